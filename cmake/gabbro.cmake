@@ -1,0 +1,52 @@
+# Helpers of the build: compile options, and one function per kind of target.
+include(CheckIPOSupported)
+include(CheckCXXCompilerFlag)
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(gabbro_options INTERFACE)
+target_include_directories(gabbro_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+target_compile_options(gabbro_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
+if(GABBRO_SANITIZE)
+  target_compile_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE})
+endif()
+if(GABBRO_COVERAGE)
+  target_compile_options(gabbro_options INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(gabbro_options INTERFACE --coverage)
+endif()
+
+# gabbro_module(name DEPS targets...): the static library gabbro_<name> of src/<name>, and the test program
+# <name>_test of the *_test.cc files that stand beside its sources.
+function(gabbro_module name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  if(sources)
+    add_library(gabbro_${name} STATIC ${sources})
+    target_link_libraries(gabbro_${name} PUBLIC gabbro_options ${ARG_DEPS})
+  else()
+    add_library(gabbro_${name} INTERFACE)
+    target_link_libraries(gabbro_${name} INTERFACE gabbro_options ${ARG_DEPS})
+  endif()
+  if(GABBRO_TESTS AND tests)
+    gabbro_test(${name}_test SOURCES ${tests} DEPS gabbro_${name} LABEL pure)
+  endif()
+endfunction()
+
+# gabbro_test(name SOURCES files... DEPS targets... LABEL label): one GoogleTest program, registered with CTest as one test.
+function(gabbro_test name)
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main rapidcheck)
+  target_compile_definitions(${name} PRIVATE GABBRO_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 900
+    ENVIRONMENT "GABBRO_BUILD_DIR=${CMAKE_BINARY_DIR}")
+endfunction()
