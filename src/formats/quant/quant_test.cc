@@ -42,8 +42,8 @@ class EveryFormat : public testing::TestWithParam<DType> {
 INSTANTIATE_TEST_SUITE_P(Quant, EveryFormat, testing::ValuesIn(quantised()),
                          [](const auto& instance) { return std::string(dtype_name(instance.param)); });
 
-// scale · sub_scale is exact (11 + 8 bits), so a term is rounded once at most, and the sum of two terms once more unless
-// the compiler fuses them: expected and actual differ by at most 2 · 2⁻²⁴ · (|a| + |b|).
+// scale · sub_scale is exact (11 + 8 bits), so a term is rounded once at most, and the sum of two terms once more
+// unless the compiler fuses them: expected and actual differ by at most 2 · 2⁻²⁴ · (|a| + |b|).
 TEST_P(EveryFormat, DequantisesAsGgufPyDoes) {
   const auto blocks = load<std::byte>(name + ".blocks");
   const auto expected = load<float>(name + ".f32");
