@@ -1,0 +1,22 @@
+// The kernels of one instruction set; compiled once per set. The first row that takes a request wins.
+#include "backends/cpu/kernels/kernels.h"
+
+namespace gabbro::cpu::GABBRO_CPU_ISA {
+namespace {
+
+constexpr KernelEntry kKernels[] = {
+    {"neg", make_unary},          {"abs", make_unary},         {"exp", make_unary},   {"log", make_unary},
+    {"sqrt", make_unary},         {"rsqrt", make_unary},       {"sin", make_unary},   {"cos", make_unary},
+    {"tanh", make_unary},         {"sigmoid", make_unary},     {"floor", make_unary}, {"add", make_binary},
+    {"sub", make_binary},         {"mul", make_binary},        {"div", make_binary},  {"pow", make_binary},
+    {"maximum", make_binary},     {"minimum", make_binary},    {"eq", make_binary},   {"ne", make_binary},
+    {"lt", make_binary},          {"le", make_binary},         {"gt", make_binary},   {"ge", make_binary},
+    {"logical_and", make_binary}, {"logical_or", make_binary}, {"where", make_where}, {"cast", make_cast},
+    {"copy", make_copy},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> kernel_table() { return kKernels; }
+
+}  // namespace gabbro::cpu::GABBRO_CPU_ISA
