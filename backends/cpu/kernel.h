@@ -25,13 +25,13 @@ struct TeamState {
   Counter loops[kLoops];
   const std::atomic<bool>* cancel = nullptr;
   int32_t workers = 1;
-  int32_t spins = 0;         // pauses in barrier() before the core is given to somebody else
-  bool stopped = false;      // what the last barrier() saw of `cancel`: the same for all workers
+  int32_t spins = 0;     // pauses in barrier() before the core is given to somebody else
+  bool stopped = false;  // what the last barrier() saw of `cancel`: the same for all workers
 };
 
 // One of the threads that carry out a launch together. Every worker runs the same kernel code: it must make the same
-// sequence of barrier() and parallel_for() calls as the others, also when the launch is cancelled (cancelled() may differ
-// between workers, stopped() does not). Nothing may be thrown.
+// sequence of barrier() and parallel_for() calls as the others, also when the launch is cancelled (cancelled() may
+// differ between workers, stopped() does not). Nothing may be thrown.
 class Worker {
  public:
   Worker(TeamState& team, int index) : team_(team), index_(index) {}
@@ -46,8 +46,8 @@ class Worker {
   // Waits until all workers are here. What each wrote before is visible to all after.
   void barrier();
 
-  // Calls body(begin, end) for pieces of [0, items), at most `grain` long; each item is done once, by whichever worker is
-  // free. Does not wait for the others: call barrier() before reading what they wrote.
+  // Calls body(begin, end) for pieces of [0, items), at most `grain` long; each item is done once, by whichever worker
+  // is free. Does not wait for the others: call barrier() before reading what they wrote.
   template <class Body>
   void parallel_for(int64_t items, int64_t grain, Body&& body) {
     assert(loop_ < TeamState::kLoops);
@@ -72,8 +72,8 @@ class Kernel {
   // Called by every worker with the same launch. Inputs may be written only where the op says so.
   virtual void run(const abi::Launch& launch, Worker& worker) const = 0;
 
-  size_t scratch_bytes = 0;     // shared by the workers
-  std::string implementation;   // "linear q4_0 avx512"
+  size_t scratch_bytes = 0;    // shared by the workers
+  std::string implementation;  // "linear q4_0 avx512"
   double bytes = 0;
   double flops = 0;
 };
@@ -91,7 +91,8 @@ struct KernelEntry {
   MakeKernel make;
 };
 
-// One instruction set: everything that is compiled once per set (namespace gabbro::cpu::<name>), behind function pointers.
+// One instruction set: everything that is compiled once per set (namespace gabbro::cpu::<name>), behind function
+// pointers.
 struct IsaTable {
   const char* name;                      // "avx512", "avx2", "scalar": what GABBRO_CPU says
   bool (*supported)();                   // whether this processor and operating system have it

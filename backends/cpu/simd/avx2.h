@@ -8,11 +8,21 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-struct F32 { __m256 a, b; };
-struct I32 { __m256i a, b; };
-struct Bytes { __m256i a, b; };
-struct Four { __m256i v; };
-struct Mask { __m256 a, b; };
+struct F32 {
+  __m256 a, b;
+};
+struct I32 {
+  __m256i a, b;
+};
+struct Bytes {
+  __m256i a, b;
+};
+struct Four {
+  __m256i v;
+};
+struct Mask {
+  __m256 a, b;
+};
 
 // Tile sizes that fit the 16 registers (kernels/linear_gemm.h, kernels/linear_gemm_float.h).
 inline constexpr int kTileTokens = 4;
@@ -47,9 +57,7 @@ inline void store_half(void* p, F32 x) {
 }
 inline F32 load_bfloat(const void* p) {
   const auto* words = static_cast<const __m128i*>(p);
-  const auto widen = [](__m128i w) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(w), 16));
-  };
+  const auto widen = [](__m128i w) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(w), 16)); };
   return {widen(_mm_loadu_si128(words)), widen(_mm_loadu_si128(words + 1))};
 }
 

@@ -8,11 +8,21 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-struct F32 { __m512 v; };
-struct I32 { __m512i v; };
-struct Bytes { __m512i v; };
-struct Four { __m512i v; };
-struct Mask { __mmask16 m; };
+struct F32 {
+  __m512 v;
+};
+struct I32 {
+  __m512i v;
+};
+struct Bytes {
+  __m512i v;
+};
+struct Four {
+  __m512i v;
+};
+struct Mask {
+  __mmask16 m;
+};
 
 // Tile sizes that fit the 32 registers (kernels/linear_gemm.h, kernels/linear_gemm_float.h).
 inline constexpr int kTileTokens = 12;
@@ -26,9 +36,7 @@ inline __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1u << c
 // The first `count` (0 to 16) lanes; the others are zero, or left alone in memory.
 inline F32 load_first(const float* p, int count) { return {_mm512_maskz_loadu_ps(first_lanes(count), p)}; }
 inline void store_first(float* p, F32 a, int count) { _mm512_mask_storeu_ps(p, first_lanes(count), a.v); }
-inline F32 load_half(const void* p) {
-  return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
-}
+inline F32 load_half(const void* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))}; }
 inline void store_half(void* p, F32 a) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }

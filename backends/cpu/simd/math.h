@@ -10,8 +10,8 @@ namespace gabbro::cpu::GABBRO_ISA {
 inline F32 exp(F32 x) {
   x = max(splat(-150.0f), min(splat(150.0f), x));
   const F32 n = round_even(x * splat(1.44269504f));
-  F32 r = fma(n, splat(-0.693145752f), x);      // ln 2 in two parts: the upper has 12 trailing zero bits,
-  r = fma(n, splat(-1.42860677e-6f), r);        // so that n times it is exact
+  F32 r = fma(n, splat(-0.693145752f), x);  // ln 2 in two parts: the upper has 12 trailing zero bits,
+  r = fma(n, splat(-1.42860677e-6f), r);    // so that n times it is exact
   F32 p = splat(1.0f / 5040);
   p = fma(p, r, splat(1.0f / 720));
   p = fma(p, r, splat(1.0f / 120));

@@ -9,11 +9,21 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-struct F32 { float v[16]; };
-struct I32 { int32_t v[16]; };
-struct Bytes { uint8_t v[64]; };
-struct Four { int8_t v[4]; };
-struct Mask { bool m[16]; };
+struct F32 {
+  float v[16];
+};
+struct I32 {
+  int32_t v[16];
+};
+struct Bytes {
+  uint8_t v[64];
+};
+struct Four {
+  int8_t v[4];
+};
+struct Mask {
+  bool m[16];
+};
 
 // Tile sizes (kernels/linear_gemm.h, kernels/linear_gemm_float.h): what a compiler keeps in 16 registers of four lanes.
 inline constexpr int kTileTokens = 2;
@@ -26,9 +36,13 @@ inline Result each_lane(Rule rule) {
   return result;
 }
 
-inline F32 splat(float x) { return each_lane<F32>([&](int) { return x; }); }
+inline F32 splat(float x) {
+  return each_lane<F32>([&](int) { return x; });
+}
 inline F32 zero_f32() { return splat(0); }
-inline F32 load(const float* p) { return each_lane<F32>([&](int i) { return p[i]; }); }
+inline F32 load(const float* p) {
+  return each_lane<F32>([&](int i) { return p[i]; });
+}
 inline void store(float* p, F32 a) { std::memcpy(p, a.v, sizeof a.v); }
 // The first `count` (0 to 16) lanes; the others are zero, or left alone in memory.
 inline F32 load_first(const float* p, int count) {
@@ -52,18 +66,40 @@ inline F32 load_bfloat(const void* p) {
   return each_lane<F32>([&](int i) { return bfloat_bits_to_float(load_u16(p, i)); });
 }
 
-inline F32 operator+(F32 a, F32 b) { return each_lane<F32>([&](int i) { return a.v[i] + b.v[i]; }); }
-inline F32 operator-(F32 a, F32 b) { return each_lane<F32>([&](int i) { return a.v[i] - b.v[i]; }); }
-inline F32 operator*(F32 a, F32 b) { return each_lane<F32>([&](int i) { return a.v[i] * b.v[i]; }); }
-inline F32 operator/(F32 a, F32 b) { return each_lane<F32>([&](int i) { return a.v[i] / b.v[i]; }); }
+inline F32 operator+(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] + b.v[i]; });
+}
+inline F32 operator-(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] - b.v[i]; });
+}
+inline F32 operator*(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] * b.v[i]; });
+}
+inline F32 operator/(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] / b.v[i]; });
+}
 // a·b + c, in two roundings: a fused one would be a library call.
-inline F32 fma(F32 a, F32 b, F32 c) { return each_lane<F32>([&](int i) { return a.v[i] * b.v[i] + c.v[i]; }); }
-inline F32 max(F32 a, F32 b) { return each_lane<F32>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
-inline F32 min(F32 a, F32 b) { return each_lane<F32>([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; }); }
-inline F32 abs(F32 a) { return each_lane<F32>([&](int i) { return std::fabs(a.v[i]); }); }
-inline F32 sqrt(F32 a) { return each_lane<F32>([&](int i) { return std::sqrt(a.v[i]); }); }
-inline F32 floor(F32 a) { return each_lane<F32>([&](int i) { return std::floor(a.v[i]); }); }
-inline F32 round_even(F32 a) { return each_lane<F32>([&](int i) { return std::nearbyint(a.v[i]); }); }
+inline F32 fma(F32 a, F32 b, F32 c) {
+  return each_lane<F32>([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+}
+inline F32 max(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+}
+inline F32 min(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+}
+inline F32 abs(F32 a) {
+  return each_lane<F32>([&](int i) { return std::fabs(a.v[i]); });
+}
+inline F32 sqrt(F32 a) {
+  return each_lane<F32>([&](int i) { return std::sqrt(a.v[i]); });
+}
+inline F32 floor(F32 a) {
+  return each_lane<F32>([&](int i) { return std::floor(a.v[i]); });
+}
+inline F32 round_even(F32 a) {
+  return each_lane<F32>([&](int i) { return std::nearbyint(a.v[i]); });
+}
 // a·2ⁿ for whole n in ±300, in three factors that are each a normal float; beyond their range it gives 0 or infinity.
 inline F32 scale_by_power(F32 a, F32 n) {
   const auto power = [](int e) { return std::bit_cast<float>((e + 127) << 23); };
@@ -92,24 +128,42 @@ inline Mask each_mask(Rule rule) {
   for (int i = 0; i < 16; ++i) mask.m[i] = rule(i);
   return mask;
 }
-inline Mask operator<(F32 a, F32 b) { return each_mask([&](int i) { return a.v[i] < b.v[i]; }); }
-inline Mask operator==(F32 a, F32 b) { return each_mask([&](int i) { return a.v[i] == b.v[i]; }); }
+inline Mask operator<(F32 a, F32 b) {
+  return each_mask([&](int i) { return a.v[i] < b.v[i]; });
+}
+inline Mask operator==(F32 a, F32 b) {
+  return each_mask([&](int i) { return a.v[i] == b.v[i]; });
+}
 inline F32 select(Mask mask, F32 yes, F32 no) {
   return each_lane<F32>([&](int i) { return mask.m[i] ? yes.v[i] : no.v[i]; });
 }
 
-inline I32 splat_i32(int32_t x) { return each_lane<I32>([&](int) { return x; }); }
+inline I32 splat_i32(int32_t x) {
+  return each_lane<I32>([&](int) { return x; });
+}
 inline I32 zero_i32() { return splat_i32(0); }
-inline I32 load_i32(const int32_t* p) { return each_lane<I32>([&](int i) { return p[i]; }); }
+inline I32 load_i32(const int32_t* p) {
+  return each_lane<I32>([&](int i) { return p[i]; });
+}
 inline void store_i32(int32_t* p, I32 a) { std::memcpy(p, a.v, sizeof a.v); }
-inline I32 load_i8(const int8_t* p) { return each_lane<I32>([&](int i) { return p[i]; }); }
-inline I32 load_u8(const uint8_t* p) { return each_lane<I32>([&](int i) { return p[i]; }); }
+inline I32 load_i8(const int8_t* p) {
+  return each_lane<I32>([&](int i) { return p[i]; });
+}
+inline I32 load_u8(const uint8_t* p) {
+  return each_lane<I32>([&](int i) { return p[i]; });
+}
 inline void store_i8(int8_t* p, I32 a) {  // saturates
   for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(a.v[i] < -128 ? -128 : a.v[i] > 127 ? 127 : a.v[i]);
 }
-inline I32 operator+(I32 a, I32 b) { return each_lane<I32>([&](int i) { return a.v[i] + b.v[i]; }); }
-inline I32 operator*(I32 a, I32 b) { return each_lane<I32>([&](int i) { return a.v[i] * b.v[i]; }); }
-inline F32 to_f32(I32 a) { return each_lane<F32>([&](int i) { return static_cast<float>(a.v[i]); }); }
+inline I32 operator+(I32 a, I32 b) {
+  return each_lane<I32>([&](int i) { return a.v[i] + b.v[i]; });
+}
+inline I32 operator*(I32 a, I32 b) {
+  return each_lane<I32>([&](int i) { return a.v[i] * b.v[i]; });
+}
+inline F32 to_f32(I32 a) {
+  return each_lane<F32>([&](int i) { return static_cast<float>(a.v[i]); });
+}
 // To nearest even; NaN and what 32 bits cannot hold give INT32_MIN.
 inline I32 round_to_i32(F32 a) {
   return each_lane<I32>([&](int i) {
@@ -135,15 +189,25 @@ inline Bytes load_bytes(const void* p) {
   return result;
 }
 inline void store_bytes(void* p, Bytes a) { std::memcpy(p, a.v, sizeof a.v); }
-inline Bytes splat_byte(uint8_t x) { return each_byte([&](int) { return x; }); }
-inline Bytes operator|(Bytes a, Bytes b) { return each_byte([&](int i) { return a.v[i] | b.v[i]; }); }
+inline Bytes splat_byte(uint8_t x) {
+  return each_byte([&](int) { return x; });
+}
+inline Bytes operator|(Bytes a, Bytes b) {
+  return each_byte([&](int i) { return a.v[i] | b.v[i]; });
+}
 // (byte >> shift) & mask, and (byte & mask) << shift; mask's bits must not cross the byte.
 template <int shift, int mask>
-Bytes bits_down(Bytes a) { return each_byte([&](int i) { return (a.v[i] >> shift) & mask; }); }
+Bytes bits_down(Bytes a) {
+  return each_byte([&](int i) { return (a.v[i] >> shift) & mask; });
+}
 template <int shift, int mask>
-Bytes bits_up(Bytes a) { return each_byte([&](int i) { return (a.v[i] & mask) << shift; }); }
+Bytes bits_up(Bytes a) {
+  return each_byte([&](int i) { return (a.v[i] & mask) << shift; });
+}
 // table[index] of 16 bytes; indices are below 16.
-inline Bytes lookup(const uint8_t* table, Bytes index) { return each_byte([&](int i) { return table[index.v[i]]; }); }
+inline Bytes lookup(const uint8_t* table, Bytes index) {
+  return each_byte([&](int i) { return table[index.v[i]]; });
+}
 
 // Lane i of the sum gains the dot product of bytes 4i to 4i+3 (unsigned) with four signed ones in ±127.
 inline Four splat_four(const int8_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
