@@ -11,11 +11,11 @@ packages_coverage=(gcovr)
 packages_fuzz=(clang libclang-rt-dev)
 packages_lint=(clang-tidy clang-format shellcheck python3)
 
-# The programs' messages: what failed, and what to do about it.
+# What could not be done at all, and what to do about it. (A check that failed is exit status 1.)
 fail() {  # MESSAGE HINT
   printf '%s: error: %s\n' "${0##*/}" "$1" >&2
   printf 'hint: %s\n' "$2" >&2
-  exit 1
+  exit 2
 }
 
 say() { printf '== %s\n' "$*" >&2; }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Counts test cases: what CTest's JUnit files say, refined by the XML that GoogleTest programs wrote beside them.
 
-    test_summary.py FOLDER...
+    test_summary.py RESULTS
 
-A FOLDER holds ctest.xml and one <program>.xml for each GoogleTest program. Prints what failed and what was skipped,
+RESULTS is what ./test left: a folder for each CTest run, with ctest.xml and one <program>.xml for each GoogleTest
+program; and checks.tsv, `passed|failed <tab> name` for each check that is not CTest's. Prints what failed and what was skipped,
 then `N passed, N failed` (and `, N skipped`); exits 1 when something failed or nothing ran.
 """
 import pathlib
@@ -33,7 +34,10 @@ def gtest_cases(path):
 
 def cases_of(folder):
     """All cases of one CTest run."""
-    for test in ElementTree.parse(folder / "ctest.xml").getroot().iter("testcase"):
+    tests = list(ElementTree.parse(folder / "ctest.xml").getroot().iter("testcase"))
+    if not tests:
+        yield "ctest", "failed", "no tests were found"
+    for test in tests:
         name, status = test.get("name"), test.get("status")
         cases = gtest_cases(folder / f"{name}.xml")
         yield from cases
@@ -45,17 +49,28 @@ def cases_of(folder):
             yield name, "passed", ""
 
 
-def main():
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
-    for folder in map(pathlib.Path, sys.argv[1:]):
+def all_cases(results):
+    """(run, name, status, reason) of everything under `results`."""
+    checks = results / "checks.tsv"
+    for line in checks.read_text().splitlines() if checks.exists() else []:
+        status, name = line.split("\t", 1)
+        yield "checks", name, status, ""
+    for folder in sorted(path for path in results.iterdir() if path.is_dir()):
         try:
-            cases = list(cases_of(folder))
+            for case in list(cases_of(folder)):
+                yield folder.name, *case
         except (OSError, ElementTree.ParseError) as error:
-            cases = [(str(folder), "failed", f"no result: {error}")]
-        for name, status, reason in cases:
-            counts[status] += 1
-            if status != "passed":
-                print(f"{status}: {folder.name}: {name}" + (f": {reason}" if reason else ""))
+            yield folder.name, "ctest", "failed", f"no result: {error}"
+
+
+def main():
+    if len(sys.argv) != 2 or not pathlib.Path(sys.argv[1]).is_dir():
+        sys.exit("usage: test_summary.py RESULTS")
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for run, name, status, reason in all_cases(pathlib.Path(sys.argv[1])):
+        counts[status] += 1
+        if status != "passed":
+            print(f"{status}: {run}: {name}" + (f": {reason}" if reason else ""))
     line = f"{counts['passed']} passed, {counts['failed']} failed"
     print(line + (f", {counts['skipped']} skipped" if counts["skipped"] else ""))
     sys.exit(1 if counts["failed"] or not counts["passed"] else 0)
