@@ -94,6 +94,8 @@ ValueType Value::element_type() const { return static_cast<ValueType>(load<uint3
 
 size_t Value::size() const { return is_array() ? load<uint64_t>(data_ + 4) : 1; }
 
+size_t Value::bytes() const { return extent(type_, data_); }
+
 template <class T>
 std::optional<T> Value::as() const {
   if constexpr (std::is_same_v<T, std::string_view>) {
