@@ -9,7 +9,8 @@ endif()
 
 add_library(gabbro_options INTERFACE)
 target_include_directories(gabbro_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
-target_compile_options(gabbro_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
+target_compile_options(gabbro_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(GABBRO_SANITIZE)
   target_compile_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE})

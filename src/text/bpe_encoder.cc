@@ -1,0 +1,225 @@
+#include "src/text/bpe_encoder.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "src/base/error.h"
+#include "src/text/byte_alphabet.h"
+#include "src/text/utf8.h"
+
+namespace gabbro::text {
+namespace {
+
+constexpr int32_t kEnd = -1;
+
+// Up to this many symbols, looking through all pairs for the best one beats a heap (8 to 64 measure alike on English).
+constexpr size_t kShortWord = 32;
+
+}  // namespace
+
+// The symbols of one word, and the merging of them. Kept from word to word for its memory.
+class BpeEncoder::Word {
+ public:
+  explicit Word(const MergeTable& merges) : merges_(merges) {}
+
+  std::vector<int32_t> symbols;
+
+  void merge() {
+    if (symbols.size() <= kShortWord) {
+      merge_short();
+    } else {
+      merge_long();
+    }
+  }
+
+ private:
+  struct Candidate {
+    uint32_t rank;
+    int32_t at;           // the left symbol
+    int32_t left, right;  // what stood there; if that has changed, the candidate is void
+    int32_t result;
+    bool operator<(const Candidate& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
+  };
+
+  void merge_short() {
+    const size_t pairs = symbols.size() < 2 ? 0 : symbols.size() - 1;
+    found_.resize(pairs);
+    for (size_t i = 0; i < pairs; ++i) found_[i] = merges_.find(symbols[i], symbols[i + 1]);
+    while (!found_.empty()) {
+      const auto best = std::min_element(found_.begin(), found_.end(), [](auto a, auto b) { return a.rank < b.rank; });
+      if (best->rank == Merge::kNever) return;
+      const auto at = best - found_.begin();
+      symbols[static_cast<size_t>(at)] = best->result;
+      symbols.erase(symbols.begin() + at + 1);
+      found_.erase(best);
+      const auto i = static_cast<size_t>(at);
+      if (i > 0) found_[i - 1] = merges_.find(symbols[i - 1], symbols[i]);
+      if (i < found_.size()) found_[i] = merges_.find(symbols[i], symbols[i + 1]);
+    }
+  }
+
+  void merge_long() {
+    const auto count = static_cast<int32_t>(symbols.size());
+    before_.resize(symbols.size());
+    after_.resize(symbols.size());
+    for (int32_t i = 0; i < count; ++i) {
+      before_[index(i)] = i - 1;
+      after_[index(i)] = i + 1 < count ? i + 1 : kEnd;
+    }
+    for (int32_t i = 0; i + 1 < count; ++i) consider(i);
+    while (!heap_.empty()) {
+      const Candidate best = heap_.front();
+      std::pop_heap(heap_.begin(), heap_.end());
+      heap_.pop_back();
+      const int32_t right = after_[index(best.at)];
+      if (symbols[index(best.at)] != best.left || right == kEnd || symbols[index(right)] != best.right) continue;
+      symbols[index(best.at)] = best.result;
+      symbols[index(right)] = kGone;
+      const int32_t next = after_[index(best.at)] = after_[index(right)];
+      if (next != kEnd) before_[index(next)] = best.at;
+      after_[index(right)] = kEnd;
+      if (before_[index(best.at)] != kEnd) consider(before_[index(best.at)]);
+      consider(best.at);
+    }
+    std::erase(symbols, kGone);
+  }
+
+  void consider(int32_t at) {
+    const int32_t right = after_[index(at)];
+    if (right == kEnd) return;
+    const int32_t left_symbol = symbols[index(at)], right_symbol = symbols[index(right)];
+    const Merge merge = merges_.find(left_symbol, right_symbol);
+    if (merge.rank == Merge::kNever) return;
+    heap_.push_back({merge.rank, at, left_symbol, right_symbol, merge.result});
+    std::push_heap(heap_.begin(), heap_.end());
+  }
+
+  static size_t index(int32_t i) { return static_cast<size_t>(i); }
+  static constexpr int32_t kGone = std::numeric_limits<int32_t>::min();
+
+  const MergeTable& merges_;
+  std::vector<Merge> found_;  // of each pair of neighbours
+  std::vector<int32_t> before_, after_;
+  std::vector<Candidate> heap_;
+};
+
+BpeEncoder::BpeEncoder(const Vocabulary& vocabulary, std::string_view pretokenizer,
+                       const std::vector<std::string>& merges)
+    : vocabulary_(vocabulary), pretokenizer_(pretokenizer), merges_(merges.size()) {
+  add_merges(merges);
+  if (rule().byte_level) {
+    for (int byte = 0; byte < 256; ++byte) {
+      byte_symbols_.push_back(find_or_add_symbol(byte_spelling(static_cast<uint8_t>(byte))));
+      const char text = static_cast<char>(byte);
+      byte_fallback_.push_back(vocabulary_.find({&text, 1}));
+    }
+  } else {
+    byte_fallback_ = byte_tokens(vocabulary_);
+  }
+}
+
+void BpeEncoder::add_merges(const std::vector<std::string>& merges) {
+  for (size_t i = 0; i < merges.size(); ++i) {
+    const std::string_view merge = merges[i];
+    const size_t space = merge.find(' ', 1);
+    if (space == merge.npos || space + 1 == merge.size()) {
+      throw bad_input("tokenizer.ggml.merges[{}]: not two strings with a space between", i);
+    }
+    const int32_t left = find_or_add_symbol(merge.substr(0, space));
+    const int32_t right = find_or_add_symbol(merge.substr(space + 1));
+    std::string joined;
+    joined.append(merge, 0, space).append(merge, space + 1);
+    merges_.add(left, right, {static_cast<uint32_t>(i), find_or_add_symbol(joined)});
+  }
+}
+
+int32_t BpeEncoder::find_symbol(std::string_view text) const {
+  const int32_t token = vocabulary_.find(text);
+  if (token != kNoToken) return token;
+  const int32_t extra = extra_.find(text);
+  return extra == StringTable::kNone ? kNoToken : vocabulary_.size() + extra;
+}
+
+int32_t BpeEncoder::find_or_add_symbol(std::string_view text) {
+  const int32_t symbol = find_symbol(text);
+  if (symbol != kNoToken) return symbol;
+  return vocabulary_.size() + extra_.add(extra_texts_.emplace_back(text));
+}
+
+void BpeEncoder::encode(std::string_view text, bool /*fresh*/, std::vector<int32_t>& out) const {
+  std::string escaped, repaired;
+  if (rule().escape_spaces) {
+    append_replaced(text, " ", kEscapedSpace, escaped);
+    text = escaped;
+  }
+  text = repair_utf8(text, repaired);
+
+  PreTokenizer::Splitter splitter(pretokenizer_);
+  Word word(merges_);
+  size_t begin = 0;
+  for (const size_t end : splitter.split(text)) {
+    const std::string_view piece = text.substr(begin, end - begin);
+    begin = end;
+    const int32_t token = whole_token(piece);
+    if (token != kNoToken) {
+      out.push_back(token);
+      continue;
+    }
+    word.symbols.clear();
+    append_symbols(piece, word);
+    word.merge();
+    for (const int32_t symbol : word.symbols) emit(symbol, out);
+  }
+}
+
+// The token that a word is without any merging, or kNoToken.
+int32_t BpeEncoder::whole_token(std::string_view word) const {
+  const bool newlines = rule().join_newlines && word.find_first_not_of('\n') == word.npos;
+  if (!rule().ignore_merges && !newlines) return kNoToken;
+  if (!rule().byte_level) return vocabulary_.find(word);
+  std::string spelled;
+  spelled.reserve(word.size() * 2);
+  for (const char byte : word) spelled += byte_spelling(static_cast<uint8_t>(byte));
+  return vocabulary_.find(spelled);
+}
+
+void BpeEncoder::append_symbols(std::string_view word, Word& symbols) const {
+  if (rule().byte_level) {
+    for (const char byte : word) symbols.symbols.push_back(byte_symbols_[static_cast<uint8_t>(byte)]);
+    return;
+  }
+  for (size_t at = 0; at < word.size();) {
+    const std::string_view character = word.substr(at, utf8_length(word[at]));
+    at += character.size();
+    const int32_t symbol = find_symbol(character);
+    if (symbol != kNoToken) {
+      symbols.symbols.push_back(symbol);
+      continue;
+    }
+    // No merge can take it, so its bytes stand here already: -2 - byte.
+    for (const char byte : character) symbols.symbols.push_back(-2 - static_cast<uint8_t>(byte));
+  }
+}
+
+void BpeEncoder::emit(int32_t symbol, std::vector<int32_t>& out) const {
+  const auto emit_byte = [&](uint8_t byte) {
+    if (byte_fallback_[byte] != kNoToken) out.push_back(byte_fallback_[byte]);
+  };
+  if (symbol < 0) {
+    emit_byte(static_cast<uint8_t>(-2 - symbol));
+  } else if (symbol < vocabulary_.size()) {
+    out.push_back(symbol);
+  } else {
+    for (const char byte : extra_.key(symbol - vocabulary_.size())) emit_byte(static_cast<uint8_t>(byte));
+  }
+}
+
+void BpeEncoder::append_piece(std::string_view token, std::string& out) const {
+  if (rule().escape_spaces) {
+    append_replaced(token, kEscapedSpace, " ", out);
+  } else if (!rule().byte_level || !append_spelled_bytes(token, out)) {
+    out += token;  // not spelled in the alphabet: it stands for itself
+  }
+}
+
+}  // namespace gabbro::text
