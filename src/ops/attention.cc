@@ -63,7 +63,9 @@ const Op kAttention = {
             visible =
                 logical_and(visible, less(position, key + scalar(device, static_cast<double>(window), DType::i32)));
           scores = where(visible, scores, scalar(device, -std::numeric_limits<double>::infinity()));
-          return std::vector{reshape(matmul(softmax(scores), values), q.shape())};
+          // Places that no token was written to may hold anything, NaN too, which no weight of 0 would take out.
+          const Tensor written = where(reshape(visible, Shape{tokens, 1, length, 1}), values, scalar(device, 0));
+          return std::vector{reshape(matmul(softmax(scores), written), q.shape())};
         },
 };
 
