@@ -7,6 +7,7 @@
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
 #include "src/formats/gguf.h"
+#include "src/formats/model_cache.h"
 
 namespace gabbro::cli {
 namespace {

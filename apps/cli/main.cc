@@ -68,7 +68,8 @@ int main(int argc, char** argv) {
   try {
     return cli::run_program(argc, argv);
   } catch (const Error& error) {
-    return cli::fail(error);
+    // Who pressed Ctrl-C knows what happened.
+    return error.code() == ErrorCode::kInterrupted ? static_cast<int>(error.code()) : cli::fail(error);
   } catch (const cli::OutputClosed&) {
     return cli::kFailure;
   } catch (const std::bad_alloc&) {

@@ -1,4 +1,4 @@
-// MODEL on the command line: a GGUF file, a folder that holds one, or a name in the model cache.
+// MODEL on the command line; gabbro::resolve_model (src/formats/model_cache.h) says what it means.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,9 +6,8 @@
 
 namespace gabbro::cli {
 
-CLI::Option* add_model(CLI::App& app, std::string& model);  // the required positional MODEL
-
-// The path of the file. Throws bad_input where there is none, with what to do as the hint.
-std::string resolve_model(const std::string& model);
+inline CLI::Option* add_model(CLI::App& app, std::string& model) {
+  return app.add_option("MODEL", model, "A GGUF file, or a name that 'gabbro list' shows")->required();
+}
 
 }  // namespace gabbro::cli

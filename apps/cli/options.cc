@@ -111,8 +111,10 @@ void finish(GenerationOptions& options) {
   for (const std::string& stop : options.generate.stop) {
     if (stop.empty()) throw bad_input("--stop: the text is empty");
   }
+  SamplerOptions& sampler = options.generate.sampler;
   // Made only to check the values; the vocabulary is not known yet, so token ids are checked later.
-  Sampler(options.generate.sampler, std::numeric_limits<int32_t>::max());
+  const Sampler checked(sampler, std::numeric_limits<int32_t>::max());
+  sampler.seed = checked.seed();  // so that it can be reported
 }
 
 LoadOptions load_options(const CommonOptions& common, int64_t context, const std::string& kv_type) {

@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
 #include "src/engine/model_text.h"
+#include "src/formats/model_cache.h"
 
 namespace gabbro::cli {
 namespace {

@@ -67,6 +67,8 @@ class Session {
   explicit Session(std::shared_ptr<Engine> engine);
   ~Session();
 
+  const Engine& engine() const;
+
   // Appends tokens and returns the logits [V] after the last one, valid until the next call. An id outside the
   // vocabulary or more tokens than the context holds: bad_input. When `cancel` becomes true: Error kInterrupted within
   // 100 ms, and the session holds the tokens it held before the call.
