@@ -18,6 +18,10 @@ constexpr KernelEntry kKernels[] = {
     {"lt", make_binary},          {"le", make_binary},         {"gt", make_binary},   {"ge", make_binary},
     {"logical_and", make_binary}, {"logical_or", make_binary}, {"where", make_where}, {"cast", make_cast},
     {"copy", make_copy},
+    {"embedding", make_embedding},
+    {"dequantize", make_dequantize},
+    {"linear", make_linear},
+    {"linear_fused", make_linear_fused},
 };
 
 }  // namespace

@@ -14,5 +14,9 @@ KernelPointer make_binary(const abi::KernelRequest& request, const MakeContext& 
 KernelPointer make_where(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_cast(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_copy(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_linear(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_embedding(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_dequantize(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_linear_fused(const abi::KernelRequest& request, const MakeContext& context);
 
 }  // namespace gabbro::cpu::GABBRO_ISA
