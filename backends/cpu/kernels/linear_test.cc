@@ -76,7 +76,7 @@ Weight make_weight(DType dtype, int64_t rows, int64_t columns, unsigned seed) {
 // What the kernels document of their activations: round to nearest, amax / 127 over 32 consecutive k, in f32.
 std::vector<float> quantised_activations(const std::vector<float>& x) {
   std::vector<float> result(x.size());
-  for (size_t first = 0; first < x.size(); first += 32) {
+  for (size_t first = 0; first + 32 <= x.size(); first += 32) {
     float peak = 0;
     for (size_t i = first; i < first + 32; ++i) peak = std::max(peak, std::fabs(x[i]));
     const float inverse = peak > 0 ? 127.0f / peak : 0.0f;
