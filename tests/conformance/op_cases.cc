@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
 #include "src/ops/op_table.h"
