@@ -119,18 +119,31 @@ BpeEncoder::BpeEncoder(const Vocabulary& vocabulary, std::string_view pretokeniz
 }
 
 void BpeEncoder::add_merges(const std::vector<std::string>& merges) {
+  int32_t result = kNoToken;
+  cut_at_spaces_ = rule().escape_spaces;
   for (size_t i = 0; i < merges.size(); ++i) {
     const std::string_view merge = merges[i];
     const size_t space = merge.find(' ', 1);
     if (space == merge.npos || space + 1 == merge.size()) {
       throw bad_input("tokenizer.ggml.merges[{}]: not two strings with a space between", i);
     }
-    const int32_t left = find_or_add_symbol(merge.substr(0, space));
-    const int32_t right = find_or_add_symbol(merge.substr(space + 1));
-    std::string joined;
-    joined.append(merge, 0, space).append(merge, space + 1);
-    merges_.add(left, right, {static_cast<uint32_t>(i), find_or_add_symbol(joined)});
+    const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
+    // Files list merges in the order of the tokens that they make: most often it is the next one.
+    result = joined_symbol(left, right, result + 1);
+    merges_.add(find_or_add_symbol(left), find_or_add_symbol(right), {static_cast<uint32_t>(i), result});
+    if (cut_at_spaces_) cut_at_spaces_ = !spans_words(symbol_text(result));
   }
+}
+
+int32_t BpeEncoder::joined_symbol(std::string_view left, std::string_view right, int32_t guess) {
+  if (vocabulary_.unique() && vocabulary_.contains(guess)) {
+    const std::string_view text = vocabulary_.text(guess);
+    if (text.size() == left.size() + right.size() && text.starts_with(left) && text.ends_with(right)) return guess;
+  }
+  std::string joined;
+  joined.reserve(left.size() + right.size());
+  joined.append(left).append(right);
+  return find_or_add_symbol(joined);
 }
 
 int32_t BpeEncoder::find_symbol(std::string_view text) const {
@@ -138,6 +151,10 @@ int32_t BpeEncoder::find_symbol(std::string_view text) const {
   if (token != kNoToken) return token;
   const int32_t extra = extra_.find(text);
   return extra == StringTable::kNone ? kNoToken : vocabulary_.size() + extra;
+}
+
+std::string_view BpeEncoder::symbol_text(int32_t symbol) const {
+  return symbol < vocabulary_.size() ? vocabulary_.text(symbol) : extra_.key(symbol - vocabulary_.size());
 }
 
 int32_t BpeEncoder::find_or_add_symbol(std::string_view text) {
@@ -165,11 +182,19 @@ void BpeEncoder::encode(std::string_view text, bool /*fresh*/, std::vector<int32
       out.push_back(token);
       continue;
     }
-    word.symbols.clear();
-    append_symbols(piece, word);
-    word.merge();
-    for (const int32_t symbol : word.symbols) emit(symbol, out);
+    if (cut_at_spaces_) {
+      for_each_word(piece, [&](std::string_view part) { encode_word(part, word, out); });
+    } else {
+      encode_word(piece, word, out);
+    }
   }
+}
+
+void BpeEncoder::encode_word(std::string_view text, Word& word, std::vector<int32_t>& out) const {
+  word.symbols.clear();
+  append_symbols(text, word);
+  word.merge();
+  for (const int32_t symbol : word.symbols) emit(symbol, out);
 }
 
 // The token that a word is without any merging, or kNoToken.
@@ -210,7 +235,7 @@ void BpeEncoder::emit(int32_t symbol, std::vector<int32_t>& out) const {
   } else if (symbol < vocabulary_.size()) {
     out.push_back(symbol);
   } else {
-    for (const char byte : extra_.key(symbol - vocabulary_.size())) emit_byte(static_cast<uint8_t>(byte));
+    for (const char byte : symbol_text(symbol)) emit_byte(static_cast<uint8_t>(byte));
   }
 }
 

@@ -26,14 +26,18 @@ class BpeEncoder final : public Encoder {
   class Word;
 
   int32_t find_symbol(std::string_view text) const;
+  std::string_view symbol_text(int32_t symbol) const;
   int32_t find_or_add_symbol(std::string_view text);
+  int32_t joined_symbol(std::string_view left, std::string_view right, int32_t guess);
   void add_merges(const std::vector<std::string>& merges);
   int32_t whole_token(std::string_view word) const;
   void append_symbols(std::string_view word, Word& symbols) const;
+  void encode_word(std::string_view text, Word& word, std::vector<int32_t>& out) const;
   void emit(int32_t symbol, std::vector<int32_t>& out) const;
 
   const Vocabulary& vocabulary_;
   PreTokenizer pretokenizer_;
+  bool cut_at_spaces_ = false;  // no merge reaches from one word into the next one's escaped space
   MergeTable merges_;
   // Symbols are tokens and, numbered after them, strings that occur in merges (or are spellings of bytes) without being
   // tokens.

@@ -23,24 +23,10 @@ bool is_number(utf8proc_category_t category) {
   return is_decimal(category) || category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
 }
 
-// \w of Unicode's regular expressions (UTS 18), but for the few symbols that count as alphabetic.
+// \w of the regular expressions of `tokenizers` (Oniguruma): letters, marks, numbers of all kinds, connecting
+// punctuation.
 bool is_word(utf8proc_category_t category) {
-  switch (category) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-      return true;
-    default:
-      return false;
-  }
+  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_PC);
 }
 
 // A surrogate, which repair_utf8 lets through, is a broken character to PCRE2. U+E000 has the same length and, like a

@@ -60,12 +60,13 @@ std::string gpt4o(const std::string& suffix, const std::string& numbers) {
   return words + "|" + numbers + "|" + kSigns + R"([\r\n/]*|)" + kSpaces;
 }
 
-// Kimi K2 takes the Han script out of both classes; here they are written as the complement of everything else.
+// Kimi K2 takes the Han script (not its extensions) out of both classes; here they are the complement of everything
+// else.
 std::string kimi_k2() {
   const std::string words =
-      cased_words(R"([^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{Han}])", R"([^\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{Han}])",
-                  kAnyCaseContraction + "?");
-  return R"(\p{Han}+|)" + words + R"(|\p{N}{1,3}|)" + kSigns + R"([\r\n]*|)" + kSpaces;
+      cased_words(R"([^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{sc:Han}])",
+                  R"([^\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{sc:Han}])", kAnyCaseContraction + "?");
+  return R"(\p{sc:Han}+|)" + words + R"(|\p{N}{1,3}|)" + kSigns + R"([\r\n]*|)" + kSpaces;
 }
 
 // DeepSeek V3 and its like; `signs` says what may follow punctuation and how lines end.

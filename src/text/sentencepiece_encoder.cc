@@ -10,9 +10,11 @@ namespace gabbro::text {
 // token with the highest score goes first, the leftmost of equals.
 class SentencePieceEncoder::Merger {
  public:
-  Merger(const Vocabulary& vocabulary, size_t longest, std::string_view text)
-      : vocabulary_(vocabulary), longest_(longest), text_(text) {
-    symbols_.reserve(text.size());
+  Merger(const Vocabulary& vocabulary, size_t longest) : vocabulary_(vocabulary), longest_(longest) {}
+
+  void start(std::string_view text) {  // not empty
+    text_ = text;
+    symbols_.clear();
     for (size_t at = 0; at < text.size();) {
       const size_t length = std::min(utf8_length(text[at]), text.size() - at);
       symbols_.push_back({at, length, count() - 1, count() + 1, kUnknown});
@@ -89,7 +91,10 @@ class SentencePieceEncoder::Merger {
 
 SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary, bool add_space_prefix)
     : vocabulary_(vocabulary), add_space_prefix_(add_space_prefix), byte_fallback_(byte_tokens(vocabulary)) {
-  for (int32_t id = 0; id < vocabulary.size(); ++id) longest_ = std::max(longest_, vocabulary.text(id).size());
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    longest_ = std::max(longest_, vocabulary.text(id).size());
+    cut_at_spaces_ = cut_at_spaces_ && !spans_words(vocabulary.text(id));
+  }
   for (int byte = 0; byte < 256; ++byte) {
     const char text = static_cast<char>(byte);
     int32_t& token = byte_fallback_[static_cast<size_t>(byte)];
@@ -102,8 +107,16 @@ void SentencePieceEncoder::encode(std::string_view text, bool fresh, std::vector
   escaped.reserve(text.size() + text.size() / 2);
   if (fresh && add_space_prefix_) escaped = kEscapedSpace;
   append_replaced(text, " ", kEscapedSpace, escaped);
-  if (escaped.empty()) return;
-  Merger merger(vocabulary_, longest_, escaped);
+  Merger merger(vocabulary_, longest_);
+  if (cut_at_spaces_) {
+    for_each_word(escaped, [&](std::string_view word) { encode_word(word, merger, out); });
+  } else if (!escaped.empty()) {
+    encode_word(escaped, merger, out);
+  }
+}
+
+void SentencePieceEncoder::encode_word(std::string_view text, Merger& merger, std::vector<int32_t>& out) const {
+  merger.start(text);
   merger.merge();
   merger.for_each([&](std::string_view symbol, int32_t token) {
     if (token != kNoToken) {

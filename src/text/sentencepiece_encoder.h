@@ -15,10 +15,12 @@ class SentencePieceEncoder final : public Encoder {
  private:
   class Merger;
 
+  void encode_word(std::string_view text, Merger& merger, std::vector<int32_t>& out) const;
   void emit_bytes(std::string_view text, std::vector<int32_t>& out) const;
 
   const Vocabulary& vocabulary_;
   bool add_space_prefix_;
+  bool cut_at_spaces_ = true;           // no token reaches from one word into the next one's escaped space
   size_t longest_ = 0;                  // bytes of the longest token
   std::vector<int32_t> byte_fallback_;  // of each byte: the token that stands for it, or kNoToken
 };

@@ -26,6 +26,7 @@ class StringTable {
   int32_t find(std::string_view key) const;
 
   size_t size() const { return keys_.size(); }
+  bool unique() const { return used_ == keys_.size(); }  // find() returns every number
   std::string_view key(int32_t number) const { return keys_[static_cast<size_t>(number)]; }
 
  private:

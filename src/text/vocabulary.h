@@ -68,6 +68,7 @@ class Vocabulary {
   bool contains(int32_t id) const { return id >= 0 && id < size(); }
   std::string_view text(int32_t id) const { return table_.key(id); }       // as the file spells it
   int32_t find(std::string_view text) const { return table_.find(text); }  // kNoToken where there is none
+  bool unique() const { return table_.unique(); }                          // no token is empty or occurs twice
   float score(int32_t id) const { return spec_.scores.empty() ? 0.0F : spec_.scores[static_cast<size_t>(id)]; }
   bool has(int32_t id, int attributes) const { return (attributes_[static_cast<size_t>(id)] & attributes) != 0; }
 
