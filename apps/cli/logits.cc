@@ -3,14 +3,12 @@
 #include "apps/cli/engine_loading.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
-#include "apps/cli/npy_writer.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
+#include "src/base/npy.h"
 
 namespace gabbro::cli {
 namespace {
-
-constexpr size_t kBatch = 256;  // tokens whose logits are held at once: 50 MB at V = 49,152
 
 struct Options {
   CommonOptions common;
@@ -34,12 +32,9 @@ int run(const Options& o) {
   check_tokens(tokens, vocabulary);
   const Cancellable cancellable;
   Session session(engine);
-  NpyWriter file(o.out, {std::ssize(tokens), vocabulary});
-  for (size_t start = 0; start < tokens.size(); start += kBatch) {
-    const size_t count = std::min(kBatch, tokens.size() - start);
-    file.append(session.append_all_logits({tokens.data() + start, count}, cancellable.flag()));
-  }
-  file.commit();
+  const auto logits = session.append_all_logits(tokens, cancellable.flag());  // [tokens, V]
+  const int64_t shape[] = {std::ssize(tokens), vocabulary};
+  write_npy(o.out, logits, shape);
   if (o.common.verbose()) {
     report("note", fmt::format("{}: float32 [{}, {}]", o.out, tokens.size(), vocabulary));
   }

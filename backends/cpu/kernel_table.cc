@@ -33,6 +33,8 @@ constexpr KernelEntry kKernels[] = {
     {"attention", make_attention}, {"matmul", make_matmul},
     {"gather", make_gather},       {"scatter", make_scatter},
     {"iota", make_iota},           {"concat", make_concat},
+    {"embedding", make_embedding}, {"dequantize", make_dequantize},
+    {"linear", make_linear},       {"linear_fused", make_linear_fused},
 };
 
 }  // namespace

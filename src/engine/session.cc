@@ -47,6 +47,8 @@ Session::~Session() {
   state_->give_back_pages(0);
 }
 
+const Engine& Session::engine() const { return *state_->engine; }
+
 Engine::State& Session::State::shared() const { return *engine->state_; }
 
 std::span<const int32_t> Session::tokens() const { return state_->tokens; }
