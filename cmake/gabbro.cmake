@@ -9,10 +9,14 @@ endif()
 
 add_library(gabbro_options INTERFACE)
 target_include_directories(gabbro_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
-target_compile_options(gabbro_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
+target_compile_options(gabbro_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(GABBRO_SANITIZE)
   target_compile_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE})
+endif()
+if(GABBRO_FUZZ)
+  target_compile_options(gabbro_options INTERFACE -fsanitize=fuzzer-no-link)  # coverage feedback, in the libraries too
 endif()
 if(GABBRO_COVERAGE)
   target_compile_options(gabbro_options INTERFACE --coverage -fprofile-update=atomic)
@@ -49,4 +53,28 @@ function(gabbro_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 900
     ENVIRONMENT "GABBRO_BUILD_DIR=${CMAKE_BINARY_DIR}")
+endfunction()
+
+# gabbro_fuzzer(name DEPS targets...): tests/fuzz/fuzz_<name>.cc, which defines LLVMFuzzerTestOneInput. With the preset
+# `fuzz` it becomes the libFuzzer program fuzz_<name>, and CTest runs it for GABBRO_FUZZ_SECONDS from the committed
+# corpus; everywhere else it becomes a test that replays the corpus.
+function(gabbro_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  if(GABBRO_FUZZ)
+    add_executable(fuzz_${name} fuzz_${name}.cc)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    # New inputs go to a folder of the build; the committed corpus is only read. 10 s for one input is a hang.
+    set(grown ${CMAKE_BINARY_DIR}/corpus/${name})
+    file(MAKE_DIRECTORY ${grown})
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} -max_total_time=${GABBRO_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048
+      -artifact_prefix=${CMAKE_BINARY_DIR}/ -print_final_stats=1 ${grown} ${corpus})
+    set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 900)
+  else()
+    add_executable(fuzz_${name} fuzz_${name}.cc replay.cc)
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} ${corpus})
+    set_tests_properties(fuzz_${name} PROPERTIES LABELS pure TIMEOUT 300)
+  endif()
+  target_link_libraries(fuzz_${name} PRIVATE ${ARG_DEPS})
+  set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endfunction()

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -42,6 +43,16 @@ int open_regular(const std::string& path, size_t* size) {
   }
   *size = static_cast<size_t>(info.st_size);
   return fd;
+}
+
+// False, with errno, where not all of it could be written.
+bool write_all(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno != EINTR) return false;
+    if (put > 0) bytes = bytes.subspan(static_cast<size_t>(put));
+  }
+  return true;
 }
 
 constexpr size_t kPage = 4096;
@@ -88,23 +99,22 @@ std::string read_file(const std::string& path, size_t limit) {
 }
 
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {
+  write_file_atomically(path, std::span(&bytes, 1));
+}
+
+void write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
   std::string temporary = path + ".XXXXXX";
   Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (file.get() < 0) throw failed("{}: cannot write beside it: {}", path, std::strerror(errno));
-  const auto fail = [&] {
-    const int reason = errno;
-    ::unlink(temporary.c_str());
-    throw failed("{}: cannot write: {}", path, std::strerror(reason));
-  };
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t put = ::write(file.get(), bytes.data() + done, bytes.size() - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) fail();
-    done += static_cast<size_t>(put);
+  const bool written = std::all_of(pieces.begin(), pieces.end(),
+                                   [&](std::span<const std::byte> piece) { return write_all(file.get(), piece); });
+  if (written && ::fchmod(file.get(), 0644) == 0 && ::fsync(file.get()) == 0 && file.close() == 0 &&
+      ::rename(temporary.c_str(), path.c_str()) == 0) {
+    return;
   }
-  if (::fchmod(file.get(), 0644) != 0 || ::fsync(file.get()) != 0 || file.close() != 0) fail();
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail();
+  const int reason = errno;
+  ::unlink(temporary.c_str());
+  throw failed("{}: cannot write: {}", path, std::strerror(reason));
 }
 
 }  // namespace gabbro

@@ -1,0 +1,30 @@
+#include "apps/cli/engine_loading.h"
+
+#include "apps/cli/terminal.h"
+#include "src/backend/registry.h"
+#include "src/formats/model_cache.h"
+
+namespace gabbro::cli {
+
+std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context,
+                                    const std::string& kv_type) {
+  LoadOptions options = load_options(common, context, kv_type);
+  const std::string path = resolve_model(model);
+  ProgressBar bar("loading", true);
+  options.progress = [&](double share) { bar.show(share); };
+  return Engine::load(path, options);
+}
+
+std::string describe(const ModelFacts& facts) {
+  uint64_t memory = 0;
+  for (const abi::DeviceFacts& device : list_devices()) {
+    if (device.id == facts.device_id) memory = device.memory_total;
+  }
+  const uint64_t cache = facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context);
+  return fmt::format("{}  {}{}  {} weights + {} cache{}", facts.device_id, facts.device_name,
+                     facts.threads > 0 ? fmt::format(" ({} threads)", facts.threads) : "",
+                     human_bytes(facts.weight_bytes), human_bytes(cache),
+                     memory > 0 ? " of " + human_bytes(memory) : "");
+}
+
+}  // namespace gabbro::cli

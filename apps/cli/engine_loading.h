@@ -1,0 +1,18 @@
+// Loading a model for a command: a progress bar meanwhile, and one line that says what runs where.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "apps/cli/options.h"
+#include "src/engine/session.h"
+
+namespace gabbro::cli {
+
+std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context = 0,
+                                    const std::string& kv_type = "f16");
+
+// "cpu  AMD EPYC 9654 (2 threads)  92 MiB weights + 45 MiB cache of 31 GiB"
+std::string describe(const ModelFacts& facts);
+
+}  // namespace gabbro::cli

@@ -1,0 +1,147 @@
+// `inspect`: what a model file says of itself, and its tensors. Works for files that we cannot run, too.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/model_argument.h"
+#include "apps/cli/options.h"
+#include "apps/cli/terminal.h"
+#include "src/formats/gguf.h"
+#include "src/formats/model_cache.h"
+
+namespace gabbro::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  CommonOptions common;
+  std::string model;
+  bool tensors = false;
+};
+
+constexpr size_t kShownElements = 6;      // of an array in the table
+constexpr size_t kShownCharacters = 100;  // of a string in the table
+
+// An array appears as its first elements; the whole vocabulary would drown the rest.
+Json as_json(const gguf::Value& value) {
+  using gguf::ValueType;
+  switch (value.type()) {
+    case ValueType::string:
+      return std::string(*value.as<std::string_view>());
+    case ValueType::boolean:
+      return *value.as<bool>();
+    case ValueType::f32:
+    case ValueType::f64:
+      return *value.as<double>();
+    case ValueType::u64:
+      return *value.as<uint64_t>();
+    case ValueType::array: {
+      Json first = Json::array();
+      for (const gguf::Value& element : value.elements(kShownElements)) first.push_back(as_json(element));
+      return {{"type", gguf::value_type_name(value.element_type())}, {"count", value.size()}, {"first", first}};
+    }
+    default:
+      return *value.as<int64_t>();
+  }
+}
+
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string as_text(const gguf::Value& value) {
+  if (value.is_array()) {
+    std::string text;
+    for (const gguf::Value& element : value.elements(kShownElements)) text += (text.empty() ? "" : ", ") + as_text(element);
+    if (value.size() > kShownElements) text += ", ...";
+    return fmt::format("[{}] ({} of {})", text, value.size(), gguf::value_type_name(value.element_type()));
+  }
+  if (value.type() != gguf::ValueType::string) return dump(as_json(value));
+  const auto whole = *value.as<std::string_view>();
+  return printable(whole.substr(0, kShownCharacters)) + (whole.size() > kShownCharacters ? "..." : "");
+}
+
+struct Totals {
+  uint64_t parameters = 0;
+  uint64_t bytes = 0;
+  std::vector<std::pair<std::string, size_t>> formats;  // by falling number of tensors
+};
+
+Totals total(const gguf::File& file) {
+  Totals totals;
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    totals.parameters += static_cast<uint64_t>(tensor.elements());
+    totals.bytes += tensor.data.size();
+    auto at = std::find_if(totals.formats.begin(), totals.formats.end(),
+                           [&](const auto& f) { return f.first == tensor.type_name; });
+    if (at == totals.formats.end()) at = totals.formats.insert(at, {std::string(tensor.type_name), 0});
+    ++at->second;
+  }
+  std::stable_sort(totals.formats.begin(), totals.formats.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return totals;
+}
+
+void print_document(const gguf::File& file, const Options& o) {
+  const Totals totals = total(file);
+  Json document = {{"path", file.path()},
+                   {"version", file.version()},
+                   {"parts", file.parts().size()},
+                   {"tensor_count", file.tensors().size()},
+                   {"parameters", totals.parameters},
+                   {"tensor_bytes", totals.bytes},
+                   {"formats", Json::object()},
+                   {"metadata", Json::object()}};
+  for (const auto& [name, count] : totals.formats) document["formats"][name] = count;
+  for (const gguf::Field& field : file.fields()) document["metadata"][std::string(field.key)] = as_json(field.value);
+  if (o.tensors) {
+    document["tensors"] = Json::array();
+    for (const gguf::TensorInfo& tensor : file.tensors()) {
+      document["tensors"].push_back({{"name", tensor.name},
+                                     {"format", tensor.type_name},
+                                     {"shape", tensor.shape},
+                                     {"bytes", tensor.data.size()}});
+    }
+  }
+  print_json(document);
+}
+
+void print_table(const gguf::File& file, const Options& o) {
+  const Totals totals = total(file);
+  std::string formats;
+  for (const auto& [name, count] : totals.formats) formats += fmt::format(" {}x{}", count, name);
+  std::string out = fmt::format("{}: GGUF v{}{}, {} tensors, {:.1f} M parameters, {}{}\n\n", printable(file.path()),
+                                file.version(), file.parts().size() > 1 ? fmt::format(" in {} parts", file.parts().size()) : "",
+                                file.tensors().size(), static_cast<double>(totals.parameters) / 1e6,
+                                human_bytes(totals.bytes), formats.empty() ? "" : "," + formats);
+  size_t width = 0;
+  for (const gguf::Field& field : file.fields()) width = std::max(width, printable(field.key).size());
+  width = std::min<size_t>(width, 48);
+  for (const gguf::Field& field : file.fields()) {
+    out += fmt::format("{:<{}}  {}\n", printable(field.key), width, as_text(field.value));
+  }
+  if (o.tensors) {
+    out += fmt::format("\n{:<40} {:>8} {:>20} {:>10}\n", "tensor", "format", "shape", "size");
+    for (const gguf::TensorInfo& tensor : file.tensors()) {
+      out += fmt::format("{:<40} {:>8} {:>20} {:>10}\n", printable(tensor.name), tensor.type_name,
+                         fmt::format("{}", fmt::join(tensor.shape, " x ")), human_bytes(tensor.data.size()));
+    }
+  }
+  print(out);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& root, Actions& actions) {
+  CLI::App* app = root.add_subcommand("inspect", "Show the metadata and the tensors of a model file");
+  const auto o = std::make_shared<Options>();
+  add_model(*app, o->model);
+  app->add_flag("--tensors", o->tensors, "List the tensors too");
+  add_output_options(*app, o->common);
+  actions[app] = [o] {
+    const auto file = gguf::File::open(resolve_model(o->model));
+    o->common.json ? print_document(file, *o) : print_table(file, *o);
+    return 0;
+  };
+}
+
+}  // namespace gabbro::cli

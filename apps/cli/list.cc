@@ -1,0 +1,50 @@
+// `list`: the models in the cache.
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/options.h"
+#include "apps/cli/terminal.h"
+#include "src/formats/model_cache.h"
+
+namespace gabbro::cli {
+namespace {
+
+void print_document(const std::vector<CachedModel>& models) {
+  nlohmann::ordered_json document = {{"folder", models_folder()}, {"models", nlohmann::ordered_json::array()}};
+  for (const CachedModel& model : models) {
+    document["models"].push_back({{"name", model.name}, {"path", model.path}, {"bytes", model.bytes}});
+  }
+  print_json(document);
+}
+
+void print_table(const std::vector<CachedModel>& models) {
+  size_t width = 0;
+  for (const CachedModel& model : models) width = std::max(width, printable(model.name).size());
+  std::string out;
+  for (const CachedModel& model : models) {
+    out += fmt::format("{:<{}}  {:>9}  {}\n", printable(model.name), width, human_bytes(model.bytes),
+                       printable(model.path));
+  }
+  print(out);
+}
+
+}  // namespace
+
+void add_list(CLI::App& root, Actions& actions) {
+  CLI::App* app = root.add_subcommand("list", "List the models in the cache");
+  const auto common = std::make_shared<CommonOptions>();
+  add_output_options(*app, *common);
+  actions[app] = [common] {
+    const auto models = list_models();
+    if (common->json) {
+      print_document(models);
+    } else if (models.empty()) {
+      report("note", "no models in " + models_folder());
+    } else {
+      print_table(models);
+    }
+    return 0;
+  };
+}
+
+}  // namespace gabbro::cli

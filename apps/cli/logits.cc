@@ -1,0 +1,57 @@
+// `logits`: the model's output for every one of the given tokens, as a NumPy file.
+#include "apps/cli/commands.h"
+#include "apps/cli/engine_loading.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/model_argument.h"
+#include "apps/cli/terminal.h"
+#include "src/base/error.h"
+#include "src/base/npy.h"
+
+namespace gabbro::cli {
+namespace {
+
+struct Options {
+  CommonOptions common;
+  std::string model;
+  std::string tokens;
+  std::string out;
+};
+
+void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary) {
+  for (const int32_t token : tokens) {
+    if (token >= vocabulary) {
+      throw bad_input("--tokens: {} is outside the vocabulary of {} tokens", token, vocabulary);
+    }
+  }
+}
+
+int run(const Options& o) {
+  const auto tokens = parse_token_list(o.tokens, "--tokens");
+  const auto engine = load_engine(o.model, o.common, std::ssize(tokens));
+  const int64_t vocabulary = engine->facts().vocabulary;
+  check_tokens(tokens, vocabulary);
+  const Cancellable cancellable;
+  Session session(engine);
+  const auto logits = session.append_all_logits(tokens, cancellable.flag());  // [tokens, V]
+  const int64_t shape[] = {std::ssize(tokens), vocabulary};
+  write_npy(o.out, logits, shape);
+  if (o.common.verbose()) {
+    report("note", fmt::format("{}: float32 [{}, {}]", o.out, tokens.size(), vocabulary));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_logits(CLI::App& root, Actions& actions) {
+  CLI::App* app = root.add_subcommand("logits", "Write the logits after each of the given tokens");
+  const auto o = std::make_shared<Options>();
+  add_model(*app, o->model);
+  app->add_option("--tokens", o->tokens, "The tokens")->type_name("1,2,3")->required();
+  app->add_option("--out", o->out, "File to write: float32 [tokens, vocabulary]")->type_name("FILE.npy")->required();
+  add_device_options(*app, o->common);
+  add_output_options(*app, o->common);
+  actions[app] = [o] { return run(*o); };
+}
+
+}  // namespace gabbro::cli

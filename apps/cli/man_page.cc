@@ -1,0 +1,74 @@
+// `man`: the manual page in roff, made from the same tree that reads the command line. The build installs what it prints.
+#include "apps/cli/commands.h"
+#include "apps/cli/terminal.h"
+
+namespace gabbro::cli {
+namespace {
+
+std::string roff(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\') {
+      out += "\\e";
+    } else if (c == '-') {
+      out += "\\-";
+    } else {
+      out += c;
+    }
+  }
+  if (out.starts_with('.') || out.starts_with('\'')) out.insert(0, "\\&");
+  return out;
+}
+
+std::string option_heading(const CLI::Option& option) {
+  std::string names;
+  for (const auto& name : option.get_snames()) names += (names.empty() ? "-" : ", -") + name;
+  for (const auto& name : option.get_lnames()) names += (names.empty() ? "--" : ", --") + name;
+  if (names.empty()) names = option.get_name(true);
+  const bool takes_value = option.get_type_size() > 0 && !option.get_positional();
+  return fmt::format("\\fB{}\\fR{}", roff(names), takes_value ? " \\fI" + roff(option.get_type_name()) + "\\fR" : "");
+}
+
+void add_command(std::string& page, const CLI::App& app, const std::string& path) {
+  page += fmt::format(".SS {}\n{}.\n", roff(path), roff(app.get_description()));
+  for (const CLI::Option* option : app.get_options()) {
+    page += fmt::format(".TP\n{}\n{}", option_heading(*option), roff(option->get_description()));
+    const std::string fallback = option->get_default_str();
+    page += fallback.empty() ? ".\n" : fmt::format(" (default: {}).\n", roff(fallback));
+  }
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) add_command(page, *command, path + " " + command->get_name());
+  }
+}
+
+std::string man_page(const CLI::App& root) {
+  std::string page = fmt::format(".TH GABBRO 1 \"\" \"gabbro {}\" \"User Commands\"\n", GABBRO_VERSION);
+  page += ".SH NAME\ngabbro \\- run AI models on AMD GPUs, NVIDIA GPUs and CPUs\n";
+  page += ".SH SYNOPSIS\n.B gabbro\n\\fICOMMAND\\fR [\\fIOPTIONS\\fR] ...\n";
+  page += ".SH DESCRIPTION\n" + roff(root.get_description());
+  page +=
+      "\nMODEL is a GGUF file, a folder that holds one, or a name that \\fBgabbro list\\fR shows.\n"
+      "Results go to standard output, all else to standard error.\n.SH COMMANDS\n";
+  for (const CLI::App* command : root.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) add_command(page, *command, command->get_name());
+  }
+  page +=
+      ".SH EXIT STATUS\n.TP\n0\nDone.\n.TP\n1\nFailed while running.\n.TP\n2\nBad usage or bad input.\n"
+      ".TP\n3\nNo usable device, or not enough memory.\n.TP\n130\nInterrupted.\n"
+      ".SH ENVIRONMENT\n.TP\nGABBRO_HOME\nWhere models and history are kept.\n"
+      ".TP\nGABBRO_DEVICE\nThe device, where \\-\\-device does not name one.\n"
+      ".TP\nGABBRO_CPU\nForces an instruction set of the CPU backend: scalar, avx2, avx512.\n";
+  return page;
+}
+
+}  // namespace
+
+void add_man(CLI::App& root, Actions& actions) {
+  CLI::App* app = root.add_subcommand("man", "Print the manual page (roff)")->group("");
+  actions[app] = [&root] {
+    print(man_page(root));
+    return 0;
+  };
+}
+
+}  // namespace gabbro::cli

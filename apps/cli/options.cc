@@ -1,0 +1,151 @@
+#include "apps/cli/options.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "src/base/error.h"
+
+namespace gabbro::cli {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr int64_t kLongestContext = int64_t{1} << 30;
+
+std::pair<int32_t, float> parse_bias(const std::string& text) {
+  const size_t equals = text.find('=');
+  int32_t token = 0;
+  const char* end = text.data() + std::min(equals, text.size());
+  const auto [stop, error] = std::from_chars(text.data(), end, token);
+  if (equals == std::string::npos || error != std::errc() || stop != end) {
+    throw bad_input("--logit-bias: '{}' is not of the form TOKEN=BIAS", text);
+  }
+  const std::string value = text.substr(equals + 1);
+  char* value_end = nullptr;
+  const float bias = std::strtof(value.c_str(), &value_end);
+  if (value.empty() || *value_end != '\0' || std::isnan(bias)) {
+    throw bad_input("--logit-bias: '{}' is not a number", value);
+  }
+  return {token, bias};
+}
+
+}  // namespace
+
+void add_output_options(CLI::App& app, CommonOptions& options) {
+  app.add_flag("--json", options.json, "Write one JSON document to standard output, and nothing else");
+  app.add_option("--log-level", options.log_level, "How much to say on standard error")
+      ->check(CLI::IsMember({"error", "warning", "info", "debug"}))
+      ->type_name("error|warning|info|debug")
+      ->capture_default_str();
+}
+
+void add_device_options(CLI::App& app, CommonOptions& options) {
+  app.add_option("--device", options.device, "Device to run on: auto, cpu, rocm, cuda:0, ...")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "Threads of a CPU device; 0: one per physical core")
+      ->check(CLI::Range(0, kMostThreads))
+      ->type_name("N");
+}
+
+void add_generation_options(CLI::App& app, GenerationOptions& options) {
+  SamplerOptions& sampler = options.generate.sampler;
+  app.add_option("-n,--max-tokens", options.generate.max_tokens,
+                 "Most tokens to generate; -1: until the model stops or the context is full")
+      ->check(CLI::Range(-1, std::numeric_limits<int>::max()))
+      ->type_name("N");
+  app.add_option("--temperature", sampler.temperature, "Randomness; 0: always the most likely token")
+      ->type_name("X")
+      ->capture_default_str();
+  app.add_option("--top-k", sampler.top_k, "Choose among the K most likely tokens; 0: off")
+      ->type_name("K")
+      ->capture_default_str();
+  app.add_option("--top-p", sampler.top_p, "Choose among the most likely tokens that sum to P; 1: off")
+      ->type_name("P")
+      ->capture_default_str();
+  app.add_option("--min-p", sampler.min_p, "Drop tokens less likely than P times the most likely; 0: off")
+      ->type_name("P")
+      ->capture_default_str();
+  app.add_option("--typical-p", sampler.typical_p, "Locally typical sampling; 1: off")->type_name("P");
+  app.add_option("--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
+      ->type_name("X");
+  app.add_option("--frequency-penalty", sampler.frequency_penalty, "Per earlier use of a token; 0: off")
+      ->type_name("X");
+  app.add_option("--presence-penalty", sampler.presence_penalty, "For any earlier use of a token; 0: off")
+      ->type_name("X");
+  app.add_option("--penalty-window", sampler.penalty_window, "Tokens that penalties look back; -1: all")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--dry-multiplier", sampler.dry_multiplier, "Strength of DRY, against repeated phrases; 0: off")
+      ->type_name("X");
+  app.add_option("--dry-base", sampler.dry_base, "Growth of DRY's penalty per token")->type_name("X");
+  app.add_option("--dry-allowed-length", sampler.dry_allowed_length, "Longest repetition that DRY lets pass")
+      ->type_name("N");
+  app.add_option("--xtc-probability", sampler.xtc_probability, "How often XTC excludes the top choices; 0: off")
+      ->type_name("P");
+  app.add_option("--xtc-threshold", sampler.xtc_threshold, "Probability that makes a top choice for XTC")
+      ->type_name("P");
+  app.add_option("--mirostat", sampler.mirostat, "Mirostat version 1 or 2; 0: off")->type_name("0|1|2");
+  app.add_option("--mirostat-tau", sampler.mirostat_tau, "Mirostat's target, in bits per token")->type_name("X");
+  app.add_option("--mirostat-eta", sampler.mirostat_eta, "Mirostat's learning rate")->type_name("X");
+  app.add_option("--logit-bias", options.logit_bias, "Add BIAS to a token's logit; may be repeated")
+      ->type_name("TOKEN=BIAS")
+      ->allow_extra_args(false);
+  app.add_option("--seed", sampler.seed, "Seed of the random numbers; 0: a random one")->type_name("N");
+  app.add_option("--stop", options.generate.stop, "Stop before this text; may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  app.add_option("--ctx", options.context, "Context in tokens; 0: what the model was trained for, 4096 at most")
+      ->check(CLI::Range(int64_t{0}, kLongestContext))
+      ->type_name("N");
+  app.add_option("--system", options.system, "System message of the chat")->type_name("TEXT");
+  app.add_flag("--raw", options.raw, "Give the prompt to the model as it is, without a chat template");
+  app.add_option("--kv-type", options.kv_type, "Format of the key-value cache")
+      ->check(CLI::IsMember({"f16", "q8_0"}))
+      ->type_name("f16|q8_0")
+      ->capture_default_str();
+}
+
+void finish(GenerationOptions& options) {
+  for (const std::string& text : options.logit_bias) options.generate.sampler.logit_bias.push_back(parse_bias(text));
+  for (const std::string& stop : options.generate.stop) {
+    if (stop.empty()) throw bad_input("--stop: the text is empty");
+  }
+  SamplerOptions& sampler = options.generate.sampler;
+  // Made only to check the values; the vocabulary is not known yet, so token ids are checked later.
+  const Sampler checked(sampler, std::numeric_limits<int32_t>::max());
+  sampler.seed = checked.seed();  // so that it can be reported
+}
+
+LoadOptions load_options(const CommonOptions& common, int64_t context, const std::string& kv_type) {
+  LoadOptions options;
+  options.device = common.device;
+  options.threads = common.threads;
+  options.context = context;
+  options.kv_type = kv_type == "q8_0" ? DType::q8_0 : DType::f16;
+  return options;
+}
+
+std::vector<int32_t> parse_token_list(const std::string& text, const char* option) {
+  std::vector<int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto skip_spaces = [&] {
+    while (at != end && (*at == ' ' || *at == '\n' || *at == '\t')) ++at;
+  };
+  while (true) {
+    skip_spaces();
+    int32_t id = 0;
+    const auto [stop, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || id < 0) {
+      throw bad_input("{}: expected token ids such as 1,2,3 at character {}", option, at - text.data() + 1);
+    }
+    ids.push_back(id);
+    at = stop;
+    skip_spaces();
+    if (at == end) return ids;
+    if (*at++ != ',') throw bad_input("{}: expected a comma at character {}", option, at - text.data());
+  }
+}
+
+}  // namespace gabbro::cli

@@ -1,0 +1,46 @@
+// Options that several commands share: each is declared here once, so that it means the same everywhere.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/engine/generate.h"
+#include "src/engine/session.h"
+
+namespace gabbro::cli {
+
+struct CommonOptions {
+  bool json = false;
+  std::string log_level = "warning";
+  std::string device = "auto";
+  int threads = 0;
+
+  bool verbose() const { return log_level == "info" || log_level == "debug"; }
+};
+
+// --json and --log-level.
+void add_output_options(CLI::App& app, CommonOptions& options);
+// --device and --threads.
+void add_device_options(CLI::App& app, CommonOptions& options);
+
+// Options of generation (DESIGN 8).
+struct GenerationOptions {
+  GenerateOptions generate;
+  int64_t context = 0;
+  std::string kv_type = "f16";
+  std::string system;
+  bool raw = false;
+  std::vector<std::string> logit_bias;
+};
+void add_generation_options(CLI::App& app, GenerationOptions& options);
+
+// What they come to. Throws bad_input that names the option for a value that cannot be, before anything is loaded.
+void finish(GenerationOptions& options);
+LoadOptions load_options(const CommonOptions& common, int64_t context = 0, const std::string& kv_type = "f16");
+
+// "1,2,3" (spaces allowed) as token ids; throws bad_input that names `option`.
+std::vector<int32_t> parse_token_list(const std::string& text, const char* option);
+
+}  // namespace gabbro::cli

@@ -1,0 +1,68 @@
+#include "backends/cpu/device.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace gabbro::cpu {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+}  // namespace
+
+const IsaTable* choose_isa(const char* forced, std::string& reason) {
+  const std::string_view wanted = forced == nullptr ? "" : forced;
+  std::string names;
+  for (const IsaTable* isa : isa_tables()) {
+    if (wanted.empty() ? isa->supported() : wanted == isa->name) {
+      if (isa->supported()) return isa;
+      reason = "GABBRO_CPU: this processor has no " + std::string(wanted);
+      return nullptr;
+    }
+    names += (names.empty() ? "" : ", ") + std::string(isa->name);
+  }
+  reason = "GABBRO_CPU: '" + std::string(wanted.substr(0, 32)) + "' is not one of " + names;
+  return nullptr;
+}
+
+void* CpuDevice::allocate(size_t bytes) const {
+  if (bytes > memory_total_) return nullptr;  // the system would promise it, and kill somebody later
+  const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
+  void* pointer = std::aligned_alloc(alignment, (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
+  if (pointer != nullptr && alignment == kHugePage) madvise(pointer, bytes, MADV_HUGEPAGE);  // advice: failure is fine
+  return pointer;
+}
+
+void CpuDevice::free(void* pointer) { std::free(pointer); }
+
+size_t CpuDevice::packed_bytes(DType dtype, int64_t rows, int64_t columns) const {
+  return isa_.packed_bytes(dtype, rows, columns);
+}
+
+void CpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target) {
+  pool_.run([&](Worker& worker) { isa_.pack(dtype, rows, columns, host, target, worker); });
+}
+
+std::unique_ptr<Kernel> CpuDevice::make_kernel(const abi::KernelRequest& request) const {
+  for (const KernelEntry& entry : isa_.kernels) {
+    if (std::string_view(entry.op) != request.op) continue;
+    if (auto kernel = entry.make(request, {.workers = pool_.workers()})) return kernel;
+  }
+  return nullptr;
+}
+
+bool CpuDevice::execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
+  const auto walk = [&](Worker& worker) {
+    for (int32_t i = 0; i < count && !worker.stopped(); ++i) {
+      if (i > 0) worker.barrier();
+      if (worker.stopped()) break;
+      static_cast<const Kernel*>(launches[i].kernel)->run(launches[i], worker);
+    }
+  };
+  return pool_.run(walk, cancel);
+}
+
+}  // namespace gabbro::cpu

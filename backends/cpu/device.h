@@ -1,0 +1,43 @@
+// An opened CPU device: its threads, its instruction set, its memory, and the execution of launch lists.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "backends/cpu/host.h"
+#include "backends/cpu/kernel.h"
+#include "backends/cpu/pool.h"
+
+namespace gabbro::cpu {
+
+// The instruction set to use: the one that `forced` names (null or empty: the best that this processor has). Null, with
+// a one-line `reason`, where that is unknown or missing.
+const IsaTable* choose_isa(const char* forced, std::string& reason);
+
+class CpuDevice {
+ public:
+  CpuDevice(const IsaTable& isa, int threads, int cores, uint64_t memory_total)
+      : isa_(isa), memory_total_(memory_total), pool_(threads, cores) {}
+
+  // 64-byte aligned; null where there is not so much.
+  void* allocate(size_t bytes) const;
+  static void free(void* pointer);
+
+  size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) const;
+  void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target);
+
+  // Null where there is no kernel for the request.
+  std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request) const;
+
+  // Wakes the pool once for the whole list. False: cancelled.
+  bool execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel);
+
+ private:
+  const IsaTable& isa_;
+  uint64_t memory_total_;
+  ThreadPool pool_;
+};
+
+}  // namespace gabbro::cpu

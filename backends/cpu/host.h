@@ -1,0 +1,37 @@
+// What this process may use of the machine: its processor, cores and memory, with affinity and cgroup limits counted
+// in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gabbro::cpu {
+
+// Reads the files of /proc and /sys under `root`, so that tests can bring machines of their own.
+class Host {
+ public:
+  explicit Host(std::string root = {}) : root_(std::move(root)) {}
+
+  std::string processor_name() const;
+
+  // Physical cores among the logical processors `processors`, at most what the cgroup's quota pays for; at least 1.
+  int cores(const std::vector<int>& processors) const;
+
+  struct Memory {
+    uint64_t total;  // bytes; the smaller of the machine's and the cgroup's
+    uint64_t free;
+  };
+  Memory memory() const;
+
+ private:
+  std::string text(const std::string& path) const;
+  std::vector<std::string> cgroup_folders() const;
+
+  std::string root_;
+};
+
+// The logical processors that this thread may run on.
+std::vector<int> allowed_processors();
+
+}  // namespace gabbro::cpu

@@ -1,0 +1,41 @@
+#include "backends/cpu/isa.h"
+
+#include <array>
+
+namespace gabbro::cpu {
+
+#ifdef GABBRO_X86
+namespace avx512 {
+extern const IsaTable kTable;
+}
+namespace avx2 {
+extern const IsaTable kTable;
+}
+#endif
+namespace scalar {
+extern const IsaTable kTable;
+}
+
+#ifdef GABBRO_X86
+// __builtin_cpu_supports also asks whether the operating system saves the registers.
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+#endif
+bool has_scalar() { return true; }
+
+std::span<const IsaTable* const> isa_tables() {
+  static constexpr std::array kTables = {
+#ifdef GABBRO_X86
+      &avx512::kTable, &avx2::kTable,
+#endif
+      &scalar::kTable};
+  return kTables;
+}
+
+}  // namespace gabbro::cpu

@@ -1,0 +1,52 @@
+// The kernels of one instruction set; compiled once per set. The first row that takes a request wins.
+#include "backends/cpu/isa.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/pack/pack.h"
+
+#define GABBRO_TEXT_OF(x) #x
+#define GABBRO_TEXT(x) GABBRO_TEXT_OF(x)
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+constexpr KernelEntry kKernels[] = {
+    {"neg", make_unary},           {"abs", make_unary},
+    {"exp", make_unary},           {"log", make_unary},
+    {"sqrt", make_unary},          {"rsqrt", make_unary},
+    {"sin", make_unary},           {"cos", make_unary},
+    {"tanh", make_unary},          {"sigmoid", make_unary},
+    {"floor", make_unary},         {"add", make_binary},
+    {"sub", make_binary},          {"mul", make_binary},
+    {"div", make_binary},          {"pow", make_binary},
+    {"maximum", make_binary},      {"minimum", make_binary},
+    {"eq", make_binary},           {"ne", make_binary},
+    {"lt", make_binary},           {"le", make_binary},
+    {"gt", make_binary},           {"ge", make_binary},
+    {"logical_and", make_binary},  {"logical_or", make_binary},
+    {"where", make_where},         {"cast", make_cast},
+    {"copy", make_copy},           {"sum", make_reduce},
+    {"prod", make_reduce},         {"max", make_reduce},
+    {"min", make_reduce},          {"argmax", make_argreduce},
+    {"argmin", make_argreduce},    {"softmax", make_softmax},
+    {"rms_norm", make_rms_norm},   {"rope", make_rope},
+    {"kv_write", make_kv_write},   {"rope_kv_write", make_rope_kv_write},
+    {"attention", make_attention}, {"matmul", make_matmul},
+    {"gather", make_gather},       {"scatter", make_scatter},
+    {"iota", make_iota},           {"concat", make_concat},
+    {"embedding", make_embedding}, {"dequantize", make_dequantize},
+    {"linear", make_linear},       {"linear_fused", make_linear_fused},
+};
+
+}  // namespace
+
+// The one symbol of the set that the rest of the program sees (CMakeLists.txt).
+extern constinit const IsaTable kTable;
+constinit const IsaTable kTable = {
+    .name = GABBRO_TEXT(GABBRO_ISA),
+    .supported = GABBRO_ISA_SUPPORTED,
+    .kernels = kKernels,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+};
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,128 @@
+// Elementwise functions of two tensors of one dtype. maximum and minimum of a NaN are NaN. Of i32: arithmetic wraps
+// around, division truncates towards zero and by zero gives 0; a negative power of anything but ±1 is 0.
+#include <cmath>
+#include <string_view>
+
+#include "backends/cpu/kernels/elementwise.h"
+#include "backends/cpu/kernels/kernels.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+int32_t wrap(uint32_t value) { return static_cast<int32_t>(value); }
+uint32_t bits(int32_t value) { return static_cast<uint32_t>(value); }
+
+struct Add {
+  float operator()(float a, float b) const { return a + b; }
+  int32_t operator()(int32_t a, int32_t b) const { return wrap(bits(a) + bits(b)); }
+};
+struct Sub {
+  float operator()(float a, float b) const { return a - b; }
+  int32_t operator()(int32_t a, int32_t b) const { return wrap(bits(a) - bits(b)); }
+};
+struct Mul {
+  float operator()(float a, float b) const { return a * b; }
+  int32_t operator()(int32_t a, int32_t b) const { return wrap(bits(a) * bits(b)); }
+};
+struct Div {
+  float operator()(float a, float b) const { return a / b; }
+  int32_t operator()(int32_t a, int32_t b) const {
+    if (b == 0) return 0;
+    return b == -1 ? wrap(0u - bits(a)) : a / b;
+  }
+};
+struct Pow {
+  float operator()(float a, float b) const { return std::pow(a, b); }
+  int32_t operator()(int32_t a, int32_t b) const {
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+    uint32_t power = 1;
+    for (uint32_t base = bits(a), left = bits(b); left != 0; left >>= 1, base *= base) {
+      if ((left & 1u) != 0) power *= base;
+    }
+    return wrap(power);
+  }
+};
+struct Maximum {
+  float operator()(float a, float b) const { return a > b || a != a ? a : b; }
+  int32_t operator()(int32_t a, int32_t b) const { return a > b ? a : b; }
+};
+struct Minimum {
+  float operator()(float a, float b) const { return a < b || a != a ? a : b; }
+  int32_t operator()(int32_t a, int32_t b) const { return a < b ? a : b; }
+};
+
+template <class T, class F>
+void arithmetic_row(const Row& row) {
+  map_row2<T, T>(row, F{});
+}
+
+template <class T, class F>
+void comparison_row(const Row& row) {
+  map_row2<T, uint8_t>(row, [](T a, T b) { return static_cast<uint8_t>(F{}(a, b)); });
+}
+
+template <class F>
+void logical_row(const Row& row) {
+  map_row2<uint8_t, uint8_t>(row, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>(F{}(a != 0, b != 0)); });
+}
+
+struct Binary {
+  const char* op;
+  DType result;  // of f32 inputs: f32 (the inputs' own) or boolean
+  RowFunction f32;
+  RowFunction i32;
+  RowFunction boolean;
+};
+
+template <class F>
+constexpr Binary arithmetic(const char* op) {
+  return {op, DType::f32, arithmetic_row<float, F>, arithmetic_row<int32_t, F>, nullptr};
+}
+
+template <class F>
+constexpr Binary comparison(const char* op) {
+  return {op, DType::boolean, comparison_row<float, F>, comparison_row<int32_t, F>, nullptr};
+}
+
+template <class F>
+constexpr Binary logical(const char* op) {
+  return {op, DType::boolean, nullptr, nullptr, logical_row<F>};
+}
+
+constexpr Binary kBinary[] = {
+    arithmetic<Add>("add"),
+    arithmetic<Sub>("sub"),
+    arithmetic<Mul>("mul"),
+    arithmetic<Div>("div"),
+    arithmetic<Pow>("pow"),
+    arithmetic<Maximum>("maximum"),
+    arithmetic<Minimum>("minimum"),
+    comparison<std::equal_to<>>("eq"),
+    comparison<std::not_equal_to<>>("ne"),
+    comparison<std::less<>>("lt"),
+    comparison<std::less_equal<>>("le"),
+    comparison<std::greater<>>("gt"),
+    comparison<std::greater_equal<>>("ge"),
+    logical<std::logical_and<>>("logical_and"),
+    logical<std::logical_or<>>("logical_or"),
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_binary(const abi::KernelRequest& request, const MakeContext&) {
+  if (!is_elementwise(request, 2) || request.inputs[0].dtype != request.inputs[1].dtype) return nullptr;
+  const DType dtype = request.inputs[0].dtype;
+  for (const Binary& binary : kBinary) {
+    if (std::string_view(binary.op) != request.op) continue;
+    const DType result = binary.result == DType::boolean ? DType::boolean : dtype;
+    const RowFunction row = dtype == DType::f32       ? binary.f32
+                            : dtype == DType::i32     ? binary.i32
+                            : dtype == DType::boolean ? binary.boolean
+                                                      : nullptr;
+    if (row == nullptr || request.outputs[0].dtype != result) return nullptr;
+    return std::make_unique<Elementwise>(request, row);
+  }
+  return nullptr;
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

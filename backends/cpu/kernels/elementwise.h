@@ -1,0 +1,100 @@
+// The kernel of every elementwise op: a walk over the inputs and a function for one row of them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/cpu/kernel.h"
+#include "backends/cpu/kernels/strided.h"
+#include "backends/cpu/request.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+// One row: inputs with their strides in elements (0: the same element for all), and `count` consecutive outputs.
+struct Row {
+  const void* in[kMaxStridedInputs];
+  int64_t stride[kMaxStridedInputs];
+  void* out;
+  int64_t count;
+};
+using RowFunction = void (*)(const Row& row);
+
+class Elementwise : public Kernel {
+ public:
+  Elementwise(const abi::KernelRequest& request, RowFunction function)
+      : walk_({request.inputs, static_cast<size_t>(request.input_count)}), function_(function) {
+    for (int i = 0; i < request.input_count; ++i) {
+      input_bytes_[i] = dtype_bytes(request.inputs[i].dtype, 1);
+      bytes += static_cast<double>(walk_.total()) * static_cast<double>(input_bytes_[i]);
+    }
+    output_bytes_ = dtype_bytes(request.outputs[0].dtype, 1);
+    bytes += static_cast<double>(walk_.total()) * static_cast<double>(output_bytes_);
+    flops = static_cast<double>(walk_.total());
+    implementation = std::string(request.op) + " " + std::string(dtype_name(request.inputs[0].dtype));
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const int inputs = launch.input_count;
+    worker.parallel_for(walk_.total(), kElementGrain, [&](int64_t begin, int64_t end) {
+      walk_.rows(begin, end, [&](const auto& offsets, int64_t position, int64_t count) {
+        Row row{};
+        for (int i = 0; i < inputs; ++i) {
+          row.in[i] = static_cast<const char*>(launch.inputs[i].data) + offsets[i] * input_bytes_[i];
+          row.stride[i] = walk_.row_stride(i);
+        }
+        row.out = static_cast<char*>(launch.outputs[0].data) + position * output_bytes_;
+        row.count = count;
+        function_(row);
+      });
+    });
+  }
+
+ private:
+  StridedWalk walk_;
+  RowFunction function_;
+  int64_t input_bytes_[kMaxStridedInputs] = {};
+  int64_t output_bytes_ = 0;
+};
+
+// Whether these are `inputs` strided tensors of one shape with a contiguous output of that shape.
+inline bool is_elementwise(const abi::KernelRequest& request, int inputs) {
+  if (!has_operands(request, inputs, 1) || !is_contiguous(request.outputs[0])) return false;
+  for (int i = 0; i < inputs; ++i) {
+    const abi::TensorView& input = request.inputs[i];
+    if (input.layout != abi::Layout::kStrided || is_quantised(input.dtype)) return false;
+    if (!same_shape(input, request.outputs[0])) return false;
+  }
+  return true;
+}
+
+// out[i] = f(a[i]); loops of their own for the strides that occur, so that the compiler can use vectors.
+template <class In, class Out, class F>
+void map_row(const Row& row, F f) {
+  const In* a = static_cast<const In*>(row.in[0]);
+  Out* out = static_cast<Out*>(row.out);
+  const int64_t stride = row.stride[0];
+  if (stride == 1) {
+    for (int64_t i = 0; i < row.count; ++i) out[i] = f(a[i]);
+  } else {
+    for (int64_t i = 0; i < row.count; ++i) out[i] = f(a[i * stride]);
+  }
+}
+
+template <class In, class Out, class F>
+void map_row2(const Row& row, F f) {
+  const In* a = static_cast<const In*>(row.in[0]);
+  const In* b = static_cast<const In*>(row.in[1]);
+  Out* out = static_cast<Out*>(row.out);
+  const int64_t sa = row.stride[0];
+  const int64_t sb = row.stride[1];
+  if (sa == 1 && sb == 1) {
+    for (int64_t i = 0; i < row.count; ++i) out[i] = f(a[i], b[i]);
+  } else if (sa == 1 && sb == 0) {
+    const In other = *b;
+    for (int64_t i = 0; i < row.count; ++i) out[i] = f(a[i], other);
+  } else {
+    for (int64_t i = 0; i < row.count; ++i) out[i] = f(a[i * sa], b[i * sb]);
+  }
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,35 @@
+// What kernel_table.cc lists: one function per kernel file. Each looks at a request and makes a kernel for it, or not.
+#pragma once
+
+#include <memory>
+
+#include "backends/cpu/kernel.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+using KernelPointer = std::unique_ptr<Kernel>;
+
+KernelPointer make_unary(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_binary(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_where(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_cast(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_copy(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_reduce(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_argreduce(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_softmax(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_rope(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_kv_write(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_rope_kv_write(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_attention(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_matmul(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_gather(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_scatter(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_iota(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_concat(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_linear(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_embedding(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_dequantize(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_linear_fused(const abi::KernelRequest& request, const MakeContext& context);
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,52 @@
+// The threads of one opened CPU device. The caller is worker 0. Between two launches the others spin briefly, so that a
+// launch that follows soon costs no system call, and then sleep.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "backends/cpu/kernel.h"
+
+namespace gabbro::cpu {
+
+class ThreadPool {
+ public:
+  // `cores` is how many may run at once; with more workers than that, a waiting worker gives its core away at once.
+  ThreadPool(int workers, int cores);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int workers() const { return team_.workers; }
+
+  // Calls task(worker) on every worker and returns when all have ended; concurrent callers take turns. The task must
+  // not throw. False when `cancel` (may be null) was seen to be true at the last barrier, or at the end.
+  template <class Task>
+  bool run(const Task& task, const std::atomic<bool>* cancel = nullptr) {
+    const auto call = [](const void* context, Worker& worker) {
+      (*static_cast<const std::remove_cvref_t<Task>*>(context))(worker);
+    };
+    return run_erased(call, &task, cancel);
+  }
+
+ private:
+  using Function = void (*)(const void* context, Worker& worker);
+
+  bool run_erased(Function function, const void* context, const std::atomic<bool>* cancel);
+  void serve(int index);
+  uint32_t wait_for_launch(uint32_t seen) const;
+  void close();
+
+  TeamState team_;
+  Function function_ = nullptr;  // null: the pool closes
+  const void* context_ = nullptr;
+  alignas(64) std::atomic<uint32_t> launch_{0};
+  std::mutex turn_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace gabbro::cpu

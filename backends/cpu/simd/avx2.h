@@ -1,0 +1,207 @@
+// The vocabulary of simd.h for AVX2 with FMA and F16C: a vector is two registers.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+struct F32 {
+  __m256 a, b;
+};
+struct I32 {
+  __m256i a, b;
+};
+struct Bytes {
+  __m256i a, b;
+};
+struct Four {
+  __m256i v;
+};
+struct Mask {
+  __m256 a, b;
+};
+
+// Tile sizes that fit the 16 registers (kernels/linear_gemm.h, kernels/linear_gemm_float.h).
+inline constexpr int kTileTokens = 4;
+inline constexpr int kTileVectors = 1;
+
+inline F32 zero_f32() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+inline F32 splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline F32 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline void store(float* p, F32 x) {
+  _mm256_storeu_ps(p, x.a);
+  _mm256_storeu_ps(p + 8, x.b);
+}
+// The first `count` (0 to 16) lanes; the others are zero, or left alone in memory.
+inline F32 load_first(const float* p, int count) {
+  alignas(32) float lanes[16] = {};
+  std::memcpy(lanes, p, static_cast<size_t>(count) * sizeof(float));
+  return load(lanes);
+}
+inline void store_first(float* p, F32 x, int count) {
+  alignas(32) float lanes[16];
+  store(lanes, x);
+  std::memcpy(p, lanes, static_cast<size_t>(count) * sizeof(float));
+}
+inline F32 load_half(const void* p) {
+  const auto* halves = static_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+}
+inline void store_half(void* p, F32 x) {
+  auto* halves = static_cast<__m128i*>(p);
+  _mm_storeu_si128(halves, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline F32 load_bfloat(const void* p) {
+  const auto* words = static_cast<const __m128i*>(p);
+  const auto widen = [](__m128i w) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(w), 16)); };
+  return {widen(_mm_loadu_si128(words)), widen(_mm_loadu_si128(words + 1))};
+}
+
+inline F32 operator+(F32 x, F32 y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+inline F32 operator-(F32 x, F32 y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+inline F32 operator*(F32 x, F32 y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+inline F32 operator/(F32 x, F32 y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+inline F32 fma(F32 x, F32 y, F32 z) {  // x·y + z
+  return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+inline F32 max(F32 x, F32 y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
+inline F32 min(F32 x, F32 y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+inline F32 abs(F32 x) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
+}
+inline F32 sqrt(F32 x) { return {_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)}; }
+inline F32 floor(F32 x) { return {_mm256_floor_ps(x.a), _mm256_floor_ps(x.b)}; }
+inline F32 round_even(F32 x) {
+  constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm256_round_ps(x.a, kMode), _mm256_round_ps(x.b, kMode)};
+}
+// x·2ⁿ for whole n in ±300, in three factors that are each a normal float; beyond their range it gives 0 or infinity.
+inline __m256 scale_by_power(__m256 x, __m256 n) {
+  const __m256i whole = _mm256_cvtps_epi32(n);
+  const __m256i third = _mm256_cvtps_epi32(_mm256_mul_ps(n, _mm256_set1_ps(1.0f / 3)));
+  const __m256i rest = _mm256_sub_epi32(whole, _mm256_add_epi32(third, third));
+  const auto power = [](__m256i e) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(e, _mm256_set1_epi32(127)), 23));
+  };
+  return _mm256_mul_ps(_mm256_mul_ps(_mm256_mul_ps(x, power(third)), power(third)), power(rest));
+}
+inline F32 scale_by_power(F32 x, F32 n) { return {scale_by_power(x.a, n.a), scale_by_power(x.b, n.b)}; }
+inline float reduce_sum(F32 x) {
+  const __m256 eight = _mm256_add_ps(x.a, x.b);
+  __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(four, _mm_shuffle_ps(four, four, 1)));
+}
+inline float reduce_max(F32 x) {
+  const __m256 eight = _mm256_max_ps(x.a, x.b);
+  __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
+}
+
+inline Mask operator<(F32 x, F32 y) {
+  return {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)};
+}
+inline Mask operator==(F32 x, F32 y) {
+  return {_mm256_cmp_ps(x.a, y.a, _CMP_EQ_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_EQ_OQ)};
+}
+inline F32 select(Mask mask, F32 yes, F32 no) {
+  return {_mm256_blendv_ps(no.a, yes.a, mask.a), _mm256_blendv_ps(no.b, yes.b, mask.b)};
+}
+
+inline I32 zero_i32() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+inline I32 splat_i32(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+inline I32 load_i32(const int32_t* p) {
+  const auto* lanes = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(lanes), _mm256_loadu_si256(lanes + 1)};
+}
+inline void store_i32(int32_t* p, I32 x) {
+  auto* lanes = reinterpret_cast<__m256i*>(p);
+  _mm256_storeu_si256(lanes, x.a);
+  _mm256_storeu_si256(lanes + 1, x.b);
+}
+inline I32 load_i8(const int8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
+}
+inline I32 load_u8(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
+}
+inline void store_i8(int8_t* p, I32 x) {  // saturates
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+  const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+inline I32 operator+(I32 x, I32 y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
+inline I32 operator*(I32 x, I32 y) { return {_mm256_mullo_epi32(x.a, y.a), _mm256_mullo_epi32(x.b, y.b)}; }
+inline F32 to_f32(I32 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+inline I32 round_to_i32(F32 x) {  // to nearest even; NaN gives INT32_MIN
+  return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
+}
+inline int32_t reduce_sum(I32 x) {
+  const __m256i eight = _mm256_add_epi32(x.a, x.b);
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
+}
+
+inline Bytes load_bytes(const void* p) {
+  const auto* halves = static_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+}
+inline void store_bytes(void* p, Bytes x) {
+  auto* halves = static_cast<__m256i*>(p);
+  _mm256_storeu_si256(halves, x.a);
+  _mm256_storeu_si256(halves + 1, x.b);
+}
+inline Bytes splat_byte(uint8_t x) {
+  const __m256i bytes = _mm256_set1_epi8(static_cast<char>(x));
+  return {bytes, bytes};
+}
+inline Bytes operator|(Bytes x, Bytes y) { return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
+// (byte >> shift) & mask, and (byte & mask) << shift; mask's bits must not cross the byte.
+template <int shift, int mask>
+Bytes bits_down(Bytes x) {
+  const __m256i bits = _mm256_set1_epi8(static_cast<char>(mask));
+  return {_mm256_and_si256(_mm256_srli_epi16(x.a, shift), bits), _mm256_and_si256(_mm256_srli_epi16(x.b, shift), bits)};
+}
+template <int shift, int mask>
+Bytes bits_up(Bytes x) {
+  const __m256i bits = _mm256_set1_epi8(static_cast<char>(mask << shift));
+  return {_mm256_and_si256(_mm256_slli_epi16(x.a, shift), bits), _mm256_and_si256(_mm256_slli_epi16(x.b, shift), bits)};
+}
+// table[index] of 16 bytes; indices are below 16.
+inline Bytes lookup(const uint8_t* table, Bytes index) {
+  const __m256i wide = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm256_shuffle_epi8(wide, index.a), _mm256_shuffle_epi8(wide, index.b)};
+}
+
+// Lane i of the sum gains the dot product of bytes 4i to 4i+3 (unsigned) with four signed ones in ±127.
+inline Four splat_four(const int8_t* p) {
+  int32_t bits;
+  std::memcpy(&bits, p, sizeof bits);
+  return {_mm256_set1_epi32(bits)};
+}
+inline __m256i add_quads(__m256i sum, __m256i pairs) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+inline I32 dot4(I32 sum, Bytes x, Four y) {  // bytes below 64: a pair is at most 2·63·127, which 16 bits hold
+  return {add_quads(sum.a, _mm256_maddubs_epi16(x.a, y.v)), add_quads(sum.b, _mm256_maddubs_epi16(x.b, y.v))};
+}
+// The same for bytes of 8 bits, each less kWideBias: |x - 128| · (±y), whose pairs are at most 2·128·127.
+inline constexpr int kWideBias = 128;
+inline __m256i dot4_wide(__m256i sum, __m256i x, __m256i y) {
+  const __m256i level = _mm256_xor_si256(x, _mm256_set1_epi8(static_cast<char>(0x80)));
+  return add_quads(sum, _mm256_maddubs_epi16(_mm256_abs_epi8(level), _mm256_sign_epi8(y, level)));
+}
+inline I32 dot4_wide(I32 sum, Bytes x, Four y) { return {dot4_wide(sum.a, x.a, y.v), dot4_wide(sum.b, x.b, y.v)}; }
+
+inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+}  // namespace gabbro::cpu::GABBRO_ISA

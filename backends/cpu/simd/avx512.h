@@ -1,0 +1,119 @@
+// The vocabulary of simd.h for AVX-512 (F, BW, DQ, VL, VNNI): a vector is one register.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+struct F32 {
+  __m512 v;
+};
+struct I32 {
+  __m512i v;
+};
+struct Bytes {
+  __m512i v;
+};
+struct Four {
+  __m512i v;
+};
+struct Mask {
+  __mmask16 m;
+};
+
+// Tile sizes that fit the 32 registers (kernels/linear_gemm.h, kernels/linear_gemm_float.h).
+inline constexpr int kTileTokens = 12;
+inline constexpr int kTileVectors = 2;
+
+inline F32 zero_f32() { return {_mm512_setzero_ps()}; }
+inline F32 splat(float x) { return {_mm512_set1_ps(x)}; }
+inline F32 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline void store(float* p, F32 a) { _mm512_storeu_ps(p, a.v); }
+inline __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1u << count) - 1); }
+// The first `count` (0 to 16) lanes; the others are zero, or left alone in memory.
+inline F32 load_first(const float* p, int count) { return {_mm512_maskz_loadu_ps(first_lanes(count), p)}; }
+inline void store_first(float* p, F32 a, int count) { _mm512_mask_storeu_ps(p, first_lanes(count), a.v); }
+inline F32 load_half(const void* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))}; }
+inline void store_half(void* p, F32 a) {
+  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline F32 load_bfloat(const void* p) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+
+inline F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline F32 operator*(F32 a, F32 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline F32 operator/(F32 a, F32 b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline F32 fma(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }  // a·b + c
+inline F32 max(F32 a, F32 b) { return {_mm512_max_ps(a.v, b.v)}; }
+inline F32 min(F32 a, F32 b) { return {_mm512_min_ps(a.v, b.v)}; }
+inline F32 abs(F32 a) { return {_mm512_abs_ps(a.v)}; }
+inline F32 sqrt(F32 a) { return {_mm512_sqrt_ps(a.v)}; }
+inline F32 floor(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}; }
+inline F32 round_even(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+// a·2ⁿ for whole n in ±300; beyond the range of floats it gives 0 or infinity.
+inline F32 scale_by_power(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+inline float reduce_sum(F32 a) { return _mm512_reduce_add_ps(a.v); }
+inline float reduce_max(F32 a) { return _mm512_reduce_max_ps(a.v); }
+
+inline Mask operator<(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+inline Mask operator==(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+inline F32 select(Mask mask, F32 yes, F32 no) { return {_mm512_mask_blend_ps(mask.m, no.v, yes.v)}; }
+
+inline I32 zero_i32() { return {_mm512_setzero_si512()}; }
+inline I32 splat_i32(int32_t x) { return {_mm512_set1_epi32(x)}; }
+inline I32 load_i32(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
+inline void store_i32(int32_t* p, I32 a) { _mm512_storeu_si512(p, a.v); }
+inline I32 load_i8(const int8_t* p) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+inline I32 load_u8(const uint8_t* p) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+inline void store_i8(int8_t* p, I32 a) {  // saturates
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(a.v));
+}
+inline I32 operator+(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+inline I32 operator*(I32 a, I32 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+inline F32 to_f32(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline I32 round_to_i32(F32 a) { return {_mm512_cvtps_epi32(a.v)}; }  // to nearest even; NaN gives INT32_MIN
+inline int32_t reduce_sum(I32 a) { return _mm512_reduce_add_epi32(a.v); }
+
+inline Bytes load_bytes(const void* p) { return {_mm512_loadu_si512(p)}; }
+inline void store_bytes(void* p, Bytes a) { _mm512_storeu_si512(p, a.v); }
+inline Bytes splat_byte(uint8_t x) { return {_mm512_set1_epi8(static_cast<char>(x))}; }
+inline Bytes operator|(Bytes a, Bytes b) { return {_mm512_or_si512(a.v, b.v)}; }
+// (byte >> shift) & mask, and (byte & mask) << shift; mask's bits must not cross the byte.
+template <int shift, int mask>
+Bytes bits_down(Bytes a) {
+  return {_mm512_and_si512(_mm512_srli_epi16(a.v, shift), _mm512_set1_epi8(static_cast<char>(mask)))};
+}
+template <int shift, int mask>
+Bytes bits_up(Bytes a) {
+  return {_mm512_and_si512(_mm512_slli_epi16(a.v, shift), _mm512_set1_epi8(static_cast<char>(mask << shift)))};
+}
+// table[index] of 16 bytes; indices are below 16.
+inline Bytes lookup(const uint8_t* table, Bytes index) {
+  const __m512i wide = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm512_shuffle_epi8(wide, index.v)};
+}
+
+// Lane i of the sum gains the dot product of bytes 4i to 4i+3 (unsigned) with four signed ones in ±127.
+inline Four splat_four(const int8_t* p) {
+  int32_t bits;
+  std::memcpy(&bits, p, sizeof bits);
+  return {_mm512_set1_epi32(bits)};
+}
+inline I32 dot4(I32 sum, Bytes a, Four b) { return {_mm512_dpbusd_epi32(sum.v, a.v, b.v)}; }  // bytes below 64
+// The same for bytes of 8 bits, each less kWideBias (the instruction set's choice).
+inline constexpr int kWideBias = 0;
+inline I32 dot4_wide(I32 sum, Bytes a, Four b) { return dot4(sum, a, b); }
+
+inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,39 @@
+// Functions over the vector vocabulary that are the same for every instruction set.
+#pragma once
+
+#include "backends/cpu/simd/simd.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+// eˣ, within 2 ulp (simd_test.cc); 0 below -104, infinity above 88.8, NaN for NaN.
+// x = n·ln 2 + r with |r| ≤ ln 2 / 2; eʳ is its Taylor polynomial of degree 7 (truncation error below 2⁻²⁷); times 2ⁿ.
+inline F32 exp(F32 x) {
+  x = max(splat(-150.0f), min(splat(150.0f), x));
+  const F32 n = round_even(x * splat(1.44269504f));
+  F32 r = fma(n, splat(-0.693145752f), x);  // ln 2 in two parts: the upper has 12 trailing zero bits,
+  r = fma(n, splat(-1.42860677e-6f), r);    // so that n times it is exact
+  F32 p = splat(1.0f / 5040);
+  p = fma(p, r, splat(1.0f / 720));
+  p = fma(p, r, splat(1.0f / 120));
+  p = fma(p, r, splat(1.0f / 24));
+  p = fma(p, r, splat(1.0f / 6));
+  p = fma(p, r, splat(0.5f));
+  p = fma(p * r, r, r) + splat(1.0f);
+  return scale_by_power(p, n);
+}
+
+inline F32 sigmoid(F32 x) { return splat(1.0f) / (splat(1.0f) + exp(splat(0.0f) - x)); }
+inline F32 silu(F32 x) { return x / (splat(1.0f) + exp(splat(0.0f) - x)); }
+
+// tanh |x| = (1 - e⁻²ˣ) / (1 + e⁻²ˣ); near zero the odd polynomial x - x³/3 + 2x⁵/15, which does not cancel.
+inline F32 tanh(F32 x) {
+  const F32 size = abs(x);
+  const F32 decay = exp(splat(-2.0f) * size);
+  const F32 far = (splat(1.0f) - decay) / (splat(1.0f) + decay);
+  const F32 square = x * x;
+  const F32 near = fma(square * x, fma(square, splat(2.0f / 15), splat(-1.0f / 3)), x);
+  const F32 whole = select(x < splat(0.0f), splat(0.0f) - far, far);
+  return select(size < splat(0.1f), near, whole);
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,226 @@
+// The vocabulary of simd.h in plain C++, for any processor; also what the other two are tested against.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "src/base/half.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+struct F32 {
+  float v[16];
+};
+struct I32 {
+  int32_t v[16];
+};
+struct Bytes {
+  uint8_t v[64];
+};
+struct Four {
+  int8_t v[4];
+};
+struct Mask {
+  bool m[16];
+};
+
+// Tile sizes (kernels/linear_gemm.h, kernels/linear_gemm_float.h): what a compiler keeps in 16 registers of four lanes.
+inline constexpr int kTileTokens = 4;
+inline constexpr int kTileVectors = 1;
+
+template <class Result, class Rule>
+inline Result each_lane(Rule rule) {
+  Result result;
+  for (int i = 0; i < 16; ++i) result.v[i] = rule(i);
+  return result;
+}
+
+inline F32 splat(float x) {
+  return each_lane<F32>([&](int) { return x; });
+}
+inline F32 zero_f32() { return splat(0); }
+inline F32 load(const float* p) {
+  return each_lane<F32>([&](int i) { return p[i]; });
+}
+inline void store(float* p, F32 a) { std::memcpy(p, a.v, sizeof a.v); }
+// The first `count` (0 to 16) lanes; the others are zero, or left alone in memory.
+inline F32 load_first(const float* p, int count) {
+  return each_lane<F32>([&](int i) { return i < count ? p[i] : 0.0f; });
+}
+inline void store_first(float* p, F32 a, int count) { std::memcpy(p, a.v, static_cast<size_t>(count) * sizeof(float)); }
+inline uint16_t load_u16(const void* p, int i) {
+  uint16_t bits;
+  std::memcpy(&bits, static_cast<const char*>(p) + 2 * i, sizeof bits);
+  return bits;
+}
+inline F32 load_half(const void* p) {
+  return each_lane<F32>([&](int i) { return half_bits_to_float(load_u16(p, i)); });
+}
+inline void store_half(void* p, F32 a) {
+  uint16_t bits[16];
+  for (int i = 0; i < 16; ++i) bits[i] = float_to_half_bits(a.v[i]);
+  std::memcpy(p, bits, sizeof bits);
+}
+inline F32 load_bfloat(const void* p) {
+  return each_lane<F32>([&](int i) { return bfloat_bits_to_float(load_u16(p, i)); });
+}
+
+inline F32 operator+(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] + b.v[i]; });
+}
+inline F32 operator-(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] - b.v[i]; });
+}
+inline F32 operator*(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] * b.v[i]; });
+}
+inline F32 operator/(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] / b.v[i]; });
+}
+// a·b + c, in two roundings: a fused one would be a library call.
+inline F32 fma(F32 a, F32 b, F32 c) {
+  return each_lane<F32>([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+}
+inline F32 max(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+}
+inline F32 min(F32 a, F32 b) {
+  return each_lane<F32>([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+}
+inline F32 abs(F32 a) {
+  return each_lane<F32>([&](int i) { return std::fabs(a.v[i]); });
+}
+inline F32 sqrt(F32 a) {
+  return each_lane<F32>([&](int i) { return std::sqrt(a.v[i]); });
+}
+inline F32 floor(F32 a) {
+  return each_lane<F32>([&](int i) { return std::floor(a.v[i]); });
+}
+inline F32 round_even(F32 a) {
+  return each_lane<F32>([&](int i) { return std::nearbyint(a.v[i]); });
+}
+// a·2ⁿ for whole n in ±300, in three factors that are each a normal float; beyond their range it gives 0 or infinity.
+inline F32 scale_by_power(F32 a, F32 n) {
+  const auto power = [](int e) { return std::bit_cast<float>((e + 127) << 23); };
+  return each_lane<F32>([&](int i) {
+    const int whole = n.v[i] == n.v[i] ? static_cast<int>(n.v[i]) : 0;
+    const int third = whole / 3;
+    return a.v[i] * power(third) * power(third) * power(whole - 2 * third);
+  });
+}
+inline float reduce_sum(F32 a) {
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) a.v[i] += a.v[i + half];
+  }
+  return a.v[0];
+}
+inline float reduce_max(F32 a) {
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) a.v[i] = a.v[i] > a.v[i + half] ? a.v[i] : a.v[i + half];
+  }
+  return a.v[0];
+}
+
+template <class Rule>
+inline Mask each_mask(Rule rule) {
+  Mask mask;
+  for (int i = 0; i < 16; ++i) mask.m[i] = rule(i);
+  return mask;
+}
+inline Mask operator<(F32 a, F32 b) {
+  return each_mask([&](int i) { return a.v[i] < b.v[i]; });
+}
+inline Mask operator==(F32 a, F32 b) {
+  return each_mask([&](int i) { return a.v[i] == b.v[i]; });
+}
+inline F32 select(Mask mask, F32 yes, F32 no) {
+  return each_lane<F32>([&](int i) { return mask.m[i] ? yes.v[i] : no.v[i]; });
+}
+
+inline I32 splat_i32(int32_t x) {
+  return each_lane<I32>([&](int) { return x; });
+}
+inline I32 zero_i32() { return splat_i32(0); }
+inline I32 load_i32(const int32_t* p) {
+  return each_lane<I32>([&](int i) { return p[i]; });
+}
+inline void store_i32(int32_t* p, I32 a) { std::memcpy(p, a.v, sizeof a.v); }
+inline I32 load_i8(const int8_t* p) {
+  return each_lane<I32>([&](int i) { return p[i]; });
+}
+inline I32 load_u8(const uint8_t* p) {
+  return each_lane<I32>([&](int i) { return p[i]; });
+}
+inline void store_i8(int8_t* p, I32 a) {  // saturates
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(a.v[i] < -128 ? -128 : a.v[i] > 127 ? 127 : a.v[i]);
+}
+inline I32 operator+(I32 a, I32 b) {
+  return each_lane<I32>([&](int i) { return a.v[i] + b.v[i]; });
+}
+inline I32 operator*(I32 a, I32 b) {
+  return each_lane<I32>([&](int i) { return a.v[i] * b.v[i]; });
+}
+inline F32 to_f32(I32 a) {
+  return each_lane<F32>([&](int i) { return static_cast<float>(a.v[i]); });
+}
+// To nearest even; NaN and what 32 bits cannot hold give INT32_MIN.
+inline I32 round_to_i32(F32 a) {
+  return each_lane<I32>([&](int i) {
+    const float whole = std::nearbyint(a.v[i]);
+    return whole >= -0x1p31f && whole < 0x1p31f ? static_cast<int32_t>(whole) : INT32_MIN;
+  });
+}
+inline int32_t reduce_sum(I32 a) {
+  int32_t sum = 0;
+  for (int32_t lane : a.v) sum += lane;
+  return sum;
+}
+
+template <class Rule>
+inline Bytes each_byte(Rule rule) {
+  Bytes result;
+  for (int i = 0; i < 64; ++i) result.v[i] = static_cast<uint8_t>(rule(i));
+  return result;
+}
+inline Bytes load_bytes(const void* p) {
+  Bytes result;
+  std::memcpy(result.v, p, sizeof result.v);
+  return result;
+}
+inline void store_bytes(void* p, Bytes a) { std::memcpy(p, a.v, sizeof a.v); }
+inline Bytes splat_byte(uint8_t x) {
+  return each_byte([&](int) { return x; });
+}
+inline Bytes operator|(Bytes a, Bytes b) {
+  return each_byte([&](int i) { return a.v[i] | b.v[i]; });
+}
+// (byte >> shift) & mask, and (byte & mask) << shift; mask's bits must not cross the byte.
+template <int shift, int mask>
+Bytes bits_down(Bytes a) {
+  return each_byte([&](int i) { return (a.v[i] >> shift) & mask; });
+}
+template <int shift, int mask>
+Bytes bits_up(Bytes a) {
+  return each_byte([&](int i) { return (a.v[i] & mask) << shift; });
+}
+// table[index] of 16 bytes; indices are below 16.
+inline Bytes lookup(const uint8_t* table, Bytes index) {
+  return each_byte([&](int i) { return table[index.v[i]]; });
+}
+
+// Lane i of the sum gains the dot product of bytes 4i to 4i+3 (unsigned) with four signed ones in ±127.
+inline Four splat_four(const int8_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
+inline I32 dot4(I32 sum, Bytes a, Four b) {
+  return each_lane<I32>([&](int i) {
+    const uint8_t* four = a.v + 4 * i;
+    return sum.v[i] + four[0] * b.v[0] + four[1] * b.v[1] + four[2] * b.v[2] + four[3] * b.v[3];
+  });
+}
+// The same for bytes of 8 bits, each less kWideBias (the instruction set's choice).
+inline constexpr int kWideBias = 0;
+inline I32 dot4_wide(I32 sum, Bytes a, Four b) { return dot4(sum, a, b); }
+
+inline void prefetch(const void*) {}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

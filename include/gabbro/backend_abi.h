@@ -1,0 +1,133 @@
+// The whole contract between Gabbro and a backend plugin, libgabbro_<name>.so: plain data and function pointers.
+// Nothing is thrown across it; every call that can fail returns a Status. docs/recipes/backend.md shows how one is written.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "gabbro/dtype.h"
+
+namespace gabbro::abi {
+
+inline constexpr uint32_t kVersion = 1;  // a plugin of another version is refused, with a message
+inline constexpr int kMaxRank = 6;
+inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
+
+enum class StatusCode : int32_t { kOk, kFailed, kOutOfMemory, kLost, kCancelled, kUnsupported };
+
+// `message` is one line without the words "error:"; empty when the code is kOk.
+struct Status {
+  StatusCode code = StatusCode::kOk;
+  char message[252] = {};
+};
+
+// How the elements lie. kPacked: a matrix [N, K] in the backend's own arrangement, made by `pack`; strides mean nothing.
+enum class Layout : uint8_t { kStrided, kPacked };
+
+struct TensorView {
+  void* data;                  // first element; null in a KernelRequest
+  int64_t shape[kMaxRank];     // slowest axis first
+  int64_t strides[kMaxRank];   // in elements; 0 along a broadcast axis; rows of a quantised matrix are contiguous
+  int32_t rank;
+  DType dtype;
+  Layout layout;
+};
+
+enum class AttributeKind : uint8_t { kInteger, kReal, kText };
+
+struct Attribute {
+  const char* name;
+  AttributeKind kind;
+  int64_t integer;
+  double real;
+  const char* text;
+};
+
+struct KernelRequest {
+  const char* op;              // a name of src/ops/op_table.cc, or of a fused op (docs/fused_ops.md)
+  const TensorView* inputs;
+  int32_t input_count;
+  const TensorView* outputs;   // contiguous, or aliasing an input where the op writes a state
+  int32_t output_count;
+  const Attribute* attributes;
+  int32_t attribute_count;
+};
+
+// A kernel specialised for one request. The backend owns what `handle` points to until `release_kernel`.
+struct BoundKernel {
+  const void* handle;
+  size_t scratch_bytes;          // device memory that each launch needs besides inputs and outputs
+  const char* implementation;    // e.g. "linear q4_0 avx512"; for `explain` and profiles
+  double bytes;                  // memory traffic of one launch, and its floating point operations
+  double flops;
+};
+
+struct Launch {
+  const void* kernel;            // BoundKernel::handle
+  TensorView* inputs;
+  TensorView* outputs;
+  int32_t input_count;
+  int32_t output_count;
+  void* scratch;                 // 64-byte aligned
+};
+
+struct DeviceFacts {
+  char name[96];                 // "AMD EPYC 9654", "Radeon RX 7900 XTX"
+  char id[32];                   // "cpu", "rocm:0"
+  char architecture[32];         // "avx512-vnni", "gfx1100"
+  char driver[48];
+  char runtime[48];
+  char reason[160];              // why it is not usable, else empty
+  uint64_t memory_total;         // bytes
+  uint64_t memory_free;
+  int32_t compute_units;         // cores or CUs
+  int32_t wave_size;             // lanes; 1 on a CPU
+  bool usable;
+  bool integrated;
+  bool host_accessible;          // the host may dereference the device's pointers
+};
+
+struct DeviceOptions {
+  int32_t threads;               // of a CPU device; 0: one per physical core that this process may use
+};
+
+struct Device;   // the backend's own
+struct Stream;
+
+struct Backend {
+  uint32_t abi_version;
+  const char* name;              // "cpu"
+  int32_t score;                 // `--device auto` prefers the highest score that has a usable device; negative: never
+
+  // Devices. `open` may be called several times for one index, with different options; each gives a device of its own.
+  int32_t (*device_count)();
+  Status (*device_facts)(int32_t index, DeviceFacts* facts);
+  Status (*open)(int32_t index, const DeviceOptions* options, Device** device);
+  void (*close)(Device* device);
+
+  // Memory, ordered by the stream (null: the device's default stream). Alignment is at least 64 bytes.
+  Status (*allocate)(Device* device, size_t bytes, void** pointer);
+  void (*free)(Device* device, void* pointer);
+  Status (*copy_to_device)(Device* device, Stream* stream, void* target, const void* host, size_t bytes);
+  Status (*copy_to_host)(Device* device, Stream* stream, void* host, const void* source, size_t bytes);
+
+  // Streams. A device without asynchronous work may return null streams.
+  Status (*create_stream)(Device* device, Stream** stream);
+  void (*destroy_stream)(Device* device, Stream* stream);
+  Status (*synchronize)(Device* device, Stream* stream);
+
+  // Weights. The size of the packed form of a row-major matrix [rows, columns], or 0 where this backend reads it as it
+  // lies in the file. `pack` reads host memory and writes device memory.
+  size_t (*packed_bytes)(Device* device, DType dtype, int64_t rows, int64_t columns);
+  Status (*pack)(Device* device, DType dtype, int64_t rows, int64_t columns, const void* host, void* target);
+
+  // Kernels. kUnsupported means "use the composition".
+  Status (*find_kernel)(Device* device, const KernelRequest* request, BoundKernel* kernel);
+  void (*release_kernel)(Device* device, const void* handle);
+
+  // Carries out the launches in their order. Stops early with kCancelled when `cancel` (may be null) becomes true.
+  Status (*execute)(Device* device, Stream* stream, const Launch* launches, int32_t count, const std::atomic<bool>* cancel);
+};
+
+}  // namespace gabbro::abi

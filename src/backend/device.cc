@@ -1,0 +1,102 @@
+#include "src/backend/device.h"
+
+#include "src/base/error.h"
+
+namespace gabbro {
+
+void check(const abi::Status& status, const std::string& doing) {
+  using abi::StatusCode;
+  switch (status.code) {
+    case StatusCode::kOk:
+      return;
+    case StatusCode::kCancelled:
+      throw Error(ErrorCode::kInterrupted, "interrupted");
+    case StatusCode::kOutOfMemory:
+      throw Error(ErrorCode::kNoDevice, fmt::format("{}: out of memory: {}", doing, status.message));
+    case StatusCode::kLost:
+      throw failed("{}: the device was lost: {}", doing, status.message);
+    case StatusCode::kFailed:
+    case StatusCode::kUnsupported:
+      break;
+  }
+  throw failed("{}: {}", doing, status.message);
+}
+
+Device::Device(const abi::Backend* backend, int index, const abi::DeviceOptions& options, std::shared_ptr<void> library)
+    : backend_(backend), library_(std::move(library)) {
+  check(backend_->device_facts(index, &facts_), fmt::format("device {}:{}", backend_->name, index));
+  check(backend_->open(index, &options, &device_), fmt::format("opening device {}", facts_.id));
+}
+
+Device::~Device() {
+  graph_context_.reset();  // its kernels and the workspace belong to the device
+  workspace_.reset();
+  backend_->close(device_);
+}
+
+std::shared_ptr<void> Device::allocate(size_t bytes) {
+  void* pointer = nullptr;
+  check(backend_->allocate(device_, bytes, &pointer), fmt::format("allocating {} bytes on {}", bytes, facts_.id));
+  return {pointer, [backend = backend_, device = device_](void* memory) {
+            // Tensors hold their device, so it outlives them; only the device's own workspace is freed by its
+            // destructor.
+            backend->free(device, memory);
+          }};
+}
+
+void Device::copy_to_device(void* target, const void* host, size_t bytes) {
+  check(backend_->copy_to_device(device_, nullptr, target, host, bytes), fmt::format("copying to {}", facts_.id));
+}
+
+void Device::copy_to_host(void* host, const void* source, size_t bytes) {
+  check(backend_->copy_to_host(device_, nullptr, host, source, bytes), fmt::format("copying from {}", facts_.id));
+}
+
+Tensor Device::upload_matrix(DType dtype, int64_t rows, int64_t columns, const void* host) {
+  const size_t bytes = backend_->packed_bytes(device_, dtype, rows, columns);
+  if (bytes == 0) return upload(dtype, Shape{rows, columns}, host);
+  auto state = std::make_shared<TensorState>();
+  state->spec = {.shape = Shape{rows, columns}, .dtype = dtype, .packed = true};
+  state->device = shared_from_this();
+  state->layout = Layout::contiguous(state->spec.shape);
+  state->storage = allocate(bytes);
+  check(backend_->pack(device_, dtype, rows, columns, host, state->storage.get()),
+        fmt::format("packing weights on {}", facts_.id));
+  return Tensor(std::move(state));
+}
+
+Tensor Device::upload(DType dtype, const Shape& shape, const void* host) {
+  auto state = std::make_shared<TensorState>();
+  state->spec = {.shape = shape, .dtype = dtype};
+  state->device = shared_from_this();
+  state->layout = Layout::contiguous(shape);
+  const size_t bytes = dtype_bytes(dtype, static_cast<size_t>(shape.elements()));
+  state->storage = allocate(bytes);
+  if (host != nullptr) copy_to_device(state->storage.get(), host, bytes);
+  return Tensor(std::move(state));
+}
+
+std::shared_ptr<KernelHandle> Device::find_kernel(const abi::KernelRequest& request) {
+  abi::BoundKernel bound{};
+  const abi::Status status = backend_->find_kernel(device_, &request, &bound);
+  if (status.code == abi::StatusCode::kUnsupported) return nullptr;
+  check(status, fmt::format("[{}] on {}", request.op, facts_.id));
+  return std::make_shared<KernelHandle>(backend_, device_, bound);
+}
+
+void Device::execute(std::span<const abi::Launch> launches, const std::atomic<bool>* cancel) {
+  check(backend_->execute(device_, nullptr, launches.data(), static_cast<int32_t>(launches.size()), cancel),
+        fmt::format("running on {}", facts_.id));
+}
+
+void* Device::workspace(size_t bytes) {
+  if (bytes > workspace_bytes_) {
+    workspace_.reset();  // first give back, then ask for more
+    workspace_bytes_ = 0;
+    workspace_ = allocate(bytes);
+    workspace_bytes_ = bytes;
+  }
+  return workspace_.get();
+}
+
+}  // namespace gabbro

@@ -1,0 +1,76 @@
+// An opened device of a backend plugin: the calls of the contract with C++ ownership and exceptions.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "gabbro/backend_abi.h"
+#include "src/tensor/tensor.h"
+
+namespace gabbro {
+
+// A kernel bound to one request; released with its last owner.
+struct KernelHandle {
+  KernelHandle(const abi::Backend* owner, abi::Device* on, const abi::BoundKernel& kernel)
+      : backend(owner), device(on), bound(kernel) {}
+  ~KernelHandle() { backend->release_kernel(device, bound.handle); }
+  KernelHandle(const KernelHandle&) = delete;
+  KernelHandle& operator=(const KernelHandle&) = delete;
+
+  const abi::Backend* backend;
+  abi::Device* device;
+  abi::BoundKernel bound;
+};
+
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  // Throws what the backend says. `library` keeps the plugin's code loaded for as long as the device lives.
+  Device(const abi::Backend* backend, int index, const abi::DeviceOptions& options, std::shared_ptr<void> library);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const abi::DeviceFacts& facts() const { return facts_; }
+  bool host_accessible() const { return facts_.host_accessible; }
+
+  // Memory that is freed with its last owner. Throws Error kNoDevice when there is not enough.
+  std::shared_ptr<void> allocate(size_t bytes);
+  void copy_to_device(void* target, const void* host, size_t bytes);
+  void copy_to_host(void* host, const void* source, size_t bytes);
+
+  // A matrix [rows, columns] from host memory, in the arrangement that this device's `linear` reads fastest.
+  Tensor upload_matrix(DType dtype, int64_t rows, int64_t columns, const void* host);
+  // A contiguous tensor from host memory.
+  Tensor upload(DType dtype, const Shape& shape, const void* host);
+
+  // Null where the backend has no kernel for the request.
+  std::shared_ptr<KernelHandle> find_kernel(const abi::KernelRequest& request);
+  // Throws Error kInterrupted when `cancel` became true, and what the backend says when it failed.
+  void execute(std::span<const abi::Launch> launches, const std::atomic<bool>* cancel);
+
+  // Scratch that all plans of the device share, since only one of them runs at a time. Valid until it is asked for
+  // more.
+  void* workspace(size_t bytes);
+  std::mutex& execution_mutex() { return execution_mutex_; }
+
+  // What the graph layer keeps for each device (its plan cache).
+  std::shared_ptr<void>& graph_context() { return graph_context_; }
+
+ private:
+  const abi::Backend* backend_;
+  std::shared_ptr<void> library_;
+  abi::Device* device_ = nullptr;
+  abi::DeviceFacts facts_{};
+  std::shared_ptr<void> workspace_;
+  size_t workspace_bytes_ = 0;
+  std::mutex execution_mutex_;
+  std::shared_ptr<void> graph_context_;
+};
+
+// Status -> exception, naming what was being done.
+void check(const abi::Status& status, const std::string& doing);
+
+}  // namespace gabbro

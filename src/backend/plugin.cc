@@ -1,0 +1,80 @@
+#include "src/backend/plugin.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+namespace gabbro {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::string_view kPrefix = "libgabbro_";
+constexpr std::string_view kSuffix = ".so";
+
+std::vector<fs::path> plugin_folders() {
+  std::vector<fs::path> folders;
+  if (const char* path = std::getenv("GABBRO_PLUGIN_PATH"); path != nullptr && *path != '\0') return {fs::path(path)};
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&load_plugins), &info) != 0 && info.dli_fname != nullptr) {
+    folders.push_back(fs::path(info.dli_fname).parent_path());
+  }
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  if (!ignored) {
+    folders.push_back(program.parent_path());
+    folders.push_back(program.parent_path().parent_path() / "lib");
+  }
+  return folders;
+}
+
+Plugin load(const fs::path& file) {
+  Plugin plugin;
+  const std::string stem = file.filename().string();
+  plugin.name = stem.substr(kPrefix.size(), stem.size() - kPrefix.size() - kSuffix.size());
+  void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    plugin.reason = ::dlerror();
+    return plugin;
+  }
+  plugin.library = std::shared_ptr<void>(handle, [](void* library) { ::dlclose(library); });
+  const auto entry = reinterpret_cast<const abi::Backend* (*)()>(::dlsym(handle, abi::kEntryPoint));
+  if (entry == nullptr) {
+    plugin.reason = fmt::format("{} has no function {}", file.string(), abi::kEntryPoint);
+    return plugin;
+  }
+  const abi::Backend* backend = entry();
+  if (backend->abi_version != abi::kVersion) {
+    plugin.reason = fmt::format("{} is built for version {} of the plugin contract, this program for version {}",
+                                file.string(), backend->abi_version, abi::kVersion);
+    return plugin;
+  }
+  plugin.backend = backend;
+  return plugin;
+}
+
+}  // namespace
+
+std::vector<Plugin> load_plugins() {
+  std::vector<Plugin> plugins;
+  for (const fs::path& folder : plugin_folders()) {
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+      const std::string file = entry.path().filename().string();
+      if (file.starts_with(kPrefix) && file.ends_with(kSuffix)) plugins.push_back(load(entry.path()));
+    }
+    if (!plugins.empty()) break;
+  }
+  std::ranges::sort(plugins, [](const Plugin& a, const Plugin& b) {
+    const int x = a.backend != nullptr ? a.backend->score : -1000;
+    const int y = b.backend != nullptr ? b.backend->score : -1000;
+    return x != y ? x > y : a.name < b.name;
+  });
+  return plugins;
+}
+
+}  // namespace gabbro

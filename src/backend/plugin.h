@@ -1,0 +1,22 @@
+// Loads backend plugins: libgabbro_<name>.so in GABBRO_PLUGIN_PATH, beside the library, or in ../lib of the program.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gabbro/backend_abi.h"
+
+namespace gabbro {
+
+struct Plugin {
+  std::string name;                       // "cpu", from the file's name
+  const abi::Backend* backend = nullptr;  // null where it could not be loaded
+  std::shared_ptr<void> library;          // keeps the code loaded
+  std::string reason;                     // why it could not be loaded
+};
+
+// Every plugin of the first folder that has one, by descending score.
+std::vector<Plugin> load_plugins();
+
+}  // namespace gabbro

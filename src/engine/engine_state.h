@@ -1,0 +1,35 @@
+// The inside of Engine: what its sessions share. Private to src/engine.
+#pragma once
+
+#include <mutex>
+#include <optional>
+
+#include "src/engine/session.h"
+#include "src/graph/eval.h"
+#include "src/models/llm/model.h"
+#include "src/text/chat_template.h"
+#include "src/text/tokenizer.h"
+
+namespace gabbro {
+
+// The step of one token, traced once: its inputs are overwritten in place and its plan replayed.
+struct DecodeStep {
+  Tensor ids;         // i32 [1]
+  Tensor positions;   // i32 [1]
+  Tensor page_table;  // i32 [1, M]
+  std::optional<Compiled> run;
+};
+
+struct Engine::State {
+  std::shared_ptr<Device> device;
+  std::unique_ptr<llm::LanguageModel> model;
+  std::optional<nn::KvCache> cache;
+  std::optional<nn::PagePool> pages;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::unique_ptr<text::ChatTemplate> chat_template;
+  ModelFacts facts;
+  DecodeStep decode;
+  std::mutex mutex;  // one session at a time
+};
+
+}  // namespace gabbro

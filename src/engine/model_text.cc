@@ -1,0 +1,75 @@
+#include "src/engine/model_text.h"
+
+#include "src/base/error.h"
+
+namespace gabbro {
+namespace {
+
+int32_t token_or_none(const gguf::File& file, std::string_view name) {
+  const std::string key = "tokenizer.ggml." + std::string(name) + "_token_id";
+  const gguf::Value* value = file.find(key);
+  if (value == nullptr) return text::kNoToken;
+  const auto id = value->as<int64_t>();
+  if (!id) throw bad_input("{}: field '{}' is {}, not a token id", file.path(), key, value->describe());
+  // Some writers say "none" with -1, as u32 too.
+  if (*id == -1 || *id == 0xffffffffll) return text::kNoToken;
+  if (*id < 0 || *id > INT32_MAX) throw bad_input("{}: field '{}' is {}, not a token id", file.path(), key, *id);
+  return static_cast<int32_t>(*id);
+}
+
+std::optional<bool> bool_or_none(const gguf::File& file, std::string_view key) {
+  if (file.find(key) == nullptr) return std::nullopt;
+  return file.require_bool(key);
+}
+
+std::vector<std::string> strings_or_none(const gguf::File& file, std::string_view key) {
+  if (file.find(key) == nullptr) return {};
+  const auto views = file.strings(key);
+  return {views.begin(), views.end()};
+}
+
+}  // namespace
+
+text::VocabularySpec read_vocabulary(const gguf::File& file) {
+  if (file.find("tokenizer.ggml.model") == nullptr || file.find("tokenizer.ggml.tokens") == nullptr) {
+    throw bad_input("{}: the file has no vocabulary (tokenizer.ggml.model and tokenizer.ggml.tokens)", file.path());
+  }
+  text::VocabularySpec spec;
+  spec.model = file.require_string("tokenizer.ggml.model");
+  spec.pre = file.string_or("tokenizer.ggml.pre", "");
+  spec.name = file.string_or("general.name", "");
+  spec.architecture = file.string_or("general.architecture", "");
+  spec.tokens = strings_or_none(file, "tokenizer.ggml.tokens");
+  spec.merges = strings_or_none(file, "tokenizer.ggml.merges");
+  if (file.find("tokenizer.ggml.scores") != nullptr) spec.scores = file.f32s("tokenizer.ggml.scores");
+  if (file.find("tokenizer.ggml.token_type") != nullptr) spec.types = file.i32s("tokenizer.ggml.token_type");
+  spec.bos = token_or_none(file, "bos");
+  spec.eos = token_or_none(file, "eos");
+  spec.eot = token_or_none(file, "eot");
+  spec.eom = token_or_none(file, "eom");
+  spec.unknown = token_or_none(file, "unknown");
+  spec.padding = token_or_none(file, "padding");
+  spec.fim_pad = token_or_none(file, "fim_pad");
+  spec.fim_rep = token_or_none(file, "fim_rep");
+  spec.fim_sep = token_or_none(file, "fim_sep");
+  spec.add_bos = bool_or_none(file, "tokenizer.ggml.add_bos_token");
+  spec.add_eos = bool_or_none(file, "tokenizer.ggml.add_eos_token");
+  spec.add_space_prefix = bool_or_none(file, "tokenizer.ggml.add_space_prefix");
+  return spec;
+}
+
+text::Tokenizer read_tokenizer(const gguf::File& file) {
+  text::VocabularySpec spec = read_vocabulary(file);
+  try {
+    return text::Tokenizer(std::move(spec));
+  } catch (const Error& error) {
+    throw Error(error.code(), file.path() + ": " + error.what(), error.hint());
+  }
+}
+
+std::optional<std::string> read_chat_template(const gguf::File& file) {
+  if (file.find("tokenizer.chat_template") == nullptr) return std::nullopt;
+  return std::string(file.require_string("tokenizer.chat_template"));
+}
+
+}  // namespace gabbro

@@ -1,0 +1,171 @@
+// The chain: bias, penalties, DRY, top-k, typical, top-p, min-p, XTC, temperature, draw. With mirostat: bias,
+// temperature, mirostat, as its authors and llama.cpp have it, with the penalties still before it.
+#include "src/engine/sampler.h"
+
+#include <cmath>
+#include <optional>
+#include <random>
+
+#include "src/base/error.h"
+#include "src/engine/sampling/candidates.h"
+#include "src/engine/sampling/mirostat.h"
+#include "src/engine/sampling/penalties.h"
+#include "src/engine/sampling/truncation.h"
+
+namespace gabbro {
+namespace {
+
+void require(const char* option, double value, double least, double most) {
+  if (!(value >= least && value <= most)) {
+    throw bad_input("{} must be a number from {} to {}, not {}", option, least, most, value);
+  }
+}
+
+void require_at_least(const char* option, int value, int least) {
+  if (value < least) throw bad_input("{} must be {} or more, not {}", option, least, value);
+}
+
+void check(const SamplerOptions& o, int64_t vocabulary) {
+  require("temperature", o.temperature, 0, 100);
+  require_at_least("top-k", o.top_k, 0);
+  require("top-p", o.top_p, 0, 1);
+  require("min-p", o.min_p, 0, 1);
+  require("typical-p", o.typical_p, 0, 1);
+  require("repeat-penalty", o.repeat_penalty, 0.01, 100);
+  require("frequency-penalty", o.frequency_penalty, -100, 100);
+  require("presence-penalty", o.presence_penalty, -100, 100);
+  require_at_least("penalty-window", o.penalty_window, -1);
+  require("dry-multiplier", o.dry_multiplier, 0, 100);
+  require("dry-base", o.dry_base, 1, 100);
+  require_at_least("dry-allowed-length", o.dry_allowed_length, 1);
+  require("xtc-probability", o.xtc_probability, 0, 1);
+  require("xtc-threshold", o.xtc_threshold, 0, 1);
+  if (o.mirostat < 0 || o.mirostat > 2) throw bad_input("mirostat must be 0, 1 or 2, not {}", o.mirostat);
+  require("mirostat-tau", o.mirostat_tau, 0, 100);
+  require("mirostat-eta", o.mirostat_eta, 0, 1);
+  for (const auto& [token, bias] : o.logit_bias) {
+    if (token < 0 || token >= vocabulary) {
+      throw bad_input("logit-bias: token {} is outside the vocabulary of {} tokens", token, vocabulary);
+    }
+    if (!(bias < HUGE_VALF)) throw bad_input("logit-bias of token {} must be a number or -inf, not {}", token, bias);
+  }
+}
+
+uint64_t random_seed() {
+  std::random_device device;
+  const uint64_t seed = uint64_t{device()} << 32 | device();
+  return seed ? seed : 1;
+}
+
+}  // namespace
+
+struct Sampler::State {
+  SamplerOptions options;
+  sampling::History history;
+  std::optional<sampling::Mirostat> mirostat;
+  std::mt19937_64 random;  // its sequence is fixed by the standard, unlike that of the standard distributions
+  std::vector<float> edited;
+  sampling::Candidates candidates;
+
+  int64_t vocabulary;
+
+  State(const SamplerOptions& o, int64_t v) : options(o), history(o.penalty_window), random(o.seed), vocabulary(v) {}
+
+  bool counts_matter() const {
+    return options.repeat_penalty != 1 || options.frequency_penalty != 0 || options.presence_penalty != 0;
+  }
+
+  double uniform() { return static_cast<double>(random() >> 11) * 0x1p-53; }  // [0, 1)
+
+  std::span<const float> edit(std::span<const float> logits);
+  void truncate(std::span<const float> logits);
+  void apply_temperature();
+  const sampling::Candidate& draw();
+};
+
+// The logits after bias, penalties and DRY. Copied only where something changes them.
+std::span<const float> Sampler::State::edit(std::span<const float> logits) {
+  const bool counts = counts_matter() && !history.counts().empty();
+  const bool dry = options.dry_multiplier > 0;
+  if (options.logit_bias.empty() && !counts && !dry) return logits;
+  edited.assign(logits.begin(), logits.end());
+  for (const auto& [token, bias] : options.logit_bias) edited[static_cast<size_t>(token)] += bias;
+  if (counts) sampling::penalize_counts(edited, history, options);
+  if (dry) sampling::penalize_repetition(edited, history, options);
+  return edited;
+}
+
+void Sampler::State::truncate(std::span<const float> logits) {
+  candidates.assign_top(logits, mirostat ? 0 : options.top_k);
+  if (candidates.items.empty() || mirostat) return;
+  if (options.typical_p < 1) sampling::typical(candidates, options.typical_p);
+  if (options.top_p < 1) sampling::top_p(candidates, options.top_p);
+  if (options.min_p > 0) sampling::min_p(candidates, options.min_p);
+  if (options.xtc_probability > 0 && uniform() < options.xtc_probability) {
+    sampling::xtc(candidates, options.xtc_threshold);
+  }
+}
+
+// Relative to the largest, so that no temperature makes a logit overflow.
+void Sampler::State::apply_temperature() {
+  const float largest = candidates.max_logit();
+  for (auto& c : candidates.items) c.logit = (c.logit - largest) / options.temperature;
+}
+
+const sampling::Candidate& Sampler::State::draw() {
+  double left = uniform();
+  for (const auto& c : candidates.items) {
+    left -= c.probability;
+    if (left < 0) return c;
+  }
+  return candidates.items.front();  // rounding left a sliver: the most likely one takes it
+}
+
+Sampler::Sampler(const SamplerOptions& options, int64_t vocabulary) {
+  check(options, vocabulary);
+  SamplerOptions seeded = options;
+  if (seeded.seed == 0) seeded.seed = random_seed();
+  state_ = std::make_unique<State>(seeded, vocabulary);
+  if (options.mirostat != 0) {
+    state_->mirostat.emplace(options.mirostat, options.mirostat_tau, options.mirostat_eta, vocabulary);
+  }
+}
+
+Sampler::~Sampler() = default;
+
+int32_t Sampler::sample(std::span<const float> logits) {
+  State& s = *state_;
+  if (std::ssize(logits) != s.vocabulary) {
+    throw bad_input("the sampler was made for {} tokens, not for {} logits", s.vocabulary, logits.size());
+  }
+  const auto edited = s.edit(logits);
+  if (s.options.temperature == 0) {
+    const int32_t id = sampling::argmax(edited);
+    if (id < 0) throw failed("the model's output is not a number (all {} logits are NaN or -inf)", logits.size());
+    return id;
+  }
+  s.truncate(edited);
+  if (s.candidates.items.empty()) {
+    throw failed("the model's output is not a number (all {} logits are NaN or -inf)", logits.size());
+  }
+  s.apply_temperature();
+  if (s.mirostat) {
+    s.mirostat->truncate(s.candidates);
+  } else {
+    s.candidates.softmax();
+  }
+  const sampling::Candidate& chosen = s.draw();
+  if (s.mirostat) s.mirostat->observe(chosen.probability);
+  return chosen.id;
+}
+
+void Sampler::accept(int32_t token) {
+  if (token < 0 || token >= state_->vocabulary) {
+    throw bad_input("token {} is outside the vocabulary of {} tokens", token, state_->vocabulary);
+  }
+  state_->history.accept(token);
+}
+
+uint64_t Sampler::seed() const { return state_->options.seed; }
+
+}  // namespace gabbro

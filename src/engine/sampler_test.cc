@@ -1,0 +1,320 @@
+// Each step against its definition in NumPy (tests/reference/make_sampler_fixture.py), and whole chains by their draws.
+#include "src/engine/sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+
+#include "src/base/error.h"
+#include "src/base/mapped_file.h"
+#include "src/engine/sampling/candidates.h"
+#include "src/engine/sampling/mirostat.h"
+#include "src/engine/sampling/penalties.h"
+#include "src/engine/sampling/truncation.h"
+
+namespace gabbro {
+namespace {
+
+using sampling::Candidates;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+const nlohmann::json& fixture() {
+  static const auto document = nlohmann::json::parse(read_file(GABBRO_SOURCE_DIR "/tests/data/sampler/steps.json"));
+  return document;
+}
+
+std::vector<float> logits_named(const nlohmann::json& name) {
+  return fixture()["logits"][name.get<std::string>()].get<std::vector<float>>();
+}
+
+std::vector<int> sorted_ids(const Candidates& candidates) {
+  std::vector<int> ids;
+  for (const auto& c : candidates.items) ids.push_back(c.id);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+TEST(SamplerSteps, KeepWhatTheirDefinitionsKeep) {
+  for (const auto& row : fixture()["steps"]) {
+    const auto logits = logits_named(row["logits"]);
+    const std::string step = row["step"];
+    const float value = row["value"];
+    // Both ways of arriving at a step: from all logits in the order of ids, and from a sorted selection.
+    for (const bool sorted : {false, true}) {
+      Candidates candidates;
+      candidates.assign_top(logits, step == "top_k" ? row["value"].get<int64_t>() : 0);
+      if (sorted) candidates.sort_prefix(candidates.items.size());
+      if (step == "typical") sampling::typical(candidates, value);
+      if (step == "top_p") sampling::top_p(candidates, value);
+      if (step == "min_p") sampling::min_p(candidates, value);
+      if (step == "xtc") sampling::xtc(candidates, value);
+      EXPECT_EQ(sorted_ids(candidates), row["ids"].get<std::vector<int>>()) << step << " " << value << " " << sorted;
+    }
+  }
+}
+
+TEST(SamplerSteps, PenaltiesFollowTheirDefinitions) {
+  for (const auto& row : fixture()["edits"]) {
+    SamplerOptions options;
+    const bool dry = row["kind"] == "dry";
+    if (dry) {
+      options.dry_multiplier = row["multiplier"];
+      options.dry_base = row["base"];
+      options.dry_allowed_length = row["allowed"];
+    } else {
+      options.repeat_penalty = row["repeat"];
+      options.frequency_penalty = row["frequency"];
+      options.presence_penalty = row["presence"];
+      options.penalty_window = row["window"];
+    }
+    sampling::History history(options.penalty_window);
+    for (const int token : row["history"]) history.accept(token);
+    auto logits = logits_named("spread");
+    dry ? sampling::penalize_repetition(logits, history, options) : sampling::penalize_counts(logits, history, options);
+    const auto expected = row["result"].get<std::vector<double>>();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      // Four roundings of float at most, each half an epsilon of the value.
+      EXPECT_NEAR(logits[i], expected[i], 4 * 0x1p-24 * (1 + std::abs(expected[i]))) << row["kind"] << " token " << i;
+    }
+  }
+}
+
+TEST(SamplerSteps, MirostatFollowsThePaper) {
+  for (const auto& series : fixture()["mirostat"]) {
+    sampling::Mirostat mirostat(series["version"], series["tau"], series["eta"], 257);
+    const auto logits = logits_named(series["logits"]);
+    for (const auto& row : series["rows"]) {
+      Candidates candidates;
+      candidates.assign_top(logits, 0);
+      mirostat.truncate(candidates);
+      EXPECT_EQ(sorted_ids(candidates), row["ids"].get<std::vector<int>>()) << series["version"] << series["logits"];
+      for (const auto& c : candidates.items) {
+        if (c.id == row["picked"]) {
+          EXPECT_NEAR(c.probability, row["probability"].get<double>(), 1e-6);
+          mirostat.observe(c.probability);
+        }
+      }
+      EXPECT_NEAR(mirostat.mu(), row["mu"].get<double>(), 1e-4);
+    }
+  }
+}
+
+SamplerOptions chain_options(const nlohmann::json& o) {
+  SamplerOptions options;
+  options.temperature = o["temperature"];
+  options.top_k = o["top_k"];
+  options.top_p = o["top_p"];
+  options.min_p = o["min_p"];
+  options.typical_p = o.value("typical_p", 1.0f);
+  options.seed = 12345;
+  return options;
+}
+
+TEST(Sampler, DrawsFollowTheChainsDistribution) {
+  constexpr int kDraws = 40000;
+  for (const auto& chain : fixture()["chains"]) {
+    Sampler sampler(chain_options(chain["options"]), 257);
+    const auto logits = logits_named(chain["logits"]);
+    std::map<int, int> seen;
+    for (int i = 0; i < kDraws; ++i) ++seen[sampler.sample(logits)];
+
+    const auto ids = chain["ids"].get<std::vector<int>>();
+    const auto probabilities = chain["probabilities"].get<std::vector<double>>();
+    double chi_square = 0, rare_expected = 0;
+    int bins = 0, rare_seen = 0, total = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const double expected = probabilities[i] * kDraws;
+      total += seen[ids[i]];
+      if (expected < 5) {  // the test's approximation needs five a bin: the rare ones share one
+        rare_expected += expected;
+        rare_seen += seen[ids[i]];
+        continue;
+      }
+      chi_square += std::pow(seen[ids[i]] - expected, 2) / expected;
+      ++bins;
+    }
+    if (rare_expected >= 5) {
+      chi_square += std::pow(rare_seen - rare_expected, 2) / rare_expected;
+      ++bins;
+    }
+    EXPECT_EQ(total, kDraws) << "a token outside the chain's candidates was drawn";
+    const double freedom = bins - 1;
+    // Mean n and variance 2n; four standard deviations, and the seed is fixed.
+    EXPECT_LT(chi_square, freedom + 4 * std::sqrt(2 * freedom)) << chain["options"] << chain["logits"];
+  }
+}
+
+TEST(Sampler, TemperatureZeroTakesTheFirstOfTheLargest) {
+  SamplerOptions options;
+  options.temperature = 0;
+  for (const size_t size : {1, 2, 63, 64, 65, 1009}) {
+    for (const size_t first : {size_t{0}, size / 2, size - 1}) {
+      std::vector<float> logits(size, -3.5f);
+      for (size_t i = first; i < size; i += 7) logits[i] = 2.25f;
+      Sampler sampler(options, static_cast<int64_t>(size));
+      EXPECT_EQ(sampler.sample(logits), static_cast<int>(first)) << size;
+    }
+  }
+}
+
+TEST(Sampler, TopKOfLargeVocabulariesIsExact) {
+  std::mt19937 random(3);
+  for (const int64_t size : {1, 40, 41, 49152, 100003}) {
+    std::vector<float> logits(static_cast<size_t>(size));
+    for (float& x : logits) x = static_cast<float>(random() % 5000) / 100.0f;  // many ties
+    if (size == 49152) std::sort(logits.begin(), logits.end());                // the worst order for a selection
+    Candidates few, all;
+    few.assign_top(logits, 40);
+    few.sort_prefix(40);
+    all.assign_top(logits, 0);
+    all.sort_prefix(all.items.size());
+    ASSERT_EQ(few.items.size(), static_cast<size_t>(std::min<int64_t>(40, size)));
+    for (size_t i = 0; i < few.items.size(); ++i) EXPECT_EQ(few.items[i].id, all.items[i].id) << size << " " << i;
+  }
+}
+
+TEST(Sampler, SeedsReproduceAndDiffer) {
+  const auto logits = logits_named("flat");
+  const auto series = [&](uint64_t seed) {
+    SamplerOptions options;
+    options.temperature = 1;
+    options.seed = seed;
+    Sampler sampler(options, 257);
+    std::vector<int32_t> ids;
+    for (int i = 0; i < 50; ++i) {
+      ids.push_back(sampler.sample(logits));
+      sampler.accept(ids.back());
+    }
+    return ids;
+  };
+  EXPECT_EQ(series(42), series(42));
+  EXPECT_NE(series(42), series(43));
+  Sampler random({.seed = 0}, 257);
+  EXPECT_NE(random.seed(), 0u);
+  EXPECT_EQ(series(random.seed()), series(random.seed()));
+}
+
+TEST(Sampler, XtcHappensAsOftenAsAsked) {
+  std::vector<float> logits = {2, 1.9f, 1.8f, -9, -9};  // three above the threshold
+  SamplerOptions options;
+  options = {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0, .xtc_probability = 0.25f, .seed = 9};
+  Sampler sampler(options, 5);
+  int first = 0;
+  constexpr int kDraws = 20000;
+  for (int i = 0; i < kDraws; ++i) first += sampler.sample(logits) == 0;
+  const double share = std::exp(2) / (std::exp(2) + std::exp(1.9) + std::exp(1.8) + 2 * std::exp(-9));
+  const double expected = 0.75 * share * kDraws;
+  EXPECT_NEAR(first, expected, 4 * std::sqrt(expected));
+}
+
+TEST(Sampler, BiasBansAndForces) {
+  const auto logits = logits_named("spread");
+  const int best = sampling::argmax(logits);
+  SamplerOptions options;
+  options.temperature = 0;
+  options.logit_bias = {{best, -kInf}};
+  Sampler banned(options, 257);
+  const int second = banned.sample(logits);
+  EXPECT_NE(second, best);
+  options.logit_bias = {{11, 100.0f}};
+  Sampler forced(options, 257);
+  EXPECT_EQ(forced.sample(logits), 11);
+  options.logit_bias.clear();
+  Sampler plain(options, 257);
+  EXPECT_EQ(plain.sample(logits), best);
+}
+
+TEST(Sampler, RepeatPenaltyCountsThePromptToo) {
+  std::vector<float> logits = {1.0f, 2.0f, 1.9f};
+  Sampler sampler({.temperature = 0, .repeat_penalty = 1.5f}, 3);
+  EXPECT_EQ(sampler.sample(logits), 1);
+  sampler.accept(1);
+  EXPECT_EQ(sampler.sample(logits), 2);
+}
+
+TEST(Sampler, LogitsThatAreNotNumbers) {
+  for (const float temperature : {0.0f, 1.0f}) {
+    for (const int mirostat : {0, 1, 2}) {
+      SamplerOptions options;
+      options.temperature = temperature;
+      options.mirostat = mirostat;
+      Sampler sampler(options, 100);
+      std::vector<float> logits(100, kNan);
+      EXPECT_THROW(sampler.sample(logits), Error);
+      logits[3] = -kInf;
+      EXPECT_THROW(sampler.sample(logits), Error);
+      logits[70] = -1000;
+      EXPECT_EQ(sampler.sample(logits), 70);
+      logits[71] = kInf;
+      EXPECT_EQ(sampler.sample(logits), 71);
+    }
+  }
+}
+
+TEST(Sampler, ExtremeLogitsAndTemperaturesStayInside) {
+  std::vector<float> logits(300, -std::numeric_limits<float>::max());
+  logits[5] = std::numeric_limits<float>::max();
+  for (const float temperature : {1e-30f, 0.5f, 100.0f}) {
+    for (const int mirostat : {0, 1, 2}) {
+      SamplerOptions options;
+      options = {.temperature = temperature, .top_k = 0, .typical_p = 0.5f, .xtc_probability = 1, .mirostat = mirostat};
+      Sampler sampler(options, 300);
+      EXPECT_EQ(sampler.sample(logits), 5);
+    }
+  }
+}
+
+TEST(Sampler, RejectsWhatNoOptionCanBe) {
+  using testing::HasSubstr;
+  const auto message = [](auto change) -> std::string {
+    SamplerOptions options;
+    change(options);
+    try {
+      Sampler sampler(options, 100);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kBadInput);
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(message([](auto& o) { o.temperature = -1; }), HasSubstr("temperature"));
+  EXPECT_THAT(message([](auto& o) { o.temperature = kNan; }), HasSubstr("temperature"));
+  EXPECT_THAT(message([](auto& o) { o.temperature = kInf; }), HasSubstr("temperature"));
+  EXPECT_THAT(message([](auto& o) { o.top_k = -1; }), HasSubstr("top-k"));
+  EXPECT_THAT(message([](auto& o) { o.top_p = 1.01f; }), HasSubstr("top-p"));
+  EXPECT_THAT(message([](auto& o) { o.top_p = kNan; }), HasSubstr("top-p"));
+  EXPECT_THAT(message([](auto& o) { o.min_p = -0.1f; }), HasSubstr("min-p"));
+  EXPECT_THAT(message([](auto& o) { o.typical_p = 2; }), HasSubstr("typical-p"));
+  EXPECT_THAT(message([](auto& o) { o.repeat_penalty = 0; }), HasSubstr("repeat-penalty"));
+  EXPECT_THAT(message([](auto& o) { o.frequency_penalty = kInf; }), HasSubstr("frequency-penalty"));
+  EXPECT_THAT(message([](auto& o) { o.presence_penalty = kNan; }), HasSubstr("presence-penalty"));
+  EXPECT_THAT(message([](auto& o) { o.penalty_window = -2; }), HasSubstr("penalty-window"));
+  EXPECT_THAT(message([](auto& o) { o.dry_multiplier = -1; }), HasSubstr("dry-multiplier"));
+  EXPECT_THAT(message([](auto& o) { o.dry_base = 0; }), HasSubstr("dry-base"));
+  EXPECT_THAT(message([](auto& o) { o.dry_allowed_length = 0; }), HasSubstr("dry-allowed-length"));
+  EXPECT_THAT(message([](auto& o) { o.xtc_probability = 1.5f; }), HasSubstr("xtc-probability"));
+  EXPECT_THAT(message([](auto& o) { o.xtc_threshold = kNan; }), HasSubstr("xtc-threshold"));
+  EXPECT_THAT(message([](auto& o) { o.mirostat = 3; }), HasSubstr("mirostat"));
+  EXPECT_THAT(message([](auto& o) { o.mirostat_tau = -1; }), HasSubstr("mirostat-tau"));
+  EXPECT_THAT(message([](auto& o) { o.mirostat_eta = kNan; }), HasSubstr("mirostat-eta"));
+  EXPECT_THAT(message([](auto& o) { o.logit_bias = {{100, 1.0f}}; }), HasSubstr("token 100"));
+  EXPECT_THAT(message([](auto& o) { o.logit_bias = {{1, kNan}}; }), HasSubstr("logit-bias"));
+  EXPECT_EQ(message([](auto& o) { o.top_k = 1 << 30; }), "accepted");
+
+  Sampler sampler({}, 100);
+  EXPECT_THROW(sampler.accept(100), Error);
+  EXPECT_THROW(sampler.accept(-1), Error);
+  EXPECT_THROW(sampler.sample(std::vector<float>(99)), Error);
+}
+
+}  // namespace
+}  // namespace gabbro

@@ -1,0 +1,201 @@
+#include "src/engine/session.h"
+
+#include <algorithm>
+
+#include "src/base/error.h"
+#include "src/engine/engine_state.h"
+
+namespace gabbro {
+namespace {
+
+// Tokens of a prompt that go through the model together: enough for the weights to be read once for many, few enough
+// for the activations to stay in the caches and for Ctrl-C to be noticed.
+constexpr size_t kPrefillTokens = 512;
+
+constexpr int64_t kPageTokens = nn::KvCacheConfig::kPageTokens;
+
+Tensor upload_ints(Device& device, const Shape& shape, const std::vector<int32_t>& values) {
+  return device.upload(DType::i32, shape, values.data());
+}
+
+}  // namespace
+
+struct Session::State {
+  std::shared_ptr<Engine> engine;
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> pages;
+  Tensor logits;                   // of the last step
+  std::vector<float> host_logits;  // where the device's memory is not the host's, or for several steps
+
+  Engine::State& shared() const;
+  void check_room(std::span<const int32_t> more) const;
+  void take_pages(int64_t length);
+  void give_back_pages(int64_t length);
+  std::vector<int32_t> page_row() const;
+  Tensor step_many(std::span<const int32_t> part, const std::vector<int32_t>& output_rows,
+                   const std::atomic<bool>* cancel);
+  Tensor step_one(int32_t token, const std::atomic<bool>* cancel);
+  std::span<const float> host(const Tensor& result);
+};
+
+Session::Session(std::shared_ptr<Engine> engine) : state_(std::make_unique<State>()) {
+  state_->engine = std::move(engine);
+}
+
+Session::~Session() {
+  const std::lock_guard lock(state_->shared().mutex);
+  state_->give_back_pages(0);
+}
+
+const Engine& Session::engine() const { return *state_->engine; }
+
+Engine::State& Session::State::shared() const { return *engine->state_; }
+
+std::span<const int32_t> Session::tokens() const { return state_->tokens; }
+
+void Session::State::check_room(std::span<const int32_t> more) const {
+  const ModelFacts& facts = shared().facts;
+  for (const int32_t token : more) {
+    if (token < 0 || token >= facts.vocabulary)
+      throw bad_input("token {} is outside the vocabulary of {} tokens", token, facts.vocabulary);
+  }
+  if (static_cast<int64_t>(tokens.size() + more.size()) > facts.context) {
+    throw Error(
+        ErrorCode::kBadInput,
+        fmt::format("{} tokens are more than the context of {} holds", tokens.size() + more.size(), facts.context),
+        fmt::format("the model was trained with {}: choose with --ctx", facts.context_trained));
+  }
+}
+
+void Session::State::take_pages(int64_t length) {
+  while (static_cast<int64_t>(pages.size()) * kPageTokens < length) pages.push_back(shared().pages->take());
+}
+
+void Session::State::give_back_pages(int64_t length) {
+  while (!pages.empty() && static_cast<int64_t>(pages.size() - 1) * kPageTokens >= length) {
+    shared().pages->give_back(pages.back());
+    pages.pop_back();
+  }
+}
+
+std::vector<int32_t> Session::State::page_row() const {
+  std::vector<int32_t> row(static_cast<size_t>(shared().cache->config().pages), 0);
+  std::ranges::copy(pages, row.begin());
+  return row;
+}
+
+std::span<const float> Session::State::host(const Tensor& result) {
+  logits = result;
+  const auto count = static_cast<size_t>(result.shape().elements());
+  if (shared().device->host_accessible()) return {static_cast<const float*>(result.state().storage.get()), count};
+  host_logits = to_host<float>(result);
+  return host_logits;
+}
+
+Tensor Session::State::step_many(std::span<const int32_t> part, const std::vector<int32_t>& output_rows,
+                                 const std::atomic<bool>* cancel) {
+  Engine::State& engine_state = shared();
+  Device& device = *engine_state.device;
+  const auto count = static_cast<int64_t>(part.size());
+  std::vector<int32_t> positions(part.size());
+  for (size_t i = 0; i < part.size(); ++i) positions[i] = static_cast<int32_t>(tokens.size() + i);
+  const std::vector<int32_t> row = page_row();
+  llm::Step step{
+      .ids = upload_ints(device, Shape{count}, {part.begin(), part.end()}),
+      .places = {.positions = upload_ints(device, Shape{count}, positions),
+                 .sequence = upload_ints(device, Shape{count}, std::vector<int32_t>(part.size(), 0)),
+                 .page_table = upload_ints(device, Shape{1, static_cast<int64_t>(row.size())}, row)},
+      .output_rows = upload_ints(device, Shape{static_cast<int64_t>(output_rows.size())}, output_rows),
+  };
+  Tensor result = engine_state.model->forward(step, *engine_state.cache);
+  eval(std::span(&result, 1), cancel);
+  return result;
+}
+
+Tensor Session::State::step_one(int32_t token, const std::atomic<bool>* cancel) {
+  Engine::State& engine_state = shared();
+  DecodeStep& decode = engine_state.decode;
+  if (!decode.run) {
+    const llm::Step step{.ids = decode.ids,
+                         .places = {.positions = decode.positions,
+                                    .sequence = upload_ints(*engine_state.device, Shape{1}, {0}),
+                                    .page_table = decode.page_table}};
+    decode.run.emplace([&] { return std::vector{engine_state.model->forward(step, *engine_state.cache)}; });
+  }
+  const auto position = static_cast<int32_t>(tokens.size());
+  overwrite(decode.ids, &token, sizeof(token));
+  overwrite(decode.positions, &position, sizeof(position));
+  const std::vector<int32_t> row = page_row();
+  overwrite(decode.page_table, row.data(), row.size() * sizeof(int32_t));
+  logits = Tensor();  // so that its memory can be written again
+  return (*decode.run)(cancel).front();
+}
+
+std::span<const float> Session::append(std::span<const int32_t> more, const std::atomic<bool>* cancel) {
+  if (more.empty()) throw bad_input("no tokens to append");
+  State& s = *state_;
+  const std::lock_guard lock(s.shared().mutex);
+  s.check_room(more);
+  const size_t before = s.tokens.size();
+  Tensor result;
+  try {
+    while (!more.empty()) {
+      const std::span<const int32_t> part = more.first(std::min(more.size(), kPrefillTokens));
+      more = more.subspan(part.size());
+      s.take_pages(static_cast<int64_t>(s.tokens.size() + part.size()));
+      if (part.size() == 1) {
+        result = s.step_one(part[0], cancel);
+      } else {
+        const std::vector<int32_t> rows =
+            more.empty() ? std::vector{static_cast<int32_t>(part.size()) - 1} : std::vector<int32_t>{};
+        result = s.step_many(part, rows, cancel);
+      }
+      s.tokens.insert(s.tokens.end(), part.begin(), part.end());
+    }
+  } catch (...) {
+    s.tokens.resize(before);
+    s.give_back_pages(static_cast<int64_t>(before));
+    throw;
+  }
+  return s.host(result);
+}
+
+std::span<const float> Session::append_all_logits(std::span<const int32_t> more, const std::atomic<bool>* cancel) {
+  if (more.empty()) throw bad_input("no tokens to append");
+  State& s = *state_;
+  const std::lock_guard lock(s.shared().mutex);
+  s.check_room(more);
+  const size_t before = s.tokens.size();
+  std::vector<float> all;
+  all.reserve(more.size() * static_cast<size_t>(s.shared().facts.vocabulary));
+  try {
+    while (!more.empty()) {
+      const std::span<const int32_t> part = more.first(std::min(more.size(), kPrefillTokens));
+      more = more.subspan(part.size());
+      s.take_pages(static_cast<int64_t>(s.tokens.size() + part.size()));
+      std::vector<int32_t> rows(part.size());
+      for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int32_t>(i);
+      const std::span<const float> values = s.host(s.step_many(part, rows, cancel));
+      all.insert(all.end(), values.begin(), values.end());
+      s.tokens.insert(s.tokens.end(), part.begin(), part.end());
+    }
+  } catch (...) {
+    s.tokens.resize(before);
+    s.give_back_pages(static_cast<int64_t>(before));
+    throw;
+  }
+  s.host_logits = std::move(all);
+  return s.host_logits;
+}
+
+void Session::truncate(int64_t length) {
+  State& s = *state_;
+  const std::lock_guard lock(s.shared().mutex);
+  if (length < 0 || length > static_cast<int64_t>(s.tokens.size())) {
+    throw bad_input("a session of {} tokens cannot be cut to {}", s.tokens.size(), length);
+  }
+  s.tokens.resize(static_cast<size_t>(length));
+  s.give_back_pages(length);
+}
+
+}  // namespace gabbro

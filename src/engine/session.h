@@ -1,0 +1,89 @@
+// A loaded language model (Engine) and one sequence of tokens on it (Session).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gabbro/dtype.h"
+
+namespace gabbro {
+
+namespace text {
+class Tokenizer;
+class ChatTemplate;
+}  // namespace text
+
+struct LoadOptions {
+  std::string device = "auto";           // names of DESIGN 4
+  int threads = 0;                       // of a CPU device; 0: one per physical core
+  int64_t context = 0;                   // tokens; 0: the smaller of what the model was trained for and 4096
+  DType kv_type = DType::f16;            // or q8_0
+  std::function<void(double)> progress;  // called with the share of the weights that is loaded, 0..1; may be empty
+};
+
+struct ModelFacts {
+  std::string name;          // general.name, or the file's name
+  std::string architecture;  // "llama"
+  std::string quantisation;  // "q4_1": the format that most weights have
+  int64_t parameters = 0;
+  int64_t vocabulary = 0;  // V, rows of the output head
+  int64_t layers = 0;
+  int64_t context_trained = 0;  // tokens
+  int64_t context = 0;          // tokens that a session can hold
+  uint64_t file_bytes = 0;
+  uint64_t weight_bytes = 0;     // on the device
+  uint64_t bytes_per_token = 0;  // weights read to generate one token, without the KV cache
+  uint64_t kv_bytes_per_token = 0;
+  std::string device_id;  // "cpu"
+  std::string device_name;
+  int threads = 0;
+};
+
+class Engine {
+ public:
+  // Throws bad_input for a file that is not a model we can run, naming what is wrong; kNoDevice as DESIGN 8 says.
+  static std::shared_ptr<Engine> load(const std::string& path, const LoadOptions& options);
+  ~Engine();
+
+  const ModelFacts& facts() const;
+  const text::Tokenizer& tokenizer() const;
+  const text::ChatTemplate* chat_template() const;  // null where the file has none
+
+ private:
+  friend class Session;
+  struct State;
+  explicit Engine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// One sequence. Not thread-safe; the sessions of one engine take turns.
+class Session {
+ public:
+  explicit Session(std::shared_ptr<Engine> engine);
+  ~Session();
+
+  const Engine& engine() const;
+
+  // Appends tokens and returns the logits [V] after the last one, valid until the next call. An id outside the
+  // vocabulary or more tokens than the context holds: bad_input. When `cancel` becomes true: Error kInterrupted within
+  // 100 ms, and the session holds the tokens it held before the call.
+  std::span<const float> append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr);
+
+  // The same, but the logits of every one of `tokens`: [tokens, V].
+  std::span<const float> append_all_logits(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr);
+
+  // Forgets all but the first `length` tokens.
+  void truncate(int64_t length);
+  std::span<const int32_t> tokens() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gabbro

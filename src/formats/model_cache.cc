@@ -1,0 +1,137 @@
+#include "src/formats/model_cache.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <system_error>
+
+#include "src/base/error.h"
+#include "src/formats/gguf_split.h"
+
+namespace gabbro {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kExtension = ".gguf";
+constexpr size_t kNamesInHint = 10;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool same_but_for_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::string_view without_extension(std::string_view name) {
+  const size_t size = name.size() - std::min(name.size(), kExtension.size());
+  return same_but_for_case(name.substr(size), kExtension) ? name.substr(0, size) : name;
+}
+
+bool is_model_folder(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "config.json", ignored) || fs::exists(folder / "model_index.json", ignored);
+}
+
+// Files that vanish or cannot be read meanwhile count nothing.
+uint64_t bytes_below(const fs::path& folder) {
+  uint64_t sum = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    const uint64_t size = entry->is_regular_file(ignored) ? entry->file_size(ignored) : 0;
+    if (!ignored) sum += size;
+  }
+  return sum;
+}
+
+// `models` by path: parts of one model are added up.
+void add_file(const fs::directory_entry& entry, std::map<std::string, CachedModel>& models) {
+  const std::string path = entry.path().string(), file = entry.path().filename().string();
+  if (without_extension(file).size() == file.size()) return;  // not a .gguf
+  std::error_code error;
+  const uint64_t size = entry.file_size(error);
+  if (error) return;
+  const auto split = gguf::parse_split_name(path);
+  const std::string name = split ? fs::path(split->prefix).filename().string() : std::string(without_extension(file));
+  const std::string first = split ? split->path(0) : path;
+  models.try_emplace(first, CachedModel{name, first, 0}).first->second.bytes += size;
+}
+
+std::string hint(const std::string& folder) {
+  const std::vector<CachedModel> models = list_models();
+  if (models.empty()) return fmt::format("give the path of a .gguf file, or put one into {}", folder);
+  std::vector<std::string_view> names;
+  for (const CachedModel& model : models) names.push_back(model.name);
+  const size_t shown = std::min(names.size(), kNamesInHint);
+  std::string more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
+  names.resize(shown);
+  return fmt::format("{} holds {}{}", folder, fmt::join(names, ", "), more);
+}
+
+// The model of that name in the cache: its path, or nothing. A file's own name comes before a name without ".gguf", and
+// the exact one before one in another case.
+std::string find_in_cache(const std::string& model) {
+  const std::string_view name = without_extension(model);
+  std::vector<CachedModel> found = list_models();
+  std::erase_if(found, [&](const CachedModel& other) { return !same_but_for_case(other.name, name); });
+  for (const CachedModel& other : found) {
+    if (fs::path(other.path).filename() == model) return other.path;
+  }
+  for (const CachedModel& other : found) {
+    if (other.name == name) return other.path;
+  }
+  if (found.size() > 1) {
+    throw bad_input("model {} could be {} or {}: write it as it is", gguf::quoted(model), found[0].name, found[1].name);
+  }
+  return found.empty() ? "" : found[0].path;
+}
+
+}  // namespace
+
+std::string models_folder() {
+  const std::string gabbro_home = variable("GABBRO_HOME"), home = variable("HOME");
+  if (!gabbro_home.empty()) return gabbro_home + "/models";
+  return home.empty() ? "" : home + "/.cache/gabbro/models";
+}
+
+std::vector<CachedModel> list_models() {
+  std::map<std::string, CachedModel> models;
+  std::error_code error;
+  for (fs::directory_iterator entry(models_folder(), error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    const std::string path = entry->path().string(), name = entry->path().filename().string();
+    if (entry->is_regular_file(ignored)) add_file(*entry, models);
+    if (entry->is_directory(ignored) && is_model_folder(path)) models[path] = {name, path, bytes_below(path)};
+  }
+  std::vector<CachedModel> list;
+  for (auto& [path, model] : models) list.push_back(std::move(model));
+  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return list;
+}
+
+std::string resolve_model(const std::string& model) {
+  std::error_code ignored;
+  const bool exists = !model.empty() && fs::exists(model, ignored);
+  if (exists && (!fs::is_directory(model, ignored) || is_model_folder(model))) return model;
+  if (std::string path = find_in_cache(model); !path.empty()) return path;
+  if (exists) {
+    throw Error(ErrorCode::kBadInput, fmt::format("{}: is a folder, but holds no model", model),
+                "a folder with a model has a config.json or model_index.json; of GGUF files name the file itself");
+  }
+  const std::string folder = models_folder();
+  throw Error(ErrorCode::kBadInput, fmt::format("no model {}: neither a file nor in the cache", gguf::quoted(model)),
+              hint(folder.empty() ? "$GABBRO_HOME/models" : folder));
+}
+
+}  // namespace gabbro

@@ -1,0 +1,27 @@
+// Where models lie: what MODEL on the command line means, and what the cache holds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gabbro {
+
+struct CachedModel {
+  std::string name;  // without ".gguf" and, for a model in parts, without "-00001-of-00003"
+  std::string path;  // a file (the first part of several), or a folder
+  uint64_t bytes;    // of all parts, or of the files of the folder
+};
+
+// $GABBRO_HOME/models, or ~/.cache/gabbro/models; empty where neither variable is set. It need not exist.
+std::string models_folder();
+
+// What is in the cache, by name; empty where the folder is missing.
+std::vector<CachedModel> list_models();
+
+// The file or folder that `model` means: a path of a file, of a folder in the layout of Hugging Face (config.json) or
+// diffusers (model_index.json), or a name in the cache, in whatever case. Throws bad_input, with a hint that lists what
+// there is.
+std::string resolve_model(const std::string& model);
+
+}  // namespace gabbro

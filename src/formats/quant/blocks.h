@@ -1,0 +1,119 @@
+// The formats that quant.cc lists, and what their decoders share. Private to this folder.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "src/base/half.h"
+#include "src/formats/quant/quant.h"
+
+namespace gabbro::quant {
+
+static_assert(std::endian::native == std::endian::little, "blocks are read as little-endian");
+
+extern const QuantFormat kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0;
+extern const QuantFormat kQ2K, kQ3K, kQ4K, kQ5K, kQ6K;
+extern const QuantFormat kIq4Nl, kIq4Xs;
+
+// The levels of IQ4_NL and IQ4_XS: 16 points, denser near zero (ggml-common.h, kvalues_iq4nl).
+inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+inline uint8_t byte_at(const std::byte* bytes, int i) { return std::to_integer<uint8_t>(bytes[i]); }
+
+inline float load_half(const std::byte* bytes) {
+  uint16_t bits;
+  std::memcpy(&bits, bytes, sizeof bits);
+  return half_bits_to_float(bits);
+}
+
+inline void store_half(std::byte* bytes, float value) {
+  const uint16_t bits = float_to_half_bits(value);
+  std::memcpy(bytes, &bits, sizeof bits);
+}
+
+inline uint32_t load_u32(const std::byte* bytes) {
+  uint32_t value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+// `count` bytes hold 2·count codes: the low nibbles come first, then the high ones.
+inline void unpack_nibbles(const std::byte* bytes, int count, uint8_t* codes) {
+  for (int i = 0; i < count; ++i) {
+    codes[i] = byte_at(bytes, i) & 15;
+    codes[i + count] = byte_at(bytes, i) >> 4;
+  }
+}
+
+inline void pack_nibbles(const uint8_t* codes, int count, std::byte* bytes) {
+  for (int i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>((codes[i] & 15) | (codes[i + count] & 15) << 4);
+}
+
+// Bit i of 32 is the fifth bit of code i.
+inline void add_fifth_bits(const std::byte* bytes, uint8_t* codes) {
+  const uint32_t bits = load_u32(bytes);
+  for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(codes[i] | ((bits >> i) & 1) << 4);
+}
+
+inline void store_fifth_bits(const uint8_t* codes, std::byte* bytes) {
+  uint32_t bits = 0;
+  for (int i = 0; i < 32; ++i) bits |= static_cast<uint32_t>((codes[i] >> 4) & 1) << i;
+  std::memcpy(bytes, &bits, sizeof bits);
+}
+
+inline void set_one_group(DecodedBlock& out, float scale, float minimum) {
+  out.scale = scale;
+  out.minimum = minimum;
+  out.sub_scales[0] = 1;
+  out.sub_minimums[0] = 1;
+}
+
+// The 6-bit scales and minimums of Q4_K and Q5_K, eight of each in 12 bytes: bytes 0-3 and 4-7 hold the first four
+// scales and minimums in their low six bits; bytes 8-11 the low nibbles of the last four (scale low, minimum high),
+// whose upper two bits are the top bits of bytes 0-3 and 4-7.
+inline void unpack_k_scales(const std::byte* packed, DecodedBlock& out) {
+  for (int g = 0; g < 4; ++g) {
+    const int low = byte_at(packed, g), high = byte_at(packed, g + 4), last = byte_at(packed, g + 8);
+    out.sub_scales[g] = static_cast<int8_t>(low & 63);
+    out.sub_minimums[g] = static_cast<uint8_t>(high & 63);
+    out.sub_scales[g + 4] = static_cast<int8_t>((last & 15) | (low >> 6) << 4);
+    out.sub_minimums[g + 4] = static_cast<uint8_t>((last >> 4) | (high >> 6) << 4);
+  }
+}
+
+// Truncates to a code; what is not finite saturates, and NaN becomes 0.
+inline uint8_t to_code(float value, int largest) {
+  if (value >= static_cast<float>(largest)) return static_cast<uint8_t>(largest);
+  return value > 0 ? static_cast<uint8_t>(value) : uint8_t{0};
+}
+
+// The element farthest from zero, with its sign.
+inline float signed_peak(const float* values, int count) {
+  float peak = 0;
+  for (int i = 0; i < count; ++i) {
+    if (std::fabs(peak) < std::fabs(values[i])) peak = values[i];
+  }
+  return peak;
+}
+
+// Codes of a symmetric format with 2·zero levels: the peak maps to level -zero, so that it is met exactly.
+inline float encode_symmetric(const float* values, int zero, uint8_t* codes) {
+  const float scale = signed_peak(values, 32) / static_cast<float>(-zero);
+  const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
+  for (int i = 0; i < 32; ++i) codes[i] = to_code(values[i] * inverse + static_cast<float>(zero) + 0.5f, 2 * zero - 1);
+  return scale;
+}
+
+// Codes of a format with scale and minimum: the extremes map to 0 and `largest`.
+inline float encode_range(const float* values, int largest, uint8_t* codes, float* minimum) {
+  const auto [low, high] = std::minmax_element(values, values + 32);
+  const float scale = (*high - *low) / static_cast<float>(largest);
+  const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
+  *minimum = *low;
+  for (int i = 0; i < 32; ++i) codes[i] = to_code((values[i] - *low) * inverse + 0.5f, largest);
+  return scale;
+}
+
+}  // namespace gabbro::quant

@@ -1,0 +1,31 @@
+// Q3_K, 256 elements in 110 bytes, groups of 16: 32 bytes of third bits (bit i / 32 of byte i % 32 is element i's),
+// 64 bytes of low bits (laid out as in Q2_K), 12 bytes of 6-bit sub-scales, f16 d; value = d · (s - 32) · (q - 4).
+// Sub-scale g: its low nibble is nibble g / 8 of byte g % 8, its top two bits are bits 2 · (g / 4) of byte 8 + g % 4.
+#include "src/formats/quant/blocks.h"
+
+namespace gabbro::quant {
+namespace {
+
+void decode(const std::byte* block, DecodedBlock& out) {
+  const std::byte *low_bits = block + 32, *scales = block + 96;
+  out.scale = load_half(block + 108);
+  out.minimum = 0;
+  for (int g = 0; g < 16; ++g) {
+    const int low = (byte_at(scales, g % 8) >> (g / 8 * 4)) & 15;
+    const int high = (byte_at(scales, 8 + g % 4) >> (g / 4 * 2)) & 3;
+    out.sub_scales[g] = static_cast<int8_t>((low | high << 4) - 32);
+    out.sub_minimums[g] = 1;
+  }
+  for (int i = 0; i < 256; ++i) {
+    const int low = (byte_at(low_bits, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2)) & 3;
+    const int high = (byte_at(block, i % 32) >> (i / 32)) & 1;
+    out.codes[i] = static_cast<uint8_t>(low | high << 2);
+  }
+}
+
+}  // namespace
+
+constinit const QuantFormat kQ3K = {
+    .dtype = DType::q3_k, .bits = 3, .group = 16, .zero = 4, .has_sub_scales = true, .decode = decode};
+
+}  // namespace gabbro::quant

@@ -1,0 +1,30 @@
+// Q5_K, 256 elements in 176 bytes, groups of 32: f16 d, f16 dmin, 12 bytes of 6-bit sub-scales and sub-minimums
+// (unpack_k_scales), 32 bytes of fifth bits (bit i / 32 of byte i % 32 is element i's), 128 bytes of nibbles (as Q4_K);
+// value = d · s · q - dmin · m.
+#include "src/formats/quant/blocks.h"
+
+namespace gabbro::quant {
+namespace {
+
+void decode(const std::byte* block, DecodedBlock& out) {
+  out.scale = load_half(block);
+  out.minimum = -load_half(block + 2);
+  unpack_k_scales(block + 4, out);
+  for (int quarter = 0; quarter < 4; ++quarter) unpack_nibbles(block + 48 + 32 * quarter, 32, out.codes + 64 * quarter);
+  for (int i = 0; i < 256; ++i) {
+    const int fifth = (byte_at(block + 16, i % 32) >> (i / 32)) & 1;
+    out.codes[i] = static_cast<uint8_t>(out.codes[i] | fifth << 4);
+  }
+}
+
+}  // namespace
+
+constinit const QuantFormat kQ5K = {.dtype = DType::q5_k,
+                                    .bits = 5,
+                                    .group = 32,
+                                    .zero = 0,
+                                    .has_minimum = true,
+                                    .has_sub_scales = true,
+                                    .decode = decode};
+
+}  // namespace gabbro::quant

@@ -1,0 +1,27 @@
+// Q8_0, 32 elements in 34 bytes: f16 scale d, 32 signed bytes; value = d · q. The canonical code is q + 128.
+#include "src/formats/quant/blocks.h"
+
+namespace gabbro::quant {
+namespace {
+
+void decode(const std::byte* block, DecodedBlock& out) {
+  set_one_group(out, load_half(block), 0);
+  for (int i = 0; i < 32; ++i) out.codes[i] = byte_at(block + 2, i) ^ 128;
+}
+
+void encode(const float* values, std::byte* block) {
+  const float scale = std::fabs(signed_peak(values, 32)) / 127;
+  const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
+  store_half(block, scale);
+  for (int i = 0; i < 32; ++i) {
+    const float level = std::round(values[i] * inverse);  // within ±127, unless the values are not finite
+    block[2 + i] = static_cast<std::byte>(to_code(level + 128, 255) ^ 128);
+  }
+}
+
+}  // namespace
+
+constinit const QuantFormat kQ8_0 = {
+    .dtype = DType::q8_0, .bits = 8, .group = 32, .zero = 128, .decode = decode, .encode = encode};
+
+}  // namespace gabbro::quant

@@ -1,0 +1,56 @@
+#include "src/graph/fusion.h"
+
+#include "src/graph/fusion/rules.h"
+
+namespace gabbro {
+
+std::span<const FusionRule> fusion_rules() {
+  static constexpr FusionRule kRules[] = {
+      {"linears of one input, with RMSNorm before and SiLU·mul or a residual after", fuse_linears},
+      {"RoPE of queries and keys, and the writes into the KV cache", fuse_rope_kv_write},
+  };
+  return kRules;
+}
+
+void fuse(Program& program, const HasKernel& has_kernel) {
+  for (const FusionRule& rule : fusion_rules()) {
+    rule.apply(program, has_kernel);
+    erase_removed(program);
+  }
+}
+
+DataFlow::DataFlow(const Program& program)
+    : program_(program),
+      producers_(program.values.size(), kNone),
+      users_(program.values.size()),
+      is_result_(program.values.size(), false) {
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    for (const int output : instruction.outputs) producers_[static_cast<size_t>(output)] = static_cast<int>(i);
+    for (const int input : instruction.inputs) users_[static_cast<size_t>(input)].push_back(static_cast<int>(i));
+  }
+  for (const int result : program.results) is_result_[static_cast<size_t>(result)] = true;
+}
+
+int DataFlow::only_user(int value, std::string_view op) const {
+  const std::span<const int> all = users(value);
+  if (all.size() != 1 || is_result(value)) return kNone;
+  return program_.instructions[static_cast<size_t>(all[0])].op->name == op ? all[0] : kNone;
+}
+
+int DataFlow::only_producer(int value, std::string_view op) const {
+  const int made_by = producer(value);
+  if (made_by == kNone || users(value).size() != 1 || is_result(value)) return kNone;
+  return program_.instructions[static_cast<size_t>(made_by)].op->name == op ? made_by : kNone;
+}
+
+void replace(Program& program, int at, std::span<const int> removed, Instruction fused) {
+  for (const int index : removed) program.instructions[static_cast<size_t>(index)] = Instruction{};
+  program.instructions[static_cast<size_t>(at)] = std::move(fused);
+}
+
+void erase_removed(Program& program) {
+  std::erase_if(program.instructions, [](const Instruction& instruction) { return instruction.op == nullptr; });
+}
+
+}  // namespace gabbro

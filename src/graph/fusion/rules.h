@@ -1,0 +1,11 @@
+// The fusion rules; what the fused ops mean is in docs/fused_ops.md.
+#pragma once
+
+#include "src/graph/fusion.h"
+
+namespace gabbro {
+
+void fuse_linears(Program& program, const HasKernel& has_kernel);        // linear.cc
+void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel);  // rope_kv_write.cc
+
+}  // namespace gabbro

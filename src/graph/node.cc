@@ -1,0 +1,87 @@
+#include "src/graph/node.h"
+
+#include <cassert>
+
+#include "src/backend/device.h"
+#include "src/base/error.h"
+
+namespace gabbro {
+
+void Attributes::set(const char* name, Value value) {
+  for (auto& entry : entries_) {
+    if (std::string_view(entry.first) == name) {
+      entry.second = std::move(value);
+      return;
+    }
+  }
+  entries_.emplace_back(name, std::move(value));
+}
+
+const Attributes::Value& Attributes::at(std::string_view name) const {
+  for (const auto& entry : entries_) {
+    if (entry.first == name) return entry.second;
+  }
+  throw failed("internal: an op lacks its attribute '{}'", name);
+}
+
+int64_t Attributes::integer(std::string_view name) const { return std::get<int64_t>(at(name)); }
+double Attributes::real(std::string_view name) const { return std::get<double>(at(name)); }
+
+bool Attributes::operator==(const Attributes& other) const {
+  if (entries_.size() != other.entries_.size()) return false;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (std::string_view(entries_[i].first) != other.entries_[i].first ||
+        entries_[i].second != other.entries_[i].second)
+      return false;
+  }
+  return true;
+}
+
+Node::~Node() {
+  // Nodes that only we keep alive would be destroyed one inside the other: take them off the chain one by one instead.
+  std::vector<Tensor> pending = std::move(inputs);
+  while (!pending.empty()) {
+    const Tensor tensor = std::move(pending.back());
+    pending.pop_back();
+    if (!tensor.defined()) continue;
+    const std::shared_ptr<Node>& node = tensor.state().node;
+    if (tensor.sole_owner() && node != nullptr && node.use_count() == 1) {
+      for (Tensor& input : node->inputs) pending.push_back(std::move(input));
+      node->inputs.clear();
+    }
+  }
+}
+
+std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attributes attributes,
+                               std::shared_ptr<Device> device) {
+  for (const Tensor& input : inputs) {
+    if (!input.defined()) throw bad_input("[{}] an input is not a tensor", op.name);
+    if (device == nullptr) device = input.device();
+    if (input.device() != device) {
+      throw bad_input("[{}] inputs are on different devices: {} and {}", op.name, device->facts().id,
+                      input.device()->facts().id);
+    }
+  }
+  auto node = std::make_shared<Node>();
+  node->op = &op;
+  node->attributes = std::move(attributes);
+  node->inputs = std::move(inputs);
+  node->device = device;
+  node->outputs = op.infer(Args{node->inputs, node->attributes});
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < node->outputs.size(); ++i) {
+    auto state = std::make_shared<TensorState>();
+    state->spec = node->outputs[i];
+    state->device = device;
+    state->node = node;
+    state->output = static_cast<int>(i);
+    outputs.emplace_back(std::move(state));
+  }
+  return outputs;
+}
+
+Tensor record(const Op& op, std::vector<Tensor> inputs, Attributes attributes, std::shared_ptr<Device> device) {
+  return record_all(op, std::move(inputs), std::move(attributes), std::move(device)).front();
+}
+
+}  // namespace gabbro

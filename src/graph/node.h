@@ -1,0 +1,81 @@
+// The lazy graph: ops as data plus rules, and the nodes that record their use.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/tensor/tensor.h"
+
+namespace gabbro {
+
+// The named numbers of an op ("axis", "epsilon"). Names are string literals.
+class Attributes {
+ public:
+  using Value = std::variant<int64_t, double, std::string>;
+
+  Attributes() = default;
+  Attributes(std::initializer_list<std::pair<const char*, Value>> entries) : entries_(entries) {}
+
+  void set(const char* name, Value value);
+  int64_t integer(std::string_view name) const;  // asserts that it is there: rules read what their op function set
+  double real(std::string_view name) const;
+  const std::vector<std::pair<const char*, Value>>& entries() const { return entries_; }
+  bool operator==(const Attributes& other) const;
+
+ private:
+  const Value& at(std::string_view name) const;
+  std::vector<std::pair<const char*, Value>> entries_;
+};
+
+// What an op's rules see. In `infer` and `view` the inputs' specs are known; `compose` may build on them.
+struct Args {
+  std::span<const Tensor> inputs;
+  const Attributes& attributes;
+
+  const Tensor& operator[](size_t i) const { return inputs[i]; }
+  size_t size() const { return inputs.size(); }
+};
+
+// An op is data plus rules. Primitive ops have no composition: every backend has a kernel for them, or they are views.
+struct Op {
+  const char* name;
+
+  // Checks the arguments and tells what comes out. Throws bad_input("[name] ...").
+  std::vector<TensorSpec> (*infer)(const Args& args) = nullptr;
+
+  // The reference composition: the same result from simpler ops. Null: primitive.
+  std::vector<Tensor> (*compose)(const Args& args) = nullptr;
+
+  // For an op that only looks at its input's storage in another way: the layout of the result, or none where this
+  // input's layout makes that impossible (the planner then makes a contiguous copy first). Null: not a view.
+  std::optional<Layout> (*view)(const Layout& input, const Shape& result, const Attributes& attributes) = nullptr;
+
+  // The inputs that are written in place, one for each output, from output `first_in_place` on; empty for a pure op.
+  // E.g. kv_write: output 0 is input 0. The layout of such an input is never copied or changed.
+  std::vector<int> in_place = {};
+  int first_in_place = 0;
+};
+
+struct Node {
+  const Op* op = nullptr;
+  Attributes attributes;
+  std::vector<Tensor> inputs;
+  std::vector<TensorSpec> outputs;
+  std::shared_ptr<Device> device;
+
+  ~Node();  // frees long chains without recursion
+};
+
+// Records the use of an op: infers, checks that all inputs are on one device, and returns its pending outputs.
+// `device` is needed only for ops without inputs.
+std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attributes attributes = {},
+                               std::shared_ptr<Device> device = nullptr);
+Tensor record(const Op& op, std::vector<Tensor> inputs, Attributes attributes = {},
+              std::shared_ptr<Device> device = nullptr);
+
+}  // namespace gabbro

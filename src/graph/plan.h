@@ -1,0 +1,80 @@
+// A plan: kernels bound to the steps of a program, memory laid out in one arena, ready to be run any number of times.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/backend/device.h"
+#include "src/graph/program.h"
+
+namespace gabbro {
+
+// Where a value's memory comes from.
+struct Buffer {
+  enum class Kind { kParameter, kArena, kResult };
+  Kind kind = Kind::kArena;
+  int index = 0;      // which parameter or result
+  size_t offset = 0;  // bytes; into the arena
+};
+
+struct PlanStep {
+  const Op* op = nullptr;
+  std::shared_ptr<KernelHandle> kernel;
+  std::vector<int> inputs;  // value numbers
+  std::vector<int> outputs;
+  size_t scratch_offset = 0;  // into the arena
+};
+
+class Plan {
+ public:
+  // Fuses, lowers, orders, lays out memory and binds kernels. Throws failed() where the device lacks a primitive.
+  Plan(std::shared_ptr<Device> device, Program program);
+
+  // Runs on these parameters (as many as the program has, of the same specs and strides). `reusable`, when given, holds
+  // the storages of earlier results: those that nobody else holds are written again. Throws kInterrupted when
+  // cancelled.
+  std::vector<Tensor> run(std::span<const Tensor> parameters, const std::atomic<bool>* cancel = nullptr,
+                          std::vector<std::shared_ptr<void>>* reusable = nullptr);
+
+  // Facts of the plan, for tests and `explain`.
+  const std::vector<PlanStep>& steps() const { return steps_; }
+  size_t arena_bytes() const { return arena_bytes_; }
+  std::string explain() const;  // one line for each launch
+
+ private:
+  friend class Planner;
+
+  // A place in `views_` that each run has to point at the memory of this run.
+  struct Patch {
+    size_t view;
+    Buffer buffer;
+    int64_t byte_offset;
+  };
+
+  struct Result {
+    TensorSpec spec;
+    Layout layout;
+    Buffer buffer;
+    size_t bytes = 0;
+  };
+
+  void build_launches();
+
+  std::weak_ptr<Device> device_;
+  Program program_;
+  std::vector<Layout> layouts_;  // by value number
+  std::vector<Buffer> buffers_;  // by value number
+  std::vector<PlanStep> steps_;
+  std::vector<Result> results_;
+  std::vector<abi::TensorView> views_;
+  std::vector<abi::Launch> launches_;
+  std::vector<Patch> patches_;
+  size_t arena_bytes_ = 0;
+};
+
+// The view of a value as kernels get it; `data` is null.
+abi::TensorView make_view(const TensorSpec& spec, const Layout& layout);
+
+}  // namespace gabbro

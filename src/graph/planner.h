@@ -1,0 +1,36 @@
+// Turns a program into the steps, layouts and buffers of a Plan.
+#pragma once
+
+#include "src/graph/plan.h"
+
+namespace gabbro {
+
+class Planner {
+ public:
+  explicit Planner(Plan& plan, std::shared_ptr<Device> device);
+  void run();
+
+ private:
+  using Layouts = std::vector<Layout>;
+
+  void emit(const Instruction& instruction);
+  void emit_view(const Instruction& instruction);
+  void emit_step(const Instruction& instruction, std::shared_ptr<KernelHandle> kernel);
+  int emit_copy(int value);  // a contiguous copy; gives its value number
+  void define_outputs(const Instruction& instruction);
+  std::shared_ptr<KernelHandle> find_kernel(const Instruction& instruction, const Layouts& inputs,
+                                            const Layouts& outputs) const;
+  Layouts layouts_of(std::span<const int> values) const;
+  void assign_memory();
+  void describe_results();
+  size_t bytes_of(int value) const;
+  int& root(int value) { return roots_[static_cast<size_t>(value)]; }
+  void grow();  // per-value tables follow program_.values
+
+  Plan& plan_;
+  Program& program_;
+  std::shared_ptr<Device> device_;
+  std::vector<int> roots_;  // by value: the value whose memory it uses (itself, or what it is a view of)
+};
+
+}  // namespace gabbro

@@ -1,0 +1,46 @@
+// A graph written down as a list of instructions over numbered values: what fusion and planning work on.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "src/graph/node.h"
+
+namespace gabbro {
+
+struct Instruction {
+  const Op* op = nullptr;
+  Attributes attributes;
+  std::vector<int> inputs;  // value numbers
+  std::vector<int> outputs;
+};
+
+struct Program {
+  std::vector<TensorSpec> values;         // by value number
+  std::vector<int> parameters;            // values that come from outside, in order
+  std::vector<Layout> parameter_layouts;  // how they lie (the offset is left to each run)
+  std::vector<int> results;
+  std::vector<Instruction> instructions;  // in an order that computes before it uses
+
+  int add_value(const TensorSpec& spec);
+};
+
+// A program together with the tensors that are its parameters.
+struct Trace {
+  Program program;
+  std::vector<Tensor> parameters;
+};
+
+// Everything that is still to be computed for `results`. Tensors with a value become parameters.
+Trace trace(std::span<const Tensor> results);
+
+// Equal for two programs exactly when they do the same: ops, attributes, shapes, dtypes, layouts, wiring.
+std::string structure_key(const Program& program);
+
+// The instructions of one op's composition, on values of `program`: appended to `instructions` in place of
+// `instruction`, whose output values they compute.
+void expand(Program& program, const Instruction& instruction, const std::shared_ptr<Device>& device,
+            std::vector<Instruction>& instructions);
+
+}  // namespace gabbro

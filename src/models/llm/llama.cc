@@ -1,0 +1,100 @@
+#include "src/models/llm/llama.h"
+
+#include "src/base/error.h"
+#include "src/models/llm/registry.h"
+#include "src/models/llm/weights.h"
+
+namespace gabbro::llm {
+namespace {
+
+// The divisors of the rotary frequencies that the file carries: Llama 3's table, or LongRoPE's for short or long
+// contexts.
+std::vector<float> rope_factors(WeightLoader& weights, const nn::RopeConfig& rope, int64_t context_trained) {
+  const int64_t half = rope.dimensions / 2;
+  if (weights.has("rope_freqs.weight")) return weights.host_vector("rope_freqs.weight", half);
+  if (rope.scaling != nn::RopeScaling::kLongRope) return {};
+  return weights.host_vector(
+      context_trained > rope.original_context ? "rope_factors_long.weight" : "rope_factors_short.weight", half);
+}
+
+}  // namespace
+
+Llama::Llama(const gguf::File& file, const std::shared_ptr<Device>& device, const LoadProgress& progress)
+    : config_(read_llama_config(file)) {
+  WeightLoader weights(file, device, progress);
+  const ModelShape& s = config_.shape;
+  const nn::RopeFrequencies frequencies =
+      nn::rope_frequencies(config_.rope, rope_factors(weights, config_.rope, s.context_trained));
+  inverse_frequencies_ = device->upload(DType::f32, Shape{config_.rope.dimensions / 2}, frequencies.inverse.data());
+  rope_ = {.interleaved = config_.rope.interleaved, .magnitude = frequencies.magnitude};
+
+  token_embd_ = weights.matrix("token_embd.weight", s.vocabulary, s.embedding);
+  const int64_t q_width = s.heads * s.head_dimension;
+  const int64_t kv_width = s.kv_heads * s.head_dimension;
+  for (int64_t i = 0; i < s.layers; ++i) {
+    const std::string prefix = fmt::format("blk.{}.", i);
+    layers_.push_back({
+        .attn_norm = weights.vector(prefix + "attn_norm.weight", s.embedding),
+        .attn_q = weights.linear(prefix + "attn_q", q_width, s.embedding),
+        .attn_k = weights.linear(prefix + "attn_k", kv_width, s.embedding),
+        .attn_v = weights.linear(prefix + "attn_v", kv_width, s.embedding),
+        .attn_output = weights.linear(prefix + "attn_output", s.embedding, q_width),
+        .ffn_norm = weights.vector(prefix + "ffn_norm.weight", s.embedding),
+        .ffn_gate = weights.linear(prefix + "ffn_gate", config_.feed_forward, s.embedding),
+        .ffn_up = weights.linear(prefix + "ffn_up", config_.feed_forward, s.embedding),
+        .ffn_down = weights.linear(prefix + "ffn_down", s.embedding, config_.feed_forward),
+    });
+  }
+  output_norm_ = weights.vector("output_norm.weight", s.embedding);
+  if (weights.has("output.weight")) {
+    output_ = weights.linear("output", s.vocabulary, s.embedding);
+  } else {
+    output_.weight = token_embd_;
+  }
+}
+
+Tensor Llama::heads(const Tensor& x) const {
+  const int64_t d = config_.shape.head_dimension;
+  return reshape(x, Shape{x.shape()[0], x.shape()[1] / d, d});
+}
+
+Tensor Llama::scaled(const Tensor& x, float factor) const { return factor == 1 ? x : x * scalar(x.device(), factor); }
+
+Tensor Llama::residual(const Tensor& x, const Tensor& update) const {
+  return x + scaled(update, config_.residual_scale);
+}
+
+// `rows`, where given, are the tokens that are wanted from here on: i32 [R].
+Tensor Llama::layer(const Layer& w, Tensor x, const Step& step, KvLayer cache, const Tensor& rows) const {  // x [T, C]
+  Tensor h = rms_norm(x, w.attn_norm, config_.norm_epsilon);
+  const Tensor q = rope(heads(w.attn_q(h)), step.places.positions, inverse_frequencies_, rope_);  // [T, H, D]
+  const Tensor k = rope(heads(w.attn_k(h)), step.places.positions, inverse_frequencies_, rope_);  // [T, G, D]
+  const Tensor v = heads(w.attn_v(h));                                                            // [T, G, D]
+  cache = kv_write(cache, k, v, step.places);
+  Tensor mixed = attention(q, cache, step.places, {.scale = config_.attention_scale, .window = config_.window});
+  mixed = reshape(mixed, Shape{x.shape()[0], mixed.shape()[1] * mixed.shape()[2]});  // [T, H·D]
+  if (rows.defined()) {
+    mixed = gather(mixed, rows);
+    x = gather(x, rows);
+  }
+  x = residual(x, w.attn_output(mixed));
+  h = rms_norm(x, w.ffn_norm, config_.norm_epsilon);
+  return residual(x, w.ffn_down(silu(w.ffn_gate(h)) * w.ffn_up(h)));
+}
+
+Tensor Llama::forward(const Step& step, const nn::KvCache& cache) const {
+  Tensor x = scaled(embedding(token_embd_, step.ids), config_.embedding_scale);  // [T, C]
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const bool last = i + 1 == layers_.size();  // what follows its attention is needed for the wanted tokens alone
+    x = layer(layers_[i], x, step, cache.layer(i), last ? step.output_rows : Tensor());
+  }
+  const Tensor h = rms_norm(x, output_norm_, config_.norm_epsilon);  // [R, C]
+  return scaled(output_(h), 1 / config_.logit_scale);                // [R, V]
+}
+
+std::unique_ptr<LanguageModel> load_llama(const gguf::File& file, const std::shared_ptr<Device>& device,
+                                          const LoadProgress& progress) {
+  return std::make_unique<Llama>(file, device, progress);
+}
+
+}  // namespace gabbro::llm

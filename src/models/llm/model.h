@@ -1,0 +1,46 @@
+// What the engine knows of a language model: its sizes, and a forward pass that builds a graph.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "src/formats/gguf.h"
+#include "src/nn/kv_cache.h"
+
+namespace gabbro::llm {
+
+struct ModelShape {
+  int64_t layers = 0;
+  int64_t embedding = 0;        // C
+  int64_t heads = 0;            // H
+  int64_t kv_heads = 0;         // G
+  int64_t head_dimension = 0;   // D
+  int64_t vocabulary = 0;       // V
+  int64_t context_trained = 0;  // tokens
+};
+
+// The tokens of one step.
+struct Step {
+  Tensor ids;  // i32 [T]
+  TokenPlaces places;
+  Tensor output_rows;  // i32 [R]: the tokens whose logits are wanted; undefined: all of them
+};
+
+class LanguageModel {
+ public:
+  virtual ~LanguageModel() = default;
+
+  virtual const ModelShape& shape() const = 0;
+  // Logits [R, V] of the wanted tokens. Writes the keys and values of all tokens into the cache.
+  virtual Tensor forward(const Step& step, const nn::KvCache& cache) const = 0;
+};
+
+// How far loading is: bytes of weights that are on the device, and of all.
+using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
+
+// Builds the model of the file's general.architecture. Throws bad_input for one that is not in registry.cc, or for a
+// file that lacks what the architecture needs; the message names the file and the field or tensor.
+std::unique_ptr<LanguageModel> load_model(const gguf::File& file, const std::shared_ptr<Device>& device,
+                                          const LoadProgress& progress);
+
+}  // namespace gabbro::llm

@@ -1,0 +1,61 @@
+#include "src/models/llm/weights.h"
+
+#include <fmt/ranges.h>
+
+#include "src/base/error.h"
+#include "src/formats/quant/finite.h"
+#include "src/formats/quant/quant.h"
+
+namespace gabbro::llm {
+
+WeightLoader::WeightLoader(const gguf::File& file, std::shared_ptr<Device> device, LoadProgress progress)
+    : file_(file), device_(std::move(device)), progress_(std::move(progress)) {
+  for (const gguf::TensorInfo& info : file.tensors()) total_ += info.data.size();
+}
+
+const gguf::TensorInfo& WeightLoader::checked(const std::string& name, std::vector<int64_t> shape) const {
+  const gguf::TensorInfo& info = file_.require_tensor(name);
+  if (info.shape != shape) {
+    throw bad_input("{}: tensor '{}' has shape ({}), the model's sizes ask for ({})", file_.path(), name,
+                    fmt::join(info.shape, ", "), fmt::join(shape, ", "));
+  }
+  if (!all_finite(info.dtype(), info.data.data(), info.elements())) {
+    throw bad_input("{}: tensor '{}' has values that are not numbers; the file is damaged", file_.path(), name);
+  }
+  return info;
+}
+
+void WeightLoader::loaded(const gguf::TensorInfo& info) {
+  const auto start = static_cast<size_t>(info.data.data() - info.file->bytes().data());
+  info.file->release(start, info.data.size());  // the device has it now: the file's pages need not stay in memory
+  done_ += info.data.size();
+  if (progress_) progress_(done_, total_);
+}
+
+Tensor WeightLoader::matrix(const std::string& name, int64_t rows, int64_t columns) {
+  const gguf::TensorInfo& info = checked(name, {rows, columns});
+  Tensor tensor = device_->upload_matrix(info.dtype(), rows, columns, info.data.data());
+  loaded(info);
+  return tensor;
+}
+
+std::vector<float> WeightLoader::host_vector(const std::string& name, int64_t length) {
+  const gguf::TensorInfo& info = checked(name, {length});
+  std::vector<float> values(static_cast<size_t>(length));
+  dequantize_row(info.dtype(), info.data.data(), values.data(), length);
+  loaded(info);
+  return values;
+}
+
+Tensor WeightLoader::vector(const std::string& name, int64_t length) {
+  const std::vector<float> values = host_vector(name, length);
+  return device_->upload(DType::f32, Shape{length}, values.data());
+}
+
+nn::Linear WeightLoader::linear(const std::string& prefix, int64_t rows, int64_t columns) {
+  nn::Linear linear{.weight = matrix(prefix + ".weight", rows, columns)};
+  if (has(prefix + ".bias")) linear.bias = vector(prefix + ".bias", rows);
+  return linear;
+}
+
+}  // namespace gabbro::llm

@@ -1,0 +1,45 @@
+#include "src/nn/kv_cache.h"
+
+#include "src/base/error.h"
+
+namespace gabbro::nn {
+
+int64_t KvCacheConfig::bytes_per_token() const {
+  const int64_t elements = 2 * layers * heads * dimension;  // keys and values
+  return dtype == DType::f16 ? elements * 2 : elements + elements / 32 * 2;
+}
+
+KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config) : config_(config) {
+  const int64_t p = KvCacheConfig::kPageTokens;
+  const int64_t d = config.dimension;
+  const bool quantised = config.dtype == DType::q8_0;
+  if (!quantised && config.dtype != DType::f16)
+    throw bad_input("a KV cache is f16 or q8_0, not {}", dtype_name(config.dtype));
+  if (quantised && d % 32 != 0)
+    throw bad_input("a q8_0 KV cache needs heads of a multiple of 32 elements; this model's have {}", d);
+  const DType dtype = quantised ? DType::i8 : DType::f16;
+  for (int64_t i = 0; i < config.layers; ++i) {
+    KvLayer layer{.keys = device->upload(dtype, Shape{config.pages, config.heads, d, p}, nullptr),
+                  .values = device->upload(dtype, Shape{config.pages, config.heads, p, d}, nullptr)};
+    if (quantised) {
+      layer.key_scales = device->upload(DType::f16, Shape{config.pages, config.heads, d / 32, p}, nullptr);
+      layer.value_scales = device->upload(DType::f16, Shape{config.pages, config.heads, p, d / 32}, nullptr);
+    }
+    layers_.push_back(std::move(layer));
+  }
+}
+
+PagePool::PagePool(int64_t pages) {
+  for (int64_t page = pages; page-- > 0;) free_.push_back(static_cast<int32_t>(page));
+}
+
+int32_t PagePool::take() {
+  if (free_.empty()) throw Error(ErrorCode::kNoDevice, "the KV cache is full: all its pages belong to sequences");
+  const int32_t page = free_.back();
+  free_.pop_back();
+  return page;
+}
+
+void PagePool::give_back(int32_t page) { free_.push_back(page); }
+
+}  // namespace gabbro::nn

@@ -1,0 +1,49 @@
+// The paged KV cache of a model: one pair of states a layer, and the pages that sequences own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/backend/device.h"
+#include "src/ops/ops.h"
+
+namespace gabbro::nn {
+
+struct KvCacheConfig {
+  int64_t layers = 0;
+  int64_t heads = 0;      // G
+  int64_t dimension = 0;  // D
+  int64_t pages = 0;
+  DType dtype = DType::f16;  // or q8_0: 8 bits with a scale for each 32 elements; D must be a multiple of 32
+
+  static constexpr int64_t kPageTokens = 64;  // P: a page of one head is 16 KiB at D = 64 in f16, half of an L1 cache
+
+  int64_t bytes_per_token() const;
+};
+
+class KvCache {
+ public:
+  // Memory for all pages; on a CPU it becomes resident only as tokens are written.
+  KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config);
+
+  const KvCacheConfig& config() const { return config_; }
+  const KvLayer& layer(size_t index) const { return layers_[index]; }
+
+ private:
+  KvCacheConfig config_;
+  std::vector<KvLayer> layers_;
+};
+
+// Hands out the pages of a cache to sequences.
+class PagePool {
+ public:
+  explicit PagePool(int64_t pages);
+  int64_t available() const { return static_cast<int64_t>(free_.size()); }
+  int32_t take();  // throws Error kNoDevice when none is left
+  void give_back(int32_t page);
+
+ private:
+  std::vector<int32_t> free_;  // the lowest on top
+};
+
+}  // namespace gabbro::nn

@@ -1,0 +1,58 @@
+// Rows by index, concatenation, and block formats back to floats.
+#include "src/ops/op_table.h"
+#include "src/ops/ops.h"
+#include "src/ops/rules.h"
+
+namespace gabbro {
+
+const Op kGather = {
+    .name = "gather",
+    .infer =
+        [](const Args& a) {
+          std::vector<int64_t> lengths(a[0].shape().lengths().begin(), a[0].shape().lengths().end());
+          lengths[0] = a[1].shape()[0];
+          return result(Shape(lengths), a[0].dtype());
+        },
+};
+
+const Op kConcat = {
+    .name = "concat",
+    .infer =
+        [](const Args& a) {
+          const auto axis = static_cast<size_t>(a.attributes.integer("axis"));
+          std::vector<int64_t> lengths(a[0].shape().lengths().begin(), a[0].shape().lengths().end());
+          for (size_t i = 1; i < a.size(); ++i) lengths[axis] += a[i].shape().lengths()[axis];
+          return result(Shape(lengths), a[0].dtype());
+        },
+};
+
+const Op kDequantize = {.name = "dequantize", .infer = [](const Args& a) { return result(a[0].shape(), DType::f32); }};
+
+Tensor gather(const Tensor& x, const Tensor& indices) {
+  require_dtype("gather", indices, {DType::i32});
+  require_rank("gather", indices, 1);
+  if (x.shape().rank() == 0) throw bad_input("[gather] a scalar has no rows");
+  return record(kGather, {x, indices});
+}
+
+Tensor concat(const std::vector<Tensor>& parts, int64_t axis) {
+  if (parts.empty()) throw bad_input("[concat] nothing to concatenate");
+  const int64_t index = parts[0].shape().axis("concat", axis);
+  for (const Tensor& part : parts) {
+    bool fits = part.dtype() == parts[0].dtype() && part.shape().rank() == parts[0].shape().rank();
+    for (int i = 0; fits && i < part.shape().rank(); ++i) fits = i == index || part.shape()[i] == parts[0].shape()[i];
+    if (!fits) {
+      throw bad_input("[concat] {} {} does not fit {} {} along axis {}", dtype_name(part.dtype()),
+                      part.shape().to_string(), dtype_name(parts[0].dtype()), parts[0].shape().to_string(), axis);
+    }
+  }
+  return record(kConcat, parts, {{"axis", index}});
+}
+
+Tensor dequantize(const Tensor& weight) {
+  require_rank("dequantize", weight, 2);
+  if (!is_quantised(weight.dtype()) && !weight.spec().packed) return cast(weight, DType::f32);
+  return record(kDequantize, {weight});
+}
+
+}  // namespace gabbro

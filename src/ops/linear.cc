@@ -1,0 +1,54 @@
+// Products with weights: the two ops, with dequantize, that read block formats.
+#include "src/ops/op_table.h"
+#include "src/ops/ops.h"
+#include "src/ops/rules.h"
+
+namespace gabbro {
+
+// y = x · Wᵀ (+ bias): x [..., K], W [N, K] of any float or block format, y [..., N].
+const Op kLinear = {
+    .name = "linear",
+    .infer = [](const Args& a) { return result(with_last(a[0].shape(), a[1].shape()[0]), DType::f32); },
+    .compose =
+        [](const Args& a) {
+          const Tensor weight = permute(dequantize(a[1]), {1, 0});  // [K, N]
+          const Tensor x = a[0].shape().rank() == 1 ? reshape(a[0], Shape{1, a[0].shape()[0]}) : a[0];
+          Tensor y = matmul(x, weight);
+          if (a.size() == 3) y = y + a[2];
+          return std::vector{a[0].shape().rank() == 1 ? reshape(y, Shape{a[1].shape()[0]}) : y};
+        },
+};
+
+// Rows of a table: table [V, C] of any float or block format, ids i32 [T], y [T, C].
+const Op kEmbedding = {
+    .name = "embedding",
+    .infer =
+        [](const Args& a) {
+          return result(Shape{a[1].shape()[0], a[0].shape()[1]}, DType::f32);
+        },
+    .compose = [](const Args& a) { return std::vector{gather(dequantize(a[0]), a[1])}; },
+};
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  require_dtype("linear", x, {DType::f32});
+  require_rank("linear", weight, 2);
+  const int rank = x.shape().rank();
+  if (rank == 0 || x.shape()[rank - 1] != weight.shape()[1]) {
+    throw bad_input("[linear] input {} does not fit weight {}", x.shape().to_string(), weight.shape().to_string());
+  }
+  if (!bias.defined()) return record(kLinear, {x, weight});
+  require_dtype("linear", bias, {DType::f32});
+  if (!(bias.shape() == Shape{weight.shape()[0]})) {
+    throw bad_input("[linear] bias {} does not fit weight {}", bias.shape().to_string(), weight.shape().to_string());
+  }
+  return record(kLinear, {x, weight, bias});
+}
+
+Tensor embedding(const Tensor& weight, const Tensor& ids) {
+  require_rank("embedding", weight, 2);
+  require_rank("embedding", ids, 1);
+  require_dtype("embedding", ids, {DType::i32});
+  return record(kEmbedding, {weight, ids});
+}
+
+}  // namespace gabbro

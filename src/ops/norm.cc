@@ -1,0 +1,31 @@
+// Normalisation.
+#include "src/ops/op_table.h"
+#include "src/ops/ops.h"
+#include "src/ops/rules.h"
+
+namespace gabbro {
+
+// RMSNorm (Zhang & Sennrich 2019): y = x / sqrt(mean(x²) + epsilon) · weight, over the last axis, accumulated in f32.
+const Op kRmsNorm = {
+    .name = "rms_norm",
+    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .compose =
+        [](const Args& a) {
+          const Tensor& x = a[0];
+          const Tensor scale = rsqrt(mean(x * x) + scalar(x.device(), a.attributes.real("epsilon")));
+          return std::vector{x * scale * a[1]};
+        },
+};
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon) {
+  require_dtype("rms_norm", x, {DType::f32});
+  require_dtype("rms_norm", weight, {DType::f32});
+  const int rank = x.shape().rank();
+  if (rank == 0 || !(weight.shape() == Shape{x.shape()[rank - 1]})) {
+    throw bad_input("[rms_norm] weight {} does not match the last axis of {}", weight.shape().to_string(),
+                    x.shape().to_string());
+  }
+  return record(kRmsNorm, {x, weight}, {{"epsilon", static_cast<double>(epsilon)}});
+}
+
+}  // namespace gabbro

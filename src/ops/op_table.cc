@@ -1,0 +1,19 @@
+#include "src/ops/op_table.h"
+
+namespace gabbro {
+
+std::span<const Op* const> op_table() {
+  static constexpr const Op* kTable[] = {
+      &kReshape,    &kBroadcast, &kPermute, &kSlice,                                                            // views
+      &kNeg,        &kAbs,       &kExp,     &kLog,    &kSqrt,       &kRsqrt,   &kSin,     &kCos,       &kTanh,  // unary
+      &kSigmoid,                                                                                                //
+      &kAdd,        &kSub,       &kMul,     &kDiv,    &kMaximum,    &kMinimum, &kLe,      &kLt,         // binary
+      &kLogicalAnd, &kWhere,     &kCast,                                                                //
+      &kSum,        &kMax,       &kArgmax,                                                              // reductions
+      &kIota,       &kMatmul,    &kGather,  &kConcat, &kDequantize,                                     //
+      &kSilu,       &kSoftmax,   &kRmsNorm, &kLinear, &kEmbedding,  &kRope,    &kKvWrite, &kAttention,  // networks
+  };
+  return kTable;
+}
+
+}  // namespace gabbro

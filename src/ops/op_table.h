@@ -1,0 +1,24 @@
+// The visible list of all ops: one line each, by file.
+#pragma once
+
+#include <span>
+
+#include "src/graph/node.h"
+
+namespace gabbro {
+
+// view.cc
+extern const Op kReshape, kBroadcast, kPermute, kSlice;
+// elementwise.cc
+extern const Op kNeg, kAbs, kExp, kLog, kSqrt, kRsqrt, kSin, kCos, kTanh, kSigmoid;
+extern const Op kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kLe, kLt, kLogicalAnd, kWhere, kCast;
+// reduce.cc
+extern const Op kSum, kMax, kArgmax;
+// create.cc, matmul.cc, index.cc
+extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
+// activation.cc, norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc
+extern const Op kSilu, kSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;
+
+std::span<const Op* const> op_table();
+
+}  // namespace gabbro

@@ -1,0 +1,101 @@
+// The operations, as functions on lazy tensors. Each checks its arguments (bad_input "[op] ...") and records a node.
+// Letters of shapes are those of docs/words.md. f32 unless said otherwise.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/graph/node.h"
+
+namespace gabbro {
+
+// Creation.
+Tensor iota(const std::shared_ptr<Device>& device, int64_t count, DType dtype, double start = 0,
+            double step = 1);                                                                  // [count]
+Tensor scalar(const std::shared_ptr<Device>& device, double value, DType dtype = DType::f32);  // [1]
+
+// Views: no element moves.
+Tensor reshape(const Tensor& x, const Shape& shape);  // same number of elements
+Tensor permute(const Tensor& x, std::vector<int> axes);
+Tensor broadcast_to(const Tensor& x, const Shape& shape);
+Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t length, int64_t step = 1);
+
+// Elementwise; binary ones broadcast as NumPy does.
+Tensor neg(const Tensor& x);
+Tensor abs(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, const Tensor& b);  // bool
+Tensor less(const Tensor& a, const Tensor& b);        // bool
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor cast(const Tensor& x, DType dtype);
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+
+// Over the last axis: [..., C] -> [..., 1].
+Tensor sum(const Tensor& x);
+Tensor max(const Tensor& x);
+Tensor mean(const Tensor& x);
+Tensor argmax(const Tensor& x);  // i32; the first of equals
+
+Tensor matmul(const Tensor& a, const Tensor& b);        // [..., M, K] × [..., K, N] -> [..., M, N]
+Tensor gather(const Tensor& x, const Tensor& indices);  // rows: x [R, ...], i32 [T] -> [T, ...]
+Tensor concat(const std::vector<Tensor>& parts, int64_t axis);
+Tensor dequantize(const Tensor& weight);  // [N, K] of any block format -> f32
+
+// Neural network.
+Tensor silu(const Tensor& x);                                                   // x · sigmoid(x)
+Tensor softmax(const Tensor& x);                                                // over the last axis
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  // [..., K], [N, K], [N]? -> [..., N]
+Tensor embedding(const Tensor& weight, const Tensor& ids);  // [V, C] of any dtype, i32 [T] -> f32 [T, C]
+Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon);
+
+struct RopeOptions {
+  bool interleaved = false;  // rotate pairs (2i, 2i+1); otherwise (i, i + R/2)
+  float magnitude = 1;       // factor on cos and sin (YaRN's attention factor)
+};
+// Rotary embedding (Su et al. 2021) of x [T, H, D] at positions i32 [T]; inverse_frequencies [R/2], R <= D.
+Tensor rope(const Tensor& x, const Tensor& positions, const Tensor& inverse_frequencies, const RopeOptions& options);
+
+// One layer of the paged KV cache (docs/fused_ops.md): the tensors are states, `kv_write` gives their next versions.
+struct KvLayer {
+  Tensor keys;          // [pages, G, D, P] f16 or i8
+  Tensor values;        // [pages, G, P, D]
+  Tensor key_scales;    // with i8: f16 [pages, G, D/32, P]
+  Tensor value_scales;  // with i8: f16 [pages, G, P, D/32]
+};
+
+// Where the tokens of one step stand.
+struct TokenPlaces {
+  Tensor positions;   // i32 [T], in their sequence
+  Tensor sequence;    // i32 [T], row of the page table
+  Tensor page_table;  // i32 [B, M]
+};
+
+KvLayer kv_write(const KvLayer& cache, const Tensor& k, const Tensor& v, const TokenPlaces& places);  // k, v [T, G, D]
+
+struct AttentionOptions {
+  float scale = 1;     // on the scores; usually 1/sqrt(D)
+  int64_t window = 0;  // 0: all keys up to the token's own; else only the last `window`
+  float softcap = 0;   // 0: none; else s -> softcap · tanh(s / softcap) (Gemma 2)
+};
+// Causal attention of q [T, H, D] over the cache (which already holds the keys of these tokens) -> [T, H, D].
+Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPlaces& places, const AttentionOptions& options);
+
+}  // namespace gabbro

@@ -1,0 +1,106 @@
+// Views: ops that look at the same storage in another way.
+#include <algorithm>
+#include <array>
+
+#include "src/ops/op_table.h"
+#include "src/ops/ops.h"
+#include "src/ops/rules.h"
+
+namespace gabbro {
+namespace {
+
+// The result's shape travels as attributes, since no input tells it.
+constexpr const char* kLengths[] = {"0", "1", "2", "3", "4", "5"};
+
+Attributes shape_attributes(const Shape& shape) {
+  Attributes attributes{{"rank", int64_t{shape.rank()}}};
+  for (int axis = 0; axis < shape.rank(); ++axis) attributes.set(kLengths[axis], shape[axis]);
+  return attributes;
+}
+
+std::vector<int64_t> lengths_of(const Attributes& attributes) {
+  std::vector<int64_t> lengths(static_cast<size_t>(attributes.integer("rank")));
+  for (size_t axis = 0; axis < lengths.size(); ++axis) lengths[axis] = attributes.integer(kLengths[axis]);
+  return lengths;
+}
+
+}  // namespace
+
+const Op kReshape = {
+    .name = "reshape",
+    .infer = [](const Args& a) { return result(Shape(lengths_of(a.attributes)), a[0].dtype()); },
+    .view = [](const Layout& input, const Shape& shape, const Attributes&) { return reshape_layout(input, shape); },
+};
+
+const Op kBroadcast = {
+    .name = "broadcast_to",
+    .infer = [](const Args& a) { return result(Shape(lengths_of(a.attributes)), a[0].dtype()); },
+    .view = [](const Layout& input, const Shape& shape, const Attributes&) -> std::optional<Layout> {
+      return broadcast_layout(input, shape);
+    },
+};
+
+const Op kPermute = {
+    .name = "permute",
+    .infer =
+        [](const Args& a) {
+          std::vector<int64_t> lengths = lengths_of(a.attributes);
+          for (int64_t& axis : lengths) axis = a[0].shape()[static_cast<int>(axis)];
+          return result(Shape(lengths), a[0].dtype());
+        },
+    .view = [](const Layout& input, const Shape&, const Attributes& attributes) -> std::optional<Layout> {
+      const std::vector<int64_t> axes = lengths_of(attributes);
+      return permute_layout(input, std::vector<int>(axes.begin(), axes.end()));
+    },
+};
+
+const Op kSlice = {
+    .name = "slice",
+    .infer =
+        [](const Args& a) {
+          std::vector<int64_t> lengths(a[0].shape().lengths().begin(), a[0].shape().lengths().end());
+          lengths[static_cast<size_t>(a.attributes.integer("axis"))] = a.attributes.integer("length");
+          return result(Shape(lengths), a[0].dtype());
+        },
+    .view = [](const Layout& input, const Shape&, const Attributes& attributes) -> std::optional<Layout> {
+      return slice_layout(input, static_cast<int>(attributes.integer("axis")), attributes.integer("start"),
+                          attributes.integer("length"), attributes.integer("step"));
+    },
+};
+
+Tensor reshape(const Tensor& x, const Shape& shape) {
+  if (shape.elements() != x.shape().elements()) {
+    throw bad_input("[reshape] shape {} does not have the elements of {}", shape.to_string(), x.shape().to_string());
+  }
+  return record(kReshape, {x}, shape_attributes(shape));
+}
+
+Tensor permute(const Tensor& x, std::vector<int> axes) {
+  std::vector<int> sorted = axes;
+  std::ranges::sort(sorted);
+  bool valid = static_cast<int>(axes.size()) == x.shape().rank();
+  for (size_t i = 0; valid && i < sorted.size(); ++i) valid = sorted[i] == static_cast<int>(i);
+  if (!valid) throw bad_input("[permute] the axes are not a permutation of those of shape {}", x.shape().to_string());
+  Attributes attributes{{"rank", x.shape().rank()}};
+  for (size_t i = 0; i < axes.size(); ++i) attributes.set(kLengths[i], int64_t{axes[i]});
+  return record(kPermute, {x}, std::move(attributes));
+}
+
+Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  if (!(broadcast_shapes("broadcast_to", x.shape(), shape) == shape)) {
+    throw bad_input("[broadcast_to] shape {} cannot be broadcast to {}", x.shape().to_string(), shape.to_string());
+  }
+  return record(kBroadcast, {x}, shape_attributes(shape));
+}
+
+Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t length, int64_t step) {
+  const int64_t index = x.shape().axis("slice", axis);
+  const int64_t available = x.shape()[static_cast<int>(index)];
+  if (start < 0 || length < 0 || step < 1 || (length > 0 && start + (length - 1) * step >= available)) {
+    throw bad_input("[slice] {} elements from {} in steps of {} are not inside axis {} of shape {}", length, start,
+                    step, axis, x.shape().to_string());
+  }
+  return record(kSlice, {x}, {{"axis", index}, {"start", start}, {"length", length}, {"step", step}});
+}
+
+}  // namespace gabbro

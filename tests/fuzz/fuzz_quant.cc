@@ -1,0 +1,40 @@
+// Any bytes as blocks of any format (the first byte picks it): codes stay in range, and a row dequantises. What the
+// encoders make of any floats decodes too.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "src/formats/quant/quant.h"
+
+using namespace gabbro;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  constexpr int kFirst = static_cast<int>(DType::q4_0);
+  const auto dtype = static_cast<DType>(kFirst + data[0] % (kDTypeCount - kFirst));
+  const DTypeInfo info = dtype_info(dtype);
+  const QuantFormat& format = quant_format(dtype);
+  // Copied, so that the sanitizer sees a read past the last block.
+  const size_t blocks = (size - 1) / info.block_bytes;
+  const auto* first = reinterpret_cast<const std::byte*>(data + 1);
+  const std::vector<std::byte> bytes(first, first + blocks * info.block_bytes);
+  for (size_t b = 0; b < blocks; ++b) {
+    DecodedBlock block;
+    format.decode(bytes.data() + b * info.block_bytes, block);
+    for (int i = 0; i < info.block_elements; ++i) {
+      if (block.codes[i] >> format.bits != 0) std::abort();
+    }
+  }
+  std::vector<float> values(blocks * info.block_elements);
+  dequantize_row(dtype, bytes.data(), values.data(), static_cast<int64_t>(values.size()));
+  if (format.encode == nullptr) return 0;
+  std::vector<float> floats((size - 1) / sizeof(float) / info.block_elements * info.block_elements);
+  if (!floats.empty()) std::memcpy(floats.data(), data + 1, floats.size() * sizeof(float));
+  std::vector<std::byte> encoded(dtype_bytes(dtype, floats.size()));
+  quantize_row(dtype, floats.data(), encoded.data(), static_cast<int64_t>(floats.size()));
+  dequantize_row(dtype, encoded.data(), floats.data(), static_cast<int64_t>(floats.size()));
+  return 0;
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Fixtures of the block formats, from gguf-py (pip install gguf) and ggml's own quantisers.
+
+usage: make_quant_fixtures.py LIBGGML_BASE.SO
+
+For every format, in tests/data/formats/quant/: NAME.blocks (raw blocks: some of random bits, some that ggml quantised
+from numbers like a model's) and NAME.f32 (what gguf.quants.dequantize makes of them). For the formats that we quantise:
+NAME.encoded, the blocks that ggml makes of values.f32.
+"""
+import ctypes
+import pathlib
+import sys
+
+import gguf
+import numpy as np
+
+FORMATS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"]
+ENCODED = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"]
+FOLDER = pathlib.Path(__file__).parent.parent / "data" / "formats" / "quant"
+
+
+def quantize(library, name, values):
+    elements, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]]
+    out = np.zeros(values.size // elements * size, np.uint8)
+    function = getattr(library, "quantize_row_%s_ref" % (name.lower().replace("_k", "_K")))
+    function(values.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(values.size))
+    return out
+
+
+def rows_of_every_kind(random):
+    rows = [random.normal(0, scale, 32) for scale in (1e-7, 1e-3, 0.02, 1, 300)]
+    rows += [np.zeros(32), np.full(32, 0.75), np.full(32, -3.0), np.arange(32) - 16.0, np.arange(32) / 8]
+    spike = np.zeros(32)
+    spike[17] = -2.5
+    rows += [spike, random.uniform(0, 1, 32), random.uniform(-1, 0, 32), random.laplace(0, 0.05, 32)]
+    return np.concatenate(rows).astype(np.float32)
+
+
+def main():
+    library = ctypes.CDLL(sys.argv[1])
+    random = np.random.default_rng(20261121)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    weights = random.laplace(0, 0.03, 1024).astype(np.float32)
+    values = rows_of_every_kind(random)
+    values.tofile(FOLDER / "values.f32")
+    for name in FORMATS:
+        kind = gguf.GGMLQuantizationType[name]
+        elements, size = gguf.GGML_QUANT_SIZES[kind]
+        count = 4 if elements == 256 else 24
+        noise = random.integers(0, 256, count * size, dtype=np.uint8)
+        real = quantize(library, name, weights)
+        blocks = np.concatenate([noise, real]).reshape(-1, size)
+        blocks.tofile(FOLDER / f"{name.lower()}.blocks")
+        with np.errstate(all="ignore"):
+            gguf.quants.dequantize(blocks, kind).astype(np.float32).tofile(FOLDER / f"{name.lower()}.f32")
+    for name in ENCODED:
+        quantize(library, name, values).tofile(FOLDER / f"{name.lower()}.encoded")
+
+
+main()

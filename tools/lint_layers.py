@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Checks the rules of the house that a compiler does not: who may include whom, and how files are kept.
+
+    lint_layers.py [ROOT]
+
+Prints one line per finding, `file:line: what`, and exits 1 when there is one. Reads text only; needs no build.
+"""
+import pathlib
+import re
+import sys
+
+# A module of src/ and what it may include besides itself: the ladder of docs/architecture.md, bottom first.
+LADDER = ["base", "tensor", "backend", "graph", "ops", "nn", "models", "engine"]
+ALLOWED = {module: set(LADDER[:i]) for i, module in enumerate(LADDER)}
+ALLOWED["text"] = ALLOWED["formats"] = {"base", "tensor"}
+ALLOWED["models"] |= {"formats"}
+ALLOWED["engine"] |= {"formats", "text"}
+ALLOWED["testgen"] = set(ALLOWED) | {"engine"}
+ALLOWED["apps"] = set(ALLOWED)
+
+# The module that each public header belongs to; where none is named, the top of the ladder.
+PUBLIC_HEADERS = {"dtype.h": "base", "backend_abi.h": "base", "tensor.h": "tensor", "device.h": "backend",
+                  "ops.h": "ops", "nn.h": "nn", "optim.h": "nn", "llm.h": "engine", "image.h": "engine"}
+
+# What a backend may see of the rest.
+BACKEND_MAY_INCLUDE = ("include/gabbro/backend_abi.h", "include/gabbro/dtype.h", "src/base/", "src/formats/quant/")
+
+VENDOR_HEADER = re.compile(
+    r"^(hip|hiprtc|hipblas\w*|rocblas|rocwmma|miopen|rccl|cuda\w*|cublas\w*|cudnn\w*|nccl|nvrtc|mma)\b")
+VENDOR_FILES = re.compile(r"^(backends/gpu/|kernels/gpu/(hip|cuda)\.h$)")
+
+CODE = {".h", ".cc", ".hip", ".cu"}
+TEXT = CODE | {".py", ".sh", ".md", ".cmake", ".txt", ".json", ".yml", ""}
+SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".cache"}
+# Fixtures hold what other programs wrote.
+FIXTURES = re.compile(r"^tests/(data/|fuzz/corpus/|.*/fixtures/)|^LICENSE$")
+MAX_LINES = 800
+MAX_MACROS = 9
+FOREIGN_MACROS = {"_GNU_SOURCE", "PCRE2_CODE_UNIT_WIDTH"}  # what the header of a library asks for
+
+# Split, so that this file does not find itself.
+UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
+HOSTS = re.compile(r"\b(" + "|".join([r"py" + r"pi\.org", r"python" + r"hosted\.org", r"deb\." + r"debian\.org",
+                                      r"archive\." + r"ubuntu\.com", r"snapshot\." + r"debian\.org"]) + r")\b")
+MACHINE_PATHS = re.compile(r"(?<![\w.$}])/(" + "|".join(["wo" + "rk", "ro" + "ot", "ho" + r"me/\w+"]) + r")/")
+QUOTED_PATH = re.compile(r"`((?:src|include|backends|kernels|apps|tests|bench|docs|tools|cmake)/[\w./-]+)`")
+LINK = re.compile(r"\]\(([^)#\s]+)\)")
+INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
+DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
+
+
+def module_of(path):
+    """The layer that a file belongs to, or None where no layer rule applies (tests, bench, tools)."""
+    parts = path.split("/")
+    if parts[0] == "src" and len(parts) > 2:
+        return parts[1]
+    if parts[:2] == ["include", "gabbro"]:
+        return PUBLIC_HEADERS.get(parts[-1], LADDER[-1])
+    if parts[0] in ("apps", "backends", "kernels"):
+        return parts[0]
+    return None
+
+
+def resolve(root, name):
+    """The path from the root of an included file of ours, or None."""
+    for candidate in (name, f"include/{name}"):
+        if (root / candidate).is_file():
+            return candidate
+    return None
+
+
+def is_test(path):
+    return path.endswith("_test.cc") or path.startswith(("tests/", "bench/"))
+
+
+def check_layer(path, target):
+    """Why `path` may not include `target`, or None."""
+    source, included = module_of(path), module_of(target)
+    if source is None or included is None:
+        if source is not None and target.startswith(("tests/", "bench/")) and not is_test(path):
+            return f"{path.split('/')[0]} may not include {target}"
+        return None
+    if source == "backends":
+        own = "/".join(path.split("/")[:2]) + "/"
+        if target.startswith((own, "kernels/") + BACKEND_MAY_INCLUDE) or is_test(path):
+            return None
+        return f"a backend may not include {target}: it sees backend_abi.h, src/base and src/formats/quant alone"
+    if source == "kernels":
+        return None if included == "kernels" else f"kernels may not include {target}"
+    if included in ("backends", "kernels"):
+        return f"{source} may not include {target}: backends are plugins"
+    if source not in ALLOWED:
+        return f"unknown module src/{source}: give it a place in tools/lint_layers.py"
+    if included != source and included not in ALLOWED[source]:
+        return f"{source} may not include {target}: {included} is not below it"
+    return None
+
+
+def lint_code(root, path, lines, report, macros):
+    if path.endswith(".h") and not any(line.strip() == "#pragma once" for line in lines):
+        report(path, 1, "no #pragma once")
+    public = path.startswith("include/")
+    for number, line in enumerate(lines, 1):
+        define = DEFINE.match(line)
+        if define:
+            macros.setdefault(define[1], (path, number))
+        if public and re.match(r"\s*#\s*if(n?def)?\b", line):
+            report(path, number, "a public header has no conditional compilation")
+        include = INCLUDE.match(line)
+        if not include:
+            continue
+        quoted, angled = include[1], include[2]
+        if VENDOR_HEADER.match(quoted or angled) and not VENDOR_FILES.match(path):
+            report(path, number,
+                   f"{quoted or angled}: only backends/gpu and kernels/gpu/{{hip,cuda}}.h name HIP or CUDA")
+            continue
+        target = resolve(root, quoted or angled)
+        if quoted and target is None:
+            report(path, number, f'"{quoted}" is not a path from the root of the repository')
+        if target:
+            reason = check_layer(path, target)
+            if reason:
+                report(path, number, reason)
+
+
+def lint_text(path, lines, report):
+    generated = any("Generated by" in line for line in lines[:5])
+    if len(lines) > MAX_LINES and not generated:
+        report(path, MAX_LINES, f"{len(lines)} lines are more than {MAX_LINES}")
+    for number, line in enumerate(lines, 1):
+        if "\t" in line:
+            report(path, number, "a tab")
+        if line != line.rstrip():
+            report(path, number, "white space at the end of the line")
+        for pattern, what in ((UNFINISHED, "unfinished work"), (HOSTS, "a registry's host name"),
+                              (MACHINE_PATHS, "a path of one machine")):
+            match = pattern.search(line)
+            if match:
+                report(path, number, f"{what}: {match[0]}")
+
+
+def lint_page(root, path, lines, report):
+    """Paths that a page of documentation names exist: `src/ops/norm.cc` in backticks, or [text](target)."""
+    here = (root / path).parent
+    for number, line in enumerate(lines, 1):
+        for name in QUOTED_PATH.findall(line):
+            if (root / name.split("/")[0]).is_dir() and not (root / name).exists():
+                report(path, number, f"{name} does not exist")
+        for name in LINK.findall(line):
+            if "://" not in name and not (here / name).exists():
+                report(path, number, f"{name} does not exist")
+
+
+def files_under(root):
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        if path.is_file() and not path.is_symlink() and not SKIPPED_FOLDERS & set(relative.parts):
+            yield path, relative.as_posix()
+
+
+def lint(root):
+    """All findings as (file, line, what)."""
+    findings, macros = [], {}
+    report = lambda path, number, what: findings.append((path, number, what))
+    for file, path in files_under(root):
+        if file.suffix not in TEXT or FIXTURES.search(path):
+            continue
+        try:
+            text = file.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            report(path, 1, "is not UTF-8")
+            continue
+        lines = text.split("\n")
+        if lines[-1] == "":
+            lines.pop()
+        elif text:
+            report(path, len(lines), "no line end at the end of the file")
+        lint_text(path, lines, report)
+        if file.suffix == ".md":
+            lint_page(root, path, lines, report)
+        if file.suffix in CODE:
+            lint_code(root, path, lines, report, macros)
+    for name, (path, number) in macros.items():
+        if not name.startswith("GABBRO_") and name not in FOREIGN_MACROS:
+            report(path, number, f"macro {name} does not begin with GABBRO_")
+    ours = sorted(name for name in macros if name.startswith("GABBRO_"))
+    if len(ours) > MAX_MACROS:
+        path, number = macros[ours[-1]]
+        report(path, number, f"{len(ours)} macros are more than {MAX_MACROS}: {', '.join(ours)}")
+    return findings
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    if not root.is_dir():
+        sys.exit(f"lint_layers: error: {root} is not a folder")
+    findings = lint(root)
+    for path, number, what in findings:
+        print(f"{path}:{number}: {what}")
+    sys.exit(1 if findings else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+# The distribution packages that Gabbro needs, and how to install them. Sourced by ./quickstart, ./test and .ci/run.
+# Names are those of Debian 12 and Ubuntu 24.04.
+# shellcheck shell=bash
+# shellcheck disable=SC2034  # the lists are used by those who source this file
+
+packages_build=(g++ cmake ninja-build pkg-config ca-certificates
+  libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev libedit-dev libdnnl-dev)
+packages_fetch=(python3 python3-pip)
+packages_test=(ccache python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev)
+packages_coverage=(gcovr)
+packages_fuzz=(clang libclang-rt-dev)
+# Another version of clang-format would lay the code out differently; this one is in both distributions.
+packages_lint=(git clang-tidy clang-format-14 shellcheck python3)
+
+# What could not be done at all, and what to do about it. (A check that failed is exit status 1.)
+fail() {  # MESSAGE HINT
+  printf '%s: error: %s\n' "${0##*/}" "$1" >&2
+  printf 'hint: %s\n' "$2" >&2
+  exit 2
+}
+
+say() { printf '== %s\n' "$*" >&2; }
+
+# Which of the named packages are not installed.
+missing_packages() {
+  local package status
+  for package in "$@"; do
+    # shellcheck disable=SC2016  # dpkg-query expands its own ${...}
+    status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) || status=
+    [ "$status" = installed ] || printf '%s\n' "$package"
+  done
+}
+
+# Installs what is missing of the named packages, and touches nothing when nothing is.
+install_packages() {
+  local missing sudo=() log
+  command -v dpkg-query >/dev/null ||
+    fail "this system has no dpkg" "install by hand what tools/packages.sh lists, then run cmake --preset release"
+  mapfile -t missing < <(missing_packages "$@" | sort -u)
+  [ "${#missing[@]}" -gt 0 ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null ||
+      fail "packages are missing, and this user is not root" "run as root: apt-get install ${missing[*]}"
+    sudo=(sudo)
+  fi
+  say "installing ${#missing[@]} packages: ${missing[*]}"
+  log=$(mktemp)
+  # --no-install-recommends keeps a bare machine bare; the environment keeps debconf from asking.
+  if ! "${sudo[@]}" apt-get update -q >"$log" 2>&1 ||
+    ! "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+      -o DPkg::Lock::Timeout=300 "${missing[@]}" >>"$log" 2>&1; then
+    tail -n 5 "$log" >&2
+    fail "apt-get could not install ${missing[*]}" "the whole of its output is in $log"
+  fi
+  rm -f "$log"
+}
