@@ -1,4 +1,5 @@
-// `bench llm`: prompt processing and generation, in tokens per second, and generation as a share of what the memory gives.
+// `bench llm`: prompt processing and generation, in tokens per second, and generation as a share of what the memory
+// gives.
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -103,10 +104,10 @@ Json document(const std::vector<Result>& results, const ModelFacts& facts, doubl
 }
 
 std::string table(const std::vector<Result>& results, const ModelFacts& facts, double bandwidth) {
-  std::string out = fmt::format("{} {} on {} ({}), {} threads\n\n{:<8} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
-                                printable(facts.name), facts.quantisation, facts.device_id,
-                                printable(facts.device_name), facts.threads, "test", "median t/s", "min", "max",
-                                "GB/s", "of memory");
+  std::string out =
+      fmt::format("{} {} on {} ({}), {} threads\n\n{:<8} {:>12} {:>12} {:>12} {:>12} {:>10}\n", printable(facts.name),
+                  facts.quantisation, facts.device_id, printable(facts.device_name), facts.threads, "test",
+                  "median t/s", "min", "max", "GB/s", "of memory");
   for (const Result& r : results) {
     out += fmt::format("{:<8} {:>12.1f} {:>12.1f} {:>12.1f}", r.test, r.median, r.least, r.most);
     if (r.bytes_per_token) {
