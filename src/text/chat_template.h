@@ -1,0 +1,39 @@
+// Chat templates: a conversation to the prompt of a model, as `transformers` renders it.
+#pragma once
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "src/text/jinja/template.h"
+
+namespace gabbro::text {
+
+class ChatTemplate {
+ public:
+  // Throws bad_input, "chat template: line 3: ...", for a template that Jinja does not accept.
+  explicit ChatTemplate(std::string source);
+
+  // `tools` may be null. `extra` is an object (or null): bos_token, eos_token, documents, enable_thinking and whatever
+  // else the template reads; it goes before the named arguments. Throws bad_input where the template fails, or says so
+  // itself (raise_exception).
+  std::string render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
+                     bool add_generation_prompt, const nlohmann::ordered_json& extra) const;
+
+  // The time that strftime_now tells; without it, the present.
+  void set_now(std::optional<std::time_t> now) { now_ = now; }
+
+  const std::string& source() const { return source_; }
+
+ private:
+  std::string source_;
+  jinja::Template template_;
+  std::optional<std::time_t> now_;
+};
+
+// JSON as a template's value; key order is kept. Throws bad_input for JSON that nests too deeply, and for integers of
+// more than 64 bits.
+jinja::Value from_json(const nlohmann::ordered_json& json);
+
+}  // namespace gabbro::text

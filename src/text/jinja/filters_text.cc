@@ -1,0 +1,237 @@
+// Filters over texts, and tojson.
+#include <algorithm>
+
+#include "src/text/jinja/library.h"
+#include "src/text/jinja/operators.h"
+#include "src/text/jinja/utf8.h"
+#include "src/text/jinja/wrap.h"
+
+namespace gabbro::text::jinja {
+namespace {
+
+using Mapping = std::string (*)(std::string_view);
+
+template <Mapping mapping>
+Value mapped(Runtime& runtime, const Value& value, const Args& args) {
+  const Bound bound(runtime, "filter", args, {});
+  return runtime.text(mapping(to_text(runtime, value)));
+}
+
+// Words begin behind spaces, dashes and opening brackets; the rest of a word is in lower case.
+std::string title_words(std::string_view text) {
+  const std::u32string points = decode(text);
+  const auto separates = [](char32_t c) {
+    return is_space(c) || std::u32string_view(U"-({[<").find(c) != std::u32string_view::npos;
+  };
+  std::string result;
+  for (size_t begin = 0; begin < points.size();) {
+    size_t end = begin;
+    while (end < points.size() && separates(points[end]) == separates(points[begin])) ++end;
+    result += upper(encode(points.substr(begin, 1)));
+    result += lower(encode(points.substr(begin + 1, end - begin - 1)));
+    begin = end;
+  }
+  return result;
+}
+
+Value filter_string(Runtime& runtime, const Value& value, const Args& args) {
+  const Bound bound(runtime, "string", args, {});
+  return value.is_string() ? value : runtime.text(to_text(runtime, value));
+}
+
+Value filter_trim(Runtime& runtime, const Value& value, const Args& args) {
+  const Bound bound(runtime, "trim", args, {"chars"});
+  const std::string characters = bound.given(0) ? bound.string(0, "") : "";
+  return runtime.text(std::string(strip(to_text(runtime, value), kBoth, bound.given(0) ? &characters : nullptr)));
+}
+
+Value filter_replace(Runtime& runtime, const Value& value, const Args& args) {
+  const Bound bound(runtime, "replace", args, {"old", "new", "count"}, 2);
+  const int64_t count = bound.given(2) ? bound.integer(2, -1) : -1;
+  return runtime.text(
+      replace_text(runtime, to_text(runtime, value), to_text(runtime, bound[0]), to_text(runtime, bound[1]), count));
+}
+
+const std::string& require_string(Runtime& runtime, const Value& value) {
+  require_defined(runtime, value);
+  if (!value.is_string()) throw runtime.error("expected a string, not '{}'", value.type_name());
+  return value.string();
+}
+
+Value filter_indent(Runtime& runtime, const Value& value, const Args& args) {
+  const Bound bound(runtime, "indent", args, {"width", "first", "blank"});
+  std::string indentation;
+  if (bound.has(0) && bound[0].is_string()) {
+    indentation = bound[0].string();
+  } else {
+    const int64_t width = std::max<int64_t>(0, bound.integer(0, 4));
+    runtime.reserve_text(static_cast<size_t>(width));
+    indentation.assign(static_cast<size_t>(width), ' ');
+  }
+  const bool blank = bound.truth(2, false);
+  const std::string text = require_string(runtime, value) + "\n";
+  std::string result = bound.truth(1, false) ? indentation : "";
+  bool first = true;
+  for (const std::string_view line : split_lines(text, false)) {
+    runtime.step();
+    if (!first) result += '\n';
+    if (!first && (blank || !line.empty())) {
+      runtime.reserve_text(result.size() > (size_t{1} << 20) ? indentation.size() : 0);
+      result += indentation;
+    }
+    result += line;
+    first = false;
+    if (result.size() > runtime.limits().output) break;
+  }
+  return runtime.text(std::move(result));
+}
+
+Value filter_truncate(Runtime& runtime, const Value& value, const Args& args) {
+  const Bound bound(runtime, "truncate", args, {"length", "killwords", "end", "leeway"});
+  const int64_t limit = bound.integer(0, 255);
+  const std::string end = bound.string(2, "...");
+  const int64_t leeway = bound.given(3) ? bound.integer(3, 5) : 5;
+  const auto end_length = static_cast<int64_t>(count_code_points(end));
+  if (limit < end_length) throw runtime.error("expected length >= {}, got {}", end_length, limit);
+  if (leeway < 0) throw runtime.error("expected leeway >= 0, got {}", leeway);
+  const std::string& text = require_string(runtime, value);
+  const auto size = static_cast<int64_t>(count_code_points(text));
+  if (size <= limit || size - limit <= leeway) return value;
+  std::string result = text.substr(0, byte_offset(text, static_cast<size_t>(limit - end_length)));
+  if (!bound.truth(1, false)) result = result.substr(0, result.rfind(' '));
+  return runtime.text(result + end);
+}
+
+Value filter_wordcount(Runtime& runtime, const Value& value, const Args& args) {
+  const Bound bound(runtime, "wordcount", args, {});
+  const std::string text = to_text(runtime, value);
+  int64_t count = 0;
+  bool in_word = false;
+  for (size_t at = 0; at < text.size();) {
+    const bool word = is_word(next_code_point(text, &at));
+    if (word && !in_word) ++count;
+    in_word = word;
+  }
+  return count;
+}
+
+Value filter_wordwrap(Runtime& runtime, const Value& value, const Args& args) {
+  const Bound bound(runtime, "wordwrap", args, {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
+  const WrapStyle style{.width = bound.integer(0, 79),
+                        .break_long_words = bound.truth(1, true),
+                        .break_on_hyphens = bound.truth(3, true)};
+  if (style.width <= 0) throw runtime.error("invalid width {} (must be > 0)", style.width);
+  const std::string separator = bound.given(2) ? bound.string(2, "\n") : "\n";
+  std::string result;
+  bool first = true;
+  for (const std::string_view line : split_lines(require_string(runtime, value), false)) {
+    if (!first) result += separator;
+    first = false;
+    const std::vector<std::string> wrapped = wrap_line(runtime, line, style);
+    for (size_t i = 0; i < wrapped.size(); ++i) {
+      runtime.step();
+      if (i > 0) result += separator;
+      result += wrapped[i];
+      if (result.size() > runtime.limits().output) return runtime.text(std::move(result));
+    }
+  }
+  return runtime.text(std::move(result));
+}
+
+Value filter_center(Runtime& runtime, const Value& value, const Args& args) {
+  const Bound bound(runtime, "center", args, {"width"});
+  return runtime.text(pad_text(runtime, to_text(runtime, value), bound.integer(0, 80), '^'));
+}
+
+Value filter_format(Runtime& runtime, const Value& value, const Args& args) {
+  if (!args.named.empty() && !args.positional.empty()) {
+    throw runtime.error("can't handle positional and keyword arguments at the same time");
+  }
+  const Value arguments = args.named.empty() ? runtime.tuple(args.positional) : runtime.dict(make_dict(runtime, args));
+  return runtime.text(format_percent(runtime, to_text(runtime, value), arguments));
+}
+
+Value filter_tojson(Runtime& runtime, const Value& value, const Args& args) {
+  const Bound bound(runtime, "tojson", args, {"ensure_ascii", "indent", "separators", "sort_keys"});
+  JsonStyle style{.ascii = bound.truth(0, false), .sort_keys = bound.truth(3, false)};
+  if (bound.given(1)) {
+    style.item_separator = ",";
+    if (bound[1].is_string()) {
+      style.indent = bound[1].string();
+    } else {
+      const int64_t width = std::max<int64_t>(0, bound.integer(1, 0));
+      runtime.reserve_text(static_cast<size_t>(width));
+      style.indent = std::string(static_cast<size_t>(width), ' ');
+    }
+  }
+  if (bound.given(2)) {
+    const std::vector<Value> separators = collect(runtime, bound[2]);
+    if (separators.size() != 2 || !separators[0].is_string() || !separators[1].is_string()) {
+      throw runtime.error("tojson: separators must be two strings");
+    }
+    style.item_separator = separators[0].string();
+    style.key_separator = separators[1].string();
+  }
+  return runtime.text(dump_json(runtime, value, style));
+}
+
+constexpr FilterEntry kFilters[] = {
+    {"upper", mapped<upper>},        {"lower", mapped<lower>},      {"capitalize", mapped<capitalize>},
+    {"title", mapped<title_words>},  {"string", filter_string},     {"trim", filter_trim},
+    {"replace", filter_replace},     {"indent", filter_indent},     {"truncate", filter_truncate},
+    {"wordcount", filter_wordcount}, {"wordwrap", filter_wordwrap}, {"center", filter_center},
+    {"format", filter_format},       {"tojson", filter_tojson},
+};
+
+}  // namespace
+
+std::span<const FilterEntry> text_filters() { return kFilters; }
+
+std::string replace_text(Runtime& runtime, std::string_view text, std::string_view old, std::string_view with,
+                         int64_t count) {
+  std::string result;
+  size_t at = 0;
+  while (count != 0) {
+    size_t found = 0;
+    if (old.empty()) {  // before each code point, and at the end
+      if (at > text.size()) break;
+      found = at;
+    } else {
+      found = text.find(old, at);
+    }
+    if (found == std::string_view::npos) break;
+    runtime.step();
+    result += text.substr(at, found - at);
+    result += with;
+    if (result.size() > runtime.limits().output) runtime.reserve_text(result.size());
+    at = found + old.size();
+    if (old.empty()) {
+      if (at == text.size()) return result;
+      const size_t begin = at;
+      next_code_point(text, &at);
+      result += text.substr(begin, at - begin);
+    }
+    if (count > 0) --count;
+  }
+  if (at < text.size()) result += text.substr(at);
+  return result;
+}
+
+std::string pad_text(Runtime& runtime, std::string_view text, int64_t width, char alignment, std::string_view fill) {
+  const auto size = static_cast<int64_t>(count_code_points(text));
+  if (width <= size) return std::string(text);
+  const auto missing = static_cast<size_t>(width - size);
+  runtime.reserve_text(missing > runtime.limits().output ? missing : missing * fill.size());
+  // str.center puts the odd space on the left where the width is odd, format() always on the right.
+  const size_t left = alignment == '<'   ? 0
+                      : alignment == '>' ? missing
+                      : alignment == '^' ? missing / 2 + (missing & static_cast<size_t>(width) & 1)
+                                         : missing / 2;
+  std::string result;
+  for (size_t i = 0; i < left; ++i) result += fill;
+  result += text;
+  for (size_t i = left; i < missing; ++i) result += fill;
+  return result;
+}
+
+}  // namespace gabbro::text::jinja

@@ -1,0 +1,21 @@
+#include "src/text/jinja/template.h"
+
+#include "src/text/jinja/interpreter.h"
+#include "src/text/jinja/parser.h"
+
+namespace gabbro::text::jinja {
+
+struct Tree {
+  Body body;
+};
+
+Template::Template(std::string_view source) : tree_(std::make_unique<const Tree>(Tree{Parser(source).parse()})) {}
+Template::~Template() = default;
+Template::Template(Template&&) noexcept = default;
+Template& Template::operator=(Template&&) noexcept = default;
+
+std::string Template::render(const Dict& variables, const Options& options) const {
+  return Interpreter(variables, options.limits, options.now).render(tree_->body);
+}
+
+}  // namespace gabbro::text::jinja
