@@ -35,13 +35,15 @@ SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".cache"}
 FIXTURES = re.compile(r"^tests/(data/|fuzz/corpus/|.*/fixtures/)|^LICENSE$")
 MAX_LINES = 800
 MAX_MACROS = 9
-FOREIGN_MACROS = {"_GNU_SOURCE"}  # feature macros that a system header asks for
+FOREIGN_MACROS = {"_GNU_SOURCE", "PCRE2_CODE_UNIT_WIDTH"}  # what the header of a library asks for
 
 # Split, so that this file does not find itself.
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
 HOSTS = re.compile(r"\b(" + "|".join([r"py" + r"pi\.org", r"python" + r"hosted\.org", r"deb\." + r"debian\.org",
                                       r"archive\." + r"ubuntu\.com", r"snapshot\." + r"debian\.org"]) + r")\b")
 MACHINE_PATHS = re.compile(r"(?<![\w.$}])/(" + "|".join(["wo" + "rk", "ro" + "ot", "ho" + r"me/\w+"]) + r")/")
+QUOTED_PATH = re.compile(r"`((?:src|include|backends|kernels|apps|tests|bench|docs|tools|cmake)/[\w./-]+)`")
+LINK = re.compile(r"\]\(([^)#\s]+)\)")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
 
@@ -135,6 +137,18 @@ def lint_text(path, lines, report):
                 report(path, number, f"{what}: {match[0]}")
 
 
+def lint_page(root, path, lines, report):
+    """Paths that a page of documentation names exist: `src/ops/norm.cc` in backticks, or [text](target)."""
+    here = (root / path).parent
+    for number, line in enumerate(lines, 1):
+        for name in QUOTED_PATH.findall(line):
+            if (root / name.split("/")[0]).is_dir() and not (root / name).exists():
+                report(path, number, f"{name} does not exist")
+        for name in LINK.findall(line):
+            if "://" not in name and not (here / name).exists():
+                report(path, number, f"{name} does not exist")
+
+
 def files_under(root):
     for path in sorted(root.rglob("*")):
         relative = path.relative_to(root)
@@ -160,6 +174,8 @@ def lint(root):
         elif text:
             report(path, len(lines), "no line end at the end of the file")
         lint_text(path, lines, report)
+        if file.suffix == ".md":
+            lint_page(root, path, lines, report)
         if file.suffix in CODE:
             lint_code(root, path, lines, report, macros)
     for name, (path, number) in macros.items():

@@ -120,7 +120,6 @@ BpeEncoder::BpeEncoder(const Vocabulary& vocabulary, std::string_view pretokeniz
 
 void BpeEncoder::add_merges(const std::vector<std::string>& merges) {
   int32_t result = kNoToken;
-  cut_at_spaces_ = rule().escape_spaces;
   for (size_t i = 0; i < merges.size(); ++i) {
     const std::string_view merge = merges[i];
     const size_t space = merge.find(' ', 1);
@@ -131,7 +130,7 @@ void BpeEncoder::add_merges(const std::vector<std::string>& merges) {
     // Files list merges in the order of the tokens that they make: most often it is the next one.
     result = joined_symbol(left, right, result + 1);
     merges_.add(find_or_add_symbol(left), find_or_add_symbol(right), {static_cast<uint32_t>(i), result});
-    if (cut_at_spaces_) cut_at_spaces_ = !spans_words(symbol_text(result));
+    if (rule().escape_spaces) cutter_.learn(symbol_text(result));
   }
 }
 
@@ -182,8 +181,8 @@ void BpeEncoder::encode(std::string_view text, bool /*fresh*/, std::vector<int32
       out.push_back(token);
       continue;
     }
-    if (cut_at_spaces_) {
-      for_each_word(piece, [&](std::string_view part) { encode_word(part, word, out); });
+    if (rule().escape_spaces) {
+      cutter_.for_each_word(piece, [&](std::string_view part) { encode_word(part, word, out); });
     } else {
       encode_word(piece, word, out);
     }

@@ -7,6 +7,7 @@
 #include "src/text/encoder.h"
 #include "src/text/merge_table.h"
 #include "src/text/pretokenizer.h"
+#include "src/text/word_cutter.h"
 
 namespace gabbro::text {
 
@@ -37,7 +38,7 @@ class BpeEncoder final : public Encoder {
 
   const Vocabulary& vocabulary_;
   PreTokenizer pretokenizer_;
-  bool cut_at_spaces_ = false;  // no merge reaches from one word into the next one's escaped space
+  WordCutter cutter_;
   MergeTable merges_;
   // Symbols are tokens and, numbered after them, strings that occur in merges (or are spellings of bytes) without being
   // tokens.

@@ -13,12 +13,6 @@ void append_replaced(std::string_view text, std::string_view from, std::string_v
   out.append(text, at);
 }
 
-bool spans_words(std::string_view text) {
-  size_t run = 0;  // an escaped space here would continue the text's first run of them
-  while (text.substr(run).starts_with(kEscapedSpace)) run += kEscapedSpace.size();
-  return text.find(kEscapedSpace, run) != text.npos;
-}
-
 std::vector<int32_t> byte_tokens(const Vocabulary& vocabulary) {
   std::vector<int32_t> tokens(256);
   for (size_t byte = 0; byte < tokens.size(); ++byte) tokens[byte] = vocabulary.find(fmt::format("<0x{:02X}>", byte));

@@ -93,7 +93,7 @@ SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary, bool ad
     : vocabulary_(vocabulary), add_space_prefix_(add_space_prefix), byte_fallback_(byte_tokens(vocabulary)) {
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
     longest_ = std::max(longest_, vocabulary.text(id).size());
-    cut_at_spaces_ = cut_at_spaces_ && !spans_words(vocabulary.text(id));
+    cutter_.learn(vocabulary.text(id));
   }
   for (int byte = 0; byte < 256; ++byte) {
     const char text = static_cast<char>(byte);
@@ -108,11 +108,7 @@ void SentencePieceEncoder::encode(std::string_view text, bool fresh, std::vector
   if (fresh && add_space_prefix_) escaped = kEscapedSpace;
   append_replaced(text, " ", kEscapedSpace, escaped);
   Merger merger(vocabulary_, longest_);
-  if (cut_at_spaces_) {
-    for_each_word(escaped, [&](std::string_view word) { encode_word(word, merger, out); });
-  } else if (!escaped.empty()) {
-    encode_word(escaped, merger, out);
-  }
+  cutter_.for_each_word(escaped, [&](std::string_view word) { encode_word(word, merger, out); });
 }
 
 void SentencePieceEncoder::encode_word(std::string_view text, Merger& merger, std::vector<int32_t>& out) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/text/encoder.h"
+#include "src/text/word_cutter.h"
 
 namespace gabbro::text {
 
@@ -20,7 +21,7 @@ class SentencePieceEncoder final : public Encoder {
 
   const Vocabulary& vocabulary_;
   bool add_space_prefix_;
-  bool cut_at_spaces_ = true;           // no token reaches from one word into the next one's escaped space
+  WordCutter cutter_;
   size_t longest_ = 0;                  // bytes of the longest token
   std::vector<int32_t> byte_fallback_;  // of each byte: the token that stands for it, or kNoToken
 };

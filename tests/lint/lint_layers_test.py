@@ -29,7 +29,7 @@ GOOD = {
     "backends/gpu/hip_api.cc": "#include <hip/hip_runtime.h>\n",
     "apps/cli/main.cc": '#include "src/engine/session.h"\n',
     "src/engine/session.h": HEADER,
-    "docs/page.md": "A page.\n",
+    "docs/page.md": "`src/base/error.h`, `src/base`, `src/<module>/x.cc`, [itself](page.md), [out](https://example.org).\n",
 }
 
 # What a tree gets in addition, and what the linter must then say.
@@ -57,6 +57,8 @@ BAD = [
     ({"src/base/macro.cc": "#define MINIMUM 1\n"}, "does not begin with GABBRO_"),
     ({"src/base/many.cc": "".join(f"#define GABBRO_{c} 1\n" for c in "ABCDEFGHI")}, "10 macros"),
     ({"src/base/later.cc": "// TO" + "DO: later\n"}, "unfinished work"),
+    ({"docs/gone.md": "See `src/base/gone.h`.\n"}, "src/base/gone.h does not exist"),
+    ({"docs/gone.md": "See [this](gone/page.md).\n"}, "gone/page.md does not exist"),
     ({"docs/host.md": "https://files.python" + "hosted.org/x\n"}, "host name"),
     ({"docs/path.md": "See /wo" + "rk/main.\n"}, "path of one machine"),
     ({"docs/path.md": "See /ho" + "me/user/x.\n"}, "path of one machine"),

@@ -18,11 +18,10 @@ import sys
 import numpy
 
 import compare
+import formats
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-FORMATS = ["f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q5_1", "q5_0", "q4_k_m", "q4_1", "q4_0", "iq4_nl", "iq4_xs",
-           "q3_k_m", "q2_k"]
 EXACT_FORMATS = {"f32", "f16", "bf16"}
 EXACT_LIMIT = 1e-5
 POSITIONS = 768
@@ -75,7 +74,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", required=True, type=pathlib.Path)
     parser.add_argument("--work", required=True, type=pathlib.Path)
-    parser.add_argument("--formats", default=",".join(FORMATS))
+    parser.add_argument("--formats", default=",".join(formats.FORMATS))
     parser.add_argument("--gabbro", default=ROOT / "build/release/bin/gabbro", type=pathlib.Path)
     parser.add_argument("--gabbro-option", action="append", default=[], help="passed on to `gabbro logits`")
     parser.add_argument("--no-gabbro", action="store_true", help="prepare the reference and llama.cpp's figures only")

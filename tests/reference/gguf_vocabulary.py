@@ -142,8 +142,8 @@ def sentencepiece_model(metadata):
     out = b""
     unknown = metadata.get("tokenizer.ggml.unknown_token_id", 0)
     for index, (token, score, kind) in enumerate(zip(metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.scores"], types)):
-        if kind == UNKNOWN and index != unknown:  # fillers
-            kind = CONTROL
+        if index == unknown or kind == UNKNOWN:  # of several, only one may say so
+            kind = UNKNOWN if index == unknown else CONTROL
         out += field(1, field(1, token) + varint(2 << 3 | 5) + struct.pack("<f", score) + field(3, kind))
     out += field(2, field(3, 2) + field(35, int(BYTE in types)) + field(40, unknown) + field(41, 1) + field(42, 2) + field(43, -1))
     prefix = metadata.get("tokenizer.ggml.add_space_prefix", True)

@@ -1,9 +1,169 @@
 #include "backends/cpu/pack/pack.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/pack/codes.h"
+#include "src/base/half.h"
+#include "src/formats/quant/quant.h"
+
 namespace gabbro::cpu::GABBRO_ISA {
+namespace {
 
-size_t packed_bytes(DType, int64_t, int64_t) { return 0; }
+int rows_of_panel(const StridedMatrix& matrix, int64_t panel) {
+  return static_cast<int>(std::min<int64_t>(kPanelRows, matrix.rows - panel * kPanelRows));
+}
 
-void pack(DType, int64_t, int64_t, const void*, void*, Worker&) {}
+const std::byte* first_row(const StridedMatrix& matrix, int64_t panel) {
+  return matrix.data + panel * kPanelRows * matrix.row_step;
+}
+
+// 32 codes of each of 16 rows to one chunk.
+template <int bits>
+void store_chunk(const DecodedBlock* blocks, int first, uint8_t* chunk) {
+  alignas(64) uint8_t vectors[8 * 64];
+  for (int row = 0; row < kPanelRows; ++row) {
+    const uint8_t* codes = blocks[row].codes + first;
+    for (int q = 0; q < 8; ++q) std::memcpy(vectors + q * 64 + row * 4, codes + q * 4, 4);
+  }
+  store_codes<bits>(vectors, chunk);
+}
+
+template <Packing p>
+void store_small_block(const DecodedBlock* blocks, int64_t chunk, int64_t columns, uint8_t* panel) {
+  uint16_t scales[2][kPanelRows];
+  for (int row = 0; row < kPanelRows; ++row) {
+    scales[0][row] = float_to_half_bits(blocks[row].scale);
+    scales[1][row] = float_to_half_bits(blocks[row].minimum);
+  }
+  std::memcpy(panel + chunk * header_step(p), scales, static_cast<size_t>(header_step(p)));
+  store_chunk<p.bits>(blocks, 0, panel + header_bytes(p, columns) + chunk * chunk_bytes(p));
+}
+
+template <Packing p>
+void store_super_block(const DecodedBlock* blocks, uint8_t* target) {
+  for (int chunk = 0; chunk < 8; ++chunk) store_chunk<p.bits>(blocks, chunk * kChunk, target + chunk * chunk_bytes(p));
+  for (int row = 0; row < kPanelRows; ++row) {
+    for (int g = 0; g < 256 / p.group; ++g) {
+      target[sub_scales_at(p) + g * kPanelRows + row] = static_cast<uint8_t>(blocks[row].sub_scales[g]);
+      if (p.minimum) target[sub_minimums_at(p) + g * kPanelRows + row] = blocks[row].sub_minimums[g];
+    }
+    std::memcpy(target + scale_at(p) + row * 4, &blocks[row].scale, 4);
+    if (p.minimum) std::memcpy(target + minimum_at(p) + row * 4, &blocks[row].minimum, 4);
+  }
+}
+
+template <DType dtype>
+void pack_blocks(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
+  constexpr Packing p = packing_of(dtype);
+  constexpr DTypeInfo info = dtype_info(dtype);
+  const auto decode = quant_format(dtype).decode;
+  const std::byte* source = first_row(matrix, panel);
+  const int rows = rows_of_panel(matrix, panel);
+  DecodedBlock blocks[kPanelRows];
+  std::memset(static_cast<void*>(blocks + rows), 0, sizeof(DecodedBlock) * static_cast<size_t>(kPanelRows - rows));
+  for (int64_t b = 0; b < matrix.columns / info.block_elements; ++b) {
+    for (int row = 0; row < rows; ++row) decode(source + row * matrix.row_step + b * info.block_bytes, blocks[row]);
+    if constexpr (p.sub_scales) {
+      store_super_block<p>(blocks, target + b * block_bytes(p));
+    } else {
+      store_small_block<p>(blocks, b, matrix.columns, target);
+    }
+  }
+  if constexpr (!p.sub_scales) {  // the header's padding
+    const int64_t used = matrix.columns / kChunk * header_step(p);
+    std::memset(target + used, 0, static_cast<size_t>(header_bytes(p, matrix.columns) - used));
+  }
+}
+
+// Elements of the unsigned type T, which are only moved.
+template <class T>
+void pack_elements(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
+  const std::byte* source = first_row(matrix, panel);
+  const int rows = rows_of_panel(matrix, panel);
+  auto* out = reinterpret_cast<T*>(target);
+  if (rows < kPanelRows) std::memset(target, 0, static_cast<size_t>(matrix.columns) * kPanelRows * sizeof(T));
+  constexpr int64_t kTile = 64;  // columns of a row that are read at a time: one or two cache lines
+  for (int64_t first = 0; first < matrix.columns; first += kTile) {
+    const int64_t last = std::min(first + kTile, matrix.columns);
+    for (int row = 0; row < rows; ++row) {
+      const std::byte* from = source + row * matrix.row_step;
+      for (int64_t k = first; k < last; ++k) {
+        std::memcpy(out + k * kPanelRows + row, from + k * matrix.column_step, sizeof(T));
+      }
+    }
+  }
+}
+
+template <DType dtype>
+void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
+  constexpr Packing p = packing_of(dtype);
+  alignas(64) uint8_t levels[8][64];
+  for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
+    const uint8_t* block = panel + chunk / 8 * block_bytes(p);
+    const uint8_t* codes = p.sub_scales ? block + chunk % 8 * chunk_bytes(p)
+                                        : panel + header_bytes(p, columns) + chunk * chunk_bytes(p);
+    unroll<8>([&](auto q) { store_bytes(levels[q], level_vector<p, q>(codes)); });
+    for (int i = 0; i < kChunk; ++i) {
+      float scale = 0, minimum = 0;
+      if constexpr (p.sub_scales) {
+        const int64_t at = (chunk % 8 * kChunk + i) / p.group * kPanelRows + row;
+        std::memcpy(&scale, block + scale_at(p) + row * 4, 4);
+        scale *= static_cast<int8_t>(block[sub_scales_at(p) + at]);
+        if (p.minimum) {
+          std::memcpy(&minimum, block + minimum_at(p) + row * 4, 4);
+          minimum *= block[sub_minimums_at(p) + at];
+        }
+      } else {
+        uint16_t halves[2] = {};
+        const uint8_t* header = panel + chunk * header_step(p) + row * 2;
+        std::memcpy(&halves[0], header, 2);
+        if (p.minimum) std::memcpy(&halves[1], header + 32, 2);
+        scale = half_bits_to_float(halves[0]);
+        minimum = half_bits_to_float(halves[1]);
+      }
+      const float value = scale * static_cast<float>(levels[i / 4][row * 4 + i % 4] - p.zero);
+      out[chunk * kChunk + i] = p.minimum ? value + minimum : value;
+    }
+  }
+}
+
+template <class T, class Widen>
+void unpack_elements(const void* panel, int row, int64_t columns, float* out, Widen widen) {
+  const T* elements = static_cast<const T*>(panel) + row;
+  for (int64_t k = 0; k < columns; ++k) out[k] = widen(elements[k * kPanelRows]);
+}
+
+}  // namespace
+
+size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) {
+  if (!is_packable(dtype) || rows <= 0 || columns <= 0 || columns % dtype_info(dtype).block_elements != 0) return 0;
+  return static_cast<size_t>(panel_count(rows) * panel_bytes(dtype, columns));
+}
+
+void pack_panel(const StridedMatrix& matrix, int64_t panel, void* target) {
+  auto* bytes = static_cast<uint8_t*>(target);
+  if (matrix.dtype == DType::f32) return pack_elements<uint32_t>(matrix, panel, bytes);
+  if (!is_quantised(matrix.dtype)) return pack_elements<uint16_t>(matrix, panel, bytes);
+  dispatch_quantised(matrix.dtype, [&]<DType dtype> { pack_blocks<dtype>(matrix, panel, bytes); });
+}
+
+void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target, Worker& worker) {
+  const StridedMatrix matrix = {static_cast<const std::byte*>(host), dtype, rows, columns,
+                                static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(columns))),
+                                dtype_info(dtype).block_bytes};
+  const int64_t step = panel_bytes(dtype, columns);
+  worker.parallel_for(panel_count(rows), 4, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) pack_panel(matrix, p, static_cast<std::byte*>(target) + p * step);
+  });
+}
+
+void unpack_row(DType dtype, const void* panel, int row, int64_t columns, float* out) {
+  if (dtype == DType::f32) return unpack_elements<float>(panel, row, columns, out, [](float x) { return x; });
+  if (dtype == DType::f16) return unpack_elements<uint16_t>(panel, row, columns, out, half_bits_to_float);
+  if (dtype == DType::bf16) return unpack_elements<uint16_t>(panel, row, columns, out, bfloat_bits_to_float);
+  const auto* bytes = static_cast<const uint8_t*>(panel);
+  dispatch_quantised(dtype, [&]<DType type> { unpack_blocks<type>(bytes, row, columns, out); });
+}
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,10 +1,12 @@
-// Weights in the arrangement that the linear kernels stream: see pack/layout.h.
+// Weights from the arrangement of the file into the one that the linear kernels stream (pack/layout.h), and single rows
+// back out of it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/pack/layout.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 
@@ -13,5 +15,21 @@ size_t packed_bytes(DType dtype, int64_t rows, int64_t columns);
 
 // Packs; called by all workers together.
 void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target, Worker& worker);
+
+// A matrix as it lies in a file or a tensor. Steps are in bytes; that of columns counts for plain dtypes only.
+struct StridedMatrix {
+  const std::byte* data;
+  DType dtype;
+  int64_t rows;
+  int64_t columns;
+  int64_t row_step;
+  int64_t column_step;
+};
+
+// One panel of it, panel_bytes(dtype, columns) at `target` (64-byte aligned).
+void pack_panel(const StridedMatrix& matrix, int64_t panel, void* target);
+
+// Row `row` (0 to 15) of a packed panel as f32 [columns].
+void unpack_row(DType dtype, const void* panel, int row, int64_t columns, float* out);
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -26,7 +26,7 @@ struct Mask {
 };
 
 // Tile sizes (kernels/linear_gemm.h, kernels/linear_gemm_float.h): what a compiler keeps in 16 registers of four lanes.
-inline constexpr int kTileTokens = 2;
+inline constexpr int kTileTokens = 4;
 inline constexpr int kTileVectors = 1;
 
 template <class Result, class Rule>

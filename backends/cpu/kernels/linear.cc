@@ -1,0 +1,244 @@
+#include "backends/cpu/kernels/linear.h"
+
+#include <algorithm>
+
+#include "backends/cpu/pack/codes.h"
+#include "backends/cpu/request.h"
+#include "backends/cpu/simd/math.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+struct Linear::Pass {
+  const abi::Launch& launch;
+  char* shared;
+  char* own;  // this worker's scratch
+
+  const float* input(int index) const { return static_cast<const float*>(launch.inputs[index].data); }
+};
+
+Linear::Linear(const abi::KernelRequest& request, const LinearOptions& options, int workers)
+    : options_(options),
+      tiling_(elements(request.inputs[0]) / request.inputs[1].shape[1]),
+      columns_(request.inputs[1].shape[1]),
+      activations_{.columns = columns_, .norm = options.norm, .epsilon = options.epsilon} {
+  for (int m = 0; m < options.count; ++m) add_matrix(request.inputs[1 + m]);
+  plan_items(workers);
+  plan_scratch(workers);
+  const auto tokens = static_cast<double>(tiling_.tokens());
+  bytes = tokens * static_cast<double>(columns_) * 4;
+  for (const Matrix& m : matrices_) {
+    const auto rows = static_cast<double>(m.rows);
+    bytes += static_cast<double>(m.panels * m.panel_bytes) + tokens * rows * 4;
+    flops += 2 * tokens * rows * static_cast<double>(columns_);
+  }
+  implementation = std::string(request.op) + " " + std::string(dtype_name(matrices_[0].dtype));
+}
+
+void Linear::add_matrix(const abi::TensorView& weight) {
+  const DType dtype = weight.dtype;
+  const DTypeInfo info = dtype_info(dtype);
+  Matrix m = {.dtype = dtype,
+              .packed = weight.layout == abi::Layout::kPacked,
+              .rows = weight.shape[0],
+              .row_step = weight.strides[0] / info.block_elements * info.block_bytes,
+              .column_step = weight.strides[1] * info.block_bytes,
+              .panels = panel_count(weight.shape[0]),
+              .panel_bytes = panel_bytes(dtype, columns_)};
+  const bool few = tiling_.few();
+  if (is_quantised(dtype)) {
+    const Packing p = packing_of(dtype);
+    const GroupSums sums = {.group = p.group, .zero = dot_zero(p), .minimum = p.minimum};
+    const auto known = std::find(activations_.quantised.begin(), activations_.quantised.end(), sums);
+    m.variant = static_cast<int>(known - activations_.quantised.begin());
+    if (known == activations_.quantised.end()) activations_.quantised.push_back(sums);
+    if (few) m.few_quantised = few_quantised(dtype, tiling_.full_width());
+    m.unpack = unpack_function(dtype);
+    for (int w = 4; w <= kTileTokens; w += 4) m.many_quantised[w / 4 - 1] = many_quantised(dtype, w);
+  } else {
+    activations_.plain = true;
+    if (few) m.few_plain = few_plain(dtype, tiling_.full_width());
+    if (!few && options_.epilogue != Epilogue::kSiluMul) m.panels_per_item = kTileVectors;
+    for (int w = 4; w <= kTileTokens; w += 4) {
+      for (int count = 1; count <= 2; ++count) m.many_plain[w / 4 - 1][count - 1] = many_plain(dtype, w, count);
+    }
+  }
+  matrices_.push_back(m);
+}
+
+void Linear::plan_items(int workers) {
+  for (Matrix& m : matrices_) {
+    m.first_item = items_;
+    items_ += (m.panels + m.panels_per_item - 1) / m.panels_per_item;
+    if (options_.epilogue == Epilogue::kSiluMul) break;  // the second matrix goes with the first
+  }
+  // Enough pieces for an even load, each large enough to be worth the shared counter (and the unpacking of its panel).
+  const int64_t wanted = int64_t{8} * workers;
+  const int64_t most = std::max<int64_t>(1, tiling_.count() / 4);
+  pieces_ = std::clamp<int64_t>((wanted + items_ - 1) / items_, 1, most);
+  tiles_per_piece_ = (tiling_.count() + pieces_ - 1) / pieces_;
+  pieces_ = (tiling_.count() + tiles_per_piece_ - 1) / tiles_per_piece_;
+  grain_ = std::clamp<int64_t>(items_ * pieces_ / wanted, 1, 16);
+}
+
+void Linear::plan_scratch(int workers) {
+  for (const Matrix& m : matrices_) {
+    if (!m.packed) repacked_bytes_ = std::max(repacked_bytes_, aligned(m.panel_bytes));
+    if (!tiling_.few() && m.unpack != nullptr) {
+      unpacked_bytes_ = std::max(unpacked_bytes_, aligned(UnpackedPanel::bytes(m.dtype, columns_)));
+    }
+  }
+  const int64_t tile = activations_.tile_bytes(tiling_.full_width());
+  if (!tiling_.few()) shared_bytes_ = tiling_.count() * tile;
+  worker_bytes_ = 2 * (repacked_bytes_ + unpacked_bytes_) + activations_.row_bytes() + (tiling_.few() ? tile : 0);
+  scratch_bytes = static_cast<size_t>(shared_bytes_ + workers * worker_bytes_);
+}
+
+// Every worker prepares its own copy: it is little, and no worker waits.
+const char* Linear::prepare_few(const Pass& pass) const {
+  if (tiling_.tokens() == 1 && !options_.norm && activations_.quantised.empty()) {
+    return reinterpret_cast<const char*>(pass.input(0));
+  }
+  char* row = pass.own + 2 * (repacked_bytes_ + unpacked_bytes_);
+  char* tile = row + activations_.row_bytes();
+  const float* norm = options_.norm ? pass.input(1 + options_.count * (options_.bias ? 2 : 1)) : nullptr;
+  const int width = tiling_.full_width();
+  activations_.prepare(pass.input(0), norm, width, width, tile, reinterpret_cast<float*>(row));
+  return tile;
+}
+
+void Linear::prepare_many(const Pass& pass, Worker& worker) const {
+  auto* row = reinterpret_cast<float*>(pass.own + 2 * (repacked_bytes_ + unpacked_bytes_));
+  const float* norm = options_.norm ? pass.input(1 + options_.count * (options_.bias ? 2 : 1)) : nullptr;
+  const int64_t step = activations_.tile_bytes(tiling_.full_width());
+  worker.parallel_for(tiling_.count(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t tile = begin; tile < end; ++tile) {
+      const float* x = pass.input(0) + tiling_.first(tile) * columns_;
+      activations_.prepare(x, norm, tiling_.used(tile), tiling_.width(tile), pass.shared + tile * step, row);
+    }
+  });
+  worker.barrier();
+}
+
+Linear::Item Linear::find_item(int64_t index) const {
+  Item item;
+  if (options_.epilogue == Epilogue::kSiluMul) {
+    item.count = 2;
+    for (int i = 0; i < 2; ++i) {
+      item.matrices[i] = &matrices_[static_cast<size_t>(i)];
+      item.panels[i] = index;
+    }
+    return item;
+  }
+  const Matrix* m = &matrices_.back();
+  while (m->first_item > index) --m;
+  const int64_t first = (index - m->first_item) * m->panels_per_item;
+  item.count = static_cast<int>(std::min<int64_t>(m->panels_per_item, m->panels - first));
+  for (int i = 0; i < item.count; ++i) {
+    item.matrices[i] = m;
+    item.panels[i] = first + i;
+  }
+  return item;
+}
+
+void Linear::load_item(const Pass& pass, Item& item) const {
+  for (int i = 0; i < item.count; ++i) {
+    const Matrix& m = *item.matrices[i];
+    const auto* data = static_cast<const std::byte*>(pass.launch.inputs[1 + (&m - matrices_.data())].data);
+    if (m.packed) {
+      item.weights[i] = data + item.panels[i] * m.panel_bytes;
+    } else {
+      char* repacked = pass.own + i * repacked_bytes_;
+      pack_panel({data, m.dtype, m.rows, columns_, m.row_step, m.column_step}, item.panels[i], repacked);
+      item.weights[i] = repacked;
+    }
+    if (!tiling_.few() && m.unpack != nullptr) {
+      char* memory = pass.own + 2 * repacked_bytes_ + i * unpacked_bytes_;
+      item.unpacked[i] = UnpackedPanel::at(memory, m.dtype, columns_);
+      m.unpack(item.weights[i], columns_, item.unpacked[i]);
+    }
+  }
+}
+
+// y: [count][width][16].
+void Linear::multiply(const Item& item, const char* tile, int width, float* y) const {
+  const Matrix& first = *item.matrices[0];
+  if (!tiling_.few() && first.unpack == nullptr && (item.count == 1 || item.matrices[1]->dtype == first.dtype)) {
+    return first.many_plain[width / 4 - 1][item.count - 1](item.weights, columns_, activations_.plain_tile(tile), y);
+  }
+  for (int i = 0; i < item.count; ++i) {
+    const Matrix& m = *item.matrices[i];
+    float* out = y + i * width * kPanelRows;
+    if (m.unpack == nullptr) {
+      const float* x = activations_.plain_tile(tile);
+      if (tiling_.few()) {
+        m.few_plain(item.weights[i], columns_, x, out);
+      } else {
+        m.many_plain[width / 4 - 1][0](&item.weights[i], columns_, x, out);
+      }
+    } else {
+      const QuantisedTile x = activations_.quantised_tile(tile, width, m.variant);
+      if (tiling_.few()) {
+        m.few_quantised(item.weights[i], columns_, x, out);
+      } else {
+        m.many_quantised[width / 4 - 1](item.unpacked[i], columns_, x, out);
+      }
+    }
+  }
+}
+
+// Bias, epilogue, and out of the panel's [width][16] into the rows of the outputs.
+void Linear::finish(const Pass& pass, const Item& item, int64_t tile, int width, float* y) const {
+  const int outputs = options_.epilogue == Epilogue::kSiluMul ? 1 : item.count;
+  const int used = tiling_.used(tile);
+  for (int i = 0; i < outputs; ++i) {
+    const int64_t rows = item.matrices[i]->rows, first_row = item.panels[i] * kPanelRows;
+    const int lanes = static_cast<int>(std::min<int64_t>(kPanelRows, rows - first_row));
+    const int64_t m = item.matrices[i] - matrices_.data();
+    F32 biases[2] = {zero_f32(), zero_f32()};
+    for (int b = 0; options_.bias && b < (options_.epilogue == Epilogue::kSiluMul ? 2 : 1); ++b) {
+      biases[b] = load_first(pass.input(static_cast<int>(1 + options_.count + m + b)) + first_row, lanes);
+    }
+    const int residual_at = 1 + options_.count * (options_.bias ? 2 : 1) + (options_.norm ? 1 : 0);
+    for (int t = 0; t < used; ++t) {
+      const int64_t at = (tiling_.first(tile) + t) * rows + first_row;
+      F32 value = load(y + (i * width + t) * kPanelRows) + biases[0];
+      if (options_.epilogue == Epilogue::kAdd) value += load_first(pass.input(residual_at) + at, lanes);
+      if (options_.epilogue == Epilogue::kSiluMul) {
+        value = silu(value) * (load(y + (width + t) * kPanelRows) + biases[1]);
+      }
+      store_first(static_cast<float*>(pass.launch.outputs[m].data) + at, value, lanes);
+    }
+  }
+}
+
+void Linear::run(const abi::Launch& launch, Worker& worker) const {
+  auto* scratch = static_cast<char*>(launch.scratch);
+  const Pass pass = {launch, scratch, scratch + shared_bytes_ + worker.index() * worker_bytes_};
+  const char* tiles = pass.shared;
+  if (tiling_.few()) {
+    tiles = prepare_few(pass);
+  } else {
+    prepare_many(pass, worker);
+  }
+  const int64_t step = activations_.tile_bytes(tiling_.full_width());
+  worker.parallel_for(items_ * pieces_, grain_, [&](int64_t begin, int64_t end) {
+    alignas(64) float y[2 * kMaxTile * kPanelRows];
+    for (int64_t index = begin; index < end; ++index) {
+      Item item = find_item(index / pieces_);
+      load_item(pass, item);
+      const int64_t first = index % pieces_ * tiles_per_piece_;
+      for (int64_t tile = first; tile < std::min(first + tiles_per_piece_, tiling_.count()); ++tile) {
+        const int width = tiling_.width(tile);
+        multiply(item, tiles + tile * step, width, y);
+        finish(pass, item, tile, width, y);
+      }
+    }
+  });
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,82 @@
+// `linear` and `linear_fused` (docs/fused_ops.md): n matrices with one x, in one parallel loop over all their panels.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/cpu/kernel.h"
+#include "backends/cpu/kernels/linear_dot.h"
+#include "backends/cpu/pack/pack.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+enum class Epilogue : uint8_t { kNone, kAdd, kSiluMul };
+
+struct LinearOptions {
+  int count = 1;         // matrices
+  bool bias = false;
+  bool norm = false;
+  float epsilon = 0;
+  Epilogue epilogue = Epilogue::kNone;
+};
+
+class Linear : public Kernel {
+ public:
+  // The request's operands are checked (linear_make.cc).
+  Linear(const abi::KernelRequest& request, const LinearOptions& options, int workers);
+
+  void run(const abi::Launch& launch, Worker& worker) const override;
+
+ private:
+  struct Matrix {
+    DType dtype;
+    bool packed;
+    int64_t rows;
+    int64_t row_step, column_step;  // bytes; where not packed
+    int64_t panels;
+    int64_t panel_bytes;
+    int variant = 0;                // of the activations' sums
+    int64_t first_item = 0;
+    int panels_per_item = 1;
+    FewQuantised few_quantised = nullptr;
+    FewPlain few_plain = nullptr;
+    Unpack unpack = nullptr;
+    ManyQuantised many_quantised[kMaxTile / 4] = {};  // of width 4, 8, 12
+    ManyPlain many_plain[kMaxTile / 4][2] = {};
+  };
+  // One or two panels that are computed together: neighbours, or with silu·mul the same panel of both matrices.
+  struct Item {
+    int count = 0;
+    const Matrix* matrices[2];
+    int64_t panels[2];
+    const void* weights[2];
+    UnpackedPanel unpacked[2];
+  };
+  struct Pass;  // what one run passes around
+
+  void add_matrix(const abi::TensorView& weight);
+  void plan_items(int workers);
+  void plan_scratch(int workers);
+
+  const char* prepare_few(const Pass& pass) const;
+  void prepare_many(const Pass& pass, Worker& worker) const;
+  Item find_item(int64_t index) const;
+  void load_item(const Pass& pass, Item& item) const;
+  void multiply(const Item& item, const char* tile, int width, float* y) const;
+  void finish(const Pass& pass, const Item& item, int64_t tile, int width, float* y) const;
+
+  LinearOptions options_;
+  Tiling tiling_;
+  int64_t columns_;
+  ActivationPlan activations_;
+  std::vector<Matrix> matrices_;
+  int64_t items_ = 0;        // of all matrices
+  int64_t tiles_per_piece_ = 1;
+  int64_t pieces_ = 1;       // into which the tiles of an item are cut
+  int64_t grain_ = 1;
+  int64_t shared_bytes_ = 0; // all tiles, where there are many tokens
+  int64_t worker_bytes_ = 0;
+  int64_t repacked_bytes_ = 0, unpacked_bytes_ = 0;  // per panel of an item
+};
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,103 @@
+#include "backends/cpu/kernels/linear_activations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t columns, float* y) {
+  F32 squares[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
+  const int64_t whole = columns / kLanes * kLanes;
+  const int rest = static_cast<int>(columns - whole);
+  for (int64_t k = 0; k < whole; k += kLanes) {
+    const F32 value = load(x + k);
+    F32& sum = squares[k / kLanes % 4];
+    sum = fma(value, value, sum);
+  }
+  const F32 last = load_first(x + whole, rest);
+  squares[0] = fma(last, last, squares[0]);
+  const float sum = reduce_sum((squares[0] + squares[1]) + (squares[2] + squares[3]));
+  const F32 factor = splat(1.0f / std::sqrt(sum / static_cast<float>(columns) + epsilon));
+  for (int64_t k = 0; k < whole; k += kLanes) store(y + k, load(x + k) * factor * load(weight + k));
+  store_first(y + whole, last * factor * load_first(weight + whole, rest), rest);
+}
+
+int64_t ActivationPlan::codes_at(int width) const { return plain ? aligned(columns * width * 4) : 0; }
+int64_t ActivationPlan::scales_at(int width) const { return codes_at(width) + aligned(columns * width); }
+int64_t ActivationPlan::sums_at(int width, int variant) const {
+  return scales_at(width) + aligned(columns / 8 * width) + variant * aligned(columns / 4 * width);
+}
+
+int64_t ActivationPlan::tile_bytes(int width) const {
+  return quantised.empty() ? codes_at(width) : sums_at(width, static_cast<int>(quantised.size()));
+}
+
+QuantisedTile ActivationPlan::quantised_tile(const char* tile, int width, int variant) const {
+  return {.codes = reinterpret_cast<const int8_t*>(tile + codes_at(width)),
+          .scales = reinterpret_cast<const float*>(tile + scales_at(width)),
+          .sums = reinterpret_cast<const int32_t*>(tile + sums_at(width, variant))};
+}
+
+void ActivationPlan::quantise(const float* x, int token, int width, char* tile) const {
+  auto* codes = reinterpret_cast<int8_t*>(tile + codes_at(width));
+  auto* scales = reinterpret_cast<float*>(tile + scales_at(width));
+  F32 probe = zero_f32();
+  for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
+    const F32 low = load(x + chunk * kChunk), high = load(x + chunk * kChunk + kLanes);
+    probe = fma(low, zero_f32(), fma(high, zero_f32(), probe));
+    const float peak = reduce_max(max(abs(low), abs(high)));
+    // Below 2⁻¹²⁰ the reciprocal would overflow; such a group counts as zeros.
+    const F32 inverse = splat(peak > 0x1p-120f ? 127.0f / peak : 0.0f);
+    const I32 low_codes = round_to_i32(low * inverse), high_codes = round_to_i32(high * inverse);
+    const float scale = peak / 127.0f;
+    scales[chunk * width + token] = scale;
+    alignas(64) int8_t bytes[kChunk];
+    store_i8(bytes, low_codes);
+    store_i8(bytes + kLanes, high_codes);
+    for (int q = 0; q < 8; ++q) {
+      std::memcpy(codes + ((chunk * 8 + q) * width + token) * 4, bytes + q * 4, 4);
+    }
+    const int32_t sums[2] = {reduce_sum(low_codes), reduce_sum(high_codes)};
+    for (size_t v = 0; v < quantised.size(); ++v) {
+      const GroupSums& wanted = quantised[v];
+      char* base = tile + sums_at(width, static_cast<int>(v));
+      const int groups = kChunk / wanted.group;
+      for (int g = 0; g < groups; ++g) {
+        const int32_t sum = groups == 1 ? sums[0] + sums[1] : sums[g];
+        const int64_t at = ((chunk * groups + g) * width + token) * 4;
+        const float scaled = scale * static_cast<float>(sum);
+        const auto start = static_cast<int32_t>(-static_cast<int64_t>(wanted.zero) * sum);
+        std::memcpy(base + at, wanted.minimum ? static_cast<const void*>(&scaled) : &start, 4);
+      }
+    }
+  }
+  // A token with an infinity or a NaN has no codes; NaN scales make NaNs of its results.
+  if (const float sound = reduce_sum(probe); sound != 0) {
+    for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) scales[chunk * width + token] = sound;
+  }
+}
+
+void ActivationPlan::prepare(const float* x, const float* norm_weight, int used, int width, char* target,
+                             float* row) const {
+  if (used < width) std::memset(target, 0, static_cast<size_t>(tile_bytes(width)));
+  for (int token = 0; token < used; ++token) {
+    const float* values = x + token * columns;
+    if (norm) {
+      rms_norm_row(values, norm_weight, epsilon, columns, row);
+      values = row;
+    }
+    if (!quantised.empty()) quantise(values, token, width, target);
+    if (plain) {
+      auto* tile = reinterpret_cast<float*>(target);
+      for (int64_t k = 0; k < columns; ++k) tile[k * width + token] = values[k];
+    }
+  }
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

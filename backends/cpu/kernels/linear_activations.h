@@ -1,0 +1,81 @@
+// The activations of a linear as its dot products want them: tokens in tiles, quantised or f32, with an RMSNorm before
+// where one is fused in.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/cpu/pack/layout.h"
+#include "backends/cpu/simd/simd.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+inline constexpr int kFewTokens = 4;     // up to here a product streams packed weights once and is bound by memory
+inline constexpr int kMaxTile = 12;      // tokens of the widest tile
+static_assert(kTileTokens <= kMaxTile && kTileTokens % 4 == 0);
+
+// What a weight format wants of each group of quantised activations besides their codes: with s the sum of the group's
+// codes, either the start of its integer dot product, i32 -zero·s, or for formats with a minimum f32 scale·s.
+struct GroupSums {
+  int group;
+  int zero;
+  bool minimum;
+  bool operator==(const GroupSums&) const = default;
+};
+
+// W tokens. x[k] of token t is scales[k/32][t] · codes[k/4][t][k%4].
+struct QuantisedTile {
+  const int8_t* codes;   // [K/4][W][4], within ±127
+  const float* scales;   // [K/32][W]
+  const int32_t* sums;   // [K/group][W], i32 or f32 (GroupSums)
+};
+
+// How T tokens are cut into tiles: up to kFewTokens are one tile; else all are kTileTokens wide, but for the last,
+// whose width is the next multiple of four, with tokens of zeros.
+class Tiling {
+ public:
+  explicit Tiling(int64_t tokens) : tokens_(tokens) {}
+  int64_t tokens() const { return tokens_; }
+  bool few() const { return tokens_ <= kFewTokens; }
+  int64_t count() const { return few() ? 1 : (tokens_ + kTileTokens - 1) / kTileTokens; }
+  int full_width() const { return few() ? static_cast<int>(tokens_) : kTileTokens; }
+  int64_t first(int64_t tile) const { return tile * full_width(); }
+  int used(int64_t tile) const {
+    const int64_t left = tokens_ - first(tile);
+    return static_cast<int>(left < full_width() ? left : full_width());
+  }
+  int width(int64_t tile) const { return few() ? full_width() : (used(tile) + 3) / 4 * 4; }
+
+ private:
+  int64_t tokens_;
+};
+
+// Prepares tiles of one x [T, K] in memory that the caller gives. K is a multiple of 32 where `quantised`.
+struct ActivationPlan {
+  int64_t columns;
+  bool plain = false;                // f32 tiles [K][W] are wanted
+  std::vector<GroupSums> quantised;  // quantised tiles are wanted, with these sums
+  bool norm = false;
+  float epsilon = 0;
+
+  int64_t tile_bytes(int width) const;   // a multiple of 64
+  int64_t row_bytes() const { return (columns * 4 + 63) / 64 * 64; }  // of the temporary below
+
+  // x: rows of K floats. Fills the tile at `target` (64-byte aligned) with `used` tokens, and up to `width` with zeros.
+  // `row` is a temporary of row_bytes().
+  void prepare(const float* x, const float* norm_weight, int used, int width, char* target, float* row) const;
+
+  const float* plain_tile(const char* tile) const { return reinterpret_cast<const float*>(tile); }
+  QuantisedTile quantised_tile(const char* tile, int width, int variant) const;
+
+ private:
+  int64_t codes_at(int width) const;
+  int64_t scales_at(int width) const;
+  int64_t sums_at(int width, int variant) const;
+  void quantise(const float* x, int token, int width, char* tile) const;
+};
+
+// y = x · weight / rms(x).
+void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t columns, float* y);
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,36 @@
+// The inner products of `linear`: one or two panels of weights with one tile of tokens. Results are f32 [W][16] per panel.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/kernels/linear_activations.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+// Up to kFewTokens tokens, straight from the packed form.
+using FewQuantised = void (*)(const void* panel, int64_t columns, const QuantisedTile& x, float* y);
+using FewPlain = void (*)(const void* panel, int64_t columns, const float* x, float* y);
+
+FewQuantised few_quantised(DType dtype, int width);
+FewPlain few_plain(DType dtype, int width);
+
+// More tokens, quantised weights: a panel is unpacked once, and then meets all tiles from the first-level cache.
+struct UnpackedPanel {
+  uint8_t* codes;    // [K/4][16][4]
+  float* scales;     // [K/group][16]
+  float* minimums;   // likewise, where the format has them
+  static int64_t bytes(DType dtype, int64_t columns);
+  static UnpackedPanel at(char* memory, DType dtype, int64_t columns);
+};
+using Unpack = void (*)(const void* panel, int64_t columns, const UnpackedPanel& out);
+using ManyQuantised = void (*)(const UnpackedPanel& panel, int64_t columns, const QuantisedTile& x, float* y);
+
+Unpack unpack_function(DType dtype);
+ManyQuantised many_quantised(DType dtype, int width);
+
+// More tokens, plain weights: `count` (1 or 2) panels, read as they are packed.
+using ManyPlain = void (*)(const void* const* panels, int64_t columns, const float* x, float* y);
+
+ManyPlain many_plain(DType dtype, int width, int count);
+
+}  // namespace gabbro::cpu::GABBRO_ISA

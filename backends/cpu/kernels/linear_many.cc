@@ -1,0 +1,110 @@
+// Quantised weights, many tokens: 16 rows × up to 12 tokens of integer dot products in registers.
+#include <bit>
+
+#include "backends/cpu/kernels/linear_dot.h"
+#include "backends/cpu/pack/codes.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+template <DType dtype>
+void unpack(const void* panel, int64_t columns, const UnpackedPanel& out) {
+  constexpr Packing p = packing_of(dtype);
+  constexpr int kGroups = kChunk / p.group;
+  const auto* bytes = static_cast<const uint8_t*>(panel);
+  const uint8_t* codes = p.sub_scales ? bytes : bytes + header_bytes(p, columns);
+  for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
+    const uint8_t* block = bytes + chunk / 8 * block_bytes(p);  // where there are sub-scales
+    if (p.sub_scales) codes = block + chunk % 8 * chunk_bytes(p);
+    unroll<8>([&](auto q) { store_bytes(out.codes + (chunk * 8 + q) * 64, level_vector<p, q>(codes)); });
+    codes += chunk_bytes(p);
+    for (int g = 0; g < kGroups; ++g) {
+      const int64_t to = (chunk * kGroups + g) * kPanelRows;
+      if constexpr (p.sub_scales) {
+        const int64_t at = (chunk % 8 * kGroups + g) * kPanelRows;
+        const F32 scale = load(reinterpret_cast<const float*>(block + scale_at(p)));
+        const I32 sub_scale = load_i8(reinterpret_cast<const int8_t*>(block + sub_scales_at(p) + at));
+        store(out.scales + to, scale * to_f32(sub_scale));
+        if constexpr (p.minimum) {
+          const F32 minimum = load(reinterpret_cast<const float*>(block + minimum_at(p)));
+          store(out.minimums + to, minimum * to_f32(load_u8(block + sub_minimums_at(p) + at)));
+        }
+      } else {
+        store(out.scales + to, load_half(bytes + chunk * header_step(p)));
+        if constexpr (p.minimum) store(out.minimums + to, load_half(bytes + chunk * header_step(p) + 32));
+      }
+    }
+  }
+}
+
+// A format is known here by its group, whether it has a minimum, whether its zero is not 0, and whether it is wide.
+template <int group, bool minimum, bool zero, bool wide, int W>
+void dot(const UnpackedPanel& panel, int64_t columns, const QuantisedTile& tile, float* y) {
+  constexpr int kVectors = group / 4;
+  F32 results[W];
+  for (F32& result : results) result = zero_f32();
+  const uint8_t* codes = panel.codes;
+  const int8_t* x = tile.codes;
+  for (int64_t g = 0; g < columns / group; ++g) {
+    const int32_t* sums = tile.sums + g * W;
+    I32 dots[W];
+    for (int t = 0; t < W; ++t) dots[t] = zero ? splat_i32(sums[t]) : zero_i32();
+    unroll<kVectors>([&](auto q) {
+      const Bytes levels = load_bytes(codes + q * 64);
+      unroll<W>([&](auto t) {
+        const Four four = splat_four(x + (q * W + t) * 4);
+        dots[t] = wide ? dot4_wide(dots[t], levels, four) : dot4(dots[t], levels, four);
+      });
+    });
+    codes += kVectors * 64;
+    x += kVectors * W * 4;
+    const float* x_scales = tile.scales + g * group / kChunk * W;
+    const F32 scale = load(panel.scales + g * kPanelRows);
+    unroll<W>([&](auto t) { results[t] = fma(to_f32(dots[t]) * splat(x_scales[t]), scale, results[t]); });
+    if constexpr (minimum) {
+      const F32 lowest = load(panel.minimums + g * kPanelRows);
+      unroll<W>([&](auto t) { results[t] = fma(lowest, splat(std::bit_cast<float>(sums[t])), results[t]); });
+    }
+  }
+  for (int t = 0; t < W; ++t) store(y + t * kLanes, results[t]);
+}
+
+template <DType dtype, int W>
+constexpr ManyQuantised dot_of() {
+  constexpr Packing p = packing_of(dtype);
+  return dot<p.group, p.minimum, dot_zero(p) != 0, is_wide(p), W>;
+}
+
+}  // namespace
+
+int64_t UnpackedPanel::bytes(DType dtype, int64_t columns) {
+  const Packing p = packing_of(dtype);
+  const int64_t scales = columns / p.group * kPanelRows * 4;
+  return columns * kPanelRows + (p.minimum ? 2 : 1) * aligned(scales);
+}
+
+UnpackedPanel UnpackedPanel::at(char* memory, DType dtype, int64_t columns) {
+  char* scales = memory + columns * kPanelRows;
+  char* minimums = scales + aligned(columns / packing_of(dtype).group * kPanelRows * 4);
+  return {reinterpret_cast<uint8_t*>(memory), reinterpret_cast<float*>(scales), reinterpret_cast<float*>(minimums)};
+}
+
+Unpack unpack_function(DType dtype) {
+  return dispatch_quantised(dtype, []<DType type>() -> Unpack { return unpack<type>; });
+}
+
+ManyQuantised many_quantised(DType dtype, int width) {
+  return dispatch_quantised(dtype, [&]<DType type>() -> ManyQuantised {
+    if constexpr (kTileTokens > 8) {
+      if (width == 12) return dot_of<type, 12>();
+    }
+    if constexpr (kTileTokens > 4) {
+      if (width == 8) return dot_of<type, 8>();
+    }
+    return dot_of<type, 4>();
+  });
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,408 @@
+// `linear`, `linear_fused`, `embedding` and `dequantize` on every instruction set of this machine, against a
+// double-precision product of the dequantised weights (src/formats/quant, tested against the gguf package).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "backends/cpu/kernel.h"
+#include "backends/cpu/pool.h"
+#include "src/base/half.h"
+#include "src/formats/quant/quant.h"
+
+namespace gabbro::cpu {
+namespace {
+
+constexpr DType kWeightTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q4_0, DType::q4_1,
+                                  DType::q5_0, DType::q5_1, DType::q8_0, DType::q2_k, DType::q3_k,
+                                  DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs};
+constexpr double kEpsilon = 0x1p-24;
+
+template <class T>
+struct Aligned {
+  explicit Aligned(size_t count) : data(static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 127) / 64 * 64)), std::free) {}
+  std::unique_ptr<T, void (*)(void*)> data;
+};
+
+struct Weight {
+  DType dtype;
+  int64_t rows, columns;
+  std::vector<std::byte> file;
+  std::vector<float> values;  // dequantised
+};
+
+// Where the f16 scales of a block stand; the rest of a block may be any bits.
+std::vector<int> half_offsets(DType dtype) {
+  switch (dtype) {
+    case DType::q4_1: case DType::q5_1: case DType::q4_k: case DType::q5_k: return {0, 2};
+    case DType::q2_k: return {80, 82};
+    case DType::q3_k: return {108};
+    case DType::q6_k: return {208};
+    default: return {0};
+  }
+}
+
+Weight make_weight(DType dtype, int64_t rows, int64_t columns, unsigned seed) {
+  Weight weight = {.dtype = dtype, .rows = rows, .columns = columns, .file = {}, .values = {}};
+  const auto elements = static_cast<size_t>(rows * columns);
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> unit(-1, 1);
+  weight.file.resize(dtype_bytes(dtype, elements));
+  weight.values.resize(elements);
+  if (is_quantised(dtype)) {
+    const auto step = static_cast<size_t>(dtype_info(dtype).block_bytes);
+    for (std::byte& byte : weight.file) byte = static_cast<std::byte>(random());
+    for (size_t at = 0; at < weight.file.size(); at += step) {
+      for (int offset : half_offsets(dtype)) {
+        const Half half(unit(random) * 0.02f);
+        std::memcpy(&weight.file[at + static_cast<size_t>(offset)], &half, 2);
+      }
+    }
+  } else {
+    std::vector<float> values(elements);
+    for (float& value : values) value = unit(random);
+    quantize_row(dtype, values.data(), weight.file.data(), static_cast<int64_t>(elements));
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    dequantize_row(dtype, weight.file.data() + static_cast<size_t>(row) * dtype_bytes(dtype, static_cast<size_t>(columns)),
+                   &weight.values[static_cast<size_t>(row * columns)], columns);
+  }
+  return weight;
+}
+
+// What the kernels document of their activations: round to nearest, amax / 127 over 32 consecutive k, in f32.
+std::vector<float> quantised_activations(const std::vector<float>& x) {
+  std::vector<float> result(x.size());
+  for (size_t first = 0; first + 32 <= x.size(); first += 32) {
+    float peak = 0;
+    for (size_t i = first; i < first + 32; ++i) peak = std::max(peak, std::fabs(x[i]));
+    const float inverse = peak > 0 ? 127.0f / peak : 0.0f;
+    for (size_t i = first; i < first + 32; ++i) {
+      result[i] = static_cast<float>(std::nearbyint(x[i] * inverse) * (static_cast<double>(peak) / 127));
+    }
+  }
+  return result;
+}
+
+abi::TensorView view(std::vector<int64_t> shape, const void* data, DType dtype = DType::f32) {
+  abi::TensorView result = {.data = const_cast<void*>(data), .rank = static_cast<int32_t>(shape.size()), .dtype = dtype};
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    result.shape[i] = shape[i];
+    result.strides[i] = stride;
+    stride *= shape[i];
+  }
+  return result;
+}
+
+class PerIsa : public testing::TestWithParam<const IsaTable*> {
+ protected:
+  void SetUp() override {
+    if (!GetParam()->supported()) GTEST_SKIP() << "this processor has no " << GetParam()->name;
+  }
+
+  std::unique_ptr<Kernel> find(const abi::KernelRequest& request) {
+    for (const KernelEntry& entry : GetParam()->kernels) {
+      if (std::string_view(entry.op) != request.op) continue;
+      if (auto kernel = entry.make(request, {.workers = pool_.workers()})) return kernel;
+    }
+    return nullptr;
+  }
+
+  void run(const char* op, std::vector<abi::TensorView> inputs, std::vector<abi::TensorView> outputs,
+           std::vector<abi::Attribute> attributes = {}) {
+    const abi::KernelRequest request = {op, inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
+                                        static_cast<int32_t>(outputs.size()), attributes.data(),
+                                        static_cast<int32_t>(attributes.size())};
+    const auto kernel = find(request);
+    ASSERT_NE(kernel, nullptr) << op;
+    const Aligned<char> scratch(kernel->scratch_bytes);
+    const abi::Launch launch = {.kernel = kernel.get(), .inputs = inputs.data(), .outputs = outputs.data(),
+                                .input_count = static_cast<int32_t>(inputs.size()),
+                                .output_count = static_cast<int32_t>(outputs.size()), .scratch = scratch.data.get()};
+    pool_.run([&](Worker& worker) { kernel->run(launch, worker); });
+  }
+
+  // The weight as an operand: packed into memory that `keep` holds, or as it lies.
+  abi::TensorView operand(const Weight& weight, bool packed) {
+    abi::TensorView result = view({weight.rows, weight.columns}, weight.file.data(), weight.dtype);
+    if (packed) {
+      keep_.emplace_back(GetParam()->packed_bytes(weight.dtype, weight.rows, weight.columns));
+      result.data = keep_.back().data.get();
+      result.layout = abi::Layout::kPacked;
+      pool_.run([&](Worker& worker) {
+        GetParam()->pack(weight.dtype, weight.rows, weight.columns, weight.file.data(), result.data, worker);
+      });
+    }
+    return result;
+  }
+
+  ThreadPool pool_{3, 2};
+  std::vector<Aligned<char>> keep_;
+};
+
+struct Case {
+  int64_t tokens, columns;
+  std::vector<int64_t> rows;  // of each matrix
+  bool bias = false, norm = false;
+  int epilogue = 0;
+  bool packed = true;
+};
+
+std::vector<float> random_floats(int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+std::vector<float> normalised(const Case& c, const std::vector<float>& x, const std::vector<float>& weight) {
+  std::vector<float> result(x.size());
+  for (int64_t t = 0; t < c.tokens; ++t) {
+    double squares = 0;
+    for (int64_t k = 0; k < c.columns; ++k) squares += std::pow(x[static_cast<size_t>(t * c.columns + k)], 2.0);
+    const double factor = 1 / std::sqrt(squares / static_cast<double>(c.columns) + 1e-5);
+    for (int64_t k = 0; k < c.columns; ++k) {
+      const auto at = static_cast<size_t>(t * c.columns + k);
+      result[at] = static_cast<float>(x[at] * factor * weight[static_cast<size_t>(k)]);
+    }
+  }
+  return result;
+}
+
+// The double-precision result and the sum of the absolute products, by which rounding is measured.
+struct Expected {
+  double value = 0, size = 0;
+};
+
+Expected product(const float* x, const Weight& weight, int64_t row, float bias) {
+  Expected sum = {bias, std::fabs(bias)};
+  for (int64_t k = 0; k < weight.columns; ++k) {
+    const double term = static_cast<double>(x[k]) * weight.values[static_cast<size_t>(row * weight.columns + k)];
+    sum.value += term;
+    sum.size += std::fabs(term);
+  }
+  return sum;
+}
+
+// The kernels round a scale or two per group, each product's sum over a group, and the sum over the groups: at most
+// columns/16 + 8 roundings relative to the sum of absolute values (K for plain weights). Formats with a minimum add up
+// two large parts: the size counts weights as |code part| + |minimum part|, at most 4 times what is left here in random
+// blocks. A normalised x may fall on the other side of a rounding to a code, which moves it by amax/127.
+double tolerance(const Case& c, DType dtype, const Expected& expected) {
+  const double roundings = is_quantised(dtype) ? static_cast<double>(c.columns) / 16 + 8 : static_cast<double>(c.columns);
+  double result = 4 * roundings * kEpsilon * expected.size;
+  if (c.norm && is_quantised(dtype)) result += 2e-3 * expected.size / std::sqrt(static_cast<double>(c.columns));
+  return result + 1e-30;
+}
+
+class LinearTest : public PerIsa {
+ protected:
+  void check(const Case& c, const std::vector<DType>& dtypes) {
+    const auto n = c.rows.size();
+    const std::vector<float> x = random_floats(c.tokens * c.columns, 7);
+    const std::vector<float> norm = random_floats(c.columns, 8), residual = random_floats(c.tokens * c.rows[0], 9);
+    std::vector<Weight> weights;
+    std::vector<std::vector<float>> biases, outputs;
+    std::vector<abi::TensorView> inputs = {view({c.tokens, c.columns}, x.data())}, results;
+    for (size_t m = 0; m < n; ++m) {
+      weights.push_back(make_weight(dtypes[m % dtypes.size()], c.rows[m], c.columns, static_cast<unsigned>(10 + m)));
+      biases.push_back(random_floats(c.rows[m], static_cast<unsigned>(20 + m)));
+      outputs.emplace_back(static_cast<size_t>(c.tokens * c.rows[m]), std::numeric_limits<float>::quiet_NaN());
+    }
+    for (size_t m = 0; m < n; ++m) {
+      inputs.push_back(operand(weights[m], c.packed));
+      if (c.epilogue != 2 || m == 0) results.push_back(view({c.tokens, c.rows[m]}, outputs[m].data()));
+    }
+    for (size_t m = 0; c.bias && m < n; ++m) inputs.push_back(view({c.rows[m]}, biases[m].data()));
+    if (c.norm) inputs.push_back(view({c.columns}, norm.data()));
+    if (c.epilogue == 1) inputs.push_back(view({c.tokens, c.rows[0]}, residual.data()));
+    run("linear_fused", inputs, results,
+        {{"n", abi::AttributeKind::kInteger, static_cast<int64_t>(n), 0, nullptr},
+         {"bias", abi::AttributeKind::kInteger, c.bias, 0, nullptr},
+         {"norm", abi::AttributeKind::kInteger, c.norm, 0, nullptr},
+         {"epsilon", abi::AttributeKind::kReal, 0, 1e-5, nullptr},
+         {"epilogue", abi::AttributeKind::kInteger, c.epilogue, 0, nullptr}});
+    const std::vector<float> plain = c.norm ? normalised(c, x, norm) : x, quantised = quantised_activations(plain);
+    const auto expect = [&](size_t m, int64_t t, int64_t row) {
+      const std::vector<float>& values = is_quantised(weights[m].dtype) ? quantised : plain;
+      return product(&values[static_cast<size_t>(t * c.columns)], weights[m], row,
+                     c.bias ? biases[m][static_cast<size_t>(row)] : 0.0f);
+    };
+    for (size_t m = 0; m < results.size(); ++m) {
+      for (int64_t t = 0; t < c.tokens; ++t) {
+        for (int64_t row = 0; row < c.rows[m]; ++row) {
+          const auto at = static_cast<size_t>(t * c.rows[m] + row);
+          const Expected y = expect(m, t, row);
+          double value = y.value, allowed = tolerance(c, weights[m].dtype, y);
+          if (c.epilogue == 1) {
+            value += residual[at];
+            allowed += kEpsilon * std::fabs(value);
+          } else if (c.epilogue == 2) {
+            const Expected up = expect(1, t, row);
+            const double gate = y.value / (1 + std::exp(-y.value));
+            value = gate * up.value;  // silu' is within ±1.1
+            allowed = 1.1 * allowed * std::fabs(up.value) + std::fabs(gate) * tolerance(c, weights[1].dtype, up) +
+                      1.1 * allowed * tolerance(c, weights[1].dtype, up) + 8 * kEpsilon * std::fabs(value);
+          }
+          ASSERT_NEAR(outputs[m][at], value, allowed)
+              << dtype_name(weights[m].dtype) << " T=" << c.tokens << " K=" << c.columns << " N=" << c.rows[m]
+              << " token " << t << " row " << row << " epilogue " << c.epilogue << " packed " << c.packed;
+        }
+      }
+    }
+    keep_.clear();
+  }
+};
+
+int64_t block(DType dtype) { return std::max<int64_t>(32, dtype_info(dtype).block_elements); }
+
+TEST_P(LinearTest, EveryFormatAndTokenCount) {
+  for (DType dtype : kWeightTypes) {
+    for (int64_t tokens : {1, 2, 3, 4, 5, 11, 12, 13, 64, 65}) {
+      check({.tokens = tokens, .columns = 3 * block(dtype), .rows = {31}}, {dtype});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(LinearTest, OddRowsAndOneBlock) {
+  for (DType dtype : kWeightTypes) {
+    for (int64_t rows : {1, 15, 16, 17, 49}) {
+      for (int64_t tokens : {1, 7}) {
+        check({.tokens = tokens, .columns = block(dtype), .rows = {rows}, .bias = true}, {dtype});
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(LinearTest, PlainWeightsOfAnyWidth) {
+  for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (int64_t columns : {1, 2, 3, 5, 17, 67}) {
+      for (int64_t tokens : {1, 3, 6, 30}) {
+        check({.tokens = tokens, .columns = columns, .rows = {33}, .norm = true}, {dtype});
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(LinearTest, FusedWithNormBiasAndEpilogues) {
+  for (DType dtype : kWeightTypes) {
+    for (int64_t tokens : {1, 4, 13}) {
+      const int64_t columns = 2 * block(dtype);
+      check({.tokens = tokens, .columns = columns, .rows = {48, 17, 33}, .bias = true, .norm = true}, {dtype});
+      check({.tokens = tokens, .columns = columns, .rows = {33}, .bias = true, .epilogue = 1}, {dtype});
+      check({.tokens = tokens, .columns = columns, .rows = {33, 33}, .norm = true, .epilogue = 2}, {dtype});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(LinearTest, MatricesOfDifferentFormats) {
+  for (int64_t tokens : {1, 3, 25}) {
+    check({.tokens = tokens, .columns = 512, .rows = {32, 17, 64, 16}, .norm = true},
+          {DType::q4_k, DType::q6_k, DType::f16, DType::q5_0});
+    check({.tokens = tokens, .columns = 256, .rows = {40, 40}, .epilogue = 2}, {DType::q8_0, DType::bf16});
+    check({.tokens = tokens, .columns = 256, .rows = {40, 40}, .bias = true, .epilogue = 2}, {DType::f32, DType::f16});
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(LinearTest, WeightsAsTheyLie) {
+  for (DType dtype : kWeightTypes) {
+    for (int64_t tokens : {1, 6}) {
+      check({.tokens = tokens, .columns = 2 * block(dtype), .rows = {35}, .packed = false}, {dtype});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(LinearTest, TransposedPlainWeight) {
+  const std::vector<float> x = random_floats(2 * 5, 1), w = random_floats(5 * 3, 2);
+  std::vector<float> y(2 * 3);
+  abi::TensorView weight = view({3, 5}, w.data());
+  weight.strides[0] = 1;
+  weight.strides[1] = 3;
+  run("linear", {view({2, 5}, x.data()), weight}, {view({2, 3}, y.data())});
+  for (size_t t = 0; t < 2; ++t) {
+    for (size_t n = 0; n < 3; ++n) {
+      double sum = 0;
+      for (size_t k = 0; k < 5; ++k) sum += static_cast<double>(x[t * 5 + k]) * w[k * 3 + n];
+      EXPECT_NEAR(y[t * 3 + n], sum, 5 * 8 * kEpsilon);
+    }
+  }
+}
+
+TEST_P(LinearTest, ATokenThatIsNotFiniteSpoilsNoOther) {
+  constexpr float kBad[] = {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3e38f};
+  for (DType dtype : kWeightTypes) {
+    for (int64_t tokens : {2, 14}) {
+      const int64_t columns = block(dtype);
+      const Weight weight = make_weight(dtype, 20, columns, 5);
+      const abi::TensorView operand_view = operand(weight, true);
+      for (float bad : kBad) {
+        std::vector<float> x = random_floats(tokens * columns, 6), y(static_cast<size_t>(tokens * 20)), clean = y;
+        run("linear", {view({tokens, columns}, x.data()), operand_view}, {view({tokens, 20}, clean.data())});
+        x[static_cast<size_t>(columns + 3)] = bad;
+        run("linear", {view({tokens, columns}, x.data()), operand_view}, {view({tokens, 20}, y.data())});
+        for (size_t row = 0; row < 20; ++row) {
+          EXPECT_EQ(y[row], clean[row]);
+          if (std::isnan(bad)) {
+            EXPECT_TRUE(std::isnan(y[20 + row])) << dtype_name(dtype);
+          }
+        }
+      }
+      keep_.clear();
+    }
+  }
+}
+
+TEST_P(LinearTest, EmbeddingAndDequantizeGiveTheFileValues) {
+  for (DType dtype : kWeightTypes) {
+    for (bool packed : {true, false}) {
+      const int64_t columns = 2 * block(dtype);
+      const Weight weight = make_weight(dtype, 37, columns, 3);
+      const abi::TensorView operand_view = operand(weight, packed);
+      const std::vector<int32_t> ids = {36, 0, 15, 16, 99, -1};
+      const size_t rows[] = {36, 0, 15, 16, 36, 0};  // an id outside is clamped
+      std::vector<float> y(ids.size() * static_cast<size_t>(columns)), all(weight.values.size());
+      run("embedding", {operand_view, view({6}, ids.data(), DType::i32)}, {view({6, columns}, y.data())});
+      run("dequantize", {operand_view}, {view({37, columns}, all.data())});
+      for (size_t i = 0; i < y.size(); ++i) {
+        const auto row = rows[i / static_cast<size_t>(columns)], k = i % static_cast<size_t>(columns);
+        // The decoder may round scale · sub-scale once more or less than the other.
+        const float expected = weight.values[row * static_cast<size_t>(columns) + k];
+        EXPECT_EQ(y[i], expected) << dtype_name(dtype) << " packed " << packed << " element " << i;
+      }
+      EXPECT_EQ(all, weight.values) << dtype_name(dtype) << " packed " << packed;
+      keep_.clear();
+    }
+  }
+}
+
+TEST_P(LinearTest, RefusesWhatItCannotDo) {
+  const std::vector<float> data(4096);
+  const auto refuses = [&](std::vector<abi::TensorView> inputs, abi::TensorView output) {
+    return find({.op = "linear", .inputs = inputs.data(), .input_count = static_cast<int32_t>(inputs.size()),
+                 .outputs = &output, .output_count = 1}) == nullptr;
+  };
+  const abi::TensorView x = view({2, 48}, data.data()), y = view({2, 4}, data.data());
+  EXPECT_FALSE(refuses({x, view({4, 48}, data.data())}, y));
+  EXPECT_TRUE(refuses({x, view({4, 48}, data.data(), DType::q4_0)}, y)) << "a partial block";
+  EXPECT_TRUE(refuses({x, view({4, 48}, data.data(), DType::i32)}, y));
+  EXPECT_TRUE(refuses({x, view({4, 32}, data.data())}, y)) << "another K";
+  EXPECT_TRUE(refuses({x, view({5, 48}, data.data())}, y)) << "another N";
+  EXPECT_TRUE(refuses({x, view({4, 48}, data.data()), view({5}, data.data())}, y)) << "a bias of another length";
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, LinearTest, testing::ValuesIn(isa_tables().begin(), isa_tables().end()),
+                         [](const auto& isa) { return isa.param->name; });
+
+}  // namespace
+}  // namespace gabbro::cpu

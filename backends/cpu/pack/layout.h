@@ -1,0 +1,79 @@
+// How weights lie in memory once they are packed; the same for every instruction set.
+// A matrix [N, K] is cut into panels of 16 rows (the last is filled up with rows of zeros). In a panel, four consecutive k
+// of the 16 rows make a vector of 64 codes, byte 4·row + k%4: what one dot4 takes. Eight vectors are a chunk of 32 k,
+// stored in bit planes that together have the bits of the format (pack/codes.h): 64·bits bytes.
+//   32-element formats: header, then chunks. Header: per chunk f16 scale [16], f16 minimum [16] if any; padded to 64.
+//   256-element formats: per block 8 chunks, i8 sub-scales [256/group][16], u8 sub-minimums likewise if any,
+//     f32 scale [16], f32 minimum [16] if any.
+//   f32, f16, bf16: elements [K][16].
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gabbro/dtype.h"
+
+namespace gabbro::cpu {
+
+inline constexpr int kPanelRows = 16;
+inline constexpr int kChunk = 32;  // k of a chunk, and of the scale of quantised activations
+
+// The part of a QuantFormat (src/formats/quant/quant.h) that kernels are specialised by. `zero` is the code of level 0;
+// with a codebook it is what its levels are shifted by, to be unsigned.
+struct Packing {
+  int bits;
+  int group;
+  int zero;
+  bool minimum;
+  bool sub_scales;
+  bool codebook;
+};
+
+constexpr Packing packing_of(DType dtype) {
+  switch (dtype) {
+    case DType::q4_0: return {4, 32, 8, false, false, false};
+    case DType::q4_1: return {4, 32, 0, true, false, false};
+    case DType::q5_0: return {5, 32, 16, false, false, false};
+    case DType::q5_1: return {5, 32, 0, true, false, false};
+    case DType::q8_0: return {8, 32, 128, false, false, false};
+    case DType::q2_k: return {2, 16, 0, true, true, false};
+    case DType::q3_k: return {3, 16, 4, false, true, false};
+    case DType::q4_k: return {4, 32, 0, true, true, false};
+    case DType::q5_k: return {5, 32, 0, true, true, false};
+    case DType::q6_k: return {6, 16, 32, false, true, false};
+    case DType::iq4_nl: return {4, 32, 128, false, false, true};
+    case DType::iq4_xs: return {4, 32, 128, false, true, true};
+    default: return {};  // not quantised
+  }
+}
+
+// Codes (after the codebook) that need all 8 bits of a byte: dot4_wide instead of dot4.
+constexpr bool is_wide(Packing p) { return p.bits == 8 || p.codebook; }
+
+constexpr bool is_packable(DType dtype) {
+  return is_quantised(dtype) || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+constexpr int64_t chunk_bytes(Packing p) { return 64 * p.bits; }
+
+// 32-element formats.
+constexpr int64_t header_step(Packing p) { return p.minimum ? 64 : 32; }
+constexpr int64_t header_bytes(Packing p, int64_t columns) { return (columns / kChunk * header_step(p) + 63) / 64 * 64; }
+
+// 256-element formats: offsets in a block.
+constexpr int64_t sub_scales_at(Packing p) { return 8 * chunk_bytes(p); }
+constexpr int64_t sub_minimums_at(Packing p) { return sub_scales_at(p) + 256 / p.group * kPanelRows; }
+constexpr int64_t scale_at(Packing p) { return sub_minimums_at(p) + (p.minimum ? 256 / p.group * kPanelRows : 0); }
+constexpr int64_t minimum_at(Packing p) { return scale_at(p) + 64; }
+constexpr int64_t block_bytes(Packing p) { return minimum_at(p) + (p.minimum ? 64 : 0); }
+
+constexpr int64_t panel_bytes(DType dtype, int64_t columns) {
+  if (!is_quantised(dtype)) return columns * kPanelRows * dtype_info(dtype).block_bytes;
+  const Packing p = packing_of(dtype);
+  if (p.sub_scales) return columns / 256 * block_bytes(p);
+  return header_bytes(p, columns) + columns / kChunk * chunk_bytes(p);
+}
+
+constexpr int64_t panel_count(int64_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
+
+}  // namespace gabbro::cpu

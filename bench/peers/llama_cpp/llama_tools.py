@@ -1,0 +1,77 @@
+"""llama.cpp's own programs, built natively, and SmolLM2 in the formats that the comparisons use. Standard library only."""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+
+PACKAGE = "llama-cpp-python==0.3.36"  # its source distribution holds the whole of llama.cpp
+PROGRAMS = ["llama-bench", "llama-quantize", "llama-perplexity", "llama-tokenize", "llama-completion"]
+SPEED_FORMATS = ["Q4_0", "Q4_1", "Q4_K_M", "Q6_K", "Q8_0", "F16"]
+OTHER_FORMATS = ["F32", "BF16", "Q5_0", "Q5_1", "Q5_K_M", "Q2_K", "Q3_K_M", "IQ4_NL", "IQ4_XS"]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def say(text):
+    print(f"== {text}", file=sys.stderr, flush=True)
+
+
+def must(command, **options):
+    done = subprocess.run([str(word) for word in command], **options)
+    if done.returncode != 0:
+        sys.exit(f"peers: error: {' '.join(map(str, command[:3]))} ... ended with {done.returncode}")
+    return done
+
+
+def build(cache):
+    """The folder of llama.cpp's programs, downloaded with pip and built where they are not there yet (8 minutes)."""
+    programs = cache / "llama.cpp/bin"
+    if all((programs / name).exists() for name in PROGRAMS):
+        return programs
+    source = cache / "source"
+    if not any(source.glob("*/vendor/llama.cpp")):
+        say(f"downloading the sources of {PACKAGE}")
+        shutil.rmtree(source, ignore_errors=True)
+        source.mkdir(parents=True)
+        must([sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation",
+              "--dest", source, PACKAGE], stdout=sys.stderr)
+        with tarfile.open(next(source.glob("*.tar.gz"))) as archive:
+            # Early releases of Python 3.11 lack the filter.
+            archive.extractall(source, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+    say("building llama.cpp")
+    must(["cmake", "-S", next(source.glob("*/vendor/llama.cpp")), "-B", cache / "llama.cpp", "-G", "Ninja",
+          "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF",
+          "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF"], stdout=sys.stderr)
+    must(["ninja", "-C", cache / "llama.cpp", *PROGRAMS], stdout=sys.stderr)
+    return programs
+
+
+def model_in(format_name, models, programs):
+    """The path of SmolLM2 in one format, made from the published Q4_1 file where it is not there yet."""
+    path = models / f"smollm2-135m-instruct-{format_name.lower()}.gguf"
+    if path.exists():
+        return path
+    models.mkdir(parents=True, exist_ok=True)
+    fetched = must([ROOT / "tools/fetch_smollm2"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    part = path.with_suffix(".part")
+    if format_name == "Q4_1":
+        shutil.copyfile(fetched, part)
+    else:
+        say(f"making {path.name}")
+        must([programs / "llama-quantize", "--allow-requantize", fetched, part, format_name],
+             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    part.rename(path)
+    return path
+
+
+def add_arguments(parser):
+    cache = pathlib.Path.home() / ".cache/gabbro/peers"
+    parser.add_argument("--llama-bin", type=pathlib.Path, help="a folder of llama.cpp's programs; built where not given")
+    parser.add_argument("--cache", type=pathlib.Path, default=cache, help=f"sources and builds ({cache})")
+    parser.add_argument("--models", type=pathlib.Path, help="the models' folder (CACHE/models)")
+
+
+def prepare(args):
+    """Fills in what the arguments leave open."""
+    args.llama_bin = args.llama_bin or build(args.cache)
+    args.models = args.models or args.cache / "models"

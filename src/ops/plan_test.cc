@@ -1,0 +1,165 @@
+// What plans promise, checked on the null device: it plans, and runs nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "src/backend/registry.h"
+#include "src/base/error.h"
+#include "src/graph/eval.h"
+#include "src/graph/fusion.h"
+#include "src/ops/op_table.h"
+#include "src/ops/ops.h"
+
+namespace gabbro {
+namespace {
+
+class PlanTest : public testing::Test {
+ protected:
+  Tensor leaf(const Shape& shape, DType dtype = DType::f32) { return device_->upload(dtype, shape, nullptr); }
+  std::vector<std::string> launches(const Tensor& result) {
+    Plan plan(device_, trace(std::span(&result, 1)).program);
+    std::vector<std::string> names;
+    for (const PlanStep& step : plan.steps()) names.emplace_back(step.op->name);
+    return names;
+  }
+
+  std::shared_ptr<Device> device_ = open_device("null");
+};
+
+TEST_F(PlanTest, ViewsAreNotLaunches) {
+  const Tensor x = leaf(Shape{4, 6});
+  EXPECT_THAT(launches(exp(slice(permute(reshape(x, Shape{2, 2, 6}), {2, 0, 1}), 0, 1, 3))),
+              testing::ElementsAre("exp"));
+}
+
+TEST_F(PlanTest, AReshapeThatNeedsAnotherOrderCopies) {
+  const Tensor x = leaf(Shape{4, 6});
+  EXPECT_THAT(launches(reshape(permute(x, {1, 0}), Shape{24})), testing::ElementsAre("copy"));
+}
+
+TEST_F(PlanTest, AChainReusesItsMemory) {
+  Tensor x = leaf(Shape{1000});
+  for (int i = 0; i < 50; ++i) x = exp(x);
+  const Plan plan(device_, trace(std::span(&x, 1)).program);
+  EXPECT_EQ(plan.steps().size(), 50U);
+  EXPECT_LE(plan.arena_bytes(), 2U * 4032);
+}
+
+TEST_F(PlanTest, EqualGraphsArePlannedOnce) {
+  for (int i = 0; i < 3; ++i) {
+    const Tensor y = leaf(Shape{8}) + leaf(Shape{8});
+    eval(std::span(&y, 1));
+    EXPECT_TRUE(y.has_value());
+  }
+  EXPECT_EQ(plans_made(*device_), 1U);
+  const Tensor other = leaf(Shape{9}) + leaf(Shape{9});
+  eval(std::span(&other, 1));
+  EXPECT_EQ(plans_made(*device_), 2U);
+}
+
+TEST_F(PlanTest, AttributesAndStridesTellPlansApart) {
+  const Tensor x = leaf(Shape{4, 4});
+  const Tensor w = leaf(Shape{4});
+  for (const Tensor& y : {rms_norm(x, w, 1e-5f), rms_norm(x, w, 1e-6f)}) eval(std::span(&y, 1));
+  EXPECT_EQ(plans_made(*device_), 2U);
+  Tensor view = permute(x, {1, 0});
+  eval(std::span(&view, 1));
+  EXPECT_TRUE(view.state().storage == x.state().storage);  // a view of a value has the value's memory
+  for (const Tensor& y : {exp(x), exp(view)}) eval(std::span(&y, 1));
+  EXPECT_EQ(plans_made(*device_), 5U);
+}
+
+TEST_F(PlanTest, ADeepGraphNeedsNoDeepStack) {
+  Tensor x = leaf(Shape{1});
+  for (int i = 0; i < 200'000; ++i) x = neg(x);
+  EXPECT_EQ(trace(std::span(&x, 1)).program.instructions.size(), 200'000U);
+}  // and its destruction
+
+TEST_F(PlanTest, ASharedPartOfAPendingGraphOutlivesTheRest) {
+  Tensor part = exp(leaf(Shape{3}));
+  { const Tensor whole = neg(neg(part)); }
+  EXPECT_THAT(launches(part), testing::ElementsAre("exp"));
+}
+
+TEST_F(PlanTest, CompiledFunctionsReplayWithoutNewMemory) {
+  const Tensor x = leaf(Shape{100});
+  Compiled compiled([&] { return std::vector{exp(x) + x}; });
+  const void* first = compiled()[0].state().storage.get();
+  EXPECT_EQ(compiled()[0].state().storage.get(), first);  // nobody held the first result
+  const Tensor held = compiled()[0];
+  EXPECT_NE(compiled()[0].state().storage.get(), held.state().storage.get());
+}
+
+TEST_F(PlanTest, CancelledRunsThrowInterrupted) {
+  const std::atomic<bool> cancel = true;
+  const Tensor y = exp(leaf(Shape{3}));
+  try {
+    eval(std::span(&y, 1), &cancel);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInterrupted);
+  }
+  EXPECT_FALSE(y.has_value());
+}
+
+// One layer of a decoder, written as the models write it.
+struct Decoder {
+  static constexpr int64_t kT = 3, kC = 64, kH = 4, kG = 2, kD = 16, kF = 96, kP = 64, kPages = 2;
+  std::shared_ptr<Device> device;
+  Tensor leaf(const Shape& shape, DType dtype = DType::f32) const { return device->upload(dtype, shape, nullptr); }
+
+  Tensor operator()() const {
+    const Tensor x = leaf(Shape{kT, kC});
+    const TokenPlaces places{leaf(Shape{kT}, DType::i32), leaf(Shape{kT}, DType::i32),
+                             leaf(Shape{1, kPages}, DType::i32)};
+    const Tensor frequencies = leaf(Shape{kD / 2});
+    const auto matrix = [&](int64_t n, int64_t k) { return leaf(Shape{n, k}, DType::q8_0); };
+    Tensor h = rms_norm(x, leaf(Shape{kC}), 1e-5f);
+    const auto heads = [&](const Tensor& y) { return reshape(y, Shape{kT, y.shape()[1] / kD, kD}); };
+    const Tensor q = rope(heads(linear(h, matrix(kH * kD, kC))), places.positions, frequencies, {});
+    const Tensor k = rope(heads(linear(h, matrix(kG * kD, kC))), places.positions, frequencies, {});
+    const Tensor v = heads(linear(h, matrix(kG * kD, kC)));
+    const KvLayer cache = kv_write(
+        {.keys = leaf(Shape{kPages, kG, kD, kP}, DType::f16), .values = leaf(Shape{kPages, kG, kP, kD}, DType::f16)}, k,
+        v, places);
+    const Tensor mixed = reshape(attention(q, cache, places, {.scale = 0.25f}), Shape{kT, kH * kD});
+    const Tensor y = x + linear(mixed, matrix(kC, kH * kD));
+    h = rms_norm(y, leaf(Shape{kC}), 1e-5f);
+    return y + linear(silu(linear(h, matrix(kF, kC))) * linear(h, matrix(kF, kC)), matrix(kC, kF));
+  }
+};
+
+TEST_F(PlanTest, ADecoderLayerIsSixLaunches) {
+  EXPECT_THAT(launches(Decoder{device_}()), testing::ElementsAre("linear_fused", "rope_kv_write", "attention",
+                                                                 "linear_fused", "linear_fused", "linear_fused"));
+}
+
+TEST_F(PlanTest, AValueThatSomeoneElseReadsIsNotFusedAway) {
+  const Tensor x = leaf(Shape{2, 32});
+  const Tensor h = rms_norm(x, leaf(Shape{32}), 1e-5f);
+  const Tensor y = linear(h, leaf(Shape{8, 32})) + slice(exp(h), 1, 0, 8);
+  EXPECT_THAT(launches(y), testing::UnorderedElementsAre("rms_norm", "exp", "linear_fused"));
+}
+
+TEST_F(PlanTest, TheInputOfAResidualIsTheStreamAndNotTheProduct) {
+  const Tensor x = leaf(Shape{2, 8});
+  const Tensor y = linear(x, leaf(Shape{8, 8}));
+  EXPECT_THAT(launches(y + y), testing::ElementsAre("linear", "add"));
+  EXPECT_THAT(launches(y + x), testing::ElementsAre("linear_fused"));
+}
+
+TEST_F(PlanTest, NoTwoOpsHaveOneName) {
+  std::vector<std::string> names;
+  for (const Op* op : op_table()) names.emplace_back(op->name);
+  std::ranges::sort(names);
+  EXPECT_TRUE(std::ranges::adjacent_find(names) == names.end());
+}
+
+TEST_F(PlanTest, InputsOnTwoDevicesAreRefused) {
+  const auto other = open_device("null");
+  EXPECT_THROW(leaf(Shape{2}) + other->upload(DType::f32, Shape{2}, nullptr), Error);
+}
+
+}  // namespace
+}  // namespace gabbro

@@ -1,0 +1,57 @@
+// Kernels against compositions: each op with a fast kernel gives what its reference composition gives on the same
+// device. GABBRO_DEVICE chooses the device; the CPU's instruction set is forced with GABBRO_CPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/backend/registry.h"
+#include "src/graph/eval.h"
+#include "tests/conformance/op_cases.h"
+
+namespace gabbro::conformance {
+namespace {
+
+class Conformance : public testing::TestWithParam<size_t> {
+ protected:
+  static const std::vector<OpCase>& cases() {
+    static const std::vector<OpCase> all = op_cases();
+    return all;
+  }
+  static const std::shared_ptr<Device>& device() {
+    static const std::shared_ptr<Device> opened = open_device("auto", {.threads = 2});
+    return opened;
+  }
+};
+
+TEST_P(Conformance, KernelGivesWhatTheCompositionGives) {
+  const OpCase& c = cases()[GetParam()];
+  SCOPED_TRACE(c.name);
+  Maker maker(device(), 17 + static_cast<uint32_t>(GetParam()));
+  const std::vector<Tensor> inputs = c.inputs(maker);
+  const Tensor kernel = record(*c.op, inputs, c.attributes);
+  const Tensor composition = c.op->compose(Args{inputs, c.attributes}).front();
+  ASSERT_EQ(kernel.shape(), composition.shape());
+  const std::vector<float> actual = to_host<float>(kernel);
+  const std::vector<float> expected = to_host<float>(composition);
+  double largest = 0;
+  for (const float value : expected) largest = std::max(largest, std::fabs(static_cast<double>(value)));
+  size_t worst = 0;
+  double error = -1;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double difference = std::fabs(static_cast<double>(actual[i]) - static_cast<double>(expected[i]));
+    if (difference > error || std::isnan(difference)) {
+      error = difference;
+      worst = i;
+      if (std::isnan(difference)) break;
+    }
+  }
+  if (expected.empty()) return;
+  EXPECT_LE(error, c.tolerance * largest) << "at " << worst << ": expected " << expected[worst] << ", actual "
+                                          << actual[worst] << ", largest of the case " << largest;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Conformance, testing::Range<size_t>(0, op_cases().size()));
+
+}  // namespace
+}  // namespace gabbro::conformance

@@ -1,0 +1,199 @@
+#include "tests/conformance/op_cases.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "src/base/half.h"
+#include "src/formats/quant/quant.h"
+#include "src/ops/op_table.h"
+
+namespace gabbro::conformance {
+namespace {
+
+constexpr double kEpsilon = 0x1p-24;  // half a unit in the last place of f32
+
+// The error of a sum of `terms` products, added in any order: (terms + 8) · epsilon, with room for the functions around
+// it.
+double summed(int64_t terms) { return 4 * kEpsilon * static_cast<double>(terms + 8); }
+
+// Integer dot products round the activations to 8 bits: half a step of amax/127 on each, independent, so that the error
+// of a sum of K grows with sqrt(K), as the sum itself does. 6 standard deviations.
+constexpr double kEightBits = 6 * 0.5 / 127 / 1.7320508;
+
+void norm_cases(std::vector<OpCase>& cases) {
+  for (const int64_t columns : {1, 15, 16, 17, 31, 64, 65, 576}) {
+    for (const int64_t rows : {1, 3}) {
+      cases.push_back({.name = fmt::format("rms_norm {}x{}", rows, columns),
+                       .op = &kRmsNorm,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{m.normal(Shape{rows, columns}), m.normal(Shape{columns})};
+                           },
+                       .attributes = {{"epsilon", 1e-5}},
+                       .tolerance = summed(columns)});
+      cases.push_back({.name = fmt::format("softmax {}x{}", rows, columns),
+                       .op = &kSoftmax,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{m.normal(Shape{rows, columns}, 5)};
+                           },
+                       .attributes = {},
+                       .tolerance = summed(columns) + 16 * kEpsilon});
+    }
+  }
+  for (const int64_t count : {0, 1, 17, 1000}) {
+    cases.push_back({.name = fmt::format("silu {}", count),
+                     .op = &kSilu,
+                     .inputs = [=](Maker& m) { return std::vector{m.normal(Shape{count}, 4)}; },
+                     .attributes = {},
+                     .tolerance = 16 * kEpsilon});
+  }
+}
+
+void linear_cases(std::vector<OpCase>& cases) {
+  for (int type = 0; type < kDTypeCount; ++type) {
+    const auto dtype = static_cast<DType>(type);
+    const bool quantised = is_quantised(dtype);
+    if (!quantised && dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) continue;
+    const int64_t columns = 3 * std::max<int64_t>(dtype_info(dtype).block_elements, 21);
+    for (const int64_t rows : {1, 15, 33}) {
+      for (const int64_t tokens : {1, 2, 5, 40}) {
+        cases.push_back({.name = fmt::format("linear {} {}x{}x{}", dtype_name(dtype), tokens, rows, columns),
+                         .op = &kLinear,
+                         .inputs =
+                             [=](Maker& m) {
+                               return std::vector{m.normal(Shape{tokens, columns}), m.weights(dtype, rows, columns),
+                                                  m.normal(Shape{rows})};
+                             },
+                         .attributes = {},
+                         .tolerance = quantised ? kEightBits : summed(columns)});
+      }
+    }
+    cases.push_back({.name = fmt::format("embedding {}", dtype_name(dtype)),
+                     .op = &kEmbedding,
+                     .inputs =
+                         [=](Maker& m) {
+                           return std::vector{m.weights(dtype, 19, columns), m.ints(Shape{5}, [](int64_t i) {
+                                                return static_cast<int32_t>(i * 7 % 19);
+                                              })};
+                         },
+                     .attributes = {},
+                     .tolerance = 4 * kEpsilon});
+  }
+}
+
+void rope_cases(std::vector<OpCase>& cases) {
+  for (const bool interleaved : {false, true}) {
+    for (const int64_t dim : {2, 16, 64, 80}) {
+      const int64_t half = dim == 80 ? 16 : dim / 2;  // 80: only a part of the head turns
+      cases.push_back({.name = fmt::format("rope {} D={}", interleaved ? "interleaved" : "halves", dim),
+                       .op = &kRope,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{
+                                 m.normal(Shape{3, 5, dim}),
+                                 m.ints(Shape{3}, [](int64_t i) { return static_cast<int32_t>(i * 100); }),
+                                 m.normal(Shape{half}, 0.1f)};
+                           },
+                       .attributes = {{"interleaved", int64_t{interleaved}}, {"magnitude", 1.25}},
+                       .tolerance = 200 * 64 * kEpsilon});  // the angle itself is rounded: |angle| up to about 64
+    }
+  }
+}
+
+struct AttentionShape {
+  int64_t tokens, heads, kv_heads, dim, page, start, window;
+  double softcap;
+  bool quantised;
+};
+
+void attention_cases(std::vector<OpCase>& cases) {
+  const AttentionShape shapes[] = {
+      {1, 1, 1, 16, 16, 0, 0, 0, false},    {1, 9, 3, 64, 64, 130, 0, 0, false}, {7, 4, 2, 32, 16, 20, 0, 0, false},
+      {40, 6, 3, 64, 64, 100, 0, 0, false}, {5, 4, 4, 24, 32, 90, 17, 0, false}, {33, 2, 1, 128, 64, 0, 0, 30, false},
+      {1, 8, 2, 64, 64, 200, 0, 0, true},   {19, 4, 2, 32, 32, 60, 25, 0, true},
+  };
+  for (const AttentionShape& s : shapes) {
+    cases.push_back(
+        {.name = fmt::format("attention T={} H={} G={} D={} P={} start={} window={} softcap={} {}", s.tokens, s.heads,
+                             s.kv_heads, s.dim, s.page, s.start, s.window, s.softcap, s.quantised ? "q8_0" : "f16"),
+         .op = &kAttention,
+         .inputs =
+             [s](Maker& m) {
+               const int64_t pages = (s.start + s.tokens + s.page - 1) / s.page;
+               const Shape keys{pages + 2, s.kv_heads, s.dim, s.page};
+               const Shape values{pages + 2, s.kv_heads, s.page, s.dim};
+               std::vector<Tensor> inputs{
+                   m.normal(Shape{s.tokens, s.heads, s.dim}),
+                   s.quantised ? m.bytes(keys) : m.halves(keys, 1),
+                   s.quantised ? m.bytes(values) : m.halves(values, 1),
+                   m.ints(Shape{2, pages}, [=](int64_t i) { return static_cast<int32_t>(pages + 1 - i % pages); }),
+                   m.ints(Shape{s.tokens}, [](int64_t) { return 1; }),
+                   m.ints(Shape{s.tokens}, [=](int64_t i) { return static_cast<int32_t>(s.start + i); })};
+               if (s.quantised) {
+                 inputs.push_back(m.halves(Shape{pages + 2, s.kv_heads, s.dim / 32, s.page}, 0.01f));
+                 inputs.push_back(m.halves(Shape{pages + 2, s.kv_heads, s.page, s.dim / 32}, 0.01f));
+               }
+               return inputs;
+             },
+         .attributes = {{"scale", 1 / std::sqrt(static_cast<double>(s.dim))},
+                        {"window", s.window},
+                        {"softcap", s.softcap}},
+         // Scores have an error of D terms times their size (up to about 6), which exp turns into a relative one.
+         .tolerance = 8 * summed(s.dim) + summed(s.start + s.tokens)});
+  }
+}
+
+}  // namespace
+
+Tensor Maker::normal(const Shape& shape, float deviation) {
+  std::normal_distribution<float> distribution(0, deviation);
+  std::vector<float> values(static_cast<size_t>(shape.elements()));
+  for (float& value : values) value = distribution(random_);
+  return device_->upload(DType::f32, shape, values.data());
+}
+
+Tensor Maker::halves(const Shape& shape, float deviation) {
+  std::normal_distribution<float> distribution(0, deviation);
+  std::vector<uint16_t> values(static_cast<size_t>(shape.elements()));
+  for (uint16_t& value : values) value = float_to_half_bits(distribution(random_));
+  return device_->upload(DType::f16, shape, values.data());
+}
+
+Tensor Maker::bytes(const Shape& shape) {
+  std::vector<int8_t> values(static_cast<size_t>(shape.elements()));
+  for (int8_t& value : values) value = static_cast<int8_t>(static_cast<int>(random_() % 255) - 127);
+  return device_->upload(DType::i8, shape, values.data());
+}
+
+Tensor Maker::ints(const Shape& shape, const std::function<int32_t(int64_t)>& at) {
+  std::vector<int32_t> values(static_cast<size_t>(shape.elements()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = at(static_cast<int64_t>(i));
+  return device_->upload(DType::i32, shape, values.data());
+}
+
+Tensor Maker::weights(DType dtype, int64_t rows, int64_t columns) {
+  const auto count = static_cast<size_t>(rows * columns);
+  std::vector<std::byte> data(dtype_bytes(dtype, count));
+  if (!is_quantised(dtype) || quant_format(dtype).encode != nullptr) {
+    std::normal_distribution<float> distribution(0, 0.1f);
+    std::vector<float> values(count);
+    for (float& value : values) value = distribution(random_);
+    quantize_row(dtype, values.data(), data.data(), static_cast<int64_t>(count));
+  } else {  // every bit pattern is a block, but its 16-bit scales must be small numbers: clear the exponents' top bits
+    for (std::byte& byte : data) byte = static_cast<std::byte>(random_() & 0x2f);
+  }
+  return device_->upload_matrix(dtype, rows, columns, data.data());
+}
+
+std::vector<OpCase> op_cases() {
+  std::vector<OpCase> cases;
+  norm_cases(cases);
+  linear_cases(cases);
+  rope_cases(cases);
+  attention_cases(cases);
+  return cases;
+}
+
+}  // namespace gabbro::conformance

@@ -1,0 +1,40 @@
+// One list of cases for each op with a composition: the conformance test runs them on every backend.
+#pragma once
+
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "src/backend/device.h"
+#include "src/graph/node.h"
+
+namespace gabbro::conformance {
+
+// Makes tensors with seeded contents.
+class Maker {
+ public:
+  Maker(std::shared_ptr<Device> device, uint32_t seed) : device_(std::move(device)), random_(seed) {}
+
+  Tensor normal(const Shape& shape, float deviation = 1);      // f32
+  Tensor weights(DType dtype, int64_t rows, int64_t columns);  // any format, packed where the device packs
+  Tensor ints(const Shape& shape, const std::function<int32_t(int64_t)>& at);  // i32
+  Tensor halves(const Shape& shape, float deviation);                          // f16
+  Tensor bytes(const Shape& shape);                                            // i8, -127..127
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::mt19937 random_;
+};
+
+struct OpCase {
+  std::string name;
+  const Op* op;
+  std::function<std::vector<Tensor>(Maker&)> inputs;
+  Attributes attributes;
+  double tolerance;  // of |kernel - composition|, relative to the largest |composition| of the case
+};
+
+std::vector<OpCase> op_cases();
+
+}  // namespace gabbro::conformance
