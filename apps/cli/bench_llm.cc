@@ -142,20 +142,17 @@ void add_bench(CLI::App& root, Actions& actions) {
   CLI::App* app = bench->add_subcommand("llm", "Measure prompt processing and generation of a language model");
   const auto o = std::make_shared<Options>();
   add_model(*app, o->model);
-  app->add_option("-p,--prompt", o->prompt, "Tokens of the prompt; 0: leave this test out")
+  add_number(*app, "-p,--prompt", o->prompt, "Tokens of the prompt; 0: leave this test out")
       ->check(CLI::Range(0, 1 << 20))
-      ->type_name("N")
       ->capture_default_str();
-  app->add_option("-n,--generate", o->generate, "Tokens to generate; 0: leave this test out")
+  add_number(*app, "-n,--generate", o->generate, "Tokens to generate; 0: leave this test out")
       ->check(CLI::Range(0, 1 << 20))
-      ->type_name("N")
       ->capture_default_str();
-  app->add_option("-r,--repetitions", o->repetitions, "How often each test is measured")
+  add_number(*app, "-r,--repetitions", o->repetitions, "How often each test is measured")
       ->check(CLI::Range(1, 10000))
-      ->type_name("N")
       ->capture_default_str();
   app->add_flag("--warmup,!--no-warmup", o->warmup, "Run each test once before it is measured (the default)");
-  app->add_option("--seed", o->seed, "Seed of the random tokens")->type_name("N");
+  add_number(*app, "--seed", o->seed, "Seed of the random tokens");
   add_device_options(*app, o->common);
   add_output_options(*app, o->common);
   actions[app] = [o] { return run(*o); };

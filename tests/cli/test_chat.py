@@ -1,11 +1,12 @@
 """The interactive chat, through a pseudo-terminal."""
+import fcntl
 import json
 import os
 import pty
 import re
 import select
-import signal
 import subprocess
+import termios
 import time
 
 import support
@@ -19,7 +20,7 @@ class Terminal:
         self.seen = b""
         self.process = subprocess.Popen([PROGRAM, *arguments], stdin=side, stdout=side, stderr=side, start_new_session=True,
                                         env={**os.environ, "TERM": "dumb", **(environment or {})},
-                                        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
+                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(side)
 
     def wait_for(self, pattern, seconds=60):
@@ -143,6 +144,18 @@ class Chat(TestCase):
         terminal.wait_for(rb"> ")
         terminal.interrupt()
         self.assertEqual(terminal.leave(), 130)
+
+    def test_a_second_turn_reuses_the_first(self):
+        terminal = self.start("--stats")
+        terminal.type("Hello\n")
+        terminal.wait_for(rb"\(0 cached\)")
+        terminal.wait_for(rb"> ")
+        terminal.type("Hello\n")
+        said = terminal.wait_for(rb"\((\d+) cached\)")
+        first_turn = len("<|im_start|>user\nHello") // 4
+        self.assertGreater(int(re.search(rb"\((\d+) cached\)", said)[1]), first_turn)
+        terminal.type("/exit\n")
+        self.assertEqual(terminal.leave(), 0)
 
     def test_survives_a_prompt_that_is_too_long(self):
         terminal = self.start("--ctx", "48")

@@ -1,4 +1,5 @@
 """Model files that lie: each command ends with one clear line and code 2 (or runs), within seconds and little memory."""
+import pathlib
 import random
 import resource
 import struct
@@ -137,7 +138,7 @@ class HostileModels(TestCase):
                 self.fails(2, "run", self.folder / "harm.gguf", "hi", says=says, preexec_fn=limit_memory)
 
     def test_truncated_and_garbled_files(self):
-        whole = open(TINY_Q4_0, "rb").read()
+        whole = pathlib.Path(TINY_Q4_0).read_bytes()
         generator = random.Random(1)
         for length in [*generator.sample(range(len(whole) - 40), 12), 7, 30]:
             self.fails(2, "run", self.file("cut.gguf", whole[:length]), "hi", preexec_fn=limit_memory)

@@ -1,6 +1,7 @@
 """tokenize, template and inspect: no model runs."""
 import json
 import os
+import pathlib
 import unittest
 
 import support
@@ -157,7 +158,7 @@ class Inspect(TestCase):
         self.fails(2, "inspect", path, says="secret.gguf")
 
     def test_truncated_at_many_lengths(self):
-        whole = open(TINY_Q4_0, "rb").read()
+        whole = pathlib.Path(TINY_Q4_0).read_bytes()
         for length in [1, 3, 4, 5, 8, 16, 23, 24, 25, 100, 1000, 5000, len(whole) // 2, len(whole) - 100]:
             self.fails(2, "inspect", self.file("cut.gguf", whole[:length]), says="cut.gguf")
 
