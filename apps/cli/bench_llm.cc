@@ -1,4 +1,5 @@
-// `bench llm`: prompt processing and generation, in tokens per second, and generation as a share of what the memory gives.
+// `bench llm`: prompt processing and generation, in tokens per second, and generation as a share of what the memory
+// gives.
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -103,10 +104,10 @@ Json document(const std::vector<Result>& results, const ModelFacts& facts, doubl
 }
 
 std::string table(const std::vector<Result>& results, const ModelFacts& facts, double bandwidth) {
-  std::string out = fmt::format("{} {} on {} ({}), {} threads\n\n{:<8} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
-                                printable(facts.name), facts.quantisation, facts.device_id,
-                                printable(facts.device_name), facts.threads, "test", "median t/s", "min", "max",
-                                "GB/s", "of memory");
+  std::string out =
+      fmt::format("{} {} on {} ({}), {} threads\n\n{:<8} {:>12} {:>12} {:>12} {:>12} {:>10}\n", printable(facts.name),
+                  facts.quantisation, facts.device_id, printable(facts.device_name), facts.threads, "test",
+                  "median t/s", "min", "max", "GB/s", "of memory");
   for (const Result& r : results) {
     out += fmt::format("{:<8} {:>12.1f} {:>12.1f} {:>12.1f}", r.test, r.median, r.least, r.most);
     if (r.bytes_per_token) {
@@ -141,20 +142,17 @@ void add_bench(CLI::App& root, Actions& actions) {
   CLI::App* app = bench->add_subcommand("llm", "Measure prompt processing and generation of a language model");
   const auto o = std::make_shared<Options>();
   add_model(*app, o->model);
-  app->add_option("-p,--prompt", o->prompt, "Tokens of the prompt; 0: leave this test out")
+  add_number(*app, "-p,--prompt", o->prompt, "Tokens of the prompt; 0: leave this test out")
       ->check(CLI::Range(0, 1 << 20))
-      ->type_name("N")
       ->capture_default_str();
-  app->add_option("-n,--generate", o->generate, "Tokens to generate; 0: leave this test out")
+  add_number(*app, "-n,--generate", o->generate, "Tokens to generate; 0: leave this test out")
       ->check(CLI::Range(0, 1 << 20))
-      ->type_name("N")
       ->capture_default_str();
-  app->add_option("-r,--repetitions", o->repetitions, "How often each test is measured")
+  add_number(*app, "-r,--repetitions", o->repetitions, "How often each test is measured")
       ->check(CLI::Range(1, 10000))
-      ->type_name("N")
       ->capture_default_str();
   app->add_flag("--warmup,!--no-warmup", o->warmup, "Run each test once before it is measured (the default)");
-  app->add_option("--seed", o->seed, "Seed of the random tokens")->type_name("N");
+  add_number(*app, "--seed", o->seed, "Seed of the random tokens");
   add_device_options(*app, o->common);
   add_output_options(*app, o->common);
   actions[app] = [o] { return run(*o); };

@@ -51,7 +51,8 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 std::string as_text(const gguf::Value& value) {
   if (value.is_array()) {
     std::string text;
-    for (const gguf::Value& element : value.elements(kShownElements)) text += (text.empty() ? "" : ", ") + as_text(element);
+    for (const gguf::Value& element : value.elements(kShownElements))
+      text += (text.empty() ? "" : ", ") + as_text(element);
     if (value.size() > kShownElements) text += ", ...";
     return fmt::format("[{}] ({} of {})", text, value.size(), gguf::value_type_name(value.element_type()));
   }
@@ -109,10 +110,10 @@ void print_table(const gguf::File& file, const Options& o) {
   const Totals totals = total(file);
   std::string formats;
   for (const auto& [name, count] : totals.formats) formats += fmt::format(" {}x{}", count, name);
-  std::string out = fmt::format("{}: GGUF v{}{}, {} tensors, {:.1f} M parameters, {}{}\n\n", printable(file.path()),
-                                file.version(), file.parts().size() > 1 ? fmt::format(" in {} parts", file.parts().size()) : "",
-                                file.tensors().size(), static_cast<double>(totals.parameters) / 1e6,
-                                human_bytes(totals.bytes), formats.empty() ? "" : "," + formats);
+  std::string out = fmt::format(
+      "{}: GGUF v{}{}, {} tensors, {:.1f} M parameters, {}{}\n\n", printable(file.path()), file.version(),
+      file.parts().size() > 1 ? fmt::format(" in {} parts", file.parts().size()) : "", file.tensors().size(),
+      static_cast<double>(totals.parameters) / 1e6, human_bytes(totals.bytes), formats.empty() ? "" : "," + formats);
   size_t width = 0;
   for (const gguf::Field& field : file.fields()) width = std::max(width, printable(field.key).size());
   width = std::min<size_t>(width, 48);

@@ -51,11 +51,12 @@ LineEditor::LineEditor(std::string history_path) : history_path_(std::move(histo
   history(history_, &event, H_SETUNIQUE, 1);
   if (!history_path_.empty()) history(history_, &event, H_LOAD, history_path_.c_str());  // the first time there is none
   el_set(editor_, EL_CLIENTDATA, this);
-  el_set(editor_, EL_PROMPT, +[](EditLine* editor) -> char* {
-    void* self = nullptr;
-    el_get(editor, EL_CLIENTDATA, &self);
-    return const_cast<char*>(static_cast<LineEditor*>(self)->prompt_);
-  });
+  el_set(
+      editor_, EL_PROMPT, +[](EditLine* editor) -> char* {
+        void* self = nullptr;
+        el_get(editor, EL_CLIENTDATA, &self);
+        return const_cast<char*>(static_cast<LineEditor*>(self)->prompt_);
+      });
   el_set(editor_, EL_EDITOR, "emacs");
   el_set(editor_, EL_HIST, history, history_);
   el_set(editor_, EL_GETCFN, read_character);

@@ -1,4 +1,5 @@
-// `man`: the manual page in roff, made from the same tree that reads the command line. The build installs what it prints.
+// `man`: the manual page in roff, made from the same tree that reads the command line. The build installs what it
+// prints.
 #include "apps/cli/commands.h"
 #include "apps/cli/terminal.h"
 

@@ -43,61 +43,56 @@ void add_device_options(CLI::App& app, CommonOptions& options) {
   app.add_option("--device", options.device, "Device to run on: auto, cpu, rocm, cuda:0, ...")
       ->type_name("NAME")
       ->capture_default_str();
-  app.add_option("--threads", options.threads, "Threads of a CPU device; 0: one per physical core")
-      ->check(CLI::Range(0, kMostThreads))
-      ->type_name("N");
+  add_number(app, "--threads", options.threads, "Threads of a CPU device; 0: one per physical core")
+      ->check(CLI::Range(0, kMostThreads));
 }
 
 void add_generation_options(CLI::App& app, GenerationOptions& options) {
   SamplerOptions& sampler = options.generate.sampler;
-  app.add_option("-n,--max-tokens", options.generate.max_tokens,
-                 "Most tokens to generate; -1: until the model stops or the context is full")
-      ->check(CLI::Range(-1, std::numeric_limits<int>::max()))
-      ->type_name("N");
-  app.add_option("--temperature", sampler.temperature, "Randomness; 0: always the most likely token")
+  add_number(app, "-n,--max-tokens", options.generate.max_tokens,
+             "Most tokens to generate; -1: until the model stops or the context is full")
+      ->check(CLI::Range(-1, std::numeric_limits<int>::max()));
+  add_number(app, "--temperature", sampler.temperature, "Randomness; 0: always the most likely token")
       ->type_name("X")
       ->capture_default_str();
-  app.add_option("--top-k", sampler.top_k, "Choose among the K most likely tokens; 0: off")
+  add_number(app, "--top-k", sampler.top_k, "Choose among the K most likely tokens; 0: off")
       ->type_name("K")
       ->capture_default_str();
-  app.add_option("--top-p", sampler.top_p, "Choose among the most likely tokens that sum to P; 1: off")
+  add_number(app, "--top-p", sampler.top_p, "Choose among the most likely tokens that sum to P; 1: off")
       ->type_name("P")
       ->capture_default_str();
-  app.add_option("--min-p", sampler.min_p, "Drop tokens less likely than P times the most likely; 0: off")
+  add_number(app, "--min-p", sampler.min_p, "Drop tokens less likely than P times the most likely; 0: off")
       ->type_name("P")
       ->capture_default_str();
-  app.add_option("--typical-p", sampler.typical_p, "Locally typical sampling; 1: off")->type_name("P");
-  app.add_option("--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
+  add_number(app, "--typical-p", sampler.typical_p, "Locally typical sampling; 1: off")->type_name("P");
+  add_number(app, "--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
       ->type_name("X");
-  app.add_option("--frequency-penalty", sampler.frequency_penalty, "Per earlier use of a token; 0: off")
+  add_number(app, "--frequency-penalty", sampler.frequency_penalty, "Per earlier use of a token; 0: off")
       ->type_name("X");
-  app.add_option("--presence-penalty", sampler.presence_penalty, "For any earlier use of a token; 0: off")
+  add_number(app, "--presence-penalty", sampler.presence_penalty, "For any earlier use of a token; 0: off")
       ->type_name("X");
-  app.add_option("--penalty-window", sampler.penalty_window, "Tokens that penalties look back; -1: all")
-      ->type_name("N")
+  add_number(app, "--penalty-window", sampler.penalty_window, "Tokens that penalties look back; -1: all")
       ->capture_default_str();
-  app.add_option("--dry-multiplier", sampler.dry_multiplier, "Strength of DRY, against repeated phrases; 0: off")
+  add_number(app, "--dry-multiplier", sampler.dry_multiplier, "Strength of DRY, against repeated phrases; 0: off")
       ->type_name("X");
-  app.add_option("--dry-base", sampler.dry_base, "Growth of DRY's penalty per token")->type_name("X");
-  app.add_option("--dry-allowed-length", sampler.dry_allowed_length, "Longest repetition that DRY lets pass")
-      ->type_name("N");
-  app.add_option("--xtc-probability", sampler.xtc_probability, "How often XTC excludes the top choices; 0: off")
+  add_number(app, "--dry-base", sampler.dry_base, "Growth of DRY's penalty per token")->type_name("X");
+  add_number(app, "--dry-allowed-length", sampler.dry_allowed_length, "Longest repetition that DRY lets pass");
+  add_number(app, "--xtc-probability", sampler.xtc_probability, "How often XTC excludes the top choices; 0: off")
       ->type_name("P");
-  app.add_option("--xtc-threshold", sampler.xtc_threshold, "Probability that makes a top choice for XTC")
+  add_number(app, "--xtc-threshold", sampler.xtc_threshold, "Probability that makes a top choice for XTC")
       ->type_name("P");
-  app.add_option("--mirostat", sampler.mirostat, "Mirostat version 1 or 2; 0: off")->type_name("0|1|2");
-  app.add_option("--mirostat-tau", sampler.mirostat_tau, "Mirostat's target, in bits per token")->type_name("X");
-  app.add_option("--mirostat-eta", sampler.mirostat_eta, "Mirostat's learning rate")->type_name("X");
+  add_number(app, "--mirostat", sampler.mirostat, "Mirostat version 1 or 2; 0: off")->type_name("0|1|2");
+  add_number(app, "--mirostat-tau", sampler.mirostat_tau, "Mirostat's target, in bits per token")->type_name("X");
+  add_number(app, "--mirostat-eta", sampler.mirostat_eta, "Mirostat's learning rate")->type_name("X");
   app.add_option("--logit-bias", options.logit_bias, "Add BIAS to a token's logit; may be repeated")
       ->type_name("TOKEN=BIAS")
       ->allow_extra_args(false);
-  app.add_option("--seed", sampler.seed, "Seed of the random numbers; 0: a random one")->type_name("N");
+  add_number(app, "--seed", sampler.seed, "Seed of the random numbers; 0: a random one");
   app.add_option("--stop", options.generate.stop, "Stop before this text; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
-  app.add_option("--ctx", options.context, "Context in tokens; 0: what the model was trained for, 4096 at most")
-      ->check(CLI::Range(int64_t{0}, kLongestContext))
-      ->type_name("N");
+  add_number(app, "--ctx", options.context, "Context in tokens; 0: what the model was trained for, 4096 at most")
+      ->check(CLI::Range(int64_t{0}, kLongestContext));
   app.add_option("--system", options.system, "System message of the chat")->type_name("TEXT");
   app.add_flag("--raw", options.raw, "Give the prompt to the model as it is, without a chat template");
   app.add_option("--kv-type", options.kv_type, "Format of the key-value cache")

@@ -20,6 +20,16 @@ struct CommonOptions {
   bool verbose() const { return log_level == "info" || log_level == "debug"; }
 };
 
+// An option with a number. CLI11 alone would take an empty text for 0, and -1 for the largest unsigned number.
+template <class T>
+CLI::Option* add_number(CLI::App& app, const std::string& name, T& value, const std::string& description) {
+  const auto problem = [](const std::string& text) -> std::string {
+    if (text.empty()) return "the number is missing";
+    return std::is_unsigned_v<T> && text.front() == '-' ? "must not be negative" : "";
+  };
+  return app.add_option(name, value, description)->type_name("N")->check(CLI::Validator(problem, "", ""));
+}
+
 // --json and --log-level.
 void add_output_options(CLI::App& app, CommonOptions& options);
 // --device and --threads.

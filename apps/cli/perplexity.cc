@@ -112,9 +112,8 @@ void add_perplexity(CLI::App& root, Actions& actions) {
   const auto o = std::make_shared<Options>();
   add_model(*app, o->model);
   app->add_option("--file", o->file, "The text")->type_name("FILE")->required();
-  app->add_option("--ctx", o->context, "Tokens in a chunk, of which the second half counts")
+  add_number(*app, "--ctx", o->context, "Tokens in a chunk, of which the second half counts")
       ->check(CLI::Range(8, 1 << 24))
-      ->type_name("N")
       ->capture_default_str();
   add_device_options(*app, o->common);
   add_output_options(*app, o->common);

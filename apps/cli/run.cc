@@ -117,8 +117,8 @@ void add_run(CLI::App& root, Actions& actions) {
   CLI::App* app = root.add_subcommand("run", "Chat with a language model, or complete a text");
   const auto o = std::make_shared<Options>();
   add_model(*app, o->model);
-  o->has_prompt = app->add_option(
-      "PROMPT", o->prompt, "What to say; the text of a pipe is added below it. Without either, a chat begins");
+  o->has_prompt = app->add_option("PROMPT", o->prompt,
+                                  "What to say; the text of a pipe is added below it. Without either, a chat begins");
   add_generation_options(*app, o->generation);
   app->add_flag("--stats,--verbose", o->stats, "End with a line about speed on standard error");
   add_device_options(*app, o->common);

@@ -45,7 +45,8 @@ int run(const Options& o) {
   const auto file = gguf::File::open(resolve_model(o.model));
   const text::Tokenizer tokenizer = read_tokenizer(file);
   if (o.has_decode->count() == 0) {
-    print_tokens(o, tokenizer, tokenizer.encode(text_of(o), {.add_special = !o.no_bos, .parse_special = !o.no_special}));
+    print_tokens(o, tokenizer,
+                 tokenizer.encode(text_of(o), {.add_special = !o.no_bos, .parse_special = !o.no_special}));
     return 0;
   }
   const auto ids = parse_token_list(o.decode, "--decode");

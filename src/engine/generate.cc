@@ -52,11 +52,11 @@ void check_prompt(std::span<const int32_t> prompt, const ModelFacts& facts) {
   if (prompt.empty()) throw bad_input("the prompt is empty");
   if (std::ssize(prompt) > facts.context) {
     const bool trained_for_more = facts.context < facts.context_trained;
-    throw Error(ErrorCode::kBadInput,
-                fmt::format("the prompt has {} tokens, more than the context of {} holds", prompt.size(), facts.context),
-                trained_for_more ? fmt::format("--ctx N makes it larger; this model was trained for {}",
-                                               facts.context_trained)
-                                 : "shorten the prompt");
+    throw Error(
+        ErrorCode::kBadInput,
+        fmt::format("the prompt has {} tokens, more than the context of {} holds", prompt.size(), facts.context),
+        trained_for_more ? fmt::format("--ctx N makes it larger; this model was trained for {}", facts.context_trained)
+                         : "shorten the prompt");
   }
 }
 

@@ -1,5 +1,7 @@
 #include "src/engine/model_text.h"
 
+#include <nlohmann/json.hpp>
+
 #include "src/base/error.h"
 
 namespace gabbro {
@@ -70,6 +72,13 @@ text::Tokenizer read_tokenizer(const gguf::File& file) {
 std::optional<std::string> read_chat_template(const gguf::File& file) {
   if (file.find("tokenizer.chat_template") == nullptr) return std::nullopt;
   return std::string(file.require_string("tokenizer.chat_template"));
+}
+
+nlohmann::ordered_json template_variables(const text::Tokenizer& tokenizer) {
+  auto variables = nlohmann::ordered_json::object();
+  if (tokenizer.bos() != text::kNoToken) variables["bos_token"] = std::string(tokenizer.piece(tokenizer.bos()));
+  if (tokenizer.eos() != text::kNoToken) variables["eos_token"] = std::string(tokenizer.piece(tokenizer.eos()));
+  return variables;
 }
 
 }  // namespace gabbro

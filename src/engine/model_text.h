@@ -1,6 +1,8 @@
-// The text side of a GGUF file: its vocabulary and its chat template, as the tokenizer and the template engine want them.
+// The text side of a GGUF file: its vocabulary and its chat template, as the tokenizer and the template engine want
+// them.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -17,5 +19,8 @@ text::Tokenizer read_tokenizer(const gguf::File& file);
 
 // The source of the chat template; nullopt where the file has none.
 std::optional<std::string> read_chat_template(const gguf::File& file);
+
+// bos_token and eos_token as a template's variables, as transformers passes them; a token that is missing is left out.
+nlohmann::ordered_json template_variables(const text::Tokenizer& tokenizer);
 
 }  // namespace gabbro

@@ -1,0 +1,89 @@
+"""What the tests of the command line share: running the program, the models, and what an error has to look like."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("GABBRO_BUILD_DIR", ROOT / "build" / "release"))
+PROGRAM = str(BUILD / "bin" / "gabbro")
+TINY = ROOT / "tests" / "data" / "tiny"
+TINY_F16, TINY_Q8_0, TINY_Q4_0 = (str(TINY / f"tiny-{q}.gguf") for q in ("f16", "q8_0", "q4_0"))
+REAL_MODEL_NAME = "smollm2-135m-instruct-q4_1"
+SKIPPED = 77  # CTest's SKIP_RETURN_CODE
+# A hang is a failure too; the sanitized builds are slow.
+TIMEOUT = 300
+
+
+def real_model():
+    """Path of SmolLM2, or None: GABBRO_TEST_MODEL, or the model cache."""
+    if os.environ.get("GABBRO_TEST_MODEL"):
+        return os.environ["GABBRO_TEST_MODEL"]
+    homes = [os.environ.get("GABBRO_HOME"), os.path.expanduser("~/.cache/gabbro")]
+    for home in filter(None, homes):
+        for path in sorted(pathlib.Path(home, "models").glob("*.gguf")):
+            if path.stem.lower().replace(".", "-") == REAL_MODEL_NAME:
+                return str(path)
+    return None
+
+
+class Result:
+    def __init__(self, arguments, code, out, err):
+        self.arguments, self.code, self.out, self.err = arguments, code, out, err
+
+    @property
+    def text(self):
+        return self.out.decode()
+
+    def __str__(self):
+        return f"gabbro {' '.join(map(str, self.arguments))[:300]}\ncode {self.code}\nout {self.out[:500]}\nerr {self.err[:500]}"
+
+
+def gabbro(*arguments, stdin=subprocess.DEVNULL, environment=None, **options):
+    """Runs the program; `stdin` may be bytes."""
+    feed = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    done = subprocess.run([PROGRAM, *map(os.fsencode, map(os.fspath, arguments))], capture_output=True, timeout=TIMEOUT,
+                          env={**os.environ, **(environment or {})}, **feed, **options)
+    return Result(arguments, done.returncode, done.stdout, done.stderr)
+
+
+class TestCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def succeeds(self, *arguments, **options):
+        result = gabbro(*arguments, **options)
+        self.assertEqual(result.code, 0, result)
+        return result
+
+    def fails(self, code, *arguments, says=(), **options):
+        """Nothing on stdout, exactly one error line (and perhaps a hint) on stderr, and this exit code."""
+        result = gabbro(*arguments, **options)
+        self.assertEqual(result.code, code, result)
+        self.assertEqual(result.out, b"", result)
+        lines = [line for line in result.err.decode().splitlines() if not line.startswith("gabbro: note: ")]
+        self.assertTrue(lines and lines[0].startswith("gabbro: error: "), result)
+        self.assertTrue(len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("hint: ")), result)
+        for word in [says] if isinstance(says, str) else says:
+            self.assertIn(word, result.err.decode(), result)
+        return result
+
+
+def main():
+    """Exits with SKIPPED where every test was skipped, so that CTest shows it."""
+    program = unittest.main(exit=False, verbosity=1)
+    result = program.result
+    for test, reason in result.skipped:
+        print(f"skipped: {test}: {reason}", file=sys.stderr)
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(SKIPPED if result.testsRun and result.testsRun == len(result.skipped) else 0)

@@ -1,0 +1,100 @@
+"""What takes a real model: an answer that makes sense, and an answer that takes long enough to be interrupted."""
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import support
+from support import PROGRAM, TestCase
+from test_chat import Terminal
+
+MODEL = support.real_model()
+LONG = ["Write a long story about a dragon.", "-n", "2000", "--temperature", "0.8", "--seed", "3"]
+# How soon Ctrl-C has to end the program. Sanitizers slow the running step down.
+SOON = 0.1 if "release" in support.BUILD.name else 2.0
+
+
+@unittest.skipUnless(MODEL, f"{support.REAL_MODEL_NAME} is not in the model cache; GABBRO_TEST_MODEL names another place")
+class RealModel(TestCase):
+    def test_knows_paris(self):
+        d = json.loads(self.succeeds("run", MODEL, "What is the capital of France?", "--temperature", "0", "-n", "60",
+                                     "--json").out)
+        self.assertIn("Paris", d["text"])
+        self.assertEqual(d["stop_reason"], "eos")
+
+    def test_perplexity_of_english(self):
+        path = support.ROOT / "tests" / "data" / "english.txt"
+        d = json.loads(self.succeeds("perplexity", MODEL, "--file", path, "--ctx", "256", "--json").out)
+        self.assertTrue(5 < d["perplexity"] < 60, d)
+
+    def test_interrupt_keeps_the_text(self):
+        times = []
+        for _ in range(3):
+            process = subprocess.Popen([PROGRAM, "run", MODEL, *LONG], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE)
+            text = b""
+            while text.count(b" ") < 20:  # it is talking
+                text += os.read(process.stdout.fileno(), 4096)
+            start = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            rest, err = process.communicate(timeout=30)
+            times.append(time.monotonic() - start)
+            self.assertEqual(process.returncode, 130)
+            self.assertTrue((text + rest).endswith(b"\n"))
+            (text + rest).decode()
+            self.assertEqual(err, b"")
+        self.assertLess(min(times), SOON, times)  # the least: other work on the machine may delay one
+
+    def test_interrupt_while_the_prompt_is_read(self):
+        prompt = "The quick brown fox jumps over the lazy dog. " * 350
+        process = subprocess.Popen([PROGRAM, "run", MODEL, "-n", "2000", "--raw", prompt], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(1)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual((process.returncode, err), (130, b""))
+        self.assertLess(time.monotonic() - start, SOON + 0.4)
+
+    def test_interrupt_with_a_document(self):
+        process = subprocess.Popen([PROGRAM, "run", MODEL, *LONG, "--json"], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 130)
+        if out:  # nothing, where the model was still loading
+            self.assertEqual(json.loads(out)["stop_reason"], "cancelled")
+
+    def test_interrupt_in_a_chat_returns_to_the_prompt(self):
+        terminal = Terminal("run", MODEL, *LONG[1:], environment={"GABBRO_HOME": str(self.folder)})
+        self.addCleanup(terminal.close)
+        terminal.wait_for(rb"> ")
+        terminal.type(LONG[0] + "\n")
+        terminal.wait_for(rb"(\S+ ){15}")
+        start = time.monotonic()
+        terminal.interrupt()
+        terminal.wait_for(rb"\n> ", seconds=20)
+        self.assertLess(time.monotonic() - start, SOON + 0.2)
+        terminal.type("/exit\n")
+        self.assertEqual(terminal.leave(), 0)
+
+    def test_a_second_turn_reuses_the_first(self):
+        terminal = Terminal("run", MODEL, "-n", "20", "--temperature", "0", "--stats",
+                            environment={"GABBRO_HOME": str(self.folder)})
+        self.addCleanup(terminal.close)
+        terminal.wait_for(rb"> ")
+        terminal.type("Name three colours.\n")
+        terminal.wait_for(rb"\(0 cached\)")
+        terminal.wait_for(rb"> ")
+        terminal.type("And one more?\n")
+        cached = terminal.wait_for(rb"\((\d+) cached\)")
+        self.assertNotIn(b"(0 cached)", cached)
+        terminal.type("/exit\n")
+        self.assertEqual(terminal.leave(), 0)
+
+
+if __name__ == "__main__":
+    support.main()
