@@ -2,8 +2,6 @@
 // cpu_linear [threads] [tokens] [format] [isa]: a line per format and shape; the weights come from memory, not cache.
 #include <immintrin.h>
 #include <sys/mman.h>
-#include <unistd.h>
-#include <string>
 
 #include <algorithm>
 #include <chrono>
@@ -91,8 +89,18 @@ Peaks measure_peaks(ThreadPool& pool) {
   constexpr int64_t kRounds = 20'000, kPiece = 1 << 20, kPieces = 256;
   const int threads = pool.workers();
   if (__builtin_cpu_supports("avx512vnni")) {
-    const double b = best_seconds(0.3, [&] { pool.run([](Worker&) { int sink = 1; multiply_bytes(kRounds, &sink); }); });
-    const double f = best_seconds(0.3, [&] { pool.run([](Worker&) { float sink = 0; multiply_floats(kRounds, &sink); }); });
+    const double b = best_seconds(0.3, [&] {
+      pool.run([](Worker&) {
+        int sink = 1;
+        multiply_bytes(kRounds, &sink);
+      });
+    });
+    const double f = best_seconds(0.3, [&] {
+      pool.run([](Worker&) {
+        float sink = 0;
+        multiply_floats(kRounds, &sink);
+      });
+    });
     peaks.bytes = static_cast<double>(kRounds) * 8 * 64 * threads / b * 1e-9;
     peaks.floats = static_cast<double>(kRounds) * 8 * 16 * threads / f * 1e-9;
   }
@@ -115,14 +123,15 @@ struct Shape {
 constexpr Shape kShapes[] = {{576, 576, 60}, {192, 576, 60}, {1536, 576, 60}, {576, 1536, 30}, {49152, 576, 1}};
 
 abi::TensorView view(DType dtype, int64_t rows, int64_t columns, abi::Layout layout = abi::Layout::kStrided) {
-  return {.data = nullptr, .shape = {rows, columns}, .strides = {columns, 1}, .rank = 2, .dtype = dtype, .layout = layout};
+  return {
+      .data = nullptr, .shape = {rows, columns}, .strides = {columns, 1}, .rank = 2, .dtype = dtype, .layout = layout};
 }
 
 // Seconds of one product, the pool's wake-up included; the weights have left the cache since they were last used.
 double measure(const IsaTable& isa, ThreadPool& pool, DType dtype, const Shape& shape, int64_t tokens, double* pack) {
   const size_t source_bytes = static_cast<size_t>(shape.rows) * dtype_bytes(dtype, static_cast<size_t>(shape.columns));
   const size_t packed = isa.packed_bytes(dtype, shape.rows, shape.columns);
-  const size_t copies = tokens > 4 || getenv("HOT") ? 1 : (size_t{192} << 20) / packed + 1;
+  const size_t copies = tokens > 4 ? 1 : (size_t{192} << 20) / packed + 1;
   std::mt19937 random(1);
   const Memory source = allocate(source_bytes), weights = allocate(packed * copies);
   for (size_t i = 0; i < source_bytes; ++i) source.get()[i] = static_cast<std::byte>(random() & 0x3f);
@@ -146,8 +155,8 @@ double measure(const IsaTable& isa, ThreadPool& pool, DType dtype, const Shape& 
   const Memory scratch = allocate(kernel->scratch_bytes);
   inputs[0].data = x.data();
   output.data = y.data();
-  abi::Launch launch = {.inputs = inputs, .outputs = &output, .input_count = 2, .output_count = 1, .scratch = scratch.get()};
-  if (getenv("SMAPS")) system(("grep -E 'AnonHuge|^Anonymous' /proc/" + std::to_string(getpid()) + "/smaps_rollup").c_str());
+  abi::Launch launch = {
+      .inputs = inputs, .outputs = &output, .input_count = 2, .output_count = 1, .scratch = scratch.get()};
   size_t copy = 0;
   return best_seconds(0.4, [&] {
     inputs[1].data = weights.get() + copy * packed;
@@ -159,8 +168,10 @@ double measure(const IsaTable& isa, ThreadPool& pool, DType dtype, const Shape& 
 int run(int threads, int64_t tokens, std::string_view only, std::string_view isa_name) {
   ThreadPool pool(threads, threads);
   const Peaks peaks = measure_peaks(pool);
-  std::printf("%d threads: read %.1f GB/s, u8·s8 %.0f GMAC/s, f32 %.0f GMAC/s\n", threads, peaks.read, peaks.bytes, peaks.floats);
-  std::printf("%-8s %6s %12s %9s %8s %8s %6s %9s\n", "format", "tokens", "rows x k", "us", "GB/s", "GMAC/s", "peak%", "pack GB/s");
+  std::printf("%d threads: read %.1f GB/s, u8·s8 %.0f GMAC/s, f32 %.0f GMAC/s\n", threads, peaks.read, peaks.bytes,
+              peaks.floats);
+  std::printf("%-8s %6s %12s %9s %8s %8s %6s %9s\n", "format", "tokens", "rows x k", "us", "GB/s", "GMAC/s", "peak%",
+              "pack GB/s");
   for (const IsaTable* isa : isa_tables()) {
     if (!isa->supported() || isa_name != isa->name) continue;
     for (int d = 0; d < kDTypeCount; ++d) {
@@ -177,10 +188,12 @@ int run(int threads, int64_t tokens, std::string_view only, std::string_view isa
         const double macs = static_cast<double>(shape.rows * shape.columns * tokens) / seconds * 1e-9;
         const double gbs = packed / seconds * 1e-9;
         const double share = tokens <= 4 ? gbs / peaks.read : macs / (is_quantised(dtype) ? peaks.bytes : peaks.floats);
-        std::printf("%-8s %6ld %6ldx%-5ld %9.2f %8.1f %8.1f %5.0f%% %9.2f\n", dtype_name(dtype).data(), tokens, shape.rows,
-                    shape.columns, seconds * 1e6, gbs, macs, share * 100, packed / pack * 1e-9);
+        std::printf("%-8s %6ld %6ldx%-5ld %9.2f %8.1f %8.1f %5.0f%% %9.2f\n", dtype_name(dtype).data(), tokens,
+                    shape.rows, shape.columns, seconds * 1e6, gbs, macs, share * 100, packed / pack * 1e-9);
       }
-      if (total > 0) std::printf("%-8s whole model: %.3f ms, %.0f tokens/s\n", dtype_name(dtype).data(), total * 1e3, static_cast<double>(tokens) / total);
+      if (total > 0)
+        std::printf("%-8s whole model: %.3f ms, %.0f tokens/s\n", dtype_name(dtype).data(), total * 1e3,
+                    static_cast<double>(tokens) / total);
     }
   }
   return 0;

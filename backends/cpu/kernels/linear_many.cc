@@ -16,7 +16,8 @@ void unpack(const void* panel, int64_t columns, const UnpackedPanel& out) {
   const auto* bytes = static_cast<const uint8_t*>(panel);
   for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
     const uint8_t* block = bytes + chunk / 8 * block_bytes(p);  // where there are sub-scales
-    const uint8_t* codes = p.sub_scales ? block + chunk % 8 * chunk_bytes(p) : bytes + small_codes_at(p, chunk, columns);
+    const uint8_t* codes =
+        p.sub_scales ? block + chunk % 8 * chunk_bytes(p) : bytes + small_codes_at(p, chunk, columns);
     unroll<8>([&](auto q) { store_bytes(out.codes + (chunk * 8 + q) * 64, level_vector<p, q>(codes)); });
     for (int g = 0; g < kGroups; ++g) {
       const int64_t to = (chunk * kGroups + g) * kPanelRows;

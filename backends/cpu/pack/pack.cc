@@ -71,7 +71,8 @@ void pack_blocks(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
     }
   }
   const int64_t chunks = matrix.columns / kChunk;
-  if (!p.sub_scales && !p.minimum && chunks % 2 == 1) std::memset(target + small_scale_at(p, chunks), 0, 32);  // padding
+  if (!p.sub_scales && !p.minimum && chunks % 2 == 1)
+    std::memset(target + small_scale_at(p, chunks), 0, 32);  // padding
 }
 
 // Elements of the unsigned type T, which are only moved.
@@ -99,8 +100,8 @@ void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
   alignas(64) uint8_t levels[8][64];
   for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
     const uint8_t* block = panel + chunk / 8 * block_bytes(p);
-    const uint8_t* codes = p.sub_scales ? block + chunk % 8 * chunk_bytes(p)
-                                        : panel + small_codes_at(p, chunk, columns);
+    const uint8_t* codes =
+        p.sub_scales ? block + chunk % 8 * chunk_bytes(p) : panel + small_codes_at(p, chunk, columns);
     unroll<8>([&](auto q) { store_bytes(levels[q], level_vector<p, q>(codes)); });
     for (int i = 0; i < kChunk; ++i) {
       float scale = 0, minimum = 0;
@@ -147,7 +148,10 @@ void pack_panel(const StridedMatrix& matrix, int64_t panel, void* target) {
 }
 
 void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target, Worker& worker) {
-  const StridedMatrix matrix = {static_cast<const std::byte*>(host), dtype, rows, columns,
+  const StridedMatrix matrix = {static_cast<const std::byte*>(host),
+                                dtype,
+                                rows,
+                                columns,
                                 static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(columns))),
                                 dtype_info(dtype).block_bytes};
   const int64_t step = panel_bytes(dtype, columns);
