@@ -14,9 +14,22 @@ KernelPointer make_binary(const abi::KernelRequest& request, const MakeContext& 
 KernelPointer make_where(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_cast(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_copy(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_reduce(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_argreduce(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_softmax(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_rope(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_kv_write(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_rope_kv_write(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_attention(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_matmul(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_gather(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_scatter(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_iota(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_concat(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_linear(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_linear_fused(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_embedding(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_dequantize(const abi::KernelRequest& request, const MakeContext& context);
-KernelPointer make_linear_fused(const abi::KernelRequest& request, const MakeContext& context);
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,231 @@
+// Ops that look things up by row: `gather` (an index outside is held within), `scatter` (one outside is left out; of
+// equal indices the last wins), `iota`, and `concat` along an axis.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/strided.h"
+#include "backends/cpu/request.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+// A tensor seen as rows along its first axis, each contiguous.
+struct Rows {
+  int64_t count = 0;
+  int64_t stride = 0;  // bytes
+  int64_t bytes = 0;   // of a row
+};
+
+bool read_rows(const abi::TensorView& view, Rows& rows) {
+  if (view.rank < 1 || view.layout != abi::Layout::kStrided || is_quantised(view.dtype)) return false;
+  const auto element = static_cast<int64_t>(dtype_bytes(view.dtype, 1));
+  abi::TensorView row = view;
+  row.rank -= 1;
+  std::copy_n(view.shape + 1, row.rank, row.shape);
+  std::copy_n(view.strides + 1, row.rank, row.strides);
+  rows = {view.shape[0], view.strides[0] * element, elements(row) * element};
+  return is_contiguous(row);
+}
+
+class Gather : public Kernel {
+ public:
+  Gather(const Rows& x, int64_t count) : x_(x), count_(count) {
+    implementation = "gather";
+    bytes = 2.0 * static_cast<double>(count * x.bytes);
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const char*>(launch.inputs[0].data);
+    const auto* indices = static_cast<const int32_t*>(launch.inputs[1].data);
+    auto* y = static_cast<char*>(launch.outputs[0].data);
+    const int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, x_.bytes));
+    worker.parallel_for(count_, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = std::clamp<int64_t>(indices[i], 0, x_.count - 1);
+        std::memcpy(y + i * x_.bytes, x + row * x_.stride, static_cast<size_t>(x_.bytes));
+      }
+    });
+  }
+
+ private:
+  Rows x_;
+  int64_t count_;
+};
+
+class Scatter : public Kernel {
+ public:
+  Scatter(const Rows& target, const Rows& rows) : target_(target), rows_(rows) {
+    implementation = "scatter";
+    bytes = 2.0 * static_cast<double>(rows.count * rows.bytes);
+  }
+
+  // Workers share the columns, so that equal indices are written in their order.
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    auto* target = static_cast<char*>(launch.inputs[0].data);
+    const auto* indices = static_cast<const int32_t*>(launch.inputs[1].data);
+    const auto* rows = static_cast<const char*>(launch.inputs[2].data);
+    worker.parallel_for(rows_.bytes, kElementGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = 0; i < rows_.count; ++i) {
+        if (indices[i] < 0 || indices[i] >= target_.count) continue;
+        std::memcpy(target + indices[i] * target_.stride + begin, rows + i * rows_.stride + begin,
+                    static_cast<size_t>(end - begin));
+      }
+    });
+  }
+
+ private:
+  Rows target_;
+  Rows rows_;
+};
+
+class Iota : public Kernel {
+ public:
+  Iota(const abi::KernelRequest& request)
+      : count_(request.outputs[0].shape[0]),
+        start_(real_attribute(request, "start", 0)),
+        step_(real_attribute(request, "step", 1)),
+        real_(request.outputs[0].dtype == DType::f32) {
+    implementation = "iota";
+    bytes = 4.0 * static_cast<double>(count_);
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    void* out = launch.outputs[0].data;
+    worker.parallel_for(count_, kElementGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const double value = start_ + step_ * static_cast<double>(i);
+        if (real_) {
+          static_cast<float*>(out)[i] = static_cast<float>(value);
+        } else {
+          static_cast<int32_t*>(out)[i] = static_cast<int32_t>(std::clamp(value, -2147483648.0, 2147483647.0));
+        }
+      }
+    });
+  }
+
+ private:
+  int64_t count_;
+  double start_;
+  double step_;
+  bool real_;
+};
+
+// Every input is walked in turn; the place in the output follows from the place in the input: with `inner` elements
+// from the axis on in this input and `outer` in the output, block b begins at b·outer + the sum of what came before.
+class Concat : public Kernel {
+ public:
+  Concat(const abi::KernelRequest& request, int axis)
+      : element_(static_cast<int64_t>(dtype_bytes(request.outputs[0].dtype, 1))) {
+    const auto from_axis = [axis](const abi::TensorView& view) {
+      int64_t count = 1;
+      for (int i = axis; i < view.rank; ++i) count *= view.shape[i];
+      return count;
+    };
+    outer_ = from_axis(request.outputs[0]);
+    int64_t before = 0;
+    for (int i = 0; i < request.input_count; ++i) {
+      const int64_t inner = from_axis(request.inputs[i]);
+      parts_.push_back({StridedWalk({&request.inputs[i], 1}), inner, before});
+      before += inner;
+    }
+    implementation = "concat";
+    bytes = 2.0 * static_cast<double>(elements(request.outputs[0]) * element_);
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    auto* out = static_cast<char*>(launch.outputs[0].data);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const Part& part = parts_[i];
+      const auto* in = static_cast<const char*>(launch.inputs[i].data);
+      const auto copy = [&](int64_t begin, int64_t end) {
+        part.walk.rows(begin, end, [&](const auto& offsets, int64_t position, int64_t count) {
+          copy_row(in, offsets[0], part.walk.row_stride(0), out, part, position, count);
+        });
+      };
+      if (i > 0 && i % (TeamState::kLoops - 1) == 0) worker.barrier();
+      worker.parallel_for(part.walk.total(), kElementGrain, copy);
+    }
+  }
+
+ private:
+  struct Part {
+    StridedWalk walk;
+    int64_t inner;
+    int64_t before;
+  };
+
+  void copy_row(const char* in, int64_t offset, int64_t stride, char* out, const Part& part, int64_t position,
+                int64_t count) const {
+    while (count > 0) {
+      const int64_t column = position % part.inner;
+      const int64_t piece = std::min(count, part.inner - column);
+      char* to = out + (position / part.inner * outer_ + part.before + column) * element_;
+      if (stride == 1) {
+        std::memcpy(to, in + offset * element_, static_cast<size_t>(piece * element_));
+      } else {
+        for (int64_t i = 0; i < piece; ++i) {
+          std::memcpy(to + i * element_, in + (offset + i * stride) * element_, static_cast<size_t>(element_));
+        }
+      }
+      offset += piece * stride;
+      position += piece;
+      count -= piece;
+    }
+  }
+
+  int64_t element_;
+  int64_t outer_ = 0;
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+KernelPointer make_gather(const abi::KernelRequest& request, const MakeContext&) {
+  Rows x;
+  Rows y;
+  if (!has_operands(request, 2, 1) || !read_rows(request.inputs[0], x)) return nullptr;
+  const abi::TensorView& out = request.outputs[0];
+  if (!read_rows(out, y) || !is_contiguous(out) || out.dtype != request.inputs[0].dtype) return nullptr;
+  if (!has_shape(request.inputs[1], DType::i32, {y.count}) || x.bytes != y.bytes) return nullptr;
+  if (x.count == 0 && y.count > 0) return nullptr;
+  return std::make_unique<Gather>(x, y.count);
+}
+
+KernelPointer make_scatter(const abi::KernelRequest& request, const MakeContext&) {
+  Rows target;
+  Rows rows;
+  if (!has_operands(request, 3, 1)) return nullptr;
+  if (!read_rows(request.inputs[0], target) || !read_rows(request.inputs[2], rows)) return nullptr;
+  if (request.inputs[0].dtype != request.inputs[2].dtype || target.bytes != rows.bytes) return nullptr;
+  if (!has_shape(request.inputs[1], DType::i32, {rows.count})) return nullptr;
+  return std::make_unique<Scatter>(target, rows);
+}
+
+KernelPointer make_iota(const abi::KernelRequest& request, const MakeContext&) {
+  if (!has_operands(request, 0, 1)) return nullptr;
+  const abi::TensorView& y = request.outputs[0];
+  if (y.rank != 1 || !is_contiguous(y) || (y.dtype != DType::f32 && y.dtype != DType::i32)) return nullptr;
+  return std::make_unique<Iota>(request);
+}
+
+KernelPointer make_concat(const abi::KernelRequest& request, const MakeContext&) {
+  if (request.input_count < 1 || !has_operands(request, request.input_count, 1)) return nullptr;
+  const abi::TensorView& y = request.outputs[0];
+  const int64_t axis = integer_attribute(request, "axis", 0) + (integer_attribute(request, "axis", 0) < 0 ? y.rank : 0);
+  if (axis < 0 || axis >= y.rank || is_quantised(y.dtype) || !is_contiguous(y)) return nullptr;
+  int64_t extent = 0;
+  for (int i = 0; i < request.input_count; ++i) {
+    const abi::TensorView& x = request.inputs[i];
+    if (!is_plain(x, y.dtype) || x.rank != y.rank) return nullptr;
+    for (int a = 0; a < y.rank; ++a) {
+      if (a != axis && x.shape[a] != y.shape[a]) return nullptr;
+    }
+    extent += x.shape[axis];
+  }
+  if (extent != y.shape[axis]) return nullptr;
+  return std::make_unique<Concat>(request, static_cast<int>(axis));
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

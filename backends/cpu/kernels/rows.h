@@ -1,0 +1,50 @@
+// Loops over contiguous rows, in vectors.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/cpu/request.h"
+#include "backends/cpu/simd/simd.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+// Rows that a worker takes at a time: about 4096 elements.
+inline int64_t row_grain(int64_t columns) { return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, columns)); }
+
+// load_first and store_first that cost nothing for a whole vector.
+inline F32 load_some(const float* p, int count) { return count == kLanes ? load(p) : load_first(p, count); }
+inline void store_some(float* p, F32 v, int count) {
+  if (count == kLanes) {
+    store(p, v);
+  } else {
+    store_first(p, v, count);
+  }
+}
+
+// The first `count` lanes of `v`, and `other` in the rest.
+inline F32 only_first(F32 v, int count, float other) {
+  if (count == kLanes) return v;
+  float lanes[kLanes];
+  store(lanes, v);
+  std::fill(lanes + count, lanes + kLanes, other);
+  return load(lanes);
+}
+
+// body(i, count, k) for each vector of [0, columns): its first element, its lanes, and the number k of one of four
+// independent accumulators.
+template <class Body>
+void for_vectors(int64_t columns, Body&& body) {
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= columns; i += 4 * kLanes) {
+    body(i, kLanes, 0);
+    body(i + kLanes, kLanes, 1);
+    body(i + 2 * kLanes, kLanes, 2);
+    body(i + 3 * kLanes, kLanes, 3);
+  }
+  for (int k = 0; i < columns; i += kLanes, ++k) {
+    body(i, static_cast<int>(std::min<int64_t>(kLanes, columns - i)), k);
+  }
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

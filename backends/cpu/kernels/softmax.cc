@@ -1,0 +1,64 @@
+// Softmax over the last axis, in three passes: maximum, e^(x - maximum) with its sum, division. A row of -inf, or with
+// a NaN, gives NaN.
+#include <limits>
+
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/simd/math.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+class Softmax : public Kernel {
+ public:
+  Softmax(const abi::TensorView& x) : columns_(x.shape[x.rank - 1]), rows_(columns_ == 0 ? 0 : elements(x) / columns_) {
+    implementation = "softmax";
+    bytes = 8.0 * static_cast<double>(rows_ * columns_);
+    flops = 5.0 * static_cast<double>(rows_ * columns_);
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const float*>(launch.inputs[0].data);
+    auto* y = static_cast<float*>(launch.outputs[0].data);
+    worker.parallel_for(rows_, row_grain(columns_), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) soften(x + row * columns_, y + row * columns_);
+    });
+  }
+
+ private:
+  void soften(const float* x, float* y) const {
+    const float lowest = -std::numeric_limits<float>::infinity();
+    F32 highest = splat(lowest);
+    for_vectors(columns_, [&](int64_t i, int count, int) {
+      highest = max(only_first(load_some(x + i, count), count, lowest), highest);
+    });
+    const F32 maximum = splat(reduce_max(highest));
+    F32 sums = zero_f32();
+    for_vectors(columns_, [&](int64_t i, int count, int) {
+      const F32 v = exp(load_some(x + i, count) - maximum);
+      store_some(y + i, v, count);
+      sums += only_first(v, count, 0);
+    });
+    const F32 inverse = splat(1 / reduce_sum(sums));
+    for_vectors(columns_,
+                [&](int64_t i, int count, int) { store_some(y + i, load_some(y + i, count) * inverse, count); });
+  }
+
+  int64_t columns_;
+  int64_t rows_;
+};
+
+}  // namespace
+
+KernelPointer make_softmax(const abi::KernelRequest& request, const MakeContext&) {
+  if (!has_operands(request, 1, 1)) return nullptr;
+  const abi::TensorView& x = request.inputs[0];
+  if (!is_plain(x, DType::f32) || x.rank < 1 || !is_contiguous(x)) return nullptr;
+  if (integer_attribute(request, "axis", x.rank - 1) != x.rank - 1 && integer_attribute(request, "axis", -1) != -1) {
+    return nullptr;
+  }
+  if (!same_shape(x, request.outputs[0]) || !is_plain(request.outputs[0], DType::f32)) return nullptr;
+  return std::make_unique<Softmax>(x);
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA
