@@ -8,7 +8,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("GABBRO_BUILD_DIR", ROOT / "build" / "release"))
-PROGRAM = str(BUILD / "bin" / "gabbro")
+PROGRAM = os.environ.get("GABBRO_PROGRAM") or str(BUILD / "bin" / "gabbro")
 TINY = ROOT / "tests" / "data" / "tiny"
 TINY_F16, TINY_Q8_0, TINY_Q4_0 = (str(TINY / f"tiny-{q}.gguf") for q in ("f16", "q8_0", "q4_0"))
 REAL_MODEL_NAME = "smollm2-135m-instruct-q4_1"

@@ -144,7 +144,7 @@ class BadInput(TestCase):
 
     def test_prompts_that_are_not_utf8(self):
         self.succeeds("run", TINY_F16, b"\xff\xfe\x80", "-n", "2", "--json").out.decode()
-        self.succeeds("run", TINY_F16, "-n", "2", stdin=b"\xc0\xaf\xed\xa0\x80" + bytes(range(1, 256)))
+        self.succeeds("run", TINY_F16, "-n", "2", stdin=b"\xc0\xaf\xed\xa0\x80" + bytes(range(1, 256, 3)))
 
     def test_files_that_are_not_models(self):
         for command in (["run"], ["bench", "llm"], ["logits", "--tokens", "1", "--out", self.folder / "o.npy"],

@@ -117,7 +117,7 @@ class Inspect(TestCase):
     def test_document(self):
         document = json.loads(self.succeeds("inspect", TINY_Q4_0, "--tensors", "--json").out)
         self.assertEqual(document["metadata"]["general.architecture"], "llama")
-        self.assertEqual(document["metadata"]["llama.attention.head_count"], 4)
+        self.assertEqual(document["metadata"]["llama.attention.head_count"], 2)
         self.assertEqual(document["metadata"]["tokenizer.ggml.tokens"]["count"], 300)
         self.assertEqual(document["tensor_count"], len(document["tensors"]))
         embedding = next(t for t in document["tensors"] if t["name"] == "token_embd.weight")
