@@ -1,5 +1,6 @@
 """Jinja2 with the settings of transformers' chat templates, and a fixed time: the reference of our interpreter."""
 
+import copy
 import datetime
 import functools
 import json
@@ -50,6 +51,6 @@ def compile_template(environment, template):
 def render(environment, template, variables):
     """("text", rendered) or ("error", message)."""
     try:
-        return "text", compile_template(environment, template).render(**variables)
+        return "text", compile_template(environment, template).render(**copy.deepcopy(variables))  # += changes lists
     except Exception as error:  # a template can raise anything that Python can
         return "error", f"{type(error).__name__}: {error}"
