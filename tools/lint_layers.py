@@ -25,7 +25,8 @@ PUBLIC_HEADERS = {"dtype.h": "base", "backend_abi.h": "base", "tensor.h": "tenso
 # What a backend may see of the rest.
 BACKEND_MAY_INCLUDE = ("include/gabbro/backend_abi.h", "include/gabbro/dtype.h", "src/base/", "src/formats/quant/")
 
-VENDOR_HEADER = re.compile(r"^(hip|hiprtc|hipblas\w*|rocblas|rocwmma|miopen|rccl|cuda\w*|cublas\w*|cudnn\w*|nccl|nvrtc|mma)\b")
+VENDOR_HEADER = re.compile(
+    r"^(hip|hiprtc|hipblas\w*|rocblas|rocwmma|miopen|rccl|cuda\w*|cublas\w*|cudnn\w*|nccl|nvrtc|mma)\b")
 VENDOR_FILES = re.compile(r"^(backends/gpu/|kernels/gpu/(hip|cuda)\.h$)")
 
 CODE = {".h", ".cc", ".hip", ".cu"}
@@ -110,7 +111,8 @@ def lint_code(root, path, lines, report, macros):
             continue
         quoted, angled = include[1], include[2]
         if VENDOR_HEADER.match(quoted or angled) and not VENDOR_FILES.match(path):
-            report(path, number, f"{quoted or angled}: only backends/gpu and kernels/gpu/{{hip,cuda}}.h name HIP or CUDA")
+            report(path, number,
+                   f"{quoted or angled}: only backends/gpu and kernels/gpu/{{hip,cuda}}.h name HIP or CUDA")
             continue
         target = resolve(root, quoted or angled)
         if quoted and target is None:

@@ -9,7 +9,8 @@ packages_fetch=(python3 python3-pip)
 packages_test=(ccache python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev)
 packages_coverage=(gcovr)
 packages_fuzz=(clang libclang-rt-dev)
-packages_lint=(clang-tidy clang-format shellcheck python3)
+# Another version of clang-format would lay the code out differently; this one is in both distributions.
+packages_lint=(git clang-tidy clang-format-14 shellcheck python3)
 
 # What could not be done at all, and what to do about it. (A check that failed is exit status 1.)
 fail() {  # MESSAGE HINT

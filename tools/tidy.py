@@ -3,8 +3,9 @@
 
     tidy.py BUILD_FOLDER [--deep] [REGEX]
 
---deep adds the static analyzer, which takes three times as long as all other checks together. What a file's verdict depends on (its text, the texts of ours that it includes, its compile command, .clang-tidy and
-clang-tidy's version) is hashed; a clean verdict is kept under BUILD_FOLDER/tidy by that hash.
+--deep adds the static analyzer, which takes three times as long as all other checks together. What a file's verdict
+depends on (its text, the texts of ours that it includes, its compile command, .clang-tidy and clang-tidy's version) is
+hashed; a clean verdict is kept under BUILD_FOLDER/tidy by that hash.
 """
 import concurrent.futures
 import hashlib

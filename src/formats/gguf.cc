@@ -8,7 +8,7 @@ namespace gabbro::gguf {
 namespace {
 
 template <class T>
-constexpr std::string_view kWanted = "";
+constexpr std::string_view kWanted{};
 template <>
 constexpr std::string_view kWanted<uint32_t> = "u32";
 template <>

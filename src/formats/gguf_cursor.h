@@ -13,12 +13,11 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/formats/gguf_parse.h"
 
 namespace gabbro::gguf {
 
 static_assert(std::endian::native == std::endian::little, "GGUF is read in place");
-
-std::string quoted(std::string_view text);
 
 class Cursor {
  public:

@@ -72,6 +72,7 @@ std::string hint(const std::string& folder) {
   const std::vector<CachedModel> models = list_models();
   if (models.empty()) return fmt::format("give the path of a .gguf file, or put one into {}", folder);
   std::vector<std::string_view> names;
+  names.reserve(models.size());
   for (const CachedModel& model : models) names.push_back(model.name);
   const size_t shown = std::min(names.size(), kNamesInHint);
   std::string more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
@@ -115,6 +116,7 @@ std::vector<CachedModel> list_models() {
     if (entry->is_directory(ignored) && is_model_folder(path)) models[path] = {name, path, bytes_below(path)};
   }
   std::vector<CachedModel> list;
+  list.reserve(models.size());
   for (auto& [path, model] : models) list.push_back(std::move(model));
   std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return list;

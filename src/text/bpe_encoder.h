@@ -2,7 +2,6 @@
 #pragma once
 
 #include <deque>
-#include <memory>
 
 #include "src/text/encoder.h"
 #include "src/text/merge_table.h"

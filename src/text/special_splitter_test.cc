@@ -39,6 +39,8 @@ TEST(SpecialSplitter, GivesWhatIsLeftToShorterTokens) {
   const Vocabulary vocabulary(spec_of({"aaaa", "aa", "ab", "bbb"}, {4, 4, 4, 4}));
   EXPECT_THAT(split(vocabulary, "aaaaaaa"), ElementsAre("{aaaa}", "{aa}", "a"));
   EXPECT_THAT(split(vocabulary, "aaabbb"), ElementsAre("{aa}", "a", "{bbb}"));
+  const Vocabulary nested(spec_of({"ab", "abc", "cdef"}, {4, 4, 4}));
+  EXPECT_THAT(split(nested, "abcdef"), ElementsAre("{ab}", "{cdef}"));
 }
 
 TEST(SpecialSplitter, ControlTokensAreTextUnlessAskedFor) {

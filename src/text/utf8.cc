@@ -1,6 +1,5 @@
 #include "src/text/utf8.h"
 
-#include <array>
 #include <cstring>
 
 namespace gabbro::text {

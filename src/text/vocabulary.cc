@@ -1,7 +1,6 @@
 #include "src/text/vocabulary.h"
 
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "src/base/error.h"

@@ -1,6 +1,8 @@
 """Jinja2 with the settings of transformers' chat templates, and a fixed time: the reference of our interpreter."""
 
+import copy
 import datetime
+import functools
 import json
 
 import jinja2
@@ -41,9 +43,14 @@ def make_environment():
     return environment
 
 
+@functools.lru_cache(maxsize=8)  # compiling is what takes the time
+def compile_template(environment, template):
+    return environment.from_string(template)
+
+
 def render(environment, template, variables):
     """("text", rendered) or ("error", message)."""
     try:
-        return "text", environment.from_string(template).render(**variables)
+        return "text", compile_template(environment, template).render(**copy.deepcopy(variables))  # += changes lists
     except Exception as error:  # a template can raise anything that Python can
         return "error", f"{type(error).__name__}: {error}"

@@ -50,7 +50,8 @@ class Embedding : public Kernel {
   explicit Embedding(const abi::KernelRequest& request)
       : weight_(request.inputs[0]), tokens_(elements(request.inputs[1])) {
     const auto size = static_cast<double>(tokens_ * weight_.columns());
-    bytes = size * 4 + static_cast<double>(dtype_bytes(request.inputs[0].dtype, static_cast<size_t>(tokens_ * weight_.columns())));
+    bytes = size * 4 +
+            static_cast<double>(dtype_bytes(request.inputs[0].dtype, static_cast<size_t>(tokens_ * weight_.columns())));
     flops = size;
     implementation = "embedding " + std::string(dtype_name(request.inputs[0].dtype));
   }
@@ -98,7 +99,8 @@ class Dequantize : public Kernel {
 KernelPointer make_embedding(const abi::KernelRequest& request, const MakeContext&) {
   if (!has_operands(request, 2, 1) || !WeightRows::takes(request.inputs[0])) return nullptr;
   const abi::TensorView &ids = request.inputs[1], &out = request.outputs[0];
-  if (!is_plain(ids, DType::i32) || !is_contiguous(ids) || !is_plain(out, DType::f32) || !is_contiguous(out)) return nullptr;
+  if (!is_plain(ids, DType::i32) || !is_contiguous(ids) || !is_plain(out, DType::f32) || !is_contiguous(out))
+    return nullptr;
   if (elements(out) != elements(ids) * request.inputs[0].shape[1]) return nullptr;
   return std::make_unique<Embedding>(request);
 }

@@ -13,7 +13,7 @@ namespace gabbro::cpu::GABBRO_ISA {
 enum class Epilogue : uint8_t { kNone, kAdd, kSiluMul };
 
 struct LinearOptions {
-  int count = 1;         // matrices
+  int count = 1;  // matrices
   bool bias = false;
   bool norm = false;
   float epsilon = 0;
@@ -35,7 +35,7 @@ class Linear : public Kernel {
     int64_t row_step, column_step;  // bytes; where not packed
     int64_t panels;
     int64_t panel_bytes;
-    int variant = 0;                // of the activations' sums
+    int variant = 0;  // of the activations' sums
     int64_t first_item = 0;
     int panels_per_item = 1;
     FewQuantised few_quantised = nullptr;
@@ -70,11 +70,11 @@ class Linear : public Kernel {
   int64_t columns_;
   ActivationPlan activations_;
   std::vector<Matrix> matrices_;
-  int64_t items_ = 0;        // of all matrices
+  int64_t items_ = 0;  // of all matrices
   int64_t tiles_per_piece_ = 1;
-  int64_t pieces_ = 1;       // into which the tiles of an item are cut
+  int64_t pieces_ = 1;  // into which the tiles of an item are cut
   int64_t grain_ = 1;
-  int64_t shared_bytes_ = 0; // all tiles, where there are many tokens
+  int64_t shared_bytes_ = 0;  // all tiles, where there are many tokens
   int64_t worker_bytes_ = 0;
   int64_t repacked_bytes_ = 0, unpacked_bytes_ = 0;  // per panel of an item
 };

@@ -10,8 +10,8 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-inline constexpr int kFewTokens = 4;     // up to here a product streams packed weights once and is bound by memory
-inline constexpr int kMaxTile = 12;      // tokens of the widest tile
+inline constexpr int kFewTokens = 4;  // up to here a product streams packed weights once and is bound by memory
+inline constexpr int kMaxTile = 12;   // tokens of the widest tile
 static_assert(kTileTokens <= kMaxTile && kTileTokens % 4 == 0);
 
 // What a weight format wants of each group of quantised activations besides their codes: with s the sum of the group's
@@ -25,9 +25,9 @@ struct GroupSums {
 
 // W tokens. x[k] of token t is scales[k/32][t] · codes[k/4][t][k%4].
 struct QuantisedTile {
-  const int8_t* codes;   // [K/4][W][4], within ±127
-  const float* scales;   // [K/32][W]
-  const int32_t* sums;   // [K/group][W], i32 or f32 (GroupSums)
+  const int8_t* codes;  // [K/4][W][4], within ±127
+  const float* scales;  // [K/32][W]
+  const int32_t* sums;  // [K/group][W], i32 or f32 (GroupSums)
 };
 
 // How T tokens are cut into tiles: up to kFewTokens are one tile; else all are kTileTokens wide, but for the last,
@@ -58,7 +58,7 @@ struct ActivationPlan {
   bool norm = false;
   float epsilon = 0;
 
-  int64_t tile_bytes(int width) const;   // a multiple of 64
+  int64_t tile_bytes(int width) const;                                // a multiple of 64
   int64_t row_bytes() const { return (columns * 4 + 63) / 64 * 64; }  // of the temporary below
 
   // x: rows of K floats. Fills the tile at `target` (64-byte aligned) with `used` tokens, and up to `width` with zeros.

@@ -1,4 +1,5 @@
-// The inner products of `linear`: one or two panels of weights with one tile of tokens. Results are f32 [W][16] per panel.
+// The inner products of `linear`: one or two panels of weights with one tile of tokens. Results are f32 [W][16] per
+// panel.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,9 @@ FewPlain few_plain(DType dtype, int width);
 
 // More tokens, quantised weights: a panel is unpacked once, and then meets all tiles from the first-level cache.
 struct UnpackedPanel {
-  uint8_t* codes;    // [K/4][16][4]
-  float* scales;     // [K/group][16]
-  float* minimums;   // likewise, where the format has them
+  uint8_t* codes;   // [K/4][16][4]
+  float* scales;    // [K/group][16]
+  float* minimums;  // likewise, where the format has them
   static int64_t bytes(DType dtype, int64_t columns);
   static UnpackedPanel at(char* memory, DType dtype, int64_t columns);
 };

@@ -25,26 +25,29 @@ template <Packing p, int first, int count, int W>
 inline F32 splat_bits(const int32_t* bits) { return splat(std::bit_cast<float>(*bits)); }
 
 template <Packing p, int W>
-void small_blocks(const uint8_t* panel, int64_t columns, QuantisedTile x, float* y) {
+void small_blocks(const uint8_t* pair, int64_t columns, QuantisedTile x, float* y) {
   F32 results[W];
   for (F32& result : results) result = zero_f32();
-  const uint8_t* header = panel;
-  const uint8_t* chunk = panel + header_bytes(p, columns);
-  for (int64_t left = columns; left > 0; left -= kChunk) {
-    I32 dots[W];
-    start(dots, x.sums, dot_zero(p) == 0);
-    dot_vectors<p, 0, 8>(dots, chunk, x.codes);
-    const F32 scale = load_half(header);
-    for (int t = 0; t < W; ++t) results[t] = fma(to_f32(dots[t]), scale * splat(x.scales[t]), results[t]);
-    if constexpr (p.minimum) {
-      const F32 minimum = load_half(header + 32);
-      for (int t = 0; t < W; ++t) results[t] = fma(minimum, splat_bits(x.sums + t), results[t]);
+  for (int64_t left = columns / kChunk; left > 0; left -= 2) {
+    const uint8_t* header = pair;
+    const uint8_t* chunk = pair + header_bytes(p, left);
+    for (int64_t c = 0; c < (left > 1 ? 2 : 1); ++c) {
+      I32 dots[W];
+      start(dots, x.sums, dot_zero(p) == 0);
+      dot_vectors<p, 0, 8>(dots, chunk, x.codes);
+      const F32 scale = load_half(header);
+      for (int t = 0; t < W; ++t) results[t] = fma(to_f32(dots[t]), scale * splat(x.scales[t]), results[t]);
+      if constexpr (p.minimum) {
+        const F32 minimum = load_half(header + 32);
+        for (int t = 0; t < W; ++t) results[t] = fma(minimum, splat_bits(x.sums + t), results[t]);
+      }
+      header += header_step(p);
+      chunk += chunk_bytes(p);
+      x.codes += kChunk * W;
+      x.scales += W;
+      x.sums += W;
     }
-    header += header_step(p);
-    chunk += chunk_bytes(p);
-    x.codes += kChunk * W;
-    x.scales += W;
-    x.sums += W;
+    pair += pair_bytes(p);
   }
   for (int t = 0; t < W; ++t) store(y + t * kLanes, results[t]);
 }

@@ -16,8 +16,8 @@ bool is_weight(const abi::TensorView& view, int64_t columns) {
 
 // A contiguous f32 tensor of `rows` rows, whatever its leading axes.
 bool is_rows(const abi::TensorView& view, int64_t rows, int64_t columns) {
-  return view.dtype == DType::f32 && is_contiguous(view) && view.rank >= 1 &&
-         view.shape[view.rank - 1] == columns && elements(view) == rows * columns;
+  return view.dtype == DType::f32 && is_contiguous(view) && view.rank >= 1 && view.shape[view.rank - 1] == columns &&
+         elements(view) == rows * columns;
 }
 
 KernelPointer make(const abi::KernelRequest& request, const LinearOptions& options, const MakeContext& context) {

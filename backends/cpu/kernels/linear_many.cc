@@ -14,12 +14,11 @@ void unpack(const void* panel, int64_t columns, const UnpackedPanel& out) {
   constexpr Packing p = packing_of(dtype);
   constexpr int kGroups = kChunk / p.group;
   const auto* bytes = static_cast<const uint8_t*>(panel);
-  const uint8_t* codes = p.sub_scales ? bytes : bytes + header_bytes(p, columns);
   for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
     const uint8_t* block = bytes + chunk / 8 * block_bytes(p);  // where there are sub-scales
-    if (p.sub_scales) codes = block + chunk % 8 * chunk_bytes(p);
+    const uint8_t* codes =
+        p.sub_scales ? block + chunk % 8 * chunk_bytes(p) : bytes + small_codes_at(p, chunk, columns);
     unroll<8>([&](auto q) { store_bytes(out.codes + (chunk * 8 + q) * 64, level_vector<p, q>(codes)); });
-    codes += chunk_bytes(p);
     for (int g = 0; g < kGroups; ++g) {
       const int64_t to = (chunk * kGroups + g) * kPanelRows;
       if constexpr (p.sub_scales) {
@@ -32,8 +31,8 @@ void unpack(const void* panel, int64_t columns, const UnpackedPanel& out) {
           store(out.minimums + to, minimum * to_f32(load_u8(block + sub_minimums_at(p) + at)));
         }
       } else {
-        store(out.scales + to, load_half(bytes + chunk * header_step(p)));
-        if constexpr (p.minimum) store(out.minimums + to, load_half(bytes + chunk * header_step(p) + 32));
+        store(out.scales + to, load_half(bytes + small_scale_at(p, chunk)));
+        if constexpr (p.minimum) store(out.minimums + to, load_half(bytes + small_scale_at(p, chunk) + 32));
       }
     }
   }

@@ -16,14 +16,15 @@
 namespace gabbro::cpu {
 namespace {
 
-constexpr DType kWeightTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q4_0, DType::q4_1,
-                                  DType::q5_0, DType::q5_1, DType::q8_0, DType::q2_k, DType::q3_k,
+constexpr DType kWeightTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q4_0,   DType::q4_1,
+                                  DType::q5_0, DType::q5_1, DType::q8_0, DType::q2_k,   DType::q3_k,
                                   DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs};
 constexpr double kEpsilon = 0x1p-24;
 
 template <class T>
 struct Aligned {
-  explicit Aligned(size_t count) : data(static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 127) / 64 * 64)), std::free) {}
+  explicit Aligned(size_t count)
+      : data(static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 127) / 64 * 64)), std::free) {}
   std::unique_ptr<T, void (*)(void*)> data;
 };
 
@@ -37,11 +38,19 @@ struct Weight {
 // Where the f16 scales of a block stand; the rest of a block may be any bits.
 std::vector<int> half_offsets(DType dtype) {
   switch (dtype) {
-    case DType::q4_1: case DType::q5_1: case DType::q4_k: case DType::q5_k: return {0, 2};
-    case DType::q2_k: return {80, 82};
-    case DType::q3_k: return {108};
-    case DType::q6_k: return {208};
-    default: return {0};
+    case DType::q4_1:
+    case DType::q5_1:
+    case DType::q4_k:
+    case DType::q5_k:
+      return {0, 2};
+    case DType::q2_k:
+      return {80, 82};
+    case DType::q3_k:
+      return {108};
+    case DType::q6_k:
+      return {208};
+    default:
+      return {0};
   }
 }
 
@@ -67,7 +76,8 @@ Weight make_weight(DType dtype, int64_t rows, int64_t columns, unsigned seed) {
     quantize_row(dtype, values.data(), weight.file.data(), static_cast<int64_t>(elements));
   }
   for (int64_t row = 0; row < rows; ++row) {
-    dequantize_row(dtype, weight.file.data() + static_cast<size_t>(row) * dtype_bytes(dtype, static_cast<size_t>(columns)),
+    dequantize_row(dtype,
+                   weight.file.data() + static_cast<size_t>(row) * dtype_bytes(dtype, static_cast<size_t>(columns)),
                    &weight.values[static_cast<size_t>(row * columns)], columns);
   }
   return weight;
@@ -88,7 +98,8 @@ std::vector<float> quantised_activations(const std::vector<float>& x) {
 }
 
 abi::TensorView view(std::vector<int64_t> shape, const void* data, DType dtype = DType::f32) {
-  abi::TensorView result = {.data = const_cast<void*>(data), .rank = static_cast<int32_t>(shape.size()), .dtype = dtype};
+  abi::TensorView result = {
+      .data = const_cast<void*>(data), .rank = static_cast<int32_t>(shape.size()), .dtype = dtype};
   int64_t stride = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     result.shape[i] = shape[i];
@@ -114,15 +125,22 @@ class PerIsa : public testing::TestWithParam<const IsaTable*> {
 
   void run(const char* op, std::vector<abi::TensorView> inputs, std::vector<abi::TensorView> outputs,
            std::vector<abi::Attribute> attributes = {}) {
-    const abi::KernelRequest request = {op, inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
-                                        static_cast<int32_t>(outputs.size()), attributes.data(),
+    const abi::KernelRequest request = {op,
+                                        inputs.data(),
+                                        static_cast<int32_t>(inputs.size()),
+                                        outputs.data(),
+                                        static_cast<int32_t>(outputs.size()),
+                                        attributes.data(),
                                         static_cast<int32_t>(attributes.size())};
     const auto kernel = find(request);
     ASSERT_NE(kernel, nullptr) << op;
     const Aligned<char> scratch(kernel->scratch_bytes);
-    const abi::Launch launch = {.kernel = kernel.get(), .inputs = inputs.data(), .outputs = outputs.data(),
+    const abi::Launch launch = {.kernel = kernel.get(),
+                                .inputs = inputs.data(),
+                                .outputs = outputs.data(),
                                 .input_count = static_cast<int32_t>(inputs.size()),
-                                .output_count = static_cast<int32_t>(outputs.size()), .scratch = scratch.data.get()};
+                                .output_count = static_cast<int32_t>(outputs.size()),
+                                .scratch = scratch.data.get()};
     pool_.run([&](Worker& worker) { kernel->run(launch, worker); });
   }
 
@@ -194,7 +212,8 @@ Expected product(const float* x, const Weight& weight, int64_t row, float bias) 
 // two large parts: the size counts weights as |code part| + |minimum part|, at most 4 times what is left here in random
 // blocks. A normalised x may fall on the other side of a rounding to a code, which moves it by amax/127.
 double tolerance(const Case& c, DType dtype, const Expected& expected) {
-  const double roundings = is_quantised(dtype) ? static_cast<double>(c.columns) / 16 + 8 : static_cast<double>(c.columns);
+  const double roundings =
+      is_quantised(dtype) ? static_cast<double>(c.columns) / 16 + 8 : static_cast<double>(c.columns);
   double result = 4 * roundings * kEpsilon * expected.size;
   if (c.norm && is_quantised(dtype)) result += 2e-3 * expected.size / std::sqrt(static_cast<double>(c.columns));
   return result + 1e-30;
@@ -389,8 +408,11 @@ TEST_P(LinearTest, EmbeddingAndDequantizeGiveTheFileValues) {
 TEST_P(LinearTest, RefusesWhatItCannotDo) {
   const std::vector<float> data(4096);
   const auto refuses = [&](std::vector<abi::TensorView> inputs, abi::TensorView output) {
-    return find({.op = "linear", .inputs = inputs.data(), .input_count = static_cast<int32_t>(inputs.size()),
-                 .outputs = &output, .output_count = 1}) == nullptr;
+    return find({.op = "linear",
+                 .inputs = inputs.data(),
+                 .input_count = static_cast<int32_t>(inputs.size()),
+                 .outputs = &output,
+                 .output_count = 1}) == nullptr;
   };
   const abi::TensorView x = view({2, 48}, data.data()), y = view({2, 4}, data.data());
   EXPECT_FALSE(refuses({x, view({4, 48}, data.data())}, y));

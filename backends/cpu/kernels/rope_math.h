@@ -15,9 +15,13 @@ struct SineCosine {
   F32 cosine;
 };
 
-// Beyond this the reduction below loses bits (n times a part of π/2 is no longer exact); callers use the C library
-// there.
+// Beyond this the reduction below loses bits, and callers use the C library: with fused multiply-adds where n times a
+// part of π/2 is no longer exact, without them where there is anything to reduce.
+#ifdef __FP_FAST_FMAF
 inline constexpr float kMaxReducible = 1e6f;
+#else
+inline constexpr float kMaxReducible = 0.78f;
+#endif
 
 // Within 2 ulp of 1 for |x| ≤ kMaxReducible. x = n·π/2 + r with |r| ≤ π/4 (Cody & Waite 1980, three parts of π/2), then
 // the Taylor polynomials of sine to r⁹ and cosine to r¹⁰ (truncation below 2⁻²⁷), swapped and negated by n mod 4.

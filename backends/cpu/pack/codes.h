@@ -1,6 +1,7 @@
 // The bit planes of a chunk: vector q (0 to 7) of 64 codes out of 64·bits bytes, and back.
-// A plane of 4 bits has vectors 2v and 2v+1 in the low and high nibbles of its 64 bytes v; a plane of 2 bits has vectors
-// 4v to 4v+3, a plane of 1 bit all eight, the first in the lowest bits. 3 bits: planes 2 and 1; 5: 4 and 1; 6: 4 and 2.
+// A plane of 4 bits has vectors 2v and 2v+1 in the low and high nibbles of its 64 bytes v; a plane of 2 bits has
+// vectors 4v to 4v+3, a plane of 1 bit all eight, the first in the lowest bits. 3 bits: planes 2 and 1; 5: 4 and 1; 6:
+// 4 and 2.
 #pragma once
 
 #include <utility>
@@ -13,9 +14,8 @@ namespace gabbro::cpu::GABBRO_ISA {
 // body(std::integral_constant<int, 0>) to body(std::integral_constant<int, count - 1>).
 template <int count, class Body>
 [[gnu::always_inline]] inline void unroll(Body&& body) {
-  [&]<int... i>(std::integer_sequence<int, i...>) {
-    (body(std::integral_constant<int, i>{}), ...);
-  }(std::make_integer_sequence<int, count>{});
+  [&]<int... i>(std::integer_sequence<int, i...>) { (body(std::integral_constant<int, i>{}), ...); }
+  (std::make_integer_sequence<int, count>{});
 }
 
 // The levels of IQ4_NL and IQ4_XS plus 128.
@@ -101,18 +101,30 @@ inline void store_codes(const uint8_t* vectors, uint8_t* chunk) {
 template <class Function>
 auto dispatch_quantised(DType dtype, Function&& function) {
   switch (dtype) {
-    case DType::q4_0: return function.template operator()<DType::q4_0>();
-    case DType::q4_1: return function.template operator()<DType::q4_1>();
-    case DType::q5_0: return function.template operator()<DType::q5_0>();
-    case DType::q5_1: return function.template operator()<DType::q5_1>();
-    case DType::q8_0: return function.template operator()<DType::q8_0>();
-    case DType::q2_k: return function.template operator()<DType::q2_k>();
-    case DType::q3_k: return function.template operator()<DType::q3_k>();
-    case DType::q4_k: return function.template operator()<DType::q4_k>();
-    case DType::q5_k: return function.template operator()<DType::q5_k>();
-    case DType::q6_k: return function.template operator()<DType::q6_k>();
-    case DType::iq4_nl: return function.template operator()<DType::iq4_nl>();
-    default: return function.template operator()<DType::iq4_xs>();
+    case DType::q4_0:
+      return function.template operator()<DType::q4_0>();
+    case DType::q4_1:
+      return function.template operator()<DType::q4_1>();
+    case DType::q5_0:
+      return function.template operator()<DType::q5_0>();
+    case DType::q5_1:
+      return function.template operator()<DType::q5_1>();
+    case DType::q8_0:
+      return function.template operator()<DType::q8_0>();
+    case DType::q2_k:
+      return function.template operator()<DType::q2_k>();
+    case DType::q3_k:
+      return function.template operator()<DType::q3_k>();
+    case DType::q4_k:
+      return function.template operator()<DType::q4_k>();
+    case DType::q5_k:
+      return function.template operator()<DType::q5_k>();
+    case DType::q6_k:
+      return function.template operator()<DType::q6_k>();
+    case DType::iq4_nl:
+      return function.template operator()<DType::iq4_nl>();
+    default:
+      return function.template operator()<DType::iq4_xs>();
   }
 }
 

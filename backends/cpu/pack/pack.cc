@@ -36,8 +36,8 @@ void store_small_block(const DecodedBlock* blocks, int64_t chunk, int64_t column
     scales[0][row] = float_to_half_bits(blocks[row].scale);
     scales[1][row] = float_to_half_bits(blocks[row].minimum);
   }
-  std::memcpy(panel + chunk * header_step(p), scales, static_cast<size_t>(header_step(p)));
-  store_chunk<p.bits>(blocks, 0, panel + header_bytes(p, columns) + chunk * chunk_bytes(p));
+  std::memcpy(panel + small_scale_at(p, chunk), scales, static_cast<size_t>(header_step(p)));
+  store_chunk<p.bits>(blocks, 0, panel + small_codes_at(p, chunk, columns));
 }
 
 template <Packing p>
@@ -70,10 +70,9 @@ void pack_blocks(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
       store_small_block<p>(blocks, b, matrix.columns, target);
     }
   }
-  if constexpr (!p.sub_scales) {  // the header's padding
-    const int64_t used = matrix.columns / kChunk * header_step(p);
-    std::memset(target + used, 0, static_cast<size_t>(header_bytes(p, matrix.columns) - used));
-  }
+  const int64_t chunks = matrix.columns / kChunk;
+  if (!p.sub_scales && !p.minimum && chunks % 2 == 1)
+    std::memset(target + small_scale_at(p, chunks), 0, 32);  // padding
 }
 
 // Elements of the unsigned type T, which are only moved.
@@ -101,8 +100,8 @@ void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
   alignas(64) uint8_t levels[8][64];
   for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
     const uint8_t* block = panel + chunk / 8 * block_bytes(p);
-    const uint8_t* codes = p.sub_scales ? block + chunk % 8 * chunk_bytes(p)
-                                        : panel + header_bytes(p, columns) + chunk * chunk_bytes(p);
+    const uint8_t* codes =
+        p.sub_scales ? block + chunk % 8 * chunk_bytes(p) : panel + small_codes_at(p, chunk, columns);
     unroll<8>([&](auto q) { store_bytes(levels[q], level_vector<p, q>(codes)); });
     for (int i = 0; i < kChunk; ++i) {
       float scale = 0, minimum = 0;
@@ -116,7 +115,7 @@ void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
         }
       } else {
         uint16_t halves[2] = {};
-        const uint8_t* header = panel + chunk * header_step(p) + row * 2;
+        const uint8_t* header = panel + small_scale_at(p, chunk) + row * 2;
         std::memcpy(&halves[0], header, 2);
         if (p.minimum) std::memcpy(&halves[1], header + 32, 2);
         scale = half_bits_to_float(halves[0]);
@@ -149,7 +148,10 @@ void pack_panel(const StridedMatrix& matrix, int64_t panel, void* target) {
 }
 
 void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target, Worker& worker) {
-  const StridedMatrix matrix = {static_cast<const std::byte*>(host), dtype, rows, columns,
+  const StridedMatrix matrix = {static_cast<const std::byte*>(host),
+                                dtype,
+                                rows,
+                                columns,
                                 static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(columns))),
                                 dtype_info(dtype).block_bytes};
   const int64_t step = panel_bytes(dtype, columns);

@@ -24,7 +24,7 @@ struct Mask {
   __m256 a, b;
 };
 
-// Tile sizes that fit the 16 registers (kernels/linear_gemm.h, kernels/linear_gemm_float.h).
+// Tile sizes that fit the 16 registers (kernels/linear_many.cc, kernels/linear_plain.cc).
 inline constexpr int kTileTokens = 4;
 inline constexpr int kTileVectors = 1;
 

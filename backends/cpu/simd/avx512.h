@@ -24,7 +24,7 @@ struct Mask {
   __mmask16 m;
 };
 
-// Tile sizes that fit the 32 registers (kernels/linear_gemm.h, kernels/linear_gemm_float.h).
+// Tile sizes that fit the 32 registers (kernels/linear_many.cc, kernels/linear_plain.cc).
 inline constexpr int kTileTokens = 12;
 inline constexpr int kTileVectors = 2;
 

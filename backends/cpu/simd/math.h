@@ -5,7 +5,7 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-// eˣ, within 2 ulp (simd_test.cc); 0 below -104, infinity above 88.8, NaN for NaN.
+// eˣ, within 1.1 ulp (all floats of ±110, every 97th, against double); 0 below -104, infinity above 88.8, NaN for NaN.
 // x = n·ln 2 + r with |r| ≤ ln 2 / 2; eʳ is its Taylor polynomial of degree 7 (truncation error below 2⁻²⁷); times 2ⁿ.
 inline F32 exp(F32 x) {
   x = max(splat(-150.0f), min(splat(150.0f), x));
@@ -26,6 +26,7 @@ inline F32 sigmoid(F32 x) { return splat(1.0f) / (splat(1.0f) + exp(splat(0.0f) 
 inline F32 silu(F32 x) { return x / (splat(1.0f) + exp(splat(0.0f) - x)); }
 
 // tanh |x| = (1 - e⁻²ˣ) / (1 + e⁻²ˣ); near zero the odd polynomial x - x³/3 + 2x⁵/15, which does not cancel.
+// Within 4 ulp (measured likewise).
 inline F32 tanh(F32 x) {
   const F32 size = abs(x);
   const F32 decay = exp(splat(-2.0f) * size);

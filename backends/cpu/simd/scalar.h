@@ -25,7 +25,7 @@ struct Mask {
   bool m[16];
 };
 
-// Tile sizes (kernels/linear_gemm.h, kernels/linear_gemm_float.h): what a compiler keeps in 16 registers of four lanes.
+// Tile sizes (kernels/linear_many.cc, kernels/linear_plain.cc): what a compiler keeps in 16 registers of four lanes.
 inline constexpr int kTileTokens = 4;
 inline constexpr int kTileVectors = 1;
 

@@ -173,7 +173,8 @@ Value reversed(Runtime& runtime, const Value& value) {
       result = value.object()->reversed(runtime);
       break;
     case Kind::kUndefined:
-      throw runtime.error("{}", value.message());
+      result = iterate(runtime, value);
+      break;
     default:
       break;
   }

@@ -94,9 +94,9 @@ Value filter_truncate(Runtime& runtime, const Value& value, const Args& args) {
   const auto end_length = static_cast<int64_t>(count_code_points(end));
   if (limit < end_length) throw runtime.error("expected length >= {}, got {}", end_length, limit);
   if (leeway < 0) throw runtime.error("expected leeway >= 0, got {}", leeway);
-  const std::string& text = require_string(runtime, value);
-  const auto size = static_cast<int64_t>(count_code_points(text));
+  const int64_t size = length(runtime, value);
   if (size <= limit || size - limit <= leeway) return value;
+  const std::string& text = require_string(runtime, value);
   std::string result = text.substr(0, byte_offset(text, static_cast<size_t>(limit - end_length)));
   if (!bound.truth(1, false)) result = result.substr(0, result.rfind(' '));
   return runtime.text(result + end);

@@ -115,7 +115,8 @@ Value get_item(Runtime& runtime, const Value& value, const Value& key) {
 Value get_slice(Runtime& runtime, const Value& value, const Value& start, const Value& stop, const Value& step) {
   require_defined(runtime, value);
   if (!value.is_sequence() && !value.is_string()) {
-    throw runtime.error("'{}' object is not subscriptable with a slice", value.type_name());
+    return Value::undefined(fmt::format("{} has no element slice({}, {}, {})", object_name(value), repr(runtime, start),
+                                        repr(runtime, stop), repr(runtime, step)));
   }
   const Range range = resolve_slice(runtime, length(runtime, value), start, stop, step);
   if (value.is_string() && range.step == 1) {

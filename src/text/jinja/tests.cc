@@ -54,6 +54,16 @@ bool is_not_equal(Runtime& runtime, const Value& value, const Args& args) {
   return !equal(runtime, value, only(runtime, args));
 }
 
+bool is_filter_name(Runtime& runtime, const Value& value, const Args&) {
+  hash_key(runtime, value);  // Jinja looks the value up in a dict, which fails for a list
+  return value.is_string() && has_filter(value.string());
+}
+
+bool is_test_name(Runtime& runtime, const Value& value, const Args&) {
+  hash_key(runtime, value);
+  return value.is_string() && has_test(value.string());
+}
+
 struct TestEntry {
   std::string_view name;
   TestFunction function;
@@ -65,8 +75,8 @@ constexpr TestEntry kTests[] = {
     {"divisibleby", [](Runtime& r, const Value& v, const Args& a) { return remainder_is(r, v, only(r, a), 0); }},
     {"defined", [](Runtime&, const Value& v, const Args&) { return !v.is_undefined(); }},
     {"undefined", is_kind<Kind::kUndefined>},
-    {"filter", [](Runtime&, const Value& v, const Args&) { return v.is_string() && has_filter(v.string()); }},
-    {"test", [](Runtime&, const Value& v, const Args&) { return v.is_string() && has_test(v.string()); }},
+    {"filter", is_filter_name},
+    {"test", is_test_name},
     {"none", is_kind<Kind::kNone>},
     {"boolean", is_kind<Kind::kBool>},
     {"false", [](Runtime&, const Value& v, const Args&) { return v.kind() == Kind::kBool && !v.boolean(); }},

@@ -1,0 +1,375 @@
+// Elementwise ops against the C library in double precision, for shapes that are strided, offset, broadcast and odd.
+#include <gtest/gtest.h>
+
+#include "backends/cpu/kernel_test_util.h"
+
+namespace gabbro::cpu::test {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+struct View {
+  Shape shape;
+  Shape strides;
+  int64_t offset;
+  int64_t span;
+};
+
+// Contiguous ones of odd sizes, a transposed one, one broadcast along its middle, one with gaps and rank 6.
+const std::vector<View>& view_cases() {
+  static const std::vector<View> kCases = {
+      {{0}, {1}, 0, 1},
+      {{1}, {1}, 3, 4},
+      {{15}, {1}, 1, 16},
+      {{16}, {1}, 0, 16},
+      {{17}, {1}, 5, 22},
+      {{63}, {1}, 0, 63},
+      {{10007}, {1}, 0, 10007},
+      {{65}, {3}, 2, 200},
+      {{7, 13}, {1, 7}, 0, 91},
+      {{5, 4, 17}, {17, 0, 1}, 0, 85},
+      {{3, 19}, {40, 2}, 1, 160},
+      {{2, 3, 1, 2, 5, 3}, {400, 100, 7, 40, 6, 2}, 3, 1000},
+      {{4, 0, 3}, {3, 3, 1}, 0, 12},
+      {{}, {}, 2, 3},
+      {{6, 9}, {0, 0}, 0, 1},
+  };
+  return kCases;
+}
+
+struct UnaryCase {
+  const char* op;
+  double (*function)(double);
+  float low;
+  float high;
+  double ulps;  // of the larger of the result and `floor`
+  double floor;
+};
+
+// Three ulp for what the vocabulary computes (2 for e^x, and the operations around it), one for the C library's; sine
+// and cosine have an absolute error near their zeros.
+const std::vector<UnaryCase>& unary_cases() {
+  static const std::vector<UnaryCase> kCases = {
+      {"neg", [](double x) { return -x; }, -2, 2, 0, 0},
+      {"abs", [](double x) { return std::abs(x); }, -2, 2, 0, 0},
+      {"exp", [](double x) { return std::exp(x); }, -80, 80, 3, 0},
+      {"log", [](double x) { return std::log(x); }, 0, 50, 1, 0},
+      {"sqrt", [](double x) { return std::sqrt(x); }, 0, 50, 1, 0},
+      {"rsqrt", [](double x) { return 1 / std::sqrt(x); }, 0.01f, 50, 2, 0},
+      {"sin", [](double x) { return std::sin(x); }, -5000, 5000, 2, 1},
+      {"cos", [](double x) { return std::cos(x); }, -5000, 5000, 2, 1},
+      {"tanh", [](double x) { return std::tanh(x); }, -10, 10, 6, 0},
+      {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, -30, 30, 6, 0},
+      {"floor", [](double x) { return std::floor(x); }, -20, 20, 0, 0},
+  };
+  return kCases;
+}
+
+TEST(Elementwise, unary) {
+  std::mt19937 generator(1);
+  for (const UnaryCase& c : unary_cases()) {
+    for (const View& view : view_cases()) {
+      SCOPED_TRACE(std::string(c.op) + " of " + ::testing::PrintToString(view.shape));
+      Tensor x(DType::f32, view.shape, view.strides, view.offset, view.span);
+      x.random(generator, c.low, c.high);
+      std::vector<double> expected;
+      for (const float value : x.values<float>()) expected.push_back(c.function(value));
+      for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
+        Tensor y(DType::f32, view.shape);
+        run(isa, {c.op, {&x}, {&y}, {}}, pool);
+        expect_close(y.values<float>(), expected, [&](size_t i) {
+          return c.ulps * kEpsilon * std::max({std::abs(expected[i]), c.floor, 1e-38});
+        });
+      });
+    }
+  }
+}
+
+TEST(Elementwise, unary_of_what_is_not_finite) {
+  const std::vector<float> values = {kNan, kInfinity, -kInfinity, 0.0f, -0.0f, 1e30f, -1e30f, 1e-42f};
+  for (const UnaryCase& c : unary_cases()) {
+    SCOPED_TRACE(c.op);
+    Tensor x(DType::f32, {static_cast<int64_t>(values.size())});
+    std::copy(values.begin(), values.end(), x.data<float>());
+    for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
+      Tensor y(DType::f32, {x.count()});
+      run(isa, {c.op, {&x}, {&y}, {}}, pool);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const double expected = c.function(values[i]);
+        const float rounded = static_cast<float>(expected);
+        const float actual = y.at<float>(static_cast<int64_t>(i));
+        EXPECT_EQ(std::isnan(actual), std::isnan(expected)) << values[i] << " gives " << actual;
+        if (std::isnan(expected)) continue;
+        if (std::isinf(rounded)) {
+          EXPECT_EQ(actual, rounded) << "of " << values[i];
+        } else {
+          EXPECT_NEAR(actual, expected, 4 * kEpsilon * std::max(1.0, std::abs(expected))) << "of " << values[i];
+        }
+      }
+    });
+  }
+}
+
+struct BinaryCase {
+  const char* op;
+  double (*function)(double, double);
+  double ulps;
+};
+
+const std::vector<BinaryCase>& binary_cases() {
+  static const std::vector<BinaryCase> kCases = {
+      {"add", [](double a, double b) { return a + b; }, 1},
+      {"sub", [](double a, double b) { return a - b; }, 1},
+      {"mul", [](double a, double b) { return a * b; }, 1},
+      {"div", [](double a, double b) { return a / b; }, 1},
+      {"pow", [](double a, double b) { return std::pow(a, b); }, 2},
+      {"maximum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::max(a, b); }, 0},
+      {"minimum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::min(a, b); }, 0},
+      {"eq", [](double a, double b) { return a == b ? 1.0 : 0.0; }, 0},
+      {"ne", [](double a, double b) { return a != b ? 1.0 : 0.0; }, 0},
+      {"lt", [](double a, double b) { return a < b ? 1.0 : 0.0; }, 0},
+      {"le", [](double a, double b) { return a <= b ? 1.0 : 0.0; }, 0},
+      {"gt", [](double a, double b) { return a > b ? 1.0 : 0.0; }, 0},
+      {"ge", [](double a, double b) { return a >= b ? 1.0 : 0.0; }, 0},
+  };
+  return kCases;
+}
+
+// The first input takes each view, the second is contiguous, or one number for all.
+TEST(Elementwise, binary) {
+  std::mt19937 generator(2);
+  std::uniform_real_distribution<float> uniform(0.5f, 3);
+  for (const BinaryCase& c : binary_cases()) {
+    for (const View& view : view_cases()) {
+      for (const bool broadcast : {false, true}) {
+        SCOPED_TRACE(std::string(c.op) + " of " + ::testing::PrintToString(view.shape));
+        Tensor a(DType::f32, view.shape, view.strides, view.offset, view.span);
+        Tensor b(DType::f32, view.shape, broadcast ? Shape(view.shape.size(), 0) : Tensor::contiguous(view.shape), 0,
+                 broadcast ? 1 : Tensor::product(view.shape));
+        int turn = 0;
+        const auto next = [&] { return ++turn % 11 == 0 ? kNan : turn % 3 == 0 ? 1.0f : uniform(generator); };
+        a.fill<float>(next);
+        turn = broadcast ? 0 : 1;
+        b.fill<float>(next);
+        std::vector<double> expected;
+        for (int64_t i = 0; i < a.count(); ++i) expected.push_back(c.function(a.at<float>(i), b.at<float>(i)));
+        const bool comparison = c.op[2] == '\0';
+        for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
+          Tensor y(comparison ? DType::boolean : DType::f32, view.shape);
+          run(isa, {c.op, {&a, &b}, {&y}, {}}, pool);
+          std::vector<float> actual;
+          for (int64_t i = 0; i < y.count(); ++i) actual.push_back(comparison ? y.at<uint8_t>(i) : y.at<float>(i));
+          expect_close(actual, expected, [&](size_t i) { return c.ulps * kEpsilon * std::abs(expected[i]) + 1e-45; });
+        });
+      }
+    }
+  }
+}
+
+TEST(Elementwise, integers) {
+  constexpr int32_t kLow = std::numeric_limits<int32_t>::min();
+  constexpr int32_t kHigh = std::numeric_limits<int32_t>::max();
+  struct Example {
+    const char* op;
+    int32_t a, b, result;
+  };
+  const std::vector<Example> examples = {
+      {"add", kHigh, 1, kLow}, {"sub", kLow, 1, kHigh},  {"mul", 65536, 65536, 0}, {"mul", -3, 7, -21},
+      {"div", 7, -2, -3},      {"div", 5, 0, 0},         {"div", kLow, -1, kLow},  {"pow", 3, 4, 81},
+      {"pow", -2, 31, kLow},   {"pow", 5, 0, 1},         {"pow", 2, -1, 0},        {"pow", 1, -5, 1},
+      {"pow", -1, -5, -1},     {"pow", -1, -4, 1},       {"maximum", -4, 3, 3},    {"maximum", 4, 3, 4},
+      {"minimum", -4, 3, -4},  {"minimum", 4, 3, 3},     {"eq", 4, 4, 1},          {"lt", -1, 0, 1},
+      {"ge", kLow, kHigh, 0},  {"logical_and", 2, 1, 1}, {"logical_and", 2, 0, 0}, {"logical_or", 0, 3, 1},
+      {"logical_or", 0, 0, 0},
+  };
+  for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
+    for (const Example& e : examples) {
+      const bool logical = std::string_view(e.op).starts_with("logical");
+      const bool comparison = logical || std::string_view(e.op).size() == 2;
+      Tensor a(logical ? DType::boolean : DType::i32, {1});
+      Tensor b(logical ? DType::boolean : DType::i32, {1});
+      Tensor y(comparison ? DType::boolean : DType::i32, {1});
+      if (logical) {
+        a.at<uint8_t>(0) = static_cast<uint8_t>(e.a);
+        b.at<uint8_t>(0) = static_cast<uint8_t>(e.b);
+      } else {
+        a.at<int32_t>(0) = e.a;
+        b.at<int32_t>(0) = e.b;
+      }
+      run(isa, {e.op, {&a, &b}, {&y}, {}}, pool);
+      EXPECT_EQ(comparison ? y.at<uint8_t>(0) : y.at<int32_t>(0), e.result) << e.op << " " << e.a << " " << e.b;
+    }
+  });
+}
+
+double value_of(Tensor& t, DType dtype, int64_t i) {
+  switch (dtype) {
+    case DType::f32:
+      return t.at<float>(i);
+    case DType::f16:
+      return half_bits_to_float(t.at<uint16_t>(i));
+    case DType::bf16:
+      return bfloat_bits_to_float(t.at<uint16_t>(i));
+    case DType::f64:
+      return t.at<double>(i);
+    case DType::i8:
+      return t.at<int8_t>(i);
+    case DType::u8:
+      return t.at<uint8_t>(i);
+    case DType::i16:
+      return t.at<int16_t>(i);
+    case DType::i32:
+      return t.at<int32_t>(i);
+    case DType::i64:
+      return static_cast<double>(t.at<int64_t>(i));
+    default:
+      return t.at<uint8_t>(i) != 0 ? 1 : 0;
+  }
+}
+
+constexpr DType kPlain[] = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8,
+                            DType::u8,  DType::i16, DType::i32,  DType::i64, DType::boolean};
+
+void set_value(Tensor& t, DType dtype, int64_t i, double value) {
+  switch (dtype) {
+    case DType::f32:
+      t.at<float>(i) = static_cast<float>(value);
+      return;
+    case DType::f16:
+      t.at<uint16_t>(i) = float_to_half_bits(static_cast<float>(value));
+      return;
+    case DType::bf16:
+      t.at<uint16_t>(i) = float_to_bfloat_bits(static_cast<float>(value));
+      return;
+    case DType::f64:
+      t.at<double>(i) = value;
+      return;
+    case DType::i8:
+      t.at<int8_t>(i) = static_cast<int8_t>(value);
+      return;
+    case DType::u8:
+      t.at<uint8_t>(i) = static_cast<uint8_t>(value);
+      return;
+    case DType::i16:
+      t.at<int16_t>(i) = static_cast<int16_t>(value);
+      return;
+    case DType::i32:
+      t.at<int32_t>(i) = static_cast<int32_t>(value);
+      return;
+    case DType::i64:
+      t.at<int64_t>(i) = static_cast<int64_t>(value);
+      return;
+    default:
+      t.at<uint8_t>(i) = value != 0 ? 1 : 0;
+  }
+}
+
+// Small whole numbers go from any dtype to any other and stay what they are.
+TEST(Cast, small_numbers_between_all_dtypes) {
+  for (const DType from : kPlain) {
+    for (const DType to : kPlain) {
+      SCOPED_TRACE(std::string(dtype_name(from)) + " to " + std::string(dtype_name(to)));
+      Tensor x(from, {5, 7}, {1, 5}, 2, 40);
+      for (int64_t i = 0; i < 35; ++i) set_value(x, from, i, static_cast<double>(i % 4));
+      for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
+        Tensor y(to, {5, 7});
+        run(isa, {"cast", {&x}, {&y}, {}}, pool);
+        const bool truth = from == DType::boolean || to == DType::boolean;
+        for (int64_t i = 0; i < 35; ++i) {
+          EXPECT_EQ(value_of(y, to, i), truth ? (i % 4 != 0) : static_cast<double>(i % 4)) << i;
+        }
+      });
+    }
+  }
+}
+
+TEST(Cast, edges) {
+  struct Example {
+    DType from, to;
+    double value, result;
+  };
+  const std::vector<Example> examples = {
+      {DType::f32, DType::i32, -1.9, -1},
+      {DType::f32, DType::i32, 3e9, 2147483647},
+      {DType::f32, DType::i32, -3e9, -2147483648.0},
+      {DType::f32, DType::i32, kNan, 0},
+      {DType::f32, DType::u8, 300, 255},
+      {DType::f32, DType::u8, -3, 0},
+      {DType::f32, DType::u8, 255.5, 255},
+      {DType::f32, DType::i8, 200, 127},
+      {DType::f32, DType::i8, -128.9, -128},
+      {DType::f64, DType::i64, -1e300, -9223372036854775808.0},
+      {DType::f16, DType::i16, kInfinity, 32767},
+      {DType::i32, DType::u8, 257, 1},
+      {DType::f32, DType::f16, 1e6, kInfinity},
+      {DType::f32, DType::boolean, 0.25, 1},
+      {DType::f32, DType::boolean, kNan, 1},
+      {DType::f64, DType::f32, 0.5, 0.5},
+  };
+  for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
+    for (const Example& e : examples) {
+      Tensor x(e.from, {1});
+      Tensor y(e.to, {1});
+      set_value(x, e.from, 0, e.value);
+      run(isa, {"cast", {&x}, {&y}, {}}, pool);
+      EXPECT_EQ(value_of(y, e.to, 0), e.result) << dtype_name(e.from) << " " << e.value << " to " << dtype_name(e.to);
+    }
+  });
+}
+
+template <class T>
+void check_moves(DType dtype) {
+  std::mt19937 generator(3);
+  for (const View& view : view_cases()) {
+    SCOPED_TRACE(std::string(dtype_name(dtype)) + " " + ::testing::PrintToString(view.shape));
+    Tensor x(dtype, view.shape, view.strides, view.offset, view.span);
+    Tensor other(dtype, view.shape);
+    Tensor condition(DType::boolean, view.shape);
+    x.fill<T>([&] { return static_cast<T>(generator()); });
+    other.fill<T>([&] { return static_cast<T>(generator()); });
+    condition.fill<uint8_t>([&] { return static_cast<uint8_t>(generator() % 3); });
+    for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
+      Tensor y(dtype, view.shape);
+      run(isa, {"copy", {&x}, {&y}, {}}, pool);
+      EXPECT_EQ(y.values<T>(), x.values<T>());
+      run(isa, {"where", {&condition, &x, &other}, {&y}, {}}, pool);
+      for (int64_t i = 0; i < y.count(); ++i) {
+        ASSERT_EQ(y.at<T>(i), condition.at<uint8_t>(i) != 0 ? x.at<T>(i) : other.at<T>(i)) << i;
+      }
+    });
+  }
+}
+
+TEST(Elementwise, copy_and_where_of_each_size) {
+  check_moves<uint8_t>(DType::u8);
+  check_moves<uint16_t>(DType::bf16);
+  check_moves<uint32_t>(DType::i32);
+  check_moves<uint64_t>(DType::f64);
+}
+
+TEST(Elementwise, refuses_what_it_cannot_do) {
+  const IsaTable& isa = *isa_tables().back();
+  Tensor f(DType::f32, {4});
+  Tensor g(DType::f32, {5});
+  Tensor h(DType::f64, {4});
+  Tensor i(DType::i32, {4});
+  Tensor b(DType::boolean, {4});
+  Tensor q(DType::q8_0, {32});
+  Tensor gaps(DType::f32, {4}, {2}, 0, 8);
+  EXPECT_EQ(make(isa, {"neg", {&f}, {&g}, {}}, 1), nullptr);
+  EXPECT_EQ(make(isa, {"neg", {&f}, {&gaps}, {}}, 1), nullptr);
+  EXPECT_EQ(make(isa, {"neg", {&h}, {&h}, {}}, 1), nullptr);
+  EXPECT_EQ(make(isa, {"neg", {&f}, {&i}, {}}, 1), nullptr);
+  EXPECT_EQ(make(isa, {"neg", {&f, &f}, {&f}, {}}, 1), nullptr);
+  EXPECT_EQ(make(isa, {"add", {&f, &i}, {&f}, {}}, 1), nullptr);
+  EXPECT_EQ(make(isa, {"add", {&h, &h}, {&h}, {}}, 1), nullptr);
+  EXPECT_EQ(make(isa, {"lt", {&f, &f}, {&f}, {}}, 1), nullptr);
+  EXPECT_EQ(make(isa, {"copy", {&f}, {&i}, {}}, 1), nullptr);
+  EXPECT_EQ(make(isa, {"cast", {&q}, {&q}, {}}, 1), nullptr);
+  EXPECT_EQ(make(isa, {"where", {&f, &f, &f}, {&f}, {}}, 1), nullptr);
+  EXPECT_EQ(make(isa, {"where", {&b, &f, &i}, {&f}, {}}, 1), nullptr);
+}
+
+}  // namespace
+}  // namespace gabbro::cpu::test

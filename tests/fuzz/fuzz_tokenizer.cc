@@ -1,0 +1,80 @@
+// Hostile vocabularies and texts. A vocabulary that knows every byte must give back the text that it encoded.
+#include <fuzzer/FuzzedDataProvider.h>
+
+#include <cstdlib>
+
+#include "src/base/error.h"
+#include "src/text/byte_alphabet.h"
+#include "src/text/pretokenizer_table.h"
+#include "src/text/tokenizer.h"
+#include "src/text/utf8.h"
+
+namespace {
+
+using namespace gabbro::text;
+
+VocabularySpec any_spec(FuzzedDataProvider& data) {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const PreTokenizerRule& rule : pretokenizer_rules()) all.push_back(rule.names.front());
+    return all;
+  }();
+  VocabularySpec spec;
+  spec.model = data.PickValueInArray({"gpt2", "llama", "gemma4"});
+  spec.pre = data.PickValueInArray({0, 1}) != 0
+                 ? std::string(names[data.ConsumeIntegralInRange<size_t>(0, names.size() - 1)])
+                 : "gpt-2";
+  spec.name = data.PickValueInArray({"", "phi-3", "modern-bert"});
+  if (data.ConsumeBool()) {
+    for (int byte = 0; byte < 256; ++byte) spec.tokens.emplace_back(byte_spelling(static_cast<uint8_t>(byte)));
+  }
+  const auto count = data.ConsumeIntegralInRange<size_t>(0, 40);
+  for (size_t i = 0; i < count; ++i) spec.tokens.push_back(data.ConsumeRandomLengthString(12));
+  for (size_t i = data.ConsumeIntegralInRange<size_t>(0, 20); i > 0; --i)
+    spec.merges.push_back(data.ConsumeRandomLengthString(12));
+  if (data.ConsumeBool()) {
+    for (size_t i = 0; i < spec.tokens.size(); ++i)
+      spec.types.push_back(i < 256 ? 1 : data.ConsumeIntegralInRange<int32_t>(-1, 7));
+  }
+  if (data.ConsumeBool()) {
+    for (size_t i = 0; i < spec.tokens.size(); ++i)
+      spec.scores.push_back(i < 256 ? 0 : data.ConsumeFloatingPoint<float>());
+  }
+  spec.bos = data.ConsumeIntegralInRange<int32_t>(-2, 8);
+  spec.eos = data.ConsumeIntegralInRange<int32_t>(-2, 8);
+  if (data.ConsumeBool()) spec.add_eos = data.ConsumeBool();
+  if (data.ConsumeBool()) spec.add_space_prefix = data.ConsumeBool();
+  return spec;
+}
+
+void check_round_trip(const Tokenizer& tokenizer, const std::string& text) {
+  std::string buffer;
+  const EncodeOptions plain{.add_special = false, .parse_special = false};
+  if (tokenizer.decode(tokenizer.encode(text, plain), {.remove_special = false, .show_control = true}) !=
+      repair_utf8(text, buffer))
+    std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  FuzzedDataProvider data(bytes, size);
+  VocabularySpec spec = any_spec(data);
+  const std::string text = data.ConsumeRemainingBytesAsString();
+  // Only ordinary tokens, all spelled in the alphabet of bytes, and merges among them: then nothing can be lost.
+  bool lossless = spec.model == "gpt2" && spec.tokens.size() == 256 && spec.pre != "whitespace" &&
+                  spec.pre != "gemma4" && spec.pre != "sarvam-moe" && !spec.add_space_prefix.value_or(false);
+  for (const std::string& merge : spec.merges) lossless = lossless && merge.empty();
+  if (lossless) spec.merges = {"a b"};
+  try {
+    const Tokenizer tokenizer(std::move(spec));
+    const std::vector<int32_t> ids = tokenizer.encode(text);
+    const std::string decoded = tokenizer.decode(ids);
+    for (int32_t id = 0; id < tokenizer.size(); ++id) (void)tokenizer.piece(id);
+    (void)tokenizer.encode(text, {.add_special = false, .parse_special = false});
+    if (lossless) check_round_trip(tokenizer, text);
+  } catch (const gabbro::Error& error) {
+    if (error.code() != gabbro::ErrorCode::kBadInput) throw;
+  }
+  return 0;
+}
