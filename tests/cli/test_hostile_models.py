@@ -34,9 +34,9 @@ class HostileModels(TestCase):
 
     def test_missing_fields(self):
         for key in (b"general.architecture", b"llama.block_count", b"llama.embedding_length",
-                    b"llama.attention.head_count", b"llama.attention.layer_norm_rms_epsilon", b"tokenizer.ggml.model",
-                    b"tokenizer.ggml.tokens"):
-            self.refused(lambda f: f.fields.pop(key), says=key.decode())
+                    b"llama.attention.head_count", b"tokenizer.ggml.model", b"tokenizer.ggml.tokens"):
+            with self.subTest(key=key):
+                self.refused(lambda f: f.fields.pop(key), says=key.decode())
 
     def test_absurd_numbers(self):
         for key, values in {
@@ -90,7 +90,7 @@ class HostileModels(TestCase):
         for name in ("token_embd.weight", "blk.0.attn_k.weight", "blk.0.ffn_up.weight", "output_norm.weight"):
             def swap(file):
                 tensor = file.tensor(name)
-                tensor.shape = [tensor.shape[0] * tensor.shape[1] // 32, 32] if len(tensor.shape) == 2 else [32, 2]
+                tensor.shape = [tensor.shape[0] // 2, tensor.shape[1] * 2] if len(tensor.shape) == 2 else [32, 2]
             with self.subTest(name=name):
                 self.refused(swap, says=name)
 
@@ -103,7 +103,7 @@ class HostileModels(TestCase):
             poison(file)
             file.write(self.folder / "nan.gguf")
             result = self.fails_with_either("run", self.folder / "nan.gguf", "hi", "-n", "4", *extra)
-            self.assertIn("not a number", result.err.decode())
+            self.assertRegex(result.err.decode(), "not (a )?number")
 
     def fails_with_either(self, *arguments):
         code = support.gabbro(*arguments).code

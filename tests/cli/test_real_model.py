@@ -19,9 +19,11 @@ SOON = 0.1 if "release" in support.BUILD.name else 2.0
 @unittest.skipUnless(MODEL, f"{support.REAL_MODEL_NAME} is not in the model cache; GABBRO_TEST_MODEL names another place")
 class RealModel(TestCase):
     def test_knows_paris(self):
-        d = json.loads(self.succeeds("run", MODEL, "What is the capital of France?", "--temperature", "0", "-n", "60",
-                                     "--json").out)
-        self.assertIn("Paris", d["text"])
+        # Raw, without the system message that the model's template adds: with it this small model answers in a sort of
+        # French, in llama.cpp too.
+        prompt = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
+        d = json.loads(self.succeeds("run", MODEL, prompt, "--raw", "--temperature", "0", "-n", "60", "--json").out)
+        self.assertEqual(d["text"], "The capital of France is Paris.")
         self.assertEqual(d["stop_reason"], "eos")
 
     def test_perplexity_of_english(self):
