@@ -10,7 +10,8 @@ namespace gabbro::nn {
 namespace {
 
 TEST(KvCache, HasTheShapesOfThePagedLayout) {
-  const KvCache cache(open_device("null"), {.layers = 2, .heads = 3, .dimension = 64, .pages = 5, .dtype = DType::q8_0});
+  const KvCache cache(open_device("null"),
+                      {.layers = 2, .heads = 3, .dimension = 64, .pages = 5, .dtype = DType::q8_0});
   const KvLayer& layer = cache.layer(1);
   EXPECT_EQ(layer.keys.shape(), (Shape{5, 3, 64, 64}));
   EXPECT_EQ(layer.values.shape(), (Shape{5, 3, 64, 64}));

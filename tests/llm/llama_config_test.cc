@@ -1,4 +1,5 @@
-// What a llama file may say of itself, and what it is refused for: each time one line that names the file and the thing.
+// What a llama file may say of itself, and what it is refused for: each time one line that names the file and the
+// thing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +76,8 @@ TEST(LlamaConfig, EverySizeHasBounds) {
       {"block_count", 100000, "field 'llama.block_count' is 100000, expected 1 to 4096"},
       {"embedding_length", 0, "field 'llama.embedding_length' is 0, expected 1 to 1048576"},
       {"attention.head_count", 0, "field 'llama.attention.head_count' is 0, expected 1 to 16384"},
-      {"attention.head_count", 3, "field 'llama.attention.head_count' is 3, which does not divide the embedding length 64"},
+      {"attention.head_count", 3,
+       "field 'llama.attention.head_count' is 3, which does not divide the embedding length 64"},
       {"attention.head_count_kv", 0, "field 'llama.attention.head_count_kv' is 0, expected 1 to 2"},
       {"attention.head_count_kv", 4, "field 'llama.attention.head_count_kv' is 4, expected 1 to 2"},
       {"attention.key_length", 0, "field 'llama.attention.key_length' is 0, expected 2 to 4096"},
@@ -105,19 +107,16 @@ TEST(LlamaConfig, EveryNumberHasBounds) {
   } cases[] = {
       {"attention.layer_norm_rms_epsilon", -1.0f,
        "field 'llama.attention.layer_norm_rms_epsilon' is -1, expected 0 to 1"},
-      {"attention.layer_norm_rms_epsilon", NAN, "field 'llama.attention.layer_norm_rms_epsilon' is nan, expected 0 to 1"},
-      {"rope.freq_base", 0.0f, "field 'llama.rope.freq_base' is 0, expected 1 to 1e+12"},
-      {"rope.freq_base", INFINITY, "field 'llama.rope.freq_base' is inf, expected 1 to 1e+12"},
-      {"rope.scaling.factor", 0.0f, "field 'llama.rope.scaling.factor' is 0, expected 0.001 to 1e+06"},
+      {"attention.layer_norm_rms_epsilon", NAN,
+       "field 'llama.attention.layer_norm_rms_epsilon' is nan, expected 0 to 1"},
+      {"rope.freq_base", 0.0f, "field 'llama.rope.freq_base' is 0, expected 1 to 1000000000000"},
+      {"rope.freq_base", INFINITY, "field 'llama.rope.freq_base' is inf, expected 1 to 1000000000000"},
+      {"rope.scaling.factor", 0.0f, "field 'llama.rope.scaling.factor' is 0, expected 0.001 to 1000000"},
       {"rope.scaling.attn_factor", -2.0f, "field 'llama.rope.scaling.attn_factor' is -2, expected 0.001 to 1000"},
       {"attention.scale", -1.0f, "field 'llama.attention.scale' is -1, expected 0 to 1000"},
-      {"logit_scale", 0.0f, "field 'llama.logit_scale' is 0, expected 1e-06 to 1e+06"},
+      {"logit_scale", 0.0f, "field 'llama.logit_scale' is 0, expected 1e-06 to 1000000"},
   };
-  for (const auto& c : cases) EXPECT_THAT(refusal_of_field(c.field, c.value), HasSubstr("field 'llama."));
-  for (const auto& c : cases) {
-    if (std::string_view(c.field) == "rope.scaling.factor") continue;  // bounds print as f32
-    EXPECT_THAT(refusal_of_field(c.field, c.value), HasSubstr(std::string(c.message).substr(0, 30)));
-  }
+  for (const auto& c : cases) EXPECT_EQ(refusal_of_field(c.field, c.value), c.message);
 }
 
 TEST(LlamaConfig, FieldsOfTheWrongKindAndMissingOnes) {
@@ -125,8 +124,8 @@ TEST(LlamaConfig, FieldsOfTheWrongKindAndMissingOnes) {
             "field 'llama.rope.scaling.type' is 'cubic', expected none, linear, yarn or longrope");
   EXPECT_THAT(refusal_of_field("block_count", std::string("two")), HasSubstr("'llama.block_count'"));
   EXPECT_THAT(refusal_of_field("rope.freq_base", std::string("big")), HasSubstr("'llama.rope.freq_base'"));
-  for (const char* field : {"block_count", "embedding_length", "attention.head_count", "context_length",
-                            "feed_forward_length"}) {
+  for (const char* field :
+       {"block_count", "embedding_length", "attention.head_count", "context_length", "feed_forward_length"}) {
     TinyModel model = tiny_llama();
     model.fields.erase(field);
     EXPECT_THAT(refusal(model), HasSubstr(std::string("'llama.") + field + "'"));
@@ -193,10 +192,11 @@ TEST(Families, UnknownOnesAreNamedWithThoseThatWork) {
 TEST(Loading, TellsHowFarItIs) {
   std::vector<uint64_t> steps;
   uint64_t all = 0;
-  llm::load_model(gguf::File::open(tiny_llama().write("config")), open_device("null"), [&](uint64_t done, uint64_t total) {
-    steps.push_back(done);
-    all = total;
-  });
+  llm::load_model(gguf::File::open(tiny_llama().write("config")), open_device("null"),
+                  [&](uint64_t done, uint64_t total) {
+                    steps.push_back(done);
+                    all = total;
+                  });
   EXPECT_TRUE(std::ranges::is_sorted(steps));
   EXPECT_EQ(steps.back(), all);
 }
