@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // What each worker asks for of its weights before a launch: memory is then busy while it waits for the others.
-constexpr int64_t kPrefetchLaunchBytes = 4096;
+constexpr int64_t kPrefetchLaunchBytes = 16384;
 
 }  // namespace
 
@@ -226,7 +226,8 @@ void Linear::prefetch(const abi::Launch& launch, const Worker& worker) const {
     const Matrix& m = *item.matrices[i];
     if (!m.packed) continue;
     const auto* panel = static_cast<const char*>(launch.inputs[1 + (&m - matrices_.data())].data) + item.panels[i] * m.panel_bytes;
-    const int64_t bytes = std::min(kPrefetchLaunchBytes / item.count, m.panel_bytes);
+    const int64_t run = worker.first_run(items_) * m.panel_bytes * m.panels_per_item;
+    const int64_t bytes = std::min(kPrefetchLaunchBytes / item.count, std::max(run, m.panel_bytes));
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(panel + at);
   }
 }
