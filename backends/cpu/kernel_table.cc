@@ -9,7 +9,8 @@
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
-// clang-format off: one row per op
+// One row per op.
+// clang-format off
 constexpr KernelEntry kKernels[] = {
     {"neg", make_unary},
     {"abs", make_unary},

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ class Tensor {
     std::copy(strides.begin(), strides.end(), view_.strides);
   }
 
-  static int64_t product(const Shape& shape) {
+  static int64_t product(std::span<const int64_t> shape) {
     int64_t count = 1;
     for (const int64_t extent : shape) count *= extent;
     return count;
@@ -50,7 +51,7 @@ class Tensor {
     view.data = memory_.data() + dtype_bytes(view_.dtype, static_cast<size_t>(offset_));
     return view;
   }
-  int64_t count() const { return product(Shape(view_.shape, view_.shape + view_.rank)); }
+  int64_t count() const { return product({view_.shape, static_cast<size_t>(view_.rank)}); }
 
   template <class T>
   T* data() {

@@ -1,5 +1,6 @@
 // The whole contract between Gabbro and a backend plugin, libgabbro_<name>.so: plain data and function pointers.
-// Nothing is thrown across it; every call that can fail returns a Status. docs/recipes/backend.md shows how one is written.
+// Nothing is thrown across it; every call that can fail returns a Status. docs/recipes/backend.md shows how one is
+// written.
 #pragma once
 
 #include <atomic>
@@ -22,13 +23,14 @@ struct Status {
   char message[252] = {};
 };
 
-// How the elements lie. kPacked: a matrix [N, K] in the backend's own arrangement, made by `pack`; strides mean nothing.
+// How the elements lie. kPacked: a matrix [N, K] in the backend's own arrangement, made by `pack`; strides mean
+// nothing.
 enum class Layout : uint8_t { kStrided, kPacked };
 
 struct TensorView {
-  void* data;                  // first element; null in a KernelRequest
-  int64_t shape[kMaxRank];     // slowest axis first
-  int64_t strides[kMaxRank];   // in elements; 0 along a broadcast axis; rows of a quantised matrix are contiguous
+  void* data;                 // first element; null in a KernelRequest
+  int64_t shape[kMaxRank];    // slowest axis first
+  int64_t strides[kMaxRank];  // in elements; 0 along a broadcast axis; rows of a quantised matrix are contiguous
   int32_t rank;
   DType dtype;
   Layout layout;
@@ -45,10 +47,10 @@ struct Attribute {
 };
 
 struct KernelRequest {
-  const char* op;              // a name of src/ops/op_table.cc, or of a fused op (docs/fused_ops.md)
+  const char* op;  // a name of src/ops/op_table.cc, or of a fused op (docs/fused_ops.md)
   const TensorView* inputs;
   int32_t input_count;
-  const TensorView* outputs;   // contiguous, or aliasing an input where the op writes a state
+  const TensorView* outputs;  // contiguous, or aliasing an input where the op writes a state
   int32_t output_count;
   const Attribute* attributes;
   int32_t attribute_count;
@@ -57,48 +59,48 @@ struct KernelRequest {
 // A kernel specialised for one request. The backend owns what `handle` points to until `release_kernel`.
 struct BoundKernel {
   const void* handle;
-  size_t scratch_bytes;          // device memory that each launch needs besides inputs and outputs
-  const char* implementation;    // e.g. "linear q4_0 avx512"; for `explain` and profiles
-  double bytes;                  // memory traffic of one launch, and its floating point operations
+  size_t scratch_bytes;        // device memory that each launch needs besides inputs and outputs
+  const char* implementation;  // e.g. "linear q4_0 avx512"; for `explain` and profiles
+  double bytes;                // memory traffic of one launch, and its floating point operations
   double flops;
 };
 
 struct Launch {
-  const void* kernel;            // BoundKernel::handle
+  const void* kernel;  // BoundKernel::handle
   TensorView* inputs;
   TensorView* outputs;
   int32_t input_count;
   int32_t output_count;
-  void* scratch;                 // 64-byte aligned
+  void* scratch;  // 64-byte aligned
 };
 
 struct DeviceFacts {
-  char name[96];                 // "AMD EPYC 9654", "Radeon RX 7900 XTX"
-  char id[32];                   // "cpu", "rocm:0"
-  char architecture[32];         // "avx512-vnni", "gfx1100"
+  char name[96];          // "AMD EPYC 9654", "Radeon RX 7900 XTX"
+  char id[32];            // "cpu", "rocm:0"
+  char architecture[32];  // "avx512-vnni", "gfx1100"
   char driver[48];
   char runtime[48];
-  char reason[160];              // why it is not usable, else empty
-  uint64_t memory_total;         // bytes
+  char reason[160];       // why it is not usable, else empty
+  uint64_t memory_total;  // bytes
   uint64_t memory_free;
-  int32_t compute_units;         // cores or CUs
-  int32_t wave_size;             // lanes; 1 on a CPU
+  int32_t compute_units;  // cores or CUs
+  int32_t wave_size;      // lanes; 1 on a CPU
   bool usable;
   bool integrated;
-  bool host_accessible;          // the host may dereference the device's pointers
+  bool host_accessible;  // the host may dereference the device's pointers
 };
 
 struct DeviceOptions {
-  int32_t threads;               // of a CPU device; 0: one per physical core that this process may use
+  int32_t threads;  // of a CPU device; 0: one per physical core that this process may use
 };
 
-struct Device;   // the backend's own
+struct Device;  // the backend's own
 struct Stream;
 
 struct Backend {
   uint32_t abi_version;
-  const char* name;              // "cpu"
-  int32_t score;                 // `--device auto` prefers the highest score that has a usable device; negative: never
+  const char* name;  // "cpu"
+  int32_t score;     // `--device auto` prefers the highest score that has a usable device; negative: never
 
   // Devices. `open` may be called several times for one index, with different options; each gives a device of its own.
   int32_t (*device_count)();
@@ -127,7 +129,8 @@ struct Backend {
   void (*release_kernel)(Device* device, const void* handle);
 
   // Carries out the launches in their order. Stops early with kCancelled when `cancel` (may be null) becomes true.
-  Status (*execute)(Device* device, Stream* stream, const Launch* launches, int32_t count, const std::atomic<bool>* cancel);
+  Status (*execute)(Device* device, Stream* stream, const Launch* launches, int32_t count,
+                    const std::atomic<bool>* cancel);
 };
 
 }  // namespace gabbro::abi

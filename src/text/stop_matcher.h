@@ -24,9 +24,8 @@ class StopMatcher {
   std::string flush();
 
   bool stopped() const { return match_ >= 0; }
-  int match() const {
-    return match_;
-  }  // which of the stop strings it was, as numbered by the constructor's argument; or -1
+  // Which of the stop strings it was, as numbered by the constructor's argument; or -1.
+  int match() const { return match_; }
 
  private:
   struct Node {  // a beginning of a stop string

@@ -1,11 +1,14 @@
 #include "tests/conformance/op_cases.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
+#include "src/graph/eval.h"
 #include "src/ops/op_table.h"
 
 namespace gabbro::conformance {
@@ -17,9 +20,24 @@ constexpr double kEpsilon = 0x1p-24;  // half a unit in the last place of f32
 // it.
 double summed(int64_t terms) { return 4 * kEpsilon * static_cast<double>(terms + 8); }
 
-// Integer dot products round the activations to 8 bits: half a step of amax/127 on each, independent, so that the error
-// of a sum of K grows with sqrt(K), as the sum itself does. 6 standard deviations.
-constexpr double kEightBits = 6 * 0.5 / 127 / 1.7320508;
+// Integer dot products round the activations to 8 bits: an error of up to half a step of at most amax/127 on each,
+// independent, so that a sum with the weights w is off by a standard deviation of amax/127/sqrt(12) · |w|. 6 of them.
+constexpr double kEightBits = 6 / 127.0 / 3.4641016;
+
+// amax · |w| of the row with the largest norm.
+double eight_bit_magnitude(const std::vector<Tensor>& inputs) {
+  const int64_t rows = inputs[1].shape()[0], columns = inputs[1].shape()[1];
+  std::vector<int32_t> ids(static_cast<size_t>(rows));
+  std::iota(ids.begin(), ids.end(), 0);
+  const Tensor every_row = inputs[0].device()->upload(DType::i32, Shape{rows}, ids.data());
+  const std::vector<float> weights = to_host<float>(record(kEmbedding, {inputs[1], every_row}, {}));
+  double largest = 0;
+  for (auto row = weights.begin(); row != weights.end(); row += columns)
+    largest = std::max(largest, std::inner_product(row, row + columns, row, 0.0));
+  double amax = 0;
+  for (const float x : to_host<float>(inputs[0])) amax = std::max(amax, std::fabs(static_cast<double>(x)));
+  return amax * std::sqrt(largest);
+}
 
 void norm_cases(std::vector<OpCase>& cases) {
   for (const int64_t columns : {1, 15, 16, 17, 31, 64, 65, 576}) {
@@ -67,7 +85,8 @@ void linear_cases(std::vector<OpCase>& cases) {
                                                   m.normal(Shape{rows})};
                              },
                          .attributes = {},
-                         .tolerance = quantised ? kEightBits : summed(columns)});
+                         .tolerance = quantised ? kEightBits : summed(columns),
+                         .magnitude = quantised ? eight_bit_magnitude : nullptr});
       }
     }
     cases.push_back({.name = fmt::format("embedding {}", dtype_name(dtype)),

@@ -32,7 +32,9 @@ struct OpCase {
   const Op* op;
   std::function<std::vector<Tensor>(Maker&)> inputs;
   Attributes attributes;
-  double tolerance;  // of |kernel - composition|, relative to the largest |composition| of the case
+  double tolerance;  // of |kernel - composition|, relative to the magnitude below
+  // What the error scales with, given the inputs; where it is null, the largest |composition| of the case.
+  std::function<double(const std::vector<Tensor>&)> magnitude = nullptr;
 };
 
 std::vector<OpCase> op_cases();

@@ -1,6 +1,4 @@
 // Hostile vocabularies and texts. A vocabulary that knows every byte must give back the text that it encoded.
-#include <fuzzer/FuzzedDataProvider.h>
-
 #include <cstdlib>
 
 #include "src/base/error.h"
@@ -8,42 +6,38 @@
 #include "src/text/pretokenizer_table.h"
 #include "src/text/tokenizer.h"
 #include "src/text/utf8.h"
+#include "tests/fuzz/input.h"
 
 namespace {
 
 using namespace gabbro::text;
 
-VocabularySpec any_spec(FuzzedDataProvider& data) {
+VocabularySpec any_spec(gabbro::fuzz::Input& data) {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> all;
     for (const PreTokenizerRule& rule : pretokenizer_rules()) all.push_back(rule.names.front());
     return all;
   }();
   VocabularySpec spec;
-  spec.model = data.PickValueInArray({"gpt2", "llama", "gemma4"});
-  spec.pre = data.PickValueInArray({0, 1}) != 0
-                 ? std::string(names[data.ConsumeIntegralInRange<size_t>(0, names.size() - 1)])
-                 : "gpt-2";
-  spec.name = data.PickValueInArray({"", "phi-3", "modern-bert"});
-  if (data.ConsumeBool()) {
+  spec.model = data.pick({"gpt2", "llama", "gemma4"});
+  spec.pre = data.boolean() ? std::string(names[data.index(names.size())]) : "gpt-2";
+  spec.name = data.pick({"", "phi-3", "modern-bert"});
+  if (data.boolean()) {
     for (int byte = 0; byte < 256; ++byte) spec.tokens.emplace_back(byte_spelling(static_cast<uint8_t>(byte)));
   }
-  const auto count = data.ConsumeIntegralInRange<size_t>(0, 40);
-  for (size_t i = 0; i < count; ++i) spec.tokens.push_back(data.ConsumeRandomLengthString(12));
-  for (size_t i = data.ConsumeIntegralInRange<size_t>(0, 20); i > 0; --i)
-    spec.merges.push_back(data.ConsumeRandomLengthString(12));
-  if (data.ConsumeBool()) {
+  for (int64_t i = data.number(0, 40); i > 0; --i) spec.tokens.push_back(data.text(12));
+  for (int64_t i = data.number(0, 20); i > 0; --i) spec.merges.push_back(data.text(12));
+  if (data.boolean()) {
     for (size_t i = 0; i < spec.tokens.size(); ++i)
-      spec.types.push_back(i < 256 ? 1 : data.ConsumeIntegralInRange<int32_t>(-1, 7));
+      spec.types.push_back(i < 256 ? 1 : static_cast<int32_t>(data.number(-1, 7)));
   }
-  if (data.ConsumeBool()) {
-    for (size_t i = 0; i < spec.tokens.size(); ++i)
-      spec.scores.push_back(i < 256 ? 0 : data.ConsumeFloatingPoint<float>());
+  if (data.boolean()) {
+    for (size_t i = 0; i < spec.tokens.size(); ++i) spec.scores.push_back(i < 256 ? 0 : data.any_float());
   }
-  spec.bos = data.ConsumeIntegralInRange<int32_t>(-2, 8);
-  spec.eos = data.ConsumeIntegralInRange<int32_t>(-2, 8);
-  if (data.ConsumeBool()) spec.add_eos = data.ConsumeBool();
-  if (data.ConsumeBool()) spec.add_space_prefix = data.ConsumeBool();
+  spec.bos = static_cast<int32_t>(data.number(-2, 8));
+  spec.eos = static_cast<int32_t>(data.number(-2, 8));
+  if (data.boolean()) spec.add_eos = data.boolean();
+  if (data.boolean()) spec.add_space_prefix = data.boolean();
   return spec;
 }
 
@@ -58,9 +52,9 @@ void check_round_trip(const Tokenizer& tokenizer, const std::string& text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
-  FuzzedDataProvider data(bytes, size);
+  gabbro::fuzz::Input data(bytes, size);
   VocabularySpec spec = any_spec(data);
-  const std::string text = data.ConsumeRemainingBytesAsString();
+  const std::string text = data.rest();
   // Only ordinary tokens, all spelled in the alphabet of bytes, and merges among them: then nothing can be lost.
   bool lossless = spec.model == "gpt2" && spec.tokens.size() == 256 && spec.pre != "whitespace" &&
                   spec.pre != "gemma4" && spec.pre != "sarvam-moe" && !spec.add_space_prefix.value_or(false);

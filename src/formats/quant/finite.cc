@@ -18,11 +18,16 @@ HalfPlaces half_places(DType dtype) {
     case DType::q4_1:
     case DType::q5_1:
     case DType::q4_k:
-    case DType::q5_k: return {0, 2};
-    case DType::q2_k: return {80, 82};
-    case DType::q3_k: return {108, -1};
-    case DType::q6_k: return {208, -1};
-    default: return {0, -1};
+    case DType::q5_k:
+      return {0, 2};
+    case DType::q2_k:
+      return {80, 82};
+    case DType::q3_k:
+      return {108, -1};
+    case DType::q6_k:
+      return {208, -1};
+    default:
+      return {0, -1};
   }
 }
 
@@ -50,10 +55,14 @@ bool all_finite(DType dtype, const std::byte* source, int64_t elements) {
     return places.second < 0 || all_below<uint16_t>(source + places.second, blocks, info.block_bytes, kHalfExponent);
   }
   switch (dtype) {
-    case DType::f32: return all_below<uint32_t>(source, elements, 4, 0x7f800000u);
-    case DType::f16: return all_below<uint16_t>(source, elements, 2, kHalfExponent);
-    case DType::bf16: return all_below<uint16_t>(source, elements, 2, 0x7f80);
-    default: throw bad_input("weights of type {} are not supported", dtype_name(dtype));
+    case DType::f32:
+      return all_below<uint32_t>(source, elements, 4, 0x7f800000u);
+    case DType::f16:
+      return all_below<uint16_t>(source, elements, 2, kHalfExponent);
+    case DType::bf16:
+      return all_below<uint16_t>(source, elements, 2, 0x7f80);
+    default:
+      throw bad_input("weights of type {} are not supported", dtype_name(dtype));
   }
 }
 

@@ -157,11 +157,8 @@ std::vector<Value> collect(Runtime& runtime, const Value& value) {
 Value reversed(Runtime& runtime, const Value& value) {
   std::shared_ptr<Iterator> result;
   switch (value.kind()) {
-    case Kind::kString: {
-      std::vector<Value> items = collect(runtime, value);
-      std::reverse(items.begin(), items.end());
-      return reversed(runtime, runtime.list(std::vector<Value>(items.rbegin(), items.rend())));
-    }
+    case Kind::kString:
+      return reversed(runtime, runtime.list(collect(runtime, value)));
     case Kind::kList:
     case Kind::kTuple:
       result = std::make_shared<IndexIterator>(value, value.items().size(), true);
