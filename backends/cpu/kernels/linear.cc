@@ -59,21 +59,17 @@ void Linear::add_matrix(const abi::TensorView& weight) {
     const auto known = std::find(activations_.quantised.begin(), activations_.quantised.end(), sums);
     m.variant = static_cast<int>(known - activations_.quantised.begin());
     if (known == activations_.quantised.end()) activations_.quantised.push_back(sums);
-    for (int count = 1; few && count <= 2; ++count)
-      m.few_quantised[count - 1] = few_quantised(dtype, tiling_.full_width(), count);
+    if (few) m.few_quantised = few_quantised(dtype, tiling_.full_width());
     m.unpack = unpack_function(dtype);
     for (int w = 4; w <= kTileTokens; w += 4) m.many_quantised[w / 4 - 1] = many_quantised(dtype, w);
   } else {
     activations_.plain = true;
-    for (int count = 1; few && count <= 2; ++count)
-      m.few_plain[count - 1] = few_plain(dtype, tiling_.full_width(), count);
+    if (few) m.few_plain = few_plain(dtype, tiling_.full_width());
     if (!few && options_.epilogue != Epilogue::kSiluMul) m.panels_per_item = kTileVectors;
     for (int w = 4; w <= kTileTokens; w += 4) {
       for (int count = 1; count <= 2; ++count) m.many_plain[w / 4 - 1][count - 1] = many_plain(dtype, w, count);
     }
   }
-  const bool side_by_side = m.few_quantised[1] != nullptr || m.few_plain[1] != nullptr;
-  if (few && side_by_side && options_.epilogue != Epilogue::kSiluMul) m.panels_per_item = 2;
   matrices_.push_back(m);
 }
 
@@ -177,27 +173,20 @@ void Linear::multiply(const Item& item, const char* tile, int width, float* y) c
   if (!tiling_.few() && first.unpack == nullptr && (item.count == 1 || item.matrices[1]->dtype == first.dtype)) {
     return first.many_plain[width / 4 - 1][item.count - 1](item.weights, columns_, activations_.plain_tile(tile), y);
   }
-  if (tiling_.few() && item.count == 2 && item.matrices[1]->dtype == first.dtype) {
-    if (first.few_plain[1] != nullptr)
-      return first.few_plain[1](item.weights, columns_, activations_.plain_tile(tile), y);
-    if (first.few_quantised[1] != nullptr) {
-      return first.few_quantised[1](item.weights, columns_, activations_.quantised_tile(tile, width, first.variant), y);
-    }
-  }
   for (int i = 0; i < item.count; ++i) {
     const Matrix& m = *item.matrices[i];
     float* out = y + i * width * kPanelRows;
     if (m.unpack == nullptr) {
       const float* x = activations_.plain_tile(tile);
       if (tiling_.few()) {
-        m.few_plain[0](&item.weights[i], columns_, x, out);
+        m.few_plain(item.weights[i], columns_, x, out);
       } else {
         m.many_plain[width / 4 - 1][0](&item.weights[i], columns_, x, out);
       }
     } else {
       const QuantisedTile x = activations_.quantised_tile(tile, width, m.variant);
       if (tiling_.few()) {
-        m.few_quantised[0](&item.weights[i], columns_, x, out);
+        m.few_quantised(item.weights[i], columns_, x, out);
       } else {
         m.many_quantised[width / 4 - 1](item.unpacked[i], columns_, x, out);
       }
@@ -236,8 +225,7 @@ void Linear::prefetch(const abi::Launch& launch, const Worker& worker) const {
   for (int i = 0; i < item.count; ++i) {
     const Matrix& m = *item.matrices[i];
     if (!m.packed) continue;
-    const auto* panel =
-        static_cast<const char*>(launch.inputs[1 + (&m - matrices_.data())].data) + item.panels[i] * m.panel_bytes;
+    const auto* panel = static_cast<const char*>(launch.inputs[1 + (&m - matrices_.data())].data) + item.panels[i] * m.panel_bytes;
     const int64_t run = worker.first_run(items_) * m.panel_bytes * m.panels_per_item;
     const int64_t bytes = std::min(kPrefetchLaunchBytes / item.count, std::max(run, m.panel_bytes));
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(panel + at);

@@ -39,8 +39,8 @@ class Linear : public Kernel {
     int variant = 0;  // of the activations' sums
     int64_t first_item = 0;
     int panels_per_item = 1;
-    FewQuantised few_quantised[2] = {};  // of one panel, of two
-    FewPlain few_plain[2] = {};
+    FewQuantised few_quantised = nullptr;
+    FewPlain few_plain = nullptr;
     Unpack unpack = nullptr;
     ManyQuantised many_quantised[kMaxTile / 4] = {};  // of width 4, 8, 12
     ManyPlain many_plain[kMaxTile / 4][2] = {};

@@ -8,8 +8,8 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-// How far ahead of its use a stream of weights is asked for: the processor's own prefetcher stops at the end of each
-// panel and page.
+// How far ahead of its use a stream of weights is asked for: the processor's own prefetcher stops at the end of each panel
+// and page.
 inline constexpr int64_t kPrefetchBytes = 2048;
 
 // Asks for the `bytes` that come kPrefetchBytes after `at`. Past the end of the weights it does nothing.
@@ -18,13 +18,12 @@ template <int64_t bytes>
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(at) + kPrefetchBytes + i);
 }
 
-// Up to kFewTokens tokens, straight from the packed form: one panel, or two side by side for one token (null for more),
-// which read memory as two streams (a core gets a tenth more of it that way, Zen 4) and share the loads of x.
-using FewQuantised = void (*)(const void* const* panels, int64_t columns, const QuantisedTile& x, float* y);
-using FewPlain = void (*)(const void* const* panels, int64_t columns, const float* x, float* y);
+// Up to kFewTokens tokens, straight from the packed form.
+using FewQuantised = void (*)(const void* panel, int64_t columns, const QuantisedTile& x, float* y);
+using FewPlain = void (*)(const void* panel, int64_t columns, const float* x, float* y);
 
-FewQuantised few_quantised(DType dtype, int width, int panels);
-FewPlain few_plain(DType dtype, int width, int panels);
+FewQuantised few_quantised(DType dtype, int width);
+FewPlain few_plain(DType dtype, int width);
 
 // More tokens, quantised weights: a panel is unpacked once, and then meets all tiles from the first-level cache.
 struct UnpackedPanel {

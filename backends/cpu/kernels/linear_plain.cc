@@ -13,39 +13,28 @@ template <DType dtype>
 }
 
 // One to four tokens. Four sums per token, over k mod 4: one would wait for its own multiply-add.
-template <DType dtype, int W, int N>
-void few(const void* const* panels, int64_t columns, const float* x, float* y) {
+template <DType dtype, int W>
+void few(const void* panel, int64_t columns, const float* x, float* y) {
   constexpr int kSums = 4;
-  constexpr int kVectorBytes = kPanelRows * dtype_info(dtype).block_bytes;
-  const char* weights[N];
-  F32 sums[N][kSums][W];
-  for (int n = 0; n < N; ++n) {
-    weights[n] = static_cast<const char*>(panels[n]);
-    for (auto& row : sums[n]) {
-      for (F32& sum : row) sum = zero_f32();
-    }
+  const auto* weights = static_cast<const char*>(panel);
+  F32 sums[kSums][W];
+  for (auto& row : sums) {
+    for (F32& sum : row) sum = zero_f32();
   }
   int64_t k = 0;
+  constexpr int kVectorBytes = kPanelRows * dtype_info(dtype).block_bytes;
   for (; k + kSums <= columns; k += kSums) {
-    for (int n = 0; n < N; ++n) prefetch_ahead<kSums * kVectorBytes>(weights[n] + k * kVectorBytes);
+    prefetch_ahead<kSums * kVectorBytes>(weights + k * kVectorBytes);
     unroll<kSums>([&](auto i) {
-      for (int n = 0; n < N; ++n) {
-        const F32 w = load_weights<dtype>(weights[n], k + i);
-        for (int t = 0; t < W; ++t) sums[n][i][t] = fma(w, splat(x[(k + i) * W + t]), sums[n][i][t]);
-      }
+      const F32 w = load_weights<dtype>(weights, k + i);
+      for (int t = 0; t < W; ++t) sums[i][t] = fma(w, splat(x[(k + i) * W + t]), sums[i][t]);
     });
   }
   for (; k < columns; ++k) {
-    for (int n = 0; n < N; ++n) {
-      const F32 w = load_weights<dtype>(weights[n], k);
-      for (int t = 0; t < W; ++t) sums[n][0][t] = fma(w, splat(x[k * W + t]), sums[n][0][t]);
-    }
+    const F32 w = load_weights<dtype>(weights, k);
+    for (int t = 0; t < W; ++t) sums[0][t] = fma(w, splat(x[k * W + t]), sums[0][t]);
   }
-  for (int n = 0; n < N; ++n) {
-    for (int t = 0; t < W; ++t) {
-      store(y + (n * W + t) * kLanes, (sums[n][0][t] + sums[n][1][t]) + (sums[n][2][t] + sums[n][3][t]));
-    }
-  }
+  for (int t = 0; t < W; ++t) store(y + t * kLanes, (sums[0][t] + sums[1][t]) + (sums[2][t] + sums[3][t]));
 }
 
 template <DType dtype, int W, int kPanels>
@@ -83,10 +72,9 @@ ManyPlain many_of(int count) {
 
 }  // namespace
 
-FewPlain few_plain(DType dtype, int width, int panels) {
+FewPlain few_plain(DType dtype, int width) {
   return dispatch_plain(dtype, [&]<DType type>() -> FewPlain {
-    static constexpr FewPlain kWidths[] = {few<type, 1, 1>, few<type, 2, 1>, few<type, 3, 1>, few<type, 4, 1>};
-    if (panels == 2) return width == 1 ? few<type, 1, 2> : nullptr;
+    static constexpr FewPlain kWidths[] = {few<type, 1>, few<type, 2>, few<type, 3>, few<type, 4>};
     return kWidths[width - 1];
   });
 }
