@@ -148,21 +148,39 @@ Linear::Item Linear::find_item(int64_t index) const {
   return item;
 }
 
-void Linear::load_item(const Pass& pass, Item& item) const {
-  for (int i = 0; i < item.count; ++i) {
-    const Matrix& m = *item.matrices[i];
-    const auto* data = static_cast<const std::byte*>(pass.launch.inputs[1 + (&m - matrices_.data())].data);
-    if (m.packed) {
-      item.weights[i] = data + item.panels[i] * m.panel_bytes;
+void Linear::load_panel(const Pass& pass, Item& item, int i) const {
+  const Matrix& m = *item.matrices[i];
+  const auto* data = static_cast<const std::byte*>(pass.launch.inputs[1 + (&m - matrices_.data())].data);
+  if (m.packed) {
+    item.weights[i] = data + item.panels[i] * m.panel_bytes;
+  } else {
+    char* repacked = pass.own + i * repacked_bytes_;
+    pack_panel({data, m.dtype, m.rows, columns_, m.row_step, m.column_step}, item.panels[i], repacked);
+    item.weights[i] = repacked;
+  }
+  if (!tiling_.few() && m.unpack != nullptr) {
+    char* memory = pass.own + 2 * repacked_bytes_ + i * unpacked_bytes_;
+    item.unpacked[i] = UnpackedPanel::at(memory, m.dtype, columns_);
+    m.unpack(item.weights[i], columns_, item.unpacked[i]);
+  }
+}
+
+// y: [width][16].
+void Linear::multiply_panel(const Item& item, int i, const char* tile, int width, float* y) const {
+  const Matrix& m = *item.matrices[i];
+  if (m.unpack == nullptr) {
+    const float* x = activations_.plain_tile(tile);
+    if (tiling_.few()) {
+      m.few_plain(item.weights[i], columns_, x, y);
     } else {
-      char* repacked = pass.own + i * repacked_bytes_;
-      pack_panel({data, m.dtype, m.rows, columns_, m.row_step, m.column_step}, item.panels[i], repacked);
-      item.weights[i] = repacked;
+      m.many_plain[width / 4 - 1][0](&item.weights[i], columns_, x, y);
     }
-    if (!tiling_.few() && m.unpack != nullptr) {
-      char* memory = pass.own + 2 * repacked_bytes_ + i * unpacked_bytes_;
-      item.unpacked[i] = UnpackedPanel::at(memory, m.dtype, columns_);
-      m.unpack(item.weights[i], columns_, item.unpacked[i]);
+  } else {
+    const QuantisedTile x = activations_.quantised_tile(tile, width, m.variant);
+    if (tiling_.few()) {
+      m.few_quantised(item.weights[i], columns_, x, y);
+    } else {
+      m.many_quantised[width / 4 - 1](item.unpacked[i], columns_, x, y);
     }
   }
 }
@@ -173,25 +191,7 @@ void Linear::multiply(const Item& item, const char* tile, int width, float* y) c
   if (!tiling_.few() && first.unpack == nullptr && (item.count == 1 || item.matrices[1]->dtype == first.dtype)) {
     return first.many_plain[width / 4 - 1][item.count - 1](item.weights, columns_, activations_.plain_tile(tile), y);
   }
-  for (int i = 0; i < item.count; ++i) {
-    const Matrix& m = *item.matrices[i];
-    float* out = y + i * width * kPanelRows;
-    if (m.unpack == nullptr) {
-      const float* x = activations_.plain_tile(tile);
-      if (tiling_.few()) {
-        m.few_plain(item.weights[i], columns_, x, out);
-      } else {
-        m.many_plain[width / 4 - 1][0](&item.weights[i], columns_, x, out);
-      }
-    } else {
-      const QuantisedTile x = activations_.quantised_tile(tile, width, m.variant);
-      if (tiling_.few()) {
-        m.few_quantised(item.weights[i], columns_, x, out);
-      } else {
-        m.many_quantised[width / 4 - 1](item.unpacked[i], columns_, x, out);
-      }
-    }
-  }
+  for (int i = 0; i < item.count; ++i) multiply_panel(item, i, tile, width, y + i * width * kPanelRows);
 }
 
 // Bias, epilogue, and out of the panel's [width][16] into the rows of the outputs.
@@ -219,13 +219,32 @@ void Linear::finish(const Pass& pass, const Item& item, int64_t tile, int width,
   }
 }
 
+// Gate and up panels in turns would jump between two streams at every panel: a run of each instead.
+void Linear::run_few_silu_mul(const Pass& pass, const char* tile, int64_t begin, int64_t end) const {
+  constexpr int64_t kRun = 16;
+  alignas(64) float y[kRun][2 * kFewTokens * kPanelRows];
+  const int width = tiling_.width(0);
+  for (int64_t first = begin; first < end; first += kRun) {
+    const int64_t count = std::min(kRun, end - first);
+    for (int matrix = 0; matrix < 2; ++matrix) {
+      for (int64_t i = 0; i < count; ++i) {
+        Item item = find_item(first + i);
+        load_panel(pass, item, matrix);
+        multiply_panel(item, matrix, tile, width, y[i] + matrix * width * kPanelRows);
+      }
+    }
+    for (int64_t i = 0; i < count; ++i) finish(pass, find_item(first + i), 0, width, y[i]);
+  }
+}
+
 void Linear::prefetch(const abi::Launch& launch, const Worker& worker) const {
   if (!tiling_.few()) return;
   const Item item = find_item(worker.index() * worker.first_run(items_));
   for (int i = 0; i < item.count; ++i) {
     const Matrix& m = *item.matrices[i];
     if (!m.packed) continue;
-    const auto* panel = static_cast<const char*>(launch.inputs[1 + (&m - matrices_.data())].data) + item.panels[i] * m.panel_bytes;
+    const auto* panel =
+        static_cast<const char*>(launch.inputs[1 + (&m - matrices_.data())].data) + item.panels[i] * m.panel_bytes;
     const int64_t run = worker.first_run(items_) * m.panel_bytes * m.panels_per_item;
     const int64_t bytes = std::min(kPrefetchLaunchBytes / item.count, std::max(run, m.panel_bytes));
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(panel + at);
@@ -246,7 +265,7 @@ void Linear::run(const abi::Launch& launch, Worker& worker) const {
     alignas(64) float y[2 * kMaxTile * kPanelRows];
     for (int64_t index = begin; index < end; ++index) {
       Item item = find_item(index / pieces_);
-      load_item(pass, item);
+      for (int i = 0; i < item.count; ++i) load_panel(pass, item, i);
       const int64_t first = index % pieces_ * tiles_per_piece_;
       for (int64_t tile = first; tile < std::min(first + tiles_per_piece_, tiling_.count()); ++tile) {
         const int width = tiling_.width(tile);
@@ -255,7 +274,9 @@ void Linear::run(const abi::Launch& launch, Worker& worker) const {
       }
     }
   };
-  if (tiling_.few()) {
+  if (tiling_.few() && options_.epilogue == Epilogue::kSiluMul) {
+    worker.stream_for(items_, [&](int64_t begin, int64_t end) { run_few_silu_mul(pass, tiles, begin, end); });
+  } else if (tiling_.few()) {
     worker.stream_for(items_ * pieces_, body);
   } else {
     worker.parallel_for(items_ * pieces_, grain_, body);

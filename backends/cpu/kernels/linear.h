@@ -60,9 +60,11 @@ class Linear : public Kernel {
   void plan_scratch(int workers);
 
   const char* prepare_few(const Pass& pass) const;
+  void run_few_silu_mul(const Pass& pass, const char* tile, int64_t begin, int64_t end) const;
   void prepare_many(const Pass& pass, Worker& worker) const;
   Item find_item(int64_t index) const;
-  void load_item(const Pass& pass, Item& item) const;
+  void load_panel(const Pass& pass, Item& item, int i) const;
+  void multiply_panel(const Item& item, int i, const char* tile, int width, float* y) const;
   void multiply(const Item& item, const char* tile, int width, float* y) const;
   void finish(const Pass& pass, const Item& item, int64_t tile, int width, float* y) const;
 
