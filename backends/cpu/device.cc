@@ -60,6 +60,7 @@ bool CpuDevice::execute(const abi::Launch* launches, int32_t count, const std::a
       if (i > 0) worker.barrier();
       if (worker.stopped()) break;
       static_cast<const Kernel*>(launches[i].kernel)->run(launches[i], worker);
+      if (i + 1 < count) static_cast<const Kernel*>(launches[i + 1].kernel)->prefetch(launches[i + 1], worker);
     }
   };
   return pool_.run(walk, cancel);

@@ -59,6 +59,25 @@ class Worker {
     }
   }
 
+  // The same for work that streams memory. Half of the items go to the workers in equal runs (`first_run`), known before
+  // the loop begins, so that each reads one run of addresses; the rest in pieces that shrink, so that all finish together.
+  template <class Body>
+  void stream_for(int64_t items, Body&& body) {
+    assert(loop_ < TeamState::kLoops);
+    std::atomic<int64_t>& next = team_.loops[loop_++].next;
+    const int64_t run = first_run(items);
+    if (run > 0 && !cancelled()) body(index_ * run, (index_ + 1) * run);
+    const int64_t rest = items - run * count();
+    int64_t begin = next.load(std::memory_order_relaxed);
+    while (begin < rest && !cancelled()) {
+      const int64_t length = std::max<int64_t>(1, (rest - begin) / (2 * count()));
+      if (!next.compare_exchange_weak(begin, begin + length, std::memory_order_relaxed)) continue;
+      body(items - rest + begin, items - rest + std::min(begin + length, rest));
+      begin = next.load(std::memory_order_relaxed);
+    }
+  }
+  int64_t first_run(int64_t items) const { return items / (2 * count()); }
+
  private:
   TeamState& team_;
   int index_;
@@ -71,6 +90,10 @@ class Kernel {
 
   // Called by every worker with the same launch. Inputs may be written only where the op says so.
   virtual void run(const abi::Launch& launch, Worker& worker) const = 0;
+
+  // Called by every worker before the barrier that run() waits for: may ask for memory that run() will read first and that
+  // no other launch writes, i.e. weights.
+  virtual void prefetch(const abi::Launch&, const Worker&) const {}
 
   size_t scratch_bytes = 0;    // shared by the workers
   std::string implementation;  // "linear q4_0 avx512"

@@ -31,17 +31,35 @@ Device::Device(const abi::Backend* backend, int index, const abi::DeviceOptions&
 Device::~Device() {
   graph_context_.reset();  // its kernels and the workspace belong to the device
   workspace_.reset();
+  weight_block_.reset();
   backend_->close(device_);
+}
+
+std::shared_ptr<void> Device::owned(void* pointer) const {
+  // Tensors hold their device, so it outlives them; only the device's own memory is freed by its destructor.
+  return {pointer, [backend = backend_, device = device_](void* memory) { backend->free(device, memory); }};
 }
 
 std::shared_ptr<void> Device::allocate(size_t bytes) {
   void* pointer = nullptr;
   check(backend_->allocate(device_, bytes, &pointer), fmt::format("allocating {} bytes on {}", bytes, facts_.id));
-  return {pointer, [backend = backend_, device = device_](void* memory) {
-            // Tensors hold their device, so it outlives them; only the device's own workspace is freed by its
-            // destructor.
-            backend->free(device, memory);
-          }};
+  return owned(pointer);
+}
+
+std::shared_ptr<void> Device::allocate_weights(size_t bytes) {
+  constexpr size_t kBlock = size_t{32} << 20;
+  constexpr size_t kAlignment = 256;
+  if (bytes > kBlock / 4) return allocate(bytes);
+  if (weight_block_ == nullptr || weight_block_used_ + bytes > kBlock) {
+    void* block = nullptr;
+    const abi::Status status = backend_->allocate(device_, kBlock, &block);
+    if (status.code != abi::StatusCode::kOk) return allocate(bytes);  // nearly full: just what is needed
+    weight_block_ = owned(block);
+    weight_block_used_ = 0;
+  }
+  std::shared_ptr<void> piece(weight_block_, static_cast<std::byte*>(weight_block_.get()) + weight_block_used_);
+  weight_block_used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return piece;
 }
 
 void Device::copy_to_device(void* target, const void* host, size_t bytes) {
@@ -59,7 +77,7 @@ Tensor Device::upload_matrix(DType dtype, int64_t rows, int64_t columns, const v
   state->spec = {.shape = Shape{rows, columns}, .dtype = dtype, .packed = true};
   state->device = shared_from_this();
   state->layout = Layout::contiguous(state->spec.shape);
-  state->storage = allocate(bytes);
+  state->storage = allocate_weights(bytes);
   check(backend_->pack(device_, dtype, rows, columns, host, state->storage.get()),
         fmt::format("packing weights on {}", facts_.id));
   return Tensor(std::move(state));

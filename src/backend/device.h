@@ -41,6 +41,10 @@ class Device : public std::enable_shared_from_this<Device> {
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
 
+  // Memory for weights: pieces of large blocks, so that streaming through them costs few page table look-ups (a matrix of a
+  // small model is less than a huge page). A block is freed with the last of its pieces.
+  std::shared_ptr<void> allocate_weights(size_t bytes);
+
   // A matrix [rows, columns] from host memory, in the arrangement that this device's `linear` reads fastest.
   Tensor upload_matrix(DType dtype, int64_t rows, int64_t columns, const void* host);
   // A contiguous tensor from host memory.
@@ -60,12 +64,16 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<void>& graph_context() { return graph_context_; }
 
  private:
+  std::shared_ptr<void> owned(void* pointer) const;
+
   const abi::Backend* backend_;
   std::shared_ptr<void> library_;
   abi::Device* device_ = nullptr;
   abi::DeviceFacts facts_{};
   std::shared_ptr<void> workspace_;
   size_t workspace_bytes_ = 0;
+  std::shared_ptr<void> weight_block_;  // the block that allocate_weights fills
+  size_t weight_block_used_ = 0;
   std::mutex execution_mutex_;
   std::shared_ptr<void> graph_context_;
 };

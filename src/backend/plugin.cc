@@ -48,6 +48,10 @@ Plugin load(const fs::path& file) {
     return plugin;
   }
   const abi::Backend* backend = entry();
+  if (backend == nullptr) {
+    plugin.reason = fmt::format("{}: {} gives no backend", file.string(), abi::kEntryPoint);
+    return plugin;
+  }
   if (backend->abi_version != abi::kVersion) {
     plugin.reason = fmt::format("{} is built for version {} of the plugin contract, this program for version {}",
                                 file.string(), backend->abi_version, abi::kVersion);

@@ -24,7 +24,9 @@ class TextOutput {
 
   // False when a stop text was completed.
   bool add(int32_t token) {
-    if (!tokenizer_.is_control(token)) pass(stops_.push(characters_.push(tokenizer_.piece(token))));
+    // The output head may have more rows than the vocabulary has tokens, for a round number: those are no text.
+    if (token < tokenizer_.size() && !tokenizer_.is_control(token))
+      pass(stops_.push(characters_.push(tokenizer_.piece(token))));
     return !stops_.stopped();
   }
 

@@ -49,9 +49,21 @@ class PlanCache {
 };
 
 PlanCache& cache_of(Device& device) {
+  const std::lock_guard lock(device.execution_mutex());
   std::shared_ptr<void>& context = device.graph_context();
   if (context == nullptr) context = std::make_shared<PlanCache>();
   return *static_cast<PlanCache*>(context.get());
+}
+
+std::shared_ptr<Device> common_device(const char* doing, std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.defined()) throw bad_input("[{}] one of the tensors is undefined", doing);
+    if (tensor.device() != tensors.front().device()) {
+      throw bad_input("[{}] the tensors are on different devices: {} and {}", doing,
+                      tensors.front().device()->facts().id, tensor.device()->facts().id);
+    }
+  }
+  return tensors.front().device();
 }
 
 }  // namespace
@@ -59,10 +71,10 @@ PlanCache& cache_of(Device& device) {
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel) {
   std::vector<Tensor> pending;
   for (const Tensor& tensor : tensors) {
-    if (!tensor.has_value()) pending.push_back(tensor);
+    if (!tensor.defined() || !tensor.has_value()) pending.push_back(tensor);
   }
   if (pending.empty()) return;
-  const std::shared_ptr<Device> device = pending.front().device();
+  const std::shared_ptr<Device> device = common_device("eval", pending);
   Trace traced = trace(pending);
   const std::shared_ptr<Plan> plan = cache_of(*device).get(device, std::move(traced.program));
   const std::vector<Tensor> values = plan->run(traced.parameters, cancel);
@@ -121,9 +133,10 @@ template std::vector<int64_t> to_host(const Tensor&);
 Compiled::Compiled(const std::function<std::vector<Tensor>()>& function) {
   const std::vector<Tensor> results = function();
   if (results.empty()) throw bad_input("[compile] the function has no results");
+  device_ = common_device("compile", results);
   Trace traced = trace(results);
   captured_ = std::move(traced.parameters);
-  plan_ = std::make_unique<Plan>(results.front().device(), std::move(traced.program));
+  plan_ = std::make_unique<Plan>(device_, std::move(traced.program));
 }
 
 std::vector<Tensor> Compiled::operator()(const std::atomic<bool>* cancel) {

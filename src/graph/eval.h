@@ -30,6 +30,7 @@ class Compiled {
   const Plan& plan() const { return *plan_; }
 
  private:
+  std::shared_ptr<Device> device_;  // outlives the plan's kernels
   std::vector<Tensor> captured_;
   std::unique_ptr<Plan> plan_;
   std::vector<std::shared_ptr<void>> storages_;

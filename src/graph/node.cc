@@ -62,6 +62,7 @@ std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attribu
                       input.device()->facts().id);
     }
   }
+  if (device == nullptr) throw bad_input("[{}] no device", op.name);
   auto node = std::make_shared<Node>();
   node->op = &op;
   node->attributes = std::move(attributes);

@@ -65,7 +65,8 @@ std::vector<Tensor> Plan::run(std::span<const Tensor> parameters, const std::ato
                               std::vector<std::shared_ptr<void>>* reusable) {
   const std::shared_ptr<Device> device = device_.lock();
   const std::lock_guard lock(device->execution_mutex());
-  auto* arena = static_cast<std::byte*>(device->workspace(arena_bytes_));
+  // Never of no bytes: a value without elements has an address too.
+  auto* arena = static_cast<std::byte*>(device->workspace(std::max<size_t>(arena_bytes_, 64)));
 
   std::vector<std::shared_ptr<void>> storages(results_.size());  // by Buffer::index
   for (const Result& result : results_) {

@@ -107,6 +107,7 @@ std::string structure_key(const Program& program) {
   }
   for (const Instruction& instruction : program.instructions) {
     key.number(instruction.op);
+    key.number(instruction.attributes.entries().size());
     for (const auto& [name, value] : instruction.attributes.entries()) {
       key.text(name);
       key.number(value.index());
@@ -114,13 +115,16 @@ std::string structure_key(const Program& program) {
       if (const auto* real = std::get_if<double>(&value)) key.number(*real);
       if (const auto* text = std::get_if<std::string>(&value)) key.text(*text);
     }
+    key.number(instruction.inputs.size());
     for (const int input : instruction.inputs) key.number(input);
+    key.number(instruction.outputs.size());
     for (const int output : instruction.outputs) {
       key.number(output);
       key.number(program.values[static_cast<size_t>(output)].dtype);
       key.numbers(program.values[static_cast<size_t>(output)].shape.lengths());
     }
   }
+  key.number(program.results.size());
   for (const int result : program.results) key.number(result);
   return key.take();
 }

@@ -30,9 +30,10 @@ Tensor broadcast_if_needed(const Tensor& x, const Shape& shape) {
 // Kernels see both inputs in the result's shape, with stride 0 along broadcast axes.
 Tensor binary(const Op& op, const Tensor& a, const Tensor& b, std::initializer_list<DType> dtypes) {
   require_dtype(op.name, a, dtypes);
+  require_dtype(op.name, b, dtypes);
   if (a.dtype() != b.dtype()) {
-    throw bad_input("[{}] the inputs are {} and {}; cast one of them", op.name, dtype_name(a.dtype()),
-                    dtype_name(b.dtype()));
+    throw bad_input("[{}] the inputs are {} {} and {} {}; cast one of them", op.name, dtype_name(a.dtype()),
+                    a.shape().to_string(), dtype_name(b.dtype()), b.shape().to_string());
   }
   const Shape shape = broadcast_shapes(op.name, a.shape(), b.shape());
   return record(op, {broadcast_if_needed(a, shape), broadcast_if_needed(b, shape)});
@@ -87,17 +88,19 @@ Tensor logical_and(const Tensor& a, const Tensor& b) { return binary(kLogicalAnd
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   require_dtype("where", condition, {DType::boolean});
+  require_plain("where", a);
+  require_plain("where", b);
   if (a.dtype() != b.dtype())
-    throw bad_input("[where] the branches are {} and {}", dtype_name(a.dtype()), dtype_name(b.dtype()));
+    throw bad_input("[where] the branches are {} {} and {} {}", dtype_name(a.dtype()), a.shape().to_string(),
+                    dtype_name(b.dtype()), b.shape().to_string());
   const Shape shape = broadcast_shapes("where", condition.shape(), broadcast_shapes("where", a.shape(), b.shape()));
   return record(kWhere,
                 {broadcast_if_needed(condition, shape), broadcast_if_needed(a, shape), broadcast_if_needed(b, shape)});
 }
 
 Tensor cast(const Tensor& x, DType dtype) {
-  if (is_quantised(x.dtype()) || is_quantised(dtype)) {
-    throw bad_input("[cast] {} to {}: block formats are read by dequantize", dtype_name(x.dtype()), dtype_name(dtype));
-  }
+  require_plain("cast", x);
+  if (is_quantised(dtype)) throw bad_input("[cast] {} to {} is not done", dtype_name(x.dtype()), dtype_name(dtype));
   if (x.dtype() == dtype) return x;
   return record(kCast, {x}, {{"dtype", static_cast<int64_t>(dtype)}});
 }

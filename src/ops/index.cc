@@ -31,7 +31,10 @@ const Op kDequantize = {.name = "dequantize", .infer = [](const Args& a) { retur
 Tensor gather(const Tensor& x, const Tensor& indices) {
   require_dtype("gather", indices, {DType::i32});
   require_rank("gather", indices, 1);
+  require_plain("gather", x);
   if (x.shape().rank() == 0) throw bad_input("[gather] a scalar has no rows");
+  if (x.shape()[0] == 0 && indices.shape()[0] > 0)
+    throw bad_input("[gather] shape {} has no rows to take", x.shape().to_string());
   return record(kGather, {x, indices});
 }
 
@@ -39,6 +42,7 @@ Tensor concat(const std::vector<Tensor>& parts, int64_t axis) {
   if (parts.empty()) throw bad_input("[concat] nothing to concatenate");
   const int64_t index = parts[0].shape().axis("concat", axis);
   for (const Tensor& part : parts) {
+    require_plain("concat", part);
     bool fits = part.dtype() == parts[0].dtype() && part.shape().rank() == parts[0].shape().rank();
     for (int i = 0; fits && i < part.shape().rank(); ++i) fits = i == index || part.shape()[i] == parts[0].shape()[i];
     if (!fits) {

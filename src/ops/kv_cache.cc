@@ -33,13 +33,47 @@ Written write(const Tensor& cache, const Tensor& scales, const Tensor& x, const 
 
 }  // namespace
 
+void require_cache(const char* op, const KvLayer& cache) {
+  require_rank(op, cache.keys, 4);
+  require_dtype(op, cache.keys, {DType::f16, DType::i8});
+  require_dtype(op, cache.values, {cache.keys.dtype()});
+  const Shape& k = cache.keys.shape();  // [pages, G, D, P]
+  const auto wants = [&](const char* what, const Tensor& part, const Shape& shape) {
+    if (part.defined() && part.shape() == shape) return;
+    throw bad_input("[{}] a cache with keys {} {} wants {} {}, not {}", op, dtype_name(cache.keys.dtype()),
+                    k.to_string(), what, shape.to_string(), part.defined() ? part.shape().to_string() : "none");
+  };
+  wants("values", cache.values, Shape{k[0], k[1], k[3], k[2]});
+  if (cache.keys.dtype() == DType::i8) {
+    wants("key scales", cache.key_scales, Shape{k[0], k[1], k[2] / 32, k[3]});
+    wants("value scales", cache.value_scales, Shape{k[0], k[1], k[3], k[2] / 32});
+    require_dtype(op, cache.key_scales, {DType::f16});
+    require_dtype(op, cache.value_scales, {DType::f16});
+    if (k[2] % 32 != 0) throw bad_input("[{}] i8 keys {} have no whole groups of 32 elements", op, k.to_string());
+  } else if (cache.key_scales.defined() || cache.value_scales.defined()) {
+    throw bad_input("[{}] a cache with keys f16 {} has no scales", op, k.to_string());
+  }
+}
+
+void require_places(const char* op, const TokenPlaces& places, int64_t tokens) {
+  require_dtype(op, places.positions, {DType::i32});
+  require_dtype(op, places.sequence, {DType::i32});
+  require_dtype(op, places.page_table, {DType::i32});
+  require_rank(op, places.page_table, 2);
+  if (!(places.positions.shape() == Shape{tokens}) || !(places.sequence.shape() == Shape{tokens})) {
+    throw bad_input("[{}] positions {} and sequence {} for {} tokens", op, places.positions.shape().to_string(),
+                    places.sequence.shape().to_string(), tokens);
+  }
+  if (places.page_table.shape().elements() == 0)
+    throw bad_input("[{}] the page table {} has no pages", op, places.page_table.shape().to_string());
+}
+
 KvLayer kv_write(const KvLayer& cache, const Tensor& k, const Tensor& v, const TokenPlaces& places) {
+  require_cache("kv_write", cache);
   require_rank("kv_write", k, 3);
-  require_rank("kv_write", cache.keys, 4);
-  require_rank("kv_write", cache.values, 4);
   require_dtype("kv_write", k, {DType::f32});
   require_dtype("kv_write", v, {DType::f32});
-  require_dtype("kv_write", cache.keys, {DType::f16, DType::i8});
+  require_places("kv_write", places, k.shape()[0]);
   const Shape& keys = cache.keys.shape();
   if (!(k.shape() == v.shape()) || keys[1] != k.shape()[1] || keys[2] != k.shape()[2]) {
     throw bad_input("[kv_write] keys {} and values {} do not fit a cache of {}", k.shape().to_string(),

@@ -46,6 +46,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
 Tensor embedding(const Tensor& weight, const Tensor& ids) {
   require_rank("embedding", weight, 2);
+  if (weight.shape()[0] == 0) throw bad_input("[embedding] the table {} has no rows", weight.shape().to_string());
   require_rank("embedding", ids, 1);
   require_dtype("embedding", ids, {DType::i32});
   return record(kEmbedding, {weight, ids});

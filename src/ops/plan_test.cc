@@ -149,6 +149,27 @@ TEST_F(PlanTest, TheInputOfAResidualIsTheStreamAndNotTheProduct) {
   EXPECT_THAT(launches(y + x), testing::ElementsAre("linear_fused"));
 }
 
+TEST_F(PlanTest, AWeightMadeFromAnotherLinearOfTheSameInputComesAfterIt) {
+  const Tensor x = leaf(Shape{8, 8});
+  const Tensor h = rms_norm(x, leaf(Shape{8}), 1e-5f);
+  const Tensor weight = exp(linear(h, leaf(Shape{8, 8})));
+  EXPECT_THAT(launches(linear(h, weight)), testing::ElementsAre("rms_norm", "linear", "exp", "linear"));
+}
+
+TEST_F(PlanTest, AMatrixThatIsInputHereAndWeightThereIsNotOneGroup) {
+  const Tensor x = leaf(Shape{8, 8});
+  const Tensor a = linear(x, leaf(Shape{8, 8}));
+  const Tensor b = linear(leaf(Shape{8, 8}), x);
+  EXPECT_THAT(launches(concat({a, b}, 0)), testing::ElementsAre("linear", "linear", "concat"));
+}
+
+TEST_F(PlanTest, AProductOfTwoStreamsTakesOneAsTheResidualOfTheOther) {
+  const Tensor a = leaf(Shape{2, 8});
+  const Tensor b = leaf(Shape{2, 8});
+  const Tensor w = leaf(Shape{8, 8});
+  EXPECT_THAT(launches(linear(a, w) + linear(b, w)), testing::ElementsAre("linear", "linear_fused"));
+}
+
 TEST_F(PlanTest, NoTwoOpsHaveOneName) {
   std::vector<std::string> names;
   for (const Op* op : op_table()) names.emplace_back(op->name);
@@ -156,9 +177,75 @@ TEST_F(PlanTest, NoTwoOpsHaveOneName) {
   EXPECT_TRUE(std::ranges::adjacent_find(names) == names.end());
 }
 
-TEST_F(PlanTest, InputsOnTwoDevicesAreRefused) {
+TEST_F(PlanTest, ResultsOnTwoDevicesAreRefused) {
   const auto other = open_device("null");
-  EXPECT_THROW(leaf(Shape{2}) + other->upload(DType::f32, Shape{2}, nullptr), Error);
+  const Tensor both[] = {exp(leaf(Shape{2})), exp(other->upload(DType::f32, Shape{2}, nullptr))};
+  EXPECT_THROW(eval(both), Error);
+  EXPECT_THROW(Compiled([&] { return std::vector{both[0], both[1]}; }), Error);
+  const Tensor undefined;
+  EXPECT_THROW(eval(std::span(&undefined, 1)), Error);
+  EXPECT_THROW(Compiled([] { return std::vector<Tensor>(); }), Error);
+}
+
+TEST_F(PlanTest, ACompiledFunctionWithoutInputsKeepsItsDevice) {
+  std::shared_ptr<Device> own = open_device("null");
+  Compiled compiled([&] { return std::vector{exp(iota(own, 5, DType::f32))}; });
+  own.reset();
+  EXPECT_EQ(compiled()[0].shape(), Shape{5});
+}
+
+TEST_F(PlanTest, EmptyStepsAreNotLaunchedAndTheirReadersRun) {
+  const Tensor x = leaf(Shape{3, 4});
+  const Tensor empty = exp(slice(x, 0, 3, 0));
+  EXPECT_THAT(launches(empty), testing::ElementsAre());
+  const Tensor y = concat({x, empty}, 0);
+  EXPECT_THAT(launches(y), testing::ElementsAre("concat"));
+  eval(std::span(&y, 1));
+  EXPECT_EQ(y.shape(), (Shape{3, 4}));
+}
+
+TEST_F(PlanTest, OneTensorMayBeAskedForTwiceAndAnInputMayBeAResult) {
+  const Tensor x = leaf(Shape{4});
+  const Tensor y = exp(x);
+  Compiled compiled([&] { return std::vector{y, y, x, reshape(y, Shape{2, 2})}; });
+  const std::vector<Tensor> results = compiled();
+  EXPECT_EQ(results[0].state().storage, results[1].state().storage);
+  EXPECT_EQ(results[0].state().storage, results[3].state().storage);
+  EXPECT_EQ(results[2].state().storage, x.state().storage);
+}
+
+TEST_F(PlanTest, OnlyWhatLiesInOrderIsOverwrittenOrRead) {
+  const Tensor x = leaf(Shape{4, 2});
+  const std::vector<float> values(8, 1.5f);
+  overwrite(x, values.data(), 32);
+  EXPECT_EQ(to_host<float>(x), values);
+  EXPECT_THROW(overwrite(x, values.data(), 16), Error);
+  EXPECT_THROW(overwrite(exp(x), values.data(), 32), Error);
+  Tensor turned = permute(x, {1, 0});
+  EXPECT_THROW(overwrite(turned, values.data(), 32), Error);
+  EXPECT_THROW(to_host<uint16_t>(x), Error);
+  EXPECT_EQ(to_host<float>(slice(x, 0, 4, 0)).size(), 0U);
+}
+
+TEST_F(PlanTest, ExplainNamesEachLaunchWithItsShapes) {
+  const Tensor x = leaf(Shape{2, 3});
+  const Tensor y = exp(x);
+  const Plan plan(device_, trace(std::span(&y, 1)).program);
+  EXPECT_EQ(plan.explain(),
+            "exp              null                         f32(2, 3) -> (2, 3)\n1 launches; arena 0.0 KiB\n");
+}
+
+TEST_F(PlanTest, ThePlansOfManyShapesAreForgottenInTurn) {
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t n = 1; n <= 300; ++n) {
+      const Tensor y = exp(leaf(Shape{n}));
+      eval(std::span(&y, 1));
+    }
+  }
+  EXPECT_EQ(plans_made(*device_), 600U);  // 300 are more than are kept
+  const Tensor last = exp(leaf(Shape{300}));
+  eval(std::span(&last, 1));
+  EXPECT_EQ(plans_made(*device_), 600U);
 }
 
 }  // namespace

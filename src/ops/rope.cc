@@ -43,6 +43,7 @@ Tensor rope(const Tensor& x, const Tensor& positions, const Tensor& inverse_freq
   require_rank("rope", x, 3);
   require_dtype("rope", positions, {DType::i32});
   require_rank("rope", inverse_frequencies, 1);
+  require_dtype("rope", inverse_frequencies, {DType::f32});
   if (!(positions.shape() == Shape{x.shape()[0]})) {
     throw bad_input("[rope] {} positions for {} tokens", positions.shape().to_string(), x.shape()[0]);
   }

@@ -4,14 +4,28 @@
 
 namespace gabbro {
 
+void require_defined(const char* op, const Tensor& x) {
+  if (!x.defined()) throw bad_input("[{}] an input is not a tensor", op);
+}
+
+void require_plain(const char* op, const Tensor& x) {
+  require_defined(op, x);
+  if (!x.spec().packed && !is_quantised(x.dtype())) return;
+  throw bad_input("[{}] does not take a {}{} matrix {}: only linear, embedding and dequantize do", op,
+                  x.spec().packed ? "packed " : "", dtype_name(x.dtype()), x.shape().to_string());
+}
+
 void require_dtype(const char* op, const Tensor& x, std::initializer_list<DType> allowed) {
-  if (std::ranges::find(allowed, x.dtype()) != allowed.end()) return;
+  require_defined(op, x);
+  if (std::ranges::find(allowed, x.dtype()) != allowed.end()) return require_plain(op, x);
   std::string names;
   for (const DType dtype : allowed) names += (names.empty() ? "" : ", ") + std::string(dtype_name(dtype));
-  throw bad_input("[{}] does not take {} (only {})", op, dtype_name(x.dtype()), names);
+  throw bad_input("[{}] does not take {} of shape {} (only {})", op, dtype_name(x.dtype()), x.shape().to_string(),
+                  names);
 }
 
 void require_rank(const char* op, const Tensor& x, int rank) {
+  require_defined(op, x);
   if (x.shape().rank() != rank) throw bad_input("[{}] wants {} axes, not shape {}", op, rank, x.shape().to_string());
 }
 

@@ -8,9 +8,19 @@
 
 namespace gabbro {
 
-// Throws bad_input "[op] ..." unless the tensor has one of the dtypes, or the rank.
+struct KvLayer;      // ops.h
+struct TokenPlaces;  // ops.h
+
+// Each throws bad_input "[op] ..." unless the tensor is one, has elements that lie as its layout says (no block format,
+// not packed), has one of the dtypes (and such elements), or has the rank.
+void require_defined(const char* op, const Tensor& x);
+void require_plain(const char* op, const Tensor& x);
 void require_dtype(const char* op, const Tensor& x, std::initializer_list<DType> allowed);
 void require_rank(const char* op, const Tensor& x, int rank);
+
+// The parts of a cache layer fit each other; the places are those of `tokens` tokens (kv_cache.cc).
+void require_cache(const char* op, const KvLayer& cache);
+void require_places(const char* op, const TokenPlaces& places, int64_t tokens);
 
 // One result of this shape and dtype.
 inline std::vector<TensorSpec> result(const Shape& shape, DType dtype) {

@@ -69,6 +69,7 @@ const Op kSlice = {
 };
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
+  require_plain("reshape", x);
   if (shape.elements() != x.shape().elements()) {
     throw bad_input("[reshape] shape {} does not have the elements of {}", shape.to_string(), x.shape().to_string());
   }
@@ -76,6 +77,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 }
 
 Tensor permute(const Tensor& x, std::vector<int> axes) {
+  require_plain("permute", x);
   std::vector<int> sorted = axes;
   std::ranges::sort(sorted);
   bool valid = static_cast<int>(axes.size()) == x.shape().rank();
@@ -87,6 +89,7 @@ Tensor permute(const Tensor& x, std::vector<int> axes) {
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  require_plain("broadcast_to", x);
   if (!(broadcast_shapes("broadcast_to", x.shape(), shape) == shape)) {
     throw bad_input("[broadcast_to] shape {} cannot be broadcast to {}", x.shape().to_string(), shape.to_string());
   }
@@ -94,9 +97,12 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
 }
 
 Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t length, int64_t step) {
+  require_plain("slice", x);
   const int64_t index = x.shape().axis("slice", axis);
   const int64_t available = x.shape()[static_cast<int>(index)];
-  if (start < 0 || length < 0 || step < 1 || (length > 0 && start + (length - 1) * step >= available)) {
+  const bool fits = start >= 0 && length >= 0 && step >= 1 && start <= available &&
+                    (length == 0 || (start < available && length - 1 <= (available - 1 - start) / step));
+  if (!fits) {
     throw bad_input("[slice] {} elements from {} in steps of {} are not inside axis {} of shape {}", length, start,
                     step, axis, x.shape().to_string());
   }

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -50,9 +51,9 @@ Layout Layout::contiguous(const Shape& shape) {
 }
 
 bool Layout::is_contiguous() const {
+  if (shape.elements() == 0) return true;
   int64_t expected = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    if (shape[axis] == 0) return true;
     if (shape[axis] != 1 && strides[static_cast<size_t>(axis)] != expected) return false;
     expected *= shape[axis];
   }
@@ -97,28 +98,31 @@ std::optional<Layout> reshape_layout(const Layout& layout, const Shape& shape) {
   result.offset = layout.offset;
   if (layout.is_contiguous()) return result;
   // Walk both shapes from the slowest axis in groups of equal product; inside a group the old axes must be one run.
-  int old_axis = 0;
+  // Old axes of length 1 are left out: their strides mean nothing.
+  std::vector<std::pair<int64_t, int64_t>> old_axes;  // length and stride
+  for (int axis = 0; axis < layout.shape.rank(); ++axis) {
+    if (layout.shape[axis] != 1) old_axes.emplace_back(layout.shape[axis], layout.strides[static_cast<size_t>(axis)]);
+  }
+  size_t old_axis = 0;
   int new_axis = 0;
-  const int old_rank = layout.shape.rank();
+  const size_t old_rank = old_axes.size();
   const int new_rank = shape.rank();
   while (old_axis < old_rank && new_axis < new_rank) {
-    int old_end = old_axis + 1;
+    size_t old_end = old_axis + 1;
     int new_end = new_axis + 1;
-    int64_t old_product = layout.shape[old_axis];
+    int64_t old_product = old_axes[old_axis].first;
     int64_t new_product = shape[new_axis];
     while (old_product != new_product) {
       if (old_product < new_product) {
-        old_product *= layout.shape[old_end++];
+        old_product *= old_axes[old_end++].first;
       } else {
         new_product *= shape[new_end++];
       }
     }
-    for (int axis = old_axis; axis + 1 < old_end; ++axis) {
-      const auto i = static_cast<size_t>(axis);
-      if (layout.shape[axis] != 1 && layout.strides[i] != layout.shape[axis + 1] * layout.strides[i + 1])
-        return std::nullopt;
+    for (size_t axis = old_axis; axis + 1 < old_end; ++axis) {
+      if (old_axes[axis].second != old_axes[axis + 1].first * old_axes[axis + 1].second) return std::nullopt;
     }
-    int64_t stride = layout.strides[static_cast<size_t>(old_end - 1)];
+    int64_t stride = old_axes[old_end - 1].second;
     for (int axis = new_end - 1; axis >= new_axis; --axis) {
       result.strides[static_cast<size_t>(axis)] = stride;
       stride *= shape[axis];

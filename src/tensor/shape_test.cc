@@ -1,6 +1,7 @@
 #include "src/tensor/shape.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <limits>
 #include <numeric>
@@ -88,6 +89,49 @@ TEST(Layout, ReshapeKeepsTheOrderOfElementsOrSaysThatItCannot) {
   const auto kept = reshape_layout(rows, Shape{2, 2, 3, 1});
   ASSERT_TRUE(kept.has_value());
   EXPECT_EQ(places(*kept), places(rows));
+}
+
+TEST(Layout, ReshapeDoesNotTrustTheStrideOfAnAxisOfOne) {
+  const Layout rows = slice_layout(Layout::contiguous(Shape{2, 1, 7}), 2, 0, 3, 1);  // strides (7, 7, 1)
+  EXPECT_FALSE(reshape_layout(rows, Shape{6}).has_value());
+}
+
+TEST(Layout, EmptyLayoutsReshapeWhateverTheirStrides) {
+  const Layout empty = slice_layout(Layout::contiguous(Shape{2, 0, 6}), 2, 0, 3, 2);
+  EXPECT_TRUE(empty.is_contiguous());
+  for (const Shape& shape : {Shape{0}, Shape{0, 9}, Shape{3, 0, 2}}) EXPECT_TRUE(reshape_layout(empty, shape));
+}
+
+// Lengths whose product is `elements`.
+Shape any_shape(int64_t elements) {
+  std::vector<int64_t> lengths;
+  while (lengths.size() < 4) {
+    const int64_t length = *rc::gen::inRange<int64_t>(1, 5);
+    if (elements % length != 0) continue;
+    lengths.push_back(length);
+    elements /= length;
+  }
+  lengths.push_back(elements);
+  return Shape(lengths);
+}
+
+RC_GTEST_PROP(Layout, AReshapedViewShowsTheSameElementsInTheSameOrder, ()) {
+  Layout layout = Layout::contiguous(any_shape(*rc::gen::element(1, 12, 24, 36, 48)));
+  for (int step = 0; step < 3; ++step) {
+    std::vector<int> axes(static_cast<size_t>(layout.shape.rank()));
+    std::iota(axes.begin(), axes.end(), 0);
+    std::swap(axes[*rc::gen::inRange<size_t>(0, axes.size())], axes[*rc::gen::inRange<size_t>(0, axes.size())]);
+    layout = permute_layout(layout, axes);
+    const int axis = *rc::gen::inRange(0, layout.shape.rank());
+    const int64_t start = *rc::gen::inRange<int64_t>(0, layout.shape[axis]);
+    const int64_t stride = *rc::gen::inRange<int64_t>(1, 3);
+    const int64_t most = (layout.shape[axis] - start + stride - 1) / stride;
+    layout = slice_layout(layout, axis, start, *rc::gen::inRange<int64_t>(0, most + 1), stride);
+    const auto reshaped = reshape_layout(layout, any_shape(layout.shape.elements()));
+    if (!reshaped) continue;
+    RC_ASSERT(places(*reshaped) == places(layout));
+    layout = *reshaped;
+  }
 }
 
 TEST(Layout, OneElementAxesAreAlwaysContiguous) {

@@ -11,6 +11,9 @@ namespace {
 
 constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// What each worker asks for of its weights before a launch: memory is then busy while it waits for the others.
+constexpr int64_t kPrefetchLaunchBytes = 16384;
+
 }  // namespace
 
 struct Linear::Pass {
@@ -216,6 +219,19 @@ void Linear::finish(const Pass& pass, const Item& item, int64_t tile, int width,
   }
 }
 
+void Linear::prefetch(const abi::Launch& launch, const Worker& worker) const {
+  if (!tiling_.few()) return;
+  const Item item = find_item(worker.index() * worker.first_run(items_));
+  for (int i = 0; i < item.count; ++i) {
+    const Matrix& m = *item.matrices[i];
+    if (!m.packed) continue;
+    const auto* panel = static_cast<const char*>(launch.inputs[1 + (&m - matrices_.data())].data) + item.panels[i] * m.panel_bytes;
+    const int64_t run = worker.first_run(items_) * m.panel_bytes * m.panels_per_item;
+    const int64_t bytes = std::min(kPrefetchLaunchBytes / item.count, std::max(run, m.panel_bytes));
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(panel + at);
+  }
+}
+
 void Linear::run(const abi::Launch& launch, Worker& worker) const {
   auto* scratch = static_cast<char*>(launch.scratch);
   const Pass pass = {launch, scratch, scratch + shared_bytes_ + worker.index() * worker_bytes_};
@@ -226,7 +242,7 @@ void Linear::run(const abi::Launch& launch, Worker& worker) const {
     prepare_many(pass, worker);
   }
   const int64_t step = activations_.tile_bytes(tiling_.full_width());
-  worker.parallel_for(items_ * pieces_, grain_, [&](int64_t begin, int64_t end) {
+  const auto body = [&](int64_t begin, int64_t end) {
     alignas(64) float y[2 * kMaxTile * kPanelRows];
     for (int64_t index = begin; index < end; ++index) {
       Item item = find_item(index / pieces_);
@@ -238,7 +254,12 @@ void Linear::run(const abi::Launch& launch, Worker& worker) const {
         finish(pass, item, tile, width, y);
       }
     }
-  });
+  };
+  if (tiling_.few()) {
+    worker.stream_for(items_ * pieces_, body);
+  } else {
+    worker.parallel_for(items_ * pieces_, grain_, body);
+  }
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -26,6 +26,7 @@ class Linear : public Kernel {
   Linear(const abi::KernelRequest& request, const LinearOptions& options, int workers);
 
   void run(const abi::Launch& launch, Worker& worker) const override;
+  void prefetch(const abi::Launch& launch, const Worker& worker) const override;
 
  private:
   struct Matrix {

@@ -22,7 +22,9 @@ void few(const void* panel, int64_t columns, const float* x, float* y) {
     for (F32& sum : row) sum = zero_f32();
   }
   int64_t k = 0;
+  constexpr int kVectorBytes = kPanelRows * dtype_info(dtype).block_bytes;
   for (; k + kSums <= columns; k += kSums) {
+    prefetch_ahead<kSums * kVectorBytes>(weights + k * kVectorBytes);
     unroll<kSums>([&](auto i) {
       const F32 w = load_weights<dtype>(weights, k + i);
       for (int t = 0; t < W; ++t) sums[i][t] = fma(w, splat(x[(k + i) * W + t]), sums[i][t]);

@@ -46,11 +46,12 @@ class LinearFuser {
   // The linears with the same x as this one, the first of them. All weights must be there before the first one runs.
   Group group_of(int first) const {
     Group group{.at = first};
+    const int x = at(first).inputs[0];
     const size_t inputs = at(first).inputs.size();  // all with a bias, or all without
-    for (const int user : flow_.users(at(first).inputs[0])) {
+    for (const int user : flow_.users(x)) {
       const Instruction& instruction = at(user);
-      if (instruction.op == nullptr || std::string_view(instruction.op->name) != "linear" ||
-          instruction.inputs.size() != inputs)
+      if (user < first || instruction.op == nullptr || std::string_view(instruction.op->name) != "linear" ||
+          instruction.inputs.size() != inputs || instruction.inputs[0] != x)
         continue;
       const bool ready = std::ranges::all_of(instruction.inputs.begin() + 1, instruction.inputs.end(),
                                              [&](int value) { return flow_.producer(value) < first; });

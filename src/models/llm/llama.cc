@@ -1,5 +1,7 @@
 #include "src/models/llm/llama.h"
 
+#include <algorithm>
+
 #include "src/base/error.h"
 #include "src/models/llm/registry.h"
 #include "src/models/llm/weights.h"
@@ -10,11 +12,15 @@ namespace {
 // The divisors of the rotary frequencies that the file carries: Llama 3's table, or LongRoPE's for short or long
 // contexts.
 std::vector<float> rope_factors(WeightLoader& weights, const nn::RopeConfig& rope, int64_t context_trained) {
-  const int64_t half = rope.dimensions / 2;
-  if (weights.has("rope_freqs.weight")) return weights.host_vector("rope_freqs.weight", half);
-  if (rope.scaling != nn::RopeScaling::kLongRope) return {};
-  return weights.host_vector(
-      context_trained > rope.original_context ? "rope_factors_long.weight" : "rope_factors_short.weight", half);
+  std::string name = "rope_freqs.weight";
+  if (!weights.has(name)) {
+    if (rope.scaling != nn::RopeScaling::kLongRope) return {};
+    name = context_trained > rope.original_context ? "rope_factors_long.weight" : "rope_factors_short.weight";
+  }
+  std::vector<float> factors = weights.host_vector(name, rope.dimensions / 2);
+  if (std::ranges::any_of(factors, [](float factor) { return factor <= 0; }))
+    throw bad_input("{}: tensor '{}' has values that are not above 0; the file is damaged", weights.path(), name);
+  return factors;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ class WeightLoader {
  public:
   WeightLoader(const gguf::File& file, std::shared_ptr<Device> device, LoadProgress progress);
 
+  const std::string& path() const { return file_.path(); }
   bool has(const std::string& name) const { return file_.tensor(name) != nullptr; }
 
   // Each throws bad_input that names the file and the tensor: missing, of another shape, of a format that we cannot

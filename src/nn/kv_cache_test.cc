@@ -1,0 +1,59 @@
+#include "src/nn/kv_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/backend/registry.h"
+#include "src/base/error.h"
+
+namespace gabbro::nn {
+namespace {
+
+TEST(KvCache, HasTheShapesOfThePagedLayout) {
+  const KvCache cache(open_device("null"),
+                      {.layers = 2, .heads = 3, .dimension = 64, .pages = 5, .dtype = DType::q8_0});
+  const KvLayer& layer = cache.layer(1);
+  EXPECT_EQ(layer.keys.shape(), (Shape{5, 3, 64, 64}));
+  EXPECT_EQ(layer.values.shape(), (Shape{5, 3, 64, 64}));
+  EXPECT_EQ(layer.key_scales.shape(), (Shape{5, 3, 2, 64}));
+  EXPECT_EQ(layer.value_scales.shape(), (Shape{5, 3, 64, 2}));
+  EXPECT_EQ(layer.keys.dtype(), DType::i8);
+}
+
+TEST(KvCache, SaysWhatATokenTakes) {
+  KvCacheConfig config{.layers = 30, .heads = 3, .dimension = 64, .pages = 1};
+  EXPECT_EQ(config.bytes_per_token(), 30 * 3 * 64 * 2 * 2);  // keys and values of two bytes
+  config.dtype = DType::q8_0;
+  EXPECT_EQ(config.bytes_per_token(), 30 * 3 * 2 * (64 + 4));
+}
+
+TEST(KvCache, RefusesOtherFormatsAndOddHeads) {
+  const auto device = open_device("null");
+  EXPECT_THROW(KvCache(device, {.layers = 1, .heads = 1, .dimension = 32, .pages = 1, .dtype = DType::f32}), Error);
+  try {
+    KvCache(device, {.layers = 1, .heads = 1, .dimension = 80, .pages = 1, .dtype = DType::q8_0});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kBadInput);
+    EXPECT_STREQ(error.what(), "a q8_0 KV cache needs heads of a multiple of 32 elements; this model's have 80");
+  }
+}
+
+TEST(PagePool, HandsOutEachPageOnceUntilItIsGivenBack) {
+  PagePool pool(3);
+  EXPECT_EQ(pool.take(), 0);
+  EXPECT_EQ(pool.take(), 1);
+  EXPECT_EQ(pool.take(), 2);
+  try {
+    pool.take();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNoDevice);
+  }
+  pool.give_back(1);
+  EXPECT_EQ(pool.available(), 1);
+  EXPECT_EQ(pool.take(), 1);
+}
+
+}  // namespace
+}  // namespace gabbro::nn

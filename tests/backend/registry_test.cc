@@ -1,0 +1,166 @@
+// Finding plugins and devices, and what happens when either is broken.
+#include "src/backend/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "src/base/error.h"
+#include "src/graph/eval.h"
+#include "src/ops/ops.h"
+
+namespace gabbro {
+namespace {
+
+using testing::HasSubstr;
+
+// Sets an environment variable for as long as it lives.
+class Environment {
+ public:
+  Environment(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Environment() { old_ ? ::setenv(name_, old_->c_str(), 1) : ::unsetenv(name_); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+std::string plugins(const char* folder) { return std::string(GABBRO_TEST_PLUGINS "/") + folder; }
+
+Error error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error(ErrorCode::kFailed, "");
+}
+
+// The one thing that this folder's only plugin is listed as.
+abi::DeviceFacts only_listing(const std::string& folder) {
+  const Environment path("GABBRO_PLUGIN_PATH", folder);
+  const std::vector<abi::DeviceFacts> facts = list_devices();
+  EXPECT_EQ(facts.size(), 1U);
+  EXPECT_FALSE(facts.at(0).usable);
+  return facts.at(0);
+}
+
+TEST(Registry, AFolderWithoutPluginsIsSaid) {
+  const Environment path("GABBRO_PLUGIN_PATH", "/nonexistent/folder");
+  EXPECT_TRUE(list_devices().empty());
+  const Error error = error_of([] { open_device("auto"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNoDevice);
+  EXPECT_THAT(error.what(), HasSubstr("no backend was found"));
+  EXPECT_THAT(error.hint(), HasSubstr("GABBRO_PLUGIN_PATH"));
+  EXPECT_NE(open_device("null"), nullptr);
+}
+
+TEST(Registry, LibrariesThatAreNoPluginsAreListedWithTheReason) {
+  EXPECT_THAT(only_listing(plugins("no_entry")).reason, HasSubstr("has no function gabbro_backend"));
+  EXPECT_THAT(only_listing(plugins("no_backend")).reason, HasSubstr("gives no backend"));
+  const abi::DeviceFacts other = only_listing(plugins("other_version"));
+  EXPECT_STREQ(other.id, "test");
+  EXPECT_STREQ(other.name, "test backend");
+  EXPECT_THAT(other.reason, HasSubstr("version 7 of the plugin contract, this program for version 1"));
+  const std::string folder = testing::TempDir() + "gabbro_broken_plugin";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/libgabbro_broken.so") << "not a library";
+  EXPECT_STREQ(only_listing(folder).id, "broken");
+  EXPECT_THAT(only_listing(folder).reason, HasSubstr("libgabbro_broken.so"));
+  const Environment path("GABBRO_PLUGIN_PATH", folder);
+  const Error error = error_of([] { open_device("broken"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNoDevice);
+  EXPECT_THAT(error.what(), HasSubstr("device broken is not usable: "));
+  EXPECT_EQ(error_of([] { open_device("auto"); }).code(), ErrorCode::kNoDevice);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Registry, NamesOfDevices) {
+  const Environment path("GABBRO_PLUGIN_PATH", plugins("good"));
+  EXPECT_EQ(list_devices().size(), 5U);
+  EXPECT_STREQ(open_device("auto")->facts().id, "rocm:1");  // the first that can be used
+  EXPECT_STREQ(open_device("rocm:2")->facts().id, "rocm:2");
+  EXPECT_STREQ(open_device("hip:2")->facts().id, "rocm:2");
+  EXPECT_STREQ(open_device("gfx1102")->facts().id, "rocm:2");
+  const Error unusable = error_of([] { open_device("hip:0"); });
+  EXPECT_EQ(unusable.code(), ErrorCode::kNoDevice);
+  EXPECT_STREQ(unusable.what(), "device rocm:0 is not usable: the driver sleeps");
+  EXPECT_STREQ(error_of([] { open_device("rocm:4"); }).what(), "device rocm:4 is not usable: as the test asked");
+  const Error unknown = error_of([] { open_device("hip:9"); });
+  EXPECT_STREQ(unknown.what(), "there is no device 'hip:9'");
+  EXPECT_THAT(unknown.hint(), HasSubstr("rocm:0, "));
+  EXPECT_STREQ(error_of([] { open_device("rocm:3"); }).what(), "opening device rocm:3: as the test asked");
+}
+
+TEST(Registry, TheEnvironmentReplacesAutoAlone) {
+  const Environment path("GABBRO_PLUGIN_PATH", plugins("good"));
+  const Environment device("GABBRO_DEVICE", "rocm:2");
+  EXPECT_STREQ(open_device("auto")->facts().id, "rocm:2");
+  EXPECT_STREQ(open_device("")->facts().id, "rocm:2");
+  EXPECT_STREQ(open_device("rocm:1")->facts().id, "rocm:1");
+  const Environment absent("GABBRO_DEVICE", "cuda:7");
+  EXPECT_STREQ(error_of([] { open_device("auto"); }).what(), "there is no device 'cuda:7'");
+}
+
+TEST(Registry, TheCpuIsThereByDefault) {
+  const std::vector<abi::DeviceFacts> facts = list_devices();
+  ASSERT_FALSE(facts.empty());
+  EXPECT_STREQ(open_device("cpu")->facts().id, "cpu");
+}
+
+TEST(Device, StatusCodesBecomeErrors) {
+  EXPECT_NO_THROW(check({}, "doing"));
+  const auto error = [](abi::StatusCode code) {
+    return error_of([=] {
+      abi::Status status;
+      status.code = code;
+      std::snprintf(status.message, sizeof(status.message), "why");
+      check(status, "doing");
+    });
+  };
+  EXPECT_EQ(error(abi::StatusCode::kCancelled).code(), ErrorCode::kInterrupted);
+  EXPECT_EQ(error(abi::StatusCode::kOutOfMemory).code(), ErrorCode::kNoDevice);
+  EXPECT_STREQ(error(abi::StatusCode::kOutOfMemory).what(), "doing: out of memory: why");
+  EXPECT_EQ(error(abi::StatusCode::kLost).code(), ErrorCode::kFailed);
+  EXPECT_STREQ(error(abi::StatusCode::kLost).what(), "doing: the device was lost: why");
+  EXPECT_STREQ(error(abi::StatusCode::kFailed).what(), "doing: why");
+  EXPECT_STREQ(error(abi::StatusCode::kUnsupported).what(), "doing: why");
+}
+
+TEST(Device, WhatFailsIsNamed) {
+  const Environment path("GABBRO_PLUGIN_PATH", plugins("good"));
+  const auto device = open_device("rocm:1");  // whatever fails does so with kOutOfMemory
+  const float value = 1;
+  EXPECT_STREQ(error_of([&] { device->allocate(2000); }).what(),
+               "allocating 2000 bytes on rocm:1: out of memory: as the test asked");
+  EXPECT_STREQ(error_of([&] { device->upload(DType::f32, Shape{1}, &value); }).what(),
+               "copying to rocm:1: out of memory: as the test asked");
+  EXPECT_STREQ(error_of([&] { device->upload_matrix(DType::f32, 1, 1, &value); }).what(),
+               "packing weights on rocm:1: out of memory: as the test asked");
+  const Tensor x = device->upload(DType::f32, Shape{1}, nullptr);
+  const Tensor y = exp(x);
+  EXPECT_STREQ(error_of([&] { eval(std::span(&y, 1)); }).what(), "running on rocm:1: out of memory: as the test asked");
+  EXPECT_FALSE(y.has_value());
+}
+
+TEST(Device, AnOpWithoutKernelOrCompositionIsNamedWithItsShapes) {
+  const Environment path("GABBRO_PLUGIN_PATH", plugins("good"));
+  const Tensor x = open_device("rocm:2")->upload(DType::f32, Shape{2, 5}, nullptr);
+  const auto message = [](const Tensor& y) { return std::string(error_of([&] { eval(std::span(&y, 1)); }).what()); };
+  EXPECT_EQ(message(neg(x)), "[neg] device rocm:2 has no kernel for it on f32(2, 5)");
+  EXPECT_EQ(message(silu(x)), "[sigmoid] device rocm:2 has no kernel for it on f32(2, 5)");
+  EXPECT_EQ(message(reshape(permute(x, {1, 0}), Shape{10})), "[copy] device rocm:2 has no kernel for it");
+}
+
+}  // namespace
+}  // namespace gabbro

@@ -1,0 +1,85 @@
+// Logits of tiny models of the llama family against transformers in float32 (tests/data/llm/logits.json).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "src/engine/session.h"
+#include "tests/llm/tiny_model.h"
+
+namespace gabbro {
+namespace {
+
+using nlohmann::json;
+
+const json& cases() {
+  static const json all = json::parse(std::ifstream(GABBRO_SOURCE_DIR "/tests/data/llm/logits.json"));
+  return all;
+}
+
+std::vector<double> log_softmax(std::span<const float> logits) {
+  double largest = -INFINITY;
+  for (const float value : logits) largest = std::max(largest, static_cast<double>(value));
+  double total = 0;
+  for (const float value : logits) total += std::exp(value - largest);
+  std::vector<double> result;
+  for (const float value : logits) result.push_back(value - largest - std::log(total));
+  return result;
+}
+
+double divergence(std::span<const float> reference, std::span<const float> actual) {
+  const std::vector<double> p = log_softmax(reference);
+  const std::vector<double> q = log_softmax(actual);
+  double kl = 0;
+  for (size_t i = 0; i < p.size(); ++i) kl += std::exp(p[i]) * (p[i] - q[i]);
+  return kl;
+}
+
+struct Case {
+  size_t index;
+  DType weights;
+  double most;  // KL divergence
+};
+
+class TinyLogits : public testing::TestWithParam<Case> {};
+
+TEST_P(TinyLogits, AreThoseOfTransformers) {
+  const json& c = cases()[GetParam().index];
+  SCOPED_TRACE(c.at("name").get<std::string>());
+  test::TinyModel model = test::tiny_llama({.tied = c.at("tied"), .bias = c.at("bias")});
+  model.architecture = c.at("architecture");
+  model.weights = GetParam().weights;
+  for (const auto& [name, value] : c.at("fields").items()) {
+    if (value.is_string()) model.fields[name] = value.get<std::string>();
+    if (value.is_number_integer()) model.fields[name] = value.get<int64_t>();
+    if (value.is_number_float()) model.fields[name] = value.get<float>();
+  }
+  if (const std::vector<float> factors = c.at("factors"); !factors.empty())
+    model.tensors["rope_freqs.weight"] = {.shape = {static_cast<int64_t>(factors.size())}, .values = factors};
+  Session session(Engine::load(model.write("logits"), {.threads = 2}));
+  const std::vector<int32_t> ids = c.at("ids");
+  const std::span<const float> all = session.append_all_logits(ids);
+  for (size_t i = 0; i < c.at("positions").size(); ++i) {
+    const std::vector<float> expected = c.at("logits")[i];
+    const size_t position = c.at("positions")[i];
+    const auto actual = all.subspan(position * expected.size(), expected.size());
+    EXPECT_LE(divergence(expected, actual), GetParam().most) << "position " << position;
+  }
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> list;
+  for (size_t i = 0; i < cases().size(); ++i) {
+    // The weights are exact in both formats; keys and values are kept in f16, which alone costs up to 3e-6 here.
+    list.push_back({i, DType::f32, 1e-5});
+    list.push_back({i, DType::f16, 1e-5});
+    list.push_back({i, DType::q8_0, 1e-2});
+  }
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, TinyLogits, testing::ValuesIn(all_cases()));
+
+}  // namespace
+}  // namespace gabbro

@@ -1,0 +1,253 @@
+// Every op against PyTorch (tests/data/ops/values.json, made by tests/reference/make_op_fixtures.py): through its
+// kernel where the device has one, else through its composition. GABBRO_DEVICE chooses the device.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "src/backend/registry.h"
+#include "src/base/half.h"
+#include "src/graph/eval.h"
+#include "src/ops/ops.h"
+
+namespace gabbro {
+namespace {
+
+using nlohmann::json;
+
+const std::shared_ptr<Device>& device() {
+  static const std::shared_ptr<Device> opened = open_device("auto", {.threads = 2});
+  return opened;
+}
+
+const json& cases() {
+  static const json all = json::parse(std::ifstream(GABBRO_SOURCE_DIR "/tests/data/ops/values.json"));
+  return all;
+}
+
+DType dtype_of(const std::string& name) {
+  return name == "f32" ? DType::f32 : name == "i32" ? DType::i32 : DType::boolean;
+}
+
+Shape shape_of(const json& lengths) { return Shape(lengths.get<std::vector<int64_t>>()); }
+
+double number(const json& value) {
+  if (value.is_number()) return value.get<double>();
+  return value == "inf" ? INFINITY : -INFINITY;
+}
+
+std::vector<double> numbers(const json& tensor) {
+  std::vector<double> values;
+  for (const json& value : tensor.at("data")) values.push_back(number(value));
+  return values;
+}
+
+template <class T>
+Tensor upload_as(DType dtype, const json& tensor) {
+  std::vector<T> values;
+  for (const double value : numbers(tensor)) values.push_back(static_cast<T>(value));
+  return device()->upload(dtype, shape_of(tensor.at("shape")), values.data());
+}
+
+Tensor upload(const json& tensor) {
+  const DType dtype = dtype_of(tensor.at("dtype"));
+  if (dtype == DType::f32) return upload_as<float>(dtype, tensor);
+  if (dtype == DType::i32) return upload_as<int32_t>(dtype, tensor);
+  return upload_as<uint8_t>(dtype, tensor);
+}
+
+template <class T>
+std::vector<double> read_as(const Tensor& tensor) {
+  const std::vector<T> values = to_host<T>(tensor);
+  return {values.begin(), values.end()};
+}
+
+std::vector<double> read(const Tensor& tensor) {
+  if (tensor.dtype() == DType::f32) return read_as<float>(tensor);
+  if (tensor.dtype() == DType::i32) return read_as<int32_t>(tensor);
+  return read_as<uint8_t>(tensor);
+}
+
+Tensor ints(const std::vector<int32_t>& values) {
+  return device()->upload(DType::i32, Shape{std::ssize(values)}, values.data());
+}
+
+// q, and the keys and values of all tokens, of which q's are the last. They are written in two steps, to pages that
+// lie in the wrong order.
+Tensor cached_attention(const std::vector<Tensor>& x, const json& a, DType dtype) {
+  const Shape& kv = x[1].shape();
+  const int64_t page = a.at("page");
+  const int64_t pages = (kv[0] + page - 1) / page;
+  const auto zeros = [&](DType type, const Shape& shape) {
+    const std::vector<uint16_t> bytes(static_cast<size_t>(shape.elements()), 0);
+    return device()->upload(type, shape, bytes.data());
+  };
+  KvLayer cache{.keys = zeros(dtype, Shape{pages + 1, kv[1], kv[2], page}),
+                .values = zeros(dtype, Shape{pages + 1, kv[1], page, kv[2]})};
+  if (dtype == DType::i8) {
+    cache.key_scales = zeros(DType::f16, Shape{pages + 1, kv[1], kv[2] / 32, page});
+    cache.value_scales = zeros(DType::f16, Shape{pages + 1, kv[1], page, kv[2] / 32});
+  }
+  std::vector<int32_t> table(static_cast<size_t>(pages));
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(table.size() - i);
+  const Tensor page_table = reshape(ints(table), Shape{1, pages});
+  const auto places = [&](int64_t start, int64_t count) {
+    std::vector<int32_t> positions(static_cast<size_t>(count));
+    std::iota(positions.begin(), positions.end(), static_cast<int32_t>(start));
+    const std::vector<int32_t> sequence(positions.size(), 0);
+    return TokenPlaces{.positions = ints(positions), .sequence = ints(sequence), .page_table = page_table};
+  };
+  const int64_t early = kv[0] / 3;
+  for (const auto& [start, count] : {std::pair(int64_t{0}, early), std::pair(early, kv[0] - early)}) {
+    cache = kv_write(cache, slice(x[1], 0, start, count), slice(x[2], 0, start, count), places(start, count));
+  }
+  const int64_t tokens = x[0].shape()[0];
+  return attention(x[0], cache, places(kv[0] - tokens, tokens),
+                   {.scale = 1 / std::sqrt(static_cast<float>(kv[2])),
+                    .window = a.at("window"),
+                    .softcap = a.at("softcap").get<float>()});
+}
+
+using Inputs = std::vector<Tensor>;
+
+Tensor apply(const std::string& op, const Inputs& x, const json& a) {
+  using Function = Tensor (*)(const Inputs&, const json&);
+  static const std::map<std::string, Function> kOps = {
+      {"neg", [](const Inputs& i, const json&) { return neg(i[0]); }},
+      {"abs", [](const Inputs& i, const json&) { return abs(i[0]); }},
+      {"exp", [](const Inputs& i, const json&) { return exp(i[0]); }},
+      {"log", [](const Inputs& i, const json&) { return log(i[0]); }},
+      {"sqrt", [](const Inputs& i, const json&) { return sqrt(i[0]); }},
+      {"rsqrt", [](const Inputs& i, const json&) { return rsqrt(i[0]); }},
+      {"sin", [](const Inputs& i, const json&) { return sin(i[0]); }},
+      {"cos", [](const Inputs& i, const json&) { return cos(i[0]); }},
+      {"tanh", [](const Inputs& i, const json&) { return tanh(i[0]); }},
+      {"sigmoid", [](const Inputs& i, const json&) { return sigmoid(i[0]); }},
+      {"silu", [](const Inputs& i, const json&) { return silu(i[0]); }},
+      {"add", [](const Inputs& i, const json&) { return i[0] + i[1]; }},
+      {"sub", [](const Inputs& i, const json&) { return i[0] - i[1]; }},
+      {"mul", [](const Inputs& i, const json&) { return i[0] * i[1]; }},
+      {"div", [](const Inputs& i, const json&) { return i[0] / i[1]; }},
+      {"maximum", [](const Inputs& i, const json&) { return maximum(i[0], i[1]); }},
+      {"minimum", [](const Inputs& i, const json&) { return minimum(i[0], i[1]); }},
+      {"less_equal", [](const Inputs& i, const json&) { return less_equal(i[0], i[1]); }},
+      {"less", [](const Inputs& i, const json&) { return less(i[0], i[1]); }},
+      {"logical_and", [](const Inputs& i, const json&) { return logical_and(i[0], i[1]); }},
+      {"where", [](const Inputs& i, const json&) { return where(i[0], i[1], i[2]); }},
+      {"cast", [](const Inputs& i, const json& b) { return cast(i[0], dtype_of(b.at("dtype"))); }},
+      {"through_f16", [](const Inputs& i, const json&) { return cast(cast(i[0], DType::f16), DType::f32); }},
+      {"through_bf16", [](const Inputs& i, const json&) { return cast(cast(i[0], DType::bf16), DType::f32); }},
+      {"sum", [](const Inputs& i, const json&) { return sum(i[0]); }},
+      {"mean", [](const Inputs& i, const json&) { return mean(i[0]); }},
+      {"max", [](const Inputs& i, const json&) { return max(i[0]); }},
+      {"argmax", [](const Inputs& i, const json&) { return argmax(i[0]); }},
+      {"softmax", [](const Inputs& i, const json&) { return softmax(i[0]); }},
+      {"rms_norm", [](const Inputs& i, const json& b) { return rms_norm(i[0], i[1], b.at("epsilon")); }},
+      {"reshape", [](const Inputs& i, const json& b) { return reshape(i[0], shape_of(b.at("shape"))); }},
+      {"permute", [](const Inputs& i, const json& b) { return permute(i[0], b.at("axes")); }},
+      {"permute_reshape",
+       [](const Inputs& i, const json& b) { return reshape(permute(i[0], b.at("axes")), shape_of(b.at("shape"))); }},
+      {"broadcast_to", [](const Inputs& i, const json& b) { return broadcast_to(i[0], shape_of(b.at("shape"))); }},
+      {"slice", [](const Inputs& i,
+                   const json& b) { return slice(i[0], b.at("axis"), b.at("start"), b.at("length"), b.at("step")); }},
+      {"gather", [](const Inputs& i, const json&) { return gather(i[0], i[1]); }},
+      {"concat", [](const Inputs& i, const json& b) { return concat(i, b.at("axis")); }},
+      {"iota",
+       [](const Inputs&, const json& b) {
+         return iota(device(), b.at("count"), dtype_of(b.at("dtype")), b.at("start"), b.at("step"));
+       }},
+      {"matmul", [](const Inputs& i, const json&) { return matmul(i[0], i[1]); }},
+      {"matmul_transposed",
+       [](const Inputs& i, const json&) {
+         return matmul(i[0], permute(i[1], {1, 0}));
+       }},
+      {"linear", [](const Inputs& i, const json&) { return linear(i[0], i[1], i.size() == 3 ? i[2] : Tensor()); }},
+      {"embedding", [](const Inputs& i, const json&) { return embedding(i[0], i[1]); }},
+      {"rope",
+       [](const Inputs& i, const json& b) {
+         return rope(i[0], i[1], i[2], {.interleaved = b.at("interleaved"), .magnitude = b.at("magnitude")});
+       }},
+      {"attention", [](const Inputs& i, const json& b) { return cached_attention(i, b, DType::f16); }},
+  };
+  return kOps.at(op)(x, a);
+}
+
+void expect_close(const Tensor& result, const json& expected, double tolerance) {
+  ASSERT_EQ(result.shape(), shape_of(expected.at("shape")));
+  ASSERT_EQ(result.dtype(), dtype_of(expected.at("dtype")));
+  const std::vector<double> want = numbers(expected);
+  const std::vector<double> got = read(result);
+  double largest = 0;
+  for (const double value : want) largest = std::max(largest, std::isfinite(value) ? std::fabs(value) : 0.0);
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (want[i] == got[i]) continue;
+    ASSERT_LE(std::fabs(want[i] - got[i]), tolerance * largest)
+        << "at " << i << ": expected " << want[i] << ", actual " << got[i];
+  }
+}
+
+// "8 attention (3, 4, 16) (37, 2, 16) (37, 2, 16)", for messages.
+std::string title(size_t index) {
+  const json& c = cases()[index];
+  std::string text = std::to_string(index) + " " + c.at("op").get<std::string>();
+  for (const json& input : c.at("inputs")) text += " " + shape_of(input.at("shape")).to_string();
+  return text;
+}
+
+class OpValues : public testing::TestWithParam<size_t> {};
+
+TEST_P(OpValues, AreThoseOfPyTorch) {
+  SCOPED_TRACE(title(GetParam()));
+  const json& c = cases()[GetParam()];
+  Inputs inputs;
+  for (const json& input : c.at("inputs")) inputs.push_back(upload(input));
+  // Outputs are written with 8 digits: half a unit of the last is less than 2^-24.
+  expect_close(apply(c.at("op"), inputs, c.at("attributes")), c.at("output"),
+               (c.at("ulps").get<double>() + 1) * 0x1p-24);
+}
+
+TEST_P(OpValues, DoNotDependOnHowTheInputsLie) {
+  SCOPED_TRACE(title(GetParam()));
+  const json& c = cases()[GetParam()];
+  Inputs inputs;
+  for (const json& input : c.at("inputs")) {
+    // Every second element of a longer last axis, from 1 on; a scalar's axis is made for it.
+    const Tensor x = upload(input);
+    if (x.shape().rank() == 0 || x.shape().rank() == Shape::kMaxRank || x.shape().elements() == 0) {
+      inputs.push_back(x);
+      continue;
+    }
+    std::vector<int64_t> lengths(x.shape().lengths().begin(), x.shape().lengths().end());
+    lengths.push_back(1);
+    const Tensor column = reshape(x, Shape(lengths));
+    const Tensor pairs = concat({column, column}, -1);
+    lengths.pop_back();
+    lengths.back() *= 2;
+    inputs.push_back(slice(reshape(pairs, Shape(lengths)), -1, 1, x.shape()[x.shape().rank() - 1], 2));
+    eval(std::span(&inputs.back(), 1));
+  }
+  expect_close(apply(c.at("op"), inputs, c.at("attributes")), c.at("output"),
+               (c.at("ulps").get<double>() + 1) * 0x1p-24);
+}
+
+INSTANTIATE_TEST_SUITE_P(PyTorch, OpValues, testing::Range<size_t>(0, cases().size()));
+
+TEST(QuantisedCache, KeepsAttentionCloseToTheFloatOne) {
+  size_t checked = 0;
+  for (size_t index = 0; index < cases().size(); ++index) {
+    const json& c = cases()[index];
+    if (c.at("op") != "attention" || c.at("inputs")[1].at("shape")[2] != 32) continue;
+    ++checked;
+    Inputs inputs;
+    for (const json& input : c.at("inputs")) inputs.push_back(upload(input));
+    // A value is off by up to half a step, 1/254 of its group's largest; so are the weights that the keys give.
+    expect_close(cached_attention(inputs, c.at("attributes"), DType::i8), c.at("output"), 0.02);
+  }
+  EXPECT_GT(checked, 0U);
+}
+
+}  // namespace
+}  // namespace gabbro
