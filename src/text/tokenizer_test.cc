@@ -62,7 +62,8 @@ TEST(Tokenizer, GivesTheIdsOfLlamaCppWhereHuggingFaceCannotTell) {
 
 TEST(Tokenizer, GivesTheIdsOfSentencePiece) {
   const Tokenizer tokenizer(sentencepiece_spec());
-  for (const auto& test : read_fixture("sentencepiece.json")["cases"]) {
+  const auto fixture = read_fixture("sentencepiece.json");
+  for (const auto& test : fixture["cases"]) {
     const auto text = test[0].get<std::string>();
     const Ids ids = tokenizer.encode(text, kPlain);
     EXPECT_EQ(ids, test[1].get<Ids>()) << text;
@@ -72,7 +73,8 @@ TEST(Tokenizer, GivesTheIdsOfSentencePiece) {
 
 TEST(Tokenizer, GivesTheIdsOfHuggingFaceForCharactersWithByteTokens) {
   const Tokenizer tokenizer(raw_spec());
-  for (const auto& test : read_fixture("raw_bpe.json")["cases"]) {
+  const auto fixture = read_fixture("raw_bpe.json");
+  for (const auto& test : fixture["cases"]) {
     const auto text = test[0].get<std::string>();
     const Ids ids = tokenizer.encode(text, kPlain);
     EXPECT_EQ(ids, test[1].get<Ids>()) << text;

@@ -82,7 +82,13 @@ inline I32 operator+(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline I32 operator*(I32 a, I32 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 inline F32 to_f32(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline I32 round_to_i32(F32 a) { return {_mm512_cvtps_epi32(a.v)}; }  // to nearest even; NaN gives INT32_MIN
-inline int32_t reduce_sum(I32 a) { return _mm512_reduce_add_epi32(a.v); }
+// Wraps around, which g++'s _mm512_reduce_add_epi32 leaves undefined: its last addition is one of ints.
+inline int32_t reduce_sum(I32 a) {
+  const __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(a.v), _mm512_extracti64x4_epi64(a.v, 1));
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
+}
 
 inline Bytes load_bytes(const void* p) { return {_mm512_loadu_si512(p)}; }
 inline void store_bytes(void* p, Bytes a) { _mm512_storeu_si512(p, a.v); }

@@ -155,11 +155,16 @@ inline I32 load_u8(const uint8_t* p) {
 inline void store_i8(int8_t* p, I32 a) {  // saturates
   for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(a.v[i] < -128 ? -128 : a.v[i] > 127 ? 127 : a.v[i]);
 }
+// Integers wrap around, as those of the processors do.
+inline int32_t wrapped_sum(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
 inline I32 operator+(I32 a, I32 b) {
-  return each_lane<I32>([&](int i) { return a.v[i] + b.v[i]; });
+  return each_lane<I32>([&](int i) { return wrapped_sum(a.v[i], b.v[i]); });
 }
 inline I32 operator*(I32 a, I32 b) {
-  return each_lane<I32>([&](int i) { return a.v[i] * b.v[i]; });
+  return each_lane<I32>(
+      [&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) * static_cast<uint32_t>(b.v[i])); });
 }
 inline F32 to_f32(I32 a) {
   return each_lane<F32>([&](int i) { return static_cast<float>(a.v[i]); });
@@ -173,7 +178,7 @@ inline I32 round_to_i32(F32 a) {
 }
 inline int32_t reduce_sum(I32 a) {
   int32_t sum = 0;
-  for (int32_t lane : a.v) sum += lane;
+  for (const int32_t lane : a.v) sum = wrapped_sum(sum, lane);
   return sum;
 }
 
@@ -214,7 +219,7 @@ inline Four splat_four(const int8_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
 inline I32 dot4(I32 sum, Bytes a, Four b) {
   return each_lane<I32>([&](int i) {
     const uint8_t* four = a.v + 4 * i;
-    return sum.v[i] + four[0] * b.v[0] + four[1] * b.v[1] + four[2] * b.v[2] + four[3] * b.v[3];
+    return wrapped_sum(sum.v[i], four[0] * b.v[0] + four[1] * b.v[1] + four[2] * b.v[2] + four[3] * b.v[3]);
   });
 }
 // The same for bytes of 8 bits, each less kWideBias (the instruction set's choice).
