@@ -264,6 +264,19 @@ TEST(Engine, TellsTheFactsOfItsModel) {
   EXPECT_EQ(engine()->facts().context, TinyModel::kContext);  // what it was trained for, as that is less than 4096
 }
 
+TEST(Engine, TellsWhatTheFileCallsItself) {
+  TinyModel model = test::tiny_llama();
+  model.general = {{"general.name", std::string("Tiny")},
+                   {"general.file_type", int64_t{15}},
+                   {"tokenizer.chat_template", std::string("{{ bos_token }}")}};
+  const auto shared = engine({}, model);
+  EXPECT_EQ(shared->facts().name, "Tiny");
+  EXPECT_EQ(shared->facts().quantisation, "q4_k_m");
+  EXPECT_NE(shared->chat_template(), nullptr);
+  model.general["general.file_type"] = int64_t{9999};  // a type of the future: what most weights are
+  EXPECT_EQ(engine({}, model)->facts().quantisation, "f32");
+}
+
 TEST(Engine, RefusesAbsurdOptionsAndFiles) {
   EXPECT_EQ(code_of([] { engine({.context = -5}); }, "the context cannot be -5 tokens"), ErrorCode::kBadInput);
   EXPECT_EQ(code_of([] { engine({.context = 1 << 30}); }, "a context of 1073741824 tokens is absurd"),
