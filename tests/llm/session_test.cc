@@ -142,6 +142,25 @@ TEST_P(EitherCache, SessionsOfOneEngineDoNotDisturbEachOther) {
   }
 }
 
+TEST_P(EitherCache, SessionsOfSeveralThreadsTakeTurns) {
+  const auto shared = engine({.context = 512, .kv_type = GetParam()});
+  const auto run = [&](uint32_t seed) {
+    const std::vector<int32_t> ids = sequence(120, seed);
+    Session session(shared);
+    std::vector<float> last;
+    for (size_t at = 0; at < ids.size(); at += 8)
+      last = copied(session.append(std::span(ids).subspan(at, at < 80 ? 8 : 1)));
+    return last;
+  };
+  std::vector<std::vector<float>> alone;
+  for (uint32_t seed = 0; seed < 3; ++seed) alone.push_back(run(seed));
+  std::vector<std::vector<float>> together(alone.size());
+  std::vector<std::thread> threads;
+  for (uint32_t seed = 0; seed < 3; ++seed) threads.emplace_back([&, seed] { together[seed] = run(seed); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(together, alone);
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, EitherCache, testing::Values(DType::f16, DType::q8_0),
                          [](const auto& format) { return std::string(dtype_name(format.param)); });
 
