@@ -49,6 +49,10 @@ void add_device_options(CLI::App& app, CommonOptions& options) {
 
 void add_generation_options(CLI::App& app, GenerationOptions& options) {
   SamplerOptions& sampler = options.generate.sampler;
+  // The same question gets the same answer unless variety is asked for; the light penalty keeps small models, which
+  // otherwise fall into loops, from repeating themselves.
+  sampler.temperature = 0;
+  sampler.repeat_penalty = 1.15f;
   add_number(app, "-n,--max-tokens", options.generate.max_tokens,
              "Most tokens to generate; -1: until the model stops or the context is full")
       ->check(CLI::Range(-1, std::numeric_limits<int>::max()));
@@ -66,7 +70,8 @@ void add_generation_options(CLI::App& app, GenerationOptions& options) {
       ->capture_default_str();
   add_number(app, "--typical-p", sampler.typical_p, "Locally typical sampling; 1: off")->type_name("P");
   add_number(app, "--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
-      ->type_name("X");
+      ->type_name("X")
+      ->capture_default_str();
   add_number(app, "--frequency-penalty", sampler.frequency_penalty, "Per earlier use of a token; 0: off")
       ->type_name("X");
   add_number(app, "--presence-penalty", sampler.presence_penalty, "For any earlier use of a token; 0: off")

@@ -35,14 +35,15 @@ Device::~Device() {
   backend_->close(device_);
 }
 
+std::shared_ptr<void> Device::owned(void* pointer) const {
+  // Tensors hold their device, so it outlives them; only the device's own memory is freed by its destructor.
+  return {pointer, [backend = backend_, device = device_](void* memory) { backend->free(device, memory); }};
+}
+
 std::shared_ptr<void> Device::allocate(size_t bytes) {
   void* pointer = nullptr;
   check(backend_->allocate(device_, bytes, &pointer), fmt::format("allocating {} bytes on {}", bytes, facts_.id));
-  return {pointer, [backend = backend_, device = device_](void* memory) {
-            // Tensors hold their device, so it outlives them; only the device's own workspace is freed by its
-            // destructor.
-            backend->free(device, memory);
-          }};
+  return owned(pointer);
 }
 
 std::shared_ptr<void> Device::allocate_weights(size_t bytes) {
@@ -50,7 +51,10 @@ std::shared_ptr<void> Device::allocate_weights(size_t bytes) {
   constexpr size_t kAlignment = 256;
   if (bytes > kBlock / 4) return allocate(bytes);
   if (weight_block_ == nullptr || weight_block_used_ + bytes > kBlock) {
-    weight_block_ = allocate(kBlock);
+    void* block = nullptr;
+    const abi::Status status = backend_->allocate(device_, kBlock, &block);
+    if (status.code != abi::StatusCode::kOk) return allocate(bytes);  // nearly full: just what is needed
+    weight_block_ = owned(block);
     weight_block_used_ = 0;
   }
   std::shared_ptr<void> piece(weight_block_, static_cast<std::byte*>(weight_block_.get()) + weight_block_used_);

@@ -64,6 +64,8 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<void>& graph_context() { return graph_context_; }
 
  private:
+  std::shared_ptr<void> owned(void* pointer) const;
+
   const abi::Backend* backend_;
   std::shared_ptr<void> library_;
   abi::Device* device_ = nullptr;
