@@ -18,13 +18,11 @@ class PlanCache {
     std::string key = structure_key(program);
     {
       const std::lock_guard lock(mutex_);
-      if (const auto found = index_.find(key); found != index_.end()) {
-        recent_.splice(recent_.begin(), recent_, found->second);
-        return recent_.front().second;
-      }
+      if (auto known = find(key)) return known;
     }
     auto plan = std::make_shared<Plan>(device, std::move(program));
     const std::lock_guard lock(mutex_);
+    if (auto known = find(key)) return known;  // another thread was faster
     ++made_;
     recent_.emplace_front(std::move(key), plan);
     index_[recent_.front().first] = recent_.begin();
@@ -42,6 +40,14 @@ class PlanCache {
 
  private:
   using Entry = std::pair<std::string, std::shared_ptr<Plan>>;
+
+  std::shared_ptr<Plan> find(const std::string& key) {  // with the mutex held
+    const auto found = index_.find(key);
+    if (found == index_.end()) return nullptr;
+    recent_.splice(recent_.begin(), recent_, found->second);
+    return recent_.front().second;
+  }
+
   mutable std::mutex mutex_;
   std::list<Entry> recent_;
   std::unordered_map<std::string_view, std::list<Entry>::iterator> index_;

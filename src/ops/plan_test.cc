@@ -135,6 +135,24 @@ TEST_F(PlanTest, ADecoderLayerIsSixLaunches) {
                                                                  "linear_fused", "linear_fused", "linear_fused"));
 }
 
+TEST_F(PlanTest, ScalesThatSomeoneElseReadsAreWrittenBeforeHeReadsThem) {
+  const TokenPlaces places{leaf(Shape{1}, DType::i32), leaf(Shape{1}, DType::i32), leaf(Shape{1, 1}, DType::i32)};
+  const Tensor frequencies = leaf(Shape{16});
+  const auto attend = [&](bool reader) {
+    const Tensor x = leaf(Shape{1, 1, 32});
+    const KvLayer cache = kv_write({.keys = leaf(Shape{1, 1, 32, 16}, DType::i8),
+                                    .values = leaf(Shape{1, 1, 16, 32}, DType::i8),
+                                    .key_scales = leaf(Shape{1, 1, 1, 16}, DType::f16),
+                                    .value_scales = leaf(Shape{1, 1, 16, 1}, DType::f16)},
+                                   rope(x, places.positions, frequencies, {}), x, places);
+    const Tensor y = attention(rope(x, places.positions, frequencies, {}), cache, places, {});
+    return reader ? concat({cast(reshape(cache.key_scales, Shape{16}), DType::f32), reshape(y, Shape{32})}, 0) : y;
+  };
+  EXPECT_THAT(launches(attend(false)), testing::ElementsAre("rope_kv_write", "attention"));
+  EXPECT_THAT(launches(attend(true)),
+              testing::ElementsAre("rope", "kv_write", "cast", "rope", "kv_write", "attention", "concat"));
+}
+
 TEST_F(PlanTest, AValueThatSomeoneElseReadsIsNotFusedAway) {
   const Tensor x = leaf(Shape{2, 32});
   const Tensor h = rms_norm(x, leaf(Shape{32}), 1e-5f);

@@ -142,6 +142,25 @@ TEST_P(EitherCache, SessionsOfOneEngineDoNotDisturbEachOther) {
   }
 }
 
+TEST_P(EitherCache, SessionsOfSeveralThreadsTakeTurns) {
+  const auto shared = engine({.context = 512, .kv_type = GetParam()});
+  const auto run = [&](uint32_t seed) {
+    const std::vector<int32_t> ids = sequence(120, seed);
+    Session session(shared);
+    std::vector<float> last;
+    for (size_t at = 0; at < ids.size(); at += 8)
+      last = copied(session.append(std::span(ids).subspan(at, at < 80 ? 8 : 1)));
+    return last;
+  };
+  std::vector<std::vector<float>> alone;
+  for (uint32_t seed = 0; seed < 3; ++seed) alone.push_back(run(seed));
+  std::vector<std::vector<float>> together(alone.size());
+  std::vector<std::thread> threads;
+  for (uint32_t seed = 0; seed < 3; ++seed) threads.emplace_back([&, seed] { together[seed] = run(seed); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(together, alone);
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, EitherCache, testing::Values(DType::f16, DType::q8_0),
                          [](const auto& format) { return std::string(dtype_name(format.param)); });
 
@@ -262,6 +281,19 @@ TEST(Engine, TellsTheFactsOfItsModel) {
   EXPECT_EQ(facts.weight_bytes - facts.bytes_per_token, TinyModel::kV * TinyModel::kC / 32 * 34U);  // the embeddings
   EXPECT_EQ(shared->chat_template(), nullptr);
   EXPECT_EQ(engine()->facts().context, TinyModel::kContext);  // what it was trained for, as that is less than 4096
+}
+
+TEST(Engine, TellsWhatTheFileCallsItself) {
+  TinyModel model = test::tiny_llama();
+  model.general = {{"general.name", std::string("Tiny")},
+                   {"general.file_type", int64_t{15}},
+                   {"tokenizer.chat_template", std::string("{{ bos_token }}")}};
+  const auto shared = engine({}, model);
+  EXPECT_EQ(shared->facts().name, "Tiny");
+  EXPECT_EQ(shared->facts().quantisation, "q4_k_m");
+  EXPECT_NE(shared->chat_template(), nullptr);
+  model.general["general.file_type"] = int64_t{9999};  // a type of the future: what most weights are
+  EXPECT_EQ(engine({}, model)->facts().quantisation, "f32");
 }
 
 TEST(Engine, RefusesAbsurdOptionsAndFiles) {

@@ -83,8 +83,9 @@ TinyModel tiny_llama(const TinyOptions& options) {
 std::string TinyModel::write(const std::string& name) const {
   gguf::Writer writer;
   writer.add_string("general.architecture", architecture);
-  for (const auto& [field, value] : fields) {
-    const std::string key = architecture + "." + field;
+  auto all = general;
+  for (const auto& [field, value] : fields) all[architecture + "." + field] = value;
+  for (const auto& [key, value] : all) {
     if (const auto* integer = std::get_if<int64_t>(&value)) writer.add_integer(key, gguf::ValueType::u32, *integer);
     if (const auto* real = std::get_if<float>(&value)) writer.add_f32(key, *real);
     if (const auto* text = std::get_if<std::string>(&value)) writer.add_string(key, *text);

@@ -20,6 +20,7 @@ struct TinyModel {
 
   // Fields of the architecture by their name without its prefix; i64 is written as u32.
   std::map<std::string, std::variant<int64_t, float, std::string, bool>> fields;
+  std::map<std::string, std::variant<int64_t, float, std::string, bool>> general;  // by their full names
   std::map<std::string, TinyTensor> tensors;
   std::string architecture = "llama";
   std::vector<std::string> tokens;  // with the id of the last one as the end of a text

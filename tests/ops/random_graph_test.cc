@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "src/backend/registry.h"
 #include "src/graph/eval.h"
@@ -155,6 +157,22 @@ RC_GTEST_PROP(RandomGraph, IsWhatANaiveInterpreterComputes, ()) {
     RC_ASSERT(value.tensor.shape() == Shape(value.shape));
     RC_ASSERT(to_host<float>(value.tensor) == value.data);
   }
+}
+
+TEST(Eval, ThreadsShareADeviceAndItsPlans) {
+  const std::vector<float> ones(1000, 1);
+  const Tensor x = device()->upload(DType::f32, Shape{1000}, ones.data());
+  const size_t before = plans_made(*device());
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) wrong += to_host<float>(x + x * x) != std::vector<float>(1000, 2);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(plans_made(*device()), before + 1);
 }
 
 }  // namespace

@@ -26,6 +26,18 @@ int writer(const Program& program, const DataFlow& flow, int cache, bool keys) {
                                                                                                       : DataFlow::kNone;
 }
 
+// The scales of a quantised cache, too, are read by this attention alone: others might read them before the fused
+// write.
+bool scales_fit(const DataFlow& flow, const Instruction& attention, const Instruction& k_write,
+                const Instruction& v_write) {
+  if (k_write.outputs.size() != v_write.outputs.size()) return false;
+  if (k_write.outputs.size() == 1) return attention.inputs.size() == 6;
+  return attention.inputs.size() == 8 && attention.inputs[6] == k_write.outputs[1] &&
+         attention.inputs[7] == v_write.outputs[1] &&
+         flow.only_producer(attention.inputs[6], "kv_write") != DataFlow::kNone &&
+         flow.only_producer(attention.inputs[7], "kv_write") != DataFlow::kNone;
+}
+
 }  // namespace
 
 void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel) {
@@ -47,7 +59,7 @@ void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel) {
     const Instruction q_rope = at(parts.q_rope);
     const bool same_places = k_write.inputs[2] == v_write.inputs[2] && k_write.inputs[3] == v_write.inputs[3] &&
                              k_write.inputs[4] == v_write.inputs[4] && k_write.inputs[4] == q_rope.inputs[1];
-    if (!same_places) continue;
+    if (!same_places || !scales_fit(flow, attention, k_write, v_write)) continue;
 
     Instruction fused{.op = &kRopeKvWrite, .attributes = q_rope.attributes};
     fused.inputs = {q_rope.inputs[0],  at(parts.k_rope).inputs[0], v_write.inputs[1],
