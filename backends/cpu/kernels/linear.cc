@@ -60,14 +60,23 @@ void Linear::add_matrix(const abi::TensorView& weight) {
     m.variant = static_cast<int>(known - activations_.quantised.begin());
     if (known == activations_.quantised.end()) activations_.quantised.push_back(sums);
     if (few) m.few_quantised = few_quantised(dtype, tiling_.full_width());
+    m.many = Many::kBytes;
     m.unpack = unpack_function(dtype);
     for (int w = 4; w <= kTileTokens; w += 4) m.many_quantised[w / 4 - 1] = many_quantised(dtype, w);
   } else {
-    activations_.plain = true;
     if (few) m.few_plain = few_plain(dtype, tiling_.full_width());
     if (!few && options_.epilogue != Epilogue::kSiluMul) m.panels_per_item = kTileVectors;
+    const bool words = !few && dtype != DType::f32 && columns_ % kChunk == 0;
+    (words ? activations_.words : activations_.plain) = true;
+    if (words) {
+      m.many = Many::kWords;
+      m.unpack = unpack_words(dtype);
+    }
     for (int w = 4; w <= kTileTokens; w += 4) {
-      for (int count = 1; count <= 2; ++count) m.many_plain[w / 4 - 1][count - 1] = many_plain(dtype, w, count);
+      for (int count = 1; count <= 2; ++count) {
+        m.many_words[w / 4 - 1][count - 1] = many_words(w, count);
+        m.many_plain[w / 4 - 1][count - 1] = many_plain(dtype, w, count);
+      }
     }
   }
   matrices_.push_back(m);
@@ -167,31 +176,42 @@ void Linear::load_item(const Pass& pass, Item& item) const {
   }
 }
 
-// y: [count][width][16].
-void Linear::multiply(const Item& item, const char* tile, int width, float* y) const {
-  const Matrix& first = *item.matrices[0];
-  if (!tiling_.few() && first.unpack == nullptr && (item.count == 1 || item.matrices[1]->dtype == first.dtype)) {
-    return first.many_plain[width / 4 - 1][item.count - 1](item.weights, columns_, activations_.plain_tile(tile), y);
-  }
+void Linear::multiply_few(const Item& item, const char* tile, float* y) const {
+  const int width = tiling_.full_width();
   for (int i = 0; i < item.count; ++i) {
     const Matrix& m = *item.matrices[i];
     float* out = y + i * width * kPanelRows;
-    if (m.unpack == nullptr) {
-      const float* x = activations_.plain_tile(tile);
-      if (tiling_.few()) {
-        m.few_plain(item.weights[i], columns_, x, out);
-      } else {
-        m.many_plain[width / 4 - 1][0](&item.weights[i], columns_, x, out);
-      }
+    if (m.few_plain != nullptr) {
+      m.few_plain(item.weights[i], columns_, activations_.plain_tile(tile), out);
     } else {
-      const QuantisedTile x = activations_.quantised_tile(tile, width, m.variant);
-      if (tiling_.few()) {
-        m.few_quantised(item.weights[i], columns_, x, out);
-      } else {
-        m.many_quantised[width / 4 - 1](item.unpacked[i], columns_, x, out);
-      }
+      m.few_quantised(item.weights[i], columns_, activations_.quantised_tile(tile, width, m.variant), out);
     }
   }
+}
+
+void Linear::multiply_many(const Item& item, const char* tile, int width, float* y) const {
+  const Matrix& first = *item.matrices[0];
+  const Matrix& last = *item.matrices[item.count - 1];
+  const bool alike = first.many == last.many && (first.many == Many::kWords || first.dtype == last.dtype);
+  const int together = alike && first.many != Many::kBytes ? item.count : 1;
+  for (int i = 0; i < item.count; i += together) {
+    const Matrix& m = *item.matrices[i];
+    const int w = width / 4 - 1;
+    float* out = y + i * width * kPanelRows;
+    if (m.many == Many::kPlain) {
+      m.many_plain[w][together - 1](item.weights + i, columns_, activations_.plain_tile(tile), out);
+    } else if (m.many == Many::kWords) {
+      m.many_words[w][together - 1](item.unpacked + i, columns_, activations_.word_tile(tile, width), out);
+    } else {
+      m.many_quantised[w](item.unpacked[i], columns_, activations_.quantised_tile(tile, width, m.variant), out);
+    }
+  }
+}
+
+// y: [count][width][16].
+void Linear::multiply(const Item& item, const char* tile, int width, float* y) const {
+  if (tiling_.few()) return multiply_few(item, tile, y);
+  multiply_many(item, tile, width, y);
 }
 
 // Bias, epilogue, and out of the panel's [width][16] into the rows of the outputs.
