@@ -60,14 +60,23 @@ void Linear::add_matrix(const abi::TensorView& weight) {
     m.variant = static_cast<int>(known - activations_.quantised.begin());
     if (known == activations_.quantised.end()) activations_.quantised.push_back(sums);
     if (few) m.few_quantised = few_quantised(dtype, tiling_.full_width());
+    m.many = Many::kBytes;
     m.unpack = unpack_function(dtype);
     for (int w = 4; w <= kTileTokens; w += 4) m.many_quantised[w / 4 - 1] = many_quantised(dtype, w);
   } else {
-    activations_.plain = true;
     if (few) m.few_plain = few_plain(dtype, tiling_.full_width());
     if (!few && options_.epilogue != Epilogue::kSiluMul) m.panels_per_item = kTileVectors;
+    const bool words = !few && dtype != DType::f32 && columns_ % kChunk == 0;
+    (words ? activations_.words : activations_.plain) = true;
+    if (words) {
+      m.many = Many::kWords;
+      m.unpack = unpack_words(dtype);
+    }
     for (int w = 4; w <= kTileTokens; w += 4) {
-      for (int count = 1; count <= 2; ++count) m.many_plain[w / 4 - 1][count - 1] = many_plain(dtype, w, count);
+      for (int count = 1; count <= 2; ++count) {
+        m.many_words[w / 4 - 1][count - 1] = many_words(w, count);
+        m.many_plain[w / 4 - 1][count - 1] = many_plain(dtype, w, count);
+      }
     }
   }
   matrices_.push_back(m);
@@ -148,50 +157,61 @@ Linear::Item Linear::find_item(int64_t index) const {
   return item;
 }
 
-void Linear::load_panel(const Pass& pass, Item& item, int i) const {
-  const Matrix& m = *item.matrices[i];
-  const auto* data = static_cast<const std::byte*>(pass.launch.inputs[1 + (&m - matrices_.data())].data);
-  if (m.packed) {
-    item.weights[i] = data + item.panels[i] * m.panel_bytes;
-  } else {
-    char* repacked = pass.own + i * repacked_bytes_;
-    pack_panel({data, m.dtype, m.rows, columns_, m.row_step, m.column_step}, item.panels[i], repacked);
-    item.weights[i] = repacked;
-  }
-  if (!tiling_.few() && m.unpack != nullptr) {
-    char* memory = pass.own + 2 * repacked_bytes_ + i * unpacked_bytes_;
-    item.unpacked[i] = UnpackedPanel::at(memory, m.dtype, columns_);
-    m.unpack(item.weights[i], columns_, item.unpacked[i]);
+void Linear::load_item(const Pass& pass, Item& item) const {
+  for (int i = 0; i < item.count; ++i) {
+    const Matrix& m = *item.matrices[i];
+    const auto* data = static_cast<const std::byte*>(pass.launch.inputs[1 + (&m - matrices_.data())].data);
+    if (m.packed) {
+      item.weights[i] = data + item.panels[i] * m.panel_bytes;
+    } else {
+      char* repacked = pass.own + i * repacked_bytes_;
+      pack_panel({data, m.dtype, m.rows, columns_, m.row_step, m.column_step}, item.panels[i], repacked);
+      item.weights[i] = repacked;
+    }
+    if (!tiling_.few() && m.unpack != nullptr) {
+      char* memory = pass.own + 2 * repacked_bytes_ + i * unpacked_bytes_;
+      item.unpacked[i] = UnpackedPanel::at(memory, m.dtype, columns_);
+      m.unpack(item.weights[i], columns_, item.unpacked[i]);
+    }
   }
 }
 
-// y: [width][16].
-void Linear::multiply_panel(const Item& item, int i, const char* tile, int width, float* y) const {
-  const Matrix& m = *item.matrices[i];
-  if (m.unpack == nullptr) {
-    const float* x = activations_.plain_tile(tile);
-    if (tiling_.few()) {
-      m.few_plain(item.weights[i], columns_, x, y);
+void Linear::multiply_few(const Item& item, const char* tile, float* y) const {
+  const int width = tiling_.full_width();
+  for (int i = 0; i < item.count; ++i) {
+    const Matrix& m = *item.matrices[i];
+    float* out = y + i * width * kPanelRows;
+    if (m.few_plain != nullptr) {
+      m.few_plain(item.weights[i], columns_, activations_.plain_tile(tile), out);
     } else {
-      m.many_plain[width / 4 - 1][0](&item.weights[i], columns_, x, y);
+      m.few_quantised(item.weights[i], columns_, activations_.quantised_tile(tile, width, m.variant), out);
     }
-  } else {
-    const QuantisedTile x = activations_.quantised_tile(tile, width, m.variant);
-    if (tiling_.few()) {
-      m.few_quantised(item.weights[i], columns_, x, y);
+  }
+}
+
+void Linear::multiply_many(const Item& item, const char* tile, int width, float* y) const {
+  const Matrix& first = *item.matrices[0];
+  const Matrix& last = *item.matrices[item.count - 1];
+  const bool alike = first.many == last.many && (first.many == Many::kWords || first.dtype == last.dtype);
+  const int together = alike && first.many != Many::kBytes ? item.count : 1;
+  for (int i = 0; i < item.count; i += together) {
+    const Matrix& m = *item.matrices[i];
+    const int w = width / 4 - 1;
+    float* out = y + i * width * kPanelRows;
+    if (m.many == Many::kPlain) {
+      m.many_plain[w][together - 1](item.weights + i, columns_, activations_.plain_tile(tile), out);
+    } else if (m.many == Many::kWords) {
+      m.many_words[w][together - 1](item.unpacked + i, columns_, activations_.word_tile(tile, width), out);
     } else {
-      m.many_quantised[width / 4 - 1](item.unpacked[i], columns_, x, y);
+      m.many_quantised[w](item.unpacked[i], columns_, activations_.quantised_tile(tile, width, m.variant), out);
     }
   }
 }
 
 // y: [count][width][16].
 void Linear::multiply(const Item& item, const char* tile, int width, float* y) const {
-  const Matrix& first = *item.matrices[0];
-  if (!tiling_.few() && first.unpack == nullptr && (item.count == 1 || item.matrices[1]->dtype == first.dtype)) {
-    return first.many_plain[width / 4 - 1][item.count - 1](item.weights, columns_, activations_.plain_tile(tile), y);
-  }
-  for (int i = 0; i < item.count; ++i) multiply_panel(item, i, tile, width, y + i * width * kPanelRows);
+  if (tiling_.few()) return multiply_few(item, tile, y);
+  multiply_many(item, tile, width, y);
 }
 
 // Bias, epilogue, and out of the panel's [width][16] into the rows of the outputs.
@@ -216,24 +236,6 @@ void Linear::finish(const Pass& pass, const Item& item, int64_t tile, int width,
       }
       store_first(static_cast<float*>(pass.launch.outputs[m].data) + at, value, lanes);
     }
-  }
-}
-
-// Gate and up panels in turns would jump between two streams at every panel: a run of each instead.
-void Linear::run_few_silu_mul(const Pass& pass, const char* tile, int64_t begin, int64_t end) const {
-  constexpr int64_t kRun = 16;
-  alignas(64) float y[kRun][2 * kFewTokens * kPanelRows];
-  const int width = tiling_.width(0);
-  for (int64_t first = begin; first < end; first += kRun) {
-    const int64_t count = std::min(kRun, end - first);
-    for (int matrix = 0; matrix < 2; ++matrix) {
-      for (int64_t i = 0; i < count; ++i) {
-        Item item = find_item(first + i);
-        load_panel(pass, item, matrix);
-        multiply_panel(item, matrix, tile, width, y[i] + matrix * width * kPanelRows);
-      }
-    }
-    for (int64_t i = 0; i < count; ++i) finish(pass, find_item(first + i), 0, width, y[i]);
   }
 }
 
@@ -265,7 +267,7 @@ void Linear::run(const abi::Launch& launch, Worker& worker) const {
     alignas(64) float y[2 * kMaxTile * kPanelRows];
     for (int64_t index = begin; index < end; ++index) {
       Item item = find_item(index / pieces_);
-      for (int i = 0; i < item.count; ++i) load_panel(pass, item, i);
+      load_item(pass, item);
       const int64_t first = index % pieces_ * tiles_per_piece_;
       for (int64_t tile = first; tile < std::min(first + tiles_per_piece_, tiling_.count()); ++tile) {
         const int width = tiling_.width(tile);
@@ -274,9 +276,7 @@ void Linear::run(const abi::Launch& launch, Worker& worker) const {
       }
     }
   };
-  if (tiling_.few() && options_.epilogue == Epilogue::kSiluMul) {
-    worker.stream_for(items_, [&](int64_t begin, int64_t end) { run_few_silu_mul(pass, tiles, begin, end); });
-  } else if (tiling_.few()) {
+  if (tiling_.few()) {
     worker.stream_for(items_ * pieces_, body);
   } else {
     worker.parallel_for(items_ * pieces_, grain_, body);

@@ -29,6 +29,8 @@ class Linear : public Kernel {
   void prefetch(const abi::Launch& launch, const Worker& worker) const override;
 
  private:
+  // What the products with many tokens are made of.
+  enum class Many : uint8_t { kPlain, kWords, kBytes };
   struct Matrix {
     DType dtype;
     bool packed;
@@ -41,8 +43,10 @@ class Linear : public Kernel {
     int panels_per_item = 1;
     FewQuantised few_quantised = nullptr;
     FewPlain few_plain = nullptr;
-    Unpack unpack = nullptr;
+    Many many = Many::kPlain;
+    Unpack unpack = nullptr;                          // for kWords and kBytes
     ManyQuantised many_quantised[kMaxTile / 4] = {};  // of width 4, 8, 12
+    ManyWords many_words[kMaxTile / 4][2] = {};
     ManyPlain many_plain[kMaxTile / 4][2] = {};
   };
   // One or two panels that are computed together: neighbours, or with silu·mul the same panel of both matrices.
@@ -60,11 +64,11 @@ class Linear : public Kernel {
   void plan_scratch(int workers);
 
   const char* prepare_few(const Pass& pass) const;
-  void run_few_silu_mul(const Pass& pass, const char* tile, int64_t begin, int64_t end) const;
   void prepare_many(const Pass& pass, Worker& worker) const;
   Item find_item(int64_t index) const;
-  void load_panel(const Pass& pass, Item& item, int i) const;
-  void multiply_panel(const Item& item, int i, const char* tile, int width, float* y) const;
+  void load_item(const Pass& pass, Item& item) const;
+  void multiply_few(const Item& item, const char* tile, float* y) const;
+  void multiply_many(const Item& item, const char* tile, int width, float* y) const;
   void multiply(const Item& item, const char* tile, int width, float* y) const;
   void finish(const Pass& pass, const Item& item, int64_t tile, int width, float* y) const;
 

@@ -28,7 +28,11 @@ void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t co
   store_first(y + whole, last * factor * load_first(weight + whole, rest), rest);
 }
 
-int64_t ActivationPlan::codes_at(int width) const { return plain ? aligned(columns * width * 4) : 0; }
+int64_t ActivationPlan::words_at(int width) const { return plain ? aligned(columns * width * 4) : 0; }
+int64_t ActivationPlan::word_scales_at(int width) const { return words_at(width) + aligned(columns * width * 2); }
+int64_t ActivationPlan::codes_at(int width) const {
+  return words ? word_scales_at(width) + aligned(columns / 8 * width) : words_at(width);
+}
 int64_t ActivationPlan::scales_at(int width) const { return codes_at(width) + aligned(columns * width); }
 int64_t ActivationPlan::sums_at(int width, int variant) const {
   return scales_at(width) + aligned(columns / 8 * width) + variant * aligned(columns / 4 * width);
@@ -38,10 +42,38 @@ int64_t ActivationPlan::tile_bytes(int width) const {
   return quantised.empty() ? codes_at(width) : sums_at(width, static_cast<int>(quantised.size()));
 }
 
+WordTile ActivationPlan::word_tile(const char* tile, int width) const {
+  return {.codes = reinterpret_cast<const int16_t*>(tile + words_at(width)),
+          .scales = reinterpret_cast<const float*>(tile + word_scales_at(width))};
+}
+
 QuantisedTile ActivationPlan::quantised_tile(const char* tile, int width, int variant) const {
   return {.codes = reinterpret_cast<const int8_t*>(tile + codes_at(width)),
           .scales = reinterpret_cast<const float*>(tile + scales_at(width)),
           .sums = reinterpret_cast<const int32_t*>(tile + sums_at(width, variant))};
+}
+
+void ActivationPlan::quantise_words(const float* x, int token, int width, char* tile) const {
+  auto* codes = reinterpret_cast<int16_t*>(tile + words_at(width));
+  auto* scales = reinterpret_cast<float*>(tile + word_scales_at(width));
+  F32 probe = zero_f32();
+  for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
+    const F32 low = load(x + chunk * kChunk), high = load(x + chunk * kChunk + kLanes);
+    probe = fma(low, zero_f32(), fma(high, zero_f32(), probe));
+    const float peak = reduce_max(max(abs(low), abs(high)));
+    const F32 inverse = splat(peak > kLeastWordPeak ? kWordLevels / peak : 0.0f);
+    scales[chunk * width + token] = peak / kWordLevels;
+    alignas(64) int16_t rounded[kChunk];
+    store_i16(rounded, round_to_i32(low * inverse));
+    store_i16(rounded + kLanes, round_to_i32(high * inverse));
+    for (int q = 0; q < kChunk / 2; ++q) {
+      std::memcpy(codes + ((chunk * kChunk / 2 + q) * width + token) * 2, rounded + q * 2, 4);
+    }
+  }
+  // As below: a token that is not finite becomes NaNs.
+  if (const float sound = reduce_sum(probe); sound != 0) {
+    for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) scales[chunk * width + token] = sound;
+  }
 }
 
 void ActivationPlan::quantise(const float* x, int token, int width, char* tile) const {
@@ -92,6 +124,7 @@ void ActivationPlan::prepare(const float* x, const float* norm_weight, int used,
       rms_norm_row(values, norm_weight, epsilon, columns, row);
       values = row;
     }
+    if (words) quantise_words(values, token, width, target);
     if (!quantised.empty()) quantise(values, token, width, target);
     if (plain) {
       auto* tile = reinterpret_cast<float*>(target);

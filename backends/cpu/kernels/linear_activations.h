@@ -30,6 +30,17 @@ struct QuantisedTile {
   const int32_t* sums;  // [K/group][W], i32 or f32 (GroupSums)
 };
 
+// Codes of 16 bits lie within ±kWordLevels, so that 32 products of two fit 32 bits. A group with no value above
+// kLeastWordPeak counts as zeros: kWordLevels / peak would overflow.
+inline constexpr float kWordLevels = 8191, kLeastWordPeak = 0x1p-114f;
+static_assert(kChunk * 8191LL * 8191 < 1LL << 31);
+
+// W tokens. x[k] of token t is scales[k/32][t] · codes[k/2][t][k%2].
+struct WordTile {
+  const int16_t* codes;  // [K/2][W][2], within ±kWordLevels
+  const float* scales;   // [K/32][W]
+};
+
 // How T tokens are cut into tiles: up to kFewTokens are one tile; else all are kTileTokens wide, but for the last,
 // whose width is the next multiple of four, with tokens of zeros.
 class Tiling {
@@ -50,10 +61,12 @@ class Tiling {
   int64_t tokens_;
 };
 
-// Prepares tiles of one x [T, K] in memory that the caller gives. K is a multiple of 32 where `quantised`.
+// Prepares tiles of one x [T, K] in memory that the caller gives. K is a multiple of 32 where `words` or
+// `quantised`.
 struct ActivationPlan {
   int64_t columns;
   bool plain = false;                // f32 tiles [K][W] are wanted
+  bool words = false;                // 16-bit tiles are wanted
   std::vector<GroupSums> quantised;  // quantised tiles are wanted, with these sums
   bool norm = false;
   float epsilon = 0;
@@ -66,12 +79,16 @@ struct ActivationPlan {
   void prepare(const float* x, const float* norm_weight, int used, int width, char* target, float* row) const;
 
   const float* plain_tile(const char* tile) const { return reinterpret_cast<const float*>(tile); }
+  WordTile word_tile(const char* tile, int width) const;
   QuantisedTile quantised_tile(const char* tile, int width, int variant) const;
 
  private:
+  int64_t words_at(int width) const;
+  int64_t word_scales_at(int width) const;
   int64_t codes_at(int width) const;
   int64_t scales_at(int width) const;
   int64_t sums_at(int width, int variant) const;
+  void quantise_words(const float* x, int token, int width, char* tile) const;
   void quantise(const float* x, int token, int width, char* tile) const;
 };
 

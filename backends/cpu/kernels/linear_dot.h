@@ -8,8 +8,8 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-// How far ahead of its use a stream of weights is asked for: the processor's own prefetcher stops at the end of each panel
-// and page.
+// How far ahead of its use a stream of weights is asked for: the processor's own prefetcher stops at the end of each
+// panel and page.
 inline constexpr int64_t kPrefetchBytes = 2048;
 
 // Asks for the `bytes` that come kPrefetchBytes after `at`. Past the end of the weights it does nothing.
@@ -25,10 +25,10 @@ using FewPlain = void (*)(const void* panel, int64_t columns, const float* x, fl
 FewQuantised few_quantised(DType dtype, int width);
 FewPlain few_plain(DType dtype, int width);
 
-// More tokens, quantised weights: a panel is unpacked once, and then meets all tiles from the first-level cache.
+// More tokens, weights as codes: a panel is unpacked once, and then meets all tiles from the nearest caches.
 struct UnpackedPanel {
-  uint8_t* codes;   // [K/4][16][4]
-  float* scales;    // [K/group][16]
+  uint8_t* codes;   // [K/4][16][4], or for f16 and bf16 int16 [K/2][16][2], within ±kWordLevels
+  float* scales;    // [K/group][16]; a group of f16 and bf16 is a chunk
   float* minimums;  // likewise, where the format has them
   static int64_t bytes(DType dtype, int64_t columns);
   static UnpackedPanel at(char* memory, DType dtype, int64_t columns);
@@ -39,7 +39,13 @@ using ManyQuantised = void (*)(const UnpackedPanel& panel, int64_t columns, cons
 Unpack unpack_function(DType dtype);
 ManyQuantised many_quantised(DType dtype, int width);
 
-// More tokens, plain weights: `count` (1 or 2) panels, read as they are packed.
+// More tokens, f16 or bf16 weights, K a multiple of kChunk: `count` (1 or 2) panels.
+using ManyWords = void (*)(const UnpackedPanel* panels, int64_t columns, const WordTile& x, float* y);
+
+Unpack unpack_words(DType dtype);
+ManyWords many_words(int width, int count);
+
+// More tokens, any plain weights: `count` (1 or 2) panels, read as they are packed.
 using ManyPlain = void (*)(const void* const* panels, int64_t columns, const float* x, float* y);
 
 ManyPlain many_plain(DType dtype, int width, int count);

@@ -76,17 +76,22 @@ constexpr ManyQuantised dot_of() {
   return dot<p.group, p.minimum, dot_zero(p) != 0, is_wide(p), W>;
 }
 
+int64_t code_bytes(DType dtype, int64_t columns) { return columns * kPanelRows * (is_quantised(dtype) ? 1 : 2); }
+
+int64_t scale_bytes(DType dtype, int64_t columns) {
+  const int64_t group = is_quantised(dtype) ? packing_of(dtype).group : kChunk;
+  return aligned(columns / group * kPanelRows * 4);
+}
+
 }  // namespace
 
 int64_t UnpackedPanel::bytes(DType dtype, int64_t columns) {
-  const Packing p = packing_of(dtype);
-  const int64_t scales = columns / p.group * kPanelRows * 4;
-  return columns * kPanelRows + (p.minimum ? 2 : 1) * aligned(scales);
+  return code_bytes(dtype, columns) + (packing_of(dtype).minimum ? 2 : 1) * scale_bytes(dtype, columns);
 }
 
 UnpackedPanel UnpackedPanel::at(char* memory, DType dtype, int64_t columns) {
-  char* scales = memory + columns * kPanelRows;
-  char* minimums = scales + aligned(columns / packing_of(dtype).group * kPanelRows * 4);
+  char* scales = memory + code_bytes(dtype, columns);
+  char* minimums = scales + scale_bytes(dtype, columns);
   return {reinterpret_cast<uint8_t*>(memory), reinterpret_cast<float*>(scales), reinterpret_cast<float*>(minimums)};
 }
 

@@ -83,15 +83,16 @@ Weight make_weight(DType dtype, int64_t rows, int64_t columns, unsigned seed) {
   return weight;
 }
 
-// What the kernels document of their activations: round to nearest, amax / 127 over 32 consecutive k, in f32.
-std::vector<float> quantised_activations(const std::vector<float>& x) {
-  std::vector<float> result(x.size());
+// What the kernels document of operands as codes: round to nearest, amax / levels over 32 consecutive k, in f32.
+template <class Result = float>
+std::vector<Result> quantised(const std::vector<float>& x, float levels) {
+  std::vector<Result> result(x.size());
   for (size_t first = 0; first + 32 <= x.size(); first += 32) {
     float peak = 0;
     for (size_t i = first; i < first + 32; ++i) peak = std::max(peak, std::fabs(x[i]));
-    const float inverse = peak > 0 ? 127.0f / peak : 0.0f;
+    const float inverse = peak > 0 ? levels / peak : 0.0f;
     for (size_t i = first; i < first + 32; ++i) {
-      result[i] = static_cast<float>(std::nearbyint(x[i] * inverse) * (static_cast<double>(peak) / 127));
+      result[i] = static_cast<Result>(std::nearbyint(x[i] * inverse) * (static_cast<double>(peak) / levels));
     }
   }
   return result;
@@ -197,26 +198,53 @@ struct Expected {
   double value = 0, size = 0;
 };
 
-Expected product(const float* x, const Weight& weight, int64_t row, float bias) {
+template <class T>
+Expected product(const T* x, const T* weights, int64_t columns, float bias) {
   Expected sum = {bias, std::fabs(bias)};
-  for (int64_t k = 0; k < weight.columns; ++k) {
-    const double term = static_cast<double>(x[k]) * weight.values[static_cast<size_t>(row * weight.columns + k)];
+  for (int64_t k = 0; k < columns; ++k) {
+    const double term = static_cast<double>(x[k]) * weights[k];
     sum.value += term;
     sum.size += std::fabs(term);
   }
   return sum;
 }
 
+// Many tokens meet f16 and bf16 weights as 16-bit codes, where K allows it.
+constexpr float kWordLevels = 8191;
+bool is_words(const Case& c, DType dtype) {
+  return (dtype == DType::f16 || dtype == DType::bf16) && c.tokens > 4 && c.columns % 32 == 0;
+}
+
 // The kernels round a scale or two per group, each product's sum over a group, and the sum over the groups: at most
 // columns/16 + 8 roundings relative to the sum of absolute values (K for plain weights). Formats with a minimum add up
 // two large parts: the size counts weights as |code part| + |minimum part|, at most 4 times what is left here in random
-// blocks. A normalised x may fall on the other side of a rounding to a code, which moves it by amax/127.
+// blocks. A normalised x may fall on the other side of a rounding to a code, which moves it by amax/127; of 16-bit
+// codes up to four do, each by amax/8191.
 double tolerance(const Case& c, DType dtype, const Expected& expected) {
   const double roundings =
       is_quantised(dtype) ? static_cast<double>(c.columns) / 16 + 8 : static_cast<double>(c.columns);
   double result = 4 * roundings * kEpsilon * expected.size;
   if (c.norm && is_quantised(dtype)) result += 2e-3 * expected.size / std::sqrt(static_cast<double>(c.columns));
+  if (c.norm && is_words(c, dtype)) result += 2e-3 / 64 * 4 * expected.size / std::sqrt(static_cast<double>(c.columns));
   return result + 1e-30;
+}
+
+// The largest step that rounding to codes within ±kWordLevels can move x · weights by: half a code of each operand.
+double rounding_to_words(const float* x, const float* weights, int64_t columns) {
+  double sum = 0;
+  for (int64_t first = 0; first < columns; first += 32) {
+    double peaks[2] = {0, 0}, sums[2] = {0, 0};
+    for (int64_t k = first; k < first + 32; ++k) {
+      const double sizes[2] = {std::fabs(x[k]), std::fabs(weights[k])};
+      for (int i = 0; i < 2; ++i) {
+        peaks[i] = std::max(peaks[i], sizes[i]);
+        sums[i] += sizes[i];
+      }
+    }
+    const double half[2] = {peaks[0] / kWordLevels / 2, peaks[1] / kWordLevels / 2};
+    sum += half[0] * sums[1] + half[1] * sums[0] + 32 * half[0] * half[1];
+  }
+  return sum;
 }
 
 class LinearTest : public PerIsa {
@@ -246,11 +274,22 @@ class LinearTest : public PerIsa {
          {"norm", abi::AttributeKind::kInteger, c.norm, 0, nullptr},
          {"epsilon", abi::AttributeKind::kReal, 0, 1e-5, nullptr},
          {"epilogue", abi::AttributeKind::kInteger, c.epilogue, 0, nullptr}});
-    const std::vector<float> plain = c.norm ? normalised(c, x, norm) : x, quantised = quantised_activations(plain);
+    const std::vector<float> plain = c.norm ? normalised(c, x, norm) : x, bytes = quantised(plain, 127);
+    const std::vector<double> words = quantised<double>(plain, kWordLevels);
+    std::vector<std::vector<double>> weight_words;
+    for (const Weight& weight : weights) weight_words.push_back(quantised<double>(weight.values, kWordLevels));
     const auto expect = [&](size_t m, int64_t t, int64_t row) {
-      const std::vector<float>& values = is_quantised(weights[m].dtype) ? quantised : plain;
-      return product(&values[static_cast<size_t>(t * c.columns)], weights[m], row,
-                     c.bias ? biases[m][static_cast<size_t>(row)] : 0.0f);
+      const float bias = c.bias ? biases[m][static_cast<size_t>(row)] : 0.0f;
+      const auto x_at = static_cast<size_t>(t * c.columns), w_at = static_cast<size_t>(row * c.columns);
+      const float* const w = &weights[m].values[w_at];
+      if (is_words(c, weights[m].dtype)) {
+        const Expected rounded = product(&words[x_at], &weight_words[m][w_at], c.columns, bias);
+        const Expected exact = product(&plain[x_at], w, c.columns, bias);
+        EXPECT_NEAR(rounded.value, exact.value,
+                    rounding_to_words(&plain[x_at], w, c.columns) + c.columns * kEpsilon * exact.size);
+        return rounded;
+      }
+      return product(&(is_quantised(weights[m].dtype) ? bytes : plain)[x_at], w, c.columns, bias);
     };
     for (size_t m = 0; m < results.size(); ++m) {
       for (int64_t t = 0; t < c.tokens; ++t) {
@@ -375,6 +414,55 @@ TEST_P(LinearTest, ATokenThatIsNotFiniteSpoilsNoOther) {
           if (std::isnan(bad)) {
             EXPECT_TRUE(std::isnan(y[20 + row])) << dtype_name(dtype);
           }
+        }
+      }
+      keep_.clear();
+    }
+  }
+}
+
+// Groups of zeros, and of values whose reciprocal no float holds, count as zeros in both operands.
+TEST_P(LinearTest, WordsOfNoSize) {
+  constexpr int64_t kTokens = 6, kColumns = 96, kRows = 17;
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    for (float tiny : {0.0f, 1e-37f, 1e-42f}) {
+      Weight weight = make_weight(dtype, kRows, kColumns, 5);
+      std::vector<float> x = random_floats(kTokens * kColumns, 6), y(kTokens * kRows);
+      for (size_t k = 0; k < 32; ++k) x[kColumns + k] = weight.values[2 * kColumns + 32 + k] = tiny;
+      for (size_t k = 0; k < kColumns; ++k) x[4 * kColumns + k] = weight.values[3 * kColumns + k] = 0;
+      quantize_row(dtype, weight.values.data(), weight.file.data(), kRows * kColumns);
+      run("linear", {view({kTokens, kColumns}, x.data()), operand(weight, true)}, {view({kTokens, kRows}, y.data())});
+      for (size_t t = 0; t < kTokens; ++t) {
+        for (size_t row = 0; row < kRows; ++row) {
+          const float *a = &x[t * kColumns], *b = &weight.values[row * kColumns];
+          EXPECT_NEAR(y[t * kRows + row], product(a, b, kColumns, 0).value, 1.1 * rounding_to_words(a, b, kColumns));
+          if (t == 4 || row == 3) {
+            EXPECT_EQ(y[t * kRows + row], 0);
+          }
+        }
+      }
+      keep_.clear();
+    }
+  }
+}
+
+TEST_P(LinearTest, AWeightThatIsNotFiniteSpoilsItsRowAlone) {
+  constexpr int64_t kTokens = 14, kColumns = 64, kRows = 20;
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    for (float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      Weight weight = make_weight(dtype, kRows, kColumns, 5);
+      const std::vector<float> x = random_floats(kTokens * kColumns, 6);
+      std::vector<float> y(kTokens * kRows), clean = y;
+      run("linear", {view({kTokens, kColumns}, x.data()), operand(weight, true)},
+          {view({kTokens, kRows}, clean.data())});
+      weight.values[3 * kColumns + 40] = bad;
+      quantize_row(dtype, weight.values.data(), weight.file.data(), kRows * kColumns);
+      run("linear", {view({kTokens, kColumns}, x.data()), operand(weight, true)}, {view({kTokens, kRows}, y.data())});
+      for (size_t i = 0; i < y.size(); ++i) {
+        if (i % kRows == 3) {
+          EXPECT_FALSE(std::isfinite(y[i])) << i;
+        } else {
+          EXPECT_EQ(y[i], clean[i]) << i;
         }
       }
       keep_.clear();

@@ -20,6 +20,12 @@ struct Bytes {
 struct Four {
   __m256i v;
 };
+struct Words {
+  __m256i a, b;
+};
+struct Pair {
+  __m256i v;
+};
 struct Mask {
   __m256 a, b;
 };
@@ -201,6 +207,34 @@ inline __m256i dot4_wide(__m256i sum, __m256i x, __m256i y) {
   return add_quads(sum, _mm256_maddubs_epi16(_mm256_abs_epi8(level), _mm256_sign_epi8(y, level)));
 }
 inline I32 dot4_wide(I32 sum, Bytes x, Four y) { return {dot4_wide(sum.a, x.a, y.v), dot4_wide(sum.b, x.b, y.v)}; }
+
+// 32 signed words: lane i holds words 2i and 2i+1.
+inline Words load_words(const int16_t* p) {
+  const auto* halves = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+}
+inline void store_words(int16_t* p, Words x) {
+  auto* halves = reinterpret_cast<__m256i*>(p);
+  _mm256_storeu_si256(halves, x.a);
+  _mm256_storeu_si256(halves + 1, x.b);
+}
+inline Words join_words(I32 even, I32 odd) {  // the low 16 bits of each
+  return {_mm256_blend_epi16(even.a, _mm256_slli_epi32(odd.a, 16), 0xaa),
+          _mm256_blend_epi16(even.b, _mm256_slli_epi32(odd.b, 16), 0xaa)};
+}
+inline void store_i16(int16_t* p, I32 x) {  // saturates
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), words);
+}
+// Lane i of the sum gains the dot product of words 2i and 2i+1 with two others.
+inline Pair splat_pair(const int16_t* p) {
+  int32_t bits;
+  std::memcpy(&bits, p, sizeof bits);
+  return {_mm256_set1_epi32(bits)};
+}
+inline I32 dot2(I32 sum, Words x, Pair y) {
+  return {_mm256_add_epi32(sum.a, _mm256_madd_epi16(x.a, y.v)), _mm256_add_epi32(sum.b, _mm256_madd_epi16(x.b, y.v))};
+}
 
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 

@@ -20,6 +20,12 @@ struct Bytes {
 struct Four {
   __m512i v;
 };
+struct Words {
+  __m512i v;
+};
+struct Pair {
+  __m512i v;
+};
 struct Mask {
   __mmask16 m;
 };
@@ -119,6 +125,23 @@ inline I32 dot4(I32 sum, Bytes a, Four b) { return {_mm512_dpbusd_epi32(sum.v, a
 // The same for bytes of 8 bits, each less kWideBias (the instruction set's choice).
 inline constexpr int kWideBias = 0;
 inline I32 dot4_wide(I32 sum, Bytes a, Four b) { return dot4(sum, a, b); }
+
+// 32 signed words: lane i holds words 2i and 2i+1.
+inline Words load_words(const int16_t* p) { return {_mm512_loadu_si512(p)}; }
+inline void store_words(int16_t* p, Words a) { _mm512_storeu_si512(p, a.v); }
+inline Words join_words(I32 even, I32 odd) {  // the low 16 bits of each
+  return {_mm512_mask_blend_epi16(0xaaaaaaaa, even.v, _mm512_slli_epi32(odd.v, 16))};
+}
+inline void store_i16(int16_t* p, I32 a) {  // saturates
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtsepi32_epi16(a.v));
+}
+// Lane i of the sum gains the dot product of words 2i and 2i+1 with two others.
+inline Pair splat_pair(const int16_t* p) {
+  int32_t bits;
+  std::memcpy(&bits, p, sizeof bits);
+  return {_mm512_set1_epi32(bits)};
+}
+inline I32 dot2(I32 sum, Words a, Pair b) { return {_mm512_dpwssd_epi32(sum.v, a.v, b.v)}; }
 
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 

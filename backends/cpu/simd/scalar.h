@@ -21,6 +21,12 @@ struct Bytes {
 struct Four {
   int8_t v[4];
 };
+struct Words {
+  int16_t v[32];
+};
+struct Pair {
+  int16_t v[2];
+};
 struct Mask {
   bool m[16];
 };
@@ -225,6 +231,27 @@ inline I32 dot4(I32 sum, Bytes a, Four b) {
 // The same for bytes of 8 bits, each less kWideBias (the instruction set's choice).
 inline constexpr int kWideBias = 0;
 inline I32 dot4_wide(I32 sum, Bytes a, Four b) { return dot4(sum, a, b); }
+
+// 32 signed words: lane i holds words 2i and 2i+1.
+inline Words load_words(const int16_t* p) {
+  Words result;
+  std::memcpy(result.v, p, sizeof result.v);
+  return result;
+}
+inline void store_words(int16_t* p, Words a) { std::memcpy(p, a.v, sizeof a.v); }
+inline Words join_words(I32 even, I32 odd) {  // the low 16 bits of each
+  Words result;
+  for (int i = 0; i < 32; ++i) result.v[i] = static_cast<int16_t>(i % 2 == 0 ? even.v[i / 2] : odd.v[i / 2]);
+  return result;
+}
+inline void store_i16(int16_t* p, I32 a) {  // saturates
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<int16_t>(a.v[i] < -32768 ? -32768 : a.v[i] > 32767 ? 32767 : a.v[i]);
+}
+// Lane i of the sum gains the dot product of words 2i and 2i+1 with two others.
+inline Pair splat_pair(const int16_t* p) { return {{p[0], p[1]}}; }
+inline I32 dot2(I32 sum, Words a, Pair b) {
+  return each_lane<I32>([&](int i) { return sum.v[i] + a.v[2 * i] * b.v[0] + a.v[2 * i + 1] * b.v[1]; });
+}
 
 inline void prefetch(const void*) {}
 
