@@ -12,6 +12,7 @@ PROGRAM = os.environ.get("GABBRO_PROGRAM") or str(BUILD / "bin" / "gabbro")
 TINY = ROOT / "tests" / "data" / "tiny"
 TINY_F16, TINY_Q8_0, TINY_Q4_0 = (str(TINY / f"tiny-{q}.gguf") for q in ("f16", "q8_0", "q4_0"))
 REAL_MODEL_NAME = "smollm2-135m-instruct-q4_1"
+SANITIZED = BUILD.name in ("asan", "tsan", "coverage")  # these map terabytes of address space, and are slow
 SKIPPED = 77  # CTest's SKIP_RETURN_CODE
 # A hang is a failure too; the sanitized builds are slow.
 TIMEOUT = 300
