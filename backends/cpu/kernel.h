@@ -23,6 +23,11 @@ struct TeamState {
     std::atomic<int64_t> next{0};
   };
   Counter loops[kLoops];
+  // For stream_for: what was taken of each worker's run, from its front (low half) and its back (high half).
+  struct alignas(64) Taken {
+    std::atomic<uint64_t> items{0};
+  };
+  std::unique_ptr<Taken[]> taken;  // by worker
   const std::atomic<bool>* cancel = nullptr;
   int32_t workers = 1;
   int32_t spins = 0;     // pauses in barrier() before the core is given to somebody else
@@ -59,29 +64,50 @@ class Worker {
     }
   }
 
-  // The same for work that streams memory. Half of the items go to the workers in equal runs (`first_run`), known before
-  // the loop begins, so that each reads one run of addresses; the rest in pieces that shrink, so that all finish together.
+  // The same for work that streams memory, once between two barriers. Each worker has a run of the items of its own,
+  // known before the loop begins, and works through it from the front, so that it reads one stream of addresses (each
+  // new one costs about a microsecond until the processor's prefetcher is up to speed); who is done helps the others,
+  // from the back.
   template <class Body>
   void stream_for(int64_t items, Body&& body) {
-    assert(loop_ < TeamState::kLoops);
-    std::atomic<int64_t>& next = team_.loops[loop_++].next;
-    const int64_t run = first_run(items);
-    if (run > 0 && !cancelled()) body(index_ * run, (index_ + 1) * run);
-    const int64_t rest = items - run * count();
-    int64_t begin = next.load(std::memory_order_relaxed);
-    while (begin < rest && !cancelled()) {
-      const int64_t length = std::max<int64_t>(1, (rest - begin) / (2 * count()));
-      if (!next.compare_exchange_weak(begin, begin + length, std::memory_order_relaxed)) continue;
-      body(items - rest + begin, items - rest + std::min(begin + length, rest));
-      begin = next.load(std::memory_order_relaxed);
+    assert(!streamed_ && items < int64_t{1} << 31);
+    streamed_ = true;
+    for (int64_t item; (item = take_front(index_, items)) >= 0 && !cancelled();) body(item, item + 1);
+    for (int step = 1; step < count(); ++step) {
+      const int other = (index_ + step) % count();
+      for (int64_t item; (item = take_back(other, items)) >= 0 && !cancelled();) body(item, item + 1);
     }
   }
-  int64_t first_run(int64_t items) const { return items / (2 * count()); }
+  int64_t run_begin(int worker, int64_t items) const { return worker * items / count(); }
 
  private:
+  int64_t take_front(int worker, int64_t items) {
+    const int64_t begin = run_begin(worker, items), length = run_begin(worker + 1, items) - begin;
+    std::atomic<uint64_t>& taken = team_.taken[worker].items;
+    uint64_t now = taken.load(std::memory_order_relaxed);
+    for (;;) {
+      const auto front = static_cast<int64_t>(now & 0xffffffff), back = static_cast<int64_t>(now >> 32);
+      if (front + back >= length) return -1;
+      if (taken.compare_exchange_weak(now, now + 1, std::memory_order_relaxed)) return begin + front;
+    }
+  }
+
+  int64_t take_back(int worker, int64_t items) {
+    const int64_t begin = run_begin(worker, items), length = run_begin(worker + 1, items) - begin;
+    std::atomic<uint64_t>& taken = team_.taken[worker].items;
+    uint64_t now = taken.load(std::memory_order_relaxed);
+    for (;;) {
+      const auto front = static_cast<int64_t>(now & 0xffffffff), back = static_cast<int64_t>(now >> 32);
+      if (front + back >= length) return -1;
+      if (taken.compare_exchange_weak(now, now + (uint64_t{1} << 32), std::memory_order_relaxed))
+        return begin + length - 1 - back;
+    }
+  }
+
   TeamState& team_;
   int index_;
   int loop_ = 0;
+  bool streamed_ = false;
 };
 
 class Kernel {
@@ -91,8 +117,8 @@ class Kernel {
   // Called by every worker with the same launch. Inputs may be written only where the op says so.
   virtual void run(const abi::Launch& launch, Worker& worker) const = 0;
 
-  // Called by every worker before the barrier that run() waits for: may ask for memory that run() will read first and that
-  // no other launch writes, i.e. weights.
+  // Called by every worker before the barrier that run() waits for: may ask for memory that run() will read first and
+  // that no other launch writes, i.e. weights.
   virtual void prefetch(const abi::Launch&, const Worker&) const {}
 
   size_t scratch_bytes = 0;    // shared by the workers

@@ -32,9 +32,11 @@ void pause() {
 
 void Worker::barrier() {
   const int used_loops = std::exchange(loop_, 0);
+  const bool streamed = std::exchange(streamed_, false);
   const uint32_t generation = team_.generation.load(std::memory_order_relaxed);
   if (team_.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == team_.workers) {
     for (int i = 0; i < used_loops; ++i) team_.loops[i].next.store(0, std::memory_order_relaxed);
+    for (int i = 0; streamed && i < team_.workers; ++i) team_.taken[i].items.store(0, std::memory_order_relaxed);
     team_.stopped = cancelled();
     team_.arrived.store(0, std::memory_order_relaxed);
     team_.generation.store(generation + 1, std::memory_order_release);
@@ -56,6 +58,7 @@ void Worker::barrier() {
 
 ThreadPool::ThreadPool(int workers, int cores) {
   team_.workers = std::max(workers, 1);
+  team_.taken = std::make_unique<TeamState::Taken[]>(static_cast<size_t>(team_.workers));
   team_.spins = team_.workers <= cores ? kSpinInBarrier : 0;
   try {
     threads_.reserve(team_.workers - 1);

@@ -56,6 +56,29 @@ TEST(Barrier, orders_the_work_of_all) {
   }
 }
 
+// Each item is done exactly once, by its own worker or by one that helps: here worker 0 is slow, so the others must.
+TEST(StreamFor, does_each_item_once_and_helps_the_slow) {
+  for (const int workers : {1, 2, 3}) {
+    ThreadPool pool(workers, 2);
+    for (const int64_t items : {0, 1, 2, 5, 17, 200}) {
+      std::vector<std::atomic<int>> done(items);
+      std::atomic<int64_t> by_first{0};
+      pool.run([&](Worker& worker) {
+        for (int round = 0; round < 2; ++round) {
+          worker.stream_for(items, [&](int64_t begin, int64_t end) {
+            if (worker.index() == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+            for (int64_t i = begin; i < end; ++i) ++done[i];
+            if (worker.index() == 0) ++by_first;
+          });
+          worker.barrier();
+        }
+      });
+      for (int64_t i = 0; i < items; ++i) EXPECT_EQ(done[i], 2) << i << " of " << items;
+      if (items == 200 && workers > 1) EXPECT_LT(by_first, 2 * items / workers);
+    }
+  }
+}
+
 // Each item of each loop is done exactly once, with several loops between two barriers and odd counts and grains.
 TEST(ParallelFor, does_each_item_once) {
   for (const int workers : {1, 2, 3}) {

@@ -241,14 +241,15 @@ void Linear::finish(const Pass& pass, const Item& item, int64_t tile, int width,
 
 void Linear::prefetch(const abi::Launch& launch, const Worker& worker) const {
   if (!tiling_.few()) return;
-  const Item item = find_item(worker.index() * worker.first_run(items_));
+  const int64_t begin = worker.run_begin(worker.index(), items_), end = worker.run_begin(worker.index() + 1, items_);
+  if (begin == end) return;
+  const Item item = find_item(begin);
   for (int i = 0; i < item.count; ++i) {
     const Matrix& m = *item.matrices[i];
     if (!m.packed) continue;
     const auto* panel =
         static_cast<const char*>(launch.inputs[1 + (&m - matrices_.data())].data) + item.panels[i] * m.panel_bytes;
-    const int64_t run = worker.first_run(items_) * m.panel_bytes * m.panels_per_item;
-    const int64_t bytes = std::min(kPrefetchLaunchBytes / item.count, std::max(run, m.panel_bytes));
+    const int64_t bytes = std::min(kPrefetchLaunchBytes / item.count, (end - begin) * m.panel_bytes);
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(panel + at);
   }
 }
