@@ -136,7 +136,7 @@ class Bound {
 
   bool has(size_t index) const { return values_[index] != nullptr; }
   const Value& operator[](size_t index) const { return *values_[index]; }
-  Value get(size_t index, Value otherwise) const { return has(index) ? *values_[index] : std::move(otherwise); }
+  Value get(size_t index, const Value& otherwise) const { return has(index) ? *values_[index] : otherwise; }
   bool given(size_t index) const { return has(index) && !values_[index]->is_none(); }  // and not None
   int64_t integer(size_t index, int64_t otherwise) const;
   std::string string(size_t index, std::string_view otherwise) const;
