@@ -59,8 +59,9 @@ class Worker {
     }
   }
 
-  // The same for work that streams memory. Half of the items go to the workers in equal runs (`first_run`), known before
-  // the loop begins, so that each reads one run of addresses; the rest in pieces that shrink, so that all finish together.
+  // The same for work that streams memory. Half of the items go to the workers in equal runs (`first_run`), known
+  // before the loop begins, so that each reads one run of addresses; the rest in pieces that shrink, so that all finish
+  // together.
   template <class Body>
   void stream_for(int64_t items, Body&& body) {
     assert(loop_ < TeamState::kLoops);
@@ -91,8 +92,8 @@ class Kernel {
   // Called by every worker with the same launch. Inputs may be written only where the op says so.
   virtual void run(const abi::Launch& launch, Worker& worker) const = 0;
 
-  // Called by every worker before the barrier that run() waits for: may ask for memory that run() will read first and that
-  // no other launch writes, i.e. weights.
+  // Called by every worker before the barrier that run() waits for: may ask for memory that run() will read first and
+  // that no other launch writes, i.e. weights.
   virtual void prefetch(const abi::Launch&, const Worker&) const {}
 
   size_t scratch_bytes = 0;    // shared by the workers
