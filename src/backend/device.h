@@ -41,8 +41,8 @@ class Device : public std::enable_shared_from_this<Device> {
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
 
-  // Memory for weights: pieces of large blocks, so that streaming through them costs few page table look-ups (a matrix of a
-  // small model is less than a huge page). A block is freed with the last of its pieces.
+  // Memory for weights: pieces of large blocks, so that streaming through them costs few page table look-ups (a matrix
+  // of a small model is less than a huge page). A block is freed with the last of its pieces.
   std::shared_ptr<void> allocate_weights(size_t bytes);
 
   // A matrix [rows, columns] from host memory, in the arrangement that this device's `linear` reads fastest.

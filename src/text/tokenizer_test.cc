@@ -60,6 +60,13 @@ TEST(Tokenizer, GivesTheIdsOfLlamaCppWhereHuggingFaceCannotTell) {
   }
 }
 
+// How SentencePiece spells a space, U+2581, comes back as a space, also where the text had it itself.
+std::string with_plain_spaces(std::string text) {
+  constexpr std::string_view kSpace = "\xE2\x96\x81";
+  for (size_t at = 0; (at = text.find(kSpace, at)) != std::string::npos;) text.replace(at, kSpace.size(), " ");
+  return text;
+}
+
 TEST(Tokenizer, GivesTheIdsOfSentencePiece) {
   const Tokenizer tokenizer(sentencepiece_spec());
   const auto fixture = read_fixture("sentencepiece.json");
@@ -67,7 +74,7 @@ TEST(Tokenizer, GivesTheIdsOfSentencePiece) {
     const auto text = test[0].get<std::string>();
     const Ids ids = tokenizer.encode(text, kPlain);
     EXPECT_EQ(ids, test[1].get<Ids>()) << text;
-    EXPECT_EQ(tokenizer.decode(ids), text);
+    EXPECT_EQ(tokenizer.decode(ids), with_plain_spaces(text));
   }
 }
 
@@ -78,7 +85,7 @@ TEST(Tokenizer, GivesTheIdsOfHuggingFaceForCharactersWithByteTokens) {
     const auto text = test[0].get<std::string>();
     const Ids ids = tokenizer.encode(text, kPlain);
     EXPECT_EQ(ids, test[1].get<Ids>()) << text;
-    EXPECT_EQ(tokenizer.decode(ids), text);
+    EXPECT_EQ(tokenizer.decode(ids), with_plain_spaces(text));
   }
 }
 

@@ -22,9 +22,13 @@ class RealModel(TestCase):
         # Raw, without the system message that the model's template adds: with it this small model answers in a sort of
         # French, in llama.cpp too.
         prompt = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
-        d = json.loads(self.succeeds("run", MODEL, prompt, "--raw", "--temperature", "0", "-n", "60", "--json").out)
+        d = json.loads(self.succeeds("run", MODEL, prompt, "--raw", "--temperature", "0", "--repeat-penalty",
+                                     "1", "-n", "60", "--json").out)
         self.assertEqual(d["text"], "The capital of France is Paris.")
         self.assertEqual(d["stop_reason"], "eos")
+
+    def test_says_paris_as_a_user_asks(self):
+        self.assertIn("Paris", self.succeeds("run", MODEL, "What is the capital of France?").out)
 
     def test_perplexity_of_english(self):
         path = support.ROOT / "tests" / "data" / "english.txt"
