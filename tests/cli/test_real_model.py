@@ -11,7 +11,7 @@ from support import PROGRAM, TestCase
 from test_chat import Terminal
 
 MODEL = support.real_model()
-LONG = ["Write a long story about a dragon.", "-n", "2000", "--temperature", "0.8", "--seed", "3"]
+LONG = ["Write a long story about a dragon.", "-n", "2000", "--temperature", "0.8", "--repeat-penalty", "1", "--seed", "3"]
 # How soon Ctrl-C has to end the program. Sanitizers slow the running step down.
 SOON = 0.1 if "release" in support.BUILD.name else 2.0
 
