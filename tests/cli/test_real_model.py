@@ -28,7 +28,7 @@ class RealModel(TestCase):
         self.assertEqual(d["stop_reason"], "eos")
 
     def test_says_paris_as_a_user_asks(self):
-        self.assertIn("Paris", self.succeeds("run", MODEL, "What is the capital of France?").out)
+        self.assertIn(b"Paris", self.succeeds("run", MODEL, "What is the capital of France?").out)
 
     def test_perplexity_of_english(self):
         path = support.ROOT / "tests" / "data" / "english.txt"
@@ -67,7 +67,7 @@ class RealModel(TestCase):
     def test_interrupt_with_a_document(self):
         process = subprocess.Popen([PROGRAM, "run", MODEL, *LONG, "--json"], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(4)
+        time.sleep(1.5)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 130)
