@@ -83,10 +83,17 @@ void Linear::add_matrix(const abi::TensorView& weight) {
 }
 
 void Linear::plan_items(int workers) {
+  const bool paired = options_.epilogue == Epilogue::kSiluMul;
+  if (paired && tiling_.few()) {
+    // Long runs of each matrix in turn: going from one to the other starts a new stream of addresses.
+    Matrix& m = matrices_[0];
+    m.panels_per_item = static_cast<int>(std::clamp<int64_t>(m.panels / (4 * workers), 1, kMaxItemPanels / 2));
+  }
   for (Matrix& m : matrices_) {
     m.first_item = items_;
     items_ += (m.panels + m.panels_per_item - 1) / m.panels_per_item;
-    if (options_.epilogue == Epilogue::kSiluMul) break;  // the second matrix goes with the first
+    item_panels_ = std::max(item_panels_, m.panels_per_item * (paired ? 2 : 1));
+    if (paired) break;  // the second matrix goes with the first
   }
   // Enough pieces for an even load, each large enough to be worth the shared counter (and the unpacking of its panel).
   const int64_t wanted = int64_t{8} * workers;
@@ -106,7 +113,7 @@ void Linear::plan_scratch(int workers) {
   }
   const int64_t tile = activations_.tile_bytes(tiling_.full_width());
   if (!tiling_.few()) shared_bytes_ = tiling_.count() * tile;
-  worker_bytes_ = 2 * (repacked_bytes_ + unpacked_bytes_) + activations_.row_bytes() + (tiling_.few() ? tile : 0);
+  worker_bytes_ = item_panels_ * (repacked_bytes_ + unpacked_bytes_) + activations_.row_bytes() + (tiling_.few() ? tile : 0);
   scratch_bytes = static_cast<size_t>(shared_bytes_ + workers * worker_bytes_);
 }
 
@@ -115,7 +122,7 @@ const char* Linear::prepare_few(const Pass& pass) const {
   if (tiling_.tokens() == 1 && !options_.norm && activations_.quantised.empty()) {
     return reinterpret_cast<const char*>(pass.input(0));
   }
-  char* row = pass.own + 2 * (repacked_bytes_ + unpacked_bytes_);
+  char* row = pass.own + item_panels_ * (repacked_bytes_ + unpacked_bytes_);
   char* tile = row + activations_.row_bytes();
   const float* norm = options_.norm ? pass.input(1 + options_.count * (options_.bias ? 2 : 1)) : nullptr;
   const int width = tiling_.full_width();
@@ -124,7 +131,7 @@ const char* Linear::prepare_few(const Pass& pass) const {
 }
 
 void Linear::prepare_many(const Pass& pass, Worker& worker) const {
-  auto* row = reinterpret_cast<float*>(pass.own + 2 * (repacked_bytes_ + unpacked_bytes_));
+  auto* row = reinterpret_cast<float*>(pass.own + item_panels_ * (repacked_bytes_ + unpacked_bytes_));
   const float* norm = options_.norm ? pass.input(1 + options_.count * (options_.bias ? 2 : 1)) : nullptr;
   const int64_t step = activations_.tile_bytes(tiling_.full_width());
   worker.parallel_for(tiling_.count(), 1, [&](int64_t begin, int64_t end) {
@@ -138,21 +145,15 @@ void Linear::prepare_many(const Pass& pass, Worker& worker) const {
 
 Linear::Item Linear::find_item(int64_t index) const {
   Item item;
-  if (options_.epilogue == Epilogue::kSiluMul) {
-    item.count = 2;
-    for (int i = 0; i < 2; ++i) {
-      item.matrices[i] = &matrices_[static_cast<size_t>(i)];
-      item.panels[i] = index;
-    }
-    return item;
-  }
-  const Matrix* m = &matrices_.back();
+  const bool paired = options_.epilogue == Epilogue::kSiluMul;
+  const Matrix* m = paired ? &matrices_.front() : &matrices_.back();
   while (m->first_item > index) --m;
   const int64_t first = (index - m->first_item) * m->panels_per_item;
-  item.count = static_cast<int>(std::min<int64_t>(m->panels_per_item, m->panels - first));
+  const auto panels = static_cast<int>(std::min<int64_t>(m->panels_per_item, m->panels - first));
+  item.count = paired ? 2 * panels : panels;
   for (int i = 0; i < item.count; ++i) {
-    item.matrices[i] = m;
-    item.panels[i] = first + i;
+    item.matrices[i] = m + i / panels;
+    item.panels[i] = first + i % panels;
   }
   return item;
 }
@@ -169,7 +170,7 @@ void Linear::load_item(const Pass& pass, Item& item) const {
       item.weights[i] = repacked;
     }
     if (!tiling_.few() && m.unpack != nullptr) {
-      char* memory = pass.own + 2 * repacked_bytes_ + i * unpacked_bytes_;
+      char* memory = pass.own + item_panels_ * repacked_bytes_ + i * unpacked_bytes_;
       item.unpacked[i] = UnpackedPanel::at(memory, m.dtype, columns_);
       m.unpack(item.weights[i], columns_, item.unpacked[i]);
     }
@@ -216,7 +217,7 @@ void Linear::multiply(const Item& item, const char* tile, int width, float* y) c
 
 // Bias, epilogue, and out of the panel's [width][16] into the rows of the outputs.
 void Linear::finish(const Pass& pass, const Item& item, int64_t tile, int width, float* y) const {
-  const int outputs = options_.epilogue == Epilogue::kSiluMul ? 1 : item.count;
+  const int outputs = options_.epilogue == Epilogue::kSiluMul ? item.count / 2 : item.count;
   const int used = tiling_.used(tile);
   for (int i = 0; i < outputs; ++i) {
     const int64_t rows = item.matrices[i]->rows, first_row = item.panels[i] * kPanelRows;
@@ -232,7 +233,7 @@ void Linear::finish(const Pass& pass, const Item& item, int64_t tile, int width,
       F32 value = load(y + (i * width + t) * kPanelRows) + biases[0];
       if (options_.epilogue == Epilogue::kAdd) value += load_first(pass.input(residual_at) + at, lanes);
       if (options_.epilogue == Epilogue::kSiluMul) {
-        value = silu(value) * (load(y + (width + t) * kPanelRows) + biases[1]);
+        value = silu(value) * (load(y + ((outputs + i) * width + t) * kPanelRows) + biases[1]);
       }
       store_first(static_cast<float*>(pass.launch.outputs[m].data) + at, value, lanes);
     }
@@ -265,7 +266,7 @@ void Linear::run(const abi::Launch& launch, Worker& worker) const {
   }
   const int64_t step = activations_.tile_bytes(tiling_.full_width());
   const auto body = [&](int64_t begin, int64_t end) {
-    alignas(64) float y[2 * kMaxTile * kPanelRows];
+    alignas(64) float y[std::max(kMaxItemPanels * kFewTokens, 2 * kMaxTile) * kPanelRows];
     for (int64_t index = begin; index < end; ++index) {
       Item item = find_item(index / pieces_);
       load_item(pass, item);

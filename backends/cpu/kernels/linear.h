@@ -49,13 +49,15 @@ class Linear : public Kernel {
     ManyWords many_words[kMaxTile / 4][2] = {};
     ManyPlain many_plain[kMaxTile / 4][2] = {};
   };
-  // One or two panels that are computed together: neighbours, or with silu·mul the same panel of both matrices.
+  // Panels that are computed together: neighbours; with silu·mul the same ones of both matrices, first those of the
+  // first matrix.
+  static constexpr int kMaxItemPanels = 8;
   struct Item {
     int count = 0;
-    const Matrix* matrices[2];
-    int64_t panels[2];
-    const void* weights[2];
-    UnpackedPanel unpacked[2];
+    const Matrix* matrices[kMaxItemPanels];
+    int64_t panels[kMaxItemPanels];
+    const void* weights[kMaxItemPanels];
+    UnpackedPanel unpacked[kMaxItemPanels];
   };
   struct Pass;  // what one run passes around
 
@@ -77,7 +79,8 @@ class Linear : public Kernel {
   int64_t columns_;
   ActivationPlan activations_;
   std::vector<Matrix> matrices_;
-  int64_t items_ = 0;  // of all matrices
+  int64_t items_ = 0;    // of all matrices
+  int item_panels_ = 1;  // in one item, at most
   int64_t tiles_per_piece_ = 1;
   int64_t pieces_ = 1;  // into which the tiles of an item are cut
   int64_t grain_ = 1;

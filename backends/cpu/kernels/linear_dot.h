@@ -8,14 +8,11 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-// How far ahead of its use a stream of weights is asked for: the processor's own prefetcher stops at the end of each
-// panel and page.
-inline constexpr int64_t kPrefetchBytes = 2048;
-
-// Asks for the `bytes` that come kPrefetchBytes after `at`. Past the end of the weights it does nothing.
-template <int64_t bytes>
+// Asks for the `bytes` that come `distance` after `at`: the processor's own prefetcher stops at the end of each panel
+// and page. Past the end of the weights it does nothing.
+template <int64_t bytes, int64_t distance>
 [[gnu::always_inline]] inline void prefetch_ahead(const void* at) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(at) + kPrefetchBytes + i);
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(at) + distance + i);
 }
 
 // Up to kFewTokens tokens, straight from the packed form.

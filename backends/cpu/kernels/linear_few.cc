@@ -29,7 +29,7 @@ void small_blocks(const uint8_t* pair, int64_t columns, QuantisedTile x, float* 
   F32 results[W];
   for (F32& result : results) result = zero_f32();
   for (int64_t left = columns / kChunk; left > 0; left -= 2) {
-    prefetch_ahead<pair_bytes(p)>(pair);
+    prefetch_ahead<pair_bytes(p), kPrefetchCodes>(pair);
     const uint8_t* header = pair;
     const uint8_t* chunk = pair + header_bytes(p, left);
     for (int64_t c = 0; c < (left > 1 ? 2 : 1); ++c) {
@@ -62,7 +62,7 @@ void super_blocks(const uint8_t* block, int64_t columns, QuantisedTile x, float*
     F32 scaled[W], lowered[W];
     for (int t = 0; t < W; ++t) scaled[t] = lowered[t] = zero_f32();
     for (int c = 0; c < 8; ++c) {
-      prefetch_ahead<block_bytes(p) / 8>(block + c * block_bytes(p) / 8);
+      prefetch_ahead<block_bytes(p) / 8, kPrefetchCodes>(block + c * block_bytes(p) / 8);
       I32 whole[W];
       unroll<kGroups>([&](auto g) {
         constexpr int kVectors = 8 / kGroups;

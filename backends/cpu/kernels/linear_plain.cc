@@ -24,7 +24,7 @@ void few(const void* panel, int64_t columns, const float* x, float* y) {
   int64_t k = 0;
   constexpr int kVectorBytes = kPanelRows * dtype_info(dtype).block_bytes;
   for (; k + kSums <= columns; k += kSums) {
-    prefetch_ahead<kSums * kVectorBytes>(weights + k * kVectorBytes);
+    prefetch_ahead<kSums * kVectorBytes, kPrefetchElements>(weights + k * kVectorBytes);
     unroll<kSums>([&](auto i) {
       const F32 w = load_weights<dtype>(weights, k + i);
       for (int t = 0; t < W; ++t) sums[i][t] = fma(w, splat(x[(k + i) * W + t]), sums[i][t]);

@@ -34,6 +34,10 @@ struct Mask {
 inline constexpr int kTileTokens = 4;
 inline constexpr int kTileVectors = 1;
 
+// How far ahead of their use weights are asked for, in bytes: block formats, and plain elements (best of 1 to 6 KB on Zen 3).
+inline constexpr int64_t kPrefetchCodes = 4096;
+inline constexpr int64_t kPrefetchElements = 1024;
+
 inline F32 zero_f32() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
 inline F32 splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline F32 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }

@@ -35,6 +35,10 @@ struct Mask {
 inline constexpr int kTileTokens = 4;
 inline constexpr int kTileVectors = 1;
 
+// How far ahead of their use weights are asked for, in bytes: block formats, and plain elements.
+inline constexpr int64_t kPrefetchCodes = 2048;
+inline constexpr int64_t kPrefetchElements = 2048;
+
 template <class Result, class Rule>
 inline Result each_lane(Rule rule) {
   Result result;
