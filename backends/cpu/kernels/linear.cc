@@ -113,7 +113,8 @@ void Linear::plan_scratch(int workers) {
   }
   const int64_t tile = activations_.tile_bytes(tiling_.full_width());
   if (!tiling_.few()) shared_bytes_ = tiling_.count() * tile;
-  worker_bytes_ = item_panels_ * (repacked_bytes_ + unpacked_bytes_) + activations_.row_bytes() + (tiling_.few() ? tile : 0);
+  worker_bytes_ =
+      item_panels_ * (repacked_bytes_ + unpacked_bytes_) + activations_.row_bytes() + (tiling_.few() ? tile : 0);
   scratch_bytes = static_cast<size_t>(shared_bytes_ + workers * worker_bytes_);
 }
 

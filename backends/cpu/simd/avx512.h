@@ -34,7 +34,8 @@ struct Mask {
 inline constexpr int kTileTokens = 12;
 inline constexpr int kTileVectors = 2;
 
-// How far ahead of their use weights are asked for, in bytes: block formats, and plain elements (best of 1 to 6 KB on Zen 4).
+// How far ahead of their use weights are asked for, in bytes: block formats, and plain elements (best of 1 to 6 KB on
+// Zen 4).
 inline constexpr int64_t kPrefetchCodes = 2048;
 inline constexpr int64_t kPrefetchElements = 2048;
 
