@@ -6,7 +6,7 @@
 
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/cpu/request.h"
+#include "backends/common/request.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 

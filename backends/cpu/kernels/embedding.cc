@@ -3,7 +3,7 @@
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/pack/pack.h"
-#include "backends/cpu/request.h"
+#include "backends/common/request.h"
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
 

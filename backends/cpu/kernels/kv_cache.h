@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "backends/cpu/request.h"
+#include "backends/common/request.h"
 #include "backends/cpu/simd/simd.h"
 #include "src/base/half.h"
 

@@ -5,7 +5,7 @@
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/product_tile.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/cpu/request.h"
+#include "backends/common/request.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {

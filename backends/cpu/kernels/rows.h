@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backends/cpu/request.h"
+#include "backends/common/request.h"
 #include "backends/cpu/simd/simd.h"
 
 namespace gabbro::cpu::GABBRO_ISA {

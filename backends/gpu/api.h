@@ -1,0 +1,70 @@
+// What the host side asks of a GPU's runtime; implemented by api_sim.cc, api_cuda.cc and api_hip.cc, of which each plugin
+// has one. All functions throw ApiError. A device is made current by the functions that take one; the others work on the
+// objects they are given.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "gabbro/backend_abi.h"
+#include "kernels/gpu/types.h"
+
+namespace gabbro::gpu {
+
+class ApiError : public std::runtime_error {
+ public:
+  ApiError(abi::StatusCode status, const std::string& message) : std::runtime_error(message), code(status) {}
+  abi::StatusCode code;
+};
+
+namespace api {
+
+// The objects of the runtime, each behind its own type.
+struct Context;   // an opened device
+struct Queue;     // a stream of work on it
+struct Module;    // a loaded code object
+struct Function;  // a kernel in one
+struct Graph;     // captured work, ready to be replayed
+
+const char* backend_name();  // "sim", "cuda", "rocm"
+int32_t score();             // for `--device auto`
+
+int32_t device_count();  // 0 where the runtime is missing
+void device_facts(int32_t index, abi::DeviceFacts& facts);
+
+Context* open(int32_t index);
+void close(Context* context);
+
+// Null where there is not enough memory. At least 256-byte aligned on a real device, 64 on the simulator.
+void* allocate(Context* context, size_t bytes);
+void release(Context* context, void* pointer);
+void* allocate_pinned(Context* context, size_t bytes);
+void release_pinned(Context* context, void* pointer);
+
+Queue* create_queue(Context* context);
+void destroy_queue(Queue* queue);
+// Host memory must stay as it is until the queue is synchronized, unless it is not pinned: then it is copied at once.
+void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes);
+void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes);
+void synchronize(Queue* queue);
+
+// `wave` is the wave size that the kernels are made for.
+Module* load_module(Context* context);
+void unload_module(Module* module);
+std::string module_description(const Module* module);  // which code object is in use
+uint32_t wave_size(const Context* context);
+Function* find_function(Module* module, const char* name);  // null where there is none; belongs to the module
+uint32_t block_threads(const Function* function);
+
+void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t arg_bytes);
+
+// Work enqueued between the two becomes a graph instead of being done. end_capture may return null: no graphs here.
+bool begin_capture(Queue* queue);
+Graph* end_capture(Queue* queue);
+void replay(Queue* queue, Graph* graph);
+void destroy_graph(Graph* graph);
+
+}  // namespace api
+}  // namespace gabbro::gpu

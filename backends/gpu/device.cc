@@ -1,0 +1,130 @@
+#include "backends/gpu/device.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "backends/gpu/op_table.h"
+#include "backends/gpu/pack.h"
+
+namespace gabbro::gpu {
+namespace {
+
+std::vector<const void*> signature_of(const abi::Launch* launches, int32_t count) {
+  std::vector<const void*> signature;
+  for (int32_t i = 0; i < count; ++i) {
+    const abi::Launch& launch = launches[i];
+    signature.push_back(launch.kernel);
+    signature.push_back(launch.scratch);
+    for (int32_t k = 0; k < launch.input_count; ++k) signature.push_back(launch.inputs[k].data);
+    for (int32_t k = 0; k < launch.output_count; ++k) signature.push_back(launch.outputs[k].data);
+  }
+  return signature;
+}
+
+// FNV-1a over the words.
+uint64_t hash_of(const std::vector<const void*>& signature) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const void* word : signature) hash = (hash ^ reinterpret_cast<uintptr_t>(word)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+const api::Function* MakeContext::function(const std::string& name) const {
+  const api::Function* function = api::find_function(module_, name.c_str());
+  if (function == nullptr) throw ApiError(abi::StatusCode::kFailed, "the device's code object has no kernel '" + name + "'");
+  return function;
+}
+
+GpuDevice::GpuDevice(int32_t index) : context_(api::open(index)), pool_(context_) {
+  module_ = api::load_module(context_);
+  queue_ = api::create_queue(context_);
+}
+
+GpuDevice::~GpuDevice() {
+  forget_graphs();
+  try {
+    api::synchronize(queue_);
+  } catch (const ApiError&) {
+    // The device failed before; what is left is to free what can be freed.
+  }
+  api::destroy_queue(queue_);
+  api::unload_module(module_);
+  pool_.trim();
+  api::close(context_);
+}
+
+void GpuDevice::copy_to_device(void* target, const void* host, size_t bytes) {
+  api::copy_to_device(queue_, target, host, bytes);
+}
+
+void GpuDevice::copy_to_host(void* host, const void* source, size_t bytes) {
+  api::copy_to_host(queue_, host, source, bytes);
+}
+
+void GpuDevice::synchronize() { api::synchronize(queue_); }
+
+size_t GpuDevice::packed_bytes(DType dtype, int64_t rows, int64_t columns) const {
+  return gpu::packed_bytes(dtype, rows, columns);
+}
+
+void GpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target) {
+  const std::vector<std::byte> packed = pack_matrix(dtype, rows, columns, host);
+  copy_to_device(target, packed.data(), packed.size());
+}
+
+std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& request) const {
+  const MakeContext context(module_, api::wave_size(context_));
+  for (const OpEntry& entry : op_table()) {
+    if (std::string_view(entry.op) != request.op) continue;
+    if (auto kernel = entry.make(request, context)) return kernel;
+  }
+  return nullptr;
+}
+
+void GpuDevice::enqueue(const abi::Launch* launches, int32_t count) {
+  const Launcher run{queue_};
+  for (int32_t i = 0; i < count; ++i) static_cast<const Kernel*>(launches[i].kernel)->enqueue(launches[i], run);
+}
+
+// Whether the launches went out as a graph.
+bool GpuDevice::replay(const abi::Launch* launches, int32_t count) {
+  if (count < kGraphLaunches) return false;
+  std::vector<const void*> signature = signature_of(launches, count);
+  Recorded& recorded = recorded_[hash_of(signature)];
+  recorded.used = ++clock_;
+  if (recorded.signature != signature) {  // new, or another list with the same hash
+    if (recorded.graph != nullptr) api::destroy_graph(recorded.graph);
+    recorded.graph = nullptr;
+    recorded.signature = std::move(signature);
+    if (recorded_.size() > kMaxGraphs) {
+      const auto oldest = std::ranges::min_element(recorded_, {}, [](const auto& entry) { return entry.second.used; });
+      if (oldest->second.graph != nullptr) api::destroy_graph(oldest->second.graph);
+      recorded_.erase(oldest);
+    }
+    return false;
+  }
+  if (recorded.graph == nullptr) {
+    if (!api::begin_capture(queue_)) return false;
+    enqueue(launches, count);
+    recorded.graph = api::end_capture(queue_);
+  }
+  api::replay(queue_, recorded.graph);
+  return true;
+}
+
+void GpuDevice::forget_graphs() {
+  for (auto& [hash, recorded] : recorded_) {
+    if (recorded.graph != nullptr) api::destroy_graph(recorded.graph);
+  }
+  recorded_.clear();
+}
+
+bool GpuDevice::execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
+  const std::lock_guard lock(mutex_);
+  if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return false;
+  if (!replay(launches, count)) enqueue(launches, count);
+  return true;
+}
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,61 @@
+// An opened GPU: its queue, memory, kernels and captured graphs.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/gpu/kernel.h"
+#include "backends/gpu/pool.h"
+
+namespace gabbro::gpu {
+
+class GpuDevice {
+ public:
+  explicit GpuDevice(int32_t index);
+  ~GpuDevice();
+  GpuDevice(const GpuDevice&) = delete;
+  GpuDevice& operator=(const GpuDevice&) = delete;
+
+  void* allocate(size_t bytes) { return pool_.allocate(bytes); }
+  void free(void* pointer) { pool_.release(pointer); }
+  void copy_to_device(void* target, const void* host, size_t bytes);
+  void copy_to_host(void* host, const void* source, size_t bytes);
+  void synchronize();
+
+  // 0 where this device reads the matrix as it lies.
+  size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) const;
+  void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target);
+
+  std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request) const;
+
+  // Enqueues the launches. False when `cancel` was seen to be true before they were.
+  bool execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel);
+
+ private:
+  // A list of launches that came before is captured when it comes again, and replayed from then on.
+  struct Recorded {
+    std::vector<const void*> signature;  // kernels and the addresses they work on
+    api::Graph* graph = nullptr;
+    uint64_t used = 0;
+  };
+  static constexpr size_t kMaxGraphs = 64;
+  static constexpr int32_t kGraphLaunches = 8;  // shorter lists are not worth a graph
+
+  void enqueue(const abi::Launch* launches, int32_t count);
+  bool replay(const abi::Launch* launches, int32_t count);
+  void forget_graphs();
+
+  api::Context* context_ = nullptr;
+  Pool pool_;
+  api::Module* module_ = nullptr;
+  api::Queue* queue_ = nullptr;
+  std::unordered_map<uint64_t, Recorded> recorded_;  // by hash of the signature
+  uint64_t clock_ = 0;
+  std::mutex mutex_;
+};
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,68 @@
+// What a kernel of the host side is: an object specialised for one request, which enqueues GPU kernels.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "backends/gpu/api.h"
+#include "gabbro/backend_abi.h"
+
+namespace gabbro::gpu {
+
+// Where the launches of one execute() go.
+struct Launcher {
+  api::Queue* queue;
+
+  template <class Args>
+  void operator()(const api::Function* function, Dim grid, const Args& args) const {
+    static_assert(std::is_trivially_copyable_v<Args>);
+    api::launch(queue, function, grid, &args, sizeof args);
+  }
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void enqueue(const abi::Launch& launch, const Launcher& run) const = 0;
+
+  size_t scratch_bytes = 0;
+  std::string implementation;  // "linear q4_0"
+  double bytes = 0;
+  double flops = 0;
+};
+
+// What a kernel may know of its device when it is made.
+class MakeContext {
+ public:
+  MakeContext(api::Module* module, uint32_t wave) : module_(module), wave_(wave) {}
+
+  uint32_t wave() const { return wave_; }
+  // Throws where the code object lacks it: host and kernels are of one build.
+  const api::Function* function(const std::string& name) const;
+
+ private:
+  api::Module* module_;
+  uint32_t wave_;
+};
+
+// Null where there is no kernel for this request. The request lives only during the call.
+using MakeKernel = std::unique_ptr<Kernel> (*)(const abi::KernelRequest& request, const MakeContext& context);
+
+// The operand's memory as elements of T.
+template <class T>
+const T* input(const abi::Launch& launch, int index) {
+  return static_cast<const T*>(launch.inputs[index].data);
+}
+template <class T>
+T* output(const abi::Launch& launch, int index) {
+  return static_cast<T*>(launch.outputs[index].data);
+}
+
+// Blocks of `threads` that have a thread for each of `items`.
+inline uint32_t blocks_for(int64_t items, uint32_t threads) {
+  return static_cast<uint32_t>((items + threads - 1) / threads);
+}
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,33 @@
+// The ops that a GPU has kernels for: one row per op, and one function that makes a kernel for a request.
+#pragma once
+
+#include <span>
+
+#include "backends/gpu/kernel.h"
+
+namespace gabbro::gpu {
+
+struct OpEntry {
+  const char* op;
+  MakeKernel make;
+};
+
+// The first row that takes a request wins.
+std::span<const OpEntry> op_table();
+
+// ops/linear.cc
+std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_linear_fused(const abi::KernelRequest& request, const MakeContext& context);
+// ops/read_rows.cc
+std::unique_ptr<Kernel> make_embedding(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_dequantize(const abi::KernelRequest& request, const MakeContext& context);
+// ops/norm.cc
+std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const MakeContext& context);
+// ops/attention.cc
+std::unique_ptr<Kernel> make_rope(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_rope_kv_write(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const MakeContext& context);
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,223 @@
+// `rope`, `kv_write`, `rope_kv_write` and `attention` over the paged cache.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "backends/common/request.h"
+#include "backends/gpu/op_table.h"
+#include "kernels/kv_cache.h"
+
+namespace gabbro::gpu {
+namespace {
+
+// Activations [T, heads, D], the last axis contiguous.
+bool is_heads(const abi::TensorView& x) {
+  return is_plain(x, DType::f32) && x.rank == 3 && elements(x) > 0 && (x.strides[2] == 1 || x.shape[2] == 1);
+}
+HeadsView heads_view(const abi::TensorView& x) {
+  return {static_cast<const float*>(x.data), static_cast<i32>(x.shape[1]), x.strides[0], x.strides[1]};
+}
+
+bool is_ids(const abi::TensorView& view, int64_t count) { return has_shape(view, DType::i32, {count}); }
+bool is_page_table(const abi::TensorView& view) {
+  return view.rank == 2 && has_shape(view, DType::i32, {view.shape[0], view.shape[1]});
+}
+PageTable page_table(const abi::TensorView& view) {
+  return {static_cast<const i32*>(view.data), static_cast<i32>(view.shape[0]), static_cast<i32>(view.shape[1])};
+}
+
+// False where `cache` (and `scale`, null for f16) is not one side of a cache.
+bool read_kv_shape(const abi::TensorView& cache, const abi::TensorView* scale, bool keys, KvShape& shape) {
+  if (cache.rank != 4 || !is_contiguous(cache) || cache.dtype != (scale == nullptr ? DType::f16 : DType::i8)) return false;
+  const int64_t pages = cache.shape[0], heads = cache.shape[1], dim = cache.shape[keys ? 2 : 3], page = cache.shape[keys ? 3 : 2];
+  if (pages < 1 || heads < 1 || dim < 1 || dim > kMaxHeadDim || !std::has_single_bit(static_cast<uint64_t>(page))) return false;
+  shape = {static_cast<i32>(pages), static_cast<i32>(heads), static_cast<i32>(dim), static_cast<i32>(page)};
+  if (scale == nullptr) return true;
+  if (dim % kScaleGroup != 0) return false;
+  return keys ? has_shape(*scale, DType::f16, {pages, heads, dim / kScaleGroup, page})
+              : has_shape(*scale, DType::f16, {pages, heads, page, dim / kScaleGroup});
+}
+bool same(const KvShape& a, const KvShape& b) {
+  return a.pages == b.pages && a.heads == b.heads && a.dim == b.dim && a.page == b.page;
+}
+
+KvSide side(const abi::Launch& launch, int cache, int scale) {
+  return {launch.inputs[cache].data, scale < 0 ? nullptr : static_cast<Half*>(launch.inputs[scale].data)};
+}
+
+bool read_rope(const abi::KernelRequest& request, const abi::TensorView& frequencies, int64_t dim, RopeArgs& rope) {
+  if (frequencies.rank != 1 || !has_shape(frequencies, DType::f32, {frequencies.shape[0]})) return false;
+  rope.half = static_cast<i32>(frequencies.shape[0]);
+  rope.interleaved = integer_attribute(request, "interleaved", 0) != 0;
+  rope.magnitude = static_cast<float>(real_attribute(request, "magnitude", 1));
+  return 2 * frequencies.shape[0] <= dim;
+}
+
+class Rope : public Kernel {
+ public:
+  Rope(const abi::KernelRequest& request, const RopeArgs& rope, const MakeContext& context)
+      : function_(context.function("rope_kv")), rope_(rope) {
+    implementation = "rope";
+    bytes = 8.0 * static_cast<double>(elements(request.inputs[0]));
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    const abi::TensorView& x = launch.inputs[0];
+    RopeKvArgs args = {.q = heads_view(x),
+                       .y = output<float>(launch, 0),
+                       .rope = rope_,
+                       .dim = static_cast<i32>(x.shape[2]),
+                       .positions = input<i32>(launch, 1)};
+    args.rope.inverse_frequencies = input<float>(launch, 2);
+    run(function_, {static_cast<u32>(x.shape[0]), static_cast<u32>(x.shape[1])}, args);
+  }
+
+ private:
+  const api::Function* function_;
+  RopeArgs rope_;
+};
+
+class KvWrite : public Kernel {
+ public:
+  KvWrite(const KvShape& kv, bool keys, bool scaled, const MakeContext& context)
+      : function_(context.function("rope_kv")), kv_(kv), keys_(keys), scaled_(scaled) {
+    implementation = keys ? "kv_write keys" : "kv_write values";
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    const abi::TensorView& x = launch.inputs[1];
+    RopeKvArgs args = {.kv = kv_,
+                       .dim = kv_.dim,
+                       .table = page_table(launch.inputs[2]),
+                       .sequence = input<i32>(launch, 3),
+                       .positions = input<i32>(launch, 4)};
+    (keys_ ? args.k : args.v) = heads_view(x);
+    (keys_ ? args.keys : args.values) = side(launch, 0, scaled_ ? 5 : -1);
+    run(function_, {static_cast<u32>(x.shape[0]), static_cast<u32>(x.shape[1])}, args);
+  }
+
+ private:
+  const api::Function* function_;
+  KvShape kv_;
+  bool keys_, scaled_;
+};
+
+class RopeKvWrite : public Kernel {
+ public:
+  RopeKvWrite(const RopeArgs& rope, const KvShape& kv, bool scaled, const MakeContext& context)
+      : function_(context.function("rope_kv")), rope_(rope), kv_(kv), scaled_(scaled) {
+    implementation = std::string("rope_kv_write ") + (scaled ? "i8" : "f16");
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    const abi::TensorView& q = launch.inputs[0];
+    RopeKvArgs args = {.q = heads_view(q),
+                       .k = heads_view(launch.inputs[1]),
+                       .v = heads_view(launch.inputs[2]),
+                       .y = output<float>(launch, 0),
+                       .rope = rope_,
+                       .keys = side(launch, 5, scaled_ ? 9 : -1),
+                       .values = side(launch, 6, scaled_ ? 10 : -1),
+                       .kv = kv_,
+                       .dim = kv_.dim,
+                       .table = page_table(launch.inputs[7]),
+                       .sequence = input<i32>(launch, 8),
+                       .positions = input<i32>(launch, 3)};
+    args.rope.inverse_frequencies = input<float>(launch, 4);
+    run(function_, {static_cast<u32>(q.shape[0]), static_cast<u32>(q.shape[1] + 2 * kv_.heads)}, args);
+  }
+
+ private:
+  const api::Function* function_;
+  RopeArgs rope_;
+  KvShape kv_;
+  bool scaled_;
+};
+
+class Attention : public Kernel {
+ public:
+  Attention(const AttentionArgs& fixed, bool scaled, const MakeContext& context)
+      : function_(context.function("attention")), fixed_(fixed), scaled_(scaled) {
+    implementation = std::string("attention ") + (scaled ? "i8" : "f16");
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    const abi::TensorView& q = launch.inputs[0];
+    AttentionArgs args = fixed_;
+    args.q = heads_view(q);
+    args.keys = side(launch, 1, scaled_ ? 6 : -1);
+    args.values = side(launch, 2, scaled_ ? 7 : -1);
+    args.table = page_table(launch.inputs[3]);
+    args.sequence = input<i32>(launch, 4);
+    args.positions = input<i32>(launch, 5);
+    args.y = output<float>(launch, 0);
+    run(function_, {static_cast<u32>(q.shape[0]), static_cast<u32>(q.shape[1])}, args);
+  }
+
+ private:
+  const api::Function* function_;
+  AttentionArgs fixed_;
+  bool scaled_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_rope(const abi::KernelRequest& request, const MakeContext& context) {
+  RopeArgs rope{};
+  if (!has_operands(request, 3, 1) || !is_heads(request.inputs[0])) return nullptr;
+  const abi::TensorView& x = request.inputs[0];
+  if (!is_ids(request.inputs[1], x.shape[0]) || !read_rope(request, request.inputs[2], x.shape[2], rope)) return nullptr;
+  if (!has_shape(request.outputs[0], DType::f32, {x.shape[0], x.shape[1], x.shape[2]})) return nullptr;
+  return std::make_unique<Rope>(request, rope, context);
+}
+
+std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const MakeContext& context) {
+  const bool scaled = request.input_count == 6;
+  if (!has_operands(request, scaled ? 6 : 5, scaled ? 2 : 1)) return nullptr;
+  const abi::TensorView* in = request.inputs;
+  const bool keys = integer_attribute(request, "keys", 0) != 0;
+  KvShape kv{};
+  if (!read_kv_shape(in[0], scaled ? &in[5] : nullptr, keys, kv) || !is_heads(in[1])) return nullptr;
+  if (in[1].shape[1] != kv.heads || in[1].shape[2] != kv.dim || !is_page_table(in[2])) return nullptr;
+  if (!is_ids(in[3], in[1].shape[0]) || !is_ids(in[4], in[1].shape[0])) return nullptr;
+  return std::make_unique<KvWrite>(kv, keys, scaled, context);
+}
+
+std::unique_ptr<Kernel> make_rope_kv_write(const abi::KernelRequest& request, const MakeContext& context) {
+  const bool scaled = request.input_count == 11;
+  if (!has_operands(request, scaled ? 11 : 9, scaled ? 5 : 3)) return nullptr;
+  const abi::TensorView* in = request.inputs;
+  RopeArgs rope{};
+  KvShape keys{}, values{};
+  if (!is_heads(in[0]) || !is_heads(in[1]) || !is_heads(in[2])) return nullptr;
+  if (!read_kv_shape(in[5], scaled ? &in[9] : nullptr, true, keys)) return nullptr;
+  if (!read_kv_shape(in[6], scaled ? &in[10] : nullptr, false, values) || !same(keys, values)) return nullptr;
+  for (int i = 1; i <= 2; ++i) {
+    if (in[i].shape[0] != in[0].shape[0] || in[i].shape[1] != keys.heads || in[i].shape[2] != keys.dim) return nullptr;
+  }
+  if (in[0].shape[2] != keys.dim || !read_rope(request, in[4], keys.dim, rope)) return nullptr;
+  if (!is_ids(in[3], in[0].shape[0]) || !is_page_table(in[7]) || !is_ids(in[8], in[0].shape[0])) return nullptr;
+  return std::make_unique<RopeKvWrite>(rope, keys, scaled, context);
+}
+
+std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const MakeContext& context) {
+  const bool scaled = request.input_count == 8;
+  if (!has_operands(request, scaled ? 8 : 6, 1)) return nullptr;
+  const abi::TensorView* in = request.inputs;
+  KvShape keys{}, values{};
+  if (!is_heads(in[0])) return nullptr;
+  if (!read_kv_shape(in[1], scaled ? &in[6] : nullptr, true, keys)) return nullptr;
+  if (!read_kv_shape(in[2], scaled ? &in[7] : nullptr, false, values) || !same(keys, values)) return nullptr;
+  const int64_t tokens = in[0].shape[0], heads = in[0].shape[1];
+  if (in[0].shape[2] != keys.dim || heads % keys.heads != 0 || !is_page_table(in[3])) return nullptr;
+  if (!is_ids(in[4], tokens) || !is_ids(in[5], tokens)) return nullptr;
+  if (!has_shape(request.outputs[0], DType::f32, {tokens, heads, keys.dim})) return nullptr;
+  const double scale = real_attribute(request, "scale", 1.0 / std::sqrt(static_cast<double>(keys.dim)));
+  const AttentionArgs fixed = {.kv = keys,
+                               .window = static_cast<i32>(std::max<int64_t>(0, integer_attribute(request, "window", 0))),
+                               .scale = static_cast<float>(scale),
+                               .softcap = static_cast<float>(real_attribute(request, "softcap", 0))};
+  return std::make_unique<Attention>(fixed, scaled, context);
+}
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,203 @@
+// `linear` and `linear_fused` (docs/fused_ops.md): activations are brought into the form that the weights' kernels read
+// (normalised, and rounded to 8 bits for block formats), then matrices of one format share a launch.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "backends/common/request.h"
+#include "backends/gpu/op_table.h"
+#include "backends/gpu/pack.h"
+#include "kernels/linear.h"
+#include "kernels/norm.h"
+
+namespace gabbro::gpu {
+namespace {
+
+constexpr int64_t kAlignment = 256;
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+struct Options {
+  int count = 1;  // matrices
+  bool bias = false;
+  bool norm = false;
+  float epsilon = 0;
+  Epilogue epilogue = Epilogue::kNone;
+};
+
+class Linear : public Kernel {
+ public:
+  // The request's operands are checked (below).
+  Linear(const abi::KernelRequest& request, const Options& options, const MakeContext& context)
+      : options_(options), columns_(request.inputs[1].shape[1]), tokens_(elements(request.inputs[0]) / columns_) {
+    const bool paired = options.epilogue == Epilogue::kSiluMul;
+    rows_per_block_ = kLinearThreads / static_cast<int>(context.wave());
+    while (width_ < 8 && width_ < tokens_) width_ *= 2;
+    bool quantised = false, plain = false;
+    for (int m = 0; m < options.count; ++m) {
+      const abi::TensorView& weight = request.inputs[1 + m];
+      (is_quantised(weight.dtype) ? quantised : plain) = true;
+      Group* last = groups_.empty() ? nullptr : &groups_.back();
+      const std::string name = kernel_name(weight);
+      if (last == nullptr || last->name != name || last->count == kMaxMatrices) {
+        groups_.push_back({.name = name, .function = context.function(name), .first = m});
+        last = &groups_.back();
+      }
+      ++last->count;
+      if (!paired || m == 0) last->rows += weight.shape[0];
+      const auto rows = static_cast<double>(weight.shape[0]);
+      bytes += rows * weight_row_bytes(weight) + static_cast<double>(tokens_) * rows * 4;
+      flops += 2 * static_cast<double>(tokens_) * rows * static_cast<double>(columns_);
+    }
+    if (quantised) quantise_ = context.function("quantise_rows");
+    if (plain && options.norm) normalise_ = context.function("rms_norm");
+    const int64_t values = tokens_ * columns_;
+    if (quantised) {
+      scales_at_ = aligned(values);
+      sums_at_ = scales_at_ + aligned(values / 8);
+      normalised_at_ = sums_at_ + aligned(values / 4);
+    }
+    scratch_bytes = static_cast<size_t>(normalised_at_ + (normalise_ != nullptr ? aligned(values * 4) : 0));
+    implementation = std::string(request.op) + " " + groups_.front().name;
+  }
+
+  // Matrices whose epilogue joins them must be of one kernel.
+  bool takes_epilogue() const { return options_.epilogue != Epilogue::kSiluMul || groups_.size() == 1; }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    auto* scratch = static_cast<std::byte*>(launch.scratch);
+    const int norm_at = 1 + options_.count * (options_.bias ? 2 : 1);
+    const float* norm = options_.norm ? input<float>(launch, norm_at) : nullptr;
+    LinearArgs args = {.columns = static_cast<i32>(columns_),
+                       .tokens = static_cast<i32>(tokens_),
+                       .epilogue = options_.epilogue,
+                       .x = input<float>(launch, 0)};
+    if (options_.epilogue == Epilogue::kAdd) args.residual = input<float>(launch, norm_at + (options_.norm ? 1 : 0));
+    const Dim rows = {static_cast<u32>(tokens_)};
+    if (quantise_ != nullptr) {
+      const QuantiseRowsArgs quantise = {.x = input<float>(launch, 0),
+                                         .norm = norm,
+                                         .codes = reinterpret_cast<i8*>(scratch),
+                                         .scales = reinterpret_cast<float*>(scratch + scales_at_),
+                                         .sums = reinterpret_cast<i32*>(scratch + sums_at_),
+                                         .columns = args.columns,
+                                         .epsilon = options_.epsilon};
+      run(quantise_, rows, quantise);
+      args.codes = quantise.codes;
+      args.scales = quantise.scales;
+      args.sums = quantise.sums;
+    }
+    if (normalise_ != nullptr) {
+      auto* normalised = reinterpret_cast<float*>(scratch + normalised_at_);
+      run(normalise_, rows, RowsArgs{input<float>(launch, 0), norm, normalised, args.columns, options_.epsilon});
+      args.x = normalised;
+    }
+    for (const Group& group : groups_) {
+      args.count = group.count;
+      args.rows = static_cast<i32>(group.rows);
+      for (int i = 0; i < group.count; ++i) args.matrices[i] = matrix(launch, group.first + i);
+      run(group.function, {blocks_for(group.rows, static_cast<u32>(rows_per_block_)), blocks_for(tokens_, static_cast<u32>(width_))},
+          args);
+    }
+  }
+
+ private:
+  struct Group {
+    std::string name;
+    const api::Function* function;
+    int first;
+    int count = 0;
+    int64_t rows = 0;
+  };
+
+  static bool in_quads(const abi::TensorView& weight) {
+    const int64_t step = weight.strides[0] * dtype_info(weight.dtype).block_bytes;
+    return weight.strides[1] == 1 && step % 16 == 0 && weight.shape[1] * dtype_info(weight.dtype).block_bytes % 16 == 0;
+  }
+
+  double weight_row_bytes(const abi::TensorView& weight) const {
+    return static_cast<double>(columns_) * dtype_info(weight.dtype).block_bytes / dtype_info(weight.dtype).block_elements;
+  }
+
+  std::string kernel_name(const abi::TensorView& weight) const {
+    const std::string name = "linear_" + std::string(dtype_name(weight.dtype)) + "_" + std::to_string(width_);
+    return is_quantised(weight.dtype) || in_quads(weight) ? name : name + "_any";
+  }
+
+  LinearMatrix matrix(const abi::Launch& launch, int m) const {
+    const abi::TensorView& weight = launch.inputs[1 + m];
+    LinearMatrix result = is_quantised(weight.dtype)
+                              ? packed_matrix(weight.dtype, weight.shape[0], columns_, weight.data)
+                              : LinearMatrix{.low = static_cast<const u8*>(weight.data),
+                                             .rows = static_cast<i32>(weight.shape[0]),
+                                             .row_step = weight.strides[0] * dtype_info(weight.dtype).block_bytes};
+    if (options_.bias) result.bias = input<float>(launch, 1 + options_.count + m);
+    if (m < launch.output_count) result.y = output<float>(launch, m);
+    return result;
+  }
+
+  Options options_;
+  int64_t columns_;
+  int64_t tokens_;
+  int width_ = 1;  // tokens that a wave handles together
+  int rows_per_block_ = 8;
+  std::vector<Group> groups_;
+  const api::Function* quantise_ = nullptr;
+  const api::Function* normalise_ = nullptr;
+  int64_t scales_at_ = 0, sums_at_ = 0, normalised_at_ = 0;
+};
+
+bool is_weight(const abi::TensorView& view, int64_t columns) {
+  if (view.rank != 2 || view.shape[0] < 1 || view.shape[1] != columns) return false;
+  if (is_quantised(view.dtype)) return view.layout == abi::Layout::kPacked;
+  if (view.layout != abi::Layout::kStrided || view.strides[1] != 1) return false;
+  return view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
+}
+
+// A contiguous f32 tensor of `rows` rows, whatever its leading axes.
+bool is_rows(const abi::TensorView& view, int64_t rows, int64_t columns) {
+  return view.dtype == DType::f32 && is_contiguous(view) && view.rank >= 1 && view.shape[view.rank - 1] == columns &&
+         elements(view) == rows * columns;
+}
+
+std::unique_ptr<Kernel> make(const abi::KernelRequest& request, const Options& options, const MakeContext& context) {
+  const bool silu = options.epilogue == Epilogue::kSiluMul;
+  const int n = options.count, biases = options.bias ? n : 0;
+  const int residual = options.epilogue == Epilogue::kAdd ? 1 : 0;
+  if (!has_operands(request, 1 + n + biases + (options.norm ? 1 : 0) + residual, silu ? 1 : n)) return nullptr;
+  const abi::TensorView& x = request.inputs[0];
+  if (x.rank < 1 || elements(x) < 1) return nullptr;
+  const int64_t columns = x.shape[x.rank - 1], tokens = elements(x) / columns;
+  if (!is_rows(x, tokens, columns)) return nullptr;
+  for (int m = 0; m < n; ++m) {
+    const abi::TensorView& weight = request.inputs[1 + m];
+    if (!is_weight(weight, columns)) return nullptr;
+    if (options.bias && !has_shape(request.inputs[1 + n + m], DType::f32, {weight.shape[0]})) return nullptr;
+    if (silu && weight.shape[0] != request.inputs[1].shape[0]) return nullptr;
+    if ((!silu || m == 0) && !is_rows(request.outputs[m], tokens, weight.shape[0])) return nullptr;
+  }
+  if (options.norm && !has_shape(request.inputs[1 + n + biases], DType::f32, {columns})) return nullptr;
+  if (residual != 0 && !is_rows(request.inputs[request.input_count - 1], tokens, request.inputs[1].shape[0])) return nullptr;
+  auto kernel = std::make_unique<Linear>(request, options, context);
+  return kernel->takes_epilogue() ? std::move(kernel) : nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const MakeContext& context) {
+  return make(request, {.bias = request.input_count == 3}, context);
+}
+
+std::unique_ptr<Kernel> make_linear_fused(const abi::KernelRequest& request, const MakeContext& context) {
+  const int64_t count = integer_attribute(request, "n", 1), epilogue = integer_attribute(request, "epilogue", 0);
+  if (count < 1 || count > 8 || epilogue < 0 || epilogue > 2) return nullptr;
+  if ((epilogue == 1 && count != 1) || (epilogue == 2 && count != 2)) return nullptr;
+  return make(request,
+              {.count = static_cast<int>(count),
+               .bias = integer_attribute(request, "bias", 0) != 0,
+               .norm = integer_attribute(request, "norm", 0) != 0,
+               .epsilon = static_cast<float>(real_attribute(request, "epsilon", 0)),
+               .epilogue = static_cast<Epilogue>(epilogue)},
+              context);
+}
+
+}  // namespace gabbro::gpu

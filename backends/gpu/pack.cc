@@ -1,0 +1,136 @@
+#include "backends/gpu/pack.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "src/base/half.h"
+#include "src/formats/quant/quant.h"
+
+namespace gabbro::gpu {
+namespace {
+
+// 32 codes to a plane of `width` bits, taking bits `from` and up of each.
+void store_plane(const uint8_t* codes, int width, int from, std::byte* plane) {
+  const int bytes = 4 * width, fields = 8 / width, mask = (1 << width) - 1;
+  for (int i = 0; i < bytes; ++i) {
+    int byte = 0;
+    for (int field = 0; field < fields; ++field) byte |= (codes[i + field * bytes] >> from & mask) << (field * width);
+    plane[i] = static_cast<std::byte>(byte);
+  }
+}
+
+void store_half(float value, std::byte* plane, int64_t index) {
+  const uint16_t bits = float_to_half_bits(value);
+  std::memcpy(plane + index * 2, &bits, 2);
+}
+
+struct Packer {
+  Packing p;
+  PackedLayout layout;
+  int64_t columns;
+  std::byte* target;
+
+  // `codes`: 32 of them; `block` is counted over all rows.
+  void codes(const uint8_t* from, int64_t block) const {
+    if (p.bits == 8) {
+      for (int i = 0; i < kBlock; ++i) {  // signed from here on
+        target[layout.low + block * kBlock + i] = static_cast<std::byte>(from[i] ^ 0x80);
+      }
+      return;
+    }
+    store_plane(from, p.low_bits(), 0, target + layout.low + block * 4 * p.low_bits());
+    if (p.high_bits() > 0) {
+      store_plane(from, p.high_bits(), p.low_bits(), target + layout.high + block * 4 * p.high_bits());
+    }
+  }
+
+  void row(const QuantFormat& format, const std::byte* source, int64_t row) const {
+    const DTypeInfo info = dtype_info(format.dtype);
+    DecodedBlock block;
+    for (int64_t first = 0; first < columns; first += info.block_elements) {
+      format.decode(source + first / info.block_elements * info.block_bytes, block);
+      const int64_t at = row * columns + first;
+      for (int i = 0; i < info.block_elements; i += kBlock) codes(block.codes + i, (at + i) / kBlock);
+      if (!p.sub_scales) {
+        store_half(block.scale, target + layout.scales, at / kBlock);
+        if (p.minimum) store_half(block.minimum, target + layout.minimums, at / kBlock);
+        continue;
+      }
+      const int groups = kSuperBlock / p.group;
+      std::memcpy(target + layout.scales + at / p.group, block.sub_scales, static_cast<size_t>(groups));
+      store_half(block.scale, target + layout.super_scales, at / kSuperBlock);
+      if (!p.minimum) continue;
+      std::memcpy(target + layout.minimums + at / p.group, block.sub_minimums, static_cast<size_t>(groups));
+      store_half(block.minimum, target + layout.super_minimums, at / kSuperBlock);
+    }
+  }
+};
+
+}  // namespace
+
+Packing packing_of(DType dtype) {
+  switch (dtype) {
+    case DType::q4_0:
+      return kQ4_0;
+    case DType::q4_1:
+      return kQ4_1;
+    case DType::q5_0:
+      return kQ5_0;
+    case DType::q5_1:
+      return kQ5_1;
+    case DType::q8_0:
+      return kQ8_0;
+    case DType::q2_k:
+      return kQ2_K;
+    case DType::q3_k:
+      return kQ3_K;
+    case DType::q4_k:
+      return kQ4_K;
+    case DType::q5_k:
+      return kQ5_K;
+    case DType::q6_k:
+      return kQ6_K;
+    case DType::iq4_nl:
+      return kIQ4_NL;
+    default:
+      return kIQ4_XS;
+  }
+}
+
+size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) {
+  if (!is_quantised(dtype) || rows <= 0 || columns <= 0 || columns % dtype_info(dtype).block_elements != 0) return 0;
+  return static_cast<size_t>(packed_layout(packing_of(dtype), rows, columns).bytes);
+}
+
+std::vector<std::byte> pack_matrix(DType dtype, int64_t rows, int64_t columns, const void* host) {
+  const Packing p = packing_of(dtype);
+  std::vector<std::byte> packed(packed_bytes(dtype, rows, columns));
+  const Packer packer{p, packed_layout(p, rows, columns), columns, packed.data()};
+  const QuantFormat& format = quant_format(dtype);
+  const auto row_bytes = static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(columns)));
+  const auto* source = static_cast<const std::byte*>(host);
+  const auto share = [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) packer.row(format, source + row * row_bytes, row);
+  };
+  const int64_t threads = std::clamp<int64_t>(rows * columns >> 20, 1, std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> helpers;
+  for (int64_t i = 1; i < threads; ++i) helpers.emplace_back(share, rows * i / threads, rows * (i + 1) / threads);
+  share(0, rows / threads);
+  return helpers.clear(), packed;
+}
+
+LinearMatrix packed_matrix(DType dtype, int64_t rows, int64_t columns, const void* data) {
+  const Packing p = packing_of(dtype);
+  const PackedLayout layout = packed_layout(p, rows, columns);
+  const auto* base = static_cast<const u8*>(data);
+  return {.low = base + layout.low,
+          .high = base + layout.high,
+          .scales = base + layout.scales,
+          .minimums = base + layout.minimums,
+          .super_scales = base + layout.super_scales,
+          .super_minimums = base + layout.super_minimums,
+          .rows = static_cast<i32>(rows)};
+}
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,24 @@
+// Weight matrices from the block formats of GGUF to the planes of kernels/packing.h, on the host.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "gabbro/dtype.h"
+#include "kernels/linear.h"
+#include "kernels/packing.h"
+
+namespace gabbro::gpu {
+
+Packing packing_of(DType dtype);  // `dtype` is quantised
+
+// 0 where the matrix is read as it lies: plain types, and what no row of blocks is.
+size_t packed_bytes(DType dtype, int64_t rows, int64_t columns);
+
+// `host`: the row-major blocks. The result has packed_bytes() bytes.
+std::vector<std::byte> pack_matrix(DType dtype, int64_t rows, int64_t columns, const void* host);
+
+// The planes of a packed matrix at `data`.
+LinearMatrix packed_matrix(DType dtype, int64_t rows, int64_t columns, const void* data);
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,160 @@
+// The simulator behind the host side. sim:0 has waves of 32 lanes and sim:1 of 64, unless GABBRO_SIM_WAVE says one for both.
+// Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails, and from
+// then on the device), lost:N (after the Nth launch the device is gone); several are joined with commas.
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "backends/gpu/api.h"
+#include "backends/gpu/sim/block.h"
+#include "backends/gpu/sim/memory.h"
+
+namespace gabbro::gpu::api {
+namespace {
+
+using abi::StatusCode;
+
+uint32_t wave_of(int32_t index) {
+  const char* forced = std::getenv("GABBRO_SIM_WAVE");
+  if (forced == nullptr || *forced == '\0') return index == 0 ? 32 : 64;
+  if (std::string_view(forced) == "32") return 32;
+  if (std::string_view(forced) == "64") return 64;
+  throw ApiError(StatusCode::kFailed, fmt::format("GABBRO_SIM_WAVE: '{:.16}' is neither 32 nor 64", forced));
+}
+
+// N of "what:N" in GABBRO_SIM_FAIL; 0 where it is not asked for.
+uint64_t fault(std::string_view what) {
+  const char* text = std::getenv("GABBRO_SIM_FAIL");
+  if (text == nullptr) return 0;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    if (item.starts_with(what) && item.substr(what.size()).starts_with(':'))
+      return std::strtoull(std::string(item.substr(what.size() + 1)).c_str(), nullptr, 10);
+  }
+  return 0;
+}
+
+}  // namespace
+
+struct Context {
+  uint32_t wave;
+  uint64_t failing_allocation, failing_launch, lost_after;
+  std::atomic<uint64_t> allocations{0}, launches{0};
+  std::atomic<bool> lost{false};
+  std::mutex mutex;
+  std::string failure;  // of a launch: reported by whatever waits next, and by all that comes after
+
+  void require_present() const {
+    if (lost) throw ApiError(StatusCode::kLost, "sim: the device was lost");
+  }
+};
+struct Queue {
+  Context* context;
+};
+struct Function {
+  const sim::Registration* kernel;
+};
+struct Module {
+  uint32_t wave;
+  std::map<std::string, std::unique_ptr<Function>> functions;
+};
+
+const char* backend_name() { return "sim"; }
+int32_t score() { return -1; }
+int32_t device_count() { return 2; }
+
+void device_facts(int32_t index, abi::DeviceFacts& facts) {
+  std::snprintf(facts.name, sizeof facts.name, "simulated GPU, waves of %u lanes", wave_of(index));
+  std::snprintf(facts.architecture, sizeof facts.architecture, "sim%u", wave_of(index));
+  facts.memory_total = facts.memory_free = uint64_t{8} << 30;
+  facts.compute_units = 1;
+  facts.wave_size = static_cast<int32_t>(wave_of(index));
+  facts.usable = true;
+}
+
+Context* open(int32_t index) {
+  return new Context{.wave = wave_of(index),
+                     .failing_allocation = fault("malloc"),
+                     .failing_launch = fault("launch"),
+                     .lost_after = fault("lost")};
+}
+void close(Context* context) { delete context; }
+
+void* allocate(Context* context, size_t bytes) {
+  context->require_present();
+  if (++context->allocations == context->failing_allocation) return nullptr;
+  return sim::allocate(bytes);
+}
+void release(Context*, void* pointer) { sim::release(pointer); }
+void* allocate_pinned(Context* context, size_t bytes) { return allocate(context, bytes); }
+void release_pinned(Context*, void* pointer) { sim::release(pointer); }
+
+Queue* create_queue(Context* context) { return new Queue{context}; }
+void destroy_queue(Queue* queue) { delete queue; }
+
+void synchronize(Queue* queue) {
+  queue->context->require_present();
+  const std::lock_guard lock(queue->context->mutex);
+  if (!queue->context->failure.empty()) throw ApiError(StatusCode::kFailed, queue->context->failure);
+}
+
+void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) {
+  queue->context->require_present();
+  if (bytes > 0) std::memcpy(target, host, bytes);
+}
+
+void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
+  synchronize(queue);
+  if (bytes > 0) std::memcpy(host, source, bytes);
+}
+
+Module* load_module(Context* context) { return new Module{context->wave, {}}; }
+void unload_module(Module* module) { delete module; }
+std::string module_description(const Module* module) { return fmt::format("host code, waves of {}", module->wave); }
+uint32_t wave_size(const Context* context) { return context->wave; }
+
+Function* find_function(Module* module, const char* name) {
+  std::unique_ptr<Function>& known = module->functions[name];
+  if (known == nullptr) {
+    const sim::Registration* kernel = sim::find_kernel(name, module->wave);
+    if (kernel == nullptr) return nullptr;
+    known = std::make_unique<Function>(kernel);
+  }
+  return known.get();
+}
+uint32_t block_threads(const Function* function) { return function->kernel->threads; }
+
+void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t) {
+  Context& context = *queue->context;
+  context.require_present();
+  const uint64_t number = ++context.launches;
+  if (context.lost_after != 0 && number > context.lost_after) {
+    context.lost = true;
+    context.require_present();
+  }
+  std::string error = number == context.failing_launch ? "injected failure of a launch" : "";
+  {
+    const std::lock_guard lock(context.mutex);
+    if (!context.failure.empty()) return;
+  }
+  if (error.empty()) error = sim::run_grid(*function->kernel, grid, args);
+  if (error.empty()) return;
+  const std::lock_guard lock(context.mutex);
+  context.failure = "sim: " + error;
+}
+
+bool begin_capture(Queue*) { return false; }
+Graph* end_capture(Queue*) { return nullptr; }
+void replay(Queue*, Graph*) {}
+void destroy_graph(Graph*) {}
+
+}  // namespace gabbro::gpu::api

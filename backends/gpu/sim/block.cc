@@ -1,0 +1,308 @@
+#include "backends/gpu/sim/block.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/context/detail/fcontext.hpp>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/gpu/sim/memory.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace gabbro::gpu::sim {
+namespace {
+
+namespace context = boost::context::detail;
+
+constexpr size_t kStackBytes = size_t{64} << 10;  // the lowest page is a guard
+constexpr size_t kPageBytes = 4096;
+
+enum class Waiting : u8 { kNothing, kBarrier, kExchange, kEnded };
+
+struct Thread {
+  context::fcontext_t context = nullptr;
+  Waiting waiting = Waiting::kNothing;
+  Place place{};
+  u32 exchanges = 0;  // so far: the parity says which half of the wave's slots is in use
+};
+
+struct Wave {
+  u32 arrived = 0;
+  Place place{};        // of the first lane that arrived
+  u64 slots[2][64] = {};  // values given, by parity
+};
+
+// The stacks of one host thread, kept between launches.
+class Stacks {
+ public:
+  Stacks() = default;
+  ~Stacks() {
+    for (void* stack : stacks_) ::munmap(stack, kStackBytes);
+  }
+  Stacks(const Stacks&) = delete;
+  Stacks& operator=(const Stacks&) = delete;
+
+  void* stack(u32 index) {
+    while (stacks_.size() <= index) {
+      void* memory = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+      if (memory == MAP_FAILED) throw std::bad_alloc();
+      ::mprotect(memory, kPageBytes, PROT_NONE);
+      stacks_.push_back(memory);
+    }
+    return stacks_[index];
+  }
+
+ private:
+  std::vector<void*> stacks_;
+};
+
+std::string place_name(Place place) {
+  const char* slash = std::strrchr(place.file, '/');
+  return fmt::format("{}:{}", slash == nullptr ? place.file : slash + 1, place.line);
+}
+
+// One block in progress on this thread of the host.
+class Block {
+ public:
+  BlockState state;
+  u32 current = 0;
+  const Registration* kernel = nullptr;
+  const void* args = nullptr;
+  std::string error;
+
+  // False when the block was stopped; `error` says why.
+  bool run(Stacks& stacks);
+
+  void wait_at_barrier(Place place) {
+    Thread& thread = threads_[current];
+    thread.waiting = Waiting::kBarrier;
+    thread.place = place;
+    if (++at_barrier_ == state.threads) {
+      at_barrier_ = 0;
+      for (Thread& other : threads_) other.waiting = Waiting::kNothing;
+      return;
+    }
+    yield();
+  }
+
+  const u64* exchange(u64 value, Place place) {
+    Thread& thread = threads_[current];
+    const u32 wave_size = kernel->wave, first = current / wave_size * wave_size;
+    Wave& wave = waves_[current / wave_size];
+    u64* slots = wave.slots[thread.exchanges++ % 2];
+    slots[current - first] = value;
+    if (wave.arrived == 0) {
+      wave.place = place;
+    } else if (wave.place.line != place.line || std::strcmp(wave.place.file, place.file) != 0) {
+      stop(fmt::format("thread {} is in the wave operation at {} while another lane of its wave is in the one at {}",
+                       current, place_name(place), place_name(wave.place)));
+    }
+    thread.place = place;
+    if (++wave.arrived == std::min(wave_size, state.threads - first)) {
+      wave.arrived = 0;
+      for (u32 t = first; t < std::min(first + wave_size, state.threads); ++t) threads_[t].waiting = Waiting::kNothing;
+      return slots;
+    }
+    thread.waiting = Waiting::kExchange;
+    yield();
+    return slots;
+  }
+
+  // Ends the launch; called on a thread's stack, which is left behind.
+  [[noreturn]] void stop(std::string message) {
+    if (error.empty()) error = std::move(message);
+    for (;;) yield();
+  }
+
+  void start() {  // on a thread's stack
+    kernel->function(args);
+    threads_[current].waiting = Waiting::kEnded;
+    ++ended_;
+    for (;;) yield();
+  }
+
+ private:
+  void yield();
+  void resume(u32 thread);
+  std::string describe_deadlock() const;
+
+  std::vector<Thread> threads_;
+  std::vector<Wave> waves_;
+  context::fcontext_t scheduler_ = nullptr;
+  u32 at_barrier_ = 0;
+  u32 ended_ = 0;
+  Stacks* stacks_ = nullptr;
+#if defined(__SANITIZE_ADDRESS__)
+  const void* host_stack_ = nullptr;
+  size_t host_stack_bytes_ = 0;
+#endif
+};
+
+thread_local Block* current_block_ptr = nullptr;
+
+void entry(context::transfer_t from) {
+  auto* block = static_cast<Block*>(from.data);
+  block->start();
+}
+
+void Block::yield() {
+#if defined(__SANITIZE_ADDRESS__)
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(&fake, host_stack_, host_stack_bytes_);
+#endif
+  scheduler_ = context::jump_fcontext(scheduler_, this).fctx;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+}
+
+void Block::resume(u32 thread) {
+  current = thread;
+#if defined(__SANITIZE_ADDRESS__)
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(&fake, stacks_->stack(thread), kStackBytes);
+#endif
+  threads_[thread].context = context::jump_fcontext(threads_[thread].context, this).fctx;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fake, &host_stack_, &host_stack_bytes_);
+#endif
+}
+
+bool Block::run(Stacks& stacks) {
+  stacks_ = &stacks;
+  threads_.assign(state.threads, {});
+  waves_.assign((state.threads + kernel->wave - 1) / kernel->wave, {});
+  at_barrier_ = ended_ = 0;
+  for (u32 t = 0; t < state.threads; ++t) {
+    auto* top = static_cast<char*>(stacks.stack(t)) + kStackBytes;
+    threads_[t].context = context::make_fcontext(top, kStackBytes - kPageBytes, entry);
+  }
+  while (ended_ < state.threads) {
+    bool moved = false;
+    for (u32 t = 0; t < state.threads; ++t) {
+      if (threads_[t].waiting != Waiting::kNothing) continue;
+      moved = true;
+      resume(t);
+      if (!error.empty()) return false;
+    }
+    if (!moved) {
+      error = describe_deadlock();
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string Block::describe_deadlock() const {
+  std::map<std::string, u32> groups;
+  for (const Thread& thread : threads_) {
+    const char* what = thread.waiting == Waiting::kBarrier ? "at the barrier at " : "in the wave operation at ";
+    ++groups[thread.waiting == Waiting::kEnded ? "ended" : what + place_name(thread.place)];
+  }
+  std::string text = "the block cannot go on:";
+  for (const auto& [what, count] : groups) text += fmt::format(" {} threads {}{}", count, what, what == groups.rbegin()->first ? "" : ",");
+  return text;
+}
+
+// A fault in a kernel becomes a call of `stop` on the stack of the thread that caused it; any other is not ours.
+thread_local const void* fault_address = nullptr;
+struct sigaction previous_action;
+
+[[noreturn]] void stop_at_fault() {
+  current_block_ptr->stop(describe_address(fault_address));
+}
+
+void on_fault(int signal, siginfo_t* info, void* machine) {
+  if (current_block_ptr == nullptr) {
+    ::sigaction(signal, &previous_action, nullptr);  // and the instruction faults once more
+    return;
+  }
+  fault_address = info->si_addr;
+  auto& registers = static_cast<ucontext_t*>(machine)->uc_mcontext.gregs;
+  // As a call would leave the stack: 8 below a multiple of 16, and clear of the red zone.
+  registers[REG_RSP] = (registers[REG_RSP] - 256) / 16 * 16 - 8;
+  registers[REG_RIP] = reinterpret_cast<greg_t>(&stop_at_fault);
+}
+
+void catch_faults() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    ::sigaction(SIGSEGV, &action, &previous_action);
+  });
+}
+
+std::map<std::pair<std::string, u32>, const Registration*>& registrations() {
+  static std::map<std::pair<std::string, u32>, const Registration*> all;
+  return all;
+}
+
+}  // namespace
+
+Registration::Registration(const char* kernel, u32 kernel_wave, u32 block_threads, void (*entry_point)(const void* args))
+    : name(kernel), wave(kernel_wave), threads(block_threads), function(entry_point) {
+  registrations()[{name, wave}] = this;
+}
+
+const Registration* find_kernel(const std::string& name, u32 wave) {
+  const auto found = registrations().find({name, wave});
+  return found == registrations().end() ? nullptr : found->second;
+}
+
+u32 current_thread() { return current_block_ptr->current; }
+const BlockState& current_block() { return current_block_ptr->state; }
+void barrier(Place place) { current_block_ptr->wait_at_barrier(place); }
+const u64* exchange(u64 value, Place place) { return current_block_ptr->exchange(value, place); }
+
+std::string run_grid(const Registration& kernel, Dim grid, const void* args) {
+  catch_faults();
+  const u64 blocks = u64{grid.x} * grid.y * grid.z;
+  std::atomic<u64> next{0};
+  std::mutex mutex;
+  std::string error;
+  const auto work = [&] {
+    thread_local Stacks stacks;
+    Block block;
+    block.kernel = &kernel;
+    block.args = args;
+    block.state.grid = grid;
+    block.state.threads = kernel.threads;
+    current_block_ptr = &block;
+    for (u64 index; (index = next.fetch_add(1)) < blocks;) {
+      block.state.index = {static_cast<u32>(index % grid.x), static_cast<u32>(index / grid.x % grid.y),
+                           static_cast<u32>(index / grid.x / grid.y)};
+      if (block.run(stacks)) continue;
+      next = blocks;
+      const std::lock_guard lock(mutex);
+      if (error.empty()) {
+        const Dim at = block.state.index;
+        error = fmt::format("kernel {}, block ({}, {}, {}): {}", kernel.name, at.x, at.y, at.z, block.error);
+      }
+    }
+    current_block_ptr = nullptr;
+  };
+  const u64 hosts = std::min<u64>(blocks / 4, std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::thread> helpers;
+  for (u64 i = 1; i < hosts; ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  return error;
+}
+
+}  // namespace gabbro::gpu::sim

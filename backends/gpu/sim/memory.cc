@@ -1,0 +1,102 @@
+#include "backends/gpu/sim/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace gabbro::gpu::sim {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kAlignment = 64;
+constexpr unsigned char kPattern = 0xa5;
+
+struct Allocation {
+  size_t bytes;
+  std::byte* mapping;
+  size_t mapped;
+};
+
+std::mutex mutex;
+std::map<std::uintptr_t, Allocation>& allocations() {
+  static std::map<std::uintptr_t, Allocation> all;
+  return all;
+}
+size_t total_bytes = 0;
+
+// From the end of the allocation to the page behind it.
+size_t gap_behind(std::uintptr_t address, const Allocation& allocation) {
+  const auto end = reinterpret_cast<std::uintptr_t>(allocation.mapping) + allocation.mapped - kPage;
+  return end - (address + allocation.bytes);
+}
+
+}  // namespace
+
+void* allocate(size_t bytes) {
+  const size_t padded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t pages = (padded + kPage - 1) / kPage * kPage;
+  const size_t mapped = pages + 2 * kPage;
+  void* mapping = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) return nullptr;
+  auto* base = static_cast<std::byte*>(mapping);
+  ::mprotect(base, kPage, PROT_NONE);
+  ::mprotect(base + kPage + pages, kPage, PROT_NONE);
+  std::byte* pointer = base + kPage + pages - padded;
+  std::memset(pointer + bytes, kPattern, padded - bytes);
+  const std::lock_guard lock(mutex);
+  allocations()[reinterpret_cast<std::uintptr_t>(pointer)] = {bytes, base, mapped};
+  total_bytes += bytes;
+  return pointer;
+}
+
+void release(void* pointer) {
+  if (pointer == nullptr) return;
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  Allocation allocation{};
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = allocations().find(address);
+    if (found == allocations().end()) throw std::logic_error("sim: freed what is not an allocation");
+    allocation = found->second;
+    allocations().erase(found);
+    total_bytes -= allocation.bytes;
+  }
+  const auto* tail = static_cast<const unsigned char*>(pointer) + allocation.bytes;
+  const size_t gap = gap_behind(address, allocation);
+  const bool intact = std::all_of(tail, tail + gap, [](unsigned char byte) { return byte == kPattern; });
+  ::munmap(allocation.mapping, allocation.mapped);
+  if (!intact) throw std::logic_error(fmt::format("sim: somebody wrote behind an allocation of {} bytes", allocation.bytes));
+}
+
+std::string describe_address(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const std::lock_guard lock(mutex);
+  auto after = allocations().upper_bound(at);
+  if (after != allocations().begin()) {
+    const auto& [start, allocation] = *std::prev(after);
+    if (at < reinterpret_cast<std::uintptr_t>(allocation.mapping) + allocation.mapped)
+      return fmt::format("access at byte {} of an allocation of {} bytes", at - start, allocation.bytes);
+  }
+  if (after != allocations().end() && at >= reinterpret_cast<std::uintptr_t>(after->second.mapping))
+    return fmt::format("access {} bytes before an allocation of {} bytes", after->first - at, after->second.bytes);
+  return fmt::format("access at {}, which is no device memory", address);
+}
+
+size_t allocated_bytes() {
+  const std::lock_guard lock(mutex);
+  return total_bytes;
+}
+
+size_t allocation_count() {
+  const std::lock_guard lock(mutex);
+  return allocations().size();
+}
+
+}  // namespace gabbro::gpu::sim

@@ -1,0 +1,19 @@
+// The simulator's device memory: each allocation lies between pages that may not be touched, its end as close to the
+// next such page as its alignment of 64 bytes lets it; the gap is filled with a pattern that is checked when it is freed.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace gabbro::gpu::sim {
+
+void* allocate(size_t bytes);  // null where there is no memory
+void release(void* pointer);   // throws std::logic_error where somebody wrote behind the end, or it is no allocation
+
+// "access at byte 400 of the allocation of 400 bytes", for messages.
+std::string describe_address(const void* address);
+
+size_t allocated_bytes();
+size_t allocation_count();
+
+}  // namespace gabbro::gpu::sim

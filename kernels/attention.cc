@@ -1,0 +1,85 @@
+// Causal attention of few tokens over the paged cache (flash decoding, Dao 2023): a block a token and head. Each wave
+// walks over keys, a lane a key, with a running maximum and sum; then it holds the output with a lane an element of D.
+// At the end the waves' shares are merged.
+#include "kernels/kv_access.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+inline constexpr u32 kAttentionThreads = 256;
+inline constexpr u32 kAttentionWaves = kAttentionThreads / kWave;
+inline constexpr u32 kDimsPerLane = kMaxHeadDim / kWave;
+inline constexpr float kNoMaximum = -1e30f;  // of a wave without keys; finite, so that differences are never NaN
+
+GPU_FUNCTION inline float score_of(const AttentionArgs& a, const float* q, i32 page, i32 head, i32 slot) {
+  const KeyPlace place = key_place(a.kv, page, head, slot);
+  float sum = 0;
+  for (i32 d = 0; d < a.kv.dim; ++d) {
+    sum = fma(q[d], read_kv(a.keys, place.element + static_cast<i64>(d) * a.kv.page,
+                            place.scale + static_cast<i64>(d / kScaleGroup) * a.kv.page),
+              sum);
+  }
+  return a.softcap > 0 ? a.softcap * tanh(sum / a.softcap) : sum;
+}
+
+GPU_FUNCTION inline void attention(const AttentionArgs& a) {
+  GPU_SHARED(float, q, kMaxHeadDim);
+  GPU_SHARED(float, outputs, kAttentionWaves * kMaxHeadDim);
+  GPU_SHARED(float, maxima, kAttentionWaves);
+  GPU_SHARED(float, sums, kAttentionWaves);
+  const i32 token = static_cast<i32>(block_index().x), head = static_cast<i32>(block_index().y);
+  const i32 kv_head = head / (a.q.heads / a.kv.heads), dim = a.kv.dim;
+  const i32 sequence = a.sequence[token], position = a.positions[token];
+  const float* x = a.q.data + token * a.q.token_stride + head * a.q.head_stride;
+  for (i32 d = static_cast<i32>(thread_index()); d < dim; d += static_cast<i32>(kAttentionThreads)) q[d] = x[d] * a.scale;
+  barrier();
+
+  const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
+  const i32 end = known ? position + 1 : 0;
+  const i32 begin = a.window > 0 ? max_of(0, end - a.window) : 0;
+  float output[kDimsPerLane] = {};
+  float maximum = kNoMaximum, sum = 0;
+  for (i32 base = begin + static_cast<i32>(wave_index() * kWave); base < end; base += static_cast<i32>(kAttentionThreads)) {
+    const i32 key = base + static_cast<i32>(lane());
+    const bool inside = key < end;
+    // Page numbers out of range are held within the cache.
+    const i32 page = inside ? min_of(max_of(page_of(a.table, a.kv, sequence, key), 0), a.kv.pages - 1) : 0;
+    const i32 slot = key % a.kv.page;
+    const float score = inside ? score_of(a, q, page, kv_head, slot) : kNoMaximum;
+    const float highest = max_of(maximum, wave_max(score));
+    const float factor = exp(maximum - highest), weight = inside ? exp(score - highest) : 0;
+    maximum = highest;
+    sum = sum * factor + wave_sum(weight);
+#pragma unroll
+    for (u32 i = 0; i < kDimsPerLane; ++i) output[i] *= factor;
+    const i32 keys = min_of(end - base, static_cast<i32>(kWave));
+    for (i32 j = 0; j < keys; ++j) {
+      const float w = shuffle(weight, static_cast<u32>(j));
+      const ValuePlace place = value_place(a.kv, shuffle(page, static_cast<u32>(j)), kv_head, (base + j) % a.kv.page);
+#pragma unroll
+      for (u32 i = 0; i < kDimsPerLane; ++i) {
+        const i32 d = static_cast<i32>(i * kWave + lane());
+        if (d < dim) output[i] = fma(w, read_kv(a.values, place.element + d, place.scale + d / kScaleGroup), output[i]);
+      }
+    }
+  }
+  if (lane() == 0) {
+    maxima[wave_index()] = maximum;
+    sums[wave_index()] = sum;
+  }
+#pragma unroll
+  for (u32 i = 0; i < kDimsPerLane; ++i) outputs[wave_index() * kMaxHeadDim + i * kWave + lane()] = output[i];
+  barrier();
+
+  float highest = kNoMaximum, total = 0;
+  for (u32 w = 0; w < kAttentionWaves; ++w) highest = max_of(highest, maxima[w]);
+  for (u32 w = 0; w < kAttentionWaves; ++w) total += sums[w] * exp(maxima[w] - highest);
+  for (i32 d = static_cast<i32>(thread_index()); d < dim; d += static_cast<i32>(kAttentionThreads)) {
+    float value = 0;
+    for (u32 w = 0; w < kAttentionWaves; ++w) value += outputs[w * kMaxHeadDim + d] * exp(maxima[w] - highest);
+    a.y[(static_cast<i64>(token) * a.q.heads + head) * dim + d] = total > 0 ? value / total : 0;
+  }
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
+
+GPU_KERNEL(attention, 256, gabbro::gpu::AttentionArgs, attention)

@@ -1,0 +1,52 @@
+// The vocabulary for nvcc.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#define GPU_FUNCTION __device__
+#define GPU_SHARED(type, name, count) __shared__ type name[count]
+#define GPU_KERNEL(name, threads, Args, ...)                               \
+  extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
+    gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args);                                 \
+  }
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+inline constexpr u32 kWave = 32;
+
+GPU_FUNCTION inline u32 thread_index() { return threadIdx.x; }
+GPU_FUNCTION inline u32 block_size() { return blockDim.x; }
+GPU_FUNCTION inline Dim block_index() { return {blockIdx.x, blockIdx.y, blockIdx.z}; }
+GPU_FUNCTION inline Dim grid_size() { return {gridDim.x, gridDim.y, gridDim.z}; }
+GPU_FUNCTION inline void barrier() { __syncthreads(); }
+
+template <class T>
+GPU_FUNCTION inline T shuffle_xor(T value, u32 mask) {
+  return __shfl_xor_sync(0xffffffff, value, static_cast<int>(mask));
+}
+template <class T>
+GPU_FUNCTION inline T shuffle(T value, u32 lane) {
+  return __shfl_sync(0xffffffff, value, static_cast<int>(lane));
+}
+
+// sum + the dot product of four signed bytes each.
+GPU_FUNCTION inline i32 dot4(i32 a, i32 b, i32 sum) { return __dp4a(a, b, sum); }
+
+GPU_FUNCTION inline float bits_to_float(u32 bits) { return __uint_as_float(bits); }
+GPU_FUNCTION inline u32 float_to_bits(float x) { return __float_as_uint(x); }
+GPU_FUNCTION inline float to_float(Half x) { return __half2float(__ushort_as_half(x.bits)); }
+GPU_FUNCTION inline Half to_half(float x) { return {__half_as_ushort(__float2half_rn(x))}; }
+GPU_FUNCTION inline i32 round_to_int(float x) { return __float2int_rn(x); }  // ties to even
+
+GPU_FUNCTION inline float exp(float x) { return ::expf(x); }
+GPU_FUNCTION inline float log(float x) { return ::logf(x); }
+GPU_FUNCTION inline float sqrt(float x) { return ::sqrtf(x); }
+GPU_FUNCTION inline float sin(float x) { return ::sinf(x); }
+GPU_FUNCTION inline float cos(float x) { return ::cosf(x); }
+GPU_FUNCTION inline float tanh(float x) { return ::tanhf(x); }
+GPU_FUNCTION inline float pow(float x, float y) { return ::powf(x, y); }
+GPU_FUNCTION inline float floor(float x) { return ::floorf(x); }
+GPU_FUNCTION inline float abs(float x) { return ::fabsf(x); }
+GPU_FUNCTION inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
+
+}  // namespace gabbro::gpu::GABBRO_GPU

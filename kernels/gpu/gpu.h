@@ -1,0 +1,101 @@
+// The vocabulary in which kernels are written: lane, wave, block, barrier, shuffle, dot4. One header per compiler gives
+// its meaning, and this one what follows from that. A wave has kWave lanes: 32 or 64; nothing else may be assumed.
+//
+// A kernel is a function of one struct by value, instantiated under a name by
+//   GPU_KERNEL(name, threads, Args, function)    `threads` is the block's size
+// Memory of a block: GPU_SHARED(type, name, count), at the top of a function.
+#pragma once
+
+#include "kernels/gpu/types.h"
+
+#if defined(__HIPCC__) || defined(__HIPCC_RTC__)
+#define GABBRO_GPU device
+#include "kernels/gpu/hip.h"
+#elif defined(__CUDACC__)
+#define GABBRO_GPU device
+#include "kernels/gpu/cuda.h"
+#else
+#include "kernels/gpu/sim.h"  // GABBRO_GPU is sim32 or sim64 there
+#endif
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+GPU_FUNCTION inline u32 lane() { return thread_index() % kWave; }
+GPU_FUNCTION inline u32 wave_index() { return thread_index() / kWave; }
+
+GPU_FUNCTION inline float to_float(float x) { return x; }
+GPU_FUNCTION inline float to_float(i32 x) { return static_cast<float>(x); }
+GPU_FUNCTION inline float to_float(BFloat x) { return bits_to_float(static_cast<u32>(x.bits) << 16); }
+// To the nearest, ties to even; a NaN stays one.
+GPU_FUNCTION inline BFloat to_bfloat(float x) {
+  const u32 bits = float_to_bits(x);
+  if ((bits & 0x7fffffff) > 0x7f800000) return {static_cast<u16>(bits >> 16 | 0x40)};
+  return {static_cast<u16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+
+template <class T>
+GPU_FUNCTION inline T from_float(float x);
+template <>
+GPU_FUNCTION inline float from_float<float>(float x) {
+  return x;
+}
+template <>
+GPU_FUNCTION inline Half from_float<Half>(float x) {
+  return to_half(x);
+}
+template <>
+GPU_FUNCTION inline BFloat from_float<BFloat>(float x) {
+  return to_bfloat(x);
+}
+
+// 16 bytes, moved by one instruction; the address must be a multiple of 16.
+struct alignas(16) Quad {
+  u32 word[4];
+};
+GPU_FUNCTION inline Quad load_quad(const void* p) { return *static_cast<const Quad*>(p); }
+
+template <class T>
+GPU_FUNCTION inline T min_of(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+GPU_FUNCTION inline T max_of(T a, T b) {
+  return a < b ? b : a;
+}
+
+// The sum (or the largest) of the lanes' values, in every lane; pairs are added in the same order for any wave size.
+template <class T>
+GPU_FUNCTION inline T wave_sum(T value) {
+  for (u32 step = 1; step < kWave; step *= 2) value += shuffle_xor(value, step);
+  return value;
+}
+GPU_FUNCTION inline float wave_max(float value) {
+  for (u32 step = 1; step < kWave; step *= 2) value = max_of(value, shuffle_xor(value, step));
+  return value;
+}
+
+inline constexpr u32 kMaxWaves = 1024 / kWave;
+
+// Of all threads of the block, in every thread. The barriers let calls follow each other.
+GPU_FUNCTION inline float block_sum(float value) {
+  GPU_SHARED(float, parts, kMaxWaves);
+  value = wave_sum(value);
+  barrier();
+  if (lane() == 0) parts[wave_index()] = value;
+  barrier();
+  float sum = 0;
+  for (u32 w = 0; w < block_size() / kWave; ++w) sum += parts[w];
+  return sum;
+}
+GPU_FUNCTION inline float block_max(float value) {
+  GPU_SHARED(float, parts, kMaxWaves);
+  value = wave_max(value);
+  barrier();
+  if (lane() == 0) parts[wave_index()] = value;
+  barrier();
+  float largest = parts[0];
+  for (u32 w = 1; w < block_size() / kWave; ++w) largest = max_of(largest, parts[w]);
+  return largest;
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU

@@ -1,0 +1,69 @@
+// The vocabulary for hipcc and hiprtc.
+#pragma once
+
+#if !defined(__HIPCC_RTC__)
+#include <hip/hip_runtime.h>
+#endif
+
+#define GPU_FUNCTION __device__
+#define GPU_SHARED(type, name, count) __shared__ type name[count]
+#define GPU_KERNEL(name, threads, Args, ...)                               \
+  extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
+    gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args);                                 \
+  }
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// GCN and CDNA (gfx9) have waves of 64; RDNA is compiled for 32. The host's pass sees neither, and runs nothing.
+#if defined(__GFX9__)
+inline constexpr u32 kWave = 64;
+#else
+inline constexpr u32 kWave = 32;
+#endif
+
+GPU_FUNCTION inline u32 thread_index() { return threadIdx.x; }
+GPU_FUNCTION inline u32 block_size() { return blockDim.x; }
+GPU_FUNCTION inline Dim block_index() { return {blockIdx.x, blockIdx.y, blockIdx.z}; }
+GPU_FUNCTION inline Dim grid_size() { return {gridDim.x, gridDim.y, gridDim.z}; }
+GPU_FUNCTION inline void barrier() { __syncthreads(); }
+
+template <class T>
+GPU_FUNCTION inline T shuffle_xor(T value, u32 mask) {
+  return __shfl_xor(value, static_cast<int>(mask), static_cast<int>(kWave));
+}
+template <class T>
+GPU_FUNCTION inline T shuffle(T value, u32 lane) {
+  return __shfl(value, static_cast<int>(lane), static_cast<int>(kWave));
+}
+
+// sum + the dot product of four signed bytes each.
+GPU_FUNCTION inline i32 dot4(i32 a, i32 b, i32 sum) {
+#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__) || \
+    defined(__gfx1011__) || defined(__gfx1012__) || defined(__GFX10_3__) || defined(__gfx1030__)
+  return __builtin_amdgcn_sdot4(a, b, sum, false);
+#elif defined(__GFX11__) || defined(__GFX12__)
+  return __builtin_amdgcn_sudot4(true, a, true, b, sum, false);
+#else
+  for (int i = 0; i < 32; i += 8) sum += static_cast<i8>(a >> i) * static_cast<i8>(b >> i);
+  return sum;
+#endif
+}
+
+GPU_FUNCTION inline float bits_to_float(u32 bits) { return __builtin_bit_cast(float, bits); }
+GPU_FUNCTION inline u32 float_to_bits(float x) { return __builtin_bit_cast(u32, x); }
+GPU_FUNCTION inline float to_float(Half x) { return static_cast<float>(__builtin_bit_cast(_Float16, x.bits)); }
+GPU_FUNCTION inline Half to_half(float x) { return {__builtin_bit_cast(u16, static_cast<_Float16>(x))}; }
+GPU_FUNCTION inline i32 round_to_int(float x) { return static_cast<i32>(__builtin_rintf(x)); }  // ties to even
+
+GPU_FUNCTION inline float exp(float x) { return ::expf(x); }
+GPU_FUNCTION inline float log(float x) { return ::logf(x); }
+GPU_FUNCTION inline float sqrt(float x) { return ::sqrtf(x); }
+GPU_FUNCTION inline float sin(float x) { return ::sinf(x); }
+GPU_FUNCTION inline float cos(float x) { return ::cosf(x); }
+GPU_FUNCTION inline float tanh(float x) { return ::tanhf(x); }
+GPU_FUNCTION inline float pow(float x, float y) { return ::powf(x, y); }
+GPU_FUNCTION inline float floor(float x) { return ::floorf(x); }
+GPU_FUNCTION inline float abs(float x) { return ::fabsf(x); }
+GPU_FUNCTION inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
+
+}  // namespace gabbro::gpu::GABBRO_GPU

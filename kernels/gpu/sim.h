@@ -1,0 +1,74 @@
+// The vocabulary for the host: the simulator (backends/gpu/sim) runs each thread of a block on a stack of its own.
+// Kernels are compiled once with GABBRO_SIM_WAVE 32 and once with 64.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+
+#include "backends/gpu/sim/block.h"
+#include "src/base/half.h"
+
+#if GABBRO_SIM_WAVE == 32
+#define GABBRO_GPU sim32
+#else
+#define GABBRO_GPU sim64
+#endif
+
+#define GPU_FUNCTION
+// One block at a time runs on a thread of the host, so that its shared memory can be the thread's.
+#define GPU_SHARED(type, name, count) static thread_local type name[count]
+#define GPU_KERNEL(name, threads, Args, ...)                                                             \
+  namespace gabbro::gpu::GABBRO_GPU {                                                                         \
+  static const sim::Registration name##_registration{                                                         \
+      #name, GABBRO_SIM_WAVE, threads, [](const void* args) { __VA_ARGS__(*static_cast<const Args*>(args)); }}; \
+  }
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+inline constexpr u32 kWave = GABBRO_SIM_WAVE;
+
+inline u32 thread_index() { return sim::current_thread(); }
+inline u32 block_size() { return sim::current_block().threads; }
+inline Dim block_index() { return sim::current_block().index; }
+inline Dim grid_size() { return sim::current_block().grid; }
+inline void barrier(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { sim::barrier({file, line}); }
+
+// What the lanes of the wave gave, by lane; all of them must come here together.
+template <class T>
+T shuffle(T value, u32 lane, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  static_assert(sizeof(T) <= 8);
+  u64 bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  const u64 other = sim::exchange(bits, {file, line})[lane % kWave];
+  std::memcpy(&value, &other, sizeof value);
+  return value;
+}
+template <class T>
+T shuffle_xor(T value, u32 mask, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  return shuffle(value, (thread_index() % kWave) ^ mask, file, line);
+}
+
+// sum + the dot product of four signed bytes each.
+inline i32 dot4(i32 a, i32 b, i32 sum) {
+  for (int i = 0; i < 32; i += 8) sum += static_cast<i8>(a >> i) * static_cast<i8>(b >> i);
+  return sum;
+}
+
+inline float bits_to_float(u32 bits) { return std::bit_cast<float>(bits); }
+inline u32 float_to_bits(float x) { return std::bit_cast<u32>(x); }
+inline float to_float(Half x) { return half_bits_to_float(x.bits); }
+inline Half to_half(float x) { return {float_to_half_bits(x)}; }
+inline i32 round_to_int(float x) { return static_cast<i32>(std::nearbyint(x)); }  // ties to even
+
+inline float exp(float x) { return std::exp(x); }
+inline float log(float x) { return std::log(x); }
+inline float sqrt(float x) { return std::sqrt(x); }
+inline float sin(float x) { return std::sin(x); }
+inline float cos(float x) { return std::cos(x); }
+inline float tanh(float x) { return std::tanh(x); }
+inline float pow(float x, float y) { return std::pow(x, y); }
+inline float floor(float x) { return std::floor(x); }
+inline float abs(float x) { return std::fabs(x); }
+inline float fma(float a, float b, float c) { return std::fma(a, b, c); }
+
+}  // namespace gabbro::gpu::GABBRO_GPU

@@ -1,0 +1,28 @@
+// Types that host code and kernels share. No standard header: hiprtc has none.
+#pragma once
+
+namespace gabbro::gpu {
+
+using i8 = signed char;
+using u8 = unsigned char;
+using i16 = short;
+using u16 = unsigned short;
+using i32 = int;
+using u32 = unsigned int;
+using i64 = long long;
+using u64 = unsigned long long;
+
+// The bits of a half or a bfloat16; converted by the vocabulary (kernels/gpu/gpu.h).
+struct Half {
+  u16 bits;
+};
+struct BFloat {
+  u16 bits;
+};
+
+// How many of something a grid has in each direction.
+struct Dim {
+  u32 x = 1, y = 1, z = 1;
+};
+
+}  // namespace gabbro::gpu

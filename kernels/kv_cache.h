@@ -1,0 +1,76 @@
+// Arguments of the kernels that write and read the paged KV cache (docs/fused_ops.md has its layout).
+#pragma once
+
+#include "kernels/gpu/types.h"
+
+namespace gabbro::gpu {
+
+inline constexpr int kScaleGroup = 32;  // elements of D that share a scale in an i8 cache
+inline constexpr int kMaxHeadDim = 256;
+
+// One side of the cache: keys [pages, G, D, P] or values [pages, G, P, D], f16, or i8 with scales.
+struct KvSide {
+  void* data;
+  Half* scale;  // null for f16
+};
+
+struct PageTable {
+  const i32* pages;  // [sequences][columns]
+  i32 sequences;
+  i32 columns;
+};
+
+struct KvShape {
+  i32 pages;
+  i32 heads;  // G
+  i32 dim;    // D
+  i32 page;   // P, a power of two
+};
+
+// Activations [T, heads, D] with strides in elements.
+struct HeadsView {
+  const float* data;
+  i32 heads;
+  i64 token_stride;
+  i64 head_stride;
+};
+
+struct RopeArgs {
+  const float* inverse_frequencies;  // [half]; null: no rotation
+  i32 half;
+  i32 interleaved;
+  float magnitude;
+};
+
+// rope, kv_write and both together: grid (T, heads of q + of k + of v), a block a head.
+struct RopeKvArgs {
+  HeadsView q;  // rotated into `y`
+  HeadsView k;  // rotated into the keys
+  HeadsView v;  // written to the values
+  float* y;     // [T][q.heads][D]
+  RopeArgs rope;
+  KvSide keys;
+  KvSide values;
+  KvShape kv;
+  i32 dim;
+  PageTable table;
+  const i32* sequence;
+  const i32* positions;
+};
+
+// Causal attention of few tokens, grid (T, H).
+struct AttentionArgs {
+  HeadsView q;
+  KvSide keys;
+  KvSide values;
+  KvShape kv;
+  PageTable table;
+  const i32* sequence;
+  const i32* positions;
+  float* y;  // [T][H][D]
+  i32 window;
+  float scale;
+  float softcap;
+};
+
+}  // namespace gabbro::gpu

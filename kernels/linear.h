@@ -1,0 +1,62 @@
+// Arguments of the kernels of `linear` and `linear_fused`.
+#pragma once
+
+#include "kernels/gpu/types.h"
+
+namespace gabbro::gpu {
+
+// Activations [T, K], rounded to 8 bits: one block of threads a token.
+struct QuantiseRowsArgs {
+  const float* x;
+  const float* norm;  // [K]: RMSNorm before; or null
+  i8* codes;          // [T][K]
+  float* scales;      // [T][K/32]: amax / 127
+  i32* sums;          // [T][K/16]: of the codes
+  i32 columns;
+  float epsilon;
+};
+
+enum class Epilogue : i32 { kNone, kAdd, kSiluMul };
+
+// One matrix of a launch: packed planes (kernels/packing.h), or rows of plain elements.
+struct LinearMatrix {
+  const u8* low;  // or the plain elements
+  const u8* high;
+  const u8* scales;
+  const u8* minimums;
+  const u8* super_scales;
+  const u8* super_minimums;
+  const float* bias;  // [rows] or null
+  float* y;           // [T][rows]
+  i32 rows;
+  i64 row_step;  // of plain elements
+};
+
+inline constexpr int kMaxMatrices = 3;
+inline constexpr int kLinearThreads = 256;
+
+// y = x·Wᵀ for up to three matrices of one format: a wave a row, grid.y tiles of tokens. With kSiluMul the rows of the
+// first two go together: silu(y0)·y1.
+struct LinearArgs {
+  LinearMatrix matrices[kMaxMatrices];
+  i32 count;
+  i32 rows;  // of all; with kSiluMul of one
+  i32 columns;
+  i32 tokens;
+  Epilogue epilogue;
+  const float* residual;  // [T][rows]
+  const float* x;         // plain weights
+  const i8* codes;        // quantised weights: see QuantiseRowsArgs
+  const float* scales;
+  const i32* sums;
+};
+
+// Rows of a matrix as f32: of `embedding` (ids) or `dequantize` (null ids: all rows).
+struct ReadRowsArgs {
+  LinearMatrix matrix;
+  const i32* ids;
+  float* y;  // [T][K]
+  i32 columns;
+};
+
+}  // namespace gabbro::gpu

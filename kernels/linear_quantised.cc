@@ -1,0 +1,115 @@
+// Quantised weights times few tokens, bound by memory: a wave a row, each lane whole blocks of 32 codes, integer dot
+// products with activations of 8 bits.
+#include "kernels/codes.h"
+#include "kernels/linear_finish.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// x, after RMSNorm where there is one, to codes in ±127 with a scale for each 32 (the scheme of llama.cpp's q8_1).
+GPU_FUNCTION inline void quantise_rows(const QuantiseRowsArgs& a) {
+  const i64 row = block_index().x;
+  const float* x = a.x + row * a.columns;
+  float factor = 1;
+  if (a.norm != nullptr) {
+    float squares = 0;
+    for (i32 k = static_cast<i32>(thread_index()); k < a.columns; k += static_cast<i32>(block_size())) {
+      squares = fma(x[k], x[k], squares);
+    }
+    factor = 1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon);
+  }
+  // All lanes of a wave take part in its sums, also those behind the end of the row.
+  const i32 rounded = (a.columns + static_cast<i32>(kWave) - 1) / static_cast<i32>(kWave) * static_cast<i32>(kWave);
+  for (i32 k = static_cast<i32>(thread_index()); k < rounded; k += static_cast<i32>(block_size())) {
+    const bool inside = k < a.columns;
+    float value = inside ? x[k] * factor : 0;
+    if (inside && a.norm != nullptr) value *= a.norm[k];
+    float peak = abs(value);
+    for (u32 step = 1; step < 32; step *= 2) peak = max_of(peak, shuffle_xor(peak, step));
+    const float inverse = peak > 7.5231638e-37f ? 127 / peak : 0;  // 2⁻¹²⁰: below it the reciprocal would overflow
+    const i32 code = round_to_int(value * inverse);
+    i32 sum = code;
+    for (u32 step = 1; step < 16; step *= 2) sum += shuffle_xor(sum, step);
+    if (!inside) continue;
+    a.codes[row * a.columns + k] = static_cast<i8>(code);
+    if (k % 32 == 0) a.scales[(row * a.columns + k) / 32] = peak / 127;
+    if (k % 16 == 0) a.sums[(row * a.columns + k) / 16] = sum;
+  }
+}
+
+// The products of one row with W tokens, this lane's share.
+template <Packing p, int W>
+GPU_FUNCTION inline void dot_row(const LinearMatrix& m, i64 row, const LinearArgs& a, i32 token, float* sums) {
+  const i32 blocks = a.columns / kBlock;
+  constexpr int kGroups = kBlock / p.group, kWords = 8 / kGroups;
+  for (i32 b = static_cast<i32>(lane()); b < blocks; b += static_cast<i32>(kWave)) {
+    const i64 block = row * blocks + b;
+    const Codes w = load_codes<p>(m, block);
+    float scales[kGroups], minimums[kGroups];
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      scales[g] = group_scale<p>(m, block * kGroups + g);
+      if constexpr (p.minimum) minimums[g] = group_minimum<p>(m, block * kGroups + g);
+    }
+#pragma unroll
+    for (int t = 0; t < W; ++t) {
+      const i64 at = static_cast<i64>(min_of(token + t, a.tokens - 1)) * a.columns + b * kBlock;
+      const Quad low = load_quad(a.codes + at), high = load_quad(a.codes + at + 16);
+      const float x_scale = a.scales[at / 32];
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        i32 sum = 0;
+#pragma unroll
+        for (int i = 0; i < kWords; ++i) {
+          const int word = g * kWords + i;
+          sum = dot4(w.word[word], static_cast<i32>(word < 4 ? low.word[word] : high.word[word - 4]), sum);
+        }
+        if constexpr (p.zero != 0 || p.minimum) {
+          const i32* parts = a.sums + at / 16 + g;
+          const i32 x_sum = kGroups == 2 ? parts[0] : parts[0] + parts[1];
+          sum -= p.zero * x_sum;
+          if constexpr (p.minimum) sums[t] = fma(minimums[g] * x_scale, static_cast<float>(x_sum), sums[t]);
+        }
+        sums[t] = fma(scales[g] * x_scale, static_cast<float>(sum), sums[t]);
+      }
+    }
+  }
+}
+
+template <Packing p, int W>
+GPU_FUNCTION inline void linear_quantised(const LinearArgs& a) {
+  i32 row = static_cast<i32>(block_index().x * (block_size() / kWave) + wave_index());
+  if (row >= a.rows) return;
+  const i32 token = static_cast<i32>(block_index().y) * W;
+  int which = 0;
+  if (a.epilogue != Epilogue::kSiluMul) {
+    while (row >= a.matrices[which].rows) row -= a.matrices[which++].rows;
+  }
+  const LinearMatrix& m = a.matrices[which];
+  float sums[W] = {}, second[W] = {};
+  dot_row<p, W>(m, row, a, token, sums);
+  if (a.epilogue == Epilogue::kSiluMul) dot_row<p, W>(a.matrices[1], row, a, token, second);
+  finish_row<W>(a, m, row, token, sums, second);
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
+
+GPU_KERNEL(quantise_rows, 256, gabbro::gpu::QuantiseRowsArgs, quantise_rows)
+
+#define GABBRO_LINEAR(name, packing)                                                                          \
+  GPU_KERNEL(linear_##name##_1, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 1>)      \
+  GPU_KERNEL(linear_##name##_2, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 2>)      \
+  GPU_KERNEL(linear_##name##_4, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 4>)      \
+  GPU_KERNEL(linear_##name##_8, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 8>)
+
+GABBRO_LINEAR(q4_0, kQ4_0)
+GABBRO_LINEAR(q4_1, kQ4_1)
+GABBRO_LINEAR(q5_0, kQ5_0)
+GABBRO_LINEAR(q5_1, kQ5_1)
+GABBRO_LINEAR(q8_0, kQ8_0)
+GABBRO_LINEAR(q2_k, kQ2_K)
+GABBRO_LINEAR(q3_k, kQ3_K)
+GABBRO_LINEAR(q4_k, kQ4_K)
+GABBRO_LINEAR(q5_k, kQ5_K)
+GABBRO_LINEAR(q6_k, kQ6_K)
+GABBRO_LINEAR(iq4_nl, kIQ4_NL)
+GABBRO_LINEAR(iq4_xs, kIQ4_XS)

@@ -1,0 +1,36 @@
+// RMSNorm (Zhang & Sennrich 2019): y = x / sqrt(mean(x²) + epsilon) · weight, and softmax; accumulated in f32.
+#include "kernels/norm.h"
+
+#include "kernels/gpu/gpu.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// body(k) for this thread's share of [0, columns).
+template <class Body>
+GPU_FUNCTION inline void for_columns(i32 columns, Body body) {
+  for (i32 k = static_cast<i32>(thread_index()); k < columns; k += static_cast<i32>(block_size())) body(k);
+}
+
+GPU_FUNCTION inline void rms_norm(const RowsArgs& a) {
+  const i64 row = static_cast<i64>(block_index().x) * a.columns;
+  float squares = 0;
+  for_columns(a.columns, [&](i32 k) { squares = fma(a.x[row + k], a.x[row + k], squares); });
+  const float factor = 1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon);
+  for_columns(a.columns, [&](i32 k) { a.y[row + k] = a.x[row + k] * factor * a.weight[k]; });
+}
+
+GPU_FUNCTION inline void softmax(const RowsArgs& a) {
+  const i64 row = static_cast<i64>(block_index().x) * a.columns;
+  float highest = -3.4028235e38f;
+  for_columns(a.columns, [&](i32 k) { highest = max_of(highest, a.x[row + k]); });
+  highest = block_max(highest);
+  float sum = 0;
+  for_columns(a.columns, [&](i32 k) { sum += exp(a.x[row + k] - highest); });
+  const float inverse = 1 / block_sum(sum);
+  for_columns(a.columns, [&](i32 k) { a.y[row + k] = exp(a.x[row + k] - highest) * inverse; });
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
+
+GPU_KERNEL(rms_norm, 256, gabbro::gpu::RowsArgs, rms_norm)
+GPU_KERNEL(softmax, 256, gabbro::gpu::RowsArgs, softmax)

@@ -1,0 +1,23 @@
+// Arguments of the kernels that reduce the last axis of a contiguous [rows, columns]. A block of threads a row.
+#pragma once
+
+#include "kernels/gpu/types.h"
+
+namespace gabbro::gpu {
+
+struct RowsArgs {
+  const float* x;
+  const float* weight;  // [columns]; rms_norm alone
+  float* y;
+  i32 columns;
+  float epsilon;
+};
+
+// sum, prod, max, min: y f32 [rows]; argmax, argmin: y i32 [rows].
+struct ReduceArgs {
+  const float* x;
+  void* y;
+  i64 columns;
+};
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,56 @@
+// Rows of weight matrices as f32: `embedding` and `dequantize`. A block of threads a row.
+#include "kernels/codes.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+GPU_FUNCTION inline i64 source_row(const ReadRowsArgs& a) {
+  if (a.ids == nullptr) return block_index().x;
+  const i32 id = a.ids[block_index().x];
+  return id < 0 ? 0 : min_of<i64>(id, a.matrix.rows - 1);  // an index outside reads the nearest row
+}
+
+template <Packing p>
+GPU_FUNCTION inline void read_quantised_rows(const ReadRowsArgs& a) {
+  const i64 row = source_row(a);
+  float* y = a.y + static_cast<i64>(block_index().x) * a.columns;
+  const i32 blocks = a.columns / kBlock;
+  for (i32 b = static_cast<i32>(thread_index()); b < blocks; b += static_cast<i32>(block_size())) {
+    const i64 block = row * blocks + b;
+    const Codes codes = load_codes<p>(a.matrix, block);
+    for (int i = 0; i < kBlock; ++i) {
+      const i64 group = (block * kBlock + i) / p.group;
+      const i32 level = static_cast<i8>(codes.word[i / 4] >> (i % 4 * 8)) - p.zero;
+      float value = group_scale<p>(a.matrix, group) * static_cast<float>(level);
+      if constexpr (p.minimum) value += group_minimum<p>(a.matrix, group);
+      y[b * kBlock + i] = value;
+    }
+  }
+}
+
+template <class T>
+GPU_FUNCTION inline void read_plain_rows(const ReadRowsArgs& a) {
+  const T* from = reinterpret_cast<const T*>(a.matrix.low + source_row(a) * a.matrix.row_step);
+  float* y = a.y + static_cast<i64>(block_index().x) * a.columns;
+  for (i32 k = static_cast<i32>(thread_index()); k < a.columns; k += static_cast<i32>(block_size())) y[k] = to_float(from[k]);
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
+
+#define GABBRO_READ(name, packing) \
+  GPU_KERNEL(read_rows_##name, 64, gabbro::gpu::ReadRowsArgs, read_quantised_rows<gabbro::gpu::packing>)
+
+GPU_KERNEL(read_rows_f32, 64, gabbro::gpu::ReadRowsArgs, read_plain_rows<float>)
+GPU_KERNEL(read_rows_f16, 64, gabbro::gpu::ReadRowsArgs, read_plain_rows<gabbro::gpu::Half>)
+GPU_KERNEL(read_rows_bf16, 64, gabbro::gpu::ReadRowsArgs, read_plain_rows<gabbro::gpu::BFloat>)
+GABBRO_READ(q4_0, kQ4_0)
+GABBRO_READ(q4_1, kQ4_1)
+GABBRO_READ(q5_0, kQ5_0)
+GABBRO_READ(q5_1, kQ5_1)
+GABBRO_READ(q8_0, kQ8_0)
+GABBRO_READ(q2_k, kQ2_K)
+GABBRO_READ(q3_k, kQ3_K)
+GABBRO_READ(q4_k, kQ4_K)
+GABBRO_READ(q5_k, kQ5_K)
+GABBRO_READ(q6_k, kQ6_K)
+GABBRO_READ(iq4_nl, kIQ4_NL)
+GABBRO_READ(iq4_xs, kIQ4_XS)
