@@ -11,6 +11,7 @@ constexpr OpEntry kOps[] = {
     {"kv_write", make_kv_write},
     {"rope_kv_write", make_rope_kv_write},
     {"attention", make_attention},
+    {"gather", make_gather},
     {"linear", make_linear},
     {"linear_fused", make_linear_fused},
     {"embedding", make_embedding},

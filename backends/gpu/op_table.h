@@ -21,6 +21,8 @@ std::unique_ptr<Kernel> make_linear_fused(const abi::KernelRequest& request, con
 // ops/read_rows.cc
 std::unique_ptr<Kernel> make_embedding(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_dequantize(const abi::KernelRequest& request, const MakeContext& context);
+// ops/index.cc
+std::unique_ptr<Kernel> make_gather(const abi::KernelRequest& request, const MakeContext& context);
 // ops/norm.cc
 std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const MakeContext& context);

@@ -22,6 +22,8 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 GPU_FUNCTION inline u32 lane() { return thread_index() % kWave; }
 GPU_FUNCTION inline u32 wave_index() { return thread_index() / kWave; }
+// Of the thread, in a grid of one direction.
+GPU_FUNCTION inline i64 global_index() { return static_cast<i64>(block_index().x) * block_size() + thread_index(); }
 
 GPU_FUNCTION inline float to_float(float x) { return x; }
 GPU_FUNCTION inline float to_float(i32 x) { return static_cast<float>(x); }
