@@ -128,7 +128,12 @@ class Block {
     for (;;) yield();
   }
 
-  void start() {  // on a thread's stack
+  // The first that runs on a thread's stack.
+  void start(context::fcontext_t scheduler) {
+    scheduler_ = scheduler;
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(nullptr, &host_stack_, &host_stack_bytes_);
+#endif
     kernel->function(args);
     threads_[current].waiting = Waiting::kEnded;
     ++ended_;
@@ -156,7 +161,7 @@ thread_local Block* current_block_ptr = nullptr;
 
 void entry(context::transfer_t from) {
   auto* block = static_cast<Block*>(from.data);
-  block->start();
+  block->start(from.fctx);
 }
 
 void Block::yield() {
@@ -166,7 +171,7 @@ void Block::yield() {
 #endif
   scheduler_ = context::jump_fcontext(scheduler_, this).fctx;
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+  __sanitizer_finish_switch_fiber(fake, &host_stack_, &host_stack_bytes_);
 #endif
 }
 
@@ -178,7 +183,7 @@ void Block::resume(u32 thread) {
 #endif
   threads_[thread].context = context::jump_fcontext(threads_[thread].context, this).fctx;
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(fake, &host_stack_, &host_stack_bytes_);
+  __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
 }
 
