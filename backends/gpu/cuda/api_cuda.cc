@@ -1,0 +1,280 @@
+// NVIDIA's driver behind the host side. libcuda.so.1 is opened when it is first needed: where it is missing, there are no
+// devices.
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/gpu/api.h"
+#include "backends/gpu/code_images.h"
+
+namespace gabbro::gpu::api {
+namespace {
+
+using abi::StatusCode;
+
+// The driver's functions that we call. A macro, since each has a type of its own and a name that headers redefine.
+#define GABBRO_CUDA_FUNCTIONS(X)                                                                                      \
+  X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceTotalMem) X(cuDeviceGetAttribute)         \
+  X(cuDriverGetVersion) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuMemGetInfo)   \
+  X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreate) X(cuStreamDestroy)                  \
+  X(cuStreamSynchronize) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuModuleLoadData) X(cuModuleUnload)              \
+  X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuLaunchKernel) X(cuStreamBeginCapture) X(cuStreamEndCapture)        \
+  X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString)
+#define GABBRO_TEXT_OF(x) #x
+#define GABBRO_TEXT(x) GABBRO_TEXT_OF(x)
+
+class Driver {
+ public:
+#define X(function) decltype(&::function) function##_ = nullptr;
+  GABBRO_CUDA_FUNCTIONS(X)
+#undef X
+
+  // The driver, or null where there is none that works.
+  static const Driver* get() {
+    static const Driver driver;
+    return driver.works_ ? &driver : nullptr;
+  }
+
+  void check(CUresult result, const char* doing) const {
+    if (result == CUDA_SUCCESS) return;
+    const char* text = nullptr;
+    cuGetErrorString_(result, &text);
+    const StatusCode code = result == CUDA_ERROR_OUT_OF_MEMORY                                     ? StatusCode::kOutOfMemory
+                            : result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_NO_DEVICE ? StatusCode::kLost
+                                                                                                   : StatusCode::kFailed;
+    throw ApiError(code, fmt::format("cuda: {}: {}", doing, text == nullptr ? "unknown error" : text));
+  }
+
+ private:
+  Driver() {
+    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return;
+    // The headers' names are macros for the versioned ones, and GABBRO_TEXT expands them.
+#define X(function)                                                                               \
+  function##_ = reinterpret_cast<decltype(function##_)>(::dlsym(library, GABBRO_TEXT(function))); \
+  if (function##_ == nullptr) return;
+    GABBRO_CUDA_FUNCTIONS(X)
+#undef X
+    works_ = cuInit_(0) == CUDA_SUCCESS;
+  }
+  bool works_ = false;
+};
+
+const Driver& driver() {
+  const Driver* found = Driver::get();
+  if (found == nullptr) throw ApiError(StatusCode::kFailed, "cuda: there is no libcuda.so.1, or it has no device");
+  return *found;
+}
+
+int attribute(CUdevice device, CUdevice_attribute which) {
+  int value = 0;
+  driver().check(driver().cuDeviceGetAttribute_(&value, which, device), "asking for an attribute");
+  return value;
+}
+
+}  // namespace
+
+struct Context {
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+
+  void use() const { driver().check(driver().cuCtxSetCurrent_(context), "selecting the device"); }
+};
+struct Queue {
+  Context* context;
+  CUstream stream = nullptr;
+};
+struct Function {
+  CUfunction function = nullptr;
+  uint32_t threads = 0;
+};
+struct Module {
+  Context* context;
+  std::vector<CUmodule> modules;
+  std::unordered_map<std::string, std::unique_ptr<Function>> functions;
+};
+struct Graph {
+  CUgraphExec exec = nullptr;
+};
+
+const char* backend_name() { return "cuda"; }
+int32_t score() { return 30; }
+
+int32_t device_count() {
+  const Driver* found = Driver::get();
+  int count = 0;
+  return found != nullptr && found->cuDeviceGetCount_(&count) == CUDA_SUCCESS ? count : 0;
+}
+
+void device_facts(int32_t index, abi::DeviceFacts& facts) {
+  const Driver& cuda = driver();
+  CUdevice device = 0;
+  cuda.check(cuda.cuDeviceGet_(&device, index), "finding the device");
+  cuda.check(cuda.cuDeviceGetName_(facts.name, sizeof facts.name, device), "asking for the name");
+  std::snprintf(facts.architecture, sizeof facts.architecture, "sm_%d%d",
+                attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  int version = 0;
+  cuda.check(cuda.cuDriverGetVersion_(&version), "asking for the version");
+  std::snprintf(facts.driver, sizeof facts.driver, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+  size_t total = 0;
+  cuda.check(cuda.cuDeviceTotalMem_(&total, device), "asking for the memory");
+  facts.memory_total = facts.memory_free = total;
+  facts.compute_units = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  facts.wave_size = attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+  facts.integrated = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0;
+  facts.usable = true;
+}
+
+Context* open(int32_t index) {
+  const Driver& cuda = driver();
+  auto context = std::make_unique<Context>();
+  cuda.check(cuda.cuDeviceGet_(&context->device, index), "finding the device");
+  cuda.check(cuda.cuDevicePrimaryCtxRetain_(&context->context, context->device), "opening the device");
+  return context.release();
+}
+
+void close(Context* context) {
+  driver().cuDevicePrimaryCtxRelease_(context->device);
+  delete context;
+}
+
+void* allocate(Context* context, size_t bytes) {
+  context->use();
+  CUdeviceptr pointer = 0;
+  const CUresult result = driver().cuMemAlloc_(&pointer, bytes);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
+  driver().check(result, "allocating");
+  return reinterpret_cast<void*>(pointer);
+}
+
+void release(Context* context, void* pointer) {
+  context->use();
+  driver().cuMemFree_(reinterpret_cast<CUdeviceptr>(pointer));
+}
+
+void* allocate_pinned(Context* context, size_t bytes) {
+  context->use();
+  void* pointer = nullptr;
+  const CUresult result = driver().cuMemHostAlloc_(&pointer, bytes, 0);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
+  driver().check(result, "allocating pinned memory");
+  return pointer;
+}
+
+void release_pinned(Context* context, void* pointer) {
+  context->use();
+  driver().cuMemFreeHost_(pointer);
+}
+
+Queue* create_queue(Context* context) {
+  context->use();
+  auto queue = std::make_unique<Queue>(context);
+  driver().check(driver().cuStreamCreate_(&queue->stream, CU_STREAM_NON_BLOCKING), "creating a stream");
+  return queue.release();
+}
+
+void destroy_queue(Queue* queue) {
+  driver().cuStreamDestroy_(queue->stream);
+  delete queue;
+}
+
+void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) {
+  if (bytes == 0) return;
+  queue->context->use();
+  driver().check(driver().cuMemcpyHtoDAsync_(reinterpret_cast<CUdeviceptr>(target), host, bytes, queue->stream),
+                 "copying to the device");
+}
+
+void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
+  queue->context->use();
+  if (bytes > 0) {
+    driver().check(driver().cuMemcpyDtoHAsync_(host, reinterpret_cast<CUdeviceptr>(source), bytes, queue->stream),
+                   "copying from the device");
+  }
+  synchronize(queue);
+}
+
+void synchronize(Queue* queue) {
+  queue->context->use();
+  driver().check(driver().cuStreamSynchronize_(queue->stream), "waiting for the device");
+}
+
+Module* load_module(Context* context) {
+  context->use();
+  auto module = std::make_unique<Module>(context);
+  for (const CodeImage& image : code_images()) {
+    CUmodule loaded = nullptr;
+    driver().check(driver().cuModuleLoadData_(&loaded, image.data), fmt::format("loading the kernels of {}", image.name).c_str());
+    module->modules.push_back(loaded);
+  }
+  return module.release();
+}
+
+void unload_module(Module* module) {
+  module->context->use();
+  for (CUmodule loaded : module->modules) driver().cuModuleUnload_(loaded);
+  delete module;
+}
+
+std::string module_description(const Module*) { return "native kernels"; }
+uint32_t wave_size(const Context*) { return 32; }
+
+Function* find_function(Module* module, const char* name) {
+  std::unique_ptr<Function>& known = module->functions[name];
+  if (known != nullptr) return known.get();
+  module->context->use();
+  for (CUmodule loaded : module->modules) {
+    CUfunction function = nullptr;
+    if (driver().cuModuleGetFunction_(&function, loaded, name) != CUDA_SUCCESS) continue;
+    int threads = 0;
+    driver().check(driver().cuFuncGetAttribute_(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), name);
+    known = std::make_unique<Function>(function, static_cast<uint32_t>(threads));
+    return known.get();
+  }
+  return nullptr;
+}
+
+uint32_t block_threads(const Function* function) { return function->threads; }
+
+void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t) {
+  queue->context->use();
+  void* parameters[] = {const_cast<void*>(args)};
+  driver().check(driver().cuLaunchKernel_(function->function, grid.x, grid.y, grid.z, function->threads, 1, 1, 0,
+                                          queue->stream, parameters, nullptr),
+                 "launching a kernel");
+}
+
+bool begin_capture(Queue* queue) {
+  queue->context->use();
+  return driver().cuStreamBeginCapture_(queue->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == CUDA_SUCCESS;
+}
+
+Graph* end_capture(Queue* queue) {
+  CUgraph captured = nullptr;
+  driver().check(driver().cuStreamEndCapture_(queue->stream, &captured), "capturing a graph");
+  auto graph = std::make_unique<Graph>();
+  const CUresult result = driver().cuGraphInstantiateWithFlags_(&graph->exec, captured, 0);
+  driver().cuGraphDestroy_(captured);
+  driver().check(result, "making a graph");
+  return graph.release();
+}
+
+void replay(Queue* queue, Graph* graph) {
+  queue->context->use();
+  driver().check(driver().cuGraphLaunch_(graph->exec, queue->stream), "launching a graph");
+}
+
+void destroy_graph(Graph* graph) {
+  driver().cuGraphExecDestroy_(graph->exec);
+  delete graph;
+}
+
+}  // namespace gabbro::gpu::api
