@@ -1,4 +1,5 @@
-// Arguments of the kernels that look rows up. A row is `columns` consecutive elements of 1, 2, 4 or 8 bytes.
+// Arguments of the kernels that look rows up, and of iota. A row is `columns` elements that follow each other, of 1, 2,
+// 4 or 8 bytes.
 #pragma once
 
 #include "kernels/gpu/types.h"
@@ -14,6 +15,26 @@ struct GatherArgs {
   i64 row_step;  // of x, in elements
   i64 columns;
   i64 total;
+};
+
+// A block of threads a row.
+struct ScatterArgs {
+  void* target;
+  const i32* indices;
+  const void* rows;
+  i64 target_rows;
+  i64 target_step;  // in elements
+  i64 row_step;
+  i64 count;  // of rows, and of blocks
+  i64 columns;
+};
+
+// A thread an element.
+struct IotaArgs {
+  void* y;
+  i64 total;
+  double start;
+  double step;
 };
 
 }  // namespace gabbro::gpu

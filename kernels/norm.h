@@ -13,11 +13,4 @@ struct RowsArgs {
   float epsilon;
 };
 
-// sum, prod, max, min: y f32 [rows]; argmax, argmin: y i32 [rows].
-struct ReduceArgs {
-  const float* x;
-  void* y;
-  i64 columns;
-};
-
 }  // namespace gabbro::gpu

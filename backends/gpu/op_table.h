@@ -21,8 +21,24 @@ std::unique_ptr<Kernel> make_linear_fused(const abi::KernelRequest& request, con
 // ops/read_rows.cc
 std::unique_ptr<Kernel> make_embedding(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_dequantize(const abi::KernelRequest& request, const MakeContext& context);
+// ops/elementwise.cc
+std::unique_ptr<Kernel> make_unary(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_arithmetic(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_comparison(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_logical(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_where(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_copy(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_cast(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_concat(const abi::KernelRequest& request, const MakeContext& context);
+// ops/reduce.cc
+std::unique_ptr<Kernel> make_reduce(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_argreduce(const abi::KernelRequest& request, const MakeContext& context);
 // ops/index.cc
 std::unique_ptr<Kernel> make_gather(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_scatter(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_iota(const abi::KernelRequest& request, const MakeContext& context);
+// ops/matmul.cc
+std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context);
 // ops/norm.cc
 std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const MakeContext& context);

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "backends/common/request.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/common/request.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 
@@ -55,17 +55,6 @@ class Elementwise : public Kernel {
   int64_t input_bytes_[kMaxStridedInputs] = {};
   int64_t output_bytes_ = 0;
 };
-
-// Whether these are `inputs` strided tensors of one shape with a contiguous output of that shape.
-inline bool is_elementwise(const abi::KernelRequest& request, int inputs) {
-  if (!has_operands(request, inputs, 1) || !is_contiguous(request.outputs[0])) return false;
-  for (int i = 0; i < inputs; ++i) {
-    const abi::TensorView& input = request.inputs[i];
-    if (input.layout != abi::Layout::kStrided || is_quantised(input.dtype)) return false;
-    if (!same_shape(input, request.outputs[0])) return false;
-  }
-  return true;
-}
 
 // out[i] = f(a[i]); loops of their own for the strides that occur, so that the compiler can use vectors.
 template <class In, class Out, class F>

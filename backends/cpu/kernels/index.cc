@@ -4,30 +4,23 @@
 #include <cstring>
 #include <vector>
 
+#include "backends/common/primitives.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/common/request.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
-// A tensor seen as rows along its first axis, each contiguous.
+// Rows in bytes.
 struct Rows {
-  int64_t count = 0;
-  int64_t stride = 0;  // bytes
-  int64_t bytes = 0;   // of a row
+  Rows(const abi::RowsView& view, DType dtype)
+      : count(view.count),
+        stride(view.step * static_cast<int64_t>(dtype_bytes(dtype, 1))),
+        bytes(view.columns * static_cast<int64_t>(dtype_bytes(dtype, 1))) {}
+  int64_t count;
+  int64_t stride;
+  int64_t bytes;  // of a row
 };
-
-bool read_rows(const abi::TensorView& view, Rows& rows) {
-  if (view.rank < 1 || view.layout != abi::Layout::kStrided || is_quantised(view.dtype)) return false;
-  const auto element = static_cast<int64_t>(dtype_bytes(view.dtype, 1));
-  abi::TensorView row = view;
-  row.rank -= 1;
-  std::copy_n(view.shape + 1, row.rank, row.shape);
-  std::copy_n(view.strides + 1, row.rank, row.strides);
-  rows = {view.shape[0], view.strides[0] * element, elements(row) * element};
-  return is_contiguous(row);
-}
 
 class Gather : public Kernel {
  public:
@@ -118,15 +111,10 @@ class Concat : public Kernel {
  public:
   Concat(const abi::KernelRequest& request, int axis)
       : element_(static_cast<int64_t>(dtype_bytes(request.outputs[0].dtype, 1))) {
-    const auto from_axis = [axis](const abi::TensorView& view) {
-      int64_t count = 1;
-      for (int i = axis; i < view.rank; ++i) count *= view.shape[i];
-      return count;
-    };
-    outer_ = from_axis(request.outputs[0]);
+    outer_ = elements_from(request.outputs[0], axis);
     int64_t before = 0;
     for (int i = 0; i < request.input_count; ++i) {
-      const int64_t inner = from_axis(request.inputs[i]);
+      const int64_t inner = elements_from(request.inputs[i], axis);
       parts_.push_back({StridedWalk({&request.inputs[i], 1}), inner, before});
       before += inner;
     }
@@ -183,49 +171,25 @@ class Concat : public Kernel {
 }  // namespace
 
 KernelPointer make_gather(const abi::KernelRequest& request, const MakeContext&) {
-  Rows x;
-  Rows y;
-  if (!has_operands(request, 2, 1) || !read_rows(request.inputs[0], x)) return nullptr;
-  const abi::TensorView& out = request.outputs[0];
-  if (!read_rows(out, y) || !is_contiguous(out) || out.dtype != request.inputs[0].dtype) return nullptr;
-  if (!has_shape(request.inputs[1], DType::i32, {y.count}) || x.bytes != y.bytes) return nullptr;
-  if (x.count == 0 && y.count > 0) return nullptr;
-  return std::make_unique<Gather>(x, y.count);
+  abi::RowMove move;
+  if (!is_gather(request, move)) return nullptr;
+  return std::make_unique<Gather>(Rows(move.source, request.inputs[0].dtype), move.target.count);
 }
 
 KernelPointer make_scatter(const abi::KernelRequest& request, const MakeContext&) {
-  Rows target;
-  Rows rows;
-  if (!has_operands(request, 3, 1)) return nullptr;
-  if (!read_rows(request.inputs[0], target) || !read_rows(request.inputs[2], rows)) return nullptr;
-  if (request.inputs[0].dtype != request.inputs[2].dtype || target.bytes != rows.bytes) return nullptr;
-  if (!has_shape(request.inputs[1], DType::i32, {rows.count})) return nullptr;
-  return std::make_unique<Scatter>(target, rows);
+  abi::RowMove move;
+  if (!is_scatter(request, move)) return nullptr;
+  const DType dtype = request.inputs[0].dtype;
+  return std::make_unique<Scatter>(Rows(move.target, dtype), Rows(move.source, dtype));
 }
 
 KernelPointer make_iota(const abi::KernelRequest& request, const MakeContext&) {
-  if (!has_operands(request, 0, 1)) return nullptr;
-  const abi::TensorView& y = request.outputs[0];
-  if (y.rank != 1 || !is_contiguous(y) || (y.dtype != DType::f32 && y.dtype != DType::i32)) return nullptr;
-  return std::make_unique<Iota>(request);
+  return is_iota(request) ? std::make_unique<Iota>(request) : nullptr;
 }
 
 KernelPointer make_concat(const abi::KernelRequest& request, const MakeContext&) {
-  if (request.input_count < 1 || !has_operands(request, request.input_count, 1)) return nullptr;
-  const abi::TensorView& y = request.outputs[0];
-  const int64_t axis = integer_attribute(request, "axis", 0) + (integer_attribute(request, "axis", 0) < 0 ? y.rank : 0);
-  if (axis < 0 || axis >= y.rank || is_quantised(y.dtype) || !is_contiguous(y)) return nullptr;
-  int64_t extent = 0;
-  for (int i = 0; i < request.input_count; ++i) {
-    const abi::TensorView& x = request.inputs[i];
-    if (!is_plain(x, y.dtype) || x.rank != y.rank) return nullptr;
-    for (int a = 0; a < y.rank; ++a) {
-      if (a != axis && x.shape[a] != y.shape[a]) return nullptr;
-    }
-    extent += x.shape[axis];
-  }
-  if (extent != y.shape[axis]) return nullptr;
-  return std::make_unique<Concat>(request, static_cast<int>(axis));
+  int axis = 0;
+  return is_concat(request, axis) ? std::make_unique<Concat>(request, axis) : nullptr;
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

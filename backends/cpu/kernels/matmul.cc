@@ -2,10 +2,10 @@
 // panel that stays in the cache; register tiles of A's rows walk over it. Sums run over K in order, in f32.
 #include <algorithm>
 
+#include "backends/common/primitives.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/product_tile.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/common/request.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
@@ -14,33 +14,10 @@ constexpr int64_t kPanel = kTileVectors * kLanes;
 constexpr int64_t kDepth = 256;     // rows of B in a panel: 32 KiB with AVX-512
 constexpr int64_t kRowBlock = 192;  // rows of A per work item, so that gathering the panel is shared
 
-struct Matrix {
-  int64_t rows;
-  int64_t columns;
-  int64_t row_stride;
-  int64_t column_stride;
-};
-
-Matrix matrix(const abi::TensorView& view) {
-  const int r = view.rank;
-  return {view.shape[r - 2], view.shape[r - 1], view.strides[r - 2], view.strides[r - 1]};
-}
-
-// The batch axes alone, broadcast to those of `like`.
-abi::TensorView batch_axes(const abi::TensorView& view, const abi::TensorView& like) {
-  abi::TensorView batch = like;
-  batch.rank = like.rank - 2;
-  for (int i = 0; i < batch.rank; ++i) {
-    const int axis = i + view.rank - like.rank;
-    batch.strides[i] = axis < 0 || view.shape[axis] == 1 ? 0 : view.strides[axis];
-  }
-  return batch;
-}
-
 class Matmul : public Kernel {
  public:
   Matmul(const abi::KernelRequest& request, int workers)
-      : a_(matrix(request.inputs[0])), b_(matrix(request.inputs[1])) {
+      : a_(last_axes(request.inputs[0])), b_(last_axes(request.inputs[1])) {
     const abi::TensorView batches[] = {batch_axes(request.inputs[0], request.outputs[0]),
                                        batch_axes(request.inputs[1], request.outputs[0])};
     walk_ = StridedWalk(batches);
@@ -101,30 +78,15 @@ class Matmul : public Kernel {
     }
   }
 
-  Matrix a_;
-  Matrix b_;
+  abi::MatrixView a_;
+  abi::MatrixView b_;
   StridedWalk walk_;
 };
 
 }  // namespace
 
 KernelPointer make_matmul(const abi::KernelRequest& request, const MakeContext& context) {
-  if (!has_operands(request, 2, 1)) return nullptr;
-  const abi::TensorView& a = request.inputs[0];
-  const abi::TensorView& b = request.inputs[1];
-  const abi::TensorView& c = request.outputs[0];
-  if (!is_plain(a, DType::f32) || !is_plain(b, DType::f32) || !is_plain(c, DType::f32)) return nullptr;
-  if (a.rank < 2 || b.rank < 2 || c.rank != std::max(a.rank, b.rank) || !is_contiguous(c)) return nullptr;
-  const Matrix ma = matrix(a);
-  const Matrix mb = matrix(b);
-  const Matrix mc = matrix(c);
-  if (ma.columns != mb.rows || mc.rows != ma.rows || mc.columns != mb.columns) return nullptr;
-  for (const abi::TensorView* view : {&a, &b}) {
-    for (int i = 0; i + 2 < view->rank; ++i) {
-      const int64_t extent = c.shape[i + c.rank - view->rank];
-      if (view->shape[i] != extent && view->shape[i] != 1) return nullptr;
-    }
-  }
+  if (!is_matmul(request)) return nullptr;
   return std::make_unique<Matmul>(request, context.workers);
 }
 

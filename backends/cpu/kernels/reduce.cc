@@ -146,15 +146,8 @@ constexpr Reduction kReductions[] = {
 };
 
 KernelPointer make(const abi::KernelRequest& request, bool index) {
-  if (!has_operands(request, 1, 1)) return nullptr;
+  if (!is_reduction(request, index)) return nullptr;
   const abi::TensorView& x = request.inputs[0];
-  const abi::TensorView& y = request.outputs[0];
-  if (x.rank < 1 || (!is_plain(x, DType::f32) && !is_plain(x, DType::i32))) return nullptr;
-  if (!is_plain(y, index ? DType::i32 : x.dtype) || !is_contiguous(y)) return nullptr;
-  const int64_t columns = x.shape[x.rank - 1];
-  int64_t rows = 1;
-  for (int i = 0; i + 1 < x.rank; ++i) rows *= x.shape[i];
-  if (elements(y) != rows || columns > std::numeric_limits<int32_t>::max()) return nullptr;
   for (const Reduction& reduction : kReductions) {
     if (std::string_view(reduction.op) != request.op) continue;
     return std::make_unique<Reduce>(request, x.dtype == DType::f32 ? reduction.f32 : reduction.i32);

@@ -1,5 +1,5 @@
 // Walking strided and broadcast inputs of one shape in the order of a contiguous output: axes that lie together are
-// merged when the kernel is made; what is left is rows with one stride per input.
+// merged when the kernel is made (primitives.h); what is left is rows with one stride per input.
 #pragma once
 
 #include <algorithm>
@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <span>
 
-#include "gabbro/backend_abi.h"
+#include "backends/common/primitives.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-inline constexpr int kMaxStridedInputs = 3;
+using abi::kMaxStridedInputs;
 
 // Elements that a worker takes at a time: enough to hide the shared counter, few enough to share and to cancel.
 inline constexpr int64_t kElementGrain = 4096;
@@ -20,28 +20,11 @@ class StridedWalk {
  public:
   StridedWalk() = default;
 
-  explicit StridedWalk(std::span<const abi::TensorView> inputs) : inputs_(static_cast<int>(inputs.size())) {
-    const abi::TensorView& first = inputs.front();
-    for (int axis = first.rank - 1; axis >= 0; --axis) {
-      const int64_t extent = first.shape[axis];
-      total_ *= extent;
-      if (extent == 1) continue;
-      bool merge = rank_ > 0;
-      for (int i = 0; i < inputs_ && merge; ++i) {
-        merge = inputs[i].strides[axis] == strides_[i][rank_ - 1] * shape_[rank_ - 1];
-      }
-      if (merge) {
-        shape_[rank_ - 1] *= extent;
-        continue;
-      }
-      for (int i = 0; i < inputs_; ++i) strides_[i][rank_] = inputs[i].strides[axis];
-      shape_[rank_++] = extent;
-    }
-    if (rank_ == 0) rank_ = 1;  // one element
-  }
+  explicit StridedWalk(std::span<const abi::TensorView> inputs)
+      : inputs_(static_cast<int>(inputs.size())), axes_(abi::merge_axes(inputs)) {}
 
-  int64_t total() const { return total_; }
-  int64_t row_stride(int input) const { return strides_[input][0]; }
+  int64_t total() const { return axes_.total; }
+  int64_t row_stride(int input) const { return axes_.strides[input][0]; }
 
   // Calls row(offsets, position, count) for the rows of the elements [begin, end): the offset of its first element in
   // each input, its position in the output, and its length.
@@ -50,21 +33,21 @@ class StridedWalk {
     std::array<int64_t, abi::kMaxRank> index{};
     std::array<int64_t, kMaxStridedInputs> offsets{};
     int64_t rest = begin;
-    for (int axis = 0; axis < rank_; ++axis) {
-      index[axis] = rest % shape_[axis];
-      rest /= shape_[axis];
-      for (int i = 0; i < inputs_; ++i) offsets[i] += index[axis] * strides_[i][axis];
+    for (int axis = 0; axis < axes_.rank; ++axis) {
+      index[axis] = rest % axes_.shape[axis];
+      rest /= axes_.shape[axis];
+      for (int i = 0; i < inputs_; ++i) offsets[i] += index[axis] * axes_.strides[i][axis];
     }
     for (int64_t position = begin; position < end;) {
-      const int64_t count = std::min(shape_[0] - index[0], end - position);
+      const int64_t count = std::min(axes_.shape[0] - index[0], end - position);
       row(offsets, position, count);
       position += count;
-      for (int i = 0; i < inputs_; ++i) offsets[i] -= index[0] * strides_[i][0];
+      for (int i = 0; i < inputs_; ++i) offsets[i] -= index[0] * axes_.strides[i][0];
       index[0] = 0;
-      for (int axis = 1; axis < rank_; ++axis) {
-        for (int i = 0; i < inputs_; ++i) offsets[i] += strides_[i][axis];
-        if (++index[axis] < shape_[axis]) break;
-        for (int i = 0; i < inputs_; ++i) offsets[i] -= shape_[axis] * strides_[i][axis];
+      for (int axis = 1; axis < axes_.rank; ++axis) {
+        for (int i = 0; i < inputs_; ++i) offsets[i] += axes_.strides[i][axis];
+        if (++index[axis] < axes_.shape[axis]) break;
+        for (int i = 0; i < inputs_; ++i) offsets[i] -= axes_.shape[axis] * axes_.strides[i][axis];
         index[axis] = 0;
       }
     }
@@ -72,10 +55,7 @@ class StridedWalk {
 
  private:
   int inputs_ = 0;
-  int rank_ = 0;  // axis 0 is the fastest
-  int64_t total_ = 1;
-  std::array<int64_t, abi::kMaxRank> shape_{1, 1, 1, 1, 1, 1};
-  std::array<std::array<int64_t, abi::kMaxRank>, kMaxStridedInputs> strides_{};
+  abi::StridedAxes axes_;
 };
 
 }  // namespace gabbro::cpu::GABBRO_ISA

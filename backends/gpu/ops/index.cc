@@ -1,41 +1,23 @@
-// `gather`: rows by index.
-#include <algorithm>
-
-#include "backends/common/request.h"
-#include "backends/gpu/op_table.h"
-#include "backends/gpu/ops/words.h"
+// `gather`, `scatter`, and `iota`.
 #include "kernels/index.h"
+#include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/strided.h"
 
 namespace gabbro::gpu {
 namespace {
 
-// A tensor seen as rows along its first axis, each contiguous.
-struct Rows {
-  int64_t count = 0;
-  int64_t step = 0;  // in elements
-  int64_t columns = 0;
-};
-
-bool read_rows(const abi::TensorView& view, Rows& rows) {
-  if (view.rank < 1 || view.layout != abi::Layout::kStrided || is_quantised(view.dtype)) return false;
-  abi::TensorView row = view;
-  row.rank -= 1;
-  std::copy_n(view.shape + 1, row.rank, row.shape);
-  std::copy_n(view.strides + 1, row.rank, row.strides);
-  rows = {view.shape[0], view.strides[0], elements(row)};
-  return is_contiguous(row);
-}
-
-double bytes_moved(const Rows& rows, DType dtype) {
+double bytes_moved(const abi::RowsView& rows, DType dtype) {
   return 2.0 * static_cast<double>(rows.count * rows.columns) * static_cast<double>(dtype_bytes(dtype, 1));
 }
 
 class Gather : public Kernel {
  public:
-  Gather(const Rows& x, const Rows& y, DType dtype, const MakeContext& context)
-      : function_(context.function("gather_" + word_name(dtype))), x_(x), total_(y.count * y.columns) {
+  Gather(const abi::RowMove& move, DType dtype, const MakeContext& context)
+      : function_(context.function("gather_" + word_name(dtype))),
+        x_(move.source),
+        total_(move.target.count * move.target.columns) {
     implementation = "gather";
-    bytes = bytes_moved(y, dtype);
+    bytes = bytes_moved(move.target, dtype);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
@@ -51,20 +33,73 @@ class Gather : public Kernel {
 
  private:
   const api::Function* function_;
-  Rows x_;
+  abi::RowsView x_;
   int64_t total_;
+};
+
+class Scatter : public Kernel {
+ public:
+  Scatter(const abi::RowMove& move, DType dtype, const MakeContext& context)
+      : function_(context.function("scatter_" + word_name(dtype))), move_(move) {
+    implementation = "scatter";
+    bytes = bytes_moved(move.source, dtype);
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    run(function_, {static_cast<u32>(move_.source.count)},
+        ScatterArgs{.target = launch.inputs[0].data,
+                    .indices = input<i32>(launch, 1),
+                    .rows = input<void>(launch, 2),
+                    .target_rows = move_.target.count,
+                    .target_step = move_.target.step,
+                    .row_step = move_.source.step,
+                    .count = move_.source.count,
+                    .columns = move_.source.columns});
+  }
+
+ private:
+  const api::Function* function_;
+  abi::RowMove move_;
+};
+
+class Iota : public Kernel {
+ public:
+  Iota(const abi::KernelRequest& request, const MakeContext& context)
+      : function_(context.function("iota_" + std::string(dtype_name(request.outputs[0].dtype)))),
+        total_(request.outputs[0].shape[0]),
+        start_(real_attribute(request, "start", 0)),
+        step_(real_attribute(request, "step", 1)) {
+    implementation = "iota";
+    bytes = 4.0 * static_cast<double>(total_);
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    run(function_, {blocks_for(total_, kElementThreads)}, IotaArgs{output<void>(launch, 0), total_, start_, step_});
+  }
+
+ private:
+  const api::Function* function_;
+  int64_t total_;
+  double start_;
+  double step_;
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_gather(const abi::KernelRequest& request, const MakeContext& context) {
-  Rows x, y;
-  if (!has_operands(request, 2, 1) || !read_rows(request.inputs[0], x)) return nullptr;
-  const abi::TensorView& out = request.outputs[0];
-  if (!read_rows(out, y) || !is_contiguous(out) || out.dtype != request.inputs[0].dtype) return nullptr;
-  if (!has_shape(request.inputs[1], DType::i32, {y.count}) || x.columns != y.columns) return nullptr;
-  if (x.count == 0 && y.count > 0) return nullptr;
-  return std::make_unique<Gather>(x, y, out.dtype, context);
+  abi::RowMove move;
+  if (!is_gather(request, move)) return nullptr;
+  return std::make_unique<Gather>(move, request.inputs[0].dtype, context);
+}
+
+std::unique_ptr<Kernel> make_scatter(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::RowMove move;
+  if (!is_scatter(request, move)) return nullptr;
+  return std::make_unique<Scatter>(move, request.inputs[0].dtype, context);
+}
+
+std::unique_ptr<Kernel> make_iota(const abi::KernelRequest& request, const MakeContext& context) {
+  return is_iota(request) ? std::make_unique<Iota>(request, context) : nullptr;
 }
 
 }  // namespace gabbro::gpu

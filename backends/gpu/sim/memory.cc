@@ -25,8 +25,9 @@ struct Allocation {
 };
 
 std::mutex mutex;
+// Never destroyed: a device that lives as long as the program gives its memory back last of all.
 std::map<std::uintptr_t, Allocation>& allocations() {
-  static std::map<std::uintptr_t, Allocation> all;
+  static auto& all = *new std::map<std::uintptr_t, Allocation>;
   return all;
 }
 size_t total_bytes = 0;

@@ -1,0 +1,66 @@
+// What kernels of the primitive ops (docs/fused_ops.md) need to know of a request, whatever the device: whether its
+// operands are what the op says, and how they lie.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "backends/common/request.h"
+
+namespace gabbro::abi {
+
+inline constexpr int kMaxStridedInputs = 3;
+
+// Strided and broadcast inputs of one shape, in the order of a contiguous output: axes that lie together are merged,
+// and those of length 1 left out. Axis 0 is the fastest; there is at least one.
+struct StridedAxes {
+  int rank = 0;
+  int64_t total = 1;  // elements
+  std::array<int64_t, kMaxRank> shape{1, 1, 1, 1, 1, 1};
+  std::array<std::array<int64_t, kMaxRank>, kMaxStridedInputs> strides{};
+};
+StridedAxes merge_axes(std::span<const TensorView> inputs);
+
+// Whether these are `inputs` strided tensors of one shape with a contiguous output of that shape.
+bool is_elementwise(const KernelRequest& request, int inputs);
+
+// A tensor seen as rows along its first axis, each contiguous.
+struct RowsView {
+  int64_t count = 0;
+  int64_t step = 0;     // from row to row, in elements
+  int64_t columns = 0;  // elements of a row
+};
+bool read_rows(const TensorView& view, RowsView& rows);
+
+// The operands of `gather` and `scatter`, seen as rows.
+struct RowMove {
+  RowsView source;
+  RowsView target;
+};
+bool is_gather(const KernelRequest& request, RowMove& move);
+bool is_scatter(const KernelRequest& request, RowMove& move);
+
+bool is_iota(const KernelRequest& request);
+
+// `axis` is set to the axis along which the inputs follow each other.
+bool is_concat(const KernelRequest& request, int& axis);
+// How many elements follow each other from `axis` on.
+int64_t elements_from(const TensorView& view, int axis);
+
+// f32 or i32 [..., C] to [..., 1] of the same type, or of i32 where the result is an index.
+bool is_reduction(const KernelRequest& request, bool index);
+
+// f32 [..., M, K] × [..., K, N], strided, with broadcast batch axes.
+bool is_matmul(const KernelRequest& request);
+struct MatrixView {
+  int64_t rows;
+  int64_t columns;
+  int64_t row_stride;
+  int64_t column_stride;
+};
+MatrixView last_axes(const TensorView& view);
+// The batch axes of a factor alone, broadcast to those of the product `like`.
+TensorView batch_axes(const TensorView& view, const TensorView& like);
+
+}  // namespace gabbro::abi

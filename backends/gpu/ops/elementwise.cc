@@ -1,0 +1,130 @@
+// Elementwise ops, and `concat`, which moves elements in the same way.
+#include <vector>
+
+#include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/strided.h"
+
+namespace gabbro::gpu {
+namespace {
+
+class Elementwise : public Kernel {
+ public:
+  Elementwise(const abi::KernelRequest& request, const std::string& kernel, const MakeContext& context)
+      : function_(context.function(kernel)),
+        axes_(axes_of({request.inputs, static_cast<size_t>(request.input_count)})) {
+    implementation = kernel;
+    flops = static_cast<double>(axes_.total);
+    auto element_bytes = static_cast<double>(dtype_bytes(request.outputs[0].dtype, 1));
+    for (int i = 0; i < request.input_count; ++i) {
+      element_bytes += static_cast<double>(dtype_bytes(request.inputs[i].dtype, 1));
+    }
+    bytes = flops * element_bytes;
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    ElementwiseArgs args = {.out = output<void>(launch, 0), .axes = axes_};
+    for (int i = 0; i < launch.input_count; ++i) args.in[i] = input<void>(launch, i);
+    run(function_, {blocks_for(axes_.total, kElementThreads * kPerThread)}, args);
+  }
+
+ private:
+  const api::Function* function_;
+  Axes axes_;
+};
+
+class Concat : public Kernel {
+ public:
+  Concat(const abi::KernelRequest& request, int axis, const MakeContext& context)
+      : function_(context.function("concat_" + word_name(request.outputs[0].dtype))),
+        outer_(elements_from(request.outputs[0], axis)) {
+    int64_t before = 0;
+    for (int i = 0; i < request.input_count; ++i) {
+      const int64_t inner = elements_from(request.inputs[i], axis);
+      parts_.push_back({axes_of({&request.inputs[i], 1}), inner, before});
+      before += inner;
+    }
+    implementation = "concat";
+    bytes = 2.0 * static_cast<double>(elements(request.outputs[0])) *
+            static_cast<double>(dtype_bytes(request.outputs[0].dtype, 1));
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const Part& part = parts_[i];
+      run(function_, {blocks_for(part.axes.total, kElementThreads * kPerThread)},
+          ConcatArgs{.in = input<void>(launch, static_cast<int>(i)),
+                     .out = output<void>(launch, 0),
+                     .inner = part.inner,
+                     .outer = outer_,
+                     .before = part.before,
+                     .axes = part.axes});
+    }
+  }
+
+ private:
+  struct Part {
+    Axes axes;
+    int64_t inner;
+    int64_t before;
+  };
+  const api::Function* function_;
+  int64_t outer_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_unary(const abi::KernelRequest& request, const MakeContext& context) {
+  if (!is_elementwise(request, 1) || request.inputs[0].dtype != DType::f32) return nullptr;
+  if (request.outputs[0].dtype != DType::f32) return nullptr;
+  return std::make_unique<Elementwise>(request, request.op + std::string("_f32"), context);
+}
+
+std::unique_ptr<Kernel> make_arithmetic(const abi::KernelRequest& request, const MakeContext& context) {
+  if (!is_elementwise(request, 2)) return nullptr;
+  const DType dtype = request.inputs[0].dtype;
+  if (dtype != DType::f32 && dtype != DType::i32) return nullptr;
+  if (request.inputs[1].dtype != dtype || request.outputs[0].dtype != dtype) return nullptr;
+  return std::make_unique<Elementwise>(request, request.op + ("_" + std::string(dtype_name(dtype))), context);
+}
+
+std::unique_ptr<Kernel> make_comparison(const abi::KernelRequest& request, const MakeContext& context) {
+  if (!is_elementwise(request, 2)) return nullptr;
+  const DType dtype = request.inputs[0].dtype;
+  if (dtype != DType::f32 && dtype != DType::i32) return nullptr;
+  if (request.inputs[1].dtype != dtype || request.outputs[0].dtype != DType::boolean) return nullptr;
+  return std::make_unique<Elementwise>(request, request.op + ("_" + std::string(dtype_name(dtype))), context);
+}
+
+std::unique_ptr<Kernel> make_logical(const abi::KernelRequest& request, const MakeContext& context) {
+  if (!is_elementwise(request, 2)) return nullptr;
+  for (const abi::TensorView* view : {&request.inputs[0], &request.inputs[1], &request.outputs[0]}) {
+    if (view->dtype != DType::boolean) return nullptr;
+  }
+  return std::make_unique<Elementwise>(request, request.op + std::string("_bool"), context);
+}
+
+std::unique_ptr<Kernel> make_where(const abi::KernelRequest& request, const MakeContext& context) {
+  if (!is_elementwise(request, 3) || request.inputs[0].dtype != DType::boolean) return nullptr;
+  const DType dtype = request.outputs[0].dtype;
+  if (request.inputs[1].dtype != dtype || request.inputs[2].dtype != dtype) return nullptr;
+  return std::make_unique<Elementwise>(request, "where_" + word_name(dtype), context);
+}
+
+std::unique_ptr<Kernel> make_copy(const abi::KernelRequest& request, const MakeContext& context) {
+  if (!is_elementwise(request, 1) || request.inputs[0].dtype != request.outputs[0].dtype) return nullptr;
+  return std::make_unique<Elementwise>(request, "copy_" + word_name(request.outputs[0].dtype), context);
+}
+
+std::unique_ptr<Kernel> make_cast(const abi::KernelRequest& request, const MakeContext& context) {
+  if (!is_elementwise(request, 1) || is_quantised(request.outputs[0].dtype)) return nullptr;
+  const std::string from(dtype_name(request.inputs[0].dtype)), to(dtype_name(request.outputs[0].dtype));
+  return std::make_unique<Elementwise>(request, "cast_" + from + "_" + to, context);
+}
+
+std::unique_ptr<Kernel> make_concat(const abi::KernelRequest& request, const MakeContext& context) {
+  int axis = 0;
+  return is_concat(request, axis) ? std::make_unique<Concat>(request, axis, context) : nullptr;
+}
+
+}  // namespace gabbro::gpu

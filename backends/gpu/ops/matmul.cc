@@ -1,0 +1,60 @@
+// `matmul` in f32.
+#include "kernels/matmul.h"
+#include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/strided.h"
+
+namespace gabbro::gpu {
+namespace {
+
+// Below it a thread that makes 4x4 elements would leave most of its tile, or of the device, idle.
+constexpr int64_t kSmallSide = 64;
+
+class Matmul : public Kernel {
+ public:
+  Matmul(const abi::KernelRequest& request, const MakeContext& context)
+      : a_(last_axes(request.inputs[0])), b_(last_axes(request.inputs[1])) {
+    const abi::TensorView batches[] = {batch_axes(request.inputs[0], request.outputs[0]),
+                                       batch_axes(request.inputs[1], request.outputs[0])};
+    batches_ = axes_of(batches);
+    const int side = std::min(a_.rows, b_.columns) < kSmallSide ? 1 : 4;
+    tile_ = static_cast<uint32_t>(kMatmulSide * side);
+    implementation = "matmul_" + std::to_string(side);
+    function_ = context.function(implementation);
+    const auto products = static_cast<double>(batches_.total);
+    flops = 2.0 * products * static_cast<double>(a_.rows) * static_cast<double>(a_.columns * b_.columns);
+    bytes = 4.0 * products * static_cast<double>(a_.rows * a_.columns + b_.rows * b_.columns + a_.rows * b_.columns);
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    const uint32_t row_tiles = blocks_for(a_.rows, tile_), column_tiles = blocks_for(b_.columns, tile_);
+    run(function_, {row_tiles * column_tiles * static_cast<u32>(batches_.total)},
+        MatmulArgs{.a = input<float>(launch, 0),
+                   .b = input<float>(launch, 1),
+                   .c = output<float>(launch, 0),
+                   .rows = a_.rows,
+                   .columns = b_.columns,
+                   .depth = a_.columns,
+                   .a_row_stride = a_.row_stride,
+                   .a_column_stride = a_.column_stride,
+                   .b_row_stride = b_.row_stride,
+                   .b_column_stride = b_.column_stride,
+                   .row_tiles = row_tiles,
+                   .column_tiles = column_tiles,
+                   .batches = batches_});
+  }
+
+ private:
+  abi::MatrixView a_;
+  abi::MatrixView b_;
+  Axes batches_;
+  uint32_t tile_ = 0;
+  const api::Function* function_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context) {
+  return is_matmul(request) ? std::make_unique<Matmul>(request, context) : nullptr;
+}
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,159 @@
+// Reductions over the last axis. Sums wrap around in i32. A NaN makes sum, prod, max, min NaN and is what argmax and
+// argmin find first; of equal elements they find the first. Over nothing: sum 0, prod 1, max and min the lowest and the
+// highest number, argmax and argmin 0. A thread, a wave or a block takes a row.
+#include "kernels/reduce.h"
+
+#include "kernels/strided_access.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+template <class T>
+struct Limits;
+template <>
+struct Limits<float> {
+  GPU_FUNCTION static float lowest() { return bits_to_float(0xff800000); }   // -infinity
+  GPU_FUNCTION static float highest() { return bits_to_float(0x7f800000); }  // infinity
+};
+template <>
+struct Limits<i32> {
+  GPU_FUNCTION static i32 lowest() { return -2147483647 - 1; }
+  GPU_FUNCTION static i32 highest() { return 2147483647; }
+};
+
+GPU_FUNCTION inline float plus(float a, float b) { return a + b; }
+GPU_FUNCTION inline i32 plus(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) + static_cast<u32>(b)); }
+GPU_FUNCTION inline float times(float a, float b) { return a * b; }
+GPU_FUNCTION inline i32 times(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) * static_cast<u32>(b)); }
+
+// A reduction has a State, which starts somewhere, is made of an element, and is joined with another.
+template <class T>
+struct ValueReduction {
+  using Element = T;
+  using State = T;
+  using Result = T;
+  GPU_FUNCTION static State of(T value, i32) { return value; }
+  GPU_FUNCTION static Result result(State state) { return state; }
+  GPU_FUNCTION static State other_lane(State state, u32 step) { return shuffle_xor(state, step); }
+};
+template <class T>
+struct Sum : ValueReduction<T> {
+  GPU_FUNCTION static T start() { return 0; }
+  GPU_FUNCTION static T join(T a, T b) { return plus(a, b); }
+};
+template <class T>
+struct Product : ValueReduction<T> {
+  GPU_FUNCTION static T start() { return 1; }
+  GPU_FUNCTION static T join(T a, T b) { return times(a, b); }
+};
+template <class T>
+struct Largest : ValueReduction<T> {
+  GPU_FUNCTION static T start() { return Limits<T>::lowest(); }
+  GPU_FUNCTION static T join(T a, T b) { return a > b || a != a ? a : b; }
+};
+template <class T>
+struct Smallest : ValueReduction<T> {
+  GPU_FUNCTION static T start() { return Limits<T>::highest(); }
+  GPU_FUNCTION static T join(T a, T b) { return a < b || a != a ? a : b; }
+};
+
+template <class T>
+struct Found {
+  T value;
+  i32 index;
+};
+template <class T, bool largest>
+struct Position {
+  using Element = T;
+  using State = Found<T>;
+  using Result = i32;
+  static constexpr i32 kNone = 2147483647;
+  GPU_FUNCTION static State start() { return {largest ? Limits<T>::lowest() : Limits<T>::highest(), kNone}; }
+  GPU_FUNCTION static State of(T value, i32 index) { return {value, index}; }
+  GPU_FUNCTION static Result result(State state) { return state.index == kNone ? 0 : state.index; }
+  GPU_FUNCTION static State other_lane(State state, u32 step) {
+    return {shuffle_xor(state.value, step), shuffle_xor(state.index, step)};
+  }
+  GPU_FUNCTION static State join(State a, State b) {
+    const bool a_is_nan = a.value != a.value, b_is_nan = b.value != b.value;
+    if (a_is_nan != b_is_nan) return a_is_nan ? a : b;
+    if (a_is_nan || a.value == b.value) return a.index < b.index ? a : b;
+    return (largest ? a.value > b.value : a.value < b.value) ? a : b;
+  }
+};
+
+// Who works on a row: one thread, one wave or one block.
+enum class Team { kOneThread, kOneWave, kOneBlock };
+
+template <class F>
+GPU_FUNCTION inline typename F::State join_wave(typename F::State state) {
+  for (u32 step = 1; step < kWave; step *= 2) state = F::join(state, F::other_lane(state, step));
+  return state;
+}
+
+// The state of the whole row, in thread 0 at least.
+template <class F>
+GPU_FUNCTION inline typename F::State join_block(typename F::State state) {
+  GPU_SHARED(typename F::State, parts, kMaxWaves);
+  state = join_wave<F>(state);
+  if (lane() == 0) parts[wave_index()] = state;
+  barrier();
+  state = parts[0];
+  for (u32 w = 1; w < block_size() / kWave; ++w) state = F::join(state, parts[w]);
+  return state;
+}
+
+// The state of columns first, first + step, ...: four at a time, so that loads overlap and a sum's error grows slower.
+template <class F>
+GPU_FUNCTION inline typename F::State reduce_columns(const ReduceArgs& a, const typename F::Element* x, i64 first,
+                                                     i64 step) {
+  constexpr int kParts = 4;
+  typename F::State parts[kParts];
+#pragma unroll
+  for (int i = 0; i < kParts; ++i) parts[i] = F::start();
+  for (i64 column = first; column < a.columns; column += step * kParts) {
+#pragma unroll
+    for (int i = 0; i < kParts; ++i) {
+      const i64 at = column + i * step;
+      if (at < a.columns) parts[i] = F::join(parts[i], F::of(x[at * a.column_stride], static_cast<i32>(at)));
+    }
+  }
+  return F::join(F::join(parts[0], parts[1]), F::join(parts[2], parts[3]));
+}
+
+template <class F, Team team>
+GPU_FUNCTION inline void reduce(const ReduceArgs& a) {
+  i64 row, first, step;
+  if constexpr (team == Team::kOneThread) {
+    row = global_index(), first = 0, step = 1;
+  } else if constexpr (team == Team::kOneWave) {
+    row = static_cast<i64>(block_index().x) * (block_size() / kWave) + wave_index(), first = lane(), step = kWave;
+  } else {
+    row = block_index().x, first = thread_index(), step = block_size();
+  }
+  if (row >= a.rows.total) return;
+  i64 offset;
+  find_offsets<1>(a.rows, row, &offset);
+  auto state = reduce_columns<F>(a, static_cast<const typename F::Element*>(a.x) + offset, first, step);
+  if constexpr (team == Team::kOneWave) state = join_wave<F>(state);
+  if constexpr (team == Team::kOneBlock) state = join_block<F>(state);
+  if (first == 0) static_cast<typename F::Result*>(a.y)[row] = F::result(state);
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
+
+#define GABBRO_REDUCE_TEAM(name, team, ...)      \
+  GPU_KERNEL(name, 256, gabbro::gpu::ReduceArgs, \
+             reduce<gabbro::gpu::GABBRO_GPU::__VA_ARGS__, gabbro::gpu::GABBRO_GPU::Team::team>)
+#define GABBRO_REDUCE(name, ...)                             \
+  GABBRO_REDUCE_TEAM(name##_thread, kOneThread, __VA_ARGS__) \
+  GABBRO_REDUCE_TEAM(name##_wave, kOneWave, __VA_ARGS__)     \
+  GABBRO_REDUCE_TEAM(name##_block, kOneBlock, __VA_ARGS__)
+#define GABBRO_REDUCTIONS(name, T)                \
+  GABBRO_REDUCE(sum_##name, Sum<T>)               \
+  GABBRO_REDUCE(prod_##name, Product<T>)          \
+  GABBRO_REDUCE(max_##name, Largest<T>)           \
+  GABBRO_REDUCE(min_##name, Smallest<T>)          \
+  GABBRO_REDUCE(argmax_##name, Position<T, true>) \
+  GABBRO_REDUCE(argmin_##name, Position<T, false>)
+GABBRO_REDUCTIONS(f32, float)
+GABBRO_REDUCTIONS(i32, gabbro::gpu::i32)
