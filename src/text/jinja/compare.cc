@@ -157,8 +157,10 @@ std::vector<Value> collect(Runtime& runtime, const Value& value) {
 Value reversed(Runtime& runtime, const Value& value) {
   std::shared_ptr<Iterator> result;
   switch (value.kind()) {
-    case Kind::kString:
-      return reversed(runtime, runtime.list(collect(runtime, value)));
+    case Kind::kString: {  // its items by index are Markup where it is, other than those by iteration
+      const Value characters = runtime.list(collect(runtime, value));
+      return reversed(runtime, value.is_markup() ? as_markup(runtime, characters) : characters);
+    }
     case Kind::kList:
     case Kind::kTuple:
       result = std::make_shared<IndexIterator>(value, value.items().size(), true);

@@ -109,7 +109,7 @@ Value partition_method(Runtime& runtime, const Value& self, const Args& args) {
   if (found == std::string::npos) {
     return backwards ? runtime.tuple({"", "", self}) : runtime.tuple({self, "", ""});
   }
-  return runtime.tuple({text.substr(0, found), separator, text.substr(found + separator.size())});
+  return runtime.tuple({text.substr(0, found), bound[0], text.substr(found + separator.size())});
 }
 
 Value join_method(Runtime& runtime, const Value& self, const Args& args) {
@@ -119,11 +119,11 @@ Value join_method(Runtime& runtime, const Value& self, const Args& args) {
   std::string result;
   size_t index = 0;
   for (Value item; items->next(runtime, &item); ++index) {
-    if (!item.is_string()) {
+    if (!item.is_string() && !self.is_markup()) {
       throw runtime.error("sequence item {}: expected str instance, {} found", index, item.type_name());
     }
     if (index > 0) result += self.string();
-    result += item.string();
+    result += self.is_markup() ? escape(runtime, item) : item.string();
     if (result.size() > runtime.limits().output) break;
   }
   return runtime.text(std::move(result));
@@ -131,8 +131,8 @@ Value join_method(Runtime& runtime, const Value& self, const Args& args) {
 
 Value replace_method(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "replace", args, {"old", "new", "count"}, 2);
-  return runtime.text(
-      replace_text(runtime, self.string(), bound.string(0, ""), bound.string(1, ""), bound.integer(2, -1)));
+  const std::string with = self.is_markup() ? escape(runtime, bound[1]) : bound.string(1, "");
+  return runtime.text(replace_text(runtime, self.string(), bound.string(0, ""), with, bound.integer(2, -1)));
 }
 
 // The part of a text between two optional positions, which are clamped as in a slice, and where it begins.
@@ -213,7 +213,7 @@ Value remove_affix(Runtime& runtime, const Value& self, const Args& args) {
 }
 
 Value format_method(Runtime& runtime, const Value& self, const Args& args) {
-  return runtime.text(format_braces(runtime, self.string(), args));
+  return runtime.text(format_braces(runtime, self, args));
 }
 
 Value format_map_method(Runtime& runtime, const Value& self, const Args& args) {
@@ -224,7 +224,7 @@ Value format_map_method(Runtime& runtime, const Value& self, const Args& args) {
   for (const auto& [key, value] : bound[0].dict().entries()) {
     if (key.is_string()) named.named.emplace_back(key.string(), value);
   }
-  return runtime.text(format_braces(runtime, self.string(), named));
+  return runtime.text(format_braces(runtime, self, named));
 }
 
 constexpr MethodEntry kMethods[] = {

@@ -37,7 +37,8 @@ void append_repr(Runtime& runtime, const Value& value, std::string* out) {
       out->append(repr_float(value.number()));
       break;
     case Kind::kString:
-      out->append(repr_string(value.string()));
+      out->append(value.is_markup() ? fmt::format("Markup({})", repr_string(value.string()))
+                                    : repr_string(value.string()));
       break;
     case Kind::kUndefined:
       out->append("Undefined");

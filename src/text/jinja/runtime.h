@@ -52,6 +52,14 @@ class Runtime {
     reserve_text(text.size());
     return Value(std::move(text));
   }
+  Value markup(std::string text) {
+    reserve_text(text.size());
+    return Value::markup(std::move(text));
+  }
+  // A text made of `origin`: Markup where that is.
+  Value text_like(const Value& origin, std::string made) {
+    return origin.is_markup() ? markup(std::move(made)) : text(std::move(made));
+  }
   Value list(std::vector<Value> items) { return sequence(std::move(items), false); }
   Value tuple(std::vector<Value> items) { return sequence(std::move(items), true); }
   Value dict(Dict dict);

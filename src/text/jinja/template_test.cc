@@ -102,6 +102,8 @@ TEST(Hostile, EndsWithAnErrorThatNamesTheLine) {
            std::string("\n{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
            std::string(
                "\n{% set n = namespace(s='abcdefgh') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}"),
+           std::string("\n{% set n = namespace(s='&'|safe) %}{% for i in range(99) %}"
+                       "{% set n.s = (n.s ~ n.s)|forceescape %}{% endfor %}"),
            std::string("\n{% set n = namespace(l=[]) %}{% for i in range(9999) %}{% set n.l = [n.l] %}{% endfor %}"),
            std::string("\n{% set n = namespace(l=[1]) %}{% for i in range(200) %}{% set n.l = [n.l, n.l] %}{% endfor "
                        "%}{{ n.l }}"),
