@@ -88,6 +88,21 @@ class Run(TestCase):
         result = self.succeeds("run", self.folder / "plain.gguf", "Hi", "-n", "4")
         self.assertRegex(result.err.decode(), r"^gabbro: note: .*no chat template.*\n$")
 
+    def test_a_bad_template_stops_chats_alone(self):
+        corpus = self.file("corpus.txt", "The quick brown fox jumps over the lazy dog. " * 8)
+        raw = self.document("Hi", "-n", "8", "--temperature", "0", "--raw")["token_ids"]
+        for field, says in (((8, b"hello\n{% if %}"), "chat template: line 2"), ((6, 1.5), "tokenizer.chat_template")):
+            model = Gguf(TINY_F16)
+            model.fields[b"tokenizer.chat_template"] = field
+            path = self.folder / "bad.gguf"
+            model.write(path)
+            self.fails(2, "run", path, "Hi", says=says)
+            self.assertEqual(self.document("Hi", "-n", "8", "--temperature", "0", "--raw", model=path)["token_ids"], raw)
+            self.succeeds("tokenize", path, "Hi")
+            self.succeeds("logits", path, "--tokens", "1,2", "--out", self.folder / "l.npy")
+            self.succeeds("perplexity", path, "--file", corpus, "--ctx", "64")
+            self.succeeds("bench", "llm", path, "-p", "8", "-n", "4", "--repetitions", "1")
+
     def test_stop_text_is_not_shown(self):
         arguments = ["Hello", "-n", "60", "--temperature", "0"]
         text = self.document(*arguments)["text"]
