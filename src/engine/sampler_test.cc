@@ -14,10 +14,14 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
+#include "src/engine/model_text.h"
 #include "src/engine/sampling/candidates.h"
 #include "src/engine/sampling/mirostat.h"
 #include "src/engine/sampling/penalties.h"
+#include "src/engine/sampling/sequence_breakers.h"
 #include "src/engine/sampling/truncation.h"
+#include "src/text/test_vocabulary.h"
+#include "src/text/tokenizer.h"
 
 namespace gabbro {
 namespace {
@@ -79,13 +83,60 @@ TEST(SamplerSteps, PenaltiesFollowTheirDefinitions) {
     sampling::History history(options.penalty_window);
     for (const int token : row["history"]) history.accept(token);
     auto logits = logits_named("spread");
-    dry ? sampling::penalize_repetition(logits, history, options) : sampling::penalize_counts(logits, history, options);
+    dry ? sampling::penalize_repetition(logits, history, {}, options)
+        : sampling::penalize_counts(logits, history, options);
     const auto expected = row["result"].get<std::vector<double>>();
     for (size_t i = 0; i < expected.size(); ++i) {
       // Four roundings of float at most, each half an epsilon of the value.
       EXPECT_NEAR(logits[i], expected[i], 4 * 0x1p-24 * (1 + std::abs(expected[i]))) << row["kind"] << " token " << i;
     }
   }
+}
+
+// What llama.cpp takes off each token (tests/reference/make_dry_fixture.py).
+TEST(SamplerSteps, DryBreaksSequencesWhereLlamaCppDoes) {
+  const std::string data = GABBRO_SOURCE_DIR "/tests/data/";
+  const auto tiny = read_tokenizer(gguf::File::open(data + "tiny/tiny-f16.gguf"));
+  const text::Tokenizer sentencepiece(text::sentencepiece_spec());
+  const auto rows = nlohmann::json::parse(read_file(data + "sampler/dry_breakers.json"));
+  ASSERT_GT(rows.size(), 100u);
+  for (const auto& row : rows) {
+    const text::Tokenizer& tokenizer = row["vocabulary"] == "tiny" ? tiny : sentencepiece;
+    SamplerOptions options;
+    options.dry_multiplier = row["multiplier"];
+    options.dry_base = row["base"];
+    options.dry_allowed_length = row["allowed"];
+    const auto texts = row["breakers"].get<std::vector<std::string>>();
+    sampling::History history(0);
+    for (const int token : row["history"]) history.accept(token);
+    std::vector<float> logits(static_cast<size_t>(tokenizer.size()), 0.0f);
+    sampling::penalize_repetition(logits, history, sampling::SequenceBreakers(tokenizer, texts), options);
+    for (int32_t id = 0; id < tokenizer.size(); ++id) {
+      const double expected = row["penalties"].value(std::to_string(id), 0.0);
+      // Two roundings there and here, of the power and of the product.
+      EXPECT_NEAR(-logits[static_cast<size_t>(id)], expected, 4 * 0x1p-24 * expected) << row.dump() << " token " << id;
+    }
+  }
+}
+
+TEST(Sampler, ReadsSequenceBreakersByTheTokenizer) {
+  const auto tokenizer = read_tokenizer(gguf::File::open(GABBRO_SOURCE_DIR "/tests/data/tiny/tiny-f16.gguf"));
+  const auto choice = [&](std::vector<std::string> breakers) {
+    SamplerOptions options;
+    options.temperature = 0;
+    options.dry_multiplier = 100;
+    options.dry_sequence_breakers = std::move(breakers);
+    Sampler sampler(options, tokenizer.size(), &tokenizer);
+    for (const char c : std::string("xy:z xy:")) sampler.accept(tokenizer.encode(std::string(1, c))[0]);
+    std::vector<float> logits(static_cast<size_t>(tokenizer.size()), 0.0f);
+    logits['z'] = 2;  // ids of one byte are that byte
+    logits['q'] = 1;
+    return sampler.sample(logits);
+  };
+  EXPECT_EQ(choice({}), 'q');     // "xy:" was followed by "z" before
+  EXPECT_EQ(choice({":"}), 'z');  // nothing behind the colon is a repetition
+  EXPECT_EQ(choice({"y"}), 'z');  // one token is less than the allowed length
+  EXPECT_EQ(choice({"x"}), 'q');
 }
 
 TEST(SamplerSteps, MirostatFollowsThePaper) {
@@ -301,6 +352,8 @@ TEST(Sampler, RejectsWhatNoOptionCanBe) {
   EXPECT_THAT(message([](auto& o) { o.dry_multiplier = -1; }), HasSubstr("dry-multiplier"));
   EXPECT_THAT(message([](auto& o) { o.dry_base = 0; }), HasSubstr("dry-base"));
   EXPECT_THAT(message([](auto& o) { o.dry_allowed_length = 0; }), HasSubstr("dry-allowed-length"));
+  EXPECT_THAT(message([](auto& o) { o.dry_sequence_breakers = {"a", ""}; }), HasSubstr("dry-sequence-breaker"));
+  EXPECT_THAT(message([](auto& o) { o.dry_sequence_breakers = {std::string(41, 'a')}; }), HasSubstr("not 41"));
   EXPECT_THAT(message([](auto& o) { o.xtc_probability = 1.5f; }), HasSubstr("xtc-probability"));
   EXPECT_THAT(message([](auto& o) { o.xtc_threshold = kNan; }), HasSubstr("xtc-threshold"));
   EXPECT_THAT(message([](auto& o) { o.mirostat = 3; }), HasSubstr("mirostat"));

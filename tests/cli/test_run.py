@@ -135,6 +135,20 @@ class Run(TestCase):
         for version in "12":
             self.document("Hi", "-n", "8", "--mirostat", version, "--mirostat-tau", "4", "--mirostat-eta", "0.2")
 
+    def test_sequence_breakers(self):
+        def tokens(*breakers):
+            options = [word for breaker in breakers for word in ("--dry-sequence-breaker", breaker)]
+            return self.document("aba aba", "-n", "60", "--repeat-penalty", "1", "--dry-multiplier", "9", *options)["token_ids"]
+        none = tokens("none")
+        self.assertNotEqual(none, self.document("aba aba", "-n", "60", "--repeat-penalty", "1")["token_ids"])
+        everything = self.document("aba aba", "-n", "60", "--repeat-penalty", "1", "--dry-multiplier", "9",
+                                   *(w for b in range(1, 128) for w in ("--dry-sequence-breaker", chr(b))))["token_ids"]
+        self.assertNotEqual(none, everything)  # repetitions that every character ends are none
+        self.assertEqual(tokens("a", "none"), none)
+        self.assertEqual(tokens("none", "\n", ":", '"', "*"), tokens())
+        self.fails(2, "run", TINY_F16, "Hi", "--dry-sequence-breaker", "", says="dry-sequence-breaker")
+        self.fails(2, "run", TINY_F16, "Hi", "--dry-sequence-breaker", "x" * 41, says="dry-sequence-breaker")
+
     def test_threads_do_not_change_the_answer(self):
         ids = [self.document("Hi", "-n", "16", "--temperature", "0", "--threads", t)["token_ids"] for t in "123"]
         self.assertEqual(ids[1:], ids[:1] * 2)
