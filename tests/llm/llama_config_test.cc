@@ -66,6 +66,23 @@ TEST(LlamaConfig, OldFilesNameTheLinearScaleAlone) {
   EXPECT_EQ(config.rope.factor, 2);
 }
 
+// As llama.cpp does, for which linear scaling needs no name.
+TEST(LlamaConfig, AFactorAloneScalesLinearly) {
+  TinyModel model = tiny_llama();
+  const auto rope = [&] { return llm::read_llama_config(gguf::File::open(model.write("config"))).rope; };
+  model.fields["rope.scaling.factor"] = 4.0f;
+  EXPECT_EQ(rope().scaling, nn::RopeScaling::kLinear);
+  EXPECT_EQ(rope().factor, 4);
+  model.fields["rope.scale_linear"] = 2.0f;  // the old name counts where the new one is missing
+  EXPECT_EQ(rope().factor, 4);
+  model.fields["rope.scaling.type"] = std::string("none");
+  EXPECT_EQ(rope().scaling, nn::RopeScaling::kNone);
+  model.fields.erase("rope.scaling.factor");
+  model.fields["rope.scaling.type"] = std::string("linear");
+  EXPECT_EQ(rope().scaling, nn::RopeScaling::kLinear);
+  EXPECT_EQ(rope().factor, 2);
+}
+
 TEST(LlamaConfig, EverySizeHasBounds) {
   const struct {
     const char* field;
