@@ -24,7 +24,7 @@ std::string refusal(const TinyModel& model) {
   const std::string path = model.write("config");
   try {
     const gguf::File file = gguf::File::open(path);
-    llm::load_model(file, open_device("null"), {});
+    llm::load_model(file, open_device("null"), TinyModel::kContext, {});
     return "";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kBadInput) << error.what();
@@ -198,7 +198,7 @@ TEST(Families, UnknownOnesAreNamedWithThoseThatWork) {
   TinyModel model = tiny_llama();
   model.architecture = "abacus";
   try {
-    llm::load_model(gguf::File::open(model.write("config")), open_device("null"), {});
+    llm::load_model(gguf::File::open(model.write("config")), open_device("null"), TinyModel::kContext, {});
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("models of architecture 'abacus' are not supported"));
@@ -209,7 +209,7 @@ TEST(Families, UnknownOnesAreNamedWithThoseThatWork) {
 TEST(Loading, TellsHowFarItIs) {
   std::vector<uint64_t> steps;
   uint64_t all = 0;
-  llm::load_model(gguf::File::open(tiny_llama().write("config")), open_device("null"),
+  llm::load_model(gguf::File::open(tiny_llama().write("config")), open_device("null"), TinyModel::kContext,
                   [&](uint64_t done, uint64_t total) {
                     steps.push_back(done);
                     all = total;
