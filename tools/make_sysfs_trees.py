@@ -130,8 +130,8 @@ def hip(tree, *addresses):
                  devices=",".join(addresses))
 
 
-def discrete(folder, kind):
-    tree = Tree(folder)
+def discrete(folder, kind, **facts):
+    tree = Tree(folder, **facts)
     tree.amdgpu()
     tree.cpu_node()
     tree.amd(kind, "0000:03:00.0", node=1)
@@ -215,7 +215,7 @@ def nvidia(folder):
 TREES = {
     "rdna2": lambda folder: discrete(folder, "rx6800xt"),
     "rdna3": lambda folder: discrete(folder, "rx7900xtx"),
-    "rdna4": lambda folder: discrete(folder, "rx9070xt"),
+    "rdna4": lambda folder: discrete(folder, "rx9070xt", kernel="6.14.0-27-generic"),
     "mi210": lambda folder: discrete(folder, "mi210"),
     "mi300x_8": mi300x_8,
     "apu": apu,

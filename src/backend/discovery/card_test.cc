@@ -17,10 +17,10 @@ constexpr uint64_t kGib = uint64_t{1} << 30;
 TEST(Kfd, NamesOfTargets) {
   // From LLVM's list of AMDGPU processors, and the numbers that the kernel gives them.
   const std::pair<uint64_t, const char*> targets[] = {
-      {80003, "gfx803"},   {90000, "gfx900"},   {90006, "gfx906"},   {90008, "gfx908"},   {90010, "gfx90a"},
-      {90012, "gfx90c"},   {90402, "gfx942"},   {90500, "gfx950"},   {100100, "gfx1010"}, {100300, "gfx1030"},
-      {100306, "gfx1036"}, {110000, "gfx1100"}, {110003, "gfx1103"}, {110501, "gfx1151"}, {120000, "gfx1200"},
-      {120001, "gfx1201"}};
+      {80003, "gfx803"},   {90000, "gfx900"},   {90006, "gfx906"},   {90008, "gfx908"},
+      {90010, "gfx90a"},   {90012, "gfx90c"},   {90402, "gfx942"},   {90500, "gfx950"},
+      {100100, "gfx1010"}, {100300, "gfx1030"}, {100306, "gfx1036"}, {110000, "gfx1100"},
+      {110003, "gfx1103"}, {110501, "gfx1151"}, {120000, "gfx1200"}, {120001, "gfx1201"}};
   for (const auto& [number, name] : targets) EXPECT_EQ(gfx_name(number), name);
   for (const uint64_t wrong : {uint64_t{0}, uint64_t{9999}, uint64_t{90099}, uint64_t{1000000}, UINT64_MAX}) {
     EXPECT_EQ(gfx_name(wrong), "") << wrong;
@@ -35,7 +35,7 @@ struct Expected {
 
 // Compute units and memory as AMD's data sheets give them.
 TEST(Card, DiscreteCards) {
-  const Expected cards[] = {{"rdna2", "gfx1030", "RX 6800 XT", 72, 32, 16 * kGib},
+  const Expected cards[] = {{"rdna2", "gfx1030", "RX 6800/6800 XT", 72, 32, 16 * kGib},
                             {"rdna3", "gfx1100", "RX 7900", 96, 32, 24 * kGib},
                             {"rdna4", "gfx1201", "RX 9070", 64, 32, 16 * kGib},
                             {"mi210", "gfx90a", "Instinct MI210", 104, 64, 64 * kGib}};
@@ -140,7 +140,8 @@ TEST(Card, NamesWithoutTheListOfPciDevices) {
 
 TEST(Card, ANameOfAnotherMakersListIsNotTaken) {
   TestTree tree("rdna3");
-  tree.write("usr/share/misc/pci.ids", "1001  Kolter\n\t744c  Wrong\n1002  AMD\n\t1111  Other\n1003  ULSI\n\t744c  Wrong\n");
+  tree.write("usr/share/misc/pci.ids",
+             "1001  Kolter\n\t744c  Wrong\n1002  AMD\n\t1111  Other\n1003  ULSI\n\t744c  Wrong\n");
   EXPECT_EQ(read_cards(tree.root())[0].pci.name, "AMD GPU (1002:744c)");
 }
 

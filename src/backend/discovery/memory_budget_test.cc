@@ -39,7 +39,7 @@ TEST(MemoryBudget, ALargeCarveOutIsNotBoundByTheRest) {
 
 TEST(MemoryBudget, NothingIsNothing) {
   EXPECT_EQ(budget({}, {}, {}).free, 0U);
-  EXPECT_EQ(budget({0, 0}, {16 * kGib, 0}, {8 * kGib, kGib / 2}).free, 0U);  // less than the reserve
+  EXPECT_EQ(budget({0, 0}, {16 * kGib, 0}, {8 * kGib, kGib / 2}).free, 0U);       // less than the reserve
   EXPECT_EQ(budget({kGib, 2 * kGib}, {0, kGib}, {8 * kGib, 8 * kGib}).free, 0U);  // used more than there is
   EXPECT_EQ(budget({UINT64_MAX, 0}, {UINT64_MAX, 0}, {UINT64_MAX, UINT64_MAX}).free, 0U);
 }

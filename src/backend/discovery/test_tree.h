@@ -12,7 +12,9 @@
 
 namespace gabbro::discovery {
 
-inline SystemRoot recorded(const std::string& name) { return SystemRoot(GABBRO_SOURCE_DIR "/tests/data/sysfs/" + name); }
+inline SystemRoot recorded(const std::string& name) {
+  return SystemRoot(GABBRO_SOURCE_DIR "/tests/data/sysfs/" + name);
+}
 
 inline Machine machine(const std::string& name, Environment::Values variables = {}) {
   return read_machine(recorded(name), Environment(std::move(variables)));
@@ -22,9 +24,9 @@ inline Machine machine(const std::string& name, Environment::Values variables = 
 class TestTree {
  public:
   explicit TestTree(const std::string& copy_of = {}) {
-    static int number = 0;
-    folder_ = std::filesystem::path(testing::TempDir()) / ("gabbro_tree_" + std::to_string(::getpid()) + "_" +
-                                                           std::to_string(number++));
+    static int number = 0;  // of this process
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              ("gabbro_tree_" + std::to_string(::getpid()) + "_" + std::to_string(number++));
     std::filesystem::create_directories(folder_);
     if (!copy_of.empty()) {
       std::filesystem::copy(recorded(copy_of).path(""), folder_, std::filesystem::copy_options::recursive);

@@ -31,7 +31,8 @@ TEST(Usability, WithoutDriver) {
   EXPECT_THAT(first(tree.machine()).reason, HasSubstr("loaded, but it does not drive this card"));
   const std::string uevent = "sys/bus/pci/devices/0000:03:00.0/uevent";
   tree.write(uevent, "DRIVER=vfio-pci\nPCI_SLOT_NAME=0000:03:00.0\n");
-  EXPECT_THAT(first(tree.machine()).fix, HasSubstr("echo 0000:03:00.0 | sudo tee /sys/bus/pci/drivers/vfio-pci/unbind"));
+  EXPECT_THAT(first(tree.machine()).fix,
+              HasSubstr("echo 0000:03:00.0 | sudo tee /sys/bus/pci/drivers/vfio-pci/unbind"));
 }
 
 TEST(Usability, WithoutPermission) {
@@ -50,8 +51,7 @@ TEST(Usability, WithoutPermission) {
 
 TEST(Usability, InContainers) {
   TestTree tree("container");
-  EXPECT_THAT(first(tree.machine()).fix,
-              HasSubstr("docker run --device /dev/kfd --device /dev/dri --group-add 109 "));
+  EXPECT_THAT(first(tree.machine()).fix, HasSubstr("docker run --device /dev/kfd --device /dev/dri --group-add 109 "));
   tree.write("facts", "node /dev/dri/renderD128 uid=0 gid=109 mode=0660 open=ok\n");
   EXPECT_EQ(first(tree.machine()).broken, ChainLink::kDeviceNode);
   EXPECT_EQ(first(tree.machine()).reason, "/dev/kfd is not in this container");
@@ -94,7 +94,8 @@ TEST(Usability, Runtimes) {
   const Verdict hung = with_runtime(found, {.state = RuntimeState::kHung, .message = "it gave no answer"});
   EXPECT_EQ(hung.reason, "it gave no answer");
   EXPECT_THAT(hung.fix, HasSubstr("older than the runtime"));
-  EXPECT_THAT(with_runtime(found, {.state = RuntimeState::kCrashed, .message = "signal 6"}).reason, HasSubstr("signal 6"));
+  EXPECT_THAT(with_runtime(found, {.state = RuntimeState::kCrashed, .message = "signal 6"}).reason,
+              HasSubstr("signal 6"));
   EXPECT_EQ(with_runtime(found, {.state = RuntimeState::kOk}).broken, ChainLink::kDevice);
 }
 

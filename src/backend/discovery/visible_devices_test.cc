@@ -91,7 +91,7 @@ TEST(VisibleDevices, TheOldOrdinalIsNamed) {
 
 TEST(VisibleDevices, OverriddenTargets) {
   const auto target = [](const char* value) {
-    return overridden_target(Environment({{"HSA_OVERRIDE_GFX_VERSION", value}}));
+    return overridden_target(Environment(Values{{"HSA_OVERRIDE_GFX_VERSION", value}}));
   };
   EXPECT_EQ(target("11.0.0"), "gfx1100");
   EXPECT_EQ(target("10.3.0"), "gfx1030");

@@ -1,6 +1,8 @@
 // Whether the GPUs can have the memory that they could have.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/backend/doctor/checks.h"
 
 namespace gabbro::doctor {
@@ -49,13 +51,13 @@ Finding check_apu(const Examination& e, const Card& card) {
 }  // namespace
 
 Finding check_apu_memory(const Examination& e) {
-  Finding found = skipped("there is no integrated AMD GPU");
-  for (const Card* card : driven_amd_cards(e)) {
-    if (!card->integrated) continue;
-    found = check_apu(e, *card);
-    if (found.status != CheckStatus::kOk) break;
-  }
-  return found;
+  const auto cards = driven_amd_cards(e);
+  const auto integrated = std::ranges::find_if(cards, [](const Card* card) { return card->integrated; });
+  if (integrated == cards.end()) return skipped("there is no integrated AMD GPU");
+  Finding found = check_apu(e, **integrated);
+  // Beside a discrete card nobody runs models on it: nothing to mend.
+  const bool alone = std::ranges::all_of(cards, [](const Card* card) { return card->integrated; });
+  return alone ? found : ok(found.summary);
 }
 
 Finding check_free_memory(const Examination& e) {

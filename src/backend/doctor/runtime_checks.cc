@@ -37,7 +37,8 @@ Finding check_runtime(const Examination& e, Vendor vendor, RuntimeKind kind) {
     const std::string detail = report.state == RuntimeState::kMissing ? ": " + report.message : "";
     return error(verdict.reason + detail, verdict.fix);
   }
-  const std::string found = fmt::format("{} {} sees {} devices", report.path, report.version, report.devices.size());
+  const std::string found = fmt::format("{} {} sees {} GPU{}", report.path, report.version, report.devices.size(),
+                                        report.devices.size() == 1 ? "" : "s");
   for (const Card* card : e.machine.cards_of(vendor)) {
     const Verdict verdict = judge_runtime(e.machine, *card, report);
     if (judge_kernel(e.machine, *card).holds() && !verdict.holds()) {
