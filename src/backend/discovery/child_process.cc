@@ -61,12 +61,17 @@ bool collect(int descriptor, Clock::time_point deadline, std::string& output) {
   }
 }
 
+constexpr int kUnknownStatus = 0xffff;  // neither an exit nor a signal
+
 // Waits for the child's end, but not for ever. False where it is still there.
 bool reap(pid_t child, Clock::time_point deadline, int& status) {
   while (true) {
     const pid_t ended = ::waitpid(child, &status, WNOHANG);
     if (ended == child) return true;
-    if (ended < 0 && errno != EINTR) return false;  // the host program ignores SIGCHLD: nobody knows how it ended
+    if (ended < 0 && errno != EINTR) {  // the host program ignores SIGCHLD: it is gone, and nobody knows how
+      status = kUnknownStatus;
+      return true;
+    }
     if (Clock::now() >= deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

@@ -46,18 +46,18 @@ RuntimeReport understood(const ChildResult& child, RuntimeKind kind, std::chrono
   set_devices(report, text_field(fields, "devices"));
   const std::string state = text_field(fields, "state");
   const std::string where = report.path.empty() ? runtime_name(kind) : report.path;
-  if (child.timed_out) {
+  if (!state.empty()) {  // also where what the runtime started lives on
+    report.state = state == "ok"        ? RuntimeState::kOk
+                   : state == "missing" ? RuntimeState::kMissing
+                                        : RuntimeState::kFailed;
+  } else if (child.timed_out) {
     report.state = RuntimeState::kHung;
     report.message = fmt::format("{} gave no answer within {} s", where, limit.count() / 1000.0);
-  } else if (state.empty()) {
+  } else {
     report.state = RuntimeState::kCrashed;
     const auto lines = split(child.output, "\n");
     report.message = fmt::format("{} ended the process that asked it ({}){}", where, child.ending,
                                  lines.empty() ? "" : ", and said last: " + lines.back().substr(0, 160));
-  } else {
-    report.state = state == "ok"        ? RuntimeState::kOk
-                   : state == "missing" ? RuntimeState::kMissing
-                                        : RuntimeState::kFailed;
   }
   return report;
 }
