@@ -14,8 +14,6 @@
 #include <cstring>
 #include <thread>
 
-extern "C" char** environ;
-
 namespace gabbro::discovery {
 namespace {
 
@@ -26,6 +24,7 @@ constexpr std::chrono::milliseconds kGrace{1000};  // for a killed process to be
 // posix_spawn and not fork: safe in a program with threads, whatever they hold at this moment.
 int spawn(const std::vector<std::string>& command, int output, pid_t& child) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
 

@@ -1,5 +1,7 @@
 #include "src/backend/discovery/kernel.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -17,7 +19,7 @@ std::string blacklist_of(const SystemRoot& root, const std::string& command_line
   }
   for (const char* folder : {"/etc/modprobe.d", "/run/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"}) {
     for (const std::string& name : root.list(folder)) {
-      const std::string file = std::string(folder) + "/" + name;
+      std::string file = fmt::format("{}/{}", folder, name);
       for (const std::string& line : split(root.read(file).value_or(""), "\n")) {
         const auto words = split(line, " \t\r");
         if (words.size() >= 2 && words[0] == "blacklist" && words[1] == "amdgpu") return file;

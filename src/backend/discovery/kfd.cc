@@ -27,7 +27,7 @@ std::string pci_address_of(const Fields& properties) {
 template <class Visit>
 void for_each_properties(const SystemRoot& root, const std::string& folder, Visit visit) {
   for (const std::string& name : root.list(folder)) {
-    if (const auto text = root.read(folder + "/" + name + "/properties")) visit(parse_fields(*text, ' '));
+    if (const auto text = root.read(fmt::format("{}/{}/properties", folder, name))) visit(parse_fields(*text, ' '));
   }
 }
 

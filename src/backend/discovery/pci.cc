@@ -49,7 +49,7 @@ std::string name_of(const SystemRoot& root, const std::string& folder, const Pci
   if (const auto product = root.read(folder + "/product_name", 256); product && !product->empty()) return *product;
   if (gpu.vendor == Vendor::kNvidia) {
     const auto text = root.read("/proc/driver/nvidia/gpus/" + gpu.address + "/information");
-    if (const std::string model = text ? text_field(parse_fields(*text, ':'), "Model") : ""; !model.empty()) {
+    if (std::string model = text ? text_field(parse_fields(*text, ':'), "Model") : ""; !model.empty()) {
       return model;
     }
   }
@@ -65,7 +65,7 @@ int lanes(const SystemRoot& root, const std::string& file) {
 std::optional<double> power_of(const SystemRoot& root, const std::string& folder) {
   for (const std::string& monitor : root.list(folder + "/hwmon")) {
     for (const char* file : {"/power1_average", "/power1_input"}) {
-      const auto microwatts = root.read_number(folder + "/hwmon/" + monitor + file);
+      const auto microwatts = root.read_number(fmt::format("{}/hwmon/{}{}", folder, monitor, file));
       if (microwatts) return static_cast<double>(*microwatts) / 1e6;
     }
   }
@@ -84,9 +84,10 @@ MemoryPool pool_of(const SystemRoot& root, const std::string& prefix) {
 }
 
 std::optional<PciGpu> read_gpu(const SystemRoot& root, const std::string& folder, std::string_view folder_name) {
-  const auto vendor = root.read_number(folder + "/vendor");
+  const uint64_t vendor = root.read_number(folder + "/vendor").value_or(0);
   const auto device = root.read_number(folder + "/device");
-  if (!device || (vendor != uint16_t(Vendor::kAmd) && vendor != uint16_t(Vendor::kNvidia))) return std::nullopt;
+  const bool known = vendor == static_cast<uint64_t>(Vendor::kAmd) || vendor == static_cast<uint64_t>(Vendor::kNvidia);
+  if (!device || !known) return std::nullopt;
   const uint64_t kind = root.read_number(folder + "/class").value_or(kDisplay << 16) >> 16;
   if (kind != kDisplay && kind != kAccelerator) return std::nullopt;
 
@@ -95,7 +96,7 @@ std::optional<PciGpu> read_gpu(const SystemRoot& root, const std::string& folder
   gpu.address = normalized_pci_address(text_field(uevent, "PCI_SLOT_NAME"));
   if (gpu.address.empty()) gpu.address = normalized_pci_address(folder_name);
   if (gpu.address.empty()) return std::nullopt;
-  gpu.vendor = static_cast<Vendor>(*vendor);
+  gpu.vendor = static_cast<Vendor>(vendor);
   gpu.device = static_cast<uint16_t>(*device);
   gpu.driver = driver_of(root, folder, uevent);
   gpu.name = name_of(root, folder, gpu);

@@ -21,7 +21,7 @@ unsigned as_id(const std::string& text) { return static_cast<unsigned>(parse_num
 // The lines of /etc/passwd or /etc/group whose third field is `id`.
 std::vector<std::string> account(const SystemRoot& root, std::string_view file, unsigned id) {
   for (const std::string& line : split(root.read(file, kAccountsLimit).value_or(""), "\n")) {
-    const auto fields = split(line, ":");
+    auto fields = split(line, ":");
     if (fields.size() >= 3 && parse_number(fields[2]) == id) return fields;
   }
   return {};
