@@ -40,7 +40,8 @@ void add_output_options(CLI::App& app, CommonOptions& options) {
 }
 
 void add_device_options(CLI::App& app, CommonOptions& options) {
-  app.add_option("--device", options.device, "Device to run on: auto, cpu, rocm, cuda:0, ...")
+  app.add_option("--device", options.device,
+                 "Device to run on: auto, cpu, gpu, rocm, cuda:0, pci:0000:03:00.0, gfx1100, ...")
       ->type_name("NAME")
       ->capture_default_str();
   add_number(app, "--threads", options.threads, "Threads of a CPU device; 0: one per physical core")

@@ -38,7 +38,7 @@ constexpr gabbro::abi::Backend kBackend = {
     .abi_version = GABBRO_TEST_PLUGIN == 2 ? gabbro::abi::kVersion + 6 : gabbro::abi::kVersion,
     .name = "rocm",
     .score = 50,
-    .device_count = [] { return int32_t{kDevices}; },
+    .device_count = [] { return GABBRO_TEST_PLUGIN == 4 ? int32_t{0} : int32_t{kDevices}; },
     .device_facts = facts,
     .open =
         [](int32_t index, const gabbro::abi::DeviceOptions*, gabbro::abi::Device** device) {
