@@ -48,8 +48,9 @@ constexpr gabbro::abi::Backend kBackend = {
     .close = [](gabbro::abi::Device*) {},
     .allocate =
         [](gabbro::abi::Device* device, size_t bytes, void** pointer) {
+          if (bytes > 1000) return fail(code_of(device));
           *pointer = std::malloc(bytes + 1);
-          return bytes > 1000 ? fail(code_of(device)) : Status{};
+          return Status{};
         },
     .free = [](gabbro::abi::Device*, void* pointer) { std::free(pointer); },
     .copy_to_device = [](gabbro::abi::Device* device, gabbro::abi::Stream*, void*, const void*,

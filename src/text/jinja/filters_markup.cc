@@ -44,6 +44,7 @@ Value filter_urlencode(Runtime& runtime, const Value& value, const Args& args) {
   const auto add = [&](const Value& key, const Value& item) {
     if (!result.empty()) result += '&';
     result += fmt::format("{}={}", quote(to_text(runtime, key), true), quote(to_text(runtime, item), true));
+    runtime.check_length(result);
   };
   if (value.is_dict()) {
     for (const auto& [key, item] : value.dict().entries()) add(key, item);
@@ -70,6 +71,7 @@ Value filter_xmlattr(Runtime& runtime, const Value& value, const Args& args) {
     }
     if (!result.empty()) result += ' ';
     result += fmt::format("{}=\"{}\"", escape(runtime, key), escape(runtime, item));
+    runtime.check_length(result);
   }
   return runtime.text(bound.truth(0, true) && !result.empty() ? fmt::format(" {}", result) : result);
 }

@@ -3,6 +3,7 @@
 
 #include "src/text/jinja/library.h"
 #include "src/text/jinja/operators.h"
+#include "src/text/jinja/search.h"
 #include "src/text/jinja/utf8.h"
 #include "src/text/jinja/wrap.h"
 
@@ -80,7 +81,7 @@ Value filter_indent(Runtime& runtime, const Value& value, const Args& args) {
   const bool escapes = width.is_markup() && !value.is_markup();  // each line that the indentation is added to
   std::string result;
   bool first = true;
-  for (const std::string_view line : split_lines(text, false)) {
+  for_each_line(text, false, [&](std::string_view line) {
     runtime.step();
     if (!first) result += '\n';
     if (!first && (blank || !line.empty())) {
@@ -89,8 +90,8 @@ Value filter_indent(Runtime& runtime, const Value& value, const Args& args) {
     }
     result += escapes && (blank || !first) ? escape_text(line) : line;
     first = false;
-    if (result.size() > runtime.limits().output) break;
-  }
+    runtime.check_length(result);
+  });
   const bool markup = value.is_markup() || (escapes && blank);
   Value indented = markup ? runtime.markup(std::move(result)) : runtime.text(std::move(result));
   if (!bound.truth(1, false)) return indented;
@@ -136,7 +137,7 @@ Value filter_wordwrap(Runtime& runtime, const Value& value, const Args& args) {
   const std::string& separator = require_string(runtime, between);
   std::string result;
   bool first = true;
-  for (const std::string_view line : split_lines(require_string(runtime, value), false)) {
+  for_each_line(require_string(runtime, value), false, [&](std::string_view line) {
     if (!first) result += separator;
     first = false;
     const std::vector<std::string> wrapped = wrap_line(runtime, line, style);
@@ -144,9 +145,9 @@ Value filter_wordwrap(Runtime& runtime, const Value& value, const Args& args) {
       runtime.step();
       if (i > 0) result += separator;
       result += between.is_markup() ? escape_text(wrapped[i]) : wrapped[i];
-      if (result.size() > runtime.limits().output) return runtime.text(std::move(result));
+      runtime.check_length(result);
     }
-  }
+  });
   return runtime.text_like(between, std::move(result));
 }
 
@@ -208,13 +209,13 @@ std::string replace_text(Runtime& runtime, std::string_view text, std::string_vi
       if (at > text.size()) break;
       found = at;
     } else {
-      found = text.find(old, at);
+      found = find_text(runtime, text, old, at);
     }
     if (found == std::string_view::npos) break;
     runtime.step();
     result += text.substr(at, found - at);
     result += with;
-    if (result.size() > runtime.limits().output) runtime.reserve_text(result.size());
+    runtime.check_length(result);
     at = found + old.size();
     if (old.empty()) {
       if (at == text.size()) return result;

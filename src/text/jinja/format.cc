@@ -21,7 +21,7 @@ class Percent {
       at_ = percent;
       if (at_ < format_.size()) conversion();
       runtime_.step();
-      if (out_.size() > runtime_.limits().output) runtime_.reserve_text(out_.size());
+      runtime_.check_length(out_);
     }
     const bool tuple = arguments_.kind() == Kind::kTuple;
     if (tuple ? next_ < arguments_.items().size() : next_ == 0 && !is_mapping()) {
@@ -64,7 +64,9 @@ class Percent {
     if (peek() == '*') {
       if (escapes_) throw runtime_.error("* wants int");
       ++at_;
-      return to_index(runtime_, argument());
+      const int64_t given = to_index(runtime_, argument());
+      if (given > INT32_MAX || given < -INT32_MAX) throw runtime_.error("width too big");
+      return given;
     }
     int64_t value = 0;
     for (; peek() >= '0' && peek() <= '9'; ++at_) {
@@ -88,7 +90,7 @@ class Percent {
     spec.width = number();
     if (spec.width < 0) {
       spec.alignment = '<';
-      spec.width = spec.width == INT64_MIN ? INT64_MAX : -spec.width;
+      spec.width = -spec.width;
     }
     if (peek() == '.') {
       ++at_;
@@ -222,7 +224,7 @@ class Braces {
         runtime_.step();
         const Value value = field(format.substr(at + 1, end - at - 1), depth);
         out += escapes_ ? escape(runtime_, value) : value.string();
-        if (out.size() > runtime_.limits().output) runtime_.reserve_text(out.size());
+        runtime_.check_length(out);
         at = end + 1;
       }
     }

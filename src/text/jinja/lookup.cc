@@ -100,17 +100,17 @@ Value get_attribute(Runtime& runtime, const Value& value, const std::string& nam
   Value result;
   if (find_attribute(runtime, value, name, &result)) return result;
   if (python_item(runtime, value, Value(name), &result)) return result;
-  return Value::undefined(fmt::format("'{}' has no attribute {}", object_name(value), repr_string(name)));
+  return runtime.undefined(fmt::format("'{}' has no attribute {}", object_name(value), repr_string(name)));
 }
 
 Value get_item(Runtime& runtime, const Value& value, const Value& key) {
   Value result;
   if (python_item(runtime, value, key, &result)) return result;
   if (!key.is_string()) {
-    return Value::undefined(fmt::format("{} has no element {}", object_name(value), repr(runtime, key)));
+    return runtime.undefined(fmt::format("{} has no element {}", object_name(value), repr(runtime, key)));
   }
   if (find_attribute(runtime, value, key.string(), &result)) return result;
-  return Value::undefined(fmt::format("'{}' has no attribute {}", object_name(value), repr_string(key.string())));
+  return runtime.undefined(fmt::format("'{}' has no attribute {}", object_name(value), repr_string(key.string())));
 }
 
 Value get_slice(Runtime& runtime, const Value& value, const Value& start, const Value& stop, const Value& step) {

@@ -99,6 +99,7 @@ bool bind_method(Runtime& runtime, const Value& value, std::string_view name, st
     *method = make_object<Function>(
         std::string(name),
         [value, call, function = entry.function](Runtime& inner, const Args& args) {
+          if (value.is_string()) inner.scan(value.string());
           return call(inner, function, value, args);
         },
         runtime.checked(value).depth() + 1);

@@ -80,7 +80,10 @@ std::string repr(Runtime& runtime, const Value& value) {
 }
 
 std::string to_text(Runtime& runtime, const Value& value) {
-  if (value.is_string()) return value.string();
+  if (value.is_string()) {
+    runtime.scan(value.string());
+    return value.string();
+  }
   if (value.is_undefined()) return {};
   return repr(runtime, value);
 }

@@ -292,8 +292,12 @@ std::string casefold(std::string_view text) {
 }
 
 std::string_view strip(std::string_view text, int sides, const std::string* characters) {
-  const std::u32string set = characters ? decode(*characters) : std::u32string();
-  const auto drops = [&](char32_t c) { return characters ? set.find(c) != std::u32string::npos : is_space(c); };
+  std::u32string set = characters ? decode(*characters) : std::u32string();
+  std::sort(set.begin(), set.end());
+  set.erase(std::unique(set.begin(), set.end()), set.end());
+  const auto drops = [&](char32_t c) {
+    return characters ? std::binary_search(set.begin(), set.end(), c) : is_space(c);
+  };
   size_t begin = 0;
   if (sides & kLeft) {
     for (size_t at = 0; at < text.size() && drops(next_code_point(text, &at));) begin = at;
@@ -314,19 +318,17 @@ std::string_view strip(std::string_view text, int sides, const std::string* char
   return text.substr(begin, end - begin);
 }
 
-std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends) {
-  std::vector<std::string_view> lines;
+void for_each_line(std::string_view text, bool keep_ends, const std::function<void(std::string_view)>& take) {
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = at;
     const char32_t c = next_code_point(text, &at);
     if (!is_line_break(c)) continue;
     if (c == '\r' && at < text.size() && text[at] == '\n') ++at;
-    lines.push_back(text.substr(begin, (keep_ends ? at : end) - begin));
+    take(text.substr(begin, (keep_ends ? at : end) - begin));
     begin = at;
   }
-  if (begin < text.size()) lines.push_back(text.substr(begin));
-  return lines;
+  if (begin < text.size()) take(text.substr(begin));
 }
 
 }  // namespace gabbro::text::jinja

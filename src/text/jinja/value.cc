@@ -153,6 +153,7 @@ std::string hash_key(Runtime& runtime, const Value& key) {
       return whole ? fmt::format("i{}", static_cast<int64_t>(number)) : fmt::format("f{}", repr_float(number));
     }
     case Kind::kString:
+      runtime.scan(key.string());
       return text_key(key.string());
     case Kind::kTuple: {
       std::string text = "t";
