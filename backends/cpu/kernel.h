@@ -19,7 +19,7 @@ struct TeamState {
   static constexpr int kLoops = 16;  // dynamic loops between two barriers
   alignas(64) std::atomic<int32_t> arrived{0};
   alignas(64) std::atomic<uint32_t> generation{0};  // barriers passed
-  bool stopped = false;  // what the last barrier() saw of `cancel`: the same for all workers
+  bool stopped = false;                             // what the last barrier() saw of `cancel`: the same for all workers
   // What loops count with, twice: one set is in use, the other, of before the last barrier, is being reset.
   struct alignas(64) Counter {
     std::atomic<int64_t> next{0};
@@ -53,8 +53,8 @@ class Worker {
   // Waits until all workers are here. What each wrote before is visible to all after.
   void barrier();
 
-  // Names memory that this worker will read soon and that nobody writes meanwhile, i.e. weights: asks the caches for its
-  // beginning at once, and for the rest while it waits in barriers.
+  // Names memory that this worker will read soon and that nobody writes meanwhile, i.e. weights: asks the caches for
+  // its beginning at once, and for the rest while it waits in barriers.
   void expect(std::span<const std::byte> memory);
 
   // Calls body(begin, end) for pieces of [0, items), at most `grain` long; each item is done once, by whichever worker
