@@ -20,6 +20,7 @@ void add_logits(CLI::App& root, Actions& actions);
 void add_perplexity(CLI::App& root, Actions& actions);
 void add_bench(CLI::App& root, Actions& actions);
 void add_devices(CLI::App& root, Actions& actions);
+void add_doctor(CLI::App& root, Actions& actions);
 void add_list(CLI::App& root, Actions& actions);
 void add_completion(CLI::App& root, Actions& actions);
 void add_man(CLI::App& root, Actions& actions);

@@ -41,6 +41,20 @@ std::string words_after(const CLI::App& app) {
   return words;
 }
 
+// The rest of a loop over each `word` before the current one, for bash and zsh: finds the path of the command, then
+// does what `cases` say for it.
+std::string choose_by_path(const std::string& cases) {
+  return fmt::format(R"(    case "$path $word" in
+      ' '[a-z]*) path="$word" ;;
+      'bench '[a-z]*) path="bench $word" ;;
+    esac
+  done
+  case "$path" in
+{}  esac
+)",
+                     cases);
+}
+
 // Files are offered where no word of ours fits, since MODEL is most often a file.
 std::string bash_script(const CLI::App& root) {
   std::string cases;
@@ -50,19 +64,12 @@ std::string bash_script(const CLI::App& root) {
   return fmt::format(R"(_gabbro() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" path='' word words=''
   for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-    case "$path $word" in
-      ' '[a-z]*) path="$word" ;;
-      'bench '[a-z]*) path="bench $word" ;;
-    esac
-  done
-  case "$path" in
-{}  esac
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+{}  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
   [ ${{#COMPREPLY[@]}} -gt 0 ] || mapfile -t COMPREPLY < <(compgen -f -- "$current")
 }}
 complete -o filenames -F _gabbro gabbro
 )",
-                     cases);
+                     choose_by_path(cases));
 }
 
 std::string quoted(std::string text) {  // for single quotes of zsh and fish
@@ -89,19 +96,12 @@ _gabbro() {{
   local path='' word
   local -a words
   for word in "${{(@)words[2,CURRENT-1]}}"; do
-    case "$path $word" in
-      ' '[a-z]*) path="$word" ;;
-      'bench '[a-z]*) path="bench $word" ;;
-    esac
-  done
-  case "$path" in
-{}  esac
-  _describe 'gabbro' words
+{}  _describe 'gabbro' words
   _files
 }}
 compdef _gabbro gabbro
 )",
-                     cases);
+                     choose_by_path(cases));
 }
 
 std::string fish_script(const CLI::App& root) {

@@ -4,23 +4,18 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
-#include "src/backend/registry.h"
+#include "src/backend/survey.h"
 
 namespace gabbro::cli {
 namespace {
 
-// "cuda" of "cuda:0"
-std::string backend_of(const abi::DeviceFacts& facts) {
-  const std::string id = facts.id;
-  return id.substr(0, id.find(':'));
-}
-
-void print_document(const std::vector<abi::DeviceFacts>& devices) {
+void print_document(const std::vector<SurveyedDevice>& devices) {
   nlohmann::ordered_json document = {{"devices", nlohmann::ordered_json::array()}};
-  for (const abi::DeviceFacts& facts : devices) {
+  for (const SurveyedDevice& device : devices) {
+    const abi::DeviceFacts& facts = device.facts;
     document["devices"].push_back({{"name", facts.name},
                                    {"id", facts.id},
-                                   {"backend", backend_of(facts)},
+                                   {"backend", device.backend},
                                    {"architecture", facts.architecture},
                                    {"memory_total", facts.memory_total},
                                    {"memory_free", facts.memory_free},
@@ -29,22 +24,27 @@ void print_document(const std::vector<abi::DeviceFacts>& devices) {
                                    {"driver", facts.driver},
                                    {"runtime", facts.runtime},
                                    {"usable", facts.usable},
-                                   {"reason", facts.reason}});
+                                   {"reason", device.reason},
+                                   {"fix", device.fix},
+                                   {"integrated", facts.integrated},
+                                   {"pci_address", facts.pci_address}});
   }
   print_json(document);
 }
 
-void print_table(const std::vector<abi::DeviceFacts>& devices) {
+void print_table(const std::vector<SurveyedDevice>& devices) {
   std::string out;
-  for (const abi::DeviceFacts& facts : devices) {
+  for (const SurveyedDevice& device : devices) {
+    const abi::DeviceFacts& facts = device.facts;
     out += fmt::format("{:<10} {}", facts.id, printable(facts.name));
     if (facts.architecture[0] != '\0') out += fmt::format(" ({})", printable(facts.architecture));
-    if (facts.usable) {
-      out += fmt::format("  {} compute units, {} of {} free\n", facts.compute_units, human_bytes(facts.memory_free),
+    if (facts.compute_units > 0) {
+      out += fmt::format("  {} compute units, {} of {} free", facts.compute_units, human_bytes(facts.memory_free),
                          human_bytes(facts.memory_total));
-    } else {
-      out += fmt::format("  not usable: {}\n", printable(facts.reason));
     }
+    out += "\n";
+    if (!facts.usable) out += fmt::format("{:<10} not usable: {}\n", "", printable(device.reason));
+    if (!device.fix.empty()) out += fmt::format("{:<10} fix: {}\n", "", printable(device.fix));
   }
   print(out);
 }
@@ -52,11 +52,12 @@ void print_table(const std::vector<abi::DeviceFacts>& devices) {
 }  // namespace
 
 void add_devices(CLI::App& root, Actions& actions) {
-  CLI::App* app = root.add_subcommand("devices", "List the devices that models can run on");
+  CLI::App* app =
+      root.add_subcommand("devices", "List the devices that models can run on, and what keeps others from it");
   const auto common = std::make_shared<CommonOptions>();
   add_output_options(*app, *common);
   actions[app] = [common] {
-    const auto devices = list_devices();
+    const auto devices = survey_devices();
     common->json ? print_document(devices) : print_table(devices);
     return 0;
   };

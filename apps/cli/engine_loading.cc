@@ -1,10 +1,22 @@
 #include "apps/cli/engine_loading.h"
 
+#include <cstdlib>
+
 #include "apps/cli/terminal.h"
+#include "src/backend/missing_device.h"
 #include "src/backend/registry.h"
 #include "src/formats/model_cache.h"
 
 namespace gabbro::cli {
+
+namespace {
+
+bool chosen_automatically(const std::string& device) {
+  const char* forced = std::getenv("GABBRO_DEVICE");
+  return (device.empty() || device == "auto") && (forced == nullptr || *forced == '\0' || forced == device);
+}
+
+}  // namespace
 
 std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context,
                                     const std::string& kv_type) {
@@ -12,7 +24,11 @@ std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOption
   const std::string path = resolve_model(model);
   ProgressBar bar("loading", true);
   options.progress = [&](double share) { bar.show(share); };
-  return Engine::load(path, options);
+  auto engine = Engine::load(path, options);
+  if (engine->facts().device_id == "cpu" && chosen_automatically(common.device)) {
+    if (const auto gpu = describe_unused_gpu()) report("note", *gpu + "; running on the CPU");
+  }
+  return engine;
 }
 
 std::string describe(const ModelFacts& facts) {

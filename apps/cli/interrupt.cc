@@ -1,7 +1,9 @@
 #include "apps/cli/interrupt.h"
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 
 #include "src/base/error.h"
@@ -36,5 +38,20 @@ Cancellable::~Cancellable() { g_cancellable = false; }
 
 const std::atomic<bool>* Cancellable::flag() const { return &g_cancelled; }
 bool Cancellable::cancelled() const { return g_cancelled; }
+
+bool wait_for_input(int descriptor) {
+  // Between the look at the flag and the wait no signal may slip through: it is held back until poll waits.
+  sigset_t interrupt, before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+  bool ready = false;
+  while (!ready && !g_cancelled) {
+    pollfd input = {.fd = descriptor, .events = POLLIN, .revents = 0};
+    ready = ppoll(&input, 1, nullptr, &before) != -1 || errno != EINTR;  // what else is wrong, read() will say
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return ready;
+}
 
 }  // namespace gabbro::cli

@@ -19,4 +19,7 @@ class Cancellable {
   bool cancelled() const;
 };
 
+// Inside a Cancellable: waits until `descriptor` has something to read. False on Ctrl-C, also where that came before.
+bool wait_for_input(int descriptor);
+
 }  // namespace gabbro::cli

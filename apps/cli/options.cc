@@ -40,7 +40,8 @@ void add_output_options(CLI::App& app, CommonOptions& options) {
 }
 
 void add_device_options(CLI::App& app, CommonOptions& options) {
-  app.add_option("--device", options.device, "Device to run on: auto, cpu, rocm, cuda:0, ...")
+  app.add_option("--device", options.device,
+                 "Device to run on: auto, cpu, gpu, rocm, cuda:0, pci:0000:03:00.0, gfx1100, ...")
       ->type_name("NAME")
       ->capture_default_str();
   add_number(app, "--threads", options.threads, "Threads of a CPU device; 0: one per physical core")
@@ -82,6 +83,11 @@ void add_generation_options(CLI::App& app, GenerationOptions& options) {
       ->type_name("X");
   add_number(app, "--dry-base", sampler.dry_base, "Growth of DRY's penalty per token")->type_name("X");
   add_number(app, "--dry-allowed-length", sampler.dry_allowed_length, "Longest repetition that DRY lets pass");
+  app.add_option(
+         "--dry-sequence-breaker", sampler.dry_sequence_breakers,
+         "A text that no repetition of DRY crosses, instead of line breaks and : \" *; may be repeated; none: none")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   add_number(app, "--xtc-probability", sampler.xtc_probability, "How often XTC excludes the top choices; 0: off")
       ->type_name("P");
   add_number(app, "--xtc-threshold", sampler.xtc_threshold, "Probability that makes a top choice for XTC")
@@ -112,6 +118,8 @@ void finish(GenerationOptions& options) {
     if (stop.empty()) throw bad_input("--stop: the text is empty");
   }
   SamplerOptions& sampler = options.generate.sampler;
+  std::vector<std::string>& breakers = sampler.dry_sequence_breakers;
+  breakers.erase(breakers.begin(), std::find(breakers.rbegin(), breakers.rend(), "none").base());
   // Made only to check the values; the vocabulary is not known yet, so token ids are checked later.
   const Sampler checked(sampler, std::numeric_limits<int32_t>::max());
   sampler.seed = checked.seed();  // so that it can be reported

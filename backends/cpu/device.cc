@@ -11,6 +11,9 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
+// Launches to look ahead for weights: between those of q, k, v and of the output stand rope and attention.
+constexpr int32_t kWeightsAhead = 3;
+
 }  // namespace
 
 const IsaTable* choose_isa(const char* forced, std::string& reason) {
@@ -56,11 +59,18 @@ std::unique_ptr<Kernel> CpuDevice::make_kernel(const abi::KernelRequest& request
 
 bool CpuDevice::execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
   const auto walk = [&](Worker& worker) {
+    int32_t expected = 0;  // the launch whose weights the worker was told of
     for (int32_t i = 0; i < count && !worker.stopped(); ++i) {
       if (i > 0) worker.barrier();
       if (worker.stopped()) break;
       static_cast<const Kernel*>(launches[i].kernel)->run(launches[i], worker);
-      if (i + 1 < count) static_cast<const Kernel*>(launches[i + 1].kernel)->prefetch(launches[i + 1], worker);
+      const int32_t end = std::min(count, i + 1 + kWeightsAhead);
+      for (int32_t next = std::max(expected, i) + 1; expected <= i && next < end; ++next) {
+        const auto weights = static_cast<const Kernel*>(launches[next].kernel)->first_weights(launches[next], worker);
+        if (weights.empty()) continue;
+        worker.expect(weights);
+        expected = next;
+      }
     }
   };
   return pool_.run(walk, cancel);

@@ -18,20 +18,21 @@ namespace gabbro::cpu {
 struct TeamState {
   static constexpr int kLoops = 16;  // dynamic loops between two barriers
   alignas(64) std::atomic<int32_t> arrived{0};
-  alignas(64) std::atomic<uint32_t> generation{0};
+  alignas(64) std::atomic<uint32_t> generation{0};  // barriers passed
+  bool stopped = false;                             // what the last barrier() saw of `cancel`: the same for all workers
+  // What loops count with, twice: one set is in use, the other, of before the last barrier, is being reset.
   struct alignas(64) Counter {
     std::atomic<int64_t> next{0};
   };
-  Counter loops[kLoops];
+  Counter loops[2][kLoops];
   // For stream_for: what was taken of each worker's run, from its front (low half) and its back (high half).
   struct alignas(64) Taken {
-    std::atomic<uint64_t> items{0};
+    std::atomic<uint64_t> items[2] = {0, 0};
   };
-  std::unique_ptr<Taken[]> taken;  // by worker
+  alignas(64) std::unique_ptr<Taken[]> taken;  // by worker
   const std::atomic<bool>* cancel = nullptr;
   int32_t workers = 1;
-  int32_t spins = 0;     // pauses in barrier() before the core is given to somebody else
-  bool stopped = false;  // what the last barrier() saw of `cancel`: the same for all workers
+  int32_t spins = 0;  // polls in barrier() before the core is given to somebody else
 };
 
 // One of the threads that carry out a launch together. Every worker runs the same kernel code: it must make the same
@@ -39,7 +40,8 @@ struct TeamState {
 // differ between workers, stopped() does not). Nothing may be thrown.
 class Worker {
  public:
-  Worker(TeamState& team, int index) : team_(team), index_(index) {}
+  Worker(TeamState& team, int index)
+      : team_(team), index_(index), set_(team.generation.load(std::memory_order_relaxed) % 2) {}
 
   int index() const { return index_; }
   int count() const { return team_.workers; }
@@ -51,12 +53,16 @@ class Worker {
   // Waits until all workers are here. What each wrote before is visible to all after.
   void barrier();
 
+  // Names memory that this worker will read soon and that nobody writes meanwhile, i.e. weights: asks the caches for
+  // its beginning at once, and for the rest while it waits in barriers.
+  void expect(std::span<const std::byte> memory);
+
   // Calls body(begin, end) for pieces of [0, items), at most `grain` long; each item is done once, by whichever worker
   // is free. Does not wait for the others: call barrier() before reading what they wrote.
   template <class Body>
   void parallel_for(int64_t items, int64_t grain, Body&& body) {
     assert(loop_ < TeamState::kLoops);
-    std::atomic<int64_t>& next = team_.loops[loop_++].next;
+    std::atomic<int64_t>& next = team_.loops[set_][loop_++].next;
     for (;;) {
       const int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
       if (begin >= items || cancelled()) return;
@@ -83,7 +89,7 @@ class Worker {
  private:
   int64_t take_front(int worker, int64_t items) {
     const int64_t begin = run_begin(worker, items), length = run_begin(worker + 1, items) - begin;
-    std::atomic<uint64_t>& taken = team_.taken[worker].items;
+    std::atomic<uint64_t>& taken = team_.taken[worker].items[set_];
     uint64_t now = taken.load(std::memory_order_relaxed);
     for (;;) {
       const auto front = static_cast<int64_t>(now & 0xffffffff), back = static_cast<int64_t>(now >> 32);
@@ -94,7 +100,7 @@ class Worker {
 
   int64_t take_back(int worker, int64_t items) {
     const int64_t begin = run_begin(worker, items), length = run_begin(worker + 1, items) - begin;
-    std::atomic<uint64_t>& taken = team_.taken[worker].items;
+    std::atomic<uint64_t>& taken = team_.taken[worker].items[set_];
     uint64_t now = taken.load(std::memory_order_relaxed);
     for (;;) {
       const auto front = static_cast<int64_t>(now & 0xffffffff), back = static_cast<int64_t>(now >> 32);
@@ -104,10 +110,17 @@ class Worker {
     }
   }
 
+  void wait_for_others(uint32_t generation);
+  void reset_counters();
+  bool fetch_expected();
+
   TeamState& team_;
   int index_;
+  uint32_t set_;  // of counters: which one is in use
   int loop_ = 0;
   bool streamed_ = false;
+  const std::byte* expected_ = nullptr;  // what is left to ask for
+  const std::byte* expected_end_ = nullptr;
 };
 
 class Kernel {
@@ -117,9 +130,8 @@ class Kernel {
   // Called by every worker with the same launch. Inputs may be written only where the op says so.
   virtual void run(const abi::Launch& launch, Worker& worker) const = 0;
 
-  // Called by every worker before the barrier that run() waits for: may ask for memory that run() will read first and
-  // that no other launch writes, i.e. weights.
-  virtual void prefetch(const abi::Launch&, const Worker&) const {}
+  // The weights that run() will read first on this worker, as far as they are one stretch of memory; empty if none.
+  virtual std::span<const std::byte> first_weights(const abi::Launch&, const Worker&) const { return {}; }
 
   size_t scratch_bytes = 0;    // shared by the workers
   std::string implementation;  // "linear q4_0 avx512"

@@ -17,6 +17,13 @@ constexpr auto kSpinForLaunch = std::chrono::microseconds(200);
 // than this unless somebody else runs on the core.
 constexpr int32_t kSpinInBarrier = 4000;
 
+// Of expected memory: asked for before the barrier, so that the memory is busy during it; and in all, which together
+// with what the kernels work on fits an L2 of 512 KiB.
+constexpr size_t kExpectAtOnce = 16384;
+constexpr size_t kExpectAtMost = 131072;
+constexpr size_t kCacheLine = 64;
+constexpr int kLinesPerPoll = 4;
+
 // Turns given away in a barrier before the worker sleeps: what it waits for is then a long piece, or a crowded machine.
 constexpr int kYieldsInBarrier = 64;
 
@@ -31,29 +38,54 @@ void pause() {
 }  // namespace
 
 void Worker::barrier() {
-  const int used_loops = std::exchange(loop_, 0);
-  const bool streamed = std::exchange(streamed_, false);
   const uint32_t generation = team_.generation.load(std::memory_order_relaxed);
   if (team_.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == team_.workers) {
-    for (int i = 0; i < used_loops; ++i) team_.loops[i].next.store(0, std::memory_order_relaxed);
-    for (int i = 0; streamed && i < team_.workers; ++i) team_.taken[i].items.store(0, std::memory_order_relaxed);
     team_.stopped = cancelled();
     team_.arrived.store(0, std::memory_order_relaxed);
     team_.generation.store(generation + 1, std::memory_order_release);
     if (team_.workers > 1) team_.generation.notify_all();
-    return;
+  } else {
+    wait_for_others(generation);
   }
+  reset_counters();
+}
+
+void Worker::wait_for_others(uint32_t generation) {
+  const auto passed = [&] { return team_.generation.load(std::memory_order_acquire) != generation; };
   for (int i = 0; i < team_.spins; ++i) {
-    if (team_.generation.load(std::memory_order_acquire) != generation) return;
-    pause();
+    if (passed()) return;
+    if (!fetch_expected()) pause();
   }
   for (int i = 0; i < kYieldsInBarrier; ++i) {
-    if (team_.generation.load(std::memory_order_acquire) != generation) return;
+    if (passed()) return;
     std::this_thread::yield();
   }
-  while (team_.generation.load(std::memory_order_acquire) == generation) {
-    team_.generation.wait(generation, std::memory_order_acquire);
+  while (!passed()) team_.generation.wait(generation, std::memory_order_acquire);
+}
+
+// Nobody uses this set between the barrier that was just passed and the next one, so no one waits for its cache lines.
+void Worker::reset_counters() {
+  if (index_ == 0) {
+    for (int i = 0; i < loop_; ++i) team_.loops[set_][i].next.store(0, std::memory_order_relaxed);
   }
+  if (streamed_) team_.taken[index_].items[set_].store(0, std::memory_order_relaxed);
+  loop_ = 0;
+  streamed_ = false;
+  set_ ^= 1;
+}
+
+void Worker::expect(std::span<const std::byte> memory) {
+  const size_t first = std::min(memory.size(), kExpectAtOnce);
+  for (size_t at = 0; at < first; at += kCacheLine) __builtin_prefetch(memory.data() + at);
+  expected_ = memory.data() + first;
+  expected_end_ = memory.data() + std::min(memory.size(), kExpectAtMost);
+}
+
+// Asks for a few cache lines more; false where there are none.
+bool Worker::fetch_expected() {
+  if (expected_ >= expected_end_) return false;
+  for (int i = 0; i < kLinesPerPoll; ++i, expected_ += kCacheLine) __builtin_prefetch(expected_, 0, 2);
+  return true;
 }
 
 ThreadPool::ThreadPool(int workers, int cores) {

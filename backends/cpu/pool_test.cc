@@ -104,6 +104,32 @@ TEST(ParallelFor, does_each_item_once) {
   }
 }
 
+// The counters of loops are used again every second barrier: phases of different kinds and lengths, over launches of an
+// even and an odd number of barriers, while memory is expected, of no, odd and large size.
+TEST(Barrier, loops_start_anew_after_it) {
+  constexpr int64_t kItems = 37;
+  const std::vector<std::byte> weights(300001);
+  for (const int workers : {1, 2, 3}) {
+    ThreadPool pool(workers, 2);
+    std::atomic<int64_t> done{0};
+    int64_t expected = 0;
+    const auto count = [&](int64_t begin, int64_t end) { done += end - begin; };
+    for (const int phases : {1, 2, 5, 4, 1, 7}) {
+      pool.run([&](Worker& worker) {
+        for (int phase = 0; phase < phases; ++phase) {
+          for (int loop = 0; loop < (phase * 3 + 1) % 5; ++loop) worker.parallel_for(kItems, 4, count);
+          if (phase % 3 != 1) worker.stream_for(kItems, count);
+          worker.expect({weights.data(), phase % 2 == 0 ? weights.size() : static_cast<size_t>(phase) - 1});
+          worker.barrier();
+        }
+      });
+      for (int phase = 0; phase < phases; ++phase)
+        expected += kItems * ((phase * 3 + 1) % 5 + (phase % 3 != 1 ? 1 : 0));
+      EXPECT_EQ(done, expected) << workers << " workers, " << phases << " phases";
+    }
+  }
+}
+
 TEST(ThreadPool, callers_take_turns) {
   ThreadPool pool(2, 2);
   int64_t sum = 0;  // not atomic: worker 0 alone adds

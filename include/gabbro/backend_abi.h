@@ -11,7 +11,7 @@
 
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 1;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 2;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
@@ -81,6 +81,7 @@ struct DeviceFacts {
   char driver[48];
   char runtime[48];
   char reason[160];       // why it is not usable, else empty
+  char pci_address[16];   // "0000:03:00.0"; empty where it is no PCI device
   uint64_t memory_total;  // bytes
   uint64_t memory_free;
   int32_t compute_units;  // cores or CUs
@@ -92,6 +93,15 @@ struct DeviceFacts {
 
 struct DeviceOptions {
   int32_t threads;  // of a CPU device; 0: one per physical core that this process may use
+};
+
+enum class CheckStatus : int32_t { kOk, kWarning, kError, kSkipped };
+
+// What one check of `gabbro doctor` found on a device: one line, and the remedy as one line (may be empty).
+struct CheckResult {
+  CheckStatus status = CheckStatus::kOk;
+  char summary[252] = {};
+  char fix[252] = {};
 };
 
 struct Device;  // the backend's own
@@ -131,6 +141,10 @@ struct Backend {
   // Carries out the launches in their order. Stops early with kCancelled when `cancel` (may be null) becomes true.
   Status (*execute)(Device* device, Stream* stream, const Launch* launches, int32_t count,
                     const std::atomic<bool>* cancel);
+
+  // Optional (null: none). Runs a check of `gabbro doctor` that needs the hardware, by its id in
+  // src/backend/doctor/device_checks.cc; kUnsupported where this backend does not have it.
+  Status (*run_check)(int32_t index, const char* id, CheckResult* result);
 };
 
 }  // namespace gabbro::abi

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,9 +17,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "libgabbro_";
 constexpr std::string_view kSuffix = ".so";
 
-std::vector<fs::path> plugin_folders() {
+// Where this library's own files are: its folder, the program's, and ../lib of that.
+std::vector<fs::path> own_folders() {
   std::vector<fs::path> folders;
-  if (const char* path = std::getenv("GABBRO_PLUGIN_PATH"); path != nullptr && *path != '\0') return {fs::path(path)};
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&load_plugins), &info) != 0 && info.dli_fname != nullptr) {
     folders.push_back(fs::path(info.dli_fname).parent_path());
@@ -30,6 +31,11 @@ std::vector<fs::path> plugin_folders() {
     folders.push_back(program.parent_path().parent_path() / "lib");
   }
   return folders;
+}
+
+std::vector<fs::path> plugin_folders() {
+  if (const char* path = std::getenv("GABBRO_PLUGIN_PATH"); path != nullptr && *path != '\0') return {fs::path(path)};
+  return own_folders();
 }
 
 Plugin load(const fs::path& file) {
@@ -62,6 +68,15 @@ Plugin load(const fs::path& file) {
 }
 
 }  // namespace
+
+std::string find_beside_library(const std::string& name) {
+  for (const fs::path& folder : own_folders()) {
+    std::error_code error;
+    const fs::path file = fs::absolute(folder / name, error);
+    if (!error && ::access(file.c_str(), X_OK) == 0) return file.string();
+  }
+  return {};
+}
 
 std::vector<Plugin> load_plugins() {
   std::vector<Plugin> plugins;

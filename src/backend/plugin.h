@@ -19,4 +19,7 @@ struct Plugin {
 // Every plugin of the first folder that has one, by descending score.
 std::vector<Plugin> load_plugins();
 
+// The path of a helper program that is installed with the plugins; empty where it is not there.
+std::string find_beside_library(const std::string& name);
+
 }  // namespace gabbro

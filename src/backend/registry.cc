@@ -4,7 +4,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "src/backend/discovery/machine.h"
+#include "src/backend/missing_device.h"
 #include "src/backend/plugin.h"
+#include "src/backend/ranking.h"
+#include "src/backend/survey.h"
 #include "src/base/error.h"
 
 namespace gabbro {
@@ -20,6 +24,15 @@ template <size_t N>
 void set_text(char (&target)[N], const std::string& text) {
   std::strncpy(target, text.c_str(), N - 1);
   target[N - 1] = '\0';
+}
+
+// Memory as the kernel counts it, for devices that say where they are.
+void refine(std::vector<Candidate>& found) {
+  if (std::ranges::none_of(found, [](const Candidate& candidate) { return candidate.facts.pci_address[0] != '\0'; })) {
+    return;
+  }
+  const discovery::Machine machine = discovery::read_machine();
+  for (Candidate& candidate : found) correct_memory(candidate.facts, machine);
 }
 
 std::vector<Candidate> candidates() {
@@ -43,15 +56,57 @@ std::vector<Candidate> candidates() {
       found.push_back(std::move(candidate));
     }
   }
-  // A discrete GPU before an integrated one, as their backends' scores rank them; the CPU's score is the lowest.
-  std::ranges::stable_sort(found, [](const Candidate& a, const Candidate& b) {
-    return a.facts.usable && !a.facts.integrated && !(b.facts.usable && !b.facts.integrated);
+  refine(found);
+  std::ranges::stable_sort(found, {}, [](const Candidate& candidate) {
+    return rank_of(candidate.facts, candidate.plugin.backend != nullptr ? candidate.plugin.backend->score : 0);
   });
   return found;
 }
 
+// "hip:1" is "rocm:1", "pci:03:00.0" is "pci:0000:03:00.0".
+std::string canonical(const std::string& name) {
+  if (name == "hip" || name.starts_with("hip:")) return "rocm" + name.substr(3);
+  if (!name.starts_with("pci:")) return name;
+  const std::string address = discovery::normalized_pci_address(name.substr(4));
+  if (address.empty()) {
+    throw Error(ErrorCode::kBadInput, fmt::format("--device: '{}' is not of the form pci:0000:03:00.0", name));
+  }
+  return "pci:" + address;
+}
+
+bool taken_by_default(const Candidate& candidate) {
+  return candidate.plugin.backend != nullptr && candidate.plugin.backend->score >= 0 && candidate.facts.usable;
+}
+
 bool names(const std::string& name, const Candidate& candidate) {
-  return name == candidate.facts.id || name == candidate.plugin.name || name == candidate.facts.architecture;
+  const abi::DeviceFacts& facts = candidate.facts;
+  if (name == "auto") return taken_by_default(candidate);
+  if (name == "gpu") return taken_by_default(candidate) && facts.wave_size != 1;
+  if (name.starts_with("pci:")) return name.substr(4) == facts.pci_address;
+  return name == facts.id || name == candidate.plugin.name || name == facts.architecture;
+}
+
+// `unusable`: the first of the devices that were asked for, none of which can be used; null where there is none.
+Error missing(const std::string& name, const std::string& wanted, const std::vector<Candidate>& found,
+              const Candidate* unusable) {
+  const bool known_device = unusable != nullptr && unusable->plugin.backend != nullptr;
+  const bool has_kind = std::ranges::any_of(found, [&](const Candidate& candidate) {
+    return candidate.plugin.backend != nullptr && wanted.starts_with(candidate.plugin.backend->name);
+  });
+  if (!known_device && !has_kind) {
+    if (auto error = explain_missing_gpu(wanted, load_plugins())) return *error;
+  }
+  if (unusable != nullptr) {
+    return Error(ErrorCode::kNoDevice,
+                 fmt::format("device {} is not usable: {}", unusable->facts.id, unusable->facts.reason));
+  }
+  if (found.empty()) {
+    return Error(ErrorCode::kNoDevice, "no backend was found: there is no libgabbro_*.so beside the program",
+                 "reinstall Gabbro, or set GABBRO_PLUGIN_PATH to the folder of its plugins");
+  }
+  std::string known;
+  for (const Candidate& candidate : found) known += (known.empty() ? "" : ", ") + std::string(candidate.facts.id);
+  return Error(ErrorCode::kNoDevice, fmt::format("there is no device '{}'", name), "this machine has: " + known);
 }
 
 std::shared_ptr<Device> open(const Candidate& candidate, const abi::DeviceOptions& options) {
@@ -71,26 +126,15 @@ std::shared_ptr<Device> open_device(const std::string& requested, const abi::Dev
   if (const char* forced = std::getenv("GABBRO_DEVICE"); name == "auto" && forced != nullptr && *forced != '\0')
     name = forced;
   if (name == "null") return std::make_shared<Device>(null_backend(), 0, options, nullptr);
-  const std::string wanted = name == "hip" || name.starts_with("hip:") ? "rocm" + name.substr(3) : name;
+  const std::string wanted = canonical(name);
   const std::vector<Candidate> found = candidates();
-  std::string known;
+  const Candidate* unusable = nullptr;
   for (const Candidate& candidate : found) {
-    const bool by_default =
-        wanted == "auto" && candidate.plugin.backend != nullptr && candidate.plugin.backend->score >= 0;
-    if ((by_default && candidate.facts.usable) || names(wanted, candidate)) {
-      if (!candidate.facts.usable) {
-        throw Error(ErrorCode::kNoDevice,
-                    fmt::format("device {} is not usable: {}", candidate.facts.id, candidate.facts.reason));
-      }
-      return open(candidate, options);
-    }
-    known += (known.empty() ? "" : ", ") + std::string(candidate.facts.id);
+    if (!names(wanted, candidate)) continue;
+    if (candidate.facts.usable) return open(candidate, options);
+    if (unusable == nullptr) unusable = &candidate;
   }
-  if (found.empty()) {
-    throw Error(ErrorCode::kNoDevice, "no backend was found: there is no libgabbro_*.so beside the program",
-                "reinstall Gabbro, or set GABBRO_PLUGIN_PATH to the folder of its plugins");
-  }
-  throw Error(ErrorCode::kNoDevice, fmt::format("there is no device '{}'", name), "this machine has: " + known);
+  throw missing(name, wanted, found, unusable);
 }
 
 }  // namespace gabbro

@@ -57,6 +57,30 @@ ModelFacts describe(const gguf::File& file, const llm::ModelShape& shape) {
   return facts;
 }
 
+// The tokens that a session can hold.
+int64_t context_of(const llm::ModelShape& shape, int64_t wanted) {
+  if (wanted < 0) throw bad_input("the context cannot be {} tokens", wanted);
+  const int64_t context = wanted > 0 ? wanted : std::min(shape.context_trained, kDefaultContext);
+  if (context > shape.context_trained * 64) {
+    throw bad_input("a context of {} tokens is absurd for a model trained with {}", context, shape.context_trained);
+  }
+  return context;
+}
+
+std::shared_future<std::unique_ptr<const text::ChatTemplate>> read_template_later(const gguf::File& file) {
+  using Template = std::unique_ptr<const text::ChatTemplate>;
+  try {
+    const auto parse = [](const std::optional<std::string>& source) {
+      return source ? std::make_unique<const text::ChatTemplate>(*source) : Template();
+    };
+    return std::async(std::launch::deferred, parse, read_chat_template(file)).share();
+  } catch (const Error&) {  // the field is no text
+    std::promise<Template> failed;
+    failed.set_exception(std::current_exception());
+    return failed.get_future().share();
+  }
+}
+
 Tensor int_tensor(const std::shared_ptr<Device>& device, const Shape& shape) {
   const std::vector<int32_t> zeros(static_cast<size_t>(shape.elements()), 0);
   return device->upload(DType::i32, shape, zeros.data());
@@ -69,20 +93,15 @@ Engine::~Engine() = default;
 
 const ModelFacts& Engine::facts() const { return state_->facts; }
 const text::Tokenizer& Engine::tokenizer() const { return *state_->tokenizer; }
-const text::ChatTemplate* Engine::chat_template() const { return state_->chat_template.get(); }
+const text::ChatTemplate* Engine::chat_template() const { return state_->chat_template.get().get(); }
 
 std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions& options) {
   const gguf::File file = gguf::File::open(path);
   auto state = std::make_unique<State>();
   state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(file));
-  if (std::optional<std::string> source = read_chat_template(file)) {
-    state->chat_template = std::make_unique<text::ChatTemplate>(std::move(*source));
-  }
+  state->chat_template = read_template_later(file);
   state->device = open_device(options.device, {.threads = options.threads});
-  state->model = llm::load_model(file, state->device, [&](uint64_t done, uint64_t total) {
-    if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
-  });
-  const llm::ModelShape& shape = state->model->shape();
+  const llm::ModelShape shape = llm::read_shape(file);
   if (state->tokenizer->size() > shape.vocabulary) {
     throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", path, state->tokenizer->size(),
                     shape.vocabulary);
@@ -91,12 +110,10 @@ std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions&
   const int64_t p = nn::KvCacheConfig::kPageTokens;
   ModelFacts& facts = state->facts;
   facts = describe(file, shape);
-  if (options.context < 0) throw bad_input("the context cannot be {} tokens", options.context);
-  facts.context = options.context > 0 ? options.context : std::min(shape.context_trained, kDefaultContext);
-  if (facts.context > shape.context_trained * 64) {
-    throw bad_input("a context of {} tokens is absurd for a model trained with {}", facts.context,
-                    shape.context_trained);
-  }
+  facts.context = context_of(shape, options.context);
+  state->model = llm::load_model(file, state->device, facts.context, [&](uint64_t done, uint64_t total) {
+    if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
+  });
   const int64_t pages = (facts.context + p - 1) / p;
   state->cache.emplace(state->device, nn::KvCacheConfig{.layers = shape.layers,
                                                         .heads = shape.kv_heads,

@@ -1,6 +1,7 @@
 // The inside of Engine: what its sessions share. Private to src/engine.
 #pragma once
 
+#include <future>
 #include <mutex>
 #include <optional>
 
@@ -26,7 +27,7 @@ struct Engine::State {
   std::optional<nn::KvCache> cache;
   std::optional<nn::PagePool> pages;
   std::unique_ptr<text::Tokenizer> tokenizer;
-  std::unique_ptr<text::ChatTemplate> chat_template;
+  std::shared_future<std::unique_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too
   ModelFacts facts;
   DecodeStep decode;
   std::mutex mutex;  // one session at a time

@@ -113,7 +113,7 @@ GenerateResult generate(Session& session, std::span<const int32_t> prompt, const
                         const std::function<void(std::string_view)>& on_text, const std::atomic<bool>* cancel) {
   const ModelFacts& facts = session.engine().facts();
   check_prompt(prompt, facts);
-  Sampler sampler(options.sampler, facts.vocabulary);
+  Sampler sampler(options.sampler, facts.vocabulary, &session.engine().tokenizer());
   TextOutput output(session.engine().tokenizer(), options, on_text);
   GenerateResult result;
   result.prompt_tokens = std::ssize(prompt);

@@ -10,6 +10,7 @@
 #include "src/engine/sampling/candidates.h"
 #include "src/engine/sampling/mirostat.h"
 #include "src/engine/sampling/penalties.h"
+#include "src/engine/sampling/sequence_breakers.h"
 #include "src/engine/sampling/truncation.h"
 
 namespace gabbro {
@@ -38,6 +39,12 @@ void check(const SamplerOptions& o, int64_t vocabulary) {
   require("dry-multiplier", o.dry_multiplier, 0, 100);
   require("dry-base", o.dry_base, 1, 100);
   require_at_least("dry-allowed-length", o.dry_allowed_length, 1);
+  for (const std::string& breaker : o.dry_sequence_breakers) {
+    if (breaker.empty() || breaker.size() > sampling::kLongestBreaker) {
+      throw bad_input("dry-sequence-breaker must be 1 to {} bytes long, not {}", sampling::kLongestBreaker,
+                      breaker.size());
+    }
+  }
   require("xtc-probability", o.xtc_probability, 0, 1);
   require("xtc-threshold", o.xtc_threshold, 0, 1);
   if (o.mirostat < 0 || o.mirostat > 2) throw bad_input("mirostat must be 0, 1 or 2, not {}", o.mirostat);
@@ -62,6 +69,7 @@ uint64_t random_seed() {
 struct Sampler::State {
   SamplerOptions options;
   sampling::History history;
+  sampling::SequenceBreakers breakers;
   std::optional<sampling::Mirostat> mirostat;
   std::mt19937_64 random;  // its sequence is fixed by the standard, unlike that of the standard distributions
   std::vector<float> edited;
@@ -91,7 +99,7 @@ std::span<const float> Sampler::State::edit(std::span<const float> logits) {
   edited.assign(logits.begin(), logits.end());
   for (const auto& [token, bias] : options.logit_bias) edited[static_cast<size_t>(token)] += bias;
   if (counts) sampling::penalize_counts(edited, history, options);
-  if (dry) sampling::penalize_repetition(edited, history, options);
+  if (dry) sampling::penalize_repetition(edited, history, breakers, options);
   return edited;
 }
 
@@ -121,11 +129,14 @@ const sampling::Candidate& Sampler::State::draw() {
   return candidates.items.front();  // rounding left a sliver: the most likely one takes it
 }
 
-Sampler::Sampler(const SamplerOptions& options, int64_t vocabulary) {
+Sampler::Sampler(const SamplerOptions& options, int64_t vocabulary, const text::Tokenizer* tokenizer) {
   check(options, vocabulary);
   SamplerOptions seeded = options;
   if (seeded.seed == 0) seeded.seed = random_seed();
   state_ = std::make_unique<State>(seeded, vocabulary);
+  if (options.dry_multiplier > 0 && tokenizer != nullptr) {
+    state_->breakers = sampling::SequenceBreakers(*tokenizer, options.dry_sequence_breakers);
+  }
   if (options.mirostat != 0) {
     state_->mirostat.emplace(options.mirostat, options.mirostat_tau, options.mirostat_eta, vocabulary);
   }

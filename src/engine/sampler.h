@@ -11,6 +11,10 @@
 
 namespace gabbro {
 
+namespace text {
+class Tokenizer;
+}
+
 // Defaults change nothing; a step whose value is its default is left out of the chain.
 struct SamplerOptions {
   float temperature = 0.8f;        // 0: the most likely token, always
@@ -25,7 +29,8 @@ struct SamplerOptions {
   float dry_multiplier = 0.0f;  // 0: off ("don't repeat yourself")
   float dry_base = 1.75f;
   int dry_allowed_length = 2;
-  float xtc_probability = 0.0f;  // 0: off ("exclude top choices")
+  std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};  // no repetition reaches across these
+  float xtc_probability = 0.0f;                                             // 0: off ("exclude top choices")
   float xtc_threshold = 0.1f;
   int mirostat = 0;  // 0: off; 1, 2: the version (Basu et al. 2021)
   float mirostat_tau = 5.0f;
@@ -36,8 +41,9 @@ struct SamplerOptions {
 
 class Sampler {
  public:
-  // Throws bad_input that names the option when a value is outside its range; `vocabulary` is the number of tokens.
-  Sampler(const SamplerOptions& options, int64_t vocabulary);
+  // Throws bad_input that names the option when a value is outside its range; `vocabulary` is the number of tokens, and
+  // `tokenizer` tells which of them hold DRY's sequence breakers: without it there are none.
+  Sampler(const SamplerOptions& options, int64_t vocabulary, const text::Tokenizer* tokenizer = nullptr);
   ~Sampler();
 
   // One token for logits [V] f32. Throws failed() when no logit is a number.

@@ -14,10 +14,14 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
+#include "src/engine/model_text.h"
 #include "src/engine/sampling/candidates.h"
 #include "src/engine/sampling/mirostat.h"
 #include "src/engine/sampling/penalties.h"
+#include "src/engine/sampling/sequence_breakers.h"
 #include "src/engine/sampling/truncation.h"
+#include "src/text/test_vocabulary.h"
+#include "src/text/tokenizer.h"
 
 namespace gabbro {
 namespace {
@@ -79,13 +83,60 @@ TEST(SamplerSteps, PenaltiesFollowTheirDefinitions) {
     sampling::History history(options.penalty_window);
     for (const int token : row["history"]) history.accept(token);
     auto logits = logits_named("spread");
-    dry ? sampling::penalize_repetition(logits, history, options) : sampling::penalize_counts(logits, history, options);
+    dry ? sampling::penalize_repetition(logits, history, {}, options)
+        : sampling::penalize_counts(logits, history, options);
     const auto expected = row["result"].get<std::vector<double>>();
     for (size_t i = 0; i < expected.size(); ++i) {
       // Four roundings of float at most, each half an epsilon of the value.
       EXPECT_NEAR(logits[i], expected[i], 4 * 0x1p-24 * (1 + std::abs(expected[i]))) << row["kind"] << " token " << i;
     }
   }
+}
+
+// What llama.cpp takes off each token (tests/reference/make_dry_fixture.py).
+TEST(SamplerSteps, DryBreaksSequencesWhereLlamaCppDoes) {
+  const std::string data = GABBRO_SOURCE_DIR "/tests/data/";
+  const auto tiny = read_tokenizer(gguf::File::open(data + "tiny/tiny-f16.gguf"));
+  const text::Tokenizer sentencepiece(text::sentencepiece_spec());
+  const auto rows = nlohmann::json::parse(read_file(data + "sampler/dry_breakers.json"));
+  ASSERT_GT(rows.size(), 100u);
+  for (const auto& row : rows) {
+    const text::Tokenizer& tokenizer = row["vocabulary"] == "tiny" ? tiny : sentencepiece;
+    SamplerOptions options;
+    options.dry_multiplier = row["multiplier"];
+    options.dry_base = row["base"];
+    options.dry_allowed_length = row["allowed"];
+    const auto texts = row["breakers"].get<std::vector<std::string>>();
+    sampling::History history(0);
+    for (const int token : row["history"]) history.accept(token);
+    std::vector<float> logits(static_cast<size_t>(tokenizer.size()), 0.0f);
+    sampling::penalize_repetition(logits, history, sampling::SequenceBreakers(tokenizer, texts), options);
+    for (int32_t id = 0; id < tokenizer.size(); ++id) {
+      const double expected = row["penalties"].value(std::to_string(id), 0.0);
+      // Two roundings there and here, of the power and of the product.
+      EXPECT_NEAR(-logits[static_cast<size_t>(id)], expected, 4 * 0x1p-24 * expected) << row.dump() << " token " << id;
+    }
+  }
+}
+
+TEST(Sampler, ReadsSequenceBreakersByTheTokenizer) {
+  const auto tokenizer = read_tokenizer(gguf::File::open(GABBRO_SOURCE_DIR "/tests/data/tiny/tiny-f16.gguf"));
+  const auto choice = [&](std::vector<std::string> breakers) {
+    SamplerOptions options;
+    options.temperature = 0;
+    options.dry_multiplier = 100;
+    options.dry_sequence_breakers = std::move(breakers);
+    Sampler sampler(options, tokenizer.size(), &tokenizer);
+    for (const char c : std::string("xy:z xy:")) sampler.accept(tokenizer.encode(std::string(1, c))[0]);
+    std::vector<float> logits(static_cast<size_t>(tokenizer.size()), 0.0f);
+    logits['z'] = 2;  // ids of one byte are that byte
+    logits['q'] = 1;
+    return sampler.sample(logits);
+  };
+  EXPECT_EQ(choice({}), 'q');     // "xy:" was followed by "z" before
+  EXPECT_EQ(choice({":"}), 'z');  // nothing behind the colon is a repetition
+  EXPECT_EQ(choice({"y"}), 'z');  // one token is less than the allowed length
+  EXPECT_EQ(choice({"x"}), 'q');
 }
 
 TEST(SamplerSteps, MirostatFollowsThePaper) {
@@ -119,20 +170,26 @@ SamplerOptions chain_options(const nlohmann::json& o) {
   return options;
 }
 
+// Sanitizers make a draw ten times slower, and see all there is to see in the first.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kChainDraws = 5000;
+#else
+constexpr int kChainDraws = 40000;
+#endif
+
 TEST(Sampler, DrawsFollowTheChainsDistribution) {
-  constexpr int kDraws = 40000;
   for (const auto& chain : fixture()["chains"]) {
     Sampler sampler(chain_options(chain["options"]), 257);
     const auto logits = logits_named(chain["logits"]);
     std::map<int, int> seen;
-    for (int i = 0; i < kDraws; ++i) ++seen[sampler.sample(logits)];
+    for (int i = 0; i < kChainDraws; ++i) ++seen[sampler.sample(logits)];
 
     const auto ids = chain["ids"].get<std::vector<int>>();
     const auto probabilities = chain["probabilities"].get<std::vector<double>>();
     double chi_square = 0, rare_expected = 0;
     int bins = 0, rare_seen = 0, total = 0;
     for (size_t i = 0; i < ids.size(); ++i) {
-      const double expected = probabilities[i] * kDraws;
+      const double expected = probabilities[i] * kChainDraws;
       total += seen[ids[i]];
       if (expected < 5) {  // the test's approximation needs five a bin: the rare ones share one
         rare_expected += expected;
@@ -146,7 +203,7 @@ TEST(Sampler, DrawsFollowTheChainsDistribution) {
       chi_square += std::pow(rare_seen - rare_expected, 2) / rare_expected;
       ++bins;
     }
-    EXPECT_EQ(total, kDraws) << "a token outside the chain's candidates was drawn";
+    EXPECT_EQ(total, kChainDraws) << "a token outside the chain's candidates was drawn";
     const double freedom = bins - 1;
     // Mean n and variance 2n; four standard deviations, and the seed is fixed.
     EXPECT_LT(chi_square, freedom + 4 * std::sqrt(2 * freedom)) << chain["options"] << chain["logits"];
@@ -301,6 +358,8 @@ TEST(Sampler, RejectsWhatNoOptionCanBe) {
   EXPECT_THAT(message([](auto& o) { o.dry_multiplier = -1; }), HasSubstr("dry-multiplier"));
   EXPECT_THAT(message([](auto& o) { o.dry_base = 0; }), HasSubstr("dry-base"));
   EXPECT_THAT(message([](auto& o) { o.dry_allowed_length = 0; }), HasSubstr("dry-allowed-length"));
+  EXPECT_THAT(message([](auto& o) { o.dry_sequence_breakers = {"a", ""}; }), HasSubstr("dry-sequence-breaker"));
+  EXPECT_THAT(message([](auto& o) { o.dry_sequence_breakers = {std::string(41, 'a')}; }), HasSubstr("not 41"));
   EXPECT_THAT(message([](auto& o) { o.xtc_probability = 1.5f; }), HasSubstr("xtc-probability"));
   EXPECT_THAT(message([](auto& o) { o.xtc_threshold = kNan; }), HasSubstr("xtc-threshold"));
   EXPECT_THAT(message([](auto& o) { o.mirostat = 3; }), HasSubstr("mirostat"));

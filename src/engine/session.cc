@@ -1,6 +1,7 @@
 #include "src/engine/session.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "src/base/error.h"
 #include "src/engine/engine_state.h"
@@ -28,6 +29,8 @@ struct Session::State {
   std::vector<float> host_logits;  // where the device's memory is not the host's, or for several steps
 
   Engine::State& shared() const;
+  template <class StepFunction>
+  void extend(std::span<const int32_t> more, const StepFunction& step);
   void check_room(std::span<const int32_t> more) const;
   void take_pages(int64_t length);
   void give_back_pages(int64_t length);
@@ -54,6 +57,7 @@ Engine::State& Session::State::shared() const { return *engine->state_; }
 std::span<const int32_t> Session::tokens() const { return state_->tokens; }
 
 void Session::State::check_room(std::span<const int32_t> more) const {
+  if (more.empty()) throw bad_input("no tokens to append");
   const ModelFacts& facts = shared().facts;
   for (const int32_t token : more) {
     if (token < 0 || token >= facts.vocabulary)
@@ -131,59 +135,53 @@ Tensor Session::State::step_one(int32_t token, const std::atomic<bool>* cancel) 
   return (*decode.run)(cancel).front();
 }
 
-std::span<const float> Session::append(std::span<const int32_t> more, const std::atomic<bool>* cancel) {
-  if (more.empty()) throw bad_input("no tokens to append");
-  State& s = *state_;
-  const std::lock_guard lock(s.shared().mutex);
-  s.check_room(more);
-  const size_t before = s.tokens.size();
-  Tensor result;
+// Appends `more` in parts: step(part, is_last) computes one, whose pages are there. Whatever throws, the tokens are as
+// before.
+template <class StepFunction>
+void Session::State::extend(std::span<const int32_t> more, const StepFunction& step) {
+  check_room(more);
+  const size_t before = tokens.size();
   try {
     while (!more.empty()) {
       const std::span<const int32_t> part = more.first(std::min(more.size(), kPrefillTokens));
       more = more.subspan(part.size());
-      s.take_pages(static_cast<int64_t>(s.tokens.size() + part.size()));
-      if (part.size() == 1) {
-        result = s.step_one(part[0], cancel);
-      } else {
-        const std::vector<int32_t> rows =
-            more.empty() ? std::vector{static_cast<int32_t>(part.size()) - 1} : std::vector<int32_t>{};
-        result = s.step_many(part, rows, cancel);
-      }
-      s.tokens.insert(s.tokens.end(), part.begin(), part.end());
+      take_pages(static_cast<int64_t>(tokens.size() + part.size()));
+      step(part, more.empty());
+      tokens.insert(tokens.end(), part.begin(), part.end());
     }
   } catch (...) {
-    s.tokens.resize(before);
-    s.give_back_pages(static_cast<int64_t>(before));
+    tokens.resize(before);
+    give_back_pages(static_cast<int64_t>(before));
     throw;
   }
+}
+
+std::span<const float> Session::append(std::span<const int32_t> more, const std::atomic<bool>* cancel) {
+  State& s = *state_;
+  const std::lock_guard lock(s.shared().mutex);
+  Tensor result;
+  s.extend(more, [&](std::span<const int32_t> part, bool is_last) {
+    if (part.size() == 1) {
+      result = s.step_one(part[0], cancel);
+    } else {
+      const auto last_row = static_cast<int32_t>(part.size()) - 1;
+      result = s.step_many(part, is_last ? std::vector{last_row} : std::vector<int32_t>{}, cancel);
+    }
+  });
   return s.host(result);
 }
 
 std::span<const float> Session::append_all_logits(std::span<const int32_t> more, const std::atomic<bool>* cancel) {
-  if (more.empty()) throw bad_input("no tokens to append");
   State& s = *state_;
   const std::lock_guard lock(s.shared().mutex);
-  s.check_room(more);
-  const size_t before = s.tokens.size();
   std::vector<float> all;
-  all.reserve(more.size() * static_cast<size_t>(s.shared().facts.vocabulary));
-  try {
-    while (!more.empty()) {
-      const std::span<const int32_t> part = more.first(std::min(more.size(), kPrefillTokens));
-      more = more.subspan(part.size());
-      s.take_pages(static_cast<int64_t>(s.tokens.size() + part.size()));
-      std::vector<int32_t> rows(part.size());
-      for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int32_t>(i);
-      const std::span<const float> values = s.host(s.step_many(part, rows, cancel));
-      all.insert(all.end(), values.begin(), values.end());
-      s.tokens.insert(s.tokens.end(), part.begin(), part.end());
-    }
-  } catch (...) {
-    s.tokens.resize(before);
-    s.give_back_pages(static_cast<int64_t>(before));
-    throw;
-  }
+  s.extend(more, [&](std::span<const int32_t> part, bool) {
+    if (all.empty()) all.reserve(more.size() * static_cast<size_t>(s.shared().facts.vocabulary));
+    std::vector<int32_t> rows(part.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    const std::span<const float> values = s.host(s.step_many(part, rows, cancel));
+    all.insert(all.end(), values.begin(), values.end());
+  });
   s.host_logits = std::move(all);
   return s.host_logits;
 }

@@ -52,7 +52,9 @@ class Engine {
 
   const ModelFacts& facts() const;
   const text::Tokenizer& tokenizer() const;
-  const text::ChatTemplate* chat_template() const;  // null where the file has none
+  // Null where the file has none. Read and parsed by the first call, since only chats need it: a template that is wrong
+  // is a bad_input of each call, and stops nothing else.
+  const text::ChatTemplate* chat_template() const;
 
  private:
   friend class Session;

@@ -71,7 +71,7 @@ TEST(Registry, LibrariesThatAreNoPluginsAreListedWithTheReason) {
   const abi::DeviceFacts other = only_listing(plugins("other_version"));
   EXPECT_STREQ(other.id, "test");
   EXPECT_STREQ(other.name, "test backend");
-  EXPECT_THAT(other.reason, HasSubstr("version 7 of the plugin contract, this program for version 1"));
+  EXPECT_THAT(other.reason, HasSubstr("version 8 of the plugin contract, this program for version 2"));
   const std::string folder = testing::TempDir() + "gabbro_broken_plugin";
   std::filesystem::create_directory(folder);
   std::ofstream(folder + "/libgabbro_broken.so") << "not a library";
@@ -108,8 +108,67 @@ TEST(Registry, TheEnvironmentReplacesAutoAlone) {
   EXPECT_STREQ(open_device("auto")->facts().id, "rocm:2");
   EXPECT_STREQ(open_device("")->facts().id, "rocm:2");
   EXPECT_STREQ(open_device("rocm:1")->facts().id, "rocm:1");
-  const Environment absent("GABBRO_DEVICE", "cuda:7");
-  EXPECT_STREQ(error_of([] { open_device("auto"); }).what(), "there is no device 'cuda:7'");
+  const Environment absent("GABBRO_DEVICE", "rocm:7");
+  EXPECT_STREQ(error_of([] { open_device("auto"); }).what(), "there is no device 'rocm:7'");
+}
+
+// What open_device says on a recorded machine.
+Error error_on(const std::string& machine, const std::string& device, const std::string& folder) {
+  const Environment root("GABBRO_SYSFS_ROOT", GABBRO_SOURCE_DIR "/tests/data/sysfs/" + machine);
+  const Environment path("GABBRO_PLUGIN_PATH", folder);
+  return error_of([&] { open_device(device); });
+}
+
+TEST(Registry, AMissingGpuIsExplainedByTheFirstBrokenLink) {
+  const std::string none = "/nonexistent/folder";
+  const auto expect = [](const Error& error, const char* message, const char* hint) {
+    EXPECT_EQ(error.code(), ErrorCode::kNoDevice);
+    EXPECT_STREQ(error.what(), message);
+    EXPECT_THAT(error.hint(), HasSubstr(hint));
+  };
+  for (const char* name : {"rocm", "hip", "rocm:0", "hip:1"}) {
+    expect(error_on("no_permission", name, none),
+           "no usable ROCm device: /dev/kfd exists, but this user may not open it",
+           "sudo usermod -aG render,video $USER, then log in again");
+  }
+  expect(error_on("no_driver", "rocm", none), "no usable ROCm device: the amdgpu kernel driver is not loaded",
+         "sudo modprobe amdgpu");
+  expect(error_on("rdna3", "rocm", none), "no usable ROCm device: no ROCm backend is installed (libgabbro_rocm.so)",
+         "GABBRO_PLUGIN_PATH");
+  expect(error_on("nvidia", "rocm", none), "no usable ROCm device: this machine has no AMD GPU", "gabbro devices");
+  expect(error_on("nvidia", "cuda:0", none), "no usable CUDA device: no CUDA backend is installed (libgabbro_cuda.so)",
+         "libgabbro_cuda.so");
+  expect(error_on("no_gpu", "gpu", none), "no usable GPU device: this machine has no AMD or NVIDIA GPU",
+         "--device auto");
+  expect(error_on("rdna3", "gpu", none), "no usable GPU device: no ROCm backend is installed (libgabbro_rocm.so)", "");
+}
+
+TEST(Registry, ACardIsNamedByAddressTargetOrUuid) {
+  const std::string none = "/nonexistent/folder";
+  for (const char* name : {"pci:0000:03:00.0", "gfx1100", "GPU-1000000000000001"}) {
+    EXPECT_EQ(error_on("no_permission", name, none).what(),
+              fmt::format("device {} is not usable: /dev/kfd exists, but this user may not open it", name));
+  }
+  EXPECT_STREQ(error_on("no_permission", "pci:03:00.0", none).what(),
+               "device pci:0000:03:00.0 is not usable: /dev/kfd exists, but this user may not open it");
+  EXPECT_THAT(error_on("rdna3", "gfx1201", plugins("good")).what(), HasSubstr("there is no device 'gfx1201'"));
+  const Error wrong = error_on("rdna3", "pci:3", none);
+  EXPECT_EQ(wrong.code(), ErrorCode::kBadInput);
+  EXPECT_THAT(wrong.what(), HasSubstr("'pci:3' is not of the form pci:0000:03:00.0"));
+}
+
+TEST(Registry, ABackendWithoutDevicesIsExplainedByTheRuntime) {
+  EXPECT_THAT(error_on("no_driver", "rocm", plugins("no_device")).what(), HasSubstr("driver is not loaded"));
+  EXPECT_STREQ(error_on("rdna3", "rocm", plugins("no_device")).what(),
+               "no usable ROCm device: the rocm backend does not list it");
+  const Environment hidden("HIP_VISIBLE_DEVICES", "-1");
+  EXPECT_STREQ(error_on("no_permission", "rocm", plugins("no_device")).what(),
+               "no usable ROCm device: /dev/kfd exists, but this user may not open it");
+}
+
+TEST(Registry, GpuIsTheBestGpuOfAnyBackend) {
+  const Environment path("GABBRO_PLUGIN_PATH", plugins("good"));
+  EXPECT_STREQ(open_device("gpu")->facts().id, "rocm:1");
 }
 
 TEST(Registry, TheCpuIsThereByDefault) {

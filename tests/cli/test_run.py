@@ -88,6 +88,21 @@ class Run(TestCase):
         result = self.succeeds("run", self.folder / "plain.gguf", "Hi", "-n", "4")
         self.assertRegex(result.err.decode(), r"^gabbro: note: .*no chat template.*\n$")
 
+    def test_a_bad_template_stops_chats_alone(self):
+        corpus = self.file("corpus.txt", "The quick brown fox jumps over the lazy dog. " * 8)
+        raw = self.document("Hi", "-n", "8", "--temperature", "0", "--raw")["token_ids"]
+        for field, says in (((8, b"hello\n{% if %}"), "chat template: line 2"), ((6, 1.5), "tokenizer.chat_template")):
+            model = Gguf(TINY_F16)
+            model.fields[b"tokenizer.chat_template"] = field
+            path = self.folder / "bad.gguf"
+            model.write(path)
+            self.fails(2, "run", path, "Hi", says=says)
+            self.assertEqual(self.document("Hi", "-n", "8", "--temperature", "0", "--raw", model=path)["token_ids"], raw)
+            self.succeeds("tokenize", path, "Hi")
+            self.succeeds("logits", path, "--tokens", "1,2", "--out", self.folder / "l.npy")
+            self.succeeds("perplexity", path, "--file", corpus, "--ctx", "64")
+            self.succeeds("bench", "llm", path, "-p", "8", "-n", "4", "--repetitions", "1")
+
     def test_stop_text_is_not_shown(self):
         arguments = ["Hello", "-n", "60", "--temperature", "0"]
         text = self.document(*arguments)["text"]
@@ -119,6 +134,20 @@ class Run(TestCase):
                       "--dry-allowed-length", "3", "--xtc-probability", "0.5", "--xtc-threshold", "0.2", "--kv-type", "q8_0")
         for version in "12":
             self.document("Hi", "-n", "8", "--mirostat", version, "--mirostat-tau", "4", "--mirostat-eta", "0.2")
+
+    def test_sequence_breakers(self):
+        def tokens(*breakers):
+            options = [word for breaker in breakers for word in ("--dry-sequence-breaker", breaker)]
+            return self.document("aba aba", "-n", "60", "--repeat-penalty", "1", "--dry-multiplier", "9", *options)["token_ids"]
+        none = tokens("none")
+        self.assertNotEqual(none, self.document("aba aba", "-n", "60", "--repeat-penalty", "1")["token_ids"])
+        everything = self.document("aba aba", "-n", "60", "--repeat-penalty", "1", "--dry-multiplier", "9",
+                                   *(w for b in range(1, 128) for w in ("--dry-sequence-breaker", chr(b))))["token_ids"]
+        self.assertNotEqual(none, everything)  # repetitions that every character ends are none
+        self.assertEqual(tokens("a", "none"), none)
+        self.assertEqual(tokens("none", "\n", ":", '"', "*"), tokens())
+        self.fails(2, "run", TINY_F16, "Hi", "--dry-sequence-breaker", "", says="dry-sequence-breaker")
+        self.fails(2, "run", TINY_F16, "Hi", "--dry-sequence-breaker", "x" * 41, says="dry-sequence-breaker")
 
     def test_threads_do_not_change_the_answer(self):
         ids = [self.document("Hi", "-n", "16", "--temperature", "0", "--threads", t)["token_ids"] for t in "123"]

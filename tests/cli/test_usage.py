@@ -8,7 +8,8 @@ import unittest
 import support
 from support import PROGRAM, TINY_F16, TestCase, gabbro
 
-COMMANDS = ["run", "inspect", "tokenize", "template", "logits", "perplexity", "bench", "devices", "list", "completion"]
+COMMANDS = ["run", "inspect", "tokenize", "template", "logits", "perplexity", "bench", "devices", "doctor",
+            "list", "completion"]
 
 
 class Help(TestCase):

@@ -24,7 +24,7 @@ std::string refusal(const TinyModel& model) {
   const std::string path = model.write("config");
   try {
     const gguf::File file = gguf::File::open(path);
-    llm::load_model(file, open_device("null"), {});
+    llm::load_model(file, open_device("null"), TinyModel::kContext, {});
     return "";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kBadInput) << error.what();
@@ -64,6 +64,23 @@ TEST(LlamaConfig, OldFilesNameTheLinearScaleAlone) {
   const llm::LlamaConfig config = llm::read_llama_config(gguf::File::open(model.write("config")));
   EXPECT_EQ(config.rope.scaling, nn::RopeScaling::kLinear);
   EXPECT_EQ(config.rope.factor, 2);
+}
+
+// As llama.cpp does, for which linear scaling needs no name.
+TEST(LlamaConfig, AFactorAloneScalesLinearly) {
+  TinyModel model = tiny_llama();
+  const auto rope = [&] { return llm::read_llama_config(gguf::File::open(model.write("config"))).rope; };
+  model.fields["rope.scaling.factor"] = 4.0f;
+  EXPECT_EQ(rope().scaling, nn::RopeScaling::kLinear);
+  EXPECT_EQ(rope().factor, 4);
+  model.fields["rope.scale_linear"] = 2.0f;  // the old name counts where the new one is missing
+  EXPECT_EQ(rope().factor, 4);
+  model.fields["rope.scaling.type"] = std::string("none");
+  EXPECT_EQ(rope().scaling, nn::RopeScaling::kNone);
+  model.fields.erase("rope.scaling.factor");
+  model.fields["rope.scaling.type"] = std::string("linear");
+  EXPECT_EQ(rope().scaling, nn::RopeScaling::kLinear);
+  EXPECT_EQ(rope().factor, 2);
 }
 
 TEST(LlamaConfig, EverySizeHasBounds) {
@@ -181,7 +198,7 @@ TEST(Families, UnknownOnesAreNamedWithThoseThatWork) {
   TinyModel model = tiny_llama();
   model.architecture = "abacus";
   try {
-    llm::load_model(gguf::File::open(model.write("config")), open_device("null"), {});
+    llm::load_model(gguf::File::open(model.write("config")), open_device("null"), TinyModel::kContext, {});
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("models of architecture 'abacus' are not supported"));
@@ -192,7 +209,7 @@ TEST(Families, UnknownOnesAreNamedWithThoseThatWork) {
 TEST(Loading, TellsHowFarItIs) {
   std::vector<uint64_t> steps;
   uint64_t all = 0;
-  llm::load_model(gguf::File::open(tiny_llama().write("config")), open_device("null"),
+  llm::load_model(gguf::File::open(tiny_llama().write("config")), open_device("null"), TinyModel::kContext,
                   [&](uint64_t done, uint64_t total) {
                     steps.push_back(done);
                     all = total;

@@ -1,6 +1,7 @@
 // Logits of tiny models of the llama family against transformers in float32 (tests/data/llm/logits.json).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -44,28 +45,70 @@ struct Case {
 
 class TinyLogits : public testing::TestWithParam<Case> {};
 
-TEST_P(TinyLogits, AreThoseOfTransformers) {
-  const json& c = cases()[GetParam().index];
-  SCOPED_TRACE(c.at("name").get<std::string>());
+test::TinyModel model_of(const json& c) {
   test::TinyModel model = test::tiny_llama({.tied = c.at("tied"), .bias = c.at("bias")});
   model.architecture = c.at("architecture");
-  model.weights = GetParam().weights;
   for (const auto& [name, value] : c.at("fields").items()) {
     if (value.is_string()) model.fields[name] = value.get<std::string>();
     if (value.is_number_integer()) model.fields[name] = value.get<int64_t>();
     if (value.is_number_float()) model.fields[name] = value.get<float>();
   }
-  if (const std::vector<float> factors = c.at("factors"); !factors.empty())
-    model.tensors["rope_freqs.weight"] = {.shape = {static_cast<int64_t>(factors.size())}, .values = factors};
-  Session session(Engine::load(model.write("logits"), {.threads = 2}));
+  return model;
+}
+
+test::TinyTensor vector_of(const std::vector<float>& values) {
+  return {.shape = {static_cast<int64_t>(values.size())}, .values = values};
+}
+
+// The model gives the logits of the case, but for a divergence of `most`.
+void expect_logits(const json& c, const test::TinyModel& model, double most, int64_t context = 0) {
+  Session session(Engine::load(model.write("logits"), {.threads = 2, .context = context}));
   const std::vector<int32_t> ids = c.at("ids");
   const std::span<const float> all = session.append_all_logits(ids);
   for (size_t i = 0; i < c.at("positions").size(); ++i) {
     const std::vector<float> expected = c.at("logits")[i];
     const size_t position = c.at("positions")[i];
     const auto actual = all.subspan(position * expected.size(), expected.size());
-    EXPECT_LE(divergence(expected, actual), GetParam().most) << "position " << position;
+    EXPECT_LE(divergence(expected, actual), most) << c.at("name") << " position " << position;
   }
+}
+
+TEST_P(TinyLogits, AreThoseOfTransformers) {
+  const json& c = cases()[GetParam().index];
+  test::TinyModel model = model_of(c);
+  model.weights = GetParam().weights;
+  if (const std::vector<float> factors = c.at("factors"); !factors.empty())
+    model.tensors["rope_freqs.weight"] = vector_of(factors);
+  expect_logits(c, model, GetParam().most);
+}
+
+const json& case_named(const std::string& name) {
+  return *std::ranges::find_if(cases(), [&](const json& c) { return c.at("name") == name; });
+}
+
+TEST(RotaryScaling, IsLinearWhereTheFileNamesTheFactorAlone) {
+  const json& linear = case_named("linear");
+  test::TinyModel model = model_of(linear);
+  ASSERT_EQ(model.fields.erase("rope.scaling.type"), 1U);
+  expect_logits(linear, model, 1e-5);
+}
+
+// With factors of 1 the model is the plain one, with Llama 3's that of the case.
+TEST(RotaryScaling, LongRopeGoesByTheContextInUse) {
+  const json& plain = case_named("tied");
+  const json& stretched = case_named("llama 3");
+  const std::vector<float> factors = stretched.at("factors");
+  test::TinyModel model = model_of(plain);
+  model.fields["rope.scaling.type"] = std::string("longrope");
+  model.fields["rope.scaling.original_context_length"] = int64_t{64};
+  model.tensors["rope_factors_short.weight"] = vector_of(std::vector<float>(factors.size(), 1));
+  model.tensors["rope_factors_long.weight"] = vector_of(factors);
+  expect_logits(plain, model, 1e-5, 16);
+  expect_logits(plain, model, 1e-5, 64);
+  expect_logits(stretched, model, 1e-5, 65);
+  expect_logits(stretched, model, 1e-5);  // the 256 that the model was trained for
+  model.tensors["rope_freqs.weight"] = vector_of(std::vector<float>(factors.size(), 9));
+  expect_logits(plain, model, 1e-5, 64);  // LongRoPE's tables are the ones that count
 }
 
 std::vector<Case> all_cases() {

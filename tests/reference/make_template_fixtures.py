@@ -88,6 +88,45 @@ EXTRA = [
     "{{ {[]: 1} }}", "{{ [*l] }}", "{{ dict(**d) }}", "{{ 'a'.join(*[['x', 'y']]) }}", "{{ 1 if t else 2 if f else 3 }}", "{{ (1,) }}{{ () }}{{ (1, 2)[0] }}", "{{ -n|abs }}{{ (-n)|abs }}", "{{ n is odd and f is float }}", "{{ not t }}{{ not undef }}", "{{ s|length }}{{ s[7:12] }}{{ s.strip()[-1] }}",
 ]
 
+# What `safe` and `escape` give is markupsafe's Markup: it escapes what meets it, although nothing is escaped by itself.
+MARKUP = "('<b> a,b </b>'|safe)"
+MARKUP_FILTERS = FILTERS + [
+    "safe", "forceescape", "escape|escape", "indent(2)", "indent(2, true, true)", "indent('<')", "center(20)", "trim(' <')",
+    "truncate(9)", "truncate(9, true, '&', 0)", "wordwrap(6)", "wordwrap(6, wrapstring='<')", "join", "map('upper')|list",
+    "batch(3)|list", "replace('b', '<')", "urlencode|e", "list|tojson", "tojson|e", "attr('upper')()", "title ~ 'x'",
+    "groupby(0)", "last ~ '<'", "default('x')", "first is escaped", "last is escaped", "reverse is escaped", "striptags is escaped",
+    "replace('a', '<!-->b--> <!-- <i>')|striptags", "replace('a', ' < <i')|striptags",
+]
+MARKUP_METHODS = METHODS + [
+    "replace('b', '<')", "replace(',', 5)", "join(['<', 1, none, '&'|e])", "join('<>')", "center(20, '<')", "ljust(20, '.')", "zfill(20)",
+    "split(',')[0] ~ ''", "striptags()", "unescape()", "escape('<')", "partition(',')", "rsplit(',', 1)", "__html__", "format('<')",
+]
+MARKUP_FORMATS = [
+    "%s|%s' % ('<', '&'|e)", "%r' % '<'", "%(a)s' % {'a': '<'}", "%s' % [['<']]", "%s' % {'a': '<'}", "%d %i %05.1f' % (1, '2', '3')", "%d' % 'x'",
+    "%d' % 2.5", "%x' % 255", "%c' % 65", "%*d' % (5, 3)", "%.3s|%6s' % ('<', '<')", "%d' % none", "%f' % none", "' % 1", "' % (1,)",
+    "' % {}", "' % []", "' % undef", "%s' % undef", "%d' % undef", "%s' % none", "%(a)s' % {}", "%(a)s' % [1]", "%%' % ()", "%a' % '<'",
+    "{} {}'.format('<', '<'|safe)", "{a[0]} {b!r}'.format(a=['<'], b='<')", "{:>4}'.format('<')", "{:>4}'.format('<'|safe)", "{!s}'.format('<'|safe)",
+    "{:>{}}'.format(1, 3)", "{a}'.format_map({'a': '<'})", "{}'.format([1, '<'])", "{}'.format()", "{:d}'.format('<')", "%s'|format('<')", "%(a)s'|format(a='<')",
+]
+MARKUP_EXTRA = [
+    "{{ x + '<' }}", "{{ '<' + x }}", "{{ x + x }}", "{{ x ~ '<' }}", "{{ '<' ~ x }}", "{{ (x ~ '<') + '<' }}", "{{ x + 1 }}", "{{ 1 + x }}", "{{ x + undef }}",
+    "{{ undef + x }}", "{{ x + none }}", "{{ x + ['<'] }}", "{{ ['<'] + [x] }}", "{{ x * 2 + '<' }}", "{{ 2 * x + '<' }}", "{{ x * 2.5 }}", "{{ x - 1 }}", "{{ -x }}", "{{ '%s' % x + '<' }}",
+    "{{ '%s%s' % (x, '<') }}", "{{ '{}'.format(x) + '<' }}", "{{ [x, '<']|join('<') }}", "{{ ['<', 1]|join(x) }}", "{{ ','.join([x, '<']) + '<' }}", "{{ 'a<b'.replace('a', x) + '<' }}",
+    "{{ 'a<b'.partition('<'|safe) }}", "{{ 'ab'.partition('<'|safe) }}", "{{ 'a,b'.split(','|safe) }}", "{{ 'a'.ljust(3, '*'|safe) + '<' }}", "{{ x[1] + '<' }}", "{{ x[1:] + '<' }}", "{{ x[::-1] + '<' }}",
+    "{{ x.foo }}", "{{ x.foo.bar }}", "{{ [x, (x,), {x: x}] }}", "{{ {x: 1}['<b> a,b </b>'] }}", "{{ x == '<b> a,b </b>' }}{{ x == x|string }}{{ x in ['<b> a,b </b>'] }}{{ 'b' in x }}{{ x < 'a' }}{{ x|length }}",
+    "{{ x is string }}{{ x is escaped }}{{ x is sequence }}{{ x is iterable }}{{ x is mapping }}{{ x is lower }}{{ x is sameas x }}{{ x is sameas '<b> a,b </b>' }}{{ x is eq '<b> a,b </b>' }}",
+    "{% for c in x %}{{ c is escaped }}{% endfor %}", "{% set a, b = '<>'|safe %}{{ a is escaped }}", "{{ x|list }}", "{{ x|e == x }}{{ '&'|e|e }}{{ '&'|forceescape|forceescape }}", "{{ none|e }}{{ undef|e }}{{ 5|e }}{{ ['<', \"'\"]|e }}{{ {'a': '\"'}|e }}",
+    "{{ none|safe }}{{ undef|safe }}{{ 5|safe + '<' }}{{ ['<']|safe }}", "{% set y %}<{% endset %}{{ y is escaped }}", "{% set y|safe %}<{% endset %}{{ y is escaped }}{{ y + '<' }}", "{% filter e %}<a>{{ x }}{% endfilter %}",
+    "{% macro m(a) %}{{ a + '<' }}{% endmacro %}{{ m(x) }}{{ m(x) is escaped }}", "{% macro m() %}{{ caller() + '<' }}{% endmacro %}{% call m() %}<{% endcall %}", "{{ (x, '<')|sum(start='') }}", "{{ d|xmlattr }}{{ {'a': x, 'b': '<'}|xmlattr }}",
+    "{{ {'<'|e: '<'|e}|xmlattr }}", "{{ '<'|indent('>'|safe) + '<' }}", "{{ 'a<\n\nb<'|indent('>'|safe) }}", "{{ 'a<\n\nb<'|indent('>'|safe, true) }}", "{{ 'a<\n\nb<'|indent('>'|safe, true, true) + '<' }}", "{{ 'a<\n\nb<'|indent('>'|safe, false, true) + '<' }}",
+    "{{ 'a<\n\nb<'|safe|indent('>', true, true) + '<' }}", "{{ 'a<b cdef'|truncate(6, true, '>'|safe, 0) + '<' }}", "{{ 'a<b c\n\nd'|wordwrap(2, wrapstring='>'|safe) + '<' }}", "{{ ['b'|safe, 'A<', 'c']|sort }}{{ ['b'|safe, 'b']|unique|list }}{{ ['b'|safe, 'c']|max }}",
+    "{{ ['b'|safe, 'B']|groupby(0) }}", "{{ [{'a': x}]|map(attribute='a')|list }}{{ [{'a': x}]|selectattr('a', 'escaped')|list|length }}", "{{ x|upper + '<' }}{{ x|lower + '<' }}{{ x|capitalize + '<' }}{{ x|trim + '<' }}{{ x|string + '<' }}", "{{ x|title + '<' }}{{ x|replace('b', 'c') + '<' }}{{ x|striptags + '<' }}{{ x|urlencode + '<' }}",
+    "{% set n = namespace(a=x) %}{{ n.a + '<' }}{{ n }}", "{% set j = joiner(x) %}{{ j() }}{{ j() + '<' }}", "{{ cycler(x).next() + '<' }}", "{{ raise_exception(x) }}", "{{ strftime_now('<%Y>'|safe) + '<' }}", "{{ x|tojson + '<' }}{{ [x]|tojson }}{{ {x: x}|tojson(indent='<'|safe) }}",
+    "{{ '5'|safe|int + 1 }}{{ '5'|safe|float }}", "{{ 'ab' % undef }}", "{{ '%s' % undef }}", "{{ 'ab' % range(2) }}", "{{ ('ab'|safe) % range(2) }}", "{{ ('%s'|safe) % namespace(a='<') }}", "{{ ('%s'|safe) % d.keys() }}", "{{ d[('b'|safe)] }}{{ d['get'|safe](('b'|safe)) }}{{ d|attr('get'|safe) is callable }}",
+    "{{ dict(a=x) }}{{ x|first }}{{ ''|safe|last is defined }}{{ x|count }}{{ x|wordcount }}{{ (x|reverse) + '<' }}", "{{ '&lt;i&gt; &amp;amp; <b>x</b>'|safe|striptags }}{{ ('a <!-- b> --> c'|safe).striptags() }}{{ ('&lt;&#39;&#34;&quot;&amp;lt;'|safe).unescape() }}",
+]
+
+
 
 def snippets():
     for left, operator, right in itertools.product(ATOMS, BINARY, ATOMS[:1] + ATOMS[3:7] + ATOMS[9:12]):
@@ -103,6 +142,14 @@ def snippets():
         yield f"{{{{ {atom}{part} }}}}"
     yield from ("{{ " + text + " }}" for text in FORMATS)
     yield from EXTRA
+    for name in MARKUP_FILTERS:
+        yield f"{{{{ {MARKUP}|{name} }}}}"
+    for method in MARKUP_METHODS:
+        yield f"{{{{ [{MARKUP}.{method}] }}}}"
+    for part in SLICES:
+        yield f"{{{{ [{MARKUP}{part}] }}}}"
+    yield from ("{{ ('<i>" + text.replace("'", "'|safe)", 1) + " }}" for text in MARKUP_FORMATS)
+    yield from ("{% set x = " + MARKUP + " %}" + text for text in MARKUP_EXTRA)
 
 
 def main():

@@ -11,9 +11,6 @@ namespace {
 
 constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// What each worker asks for of its weights before a launch: memory is then busy while it waits for the others.
-constexpr int64_t kPrefetchLaunchBytes = 16384;
-
 }  // namespace
 
 struct Linear::Pass {
@@ -241,19 +238,18 @@ void Linear::finish(const Pass& pass, const Item& item, int64_t tile, int width,
   }
 }
 
-void Linear::prefetch(const abi::Launch& launch, const Worker& worker) const {
-  if (!tiling_.few()) return;
+std::span<const std::byte> Linear::first_weights(const abi::Launch& launch, const Worker& worker) const {
+  if (!tiling_.few()) return {};
   const int64_t begin = worker.run_begin(worker.index(), items_), end = worker.run_begin(worker.index() + 1, items_);
-  if (begin == end) return;
+  if (begin == end) return {};
   const Item item = find_item(begin);
-  for (int i = 0; i < item.count; ++i) {
-    const Matrix& m = *item.matrices[i];
-    if (!m.packed) continue;
-    const auto* panel =
-        static_cast<const char*>(launch.inputs[1 + (&m - matrices_.data())].data) + item.panels[i] * m.panel_bytes;
-    const int64_t bytes = std::min(kPrefetchLaunchBytes / item.count, (end - begin) * m.panel_bytes);
-    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(panel + at);
-  }
+  const Matrix& m = *item.matrices[0];
+  if (!m.packed) return {};
+  // With silu·mul the next item's panels come after the other matrix's.
+  const bool paired = options_.epilogue == Epilogue::kSiluMul;
+  const int64_t panels = paired ? item.count / 2 : std::min(m.panels - item.panels[0], end - begin);
+  const auto* data = static_cast<const std::byte*>(launch.inputs[1 + (&m - matrices_.data())].data);
+  return {data + item.panels[0] * m.panel_bytes, static_cast<size_t>(panels * m.panel_bytes)};
 }
 
 void Linear::run(const abi::Launch& launch, Worker& worker) const {

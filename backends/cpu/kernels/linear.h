@@ -26,7 +26,7 @@ class Linear : public Kernel {
   Linear(const abi::KernelRequest& request, const LinearOptions& options, int workers);
 
   void run(const abi::Launch& launch, Worker& worker) const override;
-  void prefetch(const abi::Launch& launch, const Worker& worker) const override;
+  std::span<const std::byte> first_weights(const abi::Launch& launch, const Worker& worker) const override;
 
  private:
   // What the products with many tokens are made of.

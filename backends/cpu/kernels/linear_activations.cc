@@ -5,11 +5,6 @@
 #include <cstring>
 
 namespace gabbro::cpu::GABBRO_ISA {
-namespace {
-
-constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace
 
 void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t columns, float* y) {
   F32 squares[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
@@ -28,29 +23,8 @@ void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t co
   store_first(y + whole, last * factor * load_first(weight + whole, rest), rest);
 }
 
-int64_t ActivationPlan::words_at(int width) const { return plain ? aligned(columns * width * 4) : 0; }
-int64_t ActivationPlan::word_scales_at(int width) const { return words_at(width) + aligned(columns * width * 2); }
-int64_t ActivationPlan::codes_at(int width) const {
-  return words ? word_scales_at(width) + aligned(columns / 8 * width) : words_at(width);
-}
-int64_t ActivationPlan::scales_at(int width) const { return codes_at(width) + aligned(columns * width); }
-int64_t ActivationPlan::sums_at(int width, int variant) const {
-  return scales_at(width) + aligned(columns / 8 * width) + variant * aligned(columns / 4 * width);
-}
-
 int64_t ActivationPlan::tile_bytes(int width) const {
   return quantised.empty() ? codes_at(width) : sums_at(width, static_cast<int>(quantised.size()));
-}
-
-WordTile ActivationPlan::word_tile(const char* tile, int width) const {
-  return {.codes = reinterpret_cast<const int16_t*>(tile + words_at(width)),
-          .scales = reinterpret_cast<const float*>(tile + word_scales_at(width))};
-}
-
-QuantisedTile ActivationPlan::quantised_tile(const char* tile, int width, int variant) const {
-  return {.codes = reinterpret_cast<const int8_t*>(tile + codes_at(width)),
-          .scales = reinterpret_cast<const float*>(tile + scales_at(width)),
-          .sums = reinterpret_cast<const int32_t*>(tile + sums_at(width, variant))};
 }
 
 void ActivationPlan::quantise_words(const float* x, int token, int width, char* tile) const {
@@ -79,6 +53,9 @@ void ActivationPlan::quantise_words(const float* x, int token, int width, char* 
 void ActivationPlan::quantise(const float* x, int token, int width, char* tile) const {
   auto* codes = reinterpret_cast<int8_t*>(tile + codes_at(width));
   auto* scales = reinterpret_cast<float*>(tile + scales_at(width));
+  // A format whose zero is code 0 and that has no minimum starts its dot products from 0.
+  const bool sums_are_read =
+      std::any_of(quantised.begin(), quantised.end(), [](const GroupSums& s) { return s.minimum || s.zero != 0; });
   F32 probe = zero_f32();
   for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
     const F32 low = load(x + chunk * kChunk), high = load(x + chunk * kChunk + kLanes);
@@ -89,12 +66,18 @@ void ActivationPlan::quantise(const float* x, int token, int width, char* tile) 
     const I32 low_codes = round_to_i32(low * inverse), high_codes = round_to_i32(high * inverse);
     const float scale = peak / 127.0f;
     scales[chunk * width + token] = scale;
-    alignas(64) int8_t bytes[kChunk];
-    store_i8(bytes, low_codes);
-    store_i8(bytes + kLanes, high_codes);
-    for (int q = 0; q < 8; ++q) {
-      std::memcpy(codes + ((chunk * 8 + q) * width + token) * 4, bytes + q * 4, 4);
+    if (width == 1) {
+      store_i8(codes + chunk * kChunk, low_codes);
+      store_i8(codes + chunk * kChunk + kLanes, high_codes);
+    } else {
+      alignas(64) int8_t bytes[kChunk];
+      store_i8(bytes, low_codes);
+      store_i8(bytes + kLanes, high_codes);
+      for (int q = 0; q < 8; ++q) {
+        std::memcpy(codes + ((chunk * 8 + q) * width + token) * 4, bytes + q * 4, 4);
+      }
     }
+    if (!sums_are_read) continue;
     const int32_t sums[2] = {reduce_sum(low_codes), reduce_sum(high_codes)};
     for (size_t v = 0; v < quantised.size(); ++v) {
       const GroupSums& wanted = quantised[v];

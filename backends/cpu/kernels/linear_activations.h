@@ -79,15 +79,28 @@ struct ActivationPlan {
   void prepare(const float* x, const float* norm_weight, int used, int width, char* target, float* row) const;
 
   const float* plain_tile(const char* tile) const { return reinterpret_cast<const float*>(tile); }
-  WordTile word_tile(const char* tile, int width) const;
-  QuantisedTile quantised_tile(const char* tile, int width, int variant) const;
+  WordTile word_tile(const char* tile, int width) const {
+    return {.codes = reinterpret_cast<const int16_t*>(tile + words_at(width)),
+            .scales = reinterpret_cast<const float*>(tile + word_scales_at(width))};
+  }
+  QuantisedTile quantised_tile(const char* tile, int width, int variant) const {
+    return {.codes = reinterpret_cast<const int8_t*>(tile + codes_at(width)),
+            .scales = reinterpret_cast<const float*>(tile + scales_at(width)),
+            .sums = reinterpret_cast<const int32_t*>(tile + sums_at(width, variant))};
+  }
 
  private:
-  int64_t words_at(int width) const;
-  int64_t word_scales_at(int width) const;
-  int64_t codes_at(int width) const;
-  int64_t scales_at(int width) const;
-  int64_t sums_at(int width, int variant) const;
+  // Where in a tile its parts begin. Asked for with each panel and tile, hence inline.
+  static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+  int64_t words_at(int width) const { return plain ? aligned(columns * width * 4) : 0; }
+  int64_t word_scales_at(int width) const { return words_at(width) + aligned(columns * width * 2); }
+  int64_t codes_at(int width) const {
+    return words ? word_scales_at(width) + aligned(columns / 8 * width) : words_at(width);
+  }
+  int64_t scales_at(int width) const { return codes_at(width) + aligned(columns * width); }
+  int64_t sums_at(int width, int variant) const {
+    return scales_at(width) + aligned(columns / 8 * width) + variant * aligned(columns / 4 * width);
+  }
   void quantise_words(const float* x, int token, int width, char* tile) const;
   void quantise(const float* x, int token, int width, char* tile) const;
 };

@@ -48,11 +48,13 @@ inline void store(float* p, F32 x) {
 }
 // The first `count` (0 to 16) lanes; the others are zero, or left alone in memory.
 inline F32 load_first(const float* p, int count) {
+  if (count == 16) return load(p);
   alignas(32) float lanes[16] = {};
   std::memcpy(lanes, p, static_cast<size_t>(count) * sizeof(float));
   return load(lanes);
 }
 inline void store_first(float* p, F32 x, int count) {
+  if (count == 16) return store(p, x);
   alignas(32) float lanes[16];
   store(lanes, x);
   std::memcpy(p, lanes, static_cast<size_t>(count) * sizeof(float));

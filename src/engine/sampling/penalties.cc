@@ -23,10 +23,12 @@ void penalize_counts(std::span<float> logits, const History& history, const Samp
   }
 }
 
-void penalize_repetition(std::span<float> logits, const History& history, const SamplerOptions& options) {
+void penalize_repetition(std::span<float> logits, const History& history, const SequenceBreakers& breakers,
+                         const SamplerOptions& options) {
   const auto tokens = history.tokens();
   const size_t n = tokens.size();
-  if (n < 2) return;
+  const size_t reach = breakers.tokens_behind_last(tokens);
+  if (n < 2 || reach < static_cast<size_t>(options.dry_allowed_length)) return;
   const auto reversed = [&](size_t i) { return tokens[n - 1 - i]; };
 
   // matched[i]: how many tokens before (and with) position i of the reversed text repeat the end of the text.
@@ -46,9 +48,10 @@ void penalize_repetition(std::span<float> logits, const History& history, const 
   for (size_t i = 1; i < n; ++i) {
     if (matched[i] < static_cast<size_t>(options.dry_allowed_length)) continue;
     size_t& length = longest[reversed(i - 1)];
-    length = std::max(length, matched[i]);
+    length = std::max(length, std::min(matched[i], reach));
   }
   for (const auto& [token, length] : longest) {
+    if (breakers.is_breaker(token)) continue;
     const double exponent = static_cast<double>(length) - options.dry_allowed_length;
     const double penalty = options.dry_multiplier * std::pow(static_cast<double>(options.dry_base), exponent);
     // Bounded, so that a logit stays a number however long the repetition.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/engine/sampler.h"
+#include "src/engine/sampling/sequence_breakers.h"
 
 namespace gabbro::sampling {
 
@@ -30,7 +31,9 @@ class History {
 void penalize_counts(std::span<float> logits, const History& history, const SamplerOptions& options);
 
 // DRY: a token that would continue a repetition of n >= dry_allowed_length tokens that end the text now loses
-// dry_multiplier · dry_base^(n - dry_allowed_length). Linear in the history (Z-algorithm on the reversed text).
-void penalize_repetition(std::span<float> logits, const History& history, const SamplerOptions& options);
+// dry_multiplier · dry_base^(n - dry_allowed_length). Only tokens behind the last of `breakers` count for n, and a
+// token that holds one loses nothing. Linear in the history (Z-algorithm on the reversed text).
+void penalize_repetition(std::span<float> logits, const History& history, const SequenceBreakers& breakers,
+                         const SamplerOptions& options);
 
 }  // namespace gabbro::sampling

@@ -83,6 +83,15 @@ inline void unpack_k_scales(const std::byte* packed, DecodedBlock& out) {
   }
 }
 
+// What Q4_K and Q5_K share: the scales at the block's start, and 128 bytes of `nibbles` in quarters of 64 elements,
+// byte l of 32 holding elements l (low) and l + 32 (high).
+inline void decode_k_nibbles(const std::byte* block, const std::byte* nibbles, DecodedBlock& out) {
+  out.scale = load_half(block);
+  out.minimum = -load_half(block + 2);
+  unpack_k_scales(block + 4, out);
+  for (int quarter = 0; quarter < 4; ++quarter) unpack_nibbles(nibbles + 32 * quarter, 32, out.codes + 64 * quarter);
+}
+
 // Truncates to a code; what is not finite saturates, and NaN becomes 0.
 inline uint8_t to_code(float value, int largest) {
   if (value >= static_cast<float>(largest)) return static_cast<uint8_t>(largest);

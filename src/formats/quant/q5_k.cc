@@ -7,10 +7,7 @@ namespace gabbro::quant {
 namespace {
 
 void decode(const std::byte* block, DecodedBlock& out) {
-  out.scale = load_half(block);
-  out.minimum = -load_half(block + 2);
-  unpack_k_scales(block + 4, out);
-  for (int quarter = 0; quarter < 4; ++quarter) unpack_nibbles(block + 48 + 32 * quarter, 32, out.codes + 64 * quarter);
+  decode_k_nibbles(block, block + 48, out);
   for (int i = 0; i < 256; ++i) {
     const int fifth = (byte_at(block + 16, i % 32) >> (i / 32)) & 1;
     out.codes[i] = static_cast<uint8_t>(out.codes[i] | fifth << 4);

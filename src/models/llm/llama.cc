@@ -9,13 +9,14 @@
 namespace gabbro::llm {
 namespace {
 
-// The divisors of the rotary frequencies that the file carries: Llama 3's table, or LongRoPE's for short or long
-// contexts.
-std::vector<float> rope_factors(WeightLoader& weights, const nn::RopeConfig& rope, int64_t context_trained) {
+// The divisors of the rotary frequencies that the file carries: Llama 3's table, or LongRoPE's for contexts that are
+// longer than the original one, or not. As in llama.cpp, the context that may be used decides, not what is in it.
+std::vector<float> rope_factors(WeightLoader& weights, const nn::RopeConfig& rope, int64_t context) {
   std::string name = "rope_freqs.weight";
-  if (!weights.has(name)) {
-    if (rope.scaling != nn::RopeScaling::kLongRope) return {};
-    name = context_trained > rope.original_context ? "rope_factors_long.weight" : "rope_factors_short.weight";
+  if (rope.scaling == nn::RopeScaling::kLongRope) {
+    name = context > rope.original_context ? "rope_factors_long.weight" : "rope_factors_short.weight";
+  } else if (!weights.has(name)) {
+    return {};
   }
   std::vector<float> factors = weights.host_vector(name, rope.dimensions / 2);
   if (std::ranges::any_of(factors, [](float factor) { return factor <= 0; }))
@@ -25,12 +26,13 @@ std::vector<float> rope_factors(WeightLoader& weights, const nn::RopeConfig& rop
 
 }  // namespace
 
-Llama::Llama(const gguf::File& file, const std::shared_ptr<Device>& device, const LoadProgress& progress)
+Llama::Llama(const gguf::File& file, const std::shared_ptr<Device>& device, int64_t context,
+             const LoadProgress& progress)
     : config_(read_llama_config(file)) {
   WeightLoader weights(file, device, progress);
   const ModelShape& s = config_.shape;
   const nn::RopeFrequencies frequencies =
-      nn::rope_frequencies(config_.rope, rope_factors(weights, config_.rope, s.context_trained));
+      nn::rope_frequencies(config_.rope, rope_factors(weights, config_.rope, context));
   inverse_frequencies_ = device->upload(DType::f32, Shape{config_.rope.dimensions / 2}, frequencies.inverse.data());
   rope_ = {.interleaved = config_.rope.interleaved, .magnitude = frequencies.magnitude};
 
@@ -98,9 +100,11 @@ Tensor Llama::forward(const Step& step, const nn::KvCache& cache) const {
   return scaled(output_(h), 1 / config_.logit_scale);                // [R, V]
 }
 
+ModelShape read_llama_shape(const gguf::File& file) { return read_llama_config(file).shape; }
+
 std::unique_ptr<LanguageModel> load_llama(const gguf::File& file, const std::shared_ptr<Device>& device,
-                                          const LoadProgress& progress) {
-  return std::make_unique<Llama>(file, device, progress);
+                                          int64_t context, const LoadProgress& progress) {
+  return std::make_unique<Llama>(file, device, context, progress);
 }
 
 }  // namespace gabbro::llm

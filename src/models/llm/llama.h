@@ -10,7 +10,7 @@ namespace gabbro::llm {
 
 class Llama : public LanguageModel {
  public:
-  Llama(const gguf::File& file, const std::shared_ptr<Device>& device, const LoadProgress& progress);
+  Llama(const gguf::File& file, const std::shared_ptr<Device>& device, int64_t context, const LoadProgress& progress);
 
   const ModelShape& shape() const override { return config_.shape; }
   Tensor forward(const Step& step, const nn::KvCache& cache) const override;

@@ -50,7 +50,7 @@ nn::RopeConfig read_rope(const Fields& fields, const ModelShape& shape) {
   if (rope.dimensions % 2 != 0)
     fields.refuse("rope.dimension_count", fmt::format("is {}, expected an even number", rope.dimensions));
   rope.base = fields.number_or("rope.freq_base", 10000.0f, 1.0f, 1e12f);
-  const std::string scaling = fields.text_or("rope.scaling.type", "none");
+  const std::string scaling = fields.text_or("rope.scaling.type", "linear");  // llama.cpp's too
   if (scaling == "none") {
     rope.scaling = nn::RopeScaling::kNone;
   } else if (scaling == "linear") {
@@ -62,11 +62,8 @@ nn::RopeConfig read_rope(const Fields& fields, const ModelShape& shape) {
   } else {
     fields.refuse("rope.scaling.type", fmt::format("is '{}', expected none, linear, yarn or longrope", scaling));
   }
-  rope.factor = fields.number_or("rope.scaling.factor", 1.0f, 1e-3f, 1e6f);
-  if (fields.has("rope.scale_linear") && !fields.has("rope.scaling.type")) {  // the name that early files used
-    rope.factor = fields.number_or("rope.scale_linear", 1.0f, 1e-3f, 1e6f);
-    rope.scaling = rope.factor != 1 ? nn::RopeScaling::kLinear : nn::RopeScaling::kNone;
-  }
+  const bool has_factor = fields.has("rope.scaling.factor");  // otherwise the name that early files used
+  rope.factor = fields.number_or(has_factor ? "rope.scaling.factor" : "rope.scale_linear", 1.0f, 1e-3f, 1e6f);
   rope.original_context =
       fields.size_or("rope.scaling.original_context_length", shape.context_trained, 1, int64_t{1} << 32);
   rope.attention_factor = fields.number_or("rope.scaling.attn_factor", 1.0f, 1e-3f, 1e3f);

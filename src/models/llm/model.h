@@ -38,9 +38,12 @@ class LanguageModel {
 // How far loading is: bytes of weights that are on the device, and of all.
 using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 
-// Builds the model of the file's general.architecture. Throws bad_input for one that is not in registry.cc, or for a
-// file that lacks what the architecture needs; the message names the file and the field or tensor.
+// The sizes of the file's model, by its general.architecture, without loading it. Throws bad_input for an architecture
+// that is not in registry.cc, or for a file that lacks what it needs; the message names the file and the field.
+ModelShape read_shape(const gguf::File& file);
+
+// Builds the model, for sequences of `context` tokens at most. Throws as above; the message may also name a tensor.
 std::unique_ptr<LanguageModel> load_model(const gguf::File& file, const std::shared_ptr<Device>& device,
-                                          const LoadProgress& progress);
+                                          int64_t context, const LoadProgress& progress);
 
 }  // namespace gabbro::llm

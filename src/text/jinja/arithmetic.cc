@@ -119,7 +119,7 @@ Value repeat(Runtime& runtime, const Value& value, int64_t count) {
     std::string text;
     text.reserve(total);
     for (size_t i = 0; total > 0 && i < times; ++i) text += value.string();
-    return text;
+    return value.is_markup() ? Value::markup(std::move(text)) : Value(std::move(text));
   }
   runtime.step(total);
   runtime.reserve(total * sizeof(Value));
@@ -142,15 +142,14 @@ bool repeatable(const Value& value) { return value.is_string() || value.is_seque
 
 Value arithmetic(Runtime& runtime, Arithmetic operation, const Value& left, const Value& right) {
   if (left.is_string() && operation == Arithmetic::kModulo) {
-    return runtime.text(format_percent(runtime, left.string(), right));
+    return runtime.text_like(left, format_percent(runtime, left, right));
   }
   require_defined(runtime, left);
   require_defined(runtime, right);
   if (left.is_integer() && right.is_integer()) return integers(runtime, operation, left.integer(), right.integer());
   if (left.is_number() && right.is_number()) return floats(runtime, operation, left.number(), right.number());
   if (operation == Arithmetic::kAdd && left.is_string() && right.is_string()) {
-    runtime.reserve_text(left.string().size() + right.string().size());
-    return left.string() + right.string();
+    return concatenate(runtime, left, right);
   }
   if (operation == Arithmetic::kAdd && left.is_sequence() && left.kind() == right.kind()) {
     return join(runtime, left, right);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "src/text/jinja/operators.h"
+#include "src/text/jinja/search.h"
 #include "src/text/jinja/utf8.h"
 
 namespace gabbro::text::jinja {
@@ -63,6 +64,13 @@ bool compare(Order order, auto left, auto right) {
   return false;
 }
 
+// How containers compare their elements: NaN, which differs from itself, is found in its list.
+bool same_or_equal(Runtime& runtime, const Value& x, const Value& y) {
+  if (x.is_string()) return equal(runtime, x, y);
+  runtime.step();
+  return x.same_as(y) || equal(runtime, x, y);
+}
+
 // An int and a float compare by value, not by the float that is nearest to the int.
 bool equal_mixed(int64_t integer, double number) {
   return number >= -0x1p63 && number < 0x1p63 && static_cast<double>(static_cast<int64_t>(number)) == number &&
@@ -104,6 +112,7 @@ int64_t length(Runtime& runtime, const Value& value) {
     case Kind::kUndefined:
       return 0;
     case Kind::kString:
+      runtime.scan(value.string());
       return static_cast<int64_t>(count_code_points(value.string()));
     case Kind::kList:
     case Kind::kTuple:
@@ -157,8 +166,10 @@ std::vector<Value> collect(Runtime& runtime, const Value& value) {
 Value reversed(Runtime& runtime, const Value& value) {
   std::shared_ptr<Iterator> result;
   switch (value.kind()) {
-    case Kind::kString:
-      return reversed(runtime, runtime.list(collect(runtime, value)));
+    case Kind::kString: {  // its items by index are Markup where it is, other than those by iteration
+      const Value characters = runtime.list(collect(runtime, value));
+      return reversed(runtime, value.is_markup() ? as_markup(runtime, characters) : characters);
+    }
     case Kind::kList:
     case Kind::kTuple:
       result = std::make_shared<IndexIterator>(value, value.items().size(), true);
@@ -189,20 +200,21 @@ bool equal(Runtime& runtime, const Value& left, const Value& right) {
   if (left.kind() != right.kind()) return false;
   switch (left.kind()) {
     case Kind::kString:
+      runtime.scan(left.string());
       return left.string() == right.string();
     case Kind::kList:
     case Kind::kTuple: {
       const auto& a = left.items();
       const auto& b = right.items();
       return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [&](const Value& x, const Value& y) {
-               return x.same_as(y) || equal(runtime, x, y);
+               return same_or_equal(runtime, x, y);
              });
     }
     case Kind::kDict: {
       if (left.dict().size() != right.dict().size()) return false;
       for (const auto& [key, value] : left.dict().entries()) {
         const Value* other = right.dict().find(runtime, key);
-        if (!other || !(value.same_as(*other) || equal(runtime, value, *other))) return false;
+        if (!other || !same_or_equal(runtime, value, *other)) return false;
       }
       return true;
     }
@@ -218,14 +230,13 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
     if (!item.is_string()) {
       throw runtime.error("'in <string>' requires string as left operand, not {}", item.type_name());
     }
-    runtime.step(1 + container.string().size() / 64);
-    return container.string().find(item.string()) != std::string::npos;
+    return find_text(runtime, container.string(), item.string()) != std::string::npos;
   }
   if (container.is_dict()) return container.dict().find(runtime, item) != nullptr;
   const auto iterator = try_iterate(runtime, container);
   if (!iterator) throw runtime.error("argument of type '{}' is not iterable", container.type_name());
   for (Value candidate; iterator->next(runtime, &candidate);) {
-    if (candidate.same_as(item) || equal(runtime, candidate, item)) return true;
+    if (same_or_equal(runtime, candidate, item)) return true;
   }
   return false;
 }
@@ -236,7 +247,10 @@ bool ordered(Runtime& runtime, Order order, const Value& left, const Value& righ
   require_defined(runtime, right);
   if (left.is_integer() && right.is_integer()) return compare(order, left.integer(), right.integer());
   if (left.is_number() && right.is_number()) return compare(order, left.number(), right.number());
-  if (left.is_string() && right.is_string()) return compare(order, left.string().compare(right.string()), 0);
+  if (left.is_string() && right.is_string()) {
+    runtime.scan(left.string());
+    return compare(order, left.string().compare(right.string()), 0);
+  }
   if (left.is_sequence() && left.kind() == right.kind()) {
     const auto& a = left.items();
     const auto& b = right.items();

@@ -141,6 +141,7 @@ Args Interpreter::eval_args(const CallArgs& nodes, const FramePtr& frame) {
     if (!more.is_dict()) throw error("argument after ** must be a mapping, not {}", more.type_name());
     for (const auto& [key, value] : more.dict().entries()) {
       if (!key.is_string()) throw error("keywords must be strings");
+      step(args.named.size());
       for (const auto& [name, other] : args.named) {
         if (name == key.string()) throw error("got multiple values for keyword argument '{}'", name);
       }
@@ -185,6 +186,7 @@ Value Interpreter::call_filter(const std::string& name, const Value& input, cons
   step();
   const FilterFunction filter = find_filter(name);
   if (!filter) throw error("No filter named '{}' found.", name);
+  if (input.is_string()) scan(input.string());
   return filter(*this, input, args);
 }
 
@@ -192,6 +194,7 @@ bool Interpreter::call_test(const std::string& name, const Value& input, const A
   step();
   const TestFunction test = find_test(name);
   if (!test) throw error("No test named '{}' found.", name);
+  if (input.is_string()) scan(input.string());
   return test(*this, input, args);
 }
 

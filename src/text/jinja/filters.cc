@@ -45,7 +45,9 @@ Value AttributePath::get(Runtime& runtime, const Value& item, const Value* other
   return value;
 }
 
-Value fold_case(const Value& value) { return value.is_string() ? Value(lower(value.string())) : value; }
+Value fold_case(Runtime& runtime, const Value& value) {
+  return value.is_string() ? runtime.text(lower(value.string())) : value;
+}
 
 std::vector<Value> sort_by(Runtime& runtime, std::vector<Value> items, const std::function<Value(const Value&)>& key,
                            bool reverse) {

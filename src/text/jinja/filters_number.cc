@@ -61,10 +61,10 @@ int64_t round_integer(Runtime& runtime, int64_t value, int64_t digits) {
   for (int64_t i = digits; i < 0; ++i) unit *= 10;
   int64_t rest = value % unit;
   if (rest < 0) rest += unit;
-  const int64_t low = value - rest;  // cannot overflow by more than the check below sees
-  const bool up = rest > unit / 2 || (rest == unit / 2 && (low / unit) % 2 != 0);
-  int64_t result = low;
-  if (up && __builtin_add_overflow(low, unit, &result))
+  const int64_t quotient = value / unit - (value % unit < 0 ? 1 : 0);  // rounded down
+  const bool up = rest > unit / 2 || (rest == unit / 2 && quotient % 2 != 0);
+  int64_t result = 0;
+  if (__builtin_add_overflow(value, up ? unit - rest : -rest, &result))
     throw runtime.error("integer overflow: integers are 64 bits wide here");
   return result;
 }

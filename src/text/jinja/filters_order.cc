@@ -26,7 +26,7 @@ Value filter_sort(Runtime& runtime, const Value& value, const Args& args) {
     std::vector<Value> parts;
     for (const AttributePath& path : paths) {
       const Value part = path.get(runtime, item);
-      parts.push_back(folds ? fold_case(part) : part);
+      parts.push_back(folds ? fold_case(runtime, part) : part);
     }
     return runtime.list(std::move(parts));
   };
@@ -42,8 +42,9 @@ Value filter_unique(Runtime& runtime, const Value& value, const Args& args) {
   return generate(runtime, value, [items, folds, path, seen](Runtime& inner, Value* item) {
     while (items->next(inner, item)) {
       const Value key = path.get(inner, *item);
-      inner.reserve(64);
-      if (seen->insert(hash_key(inner, folds ? fold_case(key) : key)).second) return true;
+      const auto [hashed, is_new] = seen->insert(hash_key(inner, folds ? fold_case(inner, key) : key));
+      inner.reserve(is_new ? hashed->size() + 64 : 0);
+      if (is_new) return true;
     }
     return false;
   });
@@ -59,7 +60,7 @@ Value filter_extreme(Runtime& runtime, const Value& value, const Args& args) {
   if (!items->next(runtime, &best)) return Value::undefined("No aggregated item, sequence was empty.");
   const auto key = [&](const Value& item) {
     const Value found = path.get(runtime, item);
-    return folds ? fold_case(found) : found;
+    return folds ? fold_case(runtime, found) : found;
   };
   best_key = key(best);
   for (Value item; items->next(runtime, &item);) {
@@ -79,7 +80,7 @@ Value filter_groupby(Runtime& runtime, const Value& value, const Args& args) {
   const bool folds = !bound.truth(2, false);
   const auto key = [&](const Value& item) {
     const Value found = path.get(runtime, item, &otherwise);
-    return folds ? fold_case(found) : found;
+    return folds ? fold_case(runtime, found) : found;
   };
   const std::vector<Value> items = sort_by(runtime, collect(runtime, value), key, false);
   std::vector<Value> groups;
@@ -107,7 +108,7 @@ Value filter_dictsort(Runtime& runtime, const Value& value, const Args& args) {
   for (const auto& [key, item] : value.dict().entries()) pairs.push_back(runtime.tuple({key, item}));
   const auto key = [&](const Value& pair) {
     const Value& part = pair.items()[by == "key" ? 0 : 1];
-    return folds ? fold_case(part) : part;
+    return folds ? fold_case(runtime, part) : part;
   };
   return runtime.list(sort_by(runtime, std::move(pairs), key, bound.truth(2, false)));
 }

@@ -207,7 +207,7 @@ Value filter_attr(Runtime& runtime, const Value& value, const Args& args) {
   const std::string name = bound.string(0, "");
   Value result;
   if (find_attribute(runtime, value, name, &result)) return result;
-  return Value::undefined(fmt::format("'{} object' has no attribute {}", value.type_name(), repr_string(name)));
+  return runtime.undefined(fmt::format("'{} object' has no attribute {}", value.type_name(), repr_string(name)));
 }
 
 Value filter_random(Runtime& runtime, const Value&, const Args&) {

@@ -3,6 +3,7 @@
 
 #include "src/text/jinja/library.h"
 #include "src/text/jinja/operators.h"
+#include "src/text/jinja/search.h"
 #include "src/text/jinja/utf8.h"
 #include "src/text/jinja/wrap.h"
 
@@ -14,7 +15,7 @@ using Mapping = std::string (*)(std::string_view);
 template <Mapping mapping>
 Value mapped(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "filter", args, {});
-  return runtime.text(mapping(to_text(runtime, value)));
+  return runtime.text_like(value, mapping(to_text(runtime, value)));
 }
 
 // Words begin behind spaces, dashes and opening brackets; the rest of a word is in lower case.
@@ -34,6 +35,11 @@ std::string title_words(std::string_view text) {
   return result;
 }
 
+Value filter_title(Runtime& runtime, const Value& value, const Args& args) {
+  const Bound bound(runtime, "title", args, {});
+  return runtime.text(title_words(to_text(runtime, value)));
+}
+
 Value filter_string(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "string", args, {});
   return value.is_string() ? value : runtime.text(to_text(runtime, value));
@@ -42,7 +48,8 @@ Value filter_string(Runtime& runtime, const Value& value, const Args& args) {
 Value filter_trim(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "trim", args, {"chars"});
   const std::string characters = bound.given(0) ? bound.string(0, "") : "";
-  return runtime.text(std::string(strip(to_text(runtime, value), kBoth, bound.given(0) ? &characters : nullptr)));
+  return runtime.text_like(value,
+                           std::string(strip(to_text(runtime, value), kBoth, bound.given(0) ? &characters : nullptr)));
 }
 
 Value filter_replace(Runtime& runtime, const Value& value, const Args& args) {
@@ -58,40 +65,45 @@ const std::string& require_string(Runtime& runtime, const Value& value) {
   return value.string();
 }
 
+std::string spaces(Runtime& runtime, int64_t width) {
+  const auto count = static_cast<size_t>(std::max<int64_t>(0, width));
+  runtime.reserve_text(count);
+  return std::string(count, ' ');
+}
+
 Value filter_indent(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "indent", args, {"width", "first", "blank"});
-  std::string indentation;
-  if (bound.has(0) && bound[0].is_string()) {
-    indentation = bound[0].string();
-  } else {
-    const int64_t width = std::max<int64_t>(0, bound.integer(0, 4));
-    runtime.reserve_text(static_cast<size_t>(width));
-    indentation.assign(static_cast<size_t>(width), ' ');
-  }
+  const Value width = bound.get(0, 4);
+  const Value prefix = width.is_string() ? width : Value(spaces(runtime, to_index(runtime, width)));
+  const std::string& indentation = prefix.string();
   const bool blank = bound.truth(2, false);
   const std::string text = require_string(runtime, value) + "\n";
-  std::string result = bound.truth(1, false) ? indentation : "";
+  const bool escapes = width.is_markup() && !value.is_markup();  // each line that the indentation is added to
+  std::string result;
   bool first = true;
-  for (const std::string_view line : split_lines(text, false)) {
+  for_each_line(text, false, [&](std::string_view line) {
     runtime.step();
     if (!first) result += '\n';
     if (!first && (blank || !line.empty())) {
       runtime.reserve_text(result.size() > (size_t{1} << 20) ? indentation.size() : 0);
       result += indentation;
     }
-    result += line;
+    result += escapes && (blank || !first) ? escape_text(line) : line;
     first = false;
-    if (result.size() > runtime.limits().output) break;
-  }
-  return runtime.text(std::move(result));
+    runtime.check_length(result);
+  });
+  const bool markup = value.is_markup() || (escapes && blank);
+  Value indented = markup ? runtime.markup(std::move(result)) : runtime.text(std::move(result));
+  if (!bound.truth(1, false)) return indented;
+  return concatenate(runtime, value.is_markup() ? as_markup(runtime, prefix) : prefix, indented);
 }
 
 Value filter_truncate(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "truncate", args, {"length", "killwords", "end", "leeway"});
   const int64_t limit = bound.integer(0, 255);
-  const std::string end = bound.string(2, "...");
+  const Value end = bound.get(2, "...");
   const int64_t leeway = bound.given(3) ? bound.integer(3, 5) : 5;
-  const auto end_length = static_cast<int64_t>(count_code_points(end));
+  const auto end_length = static_cast<int64_t>(count_code_points(require_string(runtime, end)));
   if (limit < end_length) throw runtime.error("expected length >= {}, got {}", end_length, limit);
   if (leeway < 0) throw runtime.error("expected leeway >= 0, got {}", leeway);
   const int64_t size = length(runtime, value);
@@ -99,7 +111,7 @@ Value filter_truncate(Runtime& runtime, const Value& value, const Args& args) {
   const std::string& text = require_string(runtime, value);
   std::string result = text.substr(0, byte_offset(text, static_cast<size_t>(limit - end_length)));
   if (!bound.truth(1, false)) result = result.substr(0, result.rfind(' '));
-  return runtime.text(result + end);
+  return concatenate(runtime, runtime.text_like(value, std::move(result)), end);
 }
 
 Value filter_wordcount(Runtime& runtime, const Value& value, const Args& args) {
@@ -121,26 +133,27 @@ Value filter_wordwrap(Runtime& runtime, const Value& value, const Args& args) {
                         .break_long_words = bound.truth(1, true),
                         .break_on_hyphens = bound.truth(3, true)};
   if (style.width <= 0) throw runtime.error("invalid width {} (must be > 0)", style.width);
-  const std::string separator = bound.given(2) ? bound.string(2, "\n") : "\n";
+  const Value between = bound.given(2) ? bound[2] : Value("\n");
+  const std::string& separator = require_string(runtime, between);
   std::string result;
   bool first = true;
-  for (const std::string_view line : split_lines(require_string(runtime, value), false)) {
+  for_each_line(require_string(runtime, value), false, [&](std::string_view line) {
     if (!first) result += separator;
     first = false;
     const std::vector<std::string> wrapped = wrap_line(runtime, line, style);
     for (size_t i = 0; i < wrapped.size(); ++i) {
       runtime.step();
       if (i > 0) result += separator;
-      result += wrapped[i];
-      if (result.size() > runtime.limits().output) return runtime.text(std::move(result));
+      result += between.is_markup() ? escape_text(wrapped[i]) : wrapped[i];
+      runtime.check_length(result);
     }
-  }
-  return runtime.text(std::move(result));
+  });
+  return runtime.text_like(between, std::move(result));
 }
 
 Value filter_center(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "center", args, {"width"});
-  return runtime.text(pad_text(runtime, to_text(runtime, value), bound.integer(0, 80), '^'));
+  return runtime.text_like(value, pad_text(runtime, to_text(runtime, value), bound.integer(0, 80), '^'));
 }
 
 Value filter_format(Runtime& runtime, const Value& value, const Args& args) {
@@ -148,7 +161,8 @@ Value filter_format(Runtime& runtime, const Value& value, const Args& args) {
     throw runtime.error("can't handle positional and keyword arguments at the same time");
   }
   const Value arguments = args.named.empty() ? runtime.tuple(args.positional) : runtime.dict(make_dict(runtime, args));
-  return runtime.text(format_percent(runtime, to_text(runtime, value), arguments));
+  const Value format = value.is_string() ? value : runtime.text(to_text(runtime, value));
+  return runtime.text_like(format, format_percent(runtime, format, arguments));
 }
 
 Value filter_tojson(Runtime& runtime, const Value& value, const Args& args) {
@@ -159,9 +173,7 @@ Value filter_tojson(Runtime& runtime, const Value& value, const Args& args) {
     if (bound[1].is_string()) {
       style.indent = bound[1].string();
     } else {
-      const int64_t width = std::max<int64_t>(0, bound.integer(1, 0));
-      runtime.reserve_text(static_cast<size_t>(width));
-      style.indent = std::string(static_cast<size_t>(width), ' ');
+      style.indent = spaces(runtime, bound.integer(1, 0));
     }
   }
   if (bound.given(2)) {
@@ -177,7 +189,7 @@ Value filter_tojson(Runtime& runtime, const Value& value, const Args& args) {
 
 constexpr FilterEntry kFilters[] = {
     {"upper", mapped<upper>},        {"lower", mapped<lower>},      {"capitalize", mapped<capitalize>},
-    {"title", mapped<title_words>},  {"string", filter_string},     {"trim", filter_trim},
+    {"title", filter_title},         {"string", filter_string},     {"trim", filter_trim},
     {"replace", filter_replace},     {"indent", filter_indent},     {"truncate", filter_truncate},
     {"wordcount", filter_wordcount}, {"wordwrap", filter_wordwrap}, {"center", filter_center},
     {"format", filter_format},       {"tojson", filter_tojson},
@@ -197,13 +209,13 @@ std::string replace_text(Runtime& runtime, std::string_view text, std::string_vi
       if (at > text.size()) break;
       found = at;
     } else {
-      found = text.find(old, at);
+      found = find_text(runtime, text, old, at);
     }
     if (found == std::string_view::npos) break;
     runtime.step();
     result += text.substr(at, found - at);
     result += with;
-    if (result.size() > runtime.limits().output) runtime.reserve_text(result.size());
+    runtime.check_length(result);
     at = found + old.size();
     if (old.empty()) {
       if (at == text.size()) return result;

@@ -11,8 +11,8 @@ namespace {
 // One rendering of a percent format.
 class Percent {
  public:
-  Percent(Runtime& runtime, const std::string& format, const Value& arguments)
-      : runtime_(runtime), format_(format), arguments_(arguments), by_name_(arguments.is_dict()) {}
+  Percent(Runtime& runtime, const Value& format, const Value& arguments)
+      : runtime_(runtime), format_(format.string()), escapes_(format.is_markup()), arguments_(arguments) {}
 
   std::string run() {
     while (at_ < format_.size()) {
@@ -21,18 +21,23 @@ class Percent {
       at_ = percent;
       if (at_ < format_.size()) conversion();
       runtime_.step();
-      if (out_.size() > runtime_.limits().output) runtime_.reserve_text(out_.size());
+      runtime_.check_length(out_);
     }
     const bool tuple = arguments_.kind() == Kind::kTuple;
-    const bool all_used =
-        tuple ? next_ == arguments_.items().size()
-              : next_ > 0 || by_name_ || arguments_.kind() == Kind::kList || arguments_.kind() == Kind::kObject;
-    if (!all_used) throw runtime_.error("not all arguments converted during string formatting");
+    if (tuple ? next_ < arguments_.items().size() : next_ == 0 && !is_mapping()) {
+      throw runtime_.error("not all arguments converted during string formatting");
+    }
     return std::move(out_);
   }
 
  private:
   char peek() const { return at_ < format_.size() ? format_[at_] : '\0'; }
+
+  // What has __getitem__ may stay unused.
+  bool is_mapping() const {
+    return arguments_.is_dict() || arguments_.kind() == Kind::kList || arguments_.is_undefined() ||
+           arguments_.type_name() == "range";
+  }
 
   const Value& argument() {
     if (arguments_.kind() != Kind::kTuple) {
@@ -46,7 +51,8 @@ class Percent {
   const Value& named() {
     const size_t end = format_.find(')', at_);
     if (end == std::string::npos) throw runtime_.error("incomplete format key");
-    if (!by_name_) throw runtime_.error("format requires a mapping");
+    require_defined(runtime_, arguments_);
+    if (!arguments_.is_dict()) throw runtime_.error("format requires a mapping");
     const std::string key = format_.substr(at_ + 1, end - at_ - 1);
     const Value* value = arguments_.dict().find(key);
     if (!value) throw runtime_.error("KeyError: {}", repr_string(key));
@@ -56,8 +62,11 @@ class Percent {
 
   int64_t number() {
     if (peek() == '*') {
+      if (escapes_) throw runtime_.error("* wants int");
       ++at_;
-      return to_index(runtime_, argument());
+      const int64_t given = to_index(runtime_, argument());
+      if (given > INT32_MAX || given < -INT32_MAX) throw runtime_.error("width too big");
+      return given;
     }
     int64_t value = 0;
     for (; peek() >= '0' && peek() <= '9'; ++at_) {
@@ -81,7 +90,7 @@ class Percent {
     spec.width = number();
     if (spec.width < 0) {
       spec.alignment = '<';
-      spec.width = spec.width == INT64_MIN ? INT64_MAX : -spec.width;
+      spec.width = -spec.width;
     }
     if (peek() == '.') {
       ++at_;
@@ -108,9 +117,10 @@ class Percent {
       case 'r':
       case 'a':
         spec.type = 's';
-        out_ += format_value(runtime_, Value(type == 's' ? to_text(runtime_, value) : repr(runtime_, value)), spec);
+        out_ += format_value(runtime_, Value(text_of(value, type)), spec);
         return;
       case 'c':
+        if (escapes_) throw runtime_.error("%c requires int or char");
         if (value.is_string()) {
           if (length(runtime_, value) != 1) throw runtime_.error("%c requires an int or a unicode character");
           spec.type = 's';
@@ -133,22 +143,41 @@ class Percent {
       case 'F':
       case 'g':
       case 'G':
-        require_defined(runtime_, value);
-        if (!value.is_number()) throw runtime_.error("must be real number, not {}", value.type_name());
-        out_ += format_value(runtime_, Value(value.number()), spec);
+        out_ += format_value(runtime_, Value(real(value)), spec);
         return;
       default:
         throw runtime_.error("unsupported format character '{}'", type);
     }
   }
 
+  std::string text_of(const Value& value, char type) {
+    if (type == 's') return escapes_ ? escape(runtime_, value) : to_text(runtime_, value);
+    return escapes_ ? escape_text(repr(runtime_, value)) : repr(runtime_, value);
+  }
+
+  // What Markup wraps around its arguments converts texts to numbers too, and knows no __index__.
+  double real(const Value& value) {
+    require_defined(runtime_, value);
+    if (value.is_number()) return value.number();
+    const auto parsed = escapes_ && value.is_string() ? parse_float(value.string()) : std::nullopt;
+    if (!parsed) throw runtime_.error("must be real number, not {}", value.type_name());
+    return *parsed;
+  }
+
+  int64_t whole_number(const Value& value, char type, bool decimal) {
+    require_defined(runtime_, value);
+    if (decimal || !escapes_) {
+      if (value.is_integer()) return value.integer();
+      if (decimal && value.is_number()) return truncate_to_int(runtime_, value.number());
+      const auto parsed = escapes_ && value.is_string() ? parse_int(runtime_, value.string(), 10) : std::nullopt;
+      if (parsed) return *parsed;
+    }
+    throw runtime_.error("%{} format: a real number is required, not {}", type, value.type_name());
+  }
+
   void integer(const Value& value, char type, FormatSpec spec) {
     const bool decimal = type == 'd' || type == 'i' || type == 'u';
-    require_defined(runtime_, value);
-    if (!value.is_number() || (!decimal && !value.is_integer())) {
-      throw runtime_.error("%{} format: a real number is required, not {}", type, value.type_name());
-    }
-    const int64_t whole = value.is_integer() ? value.integer() : truncate_to_int(runtime_, value.number());
+    const int64_t whole = whole_number(value, type, decimal);
     spec.type = decimal ? 'd' : type;
     if (spec.precision >= 0) {  // the least number of digits
       FormatSpec digits{
@@ -164,8 +193,8 @@ class Percent {
 
   Runtime& runtime_;
   const std::string& format_;
+  bool escapes_;
   const Value& arguments_;
-  bool by_name_;
   size_t at_ = 0;
   size_t next_ = 0;
   std::string out_;
@@ -174,7 +203,7 @@ class Percent {
 // One rendering of a format with braces.
 class Braces {
  public:
-  Braces(Runtime& runtime, const Args& args) : runtime_(runtime), args_(args) {}
+  Braces(Runtime& runtime, bool escapes, const Args& args) : runtime_(runtime), escapes_(escapes), args_(args) {}
 
   std::string run(std::string_view format, int depth) {
     if (depth > 2) throw runtime_.error("Max string recursion exceeded");
@@ -193,8 +222,9 @@ class Braces {
       } else {
         const size_t end = closing(format, at);
         runtime_.step();
-        out += field(format.substr(at + 1, end - at - 1), depth);
-        if (out.size() > runtime_.limits().output) runtime_.reserve_text(out.size());
+        const Value value = field(format.substr(at + 1, end - at - 1), depth);
+        out += escapes_ ? escape(runtime_, value) : value.string();
+        runtime_.check_length(out);
         at = end + 1;
       }
     }
@@ -211,7 +241,7 @@ class Braces {
     throw runtime_.error("expected '}}' before end of string");
   }
 
-  std::string field(std::string_view text, int depth) {
+  Value field(std::string_view text, int depth) {
     size_t name_end = 0;
     for (bool in_brackets = false; name_end < text.size(); ++name_end) {
       if (text[name_end] == '[') in_brackets = true;
@@ -229,7 +259,8 @@ class Braces {
       if (!rest.empty() && rest[0] != ':') throw runtime_.error("expected ':' after conversion specifier");
     }
     const std::string spec = rest.empty() ? "" : run(rest.substr(1), depth + 1);
-    if (spec.empty()) return to_text(runtime_, value);
+    if (spec.empty()) return value.is_string() ? value : Value(to_text(runtime_, value));
+    if (escapes_ && value.is_markup()) throw runtime_.error("Unsupported format specification for Markup.");
     if (!value.is_string() && !value.is_number()) {
       throw runtime_.error("unsupported format string passed to {}.__format__", value.type_name());
     }
@@ -279,6 +310,7 @@ class Braces {
   }
 
   Runtime& runtime_;
+  bool escapes_;
   const Args& args_;
   size_t next_ = 0;
   bool manual_ = false;
@@ -286,12 +318,12 @@ class Braces {
 
 }  // namespace
 
-std::string format_percent(Runtime& runtime, const std::string& format, const Value& arguments) {
+std::string format_percent(Runtime& runtime, const Value& format, const Value& arguments) {
   return Percent(runtime, format, arguments).run();
 }
 
-std::string format_braces(Runtime& runtime, const std::string& format, const Args& args) {
-  return Braces(runtime, args).run(format, 1);
+std::string format_braces(Runtime& runtime, const Value& format, const Args& args) {
+  return Braces(runtime, format.is_markup(), args).run(format.string(), 1);
 }
 
 }  // namespace gabbro::text::jinja

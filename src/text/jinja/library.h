@@ -44,7 +44,7 @@ class AttributePath {
   std::vector<Value> parts_;
 };
 
-Value fold_case(const Value& value);  // a text in lower case; anything else as it is
+Value fold_case(Runtime& runtime, const Value& value);  // a text in lower case; anything else as it is
 // sorted(items, key=...), stable in both directions.
 std::vector<Value> sort_by(Runtime& runtime, std::vector<Value> items, const std::function<Value(const Value&)>& key,
                            bool reverse);

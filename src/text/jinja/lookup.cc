@@ -43,7 +43,7 @@ bool python_item(Runtime& runtime, const Value& value, const Value& key, Value* 
     size_t end = byte_offset(text, static_cast<size_t>(index));
     const size_t begin = end;
     next_code_point(text, &end);
-    *result = runtime.text(text.substr(begin, end - begin));
+    *result = runtime.text_like(value, text.substr(begin, end - begin));
   }
   return true;
 }
@@ -51,6 +51,7 @@ bool python_item(Runtime& runtime, const Value& value, const Value& key, Value* 
 // Jinja's name for the thing in "... has no attribute ...".
 std::string object_name(const Value& value) {
   if (value.is_none()) return "None";
+  if (value.is_markup()) return "markupsafe.Markup object";
   return (value.kind() == Kind::kObject ? value.object()->qualified_name() : value.type_name()) + " object";
 }
 
@@ -99,17 +100,17 @@ Value get_attribute(Runtime& runtime, const Value& value, const std::string& nam
   Value result;
   if (find_attribute(runtime, value, name, &result)) return result;
   if (python_item(runtime, value, Value(name), &result)) return result;
-  return Value::undefined(fmt::format("'{}' has no attribute {}", object_name(value), repr_string(name)));
+  return runtime.undefined(fmt::format("'{}' has no attribute {}", object_name(value), repr_string(name)));
 }
 
 Value get_item(Runtime& runtime, const Value& value, const Value& key) {
   Value result;
   if (python_item(runtime, value, key, &result)) return result;
   if (!key.is_string()) {
-    return Value::undefined(fmt::format("{} has no element {}", object_name(value), repr(runtime, key)));
+    return runtime.undefined(fmt::format("{} has no element {}", object_name(value), repr(runtime, key)));
   }
   if (find_attribute(runtime, value, key.string(), &result)) return result;
-  return Value::undefined(fmt::format("'{}' has no attribute {}", object_name(value), repr_string(key.string())));
+  return runtime.undefined(fmt::format("'{}' has no attribute {}", object_name(value), repr_string(key.string())));
 }
 
 Value get_slice(Runtime& runtime, const Value& value, const Value& start, const Value& stop, const Value& step) {
@@ -125,7 +126,7 @@ Value get_slice(Runtime& runtime, const Value& value, const Value& start, const 
     const size_t begin = byte_offset(text, static_cast<size_t>(range.start));
     const size_t count =
         byte_offset(std::string_view(text).substr(begin), static_cast<size_t>(range.stop - range.start));
-    return runtime.text(text.substr(begin, count));
+    return runtime.text_like(value, text.substr(begin, count));
   }
   std::u32string points;
   if (value.is_string()) {
@@ -143,7 +144,7 @@ Value get_slice(Runtime& runtime, const Value& value, const Value& start, const 
     }
     if (__builtin_add_overflow(i, range.step, &i)) break;
   }
-  return value.is_string() ? runtime.text(encode(picked))
+  return value.is_string() ? runtime.text_like(value, encode(picked))
                            : runtime.sequence(std::move(items), value.kind() == Kind::kTuple);
 }
 

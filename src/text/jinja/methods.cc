@@ -82,19 +82,38 @@ std::vector<std::span<const MethodEntry>> methods_of(const Value& value) {
   }
 }
 
+// Markup's methods of str give Markup; its own do as they say.
+Value call_on_markup(Runtime& runtime, MethodFunction function, const Value& self, const Args& args) {
+  return as_markup(runtime, function(runtime, self, args));
+}
+
+Value call_method(Runtime& runtime, MethodFunction function, const Value& self, const Args& args) {
+  return function(runtime, self, args);
+}
+
+bool bind_method(Runtime& runtime, const Value& value, std::string_view name, std::span<const MethodEntry> methods,
+                 decltype(&call_method) call, Value* method) {
+  for (const MethodEntry& entry : methods) {
+    if (entry.name != name) continue;
+    runtime.reserve(128);
+    *method = make_object<Function>(
+        std::string(name),
+        [value, call, function = entry.function](Runtime& inner, const Args& args) {
+          if (value.is_string()) inner.scan(value.string());
+          return call(inner, function, value, args);
+        },
+        runtime.checked(value).depth() + 1);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool find_method(Runtime& runtime, const Value& value, std::string_view name, Value* method) {
+  if (value.is_markup() && bind_method(runtime, value, name, markup_methods(), call_method, method)) return true;
   for (const auto& group : methods_of(value)) {
-    for (const MethodEntry& entry : group) {
-      if (entry.name != name) continue;
-      runtime.reserve(128);
-      *method = make_object<Function>(
-          std::string(name),
-          [value, function = entry.function](Runtime& inner, const Args& args) { return function(inner, value, args); },
-          runtime.checked(value).depth() + 1);
-      return true;
-    }
+    if (bind_method(runtime, value, name, group, value.is_markup() ? call_on_markup : call_method, method)) return true;
   }
   return false;
 }

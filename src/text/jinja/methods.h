@@ -17,5 +17,6 @@ struct MethodEntry {
 
 std::span<const MethodEntry> text_methods();        // methods_text.cc: finding, splitting, replacing
 std::span<const MethodEntry> text_shape_methods();  // methods_shape.cc: case, kinds of characters, padding
+std::span<const MethodEntry> markup_methods();      // markup.cc: what Markup has and other texts lack
 
 }  // namespace gabbro::text::jinja

@@ -71,7 +71,7 @@ Value is_identifier(Runtime& runtime, const Value& self, const Args& args) {
 template <char alignment>
 Value padded(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "ljust", args, {"width", "fillchar"}, 1);
-  const std::string fill = bound.string(1, " ");
+  const std::string fill = self.is_markup() ? escape(runtime, bound.get(1, " ")) : bound.string(1, " ");
   if (count_code_points(fill) != 1) throw runtime.error("The fill character must be exactly one character long");
   return runtime.text(pad_text(runtime, self.string(), bound.integer(0, 0), alignment, fill));
 }

@@ -4,6 +4,7 @@
 #include "src/text/jinja/library.h"
 #include "src/text/jinja/methods.h"
 #include "src/text/jinja/operators.h"
+#include "src/text/jinja/search.h"
 #include "src/text/jinja/utf8.h"
 
 namespace gabbro::text::jinja {
@@ -23,15 +24,15 @@ Value strip_method(Runtime& runtime, const Value& self, const Args& args) {
 
 Value texts(Runtime& runtime, const std::vector<std::string_view>& parts) {
   std::vector<Value> items;
-  runtime.step(parts.size());
   for (const std::string_view part : parts) items.push_back(runtime.text(std::string(part)));
   return runtime.list(std::move(items));
 }
 
-std::vector<std::string_view> split_spaces(std::string_view text, int64_t limit) {
+std::vector<std::string_view> split_spaces(Runtime& runtime, std::string_view text, int64_t limit) {
   std::vector<std::string_view> parts;
   text = strip(text, kLeft);
   while (!text.empty()) {
+    runtime.step();
     if (limit-- == 0) {
       parts.push_back(strip(text, kRight));
       break;
@@ -44,8 +45,8 @@ std::vector<std::string_view> split_spaces(std::string_view text, int64_t limit)
   return parts;
 }
 
-std::vector<std::string_view> split_spaces_backwards(std::string_view text, int64_t limit) {
-  std::vector<std::string_view> words = split_spaces(text, -1);
+std::vector<std::string_view> split_spaces_backwards(Runtime& runtime, std::string_view text, int64_t limit) {
+  std::vector<std::string_view> words = split_spaces(runtime, text, -1);
   if (limit < 0 || static_cast<int64_t>(words.size()) <= limit) return words;
   const size_t first = words.size() - static_cast<size_t>(limit) - 1;  // it and all before it stay together
   const std::string_view start = strip(text, kLeft);
@@ -56,10 +57,11 @@ std::vector<std::string_view> split_spaces_backwards(std::string_view text, int6
   return words;
 }
 
-std::vector<std::string_view> split_at(std::string_view text, std::string_view separator, int64_t limit) {
+std::vector<std::string_view> split_at(Runtime& runtime, std::string_view text, std::string_view separator,
+                                       int64_t limit) {
   std::vector<std::string_view> parts;
   while (limit-- != 0) {
-    const size_t found = text.find(separator);
+    const size_t found = find_text(runtime, text, separator);
     if (found == std::string_view::npos) break;
     parts.push_back(text.substr(0, found));
     text.remove_prefix(found + separator.size());
@@ -68,10 +70,12 @@ std::vector<std::string_view> split_at(std::string_view text, std::string_view s
   return parts;
 }
 
-std::vector<std::string_view> split_at_backwards(std::string_view text, std::string_view separator, int64_t limit) {
+std::vector<std::string_view> split_at_backwards(Runtime& runtime, std::string_view text, std::string_view separator,
+                                                 int64_t limit) {
+  BackwardSearch search(runtime, text, separator);
   std::vector<std::string_view> parts;
   while (limit-- != 0) {
-    const size_t found = text.rfind(separator);
+    const size_t found = search.next();
     if (found == std::string_view::npos) break;
     parts.push_back(text.substr(found + separator.size()));
     text = text.substr(0, found);
@@ -87,15 +91,22 @@ Value split_method(Runtime& runtime, const Value& self, const Args& args) {
   const int64_t limit = bound.integer(1, -1);
   const std::string& text = self.string();
   if (!bound.given(0))
-    return texts(runtime, backwards ? split_spaces_backwards(text, limit) : split_spaces(text, limit));
+    return texts(runtime,
+                 backwards ? split_spaces_backwards(runtime, text, limit) : split_spaces(runtime, text, limit));
   const std::string separator = bound.string(0, "");
   if (separator.empty()) throw runtime.error("empty separator");
-  return texts(runtime, backwards ? split_at_backwards(text, separator, limit) : split_at(text, separator, limit));
+  return texts(runtime, backwards ? split_at_backwards(runtime, text, separator, limit)
+                                  : split_at(runtime, text, separator, limit));
 }
 
 Value splitlines_method(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "splitlines", args, {"keepends"});
-  return texts(runtime, split_lines(self.string(), bound.truth(0, false)));
+  std::vector<Value> lines;
+  for_each_line(self.string(), bound.truth(0, false), [&](std::string_view line) {
+    runtime.step();
+    lines.push_back(runtime.text(std::string(line)));
+  });
+  return runtime.list(std::move(lines));
 }
 
 template <bool backwards>
@@ -105,11 +116,12 @@ Value partition_method(Runtime& runtime, const Value& self, const Args& args) {
   const std::string separator = bound.string(0, "");
   if (separator.empty()) throw runtime.error("empty separator");
   const std::string& text = self.string();
-  const size_t found = backwards ? text.rfind(separator) : text.find(separator);
+  const size_t found =
+      backwards ? BackwardSearch(runtime, text, separator).next() : find_text(runtime, text, separator);
   if (found == std::string::npos) {
     return backwards ? runtime.tuple({"", "", self}) : runtime.tuple({self, "", ""});
   }
-  return runtime.tuple({text.substr(0, found), separator, text.substr(found + separator.size())});
+  return runtime.tuple({text.substr(0, found), bound[0], text.substr(found + separator.size())});
 }
 
 Value join_method(Runtime& runtime, const Value& self, const Args& args) {
@@ -119,11 +131,11 @@ Value join_method(Runtime& runtime, const Value& self, const Args& args) {
   std::string result;
   size_t index = 0;
   for (Value item; items->next(runtime, &item); ++index) {
-    if (!item.is_string()) {
+    if (!item.is_string() && !self.is_markup()) {
       throw runtime.error("sequence item {}: expected str instance, {} found", index, item.type_name());
     }
     if (index > 0) result += self.string();
-    result += item.string();
+    result += self.is_markup() ? escape(runtime, item) : item.string();
     if (result.size() > runtime.limits().output) break;
   }
   return runtime.text(std::move(result));
@@ -131,8 +143,8 @@ Value join_method(Runtime& runtime, const Value& self, const Args& args) {
 
 Value replace_method(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "replace", args, {"old", "new", "count"}, 2);
-  return runtime.text(
-      replace_text(runtime, self.string(), bound.string(0, ""), bound.string(1, ""), bound.integer(2, -1)));
+  const std::string with = self.is_markup() ? escape(runtime, bound[1]) : bound.string(1, "");
+  return runtime.text(replace_text(runtime, self.string(), bound.string(0, ""), with, bound.integer(2, -1)));
 }
 
 // The part of a text between two optional positions, which are clamped as in a slice, and where it begins.
@@ -163,7 +175,9 @@ Value find_in_text(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "find", args, {"sub", "start", "end"}, 1);
   const std::string wanted = bound.string(0, "");
   const Part part = part_of(runtime, self, bound);
-  const size_t found = !part.valid ? std::string::npos : backwards ? part.text.rfind(wanted) : part.text.find(wanted);
+  const size_t found = !part.valid ? std::string::npos
+                       : backwards ? BackwardSearch(runtime, part.text, wanted).next()
+                                   : find_text(runtime, part.text, wanted);
   if (found == std::string::npos) {
     if (must_exist) throw runtime.error("substring not found");
     return -1;
@@ -179,8 +193,8 @@ Value count_method(Runtime& runtime, const Value& self, const Args& args) {
   if (!part.valid) return 0;
   if (wanted.empty()) return static_cast<int64_t>(count_code_points(part.text)) + 1;
   int64_t count = 0;
-  for (size_t at = part.text.find(wanted); at != std::string_view::npos;
-       at = part.text.find(wanted, at + wanted.size())) {
+  for (size_t at = find_text(runtime, part.text, wanted); at != std::string_view::npos;
+       at = find_text(runtime, part.text, wanted, at + wanted.size())) {
     ++count;
   }
   return count;
@@ -213,7 +227,7 @@ Value remove_affix(Runtime& runtime, const Value& self, const Args& args) {
 }
 
 Value format_method(Runtime& runtime, const Value& self, const Args& args) {
-  return runtime.text(format_braces(runtime, self.string(), args));
+  return runtime.text(format_braces(runtime, self, args));
 }
 
 Value format_map_method(Runtime& runtime, const Value& self, const Args& args) {
@@ -224,7 +238,7 @@ Value format_map_method(Runtime& runtime, const Value& self, const Args& args) {
   for (const auto& [key, value] : bound[0].dict().entries()) {
     if (key.is_string()) named.named.emplace_back(key.string(), value);
   }
-  return runtime.text(format_braces(runtime, self.string(), named));
+  return runtime.text(format_braces(runtime, self, named));
 }
 
 constexpr MethodEntry kMethods[] = {

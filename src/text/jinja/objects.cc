@@ -29,7 +29,7 @@ bool RangeObject::item(Runtime&, const Value& key, Value* value) {
   if (!key.is_integer()) return false;
   const int64_t index = key.integer() < 0 ? key.integer() + count_ : key.integer();
   if (index < 0 || index >= count_) return false;
-  *value = start_ + step_ * index;
+  *value = element(start_, step_, index);
   return true;
 }
 
@@ -37,7 +37,7 @@ std::shared_ptr<Iterator> RangeObject::walk(bool backwards) const {
   return std::make_shared<Generator>(
       [start = start_, step = step_, count = count_, backwards, i = int64_t{0}](Runtime&, Value* value) mutable {
         if (i >= count) return false;
-        *value = start + step * (backwards ? count - 1 - i : i);
+        *value = element(start, step, backwards ? count - 1 - i : i);
         ++i;
         return true;
       },

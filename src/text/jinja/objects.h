@@ -37,6 +37,11 @@ class RangeObject : public Object {
 
  private:
   std::shared_ptr<Iterator> walk(bool backwards) const;
+  // Unsigned, because step * index alone may need more than 64 bits.
+  static int64_t element(int64_t start, int64_t step, int64_t index) {
+    return static_cast<int64_t>(static_cast<uint64_t>(start) +
+                                static_cast<uint64_t>(step) * static_cast<uint64_t>(index));
+  }
 
   int64_t start_, stop_, step_, count_;
 };

@@ -36,6 +36,15 @@ std::string repr_string(std::string_view text);
 std::string repr_float(double value);
 bool is_callable(const Value& value);
 
+// Markup (markup.cc): the text of escape(value), which leaves Markup as it is; left + right of two strings; a string,
+// or each string of a list or tuple, as Markup without escaping.
+std::string escape(Runtime& runtime, const Value& value);
+std::string escape_text(std::string_view text);
+Value concatenate(Runtime& runtime, const Value& left, const Value& right);
+Value as_markup(Runtime& runtime, const Value& value);
+// Without tags and comments, runs of spaces as one space, then without the entities that escape() writes.
+std::string strip_tags(Runtime& runtime, const std::string& text);
+
 // A value that must be an int, for an argument that Python would pass to __index__.
 int64_t to_index(Runtime& runtime, const Value& value);
 
@@ -45,9 +54,9 @@ void require_defined(Runtime& runtime, const Value& value);
 // A method of a str, dict, list or tuple bound to `value`; false where there is none of that name.
 bool find_method(Runtime& runtime, const Value& value, std::string_view name, Value* method);
 
-// "format" % arguments, and str.format.
-std::string format_percent(Runtime& runtime, const std::string& format, const Value& arguments);
-std::string format_braces(Runtime& runtime, const std::string& format, const Args& args);
+// format % arguments, and str.format: where the format is Markup, what is put into it is escaped.
+std::string format_percent(Runtime& runtime, const Value& format, const Value& arguments);
+std::string format_braces(Runtime& runtime, const Value& format, const Args& args);
 
 struct JsonStyle {
   bool ascii = false;

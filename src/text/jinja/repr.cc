@@ -37,7 +37,8 @@ void append_repr(Runtime& runtime, const Value& value, std::string* out) {
       out->append(repr_float(value.number()));
       break;
     case Kind::kString:
-      out->append(repr_string(value.string()));
+      out->append(value.is_markup() ? fmt::format("Markup({})", repr_string(value.string()))
+                                    : repr_string(value.string()));
       break;
     case Kind::kUndefined:
       out->append("Undefined");
@@ -79,7 +80,10 @@ std::string repr(Runtime& runtime, const Value& value) {
 }
 
 std::string to_text(Runtime& runtime, const Value& value) {
-  if (value.is_string()) return value.string();
+  if (value.is_string()) {
+    runtime.scan(value.string());
+    return value.string();
+  }
   if (value.is_undefined()) return {};
   return repr(runtime, value);
 }

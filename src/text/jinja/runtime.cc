@@ -97,6 +97,7 @@ std::string Bound::string(size_t index, std::string_view otherwise) const {
   const Value& value = *values_[index];
   require_defined(runtime_, value);
   if (!value.is_string()) throw runtime_.error("expected a string, not '{}'", value.type_name());
+  runtime_.scan(value.string());
   return value.string();
 }
 

@@ -43,14 +43,34 @@ class Runtime {
     steps_ += count;
     if (steps_ > limits_.steps) throw error("the template takes more than {} steps", limits_.steps);
   }
+  // Accounts for reading through a text, which takes time and may leave nothing behind.
+  void scan(std::string_view text) { step(text.size() / 64); }
   // Accounts for `bytes` before they are allocated.
   void reserve(size_t bytes);
   // A string's worth of bytes, which has a bound of its own.
   void reserve_text(size_t bytes);
 
+  // Fails where a text in the making is already longer than it may become.
+  void check_length(std::string_view text) {
+    if (text.size() > limits_.output) reserve_text(text.size());
+  }
+
   Value text(std::string text) {
     reserve_text(text.size());
     return Value(std::move(text));
+  }
+  Value markup(std::string text) {
+    reserve_text(text.size());
+    return Value::markup(std::move(text));
+  }
+  // A text made of `origin`: Markup where that is.
+  Value text_like(const Value& origin, std::string made) {
+    return origin.is_markup() ? markup(std::move(made)) : text(std::move(made));
+  }
+  // An undefined value whose message quotes a text of the template.
+  Value undefined(std::string message) {
+    reserve_text(message.size());
+    return Value::undefined(std::move(message));
   }
   Value list(std::vector<Value> items) { return sequence(std::move(items), false); }
   Value tuple(std::vector<Value> items) { return sequence(std::move(items), true); }

@@ -10,6 +10,9 @@ template <class... T>
 struct Overloaded : T... {
   using T::operator()...;
 };
+// As C++20 deduces it by itself, which clang 14 does not.
+template <class... T>
+Overloaded(T...) -> Overloaded<T...>;
 
 }  // namespace
 

@@ -84,8 +84,11 @@ TEST_F(Fixtures, TemplatesGiveWhatJinjaGives) {
   }
 }
 
-// Each would use all memory, all time or all of the stack of an interpreter without bounds.
+// Each would use all memory, all time or all of the stack of an interpreter without bounds. The bounds are lower here
+// than by default, so that a build with sanitizers reaches them soon too.
 TEST(Hostile, EndsWithAnErrorThatNamesTheLine) {
+  const Template::Options options{
+      .limits = {.steps = 1'000'000, .memory = size_t{64} << 20, .output = size_t{4} << 20}};
   std::string nested, chain = "{{ 1", dots = "{{ a";
   for (int i = 0; i < 5000; ++i) {
     nested += "(";
@@ -102,6 +105,8 @@ TEST(Hostile, EndsWithAnErrorThatNamesTheLine) {
            std::string("\n{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
            std::string(
                "\n{% set n = namespace(s='abcdefgh') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}"),
+           std::string("\n{% set n = namespace(s='&'|safe) %}{% for i in range(99) %}"
+                       "{% set n.s = (n.s ~ n.s)|forceescape %}{% endfor %}"),
            std::string("\n{% set n = namespace(l=[]) %}{% for i in range(9999) %}{% set n.l = [n.l] %}{% endfor %}"),
            std::string("\n{% set n = namespace(l=[1]) %}{% for i in range(200) %}{% set n.l = [n.l, n.l] %}{% endfor "
                        "%}{{ n.l }}"),
@@ -116,7 +121,59 @@ TEST(Hostile, EndsWithAnErrorThatNamesTheLine) {
            "\n" + dots + " }}",
            "\n" + blocks,
        }) {
-    EXPECT_THAT(render(source, {{"a", nullptr}}), HasSubstr("error: chat template: line 2: ")) << source.substr(0, 99);
+    EXPECT_THAT(render(source, {{"a", nullptr}}, options), HasSubstr("error: chat template: line 2: "))
+        << source.substr(0, 99);
+  }
+}
+
+// What Python gives at the ends of the 64 bits.
+TEST(Numbers, AtTheEndsOfTheirRange) {
+  const std::string least = "(-9223372036854775807-1)";
+  EXPECT_EQ(render("{{ " + least + "|round(-18) }}"), "-9000000000000000000");
+  EXPECT_EQ(render("{{ " + least + "|round(-1) }}"),
+            "error: chat template: line 1: integer overflow: integers are 64 bits wide here");
+  EXPECT_EQ(render("{{ 9223372036854775807|round(-18) }} {{ -15|round(-1) }} {{ 25|round(-1) }}"),
+            "9000000000000000000 -20 20");
+  EXPECT_EQ(render("{{ range(" + least + ", 9223372036854775807, 9223372036854775807)|list }}"),
+            "[-9223372036854775808, -1, 9223372036854775806]");
+  for (const char* format : {"%.*d", "%*d"}) {
+    EXPECT_EQ(render(std::string("{{ '") + format + "' % (9223372036854775807, -1) }}"),
+              "error: chat template: line 1: width too big");
+  }
+}
+
+// Each would take hours if it took time proportional to the product of two sizes.
+TEST(Hostile, LongTextsTakeTimeProportionalToTheirSize) {
+  const std::string text = "{% set a = 'a' * 6000000 %}{% set b = 'a' * 3000000 ~ 'b' %}";
+  EXPECT_EQ(
+      render(text + "{{ a.find(b) }} {{ a.rfind('b' ~ b) }} {{ a.count(b) }} {{ b in a }} {{ a.split(b)|length }} "
+                    "{{ a.rsplit(b)|length }} {{ a.replace(b, '')|length }} {{ a.rpartition(b)[2]|length }}"),
+      "-1 -1 0 False 1 1 6000000 6000000");
+  EXPECT_EQ(render("{{ ('<' * 1000000)|striptags|length }} {{ ('<!--' * 250000)|striptags|length }}"),
+            "1000000 1000000");
+  EXPECT_EQ(render("{{ ('a' * 1000000)|wordwrap(2)|length }}"), "1499999");
+  EXPECT_EQ(render("{{ ('a' * 1000000).strip('c' * 1000000 ~ 'a')|length }}"), "0");
+}
+
+// Texts that are only looked at, or quoted in the message of an undefined value, or in lower case for a comparison,
+// count as well.
+TEST(Hostile, ReadingLongTextsIsBounded) {
+  const std::string text = "\n{% set a = 'a' * 2000000 %}{% set b = 'a' * 2000000 %}{% for i in range(20) %}";
+  for (const char* use :
+       {"{% if a|length %}{% endif %}", "{% if a == b %}{% endif %}", "{% if a < b %}{% endif %}",
+        "{% if a in [b] %}{% endif %}", "{% if a in {1: 2} %}{% endif %}", "{% if a is lower %}{% endif %}",
+        "{% if a.isalpha() %}{% endif %}", "{% if 'a'.find(a) %}{% endif %}", "{% if a[-1] %}{% endif %}"}) {
+    EXPECT_THAT(render(text + use + "{% endfor %}", ordered_json::object(), {.limits = {.steps = 200'000}}),
+                HasSubstr("error: chat template: line 2: the template takes more"))
+        << use;
+  }
+  for (const char* use :
+       {"{% set n = namespace(l=[]) %}{% for i in range(200) %}{% set n.l = n.l + [{}[a]] %}{% endfor %}",
+        "{{ ([a] * 200)|sort|length }}"}) {
+    EXPECT_THAT(render(std::string("\n{% set a = 'A' * 1000000 %}") + use, ordered_json::object(),
+                       {.limits = {.memory = size_t{64} << 20}}),
+                HasSubstr("error: chat template: line 2: the template makes more"))
+        << use;
   }
 }
 

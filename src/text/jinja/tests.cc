@@ -92,7 +92,7 @@ constexpr TestEntry kTests[] = {
     {"iterable", [](Runtime& r, const Value& v, const Args&) { return try_iterate(r, v) != nullptr; }},
     {"callable", [](Runtime&, const Value& v, const Args&) { return is_callable(v); }},
     {"sameas", [](Runtime& r, const Value& v, const Args& a) { return v.same_as(only(r, a)); }},
-    {"escaped", [](Runtime&, const Value&, const Args&) { return false; }},
+    {"escaped", [](Runtime&, const Value& v, const Args&) { return v.is_markup(); }},
     {"in", [](Runtime& r, const Value& v, const Args& a) { return contains(r, only(r, a), v); }},
     {"==", is_equal},
     {"eq", is_equal},

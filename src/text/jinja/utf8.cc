@@ -2,77 +2,38 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
+
 namespace gabbro::text::jinja {
 namespace {
 
 utf8proc_category_t category(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
 
-// Case mappings to more than one code point, of those that text meets (SpecialCasing.txt).
-const char* special_upper(char32_t c) {
-  switch (c) {
-    case 0xdf:
-      return "SS";
-    case 0x149:
-      return "\u02bcN";
-    case 0x1f0:
-      return "J\u030c";
-    case 0x390:
-      return "\u0399\u0308\u0301";
-    case 0x3b0:
-      return "\u03a5\u0308\u0301";
-    case 0x587:
-      return "\u0535\u0552";
-    case 0xfb00:
-      return "FF";
-    case 0xfb01:
-      return "FI";
-    case 0xfb02:
-      return "FL";
-    case 0xfb03:
-      return "FFI";
-    case 0xfb04:
-      return "FFL";
-    case 0xfb05:
-      return "ST";
-    case 0xfb06:
-      return "ST";
-    default:
-      return nullptr;
-  }
-}
+// Case mappings to more than one code point, of those that text meets (SpecialCasing.txt), in the order of code points.
+struct SpecialCase {
+  char32_t point;
+  const char* upper;
+  const char* title;  // at the start of a word, where only the first letter is large
+};
+constexpr SpecialCase kSpecialCases[] = {
+    {0xdf, "SS", "Ss"},
+    {0x149, "\u02bcN", "\u02bcN"},
+    {0x1f0, "J\u030c", "J\u030c"},
+    {0x390, "\u0399\u0308\u0301", "\u0399\u0308\u0301"},
+    {0x3b0, "\u03a5\u0308\u0301", "\u03a5\u0308\u0301"},
+    {0x587, "\u0535\u0552", "\u0535\u0582"},
+    {0xfb00, "FF", "Ff"},
+    {0xfb01, "FI", "Fi"},
+    {0xfb02, "FL", "Fl"},
+    {0xfb03, "FFI", "Ffi"},
+    {0xfb04, "FFL", "Ffl"},
+    {0xfb05, "ST", "St"},
+    {0xfb06, "ST", "St"},
+};
 
-// The same at the start of a word, where only the first letter is large.
-const char* special_title(char32_t c) {
-  switch (c) {
-    case 0xdf:
-      return "Ss";
-    case 0x149:
-      return "\u02bcN";
-    case 0x1f0:
-      return "J\u030c";
-    case 0x390:
-      return "\u0399\u0308\u0301";
-    case 0x3b0:
-      return "\u03a5\u0308\u0301";
-    case 0x587:
-      return "\u0535\u0582";
-    case 0xfb00:
-      return "Ff";
-    case 0xfb01:
-      return "Fi";
-    case 0xfb02:
-      return "Fl";
-    case 0xfb03:
-      return "Ffi";
-    case 0xfb04:
-      return "Ffl";
-    case 0xfb05:
-      return "St";
-    case 0xfb06:
-      return "St";
-    default:
-      return nullptr;
-  }
+const SpecialCase* special_case(char32_t c) {
+  const auto* found = std::ranges::lower_bound(kSpecialCases, c, {}, &SpecialCase::point);
+  return found != std::end(kSpecialCases) && found->point == c ? found : nullptr;
 }
 
 bool is_cased(char32_t c) { return is_upper(c) || is_lower(c) || is_title(c); }
@@ -114,16 +75,16 @@ void append_lower(std::string* out, std::u32string_view text, size_t at) {
 }
 
 void append_upper(std::string* out, char32_t c) {
-  if (const char* special = special_upper(c)) {
-    out->append(special);
+  if (const SpecialCase* special = special_case(c)) {
+    out->append(special->upper);
   } else {
     append_code_point(out, static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))));
   }
 }
 
 void append_title(std::string* out, char32_t c) {
-  if (const char* special = special_title(c)) {
-    out->append(special);
+  if (const SpecialCase* special = special_case(c)) {
+    out->append(special->title);
   } else {
     append_code_point(out, static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))));
   }
@@ -321,8 +282,8 @@ std::string casefold(std::string_view text) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
     const char32_t c = next_code_point(text, &at);
-    if (const char* special = special_upper(c)) {
-      result += lower(special);
+    if (const SpecialCase* special = special_case(c)) {
+      result += lower(special->upper);
     } else {
       append_code_point(&result, c == 0x3c2 ? 0x3c3 : simple_lower(c));
     }
@@ -331,8 +292,12 @@ std::string casefold(std::string_view text) {
 }
 
 std::string_view strip(std::string_view text, int sides, const std::string* characters) {
-  const std::u32string set = characters ? decode(*characters) : std::u32string();
-  const auto drops = [&](char32_t c) { return characters ? set.find(c) != std::u32string::npos : is_space(c); };
+  std::u32string set = characters ? decode(*characters) : std::u32string();
+  std::sort(set.begin(), set.end());
+  set.erase(std::unique(set.begin(), set.end()), set.end());
+  const auto drops = [&](char32_t c) {
+    return characters ? std::binary_search(set.begin(), set.end(), c) : is_space(c);
+  };
   size_t begin = 0;
   if (sides & kLeft) {
     for (size_t at = 0; at < text.size() && drops(next_code_point(text, &at));) begin = at;
@@ -353,19 +318,17 @@ std::string_view strip(std::string_view text, int sides, const std::string* char
   return text.substr(begin, end - begin);
 }
 
-std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends) {
-  std::vector<std::string_view> lines;
+void for_each_line(std::string_view text, bool keep_ends, const std::function<void(std::string_view)>& take) {
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = at;
     const char32_t c = next_code_point(text, &at);
     if (!is_line_break(c)) continue;
     if (c == '\r' && at < text.size() && text[at] == '\n') ++at;
-    lines.push_back(text.substr(begin, (keep_ends ? at : end) - begin));
+    take(text.substr(begin, (keep_ends ? at : end) - begin));
     begin = at;
   }
-  if (begin < text.size()) lines.push_back(text.substr(begin));
-  return lines;
+  if (begin < text.size()) take(text.substr(begin));
 }
 
 }  // namespace gabbro::text::jinja

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace gabbro::text::jinja {
 
@@ -40,6 +40,7 @@ std::string casefold(std::string_view text);
 // str.strip: bits 1 = left, 2 = right. Without `characters`, whitespace.
 enum Side : int { kLeft = 1, kRight = 2, kBoth = 3 };
 std::string_view strip(std::string_view text, int sides, const std::string* characters = nullptr);
-std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);  // str.splitlines()
+// The lines as str.splitlines() cuts them.
+void for_each_line(std::string_view text, bool keep_ends, const std::function<void(std::string_view)>& take);
 
 }  // namespace gabbro::text::jinja

@@ -22,6 +22,12 @@ Value Value::undefined(std::string message) {
   return value;
 }
 
+Value Value::markup(std::string text) {
+  Value value;
+  value.data_ = Markup{std::make_shared<const std::string>(std::move(text))};
+  return value;
+}
+
 Kind Value::kind() const {
   switch (data_.index()) {
     case 1:
@@ -31,6 +37,7 @@ Kind Value::kind() const {
     case 3:
       return Kind::kFloat;
     case 4:
+    case 9:
       return Kind::kString;
     case 5:
       return sequence().is_tuple ? Kind::kTuple : Kind::kList;
@@ -57,6 +64,11 @@ int64_t Value::integer() const {
 double Value::number() const {
   if (const double* number = std::get_if<double>(&data_)) return *number;
   return static_cast<double>(integer());
+}
+
+const std::string& Value::string() const {
+  if (const auto* markup = std::get_if<Markup>(&data_)) return *markup->text;
+  return *std::get<std::shared_ptr<const std::string>>(data_);
 }
 
 const std::vector<Value>& Value::items() const { return sequence().items; }
@@ -112,7 +124,7 @@ std::string Value::type_name() const {
     case Kind::kFloat:
       return "float";
     case Kind::kString:
-      return "str";
+      return is_markup() ? "Markup" : "str";
     case Kind::kList:
       return "list";
     case Kind::kTuple:
@@ -141,6 +153,7 @@ std::string hash_key(Runtime& runtime, const Value& key) {
       return whole ? fmt::format("i{}", static_cast<int64_t>(number)) : fmt::format("f{}", repr_float(number));
     }
     case Kind::kString:
+      runtime.scan(key.string());
       return text_key(key.string());
     case Kind::kTuple: {
       std::string text = "t";

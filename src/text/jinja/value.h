@@ -1,5 +1,6 @@
 // The values of a template: Python's plain data, Jinja's Undefined, and objects (iterators, macros, namespaces ...).
-// Values are immutable and shared; only a namespace and an iterator change. Strings are UTF-8 and count in code points.
+// Values are immutable and shared; only a namespace and an iterator change. Strings are UTF-8 and count in code points;
+// one that `safe` or `escape` gave is markupsafe's Markup, a string that escapes what is added to it (markup.cc).
 // Integers are 64 bits wide: where Python would go on with a longer one, the operation fails and says so.
 #pragma once
 
@@ -41,13 +42,15 @@ class Value {
 
   // `message` is what using the value says, as in "'foo' is undefined".
   static Value undefined(std::string message);
+  static Value markup(std::string text);
 
   Kind kind() const;
   bool is_none() const { return kind() == Kind::kNone; }
   bool is_undefined() const { return kind() == Kind::kUndefined; }
   bool is_string() const { return kind() == Kind::kString; }
-  bool is_number() const;   // bool, int or float
-  bool is_integer() const;  // bool or int
+  bool is_markup() const { return std::holds_alternative<Markup>(data_); }  // a string too
+  bool is_number() const;                                                   // bool, int or float
+  bool is_integer() const;                                                  // bool or int
   bool is_sequence() const { return std::holds_alternative<std::shared_ptr<const Sequence>>(data_); }
   bool is_dict() const { return kind() == Kind::kDict; }
 
@@ -55,7 +58,7 @@ class Value {
   bool boolean() const { return std::get<bool>(data_); }
   int64_t integer() const;
   double number() const;
-  const std::string& string() const { return *std::get<std::shared_ptr<const std::string>>(data_); }
+  const std::string& string() const;
   const std::vector<Value>& items() const;
   const Sequence& sequence() const { return *std::get<std::shared_ptr<const Sequence>>(data_); }
   const Dict& dict() const { return *std::get<std::shared_ptr<const Dict>>(data_); }
@@ -78,8 +81,11 @@ class Value {
   struct Undefined {
     std::shared_ptr<const std::string> message;
   };
+  struct Markup {
+    std::shared_ptr<const std::string> text;
+  };
   std::variant<std::monostate, bool, int64_t, double, std::shared_ptr<const std::string>,
-               std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, std::shared_ptr<Object>, Undefined>
+               std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, std::shared_ptr<Object>, Undefined, Markup>
       data_;
 };
 

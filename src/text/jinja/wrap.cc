@@ -7,7 +7,7 @@
 namespace gabbro::text::jinja {
 namespace {
 
-using Chunks = std::vector<std::u32string>;
+using Chunks = std::vector<std::u32string_view>;
 
 // The whitespace that textwrap knows.
 bool wraps_at(char32_t c) { return (c >= 0x09 && c <= 0x0d) || c == ' '; }
@@ -56,13 +56,14 @@ Chunks split_chunks(std::u32string_view text, bool on_hyphens) {
   return chunks;
 }
 
-bool is_blank(const std::u32string& chunk) { return std::all_of(chunk.begin(), chunk.end(), is_space); }
+bool is_blank(std::u32string_view chunk) { return std::all_of(chunk.begin(), chunk.end(), is_space); }
 
 }  // namespace
 
 std::vector<std::string> wrap_line(Runtime& runtime, std::string_view line, const WrapStyle& style) {
   runtime.reserve_text(line.size() * (sizeof(char32_t) + 1));
-  Chunks chunks = split_chunks(decode(line), style.break_on_hyphens);
+  const std::u32string points = decode(line);
+  Chunks chunks = split_chunks(points, style.break_on_hyphens);
   std::reverse(chunks.begin(), chunks.end());
   const auto width = static_cast<size_t>(style.width);
   std::vector<std::string> lines;
@@ -73,13 +74,13 @@ std::vector<std::string> wrap_line(Runtime& runtime, std::string_view line, cons
     if (!lines.empty() && is_blank(chunks.back())) chunks.pop_back();
     while (!chunks.empty() && length + chunks.back().size() <= width) {
       length += chunks.back().size();
-      current.push_back(std::move(chunks.back()));
+      current.push_back(chunks.back());
       chunks.pop_back();
     }
     if (!chunks.empty() && chunks.back().size() > width) {  // too long for any line
       if (style.break_long_words) {
         size_t space = width - length;
-        std::u32string& chunk = chunks.back();
+        std::u32string_view& chunk = chunks.back();
         if (style.break_on_hyphens && chunk.size() > space && space > 0) {
           const size_t hyphen = chunk.rfind(U'-', space - 1);
           const bool useful = hyphen != std::u32string::npos && hyphen > 0 &&
@@ -88,16 +89,16 @@ std::vector<std::string> wrap_line(Runtime& runtime, std::string_view line, cons
           if (useful) space = hyphen + 1;
         }
         current.push_back(chunk.substr(0, space));
-        chunk.erase(0, space);
+        chunk.remove_prefix(space);
       } else if (current.empty()) {
-        current.push_back(std::move(chunks.back()));
+        current.push_back(chunks.back());
         chunks.pop_back();
       }
     }
     if (!current.empty() && is_blank(current.back())) current.pop_back();
     if (current.empty()) continue;
     std::string text;
-    for (const std::u32string& chunk : current) text += encode(chunk);
+    for (const std::u32string_view chunk : current) text += encode(chunk);
     lines.push_back(std::move(text));
   }
   return lines;

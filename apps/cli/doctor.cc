@@ -1,0 +1,56 @@
+// `doctor`: what is known to go wrong with GPUs, checked on this machine, each finding with its remedy.
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/options.h"
+#include "apps/cli/terminal.h"
+#include "src/backend/doctor/doctor.h"
+
+namespace gabbro::cli {
+namespace {
+
+using doctor::Diagnosis;
+
+struct Options {
+  CommonOptions common;
+  bool self_test = false;
+};
+
+void print_document(const std::vector<Diagnosis>& diagnoses) {
+  nlohmann::ordered_json document = {{"checks", nlohmann::ordered_json::array()}};
+  for (const auto& [id, finding] : diagnoses) {
+    document["checks"].push_back({{"id", id},
+                                  {"status", doctor::status_name(finding.status)},
+                                  {"summary", finding.summary},
+                                  {"fix", finding.fix}});
+  }
+  print_json(document);
+}
+
+void print_table(const std::vector<Diagnosis>& diagnoses) {
+  std::string out;
+  int errors = 0, warnings = 0;
+  for (const auto& [id, finding] : diagnoses) {
+    out += fmt::format("{:<8} {:<24} {}\n", doctor::status_name(finding.status), id, printable(finding.summary));
+    if (!finding.fix.empty()) out += fmt::format("{:<8} fix: {}\n", "", printable(finding.fix));
+    errors += finding.status == doctor::CheckStatus::kError;
+    warnings += finding.status == doctor::CheckStatus::kWarning;
+  }
+  print(out + fmt::format("\n{} errors, {} warnings\n", errors, warnings));
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& root, Actions& actions) {
+  CLI::App* app = root.add_subcommand("doctor", "Check GPUs, drivers and settings, and say how to mend what is wrong");
+  const auto o = std::make_shared<Options>();
+  app->add_flag("--self-test", o->self_test, "Also run the checks on the hardware, which take longer");
+  add_output_options(*app, o->common);
+  actions[app] = [o] {
+    const auto diagnoses = doctor::examine(o->self_test);
+    o->common.json ? print_document(diagnoses) : print_table(diagnoses);
+    return 0;
+  };
+}
+
+}  // namespace gabbro::cli

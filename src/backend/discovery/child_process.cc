@@ -1,0 +1,116 @@
+#include "src/backend/discovery/child_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+namespace gabbro::discovery {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr size_t kMostOutput = 64 << 10;
+constexpr std::chrono::milliseconds kGrace{1000};  // for a killed process to be gone
+
+// posix_spawn and not fork: safe in a program with threads, whatever they hold at this moment.
+int spawn(const std::vector<std::string>& command, int output, pid_t& child) {
+  std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+  // A process group of its own, so that a kill reaches what the child started, and Ctrl-C does not reach the child.
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  const int error = ::posix_spawn(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+// Reads until the other end is closed. False when the deadline came first.
+bool collect(int descriptor, Clock::time_point deadline, std::string& output) {
+  std::array<char, 4096> buffer;
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd waiting = {descriptor, POLLIN, 0};
+    const int ready = left > 0 ? ::poll(&waiting, 1, static_cast<int>(left)) : 0;
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return false;
+    const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return true;
+    output.append(buffer.data(), std::min(static_cast<size_t>(got), kMostOutput - output.size()));
+  }
+}
+
+constexpr int kUnknownStatus = 0xffff;  // neither an exit nor a signal
+
+// Waits for the child's end, but not for ever. False where it is still there.
+bool reap(pid_t child, Clock::time_point deadline, int& status) {
+  while (true) {
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child) return true;
+    if (ended < 0 && errno != EINTR) {  // the host program ignores SIGCHLD: it is gone, and nobody knows how
+      status = kUnknownStatus;
+      return true;
+    }
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+std::string ending_of(int status) {
+  if (WIFEXITED(status)) return fmt::format("exit code {}", WEXITSTATUS(status));
+  if (WIFSIGNALED(status)) return fmt::format("signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  return "an unknown end";
+}
+
+}  // namespace
+
+ChildResult run_child(const std::vector<std::string>& command, std::chrono::milliseconds limit) {
+  ChildResult result;
+  std::array<int, 2> ends;
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    result.ending = std::strerror(errno);
+    return result;
+  }
+  pid_t child = -1;
+  const int error = spawn(command, ends[1], child);
+  ::close(ends[1]);
+  if (error != 0) {
+    ::close(ends[0]);
+    result.ending = std::strerror(error);
+    return result;
+  }
+  result.started = true;
+  result.timed_out = !collect(ends[0], Clock::now() + limit, result.output);
+  ::close(ends[0]);
+  int status = 0;
+  const bool ended = !result.timed_out && reap(child, Clock::now() + kGrace, status);
+  if (!ended) {
+    ::kill(-child, SIGKILL);
+    reap(child, Clock::now() + kGrace, status);
+  }
+  result.ending = ended ? ending_of(status) : "it had to be killed";
+  result.succeeded = ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return result;
+}
+
+}  // namespace gabbro::discovery
