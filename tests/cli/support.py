@@ -13,6 +13,9 @@ TINY = ROOT / "tests" / "data" / "tiny"
 TINY_F16, TINY_Q8_0, TINY_Q4_0 = (str(TINY / f"tiny-{q}.gguf") for q in ("f16", "q8_0", "q4_0"))
 REAL_MODEL_NAME = "smollm2-135m-instruct-q4_1"
 SANITIZED = BUILD.name in ("asan", "tsan", "coverage")  # these map terabytes of address space, and are slow
+# The tests say what a machine without a GPU says, wherever they run; those about cards set their own.
+os.environ.setdefault("GABBRO_DEVICE", "cpu")
+os.environ.setdefault("GABBRO_SYSFS_ROOT", str(ROOT / "tests" / "data" / "sysfs" / "no_gpu"))
 SKIPPED = 77  # CTest's SKIP_RETURN_CODE
 # A hang is a failure too; the sanitized builds are slow.
 TIMEOUT = 300
