@@ -15,9 +15,7 @@ Kind kind_of(const abi::DeviceFacts& facts) {
 }  // namespace
 
 Rank rank_of(const abi::DeviceFacts& facts, int32_t score) {
-  return {.kind = kind_of(facts),
-          .negative_score = -score,
-          .negative_free = -static_cast<int64_t>(facts.memory_free >> 30)};
+  return {kind_of(facts), -score, -static_cast<int64_t>(facts.memory_free >> 30)};
 }
 
 }  // namespace gabbro

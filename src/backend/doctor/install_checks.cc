@@ -53,7 +53,7 @@ std::vector<std::string> python_folders(const Examination& e) {
     if (!value || value->empty()) continue;
     const std::string lib = *value + (std::string_view(variable) == "HOME" ? "/.local/lib" : "/lib");
     for (const std::string& name : e.machine.root.list(lib)) {
-      if (name.starts_with("python3")) folders.push_back(lib + "/" + name + "/site-packages");
+      if (name.starts_with("python3")) folders.push_back(fmt::format("{}/{}/site-packages", lib, name));
     }
   }
   return folders;
