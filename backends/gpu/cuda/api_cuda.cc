@@ -32,9 +32,9 @@ using abi::StatusCode;
 
 class Driver {
  public:
-#define X(function) decltype(&::function) function##_ = nullptr;
-  GABBRO_CUDA_FUNCTIONS(X)
-#undef X
+#define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
+  GABBRO_CUDA_FUNCTIONS(GABBRO_APPLY)
+#undef GABBRO_APPLY
 
   // The driver, or null where there is none that works.
   static const Driver* get() {
@@ -57,11 +57,11 @@ class Driver {
     void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
     // The headers' names are macros for the versioned ones, and GABBRO_TEXT expands them.
-#define X(function)                                                                               \
+#define GABBRO_APPLY(function)                                                                               \
   function##_ = reinterpret_cast<decltype(function##_)>(::dlsym(library, GABBRO_TEXT(function))); \
   if (function##_ == nullptr) return;
-    GABBRO_CUDA_FUNCTIONS(X)
-#undef X
+    GABBRO_CUDA_FUNCTIONS(GABBRO_APPLY)
+#undef GABBRO_APPLY
     works_ = cuInit_(0) == CUDA_SUCCESS;
   }
   bool works_ = false;

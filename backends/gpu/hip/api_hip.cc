@@ -33,9 +33,9 @@ using abi::StatusCode;
 
 class Runtime {
  public:
-#define X(function) decltype(&::function) function##_ = nullptr;
-  GABBRO_HIP_FUNCTIONS(X)
-#undef X
+#define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
+  GABBRO_HIP_FUNCTIONS(GABBRO_APPLY)
+#undef GABBRO_APPLY
   // These are overloaded in the headers.
   hipError_t (*hipMalloc_)(void**, size_t) = nullptr;
   hipError_t (*hipHostMalloc_)(void**, size_t, unsigned) = nullptr;
@@ -66,10 +66,10 @@ class Runtime {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
       return function != nullptr;
     };
-#define X(function) \
+#define GABBRO_APPLY(function) \
   if (!find(function##_, #function)) return;
-    GABBRO_HIP_FUNCTIONS(X)
-#undef X
+    GABBRO_HIP_FUNCTIONS(GABBRO_APPLY)
+#undef GABBRO_APPLY
     if (!find(hipMalloc_, "hipMalloc") || !find(hipHostMalloc_, "hipHostMalloc")) return;
     if (!find(properties_, GABBRO_TEXT(hipGetDeviceProperties))) return;  // a macro for the versioned name
     works_ = hipInit_(0) == hipSuccess;
