@@ -40,6 +40,9 @@ void close(Context* context);
 // Null where there is not enough memory. At least 256-byte aligned on a real device, 64 on the simulator.
 void* allocate(Context* context, size_t bytes);
 void release(Context* context, void* pointer);
+// What sizes are rounded up to, so that freed memory fits other requests; 1 on the simulator, which sees accesses behind
+// the end.
+size_t allocation_step();
 void* allocate_pinned(Context* context, size_t bytes);
 void release_pinned(Context* context, void* pointer);
 

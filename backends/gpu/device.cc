@@ -36,9 +36,9 @@ const api::Function* MakeContext::function(const std::string& name) const {
   return function;
 }
 
-GpuDevice::GpuDevice(int32_t index) : context_(api::open(index)), pool_(context_) {
-  module_ = api::load_module(context_);
-  queue_ = api::create_queue(context_);
+GpuDevice::GpuDevice(int32_t index) : context_(api::open(index)), pool_(context_.get()) {
+  module_ = api::load_module(context_.get());
+  queue_ = api::create_queue(context_.get());
 }
 
 GpuDevice::~GpuDevice() {
@@ -50,8 +50,6 @@ GpuDevice::~GpuDevice() {
   }
   api::destroy_queue(queue_);
   api::unload_module(module_);
-  pool_.trim();
-  api::close(context_);
 }
 
 void GpuDevice::copy_to_device(void* target, const void* host, size_t bytes) {
@@ -74,7 +72,7 @@ void GpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* hos
 }
 
 std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& request) const {
-  const MakeContext context(module_, api::wave_size(context_));
+  const MakeContext context(module_, api::wave_size(context_.get()));
   for (const OpEntry& entry : op_table()) {
     if (std::string_view(entry.op) != request.op) continue;
     if (auto kernel = entry.make(request, context)) return kernel;

@@ -49,7 +49,11 @@ class GpuDevice {
   bool replay(const abi::Launch* launches, int32_t count);
   void forget_graphs();
 
-  api::Context* context_ = nullptr;
+  struct CloseContext {
+    void operator()(api::Context* context) const { api::close(context); }
+  };
+
+  std::unique_ptr<api::Context, CloseContext> context_;  // closed after all else is given back
   Pool pool_;
   api::Module* module_ = nullptr;
   api::Queue* queue_ = nullptr;

@@ -9,10 +9,11 @@ Pool::~Pool() {
   trim_locked();
 }
 
-// Small sizes to 512 bytes; from 1 MiB on to a sixteenth of the size, so that at most a few percent are lost.
+// Small sizes to the runtime's step; larger ones to a sixteenth of the size, up to 2 MiB, so that at most a few percent
+// are lost.
 size_t Pool::size_class(size_t bytes) {
-  size_t step = 512;
-  while (step * 16 < bytes && step < (size_t{2} << 20)) step *= 2;
+  size_t step = api::allocation_step();
+  while (step > 1 && step * 16 < bytes && step < (size_t{2} << 20)) step *= 2;
   return (std::max<size_t>(bytes, 1) + step - 1) / step * step;
 }
 

@@ -160,6 +160,8 @@ void release(Context* context, void* pointer) {
   driver().cuMemFree_(reinterpret_cast<CUdeviceptr>(pointer));
 }
 
+size_t allocation_step() { return 512; }
+
 void* allocate_pinned(Context* context, size_t bytes) {
   context->use();
   void* pointer = nullptr;

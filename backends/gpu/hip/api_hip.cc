@@ -159,6 +159,8 @@ void release(Context* context, void* pointer) {
   static_cast<void>(runtime().hipFree_(pointer));
 }
 
+size_t allocation_step() { return 512; }
+
 void* allocate_pinned(Context* context, size_t bytes) {
   context->use();
   void* pointer = nullptr;

@@ -37,7 +37,7 @@ class Rows : public Kernel {
 
 bool takes_rows(const abi::KernelRequest& request) {
   const abi::TensorView& x = request.inputs[0];
-  return is_plain(x, DType::f32) && x.rank >= 1 && is_contiguous(x) && elements(x) > 0 &&
+  return is_plain(x, DType::f32) && x.rank >= 1 && is_contiguous(x) && x.shape[x.rank - 1] > 0 &&
          same_shape(x, request.outputs[0]) && is_plain(request.outputs[0], DType::f32);
 }
 
@@ -52,6 +52,8 @@ std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const M
 
 std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const MakeContext& context) {
   if (!has_operands(request, 1, 1) || !takes_rows(request)) return nullptr;
+  const int64_t last = request.inputs[0].rank - 1, axis = integer_attribute(request, "axis", last);
+  if (axis != last && axis != -1) return nullptr;
   return std::make_unique<Rows>(request, 0.0f, context);
 }
 

@@ -95,6 +95,7 @@ void* allocate(Context* context, size_t bytes) {
   return sim::allocate(bytes);
 }
 void release(Context*, void* pointer) { sim::release(pointer); }
+size_t allocation_step() { return 1; }
 void* allocate_pinned(Context* context, size_t bytes) { return allocate(context, bytes); }
 void release_pinned(Context*, void* pointer) { sim::release(pointer); }
 
@@ -147,6 +148,9 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
     if (!context.failure.empty()) return;
   }
   if (error.empty()) error = sim::run_grid(*function->kernel, grid, args);
+  if (const std::string overwritten = sim::find_overwritten(); error.empty() && !overwritten.empty()) {
+    error = fmt::format("kernel {}: {}", function->kernel->name, overwritten);
+  }
   if (error.empty()) return;
   const std::lock_guard lock(context.mutex);
   context.failure = "sim: " + error;

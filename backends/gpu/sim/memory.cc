@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kAlignment = 64;
-constexpr unsigned char kPattern = 0xa5;
+constexpr int kPattern = 0xa5;
 
 struct Allocation {
   size_t bytes;
@@ -32,10 +32,10 @@ std::map<std::uintptr_t, Allocation>& allocations() {
 }
 size_t total_bytes = 0;
 
-// From the end of the allocation to the page behind it.
-size_t gap_behind(std::uintptr_t address, const Allocation& allocation) {
-  const auto end = reinterpret_cast<std::uintptr_t>(allocation.mapping) + allocation.mapped - kPage;
-  return end - (address + allocation.bytes);
+// The first byte in [begin, end) that is not of the pattern, or null.
+std::byte* first_written(std::byte* begin, std::byte* end) {
+  std::byte* found = std::find_if(begin, end, [](std::byte byte) { return byte != std::byte{kPattern}; });
+  return found == end ? nullptr : found;
 }
 
 }  // namespace
@@ -50,6 +50,7 @@ void* allocate(size_t bytes) {
   ::mprotect(base, kPage, PROT_NONE);
   ::mprotect(base + kPage + pages, kPage, PROT_NONE);
   std::byte* pointer = base + kPage + pages - padded;
+  std::memset(base + kPage, kPattern, pages - padded);
   std::memset(pointer + bytes, kPattern, padded - bytes);
   const std::lock_guard lock(mutex);
   allocations()[reinterpret_cast<std::uintptr_t>(pointer)] = {bytes, base, mapped};
@@ -69,11 +70,25 @@ void release(void* pointer) {
     allocations().erase(found);
     total_bytes -= allocation.bytes;
   }
-  const auto* tail = static_cast<const unsigned char*>(pointer) + allocation.bytes;
-  const size_t gap = gap_behind(address, allocation);
-  const bool intact = std::all_of(tail, tail + gap, [](unsigned char byte) { return byte == kPattern; });
   ::munmap(allocation.mapping, allocation.mapped);
-  if (!intact) throw std::logic_error(fmt::format("sim: somebody wrote behind an allocation of {} bytes", allocation.bytes));
+}
+
+std::string find_overwritten() {
+  const std::lock_guard lock(mutex);
+  for (const auto& [address, allocation] : allocations()) {
+    auto* start = reinterpret_cast<std::byte*>(address);
+    std::byte *first = allocation.mapping + kPage, *last = allocation.mapping + allocation.mapped - kPage;
+    if (std::byte* written = first_written(start + allocation.bytes, last)) {
+      std::memset(written, kPattern, static_cast<size_t>(last - written));
+      return fmt::format("a write {} bytes behind an allocation of {} bytes",
+                         written - start - static_cast<std::ptrdiff_t>(allocation.bytes), allocation.bytes);
+    }
+    if (std::byte* written = first_written(first, start)) {
+      std::memset(written, kPattern, static_cast<size_t>(start - written));
+      return fmt::format("a write {} bytes before an allocation of {} bytes", start - written, allocation.bytes);
+    }
+  }
+  return {};
 }
 
 std::string describe_address(const void* address) {
