@@ -61,6 +61,8 @@ LineEditor::LineEditor(std::string history_path) : history_path_(std::move(histo
   el_set(editor_, EL_EDITOR, "emacs");
   el_set(editor_, EL_HIST, history, history_);
   el_set(editor_, EL_GETCFN, read_character);
+  // At Ctrl-C the terminal's driver sends the signal first and then throws away what was written: our answer to it.
+  el_set(editor_, EL_SETTY, "-d", "+noflsh", nullptr);
   el_source(editor_, nullptr);  // the user's ~/.editrc
 }
 
