@@ -47,8 +47,8 @@ function(gabbro_module name)
   endif()
 endfunction()
 
-# gabbro_test(name SOURCES files... DEPS targets... LABEL label): one GoogleTest program, registered with CTest as one test,
-# on the CPU also where there is a GPU.
+# gabbro_test(name SOURCES files... DEPS targets... LABEL label): one GoogleTest program, registered with CTest as one test;
+# with the label per_backend on the CPU, also where there is a GPU.
 function(gabbro_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -57,7 +57,7 @@ function(gabbro_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 900
-    ENVIRONMENT "GABBRO_BUILD_DIR=${CMAKE_BINARY_DIR};GABBRO_DEVICE=cpu")
+    ENVIRONMENT "GABBRO_BUILD_DIR=${CMAKE_BINARY_DIR}$<$<STREQUAL:${ARG_LABEL},per_backend>:;GABBRO_DEVICE=cpu>")
 endfunction()
 
 # gabbro_fuzzer(name DEPS targets...): tests/fuzz/fuzz_<name>.cc, which defines LLVMFuzzerTestOneInput. With the preset

@@ -59,7 +59,7 @@ class GpuDevice {
   api::Queue* queue_ = nullptr;
   std::unordered_map<uint64_t, Recorded> recorded_;  // by hash of the signature
   uint64_t clock_ = 0;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;  // of the code object's functions and what is recorded
 };
 
 }  // namespace gabbro::gpu
