@@ -27,11 +27,19 @@ std::string unhex(const std::string& hex) {
   return out;
 }
 
+// Sanitizers make a text cost ten times as much: there, one in seven.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kTextsPerCheck = 7;
+#else
+constexpr size_t kTextsPerCheck = 1;
+#endif
+
 TEST(Tokenizer, GivesTheIdsOfHuggingFaceForEveryPreTokenizer) {
   const auto fixture = read_fixture("byte_level.json");
   std::map<std::string, Tokenizer> tokenizers;
-  size_t checked = 0;
+  size_t read = 0, checked = 0;
   for (const auto& [text, results] : fixture["cases"].get<std::vector<std::pair<std::string, nlohmann::json>>>()) {
+    if (read++ % kTextsPerCheck != 0) continue;
     for (const auto& result : results) {
       const auto expected = result[0].get<Ids>();
       for (const auto& name : result[1].get<std::vector<std::string>>()) {
@@ -42,7 +50,7 @@ TEST(Tokenizer, GivesTheIdsOfHuggingFaceForEveryPreTokenizer) {
     }
   }
   EXPECT_GT(tokenizers.size(), 25U);
-  EXPECT_GT(checked, 10000U);
+  EXPECT_GT(checked, 10000U / kTextsPerCheck);
 }
 
 TEST(Tokenizer, GivesTheIdsOfLlamaCppWhereHuggingFaceCannotTell) {
