@@ -124,7 +124,8 @@ class Target {
   virtual void run(const Call& call) const = 0;    // a failure of the test where there is none
 };
 
-// Calls body for each target of the program that the test is linked into (tests/kernels/isa_target.cc, device_target.cc).
+// Calls body for each target of the program that the test is linked into (tests/kernels/isa_target.cc,
+// device_target.cc).
 void for_each_target(const std::function<void(const Target&)>& body);
 
 // |actual - expected| ≤ tolerance(i) for all i, and NaN where NaN is expected; else one failure with the worst element.

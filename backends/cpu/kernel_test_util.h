@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "backends/common/kernel_test.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/pool.h"
 #include "src/base/half.h"
-#include "backends/common/kernel_test.h"
 
 namespace gabbro::cpu::test {
 
