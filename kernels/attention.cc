@@ -14,8 +14,9 @@ GPU_FUNCTION inline float score_of(const AttentionArgs& a, const float* q, i32 p
   const KeyPlace place = key_place(a.kv, page, head, slot);
   float sum = 0;
   for (i32 d = 0; d < a.kv.dim; ++d) {
-    sum = fma(q[d], read_kv(a.keys, place.element + static_cast<i64>(d) * a.kv.page,
-                            place.scale + static_cast<i64>(d / kScaleGroup) * a.kv.page),
+    sum = fma(q[d],
+              read_kv(a.keys, place.element + static_cast<i64>(d) * a.kv.page,
+                      place.scale + static_cast<i64>(d / kScaleGroup) * a.kv.page),
               sum);
   }
   return a.softcap > 0 ? a.softcap * tanh(sum / a.softcap) : sum;
@@ -23,14 +24,15 @@ GPU_FUNCTION inline float score_of(const AttentionArgs& a, const float* q, i32 p
 
 GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   GPU_SHARED(float, q, kMaxHeadDim);
-  GPU_SHARED(float, outputs, kAttentionWaves * kMaxHeadDim);
+  GPU_SHARED(float, outputs, kAttentionWaves* kMaxHeadDim);
   GPU_SHARED(float, maxima, kAttentionWaves);
   GPU_SHARED(float, sums, kAttentionWaves);
   const i32 token = static_cast<i32>(block_index().x), head = static_cast<i32>(block_index().y);
   const i32 kv_head = head / (a.q.heads / a.kv.heads), dim = a.kv.dim;
   const i32 sequence = a.sequence[token], position = a.positions[token];
   const float* x = a.q.data + token * a.q.token_stride + head * a.q.head_stride;
-  for (i32 d = static_cast<i32>(thread_index()); d < dim; d += static_cast<i32>(kAttentionThreads)) q[d] = x[d] * a.scale;
+  for (i32 d = static_cast<i32>(thread_index()); d < dim; d += static_cast<i32>(kAttentionThreads))
+    q[d] = x[d] * a.scale;
   barrier();
 
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
@@ -38,7 +40,8 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   const i32 begin = a.window > 0 ? max_of(0, end - a.window) : 0;
   float output[kDimsPerLane] = {};
   float maximum = kNoMaximum, sum = 0;
-  for (i32 base = begin + static_cast<i32>(wave_index() * kWave); base < end; base += static_cast<i32>(kAttentionThreads)) {
+  for (i32 base = begin + static_cast<i32>(wave_index() * kWave); base < end;
+       base += static_cast<i32>(kAttentionThreads)) {
     const i32 key = base + static_cast<i32>(lane());
     const bool inside = key < end;
     // Page numbers out of range are held within the cache.

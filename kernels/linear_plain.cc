@@ -68,10 +68,10 @@ GPU_FUNCTION inline void linear_plain(const LinearArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_LINEAR_WIDTH(name, T, W)                                                          \
-  GPU_KERNEL(linear_##name##_##W, 256, gabbro::gpu::LinearArgs, linear_plain<T, W, true>)        \
+#define GABBRO_LINEAR_WIDTH(name, T, W)                                                   \
+  GPU_KERNEL(linear_##name##_##W, 256, gabbro::gpu::LinearArgs, linear_plain<T, W, true>) \
   GPU_KERNEL(linear_##name##_##W##_any, 256, gabbro::gpu::LinearArgs, linear_plain<T, W, false>)
-#define GABBRO_LINEAR(name, T)      \
+#define GABBRO_LINEAR(name, T)    \
   GABBRO_LINEAR_WIDTH(name, T, 1) \
   GABBRO_LINEAR_WIDTH(name, T, 2) \
   GABBRO_LINEAR_WIDTH(name, T, 4) \

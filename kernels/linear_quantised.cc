@@ -95,10 +95,10 @@ GPU_FUNCTION inline void linear_quantised(const LinearArgs& a) {
 
 GPU_KERNEL(quantise_rows, 256, gabbro::gpu::QuantiseRowsArgs, quantise_rows)
 
-#define GABBRO_LINEAR(name, packing)                                                                          \
-  GPU_KERNEL(linear_##name##_1, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 1>)      \
-  GPU_KERNEL(linear_##name##_2, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 2>)      \
-  GPU_KERNEL(linear_##name##_4, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 4>)      \
+#define GABBRO_LINEAR(name, packing)                                                                     \
+  GPU_KERNEL(linear_##name##_1, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 1>) \
+  GPU_KERNEL(linear_##name##_2, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 2>) \
+  GPU_KERNEL(linear_##name##_4, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 4>) \
   GPU_KERNEL(linear_##name##_8, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 8>)
 
 GABBRO_LINEAR(q4_0, kQ4_0)

@@ -1,5 +1,5 @@
-// How quantised weight matrices lie in device memory: a row-major matrix [N, K] becomes planes, each row-major by itself,
-// so that the lanes of a wave read consecutive 16 bytes. With b = K/32 blocks of 32 codes in a row:
+// How quantised weight matrices lie in device memory: a row-major matrix [N, K] becomes planes, each row-major by
+// itself, so that the lanes of a wave read consecutive 16 bytes. With b = K/32 blocks of 32 codes in a row:
 //   8 bits: one plane of 32 bytes a block.
 //   4 bits: 16 bytes a block; byte i holds codes i (low) and i + 16 (high).
 //   2 bits: 8 bytes a block; byte i holds codes i, i + 8, i + 16, i + 24, from the lowest bits up.

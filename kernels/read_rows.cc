@@ -31,7 +31,8 @@ template <class T>
 GPU_FUNCTION inline void read_plain_rows(const ReadRowsArgs& a) {
   const T* from = reinterpret_cast<const T*>(a.matrix.low + source_row(a) * a.matrix.row_step);
   float* y = a.y + static_cast<i64>(block_index().x) * a.columns;
-  for (i32 k = static_cast<i32>(thread_index()); k < a.columns; k += static_cast<i32>(block_size())) y[k] = to_float(from[k]);
+  for (i32 k = static_cast<i32>(thread_index()); k < a.columns; k += static_cast<i32>(block_size()))
+    y[k] = to_float(from[k]);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

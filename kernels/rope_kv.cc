@@ -16,7 +16,8 @@ GPU_FUNCTION inline float rotated(const RopeArgs& rope, const float* x, i32 d, i
 }
 
 // One element to the cache. For i8 the 32 lanes of a group share their scale, so all lanes of the wave come here.
-GPU_FUNCTION inline void store_kv(const KvSide& side, i64 element, i64 scale, float value, bool inside, bool first_of_group) {
+GPU_FUNCTION inline void store_kv(const KvSide& side, i64 element, i64 scale, float value, bool inside,
+                                  bool first_of_group) {
   if (side.scale == nullptr) {
     if (inside) static_cast<Half*>(side.data)[element] = to_half(value);
     return;

@@ -48,9 +48,7 @@ bool is_contiguous(const TensorView& view) {
   return view.layout == Layout::kStrided;
 }
 
-bool is_plain(const TensorView& view, DType dtype) {
-  return view.dtype == dtype && view.layout == Layout::kStrided;
-}
+bool is_plain(const TensorView& view, DType dtype) { return view.dtype == dtype && view.layout == Layout::kStrided; }
 
 bool has_shape(const TensorView& view, DType dtype, std::initializer_list<int64_t> shape) {
   return is_plain(view, dtype) && is_contiguous(view) &&

@@ -1,6 +1,6 @@
-// What the host side asks of a GPU's runtime; implemented by api_sim.cc, api_cuda.cc and api_hip.cc, of which each plugin
-// has one. All functions throw ApiError. A device is made current by the functions that take one; the others work on the
-// objects they are given.
+// What the host side asks of a GPU's runtime; implemented by api_sim.cc, api_cuda.cc and api_hip.cc, of which each
+// plugin has one. All functions throw ApiError. A device is made current by the functions that take one; the others
+// work on the objects they are given.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ void close(Context* context);
 // Null where there is not enough memory. At least 256-byte aligned on a real device, 64 on the simulator.
 void* allocate(Context* context, size_t bytes);
 void release(Context* context, void* pointer);
-// What sizes are rounded up to, so that freed memory fits other requests; 1 on the simulator, which sees accesses behind
-// the end.
+// What sizes are rounded up to, so that freed memory fits other requests; 1 on the simulator, which sees accesses
+// behind the end.
 size_t allocation_step();
 void* allocate_pinned(Context* context, size_t bytes);
 void release_pinned(Context* context, void* pointer);

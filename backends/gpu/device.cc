@@ -32,7 +32,8 @@ uint64_t hash_of(const std::vector<const void*>& signature) {
 
 const api::Function* MakeContext::function(const std::string& name) const {
   const api::Function* function = api::find_function(module_, name.c_str());
-  if (function == nullptr) throw ApiError(abi::StatusCode::kFailed, "the device's code object has no kernel '" + name + "'");
+  if (function == nullptr)
+    throw ApiError(abi::StatusCode::kFailed, "the device's code object has no kernel '" + name + "'");
   return function;
 }
 

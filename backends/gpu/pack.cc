@@ -113,7 +113,8 @@ std::vector<std::byte> pack_matrix(DType dtype, int64_t rows, int64_t columns, c
   const auto share = [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) packer.row(format, source + row * row_bytes, row);
   };
-  const int64_t threads = std::clamp<int64_t>(rows * columns >> 20, 1, std::max(1u, std::thread::hardware_concurrency()));
+  const int64_t threads =
+      std::clamp<int64_t>(rows * columns >> 20, 1, std::max(1u, std::thread::hardware_concurrency()));
   std::vector<std::jthread> helpers;
   for (int64_t i = 1; i < threads; ++i) helpers.emplace_back(share, rows * i / threads, rows * (i + 1) / threads);
   share(0, rows / threads);

@@ -7,7 +7,7 @@
 
 #define GPU_FUNCTION __device__
 #define GPU_SHARED(type, name, count) __shared__ type name[count]
-#define GPU_KERNEL(name, threads, Args, ...)                               \
+#define GPU_KERNEL(name, threads, Args, ...)                                    \
   extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
     gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args);                                 \
   }

@@ -17,9 +17,9 @@
 #define GPU_FUNCTION
 // One block at a time runs on a thread of the host, so that its shared memory can be the thread's.
 #define GPU_SHARED(type, name, count) static thread_local type name[count]
-#define GPU_KERNEL(name, threads, Args, ...)                                                             \
-  namespace gabbro::gpu::GABBRO_GPU {                                                                         \
-  static const sim::Registration name##_registration{                                                         \
+#define GPU_KERNEL(name, threads, Args, ...)                                                                    \
+  namespace gabbro::gpu::GABBRO_GPU {                                                                           \
+  static const sim::Registration name##_registration{                                                           \
       #name, GABBRO_SIM_WAVE, threads, [](const void* args) { __VA_ARGS__(*static_cast<const Args*>(args)); }}; \
   }
 

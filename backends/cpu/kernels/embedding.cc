@@ -1,9 +1,9 @@
 // `embedding` and `dequantize`: rows of a weight matrix, packed or as they lie, as f32.
 #include <algorithm>
 
+#include "backends/common/request.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/pack/pack.h"
-#include "backends/common/request.h"
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backends/cpu/pack/codes.h"
 #include "backends/common/request.h"
+#include "backends/cpu/pack/codes.h"
 #include "backends/cpu/simd/math.h"
 
 namespace gabbro::cpu::GABBRO_ISA {

@@ -1,7 +1,7 @@
 // Which requests `linear` and `linear_fused` take.
+#include "backends/common/request.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/linear.h"
-#include "backends/common/request.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {

@@ -1,5 +1,5 @@
-// NVIDIA's driver behind the host side. libcuda.so.1 is opened when it is first needed: where it is missing, there are no
-// devices.
+// NVIDIA's driver behind the host side. libcuda.so.1 is opened when it is first needed: where it is missing, there are
+// no devices.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -20,13 +20,15 @@ namespace {
 using abi::StatusCode;
 
 // The driver's functions that we call. A macro, since each has a type of its own and a name that headers redefine.
-#define GABBRO_CUDA_FUNCTIONS(X)                                                                                      \
-  X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceTotalMem) X(cuDeviceGetAttribute)         \
-  X(cuDriverGetVersion) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuMemGetInfo)   \
-  X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreate) X(cuStreamDestroy)                  \
-  X(cuStreamSynchronize) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuModuleLoadData) X(cuModuleUnload)              \
-  X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuLaunchKernel) X(cuStreamBeginCapture) X(cuStreamEndCapture)        \
+// clang-format off
+#define GABBRO_CUDA_FUNCTIONS(X) \
+  X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceTotalMem) X(cuDeviceGetAttribute) \
+  X(cuDriverGetVersion) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuMemGetInfo) \
+  X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreate) X(cuStreamDestroy) \
+  X(cuStreamSynchronize) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuModuleLoadData) X(cuModuleUnload) \
+  X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuLaunchKernel) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
   X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString)
+// clang-format on
 #define GABBRO_TEXT_OF(x) #x
 #define GABBRO_TEXT(x) GABBRO_TEXT_OF(x)
 
@@ -46,9 +48,10 @@ class Driver {
     if (result == CUDA_SUCCESS) return;
     const char* text = nullptr;
     cuGetErrorString_(result, &text);
-    const StatusCode code = result == CUDA_ERROR_OUT_OF_MEMORY                                     ? StatusCode::kOutOfMemory
-                            : result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_NO_DEVICE ? StatusCode::kLost
-                                                                                                   : StatusCode::kFailed;
+    const StatusCode code = result == CUDA_ERROR_OUT_OF_MEMORY ? StatusCode::kOutOfMemory
+                            : result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_NO_DEVICE
+                                ? StatusCode::kLost
+                                : StatusCode::kFailed;
     throw ApiError(code, fmt::format("cuda: {}: {}", doing, text == nullptr ? "unknown error" : text));
   }
 
@@ -56,8 +59,8 @@ class Driver {
   Driver() {
     void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
-    // The headers' names are macros for the versioned ones, and GABBRO_TEXT expands them.
-#define GABBRO_APPLY(function)                                                                               \
+      // The headers' names are macros for the versioned ones, and GABBRO_TEXT expands them.
+#define GABBRO_APPLY(function)                                                                    \
   function##_ = reinterpret_cast<decltype(function##_)>(::dlsym(library, GABBRO_TEXT(function))); \
   if (function##_ == nullptr) return;
     GABBRO_CUDA_FUNCTIONS(GABBRO_APPLY)
@@ -214,7 +217,8 @@ Module* load_module(Context* context) {
   auto module = std::make_unique<Module>(context);
   for (const CodeImage& image : code_images()) {
     CUmodule loaded = nullptr;
-    driver().check(driver().cuModuleLoadData_(&loaded, image.data), fmt::format("loading the kernels of {}", image.name).c_str());
+    driver().check(driver().cuModuleLoadData_(&loaded, image.data),
+                   fmt::format("loading the kernels of {}", image.name).c_str());
     module->modules.push_back(loaded);
   }
   return module.release();

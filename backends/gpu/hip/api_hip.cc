@@ -1,5 +1,5 @@
-// AMD's HIP runtime behind the host side. libamdhip64 is opened when it is first needed: where it is missing, there are no
-// devices.
+// AMD's HIP runtime behind the host side. libamdhip64 is opened when it is first needed: where it is missing, there are
+// no devices.
 #include <dlfcn.h>
 #include <hip/hip_runtime_api.h>
 
@@ -20,13 +20,15 @@ namespace {
 using abi::StatusCode;
 
 // The runtime's functions that we call. A macro, since each has a type of its own.
-#define GABBRO_HIP_FUNCTIONS(X)                                                                                     \
+// clang-format off
+#define GABBRO_HIP_FUNCTIONS(X) \
   X(hipInit) X(hipGetDeviceCount) X(hipSetDevice) X(hipDeviceGetName) X(hipDeviceTotalMem) X(hipDeviceGetAttribute) \
-  X(hipRuntimeGetVersion) X(hipDriverGetVersion) X(hipMemGetInfo) X(hipFree) X(hipHostFree) X(hipStreamDestroy)     \
-  X(hipStreamSynchronize) X(hipMemcpyHtoDAsync) X(hipMemcpyDtoHAsync) X(hipModuleLoadData) X(hipModuleUnload)       \
-  X(hipModuleGetFunction) X(hipFuncGetAttribute) X(hipModuleLaunchKernel) X(hipStreamBeginCapture)                  \
-  X(hipStreamEndCapture) X(hipGraphInstantiateWithFlags) X(hipGraphLaunch) X(hipGraphExecDestroy)                   \
+  X(hipRuntimeGetVersion) X(hipDriverGetVersion) X(hipMemGetInfo) X(hipFree) X(hipHostFree) X(hipStreamDestroy) \
+  X(hipStreamSynchronize) X(hipMemcpyHtoDAsync) X(hipMemcpyDtoHAsync) X(hipModuleLoadData) X(hipModuleUnload) \
+  X(hipModuleGetFunction) X(hipFuncGetAttribute) X(hipModuleLaunchKernel) X(hipStreamBeginCapture) \
+  X(hipStreamEndCapture) X(hipGraphInstantiateWithFlags) X(hipGraphLaunch) X(hipGraphExecDestroy) \
   X(hipGraphDestroy) X(hipGetErrorString) X(hipStreamCreateWithFlags)
+// clang-format on
 
 #define GABBRO_TEXT_OF(x) #x
 #define GABBRO_TEXT(x) GABBRO_TEXT_OF(x)
@@ -49,9 +51,9 @@ class Runtime {
 
   void check(hipError_t result, const char* doing) const {
     if (result == hipSuccess) return;
-    const StatusCode code = result == hipErrorOutOfMemory                                      ? StatusCode::kOutOfMemory
+    const StatusCode code = result == hipErrorOutOfMemory                                   ? StatusCode::kOutOfMemory
                             : result == hipErrorNoDevice || result == hipErrorDeinitialized ? StatusCode::kLost
-                                                                                                 : StatusCode::kFailed;
+                                                                                            : StatusCode::kFailed;
     throw ApiError(code, fmt::format("rocm: {}: {}", doing, hipGetErrorString_(result)));
   }
 
@@ -124,7 +126,8 @@ void device_facts(int32_t index, abi::DeviceFacts& facts) {
   std::snprintf(facts.name, sizeof facts.name, "%s", properties.name);
   // "gfx90a:sramecc+:xnack-": what follows the target says how it is set up.
   const std::string architecture = properties.gcnArchName;
-  std::snprintf(facts.architecture, sizeof facts.architecture, "%s", architecture.substr(0, architecture.find(':')).c_str());
+  std::snprintf(facts.architecture, sizeof facts.architecture, "%s",
+                architecture.substr(0, architecture.find(':')).c_str());
   int version = 0;
   hip.check(hip.hipRuntimeGetVersion_(&version), "asking for the version");
   std::snprintf(facts.runtime, sizeof facts.runtime, "HIP %d.%d", version / 10000000, version / 100000 % 100);
@@ -190,15 +193,14 @@ void destroy_queue(Queue* queue) {
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) {
   if (bytes == 0) return;
   queue->context->use();
-  runtime().check(runtime().hipMemcpyHtoDAsync_(target, host, bytes, queue->stream),
-                 "copying to the device");
+  runtime().check(runtime().hipMemcpyHtoDAsync_(target, host, bytes, queue->stream), "copying to the device");
 }
 
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
   queue->context->use();
   if (bytes > 0) {
     runtime().check(runtime().hipMemcpyDtoHAsync_(host, const_cast<void*>(source), bytes, queue->stream),
-                   "copying from the device");
+                    "copying from the device");
   }
   synchronize(queue);
 }
@@ -213,7 +215,8 @@ Module* load_module(Context* context) {
   auto module = std::make_unique<Module>(context);
   for (const CodeImage& image : code_images()) {
     hipModule_t loaded = nullptr;
-    runtime().check(runtime().hipModuleLoadData_(&loaded, image.data), fmt::format("loading the kernels of {}", image.name).c_str());
+    runtime().check(runtime().hipModuleLoadData_(&loaded, image.data),
+                    fmt::format("loading the kernels of {}", image.name).c_str());
     module->modules.push_back(loaded);
   }
   return module.release();
@@ -248,9 +251,9 @@ uint32_t block_threads(const Function* function) { return function->threads; }
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t) {
   queue->context->use();
   void* parameters[] = {const_cast<void*>(args)};
-  runtime().check(runtime().hipModuleLaunchKernel_(function->function, grid.x, grid.y, grid.z, function->threads, 1, 1, 0,
-                                          queue->stream, parameters, nullptr),
-                 "launching a kernel");
+  runtime().check(runtime().hipModuleLaunchKernel_(function->function, grid.x, grid.y, grid.z, function->threads, 1, 1,
+                                                   0, queue->stream, parameters, nullptr),
+                  "launching a kernel");
 }
 
 bool begin_capture(Queue* queue) {

@@ -28,9 +28,12 @@ PageTable page_table(const abi::TensorView& view) {
 
 // False where `cache` (and `scale`, null for f16) is not one side of a cache.
 bool read_kv_shape(const abi::TensorView& cache, const abi::TensorView* scale, bool keys, KvShape& shape) {
-  if (cache.rank != 4 || !is_contiguous(cache) || cache.dtype != (scale == nullptr ? DType::f16 : DType::i8)) return false;
-  const int64_t pages = cache.shape[0], heads = cache.shape[1], dim = cache.shape[keys ? 2 : 3], page = cache.shape[keys ? 3 : 2];
-  if (pages < 1 || heads < 1 || dim < 1 || dim > kMaxHeadDim || !std::has_single_bit(static_cast<uint64_t>(page))) return false;
+  if (cache.rank != 4 || !is_contiguous(cache) || cache.dtype != (scale == nullptr ? DType::f16 : DType::i8))
+    return false;
+  const int64_t pages = cache.shape[0], heads = cache.shape[1], dim = cache.shape[keys ? 2 : 3],
+                page = cache.shape[keys ? 3 : 2];
+  if (pages < 1 || heads < 1 || dim < 1 || dim > kMaxHeadDim || !std::has_single_bit(static_cast<uint64_t>(page)))
+    return false;
   shape = {static_cast<i32>(pages), static_cast<i32>(heads), static_cast<i32>(dim), static_cast<i32>(page)};
   if (scale == nullptr) return true;
   if (dim % kScaleGroup != 0) return false;
@@ -166,7 +169,8 @@ std::unique_ptr<Kernel> make_rope(const abi::KernelRequest& request, const MakeC
   RopeArgs rope{};
   if (!has_operands(request, 3, 1) || !is_heads(request.inputs[0])) return nullptr;
   const abi::TensorView& x = request.inputs[0];
-  if (!is_ids(request.inputs[1], x.shape[0]) || !read_rope(request, request.inputs[2], x.shape[2], rope)) return nullptr;
+  if (!is_ids(request.inputs[1], x.shape[0]) || !read_rope(request, request.inputs[2], x.shape[2], rope))
+    return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {x.shape[0], x.shape[1], x.shape[2]})) return nullptr;
   return std::make_unique<Rope>(request, rope, context);
 }
@@ -213,10 +217,11 @@ std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const 
   if (!is_ids(in[4], tokens) || !is_ids(in[5], tokens)) return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {tokens, heads, keys.dim})) return nullptr;
   const double scale = real_attribute(request, "scale", 1.0 / std::sqrt(static_cast<double>(keys.dim)));
-  const AttentionArgs fixed = {.kv = keys,
-                               .window = static_cast<i32>(std::max<int64_t>(0, integer_attribute(request, "window", 0))),
-                               .scale = static_cast<float>(scale),
-                               .softcap = static_cast<float>(real_attribute(request, "softcap", 0))};
+  const AttentionArgs fixed = {
+      .kv = keys,
+      .window = static_cast<i32>(std::max<int64_t>(0, integer_attribute(request, "window", 0))),
+      .scale = static_cast<float>(scale),
+      .softcap = static_cast<float>(real_attribute(request, "softcap", 0))};
   return std::make_unique<Attention>(fixed, scaled, context);
 }
 

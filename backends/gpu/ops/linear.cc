@@ -95,7 +95,8 @@ class Linear : public Kernel {
       args.count = group.count;
       args.rows = static_cast<i32>(group.rows);
       for (int i = 0; i < group.count; ++i) args.matrices[i] = matrix(launch, group.first + i);
-      run(group.function, {blocks_for(group.rows, static_cast<u32>(rows_per_block_)), blocks_for(tokens_, static_cast<u32>(width_))},
+      run(group.function,
+          {blocks_for(group.rows, static_cast<u32>(rows_per_block_)), blocks_for(tokens_, static_cast<u32>(width_))},
           args);
     }
   }
@@ -115,7 +116,8 @@ class Linear : public Kernel {
   }
 
   double weight_row_bytes(const abi::TensorView& weight) const {
-    return static_cast<double>(columns_) * dtype_info(weight.dtype).block_bytes / dtype_info(weight.dtype).block_elements;
+    return static_cast<double>(columns_) * dtype_info(weight.dtype).block_bytes /
+           dtype_info(weight.dtype).block_elements;
   }
 
   std::string kernel_name(const abi::TensorView& weight) const {
@@ -176,7 +178,8 @@ std::unique_ptr<Kernel> make(const abi::KernelRequest& request, const Options& o
     if ((!silu || m == 0) && !is_rows(request.outputs[m], tokens, weight.shape[0])) return nullptr;
   }
   if (options.norm && !has_shape(request.inputs[1 + n + biases], DType::f32, {columns})) return nullptr;
-  if (residual != 0 && !is_rows(request.inputs[request.input_count - 1], tokens, request.inputs[1].shape[0])) return nullptr;
+  if (residual != 0 && !is_rows(request.inputs[request.input_count - 1], tokens, request.inputs[1].shape[0]))
+    return nullptr;
   auto kernel = std::make_unique<Linear>(request, options, context);
   return kernel->takes_epilogue() ? std::move(kernel) : nullptr;
 }

@@ -52,7 +52,8 @@ bool is_matrix(const abi::TensorView& view) {
 std::unique_ptr<Kernel> make_embedding(const abi::KernelRequest& request, const MakeContext& context) {
   if (!has_operands(request, 2, 1) || !is_matrix(request.inputs[0])) return nullptr;
   const abi::TensorView &ids = request.inputs[1], &out = request.outputs[0];
-  if (!is_plain(ids, DType::i32) || !is_contiguous(ids) || !is_plain(out, DType::f32) || !is_contiguous(out)) return nullptr;
+  if (!is_plain(ids, DType::i32) || !is_contiguous(ids) || !is_plain(out, DType::f32) || !is_contiguous(out))
+    return nullptr;
   if (elements(ids) < 1 || elements(out) != elements(ids) * request.inputs[0].shape[1]) return nullptr;
   return std::make_unique<ReadRows>(request, elements(ids), context);
 }

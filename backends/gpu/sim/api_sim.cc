@@ -1,6 +1,6 @@
-// The simulator behind the host side. sim:0 has waves of 32 lanes and sim:1 of 64, unless GABBRO_SIM_WAVE says one for both.
-// Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails, and from
-// then on the device), lost:N (after the Nth launch the device is gone); several are joined with commas.
+// The simulator behind the host side. sim:0 has waves of 32 lanes and sim:1 of 64, unless GABBRO_SIM_WAVE says one for
+// both. Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails,
+// and from then on the device), lost:N (after the Nth launch the device is gone); several are joined with commas.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>

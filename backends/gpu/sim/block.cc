@@ -42,7 +42,7 @@ struct Thread {
 
 struct Wave {
   u32 arrived = 0;
-  Place place{};        // of the first lane that arrived
+  Place place{};          // of the first lane that arrived
   u64 slots[2][64] = {};  // values given, by parity
 };
 
@@ -58,7 +58,8 @@ class Stacks {
 
   void* stack(u32 index) {
     while (stacks_.size() <= index) {
-      void* memory = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+      void* memory =
+          ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
       if (memory == MAP_FAILED) throw std::bad_alloc();
       ::mprotect(memory, kPageBytes, PROT_NONE);
       stacks_.push_back(memory);
@@ -219,7 +220,8 @@ std::string Block::describe_deadlock() const {
     ++groups[thread.waiting == Waiting::kEnded ? "ended" : what + place_name(thread.place)];
   }
   std::string text = "the block cannot go on:";
-  for (const auto& [what, count] : groups) text += fmt::format(" {} threads {}{}", count, what, what == groups.rbegin()->first ? "" : ",");
+  for (const auto& [what, count] : groups)
+    text += fmt::format(" {} threads {}{}", count, what, what == groups.rbegin()->first ? "" : ",");
   return text;
 }
 
@@ -227,9 +229,7 @@ std::string Block::describe_deadlock() const {
 thread_local const void* fault_address = nullptr;
 struct sigaction previous_action;
 
-[[noreturn]] void stop_at_fault() {
-  current_block_ptr->stop(describe_address(fault_address));
-}
+[[noreturn]] void stop_at_fault() { current_block_ptr->stop(describe_address(fault_address)); }
 
 void on_fault(int signal, siginfo_t* info, void* machine) {
   if (current_block_ptr == nullptr) {
@@ -260,7 +260,8 @@ std::map<std::pair<std::string, u32>, const Registration*>& registrations() {
 
 }  // namespace
 
-Registration::Registration(const char* kernel, u32 kernel_wave, u32 block_threads, void (*entry_point)(const void* args))
+Registration::Registration(const char* kernel, u32 kernel_wave, u32 block_threads,
+                           void (*entry_point)(const void* args))
     : name(kernel), wave(kernel_wave), threads(block_threads), function(entry_point) {
   registrations()[{name, wave}] = this;
 }

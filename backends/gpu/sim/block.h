@@ -1,6 +1,6 @@
-// Runs the blocks of a launch on the host: each thread of a block has a stack of its own and runs until it waits for the
-// others, at a barrier or in a wave operation. What would be undefined on a GPU stops the launch: lanes of a wave in
-// different wave operations, a barrier that some threads never reach, an access outside the device's allocations.
+// Runs the blocks of a launch on the host: each thread of a block has a stack of its own and runs until it waits for
+// the others, at a barrier or in a wave operation. What would be undefined on a GPU stops the launch: lanes of a wave
+// in different wave operations, a barrier that some threads never reach, an access outside the device's allocations.
 #pragma once
 
 #include <cstddef>
