@@ -20,6 +20,7 @@
 #include "backends/gpu/sim/memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -108,8 +109,7 @@ class Block {
     if (wave.arrived == 0) {
       wave.place = place;
     } else if (wave.place.line != place.line || std::strcmp(wave.place.file, place.file) != 0) {
-      stop(fmt::format("thread {} is in the wave operation at {} while another lane of its wave is in the one at {}",
-                       current, place_name(place), place_name(wave.place)));
+      stop(describe_divergence(place, wave.place));
     }
     thread.place = place;
     if (++wave.arrived == std::min(wave_size, state.threads - first)) {
@@ -144,6 +144,7 @@ class Block {
   void yield();
   void resume(u32 thread);
   std::string describe_deadlock() const;
+  std::string describe_divergence(Place here, Place there) const;
 
   std::vector<Thread> threads_;
   std::vector<Wave> waves_;
@@ -194,6 +195,9 @@ bool Block::run(Stacks& stacks) {
   at_barrier_ = ended_ = 0;
   for (u32 t = 0; t < state.threads; ++t) {
     auto* top = static_cast<char*>(stacks.stack(t)) + kStackBytes;
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(top - kStackBytes, kStackBytes);  // no thread unwinds its stack at its end
+#endif
     threads_[t].context = context::make_fcontext(top, kStackBytes - kPageBytes, entry);
   }
   while (ended_ < state.threads) {
@@ -210,6 +214,12 @@ bool Block::run(Stacks& stacks) {
     }
   }
   return true;
+}
+
+// Apart from what stops the thread, whose own strings would be left behind with its stack.
+std::string Block::describe_divergence(Place here, Place there) const {
+  return fmt::format("thread {} is in the wave operation at {} while another lane of its wave is in the one at {}",
+                     current, place_name(here), place_name(there));
 }
 
 std::string Block::describe_deadlock() const {
