@@ -47,12 +47,22 @@ struct Wave {
   u64 slots[2][64] = {};  // values given, by parity
 };
 
+// No thread of a block unwinds its stack at its end: the sanitizer would take its frames for live ones.
+void forget_frames([[maybe_unused]] void* stack) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(stack, kStackBytes);
+#endif
+}
+
 // The stacks of one host thread, kept between launches.
 class Stacks {
  public:
   Stacks() = default;
   ~Stacks() {
-    for (void* stack : stacks_) ::munmap(stack, kStackBytes);
+    for (void* stack : stacks_) {
+      forget_frames(stack);
+      ::munmap(stack, kStackBytes);
+    }
   }
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
@@ -195,9 +205,7 @@ bool Block::run(Stacks& stacks) {
   at_barrier_ = ended_ = 0;
   for (u32 t = 0; t < state.threads; ++t) {
     auto* top = static_cast<char*>(stacks.stack(t)) + kStackBytes;
-#if defined(__SANITIZE_ADDRESS__)
-    __asan_unpoison_memory_region(top - kStackBytes, kStackBytes);  // no thread unwinds its stack at its end
-#endif
+    forget_frames(top - kStackBytes);
     threads_[t].context = context::make_fcontext(top, kStackBytes - kPageBytes, entry);
   }
   while (ended_ < state.threads) {
