@@ -20,6 +20,7 @@
 #include "backends/gpu/sim/memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -46,12 +47,22 @@ struct Wave {
   u64 slots[2][64] = {};  // values given, by parity
 };
 
+// No thread of a block unwinds its stack at its end: the sanitizer would take its frames for live ones.
+void forget_frames([[maybe_unused]] void* stack) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(stack, kStackBytes);
+#endif
+}
+
 // The stacks of one host thread, kept between launches.
 class Stacks {
  public:
   Stacks() = default;
   ~Stacks() {
-    for (void* stack : stacks_) ::munmap(stack, kStackBytes);
+    for (void* stack : stacks_) {
+      forget_frames(stack);
+      ::munmap(stack, kStackBytes);
+    }
   }
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
@@ -109,8 +120,7 @@ class Block {
     if (wave.arrived == 0) {
       wave.place = place;
     } else if (wave.place.line != place.line || std::strcmp(wave.place.file, place.file) != 0) {
-      stop(fmt::format("thread {} is in the wave operation at {} while another lane of its wave is in the one at {}",
-                       current, place_name(place), place_name(wave.place)));
+      stop(describe_divergence(place, wave.place));
     }
     thread.place = place;
     if (++wave.arrived == std::min(wave_size, state.threads - first)) {
@@ -145,6 +155,7 @@ class Block {
   void yield();
   void resume(u32 thread);
   std::string describe_deadlock() const;
+  std::string describe_divergence(Place here, Place there) const;
 
   std::vector<Thread> threads_;
   std::vector<Wave> waves_;
@@ -195,6 +206,7 @@ bool Block::run(Stacks& stacks) {
   at_barrier_ = ended_ = 0;
   for (u32 t = 0; t < state.threads; ++t) {
     auto* top = static_cast<char*>(stacks.stack(t)) + kStackBytes;
+    forget_frames(top - kStackBytes);
     threads_[t].context = context::make_fcontext(top, kStackBytes - kPageBytes, entry);
   }
   while (ended_ < state.threads) {
@@ -211,6 +223,12 @@ bool Block::run(Stacks& stacks) {
     }
   }
   return true;
+}
+
+// Apart from what stops the thread, whose own strings would be left behind with its stack.
+std::string Block::describe_divergence(Place here, Place there) const {
+  return fmt::format("thread {} is in the wave operation at {} while another lane of its wave is in the one at {}",
+                     current, place_name(here), place_name(there));
 }
 
 std::string Block::describe_deadlock() const {

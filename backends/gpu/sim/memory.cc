@@ -25,10 +25,16 @@ struct Allocation {
 };
 
 std::mutex mutex;
+using Allocations = std::map<std::uintptr_t, Allocation>;  // by address
 // Never destroyed: a device that lives as long as the program gives its memory back last of all.
-std::map<std::uintptr_t, Allocation>& allocations() {
-  static auto& all = *new std::map<std::uintptr_t, Allocation>;
-  return all;
+union Forever {
+  Forever() : all() {}
+  ~Forever() {}
+  Allocations all;
+};
+Allocations& allocations() {
+  static Forever forever;
+  return forever.all;
 }
 size_t total_bytes = 0;
 
