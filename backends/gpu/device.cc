@@ -113,6 +113,7 @@ bool GpuDevice::replay(const abi::Launch* launches, int32_t count) {
 }
 
 void GpuDevice::forget_graphs() {
+  const std::lock_guard lock(mutex_);
   for (auto& [hash, recorded] : recorded_) {
     if (recorded.graph != nullptr) api::destroy_graph(recorded.graph);
   }

@@ -32,6 +32,9 @@ class GpuDevice {
 
   std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request) const;
 
+  // To be called before a kernel goes away: what was recorded may name it.
+  void forget_graphs();
+
   // Enqueues the launches. False when `cancel` was seen to be true before they were.
   bool execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel);
 
@@ -47,7 +50,6 @@ class GpuDevice {
 
   void enqueue(const abi::Launch* launches, int32_t count);
   bool replay(const abi::Launch* launches, int32_t count);
-  void forget_graphs();
 
   struct CloseContext {
     void operator()(api::Context* context) const { api::close(context); }

@@ -130,7 +130,10 @@ Status find_kernel(abi::Device* device, const abi::KernelRequest* request, abi::
   });
 }
 
-void release_kernel(abi::Device*, const void* handle) { delete static_cast<const Kernel*>(handle); }
+void release_kernel(abi::Device* device, const void* handle) {
+  gpu(device).forget_graphs();  // another kernel may come to lie where this one was
+  delete static_cast<const Kernel*>(handle);
+}
 
 Status execute(abi::Device* device, abi::Stream*, const abi::Launch* launches, int32_t count,
                const std::atomic<bool>* cancel) {
