@@ -53,15 +53,21 @@ GpuDevice::~GpuDevice() {
   api::unload_module(module_);
 }
 
+// What other threads enqueue must not get into a graph that is being captured.
 void GpuDevice::copy_to_device(void* target, const void* host, size_t bytes) {
+  const std::lock_guard lock(mutex_);
   api::copy_to_device(queue_, target, host, bytes);
 }
 
 void GpuDevice::copy_to_host(void* host, const void* source, size_t bytes) {
+  const std::lock_guard lock(mutex_);
   api::copy_to_host(queue_, host, source, bytes);
 }
 
-void GpuDevice::synchronize() { api::synchronize(queue_); }
+void GpuDevice::synchronize() {
+  const std::lock_guard lock(mutex_);
+  api::synchronize(queue_);
+}
 
 size_t GpuDevice::packed_bytes(DType dtype, int64_t rows, int64_t columns) const {
   return gpu::packed_bytes(dtype, rows, columns);
