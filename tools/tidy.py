@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+GCC_ONLY = re.compile(r" -f(?:no-)?(?:gnu-unique|tree-reassoc)\b")  # clang does not know these, and stops at them
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
 
 
@@ -39,8 +40,8 @@ def key_of(path, command, version, options):
     return digest.hexdigest()
 
 
-def check(path, build, options):
-    return subprocess.run(["clang-tidy", "--quiet", f"-p={build}", *options, str(path)], capture_output=True, text=True)
+def check(path, commands, options):
+    return subprocess.run(["clang-tidy", "--quiet", f"-p={commands}", *options, str(path)], capture_output=True, text=True)
 
 
 def main():
@@ -51,9 +52,13 @@ def main():
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
     cache = build / "tidy"
     cache.mkdir(exist_ok=True)
+    entries = json.loads((build / "compile_commands.json").read_text())
+    for entry in entries:
+        entry["command"] = GCC_ONLY.sub("", entry["command"])
+    (cache / "compile_commands.json").write_text(json.dumps(entries))
     pending = {}
     total = 0
-    for entry in json.loads((build / "compile_commands.json").read_text()):
+    for entry in entries:
         path = pathlib.Path(entry["directory"], entry["file"]).resolve()
         relative = path.relative_to(ROOT).as_posix()
         if relative.startswith(("tests/", "build/")) or relative.endswith("_test.cc") or not wanted.search(relative):
@@ -64,7 +69,7 @@ def main():
             pending[path] = key
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        jobs = {pool.submit(check, path, build, options): path for path in pending}
+        jobs = {pool.submit(check, path, cache, options): path for path in pending}
         for job in concurrent.futures.as_completed(jobs):
             path, result = jobs[job], job.result()
             if result.returncode == 0:
