@@ -106,7 +106,7 @@ std::string structure_key(const Program& program) {
     key.number(program.parameter_layouts[i].strides);
   }
   for (const Instruction& instruction : program.instructions) {
-    key.number(instruction.op);
+    key.number(reinterpret_cast<uintptr_t>(instruction.op));
     key.number(instruction.attributes.entries().size());
     for (const auto& [name, value] : instruction.attributes.entries()) {
       key.text(name);

@@ -18,7 +18,7 @@ Tensor pages_of_tokens(const Tensor& cache, const Tensor& scales, const Tensor& 
     const Tensor flat = gather(from, reshape(rows, Shape{tokens * pages}));  // [T·M, G, A, B]
     return reshape(cast(flat, DType::f32), Shape{tokens, pages, s[1], s[2], s[3]});
   };
-  const Tensor values = take(cache);
+  Tensor values = take(cache);
   if (!scales.defined()) return values;
   const Tensor s = take(scales);  // one scale for 32 elements along `scaled_axis`
   const Shape& v = values.shape();

@@ -35,7 +35,7 @@ To held_within(From x) {
   constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
   constexpr From kHigh = -kLow;  // 2ⁿ; of unsigned types below
   constexpr From kEnd = std::is_unsigned_v<To> ? static_cast<From>(std::numeric_limits<To>::max()) + 1 : kHigh;
-  if (x != x) return 0;
+  if (std::isnan(x)) return 0;
   if (x < kLow) return std::numeric_limits<To>::min();
   if (x >= kEnd) return std::numeric_limits<To>::max();
   return static_cast<To>(x);

@@ -157,7 +157,7 @@ inline I32 load_i32(const int32_t* p) {
 }
 inline void store_i32(int32_t* p, I32 a) { std::memcpy(p, a.v, sizeof a.v); }
 inline I32 load_i8(const int8_t* p) {
-  return each_lane<I32>([&](int i) { return p[i]; });
+  return each_lane<I32>([&](int i) { return int32_t{p[i]}; });
 }
 inline I32 load_u8(const uint8_t* p) {
   return each_lane<I32>([&](int i) { return p[i]; });

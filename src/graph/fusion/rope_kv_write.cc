@@ -52,11 +52,11 @@ void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel) {
     parts.v_write = writer(program, flow, attention.inputs[2], false);
     if (parts.q_rope == DataFlow::kNone || parts.k_write == DataFlow::kNone || parts.v_write == DataFlow::kNone)
       continue;
-    const Instruction k_write = at(parts.k_write);
-    const Instruction v_write = at(parts.v_write);
+    const Instruction& k_write = at(parts.k_write);
+    const Instruction& v_write = at(parts.v_write);
     parts.k_rope = flow.only_producer(k_write.inputs[1], "rope");
     if (parts.k_rope == DataFlow::kNone || !same_rotation(at(parts.q_rope), at(parts.k_rope))) continue;
-    const Instruction q_rope = at(parts.q_rope);
+    const Instruction& q_rope = at(parts.q_rope);
     const bool same_places = k_write.inputs[2] == v_write.inputs[2] && k_write.inputs[3] == v_write.inputs[3] &&
                              k_write.inputs[4] == v_write.inputs[4] && k_write.inputs[4] == q_rope.inputs[1];
     if (!same_places || !scales_fit(flow, attention, k_write, v_write)) continue;

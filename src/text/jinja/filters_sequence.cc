@@ -43,7 +43,7 @@ Value filter_list(Runtime& runtime, const Value& value, const Args& args) {
 Value filter_reverse(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "reverse", args, {});
   if (value.is_string()) return get_slice(runtime, value, {}, {}, -1);
-  const Value backwards = reversed(runtime, value);
+  Value backwards = reversed(runtime, value);
   if (!backwards.is_none()) return backwards;
   if (!try_iterate(runtime, value)) throw runtime.error("argument must be iterable");
   std::vector<Value> items = collect(runtime, value);
@@ -156,7 +156,7 @@ Value filter_select(Runtime& runtime, const Value& value, const Args& args) {
 
 Value filter_batch(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "batch", args, {"linecount", "fill_with"}, 1);
-  const Value size = bound[0];
+  const Value& size = bound[0];
   const Value fill = bound.get(1, {});
   const auto items = iterate(runtime, value);
   auto pending = std::make_shared<std::optional<Value>>();

@@ -24,6 +24,7 @@ Value strip_method(Runtime& runtime, const Value& self, const Args& args) {
 
 Value texts(Runtime& runtime, const std::vector<std::string_view>& parts) {
   std::vector<Value> items;
+  items.reserve(parts.size());
   for (const std::string_view part : parts) items.push_back(runtime.text(std::string(part)));
   return runtime.list(std::move(items));
 }

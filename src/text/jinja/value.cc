@@ -191,7 +191,8 @@ const Value* Dict::find_hashed(const std::string& hashed) const {
 void Dict::set(Runtime& runtime, const Value& key, Value value) {
   std::string hashed = hash_key(runtime, key);
   runtime.reserve(hashed.size() + 128);
-  set_hashed(std::move(hashed), key, runtime.checked(value));
+  runtime.checked(value);
+  set_hashed(std::move(hashed), key, std::move(value));
 }
 
 void Dict::set(std::string_view key, Value value) { set_hashed(text_key(key), Value(key), std::move(value)); }
