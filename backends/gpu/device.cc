@@ -79,6 +79,7 @@ void GpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* hos
 }
 
 std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& request) const {
+  const std::lock_guard lock(making_);
   const MakeContext context(module_, api::wave_size(context_.get()));
   for (const OpEntry& entry : op_table()) {
     if (std::string_view(entry.op) != request.op) continue;

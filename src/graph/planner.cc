@@ -137,7 +137,7 @@ void Planner::emit(const Instruction& instruction) {
 void Planner::emit_view(const Instruction& instruction) {
   int source = instruction.inputs[0];
   const int result = instruction.outputs[0];
-  const Shape& shape = program_.values[static_cast<size_t>(result)].shape;
+  const Shape shape = program_.values[static_cast<size_t>(result)].shape;  // a copy: emit_copy() moves the values
   std::optional<Layout> layout =
       instruction.op->view(plan_.layouts_[static_cast<size_t>(source)], shape, instruction.attributes);
   if (!layout) {

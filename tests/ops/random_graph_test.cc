@@ -159,6 +159,20 @@ RC_GTEST_PROP(RandomGraph, IsWhatANaiveInterpreterComputes, ()) {
   }
 }
 
+// Each reshape of a transposed tensor needs a copy, which the plan adds to its values while it reads their shapes.
+TEST(Eval, ManyViewsInOnePlanNeedCopies) {
+  std::vector<float> numbers(6);
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  Tensor x = device()->upload(DType::f32, Shape{2, 3}, numbers.data());
+  for (int i = 0; i < 30; ++i) {  // [2, 3] as columns [3, 2], read again as [2, 3]
+    x = reshape(permute(x, {1, 0}), Shape{2, 3});
+    std::vector<float> turned(6);
+    for (size_t k = 0; k < 6; ++k) turned[k] = numbers[k % 2 * 3 + k / 2];
+    numbers = turned;
+  }
+  EXPECT_EQ(to_host<float>(x), numbers);
+}
+
 TEST(Eval, ThreadsShareADeviceAndItsPlans) {
   const std::vector<float> ones(1000, 1);
   const Tensor x = device()->upload(DType::f32, Shape{1000}, ones.data());
