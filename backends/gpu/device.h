@@ -61,7 +61,7 @@ class GpuDevice {
   api::Queue* queue_ = nullptr;
   std::unordered_map<uint64_t, Recorded> recorded_;  // by hash of the signature
   uint64_t clock_ = 0;
-  std::mutex mutex_;            // of the queue and what is recorded
+  std::mutex mutex_;           // of the queue and what is recorded
   mutable std::mutex making_;  // of the code object's functions; another, since execution may take long
 };
 
