@@ -52,6 +52,7 @@ void Linear::add_matrix(const abi::TensorView& weight) {
   const bool few = tiling_.few();
   if (is_quantised(dtype)) {
     const Packing p = packing_of(dtype);
+    activations_.narrow |= is_wide(p);
     const GroupSums sums = {.group = p.group, .zero = dot_zero(p), .minimum = p.minimum};
     const auto known = std::find(activations_.quantised.begin(), activations_.quantised.end(), sums);
     m.variant = static_cast<int>(known - activations_.quantised.begin());

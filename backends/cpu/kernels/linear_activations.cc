@@ -5,6 +5,17 @@
 #include <cstring>
 
 namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+// The value of the largest magnitude, with its sign. It gets the code -128, which has no positive counterpart: the
+// smaller steps take 1.6 % off the mean squared error of ±127.
+float extreme_of(F32 low, F32 high) {
+  const float highest = reduce_max(max(low, high));
+  const float lowest = -reduce_max(max(zero_f32() - low, zero_f32() - high));
+  return highest >= -lowest ? highest : lowest;
+}
+
+}  // namespace
 
 void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t columns, float* y) {
   F32 squares[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
@@ -56,15 +67,17 @@ void ActivationPlan::quantise(const float* x, int token, int width, char* tile) 
   // A format whose zero is code 0 and that has no minimum starts its dot products from 0.
   const bool sums_are_read =
       std::any_of(quantised.begin(), quantised.end(), [](const GroupSums& s) { return s.minimum || s.zero != 0; });
+  const float level = narrow ? 127.0f : -128.0f;  // the code of the extreme
   F32 probe = zero_f32();
   for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
     const F32 low = load(x + chunk * kChunk), high = load(x + chunk * kChunk + kLanes);
     probe = fma(low, zero_f32(), fma(high, zero_f32(), probe));
-    const float peak = reduce_max(max(abs(low), abs(high)));
+    const float extreme = narrow ? reduce_max(max(abs(low), abs(high))) : extreme_of(low, high);
     // Below 2⁻¹²⁰ the reciprocal would overflow; such a group counts as zeros.
-    const F32 inverse = splat(peak > 0x1p-120f ? 127.0f / peak : 0.0f);
-    const I32 low_codes = round_to_i32(low * inverse), high_codes = round_to_i32(high * inverse);
-    const float scale = peak / 127.0f;
+    const F32 inverse = splat(std::fabs(extreme) > 0x1p-120f ? level / extreme : 0.0f);
+    const I32 low_codes = round_to_i32(min(low * inverse, splat(127.0f)));
+    const I32 high_codes = round_to_i32(min(high * inverse, splat(127.0f)));
+    const float scale = extreme / level;
     scales[chunk * width + token] = scale;
     if (width == 1) {
       store_i8(codes + chunk * kChunk, low_codes);

@@ -25,7 +25,7 @@ struct GroupSums {
 
 // W tokens. x[k] of token t is scales[k/32][t] · codes[k/4][t][k%4].
 struct QuantisedTile {
-  const int8_t* codes;  // [K/4][W][4], within ±127
+  const int8_t* codes;  // [K/4][W][4]
   const float* scales;  // [K/32][W]
   const int32_t* sums;  // [K/group][W], i32 or f32 (GroupSums)
 };
@@ -68,6 +68,7 @@ struct ActivationPlan {
   bool plain = false;                // f32 tiles [K][W] are wanted
   bool words = false;                // 16-bit tiles are wanted
   std::vector<GroupSums> quantised;  // quantised tiles are wanted, with these sums
+  bool narrow = false;               // of codes within ±127, as dot4_wide wants them; else -128 is one
   bool norm = false;
   float epsilon = 0;
 

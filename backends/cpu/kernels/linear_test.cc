@@ -7,8 +7,10 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/pack/layout.h"
 #include "backends/cpu/pool.h"
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
@@ -93,6 +95,20 @@ std::vector<Result> quantised(const std::vector<float>& x, float levels) {
     const float inverse = peak > 0 ? levels / peak : 0.0f;
     for (size_t i = first; i < first + 32; ++i) {
       result[i] = static_cast<Result>(std::nearbyint(x[i] * inverse) * (static_cast<double>(peak) / levels));
+    }
+  }
+  return result;
+}
+
+// The same with the code -128 for the value of the largest magnitude, so that the steps are smaller.
+std::vector<float> quantised_to_extreme(const std::vector<float>& x) {
+  std::vector<float> result(x.size());
+  for (size_t first = 0; first + 32 <= x.size(); first += 32) {
+    const auto group = std::span(x).subspan(first, 32);
+    const auto [lowest, highest] = std::ranges::minmax(group);
+    const float extreme = highest >= -lowest ? highest : lowest, inverse = extreme != 0 ? -128 / extreme : 0.0f;
+    for (size_t i = 0; i < 32; ++i) {
+      result[first + i] = std::min(std::nearbyint(group[i] * inverse), 127.0f) * (extreme / -128);
     }
   }
   return result;
@@ -274,7 +290,10 @@ class LinearTest : public PerIsa {
          {"norm", abi::AttributeKind::kInteger, c.norm, 0, nullptr},
          {"epsilon", abi::AttributeKind::kReal, 0, 1e-5, nullptr},
          {"epilogue", abi::AttributeKind::kInteger, c.epilogue, 0, nullptr}});
-    const std::vector<float> plain = c.norm ? normalised(c, x, norm) : x, bytes = quantised(plain, 127);
+    const std::vector<float> plain = c.norm ? normalised(c, x, norm) : x;
+    const bool narrow = std::ranges::any_of(
+        weights, [](const Weight& w) { return is_quantised(w.dtype) && is_wide(packing_of(w.dtype)); });
+    const std::vector<float> bytes = narrow ? quantised(plain, 127) : quantised_to_extreme(plain);
     const std::vector<double> words = quantised<double>(plain, kWordLevels);
     std::vector<std::vector<double>> weight_words;
     for (const Weight& weight : weights) weight_words.push_back(quantised<double>(weight.values, kWordLevels));
