@@ -34,13 +34,18 @@ struct LinearMatrix {
 
 inline constexpr int kMaxMatrices = 3;
 inline constexpr int kLinearThreads = 256;
+inline constexpr int kWaveRows =
+    2;  // neighbouring rows that a wave handles together: activations are read once for them
 
-// y = x·Wᵀ for up to three matrices of one format: a wave a row, grid.y tiles of tokens. With kSiluMul the rows of the
-// first two go together: silu(y0)·y1.
+// Waves that a matrix of `rows` rows takes.
+constexpr i32 waves_of(i64 rows) { return static_cast<i32>((rows + kWaveRows - 1) / kWaveRows); }
+
+// y = x·Wᵀ for up to three matrices of one format: a wave kWaveRows rows, grid.y tiles of tokens. With kSiluMul the
+// rows of the first two go together: silu(y0)·y1.
 struct LinearArgs {
   LinearMatrix matrices[kMaxMatrices];
   i32 count;
-  i32 rows;  // of all; with kSiluMul of one
+  i32 waves;  // of all matrices; with kSiluMul of one
   i32 columns;
   i32 tokens;
   Epilogue epilogue;

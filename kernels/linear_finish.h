@@ -8,23 +8,44 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 GPU_FUNCTION inline float silu(float x) { return x / (1 + exp(-x)); }
 
-// `sums` are this lane's shares of row `row` of `m` for tokens `token` to token + W - 1; `second` those of the second
-// matrix where the epilogue is kSiluMul. Tokens past the end repeat the last one,
-// and are not stored.
+// Where a wave of a launch works.
+struct WaveRows {
+  int matrix;  // -1: there is nothing left for it
+  i32 row;     // the first of kWaveRows, of which those past the matrix's end are not there
+};
+
+GPU_FUNCTION inline WaveRows wave_rows(const LinearArgs& a) {
+  i32 wave = static_cast<i32>(block_index().x * (block_size() / kWave) + wave_index());
+  if (wave >= a.waves) return {-1, 0};
+  int matrix = 0;
+  if (a.epilogue != Epilogue::kSiluMul) {
+    while (wave >= waves_of(a.matrices[matrix].rows)) wave -= waves_of(a.matrices[matrix++].rows);
+  }
+  return {matrix, wave * kWaveRows};
+}
+
+// `sums` [kWaveRows][W] are this lane's shares of the wave's rows for tokens `token` to token + W - 1; `second` those
+// of the second matrix where the epilogue is kSiluMul. Tokens and rows past the end repeat the last one, and are not
+// stored.
 template <int W>
-GPU_FUNCTION inline void finish_row(const LinearArgs& a, const LinearMatrix& m, i32 row, i32 token, const float* sums,
-                                    const float* second) {
+GPU_FUNCTION inline void finish_rows(const LinearArgs& a, const WaveRows& at, i32 token, const float* sums,
+                                     const float* second) {
+  const LinearMatrix& m = a.matrices[at.matrix];
 #pragma unroll
-  for (int t = 0; t < W; ++t) {
-    float value = wave_sum(sums[t]) + (m.bias == nullptr ? 0 : m.bias[row]);
+  for (int i = 0; i < kWaveRows * W; ++i) {
+    const i32 row = at.row + i / W, t = token + i % W;
+    const bool inside = row < m.rows && t < a.tokens;
+    float value = wave_sum(sums[i]);
+    if (inside && m.bias != nullptr) value += m.bias[row];
     if (a.epilogue == Epilogue::kSiluMul) {
-      const float* bias = a.matrices[1].bias;
-      value = silu(value) * (wave_sum(second[t]) + (bias == nullptr ? 0 : bias[row]));
+      float factor = wave_sum(second[i]);
+      if (inside && a.matrices[1].bias != nullptr) factor += a.matrices[1].bias[row];
+      value = silu(value) * factor;
     }
-    if (lane() != 0 || token + t >= a.tokens) continue;
-    const i64 at = static_cast<i64>(token + t) * m.rows + row;
-    if (a.epilogue == Epilogue::kAdd) value += a.residual[at];
-    m.y[at] = value;
+    if (lane() != 0 || !inside) continue;
+    const i64 place = static_cast<i64>(t) * m.rows + row;
+    if (a.epilogue == Epilogue::kAdd) value += a.residual[place];
+    m.y[place] = value;
   }
 }
 

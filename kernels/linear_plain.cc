@@ -24,53 +24,78 @@ GPU_FUNCTION inline PlainVector<T> load_plain(const u8* p) {
   return vector;
 }
 
-// `whole`: rows and K are multiples of 16 bytes; otherwise element by element.
+// The products of the wave's rows with W tokens, this lane's share: sums [kWaveRows][W]. `whole`: rows and K are
+// multiples of 16 bytes; otherwise element by element.
 template <class T, int W, bool whole>
-GPU_FUNCTION inline void dot_plain_row(const LinearMatrix& m, i64 row, const LinearArgs& a, i32 token, float* sums) {
-  const u8* weights = m.low + row * m.row_step;
+GPU_FUNCTION inline void dot_plain_rows(const LinearMatrix& m, i32 row, const LinearArgs& a, i32 token, float* sums) {
+  const u8* weights[kWaveRows];
+#pragma unroll
+  for (int r = 0; r < kWaveRows; ++r) weights[r] = m.low + min_of(row + r, m.rows - 1) * m.row_step;
   const float* x[W];
 #pragma unroll
   for (int t = 0; t < W; ++t) x[t] = a.x + static_cast<i64>(min_of(token + t, a.tokens - 1)) * a.columns;
   if constexpr (whole) {
     constexpr int kCount = PlainVector<T>::kCount;
+#pragma unroll 4
     for (i32 k = static_cast<i32>(lane()) * kCount; k < a.columns; k += static_cast<i32>(kWave) * kCount) {
-      const PlainVector<T> w = load_plain<T>(weights + k * static_cast<i64>(sizeof(T)));
+      PlainVector<T> w[kWaveRows];
+#pragma unroll
+      for (int r = 0; r < kWaveRows; ++r) w[r] = load_plain<T>(weights[r] + k * static_cast<i64>(sizeof(T)));
 #pragma unroll
       for (int t = 0; t < W; ++t) {
-        for (int i = 0; i < kCount; ++i) sums[t] = fma(w.value[i], x[t][k + i], sums[t]);
+#pragma unroll
+        for (int quad = 0; quad < kCount; quad += 4) {
+          const PlainVector<float> values = load_plain<float>(reinterpret_cast<const u8*>(x[t] + k + quad));
+#pragma unroll
+          for (int r = 0; r < kWaveRows; ++r) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums[r * W + t] = fma(w[r].value[quad + i], values.value[i], sums[r * W + t]);
+          }
+        }
       }
     }
   } else {
-    const T* elements = reinterpret_cast<const T*>(weights);
     for (i32 k = static_cast<i32>(lane()); k < a.columns; k += static_cast<i32>(kWave)) {
-      const float w = to_float(elements[k]);
 #pragma unroll
-      for (int t = 0; t < W; ++t) sums[t] = fma(w, x[t][k], sums[t]);
+      for (int r = 0; r < kWaveRows; ++r) {
+        const float w = to_float(reinterpret_cast<const T*>(weights[r])[k]);
+#pragma unroll
+        for (int t = 0; t < W; ++t) sums[r * W + t] = fma(w, x[t][k], sums[r * W + t]);
+      }
     }
+  }
+}
+
+// Asks for what the wave reads first, while the launch ahead still computes its activations.
+GPU_FUNCTION inline void prefetch_plain_rows(const LinearMatrix& m, i32 row, i64 row_bytes) {
+#pragma unroll
+  for (int r = 0; r < kWaveRows; ++r) {
+    const i64 at = static_cast<i64>(lane()) * 128;
+    prefetch(m.low + min_of(row + r, m.rows - 1) * m.row_step + min_of(at, row_bytes - 1));
   }
 }
 
 template <class T, int W, bool whole>
 GPU_FUNCTION inline void linear_plain(const LinearArgs& a) {
-  i32 row = static_cast<i32>(block_index().x * (block_size() / kWave) + wave_index());
-  if (row >= a.rows) return;
+  const WaveRows at = wave_rows(a);
+  if (at.matrix < 0) return wait_for_previous();
   const i32 token = static_cast<i32>(block_index().y) * W;
-  int which = 0;
-  if (a.epilogue != Epilogue::kSiluMul) {
-    while (row >= a.matrices[which].rows) row -= a.matrices[which++].rows;
-  }
-  const LinearMatrix& m = a.matrices[which];
-  float sums[W] = {}, second[W] = {};
-  dot_plain_row<T, W, whole>(m, row, a, token, sums);
-  if (a.epilogue == Epilogue::kSiluMul) dot_plain_row<T, W, whole>(a.matrices[1], row, a, token, second);
-  finish_row<W>(a, m, row, token, sums, second);
+  const bool paired = a.epilogue == Epilogue::kSiluMul;
+  const i64 row_bytes = a.columns * static_cast<i64>(sizeof(T));
+  prefetch_plain_rows(a.matrices[at.matrix], at.row, row_bytes);
+  if (paired) prefetch_plain_rows(a.matrices[1], at.row, row_bytes);
+  wait_for_previous();
+  float sums[kWaveRows * W] = {}, second[kWaveRows * W] = {};
+  dot_plain_rows<T, W, whole>(a.matrices[at.matrix], at.row, a, token, sums);
+  if (paired) dot_plain_rows<T, W, whole>(a.matrices[1], at.row, a, token, second);
+  finish_rows<W>(a, at, token, sums, second);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_LINEAR_WIDTH(name, T, W)                                                   \
-  GPU_KERNEL(linear_##name##_##W, 256, gabbro::gpu::LinearArgs, linear_plain<T, W, true>) \
-  GPU_KERNEL(linear_##name##_##W##_any, 256, gabbro::gpu::LinearArgs, linear_plain<T, W, false>)
+#define GABBRO_LINEAR_WIDTH(name, T, W)                                                         \
+  GPU_EARLY_KERNEL(linear_##name##_##W, 256, gabbro::gpu::LinearArgs, linear_plain<T, W, true>) \
+  GPU_EARLY_KERNEL(linear_##name##_##W##_any, 256, gabbro::gpu::LinearArgs, linear_plain<T, W, false>)
 #define GABBRO_LINEAR(name, T)    \
   GABBRO_LINEAR_WIDTH(name, T, 1) \
   GABBRO_LINEAR_WIDTH(name, T, 2) \

@@ -36,20 +36,40 @@ GPU_FUNCTION inline void quantise_rows(const QuantiseRowsArgs& a) {
   }
 }
 
-// The products of one row with W tokens, this lane's share.
+// One row of weights, this lane's block of it.
+template <Packing p>
+struct BlockOfRow {
+  static constexpr int kGroups = kBlock / p.group;
+  Codes codes;
+  float scales[kGroups];
+  float minimums[kGroups];
+};
+
+template <Packing p>
+GPU_FUNCTION inline BlockOfRow<p> load_block(const LinearMatrix& m, i64 block) {
+  BlockOfRow<p> loaded;
+  loaded.codes = load_codes<p>(m, block);
+#pragma unroll
+  for (int g = 0; g < BlockOfRow<p>::kGroups; ++g) {
+    loaded.scales[g] = group_scale<p>(m, block * BlockOfRow<p>::kGroups + g);
+    if constexpr (p.minimum) loaded.minimums[g] = group_minimum<p>(m, block * BlockOfRow<p>::kGroups + g);
+  }
+  return loaded;
+}
+
+// The products of the wave's rows with W tokens, this lane's share: sums [kWaveRows][W].
 template <Packing p, int W>
-GPU_FUNCTION inline void dot_row(const LinearMatrix& m, i64 row, const LinearArgs& a, i32 token, float* sums) {
+GPU_FUNCTION inline void dot_rows(const LinearMatrix& m, i32 row, const LinearArgs& a, i32 token, float* sums) {
   const i32 blocks = a.columns / kBlock;
   constexpr int kGroups = kBlock / p.group, kWords = 8 / kGroups;
-  for (i32 b = static_cast<i32>(lane()); b < blocks; b += static_cast<i32>(kWave)) {
-    const i64 block = row * blocks + b;
-    const Codes w = load_codes<p>(m, block);
-    float scales[kGroups], minimums[kGroups];
+  i64 first[kWaveRows];
 #pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-      scales[g] = group_scale<p>(m, block * kGroups + g);
-      if constexpr (p.minimum) minimums[g] = group_minimum<p>(m, block * kGroups + g);
-    }
+  for (int r = 0; r < kWaveRows; ++r) first[r] = static_cast<i64>(min_of(row + r, m.rows - 1)) * blocks;
+#pragma unroll 2
+  for (i32 b = static_cast<i32>(lane()); b < blocks; b += static_cast<i32>(kWave)) {
+    BlockOfRow<p> weights[kWaveRows];
+#pragma unroll
+    for (int r = 0; r < kWaveRows; ++r) weights[r] = load_block<p>(m, first[r] + b);
 #pragma unroll
     for (int t = 0; t < W; ++t) {
       const i64 at = static_cast<i64>(min_of(token + t, a.tokens - 1)) * a.columns + b * kBlock;
@@ -57,49 +77,62 @@ GPU_FUNCTION inline void dot_row(const LinearMatrix& m, i64 row, const LinearArg
       const float x_scale = a.scales[at / 32];
 #pragma unroll
       for (int g = 0; g < kGroups; ++g) {
-        i32 sum = 0;
-#pragma unroll
-        for (int i = 0; i < kWords; ++i) {
-          const int word = g * kWords + i;
-          sum = dot4(w.word[word], static_cast<i32>(word < 4 ? low.word[word] : high.word[word - 4]), sum);
-        }
+        i32 x_sum = 0;
         if constexpr (p.zero != 0 || p.minimum) {
           const i32* parts = a.sums + at / 16 + g;
-          const i32 x_sum = kGroups == 2 ? parts[0] : parts[0] + parts[1];
-          sum -= p.zero * x_sum;
-          if constexpr (p.minimum) sums[t] = fma(minimums[g] * x_scale, static_cast<float>(x_sum), sums[t]);
+          x_sum = kGroups == 2 ? parts[0] : parts[0] + parts[1];
         }
-        sums[t] = fma(scales[g] * x_scale, static_cast<float>(sum), sums[t]);
+#pragma unroll
+        for (int r = 0; r < kWaveRows; ++r) {
+          i32 sum = -p.zero * x_sum;
+#pragma unroll
+          for (int i = 0; i < kWords; ++i) {
+            const int word = g * kWords + i;
+            sum = dot4(weights[r].codes.word[word], static_cast<i32>(word < 4 ? low.word[word] : high.word[word - 4]),
+                       sum);
+          }
+          float& total = sums[r * W + t];
+          if constexpr (p.minimum) total = fma(weights[r].minimums[g] * x_scale, static_cast<float>(x_sum), total);
+          total = fma(weights[r].scales[g] * x_scale, static_cast<float>(sum), total);
+        }
       }
     }
   }
 }
 
+// Asks for what the wave reads first, while the launch ahead still computes its activations.
+template <Packing p>
+GPU_FUNCTION inline void prefetch_rows(const LinearMatrix& m, i32 row, i32 columns) {
+  const i64 bytes = static_cast<i64>(columns) * p.low_bits() / 8, begin = row * bytes;
+  for (i64 at = static_cast<i64>(lane()) * 128; at < min_of<i64>(kWaveRows * bytes, kWave * 128); at += kWave * 128) {
+    prefetch(m.low + min_of(begin + at, m.rows * bytes - 1));
+  }
+}
+
 template <Packing p, int W>
 GPU_FUNCTION inline void linear_quantised(const LinearArgs& a) {
-  i32 row = static_cast<i32>(block_index().x * (block_size() / kWave) + wave_index());
-  if (row >= a.rows) return;
+  const WaveRows at = wave_rows(a);
+  if (at.matrix < 0) return wait_for_previous();
   const i32 token = static_cast<i32>(block_index().y) * W;
-  int which = 0;
-  if (a.epilogue != Epilogue::kSiluMul) {
-    while (row >= a.matrices[which].rows) row -= a.matrices[which++].rows;
-  }
-  const LinearMatrix& m = a.matrices[which];
-  float sums[W] = {}, second[W] = {};
-  dot_row<p, W>(m, row, a, token, sums);
-  if (a.epilogue == Epilogue::kSiluMul) dot_row<p, W>(a.matrices[1], row, a, token, second);
-  finish_row<W>(a, m, row, token, sums, second);
+  const bool paired = a.epilogue == Epilogue::kSiluMul;
+  prefetch_rows<p>(a.matrices[at.matrix], at.row, a.columns);
+  if (paired) prefetch_rows<p>(a.matrices[1], at.row, a.columns);
+  wait_for_previous();
+  float sums[kWaveRows * W] = {}, second[kWaveRows * W] = {};
+  dot_rows<p, W>(a.matrices[at.matrix], at.row, a, token, sums);
+  if (paired) dot_rows<p, W>(a.matrices[1], at.row, a, token, second);
+  finish_rows<W>(a, at, token, sums, second);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
 GPU_KERNEL(quantise_rows, 256, gabbro::gpu::QuantiseRowsArgs, quantise_rows)
 
-#define GABBRO_LINEAR(name, packing)                                                                     \
-  GPU_KERNEL(linear_##name##_1, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 1>) \
-  GPU_KERNEL(linear_##name##_2, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 2>) \
-  GPU_KERNEL(linear_##name##_4, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 4>) \
-  GPU_KERNEL(linear_##name##_8, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 8>)
+#define GABBRO_LINEAR(name, packing)                                                                           \
+  GPU_EARLY_KERNEL(linear_##name##_1, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 1>) \
+  GPU_EARLY_KERNEL(linear_##name##_2, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 2>) \
+  GPU_EARLY_KERNEL(linear_##name##_4, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 4>) \
+  GPU_EARLY_KERNEL(linear_##name##_8, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 8>)
 
 GABBRO_LINEAR(q4_0, kQ4_0)
 GABBRO_LINEAR(q4_1, kQ4_1)

@@ -7,12 +7,33 @@
 #define GPU_SHARED(type, name, count) __shared__ type name[count]
 #define GPU_KERNEL(name, threads, Args, ...)                                    \
   extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
+    gabbro::gpu::GABBRO_GPU::let_next_begin();                                  \
+    gabbro::gpu::GABBRO_GPU::wait_for_previous();                               \
+    gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args);                                 \
+  }
+#define GPU_EARLY_KERNEL(name, threads, Args, ...)                              \
+  extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
+    gabbro::gpu::GABBRO_GPU::let_next_begin();                                  \
     gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args);                                 \
   }
 
 namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr u32 kWave = 32;
+
+// Programmatic dependent launch, of compute capability 9.0 on: a launch may begin before the one ahead of it has ended,
+// and waits for its end (and for what it wrote) here.
+GPU_FUNCTION inline void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+GPU_FUNCTION inline void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+GPU_FUNCTION inline void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 GPU_FUNCTION inline u32 thread_index() { return threadIdx.x; }
 GPU_FUNCTION inline u32 block_size() { return blockDim.x; }

@@ -11,6 +11,7 @@
   extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
     gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args);                                 \
   }
+#define GPU_EARLY_KERNEL GPU_KERNEL  // a launch begins when the one ahead of it has ended
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -20,6 +21,9 @@ inline constexpr u32 kWave = 64;
 #else
 inline constexpr u32 kWave = 32;
 #endif
+
+GPU_FUNCTION inline void wait_for_previous() {}
+GPU_FUNCTION inline void prefetch(const void*) {}
 
 GPU_FUNCTION inline u32 thread_index() { return threadIdx.x; }
 GPU_FUNCTION inline u32 block_size() { return blockDim.x; }

@@ -22,10 +22,14 @@
   static const sim::Registration name##_registration{                                                           \
       #name, GABBRO_SIM_WAVE, threads, [](const void* args) { __VA_ARGS__(*static_cast<const Args*>(args)); }}; \
   }
+#define GPU_EARLY_KERNEL GPU_KERNEL  // launches run one after the other
 
 namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr u32 kWave = GABBRO_SIM_WAVE;
+
+inline void wait_for_previous() {}
+inline void prefetch(const void*) {}
 
 inline u32 thread_index() { return sim::current_thread(); }
 inline u32 block_size() { return sim::current_block().threads; }

@@ -26,7 +26,7 @@ using abi::StatusCode;
   X(cuDriverGetVersion) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuMemGetInfo) \
   X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreate) X(cuStreamDestroy) \
   X(cuStreamSynchronize) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuModuleLoadData) X(cuModuleUnload) \
-  X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuLaunchKernel) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+  X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
   X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString)
 // clang-format on
 #define GABBRO_TEXT_OF(x) #x
@@ -87,6 +87,7 @@ int attribute(CUdevice device, CUdevice_attribute which) {
 struct Context {
   CUdevice device = 0;
   CUcontext context = nullptr;
+  bool overlaps = false;  // launches with the end of the one ahead
 
   void use() const { driver().check(driver().cuCtxSetCurrent_(context), "selecting the device"); }
 };
@@ -140,6 +141,7 @@ Context* open(int32_t index) {
   const Driver& cuda = driver();
   auto context = std::make_unique<Context>();
   cuda.check(cuda.cuDeviceGet_(&context->device, index), "finding the device");
+  context->overlaps = attribute(context->device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9;
   cuda.check(cuda.cuDevicePrimaryCtxRetain_(&context->context, context->device), "opening the device");
   return context.release();
 }
@@ -253,9 +255,20 @@ uint32_t block_threads(const Function* function) { return function->threads; }
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t) {
   queue->context->use();
   void* parameters[] = {const_cast<void*>(args)};
-  driver().check(driver().cuLaunchKernel_(function->function, grid.x, grid.y, grid.z, function->threads, 1, 1, 0,
-                                          queue->stream, parameters, nullptr),
-                 "launching a kernel");
+  // A kernel may begin before the one ahead has ended: see wait_for_previous() in kernels/gpu/gpu.h.
+  CUlaunchAttribute overlap = {};
+  overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  overlap.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config = {};
+  config.gridDimX = grid.x;
+  config.gridDimY = grid.y;
+  config.gridDimZ = grid.z;
+  config.blockDimX = function->threads;
+  config.blockDimY = config.blockDimZ = 1;
+  config.hStream = queue->stream;
+  config.attrs = &overlap;
+  config.numAttrs = queue->context->overlaps ? 1 : 0;
+  driver().check(driver().cuLaunchKernelEx_(&config, function->function, parameters, nullptr), "launching a kernel");
 }
 
 bool begin_capture(Queue* queue) {

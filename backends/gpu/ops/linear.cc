@@ -30,7 +30,7 @@ class Linear : public Kernel {
   Linear(const abi::KernelRequest& request, const Options& options, const MakeContext& context)
       : options_(options), columns_(request.inputs[1].shape[1]), tokens_(elements(request.inputs[0]) / columns_) {
     const bool paired = options.epilogue == Epilogue::kSiluMul;
-    rows_per_block_ = kLinearThreads / static_cast<int>(context.wave());
+    waves_per_block_ = kLinearThreads / static_cast<int>(context.wave());
     while (width_ < 8 && width_ < tokens_) width_ *= 2;
     bool quantised = false, plain = false;
     for (int m = 0; m < options.count; ++m) {
@@ -43,7 +43,7 @@ class Linear : public Kernel {
         last = &groups_.back();
       }
       ++last->count;
-      if (!paired || m == 0) last->rows += weight.shape[0];
+      if (!paired || m == 0) last->waves += waves_of(weight.shape[0]);
       const auto rows = static_cast<double>(weight.shape[0]);
       bytes += rows * weight_row_bytes(weight) + static_cast<double>(tokens_) * rows * 4;
       flops += 2 * static_cast<double>(tokens_) * rows * static_cast<double>(columns_);
@@ -93,10 +93,10 @@ class Linear : public Kernel {
     }
     for (const Group& group : groups_) {
       args.count = group.count;
-      args.rows = static_cast<i32>(group.rows);
+      args.waves = group.waves;
       for (int i = 0; i < group.count; ++i) args.matrices[i] = matrix(launch, group.first + i);
       run(group.function,
-          {blocks_for(group.rows, static_cast<u32>(rows_per_block_)), blocks_for(tokens_, static_cast<u32>(width_))},
+          {blocks_for(group.waves, static_cast<u32>(waves_per_block_)), blocks_for(tokens_, static_cast<u32>(width_))},
           args);
     }
   }
@@ -107,7 +107,7 @@ class Linear : public Kernel {
     const api::Function* function;
     int first;
     int count = 0;
-    int64_t rows = 0;
+    i32 waves = 0;
   };
 
   static bool in_quads(const abi::TensorView& weight) {
@@ -141,7 +141,7 @@ class Linear : public Kernel {
   int64_t columns_;
   int64_t tokens_;
   int width_ = 1;  // tokens that a wave handles together
-  int rows_per_block_ = 8;
+  int waves_per_block_ = 8;
   std::vector<Group> groups_;
   const api::Function* quantise_ = nullptr;
   const api::Function* normalise_ = nullptr;
