@@ -12,6 +12,8 @@
 #include "apps/cli/model_argument.h"
 #include "apps/cli/read_bandwidth.h"
 #include "apps/cli/terminal.h"
+#include "src/base/error.h"
+#include "src/models/llm/llama_shape.h"
 
 namespace gabbro::cli {
 namespace {
@@ -22,15 +24,18 @@ using Json = nlohmann::ordered_json;
 struct Options {
   CommonOptions common;
   std::string model;
+  std::string shape;  // instead of a model
+  std::string type = "q4_k_m";
   int prompt = 512;
   int generate = 128;
+  int depth = 0;  // tokens that are in the cache before each test
   int repetitions = 5;
   bool warmup = true;
   uint64_t seed = 1;
 };
 
 struct Result {
-  std::string test;  // "pp512", "tg128"
+  std::string test;  // "pp512", "tg128 @ d8192"
   double median, least, most;
   std::optional<double> bytes_per_token;
 };
@@ -58,32 +63,37 @@ Result measure(const std::string& test, int tokens, const Options& o, Work work)
   return {test, median, rates.front(), rates.back(), {}};
 }
 
+std::string test_name(const char* kind, int tokens, int depth) {
+  return fmt::format("{}{}{}", kind, tokens, depth > 0 ? fmt::format(" @ d{}", depth) : "");
+}
+
 std::vector<Result> measure_all(const std::shared_ptr<Engine>& engine, const Options& o) {
   const ModelFacts& facts = engine->facts();
   const Cancellable cancellable;
   Session session(engine);
   std::vector<Result> results;
+  if (o.depth > 0) session.append(random_tokens(o.depth, facts.vocabulary, o.seed + 2), cancellable.flag());
   if (o.prompt > 0) {
     const auto tokens = random_tokens(o.prompt, facts.vocabulary, o.seed);
-    results.push_back(measure(fmt::format("pp{}", o.prompt), o.prompt, o, [&] {
-      session.truncate(0);
+    results.push_back(measure(test_name("pp", o.prompt, o.depth), o.prompt, o, [&] {
+      session.truncate(o.depth);
       session.append(tokens, cancellable.flag());
     }));
   }
   if (o.generate > 0) {
     const auto tokens = random_tokens(o.generate, facts.vocabulary, o.seed + 1);
-    results.push_back(measure(fmt::format("tg{}", o.generate), o.generate, o, [&] {
-      session.truncate(0);
+    results.push_back(measure(test_name("tg", o.generate, o.depth), o.generate, o, [&] {
+      session.truncate(o.depth);
       for (const int32_t& token : tokens) session.append({&token, 1}, cancellable.flag());
     }));
-    // All weights once, and on average half of the keys and values that the test writes.
-    results.back().bytes_per_token =
-        static_cast<double>(facts.bytes_per_token) + 0.5 * o.generate * static_cast<double>(facts.kv_bytes_per_token);
+    // All weights once, the keys and values of the depth, and on average half of those that the test writes.
+    results.back().bytes_per_token = static_cast<double>(facts.bytes_per_token) +
+                                     (o.depth + 0.5 * o.generate) * static_cast<double>(facts.kv_bytes_per_token);
   }
   return results;
 }
 
-Json document(const std::vector<Result>& results, const ModelFacts& facts, double bandwidth) {
+Json document(const std::vector<Result>& results, const ModelFacts& facts, const Options& o, double bandwidth) {
   Json rows = Json::array();
   for (const Result& r : results) {
     Json row = {{"model", facts.name},
@@ -91,6 +101,7 @@ Json document(const std::vector<Result>& results, const ModelFacts& facts, doubl
                 {"device", facts.device_id},
                 {"threads", facts.threads},
                 {"test", r.test},
+                {"depth", o.depth},
                 {"tokens_per_second", {{"median", r.median}, {"min", r.least}, {"max", r.most}}},
                 {"bytes_per_token", nullptr},
                 {"bandwidth_share", nullptr}};
@@ -100,16 +111,24 @@ Json document(const std::vector<Result>& results, const ModelFacts& facts, doubl
     }
     rows.push_back(std::move(row));
   }
-  return {{"results", rows}, {"read_bandwidth", bandwidth > 0 ? Json(bandwidth) : Json(nullptr)}};
+  Json out = {{"results", rows},
+              {"read_bandwidth", bandwidth > 0 ? Json(bandwidth) : Json(nullptr)},
+              {"parameters", facts.parameters},
+              {"weight_bytes", facts.weight_bytes}};
+  if (!o.shape.empty()) {
+    out["shape"] = o.shape;
+    out["type"] = facts.quantisation;
+  }
+  return out;
 }
 
-std::string table(const std::vector<Result>& results, const ModelFacts& facts, double bandwidth) {
-  std::string out =
-      fmt::format("{} {} on {} ({}), {} threads\n\n{:<8} {:>12} {:>12} {:>12} {:>12} {:>10}\n", printable(facts.name),
-                  facts.quantisation, facts.device_id, printable(facts.device_name), facts.threads, "test",
-                  "median t/s", "min", "max", "GB/s", "of memory");
+std::string table(const std::vector<Result>& results, const ModelFacts& facts, const Options& o, double bandwidth) {
+  std::string out = fmt::format("{} {}{} on {} ({}), {} threads\n\n{:<16} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
+                                printable(facts.name), facts.quantisation, o.shape.empty() ? "" : " of random weights",
+                                facts.device_id, printable(facts.device_name), facts.threads, "test", "median t/s",
+                                "min", "max", "GB/s", "of memory");
   for (const Result& r : results) {
-    out += fmt::format("{:<8} {:>12.1f} {:>12.1f} {:>12.1f}", r.test, r.median, r.least, r.most);
+    out += fmt::format("{:<16} {:>12.1f} {:>12.1f} {:>12.1f}", r.test, r.median, r.least, r.most);
     if (r.bytes_per_token) {
       const double rate = *r.bytes_per_token * r.median;
       out += fmt::format(" {:>12.1f}", rate / 1e9);
@@ -121,15 +140,23 @@ std::string table(const std::vector<Result>& results, const ModelFacts& facts, d
   return out;
 }
 
+std::shared_ptr<Engine> load(const Options& o) {
+  const int context = o.depth + std::max({o.prompt, o.generate, 1});
+  if (o.shape.empty() && o.model.empty())
+    throw Error(ErrorCode::kBadInput, "MODEL is missing", "--shape llama-8b does without one");
+  if (o.shape.empty()) return load_engine(o.model, o.common, context);
+  return load_random_engine(llm::parse_llama_shape(o.shape), parse_type(o.type), o.common, context);
+}
+
 int run(const Options& o) {
-  const auto engine = load_engine(o.model, o.common, std::max({o.prompt, o.generate, 1}));
+  const auto engine = load(o);
   const ModelFacts& facts = engine->facts();
   const auto results = measure_all(engine, o);
   const double bandwidth = facts.device_id == "cpu" ? measure_read_bandwidth(facts.threads) : 0;
   if (o.common.json) {
-    print_json(document(results, facts, bandwidth));
+    print_json(document(results, facts, o, bandwidth));
   } else {
-    print(table(results, facts, bandwidth));
+    print(table(results, facts, o, bandwidth));
   }
   return 0;
 }
@@ -141,12 +168,23 @@ void add_bench(CLI::App& root, Actions& actions) {
   bench->require_subcommand(1);
   CLI::App* app = bench->add_subcommand("llm", "Measure prompt processing and generation of a language model");
   const auto o = std::make_shared<Options>();
-  add_model(*app, o->model);
+  CLI::Option* model = add_model(*app, o->model)->required(false);
+  CLI::Option* shape =
+      app->add_option("--shape", o->shape,
+                      "Random weights instead of MODEL: llama-1b, llama-3b, llama-8b, llama-70b, or sizes: "
+                      "layers=2,embedding=64,heads=4,kv-heads=2,head-dimension=16,feed-forward=96,vocabulary=256,"
+                      "context=4096,tied=1")
+          ->type_name("SHAPE")
+          ->excludes(model);
+  add_type(*app, o->type)->needs(shape);
   add_number(*app, "-p,--prompt", o->prompt, "Tokens of the prompt; 0: leave this test out")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   add_number(*app, "-n,--generate", o->generate, "Tokens to generate; 0: leave this test out")
       ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  add_number(*app, "-d,--depth", o->depth, "Tokens that are in the cache before each test")
+      ->check(CLI::Range(0, 1 << 24))
       ->capture_default_str();
   add_number(*app, "-r,--repetitions", o->repetitions, "How often each test is measured")
       ->check(CLI::Range(1, 10000))

@@ -5,6 +5,7 @@
 #include "apps/cli/terminal.h"
 #include "src/backend/missing_device.h"
 #include "src/backend/registry.h"
+#include "src/engine/random_model.h"
 #include "src/formats/model_cache.h"
 
 namespace gabbro::cli {
@@ -16,19 +17,31 @@ bool chosen_automatically(const std::string& device) {
   return (device.empty() || device == "auto") && (forced == nullptr || *forced == '\0' || forced == device);
 }
 
-}  // namespace
-
-std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context,
-                                    const std::string& kv_type) {
-  LoadOptions options = load_options(common, context, kv_type);
-  const std::string path = resolve_model(model);
+// load(options) with a progress bar, and a note where a GPU was passed over.
+template <class Load>
+std::shared_ptr<Engine> load_visibly(const CommonOptions& common, LoadOptions options, const Load& load) {
   ProgressBar bar("loading", true);
   options.progress = [&](double share) { bar.show(share); };
-  auto engine = Engine::load(path, options);
+  std::shared_ptr<Engine> engine = load(options);
   if (engine->facts().device_id == "cpu" && chosen_automatically(common.device)) {
     if (const auto gpu = describe_unused_gpu()) report("note", *gpu + "; running on the CPU");
   }
   return engine;
+}
+
+}  // namespace
+
+std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context,
+                                    const std::string& kv_type) {
+  const std::string path = resolve_model(model);
+  return load_visibly(common, load_options(common, context, kv_type),
+                      [&](const LoadOptions& options) { return Engine::load(path, options); });
+}
+
+std::shared_ptr<Engine> load_random_engine(const llm::LlamaShape& shape, const FileType& type,
+                                           const CommonOptions& common, int64_t context) {
+  return load_visibly(common, load_options(common, context),
+                      [&](const LoadOptions& options) { return load_random_model(shape, type, options); });
 }
 
 std::string describe(const ModelFacts& facts) {

@@ -6,11 +6,16 @@
 
 #include "apps/cli/options.h"
 #include "src/engine/session.h"
+#include "src/models/llm/llama_shape.h"
 
 namespace gabbro::cli {
 
 std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context = 0,
                                     const std::string& kv_type = "f16");
+
+// A model of random weights, without a file.
+std::shared_ptr<Engine> load_random_engine(const llm::LlamaShape& shape, const FileType& type,
+                                           const CommonOptions& common, int64_t context);
 
 // "cpu  AMD EPYC 9654 (2 threads)  92 MiB weights + 45 MiB cache of 31 GiB"
 std::string describe(const ModelFacts& facts);

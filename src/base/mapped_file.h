@@ -11,6 +11,9 @@ class MappedFile {
  public:
   // Throws bad_input for a missing, unreadable, empty or non-regular file, naming it.
   explicit MappedFile(const std::string& path);
+  // Takes over memory that was mapped otherwise; `name` is what messages call it. `release` may be called for it: its
+  // pages have to be those of a file, or shared.
+  MappedFile(const std::string& name, void* memory, size_t size) : path_(name), data_(memory), size_(size) {}
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

@@ -60,6 +60,11 @@ text::VocabularySpec read_vocabulary(const gguf::File& file) {
   return spec;
 }
 
+bool has_vocabulary(const gguf::File& file) {
+  const std::string_view model = file.string_or("tokenizer.ggml.model", "");
+  return model != "none" && model != "no_vocab";
+}
+
 text::Tokenizer read_tokenizer(const gguf::File& file) {
   text::VocabularySpec spec = read_vocabulary(file);
   try {

@@ -14,6 +14,9 @@ namespace gabbro {
 // Throws bad_input that names the file and the field: a missing vocabulary, wrong types.
 text::VocabularySpec read_vocabulary(const gguf::File& file);
 
+// False where the file says that it has none: tokenizer.ggml.model is "none", or "no_vocab", as llama.cpp writes it.
+bool has_vocabulary(const gguf::File& file);
+
 // The tokenizer of the file; its errors name the file too.
 text::Tokenizer read_tokenizer(const gguf::File& file);
 

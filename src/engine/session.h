@@ -13,6 +13,12 @@
 
 namespace gabbro {
 
+class Device;
+
+namespace gguf {
+class File;
+}
+
 namespace text {
 class Tokenizer;
 class ChatTemplate;
@@ -48,9 +54,14 @@ class Engine {
  public:
   // Throws bad_input for a file that is not a model we can run, naming what is wrong; kNoDevice as DESIGN 8 says.
   static std::shared_ptr<Engine> load(const std::string& path, const LoadOptions& options);
+  // The same of an opened file, on a device that is open already (null: the one of the options). The file is not needed
+  // afterwards.
+  static std::shared_ptr<Engine> load(const gguf::File& file, const LoadOptions& options,
+                                      std::shared_ptr<Device> device);
   ~Engine();
 
   const ModelFacts& facts() const;
+  // Throws bad_input where the file says that it has no vocabulary (tokenizer.ggml.model is "none").
   const text::Tokenizer& tokenizer() const;
   // Null where the file has none. Read and parsed by the first call, since only chats need it: a template that is wrong
   // is a bad_input of each call, and stops nothing else.

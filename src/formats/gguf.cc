@@ -42,17 +42,25 @@ File File::open(const std::string& path) {
   File file;
   file.path_ = path;
   const uint32_t count = split ? split->count : 1;
-  for (uint32_t i = 0; i < count; ++i) file.add_part(split ? split->path(i) : path, i, count);
+  for (uint32_t i = 0; i < count; ++i) file.add_part(open_part(split ? split->path(i) : path, i, count), i, count);
   file.index_tensors();
   file.check_tensor_count(count);
   return file;
 }
 
-void File::add_part(const std::string& path, uint32_t number, uint32_t count) {
-  parts_.push_back(open_part(path, number, count));
+File File::of(std::unique_ptr<MappedFile> mapped) {
+  File file;
+  file.path_ = mapped->path();
+  file.add_part(std::move(mapped), 0, 1);
+  file.index_tensors();
+  return file;
+}
+
+void File::add_part(std::unique_ptr<MappedFile> opened, uint32_t number, uint32_t count) {
+  parts_.push_back(std::move(opened));
   const MappedFile* mapped = parts_.back().get();
-  Part part = parse(mapped->bytes(), path);
-  check_part(part, path, number, count);
+  Part part = parse(mapped->bytes(), mapped->path());
+  check_part(part, mapped->path(), number, count);
   for (TensorInfo& tensor : part.tensors) {
     tensor.file = mapped;
     tensors_.push_back(std::move(tensor));

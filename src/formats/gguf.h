@@ -41,6 +41,8 @@ class File {
  public:
   // Opens a model, all parts of it where the name ends in -00001-of-00003.gguf (any part will do).
   static File open(const std::string& path);
+  // The same of a whole model that is in memory.
+  static File of(std::unique_ptr<MappedFile> mapped);
 
   const std::string& path() const { return path_; }
   uint32_t version() const { return version_; }
@@ -89,7 +91,7 @@ class File {
   const Value& require_value(std::string_view key) const;
   [[noreturn]] void refuse(std::string_view key, const Value& value, std::string_view wanted) const;
 
-  void add_part(const std::string& path, uint32_t number, uint32_t count);
+  void add_part(std::unique_ptr<MappedFile> opened, uint32_t number, uint32_t count);
   void index_tensors();
   void check_tensor_count(uint32_t part_count) const;
 

@@ -22,6 +22,22 @@ void put_string(std::string& out, std::string_view text) {
 
 size_t align_up(size_t size, size_t alignment) { return (size + alignment - 1) / alignment * alignment; }
 
+const GgmlType& known_type(std::string_view name, uint32_t ggml_type) {
+  const GgmlType* type = find_ggml_type(ggml_type);
+  if (type == nullptr) throw bad_input("tensor {}: ggml type {} is not known", quoted(name), ggml_type);
+  return *type;
+}
+
+// Empty where the shape is none, or its rows are no number of blocks.
+std::optional<size_t> bytes_of(const GgmlType& type, std::span<const int64_t> shape) {
+  const int64_t row = shape.empty() ? 1 : shape.back();
+  const bool positive = std::all_of(shape.begin(), shape.end(), [](int64_t dimension) { return dimension > 0; });
+  if (!positive || row % type.block_elements != 0) return {};
+  size_t blocks = 1;
+  for (const int64_t dimension : shape) blocks *= static_cast<size_t>(dimension);
+  return blocks / type.block_elements * type.block_bytes;
+}
+
 }  // namespace
 
 Writer::Writer(uint32_t alignment) : alignment_(alignment), padding_(alignment) {
@@ -99,19 +115,20 @@ void Writer::add_value(std::string_view key, const Value& value) {
   fields_.append(reinterpret_cast<const char*>(value.data()), value.bytes());
 }
 
+void Writer::declare_tensor(std::string_view name, uint32_t ggml_type, std::span<const int64_t> shape) {
+  const GgmlType& type = known_type(name, ggml_type);
+  const std::optional<size_t> size = bytes_of(type, shape);
+  if (!size) throw bad_input("tensor {}: its shape is not one of whole blocks of {}", quoted(name), type.name);
+  tensors_.push_back({std::string(name), ggml_type, {shape.begin(), shape.end()}, *size, {}});
+}
+
 void Writer::add_tensor(std::string_view name, uint32_t ggml_type, std::span<const int64_t> shape,
                         std::span<const std::byte> data) {
-  const GgmlType* type = find_ggml_type(ggml_type);
-  if (type == nullptr) throw bad_input("tensor {}: ggml type {} is not known", quoted(name), ggml_type);
-  const int64_t row = shape.empty() ? 1 : shape.back();
-  size_t blocks = 1;
-  for (const int64_t dimension : shape) blocks *= static_cast<size_t>(dimension);
-  blocks /= type->block_elements;
-  const bool positive = std::all_of(shape.begin(), shape.end(), [](int64_t dimension) { return dimension > 0; });
-  if (!positive || row % type->block_elements != 0 || blocks * type->block_bytes != data.size()) {
-    throw bad_input("tensor {}: {} bytes are not what its shape has in {}", quoted(name), data.size(), type->name);
+  const GgmlType& type = known_type(name, ggml_type);
+  if (bytes_of(type, shape) != data.size()) {
+    throw bad_input("tensor {}: {} bytes are not what its shape has in {}", quoted(name), data.size(), type.name);
   }
-  tensors_.push_back({std::string(name), ggml_type, {shape.begin(), shape.end()}, data});
+  tensors_.push_back({std::string(name), ggml_type, {shape.begin(), shape.end()}, data.size(), data});
 }
 
 std::string Writer::header() const {
@@ -127,7 +144,7 @@ std::string Writer::header() const {
     for (auto dimension = tensor.shape.rbegin(); dimension != tensor.shape.rend(); ++dimension) put(out, *dimension);
     put(out, tensor.type);
     put(out, offset);
-    offset += align_up(tensor.data.size(), alignment_);
+    offset += align_up(tensor.size, alignment_);
   }
   out.resize(align_up(out.size(), alignment_));
   return out;
@@ -136,8 +153,9 @@ std::string Writer::header() const {
 std::vector<std::span<const std::byte>> Writer::pieces(const std::string& header) const {
   std::vector<std::span<const std::byte>> out = {std::as_bytes(std::span(header))};
   for (const Tensor& tensor : tensors_) {
+    if (tensor.data.empty()) throw bad_input("tensor {} has no data", quoted(tensor.name));
     out.push_back(tensor.data);
-    out.push_back(std::span(padding_).first(align_up(tensor.data.size(), alignment_) - tensor.data.size()));
+    out.push_back(std::span(padding_).first(align_up(tensor.size, alignment_) - tensor.size));
   }
   return out;
 }

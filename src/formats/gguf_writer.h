@@ -37,22 +37,27 @@ class Writer {
   // bad_input for a type, shape or size that do not belong together.
   void add_tensor(std::string_view name, uint32_t ggml_type, std::span<const int64_t> shape,
                   std::span<const std::byte> data);
+  // The same without data: such a file cannot be written, but its header and the places of its tensors are known.
+  void declare_tensor(std::string_view name, uint32_t ggml_type, std::span<const int64_t> shape);
 
   std::vector<std::byte> bytes() const;
   void write(const std::string& path) const;  // whole or not at all
 
- private:
   struct Tensor {
     std::string name;
     uint32_t type;
     std::vector<int64_t> shape;
-    std::span<const std::byte> data;
+    size_t size;                      // bytes
+    std::span<const std::byte> data;  // empty where it was only declared
   };
+  std::span<const Tensor> tensors() const { return tensors_; }
+  uint32_t alignment() const { return alignment_; }
+  std::string header() const;  // all before the tensors, which follow one after another, each aligned
 
+ private:
   void begin_field(std::string_view key, ValueType type);
   template <class T>
   void add_numbers(std::string_view key, ValueType type, std::span<const T> values);
-  std::string header() const;  // up to the data section
   std::vector<std::span<const std::byte>> pieces(const std::string& header) const;
 
   uint32_t alignment_;

@@ -7,11 +7,20 @@
 namespace gabbro {
 namespace {
 
-// Where the f16 numbers of a block stand; -1: there is no second one.
-struct HalfPlaces {
-  int first;
-  int second;
-};
+template <class Bits>
+bool all_below(const std::byte* source, int64_t count, size_t stride, Bits exponent) {
+  bool fine = true;
+  for (int64_t i = 0; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, source + static_cast<size_t>(i) * stride, sizeof(bits));
+    fine &= (bits & exponent) != exponent;  // all ones: infinity or NaN
+  }
+  return fine;
+}
+
+constexpr uint16_t kHalfExponent = 0x7c00;
+
+}  // namespace
 
 HalfPlaces half_places(DType dtype) {
   switch (dtype) {
@@ -31,28 +40,13 @@ HalfPlaces half_places(DType dtype) {
   }
 }
 
-template <class Bits>
-bool all_below(const std::byte* source, int64_t count, size_t stride, Bits exponent) {
-  bool fine = true;
-  for (int64_t i = 0; i < count; ++i) {
-    Bits bits;
-    std::memcpy(&bits, source + static_cast<size_t>(i) * stride, sizeof(bits));
-    fine &= (bits & exponent) != exponent;  // all ones: infinity or NaN
-  }
-  return fine;
-}
-
-constexpr uint16_t kHalfExponent = 0x7c00;
-
-}  // namespace
-
 bool all_finite(DType dtype, const std::byte* source, int64_t elements) {
   if (is_quantised(dtype)) {
     const DTypeInfo info = dtype_info(dtype);
     const HalfPlaces places = half_places(dtype);
     const int64_t blocks = elements / info.block_elements;
-    if (!all_below<uint16_t>(source + places.first, blocks, info.block_bytes, kHalfExponent)) return false;
-    return places.second < 0 || all_below<uint16_t>(source + places.second, blocks, info.block_bytes, kHalfExponent);
+    if (!all_below<uint16_t>(source + places.scale, blocks, info.block_bytes, kHalfExponent)) return false;
+    return places.minimum < 0 || all_below<uint16_t>(source + places.minimum, blocks, info.block_bytes, kHalfExponent);
   }
   switch (dtype) {
     case DType::f32:

@@ -8,6 +8,13 @@
 
 namespace gabbro {
 
+// Where the f16 numbers of a block stand, in bytes from its start: its scale, and its minimum; -1: it has none.
+struct HalfPlaces {
+  int scale;
+  int minimum;
+};
+HalfPlaces half_places(DType dtype);  // quantised
+
 // True when every element is a finite number. Of block formats it reads the scales and minimums alone, which decide it.
 // `elements` is a multiple of the block size.
 bool all_finite(DType dtype, const std::byte* source, int64_t elements);

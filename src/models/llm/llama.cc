@@ -48,9 +48,9 @@ Llama::Llama(const gguf::File& file, const std::shared_ptr<Device>& device, int6
         .attn_v = weights.linear(prefix + "attn_v", kv_width, s.embedding),
         .attn_output = weights.linear(prefix + "attn_output", s.embedding, q_width),
         .ffn_norm = weights.vector(prefix + "ffn_norm.weight", s.embedding),
-        .ffn_gate = weights.linear(prefix + "ffn_gate", config_.feed_forward, s.embedding),
-        .ffn_up = weights.linear(prefix + "ffn_up", config_.feed_forward, s.embedding),
-        .ffn_down = weights.linear(prefix + "ffn_down", s.embedding, config_.feed_forward),
+        .ffn_gate = weights.linear(prefix + "ffn_gate", s.feed_forward, s.embedding),
+        .ffn_up = weights.linear(prefix + "ffn_up", s.feed_forward, s.embedding),
+        .ffn_down = weights.linear(prefix + "ffn_down", s.embedding, s.feed_forward),
     });
   }
   output_norm_ = weights.vector("output_norm.weight", s.embedding);

@@ -96,7 +96,7 @@ LlamaConfig read_llama_config(const gguf::File& file) {
     fields.refuse("attention.value_length", "differs from the key length, which is not supported");
   }
   shape.context_trained = fields.size("context_length", int64_t{1} << 32);
-  config.feed_forward = fields.size("feed_forward_length", 1 << 22);
+  shape.feed_forward = fields.size("feed_forward_length", 1 << 22);
   config.norm_epsilon = fields.number_or("attention.layer_norm_rms_epsilon", 1e-5f, 0.0f, 1.0f);
   config.attention_scale = fields.number_or("attention.scale", 0.0f, 0.0f, 1e3f);
   if (config.attention_scale == 0) config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dimension));

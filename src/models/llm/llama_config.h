@@ -8,7 +8,6 @@ namespace gabbro::llm {
 
 struct LlamaConfig {
   ModelShape shape;
-  int64_t feed_forward = 0;  // F
   float norm_epsilon = 1e-5f;
   float attention_scale = 0;  // on the scores; 1/sqrt(D) where the file has none
   int64_t window = 0;         // sliding window in tokens; 0: none

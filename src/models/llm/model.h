@@ -15,6 +15,7 @@ struct ModelShape {
   int64_t heads = 0;            // H
   int64_t kv_heads = 0;         // G
   int64_t head_dimension = 0;   // D
+  int64_t feed_forward = 0;     // F
   int64_t vocabulary = 0;       // V
   int64_t context_trained = 0;  // tokens
 };

@@ -1,0 +1,81 @@
+#include "src/engine/model_needs.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <map>
+
+#include "src/nn/kv_cache.h"
+
+namespace gabbro {
+namespace {
+
+constexpr int64_t kDefaultContext = 4096;  // tokens; more is asked for with --ctx, since its cache takes memory
+constexpr int64_t kChunk = 512;            // tokens of a prompt that go through the model together (session.cc)
+
+// What the weights are, by bytes: for files that do not say.
+std::string most_common_type(const gguf::File& file) {
+  std::map<std::string, size_t> bytes;
+  for (const gguf::TensorInfo& info : file.tensors()) bytes[std::string(info.type_name)] += info.data.size();
+  std::string best;
+  for (const auto& [name, count] : bytes) {
+    if (best.empty() || count > bytes[best]) best = name;
+  }
+  for (char& c : best) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return best;
+}
+
+void add_tensor(ModelNeeds& needs, bool own_head, std::string_view name, int64_t elements, uint64_t bytes) {
+  needs.parameters += elements;
+  needs.weight_bytes += bytes;
+  const bool table_only = own_head && name == "token_embd.weight";  // one row of it is read for a token
+  if (!table_only) needs.bytes_per_token += bytes;
+}
+
+nn::KvCacheConfig cache_config(const llm::ModelShape& shape, DType kv_type) {
+  return {.layers = shape.layers, .heads = shape.kv_heads, .dimension = shape.head_dimension, .dtype = kv_type};
+}
+
+}  // namespace
+
+ModelNeeds needs_of(const gguf::File& file) {
+  ModelNeeds needs{.name = std::string(file.string_or("general.name", "")), .shape = llm::read_shape(file)};
+  if (needs.name.empty()) needs.name = std::filesystem::path(file.path()).stem().string();
+  const FileType* type = nullptr;
+  if (file.find("general.file_type") != nullptr) type = find_file_type(file.require_u32("general.file_type"));
+  needs.quantisation = type != nullptr ? std::string(type->name) : most_common_type(file);
+  const bool own_head = file.tensor("output.weight") != nullptr;
+  for (const gguf::TensorInfo& info : file.tensors())
+    add_tensor(needs, own_head, info.name, info.elements(), info.data.size());
+  return needs;
+}
+
+ModelNeeds needs_of(const llm::LlamaShape& shape, const FileType& type) {
+  ModelNeeds needs{.name = shape.name, .quantisation = std::string(type.name), .shape = shape.sizes};
+  for (const llm::PlannedTensor& tensor : llm::planned_tensors(shape, type))
+    add_tensor(needs, !shape.tied, tensor.name, tensor.elements(), tensor.bytes());
+  return needs;
+}
+
+uint64_t kv_bytes_per_token(const llm::ModelShape& shape, DType kv_type) {
+  return static_cast<uint64_t>(cache_config(shape, kv_type).bytes_per_token());
+}
+
+uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context) {
+  constexpr int64_t kPage = nn::KvCacheConfig::kPageTokens;
+  return static_cast<uint64_t>((context + kPage - 1) / kPage * kPage) * kv_bytes_per_token(shape, kv_type);
+}
+
+// The largest step is the feed-forward part of a chunk: the stream and its norm [T, C], gate, up and their product
+// [T, F], all f32, and once more as much for the codes of activations; or its attention: q, k, v and what they mix to.
+uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context) {
+  const int64_t tokens = std::min(kChunk, context);
+  const int64_t attention = 2 * (shape.heads + shape.kv_heads) * shape.head_dimension;
+  const int64_t widest = std::max(3 * shape.feed_forward, attention);
+  const int64_t elements = tokens * (4 * shape.embedding + widest) + shape.vocabulary;
+  return static_cast<uint64_t>(elements) * sizeof(float);
+}
+
+int64_t default_context(const llm::ModelShape& shape) { return std::min(shape.context_trained, kDefaultContext); }
+
+}  // namespace gabbro

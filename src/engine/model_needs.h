@@ -1,0 +1,35 @@
+// What a model takes on a device, known before it is loaded: from its file's header, or from its shape alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/models/llm/llama_shape.h"
+
+namespace gabbro {
+
+struct ModelNeeds {
+  std::string name;          // general.name, or the file's name
+  std::string quantisation;  // "q4_k_m"; where the file does not say: the format that most of its bytes have
+  llm::ModelShape shape;
+  int64_t parameters = 0;
+  uint64_t weight_bytes = 0;
+  uint64_t bytes_per_token = 0;  // weights that are read to generate one token
+};
+
+// Throws bad_input as llm::read_shape does.
+ModelNeeds needs_of(const gguf::File& file);
+ModelNeeds needs_of(const llm::LlamaShape& shape, const FileType& type);
+
+// Keys and values of one token, in bytes; `kv_type` is f16 or q8_0.
+uint64_t kv_bytes_per_token(const llm::ModelShape& shape, DType kv_type);
+// Of a context of so many tokens, which is allocated in whole pages.
+uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context);
+// Activations and kernels' scratch of the largest step, a chunk of a prompt: an estimate from above (model_needs.cc
+// says how it is made up; a test compares it with the arenas that plans have).
+uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context);
+
+// The tokens that a session holds where nobody asks for a number: what the model was trained for, 4096 at most.
+int64_t default_context(const llm::ModelShape& shape);
+
+}  // namespace gabbro

@@ -1,0 +1,50 @@
+#include "src/engine/random_model.h"
+
+#include "src/backend/discovery/memory_budget.h"
+#include "src/backend/registry.h"
+#include "src/base/error.h"
+#include "src/engine/model_needs.h"
+
+namespace gabbro {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+
+std::string gib(uint64_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)); }
+
+// Of the device, and where its memory is the host's, of the host. 0: nobody says.
+uint64_t free_memory(const Device& device) {
+  uint64_t free = device.facts().memory_free;
+  if (free == 0 || device.host_accessible()) {
+    const uint64_t host = discovery::read_host_memory(discovery::SystemRoot()).available;
+    free = free == 0 ? host : std::min(free, host);
+  }
+  return free;
+}
+
+void require_memory(const llm::LlamaShape& shape, const FileType& type, const LoadOptions& options,
+                    const Device& device) {
+  const ModelNeeds needs = needs_of(shape, type);
+  const int64_t context = options.context > 0 ? options.context : default_context(shape.sizes);
+  const uint64_t cache = kv_bytes(shape.sizes, options.kv_type, context);
+  const uint64_t scratch = scratch_bytes(shape.sizes, context);
+  const uint64_t free = free_memory(device);
+  if (free == 0 || needs.weight_bytes + cache + scratch <= free) return;
+  throw Error(ErrorCode::kBadInput,
+              fmt::format("{} in {} does not fit {}: {} of weights, {} of cache for {} tokens and {} of scratch, but "
+                          "{} are free",
+                          shape.name, type.name, device.facts().id, gib(needs.weight_bytes), gib(cache), context,
+                          gib(scratch), gib(free)),
+              "gabbro fit says what would");
+}
+
+}  // namespace
+
+std::shared_ptr<Engine> load_random_model(const llm::LlamaShape& shape, const FileType& type,
+                                          const LoadOptions& options) {
+  auto device = open_device(options.device, {.threads = options.threads});
+  require_memory(shape, type, options, *device);
+  return Engine::load(llm::random_llama(shape, type, kSeed), options, std::move(device));
+}
+
+}  // namespace gabbro

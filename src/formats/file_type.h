@@ -1,0 +1,45 @@
+// What a model file is as a whole ("q4_k_m"): its name, its number in general.file_type, and which format each of its
+// tensors has.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "gabbro/dtype.h"
+
+namespace gabbro {
+
+struct FileType {
+  uint32_t number;        // general.file_type, as llama.cpp counts them
+  std::string_view name;  // "q4_k_m"
+  DType base;             // of all matrices that no rule excepts
+};
+
+// Those whose formats we can run, by rising size.
+std::span<const FileType> file_types();
+const FileType* find_file_type(uint32_t number);  // null for one that is not in the list, here and below
+// In any case; "q3_k", "q4_k" and "q5_k" mean the medium one, as they do for llama.cpp.
+const FileType* find_file_type(std::string_view name);
+
+// What a matrix is for, as far as mixtures care.
+enum class TensorRole { kTokenEmbedding, kOutput, kAttentionV, kAttentionOutput, kFfnDown, kOther };
+
+struct MixtureTensor {
+  TensorRole role = TensorRole::kOther;
+  int64_t layer = 0;
+  int64_t columns = 0;
+};
+
+struct MixtureModel {
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  bool tied = false;  // the token embeddings are the output head too
+};
+
+// The format that llama.cpp's quantiser, without an importance matrix, gives a matrix of a file of that type: attention
+// values, down projections and the output head get more bits, and rows that are no number of blocks another format.
+DType mixture_dtype(const FileType& type, const MixtureTensor& tensor, const MixtureModel& model);
+
+}  // namespace gabbro

@@ -1,0 +1,165 @@
+#include "src/models/llm/llama_shape.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include "src/base/error.h"
+#include "src/models/llm/llama_config.h"
+
+namespace gabbro::llm {
+namespace {
+
+constexpr int64_t kVocabulary = 128256;  // of Llama 3
+constexpr int64_t kContext = 131072;
+constexpr float kRopeBase = 500000;
+
+// The sizes that a text may give: name, where they go, and the most that is taken (llama_config.cc's).
+struct Size {
+  const char* name;
+  int64_t ModelShape::*field;
+  int64_t most;
+};
+constexpr Size kSizes[] = {
+    {"layers", &ModelShape::layers, 4096},
+    {"embedding", &ModelShape::embedding, 1 << 20},
+    {"heads", &ModelShape::heads, 1 << 14},
+    {"kv-heads", &ModelShape::kv_heads, 1 << 14},
+    {"head-dimension", &ModelShape::head_dimension, 1 << 12},
+    {"feed-forward", &ModelShape::feed_forward, 1 << 22},
+    {"vocabulary", &ModelShape::vocabulary, 1 << 24},
+    {"context", &ModelShape::context_trained, 1 << 30},
+};
+
+int64_t parse_size(const std::string& name, const std::string& text, int64_t most) {
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < (name == "tied" ? 0 : 1) || value > most)
+    throw bad_input("--shape: {} is '{}', expected a number up to {}", name, text, most);
+  return value;
+}
+
+std::string known_names() {
+  std::string names;
+  for (const LlamaShape& shape : published_llama_shapes()) names += (names.empty() ? "" : ", ") + shape.name;
+  return names;
+}
+
+// "layers=2,embedding=64" as a map.
+std::map<std::string, std::string> parse_assignments(const std::string& text) {
+  std::map<std::string, std::string> values;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    const size_t equals = part.find('=');
+    if (equals == std::string::npos) {
+      throw Error(ErrorCode::kBadInput, fmt::format("--shape: '{}' is neither a known shape nor sizes", text),
+                  fmt::format("known: {}; or layers=2,embedding=64,heads=4", known_names()));
+    }
+    if (!values.emplace(part.substr(0, equals), part.substr(equals + 1)).second)
+      throw bad_input("--shape: {} is there twice", part.substr(0, equals));
+    at = end + 1;
+  }
+  return values;
+}
+
+void fill_defaults(ModelShape& s) {
+  if (s.layers == 0 || s.embedding == 0 || s.heads == 0)
+    throw bad_input("--shape: layers, embedding and heads are needed");
+  if (s.kv_heads == 0) s.kv_heads = s.heads;
+  if (s.heads % s.kv_heads != 0)
+    throw bad_input("--shape: {} kv-heads do not divide the {} heads", s.kv_heads, s.heads);
+  if (s.head_dimension == 0 && s.embedding % s.heads != 0)
+    throw bad_input("--shape: {} heads do not divide the embedding of {}", s.heads, s.embedding);
+  if (s.head_dimension == 0) s.head_dimension = s.embedding / s.heads;
+  if (s.head_dimension % 2 != 0) throw bad_input("--shape: a head-dimension of {} is not even", s.head_dimension);
+  if (s.feed_forward == 0) s.feed_forward = 4 * s.embedding;
+  if (s.vocabulary == 0) s.vocabulary = 32000;
+  if (s.context_trained == 0) s.context_trained = 4096;
+}
+
+}  // namespace
+
+std::span<const LlamaShape> published_llama_shapes() {
+  static const LlamaShape kShapes[] = {
+      {.name = "llama-1b",  // Llama 3.2 1B
+       .sizes = {.layers = 16,
+                 .embedding = 2048,
+                 .heads = 32,
+                 .kv_heads = 8,
+                 .head_dimension = 64,
+                 .feed_forward = 8192,
+                 .vocabulary = kVocabulary,
+                 .context_trained = kContext},
+       .tied = true,
+       .rope_base = kRopeBase,
+       .rope_factor = 32},
+      {.name = "llama-3b",  // Llama 3.2 3B
+       .sizes = {.layers = 28,
+                 .embedding = 3072,
+                 .heads = 24,
+                 .kv_heads = 8,
+                 .head_dimension = 128,
+                 .feed_forward = 8192,
+                 .vocabulary = kVocabulary,
+                 .context_trained = kContext},
+       .tied = true,
+       .rope_base = kRopeBase,
+       .rope_factor = 32},
+      {.name = "llama-8b",  // Llama 3.1 8B
+       .sizes = {.layers = 32,
+                 .embedding = 4096,
+                 .heads = 32,
+                 .kv_heads = 8,
+                 .head_dimension = 128,
+                 .feed_forward = 14336,
+                 .vocabulary = kVocabulary,
+                 .context_trained = kContext},
+       .rope_base = kRopeBase,
+       .rope_factor = 8},
+      {.name = "llama-70b",  // Llama 3.1 and 3.3 70B
+       .sizes = {.layers = 80,
+                 .embedding = 8192,
+                 .heads = 64,
+                 .kv_heads = 8,
+                 .head_dimension = 128,
+                 .feed_forward = 28672,
+                 .vocabulary = kVocabulary,
+                 .context_trained = kContext},
+       .rope_base = kRopeBase,
+       .rope_factor = 8},
+  };
+  return kShapes;
+}
+
+LlamaShape parse_llama_shape(const std::string& text) {
+  for (const LlamaShape& shape : published_llama_shapes()) {
+    if (shape.name == text) return shape;
+  }
+  LlamaShape shape{.name = text};
+  for (const auto& [name, value] : parse_assignments(text)) {
+    const auto size = std::ranges::find_if(kSizes, [&](const Size& s) { return s.name == name; });
+    if (size != std::end(kSizes)) {
+      shape.sizes.*size->field = parse_size(name, value, size->most);
+    } else if (name == "tied") {
+      shape.tied = parse_size(name, value, 1) == 1;
+    } else {
+      throw bad_input("--shape: there is no size '{}'", name);
+    }
+  }
+  fill_defaults(shape.sizes);
+  return shape;
+}
+
+LlamaShape llama_shape_of(const gguf::File& file) {
+  const LlamaConfig config = read_llama_config(file);
+  return {.name = std::string(file.string_or("general.name", file.path())),
+          .sizes = config.shape,
+          .tied = file.tensor("output.weight") == nullptr,
+          .norm_epsilon = config.norm_epsilon,
+          .rope_base = static_cast<float>(config.rope.base)};
+}
+
+}  // namespace gabbro::llm

@@ -1,0 +1,173 @@
+#include "src/models/llm/llama_shape.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "src/base/error.h"
+#include "src/formats/quant/finite.h"
+#include "src/models/llm/llama_config.h"
+
+namespace gabbro::llm {
+namespace {
+
+using testing::HasSubstr;
+
+struct Sizes {
+  int64_t parameters = 0;
+  uint64_t bytes = 0;
+  std::map<std::string, int> formats;
+};
+
+Sizes sizes_of(const std::string& shape, const std::string& type) {
+  Sizes sizes;
+  for (const PlannedTensor& tensor : planned_tensors(parse_llama_shape(shape), *find_file_type(type))) {
+    if (tensor.name != "rope_freqs.weight") sizes.parameters += tensor.elements();
+    sizes.bytes += tensor.bytes();
+    ++sizes.formats[std::string(dtype_name(tensor.dtype))];
+  }
+  return sizes;
+}
+
+double gib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+// As the models' own pages on Hugging Face count them.
+TEST(LlamaShape, PublishedNumbersOfParameters) {
+  EXPECT_EQ(sizes_of("llama-1b", "f16").parameters, 1235814400);
+  EXPECT_EQ(sizes_of("llama-3b", "f16").parameters, 3212749824);
+  EXPECT_EQ(sizes_of("llama-8b", "f16").parameters, 8030261248);
+  EXPECT_EQ(sizes_of("llama-70b", "f16").parameters, 70553706496);
+}
+
+// Llama 3.1 8B in each type: tools/quantize/README.md of llama.cpp, rounded to 0.01 GiB there.
+TEST(LlamaShape, PublishedSizesOfTheMixtures) {
+  const std::pair<const char*, double> kPublished[] = {
+      {"q2_k_s", 2.78}, {"q2_k", 2.95},   {"q3_k_s", 3.41}, {"q3_k_l", 4.02}, {"iq4_xs", 4.17},
+      {"iq4_nl", 4.38}, {"q4_k_s", 4.36}, {"q4_k_m", 4.58}, {"q5_k_s", 5.21}, {"q5_k_m", 5.33},
+      {"q6_k", 6.14},   {"q8_0", 7.95},   {"f16", 14.96},
+  };
+  for (const auto& [type, size] : kPublished) {
+    EXPECT_NEAR(gib(sizes_of("llama-8b", type).bytes), size, 0.0051) << type;
+  }
+  EXPECT_NEAR(gib(sizes_of("llama-1b", "q4_k_m").bytes) * 1024, 763, 0.5);  // llama-bench, as are the next
+  EXPECT_NEAR(gib(sizes_of("llama-1b", "f16").bytes), 2.30, 0.005);
+  EXPECT_NEAR(gib(sizes_of("llama-70b", "q4_k_m").bytes), 39.59, 0.005);
+}
+
+// SmolLM2-135M as llama-quantize makes it; its rows of 576 are no number of blocks of 256.
+TEST(LlamaShape, TheMixturesOfAModelWithOddRows) {
+  const std::string smol =
+      "layers=30,embedding=576,heads=9,kv-heads=3,head-dimension=64,feed-forward=1536,vocabulary=49152,tied=1";
+  using Formats = std::map<std::string, int>;
+  const auto expect = [&](const char* type, const Formats& formats, uint64_t bytes) {
+    const Sizes sizes = sizes_of(smol, type);
+    EXPECT_EQ(sizes.formats, formats) << type;
+    EXPECT_EQ(sizes.bytes, bytes) << type;
+    EXPECT_EQ(sizes.parameters, 134515008);
+  };
+  expect("q2_k", {{"q4_0", 180}, {"f32", 61}, {"q3_k", 30}, {"q8_0", 1}}, 86416128);
+  expect("q3_k_m", {{"q4_0", 120}, {"f32", 61}, {"q5_0", 58}, {"q4_k", 29}, {"q5_1", 2}, {"q8_0", 1}, {"q5_k", 1}},
+         91724544);
+  expect("q4_k_m", {{"q5_0", 166}, {"f32", 61}, {"q4_k", 16}, {"q8_0", 15}, {"q6_k", 14}}, 103668480);
+  expect("q5_k_m", {{"q5_1", 166}, {"f32", 61}, {"q5_k", 16}, {"q8_0", 15}, {"q6_k", 14}}, 110317824);
+  expect("iq4_xs", {{"iq4_nl", 180}, {"f32", 61}, {"iq4_xs", 27}, {"q5_k", 3}, {"q8_0", 1}}, 89526528);
+  expect("iq4_nl", {{"iq4_nl", 207}, {"f32", 61}, {"q5_k", 3}, {"q8_0", 1}}, 90273024);
+  expect("q6_k", {{"q8_0", 181}, {"f32", 61}, {"q6_k", 30}}, 136597248);
+  expect("q4_0", {{"q4_0", 210}, {"f32", 61}, {"q8_0", 1}}, 89941248);
+  expect("bf16", {{"bf16", 211}, {"f32", 61}}, 269100288);
+}
+
+TEST(LlamaShape, SizesInAText) {
+  const LlamaShape shape = parse_llama_shape("layers=2,embedding=64,heads=4");
+  EXPECT_EQ(shape.sizes.kv_heads, 4);
+  EXPECT_EQ(shape.sizes.head_dimension, 16);
+  EXPECT_EQ(shape.sizes.feed_forward, 256);
+  EXPECT_EQ(shape.sizes.vocabulary, 32000);
+  EXPECT_EQ(shape.sizes.context_trained, 4096);
+  EXPECT_FALSE(shape.tied);
+  const LlamaShape other = parse_llama_shape(
+      "tied=1,layers=3,embedding=96,heads=6,kv-heads=2,head-dimension=32,feed-forward=7,vocabulary=11,context=13");
+  EXPECT_TRUE(other.tied);
+  EXPECT_EQ(other.sizes.kv_heads, 2);
+  EXPECT_EQ(other.sizes.head_dimension, 32);
+  EXPECT_EQ(other.sizes.feed_forward, 7);
+  EXPECT_EQ(other.sizes.vocabulary, 11);
+  EXPECT_EQ(other.sizes.context_trained, 13);
+}
+
+TEST(LlamaShape, TextsThatAreNoShape) {
+  const std::pair<const char*, const char*> kBad[] = {
+      {"", "neither a known shape"},
+      {"llama-9b", "neither a known shape"},
+      {"layers=2,embedding=64", "layers, embedding and heads are needed"},
+      {"layers=2,embedding=64,heads=3", "3 heads do not divide"},
+      {"layers=2,embedding=64,heads=4,kv-heads=3", "3 kv-heads do not divide"},
+      {"layers=2,embedding=64,heads=64", "head-dimension of 1 is not even"},
+      {"layers=0,embedding=64,heads=4", "layers is '0'"},
+      {"layers=-1,embedding=64,heads=4", "layers is '-1'"},
+      {"layers=2,embedding=,heads=4", "embedding is ''"},
+      {"layers=2,embedding=6x,heads=4", "embedding is '6x'"},
+      {"layers=99999999999999999999,embedding=64,heads=4", "layers is"},
+      {"layers=5000,embedding=64,heads=4", "up to 4096"},
+      {"layers=2,layers=2,embedding=64,heads=4", "layers is there twice"},
+      {"layers=2,embedding=64,heads=4,experts=2", "no size 'experts'"},
+      {"layers=2,embedding=64,heads=4,", "neither a known shape"},
+      {"layers=2,embedding=64,heads=4,tied=2", "tied is '2'"},
+  };
+  for (const auto& [text, message] : kBad) {
+    try {
+      parse_llama_shape(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kBadInput);
+      EXPECT_THAT(error.what(), HasSubstr(message)) << text;
+    }
+  }
+}
+
+// Read back by the reader of files, it is the shape that it was made from.
+TEST(RandomLlama, IsReadAsAnyFileIs) {
+  for (const char* text : {"llama-1b", "llama-70b", "layers=2,embedding=64,heads=4,kv-heads=2,vocabulary=300"}) {
+    const LlamaShape shape = parse_llama_shape(text);
+    const gguf::File file = random_llama(shape, *find_file_type("q4_k_m"), 1);
+    const LlamaConfig config = read_llama_config(file);
+    const LlamaShape read = llama_shape_of(file);
+    EXPECT_EQ(read.tied, shape.tied);
+    EXPECT_EQ(read.sizes.layers, shape.sizes.layers);
+    EXPECT_EQ(read.sizes.embedding, shape.sizes.embedding);
+    EXPECT_EQ(read.sizes.heads, shape.sizes.heads);
+    EXPECT_EQ(read.sizes.kv_heads, shape.sizes.kv_heads);
+    EXPECT_EQ(read.sizes.head_dimension, shape.sizes.head_dimension);
+    EXPECT_EQ(read.sizes.feed_forward, shape.sizes.feed_forward);
+    EXPECT_EQ(read.sizes.vocabulary, shape.sizes.vocabulary);
+    EXPECT_EQ(read.sizes.context_trained, shape.sizes.context_trained);
+    EXPECT_EQ(config.rope.base, shape.rope_base);
+    EXPECT_TRUE(config.rope.interleaved);
+  }
+}
+
+// transformers' _compute_llama3_parameters: the divisors of base 500000, 8192 tokens, low 1 and high 4.
+TEST(RandomLlama, RotaryFrequenciesAreStretchedAsPublished) {
+  const auto divisors = [](const char* shape) {
+    const gguf::File file = random_llama(parse_llama_shape(shape), *find_file_type("q4_0"), 1);
+    const gguf::TensorInfo& tensor = file.require_tensor("rope_freqs.weight");
+    std::vector<float> values(static_cast<size_t>(tensor.elements()));
+    std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+    return values;
+  };
+  const std::vector<float> large = divisors("llama-8b"), small = divisors("llama-1b");
+  ASSERT_EQ(large.size(), 64u);
+  ASSERT_EQ(small.size(), 32u);
+  const std::pair<int, float> kLarge[] = {{0, 1.0f},         {28, 1.0f},        {29, 1.20748387f}, {30, 1.55341463f},
+                                          {32, 2.69452969f}, {34, 5.25732659f}, {35, 8.0f},        {63, 8.0f}};
+  const std::pair<int, float> kSmall[] = {
+      {14, 1.0f}, {15, 1.65132925f}, {16, 3.2922621f}, {17, 9.66672898f}, {18, 32.0f}};
+  for (const auto& [i, value] : kLarge) EXPECT_NEAR(large[static_cast<size_t>(i)], value, 1e-6f * value) << i;
+  for (const auto& [i, value] : kSmall) EXPECT_NEAR(small[static_cast<size_t>(i)], value, 1e-6f * value) << i;
+}
+
+}  // namespace
+}  // namespace gabbro::llm
