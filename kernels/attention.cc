@@ -10,18 +10,60 @@ inline constexpr u32 kAttentionWaves = kAttentionThreads / kWave;
 inline constexpr u32 kDimsPerLane = kMaxHeadDim / kWave;
 inline constexpr float kNoMaximum = -1e30f;  // of a wave without keys; finite, so that differences are never NaN
 
+// Loads that are under way together: memory answers them in the time of one.
+inline constexpr int kElementsAhead = 16;
+inline constexpr int kKeysAhead = 8;
+static_assert(kScaleGroup % kElementsAhead == 0);
+
+template <bool scaled>
 GPU_FUNCTION inline float score_of(const AttentionArgs& a, const float* q, i32 page, i32 head, i32 slot) {
   const KeyPlace place = key_place(a.kv, page, head, slot);
+  const auto element = [&](i32 d) {
+    return read_kv<scaled>(a.keys, place.element + static_cast<i64>(d) * a.kv.page,
+                           place.scale + static_cast<i64>(d / kScaleGroup) * a.kv.page);
+  };
   float sum = 0;
-  for (i32 d = 0; d < a.kv.dim; ++d) {
-    sum = fma(q[d],
-              read_kv(a.keys, place.element + static_cast<i64>(d) * a.kv.page,
-                      place.scale + static_cast<i64>(d / kScaleGroup) * a.kv.page),
-              sum);
+  i32 d = 0;
+  for (; d + kElementsAhead <= a.kv.dim; d += kElementsAhead) {
+    float key[kElementsAhead];
+#pragma unroll
+    for (int i = 0; i < kElementsAhead; ++i) key[i] = element(d + i);
+#pragma unroll
+    for (int i = 0; i < kElementsAhead; ++i) sum = fma(q[d + i], key[i], sum);
   }
+  for (; d < a.kv.dim; ++d) sum = fma(q[d], element(d), sum);
   return a.softcap > 0 ? a.softcap * tanh(sum / a.softcap) : sum;
 }
 
+// output += weight · value over the wave's `keys` keys from `base` on, whose weights and pages the lanes hold. Keys
+// past the end have the weight 0 and stand for the last one.
+template <bool scaled>
+GPU_FUNCTION inline void add_values(const AttentionArgs& a, i32 kv_head, i32 base, i32 keys, float weight, i32 page,
+                                    float* output) {
+  for (i32 first = 0; first < keys; first += kKeysAhead) {
+    float weights[kKeysAhead], values[kKeysAhead][kDimsPerLane];
+#pragma unroll
+    for (int j = 0; j < kKeysAhead; ++j) {
+      const i32 key = min_of(first + j, keys - 1);
+      const float w = shuffle(weight, static_cast<u32>(key));
+      weights[j] = first + j < keys ? w : 0;
+      const ValuePlace place =
+          value_place(a.kv, shuffle(page, static_cast<u32>(key)), kv_head, (base + key) % a.kv.page);
+#pragma unroll
+      for (u32 i = 0; i < kDimsPerLane; ++i) {
+        const i32 d = static_cast<i32>(i * kWave + lane());
+        values[j][i] = d < a.kv.dim ? read_kv<scaled>(a.values, place.element + d, place.scale + d / kScaleGroup) : 0;
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kKeysAhead; ++j) {
+#pragma unroll
+      for (u32 i = 0; i < kDimsPerLane; ++i) output[i] = fma(weights[j], values[j][i], output[i]);
+    }
+  }
+}
+
+template <bool scaled>
 GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   GPU_SHARED(float, q, kMaxHeadDim);
   GPU_SHARED(float, outputs, kAttentionWaves* kMaxHeadDim);
@@ -47,23 +89,14 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
     // Page numbers out of range are held within the cache.
     const i32 page = inside ? min_of(max_of(page_of(a.table, a.kv, sequence, key), 0), a.kv.pages - 1) : 0;
     const i32 slot = key % a.kv.page;
-    const float score = inside ? score_of(a, q, page, kv_head, slot) : kNoMaximum;
+    const float score = inside ? score_of<scaled>(a, q, page, kv_head, slot) : kNoMaximum;
     const float highest = max_of(maximum, wave_max(score));
     const float factor = exp(maximum - highest), weight = inside ? exp(score - highest) : 0;
     maximum = highest;
     sum = sum * factor + wave_sum(weight);
 #pragma unroll
     for (u32 i = 0; i < kDimsPerLane; ++i) output[i] *= factor;
-    const i32 keys = min_of(end - base, static_cast<i32>(kWave));
-    for (i32 j = 0; j < keys; ++j) {
-      const float w = shuffle(weight, static_cast<u32>(j));
-      const ValuePlace place = value_place(a.kv, shuffle(page, static_cast<u32>(j)), kv_head, (base + j) % a.kv.page);
-#pragma unroll
-      for (u32 i = 0; i < kDimsPerLane; ++i) {
-        const i32 d = static_cast<i32>(i * kWave + lane());
-        if (d < dim) output[i] = fma(w, read_kv(a.values, place.element + d, place.scale + d / kScaleGroup), output[i]);
-      }
-    }
+    add_values<scaled>(a, kv_head, base, min_of(end - base, static_cast<i32>(kWave)), weight, page, output);
   }
   if (lane() == 0) {
     maxima[wave_index()] = maximum;
@@ -85,4 +118,5 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-GPU_KERNEL(attention, 256, gabbro::gpu::AttentionArgs, attention)
+GPU_KERNEL(attention_f16, 256, gabbro::gpu::AttentionArgs, attention<false>)
+GPU_KERNEL(attention_i8, 256, gabbro::gpu::AttentionArgs, attention<true>)

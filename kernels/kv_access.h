@@ -36,9 +36,12 @@ GPU_FUNCTION inline ValuePlace value_place(const KvShape& kv, i32 page, i32 head
   return {element, element / kScaleGroup};
 }
 
+// Of a cache of f16, or of i8 with scales.
+template <bool scaled>
 GPU_FUNCTION inline float read_kv(const KvSide& side, i64 element, i64 scale) {
-  if (side.scale == nullptr) return to_float(static_cast<const Half*>(side.data)[element]);
-  return static_cast<float>(static_cast<const i8*>(side.data)[element]) * to_float(side.scale[scale]);
+  if constexpr (scaled)
+    return static_cast<float>(static_cast<const i8*>(side.data)[element]) * to_float(side.scale[scale]);
+  return to_float(static_cast<const Half*>(side.data)[element]);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

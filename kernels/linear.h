@@ -5,7 +5,7 @@
 
 namespace gabbro::gpu {
 
-// Activations [T, K], rounded to 8 bits: one block of threads a token.
+// Activations [T, K], rounded to 8 bits: grid (T, slices of K), a block each.
 struct QuantiseRowsArgs {
   const float* x;
   const float* norm;  // [K]: RMSNorm before; or null
@@ -13,6 +13,7 @@ struct QuantiseRowsArgs {
   float* scales;      // [T][K/32]: amax / 127
   i32* sums;          // [T][K/16]: of the codes
   i32 columns;
+  i32 slice;  // columns of a block, a multiple of the wave
   float epsilon;
 };
 

@@ -12,14 +12,18 @@ GPU_FUNCTION inline void quantise_rows(const QuantiseRowsArgs& a) {
   float factor = 1;
   if (a.norm != nullptr) {
     float squares = 0;
+#pragma unroll 8
     for (i32 k = static_cast<i32>(thread_index()); k < a.columns; k += static_cast<i32>(block_size())) {
       squares = fma(x[k], x[k], squares);
     }
     factor = 1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon);
   }
+  const i32 begin = static_cast<i32>(block_index().y) * a.slice;
   // All lanes of a wave take part in its sums, also those behind the end of the row.
   const i32 rounded = (a.columns + static_cast<i32>(kWave) - 1) / static_cast<i32>(kWave) * static_cast<i32>(kWave);
-  for (i32 k = static_cast<i32>(thread_index()); k < rounded; k += static_cast<i32>(block_size())) {
+  const i32 end = min_of(begin + a.slice, rounded);
+#pragma unroll 4
+  for (i32 k = begin + static_cast<i32>(thread_index()); k < end; k += static_cast<i32>(block_size())) {
     const bool inside = k < a.columns;
     float value = inside ? x[k] * factor : 0;
     if (inside && a.norm != nullptr) value *= a.norm[k];

@@ -140,7 +140,7 @@ class RopeKvWrite : public Kernel {
 class Attention : public Kernel {
  public:
   Attention(const AttentionArgs& fixed, bool scaled, const MakeContext& context)
-      : function_(context.function("attention")), fixed_(fixed), scaled_(scaled) {
+      : function_(context.function(scaled ? "attention_i8" : "attention_f16")), fixed_(fixed), scaled_(scaled) {
     implementation = std::string("attention ") + (scaled ? "i8" : "f16");
   }
 

@@ -72,7 +72,8 @@ class Linear : public Kernel {
                        .epilogue = options_.epilogue,
                        .x = input<float>(launch, 0)};
     if (options_.epilogue == Epilogue::kAdd) args.residual = input<float>(launch, norm_at + (options_.norm ? 1 : 0));
-    const Dim rows = {static_cast<u32>(tokens_)};
+    const Dim rows = {static_cast<u32>(tokens_), slices_of(tokens_, columns_)};
+    const i32 slice = slice_of(tokens_, columns_);
     if (quantise_ != nullptr) {
       const QuantiseRowsArgs quantise = {.x = input<float>(launch, 0),
                                          .norm = norm,
@@ -80,6 +81,7 @@ class Linear : public Kernel {
                                          .scales = reinterpret_cast<float*>(scratch + scales_at_),
                                          .sums = reinterpret_cast<i32*>(scratch + sums_at_),
                                          .columns = args.columns,
+                                         .slice = slice,
                                          .epsilon = options_.epsilon};
       run(quantise_, rows, quantise);
       args.codes = quantise.codes;
@@ -88,7 +90,7 @@ class Linear : public Kernel {
     }
     if (normalise_ != nullptr) {
       auto* normalised = reinterpret_cast<float*>(scratch + normalised_at_);
-      run(normalise_, rows, RowsArgs{input<float>(launch, 0), norm, normalised, args.columns, options_.epsilon});
+      run(normalise_, rows, RowsArgs{input<float>(launch, 0), norm, normalised, args.columns, slice, options_.epsilon});
       args.x = normalised;
     }
     for (const Group& group : groups_) {

@@ -11,7 +11,7 @@ namespace {
 class Rows : public Kernel {
  public:
   Rows(const abi::KernelRequest& request, float epsilon, const MakeContext& context)
-      : function_(context.function(request.op)), epsilon_(epsilon) {
+      : function_(context.function(request.op)), epsilon_(epsilon), normalises_(request.input_count == 2) {
     const abi::TensorView& x = request.inputs[0];
     columns_ = x.shape[x.rank - 1];
     rows_ = elements(x) / columns_;
@@ -21,17 +21,19 @@ class Rows : public Kernel {
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    run(function_, {static_cast<u32>(rows_)},
+    run(function_, {static_cast<u32>(rows_), normalises_ ? slices_of(rows_, columns_) : 1},
         RowsArgs{.x = input<float>(launch, 0),
                  .weight = launch.input_count > 1 ? input<float>(launch, 1) : nullptr,
                  .y = output<float>(launch, 0),
                  .columns = static_cast<i32>(columns_),
+                 .slice = slice_of(rows_, columns_),
                  .epsilon = epsilon_});
   }
 
  private:
   const api::Function* function_;
   float epsilon_;
+  bool normalises_;  // else softmax, which a block does for a whole row
   int64_t rows_ = 0, columns_ = 0;
 };
 
