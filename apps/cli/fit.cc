@@ -196,7 +196,11 @@ std::string verdict(const Workload& w, const std::vector<Forecast>& all) {
     return fmt::format("It fits {}: weights, cache and scratch all lie there ({} of {} free).\n",
                        chosen->device.facts.id, human_bytes(w.total_bytes()), human_bytes(chosen->memory_free));
   }
-  return fmt::format("It fits no usable device: {} are needed on one.\n", human_bytes(w.total_bytes()));
+  const auto idle = std::ranges::find_if(all, &Forecast::fits);
+  if (idle != all.end()) {
+    return fmt::format("It would fit {}, which cannot be used yet: gabbro doctor says why.\n", idle->device.facts.id);
+  }
+  return fmt::format("It fits no device of this machine: {} are needed on one.\n", human_bytes(w.total_bytes()));
 }
 
 std::string table(const Workload& w, const std::vector<Forecast>& all) {

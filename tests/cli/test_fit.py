@@ -89,6 +89,8 @@ class Fit(test_devices.Recorded):
         text = self.succeeds("fit", "--shape", "llama-70b", "--type", "f16", "--ctx", "262144",
                              environment=self.on("mi300x_8")).text
         self.assertRegex(text, r"would fit: --ctx \d+, or ")
+        text = self.succeeds("fit", "--shape", "llama-70b", "--type", "f16", environment=self.on("mi300x_8")).text
+        self.assertIn("It would fit pci:0000:05:00.0, which cannot be used yet: gabbro doctor", text)
         self.assertIn("It fits cpu", self.succeeds("fit", TINY_F16, environment=self.on("no_gpu")).text)
 
     def test_bad_input(self):
