@@ -169,13 +169,7 @@ void add_bench(CLI::App& root, Actions& actions) {
   CLI::App* app = bench->add_subcommand("llm", "Measure prompt processing and generation of a language model");
   const auto o = std::make_shared<Options>();
   CLI::Option* model = add_model(*app, o->model)->required(false);
-  CLI::Option* shape =
-      app->add_option("--shape", o->shape,
-                      "Random weights instead of MODEL: llama-1b, llama-3b, llama-8b, llama-70b, or sizes: "
-                      "layers=2,embedding=64,heads=4,kv-heads=2,head-dimension=16,feed-forward=96,vocabulary=256,"
-                      "context=4096,tied=1")
-          ->type_name("SHAPE")
-          ->excludes(model);
+  CLI::Option* shape = add_shape(*app, o->shape)->excludes(model);
   add_type(*app, o->type)->needs(shape);
   add_number(*app, "-p,--prompt", o->prompt, "Tokens of the prompt; 0: leave this test out")
       ->check(CLI::Range(0, 1 << 20))

@@ -60,7 +60,8 @@ std::string man_page(const CLI::App& root) {
       ".TP\nGABBRO_DEVICE\nThe device, where \\-\\-device does not name one.\n"
       ".TP\nGABBRO_CPU\nForces an instruction set of the CPU backend: scalar, avx2, avx512.\n"
       ".TP\nGABBRO_PLUGIN_PATH\nThe folder of the backend plugins, libgabbro_*.so.\n"
-      ".TP\nGABBRO_SYSFS_ROOT\nA recorded machine that \\fBdevices\\fR and \\fBdoctor\\fR read in place of this one.\n"
+      ".TP\nGABBRO_SYSFS_ROOT\nA recorded machine that \\fBdevices\\fR, \\fBdoctor\\fR and \\fBfit\\fR read in place "
+      "of this one.\n"
       ".TP\nHIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, CUDA_VISIBLE_DEVICES\n"
       "Which GPUs the runtimes show; \\fBgabbro doctor\\fR names contradictions.\n";
   return page;

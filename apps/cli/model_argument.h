@@ -13,6 +13,8 @@ inline CLI::Option* add_model(CLI::App& app, std::string& model) {
   return app.add_option("MODEL", model, "A GGUF file, or a name that 'gabbro list' shows")->required();
 }
 
+// --shape: a model of random weights, or of none.
+CLI::Option* add_shape(CLI::App& app, std::string& shape);
 // --type, and what it means; throws bad_input that lists the types there are.
 CLI::Option* add_type(CLI::App& app, std::string& type);
 const FileType& parse_type(const std::string& name);

@@ -106,13 +106,16 @@ void correct_memory(abi::DeviceFacts& facts, const Machine& machine) {
 }
 
 std::vector<SurveyedDevice> survey_devices() {
+  const std::vector<Plugin> plugins = load_plugins();
   std::vector<SurveyedDevice> devices;
   for (const abi::DeviceFacts& facts : list_devices()) {
     const std::string id = facts.id;
-    devices.push_back({.facts = facts, .backend = id.substr(0, id.find(':')), .reason = facts.reason});
+    SurveyedDevice device{.facts = facts, .backend = id.substr(0, id.find(':')), .reason = facts.reason};
+    const auto plugin = std::ranges::find(plugins, device.backend, &Plugin::name);
+    device.for_tests = plugin != plugins.end() && plugin->backend != nullptr && plugin->backend->score < 0;
+    devices.push_back(std::move(device));
   }
   const Machine machine = read_machine();
-  const std::vector<Plugin> plugins = load_plugins();
   Runtimes runtimes(machine.root);
   std::vector<SurveyedDevice> unused;
   for (const Card& card : machine.cards) {

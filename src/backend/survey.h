@@ -17,6 +17,7 @@ struct SurveyedDevice {
   std::string backend;       // "rocm", "cuda", "cpu"
   std::string reason;        // why it cannot be used; empty where it can
   std::string fix;           // what to do about it; may be empty
+  bool for_tests = false;    // `auto` never picks it
 };
 
 // What the runtimes answer; each is asked once, when it is first needed (it takes up to kProbeLimit).

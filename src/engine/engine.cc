@@ -24,16 +24,6 @@ ModelFacts describe(const gguf::File& file, const ModelNeeds& needs) {
   return facts;
 }
 
-// The tokens that a session can hold.
-int64_t context_of(const llm::ModelShape& shape, int64_t wanted) {
-  if (wanted < 0) throw bad_input("the context cannot be {} tokens", wanted);
-  const int64_t context = wanted > 0 ? wanted : default_context(shape);
-  if (context > shape.context_trained * 64) {
-    throw bad_input("a context of {} tokens is absurd for a model trained with {}", context, shape.context_trained);
-  }
-  return context;
-}
-
 std::shared_future<std::unique_ptr<const text::ChatTemplate>> read_template_later(const gguf::File& file) {
   using Template = std::unique_ptr<const text::ChatTemplate>;
   try {

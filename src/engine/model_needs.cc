@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "src/base/error.h"
 #include "src/nn/kv_cache.h"
 
 namespace gabbro {
@@ -76,6 +77,13 @@ uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context) {
   return static_cast<uint64_t>(elements) * sizeof(float);
 }
 
-int64_t default_context(const llm::ModelShape& shape) { return std::min(shape.context_trained, kDefaultContext); }
+int64_t context_of(const llm::ModelShape& shape, int64_t wanted) {
+  if (wanted < 0) throw bad_input("the context cannot be {} tokens", wanted);
+  const int64_t context = wanted > 0 ? wanted : std::min(shape.context_trained, kDefaultContext);
+  if (context > shape.context_trained * 64) {
+    throw bad_input("a context of {} tokens is absurd for a model trained with {}", context, shape.context_trained);
+  }
+  return context;
+}
 
 }  // namespace gabbro

@@ -29,7 +29,8 @@ uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context);
 // says how it is made up; a test compares it with the arenas that plans have).
 uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context);
 
-// The tokens that a session holds where nobody asks for a number: what the model was trained for, 4096 at most.
-int64_t default_context(const llm::ModelShape& shape);
+// The tokens that a session holds. `wanted` 0: what the model was trained for, 4096 at most. Throws bad_input for a
+// number that cannot be meant.
+int64_t context_of(const llm::ModelShape& shape, int64_t wanted);
 
 }  // namespace gabbro

@@ -25,7 +25,7 @@ uint64_t free_memory(const Device& device) {
 void require_memory(const llm::LlamaShape& shape, const FileType& type, const LoadOptions& options,
                     const Device& device) {
   const ModelNeeds needs = needs_of(shape, type);
-  const int64_t context = options.context > 0 ? options.context : default_context(shape.sizes);
+  const int64_t context = context_of(shape.sizes, options.context);
   const uint64_t cache = kv_bytes(shape.sizes, options.kv_type, context);
   const uint64_t scratch = scratch_bytes(shape.sizes, context);
   const uint64_t free = free_memory(device);

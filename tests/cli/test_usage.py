@@ -8,7 +8,7 @@ import unittest
 import support
 from support import PROGRAM, TINY_F16, TestCase, gabbro
 
-COMMANDS = ["run", "inspect", "tokenize", "template", "logits", "perplexity", "bench", "devices", "doctor",
+COMMANDS = ["run", "inspect", "tokenize", "template", "logits", "perplexity", "bench", "fit", "devices", "doctor",
             "list", "completion"]
 
 

@@ -1,0 +1,256 @@
+// `fit`: whether a model fits each device of this machine, how fast it will be there, and what would fit where it does
+// not. The model may be a file, or a shape that nobody has downloaded.
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/model_argument.h"
+#include "apps/cli/options.h"
+#include "apps/cli/read_bandwidth.h"
+#include "apps/cli/terminal.h"
+#include "src/backend/published_bandwidth.h"
+#include "src/backend/survey.h"
+#include "src/base/error.h"
+#include "src/engine/forecast.h"
+#include "src/formats/model_cache.h"
+
+namespace gabbro::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  CommonOptions common;
+  std::string model;
+  std::string shape;
+  std::string architecture;
+  std::string parameters;
+  std::string type = "q4_k_m";
+  std::string kv_type = "f16";
+  int64_t context = 0;
+};
+
+// What a device means for the workload. Memory 0 and bandwidth 0: unknown.
+struct Forecast {
+  SurveyedDevice device;
+  uint64_t memory_free = 0;
+  bool fits = false;
+  Remedies remedies;
+  double bandwidth = 0;  // bytes per second
+  double share = 0;
+  std::string source;
+};
+
+constexpr const char* kFormula =
+    "tokens/s = share x bandwidth / (bytes_per_token + tokens in cache x kv_bytes_per_token)";
+
+std::string shape_name(const Options& o) {
+  if (!o.shape.empty()) return o.shape;
+  if (o.architecture.empty() || o.parameters.empty()) {
+    throw Error(ErrorCode::kBadInput, "MODEL is missing", "--arch llama --params 8B, or --shape, do without one");
+  }
+  std::string name = o.architecture + "-" + o.parameters;
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
+Workload workload_of(const Options& o) {
+  Workload w{.kv_type = o.kv_type == "q8_0" ? DType::q8_0 : DType::f16};
+  if (o.model.empty()) {
+    w.shape = llm::parse_llama_shape(shape_name(o));
+    w.needs = needs_of(w.shape, parse_type(o.type));
+  } else {
+    const gguf::File file = gguf::File::open(resolve_model(o.model));
+    w.needs = needs_of(file);
+    w.shape = llm::llama_shape_of(file);
+  }
+  w.context = context_of(w.needs.shape, o.context);
+  if (w.kv_type == DType::q8_0 && w.shape.sizes.head_dimension % 32 != 0)
+    throw bad_input("--kv-type: q8_0 needs heads of a multiple of 32 elements, these have {}",
+                    w.shape.sizes.head_dimension);
+  return w;
+}
+
+void find_bandwidth(Forecast& forecast, double measured) {
+  const abi::DeviceFacts& facts = forecast.device.facts;
+  const bool is_cpu = forecast.device.backend == "cpu";
+  if (!is_cpu) {
+    if (const auto published = published_bandwidth(facts.architecture, facts.name, facts.memory_total)) {
+      forecast.bandwidth = published->bytes_per_second;
+      forecast.source = published->source;
+      forecast.share = kShareOfPublished;
+      return;
+    }
+  }
+  if ((!is_cpu && !facts.integrated) || measured <= 0) return;
+  forecast.bandwidth = measured;
+  forecast.source = is_cpu ? "measured" : "measured by the CPU, whose memory it shares";
+  forecast.share = kShareOfMeasured;
+}
+
+std::vector<Forecast> forecasts(const Workload& w, int threads) {
+  std::vector<Forecast> all;
+  double measured = -1;  // not yet
+  for (SurveyedDevice& device : survey_devices()) {
+    if (device.for_tests) continue;
+    Forecast forecast{.device = std::move(device)};
+    const abi::DeviceFacts& facts = forecast.device.facts;
+    const bool is_cpu = forecast.device.backend == "cpu";
+    if (is_cpu || facts.integrated) {
+      if (measured < 0) measured = measure_read_bandwidth(is_cpu && threads == 0 ? facts.compute_units : threads);
+    }
+    forecast.memory_free = facts.memory_free;
+    forecast.fits = facts.memory_free > 0 && w.total_bytes() <= facts.memory_free;
+    if (!forecast.fits && facts.memory_free > 0) forecast.remedies = remedies(w, facts.memory_free);
+    find_bandwidth(forecast, std::max(0.0, measured));
+    all.push_back(std::move(forecast));
+  }
+  return all;
+}
+
+// Where it would run: the first usable device that holds it, in the order of `auto`.
+const Forecast* placement(const std::vector<Forecast>& all) {
+  const auto found = std::ranges::find_if(all, [](const Forecast& f) { return f.device.facts.usable && f.fits; });
+  return found != all.end() ? &*found : nullptr;
+}
+
+double rate(const Workload& w, const Forecast& f, int64_t tokens) {
+  return tokens_per_second(w, f.bandwidth, f.share, tokens);
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json device_document(const Workload& w, const Forecast& f) {
+  const abi::DeviceFacts& facts = f.device.facts;
+  const bool predicted = f.bandwidth > 0;
+  Json out = {{"id", facts.id},
+              {"name", facts.name},
+              {"backend", f.device.backend},
+              {"architecture", facts.architecture},
+              {"usable", facts.usable},
+              {"reason", f.device.reason},
+              {"memory_total", facts.memory_total},
+              {"memory_free", facts.memory_free},
+              {"fits", f.memory_free > 0 ? Json(f.fits) : Json(nullptr)},
+              {"bandwidth", predicted ? Json(f.bandwidth) : Json(nullptr)},
+              {"bandwidth_source", predicted ? Json(f.source) : Json(nullptr)},
+              {"share", predicted ? Json(f.share) : Json(nullptr)},
+              {"tokens_per_second", nullptr},
+              {"would_fit", nullptr}};
+  if (predicted) out["tokens_per_second"] = {{"empty_cache", rate(w, f, 0)}, {"full_cache", rate(w, f, w.context)}};
+  if (f.memory_free > 0 && !f.fits) {
+    const auto kv_type = f.remedies.kv_type;
+    out["would_fit"] = {{"context", or_null(f.remedies.context)},
+                        {"kv_type", kv_type ? Json(dtype_name(*kv_type)) : Json(nullptr)},
+                        {"type", or_null(f.remedies.type)}};
+  }
+  return out;
+}
+
+Json document(const Workload& w, const std::vector<Forecast>& all) {
+  Json out = {{"model", w.needs.name},
+              {"type", w.needs.quantisation},
+              {"parameters", w.needs.parameters},
+              {"context", w.context},
+              {"kv_type", dtype_name(w.kv_type)},
+              {"weight_bytes", w.needs.weight_bytes},
+              {"kv_bytes", w.kv_bytes()},
+              {"scratch_bytes", w.scratch_bytes()},
+              {"total_bytes", w.total_bytes()},
+              {"bytes_per_token", w.needs.bytes_per_token},
+              {"kv_bytes_per_token", kv_bytes_per_token(w.needs.shape, w.kv_type)},
+              {"formula", kFormula},
+              {"placement", nullptr},
+              {"devices", Json::array()}};
+  if (const Forecast* chosen = placement(all)) out["placement"] = chosen->device.facts.id;
+  for (const Forecast& forecast : all) out["devices"].push_back(device_document(w, forecast));
+  return out;
+}
+
+std::string remedy_text(const Remedies& r) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", or ") + part; };
+  if (r.context) add(fmt::format("--ctx {}", *r.context));
+  if (r.kv_type) add(fmt::format("--kv-type {}", dtype_name(*r.kv_type)));
+  if (r.type) add(fmt::format("{} weights", *r.type));
+  return text.empty() ? "no type of weights and no context would fit" : "would fit: " + text;
+}
+
+std::string device_lines(const Workload& w, const Forecast& f) {
+  const abi::DeviceFacts& facts = f.device.facts;
+  const bool known = f.memory_free > 0;
+  std::string out = fmt::format("{:<17} {:>10} {:>5} {:>10} ", facts.id, known ? human_bytes(f.memory_free) : "unknown",
+                                known ? (f.fits ? "yes" : "no") : "?",
+                                f.bandwidth > 0 ? fmt::format("{:.0f} GB/s", f.bandwidth / 1e9) : "unknown");
+  if (f.bandwidth > 0) out += fmt::format("{:>8.1f} {:>8.1f}", rate(w, f, 0), rate(w, f, w.context));
+  out += fmt::format("  {}\n", printable(facts.name));
+  if (!f.device.reason.empty()) out += fmt::format("{:<17} not usable: {}\n", "", printable(f.device.reason));
+  if (known && !f.fits) out += fmt::format("{:<17} {}\n", "", remedy_text(f.remedies));
+  return out;
+}
+
+std::string verdict(const Workload& w, const std::vector<Forecast>& all) {
+  if (const Forecast* chosen = placement(all)) {
+    return fmt::format("It fits {}: weights, cache and scratch all lie there ({} of {} free).\n",
+                       chosen->device.facts.id, human_bytes(w.total_bytes()), human_bytes(chosen->memory_free));
+  }
+  const auto idle = std::ranges::find_if(all, &Forecast::fits);
+  if (idle != all.end()) {
+    return fmt::format("It would fit {}, which cannot be used yet: gabbro doctor says why.\n", idle->device.facts.id);
+  }
+  return fmt::format("It fits no device of this machine: {} are needed on one.\n", human_bytes(w.total_bytes()));
+}
+
+std::string table(const Workload& w, const std::vector<Forecast>& all) {
+  std::string out =
+      fmt::format("{} {}, {:.2f} B parameters: {} weights + {} cache ({} tokens, {}) + {} scratch = {}\n\n",
+                  printable(w.needs.name), w.needs.quantisation, static_cast<double>(w.needs.parameters) / 1e9,
+                  human_bytes(w.needs.weight_bytes), human_bytes(w.kv_bytes()), w.context, dtype_name(w.kv_type),
+                  human_bytes(w.scratch_bytes()), human_bytes(w.total_bytes()));
+  out += fmt::format("{:<17} {:>10} {:>5} {:>10} {:>8} {:>8}\n", "device", "free", "fits", "memory", "tokens/s",
+                     "at full");
+  for (const Forecast& forecast : all) out += device_lines(w, forecast);
+  out += "\n" + verdict(w, all);
+  out +=
+      fmt::format("\n{}\nThe share is {} of a bandwidth that was measured, and {} of one that the maker publishes.\n",
+                  kFormula, kShareOfMeasured, kShareOfPublished);
+  return out;
+}
+
+}  // namespace
+
+void add_fit(CLI::App& root, Actions& actions) {
+  CLI::App* app =
+      root.add_subcommand("fit", "Forecast where a model fits, what memory it takes, and how fast it will be");
+  const auto o = std::make_shared<Options>();
+  CLI::Option* model = add_model(*app, o->model)->required(false);
+  CLI::Option* shape = add_shape(*app, o->shape)->excludes(model);
+  CLI::Option* architecture =
+      app->add_option("--arch", o->architecture, "Family of a model that is not downloaded: llama")
+          ->type_name("NAME")
+          ->excludes(model)
+          ->excludes(shape);
+  CLI::Option* parameters =
+      app->add_option("--params", o->parameters, "Its size: 1B, 3B, 8B, 70B")->type_name("N")->needs(architecture);
+  architecture->needs(parameters);
+  add_type(*app, o->type)->excludes(model);
+  add_number(*app, "--ctx", o->context, "Context in tokens; 0: what the model was trained for, 4096 at most")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+  app->add_option("--kv-type", o->kv_type, "Format of the key-value cache")
+      ->check(CLI::IsMember({"f16", "q8_0"}))
+      ->type_name("f16|q8_0")
+      ->capture_default_str();
+  add_number(*app, "--threads", o->common.threads, "Threads of a CPU device; 0: one per physical core")
+      ->check(CLI::Range(0, 1024));
+  add_output_options(*app, o->common);
+  actions[app] = [o] {
+    const Workload workload = workload_of(*o);
+    const std::vector<Forecast> all = forecasts(workload, o->common.threads);
+    o->common.json ? print_json(document(workload, all)) : print(table(workload, all));
+    return 0;
+  };
+}
+
+}  // namespace gabbro::cli

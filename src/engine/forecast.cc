@@ -1,0 +1,58 @@
+#include "src/engine/forecast.h"
+
+#include <ranges>
+
+#include "src/nn/kv_cache.h"
+
+namespace gabbro {
+namespace {
+
+constexpr int64_t kShortestContext = 256;  // tokens; with less there is no conversation
+
+bool fits(const Workload& workload, uint64_t free_memory) { return workload.total_bytes() <= free_memory; }
+
+std::optional<int64_t> longest_context(Workload workload, uint64_t free_memory) {
+  constexpr int64_t kPage = nn::KvCacheConfig::kPageTokens;
+  int64_t pages = 0;  // the most that fit, by bisection: `beyond` pages do not
+  for (int64_t beyond = (workload.context + kPage - 1) / kPage; beyond - pages > 1;) {
+    const int64_t middle = pages + (beyond - pages) / 2;
+    workload.context = middle * kPage;
+    (fits(workload, free_memory) ? pages : beyond) = middle;
+  }
+  return pages * kPage >= kShortestContext ? std::optional(pages * kPage) : std::nullopt;
+}
+
+std::optional<DType> smaller_cache(Workload workload, uint64_t free_memory) {
+  if (workload.kv_type != DType::f16 || workload.shape.sizes.head_dimension % 32 != 0) return {};
+  workload.kv_type = DType::q8_0;
+  return fits(workload, free_memory) ? std::optional(DType::q8_0) : std::nullopt;
+}
+
+std::optional<std::string> smaller_type(Workload workload, uint64_t free_memory) {
+  const uint64_t weight_bytes = workload.needs.weight_bytes;
+  for (const FileType& type : std::views::reverse(file_types())) {
+    workload.needs = needs_of(workload.shape, type);
+    if (workload.needs.weight_bytes < weight_bytes && fits(workload, free_memory)) return std::string(type.name);
+  }
+  return {};
+}
+
+}  // namespace
+
+uint64_t Workload::kv_bytes() const { return gabbro::kv_bytes(needs.shape, kv_type, context); }
+uint64_t Workload::scratch_bytes() const { return gabbro::scratch_bytes(needs.shape, context); }
+uint64_t Workload::total_bytes() const { return needs.weight_bytes + kv_bytes() + scratch_bytes(); }
+
+Remedies remedies(const Workload& workload, uint64_t free_memory) {
+  return {.context = longest_context(workload, free_memory),
+          .kv_type = smaller_cache(workload, free_memory),
+          .type = smaller_type(workload, free_memory)};
+}
+
+double tokens_per_second(const Workload& workload, double bandwidth, double share, int64_t tokens_in_cache) {
+  const uint64_t kv = kv_bytes_per_token(workload.needs.shape, workload.kv_type);
+  const uint64_t bytes = workload.needs.bytes_per_token + static_cast<uint64_t>(tokens_in_cache) * kv;
+  return share * bandwidth / static_cast<double>(bytes);
+}
+
+}  // namespace gabbro
