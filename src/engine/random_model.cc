@@ -30,7 +30,7 @@ void require_memory(const llm::LlamaShape& shape, const FileType& type, const Lo
   const uint64_t scratch = scratch_bytes(shape.sizes, context);
   const uint64_t free = free_memory(device);
   if (free == 0 || needs.weight_bytes + cache + scratch <= free) return;
-  throw Error(ErrorCode::kBadInput,
+  throw Error(ErrorCode::kNoDevice,
               fmt::format("{} in {} does not fit {}: {} of weights, {} of cache for {} tokens and {} of scratch, but "
                           "{} are free",
                           shape.name, type.name, device.facts().id, gib(needs.weight_bytes), gib(cache), context,

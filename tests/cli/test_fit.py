@@ -130,7 +130,7 @@ class RandomWeights(TestCase):
             self.assertEqual(self.bench(TINY, "q4_k_m", "--device", device)["results"][0]["device"], device)
 
     def test_too_little_memory_is_said_before_anything_is_made(self):
-        self.fails(2, "bench", "llm", "--shape", "layers=4096,embedding=65536,heads=64", "--type", "f32",
+        self.fails(3, "bench", "llm", "--shape", "layers=4096,embedding=65536,heads=64", "--type", "f32",
                    says=["does not fit cpu", "of weights", "are free", "hint: gabbro fit"])
 
     def test_bad_input(self):

@@ -84,7 +84,7 @@ TEST(RandomModelMemory, TooLittleIsSaidInOneLine) {
     load_random_model(shape, *find_file_type("f32"), {.device = "cpu"});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kBadInput);
+    EXPECT_EQ(error.code(), ErrorCode::kNoDevice);
     EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
   }
 }
