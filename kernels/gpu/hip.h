@@ -38,14 +38,15 @@ GPU_FUNCTION inline T shuffle(T value, u32 lane) {
 
 // sum + the dot product of four signed bytes each.
 GPU_FUNCTION inline i32 dot4(i32 a, i32 b, i32 sum) {
-#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__) || \
-    defined(__gfx1011__) || defined(__gfx1012__) || defined(__GFX10_3__) || defined(__gfx1030__)
-  return __builtin_amdgcn_sdot4(a, b, sum, false);
-#elif defined(__GFX11__) || defined(__GFX12__)
+#if defined(__GFX11__) || defined(__GFX12__)
   return __builtin_amdgcn_sudot4(true, a, true, b, sum, false);
-#else
+#elif !(defined(__GFX9__) || defined(__GFX10__)) || defined(__gfx900__) || defined(__gfx902__) ||     \
+    defined(__gfx904__) || defined(__gfx909__) || defined(__gfx90c__) || defined(__gfx9_generic__) || \
+    defined(__gfx1010__) || defined(__gfx1013__) || defined(__gfx10_1_generic__)  // without the instruction
   for (int i = 0; i < 32; i += 8) sum += static_cast<i8>(a >> i) * static_cast<i8>(b >> i);
   return sum;
+#else
+  return __builtin_amdgcn_sdot4(a, b, sum, false);
 #endif
 }
 
