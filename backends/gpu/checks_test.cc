@@ -33,8 +33,9 @@ TEST_F(Checks, AllIsWell) {
         std::pair{"host-copies", " GB/s pinned, "}}) {
     abi::CheckResult result;
     ASSERT_EQ(run(id, result).code, StatusCode::kOk) << id;
-    if (std::string(id) != "host-copies")
-      EXPECT_EQ(result.status, CheckStatus::kOk) << id;  // a rate, on a busy machine
+    if (std::string(id) != "host-copies") {  // whose rates depend on what else the machine does
+      EXPECT_EQ(result.status, CheckStatus::kOk) << id;
+    }
     EXPECT_NE(result.status, CheckStatus::kError) << id;
     EXPECT_NE(std::string(result.summary).find(summary), std::string::npos) << result.summary;
   }
@@ -48,8 +49,9 @@ TEST_F(Checks, UnknownOnes) {
 }
 
 TEST_F(Checks, ADeviceThatFailsIsAFailureOfTheCheck) {
-  ::setenv("GABBRO_SIM_FAIL", "malloc:2", 1);
-  for (const char* id : {"allocator", "host-copies"}) {
+  // The second allocation of the copies; the pool answers that of the allocator's check by giving back what it keeps.
+  for (const auto& [id, fault] : {std::pair{"allocator", "malloc:1"}, std::pair{"host-copies", "malloc:2"}}) {
+    ::setenv("GABBRO_SIM_FAIL", fault, 1);
     abi::CheckResult result;
     const abi::Status status = run(id, result);
     EXPECT_EQ(status.code, StatusCode::kOutOfMemory) << id;
