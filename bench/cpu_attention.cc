@@ -1,6 +1,7 @@
 // How fast attention, rms_norm and rope_kv_write run on this machine, next to what it could do.
 // Arguments: threads (2), instruction set (all).
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>

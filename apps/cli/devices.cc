@@ -23,6 +23,7 @@ void print_document(const std::vector<SurveyedDevice>& devices) {
                                    {"wave_size", facts.wave_size},
                                    {"driver", facts.driver},
                                    {"runtime", facts.runtime},
+                                   {"kernels", facts.kernels},
                                    {"usable", facts.usable},
                                    {"reason", device.reason},
                                    {"fix", device.fix},
@@ -37,7 +38,10 @@ void print_table(const std::vector<SurveyedDevice>& devices) {
   for (const SurveyedDevice& device : devices) {
     const abi::DeviceFacts& facts = device.facts;
     out += fmt::format("{:<10} {}", facts.id, printable(facts.name));
-    if (facts.architecture[0] != '\0') out += fmt::format(" ({})", printable(facts.architecture));
+    if (facts.architecture[0] != '\0') {
+      out += fmt::format(" ({}{}{})", printable(facts.architecture), facts.kernels[0] != '\0' ? ", " : "",
+                         printable(facts.kernels));
+    }
     if (facts.compute_units > 0) {
       out += fmt::format("  {} compute units, {} of {} free", facts.compute_units, human_bytes(facts.memory_free),
                          human_bytes(facts.memory_total));

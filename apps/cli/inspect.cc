@@ -1,4 +1,6 @@
 // `inspect`: what a model file says of itself, and its tensors. Works for files that we cannot run, too.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

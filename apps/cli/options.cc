@@ -1,5 +1,6 @@
 #include "apps/cli/options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>

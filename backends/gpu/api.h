@@ -37,6 +37,9 @@ void device_facts(int32_t index, abi::DeviceFacts& facts);
 Context* open(int32_t index);
 void close(Context* context);
 
+size_t free_memory(Context* context);             // bytes
+double memory_bandwidth(const Context* context);  // bytes/s that the memory can move; 0 where it is not known
+
 // Null where there is not enough memory. At least 256-byte aligned on a real device, 64 on the simulator.
 void* allocate(Context* context, size_t bytes);
 void release(Context* context, void* pointer);

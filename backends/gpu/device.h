@@ -26,6 +26,19 @@ class GpuDevice {
   void copy_to_host(void* host, const void* source, size_t bytes);
   void synchronize();
 
+  // Memory of the host that copies need not go round; null is never returned.
+  auto allocate_pinned(size_t bytes) {
+    const auto release = [context = context_.get()](void* pointer) { api::release_pinned(context, pointer); };
+    std::unique_ptr<void, decltype(release)> memory(api::allocate_pinned(context_.get(), bytes), release);
+    if (memory == nullptr) throw ApiError(abi::StatusCode::kOutOfMemory, "no pinned memory");
+    return memory;
+  }
+
+  void trim() { pool_.trim(); }
+  size_t free_memory() const { return api::free_memory(context_.get()); }
+  double memory_bandwidth() const { return api::memory_bandwidth(context_.get()); }
+  std::string kernels() const { return api::module_description(module_); }
+
   // 0 where this device reads the matrix as it lies.
   size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) const;
   void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target);

@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 
+#include "backends/gpu/checks.h"
 #include "backends/gpu/device.h"
 
 namespace gabbro::gpu {
@@ -143,6 +144,14 @@ Status execute(abi::Device* device, abi::Stream*, const abi::Launch* launches, i
   });
 }
 
+Status run_check(int32_t index, const char* id, abi::CheckResult* result) {
+  return guarded([&] {
+    *result = {};
+    if (gpu::run_check(index, id, *result)) return Status{};
+    return status(StatusCode::kUnsupported, "no such check");
+  });
+}
+
 const abi::Backend& backend() {
   static const abi::Backend table = {
       .abi_version = abi::kVersion,
@@ -164,6 +173,7 @@ const abi::Backend& backend() {
       .find_kernel = find_kernel,
       .release_kernel = release_kernel,
       .execute = execute,
+      .run_check = run_check,
   };
   return table;
 }

@@ -11,7 +11,7 @@
 
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 2;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 3;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
@@ -80,6 +80,7 @@ struct DeviceFacts {
   char architecture[32];  // "avx512-vnni", "gfx1100"
   char driver[48];
   char runtime[48];
+  char kernels[48];       // which code of its kernels it runs, where there are several: "gfx11-generic kernels"
   char reason[160];       // why it is not usable, else empty
   char pci_address[16];   // "0000:03:00.0"; empty where it is no PCI device
   uint64_t memory_total;  // bytes

@@ -42,14 +42,15 @@ GPU_FUNCTION inline T shuffle(T value, u32 lane) {
 
 // sum + the dot product of four signed bytes each.
 GPU_FUNCTION inline i32 dot4(i32 a, i32 b, i32 sum) {
-#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__) || \
-    defined(__gfx1011__) || defined(__gfx1012__) || defined(__GFX10_3__) || defined(__gfx1030__)
-  return __builtin_amdgcn_sdot4(a, b, sum, false);
-#elif defined(__GFX11__) || defined(__GFX12__)
+#if defined(__GFX11__) || defined(__GFX12__)
   return __builtin_amdgcn_sudot4(true, a, true, b, sum, false);
-#else
+#elif !(defined(__GFX9__) || defined(__GFX10__)) || defined(__gfx900__) || defined(__gfx902__) ||     \
+    defined(__gfx904__) || defined(__gfx909__) || defined(__gfx90c__) || defined(__gfx9_generic__) || \
+    defined(__gfx1010__) || defined(__gfx1013__) || defined(__gfx10_1_generic__)  // without the instruction
   for (int i = 0; i < 32; i += 8) sum += static_cast<i8>(a >> i) * static_cast<i8>(b >> i);
   return sum;
+#else
+  return __builtin_amdgcn_sdot4(a, b, sum, false);
 #endif
 }
 
@@ -60,7 +61,27 @@ GPU_FUNCTION inline Half to_half(float x) { return {__builtin_bit_cast(u16, stat
 GPU_FUNCTION inline i32 round_to_int(float x) { return static_cast<i32>(__builtin_rintf(x)); }  // ties to even
 
 GPU_FUNCTION inline float exp(float x) { return ::expf(x); }
-GPU_FUNCTION inline float log(float x) { return ::logf(x); }
+// ::logf is the instruction's log2 times ln 2, off by up to 1.5 units in the last place; this one by less than 1. With
+// x = 2^k·m, m in [√½, √2), f = m - 1 and s = f/(2 + f): log m = 2·artanh(s) = f - f²/2 + s·(f²/2 + R(s²)).
+GPU_FUNCTION inline float log(float x) {
+  if (!(x > 0)) return x == 0 ? -__builtin_inff() : __builtin_nanf("");
+  if (x == __builtin_inff()) return x;
+  float k = 0;
+  if (x < 1.17549435e-38f) {  // subnormal
+    x *= 33554432;            // 2^25
+    k = -25;
+  }
+  constexpr u32 kRootHalf = 0x3f3504f3;
+  const u32 bits = float_to_bits(x) - kRootHalf;
+  k += static_cast<float>(static_cast<i32>(bits) >> 23);
+  const float f = bits_to_float((bits & 0x7fffff) + kRootHalf) - 1;
+  const float s = f / (2 + f), z = s * s, half_square = 0.5f * f * f;
+  const float r =
+      z * (2.0f / 3 + z * (2.0f / 5 + z * (2.0f / 7 + z * (2.0f / 9))));  // z ≤ 0.03: the next is 2^-28 of it
+  // ln 2 in two parts, the first with few enough bits that k times it is exact.
+  constexpr float kHigh = 0x1.62e3p-1f, kLow = 0x1.2fefa2p-17f;
+  return k * kHigh + (f - (half_square - (s * (half_square + r) + k * kLow)));
+}
 GPU_FUNCTION inline float sqrt(float x) { return ::sqrtf(x); }
 GPU_FUNCTION inline float sin(float x) { return ::sinf(x); }
 GPU_FUNCTION inline float cos(float x) { return ::cosf(x); }

@@ -1,6 +1,8 @@
 // What the reader makes of files that gguf-py wrote, and what the writer makes of the same contents.
 #include "src/formats/gguf.h"
 
+#include <algorithm>
+
 #include "src/formats/gguf_test_support.h"
 #include "src/formats/gguf_writer.h"
 #include "src/formats/quant/quant.h"

@@ -1,6 +1,8 @@
 // Elementwise ops against the C library in double precision, for shapes that are strided, offset, broadcast and odd.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "backends/common/kernel_test.h"
 #include "src/base/half.h"
 

@@ -1,6 +1,7 @@
 // Ops over rows: rms_norm, softmax, reductions, gather, scatter, iota, concat and matmul, against double precision.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "backends/common/kernel_test.h"

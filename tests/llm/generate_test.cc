@@ -1,6 +1,8 @@
 // The generation loop: what ends it, what it reuses, and that equal seeds give equal texts.
 #include "src/engine/generate.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -12,7 +12,8 @@
 #include <fmt/format.h>
 
 #include "backends/gpu/api.h"
-#include "backends/gpu/code_images.h"
+#include "backends/gpu/embedded_files.h"
+#include "backends/gpu/facts.h"
 
 namespace gabbro::gpu::api {
 namespace {
@@ -23,7 +24,7 @@ using abi::StatusCode;
 // clang-format off
 #define GABBRO_CUDA_FUNCTIONS(X) \
   X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceTotalMem) X(cuDeviceGetAttribute) \
-  X(cuDriverGetVersion) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuMemGetInfo) \
+  X(cuDriverGetVersion) X(cuDeviceGetPCIBusId) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuMemGetInfo) \
   X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreate) X(cuStreamDestroy) \
   X(cuStreamSynchronize) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuModuleLoadData) X(cuModuleUnload) \
   X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
@@ -130,6 +131,9 @@ void device_facts(int32_t index, abi::DeviceFacts& facts) {
   std::snprintf(facts.driver, sizeof facts.driver, "CUDA %d.%d", version / 1000, version % 1000 / 10);
   size_t total = 0;
   cuda.check(cuda.cuDeviceTotalMem_(&total, device), "asking for the memory");
+  char address[32] = "";
+  cuda.check(cuda.cuDeviceGetPCIBusId_(address, sizeof address, device), "asking for the PCI address");
+  set_pci_address(facts, address);
   facts.memory_total = facts.memory_free = total;
   facts.compute_units = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   facts.wave_size = attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
@@ -149,6 +153,19 @@ Context* open(int32_t index) {
 void close(Context* context) {
   driver().cuDevicePrimaryCtxRelease_(context->device);
   delete context;
+}
+
+size_t free_memory(Context* context) {
+  context->use();
+  size_t free = 0, total = 0;
+  driver().check(driver().cuMemGetInfo_(&free, &total), "asking for the free memory");
+  return free;
+}
+
+// From kHz and bits; two transfers a clock.
+double memory_bandwidth(const Context* context) {
+  return 2e3 * attribute(context->device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) *
+         attribute(context->device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8;
 }
 
 void* allocate(Context* context, size_t bytes) {
@@ -217,7 +234,7 @@ void synchronize(Queue* queue) {
 Module* load_module(Context* context) {
   context->use();
   auto module = std::make_unique<Module>(context);
-  for (const CodeImage& image : code_images()) {
+  for (const EmbeddedFile& image : code_images()) {
     CUmodule loaded = nullptr;
     driver().check(driver().cuModuleLoadData_(&loaded, image.data),
                    fmt::format("loading the kernels of {}", image.name).c_str());

@@ -1,94 +1,25 @@
-// AMD's HIP runtime behind the host side. libamdhip64 is opened when it is first needed: where it is missing, there are
-// no devices.
-#include <dlfcn.h>
-#include <hip/hip_runtime_api.h>
+// AMD's HIP runtime behind the host side.
+#include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "backends/gpu/api.h"
-#include "backends/gpu/code_images.h"
+#include "backends/gpu/facts.h"
+#include "backends/gpu/hip/code_objects.h"
+#include "backends/gpu/hip/runtime.h"
 
 namespace gabbro::gpu::api {
-namespace {
 
 using abi::StatusCode;
-
-// The runtime's functions that we call. A macro, since each has a type of its own.
-// clang-format off
-#define GABBRO_HIP_FUNCTIONS(X) \
-  X(hipInit) X(hipGetDeviceCount) X(hipSetDevice) X(hipDeviceGetName) X(hipDeviceTotalMem) X(hipDeviceGetAttribute) \
-  X(hipRuntimeGetVersion) X(hipDriverGetVersion) X(hipMemGetInfo) X(hipFree) X(hipHostFree) X(hipStreamDestroy) \
-  X(hipStreamSynchronize) X(hipMemcpyHtoDAsync) X(hipMemcpyDtoHAsync) X(hipModuleLoadData) X(hipModuleUnload) \
-  X(hipModuleGetFunction) X(hipFuncGetAttribute) X(hipModuleLaunchKernel) X(hipStreamBeginCapture) \
-  X(hipStreamEndCapture) X(hipGraphInstantiateWithFlags) X(hipGraphLaunch) X(hipGraphExecDestroy) \
-  X(hipGraphDestroy) X(hipGetErrorString) X(hipStreamCreateWithFlags)
-// clang-format on
-
-#define GABBRO_TEXT_OF(x) #x
-#define GABBRO_TEXT(x) GABBRO_TEXT_OF(x)
-
-class Runtime {
- public:
-#define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
-  GABBRO_HIP_FUNCTIONS(GABBRO_APPLY)
-#undef GABBRO_APPLY
-  // These are overloaded in the headers.
-  hipError_t (*hipMalloc_)(void**, size_t) = nullptr;
-  hipError_t (*hipHostMalloc_)(void**, size_t, unsigned) = nullptr;
-  hipError_t (*properties_)(hipDeviceProp_t*, int) = nullptr;
-
-  // The runtime, or null where there is none that works.
-  static const Runtime* get() {
-    static const Runtime runtime;
-    return runtime.works_ ? &runtime : nullptr;
-  }
-
-  void check(hipError_t result, const char* doing) const {
-    if (result == hipSuccess) return;
-    const StatusCode code = result == hipErrorOutOfMemory                                   ? StatusCode::kOutOfMemory
-                            : result == hipErrorNoDevice || result == hipErrorDeinitialized ? StatusCode::kLost
-                                                                                            : StatusCode::kFailed;
-    throw ApiError(code, fmt::format("rocm: {}: {}", doing, hipGetErrorString_(result)));
-  }
-
- private:
-  Runtime() {
-    void* library = nullptr;
-    for (const char* name : {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"}) {
-      if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    }
-    if (library == nullptr) return;
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-      return function != nullptr;
-    };
-#define GABBRO_APPLY(function) \
-  if (!find(function##_, #function)) return;
-    GABBRO_HIP_FUNCTIONS(GABBRO_APPLY)
-#undef GABBRO_APPLY
-    if (!find(hipMalloc_, "hipMalloc") || !find(hipHostMalloc_, "hipHostMalloc")) return;
-    if (!find(properties_, GABBRO_TEXT(hipGetDeviceProperties))) return;  // a macro for the versioned name
-    works_ = hipInit_(0) == hipSuccess;
-  }
-  bool works_ = false;
-};
-
-const Runtime& runtime() {
-  const Runtime* found = Runtime::get();
-  if (found == nullptr) throw ApiError(StatusCode::kFailed, "rocm: there is no libamdhip64, or it has no device");
-  return *found;
-}
-
-}  // namespace
+using hip::Runtime;
+using hip::runtime;
 
 struct Context {
   int device = 0;
+  std::string architecture;  // "gfx90a:sramecc+:xnack-"
+  double bandwidth = 0;
   uint32_t wave = 32;
 
   void use() const { runtime().check(runtime().hipSetDevice_(device), "selecting the device"); }
@@ -103,7 +34,7 @@ struct Function {
 };
 struct Module {
   Context* context;
-  std::vector<hipModule_t> modules;
+  hip::CodeObjects code;
   std::unordered_map<std::string, std::unique_ptr<Function>> functions;
 };
 struct Graph {
@@ -121,16 +52,15 @@ int32_t device_count() {
 
 void device_facts(int32_t index, abi::DeviceFacts& facts) {
   const Runtime& hip = runtime();
-  hipDeviceProp_t properties{};
-  hip.check(hip.properties_(&properties, index), "asking for the device's properties");
-  std::snprintf(facts.name, sizeof facts.name, "%s", properties.name);
-  // "gfx90a:sramecc+:xnack-": what follows the target says how it is set up.
-  const std::string architecture = properties.gcnArchName;
-  std::snprintf(facts.architecture, sizeof facts.architecture, "%s",
-                architecture.substr(0, architecture.find(':')).c_str());
-  int version = 0;
-  hip.check(hip.hipRuntimeGetVersion_(&version), "asking for the version");
-  std::snprintf(facts.runtime, sizeof facts.runtime, "HIP %d.%d", version / 10000000, version / 100000 % 100);
+  const hipDeviceProp_t properties = hip.properties(index);
+  const int version = hip.version();
+  set_text(facts.name, properties.name);
+  set_text(facts.architecture, hip::target_of(properties.gcnArchName));
+  set_text(facts.runtime, fmt::format("HIP {}.{}", version / 10000000, version / 100000 % 100));
+  set_text(facts.kernels, hip::description_of(hip::built_code(properties.gcnArchName)));
+  char address[32] = "";
+  hip.check(hip.hipDeviceGetPCIBusId_(address, sizeof address, index), "asking for the PCI address");
+  set_pci_address(facts, address);
   facts.memory_total = facts.memory_free = properties.totalGlobalMem;
   facts.compute_units = properties.multiProcessorCount;
   facts.wave_size = properties.warpSize;
@@ -139,14 +69,27 @@ void device_facts(int32_t index, abi::DeviceFacts& facts) {
 }
 
 Context* open(int32_t index) {
-  hipDeviceProp_t properties{};
-  runtime().check(runtime().properties_(&properties, index), "asking for the device's properties");
-  auto context = std::make_unique<Context>(index, static_cast<uint32_t>(properties.warpSize));
+  const hipDeviceProp_t properties = runtime().properties(index);
+  auto context = std::make_unique<Context>();
+  context->device = index;
+  context->wave = static_cast<uint32_t>(properties.warpSize);
+  context->architecture = properties.gcnArchName;
+  // kHz and bits; two transfers a clock.
+  context->bandwidth = 2e3 * properties.memoryClockRate * properties.memoryBusWidth / 8;
   context->use();
   return context.release();
 }
 
 void close(Context* context) { delete context; }
+
+size_t free_memory(Context* context) {
+  context->use();
+  size_t free = 0, total = 0;
+  runtime().check(runtime().hipMemGetInfo_(&free, &total), "asking for the free memory");
+  return free;
+}
+
+double memory_bandwidth(const Context* context) { return context->bandwidth; }
 
 void* allocate(Context* context, size_t bytes) {
   context->use();
@@ -212,38 +155,27 @@ void synchronize(Queue* queue) {
 
 Module* load_module(Context* context) {
   context->use();
-  auto module = std::make_unique<Module>(context);
-  for (const CodeImage& image : code_images()) {
-    hipModule_t loaded = nullptr;
-    runtime().check(runtime().hipModuleLoadData_(&loaded, image.data),
-                    fmt::format("loading the kernels of {}", image.name).c_str());
-    module->modules.push_back(loaded);
-  }
-  return module.release();
+  return new Module{.context = context, .code = hip::CodeObjects(context->architecture), .functions = {}};
 }
 
 void unload_module(Module* module) {
   module->context->use();
-  for (hipModule_t loaded : module->modules) static_cast<void>(runtime().hipModuleUnload_(loaded));
   delete module;
 }
 
-std::string module_description(const Module*) { return "native kernels"; }
+std::string module_description(const Module* module) { return module->code.description(); }
 uint32_t wave_size(const Context* context) { return context->wave; }
 
 Function* find_function(Module* module, const char* name) {
   std::unique_ptr<Function>& known = module->functions[name];
   if (known != nullptr) return known.get();
   module->context->use();
-  for (hipModule_t loaded : module->modules) {
-    hipFunction_t function = nullptr;
-    if (runtime().hipModuleGetFunction_(&function, loaded, name) != hipSuccess) continue;
-    int threads = 0;
-    runtime().check(runtime().hipFuncGetAttribute_(&threads, HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), name);
-    known = std::make_unique<Function>(function, static_cast<uint32_t>(threads));
-    return known.get();
-  }
-  return nullptr;
+  const hipFunction_t function = module->code.find(name);
+  if (function == nullptr) return nullptr;
+  int threads = 0;
+  runtime().check(runtime().hipFuncGetAttribute_(&threads, HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), name);
+  known = std::make_unique<Function>(function, static_cast<uint32_t>(threads));
+  return known.get();
 }
 
 uint32_t block_threads(const Function* function) { return function->threads; }

@@ -1,6 +1,7 @@
 // The simulator behind the host side. sim:0 has waves of 32 lanes and sim:1 of 64, unless GABBRO_SIM_WAVE says one for
 // both. Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails,
 // and from then on the device), lost:N (after the Nth launch the device is gone); several are joined with commas.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +21,8 @@ namespace gabbro::gpu::api {
 namespace {
 
 using abi::StatusCode;
+
+constexpr size_t kMemory = size_t{8} << 30;  // bytes that each device says it has
 
 uint32_t wave_of(int32_t index) {
   const char* forced = std::getenv("GABBRO_SIM_WAVE");
@@ -75,7 +78,7 @@ int32_t device_count() { return 2; }
 void device_facts(int32_t index, abi::DeviceFacts& facts) {
   std::snprintf(facts.name, sizeof facts.name, "simulated GPU, waves of %u lanes", wave_of(index));
   std::snprintf(facts.architecture, sizeof facts.architecture, "sim%u", wave_of(index));
-  facts.memory_total = facts.memory_free = uint64_t{8} << 30;
+  facts.memory_total = facts.memory_free = kMemory;
   facts.compute_units = 1;
   facts.wave_size = static_cast<int32_t>(wave_of(index));
   facts.usable = true;
@@ -88,6 +91,8 @@ Context* open(int32_t index) {
                      .lost_after = fault("lost")};
 }
 void close(Context* context) { delete context; }
+size_t free_memory(Context*) { return kMemory - std::min(kMemory, sim::allocated_bytes()); }
+double memory_bandwidth(const Context*) { return 0; }
 
 void* allocate(Context* context, size_t bytes) {
   context->require_present();

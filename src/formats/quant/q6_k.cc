@@ -4,6 +4,8 @@
 // those of elements l, l + 32, l + 64 and l + 96, low bits first.
 #include "src/formats/quant/blocks.h"
 
+#include <algorithm>
+
 namespace gabbro::quant {
 namespace {
 

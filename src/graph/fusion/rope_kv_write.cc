@@ -1,6 +1,8 @@
 // rope_kv_write: before each attention, the rotations of q and of k and the writes of k and v become one launch.
 #include "src/graph/fusion/rules.h"
 
+#include <algorithm>
+
 namespace gabbro {
 namespace {
 

@@ -1,0 +1,23 @@
+// Files inside a plugin, as the build found them: the compiled kernels, one image for each source file of kernels/ with
+// the code of all targets in it; and, where kernels can be compiled at run time, their source. The build writes the
+// tables (embedded_files.cmake).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace gabbro::gpu {
+
+struct EmbeddedFile {
+  const char* name;  // "norm" of an image, "kernels/norm.cc" of a source
+  const char* data;  // with a zero behind it
+  size_t bytes;
+
+  std::string_view text() const { return {data, bytes}; }
+};
+
+std::span<const EmbeddedFile> code_images();
+std::span<const EmbeddedFile> kernel_sources();  // and the headers they include
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,73 @@
+#include "backends/gpu/hip/code_cache.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace gabbro::gpu::hip {
+namespace {
+
+namespace fs = std::filesystem;
+
+uint64_t fnv1a(std::string_view bytes, uint64_t hash = 0xcbf29ce484222325) {
+  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  return hash;
+}
+
+std::string cache_root() {
+  const char *own = std::getenv("GABBRO_HOME"), *home = std::getenv("HOME");
+  if (own != nullptr && *own != '\0') return own;
+  return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.cache/gabbro";
+}
+
+// A file ends with the hash of what comes before.
+constexpr size_t kHashBytes = sizeof(uint64_t);
+
+}  // namespace
+
+CodeCache::CodeCache(std::string_view architecture, int runtime_version, std::span<const EmbeddedFile> sources) {
+  const std::string root = cache_root();
+  if (root.empty()) return;
+  uint64_t hash = fnv1a("");
+  for (const EmbeddedFile& source : sources) hash = fnv1a(source.text(), fnv1a(source.name, hash));
+  std::string target(architecture);
+  std::ranges::replace(target, ':', '_');
+  folder_ = fmt::format("{}/kernels/{}-hip{}-{:016x}", root, target, runtime_version, hash);
+}
+
+std::optional<std::vector<char>> CodeCache::load(const std::string& name) const {
+  if (folder_.empty()) return std::nullopt;
+  std::ifstream file(fmt::format("{}/{}.hsaco", folder_, name), std::ios::binary);
+  std::vector<char> code{std::istreambuf_iterator<char>(file), {}};
+  if (code.size() <= kHashBytes) return std::nullopt;
+  uint64_t stored = 0;
+  std::memcpy(&stored, code.data() + code.size() - kHashBytes, kHashBytes);
+  code.resize(code.size() - kHashBytes);
+  if (fnv1a({code.data(), code.size()}) != stored) return std::nullopt;
+  return code;
+}
+
+bool CodeCache::store(const std::string& name, std::span<const char> code) const {
+  if (folder_.empty()) return false;
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  const std::string path = fmt::format("{}/{}.hsaco", folder_, name), scratch = fmt::format("{}.{}", path, ::getpid());
+  const uint64_t hash = fnv1a({code.data(), code.size()});
+  std::ofstream file(scratch, std::ios::binary);
+  file.write(code.data(), static_cast<std::streamsize>(code.size()));
+  file.write(reinterpret_cast<const char*>(&hash), kHashBytes);
+  file.close();
+  if (file) fs::rename(scratch, path, error);
+  if (file && !error) return true;
+  fs::remove(scratch, error);
+  return false;
+}
+
+}  // namespace gabbro::gpu::hip

@@ -1,0 +1,31 @@
+// Kernels that were compiled on this machine, kept in files: $GABBRO_HOME/kernels, or ~/.cache/gabbro/kernels, with a
+// folder for each target, runtime and source. A damaged file is as good as none.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/gpu/embedded_files.h"
+
+namespace gabbro::gpu::hip {
+
+class CodeCache {
+ public:
+  // `architecture` as the runtime names it, "gfx90a:sramecc+:xnack-"; `runtime_version` as it counts its versions.
+  CodeCache(std::string_view architecture, int runtime_version, std::span<const EmbeddedFile> sources);
+
+  // Nothing where there is no such file, or it is not what was stored.
+  std::optional<std::vector<char>> load(const std::string& name) const;
+  // False where it cannot be kept. Processes may store at the same time.
+  bool store(const std::string& name, std::span<const char> code) const;
+
+  const std::string& folder() const { return folder_; }  // empty where neither variable is set
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace gabbro::gpu::hip

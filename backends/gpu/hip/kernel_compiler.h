@@ -1,0 +1,15 @@
+// Kernels compiled on this machine, by hiprtc from the plugin's own copy of their source.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/gpu/embedded_files.h"
+
+namespace gabbro::gpu::hip {
+
+// The code object of one file of kernels/ for `architecture` ("gfx90a:sramecc+:xnack-"). Takes seconds. Throws ApiError
+// where there is no libhiprtc, or the compiler refuses.
+std::vector<char> compile_kernels(const EmbeddedFile& source, const std::string& architecture);
+
+}  // namespace gabbro::gpu::hip

@@ -1,0 +1,46 @@
+// AMD's HIP runtime. libamdhip64 is opened when it is first needed: where it is missing, there are no devices.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <string>
+
+namespace gabbro::gpu::hip {
+
+// The runtime's functions that we call. A macro, since each has a type of its own.
+// clang-format off
+#define GABBRO_HIP_FUNCTIONS(X) \
+  X(hipInit) X(hipGetDeviceCount) X(hipSetDevice) X(hipDeviceGetPCIBusId) X(hipRuntimeGetVersion) X(hipMemGetInfo) \
+  X(hipFree) X(hipHostFree) X(hipStreamDestroy) X(hipStreamSynchronize) X(hipMemcpyHtoDAsync) X(hipMemcpyDtoHAsync) \
+  X(hipModuleLoadData) X(hipModuleUnload) X(hipModuleGetFunction) X(hipFuncGetAttribute) X(hipModuleLaunchKernel) \
+  X(hipStreamBeginCapture) X(hipStreamEndCapture) X(hipGraphInstantiateWithFlags) X(hipGraphLaunch) \
+  X(hipGraphExecDestroy) X(hipGraphDestroy) X(hipGetErrorString) X(hipStreamCreateWithFlags)
+// clang-format on
+
+class Runtime {
+ public:
+#define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
+  GABBRO_HIP_FUNCTIONS(GABBRO_APPLY)
+#undef GABBRO_APPLY
+  // These are overloaded in the headers.
+  hipError_t (*hipMalloc_)(void**, size_t) = nullptr;
+  hipError_t (*hipHostMalloc_)(void**, size_t, unsigned) = nullptr;
+  hipError_t (*properties_)(hipDeviceProp_t*, int) = nullptr;
+
+  // The runtime, or null where there is none that works.
+  static const Runtime* get();
+
+  // Throws ApiError where `result` is a failure, naming what was done.
+  void check(hipError_t result, const std::string& doing) const;
+  hipDeviceProp_t properties(int device) const;
+  int version() const;  // 70253211 of HIP 7.2.53211
+
+ private:
+  Runtime();
+  bool works_ = false;
+};
+
+// The runtime; throws ApiError where there is none.
+const Runtime& runtime();
+
+}  // namespace gabbro::gpu::hip
