@@ -11,7 +11,7 @@ inline constexpr u32 kDimsPerLane = kMaxHeadDim / kWave;
 inline constexpr float kNoMaximum = -1e30f;  // of a wave without keys; finite, so that differences are never NaN
 
 // Loads that are under way together: memory answers them in the time of one.
-inline constexpr int kElementsAhead = 16;
+inline constexpr int kElementsAhead = 32;
 inline constexpr int kKeysAhead = 8;
 static_assert(kScaleGroup % kElementsAhead == 0);
 
@@ -78,12 +78,14 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   barrier();
 
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
-  const i32 end = known ? position + 1 : 0;
-  const i32 begin = a.window > 0 ? max_of(0, end - a.window) : 0;
+  const i32 last = known ? position + 1 : 0, first = a.window > 0 ? max_of(0, last - a.window) : 0;
+  // Whole passes of the block, so that few keys are all in the first share.
+  const i32 step = static_cast<i32>(kAttentionThreads);
+  const i32 passes = (last - first + step - 1) / step, share = (passes + a.shares - 1) / a.shares * step;
+  const i32 begin = first + static_cast<i32>(block_index().z) * share, end = min_of(last, begin + share);
   float output[kDimsPerLane] = {};
   float maximum = kNoMaximum, sum = 0;
-  for (i32 base = begin + static_cast<i32>(wave_index() * kWave); base < end;
-       base += static_cast<i32>(kAttentionThreads)) {
+  for (i32 base = begin + static_cast<i32>(wave_index() * kWave); base < end; base += step) {
     const i32 key = base + static_cast<i32>(lane());
     const bool inside = key < end;
     // Page numbers out of range are held within the cache.
@@ -106,13 +108,38 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   for (u32 i = 0; i < kDimsPerLane; ++i) outputs[wave_index() * kMaxHeadDim + i * kWave + lane()] = output[i];
   barrier();
 
+  const i64 row = static_cast<i64>(token) * a.q.heads + head;
+  float* partial = a.partials + (row * a.shares + block_index().z) * partial_floats(dim);
   float highest = kNoMaximum, total = 0;
   for (u32 w = 0; w < kAttentionWaves; ++w) highest = max_of(highest, maxima[w]);
   for (u32 w = 0; w < kAttentionWaves; ++w) total += sums[w] * exp(maxima[w] - highest);
   for (i32 d = static_cast<i32>(thread_index()); d < dim; d += static_cast<i32>(kAttentionThreads)) {
     float value = 0;
     for (u32 w = 0; w < kAttentionWaves; ++w) value += outputs[w * kMaxHeadDim + d] * exp(maxima[w] - highest);
-    a.y[(static_cast<i64>(token) * a.q.heads + head) * dim + d] = total > 0 ? value / total : 0;
+    if (a.shares > 1) {
+      partial[d] = value;
+    } else {
+      a.y[row * dim + d] = total > 0 ? value / total : 0;
+    }
+  }
+  if (a.shares > 1 && thread_index() == 0) {
+    partial[dim] = highest;
+    partial[dim + 1] = total;
+  }
+}
+
+GPU_FUNCTION inline void attention_merge(const AttentionMergeArgs& a) {
+  const i64 row = static_cast<i64>(block_index().x) * a.heads + block_index().y;
+  const i32 floats = partial_floats(a.dim);
+  const float* partials = a.partials + row * a.shares * floats;
+  float highest = kNoMaximum, total = 0;
+  for (i32 s = 0; s < a.shares; ++s) highest = max_of(highest, partials[s * floats + a.dim]);
+  for (i32 s = 0; s < a.shares; ++s)
+    total += partials[s * floats + a.dim + 1] * exp(partials[s * floats + a.dim] - highest);
+  for (i32 d = static_cast<i32>(thread_index()); d < a.dim; d += static_cast<i32>(block_size())) {
+    float value = 0;
+    for (i32 s = 0; s < a.shares; ++s) value += partials[s * floats + d] * exp(partials[s * floats + a.dim] - highest);
+    a.y[row * a.dim + d] = total > 0 ? value / total : 0;
   }
 }
 
@@ -120,3 +147,4 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
 
 GPU_KERNEL(attention_f16, 256, gabbro::gpu::AttentionArgs, attention<false>)
 GPU_KERNEL(attention_i8, 256, gabbro::gpu::AttentionArgs, attention<true>)
+GPU_KERNEL(attention_merge, 128, gabbro::gpu::AttentionMergeArgs, attention_merge)

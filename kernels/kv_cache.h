@@ -58,7 +58,8 @@ struct RopeKvArgs {
   const i32* positions;
 };
 
-// Causal attention of few tokens, grid (T, H).
+// Causal attention, grid (T, H, shares): where there are few blocks otherwise, the keys are dealt out to several, and a
+// second launch (AttentionMergeArgs) puts their results together.
 struct AttentionArgs {
   HeadsView q;
   KvSide keys;
@@ -67,10 +68,25 @@ struct AttentionArgs {
   PageTable table;
   const i32* sequence;
   const i32* positions;
-  float* y;  // [T][H][D]
+  float* y;         // [T][H][D]
+  float* partials;  // with shares > 1: [T][H][shares][D + 2], see partial_floats()
+  i32 shares;
   i32 window;
   float scale;
   float softcap;
+};
+
+// A share's result: D sums of weighted values, then the largest score, and the sum of weights. Weights are relative to
+// that score.
+constexpr i32 partial_floats(i32 dim) { return dim + 2; }
+
+// Grid (T, H).
+struct AttentionMergeArgs {
+  const float* partials;
+  float* y;
+  i32 heads;
+  i32 dim;
+  i32 shares;
 };
 
 }  // namespace gabbro::gpu

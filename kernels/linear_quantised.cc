@@ -12,9 +12,11 @@ GPU_FUNCTION inline void quantise_rows(const QuantiseRowsArgs& a) {
   float factor = 1;
   if (a.norm != nullptr) {
     float squares = 0;
-#pragma unroll 8
-    for (i32 k = static_cast<i32>(thread_index()); k < a.columns; k += static_cast<i32>(block_size())) {
-      squares = fma(x[k], x[k], squares);
+#pragma unroll 4
+    for (i32 k = static_cast<i32>(thread_index()) * 4; k < a.columns; k += static_cast<i32>(block_size()) * 4) {
+      const Quad quad = load_quad(x + k);  // columns are whole blocks
+#pragma unroll
+      for (const u32 word : quad.word) squares = fma(bits_to_float(word), bits_to_float(word), squares);
     }
     factor = 1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon);
   }

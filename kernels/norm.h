@@ -7,7 +7,7 @@
 namespace gabbro::gpu {
 
 // Columns of a row that a block writes where rows are few; all of its row where they are many.
-inline constexpr i32 kFewRows = 16, kSliceColumns = 1024;
+inline constexpr i32 kFewRows = 16, kSliceColumns = 256;
 constexpr i32 slice_of(i64 rows, i64 columns) {  // whole waves
   return rows > kFewRows ? static_cast<i32>((columns + 63) / 64 * 64) : kSliceColumns;
 }

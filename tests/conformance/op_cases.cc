@@ -133,9 +133,12 @@ struct AttentionShape {
 
 void attention_cases(std::vector<OpCase>& cases) {
   const AttentionShape shapes[] = {
-      {1, 1, 1, 16, 16, 0, 0, 0, false},    {1, 9, 3, 64, 64, 130, 0, 0, false}, {7, 4, 2, 32, 16, 20, 0, 0, false},
-      {40, 6, 3, 64, 64, 100, 0, 0, false}, {5, 4, 4, 24, 32, 90, 17, 0, false}, {33, 2, 1, 128, 64, 0, 0, 30, false},
-      {1, 8, 2, 64, 64, 200, 0, 0, true},   {19, 4, 2, 32, 32, 60, 25, 0, true},
+      {1, 1, 1, 16, 16, 0, 0, 0, false},      {1, 9, 3, 64, 64, 130, 0, 0, false},
+      {7, 4, 2, 32, 16, 20, 0, 0, false},     {40, 6, 3, 64, 64, 100, 0, 0, false},
+      {5, 4, 4, 24, 32, 90, 17, 0, false},    {33, 2, 1, 128, 64, 0, 0, 30, false},
+      {1, 8, 2, 64, 64, 200, 0, 0, true},     {19, 4, 2, 32, 32, 60, 25, 0, true},
+      {2, 4, 2, 32, 64, 2000, 0, 0, false},   {1, 8, 2, 64, 64, 1500, 0, 30, true},
+      {1, 2, 1, 64, 64, 1700, 300, 0, false},
   };
   for (const AttentionShape& s : shapes) {
     cases.push_back(

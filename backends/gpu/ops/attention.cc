@@ -137,11 +137,25 @@ class RopeKvWrite : public Kernel {
   bool scaled_;
 };
 
+// Into how many shares the keys are cut: enough blocks for a large GPU, each with a pass over 256 keys or more where
+// the cache is full.
+i32 shares_for(int64_t blocks, int64_t capacity) {
+  constexpr int64_t kBlocks = 1024, kLeastKeys = 512;
+  return static_cast<i32>(std::clamp<int64_t>(std::min(kBlocks / blocks, capacity / kLeastKeys), 1, 64));
+}
+
 class Attention : public Kernel {
  public:
-  Attention(const AttentionArgs& fixed, bool scaled, const MakeContext& context)
-      : function_(context.function(scaled ? "attention_i8" : "attention_f16")), fixed_(fixed), scaled_(scaled) {
+  Attention(const AttentionArgs& fixed, int64_t rows, bool scaled, const MakeContext& context)
+      : function_(context.function(scaled ? "attention_i8" : "attention_f16")),
+        merge_(context.function("attention_merge")),
+        fixed_(fixed),
+        scaled_(scaled) {
     implementation = std::string("attention ") + (scaled ? "i8" : "f16");
+    if (fixed.shares > 1) {
+      implementation += " in " + std::to_string(fixed.shares);
+      scratch_bytes = static_cast<size_t>(rows * fixed.shares * partial_floats(fixed.kv.dim)) * sizeof(float);
+    }
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
@@ -154,11 +168,17 @@ class Attention : public Kernel {
     args.sequence = input<i32>(launch, 4);
     args.positions = input<i32>(launch, 5);
     args.y = output<float>(launch, 0);
-    run(function_, {static_cast<u32>(q.shape[0]), static_cast<u32>(q.shape[1])}, args);
+    args.partials = static_cast<float*>(launch.scratch);
+    const auto tokens = static_cast<u32>(q.shape[0]), heads = static_cast<u32>(q.shape[1]);
+    run(function_, {tokens, heads, static_cast<u32>(args.shares)}, args);
+    if (args.shares == 1) return;
+    run(merge_, {tokens, heads},
+        AttentionMergeArgs{args.partials, args.y, static_cast<i32>(heads), args.kv.dim, args.shares});
   }
 
  private:
   const api::Function* function_;
+  const api::Function* merge_;
   AttentionArgs fixed_;
   bool scaled_;
 };
@@ -219,10 +239,11 @@ std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const 
   const double scale = real_attribute(request, "scale", 1.0 / std::sqrt(static_cast<double>(keys.dim)));
   const AttentionArgs fixed = {
       .kv = keys,
+      .shares = shares_for(tokens * heads, in[3].shape[1] * keys.page),
       .window = static_cast<i32>(std::max<int64_t>(0, integer_attribute(request, "window", 0))),
       .scale = static_cast<float>(scale),
       .softcap = static_cast<float>(real_attribute(request, "softcap", 0))};
-  return std::make_unique<Attention>(fixed, scaled, context);
+  return std::make_unique<Attention>(fixed, tokens * heads, scaled, context);
 }
 
 }  // namespace gabbro::gpu
