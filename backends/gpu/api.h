@@ -1,6 +1,7 @@
 // What the host side asks of a GPU's runtime; implemented by api_sim.cc, api_cuda.cc and api_hip.cc, of which each
-// plugin has one. All functions throw ApiError. A device is made current by the functions that take one; the others
-// work on the objects they are given.
+// plugin has one. All functions throw ApiError, but those that give something back (close, release, destroy, unload):
+// they work on a device that failed as well. A device is made current by the functions that take one; the others work
+// on the objects they are given.
 #pragma once
 
 #include <cstddef>

@@ -91,6 +91,8 @@ struct Context {
   bool overlaps = false;  // launches with the end of the one ahead
 
   void use() const { driver().check(driver().cuCtxSetCurrent_(context), "selecting the device"); }
+  // For what gives something back: of a device that was lost there is nothing to give back.
+  bool try_use() const { return driver().cuCtxSetCurrent_(context) == CUDA_SUCCESS; }
 };
 struct Queue {
   Context* context;
@@ -178,8 +180,7 @@ void* allocate(Context* context, size_t bytes) {
 }
 
 void release(Context* context, void* pointer) {
-  context->use();
-  driver().cuMemFree_(reinterpret_cast<CUdeviceptr>(pointer));
+  if (context->try_use()) driver().cuMemFree_(reinterpret_cast<CUdeviceptr>(pointer));
 }
 
 size_t allocation_step() { return 512; }
@@ -194,8 +195,7 @@ void* allocate_pinned(Context* context, size_t bytes) {
 }
 
 void release_pinned(Context* context, void* pointer) {
-  context->use();
-  driver().cuMemFreeHost_(pointer);
+  if (context->try_use()) driver().cuMemFreeHost_(pointer);
 }
 
 Queue* create_queue(Context* context) {
@@ -244,7 +244,7 @@ Module* load_module(Context* context) {
 }
 
 void unload_module(Module* module) {
-  module->context->use();
+  static_cast<void>(module->context->try_use());
   for (CUmodule loaded : module->modules) driver().cuModuleUnload_(loaded);
   delete module;
 }

@@ -23,6 +23,8 @@ struct Context {
   uint32_t wave = 32;
 
   void use() const { runtime().check(runtime().hipSetDevice_(device), "selecting the device"); }
+  // For what gives something back: of a device that was lost there is nothing to give back.
+  bool try_use() const { return runtime().hipSetDevice_(device) == hipSuccess; }
 };
 struct Queue {
   Context* context;
@@ -101,8 +103,7 @@ void* allocate(Context* context, size_t bytes) {
 }
 
 void release(Context* context, void* pointer) {
-  context->use();
-  static_cast<void>(runtime().hipFree_(pointer));
+  if (context->try_use()) static_cast<void>(runtime().hipFree_(pointer));
 }
 
 size_t allocation_step() { return 512; }
@@ -117,8 +118,7 @@ void* allocate_pinned(Context* context, size_t bytes) {
 }
 
 void release_pinned(Context* context, void* pointer) {
-  context->use();
-  static_cast<void>(runtime().hipHostFree_(pointer));
+  if (context->try_use()) static_cast<void>(runtime().hipHostFree_(pointer));
 }
 
 Queue* create_queue(Context* context) {
@@ -159,7 +159,7 @@ Module* load_module(Context* context) {
 }
 
 void unload_module(Module* module) {
-  module->context->use();
+  static_cast<void>(module->context->try_use());
   delete module;
 }
 
