@@ -154,7 +154,7 @@ Tensor apply(const std::string& op, const Inputs& x, const json& a) {
       {"slice", [](const Inputs& i,
                    const json& b) { return slice(i[0], b.at("axis"), b.at("start"), b.at("length"), b.at("step")); }},
       {"gather", [](const Inputs& i, const json&) { return gather(i[0], i[1]); }},
-      {"concat", [](const Inputs& i, const json& b) { return concat(i, b.at("axis")); }},
+      {"concat", [](const Inputs& i, const json& b) { return gabbro::concat(i, b.at("axis")); }},
       {"iota",
        [](const Inputs&, const json& b) {
          return iota(device(), b.at("count"), dtype_of(b.at("dtype")), b.at("start"), b.at("step"));
