@@ -3,6 +3,7 @@ import fcntl
 import json
 import os
 import pty
+import unittest
 import re
 import select
 import subprocess
@@ -15,7 +16,10 @@ from support import PROGRAM, TINY_F16, TestCase
 
 class Terminal:
     def __init__(self, *arguments, environment=None):
-        main, side = pty.openpty()
+        try:
+            main, side = pty.openpty()
+        except OSError as error:
+            raise unittest.SkipTest(f"no pseudo-terminal: {error}") from error
         self.main = main
         self.seen = b""
         self.process = subprocess.Popen([PROGRAM, *arguments], stdin=side, stdout=side, stderr=side, start_new_session=True,

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""tools/isa_report reads what LLVM's tools print, and counts waves as AMD's compilers do."""
+import importlib.machinery
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/isa_report"
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("isa_report", str(TOOL))
+isa_report = importlib.util.module_from_spec(importlib.util.spec_from_loader("isa_report", loader))
+loader.exec_module(isa_report)
+
+# Of llvm-readelf --notes, shortened.
+NOTES = """    AMDGPU Metadata:
+        ---
+amdhsa.kernels:
+  - .args:
+      - .offset:         0
+        .size:           48
+        .value_kind:     by_value
+    .group_segment_fixed_size: 128
+    .max_flat_workgroup_size: 256
+    .name:           quantise_rows
+    .private_segment_fixed_size: 0
+    .sgpr_count:     24
+    .vgpr_count:     21
+    .vgpr_spill_count: 0
+    .wavefront_size: 32
+  - .args:
+      - .offset:         0
+    .group_segment_fixed_size: 0
+    .max_flat_workgroup_size: 256
+    .name:           linear_q4_k_1
+    .private_segment_fixed_size: 16
+    .vgpr_count:     47
+    .vgpr_spill_count: 3
+    .wavefront_size: 32
+amdhsa.target:   amdgcn-amd-amdhsa--gfx1100
+"""
+# Of llvm-objdump -d.
+CODE = """
+lq.o:\tfile format elf64-amdgpu
+
+000000000003c800 <linear_q4_k_1>:
+\ts_clause 0x1                                               // 00000003C800: BF850001
+\tglobal_load_b128 v[2:5], v[0:1], off                       // 00000003C804: DC5E0000 027C0000
+\tglobal_load_b32 v6, v[0:1], off                            // 00000003C80C: DC520000 067C0000
+\tglobal_load_d16_u8 v7, v[0:1], off                         // 00000003C814: DC7A0000 077C0000
+\tglobal_load_dwordx4 v[2:5], v[0:1], off                    // 00000003C81C: DC5C8000 027F0000
+\tv_dot4_i32_iu8 v8, v2, v3, v8 neg_lo:[1,1,0]               // 00000003C824: CC164008 7C220702
+\tscratch_store_b32 off, v8, s32                             // 00000003C82C: DC690000 00200800
+
+0000000000040000 <attention_f16>:
+\tv_wmma_f32_16x16x16_f16 v[0:7], v[8:15], v[16:23], v[0:7]  // 000000040000: CC404000 1C022108
+"""
+
+
+class Parsing(unittest.TestCase):
+    def test_notes(self):
+        kernels = isa_report.parse_notes(NOTES)
+        self.assertEqual(set(kernels), {"quantise_rows", "linear_q4_k_1"})
+        self.assertEqual(kernels["quantise_rows"]["vgpr_count"], 21)
+        self.assertEqual(kernels["linear_q4_k_1"]["vgpr_spill_count"], 3)
+        self.assertEqual(kernels["linear_q4_k_1"]["private_segment_fixed_size"], 16)
+
+    def test_instructions(self):
+        counts = isa_report.count_instructions(CODE)
+        product = counts["linear_q4_k_1"]
+        self.assertEqual([product[name] for name in ("instructions", "dot4", "load 16 B", "load 4 B", "load less", "scratch")],
+                         [7, 1, 2, 1, 1, 1])
+        self.assertEqual(counts["attention_f16"]["matrix"], 1)
+
+    def test_spills_and_missing_instructions_are_complaints(self):
+        kernel = isa_report.parse_notes(NOTES)["linear_q4_k_1"]
+        found = list(isa_report.complaints("gfx1100", "linear_q4_k_1", kernel))
+        self.assertEqual(len(found), 3, found)
+        kernel.update(private_segment_fixed_size=0, vgpr_spill_count=0, **isa_report.count_instructions(CODE)["linear_q4_k_1"])
+        kernel["scratch"] = 0
+        self.assertEqual(list(isa_report.complaints("gfx1100", "linear_q4_k_1", kernel)), [])
+
+
+class Occupancy(unittest.TestCase):
+    def check(self, target, wave, registers, shared, waves):
+        kernel = {"wavefront_size": wave, "vgpr_count": registers, "group_segment_fixed_size": shared,
+                  "max_flat_workgroup_size": 256}
+        self.assertEqual(isa_report.occupancy(target, kernel), waves, (target, registers, shared))
+
+    def test_registers(self):  # computed by hand from the sizes of the register files
+        self.check("gfx90a", 64, 128, 0, 4)
+        self.check("gfx90a", 64, 129, 0, 3)
+        self.check("gfx906", 64, 64, 0, 4)
+        self.check("gfx906", 64, 24, 0, 10)
+        self.check("gfx1100", 32, 96, 0, 16)
+        self.check("gfx1100", 32, 97, 0, 12)
+        self.check("gfx1030", 32, 64, 0, 16)
+        self.check("gfx1030", 32, 128, 0, 8)
+
+    def test_shared_memory(self):
+        self.check("gfx90a", 64, 32, 32 << 10, 2)   # two blocks of four waves on four units
+        self.check("gfx1100", 32, 32, 64 << 10, 4)  # two blocks of eight
+
+
+class Usage(unittest.TestCase):
+    def test_says_what_is_missing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, TOOL, "--code", folder], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"^isa_report: error: there are no code objects in .*\nhint: .*\n$")
+
+
+if __name__ == "__main__":
+    unittest.main()
