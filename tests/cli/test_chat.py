@@ -3,12 +3,12 @@ import fcntl
 import json
 import os
 import pty
-import unittest
 import re
 import select
 import subprocess
 import termios
 import time
+import unittest
 
 import support
 from support import PROGRAM, TINY_F16, TestCase
