@@ -24,7 +24,6 @@ GPU_FUNCTION inline void quantise_rows(const QuantiseRowsArgs& a) {
   // All lanes of a wave take part in its sums, also those behind the end of the row.
   const i32 rounded = (a.columns + static_cast<i32>(kWave) - 1) / static_cast<i32>(kWave) * static_cast<i32>(kWave);
   const i32 end = min_of(begin + a.slice, rounded);
-#pragma unroll 4
   for (i32 k = begin + static_cast<i32>(thread_index()); k < end; k += static_cast<i32>(block_size())) {
     const bool inside = k < a.columns;
     float value = inside ? x[k] * factor : 0;
