@@ -78,6 +78,8 @@ LineEditor::Status LineEditor::read(const char* prompt, std::string& line) {
   prompt_ = prompt;
   const Cancellable cancellable;
   int count = 0;
+  // el_gets() writes the prompt before it takes the terminal over; a Ctrl-D in between would reach us as a zero byte.
+  el_set(editor_, EL_PREP_TERM, 1);
   const char* text = el_gets(editor_, &count);
   if (cancellable.cancelled()) {
     el_reset(editor_);

@@ -48,6 +48,10 @@ class Terminal:
     def interrupt(self):
         os.write(self.main, b"\x03")
 
+    def is_raw(self):
+        """Whether a key now goes to the program, not to the terminal driver's own line editing (where Ctrl-D would be lost)."""
+        return not termios.tcgetattr(self.main)[3] & termios.ICANON
+
     def leave(self, seconds=20):
         """The exit code; reads on, so that nothing blocks."""
         deadline = time.monotonic() + seconds
@@ -93,6 +97,10 @@ class Chat(TestCase):
         terminal = self.start()
         terminal.type("\x04")
         self.assertEqual(terminal.leave(), 0)
+
+    def test_a_prompt_says_that_keys_are_heard(self):
+        for _ in range(10):
+            self.assertTrue(self.start().is_raw())
 
     def test_saves_and_forgets(self):
         path = self.folder / "chat.json"
