@@ -15,6 +15,13 @@ float extreme_of(F32 low, F32 high) {
   return highest >= -lowest ? highest : lowest;
 }
 
+// The factor on the steps with which the rounded codes are nearest to the values in squared error: Σ x·q / Σ q². One
+// degree of freedom in 32, so about 3 % off the mean squared error.
+float best_stretch(F32 low, F32 high, F32 low_codes, F32 high_codes) {
+  const float squares = reduce_sum(fma(low_codes, low_codes, high_codes * high_codes));
+  return squares > 0 ? reduce_sum(fma(low, low_codes, high * high_codes)) / squares : 1.0f;
+}
+
 }  // namespace
 
 void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t columns, float* y) {
@@ -75,9 +82,10 @@ void ActivationPlan::quantise(const float* x, int token, int width, char* tile) 
     const float extreme = narrow ? reduce_max(max(abs(low), abs(high))) : extreme_of(low, high);
     // Below 2⁻¹²⁰ the reciprocal would overflow; such a group counts as zeros.
     const F32 inverse = splat(std::fabs(extreme) > 0x1p-120f ? level / extreme : 0.0f);
-    const I32 low_codes = round_to_i32(min(low * inverse, splat(127.0f)));
-    const I32 high_codes = round_to_i32(min(high * inverse, splat(127.0f)));
-    const float scale = extreme / level;
+    const F32 low_steps = low * inverse, high_steps = high * inverse;
+    const I32 low_codes = round_to_i32(min(low_steps, splat(127.0f)));
+    const I32 high_codes = round_to_i32(min(high_steps, splat(127.0f)));
+    const float scale = extreme / level * best_stretch(low_steps, high_steps, to_f32(low_codes), to_f32(high_codes));
     scales[chunk * width + token] = scale;
     if (width == 1) {
       store_i8(codes + chunk * kChunk, low_codes);

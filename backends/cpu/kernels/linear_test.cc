@@ -85,31 +85,41 @@ Weight make_weight(DType dtype, int64_t rows, int64_t columns, unsigned seed) {
   return weight;
 }
 
-// What the kernels document of operands as codes: round to nearest, amax / levels over 32 consecutive k, in f32.
-template <class Result = float>
-std::vector<Result> quantised(const std::vector<float>& x, float levels) {
-  std::vector<Result> result(x.size());
+constexpr float kWordLevels = 8191;
+
+// What the kernels document of operands as 16-bit codes: round to nearest, amax / levels over 32 consecutive k.
+std::vector<double> quantised_to_words(const std::vector<float>& x) {
+  std::vector<double> result(x.size());
   for (size_t first = 0; first + 32 <= x.size(); first += 32) {
     float peak = 0;
     for (size_t i = first; i < first + 32; ++i) peak = std::max(peak, std::fabs(x[i]));
-    const float inverse = peak > 0 ? levels / peak : 0.0f;
+    const float inverse = peak > 0 ? kWordLevels / peak : 0.0f;
     for (size_t i = first; i < first + 32; ++i) {
-      result[i] = static_cast<Result>(std::nearbyint(x[i] * inverse) * (static_cast<double>(peak) / levels));
+      result[i] = std::nearbyint(x[i] * inverse) * (static_cast<double>(peak) / kWordLevels);
     }
   }
   return result;
 }
 
-// The same with the code -128 for the value of the largest magnitude, so that the steps are smaller.
-std::vector<float> quantised_to_extreme(const std::vector<float>& x) {
+// And as 8-bit codes: the value of the largest magnitude has the code 127, or, where `narrow` is false, -128 whatever
+// its sign; the scale is then the one of the least squared error.
+std::vector<float> quantised_to_bytes(const std::vector<float>& x, bool narrow) {
   std::vector<float> result(x.size());
   for (size_t first = 0; first + 32 <= x.size(); first += 32) {
     const auto group = std::span(x).subspan(first, 32);
     const auto [lowest, highest] = std::ranges::minmax(group);
-    const float extreme = highest >= -lowest ? highest : lowest, inverse = extreme != 0 ? -128 / extreme : 0.0f;
+    const float peak = std::max(highest, -lowest);
+    const float level = narrow ? 127.0f : highest >= -lowest ? -128.0f : 128.0f;
+    const float inverse = peak != 0 ? level / peak : 0.0f;
+    double products = 0, squares = 0;
+    std::array<double, 32> codes;
     for (size_t i = 0; i < 32; ++i) {
-      result[first + i] = std::min(std::nearbyint(group[i] * inverse), 127.0f) * (extreme / -128);
+      codes[i] = std::min(std::nearbyint(group[i] * inverse), 127.0f);
+      products += group[i] * codes[i];
+      squares += codes[i] * codes[i];
     }
+    for (size_t i = 0; i < 32; ++i)
+      result[first + i] = static_cast<float>(squares > 0 ? codes[i] * products / squares : 0);
   }
   return result;
 }
@@ -226,7 +236,6 @@ Expected product(const T* x, const T* weights, int64_t columns, float bias) {
 }
 
 // Many tokens meet f16 and bf16 weights as 16-bit codes, where K allows it.
-constexpr float kWordLevels = 8191;
 bool is_words(const Case& c, DType dtype) {
   return (dtype == DType::f16 || dtype == DType::bf16) && c.tokens > 4 && c.columns % 32 == 0;
 }
@@ -293,10 +302,10 @@ class LinearTest : public PerIsa {
     const std::vector<float> plain = c.norm ? normalised(c, x, norm) : x;
     const bool narrow = std::ranges::any_of(
         weights, [](const Weight& w) { return is_quantised(w.dtype) && is_wide(packing_of(w.dtype)); });
-    const std::vector<float> bytes = narrow ? quantised(plain, 127) : quantised_to_extreme(plain);
-    const std::vector<double> words = quantised<double>(plain, kWordLevels);
+    const std::vector<float> bytes = quantised_to_bytes(plain, narrow);
+    const std::vector<double> words = quantised_to_words(plain);
     std::vector<std::vector<double>> weight_words;
-    for (const Weight& weight : weights) weight_words.push_back(quantised<double>(weight.values, kWordLevels));
+    for (const Weight& weight : weights) weight_words.push_back(quantised_to_words(weight.values));
     const auto expect = [&](size_t m, int64_t t, int64_t row) {
       const float bias = c.bias ? biases[m][static_cast<size_t>(row)] : 0.0f;
       const auto x_at = static_cast<size_t>(t * c.columns), w_at = static_cast<size_t>(row * c.columns);
