@@ -73,12 +73,14 @@ class Worker {
   // The same for work that streams memory, once between two barriers. Each worker has a run of the items of its own,
   // known before the loop begins, and works through it from the front, so that it reads one stream of addresses (each
   // new one costs about a microsecond until the processor's prefetcher is up to speed); who is done helps the others,
-  // from the back.
+  // from the back, one by one. body(begin, end) gets up to `together` neighbours.
   template <class Body>
-  void stream_for(int64_t items, Body&& body) {
+  void stream_for(int64_t items, int together, Body&& body) {
     assert(!streamed_ && items < int64_t{1} << 31);
     streamed_ = true;
-    for (int64_t item; (item = take_front(index_, items)) >= 0 && !cancelled();) body(item, item + 1);
+    for (Range range; !(range = take_front(index_, items, together)).empty() && !cancelled();) {
+      body(range.begin, range.end);
+    }
     for (int step = 1; step < count(); ++step) {
       const int other = (index_ + step) % count();
       for (int64_t item; (item = take_back(other, items)) >= 0 && !cancelled();) body(item, item + 1);
@@ -87,14 +89,22 @@ class Worker {
   int64_t run_begin(int worker, int64_t items) const { return worker * items / count(); }
 
  private:
-  int64_t take_front(int worker, int64_t items) {
+  struct Range {
+    int64_t begin = 0, end = 0;
+    bool empty() const { return begin == end; }
+  };
+
+  Range take_front(int worker, int64_t items, int together) {
     const int64_t begin = run_begin(worker, items), length = run_begin(worker + 1, items) - begin;
     std::atomic<uint64_t>& taken = team_.taken[worker].items[set_];
     uint64_t now = taken.load(std::memory_order_relaxed);
     for (;;) {
       const auto front = static_cast<int64_t>(now & 0xffffffff), back = static_cast<int64_t>(now >> 32);
-      if (front + back >= length) return -1;
-      if (taken.compare_exchange_weak(now, now + 1, std::memory_order_relaxed)) return begin + front;
+      const int64_t count = std::min<int64_t>(together, length - front - back);
+      if (count <= 0) return {};
+      if (taken.compare_exchange_weak(now, now + static_cast<uint64_t>(count), std::memory_order_relaxed)) {
+        return {begin + front, begin + front + count};
+      }
     }
   }
 

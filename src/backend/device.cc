@@ -70,15 +70,19 @@ void Device::copy_to_host(void* host, const void* source, size_t bytes) {
   check(backend_->copy_to_host(device_, nullptr, host, source, bytes), fmt::format("copying from {}", facts_.id));
 }
 
-Tensor Device::upload_matrix(DType dtype, int64_t rows, int64_t columns, const void* host) {
+Tensor Device::upload_matrix(DType dtype, int64_t rows, int64_t columns, const std::shared_ptr<const void>& host) {
   const size_t bytes = backend_->packed_bytes(device_, dtype, rows, columns);
-  if (bytes == 0) return upload(dtype, Shape{rows, columns}, host);
+  if (bytes == 0 && !host_accessible()) return upload(dtype, Shape{rows, columns}, host.get());
   auto state = std::make_shared<TensorState>();
-  state->spec = {.shape = Shape{rows, columns}, .dtype = dtype, .packed = true};
+  state->spec = {.shape = Shape{rows, columns}, .dtype = dtype, .packed = bytes > 0};
   state->device = shared_from_this();
   state->layout = Layout::contiguous(state->spec.shape);
+  if (bytes == 0) {
+    state->storage = std::const_pointer_cast<void>(host);  // weights are only read
+    return Tensor(std::move(state));
+  }
   state->storage = allocate_weights(bytes);
-  check(backend_->pack(device_, dtype, rows, columns, host, state->storage.get()),
+  check(backend_->pack(device_, dtype, rows, columns, host.get(), state->storage.get()),
         fmt::format("packing weights on {}", facts_.id));
   return Tensor(std::move(state));
 }

@@ -45,8 +45,10 @@ class Device : public std::enable_shared_from_this<Device> {
   // of a small model is less than a huge page). A block is freed with the last of its pieces.
   std::shared_ptr<void> allocate_weights(size_t bytes);
 
-  // A matrix [rows, columns] from host memory, in the arrangement that this device's `linear` reads fastest.
-  Tensor upload_matrix(DType dtype, int64_t rows, int64_t columns, const void* host);
+  // A matrix [rows, columns] from host memory, in the arrangement that this device's `linear` reads fastest. Where that
+  // is the one it has, and the device works in host memory, it is not copied, and the tensor owns `host` together with
+  // the others: a model's weights stay in its file's pages.
+  Tensor upload_matrix(DType dtype, int64_t rows, int64_t columns, const std::shared_ptr<const void>& host);
   // A contiguous tensor from host memory.
   Tensor upload(DType dtype, const Shape& shape, const void* host);
 

@@ -58,7 +58,7 @@ File File::of(std::unique_ptr<MappedFile> mapped) {
 
 void File::add_part(std::unique_ptr<MappedFile> opened, uint32_t number, uint32_t count) {
   parts_.push_back(std::move(opened));
-  const MappedFile* mapped = parts_.back().get();
+  const std::shared_ptr<const MappedFile> mapped = parts_.back();
   Part part = parse(mapped->bytes(), mapped->path());
   check_part(part, mapped->path(), number, count);
   for (TensorInfo& tensor : part.tensors) {

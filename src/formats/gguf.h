@@ -31,7 +31,7 @@ struct TensorInfo {
   std::string_view type_name;       // "Q4_K"
   std::vector<int64_t> shape;       // row-major: slowest first, GGUF's own order reversed; no dimension is 0
   std::span<const std::byte> data;  // a multiple of 8 bytes from the start of the file
-  const MappedFile* file;           // the part of a split model that holds the data
+  std::shared_ptr<const MappedFile> file;  // the part of a split model that holds the data
 
   int64_t elements() const;
   DType dtype() const;  // throws bad_input, naming the format, where we cannot run it
@@ -46,7 +46,7 @@ class File {
 
   const std::string& path() const { return path_; }
   uint32_t version() const { return version_; }
-  std::span<const std::unique_ptr<MappedFile>> parts() const { return parts_; }
+  std::span<const std::shared_ptr<const MappedFile>> parts() const { return parts_; }
 
   std::span<const TensorInfo> tensors() const { return tensors_; }  // in the order of the file
   const TensorInfo* tensor(std::string_view name) const;            // null if there is none
@@ -97,7 +97,7 @@ class File {
 
   std::string path_;
   uint32_t version_ = 0;
-  std::vector<std::unique_ptr<MappedFile>> parts_;
+  std::vector<std::shared_ptr<const MappedFile>> parts_;
   std::vector<Field> fields_;  // of the first part
   std::vector<TensorInfo> tensors_;
   std::unordered_map<std::string_view, const Value*> field_index_;

@@ -49,7 +49,7 @@ TEST(Gguf, ReadsTensors) {
   EXPECT_THAT(matrix.shape, ElementsAre(3, 4));
   EXPECT_EQ(matrix.elements(), 12);
   EXPECT_EQ(matrix.dtype(), DType::f32);
-  EXPECT_EQ(matrix.file, file.parts()[0].get());
+  EXPECT_EQ(matrix.file, file.parts()[0]);
   std::vector<float> values(12);
   dequantize_row(matrix.dtype(), matrix.data.data(), values.data(), 12);
   for (int i = 0; i < 12; ++i) EXPECT_EQ(values[i], i);

@@ -206,7 +206,7 @@ TEST(Device, WhatFailsIsNamed) {
                "allocating 2000 bytes on rocm:1: out of memory: as the test asked");
   EXPECT_STREQ(error_of([&] { device->upload(DType::f32, Shape{1}, &value); }).what(),
                "copying to rocm:1: out of memory: as the test asked");
-  EXPECT_STREQ(error_of([&] { device->upload_matrix(DType::f32, 1, 1, &value); }).what(),
+  EXPECT_STREQ(error_of([&] { device->upload_matrix(DType::f32, 1, 1, std::make_shared<float>(1)); }).what(),
                "packing weights on rocm:1: out of memory: as the test asked");
   const Tensor x = device->upload(DType::f32, Shape{1}, nullptr);
   const Tensor y = exp(x);

@@ -201,16 +201,16 @@ Tensor Maker::ints(const Shape& shape, const std::function<int32_t(int64_t)>& at
 
 Tensor Maker::weights(DType dtype, int64_t rows, int64_t columns) {
   const auto count = static_cast<size_t>(rows * columns);
-  std::vector<std::byte> data(dtype_bytes(dtype, count));
+  const auto data = std::make_shared<std::vector<std::byte>>(dtype_bytes(dtype, count));
   if (!is_quantised(dtype) || quant_format(dtype).encode != nullptr) {
     std::normal_distribution<float> distribution(0, 0.1f);
     std::vector<float> values(count);
     for (float& value : values) value = distribution(random_);
-    quantize_row(dtype, values.data(), data.data(), static_cast<int64_t>(count));
+    quantize_row(dtype, values.data(), data->data(), static_cast<int64_t>(count));
   } else {  // every bit pattern is a block, but its 16-bit scales must be small numbers: clear the exponents' top bits
-    for (std::byte& byte : data) byte = static_cast<std::byte>(random_() & 0x2f);
+    for (std::byte& byte : *data) byte = static_cast<std::byte>(random_() & 0x2f);
   }
-  return device_->upload_matrix(dtype, rows, columns, data.data());
+  return device_->upload_matrix(dtype, rows, columns, {data, data->data()});
 }
 
 std::vector<OpCase> op_cases() {

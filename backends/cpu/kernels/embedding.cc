@@ -16,7 +16,8 @@ class WeightRows {
     if (weight.rank != 2 || !is_packable(weight.dtype) || weight.shape[0] < 1) return false;
     const int block = dtype_info(weight.dtype).block_elements;
     if (weight.shape[1] % block != 0) return false;
-    return weight.layout == abi::Layout::kPacked || (weight.strides[1] == 1 && weight.strides[0] % block == 0);
+    if (weight.layout == abi::Layout::kPacked) return is_quantised(weight.dtype);
+    return weight.strides[1] == 1 && weight.strides[0] % block == 0;
   }
 
   explicit WeightRows(const abi::TensorView& weight)

@@ -44,6 +44,7 @@ void Linear::add_matrix(const abi::TensorView& weight) {
   const DTypeInfo info = dtype_info(dtype);
   Matrix m = {.dtype = dtype,
               .packed = weight.layout == abi::Layout::kPacked,
+              .in_place = tiling_.few() && !is_quantised(dtype) && weight.strides[1] == 1,
               .rows = weight.shape[0],
               .row_step = weight.strides[0] / info.block_elements * info.block_bytes,
               .column_step = weight.strides[1] * info.block_bytes,
@@ -65,7 +66,7 @@ void Linear::add_matrix(const abi::TensorView& weight) {
     if (few) m.few_plain = few_plain(dtype, tiling_.full_width());
     if (!few && options_.epilogue != Epilogue::kSiluMul) m.panels_per_item = kTileVectors;
     const bool words = !few && dtype != DType::f32 && columns_ % kChunk == 0;
-    (words ? activations_.words : activations_.plain) = true;
+    (few ? activations_.rows : words ? activations_.words : activations_.plain) = true;
     if (words) {
       m.many = Many::kWords;
       m.unpack = unpack_words(dtype);
@@ -93,6 +94,10 @@ void Linear::plan_items(int workers) {
     item_panels_ = std::max(item_panels_, m.panels_per_item * (paired ? 2 : 1));
     if (paired) break;  // the second matrix goes with the first
   }
+  const auto in_place = [](const Matrix& m) { return m.in_place; };
+  if (!paired && tiling_.tokens() <= 2 && std::all_of(matrices_.begin(), matrices_.end(), in_place)) {
+    item_panels_ = together_ = kFewPanels;
+  }
   // Enough pieces for an even load, each large enough to be worth the shared counter (and the unpacking of its panel).
   const int64_t wanted = int64_t{8} * workers;
   const int64_t most = std::max<int64_t>(1, tiling_.count() / 4);
@@ -104,7 +109,7 @@ void Linear::plan_items(int workers) {
 
 void Linear::plan_scratch(int workers) {
   for (const Matrix& m : matrices_) {
-    if (!m.packed) repacked_bytes_ = std::max(repacked_bytes_, aligned(m.panel_bytes));
+    if (!m.packed && !m.in_place) repacked_bytes_ = std::max(repacked_bytes_, aligned(m.panel_bytes));
     if (!tiling_.few() && m.unpack != nullptr) {
       unpacked_bytes_ = std::max(unpacked_bytes_, aligned(UnpackedPanel::bytes(m.dtype, columns_)));
     }
@@ -118,7 +123,7 @@ void Linear::plan_scratch(int workers) {
 
 // Every worker prepares its own copy: it is little, and no worker waits.
 const char* Linear::prepare_few(const Pass& pass) const {
-  if (tiling_.tokens() == 1 && !options_.norm && activations_.quantised.empty()) {
+  if (!options_.norm && activations_.quantised.empty()) {  // the rows of x
     return reinterpret_cast<const char*>(pass.input(0));
   }
   char* row = pass.own + item_panels_ * (repacked_bytes_ + unpacked_bytes_);
@@ -142,32 +147,37 @@ void Linear::prepare_many(const Pass& pass, Worker& worker) const {
   worker.barrier();
 }
 
-Linear::Item Linear::find_item(int64_t index) const {
-  Item item;
+void Linear::add_item(int64_t index, Item& item) const {
   const bool paired = options_.epilogue == Epilogue::kSiluMul;
   const Matrix* m = paired ? &matrices_.front() : &matrices_.back();
   while (m->first_item > index) --m;
   const int64_t first = (index - m->first_item) * m->panels_per_item;
   const auto panels = static_cast<int>(std::min<int64_t>(m->panels_per_item, m->panels - first));
-  item.count = paired ? 2 * panels : panels;
-  for (int i = 0; i < item.count; ++i) {
-    item.matrices[i] = m + i / panels;
-    item.panels[i] = first + i % panels;
+  for (int i = 0; i < (paired ? 2 * panels : panels); ++i, ++item.count) {
+    item.matrices[item.count] = m + i / panels;
+    item.panels[item.count] = first + i % panels;
   }
-  return item;
+}
+
+// Where a panel's weights begin: in the packed matrix, in the matrix as it lies, or in `memory`, into which they are
+// brought.
+const void* Linear::load_panel(const Matrix& m, const std::byte* data, int64_t panel, char* memory) const {
+  if (m.packed) return data + panel * m.panel_bytes;
+  if (m.in_place) return data + panel * kPanelRows * m.row_step;
+  const StridedMatrix matrix = {data, m.dtype, m.rows, columns_, m.row_step, m.column_step};
+  if (m.few_plain != nullptr) {
+    gather_rows(matrix, panel, memory);
+  } else {
+    pack_panel(matrix, panel, memory);
+  }
+  return memory;
 }
 
 void Linear::load_item(const Pass& pass, Item& item) const {
   for (int i = 0; i < item.count; ++i) {
     const Matrix& m = *item.matrices[i];
     const auto* data = static_cast<const std::byte*>(pass.launch.inputs[1 + (&m - matrices_.data())].data);
-    if (m.packed) {
-      item.weights[i] = data + item.panels[i] * m.panel_bytes;
-    } else {
-      char* repacked = pass.own + i * repacked_bytes_;
-      pack_panel({data, m.dtype, m.rows, columns_, m.row_step, m.column_step}, item.panels[i], repacked);
-      item.weights[i] = repacked;
-    }
+    item.weights[i] = load_panel(m, data, item.panels[i], pass.own + i * repacked_bytes_);
     if (!tiling_.few() && m.unpack != nullptr) {
       char* memory = pass.own + item_panels_ * repacked_bytes_ + i * unpacked_bytes_;
       item.unpacked[i] = UnpackedPanel::at(memory, m.dtype, columns_);
@@ -178,17 +188,28 @@ void Linear::load_item(const Pass& pass, Item& item) const {
 
 void Linear::multiply_few(const Item& item, const char* tile, float* y) const {
   const int width = tiling_.full_width();
-  for (int i = 0; i < item.count; ++i) {
+  for (int i = 0, together = 1; i < item.count; i += together) {
     const Matrix& m = *item.matrices[i];
     float* out = y + i * width * kPanelRows;
-    if (m.few_plain != nullptr) {
-      m.few_plain(item.weights[i], columns_, activations_.plain_tile(tile), out);
-    } else {
+    if (m.few_quantised != nullptr) {
+      together = 1;
       m.few_quantised(item.weights[i], columns_, activations_.quantised_tile(tile, width, m.variant), out);
+      continue;
     }
+    const auto follows = [&](int j) {
+      return item.matrices[j] == &m && item.panels[j] == item.panels[i] + (j - i) && m.in_place;
+    };
+    for (together = 1; together < kFewPanels && i + together < item.count && follows(i + together);) ++together;
+    const int64_t rows = std::min<int64_t>(together * kPanelRows, m.rows - item.panels[i] * kPanelRows);
+    m.few_plain({.first = static_cast<const std::byte*>(item.weights[i]),
+                 .step = m.in_place ? m.row_step : columns_ * dtype_info(m.dtype).block_bytes,
+                 .count = static_cast<int>(rows),
+                 .columns = columns_},
+                activations_.plain_tile(tile), out);
   }
 }
 
+// y: [count][width][16].
 void Linear::multiply_many(const Item& item, const char* tile, int width, float* y) const {
   const Matrix& first = *item.matrices[0];
   const Matrix& last = *item.matrices[item.count - 1];
@@ -206,12 +227,6 @@ void Linear::multiply_many(const Item& item, const char* tile, int width, float*
       m.many_quantised[w](item.unpacked[i], columns_, activations_.quantised_tile(tile, width, m.variant), out);
     }
   }
-}
-
-// y: [count][width][16].
-void Linear::multiply(const Item& item, const char* tile, int width, float* y) const {
-  if (tiling_.few()) return multiply_few(item, tile, y);
-  multiply_many(item, tile, width, y);
 }
 
 // Bias, epilogue, and out of the panel's [width][16] into the rows of the outputs.
@@ -243,44 +258,59 @@ std::span<const std::byte> Linear::first_weights(const abi::Launch& launch, cons
   if (!tiling_.few()) return {};
   const int64_t begin = worker.run_begin(worker.index(), items_), end = worker.run_begin(worker.index() + 1, items_);
   if (begin == end) return {};
-  const Item item = find_item(begin);
+  Item item;
+  add_item(begin, item);
   const Matrix& m = *item.matrices[0];
-  if (!m.packed) return {};
+  if (!m.packed && !m.in_place) return {};
   // With silu·mul the next item's panels come after the other matrix's.
   const bool paired = options_.epilogue == Epilogue::kSiluMul;
   const int64_t panels = paired ? item.count / 2 : std::min(m.panels - item.panels[0], end - begin);
   const auto* data = static_cast<const std::byte*>(launch.inputs[1 + (&m - matrices_.data())].data);
-  return {data + item.panels[0] * m.panel_bytes, static_cast<size_t>(panels * m.panel_bytes)};
+  const int64_t step = m.packed ? m.panel_bytes : kPanelRows * m.row_step;
+  const int64_t rows_left = m.rows - item.panels[0] * kPanelRows;
+  const int64_t size = m.packed ? panels * step : std::min(panels * kPanelRows, rows_left) * m.row_step;
+  return {data + item.panels[0] * step, static_cast<size_t>(size)};
 }
 
 void Linear::run(const abi::Launch& launch, Worker& worker) const {
   auto* scratch = static_cast<char*>(launch.scratch);
   const Pass pass = {launch, scratch, scratch + shared_bytes_ + worker.index() * worker_bytes_};
-  const char* tiles = pass.shared;
   if (tiling_.few()) {
-    tiles = prepare_few(pass);
+    run_few(pass, worker);
   } else {
-    prepare_many(pass, worker);
+    run_many(pass, worker);
   }
+}
+
+void Linear::run_few(const Pass& pass, Worker& worker) const {
+  const char* tile = prepare_few(pass);
+  worker.stream_for(items_, together_, [&](int64_t begin, int64_t end) {
+    alignas(64) float y[kMaxItemPanels * kFewTokens * kPanelRows];
+    Item item;
+    for (int64_t index = begin; index < end; ++index) add_item(index, item);
+    load_item(pass, item);
+    multiply_few(item, tile, y);
+    finish(pass, item, 0, tiling_.full_width(), y);
+  });
+}
+
+void Linear::run_many(const Pass& pass, Worker& worker) const {
+  prepare_many(pass, worker);
   const int64_t step = activations_.tile_bytes(tiling_.full_width());
-  const auto body = [&](int64_t begin, int64_t end) {
-    alignas(64) float y[std::max(kMaxItemPanels * kFewTokens, 2 * kMaxTile) * kPanelRows];
+  worker.parallel_for(items_ * pieces_, grain_, [&](int64_t begin, int64_t end) {
+    alignas(64) float y[2 * kMaxTile * kPanelRows];
     for (int64_t index = begin; index < end; ++index) {
-      Item item = find_item(index / pieces_);
+      Item item;
+      add_item(index / pieces_, item);
       load_item(pass, item);
       const int64_t first = index % pieces_ * tiles_per_piece_;
       for (int64_t tile = first; tile < std::min(first + tiles_per_piece_, tiling_.count()); ++tile) {
         const int width = tiling_.width(tile);
-        multiply(item, tiles + tile * step, width, y);
+        multiply_many(item, pass.shared + tile * step, width, y);
         finish(pass, item, tile, width, y);
       }
     }
-  };
-  if (tiling_.few()) {
-    worker.stream_for(items_ * pieces_, body);
-  } else {
-    worker.parallel_for(items_ * pieces_, grain_, body);
-  }
+  });
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -34,6 +34,7 @@ class Linear : public Kernel {
   struct Matrix {
     DType dtype;
     bool packed;
+    bool in_place;  // few tokens meet plain rows of consecutive elements: neither packed nor copied
     int64_t rows;
     int64_t row_step, column_step;  // bytes; where not packed
     int64_t panels;
@@ -67,11 +68,13 @@ class Linear : public Kernel {
 
   const char* prepare_few(const Pass& pass) const;
   void prepare_many(const Pass& pass, Worker& worker) const;
-  Item find_item(int64_t index) const;
+  void add_item(int64_t index, Item& item) const;
+  const void* load_panel(const Matrix& m, const std::byte* data, int64_t panel, char* memory) const;
   void load_item(const Pass& pass, Item& item) const;
   void multiply_few(const Item& item, const char* tile, float* y) const;
   void multiply_many(const Item& item, const char* tile, int width, float* y) const;
-  void multiply(const Item& item, const char* tile, int width, float* y) const;
+  void run_few(const Pass& pass, Worker& worker) const;
+  void run_many(const Pass& pass, Worker& worker) const;
   void finish(const Pass& pass, const Item& item, int64_t tile, int width, float* y) const;
 
   LinearOptions options_;
@@ -80,7 +83,8 @@ class Linear : public Kernel {
   ActivationPlan activations_;
   std::vector<Matrix> matrices_;
   int64_t items_ = 0;    // of all matrices
-  int item_panels_ = 1;  // in one item, at most
+  int together_ = 1;     // neighbouring items that a product with few tokens takes at once
+  int item_panels_ = 1;  // in those, at most
   int64_t tiles_per_piece_ = 1;
   int64_t pieces_ = 1;  // into which the tiles of an item are cut
   int64_t grain_ = 1;

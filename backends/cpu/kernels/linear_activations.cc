@@ -130,8 +130,9 @@ void ActivationPlan::prepare(const float* x, const float* norm_weight, int used,
     }
     if (words) quantise_words(values, token, width, target);
     if (!quantised.empty()) quantise(values, token, width, target);
+    auto* tile = reinterpret_cast<float*>(target);
+    if (rows) std::copy_n(values, columns, tile + token * columns);
     if (plain) {
-      auto* tile = reinterpret_cast<float*>(target);
       for (int64_t k = 0; k < columns; ++k) tile[k * width + token] = values[k];
     }
   }

@@ -65,7 +65,8 @@ class Tiling {
 // `quantised`.
 struct ActivationPlan {
   int64_t columns;
-  bool plain = false;                // f32 tiles [K][W] are wanted
+  bool plain = false;                // f32 tiles [K][W] are wanted,
+  bool rows = false;                 // or [W][K]
   bool words = false;                // 16-bit tiles are wanted
   std::vector<GroupSums> quantised;  // quantised tiles are wanted, with these sums
   bool narrow = false;               // of codes within ±127, as dot4_wide wants them; else -128 is one
@@ -93,7 +94,7 @@ struct ActivationPlan {
  private:
   // Where in a tile its parts begin. Asked for with each panel and tile, hence inline.
   static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-  int64_t words_at(int width) const { return plain ? aligned(columns * width * 4) : 0; }
+  int64_t words_at(int width) const { return plain || rows ? aligned(columns * width * 4) : 0; }
   int64_t word_scales_at(int width) const { return words_at(width) + aligned(columns * width * 2); }
   int64_t codes_at(int width) const {
     return words ? word_scales_at(width) + aligned(columns / 8 * width) : words_at(width);

@@ -2,6 +2,7 @@
 // panel.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "backends/cpu/kernels/linear_activations.h"
@@ -17,7 +18,17 @@ template <int64_t bytes, int64_t distance>
 
 // Up to kFewTokens tokens, straight from the packed form.
 using FewQuantised = void (*)(const void* panel, int64_t columns, const QuantisedTile& x, float* y);
-using FewPlain = void (*)(const void* panel, int64_t columns, const float* x, float* y);
+
+// The same of plain weights, which are read where they lie: the rows of up to kFewPanels panels, each of consecutive
+// elements. x: [W][K]; results: [panels][W][16].
+inline constexpr int kFewPanels = 4;
+struct PlainRows {
+  const std::byte* first;
+  int64_t step;  // bytes from one row to the next
+  int count;
+  int64_t columns;
+};
+using FewPlain = void (*)(const PlainRows& rows, const float* x, float* y);
 
 FewQuantised few_quantised(DType dtype, int width);
 FewPlain few_plain(DType dtype, int width);
@@ -42,7 +53,7 @@ using ManyWords = void (*)(const UnpackedPanel* panels, int64_t columns, const W
 Unpack unpack_words(DType dtype);
 ManyWords many_words(int width, int count);
 
-// More tokens, any plain weights: `count` (1 or 2) panels, read as they are packed.
+// More tokens, any plain weights: `count` (1 or 2) panels.
 using ManyPlain = void (*)(const void* const* panels, int64_t columns, const float* x, float* y);
 
 ManyPlain many_plain(DType dtype, int width, int count);

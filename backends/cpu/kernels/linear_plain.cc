@@ -1,4 +1,7 @@
 // f32, f16 and bf16 weights: they are widened in registers, and multiplied and summed in f32.
+#include <algorithm>
+#include <cstring>
+
 #include "backends/cpu/kernels/linear_dot.h"
 #include "backends/cpu/pack/codes.h"
 
@@ -6,48 +9,94 @@ namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
 template <DType dtype>
-[[gnu::always_inline]] inline F32 load_weights(const char* panel, int64_t k) {
-  if constexpr (dtype == DType::f32) return load(reinterpret_cast<const float*>(panel + k * 64));
-  if constexpr (dtype == DType::f16) return load_half(panel + k * 32);
-  if constexpr (dtype == DType::bf16) return load_bfloat(panel + k * 32);
+[[gnu::always_inline]] inline F32 load_weights(const std::byte* from) {
+  if constexpr (dtype == DType::f32) return load(reinterpret_cast<const float*>(from));
+  if constexpr (dtype == DType::f16) return load_half(from);
+  if constexpr (dtype == DType::bf16) return load_bfloat(from);
 }
 
-// One to four tokens. Four sums per token, over k mod 4: one would wait for its own multiply-add.
+// Fewer than 16 consecutive elements, and zeros.
+template <DType dtype>
+inline F32 load_first_weights(const std::byte* from, int count) {
+  alignas(64) std::byte elements[kLanes * 4] = {};
+  std::memcpy(elements, from, static_cast<size_t>(count) * dtype_info(dtype).block_bytes);
+  return load_weights<dtype>(elements);
+}
+
+// kStreams panels side by side, row by row, with W tokens. Several sums per token, since one would wait for its own
+// multiply-add, but no more than there are registers.
+template <DType dtype, int W, int kStreams>
+void stream_panels(const PlainRows& rows, int first_panel, const float* x, float* y) {
+  constexpr int kSums = std::max(1, 4 / (W * kStreams)), kBytes = dtype_info(dtype).block_bytes;
+  constexpr int kStep = std::max(kSums * kLanes, 64 / kBytes);  // no less than a cache line of each
+  const int64_t columns = rows.columns;
+  const int used = std::min(kPanelRows, rows.count - first_panel * kPanelRows);  // with several panels, all
+  for (int row = 0; row < used; ++row) {
+    const std::byte* weights[kStreams];
+    F32 sums[kStreams][W][kSums];
+    for (int s = 0; s < kStreams; ++s) {
+      weights[s] = rows.first + ((first_panel + s) * kPanelRows + row) * rows.step;
+      for (auto& token : sums[s]) {
+        for (F32& sum : token) sum = zero_f32();
+      }
+    }
+    int64_t k = 0;
+    for (; k + kStep <= columns; k += kStep) {
+      unroll<kStreams>([&](auto s) {
+        prefetch_ahead<kStep * kBytes, kPrefetchElements>(weights[s] + k * kBytes);
+        unroll<kStep / kLanes>([&](auto i) {
+          const F32 w = load_weights<dtype>(weights[s] + (k + i * kLanes) * kBytes);
+          for (int t = 0; t < W; ++t) {
+            F32& sum = sums[s][t][i % kSums];
+            sum = fma(w, load(x + t * columns + k + i * kLanes), sum);
+          }
+        });
+      });
+    }
+    for (; k < columns; k += kLanes) {
+      const int count = static_cast<int>(std::min<int64_t>(kLanes, columns - k));
+      for (int s = 0; s < kStreams; ++s) {
+        const F32 w = load_first_weights<dtype>(weights[s] + k * kBytes, count);
+        for (int t = 0; t < W; ++t) sums[s][t][0] = fma(w, load_first(x + t * columns + k, count), sums[s][t][0]);
+      }
+    }
+    for (int s = 0; s < kStreams; ++s) {
+      for (int t = 0; t < W; ++t) {
+        F32 sum = sums[s][t][0];
+        for (int i = 1; i < kSums; ++i) sum += sums[s][t][i];
+        y[((first_panel + s) * W + t) * kPanelRows + row] = reduce_sum(sum);
+      }
+    }
+  }
+  for (int t = 0; t < W; ++t) {
+    for (int row = used; row < kPanelRows; ++row) y[(first_panel * W + t) * kPanelRows + row] = 0;
+  }
+}
+
+// One to four tokens. A core reads several streams of addresses faster than one, if they are pages apart: next to
+// single rows, which share pages, four panels at a time came from memory 1.3 times as fast (Zen 3).
 template <DType dtype, int W>
-void few(const void* panel, int64_t columns, const float* x, float* y) {
-  constexpr int kSums = 4;
-  const auto* weights = static_cast<const char*>(panel);
-  F32 sums[kSums][W];
-  for (auto& row : sums) {
-    for (F32& sum : row) sum = zero_f32();
+void few(const PlainRows& rows, const float* x, float* y) {
+  constexpr int kStreams = W == 1 ? kFewPanels : W == 2 ? kFewPanels / 2 : 1;
+  int panel = 0;
+  for (; (panel + kStreams) * kPanelRows <= rows.count; panel += kStreams) {
+    stream_panels<dtype, W, kStreams>(rows, panel, x, y);
   }
-  int64_t k = 0;
-  constexpr int kVectorBytes = kPanelRows * dtype_info(dtype).block_bytes;
-  for (; k + kSums <= columns; k += kSums) {
-    prefetch_ahead<kSums * kVectorBytes, kPrefetchElements>(weights + k * kVectorBytes);
-    unroll<kSums>([&](auto i) {
-      const F32 w = load_weights<dtype>(weights, k + i);
-      for (int t = 0; t < W; ++t) sums[i][t] = fma(w, splat(x[(k + i) * W + t]), sums[i][t]);
-    });
-  }
-  for (; k < columns; ++k) {
-    const F32 w = load_weights<dtype>(weights, k);
-    for (int t = 0; t < W; ++t) sums[0][t] = fma(w, splat(x[k * W + t]), sums[0][t]);
-  }
-  for (int t = 0; t < W; ++t) store(y + t * kLanes, (sums[0][t] + sums[1][t]) + (sums[2][t] + sums[3][t]));
+  for (; panel * kPanelRows < rows.count; ++panel) stream_panels<dtype, W, 1>(rows, panel, x, y);
 }
 
 template <DType dtype, int W, int kPanels>
 void many(const void* const* panels, int64_t columns, const float* x, float* y) {
-  const char* weights[kPanels];
+  constexpr int64_t kVectorBytes = kPanelRows * dtype_info(dtype).block_bytes;
+  const std::byte* weights[kPanels];
   F32 sums[kPanels][W];
   for (int p = 0; p < kPanels; ++p) {
-    weights[p] = static_cast<const char*>(panels[p]);
+    weights[p] = static_cast<const std::byte*>(panels[p]);
     for (F32& sum : sums[p]) sum = zero_f32();
   }
   for (int64_t k = 0; k < columns; ++k) {
     F32 w[kPanels];
-    for (int p = 0; p < kPanels; ++p) w[p] = load_weights<dtype>(weights[p], k);
+    for (int p = 0; p < kPanels; ++p) w[p] = load_weights<dtype>(weights[p] + k * kVectorBytes);
     unroll<W>([&](auto t) {
       const F32 value = splat(x[k * W + t]);
       for (int p = 0; p < kPanels; ++p) sums[p][t] = fma(w[p], value, sums[p][t]);

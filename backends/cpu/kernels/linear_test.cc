@@ -171,10 +171,10 @@ class PerIsa : public testing::TestWithParam<const IsaTable*> {
     pool_.run([&](Worker& worker) { kernel->run(launch, worker); });
   }
 
-  // The weight as an operand: packed into memory that `keep` holds, or as it lies.
+  // The weight as an operand: packed into memory that `keep` holds where its format has a packed form, or as it lies.
   abi::TensorView operand(const Weight& weight, bool packed) {
     abi::TensorView result = view({weight.rows, weight.columns}, weight.file.data(), weight.dtype);
-    if (packed) {
+    if (packed && is_quantised(weight.dtype)) {
       keep_.emplace_back(GetParam()->packed_bytes(weight.dtype, weight.rows, weight.columns));
       result.data = keep_.back().data.get();
       result.layout = abi::Layout::kPacked;

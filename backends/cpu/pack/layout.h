@@ -7,7 +7,7 @@
 //     all headers in front of the panel, a panel of K = 576 came from memory at a third of the speed (Zen 4).
 //   256-element formats: per block 8 chunks, i8 sub-scales [256/group][16], u8 sub-minimums likewise if any,
 //     f32 scale [16], f32 minimum [16] if any.
-//   f32, f16, bf16: elements [K][16].
+//   f32, f16, bf16 have no packed form; a product with many tokens makes panels of elements [K][16] for itself.
 #pragma once
 
 #include <cstddef>

@@ -94,6 +94,24 @@ void pack_elements(const StridedMatrix& matrix, int64_t panel, uint8_t* target) 
   }
 }
 
+// The same of f16 and bf16, by squares where rows are whole.
+void pack_words(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
+  if (matrix.column_step != 2 || rows_of_panel(matrix, panel) < kPanelRows) {
+    return pack_elements<uint16_t>(matrix, panel, target);
+  }
+  const std::byte* source = first_row(matrix, panel);
+  auto* out = reinterpret_cast<uint16_t*>(target);
+  int64_t k = 0;
+  for (; k + kPanelRows <= matrix.columns; k += kPanelRows) {
+    transpose_words(source + k * 2, matrix.row_step, out + k * kPanelRows);
+  }
+  for (; k < matrix.columns; ++k) {
+    for (int row = 0; row < kPanelRows; ++row) {
+      std::memcpy(out + k * kPanelRows + row, source + row * matrix.row_step + k * 2, 2);
+    }
+  }
+}
+
 template <DType dtype>
 void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
   constexpr Packing p = packing_of(dtype);
@@ -127,23 +145,26 @@ void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
   }
 }
 
-template <class T, class Widen>
-void unpack_elements(const void* panel, int row, int64_t columns, float* out, Widen widen) {
-  const T* elements = static_cast<const T*>(panel) + row;
-  for (int64_t k = 0; k < columns; ++k) out[k] = widen(elements[k * kPanelRows]);
-}
-
 }  // namespace
 
 size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) {
-  if (!is_packable(dtype) || rows <= 0 || columns <= 0 || columns % dtype_info(dtype).block_elements != 0) return 0;
+  if (!is_quantised(dtype) || rows <= 0 || columns <= 0 || columns % dtype_info(dtype).block_elements != 0) return 0;
   return static_cast<size_t>(panel_count(rows) * panel_bytes(dtype, columns));
+}
+
+void gather_rows(const StridedMatrix& matrix, int64_t panel, void* target) {
+  const size_t bytes = dtype_info(matrix.dtype).block_bytes;
+  const std::byte* row = first_row(matrix, panel);
+  auto* out = static_cast<std::byte*>(target);
+  for (int r = 0; r < rows_of_panel(matrix, panel); ++r, row += matrix.row_step) {
+    for (int64_t k = 0; k < matrix.columns; ++k, out += bytes) std::memcpy(out, row + k * matrix.column_step, bytes);
+  }
 }
 
 void pack_panel(const StridedMatrix& matrix, int64_t panel, void* target) {
   auto* bytes = static_cast<uint8_t*>(target);
   if (matrix.dtype == DType::f32) return pack_elements<uint32_t>(matrix, panel, bytes);
-  if (!is_quantised(matrix.dtype)) return pack_elements<uint16_t>(matrix, panel, bytes);
+  if (!is_quantised(matrix.dtype)) return pack_words(matrix, panel, bytes);
   dispatch_quantised(matrix.dtype, [&]<DType dtype> { pack_blocks<dtype>(matrix, panel, bytes); });
 }
 
@@ -161,9 +182,6 @@ void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* ta
 }
 
 void unpack_row(DType dtype, const void* panel, int row, int64_t columns, float* out) {
-  if (dtype == DType::f32) return unpack_elements<float>(panel, row, columns, out, [](float x) { return x; });
-  if (dtype == DType::f16) return unpack_elements<uint16_t>(panel, row, columns, out, half_bits_to_float);
-  if (dtype == DType::bf16) return unpack_elements<uint16_t>(panel, row, columns, out, bfloat_bits_to_float);
   const auto* bytes = static_cast<const uint8_t*>(panel);
   dispatch_quantised(dtype, [&]<DType type> { unpack_blocks<type>(bytes, row, columns, out); });
 }

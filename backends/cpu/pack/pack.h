@@ -10,7 +10,8 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-// Bytes of the packed form of a row-major [rows, columns], or 0 where there is none for this dtype or width.
+// Bytes of the packed form of a row-major [rows, columns], or 0 where there is none for this dtype or width. Plain
+// weights have none: they are read as they lie, out of the file's own pages.
 size_t packed_bytes(DType dtype, int64_t rows, int64_t columns);
 
 // Packs; called by all workers together.
@@ -26,10 +27,13 @@ struct StridedMatrix {
   int64_t column_step;
 };
 
+// The rows of one panel of plain elements, one after the other.
+void gather_rows(const StridedMatrix& matrix, int64_t panel, void* target);
+
 // One panel of it, panel_bytes(dtype, columns) at `target` (64-byte aligned).
 void pack_panel(const StridedMatrix& matrix, int64_t panel, void* target);
 
-// Row `row` (0 to 15) of a packed panel as f32 [columns].
+// Row `row` (0 to 15) of a packed panel of a quantised format as f32 [columns].
 void unpack_row(DType dtype, const void* panel, int row, int64_t columns, float* out);
 
 }  // namespace gabbro::cpu::GABBRO_ISA

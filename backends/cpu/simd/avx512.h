@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/simd/transpose_x86.h"
+
 namespace gabbro::cpu::GABBRO_ISA {
 
 struct F32 {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -258,5 +259,12 @@ inline I32 dot2(I32 sum, Words a, Pair b) {
 }
 
 inline void prefetch(const void*) {}
+
+// 16 rows of 16 elements, `step` bytes from one to the next: to[c][r] = row r's element c.
+inline void transpose_words(const std::byte* from, int64_t step, uint16_t* to) {
+  for (int r = 0; r < 16; ++r) {
+    for (int c = 0; c < 16; ++c) std::memcpy(to + c * 16 + r, from + r * step + c * 2, 2);
+  }
+}
 
 }  // namespace gabbro::cpu::GABBRO_ISA

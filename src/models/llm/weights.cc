@@ -25,17 +25,18 @@ const gguf::TensorInfo& WeightLoader::checked(const std::string& name, std::vect
   return info;
 }
 
-void WeightLoader::loaded(const gguf::TensorInfo& info) {
+void WeightLoader::loaded(const gguf::TensorInfo& info, bool used_in_place) {
   const auto start = static_cast<size_t>(info.data.data() - info.file->bytes().data());
-  info.file->release(start, info.data.size());  // the device has it now: the file's pages need not stay in memory
+  if (!used_in_place) info.file->release(start, info.data.size());  // these pages need not stay in memory
   done_ += info.data.size();
   if (progress_) progress_(done_, total_);
 }
 
 Tensor WeightLoader::matrix(const std::string& name, int64_t rows, int64_t columns) {
   const gguf::TensorInfo& info = checked(name, {rows, columns});
-  Tensor tensor = device_->upload_matrix(info.dtype(), rows, columns, info.data.data());
-  loaded(info);
+  const std::shared_ptr<const void> in_file(info.file, info.data.data());
+  Tensor tensor = device_->upload_matrix(info.dtype(), rows, columns, in_file);
+  loaded(info, tensor.state().storage.get() == in_file.get());
   return tensor;
 }
 

@@ -26,7 +26,7 @@ class WeightLoader {
 
  private:
   const gguf::TensorInfo& checked(const std::string& name, std::vector<int64_t> shape) const;
-  void loaded(const gguf::TensorInfo& info);
+  void loaded(const gguf::TensorInfo& info, bool used_in_place = false);
 
   const gguf::File& file_;
   std::shared_ptr<Device> device_;

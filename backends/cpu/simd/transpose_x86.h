@@ -1,0 +1,37 @@
+// A transposition of 16-bit elements, for the sets that have AVX2.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+// 16 rows of 16 elements, `step` bytes from one to the next: to[c][r] = row r's element c.
+inline void transpose_words(const std::byte* from, int64_t step, uint16_t* to) {
+  __m256i rows[16], pairs[16], fours[16];
+  for (int r = 0; r < 16; ++r) rows[r] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + r * step));
+  for (int r = 0; r < 16; r += 2) {
+    pairs[r] = _mm256_unpacklo_epi16(rows[r], rows[r + 1]);      // columns 0-3 and 8-11 of two rows
+    pairs[r + 1] = _mm256_unpackhi_epi16(rows[r], rows[r + 1]);  // columns 4-7 and 12-15
+  }
+  for (int r = 0; r < 16; r += 4) {
+    for (int half = 0; half < 2; ++half) {  // columns 4·half + 0, 1 and then 2, 3 of four rows, and those plus 8
+      fours[r + 2 * half] = _mm256_unpacklo_epi32(pairs[r + half], pairs[r + 2 + half]);
+      fours[r + 2 * half + 1] = _mm256_unpackhi_epi32(pairs[r + half], pairs[r + 2 + half]);
+    }
+  }
+  for (int c = 0; c < 8; ++c) {  // columns c and c + 8
+    __m256i eights[2];
+    for (int half = 0; half < 2; ++half) {
+      const __m256i low = fours[8 * half + c / 2], high = fours[8 * half + 4 + c / 2];
+      eights[half] = c % 2 == 0 ? _mm256_unpacklo_epi64(low, high) : _mm256_unpackhi_epi64(low, high);
+    }
+    auto* out = reinterpret_cast<__m256i*>(to + c * 16);
+    _mm256_storeu_si256(out, _mm256_permute2x128_si256(eights[0], eights[1], 0x20));
+    _mm256_storeu_si256(out + 8, _mm256_permute2x128_si256(eights[0], eights[1], 0x31));
+  }
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA
