@@ -1,4 +1,4 @@
-// Speed of the CPU's packed `linear` at the shapes of SmolLM2-135M, against what this machine reads and multiplies.
+// Speed of the CPU's `linear` at the shapes of SmolLM2-135M, against what this machine reads and multiplies.
 // cpu_linear [threads] [tokens] [format] [isa]: a line per format and shape; the weights come from memory, not cache.
 #include <immintrin.h>
 #include <sys/mman.h>
@@ -127,10 +127,17 @@ abi::TensorView view(DType dtype, int64_t rows, int64_t columns, abi::Layout lay
       .data = nullptr, .shape = {rows, columns}, .strides = {columns, 1}, .rank = 2, .dtype = dtype, .layout = layout};
 }
 
+// Plain weights have no packed form.
+size_t stored_bytes(const IsaTable& isa, DType dtype, const Shape& shape) {
+  const size_t packed = isa.packed_bytes(dtype, shape.rows, shape.columns);
+  return packed > 0 ? packed : static_cast<size_t>(shape.rows) * dtype_bytes(dtype, static_cast<size_t>(shape.columns));
+}
+
 // Seconds of one product, the pool's wake-up included; the weights have left the cache since they were last used.
 double measure(const IsaTable& isa, ThreadPool& pool, DType dtype, const Shape& shape, int64_t tokens, double* pack) {
   const size_t source_bytes = static_cast<size_t>(shape.rows) * dtype_bytes(dtype, static_cast<size_t>(shape.columns));
-  const size_t packed = isa.packed_bytes(dtype, shape.rows, shape.columns);
+  const bool as_it_lies = isa.packed_bytes(dtype, shape.rows, shape.columns) == 0;
+  const size_t packed = stored_bytes(isa, dtype, shape);
   const size_t copies = tokens > 4 ? 1 : (size_t{192} << 20) / packed + 1;
   std::mt19937 random(1);
   const Memory source = allocate(source_bytes), weights = allocate(packed * copies);
@@ -138,13 +145,20 @@ double measure(const IsaTable& isa, ThreadPool& pool, DType dtype, const Shape& 
   for (size_t c = 0; c < copies; ++c) {
     void* target = weights.get() + c * packed;
     const auto start = Clock::now();
-    pool.run([&](Worker& w) { isa.pack(dtype, shape.rows, shape.columns, source.get(), target, w); });
+    pool.run([&](Worker& w) {
+      if (as_it_lies) {
+        if (w.index() == 0) std::memcpy(target, source.get(), packed);
+        return;
+      }
+      isa.pack(dtype, shape.rows, shape.columns, source.get(), target, w);
+    });
     *pack = std::chrono::duration<double>(Clock::now() - start).count();
   }
   std::vector<float> x(static_cast<size_t>(tokens * shape.columns)), y(static_cast<size_t>(tokens * shape.rows));
   for (float& value : x) value = static_cast<float>(random() % 2001) / 1000 - 1;
-  abi::TensorView inputs[] = {view(DType::f32, tokens, shape.columns),
-                              view(dtype, shape.rows, shape.columns, abi::Layout::kPacked)};
+  abi::TensorView inputs[] = {
+      view(DType::f32, tokens, shape.columns),
+      view(dtype, shape.rows, shape.columns, as_it_lies ? abi::Layout::kStrided : abi::Layout::kPacked)};
   abi::TensorView output = view(DType::f32, tokens, shape.rows);
   const abi::KernelRequest request = {
       .op = "linear", .inputs = inputs, .input_count = 2, .outputs = &output, .output_count = 1};
@@ -180,11 +194,13 @@ int run(int threads, int64_t tokens, std::string_view only, std::string_view isa
       if (!only.empty() && only != dtype_name(dtype)) continue;
       for (Shape shape : kShapes) {
         if (shape.columns % dtype_info(dtype).block_elements != 0) shape.columns = (shape.columns + 255) / 256 * 256;
-        if (isa->packed_bytes(dtype, shape.rows, shape.columns) == 0 || (tokens > 4 && shape.rows > 10000)) continue;
+        if ((dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16 && !is_quantised(dtype)) ||
+            (tokens > 4 && shape.rows > 10000))
+          continue;
         double pack = 0;
         const double seconds = measure(*isa, pool, dtype, shape, tokens, &pack);
         total += seconds * shape.times;
-        const double packed = static_cast<double>(isa->packed_bytes(dtype, shape.rows, shape.columns));
+        const double packed = static_cast<double>(stored_bytes(*isa, dtype, shape));
         const double macs = static_cast<double>(shape.rows * shape.columns * tokens) / seconds * 1e-9;
         const double gbs = packed / seconds * 1e-9;
         const double share = tokens <= 4 ? gbs / peaks.read : macs / (is_quantised(dtype) ? peaks.bytes : peaks.floats);

@@ -298,7 +298,7 @@ void Linear::run_many(const Pass& pass, Worker& worker) const {
   prepare_many(pass, worker);
   const int64_t step = activations_.tile_bytes(tiling_.full_width());
   worker.parallel_for(items_ * pieces_, grain_, [&](int64_t begin, int64_t end) {
-    alignas(64) float y[2 * kMaxTile * kPanelRows];
+    alignas(64) float y[2 * kTileTokens * kPanelRows];
     for (int64_t index = begin; index < end; ++index) {
       Item item;
       add_item(index / pieces_, item);

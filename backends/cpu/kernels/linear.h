@@ -45,10 +45,10 @@ class Linear : public Kernel {
     FewQuantised few_quantised = nullptr;
     FewPlain few_plain = nullptr;
     Many many = Many::kPlain;
-    Unpack unpack = nullptr;                          // for kWords and kBytes
-    ManyQuantised many_quantised[kMaxTile / 4] = {};  // of width 4, 8, 12
-    ManyWords many_words[kMaxTile / 4][2] = {};
-    ManyPlain many_plain[kMaxTile / 4][2] = {};
+    Unpack unpack = nullptr;                             // for kWords and kBytes
+    ManyQuantised many_quantised[kTileTokens / 4] = {};  // of width 4, 8, 12
+    ManyWords many_words[kTileTokens / 4][2] = {};
+    ManyPlain many_plain[kTileTokens / 4][2] = {};
   };
   // Panels that are computed together: neighbours; with silu·mul the same ones of both matrices, first those of the
   // first matrix.

@@ -10,9 +10,14 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-inline constexpr int kFewTokens = 4;  // up to here a product streams packed weights once and is bound by memory
-inline constexpr int kMaxTile = 12;   // tokens of the widest tile
-static_assert(kTileTokens <= kMaxTile && kTileTokens % 4 == 0);
+inline constexpr int kFewTokens = 4;    // up to here a product streams packed weights once and is bound by memory
+inline constexpr int kTileTokens = 12;  // of the widest tile: a multiple of what any set multiplies at once
+
+// Of a tile's tokens, how many a kernel takes at a time that has registers for `most`: a divisor of the width.
+constexpr int tokens_at_once(int width, int most) {
+  while (width % most != 0) --most;
+  return most;
+}
 
 // What a weight format wants of each group of quantised activations besides their codes: with s the sum of the group's
 // codes, either the start of its integer dot product, i32 -zero·s, or for formats with a minimum f32 scale·s.

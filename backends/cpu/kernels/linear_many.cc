@@ -39,35 +39,44 @@ void unpack(const void* panel, int64_t columns, const UnpackedPanel& out) {
 }
 
 // A format is known here by its group, whether it has a minimum, whether its zero is not 0, and whether it is wide.
-template <int group, bool minimum, bool zero, bool wide, int W>
-void dot(const UnpackedPanel& panel, int64_t columns, const QuantisedTile& tile, float* y) {
+// Tokens `first` and on of a tile that is W wide.
+template <int group, bool minimum, bool zero, bool wide, int W, int kTokens>
+void block(const UnpackedPanel& panel, int64_t columns, const QuantisedTile& tile, int first, float* y) {
   constexpr int kVectors = group / 4;
-  F32 results[W];
+  F32 results[kTokens];
   for (F32& result : results) result = zero_f32();
   const uint8_t* codes = panel.codes;
-  const int8_t* x = tile.codes;
+  const int8_t* x = tile.codes + first * 4;
   for (int64_t g = 0; g < columns / group; ++g) {
-    const int32_t* sums = tile.sums + g * W;
-    I32 dots[W];
-    for (int t = 0; t < W; ++t) dots[t] = zero ? splat_i32(sums[t]) : zero_i32();
+    const int32_t* sums = tile.sums + g * W + first;
+    I32 dots[kTokens];
+    for (int t = 0; t < kTokens; ++t) dots[t] = zero ? splat_i32(sums[t]) : zero_i32();
     unroll<kVectors>([&](auto q) {
       const Bytes levels = load_bytes(codes + q * 64);
-      unroll<W>([&](auto t) {
+      unroll<kTokens>([&](auto t) {
         const Four four = splat_four(x + (q * W + t) * 4);
         dots[t] = wide ? dot4_wide(dots[t], levels, four) : dot4(dots[t], levels, four);
       });
     });
     codes += kVectors * 64;
     x += kVectors * W * 4;
-    const float* x_scales = tile.scales + g * group / kChunk * W;
+    const float* x_scales = tile.scales + g * group / kChunk * W + first;
     const F32 scale = load(panel.scales + g * kPanelRows);
-    unroll<W>([&](auto t) { results[t] = fma(to_f32(dots[t]) * splat(x_scales[t]), scale, results[t]); });
+    unroll<kTokens>([&](auto t) { results[t] = fma(to_f32(dots[t]) * splat(x_scales[t]), scale, results[t]); });
     if constexpr (minimum) {
       const F32 lowest = load(panel.minimums + g * kPanelRows);
-      unroll<W>([&](auto t) { results[t] = fma(lowest, splat(std::bit_cast<float>(sums[t])), results[t]); });
+      unroll<kTokens>([&](auto t) { results[t] = fma(lowest, splat(std::bit_cast<float>(sums[t])), results[t]); });
     }
   }
-  for (int t = 0; t < W; ++t) store(y + t * kLanes, results[t]);
+  for (int t = 0; t < kTokens; ++t) store(y + (first + t) * kLanes, results[t]);
+}
+
+template <int group, bool minimum, bool zero, bool wide, int W>
+void dot(const UnpackedPanel& panel, int64_t columns, const QuantisedTile& tile, float* y) {
+  constexpr int kTokens = tokens_at_once(W, kByteSums);
+  for (int first = 0; first < W; first += kTokens) {
+    block<group, minimum, zero, wide, W, kTokens>(panel, columns, tile, first, y);
+  }
 }
 
 template <DType dtype, int W>
@@ -101,13 +110,7 @@ Unpack unpack_function(DType dtype) {
 
 ManyQuantised many_quantised(DType dtype, int width) {
   return dispatch_quantised(dtype, [&]<DType type>() -> ManyQuantised {
-    if constexpr (kTileTokens > 8) {
-      if (width == 12) return dot_of<type, 12>();
-    }
-    if constexpr (kTileTokens > 4) {
-      if (width == 8) return dot_of<type, 8>();
-    }
-    return dot_of<type, 4>();
+    return width == 12 ? dot_of<type, 12>() : width == 8 ? dot_of<type, 8>() : dot_of<type, 4>();
   });
 }
 

@@ -85,11 +85,13 @@ void few(const PlainRows& rows, const float* x, float* y) {
   for (; panel * kPanelRows < rows.count; ++panel) stream_panels<dtype, W, 1>(rows, panel, x, y);
 }
 
-template <DType dtype, int W, int kPanels>
-void many(const void* const* panels, int64_t columns, const float* x, float* y) {
+// Tokens `first` and on of a tile that is W wide.
+template <DType dtype, int W, int kTokens, int kPanels>
+void block(const void* const* panels, int64_t columns, const float* tile, int first, float* y) {
+  const float* x = tile + first;
   constexpr int64_t kVectorBytes = kPanelRows * dtype_info(dtype).block_bytes;
   const std::byte* weights[kPanels];
-  F32 sums[kPanels][W];
+  F32 sums[kPanels][kTokens];
   for (int p = 0; p < kPanels; ++p) {
     weights[p] = static_cast<const std::byte*>(panels[p]);
     for (F32& sum : sums[p]) sum = zero_f32();
@@ -97,13 +99,23 @@ void many(const void* const* panels, int64_t columns, const float* x, float* y) 
   for (int64_t k = 0; k < columns; ++k) {
     F32 w[kPanels];
     for (int p = 0; p < kPanels; ++p) w[p] = load_weights<dtype>(weights[p] + k * kVectorBytes);
-    unroll<W>([&](auto t) {
+    unroll<kTokens>([&](auto t) {
       const F32 value = splat(x[k * W + t]);
       for (int p = 0; p < kPanels; ++p) sums[p][t] = fma(w[p], value, sums[p][t]);
     });
   }
   for (int p = 0; p < kPanels; ++p) {
-    for (int t = 0; t < W; ++t) store(y + (p * W + t) * kLanes, sums[p][t]);
+    for (int t = 0; t < kTokens; ++t) store(y + (p * W + first + t) * kLanes, sums[p][t]);
+  }
+}
+
+template <DType dtype, int W, int kPanels>
+void many(const void* const* panels, int64_t columns, const float* tile, float* y) {
+  constexpr int kTogether = std::min(kPanels, kTileVectors), kTokens = tokens_at_once(W, kFloatTokens);
+  for (int panel = 0; panel < kPanels; panel += kTogether) {
+    for (int first = 0; first < W; first += kTokens) {
+      block<dtype, W, kTokens, kTogether>(panels + panel, columns, tile, first, y + panel * W * kLanes);
+    }
   }
 }
 
@@ -130,13 +142,7 @@ FewPlain few_plain(DType dtype, int width) {
 
 ManyPlain many_plain(DType dtype, int width, int count) {
   return dispatch_plain(dtype, [&]<DType type>() -> ManyPlain {
-    if constexpr (kTileTokens > 8) {
-      if (width == 12) return many_of<type, 12>(count);
-    }
-    if constexpr (kTileTokens > 4) {
-      if (width == 8) return many_of<type, 8>(count);
-    }
-    return many_of<type, 4>(count);
+    return width == 12 ? many_of<type, 12>(count) : width == 8 ? many_of<type, 8>(count) : many_of<type, 4>(count);
   });
 }
 

@@ -1,5 +1,7 @@
 // f16 and bf16 weights, many tokens: both operands as 16-bit codes, whose dot products run at twice the rate of f32. A
 // group of 32 has a scale per row, and its sum of products is exact in 32 bits.
+#include <algorithm>
+
 #include "backends/cpu/kernels/linear_dot.h"
 #include "backends/cpu/pack/codes.h"
 
@@ -71,9 +73,14 @@ void block(const UnpackedPanel* panels, int64_t columns, const WordTile& tile, i
 
 template <int W, int kPanels>
 void many(const UnpackedPanel* panels, int64_t columns, const WordTile& tile, float* y) {
-  // Two panels share each broadcast of activations, for which there is one load a cycle (Zen 4).
-  constexpr int kTokens = kPanels * W > kTileTokens ? W / kPanels : W;
-  for (int first = 0; first < W; first += kTokens) block<W, kTokens, kPanels>(panels, columns, tile, first, y);
+  // Two panels share each broadcast of activations where there are registers for it; Zen 4 has one such load a cycle.
+  constexpr int kTogether = std::min(kPanels, kTileVectors);
+  constexpr int kTokens = tokens_at_once(W, kWordSums / kTogether);
+  for (int panel = 0; panel < kPanels; panel += kTogether) {
+    for (int first = 0; first < W; first += kTokens) {
+      block<W, kTokens, kTogether>(panels + panel, columns, tile, first, y + panel * W * kLanes);
+    }
+  }
 }
 
 template <int W>
@@ -86,13 +93,7 @@ ManyWords many_of(int count) {
 Unpack unpack_words(DType dtype) { return dtype == DType::f16 ? unpack<DType::f16> : unpack<DType::bf16>; }
 
 ManyWords many_words(int width, int count) {
-  if constexpr (kTileTokens > 8) {
-    if (width == 12) return many_of<12>(count);
-  }
-  if constexpr (kTileTokens > 4) {
-    if (width == 8) return many_of<8>(count);
-  }
-  return many_of<4>(count);
+  return width == 12 ? many_of<12>(count) : width == 8 ? many_of<8>(count) : many_of<4>(count);
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

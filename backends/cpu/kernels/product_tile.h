@@ -11,8 +11,8 @@
 namespace gabbro::cpu::GABBRO_ISA {
 
 // Accumulators that fit the registers beside the operands.
-inline constexpr int kTileSums = kTileTokens * kTileVectors;
-inline constexpr int kTileRows = kTileTokens;
+inline constexpr int kTileSums = kFloatTokens * kTileVectors;
+inline constexpr int kTileRows = kFloatTokens;
 
 // Vectors of B beside each other for `rows` rows: with few rows more of them, to have enough sums in flight (a fused
 // multiply-add takes 4 cycles, and one or two start in each).

@@ -32,9 +32,12 @@ struct Mask {
   __m256 a, b;
 };
 
-// Tile sizes that fit the 16 registers (kernels/linear_many.cc, kernels/linear_plain.cc).
-inline constexpr int kTileTokens = 4;
+// What fits the 16 registers: vectors of weights beside each other, and how many sums of f32, of 16-bit and of 8-bit
+// products meet them (kernels/product_tile.h, linear_plain.cc, linear_words.cc, linear_many.cc).
 inline constexpr int kTileVectors = 1;
+inline constexpr int kFloatTokens = 4;
+inline constexpr int kWordSums = 6;
+inline constexpr int kByteSums = 6;
 
 // How far ahead of their use weights are asked for, in bytes: block formats, and plain elements (best of 1 to 6 KB on
 // Zen 3).

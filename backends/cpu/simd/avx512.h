@@ -32,9 +32,12 @@ struct Mask {
   __mmask16 m;
 };
 
-// Tile sizes that fit the 32 registers (kernels/linear_many.cc, kernels/linear_plain.cc).
-inline constexpr int kTileTokens = 12;
+// What fits the 32 registers: vectors of weights beside each other, and how many sums of f32, of 16-bit and of 8-bit
+// products meet them (kernels/product_tile.h, linear_plain.cc, linear_words.cc, linear_many.cc).
 inline constexpr int kTileVectors = 2;
+inline constexpr int kFloatTokens = 12;
+inline constexpr int kWordSums = 12;
+inline constexpr int kByteSums = 12;
 
 // How far ahead of their use weights are asked for, in bytes: block formats, and plain elements (best of 1 to 6 KB on
 // Zen 4).

@@ -32,9 +32,12 @@ struct Mask {
   bool m[16];
 };
 
-// Tile sizes (kernels/linear_many.cc, kernels/linear_plain.cc): what a compiler keeps in 16 registers of four lanes.
-inline constexpr int kTileTokens = 4;
+// What a compiler keeps in 16 registers of four lanes: vectors of weights beside each other, and how many sums meet
+// them.
 inline constexpr int kTileVectors = 1;
+inline constexpr int kFloatTokens = 4;
+inline constexpr int kWordSums = 4;
+inline constexpr int kByteSums = 4;
 
 // How far ahead of their use weights are asked for, in bytes: block formats, and plain elements.
 inline constexpr int64_t kPrefetchCodes = 2048;
