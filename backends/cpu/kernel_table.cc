@@ -59,7 +59,7 @@ constexpr KernelEntry kKernels[] = {
     {"iota", make_iota},
     {"concat", make_concat},
     {"linear", make_linear},
-    {"linear_fused", make_linear_fused},
+    {"linear_fused", make_linear},
     {"embedding", make_embedding},
     {"dequantize", make_dequantize},
 };

@@ -2,38 +2,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
-#include <new>
 
+#include "backends/common/plugin_entry.h"
 #include "backends/cpu/device.h"
 
 namespace gabbro::cpu {
 namespace {
 
+using abi::guarded;
+using abi::make_status;
 using abi::Status;
 using abi::StatusCode;
 
-Status status(StatusCode code, const char* message) {
-  Status result;
-  result.code = code;
-  std::snprintf(result.message, sizeof(result.message), "%s", message);
-  return result;
-}
-
-template <class Body>
-Status guarded(Body&& body) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return status(StatusCode::kOutOfMemory, "cpu: out of memory");
-  } catch (const std::exception& error) {
-    return status(StatusCode::kFailed, error.what());
-  } catch (...) {
-    return status(StatusCode::kFailed, "cpu: unknown failure");
-  }
-}
-
-CpuDevice& cpu(abi::Device* device) { return *reinterpret_cast<CpuDevice*>(device); }
+CpuDevice& cpu(abi::Device* device) { return abi::device_cast<CpuDevice>(device); }
 
 template <size_t N>
 void set_text(char (&field)[N], const std::string& text) {
@@ -41,7 +22,7 @@ void set_text(char (&field)[N], const std::string& text) {
 }
 
 Status no_such_device(int32_t index) {
-  return status(StatusCode::kFailed, ("cpu:" + std::to_string(index) + ": there is one CPU device, cpu:0").c_str());
+  return make_status(StatusCode::kFailed, "cpu:" + std::to_string(index) + ": there is one CPU device, cpu:0");
 }
 
 int32_t device_count() { return 1; }
@@ -75,10 +56,10 @@ Status open(int32_t index, const abi::DeviceOptions* options, abi::Device** devi
     if (index != 0) return no_such_device(index);
     std::string reason;
     const IsaTable* isa = choose_isa(std::getenv("GABBRO_CPU"), reason);
-    if (isa == nullptr) return status(StatusCode::kFailed, reason.c_str());
+    if (isa == nullptr) return make_status(StatusCode::kFailed, reason);
     const int32_t wanted = options == nullptr ? 0 : options->threads;
     if (wanted < 0 || wanted > kMaxThreads) {
-      return status(StatusCode::kFailed, ("cpu: " + std::to_string(wanted) + " threads: not in 0..1024").c_str());
+      return make_status(StatusCode::kFailed, "cpu: " + std::to_string(wanted) + " threads: not in 0..1024");
     }
     const Host host;
     const std::vector<int> processors = allowed_processors();
@@ -91,12 +72,10 @@ Status open(int32_t index, const abi::DeviceOptions* options, abi::Device** devi
   });
 }
 
-void close(abi::Device* device) { delete &cpu(device); }
-
 Status allocate(abi::Device* device, size_t bytes, void** pointer) {
   *pointer = cpu(device).allocate(bytes);
   if (*pointer != nullptr) return {};
-  return status(StatusCode::kOutOfMemory, ("cpu: no memory for " + std::to_string(bytes) + " bytes").c_str());
+  return make_status(StatusCode::kOutOfMemory, "cpu: no memory for " + std::to_string(bytes) + " bytes");
 }
 
 void free(abi::Device*, void* pointer) { CpuDevice::free(pointer); }
@@ -106,54 +85,9 @@ Status copy(abi::Device*, abi::Stream*, void* target, const void* source, size_t
   return {};
 }
 
-Status create_stream(abi::Device*, abi::Stream** stream) {
-  *stream = nullptr;  // execute() returns when the work is done: nothing is asynchronous
-  return {};
-}
-
-void destroy_stream(abi::Device*, abi::Stream*) {}
-
 Status synchronize(abi::Device*, abi::Stream*) { return {}; }
 
-size_t packed_bytes(abi::Device* device, DType dtype, int64_t rows, int64_t columns) {
-  return cpu(device).packed_bytes(dtype, rows, columns);
-}
-
-Status pack(abi::Device* device, DType dtype, int64_t rows, int64_t columns, const void* host, void* target) {
-  return guarded([&] {
-    if (cpu(device).packed_bytes(dtype, rows, columns) == 0) {
-      return status(StatusCode::kUnsupported, ("cpu: no packed form of " + std::string(dtype_name(dtype))).c_str());
-    }
-    cpu(device).pack(dtype, rows, columns, host, target);
-    return Status{};
-  });
-}
-
-Status find_kernel(abi::Device* device, const abi::KernelRequest* request, abi::BoundKernel* bound) {
-  return guarded([&] {
-    std::unique_ptr<Kernel> kernel = cpu(device).make_kernel(*request);
-    if (kernel == nullptr) {
-      return status(StatusCode::kUnsupported, ("cpu: no kernel for this '" + std::string(request->op) + "'").c_str());
-    }
-    *bound = {.handle = kernel.get(),
-              .scratch_bytes = kernel->scratch_bytes,
-              .implementation = kernel->implementation.c_str(),
-              .bytes = kernel->bytes,
-              .flops = kernel->flops};
-    kernel.release();
-    return Status{};
-  });
-}
-
 void release_kernel(abi::Device*, const void* handle) { delete static_cast<const Kernel*>(handle); }
-
-Status execute(abi::Device* device, abi::Stream*, const abi::Launch* launches, int32_t count,
-               const std::atomic<bool>* cancel) {
-  return guarded([&] {
-    if (cpu(device).execute(launches, count, cancel)) return Status{};
-    return status(StatusCode::kCancelled, "cpu: cancelled");
-  });
-}
 
 constexpr abi::Backend kBackend = {
     .abi_version = abi::kVersion,
@@ -162,19 +96,19 @@ constexpr abi::Backend kBackend = {
     .device_count = device_count,
     .device_facts = device_facts,
     .open = open,
-    .close = close,
+    .close = abi::close_device<CpuDevice>,
     .allocate = allocate,
     .free = free,
     .copy_to_device = copy,
     .copy_to_host = copy,
-    .create_stream = create_stream,
-    .destroy_stream = destroy_stream,
+    .create_stream = abi::create_default_stream,
+    .destroy_stream = abi::destroy_default_stream,
     .synchronize = synchronize,
-    .packed_bytes = packed_bytes,
-    .pack = pack,
-    .find_kernel = find_kernel,
+    .packed_bytes = abi::packed_bytes_on<CpuDevice>,
+    .pack = abi::pack_on<CpuDevice>,
+    .find_kernel = abi::find_kernel_on<CpuDevice>,
     .release_kernel = release_kernel,
-    .execute = execute,
+    .execute = abi::execute_on<CpuDevice>,
 };
 
 }  // namespace

@@ -6,19 +6,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 
+#include "backends/common/status_error.h"
 #include "gabbro/backend_abi.h"
 #include "kernels/gpu/types.h"
 
 namespace gabbro::gpu {
 
-class ApiError : public std::runtime_error {
- public:
-  ApiError(abi::StatusCode status, const std::string& message) : std::runtime_error(message), code(status) {}
-  abi::StatusCode code;
-};
+using ApiError = abi::StatusError;
 
 namespace api {
 

@@ -17,7 +17,6 @@ std::span<const OpEntry> op_table();
 
 // ops/linear.cc
 std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const MakeContext& context);
-std::unique_ptr<Kernel> make_linear_fused(const abi::KernelRequest& request, const MakeContext& context);
 // ops/read_rows.cc
 std::unique_ptr<Kernel> make_embedding(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_dequantize(const abi::KernelRequest& request, const MakeContext& context);

@@ -3,8 +3,8 @@
 
 #include <cuda_fp16.h>
 
-#define GPU_FUNCTION __device__
-#define GPU_SHARED(type, name, count) __shared__ type name[count]
+#include "kernels/gpu/compiled.h"
+
 #define GPU_KERNEL(name, threads, Args, ...)                                    \
   extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
     gabbro::gpu::GABBRO_GPU::let_next_begin();                                  \
@@ -35,12 +35,6 @@ GPU_FUNCTION inline void wait_for_previous() {
 }
 GPU_FUNCTION inline void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
-GPU_FUNCTION inline u32 thread_index() { return threadIdx.x; }
-GPU_FUNCTION inline u32 block_size() { return blockDim.x; }
-GPU_FUNCTION inline Dim block_index() { return {blockIdx.x, blockIdx.y, blockIdx.z}; }
-GPU_FUNCTION inline Dim grid_size() { return {gridDim.x, gridDim.y, gridDim.z}; }
-GPU_FUNCTION inline void barrier() { __syncthreads(); }
-
 template <class T>
 GPU_FUNCTION inline T shuffle_xor(T value, u32 mask) {
   return __shfl_xor_sync(0xffffffff, value, static_cast<int>(mask));
@@ -59,15 +53,6 @@ GPU_FUNCTION inline float to_float(Half x) { return __half2float(__ushort_as_hal
 GPU_FUNCTION inline Half to_half(float x) { return {__half_as_ushort(__float2half_rn(x))}; }
 GPU_FUNCTION inline i32 round_to_int(float x) { return __float2int_rn(x); }  // ties to even
 
-GPU_FUNCTION inline float exp(float x) { return ::expf(x); }
 GPU_FUNCTION inline float log(float x) { return ::logf(x); }
-GPU_FUNCTION inline float sqrt(float x) { return ::sqrtf(x); }
-GPU_FUNCTION inline float sin(float x) { return ::sinf(x); }
-GPU_FUNCTION inline float cos(float x) { return ::cosf(x); }
-GPU_FUNCTION inline float tanh(float x) { return ::tanhf(x); }
-GPU_FUNCTION inline float pow(float x, float y) { return ::powf(x, y); }
-GPU_FUNCTION inline float floor(float x) { return ::floorf(x); }
-GPU_FUNCTION inline float abs(float x) { return ::fabsf(x); }
-GPU_FUNCTION inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -5,8 +5,8 @@
 #include <hip/hip_runtime.h>
 #endif
 
-#define GPU_FUNCTION __device__
-#define GPU_SHARED(type, name, count) __shared__ type name[count]
+#include "kernels/gpu/compiled.h"
+
 #define GPU_KERNEL(name, threads, Args, ...)                                    \
   extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
     gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args);                                 \
@@ -24,12 +24,6 @@ inline constexpr u32 kWave = 32;
 
 GPU_FUNCTION inline void wait_for_previous() {}
 GPU_FUNCTION inline void prefetch(const void*) {}
-
-GPU_FUNCTION inline u32 thread_index() { return threadIdx.x; }
-GPU_FUNCTION inline u32 block_size() { return blockDim.x; }
-GPU_FUNCTION inline Dim block_index() { return {blockIdx.x, blockIdx.y, blockIdx.z}; }
-GPU_FUNCTION inline Dim grid_size() { return {gridDim.x, gridDim.y, gridDim.z}; }
-GPU_FUNCTION inline void barrier() { __syncthreads(); }
 
 template <class T>
 GPU_FUNCTION inline T shuffle_xor(T value, u32 mask) {
@@ -60,7 +54,6 @@ GPU_FUNCTION inline float to_float(Half x) { return static_cast<float>(__builtin
 GPU_FUNCTION inline Half to_half(float x) { return {__builtin_bit_cast(u16, static_cast<_Float16>(x))}; }
 GPU_FUNCTION inline i32 round_to_int(float x) { return static_cast<i32>(__builtin_rintf(x)); }  // ties to even
 
-GPU_FUNCTION inline float exp(float x) { return ::expf(x); }
 // ::logf is the instruction's log2 times ln 2, off by up to 1.5 units in the last place; this one by less than 1. With
 // x = 2^k·m, m in [√½, √2), f = m - 1 and s = f/(2 + f): log m = 2·artanh(s) = f - f²/2 + s·(f²/2 + R(s²)).
 GPU_FUNCTION inline float log(float x) {
@@ -82,13 +75,5 @@ GPU_FUNCTION inline float log(float x) {
   constexpr float kHigh = 0x1.62e3p-1f, kLow = 0x1.2fefa2p-17f;
   return k * kHigh + (f - (half_square - (s * (half_square + r) + k * kLow)));
 }
-GPU_FUNCTION inline float sqrt(float x) { return ::sqrtf(x); }
-GPU_FUNCTION inline float sin(float x) { return ::sinf(x); }
-GPU_FUNCTION inline float cos(float x) { return ::cosf(x); }
-GPU_FUNCTION inline float tanh(float x) { return ::tanhf(x); }
-GPU_FUNCTION inline float pow(float x, float y) { return ::powf(x, y); }
-GPU_FUNCTION inline float floor(float x) { return ::floorf(x); }
-GPU_FUNCTION inline float abs(float x) { return ::fabsf(x); }
-GPU_FUNCTION inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -28,9 +28,9 @@ struct Field {
 struct TensorInfo {
   std::string_view name;
   uint32_t ggml_type;
-  std::string_view type_name;       // "Q4_K"
-  std::vector<int64_t> shape;       // row-major: slowest first, GGUF's own order reversed; no dimension is 0
-  std::span<const std::byte> data;  // a multiple of 8 bytes from the start of the file
+  std::string_view type_name;              // "Q4_K"
+  std::vector<int64_t> shape;              // row-major: slowest first, GGUF's own order reversed; no dimension is 0
+  std::span<const std::byte> data;         // a multiple of 8 bytes from the start of the file
   std::shared_ptr<const MappedFile> file;  // the part of a split model that holds the data
 
   int64_t elements() const;

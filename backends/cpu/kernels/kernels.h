@@ -28,7 +28,6 @@ KernelPointer make_scatter(const abi::KernelRequest& request, const MakeContext&
 KernelPointer make_iota(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_concat(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_linear(const abi::KernelRequest& request, const MakeContext& context);
-KernelPointer make_linear_fused(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_embedding(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_dequantize(const abi::KernelRequest& request, const MakeContext& context);
 

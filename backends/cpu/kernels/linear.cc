@@ -128,7 +128,7 @@ const char* Linear::prepare_few(const Pass& pass) const {
   }
   char* row = pass.own + item_panels_ * (repacked_bytes_ + unpacked_bytes_);
   char* tile = row + activations_.row_bytes();
-  const float* norm = options_.norm ? pass.input(1 + options_.count * (options_.bias ? 2 : 1)) : nullptr;
+  const float* norm = options_.norm ? pass.input(options_.norm_at()) : nullptr;
   const int width = tiling_.full_width();
   activations_.prepare(pass.input(0), norm, width, width, tile, reinterpret_cast<float*>(row));
   return tile;
@@ -136,7 +136,7 @@ const char* Linear::prepare_few(const Pass& pass) const {
 
 void Linear::prepare_many(const Pass& pass, Worker& worker) const {
   auto* row = reinterpret_cast<float*>(pass.own + item_panels_ * (repacked_bytes_ + unpacked_bytes_));
-  const float* norm = options_.norm ? pass.input(1 + options_.count * (options_.bias ? 2 : 1)) : nullptr;
+  const float* norm = options_.norm ? pass.input(options_.norm_at()) : nullptr;
   const int64_t step = activations_.tile_bytes(tiling_.full_width());
   worker.parallel_for(tiling_.count(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t tile = begin; tile < end; ++tile) {
@@ -239,13 +239,12 @@ void Linear::finish(const Pass& pass, const Item& item, int64_t tile, int width,
     const int64_t m = item.matrices[i] - matrices_.data();
     F32 biases[2] = {zero_f32(), zero_f32()};
     for (int b = 0; options_.bias && b < (options_.epilogue == Epilogue::kSiluMul ? 2 : 1); ++b) {
-      biases[b] = load_first(pass.input(static_cast<int>(1 + options_.count + m + b)) + first_row, lanes);
+      biases[b] = load_first(pass.input(options_.bias_at(static_cast<int>(m) + b)) + first_row, lanes);
     }
-    const int residual_at = 1 + options_.count * (options_.bias ? 2 : 1) + (options_.norm ? 1 : 0);
     for (int t = 0; t < used; ++t) {
       const int64_t at = (tiling_.first(tile) + t) * rows + first_row;
       F32 value = load(y + (i * width + t) * kPanelRows) + biases[0];
-      if (options_.epilogue == Epilogue::kAdd) value += load_first(pass.input(residual_at) + at, lanes);
+      if (options_.epilogue == Epilogue::kAdd) value += load_first(pass.input(options_.residual_at()) + at, lanes);
       if (options_.epilogue == Epilogue::kSiluMul) {
         value = silu(value) * (load(y + ((outputs + i) * width + t) * kPanelRows) + biases[1]);
       }

@@ -4,21 +4,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/common/linear_request.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/kernels/linear_dot.h"
 #include "backends/cpu/pack/pack.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-enum class Epilogue : uint8_t { kNone, kAdd, kSiluMul };
-
-struct LinearOptions {
-  int count = 1;  // matrices
-  bool bias = false;
-  bool norm = false;
-  float epsilon = 0;
-  Epilogue epilogue = Epilogue::kNone;
-};
+using abi::Epilogue;
+using abi::LinearOptions;
 
 class Linear : public Kernel {
  public:

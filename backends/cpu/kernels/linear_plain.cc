@@ -23,22 +23,20 @@ inline F32 load_first_weights(const std::byte* from, int count) {
   return load_weights<dtype>(elements);
 }
 
-// kStreams panels side by side, row by row, with W tokens. Several sums per token, since one would wait for its own
-// multiply-add, but no more than there are registers.
+// kStreams panels side by side, row by row, with W tokens. A row has one sum whatever kStreams is: which panels meet is
+// a matter of threads and of time, and must not change a bit.
 template <DType dtype, int W, int kStreams>
 void stream_panels(const PlainRows& rows, int first_panel, const float* x, float* y) {
-  constexpr int kSums = std::max(1, 4 / (W * kStreams)), kBytes = dtype_info(dtype).block_bytes;
-  constexpr int kStep = std::max(kSums * kLanes, 64 / kBytes);  // no less than a cache line of each
+  constexpr int kBytes = dtype_info(dtype).block_bytes;
+  constexpr int kStep = 2 * kLanes;  // a cache line or two of each
   const int64_t columns = rows.columns;
   const int used = std::min(kPanelRows, rows.count - first_panel * kPanelRows);  // with several panels, all
   for (int row = 0; row < used; ++row) {
     const std::byte* weights[kStreams];
-    F32 sums[kStreams][W][kSums];
+    F32 sums[kStreams][W];
     for (int s = 0; s < kStreams; ++s) {
       weights[s] = rows.first + ((first_panel + s) * kPanelRows + row) * rows.step;
-      for (auto& token : sums[s]) {
-        for (F32& sum : token) sum = zero_f32();
-      }
+      for (F32& sum : sums[s]) sum = zero_f32();
     }
     int64_t k = 0;
     for (; k + kStep <= columns; k += kStep) {
@@ -46,10 +44,7 @@ void stream_panels(const PlainRows& rows, int first_panel, const float* x, float
         prefetch_ahead<kStep * kBytes, kPrefetchElements>(weights[s] + k * kBytes);
         unroll<kStep / kLanes>([&](auto i) {
           const F32 w = load_weights<dtype>(weights[s] + (k + i * kLanes) * kBytes);
-          for (int t = 0; t < W; ++t) {
-            F32& sum = sums[s][t][i % kSums];
-            sum = fma(w, load(x + t * columns + k + i * kLanes), sum);
-          }
+          for (int t = 0; t < W; ++t) sums[s][t] = fma(w, load(x + t * columns + k + i * kLanes), sums[s][t]);
         });
       });
     }
@@ -57,15 +52,11 @@ void stream_panels(const PlainRows& rows, int first_panel, const float* x, float
       const int count = static_cast<int>(std::min<int64_t>(kLanes, columns - k));
       for (int s = 0; s < kStreams; ++s) {
         const F32 w = load_first_weights<dtype>(weights[s] + k * kBytes, count);
-        for (int t = 0; t < W; ++t) sums[s][t][0] = fma(w, load_first(x + t * columns + k, count), sums[s][t][0]);
+        for (int t = 0; t < W; ++t) sums[s][t] = fma(w, load_first(x + t * columns + k, count), sums[s][t]);
       }
     }
     for (int s = 0; s < kStreams; ++s) {
-      for (int t = 0; t < W; ++t) {
-        F32 sum = sums[s][t][0];
-        for (int i = 1; i < kSums; ++i) sum += sums[s][t][i];
-        y[((first_panel + s) * W + t) * kPanelRows + row] = reduce_sum(sum);
-      }
+      for (int t = 0; t < W; ++t) y[((first_panel + s) * W + t) * kPanelRows + row] = reduce_sum(sums[s][t]);
     }
   }
   for (int t = 0; t < W; ++t) {
@@ -73,8 +64,7 @@ void stream_panels(const PlainRows& rows, int first_panel, const float* x, float
   }
 }
 
-// One to four tokens. A core reads several streams of addresses faster than one, if they are pages apart: next to
-// single rows, which share pages, four panels at a time came from memory 1.3 times as fast (Zen 3).
+// One to four tokens.
 template <DType dtype, int W>
 void few(const PlainRows& rows, const float* x, float* y) {
   constexpr int kStreams = W == 1 ? kFewPanels : W == 2 ? kFewPanels / 2 : 1;

@@ -14,7 +14,10 @@ namespace gabbro::cpu::GABBRO_ISA {
 // body(std::integral_constant<int, 0>) to body(std::integral_constant<int, count - 1>).
 template <int count, class Body>
 [[gnu::always_inline]] inline void unroll(Body&& body) {
-  [&]<int... i>(std::integer_sequence<int, i...>) { (body(std::integral_constant<int, i>{}), ...); }
+  // Where the body is large g++ would call it, with the sums in memory.
+  [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+    (body(std::integral_constant<int, i>{}), ...);
+  }
   (std::make_integer_sequence<int, count>{});
 }
 

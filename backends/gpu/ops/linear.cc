@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/common/linear_request.h"
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/pack.h"
@@ -16,20 +17,12 @@ namespace {
 constexpr int64_t kAlignment = 256;
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-struct Options {
-  int count = 1;  // matrices
-  bool bias = false;
-  bool norm = false;
-  float epsilon = 0;
-  Epilogue epilogue = Epilogue::kNone;
-};
-
 class Linear : public Kernel {
  public:
   // The request's operands are checked (below).
-  Linear(const abi::KernelRequest& request, const Options& options, const MakeContext& context)
+  Linear(const abi::KernelRequest& request, const abi::LinearOptions& options, const MakeContext& context)
       : options_(options), columns_(request.inputs[1].shape[1]), tokens_(elements(request.inputs[0]) / columns_) {
-    const bool paired = options.epilogue == Epilogue::kSiluMul;
+    const bool paired = options.epilogue == abi::Epilogue::kSiluMul;
     waves_per_block_ = kLinearThreads / static_cast<int>(context.wave());
     while (width_ < 8 && width_ < tokens_) width_ *= 2;
     bool quantised = false, plain = false;
@@ -61,17 +54,16 @@ class Linear : public Kernel {
   }
 
   // Matrices whose epilogue joins them must be of one kernel.
-  bool takes_epilogue() const { return options_.epilogue != Epilogue::kSiluMul || groups_.size() == 1; }
+  bool takes_epilogue() const { return options_.epilogue != abi::Epilogue::kSiluMul || groups_.size() == 1; }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     auto* scratch = static_cast<std::byte*>(launch.scratch);
-    const int norm_at = 1 + options_.count * (options_.bias ? 2 : 1);
-    const float* norm = options_.norm ? input<float>(launch, norm_at) : nullptr;
+    const float* norm = options_.norm ? input<float>(launch, options_.norm_at()) : nullptr;
     LinearArgs args = {.columns = static_cast<i32>(columns_),
                        .tokens = static_cast<i32>(tokens_),
-                       .epilogue = options_.epilogue,
+                       .epilogue = static_cast<Epilogue>(options_.epilogue),
                        .x = input<float>(launch, 0)};
-    if (options_.epilogue == Epilogue::kAdd) args.residual = input<float>(launch, norm_at + (options_.norm ? 1 : 0));
+    if (options_.epilogue == abi::Epilogue::kAdd) args.residual = input<float>(launch, options_.residual_at());
     const Dim rows = {static_cast<u32>(tokens_), slices_of(tokens_, columns_)};
     const i32 slice = slice_of(tokens_, columns_);
     if (quantise_ != nullptr) {
@@ -134,12 +126,12 @@ class Linear : public Kernel {
                               : LinearMatrix{.low = static_cast<const u8*>(weight.data),
                                              .rows = static_cast<i32>(weight.shape[0]),
                                              .row_step = weight.strides[0] * dtype_info(weight.dtype).block_bytes};
-    if (options_.bias) result.bias = input<float>(launch, 1 + options_.count + m);
+    if (options_.bias) result.bias = input<float>(launch, options_.bias_at(m));
     if (m < launch.output_count) result.y = output<float>(launch, m);
     return result;
   }
 
-  Options options_;
+  abi::LinearOptions options_;
   int64_t columns_;
   int64_t tokens_;
   int width_ = 1;  // tokens that a wave handles together
@@ -157,52 +149,13 @@ bool is_weight(const abi::TensorView& view, int64_t columns) {
   return view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
 }
 
-// A contiguous f32 tensor of `rows` rows, whatever its leading axes.
-bool is_rows(const abi::TensorView& view, int64_t rows, int64_t columns) {
-  return view.dtype == DType::f32 && is_contiguous(view) && view.rank >= 1 && view.shape[view.rank - 1] == columns &&
-         elements(view) == rows * columns;
-}
-
-std::unique_ptr<Kernel> make(const abi::KernelRequest& request, const Options& options, const MakeContext& context) {
-  const bool silu = options.epilogue == Epilogue::kSiluMul;
-  const int n = options.count, biases = options.bias ? n : 0;
-  const int residual = options.epilogue == Epilogue::kAdd ? 1 : 0;
-  if (!has_operands(request, 1 + n + biases + (options.norm ? 1 : 0) + residual, silu ? 1 : n)) return nullptr;
-  const abi::TensorView& x = request.inputs[0];
-  if (x.rank < 1 || elements(x) < 1) return nullptr;
-  const int64_t columns = x.shape[x.rank - 1], tokens = elements(x) / columns;
-  if (!is_rows(x, tokens, columns)) return nullptr;
-  for (int m = 0; m < n; ++m) {
-    const abi::TensorView& weight = request.inputs[1 + m];
-    if (!is_weight(weight, columns)) return nullptr;
-    if (options.bias && !has_shape(request.inputs[1 + n + m], DType::f32, {weight.shape[0]})) return nullptr;
-    if (silu && weight.shape[0] != request.inputs[1].shape[0]) return nullptr;
-    if ((!silu || m == 0) && !is_rows(request.outputs[m], tokens, weight.shape[0])) return nullptr;
-  }
-  if (options.norm && !has_shape(request.inputs[1 + n + biases], DType::f32, {columns})) return nullptr;
-  if (residual != 0 && !is_rows(request.inputs[request.input_count - 1], tokens, request.inputs[1].shape[0]))
-    return nullptr;
-  auto kernel = std::make_unique<Linear>(request, options, context);
-  return kernel->takes_epilogue() ? std::move(kernel) : nullptr;
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const MakeContext& context) {
-  return make(request, {.bias = request.input_count == 3}, context);
-}
-
-std::unique_ptr<Kernel> make_linear_fused(const abi::KernelRequest& request, const MakeContext& context) {
-  const int64_t count = integer_attribute(request, "n", 1), epilogue = integer_attribute(request, "epilogue", 0);
-  if (count < 1 || count > 8 || epilogue < 0 || epilogue > 2) return nullptr;
-  if ((epilogue == 1 && count != 1) || (epilogue == 2 && count != 2)) return nullptr;
-  return make(request,
-              {.count = static_cast<int>(count),
-               .bias = integer_attribute(request, "bias", 0) != 0,
-               .norm = integer_attribute(request, "norm", 0) != 0,
-               .epsilon = static_cast<float>(real_attribute(request, "epsilon", 0)),
-               .epilogue = static_cast<Epilogue>(epilogue)},
-              context);
+  const auto options = abi::read_linear_request(request, is_weight);
+  if (!options) return nullptr;
+  auto kernel = std::make_unique<Linear>(request, *options, context);
+  return kernel->takes_epilogue() ? std::move(kernel) : nullptr;
 }
 
 }  // namespace gabbro::gpu

@@ -1,0 +1,27 @@
+// The part of the vocabulary that nvcc and hipcc spell alike.
+#pragma once
+
+#include "kernels/gpu/types.h"
+
+#define GPU_FUNCTION __device__
+#define GPU_SHARED(type, name, count) __shared__ type name[count]
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+GPU_FUNCTION inline u32 thread_index() { return threadIdx.x; }
+GPU_FUNCTION inline u32 block_size() { return blockDim.x; }
+GPU_FUNCTION inline Dim block_index() { return {blockIdx.x, blockIdx.y, blockIdx.z}; }
+GPU_FUNCTION inline Dim grid_size() { return {gridDim.x, gridDim.y, gridDim.z}; }
+GPU_FUNCTION inline void barrier() { __syncthreads(); }
+
+GPU_FUNCTION inline float exp(float x) { return ::expf(x); }
+GPU_FUNCTION inline float sqrt(float x) { return ::sqrtf(x); }
+GPU_FUNCTION inline float sin(float x) { return ::sinf(x); }
+GPU_FUNCTION inline float cos(float x) { return ::cosf(x); }
+GPU_FUNCTION inline float tanh(float x) { return ::tanhf(x); }
+GPU_FUNCTION inline float pow(float x, float y) { return ::powf(x, y); }
+GPU_FUNCTION inline float floor(float x) { return ::floorf(x); }
+GPU_FUNCTION inline float abs(float x) { return ::fabsf(x); }
+GPU_FUNCTION inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
+
+}  // namespace gabbro::gpu::GABBRO_GPU
