@@ -198,6 +198,20 @@ TEST(Device, StatusCodesBecomeErrors) {
   EXPECT_STREQ(error(abi::StatusCode::kUnsupported).what(), "doing: why");
 }
 
+// Weights that a device reads as they lie stay in the file's pages, which live as long as the tensor does.
+TEST(Device, AMatrixInHostMemoryIsNotCopied) {
+  const auto device = open_device("null");
+  auto values = std::make_shared<std::vector<float>>(6);
+  const std::weak_ptr<std::vector<float>> watched = values;
+  {
+    const Tensor matrix = device->upload_matrix(DType::f32, 2, 3, {values, values->data()});
+    EXPECT_EQ(matrix.state().storage.get(), values->data());
+    values.reset();
+    EXPECT_FALSE(watched.expired());
+  }
+  EXPECT_TRUE(watched.expired());
+}
+
 TEST(Device, WhatFailsIsNamed) {
   const Environment path("GABBRO_PLUGIN_PATH", plugins("good"));
   const auto device = open_device("rocm:1");  // whatever fails does so with kOutOfMemory
