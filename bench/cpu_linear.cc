@@ -195,7 +195,7 @@ int run(int threads, int64_t tokens, std::string_view only, std::string_view isa
       if (!only.empty() && only != dtype_name(dtype)) continue;
       for (Shape shape : kShapes) {
         if (shape.columns % dtype_info(dtype).block_elements != 0) shape.columns = (shape.columns + 255) / 256 * 256;
-        if (!is_packable(dtype) || (tokens > 4 && shape.rows > 10000)) continue;
+        if (!is_weight_dtype(dtype) || (tokens > 4 && shape.rows > 10000)) continue;
         double pack = 0;
         const double seconds = measure(*isa, pool, dtype, shape, tokens, &pack);
         total += seconds * shape.times;

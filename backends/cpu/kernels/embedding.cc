@@ -13,7 +13,7 @@ namespace {
 class WeightRows {
  public:
   static bool takes(const abi::TensorView& weight) {
-    if (weight.rank != 2 || !is_packable(weight.dtype) || weight.shape[0] < 1) return false;
+    if (weight.rank != 2 || !is_weight_dtype(weight.dtype) || weight.shape[0] < 1) return false;
     const int block = dtype_info(weight.dtype).block_elements;
     if (weight.shape[1] % block != 0) return false;
     if (weight.layout == abi::Layout::kPacked) return is_quantised(weight.dtype);

@@ -65,7 +65,8 @@ constexpr Packing packing_of(DType dtype) {
 // Codes (after the codebook) that need all 8 bits of a byte: dot4_wide instead of dot4.
 constexpr bool is_wide(Packing p) { return p.bits == 8 || p.codebook; }
 
-constexpr bool is_packable(DType dtype) {
+// What `linear`, `embedding` and `dequantize` read: packed where it is quantised, plain as it lies.
+constexpr bool is_weight_dtype(DType dtype) {
   return is_quantised(dtype) || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
