@@ -50,33 +50,29 @@ void Linear::add_matrix(const abi::TensorView& weight) {
               .column_step = weight.strides[1] * info.block_bytes,
               .panels = panel_count(weight.shape[0]),
               .panel_bytes = panel_bytes(dtype, columns_)};
-  const bool few = tiling_.few();
-  if (is_quantised(dtype)) {
-    const Packing p = packing_of(dtype);
-    activations_.narrow |= is_wide(p);
-    const GroupSums sums = {.group = p.group, .zero = dot_zero(p), .minimum = p.minimum};
-    const auto known = std::find(activations_.quantised.begin(), activations_.quantised.end(), sums);
-    m.variant = static_cast<int>(known - activations_.quantised.begin());
-    if (known == activations_.quantised.end()) activations_.quantised.push_back(sums);
-    if (few) m.few_quantised = few_quantised(dtype, tiling_.full_width());
-    m.many = Many::kBytes;
-    m.unpack = unpack_function(dtype);
-    for (int w = 4; w <= kTileTokens; w += 4) m.many_quantised[w / 4 - 1] = many_quantised(dtype, w);
+  const bool words = is_quantised(dtype) || (!tiling_.few() && dtype != DType::f32 && columns_ % kChunk == 0);
+  (words ? activations_.words : tiling_.few() ? activations_.rows : activations_.plain) = true;
+  if (tiling_.few()) {
+    const int width = tiling_.full_width();
+    if (words) m.few_quantised = few_quantised(dtype, width);
+    if (!words) m.few_plain = few_plain(dtype, width);
   } else {
-    if (few) m.few_plain = few_plain(dtype, tiling_.full_width());
-    if (!few && options_.epilogue != Epilogue::kSiluMul) m.panels_per_item = kTileVectors;
-    const bool words = !few && dtype != DType::f32 && columns_ % kChunk == 0;
-    (few ? activations_.rows : words ? activations_.words : activations_.plain) = true;
-    if (words) {
-      m.many = Many::kWords;
-      m.unpack = unpack_words(dtype);
-    }
+    if (options_.epilogue != Epilogue::kSiluMul) m.panels_per_item = kTileVectors;
+    if (words) m.unpack = unpack_function(dtype);
     for (int w = 4; w <= kTileTokens; w += 4) {
       for (int count = 1; count <= 2; ++count) {
-        m.many_words[w / 4 - 1][count - 1] = many_words(w, count);
-        m.many_plain[w / 4 - 1][count - 1] = many_plain(dtype, w, count);
+        if (words) m.many_words[w / 4 - 1][count - 1] = many_words(dtype, w, count);
+        if (!words) m.many_plain[w / 4 - 1][count - 1] = many_plain(dtype, w, count);
       }
     }
+  }
+  // Unpacked levels have their zero at 0.
+  const Packing p = packing_of(dtype);
+  if (p.minimum || (tiling_.few() && p.zero != 0)) {
+    const GroupSums sums = {.group = p.group, .zero = p.zero, .minimum = p.minimum};
+    const auto known = std::find(activations_.sums.begin(), activations_.sums.end(), sums);
+    m.variant = static_cast<int>(known - activations_.sums.begin());
+    if (known == activations_.sums.end()) activations_.sums.push_back(sums);
   }
   matrices_.push_back(m);
 }
@@ -110,7 +106,7 @@ void Linear::plan_items(int workers) {
 void Linear::plan_scratch(int workers) {
   for (const Matrix& m : matrices_) {
     if (!m.packed && !m.in_place) repacked_bytes_ = std::max(repacked_bytes_, aligned(m.panel_bytes));
-    if (!tiling_.few() && m.unpack != nullptr) {
+    if (m.unpack != nullptr) {
       unpacked_bytes_ = std::max(unpacked_bytes_, aligned(UnpackedPanel::bytes(m.dtype, columns_)));
     }
   }
@@ -123,7 +119,7 @@ void Linear::plan_scratch(int workers) {
 
 // Every worker prepares its own copy: it is little, and no worker waits.
 const char* Linear::prepare_few(const Pass& pass) const {
-  if (!options_.norm && activations_.quantised.empty()) {  // the rows of x
+  if (!options_.norm && !activations_.words) {  // the rows of x
     return reinterpret_cast<const char*>(pass.input(0));
   }
   char* row = pass.own + item_panels_ * (repacked_bytes_ + unpacked_bytes_);
@@ -178,9 +174,9 @@ void Linear::load_item(const Pass& pass, Item& item) const {
     const Matrix& m = *item.matrices[i];
     const auto* data = static_cast<const std::byte*>(pass.launch.inputs[1 + (&m - matrices_.data())].data);
     item.weights[i] = load_panel(m, data, item.panels[i], pass.own + i * repacked_bytes_);
-    if (!tiling_.few() && m.unpack != nullptr) {
+    if (m.unpack != nullptr) {
       char* memory = pass.own + item_panels_ * repacked_bytes_ + i * unpacked_bytes_;
-      item.unpacked[i] = UnpackedPanel::at(memory, m.dtype, columns_);
+      item.unpacked[i] = UnpackedPanel::at(memory, columns_);
       m.unpack(item.weights[i], columns_, item.unpacked[i]);
     }
   }
@@ -193,7 +189,7 @@ void Linear::multiply_few(const Item& item, const char* tile, float* y) const {
     float* out = y + i * width * kPanelRows;
     if (m.few_quantised != nullptr) {
       together = 1;
-      m.few_quantised(item.weights[i], columns_, activations_.quantised_tile(tile, width, m.variant), out);
+      m.few_quantised(item.weights[i], columns_, activations_.word_tile(tile, width, m.variant), out);
       continue;
     }
     const auto follows = [&](int j) {
@@ -213,18 +209,16 @@ void Linear::multiply_few(const Item& item, const char* tile, float* y) const {
 void Linear::multiply_many(const Item& item, const char* tile, int width, float* y) const {
   const Matrix& first = *item.matrices[0];
   const Matrix& last = *item.matrices[item.count - 1];
-  const bool alike = first.many == last.many && (first.many == Many::kWords || first.dtype == last.dtype);
-  const int together = alike && first.many != Many::kBytes ? item.count : 1;
+  const bool alike = first.many_words[0][0] == last.many_words[0][0] && first.many_plain[0][0] == last.many_plain[0][0];
+  const int together = alike ? item.count : 1;
   for (int i = 0; i < item.count; i += together) {
     const Matrix& m = *item.matrices[i];
     const int w = width / 4 - 1;
     float* out = y + i * width * kPanelRows;
-    if (m.many == Many::kPlain) {
-      m.many_plain[w][together - 1](item.weights + i, columns_, activations_.plain_tile(tile), out);
-    } else if (m.many == Many::kWords) {
-      m.many_words[w][together - 1](item.unpacked + i, columns_, activations_.word_tile(tile, width), out);
+    if (m.unpack != nullptr) {
+      m.many_words[w][together - 1](item.unpacked + i, columns_, activations_.word_tile(tile, width, m.variant), out);
     } else {
-      m.many_quantised[w](item.unpacked[i], columns_, activations_.quantised_tile(tile, width, m.variant), out);
+      m.many_plain[w][together - 1](item.weights + i, columns_, activations_.plain_tile(tile), out);
     }
   }
 }

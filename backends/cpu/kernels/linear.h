@@ -23,8 +23,6 @@ class Linear : public Kernel {
   std::span<const std::byte> first_weights(const abi::Launch& launch, const Worker& worker) const override;
 
  private:
-  // What the products with many tokens are made of.
-  enum class Many : uint8_t { kPlain, kWords, kBytes };
   struct Matrix {
     DType dtype;
     bool packed;
@@ -38,10 +36,8 @@ class Linear : public Kernel {
     int panels_per_item = 1;
     FewQuantised few_quantised = nullptr;
     FewPlain few_plain = nullptr;
-    Many many = Many::kPlain;
-    Unpack unpack = nullptr;                             // for kWords and kBytes
-    ManyQuantised many_quantised[kTileTokens / 4] = {};  // of width 4, 8, 12
-    ManyWords many_words[kTileTokens / 4][2] = {};
+    Unpack unpack = nullptr;                        // of matrices that meet many tokens as words
+    ManyWords many_words[kTileTokens / 4][2] = {};  // of width 4, 8, 12, for one or two panels
     ManyPlain many_plain[kTileTokens / 4][2] = {};
   };
   // Panels that are computed together: neighbours; with silu·mul the same ones of both matrices, first those of the

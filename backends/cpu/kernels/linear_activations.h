@@ -19,8 +19,15 @@ constexpr int tokens_at_once(int width, int most) {
   return most;
 }
 
-// What a weight format wants of each group of quantised activations besides their codes: with s the sum of the group's
-// codes, either the start of its integer dot product, i32 -zero·s, or for formats with a minimum f32 scale·s.
+// Quantised activations are codes of 16 bits within ±kWordLevels, a scale per chunk: 32 products of two fit 32 bits. In
+// 8 bits, as llama.cpp has them, activations are what costs a quantised model most of its precision: KL against f32
+// activations 2e-3 to 3e-3, with 16 bits 1e-6. A chunk with no value above kLeastWordPeak counts as zeros:
+// kWordLevels / peak would overflow.
+inline constexpr float kWordLevels = 8191, kLeastWordPeak = 0x1p-114f;
+static_assert(kChunk * 8191LL * 8191 < 1LL << 31);
+
+// What a format wants of each group of activations besides their codes: with s the sum of the group's codes, either the
+// start of its integer dot product, i32 -zero·s, or for formats with a minimum f32 scale·s.
 struct GroupSums {
   int group;
   int zero;
@@ -28,22 +35,12 @@ struct GroupSums {
   bool operator==(const GroupSums&) const = default;
 };
 
-// W tokens. x[k] of token t is scales[k/32][t] · codes[k/4][t][k%4].
-struct QuantisedTile {
-  const int8_t* codes;  // [K/4][W][4]
-  const float* scales;  // [K/32][W]
-  const int32_t* sums;  // [K/group][W], i32 or f32 (GroupSums)
-};
-
-// Codes of 16 bits lie within ±kWordLevels, so that 32 products of two fit 32 bits. A group with no value above
-// kLeastWordPeak counts as zeros: kWordLevels / peak would overflow.
-inline constexpr float kWordLevels = 8191, kLeastWordPeak = 0x1p-114f;
-static_assert(kChunk * 8191LL * 8191 < 1LL << 31);
-
-// W tokens. x[k] of token t is scales[k/32][t] · codes[k/2][t][k%2].
+// W tokens. Pair p of token t holds two codes: of each four k, those of k and k + 2, then those of k + 1 and k + 3, as
+// even_bytes and odd_bytes deal the weights. A code stands for scales[k/32][t] times itself.
 struct WordTile {
-  const int16_t* codes;  // [K/2][W][2], within ±kWordLevels
+  const int16_t* codes;  // [K/2][W][2]
   const float* scales;   // [K/32][W]
+  const int32_t* sums;   // [K/group][W], i32 or f32 (GroupSums)
 };
 
 // How T tokens are cut into tiles: up to kFewTokens are one tile; else all are kTileTokens wide, but for the last,
@@ -66,19 +63,19 @@ class Tiling {
   int64_t tokens_;
 };
 
-// Prepares tiles of one x [T, K] in memory that the caller gives. K is a multiple of 32 where `words` or
-// `quantised`.
+// Prepares tiles of one x [T, K] in memory that the caller gives. K is a multiple of 32 where `words`.
 struct ActivationPlan {
   int64_t columns;
-  bool plain = false;                // f32 tiles [K][W] are wanted,
-  bool rows = false;                 // or [W][K]
-  bool words = false;                // 16-bit tiles are wanted
-  std::vector<GroupSums> quantised;  // quantised tiles are wanted, with these sums
-  bool narrow = false;               // of codes within ±127, as dot4_wide wants them; else -128 is one
+  bool plain = false;           // f32 tiles [K][W] are wanted,
+  bool rows = false;            // or [W][K]
+  bool words = false;           // 16-bit tiles are wanted,
+  std::vector<GroupSums> sums;  // with these
   bool norm = false;
   float epsilon = 0;
 
-  int64_t tile_bytes(int width) const;                                // a multiple of 64
+  int64_t tile_bytes(int width) const {  // a multiple of 64
+    return words ? sums_at(width, static_cast<int>(sums.size())) : words_at(width);
+  }
   int64_t row_bytes() const { return (columns * 4 + 63) / 64 * 64; }  // of the temporary below
 
   // x: rows of K floats. Fills the tile at `target` (64-byte aligned) with `used` tokens, and up to `width` with zeros.
@@ -86,12 +83,9 @@ struct ActivationPlan {
   void prepare(const float* x, const float* norm_weight, int used, int width, char* target, float* row) const;
 
   const float* plain_tile(const char* tile) const { return reinterpret_cast<const float*>(tile); }
-  WordTile word_tile(const char* tile, int width) const {
+  // With the sums of place `variant` in `sums`.
+  WordTile word_tile(const char* tile, int width, int variant) const {
     return {.codes = reinterpret_cast<const int16_t*>(tile + words_at(width)),
-            .scales = reinterpret_cast<const float*>(tile + word_scales_at(width))};
-  }
-  QuantisedTile quantised_tile(const char* tile, int width, int variant) const {
-    return {.codes = reinterpret_cast<const int8_t*>(tile + codes_at(width)),
             .scales = reinterpret_cast<const float*>(tile + scales_at(width)),
             .sums = reinterpret_cast<const int32_t*>(tile + sums_at(width, variant))};
   }
@@ -100,16 +94,12 @@ struct ActivationPlan {
   // Where in a tile its parts begin. Asked for with each panel and tile, hence inline.
   static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
   int64_t words_at(int width) const { return plain || rows ? aligned(columns * width * 4) : 0; }
-  int64_t word_scales_at(int width) const { return words_at(width) + aligned(columns * width * 2); }
-  int64_t codes_at(int width) const {
-    return words ? word_scales_at(width) + aligned(columns / 8 * width) : words_at(width);
-  }
-  int64_t scales_at(int width) const { return codes_at(width) + aligned(columns * width); }
+  int64_t scales_at(int width) const { return words_at(width) + aligned(columns * width * 2); }
   int64_t sums_at(int width, int variant) const {
     return scales_at(width) + aligned(columns / 8 * width) + variant * aligned(columns / 4 * width);
   }
-  void quantise_words(const float* x, int token, int width, char* tile) const;
   void quantise(const float* x, int token, int width, char* tile) const;
+  void add_sums(int64_t chunk, int token, int width, float scale, int32_t low, int32_t high, char* tile) const;
 };
 
 // y = x · weight / rms(x).

@@ -17,7 +17,7 @@ template <int64_t bytes, int64_t distance>
 }
 
 // Up to kFewTokens tokens, straight from the packed form.
-using FewQuantised = void (*)(const void* panel, int64_t columns, const QuantisedTile& x, float* y);
+using FewQuantised = void (*)(const void* panel, int64_t columns, const WordTile& x, float* y);
 
 // The same of plain weights, which are read where they lie: the rows of up to kFewPanels panels, each of consecutive
 // elements. x: [W][K]; results: [panels][W][16]. Panels go side by side, since a core reads several streams of
@@ -34,25 +34,22 @@ using FewPlain = void (*)(const PlainRows& rows, const float* x, float* y);
 FewQuantised few_quantised(DType dtype, int width);
 FewPlain few_plain(DType dtype, int width);
 
-// More tokens, weights as codes: a panel is unpacked once, and then meets all tiles from the nearest caches.
+// More tokens, weights as codes of 16 bits: a panel is unpacked once, and then meets all tiles from the nearest caches.
+// Whatever the format, a chunk of a row has one scale.
 struct UnpackedPanel {
-  uint8_t* codes;   // [K/4][16][4], or for f16 and bf16 int16 [K/2][16][2], within ±kWordLevels
-  float* scales;    // [K/group][16]; a group of f16 and bf16 is a chunk
-  float* minimums;  // likewise, where the format has them
+  int16_t* codes;   // [K/2][16][2], dealt as in WordTile, within ±kWordLevels
+  float* scales;    // [K/32][16]
+  float* minimums;  // [K/group][16], where the format has them
   static int64_t bytes(DType dtype, int64_t columns);
-  static UnpackedPanel at(char* memory, DType dtype, int64_t columns);
+  static UnpackedPanel at(char* memory, int64_t columns);
 };
 using Unpack = void (*)(const void* panel, int64_t columns, const UnpackedPanel& out);
-using ManyQuantised = void (*)(const UnpackedPanel& panel, int64_t columns, const QuantisedTile& x, float* y);
-
-Unpack unpack_function(DType dtype);
-ManyQuantised many_quantised(DType dtype, int width);
-
-// More tokens, f16 or bf16 weights, K a multiple of kChunk: `count` (1 or 2) panels.
+// `count` (1 or 2) panels of formats with one function.
 using ManyWords = void (*)(const UnpackedPanel* panels, int64_t columns, const WordTile& x, float* y);
 
-Unpack unpack_words(DType dtype);
-ManyWords many_words(int width, int count);
+// f16, bf16 and quantised formats; K is a multiple of kChunk.
+Unpack unpack_function(DType dtype);
+ManyWords many_words(DType dtype, int width, int count);
 
 // More tokens, any plain weights: `count` (1 or 2) panels.
 using ManyPlain = void (*)(const void* const* panels, int64_t columns, const float* x, float* y);

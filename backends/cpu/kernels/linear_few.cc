@@ -14,18 +14,20 @@ template <int W>
 
 // dots += levels · x for vectors first to first + count - 1 of a chunk.
 template <Packing p, int first, int count, int W>
-[[gnu::always_inline]] inline void dot_vectors(I32 (&dots)[W], const uint8_t* chunk, const int8_t* x) {
+[[gnu::always_inline]] inline void dot_vectors(I32 (&dots)[W], const uint8_t* chunk, const int16_t* x) {
   unroll<count>([&](auto i) {
     constexpr int q = first + i;
     const Bytes levels = level_vector<p, q>(chunk);
-    for (int t = 0; t < W; ++t) dots[t] = dot_levels<p>(dots[t], levels, splat_four(x + (q * W + t) * 4));
+    const Words even = even_bytes(levels), odd = odd_bytes(levels);
+    for (int t = 0; t < W; ++t) dots[t] = dot2(dots[t], even, splat_pair(x + (2 * q * W + t) * 2));
+    for (int t = 0; t < W; ++t) dots[t] = dot2(dots[t], odd, splat_pair(x + ((2 * q + 1) * W + t) * 2));
   });
 }
 
 inline F32 splat_bits(const int32_t* bits) { return splat(std::bit_cast<float>(*bits)); }
 
 template <Packing p, int W>
-void small_blocks(const uint8_t* pair, int64_t columns, QuantisedTile x, float* y) {
+void small_blocks(const uint8_t* pair, int64_t columns, WordTile x, float* y) {
   F32 results[W];
   for (F32& result : results) result = zero_f32();
   for (int64_t left = columns / kChunk; left > 0; left -= 2) {
@@ -34,7 +36,7 @@ void small_blocks(const uint8_t* pair, int64_t columns, QuantisedTile x, float* 
     const uint8_t* chunk = pair + header_bytes(p, left);
     for (int64_t c = 0; c < (left > 1 ? 2 : 1); ++c) {
       I32 dots[W];
-      start(dots, x.sums, dot_zero(p) == 0);
+      start(dots, x.sums, p.zero == 0);
       dot_vectors<p, 0, 8>(dots, chunk, x.codes);
       const F32 scale = load_half(header);
       for (int t = 0; t < W; ++t) results[t] = fma(to_f32(dots[t]), scale * splat(x.scales[t]), results[t]);
@@ -54,7 +56,7 @@ void small_blocks(const uint8_t* pair, int64_t columns, QuantisedTile x, float* 
 }
 
 template <Packing p, int W>
-void super_blocks(const uint8_t* block, int64_t columns, QuantisedTile x, float* y) {
+void super_blocks(const uint8_t* block, int64_t columns, WordTile x, float* y) {
   constexpr int kGroups = kChunk / p.group;  // of a chunk
   F32 results[W];
   for (F32& result : results) result = zero_f32();
@@ -67,7 +69,7 @@ void super_blocks(const uint8_t* block, int64_t columns, QuantisedTile x, float*
       unroll<kGroups>([&](auto g) {
         constexpr int kVectors = 8 / kGroups;
         I32 dots[W];
-        start(dots, x.sums + g * W, dot_zero(p) == 0);
+        start(dots, x.sums + g * W, p.zero == 0);
         dot_vectors<p, g * kVectors, kVectors>(dots, block + c * chunk_bytes(p), x.codes);
         const int64_t at = (c * kGroups + g) * kPanelRows;
         const I32 sub_scale = load_i8(reinterpret_cast<const int8_t*>(block + sub_scales_at(p) + at));
@@ -94,7 +96,7 @@ void super_blocks(const uint8_t* block, int64_t columns, QuantisedTile x, float*
 }
 
 template <DType dtype, int W>
-void dot(const void* panel, int64_t columns, const QuantisedTile& x, float* y) {
+void dot(const void* panel, int64_t columns, const WordTile& x, float* y) {
   constexpr Packing p = packing_of(dtype);
   const auto* bytes = static_cast<const uint8_t*>(panel);
   if constexpr (p.sub_scales) return super_blocks<p, W>(bytes, columns, x, y);

@@ -101,29 +101,6 @@ std::vector<double> quantised_to_words(const std::vector<float>& x) {
   return result;
 }
 
-// And as 8-bit codes: the value of the largest magnitude has the code 127, or, where `narrow` is false, -128 whatever
-// its sign; the scale is then the one of the least squared error.
-std::vector<float> quantised_to_bytes(const std::vector<float>& x, bool narrow) {
-  std::vector<float> result(x.size());
-  for (size_t first = 0; first + 32 <= x.size(); first += 32) {
-    const auto group = std::span(x).subspan(first, 32);
-    const auto [lowest, highest] = std::ranges::minmax(group);
-    const float peak = std::max(highest, -lowest);
-    const float level = narrow ? 127.0f : highest >= -lowest ? -128.0f : 128.0f;
-    const float inverse = peak != 0 ? level / peak : 0.0f;
-    double products = 0, squares = 0;
-    std::array<double, 32> codes;
-    for (size_t i = 0; i < 32; ++i) {
-      codes[i] = std::min(std::nearbyint(group[i] * inverse), 127.0f);
-      products += group[i] * codes[i];
-      squares += codes[i] * codes[i];
-    }
-    for (size_t i = 0; i < 32; ++i)
-      result[first + i] = static_cast<float>(squares > 0 ? codes[i] * products / squares : 0);
-  }
-  return result;
-}
-
 abi::TensorView view(std::vector<int64_t> shape, const void* data, DType dtype = DType::f32) {
   abi::TensorView result = {
       .data = const_cast<void*>(data), .rank = static_cast<int32_t>(shape.size()), .dtype = dtype};
@@ -235,27 +212,30 @@ Expected product(const T* x, const T* weights, int64_t columns, float bias) {
   return sum;
 }
 
-// Many tokens meet f16 and bf16 weights as 16-bit codes, where K allows it.
-bool is_words(const Case& c, DType dtype) {
+// Many tokens meet f16 and bf16 weights as 16-bit codes, where K allows it; quantised weights always meet such codes.
+bool is_weight_rounded(const Case& c, DType dtype) {
   return (dtype == DType::f16 || dtype == DType::bf16) && c.tokens > 4 && c.columns % 32 == 0;
 }
+bool is_x_rounded(const Case& c, DType dtype) { return is_quantised(dtype) || is_weight_rounded(c, dtype); }
 
 // The kernels round a scale or two per group, each product's sum over a group, and the sum over the groups: at most
 // columns/16 + 8 roundings relative to the sum of absolute values (K for plain weights). Formats with a minimum add up
 // two large parts: the size counts weights as |code part| + |minimum part|, at most 4 times what is left here in random
-// blocks. A normalised x may fall on the other side of a rounding to a code, which moves it by amax/127; of 16-bit
-// codes up to four do, each by amax/8191.
+// blocks. A normalised x may fall on the other side of a rounding to a code, which moves it by amax/8191; up to four
+// do.
 double tolerance(const Case& c, DType dtype, const Expected& expected) {
   const double roundings =
       is_quantised(dtype) ? static_cast<double>(c.columns) / 16 + 8 : static_cast<double>(c.columns);
   double result = 4 * roundings * kEpsilon * expected.size;
-  if (c.norm && is_quantised(dtype)) result += 2e-3 * expected.size / std::sqrt(static_cast<double>(c.columns));
-  if (c.norm && is_words(c, dtype)) result += 2e-3 / 64 * 4 * expected.size / std::sqrt(static_cast<double>(c.columns));
+  if (c.norm && is_x_rounded(c, dtype)) {
+    result += 2e-3 / 64 * 4 * expected.size / std::sqrt(static_cast<double>(c.columns));
+  }
   return result + 1e-30;
 }
 
-// The largest step that rounding to codes within ±kWordLevels can move x · weights by: half a code of each operand.
-double rounding_to_words(const float* x, const float* weights, int64_t columns) {
+// The largest step that rounding to codes within ±kWordLevels can move x · weights by: half a code of x, and of the
+// weights where they are rounded.
+double rounding_to_words(const float* x, const float* weights, int64_t columns, bool weights_too) {
   double sum = 0;
   for (int64_t first = 0; first < columns; first += 32) {
     double peaks[2] = {0, 0}, sums[2] = {0, 0};
@@ -266,7 +246,7 @@ double rounding_to_words(const float* x, const float* weights, int64_t columns) 
         sums[i] += sizes[i];
       }
     }
-    const double half[2] = {peaks[0] / kWordLevels / 2, peaks[1] / kWordLevels / 2};
+    const double half[2] = {peaks[0] / kWordLevels / 2, weights_too ? peaks[1] / kWordLevels / 2 : 0};
     sum += half[0] * sums[1] + half[1] * sums[0] + 32 * half[0] * half[1];
   }
   return sum;
@@ -300,24 +280,23 @@ class LinearTest : public PerIsa {
          {"epsilon", abi::AttributeKind::kReal, 0, 1e-5, nullptr},
          {"epilogue", abi::AttributeKind::kInteger, c.epilogue, 0, nullptr}});
     const std::vector<float> plain = c.norm ? normalised(c, x, norm) : x;
-    const bool narrow = std::ranges::any_of(
-        weights, [](const Weight& w) { return is_quantised(w.dtype) && is_wide(packing_of(w.dtype)); });
-    const std::vector<float> bytes = quantised_to_bytes(plain, narrow);
     const std::vector<double> words = quantised_to_words(plain);
     std::vector<std::vector<double>> weight_words;
-    for (const Weight& weight : weights) weight_words.push_back(quantised_to_words(weight.values));
+    for (const Weight& weight : weights) {
+      weight_words.push_back(is_weight_rounded(c, weight.dtype)
+                                 ? quantised_to_words(weight.values)
+                                 : std::vector<double>(weight.values.begin(), weight.values.end()));
+    }
     const auto expect = [&](size_t m, int64_t t, int64_t row) {
       const float bias = c.bias ? biases[m][static_cast<size_t>(row)] : 0.0f;
       const auto x_at = static_cast<size_t>(t * c.columns), w_at = static_cast<size_t>(row * c.columns);
       const float* const w = &weights[m].values[w_at];
-      if (is_words(c, weights[m].dtype)) {
-        const Expected rounded = product(&words[x_at], &weight_words[m][w_at], c.columns, bias);
-        const Expected exact = product(&plain[x_at], w, c.columns, bias);
-        EXPECT_NEAR(rounded.value, exact.value,
-                    rounding_to_words(&plain[x_at], w, c.columns) + c.columns * kEpsilon * exact.size);
-        return rounded;
-      }
-      return product(&(is_quantised(weights[m].dtype) ? bytes : plain)[x_at], w, c.columns, bias);
+      const Expected exact = product(&plain[x_at], w, c.columns, bias);
+      if (!is_x_rounded(c, weights[m].dtype)) return exact;
+      const Expected rounded = product(&words[x_at], &weight_words[m][w_at], c.columns, bias);
+      const double rounding = rounding_to_words(&plain[x_at], w, c.columns, is_weight_rounded(c, weights[m].dtype));
+      EXPECT_NEAR(rounded.value, exact.value, rounding + static_cast<double>(c.columns) * kEpsilon * exact.size);
+      return rounded;
     };
     for (size_t m = 0; m < results.size(); ++m) {
       for (int64_t t = 0; t < c.tokens; ++t) {
@@ -463,7 +442,8 @@ TEST_P(LinearTest, WordsOfNoSize) {
       for (size_t t = 0; t < kTokens; ++t) {
         for (size_t row = 0; row < kRows; ++row) {
           const float *a = &x[t * kColumns], *b = &weight.values[row * kColumns];
-          EXPECT_NEAR(y[t * kRows + row], product(a, b, kColumns, 0).value, 1.1 * rounding_to_words(a, b, kColumns));
+          EXPECT_NEAR(y[t * kRows + row], product(a, b, kColumns, 0).value,
+                      1.1 * rounding_to_words(a, b, kColumns, true));
           if (t == 4 || row == 3) {
             EXPECT_EQ(y[t * kRows + row], 0);
           }

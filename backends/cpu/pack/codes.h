@@ -51,21 +51,12 @@ template <int bits, int q>
   }
 }
 
-// What dot4 (or dot4_wide) multiplies: codes, or levels plus 128.
+// Levels as unsigned bytes, of which packing.zero counts as zero.
 template <Packing p, int q>
 [[gnu::always_inline]] inline Bytes level_vector(const uint8_t* chunk) {
   if constexpr (p.codebook) return lookup(kShiftedLevels, code_vector<p.bits, q>(chunk));
   return code_vector<p.bits, q>(chunk);
 }
-
-template <Packing p>
-[[gnu::always_inline]] inline I32 dot_levels(I32 sum, Bytes levels, Four x) {
-  if constexpr (is_wide(p)) return dot4_wide(sum, levels, x);
-  return dot4(sum, levels, x);
-}
-
-// The level that dot_levels counts as zero has this code.
-constexpr int dot_zero(Packing p) { return is_wide(p) ? p.zero - kWideBias : p.zero; }
 
 // Builds a plane of `width` bits out of bits `from` and up of the eight vectors.
 template <int width, int from>

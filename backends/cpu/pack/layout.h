@@ -1,6 +1,6 @@
 // How weights lie in memory once they are packed; the same for every instruction set.
 // A matrix [N, K] is cut into panels of 16 rows (the last is filled up with rows of zeros). In a panel, four
-// consecutive k of the 16 rows make a vector of 64 codes, byte 4·row + k%4: what one dot4 takes. Eight vectors are a
+// consecutive k of the 16 rows make a vector of 64 codes, byte 4·row + k%4: what two dot2 take. Eight vectors are a
 // chunk of 32 k, stored in bit planes that together have the bits of the format (pack/codes.h): 64·bits bytes.
 //   32-element formats: pairs of chunks (the last may be alone), each a header and its codes. Header: per chunk f16
 //     scale [16], f16 minimum [16] if any; padded to 64 bytes where a chunk is alone. One stream, front to back: with
@@ -61,9 +61,6 @@ constexpr Packing packing_of(DType dtype) {
       return {};  // not quantised
   }
 }
-
-// Codes (after the codebook) that need all 8 bits of a byte: dot4_wide instead of dot4.
-constexpr bool is_wide(Packing p) { return p.bits == 8 || p.codebook; }
 
 // What `linear`, `embedding` and `dequantize` read: packed where it is quantised, plain as it lies.
 constexpr bool is_weight_dtype(DType dtype) {

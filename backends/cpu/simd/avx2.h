@@ -19,9 +19,6 @@ struct I32 {
 struct Bytes {
   __m256i a, b;
 };
-struct Four {
-  __m256i v;
-};
 struct Words {
   __m256i a, b;
 };
@@ -32,12 +29,11 @@ struct Mask {
   __m256 a, b;
 };
 
-// What fits the 16 registers: vectors of weights beside each other, and how many sums of f32, of 16-bit and of 8-bit
-// products meet them (kernels/product_tile.h, linear_plain.cc, linear_words.cc, linear_many.cc).
+// What fits the 16 registers: vectors of weights beside each other, and how many sums of f32 and of 16-bit products
+// meet them (kernels/product_tile.h, linear_plain.cc, linear_many.cc).
 inline constexpr int kTileVectors = 1;
 inline constexpr int kFloatTokens = 4;
 inline constexpr int kWordSums = 6;
-inline constexpr int kByteSums = 6;
 
 // How far ahead of their use weights are asked for, in bytes: block formats, and plain elements (best of 1 to 6 KB on
 // Zen 3).
@@ -134,15 +130,6 @@ inline F32 select(Mask mask, F32 yes, F32 no) {
 
 inline I32 zero_i32() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 inline I32 splat_i32(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
-inline I32 load_i32(const int32_t* p) {
-  const auto* lanes = reinterpret_cast<const __m256i*>(p);
-  return {_mm256_loadu_si256(lanes), _mm256_loadu_si256(lanes + 1)};
-}
-inline void store_i32(int32_t* p, I32 x) {
-  auto* lanes = reinterpret_cast<__m256i*>(p);
-  _mm256_storeu_si256(lanes, x.a);
-  _mm256_storeu_si256(lanes + 1, x.b);
-}
 inline I32 load_i8(const int8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
@@ -150,11 +137,6 @@ inline I32 load_i8(const int8_t* p) {
 inline I32 load_u8(const uint8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
-}
-inline void store_i8(int8_t* p, I32 x) {  // saturates
-  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
-  const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
 inline I32 operator+(I32 x, I32 y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
 inline I32 operator*(I32 x, I32 y) { return {_mm256_mullo_epi32(x.a, y.a), _mm256_mullo_epi32(x.b, y.b)}; }
@@ -200,26 +182,6 @@ inline Bytes lookup(const uint8_t* table, Bytes index) {
   return {_mm256_shuffle_epi8(wide, index.a), _mm256_shuffle_epi8(wide, index.b)};
 }
 
-// Lane i of the sum gains the dot product of bytes 4i to 4i+3 (unsigned) with four signed ones in ±127.
-inline Four splat_four(const int8_t* p) {
-  int32_t bits;
-  std::memcpy(&bits, p, sizeof bits);
-  return {_mm256_set1_epi32(bits)};
-}
-inline __m256i add_quads(__m256i sum, __m256i pairs) {
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-inline I32 dot4(I32 sum, Bytes x, Four y) {  // bytes below 64: a pair is at most 2·63·127, which 16 bits hold
-  return {add_quads(sum.a, _mm256_maddubs_epi16(x.a, y.v)), add_quads(sum.b, _mm256_maddubs_epi16(x.b, y.v))};
-}
-// The same for bytes of 8 bits, each less kWideBias: |x - 128| · (±y), whose pairs are at most 2·128·127.
-inline constexpr int kWideBias = 128;
-inline __m256i dot4_wide(__m256i sum, __m256i x, __m256i y) {
-  const __m256i level = _mm256_xor_si256(x, _mm256_set1_epi8(static_cast<char>(0x80)));
-  return add_quads(sum, _mm256_maddubs_epi16(_mm256_abs_epi8(level), _mm256_sign_epi8(y, level)));
-}
-inline I32 dot4_wide(I32 sum, Bytes x, Four y) { return {dot4_wide(sum.a, x.a, y.v), dot4_wide(sum.b, x.b, y.v)}; }
-
 // 32 signed words: lane i holds words 2i and 2i+1.
 inline Words load_words(const int16_t* p) {
   const auto* halves = reinterpret_cast<const __m256i*>(p);
@@ -234,9 +196,20 @@ inline Words join_words(I32 even, I32 odd) {  // the low 16 bits of each
   return {_mm256_blend_epi16(even.a, _mm256_slli_epi32(odd.a, 16), 0xaa),
           _mm256_blend_epi16(even.b, _mm256_slli_epi32(odd.b, 16), 0xaa)};
 }
-inline void store_i16(int16_t* p, I32 x) {  // saturates
+inline Words splat_words(int16_t x) { return {_mm256_set1_epi16(x), _mm256_set1_epi16(x)}; }
+// Bytes 0 and 2, or 1 and 3, of each lane's four, as words.
+inline Words even_bytes(Bytes x) {
+  const __m256i low = _mm256_set1_epi16(0xff);
+  return {_mm256_and_si256(x.a, low), _mm256_and_si256(x.b, low)};
+}
+inline Words odd_bytes(Bytes x) { return {_mm256_srli_epi16(x.a, 8), _mm256_srli_epi16(x.b, 8)}; }
+inline Words operator-(Words x, Words y) { return {_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b)}; }
+inline Words operator*(Words x, Words y) { return {_mm256_mullo_epi16(x.a, y.a), _mm256_mullo_epi16(x.b, y.b)}; }
+// Words 0, 2, 1, 3 of each four; saturates.
+inline void store_i16_dealt(int16_t* p, I32 x) {
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), words);
+  const __m256i dealt = _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(words, 0xd8), 0xd8);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), dealt);
 }
 // Lane i of the sum gains the dot product of words 2i and 2i+1 with two others.
 inline Pair splat_pair(const int16_t* p) {

@@ -19,9 +19,6 @@ struct I32 {
 struct Bytes {
   __m512i v;
 };
-struct Four {
-  __m512i v;
-};
 struct Words {
   __m512i v;
 };
@@ -32,12 +29,11 @@ struct Mask {
   __mmask16 m;
 };
 
-// What fits the 32 registers: vectors of weights beside each other, and how many sums of f32, of 16-bit and of 8-bit
-// products meet them (kernels/product_tile.h, linear_plain.cc, linear_words.cc, linear_many.cc).
+// What fits the 32 registers: vectors of weights beside each other, and how many sums of f32 and of 16-bit products
+// meet them (kernels/product_tile.h, linear_plain.cc, linear_many.cc).
 inline constexpr int kTileVectors = 2;
 inline constexpr int kFloatTokens = 12;
 inline constexpr int kWordSums = 12;
-inline constexpr int kByteSums = 12;
 
 // How far ahead of their use weights are asked for, in bytes: block formats, and plain elements (best of 1 to 6 KB on
 // Zen 4).
@@ -83,16 +79,11 @@ inline F32 select(Mask mask, F32 yes, F32 no) { return {_mm512_mask_blend_ps(mas
 
 inline I32 zero_i32() { return {_mm512_setzero_si512()}; }
 inline I32 splat_i32(int32_t x) { return {_mm512_set1_epi32(x)}; }
-inline I32 load_i32(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
-inline void store_i32(int32_t* p, I32 a) { _mm512_storeu_si512(p, a.v); }
 inline I32 load_i8(const int8_t* p) {
   return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
 inline I32 load_u8(const uint8_t* p) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
-}
-inline void store_i8(int8_t* p, I32 a) {  // saturates
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(a.v));
 }
 inline I32 operator+(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline I32 operator*(I32 a, I32 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
@@ -125,25 +116,23 @@ inline Bytes lookup(const uint8_t* table, Bytes index) {
   return {_mm512_shuffle_epi8(wide, index.v)};
 }
 
-// Lane i of the sum gains the dot product of bytes 4i to 4i+3 (unsigned) with four signed ones in ±127.
-inline Four splat_four(const int8_t* p) {
-  int32_t bits;
-  std::memcpy(&bits, p, sizeof bits);
-  return {_mm512_set1_epi32(bits)};
-}
-inline I32 dot4(I32 sum, Bytes a, Four b) { return {_mm512_dpbusd_epi32(sum.v, a.v, b.v)}; }  // bytes below 64
-// The same for bytes of 8 bits, each less kWideBias (the instruction set's choice).
-inline constexpr int kWideBias = 0;
-inline I32 dot4_wide(I32 sum, Bytes a, Four b) { return dot4(sum, a, b); }
-
 // 32 signed words: lane i holds words 2i and 2i+1.
 inline Words load_words(const int16_t* p) { return {_mm512_loadu_si512(p)}; }
 inline void store_words(int16_t* p, Words a) { _mm512_storeu_si512(p, a.v); }
 inline Words join_words(I32 even, I32 odd) {  // the low 16 bits of each
   return {_mm512_mask_blend_epi16(0xaaaaaaaa, even.v, _mm512_slli_epi32(odd.v, 16))};
 }
-inline void store_i16(int16_t* p, I32 a) {  // saturates
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtsepi32_epi16(a.v));
+inline Words splat_words(int16_t x) { return {_mm512_set1_epi16(x)}; }
+// Bytes 0 and 2, or 1 and 3, of each lane's four, as words.
+inline Words even_bytes(Bytes a) { return {_mm512_and_si512(a.v, _mm512_set1_epi16(0xff))}; }
+inline Words odd_bytes(Bytes a) { return {_mm512_srli_epi16(a.v, 8)}; }
+inline Words operator-(Words a, Words b) { return {_mm512_sub_epi16(a.v, b.v)}; }
+inline Words operator*(Words a, Words b) { return {_mm512_mullo_epi16(a.v, b.v)}; }
+// Words 0, 2, 1, 3 of each four; saturates.
+inline void store_i16_dealt(int16_t* p, I32 a) {
+  const __m256i words = _mm512_cvtsepi32_epi16(a.v);
+  const __m256i dealt = _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(words, 0xd8), 0xd8);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), dealt);
 }
 // Lane i of the sum gains the dot product of words 2i and 2i+1 with two others.
 inline Pair splat_pair(const int16_t* p) {

@@ -19,9 +19,6 @@ struct I32 {
 struct Bytes {
   uint8_t v[64];
 };
-struct Four {
-  int8_t v[4];
-};
 struct Words {
   int16_t v[32];
 };
@@ -37,7 +34,6 @@ struct Mask {
 inline constexpr int kTileVectors = 1;
 inline constexpr int kFloatTokens = 4;
 inline constexpr int kWordSums = 4;
-inline constexpr int kByteSums = 4;
 
 // How far ahead of their use weights are asked for, in bytes: block formats, and plain elements.
 inline constexpr int64_t kPrefetchCodes = 2048;
@@ -156,18 +152,11 @@ inline I32 splat_i32(int32_t x) {
   return each_lane<I32>([&](int) { return x; });
 }
 inline I32 zero_i32() { return splat_i32(0); }
-inline I32 load_i32(const int32_t* p) {
-  return each_lane<I32>([&](int i) { return p[i]; });
-}
-inline void store_i32(int32_t* p, I32 a) { std::memcpy(p, a.v, sizeof a.v); }
 inline I32 load_i8(const int8_t* p) {
   return each_lane<I32>([&](int i) { return int32_t{p[i]}; });
 }
 inline I32 load_u8(const uint8_t* p) {
   return each_lane<I32>([&](int i) { return p[i]; });
-}
-inline void store_i8(int8_t* p, I32 a) {  // saturates
-  for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(a.v[i] < -128 ? -128 : a.v[i] > 127 ? 127 : a.v[i]);
 }
 // Integers wrap around, as those of the processors do.
 inline int32_t wrapped_sum(int32_t a, int32_t b) {
@@ -228,18 +217,6 @@ inline Bytes lookup(const uint8_t* table, Bytes index) {
   return each_byte([&](int i) { return table[index.v[i]]; });
 }
 
-// Lane i of the sum gains the dot product of bytes 4i to 4i+3 (unsigned) with four signed ones in ±127.
-inline Four splat_four(const int8_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
-inline I32 dot4(I32 sum, Bytes a, Four b) {
-  return each_lane<I32>([&](int i) {
-    const uint8_t* four = a.v + 4 * i;
-    return wrapped_sum(sum.v[i], four[0] * b.v[0] + four[1] * b.v[1] + four[2] * b.v[2] + four[3] * b.v[3]);
-  });
-}
-// The same for bytes of 8 bits, each less kWideBias (the instruction set's choice).
-inline constexpr int kWideBias = 0;
-inline I32 dot4_wide(I32 sum, Bytes a, Four b) { return dot4(sum, a, b); }
-
 // 32 signed words: lane i holds words 2i and 2i+1.
 inline Words load_words(const int16_t* p) {
   Words result;
@@ -252,8 +229,35 @@ inline Words join_words(I32 even, I32 odd) {  // the low 16 bits of each
   for (int i = 0; i < 32; ++i) result.v[i] = static_cast<int16_t>(i % 2 == 0 ? even.v[i / 2] : odd.v[i / 2]);
   return result;
 }
-inline void store_i16(int16_t* p, I32 a) {  // saturates
-  for (int i = 0; i < 16; ++i) p[i] = static_cast<int16_t>(a.v[i] < -32768 ? -32768 : a.v[i] > 32767 ? 32767 : a.v[i]);
+template <class Rule>
+inline Words each_word(Rule rule) {
+  Words result;
+  for (int i = 0; i < 32; ++i) result.v[i] = static_cast<int16_t>(rule(i));
+  return result;
+}
+inline Words splat_words(int16_t x) {
+  return each_word([&](int) { return x; });
+}
+// Bytes 0 and 2, or 1 and 3, of each lane's four, as words.
+inline Words even_bytes(Bytes a) {
+  return each_word([&](int i) { return a.v[2 * i]; });
+}
+inline Words odd_bytes(Bytes a) {
+  return each_word([&](int i) { return a.v[2 * i + 1]; });
+}
+inline Words operator-(Words a, Words b) {
+  return each_word([&](int i) { return a.v[i] - b.v[i]; });
+}
+inline Words operator*(Words a, Words b) {
+  return each_word([&](int i) { return a.v[i] * b.v[i]; });
+}
+// Words 0, 2, 1, 3 of each four; saturates.
+inline void store_i16_dealt(int16_t* p, I32 a) {
+  constexpr int kOrder[4] = {0, 2, 1, 3};
+  for (int i = 0; i < 16; ++i) {
+    const int32_t value = a.v[i / 4 * 4 + kOrder[i % 4]];
+    p[i] = static_cast<int16_t>(value < -32768 ? -32768 : value > 32767 ? 32767 : value);
+  }
 }
 // Lane i of the sum gains the dot product of words 2i and 2i+1 with two others.
 inline Pair splat_pair(const int16_t* p) { return {{p[0], p[1]}}; }

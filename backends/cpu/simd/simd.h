@@ -1,7 +1,7 @@
 // The vector vocabulary of the CPU kernels: 16 lanes everywhere, whatever the registers are. A kernel is written once
 // over it, and compiled once per instruction set into namespace gabbro::cpu::GABBRO_ISA (backends/cpu/CMakeLists.txt).
-// Types: F32, I32 (16 lanes), Bytes (64), Mask (of 16), Four (four signed bytes, broadcast). max(a, b) is a > b ? a : b
-// and min(a, b) is a < b ? a : b, so that a NaN in either operand gives b.
+// Types: F32, I32 (16 lanes), Bytes (64), Words (32 signed ones of 16 bits), Pair (two of them, broadcast), Mask (of
+// 16). max(a, b) is a > b ? a : b and min(a, b) is a < b ? a : b, so that a NaN in either operand gives b.
 #pragma once
 
 #include GABBRO_SIMD_HEADER
