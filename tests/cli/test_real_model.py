@@ -19,8 +19,7 @@ SOON = 0.1 if "release" in support.BUILD.name else 2.0
 @unittest.skipUnless(MODEL, f"{support.REAL_MODEL_NAME} is not in the model cache; GABBRO_TEST_MODEL names another place")
 class RealModel(TestCase):
     def test_knows_paris(self):
-        # Raw, without the system message that the model's template adds: with it this small model answers in a sort of
-        # French, in llama.cpp too.
+        # Raw, without the system message that the model's template adds.
         prompt = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
         d = json.loads(self.succeeds("run", MODEL, prompt, "--raw", "--temperature", "0", "--repeat-penalty",
                                      "1", "-n", "60", "--json").out)
@@ -28,7 +27,9 @@ class RealModel(TestCase):
         self.assertEqual(d["stop_reason"], "eos")
 
     def test_says_paris_as_a_user_asks(self):
-        self.assertIn(b"Paris", self.succeeds("run", MODEL, "What is the capital of France?").out)
+        # As llama.cpp answers with the same weights in f32. With activations in 8 bits the first word is another.
+        out = self.succeeds("run", MODEL, "What is the capital of France?").out
+        self.assertEqual(out.strip(), b"The capital of France is Paris.")
 
     def test_perplexity_of_english(self):
         path = support.ROOT / "tests" / "data" / "english.txt"
