@@ -86,4 +86,25 @@ GPU_FUNCTION inline float group_minimum(const LinearMatrix& m, i64 group) {
   return half_at(m.super_minimums, group / (kSuperBlock / p.group)) * static_cast<float>(m.minimums[group]);
 }
 
+// A block of a row with what its groups are multiplied by.
+template <Packing p>
+struct BlockOfRow {
+  static constexpr int kGroups = kBlock / p.group;
+  Codes codes;
+  float scales[kGroups];
+  float minimums[kGroups];
+};
+
+template <Packing p>
+GPU_FUNCTION inline BlockOfRow<p> load_block(const LinearMatrix& m, i64 block) {
+  BlockOfRow<p> loaded;
+  loaded.codes = load_codes<p>(m, block);
+#pragma unroll
+  for (int g = 0; g < BlockOfRow<p>::kGroups; ++g) {
+    loaded.scales[g] = group_scale<p>(m, block * BlockOfRow<p>::kGroups + g);
+    if constexpr (p.minimum) loaded.minimums[g] = group_minimum<p>(m, block * BlockOfRow<p>::kGroups + g);
+  }
+  return loaded;
+}
+
 }  // namespace gabbro::gpu::GABBRO_GPU

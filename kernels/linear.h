@@ -35,14 +35,17 @@ struct LinearMatrix {
 
 inline constexpr int kMaxMatrices = 3;
 inline constexpr int kLinearThreads = 256;
-inline constexpr int kWaveRows =
-    2;  // neighbouring rows that a wave handles together: activations are read once for them
+// Neighbouring rows that a wave handles together: activations are read once for them.
+inline constexpr int kWaveRows = 2;
+// Of one token, up to here: a block keeps the whole of it, rounded.
+inline constexpr int kMaxOneColumns = 16384;
 
 // Waves that a matrix of `rows` rows takes.
 constexpr i32 waves_of(i64 rows) { return static_cast<i32>((rows + kWaveRows - 1) / kWaveRows); }
 
 // y = x·Wᵀ for up to three matrices of one format: a wave kWaveRows rows, grid.y tiles of tokens. With kSiluMul the
-// rows of the first two go together: silu(y0)·y1.
+// rows of the first two go together: silu(y0)·y1. The kernels for one token round and normalise x themselves; a wave
+// handles kWaveRows rows of one matrix, or with kSiluMul one row of both.
 struct LinearArgs {
   LinearMatrix matrices[kMaxMatrices];
   i32 count;
@@ -51,8 +54,10 @@ struct LinearArgs {
   i32 tokens;
   Epilogue epilogue;
   const float* residual;  // [T][rows]
-  const float* x;         // plain weights
-  const i8* codes;        // quantised weights: see QuantiseRowsArgs
+  const float* x;         // plain weights, and one token
+  const float* norm;      // one token: [K] of an RMSNorm before; or null
+  float epsilon;
+  const i8* codes;  // quantised weights: see QuantiseRowsArgs
   const float* scales;
   const i32* sums;
 };

@@ -1,28 +1,8 @@
 // f32, f16 and bf16 weights times few tokens: a wave a row, products in f32.
 #include "kernels/linear_finish.h"
+#include "kernels/plain.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
-
-// 16 bytes of weights as floats.
-template <class T>
-struct PlainVector {
-  static constexpr int kCount = 16 / sizeof(T);
-  float value[kCount];
-};
-template <class T>
-GPU_FUNCTION inline PlainVector<T> load_plain(const u8* p) {
-  const Quad quad = load_quad(p);
-  PlainVector<T> vector;
-#pragma unroll
-  for (int i = 0; i < PlainVector<T>::kCount; ++i) {
-    if constexpr (sizeof(T) == 4) {
-      vector.value[i] = bits_to_float(quad.word[i]);
-    } else {
-      vector.value[i] = to_float(T{static_cast<u16>(quad.word[i / 2] >> (i % 2 * 16))});
-    }
-  }
-  return vector;
-}
 
 // The products of the wave's rows with W tokens, this lane's share: sums [kWaveRows][W]. `whole`: rows and K are
 // multiples of 16 bytes; otherwise element by element.
@@ -96,8 +76,8 @@ GPU_FUNCTION inline void linear_plain(const LinearArgs& a) {
 #define GABBRO_LINEAR_WIDTH(name, T, W)                                                         \
   GPU_EARLY_KERNEL(linear_##name##_##W, 256, gabbro::gpu::LinearArgs, linear_plain<T, W, true>) \
   GPU_EARLY_KERNEL(linear_##name##_##W##_any, 256, gabbro::gpu::LinearArgs, linear_plain<T, W, false>)
+// One token is a matter of linear_one.cc, where rows are whole vectors.
 #define GABBRO_LINEAR(name, T)    \
-  GABBRO_LINEAR_WIDTH(name, T, 1) \
   GABBRO_LINEAR_WIDTH(name, T, 2) \
   GABBRO_LINEAR_WIDTH(name, T, 4) \
   GABBRO_LINEAR_WIDTH(name, T, 8)

@@ -41,27 +41,6 @@ GPU_FUNCTION inline void quantise_rows(const QuantiseRowsArgs& a) {
   }
 }
 
-// One row of weights, this lane's block of it.
-template <Packing p>
-struct BlockOfRow {
-  static constexpr int kGroups = kBlock / p.group;
-  Codes codes;
-  float scales[kGroups];
-  float minimums[kGroups];
-};
-
-template <Packing p>
-GPU_FUNCTION inline BlockOfRow<p> load_block(const LinearMatrix& m, i64 block) {
-  BlockOfRow<p> loaded;
-  loaded.codes = load_codes<p>(m, block);
-#pragma unroll
-  for (int g = 0; g < BlockOfRow<p>::kGroups; ++g) {
-    loaded.scales[g] = group_scale<p>(m, block * BlockOfRow<p>::kGroups + g);
-    if constexpr (p.minimum) loaded.minimums[g] = group_minimum<p>(m, block * BlockOfRow<p>::kGroups + g);
-  }
-  return loaded;
-}
-
 // The products of the wave's rows with W tokens, this lane's share: sums [kWaveRows][W].
 template <Packing p, int W>
 GPU_FUNCTION inline void dot_rows(const LinearMatrix& m, i32 row, const LinearArgs& a, i32 token, float* sums) {
@@ -134,7 +113,6 @@ GPU_FUNCTION inline void linear_quantised(const LinearArgs& a) {
 GPU_KERNEL(quantise_rows, 256, gabbro::gpu::QuantiseRowsArgs, quantise_rows)
 
 #define GABBRO_LINEAR(name, packing)                                                                           \
-  GPU_EARLY_KERNEL(linear_##name##_1, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 1>) \
   GPU_EARLY_KERNEL(linear_##name##_2, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 2>) \
   GPU_EARLY_KERNEL(linear_##name##_4, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 4>) \
   GPU_EARLY_KERNEL(linear_##name##_8, 256, gabbro::gpu::LinearArgs, linear_quantised<gabbro::gpu::packing, 8>)

@@ -1,5 +1,6 @@
 // `linear` and `linear_fused` (docs/fused_ops.md): activations are brought into the form that the weights' kernels read
-// (normalised, and rounded to 8 bits for block formats), then matrices of one format share a launch.
+// (normalised, and rounded to 8 bits for block formats), which the kernels for one token do themselves; then matrices
+// of one format share a launch.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ class Linear : public Kernel {
     const bool paired = options.epilogue == abi::Epilogue::kSiluMul;
     waves_per_block_ = kLinearThreads / static_cast<int>(context.wave());
     while (width_ < 8 && width_ < tokens_) width_ *= 2;
+    for (int m = 0; m < options.count; ++m) alone_ = alone_ && takes_one(request.inputs[1 + m]);
+    if (!alone_) width_ = std::max(width_, 2);
     bool quantised = false, plain = false;
     for (int m = 0; m < options.count; ++m) {
       const abi::TensorView& weight = request.inputs[1 + m];
@@ -36,15 +39,16 @@ class Linear : public Kernel {
         last = &groups_.back();
       }
       ++last->count;
-      if (!paired || m == 0) last->waves += waves_of(weight.shape[0]);
+      if (!paired) last->waves += waves_of(weight.shape[0]);
+      if (paired && m == 0) last->waves = alone_ ? static_cast<i32>(weight.shape[0]) : waves_of(weight.shape[0]);
       const auto rows = static_cast<double>(weight.shape[0]);
       bytes += rows * weight_row_bytes(weight) + static_cast<double>(tokens_) * rows * 4;
       flops += 2 * static_cast<double>(tokens_) * rows * static_cast<double>(columns_);
     }
-    if (quantised) quantise_ = context.function("quantise_rows");
-    if (plain && options.norm) normalise_ = context.function("rms_norm");
+    if (quantised && !alone_) quantise_ = context.function("quantise_rows");
+    if (plain && options.norm && !alone_) normalise_ = context.function("rms_norm");
     const int64_t values = tokens_ * columns_;
-    if (quantised) {
+    if (quantise_ != nullptr) {
       scales_at_ = aligned(values);
       sums_at_ = scales_at_ + aligned(values / 8);
       normalised_at_ = sums_at_ + aligned(values / 4);
@@ -62,7 +66,9 @@ class Linear : public Kernel {
     LinearArgs args = {.columns = static_cast<i32>(columns_),
                        .tokens = static_cast<i32>(tokens_),
                        .epilogue = static_cast<Epilogue>(options_.epilogue),
-                       .x = input<float>(launch, 0)};
+                       .x = input<float>(launch, 0),
+                       .norm = norm,
+                       .epsilon = options_.epsilon};
     if (options_.epilogue == abi::Epilogue::kAdd) args.residual = input<float>(launch, options_.residual_at());
     const Dim rows = {static_cast<u32>(tokens_), slices_of(tokens_, columns_)};
     const i32 slice = slice_of(tokens_, columns_);
@@ -109,6 +115,11 @@ class Linear : public Kernel {
     return weight.strides[1] == 1 && step % 16 == 0 && weight.shape[1] * dtype_info(weight.dtype).block_bytes % 16 == 0;
   }
 
+  // Whether the kernel for one token takes the matrix.
+  bool takes_one(const abi::TensorView& weight) const {
+    return tokens_ == 1 && (is_quantised(weight.dtype) ? columns_ <= kMaxOneColumns : in_quads(weight));
+  }
+
   double weight_row_bytes(const abi::TensorView& weight) const {
     return static_cast<double>(columns_) * dtype_info(weight.dtype).block_bytes /
            dtype_info(weight.dtype).block_elements;
@@ -134,7 +145,8 @@ class Linear : public Kernel {
   abi::LinearOptions options_;
   int64_t columns_;
   int64_t tokens_;
-  int width_ = 1;  // tokens that a wave handles together
+  bool alone_ = true;  // one token, whose kernels prepare it themselves
+  int width_ = 1;      // tokens that a wave handles together
   int waves_per_block_ = 8;
   std::vector<Group> groups_;
   const api::Function* quantise_ = nullptr;
