@@ -23,45 +23,60 @@ GPU_FUNCTION inline u32 codebook_levels(u32 codes) {
   return levels;
 }
 
-// Bits of a plane of `width` bits, moved to bit `at` of each code.
+// Words of a plane of `width` bits: 4·width bytes.
 template <int width>
-GPU_FUNCTION inline void add_plane(const u8* plane, i64 block, int at, u32* words) {
-  const u8* from = plane + block * 4 * width;
-  constexpr int kFields = 8 / width;
-  constexpr u32 kMask = 0x01010101u * ((1u << width) - 1);
-  if constexpr (width == 4) {
-    const Quad quad = load_quad(from);
+GPU_FUNCTION inline void load_words(const u8* from, u32* words) {
+  if constexpr (width >= 4) {
 #pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      words[w] |= (quad.word[w] & kMask) << at;
-      words[4 + w] |= (quad.word[w] >> 4 & kMask) << at;
+    for (int i = 0; i < width / 4; ++i) {
+      const Quad quad = load_quad(from + 16 * i);
+#pragma unroll
+      for (int w = 0; w < 4; ++w) words[4 * i + w] = quad.word[w];
     }
   } else {
-    const u32* parts = reinterpret_cast<const u32*>(from);
 #pragma unroll
-    for (int w = 0; w < width; ++w) {
+    for (int w = 0; w < width; ++w) words[w] = reinterpret_cast<const u32*>(from)[w];
+  }
+}
+
+// Bits of a plane of `width` bits, moved to bit `at` of each code.
+template <int width>
+GPU_FUNCTION inline void add_plane(const u32* plane, int at, u32* words) {
+  constexpr u32 kMask = 0x01010101u * ((1u << width) - 1);
 #pragma unroll
-      for (int field = 0; field < kFields; ++field) {
-        words[field * width + w] |= (parts[w] >> (field * width) & kMask) << at;
-      }
+  for (int w = 0; w < width; ++w) {
+#pragma unroll
+    for (int field = 0; field < 8 / width; ++field) {
+      words[field * width + w] |= (plane[w] >> (field * width) & kMask) << at;
     }
   }
 }
 
+// The codes of a block as they lie in the planes: what a lane loads ahead of time.
+template <Packing p>
+struct PlaneWords {
+  u32 low[p.low_bits()];
+  u32 high[p.high_bits() > 0 ? p.high_bits() : 1];
+};
+
 // Block `block` of the matrix, counted over all rows.
 template <Packing p>
-GPU_FUNCTION inline Codes load_codes(const LinearMatrix& m, i64 block) {
+GPU_FUNCTION inline PlaneWords<p> load_planes(const LinearMatrix& m, i64 block) {
+  PlaneWords<p> planes = {};
+  load_words<p.low_bits()>(m.low + block * 4 * p.low_bits(), planes.low);
+  if constexpr (p.high_bits() > 0) load_words<p.high_bits()>(m.high + block * 4 * p.high_bits(), planes.high);
+  return planes;
+}
+
+template <Packing p>
+GPU_FUNCTION inline Codes codes_of(const PlaneWords<p>& planes) {
   u32 words[8] = {};
   if constexpr (p.bits == 8) {
-    const Quad first = load_quad(m.low + block * 32), second = load_quad(m.low + block * 32 + 16);
 #pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      words[w] = first.word[w];
-      words[4 + w] = second.word[w];
-    }
+    for (int w = 0; w < 8; ++w) words[w] = planes.low[w];
   } else {
-    add_plane<p.low_bits()>(m.low, block, 0, words);
-    if constexpr (p.high_bits() > 0) add_plane<p.high_bits()>(m.high, block, p.low_bits(), words);
+    add_plane<p.low_bits()>(planes.low, 0, words);
+    if constexpr (p.high_bits() > 0) add_plane<p.high_bits()>(planes.high, p.low_bits(), words);
   }
   Codes codes;
 #pragma unroll
@@ -69,24 +84,72 @@ GPU_FUNCTION inline Codes load_codes(const LinearMatrix& m, i64 block) {
   return codes;
 }
 
-GPU_FUNCTION inline float half_at(const u8* plane, i64 index) {
-  return to_float(reinterpret_cast<const Half*>(plane)[index]);
+template <Packing p>
+GPU_FUNCTION inline Codes load_codes(const LinearMatrix& m, i64 block) {
+  return codes_of<p>(load_planes<p>(m, block));
 }
 
-// What a group's levels are multiplied by, and what is added to each. `group` is counted over all rows.
+// The scales of a block as they lie in the planes (kernels/packing.h).
+template <Packing p>
+struct RawScales {
+  u32 block, super;
+};
+
+template <int bytes>
+GPU_FUNCTION inline u32 load_record(const u8* plane, i64 index) {
+  if constexpr (bytes == 4) return reinterpret_cast<const u32*>(plane)[index];
+  if constexpr (bytes == 2) return reinterpret_cast<const u16*>(plane)[index];
+  return plane[index];
+}
+
+template <Packing p>
+GPU_FUNCTION inline RawScales<p> load_scales(const LinearMatrix& m, i64 block) {
+  RawScales<p> raw = {load_record<p.scale_bytes()>(m.scales, block), 0};
+  if constexpr (p.sub_scales) raw.super = load_record<p.super_bytes()>(m.super_scales, block / (kSuperBlock / kBlock));
+  return raw;
+}
+
+// What the levels of group `g` of the block are multiplied by, and what is added to each.
+template <Packing p>
+GPU_FUNCTION inline float scale_of(const RawScales<p>& raw, int g) {
+  const float scale = to_float(Half{static_cast<u16>(p.sub_scales ? raw.super : raw.block)});
+  return p.sub_scales ? scale * static_cast<float>(static_cast<i8>(raw.block >> 8 * g)) : scale;
+}
+template <Packing p>
+GPU_FUNCTION inline float minimum_of(const RawScales<p>& raw, int g) {
+  const float minimum = to_float(Half{static_cast<u16>((p.sub_scales ? raw.super : raw.block) >> 16)});
+  return p.sub_scales ? minimum * static_cast<float>(static_cast<u8>(raw.block >> 8 * (kBlock / p.group + g)))
+                      : minimum;
+}
+
+// The same of a group that is counted over all rows.
 template <Packing p>
 GPU_FUNCTION inline float group_scale(const LinearMatrix& m, i64 group) {
-  if constexpr (!p.sub_scales) return half_at(m.scales, group);
-  return half_at(m.super_scales, group / (kSuperBlock / p.group)) *
-         static_cast<float>(reinterpret_cast<const i8*>(m.scales)[group]);
+  return scale_of<p>(load_scales<p>(m, group * p.group / kBlock), static_cast<int>(group % (kBlock / p.group)));
 }
 template <Packing p>
 GPU_FUNCTION inline float group_minimum(const LinearMatrix& m, i64 group) {
-  if constexpr (!p.sub_scales) return half_at(m.minimums, group);
-  return half_at(m.super_minimums, group / (kSuperBlock / p.group)) * static_cast<float>(m.minimums[group]);
+  return minimum_of<p>(load_scales<p>(m, group * p.group / kBlock), static_cast<int>(group % (kBlock / p.group)));
 }
 
-// A block of a row with what its groups are multiplied by.
+// Row `row` of a matrix with `blocks` blocks in a row, as a matrix.
+template <Packing p>
+GPU_FUNCTION inline LinearMatrix one_row(const LinearMatrix& m, i64 row, i32 blocks) {
+  const i64 first = row * blocks;
+  LinearMatrix result = m;
+  result.low += first * 4 * p.low_bits();
+  if constexpr (p.high_bits() > 0) result.high += first * 4 * p.high_bits();
+  result.scales += first * p.scale_bytes();
+  if constexpr (p.sub_scales) result.super_scales += first / (kSuperBlock / kBlock) * p.super_bytes();
+  return result;
+}
+
+// A block as it lies in the planes, and with all unpacked.
+template <Packing p>
+struct RawBlock {
+  PlaneWords<p> planes;
+  RawScales<p> scales;
+};
 template <Packing p>
 struct BlockOfRow {
   static constexpr int kGroups = kBlock / p.group;
@@ -96,15 +159,20 @@ struct BlockOfRow {
 };
 
 template <Packing p>
-GPU_FUNCTION inline BlockOfRow<p> load_block(const LinearMatrix& m, i64 block) {
-  BlockOfRow<p> loaded;
-  loaded.codes = load_codes<p>(m, block);
+GPU_FUNCTION inline RawBlock<p> load_raw(const LinearMatrix& m, i64 block) {
+  return {load_planes<p>(m, block), load_scales<p>(m, block)};
+}
+
+template <Packing p>
+GPU_FUNCTION inline BlockOfRow<p> unpacked(const RawBlock<p>& raw) {
+  BlockOfRow<p> block;
+  block.codes = codes_of<p>(raw.planes);
 #pragma unroll
   for (int g = 0; g < BlockOfRow<p>::kGroups; ++g) {
-    loaded.scales[g] = group_scale<p>(m, block * BlockOfRow<p>::kGroups + g);
-    if constexpr (p.minimum) loaded.minimums[g] = group_minimum<p>(m, block * BlockOfRow<p>::kGroups + g);
+    block.scales[g] = scale_of<p>(raw.scales, g);
+    if constexpr (p.minimum) block.minimums[g] = minimum_of<p>(raw.scales, g);
   }
-  return loaded;
+  return block;
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

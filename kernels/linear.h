@@ -24,9 +24,7 @@ struct LinearMatrix {
   const u8* low;  // or the plain elements
   const u8* high;
   const u8* scales;
-  const u8* minimums;
   const u8* super_scales;
-  const u8* super_minimums;
   const float* bias;  // [rows] or null
   float* y;           // [T][rows]
   i32 rows;
@@ -34,7 +32,6 @@ struct LinearMatrix {
 };
 
 inline constexpr int kMaxMatrices = 3;
-inline constexpr int kLinearThreads = 256;
 // Neighbouring rows that a wave handles together: activations are read once for them.
 inline constexpr int kWaveRows = 2;
 // Of one token, up to here: a block keeps the whole of it, rounded.

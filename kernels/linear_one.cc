@@ -9,26 +9,28 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 static_assert(kWaveRows == 2);
 
-// The two rows of a wave: neighbours, or with kSiluMul the same row of both matrices.
+// Two rows that a wave handles together: neighbours, or with kSiluMul the same row of both matrices.
 struct RowPair {
   int matrix[2];
   i32 row[2];  // of which the second may not be there
-  bool any;
 };
 
-GPU_FUNCTION inline RowPair row_pair(const LinearArgs& a) {
-  i32 wave = static_cast<i32>(block_index().x * (block_size() / kWave) + wave_index());
-  const bool any = wave < a.waves;
-  if (!any) wave = 0;
-  if (a.epilogue == Epilogue::kSiluMul) return {{0, 1}, {wave, wave}, any};
+// Pair `index` of those of all matrices.
+GPU_FUNCTION inline RowPair row_pair(const LinearArgs& a, i32 index) {
+  if (a.epilogue == Epilogue::kSiluMul) return {{0, 1}, {index, index}};
   int matrix = 0;
-  while (wave >= waves_of(a.matrices[matrix].rows)) wave -= waves_of(a.matrices[matrix++].rows);
-  return {{matrix, matrix}, {2 * wave, 2 * wave + 1}, any};
+  while (index >= waves_of(a.matrices[matrix].rows)) index -= waves_of(a.matrices[matrix++].rows);
+  return {{matrix, matrix}, {2 * index, 2 * index + 1}};
 }
 
+GPU_FUNCTION inline i32 first_pair() {
+  return static_cast<i32>(block_index().x * (block_size() / kWave) + wave_index());
+}
+GPU_FUNCTION inline i32 pairs_at_once() { return static_cast<i32>(grid_size().x * (block_size() / kWave)); }
+
 // The row that is read: where there is no second one, the first.
-GPU_FUNCTION inline i64 row_to_read(const LinearArgs& a, const RowPair& pair, int i) {
-  return min_of(pair.row[i], a.matrices[pair.matrix[i]].rows - 1);
+GPU_FUNCTION inline u32 row_to_read(const LinearArgs& a, const RowPair& pair, int i) {
+  return static_cast<u32>(min_of(pair.row[i], a.matrices[pair.matrix[i]].rows - 1));
 }
 
 // `sums`: this lane's shares.
@@ -36,7 +38,7 @@ GPU_FUNCTION inline void finish_pair(const LinearArgs& a, const RowPair& pair, f
   float values[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i) values[i] = wave_sum(sums[i]) * factor;
-  if (lane() != 0 || !pair.any) return;
+  if (lane() != 0) return;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const LinearMatrix& m = a.matrices[pair.matrix[i]];
@@ -55,16 +57,17 @@ GPU_FUNCTION inline void finish_pair(const LinearArgs& a, const RowPair& pair, f
   }
 }
 
-// x in the block's memory: codes in ±127 with a scale for each 32 (the scheme of llama.cpp's q8_1). The halves of a
-// block of codes are apart, so that the lanes of a wave read 16 consecutive bytes each.
-struct RoundedRow {
-  Quad* halves[2];
-  float* scales;
-  u32* sums;  // of the codes of each half, 16 bits each
+// 32 elements of x in the block's memory: codes in ±127 with a scale (the scheme of llama.cpp's q8_1). 48 bytes, so
+// that the lanes of a wave meet in no bank.
+struct RoundedBlock {
+  Quad low, high;  // codes
+  float scale;
+  i32 sums[2];  // of the codes of each half
+  i32 unused;
 };
 
 // Rounds x·norm into `row`, and returns 1 / rms(x), or 1 without a norm. A thread four elements at a time.
-GPU_FUNCTION inline float round_row(const LinearArgs& a, const RoundedRow& row) {
+GPU_FUNCTION inline float round_row(const LinearArgs& a, RoundedBlock* row) {
   float squares = 0;
   const i32 fours = a.columns / 4, wave = static_cast<i32>(kWave);
   const i32 end = (fours + wave - 1) / wave * wave;  // all lanes of a wave take part in its shuffles
@@ -97,83 +100,124 @@ GPU_FUNCTION inline float round_row(const LinearArgs& a, const RoundedRow& row) 
     for (u32 step = 1; step < 4; step *= 2) sum += shuffle_xor(sum, step);
     const i32 other = shuffle_xor(sum, 4u);
     if (!inside) continue;
-    const i32 block = four / 8, part = four % 8;
-    row.halves[part / 4][block].word[part % 4] = word;
+    RoundedBlock& block = row[four / 8];
+    const i32 part = four % 8;
+    (part < 4 ? block.low : block.high).word[part % 4] = word;
     if (part != 0) continue;
-    row.scales[block] = peak / 127;
-    row.sums[block] = (static_cast<u32>(sum) & 0xffff) | static_cast<u32>(other) << 16;
+    block.scale = peak / 127;
+    block.sums[0] = sum;
+    block.sums[1] = other;
   }
   if (a.norm != nullptr) return 1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon);
   barrier();
   return 1;
 }
 
-// sums[i] += the products of a block of row i.
+// sums[i] += the products of a block of row i with `x`, whose scale is given.
 template <Packing p>
-GPU_FUNCTION inline void add_products(const BlockOfRow<p>* weights, const RoundedRow& x, i32 block, float* sums) {
+GPU_FUNCTION inline void add_products(const RawBlock<p>* raw, const RoundedBlock& x, float x_scale, float* sums) {
   constexpr int kGroups = kBlock / p.group, kWords = 8 / kGroups;
-  const Quad low = x.halves[0][block], high = x.halves[1][block];
-  const float x_scale = x.scales[block];
-  const u32 x_sums = x.sums[block];
 #pragma unroll
-  for (int g = 0; g < kGroups; ++g) {
-    const i32 parts[2] = {static_cast<i16>(x_sums & 0xffff), static_cast<i16>(x_sums >> 16)};
-    const i32 x_sum = kGroups == 2 ? parts[g] : parts[0] + parts[1];
+  for (int i = 0; i < 2; ++i) {
+    const BlockOfRow<p> weights = unpacked<p>(raw[i]);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int g = 0; g < kGroups; ++g) {
+      const i32 x_sum = kGroups == 2 ? x.sums[g] : x.sums[0] + x.sums[1];
       i32 sum = -p.zero * x_sum;
 #pragma unroll
       for (int w = g * kWords; w < (g + 1) * kWords; ++w) {
-        sum = dot4(weights[i].codes.word[w], static_cast<i32>(w < 4 ? low.word[w] : high.word[w - 4]), sum);
+        sum = dot4(weights.codes.word[w], static_cast<i32>(w < 4 ? x.low.word[w] : x.high.word[w - 4]), sum);
       }
-      if constexpr (p.minimum) sums[i] = fma(weights[i].minimums[g] * x_scale, static_cast<float>(x_sum), sums[i]);
-      sums[i] = fma(weights[i].scales[g] * x_scale, static_cast<float>(sum), sums[i]);
+      if constexpr (p.minimum) sums[i] = fma(weights.minimums[g] * x_scale, static_cast<float>(x_sum), sums[i]);
+      sums[i] = fma(weights.scales[g] * x_scale, static_cast<float>(sum), sums[i]);
     }
   }
 }
 
+// What a wave loads next of its pairs of rows: a step is kWave blocks of both rows.
+template <Packing p>
+class RowLoader {
+ public:
+  GPU_FUNCTION RowLoader(const LinearArgs& a, i32 steps)
+      : a_(a), steps_(steps), last_(a.columns / kBlock - 1), index_(first_pair()) {
+    find_rows();
+  }
+
+  GPU_FUNCTION void load(RawBlock<p>* to) {
+    if (index_ >= a_.waves) return;
+    // Lanes past the end read the last block again.
+    const i32 block = min_of(step_ * static_cast<i32>(kWave) + static_cast<i32>(lane()), last_);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) to[i] = load_raw<p>(rows_[i], block);
+    if (++step_ < steps_) return;
+    step_ = 0;
+    index_ += pairs_at_once();
+    find_rows();
+  }
+
+ private:
+  GPU_FUNCTION void find_rows() {
+    if (index_ >= a_.waves) return;
+    const RowPair pair = row_pair(a_, index_);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) rows_[i] = one_row<p>(a_.matrices[pair.matrix[i]], row_to_read(a_, pair, i), last_ + 1);
+  }
+
+  const LinearArgs& a_;
+  const i32 steps_;
+  const i32 last_;
+  i32 index_;
+  i32 step_ = 0;
+  LinearMatrix rows_[2];
+};
+
+// Steps of weights that are on their way at a time.
+inline constexpr int kStepsAhead = 2;
+
+// As many blocks as the device holds at once: each rounds x once, and its waves go from pair to pair with the next
+// weights always on their way.
 template <Packing p>
 GPU_FUNCTION inline void linear_one_quantised(const LinearArgs& a) {
-  GPU_SHARED(Quad, first_halves, kMaxOneColumns / kBlock);
-  GPU_SHARED(Quad, second_halves, kMaxOneColumns / kBlock);
-  GPU_SHARED(float, scales, kMaxOneColumns / kBlock);
-  GPU_SHARED(u32, code_sums, kMaxOneColumns / kBlock);
-  const RoundedRow row = {{first_halves, second_halves}, scales, code_sums};
-  const RowPair pair = row_pair(a);
-  const i32 blocks = a.columns / kBlock;
-  i64 first[2];
+  GPU_SHARED(RoundedBlock, x, kMaxOneColumns / kBlock);
+  const i32 blocks = a.columns / kBlock, steps = (blocks + static_cast<i32>(kWave) - 1) / static_cast<i32>(kWave);
+  RowLoader<p> loader(a, steps);
+  RawBlock<p> coming[kStepsAhead][2] = {};
+  // The first weights are on their way while x is still computed by the launch ahead, and then while it is rounded.
 #pragma unroll
-  for (int i = 0; i < 2; ++i) first[i] = row_to_read(a, pair, i) * blocks;
-  // Weights are on their way while x is still computed by the launch ahead, and then while it is rounded here.
-  BlockOfRow<p> coming[2];
-  const auto load = [&](i32 block) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      coming[i] = load_block<p>(a.matrices[pair.matrix[i]], first[i] + min_of(block, blocks - 1));
-    }
-  };
-  load(static_cast<i32>(lane()));
+  for (int i = 0; i < kStepsAhead; ++i) loader.load(coming[i]);
   wait_for_previous();
-  const float factor = round_row(a, row);
+  const float factor = round_row(a, x);
   float sums[2] = {};
-  for (i32 block = static_cast<i32>(lane()); block < blocks; block += static_cast<i32>(kWave)) {
-    const BlockOfRow<p> weights[2] = {coming[0], coming[1]};
-    load(block + static_cast<i32>(kWave));
-    add_products<p>(weights, row, block, sums);
+  i32 index = first_pair(), block = static_cast<i32>(lane());
+  while (index < a.waves) {
+#pragma unroll
+    for (int i = 0; i < kStepsAhead; ++i) {
+      if (index >= a.waves) break;
+      const RoundedBlock& part = x[min_of(block, blocks - 1)];
+      add_products<p>(coming[i], part, block < blocks ? part.scale : 0, sums);
+      loader.load(coming[i]);
+      block += static_cast<i32>(kWave);
+      if (block - static_cast<i32>(lane()) < blocks) continue;
+      finish_pair(a, row_pair(a, index), factor, sums);
+      sums[0] = sums[1] = 0;
+      block = static_cast<i32>(lane());
+      index += pairs_at_once();
+    }
   }
-  finish_pair(a, pair, factor, sums);
 }
 
 // Rows and K are multiples of 16 bytes.
 template <class T>
 GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
   constexpr int kCount = PlainVector<T>::kCount, kStep = static_cast<int>(kWave) * kCount;
-  const RowPair pair = row_pair(a);
+  const i32 index = first_pair();
+  if (index >= a.waves) return wait_for_previous();
+  const RowPair pair = row_pair(a, index);
   const u8* rows[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const LinearMatrix& m = a.matrices[pair.matrix[i]];
-    rows[i] = m.low + row_to_read(a, pair, i) * m.row_step;
+    rows[i] = m.low + static_cast<i64>(row_to_read(a, pair, i)) * m.row_step;
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -215,7 +259,7 @@ GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
 
 #define GABBRO_PLAIN(name, T) GPU_EARLY_KERNEL(linear_##name##_1, 256, gabbro::gpu::LinearArgs, linear_one_plain<T>)
 #define GABBRO_QUANTISED(name, packing) \
-  GPU_EARLY_KERNEL(linear_##name##_1, 256, gabbro::gpu::LinearArgs, linear_one_quantised<gabbro::gpu::packing>)
+  GPU_EARLY_KERNEL(linear_##name##_1, 512, gabbro::gpu::LinearArgs, linear_one_quantised<gabbro::gpu::packing>)
 
 GABBRO_PLAIN(f32, float)
 GABBRO_PLAIN(f16, gabbro::gpu::Half)

@@ -53,7 +53,7 @@ GPU_FUNCTION inline void dot_rows(const LinearMatrix& m, i32 row, const LinearAr
   for (i32 b = static_cast<i32>(lane()); b < blocks; b += static_cast<i32>(kWave)) {
     BlockOfRow<p> weights[kWaveRows];
 #pragma unroll
-    for (int r = 0; r < kWaveRows; ++r) weights[r] = load_block<p>(m, first[r] + b);
+    for (int r = 0; r < kWaveRows; ++r) weights[r] = unpacked<p>(load_raw<p>(m, first[r] + b));
 #pragma unroll
     for (int t = 0; t < W; ++t) {
       const i64 at = static_cast<i64>(min_of(token + t, a.tokens - 1)) * a.columns + b * kBlock;

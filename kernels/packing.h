@@ -5,8 +5,9 @@
 //   2 bits: 8 bytes a block; byte i holds codes i, i + 8, i + 16, i + 24, from the lowest bits up.
 //   1 bit:  4 bytes a block; byte i holds codes i, i + 4, ... i + 28.
 // 3 bits are planes of 2 and 1, 5 of 4 and 1, 6 of 4 and 2: the second holds the upper bits.
-//   scales: f16 [N][b], minimums likewise where there are any; or, where a format has sub-scales, i8 [N][K/group],
-//   sub-minimums u8 likewise, and f16 [N][K/256] for the blocks of 256: scale, and minimum where there are any.
+//   scales: for each block its f16 scale, then its f16 minimum where there is one; or, where a format has sub-scales,
+//   the i8 sub-scales of its groups, then the u8 sub-minimums, and in a plane of their own f16 scale, and minimum, for
+//   each 256. So one load of up to four bytes brings all that a block has of either plane.
 // The same for every chip.
 #pragma once
 
@@ -24,6 +25,8 @@ struct Packing {
 
   constexpr int low_bits() const { return bits == 8 ? 8 : bits >= 4 ? 4 : 2; }
   constexpr int high_bits() const { return bits - low_bits(); }
+  constexpr int scale_bytes() const { return (sub_scales ? 32 / group : 2) * (minimum ? 2 : 1); }  // of a block
+  constexpr int super_bytes() const { return minimum ? 4 : 2; }                                    // of 256 codes
 };
 
 inline constexpr int kBlock = 32;        // codes that are handled together
@@ -31,7 +34,7 @@ inline constexpr int kSuperBlock = 256;  // codes under one pair of f16, where t
 
 // Offsets of the planes from the start of the matrix, each a multiple of 256; 0 where there is none but the first.
 struct PackedLayout {
-  i64 low = 0, high = 0, scales = 0, minimums = 0, super_scales = 0, super_minimums = 0;
+  i64 low = 0, high = 0, scales = 0, super_scales = 0;
   i64 bytes = 0;
 };
 
@@ -45,13 +48,8 @@ constexpr PackedLayout packed_layout(const Packing& p, i64 rows, i64 columns) {
   };
   layout.low = plane(columns * p.low_bits() / 8);
   if (p.high_bits() > 0) layout.high = plane(columns * p.high_bits() / 8);
-  const i64 groups = columns / p.group;
-  layout.scales = plane(p.sub_scales ? groups : groups * 2);
-  if (p.minimum) layout.minimums = plane(p.sub_scales ? groups : groups * 2);
-  if (p.sub_scales) {
-    layout.super_scales = plane(columns / kSuperBlock * 2);
-    if (p.minimum) layout.super_minimums = plane(columns / kSuperBlock * 2);
-  }
+  layout.scales = plane(columns / kBlock * p.scale_bytes());
+  if (p.sub_scales) layout.super_scales = plane(columns / kSuperBlock * p.super_bytes());
   layout.bytes = at;
   return layout;
 }

@@ -60,6 +60,7 @@ std::string module_description(const Module* module);  // which code object is i
 uint32_t wave_size(const Context* context);
 Function* find_function(Module* module, const char* name);  // null where there is none; belongs to the module
 uint32_t block_threads(const Function* function);
+uint32_t resident_blocks(const Function* function);  // that the whole device runs at a time
 
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t arg_bytes);
 

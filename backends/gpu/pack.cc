@@ -20,9 +20,9 @@ void store_plane(const uint8_t* codes, int width, int from, std::byte* plane) {
   }
 }
 
-void store_half(float value, std::byte* plane, int64_t index) {
+void store_half(float value, std::byte* to) {
   const uint16_t bits = float_to_half_bits(value);
-  std::memcpy(plane + index * 2, &bits, 2);
+  std::memcpy(to, &bits, 2);
 }
 
 struct Packer {
@@ -45,6 +45,19 @@ struct Packer {
     }
   }
 
+  void store_halves(const DecodedBlock& block, std::byte* to) const {
+    store_half(block.scale, to);
+    if (p.minimum) store_half(block.minimum, to + 2);
+  }
+
+  // Of group `g` of the 256 codes from `first` on.
+  void store_sub_scale(const DecodedBlock& block, int g, int64_t first) const {
+    const int groups = kBlock / p.group;
+    std::byte* to = target + layout.scales + (first / kBlock + g / groups) * p.scale_bytes() + g % groups;
+    *to = static_cast<std::byte>(block.sub_scales[g]);
+    if (p.minimum) to[groups] = static_cast<std::byte>(block.sub_minimums[g]);
+  }
+
   void row(const QuantFormat& format, const std::byte* source, int64_t row) const {
     const DTypeInfo info = dtype_info(format.dtype);
     DecodedBlock block;
@@ -52,17 +65,12 @@ struct Packer {
       format.decode(source + first / info.block_elements * info.block_bytes, block);
       const int64_t at = row * columns + first;
       for (int i = 0; i < info.block_elements; i += kBlock) codes(block.codes + i, (at + i) / kBlock);
-      if (!p.sub_scales) {
-        store_half(block.scale, target + layout.scales, at / kBlock);
-        if (p.minimum) store_half(block.minimum, target + layout.minimums, at / kBlock);
-        continue;
+      if (p.sub_scales) {
+        store_halves(block, target + layout.super_scales + at / kSuperBlock * p.super_bytes());
+        for (int g = 0; g < kSuperBlock / p.group; ++g) store_sub_scale(block, g, at);
+      } else {
+        store_halves(block, target + layout.scales + at / kBlock * p.scale_bytes());
       }
-      const int groups = kSuperBlock / p.group;
-      std::memcpy(target + layout.scales + at / p.group, block.sub_scales, static_cast<size_t>(groups));
-      store_half(block.scale, target + layout.super_scales, at / kSuperBlock);
-      if (!p.minimum) continue;
-      std::memcpy(target + layout.minimums + at / p.group, block.sub_minimums, static_cast<size_t>(groups));
-      store_half(block.minimum, target + layout.super_minimums, at / kSuperBlock);
     }
   }
 };
@@ -128,9 +136,7 @@ LinearMatrix packed_matrix(DType dtype, int64_t rows, int64_t columns, const voi
   return {.low = base + layout.low,
           .high = base + layout.high,
           .scales = base + layout.scales,
-          .minimums = base + layout.minimums,
           .super_scales = base + layout.super_scales,
-          .super_minimums = base + layout.super_minimums,
           .rows = static_cast<i32>(rows)};
 }
 

@@ -27,7 +27,7 @@ using abi::StatusCode;
   X(cuDriverGetVersion) X(cuDeviceGetPCIBusId) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuMemGetInfo) \
   X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreate) X(cuStreamDestroy) \
   X(cuStreamSynchronize) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuModuleLoadData) X(cuModuleUnload) \
-  X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+  X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
   X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString)
 // clang-format on
 #define GABBRO_TEXT_OF(x) #x
@@ -101,6 +101,7 @@ struct Queue {
 struct Function {
   CUfunction function = nullptr;
   uint32_t threads = 0;
+  uint32_t resident_blocks = 0;
 };
 struct Module {
   Context* context;
@@ -261,13 +262,17 @@ Function* find_function(Module* module, const char* name) {
     if (driver().cuModuleGetFunction_(&function, loaded, name) != CUDA_SUCCESS) continue;
     int threads = 0;
     driver().check(driver().cuFuncGetAttribute_(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), name);
-    known = std::make_unique<Function>(function, static_cast<uint32_t>(threads));
+    int blocks = 0;  // of a multiprocessor
+    driver().check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor_(&blocks, function, threads, 0), name);
+    const int units = attribute(module->context->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    known = std::make_unique<Function>(function, static_cast<uint32_t>(threads), static_cast<uint32_t>(blocks * units));
     return known.get();
   }
   return nullptr;
 }
 
 uint32_t block_threads(const Function* function) { return function->threads; }
+uint32_t resident_blocks(const Function* function) { return function->resident_blocks; }
 
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t) {
   queue->context->use();

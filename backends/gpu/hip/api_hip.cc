@@ -21,6 +21,7 @@ struct Context {
   std::string architecture;  // "gfx90a:sramecc+:xnack-"
   double bandwidth = 0;
   uint32_t wave = 32;
+  uint32_t units = 0;  // multiprocessors
 
   void use() const { runtime().check(runtime().hipSetDevice_(device), "selecting the device"); }
   // For what gives something back: of a device that was lost there is nothing to give back.
@@ -33,6 +34,7 @@ struct Queue {
 struct Function {
   hipFunction_t function = nullptr;
   uint32_t threads = 0;
+  uint32_t resident_blocks = 0;
 };
 struct Module {
   Context* context;
@@ -76,6 +78,7 @@ Context* open(int32_t index) {
   context->device = index;
   context->wave = static_cast<uint32_t>(properties.warpSize);
   context->architecture = properties.gcnArchName;
+  context->units = static_cast<uint32_t>(properties.multiProcessorCount);
   // kHz and bits; two transfers a clock.
   context->bandwidth = 2e3 * properties.memoryClockRate * properties.memoryBusWidth / 8;
   context->use();
@@ -174,11 +177,15 @@ Function* find_function(Module* module, const char* name) {
   if (function == nullptr) return nullptr;
   int threads = 0;
   runtime().check(runtime().hipFuncGetAttribute_(&threads, HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), name);
-  known = std::make_unique<Function>(function, static_cast<uint32_t>(threads));
+  int blocks = 0;  // of a multiprocessor
+  runtime().check(runtime().hipModuleOccupancyMaxActiveBlocksPerMultiprocessor_(&blocks, function, threads, 0), name);
+  known = std::make_unique<Function>(function, static_cast<uint32_t>(threads),
+                                     static_cast<uint32_t>(blocks) * module->context->units);
   return known.get();
 }
 
 uint32_t block_threads(const Function* function) { return function->threads; }
+uint32_t resident_blocks(const Function* function) { return function->resident_blocks; }
 
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t) {
   queue->context->use();

@@ -13,6 +13,7 @@ namespace gabbro::gpu::hip {
   X(hipInit) X(hipGetDeviceCount) X(hipSetDevice) X(hipDeviceGetPCIBusId) X(hipRuntimeGetVersion) X(hipMemGetInfo) \
   X(hipFree) X(hipHostFree) X(hipStreamDestroy) X(hipStreamSynchronize) X(hipMemcpyHtoDAsync) X(hipMemcpyDtoHAsync) \
   X(hipModuleLoadData) X(hipModuleUnload) X(hipModuleGetFunction) X(hipFuncGetAttribute) X(hipModuleLaunchKernel) \
+  X(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor) \
   X(hipStreamBeginCapture) X(hipStreamEndCapture) X(hipGraphInstantiateWithFlags) X(hipGraphLaunch) \
   X(hipGraphExecDestroy) X(hipGraphDestroy) X(hipGetErrorString) X(hipStreamCreateWithFlags)
 // clang-format on

@@ -24,7 +24,7 @@ class Linear : public Kernel {
   Linear(const abi::KernelRequest& request, const abi::LinearOptions& options, const MakeContext& context)
       : options_(options), columns_(request.inputs[1].shape[1]), tokens_(elements(request.inputs[0]) / columns_) {
     const bool paired = options.epilogue == abi::Epilogue::kSiluMul;
-    waves_per_block_ = kLinearThreads / static_cast<int>(context.wave());
+    wave_ = context.wave();
     while (width_ < 8 && width_ < tokens_) width_ *= 2;
     for (int m = 0; m < options.count; ++m) alone_ = alone_ && takes_one(request.inputs[1 + m]);
     if (!alone_) width_ = std::max(width_, 2);
@@ -35,7 +35,10 @@ class Linear : public Kernel {
       Group* last = groups_.empty() ? nullptr : &groups_.back();
       const std::string name = kernel_name(weight);
       if (last == nullptr || last->name != name || last->count == kMaxMatrices) {
-        groups_.push_back({.name = name, .function = context.function(name), .first = m});
+        groups_.push_back({.name = name,
+                           .function = context.function(name),
+                           .first = m,
+                           .keeps_row = alone_ && is_quantised(weight.dtype)});
         last = &groups_.back();
       }
       ++last->count;
@@ -95,9 +98,9 @@ class Linear : public Kernel {
       args.count = group.count;
       args.waves = group.waves;
       for (int i = 0; i < group.count; ++i) args.matrices[i] = matrix(launch, group.first + i);
-      run(group.function,
-          {blocks_for(group.waves, static_cast<u32>(waves_per_block_)), blocks_for(tokens_, static_cast<u32>(width_))},
-          args);
+      u32 blocks = blocks_for(group.waves, api::block_threads(group.function) / wave_);
+      if (group.keeps_row) blocks = std::min(blocks, api::resident_blocks(group.function));
+      run(group.function, {blocks, blocks_for(tokens_, static_cast<u32>(width_))}, args);
     }
   }
 
@@ -108,6 +111,7 @@ class Linear : public Kernel {
     int first;
     int count = 0;
     i32 waves = 0;
+    bool keeps_row = false;  // a block prepares x once for all that it does
   };
 
   static bool in_quads(const abi::TensorView& weight) {
@@ -147,7 +151,7 @@ class Linear : public Kernel {
   int64_t tokens_;
   bool alone_ = true;  // one token, whose kernels prepare it themselves
   int width_ = 1;      // tokens that a wave handles together
-  int waves_per_block_ = 8;
+  u32 wave_ = 32;
   std::vector<Group> groups_;
   const api::Function* quantise_ = nullptr;
   const api::Function* normalise_ = nullptr;
