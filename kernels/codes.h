@@ -23,50 +23,70 @@ GPU_FUNCTION inline u32 codebook_levels(u32 codes) {
   return levels;
 }
 
-// Bits of a plane of `width` bits, moved to bit `at` of each code.
+// The bits of a block as they lie in the planes.
+template <Packing p>
+struct PlaneWords {
+  u32 low[p.low_bits()];
+  u32 high[p.high_bits() > 0 ? p.high_bits() : 1];
+};
+
 template <int width>
-GPU_FUNCTION inline void add_plane(const u8* plane, i64 block, int at, u32* words) {
+GPU_FUNCTION inline void load_plane(const u8* plane, i64 block, u32* words) {
   const u8* from = plane + block * 4 * width;
-  constexpr int kFields = 8 / width;
-  constexpr u32 kMask = 0x01010101u * ((1u << width) - 1);
-  if constexpr (width == 4) {
-    const Quad quad = load_quad(from);
+  if constexpr (width >= 4) {
 #pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      words[w] |= (quad.word[w] & kMask) << at;
-      words[4 + w] |= (quad.word[w] >> 4 & kMask) << at;
+    for (int q = 0; q < width / 4; ++q) {
+      const Quad quad = load_quad(from + q * 16);
+#pragma unroll
+      for (int w = 0; w < 4; ++w) words[q * 4 + w] = quad.word[w];
     }
   } else {
-    const u32* parts = reinterpret_cast<const u32*>(from);
 #pragma unroll
-    for (int w = 0; w < width; ++w) {
-#pragma unroll
-      for (int field = 0; field < kFields; ++field) {
-        words[field * width + w] |= (parts[w] >> (field * width) & kMask) << at;
-      }
-    }
+    for (int w = 0; w < width; ++w) words[w] = reinterpret_cast<const u32*>(from)[w];
   }
 }
 
 // Block `block` of the matrix, counted over all rows.
 template <Packing p>
-GPU_FUNCTION inline Codes load_codes(const LinearMatrix& m, i64 block) {
+GPU_FUNCTION inline PlaneWords<p> load_planes(const LinearMatrix& m, i64 block) {
+  PlaneWords<p> planes{};
+  load_plane<p.low_bits()>(m.low, block, planes.low);
+  if constexpr (p.high_bits() > 0) load_plane<p.high_bits()>(m.high, block, planes.high);
+  return planes;
+}
+
+// Bits of a plane of `width` bits, moved to bit `at` of each code.
+template <int width>
+GPU_FUNCTION inline void add_plane(const u32* plane, int at, u32* words) {
+  constexpr u32 kMask = 0x01010101u * ((1u << width) - 1);
+#pragma unroll
+  for (int w = 0; w < width; ++w) {
+#pragma unroll
+    for (int field = 0; field < 8 / width; ++field) {
+      words[field * width + w] |= (plane[w] >> (field * width) & kMask) << at;
+    }
+  }
+}
+
+template <Packing p>
+GPU_FUNCTION inline Codes codes_of(const PlaneWords<p>& planes) {
   u32 words[8] = {};
   if constexpr (p.bits == 8) {
-    const Quad first = load_quad(m.low + block * 32), second = load_quad(m.low + block * 32 + 16);
 #pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      words[w] = first.word[w];
-      words[4 + w] = second.word[w];
-    }
+    for (int w = 0; w < 8; ++w) words[w] = planes.low[w];
   } else {
-    add_plane<p.low_bits()>(m.low, block, 0, words);
-    if constexpr (p.high_bits() > 0) add_plane<p.high_bits()>(m.high, block, p.low_bits(), words);
+    add_plane<p.low_bits()>(planes.low, 0, words);
+    if constexpr (p.high_bits() > 0) add_plane<p.high_bits()>(planes.high, p.low_bits(), words);
   }
   Codes codes;
 #pragma unroll
   for (int w = 0; w < 8; ++w) codes.word[w] = static_cast<i32>(p.codebook ? codebook_levels(words[w]) : words[w]);
   return codes;
+}
+
+template <Packing p>
+GPU_FUNCTION inline Codes load_codes(const LinearMatrix& m, i64 block) {
+  return codes_of<p>(load_planes<p>(m, block));
 }
 
 GPU_FUNCTION inline float half_at(const u8* plane, i64 index) {

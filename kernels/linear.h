@@ -17,6 +17,18 @@ struct QuantiseRowsArgs {
   float epsilon;
 };
 
+// Activations [T, K] as halves for matrix cores: grid T, a block each. A row is multiplied by a power of two that
+// brings its largest element to 2¹⁴ or above and below 2¹⁵, so that none overflows and few are subnormal.
+struct HalveRowsArgs {
+  const float* x;
+  const float* norm;  // [K]: RMSNorm before; or null
+  Half* halves;       // [T][depth], zeros from K on
+  float* scales;      // [T]: what undoes the multiplication
+  i32 columns;        // K, a multiple of 4
+  i32 depth;          // K in whole tiles
+  float epsilon;
+};
+
 enum class Epilogue : i32 { kNone, kAdd, kSiluMul };
 
 // One matrix of a launch: packed planes (kernels/packing.h), or rows of plain elements.
@@ -56,6 +68,31 @@ struct LinearArgs {
   const float* scales;
   const i32* sums;
 };
+
+// Tiles of the products with many tokens, on matrix cores: a block a tile.
+inline constexpr int kTileRows = 128;    // of weights; with kSiluMul half of them are the second matrix's
+inline constexpr int kTileDepth = 32;    // columns that lie in a block's memory at a time
+inline constexpr int kManyTokens = 128;  // tokens of a tile, or
+inline constexpr int kSomeTokens = 32;
+inline constexpr int kTiledThreads = 128;
+
+// Grid (tiles of tokens, tiles of rows of all matrices): neighbouring blocks read the same weights.
+struct LinearTiledArgs {
+  LinearMatrix matrices[kMaxMatrices];
+  i32 columns;
+  i32 tokens;
+  Epilogue epilogue;
+  const float* residual;  // [T][rows]
+  const Half* halves;     // see HalveRowsArgs
+  const float* scales;
+  i32 depth;
+};
+
+// Tiles that a matrix of `rows` rows takes.
+constexpr i32 row_tiles(i64 rows, Epilogue epilogue) {
+  const i64 own = epilogue == Epilogue::kSiluMul ? kTileRows / 2 : kTileRows;
+  return static_cast<i32>((rows + own - 1) / own);
+}
 
 // Rows of a matrix as f32: of `embedding` (ids) or `dequantize` (null ids: all rows).
 struct ReadRowsArgs {
