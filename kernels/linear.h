@@ -17,8 +17,8 @@ struct QuantiseRowsArgs {
   float epsilon;
 };
 
-// Activations [T, K] as halves for matrix cores: grid T, a block each. A row is multiplied by a power of two that
-// brings its largest element to 2¹⁴ or above and below 2¹⁵, so that none overflows and few are subnormal.
+// Activations [T, K] as halves for matrix cores: grid T, a block each. A row whose largest element is below 2⁻⁴, or not
+// below 2¹⁵, is multiplied by a power of two that brings it to 2¹⁴ or above: no half overflows, and few are subnormal.
 struct HalveRowsArgs {
   const float* x;
   const float* norm;  // [K]: RMSNorm before; or null
@@ -87,6 +87,28 @@ struct LinearTiledArgs {
   const float* scales;
   i32 depth;
 };
+
+// Quantised weights become halves of this times the weight, which whoever multiplies with them undoes: of formats with
+// sub-scales many are below the smallest normal half, and none is near 4096.
+inline constexpr float kWeightScale = 16;
+
+// Rows of a matrix as halves [rows][K]: blocks of kLinearThreads threads, a thread 32 weights or, of bf16, 8.
+struct HalveWeightsArgs {
+  LinearMatrix matrix;
+  Half* halves;
+  i32 first_row;
+  i32 rows;
+  i32 columns;
+};
+
+// Bias and epilogue for products that lie in the matrices' y: grid (T, kFinishRows of the rows each).
+struct LinearFinishArgs {
+  LinearMatrix matrices[2];  // with kSiluMul both, and the result goes to the first's y
+  Epilogue epilogue;
+  const float* residual;  // [T][rows]
+  const float* scales;    // see HalveRowsArgs
+};
+inline constexpr i32 kFinishRows = 4 * kLinearThreads;
 
 // Tiles that a matrix of `rows` rows takes.
 constexpr i32 row_tiles(i64 rows, Epilogue epilogue) {

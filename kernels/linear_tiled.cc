@@ -1,8 +1,7 @@
 // Weights times many tokens on matrix cores: a block multiplies kTileRows rows of weights with a tile of tokens. Both
 // lie in its memory as halves, kTileDepth columns at a time and twice: what comes next is under way while the waves
 // multiply.
-#include "kernels/codes.h"
-#include "kernels/gpu/matrix.h"
+#include "kernels/halves.h"
 #include "kernels/linear_finish.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -10,53 +9,6 @@ namespace gabbro::gpu::GABBRO_GPU {
 // Halves from one row of a tile to the next: 16 bytes more than a tile's depth, so that eight rows lie in all banks.
 inline constexpr u32 kPitch = kTileDepth + 8;
 inline constexpr int kRowQuads = kTileDepth / 8;
-
-GPU_FUNCTION inline void halve_rows(const HalveRowsArgs& a) {
-  const i64 row = block_index().x;
-  const float* x = a.x + row * a.columns;
-  const auto for_quads = [&](auto body) {
-    for (i32 k = static_cast<i32>(thread_index()) * 4; k < a.columns; k += static_cast<i32>(block_size()) * 4) {
-      const Quad quad = load_quad(x + k);
-      float values[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) values[i] = bits_to_float(quad.word[i]);
-      body(k, values);
-    }
-  };
-  float factor = 1;
-  if (a.norm != nullptr) {
-    float squares = 0;
-    for_quads([&](i32, const float* values) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) squares = fma(values[i], values[i], squares);
-    });
-    factor = 1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon);
-  }
-  const auto normalise = [&](i32 k, float* values) {
-    if (a.norm == nullptr) return;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) values[i] *= factor * a.norm[k + i];
-  };
-  float peak = 0;
-  for_quads([&](i32 k, float* values) {
-    normalise(k, values);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) peak = max_of(peak, abs(values[i]));
-  });
-  // 2^e ≤ peak < 2^(e + 1): times 2^(14 - e), both as f32's biased exponents. Of a row that is not finite the largest.
-  const u32 exponent = min_of(max_of(float_to_bits(block_max(peak)) >> 23, 15u), 254u);
-  const float scale = bits_to_float((268 - exponent) << 23);
-  if (thread_index() == 0) a.scales[row] = bits_to_float((exponent - 14) << 23);
-  u64* halves = reinterpret_cast<u64*>(a.halves + row * a.depth);
-  for_quads([&](i32 k, float* values) {
-    normalise(k, values);
-    halves[k / 4] = pack_halves(values[0] * scale, values[1] * scale) |
-                    static_cast<u64>(pack_halves(values[2] * scale, values[3] * scale)) << 32;
-  });
-  for (i32 k = a.columns + static_cast<i32>(thread_index()) * 4; k < a.depth; k += static_cast<i32>(block_size()) * 4) {
-    halves[k / 4] = 0;
-  }
-}
 
 // How the waves of a block share a tile: each `kRows` rows of it and `kTokens` tokens.
 template <int tile_tokens>
@@ -134,8 +86,6 @@ class HalfRows {
   TileCopy<kQuads> copy_;
 };
 
-// Halves hold all bfloats between 6.1e-5 and 65504 exactly. Smaller ones lose bits (steps of 6e-8), larger ones become
-// infinite; weights have neither.
 class BFloatRows {
  public:
   GPU_FUNCTION BFloatRows(const LinearTiledArgs& a, const TileRows& rows) : columns_(a.columns) {
@@ -152,13 +102,7 @@ class BFloatRows {
   GPU_FUNCTION void end(i32, Half* tile) {
 #pragma unroll
     for (int q = 0; q < kRowQuads; ++q) {
-      Quad halves;
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        const u32 pair = quads_[q].word[w];
-        halves.word[w] = pack_halves(bits_to_float(pair << 16), bits_to_float(pair & 0xffff0000));
-      }
-      store_quad(tile + thread_index() * kPitch + q * 8, halves);
+      store_quad(tile + thread_index() * kPitch + q * 8, halves_of_bfloats(quads_[q]));
     }
   }
 
@@ -168,10 +112,6 @@ class BFloatRows {
   const u8* from_;
   Quad quads_[kRowQuads];
 };
-
-// Quantised weights are multiplied by this, which the epilogue undoes: of formats with sub-scales many are below the
-// smallest normal half, and none is near 4096.
-inline constexpr float kWeightScale = 16;
 
 // A thread a row, of which it dequantises one block of 32 at a time.
 template <Packing p>
@@ -195,40 +135,23 @@ class QuantisedRows {
   }
 
   GPU_FUNCTION void end(i32 k, Half* tile) {
-    const Codes codes = codes_of<p>(planes_);
-    u32 halves[16];
+    float scales[kGroups], minimums[kGroups];
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
-      float scale = super_scale_ * kWeightScale, minimum = 0;
-      if constexpr (p.minimum) minimum = super_minimum_ * kWeightScale;
+      scales[g] = super_scale_;
+      if constexpr (p.minimum) minimums[g] = super_minimum_;
       if constexpr (p.sub_scales) {
         const i32 index = k % kSuperBlock / p.group + g;
-        scale *= static_cast<float>(static_cast<i8>(byte_at(scales_, index)));
-        if constexpr (p.minimum) minimum *= static_cast<float>(byte_at(minimums_, index));
-      }
-      const u32 scales = pack_halves(scale, scale), minimums = pack_halves(minimum, minimum);
-#pragma unroll
-      for (int w = g * kWords; w < (g + 1) * kWords; ++w) {
-        spread_bytes(static_cast<u32>(codes.word[w]) ^ (kSigned ? 0x80808080 : 0), halves + 2 * w);
-#pragma unroll
-        for (int i = 2 * w; i < 2 * w + 2; ++i) {
-          halves[i] = fma_halves(add_halves(halves[i], kMinusZero * 0x10001), scales, minimums);
-        }
+        scales[g] *= static_cast<float>(static_cast<i8>(byte_at(scales_, index)));
+        if constexpr (p.minimum) minimums[g] *= static_cast<float>(byte_at(minimums_, index));
       }
     }
-#pragma unroll
-    for (int q = 0; q < 4; ++q) {
-      store_quad(tile + thread_index() * kPitch + q * 8,
-                 Quad{halves[4 * q], halves[4 * q + 1], halves[4 * q + 2], halves[4 * q + 3]});
-    }
+    store_block<p>(codes_of<p>(planes_), scales, minimums, tile + thread_index() * kPitch);
   }
 
  private:
   static_assert(kTileRows == kTiledThreads && kTileDepth == kBlock);
-  static constexpr int kGroups = kBlock / p.group, kWords = 8 / kGroups;
-  static constexpr bool kSigned = p.bits == 8 || p.codebook;
-  // The half -(1024 + the code of level 0), of what spread_bytes() gives.
-  static constexpr u32 kMinusZero = 0xe400 | (kSigned ? 128 : p.zero);
+  static constexpr int kGroups = kBlock / p.group;
 
   // The sub-scales of a block of 256 are 8 or 16 bytes, as many as its groups.
   GPU_FUNCTION void load_sub_scales(i64 block) {
@@ -381,7 +304,6 @@ GPU_FUNCTION inline void linear_tiled_quantised(const LinearTiledArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-GPU_KERNEL(halve_rows, 256, gabbro::gpu::HalveRowsArgs, halve_rows)
 GPU_KERNEL(linear_f16_tiled_32, 128, gabbro::gpu::LinearTiledArgs, linear_tiled_f16<32>)
 GPU_KERNEL(linear_f16_tiled_128, 128, gabbro::gpu::LinearTiledArgs, linear_tiled_f16<128>)
 GPU_KERNEL(linear_bf16_tiled_32, 128, gabbro::gpu::LinearTiledArgs, linear_tiled_bf16<32>)
