@@ -23,20 +23,36 @@ GPU_FUNCTION inline u32 codebook_levels(u32 codes) {
   return levels;
 }
 
-// Words of a plane of `width` bits: 4·width bytes.
+// The bits of a block as they lie in the planes.
+template <Packing p>
+struct PlaneWords {
+  u32 low[p.low_bits()];
+  u32 high[p.high_bits() > 0 ? p.high_bits() : 1];
+};
+
 template <int width>
-GPU_FUNCTION inline void load_words(const u8* from, u32* words) {
+GPU_FUNCTION inline void load_plane(const u8* plane, i64 block, u32* words) {
+  const u8* from = plane + block * 4 * width;
   if constexpr (width >= 4) {
 #pragma unroll
-    for (int i = 0; i < width / 4; ++i) {
-      const Quad quad = load_quad(from + 16 * i);
+    for (int q = 0; q < width / 4; ++q) {
+      const Quad quad = load_quad(from + q * 16);
 #pragma unroll
-      for (int w = 0; w < 4; ++w) words[4 * i + w] = quad.word[w];
+      for (int w = 0; w < 4; ++w) words[q * 4 + w] = quad.word[w];
     }
   } else {
 #pragma unroll
     for (int w = 0; w < width; ++w) words[w] = reinterpret_cast<const u32*>(from)[w];
   }
+}
+
+// Block `block` of the matrix, counted over all rows.
+template <Packing p>
+GPU_FUNCTION inline PlaneWords<p> load_planes(const LinearMatrix& m, i64 block) {
+  PlaneWords<p> planes{};
+  load_plane<p.low_bits()>(m.low, block, planes.low);
+  if constexpr (p.high_bits() > 0) load_plane<p.high_bits()>(m.high, block, planes.high);
+  return planes;
 }
 
 // Bits of a plane of `width` bits, moved to bit `at` of each code.
@@ -50,22 +66,6 @@ GPU_FUNCTION inline void add_plane(const u32* plane, int at, u32* words) {
       words[field * width + w] |= (plane[w] >> (field * width) & kMask) << at;
     }
   }
-}
-
-// The codes of a block as they lie in the planes: what a lane loads ahead of time.
-template <Packing p>
-struct PlaneWords {
-  u32 low[p.low_bits()];
-  u32 high[p.high_bits() > 0 ? p.high_bits() : 1];
-};
-
-// Block `block` of the matrix, counted over all rows.
-template <Packing p>
-GPU_FUNCTION inline PlaneWords<p> load_planes(const LinearMatrix& m, i64 block) {
-  PlaneWords<p> planes = {};
-  load_words<p.low_bits()>(m.low + block * 4 * p.low_bits(), planes.low);
-  if constexpr (p.high_bits() > 0) load_words<p.high_bits()>(m.high + block * 4 * p.high_bits(), planes.high);
-  return planes;
 }
 
 template <Packing p>

@@ -74,7 +74,13 @@ struct AttentionArgs {
   i32 window;
   float scale;
   float softcap;
+  i32 tokens;
 };
+
+// Many tokens, on matrix cores: grid (T in parts of kQueryRows / group, G, shares). A block's rows are its tokens'
+// queries of the heads that share a KV head.
+inline constexpr int kQueryRows = 64;
+inline constexpr int kAttentionTiledThreads = 128;
 
 // A share's result: D sums of weighted values, then the largest score, and the sum of weights. Weights are relative to
 // that score.

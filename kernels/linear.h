@@ -17,6 +17,18 @@ struct QuantiseRowsArgs {
   float epsilon;
 };
 
+// Activations [T, K] as halves for matrix cores: grid T, a block each. A row whose largest element is below 2⁻⁴, or not
+// below 2¹⁵, is multiplied by a power of two that brings it to 2¹⁴ or above: no half overflows, and few are subnormal.
+struct HalveRowsArgs {
+  const float* x;
+  const float* norm;  // [K]: RMSNorm before; or null
+  Half* halves;       // [T][depth], zeros from K on
+  float* scales;      // [T]: what undoes the multiplication
+  i32 columns;        // K, a multiple of 4
+  i32 depth;          // K in whole tiles
+  float epsilon;
+};
+
 enum class Epilogue : i32 { kNone, kAdd, kSiluMul };
 
 // One matrix of a launch: packed planes (kernels/packing.h), or rows of plain elements.
@@ -32,6 +44,7 @@ struct LinearMatrix {
 };
 
 inline constexpr int kMaxMatrices = 3;
+inline constexpr int kLinearThreads = 256;  // of a block, where nothing else is said
 // Neighbouring rows that a wave handles together: activations are read once for them.
 inline constexpr int kWaveRows = 2;
 // Of one token, up to here: a block keeps the whole of it, rounded.
@@ -58,6 +71,53 @@ struct LinearArgs {
   const float* scales;
   const i32* sums;
 };
+
+// Tiles of the products with many tokens, on matrix cores: a block a tile.
+inline constexpr int kTileRows = 128;    // of weights; with kSiluMul half of them are the second matrix's
+inline constexpr int kTileDepth = 32;    // columns that lie in a block's memory at a time
+inline constexpr int kManyTokens = 128;  // tokens of a tile, or
+inline constexpr int kSomeTokens = 32;
+inline constexpr int kTiledThreads = 128;
+
+// Grid (tiles of tokens, tiles of rows of all matrices): neighbouring blocks read the same weights.
+struct LinearTiledArgs {
+  LinearMatrix matrices[kMaxMatrices];
+  i32 columns;
+  i32 tokens;
+  Epilogue epilogue;
+  const float* residual;  // [T][rows]
+  const Half* halves;     // see HalveRowsArgs
+  const float* scales;
+  i32 depth;
+};
+
+// Quantised weights become halves of this times the weight, which whoever multiplies with them undoes: of formats with
+// sub-scales many are below the smallest normal half, and none is near 4096.
+inline constexpr float kWeightScale = 16;
+
+// Rows of a matrix as halves [rows][K]: blocks of kLinearThreads threads, a thread 32 weights or, of bf16, 8.
+struct HalveWeightsArgs {
+  LinearMatrix matrix;
+  Half* halves;
+  i32 first_row;
+  i32 rows;
+  i32 columns;
+};
+
+// Bias and epilogue for products that lie in the matrices' y: grid (T, kFinishRows of the rows each).
+struct LinearFinishArgs {
+  LinearMatrix matrices[2];  // with kSiluMul both, and the result goes to the first's y
+  Epilogue epilogue;
+  const float* residual;  // [T][rows]
+  const float* scales;    // see HalveRowsArgs
+};
+inline constexpr i32 kFinishRows = 4 * kLinearThreads;
+
+// Tiles that a matrix of `rows` rows takes.
+constexpr i32 row_tiles(i64 rows, Epilogue epilogue) {
+  const i64 own = epilogue == Epilogue::kSiluMul ? kTileRows / 2 : kTileRows;
+  return static_cast<i32>((rows + own - 1) / own);
+}
 
 // Rows of a matrix as f32: of `embedding` (ids) or `dequantize` (null ids: all rows).
 struct ReadRowsArgs {

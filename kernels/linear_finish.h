@@ -1,4 +1,4 @@
-// The end of every product with few tokens: sums over the wave, bias, epilogue.
+// The end of every product: sums over the wave where tokens are few, bias, epilogue.
 #pragma once
 
 #include "kernels/gpu/gpu.h"
@@ -7,6 +7,20 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 GPU_FUNCTION inline float silu(float x) { return x / (1 + exp(-x)); }
+
+// y at (token, row) of matrix `m`, from the sums of products; `second` is the second matrix's with kSiluMul.
+template <class Args>
+GPU_FUNCTION inline void store_product(const Args& a, const LinearMatrix& m, i32 row, i32 token, float value,
+                                       float second) {
+  const i64 place = static_cast<i64>(token) * m.rows + row;
+  if (m.bias != nullptr) value += m.bias[row];
+  if (a.epilogue == Epilogue::kSiluMul) {
+    if (a.matrices[1].bias != nullptr) second += a.matrices[1].bias[row];
+    value = silu(value) * second;
+  }
+  if (a.epilogue == Epilogue::kAdd) value += a.residual[place];
+  m.y[place] = value;
+}
 
 // Where a wave of a launch works.
 struct WaveRows {
@@ -34,18 +48,9 @@ GPU_FUNCTION inline void finish_rows(const LinearArgs& a, const WaveRows& at, i3
 #pragma unroll
   for (int i = 0; i < kWaveRows * W; ++i) {
     const i32 row = at.row + i / W, t = token + i % W;
-    const bool inside = row < m.rows && t < a.tokens;
-    float value = wave_sum(sums[i]);
-    if (inside && m.bias != nullptr) value += m.bias[row];
-    if (a.epilogue == Epilogue::kSiluMul) {
-      float factor = wave_sum(second[i]);
-      if (inside && a.matrices[1].bias != nullptr) factor += a.matrices[1].bias[row];
-      value = silu(value) * factor;
-    }
-    if (lane() != 0 || !inside) continue;
-    const i64 place = static_cast<i64>(t) * m.rows + row;
-    if (a.epilogue == Epilogue::kAdd) value += a.residual[place];
-    m.y[place] = value;
+    const float value = wave_sum(sums[i]);
+    const float factor = a.epilogue == Epilogue::kSiluMul ? wave_sum(second[i]) : 0;
+    if (lane() == 0 && row < m.rows && t < a.tokens) store_product(a, m, row, t, value, factor);
   }
 }
 

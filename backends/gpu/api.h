@@ -24,6 +24,7 @@ struct Queue;     // a stream of work on it
 struct Module;    // a loaded code object
 struct Function;  // a kernel in one
 struct Graph;     // captured work, ready to be replayed
+struct Product;   // of a vendor's library, for one shape
 
 const char* backend_name();  // "sim", "cuda", "rocm"
 int32_t score();             // for `--device auto`
@@ -63,6 +64,19 @@ uint32_t block_threads(const Function* function);
 uint32_t resident_blocks(const Function* function);  // that the whole device runs at a time
 
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t arg_bytes);
+
+// y [tokens][rows] = alpha · x [tokens][depth] · w [rows][depth]ᵀ: x and w are halves, y and the sums f32. Steps are
+// from row to row, in elements.
+struct ProductShape {
+  int64_t rows, tokens, depth;
+  int64_t w_step, x_step, y_step;
+  float alpha;
+};
+
+// Null where there is no such library, or it does not take this shape.
+Product* make_product(Context* context, const ProductShape& shape);
+void destroy_product(Product* product);
+void multiply(Queue* queue, const Product* product, const void* w, const void* x, void* y);
 
 // Work enqueued between the two becomes a graph instead of being done. end_capture may return null: no graphs here.
 bool begin_capture(Queue* queue);

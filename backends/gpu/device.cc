@@ -37,6 +37,12 @@ const api::Function* MakeContext::function(const std::string& name) const {
   return function;
 }
 
+std::shared_ptr<const api::Product> MakeContext::product(const api::ProductShape& shape) const {
+  api::Product* product = api::make_product(context_, shape);
+  if (product == nullptr) return nullptr;
+  return {product, [](const api::Product* p) { api::destroy_product(const_cast<api::Product*>(p)); }};
+}
+
 GpuDevice::GpuDevice(int32_t index) : context_(api::open(index)), pool_(context_.get()) {
   module_ = api::load_module(context_.get());
   queue_ = api::create_queue(context_.get());
@@ -80,7 +86,7 @@ void GpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* hos
 
 std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& request) const {
   const std::lock_guard lock(making_);
-  const MakeContext context(module_, api::wave_size(context_.get()));
+  const MakeContext context(context_.get(), module_, api::wave_size(context_.get()));
   for (const OpEntry& entry : op_table()) {
     if (std::string_view(entry.op) != request.op) continue;
     if (auto kernel = entry.make(request, context)) return kernel;

@@ -21,6 +21,9 @@ struct Launcher {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;  // of nothing; the runtimes refuse it
     api::launch(queue, function, grid, &args, sizeof args);
   }
+  void operator()(const api::Product* product, const void* w, const void* x, void* y) const {
+    api::multiply(queue, product, w, x, y);
+  }
 };
 
 class Kernel {
@@ -37,13 +40,18 @@ class Kernel {
 // What a kernel may know of its device when it is made.
 class MakeContext {
  public:
-  MakeContext(api::Module* module, uint32_t wave) : module_(module), wave_(wave) {}
+  MakeContext(api::Context* context, api::Module* module, uint32_t wave)
+      : context_(context), module_(module), wave_(wave) {}
 
   uint32_t wave() const { return wave_; }
   // Throws where the code object lacks it: host and kernels are of one build.
   const api::Function* function(const std::string& name) const;
+  // Null where there is no vendor's library that takes the product.
+  std::shared_ptr<const api::Product> product(const api::ProductShape& shape) const;
+  size_t free_memory() const { return api::free_memory(context_); }
 
  private:
+  api::Context* context_;
   api::Module* module_;
   uint32_t wave_;
 };

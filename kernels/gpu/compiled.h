@@ -4,7 +4,7 @@
 #include "kernels/gpu/types.h"
 
 #define GPU_FUNCTION __device__
-#define GPU_SHARED(type, name, count) __shared__ type name[count]
+#define GPU_SHARED(type, name, count) __shared__ alignas(16) type name[count]
 
 namespace gabbro::gpu::GABBRO_GPU {
 

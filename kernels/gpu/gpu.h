@@ -5,7 +5,7 @@
 //   GPU_KERNEL(name, threads, Args, function)    `threads` is the block's size
 // or by GPU_EARLY_KERNEL where the function begins before the launch ahead of it has ended: up to wait_for_previous(),
 // which every block that writes or reads more must call, it may only prefetch() weights.
-// Memory of a block: GPU_SHARED(type, name, count), at the top of a function.
+// Memory of a block: GPU_SHARED(type, name, count), at the top of a function; it begins at a multiple of 16 bytes.
 #pragma once
 
 #include "kernels/gpu/types.h"

@@ -16,7 +16,7 @@
 
 #define GPU_FUNCTION
 // One block at a time runs on a thread of the host, so that its shared memory can be the thread's.
-#define GPU_SHARED(type, name, count) static thread_local type name[count]
+#define GPU_SHARED(type, name, count) alignas(16) static thread_local type name[count]
 #define GPU_KERNEL(name, threads, Args, ...)                                                                    \
   namespace gabbro::gpu::GABBRO_GPU {                                                                           \
   static const sim::Registration name##_registration{                                                           \

@@ -42,6 +42,10 @@ double eight_bit_magnitude(const std::vector<Tensor>& inputs) {
 // The same where both operands may be rounded to steps of amax/8191, as many tokens with f16 or bf16 weights are.
 constexpr double kSixteenBits = 1.4142136 * 6 * 0.5 / 8191 / 1.7320508;
 
+// Many tokens' queries, and the weights of their values, may be rounded to halves: each an error of at most 2^-11,
+// which the sums over D and over the keys do not let grow.
+constexpr double kHalves = 1.4142136 * 0x1p-11;
+
 void norm_cases(std::vector<OpCase>& cases) {
   for (const int64_t columns : {1, 15, 16, 17, 31, 64, 65, 576}) {
     for (const int64_t rows : {1, 3}) {
@@ -78,21 +82,25 @@ void linear_cases(std::vector<OpCase>& cases) {
     const bool quantised = is_quantised(dtype), words = dtype == DType::f16 || dtype == DType::bf16;
     if (!quantised && dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) continue;
     const int64_t columns = 3 * std::max<int64_t>(dtype_info(dtype).block_elements, dtype == DType::f32 ? 21 : 32);
+    const auto add = [&](int64_t tokens, int64_t rows, int64_t depth) {
+      cases.push_back({.name = fmt::format("linear {} {}x{}x{}", dtype_name(dtype), tokens, rows, depth),
+                       .op = &kLinear,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{m.normal(Shape{tokens, depth}), m.weights(dtype, rows, depth),
+                                                m.normal(Shape{rows})};
+                           },
+                       .attributes = {},
+                       .tolerance = quantised ? kEightBits : summed(depth) + (words && tokens > 4 ? kSixteenBits : 0),
+                       .magnitude = quantised ? eight_bit_magnitude : nullptr});
+    };
     for (const int64_t rows : {1, 15, 33}) {
-      for (const int64_t tokens : {1, 2, 5, 40}) {
-        cases.push_back(
-            {.name = fmt::format("linear {} {}x{}x{}", dtype_name(dtype), tokens, rows, columns),
-             .op = &kLinear,
-             .inputs =
-                 [=](Maker& m) {
-                   return std::vector{m.normal(Shape{tokens, columns}), m.weights(dtype, rows, columns),
-                                      m.normal(Shape{rows})};
-                 },
-             .attributes = {},
-             .tolerance = quantised ? kEightBits : summed(columns) + (words && tokens > 4 ? kSixteenBits : 0),
-             .magnitude = quantised ? eight_bit_magnitude : nullptr});
-      }
+      for (const int64_t tokens : {1, 2, 5, 40}) add(tokens, rows, columns);
     }
+    for (const int64_t tokens : {9, 17, 33, 100}) add(tokens, tokens == 17 ? 131 : 65, columns / 3);
+    add(129, 15, columns);
+    if (words) add(9, 17, 40);
+    if (words) add(17, 19, 45);
     cases.push_back({.name = fmt::format("embedding {}", dtype_name(dtype)),
                      .op = &kEmbedding,
                      .inputs =
@@ -129,21 +137,28 @@ struct AttentionShape {
   int64_t tokens, heads, kv_heads, dim, page, start, window;
   double softcap;
   bool quantised;
+  bool mixed = false;  // tokens of two sequences, in turn
 };
 
 void attention_cases(std::vector<OpCase>& cases) {
   const AttentionShape shapes[] = {
-      {1, 1, 1, 16, 16, 0, 0, 0, false},      {1, 9, 3, 64, 64, 130, 0, 0, false},
-      {7, 4, 2, 32, 16, 20, 0, 0, false},     {40, 6, 3, 64, 64, 100, 0, 0, false},
-      {5, 4, 4, 24, 32, 90, 17, 0, false},    {33, 2, 1, 128, 64, 0, 0, 30, false},
-      {1, 8, 2, 64, 64, 200, 0, 0, true},     {19, 4, 2, 32, 32, 60, 25, 0, true},
-      {2, 4, 2, 32, 64, 2000, 0, 0, false},   {1, 8, 2, 64, 64, 1500, 0, 30, true},
-      {1, 2, 1, 64, 64, 1700, 300, 0, false},
+      {1, 1, 1, 16, 16, 0, 0, 0, false},         {1, 9, 3, 64, 64, 130, 0, 0, false},
+      {7, 4, 2, 32, 16, 20, 0, 0, false},        {40, 6, 3, 64, 64, 100, 0, 0, false},
+      {5, 4, 4, 24, 32, 90, 17, 0, false},       {33, 2, 1, 128, 64, 0, 0, 30, false},
+      {1, 8, 2, 64, 64, 200, 0, 0, true},        {19, 4, 2, 32, 32, 60, 25, 0, true},
+      {2, 4, 2, 32, 64, 2000, 0, 0, false},      {1, 8, 2, 64, 64, 1500, 0, 30, true},
+      {1, 2, 1, 64, 64, 1700, 300, 0, false},    {9, 4, 2, 64, 64, 0, 0, 0, false},
+      {17, 6, 2, 40, 16, 5, 0, 0, false},        {33, 7, 1, 80, 64, 70, 41, 0, false},
+      {100, 2, 2, 64, 32, 3, 0, 0, true},        {65, 3, 1, 128, 16, 130, 0, 20, false},
+      {16, 8, 1, 128, 64, 1500, 0, 0, false},    {12, 4, 2, 96, 64, 1100, 700, 0, true},
+      {9, 2, 1, 256, 16, 40, 0, 0, false},       {9, 2, 1, 18, 16, 40, 0, 0, false},
+      {37, 4, 2, 32, 16, 40, 0, 0, false, true}, {23, 4, 1, 64, 64, 90, 30, 0, true, true},
   };
   for (const AttentionShape& s : shapes) {
     cases.push_back(
-        {.name = fmt::format("attention T={} H={} G={} D={} P={} start={} window={} softcap={} {}", s.tokens, s.heads,
-                             s.kv_heads, s.dim, s.page, s.start, s.window, s.softcap, s.quantised ? "q8_0" : "f16"),
+        {.name = fmt::format("attention T={} H={} G={} D={} P={} start={} window={} softcap={} {}{}", s.tokens, s.heads,
+                             s.kv_heads, s.dim, s.page, s.start, s.window, s.softcap, s.quantised ? "q8_0" : "f16",
+                             s.mixed ? " of two sequences" : ""),
          .op = &kAttention,
          .inputs =
              [s](Maker& m) {
@@ -154,8 +169,9 @@ void attention_cases(std::vector<OpCase>& cases) {
                    m.normal(Shape{s.tokens, s.heads, s.dim}),
                    s.quantised ? m.bytes(keys) : m.halves(keys, 1),
                    s.quantised ? m.bytes(values) : m.halves(values, 1),
-                   m.ints(Shape{2, pages}, [=](int64_t i) { return static_cast<int32_t>(pages + 1 - i % pages); }),
-                   m.ints(Shape{s.tokens}, [](int64_t) { return 1; }),
+                   m.ints(Shape{2, pages},
+                          [=](int64_t i) { return static_cast<int32_t>(i < pages ? i : pages + 1 - i % pages); }),
+                   m.ints(Shape{s.tokens}, [=](int64_t i) { return s.mixed ? static_cast<int32_t>(i / 5 % 2) : 1; }),
                    m.ints(Shape{s.tokens}, [=](int64_t i) { return static_cast<int32_t>(s.start + i); })};
                if (s.quantised) {
                  inputs.push_back(m.halves(Shape{pages + 2, s.kv_heads, s.dim / 32, s.page}, 0.01f));
@@ -167,7 +183,7 @@ void attention_cases(std::vector<OpCase>& cases) {
                         {"window", s.window},
                         {"softcap", s.softcap}},
          // Scores have an error of D terms times their size (up to about 6), which exp turns into a relative one.
-         .tolerance = 8 * summed(s.dim) + summed(s.start + s.tokens)});
+         .tolerance = 8 * summed(s.dim) + summed(s.start + s.tokens) + (s.tokens > 8 ? kHalves : 0)});
   }
 }
 

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "backends/gpu/api.h"
+#include "backends/gpu/cuda/cublas.h"
 #include "backends/gpu/embedded_files.h"
 #include "backends/gpu/facts.h"
 
@@ -88,7 +89,8 @@ int attribute(CUdevice device, CUdevice_attribute which) {
 struct Context {
   CUdevice device = 0;
   CUcontext context = nullptr;
-  bool overlaps = false;  // launches with the end of the one ahead
+  bool overlaps = false;      // launches with the end of the one ahead
+  CUdeviceptr workspace = 0;  // of cuBLASLt, from its first product on
 
   void use() const { driver().check(driver().cuCtxSetCurrent_(context), "selecting the device"); }
   // For what gives something back: of a device that was lost there is nothing to give back.
@@ -110,6 +112,9 @@ struct Module {
 };
 struct Graph {
   CUgraphExec exec = nullptr;
+};
+struct Product {
+  std::unique_ptr<CublasProduct> product;
 };
 
 const char* backend_name() { return "cuda"; }
@@ -154,6 +159,7 @@ Context* open(int32_t index) {
 }
 
 void close(Context* context) {
+  if (context->workspace != 0 && context->try_use()) driver().cuMemFree_(context->workspace);
   driver().cuDevicePrimaryCtxRelease_(context->device);
   delete context;
 }
@@ -291,6 +297,23 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
   config.attrs = &overlap;
   config.numAttrs = queue->context->overlaps ? 1 : 0;
   driver().check(driver().cuLaunchKernelEx_(&config, function->function, parameters, nullptr), "launching a kernel");
+}
+
+Product* make_product(Context* context, const ProductShape& shape) {
+  context->use();
+  if (context->workspace == 0 && driver().cuMemAlloc_(&context->workspace, kCublasWorkspace) != CUDA_SUCCESS) {
+    context->workspace = 0;
+    return nullptr;
+  }
+  auto product = make_cublas_product(shape);
+  return product == nullptr ? nullptr : new Product{std::move(product)};
+}
+
+void destroy_product(Product* product) { delete product; }
+
+void multiply(Queue* queue, const Product* product, const void* w, const void* x, void* y) {
+  queue->context->use();
+  product->product->run(queue->stream, w, x, y, reinterpret_cast<void*>(queue->context->workspace));
 }
 
 bool begin_capture(Queue* queue) {

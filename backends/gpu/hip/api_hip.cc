@@ -195,6 +195,11 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
                   "launching a kernel");
 }
 
+// Our own kernels multiply.
+Product* make_product(Context*, const ProductShape&) { return nullptr; }
+void destroy_product(Product*) {}
+void multiply(Queue*, const Product*, const void*, const void*, void*) {}
+
 bool begin_capture(Queue* queue) {
   queue->context->use();
   return runtime().hipStreamBeginCapture_(queue->stream, hipStreamCaptureModeThreadLocal) == hipSuccess;

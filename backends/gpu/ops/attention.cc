@@ -139,22 +139,38 @@ class RopeKvWrite : public Kernel {
 
 // Into how many shares the keys are cut: enough blocks for a large GPU, each with a pass over 256 keys or more where
 // the cache is full.
-i32 shares_for(int64_t blocks, int64_t capacity) {
-  constexpr int64_t kBlocks = 1024, kLeastKeys = 512;
-  return static_cast<i32>(std::clamp<int64_t>(std::min(kBlocks / blocks, capacity / kLeastKeys), 1, 64));
+i32 shares_for(int64_t blocks, int64_t enough, int64_t capacity) {
+  constexpr int64_t kLeastKeys = 512;
+  return static_cast<i32>(std::clamp<int64_t>(std::min(enough / blocks, capacity / kLeastKeys), 1, 64));
+}
+
+// More tokens than this go through matrix cores, where the cache can be read 16 bytes at a time.
+constexpr int64_t kFewTokens = 8;
+bool takes_tiles(const KvShape& kv, int64_t tokens, int64_t group) {
+  return tokens > kFewTokens && kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16 && group <= kQueryRows;
 }
 
 class Attention : public Kernel {
  public:
-  Attention(const AttentionArgs& fixed, int64_t rows, bool scaled, const MakeContext& context)
-      : function_(context.function(scaled ? "attention_i8" : "attention_f16")),
-        merge_(context.function("attention_merge")),
-        fixed_(fixed),
-        scaled_(scaled) {
-    implementation = std::string("attention ") + (scaled ? "i8" : "f16");
-    if (fixed.shares > 1) {
-      implementation += " in " + std::to_string(fixed.shares);
-      scratch_bytes = static_cast<size_t>(rows * fixed.shares * partial_floats(fixed.kv.dim)) * sizeof(float);
+  Attention(const AttentionArgs& fixed, int64_t heads, int64_t capacity, bool scaled, const MakeContext& context)
+      : merge_(context.function("attention_merge")), fixed_(fixed), scaled_(scaled) {
+    const int64_t group = heads / fixed.kv.heads;
+    std::string name = scaled ? "attention_i8" : "attention_f16";
+    grid_ = {static_cast<u32>(fixed.tokens), static_cast<u32>(heads)};
+    int64_t enough = 1024;  // blocks
+    if (takes_tiles(fixed.kv, fixed.tokens, group)) {
+      name += fixed.kv.dim <= 64 ? "_tiled_64" : "_tiled_128";
+      grid_ = {blocks_for(fixed.tokens, static_cast<u32>(kQueryRows / group)), static_cast<u32>(fixed.kv.heads)};
+      enough = 256;
+    }
+    function_ = context.function(name);
+    fixed_.shares = shares_for(int64_t{grid_.x} * grid_.y, enough, capacity);
+    grid_.z = static_cast<u32>(fixed_.shares);
+    implementation = name;
+    if (fixed_.shares > 1) {
+      implementation += " in " + std::to_string(fixed_.shares);
+      scratch_bytes =
+          static_cast<size_t>(fixed.tokens * heads * fixed_.shares * partial_floats(fixed.kv.dim)) * sizeof(float);
     }
   }
 
@@ -169,9 +185,9 @@ class Attention : public Kernel {
     args.positions = input<i32>(launch, 5);
     args.y = output<float>(launch, 0);
     args.partials = static_cast<float*>(launch.scratch);
-    const auto tokens = static_cast<u32>(q.shape[0]), heads = static_cast<u32>(q.shape[1]);
-    run(function_, {tokens, heads, static_cast<u32>(args.shares)}, args);
+    run(function_, grid_, args);
     if (args.shares == 1) return;
+    const auto tokens = static_cast<u32>(q.shape[0]), heads = static_cast<u32>(q.shape[1]);
     run(merge_, {tokens, heads},
         AttentionMergeArgs{args.partials, args.y, static_cast<i32>(heads), args.kv.dim, args.shares});
   }
@@ -180,6 +196,7 @@ class Attention : public Kernel {
   const api::Function* function_;
   const api::Function* merge_;
   AttentionArgs fixed_;
+  Dim grid_;
   bool scaled_;
 };
 
@@ -239,11 +256,11 @@ std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const 
   const double scale = real_attribute(request, "scale", 1.0 / std::sqrt(static_cast<double>(keys.dim)));
   const AttentionArgs fixed = {
       .kv = keys,
-      .shares = shares_for(tokens * heads, in[3].shape[1] * keys.page),
       .window = static_cast<i32>(std::max<int64_t>(0, integer_attribute(request, "window", 0))),
       .scale = static_cast<float>(scale),
-      .softcap = static_cast<float>(real_attribute(request, "softcap", 0))};
-  return std::make_unique<Attention>(fixed, tokens * heads, scaled, context);
+      .softcap = static_cast<float>(real_attribute(request, "softcap", 0)),
+      .tokens = static_cast<i32>(tokens)};
+  return std::make_unique<Attention>(fixed, heads, in[3].shape[1] * keys.page, scaled, context);
 }
 
 }  // namespace gabbro::gpu

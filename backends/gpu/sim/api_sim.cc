@@ -1,6 +1,7 @@
 // The simulator behind the host side. sim:0 has waves of 32 lanes and sim:1 of 64, unless GABBRO_SIM_WAVE says one for
 // both. Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails,
 // and from then on the device), lost:N (after the Nth launch the device is gone); several are joined with commas.
+// With GABBRO_SIM_PRODUCTS=1 it multiplies matrices as a vendor's library does.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -8,14 +9,17 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "backends/gpu/api.h"
 #include "backends/gpu/sim/block.h"
 #include "backends/gpu/sim/memory.h"
+#include "src/base/half.h"
 
 namespace gabbro::gpu::api {
 namespace {
@@ -62,6 +66,9 @@ struct Context {
 };
 struct Queue {
   Context* context;
+};
+struct Product {
+  ProductShape shape;
 };
 struct Function {
   const sim::Registration* kernel;
@@ -160,6 +167,29 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
   if (error.empty()) return;
   const std::lock_guard lock(context.mutex);
   context.failure = "sim: " + error;
+}
+
+Product* make_product(Context*, const ProductShape& shape) {
+  const char* wanted = std::getenv("GABBRO_SIM_PRODUCTS");
+  return wanted != nullptr && std::string_view(wanted) == "1" ? new Product{shape} : nullptr;
+}
+void destroy_product(Product* product) { delete product; }
+void multiply(Queue*, const Product* product, const void* w, const void* x, void* y) {
+  const ProductShape& s = product->shape;
+  const auto row_of = [&](const void* matrix, int64_t step, int64_t row) {
+    std::vector<float> values(static_cast<size_t>(s.depth));
+    const auto* halves = static_cast<const uint16_t*>(matrix) + row * step;
+    std::transform(halves, halves + s.depth, values.begin(), half_bits_to_float);
+    return values;
+  };
+  for (int64_t row = 0; row < s.rows; ++row) {
+    const std::vector<float> weights = row_of(w, s.w_step, row);
+    for (int64_t token = 0; token < s.tokens; ++token) {
+      const std::vector<float> values = row_of(x, s.x_step, token);
+      static_cast<float*>(y)[token * s.y_step + row] =
+          s.alpha * std::inner_product(weights.begin(), weights.end(), values.begin(), 0.0f);
+    }
+  }
 }
 
 bool begin_capture(Queue*) { return false; }

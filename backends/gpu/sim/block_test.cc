@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include "backends/gpu/api.h"
@@ -18,6 +20,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr size_t kCount = 300;  // floats; 1200 bytes are no multiple of the alignment
+constexpr int kSide = 16;       // of a tile for matrix cores
 
 class Simulator : public testing::TestWithParam<int32_t> {
  protected:
@@ -69,6 +72,54 @@ TEST_P(Simulator, RunsBarriersSharedMemoryAndWaveOperations) {
       EXPECT_EQ(sums[w], std::accumulate(first, first + wave, 0.0f)) << "block " << block << ", wave " << w;
     }
     EXPECT_EQ(sums[waves], std::accumulate(sums, sums + waves, 0.0f)) << "block " << block;
+  }
+}
+
+TEST_P(Simulator, MultipliesTiles) {
+  constexpr int kElements = kSide * kSide;
+  sim::release(args_.data);
+  sim::release(args_.out);
+  args_.data = static_cast<float*>(sim::allocate(3 * kElements * sizeof(float)));
+  args_.out = static_cast<float*>(sim::allocate((3 * kElements + 2 * kSide) * sizeof(float)));
+  // Integers, so that all sums are exact; small enough that a·bᵀ has halves.
+  for (int i = 0; i < 3 * kElements; ++i) args_.data[i] = static_cast<float>(i * 37 % 11 - 5 + (i / kElements == 2));
+  const float *a = args_.data, *b = a + kElements, *c = b + kElements;
+  ASSERT_EQ(run("test_matrix"), "");
+  const float *product = args_.out, *turned = product + kElements, *chained = turned + kElements;
+  for (int row = 0; row < kSide; ++row) {
+    float largest = -1e30f, sum = 0;
+    for (int column = 0; column < kSide; ++column) {
+      float expected = 0, expected_turned = 0, expected_chained = 0;
+      for (int k = 0; k < kSide; ++k) {
+        expected += a[row * kSide + k] * b[column * kSide + k];
+        expected_turned += a[row * kSide + k] * b[k * kSide + column];
+        expected_chained += product[row * kSide + k] * c[k * kSide + column];
+      }
+      EXPECT_EQ(product[row * kSide + column], expected) << "a·bᵀ at " << row << ", " << column;
+      EXPECT_EQ(turned[row * kSide + column], expected_turned) << "a·b at " << row << ", " << column;
+      EXPECT_EQ(chained[row * kSide + column], expected_chained) << "(a·bᵀ)·c at " << row << ", " << column;
+      largest = std::max(largest, expected);
+      sum += expected;
+    }
+    EXPECT_EQ(chained[kElements + row], largest) << "largest of row " << row;
+    EXPECT_EQ(chained[kElements + kSide + row], sum) << "sum of row " << row;
+  }
+}
+
+TEST_P(Simulator, CalculatesWithPairsOfHalves) {
+  const float pairs[] = {1.5f, -3, 0.25f, 2048};
+  std::copy_n(pairs, 4, args_.data);
+  ASSERT_EQ(run("test_pairs"), "");
+  // -3·2048 + 2048 is exact; so is each byte + 1024.
+  EXPECT_THAT(std::span(args_.out, 8), testing::ElementsAre(1.75f, 2045, 0.625f, -4096, 1152, 1151, 1025, 1279));
+}
+
+TEST_P(Simulator, CopiesIntoTiles) {
+  for (int i = 0; i < 256; ++i) args_.data[i] = static_cast<float>(i);
+  ASSERT_EQ(run_at("test_tile_copy", 5), "");
+  for (int i = 0; i < 256; ++i) {
+    const int from = 63 - i / 4;
+    ASSERT_EQ(args_.out[i], from == 5 ? 0 : static_cast<float>(from * 4 + i % 4)) << "at " << i;
   }
 }
 

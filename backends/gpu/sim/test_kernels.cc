@@ -2,6 +2,7 @@
 #include "backends/gpu/sim/test_kernels.h"
 
 #include "kernels/gpu/gpu.h"
+#include "kernels/gpu/matrix.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -45,8 +46,73 @@ GPU_FUNCTION inline void test_missing_lane(const TestArgs& a) {
   a.out[thread_index()] = shuffle_xor(1.0f, 1);
 }
 
+// Tiles a, b and c of 16×16 integers, behind each other in `data`; out: a·bᵀ, a·b, (a·bᵀ)·c, and
+// for each row of a·bᵀ its largest element and its sum.
+GPU_FUNCTION inline void test_matrix(const TestArgs& a) {
+  constexpr u32 kPitch = 24, kElements = kTile * kTile;
+  GPU_SHARED(Half, tiles, 3 * kTile * kPitch);
+  for (u32 i = thread_index(); i < 3 * kElements; i += block_size()) {
+    tiles[i / kTile * kPitch + i % kTile] = to_half(a.data[i]);
+  }
+  barrier();
+  if (wave_index() > 0) return;
+  const Half *second = tiles + kTile * kPitch, *third = second + kTile * kPitch;
+  const Fragment first = load_fragment(tiles, kPitch);
+  Accumulator product, turned, chained;
+  multiply(first, load_fragment(second, kPitch), product);
+  multiply(first, load_fragment_turned(second, kPitch), turned);
+  multiply(to_fragment(product), load_fragment_turned(third, kPitch), chained);
+  float largest[kRowSlots], sums[kRowSlots] = {};
+  for (float& x : largest) x = -1e30f;
+  for (int i = 0; i < Accumulator::kCount; ++i) {
+    const u32 place = row_of(i) * kTile + column_of(i);
+    a.out[place] = product.value[i];
+    a.out[kElements + place] = turned.value[i];
+    a.out[2 * kElements + place] = chained.value[i];
+    float& peak = largest[row_slot(i)];
+    peak = max_of(peak, product.value[i]);
+    sums[row_slot(i)] += product.value[i];
+  }
+  for (int slot = 0; slot < kRowSlots; ++slot) {
+    largest[slot] = row_max(largest[slot]);
+    sums[slot] = row_sum(sums[slot]);
+  }
+  for (int i = 0; i < Accumulator::kCount; ++i) {
+    a.out[3 * kElements + row_of(i)] = largest[row_slot(i)];
+    a.out[3 * kElements + kTile + row_of(i)] = sums[row_slot(i)];
+  }
+}
+
+// Pairs x and y from `data`; out: x + y, x·y + y, and four bytes spread out.
+GPU_FUNCTION inline void test_pairs(const TestArgs& a) {
+  const u32 x = pack_halves(a.data[0], a.data[1]), y = pack_halves(a.data[2], a.data[3]);
+  u32 words[4] = {add_halves(x, y), fma_halves(x, y, y)};
+  spread_bytes(0xff017f80, words + 2);
+  for (u32 i = thread_index(); i < 8; i += block_size()) {
+    a.out[i] = to_float(Half{static_cast<u16>(words[i / 2] >> (i % 2 * 16))});
+  }
+}
+
+// Quads of `data` in reverse order; where the index says so, zeros.
+GPU_FUNCTION inline void test_tile_copy(const TestArgs& a) {
+  GPU_SHARED(Quad, tile, 128);
+  TileCopy<1> even, odd;
+  const u32 t = thread_index();
+  if (t % 2 == 0) even.begin(0, tile + t, a.data + t % 64 * 4, static_cast<i64>(t) != a.index);
+  even.sent();
+  if (t % 2 == 1) odd.begin(0, tile + t, a.data + t % 64 * 4, static_cast<i64>(t) != a.index);
+  odd.sent();
+  if (t % 2 == 0) even.landed<1>();
+  if (t % 2 == 1) odd.landed();
+  barrier();
+  if (t < 64) store_quad(a.out + t * 4, tile[63 - t]);
+}
+
 }  // namespace gabbro::gpu::GABBRO_GPU
 
+GPU_KERNEL(test_matrix, 128, gabbro::gpu::TestArgs, test_matrix)
+GPU_KERNEL(test_pairs, 128, gabbro::gpu::TestArgs, test_pairs)
+GPU_KERNEL(test_tile_copy, 128, gabbro::gpu::TestArgs, test_tile_copy)
 GPU_KERNEL(test_reverse, 128, gabbro::gpu::TestArgs, test_reverse)
 GPU_KERNEL(test_read, 128, gabbro::gpu::TestArgs, test_read)
 GPU_KERNEL(test_write, 128, gabbro::gpu::TestArgs, test_write)

@@ -1,0 +1,27 @@
+// cuBLASLt behind api::Product. The library is opened when the first product is made; where it is missing there are
+// none.
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+
+#include "backends/gpu/api.h"
+
+namespace gabbro::gpu::api {
+
+class CublasProduct {
+ public:
+  virtual ~CublasProduct() = default;
+
+  // Throws where the library fails.
+  virtual void run(CUstream stream, const void* w, const void* x, void* y, void* workspace) const = 0;
+};
+
+// What a product may use besides its operands, on the device.
+inline constexpr size_t kCublasWorkspace = size_t{32} << 20;  // what NVIDIA advises for compute capability 9.0
+
+// Null where there is no library, or it takes no such product. The device's context is current.
+std::unique_ptr<CublasProduct> make_cublas_product(const ProductShape& shape);
+
+}  // namespace gabbro::gpu::api

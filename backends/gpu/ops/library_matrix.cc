@@ -1,0 +1,64 @@
+#include "backends/gpu/ops/library_matrix.h"
+
+#include <algorithm>
+#include <string>
+
+#include "kernels/packing.h"
+
+namespace gabbro::gpu {
+namespace {
+
+// Weights that are made halves together: with 14336 columns more than 4096 rows, enough for a product to fill a large
+// GPU.
+constexpr int64_t kSliceWeights = int64_t{64} << 20;
+
+}  // namespace
+
+std::optional<LibraryMatrix> LibraryMatrix::make(const abi::TensorView& weight, int64_t tokens, int64_t depth,
+                                                 const MakeContext& context) {
+  LibraryMatrix matrix;
+  const int64_t rows = weight.shape[0];
+  matrix.columns_ = weight.shape[1];
+  int64_t slice_rows = rows;
+  const bool converted = weight.dtype != DType::f16;
+  if (converted) {
+    slice_rows = std::clamp<int64_t>(kSliceWeights / matrix.columns_, 1, rows);
+    matrix.scratch_bytes_ = slice_rows * matrix.columns_ * 2;
+    if (static_cast<size_t>(matrix.scratch_bytes_) > context.free_memory() / 8) return std::nullopt;
+  }
+  for (int64_t first = 0; first < rows; first += slice_rows) {
+    const int64_t count = std::min(slice_rows, rows - first);
+    auto product = context.product({.rows = count,
+                                    .tokens = tokens,
+                                    .depth = matrix.columns_,
+                                    .w_step = converted ? matrix.columns_ : weight.strides[0],
+                                    .x_step = depth,
+                                    .y_step = rows,
+                                    .alpha = is_quantised(weight.dtype) ? 1 / kWeightScale : 1});
+    if (product == nullptr) return std::nullopt;
+    matrix.slices_.push_back({first, count, std::move(product)});
+  }
+  if (converted) {
+    matrix.halve_ = context.function("halve_weights_" + std::string(dtype_name(weight.dtype)));
+    matrix.threads_of_row_ = static_cast<u32>(matrix.columns_ / (is_quantised(weight.dtype) ? kBlock : 8));
+  }
+  return matrix;
+}
+
+void LibraryMatrix::enqueue(const Launcher& run, const LinearMatrix& matrix, const Half* x, void* scratch) const {
+  for (const Slice& slice : slices_) {
+    const void* weights = matrix.low;
+    if (halve_ != nullptr) {
+      weights = scratch;
+      run(halve_, {blocks_for(slice.rows * threads_of_row_, kLinearThreads)},
+          HalveWeightsArgs{.matrix = matrix,
+                           .halves = static_cast<Half*>(scratch),
+                           .first_row = static_cast<i32>(slice.first_row),
+                           .rows = static_cast<i32>(slice.rows),
+                           .columns = static_cast<i32>(columns_)});
+    }
+    run(slice.product.get(), weights, x, matrix.y + slice.first_row);
+  }
+}
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,40 @@
+// A matrix of `linear` that a vendor's library multiplies with: halves as they lie, others made halves before, in
+// slices of rows.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/gpu/kernel.h"
+#include "kernels/linear.h"
+
+namespace gabbro::gpu {
+
+class LibraryMatrix {
+ public:
+  // For activations [tokens][depth] as halves (HalveRowsArgs). Nothing where there is no library, it refuses, or memory
+  // is so short that halves of quantised weights should not take any.
+  static std::optional<LibraryMatrix> make(const abi::TensorView& weight, int64_t tokens, int64_t depth,
+                                           const MakeContext& context);
+
+  // Memory for weights as halves.
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+
+  // matrix.y = the products, without what LinearFinishArgs adds.
+  void enqueue(const Launcher& run, const LinearMatrix& matrix, const Half* x, void* scratch) const;
+
+ private:
+  struct Slice {
+    int64_t first_row, rows;
+    std::shared_ptr<const api::Product> product;
+  };
+
+  int64_t columns_ = 0;
+  const api::Function* halve_ = nullptr;  // null: the weights are halves
+  u32 threads_of_row_ = 0;                // that make halves of a row
+  int64_t scratch_bytes_ = 0;
+  std::vector<Slice> slices_;
+};
+
+}  // namespace gabbro::gpu

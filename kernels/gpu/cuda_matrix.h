@@ -1,0 +1,103 @@
+// The vocabulary for matrix cores (kernels/gpu/matrix.h) for nvcc: mma.sync, ldmatrix and cp.async, of compute
+// capability 8.0 on.
+#pragma once
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// Words as ldmatrix gives them: rows 0-7 of k 0-7, rows 8-15 of k 0-7, and both of k 8-15.
+struct Fragment {
+  u32 word[4];
+};
+
+struct Accumulator {
+  static constexpr int kCount = 8;
+  float value[kCount] = {};
+};
+
+inline constexpr int kRowSlots = 2;
+GPU_FUNCTION constexpr int row_slot(int i) { return i / 2 % 2; }
+GPU_FUNCTION inline u32 row_of(int i) { return lane() / 4 + static_cast<u32>(row_slot(i)) * 8; }
+GPU_FUNCTION inline u32 column_of(int i) { return static_cast<u32>(i / 4 * 8 + i % 2) + lane() % 4 * 2; }
+GPU_FUNCTION inline float row_max(float x) {
+  x = max_of(x, shuffle_xor(x, 1));
+  return max_of(x, shuffle_xor(x, 2));
+}
+GPU_FUNCTION inline float row_sum(float x) {
+  x += shuffle_xor(x, 1);
+  return x + shuffle_xor(x, 2);
+}
+
+GPU_FUNCTION inline u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+
+GPU_FUNCTION inline Fragment load_fragment(const Half* tile, u32 pitch) {
+  Fragment f;
+  const u32 address = shared_address(tile + lane() % 16 * pitch + lane() / 16 * 8);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(f.word[0]), "=r"(f.word[1]), "=r"(f.word[2]), "=r"(f.word[3])
+               : "r"(address));
+  return f;
+}
+GPU_FUNCTION inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
+  Fragment f;
+  const u32 address = shared_address(tile + (lane() / 16 * 8 + lane() % 8) * pitch + lane() / 8 % 2 * 8);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(f.word[0]), "=r"(f.word[1]), "=r"(f.word[2]), "=r"(f.word[3])
+               : "r"(address));
+  return f;
+}
+
+// Two instructions, of eight columns each.
+GPU_FUNCTION inline void multiply(const Fragment& a, const Fragment& b, Accumulator& sums) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float* c = sums.value + half * 4;
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[half]), "r"(b.word[2 + half]));
+  }
+}
+
+GPU_FUNCTION inline u32 pack_halves(float x, float y) {
+  u32 pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
+  return pair;
+}
+GPU_FUNCTION inline u32 add_halves(u32 a, u32 b) {
+  u32 sum;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+  return sum;
+}
+GPU_FUNCTION inline u32 fma_halves(u32 a, u32 b, u32 c) {
+  u32 sum;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+  return sum;
+}
+GPU_FUNCTION inline void spread_bytes(u32 word, u32* halves) {
+  halves[0] = __byte_perm(word, 0x64646464, 0x4140);
+  halves[1] = __byte_perm(word, 0x64646464, 0x4342);
+}
+
+GPU_FUNCTION inline Fragment to_fragment(const Accumulator& sums) {
+  Fragment f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) f.word[i] = pack_halves(sums.value[2 * i], sums.value[2 * i + 1]);
+  return f;
+}
+
+template <int count>
+class TileCopy {
+ public:
+  GPU_FUNCTION void begin(int, void* to, const void* from, bool inside) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+                 "r"(inside ? 16 : 0)
+                 : "memory");
+  }
+  GPU_FUNCTION void sent() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  template <int later = 0>
+  GPU_FUNCTION void landed() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(later) : "memory");
+  }
+};
+
+}  // namespace gabbro::gpu::GABBRO_GPU

@@ -1,0 +1,171 @@
+// The vocabulary for matrix cores (kernels/gpu/matrix.h) for hipcc and hiprtc: WMMA on RDNA 3 (gfx11) and RDNA 4
+// (gfx12), MFMA on CDNA (gfx908, gfx90a, gfx942, gfx950), and dot products where a target has neither. The instructions
+// get `b` as their first operand, so that a lane's sums are all of one row.
+#pragma once
+
+#include "kernels/gpu/register_copy.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__) || \
+    defined(__gfx9_4_generic__)
+#define GABBRO_MFMA
+#endif
+
+using HalfPair = _Float16 __attribute__((ext_vector_type(2)));
+
+// The lane's row is lane() % 16 of a fragment and of an accumulator.
+inline constexpr int kRowSlots = 1;
+GPU_FUNCTION constexpr int row_slot(int) { return 0; }
+GPU_FUNCTION inline u32 row_of(int) { return lane() % 16; }
+
+// How many halves of its row a lane holds: RDNA 3 wants all of them in both halves of the wave, as dot products do.
+#if defined(__GFX12__)
+inline constexpr int kFragmentHalves = 8;
+#elif defined(GABBRO_MFMA)
+inline constexpr int kFragmentHalves = 4;
+#else
+inline constexpr int kFragmentHalves = 16;
+#endif
+// The first of them.
+GPU_FUNCTION inline u32 first_k() { return kFragmentHalves == 16 ? 0 : lane() / 16 * kFragmentHalves; }
+
+struct Fragment {
+  u32 word[kFragmentHalves / 2];
+};
+
+struct Accumulator {
+  static constexpr int kCount = 256 / kWave;
+  float value[kCount] = {};
+};
+
+GPU_FUNCTION inline u32 column_of(int i) {
+#if defined(__GFX11__)
+  return static_cast<u32>(i) * 2 + lane() / 16;
+#else
+  return lane() / 16 * Accumulator::kCount + static_cast<u32>(i);
+#endif
+}
+
+GPU_FUNCTION inline float row_max(float x) {
+  for (u32 step = 16; step < kWave; step *= 2) x = max_of(x, shuffle_xor(x, step));
+  return x;
+}
+GPU_FUNCTION inline float row_sum(float x) {
+  for (u32 step = 16; step < kWave; step *= 2) x += shuffle_xor(x, step);
+  return x;
+}
+
+GPU_FUNCTION inline u32 pack_halves(float x, float y) {
+  return __builtin_bit_cast(u32, HalfPair{static_cast<_Float16>(x), static_cast<_Float16>(y)});
+}
+GPU_FUNCTION inline u32 add_halves(u32 a, u32 b) {
+  return __builtin_bit_cast(u32, __builtin_bit_cast(HalfPair, a) + __builtin_bit_cast(HalfPair, b));
+}
+GPU_FUNCTION inline u32 fma_halves(u32 a, u32 b, u32 c) {
+  return __builtin_bit_cast(u32,
+                            __builtin_elementwise_fma(__builtin_bit_cast(HalfPair, a), __builtin_bit_cast(HalfPair, b),
+                                                      __builtin_bit_cast(HalfPair, c)));
+}
+GPU_FUNCTION inline void spread_bytes(u32 word, u32* halves) {
+  halves[0] = __builtin_amdgcn_perm(0x64646464, word, 0x04010400);
+  halves[1] = __builtin_amdgcn_perm(0x64646464, word, 0x04030402);
+}
+
+GPU_FUNCTION inline Fragment load_fragment(const Half* tile, u32 pitch) {
+  const Half* from = tile + lane() % 16 * pitch + first_k();
+  Fragment f;
+  if constexpr (kFragmentHalves == 4) {
+    const u64 pair = *reinterpret_cast<const u64*>(from);
+    f.word[0] = static_cast<u32>(pair);
+    f.word[1] = static_cast<u32>(pair >> 32);
+  } else {
+#pragma unroll
+    for (int q = 0; q < kFragmentHalves / 8; ++q) {
+      const Quad quad = load_quad(from + q * 8);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) f.word[q * 4 + i] = quad.word[i];
+    }
+  }
+  return f;
+}
+GPU_FUNCTION inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
+  const Half* from = tile + first_k() * pitch + lane() % 16;
+  Fragment f;
+#pragma unroll
+  for (u32 i = 0; i < kFragmentHalves / 2; ++i) {
+    f.word[i] = from[2 * i * pitch].bits | static_cast<u32>(from[(2 * i + 1) * pitch].bits) << 16;
+  }
+  return f;
+}
+
+#if defined(__GFX11__) || defined(__GFX12__) || defined(GABBRO_MFMA)
+GPU_FUNCTION inline void multiply(const Fragment& a, const Fragment& b, Accumulator& sums) {
+  using Halves = _Float16 __attribute__((ext_vector_type(kFragmentHalves)));
+  using Sums = float __attribute__((ext_vector_type(Accumulator::kCount)));
+  const auto first = __builtin_bit_cast(Halves, b), second = __builtin_bit_cast(Halves, a);
+  const auto before = __builtin_bit_cast(Sums, sums);
+#if defined(__GFX11__)
+  const Sums after = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(first, second, before);
+#elif defined(__GFX12__)
+  const Sums after = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(first, second, before);
+#else
+  const Sums after = __builtin_amdgcn_mfma_f32_16x16x16f16(first, second, before, 0, 0, 0);
+#endif
+  sums = __builtin_bit_cast(Accumulator, after);
+}
+#else
+// sum + the products of two pairs of halves.
+GPU_FUNCTION inline float dot2(u32 a, u32 b, float sum) {
+#if defined(__gfx906__) || defined(__gfx1011__) || defined(__gfx1012__) || defined(__gfx1030__) ||  \
+    defined(__gfx1031__) || defined(__gfx1032__) || defined(__gfx1033__) || defined(__gfx1034__) || \
+    defined(__gfx1035__) || defined(__gfx1036__) || defined(__gfx10_3_generic__)
+  return __builtin_amdgcn_fdot2(__builtin_bit_cast(HalfPair, a), __builtin_bit_cast(HalfPair, b), sum, false);
+#else
+  const auto x = __builtin_bit_cast(HalfPair, a), y = __builtin_bit_cast(HalfPair, b);
+  return fma(static_cast<float>(x[1]), static_cast<float>(y[1]),
+             fma(static_cast<float>(x[0]), static_cast<float>(y[0]), sum));
+#endif
+}
+GPU_FUNCTION inline void multiply(const Fragment& a, const Fragment& b, Accumulator& sums) {
+#pragma unroll
+  for (int i = 0; i < Accumulator::kCount; ++i) {
+#pragma unroll
+    for (int w = 0; w < kFragmentHalves / 2; ++w) {
+      sums.value[i] = dot2(a.word[w], shuffle(b.word[w], column_of(i)), sums.value[i]);
+    }
+  }
+}
+#endif
+
+GPU_FUNCTION inline Fragment to_fragment(const Accumulator& sums) {
+  constexpr int kPairs = Accumulator::kCount / 2;
+  u32 own[kPairs];
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) own[i] = pack_halves(sums.value[2 * i], sums.value[2 * i + 1]);
+  Fragment f;
+  if constexpr (kFragmentHalves < 16) {  // the lane has the columns that it shall hold
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) f.word[i] = own[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < kFragmentHalves / 2; ++i) {
+      f.word[i] = shuffle(own[i % kPairs], lane() % 16 + static_cast<u32>(i / kPairs) * 16);
+    }
+#if defined(__GFX11__)  // so far columns 0 2 4 ... and then 1 3 5 ...
+    Fragment sorted;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const u32 shift = i % 2 * 16;
+      sorted.word[i] = (f.word[i / 2] >> shift & 0xffff) | f.word[4 + i / 2] >> shift << 16;
+    }
+    return sorted;
+#endif
+  }
+  return f;
+}
+
+template <int count>
+using TileCopy = RegisterCopy<count>;
+
+}  // namespace gabbro::gpu::GABBRO_GPU

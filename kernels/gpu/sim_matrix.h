@@ -1,0 +1,102 @@
+// The vocabulary for matrix cores (kernels/gpu/matrix.h) for the simulator. With 32 lanes the fragments and sums lie as
+// those of mma.sync, with 64 as those of MFMA.
+#pragma once
+
+#include "kernels/gpu/register_copy.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// Halves of a fragment, and sums, that a lane holds.
+inline constexpr int kFragmentHalves = 256 / kWave;
+
+struct Fragment {
+  u16 half[kFragmentHalves];
+};
+
+struct Accumulator {
+  static constexpr int kCount = 256 / kWave;
+  float value[kCount] = {};
+};
+
+// Where lane `l`'s half or sum `i` stands.
+constexpr u32 tile_row(u32 l, int i) { return kWave == 32 ? l / 4 + static_cast<u32>(i / 2 % 2) * 8 : l % 16; }
+constexpr u32 tile_column(u32 l, int i) {
+  return kWave == 32 ? static_cast<u32>(i / 4 * 8 + i % 2) + l % 4 * 2 : l / 16 * 4 + static_cast<u32>(i);
+}
+
+inline constexpr int kRowSlots = kWave == 32 ? 2 : 1;
+constexpr int row_slot(int i) { return kWave == 32 ? i / 2 % 2 : 0; }
+inline u32 row_of(int i) { return tile_row(lane(), i); }
+inline u32 column_of(int i) { return tile_column(lane(), i); }
+inline constexpr u32 kRowSteps[] = {kWave == 32 ? 1u : 16u, kWave == 32 ? 2u : 32u};
+inline float row_max(float x) {
+  for (const u32 step : kRowSteps) x = max_of(x, shuffle_xor(x, step));
+  return x;
+}
+inline float row_sum(float x) {
+  for (const u32 step : kRowSteps) x += shuffle_xor(x, step);
+  return x;
+}
+
+inline Fragment load_fragment(const Half* tile, u32 pitch) {
+  Fragment f;
+  for (int i = 0; i < kFragmentHalves; ++i) f.half[i] = tile[row_of(i) * pitch + column_of(i)].bits;
+  return f;
+}
+inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
+  Fragment f;
+  for (int i = 0; i < kFragmentHalves; ++i) f.half[i] = tile[column_of(i) * pitch + row_of(i)].bits;
+  return f;
+}
+
+// All of a fragment, in every lane: values[row][k].
+inline void gather(const Fragment& f, float (*values)[16], const char* file, int line) {
+  for (int first = 0; first < kFragmentHalves; first += 4) {
+    u64 bits = 0;
+    std::memcpy(&bits, f.half + first, sizeof bits);
+    const u64* all = sim::exchange(bits, {file, line});
+    for (u32 l = 0; l < kWave; ++l) {
+      for (int i = 0; i < 4; ++i) {
+        values[tile_row(l, first + i)][tile_column(l, first + i)] =
+            half_bits_to_float(static_cast<u16>(all[l] >> (16 * i)));
+      }
+    }
+  }
+}
+
+inline void multiply(const Fragment& a, const Fragment& b, Accumulator& sums, const char* file = __builtin_FILE(),
+                     int line = __builtin_LINE()) {
+  float first[16][16], second[16][16];
+  gather(a, first, file, line);
+  gather(b, second, file, line);
+  for (int i = 0; i < Accumulator::kCount; ++i) {
+    for (int k = 0; k < 16; ++k) sums.value[i] = fma(first[row_of(i)][k], second[column_of(i)][k], sums.value[i]);
+  }
+}
+
+inline Fragment to_fragment(const Accumulator& sums) {
+  Fragment f;
+  for (int i = 0; i < kFragmentHalves; ++i) f.half[i] = float_to_half_bits(sums.value[i]);
+  return f;
+}
+
+inline u32 pack_halves(float x, float y) {
+  return float_to_half_bits(x) | static_cast<u32>(float_to_half_bits(y)) << 16;
+}
+// A product of halves has 22 bits, so that all but the last rounding is exact in double precision.
+inline u32 fma_halves(u32 a, u32 b, u32 c) {
+  const auto half = [](u32 pair, int shift) { return double{half_bits_to_float(static_cast<u16>(pair >> shift))}; };
+  const auto sum = [&](int shift) { return static_cast<float>(half(a, shift) * half(b, shift) + half(c, shift)); };
+  return pack_halves(sum(0), sum(16));
+}
+inline u32 add_halves(u32 a, u32 b) { return fma_halves(a, 0x3c003c00, b); }
+inline void spread_bytes(u32 word, u32* halves) {
+  for (int i = 0; i < 2; ++i) {
+    halves[i] = 0x64006400 | (word >> (16 * i) & 0xff) | (word >> (16 * i + 8) & 0xff) << 16;
+  }
+}
+
+template <int count>
+using TileCopy = RegisterCopy<count>;
+
+}  // namespace gabbro::gpu::GABBRO_GPU

@@ -1,0 +1,114 @@
+// What a product on matrix cores needs besides: activations as halves, weights as halves where a vendor's library
+// multiplies, and the epilogue there.
+#include "kernels/halves.h"
+
+#include "kernels/linear_finish.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+GPU_FUNCTION inline void halve_rows(const HalveRowsArgs& a) {
+  const i64 row = block_index().x;
+  const float* x = a.x + row * a.columns;
+  const auto for_quads = [&](auto body) {
+    for (i32 k = static_cast<i32>(thread_index()) * 4; k < a.columns; k += static_cast<i32>(block_size()) * 4) {
+      const Quad quad = load_quad(x + k);
+      float values[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) values[i] = bits_to_float(quad.word[i]);
+      body(k, values);
+    }
+  };
+  float factor = 1;
+  if (a.norm != nullptr) {
+    float squares = 0;
+    for_quads([&](i32, const float* values) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) squares = fma(values[i], values[i], squares);
+    });
+    factor = 1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon);
+  }
+  const auto normalise = [&](i32 k, float* values) {
+    if (a.norm == nullptr) return;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) values[i] *= factor * a.norm[k + i];
+  };
+  float peak = 0;
+  for_quads([&](i32 k, float* values) {
+    normalise(k, values);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) peak = max_of(peak, abs(values[i]));
+  });
+  // 2^e ≤ peak < 2^(e + 1), as f32's biased exponent; of a row that is not finite the largest. Most rows need nothing,
+  // the others are multiplied by 2^(14 - e).
+  u32 exponent = min_of(max_of(float_to_bits(block_max(peak)) >> 23, 15u), 254u);
+  if (exponent >= 127 - 4 && exponent < 127 + 15) exponent = 127 + 14;
+  const float scale = bits_to_float((268 - exponent) << 23);
+  if (thread_index() == 0) a.scales[row] = bits_to_float((exponent - 14) << 23);
+  u64* halves = reinterpret_cast<u64*>(a.halves + row * a.depth);
+  for_quads([&](i32 k, float* values) {
+    normalise(k, values);
+    halves[k / 4] = pack_halves(values[0] * scale, values[1] * scale) |
+                    static_cast<u64>(pack_halves(values[2] * scale, values[3] * scale)) << 32;
+  });
+  for (i32 k = a.columns + static_cast<i32>(thread_index()) * 4; k < a.depth; k += static_cast<i32>(block_size()) * 4) {
+    halves[k / 4] = 0;
+  }
+}
+
+// A thread a block of 32 codes.
+template <Packing p>
+GPU_FUNCTION inline void halve_weights(const HalveWeightsArgs& a) {
+  constexpr int kGroups = kBlock / p.group;
+  const i64 index = global_index();
+  if (index >= static_cast<i64>(a.rows) * (a.columns / kBlock)) return;
+  const i64 block = static_cast<i64>(a.first_row) * (a.columns / kBlock) + index;
+  float scales[kGroups], minimums[kGroups];
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    scales[g] = group_scale<p>(a.matrix, block * kGroups + g);
+    if constexpr (p.minimum) minimums[g] = group_minimum<p>(a.matrix, block * kGroups + g);
+  }
+  store_block<p>(load_codes<p>(a.matrix, block), scales, minimums, a.halves + index * kBlock);
+}
+
+// A thread eight weights.
+GPU_FUNCTION inline void halve_bfloats(const HalveWeightsArgs& a) {
+  const i64 index = global_index(), quads = a.columns / 8;
+  if (index >= a.rows * quads) return;
+  const u8* row = a.matrix.low + (a.first_row + index / quads) * a.matrix.row_step;
+  store_quad(a.halves + index * 8, halves_of_bfloats(load_quad(row + index % quads * 16)));
+}
+
+// A block a part of a token's products, which lie in y.
+GPU_FUNCTION inline void linear_finish(const LinearFinishArgs& a) {
+  const LinearMatrix& m = a.matrices[0];
+  const i32 token = static_cast<i32>(block_index().x);
+  const float scale = a.scales[token];
+  if (scale == 1 && a.epilogue == Epilogue::kNone && m.bias == nullptr) return;
+  const i32 first = static_cast<i32>(block_index().y) * kFinishRows + static_cast<i32>(thread_index());
+#pragma unroll
+  for (i32 row = first; row < first + kFinishRows; row += kLinearThreads) {
+    if (row >= m.rows) continue;
+    const i64 place = static_cast<i64>(token) * m.rows + row;
+    const float second = a.epilogue == Epilogue::kSiluMul ? a.matrices[1].y[place] * scale : 0;
+    store_product(a, m, row, token, m.y[place] * scale, second);
+  }
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
+
+GPU_KERNEL(halve_rows, 256, gabbro::gpu::HalveRowsArgs, halve_rows)
+GPU_KERNEL(linear_finish, 256, gabbro::gpu::LinearFinishArgs, linear_finish)
+GPU_KERNEL(halve_weights_bf16, 256, gabbro::gpu::HalveWeightsArgs, halve_bfloats)
+GPU_KERNEL(halve_weights_q4_0, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ4_0>)
+GPU_KERNEL(halve_weights_q4_1, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ4_1>)
+GPU_KERNEL(halve_weights_q5_0, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ5_0>)
+GPU_KERNEL(halve_weights_q5_1, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ5_1>)
+GPU_KERNEL(halve_weights_q8_0, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ8_0>)
+GPU_KERNEL(halve_weights_q2_k, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ2_K>)
+GPU_KERNEL(halve_weights_q3_k, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ3_K>)
+GPU_KERNEL(halve_weights_q4_k, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ4_K>)
+GPU_KERNEL(halve_weights_q5_k, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ5_K>)
+GPU_KERNEL(halve_weights_q6_k, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ6_K>)
+GPU_KERNEL(halve_weights_iq4_nl, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kIQ4_NL>)
+GPU_KERNEL(halve_weights_iq4_xs, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kIQ4_XS>)
