@@ -82,6 +82,14 @@ struct AttentionArgs {
 inline constexpr int kQueryRows = 64;
 inline constexpr int kAttentionTiledThreads = 128;
 
+// One token whose key and value come with the launch; grid (1, H, shares).
+struct AttentionStepArgs {
+  AttentionArgs attention;  // q not yet rotated
+  HeadsView k;              // nor k
+  HeadsView v;
+  RopeArgs rope;
+};
+
 // A share's result: D sums of weighted values, then the largest score, and the sum of weights. Weights are relative to
 // that score.
 constexpr i32 partial_floats(i32 dim) { return dim + 2; }

@@ -1,35 +1,31 @@
 // Rotary position embedding (Su et al. 2021), and writing keys and values into the paged cache: one kernel for both, so
 // that a decoder's step needs one launch. A block of one wave a head.
-#include "kernels/kv_access.h"
+#include "kernels/rope.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Element d of a head, turned by the angle position · inverse_frequency.
-GPU_FUNCTION inline float rotated(const RopeArgs& rope, const float* x, i32 d, i32 position) {
-  if (d >= 2 * rope.half) return x[d];
-  const i32 pair = rope.interleaved ? d / 2 : d % rope.half;
-  const bool first = rope.interleaved ? d % 2 == 0 : d < rope.half;
-  const float angle = static_cast<float>(position) * rope.inverse_frequencies[pair];
-  const float c = cos(angle) * rope.magnitude, s = sin(angle) * rope.magnitude;
-  const i32 other = rope.interleaved ? d ^ 1 : first ? d + rope.half : d - rope.half;
-  return first ? x[d] * c - x[other] * s : x[d] * c + x[other] * s;
-}
-
-// One element to the cache. For i8 the 32 lanes of a group share their scale, so all lanes of the wave come here.
-GPU_FUNCTION inline void store_kv(const KvSide& side, i64 element, i64 scale, float value, bool inside,
-                                  bool first_of_group) {
-  if (side.scale == nullptr) {
-    if (inside) static_cast<Half*>(side.data)[element] = to_half(value);
-    return;
+template <bool scaled>
+GPU_FUNCTION inline void write_head(const RopeKvArgs& a, i32 token, i32 head, i32 position, bool keys) {
+  const HeadsView& view = keys ? a.k : a.v;
+  // Nothing is written where the sequence, position or page is outside: such a token is padding.
+  const i32 sequence = a.sequence[token];
+  if (!in_table(a.table, a.kv, sequence, position)) return;
+  const i32 page = page_of(a.table, a.kv, sequence, position);
+  if (page < 0 || page >= a.kv.pages) return;
+  const i32 slot = position % a.kv.page, threads = static_cast<i32>(block_size());
+  const float* x = view.data + token * view.token_stride + head * view.head_stride;
+  for (i32 base = 0; base < a.dim; base += threads) {
+    const i32 d = base + static_cast<i32>(thread_index());
+    const bool inside = d < a.dim, turns = keys && a.rope.inverse_frequencies != nullptr;
+    const i32 safe = inside ? d : 0;
+    const KvElement element = kv_element<scaled>(turns ? rotated(a.rope, x, safe, position) : x[safe], inside);
+    if (!inside) continue;
+    if (keys) {
+      store_key<scaled>(a.keys, a.kv, key_place(a.kv, page, head, slot), d, element);
+    } else {
+      store_value<scaled>(a.values, value_place(a.kv, page, head, slot), d, element);
+    }
   }
-  float peak = inside ? abs(value) : 0;
-  for (u32 step = 1; step < kScaleGroup; step *= 2) peak = max_of(peak, shuffle_xor(peak, step));
-  if (!inside) return;
-  const Half rounded = to_half(peak / 127);
-  const float inverse = to_float(rounded) > 0 ? 1 / to_float(rounded) : 0;  // of what the reader will multiply by
-  const float level = min_of(max_of(value * inverse, -127.0f), 127.0f);
-  static_cast<i8*>(side.data)[element] = static_cast<i8>(round_to_int(level));
-  if (first_of_group) side.scale[scale] = rounded;
 }
 
 GPU_FUNCTION inline void rope_kv(const RopeKvArgs& a) {
@@ -47,29 +43,11 @@ GPU_FUNCTION inline void rope_kv(const RopeKvArgs& a) {
   head -= a.q.heads;
   const bool keys = head < a.k.heads;
   if (!keys) head -= a.k.heads;
-  const HeadsView& view = keys ? a.k : a.v;
-  // Nothing is written where the sequence, position or page is outside: such a token is padding.
-  const i32 sequence = a.sequence[token];
-  if (!in_table(a.table, a.kv, sequence, position)) return;
-  const i32 page = page_of(a.table, a.kv, sequence, position);
-  if (page < 0 || page >= a.kv.pages) return;
-  const i32 slot = position % a.kv.page;
-  const float* x = view.data + token * view.token_stride + head * view.head_stride;
-  const i32 threads = static_cast<i32>(block_size());
-  for (i32 base = 0; base < a.dim; base += threads) {
-    const i32 d = base + static_cast<i32>(thread_index());
-    const bool inside = d < a.dim;
-    const i32 safe = inside ? d : 0;
-    if (keys) {
-      const KeyPlace place = key_place(a.kv, page, head, slot);
-      const float value = a.rope.inverse_frequencies == nullptr ? x[safe] : rotated(a.rope, x, safe, position);
-      store_kv(a.keys, place.element + static_cast<i64>(safe) * a.kv.page,
-               place.scale + static_cast<i64>(safe / kScaleGroup) * a.kv.page, value, inside, safe % kScaleGroup == 0);
-    } else {
-      const ValuePlace place = value_place(a.kv, page, head, slot);
-      store_kv(a.values, place.element + safe, place.scale + safe / kScaleGroup, x[safe], inside,
-               safe % kScaleGroup == 0);
-    }
+  const bool scaled = (keys ? a.keys : a.values).scale != nullptr;
+  if (scaled) {
+    write_head<true>(a, token, head, position, keys);
+  } else {
+    write_head<false>(a, token, head, position, keys);
   }
 }
 

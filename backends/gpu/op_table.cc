@@ -46,6 +46,7 @@ constexpr OpEntry kOps[] = {
     {"kv_write", make_kv_write},
     {"rope_kv_write", make_rope_kv_write},
     {"attention", make_attention},
+    {"attention_step", make_attention_step},
     {"matmul", make_matmul},
     {"gather", make_gather},
     {"scatter", make_scatter},

@@ -46,5 +46,6 @@ std::unique_ptr<Kernel> make_rope(const abi::KernelRequest& request, const MakeC
 std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_rope_kv_write(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_attention_step(const abi::KernelRequest& request, const MakeContext& context);
 
 }  // namespace gabbro::gpu

@@ -8,6 +8,7 @@ std::span<const FusionRule> fusion_rules() {
   static constexpr FusionRule kRules[] = {
       {"linears of one input, with RMSNorm before and SiLU·mul or a residual after", fuse_linears},
       {"RoPE of queries and keys, and the writes into the KV cache", fuse_rope_kv_write},
+      {"these and the attention, for one token", fuse_attention_step},
   };
   return kRules;
 }

@@ -106,25 +106,26 @@ TEST_F(PlanTest, CancelledRunsThrowInterrupted) {
 
 // One layer of a decoder, written as the models write it.
 struct Decoder {
-  static constexpr int64_t kT = 3, kC = 64, kH = 4, kG = 2, kD = 16, kF = 96, kP = 64, kPages = 2;
+  static constexpr int64_t kC = 64, kH = 4, kG = 2, kD = 16, kF = 96, kP = 64, kPages = 2;
   std::shared_ptr<Device> device;
+  int64_t tokens = 3;
   Tensor leaf(const Shape& shape, DType dtype = DType::f32) const { return device->upload(dtype, shape, nullptr); }
 
   Tensor operator()() const {
-    const Tensor x = leaf(Shape{kT, kC});
-    const TokenPlaces places{leaf(Shape{kT}, DType::i32), leaf(Shape{kT}, DType::i32),
+    const Tensor x = leaf(Shape{tokens, kC});
+    const TokenPlaces places{leaf(Shape{tokens}, DType::i32), leaf(Shape{tokens}, DType::i32),
                              leaf(Shape{1, kPages}, DType::i32)};
     const Tensor frequencies = leaf(Shape{kD / 2});
     const auto matrix = [&](int64_t n, int64_t k) { return leaf(Shape{n, k}, DType::q8_0); };
     Tensor h = rms_norm(x, leaf(Shape{kC}), 1e-5f);
-    const auto heads = [&](const Tensor& y) { return reshape(y, Shape{kT, y.shape()[1] / kD, kD}); };
+    const auto heads = [&](const Tensor& y) { return reshape(y, Shape{tokens, y.shape()[1] / kD, kD}); };
     const Tensor q = rope(heads(linear(h, matrix(kH * kD, kC))), places.positions, frequencies, {});
     const Tensor k = rope(heads(linear(h, matrix(kG * kD, kC))), places.positions, frequencies, {});
     const Tensor v = heads(linear(h, matrix(kG * kD, kC)));
     const KvLayer cache = kv_write(
         {.keys = leaf(Shape{kPages, kG, kD, kP}, DType::f16), .values = leaf(Shape{kPages, kG, kP, kD}, DType::f16)}, k,
         v, places);
-    const Tensor mixed = reshape(attention(q, cache, places, {.scale = 0.25f}), Shape{kT, kH * kD});
+    const Tensor mixed = reshape(attention(q, cache, places, {.scale = 0.25f}), Shape{tokens, kH * kD});
     const Tensor y = x + linear(mixed, matrix(kC, kH * kD));
     h = rms_norm(y, leaf(Shape{kC}), 1e-5f);
     return y + linear(silu(linear(h, matrix(kF, kC))) * linear(h, matrix(kF, kC)), matrix(kC, kF));
@@ -134,6 +135,11 @@ struct Decoder {
 TEST_F(PlanTest, ADecoderLayerIsSixLaunches) {
   EXPECT_THAT(launches(Decoder{device_}()), testing::ElementsAre("linear_fused", "rope_kv_write", "attention",
                                                                  "linear_fused", "linear_fused", "linear_fused"));
+}
+
+TEST_F(PlanTest, ADecoderLayerOfOneTokenIsFiveLaunches) {
+  EXPECT_THAT(launches(Decoder{device_, 1}()),
+              testing::ElementsAre("linear_fused", "attention_step", "linear_fused", "linear_fused", "linear_fused"));
 }
 
 TEST_F(PlanTest, ScalesThatSomeoneElseReadsAreWrittenBeforeHeReadsThem) {
@@ -149,7 +155,7 @@ TEST_F(PlanTest, ScalesThatSomeoneElseReadsAreWrittenBeforeHeReadsThem) {
     const Tensor y = attention(rope(x, places.positions, frequencies, {}), cache, places, {});
     return reader ? concat({cast(reshape(cache.key_scales, Shape{16}), DType::f32), reshape(y, Shape{32})}, 0) : y;
   };
-  EXPECT_THAT(launches(attend(false)), testing::ElementsAre("rope_kv_write", "attention"));
+  EXPECT_THAT(launches(attend(false)), testing::ElementsAre("attention_step"));
   EXPECT_THAT(launches(attend(true)),
               testing::ElementsAre("rope", "kv_write", "cast", "rope", "kv_write", "attention", "concat"));
 }

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
+#include <string>
 
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
@@ -150,28 +152,48 @@ bool takes_tiles(const KvShape& kv, int64_t tokens, int64_t group) {
   return tokens > kFewTokens && kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16 && group <= kQueryRows;
 }
 
+// Keys that are dealt out to several blocks: what their results need.
+class Shares {
+ public:
+  // For grid.x times grid.y blocks at least, of which `enough` keep the device busy.
+  Shares(const MakeContext& context, const Dim& grid, int64_t enough, int64_t capacity)
+      : merge_(context.function("attention_merge")), count_(shares_for(int64_t{grid.x} * grid.y, enough, capacity)) {}
+
+  i32 count() const { return count_; }
+  size_t scratch_bytes(int64_t rows, i32 dim) const {
+    return count_ == 1 ? 0 : static_cast<size_t>(rows * count_ * partial_floats(dim)) * sizeof(float);
+  }
+  std::string description() const { return count_ == 1 ? "" : " in " + std::to_string(count_); }
+  void merge(const Launcher& run, const AttentionArgs& args, Dim rows) const {
+    if (count_ > 1)
+      run(merge_, rows, AttentionMergeArgs{args.partials, args.y, static_cast<i32>(rows.y), args.kv.dim, count_});
+  }
+
+ private:
+  const api::Function* merge_;
+  i32 count_;
+};
+
+constexpr int64_t kEnoughBlocks = 1024, kEnoughTiledBlocks = 256;
+
 class Attention : public Kernel {
  public:
   Attention(const AttentionArgs& fixed, int64_t heads, int64_t capacity, bool scaled, const MakeContext& context)
-      : merge_(context.function("attention_merge")), fixed_(fixed), scaled_(scaled) {
+      : fixed_(fixed), scaled_(scaled) {
     const int64_t group = heads / fixed.kv.heads;
     std::string name = scaled ? "attention_i8" : "attention_f16";
     grid_ = {static_cast<u32>(fixed.tokens), static_cast<u32>(heads)};
-    int64_t enough = 1024;  // blocks
-    if (takes_tiles(fixed.kv, fixed.tokens, group)) {
+    const bool tiled = takes_tiles(fixed.kv, fixed.tokens, group);
+    if (tiled) {
       name += fixed.kv.dim <= 64 ? "_tiled_64" : "_tiled_128";
       grid_ = {blocks_for(fixed.tokens, static_cast<u32>(kQueryRows / group)), static_cast<u32>(fixed.kv.heads)};
-      enough = 256;
     }
     function_ = context.function(name);
-    fixed_.shares = shares_for(int64_t{grid_.x} * grid_.y, enough, capacity);
-    grid_.z = static_cast<u32>(fixed_.shares);
-    implementation = name;
-    if (fixed_.shares > 1) {
-      implementation += " in " + std::to_string(fixed_.shares);
-      scratch_bytes =
-          static_cast<size_t>(fixed.tokens * heads * fixed_.shares * partial_floats(fixed.kv.dim)) * sizeof(float);
-    }
+    shares_ = Shares(context, grid_, tiled ? kEnoughTiledBlocks : kEnoughBlocks, capacity);
+    grid_.z = static_cast<u32>(shares_->count());
+    fixed_.shares = shares_->count();
+    implementation = name + shares_->description();
+    scratch_bytes = shares_->scratch_bytes(fixed.tokens * heads, fixed.kv.dim);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
@@ -186,19 +208,94 @@ class Attention : public Kernel {
     args.y = output<float>(launch, 0);
     args.partials = static_cast<float*>(launch.scratch);
     run(function_, grid_, args);
-    if (args.shares == 1) return;
-    const auto tokens = static_cast<u32>(q.shape[0]), heads = static_cast<u32>(q.shape[1]);
-    run(merge_, {tokens, heads},
-        AttentionMergeArgs{args.partials, args.y, static_cast<i32>(heads), args.kv.dim, args.shares});
+    shares_->merge(run, args, {static_cast<u32>(q.shape[0]), static_cast<u32>(q.shape[1])});
   }
 
  private:
   const api::Function* function_;
-  const api::Function* merge_;
+  std::optional<Shares> shares_;
   AttentionArgs fixed_;
   Dim grid_;
   bool scaled_;
 };
+
+// Inputs as of rope_kv_write.
+class AttentionStep : public Kernel {
+ public:
+  AttentionStep(const AttentionArgs& fixed, const RopeArgs& rope, int64_t heads, int64_t capacity, bool scaled,
+                const MakeContext& context)
+      : function_(context.function(scaled ? "attention_step_i8" : "attention_step_f16")),
+        grid_{1, static_cast<u32>(heads)},
+        shares_(context, grid_, kEnoughBlocks, capacity),
+        fixed_(fixed),
+        rope_(rope),
+        scaled_(scaled) {
+    grid_.z = static_cast<u32>(shares_.count());
+    fixed_.shares = shares_.count();
+    implementation = std::string("attention_step ") + (scaled ? "i8" : "f16") + shares_.description();
+    scratch_bytes = shares_.scratch_bytes(heads, fixed.kv.dim);
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    AttentionStepArgs args = {
+        .attention = fixed_, .k = heads_view(launch.inputs[1]), .v = heads_view(launch.inputs[2]), .rope = rope_};
+    args.rope.inverse_frequencies = input<float>(launch, 4);
+    AttentionArgs& attention = args.attention;
+    attention.q = heads_view(launch.inputs[0]);
+    attention.keys = side(launch, 5, scaled_ ? 9 : -1);
+    attention.values = side(launch, 6, scaled_ ? 10 : -1);
+    attention.table = page_table(launch.inputs[7]);
+    attention.sequence = input<i32>(launch, 8);
+    attention.positions = input<i32>(launch, 3);
+    attention.y = output<float>(launch, 0);
+    attention.partials = static_cast<float*>(launch.scratch);
+    run(function_, grid_, args);
+    shares_.merge(run, attention, {1, grid_.y});
+  }
+
+ private:
+  const api::Function* function_;
+  Dim grid_;
+  Shares shares_;
+  AttentionArgs fixed_;
+  RopeArgs rope_;
+  bool scaled_;
+};
+
+// The attributes of an attention.
+AttentionArgs read_attention(const abi::KernelRequest& request, const KvShape& kv, int64_t tokens) {
+  const double scale = real_attribute(request, "scale", 1.0 / std::sqrt(static_cast<double>(kv.dim)));
+  return {.kv = kv,
+          .window = static_cast<i32>(std::max<int64_t>(0, integer_attribute(request, "window", 0))),
+          .scale = static_cast<float>(scale),
+          .softcap = static_cast<float>(real_attribute(request, "softcap", 0)),
+          .tokens = static_cast<i32>(tokens)};
+}
+
+// What rope_kv_write and attention_step have in common: the operands of the former.
+struct RopeKvRequest {
+  RopeArgs rope{};
+  KvShape kv{};
+  bool scaled = false;
+};
+std::optional<RopeKvRequest> read_rope_kv(const abi::KernelRequest& request) {
+  RopeKvRequest result;
+  result.scaled = request.input_count == 11;
+  if (!has_operands(request, result.scaled ? 11 : 9, result.scaled ? 5 : 3)) return std::nullopt;
+  const abi::TensorView* in = request.inputs;
+  KvShape &keys = result.kv, values{};
+  if (!is_heads(in[0]) || !is_heads(in[1]) || !is_heads(in[2])) return std::nullopt;
+  if (!read_kv_shape(in[5], result.scaled ? &in[9] : nullptr, true, keys)) return std::nullopt;
+  if (!read_kv_shape(in[6], result.scaled ? &in[10] : nullptr, false, values) || !same(keys, values))
+    return std::nullopt;
+  for (int i = 1; i <= 2; ++i) {
+    if (in[i].shape[0] != in[0].shape[0] || in[i].shape[1] != keys.heads || in[i].shape[2] != keys.dim)
+      return std::nullopt;
+  }
+  if (in[0].shape[2] != keys.dim || !read_rope(request, in[4], keys.dim, result.rope)) return std::nullopt;
+  if (!is_ids(in[3], in[0].shape[0]) || !is_page_table(in[7]) || !is_ids(in[8], in[0].shape[0])) return std::nullopt;
+  return result;
+}
 
 }  // namespace
 
@@ -225,20 +322,19 @@ std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const M
 }
 
 std::unique_ptr<Kernel> make_rope_kv_write(const abi::KernelRequest& request, const MakeContext& context) {
-  const bool scaled = request.input_count == 11;
-  if (!has_operands(request, scaled ? 11 : 9, scaled ? 5 : 3)) return nullptr;
-  const abi::TensorView* in = request.inputs;
-  RopeArgs rope{};
-  KvShape keys{}, values{};
-  if (!is_heads(in[0]) || !is_heads(in[1]) || !is_heads(in[2])) return nullptr;
-  if (!read_kv_shape(in[5], scaled ? &in[9] : nullptr, true, keys)) return nullptr;
-  if (!read_kv_shape(in[6], scaled ? &in[10] : nullptr, false, values) || !same(keys, values)) return nullptr;
-  for (int i = 1; i <= 2; ++i) {
-    if (in[i].shape[0] != in[0].shape[0] || in[i].shape[1] != keys.heads || in[i].shape[2] != keys.dim) return nullptr;
-  }
-  if (in[0].shape[2] != keys.dim || !read_rope(request, in[4], keys.dim, rope)) return nullptr;
-  if (!is_ids(in[3], in[0].shape[0]) || !is_page_table(in[7]) || !is_ids(in[8], in[0].shape[0])) return nullptr;
-  return std::make_unique<RopeKvWrite>(rope, keys, scaled, context);
+  const auto read = read_rope_kv(request);
+  return read ? std::make_unique<RopeKvWrite>(read->rope, read->kv, read->scaled, context) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_attention_step(const abi::KernelRequest& request, const MakeContext& context) {
+  const auto read = read_rope_kv(request);
+  if (!read) return nullptr;
+  const abi::TensorView &q = request.inputs[0], &table = request.inputs[7];
+  const int64_t heads = q.shape[1];
+  if (q.shape[0] != 1 || heads % read->kv.heads != 0) return nullptr;
+  if (!has_shape(request.outputs[0], DType::f32, {1, heads, read->kv.dim})) return nullptr;
+  return std::make_unique<AttentionStep>(read_attention(request, read->kv, 1), read->rope, heads,
+                                         table.shape[1] * read->kv.page, read->scaled, context);
 }
 
 std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const MakeContext& context) {
@@ -253,14 +349,8 @@ std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const 
   if (in[0].shape[2] != keys.dim || heads % keys.heads != 0 || !is_page_table(in[3])) return nullptr;
   if (!is_ids(in[4], tokens) || !is_ids(in[5], tokens)) return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {tokens, heads, keys.dim})) return nullptr;
-  const double scale = real_attribute(request, "scale", 1.0 / std::sqrt(static_cast<double>(keys.dim)));
-  const AttentionArgs fixed = {
-      .kv = keys,
-      .window = static_cast<i32>(std::max<int64_t>(0, integer_attribute(request, "window", 0))),
-      .scale = static_cast<float>(scale),
-      .softcap = static_cast<float>(real_attribute(request, "softcap", 0)),
-      .tokens = static_cast<i32>(tokens)};
-  return std::make_unique<Attention>(fixed, heads, in[3].shape[1] * keys.page, scaled, context);
+  return std::make_unique<Attention>(read_attention(request, keys, tokens), heads, in[3].shape[1] * keys.page, scaled,
+                                     context);
 }
 
 }  // namespace gabbro::gpu

@@ -1,0 +1,66 @@
+// Rotary position embedding (Su et al. 2021), and elements as the cache keeps them.
+#pragma once
+
+#include "kernels/kv_access.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// Element d of a head, turned by the angle position · inverse_frequency.
+GPU_FUNCTION inline float rotated(const RopeArgs& rope, const float* x, i32 d, i32 position) {
+  if (d >= 2 * rope.half) return x[d];
+  const i32 pair = rope.interleaved ? d / 2 : d % rope.half;
+  const bool first = rope.interleaved ? d % 2 == 0 : d < rope.half;
+  const float angle = static_cast<float>(position) * rope.inverse_frequencies[pair];
+  const float c = cos(angle) * rope.magnitude, s = sin(angle) * rope.magnitude;
+  const i32 other = rope.interleaved ? d ^ 1 : first ? d + rope.half : d - rope.half;
+  return first ? x[d] * c - x[other] * s : x[d] * c + x[other] * s;
+}
+
+// An element as the cache keeps it.
+struct KvElement {
+  Half half;   // f16
+  i8 code;     // i8
+  Half scale;  // of the code
+  float read;  // what a reader gets
+};
+
+// For i8 the 32 lanes of a group share their scale, so all lanes of the wave come here; a value that is not `inside`
+// does not count.
+template <bool scaled>
+GPU_FUNCTION inline KvElement kv_element(float value, bool inside) {
+  if constexpr (!scaled) {
+    const Half half = to_half(value);
+    return {half, 0, {}, to_float(half)};
+  } else {
+    float peak = inside ? abs(value) : 0;
+    for (u32 step = 1; step < kScaleGroup; step *= 2) peak = max_of(peak, shuffle_xor(peak, step));
+    const Half scale = to_half(peak / 127);
+    const float inverse = to_float(scale) > 0 ? 1 / to_float(scale) : 0;  // of what the reader will multiply by
+    const auto code = static_cast<i8>(round_to_int(min_of(max_of(value * inverse, -127.0f), 127.0f)));
+    return {{}, code, scale, static_cast<float>(code) * to_float(scale)};
+  }
+}
+
+template <bool scaled>
+GPU_FUNCTION inline void store_kv(const KvSide& side, i64 element, i64 scale, const KvElement& x, bool first_of_group) {
+  if constexpr (!scaled) {
+    static_cast<Half*>(side.data)[element] = x.half;
+  } else {
+    static_cast<i8*>(side.data)[element] = x.code;
+    if (first_of_group) side.scale[scale] = x.scale;
+  }
+}
+
+// Element d of the key (or value) of a token at the place.
+template <bool scaled>
+GPU_FUNCTION inline void store_key(const KvSide& side, const KvShape& kv, const KeyPlace& place, i32 d,
+                                   const KvElement& x) {
+  store_kv<scaled>(side, place.element + static_cast<i64>(d) * kv.page,
+                   place.scale + static_cast<i64>(d / kScaleGroup) * kv.page, x, d % kScaleGroup == 0);
+}
+template <bool scaled>
+GPU_FUNCTION inline void store_value(const KvSide& side, const ValuePlace& place, i32 d, const KvElement& x) {
+  store_kv<scaled>(side, place.element + d, place.scale + d / kScaleGroup, x, d % kScaleGroup == 0);
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU

@@ -1,0 +1,45 @@
+// attention_step: one token's rope_kv_write and its attention become one launch. With several tokens the keys that one
+// of them writes would be read by the others in the same launch.
+#include "src/graph/fusion/rules.h"
+
+#include <algorithm>
+
+namespace gabbro {
+namespace {
+
+const Op kAttentionStep = {.name = "attention_step", .in_place = {5, 6, 9, 10}, .first_in_place = 1};
+
+// What the attention reads if it is the one that belongs to `write`.
+std::vector<int> inputs_after(const Instruction& write) {
+  std::vector<int> inputs = {write.outputs[0], write.outputs[1], write.outputs[2],
+                             write.inputs[7],  write.inputs[8],  write.inputs[3]};
+  inputs.insert(inputs.end(), write.outputs.begin() + 3, write.outputs.end());
+  return inputs;
+}
+
+}  // namespace
+
+void fuse_attention_step(Program& program, const HasKernel& has_kernel) {
+  const DataFlow flow(program);
+  for (int index = 0; index < static_cast<int>(program.instructions.size()); ++index) {
+    const Instruction attention = program.instructions[static_cast<size_t>(index)];
+    if (attention.op == nullptr || std::string_view(attention.op->name) != "attention") continue;
+    const int writer = flow.only_producer(attention.inputs[0], "rope_kv_write");
+    if (writer == DataFlow::kNone) continue;
+    const Instruction write = program.instructions[static_cast<size_t>(writer)];
+    if (program.values[static_cast<size_t>(write.inputs[0])].shape[0] != 1) continue;
+    // Whoever else reads the cache might do it before the attention.
+    const auto read_here_alone = [&](int value) { return flow.users(value).size() == 1; };
+    if (attention.inputs != inputs_after(write) || !std::ranges::all_of(write.outputs, read_here_alone)) continue;
+
+    Instruction fused{.op = &kAttentionStep, .attributes = write.attributes, .inputs = write.inputs, .outputs = {}};
+    for (const auto& [name, value] : attention.attributes.entries()) fused.attributes.set(name, value);
+    fused.outputs = write.outputs;
+    fused.outputs[0] = attention.outputs[0];
+    if (!has_kernel(program, fused)) continue;
+    const int removed[] = {writer, index};
+    replace(program, index, removed, std::move(fused));
+  }
+}
+
+}  // namespace gabbro

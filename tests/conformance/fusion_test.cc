@@ -1,0 +1,138 @@
+// A decoder layer in one plan, with all that is fused in it, against the same layer evaluated op by op on the same
+// device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "src/backend/registry.h"
+#include "src/graph/eval.h"
+#include "src/ops/ops.h"
+#include "tests/conformance/op_cases.h"
+
+namespace gabbro::conformance {
+namespace {
+
+struct LayerCase {
+  DType dtype;
+  int64_t tokens, start;  // the positions of the tokens begin at `start`
+  int64_t heads, kv_heads, dim;
+  int64_t window = 0;
+  float softcap = 0;
+  bool quantised_cache = false;
+  bool interleaved = false;
+};
+
+class Layer {
+ public:
+  static constexpr int64_t kPage = 32;
+
+  Layer(const std::shared_ptr<Device>& device, const LayerCase& c) : case_(c) {
+    Maker m(device, 5);
+    const int64_t width = c.heads * c.dim, kv_width = c.kv_heads * c.dim,
+                  feed = width + dtype_info(c.dtype).block_elements;
+    x_ = m.normal(Shape{c.tokens, width});
+    for (Tensor* norm : {&norms_[0], &norms_[1]}) *norm = m.normal(Shape{width});
+    q_ = m.weights(c.dtype, width, width);
+    k_ = m.weights(c.dtype, kv_width, width);
+    v_ = m.weights(c.dtype, kv_width, width);
+    out_ = m.weights(c.dtype, width, width);
+    gate_ = m.weights(c.dtype, feed, width);
+    up_ = m.weights(c.dtype, feed, width);
+    down_ = m.weights(c.dtype, width, feed);
+    frequencies_ = m.normal(Shape{c.dim / 2}, 0.1f);
+    const int64_t pages = (c.start + c.tokens + kPage - 1) / kPage;
+    const auto cache = [&](const Shape& shape) { return c.quantised_cache ? m.bytes(shape) : m.halves(shape, 1); };
+    cache_.keys = cache(Shape{pages, c.kv_heads, c.dim, kPage});
+    cache_.values = cache(Shape{pages, c.kv_heads, kPage, c.dim});
+    if (c.quantised_cache) {
+      cache_.key_scales = m.halves(Shape{pages, c.kv_heads, c.dim / 32, kPage}, 0.01f);
+      cache_.value_scales = m.halves(Shape{pages, c.kv_heads, kPage, c.dim / 32}, 0.01f);
+    }
+    places_ = {.positions = m.ints(Shape{c.tokens}, [&](int64_t i) { return static_cast<int32_t>(c.start + i); }),
+               .sequence = m.ints(Shape{c.tokens}, [](int64_t) { return 0; }),
+               .page_table = m.ints(Shape{1, pages}, [=](int64_t i) { return static_cast<int32_t>(pages - 1 - i); })};
+  }
+
+  // The layer's output and the keys and values of its tokens, evaluated together or one by one.
+  std::vector<float> run(bool together) const {
+    const auto done = [&](Tensor t) {
+      if (!together) eval(std::span(&t, 1));
+      return t;
+    };
+    const auto heads = [&](const Tensor& y) {
+      return reshape(y, Shape{case_.tokens, y.shape()[1] / case_.dim, case_.dim});
+    };
+    const RopeOptions turn{.interleaved = case_.interleaved, .magnitude = 1.1f};
+    Tensor h = done(rms_norm(x_, norms_[0], 1e-5f));
+    const Tensor q = done(linear(h, q_)), k = done(linear(h, k_)), v = done(linear(h, v_));
+    const Tensor turned_q = done(rope(heads(q), places_.positions, frequencies_, turn));
+    const Tensor turned_k = done(rope(heads(k), places_.positions, frequencies_, turn));
+    KvLayer cache = kv_write(cache_, turned_k, heads(v), places_);
+    if (!together) {
+      for (Tensor* t : {&cache.keys, &cache.values}) *t = done(*t);
+    }
+    const AttentionOptions options{
+        .scale = 1 / std::sqrt(static_cast<float>(case_.dim)), .window = case_.window, .softcap = case_.softcap};
+    const Tensor mixed = done(attention(turned_q, cache, places_, options));
+    const int64_t width = case_.heads * case_.dim;
+    const Tensor middle = done(x_ + done(linear(reshape(mixed, Shape{case_.tokens, width}), out_)));
+    h = done(rms_norm(middle, norms_[1], 1e-5f));
+    const Tensor gate = done(silu(done(linear(h, gate_)))), up = done(linear(h, up_));
+    const Tensor result = middle + done(linear(done(gate * up), down_));
+    return to_host<float>(result);
+  }
+
+ private:
+  LayerCase case_;
+  Tensor x_, norms_[2], q_, k_, v_, out_, gate_, up_, down_, frequencies_;
+  KvLayer cache_;
+  TokenPlaces places_;
+};
+
+// Both round activations of block formats to the same codes, but for those that lie near the middle between two: some
+// fall to the other side, by a 127th of the largest beside them.
+double tolerance(DType dtype) { return is_quantised(dtype) ? 3e-2 : 1e-4; }
+
+TEST(Fusion, ALayerGivesWhatItsOpsGive) {
+  const std::shared_ptr<Device> device = open_device("auto", {.threads = 2});
+  std::vector<LayerCase> cases;
+  for (const DType dtype :
+       {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0,
+        DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs}) {
+    cases.push_back({.dtype = dtype, .tokens = 1, .start = 40, .heads = 4, .kv_heads = 2, .dim = 64});
+  }
+  cases.push_back({.dtype = DType::f16, .tokens = 1, .start = 0, .heads = 4, .kv_heads = 4, .dim = 16});
+  cases.push_back(
+      {.dtype = DType::f16, .tokens = 1, .start = 1300, .heads = 3, .kv_heads = 1, .dim = 24, .interleaved = true});
+  cases.push_back({.dtype = DType::f16,
+                   .tokens = 1,
+                   .start = 77,
+                   .heads = 2,
+                   .kv_heads = 2,
+                   .dim = 128,
+                   .window = 30,
+                   .softcap = 20});
+  cases.push_back(
+      {.dtype = DType::f16, .tokens = 1, .start = 63, .heads = 4, .kv_heads = 2, .dim = 64, .quantised_cache = true});
+  cases.push_back(
+      {.dtype = DType::f16, .tokens = 1, .start = 1100, .heads = 4, .kv_heads = 2, .dim = 96, .quantised_cache = true});
+  cases.push_back({.dtype = DType::q4_0, .tokens = 3, .start = 30, .heads = 4, .kv_heads = 2, .dim = 32});
+  for (const LayerCase& c : cases) {
+    SCOPED_TRACE(
+        fmt::format("{} T={} start={} D={} i8={}", dtype_name(c.dtype), c.tokens, c.start, c.dim, c.quantised_cache));
+    const std::vector<float> expected = Layer(device, c).run(false), actual = Layer(device, c).run(true);
+    double squares = 0, worst = 0;
+    for (const float value : expected) squares += static_cast<double>(value) * value;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      worst = std::max(worst, std::fabs(static_cast<double>(actual[i]) - expected[i]));
+      ASSERT_FALSE(std::isnan(actual[i]));
+    }
+    EXPECT_LE(worst, tolerance(c.dtype) * std::sqrt(squares / static_cast<double>(expected.size())));
+  }
+}
+
+}  // namespace
+}  // namespace gabbro::conformance
