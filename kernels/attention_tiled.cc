@@ -49,7 +49,9 @@ class CacheTiles {
  public:
   static constexpr u32 kValuePitch = dim + 8;
 
-  GPU_FUNCTION CacheTiles(const AttentionArgs& a, i32 head) : a_(a), head_(head) {}
+  GPU_FUNCTION CacheTiles(const AttentionArgs& a, i32 head) : a_(a), head_(head) {
+    while (1 << page_shift_ < a.kv.page) ++page_shift_;
+  }
 
   GPU_FUNCTION void select(i32 sequence, const KeyRange& range) {
     sequence_ = sequence;
@@ -60,7 +62,7 @@ class CacheTiles {
   GPU_FUNCTION void begin_keys(i32 base, Half* tile) {
     constexpr int kRowQuads = kTileKeys / 8;
     const i32 column = static_cast<i32>(thread_index()) % kRowQuads * 8, key = base + column;
-    const KeyPlace place = key_place(a_.kv, page(key), head_, key % a_.kv.page);
+    const KeyPlace place = key_place(a_.kv, page(key), head_, slot_of(key));
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
       const i32 d = (static_cast<i32>(thread_index()) + i * kAttentionTiledThreads) / kRowQuads;
@@ -77,7 +79,7 @@ class CacheTiles {
     for (int i = 0; i < kQuads; ++i) {
       const i32 quad = static_cast<i32>(thread_index()) + i * kAttentionTiledThreads;
       const i32 d = quad % kRowQuads * 8, slot = quad / kRowQuads, key = base + slot;
-      const ValuePlace place = value_place(a_.kv, page(key), head_, key % a_.kv.page);
+      const ValuePlace place = value_place(a_.kv, page(key), head_, slot_of(key));
       copy(values_, i, tile + static_cast<u32>(slot) * kValuePitch + d, a_.values, place.element + d,
            place.scale + d / kScaleGroup, 0, key >= range_.begin && key < range_.end && d < a_.kv.dim);
     }
@@ -99,8 +101,10 @@ class CacheTiles {
 
   // Page numbers out of range are held within the cache, keys past the end on the last page.
   GPU_FUNCTION i32 page(i32 key) const {
-    return min_of(max_of(page_of(a_.table, a_.kv, sequence_, min_of(key, range_.end - 1)), 0), a_.kv.pages - 1);
+    const i64 entry = static_cast<i64>(sequence_) * a_.table.columns + (min_of(key, range_.end - 1) >> page_shift_);
+    return min_of(max_of(a_.table.pages[entry], 0), a_.kv.pages - 1);
   }
+  GPU_FUNCTION i32 slot_of(i32 key) const { return key & (a_.kv.page - 1); }
   GPU_FUNCTION static void copy(Copy& copies, int i, Half* to, const KvSide& side, i64 element, i64 scale,
                                 i64 scale_step, bool inside) {
     if constexpr (scaled) {
@@ -112,6 +116,7 @@ class CacheTiles {
 
   const AttentionArgs& a_;
   i32 head_;
+  i32 page_shift_ = 0;  // a division by the page's size would take longer than the rest of finding an element
   i32 sequence_ = 0;
   KeyRange range_;
   Copy keys_, values_;
@@ -143,10 +148,20 @@ GPU_FUNCTION inline void multiply_keys(const QueryRows<dim>& rows, const Half* k
   }
 }
 
+GPU_FUNCTION inline void cap(float softcap, Accumulator (&scores)[kRowTiles][kKeyTiles]) {
+#pragma unroll
+  for (int r = 0; r < kRowTiles; ++r) {
+#pragma unroll
+    for (int k = 0; k < kKeyTiles; ++k) {
+#pragma unroll
+      for (float& score : scores[r][k].value) score = softcap * tanh(score / softcap);
+    }
+  }
+}
+
 // Scores become weights relative to the rows' new maxima; outputs and sums are made to match.
 template <int dim>
-GPU_FUNCTION inline void weigh(const AttentionArgs& a, QueryRows<dim>& rows, i32 base,
-                               Accumulator (&scores)[kRowTiles][kKeyTiles]) {
+GPU_FUNCTION inline void weigh(QueryRows<dim>& rows, i32 base, Accumulator (&scores)[kRowTiles][kKeyTiles]) {
 #pragma unroll
   for (int r = 0; r < kRowTiles; ++r) {
     float highest[kRowSlots], factor[kRowSlots];
@@ -159,7 +174,6 @@ GPU_FUNCTION inline void weigh(const AttentionArgs& a, QueryRows<dim>& rows, i32
         const int slot = row_slot(i);
         const i32 key = base + k * static_cast<i32>(kTile) + static_cast<i32>(column_of(i));
         float& score = scores[r][k].value[i];
-        if (a.softcap > 0) score = a.softcap * tanh(score / a.softcap);
         if (key < rows.keys[r][slot].begin || key >= rows.keys[r][slot].end) score = 2 * kNoMaximum;
         highest[slot] = max_of(highest[slot], score);
       }
@@ -226,14 +240,20 @@ template <int dim>
 GPU_FUNCTION inline void load_queries(const AttentionArgs& a, i32 first, const RowPlaces& places, Half* staging,
                                       QueryRows<dim>& rows) {
   constexpr u32 kPitch = dim + 8;
-  for (i32 i = static_cast<i32>(thread_index()); i < kQueryRows * dim; i += kAttentionTiledThreads) {
-    const i32 row = i / dim, d = i % dim;
-    const RowPlace place = places(row);
-    float x = 0;
-    if (place.inside && d < a.kv.dim) {
-      x = a.q.data[(first + place.token) * a.q.token_stride + place.head * a.q.head_stride + d] * a.scale;
+  constexpr i32 kShare = dim * kQueryRows / kAttentionTiledThreads;  // of a row, that a thread loads
+  const i32 row = static_cast<i32>(thread_index()) * kShare / dim,
+            begin = static_cast<i32>(thread_index()) * kShare % dim;
+  const RowPlace place = places(row);
+  const float* x = a.q.data + (first + place.token) * a.q.token_stride + place.head * a.q.head_stride;
+#pragma unroll 8
+  for (i32 d = begin; d < begin + kShare; d += 2) {
+    float pair[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float value = place.inside && d + i < a.kv.dim ? x[d + i] * a.scale : 0;
+      pair[i] = min_of(max_of(value, -kLargestHalf), kLargestHalf);
     }
-    staging[static_cast<u32>(row) * kPitch + d] = to_half(min_of(max_of(x, -kLargestHalf), kLargestHalf));
+    *reinterpret_cast<u32*>(staging + static_cast<u32>(row) * kPitch + d) = pack_halves(pair[0], pair[1]);
   }
   barrier();
 #pragma unroll
@@ -332,7 +352,8 @@ GPU_FUNCTION inline void attention_tiled(const AttentionArgs& a) {
       } else {
         tiles.begin_none();
       }
-      weigh<dim>(a, rows, key, scores);
+      if (a.softcap > 0) cap(a.softcap, scores);
+      weigh<dim>(rows, key, scores);
       tiles.end_values();
       barrier();
       multiply_values<dim>(rows, values, Tiles::kValuePitch, scores);

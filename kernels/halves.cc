@@ -6,35 +6,74 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+// A thread's share of a row, four elements at a time. The first ones stay in registers, so that the row is read once;
+// of a longer row the rest is read for each pass.
+class RowShare {
+ public:
+  GPU_FUNCTION RowShare(const float* x, const float* norm, i32 columns) : x_(x), norm_(norm), columns_(columns) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (column(i) < columns_) load(column(i), held_[i]);
+    }
+  }
+  // body(k, values) for each four.
+  template <class Body>
+  GPU_FUNCTION void for_quads(Body body) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (column(i) < columns_) body(column(i), held_[i]);
+    }
+    for (int i = kHeld; column(i) < columns_; ++i) {
+      float values[4];
+      load(column(i), values);
+      scale(column(i), values);
+      body(column(i), values);
+    }
+  }
+  // From here on they are x · factor · norm.
+  GPU_FUNCTION void normalise(float factor) {
+    factor_ = factor;
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (column(i) < columns_) scale(column(i), held_[i]);
+    }
+  }
+
+ private:
+  static constexpr int kHeld = 14;  // 14336 columns, the widest of an 8B model
+
+  GPU_FUNCTION static i32 column(int i) { return (static_cast<i32>(thread_index()) + i * kLinearThreads) * 4; }
+  GPU_FUNCTION void load(i32 k, float* values) const {
+    const Quad quad = load_quad(x_ + k);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) values[i] = bits_to_float(quad.word[i]);
+  }
+  GPU_FUNCTION void scale(i32 k, float* values) const {
+    if (factor_ == 0) return;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) values[i] *= factor_ * norm_[k + i];
+  }
+
+  const float* x_;
+  const float* norm_;
+  i32 columns_;
+  float factor_ = 0;  // 0: there is no norm, or not yet
+  float held_[kHeld][4];
+};
+
 GPU_FUNCTION inline void halve_rows(const HalveRowsArgs& a) {
   const i64 row = block_index().x;
-  const float* x = a.x + row * a.columns;
-  const auto for_quads = [&](auto body) {
-    for (i32 k = static_cast<i32>(thread_index()) * 4; k < a.columns; k += static_cast<i32>(block_size()) * 4) {
-      const Quad quad = load_quad(x + k);
-      float values[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) values[i] = bits_to_float(quad.word[i]);
-      body(k, values);
-    }
-  };
-  float factor = 1;
+  RowShare share(a.x + row * a.columns, a.norm, a.columns);
   if (a.norm != nullptr) {
     float squares = 0;
-    for_quads([&](i32, const float* values) {
+    share.for_quads([&](i32, const float* values) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) squares = fma(values[i], values[i], squares);
     });
-    factor = 1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon);
+    share.normalise(1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon));
   }
-  const auto normalise = [&](i32 k, float* values) {
-    if (a.norm == nullptr) return;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) values[i] *= factor * a.norm[k + i];
-  };
   float peak = 0;
-  for_quads([&](i32 k, float* values) {
-    normalise(k, values);
+  share.for_quads([&](i32, const float* values) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) peak = max_of(peak, abs(values[i]));
   });
@@ -45,12 +84,11 @@ GPU_FUNCTION inline void halve_rows(const HalveRowsArgs& a) {
   const float scale = bits_to_float((268 - exponent) << 23);
   if (thread_index() == 0) a.scales[row] = bits_to_float((exponent - 14) << 23);
   u64* halves = reinterpret_cast<u64*>(a.halves + row * a.depth);
-  for_quads([&](i32 k, float* values) {
-    normalise(k, values);
+  share.for_quads([&](i32 k, const float* values) {
     halves[k / 4] = pack_halves(values[0] * scale, values[1] * scale) |
                     static_cast<u64>(pack_halves(values[2] * scale, values[3] * scale)) << 32;
   });
-  for (i32 k = a.columns + static_cast<i32>(thread_index()) * 4; k < a.depth; k += static_cast<i32>(block_size()) * 4) {
+  for (i32 k = a.columns + static_cast<i32>(thread_index()) * 4; k < a.depth; k += kLinearThreads * 4) {
     halves[k / 4] = 0;
   }
 }

@@ -95,10 +95,15 @@ void Planner::define_outputs(const Instruction& instruction) {
   }
 }
 
+bool Planner::is_nothing(const Instruction& instruction) const {
+  return std::ranges::all_of(instruction.outputs, [&](int output) { return bytes_of(output) == 0; });
+}
+
 void Planner::emit(const Instruction& instruction) {
   grow();
   if (instruction.op->view != nullptr) return emit_view(instruction);
   define_outputs(instruction);
+  if (is_nothing(instruction)) return;
   const Layouts inputs = layouts_of(instruction.inputs);
   const Layouts outputs = layouts_of(instruction.outputs);
   if (auto kernel = find_kernel(instruction, inputs, outputs)) return emit_step(instruction, std::move(kernel));

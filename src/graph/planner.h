@@ -13,6 +13,8 @@ class Planner {
  private:
   using Layouts = std::vector<Layout>;
 
+  // Whether its results have no elements: what a prompt's part computes whose logits nobody wants.
+  bool is_nothing(const Instruction& instruction) const;
   void emit(const Instruction& instruction);
   void emit_view(const Instruction& instruction);
   void emit_step(const Instruction& instruction, std::shared_ptr<KernelHandle> kernel);

@@ -34,6 +34,13 @@ TEST_F(PlanTest, ViewsAreNotLaunches) {
               testing::ElementsAre("exp"));
 }
 
+TEST_F(PlanTest, WhatHasNoElementsIsNotComputed) {
+  const Tensor x = exp(leaf(Shape{5, 8}));
+  const Tensor none = gather(x, leaf(Shape{0}, DType::i32));  // [0, 8]
+  EXPECT_THAT(launches(linear(rms_norm(none, leaf(Shape{8}), 1e-5f), leaf(Shape{3, 8}))), testing::ElementsAre("exp"));
+  EXPECT_THAT(launches(sum(permute(none, {1, 0}))), testing::Contains("sum")) << "eight zeros";
+}
+
 TEST_F(PlanTest, AReshapeThatNeedsAnotherOrderCopies) {
   const Tensor x = leaf(Shape{4, 6});
   EXPECT_THAT(launches(reshape(permute(x, {1, 0}), Shape{24})), testing::ElementsAre("copy"));

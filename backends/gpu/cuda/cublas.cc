@@ -47,17 +47,17 @@ class Library {
 };
 
 // The library counts columns first: our row-major y is its yᵀ [rows, tokens] = wᵀᵀ·xᵀ.
-class Product final : public CublasProduct {
+class PreparedProduct final : public CublasProduct {
  public:
-  explicit Product(const Library& library) : library_(library) {}
-  ~Product() override {
+  explicit PreparedProduct(const Library& library) : library_(library) {}
+  ~PreparedProduct() override {
     for (cublasLtMatrixLayout_t layout : {w_, x_, y_}) {
       if (layout != nullptr) library_.cublasLtMatrixLayoutDestroy_(layout);
     }
     if (description_ != nullptr) library_.cublasLtMatmulDescDestroy_(description_);
   }
-  Product(const Product&) = delete;
-  Product& operator=(const Product&) = delete;
+  PreparedProduct(const PreparedProduct&) = delete;
+  PreparedProduct& operator=(const PreparedProduct&) = delete;
 
   // False where the library takes no such product.
   bool prepare(const ProductShape& shape) {
@@ -117,7 +117,7 @@ class Product final : public CublasProduct {
 std::unique_ptr<CublasProduct> make_cublas_product(const ProductShape& shape) {
   const Library* library = Library::get();
   if (library == nullptr) return nullptr;
-  auto product = std::make_unique<Product>(*library);
+  auto product = std::make_unique<PreparedProduct>(*library);
   if (!product->prepare(shape)) return nullptr;
   return product;
 }
