@@ -55,7 +55,7 @@ constexpr i32 waves_of(i64 rows) { return static_cast<i32>((rows + kWaveRows - 1
 
 // y = x·Wᵀ for up to three matrices of one format: a wave kWaveRows rows, grid.y tiles of tokens. With kSiluMul the
 // rows of the first two go together: silu(y0)·y1. The kernels for one token round and normalise x themselves; a wave
-// handles kWaveRows rows of one matrix, or with kSiluMul one row of both.
+// handles one quantised row or two plain ones, or with kSiluMul one row of both matrices.
 struct LinearArgs {
   LinearMatrix matrices[kMaxMatrices];
   i32 count;

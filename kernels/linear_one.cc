@@ -1,4 +1,4 @@
-// Weights of any format times one token, bound by memory: a wave two rows. Nothing is launched before to prepare x:
+// Weights of any format times one token, bound by memory: a wave a row or two. Nothing is launched before to prepare x:
 // with quantised weights each block rounds the whole of it for itself, and with an RMSNorm before (y = x·weight /
 // rms(x), Zhang & Sennrich 2019) the products are those of x·weight, and 1 / rms(x) comes at the end.
 #include "kernels/codes.h"
@@ -7,53 +7,67 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-static_assert(kWaveRows == 2);
-
-// Two rows that a wave handles together: neighbours, or with kSiluMul the same row of both matrices.
-struct RowPair {
-  int matrix[2];
-  i32 row[2];  // of which the second may not be there
+// The rows that a wave handles together: neighbours, or with kSiluMul, where `count` is two, the same row of both
+// matrices.
+template <int count>
+struct Rows {
+  int matrix[count];
+  i32 row[count];  // past the end of the matrix: not there
 };
 
-// Pair `index` of those of all matrices.
-GPU_FUNCTION inline RowPair row_pair(const LinearArgs& a, i32 index) {
-  if (a.epilogue == Epilogue::kSiluMul) return {{0, 1}, {index, index}};
+// Number `index` of those of all matrices.
+template <int count>
+GPU_FUNCTION inline Rows<count> rows_at(const LinearArgs& a, i32 index) {
+  if constexpr (count == 2) {
+    if (a.epilogue == Epilogue::kSiluMul) return {{0, 1}, {index, index}};
+  }
+  const auto of_matrix = [&](int m) { return (a.matrices[m].rows + count - 1) / count; };
   int matrix = 0;
-  while (index >= waves_of(a.matrices[matrix].rows)) index -= waves_of(a.matrices[matrix++].rows);
-  return {{matrix, matrix}, {2 * index, 2 * index + 1}};
+  while (index >= of_matrix(matrix)) index -= of_matrix(matrix++);
+  Rows<count> rows;
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    rows.matrix[i] = matrix;
+    rows.row[i] = index * count + i;
+  }
+  return rows;
 }
 
-GPU_FUNCTION inline i32 first_pair() {
+GPU_FUNCTION inline i32 first_index() {
   return static_cast<i32>(block_index().x * (block_size() / kWave) + wave_index());
 }
-GPU_FUNCTION inline i32 pairs_at_once() { return static_cast<i32>(grid_size().x * (block_size() / kWave)); }
+GPU_FUNCTION inline i32 indices_at_once() { return static_cast<i32>(grid_size().x * (block_size() / kWave)); }
 
-// The row that is read: where there is no second one, the first.
-GPU_FUNCTION inline u32 row_to_read(const LinearArgs& a, const RowPair& pair, int i) {
-  return static_cast<u32>(min_of(pair.row[i], a.matrices[pair.matrix[i]].rows - 1));
+// The row that is read: where there is none, the last.
+template <int count>
+GPU_FUNCTION inline i32 row_to_read(const LinearArgs& a, const Rows<count>& rows, int i) {
+  return min_of(rows.row[i], a.matrices[rows.matrix[i]].rows - 1);
 }
 
 // `sums`: this lane's shares.
-GPU_FUNCTION inline void finish_pair(const LinearArgs& a, const RowPair& pair, float factor, const float* sums) {
-  float values[2];
+template <int count>
+GPU_FUNCTION inline void finish(const LinearArgs& a, const Rows<count>& rows, float factor, const float* sums) {
+  float values[count];
 #pragma unroll
-  for (int i = 0; i < 2; ++i) values[i] = wave_sum(sums[i]) * factor;
+  for (int i = 0; i < count; ++i) values[i] = wave_sum(sums[i]) * factor;
   if (lane() != 0) return;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const LinearMatrix& m = a.matrices[pair.matrix[i]];
-    if (m.bias != nullptr && pair.row[i] < m.rows) values[i] += m.bias[pair.row[i]];
+  for (int i = 0; i < count; ++i) {
+    const LinearMatrix& m = a.matrices[rows.matrix[i]];
+    if (m.bias != nullptr && rows.row[i] < m.rows) values[i] += m.bias[rows.row[i]];
   }
-  const LinearMatrix& m = a.matrices[pair.matrix[0]];
-  if (a.epilogue == Epilogue::kSiluMul) {
-    m.y[pair.row[0]] = silu(values[0]) * values[1];
-    return;
+  const LinearMatrix& m = a.matrices[rows.matrix[0]];
+  if constexpr (count == 2) {
+    if (a.epilogue == Epilogue::kSiluMul) {
+      m.y[rows.row[0]] = silu(values[0]) * values[1];
+      return;
+    }
   }
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    if (pair.row[i] >= m.rows) continue;
-    if (a.epilogue == Epilogue::kAdd) values[i] += a.residual[pair.row[i]];
-    m.y[pair.row[i]] = values[i];
+  for (int i = 0; i < count; ++i) {
+    if (rows.row[i] >= m.rows) continue;
+    if (a.epilogue == Epilogue::kAdd) values[i] += a.residual[rows.row[i]];
+    m.y[rows.row[i]] = values[i];
   }
 }
 
@@ -114,11 +128,11 @@ GPU_FUNCTION inline float round_row(const LinearArgs& a, RoundedBlock* row) {
 }
 
 // sums[i] += the products of a block of row i with `x`, whose scale is given.
-template <Packing p>
+template <Packing p, int count>
 GPU_FUNCTION inline void add_products(const RawBlock<p>* raw, const RoundedBlock& x, float x_scale, float* sums) {
   constexpr int kGroups = kBlock / p.group, kWords = 8 / kGroups;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < count; ++i) {
     const BlockOfRow<p> weights = unpacked<p>(raw[i]);
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
@@ -134,12 +148,12 @@ GPU_FUNCTION inline void add_products(const RawBlock<p>* raw, const RoundedBlock
   }
 }
 
-// What a wave loads next of its pairs of rows: a step is kWave blocks of both rows.
-template <Packing p>
+// What a wave loads next of its rows: a step is kWave blocks of each of `count`.
+template <Packing p, int count>
 class RowLoader {
  public:
   GPU_FUNCTION RowLoader(const LinearArgs& a, i32 steps)
-      : a_(a), steps_(steps), last_(a.columns / kBlock - 1), index_(first_pair()) {
+      : a_(a), steps_(steps), last_(a.columns / kBlock - 1), index_(first_index()) {
     find_rows();
   }
 
@@ -148,19 +162,21 @@ class RowLoader {
     // Lanes past the end read the last block again.
     const i32 block = min_of(step_ * static_cast<i32>(kWave) + static_cast<i32>(lane()), last_);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) to[i] = load_raw<p>(rows_[i], block);
+    for (int i = 0; i < count; ++i) to[i] = load_raw<p>(rows_[i], block);
     if (++step_ < steps_) return;
     step_ = 0;
-    index_ += pairs_at_once();
+    index_ += indices_at_once();
     find_rows();
   }
 
  private:
   GPU_FUNCTION void find_rows() {
     if (index_ >= a_.waves) return;
-    const RowPair pair = row_pair(a_, index_);
+    const Rows<count> rows = rows_at<count>(a_, index_);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) rows_[i] = one_row<p>(a_.matrices[pair.matrix[i]], row_to_read(a_, pair, i), last_ + 1);
+    for (int i = 0; i < count; ++i) {
+      rows_[i] = one_row<p>(a_.matrices[rows.matrix[i]], row_to_read(a_, rows, i), last_ + 1);
+    }
   }
 
   const LinearArgs& a_;
@@ -168,40 +184,46 @@ class RowLoader {
   const i32 last_;
   i32 index_;
   i32 step_ = 0;
-  LinearMatrix rows_[2];
+  LinearMatrix rows_[count] = {};
 };
 
-// Steps of weights that are on their way at a time.
-inline constexpr int kStepsAhead = 2;
+// Steps of weights that are on their way to a lane: as many as leave registers for two blocks of 512 threads on a
+// multiprocessor with 64 Ki of them.
+constexpr int steps_ahead(const Packing& p, int count) {
+  if (count == 1) return p.bits > 5 ? 3 : 4;
+  return p.bits <= 4 && p.high_bits() == 0 && !p.codebook ? 2 : 1;
+}
 
-// As many blocks as the device holds at once: each rounds x once, and its waves go from pair to pair with the next
-// weights always on their way.
-template <Packing p>
+// As many blocks as the device holds at once: each rounds x once, and its waves go from row to row with the next
+// weights always on their way. `count`: 1, or 2 with kSiluMul.
+template <Packing p, int count>
 GPU_FUNCTION inline void linear_one_quantised(const LinearArgs& a) {
+  constexpr int kStepsAhead = steps_ahead(p, count);
   GPU_SHARED(RoundedBlock, x, kMaxOneColumns / kBlock);
   const i32 blocks = a.columns / kBlock, steps = (blocks + static_cast<i32>(kWave) - 1) / static_cast<i32>(kWave);
-  RowLoader<p> loader(a, steps);
-  RawBlock<p> coming[kStepsAhead][2] = {};
+  RowLoader<p, count> loader(a, steps);
+  RawBlock<p> coming[kStepsAhead][count] = {};
   // The first weights are on their way while x is still computed by the launch ahead, and then while it is rounded.
 #pragma unroll
   for (int i = 0; i < kStepsAhead; ++i) loader.load(coming[i]);
   wait_for_previous();
   const float factor = round_row(a, x);
-  float sums[2] = {};
-  i32 index = first_pair(), block = static_cast<i32>(lane());
+  float sums[count] = {};
+  i32 index = first_index(), block = static_cast<i32>(lane());
   while (index < a.waves) {
 #pragma unroll
     for (int i = 0; i < kStepsAhead; ++i) {
       if (index >= a.waves) break;
       const RoundedBlock& part = x[min_of(block, blocks - 1)];
-      add_products<p>(coming[i], part, block < blocks ? part.scale : 0, sums);
+      add_products<p, count>(coming[i], part, block < blocks ? part.scale : 0, sums);
       loader.load(coming[i]);
       block += static_cast<i32>(kWave);
       if (block - static_cast<i32>(lane()) < blocks) continue;
-      finish_pair(a, row_pair(a, index), factor, sums);
-      sums[0] = sums[1] = 0;
+      finish(a, rows_at<count>(a, index), factor, sums);
+#pragma unroll
+      for (float& sum : sums) sum = 0;
       block = static_cast<i32>(lane());
-      index += pairs_at_once();
+      index += indices_at_once();
     }
   }
 }
@@ -210,9 +232,9 @@ GPU_FUNCTION inline void linear_one_quantised(const LinearArgs& a) {
 template <class T>
 GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
   constexpr int kCount = PlainVector<T>::kCount, kStep = static_cast<int>(kWave) * kCount;
-  const i32 index = first_pair();
+  const i32 index = first_index();
   if (index >= a.waves) return wait_for_previous();
-  const RowPair pair = row_pair(a, index);
+  const Rows<2> pair = rows_at<2>(a, index);
   const u8* rows[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -252,14 +274,16 @@ GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
   // Every wave has seen the whole of x.
   float factor = 1;
   if (a.norm != nullptr) factor = 1 / sqrt(wave_sum(squares) / static_cast<float>(a.columns) + a.epsilon);
-  finish_pair(a, pair, factor, sums);
+  finish(a, pair, factor, sums);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
 #define GABBRO_PLAIN(name, T) GPU_EARLY_KERNEL(linear_##name##_1, 256, gabbro::gpu::LinearArgs, linear_one_plain<T>)
-#define GABBRO_QUANTISED(name, packing) \
-  GPU_EARLY_KERNEL(linear_##name##_1, 512, gabbro::gpu::LinearArgs, linear_one_quantised<gabbro::gpu::packing>)
+#define GABBRO_QUANTISED(name, packing)                                                                            \
+  GPU_EARLY_KERNEL(linear_##name##_1, 512, gabbro::gpu::LinearArgs, linear_one_quantised<gabbro::gpu::packing, 1>) \
+  GPU_EARLY_KERNEL(linear_##name##_1_paired, 512, gabbro::gpu::LinearArgs,                                         \
+                   linear_one_quantised<gabbro::gpu::packing, 2>)
 
 GABBRO_PLAIN(f32, float)
 GABBRO_PLAIN(f16, gabbro::gpu::Half)

@@ -54,8 +54,7 @@ class Linear : public Kernel {
       }
       ++last->count;
       if (!paired || m == 0) {
-        last->waves +=
-            paired && reads == Reads::kItself ? static_cast<i32>(weight.shape[0]) : waves_of(weight.shape[0]);
+        last->waves += waves_of_matrix(weight, reads);
         last->row_tiles += row_tiles(weight.shape[0], static_cast<Epilogue>(options.epilogue));
       }
       const auto rows = static_cast<double>(weight.shape[0]);
@@ -214,6 +213,12 @@ class Linear : public Kernel {
     return one ? Reads::kItself : is_quantised(weight.dtype) ? Reads::kCodes : Reads::kFloats;
   }
 
+  // See LinearArgs.
+  i32 waves_of_matrix(const abi::TensorView& weight, Reads reads) const {
+    const bool a_row_each = is_quantised(weight.dtype) || options_.epilogue == abi::Epilogue::kSiluMul;
+    return reads == Reads::kItself && a_row_each ? static_cast<i32>(weight.shape[0]) : waves_of(weight.shape[0]);
+  }
+
   static bool in_quads(const abi::TensorView& weight) {
     const int64_t step = weight.strides[0] * dtype_info(weight.dtype).block_bytes;
     return weight.strides[1] == 1 && step % 16 == 0 && weight.shape[1] * dtype_info(weight.dtype).block_bytes % 16 == 0;
@@ -227,7 +232,10 @@ class Linear : public Kernel {
   std::string kernel_name(const abi::TensorView& weight, Reads reads) const {
     const std::string name = "linear_" + std::string(dtype_name(weight.dtype));
     if (reads == Reads::kHalves) return name + "_tiled_" + std::to_string(tile_tokens());
-    if (reads == Reads::kItself) return name + "_1";
+    if (reads == Reads::kItself) {
+      const bool paired = is_quantised(weight.dtype) && options_.epilogue == abi::Epilogue::kSiluMul;
+      return name + (paired ? "_1_paired" : "_1");
+    }
     const std::string sized = name + "_" + std::to_string(std::max(width_, 2));
     return is_quantised(weight.dtype) || in_quads(weight) ? sized : sized + "_any";
   }
