@@ -85,7 +85,8 @@ int32_t device_count() { return 2; }
 void device_facts(int32_t index, abi::DeviceFacts& facts) {
   std::snprintf(facts.name, sizeof facts.name, "simulated GPU, waves of %u lanes", wave_of(index));
   std::snprintf(facts.architecture, sizeof facts.architecture, "sim%u", wave_of(index));
-  facts.memory_total = facts.memory_free = kMemory;
+  facts.memory_total = kMemory;
+  facts.memory_free = kMemory - std::min(kMemory, sim::allocated_bytes());
   facts.compute_units = 1;
   facts.wave_size = static_cast<int32_t>(wave_of(index));
   facts.usable = true;

@@ -1,0 +1,132 @@
+// A GPU that runs out of memory, fails or disappears at any moment of a load or a generation: a clear error, nothing
+// left behind, and the next one works. On the simulator, whose GABBRO_SIM_FAIL injects the faults.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "src/backend/registry.h"
+#include "src/base/error.h"
+#include "src/engine/session.h"
+#include "tests/llm/tiny_model.h"
+
+namespace gabbro {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kDevice = "sim:0";
+
+class Survival : public testing::Test {
+ protected:
+  ~Survival() override { ::unsetenv("GABBRO_SIM_FAIL"); }
+
+  static std::shared_ptr<Engine> load() {
+    static const std::string path = test::tiny_llama().write("survival");
+    return Engine::load(path, {.device = kDevice, .context = 128});
+  }
+
+  // A prompt and two generated tokens.
+  static std::vector<float> generate(const std::shared_ptr<Engine>& engine) {
+    Session session(engine);
+    const std::vector<int32_t> prompt = {5, 17, 200};
+    session.append(prompt);
+    session.append(std::vector<int32_t>{9});
+    const std::span<const float> logits = session.append(std::vector<int32_t>{11});
+    return {logits.begin(), logits.end()};
+  }
+
+  static uint64_t used_memory() {
+    const abi::DeviceFacts facts = open_device(kDevice)->facts();
+    return facts.memory_total - facts.memory_free;
+  }
+
+  struct Outcome {
+    std::string error;            // empty: it went well
+    bool engine_goes_on = false;  // and the next session of the same engine gives the right logits
+  };
+
+  // Loads and generates with a fault; whatever comes of it, all memory is free afterwards.
+  Outcome run_with(const std::string& fault) {
+    Outcome outcome;
+    std::shared_ptr<Engine> engine;
+    ::setenv("GABBRO_SIM_FAIL", fault.c_str(), 1);
+    try {
+      engine = load();
+      EXPECT_EQ(generate(engine), expected_);
+    } catch (const Error& error) {
+      outcome.error = error.what();
+    }
+    ::unsetenv("GABBRO_SIM_FAIL");
+    try {
+      outcome.engine_goes_on = engine != nullptr && generate(engine) == expected_;
+    } catch (const Error&) {  // a device that failed stays so
+    }
+    engine.reset();
+    EXPECT_EQ(used_memory(), 0U) << fault;
+    return outcome;
+  }
+
+  std::vector<float> expected_ = generate(load());
+};
+
+TEST_F(Survival, OutOfMemoryAtEveryAllocation) {
+  int failures = 0;
+  bool engine_went_on = false;
+  // Some allocations have an alternative; after this many in a row that went well there are no more.
+  for (int n = 1, well = 0; well < 10; ++n) {
+    const Outcome outcome = run_with(fmt::format("malloc:{}", n));
+    well = outcome.error.empty() ? well + 1 : 0;
+    if (outcome.error.empty()) continue;
+    ++failures;
+    engine_went_on = engine_went_on || outcome.engine_goes_on;  // where it was a session's memory that was not there
+    EXPECT_THAT(outcome.error, HasSubstr("out of memory")) << n;
+    EXPECT_THAT(outcome.error, HasSubstr(kDevice)) << n;
+  }
+  EXPECT_GT(failures, 10);
+  EXPECT_TRUE(engine_went_on);
+  EXPECT_EQ(generate(load()), expected_);
+}
+
+TEST_F(Survival, AFailedLaunchAndALostDevice) {
+  for (const char* fault : {"launch", "lost"}) {
+    int failures = 0;
+    for (int n = 1; run_with(fmt::format("{}:{}", fault, n)).error != ""; n += 7) {
+      ++failures;
+      const Outcome outcome = run_with(fmt::format("{}:{}", fault, n));
+      EXPECT_THAT(outcome.error, HasSubstr(fault == std::string("lost") ? "lost" : "injected failure of a launch"));
+      EXPECT_THAT(outcome.error, HasSubstr(kDevice));
+      EXPECT_FALSE(outcome.engine_goes_on);
+    }
+    EXPECT_GT(failures, 3) << fault;
+    EXPECT_EQ(generate(load()), expected_);
+  }
+}
+
+size_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  size_t total = 0, resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// GABBRO_CYCLES says how many; 2000 take two minutes.
+TEST_F(Survival, CyclesLeaveMemoryWhereItWas) {
+  const char* asked = std::getenv("GABBRO_CYCLES");
+  const int cycles = asked == nullptr ? 60 : std::atoi(asked), first = cycles / 3;  // the first ones fill caches
+  size_t before = 0;
+  for (int i = 0; i < cycles; ++i) {
+    if (i == first) before = resident_bytes();
+    ASSERT_EQ(generate(load()), expected_);
+  }
+  EXPECT_LE(resident_bytes(), before + (size_t{2} << 20));
+  EXPECT_EQ(used_memory(), 0U);
+}
+
+}  // namespace
+}  // namespace gabbro
