@@ -306,13 +306,13 @@ template <bool scaled, int dim>
 GPU_FUNCTION inline void attention_tiled(const AttentionArgs& a) {
   using Tiles = CacheTiles<scaled, dim>;
   GPU_SHARED(Half, keys, dim * kKeyPitch);
-  GPU_SHARED(Half, values, kTileKeys * Tiles::kValuePitch);
+  GPU_SHARED(Half, values, (kTileKeys < kQueryRows ? kQueryRows : kTileKeys) * Tiles::kValuePitch);
   const i32 group = a.q.heads / a.kv.heads, block_tokens = kQueryRows / group;
   // Later tokens have more keys: they come first.
   const i32 first = static_cast<i32>(grid_size().x - 1 - block_index().x) * block_tokens;
   const RowPlaces places{group, min_of(block_tokens, a.tokens - first)};
   QueryRows<dim> rows;
-  load_queries<dim>(a, first, places, values, rows);  // as many rows of the same pitch as a tile of values
+  load_queries<dim>(a, first, places, values, rows);
   Tiles tiles(a, static_cast<i32>(block_index().y));
 
   // Tokens of one sequence that follow each other walk over its keys together.
