@@ -1,19 +1,39 @@
 // Rotary position embedding (Su et al. 2021), and writing keys and values into the paged cache: one kernel for both, so
-// that a decoder's step needs one launch. A block of one wave a head.
+// that a decoder's step needs one launch. A block a token and some of its heads.
 #include "kernels/kv_access.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Element d of a head, turned by the angle position · inverse_frequency.
-GPU_FUNCTION inline float rotated(const RopeArgs& rope, const float* x, i32 d, i32 position) {
-  if (d >= 2 * rope.half) return x[d];
-  const i32 pair = rope.interleaved ? d / 2 : d % rope.half;
-  const bool first = rope.interleaved ? d % 2 == 0 : d < rope.half;
-  const float angle = static_cast<float>(position) * rope.inverse_frequencies[pair];
-  const float c = cos(angle) * rope.magnitude, s = sin(angle) * rope.magnitude;
-  const i32 other = rope.interleaved ? d ^ 1 : first ? d + rope.half : d - rope.half;
-  return first ? x[d] * c - x[other] * s : x[d] * c + x[other] * s;
-}
+// The threads of a block have elements of a head each, kRopeThreads apart.
+inline constexpr i32 kElements = kMaxHeadDim / kRopeThreads;
+
+// By which the thread's elements are turned, the same for all heads of a token.
+class Turns {
+ public:
+  GPU_FUNCTION Turns(const RopeArgs& rope, i32 position) : rope_(rope) {
+    if (rope.inverse_frequencies == nullptr) return;
+#pragma unroll
+    for (i32 i = 0; i < kElements; ++i) {
+      const i32 d = i * kRopeThreads + static_cast<i32>(thread_index());
+      if (d >= 2 * rope.half) continue;
+      const float angle =
+          static_cast<float>(position) * rope.inverse_frequencies[rope.interleaved ? d / 2 : d % rope.half];
+      cos_[i] = cos(angle) * rope.magnitude;
+      sin_[i] = sin(angle) * rope.magnitude;
+    }
+  }
+  // The thread's element `i` of a head, number d, turned by the angle position · inverse_frequency.
+  GPU_FUNCTION float operator()(const float* x, i32 i, i32 d) const {
+    if (rope_.inverse_frequencies == nullptr || d >= 2 * rope_.half) return x[d];
+    const bool first = rope_.interleaved ? d % 2 == 0 : d < rope_.half;
+    const i32 other = rope_.interleaved ? d ^ 1 : first ? d + rope_.half : d - rope_.half;
+    return first ? x[d] * cos_[i] - x[other] * sin_[i] : x[d] * cos_[i] + x[other] * sin_[i];
+  }
+
+ private:
+  const RopeArgs& rope_;
+  float cos_[kElements] = {}, sin_[kElements] = {};
+};
 
 // One element to the cache. For i8 the 32 lanes of a group share their scale, so all lanes of the wave come here.
 GPU_FUNCTION inline void store_kv(const KvSide& side, i64 element, i64 scale, float value, bool inside,
@@ -32,44 +52,57 @@ GPU_FUNCTION inline void store_kv(const KvSide& side, i64 element, i64 scale, fl
   if (first_of_group) side.scale[scale] = rounded;
 }
 
-GPU_FUNCTION inline void rope_kv(const RopeKvArgs& a) {
-  const i32 token = static_cast<i32>(block_index().x);
-  i32 head = static_cast<i32>(block_index().y);
-  const i32 position = a.positions == nullptr ? 0 : a.positions[token];
-  if (head < a.q.heads) {
-    const float* x = a.q.data + token * a.q.token_stride + head * a.q.head_stride;
-    float* y = a.y + (static_cast<i64>(token) * a.q.heads + head) * a.dim;
-    for (i32 d = static_cast<i32>(thread_index()); d < a.dim; d += static_cast<i32>(block_size())) {
-      y[d] = rotated(a.rope, x, d, position);
-    }
-    return;
+GPU_FUNCTION inline void rope_q(const RopeKvArgs& a, const Turns& turns, i32 token, i32 head) {
+  const float* x = a.q.data + token * a.q.token_stride + head * a.q.head_stride;
+  float* y = a.y + (static_cast<i64>(token) * a.q.heads + head) * a.dim;
+#pragma unroll
+  for (i32 i = 0; i < kElements; ++i) {
+    const i32 d = i * kRopeThreads + static_cast<i32>(thread_index());
+    if (d < a.dim) y[d] = turns(x, i, d);
   }
-  head -= a.q.heads;
-  const bool keys = head < a.k.heads;
-  if (!keys) head -= a.k.heads;
+}
+
+// A head of k or of v, to the place of its token in the cache.
+GPU_FUNCTION inline void write_head(const RopeKvArgs& a, const Turns& turns, i32 token, i32 head, bool keys, i32 page,
+                                    i32 slot) {
   const HeadsView& view = keys ? a.k : a.v;
-  // Nothing is written where the sequence, position or page is outside: such a token is padding.
-  const i32 sequence = a.sequence[token];
-  if (!in_table(a.table, a.kv, sequence, position)) return;
-  const i32 page = page_of(a.table, a.kv, sequence, position);
-  if (page < 0 || page >= a.kv.pages) return;
-  const i32 slot = position % a.kv.page;
   const float* x = view.data + token * view.token_stride + head * view.head_stride;
-  const i32 threads = static_cast<i32>(block_size());
-  for (i32 base = 0; base < a.dim; base += threads) {
-    const i32 d = base + static_cast<i32>(thread_index());
+#pragma unroll
+  for (i32 i = 0; i < kElements; ++i) {
+    if (i * kRopeThreads >= a.dim) break;
+    const i32 d = i * kRopeThreads + static_cast<i32>(thread_index());
     const bool inside = d < a.dim;
     const i32 safe = inside ? d : 0;
     if (keys) {
       const KeyPlace place = key_place(a.kv, page, head, slot);
-      const float value = a.rope.inverse_frequencies == nullptr ? x[safe] : rotated(a.rope, x, safe, position);
       store_kv(a.keys, place.element + static_cast<i64>(safe) * a.kv.page,
-               place.scale + static_cast<i64>(safe / kScaleGroup) * a.kv.page, value, inside, safe % kScaleGroup == 0);
+               place.scale + static_cast<i64>(safe / kScaleGroup) * a.kv.page, turns(x, i, safe), inside,
+               safe % kScaleGroup == 0);
     } else {
       const ValuePlace place = value_place(a.kv, page, head, slot);
       store_kv(a.values, place.element + safe, place.scale + safe / kScaleGroup, x[safe], inside,
                safe % kScaleGroup == 0);
     }
+  }
+}
+
+GPU_FUNCTION inline void rope_kv(const RopeKvArgs& a) {
+  const i32 token = static_cast<i32>(block_index().x), position = a.positions == nullptr ? 0 : a.positions[token];
+  const i32 first = static_cast<i32>(block_index().y) * a.heads_of_block;
+  const i32 end = min_of(first + a.heads_of_block, a.q.heads + a.k.heads + a.v.heads);
+  const Turns turns(a.rope, position);
+  i32 head = first;
+  for (; head < min_of(end, a.q.heads); ++head) rope_q(a, turns, token, head);
+  if (head >= end) return;
+  // Nothing is written where the sequence, position or page is outside: such a token is padding.
+  const i32 sequence = a.sequence[token];
+  if (!in_table(a.table, a.kv, sequence, position)) return;
+  const i32 page = page_of(a.table, a.kv, sequence, position);
+  if (page < 0 || page >= a.kv.pages) return;
+  for (; head < end; ++head) {
+    const i32 own = head - a.q.heads;
+    const bool keys = own < a.k.heads;
+    write_head(a, turns, token, keys ? own : own - a.k.heads, keys, page, position % a.kv.page);
   }
 }
 

@@ -96,6 +96,8 @@ GPU_FUNCTION inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
   for (u32 i = 0; i < kFragmentHalves / 2; ++i) {
     f.word[i] = from[2 * i * pitch].bits | static_cast<u32>(from[(2 * i + 1) * pitch].bits) << 16;
   }
+  // Otherwise the loads of all fragments of a loop are moved to its start, and more registers are needed than there are.
+  __builtin_amdgcn_sched_barrier(0);
   return f;
 }
 
