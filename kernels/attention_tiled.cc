@@ -6,7 +6,8 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-inline constexpr int kTileKeys = 64;
+// On RDNA, where what is copied passes through registers, a lane has none left for the scores of 64 keys.
+inline constexpr int kTileKeys = kWave == 32 && kRowSlots == 1 ? 32 : 64;
 inline constexpr u32 kKeyPitch = kTileKeys + 8;  // 16 bytes more, so that eight rows lie in all banks
 inline constexpr int kWavesOfBlock = kAttentionTiledThreads / static_cast<int>(kWave);
 inline constexpr int kWaveRows = kQueryRows / kWavesOfBlock;

@@ -97,7 +97,7 @@ GPU_FUNCTION inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
     f.word[i] = from[2 * i * pitch].bits | static_cast<u32>(from[(2 * i + 1) * pitch].bits) << 16;
   }
   // Otherwise the loads of all fragments of a loop are moved to its start, and more registers are needed than there are.
-  __builtin_amdgcn_sched_barrier(0);
+  asm volatile("" ::: "memory");
   return f;
 }
 
@@ -113,6 +113,9 @@ GPU_FUNCTION inline void multiply(const Fragment& a, const Fragment& b, Accumula
   const Sums after = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(first, second, before);
 #else
   const Sums after = __builtin_amdgcn_mfma_f32_16x16x16f16(first, second, before, 0, 0, 0);
+#endif
+#if defined(__GFX11__) || defined(__GFX12__)
+  asm volatile("" ::"v"(after));  // not later than what follows: see load_fragment_turned()
 #endif
   sums = __builtin_bit_cast(Accumulator, after);
 }
