@@ -6,8 +6,9 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// On RDNA, where what is copied passes through registers, a lane has none left for the scores of 64 keys.
-inline constexpr int kTileKeys = kWave == 32 && kRowSlots == 1 ? 32 : 64;
+// On RDNA, where what is copied passes through registers, and on targets without matrix cores, whose fragments are
+// large, a lane has none left for the scores of 64 keys.
+inline constexpr int kTileKeys = (kWave == 32 && kRowSlots == 1) || sizeof(Fragment) > 16 ? 32 : 64;
 inline constexpr u32 kKeyPitch = kTileKeys + 8;  // 16 bytes more, so that eight rows lie in all banks
 inline constexpr int kWavesOfBlock = kAttentionTiledThreads / static_cast<int>(kWave);
 inline constexpr int kWaveRows = kQueryRows / kWavesOfBlock;

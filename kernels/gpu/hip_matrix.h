@@ -135,10 +135,16 @@ GPU_FUNCTION inline float dot2(u32 a, u32 b, float sum) {
 GPU_FUNCTION inline void multiply(const Fragment& a, const Fragment& b, Accumulator& sums) {
 #pragma unroll
   for (int i = 0; i < Accumulator::kCount; ++i) {
+    u32 column[kFragmentHalves / 2];
 #pragma unroll
     for (int w = 0; w < kFragmentHalves / 2; ++w) {
-      sums.value[i] = dot2(a.word[w], shuffle(b.word[w], column_of(i)), sums.value[i]);
+      column[w] = b.word[w];
+      asm volatile("" : "+v"(column[w]));  // not shuffled earlier than it is used
+      column[w] = shuffle(column[w], column_of(i));
     }
+#pragma unroll
+    for (int w = 0; w < kFragmentHalves / 2; ++w) sums.value[i] = dot2(a.word[w], column[w], sums.value[i]);
+    asm volatile("" : "+v"(sums.value[i]) : : "memory");
   }
 }
 #endif
