@@ -181,10 +181,11 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   const bool inside = d < a.kv.dim;
   const float* k = step.k.data + kv_head * step.k.head_stride;
   const float* v = step.v.data + kv_head * step.v.head_stride;
-  const KvElement own_key = kv_element<scaled>(rotated(step.rope, k, safe, position), inside);
+  const Turn turn = turn_of(step.rope, safe, position);
+  const KvElement own_key = kv_element<scaled>(turned(step.rope, k, safe, turn), inside);
   const KvElement own_value = kv_element<scaled>(v[safe], inside);
   if (inside) {
-    q[d] = rotated(step.rope, a.q.data + head * a.q.head_stride, d, position) * a.scale;
+    q[d] = turned(step.rope, a.q.data + head * a.q.head_stride, d, turn) * a.scale;
     key[d] = own_key.read;
     value[d] = own_value.read;
   }

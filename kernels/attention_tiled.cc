@@ -6,7 +6,9 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-inline constexpr int kTileKeys = 64;
+// On RDNA, where what is copied passes through registers, and on targets without matrix cores, whose fragments are
+// large, a lane has none left for the scores of 64 keys.
+inline constexpr int kTileKeys = (kWave == 32 && kRowSlots == 1) || sizeof(Fragment) > 16 ? 32 : 64;
 inline constexpr u32 kKeyPitch = kTileKeys + 8;  // 16 bytes more, so that eight rows lie in all banks
 inline constexpr int kWavesOfBlock = kAttentionTiledThreads / static_cast<int>(kWave);
 inline constexpr int kWaveRows = kQueryRows / kWavesOfBlock;
@@ -14,6 +16,7 @@ inline constexpr int kRowTiles = kWaveRows / static_cast<int>(kTile);
 inline constexpr int kKeyTiles = kTileKeys / static_cast<int>(kTile);
 inline constexpr float kNoMaximum = -1e30f;  // of a row without keys; finite, so that differences are never NaN
 inline constexpr float kLargestHalf = 65504;
+inline constexpr float kLog2E = 1.4426950f, kLn2 = 0.69314718f;
 
 // Keys begin <= key < end.
 struct KeyRange {
@@ -75,11 +78,13 @@ class CacheTiles {
   // tile[key * kValuePitch + d]; zeros where there is no key, since 0 times what lies there may be no number.
   GPU_FUNCTION void begin_values(i32 base, Half* tile) {
     constexpr int kRowQuads = dim / 8;
+    const bool one_page = a_.kv.page >= kTileKeys;
+    const i32 first_page = page(base);
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
       const i32 quad = static_cast<i32>(thread_index()) + i * kAttentionTiledThreads;
       const i32 d = quad % kRowQuads * 8, slot = quad / kRowQuads, key = base + slot;
-      const ValuePlace place = value_place(a_.kv, page(key), head_, slot_of(key));
+      const ValuePlace place = value_place(a_.kv, one_page ? first_page : page(key), head_, slot_of(key));
       copy(values_, i, tile + static_cast<u32>(slot) * kValuePitch + d, a_.values, place.element + d,
            place.scale + d / kScaleGroup, 0, key >= range_.begin && key < range_.end && d < a_.kv.dim);
     }
@@ -154,34 +159,48 @@ GPU_FUNCTION inline void cap(float softcap, Accumulator (&scores)[kRowTiles][kKe
 #pragma unroll
     for (int k = 0; k < kKeyTiles; ++k) {
 #pragma unroll
-      for (float& score : scores[r][k].value) score = softcap * tanh(score / softcap);
+      for (float& score : scores[r][k].value) score = softcap * kLog2E * tanh(score / (softcap * kLog2E));
     }
   }
 }
 
-// Scores become weights relative to the rows' new maxima; outputs and sums are made to match.
+// Scores of keys that a row does not see become the smallest of all.
 template <int dim>
-GPU_FUNCTION inline void weigh(QueryRows<dim>& rows, i32 base, Accumulator (&scores)[kRowTiles][kKeyTiles]) {
+GPU_FUNCTION inline void hide(const QueryRows<dim>& rows, i32 base, Accumulator (&scores)[kRowTiles][kKeyTiles]) {
 #pragma unroll
   for (int r = 0; r < kRowTiles; ++r) {
-    float highest[kRowSlots], factor[kRowSlots];
-#pragma unroll
-    for (int slot = 0; slot < kRowSlots; ++slot) highest[slot] = kNoMaximum;
 #pragma unroll
     for (int k = 0; k < kKeyTiles; ++k) {
 #pragma unroll
       for (int i = 0; i < Accumulator::kCount; ++i) {
-        const int slot = row_slot(i);
         const i32 key = base + k * static_cast<i32>(kTile) + static_cast<i32>(column_of(i));
-        float& score = scores[r][k].value[i];
-        if (key < rows.keys[r][slot].begin || key >= rows.keys[r][slot].end) score = 2 * kNoMaximum;
-        highest[slot] = max_of(highest[slot], score);
+        const KeyRange& seen = rows.keys[r][row_slot(i)];
+        if (key < seen.begin || key >= seen.end) scores[r][k].value[i] = 2 * kNoMaximum;
+      }
+    }
+  }
+}
+
+// Scores become weights relative to the rows' new maxima; outputs and sums are made to match. Scores and maxima are
+// logarithms to the base 2.
+template <int dim>
+GPU_FUNCTION inline void weigh(QueryRows<dim>& rows, Accumulator (&scores)[kRowTiles][kKeyTiles]) {
+#pragma unroll
+  for (int r = 0; r < kRowTiles; ++r) {
+    float highest[kRowSlots], factor[kRowSlots];
+#pragma unroll
+    for (int slot = 0; slot < kRowSlots; ++slot) highest[slot] = rows.maximum[r][slot];
+#pragma unroll
+    for (int k = 0; k < kKeyTiles; ++k) {
+#pragma unroll
+      for (int i = 0; i < Accumulator::kCount; ++i) {
+        highest[row_slot(i)] = max_of(highest[row_slot(i)], scores[r][k].value[i]);
       }
     }
 #pragma unroll
     for (int slot = 0; slot < kRowSlots; ++slot) {
-      highest[slot] = max_of(rows.maximum[r][slot], row_max(highest[slot]));
-      factor[slot] = exp(rows.maximum[r][slot] - highest[slot]);
+      highest[slot] = row_max(highest[slot]);
+      factor[slot] = exp2(rows.maximum[r][slot] - highest[slot]);
       rows.maximum[r][slot] = highest[slot];
       rows.sum[r][slot] *= factor[slot];
     }
@@ -190,7 +209,7 @@ GPU_FUNCTION inline void weigh(QueryRows<dim>& rows, i32 base, Accumulator (&sco
 #pragma unroll
       for (int i = 0; i < Accumulator::kCount; ++i) {
         float& weight = scores[r][k].value[i];
-        weight = exp(weight - highest[row_slot(i)]);  // 0 where there is no key
+        weight = exp2(weight - highest[row_slot(i)]);  // 0 where there is no key
         rows.sum[r][row_slot(i)] += weight;
       }
     }
@@ -235,7 +254,7 @@ struct RowPlaces {
   }
 };
 
-// The wave's rows of q, scaled, through the block's memory.
+// The wave's rows of q, scaled so that scores are logarithms to the base 2, through the block's memory.
 template <int dim>
 GPU_FUNCTION inline void load_queries(const AttentionArgs& a, i32 first, const RowPlaces& places, Half* staging,
                                       QueryRows<dim>& rows) {
@@ -250,7 +269,7 @@ GPU_FUNCTION inline void load_queries(const AttentionArgs& a, i32 first, const R
     float pair[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float value = place.inside && d + i < a.kv.dim ? x[d + i] * a.scale : 0;
+      const float value = place.inside && d + i < a.kv.dim ? x[d + i] * (a.scale * kLog2E) : 0;
       pair[i] = min_of(max_of(value, -kLargestHalf), kLargestHalf);
     }
     *reinterpret_cast<u32*>(staging + static_cast<u32>(row) * kPitch + d) = pack_halves(pair[0], pair[1]);
@@ -290,7 +309,7 @@ GPU_FUNCTION inline void store_rows(const AttentionArgs& a, i32 first, const Row
       if (a.shares > 1) {
         to = a.partials + (row * a.shares + block_index().z) * partial_floats(a.kv.dim);
         factor = 1;
-        to[a.kv.dim] = rows.maximum[r][slot];  // by every lane that has the row
+        to[a.kv.dim] = rows.maximum[r][slot] * kLn2;  // by every lane that has the row
         to[a.kv.dim + 1] = sum;
       }
 #pragma unroll
@@ -306,23 +325,25 @@ template <bool scaled, int dim>
 GPU_FUNCTION inline void attention_tiled(const AttentionArgs& a) {
   using Tiles = CacheTiles<scaled, dim>;
   GPU_SHARED(Half, keys, dim * kKeyPitch);
-  GPU_SHARED(Half, values, kTileKeys * Tiles::kValuePitch);
+  GPU_SHARED(Half, values, (kTileKeys < kQueryRows ? kQueryRows : kTileKeys) * Tiles::kValuePitch);
   const i32 group = a.q.heads / a.kv.heads, block_tokens = kQueryRows / group;
   // Later tokens have more keys: they come first.
   const i32 first = static_cast<i32>(grid_size().x - 1 - block_index().x) * block_tokens;
   const RowPlaces places{group, min_of(block_tokens, a.tokens - first)};
   QueryRows<dim> rows;
-  load_queries<dim>(a, first, places, values, rows);  // as many rows of the same pitch as a tile of values
+  load_queries<dim>(a, first, places, values, rows);
   Tiles tiles(a, static_cast<i32>(block_index().y));
 
   // Tokens of one sequence that follow each other walk over its keys together.
   for (i32 from = 0, to = 0; from < places.tokens; from = to) {
     const i32 sequence = a.sequence[first + from];
-    KeyRange all{0x7fffffff, 0};
+    KeyRange all{0x7fffffff, 0}, seen{0, 0x7fffffff};  // by any of the tokens, and by all rows of the block
     for (to = from; to < places.tokens && a.sequence[first + to] == sequence; ++to) {
       const KeyRange own = keys_of_token(a, first + to);
       if (own.end > own.begin) all = {min_of(all.begin, own.begin), max_of(all.end, own.end)};
+      seen = {max_of(seen.begin, own.begin), min_of(seen.end, own.end)};
     }
+    if (from > 0 || to < places.tokens) seen.end = 0;  // other rows see none
     if (all.end <= all.begin) continue;
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
@@ -353,7 +374,8 @@ GPU_FUNCTION inline void attention_tiled(const AttentionArgs& a) {
         tiles.begin_none();
       }
       if (a.softcap > 0) cap(a.softcap, scores);
-      weigh<dim>(rows, key, scores);
+      if (key < seen.begin || key + kTileKeys > seen.end) hide<dim>(rows, key, scores);
+      weigh<dim>(rows, scores);
       tiles.end_values();
       barrier();
       multiply_values<dim>(rows, values, Tiles::kValuePitch, scores);

@@ -42,7 +42,7 @@ struct RopeArgs {
   float magnitude;
 };
 
-// rope, kv_write and both together: grid (T, heads of q + of k + of v), a block a head.
+// rope, kv_write and both together: grid (T, heads of q + of k + of v in parts of heads_of_block).
 struct RopeKvArgs {
   HeadsView q;  // rotated into `y`
   HeadsView k;  // rotated into the keys
@@ -56,7 +56,12 @@ struct RopeKvArgs {
   PageTable table;
   const i32* sequence;
   const i32* positions;
+  i32 heads_of_block;
 };
+inline constexpr int kRopeThreads = 64;
+
+// Heads that a block handles: where there are many tokens several, since the angles are the same for all of them.
+constexpr i32 rope_heads_of_block(i64 tokens) { return tokens >= 64 ? 8 : 1; }
 
 // Causal attention, grid (T, H, shares): where there are few blocks otherwise, the keys are dealt out to several, and a
 // second launch (AttentionMergeArgs) puts their results together.

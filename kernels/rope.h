@@ -5,15 +5,23 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Element d of a head, turned by the angle position · inverse_frequency.
-GPU_FUNCTION inline float rotated(const RopeArgs& rope, const float* x, i32 d, i32 position) {
-  if (d >= 2 * rope.half) return x[d];
-  const i32 pair = rope.interleaved ? d / 2 : d % rope.half;
+// By what element d of a head is turned: the angle position · inverse_frequency.
+struct Turn {
+  float cos = 1, sin = 0;
+};
+GPU_FUNCTION inline bool is_turned(const RopeArgs& rope, i32 d) {
+  return rope.inverse_frequencies != nullptr && d < 2 * rope.half;
+}
+GPU_FUNCTION inline Turn turn_of(const RopeArgs& rope, i32 d, i32 position) {
+  if (!is_turned(rope, d)) return {};
+  const float angle = static_cast<float>(position) * rope.inverse_frequencies[rope.interleaved ? d / 2 : d % rope.half];
+  return {cos(angle) * rope.magnitude, sin(angle) * rope.magnitude};
+}
+GPU_FUNCTION inline float turned(const RopeArgs& rope, const float* x, i32 d, const Turn& turn) {
+  if (!is_turned(rope, d)) return x[d];
   const bool first = rope.interleaved ? d % 2 == 0 : d < rope.half;
-  const float angle = static_cast<float>(position) * rope.inverse_frequencies[pair];
-  const float c = cos(angle) * rope.magnitude, s = sin(angle) * rope.magnitude;
   const i32 other = rope.interleaved ? d ^ 1 : first ? d + rope.half : d - rope.half;
-  return first ? x[d] * c - x[other] * s : x[d] * c + x[other] * s;
+  return first ? x[d] * turn.cos - x[other] * turn.sin : x[d] * turn.cos + x[other] * turn.sin;
 }
 
 // An element as the cache keeps it.

@@ -1,24 +1,51 @@
 // Rotary position embedding (Su et al. 2021), and writing keys and values into the paged cache: one kernel for both, so
-// that a decoder's step needs one launch. A block of one wave a head.
+// that a decoder's step needs one launch. A block a token and some of its heads.
 #include "kernels/rope.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+// The threads of a block have elements of a head each, kRopeThreads apart.
+inline constexpr i32 kElements = kMaxHeadDim / kRopeThreads;
+
+// By which the thread's elements are turned, the same for all heads of a token.
+class Turns {
+ public:
+  GPU_FUNCTION Turns(const RopeArgs& rope, i32 position) : rope_(rope) {
+#pragma unroll
+    for (i32 i = 0; i < kElements; ++i) turns_[i] = turn_of(rope, element(i), position);
+  }
+  GPU_FUNCTION static i32 element(i32 i) { return i * kRopeThreads + static_cast<i32>(thread_index()); }
+  // The thread's element `i` of a head, number d, turned.
+  GPU_FUNCTION float operator()(const float* x, i32 i, i32 d) const { return turned(rope_, x, d, turns_[i]); }
+
+ private:
+  const RopeArgs& rope_;
+  Turn turns_[kElements];
+};
+
+GPU_FUNCTION inline void rope_q(const RopeKvArgs& a, const Turns& turns, i32 token, i32 head) {
+  const float* x = a.q.data + token * a.q.token_stride + head * a.q.head_stride;
+  float* y = a.y + (static_cast<i64>(token) * a.q.heads + head) * a.dim;
+#pragma unroll
+  for (i32 i = 0; i < kElements; ++i) {
+    const i32 d = Turns::element(i);
+    if (d < a.dim) y[d] = turns(x, i, d);
+  }
+}
+
+// A head of k or of v, to the place of its token in the cache.
 template <bool scaled>
-GPU_FUNCTION inline void write_head(const RopeKvArgs& a, i32 token, i32 head, i32 position, bool keys) {
+GPU_FUNCTION inline void write_head(const RopeKvArgs& a, const Turns& turns, i32 token, i32 head, bool keys, i32 page,
+                                    i32 slot) {
   const HeadsView& view = keys ? a.k : a.v;
-  // Nothing is written where the sequence, position or page is outside: such a token is padding.
-  const i32 sequence = a.sequence[token];
-  if (!in_table(a.table, a.kv, sequence, position)) return;
-  const i32 page = page_of(a.table, a.kv, sequence, position);
-  if (page < 0 || page >= a.kv.pages) return;
-  const i32 slot = position % a.kv.page, threads = static_cast<i32>(block_size());
   const float* x = view.data + token * view.token_stride + head * view.head_stride;
-  for (i32 base = 0; base < a.dim; base += threads) {
-    const i32 d = base + static_cast<i32>(thread_index());
-    const bool inside = d < a.dim, turns = keys && a.rope.inverse_frequencies != nullptr;
+#pragma unroll
+  for (i32 i = 0; i < kElements; ++i) {
+    if (i * kRopeThreads >= a.dim) break;
+    const i32 d = Turns::element(i);
+    const bool inside = d < a.dim;
     const i32 safe = inside ? d : 0;
-    const KvElement element = kv_element<scaled>(turns ? rotated(a.rope, x, safe, position) : x[safe], inside);
+    const KvElement element = kv_element<scaled>(keys ? turns(x, i, safe) : x[safe], inside);
     if (!inside) continue;
     if (keys) {
       store_key<scaled>(a.keys, a.kv, key_place(a.kv, page, head, slot), d, element);
@@ -29,25 +56,27 @@ GPU_FUNCTION inline void write_head(const RopeKvArgs& a, i32 token, i32 head, i3
 }
 
 GPU_FUNCTION inline void rope_kv(const RopeKvArgs& a) {
-  const i32 token = static_cast<i32>(block_index().x);
-  i32 head = static_cast<i32>(block_index().y);
-  const i32 position = a.positions == nullptr ? 0 : a.positions[token];
-  if (head < a.q.heads) {
-    const float* x = a.q.data + token * a.q.token_stride + head * a.q.head_stride;
-    float* y = a.y + (static_cast<i64>(token) * a.q.heads + head) * a.dim;
-    for (i32 d = static_cast<i32>(thread_index()); d < a.dim; d += static_cast<i32>(block_size())) {
-      y[d] = rotated(a.rope, x, d, position);
+  const i32 token = static_cast<i32>(block_index().x), position = a.positions == nullptr ? 0 : a.positions[token];
+  const i32 first = static_cast<i32>(block_index().y) * a.heads_of_block;
+  const i32 end = min_of(first + a.heads_of_block, a.q.heads + a.k.heads + a.v.heads);
+  const Turns turns(a.rope, position);
+  i32 head = first;
+  for (; head < min_of(end, a.q.heads); ++head) rope_q(a, turns, token, head);
+  if (head >= end) return;
+  // Nothing is written where the sequence, position or page is outside: such a token is padding.
+  const i32 sequence = a.sequence[token];
+  if (!in_table(a.table, a.kv, sequence, position)) return;
+  const i32 page = page_of(a.table, a.kv, sequence, position);
+  if (page < 0 || page >= a.kv.pages) return;
+  for (; head < end; ++head) {
+    const i32 own = head - a.q.heads;
+    const bool keys = own < a.k.heads;
+    const i32 side_head = keys ? own : own - a.k.heads, slot = position % a.kv.page;
+    if ((keys ? a.keys : a.values).scale != nullptr) {
+      write_head<true>(a, turns, token, side_head, keys, page, slot);
+    } else {
+      write_head<false>(a, turns, token, side_head, keys, page, slot);
     }
-    return;
-  }
-  head -= a.q.heads;
-  const bool keys = head < a.k.heads;
-  if (!keys) head -= a.k.heads;
-  const bool scaled = (keys ? a.keys : a.values).scale != nullptr;
-  if (scaled) {
-    write_head<true>(a, token, head, position, keys);
-  } else {
-    write_head<false>(a, token, head, position, keys);
   }
 }
 

@@ -15,6 +15,7 @@ GPU_FUNCTION inline Dim grid_size() { return {gridDim.x, gridDim.y, gridDim.z}; 
 GPU_FUNCTION inline void barrier() { __syncthreads(); }
 
 GPU_FUNCTION inline float exp(float x) { return ::expf(x); }
+GPU_FUNCTION inline float exp2(float x) { return ::exp2f(x); }
 GPU_FUNCTION inline float sqrt(float x) { return ::sqrtf(x); }
 GPU_FUNCTION inline float sin(float x) { return ::sinf(x); }
 GPU_FUNCTION inline float cos(float x) { return ::cosf(x); }

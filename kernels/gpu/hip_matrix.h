@@ -96,6 +96,8 @@ GPU_FUNCTION inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
   for (u32 i = 0; i < kFragmentHalves / 2; ++i) {
     f.word[i] = from[2 * i * pitch].bits | static_cast<u32>(from[(2 * i + 1) * pitch].bits) << 16;
   }
+  // Otherwise the loads of all fragments of a loop are moved to its start, and more registers are needed than there are.
+  asm volatile("" ::: "memory");
   return f;
 }
 
@@ -111,6 +113,9 @@ GPU_FUNCTION inline void multiply(const Fragment& a, const Fragment& b, Accumula
   const Sums after = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(first, second, before);
 #else
   const Sums after = __builtin_amdgcn_mfma_f32_16x16x16f16(first, second, before, 0, 0, 0);
+#endif
+#if defined(__GFX11__) || defined(__GFX12__)
+  asm volatile("" ::"v"(after));  // not later than what follows: see load_fragment_turned()
 #endif
   sums = __builtin_bit_cast(Accumulator, after);
 }
@@ -130,10 +135,16 @@ GPU_FUNCTION inline float dot2(u32 a, u32 b, float sum) {
 GPU_FUNCTION inline void multiply(const Fragment& a, const Fragment& b, Accumulator& sums) {
 #pragma unroll
   for (int i = 0; i < Accumulator::kCount; ++i) {
+    u32 column[kFragmentHalves / 2];
 #pragma unroll
     for (int w = 0; w < kFragmentHalves / 2; ++w) {
-      sums.value[i] = dot2(a.word[w], shuffle(b.word[w], column_of(i)), sums.value[i]);
+      column[w] = b.word[w];
+      asm volatile("" : "+v"(column[w]));  // not shuffled earlier than it is used
+      column[w] = shuffle(column[w], column_of(i));
     }
+#pragma unroll
+    for (int w = 0; w < kFragmentHalves / 2; ++w) sums.value[i] = dot2(a.word[w], column[w], sums.value[i]);
+    asm volatile("" : "+v"(sums.value[i]) : : "memory");
   }
 }
 #endif

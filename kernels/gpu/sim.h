@@ -65,6 +65,7 @@ inline Half to_half(float x) { return {float_to_half_bits(x)}; }
 inline i32 round_to_int(float x) { return static_cast<i32>(std::nearbyint(x)); }  // ties to even
 
 inline float exp(float x) { return std::exp(x); }
+inline float exp2(float x) { return std::exp2(x); }
 inline float log(float x) { return std::log(x); }
 inline float sqrt(float x) { return std::sqrt(x); }
 inline float sin(float x) { return std::sin(x); }

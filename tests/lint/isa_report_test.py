@@ -82,6 +82,14 @@ class Parsing(unittest.TestCase):
         kernel["scratch"] = 0
         self.assertEqual(list(isa_report.complaints("gfx1100", "linear_q4_k_1", kernel)), [])
 
+    def test_kernels_of_many_tokens_need_matrix_instructions_where_there_are_any(self):
+        kernel = {"private_segment_fixed_size": 0, "vgpr_spill_count": 0, "matrix": 0}
+        for name in ("linear_q4_k_tiled_128", "attention_f16_tiled_64"):
+            self.assertEqual(list(isa_report.complaints("gfx1201", name, kernel)), [f"gfx1201: {name} has no matrix instruction"])
+            self.assertEqual(list(isa_report.complaints("gfx1030", name, kernel)), [])
+            self.assertEqual(list(isa_report.complaints("gfx942", name, {**kernel, "matrix": 8})), [])
+            self.assertEqual(len(list(isa_report.complaints("gfx1030", name, {**kernel, "vgpr_spill_count": 1}))), 1)
+
 
 class Occupancy(unittest.TestCase):
     def check(self, target, wave, registers, shared, waves):

@@ -58,6 +58,13 @@ bool read_rope(const abi::KernelRequest& request, const abi::TensorView& frequen
   return 2 * frequencies.shape[0] <= dim;
 }
 
+// Fills in what depends on the number of heads.
+void run_rope_kv(const Launcher& run, const api::Function* function, int64_t tokens, RopeKvArgs args) {
+  args.heads_of_block = rope_heads_of_block(tokens);
+  const i32 heads = args.q.heads + args.k.heads + args.v.heads;
+  run(function, {static_cast<u32>(tokens), blocks_for(heads, static_cast<u32>(args.heads_of_block))}, args);
+}
+
 class Rope : public Kernel {
  public:
   Rope(const abi::KernelRequest& request, const RopeArgs& rope, const MakeContext& context)
@@ -74,7 +81,7 @@ class Rope : public Kernel {
                        .dim = static_cast<i32>(x.shape[2]),
                        .positions = input<i32>(launch, 1)};
     args.rope.inverse_frequencies = input<float>(launch, 2);
-    run(function_, {static_cast<u32>(x.shape[0]), static_cast<u32>(x.shape[1])}, args);
+    run_rope_kv(run, function_, x.shape[0], args);
   }
 
  private:
@@ -98,7 +105,7 @@ class KvWrite : public Kernel {
                        .positions = input<i32>(launch, 4)};
     (keys_ ? args.k : args.v) = heads_view(x);
     (keys_ ? args.keys : args.values) = side(launch, 0, scaled_ ? 5 : -1);
-    run(function_, {static_cast<u32>(x.shape[0]), static_cast<u32>(x.shape[1])}, args);
+    run_rope_kv(run, function_, x.shape[0], args);
   }
 
  private:
@@ -129,7 +136,7 @@ class RopeKvWrite : public Kernel {
                        .sequence = input<i32>(launch, 8),
                        .positions = input<i32>(launch, 3)};
     args.rope.inverse_frequencies = input<float>(launch, 4);
-    run(function_, {static_cast<u32>(q.shape[0]), static_cast<u32>(q.shape[1] + 2 * kv_.heads)}, args);
+    run_rope_kv(run, function_, q.shape[0], args);
   }
 
  private:
