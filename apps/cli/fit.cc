@@ -99,8 +99,10 @@ std::vector<Forecast> forecasts(const Workload& w, int threads) {
       if (measured < 0) measured = measure_read_bandwidth(is_cpu && threads == 0 ? facts.compute_units : threads);
     }
     forecast.memory_free = facts.memory_free;
-    forecast.fits = facts.memory_free > 0 && w.total_bytes() <= facts.memory_free;
-    if (!forecast.fits && facts.memory_free > 0) forecast.remedies = remedies(w, facts.memory_free);
+    Workload here = w;
+    here.part = prompt_part(facts);
+    forecast.fits = facts.memory_free > 0 && here.total_bytes() <= facts.memory_free;
+    if (!forecast.fits && facts.memory_free > 0) forecast.remedies = remedies(here, facts.memory_free);
     find_bandwidth(forecast, std::max(0.0, measured));
     all.push_back(std::move(forecast));
   }

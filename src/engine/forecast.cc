@@ -40,7 +40,7 @@ std::optional<std::string> smaller_type(Workload workload, uint64_t free_memory)
 }  // namespace
 
 uint64_t Workload::kv_bytes() const { return gabbro::kv_bytes(needs.shape, kv_type, context); }
-uint64_t Workload::scratch_bytes() const { return gabbro::scratch_bytes(needs.shape, context); }
+uint64_t Workload::scratch_bytes() const { return gabbro::scratch_bytes(needs.shape, context, part); }
 uint64_t Workload::total_bytes() const { return needs.weight_bytes + kv_bytes() + scratch_bytes(); }
 
 Remedies remedies(const Workload& workload, uint64_t free_memory) {

@@ -14,6 +14,7 @@ struct Workload {
   llm::LlamaShape shape;
   int64_t context = 0;  // tokens
   DType kv_type = DType::f16;
+  int64_t part = kPromptPart;  // tokens of a prompt at a time: prompt_part() of the device
 
   uint64_t kv_bytes() const;
   uint64_t scratch_bytes() const;

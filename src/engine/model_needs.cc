@@ -12,7 +12,6 @@ namespace gabbro {
 namespace {
 
 constexpr int64_t kDefaultContext = 4096;  // tokens; more is asked for with --ctx, since its cache takes memory
-constexpr int64_t kChunk = 512;            // tokens of a prompt that go through the model together (session.cc)
 
 // What the weights are, by bytes: for files that do not say.
 std::string most_common_type(const gguf::File& file) {
@@ -67,10 +66,16 @@ uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context) 
   return static_cast<uint64_t>((context + kPage - 1) / kPage * kPage) * kv_bytes_per_token(shape, kv_type);
 }
 
-// The largest step is the feed-forward part of a chunk: the stream and its norm [T, C], gate, up and their product
-// [T, F], all f32, and once more as much for the codes of activations; or its attention: q, k, v and what they mix to.
-uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context) {
-  const int64_t tokens = std::min(kChunk, context);
+int64_t prompt_part(const abi::DeviceFacts& facts) {
+  constexpr int32_t kManyUnits = 100;  // H100: 132, MI300X: 304; Radeon cards have fewer
+  return !facts.host_accessible && facts.compute_units >= kManyUnits ? 4 * kPromptPart : kPromptPart;
+}
+
+// The largest step is the feed-forward part of a part of a prompt: the stream and its norm [T, C], gate, up and their
+// product [T, F], all f32, and once more as much for the codes of activations; or its attention: q, k, v and what they
+// mix to.
+uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t part) {
+  const int64_t tokens = std::min(part, context);
   const int64_t attention = 2 * (shape.heads + shape.kv_heads) * shape.head_dimension;
   const int64_t widest = std::max(3 * shape.feed_forward, attention);
   const int64_t elements = tokens * (4 * shape.embedding + widest) + shape.vocabulary;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "gabbro/backend_abi.h"
 #include "src/models/llm/llama_shape.h"
 
 namespace gabbro {
@@ -25,9 +26,14 @@ ModelNeeds needs_of(const llm::LlamaShape& shape, const FileType& type);
 uint64_t kv_bytes_per_token(const llm::ModelShape& shape, DType kv_type);
 // Of a context of so many tokens, which is allocated in whole pages.
 uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context);
-// Activations and kernels' scratch of the largest step, a chunk of a prompt: an estimate from above (model_needs.cc
+// Tokens of a prompt that go through the model together: enough for the weights to be read once for many, few enough
+// for the activations to stay in the caches and for Ctrl-C to be noticed. More on a card whose matrix cores are done
+// with them in no time.
+inline constexpr int64_t kPromptPart = 512;
+int64_t prompt_part(const abi::DeviceFacts& facts);
+// Activations and kernels' scratch of the largest step, a part of a prompt: an estimate from above (model_needs.cc
 // says how it is made up; a test compares it with the arenas that plans have).
-uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context);
+uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t part = kPromptPart);
 
 // The tokens that a session holds. `wanted` 0: what the model was trained for, 4096 at most. Throws bad_input for a
 // number that cannot be meant.

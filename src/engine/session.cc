@@ -5,13 +5,10 @@
 
 #include "src/base/error.h"
 #include "src/engine/engine_state.h"
+#include "src/engine/model_needs.h"
 
 namespace gabbro {
 namespace {
-
-// Tokens of a prompt that go through the model together: enough for the weights to be read once for many, few enough
-// for the activations to stay in the caches and for Ctrl-C to be noticed.
-constexpr size_t kPrefillTokens = 512;
 
 constexpr int64_t kPageTokens = nn::KvCacheConfig::kPageTokens;
 
@@ -30,7 +27,7 @@ struct Session::State {
 
   Engine::State& shared() const;
   template <class StepFunction>
-  void extend(std::span<const int32_t> more, const StepFunction& step);
+  void extend(std::span<const int32_t> more, int64_t part_tokens, const StepFunction& step);
   void check_room(std::span<const int32_t> more) const;
   void take_pages(int64_t length);
   void give_back_pages(int64_t length);
@@ -135,15 +132,15 @@ Tensor Session::State::step_one(int32_t token, const std::atomic<bool>* cancel) 
   return (*decode.run)(cancel).front();
 }
 
-// Appends `more` in parts: step(part, is_last) computes one, whose pages are there. Whatever throws, the tokens are as
-// before.
+// Appends `more` in parts of so many tokens: step(part, is_last) computes one, whose pages are there. Whatever throws,
+// the tokens are as before.
 template <class StepFunction>
-void Session::State::extend(std::span<const int32_t> more, const StepFunction& step) {
+void Session::State::extend(std::span<const int32_t> more, int64_t part_tokens, const StepFunction& step) {
   check_room(more);
   const size_t before = tokens.size();
   try {
     while (!more.empty()) {
-      const std::span<const int32_t> part = more.first(std::min(more.size(), kPrefillTokens));
+      const std::span<const int32_t> part = more.first(std::min(more.size(), static_cast<size_t>(part_tokens)));
       more = more.subspan(part.size());
       take_pages(static_cast<int64_t>(tokens.size() + part.size()));
       step(part, more.empty());
@@ -160,7 +157,7 @@ std::span<const float> Session::append(std::span<const int32_t> more, const std:
   State& s = *state_;
   const std::lock_guard lock(s.shared().mutex);
   Tensor result;
-  s.extend(more, [&](std::span<const int32_t> part, bool is_last) {
+  s.extend(more, prompt_part(s.shared().device->facts()), [&](std::span<const int32_t> part, bool is_last) {
     if (part.size() == 1) {
       result = s.step_one(part[0], cancel);
     } else {
@@ -175,7 +172,7 @@ std::span<const float> Session::append_all_logits(std::span<const int32_t> more,
   State& s = *state_;
   const std::lock_guard lock(s.shared().mutex);
   std::vector<float> all;
-  s.extend(more, [&](std::span<const int32_t> part, bool) {
+  s.extend(more, kPromptPart, [&](std::span<const int32_t> part, bool) {
     if (all.empty()) all.reserve(more.size() * static_cast<size_t>(s.shared().facts.vocabulary));
     std::vector<int32_t> rows(part.size());
     std::iota(rows.begin(), rows.end(), 0);
