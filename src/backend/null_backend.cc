@@ -53,7 +53,8 @@ Status execute(abi::Device*, abi::Stream*, const abi::Launch* launches, int32_t 
   if (cancel != nullptr && cancel->load()) return fail(StatusCode::kCancelled, "cancelled");
   for (const abi::Launch& launch : std::span(launches, static_cast<size_t>(count))) {
     const auto* op = static_cast<const char*>(launch.kernel);
-    const bool in_place = std::strstr(op, "kv_write") != nullptr || std::strcmp(op, "scatter") == 0;
+    const bool in_place = std::strstr(op, "kv_write") != nullptr || std::strcmp(op, "attention_step") == 0 ||
+                          std::strcmp(op, "scatter") == 0;
     for (const abi::TensorView& output : std::span(launch.outputs, static_cast<size_t>(launch.output_count))) {
       if (output.data == nullptr) return fail(StatusCode::kFailed, "a launch has an output without memory");
       for (const abi::TensorView& input : std::span(launch.inputs, static_cast<size_t>(launch.input_count))) {
