@@ -96,7 +96,7 @@ GPU_FUNCTION inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
   for (u32 i = 0; i < kFragmentHalves / 2; ++i) {
     f.word[i] = from[2 * i * pitch].bits | static_cast<u32>(from[(2 * i + 1) * pitch].bits) << 16;
   }
-  // Otherwise the loads of all fragments of a loop are moved to its start, and more registers are needed than there are.
+  // Otherwise the loads of all fragments of a loop move to its start, and there are not registers enough for them.
   asm volatile("" ::: "memory");
   return f;
 }

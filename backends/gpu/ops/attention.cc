@@ -153,10 +153,11 @@ i32 shares_for(int64_t blocks, int64_t enough, int64_t capacity) {
   return static_cast<i32>(std::clamp<int64_t>(std::min(enough / blocks, capacity / kLeastKeys), 1, 64));
 }
 
-// More tokens than this go through matrix cores, where the cache can be read 16 bytes at a time.
-constexpr int64_t kFewTokens = 8;
+// As many tokens as this go through matrix cores, where the cache can be read 16 bytes at a time. Their queries and
+// weights become halves; fewer tokens gain little by that, and keep f32.
+constexpr int64_t kManyTokens = 64;
 bool takes_tiles(const KvShape& kv, int64_t tokens, int64_t group) {
-  return tokens > kFewTokens && kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16 && group <= kQueryRows;
+  return tokens >= kManyTokens && kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16 && group <= kQueryRows;
 }
 
 // Keys that are dealt out to several blocks: what their results need.

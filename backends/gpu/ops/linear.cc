@@ -21,9 +21,11 @@ constexpr int64_t kAlignment = 256;
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Up to kFewTokens the kernels that read the weights once for eight tokens are the fastest; above, a vendor's library,
-// and where there is none, above kTiledTokens our tiles (on an H100, 8B Q4_K_M, they reach 0.53, 0.94 and 1.53 times
-// the former's speed with 16, 32 and 64 tokens).
+// which for weights that are no halves takes as long for 16 tokens as for 64 (8B Q4_K_M on an H100: 24 ms, where the
+// former take 9 ms for each eight). Where there is none, above kTiledTokens our tiles: they reach 0.53, 0.94 and 1.53
+// times the former's speed with 16, 32 and 64 tokens.
 constexpr int64_t kFewTokens = 8;
+constexpr int64_t kConvertedTokens = 16;
 constexpr int64_t kTiledTokens = 32;
 
 class Linear : public Kernel {
@@ -38,7 +40,7 @@ class Linear : public Kernel {
     const bool paired = options.epilogue == abi::Epilogue::kSiluMul;
     wave_ = context.wave();
     while (width_ < 8 && width_ < tokens_) width_ *= 2;
-    if (tokens_ > kFewTokens) make_library(request, context);
+    make_library(request, context);
     for (int m = 0; m < options.count; ++m) {
       const abi::TensorView& weight = request.inputs[1 + m];
       Group* last = groups_.empty() ? nullptr : &groups_.back();
@@ -158,7 +160,9 @@ class Linear : public Kernel {
   void make_library(const abi::KernelRequest& request, const MakeContext& context) {
     for (int m = 0; m < options_.count; ++m) {
       const abi::TensorView& weight = request.inputs[1 + m];
-      auto matrix = takes_halves(weight) ? LibraryMatrix::make(weight, tokens_, depth_, context) : std::nullopt;
+      const int64_t few = weight.dtype == DType::f16 ? kFewTokens : kConvertedTokens;
+      if (tokens_ <= few || !takes_halves(weight)) return library_.clear();
+      auto matrix = LibraryMatrix::make(weight, tokens_, depth_, context);
       if (!matrix) return library_.clear();
       library_.push_back(std::move(*matrix));
     }
