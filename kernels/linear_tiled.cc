@@ -155,9 +155,10 @@ class QuantisedRows {
   // Of block `index` of those of 256.
   GPU_FUNCTION RawScales<p> scales_at(i32 index) const {
     if constexpr (!p.sub_scales) return raw_;
-    u64 word = records_[0];
+    // With masks: of choices between four words LLVM makes an index into scratch memory.
+    u64 word = 0;
 #pragma unroll
-    for (int i = 1; i < kRecord; ++i) word = index * kRecord / 8 == i ? records_[i] : word;
+    for (int i = 0; i < kRecord; ++i) word |= records_[i] & (index * kRecord / 8 == i ? ~u64{0} : 0);
     return {static_cast<u32>(word >> (index * kRecord % 8 * 8)), raw_.super};
   }
 
