@@ -4,7 +4,7 @@
     test_summary.py RESULTS
 
 RESULTS is what ./test left: a folder for each CTest run, with ctest.xml and one <program>.xml for each GoogleTest
-program; and checks.tsv, `passed|failed <tab> name` for each check that is not CTest's. Prints what failed and what was
+program; and checks.tsv, `passed|failed|skipped <tab> name` for each check that is not CTest's. Prints what failed and what was
 skipped, then `N passed, N failed` (and `, N skipped`); exits 1 when something failed or nothing ran.
 """
 import pathlib
