@@ -138,15 +138,8 @@ GPU_FUNCTION inline void linear_finish(const LinearFinishArgs& a) {
 GPU_KERNEL(halve_rows, 256, gabbro::gpu::HalveRowsArgs, halve_rows)
 GPU_KERNEL(linear_finish, 256, gabbro::gpu::LinearFinishArgs, linear_finish)
 GPU_KERNEL(halve_weights_bf16, 256, gabbro::gpu::HalveWeightsArgs, halve_bfloats)
-GPU_KERNEL(halve_weights_q4_0, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ4_0>)
-GPU_KERNEL(halve_weights_q4_1, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ4_1>)
-GPU_KERNEL(halve_weights_q5_0, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ5_0>)
-GPU_KERNEL(halve_weights_q5_1, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ5_1>)
-GPU_KERNEL(halve_weights_q8_0, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ8_0>)
-GPU_KERNEL(halve_weights_q2_k, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ2_K>)
-GPU_KERNEL(halve_weights_q3_k, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ3_K>)
-GPU_KERNEL(halve_weights_q4_k, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ4_K>)
-GPU_KERNEL(halve_weights_q5_k, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ5_K>)
-GPU_KERNEL(halve_weights_q6_k, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kQ6_K>)
-GPU_KERNEL(halve_weights_iq4_nl, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kIQ4_NL>)
-GPU_KERNEL(halve_weights_iq4_xs, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::kIQ4_XS>)
+
+#define GABBRO_HALVE(name, packing) \
+  GPU_KERNEL(halve_weights_##name, 256, gabbro::gpu::HalveWeightsArgs, halve_weights<gabbro::gpu::packing>)
+
+GABBRO_FOR_EACH_FORMAT(GABBRO_HALVE)

@@ -307,15 +307,4 @@ GPU_KERNEL(linear_bf16_tiled_128, 128, gabbro::gpu::LinearTiledArgs, linear_tile
   GPU_KERNEL(linear_##name##_tiled_128, 128, gabbro::gpu::LinearTiledArgs, \
              linear_tiled_quantised<gabbro::gpu::packing, 128>)
 
-GABBRO_LINEAR(q4_0, kQ4_0)
-GABBRO_LINEAR(q4_1, kQ4_1)
-GABBRO_LINEAR(q5_0, kQ5_0)
-GABBRO_LINEAR(q5_1, kQ5_1)
-GABBRO_LINEAR(q8_0, kQ8_0)
-GABBRO_LINEAR(q2_k, kQ2_K)
-GABBRO_LINEAR(q3_k, kQ3_K)
-GABBRO_LINEAR(q4_k, kQ4_K)
-GABBRO_LINEAR(q5_k, kQ5_K)
-GABBRO_LINEAR(q6_k, kQ6_K)
-GABBRO_LINEAR(iq4_nl, kIQ4_NL)
-GABBRO_LINEAR(iq4_xs, kIQ4_XS)
+GABBRO_FOR_EACH_FORMAT(GABBRO_LINEAR)

@@ -70,4 +70,19 @@ inline constexpr Packing kIQ4_NL = {.bits = 4, .group = 32, .zero = 0,  .minimum
 inline constexpr Packing kIQ4_XS = {.bits = 4, .group = 32, .zero = 0,  .minimum = false, .sub_scales = true,  .codebook = true};
 // clang-format on
 
+// X(name, packing) for each of them.
+#define GABBRO_FOR_EACH_FORMAT(X) \
+  X(q4_0, kQ4_0)                  \
+  X(q4_1, kQ4_1)                  \
+  X(q5_0, kQ5_0)                  \
+  X(q5_1, kQ5_1)                  \
+  X(q8_0, kQ8_0)                  \
+  X(q2_k, kQ2_K)                  \
+  X(q3_k, kQ3_K)                  \
+  X(q4_k, kQ4_K)                  \
+  X(q5_k, kQ5_K)                  \
+  X(q6_k, kQ6_K)                  \
+  X(iq4_nl, kIQ4_NL)              \
+  X(iq4_xs, kIQ4_XS)
+
 }  // namespace gabbro::gpu
