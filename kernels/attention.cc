@@ -1,70 +1,120 @@
-// Causal attention of few tokens over the paged cache (flash decoding, Dao 2023): a block a token and head. Each wave
-// walks over keys, a lane a key, with a running maximum and sum; then it holds the output with a lane an element of D.
-// At the end the waves' shares are merged.
+// Causal attention of few tokens over the paged cache (flash decoding, Dao 2023): a block has a token, up to
+// kBlockHeads heads that share a KV head, and a share of the keys, which it takes a tile at a time. For the scores a
+// wave has a part of D and half of the tile's keys, two neighbours a lane; for the output it has a part of the keys and
+// all of D.
 #include "kernels/rope.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-inline constexpr u32 kAttentionThreads = 256;
-inline constexpr u32 kAttentionWaves = kAttentionThreads / kWave;
-inline constexpr u32 kDimsPerLane = kMaxHeadDim / kWave;
-inline constexpr float kNoMaximum = -1e30f;  // of a wave without keys; finite, so that differences are never NaN
+inline constexpr u32 kAttentionThreads = 512;
+inline constexpr int kAttentionWaves = kAttentionThreads / kWave;
+inline constexpr i32 kTileKeys = 256;
+inline constexpr i32 kShareKeys = 128;  // shares are multiples of this
+inline constexpr i32 kWaveKeys = 2 * kWave;
+inline constexpr int kColumns = kTileKeys / kWaveKeys / 2;  // of keys in a tile that a wave has: every other
+inline constexpr int kParts = kAttentionWaves / 2;          // that D is cut into
+// Where scores become weights a thread has one key, and these of the block's heads.
+inline constexpr int kKeyHeads = kBlockHeads * kTileKeys / static_cast<int>(kAttentionThreads);
+inline constexpr float kNoMaximum = -1e30f;  // where there is no key; finite, so that differences are never NaN
 
 // Loads that are under way together: memory answers them in the time of one.
-inline constexpr int kElementsAhead = 64;
-inline constexpr int kKeysAhead = 8;
+inline constexpr int kKeyPairsAhead = 16;
+inline constexpr int kValuePairsAhead = 16;
+
+// One of each of the block's heads.
+struct alignas(16) OfHeads {
+  float head[kBlockHeads];
+};
+
+// Neighbouring elements of the cache as they lie there; for i8 with their scales.
+template <bool scaled>
+struct RawPair {
+  u32 bits;
+  Half scales[2];
+};
+struct Pair {
+  float a, b;
+};
+// `step` is from the scale of the first to that of the second.
+template <bool scaled>
+GPU_FUNCTION inline RawPair<scaled> load_pair(const KvSide& side, i64 element, i64 scale, i32 step) {
+  if constexpr (scaled) {
+    const u32 bits = *reinterpret_cast<const u16*>(static_cast<const i8*>(side.data) + element);
+    return {bits, {side.scale[scale], side.scale[scale + step]}};
+  } else {
+    return {*reinterpret_cast<const u32*>(static_cast<const Half*>(side.data) + element), {}};
+  }
+}
+template <bool scaled>
+GPU_FUNCTION inline Pair pair_of(const RawPair<scaled>& raw) {
+  if constexpr (scaled) {
+    return {static_cast<float>(static_cast<i8>(raw.bits)) * to_float(raw.scales[0]),
+            static_cast<float>(static_cast<i8>(raw.bits >> 8)) * to_float(raw.scales[1])};
+  } else {
+    return {to_float(Half{static_cast<u16>(raw.bits)}), to_float(Half{static_cast<u16>(raw.bits >> 16)})};
+  }
+}
 
 GPU_FUNCTION inline float capped(const AttentionArgs& a, float score) {
   return a.softcap > 0 ? a.softcap * tanh(score / a.softcap) : score;
 }
 
-template <bool scaled>
-GPU_FUNCTION inline float score_of(const AttentionArgs& a, const float* q, i32 page, i32 head, i32 slot) {
-  const KeyPlace place = key_place(a.kv, page, head, slot);
-  const auto element = [&](i32 d) {
-    return read_kv<scaled>(a.keys, place.element + static_cast<i64>(d) * a.kv.page,
-                           place.scale + static_cast<i64>(d / kScaleGroup) * a.kv.page);
-  };
-  float sum = 0;
-  i32 d = 0;
-  for (; d + kElementsAhead <= a.kv.dim; d += kElementsAhead) {
-    float key[kElementsAhead];
-#pragma unroll
-    for (int i = 0; i < kElementsAhead; ++i) key[i] = element(d + i);
-#pragma unroll
-    for (int i = 0; i < kElementsAhead; ++i) sum = fma(q[d + i], key[i], sum);
-  }
-  for (; d < a.kv.dim; ++d) sum = fma(q[d], element(d), sum);
-  return capped(a, sum);
+// The heads that the block is for.
+struct BlockHeads {
+  i32 kv_head, first, count;
+};
+GPU_FUNCTION inline BlockHeads block_heads(const AttentionArgs& a) {
+  const i32 y = static_cast<i32>(block_index().y), kv_head = a.parts == 1 ? y : y / a.parts;
+  const i32 begin = (y - kv_head * a.parts) * a.part_heads;
+  return {kv_head, kv_head * a.group + begin, min_of(a.part_heads, a.group - begin)};
 }
 
-// output += weight · value over the wave's `keys` keys from `base` on, whose weights and pages the lanes hold. Keys
-// past the end have the weight 0 and stand for the last one.
-template <bool scaled>
-GPU_FUNCTION inline void add_values(const AttentionArgs& a, i32 kv_head, i32 base, i32 keys, float weight, i32 page,
-                                    float* output) {
-  for (i32 first = 0; first < keys; first += kKeysAhead) {
-    float weights[kKeysAhead], values[kKeysAhead][kDimsPerLane];
-#pragma unroll
-    for (int j = 0; j < kKeysAhead; ++j) {
-      const i32 key = min_of(first + j, keys - 1);
-      const float w = shuffle(weight, static_cast<u32>(key));
-      weights[j] = first + j < keys ? w : 0;
-      const ValuePlace place =
-          value_place(a.kv, shuffle(page, static_cast<u32>(key)), kv_head, (base + key) % a.kv.page);
-#pragma unroll
-      for (u32 i = 0; i < kDimsPerLane; ++i) {
-        const i32 d = static_cast<i32>(i * kWave + lane());
-        values[j][i] = d < a.kv.dim ? read_kv<scaled>(a.values, place.element + d, place.scale + d / kScaleGroup) : 0;
-      }
-    }
-#pragma unroll
-    for (int j = 0; j < kKeysAhead; ++j) {
-#pragma unroll
-      for (u32 i = 0; i < kDimsPerLane; ++i) output[i] = fma(weights[j], values[j][i], output[i]);
+// The keys that a token attends to, and how many shares they make. Pairs begin at even keys, so the
+// first of a share may be one that does not count.
+struct Keys {
+  i32 first, end, base, share, shares;
+};
+GPU_FUNCTION inline Keys keys_of(const AttentionArgs& a, i32 position, i32 end) {
+  Keys keys;
+  keys.first = a.window > 0 ? max_of(0, position + 1 - a.window) : 0;
+  keys.end = end;
+  keys.base = keys.first & ~1;
+  const i32 least = max_of(1, (end - keys.base + kShareKeys - 1) / kShareKeys);  // as many shares of the least size
+  const i32 each = a.shares == 1 ? least : (least + a.shares - 1) / a.shares;
+  keys.share = each * kShareKeys;
+  keys.shares = a.shares == 1 ? 1 : (least + each - 1) / each;
+  return keys;
+}
+
+// Has the first pages of the block's share brought nearer. While the launch ahead still runs, the position may be an
+// old one: then these are other pages of the cache, or none.
+GPU_FUNCTION inline void ask_for_keys(const AttentionArgs& a, i32 element_bytes) {
+  constexpr i32 kLine = 128;
+  const i32 sequence = peek(a.sequence + block_index().x), position = peek(a.positions + block_index().x);
+  if (!in_table(a.table, a.kv, sequence, position)) return;
+  const Keys keys = keys_of(a, position, position);
+  const i32 begin = keys.base + static_cast<i32>(block_index().z) * keys.share;
+  const i32 bytes = a.kv.dim * a.kv.page * element_bytes, kv_head = block_heads(a).kv_head;
+  for (i32 key = begin; key < min_of(keys.end, begin + kTileKeys); key += a.kv.page) {
+    const i32 page = peek(a.table.pages + static_cast<i64>(sequence) * a.table.columns + (key >> a.kv.page_bits));
+    if (page < 0 || page >= a.kv.pages) continue;
+    const i64 offset = head_offset(a.kv, page, kv_head) * element_bytes;
+    for (i32 at = static_cast<i32>(thread_index()) * kLine; at < bytes; at += static_cast<i32>(block_size()) * kLine) {
+      prefetch(static_cast<const u8*>(a.keys.data) + offset + at);
+      prefetch(static_cast<const u8*>(a.values.data) + offset + at);
     }
   }
 }
+
+// What the block knows of the keys that it has seen. Weights are relative to the largest score; a thread has the sums
+// of those that it made, of kKeyHeads heads, and a wave the output of those keys that were its own.
+template <int max_dim>
+struct Running {
+  static constexpr int kPairs = max_dim / 2 / static_cast<int>(kWave);  // of D that a lane has
+  OfHeads maximum;
+  float sum[kKeyHeads];
+  Pair output[kBlockHeads][kPairs];
+};
 
 // The token's own key and value where they are not in the cache yet.
 struct FreshKey {
@@ -72,137 +122,414 @@ struct FreshKey {
   const float* value;
 };
 
-// One more key for a wave's running output.
-GPU_FUNCTION inline void add_fresh(const AttentionArgs& a, const float* q, const FreshKey& fresh, float& maximum,
-                                   float& sum, float* output) {
-  float score = 0;
-  for (i32 d = static_cast<i32>(lane()); d < a.kv.dim; d += static_cast<i32>(kWave))
-    score = fma(q[d], fresh.key[d], score);
-  score = capped(a, wave_sum(score));
-  const float highest = max_of(maximum, score), factor = exp(maximum - highest), weight = exp(score - highest);
-  maximum = highest;
-  sum = sum * factor + weight;
+// The first key that is seen, or none.
+template <int max_dim>
+GPU_FUNCTION inline void begin(const AttentionArgs& a, const OfHeads* q, const FreshKey& fresh,
+                               Running<max_dim>& running) {
+  const bool own = fresh.key != nullptr;
+  OfHeads score = {};
+  for (i32 d = static_cast<i32>(lane()); own && d < a.kv.dim; d += static_cast<i32>(kWave)) {
 #pragma unroll
-  for (u32 i = 0; i < kDimsPerLane; ++i) {
-    const i32 d = static_cast<i32>(i * kWave + lane());
-    output[i] = output[i] * factor + (d < a.kv.dim ? weight * fresh.value[d] : 0);
+    for (int h = 0; h < kBlockHeads; ++h) score.head[h] = fma(q[d].head[h], fresh.key[d], score.head[h]);
   }
-}
-
-// The block's share of the keys [first, last) of a sequence, with `q` in the block's memory.
-template <bool scaled>
-GPU_FUNCTION inline void attend(const AttentionArgs& a, const float* q, i32 token, i32 sequence, i32 first, i32 last,
-                                const FreshKey& fresh) {
-  GPU_SHARED(float, outputs, kAttentionWaves* kMaxHeadDim);
-  GPU_SHARED(float, maxima, kAttentionWaves);
-  GPU_SHARED(float, sums, kAttentionWaves);
-  const i32 head = static_cast<i32>(block_index().y), kv_head = head / (a.q.heads / a.kv.heads), dim = a.kv.dim;
-  // Whole passes of the block, so that few keys are all in the first share.
-  const i32 step = static_cast<i32>(kAttentionThreads);
-  const i32 passes = (last - first + step - 1) / step, share = (passes + a.shares - 1) / a.shares * step;
-  const i32 begin = first + static_cast<i32>(block_index().z) * share, end = min_of(last, begin + share);
-  float output[kDimsPerLane] = {};
-  float maximum = kNoMaximum, sum = 0;
-  for (i32 base = begin + static_cast<i32>(wave_index() * kWave); base < end; base += step) {
-    const i32 key = base + static_cast<i32>(lane());
-    const bool inside = key < end;
-    // Page numbers out of range are held within the cache.
-    const i32 page = inside ? min_of(max_of(page_of(a.table, a.kv, sequence, key), 0), a.kv.pages - 1) : 0;
-    const i32 slot = key % a.kv.page;
-    const float score = inside ? score_of<scaled>(a, q, page, kv_head, slot) : kNoMaximum;
-    const float highest = max_of(maximum, wave_max(score));
-    const float factor = exp(maximum - highest), weight = inside ? exp(score - highest) : 0;
-    maximum = highest;
-    sum = sum * factor + wave_sum(weight);
+  // Of each head by the first of the threads that have it.
 #pragma unroll
-    for (u32 i = 0; i < kDimsPerLane; ++i) output[i] *= factor;
-    add_values<scaled>(a, kv_head, base, min_of(end - base, static_cast<i32>(kWave)), weight, page, output);
-  }
-  // The last wave has the fewest keys.
-  if (fresh.key != nullptr && wave_index() == kAttentionWaves - 1) add_fresh(a, q, fresh, maximum, sum, output);
-  if (lane() == 0) {
-    maxima[wave_index()] = maximum;
-    sums[wave_index()] = sum;
-  }
+  for (float& sum : running.sum) sum = own && thread_index() % kTileKeys == 0 ? 1 : 0;
 #pragma unroll
-  for (u32 i = 0; i < kDimsPerLane; ++i) outputs[wave_index() * kMaxHeadDim + i * kWave + lane()] = output[i];
-  barrier();
-
-  const i64 row = static_cast<i64>(token) * a.q.heads + head;
-  float* partial = a.partials + (row * a.shares + block_index().z) * partial_floats(dim);
-  float highest = kNoMaximum, total = 0;
-  for (u32 w = 0; w < kAttentionWaves; ++w) highest = max_of(highest, maxima[w]);
-  for (u32 w = 0; w < kAttentionWaves; ++w) total += sums[w] * exp(maxima[w] - highest);
-  for (i32 d = static_cast<i32>(thread_index()); d < dim; d += static_cast<i32>(kAttentionThreads)) {
-    float value = 0;
-    for (u32 w = 0; w < kAttentionWaves; ++w) value += outputs[w * kMaxHeadDim + d] * exp(maxima[w] - highest);
-    if (a.shares > 1) {
-      partial[d] = value;
-    } else {
-      a.y[row * dim + d] = total > 0 ? value / total : 0;
+  for (int h = 0; h < kBlockHeads; ++h) {
+    running.maximum.head[h] = own ? capped(a, wave_sum(score.head[h])) : kNoMaximum;
+#pragma unroll
+    for (int i = 0; i < Running<max_dim>::kPairs; ++i) {
+      const i32 d = 2 * (i * static_cast<i32>(kWave) + static_cast<i32>(lane()));
+      const bool has = own && wave_index() == 0 && d < a.kv.dim;
+      running.output[h][i] = has ? Pair{fresh.value[d], fresh.value[d + 1]} : Pair{};
     }
   }
-  if (a.shares > 1 && thread_index() == 0) {
-    partial[dim] = highest;
-    partial[dim + 1] = total;
+}
+
+// partial[part][head][key] of the tile: q·k over the wave's part of D. `rows` are the places of its keys (see
+// attend()).
+template <bool scaled>
+GPU_FUNCTION inline void multiply_keys(const AttentionArgs& a, const OfHeads* q, const i32* rows, i32 count,
+                                       float* partial) {
+  constexpr int kDims = kKeyPairsAhead / kColumns / (scaled ? 2 : 1);  // that are loaded together
+  const i32 part = static_cast<i32>(wave_index()) / 2;
+  const i32 each = (a.kv.dim + kParts - 1) / kParts, d_begin = part * each, d_end = min_of(a.kv.dim, d_begin + each);
+  i32 keys[kColumns];
+  KeyPlace places[kColumns];
+#pragma unroll
+  for (int c = 0; c < kColumns; ++c) {
+    keys[c] = (2 * c + static_cast<i32>(wave_index()) % 2) * kWaveKeys + 2 * static_cast<i32>(lane());
+    // Past the end the last pair stands in.
+    const i32 row = rows[min_of(keys[c], (count - 1) & ~1)], slot = row & (a.kv.page - 1);
+    const i64 head = static_cast<i64>(row - slot) * a.kv.dim;
+    places[c] = {head + slot, head / kScaleGroup + slot};
+  }
+  OfHeads sums[kColumns][2] = {};
+  for (i32 first = d_begin; first < d_end; first += kDims) {
+    RawPair<scaled> raw[kColumns][kDims];
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      if (keys[c] - 2 * static_cast<i32>(lane()) >= count) break;
+#pragma unroll
+      for (int i = 0; i < kDims; ++i) {
+        const i32 d = min_of(first + i, d_end - 1);
+        raw[c][i] = load_pair<scaled>(a.keys, places[c].element + static_cast<i64>(d) * a.kv.page,
+                                      places[c].scale + static_cast<i64>(d / kScaleGroup) * a.kv.page, 1);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kDims; ++i) {
+      if (first + i >= d_end) break;
+      const OfHeads x = q[first + i];
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) {
+        const Pair key = pair_of<scaled>(raw[c][i]);
+#pragma unroll
+        for (int h = 0; h < kBlockHeads; ++h) {
+          sums[c][0].head[h] = fma(x.head[h], key.a, sums[c][0].head[h]);
+          sums[c][1].head[h] = fma(x.head[h], key.b, sums[c][1].head[h]);
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < kColumns; ++c) {
+#pragma unroll
+    for (int h = 0; h < kBlockHeads; ++h) {
+      float* to = partial + (part * kBlockHeads + h) * kTileKeys + keys[c];
+      to[0] = sums[c][0].head[h];
+      to[1] = sums[c][1].head[h];
+    }
   }
 }
 
-GPU_FUNCTION inline i32 first_in_window(const AttentionArgs& a, i32 position) {
-  return a.window > 0 ? max_of(0, position + 1 - a.window) : 0;
+// The partial products become weights, and what was seen before is made relative to the new maximum. `counts`: whether
+// the thread's key, number thread_index() % kTileKeys of the tile, is one that the token attends to.
+template <int max_dim>
+GPU_FUNCTION inline void weigh(const AttentionArgs& a, const float* partial, bool counts, OfHeads* weights,
+                               Running<max_dim>& running) {
+  constexpr int kKeyWaves = kTileKeys / static_cast<int>(kWave);  // that have the same heads
+  GPU_SHARED(float, maxima, kBlockHeads* kKeyWaves);
+  const i32 key = static_cast<i32>(thread_index()) % kTileKeys;
+  const i32 first_head = static_cast<i32>(thread_index()) / kTileKeys * kKeyHeads;
+  float score[kKeyHeads];
+#pragma unroll
+  for (int h = 0; h < kKeyHeads; ++h) {
+    float sum = 0;
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) sum += partial[(p * kBlockHeads + first_head + h) * kTileKeys + key];
+    score[h] = counts ? capped(a, sum) : kNoMaximum;
+    const float highest = wave_max(score[h]);
+    if (lane() == 0) maxima[(first_head + h) * kKeyWaves + static_cast<i32>(wave_index()) % kKeyWaves] = highest;
+  }
+  barrier();
+  float own_maximum[kKeyHeads] = {}, own_factor[kKeyHeads] = {};
+#pragma unroll
+  for (int h = 0; h < kBlockHeads; ++h) {
+    float highest = running.maximum.head[h];
+#pragma unroll
+    for (int w = 0; w < kKeyWaves; ++w) highest = max_of(highest, maxima[h * kKeyWaves + w]);
+    const float factor = exp(running.maximum.head[h] - highest);
+    running.maximum.head[h] = highest;
+#pragma unroll
+    for (int i = 0; i < Running<max_dim>::kPairs; ++i) {
+      running.output[h][i].a *= factor;
+      running.output[h][i].b *= factor;
+    }
+    if (h / kKeyHeads * kKeyHeads == first_head) {
+      own_maximum[h % kKeyHeads] = highest;
+      own_factor[h % kKeyHeads] = factor;
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < kKeyHeads; ++h) {
+    const float weight = counts ? exp(score[h] - own_maximum[h]) : 0;
+    running.sum[h] = running.sum[h] * own_factor[h] + weight;
+    weights[key].head[first_head + h] = weight;
+  }
 }
 
-template <bool scaled>
-GPU_FUNCTION inline void attention(const AttentionArgs& a) {
-  GPU_SHARED(float, q, kMaxHeadDim);
-  const i32 token = static_cast<i32>(block_index().x), head = static_cast<i32>(block_index().y);
-  const i32 sequence = a.sequence[token], position = a.positions[token];
-  const float* x = a.q.data + token * a.q.token_stride + head * a.q.head_stride;
-  for (i32 d = static_cast<i32>(thread_index()); d < a.kv.dim; d += static_cast<i32>(kAttentionThreads))
-    q[d] = x[d] * a.scale;
+// The values of every kAttentionWaves'th key of a tile, from the wave's own on.
+template <bool scaled, int max_dim>
+class Values {
+ public:
+  static constexpr int kPairs = Running<max_dim>::kPairs, kKeys = kValuePairsAhead / kPairs / (scaled ? 2 : 1);
+
+  GPU_FUNCTION Values(const AttentionArgs& a, const i32* rows, i32 count) : a_(a), rows_(rows), count_(count) {}
+
+  GPU_FUNCTION void load(i32 first) {
+#pragma unroll
+    for (int j = 0; j < kKeys; ++j) {
+      const i64 row = static_cast<i64>(rows_[min_of(key_at(first + j), count_ - 1)]) * a_.kv.dim;
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) {
+        const i64 element = row + min_of(dim(i), a_.kv.dim - 2);
+        raw_[j][i] = load_pair<scaled>(a_.values, element, element / kScaleGroup, 0);
+      }
+    }
+  }
+  GPU_FUNCTION void add(i32 first, const OfHeads* weights, Running<max_dim>& running) const {
+#pragma unroll
+    for (int j = 0; j < kKeys; ++j) {
+      const i32 key = key_at(first + j);
+      if (key >= count_) break;
+      const OfHeads weight = weights[key];
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) {
+        const Pair value = pair_of<scaled>(raw_[j][i]);
+#pragma unroll
+        for (int h = 0; h < kBlockHeads; ++h) {
+          running.output[h][i].a = fma(weight.head[h], value.a, running.output[h][i].a);
+          running.output[h][i].b = fma(weight.head[h], value.b, running.output[h][i].b);
+        }
+      }
+    }
+  }
+  // Of the wave's keys; the first is loaded before it is known whether the wave has one.
+  GPU_FUNCTION bool has(i32 index) const { return key_at(index) < count_; }
+  GPU_FUNCTION static i32 dim(int i) { return 2 * (i * static_cast<i32>(kWave) + static_cast<i32>(lane())); }
+
+ private:
+  GPU_FUNCTION static i32 key_at(i32 index) { return index * kAttentionWaves + static_cast<i32>(wave_index()); }
+
+  const AttentionArgs& a_;
+  const i32* rows_;
+  const i32 count_;
+  RawPair<scaled> raw_[kKeys][kPairs];
+};
+
+// The sums of the weights of `head`, by the threads that have it.
+GPU_FUNCTION inline float total_of(const float* sums, i32 head) {
+  constexpr int kKeyWaves = kTileKeys / static_cast<int>(kWave);
+  float total = 0;
+#pragma unroll
+  for (int w = 0; w < kKeyWaves; ++w) total += sums[head * kKeyWaves + w];
+  return total;
+}
+
+// Where a head's result goes: sums of weighted values, divided by the sum of the weights where there is no other share.
+template <int max_dim>
+GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 shares,
+                                       const Running<max_dim>& running, float* outputs) {
+  constexpr int kKeyWaves = kTileKeys / static_cast<int>(kWave), kThreads = static_cast<int>(kAttentionThreads);
+  GPU_SHARED(float, sums, kBlockHeads* kKeyWaves);
+  GPU_SHARED(float, maxima, kBlockHeads);
+  const i32 thread = static_cast<i32>(thread_index());
+#pragma unroll
+  for (int h = 0; h < kKeyHeads; ++h) {
+    const float sum = wave_sum(running.sum[h]);
+    const i32 head = thread / kTileKeys * kKeyHeads + h;
+    if (lane() == 0) sums[head * kKeyWaves + static_cast<i32>(wave_index()) % kKeyWaves] = sum;
+  }
+  if (thread == 0) {
+#pragma unroll
+    for (int h = 0; h < kBlockHeads; ++h) maxima[h] = running.maximum.head[h];
+  }
+  // The second half of the waves leaves its outputs to the first.
+  constexpr int kHalf = kAttentionWaves / 2;
+  const int wave = static_cast<int>(wave_index());
+#pragma unroll
+  for (int half = 1; half >= 0; --half) {
+    if (wave / kHalf == half) {
+#pragma unroll
+      for (int h = 0; h < kBlockHeads; ++h) {
+#pragma unroll
+        for (int i = 0; i < Running<max_dim>::kPairs; ++i) {
+          const i32 d = 2 * (i * static_cast<i32>(kWave) + static_cast<i32>(lane()));
+          if (d >= a.kv.dim) continue;
+          float* to = outputs + (wave % kHalf * kBlockHeads + h) * max_dim + d;
+          to[0] = running.output[h][i].a + (half == 1 ? 0 : to[0]);
+          to[1] = running.output[h][i].b + (half == 1 ? 0 : to[1]);
+        }
+      }
+    }
+    barrier();
+  }
+#pragma unroll
+  for (int j = 0; j < kBlockHeads * max_dim / kThreads; ++j) {
+    const i32 i = j * kThreads + thread, h = i / max_dim, d = i % max_dim;
+    if (h >= heads.count || d >= a.kv.dim) continue;
+    float value = 0;
+#pragma unroll
+    for (int w = 0; w < kHalf; ++w) value += outputs[(w * kBlockHeads + h) * max_dim + d];
+    const float total = total_of(sums, h);
+    if (shares == 1) {
+      a.y[(row + h) * a.kv.dim + d] = total > 0 ? value / total : 0;
+      continue;
+    }
+    float* partial = a.partials + ((row + h) * a.shares + block_index().z) * partial_floats(a.kv.dim);
+    partial[d] = value;
+    if (d != 0) continue;
+    partial[a.kv.dim] = maxima[h];
+    partial[a.kv.dim + 1] = total;
+  }
+}
+
+// The last block of a token and its heads to come here puts the shares together, in their order.
+template <int max_dim>
+GPU_FUNCTION inline void merge_shares(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 shares) {
+  GPU_SHARED(u32, arrived, 1);
+  GPU_SHARED(float, factors, kBlockHeads* kMaxShares);  // of a head's shares
+  static_assert(kAttentionWaves >= kBlockHeads);
+  fence();
   barrier();
+  u32* counter = a.arrived + block_index().x * grid_size().y + block_index().y;
+  if (thread_index() == 0) arrived[0] = atomic_increment(counter);
+  barrier();
+  if (arrived[0] + 1 < static_cast<u32>(shares)) return;
+  fence();
+  if (thread_index() == 0) *counter = 0;  // for the next launch
+  const i32 dim = a.kv.dim, floats = partial_floats(dim);
+  const i32 head = static_cast<i32>(wave_index());
+  if (head < heads.count) {
+    const float* partials = a.partials + (row + head) * a.shares * floats + dim;
+    constexpr int kOwn = kMaxShares / static_cast<int>(kWave);  // shares of a lane
+    float maxima[kOwn], sums[kOwn], highest = kNoMaximum, total = 0;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const i32 share = i * static_cast<i32>(kWave) + static_cast<i32>(lane());
+      maxima[i] = share < shares ? load_shared_result(partials + share * floats) : kNoMaximum;
+      sums[i] = share < shares ? load_shared_result(partials + share * floats + 1) : 0;
+      highest = max_of(highest, maxima[i]);
+    }
+    highest = wave_max(highest);
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) total += exp(maxima[i] - highest) * sums[i];
+    total = wave_sum(total);
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      factors[head * kMaxShares + i * static_cast<i32>(kWave) + static_cast<i32>(lane())] =
+          total > 0 ? exp(maxima[i] - highest) / total : 0;
+    }
+  }
+  barrier();
+  for (i32 i = static_cast<i32>(thread_index()); i < heads.count * max_dim; i += static_cast<i32>(kAttentionThreads)) {
+    const i32 h = i / max_dim, d = i % max_dim;
+    if (d >= dim) continue;
+    const float* partials = a.partials + (row + h) * a.shares * floats + d;
+    float value = 0;
+#pragma unroll 8
+    for (i32 s = 0; s < shares; ++s) {
+      value = fma(factors[h * kMaxShares + s], load_shared_result(partials + s * floats), value);
+    }
+    a.y[(row + h) * dim + d] = value;
+  }
+}
+
+// The block's share of `keys`. The block's memory gets its heads' queries, and the fresh key, from all its threads
+// before this; nobody has waited for them yet.
+template <bool scaled, int max_dim>
+GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const BlockHeads& heads, i32 sequence,
+                                const Keys& keys, const FreshKey& fresh) {
+  constexpr int kScores = kParts * kBlockHeads * kTileKeys, kOutputs = kParts * kBlockHeads * max_dim;
+  GPU_SHARED(float, partial, (kScores > kOutputs ? kScores : kOutputs));  // of scores, and in the end of outputs
+  GPU_SHARED(OfHeads, weights, kTileKeys);
+  // Where the tile's keys lie: (page·G + head)·P + slot. Of two tiles: those of the one before are still read.
+  GPU_SHARED(i32, rows, 2 * kTileKeys);
+  const i32 share = static_cast<i32>(block_index().z);
+  if (share >= keys.shares) return;
+  Running<max_dim> running;
+  const i32 from = keys.base + share * keys.share, to = min_of(keys.end, from + keys.share);
+  if (from >= to) {
+    barrier();
+    begin<max_dim>(a, q, fresh, running);
+  }
+  i32* tile_rows = rows;
+  for (i32 base = from; base < to; base += kTileKeys) {
+    const i32 count = min_of(kTileKeys, to - base);
+    const i32 own = static_cast<i32>(thread_index()) % kTileKeys, key = base + own;
+    if (static_cast<i32>(thread_index()) < kTileKeys) {
+      // Page numbers out of range are held within the cache.
+      const i32 page = key < to ? page_of(a.table, a.kv, sequence, key) : 0;
+      const i32 held = min_of(max_of(page, 0), a.kv.pages - 1);
+      tile_rows[own] = ((held * a.kv.heads + heads.kv_head) << a.kv.page_bits) + (key & (a.kv.page - 1));
+    }
+    barrier();
+    Values<scaled, max_dim> values(a, tile_rows, count);
+    values.load(0);
+    multiply_keys<scaled>(a, q, tile_rows, count, partial);
+    if (base == from) begin<max_dim>(a, q, fresh, running);
+    barrier();
+    weigh<max_dim>(a, partial, key >= keys.first && key < to, weights, running);
+    barrier();
+    for (i32 first = 0; values.has(first); first += Values<scaled, max_dim>::kKeys) {
+      if (first > 0) values.load(first);
+      values.add(first, weights, running);
+    }
+    tile_rows = tile_rows == rows ? rows + kTileKeys : rows;
+  }
+  const i64 row = static_cast<i64>(block_index().x) * a.q.heads + heads.first;
+  store_outputs<max_dim>(a, row, heads, keys.shares, running, partial);
+  if (keys.shares > 1) merge_shares<max_dim>(a, row, heads, keys.shares);
+}
+
+// The queries of the block's heads, into its memory; those of heads that it does not have are zeros.
+template <int max_dim, class Element>
+GPU_FUNCTION inline void keep_queries(const AttentionArgs& a, const BlockHeads& heads, OfHeads* q,
+                                      const Element& element) {
+#pragma unroll
+  for (int j = 0; j < kBlockHeads * max_dim / static_cast<int>(kAttentionThreads); ++j) {
+    const i32 i = j * static_cast<i32>(kAttentionThreads) + static_cast<i32>(thread_index());
+    const i32 h = i / max_dim, d = i % max_dim;
+    if (d < a.kv.dim) q[d].head[h] = h < heads.count ? element(heads.first + h, d) * a.scale : 0;
+  }
+}
+
+template <bool scaled, int max_dim>
+GPU_FUNCTION inline void attention(const AttentionArgs& a) {
+  GPU_SHARED(OfHeads, q, max_dim);
+  const i32 token = static_cast<i32>(block_index().x);
+  const i32 sequence = a.sequence[token], position = a.positions[token];
+  const BlockHeads heads = block_heads(a);
+  const float* x = a.q.data + token * a.q.token_stride;
+  keep_queries<max_dim>(a, heads, q, [&](i32 head, i32 d) { return x[head * a.q.head_stride + d]; });
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
-  const i32 first = first_in_window(a, position);
-  attend<scaled>(a, q, token, sequence, first, known ? position + 1 : first, {nullptr, nullptr});
+  const Keys keys = known ? keys_of(a, position, position + 1) : keys_of(a, 0, 0);
+  attend<scaled, max_dim>(a, q, heads, sequence, keys, {nullptr, nullptr});
 }
 
 // The same of one token whose key and value are not in the cache yet. Each block turns and rounds them for itself; one
 // of those that share a KV head writes them down, for later launches.
-template <bool scaled>
+template <bool scaled, int max_dim>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
-  GPU_SHARED(float, q, kMaxHeadDim);
-  GPU_SHARED(float, key, kMaxHeadDim);
-  GPU_SHARED(float, value, kMaxHeadDim);
+  GPU_SHARED(OfHeads, q, max_dim);
+  GPU_SHARED(float, key, max_dim);
+  GPU_SHARED(float, value, max_dim);
   const AttentionArgs& a = step.attention;
-  static_assert(kMaxHeadDim <= kAttentionThreads);
-  const i32 head = static_cast<i32>(block_index().y), group = a.q.heads / a.kv.heads, kv_head = head / group;
+  ask_for_keys(a, scaled ? 1 : 2);
+  wait_for_previous();
+  static_assert(max_dim <= static_cast<int>(kAttentionThreads));
+  const BlockHeads heads = block_heads(a);
   const i32 sequence = a.sequence[0], position = a.positions[0];
   const i32 d = static_cast<i32>(thread_index()), safe = min_of(d, a.kv.dim - 1);
   const bool inside = d < a.kv.dim;
-  const float* k = step.k.data + kv_head * step.k.head_stride;
-  const float* v = step.v.data + kv_head * step.v.head_stride;
-  const Turn turn = turn_of(step.rope, safe, position);
-  const KvElement own_key = kv_element<scaled>(turned(step.rope, k, safe, turn), inside);
+  const float* k = step.k.data + heads.kv_head * step.k.head_stride;
+  const float* v = step.v.data + heads.kv_head * step.v.head_stride;
+  const KvElement own_key = kv_element<scaled>(turned(step.rope, k, safe, turn_of(step.rope, safe, position)), inside);
   const KvElement own_value = kv_element<scaled>(v[safe], inside);
   if (inside) {
-    q[d] = turned(step.rope, a.q.data + head * a.q.head_stride, d, turn) * a.scale;
     key[d] = own_key.read;
     value[d] = own_value.read;
   }
+  keep_queries<max_dim>(a, heads, q, [&](i32 head, i32 element) {
+    return turned(step.rope, a.q.data + head * a.q.head_stride, element, turn_of(step.rope, element, position));
+  });
   const bool known = in_table(a.table, a.kv, sequence, position);
-  if (known && inside && head % group == 0 && block_index().z == 0) {
-    const i32 page = page_of(a.table, a.kv, sequence, position), slot = position % a.kv.page;
+  const bool writes = heads.first == heads.kv_head * a.group && block_index().z == 0;
+  if (known && inside && writes) {
+    const i32 page = page_of(a.table, a.kv, sequence, position), slot = position & (a.kv.page - 1);
     if (page >= 0 && page < a.kv.pages) {
-      store_key<scaled>(a.keys, a.kv, key_place(a.kv, page, kv_head, slot), d, own_key);
-      store_value<scaled>(a.values, value_place(a.kv, page, kv_head, slot), d, own_value);
+      store_key<scaled>(a.keys, a.kv, key_place(a.kv, page, heads.kv_head, slot), d, own_key);
+      store_value<scaled>(a.values, value_place(a.kv, page, heads.kv_head, slot), d, own_value);
     }
   }
-  barrier();
-  const i32 first = first_in_window(a, position);
   const bool fresh = known && block_index().z == 0;
-  attend<scaled>(a, q, 0, sequence, first, known ? position : first, {fresh ? key : nullptr, fresh ? value : nullptr});
+  const Keys keys = known ? keys_of(a, position, position) : keys_of(a, 0, 0);
+  attend<scaled, max_dim>(a, q, heads, sequence, keys, {fresh ? key : nullptr, fresh ? value : nullptr});
 }
 
+// Of the tiles' shares (kernels/attention_tiled.cc).
 GPU_FUNCTION inline void attention_merge(const AttentionMergeArgs& a) {
   const i64 row = static_cast<i64>(block_index().x) * a.heads + block_index().y;
   const i32 floats = partial_floats(a.dim);
@@ -220,8 +547,12 @@ GPU_FUNCTION inline void attention_merge(const AttentionMergeArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-GPU_KERNEL(attention_f16, 256, gabbro::gpu::AttentionArgs, attention<false>)
-GPU_KERNEL(attention_i8, 256, gabbro::gpu::AttentionArgs, attention<true>)
-GPU_KERNEL(attention_step_f16, 256, gabbro::gpu::AttentionStepArgs, attention_step<false>)
-GPU_KERNEL(attention_step_i8, 256, gabbro::gpu::AttentionStepArgs, attention_step<true>)
+#define GABBRO_ATTENTION(suffix, scaled, dim)                                                     \
+  GPU_KERNEL(attention_##suffix##_##dim, 512, gabbro::gpu::AttentionArgs, attention<scaled, dim>) \
+  GPU_EARLY_KERNEL(attention_step_##suffix##_##dim, 512, gabbro::gpu::AttentionStepArgs, attention_step<scaled, dim>)
+
+GABBRO_ATTENTION(f16, false, 128)
+GABBRO_ATTENTION(f16, false, 256)
+GABBRO_ATTENTION(i8, true, 128)
+GABBRO_ATTENTION(i8, true, 256)
 GPU_KERNEL(attention_merge, 128, gabbro::gpu::AttentionMergeArgs, attention_merge)

@@ -8,10 +8,10 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 // Whether the table knows the position; what it says may still be outside the cache.
 GPU_FUNCTION inline bool in_table(const PageTable& table, const KvShape& kv, i32 sequence, i32 position) {
-  return sequence >= 0 && sequence < table.sequences && position >= 0 && position / kv.page < table.columns;
+  return sequence >= 0 && sequence < table.sequences && position >= 0 && (position >> kv.page_bits) < table.columns;
 }
 GPU_FUNCTION inline i32 page_of(const PageTable& table, const KvShape& kv, i32 sequence, i32 position) {
-  return table.pages[static_cast<i64>(sequence) * table.columns + position / kv.page];
+  return table.pages[static_cast<i64>(sequence) * table.columns + (position >> kv.page_bits)];
 }
 
 // The first element of head `head` in its page, in elements of D·P; the same for the scales in elements of D/32·P.

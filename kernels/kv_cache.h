@@ -25,6 +25,7 @@ struct KvShape {
   i32 heads;  // G
   i32 dim;    // D
   i32 page;   // P, a power of two
+  i32 page_bits;
 };
 
 // Activations [T, heads, D] with strides in elements.
@@ -63,8 +64,14 @@ inline constexpr int kRopeThreads = 64;
 // Heads that a block handles: where there are many tokens several, since the angles are the same for all of them.
 constexpr i32 rope_heads_of_block(i64 tokens) { return tokens >= 64 ? 8 : 1; }
 
-// Causal attention, grid (T, H, shares): where there are few blocks otherwise, the keys are dealt out to several, and a
-// second launch (AttentionMergeArgs) puts their results together.
+// Heads that share a KV head and that a block handles together when there are few tokens, and the parts that a group of
+// them is cut into.
+inline constexpr int kBlockHeads = 4;
+inline constexpr int kMaxShares = 64;
+constexpr i32 decode_parts(i64 group) { return static_cast<i32>((group + kBlockHeads - 1) / kBlockHeads); }
+
+// Causal attention, grid (T, G·decode_parts(H/G), shares): where there are few blocks otherwise, the keys are dealt out
+// to several, the last of which puts their results together.
 struct AttentionArgs {
   HeadsView q;
   KvSide keys;
@@ -75,7 +82,11 @@ struct AttentionArgs {
   const i32* positions;
   float* y;         // [T][H][D]
   float* partials;  // with shares > 1: [T][H][shares][D + 2], see partial_floats()
+  u32* arrived;     // with shares > 1: [T][grid.y], zeros, and zeros again at the end
   i32 shares;
+  i32 group;       // heads that share a KV head,
+  i32 parts;       // in so many parts,
+  i32 part_heads;  // of so many each
   i32 window;
   float scale;
   float softcap;
@@ -83,11 +94,11 @@ struct AttentionArgs {
 };
 
 // Many tokens, on matrix cores: grid (T in parts of kQueryRows / group, G, shares). A block's rows are its tokens'
-// queries of the heads that share a KV head.
+// queries of the heads that share a KV head. With several shares a second launch (AttentionMergeArgs) follows.
 inline constexpr int kQueryRows = 64;
 inline constexpr int kAttentionTiledThreads = 128;
 
-// One token whose key and value come with the launch; grid (1, H, shares).
+// One token whose key and value come with the launch.
 struct AttentionStepArgs {
   AttentionArgs attention;  // q not yet rotated
   HeadsView k;              // nor k

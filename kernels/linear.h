@@ -47,19 +47,35 @@ inline constexpr int kMaxMatrices = 3;
 inline constexpr int kLinearThreads = 256;  // of a block, where nothing else is said
 // Neighbouring rows that a wave handles together: activations are read once for them.
 inline constexpr int kWaveRows = 2;
-// Of one token, up to here: a block keeps the whole of it, rounded.
+
+// Of one token and quantised weights, up to here: a block keeps the whole of it, rounded.
 inline constexpr int kMaxOneColumns = 16384;
+// Of one token and plain weights: the threads of a block that go over a row together, each with one chunk of it or
+// more.
+inline constexpr int kOneThreads = 512;
+inline constexpr int kMaxSlots = 4;
+struct OneRow {
+  i32 slots;    // chunks of a thread: 1, 2, or 4; 0: the row is too long
+  i32 threads;  // whole waves
+};
+constexpr OneRow one_row_of(i64 chunks, i64 wave) {
+  for (int slots = 1; slots <= kMaxSlots; slots *= 2) {
+    const i64 threads = ((chunks + slots - 1) / slots + wave - 1) / wave * wave;
+    if (threads <= kOneThreads) return {slots, static_cast<i32>(threads)};
+  }
+  return {};
+}
 
 // Waves that a matrix of `rows` rows takes.
 constexpr i32 waves_of(i64 rows) { return static_cast<i32>((rows + kWaveRows - 1) / kWaveRows); }
 
 // y = x·Wᵀ for up to three matrices of one format: a wave kWaveRows rows, grid.y tiles of tokens. With kSiluMul the
-// rows of the first two go together: silu(y0)·y1. The kernels for one token round and normalise x themselves; a wave
-// handles one quantised row or two plain ones, or with kSiluMul one row of both matrices.
+// rows of the first two go together: silu(y0)·y1. The kernels for one token round and normalise x themselves.
 struct LinearArgs {
   LinearMatrix matrices[kMaxMatrices];
   i32 count;
-  i32 waves;  // of all matrices; with kSiluMul of one
+  i32 waves;        // of all matrices; with kSiluMul of one
+  i32 row_threads;  // one token: see one_row_of()
   i32 columns;
   i32 tokens;
   Epilogue epilogue;

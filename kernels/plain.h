@@ -12,8 +12,7 @@ struct PlainVector {
   float value[kCount];
 };
 template <class T>
-GPU_FUNCTION inline PlainVector<T> load_plain(const u8* p) {
-  const Quad quad = load_quad(p);
+GPU_FUNCTION inline PlainVector<T> plain_of(const Quad& quad) {
   PlainVector<T> vector;
 #pragma unroll
   for (int i = 0; i < PlainVector<T>::kCount; ++i) {
@@ -24,6 +23,10 @@ GPU_FUNCTION inline PlainVector<T> load_plain(const u8* p) {
     }
   }
   return vector;
+}
+template <class T>
+GPU_FUNCTION inline PlainVector<T> load_plain(const u8* p) {
+  return plain_of<T>(load_quad(p));
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

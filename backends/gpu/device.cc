@@ -28,6 +28,12 @@ uint64_t hash_of(const std::vector<const void*>& signature) {
   return hash;
 }
 
+std::shared_ptr<uint32_t> make_counters(api::Context* context) {
+  void* memory = api::allocate(context, kCounters * sizeof(uint32_t));
+  if (memory == nullptr) throw ApiError(abi::StatusCode::kOutOfMemory, "no memory for the device's counters");
+  return {static_cast<uint32_t*>(memory), [context](uint32_t* counters) { api::release(context, counters); }};
+}
+
 }  // namespace
 
 const api::Function* MakeContext::function(const std::string& name) const {
@@ -43,9 +49,12 @@ std::shared_ptr<const api::Product> MakeContext::product(const api::ProductShape
   return {product, [](const api::Product* p) { api::destroy_product(const_cast<api::Product*>(p)); }};
 }
 
-GpuDevice::GpuDevice(int32_t index) : context_(api::open(index)), pool_(context_.get()) {
+GpuDevice::GpuDevice(int32_t index)
+    : context_(api::open(index)), counters_(make_counters(context_.get())), pool_(context_.get()) {
   module_ = api::load_module(context_.get());
   queue_ = api::create_queue(context_.get());
+  const std::vector<uint32_t> zeros(kCounters);
+  api::copy_to_device(queue_, counters_.get(), zeros.data(), zeros.size() * sizeof(uint32_t));
 }
 
 GpuDevice::~GpuDevice() {
@@ -86,7 +95,7 @@ void GpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* hos
 
 std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& request) const {
   const std::lock_guard lock(making_);
-  const MakeContext context(context_.get(), module_, api::wave_size(context_.get()));
+  const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), counters_.get());
   for (const OpEntry& entry : op_table()) {
     if (std::string_view(entry.op) != request.op) continue;
     if (auto kernel = entry.make(request, context)) return kernel;

@@ -69,6 +69,7 @@ class GpuDevice {
   };
 
   std::unique_ptr<api::Context, CloseContext> context_;  // closed after all else is given back
+  std::shared_ptr<uint32_t> counters_;
   Pool pool_;
   api::Module* module_ = nullptr;
   api::Queue* queue_ = nullptr;

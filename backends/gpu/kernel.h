@@ -40,8 +40,8 @@ class Kernel {
 // What a kernel may know of its device when it is made.
 class MakeContext {
  public:
-  MakeContext(api::Context* context, api::Module* module, uint32_t wave)
-      : context_(context), module_(module), wave_(wave) {}
+  MakeContext(api::Context* context, api::Module* module, uint32_t wave, uint32_t* counters)
+      : context_(context), module_(module), wave_(wave), counters_(counters) {}
 
   uint32_t wave() const { return wave_; }
   // Throws where the code object lacks it: host and kernels are of one build.
@@ -49,12 +49,17 @@ class MakeContext {
   // Null where there is no vendor's library that takes the product.
   std::shared_ptr<const api::Product> product(const api::ProductShape& shape) const;
   size_t free_memory() const { return api::free_memory(context_); }
+  // kCounters zeros in the device's memory, for the blocks of a launch to count each other. Who changes them leaves
+  // zeros behind.
+  uint32_t* counters() const { return counters_; }
 
  private:
   api::Context* context_;
   api::Module* module_;
   uint32_t wave_;
+  uint32_t* counters_;
 };
+inline constexpr int64_t kCounters = 1024;
 
 // Null where there is no kernel for this request. The request lives only during the call.
 using MakeKernel = std::unique_ptr<Kernel> (*)(const abi::KernelRequest& request, const MakeContext& context);

@@ -35,6 +35,10 @@ GPU_FUNCTION inline void wait_for_previous() {
 }
 GPU_FUNCTION inline void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
+// A value that may be about to change, for a guess: no cache keeps it.
+GPU_FUNCTION inline i32 peek(const i32* p) { return *const_cast<const volatile i32*>(p); }
+GPU_FUNCTION inline float load_shared_result(const float* p) { return __ldcg(p); }
+
 template <class T>
 GPU_FUNCTION inline T shuffle_xor(T value, u32 mask) {
   return __shfl_xor_sync(0xffffffff, value, static_cast<int>(mask));

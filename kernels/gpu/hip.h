@@ -25,6 +25,12 @@ inline constexpr u32 kWave = 32;
 GPU_FUNCTION inline void wait_for_previous() {}
 GPU_FUNCTION inline void prefetch(const void*) {}
 
+// A value that may be about to change, for a guess.
+GPU_FUNCTION inline i32 peek(const i32* p) { return *const_cast<const volatile i32*>(p); }
+GPU_FUNCTION inline float load_shared_result(const float* p) {
+  return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
 template <class T>
 GPU_FUNCTION inline T shuffle_xor(T value, u32 mask) {
   return __shfl_xor(value, static_cast<int>(mask), static_cast<int>(kWave));

@@ -2,6 +2,7 @@
 // Kernels are compiled once with GABBRO_SIM_WAVE 32 and once with 64.
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -30,6 +31,10 @@ inline constexpr u32 kWave = GABBRO_SIM_WAVE;
 
 inline void wait_for_previous() {}
 inline void prefetch(const void*) {}
+inline i32 peek(const i32* p) { return *p; }
+inline float load_shared_result(const float* p) { return *p; }
+inline void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline u32 atomic_increment(u32* counter) { return std::atomic_ref(*counter).fetch_add(1); }
 
 inline u32 thread_index() { return sim::current_thread(); }
 inline u32 block_size() { return sim::current_block().threads; }

@@ -117,7 +117,9 @@ TEST(LinearFused, equals_its_definition) {
       {3, 64, {33}, 1, true, true},          {9, 32, {17, 5, 40}, 0, true, false},
       {17, 96, {100}, 1, false, true},       {33, 72, {130, 1}, 0, false, true},
       {9, 64, {70, 70}, 2, true, false},     {100, 64, {150, 150}, 2, false, true},
-      {70, 40, {15, 200, 3}, 0, true, true},
+      {70, 40, {15, 200, 3}, 0, true, true}, {1, 72, {33, 5}, 0, true, true},
+      {1, 520, {9}, 1, true, true},          {1, 2056, {70, 70}, 2, true, true},
+      {1, 8200, {5, 3}, 0, false, true},     {1, 8200, {3}, 0, true, false},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(std::to_string(c.tokens) + " tokens, K " + std::to_string(c.columns) + ", epilogue " +

@@ -36,7 +36,8 @@ bool read_kv_shape(const abi::TensorView& cache, const abi::TensorView* scale, b
                 page = cache.shape[keys ? 3 : 2];
   if (pages < 1 || heads < 1 || dim < 1 || dim > kMaxHeadDim || !std::has_single_bit(static_cast<uint64_t>(page)))
     return false;
-  shape = {static_cast<i32>(pages), static_cast<i32>(heads), static_cast<i32>(dim), static_cast<i32>(page)};
+  shape = {static_cast<i32>(pages), static_cast<i32>(heads), static_cast<i32>(dim), static_cast<i32>(page),
+           std::countr_zero(static_cast<uint64_t>(page))};
   if (scale == nullptr) return true;
   if (dim % kScaleGroup != 0) return false;
   return keys ? has_shape(*scale, DType::f16, {pages, heads, dim / kScaleGroup, page})
@@ -146,68 +147,67 @@ class RopeKvWrite : public Kernel {
   bool scaled_;
 };
 
-// Into how many shares the keys are cut: enough blocks for a large GPU, each with a pass over 256 keys or more where
-// the cache is full.
-i32 shares_for(int64_t blocks, int64_t enough, int64_t capacity) {
-  constexpr int64_t kLeastKeys = 512;
-  return static_cast<i32>(std::clamp<int64_t>(std::min(enough / blocks, capacity / kLeastKeys), 1, 64));
-}
-
 // As many tokens as this go through matrix cores, where the cache can be read 16 bytes at a time. Their queries and
 // weights become halves; fewer tokens gain little by that, and keep f32.
 constexpr int64_t kManyTokens = 64;
 bool takes_tiles(const KvShape& kv, int64_t tokens, int64_t group) {
   return tokens >= kManyTokens && kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16 && group <= kQueryRows;
 }
+// Fewer tokens: elements are read in pairs.
+bool takes_pairs(const KvShape& kv) { return kv.dim % 2 == 0 && kv.page >= 2; }
 
-// Keys that are dealt out to several blocks: what their results need.
-class Shares {
- public:
-  // For grid.x times grid.y blocks at least, of which `enough` keep the device busy.
-  Shares(const MakeContext& context, const Dim& grid, int64_t enough, int64_t capacity)
-      : merge_(context.function("attention_merge")), count_(shares_for(int64_t{grid.x} * grid.y, enough, capacity)) {}
+// Into how many shares the keys are cut: `enough` blocks keep the device busy, of which there are `blocks` for each; a
+// share has `least` keys or more where the cache is full.
+i32 shares_for(int64_t blocks, int64_t enough, int64_t capacity, int64_t least) {
+  return static_cast<i32>(std::clamp<int64_t>(std::min(enough / blocks, capacity / least), 1, kMaxShares));
+}
+size_t partial_bytes(int64_t rows, const AttentionArgs& args) {
+  return args.shares == 1 ? 0 : static_cast<size_t>(rows * args.shares * partial_floats(args.kv.dim)) * sizeof(float);
+}
+std::string in_shares(i32 shares) { return shares == 1 ? "" : " in " + std::to_string(shares); }
 
-  i32 count() const { return count_; }
-  size_t scratch_bytes(int64_t rows, i32 dim) const {
-    return count_ == 1 ? 0 : static_cast<size_t>(rows * count_ * partial_floats(dim)) * sizeof(float);
+// Of few tokens: what `attention` and `attention_step` have in common.
+struct Decode {
+  const api::Function* function;
+  std::string name;
+  Dim grid;
+
+  // Sets the number of shares as well.
+  Decode(const std::string& op, bool scaled, int64_t heads, int64_t capacity, const MakeContext& context,
+         AttentionArgs& args)
+      : name(op + (scaled ? "_i8" : "_f16") + (args.kv.dim <= 128 ? "_128" : "_256")) {
+    constexpr int64_t kLeastKeys = 128;
+    function = context.function(name);
+    args.group = static_cast<i32>(heads / args.kv.heads);
+    args.parts = decode_parts(args.group);
+    args.part_heads = (args.group + args.parts - 1) / args.parts;
+    grid = {static_cast<u32>(args.tokens), static_cast<u32>(args.kv.heads * args.parts)};
+    const int64_t blocks = int64_t{grid.x} * grid.y;
+    args.shares = blocks > kCounters ? 1 : shares_for(blocks, api::resident_blocks(function), capacity, kLeastKeys);
+    args.arrived = context.counters();
+    grid.z = static_cast<u32>(args.shares);
   }
-  std::string description() const { return count_ == 1 ? "" : " in " + std::to_string(count_); }
-  void merge(const Launcher& run, const AttentionArgs& args, Dim rows) const {
-    if (count_ > 1)
-      run(merge_, rows, AttentionMergeArgs{args.partials, args.y, static_cast<i32>(rows.y), args.kv.dim, count_});
-  }
-
- private:
-  const api::Function* merge_;
-  i32 count_;
 };
-
-constexpr int64_t kEnoughBlocks = 1024, kEnoughTiledBlocks = 256;
 
 class Attention : public Kernel {
  public:
   Attention(const AttentionArgs& fixed, int64_t heads, int64_t capacity, bool scaled, const MakeContext& context)
       : fixed_(fixed), scaled_(scaled) {
-    const int64_t group = heads / fixed.kv.heads;
-    std::string name = scaled ? "attention_i8" : "attention_f16";
-    grid_ = {static_cast<u32>(fixed.tokens), static_cast<u32>(heads)};
-    const bool tiled = takes_tiles(fixed.kv, fixed.tokens, group);
-    if (tiled) {
-      name += fixed.kv.dim <= 64 ? "_tiled_64" : "_tiled_128";
-      grid_ = {blocks_for(fixed.tokens, static_cast<u32>(kQueryRows / group)), static_cast<u32>(fixed.kv.heads)};
-    }
-    function_ = context.function(name);
-    shares_ = Shares(context, grid_, tiled ? kEnoughTiledBlocks : kEnoughBlocks, capacity);
-    grid_.z = static_cast<u32>(shares_->count());
-    fixed_.shares = shares_->count();
-    implementation = name + shares_->description();
-    scratch_bytes = shares_->scratch_bytes(fixed.tokens * heads, fixed.kv.dim);
+    const Decode decode("attention", scaled, heads, capacity, context, fixed_);
+    function_ = decode.function;
+    grid_ = decode.grid;
+    implementation = decode.name + in_shares(fixed_.shares);
+    scratch_bytes = partial_bytes(fixed.tokens * heads, fixed_);
   }
 
-  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    const abi::TensorView& q = launch.inputs[0];
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override { run(function_, grid_, args(launch)); }
+
+ protected:
+  Attention(const AttentionArgs& fixed, bool scaled) : fixed_(fixed), scaled_(scaled) {}
+
+  AttentionArgs args(const abi::Launch& launch) const {
     AttentionArgs args = fixed_;
-    args.q = heads_view(q);
+    args.q = heads_view(launch.inputs[0]);
     args.keys = side(launch, 1, scaled_ ? 6 : -1);
     args.values = side(launch, 2, scaled_ ? 7 : -1);
     args.table = page_table(launch.inputs[3]);
@@ -215,16 +215,42 @@ class Attention : public Kernel {
     args.positions = input<i32>(launch, 5);
     args.y = output<float>(launch, 0);
     args.partials = static_cast<float*>(launch.scratch);
-    run(function_, grid_, args);
-    shares_->merge(run, args, {static_cast<u32>(q.shape[0]), static_cast<u32>(q.shape[1])});
+    return args;
   }
 
- private:
-  const api::Function* function_;
-  std::optional<Shares> shares_;
+  const api::Function* function_ = nullptr;
   AttentionArgs fixed_;
   Dim grid_;
   bool scaled_;
+};
+
+// Of many tokens.
+class AttentionTiled : public Attention {
+ public:
+  AttentionTiled(const AttentionArgs& fixed, int64_t heads, int64_t capacity, bool scaled, const MakeContext& context)
+      : Attention(fixed, scaled), merge_(context.function("attention_merge")) {
+    constexpr int64_t kEnoughBlocks = 256, kLeastKeys = 512;
+    const std::string name =
+        std::string("attention_") + (scaled ? "i8" : "f16") + "_tiled_" + (fixed.kv.dim <= 64 ? "64" : "128");
+    function_ = context.function(name);
+    grid_ = {blocks_for(fixed.tokens, static_cast<u32>(kQueryRows / (heads / fixed.kv.heads))),
+             static_cast<u32>(fixed.kv.heads)};
+    fixed_.shares = shares_for(int64_t{grid_.x} * grid_.y, kEnoughBlocks, capacity, kLeastKeys);
+    grid_.z = static_cast<u32>(fixed_.shares);
+    implementation = name + in_shares(fixed_.shares);
+    scratch_bytes = partial_bytes(fixed.tokens * heads, fixed_);
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    const AttentionArgs own = args(launch);
+    run(function_, grid_, own);
+    if (own.shares == 1) return;
+    const Dim rows = {static_cast<u32>(own.tokens), static_cast<u32>(own.q.heads)};
+    run(merge_, rows, AttentionMergeArgs{own.partials, own.y, own.q.heads, own.kv.dim, own.shares});
+  }
+
+ private:
+  const api::Function* merge_;
 };
 
 // Inputs as of rope_kv_write.
@@ -232,16 +258,12 @@ class AttentionStep : public Kernel {
  public:
   AttentionStep(const AttentionArgs& fixed, const RopeArgs& rope, int64_t heads, int64_t capacity, bool scaled,
                 const MakeContext& context)
-      : function_(context.function(scaled ? "attention_step_i8" : "attention_step_f16")),
-        grid_{1, static_cast<u32>(heads)},
-        shares_(context, grid_, kEnoughBlocks, capacity),
-        fixed_(fixed),
-        rope_(rope),
-        scaled_(scaled) {
-    grid_.z = static_cast<u32>(shares_.count());
-    fixed_.shares = shares_.count();
-    implementation = std::string("attention_step ") + (scaled ? "i8" : "f16") + shares_.description();
-    scratch_bytes = shares_.scratch_bytes(heads, fixed.kv.dim);
+      : fixed_(fixed), rope_(rope), scaled_(scaled) {
+    const Decode decode("attention_step", scaled, heads, capacity, context, fixed_);
+    function_ = decode.function;
+    grid_ = decode.grid;
+    implementation = decode.name + in_shares(fixed_.shares);
+    scratch_bytes = partial_bytes(heads, fixed_);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
@@ -258,13 +280,11 @@ class AttentionStep : public Kernel {
     attention.y = output<float>(launch, 0);
     attention.partials = static_cast<float*>(launch.scratch);
     run(function_, grid_, args);
-    shares_.merge(run, attention, {1, grid_.y});
   }
 
  private:
   const api::Function* function_;
   Dim grid_;
-  Shares shares_;
   AttentionArgs fixed_;
   RopeArgs rope_;
   bool scaled_;
@@ -339,7 +359,7 @@ std::unique_ptr<Kernel> make_attention_step(const abi::KernelRequest& request, c
   if (!read) return nullptr;
   const abi::TensorView &q = request.inputs[0], &table = request.inputs[7];
   const int64_t heads = q.shape[1];
-  if (q.shape[0] != 1 || heads % read->kv.heads != 0) return nullptr;
+  if (q.shape[0] != 1 || heads % read->kv.heads != 0 || !takes_pairs(read->kv)) return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {1, heads, read->kv.dim})) return nullptr;
   return std::make_unique<AttentionStep>(read_attention(request, read->kv, 1), read->rope, heads,
                                          table.shape[1] * read->kv.page, read->scaled, context);
@@ -357,8 +377,12 @@ std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const 
   if (in[0].shape[2] != keys.dim || heads % keys.heads != 0 || !is_page_table(in[3])) return nullptr;
   if (!is_ids(in[4], tokens) || !is_ids(in[5], tokens)) return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {tokens, heads, keys.dim})) return nullptr;
-  return std::make_unique<Attention>(read_attention(request, keys, tokens), heads, in[3].shape[1] * keys.page, scaled,
-                                     context);
+  const AttentionArgs fixed = read_attention(request, keys, tokens);
+  const int64_t capacity = in[3].shape[1] * keys.page;
+  if (takes_tiles(keys, tokens, heads / keys.heads))
+    return std::make_unique<AttentionTiled>(fixed, heads, capacity, scaled, context);
+  if (!takes_pairs(keys)) return nullptr;
+  return std::make_unique<Attention>(fixed, heads, capacity, scaled, context);
 }
 
 }  // namespace gabbro::gpu

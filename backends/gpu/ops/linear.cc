@@ -50,8 +50,8 @@ class Linear : public Kernel {
         groups_.push_back({.name = name,
                            .function = context.function(name),
                            .reads = reads,
-                           .quantised = is_quantised(weight.dtype),
-                           .first = m});
+                           .first = m,
+                           .row_threads = is_quantised(weight.dtype) ? 0 : one_row(weight).threads});
         last = &groups_.back();
       }
       ++last->count;
@@ -134,8 +134,9 @@ class Linear : public Kernel {
       few.waves = group.waves;
       for (int i = 0; i < group.count; ++i) few.matrices[i] = matrix(launch, group.first + i);
       u32 blocks = blocks_for(group.waves, api::block_threads(group.function) / wave_);
-      // Each block rounds x once for all that it multiplies.
-      if (group.reads == Reads::kItself && group.quantised) {
+      if (group.reads == Reads::kItself) {  // each block prepares x for itself
+        few.row_threads = group.row_threads;
+        if (group.row_threads > 0) blocks = static_cast<u32>(group.waves);
         blocks = std::min(blocks, api::resident_blocks(group.function));
       }
       run(group.function, {blocks, blocks_for(tokens_, static_cast<u32>(width_))}, few);
@@ -149,11 +150,11 @@ class Linear : public Kernel {
     std::string name;
     const api::Function* function;
     Reads reads;
-    bool quantised;
     int first;
     int count = 0;
     i32 waves = 0;
     i32 row_tiles = 0;
+    i32 row_threads = 0;  // of one token
   };
 
   // All matrices or none.
@@ -213,14 +214,18 @@ class Linear : public Kernel {
   }
   Reads reads_of(const abi::TensorView& weight) const {
     if (!library_.empty() || (tokens_ > kTiledTokens && takes_halves(weight))) return Reads::kHalves;
-    const bool one = tokens_ == 1 && (is_quantised(weight.dtype) ? columns_ <= kMaxOneColumns : in_quads(weight));
+    const bool one = tokens_ == 1 && (is_quantised(weight.dtype) ? columns_ <= kMaxOneColumns
+                                                                 : one_row(weight).slots > 0 && in_quads(weight));
     return one ? Reads::kItself : is_quantised(weight.dtype) ? Reads::kCodes : Reads::kFloats;
   }
 
+  // Of one token and plain weights.
+  OneRow one_row(const abi::TensorView& weight) const {
+    return one_row_of(columns_ * dtype_info(weight.dtype).block_bytes / 16, wave_);
+  }
   // See LinearArgs.
   i32 waves_of_matrix(const abi::TensorView& weight, Reads reads) const {
-    const bool a_row_each = is_quantised(weight.dtype) || options_.epilogue == abi::Epilogue::kSiluMul;
-    return reads == Reads::kItself && a_row_each ? static_cast<i32>(weight.shape[0]) : waves_of(weight.shape[0]);
+    return reads == Reads::kItself ? static_cast<i32>(weight.shape[0]) : waves_of(weight.shape[0]);
   }
 
   static bool in_quads(const abi::TensorView& weight) {
@@ -237,8 +242,9 @@ class Linear : public Kernel {
     const std::string name = "linear_" + std::string(dtype_name(weight.dtype));
     if (reads == Reads::kHalves) return name + "_tiled_" + std::to_string(tile_tokens());
     if (reads == Reads::kItself) {
-      const bool paired = is_quantised(weight.dtype) && options_.epilogue == abi::Epilogue::kSiluMul;
-      return name + (paired ? "_1_paired" : "_1");
+      const bool paired = options_.epilogue == abi::Epilogue::kSiluMul;
+      const std::string slots = is_quantised(weight.dtype) ? "" : "_" + std::to_string(one_row(weight).slots);
+      return name + "_1" + slots + (paired ? "_paired" : "");
     }
     const std::string sized = name + "_" + std::to_string(std::max(width_, 2));
     return is_quantised(weight.dtype) || in_quads(weight) ? sized : sized + "_any";

@@ -33,7 +33,7 @@ def build(cache):
         say(f"downloading the sources of {PACKAGE}")
         shutil.rmtree(source, ignore_errors=True)
         source.mkdir(parents=True)
-        must([sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation",
+        must([sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:",
               "--dest", source, PACKAGE], stdout=sys.stderr)
         with tarfile.open(next(source.glob("*.tar.gz"))) as archive:
             # Early releases of Python 3.11 lack the filter.

@@ -1,0 +1,243 @@
+// Weights of any format times one token, bound by memory. A block goes through its rows a group at a time, with the
+// weights of the next group always on their way; a thread has the same columns of all of them, and so keeps its part of
+// x in registers, rounded to 8 bits where the weights are quantised. Nothing is launched before to prepare x: with an
+// RMSNorm before (y = x·weight / rms(x), Zhang & Sennrich 2019) the products are those of x·weight, and 1 / rms(x)
+// comes at the end.
+#include "kernels/codes.h"
+#include "kernels/linear_finish.h"
+#include "kernels/plain.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// Elements of x, times the norm's weights where there are some. Adds the squares of x.
+template <int count>
+GPU_FUNCTION inline void load_activations(const LinearArgs& a, i32 first, float* values, float& squares) {
+#pragma unroll
+  for (int quad = 0; quad < count / 4; ++quad) {
+    const Quad bits = load_quad(a.x + first + quad * 4);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) values[quad * 4 + i] = bits_to_float(bits.word[i]);
+  }
+  if (a.norm == nullptr) return;
+#pragma unroll
+  for (int quad = 0; quad < count / 4; ++quad) {
+    const Quad weights = load_quad(a.norm + first + quad * 4);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float& value = values[quad * 4 + i];
+      squares = fma(value, value, squares);
+      value *= bits_to_float(weights.word[i]);
+    }
+  }
+}
+
+// How weights are read: a thread a Chunk of kColumns columns of a row at a time, of which kChunks are on their way.
+// Rows, and their number of columns, are multiples of 16 bytes. `Part` is x for the columns of a chunk; without a
+// value, all products are zero.
+template <class T>
+struct PlainWeights {
+  static constexpr int kColumns = PlainVector<T>::kCount;
+  static constexpr int kChunks = 8;
+  using Chunk = Quad;
+
+  struct Part {
+    float value[kColumns] = {};
+  };
+
+  GPU_FUNCTION static Chunk load(const LinearMatrix& m, i32 row, i32 chunk, i32) {
+    return load_quad(m.low + row * m.row_step + chunk * i64{16});
+  }
+  GPU_FUNCTION static Part part(const LinearArgs& a, i32 chunk, float& squares) {
+    Part part;
+    load_activations<kColumns>(a, chunk * kColumns, part.value, squares);
+    return part;
+  }
+  GPU_FUNCTION static float dot(const Chunk& raw, const Part& x) {
+    const PlainVector<T> weights = plain_of<T>(raw);
+    float result = 0;
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) result = fma(weights.value[i], x.value[i], result);
+    return result;
+  }
+};
+
+// The sums over the wave of `count` values each, a power of two: a lane gets that of value lane() / (kWave / count).
+template <int count>
+GPU_FUNCTION inline float wave_sums(float (&values)[count]) {
+  u32 step = kWave / 2;
+#pragma unroll
+  for (int left = count / 2; left > 0; left /= 2, step /= 2) {
+    const bool upper = (lane() & step) != 0;
+#pragma unroll
+    for (int i = 0; i < left; ++i) {
+      const float own = upper ? values[i + left] : values[i], other = upper ? values[i] : values[i + left];
+      values[i] = own + shuffle_xor(other, step);
+    }
+  }
+  for (; step > 0; step /= 2) values[0] += shuffle_xor(values[0], step);
+  return values[0];
+}
+
+// Where the threads of a block are: `row_threads` go over a row together, each with `slots` chunks of it, and as many
+// rows as there is room for are handled at once.
+struct OnePlace {
+  i32 row;    // of those at once
+  i32 count;  // of them; a thread whose row is not below it has nothing to multiply
+  i32 chunk;  // of slot 0; the others are row_threads apart
+};
+GPU_FUNCTION inline OnePlace one_place(i32 row_threads) {
+  const i32 thread = static_cast<i32>(thread_index());
+  return {thread / row_threads, static_cast<i32>(block_size()) / row_threads, thread % row_threads};
+}
+
+// A group of neighbouring rows of a matrix (with kSiluMul: of both).
+struct RowGroup {
+  int matrix;
+  i32 first;  // row
+};
+GPU_FUNCTION inline i32 groups_of(const LinearMatrix& m, i32 group_rows) {
+  return (m.rows + group_rows - 1) / group_rows;
+}
+template <bool paired>
+GPU_FUNCTION inline RowGroup group_at(const LinearArgs& a, i32 index, i32 group_rows) {
+  int matrix = 0;
+  if constexpr (!paired) {
+    while (index >= groups_of(a.matrices[matrix], group_rows)) index -= groups_of(a.matrices[matrix++], group_rows);
+  }
+  return {matrix, index * group_rows};
+}
+
+// The weights of a group that are on their way to a thread.
+template <class Weights, bool paired, int slots>
+class GroupWeights {
+ public:
+  static constexpr int kRows = Weights::kChunks / slots;  // of all matrices, that a thread has in a group
+
+  GPU_FUNCTION GroupWeights(const LinearArgs& a, const OnePlace& place) : a_(a), place_(place) {}
+
+  GPU_FUNCTION void aim(const RowGroup& group) { group_ = group; }
+
+  GPU_FUNCTION void load(int row) {
+    const LinearMatrix& m = a_.matrices[paired ? row % 2 : group_.matrix];
+    const i32 at = min_of(group_.first + (paired ? row / 2 : row) * place_.count + place_.row, m.rows - 1);
+#pragma unroll
+    for (int s = 0; s < slots; ++s) {
+      const i32 chunk = min_of(place_.chunk + s * a_.row_threads, a_.columns / Weights::kColumns - 1);
+      chunks_[row][s] = Weights::load(m, at, chunk, a_.columns);
+    }
+  }
+
+  GPU_FUNCTION float dot(int row, const typename Weights::Part* x) const {
+    float sum = 0;
+#pragma unroll
+    for (int s = 0; s < slots; ++s) sum += Weights::dot(chunks_[row][s], x[s]);
+    return sum;
+  }
+
+ private:
+  const LinearArgs& a_;
+  const OnePlace& place_;
+  RowGroup group_{};
+  typename Weights::Chunk chunks_[kRows][slots];
+};
+
+// What is added to a row's product.
+GPU_FUNCTION inline float addend(const LinearArgs& a, int matrix, i32 row) {
+  const LinearMatrix& m = a.matrices[matrix];
+  float sum = m.bias != nullptr ? m.bias[row] : 0;
+  if (a.epilogue == Epilogue::kAdd) sum += a.residual[row];
+  return sum;
+}
+
+// As many blocks as the device holds at once.
+template <class Weights, bool paired, int slots>
+GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
+  using Group = GroupWeights<Weights, paired, slots>;
+  constexpr int kRows = Group::kRows, kMatrices = paired ? 2 : 1;
+  GPU_SHARED(float, parts, 2 * kRows * kMaxWaves);  // of two groups: [row][wave]
+  const OnePlace place = one_place(a.row_threads);
+  const bool multiplies = place.row < place.count;
+  const i32 group_rows = kRows / kMatrices * place.count;
+  i32 groups = 0, index = static_cast<i32>(block_index().x);
+  for (int m = 0; m < (paired ? 1 : a.count); ++m) groups += groups_of(a.matrices[m], group_rows);
+  if (index >= groups) return;
+
+  // The first weights are on their way while x is still computed by the launch ahead.
+  Group weights(a, place);
+  weights.aim(group_at<paired>(a, index, group_rows));
+  if (multiplies) {
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) weights.load(row);
+  }
+  wait_for_previous();
+  typename Weights::Part x[slots];
+  float squares = 0;
+#pragma unroll
+  for (int s = 0; s < slots; ++s) {
+    const i32 chunk = place.chunk + s * a.row_threads;
+    if (multiplies && chunk < a.columns / Weights::kColumns) x[s] = Weights::part(a, chunk, squares);
+  }
+  float factor = 1;
+  if (a.norm != nullptr) {
+    factor = 1 / sqrt(block_sum(place.row == 0 ? squares : 0) / static_cast<float>(a.columns) + a.epsilon);
+  }
+
+  const i32 row_waves = a.row_threads / static_cast<i32>(kWave);
+  const i32 own_row = static_cast<i32>(thread_index());  // of the group, for the threads that finish its rows
+  float* own_parts = parts;
+  while (index < groups) {
+    const RowGroup group = group_at<paired>(a, index, group_rows);
+    const bool finishes = own_row < group_rows && group.first + own_row < a.matrices[group.matrix].rows;
+    float addends[kMatrices] = {};
+    if (finishes) {
+#pragma unroll
+      for (int m = 0; m < kMatrices; ++m) addends[m] = addend(a, paired ? m : group.matrix, group.first + own_row);
+    }
+    index += static_cast<i32>(grid_size().x);
+    const bool more = index < groups;
+    if (more) weights.aim(group_at<paired>(a, index, group_rows));
+    if (multiplies) {
+      float sums[kRows];
+#pragma unroll
+      for (int row = 0; row < kRows; ++row) {
+        sums[row] = weights.dot(row, x);
+        if (more) weights.load(row);
+      }
+      const float sum = wave_sums<kRows>(sums);
+      constexpr u32 kSumLanes = kWave / kRows;
+      if (lane() % kSumLanes == 0) own_parts[lane() / kSumLanes * kMaxWaves + wave_index()] = sum;
+    }
+    barrier();
+    if (finishes) {
+      // Row i·count + r of the group is the i-th of those that the waves of row r have.
+      const i32 first_wave = own_row % place.count * row_waves;
+      float values[kMatrices];
+#pragma unroll
+      for (int m = 0; m < kMatrices; ++m) {
+        const float* from =
+            own_parts + (own_row / place.count * kMatrices + m) * static_cast<i32>(kMaxWaves) + first_wave;
+        float sum = 0;
+        for (i32 w = 0; w < row_waves; ++w) sum += from[w];
+        values[m] = sum * factor + addends[m];
+      }
+      a.matrices[group.matrix].y[group.first + own_row] = paired ? silu(values[0]) * values[kMatrices - 1] : values[0];
+    }
+    own_parts = own_parts == parts ? parts + kRows * kMaxWaves : parts;
+  }
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
+
+#define GABBRO_ONE(name, Weights, slots)                                             \
+  GPU_EARLY_KERNEL(linear_##name##_1_##slots, 512, gabbro::gpu::LinearArgs,          \
+                   linear_one_plain<gabbro::gpu::GABBRO_GPU::Weights, false, slots>) \
+  GPU_EARLY_KERNEL(linear_##name##_1_##slots##_paired, 512, gabbro::gpu::LinearArgs, \
+                   linear_one_plain<gabbro::gpu::GABBRO_GPU::Weights, true, slots>)
+#define GABBRO_PLAIN(name, T)          \
+  GABBRO_ONE(name, PlainWeights<T>, 1) \
+  GABBRO_ONE(name, PlainWeights<T>, 2) \
+  GABBRO_ONE(name, PlainWeights<T>, 4)
+
+GABBRO_PLAIN(f32, float)
+GABBRO_PLAIN(f16, gabbro::gpu::Half)
+GABBRO_PLAIN(bf16, gabbro::gpu::BFloat)
