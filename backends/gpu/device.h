@@ -34,6 +34,8 @@ class GpuDevice {
     return memory;
   }
 
+  void release_pinned(void* pointer) { api::release_pinned(context_.get(), pointer); }
+
   void trim() { pool_.trim(); }
   size_t free_memory() const { return api::free_memory(context_.get()); }
   double memory_bandwidth() const { return api::memory_bandwidth(context_.get()); }

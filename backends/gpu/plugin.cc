@@ -64,6 +64,15 @@ Status copy_to_host(abi::Device* device, abi::Stream*, void* host, const void* s
   });
 }
 
+Status allocate_host(abi::Device* device, size_t bytes, void** pointer) {
+  return guarded([&] {
+    *pointer = gpu(device).allocate_pinned(bytes).release();
+    return Status{};
+  });
+}
+
+void free_host(abi::Device* device, void* pointer) { gpu(device).release_pinned(pointer); }
+
 Status synchronize(abi::Device* device, abi::Stream*) {
   return guarded([&] {
     gpu(device).synchronize();
@@ -97,6 +106,8 @@ const abi::Backend& backend() {
       .free = free,
       .copy_to_device = copy_to_device,
       .copy_to_host = copy_to_host,
+      .allocate_host = allocate_host,
+      .free_host = free_host,
       .create_stream = abi::create_default_stream,
       .destroy_stream = abi::destroy_default_stream,
       .synchronize = synchronize,

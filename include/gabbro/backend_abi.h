@@ -11,7 +11,7 @@
 
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 3;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 4;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
@@ -124,6 +124,9 @@ struct Backend {
   void (*free)(Device* device, void* pointer);
   Status (*copy_to_device)(Device* device, Stream* stream, void* target, const void* host, size_t bytes);
   Status (*copy_to_host)(Device* device, Stream* stream, void* host, const void* source, size_t bytes);
+  // Optional (null: any memory does). Host memory that copies need not go round (pinned).
+  Status (*allocate_host)(Device* device, size_t bytes, void** pointer);
+  void (*free_host)(Device* device, void* pointer);
 
   // Streams. A device without asynchronous work may return null streams.
   Status (*create_stream)(Device* device, Stream** stream);

@@ -46,6 +46,14 @@ std::shared_ptr<void> Device::allocate(size_t bytes) {
   return owned(pointer);
 }
 
+std::shared_ptr<void> Device::allocate_host(size_t bytes) {
+  if (backend_->allocate_host == nullptr) return std::make_shared<std::byte[]>(bytes);
+  void* pointer = nullptr;
+  check(backend_->allocate_host(device_, bytes, &pointer),
+        fmt::format("allocating {} bytes of host memory for {}", bytes, facts_.id));
+  return {pointer, [backend = backend_, device = device_](void* memory) { backend->free_host(device, memory); }};
+}
+
 std::shared_ptr<void> Device::allocate_weights(size_t bytes) {
   constexpr size_t kBlock = size_t{32} << 20;
   constexpr size_t kAlignment = 256;

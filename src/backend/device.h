@@ -38,6 +38,8 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // Memory that is freed with its last owner. Throws Error kNoDevice when there is not enough.
   std::shared_ptr<void> allocate(size_t bytes);
+  // Host memory that copies need not go round, where the device has such; freed with its last owner. Throws as above.
+  std::shared_ptr<void> allocate_host(size_t bytes);
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
 

@@ -4,6 +4,7 @@
 #include <future>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "src/engine/session.h"
 #include "src/graph/eval.h"
@@ -15,9 +16,10 @@ namespace gabbro {
 
 // The step of one token, traced once: its inputs are overwritten in place and its plan replayed.
 struct DecodeStep {
-  Tensor ids;         // i32 [1]
-  Tensor positions;   // i32 [1]
-  Tensor page_table;  // i32 [1, M]
+  Tensor ids;                     // i32 [1]
+  Tensor positions;               // i32 [1]
+  Tensor page_table;              // i32 [1, M]
+  std::vector<int32_t> page_row;  // what it holds
   std::optional<Compiled> run;
 };
 

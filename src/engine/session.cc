@@ -22,8 +22,9 @@ struct Session::State {
   std::shared_ptr<Engine> engine;
   std::vector<int32_t> tokens;
   std::vector<int32_t> pages;
-  Tensor logits;                   // of the last step
-  std::vector<float> host_logits;  // where the device's memory is not the host's, or for several steps
+  Tensor logits;                      // of the last step
+  std::shared_ptr<void> host_logits;  // of that step, where the device's memory is not the host's
+  std::vector<float> all_logits;      // of several steps
 
   Engine::State& shared() const;
   template <class StepFunction>
@@ -89,8 +90,9 @@ std::span<const float> Session::State::host(const Tensor& result) {
   logits = result;
   const auto count = static_cast<size_t>(result.shape().elements());
   if (shared().device->host_accessible()) return {static_cast<const float*>(result.state().storage.get()), count};
-  host_logits = to_host<float>(result);
-  return host_logits;
+  if (host_logits == nullptr) host_logits = shared().device->allocate_host(count * sizeof(float));
+  shared().device->copy_to_host(host_logits.get(), result.state().storage.get(), count * sizeof(float));
+  return {static_cast<const float*>(host_logits.get()), count};
 }
 
 Tensor Session::State::step_many(std::span<const int32_t> part, const std::vector<int32_t>& output_rows,
@@ -126,8 +128,10 @@ Tensor Session::State::step_one(int32_t token, const std::atomic<bool>* cancel) 
   const auto position = static_cast<int32_t>(tokens.size());
   overwrite(decode.ids, &token, sizeof(token));
   overwrite(decode.positions, &position, sizeof(position));
-  const std::vector<int32_t> row = page_row();
-  overwrite(decode.page_table, row.data(), row.size() * sizeof(int32_t));
+  if (std::vector<int32_t> row = page_row(); row != decode.page_row) {
+    overwrite(decode.page_table, row.data(), row.size() * sizeof(int32_t));
+    decode.page_row = std::move(row);
+  }
   logits = Tensor();  // so that its memory can be written again
   return (*decode.run)(cancel).front();
 }
@@ -176,11 +180,11 @@ std::span<const float> Session::append_all_logits(std::span<const int32_t> more,
     if (all.empty()) all.reserve(more.size() * static_cast<size_t>(s.shared().facts.vocabulary));
     std::vector<int32_t> rows(part.size());
     std::iota(rows.begin(), rows.end(), 0);
-    const std::span<const float> values = s.host(s.step_many(part, rows, cancel));
+    const std::vector<float> values = to_host<float>(s.step_many(part, rows, cancel));
     all.insert(all.end(), values.begin(), values.end());
   });
-  s.host_logits = std::move(all);
-  return s.host_logits;
+  s.all_logits = std::move(all);
+  return s.all_logits;
 }
 
 void Session::truncate(int64_t length) {
