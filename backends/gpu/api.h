@@ -76,6 +76,7 @@ struct ProductShape {
 // Null where there is no such library, or it does not take this shape.
 Product* make_product(Context* context, const ProductShape& shape);
 void destroy_product(Product* product);
+const char* library_name(const Product* product);  // "cuBLASLt"
 void multiply(Queue* queue, const Product* product, const void* w, const void* x, void* y);
 
 // Work enqueued between the two becomes a graph instead of being done. end_capture may return null: no graphs here.

@@ -82,6 +82,13 @@ class Parsing(unittest.TestCase):
         kernel["scratch"] = 0
         self.assertEqual(list(isa_report.complaints("gfx1100", "linear_q4_k_1", kernel)), [])
 
+    def test_products_of_few_tokens_load_16_bytes(self):
+        kernel = {"private_segment_fixed_size": 0, "vgpr_spill_count": 0, "dot4": 96}
+        for name in ("linear_f16_1", "linear_q4_k_1_paired", "linear_q6_k_8"):
+            self.assertEqual(list(isa_report.complaints("gfx90a", name, kernel)), [f"gfx90a: {name} does not load 16 bytes at a time"])
+            self.assertEqual(list(isa_report.complaints("gfx90a", name, {**kernel, "load 16 B": 4})), [])
+        self.assertEqual(list(isa_report.complaints("gfx90a", "linear_f16_2_any", kernel)), [])
+
     def test_kernels_of_many_tokens_need_matrix_instructions_where_there_are_any(self):
         kernel = {"private_segment_fixed_size": 0, "vgpr_spill_count": 0, "matrix": 0}
         for name in ("linear_q4_k_tiled_128", "attention_f16_tiled_64"):
@@ -110,6 +117,44 @@ class Occupancy(unittest.TestCase):
     def test_shared_memory(self):
         self.check("gfx90a", 64, 32, 32 << 10, 2)   # two blocks of four waves on four units
         self.check("gfx1100", 32, 32, 64 << 10, 4)  # two blocks of eight
+
+
+class Times(unittest.TestCase):
+    """Against figures of AMD's data sheets, and arithmetic by hand."""
+
+    def test_rates(self):
+        for target, teraflops in (("gfx942", 1307.4), ("gfx90a", 181), ("gfx908", 184.6), ("gfx1100", 122.8), ("gfx1201", 195),
+                                  ("gfx906", 26.5), ("gfx950", 2516)):
+            self.assertAlmostEqual(isa_report.chip_times.half_rate(target) / 1e12 / teraflops, 1, delta=0.01, msg=target)
+
+    def test_bandwidth_is_that_of_the_card(self):
+        for target, gigabytes in (("gfx942", 5300), ("gfx1100", 960), ("gfx1030", 512), ("gfx1151", 256)):
+            self.assertEqual(isa_report.chip_times.bandwidth(target), gigabytes * 1e9)
+
+    def test_every_target_of_its_own_has_a_chip(self):
+        text = (TOOL.parents[1] / "CMakeLists.txt").read_text()
+        targets = set(text.split("set(GABBRO_ROCM_TARGETS")[1].split("CACHE")[0].split())
+        self.assertEqual({target for target in targets if "generic" not in target}, set(isa_report.chip_times.CHIPS))
+        for target in isa_report.chip_times.CHIPS:
+            self.assertGreater(isa_report.chip_times.bandwidth(target), 0)
+
+    def test_kernels(self):
+        times = isa_report.chip_times.kernel_times
+        # 14336 · 4096 weights of 144/256 bytes at 960 GB/s; a quarter of them times 10 instructions, 64 · 96 a clock.
+        found = times("gfx1100", "linear_q4_k_1", {"dot4": 96, "instructions": 960})
+        self.assertAlmostEqual(found["us memory"], 34.41, places=2)
+        self.assertAlmostEqual(found["us compute"], 9.557, places=3)
+        self.assertEqual(times("gfx1100", "linear_f16_1", {"instructions": 500})["us compute"], 0)
+        self.assertAlmostEqual(times("gfx942", "linear_q8_0_tiled_128", {})["us compute"], 184, delta=1)
+        self.assertEqual(times("gfx1100", "rms_norm", {}), {})
+        self.assertEqual(times("gfx11-generic", "linear_q4_k_1", {"dot4": 96, "instructions": 960}), {})
+
+    def test_models(self):
+        model_times = isa_report.chip_times.model_times
+        shape = isa_report.chip_times.shapes()["llama-8b"]
+        # Llama 3.1 8B: 8.03 billion weights, of which a token reads all but the 0.53 billion of the embedding.
+        self.assertAlmostEqual(model_times("gfx942", shape, "f16")[0], 7.504e9 * 2 / 5.3e12 * 1e3, delta=0.005)
+        self.assertIsNone(model_times("gfx1102", shape, "f16"))
 
 
 class Usage(unittest.TestCase):

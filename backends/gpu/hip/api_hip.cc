@@ -8,6 +8,7 @@
 #include "backends/gpu/api.h"
 #include "backends/gpu/facts.h"
 #include "backends/gpu/hip/code_objects.h"
+#include "backends/gpu/hip/products.h"
 #include "backends/gpu/hip/runtime.h"
 
 namespace gabbro::gpu::api {
@@ -21,7 +22,8 @@ struct Context {
   std::string architecture;  // "gfx90a:sramecc+:xnack-"
   double bandwidth = 0;
   uint32_t wave = 32;
-  uint32_t units = 0;  // multiprocessors
+  uint32_t units = 0;                               // multiprocessors
+  std::unique_ptr<hip::ProductLibraries> products;  // from the first product on
 
   void use() const { runtime().check(runtime().hipSetDevice_(device), "selecting the device"); }
   // For what gives something back: of a device that was lost there is nothing to give back.
@@ -43,6 +45,9 @@ struct Module {
 };
 struct Graph {
   hipGraphExec_t exec = nullptr;
+};
+struct Product {
+  std::unique_ptr<hip::LibraryProduct> product;
 };
 
 const char* backend_name() { return "rocm"; }
@@ -85,7 +90,10 @@ Context* open(int32_t index) {
   return context.release();
 }
 
-void close(Context* context) { delete context; }
+void close(Context* context) {
+  static_cast<void>(context->try_use());
+  delete context;
+}
 
 size_t free_memory(Context* context) {
   context->use();
@@ -195,10 +203,20 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
                   "launching a kernel");
 }
 
-// Our own kernels multiply.
-Product* make_product(Context*, const ProductShape&) { return nullptr; }
-void destroy_product(Product*) {}
-void multiply(Queue*, const Product*, const void*, const void*, void*) {}
+Product* make_product(Context* context, const ProductShape& shape) {
+  context->use();
+  if (context->products == nullptr) context->products = std::make_unique<hip::ProductLibraries>(context->architecture);
+  auto product = context->products->make(shape);
+  return product == nullptr ? nullptr : new Product{std::move(product)};
+}
+
+void destroy_product(Product* product) { delete product; }
+const char* library_name(const Product* product) { return product->product->library(); }
+
+void multiply(Queue* queue, const Product* product, const void* w, const void* x, void* y) {
+  queue->context->use();
+  product->product->run(queue->stream, w, x, y);
+}
 
 bool begin_capture(Queue* queue) {
   queue->context->use();

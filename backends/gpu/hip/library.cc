@@ -16,4 +16,11 @@ void* open_library(std::initializer_list<const char*> names) {
   return nullptr;
 }
 
+std::filesystem::path path_of(const void* function) {
+  Dl_info found = {};
+  if (::dladdr(function, &found) == 0 || found.dli_fname == nullptr) return {};
+  std::error_code unknown;
+  return std::filesystem::canonical(found.dli_fname, unknown);
+}
+
 }  // namespace gabbro::gpu::hip

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
 #include <initializer_list>
 
 namespace gabbro::gpu::hip {
@@ -10,6 +11,9 @@ namespace gabbro::gpu::hip {
 // The first of `names` that can be opened: from the loader's path, then $ROCM_PATH/lib, then /opt/rocm/lib, as
 // gabbro_probe looks for the runtime. Null where there is none.
 void* open_library(std::initializer_list<const char*> names);
+
+// The file of the library that a function lies in, without links; empty where it is not known.
+std::filesystem::path path_of(const void* function);
 
 // Whether the library has the function.
 template <class Function>

@@ -18,6 +18,8 @@ class LibraryMatrix {
   static std::optional<LibraryMatrix> make(const abi::TensorView& weight, int64_t tokens, int64_t depth,
                                            const MakeContext& context);
 
+  const char* library() const { return api::library_name(slices_.front().product.get()); }
+
   // Memory for weights as halves.
   int64_t scratch_bytes() const { return scratch_bytes_; }
 

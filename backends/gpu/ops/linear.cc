@@ -68,7 +68,8 @@ class Linear : public Kernel {
     if (!library_.empty()) finish_ = context.function("linear_finish");
     if (reads_any(Reads::kFloats) && options.norm) normalise_ = context.function("rms_norm");
     lay_out_scratch();
-    implementation = std::string(request.op) + " " + (library_.empty() ? groups_.front().name : "library");
+    implementation =
+        std::string(request.op) + " " + (library_.empty() ? groups_.front().name : library_.front().library());
   }
 
   // Matrices whose epilogue joins them must be of one kernel.

@@ -175,6 +175,7 @@ Product* make_product(Context*, const ProductShape& shape) {
   return wanted != nullptr && std::string_view(wanted) == "1" ? new Product{shape} : nullptr;
 }
 void destroy_product(Product* product) { delete product; }
+const char* library_name(const Product*) { return "simulated library"; }
 void multiply(Queue*, const Product* product, const void* w, const void* x, void* y) {
   const ProductShape& s = product->shape;
   const auto row_of = [&](const void* matrix, int64_t step, int64_t row) {

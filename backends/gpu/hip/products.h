@@ -1,0 +1,83 @@
+// ROCm's libraries of matrix products behind api::Product: hipBLASLt, and rocBLAS for what that does not take. They are
+// opened when the first product is made; each may be missing, lack the device's target or refuse a shape.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/gpu/api.h"
+
+namespace gabbro::gpu::hip {
+
+using api::ProductShape;
+
+class LibraryProduct {
+ public:
+  virtual ~LibraryProduct() = default;
+  virtual const char* library() const = 0;  // "rocBLAS"
+  // Throws where the library fails.
+  virtual void run(hipStream_t stream, const void* w, const void* x, void* y) const = 0;
+};
+
+// A library on one device. Its products hold on to it.
+class ProductLibrary {
+ public:
+  virtual ~ProductLibrary() = default;
+  // Null where the library takes no such product. The device is current, as in all of these.
+  virtual std::unique_ptr<LibraryProduct> make(const ProductShape& shape) = 0;
+};
+
+// Memory of the device that a library's products may use, one after another.
+class Workspace {
+ public:
+  // What hipBLASLt and rocBLAS take by themselves where nobody says otherwise, on most targets.
+  static constexpr size_t kBytes = size_t{32} << 20;
+
+  // Null where there is not enough memory.
+  static std::shared_ptr<Workspace> make();
+  Workspace() = default;
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  void* memory() const { return memory_; }
+
+ private:
+  void* memory_ = nullptr;
+};
+
+// Null where there is no such library that has code for `target`.
+std::shared_ptr<ProductLibrary> open_hipblaslt(std::string_view target);
+std::shared_ptr<ProductLibrary> open_rocblas(std::string_view target);
+
+// The libraries of a device that multiply correctly there.
+class ProductLibraries {
+ public:
+  explicit ProductLibraries(std::string_view architecture);
+  ~ProductLibraries();
+  ProductLibraries(const ProductLibraries&) = delete;
+  ProductLibraries& operator=(const ProductLibraries&) = delete;
+
+  // Null where no library takes the product. Throws where GABBRO_ROCM_LIBRARIES names what there is not.
+  std::unique_ptr<LibraryProduct> make(const ProductShape& shape);
+
+ private:
+  struct Entry {
+    const char* name;
+    std::shared_ptr<ProductLibrary> (*open)(std::string_view target);
+    bool opened = false;
+    std::shared_ptr<ProductLibrary> library;
+  };
+
+  std::string target_;
+  hipStream_t stream_ = nullptr;  // for trials; rocBLAS asks for the state of the stream that it used before
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace gabbro::gpu::hip

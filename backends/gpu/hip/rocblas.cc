@@ -1,0 +1,110 @@
+// rocBLAS: one handle for a device.
+#include <rocblas/rocblas.h>
+
+#include <dlfcn.h>
+
+#include <climits>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/gpu/hip/library.h"
+#include "backends/gpu/hip/products.h"
+#include "backends/gpu/hip/runtime.h"
+#include "backends/gpu/hip/tensile_files.h"
+
+namespace gabbro::gpu::hip {
+namespace {
+
+// The library's functions that we call. A macro, since each has a type of its own.
+// clang-format off
+#define GABBRO_ROCBLAS_FUNCTIONS(X) \
+  X(rocblas_create_handle) X(rocblas_destroy_handle) X(rocblas_set_stream) X(rocblas_set_workspace) \
+  X(rocblas_set_atomics_mode) X(rocblas_gemm_ex)
+// clang-format on
+
+class Rocblas final : public ProductLibrary, public std::enable_shared_from_this<Rocblas> {
+ public:
+#define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
+  GABBRO_ROCBLAS_FUNCTIONS(GABBRO_APPLY)
+#undef GABBRO_APPLY
+  rocblas_handle handle = nullptr;
+
+  Rocblas() = default;
+  ~Rocblas() override {
+    if (handle != nullptr) static_cast<void>(rocblas_destroy_handle_(handle));
+  }
+  Rocblas(const Rocblas&) = delete;
+  Rocblas& operator=(const Rocblas&) = delete;
+
+  bool open(std::string_view target) {
+    // Each release of rocBLAS goes with one of the runtime.
+    const bool older = runtime().version() / 10000000 < 7;
+    void* library = open_library({older ? "librocblas.so.4" : "librocblas.so.5"});
+    if (library == nullptr) return false;
+#define GABBRO_APPLY(function) \
+  if (!find_function(library, #function, function##_)) return false;
+    GABBRO_ROCBLAS_FUNCTIONS(GABBRO_APPLY)
+#undef GABBRO_APPLY
+    const auto folders = tensile_folders(path_of(reinterpret_cast<void*>(rocblas_create_handle_)), "rocblas",
+                                         std::getenv("ROCBLAS_TENSILE_LIBPATH"));
+    if (!has_tensile_files(folders, target)) return false;
+    workspace_ = Workspace::make();
+    // Without atomics the same product gives the same bits each time.
+    return workspace_ != nullptr && rocblas_create_handle_(&handle) == rocblas_status_success &&
+           rocblas_set_workspace_(handle, workspace_->memory(), Workspace::kBytes) == rocblas_status_success &&
+           rocblas_set_atomics_mode_(handle, rocblas_atomics_not_allowed) == rocblas_status_success;
+  }
+
+  std::unique_ptr<LibraryProduct> make(const ProductShape& shape) override;
+
+ private:
+  std::shared_ptr<Workspace> workspace_;
+};
+
+// The library counts columns first: our row-major y is its yᵀ [rows, tokens] = wᵀᵀ·xᵀ.
+class RocblasProduct final : public LibraryProduct {
+ public:
+  RocblasProduct(std::shared_ptr<const Rocblas> library, const ProductShape& shape)
+      : library_(std::move(library)), shape_(shape) {}
+
+  const char* library() const override { return "rocBLAS"; }
+
+  void run(hipStream_t stream, const void* w, const void* x, void* y) const override {
+    const auto number = [](int64_t value) { return static_cast<rocblas_int>(value); };
+    const float zero = 0;
+    rocblas_status status = library_->rocblas_set_stream_(library_->handle, stream);
+    if (status == rocblas_status_success) {
+      status = library_->rocblas_gemm_ex_(
+          library_->handle, rocblas_operation_transpose, rocblas_operation_none, number(shape_.rows),
+          number(shape_.tokens), number(shape_.depth), &shape_.alpha, w, rocblas_datatype_f16_r, number(shape_.w_step),
+          x, rocblas_datatype_f16_r, number(shape_.x_step), &zero, y, rocblas_datatype_f32_r, number(shape_.y_step), y,
+          rocblas_datatype_f32_r, number(shape_.y_step), rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0);
+    }
+    if (status != rocblas_status_success) {
+      throw ApiError(abi::StatusCode::kFailed,
+                     fmt::format("rocm: multiplying with rocBLAS: status {}", static_cast<int>(status)));
+    }
+  }
+
+ private:
+  std::shared_ptr<const Rocblas> library_;
+  ProductShape shape_;
+};
+
+std::unique_ptr<LibraryProduct> Rocblas::make(const ProductShape& shape) {
+  for (int64_t number : {shape.rows, shape.tokens, shape.depth, shape.w_step, shape.x_step, shape.y_step}) {
+    if (number > INT_MAX) return nullptr;
+  }
+  return std::make_unique<RocblasProduct>(shared_from_this(), shape);
+}
+
+}  // namespace
+
+std::shared_ptr<ProductLibrary> open_rocblas(std::string_view target) {
+  auto library = std::make_shared<Rocblas>();
+  return library->open(target) ? library : nullptr;
+}
+
+}  // namespace gabbro::gpu::hip
