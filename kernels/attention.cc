@@ -417,6 +417,21 @@ GPU_FUNCTION inline void merge_shares(const AttentionArgs& a, i64 row, const Blo
   }
 }
 
+// Has the pages of a tile's keys brought nearer while the tile before is worked on.
+GPU_FUNCTION inline void ask_for_tile(const AttentionArgs& a, const i32* rows, i32 count, i32 element_bytes) {
+  constexpr i32 kLine = 128;
+  const i32 page_bytes = a.kv.dim * a.kv.page * element_bytes;  // of a head
+  for (i32 key = 0; key < count; key += a.kv.page) {
+    const i32 row = rows[key], slot = row & (a.kv.page - 1);
+    const i64 offset = static_cast<i64>(row - slot) * a.kv.dim * element_bytes;
+    for (i32 at = static_cast<i32>(thread_index()) * kLine; at < page_bytes;
+         at += static_cast<i32>(kAttentionThreads) * kLine) {
+      prefetch(static_cast<const u8*>(a.keys.data) + offset + at);
+      prefetch(static_cast<const u8*>(a.values.data) + offset + at);
+    }
+  }
+}
+
 // The block's share of `keys`. The block's memory gets its heads' queries, and the fresh key, from all its threads
 // before this; nobody has waited for them yet.
 template <bool scaled, int max_dim>
@@ -425,7 +440,7 @@ GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const 
   constexpr int kScores = kParts * kBlockHeads * kTileKeys, kOutputs = kParts * kBlockHeads * max_dim;
   GPU_SHARED(float, partial, (kScores > kOutputs ? kScores : kOutputs));  // of scores, and in the end of outputs
   GPU_SHARED(OfHeads, weights, kTileKeys);
-  // Where the tile's keys lie: (page·G + head)·P + slot. Of two tiles: those of the one before are still read.
+  // Where the tile's keys lie: (page·G + head)·P + slot. Of two tiles.
   GPU_SHARED(i32, rows, 2 * kTileKeys);
   const i32 share = static_cast<i32>(block_index().z);
   if (share >= keys.shares) return;
@@ -435,29 +450,38 @@ GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const 
     barrier();
     begin<max_dim>(a, q, fresh, running);
   }
-  i32* tile_rows = rows;
+  // Where the thread's key of the tile at `base` lies.
+  const auto row_of = [&](i32 base) {
+    const i32 key = base + static_cast<i32>(thread_index()) % kTileKeys;
+    // Page numbers out of range are held within the cache.
+    const i32 page = key < to ? page_of(a.table, a.kv, sequence, key) : 0;
+    const i32 held = min_of(max_of(page, 0), a.kv.pages - 1);
+    return ((held * a.kv.heads + heads.kv_head) << a.kv.page_bits) + (key & (a.kv.page - 1));
+  };
+  const bool has_key = static_cast<i32>(thread_index()) < kTileKeys;
+  i32 *tile_rows = rows, *next_rows = rows + kTileKeys;
+  if (has_key && from < to) tile_rows[thread_index()] = row_of(from);
   for (i32 base = from; base < to; base += kTileKeys) {
     const i32 count = min_of(kTileKeys, to - base);
-    const i32 own = static_cast<i32>(thread_index()) % kTileKeys, key = base + own;
-    if (static_cast<i32>(thread_index()) < kTileKeys) {
-      // Page numbers out of range are held within the cache.
-      const i32 page = key < to ? page_of(a.table, a.kv, sequence, key) : 0;
-      const i32 held = min_of(max_of(page, 0), a.kv.pages - 1);
-      tile_rows[own] = ((held * a.kv.heads + heads.kv_head) << a.kv.page_bits) + (key & (a.kv.page - 1));
-    }
+    const i32 key = base + static_cast<i32>(thread_index()) % kTileKeys;
+    const bool more = base + kTileKeys < to;
     barrier();
+    if (more && has_key) next_rows[thread_index()] = row_of(base + kTileKeys);
     Values<scaled, max_dim> values(a, tile_rows, count);
     values.load(0);
     multiply_keys<scaled>(a, q, tile_rows, count, partial);
     if (base == from) begin<max_dim>(a, q, fresh, running);
     barrier();
+    if (more) ask_for_tile(a, next_rows, min_of(kTileKeys, to - base - kTileKeys), scaled ? 1 : 2);
     weigh<max_dim>(a, partial, key >= keys.first && key < to, weights, running);
     barrier();
     for (i32 first = 0; values.has(first); first += Values<scaled, max_dim>::kKeys) {
       if (first > 0) values.load(first);
       values.add(first, weights, running);
     }
-    tile_rows = tile_rows == rows ? rows + kTileKeys : rows;
+    i32* const last_rows = tile_rows;
+    tile_rows = next_rows;
+    next_rows = last_rows;
   }
   const i64 row = static_cast<i64>(block_index().x) * a.q.heads + heads.first;
   store_outputs<max_dim>(a, row, heads, keys.shares, running, partial);

@@ -117,19 +117,20 @@ GPU_FUNCTION inline void halve_bfloats(const HalveWeightsArgs& a) {
   store_quad(a.halves + index * 8, halves_of_bfloats(load_quad(row + index % quads * 16)));
 }
 
-// A block a part of a token's products, which lie in y.
+// A block a part of a token's products, which lie in y, with kAdd together with the residual.
 GPU_FUNCTION inline void linear_finish(const LinearFinishArgs& a) {
   const LinearMatrix& m = a.matrices[0];
   const i32 token = static_cast<i32>(block_index().x);
   const float scale = a.scales[token];
-  if (scale == 1 && a.epilogue == Epilogue::kNone && m.bias == nullptr) return;
+  if (scale == 1 && a.epilogue != Epilogue::kSiluMul && m.bias == nullptr) return;
   const i32 first = static_cast<i32>(block_index().y) * kFinishRows + static_cast<i32>(thread_index());
 #pragma unroll
   for (i32 row = first; row < first + kFinishRows; row += kLinearThreads) {
     if (row >= m.rows) continue;
     const i64 place = static_cast<i64>(token) * m.rows + row;
     const float second = a.epilogue == Epilogue::kSiluMul ? a.matrices[1].y[place] * scale : 0;
-    store_product(a, m, row, token, m.y[place] * scale, second);
+    const float product = a.epilogue == Epilogue::kAdd ? m.y[place] - a.residual[place] : m.y[place];
+    store_product(a, m, row, token, product * scale, second);
   }
 }
 

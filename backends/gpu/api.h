@@ -65,8 +65,8 @@ uint32_t resident_blocks(const Function* function);  // that the whole device ru
 
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t arg_bytes);
 
-// y [tokens][rows] = alpha · x [tokens][depth] · w [rows][depth]ᵀ: x and w are halves, y and the sums f32. Steps are
-// from row to row, in elements.
+// y [tokens][rows] = alpha · x [tokens][depth] · w [rows][depth]ᵀ + addend: x and w are halves, y and the sums f32; the
+// addend, which may be null, lies as y does. Steps are from row to row, in elements.
 struct ProductShape {
   int64_t rows, tokens, depth;
   int64_t w_step, x_step, y_step;
@@ -77,7 +77,7 @@ struct ProductShape {
 Product* make_product(Context* context, const ProductShape& shape);
 void destroy_product(Product* product);
 const char* library_name(const Product* product);  // "cuBLASLt"
-void multiply(Queue* queue, const Product* product, const void* w, const void* x, void* y);
+void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y);
 
 // Work enqueued between the two becomes a graph instead of being done. end_capture may return null: no graphs here.
 bool begin_capture(Queue* queue);

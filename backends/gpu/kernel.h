@@ -21,8 +21,8 @@ struct Launcher {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;  // of nothing; the runtimes refuse it
     api::launch(queue, function, grid, &args, sizeof args);
   }
-  void operator()(const api::Product* product, const void* w, const void* x, void* y) const {
-    api::multiply(queue, product, w, x, y);
+  void operator()(const api::Product* product, const void* w, const void* x, const float* addend, float* y) const {
+    api::multiply(queue, product, w, x, addend, y);
   }
 };
 

@@ -136,8 +136,10 @@ TEST(LinearFused, takes_activations_of_any_size) {
     for (const bool norm : {false, true}) {
       if (norm && size > 1e6f) continue;  // its squares are infinite
       SCOPED_TRACE("activations up to " + std::to_string(size) + (norm ? " with a norm" : ""));
-      Fused fused({17, 64, {20}, 0, norm, false, size}, generator);
-      for_each_target([&](const Target& target) { fused.run(target); });
+      for (const int64_t epilogue : {0, 1}) {
+        Fused fused({17, 64, {20}, epilogue, norm, false, size}, generator);
+        for_each_target([&](const Target& target) { fused.run(target); });
+      }
     }
   }
 }

@@ -312,9 +312,9 @@ Product* make_product(Context* context, const ProductShape& shape) {
 void destroy_product(Product* product) { delete product; }
 const char* library_name(const Product*) { return "cuBLASLt"; }
 
-void multiply(Queue* queue, const Product* product, const void* w, const void* x, void* y) {
+void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y) {
   queue->context->use();
-  product->product->run(queue->stream, w, x, y, reinterpret_cast<void*>(queue->context->workspace));
+  product->product->run(queue->stream, w, x, addend, y, reinterpret_cast<void*>(queue->context->workspace));
 }
 
 bool begin_capture(Queue* queue) {

@@ -75,11 +75,12 @@ class PreparedProduct final : public CublasProduct {
            choose();
   }
 
-  void run(CUstream stream, const void* w, const void* x, void* y, void* workspace) const override {
-    const float zero = 0;
-    const cublasStatus_t status =
-        library_.cublasLtMatmul_(library_.handle, description_, &alpha_, w, w_, x, x_, &zero, y, y_, y, y_, &algorithm_,
-                                 workspace, kCublasWorkspace, reinterpret_cast<cudaStream_t>(stream));
+  void run(CUstream stream, const void* w, const void* x, const float* addend, float* y,
+           void* workspace) const override {
+    const float beta = addend == nullptr ? 0 : 1;
+    const cublasStatus_t status = library_.cublasLtMatmul_(
+        library_.handle, description_, &alpha_, w, w_, x, x_, &beta, addend == nullptr ? y : addend, y_, y, y_,
+        &algorithm_, workspace, kCublasWorkspace, reinterpret_cast<cudaStream_t>(stream));
     if (status != CUBLAS_STATUS_SUCCESS) {
       throw ApiError(abi::StatusCode::kFailed,
                      fmt::format("cuda: multiplying with cuBLASLt: status {}", static_cast<int>(status)));

@@ -213,9 +213,9 @@ Product* make_product(Context* context, const ProductShape& shape) {
 void destroy_product(Product* product) { delete product; }
 const char* library_name(const Product* product) { return product->product->library(); }
 
-void multiply(Queue* queue, const Product* product, const void* w, const void* x, void* y) {
+void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y) {
   queue->context->use();
-  product->product->run(queue->stream, w, x, y);
+  product->product->run(queue->stream, w, x, addend, y);
 }
 
 bool begin_capture(Queue* queue) {

@@ -93,11 +93,11 @@ class HipblasltProduct final : public LibraryProduct {
            lays_out(y_, HIP_R_32F, rows, tokens, shape.y_step) && choose();
   }
 
-  void run(hipStream_t stream, const void* w, const void* x, void* y) const override {
-    const float zero = 0;
-    const hipblasStatus_t status =
-        library_->hipblasLtMatmul_(library_->handle, description_, &alpha_, w, w_, x, x_, &zero, y, y_, y, y_,
-                                   &algorithm_, library_->workspace(), Workspace::kBytes, stream);
+  void run(hipStream_t stream, const void* w, const void* x, const float* addend, float* y) const override {
+    const float beta = addend == nullptr ? 0 : 1;
+    const hipblasStatus_t status = library_->hipblasLtMatmul_(
+        library_->handle, description_, &alpha_, w, w_, x, x_, &beta, addend == nullptr ? y : addend, y_, y, y_,
+        &algorithm_, library_->workspace(), Workspace::kBytes, stream);
     if (status != HIPBLAS_STATUS_SUCCESS) {
       throw ApiError(abi::StatusCode::kFailed,
                      fmt::format("rocm: multiplying with hipBLASLt: status {}", static_cast<int>(status)));

@@ -38,10 +38,10 @@ class Trial {
     std::array<uint16_t, (kRows + kTokens) * kDepth> halves;
     for (size_t i = 0; i < halves.size(); ++i) halves[i] = float_to_half_bits(static_cast<float>(value(i)));
     auto* x = static_cast<uint16_t*>(memory_) + kRows * kDepth;
-    auto* y = x + kTokens * kDepth;
+    auto* y = reinterpret_cast<float*>(x + kTokens * kDepth);
     std::array<float, kRows * kTokens> found;
     hip.check(hip.hipMemcpyHtoDAsync_(memory_, halves.data(), sizeof halves, stream_), "copying to the device");
-    product->run(stream_, memory_, x, y);
+    product->run(stream_, memory_, x, nullptr, y);
     hip.check(hip.hipMemcpyDtoHAsync_(found.data(), y, sizeof found, stream_), "copying from the device");
     hip.check(hip.hipStreamSynchronize_(stream_), "waiting for the device");
     for (int token = 0; token < kTokens; ++token) {

@@ -21,7 +21,7 @@ class LibraryProduct {
   virtual ~LibraryProduct() = default;
   virtual const char* library() const = 0;  // "rocBLAS"
   // Throws where the library fails.
-  virtual void run(hipStream_t stream, const void* w, const void* x, void* y) const = 0;
+  virtual void run(hipStream_t stream, const void* w, const void* x, const float* addend, float* y) const = 0;
 };
 
 // A library on one device. Its products hold on to it.

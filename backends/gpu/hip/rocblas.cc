@@ -71,16 +71,17 @@ class RocblasProduct final : public LibraryProduct {
 
   const char* library() const override { return "rocBLAS"; }
 
-  void run(hipStream_t stream, const void* w, const void* x, void* y) const override {
+  void run(hipStream_t stream, const void* w, const void* x, const float* addend, float* y) const override {
     const auto number = [](int64_t value) { return static_cast<rocblas_int>(value); };
-    const float zero = 0;
+    const float beta = addend == nullptr ? 0 : 1;
     rocblas_status status = library_->rocblas_set_stream_(library_->handle, stream);
     if (status == rocblas_status_success) {
       status = library_->rocblas_gemm_ex_(
           library_->handle, rocblas_operation_transpose, rocblas_operation_none, number(shape_.rows),
           number(shape_.tokens), number(shape_.depth), &shape_.alpha, w, rocblas_datatype_f16_r, number(shape_.w_step),
-          x, rocblas_datatype_f16_r, number(shape_.x_step), &zero, y, rocblas_datatype_f32_r, number(shape_.y_step), y,
-          rocblas_datatype_f32_r, number(shape_.y_step), rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0);
+          x, rocblas_datatype_f16_r, number(shape_.x_step), &beta, addend == nullptr ? y : addend,
+          rocblas_datatype_f32_r, number(shape_.y_step), y, rocblas_datatype_f32_r, number(shape_.y_step),
+          rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0);
     }
     if (status != rocblas_status_success) {
       throw ApiError(abi::StatusCode::kFailed,

@@ -45,7 +45,8 @@ std::optional<LibraryMatrix> LibraryMatrix::make(const abi::TensorView& weight, 
   return matrix;
 }
 
-void LibraryMatrix::enqueue(const Launcher& run, const LinearMatrix& matrix, const Half* x, void* scratch) const {
+void LibraryMatrix::enqueue(const Launcher& run, const LinearMatrix& matrix, const Half* x, const float* addend,
+                            void* scratch) const {
   for (const Slice& slice : slices_) {
     const void* weights = matrix.low;
     if (halve_ != nullptr) {
@@ -57,7 +58,8 @@ void LibraryMatrix::enqueue(const Launcher& run, const LinearMatrix& matrix, con
                            .rows = static_cast<i32>(slice.rows),
                            .columns = static_cast<i32>(columns_)});
     }
-    run(slice.product.get(), weights, x, matrix.y + slice.first_row);
+    run(slice.product.get(), weights, x, addend == nullptr ? nullptr : addend + slice.first_row,
+        matrix.y + slice.first_row);
   }
 }
 

@@ -23,8 +23,9 @@ class LibraryMatrix {
   // Memory for weights as halves.
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
-  // matrix.y = the products, without what LinearFinishArgs adds.
-  void enqueue(const Launcher& run, const LinearMatrix& matrix, const Half* x, void* scratch) const;
+  // matrix.y = the products + addend, which may be null, without what LinearFinishArgs adds.
+  void enqueue(const Launcher& run, const LinearMatrix& matrix, const Half* x, const float* addend,
+               void* scratch) const;
 
  private:
   struct Slice {

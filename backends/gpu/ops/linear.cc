@@ -178,7 +178,7 @@ class Linear : public Kernel {
       LinearMatrix& own = finish.matrices[paired ? m : 0];
       own = matrix(launch, m);
       if (paired && m == 1) own.y = reinterpret_cast<float*>(scratch + second_at_);
-      library_[static_cast<size_t>(m)].enqueue(run, own, many.halves, scratch + weights_at_);
+      library_[static_cast<size_t>(m)].enqueue(run, own, many.halves, many.residual, scratch + weights_at_);
       if (paired && m == 0) continue;
       run(finish_, {static_cast<u32>(tokens_), blocks_for(finish.matrices[0].rows, kFinishRows)}, finish);
     }

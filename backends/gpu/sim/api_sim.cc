@@ -176,7 +176,7 @@ Product* make_product(Context*, const ProductShape& shape) {
 }
 void destroy_product(Product* product) { delete product; }
 const char* library_name(const Product*) { return "simulated library"; }
-void multiply(Queue*, const Product* product, const void* w, const void* x, void* y) {
+void multiply(Queue*, const Product* product, const void* w, const void* x, const float* addend, float* y) {
   const ProductShape& s = product->shape;
   const auto row_of = [&](const void* matrix, int64_t step, int64_t row) {
     std::vector<float> values(static_cast<size_t>(s.depth));
@@ -188,8 +188,9 @@ void multiply(Queue*, const Product* product, const void* w, const void* x, void
     const std::vector<float> weights = row_of(w, s.w_step, row);
     for (int64_t token = 0; token < s.tokens; ++token) {
       const std::vector<float> values = row_of(x, s.x_step, token);
-      static_cast<float*>(y)[token * s.y_step + row] =
-          s.alpha * std::inner_product(weights.begin(), weights.end(), values.begin(), 0.0f);
+      const int64_t place = token * s.y_step + row;
+      y[place] = s.alpha * std::inner_product(weights.begin(), weights.end(), values.begin(), 0.0f) +
+                 (addend == nullptr ? 0 : addend[place]);
     }
   }
 }
