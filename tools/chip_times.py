@@ -74,10 +74,9 @@ def kernel_times(target, name, kernel):
     prefill = re.match(r"attention_(f16|i8)_tiled_128$", name)
     if one:
         moved = ROWS * COLUMNS * weight_bytes()[one[1]]
-        if kernel.get("dot4"):
-            # As if all of its instructions stood in the loop, of which each dot4 takes four weights of a lane on.
+        if kernel.get("dot4"):  # of which each takes four weights of a lane
             chip = CHIPS[target]
-            seconds = ROWS * COLUMNS / 4 * kernel["instructions"] / kernel["dot4"] / (LANES * chip.units * chip.clock * 1e9)
+            seconds = ROWS * COLUMNS / 4 / (LANES * chip.units * chip.clock * 1e9)
     elif tiled:
         moved = ROWS * COLUMNS * weight_bytes()[tiled[1]] + PROMPT * (COLUMNS * 2 + ROWS * 4)
         seconds = 2 * PROMPT * ROWS * COLUMNS / half_rate(target)

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <string>
 
 #include "src/backend/registry.h"
 #include "src/graph/eval.h"
@@ -12,12 +14,13 @@
 namespace gabbro::conformance {
 namespace {
 
+const std::vector<OpCase>& cases() {
+  static const std::vector<OpCase> all = op_cases();
+  return all;
+}
+
 class Conformance : public testing::TestWithParam<size_t> {
  protected:
-  static const std::vector<OpCase>& cases() {
-    static const std::vector<OpCase> all = op_cases();
-    return all;
-  }
   static const std::shared_ptr<Device>& device() {
     static const std::shared_ptr<Device> opened = open_device("auto", {.threads = 2});
     return opened;
@@ -52,7 +55,20 @@ TEST_P(Conformance, KernelGivesWhatTheCompositionGives) {
                                             << actual[worst] << ", magnitude " << magnitude;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, Conformance, testing::Range<size_t>(0, op_cases().size()));
+// "linear_q4_k_3x33x64_17" of "linear q4_k 3x33x64", case 17: a filter can name an op.
+std::string test_name(const testing::TestParamInfo<size_t>& info) {
+  std::string name;
+  for (const char c : cases()[info.param].name + " " + std::to_string(info.param)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      name += c;
+    } else if (!name.empty() && name.back() != '_') {
+      name += '_';
+    }
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Conformance, testing::Range<size_t>(0, cases().size()), test_name);
 
 }  // namespace
 }  // namespace gabbro::conformance
