@@ -47,6 +47,8 @@ constexpr KernelEntry kKernels[] = {
     {"min", make_reduce},
     {"argmax", make_argreduce},
     {"argmin", make_argreduce},
+    {"sort", make_sort},
+    {"topk", make_sort},
     {"softmax", make_softmax},
     {"rms_norm", make_rms_norm},
     {"rope", make_rope},

@@ -40,6 +40,8 @@ constexpr OpEntry kOps[] = {
     {"min", make_reduce},
     {"argmax", make_argreduce},
     {"argmin", make_argreduce},
+    {"sort", make_sort},
+    {"topk", make_topk},
     {"rms_norm", make_rms_norm},
     {"softmax", make_softmax},
     {"rope", make_rope},

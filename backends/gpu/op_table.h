@@ -32,6 +32,9 @@ std::unique_ptr<Kernel> make_concat(const abi::KernelRequest& request, const Mak
 // ops/reduce.cc
 std::unique_ptr<Kernel> make_reduce(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_argreduce(const abi::KernelRequest& request, const MakeContext& context);
+// ops/sort.cc
+std::unique_ptr<Kernel> make_sort(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_topk(const abi::KernelRequest& request, const MakeContext& context);
 // ops/index.cc
 std::unique_ptr<Kernel> make_gather(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_scatter(const abi::KernelRequest& request, const MakeContext& context);

@@ -10,6 +10,7 @@ std::span<const Op* const> op_table() {
       &kAdd,        &kSub,       &kMul,     &kDiv,    &kMaximum,    &kMinimum, &kLe,      &kLt,         // binary
       &kLogicalAnd, &kWhere,     &kCast,                                                                //
       &kSum,        &kMax,       &kArgmax,                                                              // reductions
+      &kSort,       &kTopk,                                                                             // sorting
       &kIota,       &kMatmul,    &kGather,  &kConcat, &kDequantize,                                     //
       &kSilu,       &kSoftmax,   &kRmsNorm, &kLinear, &kEmbedding,  &kRope,    &kKvWrite, &kAttention,  // networks
   };

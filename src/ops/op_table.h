@@ -14,6 +14,8 @@ extern const Op kNeg, kAbs, kExp, kLog, kSqrt, kRsqrt, kSin, kCos, kTanh, kSigmo
 extern const Op kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kLe, kLt, kLogicalAnd, kWhere, kCast;
 // reduce.cc
 extern const Op kSum, kMax, kArgmax;
+// sort.cc
+extern const Op kSort, kTopk;
 // create.cc, matmul.cc, index.cc
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
 // activation.cc, norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc

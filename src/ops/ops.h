@@ -54,6 +54,15 @@ Tensor max(const Tensor& x);
 Tensor mean(const Tensor& x);
 Tensor argmax(const Tensor& x);  // i32; the first of equals
 
+// Along an axis, of f32, f16, bf16 or i32: stable; NaNs come after all numbers, so first where the largest do.
+struct TopK {
+  Tensor values;   // x's shape, with k along the axis
+  Tensor indices;  // i32
+};
+Tensor sort(const Tensor& x, int64_t axis = -1, bool descending = false);
+Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);    // i32
+TopK topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);  // the first k of sort
+
 Tensor matmul(const Tensor& a, const Tensor& b);        // [..., M, K] × [..., K, N] -> [..., M, N]
 Tensor gather(const Tensor& x, const Tensor& indices);  // rows: x [R, ...], i32 [T] -> [T, ...]
 Tensor concat(const std::vector<Tensor>& parts, int64_t axis);

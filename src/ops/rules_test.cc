@@ -2,24 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "src/backend/registry.h"
-#include "src/base/error.h"
 #include "src/ops/ops.h"
+#include "src/ops/refusals.h"
 
 namespace gabbro {
 namespace {
-
-const std::shared_ptr<Device>& device() {
-  static const std::shared_ptr<Device> opened = open_device("null");
-  return opened;
-}
-
-Tensor leaf(const Shape& shape, DType dtype = DType::f32) { return device()->upload(dtype, shape, nullptr); }
 
 Tensor packed(int64_t rows, int64_t columns) {
   Tensor tensor = leaf(Shape{rows, columns});
@@ -47,23 +38,6 @@ template <class T>
 T with(T value, Tensor T::*part, Tensor other) {
   value.*part = std::move(other);
   return value;
-}
-
-struct Refusal {
-  std::function<void()> call;
-  const char* message;
-};
-
-void expect_refusals(const std::vector<Refusal>& refusals) {
-  for (const Refusal& refusal : refusals) {
-    try {
-      refusal.call();
-      ADD_FAILURE() << "not refused: " << refusal.message;
-    } catch (const Error& error) {
-      EXPECT_STREQ(error.what(), refusal.message);
-      EXPECT_EQ(error.code(), ErrorCode::kBadInput) << refusal.message;
-    }
-  }
 }
 
 TEST(Rules, ViewsNameTheShapes) {

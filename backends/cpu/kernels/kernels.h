@@ -16,6 +16,7 @@ KernelPointer make_cast(const abi::KernelRequest& request, const MakeContext& co
 KernelPointer make_copy(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_reduce(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_argreduce(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_sort(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_softmax(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_rope(const abi::KernelRequest& request, const MakeContext& context);
