@@ -1,6 +1,7 @@
 // The kernels of one instruction set; compiled once per set. The first row that takes a request wins.
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/tensor_kernels.h"
 #include "backends/cpu/pack/pack.h"
 
 #define GABBRO_TEXT_OF(x) #x
@@ -49,7 +50,14 @@ constexpr KernelEntry kKernels[] = {
     {"argmin", make_argreduce},
     {"sort", make_sort},
     {"topk", make_sort},
+    {"cumsum", make_cumsum},
+    {"layer_norm", make_layer_norm},
+    {"group_norm", make_group_norm},
+    {"batch_norm", make_batch_norm},
+    {"moments", make_moments},
+    {"random", make_random},
     {"softmax", make_softmax},
+    {"log_softmax", make_softmax},
     {"rms_norm", make_rms_norm},
     {"rope", make_rope},
     {"kv_write", make_kv_write},

@@ -43,7 +43,17 @@ std::unique_ptr<Kernel> make_iota(const abi::KernelRequest& request, const MakeC
 std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context);
 // ops/norm.cc
 std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
+// ops/random.cc
+std::unique_ptr<Kernel> make_random(const abi::KernelRequest& request, const MakeContext& context);
+// ops/softmax.cc
 std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const MakeContext& context);
+// ops/scan.cc
+std::unique_ptr<Kernel> make_cumsum(const abi::KernelRequest& request, const MakeContext& context);
+// ops/normalise.cc
+std::unique_ptr<Kernel> make_layer_norm(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_group_norm(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_batch_norm(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_moments(const abi::KernelRequest& request, const MakeContext& context);
 // ops/attention.cc
 std::unique_ptr<Kernel> make_rope(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const MakeContext& context);

@@ -20,5 +20,60 @@ TEST(FamilyRules, SortingNamesTheAxisAndTheShape) {
   EXPECT_EQ(topk(x, 0).values.shape(), (Shape{2, 0}));
 }
 
+TEST(FamilyRules, NormalisationsNameTheParametersAndTheShape) {
+  const Tensor x = leaf(Shape{2, 6, 5}), six = leaf(Shape{6}), five = leaf(Shape{5}), none;
+  expect_refusals({
+      {[&] { layer_norm(x, six, none, 1e-5f); },
+       "[layer_norm] a parameter of shape (6,) where (5,) is needed for x (2, 6, 5)"},
+      {[&] { layer_norm(x, five, six, 1e-5f); },
+       "[layer_norm] a parameter of shape (6,) where (5,) is needed for x (2, 6, 5)"},
+      {[&] { layer_norm(five, x, none, 1e-5f); }, "[layer_norm] 3 axes cannot be normalised in shape (5,)"},
+      {[&] { layer_norm(leaf(Shape{}), none, none, 1e-5f); }, "[layer_norm] 1 axes cannot be normalised in shape ()"},
+      {[&] { layer_norm(leaf(Shape{5}, DType::i32), none, none, 1e-5f); },
+       "[layer_norm] does not take i32 of shape (5,) (only f32, f16, bf16)"},
+      {[&] { layer_norm(x, leaf(Shape{5}, DType::f16), none, 1e-5f); },
+       "[layer_norm] a parameter is f16, and x f32 (2, 6, 5)"},
+      {[&] { group_norm(x, 4, none, none, 1e-5f); },
+       "[group_norm] 4 groups do not divide the channels of shape (2, 6, 5)"},
+      {[&] { group_norm(x, 0, none, none, 1e-5f); },
+       "[group_norm] 0 groups do not divide the channels of shape (2, 6, 5)"},
+      {[&] { group_norm(five, 1, none, none, 1e-5f); }, "[group_norm] wants x [N, C, ...], not shape (5,)"},
+      {[&] { group_norm(x, 2, none, five, 1e-5f); },
+       "[group_norm] a parameter of shape (5,) where (6,) is needed for x (2, 6, 5)"},
+      {[&] { batch_norm(x, {.mean = six}); }, "[batch_norm] an input is not a tensor"},
+      {[&] { batch_norm(x, {.mean = six, .variance = five}); },
+       "[batch_norm] a parameter of shape (5,) where (6,) is needed for x (2, 6, 5)"},
+      {[&] {
+         batch_norm_training(leaf(Shape{1, 6, 1}), {.mean = six, .variance = six}, 0.1f);
+       },
+       "[batch_norm] one value per channel has no variance to train with: x (1, 6, 1)"},
+  });
+}
+
+TEST(FamilyRules, ReductionsNameTheShape) {
+  const Tensor flags = leaf(Shape{2, 5}, DType::boolean), ints = leaf(Shape{2, 5}, DType::i32);
+  expect_refusals({
+      {[&] { prod(flags); }, "[prod] does not take bool of shape (2, 5) (only f32, i32, f16, bf16)"},
+      {[&] { min(leaf(Shape{})); }, "[min] a scalar has no axis to reduce"},
+      {[&] { argmin(flags); }, "[argmin] does not take bool of shape (2, 5) (only f32, i32, f16, bf16)"},
+      {[&] { var(ints); }, "[var] does not take i32 of shape (2, 5) (only f32, f16, bf16)"},
+      {[&] { mean(ints); }, "[mean] does not take i32 of shape (2, 5) (only f32, f16, bf16)"},
+      {[&] { cumsum(ints, 2); }, "[cumsum] axis 2 is out of range for shape (2, 5)"},
+      {[&] { log_softmax(ints); }, "[log_softmax] does not take i32 of shape (2, 5) (only f32, f16, bf16)"},
+      {[&] { log_softmax(leaf(Shape{})); }, "[log_softmax] a scalar has no axis"},
+  });
+}
+
+TEST(FamilyRules, RandomNumbersNeedAKeyAndARange) {
+  const Tensor key = random_key(device(), 1);
+  expect_refusals({
+      {[&] { rand(leaf(Shape{5}, DType::i32), Shape{2}); }, "[rand] a key has shape (6,), not (5,)"},
+      {[&] { randn(leaf(Shape{6}), Shape{2}); }, "[randn] does not take f32 of shape (6,) (only i32)"},
+      {[&] { randint(key, 3, 3, Shape{2}); }, "[randint] no i32 is in [3, 3)"},
+      {[&] { randint(key, 0, (int64_t{1} << 31) + 1, Shape{2}); }, "[randint] no i32 is in [0, 2147483649)"},
+  });
+  EXPECT_EQ(randint(key, 0, 5, Shape{2, 3}).shape(), (Shape{2, 3}));
+}
+
 }  // namespace
 }  // namespace gabbro

@@ -13,13 +13,17 @@ extern const Op kReshape, kBroadcast, kPermute, kSlice;
 extern const Op kNeg, kAbs, kExp, kLog, kSqrt, kRsqrt, kSin, kCos, kTanh, kSigmoid;
 extern const Op kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kLe, kLt, kLogicalAnd, kWhere, kCast;
 // reduce.cc
-extern const Op kSum, kMax, kArgmax;
+extern const Op kSum, kMax, kMin, kProd, kArgmax, kArgmin, kCumsum;
 // sort.cc
 extern const Op kSort, kTopk;
+// random.cc
+extern const Op kRandom;
+// normalise.cc
+extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments;
 // create.cc, matmul.cc, index.cc
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
 // activation.cc, norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc
-extern const Op kSilu, kSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;
+extern const Op kSilu, kSoftmax, kLogSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;
 
 std::span<const Op* const> op_table();
 

@@ -15,6 +15,16 @@ Tensor iota(const std::shared_ptr<Device>& device, int64_t count, DType dtype, d
             double step = 1);                                                                  // [count]
 Tensor scalar(const std::shared_ptr<Device>& device, double value, DType dtype = DType::f32);  // [1]
 
+// Random numbers: Philox 4x32-10 (Salmon et al. 2011), functions of a key, so that equal keys give equal numbers, bit
+// by bit, on every device. A key, i32 [6], is a tensor like any other: what is compiled with one key runs with all.
+// Element i is made of word i % 4 of the generator's block number offset + i / 4; numbers of two streams have nothing
+// in common.
+Tensor random_key(const std::shared_ptr<Device>& device, uint64_t seed, uint64_t offset = 0, uint64_t stream = 0);
+Tensor random_bits(const Tensor& key, const Shape& shape);                         // i32: all 32 bits of a word
+Tensor rand(const Tensor& key, const Shape& shape);                                // [0, 1), multiples of 2^-24
+Tensor randn(const Tensor& key, const Shape& shape);                               // normal, by Box and Muller (1958)
+Tensor randint(const Tensor& key, int64_t low, int64_t high, const Shape& shape);  // i32 in [low, high)
+
 // Views: no element moves.
 Tensor reshape(const Tensor& x, const Shape& shape);  // same number of elements
 Tensor permute(const Tensor& x, std::vector<int> axes);
@@ -48,11 +58,18 @@ inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 
-// Over the last axis: [..., C] -> [..., 1].
+// Over the last axis: [..., C] -> [..., 1], of f32, i32 (which wraps around), f16 or bf16. A NaN gives NaN.
 Tensor sum(const Tensor& x);
+Tensor prod(const Tensor& x);
 Tensor max(const Tensor& x);
-Tensor mean(const Tensor& x);
-Tensor argmax(const Tensor& x);  // i32; the first of equals
+Tensor min(const Tensor& x);
+Tensor mean(const Tensor& x);    // no i32
+Tensor argmax(const Tensor& x);  // i32; the first of equals, or the first NaN
+Tensor argmin(const Tensor& x);
+// sum((x - mean)²) / (C - correction), no i32; NaN where C <= correction.
+Tensor var(const Tensor& x, double correction = 1);
+// Sums up to each element along an axis: x's shape and dtype.
+Tensor cumsum(const Tensor& x, int64_t axis = -1);
 
 // Along an axis, of f32, f16, bf16 or i32: stable; NaNs come after all numbers, so first where the largest do.
 struct TopK {
@@ -70,10 +87,30 @@ Tensor dequantize(const Tensor& weight);  // [N, K] of any block format -> f32
 
 // Neural network.
 Tensor silu(const Tensor& x);                                                   // x · sigmoid(x)
-Tensor softmax(const Tensor& x);                                                // over the last axis
+Tensor softmax(const Tensor& x);                                                // over the last axis; also f16, bf16
+Tensor log_softmax(const Tensor& x);                                            // the same
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  // [..., K], [N, K], [N]? -> [..., N]
 Tensor embedding(const Tensor& weight, const Tensor& ids);  // [V, C] of any dtype, i32 [T] -> f32 [T, C]
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon);
+
+// y = (x - mean) / sqrt(variance + epsilon) · weight + bias, of x in f32, f16 or bf16; computed in f32. weight and bias
+// are of f32 or of x's dtype, and may be left out (undefined).
+// layer_norm: over x's last axes, which are those of weight and bias; the last one where both are left out.
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float epsilon);
+// group_norm: x [N, C, ...], over C / groups channels together with all axes after; weight, bias [C].
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, float epsilon);
+// batch_norm: x [N, C, ...] with given mean, variance, weight, bias [C].
+struct BatchNorm {
+  Tensor mean, variance, weight, bias;
+  float epsilon = 1e-5f;
+};
+Tensor batch_norm(const Tensor& x, const BatchNorm& norm);
+// The same with the moments of this batch, and the running ones moved towards them by `momentum` (the variance as
+// var(x) with correction 1, as PyTorch has it).
+struct TrainedBatchNorm {
+  Tensor y, running_mean, running_variance;
+};
+TrainedBatchNorm batch_norm_training(const Tensor& x, const BatchNorm& running, float momentum);
 
 struct RopeOptions {
   bool interleaved = false;  // rotate pairs (2i, 2i+1); otherwise (i, i + R/2)

@@ -136,8 +136,9 @@ TEST(Rules, ReductionsAndProductsNameTheShapes) {
   const Tensor number = leaf(Shape{});
   expect_refusals({
       {[&] { sum(number); }, "[sum] a scalar has no axis to reduce"},
-      {[&] { mean(number); }, "[sum] a scalar has no axis to reduce"},
-      {[&] { argmax(leaf(Shape{2}, DType::i32)); }, "[argmax] does not take i32 of shape (2,) (only f32)"},
+      {[&] { mean(number); }, "[mean] a scalar has no axis to reduce"},
+      {[&] { argmax(leaf(Shape{2}, DType::boolean)); },
+       "[argmax] does not take bool of shape (2,) (only f32, i32, f16, bf16)"},
       {[&] { softmax(number); }, "[softmax] a scalar has no axis"},
       {[&] { matmul(x, x); }, "[matmul] shapes (2, 5) and (2, 5) do not fit"},
       {[&] { matmul(leaf(Shape{5}), x); }, "[matmul] shapes (5,) and (2, 5) do not fit"},

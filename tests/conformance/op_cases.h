@@ -38,6 +38,6 @@ struct OpCase {
 };
 
 std::vector<OpCase> op_cases();
-void add_family_cases(std::vector<OpCase>& cases);  // family_cases.cc: sorting
+void add_family_cases(std::vector<OpCase>& cases);  // family_cases.cc
 
 }  // namespace gabbro::conformance

@@ -2,13 +2,48 @@
 
 #include <map>
 
+#include "src/graph/eval.h"
 #include "src/ops/ops.h"
 
 namespace gabbro {
 
 using nlohmann::json;
 
-OpCall family_op(const std::string& op) {
+namespace {
+
+// Input `at`, where the case has it.
+Tensor optional(const Inputs& inputs, size_t at) { return at < inputs.size() ? inputs[at] : Tensor(); }
+
+BatchNorm batch_norm_of(const Inputs& i) {
+  return {.mean = i[1], .variance = i[2], .weight = optional(i, 3), .bias = optional(i, 4)};
+}
+
+// The bits of f32 numbers, so that fixtures can ask for exactly these.
+Tensor as_bits(const Tensor& x) {
+  const std::vector<float> values = to_host<float>(x);
+  return x.device()->upload(DType::i32, x.shape(), values.data());
+}
+
+Tensor random_op(const std::string& op, const std::shared_ptr<Device>& device, const json& a) {
+  const auto number = [&](const char* name) {
+    return a.at(name)[0].get<uint64_t>() | a.at(name)[1].get<uint64_t>() << 32;
+  };
+  const Tensor key = random_key(device, number("seed"), number("offset"), number("stream"));
+  const Shape shape(a.at("shape").get<std::vector<int64_t>>());
+  if (op == "random_bits") return random_bits(key, shape);
+  if (op == "rand_as_bits") return as_bits(rand(key, shape));
+  if (op == "randn_as_bits") return as_bits(randn(key, shape));
+  if (op == "randn") return randn(key, shape);
+  if (op == "randint") return randint(key, a.at("low"), a.at("high"), shape);
+  throw std::out_of_range("no random op " + op);
+}
+
+}  // namespace
+
+Tensor family_op(const std::string& op, const std::shared_ptr<Device>& device, const Inputs& inputs,
+                 const json& attributes) {
+  if (attributes.contains("seed")) return random_op(op, device, attributes);
+  using OpCall = Tensor (*)(const Inputs& inputs, const json& attributes);
   static const std::map<std::string, OpCall> kOps = {
       {"sort", [](const Inputs& i, const json& a) { return sort(i[0], a.at("axis"), a.at("descending")); }},
       {"argsort", [](const Inputs& i, const json& a) { return argsort(i[0], a.at("axis"), a.at("descending")); }},
@@ -16,8 +51,29 @@ OpCall family_op(const std::string& op) {
        [](const Inputs& i, const json& a) { return topk(i[0], a.at("k"), a.at("axis"), a.at("largest")).values; }},
       {"topk_indices",
        [](const Inputs& i, const json& a) { return topk(i[0], a.at("k"), a.at("axis"), a.at("largest")).indices; }},
+      {"layer_norm",
+       [](const Inputs& i, const json&) { return layer_norm(i[0], optional(i, 1), optional(i, 2), 1e-5f); }},
+      {"group_norm",
+       [](const Inputs& i, const json& a) {
+         return group_norm(i[0], a.at("groups"), optional(i, 1), optional(i, 2), 1e-5f);
+       }},
+      {"batch_norm", [](const Inputs& i, const json&) { return batch_norm(i[0], batch_norm_of(i)); }},
+      {"batch_norm_training",
+       [](const Inputs& i, const json&) { return batch_norm_training(i[0], batch_norm_of(i), 0.25f).y; }},
+      {"batch_norm_running_mean",
+       [](const Inputs& i, const json&) { return batch_norm_training(i[0], batch_norm_of(i), 0.25f).running_mean; }},
+      {"batch_norm_running_variance",
+       [](const Inputs& i, const json&) {
+         return batch_norm_training(i[0], batch_norm_of(i), 0.25f).running_variance;
+       }},
+      {"log_softmax", [](const Inputs& i, const json&) { return log_softmax(i[0]); }},
+      {"min", [](const Inputs& i, const json&) { return min(i[0]); }},
+      {"prod", [](const Inputs& i, const json&) { return prod(i[0]); }},
+      {"argmin", [](const Inputs& i, const json&) { return argmin(i[0]); }},
+      {"var", [](const Inputs& i, const json& a) { return var(i[0], a.at("correction")); }},
+      {"cumsum", [](const Inputs& i, const json& a) { return cumsum(i[0], a.at("axis")); }},
   };
-  return kOps.at(op);
+  return kOps.at(op)(inputs, attributes);
 }
 
 DType dtype_of(const std::string& name) {

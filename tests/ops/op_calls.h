@@ -10,10 +10,10 @@
 namespace gabbro {
 
 using Inputs = std::vector<Tensor>;
-using OpCall = Tensor (*)(const Inputs& inputs, const nlohmann::json& attributes);
-
-// Of the ops of the kernel families; throws std::out_of_range for any other name.
-OpCall family_op(const std::string& op);
+// Of the ops of the kernel families; throws std::out_of_range for any other name. `device` is where ops without inputs
+// go.
+Tensor family_op(const std::string& op, const std::shared_ptr<Device>& device, const Inputs& inputs,
+                 const nlohmann::json& attributes);
 
 DType dtype_of(const std::string& name);  // "f32", "bf16", "bool"
 

@@ -28,7 +28,7 @@ const std::shared_ptr<Device>& device() {
 const json& cases() {
   static const json all = [] {
     json joined = json::array();
-    for (const std::string name : {"values", "sort"}) {
+    for (const std::string name : {"values", "sort", "norm", "random"}) {
       for (json& c : json::parse(std::ifstream(GABBRO_SOURCE_DIR "/tests/data/ops/" + name + ".json")))
         joined.push_back(std::move(c));
     }
@@ -178,7 +178,7 @@ Tensor apply(const std::string& op, const Inputs& x, const json& a) {
       {"attention", [](const Inputs& i, const json& b) { return cached_attention(i, b, DType::f16); }},
   };
   const auto found = kOps.find(op);
-  return found == kOps.end() ? family_op(op)(x, a) : found->second(x, a);
+  return found == kOps.end() ? family_op(op, device(), x, a) : found->second(x, a);
 }
 
 void expect_close(const Tensor& result, const json& expected, double tolerance) {

@@ -1,0 +1,13 @@
+// What kernel_table.cc lists besides kernels.h: the kernels that only the tensor library needs. Each looks at a request
+// and makes a kernel for it, or not.
+#pragma once
+
+#include <memory>
+
+#include "backends/cpu/kernel.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+std::unique_ptr<Kernel> make_random(const abi::KernelRequest& request, const MakeContext& context);
+
+}  // namespace gabbro::cpu::GABBRO_ISA
