@@ -43,6 +43,12 @@ std::unique_ptr<Kernel> make_iota(const abi::KernelRequest& request, const MakeC
 std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context);
 // ops/norm.cc
 std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
+// ops/window.cc
+std::unique_ptr<Kernel> make_im2col(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_pool(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_resize(const abi::KernelRequest& request, const MakeContext& context);
 // ops/random.cc
 std::unique_ptr<Kernel> make_random(const abi::KernelRequest& request, const MakeContext& context);
 // ops/softmax.cc

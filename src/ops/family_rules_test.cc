@@ -75,5 +75,77 @@ TEST(FamilyRules, RandomNumbersNeedAKeyAndARange) {
   EXPECT_EQ(randint(key, 0, 5, Shape{2, 3}).shape(), (Shape{2, 3}));
 }
 
+TEST(FamilyRules, ConvolutionsNameTheWeightsAndTheImages) {
+  const Tensor x = leaf(Shape{2, 6, 5, 7}), w = leaf(Shape{4, 3, 3, 3}), none;
+  expect_refusals({
+      {[&] { conv2d(x, w); }, "[conv2d] weight f32 (4, 3, 3, 3) does not fit x f32 (2, 6, 5, 7) in 1 groups"},
+      {[&] { conv2d(x, w, none, {.groups = 3}); },
+       "[conv2d] weight f32 (4, 3, 3, 3) does not fit x f32 (2, 6, 5, 7) in 3 groups"},
+      {[&] {
+         conv2d(x, leaf(Shape{4, 6, 3, 3}, DType::f16));
+       },
+       "[conv2d] weight f16 (4, 6, 3, 3) does not fit x f32 (2, 6, 5, 7) in 1 groups"},
+      {[&] {
+         conv2d(x, leaf(Shape{4, 6, 3, 0}));
+       },
+       "[conv2d] weight f32 (4, 6, 3, 0) does not fit x f32 (2, 6, 5, 7) in 1 groups"},
+      {[&] { conv1d(x, w); }, "[conv1d] wants 3 axes, not shape (2, 6, 5, 7)"},
+      {[&] { conv2d(x, w, leaf(Shape{3}), {.groups = 2}); }, "[conv2d] bias (3,) does not match weight (4, 3, 3, 3)"},
+      {[&] { conv2d(x, w, none, {.dilation = {3}, .groups = 2}); },
+       "[conv2d] a window of 3 (dilation 3, padding 0) does not fit in 5 elements of x (2, 6, 5, 7)"},
+      {[&] { conv2d(x, w, none, {.stride = {0}, .groups = 2}); }, "[conv2d] a stride of 0"},
+      {[&] { conv2d(x, w, none, {.padding = {-1}, .groups = 2}); }, "[conv2d] a padding of -1"},
+      {[&] { conv2d(x, w, none, {.padding = {int64_t{1} << 40}, .groups = 2}); },
+       "[conv2d] a padding of 1099511627776"},
+      {[&] {
+         conv2d(x, w, none, {.stride = {1, 1, 1}, .groups = 2});
+       },
+       "[conv2d] 3 numbers for the stride of 2 axes"},
+      {[&] { conv_transpose2d(x, w); },
+       "[conv_transpose2d] weight f32 (4, 3, 3, 3) does not fit x f32 (2, 6, 5, 7) in 1 groups"},
+      {[&] {
+         conv_transpose2d(x, leaf(Shape{6, 2, 3, 3}), none, {}, {1});
+       },
+       "[conv_transpose2d] an output padding of 1 is not less than the stride 1 or the dilation 1"},
+      {[&] {
+         conv_transpose2d(x, leaf(Shape{6, 2, 1, 1}), none, {.padding = {3}});
+       },
+       "[conv_transpose2d] nothing is left of x (2, 6, 5, 7)"},
+      {[&] {
+         im2col(leaf(Shape{2, 3}), {1});
+       },
+       "[im2col] wants x [N, C, ...], not shape (2, 3)"},
+      {[&] {
+         im2col(x, {6, 1});
+       },
+       "[im2col] a window of 6 (dilation 1, padding 0) does not fit in 5 elements of x (2, 6, 5, 7)"},
+  });
+}
+
+TEST(FamilyRules, PoolingAndResizingNameTheWindowAndTheImages) {
+  const Tensor x = leaf(Shape{2, 6, 5, 7});
+  expect_refusals({
+      {[&] { max_pool2d(x, {}); }, "[max_pool2d] 0 numbers for the kernel of 2 axes"},
+      {[&] { max_pool2d(x, {.kernel = {2}, .padding = {2}}); },
+       "[max_pool2d] a padding of 2 is more than half of the window of 2 (dilation 1) of x (2, 6, 5, 7)"},
+      {[&] { avg_pool2d(x, {.kernel = {8}}); },
+       "[avg_pool2d] a window of 8 (dilation 1, padding 0) does not fit in 5 elements of x (2, 6, 5, 7)"},
+      {[&] { avg_pool3d(x, {.kernel = {1}}); }, "[avg_pool3d] wants 5 axes, not shape (2, 6, 5, 7)"},
+      {[&] {
+         max_pool1d(leaf(Shape{1, 1, 4}, DType::i32), {.kernel = {1}});
+       },
+       "[max_pool1d] does not take i32 of shape (1, 1, 4) (only f32, f16, bf16)"},
+      {[&] { adaptive_avg_pool2d(x, 0, 3); }, "[adaptive_avg_pool2d] x (2, 6, 5, 7) cannot have 0 rows of 3"},
+      {[&] {
+         upsample_nearest2d(leaf(Shape{1, 1, 0, 3}), 2, 2);
+       },
+       "[upsample_nearest2d] x (1, 1, 0, 3) cannot have 2 rows of 2"},
+      {[&] {
+         upsample_bilinear2d(leaf(Shape{3, 3}), 2, 2);
+       },
+       "[upsample_bilinear2d] wants 4 axes, not shape (3, 3)"},
+  });
+}
+
 }  // namespace
 }  // namespace gabbro

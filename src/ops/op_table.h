@@ -16,6 +16,8 @@ extern const Op kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kLe, kLt, kLogicalAn
 extern const Op kSum, kMax, kMin, kProd, kArgmax, kArgmin, kCumsum;
 // sort.cc
 extern const Op kSort, kTopk;
+// conv.cc, pool.cc
+extern const Op kIm2col, kConv, kConvTranspose, kPool, kAdaptiveAvgPool2d, kUpsample2d;
 // random.cc
 extern const Op kRandom;
 // normalise.cc

@@ -237,6 +237,7 @@ std::vector<OpCase> op_cases() {
   rope_cases(cases);
   attention_cases(cases);
   add_family_cases(cases);
+  add_window_cases(cases);
   return cases;
 }
 

@@ -39,5 +39,6 @@ struct OpCase {
 
 std::vector<OpCase> op_cases();
 void add_family_cases(std::vector<OpCase>& cases);  // family_cases.cc
+void add_window_cases(std::vector<OpCase>& cases);  // window_cases.cc
 
 }  // namespace gabbro::conformance

@@ -18,6 +18,28 @@ BatchNorm batch_norm_of(const Inputs& i) {
   return {.mean = i[1], .variance = i[2], .weight = optional(i, 3), .bias = optional(i, 4)};
 }
 
+// One number, or one for each axis; `otherwise` where the case does not say.
+std::vector<int64_t> numbers(const json& a, const char* name, std::vector<int64_t> otherwise) {
+  if (!a.contains(name)) return otherwise;
+  return a.at(name).is_array() ? a.at(name).get<std::vector<int64_t>>()
+                               : std::vector<int64_t>{a.at(name).get<int64_t>()};
+}
+
+ConvOptions conv_options(const json& a) {
+  return {.stride = numbers(a, "stride", {1}),
+          .padding = numbers(a, "padding", {0}),
+          .dilation = numbers(a, "dilation", {1}),
+          .groups = a.value("groups", int64_t{1})};
+}
+
+PoolOptions pool_options(const json& a) {
+  return {.kernel = numbers(a, "kernel", {}),
+          .stride = numbers(a, "stride", {}),
+          .padding = numbers(a, "padding", {0}),
+          .dilation = numbers(a, "dilation", {1}),
+          .counts_padding = a.value("counts_padding", true)};
+}
+
 // The bits of f32 numbers, so that fixtures can ask for exactly these.
 Tensor as_bits(const Tensor& x) {
   const std::vector<float> values = to_host<float>(x);
@@ -72,6 +94,29 @@ Tensor family_op(const std::string& op, const std::shared_ptr<Device>& device, c
       {"argmin", [](const Inputs& i, const json&) { return argmin(i[0]); }},
       {"var", [](const Inputs& i, const json& a) { return var(i[0], a.at("correction")); }},
       {"cumsum", [](const Inputs& i, const json& a) { return cumsum(i[0], a.at("axis")); }},
+      {"conv1d", [](const Inputs& i, const json& a) { return conv1d(i[0], i[1], optional(i, 2), conv_options(a)); }},
+      {"conv2d", [](const Inputs& i, const json& a) { return conv2d(i[0], i[1], optional(i, 2), conv_options(a)); }},
+      {"conv3d", [](const Inputs& i, const json& a) { return conv3d(i[0], i[1], optional(i, 2), conv_options(a)); }},
+      {"conv_transpose2d",
+       [](const Inputs& i, const json& a) {
+         return conv_transpose2d(i[0], i[1], optional(i, 2), conv_options(a), numbers(a, "output_padding", {0}));
+       }},
+      {"im2col",
+       [](const Inputs& i, const json& a) { return im2col(i[0], numbers(a, "kernel", {}), conv_options(a)); }},
+      {"max_pool1d", [](const Inputs& i, const json& a) { return max_pool1d(i[0], pool_options(a)); }},
+      {"max_pool2d", [](const Inputs& i, const json& a) { return max_pool2d(i[0], pool_options(a)); }},
+      {"max_pool3d", [](const Inputs& i, const json& a) { return max_pool3d(i[0], pool_options(a)); }},
+      {"avg_pool1d", [](const Inputs& i, const json& a) { return avg_pool1d(i[0], pool_options(a)); }},
+      {"avg_pool2d", [](const Inputs& i, const json& a) { return avg_pool2d(i[0], pool_options(a)); }},
+      {"avg_pool3d", [](const Inputs& i, const json& a) { return avg_pool3d(i[0], pool_options(a)); }},
+      {"adaptive_avg_pool2d",
+       [](const Inputs& i, const json& a) { return adaptive_avg_pool2d(i[0], a.at("height"), a.at("width")); }},
+      {"upsample_nearest2d",
+       [](const Inputs& i, const json& a) { return upsample_nearest2d(i[0], a.at("height"), a.at("width")); }},
+      {"upsample_bilinear2d",
+       [](const Inputs& i, const json& a) {
+         return upsample_bilinear2d(i[0], a.at("height"), a.at("width"), a.at("align_corners"));
+       }},
   };
   return kOps.at(op)(inputs, attributes);
 }
