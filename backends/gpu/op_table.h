@@ -26,6 +26,7 @@ std::unique_ptr<Kernel> make_arithmetic(const abi::KernelRequest& request, const
 std::unique_ptr<Kernel> make_comparison(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_logical(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_where(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_copy(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_cast(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_concat(const abi::KernelRequest& request, const MakeContext& context);
@@ -43,6 +44,10 @@ std::unique_ptr<Kernel> make_iota(const abi::KernelRequest& request, const MakeC
 std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context);
 // ops/norm.cc
 std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
+// ops/scatter_add.cc
+std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_scatter_add(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_index_add(const abi::KernelRequest& request, const MakeContext& context);
 // ops/window.cc
 std::unique_ptr<Kernel> make_im2col(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeContext& context);

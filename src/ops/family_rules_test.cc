@@ -147,5 +147,47 @@ TEST(FamilyRules, PoolingAndResizingNameTheWindowAndTheImages) {
   });
 }
 
+TEST(FamilyRules, IndexingNamesTheIndicesAndTheShapes) {
+  const Tensor x = leaf(Shape{2, 5}), i = leaf(Shape{2, 3}, DType::i32), values = leaf(Shape{2, 3});
+  expect_refusals({
+      {[&] { take_along_axis(x, i, 0); }, "[take_along_axis] indices (2, 3) do not fit x (2, 5) along axis 0"},
+      {[&] { take_along_axis(x, values); }, "[take_along_axis] does not take f32 of shape (2, 3) (only i32)"},
+      {[&] {
+         take_along_axis(leaf(Shape{2, 0}), i);
+       },
+       "[take_along_axis] x (2, 0) has nothing along axis -1"},
+      {[&] { scatter_add(x, i, x); }, "[scatter_add] values (2, 5) for indices (2, 3)"},
+      {[&] { scatter_add(x, i, i); }, "[scatter_add] values are i32 (2, 3) and x f32 (2, 5)"},
+      {[&] { scatter_add(x, i, values, 2); }, "[scatter_add] axis 2 is out of range for shape (2, 5)"},
+      {[&] {
+         index_add(x, leaf(Shape{2}, DType::i32), leaf(Shape{3, 5}));
+       },
+       "[index_add] 2 indices and values (3, 5) do not fit x (2, 5)"},
+      {[&] { index_add(x, i, x); }, "[index_add] wants 1 axes, not shape (2, 3)"},
+      {[&] { tril(leaf(Shape{3})); }, "[tril] shape (3,) has no two axes"},
+      {[&] { triu(Tensor()); }, "[triu] an input is not a tensor"},
+  });
+}
+
+TEST(FamilyRules, ElementwiseOpsAndLossesNameDtypesAndShapes) {
+  const Tensor x = leaf(Shape{2, 5}), ints = leaf(Shape{2, 5}, DType::i32), half = leaf(Shape{2, 5}, DType::f16);
+  const Tensor flags = leaf(Shape{2, 5}, DType::boolean), targets = leaf(Shape{2}, DType::i32);
+  expect_refusals({
+      {[&] { relu(ints); }, "[relu] does not take i32 of shape (2, 5) (only f32, f16, bf16)"},
+      {[&] { gelu(flags); }, "[gelu] does not take bool of shape (2, 5) (only f32, f16, bf16)"},
+      {[&] { neg(flags); }, "[neg] does not take bool of shape (2, 5) (only f32, f16, bf16)"},
+      {[&] { pow(x, ints); }, "[pow] the inputs are f32 (2, 5) and i32 (2, 5); cast one of them"},
+      {[&] { equal(x, flags); }, "[eq] does not take bool of shape (2, 5) (only f32, i32, f16, bf16)"},
+      {[&] { logical_not(x); }, "[logical_not] does not take f32 of shape (2, 5) (only bool)"},
+      {[&] { clamp(x, half, x); }, "[clamp] a bound is f16 (2, 5) and x f32 (2, 5)"},
+      {[&] { clamp(x, leaf(Shape{3}), x); }, "[clamp] shapes (2, 5) and (3,) cannot be broadcast together"},
+      {[&] { mse_loss(x, half); }, "[mse_loss] x is f32 (2, 5) and the target f16 (2, 5)"},
+      {[&] { kl_div(x, leaf(Shape{5})); }, "[kl_div] x is f32 (2, 5) and the target f32 (5,)"},
+      {[&] { cross_entropy(x, leaf(Shape{5}, DType::i32)); }, "[cross_entropy] targets (5,) for x (2, 5)"},
+      {[&] { nll_loss(leaf(Shape{5}), targets); }, "[nll_loss] wants 2 axes, not shape (5,)"},
+      {[&] { nll_loss(x, leaf(Shape{2})); }, "[nll_loss] does not take f32 of shape (2,) (only i32)"},
+  });
+}
+
 }  // namespace
 }  // namespace gabbro

@@ -31,7 +31,7 @@ Tensor permute(const Tensor& x, std::vector<int> axes);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t length, int64_t step = 1);
 
-// Elementwise; binary ones broadcast as NumPy does.
+// Elementwise, of f32, f16 or bf16 (computed in f32); neg and abs also of i32.
 Tensor neg(const Tensor& x);
 Tensor abs(const Tensor& x);
 Tensor exp(const Tensor& x);
@@ -42,15 +42,29 @@ Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
+Tensor floor(const Tensor& x);
+Tensor erf(const Tensor& x);
+// Binary ones broadcast as NumPy does; also of i32, where they wrap around and division truncates. Comparisons give
+// bool, and compare bool as well.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
-Tensor less_equal(const Tensor& a, const Tensor& b);  // bool
-Tensor less(const Tensor& a, const Tensor& b);        // bool
-Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor pow(const Tensor& a, const Tensor& b);  // of i32: 0 for a negative power of anything but ±1
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor not_equal(const Tensor& a, const Tensor& b);
+Tensor greater(const Tensor& a, const Tensor& b);
+Tensor greater_equal(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, const Tensor& b);
+Tensor less(const Tensor& a, const Tensor& b);
+Tensor logical_and(const Tensor& a, const Tensor& b);  // bool alone
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
+// min(max(x, low), high), so high where the bounds cross; a NaN stays one.
+Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high);  // of one dtype
+Tensor clamp(const Tensor& x, double low, double high);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor cast(const Tensor& x, DType dtype);
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
@@ -83,12 +97,25 @@ TopK topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);  
 Tensor matmul(const Tensor& a, const Tensor& b);        // [..., M, K] × [..., K, N] -> [..., M, N]
 Tensor gather(const Tensor& x, const Tensor& indices);  // rows: x [R, ...], i32 [T] -> [T, ...]
 Tensor concat(const std::vector<Tensor>& parts, int64_t axis);
+// Elements by index along an axis, as torch.gather: indices i32 with x's other axes. An index outside reads the nearest
+// element. x of f32, i32, f16, bf16 or bool.
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis = -1);
+// x with values[..., k, ...] added where indices[..., k, ...] says along an axis; indices and values have one shape.
+// And x [R, ...] with rows values [K, ...] added to rows indices [K]. An index outside is left out. Of f32, i32, and
+// f16, bf16 by f32. Added in the order of k: the same bits every time.
+Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& values, int64_t axis = -1);
+Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& values);
+// x [..., M, N] with zeros above (below) the diagonal that begins at column `diagonal`.
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
 Tensor dequantize(const Tensor& weight);  // [N, K] of any block format -> f32
 
 // Neural network.
-Tensor silu(const Tensor& x);                                                   // x · sigmoid(x)
-Tensor softmax(const Tensor& x);                                                // over the last axis; also f16, bf16
-Tensor log_softmax(const Tensor& x);                                            // the same
+Tensor relu(const Tensor& x);
+Tensor gelu(const Tensor& x, bool approximate = false);  // x · Φ(x) by erf, or its approximation by tanh
+Tensor silu(const Tensor& x);                            // x · sigmoid(x)
+Tensor softmax(const Tensor& x);                         // over the last axis; also f16, bf16
+Tensor log_softmax(const Tensor& x);                     // the same
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  // [..., K], [N, K], [N]? -> [..., N]
 Tensor embedding(const Tensor& weight, const Tensor& ids);  // [V, C] of any dtype, i32 [T] -> f32 [T, C]
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon);
@@ -181,5 +208,19 @@ struct AttentionOptions {
 };
 // Causal attention of q [T, H, D] over the cache (which already holds the keys of these tokens) -> [T, H, D].
 Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPlaces& places, const AttentionOptions& options);
+
+// Losses of f32, f16 or bf16 (computed in f32), as torch.nn.functional has them: one number (shape ()), or with kNone
+// one for each element.
+enum class Reduce { kNone, kMean, kSum };
+Tensor mse_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean);  // (x - target)²
+Tensor l1_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean);   // |x - target|
+// -target · log x - (1 - target) · log(1 - x), logarithms not below -100.
+Tensor bce_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean);
+// target · (log target - x), 0 where target is 0; x holds logarithms.
+Tensor kl_div(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean);
+// -x[n, target[n]] of logarithms x [N, V] and target i32 [N]; targets of `ignored` count for nothing, nor in the mean.
+Tensor nll_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean, int32_t ignored = -100);
+// nll_loss of log_softmax(x).
+Tensor cross_entropy(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean, int32_t ignored = -100);
 
 }  // namespace gabbro

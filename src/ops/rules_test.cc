@@ -83,10 +83,10 @@ TEST(Rules, ElementwiseOpsNameDtypesAndShapes) {
   const Tensor ints = leaf(Shape{5}, DType::i32);
   const Tensor flags = leaf(Shape{2, 5}, DType::boolean);
   expect_refusals({
-      {[&] { exp(ints); }, "[exp] does not take i32 of shape (5,) (only f32)"},
+      {[&] { exp(ints); }, "[exp] does not take i32 of shape (5,) (only f32, f16, bf16)"},
       {[&] { x + ints; }, "[add] the inputs are f32 (2, 5) and i32 (5,); cast one of them"},
       {[&] { x* leaf(Shape{4}); }, "[mul] shapes (2, 5) and (4,) cannot be broadcast together"},
-      {[&] { x / leaf(Shape{5}, DType::f16); }, "[div] does not take f16 of shape (5,) (only f32, i32)"},
+      {[&] { x / leaf(Shape{5}, DType::f16); }, "[div] the inputs are f32 (2, 5) and f16 (5,); cast one of them"},
       {[&] { logical_and(flags, x); }, "[logical_and] does not take f32 of shape (2, 5) (only bool)"},
       {[&] { where(x, x, x); }, "[where] does not take f32 of shape (2, 5) (only bool)"},
       {[&] { where(flags, x, ints); }, "[where] the branches are f32 (2, 5) and i32 (5,)"},
@@ -199,7 +199,7 @@ TEST(Rules, OpsWithWeightsNameBothShapes) {
       {[&] { rms_norm(x, leaf(Shape{4}), 1e-5f); }, "[rms_norm] weight (4,) does not match the last axis of (2, 5)"},
       {[&] { rms_norm(leaf(Shape{}), leaf(Shape{4}), 0); },
        "[rms_norm] weight (4,) does not match the last axis of ()"},
-      {[&] { silu(ids); }, "[silu] does not take i32 of shape (2,) (only f32)"},
+      {[&] { silu(ids); }, "[silu] does not take i32 of shape (2,) (only f32, f16, bf16)"},
   });
 }
 

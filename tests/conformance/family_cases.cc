@@ -124,11 +124,79 @@ void sort_cases(std::vector<OpCase>& cases) {
   }
 }
 
+void elementwise_cases(std::vector<OpCase>& cases) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const Op* op : {&kSilu, &kRelu, &kGelu, &kGeluTanh}) {
+      for (const Shape& shape : {Shape{1}, Shape{3, 257}, Shape{1025}}) {
+        cases.push_back({.name = fmt::format("{} {} {}", op->name, dtype_name(dtype), shape.to_string()),
+                         .op = op,
+                         .inputs = [=](Maker& m) { return std::vector{cast(m.normal(shape, 4), dtype)}; },
+                         .attributes = {},
+                         .tolerance = summed(1, dtype)});
+      }
+    }
+    cases.push_back({.name = fmt::format("clamp {}", dtype_name(dtype)),
+                     .op = &kClamp,
+                     .inputs =
+                         [=](Maker& m) {
+                           const Shape shape{5, 67};
+                           return std::vector{cast(m.normal(shape), dtype),
+                                              broadcast_to(cast(m.normal(Shape{5, 1}), dtype), shape),
+                                              broadcast_to(cast(m.normal(Shape{67}), dtype), shape)};
+                         },
+                     .attributes = {},
+                     .tolerance = 0});
+  }
+}
+
+void index_cases(std::vector<OpCase>& cases) {
+  for (const DType dtype : {DType::f32, DType::i32}) {
+    for (const auto& [rows, columns, picks] :
+         {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {3, 65, 31}, {70, 5, 2}, {2, 300, 1500}}) {
+      const Shape x{rows, columns}, along{rows, picks};
+      // Some of the indices are outside.
+      const auto indices = [](Maker& m, const Shape& shape, int64_t end) {
+        return m.ints(shape, [=](int64_t i) { return static_cast<int32_t>(i * 7 % (end + 2) - 1); });
+      };
+      const auto numbers = [=](Maker& m, const Shape& shape) { return cast(m.normal(shape, 5), dtype); };
+      const double tolerance = dtype == DType::i32 ? 0 : summed(picks, dtype);
+      const std::string name = fmt::format("{} {} {}", dtype_name(dtype), x.to_string(), picks);
+      cases.push_back({.name = "take_along " + name,
+                       .op = &kTakeAlong,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{numbers(m, x), indices(m, along, columns)};
+                           },
+                       .attributes = {},
+                       .tolerance = 0});
+      cases.push_back({.name = "scatter_add " + name,
+                       .op = &kScatterAdd,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{numbers(m, x), indices(m, along, columns), numbers(m, along)};
+                           },
+                       .attributes = {},
+                       .tolerance = tolerance});
+      cases.push_back(
+          {.name = "index_add " + name,
+           .op = &kIndexAdd,
+           .inputs =
+               [=](Maker& m) {
+                 return std::vector{numbers(m, x), indices(m, Shape{picks}, rows), numbers(m, Shape{picks, columns})};
+               },
+           .attributes = {},
+           .tolerance = tolerance});
+    }
+  }
+}
+
 }  // namespace
 
 void add_family_cases(std::vector<OpCase>& cases) {
   sort_cases(cases);
   norm_cases(cases);
+  elementwise_cases(cases);
+  index_cases(cases);
 }
 
 }  // namespace gabbro::conformance

@@ -40,6 +40,11 @@ PoolOptions pool_options(const json& a) {
           .counts_padding = a.value("counts_padding", true)};
 }
 
+Reduce reduce_of(const json& a) {
+  const std::string name = a.at("reduce");
+  return name == "none" ? Reduce::kNone : name == "mean" ? Reduce::kMean : Reduce::kSum;
+}
+
 // The bits of f32 numbers, so that fixtures can ask for exactly these.
 Tensor as_bits(const Tensor& x) {
   const std::vector<float> values = to_host<float>(x);
@@ -117,6 +122,36 @@ Tensor family_op(const std::string& op, const std::shared_ptr<Device>& device, c
        [](const Inputs& i, const json& a) {
          return upsample_bilinear2d(i[0], a.at("height"), a.at("width"), a.at("align_corners"));
        }},
+      {"floor", [](const Inputs& i, const json&) { return floor(i[0]); }},
+      {"erf", [](const Inputs& i, const json&) { return erf(i[0]); }},
+      {"relu", [](const Inputs& i, const json&) { return relu(i[0]); }},
+      {"gelu", [](const Inputs& i, const json&) { return gelu(i[0]); }},
+      {"gelu_tanh", [](const Inputs& i, const json&) { return gelu(i[0], true); }},
+      {"eq", [](const Inputs& i, const json&) { return equal(i[0], i[1]); }},
+      {"ne", [](const Inputs& i, const json&) { return not_equal(i[0], i[1]); }},
+      {"gt", [](const Inputs& i, const json&) { return greater(i[0], i[1]); }},
+      {"ge", [](const Inputs& i, const json&) { return greater_equal(i[0], i[1]); }},
+      {"le", [](const Inputs& i, const json&) { return less_equal(i[0], i[1]); }},
+      {"lt", [](const Inputs& i, const json&) { return less(i[0], i[1]); }},
+      {"pow", [](const Inputs& i, const json&) { return pow(i[0], i[1]); }},
+      {"logical_or", [](const Inputs& i, const json&) { return logical_or(i[0], i[1]); }},
+      {"logical_not", [](const Inputs& i, const json&) { return logical_not(i[0]); }},
+      {"clamp",
+       [](const Inputs& i, const json& a) {
+         return i.size() == 3 ? clamp(i[0], i[1], i[2])
+                              : clamp(i[0], a.at("low").get<double>(), a.at("high").get<double>());
+       }},
+      {"take_along_axis", [](const Inputs& i, const json& a) { return take_along_axis(i[0], i[1], a.at("axis")); }},
+      {"scatter_add", [](const Inputs& i, const json& a) { return scatter_add(i[0], i[1], i[2], a.at("axis")); }},
+      {"index_add", [](const Inputs& i, const json&) { return index_add(i[0], i[1], i[2]); }},
+      {"tril", [](const Inputs& i, const json& a) { return tril(i[0], a.at("diagonal")); }},
+      {"triu", [](const Inputs& i, const json& a) { return triu(i[0], a.at("diagonal")); }},
+      {"mse_loss", [](const Inputs& i, const json& a) { return mse_loss(i[0], i[1], reduce_of(a)); }},
+      {"l1_loss", [](const Inputs& i, const json& a) { return l1_loss(i[0], i[1], reduce_of(a)); }},
+      {"bce_loss", [](const Inputs& i, const json& a) { return bce_loss(i[0], i[1], reduce_of(a)); }},
+      {"kl_div", [](const Inputs& i, const json& a) { return kl_div(i[0], i[1], reduce_of(a)); }},
+      {"nll_loss", [](const Inputs& i, const json& a) { return nll_loss(i[0], i[1], reduce_of(a)); }},
+      {"cross_entropy", [](const Inputs& i, const json& a) { return cross_entropy(i[0], i[1], reduce_of(a)); }},
   };
   return kOps.at(op)(inputs, attributes);
 }

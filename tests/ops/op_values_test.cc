@@ -28,7 +28,7 @@ const std::shared_ptr<Device>& device() {
 const json& cases() {
   static const json all = [] {
     json joined = json::array();
-    for (const std::string name : {"values", "sort", "norm", "random", "conv"}) {
+    for (const std::string name : {"values", "sort", "norm", "random", "conv", "tensor"}) {
       for (json& c : json::parse(std::ifstream(GABBRO_SOURCE_DIR "/tests/data/ops/" + name + ".json")))
         joined.push_back(std::move(c));
     }
