@@ -35,6 +35,7 @@ struct OpCase {
   double tolerance;  // of |kernel - composition|, relative to the magnitude below
   // What the error scales with, given the inputs; where it is null, the largest |composition| of the case.
   std::function<double(const std::vector<Tensor>&)> magnitude = nullptr;
+  bool lowered = false;  // the composition is what runs, on some device
 };
 
 std::vector<OpCase> op_cases();
