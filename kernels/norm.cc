@@ -1,4 +1,4 @@
-// RMSNorm (Zhang & Sennrich 2019): y = x / sqrt(mean(x²) + epsilon) · weight, and softmax; accumulated in f32.
+// RMSNorm (Zhang & Sennrich 2019): y = x / sqrt(mean(x²) + epsilon) · weight; accumulated in f32.
 #include "kernels/norm.h"
 
 #include "kernels/gpu/gpu.h"
@@ -22,18 +22,6 @@ GPU_FUNCTION inline void rms_norm(const RowsArgs& a) {
               [&](i32 k) { a.y[row + begin + k] = a.x[row + begin + k] * factor * a.weight[begin + k]; });
 }
 
-GPU_FUNCTION inline void softmax(const RowsArgs& a) {
-  const i64 row = static_cast<i64>(block_index().x) * a.columns;
-  float highest = -3.4028235e38f;
-  for_columns(a.columns, [&](i32 k) { highest = max_of(highest, a.x[row + k]); });
-  highest = block_max(highest);
-  float sum = 0;
-  for_columns(a.columns, [&](i32 k) { sum += exp(a.x[row + k] - highest); });
-  const float inverse = 1 / block_sum(sum);
-  for_columns(a.columns, [&](i32 k) { a.y[row + k] = exp(a.x[row + k] - highest) * inverse; });
-}
-
 }  // namespace gabbro::gpu::GABBRO_GPU
 
 GPU_KERNEL(rms_norm, 256, gabbro::gpu::RowsArgs, rms_norm)
-GPU_KERNEL(softmax, 256, gabbro::gpu::RowsArgs, softmax)

@@ -1,5 +1,4 @@
-// Arguments of the kernels that reduce the last axis of a contiguous [rows, columns]. A block of threads a row, or a
-// slice of one.
+// Arguments of RMSNorm over the last axis of a contiguous [rows, columns]. A block of threads a row, or a slice of one.
 #pragma once
 
 #include "kernels/gpu/types.h"
@@ -17,10 +16,10 @@ constexpr u32 slices_of(i64 rows, i64 columns) {
 
 struct RowsArgs {
   const float* x;
-  const float* weight;  // [columns]; rms_norm alone
+  const float* weight;  // [columns]
   float* y;
   i32 columns;
-  i32 slice;  // columns that a block writes, with grid (rows, slices); rms_norm alone
+  i32 slice;  // columns that a block writes, with grid (rows, slices)
   float epsilon;
 };
 

@@ -106,6 +106,13 @@ bool is_reduction(const KernelRequest& request, bool index) {
   return elements(y) == rows && x.shape[x.rank - 1] <= std::numeric_limits<int32_t>::max();
 }
 
+bool is_scan(const KernelRequest& request) {
+  if (!has_operands(request, 1, 1)) return false;
+  const TensorView &x = request.inputs[0], &y = request.outputs[0];
+  if (x.rank < 1 || (!is_plain(x, DType::f32) && !is_plain(x, DType::i32)) || !is_contiguous(x)) return false;
+  return is_plain(y, x.dtype) && is_contiguous(y) && same_shape(x, y) && elements(x) > 0;
+}
+
 bool is_matmul(const KernelRequest& request) {
   if (!has_operands(request, 2, 1)) return false;
   const TensorView &a = request.inputs[0], &b = request.inputs[1], &c = request.outputs[0];

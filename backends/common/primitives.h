@@ -51,6 +51,9 @@ int64_t elements_from(const TensorView& view, int axis);
 // f32 or i32 [..., C] to [..., 1] of the same type, or of i32 where the result is an index.
 bool is_reduction(const KernelRequest& request, bool index);
 
+// Contiguous f32 or i32 [..., C] with C > 0 to the same.
+bool is_scan(const KernelRequest& request);
+
 // f32 [..., M, K] × [..., K, N], strided, with broadcast batch axes.
 bool is_matmul(const KernelRequest& request);
 struct MatrixView {

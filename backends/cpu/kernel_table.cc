@@ -1,6 +1,7 @@
 // The kernels of one instruction set; compiled once per set. The first row that takes a request wins.
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/tensor_kernels.h"
 #include "backends/cpu/pack/pack.h"
 
 #define GABBRO_TEXT_OF(x) #x
@@ -23,6 +24,11 @@ constexpr KernelEntry kKernels[] = {
     {"tanh", make_unary},
     {"sigmoid", make_unary},
     {"floor", make_unary},
+    {"erf", make_unary},
+    {"relu", make_unary},
+    {"silu", make_unary},
+    {"gelu", make_unary},
+    {"gelu_tanh", make_unary},
     {"add", make_binary},
     {"sub", make_binary},
     {"mul", make_binary},
@@ -39,6 +45,10 @@ constexpr KernelEntry kKernels[] = {
     {"logical_and", make_binary},
     {"logical_or", make_binary},
     {"where", make_where},
+    {"clamp", make_clamp},
+    {"take_along", make_take_along},
+    {"scatter_add", make_scatter_add},
+    {"index_add", make_index_add},
     {"cast", make_cast},
     {"copy", make_copy},
     {"sum", make_reduce},
@@ -47,7 +57,22 @@ constexpr KernelEntry kKernels[] = {
     {"min", make_reduce},
     {"argmax", make_argreduce},
     {"argmin", make_argreduce},
+    {"sort", make_sort},
+    {"topk", make_sort},
+    {"cumsum", make_cumsum},
+    {"layer_norm", make_layer_norm},
+    {"group_norm", make_group_norm},
+    {"batch_norm", make_batch_norm},
+    {"moments", make_moments},
+    {"im2col", make_im2col},
+    {"conv", make_conv},
+    {"conv_transpose", make_conv_transpose},
+    {"pool", make_pool},
+    {"adaptive_avg_pool2d", make_resize},
+    {"upsample2d", make_resize},
+    {"random", make_random},
     {"softmax", make_softmax},
+    {"log_softmax", make_softmax},
     {"rms_norm", make_rms_norm},
     {"rope", make_rope},
     {"kv_write", make_kv_write},

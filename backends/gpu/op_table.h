@@ -26,12 +26,16 @@ std::unique_ptr<Kernel> make_arithmetic(const abi::KernelRequest& request, const
 std::unique_ptr<Kernel> make_comparison(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_logical(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_where(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_copy(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_cast(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_concat(const abi::KernelRequest& request, const MakeContext& context);
 // ops/reduce.cc
 std::unique_ptr<Kernel> make_reduce(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_argreduce(const abi::KernelRequest& request, const MakeContext& context);
+// ops/sort.cc
+std::unique_ptr<Kernel> make_sort(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_topk(const abi::KernelRequest& request, const MakeContext& context);
 // ops/index.cc
 std::unique_ptr<Kernel> make_gather(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_scatter(const abi::KernelRequest& request, const MakeContext& context);
@@ -40,7 +44,27 @@ std::unique_ptr<Kernel> make_iota(const abi::KernelRequest& request, const MakeC
 std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context);
 // ops/norm.cc
 std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
+// ops/scatter_add.cc
+std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_scatter_add(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_index_add(const abi::KernelRequest& request, const MakeContext& context);
+// ops/window.cc
+std::unique_ptr<Kernel> make_im2col(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_pool(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_resize(const abi::KernelRequest& request, const MakeContext& context);
+// ops/random.cc
+std::unique_ptr<Kernel> make_random(const abi::KernelRequest& request, const MakeContext& context);
+// ops/softmax.cc
 std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const MakeContext& context);
+// ops/scan.cc
+std::unique_ptr<Kernel> make_cumsum(const abi::KernelRequest& request, const MakeContext& context);
+// ops/normalise.cc
+std::unique_ptr<Kernel> make_layer_norm(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_group_norm(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_batch_norm(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_moments(const abi::KernelRequest& request, const MakeContext& context);
 // ops/attention.cc
 std::unique_ptr<Kernel> make_rope(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const MakeContext& context);

@@ -10,14 +10,26 @@ namespace gabbro {
 // view.cc
 extern const Op kReshape, kBroadcast, kPermute, kSlice;
 // elementwise.cc
-extern const Op kNeg, kAbs, kExp, kLog, kSqrt, kRsqrt, kSin, kCos, kTanh, kSigmoid;
+extern const Op kNeg, kAbs, kExp, kLog, kSqrt, kRsqrt, kSin, kCos, kTanh, kSigmoid, kFloor, kErf;
 extern const Op kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kLe, kLt, kLogicalAnd, kWhere, kCast;
+extern const Op kPow, kEq, kNe, kGt, kGe, kLogicalOr, kClamp;
 // reduce.cc
-extern const Op kSum, kMax, kArgmax;
+extern const Op kSum, kMax, kMin, kProd, kArgmax, kArgmin, kCumsum;
+// along.cc
+extern const Op kTakeAlong, kScatterAdd, kIndexAdd;
+// sort.cc
+extern const Op kSort, kTopk;
+// conv.cc, pool.cc
+extern const Op kIm2col, kConv, kConvTranspose, kPool, kAdaptiveAvgPool2d, kUpsample2d;
+// random.cc
+extern const Op kRandom;
+// normalise.cc
+extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments;
 // create.cc, matmul.cc, index.cc
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
 // activation.cc, norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc
-extern const Op kSilu, kSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;
+extern const Op kRelu, kGelu, kGeluTanh;
+extern const Op kSilu, kSoftmax, kLogSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;
 
 std::span<const Op* const> op_table();
 

@@ -15,13 +15,23 @@ Tensor iota(const std::shared_ptr<Device>& device, int64_t count, DType dtype, d
             double step = 1);                                                                  // [count]
 Tensor scalar(const std::shared_ptr<Device>& device, double value, DType dtype = DType::f32);  // [1]
 
+// Random numbers: Philox 4x32-10 (Salmon et al. 2011), functions of a key, so that equal keys give equal numbers, bit
+// by bit, on every device. A key, i32 [6], is a tensor like any other: what is compiled with one key runs with all.
+// Element i is made of word i % 4 of the generator's block number offset + i / 4; numbers of two streams have nothing
+// in common.
+Tensor random_key(const std::shared_ptr<Device>& device, uint64_t seed, uint64_t offset = 0, uint64_t stream = 0);
+Tensor random_bits(const Tensor& key, const Shape& shape);                         // i32: all 32 bits of a word
+Tensor rand(const Tensor& key, const Shape& shape);                                // [0, 1), multiples of 2^-24
+Tensor randn(const Tensor& key, const Shape& shape);                               // normal, by Box and Muller (1958)
+Tensor randint(const Tensor& key, int64_t low, int64_t high, const Shape& shape);  // i32 in [low, high)
+
 // Views: no element moves.
 Tensor reshape(const Tensor& x, const Shape& shape);  // same number of elements
 Tensor permute(const Tensor& x, std::vector<int> axes);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t length, int64_t step = 1);
 
-// Elementwise; binary ones broadcast as NumPy does.
+// Elementwise, of f32, f16 or bf16 (computed in f32); neg and abs also of i32.
 Tensor neg(const Tensor& x);
 Tensor abs(const Tensor& x);
 Tensor exp(const Tensor& x);
@@ -32,15 +42,29 @@ Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
+Tensor floor(const Tensor& x);
+Tensor erf(const Tensor& x);
+// Binary ones broadcast as NumPy does; also of i32, where they wrap around and division truncates. Comparisons give
+// bool, and compare bool as well.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
-Tensor less_equal(const Tensor& a, const Tensor& b);  // bool
-Tensor less(const Tensor& a, const Tensor& b);        // bool
-Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor pow(const Tensor& a, const Tensor& b);  // of i32: 0 for a negative power of anything but ±1
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor not_equal(const Tensor& a, const Tensor& b);
+Tensor greater(const Tensor& a, const Tensor& b);
+Tensor greater_equal(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, const Tensor& b);
+Tensor less(const Tensor& a, const Tensor& b);
+Tensor logical_and(const Tensor& a, const Tensor& b);  // bool alone
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
+// min(max(x, low), high), so high where the bounds cross; a NaN stays one.
+Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high);  // of one dtype
+Tensor clamp(const Tensor& x, double low, double high);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor cast(const Tensor& x, DType dtype);
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
@@ -48,23 +72,110 @@ inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 
-// Over the last axis: [..., C] -> [..., 1].
+// Over the last axis: [..., C] -> [..., 1], of f32, i32 (which wraps around), f16 or bf16. A NaN gives NaN.
 Tensor sum(const Tensor& x);
+Tensor prod(const Tensor& x);
 Tensor max(const Tensor& x);
-Tensor mean(const Tensor& x);
-Tensor argmax(const Tensor& x);  // i32; the first of equals
+Tensor min(const Tensor& x);
+Tensor mean(const Tensor& x);    // no i32
+Tensor argmax(const Tensor& x);  // i32; the first of equals, or the first NaN
+Tensor argmin(const Tensor& x);
+// sum((x - mean)²) / (C - correction), no i32; NaN where C <= correction.
+Tensor var(const Tensor& x, double correction = 1);
+// Sums up to each element along an axis: x's shape and dtype.
+Tensor cumsum(const Tensor& x, int64_t axis = -1);
+
+// Along an axis, of f32, f16, bf16 or i32: stable; NaNs come after all numbers, so first where the largest do.
+struct TopK {
+  Tensor values;   // x's shape, with k along the axis
+  Tensor indices;  // i32
+};
+Tensor sort(const Tensor& x, int64_t axis = -1, bool descending = false);
+Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);    // i32
+TopK topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);  // the first k of sort
 
 Tensor matmul(const Tensor& a, const Tensor& b);        // [..., M, K] × [..., K, N] -> [..., M, N]
 Tensor gather(const Tensor& x, const Tensor& indices);  // rows: x [R, ...], i32 [T] -> [T, ...]
 Tensor concat(const std::vector<Tensor>& parts, int64_t axis);
+// Elements by index along an axis, as torch.gather: indices i32 with x's other axes. An index outside reads the nearest
+// element. x of f32, i32, f16, bf16 or bool.
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis = -1);
+// x with values[..., k, ...] added where indices[..., k, ...] says along an axis; indices and values have one shape.
+// And x [R, ...] with rows values [K, ...] added to rows indices [K]. An index outside is left out. Of f32, i32, and
+// f16, bf16 by f32. Added in the order of k: the same bits every time.
+Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& values, int64_t axis = -1);
+Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& values);
+// x [..., M, N] with zeros above (below) the diagonal that begins at column `diagonal`.
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
 Tensor dequantize(const Tensor& weight);  // [N, K] of any block format -> f32
 
 // Neural network.
-Tensor silu(const Tensor& x);                                                   // x · sigmoid(x)
-Tensor softmax(const Tensor& x);                                                // over the last axis
+Tensor relu(const Tensor& x);
+Tensor gelu(const Tensor& x, bool approximate = false);  // x · Φ(x) by erf, or its approximation by tanh
+Tensor silu(const Tensor& x);                            // x · sigmoid(x)
+Tensor softmax(const Tensor& x);                         // over the last axis; also f16, bf16
+Tensor log_softmax(const Tensor& x);                     // the same
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  // [..., K], [N, K], [N]? -> [..., N]
 Tensor embedding(const Tensor& weight, const Tensor& ids);  // [V, C] of any dtype, i32 [T] -> f32 [T, C]
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon);
+
+// y = (x - mean) / sqrt(variance + epsilon) · weight + bias, of x in f32, f16 or bf16; computed in f32. weight and bias
+// are of f32 or of x's dtype, and may be left out (undefined).
+// layer_norm: over x's last axes, which are those of weight and bias; the last one where both are left out.
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float epsilon);
+// group_norm: x [N, C, ...], over C / groups channels together with all axes after; weight, bias [C].
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, float epsilon);
+// batch_norm: x [N, C, ...] with given mean, variance, weight, bias [C].
+struct BatchNorm {
+  Tensor mean, variance, weight, bias;
+  float epsilon = 1e-5f;
+};
+Tensor batch_norm(const Tensor& x, const BatchNorm& norm);
+// The same with the moments of this batch, and the running ones moved towards them by `momentum` (the variance as
+// var(x) with correction 1, as PyTorch has it).
+struct TrainedBatchNorm {
+  Tensor y, running_mean, running_variance;
+};
+TrainedBatchNorm batch_norm_training(const Tensor& x, const BatchNorm& running, float momentum);
+
+// Images x [N, C, ...] with one, two or three spatial axes, of f32, f16 or bf16; computed in f32. Numbers for the axes
+// are one for all of them, or one for each. What an op's window sees of x begins at o · stride - padding for output o,
+// and goes on in steps of `dilation`; a window that does not fit in the padded x is refused.
+struct ConvOptions {
+  std::vector<int64_t> stride{1}, padding{0}, dilation{1};
+  int64_t groups = 1;
+};
+// weight [O, C / groups, kernel...] of x's dtype, bias [O] of f32 or x's dtype, or none: y [N, O, ...].
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
+// weight [C, O / groups, kernel...]: what conv2d's gradient does. y's lengths are (in - 1) · stride - 2 · padding +
+// dilation · (kernel - 1) + output_padding + 1.
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {},
+                        const std::vector<int64_t>& output_padding = {0});
+// What each window sees, as columns: [N, C · kernel..., outputs]; what lies outside of x is `value`.
+Tensor im2col(const Tensor& x, const std::vector<int64_t>& kernel, const ConvOptions& options = {}, double value = 0);
+
+struct PoolOptions {
+  std::vector<int64_t> kernel;
+  std::vector<int64_t> stride{};  // none: the kernel's
+  std::vector<int64_t> padding{0};
+  std::vector<int64_t> dilation{1};
+  bool counts_padding = true;  // avg_pool divides by all of the window's elements
+};
+Tensor max_pool1d(const Tensor& x, const PoolOptions& options);  // a NaN gives NaN
+Tensor max_pool2d(const Tensor& x, const PoolOptions& options);
+Tensor max_pool3d(const Tensor& x, const PoolOptions& options);
+Tensor avg_pool1d(const Tensor& x, const PoolOptions& options);
+Tensor avg_pool2d(const Tensor& x, const PoolOptions& options);
+Tensor avg_pool3d(const Tensor& x, const PoolOptions& options);
+
+// x [N, C, H, W] to [N, C, height, width]. Adaptive: output o is the mean of inputs o · H / height, rounded down, to
+// (o + 1) · H / height, rounded up. Nearest: input o · H / height, rounded down. Bilinear: as PyTorch's interpolate.
+Tensor adaptive_avg_pool2d(const Tensor& x, int64_t height, int64_t width);
+Tensor upsample_nearest2d(const Tensor& x, int64_t height, int64_t width);
+Tensor upsample_bilinear2d(const Tensor& x, int64_t height, int64_t width, bool align_corners = false);
 
 struct RopeOptions {
   bool interleaved = false;  // rotate pairs (2i, 2i+1); otherwise (i, i + R/2)
@@ -97,5 +208,19 @@ struct AttentionOptions {
 };
 // Causal attention of q [T, H, D] over the cache (which already holds the keys of these tokens) -> [T, H, D].
 Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPlaces& places, const AttentionOptions& options);
+
+// Losses of f32, f16 or bf16 (computed in f32), as torch.nn.functional has them: one number (shape ()), or with kNone
+// one for each element.
+enum class Reduce { kNone, kMean, kSum };
+Tensor mse_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean);  // (x - target)²
+Tensor l1_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean);   // |x - target|
+// -target · log x - (1 - target) · log(1 - x), logarithms not below -100.
+Tensor bce_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean);
+// target · (log target - x), 0 where target is 0; x holds logarithms.
+Tensor kl_div(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean);
+// -x[n, target[n]] of logarithms x [N, V] and target i32 [N]; targets of `ignored` count for nothing, nor in the mean.
+Tensor nll_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean, int32_t ignored = -100);
+// nll_loss of log_softmax(x).
+Tensor cross_entropy(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::kMean, int32_t ignored = -100);
 
 }  // namespace gabbro

@@ -22,6 +22,9 @@ void require_rank(const char* op, const Tensor& x, int rank);
 void require_cache(const char* op, const KvLayer& cache);
 void require_places(const char* op, const TokenPlaces& places, int64_t tokens);
 
+// f16 or bf16, which are computed in f32: by kernels of their own, or between casts.
+inline bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
 // One result of this shape and dtype.
 inline std::vector<TensorSpec> result(const Shape& shape, DType dtype) {
   return {TensorSpec{.shape = shape, .dtype = dtype}};

@@ -236,6 +236,8 @@ std::vector<OpCase> op_cases() {
   linear_cases(cases);
   rope_cases(cases);
   attention_cases(cases);
+  add_family_cases(cases);
+  add_window_cases(cases);
   return cases;
 }
 

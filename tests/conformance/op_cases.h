@@ -35,8 +35,11 @@ struct OpCase {
   double tolerance;  // of |kernel - composition|, relative to the magnitude below
   // What the error scales with, given the inputs; where it is null, the largest |composition| of the case.
   std::function<double(const std::vector<Tensor>&)> magnitude = nullptr;
+  bool lowered = false;  // the composition is what runs, on some device
 };
 
 std::vector<OpCase> op_cases();
+void add_family_cases(std::vector<OpCase>& cases);  // family_cases.cc
+void add_window_cases(std::vector<OpCase>& cases);  // window_cases.cc
 
 }  // namespace gabbro::conformance

@@ -65,6 +65,8 @@ const std::vector<UnaryCase>& unary_cases() {
       {"tanh", [](double x) { return std::tanh(x); }, -10, 10, 6, 0},
       {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, -30, 30, 6, 0},
       {"floor", [](double x) { return std::floor(x); }, -20, 20, 0, 0},
+      {"erf", [](double x) { return std::erf(x); }, -5, 5, 2, 0},
+      {"relu", [](double x) { return x < 0 ? 0 : x; }, -5, 5, 0, 0},
   };
   return kCases;
 }
@@ -356,6 +358,7 @@ TEST(Elementwise, refuses_what_it_cannot_do) {
   Tensor f(DType::f32, {4});
   Tensor g(DType::f32, {5});
   Tensor h(DType::f64, {4});
+  Tensor half(DType::f16, {4});
   Tensor i(DType::i32, {4});
   Tensor b(DType::boolean, {4});
   Tensor q(DType::q8_0, {32});
@@ -364,10 +367,15 @@ TEST(Elementwise, refuses_what_it_cannot_do) {
     EXPECT_FALSE(target.takes({"neg", {&f}, {&g}, {}}));
     EXPECT_FALSE(target.takes({"neg", {&f}, {&gaps}, {}}));
     EXPECT_FALSE(target.takes({"neg", {&h}, {&h}, {}}));
+    EXPECT_FALSE(target.takes({"neg", {&half}, {&f}, {}}));
+    EXPECT_FALSE(target.takes({"neg", {&i}, {&i}, {}}));
     EXPECT_FALSE(target.takes({"neg", {&f}, {&i}, {}}));
     EXPECT_FALSE(target.takes({"neg", {&f, &f}, {&f}, {}}));
     EXPECT_FALSE(target.takes({"add", {&f, &i}, {&f}, {}}));
     EXPECT_FALSE(target.takes({"add", {&h, &h}, {&h}, {}}));
+    EXPECT_FALSE(target.takes({"add", {&half, &half}, {&f}, {}}));
+    EXPECT_FALSE(target.takes({"add", {&half, &f}, {&half}, {}}));
+    EXPECT_FALSE(target.takes({"clamp", {&f, &f, &i}, {&f}, {}}));
     EXPECT_FALSE(target.takes({"lt", {&f, &f}, {&f}, {}}));
     EXPECT_FALSE(target.takes({"copy", {&f}, {&i}, {}}));
     EXPECT_FALSE(target.takes({"cast", {&q}, {&q}, {}}));

@@ -1,5 +1,6 @@
-// Every op against PyTorch (tests/data/ops/values.json, made by tests/reference/make_op_fixtures.py): through its
-// kernel where the device has one, else through its composition. GABBRO_DEVICE chooses the device.
+// Every op against PyTorch and NumPy (tests/data/ops/*.json, made by the scripts of tests/reference/ whose names end in
+// _fixtures.py): through its kernel where the device has one, else through its composition. GABBRO_DEVICE chooses the
+// device.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,6 +13,7 @@
 #include "src/base/half.h"
 #include "src/graph/eval.h"
 #include "src/ops/ops.h"
+#include "tests/ops/op_calls.h"
 
 namespace gabbro {
 namespace {
@@ -24,19 +26,22 @@ const std::shared_ptr<Device>& device() {
 }
 
 const json& cases() {
-  static const json all = json::parse(std::ifstream(GABBRO_SOURCE_DIR "/tests/data/ops/values.json"));
+  static const json all = [] {
+    json joined = json::array();
+    for (const std::string name : {"values", "sort", "norm", "random", "conv", "tensor"}) {
+      for (json& c : json::parse(std::ifstream(GABBRO_SOURCE_DIR "/tests/data/ops/" + name + ".json")))
+        joined.push_back(std::move(c));
+    }
+    return joined;
+  }();
   return all;
-}
-
-DType dtype_of(const std::string& name) {
-  return name == "f32" ? DType::f32 : name == "i32" ? DType::i32 : DType::boolean;
 }
 
 Shape shape_of(const json& lengths) { return Shape(lengths.get<std::vector<int64_t>>()); }
 
 double number(const json& value) {
   if (value.is_number()) return value.get<double>();
-  return value == "inf" ? INFINITY : -INFINITY;
+  return value == "nan" ? NAN : value == "inf" ? INFINITY : -INFINITY;
 }
 
 std::vector<double> numbers(const json& tensor) {
@@ -56,6 +61,7 @@ Tensor upload(const json& tensor) {
   const DType dtype = dtype_of(tensor.at("dtype"));
   if (dtype == DType::f32) return upload_as<float>(dtype, tensor);
   if (dtype == DType::i32) return upload_as<int32_t>(dtype, tensor);
+  if (dtype != DType::boolean) return cast(upload_as<float>(DType::f32, tensor), dtype);
   return upload_as<uint8_t>(dtype, tensor);
 }
 
@@ -68,6 +74,7 @@ std::vector<double> read_as(const Tensor& tensor) {
 std::vector<double> read(const Tensor& tensor) {
   if (tensor.dtype() == DType::f32) return read_as<float>(tensor);
   if (tensor.dtype() == DType::i32) return read_as<int32_t>(tensor);
+  if (tensor.dtype() != DType::boolean) return read_as<float>(cast(tensor, DType::f32));
   return read_as<uint8_t>(tensor);
 }
 
@@ -110,8 +117,6 @@ Tensor cached_attention(const std::vector<Tensor>& x, const json& a, DType dtype
                     .window = a.at("window"),
                     .softcap = a.at("softcap").get<float>()});
 }
-
-using Inputs = std::vector<Tensor>;
 
 Tensor apply(const std::string& op, const Inputs& x, const json& a) {
   using Function = Tensor (*)(const Inputs&, const json&);
@@ -172,7 +177,8 @@ Tensor apply(const std::string& op, const Inputs& x, const json& a) {
        }},
       {"attention", [](const Inputs& i, const json& b) { return cached_attention(i, b, DType::f16); }},
   };
-  return kOps.at(op)(x, a);
+  const auto found = kOps.find(op);
+  return found == kOps.end() ? family_op(op, device(), x, a) : found->second(x, a);
 }
 
 void expect_close(const Tensor& result, const json& expected, double tolerance) {
@@ -183,7 +189,7 @@ void expect_close(const Tensor& result, const json& expected, double tolerance) 
   double largest = 0;
   for (const double value : want) largest = std::max(largest, std::isfinite(value) ? std::fabs(value) : 0.0);
   for (size_t i = 0; i < want.size(); ++i) {
-    if (want[i] == got[i]) continue;
+    if (want[i] == got[i] || (std::isnan(want[i]) && std::isnan(got[i]))) continue;
     ASSERT_LE(std::fabs(want[i] - got[i]), tolerance * largest)
         << "at " << i << ": expected " << want[i] << ", actual " << got[i];
   }

@@ -1,10 +1,12 @@
-// Elementwise functions of two tensors of one dtype. maximum and minimum of a NaN are NaN. Of i32: arithmetic wraps
-// around, division truncates towards zero and by zero gives 0; a negative power of anything but ±1 is 0.
+// Elementwise functions of two tensors of one dtype, of f16 and bf16 by f32, and `clamp` of three. maximum and minimum
+// of a NaN are NaN. Of i32: arithmetic wraps around, division truncates towards zero and by zero gives 0; a negative
+// power of anything but ±1 is 0.
 #include <cmath>
 #include <string_view>
 
 #include "backends/cpu/kernels/elementwise.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/tensor_kernels.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
@@ -66,6 +68,17 @@ void logical_row(const Row& row) {
   map_row2<uint8_t, uint8_t>(row, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>(F{}(a != 0, b != 0)); });
 }
 
+// x, lowest, highest.
+template <class T>
+void clamp_row(const Row& row) {
+  const T *x = static_cast<const T*>(row.in[0]), *low = static_cast<const T*>(row.in[1]),
+          *high = static_cast<const T*>(row.in[2]);
+  for (int64_t i = 0; i < row.count; ++i) {
+    const T above = Maximum{}(x[i * row.stride[0]], low[i * row.stride[1]]);
+    static_cast<T*>(row.out)[i] = Minimum{}(above, high[i * row.stride[2]]);
+  }
+}
+
 struct Binary {
   const char* op;
   DType result;  // of f32 inputs: f32 (the inputs' own) or boolean
@@ -115,14 +128,24 @@ std::unique_ptr<Kernel> make_binary(const abi::KernelRequest& request, const Mak
   for (const Binary& binary : kBinary) {
     if (std::string_view(binary.op) != request.op) continue;
     const DType result = binary.result == DType::boolean ? DType::boolean : dtype;
-    const RowFunction row = dtype == DType::f32       ? binary.f32
-                            : dtype == DType::i32     ? binary.i32
-                            : dtype == DType::boolean ? binary.boolean
-                                                      : nullptr;
+    const RowFunction row = dtype == DType::f32 || is_half(dtype) ? binary.f32
+                            : dtype == DType::i32                 ? binary.i32
+                            : dtype == DType::boolean             ? binary.boolean
+                                                                  : nullptr;
     if (row == nullptr || request.outputs[0].dtype != result) return nullptr;
-    return std::make_unique<Elementwise>(request, row);
+    return Elementwise(request, row).through_f32(is_half(dtype));
   }
   return nullptr;
+}
+
+std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const MakeContext&) {
+  if (!is_elementwise(request, 3)) return nullptr;
+  const DType dtype = request.inputs[0].dtype;
+  if (request.inputs[1].dtype != dtype || request.inputs[2].dtype != dtype || request.outputs[0].dtype != dtype)
+    return nullptr;
+  if (dtype == DType::i32) return std::make_unique<Elementwise>(request, clamp_row<int32_t>);
+  if (dtype != DType::f32 && !is_half(dtype)) return nullptr;
+  return Elementwise(request, clamp_row<float>).through_f32(is_half(dtype));
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -7,6 +7,7 @@
 #include "backends/common/request.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/kernels/strided.h"
+#include "src/base/half.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 
@@ -19,6 +20,27 @@ struct Row {
 };
 using RowFunction = void (*)(const Row& row);
 
+// Rows of f16 or bf16 by the function of f32, a piece at a time; the results are of the same dtype, or bool.
+template <class T>
+void half_row(const Row& row, RowFunction function, int inputs, bool boolean) {
+  constexpr int64_t kPiece = 256;
+  float in[kMaxStridedInputs][kPiece], out[kPiece];
+  for (int64_t begin = 0; begin < row.count; begin += kPiece) {
+    Row piece{.out = out, .count = std::min(kPiece, row.count - begin)};
+    if (boolean) piece.out = static_cast<uint8_t*>(row.out) + begin;
+    for (int i = 0; i < inputs; ++i) {
+      const T* from = static_cast<const T*>(row.in[i]) + begin * row.stride[i];
+      const int64_t count = row.stride[i] == 0 ? 1 : piece.count;
+      for (int64_t j = 0; j < count; ++j) in[i][j] = static_cast<float>(from[j * row.stride[i]]);
+      piece.in[i] = in[i];
+      piece.stride[i] = row.stride[i] == 0 ? 0 : 1;
+    }
+    function(piece);
+    if (boolean) continue;
+    for (int64_t j = 0; j < piece.count; ++j) static_cast<T*>(row.out)[begin + j] = T(out[j]);
+  }
+}
+
 class Elementwise : public Kernel {
  public:
   Elementwise(const abi::KernelRequest& request, RowFunction function)
@@ -28,6 +50,8 @@ class Elementwise : public Kernel {
       bytes += static_cast<double>(walk_.total()) * static_cast<double>(input_bytes_[i]);
     }
     output_bytes_ = dtype_bytes(request.outputs[0].dtype, 1);
+    dtype_ = request.inputs[0].dtype;
+    boolean_ = request.outputs[0].dtype == DType::boolean;
     bytes += static_cast<double>(walk_.total()) * static_cast<double>(output_bytes_);
     flops = static_cast<double>(walk_.total());
     implementation = std::string(request.op) + " " + std::string(dtype_name(request.inputs[0].dtype));
@@ -44,9 +68,21 @@ class Elementwise : public Kernel {
         }
         row.out = static_cast<char*>(launch.outputs[0].data) + position * output_bytes_;
         row.count = count;
-        function_(row);
+        if (!through_f32_) {
+          function_(row);
+        } else if (dtype_ == DType::f16) {
+          half_row<Half>(row, function_, inputs, boolean_);
+        } else {
+          half_row<BFloat>(row, function_, inputs, boolean_);
+        }
       });
     });
+  }
+
+  // The inputs are f16 or bf16, and the function is that of f32.
+  std::unique_ptr<Elementwise> through_f32(bool is) && {
+    through_f32_ = is;
+    return std::make_unique<Elementwise>(std::move(*this));
   }
 
  private:
@@ -54,7 +90,12 @@ class Elementwise : public Kernel {
   RowFunction function_;
   int64_t input_bytes_[kMaxStridedInputs] = {};
   int64_t output_bytes_ = 0;
+  DType dtype_ = DType::f32;
+  bool boolean_ = false;
+  bool through_f32_ = false;
 };
+
+inline bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 // out[i] = f(a[i]); loops of their own for the strides that occur, so that the compiler can use vectors.
 template <class In, class Out, class F>

@@ -16,6 +16,12 @@ KernelPointer make_cast(const abi::KernelRequest& request, const MakeContext& co
 KernelPointer make_copy(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_reduce(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_argreduce(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_sort(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_cumsum(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_layer_norm(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_group_norm(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_batch_norm(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_moments(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_softmax(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_rope(const abi::KernelRequest& request, const MakeContext& context);

@@ -1,6 +1,8 @@
-// Softmax over the last axis, in three passes: maximum, e^(x - maximum) with its sum, division. A row of -inf, or with
-// a NaN, gives NaN.
+// Softmax over the last axis, in three passes: maximum, e^(x - maximum) with its sum, division; and its logarithm. A
+// row of -inf, or with a NaN, gives NaN.
+#include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/rows.h"
@@ -11,8 +13,11 @@ namespace {
 
 class Softmax : public Kernel {
  public:
-  Softmax(const abi::TensorView& x) : columns_(x.shape[x.rank - 1]), rows_(columns_ == 0 ? 0 : elements(x) / columns_) {
-    implementation = "softmax";
+  Softmax(const abi::KernelRequest& request, const abi::TensorView& x)
+      : columns_(x.shape[x.rank - 1]),
+        rows_(columns_ == 0 ? 0 : elements(x) / columns_),
+        logarithm_(std::string_view(request.op) == "log_softmax") {
+    implementation = request.op;
     bytes = 8.0 * static_cast<double>(rows_ * columns_);
     flops = 5.0 * static_cast<double>(rows_ * columns_);
   }
@@ -36,9 +41,16 @@ class Softmax : public Kernel {
     F32 sums = zero_f32();
     for_vectors(columns_, [&](int64_t i, int count, int) {
       const F32 v = exp(load_some(x + i, count) - maximum);
-      store_some(y + i, v, count);
+      if (!logarithm_) store_some(y + i, v, count);
       sums += only_first(v, count, 0);
     });
+    if (logarithm_) {
+      const F32 log_sum = splat(std::log(reduce_sum(sums)));
+      for_vectors(columns_, [&](int64_t i, int count, int) {
+        store_some(y + i, (load_some(x + i, count) - maximum) - log_sum, count);
+      });
+      return;
+    }
     const F32 inverse = splat(1 / reduce_sum(sums));
     for_vectors(columns_,
                 [&](int64_t i, int count, int) { store_some(y + i, load_some(y + i, count) * inverse, count); });
@@ -46,6 +58,7 @@ class Softmax : public Kernel {
 
   int64_t columns_;
   int64_t rows_;
+  bool logarithm_;
 };
 
 }  // namespace
@@ -58,7 +71,7 @@ KernelPointer make_softmax(const abi::KernelRequest& request, const MakeContext&
     return nullptr;
   }
   if (!same_shape(x, request.outputs[0]) || !is_plain(request.outputs[0], DType::f32)) return nullptr;
-  return std::make_unique<Softmax>(x);
+  return std::make_unique<Softmax>(request, x);
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,4 +1,4 @@
-// Elementwise functions of one f32 tensor.
+// Elementwise functions of one tensor of f32, or of f16 and bf16 by f32.
 #include <cmath>
 #include <string_view>
 
@@ -41,6 +41,27 @@ F32 sine_or_cosine(F32 x) {
   return load(lanes);
 }
 
+// By rational approximations that meet at 0.92, within 1 unit in the last place (every 2⁻¹¹ of ±5, against double).
+F32 erf(F32 x) {
+  const F32 t = abs(x), s = x * x;
+  F32 far = fma(splat(-1.72853470e-5f), t, splat(3.83197126e-4f));
+  far = fma(far, s, fma(splat(-3.88396438e-3f), t, splat(2.42546219e-2f)));
+  for (const float c : {-1.06777877e-1f, -6.34846687e-1f, -1.28717512e-1f}) far = fma(far, t, splat(c));
+  far = splat(1.0f) - exp(fma(far, t, splat(0.0f) - t));
+  F32 near = fma(splat(-5.96761703e-4f), s, splat(4.99119423e-3f));
+  for (const float c : {-2.67681349e-2f, 1.12819925e-1f, -3.76125336e-1f, 1.28379166e-1f})
+    near = fma(near, s, splat(c));
+  const F32 whole = select(x < splat(0.0f), splat(0.0f) - far, far);
+  return select(splat(0.921875f) < t, whole, fma(near, x, x));
+}
+
+// x · Φ(x) (Hendrycks & Gimpel 2016), and its approximation by tanh.
+F32 gelu(F32 x) { return splat(0.5f) * x * (splat(1.0f) + erf(x * splat(0.707106781f))); }
+F32 gelu_tanh(F32 x) {
+  const F32 inner = fma(splat(0.044715f) * x * x, x, x);
+  return splat(0.5f) * x * (splat(1.0f) + tanh(splat(0.797884561f) * inner));
+}
+
 struct Unary {
   const char* op;
   RowFunction row;
@@ -58,15 +79,21 @@ constexpr Unary kUnary[] = {
     {"tanh", vector_row_of<tanh>},
     {"sigmoid", vector_row_of<sigmoid>},
     {"floor", row_of<[](float x) { return std::floor(x); }>},
+    {"erf", vector_row_of<erf>},
+    {"relu", row_of<[](float x) { return x < 0 ? 0 : x; }>},
+    {"silu", vector_row_of<silu>},
+    {"gelu", vector_row_of<gelu>},
+    {"gelu_tanh", vector_row_of<gelu_tanh>},
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_unary(const abi::KernelRequest& request, const MakeContext&) {
-  if (!is_elementwise(request, 1) || request.inputs[0].dtype != DType::f32) return nullptr;
-  if (request.outputs[0].dtype != DType::f32) return nullptr;
+  if (!is_elementwise(request, 1)) return nullptr;
+  const DType dtype = request.inputs[0].dtype;
+  if ((dtype != DType::f32 && !is_half(dtype)) || request.outputs[0].dtype != dtype) return nullptr;
   for (const Unary& unary : kUnary) {
-    if (std::string_view(unary.op) == request.op) return std::make_unique<Elementwise>(request, unary.row);
+    if (std::string_view(unary.op) == request.op) return Elementwise(request, unary.row).through_f32(is_half(dtype));
   }
   return nullptr;
 }

@@ -72,28 +72,36 @@ class Concat : public Kernel {
   std::vector<Part> parts_;
 };
 
+bool is_real(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
+
+// The kernel of the op for inputs of one dtype, f32, f16, bf16 or i32, that gives `result`.
+std::unique_ptr<Kernel> make_typed(const abi::KernelRequest& request, DType result, const MakeContext& context) {
+  const DType dtype = request.inputs[0].dtype;
+  if (!is_real(dtype) && dtype != DType::i32) return nullptr;
+  for (int i = 1; i < request.input_count; ++i) {
+    if (request.inputs[i].dtype != dtype) return nullptr;
+  }
+  if (request.outputs[0].dtype != result) return nullptr;
+  return std::make_unique<Elementwise>(request, request.op + ("_" + std::string(dtype_name(dtype))), context);
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_unary(const abi::KernelRequest& request, const MakeContext& context) {
-  if (!is_elementwise(request, 1) || request.inputs[0].dtype != DType::f32) return nullptr;
-  if (request.outputs[0].dtype != DType::f32) return nullptr;
-  return std::make_unique<Elementwise>(request, request.op + std::string("_f32"), context);
+  if (!is_elementwise(request, 1) || !is_real(request.inputs[0].dtype)) return nullptr;
+  return make_typed(request, request.inputs[0].dtype, context);
 }
 
 std::unique_ptr<Kernel> make_arithmetic(const abi::KernelRequest& request, const MakeContext& context) {
-  if (!is_elementwise(request, 2)) return nullptr;
-  const DType dtype = request.inputs[0].dtype;
-  if (dtype != DType::f32 && dtype != DType::i32) return nullptr;
-  if (request.inputs[1].dtype != dtype || request.outputs[0].dtype != dtype) return nullptr;
-  return std::make_unique<Elementwise>(request, request.op + ("_" + std::string(dtype_name(dtype))), context);
+  return is_elementwise(request, 2) ? make_typed(request, request.inputs[0].dtype, context) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_comparison(const abi::KernelRequest& request, const MakeContext& context) {
-  if (!is_elementwise(request, 2)) return nullptr;
-  const DType dtype = request.inputs[0].dtype;
-  if (dtype != DType::f32 && dtype != DType::i32) return nullptr;
-  if (request.inputs[1].dtype != dtype || request.outputs[0].dtype != DType::boolean) return nullptr;
-  return std::make_unique<Elementwise>(request, request.op + ("_" + std::string(dtype_name(dtype))), context);
+  return is_elementwise(request, 2) ? make_typed(request, DType::boolean, context) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const MakeContext& context) {
+  return is_elementwise(request, 3) ? make_typed(request, request.inputs[0].dtype, context) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_logical(const abi::KernelRequest& request, const MakeContext& context) {

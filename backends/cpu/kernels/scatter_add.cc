@@ -1,0 +1,122 @@
+// Elements by index along the last axis: `take_along` (an index outside reads the nearest element), and sums of
+// elements and of rows by index, `scatter_add` and `index_add` (one outside is left out; of i32 they wrap around),
+// added in the order of the indices.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/common/scatter_request.h"
+#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/tensor_kernels.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+constexpr int64_t kColumnGrain = 1024;  // columns of a row that a worker takes at a time in index_add
+
+class TakeAlong : public Kernel {
+ public:
+  explicit TakeAlong(const abi::AlongRequest& along)
+      : along_(along), element_(static_cast<int64_t>(dtype_bytes(along.dtype, 1))) {
+    implementation = "take_along";
+    bytes = 2.0 * static_cast<double>(along.rows * along.picks * element_);
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const char*>(launch.inputs[0].data);
+    const auto* indices = static_cast<const int32_t*>(launch.inputs[1].data);
+    auto* y = static_cast<char*>(launch.outputs[0].data);
+    worker.parallel_for(along_.rows, row_grain(along_.picks), [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin * along_.picks; at < end * along_.picks; ++at) {
+        const int64_t index = std::clamp<int64_t>(indices[at], 0, along_.columns - 1);
+        std::memcpy(y + at * element_, x + (at / along_.picks * along_.columns + index) * element_,
+                    static_cast<size_t>(element_));
+      }
+    });
+  }
+
+ private:
+  abi::AlongRequest along_;
+  int64_t element_;
+};
+
+// T: float, or uint32_t for i32.
+template <class T>
+class ScatterAdd : public Kernel {
+ public:
+  explicit ScatterAdd(const abi::AlongRequest& along) : along_(along) {
+    implementation = "scatter_add";
+    bytes = 8.0 * static_cast<double>(along.rows * (along.columns + along.picks));
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const T*>(launch.inputs[0].data);
+    const auto* indices = static_cast<const int32_t*>(launch.inputs[1].data);
+    const auto* values = static_cast<const T*>(launch.inputs[2].data);
+    auto* y = static_cast<T*>(launch.outputs[0].data);
+    worker.parallel_for(along_.rows, row_grain(along_.columns + along_.picks), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        T* to = y + row * along_.columns;
+        std::copy_n(x + row * along_.columns, along_.columns, to);
+        for (int64_t i = row * along_.picks; i < (row + 1) * along_.picks; ++i) {
+          if (indices[i] >= 0 && indices[i] < along_.columns) to[indices[i]] += values[i];
+        }
+      }
+    });
+  }
+
+ private:
+  abi::AlongRequest along_;
+};
+
+template <class T>
+class IndexAdd : public Kernel {
+ public:
+  explicit IndexAdd(const abi::AlongRequest& add) : add_(add) {
+    implementation = "index_add";
+    bytes = 8.0 * static_cast<double>((add.rows + add.picks) * add.columns);
+  }
+
+  // Workers share the columns, so that rows are added in their order.
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const T*>(launch.inputs[0].data);
+    const auto* indices = static_cast<const int32_t*>(launch.inputs[1].data);
+    const auto* values = static_cast<const T*>(launch.inputs[2].data);
+    auto* y = static_cast<T*>(launch.outputs[0].data);
+    worker.parallel_for(add_.columns, kColumnGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = 0; row < add_.rows; ++row)
+        std::copy(x + row * add_.columns + begin, x + row * add_.columns + end, y + row * add_.columns + begin);
+      for (int64_t i = 0; i < add_.picks; ++i) {
+        if (indices[i] < 0 || indices[i] >= add_.rows) continue;
+        T* to = y + indices[i] * add_.columns;
+        const T* from = values + i * add_.columns;
+        for (int64_t column = begin; column < end; ++column) to[column] += from[column];
+      }
+    });
+  }
+
+ private:
+  abi::AlongRequest add_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const MakeContext&) {
+  abi::AlongRequest along;
+  return read_take_along(request, along) ? std::make_unique<TakeAlong>(along) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_scatter_add(const abi::KernelRequest& request, const MakeContext&) {
+  abi::AlongRequest along;
+  if (!read_scatter_add(request, along)) return nullptr;
+  if (along.dtype == DType::f32) return std::make_unique<ScatterAdd<float>>(along);
+  return std::make_unique<ScatterAdd<uint32_t>>(along);
+}
+
+std::unique_ptr<Kernel> make_index_add(const abi::KernelRequest& request, const MakeContext&) {
+  abi::AlongRequest add;
+  if (!read_index_add(request, add)) return nullptr;
+  if (add.dtype == DType::f32) return std::make_unique<IndexAdd<float>>(add);
+  return std::make_unique<IndexAdd<uint32_t>>(add);
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

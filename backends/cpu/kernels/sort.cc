@@ -1,0 +1,82 @@
+// `sort` and `topk` over the last axis: stable, a NaN after all numbers (so first where the largest come first). Each
+// element becomes a key of 64 bits, the order of its value above its place, so that no two are equal and any way of
+// sorting is stable. A row is sorted by one worker.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "backends/common/sort_request.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/rows.h"
+#include "src/base/half.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+// Unsigned numbers in the order of the values; -0 and 0 are equal, all NaNs are, behind infinity.
+uint32_t order_of(int32_t x) { return static_cast<uint32_t>(x) ^ 0x80000000U; }
+uint32_t order_of(float x) {
+  if (std::isnan(x)) return 0xffffffffU;
+  const auto bits = std::bit_cast<uint32_t>(x + 0.0f);
+  return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
+}
+uint32_t order_of(Half x) { return order_of(static_cast<float>(x)); }
+uint32_t order_of(BFloat x) { return order_of(static_cast<float>(x)); }
+
+template <class T>
+class Sort : public Kernel {
+ public:
+  Sort(const abi::KernelRequest& request, const abi::SortRequest& sort, int workers) : sort_(sort) {
+    scratch_bytes = static_cast<size_t>(workers) * static_cast<size_t>(sort.columns) * sizeof(uint64_t);
+    implementation = std::string(request.op) + " " + std::string(dtype_name(sort.dtype));
+    bytes = static_cast<double>(sort.rows) *
+            static_cast<double>(sort.columns * sizeof(T) + sort.count * (sizeof(T) + sizeof(int32_t)));
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const T*>(launch.inputs[0].data);
+    auto* values = static_cast<T*>(launch.outputs[0].data);
+    auto* indices = static_cast<int32_t*>(launch.outputs[1].data);
+    uint64_t* keys = static_cast<uint64_t*>(launch.scratch) + worker.index() * sort_.columns;
+    worker.parallel_for(sort_.rows, row_grain(sort_.columns), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        sort_row(x + row * sort_.columns, keys, values + row * sort_.count, indices + row * sort_.count);
+      }
+    });
+  }
+
+ private:
+  void sort_row(const T* x, uint64_t* keys, T* values, int32_t* indices) const {
+    const uint32_t flip = sort_.descending ? 0xffffffffU : 0;
+    for (int64_t i = 0; i < sort_.columns; ++i) {
+      keys[i] = static_cast<uint64_t>(order_of(x[i]) ^ flip) << 32 | static_cast<uint64_t>(i);
+    }
+    if (sort_.count < sort_.columns) std::nth_element(keys, keys + sort_.count, keys + sort_.columns);
+    std::sort(keys, keys + sort_.count);
+    for (int64_t i = 0; i < sort_.count; ++i) {
+      indices[i] = static_cast<int32_t>(keys[i]);
+      values[i] = x[indices[i]];
+    }
+  }
+
+  abi::SortRequest sort_;
+};
+
+}  // namespace
+
+KernelPointer make_sort(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::SortRequest sort;
+  if (!read_sort_request(request, sort)) return nullptr;
+  switch (sort.dtype) {
+    case DType::f32:
+      return std::make_unique<Sort<float>>(request, sort, context.workers);
+    case DType::f16:
+      return std::make_unique<Sort<Half>>(request, sort, context.workers);
+    case DType::bf16:
+      return std::make_unique<Sort<BFloat>>(request, sort, context.workers);
+    default:
+      return std::make_unique<Sort<int32_t>>(request, sort, context.workers);
+  }
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

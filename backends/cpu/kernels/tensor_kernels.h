@@ -1,0 +1,22 @@
+// What kernel_table.cc lists besides kernels.h: the kernels that only the tensor library needs. Each looks at a request
+// and makes a kernel for it, or not.
+#pragma once
+
+#include <memory>
+
+#include "backends/cpu/kernel.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+std::unique_ptr<Kernel> make_im2col(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_pool(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_resize(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_random(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_scatter_add(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_index_add(const abi::KernelRequest& request, const MakeContext& context);
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,198 @@
+// im2col, pooling and resizing of images, f32. A worker takes whole rows of the result.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/common/window_request.h"
+#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/tensor_kernels.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+using abi::Window;
+
+// The row of outputs [d, h] of a plane, seen through tap [kd, kh]: the input's row, or null where it lies outside.
+const float* row_seen(const Window& w, const float* x, int64_t d, int64_t h, int64_t kd, int64_t kh) {
+  const int64_t in_d = d * w.stride[0] - w.padding[0] + kd * w.dilation[0];
+  const int64_t in_h = h * w.stride[1] - w.padding[1] + kh * w.dilation[1];
+  if (in_d < 0 || in_d >= w.in[0] || in_h < 0 || in_h >= w.in[1]) return nullptr;
+  return x + (in_d * w.in[1] + in_h) * w.in[2];
+}
+
+// Rows [begin, end) are numbered by plane, then d, then h: body(plane, d, h, row).
+template <class Body>
+void for_output_rows(const Window& w, int64_t begin, int64_t end, Body body) {
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t rest = row / w.out[1];
+    body(rest / w.out[0], rest % w.out[0], row % w.out[1], row);
+  }
+}
+
+class Im2col : public Kernel {
+ public:
+  explicit Im2col(const abi::Im2colRequest& im2col) : im2col_(im2col) {
+    implementation = "im2col";
+    bytes = 8.0 * static_cast<double>(im2col.planes * im2col.window.taps() * im2col.window.outputs());
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const float*>(launch.inputs[0].data);
+    auto* y = static_cast<float*>(launch.outputs[0].data);
+    const Window& w = im2col_.window;
+    const int64_t rows = im2col_.planes * w.taps() * w.out[0] * w.out[1];
+    worker.parallel_for(rows, row_grain(w.out[2]), [&](int64_t begin, int64_t end) {
+      for_output_rows(w, begin, end, [&](int64_t plane_tap, int64_t d, int64_t h, int64_t row) {
+        const int64_t plane = plane_tap / w.taps(), tap = plane_tap % w.taps(), rest = tap / w.kernel[2];
+        const float* from = row_seen(w, x + plane * w.inputs(), d, h, rest / w.kernel[1], rest % w.kernel[1]);
+        const int64_t first = tap % w.kernel[2] * w.dilation[2] - w.padding[2];
+        float* to = y + row * w.out[2];
+        for (int64_t o = 0; o < w.out[2]; ++o) {
+          const int64_t at = first + o * w.stride[2];
+          to[o] = from != nullptr && at >= 0 && at < w.in[2] ? from[at] : im2col_.value;
+        }
+      });
+    });
+  }
+
+ private:
+  abi::Im2colRequest im2col_;
+};
+
+class Pool : public Kernel {
+ public:
+  explicit Pool(const abi::PoolRequest& pool) : pool_(pool) {
+    implementation = pool.largest ? "pool max" : "pool mean";
+    bytes = 4.0 * static_cast<double>(pool.planes * (pool.window.inputs() + pool.window.outputs()));
+    flops = static_cast<double>(pool.planes * pool.window.outputs() * pool.window.taps());
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const float*>(launch.inputs[0].data);
+    auto* y = static_cast<float*>(launch.outputs[0].data);
+    const Window& w = pool_.window;
+    worker.parallel_for(pool_.planes * w.out[0] * w.out[1], row_grain(w.out[2] * w.taps()),
+                        [&](int64_t begin, int64_t end) {
+                          for_output_rows(w, begin, end, [&](int64_t plane, int64_t d, int64_t h, int64_t row) {
+                            for (int64_t o = 0; o < w.out[2]; ++o)
+                              y[row * w.out[2] + o] = pooled(x + plane * w.inputs(), d, h, o);
+                          });
+                        });
+  }
+
+ private:
+  float pooled(const float* x, int64_t d, int64_t h, int64_t o) const {
+    const Window& w = pool_.window;
+    float largest = -std::numeric_limits<float>::infinity(), sum = 0;
+    int64_t count = 0;
+    for (int64_t kd = 0; kd < w.kernel[0]; ++kd) {
+      for (int64_t kh = 0; kh < w.kernel[1]; ++kh) {
+        const float* from = row_seen(w, x, d, h, kd, kh);
+        if (from == nullptr) continue;
+        for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
+          const int64_t at = o * w.stride[2] - w.padding[2] + kw * w.dilation[2];
+          if (at < 0 || at >= w.in[2]) continue;
+          const float value = from[at];
+          if (value > largest || value != value) largest = value;
+          sum += value;
+          ++count;
+        }
+      }
+    }
+    if (pool_.largest) return largest;
+    return sum / static_cast<float>(pool_.counts_padding ? w.taps() : count);
+  }
+
+  abi::PoolRequest pool_;
+};
+
+// Between inputs `low` and `high`, by `part` of the way.
+struct Between {
+  int64_t low, high;
+  float part;
+};
+
+class Resize : public Kernel {
+ public:
+  explicit Resize(const abi::ResizeRequest& resize) : resize_(resize) {
+    constexpr const char* kNames[] = {"resize mean", "resize nearest", "resize bilinear"};
+    implementation = kNames[resize.mode];
+    bytes = 4.0 * static_cast<double>(resize.planes * (resize.in[0] * resize.in[1] + resize.out[0] * resize.out[1]));
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const float*>(launch.inputs[0].data);
+    auto* y = static_cast<float*>(launch.outputs[0].data);
+    const int64_t height = resize_.out[0], width = resize_.out[1], inputs = resize_.in[0] * resize_.in[1];
+    worker.parallel_for(resize_.planes * height, row_grain(width), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const float* plane = x + row / height * inputs;
+        for (int64_t column = 0; column < width; ++column)
+          y[row * width + column] = resized(plane, row % height, column);
+      }
+    });
+  }
+
+ private:
+  float resized(const float* x, int64_t row, int64_t column) const {
+    const int64_t width = resize_.in[1];
+    if (resize_.mode == 0) return mean(x, row, column);
+    if (resize_.mode == 1) {
+      return x[row * resize_.in[0] / resize_.out[0] * width + column * width / resize_.out[1]];
+    }
+    const Between r = between(0, row), c = between(1, column);
+    const float *top = x + r.low * width, *bottom = x + r.high * width;
+    const float above = top[c.low] * (1 - c.part) + top[c.high] * c.part;
+    const float below = bottom[c.low] * (1 - c.part) + bottom[c.high] * c.part;
+    return above * (1 - r.part) + below * r.part;
+  }
+
+  // Output o covers the inputs from o · in / out, rounded down, to (o + 1) · in / out, rounded up.
+  float mean(const float* x, int64_t row, int64_t column) const {
+    const auto [height, width] = resize_.in;
+    const auto [rows, columns] = resize_.out;
+    const int64_t top = row * height / rows, bottom = ((row + 1) * height + rows - 1) / rows;
+    const int64_t left = column * width / columns, right = ((column + 1) * width + columns - 1) / columns;
+    float sum = 0;
+    for (int64_t i = top; i < bottom; ++i) {
+      for (int64_t j = left; j < right; ++j) sum += x[i * width + j];
+    }
+    return sum / static_cast<float>((bottom - top) * (right - left));
+  }
+
+  Between between(int axis, int64_t o) const {
+    const int64_t in = resize_.in[axis], out = resize_.out[axis];
+    float place;
+    if (resize_.aligned_corners) {
+      place = out == 1 ? 0 : static_cast<float>(o * (in - 1)) / static_cast<float>(out - 1);
+    } else {
+      place = std::max(0.0f, static_cast<float>((2 * o + 1) * in - out) / static_cast<float>(2 * out));
+    }
+    const int64_t low = std::min(static_cast<int64_t>(place), in - 1);
+    return {low, std::min(low + 1, in - 1), place - static_cast<float>(low)};
+  }
+
+  abi::ResizeRequest resize_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_im2col(const abi::KernelRequest& request, const MakeContext&) {
+  abi::Im2colRequest im2col;
+  if (!read_im2col(request, im2col) || im2col.dtype != DType::f32) return nullptr;
+  return std::make_unique<Im2col>(im2col);
+}
+
+std::unique_ptr<Kernel> make_pool(const abi::KernelRequest& request, const MakeContext&) {
+  abi::PoolRequest pool;
+  if (!read_pool(request, pool) || pool.dtype != DType::f32) return nullptr;
+  return std::make_unique<Pool>(pool);
+}
+
+std::unique_ptr<Kernel> make_resize(const abi::KernelRequest& request, const MakeContext&) {
+  abi::ResizeRequest resize;
+  if (!read_resize(request, resize) || resize.dtype != DType::f32) return nullptr;
+  return std::make_unique<Resize>(resize);
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,195 @@
+// layer_norm, group_norm, batch_norm and moments.
+#include "kernels/normalise.h"
+
+#include <algorithm>
+
+#include "backends/common/norm_request.h"
+#include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/strided.h"
+
+namespace gabbro::gpu {
+namespace {
+
+// A channel is cut in slices of at least this many elements, at most so many that few channels fill a large device.
+constexpr int64_t kLeastSlice = 8192;
+constexpr int64_t kMostSlices = 256;
+// Rows that are longer, and no more than that many, are worth a pass of their own for the statistics.
+constexpr int64_t kLongRow = 16384;
+constexpr int64_t kFewRows = 256;
+
+// Two launches for the moments of [outer, channels, inner], or one where a block can do a channel.
+class MomentsPart {
+ public:
+  MomentsPart(const abi::MomentsRequest& moments, const MakeContext& context)
+      : moments_(moments),
+        function_(context.function("moments_" + std::string(dtype_name(moments.dtype)))),
+        join_(context.function("moments_join")) {
+    const int64_t count = moments.outer * moments.inner;
+    const int64_t slices = std::clamp<int64_t>(count / kLeastSlice, 1, kMostSlices);
+    slice_ = (count + slices - 1) / slices;
+    slices_ = slice_ == 0 ? 1 : (count + slice_ - 1) / slice_;
+  }
+
+  size_t scratch_floats() const { return slices_ == 1 ? 0 : static_cast<size_t>(2 * moments_.channels * slices_); }
+
+  void enqueue(const Launcher& run, const void* x, float* mean, float* variance, float* scratch) const {
+    float* means = slices_ == 1 ? mean : scratch;
+    float* squares = slices_ == 1 ? variance : scratch + moments_.channels * slices_;
+    run(function_, {static_cast<u32>(moments_.channels * slices_)},
+        MomentsArgs{.x = x,
+                    .mean = means,
+                    .variance = squares,
+                    .outer = static_cast<i32>(moments_.outer),
+                    .channels = static_cast<i32>(moments_.channels),
+                    .inner = static_cast<i32>(moments_.inner),
+                    .slices = static_cast<i32>(slices_),
+                    .slice = static_cast<i32>(slice_)});
+    if (slices_ == 1) return;
+    run(join_, {blocks_for(moments_.channels, kElementThreads)},
+        JoinMomentsArgs{.means = means,
+                        .squares = squares,
+                        .mean = mean,
+                        .variance = variance,
+                        .count = static_cast<i32>(moments_.outer * moments_.inner),
+                        .channels = static_cast<i32>(moments_.channels),
+                        .slices = static_cast<i32>(slices_),
+                        .slice = static_cast<i32>(slice_)});
+  }
+
+ private:
+  abi::MomentsRequest moments_;
+  int64_t slices_ = 1;
+  int64_t slice_ = 0;
+  const api::Function* function_;
+  const api::Function* join_;
+};
+
+class Moments : public Kernel {
+ public:
+  Moments(const abi::MomentsRequest& moments, const MakeContext& context) : part_(moments, context) {
+    scratch_bytes = part_.scratch_floats() * sizeof(float);
+    implementation = "moments " + std::string(dtype_name(moments.dtype));
+    const auto values = static_cast<double>(moments.outer * moments.channels * moments.inner);
+    bytes = values * static_cast<double>(dtype_bytes(moments.dtype, 1));
+    flops = 4 * values;
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    part_.enqueue(run, input<void>(launch, 0), output<float>(launch, 0), output<float>(launch, 1),
+                  static_cast<float*>(launch.scratch));
+  }
+
+ private:
+  MomentsPart part_;
+};
+
+class NormaliseBase : public Kernel {
+ protected:
+  NormaliseBase(const abi::KernelRequest& request, const abi::NormRequest& norm) : norm_(norm) {
+    implementation = std::string(request.op) + " " + std::string(dtype_name(norm.dtype));
+    const auto values = static_cast<double>(norm.rows * norm.columns);
+    bytes = 2 * values * static_cast<double>(dtype_bytes(norm.dtype, 1));
+    flops = 6 * values;
+  }
+
+  NormaliseArgs args(const abi::Launch& launch) const {
+    return {.x = input<void>(launch, 0),
+            .y = output<void>(launch, 0),
+            .weight = norm_.weight_at < 0 ? nullptr : input<float>(launch, norm_.weight_at),
+            .bias = norm_.bias_at < 0 ? nullptr : input<float>(launch, norm_.bias_at),
+            .columns = static_cast<i32>(norm_.columns),
+            .groups = static_cast<i32>(norm_.groups),
+            .spatial = static_cast<i32>(norm_.spatial),
+            .epsilon = norm_.epsilon};
+  }
+
+  void normalise(const abi::Launch& launch, const Launcher& run, const api::Function* known, const float* mean,
+                 const float* variance, int64_t statistics) const {
+    const int64_t total = norm_.rows * norm_.columns;
+    run(known, {blocks_for(total, kElementThreads * kPerThread)},
+        KnownArgs{.norm = args(launch), .mean = mean, .variance = variance, .total = total, .statistics = statistics});
+  }
+
+  abi::NormRequest norm_;
+};
+
+class NormaliseRows : public NormaliseBase {
+ public:
+  NormaliseRows(const abi::KernelRequest& request, const abi::NormRequest& norm, const MakeContext& context)
+      : NormaliseBase(request, norm),
+        function_(context.function("normalise_rows_" + std::string(dtype_name(norm.dtype)))) {}
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    run(function_, {static_cast<u32>(norm_.rows)}, args(launch));
+  }
+
+ private:
+  const api::Function* function_;
+};
+
+// Statistics first, then all elements.
+class NormaliseLongRows : public NormaliseBase {
+ public:
+  NormaliseLongRows(const abi::KernelRequest& request, const abi::NormRequest& norm, const MakeContext& context)
+      : NormaliseBase(request, norm),
+        moments_({.outer = 1, .channels = norm.rows, .inner = norm.columns, .dtype = norm.dtype}, context),
+        known_(context.function("normalise_known_" + std::string(dtype_name(norm.dtype)))) {
+    scratch_bytes = (2 * static_cast<size_t>(norm.rows) + moments_.scratch_floats()) * sizeof(float);
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    float* mean = static_cast<float*>(launch.scratch);
+    float* variance = mean + norm_.rows;
+    moments_.enqueue(run, input<void>(launch, 0), mean, variance, variance + norm_.rows);
+    normalise(launch, run, known_, mean, variance, norm_.rows);
+  }
+
+ private:
+  MomentsPart moments_;
+  const api::Function* known_;
+};
+
+class BatchNorm : public NormaliseBase {
+ public:
+  BatchNorm(const abi::KernelRequest& request, const abi::NormRequest& norm, const MakeContext& context)
+      : NormaliseBase(request, norm),
+        known_(context.function("normalise_known_" + std::string(dtype_name(norm.dtype)))) {}
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    normalise(launch, run, known_, input<float>(launch, 1), input<float>(launch, 2), norm_.groups);
+  }
+
+ private:
+  const api::Function* known_;
+};
+
+std::unique_ptr<Kernel> make_rows(const abi::KernelRequest& request, const abi::NormRequest& norm,
+                                  const MakeContext& context) {
+  if (norm.columns > kLongRow && norm.rows <= kFewRows)
+    return std::make_unique<NormaliseLongRows>(request, norm, context);
+  return std::make_unique<NormaliseRows>(request, norm, context);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_layer_norm(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::NormRequest norm;
+  return read_layer_norm(request, norm) ? make_rows(request, norm, context) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_group_norm(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::NormRequest norm;
+  return read_group_norm(request, norm) ? make_rows(request, norm, context) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_batch_norm(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::NormRequest norm;
+  return read_batch_norm(request, norm) ? std::make_unique<BatchNorm>(request, norm, context) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_moments(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::MomentsRequest moments;
+  return read_moments(request, moments) ? std::make_unique<Moments>(moments, context) : nullptr;
+}
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,55 @@
+// `cumsum` over the last axis.
+#include "kernels/scan.h"
+
+#include "backends/common/primitives.h"
+#include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/strided.h"
+
+namespace gabbro::gpu {
+namespace {
+
+class Scan : public Kernel {
+ public:
+  Scan(const abi::TensorView& x, const MakeContext& context)
+      : columns_(x.shape[x.rank - 1]),
+        rows_(elements(x) / columns_),
+        tiles_((columns_ + kScanTile - 1) / kScanTile),
+        name_(dtype_name(x.dtype)),
+        sums_(context.function("scan_sums_" + name_)),
+        offsets_(context.function("scan_offsets_" + name_)),
+        scan_(context.function("scan_" + name_)) {
+    scratch_bytes = tiles_ == 1 ? 0 : static_cast<size_t>(rows_ * tiles_) * sizeof(float);
+    implementation = "cumsum " + name_;
+    bytes = 8.0 * static_cast<double>(elements(x));
+    flops = static_cast<double>(elements(x));
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    const ScanArgs args{.x = input<void>(launch, 0),
+                        .y = output<void>(launch, 0),
+                        .sums = tiles_ == 1 ? nullptr : launch.scratch,
+                        .columns = columns_,
+                        .tiles = static_cast<i32>(tiles_)};
+    const auto blocks = static_cast<u32>(rows_ * tiles_);
+    if (tiles_ > 1) {
+      run(sums_, {blocks}, args);
+      run(offsets_, {static_cast<u32>(rows_)}, args);
+    }
+    run(scan_, {blocks}, args);
+  }
+
+ private:
+  int64_t columns_, rows_, tiles_;
+  std::string name_;
+  const api::Function* sums_;
+  const api::Function* offsets_;
+  const api::Function* scan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_cumsum(const abi::KernelRequest& request, const MakeContext& context) {
+  return is_scan(request) ? std::make_unique<Scan>(request.inputs[0], context) : nullptr;
+}
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,48 @@
+// `softmax` and `log_softmax` over the last axis.
+#include "kernels/softmax.h"
+
+#include <limits>
+
+#include "backends/common/request.h"
+#include "backends/gpu/op_table.h"
+
+namespace gabbro::gpu {
+namespace {
+
+class Softmax : public Kernel {
+ public:
+  Softmax(const abi::KernelRequest& request, const MakeContext& context) {
+    const abi::TensorView& x = request.inputs[0];
+    columns_ = x.shape[x.rank - 1];
+    rows_ = elements(x) / columns_;
+    implementation = request.op + ("_" + std::string(dtype_name(x.dtype)));
+    function_ = context.function(implementation);
+    bytes = 2 * static_cast<double>(dtype_bytes(x.dtype, static_cast<size_t>(elements(x))));
+    flops = 5.0 * static_cast<double>(elements(x));
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    run(function_, {static_cast<u32>(rows_)},
+        SoftmaxArgs{.x = input<void>(launch, 0), .y = output<void>(launch, 0), .columns = static_cast<i32>(columns_)});
+  }
+
+ private:
+  const api::Function* function_;
+  int64_t rows_ = 0, columns_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const MakeContext& context) {
+  if (!has_operands(request, 1, 1)) return nullptr;
+  const abi::TensorView &x = request.inputs[0], &y = request.outputs[0];
+  if (x.dtype != DType::f32 && x.dtype != DType::f16 && x.dtype != DType::bf16) return nullptr;
+  if (!is_plain(x, x.dtype) || x.rank < 1 || !is_contiguous(x) || x.shape[x.rank - 1] < 1) return nullptr;
+  if (!same_shape(x, y) || !is_plain(y, x.dtype) || x.shape[x.rank - 1] > std::numeric_limits<i32>::max())
+    return nullptr;
+  const int64_t last = x.rank - 1, axis = integer_attribute(request, "axis", last);
+  if (axis != last && axis != -1) return nullptr;
+  return std::make_unique<Softmax>(request, context);
+}
+
+}  // namespace gabbro::gpu

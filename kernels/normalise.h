@@ -1,0 +1,52 @@
+// Arguments of layer_norm, group_norm, batch_norm and moments over contiguous tensors of f32, f16 or bf16. The channel
+// of a row's column is (row % groups) · columns / spatial + column / spatial.
+#pragma once
+
+#include "kernels/gpu/types.h"
+
+namespace gabbro::gpu {
+
+struct NormaliseArgs {
+  const void* x;  // [rows, columns]
+  void* y;
+  const float* weight;  // [channels]; null: 1
+  const float* bias;    // [channels]; null: 0
+  i32 columns;
+  i32 groups;
+  i32 spatial;
+  float epsilon;
+};
+
+// With statistics that are known: those of a row are number row % statistics. A thread kPerThread elements.
+struct KnownArgs {
+  NormaliseArgs norm;
+  const float* mean;
+  const float* variance;
+  i64 total;  // elements
+  i64 statistics;
+};
+
+// The mean and the mean squared distance from it, over `outer` and `inner`, of x [outer, channels, inner]. A block a
+// slice of a channel; where there are several, moments_join makes one of their statistics.
+struct MomentsArgs {
+  const void* x;
+  float* mean;      // [channels], of slices [channels, slices]
+  float* variance;  // the same; of slices the sum of the squares
+  i32 outer;
+  i32 channels;
+  i32 inner;
+  i32 slices;  // of `slice` elements, the last one fewer
+  i32 slice;
+};
+struct JoinMomentsArgs {
+  const float* means;    // [channels, slices]
+  const float* squares;  // [channels, slices]
+  float* mean;           // [channels]
+  float* variance;       // [channels]
+  i32 count;             // elements of a channel
+  i32 channels;
+  i32 slices;
+  i32 slice;
+};
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,86 @@
+// cumsum: y_i = x_0 + ... + x_i over the last axis; of i32 it wraps around. Rows of several tiles take three launches:
+// the sums of the tiles, the sums of all tiles before each, and the elements of each tile.
+#include "kernels/scan.h"
+
+#include "kernels/gpu/gpu.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// What the threads before this one have together; and, in `total`, all of them.
+template <class T>
+GPU_FUNCTION inline T sum_before(T value, T& total) {
+  GPU_SHARED(T, waves, kMaxWaves);
+  T sum = value;
+  for (u32 step = 1; step < kWave; step *= 2) {
+    const bool has_other = lane() >= step;
+    const T other = shuffle(sum, has_other ? lane() - step : lane());
+    if (has_other) sum += other;
+  }
+  barrier();
+  if (lane() == kWave - 1) waves[wave_index()] = sum;
+  barrier();
+  const T left = shuffle(sum, lane() == 0 ? 0 : lane() - 1);
+  T before = lane() == 0 ? T(0) : left;
+  total = 0;
+  for (u32 w = 0; w < block_size() / kWave; ++w) {
+    if (w < wave_index()) before += waves[w];
+    total += waves[w];
+  }
+  return before;
+}
+
+// T: float, or u32 for i32, whose sums wrap around.
+template <class T>
+GPU_FUNCTION inline void scan_sums(const ScanArgs& a) {
+  const i64 row = block_index().x / static_cast<u32>(a.tiles);
+  const i64 begin = static_cast<i64>(block_index().x % static_cast<u32>(a.tiles)) * kScanTile;
+  const T* x = static_cast<const T*>(a.x) + row * a.columns;
+  T sum = 0, total;
+  for (i64 i = begin + thread_index(); i < min_of(begin + kScanTile, a.columns); i += block_size()) sum += x[i];
+  sum_before(sum, total);
+  if (thread_index() == 0) static_cast<T*>(a.sums)[block_index().x] = total;
+}
+
+// A block a row of sums.
+template <class T>
+GPU_FUNCTION inline void scan_offsets(const ScanArgs& a) {
+  T* sums = static_cast<T*>(a.sums) + static_cast<i64>(block_index().x) * a.tiles;
+  T carried = 0;
+  for (i32 begin = 0; begin < a.tiles; begin += static_cast<i32>(block_size())) {
+    const i32 i = begin + static_cast<i32>(thread_index());
+    T total;
+    const T before = sum_before(i < a.tiles ? sums[i] : T(0), total);
+    if (i < a.tiles) sums[i] = carried + before;
+    carried += total;
+  }
+}
+
+template <class T>
+GPU_FUNCTION inline void scan(const ScanArgs& a) {
+  const i64 row = block_index().x / static_cast<u32>(a.tiles);
+  const i64 begin = static_cast<i64>(block_index().x % static_cast<u32>(a.tiles)) * kScanTile +
+                    static_cast<i64>(thread_index()) * kScannedByThread;
+  const T* x = static_cast<const T*>(a.x) + row * a.columns;
+  T* y = static_cast<T*>(a.y) + row * a.columns;
+  T sums[kScannedByThread], sum = 0, total;
+#pragma unroll
+  for (i32 i = 0; i < kScannedByThread; ++i) {
+    if (begin + i < a.columns) sum += x[begin + i];
+    sums[i] = sum;
+  }
+  T before = sum_before(sum, total);
+  if (a.sums != nullptr) before += static_cast<const T*>(a.sums)[block_index().x];
+#pragma unroll
+  for (i32 i = 0; i < kScannedByThread; ++i) {
+    if (begin + i < a.columns) y[begin + i] = before + sums[i];
+  }
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
+
+#define GABBRO_SCAN(name, T)                                                                   \
+  GPU_KERNEL(scan_sums_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan_sums<T>) \
+  GPU_KERNEL(scan_offsets_##name, 256, gabbro::gpu::ScanArgs, scan_offsets<T>)                 \
+  GPU_KERNEL(scan_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan<T>)
+GABBRO_SCAN(f32, float)
+GABBRO_SCAN(i32, gabbro::gpu::u32)

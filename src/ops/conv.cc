@@ -1,0 +1,245 @@
+// Convolutions (cross-correlations, as everywhere in the field) of images, and the columns that they are products of.
+#include <algorithm>
+
+#include "src/ops/op_table.h"
+#include "src/ops/rules.h"
+#include "src/ops/window.h"
+
+namespace gabbro {
+namespace {
+
+constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::bf16};
+
+Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
+
+Tensor full(const Tensor& like, const Shape& shape, double value) {
+  return broadcast_to(scalar(like.device(), value), shape);
+}
+
+Shape with_length(const Tensor& x, int axis, int64_t length) {
+  std::vector<int64_t> lengths(x.shape().lengths().begin(), x.shape().lengths().end());
+  lengths[static_cast<size_t>(axis)] = length;
+  return Shape(lengths);
+}
+
+// x with stride - 1 zeros between any two elements along an axis.
+Tensor spread(const Tensor& x, int axis, int64_t stride) {
+  const int64_t length = x.shape()[axis];
+  if (stride == 1) return x;
+  std::vector<int64_t> lengths(x.shape().lengths().begin(), x.shape().lengths().end());
+  lengths.insert(lengths.begin() + axis + 1, 1);
+  const Tensor column = reshape(x, Shape(lengths));
+  lengths[static_cast<size_t>(axis) + 1] = stride - 1;
+  const Tensor wide = concat({column, full(x, Shape(lengths), 0)}, axis + 1);
+  return slice(reshape(wide, with_length(x, axis, length * stride)), axis, 0, (length - 1) * stride + 1);
+}
+
+// x with more elements before and behind an axis; negative numbers take elements away.
+Tensor padded(Tensor x, int axis, int64_t before, int64_t behind, double value) {
+  if (before < 0) x = slice(x, axis, -before, x.shape()[axis] + before);
+  if (behind < 0) x = slice(x, axis, 0, x.shape()[axis] + behind);
+  std::vector<Tensor> parts{x};
+  if (before > 0) parts.insert(parts.begin(), full(x, with_length(x, axis, before), value));
+  if (behind > 0) parts.push_back(full(x, with_length(x, axis, behind), value));
+  return parts.size() == 1 ? x : concat(parts, axis);
+}
+
+// [C, O / g, kernel...] to [O, C / g, kernel...], with the taps in the opposite order.
+Tensor turned_weights(const Tensor& weight, int64_t groups) {
+  const Shape& s = weight.shape();
+  const int64_t taps = s[2] * s[3] * s[4];
+  const Tensor by_tap = permute(reshape(weight, Shape{s[0], s[1], taps}), {2, 0, 1});  // [taps, C, O/g]
+  const Tensor opposite = gather(by_tap, iota(weight.device(), taps, DType::i32, static_cast<double>(taps - 1), -1));
+  const Tensor grouped = reshape(opposite, Shape{taps, groups, s[0] / groups, s[1]});
+  return reshape(permute(grouped, {1, 3, 2, 0}), Shape{groups * s[1], s[0] / groups, s[2], s[3], s[4]});
+}
+
+// The convolution's inputs in f32.
+std::vector<Tensor> all_in_f32(const Args& a) {
+  std::vector<Tensor> inputs;
+  for (const Tensor& input : a.inputs) inputs.push_back(in_f32(input));
+  return inputs;
+}
+
+std::vector<TensorSpec> planes(const Tensor& x, int64_t channels, const std::array<int64_t, 3>& lengths) {
+  return result(Shape{x.shape()[0], channels, lengths[0], lengths[1], lengths[2]}, x.dtype());
+}
+
+}  // namespace
+
+// x [N, C, D, H, W] to [N, C · taps, outputs].
+const Op kIm2col = {
+    .name = "im2col",
+    .infer =
+        [](const Args& a) {
+          const WindowAxes w = window_of(a.attributes);
+          const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2], outputs = w.out[0] * w.out[1] * w.out[2];
+          return result(Shape{a[0].shape()[0], a[0].shape()[1] * taps, outputs}, a[0].dtype());
+        },
+    // The padded x, from which each tap takes a slice in steps of the stride.
+    .compose =
+        [](const Args& a) {
+          const WindowAxes w = window_of(a.attributes);
+          const int64_t images = a[0].shape()[0], channels = a[0].shape()[1];
+          Tensor x = in_f32(a[0]);
+          for (size_t i = 0; i < 3; ++i)
+            x = padded(x, static_cast<int>(i) + 2, w.padding[i], w.padding[i], a.attributes.real("value"));
+          std::vector<Tensor> columns;
+          for (int64_t d = 0; d < w.kernel[0]; ++d) {
+            for (int64_t h = 0; h < w.kernel[1]; ++h) {
+              for (int64_t v = 0; v < w.kernel[2]; ++v) {
+                const int64_t tap[] = {d, h, v};
+                Tensor seen = x;
+                for (size_t i = 0; i < 3; ++i)
+                  seen = slice(seen, static_cast<int64_t>(i) + 2, tap[i] * w.dilation[i], w.out[i], w.stride[i]);
+                columns.push_back(reshape(seen, Shape{images, channels, 1, w.out[0] * w.out[1] * w.out[2]}));
+              }
+            }
+          }
+          const Tensor all = concat(columns, 2);  // [N, C, taps, outputs]
+          return std::vector{
+              cast(reshape(all, Shape{images, channels * std::ssize(columns), all.shape()[3]}), a[0].dtype())};
+        },
+};
+
+// x [N, C, D, H, W], weight [O, C / groups, kernel...], bias [O]?: a product of the weights and the columns.
+const Op kConv = {
+    .name = "conv",
+    .infer = [](const Args& a) { return planes(a[0], a[1].shape()[0], window_of(a.attributes).out); },
+    .compose =
+        [](const Args& a) {
+          if (is_half(a[0].dtype())) return std::vector{cast(record(kConv, all_in_f32(a), a.attributes), a[0].dtype())};
+          const WindowAxes w = window_of(a.attributes);
+          Attributes attributes = window_attributes(w);
+          attributes.set("value", 0.0);
+          const int64_t groups = a.attributes.integer("groups"), outputs = w.out[0] * w.out[1] * w.out[2];
+          const int64_t images = a[0].shape()[0], channels = a[1].shape()[0];
+          const int64_t depth = a[1].shape()[1] * w.kernel[0] * w.kernel[1] * w.kernel[2];
+          const Tensor columns = reshape(record(kIm2col, {a[0]}, attributes), Shape{images, groups, depth, outputs});
+          const Tensor weight = reshape(a[1], Shape{groups, channels / groups, depth});
+          const Tensor y = reshape(matmul(weight, columns), Shape{images, channels, w.out[0], w.out[1], w.out[2]});
+          return std::vector{a.size() == 2 ? y : y + reshape(a[2], Shape{channels, 1, 1, 1})};
+        },
+};
+
+// x [N, C, out...], weight [C, O / groups, kernel...], bias [O]? to [N, O, in...]: a convolution of x, with zeros
+// between its elements, by the weights in opposite order.
+const Op kConvTranspose = {
+    .name = "conv_transpose",
+    .infer =
+        [](const Args& a) {
+          return planes(a[0], a[1].shape()[1] * a.attributes.integer("groups"), window_of(a.attributes).in);
+        },
+    .compose =
+        [](const Args& a) {
+          std::vector<Tensor> inputs = all_in_f32(a);
+          const WindowAxes w = window_of(a.attributes);
+          const int64_t groups = a.attributes.integer("groups");
+          WindowAxes plain{.kernel = w.kernel, .dilation = w.dilation};
+          for (size_t i = 0; i < 3; ++i) {
+            const int axis = static_cast<int>(i) + 2;
+            inputs[0] = spread(inputs[0], axis, w.stride[i]);
+            const int64_t before = w.dilation[i] * (w.kernel[i] - 1) - w.padding[i];
+            const int64_t behind = w.in[i] + w.padding[i] - inputs[0].shape()[axis];
+            inputs[0] = padded(inputs[0], axis, before, behind, 0);
+          }
+          inputs[1] = turned_weights(inputs[1], groups);
+          set_outputs("conv_transpose", inputs[0], inputs[0].shape(), plain);
+          Attributes attributes = window_attributes(plain);
+          attributes.set("groups", groups);
+          return std::vector{cast(record(kConv, inputs, attributes), a[0].dtype())};
+        },
+};
+
+namespace {
+
+// x, weight and bias as the kernels take them, and the window's kernel, stride, padding and dilation.
+std::vector<Tensor> conv_inputs(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                const ConvOptions& o, int axes, bool transposed, WindowAxes& w) {
+  require_dtype(op, x, kReal);
+  require_dtype(op, weight, kReal);
+  require_rank(op, x, axes + 2);
+  require_rank(op, weight, axes + 2);
+  const Shape &xs = x.shape(), &ws = weight.shape();
+  const auto refuse = [&] {
+    return bad_input("[{}] weight {} {} does not fit x {} {} in {} groups", op, dtype_name(weight.dtype()),
+                     ws.to_string(), dtype_name(x.dtype()), xs.to_string(), o.groups);
+  };
+  if (weight.dtype() != x.dtype() || o.groups < 1 || ws[0] % o.groups != 0) throw refuse();
+  if (transposed ? ws[0] != xs[1] : ws[1] * o.groups != xs[1]) throw refuse();
+  set_axes(op, "stride", o.stride, axes, 1, w.stride);
+  set_axes(op, "padding", o.padding, axes, 0, w.padding);
+  set_axes(op, "dilation", o.dilation, axes, 1, w.dilation);
+  std::vector<Tensor> inputs{with_three_axes(x, axes), with_three_axes(weight, axes)};
+  for (size_t i = 0; i < 3; ++i) w.kernel[i] = inputs[1].shape()[static_cast<int>(i) + 2];
+  if (w.kernel[0] * w.kernel[1] * w.kernel[2] == 0 || ws[1] == 0) throw refuse();
+  if (!bias.defined()) return inputs;
+  require_dtype(op, bias, {DType::f32, x.dtype()});
+  const int64_t channels = transposed ? ws[1] * o.groups : ws[0];
+  if (!(bias.shape() == Shape{channels})) {
+    throw bad_input("[{}] bias {} does not match weight {}", op, bias.shape().to_string(), ws.to_string());
+  }
+  inputs.push_back(in_f32(bias));
+  return inputs;
+}
+
+Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
+            int axes) {
+  WindowAxes w;
+  const std::vector<Tensor> inputs = conv_inputs(op, x, weight, bias, options, axes, false, w);
+  set_outputs(op, inputs[0], x.shape(), w);
+  Attributes attributes = window_attributes(w);
+  attributes.set("groups", options.groups);
+  return with_axes(record(kConv, inputs, attributes), axes);
+}
+
+}  // namespace
+
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+  return conv("conv1d", x, weight, bias, options, 1);
+}
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+  return conv("conv2d", x, weight, bias, options, 2);
+}
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+  return conv("conv3d", x, weight, bias, options, 3);
+}
+
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
+                        const std::vector<int64_t>& output_padding) {
+  constexpr const char* kName = "conv_transpose2d";
+  WindowAxes w;
+  const std::vector<Tensor> inputs = conv_inputs(kName, x, weight, bias, options, 2, true, w);
+  std::array<int64_t, 3> more{};
+  set_axes(kName, "output padding", output_padding, 2, 0, more);
+  for (size_t i = 0; i < 3; ++i) {
+    w.out[i] = inputs[0].shape()[static_cast<int>(i) + 2];
+    if (more[i] >= std::max(w.stride[i], w.dilation[i]) && more[i] > 0) {
+      throw bad_input("[{}] an output padding of {} is not less than the stride {} or the dilation {}", kName, more[i],
+                      w.stride[i], w.dilation[i]);
+    }
+    w.in[i] = (w.out[i] - 1) * w.stride[i] - 2 * w.padding[i] + w.dilation[i] * (w.kernel[i] - 1) + more[i] + 1;
+    if (w.in[i] < 1) throw bad_input("[{}] nothing is left of x {}", kName, x.shape().to_string());
+  }
+  Attributes attributes = window_attributes(w);
+  attributes.set("groups", options.groups);
+  return with_axes(record(kConvTranspose, inputs, attributes), 2);
+}
+
+Tensor im2col(const Tensor& x, const std::vector<int64_t>& kernel, const ConvOptions& options, double value) {
+  require_dtype("im2col", x, kReal);
+  const int axes = x.shape().rank() - 2;
+  if (axes < 1 || axes > 3) throw bad_input("[im2col] wants x [N, C, ...], not shape {}", x.shape().to_string());
+  WindowAxes w;
+  set_axes("im2col", "kernel", kernel, axes, 1, w.kernel);
+  set_axes("im2col", "stride", options.stride, axes, 1, w.stride);
+  set_axes("im2col", "padding", options.padding, axes, 0, w.padding);
+  set_axes("im2col", "dilation", options.dilation, axes, 1, w.dilation);
+  const Tensor image = with_three_axes(x, axes);
+  set_outputs("im2col", image, x.shape(), w);
+  Attributes attributes = window_attributes(w);
+  attributes.set("value", value);
+  return record(kIm2col, {image}, attributes);
+}
+
+}  // namespace gabbro

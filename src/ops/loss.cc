@@ -1,0 +1,86 @@
+// Losses: compositions, in f32.
+#include "src/ops/ops.h"
+#include "src/ops/rules.h"
+
+namespace gabbro {
+namespace {
+
+constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::bf16};
+
+Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
+Tensor constant(const Tensor& like, double value) { return scalar(like.device(), value); }
+
+// All elements of `losses` as `reduce` says, in the dtype of x.
+Tensor reduced(const Tensor& losses, const Tensor& x, Reduce reduce) {
+  if (reduce == Reduce::kNone) return cast(losses, x.dtype());
+  const Tensor flat = reshape(losses, Shape{losses.shape().elements()});
+  return cast(reshape(reduce == Reduce::kMean ? mean(flat) : sum(flat), Shape{}), x.dtype());
+}
+
+void require_pair(const char* op, const Tensor& x, const Tensor& target) {
+  require_dtype(op, x, kReal);
+  require_dtype(op, target, kReal);
+  if (!(x.shape() == target.shape()) || x.dtype() != target.dtype()) {
+    throw bad_input("[{}] x is {} {} and the target {} {}", op, dtype_name(x.dtype()), x.shape().to_string(),
+                    dtype_name(target.dtype()), target.shape().to_string());
+  }
+}
+
+void require_classes(const char* op, const Tensor& x, const Tensor& target) {
+  require_dtype(op, x, kReal);
+  require_rank(op, x, 2);
+  require_dtype(op, target, {DType::i32});
+  if (!(target.shape() == Shape{x.shape()[0]}) || x.shape()[1] == 0) {
+    throw bad_input("[{}] targets {} for x {}", op, target.shape().to_string(), x.shape().to_string());
+  }
+}
+
+// x [N, V] in f32.
+Tensor negative_log_likelihood(const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
+  const int64_t rows = x.shape()[0];
+  const Tensor counted = not_equal(target, scalar(x.device(), ignored, DType::i32));                // [N]
+  const Tensor picked = reshape(take_along_axis(x, reshape(target, Shape{rows, 1})), Shape{rows});  // [N]
+  const Tensor losses = where(counted, neg(picked), constant(x, 0));
+  if (reduce == Reduce::kNone) return losses;
+  const Tensor total = sum(losses);
+  return reshape(reduce == Reduce::kSum ? total : total / sum(cast(counted, DType::f32)), Shape{});
+}
+
+}  // namespace
+
+Tensor mse_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
+  require_pair("mse_loss", x, target);
+  const Tensor difference = in_f32(x) - in_f32(target);
+  return reduced(difference * difference, x, reduce);
+}
+
+Tensor l1_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
+  require_pair("l1_loss", x, target);
+  return reduced(abs(in_f32(x) - in_f32(target)), x, reduce);
+}
+
+Tensor bce_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
+  require_pair("bce_loss", x, target);
+  const Tensor p = in_f32(x), t = in_f32(target), one = constant(x, 1), least = constant(x, -100);
+  const Tensor hit = maximum(log(p), least), miss = maximum(log(one - p), least);
+  return reduced(neg(t * hit + (one - t) * miss), x, reduce);
+}
+
+Tensor kl_div(const Tensor& x, const Tensor& target, Reduce reduce) {
+  require_pair("kl_div", x, target);
+  const Tensor t = in_f32(target), zero = constant(x, 0);
+  const Tensor own = where(equal(t, zero), zero, t * log(t));
+  return reduced(own - t * in_f32(x), x, reduce);
+}
+
+Tensor nll_loss(const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
+  require_classes("nll_loss", x, target);
+  return cast(negative_log_likelihood(in_f32(x), target, reduce, ignored), x.dtype());
+}
+
+Tensor cross_entropy(const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
+  require_classes("cross_entropy", x, target);
+  return cast(negative_log_likelihood(log_softmax(in_f32(x)), target, reduce, ignored), x.dtype());
+}
+
+}  // namespace gabbro

@@ -1,0 +1,203 @@
+// Cases of the kernel families that are no part of a language model's layer.
+#include <fmt/format.h>
+
+#include "src/ops/op_table.h"
+#include "src/ops/ops.h"
+#include "tests/conformance/op_cases.h"
+
+namespace gabbro::conformance {
+namespace {
+
+constexpr double kEpsilon = 0x1p-24;
+
+// The error of a sum of `terms`, added in any order, with room for the functions around it; and, where a result is
+// rounded to a half, that a value near the middle of two halves may fall to either side.
+double summed(int64_t terms, DType dtype) {
+  const double rounding = dtype == DType::f16 ? 0x1p-10 : dtype == DType::bf16 ? 0x1p-7 : 0;
+  return 4 * kEpsilon * static_cast<double>(terms + 16) + rounding;
+}
+
+void norm_cases(std::vector<OpCase>& cases) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const auto& [rows, columns] :
+         {std::pair<int64_t, int64_t>{1, 1}, {3, 31}, {1, 64}, {5, 65}, {2, 1009}, {300, 7}, {1, 20011}}) {
+      const auto x = [=](Maker& m) { return cast(m.normal(Shape{rows, columns}, 3), dtype); };
+      const std::string name = fmt::format("{} {}x{}", dtype_name(dtype), rows, columns);
+      cases.push_back({.name = "log_softmax " + name,
+                       .op = &kLogSoftmax,
+                       .inputs = [=](Maker& m) { return std::vector{x(m)}; },
+                       .attributes = {},
+                       .tolerance = summed(columns, dtype)});
+      cases.push_back({.name = "softmax " + name,
+                       .op = &kSoftmax,
+                       .inputs = [=](Maker& m) { return std::vector{x(m)}; },
+                       .attributes = {},
+                       .tolerance = summed(columns, dtype)});
+      cases.push_back({.name = "layer_norm " + name,
+                       .op = &kLayerNorm,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{x(m), m.normal(Shape{columns}), m.normal(Shape{columns})};
+                           },
+                       .attributes = {{"weight", int64_t{1}}, {"bias", int64_t{1}}, {"epsilon", 1e-5}},
+                       .tolerance = summed(columns, dtype)});
+    }
+    for (const auto& [shape, groups] : {std::pair<Shape, int64_t>{{1, 1, 1}, 1},
+                                        {{2, 6, 7}, 3},
+                                        {{3, 4}, 2},
+                                        {{2, 8, 5, 13}, 4},
+                                        {{1, 4, 101, 100}, 2},
+                                        {{1, 2, 1, 5, 3, 2}, 1}}) {
+      const std::string name = fmt::format("{} {} of {}", dtype_name(dtype), shape.to_string(), groups);
+      const Shape channels{shape[1]};
+      const auto x = [=, shape = shape](Maker& m) { return cast(m.normal(shape, 2), dtype); };
+      const double tolerance = summed(shape.elements(), dtype);
+      for (const bool bias : {false, true}) {
+        const auto inputs = [=](Maker& m) {
+          std::vector<Tensor> all{x(m), m.normal(channels)};
+          if (bias) all.push_back(m.normal(channels));
+          return all;
+        };
+        cases.push_back(
+            {.name = "group_norm " + name,
+             .op = &kGroupNorm,
+             .inputs = inputs,
+             .attributes = {{"weight", int64_t{1}}, {"bias", int64_t{bias}}, {"epsilon", 1e-3}, {"groups", groups}},
+             .tolerance = tolerance});
+        cases.push_back({.name = "batch_norm " + name,
+                         .op = &kBatchNorm,
+                         .inputs =
+                             [=](Maker& m) {
+                               std::vector<Tensor> all = inputs(m);
+                               const Tensor spread = m.normal(channels);
+                               all.insert(all.begin() + 1, {m.normal(channels), spread * spread});
+                               return all;
+                             },
+                         .attributes = {{"weight", int64_t{1}}, {"bias", int64_t{bias}}, {"epsilon", 1e-1}},
+                         .tolerance = summed(1, dtype)});
+      }
+    }
+    for (const Shape& shape :
+         {Shape{1, 1, 1}, Shape{3, 5, 7}, Shape{1, 300, 3}, Shape{4, 3, 4099}, Shape{70000, 2, 1}}) {
+      cases.push_back({.name = fmt::format("moments {} {}", dtype_name(dtype), shape.to_string()),
+                       .op = &kMoments,
+                       .inputs = [=](Maker& m) { return std::vector{cast(m.normal(shape, 2), dtype)}; },
+                       .attributes = {},
+                       .tolerance = summed(std::min<int64_t>(shape[0] * shape[2], 5000), DType::f32),
+                       .magnitude = [](const std::vector<Tensor>&) { return 8.0; }});
+    }
+  }
+  // A composition's sum of n terms in each of n places, of which most cancel.
+  for (const Shape& shape : {Shape{1}, Shape{3, 65}, Shape{40, 7}, Shape{2, 2048}, Shape{1, 2049}, Shape{2, 4500}}) {
+    for (const bool integers : {false, true}) {
+      cases.push_back({.name = fmt::format("cumsum {} {}", integers ? "i32" : "f32", shape.to_string()),
+                       .op = &kCumsum,
+                       .inputs =
+                           [=](Maker& m) {
+                             if (!integers) return std::vector{m.normal(shape)};
+                             return std::vector{
+                                 m.ints(shape, [](int64_t i) { return static_cast<int32_t>(i % 13 - 5); })};
+                           },
+                       .attributes = {},
+                       .tolerance = integers ? 0 : summed(shape[shape.rank() - 1], DType::f32)});
+    }
+  }
+}
+
+void sort_cases(std::vector<OpCase>& cases) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i32}) {
+    for (const auto& [rows, columns, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1},
+                                           {2, 33, 0},
+                                           {37, 17, 5},
+                                           {3, 2048, 100},
+                                           {1, 5000, 7},
+                                           {2, 3001, 1500}}) {
+      cases.push_back({.name = fmt::format("topk {} {}x{} k {}", dtype_name(dtype), rows, columns, k),
+                       .op = &kTopk,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{cast(m.normal(Shape{rows, columns}, 9), dtype)};
+                           },
+                       .attributes = {{"k", k}, {"descending", int64_t{1}}},
+                       .tolerance = 0,
+                       .lowered = k > 1024});  // a GPU sorts then
+    }
+  }
+}
+
+void elementwise_cases(std::vector<OpCase>& cases) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const Op* op : {&kSilu, &kRelu, &kGelu, &kGeluTanh}) {
+      for (const Shape& shape : {Shape{1}, Shape{3, 257}, Shape{1025}}) {
+        cases.push_back({.name = fmt::format("{} {} {}", op->name, dtype_name(dtype), shape.to_string()),
+                         .op = op,
+                         .inputs = [=](Maker& m) { return std::vector{cast(m.normal(shape, 4), dtype)}; },
+                         .attributes = {},
+                         .tolerance = summed(1, dtype)});
+      }
+    }
+    cases.push_back({.name = fmt::format("clamp {}", dtype_name(dtype)),
+                     .op = &kClamp,
+                     .inputs =
+                         [=](Maker& m) {
+                           const Shape shape{5, 67};
+                           return std::vector{cast(m.normal(shape), dtype),
+                                              broadcast_to(cast(m.normal(Shape{5, 1}), dtype), shape),
+                                              broadcast_to(cast(m.normal(Shape{67}), dtype), shape)};
+                         },
+                     .attributes = {},
+                     .tolerance = 0});
+  }
+}
+
+void index_cases(std::vector<OpCase>& cases) {
+  for (const DType dtype : {DType::f32, DType::i32}) {
+    for (const auto& [rows, columns, picks] :
+         {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {3, 65, 31}, {70, 5, 2}, {2, 300, 1500}}) {
+      const Shape x{rows, columns}, along{rows, picks};
+      // Some of the indices are outside.
+      const auto indices = [](Maker& m, const Shape& shape, int64_t end) {
+        return m.ints(shape, [=](int64_t i) { return static_cast<int32_t>(i * 7 % (end + 2) - 1); });
+      };
+      const auto numbers = [=](Maker& m, const Shape& shape) { return cast(m.normal(shape, 5), dtype); };
+      const double tolerance = dtype == DType::i32 ? 0 : summed(picks, dtype);
+      const std::string name = fmt::format("{} {} {}", dtype_name(dtype), x.to_string(), picks);
+      cases.push_back({.name = "take_along " + name,
+                       .op = &kTakeAlong,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{numbers(m, x), indices(m, along, columns)};
+                           },
+                       .attributes = {},
+                       .tolerance = 0});
+      cases.push_back({.name = "scatter_add " + name,
+                       .op = &kScatterAdd,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{numbers(m, x), indices(m, along, columns), numbers(m, along)};
+                           },
+                       .attributes = {},
+                       .tolerance = tolerance});
+      cases.push_back(
+          {.name = "index_add " + name,
+           .op = &kIndexAdd,
+           .inputs =
+               [=](Maker& m) {
+                 return std::vector{numbers(m, x), indices(m, Shape{picks}, rows), numbers(m, Shape{picks, columns})};
+               },
+           .attributes = {},
+           .tolerance = tolerance});
+    }
+  }
+}
+
+}  // namespace
+
+void add_family_cases(std::vector<OpCase>& cases) {
+  sort_cases(cases);
+  norm_cases(cases);
+  elementwise_cases(cases);
+  index_cases(cases);
+}
+
+}  // namespace gabbro::conformance

@@ -1,0 +1,132 @@
+// Cases of convolutions, pooling and resizing.
+#include <fmt/format.h>
+
+#include "src/ops/op_table.h"
+#include "src/ops/window.h"
+#include "tests/conformance/op_cases.h"
+
+namespace gabbro::conformance {
+namespace {
+
+struct WindowCase {
+  Shape x;  // [N, C, D, H, W]
+  std::array<int64_t, 3> kernel;
+  int64_t channels;  // of y
+  int64_t groups = 1;
+  std::array<int64_t, 3> stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+};
+
+WindowAxes window_of_case(const WindowCase& c) {
+  WindowAxes w{.kernel = c.kernel, .stride = c.stride, .padding = c.padding, .dilation = c.dilation};
+  for (size_t i = 0; i < 3; ++i) {
+    w.in[i] = c.x[static_cast<int>(i) + 2];
+    w.out[i] = (w.in[i] + 2 * w.padding[i] - (w.kernel[i] - 1) * w.dilation[i] - 1) / w.stride[i] + 1;
+  }
+  return w;
+}
+
+// A sum of `terms` in f32, rounded to the dtype, where a value near the middle of two may fall to either side.
+double tolerance(int64_t terms, DType dtype) {
+  const double rounding = dtype == DType::f16 ? 0x1p-10 : dtype == DType::bf16 ? 0x1p-7 : 0;
+  return 4 * 0x1p-24 * static_cast<double>(terms + 8) + rounding;
+}
+
+// One output, few channels, whole and partial tiles of channels and outputs, groups, volumes.
+const std::vector<WindowCase>& window_cases_list() {
+  static const std::vector<WindowCase> kCases = {
+      {.x = {1, 1, 1, 1, 1}, .kernel = {1, 1, 1}, .channels = 1},
+      {.x = {2, 3, 1, 9, 17}, .kernel = {1, 3, 3}, .channels = 5, .padding = {0, 1, 1}},
+      {.x = {1, 4, 1, 13, 12}, .kernel = {1, 3, 3}, .channels = 16, .stride = {1, 2, 2}, .padding = {0, 1, 1}},
+      {.x = {2, 6, 1, 8, 9}, .kernel = {1, 1, 1}, .channels = 65},
+      {.x = {1, 34, 1, 11, 7}, .kernel = {1, 2, 3}, .channels = 68, .groups = 2, .dilation = {1, 2, 1}},
+      {.x = {1, 8, 1, 7, 33}, .kernel = {1, 3, 3}, .channels = 8, .groups = 8, .padding = {0, 1, 1}},
+      {.x = {1, 5, 1, 1, 40}, .kernel = {1, 1, 5}, .channels = 20, .stride = {1, 1, 3}, .padding = {0, 0, 2}},
+      {.x = {1, 2, 5, 6, 7}, .kernel = {3, 2, 2}, .channels = 17, .stride = {2, 1, 1}, .padding = {1, 0, 1}},
+      {.x = {1, 3, 4, 5, 6}, .kernel = {2, 3, 2}, .channels = 3, .groups = 3, .dilation = {2, 1, 3}},
+  };
+  return kCases;
+}
+
+void conv_cases(std::vector<OpCase>& cases, DType dtype) {
+  for (const WindowCase& c : window_cases_list()) {
+    const WindowAxes w = window_of_case(c);
+    const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2], depth = c.x[1] / c.groups * taps;
+    Attributes attributes = window_attributes(w);
+    attributes.set("groups", c.groups);
+    const std::string name =
+        fmt::format("{} {} to {} of {} in {}", dtype_name(dtype), c.x.to_string(), c.channels, taps, c.groups);
+    cases.push_back({.name = "conv " + name,
+                     .op = &kConv,
+                     .inputs =
+                         [=](Maker& m) {
+                           const Shape weight{c.channels, c.x[1] / c.groups, w.kernel[0], w.kernel[1], w.kernel[2]};
+                           std::vector<Tensor> all{cast(m.normal(c.x), dtype), cast(m.normal(weight), dtype)};
+                           if (c.stride[2] == 1) all.push_back(m.normal(Shape{c.channels}));
+                           return all;
+                         },
+                     .attributes = attributes,
+                     .tolerance = tolerance(depth, dtype)});
+    // The window slides over y here: x is what the convolution above gives.
+    cases.push_back({.name = "conv_transpose " + name,
+                     .op = &kConvTranspose,
+                     .inputs =
+                         [=](Maker& m) {
+                           const Shape x{c.x[0], c.channels, w.out[0], w.out[1], w.out[2]};
+                           const Shape weight{c.channels, c.x[1] / c.groups, w.kernel[0], w.kernel[1], w.kernel[2]};
+                           std::vector<Tensor> all{cast(m.normal(x), dtype), cast(m.normal(weight), dtype)};
+                           if (c.stride[2] == 1) all.push_back(m.normal(Shape{c.x[1]}));
+                           return all;
+                         },
+                     .attributes = attributes,
+                     .tolerance = tolerance(c.channels / c.groups * taps, dtype)});
+    attributes = window_attributes(w);
+    attributes.set("value", -1.5);
+    cases.push_back({.name = "im2col " + name,
+                     .op = &kIm2col,
+                     .inputs = [=](Maker& m) { return std::vector{cast(m.normal(c.x), dtype)}; },
+                     .attributes = attributes,
+                     .tolerance = 0});
+    for (const int mode : {0, 1, 2}) {
+      attributes = window_attributes(w);
+      attributes.set("largest", int64_t{mode == 0});
+      attributes.set("counts_padding", int64_t{mode == 1});
+      cases.push_back({.name = fmt::format("pool {} {}", mode, name),
+                       .op = &kPool,
+                       .inputs = [=](Maker& m) { return std::vector{cast(m.normal(c.x), dtype)}; },
+                       .attributes = attributes,
+                       .tolerance = mode == 0 ? 0 : tolerance(taps, dtype)});
+    }
+  }
+}
+
+void resize_cases(std::vector<OpCase>& cases, DType dtype) {
+  for (const auto& [x, height, width] : {std::tuple<Shape, int64_t, int64_t>{{1, 1, 1, 1}, 1, 1},
+                                         {{2, 3, 7, 9}, 3, 4},
+                                         {{1, 2, 5, 6}, 13, 17},
+                                         {{1, 1, 31, 2}, 1, 300},
+                                         {{3, 1, 16, 16}, 32, 8}}) {
+    for (const int64_t mode : {0, 1, 2, 3}) {
+      cases.push_back(
+          {.name = fmt::format("resize {} {} {} to {}x{}", mode, dtype_name(dtype), x.to_string(), height, width),
+           .op = mode == 0 ? &kAdaptiveAvgPool2d : &kUpsample2d,
+           .inputs = [=, x = x](Maker& m) { return std::vector{cast(m.normal(x), dtype)}; },
+           .attributes = {{"out_h", height},
+                          {"out_w", width},
+                          {"mode", std::min<int64_t>(mode, 2)},
+                          {"aligned_corners", int64_t{mode == 3}}},
+           // A place between two elements has an error of its own size.
+           .tolerance = mode == 1 ? 0 : tolerance(4 * (x[2] + x[3]), dtype)});
+    }
+  }
+}
+
+}  // namespace
+
+void add_window_cases(std::vector<OpCase>& cases) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    conv_cases(cases, dtype);
+    resize_cases(cases, dtype);
+  }
+}
+
+}  // namespace gabbro::conformance

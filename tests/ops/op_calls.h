@@ -1,0 +1,20 @@
+// How the ops of the fixtures are called: an op's name there, with the attributes that its case has.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "src/graph/node.h"
+
+namespace gabbro {
+
+using Inputs = std::vector<Tensor>;
+// Of the ops of the kernel families; throws std::out_of_range for any other name. `device` is where ops without inputs
+// go.
+Tensor family_op(const std::string& op, const std::shared_ptr<Device>& device, const Inputs& inputs,
+                 const nlohmann::json& attributes);
+
+DType dtype_of(const std::string& name);  // "f32", "bf16", "bool"
+
+}  // namespace gabbro
