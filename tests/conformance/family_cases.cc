@@ -81,10 +81,18 @@ void norm_cases(std::vector<OpCase>& cases) {
          {Shape{1, 1, 1}, Shape{3, 5, 7}, Shape{1, 300, 3}, Shape{4, 3, 4099}, Shape{70000, 2, 1}}) {
       cases.push_back({.name = fmt::format("moments {} {}", dtype_name(dtype), shape.to_string()),
                        .op = &kMoments,
-                       .inputs = [=](Maker& m) { return std::vector{cast(m.normal(shape, 2), dtype)}; },
+                       // With a mean that grows along the elements, so that parts of a channel have others.
+                       .inputs =
+                           [=](Maker& m) {
+                             const Tensor x = m.normal(shape, 2);
+                             const int64_t count = shape.elements();
+                             const Tensor ramp =
+                                 iota(x.device(), count, DType::f32, 0, 10 / static_cast<double>(count));
+                             return std::vector{cast(x + reshape(ramp, shape), dtype)};
+                           },
                        .attributes = {},
                        .tolerance = summed(std::min<int64_t>(shape[0] * shape[2], 5000), DType::f32),
-                       .magnitude = [](const std::vector<Tensor>&) { return 8.0; }});
+                       .magnitude = [](const std::vector<Tensor>&) { return 16.0; }});
     }
   }
   // A composition's sum of n terms in each of n places, of which most cancel.
