@@ -49,7 +49,9 @@ GPU_FUNCTION inline void dot_rows(const LinearMatrix& m, i32 row, const LinearAr
   i64 first[kWaveRows];
 #pragma unroll
   for (int r = 0; r < kWaveRows; ++r) first[r] = static_cast<i64>(min_of(row + r, m.rows - 1)) * blocks;
-#pragma unroll 2
+  // Two steps of eight tokens would need more than 256 registers (gfx906: 88 to 100 bytes of scratch memory).
+  [[maybe_unused]] constexpr int kSteps = kFewRegisters && W == 8 ? 1 : 2;
+#pragma unroll kSteps
   for (i32 b = static_cast<i32>(lane()); b < blocks; b += static_cast<i32>(kWave)) {
     BlockOfRow<p> weights[kWaveRows];
 #pragma unroll

@@ -20,6 +20,7 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr u32 kWave = 32;
+inline constexpr bool kFewRegisters = false;
 
 // Programmatic dependent launch, of compute capability 9.0 on: a launch may begin before the one ahead of it has ended,
 // and waits for its end (and for what it wrote) here.

@@ -22,6 +22,13 @@ inline constexpr u32 kWave = 64;
 inline constexpr u32 kWave = 32;
 #endif
 
+// Whether LLVM loads so far ahead that a lane's 256 registers do not hold it all, as it does for this target alone.
+#if defined(__gfx906__)
+inline constexpr bool kFewRegisters = true;
+#else
+inline constexpr bool kFewRegisters = false;
+#endif
+
 GPU_FUNCTION inline void wait_for_previous() {}
 GPU_FUNCTION inline void prefetch(const void*) {}
 

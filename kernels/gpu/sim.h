@@ -28,6 +28,7 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr u32 kWave = GABBRO_SIM_WAVE;
+inline constexpr bool kFewRegisters = false;
 
 inline void wait_for_previous() {}
 inline void prefetch(const void*) {}

@@ -94,9 +94,9 @@ class Parsing(unittest.TestCase):
         self.assertEqual(list(isa_report.complaints("gfx10-1-generic", "linear_q4_k_1", kernel)), [])
         self.assertEqual(list(isa_report.complaints("gfx10-3-generic", "linear_q4_k_1", kernel)),
                          ["gfx10-3-generic: linear_q4_k_1 has no dot4 or matrix instruction"])
-        spilled = {**kernel, "private_segment_fixed_size": 292}
+        spilled = {**kernel, "private_segment_fixed_size": 292, "dot4": 8, "matrix": 8}
         self.assertEqual(list(isa_report.complaints("gfx906", "attention_f16_tiled_128", spilled)), [])
-        for target, name in (("gfx906", "attention_f16_tiled_64"), ("gfx1030", "attention_f16_tiled_128")):
+        for target, name in (("gfx906", "linear_q4_k_8"), ("gfx1100", "attention_f16_tiled_128")):
             self.assertEqual(list(isa_report.complaints(target, name, spilled)), [f"{target}: {name} uses scratch memory"])
 
     def test_kernels_of_many_tokens_need_matrix_instructions_where_there_are_any(self):
@@ -105,7 +105,7 @@ class Parsing(unittest.TestCase):
             self.assertEqual(list(isa_report.complaints("gfx1201", name, kernel)), [f"gfx1201: {name} has no matrix instruction"])
             self.assertEqual(list(isa_report.complaints("gfx1030", name, kernel)), [])
             self.assertEqual(list(isa_report.complaints("gfx942", name, {**kernel, "matrix": 8})), [])
-            self.assertEqual(len(list(isa_report.complaints("gfx1030", name, {**kernel, "vgpr_spill_count": 1}))), 1)
+            self.assertEqual(len(list(isa_report.complaints("gfx942", name, {**kernel, "matrix": 8, "vgpr_spill_count": 1}))), 1)
 
 
 class Occupancy(unittest.TestCase):
