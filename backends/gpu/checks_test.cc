@@ -49,8 +49,9 @@ TEST_F(Checks, UnknownOnes) {
 }
 
 TEST_F(Checks, ADeviceThatFailsIsAFailureOfTheCheck) {
-  // The second allocation of the copies; the pool answers that of the allocator's check by giving back what it keeps.
-  for (const auto& [id, fault] : {std::pair{"allocator", "malloc:1"}, std::pair{"host-copies", "malloc:2"}}) {
+  // The first allocation is the device's own. The second of the copies; the pool answers that of the allocator's check
+  // by giving back what it keeps.
+  for (const auto& [id, fault] : {std::pair{"allocator", "malloc:2"}, std::pair{"host-copies", "malloc:3"}}) {
     ::setenv("GABBRO_SIM_FAIL", fault, 1);
     abi::CheckResult result;
     const abi::Status status = run(id, result);

@@ -26,7 +26,7 @@ class Faults : public testing::Test {
     EXPECT_EQ(sim::allocation_count(), 0U) << "a closed device left memory behind";
   }
 
-  // A device with this fault, or none.
+  // A device with this fault, or none. Its first allocation is its own (GpuDevice's counters).
   static abi::Device* open(const char* fault) {
     if (fault == nullptr) {
       ::unsetenv("GABBRO_SIM_FAIL");
@@ -90,7 +90,7 @@ class Faults : public testing::Test {
 TEST_F(Faults, NoneWithoutTheVariable) { expect_next_device_works(); }
 
 TEST_F(Faults, AnAllocationFails) {
-  abi::Device* device = open("malloc:2");
+  abi::Device* device = open("malloc:3");
   void* first = allocate(device, kBytes);
   allocate(device, kBytes, StatusCode::kOutOfMemory);
   void* third = allocate(device, kBytes);  // the device goes on
@@ -101,8 +101,15 @@ TEST_F(Faults, AnAllocationFails) {
   expect_next_device_works();
 }
 
+TEST_F(Faults, ADeviceWithoutMemoryForItselfIsNotOpened) {
+  ::setenv("GABBRO_SIM_FAIL", "malloc:1", 1);
+  abi::Device* device = nullptr;
+  EXPECT_EQ(backend().open(0, nullptr, &device).code, StatusCode::kOutOfMemory);
+  expect_next_device_works();
+}
+
 TEST_F(Faults, OutOfMemoryNamesTheSize) {
-  abi::Device* device = open("malloc:1");
+  abi::Device* device = open("malloc:2");
   void* memory = nullptr;
   const abi::Status status = backend().allocate(device, 1234567, &memory);
   EXPECT_NE(std::string(status.message).find("1234567 bytes"), std::string::npos) << status.message;
@@ -143,7 +150,7 @@ TEST_F(Faults, TheDeviceIsLost) {
 }
 
 TEST_F(Faults, SeveralAreJoinedWithCommas) {
-  abi::Device* device = open("malloc:2,launch:1");
+  abi::Device* device = open("malloc:3,launch:1");
   void* x = allocate(device, kBytes);
   allocate(device, kBytes, StatusCode::kOutOfMemory);
   EXPECT_EQ(negate(device, x, x).code, StatusCode::kOk);
