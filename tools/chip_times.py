@@ -68,12 +68,12 @@ def kernel_times(target, name, kernel):
     if target not in CHIPS:
         return {}
     moved, seconds = 0, 0
-    one = re.match(r"linear_(\w+?)_1(_paired|_any)?$", name)
+    one = re.match(r"linear_(?:(b?f\d\d)_1_\d|(i?q\d_\w+?)_1)(_paired)?$", name)
     tiled = re.match(r"linear_(\w+)_tiled_\d+$", name)
-    attention = re.match(r"attention_(f16|i8)(_step)?(_\d+)?$", name)
+    attention = re.match(r"attention_(?:step_)?(f16|i8)_128$", name)
     prefill = re.match(r"attention_(f16|i8)_tiled_128$", name)
     if one:
-        moved = ROWS * COLUMNS * weight_bytes()[one[1]]
+        moved = ROWS * COLUMNS * weight_bytes()[one[1] or one[2]]
         if kernel.get("dot4"):  # of which each takes four weights of a lane
             chip = CHIPS[target]
             seconds = ROWS * COLUMNS / 4 / (LANES * chip.units * chip.clock * 1e9)

@@ -84,7 +84,7 @@ class Parsing(unittest.TestCase):
 
     def test_products_of_few_tokens_load_16_bytes(self):
         kernel = {"private_segment_fixed_size": 0, "vgpr_spill_count": 0, "dot4": 96}
-        for name in ("linear_f16_1", "linear_q4_k_1_paired", "linear_q6_k_8"):
+        for name in ("linear_f16_1_4", "linear_q4_k_1_paired", "linear_q6_k_8"):
             self.assertEqual(list(isa_report.complaints("gfx90a", name, kernel)), [f"gfx90a: {name} does not load 16 bytes at a time"])
             self.assertEqual(list(isa_report.complaints("gfx90a", name, {**kernel, "load 16 B": 4})), [])
         self.assertEqual(list(isa_report.complaints("gfx90a", "linear_f16_2_any", kernel)), [])
@@ -154,7 +154,7 @@ class Times(unittest.TestCase):
         found = times("gfx1100", "linear_q4_k_1", {"dot4": 96})
         self.assertAlmostEqual(found["us memory"], 34.41, places=2)
         self.assertAlmostEqual(found["us compute"], 0.9557, places=4)
-        self.assertEqual(times("gfx1100", "linear_f16_1", {})["us compute"], 0)
+        self.assertEqual(times("gfx1100", "linear_f16_1_2_paired", {})["us compute"], 0)
         self.assertAlmostEqual(times("gfx942", "linear_q8_0_tiled_128", {})["us compute"], 184, delta=1)
         self.assertEqual(times("gfx1100", "rms_norm", {}), {})
         self.assertEqual(times("gfx11-generic", "linear_q4_k_1", {"dot4": 96}), {})

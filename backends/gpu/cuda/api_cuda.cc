@@ -31,6 +31,8 @@ using abi::StatusCode;
   X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
   X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString)
 // clang-format on
+// Those that drivers before CUDA 12.4 lack; null there.
+#define GABBRO_LATER_CUDA_FUNCTIONS(X) X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName)
 #define GABBRO_TEXT_OF(x) #x
 #define GABBRO_TEXT(x) GABBRO_TEXT_OF(x)
 
@@ -38,6 +40,7 @@ class Driver {
  public:
 #define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
   GABBRO_CUDA_FUNCTIONS(GABBRO_APPLY)
+  GABBRO_LATER_CUDA_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
 
   // The driver, or null where there is none that works.
@@ -66,6 +69,10 @@ class Driver {
   function##_ = reinterpret_cast<decltype(function##_)>(::dlsym(library, GABBRO_TEXT(function))); \
   if (function##_ == nullptr) return;
     GABBRO_CUDA_FUNCTIONS(GABBRO_APPLY)
+#undef GABBRO_APPLY
+#define GABBRO_APPLY(function) \
+  function##_ = reinterpret_cast<decltype(function##_)>(::dlsym(library, GABBRO_TEXT(function)));
+    GABBRO_LATER_CUDA_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
     works_ = cuInit_(0) == CUDA_SUCCESS;
   }
@@ -108,6 +115,7 @@ struct Function {
 struct Module {
   Context* context;
   std::vector<CUmodule> modules;
+  std::unordered_map<std::string, CUmodule> homes;  // of the kernels, as far as the driver tells
   std::unordered_map<std::string, std::unique_ptr<Function>> functions;
 };
 struct Graph {
@@ -238,6 +246,21 @@ void synchronize(Queue* queue) {
   driver().check(driver().cuStreamSynchronize_(queue->stream), "waiting for the device");
 }
 
+// Notes which kernels the module has, so that none is asked for in vain.
+void list_functions(Module& module, CUmodule loaded) {
+  const Driver& d = driver();
+  if (d.cuModuleGetFunctionCount_ == nullptr || d.cuModuleEnumerateFunctions_ == nullptr || d.cuFuncGetName_ == nullptr)
+    return;
+  unsigned int count = 0;
+  if (d.cuModuleGetFunctionCount_(&count, loaded) != CUDA_SUCCESS) return;
+  std::vector<CUfunction> functions(count);
+  if (d.cuModuleEnumerateFunctions_(functions.data(), count, loaded) != CUDA_SUCCESS) return;
+  for (CUfunction function : functions) {
+    const char* name = nullptr;
+    if (d.cuFuncGetName_(&name, function) == CUDA_SUCCESS && name != nullptr) module.homes[name] = loaded;
+  }
+}
+
 Module* load_module(Context* context) {
   context->use();
   auto module = std::make_unique<Module>(context);
@@ -246,6 +269,7 @@ Module* load_module(Context* context) {
     driver().check(driver().cuModuleLoadData_(&loaded, image.data),
                    fmt::format("loading the kernels of {}", image.name).c_str());
     module->modules.push_back(loaded);
+    list_functions(*module, loaded);
   }
   return module.release();
 }
@@ -263,7 +287,9 @@ Function* find_function(Module* module, const char* name) {
   std::unique_ptr<Function>& known = module->functions[name];
   if (known != nullptr) return known.get();
   module->context->use();
+  const auto home = module->homes.find(name);
   for (CUmodule loaded : module->modules) {
+    if (home != module->homes.end() && home->second != loaded) continue;
     CUfunction function = nullptr;
     if (driver().cuModuleGetFunction_(&function, loaded, name) != CUDA_SUCCESS) continue;
     int threads = 0;
