@@ -22,7 +22,6 @@ using FewQuantised = void (*)(const void* panel, int64_t columns, const WordTile
 // The same of plain weights, which are read where they lie: the rows of up to kFewPanels panels, each of consecutive
 // elements. x: [W][K]; results: [panels][W][16]. Panels go side by side, since a core reads several streams of
 // addresses faster than one, if they are pages apart (Zen 3: four panels of F16 1.2 to 1.4 times as fast as one).
-inline constexpr int kFewPanels = 4;
 struct PlainRows {
   const std::byte* first;
   int64_t step;  // bytes from one row to the next

@@ -41,7 +41,7 @@ void stream_panels(const PlainRows& rows, int first_panel, const float* x, float
     int64_t k = 0;
     for (; k + kStep <= columns; k += kStep) {
       unroll<kStreams>([&](auto s) {
-        prefetch_ahead<kStep * kBytes, kPrefetchElements>(weights[s] + k * kBytes);
+        if constexpr (kPrefetchElements > 0) prefetch_ahead<kStep * kBytes, kPrefetchElements>(weights[s] + k * kBytes);
         unroll<kStep / kLanes>([&](auto i) {
           const F32 w = load_weights<dtype>(weights[s] + (k + i * kLanes) * kBytes);
           for (int t = 0; t < W; ++t) sums[s][t] = fma(w, load(x + t * columns + k + i * kLanes), sums[s][t]);

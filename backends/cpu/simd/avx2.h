@@ -39,6 +39,7 @@ inline constexpr int kWordSums = 6;
 // Zen 3).
 inline constexpr int64_t kPrefetchCodes = 4096;
 inline constexpr int64_t kPrefetchElements = 1024;
+inline constexpr int kFewPanels = 4;
 
 inline F32 zero_f32() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
 inline F32 splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }

@@ -38,6 +38,7 @@ inline constexpr int kWordSums = 4;
 // How far ahead of their use weights are asked for, in bytes: block formats, and plain elements.
 inline constexpr int64_t kPrefetchCodes = 2048;
 inline constexpr int64_t kPrefetchElements = 2048;
+inline constexpr int kFewPanels = 4;
 
 template <class Result, class Rule>
 inline Result each_lane(Rule rule) {
