@@ -36,7 +36,8 @@ inline constexpr int kFloatTokens = 12;
 inline constexpr int kWordSums = 12;
 
 // How far ahead of their use weights are asked for, in bytes: block formats (best of 1 to 6 KB on Zen 4), and plain
-// elements, of which so many panels go side by side (on Zen 5 eight without a prefetch read 8 % more than four with one).
+// elements, of which so many panels go side by side (on Zen 5 eight without a prefetch read 8 % more than four with
+// one).
 inline constexpr int64_t kPrefetchCodes = 2048;
 inline constexpr int64_t kPrefetchElements = 0;
 inline constexpr int kFewPanels = 8;
