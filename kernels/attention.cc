@@ -15,6 +15,7 @@ inline constexpr int kColumns = kTileKeys / kWaveKeys / 2;  // of keys in a tile
 inline constexpr int kParts = kAttentionWaves / 2;          // that D is cut into
 // Where scores become weights a thread has one key, and these of the block's heads.
 inline constexpr int kKeyHeads = kBlockHeads * kTileKeys / static_cast<int>(kAttentionThreads);
+inline constexpr int kKeyWaves = kTileKeys / static_cast<int>(kWave);  // that have the same heads
 inline constexpr float kNoMaximum = -1e30f;  // where there is no key; finite, so that differences are never NaN
 
 // Loads that are under way together: memory answers them in the time of one.
@@ -86,10 +87,19 @@ GPU_FUNCTION inline Keys keys_of(const AttentionArgs& a, i32 position, i32 end) 
   return keys;
 }
 
+// Has a head's keys and values of a page brought nearer, which lie `offset` bytes behind the first of both.
+GPU_FUNCTION inline void ask_for_page(const AttentionArgs& a, i64 offset, i32 bytes) {
+  constexpr i32 kLine = 128;
+  const i32 step = static_cast<i32>(kAttentionThreads) * kLine;
+  for (i32 at = static_cast<i32>(thread_index()) * kLine; at < bytes; at += step) {
+    prefetch(static_cast<const u8*>(a.keys.data) + offset + at);
+    prefetch(static_cast<const u8*>(a.values.data) + offset + at);
+  }
+}
+
 // Has the first pages of the block's share brought nearer. While the launch ahead still runs, the position may be an
 // old one: then these are other pages of the cache, or none.
 GPU_FUNCTION inline void ask_for_keys(const AttentionArgs& a, i32 element_bytes) {
-  constexpr i32 kLine = 128;
   const i32 sequence = peek(a.sequence + block_index().x), position = peek(a.positions + block_index().x);
   if (!in_table(a.table, a.kv, sequence, position)) return;
   const Keys keys = keys_of(a, position, position);
@@ -99,10 +109,7 @@ GPU_FUNCTION inline void ask_for_keys(const AttentionArgs& a, i32 element_bytes)
     const i32 page = peek(a.table.pages + static_cast<i64>(sequence) * a.table.columns + (key >> a.kv.page_bits));
     if (page < 0 || page >= a.kv.pages) continue;
     const i64 offset = head_offset(a.kv, page, kv_head) * element_bytes;
-    for (i32 at = static_cast<i32>(thread_index()) * kLine; at < bytes; at += static_cast<i32>(block_size()) * kLine) {
-      prefetch(static_cast<const u8*>(a.keys.data) + offset + at);
-      prefetch(static_cast<const u8*>(a.values.data) + offset + at);
-    }
+    ask_for_page(a, offset, bytes);
   }
 }
 
@@ -209,7 +216,6 @@ GPU_FUNCTION inline void multiply_keys(const AttentionArgs& a, const OfHeads* q,
 template <int max_dim>
 GPU_FUNCTION inline void weigh(const AttentionArgs& a, const float* partial, bool counts, OfHeads* weights,
                                Running<max_dim>& running) {
-  constexpr int kKeyWaves = kTileKeys / static_cast<int>(kWave);  // that have the same heads
   GPU_SHARED(float, maxima, kBlockHeads* kKeyWaves);
   const i32 key = static_cast<i32>(thread_index()) % kTileKeys;
   const i32 first_head = static_cast<i32>(thread_index()) / kTileKeys * kKeyHeads;
@@ -301,7 +307,6 @@ class Values {
 
 // The sums of the weights of `head`, by the threads that have it.
 GPU_FUNCTION inline float total_of(const float* sums, i32 head) {
-  constexpr int kKeyWaves = kTileKeys / static_cast<int>(kWave);
   float total = 0;
 #pragma unroll
   for (int w = 0; w < kKeyWaves; ++w) total += sums[head * kKeyWaves + w];
@@ -312,7 +317,7 @@ GPU_FUNCTION inline float total_of(const float* sums, i32 head) {
 template <int max_dim>
 GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 shares,
                                        const Running<max_dim>& running, float* outputs) {
-  constexpr int kKeyWaves = kTileKeys / static_cast<int>(kWave), kThreads = static_cast<int>(kAttentionThreads);
+  constexpr int kThreads = static_cast<int>(kAttentionThreads);
   GPU_SHARED(float, sums, kBlockHeads* kKeyWaves);
   GPU_SHARED(float, maxima, kBlockHeads);
   const i32 thread = static_cast<i32>(thread_index());
@@ -419,16 +424,11 @@ GPU_FUNCTION inline void merge_shares(const AttentionArgs& a, i64 row, const Blo
 
 // Has the pages of a tile's keys brought nearer while the tile before is worked on.
 GPU_FUNCTION inline void ask_for_tile(const AttentionArgs& a, const i32* rows, i32 count, i32 element_bytes) {
-  constexpr i32 kLine = 128;
   const i32 page_bytes = a.kv.dim * a.kv.page * element_bytes;  // of a head
   for (i32 key = 0; key < count; key += a.kv.page) {
     const i32 row = rows[key], slot = row & (a.kv.page - 1);
     const i64 offset = static_cast<i64>(row - slot) * a.kv.dim * element_bytes;
-    for (i32 at = static_cast<i32>(thread_index()) * kLine; at < page_bytes;
-         at += static_cast<i32>(kAttentionThreads) * kLine) {
-      prefetch(static_cast<const u8*>(a.keys.data) + offset + at);
-      prefetch(static_cast<const u8*>(a.values.data) + offset + at);
-    }
+    ask_for_page(a, offset, page_bytes);
   }
 }
 
