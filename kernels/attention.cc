@@ -2,6 +2,7 @@
 // kBlockHeads heads that share a KV head, and a share of the keys, which it takes a tile at a time. For the scores a
 // wave has a part of D and half of the tile's keys, two neighbours a lane; for the output it has a part of the keys and
 // all of D.
+#include "kernels/attention_shares.h"
 #include "kernels/rope.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -9,14 +10,12 @@ namespace gabbro::gpu::GABBRO_GPU {
 inline constexpr u32 kAttentionThreads = 512;
 inline constexpr int kAttentionWaves = kAttentionThreads / kWave;
 inline constexpr i32 kTileKeys = 256;
-inline constexpr i32 kShareKeys = 128;  // shares are multiples of this
 inline constexpr i32 kWaveKeys = 2 * kWave;
 inline constexpr int kColumns = kTileKeys / kWaveKeys / 2;  // of keys in a tile that a wave has: every other
 inline constexpr int kParts = kAttentionWaves / 2;          // that D is cut into
 // Where scores become weights a thread has one key, and these of the block's heads.
 inline constexpr int kKeyHeads = kBlockHeads * kTileKeys / static_cast<int>(kAttentionThreads);
 inline constexpr int kKeyWaves = kTileKeys / static_cast<int>(kWave);  // that have the same heads
-inline constexpr float kNoMaximum = -1e30f;  // where there is no key; finite, so that differences are never NaN
 
 // Loads that are under way together: memory answers them in the time of one.
 inline constexpr int kKeyPairsAhead = 16;
@@ -58,59 +57,6 @@ GPU_FUNCTION inline Pair pair_of(const RawPair<scaled>& raw) {
 
 GPU_FUNCTION inline float capped(const AttentionArgs& a, float score) {
   return a.softcap > 0 ? a.softcap * tanh(score / a.softcap) : score;
-}
-
-// The heads that the block is for.
-struct BlockHeads {
-  i32 kv_head, first, count;
-};
-GPU_FUNCTION inline BlockHeads block_heads(const AttentionArgs& a) {
-  const i32 y = static_cast<i32>(block_index().y), kv_head = a.parts == 1 ? y : y / a.parts;
-  const i32 begin = (y - kv_head * a.parts) * a.part_heads;
-  return {kv_head, kv_head * a.group + begin, min_of(a.part_heads, a.group - begin)};
-}
-
-// The keys that a token attends to, and how many shares they make. Pairs begin at even keys, so the
-// first of a share may be one that does not count.
-struct Keys {
-  i32 first, end, base, share, shares;
-};
-GPU_FUNCTION inline Keys keys_of(const AttentionArgs& a, i32 position, i32 end) {
-  Keys keys;
-  keys.first = a.window > 0 ? max_of(0, position + 1 - a.window) : 0;
-  keys.end = end;
-  keys.base = keys.first & ~1;
-  const i32 least = max_of(1, (end - keys.base + kShareKeys - 1) / kShareKeys);  // as many shares of the least size
-  const i32 each = a.shares == 1 ? least : (least + a.shares - 1) / a.shares;
-  keys.share = each * kShareKeys;
-  keys.shares = a.shares == 1 ? 1 : (least + each - 1) / each;
-  return keys;
-}
-
-// Has a head's keys and values of a page brought nearer, which lie `offset` bytes behind the first of both.
-GPU_FUNCTION inline void ask_for_page(const AttentionArgs& a, i64 offset, i32 bytes) {
-  constexpr i32 kLine = 128;
-  const i32 step = static_cast<i32>(kAttentionThreads) * kLine;
-  for (i32 at = static_cast<i32>(thread_index()) * kLine; at < bytes; at += step) {
-    prefetch(static_cast<const u8*>(a.keys.data) + offset + at);
-    prefetch(static_cast<const u8*>(a.values.data) + offset + at);
-  }
-}
-
-// Has the first pages of the block's share brought nearer. While the launch ahead still runs, the position may be an
-// old one: then these are other pages of the cache, or none.
-GPU_FUNCTION inline void ask_for_keys(const AttentionArgs& a, i32 element_bytes) {
-  const i32 sequence = peek(a.sequence + block_index().x), position = peek(a.positions + block_index().x);
-  if (!in_table(a.table, a.kv, sequence, position)) return;
-  const Keys keys = keys_of(a, position, position);
-  const i32 begin = keys.base + static_cast<i32>(block_index().z) * keys.share;
-  const i32 bytes = a.kv.dim * a.kv.page * element_bytes, kv_head = block_heads(a).kv_head;
-  for (i32 key = begin; key < min_of(keys.end, begin + kTileKeys); key += a.kv.page) {
-    const i32 page = peek(a.table.pages + static_cast<i64>(sequence) * a.table.columns + (key >> a.kv.page_bits));
-    if (page < 0 || page >= a.kv.pages) continue;
-    const i64 offset = head_offset(a.kv, page, kv_head) * element_bytes;
-    ask_for_page(a, offset, bytes);
-  }
 }
 
 // What the block knows of the keys that it has seen. Weights are relative to the largest score; a thread has the sums
@@ -371,57 +317,6 @@ GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const Bl
   }
 }
 
-// The last block of a token and its heads to come here puts the shares together, in their order.
-template <int max_dim>
-GPU_FUNCTION inline void merge_shares(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 shares) {
-  GPU_SHARED(u32, arrived, 1);
-  GPU_SHARED(float, factors, kBlockHeads* kMaxShares);  // of a head's shares
-  static_assert(kAttentionWaves >= kBlockHeads);
-  fence();
-  barrier();
-  u32* counter = a.arrived + block_index().x * grid_size().y + block_index().y;
-  if (thread_index() == 0) arrived[0] = atomic_increment(counter);
-  barrier();
-  if (arrived[0] + 1 < static_cast<u32>(shares)) return;
-  fence();
-  if (thread_index() == 0) *counter = 0;  // for the next launch
-  const i32 dim = a.kv.dim, floats = partial_floats(dim);
-  const i32 head = static_cast<i32>(wave_index());
-  if (head < heads.count) {
-    const float* partials = a.partials + (row + head) * a.shares * floats + dim;
-    constexpr int kOwn = kMaxShares / static_cast<int>(kWave);  // shares of a lane
-    float maxima[kOwn], sums[kOwn], highest = kNoMaximum, total = 0;
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      const i32 share = i * static_cast<i32>(kWave) + static_cast<i32>(lane());
-      maxima[i] = share < shares ? load_shared_result(partials + share * floats) : kNoMaximum;
-      sums[i] = share < shares ? load_shared_result(partials + share * floats + 1) : 0;
-      highest = max_of(highest, maxima[i]);
-    }
-    highest = wave_max(highest);
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) total += exp(maxima[i] - highest) * sums[i];
-    total = wave_sum(total);
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      factors[head * kMaxShares + i * static_cast<i32>(kWave) + static_cast<i32>(lane())] =
-          total > 0 ? exp(maxima[i] - highest) / total : 0;
-    }
-  }
-  barrier();
-  for (i32 i = static_cast<i32>(thread_index()); i < heads.count * max_dim; i += static_cast<i32>(kAttentionThreads)) {
-    const i32 h = i / max_dim, d = i % max_dim;
-    if (d >= dim) continue;
-    const float* partials = a.partials + (row + h) * a.shares * floats + d;
-    float value = 0;
-#pragma unroll 8
-    for (i32 s = 0; s < shares; ++s) {
-      value = fma(factors[h * kMaxShares + s], load_shared_result(partials + s * floats), value);
-    }
-    a.y[(row + h) * dim + d] = value;
-  }
-}
-
 // Has the pages of a tile's keys brought nearer while the tile before is worked on.
 GPU_FUNCTION inline void ask_for_tile(const AttentionArgs& a, const i32* rows, i32 count, i32 element_bytes) {
   const i32 page_bytes = a.kv.dim * a.kv.page * element_bytes;  // of a head
@@ -485,7 +380,8 @@ GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const 
   }
   const i64 row = static_cast<i64>(block_index().x) * a.q.heads + heads.first;
   store_outputs<max_dim>(a, row, heads, keys.shares, running, partial);
-  if (keys.shares > 1) merge_shares<max_dim>(a, row, heads, keys.shares);
+  if (keys.shares > 1)
+    merge_shares<max_dim, kBlockHeads, static_cast<int>(kAttentionThreads)>(a, row, heads, keys.shares);
 }
 
 // The queries of the block's heads, into its memory; those of heads that it does not have are zeros.
@@ -509,7 +405,7 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   const float* x = a.q.data + token * a.q.token_stride;
   keep_queries<max_dim>(a, heads, q, [&](i32 head, i32 d) { return x[head * a.q.head_stride + d]; });
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
-  const Keys keys = known ? keys_of(a, position, position + 1) : keys_of(a, 0, 0);
+  const Keys keys = known ? keys_of<kShareKeys, 2>(a, position, position + 1) : keys_of<kShareKeys, 2>(a, 0, 0);
   attend<scaled, max_dim>(a, q, heads, sequence, keys, {nullptr, nullptr});
 }
 
@@ -521,7 +417,7 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   GPU_SHARED(float, key, max_dim);
   GPU_SHARED(float, value, max_dim);
   const AttentionArgs& a = step.attention;
-  ask_for_keys(a, scaled ? 1 : 2);
+  ask_for_keys<kShareKeys, 2>(a, kTileKeys, scaled ? 1 : 2);
   wait_for_previous();
   static_assert(max_dim <= static_cast<int>(kAttentionThreads));
   const BlockHeads heads = block_heads(a);
@@ -549,7 +445,7 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
     }
   }
   const bool fresh = known && block_index().z == 0;
-  const Keys keys = known ? keys_of(a, position, position) : keys_of(a, 0, 0);
+  const Keys keys = known ? keys_of<kShareKeys, 2>(a, position, position) : keys_of<kShareKeys, 2>(a, 0, 0);
   attend<scaled, max_dim>(a, q, heads, sequence, keys, {fresh ? key : nullptr, fresh ? value : nullptr});
 }
 

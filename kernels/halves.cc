@@ -8,11 +8,12 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 // A thread's share of a row, four elements at a time. The first ones stay in registers, so that the row is read once;
 // of a longer row the rest is read for each pass.
+template <int held>
 class RowShare {
  public:
   GPU_FUNCTION RowShare(const float* x, const float* norm, i32 columns) : x_(x), norm_(norm), columns_(columns) {
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
+    for (int i = 0; i < held; ++i) {
       if (column(i) < columns_) load(column(i), held_[i]);
     }
   }
@@ -20,10 +21,10 @@ class RowShare {
   template <class Body>
   GPU_FUNCTION void for_quads(Body body) {
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
+    for (int i = 0; i < held; ++i) {
       if (column(i) < columns_) body(column(i), held_[i]);
     }
-    for (int i = kHeld; column(i) < columns_; ++i) {
+    for (int i = held; column(i) < columns_; ++i) {
       float values[4];
       load(column(i), values);
       scale(column(i), values);
@@ -34,14 +35,12 @@ class RowShare {
   GPU_FUNCTION void normalise(float factor) {
     factor_ = factor;
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
+    for (int i = 0; i < held; ++i) {
       if (column(i) < columns_) scale(column(i), held_[i]);
     }
   }
 
  private:
-  static constexpr int kHeld = 14;  // 14336 columns, the widest of an 8B model
-
   GPU_FUNCTION static i32 column(int i) { return (static_cast<i32>(thread_index()) + i * kLinearThreads) * 4; }
   GPU_FUNCTION void load(i32 k, float* values) const {
     const Quad quad = load_quad(x_ + k);
@@ -50,20 +49,22 @@ class RowShare {
   }
   GPU_FUNCTION void scale(i32 k, float* values) const {
     if (factor_ == 0) return;
+    const Quad norm = load_quad(norm_ + k);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) values[i] *= factor_ * norm_[k + i];
+    for (int i = 0; i < 4; ++i) values[i] *= factor_ * bits_to_float(norm.word[i]);
   }
 
   const float* x_;
   const float* norm_;
   i32 columns_;
   float factor_ = 0;  // 0: there is no norm, or not yet
-  float held_[kHeld][4];
+  float held_[held][4];
 };
 
+template <int held>
 GPU_FUNCTION inline void halve_rows(const HalveRowsArgs& a) {
   const i64 row = block_index().x;
-  RowShare share(a.x + row * a.columns, a.norm, a.columns);
+  RowShare<held> share(a.x + row * a.columns, a.norm, a.columns);
   if (a.norm != nullptr) {
     float squares = 0;
     share.for_quads([&](i32, const float* values) {
@@ -117,12 +118,45 @@ GPU_FUNCTION inline void halve_bfloats(const HalveWeightsArgs& a) {
   store_quad(a.halves + index * 8, halves_of_bfloats(load_quad(row + index % quads * 16)));
 }
 
+// y = silu(y) · (what the second matrix gives), four rows a thread at a time.
+GPU_FUNCTION inline void finish_pairs(const LinearFinishArgs& a, i32 token, float scale) {
+  constexpr i32 kQuads = kFinishRows / (4 * kLinearThreads);  // a thread
+  static_assert(kQuads * 4 * kLinearThreads == kFinishRows);
+  const LinearMatrix &one = a.matrices[0], &two = a.matrices[1];
+  const i64 begin = static_cast<i64>(token) * one.rows;
+  Quad first[kQuads] = {}, second[kQuads] = {};
+  const auto row_of = [](i32 i) {
+    return static_cast<i32>(block_index().y) * kFinishRows +
+           (i * kLinearThreads + static_cast<i32>(thread_index())) * 4;
+  };
+#pragma unroll
+  for (i32 i = 0; i < kQuads; ++i) {
+    if (row_of(i) >= one.rows) continue;
+    first[i] = load_quad(one.y + begin + row_of(i));
+    second[i] = load_quad(two.y + begin + row_of(i));
+  }
+#pragma unroll
+  for (i32 i = 0; i < kQuads; ++i) {
+    const i32 row = row_of(i);
+    if (row >= one.rows) continue;
+    Quad result;
+#pragma unroll
+    for (i32 j = 0; j < 4; ++j) {
+      const float x = bits_to_float(first[i].word[j]) * scale + (one.bias != nullptr ? one.bias[row + j] : 0);
+      const float y = bits_to_float(second[i].word[j]) * scale + (two.bias != nullptr ? two.bias[row + j] : 0);
+      result.word[j] = float_to_bits(silu(x) * y);
+    }
+    store_quad(one.y + begin + row, result);
+  }
+}
+
 // A block a part of a token's products, which lie in y, with kAdd together with the residual.
 GPU_FUNCTION inline void linear_finish(const LinearFinishArgs& a) {
   const LinearMatrix& m = a.matrices[0];
   const i32 token = static_cast<i32>(block_index().x);
   const float scale = a.scales[token];
   if (scale == 1 && a.epilogue != Epilogue::kSiluMul && m.bias == nullptr) return;
+  if (a.epilogue == Epilogue::kSiluMul && m.rows % 4 == 0) return finish_pairs(a, token, scale);
   const i32 first = static_cast<i32>(block_index().y) * kFinishRows + static_cast<i32>(thread_index());
 #pragma unroll
   for (i32 row = first; row < first + kFinishRows; row += kLinearThreads) {
@@ -136,7 +170,8 @@ GPU_FUNCTION inline void linear_finish(const LinearFinishArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-GPU_KERNEL(halve_rows, 256, gabbro::gpu::HalveRowsArgs, halve_rows)
+GPU_KERNEL(halve_rows, 256, gabbro::gpu::HalveRowsArgs, halve_rows<gabbro::gpu::kHalvedRowQuads>)
+GPU_KERNEL(halve_wide_rows, 256, gabbro::gpu::HalveRowsArgs, halve_rows<gabbro::gpu::kHalvedWideRowQuads>)
 GPU_KERNEL(linear_finish, 256, gabbro::gpu::LinearFinishArgs, linear_finish)
 GPU_KERNEL(halve_weights_bf16, 256, gabbro::gpu::HalveWeightsArgs, halve_bfloats)
 

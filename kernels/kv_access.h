@@ -6,6 +6,9 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+// The largest score where there is no key; finite, so that differences are never NaN.
+inline constexpr float kNoMaximum = -1e30f;
+
 // Whether the table knows the position; what it says may still be outside the cache.
 GPU_FUNCTION inline bool in_table(const PageTable& table, const KvShape& kv, i32 sequence, i32 position) {
   return sequence >= 0 && sequence < table.sequences && position >= 0 && (position >> kv.page_bits) < table.columns;

@@ -58,17 +58,24 @@ struct RopeKvArgs {
   const i32* sequence;
   const i32* positions;
   i32 heads_of_block;
+  i32 tokens;
 };
+inline constexpr int kKeyTokens = 32;  // of a block of rope_keys, grid (T in parts of it, G)
 inline constexpr int kRopeThreads = 64;
 
 // Heads that a block handles: where there are many tokens several, since the angles are the same for all of them.
-constexpr i32 rope_heads_of_block(i64 tokens) { return tokens >= 64 ? 8 : 1; }
+inline constexpr int kRopeHeads = 8;
+constexpr i32 rope_heads_of_block(i64 tokens) { return tokens >= 64 ? kRopeHeads : 1; }
 
 // Heads that share a KV head and that a block handles together when there are few tokens, and the parts that a group of
 // them is cut into.
 inline constexpr int kBlockHeads = 4;
+inline constexpr int kMatrixHeads = 8;                          // on matrix cores
+inline constexpr int kShareKeys = 128, kMatrixShareKeys = 256;  // of a share, or a multiple of it
 inline constexpr int kMaxShares = 64;
-constexpr i32 decode_parts(i64 group) { return static_cast<i32>((group + kBlockHeads - 1) / kBlockHeads); }
+constexpr i32 decode_parts(i64 group, i64 block_heads) {
+  return static_cast<i32>((group + block_heads - 1) / block_heads);
+}
 
 // Causal attention, grid (T, G·decode_parts(H/G), shares): where there are few blocks otherwise, the keys are dealt out
 // to several, the last of which puts their results together.
@@ -93,10 +100,9 @@ struct AttentionArgs {
   i32 tokens;
 };
 
-// Many tokens, on matrix cores: grid (T in parts of kQueryRows / group, G, shares). A block's rows are its tokens'
+// Many tokens, on matrix cores: grid (G, T in parts of kQueryRows / group, shares). A block's rows are its tokens'
 // queries of the heads that share a KV head. With several shares a second launch (AttentionMergeArgs) follows.
-inline constexpr int kQueryRows = 64;
-inline constexpr int kAttentionTiledThreads = 128;
+inline constexpr int kQueryRows = 128;
 
 // One token whose key and value come with the launch.
 struct AttentionStepArgs {

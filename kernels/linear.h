@@ -17,6 +17,9 @@ struct QuantiseRowsArgs {
   float epsilon;
 };
 
+// Quads of a row that a thread keeps: 4096 columns, and 14336, the widest of an 8B model.
+inline constexpr int kHalvedRowQuads = 4, kHalvedWideRowQuads = 14;
+
 // Activations [T, K] as halves for matrix cores: grid T, a block each. A row whose largest element is below 2⁻⁴, or not
 // below 2¹⁵, is multiplied by a power of two that brings it to 2¹⁴ or above: no half overflows, and few are subnormal.
 struct HalveRowsArgs {
@@ -127,7 +130,7 @@ struct LinearFinishArgs {
   const float* residual;  // [T][rows]
   const float* scales;    // see HalveRowsArgs
 };
-inline constexpr i32 kFinishRows = 4 * kLinearThreads;
+inline constexpr i32 kFinishRows = 8 * kLinearThreads;
 
 // Tiles that a matrix of `rows` rows takes.
 constexpr i32 row_tiles(i64 rows, Epilogue epilogue) {

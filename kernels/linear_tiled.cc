@@ -218,7 +218,7 @@ GPU_FUNCTION inline void multiply_tiles(const Half* weights, const Half* tokens,
     for (u32 r = 0; r < Share::kRowTiles; ++r) rows[r] = load_fragment(weights + r * kTile * kPitch + k, kPitch);
 #pragma unroll
     for (u32 t = 0; t < Share::kTokenTiles; ++t) {
-      const Fragment columns = load_fragment(tokens + t * kTile * kPitch + k, kPitch);
+      const Columns columns = load_columns(tokens + t * kTile * kPitch + k, kPitch);
 #pragma unroll
       for (u32 r = 0; r < Share::kRowTiles; ++r) multiply(rows[r], columns, sums[r][t]);
     }

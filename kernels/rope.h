@@ -17,11 +17,18 @@ GPU_FUNCTION inline Turn turn_of(const RopeArgs& rope, i32 d, i32 position) {
   const float angle = static_cast<float>(position) * rope.inverse_frequencies[rope.interleaved ? d / 2 : d % rope.half];
   return {cos(angle) * rope.magnitude, sin(angle) * rope.magnitude};
 }
-GPU_FUNCTION inline float turned(const RopeArgs& rope, const float* x, i32 d, const Turn& turn) {
-  if (!is_turned(rope, d)) return x[d];
+// The element that element d is turned with; itself if it is not turned.
+GPU_FUNCTION inline i32 partner(const RopeArgs& rope, i32 d) {
+  if (!is_turned(rope, d)) return d;
+  return rope.interleaved ? d ^ 1 : d < rope.half ? d + rope.half : d - rope.half;
+}
+GPU_FUNCTION inline float turned(const RopeArgs& rope, float x, float other, i32 d, const Turn& turn) {
+  if (!is_turned(rope, d)) return x;
   const bool first = rope.interleaved ? d % 2 == 0 : d < rope.half;
-  const i32 other = rope.interleaved ? d ^ 1 : first ? d + rope.half : d - rope.half;
-  return first ? x[d] * turn.cos - x[other] * turn.sin : x[d] * turn.cos + x[other] * turn.sin;
+  return first ? x * turn.cos - other * turn.sin : x * turn.cos + other * turn.sin;
+}
+GPU_FUNCTION inline float turned(const RopeArgs& rope, const float* x, i32 d, const Turn& turn) {
+  return turned(rope, x[d], x[partner(rope, d)], d, turn);
 }
 
 // An element as the cache keeps it.

@@ -80,6 +80,51 @@ GPU_FUNCTION inline void rope_kv(const RopeKvArgs& a) {
   }
 }
 
+// Keys of many tokens, to a cache of f16: neighbouring tokens lie beside each other there, and elements of a head far
+// apart, so a block turns kKeyTokens of a head in its memory and writes them by tokens.
+GPU_FUNCTION inline void rope_keys(const RopeKvArgs& a) {
+  constexpr i32 kPitch = kMaxHeadDim + 2;  // so that tokens lie in different banks
+  constexpr i32 kTogether = 8;             // tokens that are loaded before the first is turned
+  static_assert(kKeyTokens % kTogether == 0);
+  GPU_SHARED(Half, tile, kKeyTokens * kPitch);
+  GPU_SHARED(i64, places, kKeyTokens);  // of the first element; -1: the token has none
+  const i32 first = static_cast<i32>(block_index().x) * kKeyTokens, head = static_cast<i32>(block_index().y);
+  const i32 thread = static_cast<i32>(thread_index()), threads = static_cast<i32>(block_size());
+  if (thread < kKeyTokens) {
+    const i32 token = min_of(first + thread, a.tokens - 1), sequence = a.sequence[token], position = a.positions[token];
+    const bool known = first + thread < a.tokens && in_table(a.table, a.kv, sequence, position);
+    const i32 page = known ? page_of(a.table, a.kv, sequence, position) : -1;
+    const bool inside = page >= 0 && page < a.kv.pages;
+    places[thread] = inside ? key_place(a.kv, page, head, position & (a.kv.page - 1)).element : -1;
+  }
+  for (i32 d = thread; d < a.dim; d += threads) {
+    const i32 other = partner(a.rope, d);
+    for (i32 begin = 0; begin < kKeyTokens; begin += kTogether) {
+      float own[kTogether], with[kTogether];
+      i32 position[kTogether];
+#pragma unroll
+      for (i32 i = 0; i < kTogether; ++i) {
+        const i32 token = min_of(first + begin + i, a.tokens - 1);
+        const float* x = a.k.data + token * a.k.token_stride + head * a.k.head_stride;
+        own[i] = x[d];
+        with[i] = x[other];
+        position[i] = a.positions[token];
+      }
+#pragma unroll
+      for (i32 i = 0; i < kTogether; ++i) {
+        tile[(begin + i) * kPitch + d] = to_half(turned(a.rope, own[i], with[i], d, turn_of(a.rope, d, position[i])));
+      }
+    }
+  }
+  barrier();
+  Half* const keys = static_cast<Half*>(a.keys.data);
+  for (i32 i = thread; i < kKeyTokens * a.dim; i += threads) {
+    const i32 token = i % kKeyTokens, d = i / kKeyTokens;
+    if (places[token] >= 0) keys[places[token] + static_cast<i64>(d) * a.kv.page] = tile[token * kPitch + d];
+  }
+}
+
 }  // namespace gabbro::gpu::GABBRO_GPU
 
+GPU_KERNEL(rope_keys, 128, gabbro::gpu::RopeKvArgs, rope_keys)
 GPU_KERNEL(rope_kv, 64, gabbro::gpu::RopeKvArgs, rope_kv)

@@ -36,8 +36,12 @@ std::shared_ptr<uint32_t> make_counters(api::Context* context) {
 
 }  // namespace
 
+const api::Function* MakeContext::function_if_any(const std::string& name) const {
+  return api::find_function(module_, name.c_str());
+}
+
 const api::Function* MakeContext::function(const std::string& name) const {
-  const api::Function* function = api::find_function(module_, name.c_str());
+  const api::Function* function = function_if_any(name);
   if (function == nullptr)
     throw ApiError(abi::StatusCode::kFailed, "the device's code object has no kernel '" + name + "'");
   return function;

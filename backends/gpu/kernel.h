@@ -32,7 +32,7 @@ class Kernel {
   virtual void enqueue(const abi::Launch& launch, const Launcher& run) const = 0;
 
   size_t scratch_bytes = 0;
-  std::string implementation;  // "linear q4_0"
+  std::string implementation;       // "linear q4_0"
   double bytes = 0;
   double flops = 0;
 };
@@ -46,6 +46,8 @@ class MakeContext {
   uint32_t wave() const { return wave_; }
   // Throws where the code object lacks it: host and kernels are of one build.
   const api::Function* function(const std::string& name) const;
+  // For those that some targets do not have: null there.
+  const api::Function* function_if_any(const std::string& name) const;
   // Null where there is no vendor's library that takes the product.
   std::shared_ptr<const api::Product> product(const api::ProductShape& shape) const;
   size_t free_memory() const { return api::free_memory(context_); }

@@ -5,22 +5,35 @@
 
 #include "kernels/gpu/compiled.h"
 
-#define GPU_KERNEL(name, threads, Args, ...)                                    \
+// The host gives each block as many bytes at the launch as NAME_memory says (api_cuda.cc): the compiler sets apart 48
+// KB at most by itself.
+#define GPU_CUDA_KERNEL(name, threads, bytes, Args, ...)                        \
+  extern "C" __device__ const unsigned int name##_memory = bytes;               \
   extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
     gabbro::gpu::GABBRO_GPU::let_next_begin();                                  \
-    gabbro::gpu::GABBRO_GPU::wait_for_previous();                               \
-    gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args);                                 \
+    __VA_ARGS__;                                                                \
   }
-#define GPU_EARLY_KERNEL(name, threads, Args, ...)                              \
-  extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
-    gabbro::gpu::GABBRO_GPU::let_next_begin();                                  \
-    gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args);                                 \
-  }
+#define GPU_EARLY_KERNEL(name, threads, Args, ...) \
+  GPU_CUDA_KERNEL(name, threads, 0, Args, gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
+#define GPU_MEMORY_KERNEL(name, threads, Memory, Args, ...)                                          \
+  GPU_CUDA_KERNEL(name, threads, sizeof(Memory), Args, gabbro::gpu::GABBRO_GPU::wait_for_previous(); \
+                  gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
+#define GPU_EARLY_MEMORY_KERNEL(name, threads, Memory, Args, ...) \
+  GPU_CUDA_KERNEL(name, threads, sizeof(Memory), Args, gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
+#define GPU_KERNEL(name, threads, Args, ...)                                            \
+  GPU_CUDA_KERNEL(name, threads, 0, Args, gabbro::gpu::GABBRO_GPU::wait_for_previous(); \
+                  gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
 
 namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr u32 kWave = 32;
 inline constexpr bool kFewRegisters = false;
+
+template <class Memory>
+GPU_FUNCTION inline Memory& block_memory() {
+  extern __shared__ uint4 launch_memory[];
+  return *reinterpret_cast<Memory*>(launch_memory);
+}
 
 // Programmatic dependent launch, of compute capability 9.0 on: a launch may begin before the one ahead of it has ended,
 // and waits for its end (and for what it wrote) here.
@@ -39,6 +52,10 @@ GPU_FUNCTION inline void prefetch(const void* p) { asm volatile("prefetch.global
 // A value that may be about to change, for a guess: no cache keeps it.
 GPU_FUNCTION inline i32 peek(const i32* p) { return *const_cast<const volatile i32*>(p); }
 GPU_FUNCTION inline float load_shared_result(const float* p) { return __ldcg(p); }
+GPU_FUNCTION inline FloatPair load_shared_result(const FloatPair* p) {
+  const float2 pair = __ldcg(reinterpret_cast<const float2*>(p));
+  return {pair.x, pair.y};
+}
 
 template <class T>
 GPU_FUNCTION inline T shuffle_xor(T value, u32 mask) {
@@ -48,6 +65,8 @@ template <class T>
 GPU_FUNCTION inline T shuffle(T value, u32 lane) {
   return __shfl_sync(0xffffffff, value, static_cast<int>(lane));
 }
+// Whether it is so for a lane of the wave.
+GPU_FUNCTION inline bool wave_any(bool is) { return __any_sync(0xffffffff, is); }
 
 // sum + the dot product of four signed bytes each.
 GPU_FUNCTION inline i32 dot4(i32 a, i32 b, i32 sum) { return __dp4a(a, b, sum); }
@@ -59,5 +78,10 @@ GPU_FUNCTION inline Half to_half(float x) { return {__half_as_ushort(__float2hal
 GPU_FUNCTION inline i32 round_to_int(float x) { return __float2int_rn(x); }  // ties to even
 
 GPU_FUNCTION inline float log(float x) { return ::logf(x); }
+GPU_FUNCTION inline float quick_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 }  // namespace gabbro::gpu::GABBRO_GPU

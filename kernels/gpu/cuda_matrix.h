@@ -2,10 +2,18 @@
 // capability 8.0 on.
 #pragma once
 
+#define GABBRO_MATRIX_CORES
+
 namespace gabbro::gpu::GABBRO_GPU {
+
+inline constexpr bool kCopiesPassRegisters = true;
 
 // Words as ldmatrix gives them: rows 0-7 of k 0-7, rows 8-15 of k 0-7, and both of k 8-15.
 struct Fragment {
+  u32 word[4];
+};
+// Rows 0-7 of k 0-7 and of k 8-15, then rows 8-15: an instruction takes two words that are neighbours.
+struct Columns {
   u32 word[4];
 };
 
@@ -15,6 +23,7 @@ struct Accumulator {
 };
 
 inline constexpr int kRowSlots = 2;
+inline constexpr bool kColumnPairs = true;
 GPU_FUNCTION constexpr int row_slot(int i) { return i / 2 % 2; }
 GPU_FUNCTION inline u32 row_of(int i) { return lane() / 4 + static_cast<u32>(row_slot(i)) * 8; }
 GPU_FUNCTION inline u32 column_of(int i) { return static_cast<u32>(i / 4 * 8 + i % 2) + lane() % 4 * 2; }
@@ -37,9 +46,17 @@ GPU_FUNCTION inline Fragment load_fragment(const Half* tile, u32 pitch) {
                : "r"(address));
   return f;
 }
-GPU_FUNCTION inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
-  Fragment f;
+GPU_FUNCTION inline Columns load_columns(const Half* tile, u32 pitch) {
+  Columns f;
   const u32 address = shared_address(tile + (lane() / 16 * 8 + lane() % 8) * pitch + lane() / 8 % 2 * 8);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(f.word[0]), "=r"(f.word[1]), "=r"(f.word[2]), "=r"(f.word[3])
+               : "r"(address));
+  return f;
+}
+GPU_FUNCTION inline Columns load_columns_turned(const Half* tile, u32 pitch) {
+  Columns f;
+  const u32 address = shared_address(tile + lane() % 16 * pitch + lane() / 16 * 8);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(f.word[0]), "=r"(f.word[1]), "=r"(f.word[2]), "=r"(f.word[3])
                : "r"(address));
@@ -47,14 +64,15 @@ GPU_FUNCTION inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
 }
 
 // Two instructions, of eight columns each.
-GPU_FUNCTION inline void multiply(const Fragment& a, const Fragment& b, Accumulator& sums) {
+GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float* c = sums.value + half * 4;
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[half]), "r"(b.word[2 + half]));
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[2 * half]),
+          "r"(b.word[2 * half + 1]));
   }
 }
 

@@ -5,7 +5,10 @@
 //   GPU_KERNEL(name, threads, Args, function)    `threads` is the block's size
 // or by GPU_EARLY_KERNEL where the function begins before the launch ahead of it has ended: up to wait_for_previous(),
 // which every block that writes or reads more must call, it may only prefetch() weights.
-// Memory of a block: GPU_SHARED(type, name, count), at the top of a function; it begins at a multiple of 16 bytes.
+// Memory of a block: GPU_SHARED(type, name, count), at the top of a function; it begins at a multiple of 16 bytes. Up
+// to 48 KB in all; a kernel that wants more (up to 64 KB on AMD, 99 KB on NVIDIA) is instantiated by
+//   GPU_MEMORY_KERNEL(name, threads, Memory, Args, function)
+// (or GPU_EARLY_MEMORY_KERNEL) and finds one object of the type Memory by block_memory<Memory>().
 #pragma once
 
 #include "kernels/gpu/types.h"
@@ -67,14 +70,21 @@ GPU_FUNCTION inline T max_of(T a, T b) {
   return a < b ? b : a;
 }
 
-// The sum (or the largest) of the lanes' values, in every lane; pairs are added in the same order for any wave size.
+// The sum (or the largest, or the smallest) of the lanes' values, in every lane; pairs are added in the same order for
+// any wave size.
 template <class T>
 GPU_FUNCTION inline T wave_sum(T value) {
   for (u32 step = 1; step < kWave; step *= 2) value += shuffle_xor(value, step);
   return value;
 }
-GPU_FUNCTION inline float wave_max(float value) {
+template <class T>
+GPU_FUNCTION inline T wave_max(T value) {
   for (u32 step = 1; step < kWave; step *= 2) value = max_of(value, shuffle_xor(value, step));
+  return value;
+}
+template <class T>
+GPU_FUNCTION inline T wave_min(T value) {
+  for (u32 step = 1; step < kWave; step *= 2) value = min_of(value, shuffle_xor(value, step));
   return value;
 }
 

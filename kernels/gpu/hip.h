@@ -11,6 +11,8 @@
   extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
     gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args);                                 \
   }
+#define GPU_MEMORY_KERNEL(name, threads, Memory, Args, ...) GPU_KERNEL(name, threads, Args, __VA_ARGS__)
+#define GPU_EARLY_MEMORY_KERNEL GPU_MEMORY_KERNEL
 #define GPU_EARLY_KERNEL GPU_KERNEL  // a launch begins when the one ahead of it has ended
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -29,6 +31,12 @@ inline constexpr bool kFewRegisters = true;
 inline constexpr bool kFewRegisters = false;
 #endif
 
+template <class Memory>
+GPU_FUNCTION inline Memory& block_memory() {
+  GPU_SHARED(Memory, memory, 1);
+  return memory[0];
+}
+
 GPU_FUNCTION inline void wait_for_previous() {}
 GPU_FUNCTION inline void prefetch(const void*) {}
 
@@ -36,6 +44,10 @@ GPU_FUNCTION inline void prefetch(const void*) {}
 GPU_FUNCTION inline i32 peek(const i32* p) { return *const_cast<const volatile i32*>(p); }
 GPU_FUNCTION inline float load_shared_result(const float* p) {
   return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+GPU_FUNCTION inline FloatPair load_shared_result(const FloatPair* p) {
+  return __builtin_bit_cast(
+      FloatPair, __hip_atomic_load(reinterpret_cast<const u64*>(p), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT));
 }
 
 template <class T>
@@ -46,6 +58,8 @@ template <class T>
 GPU_FUNCTION inline T shuffle(T value, u32 lane) {
   return __shfl(value, static_cast<int>(lane), static_cast<int>(kWave));
 }
+// Whether it is so for a lane of the wave.
+GPU_FUNCTION inline bool wave_any(bool is) { return __any(is) != 0; }
 
 // sum + the dot product of four signed bytes each.
 GPU_FUNCTION inline i32 dot4(i32 a, i32 b, i32 sum) {
@@ -66,6 +80,8 @@ GPU_FUNCTION inline u32 float_to_bits(float x) { return __builtin_bit_cast(u32, 
 GPU_FUNCTION inline float to_float(Half x) { return static_cast<float>(__builtin_bit_cast(_Float16, x.bits)); }
 GPU_FUNCTION inline Half to_half(float x) { return {__builtin_bit_cast(u16, static_cast<_Float16>(x))}; }
 GPU_FUNCTION inline i32 round_to_int(float x) { return static_cast<i32>(__builtin_rintf(x)); }  // ties to even
+
+GPU_FUNCTION inline float quick_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 
 // ::logf is the instruction's log2 times ln 2, off by up to 1.5 units in the last place; this one by less than 1. With
 // x = 2^k·m, m in [√½, √2), f = m - 1 and s = f/(2 + f): log m = 2·artanh(s) = f - f²/2 + s·(f²/2 + R(s²)).

@@ -12,6 +12,10 @@ namespace gabbro::gpu::GABBRO_GPU {
 #define GABBRO_MFMA
 #endif
 
+#if defined(__GFX11__) || defined(__GFX12__) || defined(GABBRO_MFMA)
+#define GABBRO_MATRIX_CORES
+#endif
+
 using HalfPair = _Float16 __attribute__((ext_vector_type(2)));
 
 // The lane's row is lane() % 16 of a fragment and of an accumulator.
@@ -33,12 +37,18 @@ GPU_FUNCTION inline u32 first_k() { return kFragmentHalves == 16 ? 0 : lane() / 
 struct Fragment {
   u32 word[kFragmentHalves / 2];
 };
+using Columns = Fragment;
 
 struct Accumulator {
   static constexpr int kCount = 256 / kWave;
   float value[kCount] = {};
 };
 
+#if defined(__GFX11__)
+inline constexpr bool kColumnPairs = false;
+#else
+inline constexpr bool kColumnPairs = true;
+#endif
 GPU_FUNCTION inline u32 column_of(int i) {
 #if defined(__GFX11__)
   return static_cast<u32>(i) * 2 + lane() / 16;
@@ -89,7 +99,8 @@ GPU_FUNCTION inline Fragment load_fragment(const Half* tile, u32 pitch) {
   }
   return f;
 }
-GPU_FUNCTION inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
+GPU_FUNCTION inline Columns load_columns(const Half* tile, u32 pitch) { return load_fragment(tile, pitch); }
+GPU_FUNCTION inline Columns load_columns_turned(const Half* tile, u32 pitch) {
   const Half* from = tile + first_k() * pitch + lane() % 16;
   Fragment f;
 #pragma unroll
@@ -101,8 +112,8 @@ GPU_FUNCTION inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
   return f;
 }
 
-#if defined(__GFX11__) || defined(__GFX12__) || defined(GABBRO_MFMA)
-GPU_FUNCTION inline void multiply(const Fragment& a, const Fragment& b, Accumulator& sums) {
+#if defined(GABBRO_MATRIX_CORES)
+GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums) {
   using Halves = _Float16 __attribute__((ext_vector_type(kFragmentHalves)));
   using Sums = float __attribute__((ext_vector_type(Accumulator::kCount)));
   const auto first = __builtin_bit_cast(Halves, b), second = __builtin_bit_cast(Halves, a);
@@ -115,7 +126,7 @@ GPU_FUNCTION inline void multiply(const Fragment& a, const Fragment& b, Accumula
   const Sums after = __builtin_amdgcn_mfma_f32_16x16x16f16(first, second, before, 0, 0, 0);
 #endif
 #if defined(__GFX11__) || defined(__GFX12__)
-  asm volatile("" ::"v"(after));  // not later than what follows: see load_fragment_turned()
+  asm volatile("" ::"v"(after));  // not later than what follows: see load_columns_turned()
 #endif
   sums = __builtin_bit_cast(Accumulator, after);
 }
@@ -132,7 +143,7 @@ GPU_FUNCTION inline float dot2(u32 a, u32 b, float sum) {
              fma(static_cast<float>(x[0]), static_cast<float>(y[0]), sum));
 #endif
 }
-GPU_FUNCTION inline void multiply(const Fragment& a, const Fragment& b, Accumulator& sums) {
+GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums) {
 #pragma unroll
   for (int i = 0; i < Accumulator::kCount; ++i) {
     u32 column[kFragmentHalves / 2];

@@ -1,21 +1,28 @@
 // The part of the vocabulary for matrix cores: products of 16×16 tiles of halves, summed in f32, by all lanes of a wave
-// together. A Fragment is an operand, 16 rows by 16 of the products' common axis k; an Accumulator is a tile of sums.
+// together. A Fragment is the first operand, 16 rows by 16 of the products' common axis k; Columns are the second, the
+// same of the columns of sums; an Accumulator is a tile of sums.
 // How a wave's lanes share a fragment is the target's affair; of an accumulator they know it:
 //   Accumulator::kCount         sums that a lane holds
 //   row_of(i), column_of(i)     where this lane's sum i stands in the tile
 //   kRowSlots, row_slot(i)      how many rows of a tile a lane has sums of, and which of them sum i belongs to
+//   kColumnPairs                whether sums 2i and 2i + 1 stand beside each other, the first in an even column
 //   row_max(x), row_sum(x)      over the lanes that have sums of the same rows
+//   add_row_halves(sums)        adds row r + 8 to row r, and the other way round
 // Operations:
 //   load_fragment(tile, pitch)         element (row, k) is tile[row * pitch + k]; rows begin at multiples of 16 bytes
-//   load_fragment_turned(tile, pitch)  element (row, k) is tile[k * pitch + row]; likewise
-//   multiply(a, b, sums)               sums += a·bᵀ: rows of `a` are its rows, rows of `b` its columns
+//   load_columns(tile, pitch)          element (column, k) is tile[column * pitch + k]; likewise
+//   load_columns_turned(tile, pitch)   element (column, k) is tile[k * pitch + column]; likewise
+//   multiply(a, b, sums)               sums += a·bᵀ
 //   to_fragment(sums)                  rounded to halves; columns become k
+// GABBRO_MATRIX_CORES says that the target has such cores, and is not made to do without.
+//
 // Tiles lie in memory of the block. What lands there meanwhile:
 //   TileCopy<count>                    up to `count` copies of 16 bytes a thread: begin(i, to, from, inside) each
 //   (zeros
 //                                      where it is not inside), then sent(), later landed<later>(), with `later` the
 //                                      TileCopies sent after it that may still be under way. A barrier comes after
 //                                      that.
+//   kCopiesPassRegisters               whether copies go past the registers, so that many can be under way
 // And pairs of halves in a word, the first in its lower bits:
 //   pack_halves(x, y), add_halves(a, b), fma_halves(a, b, c)
 //   spread_bytes(word, halves)         1024 + each of four unsigned bytes, exactly, as two pairs
@@ -34,6 +41,15 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr u32 kTile = 16;  // rows, columns and depth of a product
+
+GPU_FUNCTION inline Accumulator add_row_halves(const Accumulator& sums) {
+  Accumulator both;
+#pragma unroll
+  for (int i = 0; i < Accumulator::kCount; ++i) {
+    both.value[i] = sums.value[i] + (kRowSlots == 2 ? sums.value[i ^ 2] : shuffle_xor(sums.value[i], 8));
+  }
+  return both;
+}
 
 GPU_FUNCTION inline void store_quad(void* p, const Quad& quad) { *static_cast<Quad*>(p) = quad; }
 

@@ -3,6 +3,8 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+inline constexpr bool kCopiesPassRegisters = false;
+
 template <int count>
 class RegisterCopy {
  public:

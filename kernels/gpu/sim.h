@@ -2,6 +2,7 @@
 // Kernels are compiled once with GABBRO_SIM_WAVE 32 and once with 64.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -23,6 +24,8 @@
   static const sim::Registration name##_registration{                                                           \
       #name, GABBRO_SIM_WAVE, threads, [](const void* args) { __VA_ARGS__(*static_cast<const Args*>(args)); }}; \
   }
+#define GPU_MEMORY_KERNEL(name, threads, Memory, Args, ...) GPU_KERNEL(name, threads, Args, __VA_ARGS__)
+#define GPU_EARLY_MEMORY_KERNEL GPU_MEMORY_KERNEL
 #define GPU_EARLY_KERNEL GPU_KERNEL  // launches run one after the other
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -30,10 +33,17 @@ namespace gabbro::gpu::GABBRO_GPU {
 inline constexpr u32 kWave = GABBRO_SIM_WAVE;
 inline constexpr bool kFewRegisters = false;
 
+template <class Memory>
+Memory& block_memory() {
+  GPU_SHARED(Memory, memory, 1);
+  return memory[0];
+}
+
 inline void wait_for_previous() {}
 inline void prefetch(const void*) {}
 inline i32 peek(const i32* p) { return *p; }
 inline float load_shared_result(const float* p) { return *p; }
+inline FloatPair load_shared_result(const FloatPair* p) { return *p; }
 inline void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline u32 atomic_increment(u32* counter) { return std::atomic_ref(*counter).fetch_add(1); }
 
@@ -57,6 +67,11 @@ template <class T>
 T shuffle_xor(T value, u32 mask, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   return shuffle(value, (thread_index() % kWave) ^ mask, file, line);
 }
+// Whether it is so for a lane of the wave.
+inline bool wave_any(bool is, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  const u64* lanes = sim::exchange(is, {file, line});
+  return std::any_of(lanes, lanes + kWave, [](u64 one) { return one != 0; });
+}
 
 // sum + the dot product of four signed bytes each.
 inline i32 dot4(i32 a, i32 b, i32 sum) {
@@ -72,6 +87,7 @@ inline i32 round_to_int(float x) { return static_cast<i32>(std::nearbyint(x)); }
 
 inline float exp(float x) { return std::exp(x); }
 inline float exp2(float x) { return std::exp2(x); }
+inline float quick_exp2(float x) { return std::exp2(x); }
 inline float log(float x) { return std::log(x); }
 inline float sqrt(float x) { return std::sqrt(x); }
 inline float sin(float x) { return std::sin(x); }

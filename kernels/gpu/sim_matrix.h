@@ -4,6 +4,8 @@
 
 #include "kernels/gpu/register_copy.h"
 
+#define GABBRO_MATRIX_CORES
+
 namespace gabbro::gpu::GABBRO_GPU {
 
 // Halves of a fragment, and sums, that a lane holds.
@@ -12,6 +14,7 @@ inline constexpr int kFragmentHalves = 256 / kWave;
 struct Fragment {
   u16 half[kFragmentHalves];
 };
+using Columns = Fragment;
 
 struct Accumulator {
   static constexpr int kCount = 256 / kWave;
@@ -24,6 +27,7 @@ constexpr u32 tile_column(u32 l, int i) {
   return kWave == 32 ? static_cast<u32>(i / 4 * 8 + i % 2) + l % 4 * 2 : l / 16 * 4 + static_cast<u32>(i);
 }
 
+inline constexpr bool kColumnPairs = true;
 inline constexpr int kRowSlots = kWave == 32 ? 2 : 1;
 constexpr int row_slot(int i) { return kWave == 32 ? i / 2 % 2 : 0; }
 inline u32 row_of(int i) { return tile_row(lane(), i); }
@@ -43,7 +47,8 @@ inline Fragment load_fragment(const Half* tile, u32 pitch) {
   for (int i = 0; i < kFragmentHalves; ++i) f.half[i] = tile[row_of(i) * pitch + column_of(i)].bits;
   return f;
 }
-inline Fragment load_fragment_turned(const Half* tile, u32 pitch) {
+inline Columns load_columns(const Half* tile, u32 pitch) { return load_fragment(tile, pitch); }
+inline Columns load_columns_turned(const Half* tile, u32 pitch) {
   Fragment f;
   for (int i = 0; i < kFragmentHalves; ++i) f.half[i] = tile[column_of(i) * pitch + row_of(i)].bits;
   return f;
@@ -64,7 +69,7 @@ inline void gather(const Fragment& f, float (*values)[16], const char* file, int
   }
 }
 
-inline void multiply(const Fragment& a, const Fragment& b, Accumulator& sums, const char* file = __builtin_FILE(),
+inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums, const char* file = __builtin_FILE(),
                      int line = __builtin_LINE()) {
   float first[16][16], second[16][16];
   gather(a, first, file, line);

@@ -20,6 +20,11 @@ struct BFloat {
   u16 bits;
 };
 
+// 8 bytes, moved by one instruction; the address must be a multiple of 8.
+struct alignas(8) FloatPair {
+  float a, b;
+};
+
 // How many of something a grid has in each direction.
 struct Dim {
   u32 x = 1, y = 1, z = 1;

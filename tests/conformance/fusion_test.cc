@@ -134,5 +134,35 @@ TEST(Fusion, ALayerGivesWhatItsOpsGive) {
   }
 }
 
+// Keys of many tokens take a way of their own into a cache of f16: the same cache as from few tokens at a time.
+TEST(KvWrite, ManyTokensGiveWhatFewDo) {
+  constexpr int64_t kTokens = 75, kHeads = 3, kDim = 24, kFew = 5, kPage = 16, kPages = 8, kSequences = 2;
+  const std::shared_ptr<Device> device = open_device("auto", {.threads = 2});
+  Maker m(device, 5);
+  const Tensor k = m.normal(Shape{kTokens, kHeads, kDim}), v = m.normal(Shape{kTokens, kHeads, kDim});
+  // Sequences in turn; one token is of none, and the last positions are behind the table.
+  const auto sequence = [](int64_t i) { return i == 20 ? 7 : static_cast<int32_t>(i % kSequences); };
+  const auto position = [](int64_t i) { return static_cast<int32_t>(i / kSequences + (i < 70 ? 3 : 60)); };
+  const auto page = [](int64_t i) { return static_cast<int32_t>((i * 3 + 1) % kPages); };
+  const auto write = [&](int64_t step) {
+    Maker same(device, 6);
+    KvLayer cache{.keys = same.halves(Shape{kPages, kHeads, kDim, kPage}, 1),
+                  .values = same.halves(Shape{kPages, kHeads, kPage, kDim}, 1)};
+    for (int64_t first = 0; first < kTokens; first += step) {
+      const TokenPlaces places{.positions = m.ints(Shape{step}, [&](int64_t i) { return position(first + i); }),
+                               .sequence = m.ints(Shape{step}, [&](int64_t i) { return sequence(first + i); }),
+                               .page_table = m.ints(Shape{kSequences, kPages / kSequences}, page)};
+      cache = kv_write(cache, slice(k, 0, first, step), slice(v, 0, first, step), places);
+    }
+    std::vector<float> written = to_host<float>(cast(cache.keys, DType::f32));
+    const std::vector<float> values = to_host<float>(cast(cache.values, DType::f32));
+    written.insert(written.end(), values.begin(), values.end());
+    return written;
+  };
+  const std::vector<float> many = write(kTokens), few = write(kFew);
+  ASSERT_EQ(many.size(), few.size());
+  for (size_t i = 0; i < many.size(); ++i) ASSERT_EQ(many[i], few[i]) << "element " << i;
+}
+
 }  // namespace
 }  // namespace gabbro::conformance

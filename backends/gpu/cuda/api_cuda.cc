@@ -28,7 +28,7 @@ using abi::StatusCode;
   X(cuDriverGetVersion) X(cuDeviceGetPCIBusId) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuMemGetInfo) \
   X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreate) X(cuStreamDestroy) \
   X(cuStreamSynchronize) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuModuleLoadData) X(cuModuleUnload) \
-  X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+  X(cuModuleGetFunction) X(cuModuleGetGlobal) X(cuMemcpyDtoH) X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
   X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString)
 // clang-format on
 // Those that drivers before CUDA 12.4 lack; null there.
@@ -110,6 +110,7 @@ struct Queue {
 struct Function {
   CUfunction function = nullptr;
   uint32_t threads = 0;
+  uint32_t memory = 0;  // bytes that a block gets at the launch: see GPU_MEMORY_KERNEL
   uint32_t resident_blocks = 0;
 };
 struct Module {
@@ -283,6 +284,24 @@ void unload_module(Module* module) {
 std::string module_description(const Module*) { return "native kernels"; }
 uint32_t wave_size(const Context*) { return 32; }
 
+// Bytes that a block of the kernel wants at the launch (GPU_MEMORY_KERNEL), which it is allowed from here on.
+uint32_t launch_memory(CUmodule module, CUfunction function, const std::string& name) {
+  const Driver& cuda = driver();
+  CUdeviceptr symbol = 0;
+  cuda.check(cuda.cuModuleGetGlobal_(&symbol, nullptr, module, (name + "_memory").c_str()), name.c_str());
+  uint32_t bytes = 0;
+  cuda.check(cuda.cuMemcpyDtoH_(&bytes, symbol, sizeof bytes), name.c_str());
+  // One division of the multiprocessors' memory for all kernels: launches with different ones do not overlap.
+  cuda.check(cuda.cuFuncSetAttribute_(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                      CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
+             name.c_str());
+  if (bytes == 0) return 0;
+  cuda.check(
+      cuda.cuFuncSetAttribute_(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes)),
+      fmt::format("giving {} {} bytes of memory a block", name, bytes).c_str());
+  return bytes;
+}
+
 Function* find_function(Module* module, const char* name) {
   std::unique_ptr<Function>& known = module->functions[name];
   if (known != nullptr) return known.get();
@@ -294,10 +313,12 @@ Function* find_function(Module* module, const char* name) {
     if (driver().cuModuleGetFunction_(&function, loaded, name) != CUDA_SUCCESS) continue;
     int threads = 0;
     driver().check(driver().cuFuncGetAttribute_(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), name);
+    const uint32_t memory = launch_memory(loaded, function, name);
     int blocks = 0;  // of a multiprocessor
-    driver().check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor_(&blocks, function, threads, 0), name);
+    driver().check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor_(&blocks, function, threads, memory), name);
     const int units = attribute(module->context->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    known = std::make_unique<Function>(function, static_cast<uint32_t>(threads), static_cast<uint32_t>(blocks * units));
+    known = std::make_unique<Function>(function, static_cast<uint32_t>(threads), memory,
+                                       static_cast<uint32_t>(blocks * units));
     return known.get();
   }
   return nullptr;
@@ -319,6 +340,7 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
   config.gridDimZ = grid.z;
   config.blockDimX = function->threads;
   config.blockDimY = config.blockDimZ = 1;
+  config.sharedMemBytes = function->memory;
   config.hStream = queue->stream;
   config.attrs = &overlap;
   config.numAttrs = queue->context->overlaps ? 1 : 0;

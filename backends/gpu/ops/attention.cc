@@ -59,17 +59,34 @@ bool read_rope(const abi::KernelRequest& request, const abi::TensorView& frequen
   return 2 * frequencies.shape[0] <= dim;
 }
 
-// Fills in what depends on the number of heads.
-void run_rope_kv(const Launcher& run, const api::Function* function, int64_t tokens, RopeKvArgs args) {
-  args.heads_of_block = rope_heads_of_block(tokens);
-  const i32 heads = args.q.heads + args.k.heads + args.v.heads;
-  run(function, {static_cast<u32>(tokens), blocks_for(heads, static_cast<u32>(args.heads_of_block))}, args);
-}
+// The launches of rope, kv_write and both together.
+class RopeKvFunctions {
+ public:
+  explicit RopeKvFunctions(const MakeContext& context)
+      : all_(context.function("rope_kv")), keys_(context.function("rope_keys")) {}
+
+  // Fills in what depends on the numbers of tokens and heads.
+  void operator()(const Launcher& run, int64_t tokens, RopeKvArgs args) const {
+    constexpr int64_t kManyKeys = 64;
+    args.tokens = static_cast<i32>(tokens);
+    args.heads_of_block = rope_heads_of_block(tokens);
+    if (tokens >= kManyKeys && args.k.heads > 0 && args.keys.scale == nullptr) {
+      run(keys_, {blocks_for(tokens, kKeyTokens), static_cast<u32>(args.k.heads)}, args);
+      args.k.heads = 0;
+    }
+    const i32 heads = args.q.heads + args.k.heads + args.v.heads;
+    run(all_, {static_cast<u32>(tokens), blocks_for(heads, static_cast<u32>(args.heads_of_block))}, args);
+  }
+
+ private:
+  const api::Function* all_;
+  const api::Function* keys_;
+};
 
 class Rope : public Kernel {
  public:
   Rope(const abi::KernelRequest& request, const RopeArgs& rope, const MakeContext& context)
-      : function_(context.function("rope_kv")), rope_(rope) {
+      : functions_(context), rope_(rope) {
     implementation = "rope";
     bytes = 8.0 * static_cast<double>(elements(request.inputs[0]));
   }
@@ -82,18 +99,18 @@ class Rope : public Kernel {
                        .dim = static_cast<i32>(x.shape[2]),
                        .positions = input<i32>(launch, 1)};
     args.rope.inverse_frequencies = input<float>(launch, 2);
-    run_rope_kv(run, function_, x.shape[0], args);
+    functions_(run, x.shape[0], args);
   }
 
  private:
-  const api::Function* function_;
+  RopeKvFunctions functions_;
   RopeArgs rope_;
 };
 
 class KvWrite : public Kernel {
  public:
   KvWrite(const KvShape& kv, bool keys, bool scaled, const MakeContext& context)
-      : function_(context.function("rope_kv")), kv_(kv), keys_(keys), scaled_(scaled) {
+      : functions_(context), kv_(kv), keys_(keys), scaled_(scaled) {
     implementation = keys ? "kv_write keys" : "kv_write values";
   }
 
@@ -106,11 +123,11 @@ class KvWrite : public Kernel {
                        .positions = input<i32>(launch, 4)};
     (keys_ ? args.k : args.v) = heads_view(x);
     (keys_ ? args.keys : args.values) = side(launch, 0, scaled_ ? 5 : -1);
-    run_rope_kv(run, function_, x.shape[0], args);
+    functions_(run, x.shape[0], args);
   }
 
  private:
-  const api::Function* function_;
+  RopeKvFunctions functions_;
   KvShape kv_;
   bool keys_, scaled_;
 };
@@ -118,7 +135,7 @@ class KvWrite : public Kernel {
 class RopeKvWrite : public Kernel {
  public:
   RopeKvWrite(const RopeArgs& rope, const KvShape& kv, bool scaled, const MakeContext& context)
-      : function_(context.function("rope_kv")), rope_(rope), kv_(kv), scaled_(scaled) {
+      : functions_(context), rope_(rope), kv_(kv), scaled_(scaled) {
     implementation = std::string("rope_kv_write ") + (scaled ? "i8" : "f16");
   }
 
@@ -137,11 +154,11 @@ class RopeKvWrite : public Kernel {
                        .sequence = input<i32>(launch, 8),
                        .positions = input<i32>(launch, 3)};
     args.rope.inverse_frequencies = input<float>(launch, 4);
-    run_rope_kv(run, function_, q.shape[0], args);
+    functions_(run, q.shape[0], args);
   }
 
  private:
-  const api::Function* function_;
+  RopeKvFunctions functions_;
   RopeArgs rope_;
   KvShape kv_;
   bool scaled_;
@@ -150,8 +167,9 @@ class RopeKvWrite : public Kernel {
 // As many tokens as this go through matrix cores, where the cache can be read 16 bytes at a time. Their queries and
 // weights become halves; fewer tokens gain little by that, and keep f32.
 constexpr int64_t kManyTokens = 64;
+bool has_quads(const KvShape& kv) { return kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16; }
 bool takes_tiles(const KvShape& kv, int64_t tokens, int64_t group) {
-  return tokens >= kManyTokens && kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16 && group <= kQueryRows;
+  return tokens >= kManyTokens && has_quads(kv) && group <= kQueryRows;
 }
 // Fewer tokens: elements are read in pairs.
 bool takes_pairs(const KvShape& kv) { return kv.dim % 2 == 0 && kv.page >= 2; }
@@ -168,7 +186,7 @@ std::string in_shares(i32 shares) { return shares == 1 ? "" : " in " + std::to_s
 
 // Of few tokens: what `attention` and `attention_step` have in common.
 struct Decode {
-  const api::Function* function;
+  const api::Function* function = nullptr;
   std::string name;
   Dim grid;
 
@@ -176,14 +194,23 @@ struct Decode {
   Decode(const std::string& op, bool scaled, int64_t heads, int64_t capacity, const MakeContext& context,
          AttentionArgs& args)
       : name(op + (scaled ? "_i8" : "_f16") + (args.kv.dim <= 128 ? "_128" : "_256")) {
-    constexpr int64_t kLeastKeys = 128;
-    function = context.function(name);
+    int64_t least_keys = kShareKeys, block_heads = kBlockHeads;
+    if (!scaled && has_quads(args.kv)) {
+      const std::string on_matrix_cores = op + "_matrix" + (args.kv.dim <= 64 ? "_64" : "_128");
+      function = context.function_if_any(on_matrix_cores);
+      if (function != nullptr) {
+        name = on_matrix_cores;
+        least_keys = kMatrixShareKeys;
+        block_heads = kMatrixHeads;
+      }
+    }
+    if (function == nullptr) function = context.function(name);
     args.group = static_cast<i32>(heads / args.kv.heads);
-    args.parts = decode_parts(args.group);
+    args.parts = decode_parts(args.group, block_heads);
     args.part_heads = (args.group + args.parts - 1) / args.parts;
     grid = {static_cast<u32>(args.tokens), static_cast<u32>(args.kv.heads * args.parts)};
     const int64_t blocks = int64_t{grid.x} * grid.y;
-    args.shares = blocks > kCounters ? 1 : shares_for(blocks, api::resident_blocks(function), capacity, kLeastKeys);
+    args.shares = blocks > kCounters ? 1 : shares_for(blocks, api::resident_blocks(function), capacity, least_keys);
     args.arrived = context.counters();
     grid.z = static_cast<u32>(args.shares);
   }
@@ -233,8 +260,8 @@ class AttentionTiled : public Attention {
     const std::string name =
         std::string("attention_") + (scaled ? "i8" : "f16") + "_tiled_" + (fixed.kv.dim <= 64 ? "64" : "128");
     function_ = context.function(name);
-    grid_ = {blocks_for(fixed.tokens, static_cast<u32>(kQueryRows / (heads / fixed.kv.heads))),
-             static_cast<u32>(fixed.kv.heads)};
+    grid_ = {static_cast<u32>(fixed.kv.heads),
+             blocks_for(fixed.tokens, static_cast<u32>(kQueryRows / (heads / fixed.kv.heads)))};
     fixed_.shares = shares_for(int64_t{grid_.x} * grid_.y, kEnoughBlocks, capacity, kLeastKeys);
     grid_.z = static_cast<u32>(fixed_.shares);
     implementation = name + in_shares(fixed_.shares);

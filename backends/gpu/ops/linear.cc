@@ -64,7 +64,9 @@ class Linear : public Kernel {
       flops += 2 * static_cast<double>(tokens_) * rows * static_cast<double>(columns_);
     }
     if (reads_any(Reads::kCodes)) quantise_ = context.function("quantise_rows");
-    if (reads_any(Reads::kHalves)) halve_ = context.function("halve_rows");
+    if (reads_any(Reads::kHalves)) {
+      halve_ = context.function(columns_ <= 4 * kHalvedRowQuads * kLinearThreads ? "halve_rows" : "halve_wide_rows");
+    }
     if (!library_.empty()) finish_ = context.function("linear_finish");
     if (reads_any(Reads::kFloats) && options.norm) normalise_ = context.function("rms_norm");
     lay_out_scratch();

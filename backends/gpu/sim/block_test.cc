@@ -80,7 +80,7 @@ TEST_P(Simulator, MultipliesTiles) {
   sim::release(args_.data);
   sim::release(args_.out);
   args_.data = static_cast<float*>(sim::allocate(3 * kElements * sizeof(float)));
-  args_.out = static_cast<float*>(sim::allocate((3 * kElements + 2 * kSide) * sizeof(float)));
+  args_.out = static_cast<float*>(sim::allocate((4 * kElements + 2 * kSide) * sizeof(float)));
   // Integers, so that all sums are exact; small enough that a·bᵀ has halves.
   for (int i = 0; i < 3 * kElements; ++i) args_.data[i] = static_cast<float>(i * 37 % 11 - 5 + (i / kElements == 2));
   const float *a = args_.data, *b = a + kElements, *c = b + kElements;
@@ -103,6 +103,11 @@ TEST_P(Simulator, MultipliesTiles) {
     }
     EXPECT_EQ(chained[kElements + row], largest) << "largest of row " << row;
     EXPECT_EQ(chained[kElements + kSide + row], sum) << "sum of row " << row;
+    const float* both = chained + kElements + 2 * kSide;
+    for (int column = 0; column < kSide; ++column) {
+      const float other = product[(row + kSide / 2) % kSide * kSide + column];
+      EXPECT_EQ(both[row * kSide + column], product[row * kSide + column] + other) << "row " << row << " and its other";
+    }
   }
 }
 

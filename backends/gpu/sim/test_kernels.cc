@@ -47,7 +47,7 @@ GPU_FUNCTION inline void test_missing_lane(const TestArgs& a) {
 }
 
 // Tiles a, b and c of 16×16 integers, behind each other in `data`; out: a·bᵀ, a·b, (a·bᵀ)·c, and
-// for each row of a·bᵀ its largest element and its sum.
+// for each row of a·bᵀ its largest element and its sum; then a·bᵀ with rows eight apart added.
 GPU_FUNCTION inline void test_matrix(const TestArgs& a) {
   constexpr u32 kPitch = 24, kElements = kTile * kTile;
   GPU_SHARED(Half, tiles, 3 * kTile * kPitch);
@@ -59,9 +59,9 @@ GPU_FUNCTION inline void test_matrix(const TestArgs& a) {
   const Half *second = tiles + kTile * kPitch, *third = second + kTile * kPitch;
   const Fragment first = load_fragment(tiles, kPitch);
   Accumulator product, turned, chained;
-  multiply(first, load_fragment(second, kPitch), product);
-  multiply(first, load_fragment_turned(second, kPitch), turned);
-  multiply(to_fragment(product), load_fragment_turned(third, kPitch), chained);
+  multiply(first, load_columns(second, kPitch), product);
+  multiply(first, load_columns_turned(second, kPitch), turned);
+  multiply(to_fragment(product), load_columns_turned(third, kPitch), chained);
   float largest[kRowSlots], sums[kRowSlots] = {};
   for (float& x : largest) x = -1e30f;
   for (int i = 0; i < Accumulator::kCount; ++i) {
@@ -72,6 +72,10 @@ GPU_FUNCTION inline void test_matrix(const TestArgs& a) {
     float& peak = largest[row_slot(i)];
     peak = max_of(peak, product.value[i]);
     sums[row_slot(i)] += product.value[i];
+  }
+  const Accumulator halves = add_row_halves(product);
+  for (int i = 0; i < Accumulator::kCount; ++i) {
+    a.out[3 * kElements + 2 * kTile + row_of(i) * kTile + column_of(i)] = halves.value[i];
   }
   for (int slot = 0; slot < kRowSlots; ++slot) {
     largest[slot] = row_max(largest[slot]);

@@ -1,0 +1,151 @@
+// Tiles of the paged cache in a block's memory, where matrix cores read them.
+#pragma once
+
+#include "kernels/gpu/matrix.h"
+#include "kernels/kv_access.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+inline constexpr float kLargestHalf = 65504;
+inline constexpr float kLog2E = 1.4426950f, kLn2 = 0.69314718f;
+
+// Keys begin <= key < end.
+struct KeyRange {
+  i32 begin, end;
+};
+inline constexpr i32 kNoKey = 0x7fffffff;  // behind all
+
+// Eight neighbouring elements of a cache as halves; `scale` steps by `scale_step` from element to element (0: all have
+// one).
+template <bool scaled>
+GPU_FUNCTION inline Quad load_halves(const KvSide& side, i64 element, i64 scale, i64 scale_step) {
+  if constexpr (!scaled) return load_quad(static_cast<const Half*>(side.data) + element);
+  const u64 codes = *reinterpret_cast<const u64*>(static_cast<const i8*>(side.data) + element);
+  float values[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    values[i] = static_cast<float>(static_cast<i8>(codes >> (8 * i))) * to_float(side.scale[scale + i * scale_step]);
+  }
+  Quad halves;
+#pragma unroll
+  for (int w = 0; w < 4; ++w) halves.word[w] = pack_halves(values[2 * w], values[2 * w + 1]);
+  return halves;
+}
+
+// Brings tiles of `tile_keys` keys and their values, of one KV head and sequence, into the block's memory, by all its
+// `threads`. Rows there are 16 bytes longer than they need, so that eight of them lie in all banks.
+template <bool scaled, int dim, int tile_keys, int threads>
+class CacheTiles {
+ public:
+  static constexpr u32 kKeyPitch = tile_keys + 8, kValuePitch = dim + 8;
+  static constexpr u32 kKeyHalves = dim * kKeyPitch, kValueHalves = tile_keys * kValuePitch;
+
+  GPU_FUNCTION CacheTiles(const AttentionArgs& a, i32 head) : a_(a), head_(head) {}
+
+  GPU_FUNCTION void select(i32 sequence, const KeyRange& range) {
+    sequence_ = sequence;
+    range_ = range;
+  }
+
+  // tile[d * kKeyPitch + key], of the keys from `base` on; behind the last key, what lies on its page.
+  GPU_FUNCTION void begin_keys(i32 base, Half* tile) {
+    if (a_.kv.dim == dim) {
+      copy_keys<true>(base, tile);
+    } else {
+      copy_keys<false>(base, tile);
+    }
+    keys_.sent();
+  }
+  // tile[key * kValuePitch + d]; zeros where there is no key, since 0 times what lies there may be no number.
+  GPU_FUNCTION void begin_values(i32 base, Half* tile) {
+    // Nearly always, and a third of the instructions.
+    if (a_.kv.dim == dim && a_.kv.page >= tile_keys && base >= range_.begin && base + tile_keys <= range_.end) {
+      copy_values<true>(base, tile);
+    } else {
+      copy_values<false>(base, tile);
+    }
+    values_.sent();
+  }
+  // What was begun is in the tile, while `later` others that were begun after it may be under way. With scales it was
+  // there at once.
+  template <int later>
+  GPU_FUNCTION void end_keys() {
+    if constexpr (!scaled) keys_.template landed<later>();
+  }
+  template <int later>
+  GPU_FUNCTION void end_values() {
+    if constexpr (!scaled) values_.template landed<later>();
+  }
+  // Instead of one of the two, where there are no more.
+  GPU_FUNCTION void begin_none() { keys_.sent(); }
+
+ private:
+  static constexpr int kQuads = tile_keys * dim / 8 / threads;
+  using Copy = TileCopy<kQuads>;
+
+  // `whole`: all of D is there.
+  template <bool whole>
+  GPU_FUNCTION void copy_keys(i32 base, Half* tile) {
+    constexpr int kRowQuads = tile_keys / 8, kRows = threads / kRowQuads;
+    const i32 column = static_cast<i32>(thread_index()) % kRowQuads * 8, key = base + column;
+    const i32 row = static_cast<i32>(thread_index()) / kRowQuads;
+    const KeyPlace place = key_place(a_.kv, page(key), head_, slot_of(key));
+    const i64 step = static_cast<i64>(a_.kv.page) * kRows;
+    i64 element = place.element + static_cast<i64>(a_.kv.page) * row;
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i, element += step) {
+      const i32 d = row + i * kRows;
+      copy(keys_, i, tile + static_cast<u32>(d) * kKeyPitch + column, a_.keys, element,
+           place.scale + static_cast<i64>(d / kScaleGroup) * a_.kv.page, 1, whole || d < a_.kv.dim);
+    }
+  }
+  // `whole`: all of D, and all keys are seen and on one page.
+  template <bool whole>
+  GPU_FUNCTION void copy_values(i32 base, Half* tile) {
+    constexpr int kRowQuads = dim / 8, kRows = threads / kRowQuads;
+    const i32 d = static_cast<i32>(thread_index()) % kRowQuads * 8;
+    const i32 first = static_cast<i32>(thread_index()) / kRowQuads;
+    ValuePlace place = value_place(a_.kv, page(base + first), head_, slot_of(base + first));
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) {
+      const i32 slot = first + i * kRows, key = base + slot;
+      if constexpr (whole) {
+        if (i > 0) place = {place.element + dim * kRows, place.scale + dim / kScaleGroup * kRows};
+      } else {
+        place = value_place(a_.kv, page(key), head_, slot_of(key));
+      }
+      copy(values_, i, tile + static_cast<u32>(slot) * kValuePitch + d, a_.values, place.element + d,
+           place.scale + d / kScaleGroup, 0, whole || (key >= range_.begin && key < range_.end && d < a_.kv.dim));
+    }
+  }
+
+  // Page numbers out of range are held within the cache, keys past the end on the last page.
+  GPU_FUNCTION i32 page(i32 key) const {
+    const i64 entry = static_cast<i64>(sequence_) * a_.table.columns + (min_of(key, range_.end - 1) >> a_.kv.page_bits);
+    return min_of(max_of(a_.table.pages[entry], 0), a_.kv.pages - 1);
+  }
+  GPU_FUNCTION i32 slot_of(i32 key) const { return key & (a_.kv.page - 1); }
+  GPU_FUNCTION static void copy(Copy& copies, int i, Half* to, const KvSide& side, i64 element, i64 scale,
+                                i64 scale_step, bool inside) {
+    if constexpr (scaled) {
+      store_quad(to, inside ? load_halves<true>(side, element, scale, scale_step) : Quad{});
+    } else {
+      copies.begin(i, to, static_cast<const Half*>(side.data) + (inside ? element : 0), inside);
+    }
+  }
+
+  const AttentionArgs& a_;
+  i32 head_;
+  i32 sequence_ = 0;
+  KeyRange range_{0, 0};
+  Copy keys_, values_;
+};
+
+// Scores of keys become `softcap · tanh(score / softcap)`, of logarithms to the base 2.
+GPU_FUNCTION inline void cap(float softcap, Accumulator& scores) {
+  if (softcap <= 0) return;
+#pragma unroll
+  for (float& score : scores.value) score = softcap * kLog2E * tanh(score / (softcap * kLog2E));
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
