@@ -206,7 +206,10 @@ GPU_FUNCTION inline void weigh(const AttentionArgs& a, const float* partial, boo
 template <bool scaled, int max_dim>
 class Values {
  public:
-  static constexpr int kPairs = Running<max_dim>::kPairs, kKeys = kValuePairsAhead / kPairs / (scaled ? 2 : 1);
+  static constexpr int kPairs = Running<max_dim>::kPairs;
+  // Heads of over 128 elements of i8 leave few registers where a block's waves have 128 a lane.
+  static constexpr int kAhead = kFewRegisters && scaled && max_dim > 128 ? kValuePairsAhead / 2 : kValuePairsAhead;
+  static constexpr int kKeys = kAhead / kPairs / (scaled ? 2 : 1);
 
   GPU_FUNCTION Values(const AttentionArgs& a, const i32* rows, i32 count) : a_(a), rows_(rows), count_(count) {}
 

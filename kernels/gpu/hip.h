@@ -24,8 +24,8 @@ inline constexpr u32 kWave = 64;
 inline constexpr u32 kWave = 32;
 #endif
 
-// Whether LLVM loads so far ahead that a lane's 256 registers do not hold it all, as it does for this target alone.
-#if defined(__gfx906__)
+// Whether LLVM loads so far ahead that a lane's 256 registers do not hold it all, as it does for these targets alone.
+#if defined(__gfx906__) || defined(__gfx9_generic__)
 inline constexpr bool kFewRegisters = true;
 #else
 inline constexpr bool kFewRegisters = false;
