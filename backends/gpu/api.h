@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "backends/common/status_error.h"
 #include "gabbro/backend_abi.h"
@@ -73,10 +74,15 @@ struct ProductShape {
   float alpha;
 };
 
+// The vendor's libraries of products that may be asked, in the order in which they are where nobody has measured. Each
+// may turn out to be missing.
+std::vector<std::string> product_libraries(Context* context);  // "hipBLASLt"
+// Opens it. Empty where it is missing, or does not work on this device.
+std::string library_version(Context* context, const std::string& library);
+
 // Null where there is no such library, or it does not take this shape.
-Product* make_product(Context* context, const ProductShape& shape);
+Product* make_product(Context* context, const std::string& library, const ProductShape& shape);
 void destroy_product(Product* product);
-const char* library_name(const Product* product);  // "cuBLASLt"
 void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y);
 
 // Work enqueued between the two becomes a graph instead of being done. end_capture may return null: no graphs here.

@@ -10,12 +10,13 @@
 
 #include "backends/gpu/kernel.h"
 #include "backends/gpu/pool.h"
+#include "backends/gpu/tuning.h"
 
 namespace gabbro::gpu {
 
 class GpuDevice {
  public:
-  explicit GpuDevice(int32_t index);
+  explicit GpuDevice(int32_t index, const abi::DeviceOptions& options = {});
   ~GpuDevice();
   GpuDevice(const GpuDevice&) = delete;
   GpuDevice& operator=(const GpuDevice&) = delete;
@@ -47,6 +48,8 @@ class GpuDevice {
 
   std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request) const;
 
+  const Tuning& tuning() const { return tuning_; }
+
   // To be called before a kernel goes away: what was recorded may name it.
   void forget_graphs();
 
@@ -65,6 +68,7 @@ class GpuDevice {
 
   void enqueue(const abi::Launch* launches, int32_t count);
   bool replay(const abi::Launch* launches, int32_t count);
+  void forget_graphs_locked();
 
   struct CloseContext {
     void operator()(api::Context* context) const { api::close(context); }
@@ -72,6 +76,7 @@ class GpuDevice {
 
   std::unique_ptr<api::Context, CloseContext> context_;  // closed after all else is given back
   std::shared_ptr<uint32_t> counters_;
+  mutable Tuning tuning_;
   Pool pool_;
   api::Module* module_ = nullptr;
   api::Queue* queue_ = nullptr;

@@ -5,11 +5,14 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "backends/gpu/api.h"
 #include "gabbro/backend_abi.h"
 
 namespace gabbro::gpu {
+
+class Tuning;
 
 // Where the launches of one execute() go.
 struct Launcher {
@@ -40,24 +43,29 @@ class Kernel {
 // What a kernel may know of its device when it is made.
 class MakeContext {
  public:
-  MakeContext(api::Context* context, api::Module* module, uint32_t wave, uint32_t* counters)
-      : context_(context), module_(module), wave_(wave), counters_(counters) {}
+  MakeContext(api::Context* context, api::Module* module, uint32_t wave, uint32_t* counters, Tuning& tuning)
+      : context_(context), module_(module), wave_(wave), counters_(counters), tuning_(tuning) {}
 
   uint32_t wave() const { return wave_; }
   // Throws where the code object lacks it: host and kernels are of one build.
   const api::Function* function(const std::string& name) const;
-  // Null where there is no vendor's library that takes the product.
-  std::shared_ptr<const api::Product> product(const api::ProductShape& shape) const;
+  // The vendor's libraries that may be asked for products, in that order.
+  std::vector<std::string> libraries() const { return api::product_libraries(context_); }
+  // Null where the library is missing, or does not take the product.
+  std::shared_ptr<const api::Product> product(const std::string& library, const api::ProductShape& shape) const;
   size_t free_memory() const { return api::free_memory(context_); }
   // kCounters zeros in the device's memory, for the blocks of a launch to count each other. Who changes them leaves
   // zeros behind.
   uint32_t* counters() const { return counters_; }
+  // Of shapes that can be computed in several ways (ways.h).
+  Tuning& tuning() const { return tuning_; }
 
  private:
   api::Context* context_;
   api::Module* module_;
   uint32_t wave_;
   uint32_t* counters_;
+  Tuning& tuning_;
 };
 inline constexpr int64_t kCounters = 1024;
 

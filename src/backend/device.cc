@@ -129,4 +129,21 @@ void* Device::workspace(size_t bytes) {
   return workspace_.get();
 }
 
+std::optional<abi::TuningFacts> Device::tuning() const {
+  if (backend_->tuning_facts == nullptr) return std::nullopt;
+  abi::TuningFacts facts{};
+  check(backend_->tuning_facts(device_, &facts), fmt::format("what {} has measured", facts_.id));
+  return facts;
+}
+
+std::vector<abi::MeasuredShape> Device::measured_shapes() const {
+  std::vector<abi::MeasuredShape> shapes;
+  abi::MeasuredShape shape{};
+  while (backend_->measured_shape != nullptr &&
+         backend_->measured_shape(device_, static_cast<int32_t>(shapes.size()), &shape).code == abi::StatusCode::kOk) {
+    shapes.push_back(shape);
+  }
+  return shapes;
+}
+
 }  // namespace gabbro

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "gabbro/backend_abi.h"
 #include "src/tensor/tensor.h"
@@ -58,6 +60,11 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<KernelHandle> find_kernel(const abi::KernelRequest& request);
   // Throws Error kInterrupted when `cancel` became true, and what the backend says when it failed.
   void execute(std::span<const abi::Launch> launches, const std::atomic<bool>* cancel);
+
+  // Of a device that knows several ways to compute a shape (abi::Tuning): what it knows of their speed, and what it has
+  // measured since it was opened. Nothing of other devices.
+  std::optional<abi::TuningFacts> tuning() const;
+  std::vector<abi::MeasuredShape> measured_shapes() const;
 
   // Scratch that all plans of the device share, since only one of them runs at a time. Valid until it is asked for
   // more.

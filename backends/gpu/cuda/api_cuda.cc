@@ -21,6 +21,8 @@ namespace {
 
 using abi::StatusCode;
 
+constexpr const char* kCublas = "cuBLASLt";
+
 // The driver's functions that we call. A macro, since each has a type of its own and a name that headers redefine.
 // clang-format off
 #define GABBRO_CUDA_FUNCTIONS(X) \
@@ -325,7 +327,15 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
   driver().check(driver().cuLaunchKernelEx_(&config, function->function, parameters, nullptr), "launching a kernel");
 }
 
-Product* make_product(Context* context, const ProductShape& shape) {
+std::vector<std::string> product_libraries(Context*) { return {kCublas}; }
+
+std::string library_version(Context* context, const std::string& library) {
+  context->use();
+  return library == kCublas ? cublas_version() : "";
+}
+
+Product* make_product(Context* context, const std::string& library, const ProductShape& shape) {
+  if (library != kCublas) return nullptr;
   context->use();
   if (context->workspace == 0 && driver().cuMemAlloc_(&context->workspace, kCublasWorkspace) != CUDA_SUCCESS) {
     context->workspace = 0;
@@ -336,7 +346,6 @@ Product* make_product(Context* context, const ProductShape& shape) {
 }
 
 void destroy_product(Product* product) { delete product; }
-const char* library_name(const Product*) { return "cuBLASLt"; }
 
 void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y) {
   queue->context->use();

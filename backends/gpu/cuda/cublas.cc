@@ -14,7 +14,7 @@ namespace {
   X(cublasLtCreate) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) \
   X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) \
   X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic) \
-  X(cublasLtMatmul)
+  X(cublasLtMatmul) X(cublasLtGetVersion)
 // clang-format on
 
 class Library {
@@ -114,6 +114,14 @@ class PreparedProduct final : public CublasProduct {
 };
 
 }  // namespace
+
+// Counted as 10000 · major + 100 · minor + patch.
+std::string cublas_version() {
+  const Library* library = Library::get();
+  if (library == nullptr) return {};
+  const size_t number = library->cublasLtGetVersion_();
+  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+}
 
 std::unique_ptr<CublasProduct> make_cublas_product(const ProductShape& shape) {
   const Library* library = Library::get();

@@ -50,6 +50,16 @@ struct Product {
   std::unique_ptr<hip::LibraryProduct> product;
 };
 
+namespace {
+
+hip::ProductLibraries& libraries_of(Context* context) {
+  context->use();
+  if (context->products == nullptr) context->products = std::make_unique<hip::ProductLibraries>(context->architecture);
+  return *context->products;
+}
+
+}  // namespace
+
 const char* backend_name() { return "rocm"; }
 int32_t score() { return 20; }
 
@@ -203,15 +213,18 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
                   "launching a kernel");
 }
 
-Product* make_product(Context* context, const ProductShape& shape) {
-  context->use();
-  if (context->products == nullptr) context->products = std::make_unique<hip::ProductLibraries>(context->architecture);
-  auto product = context->products->make(shape);
+std::vector<std::string> product_libraries(Context* context) { return libraries_of(context).names(); }
+
+std::string library_version(Context* context, const std::string& library) {
+  return libraries_of(context).version(library);
+}
+
+Product* make_product(Context* context, const std::string& library, const ProductShape& shape) {
+  auto product = libraries_of(context).make(library, shape);
   return product == nullptr ? nullptr : new Product{std::move(product)};
 }
 
 void destroy_product(Product* product) { delete product; }
-const char* library_name(const Product* product) { return product->product->library(); }
 
 void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y) {
   queue->context->use();

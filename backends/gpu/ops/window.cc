@@ -1,16 +1,19 @@
 // Convolutions, im2col, pooling and resizing of images.
 #include "kernels/window.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 
 #include "backends/common/window_request.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/strided.h"
+#include "backends/gpu/ways.h"
 
 namespace gabbro::gpu {
 namespace {
 
-// Groups with fewer output channels leave most of a tile idle.
+// Where nobody has measured: groups with fewer output channels leave most of a tile idle.
 constexpr int64_t kTiledChannels = 16;
 
 WindowAxes axes_of_window(const abi::Window& w) {
@@ -96,6 +99,18 @@ class Conv : public Kernel {
   u32 blocks_ = 0;
 };
 
+// A measurement stands for up to twice as many images.
+std::string shape_of(const abi::ConvRequest& conv) {
+  const abi::Window& w = conv.window;
+  const auto axes = [](const int64_t(&lengths)[3]) {
+    return fmt::format("{}x{}x{}", lengths[0], lengths[1], lengths[2]);
+  };
+  return fmt::format("conv {}, up to {} of {} x {} to {}, taps {}, stride {}, padding {}, dilation {}, {} groups{}",
+                     dtype_name(conv.dtype), length_class(conv.images), conv.in_channels, axes(w.in), conv.out_channels,
+                     axes(w.kernel), axes(w.stride), axes(w.padding), axes(w.dilation), conv.groups,
+                     conv.bias ? ", bias" : "");
+}
+
 std::string name_of(const char* kernel, DType dtype) { return kernel + std::string(dtype_name(dtype)); }
 
 }  // namespace
@@ -132,7 +147,14 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
   abi::ConvRequest conv;
   if (!read_conv(request, conv)) return nullptr;
   const bool tiled = conv.out_channels >= kTiledChannels;
-  return std::make_unique<Conv>(conv, name_of(tiled ? "conv_tiled_" : "conv_direct_", conv.dtype), false, context);
+  std::vector<Way> ways;
+  for (const bool tiles : {tiled, !tiled}) {
+    ways.push_back({.name = tiles ? "tiled" : "direct", .ours = true, .make = [&, tiles] {
+                      const std::string kernel = name_of(tiles ? "conv_tiled_" : "conv_direct_", conv.dtype);
+                      return std::make_unique<Conv>(conv, kernel, false, context);
+                    }});
+  }
+  return choose_way(shape_of(conv), ways, context);
 }
 
 std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context) {

@@ -1,7 +1,9 @@
 // The simulator behind the host side. sim:0 has waves of 32 lanes and sim:1 of 64, unless GABBRO_SIM_WAVE says one for
 // both. Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails,
 // and from then on the device), lost:N (after the Nth launch the device is gone); several are joined with commas.
-// With GABBRO_SIM_PRODUCTS=1 it multiplies matrices as a vendor's library does.
+// With GABBRO_SIM_PRODUCTS=1 it multiplies matrices as a vendor's library does. "wrong", "failing" and "declining" are
+// such libraries with a fault, and "missing" is none; several are joined with commas, in the order in which they are
+// asked. GABBRO_SIM_PRODUCTS_VERSION is what they say of their version.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -69,6 +71,7 @@ struct Queue {
 };
 struct Product {
   ProductShape shape;
+  std::string library;
 };
 struct Function {
   const sim::Registration* kernel;
@@ -170,14 +173,29 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
   context.failure = "sim: " + error;
 }
 
-Product* make_product(Context*, const ProductShape& shape) {
+std::vector<std::string> product_libraries(Context*) {
   const char* wanted = std::getenv("GABBRO_SIM_PRODUCTS");
-  return wanted != nullptr && std::string_view(wanted) == "1" ? new Product{shape} : nullptr;
+  std::vector<std::string> names;
+  for (std::string_view rest = wanted == nullptr ? "" : wanted; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    names.push_back(name == "1" ? "simulated library" : fmt::format("{} library", name));
+  }
+  return names;
+}
+std::string library_version(Context*, const std::string& library) {
+  const char* version = std::getenv("GABBRO_SIM_PRODUCTS_VERSION");
+  return library == "missing library" ? "" : version == nullptr ? "1.0" : version;
+}
+Product* make_product(Context*, const std::string& library, const ProductShape& shape) {
+  if (library == "declining library" || library == "missing library") return nullptr;
+  return new Product{shape, library};
 }
 void destroy_product(Product* product) { delete product; }
-const char* library_name(const Product*) { return "simulated library"; }
 void multiply(Queue*, const Product* product, const void* w, const void* x, const float* addend, float* y) {
-  const ProductShape& s = product->shape;
+  if (product->library == "failing library") throw ApiError(StatusCode::kFailed, "sim: the library fails");
+  ProductShape s = product->shape;
+  if (product->library == "wrong library") s.alpha *= 2;
   const auto row_of = [&](const void* matrix, int64_t step, int64_t row) {
     std::vector<float> values(static_cast<size_t>(s.depth));
     const auto* halves = static_cast<const uint16_t*>(matrix) + row * step;
