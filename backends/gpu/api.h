@@ -55,6 +55,11 @@ void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes);
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes);
 void synchronize(Queue* queue);
 
+// Lets `to` read the memory of `from`, another device or the same. Why that cannot be, in one line, or nothing.
+std::string connect(Context* to, Context* from);
+// Between devices that are connected, on the queue of the one that receives.
+void copy_peer(Queue* to, void* target, Context* from, const void* source, size_t bytes);
+
 // `wave` is the wave size that the kernels are made for.
 Module* load_module(Context* context);
 void unload_module(Module* module);

@@ -73,7 +73,8 @@ std::shared_ptr<const api::Product> MakeContext::product(const std::string& libr
 }
 
 GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
-    : context_(api::open(index)),
+    : index_(index),
+      context_(api::open(index)),
       counters_(make_counters(context_.get())),
       tuning_(options.tuning, tuning_file(options),
               [index, context = context_.get()] { return describe_for_tuning(index, context); }),
@@ -91,6 +92,7 @@ GpuDevice::~GpuDevice() {
   } catch (const ApiError&) {
     // The device failed before; what is left is to free what can be freed.
   }
+  peers_.reset();
   api::destroy_queue(queue_);
   api::unload_module(module_);
 }
@@ -109,6 +111,18 @@ void GpuDevice::copy_to_host(void* host, const void* source, size_t bytes) {
 void GpuDevice::synchronize() {
   const std::lock_guard lock(mutex_);
   api::synchronize(queue_);
+}
+
+void GpuDevice::copy_from(GpuDevice& from, void* target, const void* source, size_t bytes) {
+  with_peer(from, [&](PeerCopies& peers, const PeerEnd& end) { peers.copy(target, end, source, bytes); });
+}
+
+void GpuDevice::copy_staged_from(GpuDevice& from, void* target, const void* source, size_t bytes) {
+  with_peer(from, [&](PeerCopies& peers, const PeerEnd& end) { peers.copy_staged(target, end, source, bytes); });
+}
+
+PeerCopies::Route GpuDevice::route_from(GpuDevice& from) {
+  return with_peer(from, [](PeerCopies& peers, const PeerEnd& end) { return peers.route_from(end); });
 }
 
 size_t GpuDevice::packed_bytes(DType dtype, int64_t rows, int64_t columns) const {

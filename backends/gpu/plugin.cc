@@ -5,6 +5,7 @@
 #include "backends/common/plugin_entry.h"
 #include "backends/gpu/checks.h"
 #include "backends/gpu/device.h"
+#include "backends/gpu/facts.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -108,6 +109,22 @@ Status measured_shape(abi::Device* device, int32_t number, abi::MeasuredShape* s
   });
 }
 
+Status copy_between(abi::Device* to, void* target, abi::Device* from, const void* source, size_t bytes) {
+  return guarded([&] {
+    gpu(to).copy_from(gpu(from), target, source, bytes);
+    return Status{};
+  });
+}
+
+Status peer_route(abi::Device* to, abi::Device* from, abi::PeerRoute* route) {
+  return guarded([&] {
+    const PeerCopies::Route found = gpu(to).route_from(gpu(from));
+    *route = {.direct = found.direct, .reason = {}};
+    set_text(route->reason, found.reason);
+    return Status{};
+  });
+}
+
 const abi::Backend& backend() {
   static const abi::Backend table = {
       .abi_version = abi::kVersion,
@@ -134,6 +151,8 @@ const abi::Backend& backend() {
       .run_check = run_check,
       .tuning_facts = tuning_facts,
       .measured_shape = measured_shape,
+      .copy_between = copy_between,
+      .peer_route = peer_route,
   };
   return table;
 }

@@ -125,6 +125,21 @@ struct MeasuredShape {
   int32_t chosen;
 };
 
+// How copies between two devices go.
+struct PeerRoute {
+  bool direct;       // else through the host's memory
+  char reason[252];  // one line: why not directly; empty where they do
+};
+
+enum class CheckStatus : int32_t { kOk, kWarning, kError, kSkipped };
+
+// What one check of `gabbro doctor` found on a device: one line, and the remedy as one line (may be empty).
+struct CheckResult {
+  CheckStatus status = CheckStatus::kOk;
+  char summary[252] = {};
+  char fix[252] = {};
+};
+
 struct Device;  // the backend's own
 struct Stream;
 
@@ -174,6 +189,11 @@ struct Backend {
   // since the device was opened.
   Status (*tuning_facts)(Device* device, TuningFacts* facts);
   Status (*measured_shape)(Device* device, int32_t number, MeasuredShape* shape);
+
+  // Optional (both null: whoever wants copies stages them). Copies from memory of one device to that of another of this
+  // backend, after all that was enqueued on either; the bytes are there on return. The first use of a pair tests it.
+  Status (*copy_between)(Device* to, void* target, Device* from, const void* source, size_t bytes);
+  Status (*peer_route)(Device* to, Device* from, PeerRoute* route);
 };
 
 }  // namespace gabbro::abi

@@ -31,7 +31,8 @@ constexpr const char* kCublas = "cuBLASLt";
   X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreate) X(cuStreamDestroy) \
   X(cuStreamSynchronize) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuModuleLoadData) X(cuModuleUnload) \
   X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
-  X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString)
+  X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString) \
+  X(cuDeviceCanAccessPeer) X(cuCtxEnablePeerAccess) X(cuMemcpyPeerAsync)
 // clang-format on
 // Those that drivers before CUDA 12.4 lack; null there.
 #define GABBRO_LATER_CUDA_FUNCTIONS(X) X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName)
@@ -246,6 +247,24 @@ void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
 void synchronize(Queue* queue) {
   queue->context->use();
   driver().check(driver().cuStreamSynchronize_(queue->stream), "waiting for the device");
+}
+
+std::string connect(Context* to, Context* from) {
+  if (to->device == from->device) return {};
+  int reaches = 0;
+  driver().check(driver().cuDeviceCanAccessPeer_(&reaches, to->device, from->device), "asking for peer access");
+  if (reaches == 0) return fmt::format("cuda: device {} does not reach the memory of {}", to->device, from->device);
+  to->use();
+  const CUresult result = driver().cuCtxEnablePeerAccess_(from->context, 0);
+  if (result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) driver().check(result, "enabling peer access");
+  return {};
+}
+
+void copy_peer(Queue* to, void* target, Context* from, const void* source, size_t bytes) {
+  to->context->use();
+  driver().check(driver().cuMemcpyPeerAsync_(reinterpret_cast<CUdeviceptr>(target), to->context->context,
+                                             reinterpret_cast<CUdeviceptr>(source), from->context, bytes, to->stream),
+                 "copying between devices");
 }
 
 // Notes which kernels the module has, so that none is asked for in vain.

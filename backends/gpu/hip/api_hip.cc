@@ -174,6 +174,23 @@ void synchronize(Queue* queue) {
   runtime().check(runtime().hipStreamSynchronize_(queue->stream), "waiting for the device");
 }
 
+std::string connect(Context* to, Context* from) {
+  if (to->device == from->device) return {};
+  int reaches = 0;
+  runtime().check(runtime().hipDeviceCanAccessPeer_(&reaches, to->device, from->device), "asking for peer access");
+  if (reaches == 0) return fmt::format("rocm: device {} does not reach the memory of {}", to->device, from->device);
+  to->use();
+  const hipError_t result = runtime().hipDeviceEnablePeerAccess_(from->device, 0);
+  if (result != hipErrorPeerAccessAlreadyEnabled) runtime().check(result, "enabling peer access");
+  return {};
+}
+
+void copy_peer(Queue* to, void* target, Context* from, const void* source, size_t bytes) {
+  to->context->use();
+  runtime().check(runtime().hipMemcpyPeerAsync_(target, to->context->device, source, from->device, bytes, to->stream),
+                  "copying between devices");
+}
+
 Module* load_module(Context* context) {
   context->use();
   return new Module{.context = context, .code = hip::CodeObjects(context->architecture), .functions = {}};

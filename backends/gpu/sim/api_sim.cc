@@ -1,9 +1,11 @@
 // The simulator behind the host side. sim:0 has waves of 32 lanes and sim:1 of 64, unless GABBRO_SIM_WAVE says one for
 // both. Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails,
-// and from then on the device), lost:N (after the Nth launch the device is gone); several are joined with commas.
-// With GABBRO_SIM_PRODUCTS=1 it multiplies matrices as a vendor's library does. "wrong", "failing" and "declining" are
-// such libraries with a fault, and "missing" is none; several are joined with commas, in the order in which they are
-// asked. GABBRO_SIM_PRODUCTS_VERSION is what they say of their version.
+// and from then on the device), lost:N (after the Nth launch the device is gone), read:N (the Nth copy to the host
+// flips a bit), unreachable:1 (no device reaches another's memory), peer:N and peer-error:N (from the Nth copy between
+// devices on, each flips a bit, or fails); several are joined with commas. With GABBRO_SIM_PRODUCTS=1 it multiplies
+// matrices as a vendor's library does. "wrong", "failing" and "declining" are such libraries with a fault, and
+// "missing" is none; several are joined with commas, in the order in which they are asked. GABBRO_SIM_PRODUCTS_VERSION
+// is what they say of their version.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -52,12 +54,15 @@ uint64_t fault(std::string_view what) {
   return 0;
 }
 
+void flip_bit(void* memory, size_t bytes) { static_cast<std::byte*>(memory)[bytes / 2] ^= std::byte{16}; }
+
 }  // namespace
 
 struct Context {
   uint32_t wave;
-  uint64_t failing_allocation, failing_launch, lost_after;
-  std::atomic<uint64_t> allocations{0}, launches{0};
+  uint64_t failing_allocation, failing_launch, lost_after, damaged_read, damaged_peer, failing_peer;
+  bool reaches_others;
+  std::atomic<uint64_t> allocations{0}, launches{0}, reads{0}, peer_copies{0};
   std::atomic<bool> lost{false};
   std::mutex mutex;
   std::string failure;  // of a launch: reported by whatever waits next, and by all that comes after
@@ -99,7 +104,11 @@ Context* open(int32_t index) {
   return new Context{.wave = wave_of(index),
                      .failing_allocation = fault("malloc"),
                      .failing_launch = fault("launch"),
-                     .lost_after = fault("lost")};
+                     .lost_after = fault("lost"),
+                     .damaged_read = fault("read"),
+                     .damaged_peer = fault("peer"),
+                     .failing_peer = fault("peer-error"),
+                     .reaches_others = fault("unreachable") == 0};
 }
 void close(Context* context) { delete context; }
 size_t free_memory(Context*) { return kMemory - std::min(kMemory, sim::allocated_bytes()); }
@@ -131,7 +140,23 @@ void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) 
 
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
   synchronize(queue);
-  if (bytes > 0) std::memcpy(host, source, bytes);
+  if (bytes == 0) return;
+  std::memcpy(host, source, bytes);
+  if (++queue->context->reads == queue->context->damaged_read) flip_bit(host, bytes);
+}
+
+std::string connect(Context* to, Context*) {
+  return to->reaches_others ? "" : "sim: the devices do not reach each other's memory";
+}
+
+void copy_peer(Queue* to, void* target, Context* from, const void* source, size_t bytes) {
+  to->context->require_present();
+  from->require_present();
+  const uint64_t number = ++to->context->peer_copies;
+  if (to->context->failing_peer != 0 && number >= to->context->failing_peer)
+    throw ApiError(StatusCode::kFailed, "sim: injected failure of a copy between devices");
+  std::memcpy(target, source, bytes);
+  if (to->context->damaged_peer != 0 && number >= to->context->damaged_peer) flip_bit(target, bytes);
 }
 
 Module* load_module(Context* context) { return new Module{context->wave, {}}; }
