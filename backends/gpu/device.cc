@@ -72,6 +72,13 @@ std::shared_ptr<const api::Product> MakeContext::product(const std::string& libr
   return {product, [](const api::Product* p) { api::destroy_product(const_cast<api::Product*>(p)); }};
 }
 
+std::shared_ptr<const api::Convolution> MakeContext::convolution(const std::string& library,
+                                                                 const api::ConvShape& shape, bool search) const {
+  api::Convolution* made = api::make_convolution(context_, library, shape, search);
+  if (made == nullptr) return nullptr;
+  return {made, [](const api::Convolution* c) { api::destroy_convolution(const_cast<api::Convolution*>(c)); }};
+}
+
 GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
     : index_(index),
       context_(api::open(index)),

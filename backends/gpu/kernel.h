@@ -27,6 +27,9 @@ struct Launcher {
   void operator()(const api::Product* product, const void* w, const void* x, const float* addend, float* y) const {
     api::multiply(queue, product, w, x, addend, y);
   }
+  void operator()(const api::Convolution* convolution, const void* x, const void* w, void* y, void* scratch) const {
+    api::convolve(queue, convolution, x, w, y, scratch);
+  }
 };
 
 class Kernel {
@@ -53,6 +56,11 @@ class MakeContext {
   std::vector<std::string> libraries() const { return api::product_libraries(context_); }
   // Null where the library is missing, or does not take the product.
   std::shared_ptr<const api::Product> product(const std::string& library, const api::ProductShape& shape) const;
+  // The vendor's libraries that may be asked for convolutions, and the same of them.
+  std::vector<std::string> convolution_libraries() const { return api::convolution_libraries(context_); }
+  std::string library_version(const std::string& library) const { return api::library_version(context_, library); }
+  std::shared_ptr<const api::Convolution> convolution(const std::string& library, const api::ConvShape& shape,
+                                                      bool search) const;
   size_t free_memory() const { return api::free_memory(context_); }
   // kCounters zeros in the device's memory, for the blocks of a launch to count each other. Who changes them leaves
   // zeros behind.

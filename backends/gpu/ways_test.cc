@@ -351,6 +351,77 @@ TEST_F(Ways, MatmulHasTwo) {
   EXPECT_THAT(names(device.measured(0)), ElementsAre("1x1 a thread", "4x4 a thread"));
 }
 
+// 2 images of 3 channels, 5x6, to 4 channels by 3x3, with a bias.
+struct Convolution {
+  static TensorView images(int64_t count, int64_t channels) {
+    return {.data = nullptr,
+            .shape = {count, channels, 1, 5, 6},
+            .strides = {channels * 30, 30, 30, 6, 1},
+            .rank = 5,
+            .dtype = DType::f32};
+  }
+  static TensorView filters() {
+    return {.data = nullptr, .shape = {4, 3, 1, 3, 3}, .strides = {27, 9, 9, 3, 1}, .rank = 5, .dtype = DType::f32};
+  }
+  static TensorView bias() { return {.data = nullptr, .shape = {4}, .strides = {1}, .rank = 1, .dtype = DType::f32}; }
+
+  // The kernel's name; the result is put where it is asked for.
+  static std::string run(Opened& device, std::vector<float>& result) {
+    std::vector<TensorView> in = {images(2, 3), filters(), bias()};
+    TensorView out = images(2, 4);
+    const auto padding = [](const char* name) {
+      return abi::Attribute{.name = name, .kind = abi::AttributeKind::kInteger, .integer = 1};
+    };
+    const abi::BoundKernel kernel = device.find("conv", in, out, {padding("padding_h"), padding("padding_w")});
+    const std::vector<float> values = Product(20).x;
+    in[0].data = device.upload(std::vector<float>(values.begin(), values.begin() + 180));
+    in[1].data = device.upload(std::vector<float>(values.begin() + 7, values.begin() + 115));
+    in[2].data = device.upload(std::vector<float>{1, -2, 3, -4});
+    out.data = device.allocate(240 * sizeof(float));
+    const abi::Status status = device.execute(kernel, in, out);
+    EXPECT_EQ(status.code, StatusCode::kOk) << status.message;
+    TensorView flat = matrix(DType::f32, 1, 240);
+    flat.data = out.data;
+    result = device.download(flat);
+    return kernel.implementation;
+  }
+};
+
+TEST_F(Ways, ConvolutionsAskLibrariesOnceTheyAreMeasured) {
+  std::vector<float> ours, theirs;
+  {
+    Opened device(abi::Tuning::kKnown, file_);
+    EXPECT_EQ(Convolution::run(device, ours), "conv_direct_f32");
+  }
+  ::setenv("GABBRO_SIM_CONVOLUTIONS", "missing,declining,failing,wrong,1", 1);
+  {
+    Opened device(abi::Tuning::kKnown, file_);
+    EXPECT_EQ(Convolution::run(device, theirs), "conv_direct_f32") << "nobody has measured";
+    Opened measuring(abi::Tuning::kMeasureAll, file_);
+    Convolution::run(measuring, theirs);
+    EXPECT_EQ(theirs, ours);
+    const abi::MeasuredShape shape = measuring.measured(0);
+    EXPECT_THAT(shape.shape, HasSubstr("conv f32, up to 2 of 3 x 1x5x6 to 4, taps 1x3x3, stride 1x1x1, padding 0x1x1"));
+    EXPECT_THAT(shape.shape, HasSubstr(", bias, declining library 1.0, failing library 1.0"));
+    EXPECT_THAT(names(shape), ElementsAre("direct", "tiled", "failing library", "wrong library", "simulated library"));
+    EXPECT_FALSE(shape.ways[2].fit);
+    EXPECT_FALSE(shape.ways[3].fit);
+    EXPECT_TRUE(shape.ways[4].fit);
+  }
+  prefer("simulated library");
+  {
+    Opened device(abi::Tuning::kKnown, file_);
+    EXPECT_EQ(Convolution::run(device, theirs), "conv simulated library");
+    EXPECT_EQ(theirs, ours);
+  }
+  ::setenv("GABBRO_SIM_CONVOLUTIONS", "missing", 1);
+  {
+    Opened device(abi::Tuning::kKnown, file_);
+    EXPECT_EQ(Convolution::run(device, theirs), "conv_direct_f32") << "the library is gone";
+  }
+  ::unsetenv("GABBRO_SIM_CONVOLUTIONS");
+}
+
 TEST_F(Ways, TheVariableAsksForWhatIsNotKnown) {
   set("GABBRO_TUNE", "1");
   {

@@ -7,12 +7,14 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "backends/gpu/api.h"
 #include "backends/gpu/cuda/cublas.h"
+#include "backends/gpu/cuda/cudnn.h"
 #include "backends/gpu/embedded_files.h"
 #include "backends/gpu/facts.h"
 
@@ -22,6 +24,7 @@ namespace {
 using abi::StatusCode;
 
 constexpr const char* kCublas = "cuBLASLt";
+constexpr const char* kCudnn = "cuDNN";
 
 // The driver's functions that we call. A macro, since each has a type of its own and a name that headers redefine.
 // clang-format off
@@ -99,8 +102,10 @@ int attribute(CUdevice device, CUdevice_attribute which) {
 struct Context {
   CUdevice device = 0;
   CUcontext context = nullptr;
-  bool overlaps = false;      // launches with the end of the one ahead
-  CUdeviceptr workspace = 0;  // of cuBLASLt, from its first product on
+  bool overlaps = false;                             // launches with the end of the one ahead
+  CUdeviceptr workspace = 0;                         // of cuBLASLt, from its first product on
+  std::unique_ptr<ConvolutionLibrary> convolutions;  // from the first convolution on; null where there is none
+  bool convolutions_opened = false;
 
   void use() const { driver().check(driver().cuCtxSetCurrent_(context), "selecting the device"); }
   // For what gives something back: of a device that was lost there is nothing to give back.
@@ -126,6 +131,9 @@ struct Graph {
 };
 struct Product {
   std::unique_ptr<CublasProduct> product;
+};
+struct Convolution {
+  std::unique_ptr<LibraryConvolution> convolution;
 };
 
 const char* backend_name() { return "cuda"; }
@@ -170,7 +178,9 @@ Context* open(int32_t index) {
 }
 
 void close(Context* context) {
-  if (context->workspace != 0 && context->try_use()) driver().cuMemFree_(context->workspace);
+  const bool present = context->try_use();
+  if (context->workspace != 0 && present) driver().cuMemFree_(context->workspace);
+  context->convolutions.reset();  // its handle belongs to the context
   driver().cuDevicePrimaryCtxRelease_(context->device);
   delete context;
 }
@@ -350,7 +360,7 @@ std::vector<std::string> product_libraries(Context*) { return {kCublas}; }
 
 std::string library_version(Context* context, const std::string& library) {
   context->use();
-  return library == kCublas ? cublas_version() : "";
+  return library == kCublas ? cublas_version() : library == kCudnn ? cudnn_version() : "";
 }
 
 Product* make_product(Context* context, const std::string& library, const ProductShape& shape) {
@@ -369,6 +379,25 @@ void destroy_product(Product* product) { delete product; }
 void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y) {
   queue->context->use();
   product->product->run(queue->stream, w, x, addend, y, reinterpret_cast<void*>(queue->context->workspace));
+}
+
+std::vector<std::string> convolution_libraries(Context*) { return {kCudnn}; }
+
+Convolution* make_convolution(Context* context, const std::string& library, const ConvShape& shape, bool search) {
+  if (library != kCudnn) return nullptr;
+  context->use();
+  if (!std::exchange(context->convolutions_opened, true)) context->convolutions = open_cudnn();
+  if (context->convolutions == nullptr) return nullptr;
+  auto convolution = context->convolutions->make(shape, search);
+  return convolution == nullptr ? nullptr : new Convolution{std::move(convolution)};
+}
+
+void destroy_convolution(Convolution* convolution) { delete convolution; }
+size_t convolution_scratch(const Convolution* convolution) { return convolution->convolution->scratch_bytes(); }
+
+void convolve(Queue* queue, const Convolution* convolution, const void* x, const void* w, void* y, void* scratch) {
+  queue->context->use();
+  convolution->convolution->run(queue->stream, x, w, y, scratch);
 }
 
 bool begin_capture(Queue* queue) {

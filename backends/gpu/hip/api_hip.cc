@@ -4,10 +4,12 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "backends/gpu/api.h"
 #include "backends/gpu/facts.h"
 #include "backends/gpu/hip/code_objects.h"
+#include "backends/gpu/hip/miopen.h"
 #include "backends/gpu/hip/products.h"
 #include "backends/gpu/hip/runtime.h"
 
@@ -17,13 +19,17 @@ using abi::StatusCode;
 using hip::Runtime;
 using hip::runtime;
 
+constexpr const char* kMiopen = "MIOpen";
+
 struct Context {
   int device = 0;
   std::string architecture;  // "gfx90a:sramecc+:xnack-"
   double bandwidth = 0;
   uint32_t wave = 32;
-  uint32_t units = 0;                               // multiprocessors
-  std::unique_ptr<hip::ProductLibraries> products;  // from the first product on
+  uint32_t units = 0;                                // multiprocessors
+  std::unique_ptr<hip::ProductLibraries> products;   // from the first product on
+  std::unique_ptr<ConvolutionLibrary> convolutions;  // the same, and null where there is none
+  bool convolutions_opened = false;
 
   void use() const { runtime().check(runtime().hipSetDevice_(device), "selecting the device"); }
   // For what gives something back: of a device that was lost there is nothing to give back.
@@ -48,6 +54,9 @@ struct Graph {
 };
 struct Product {
   std::unique_ptr<hip::LibraryProduct> product;
+};
+struct Convolution {
+  std::unique_ptr<LibraryConvolution> convolution;
 };
 
 namespace {
@@ -233,6 +242,7 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
 std::vector<std::string> product_libraries(Context* context) { return libraries_of(context).names(); }
 
 std::string library_version(Context* context, const std::string& library) {
+  if (library == kMiopen) return hip::miopen_version();
   return libraries_of(context).version(library);
 }
 
@@ -246,6 +256,25 @@ void destroy_product(Product* product) { delete product; }
 void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y) {
   queue->context->use();
   product->product->run(queue->stream, w, x, addend, y);
+}
+
+std::vector<std::string> convolution_libraries(Context*) { return {kMiopen}; }
+
+Convolution* make_convolution(Context* context, const std::string& library, const ConvShape& shape, bool search) {
+  if (library != kMiopen) return nullptr;
+  context->use();
+  if (!std::exchange(context->convolutions_opened, true)) context->convolutions = hip::open_miopen();
+  if (context->convolutions == nullptr) return nullptr;
+  auto convolution = context->convolutions->make(shape, search);
+  return convolution == nullptr ? nullptr : new Convolution{std::move(convolution)};
+}
+
+void destroy_convolution(Convolution* convolution) { delete convolution; }
+size_t convolution_scratch(const Convolution* convolution) { return convolution->convolution->scratch_bytes(); }
+
+void convolve(Queue* queue, const Convolution* convolution, const void* x, const void* w, void* y, void* scratch) {
+  queue->context->use();
+  convolution->convolution->run(queue->stream, x, w, y, scratch);
 }
 
 bool begin_capture(Queue* queue) {

@@ -16,7 +16,7 @@ namespace {
 
 // The library's functions that we call. A macro, since each has a type of its own.
 // clang-format off
-#define GABBRO_HIPBLASLT_FUNCTIONS(X) \
+#define GABBRO_LIBRARY_FUNCTIONS(X) \
   X(hipblasLtCreate) X(hipblasLtDestroy) X(hipblasLtGetVersion) X(hipblasLtMatmulDescCreate) X(hipblasLtMatmulDescDestroy) \
   X(hipblasLtMatmulDescSetAttribute) X(hipblasLtMatrixLayoutCreate) X(hipblasLtMatrixLayoutDestroy) \
   X(hipblasLtMatmulPreferenceCreate) X(hipblasLtMatmulPreferenceDestroy) X(hipblasLtMatmulPreferenceSetAttribute) \
@@ -26,7 +26,7 @@ namespace {
 class Hipblaslt final : public ProductLibrary, public std::enable_shared_from_this<Hipblaslt> {
  public:
 #define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
-  GABBRO_HIPBLASLT_FUNCTIONS(GABBRO_APPLY)
+  GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
   hipblasLtHandle_t handle = nullptr;
 
@@ -44,7 +44,7 @@ class Hipblaslt final : public ProductLibrary, public std::enable_shared_from_th
     if (library == nullptr) return false;
 #define GABBRO_APPLY(function) \
   if (!find_function(library, #function, function##_)) return false;
-    GABBRO_HIPBLASLT_FUNCTIONS(GABBRO_APPLY)
+    GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
     const auto folders = tensile_folders(path_of(reinterpret_cast<void*>(hipblasLtCreate_)), "hipblaslt",
                                          std::getenv("HIPBLASLT_TENSILE_LIBPATH"));

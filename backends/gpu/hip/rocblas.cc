@@ -19,7 +19,7 @@ namespace {
 
 // The library's functions that we call. A macro, since each has a type of its own.
 // clang-format off
-#define GABBRO_ROCBLAS_FUNCTIONS(X) \
+#define GABBRO_LIBRARY_FUNCTIONS(X) \
   X(rocblas_create_handle) X(rocblas_destroy_handle) X(rocblas_set_stream) X(rocblas_set_workspace) \
   X(rocblas_set_atomics_mode) X(rocblas_gemm_ex) X(rocblas_get_version_string)
 // clang-format on
@@ -27,7 +27,7 @@ namespace {
 class Rocblas final : public ProductLibrary, public std::enable_shared_from_this<Rocblas> {
  public:
 #define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
-  GABBRO_ROCBLAS_FUNCTIONS(GABBRO_APPLY)
+  GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
   rocblas_handle handle = nullptr;
 
@@ -45,7 +45,7 @@ class Rocblas final : public ProductLibrary, public std::enable_shared_from_this
     if (library == nullptr) return false;
 #define GABBRO_APPLY(function) \
   if (!find_function(library, #function, function##_)) return false;
-    GABBRO_ROCBLAS_FUNCTIONS(GABBRO_APPLY)
+    GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
     const auto folders = tensile_folders(path_of(reinterpret_cast<void*>(rocblas_create_handle_)), "rocblas",
                                          std::getenv("ROCBLAS_TENSILE_LIBPATH"));

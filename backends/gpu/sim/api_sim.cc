@@ -5,7 +5,7 @@
 // devices on, each flips a bit, or fails); several are joined with commas. With GABBRO_SIM_PRODUCTS=1 it multiplies
 // matrices as a vendor's library does. "wrong", "failing" and "declining" are such libraries with a fault, and
 // "missing" is none; several are joined with commas, in the order in which they are asked. GABBRO_SIM_PRODUCTS_VERSION
-// is what they say of their version.
+// is what they say of their version. GABBRO_SIM_CONVOLUTIONS is the same for convolutions.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -76,6 +76,10 @@ struct Queue {
 };
 struct Product {
   ProductShape shape;
+  std::string library;
+};
+struct Convolution {
+  ConvShape shape;
   std::string library;
 };
 struct Function {
@@ -198,8 +202,10 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
   context.failure = "sim: " + error;
 }
 
-std::vector<std::string> product_libraries(Context*) {
-  const char* wanted = std::getenv("GABBRO_SIM_PRODUCTS");
+namespace {
+
+std::vector<std::string> libraries_of(const char* variable) {
+  const char* wanted = std::getenv(variable);
   std::vector<std::string> names;
   for (std::string_view rest = wanted == nullptr ? "" : wanted; !rest.empty();) {
     const std::string_view name = rest.substr(0, rest.find(','));
@@ -208,6 +214,11 @@ std::vector<std::string> product_libraries(Context*) {
   }
   return names;
 }
+
+}  // namespace
+
+std::vector<std::string> product_libraries(Context*) { return libraries_of("GABBRO_SIM_PRODUCTS"); }
+std::vector<std::string> convolution_libraries(Context*) { return libraries_of("GABBRO_SIM_CONVOLUTIONS"); }
 std::string library_version(Context*, const std::string& library) {
   const char* version = std::getenv("GABBRO_SIM_PRODUCTS_VERSION");
   return library == "missing library" ? "" : version == nullptr ? "1.0" : version;
@@ -234,6 +245,54 @@ void multiply(Queue*, const Product* product, const void* w, const void* x, cons
       const int64_t place = token * s.y_step + row;
       y[place] = s.alpha * std::inner_product(weights.begin(), weights.end(), values.begin(), 0.0f) +
                  (addend == nullptr ? 0 : addend[place]);
+    }
+  }
+}
+
+Convolution* make_convolution(Context*, const std::string& library, const ConvShape& shape, bool) {
+  if (library == "declining library" || library == "missing library") return nullptr;
+  return new Convolution{shape, library};
+}
+void destroy_convolution(Convolution* convolution) { delete convolution; }
+size_t convolution_scratch(const Convolution*) { return 8; }
+
+void convolve(Queue*, const Convolution* convolution, const void* x, const void* w, void* y, void* scratch) {
+  if (convolution->library == "failing library") throw ApiError(StatusCode::kFailed, "sim: the library fails");
+  const ConvShape& s = convolution->shape;
+  const bool wrong = convolution->library == "wrong library";
+  std::memset(scratch, 1, convolution_scratch(convolution));  // whoever calls has to have it
+  const auto read = [&](const void* values, int64_t i) {
+    if (s.dtype == DType::f32) return static_cast<const float*>(values)[i];
+    const uint16_t bits = static_cast<const uint16_t*>(values)[i];
+    return s.dtype == DType::f16 ? half_bits_to_float(bits) : bfloat_bits_to_float(bits);
+  };
+  const auto volume = [](const int64_t(&lengths)[3]) { return lengths[0] * lengths[1] * lengths[2]; };
+  const auto place = [](int64_t index, const int64_t(&lengths)[3], int64_t(&at)[3]) {
+    for (int i = 2; i >= 0; index /= lengths[i--]) at[i] = index % lengths[i];
+  };
+  const int64_t outputs = volume(s.out), taps = volume(s.kernel), inputs = volume(s.in);
+  for (int64_t i = 0; i < s.images * s.groups * s.out_channels * outputs; ++i) {
+    const int64_t plane = i / outputs, channel = plane % (s.groups * s.out_channels);
+    const int64_t first = (plane / (s.groups * s.out_channels) * s.groups + channel / s.out_channels) * s.in_channels;
+    int64_t o[3], t[3], at[3];
+    place(i % outputs, s.out, o);
+    float sum = 0;
+    for (int64_t k = 0; k < s.in_channels * taps; ++k) {
+      place(k % taps, s.kernel, t);
+      bool inside = true;
+      for (int axis = 0; axis < 3; ++axis) {
+        at[axis] = o[axis] * s.stride[axis] - s.padding[axis] + t[axis] * s.dilation[axis];
+        inside = inside && at[axis] >= 0 && at[axis] < s.in[axis];
+      }
+      if (!inside) continue;
+      const int64_t place_in_x = (first + k / taps) * inputs + (at[0] * s.in[1] + at[1]) * s.in[2] + at[2];
+      sum += read(x, place_in_x) * read(w, channel * s.in_channels * taps + k);
+    }
+    if (wrong) sum = 2 * sum + 1;
+    if (s.dtype == DType::f32) {
+      static_cast<float*>(y)[i] = sum;
+    } else {
+      static_cast<uint16_t*>(y)[i] = s.dtype == DType::f16 ? float_to_half_bits(sum) : float_to_bfloat_bits(sum);
     }
   }
 }
