@@ -45,6 +45,12 @@ class Device : public std::enable_shared_from_this<Device> {
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
 
+  // Copies from another device's memory to this one's; the bytes are there on return. Devices of one backend may have a
+  // way of their own; between others it goes through the host's memory.
+  void copy_from(Device& other, void* target, const void* source, size_t bytes);
+  // How the copies of copy_from() go.
+  abi::PeerRoute route_from(Device& other);
+
   // Memory for weights: pieces of large blocks, so that streaming through them costs few page table look-ups (a matrix
   // of a small model is less than a huge page). A block is freed with the last of its pieces.
   std::shared_ptr<void> allocate_weights(size_t bytes);
