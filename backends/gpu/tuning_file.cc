@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -137,7 +138,8 @@ std::string TuningFile::store(const TuningTable& entries) const {
   std::error_code error;
   if (const fs::path folder = fs::path(path_).parent_path(); !folder.empty()) fs::create_directories(folder, error);
   if (error) return failed(error.message());
-  const std::string scratch = fmt::format("{}.{}", path_, ::getpid());
+  static std::atomic<int> number{0};  // several devices of a process may store at the same time
+  const std::string scratch = fmt::format("{}.{}.{}", path_, ::getpid(), ++number);
   errno = 0;
   std::ofstream file(scratch, std::ios::binary | std::ios::trunc);
   file << text_of(table);
