@@ -1,6 +1,7 @@
 // Convolutions of images, in f32. conv_tiled is a matrix product, weights [out_channels, in_channels · taps] by columns
 // that are never made: a block makes a tile of channels by outputs out of panels in shared memory. conv_direct and
-// conv_transpose give each element of the result to a thread: for groups of few channels.
+// conv_transpose give each element of the result to a thread: for groups of few channels. conv_bias follows the
+// convolution of a library.
 #include "kernels/gpu/gpu.h"
 #include "kernels/window.h"
 
@@ -128,6 +129,14 @@ GPU_FUNCTION inline void conv_direct(const ConvArgs& a) {
   static_cast<T*>(a.y)[at] = from_float<T>(a.bias == nullptr ? sum : sum + a.bias[out_channel]);
 }
 
+template <class T>
+GPU_FUNCTION inline void conv_bias(const ConvBiasArgs& a) {
+  const i64 at = global_index();
+  if (at >= a.total) return;
+  T* const y = static_cast<T*>(a.y) + at;
+  *y = from_float<T>(to_float(*y) + a.bias[at / a.plane % a.channels]);
+}
+
 // The element of y at p gets x at o times the weight of tap t wherever p = o · stride - padding + t · dilation.
 template <class T>
 GPU_FUNCTION inline void conv_transpose(const ConvArgs& a) {
@@ -163,6 +172,7 @@ GPU_FUNCTION inline void conv_transpose(const ConvArgs& a) {
 }  // namespace gabbro::gpu::GABBRO_GPU
 
 #define GABBRO_CONV(name, T)                                                 \
+  GPU_KERNEL(conv_bias_##name, 256, gabbro::gpu::ConvBiasArgs, conv_bias<T>) \
   GPU_KERNEL(conv_tiled_##name, 256, gabbro::gpu::ConvArgs, conv_tiled<T>)   \
   GPU_KERNEL(conv_direct_##name, 256, gabbro::gpu::ConvArgs, conv_direct<T>) \
   GPU_KERNEL(conv_transpose_##name, 256, gabbro::gpu::ConvArgs, conv_transpose<T>)

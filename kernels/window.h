@@ -36,6 +36,15 @@ struct ConvArgs {
 };
 inline constexpr int kConvTile = 64;
 
+// y [N, channels, plane...] += bias [channels], after a library's convolution; a thread an element.
+struct ConvBiasArgs {
+  void* y;
+  const float* bias;
+  i64 total;  // elements of y
+  i32 channels;
+  i32 plane;
+};
+
 // x [planes, in...] to y [planes, out...]; a thread an element.
 struct ResizeArgs {
   const void* x;

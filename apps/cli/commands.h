@@ -19,6 +19,7 @@ void add_template(CLI::App& root, Actions& actions);
 void add_logits(CLI::App& root, Actions& actions);
 void add_perplexity(CLI::App& root, Actions& actions);
 void add_bench(CLI::App& root, Actions& actions);
+void add_tune(CLI::App& root, Actions& actions);
 void add_fit(CLI::App& root, Actions& actions);
 void add_devices(CLI::App& root, Actions& actions);
 void add_doctor(CLI::App& root, Actions& actions);

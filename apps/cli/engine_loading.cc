@@ -6,6 +6,7 @@
 #include "src/backend/missing_device.h"
 #include "src/backend/registry.h"
 #include "src/engine/random_model.h"
+#include "src/formats/gguf.h"
 #include "src/formats/model_cache.h"
 
 namespace gabbro::cli {
@@ -26,22 +27,25 @@ std::shared_ptr<Engine> load_visibly(const CommonOptions& common, LoadOptions op
   if (engine->facts().device_id == "cpu" && chosen_automatically(common.device)) {
     if (const auto gpu = describe_unused_gpu()) report("note", *gpu + "; running on the CPU");
   }
+  if (!engine->facts().device_note.empty()) report("note", engine->facts().device_note);
   return engine;
 }
 
 }  // namespace
 
 std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context,
-                                    const std::string& kv_type) {
+                                    const std::string& kv_type, const std::shared_ptr<Device>& device) {
   const std::string path = resolve_model(model);
-  return load_visibly(common, load_options(common, context, kv_type),
-                      [&](const LoadOptions& options) { return Engine::load(path, options); });
+  return load_visibly(common, load_options(common, context, kv_type), [&](const LoadOptions& options) {
+    return Engine::load(gguf::File::open(path), options, device);
+  });
 }
 
 std::shared_ptr<Engine> load_random_engine(const llm::LlamaShape& shape, const FileType& type,
-                                           const CommonOptions& common, int64_t context) {
+                                           const CommonOptions& common, int64_t context,
+                                           const std::shared_ptr<Device>& device) {
   return load_visibly(common, load_options(common, context),
-                      [&](const LoadOptions& options) { return load_random_model(shape, type, options); });
+                      [&](const LoadOptions& options) { return load_random_model(shape, type, options, device); });
 }
 
 std::string describe(const ModelFacts& facts) {

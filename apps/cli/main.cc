@@ -21,7 +21,7 @@ constexpr int kFailure = static_cast<int>(ErrorCode::kFailed);
 Actions add_commands(CLI::App& root) {
   Actions actions;
   for (const auto add : {add_run, add_inspect, add_tokenize, add_template, add_logits, add_perplexity, add_bench,
-                         add_fit, add_devices, add_doctor, add_list, add_completion, add_man}) {
+                         add_tune, add_fit, add_devices, add_doctor, add_list, add_completion, add_man}) {
     add(root, actions);
   }
   return actions;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "backends/common/status_error.h"
 #include "gabbro/backend_abi.h"
@@ -25,6 +26,7 @@ struct Module;    // a loaded code object
 struct Function;  // a kernel in one
 struct Graph;     // captured work, ready to be replayed
 struct Product;   // of a vendor's library, for one shape
+struct Convolution;
 
 const char* backend_name();  // "sim", "cuda", "rocm"
 int32_t score();             // for `--device auto`
@@ -54,6 +56,11 @@ void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes);
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes);
 void synchronize(Queue* queue);
 
+// Lets `to` read the memory of `from`, another device or the same. Why that cannot be, in one line, or nothing.
+std::string connect(Context* to, Context* from);
+// Between devices that are connected, on the queue of the one that receives.
+void copy_peer(Queue* to, void* target, Context* from, const void* source, size_t bytes);
+
 // `wave` is the wave size that the kernels are made for.
 Module* load_module(Context* context);
 void unload_module(Module* module);
@@ -73,11 +80,33 @@ struct ProductShape {
   float alpha;
 };
 
+// The vendor's libraries of products that may be asked, in the order in which they are where nobody has measured. Each
+// may turn out to be missing.
+std::vector<std::string> product_libraries(Context* context);  // "hipBLASLt"
+// Opens it, one of convolutions as well. Empty where it is missing, or does not work on this device.
+std::string library_version(Context* context, const std::string& library);
+
 // Null where there is no such library, or it does not take this shape.
-Product* make_product(Context* context, const ProductShape& shape);
+Product* make_product(Context* context, const std::string& library, const ProductShape& shape);
 void destroy_product(Product* product);
-const char* library_name(const Product* product);  // "cuBLASLt"
 void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y);
+
+// y [N, groups · out_channels, out...] = the cross-correlation of x [N, groups · in_channels, in...] with w [groups ·
+// out_channels, in_channels, kernel...], all contiguous and of one type: f32, f16 or bf16, summed in f32. Three axes.
+struct ConvShape {
+  DType dtype;
+  int64_t images, groups;
+  int64_t in_channels, out_channels;  // of a group
+  int64_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
+};
+
+// The vendor's libraries of convolutions that may be asked.
+std::vector<std::string> convolution_libraries(Context* context);  // "MIOpen"
+// Null where there is no such library, or it does not take this shape. `search`: as in conv_library.h.
+Convolution* make_convolution(Context* context, const std::string& library, const ConvShape& shape, bool search);
+void destroy_convolution(Convolution* convolution);
+size_t convolution_scratch(const Convolution* convolution);  // bytes of device memory
+void convolve(Queue* queue, const Convolution* convolution, const void* x, const void* w, void* y, void* scratch);
 
 // Work enqueued between the two becomes a graph instead of being done. end_capture may return null: no graphs here.
 bool begin_capture(Queue* queue);

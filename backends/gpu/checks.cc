@@ -11,6 +11,7 @@
 
 #include "backends/gpu/device.h"
 #include "backends/gpu/facts.h"
+#include "backends/gpu/kernel_check.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -173,16 +174,83 @@ bool check_bandwidth(GpuDevice& device, abi::CheckResult& result) {
   return true;
 }
 
+bool check_kernels(GpuDevice& device, abi::CheckResult& result) {
+  const std::vector<KernelVerdict> verdicts = gpu::check_kernels(device);
+  std::string wrong;
+  size_t count = 0;
+  for (const KernelVerdict& verdict : verdicts) {
+    if (verdict.right) continue;
+    ++count;
+    if (count == 1) wrong = fmt::format("{} (off by {:.2g} of the result)", verdict.name, verdict.error);
+  }
+  if (count == 0) {
+    answer(result, CheckStatus::kOk, fmt::format("{} kernels compute what the host does", verdicts.size()));
+  } else {
+    answer(result, CheckStatus::kError,
+           fmt::format("{} of {} kernels compute something else than the host: {}", count, verdicts.size(), wrong),
+           "use --device cpu; run it once more: if it names other kernels each time the card's memory is faulty, else "
+           "report it with the output of gabbro devices --json");
+  }
+  return true;
+}
+
+// The routes from every other device of the backend, and the way through the host, which has to work anyhow.
+bool check_peer_copies(GpuDevice& device, abi::CheckResult& result) {
+  constexpr size_t kBytes = 16 * kMiB + 1;
+  const int32_t devices = api::device_count();
+  if (devices < 2) {
+    answer(result, CheckStatus::kSkipped, "there is one device");
+    return true;
+  }
+  std::string direct, staged, reason;
+  bool damaged = false;
+  for (int32_t other = 0; other < devices; ++other) {
+    if (other == device.index()) continue;
+    GpuDevice peer(other);
+    const std::string name = fmt::format("{}:{}", api::backend_name(), other);
+    const PeerCopies::Route route = device.route_from(peer);
+    std::string& list = route.direct ? direct : staged;
+    list += (list.empty() ? "" : ", ") + name;
+    if (!route.direct && reason.empty()) reason = route.reason;
+    damaged = damaged || route.damaged;
+    const Memory source(peer, kBytes), target(device, kBytes);
+    const std::vector<std::byte> sent = pattern(kBytes, static_cast<uint32_t>(other) + 1);
+    std::vector<std::byte> arrived(kBytes);
+    peer.copy_to_device(source.get(), sent.data(), kBytes);
+    device.copy_staged_from(peer, target.get(), source.get(), kBytes);
+    device.copy_to_host(arrived.data(), target.get(), kBytes);
+    if (arrived == sent) continue;
+    answer(result, CheckStatus::kError, fmt::format("copies from {} are damaged even through the host's memory", name),
+           "iommu=pt on the kernel's command line; where it stays so, a card or its slot is faulty");
+    return true;
+  }
+  if (staged.empty()) {
+    answer(result, CheckStatus::kOk, fmt::format("copies come directly from {}", direct));
+    return true;
+  }
+  const std::string summary =
+      fmt::format("copies from {} go through the host's memory{}: {}", staged,
+                  direct.empty() ? "" : fmt::format(", those from {} directly", direct), reason);
+  if (damaged) {
+    answer(result, CheckStatus::kError, summary,
+           "iommu=pt on the kernel's command line, then restart; until then other programs need NCCL_P2P_DISABLE=1");
+  } else if (reason == PeerCopies::kSwitchedOff) {
+    answer(result, CheckStatus::kOk, summary);
+  } else {
+    answer(result, CheckStatus::kWarning, summary,
+           "put the cards behind one root port and switch ACS off in the firmware; GABBRO_PEER_COPIES=0 accepts it");
+  }
+  return true;
+}
+
 struct Check {
   std::string_view id;
   bool (*run)(GpuDevice& device, abi::CheckResult& result);
 };
 
 constexpr Check kChecks[] = {
-    {"code-objects", check_code_objects},
-    {"allocator", check_allocator},
-    {"host-copies", check_host_copies},
-    {"bandwidth", check_bandwidth},
+    {"code-objects", check_code_objects}, {"kernels", check_kernels},         {"peer-copies", check_peer_copies},
+    {"allocator", check_allocator},       {"host-copies", check_host_copies}, {"bandwidth", check_bandwidth},
 };
 
 }  // namespace

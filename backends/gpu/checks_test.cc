@@ -29,8 +29,10 @@ class Checks : public testing::Test {
 
 TEST_F(Checks, AllIsWell) {
   for (const auto& [id, summary] :
-       {std::pair{"code-objects", "host code, waves of 32"}, std::pair{"allocator", "memory is back after 32 cycles"},
-        std::pair{"host-copies", " GB/s pinned, "}}) {
+       {std::pair{"code-objects", "host code, waves of 32"},
+        std::pair{"kernels", "26 kernels compute what the host does"},
+        std::pair{"peer-copies", "copies come directly from sim:1"},
+        std::pair{"allocator", "memory is back after 32 cycles"}, std::pair{"host-copies", " GB/s pinned, "}}) {
     abi::CheckResult result;
     ASSERT_EQ(run(id, result).code, StatusCode::kOk) << id;
     if (std::string(id) != "host-copies") {  // whose rates depend on what else the machine does
@@ -46,6 +48,43 @@ TEST_F(Checks, UnknownOnes) {
   for (const char* id : {"", "no such check", "bandwidth"}) {  // the simulator's memory has no bandwidth
     EXPECT_EQ(run(id, result).code, StatusCode::kUnsupported) << id;
   }
+}
+
+TEST_F(Checks, AKernelThatIsWrongIsNamed) {
+  ::setenv("GABBRO_SIM_FAIL", "read:3", 1);  // the third result
+  abi::CheckResult result;
+  ASSERT_EQ(run("kernels", result).code, StatusCode::kOk);
+  EXPECT_EQ(result.status, CheckStatus::kError);
+  EXPECT_EQ(std::string(result.summary).find("1 of 26 kernels compute something else than the host: cumsum (off by "),
+            0U)
+      << result.summary;
+  EXPECT_EQ(std::string(result.fix).find("use --device cpu; run it once more: "), 0U) << result.fix;
+}
+
+TEST_F(Checks, PeerCopiesThatAreDamagedOrImpossible) {
+  const auto expect = [](const char* fault, CheckStatus status, const char* summary, const char* fix) {
+    ::setenv("GABBRO_SIM_FAIL", fault, 1);
+    abi::CheckResult result;
+    ASSERT_EQ(run("peer-copies", result).code, StatusCode::kOk);
+    EXPECT_EQ(result.status, status) << fault;
+    EXPECT_EQ(std::string(result.summary).find(summary), 0U) << result.summary;
+    EXPECT_EQ(std::string(result.fix).find(fix), 0U) << result.fix;
+  };
+  const char* staged = "copies from sim:1 go through the host's memory: ";
+  expect("peer:2", CheckStatus::kError,
+         "copies from sim:1 go through the host's memory: of 4097 bytes sent directly the checksum was ",
+         "iommu=pt on the kernel's command line, then restart; ");
+  expect("unreachable:1", CheckStatus::kWarning,
+         "copies from sim:1 go through the host's memory: sim: the devices do not reach each other's memory",
+         "put the cards behind one root port");
+  expect("peer-error:1", CheckStatus::kWarning, staged, "put the cards behind one root port");
+  ::setenv("GABBRO_PEER_COPIES", "0", 1);
+  expect("peer:1", CheckStatus::kOk, "copies from sim:1 go through the host's memory: GABBRO_PEER_COPIES=0 asks for it",
+         "");
+  ::unsetenv("GABBRO_PEER_COPIES");
+  // The first copy to the host is the staged one's where the other test does not run.
+  expect("unreachable:1,read:1", CheckStatus::kError, "copies from sim:1 are damaged even through the host's memory",
+         "iommu=pt");
 }
 
 TEST_F(Checks, ADeviceThatFailsIsAFailureOfTheCheck) {

@@ -1,5 +1,7 @@
 #include "backends/gpu/device.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -34,6 +36,26 @@ std::shared_ptr<uint32_t> make_counters(api::Context* context) {
   return {static_cast<uint32_t*>(memory), [context](uint32_t* counters) { api::release(context, counters); }};
 }
 
+// What measurements hold for: the chip, all of it or a part, its driver, these kernels, and the libraries.
+std::string describe_for_tuning(int32_t index, api::Context* context) {
+  abi::DeviceFacts facts{};
+  api::device_facts(index, facts);
+  std::string text = fmt::format("{} {}, {} units", facts.architecture, facts.name, facts.compute_units);
+  for (const std::string_view version : {facts.driver, facts.runtime}) {
+    if (!version.empty()) text += fmt::format(", {}", version);
+  }
+  text += ", gabbro " GABBRO_VERSION;
+  for (const std::string& library : api::product_libraries(context)) {
+    const std::string version = api::library_version(context, library);
+    if (!version.empty()) text += fmt::format(", {} {}", library, version);
+  }
+  return text;
+}
+
+std::string tuning_file(const abi::DeviceOptions& options) {
+  return options.tuning_file == nullptr ? TuningFile::default_path() : options.tuning_file;
+}
+
 }  // namespace
 
 const api::Function* MakeContext::function_if_any(const std::string& name) const {
@@ -47,14 +69,27 @@ const api::Function* MakeContext::function(const std::string& name) const {
   return function;
 }
 
-std::shared_ptr<const api::Product> MakeContext::product(const api::ProductShape& shape) const {
-  api::Product* product = api::make_product(context_, shape);
+std::shared_ptr<const api::Product> MakeContext::product(const std::string& library,
+                                                         const api::ProductShape& shape) const {
+  api::Product* product = api::make_product(context_, library, shape);
   if (product == nullptr) return nullptr;
   return {product, [](const api::Product* p) { api::destroy_product(const_cast<api::Product*>(p)); }};
 }
 
-GpuDevice::GpuDevice(int32_t index)
-    : context_(api::open(index)), counters_(make_counters(context_.get())), pool_(context_.get()) {
+std::shared_ptr<const api::Convolution> MakeContext::convolution(const std::string& library,
+                                                                 const api::ConvShape& shape, bool search) const {
+  api::Convolution* made = api::make_convolution(context_, library, shape, search);
+  if (made == nullptr) return nullptr;
+  return {made, [](const api::Convolution* c) { api::destroy_convolution(const_cast<api::Convolution*>(c)); }};
+}
+
+GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
+    : index_(index),
+      context_(api::open(index)),
+      counters_(make_counters(context_.get())),
+      tuning_(options.tuning, tuning_file(options),
+              [index, context = context_.get()] { return describe_for_tuning(index, context); }),
+      pool_(context_.get()) {
   module_ = api::load_module(context_.get());
   queue_ = api::create_queue(context_.get());
   const std::vector<uint32_t> zeros(kCounters);
@@ -68,6 +103,7 @@ GpuDevice::~GpuDevice() {
   } catch (const ApiError&) {
     // The device failed before; what is left is to free what can be freed.
   }
+  peers_.reset();
   api::destroy_queue(queue_);
   api::unload_module(module_);
 }
@@ -88,6 +124,18 @@ void GpuDevice::synchronize() {
   api::synchronize(queue_);
 }
 
+void GpuDevice::copy_from(GpuDevice& from, void* target, const void* source, size_t bytes) {
+  with_peer(from, [&](PeerCopies& peers, const PeerEnd& end) { peers.copy(target, end, source, bytes); });
+}
+
+void GpuDevice::copy_staged_from(GpuDevice& from, void* target, const void* source, size_t bytes) {
+  with_peer(from, [&](PeerCopies& peers, const PeerEnd& end) { peers.copy_staged(target, end, source, bytes); });
+}
+
+PeerCopies::Route GpuDevice::route_from(GpuDevice& from) {
+  return with_peer(from, [](PeerCopies& peers, const PeerEnd& end) { return peers.route_from(end); });
+}
+
 size_t GpuDevice::packed_bytes(DType dtype, int64_t rows, int64_t columns) const {
   return gpu::packed_bytes(dtype, rows, columns);
 }
@@ -99,7 +147,7 @@ void GpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* hos
 
 std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& request) const {
   const std::lock_guard lock(making_);
-  const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), counters_.get());
+  const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), counters_.get(), tuning_);
   for (const OpEntry& entry : op_table()) {
     if (std::string_view(entry.op) != request.op) continue;
     if (auto kernel = entry.make(request, context)) return kernel;
@@ -140,6 +188,10 @@ bool GpuDevice::replay(const abi::Launch* launches, int32_t count) {
 
 void GpuDevice::forget_graphs() {
   const std::lock_guard lock(mutex_);
+  forget_graphs_locked();
+}
+
+void GpuDevice::forget_graphs_locked() {
   for (auto& [hash, recorded] : recorded_) {
     if (recorded.graph != nullptr) api::destroy_graph(recorded.graph);
   }
@@ -149,7 +201,15 @@ void GpuDevice::forget_graphs() {
 bool GpuDevice::execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
   const std::lock_guard lock(mutex_);
   if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return false;
-  if (!replay(launches, count)) enqueue(launches, count);
+  if (replay(launches, count)) return true;
+  try {
+    enqueue(launches, count);
+  } catch (const ApiError&) {
+    // A list counts as run once only when all of it was: a kernel's first launch may have to wait for the queue, which
+    // nothing that is captured may.
+    forget_graphs_locked();
+    throw;
+  }
   return true;
 }
 

@@ -9,13 +9,15 @@
 #include <vector>
 
 #include "backends/gpu/kernel.h"
+#include "backends/gpu/peers.h"
 #include "backends/gpu/pool.h"
+#include "backends/gpu/tuning.h"
 
 namespace gabbro::gpu {
 
 class GpuDevice {
  public:
-  explicit GpuDevice(int32_t index);
+  explicit GpuDevice(int32_t index, const abi::DeviceOptions& options = {});
   ~GpuDevice();
   GpuDevice(const GpuDevice&) = delete;
   GpuDevice& operator=(const GpuDevice&) = delete;
@@ -25,6 +27,14 @@ class GpuDevice {
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
   void synchronize();
+
+  // From another device of this backend, or this one, after all that was enqueued on either; the bytes are there on
+  // return. See peers.h.
+  void copy_from(GpuDevice& from, void* target, const void* source, size_t bytes);
+  // The same through the host's memory, whatever the route.
+  void copy_staged_from(GpuDevice& from, void* target, const void* source, size_t bytes);
+  PeerCopies::Route route_from(GpuDevice& from);
+  int32_t index() const { return index_; }
 
   // Memory of the host that copies need not go round; null is never returned.
   auto allocate_pinned(size_t bytes) {
@@ -47,6 +57,8 @@ class GpuDevice {
 
   std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request) const;
 
+  const Tuning& tuning() const { return tuning_; }
+
   // To be called before a kernel goes away: what was recorded may name it.
   void forget_graphs();
 
@@ -65,16 +77,34 @@ class GpuDevice {
 
   void enqueue(const abi::Launch* launches, int32_t count);
   bool replay(const abi::Launch* launches, int32_t count);
+  void forget_graphs_locked();
+
+  PeerEnd end() const { return {index_, context_.get(), queue_}; }
+  // body(peers, the other end) with both queues held.
+  template <class Body>
+  auto with_peer(GpuDevice& from, Body&& body) {
+    std::unique_lock own(mutex_, std::defer_lock), other(from.mutex_, std::defer_lock);
+    if (&from == this) {
+      own.lock();
+    } else {
+      std::lock(own, other);
+    }
+    if (peers_ == nullptr) peers_ = std::make_unique<PeerCopies>(end());
+    return body(*peers_, from.end());
+  }
 
   struct CloseContext {
     void operator()(api::Context* context) const { api::close(context); }
   };
 
+  const int32_t index_;
   std::unique_ptr<api::Context, CloseContext> context_;  // closed after all else is given back
   std::shared_ptr<uint32_t> counters_;
+  mutable Tuning tuning_;
   Pool pool_;
   api::Module* module_ = nullptr;
   api::Queue* queue_ = nullptr;
+  std::unique_ptr<PeerCopies> peers_;                // from the first copy on
   std::unordered_map<uint64_t, Recorded> recorded_;  // by hash of the signature
   uint64_t clock_ = 0;
   std::mutex mutex_;           // of the queue and what is recorded

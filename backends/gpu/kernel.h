@@ -5,11 +5,14 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "backends/gpu/api.h"
 #include "gabbro/backend_abi.h"
 
 namespace gabbro::gpu {
+
+class Tuning;
 
 // Where the launches of one execute() go.
 struct Launcher {
@@ -24,6 +27,9 @@ struct Launcher {
   void operator()(const api::Product* product, const void* w, const void* x, const float* addend, float* y) const {
     api::multiply(queue, product, w, x, addend, y);
   }
+  void operator()(const api::Convolution* convolution, const void* x, const void* w, void* y, void* scratch) const {
+    api::convolve(queue, convolution, x, w, y, scratch);
+  }
 };
 
 class Kernel {
@@ -32,7 +38,7 @@ class Kernel {
   virtual void enqueue(const abi::Launch& launch, const Launcher& run) const = 0;
 
   size_t scratch_bytes = 0;
-  std::string implementation;       // "linear q4_0"
+  std::string implementation;  // "linear q4_0"
   double bytes = 0;
   double flops = 0;
 };
@@ -40,26 +46,36 @@ class Kernel {
 // What a kernel may know of its device when it is made.
 class MakeContext {
  public:
-  MakeContext(api::Context* context, api::Module* module, uint32_t wave, uint32_t* counters)
-      : context_(context), module_(module), wave_(wave), counters_(counters) {}
+  MakeContext(api::Context* context, api::Module* module, uint32_t wave, uint32_t* counters, Tuning& tuning)
+      : context_(context), module_(module), wave_(wave), counters_(counters), tuning_(tuning) {}
 
   uint32_t wave() const { return wave_; }
   // Throws where the code object lacks it: host and kernels are of one build.
   const api::Function* function(const std::string& name) const;
   // For those that some targets do not have: null there.
   const api::Function* function_if_any(const std::string& name) const;
-  // Null where there is no vendor's library that takes the product.
-  std::shared_ptr<const api::Product> product(const api::ProductShape& shape) const;
+  // The vendor's libraries that may be asked for products, in that order.
+  std::vector<std::string> libraries() const { return api::product_libraries(context_); }
+  // Null where the library is missing, or does not take the product.
+  std::shared_ptr<const api::Product> product(const std::string& library, const api::ProductShape& shape) const;
+  // The vendor's libraries that may be asked for convolutions, and the same of them.
+  std::vector<std::string> convolution_libraries() const { return api::convolution_libraries(context_); }
+  std::string library_version(const std::string& library) const { return api::library_version(context_, library); }
+  std::shared_ptr<const api::Convolution> convolution(const std::string& library, const api::ConvShape& shape,
+                                                      bool search) const;
   size_t free_memory() const { return api::free_memory(context_); }
   // kCounters zeros in the device's memory, for the blocks of a launch to count each other. Who changes them leaves
   // zeros behind.
   uint32_t* counters() const { return counters_; }
+  // Of shapes that can be computed in several ways (ways.h).
+  Tuning& tuning() const { return tuning_; }
 
  private:
   api::Context* context_;
   api::Module* module_;
   uint32_t wave_;
   uint32_t* counters_;
+  Tuning& tuning_;
 };
 inline constexpr int64_t kCounters = 1024;
 

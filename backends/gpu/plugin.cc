@@ -5,6 +5,7 @@
 #include "backends/common/plugin_entry.h"
 #include "backends/gpu/checks.h"
 #include "backends/gpu/device.h"
+#include "backends/gpu/facts.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -33,9 +34,10 @@ Status device_facts(int32_t index, abi::DeviceFacts* facts) {
   });
 }
 
-Status open(int32_t index, const abi::DeviceOptions*, abi::Device** device) {
+Status open(int32_t index, const abi::DeviceOptions* options, abi::Device** device) {
   return guarded([&] {
-    *device = reinterpret_cast<abi::Device*>(new GpuDevice(index));
+    *device =
+        reinterpret_cast<abi::Device*>(new GpuDevice(index, options == nullptr ? abi::DeviceOptions{} : *options));
     return Status{};
   });
 }
@@ -93,6 +95,36 @@ Status run_check(int32_t index, const char* id, abi::CheckResult* result) {
   });
 }
 
+Status tuning_facts(abi::Device* device, abi::TuningFacts* facts) {
+  return guarded([&] {
+    gpu(device).tuning().facts(*facts);
+    return Status{};
+  });
+}
+
+Status measured_shape(abi::Device* device, int32_t number, abi::MeasuredShape* shape) {
+  return guarded([&] {
+    if (number >= 0 && gpu(device).tuning().measured(static_cast<size_t>(number), *shape)) return Status{};
+    return make_status(StatusCode::kUnsupported, "no such measurement");
+  });
+}
+
+Status copy_between(abi::Device* to, void* target, abi::Device* from, const void* source, size_t bytes) {
+  return guarded([&] {
+    gpu(to).copy_from(gpu(from), target, source, bytes);
+    return Status{};
+  });
+}
+
+Status peer_route(abi::Device* to, abi::Device* from, abi::PeerRoute* route) {
+  return guarded([&] {
+    const PeerCopies::Route found = gpu(to).route_from(gpu(from));
+    *route = {.direct = found.direct, .reason = {}};
+    set_text(route->reason, found.reason);
+    return Status{};
+  });
+}
+
 const abi::Backend& backend() {
   static const abi::Backend table = {
       .abi_version = abi::kVersion,
@@ -117,6 +149,10 @@ const abi::Backend& backend() {
       .release_kernel = release_kernel,
       .execute = abi::execute_on<GpuDevice>,
       .run_check = run_check,
+      .tuning_facts = tuning_facts,
+      .measured_shape = measured_shape,
+      .copy_between = copy_between,
+      .peer_route = peer_route,
   };
   return table;
 }

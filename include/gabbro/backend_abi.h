@@ -11,7 +11,7 @@
 
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 4;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 5;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
@@ -92,8 +92,43 @@ struct DeviceFacts {
   bool host_accessible;  // the host may dereference the device's pointers
 };
 
+// What a backend with several ways to compute something (its own kernels, a vendor's libraries) does about the shapes
+// that it meets: take the way that is known to be the fastest, by what was measured before; or else measure now.
+enum class Tuning : int32_t { kKnown, kMeasureUnknown, kMeasureAll };
+
 struct DeviceOptions {
-  int32_t threads;  // of a CPU device; 0: one per physical core that this process may use
+  int32_t threads = 0;                // of a CPU device; 0: one per physical core that this process may use
+  Tuning tuning = Tuning::kKnown;     // of backends that measure
+  const char* tuning_file = nullptr;  // where measurements are kept; null: the place that the backend has for them
+};
+
+inline constexpr int kMaxWays = 8;
+
+// What a device knows of how fast its ways are.
+struct TuningFacts {
+  char file[1024];    // empty where nothing is kept
+  char problem[252];  // one line: why the file is not read, or cannot be written; else empty
+  int32_t known;      // shapes of this device that were measured, now or before
+  int32_t measured;   // of which since it was opened
+};
+
+struct MeasuredWay {
+  char name[32];   // "tiled 128", "hipBLASLt"
+  double seconds;  // of a launch; 0 where it failed
+  bool fit;        // whether it may be chosen: it did not fail, and its result is right
+};
+
+struct MeasuredShape {
+  char shape[220];  // "linear up to 512 tokens x 4096, q4_k 14336 + 14336, silu_mul"
+  MeasuredWay ways[kMaxWays];
+  int32_t way_count;
+  int32_t chosen;
+};
+
+// How copies between two devices go.
+struct PeerRoute {
+  bool direct;       // else through the host's memory
+  char reason[252];  // one line: why not directly; empty where they do
 };
 
 enum class CheckStatus : int32_t { kOk, kWarning, kError, kSkipped };
@@ -149,6 +184,16 @@ struct Backend {
   // Optional (null: none). Runs a check of `gabbro doctor` that needs the hardware, by its id in
   // src/backend/doctor/device_checks.cc; kUnsupported where this backend does not have it.
   Status (*run_check)(int32_t index, const char* id, CheckResult* result);
+
+  // Optional (both null: there is one way for each shape). What Tuning is about; `number` counts what was measured
+  // since the device was opened.
+  Status (*tuning_facts)(Device* device, TuningFacts* facts);
+  Status (*measured_shape)(Device* device, int32_t number, MeasuredShape* shape);
+
+  // Optional (both null: whoever wants copies stages them). Copies from memory of one device to that of another of this
+  // backend, after all that was enqueued on either; the bytes are there on return. The first use of a pair tests it.
+  Status (*copy_between)(Device* to, void* target, Device* from, const void* source, size_t bytes);
+  Status (*peer_route)(Device* to, Device* from, PeerRoute* route);
 };
 
 }  // namespace gabbro::abi

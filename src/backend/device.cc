@@ -1,5 +1,7 @@
 #include "src/backend/device.h"
 
+#include <algorithm>
+
 #include "src/base/error.h"
 
 namespace gabbro {
@@ -78,6 +80,33 @@ void Device::copy_to_host(void* host, const void* source, size_t bytes) {
   check(backend_->copy_to_host(device_, nullptr, host, source, bytes), fmt::format("copying from {}", facts_.id));
 }
 
+void Device::copy_from(Device& other, void* target, const void* source, size_t bytes) {
+  if (backend_ == other.backend_ && backend_->copy_between != nullptr) {
+    return check(backend_->copy_between(device_, target, other.device_, source, bytes),
+                 fmt::format("copying from {} to {}", other.facts_.id, facts_.id));
+  }
+  constexpr size_t kPart = size_t{16} << 20;
+  const std::shared_ptr<void> stage = allocate_host(std::min(bytes, kPart));
+  for (size_t at = 0; at < bytes; at += kPart) {
+    const size_t part = std::min(bytes - at, kPart);
+    other.copy_to_host(stage.get(), static_cast<const std::byte*>(source) + at, part);
+    copy_to_device(static_cast<std::byte*>(target) + at, stage.get(), part);
+    check(backend_->synchronize(device_, nullptr), fmt::format("copying to {}", facts_.id));
+  }
+}
+
+abi::PeerRoute Device::route_from(Device& other) {
+  abi::PeerRoute route{};
+  if (backend_ == other.backend_ && backend_->peer_route != nullptr) {
+    check(backend_->peer_route(device_, other.device_, &route),
+          fmt::format("copying from {} to {}", other.facts_.id, facts_.id));
+    return route;
+  }
+  const std::string reason = fmt::format("{} and {} have no way of their own", other.facts_.id, facts_.id);
+  reason.copy(route.reason, sizeof(route.reason) - 1);
+  return route;
+}
+
 Tensor Device::upload_matrix(DType dtype, int64_t rows, int64_t columns, const std::shared_ptr<const void>& host) {
   const size_t bytes = backend_->packed_bytes(device_, dtype, rows, columns);
   if (bytes == 0 && !host_accessible()) return upload(dtype, Shape{rows, columns}, host.get());
@@ -127,6 +156,23 @@ void* Device::workspace(size_t bytes) {
     workspace_bytes_ = bytes;
   }
   return workspace_.get();
+}
+
+std::optional<abi::TuningFacts> Device::tuning() const {
+  if (backend_->tuning_facts == nullptr) return std::nullopt;
+  abi::TuningFacts facts{};
+  check(backend_->tuning_facts(device_, &facts), fmt::format("what {} has measured", facts_.id));
+  return facts;
+}
+
+std::vector<abi::MeasuredShape> Device::measured_shapes() const {
+  std::vector<abi::MeasuredShape> shapes;
+  abi::MeasuredShape shape{};
+  while (backend_->measured_shape != nullptr &&
+         backend_->measured_shape(device_, static_cast<int32_t>(shapes.size()), &shape).code == abi::StatusCode::kOk) {
+    shapes.push_back(shape);
+  }
+  return shapes;
 }
 
 }  // namespace gabbro

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "gabbro/backend_abi.h"
 #include "src/tensor/tensor.h"
@@ -43,6 +45,12 @@ class Device : public std::enable_shared_from_this<Device> {
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
 
+  // Copies from another device's memory to this one's; the bytes are there on return. Devices of one backend may have a
+  // way of their own; between others it goes through the host's memory.
+  void copy_from(Device& other, void* target, const void* source, size_t bytes);
+  // How the copies of copy_from() go.
+  abi::PeerRoute route_from(Device& other);
+
   // Memory for weights: pieces of large blocks, so that streaming through them costs few page table look-ups (a matrix
   // of a small model is less than a huge page). A block is freed with the last of its pieces.
   std::shared_ptr<void> allocate_weights(size_t bytes);
@@ -58,6 +66,11 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<KernelHandle> find_kernel(const abi::KernelRequest& request);
   // Throws Error kInterrupted when `cancel` became true, and what the backend says when it failed.
   void execute(std::span<const abi::Launch> launches, const std::atomic<bool>* cancel);
+
+  // Of a device that knows several ways to compute a shape (abi::Tuning): what it knows of their speed, and what it has
+  // measured since it was opened. Nothing of other devices.
+  std::optional<abi::TuningFacts> tuning() const;
+  std::vector<abi::MeasuredShape> measured_shapes() const;
 
   // Scratch that all plans of the device share, since only one of them runs at a time. Valid until it is asked for
   // more.

@@ -91,6 +91,7 @@ std::shared_ptr<Engine> Engine::load(const gguf::File& file, const LoadOptions& 
   facts.kv_bytes_per_token = static_cast<uint64_t>(state->cache->config().bytes_per_token());
   facts.device_id = state->device->facts().id;
   facts.device_name = state->device->facts().name;
+  if (const auto tuning = state->device->tuning()) facts.device_note = tuning->problem;
   facts.threads = options.threads > 0 ? options.threads : state->device->facts().compute_units;
 
   DecodeStep& decode = state->decode;

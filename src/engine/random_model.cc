@@ -41,8 +41,8 @@ void require_memory(const llm::LlamaShape& shape, const FileType& type, const Lo
 }  // namespace
 
 std::shared_ptr<Engine> load_random_model(const llm::LlamaShape& shape, const FileType& type,
-                                          const LoadOptions& options) {
-  auto device = open_device(options.device, {.threads = options.threads});
+                                          const LoadOptions& options, std::shared_ptr<Device> device) {
+  if (device == nullptr) device = open_device(options.device, {.threads = options.threads});
   require_memory(shape, type, options, *device);
   return Engine::load(llm::random_llama(shape, type, kSeed), options, std::move(device));
 }

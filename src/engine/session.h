@@ -47,6 +47,7 @@ struct ModelFacts {
   uint64_t kv_bytes_per_token = 0;
   std::string device_id;  // "cpu"
   std::string device_name;
+  std::string device_note;  // one line on what the device could not use, such as a damaged tuning file; mostly empty
   int threads = 0;
 };
 

@@ -17,6 +17,7 @@ SANITIZED = BUILD.name in ("asan", "tsan", "coverage")  # these map terabytes of
 os.environ.setdefault("GABBRO_DEVICE", "cpu")
 os.environ.setdefault("GABBRO_SYSFS_ROOT", str(ROOT / "tests" / "data" / "sysfs" / "no_gpu"))
 SKIPPED = 77  # CTest's SKIP_RETURN_CODE
+os.environ.setdefault("GABBRO_TUNING_FILE", "")  # nothing that was measured on this machine
 # A hang is a failure too; the sanitized builds are slow.
 TIMEOUT = 300
 

@@ -116,6 +116,40 @@ size_t resident_bytes() {
 }
 
 // GABBRO_CYCLES says how many; 2000 take two minutes.
+// Between devices of one backend, of which one path is damaged, and between backends.
+TEST_F(Survival, CopiesBetweenDevicesArrive) {
+  constexpr size_t kBytes = (size_t{17} << 20) + 3;
+  std::vector<unsigned char> sent(kBytes), arrived(kBytes);
+  for (size_t i = 0; i < kBytes; ++i) sent[i] = static_cast<unsigned char>(i * 31 + i / 251);
+  struct Case {
+    const char *from, *to, *fault;
+    bool direct;
+    const char* reason;
+  };
+  for (const Case& c : {Case{"sim:1", "sim:0", "", true, ""}, Case{"sim:0", "sim:1", "peer:1", false, "the checksum"},
+                        Case{"cpu", "sim:0", "", false, "cpu and sim:0 have no way of their own"},
+                        Case{"sim:0", "cpu", "", false, "sim:0 and cpu have no way of their own"}}) {
+    ::setenv("GABBRO_SIM_FAIL", c.fault, 1);
+    const auto from = open_device(c.from), to = open_device(c.to);
+    const std::shared_ptr<void> source = from->allocate(kBytes), target = to->allocate(kBytes);
+    from->copy_to_device(source.get(), sent.data(), kBytes);
+    to->copy_from(*from, target.get(), source.get(), kBytes);
+    to->copy_to_host(arrived.data(), target.get(), kBytes);
+    EXPECT_TRUE(arrived == sent) << c.from << " to " << c.to;
+    EXPECT_EQ(to->route_from(*from).direct, c.direct) << c.from << " to " << c.to;
+    EXPECT_THAT(to->route_from(*from).reason, HasSubstr(c.reason));
+  }
+  ::setenv("GABBRO_SIM_FAIL", "peer-error:5", 1);  // after the test's four
+  const auto from = open_device("sim:1"), to = open_device("sim:0");
+  const std::shared_ptr<void> source = from->allocate(8), target = to->allocate(8);
+  try {
+    to->copy_from(*from, target.get(), source.get(), 8);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "copying from sim:1 to sim:0: sim: injected failure of a copy between devices");
+  }
+}
+
 TEST_F(Survival, CyclesLeaveMemoryWhereItWas) {
   const char* asked = std::getenv("GABBRO_CYCLES");
   const int cycles = asked == nullptr ? 60 : std::atoi(asked), first = cycles / 3;  // the first ones fill caches

@@ -7,12 +7,14 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "backends/gpu/api.h"
 #include "backends/gpu/cuda/cublas.h"
+#include "backends/gpu/cuda/cudnn.h"
 #include "backends/gpu/embedded_files.h"
 #include "backends/gpu/facts.h"
 
@@ -21,6 +23,9 @@ namespace {
 
 using abi::StatusCode;
 
+constexpr const char* kCublas = "cuBLASLt";
+constexpr const char* kCudnn = "cuDNN";
+
 // The driver's functions that we call. A macro, since each has a type of its own and a name that headers redefine.
 // clang-format off
 #define GABBRO_CUDA_FUNCTIONS(X) \
@@ -28,8 +33,10 @@ using abi::StatusCode;
   X(cuDriverGetVersion) X(cuDeviceGetPCIBusId) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuMemGetInfo) \
   X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreate) X(cuStreamDestroy) \
   X(cuStreamSynchronize) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuModuleLoadData) X(cuModuleUnload) \
-  X(cuModuleGetFunction) X(cuModuleGetGlobal) X(cuMemcpyDtoH) X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
-  X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString)
+  X(cuModuleGetFunction) X(cuModuleGetGlobal) X(cuMemcpyDtoH) X(cuFuncGetAttribute) X(cuFuncSetAttribute) \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+  X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString) \
+  X(cuDeviceCanAccessPeer) X(cuCtxEnablePeerAccess) X(cuMemcpyPeerAsync)
 // clang-format on
 // Those that drivers before CUDA 12.4 lack; null there.
 #define GABBRO_LATER_CUDA_FUNCTIONS(X) X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName)
@@ -96,8 +103,10 @@ int attribute(CUdevice device, CUdevice_attribute which) {
 struct Context {
   CUdevice device = 0;
   CUcontext context = nullptr;
-  bool overlaps = false;      // launches with the end of the one ahead
-  CUdeviceptr workspace = 0;  // of cuBLASLt, from its first product on
+  bool overlaps = false;                             // launches with the end of the one ahead
+  CUdeviceptr workspace = 0;                         // of cuBLASLt, from its first product on
+  std::unique_ptr<ConvolutionLibrary> convolutions;  // from the first convolution on; null where there is none
+  bool convolutions_opened = false;
 
   void use() const { driver().check(driver().cuCtxSetCurrent_(context), "selecting the device"); }
   // For what gives something back: of a device that was lost there is nothing to give back.
@@ -124,6 +133,9 @@ struct Graph {
 };
 struct Product {
   std::unique_ptr<CublasProduct> product;
+};
+struct Convolution {
+  std::unique_ptr<LibraryConvolution> convolution;
 };
 
 const char* backend_name() { return "cuda"; }
@@ -168,7 +180,9 @@ Context* open(int32_t index) {
 }
 
 void close(Context* context) {
-  if (context->workspace != 0 && context->try_use()) driver().cuMemFree_(context->workspace);
+  const bool present = context->try_use();
+  if (context->workspace != 0 && present) driver().cuMemFree_(context->workspace);
+  context->convolutions.reset();  // its handle belongs to the context
   driver().cuDevicePrimaryCtxRelease_(context->device);
   delete context;
 }
@@ -245,6 +259,24 @@ void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
 void synchronize(Queue* queue) {
   queue->context->use();
   driver().check(driver().cuStreamSynchronize_(queue->stream), "waiting for the device");
+}
+
+std::string connect(Context* to, Context* from) {
+  if (to->device == from->device) return {};
+  int reaches = 0;
+  driver().check(driver().cuDeviceCanAccessPeer_(&reaches, to->device, from->device), "asking for peer access");
+  if (reaches == 0) return fmt::format("cuda: device {} does not reach the memory of {}", to->device, from->device);
+  to->use();
+  const CUresult result = driver().cuCtxEnablePeerAccess_(from->context, 0);
+  if (result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) driver().check(result, "enabling peer access");
+  return {};
+}
+
+void copy_peer(Queue* to, void* target, Context* from, const void* source, size_t bytes) {
+  to->context->use();
+  driver().check(driver().cuMemcpyPeerAsync_(reinterpret_cast<CUdeviceptr>(target), to->context->context,
+                                             reinterpret_cast<CUdeviceptr>(source), from->context, bytes, to->stream),
+                 "copying between devices");
 }
 
 // Notes which kernels the module has, so that none is asked for in vain.
@@ -347,7 +379,15 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
   driver().check(driver().cuLaunchKernelEx_(&config, function->function, parameters, nullptr), "launching a kernel");
 }
 
-Product* make_product(Context* context, const ProductShape& shape) {
+std::vector<std::string> product_libraries(Context*) { return {kCublas}; }
+
+std::string library_version(Context* context, const std::string& library) {
+  context->use();
+  return library == kCublas ? cublas_version() : library == kCudnn ? cudnn_version() : "";
+}
+
+Product* make_product(Context* context, const std::string& library, const ProductShape& shape) {
+  if (library != kCublas) return nullptr;
   context->use();
   if (context->workspace == 0 && driver().cuMemAlloc_(&context->workspace, kCublasWorkspace) != CUDA_SUCCESS) {
     context->workspace = 0;
@@ -358,11 +398,29 @@ Product* make_product(Context* context, const ProductShape& shape) {
 }
 
 void destroy_product(Product* product) { delete product; }
-const char* library_name(const Product*) { return "cuBLASLt"; }
 
 void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y) {
   queue->context->use();
   product->product->run(queue->stream, w, x, addend, y, reinterpret_cast<void*>(queue->context->workspace));
+}
+
+std::vector<std::string> convolution_libraries(Context*) { return {kCudnn}; }
+
+Convolution* make_convolution(Context* context, const std::string& library, const ConvShape& shape, bool search) {
+  if (library != kCudnn) return nullptr;
+  context->use();
+  if (!std::exchange(context->convolutions_opened, true)) context->convolutions = open_cudnn();
+  if (context->convolutions == nullptr) return nullptr;
+  auto convolution = context->convolutions->make(shape, search);
+  return convolution == nullptr ? nullptr : new Convolution{std::move(convolution)};
+}
+
+void destroy_convolution(Convolution* convolution) { delete convolution; }
+size_t convolution_scratch(const Convolution* convolution) { return convolution->convolution->scratch_bytes(); }
+
+void convolve(Queue* queue, const Convolution* convolution, const void* x, const void* w, void* y, void* scratch) {
+  queue->context->use();
+  convolution->convolution->run(queue->stream, x, w, y, scratch);
 }
 
 bool begin_capture(Queue* queue) {

@@ -10,17 +10,17 @@ namespace {
 
 // The library's functions that we call. A macro, since each has a type of its own.
 // clang-format off
-#define GABBRO_CUBLAS_FUNCTIONS(X) \
+#define GABBRO_LIBRARY_FUNCTIONS(X) \
   X(cublasLtCreate) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) \
   X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) \
   X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic) \
-  X(cublasLtMatmul)
+  X(cublasLtMatmul) X(cublasLtGetVersion)
 // clang-format on
 
 class Library {
  public:
 #define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
-  GABBRO_CUBLAS_FUNCTIONS(GABBRO_APPLY)
+  GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
   cublasLtHandle_t handle = nullptr;
 
@@ -40,7 +40,7 @@ class Library {
 #define GABBRO_APPLY(function)                                                        \
   function##_ = reinterpret_cast<decltype(function##_)>(::dlsym(library, #function)); \
   if (function##_ == nullptr) return;
-    GABBRO_CUBLAS_FUNCTIONS(GABBRO_APPLY)
+    GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
     if (cublasLtCreate_(&handle) != CUBLAS_STATUS_SUCCESS) handle = nullptr;
   }
@@ -114,6 +114,14 @@ class PreparedProduct final : public CublasProduct {
 };
 
 }  // namespace
+
+// Counted as 10000 · major + 100 · minor + patch.
+std::string cublas_version() {
+  const Library* library = Library::get();
+  if (library == nullptr) return {};
+  const size_t number = library->cublasLtGetVersion_();
+  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+}
 
 std::unique_ptr<CublasProduct> make_cublas_product(const ProductShape& shape) {
   const Library* library = Library::get();

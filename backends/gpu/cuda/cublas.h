@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include <memory>
+#include <string>
 
 #include "backends/gpu/api.h"
 
@@ -21,6 +22,9 @@ class CublasProduct {
 
 // What a product may use besides its operands, on the device.
 inline constexpr size_t kCublasWorkspace = size_t{32} << 20;  // what NVIDIA advises for compute capability 9.0
+
+// "13.0.2", of the library as it counts; empty where there is none that works.
+std::string cublas_version();
 
 // Null where there is no library, or it takes no such product. The device's context is current.
 std::unique_ptr<CublasProduct> make_cublas_product(const ProductShape& shape);

@@ -4,10 +4,12 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "backends/gpu/api.h"
 #include "backends/gpu/facts.h"
 #include "backends/gpu/hip/code_objects.h"
+#include "backends/gpu/hip/miopen.h"
 #include "backends/gpu/hip/products.h"
 #include "backends/gpu/hip/runtime.h"
 
@@ -17,13 +19,17 @@ using abi::StatusCode;
 using hip::Runtime;
 using hip::runtime;
 
+constexpr const char* kMiopen = "MIOpen";
+
 struct Context {
   int device = 0;
   std::string architecture;  // "gfx90a:sramecc+:xnack-"
   double bandwidth = 0;
   uint32_t wave = 32;
-  uint32_t units = 0;                               // multiprocessors
-  std::unique_ptr<hip::ProductLibraries> products;  // from the first product on
+  uint32_t units = 0;                                // multiprocessors
+  std::unique_ptr<hip::ProductLibraries> products;   // from the first product on
+  std::unique_ptr<ConvolutionLibrary> convolutions;  // the same, and null where there is none
+  bool convolutions_opened = false;
 
   void use() const { runtime().check(runtime().hipSetDevice_(device), "selecting the device"); }
   // For what gives something back: of a device that was lost there is nothing to give back.
@@ -49,6 +55,19 @@ struct Graph {
 struct Product {
   std::unique_ptr<hip::LibraryProduct> product;
 };
+struct Convolution {
+  std::unique_ptr<LibraryConvolution> convolution;
+};
+
+namespace {
+
+hip::ProductLibraries& libraries_of(Context* context) {
+  context->use();
+  if (context->products == nullptr) context->products = std::make_unique<hip::ProductLibraries>(context->architecture);
+  return *context->products;
+}
+
+}  // namespace
 
 const char* backend_name() { return "rocm"; }
 int32_t score() { return 20; }
@@ -164,6 +183,23 @@ void synchronize(Queue* queue) {
   runtime().check(runtime().hipStreamSynchronize_(queue->stream), "waiting for the device");
 }
 
+std::string connect(Context* to, Context* from) {
+  if (to->device == from->device) return {};
+  int reaches = 0;
+  runtime().check(runtime().hipDeviceCanAccessPeer_(&reaches, to->device, from->device), "asking for peer access");
+  if (reaches == 0) return fmt::format("rocm: device {} does not reach the memory of {}", to->device, from->device);
+  to->use();
+  const hipError_t result = runtime().hipDeviceEnablePeerAccess_(from->device, 0);
+  if (result != hipErrorPeerAccessAlreadyEnabled) runtime().check(result, "enabling peer access");
+  return {};
+}
+
+void copy_peer(Queue* to, void* target, Context* from, const void* source, size_t bytes) {
+  to->context->use();
+  runtime().check(runtime().hipMemcpyPeerAsync_(target, to->context->device, source, from->device, bytes, to->stream),
+                  "copying between devices");
+}
+
 Module* load_module(Context* context) {
   context->use();
   return new Module{.context = context, .code = hip::CodeObjects(context->architecture), .functions = {}};
@@ -203,19 +239,42 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
                   "launching a kernel");
 }
 
-Product* make_product(Context* context, const ProductShape& shape) {
-  context->use();
-  if (context->products == nullptr) context->products = std::make_unique<hip::ProductLibraries>(context->architecture);
-  auto product = context->products->make(shape);
+std::vector<std::string> product_libraries(Context* context) { return libraries_of(context).names(); }
+
+std::string library_version(Context* context, const std::string& library) {
+  if (library == kMiopen) return hip::miopen_version();
+  return libraries_of(context).version(library);
+}
+
+Product* make_product(Context* context, const std::string& library, const ProductShape& shape) {
+  auto product = libraries_of(context).make(library, shape);
   return product == nullptr ? nullptr : new Product{std::move(product)};
 }
 
 void destroy_product(Product* product) { delete product; }
-const char* library_name(const Product* product) { return product->product->library(); }
 
 void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y) {
   queue->context->use();
   product->product->run(queue->stream, w, x, addend, y);
+}
+
+std::vector<std::string> convolution_libraries(Context*) { return {kMiopen}; }
+
+Convolution* make_convolution(Context* context, const std::string& library, const ConvShape& shape, bool search) {
+  if (library != kMiopen) return nullptr;
+  context->use();
+  if (!std::exchange(context->convolutions_opened, true)) context->convolutions = hip::open_miopen();
+  if (context->convolutions == nullptr) return nullptr;
+  auto convolution = context->convolutions->make(shape, search);
+  return convolution == nullptr ? nullptr : new Convolution{std::move(convolution)};
+}
+
+void destroy_convolution(Convolution* convolution) { delete convolution; }
+size_t convolution_scratch(const Convolution* convolution) { return convolution->convolution->scratch_bytes(); }
+
+void convolve(Queue* queue, const Convolution* convolution, const void* x, const void* w, void* y, void* scratch) {
+  queue->context->use();
+  convolution->convolution->run(queue->stream, x, w, y, scratch);
 }
 
 bool begin_capture(Queue* queue) {

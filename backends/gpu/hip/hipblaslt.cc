@@ -16,8 +16,8 @@ namespace {
 
 // The library's functions that we call. A macro, since each has a type of its own.
 // clang-format off
-#define GABBRO_HIPBLASLT_FUNCTIONS(X) \
-  X(hipblasLtCreate) X(hipblasLtDestroy) X(hipblasLtMatmulDescCreate) X(hipblasLtMatmulDescDestroy) \
+#define GABBRO_LIBRARY_FUNCTIONS(X) \
+  X(hipblasLtCreate) X(hipblasLtDestroy) X(hipblasLtGetVersion) X(hipblasLtMatmulDescCreate) X(hipblasLtMatmulDescDestroy) \
   X(hipblasLtMatmulDescSetAttribute) X(hipblasLtMatrixLayoutCreate) X(hipblasLtMatrixLayoutDestroy) \
   X(hipblasLtMatmulPreferenceCreate) X(hipblasLtMatmulPreferenceDestroy) X(hipblasLtMatmulPreferenceSetAttribute) \
   X(hipblasLtMatmulAlgoGetHeuristic) X(hipblasLtMatmul)
@@ -26,7 +26,7 @@ namespace {
 class Hipblaslt final : public ProductLibrary, public std::enable_shared_from_this<Hipblaslt> {
  public:
 #define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
-  GABBRO_HIPBLASLT_FUNCTIONS(GABBRO_APPLY)
+  GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
   hipblasLtHandle_t handle = nullptr;
 
@@ -44,7 +44,7 @@ class Hipblaslt final : public ProductLibrary, public std::enable_shared_from_th
     if (library == nullptr) return false;
 #define GABBRO_APPLY(function) \
   if (!find_function(library, #function, function##_)) return false;
-    GABBRO_HIPBLASLT_FUNCTIONS(GABBRO_APPLY)
+    GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
     const auto folders = tensile_folders(path_of(reinterpret_cast<void*>(hipblasLtCreate_)), "hipblaslt",
                                          std::getenv("HIPBLASLT_TENSILE_LIBPATH"));
@@ -53,6 +53,12 @@ class Hipblaslt final : public ProductLibrary, public std::enable_shared_from_th
     return workspace_ != nullptr && hipblasLtCreate_(&handle) == HIPBLAS_STATUS_SUCCESS;
   }
 
+  // Counted as 100000 · major + 100 · minor + patch.
+  std::string version() const override {
+    int number = 0;
+    if (hipblasLtGetVersion_(handle, &number) != HIPBLAS_STATUS_SUCCESS) return "of an unknown version";
+    return fmt::format("{}.{}.{}", number / 100000, number / 100 % 1000, number % 100);
+  }
   std::unique_ptr<LibraryProduct> make(const ProductShape& shape) override;
   void* workspace() const { return workspace_->memory(); }
 
@@ -72,8 +78,6 @@ class HipblasltProduct final : public LibraryProduct {
   }
   HipblasltProduct(const HipblasltProduct&) = delete;
   HipblasltProduct& operator=(const HipblasltProduct&) = delete;
-
-  const char* library() const override { return "hipBLASLt"; }
 
   // False where the library takes no such product.
   bool prepare(const ProductShape& shape) {

@@ -74,17 +74,22 @@ bool works(ProductLibrary& library, hipStream_t stream) {
 }  // namespace
 
 ProductLibraries::ProductLibraries(std::string_view architecture) : target_(target_of(architecture)) {
-  constexpr std::array<std::pair<const char*, decltype(Entry::open)>, 2> kKnown = {
-      {{"hipblaslt", open_hipblaslt}, {"rocblas", open_rocblas}}};
+  struct Known {
+    std::string_view option;
+    const char* name;
+    decltype(Entry::open) open;
+  };
+  constexpr Known kKnown[] = {{"hipblaslt", "hipBLASLt", open_hipblaslt}, {"rocblas", "rocBLAS", open_rocblas}};
   const char* wanted = std::getenv("GABBRO_ROCM_LIBRARIES");
   std::string_view names = wanted == nullptr ? "hipblaslt,rocblas" : wanted;
   while (!names.empty()) {
     const std::string_view name = names.substr(0, names.find(','));
     names.remove_prefix(std::min(names.size(), name.size() + 1));
     bool known = false;
-    for (const auto& [own, open] : kKnown) {
-      if (name == own) entries_.push_back({.name = own, .open = open, .opened = false, .library = nullptr});
-      known = known || name == own;
+    for (const Known& own : kKnown) {
+      if (name != own.option) continue;
+      entries_.push_back({.name = own.name, .open = own.open, .opened = false, .library = nullptr});
+      known = true;
     }
     if (!known) {
       throw ApiError(abi::StatusCode::kFailed,
@@ -107,21 +112,35 @@ ProductLibraries::~ProductLibraries() {
   if (stream_ != nullptr) static_cast<void>(runtime().hipStreamDestroy_(stream_));
 }
 
-std::unique_ptr<LibraryProduct> ProductLibraries::make(const ProductShape& shape) {
-  const std::lock_guard lock(mutex_);
-  for (Entry& entry : entries_) {
-    if (!std::exchange(entry.opened, true)) {
-      entry.library = entry.open(target_);
-      if (entry.library == nullptr) continue;
-      if (stream_ == nullptr) {
-        runtime().check(runtime().hipStreamCreateWithFlags_(&stream_, hipStreamNonBlocking), "creating a stream");
-      }
-      if (!works(*entry.library, stream_)) entry.library = nullptr;
-    }
-    if (entry.library == nullptr) continue;
-    if (auto product = entry.library->make(shape)) return product;
+std::vector<std::string> ProductLibraries::names() const {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries_) names.emplace_back(entry.name);
+  return names;
+}
+
+ProductLibrary* ProductLibraries::opened(std::string_view name) {
+  const auto entry = std::ranges::find(entries_, name, &Entry::name);
+  if (entry == entries_.end()) return nullptr;
+  if (std::exchange(entry->opened, true)) return entry->library.get();
+  entry->library = entry->open(target_);
+  if (entry->library == nullptr) return nullptr;
+  if (stream_ == nullptr) {
+    runtime().check(runtime().hipStreamCreateWithFlags_(&stream_, hipStreamNonBlocking), "creating a stream");
   }
-  return nullptr;
+  if (!works(*entry->library, stream_)) entry->library = nullptr;
+  return entry->library.get();
+}
+
+std::string ProductLibraries::version(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const ProductLibrary* library = opened(name);
+  return library == nullptr ? "" : library->version();
+}
+
+std::unique_ptr<LibraryProduct> ProductLibraries::make(std::string_view name, const ProductShape& shape) {
+  const std::lock_guard lock(mutex_);
+  ProductLibrary* library = opened(name);
+  return library == nullptr ? nullptr : library->make(shape);
 }
 
 }  // namespace gabbro::gpu::hip

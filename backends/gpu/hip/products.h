@@ -19,7 +19,6 @@ using api::ProductShape;
 class LibraryProduct {
  public:
   virtual ~LibraryProduct() = default;
-  virtual const char* library() const = 0;  // "rocBLAS"
   // Throws where the library fails.
   virtual void run(hipStream_t stream, const void* w, const void* x, const float* addend, float* y) const = 0;
 };
@@ -28,6 +27,7 @@ class LibraryProduct {
 class ProductLibrary {
  public:
   virtual ~ProductLibrary() = default;
+  virtual std::string version() const = 0;  // "5.2.0"
   // Null where the library takes no such product. The device is current, as in all of these.
   virtual std::unique_ptr<LibraryProduct> make(const ProductShape& shape) = 0;
 };
@@ -55,16 +55,21 @@ class Workspace {
 std::shared_ptr<ProductLibrary> open_hipblaslt(std::string_view target);
 std::shared_ptr<ProductLibrary> open_rocblas(std::string_view target);
 
-// The libraries of a device that multiply correctly there.
+// The libraries of a device that multiply correctly there. Each is opened when it is first asked for something.
 class ProductLibraries {
  public:
+  // Throws where GABBRO_ROCM_LIBRARIES names what there is not.
   explicit ProductLibraries(std::string_view architecture);
   ~ProductLibraries();
   ProductLibraries(const ProductLibraries&) = delete;
   ProductLibraries& operator=(const ProductLibraries&) = delete;
 
-  // Null where no library takes the product. Throws where GABBRO_ROCM_LIBRARIES names what there is not.
-  std::unique_ptr<LibraryProduct> make(const ProductShape& shape);
+  // The libraries that may be asked, in that order, as they write themselves: "hipBLASLt". None is opened.
+  std::vector<std::string> names() const;
+  // Empty where there is no such library that works.
+  std::string version(std::string_view name);
+  // Null where there is none, or it does not take the product.
+  std::unique_ptr<LibraryProduct> make(std::string_view name, const ProductShape& shape);
 
  private:
   struct Entry {
@@ -73,6 +78,8 @@ class ProductLibraries {
     bool opened = false;
     std::shared_ptr<ProductLibrary> library;
   };
+
+  ProductLibrary* opened(std::string_view name);  // with the mutex held
 
   std::string target_;
   hipStream_t stream_ = nullptr;  // for trials; rocBLAS asks for the state of the stream that it used before

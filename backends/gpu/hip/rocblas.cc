@@ -19,15 +19,15 @@ namespace {
 
 // The library's functions that we call. A macro, since each has a type of its own.
 // clang-format off
-#define GABBRO_ROCBLAS_FUNCTIONS(X) \
+#define GABBRO_LIBRARY_FUNCTIONS(X) \
   X(rocblas_create_handle) X(rocblas_destroy_handle) X(rocblas_set_stream) X(rocblas_set_workspace) \
-  X(rocblas_set_atomics_mode) X(rocblas_gemm_ex)
+  X(rocblas_set_atomics_mode) X(rocblas_gemm_ex) X(rocblas_get_version_string)
 // clang-format on
 
 class Rocblas final : public ProductLibrary, public std::enable_shared_from_this<Rocblas> {
  public:
 #define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
-  GABBRO_ROCBLAS_FUNCTIONS(GABBRO_APPLY)
+  GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
   rocblas_handle handle = nullptr;
 
@@ -45,7 +45,7 @@ class Rocblas final : public ProductLibrary, public std::enable_shared_from_this
     if (library == nullptr) return false;
 #define GABBRO_APPLY(function) \
   if (!find_function(library, #function, function##_)) return false;
-    GABBRO_ROCBLAS_FUNCTIONS(GABBRO_APPLY)
+    GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
     const auto folders = tensile_folders(path_of(reinterpret_cast<void*>(rocblas_create_handle_)), "rocblas",
                                          std::getenv("ROCBLAS_TENSILE_LIBPATH"));
@@ -57,6 +57,11 @@ class Rocblas final : public ProductLibrary, public std::enable_shared_from_this
            rocblas_set_atomics_mode_(handle, rocblas_atomics_not_allowed) == rocblas_status_success;
   }
 
+  std::string version() const override {
+    char text[64] = "";
+    const bool told = rocblas_get_version_string_(text, sizeof text) == rocblas_status_success;
+    return told ? text : "of an unknown version";
+  }
   std::unique_ptr<LibraryProduct> make(const ProductShape& shape) override;
 
  private:
@@ -68,8 +73,6 @@ class RocblasProduct final : public LibraryProduct {
  public:
   RocblasProduct(std::shared_ptr<const Rocblas> library, const ProductShape& shape)
       : library_(std::move(library)), shape_(shape) {}
-
-  const char* library() const override { return "rocBLAS"; }
 
   void run(hipStream_t stream, const void* w, const void* x, const float* addend, float* y) const override {
     const auto number = [](int64_t value) { return static_cast<rocblas_int>(value); };

@@ -15,7 +15,8 @@ namespace gabbro::gpu::hip {
   X(hipModuleLoadData) X(hipModuleUnload) X(hipModuleGetFunction) X(hipFuncGetAttribute) X(hipModuleLaunchKernel) \
   X(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor) \
   X(hipStreamBeginCapture) X(hipStreamEndCapture) X(hipGraphInstantiateWithFlags) X(hipGraphLaunch) \
-  X(hipGraphExecDestroy) X(hipGraphDestroy) X(hipGetErrorString) X(hipStreamCreateWithFlags)
+  X(hipGraphExecDestroy) X(hipGraphDestroy) X(hipGetErrorString) X(hipStreamCreateWithFlags) \
+  X(hipDeviceCanAccessPeer) X(hipDeviceEnablePeerAccess) X(hipMemcpyPeerAsync)
 // clang-format on
 
 class Runtime {

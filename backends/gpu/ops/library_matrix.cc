@@ -14,8 +14,8 @@ constexpr int64_t kSliceWeights = int64_t{64} << 20;
 
 }  // namespace
 
-std::optional<LibraryMatrix> LibraryMatrix::make(const abi::TensorView& weight, int64_t tokens, int64_t depth,
-                                                 const MakeContext& context) {
+std::optional<LibraryMatrix> LibraryMatrix::make(const std::string& library, const abi::TensorView& weight,
+                                                 int64_t tokens, int64_t depth, const MakeContext& context) {
   LibraryMatrix matrix;
   const int64_t rows = weight.shape[0];
   matrix.columns_ = weight.shape[1];
@@ -28,13 +28,13 @@ std::optional<LibraryMatrix> LibraryMatrix::make(const abi::TensorView& weight, 
   }
   for (int64_t first = 0; first < rows; first += slice_rows) {
     const int64_t count = std::min(slice_rows, rows - first);
-    auto product = context.product({.rows = count,
-                                    .tokens = tokens,
-                                    .depth = matrix.columns_,
-                                    .w_step = converted ? matrix.columns_ : weight.strides[0],
-                                    .x_step = depth,
-                                    .y_step = rows,
-                                    .alpha = is_quantised(weight.dtype) ? 1 / kWeightScale : 1});
+    auto product = context.product(library, {.rows = count,
+                                             .tokens = tokens,
+                                             .depth = matrix.columns_,
+                                             .w_step = converted ? matrix.columns_ : weight.strides[0],
+                                             .x_step = depth,
+                                             .y_step = rows,
+                                             .alpha = is_quantised(weight.dtype) ? 1 / kWeightScale : 1});
     if (product == nullptr) return std::nullopt;
     matrix.slices_.push_back({first, count, std::move(product)});
   }

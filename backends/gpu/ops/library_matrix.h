@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backends/gpu/kernel.h"
@@ -13,12 +14,10 @@ namespace gabbro::gpu {
 
 class LibraryMatrix {
  public:
-  // For activations [tokens][depth] as halves (HalveRowsArgs). Nothing where there is no library, it refuses, or memory
-  // is so short that halves of quantised weights should not take any.
-  static std::optional<LibraryMatrix> make(const abi::TensorView& weight, int64_t tokens, int64_t depth,
-                                           const MakeContext& context);
-
-  const char* library() const { return api::library_name(slices_.front().product.get()); }
+  // For activations [tokens][depth] as halves (HalveRowsArgs). Nothing where the library is missing or refuses, or
+  // memory is so short that halves of quantised weights should not take any.
+  static std::optional<LibraryMatrix> make(const std::string& library, const abi::TensorView& weight, int64_t tokens,
+                                           int64_t depth, const MakeContext& context);
 
   // Memory for weights as halves.
   int64_t scratch_bytes() const { return scratch_bytes_; }

@@ -1,7 +1,10 @@
 // `linear` and `linear_fused` (docs/fused_ops.md): activations are brought into the form that the weights' kernels read
 // (normalised, and rounded to 8 bits for block formats, to halves where there are many tokens), which the kernels for
 // one token do themselves; then matrices of one format share a launch.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +14,8 @@
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/library_matrix.h"
 #include "backends/gpu/pack.h"
+#include "backends/gpu/tuning.h"
+#include "backends/gpu/ways.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
 
@@ -20,19 +25,38 @@ namespace {
 constexpr int64_t kAlignment = 256;
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Up to kFewTokens the kernels that read the weights once for eight tokens are the fastest; above, a vendor's library,
-// which for weights that are no halves takes as long for 16 tokens as for 64 (8B Q4_K_M on an H100: 24 ms, where the
-// former take 9 ms for each eight). Where there is none, above kTiledTokens our tiles: they reach 0.53, 0.94 and 1.53
-// times the former's speed with 16, 32 and 64 tokens.
+// Where nobody has measured: up to kFewTokens the kernels that read the weights once for eight tokens are the fastest;
+// above, a vendor's library, which for weights that are no halves takes as long for 16 tokens as for 64 (8B Q4_K_M on
+// an H100: 24 ms, where the former take 9 ms for each eight). Where there is none, above kTiledTokens our tiles: they
+// reach 0.53, 0.94 and 1.53 times the former's speed with 16, 32 and 64 tokens.
 constexpr int64_t kFewTokens = 8;
 constexpr int64_t kConvertedTokens = 16;
 constexpr int64_t kTiledTokens = 32;
+// From here on the kernels for eight tokens, which read the weights anew for each eight, are not worth a measurement.
+constexpr int64_t kTooManyForFew = 128;
+
+bool in_quads(const abi::TensorView& weight) {
+  const int64_t step = weight.strides[0] * dtype_info(weight.dtype).block_bytes;
+  return weight.strides[1] == 1 && step % 16 == 0 && weight.shape[1] * dtype_info(weight.dtype).block_bytes % 16 == 0;
+}
+// Whether the weights can be multiplied with activations that are halves, on matrix cores.
+bool takes_halves(const abi::TensorView& weight) {
+  return is_quantised(weight.dtype) || (weight.dtype != DType::f32 && in_quads(weight));
+}
+
+// A way to multiply: by the kernels for few tokens, by tiles of so many tokens, or by a library.
+struct LinearWay {
+  int tile_tokens = 0;
+  std::string library;
+};
 
 class Linear : public Kernel {
  public:
   // The request's operands are checked (below).
-  Linear(const abi::KernelRequest& request, const abi::LinearOptions& options, const MakeContext& context)
+  Linear(const abi::KernelRequest& request, const abi::LinearOptions& options, const LinearWay& way,
+         const MakeContext& context)
       : options_(options),
+        tile_tokens_(way.library.empty() ? way.tile_tokens : kSomeTokens),  // a library reads halves as well
         columns_(request.inputs[1].shape[1]),
         tokens_(elements(request.inputs[0]) / columns_),
         rows_(request.inputs[1].shape[0]),
@@ -40,7 +64,7 @@ class Linear : public Kernel {
     const bool paired = options.epilogue == abi::Epilogue::kSiluMul;
     wave_ = context.wave();
     while (width_ < 8 && width_ < tokens_) width_ *= 2;
-    make_library(request, context);
+    if (!way.library.empty()) make_library(way.library, request, context);
     for (int m = 0; m < options.count; ++m) {
       const abi::TensorView& weight = request.inputs[1 + m];
       Group* last = groups_.empty() ? nullptr : &groups_.back();
@@ -70,12 +94,13 @@ class Linear : public Kernel {
     if (!library_.empty()) finish_ = context.function("linear_finish");
     if (reads_any(Reads::kFloats) && options.norm) normalise_ = context.function("rms_norm");
     lay_out_scratch();
-    implementation =
-        std::string(request.op) + " " + (library_.empty() ? groups_.front().name : library_.front().library());
+    implementation = std::string(request.op) + " " + (library_.empty() ? groups_.front().name : way.library);
+    taken_ = way.library.empty() == library_.empty();
   }
 
-  // Matrices whose epilogue joins them must be of one kernel.
-  bool takes_epilogue() const { return options_.epilogue != abi::Epilogue::kSiluMul || groups_.size() == 1; }
+  // Whether the way is one for this request: the library takes all of it, and matrices whose epilogue joins them are of
+  // one kernel.
+  bool taken() const { return taken_ && (options_.epilogue != abi::Epilogue::kSiluMul || groups_.size() == 1); }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     auto* scratch = static_cast<std::byte*>(launch.scratch);
@@ -128,7 +153,7 @@ class Linear : public Kernel {
     for (const Group& group : groups_) {
       if (group.reads == Reads::kHalves) {
         for (int i = 0; i < group.count; ++i) many.matrices[i] = matrix(launch, group.first + i);
-        run(group.function, {blocks_for(tokens_, static_cast<u32>(tile_tokens())), static_cast<u32>(group.row_tiles)},
+        run(group.function, {blocks_for(tokens_, static_cast<u32>(tile_tokens_)), static_cast<u32>(group.row_tiles)},
             many);
         continue;
       }
@@ -161,12 +186,9 @@ class Linear : public Kernel {
   };
 
   // All matrices or none.
-  void make_library(const abi::KernelRequest& request, const MakeContext& context) {
+  void make_library(const std::string& library, const abi::KernelRequest& request, const MakeContext& context) {
     for (int m = 0; m < options_.count; ++m) {
-      const abi::TensorView& weight = request.inputs[1 + m];
-      const int64_t few = weight.dtype == DType::f16 ? kFewTokens : kConvertedTokens;
-      if (tokens_ <= few || !takes_halves(weight)) return library_.clear();
-      auto matrix = LibraryMatrix::make(weight, tokens_, depth_, context);
+      auto matrix = LibraryMatrix::make(library, request.inputs[1 + m], tokens_, depth_, context);
       if (!matrix) return library_.clear();
       library_.push_back(std::move(*matrix));
     }
@@ -210,13 +232,8 @@ class Linear : public Kernel {
     scratch_bytes = static_cast<size_t>(at);
   }
 
-  int tile_tokens() const { return tokens_ > 2 * kSomeTokens ? kManyTokens : kSomeTokens; }
-
-  static bool takes_halves(const abi::TensorView& weight) {
-    return is_quantised(weight.dtype) || (weight.dtype != DType::f32 && in_quads(weight));
-  }
   Reads reads_of(const abi::TensorView& weight) const {
-    if (!library_.empty() || (tokens_ > kTiledTokens && takes_halves(weight))) return Reads::kHalves;
+    if (tile_tokens_ > 0 && takes_halves(weight)) return Reads::kHalves;
     const bool one = tokens_ == 1 && (is_quantised(weight.dtype) ? columns_ <= kMaxOneColumns
                                                                  : one_row(weight).slots > 0 && in_quads(weight));
     return one ? Reads::kItself : is_quantised(weight.dtype) ? Reads::kCodes : Reads::kFloats;
@@ -231,11 +248,6 @@ class Linear : public Kernel {
     return reads == Reads::kItself ? static_cast<i32>(weight.shape[0]) : waves_of(weight.shape[0]);
   }
 
-  static bool in_quads(const abi::TensorView& weight) {
-    const int64_t step = weight.strides[0] * dtype_info(weight.dtype).block_bytes;
-    return weight.strides[1] == 1 && step % 16 == 0 && weight.shape[1] * dtype_info(weight.dtype).block_bytes % 16 == 0;
-  }
-
   double weight_row_bytes(const abi::TensorView& weight) const {
     return static_cast<double>(columns_) * dtype_info(weight.dtype).block_bytes /
            dtype_info(weight.dtype).block_elements;
@@ -243,7 +255,7 @@ class Linear : public Kernel {
 
   std::string kernel_name(const abi::TensorView& weight, Reads reads) const {
     const std::string name = "linear_" + std::string(dtype_name(weight.dtype));
-    if (reads == Reads::kHalves) return name + "_tiled_" + std::to_string(tile_tokens());
+    if (reads == Reads::kHalves) return name + "_tiled_" + std::to_string(tile_tokens_);
     if (reads == Reads::kItself) {
       const bool paired = options_.epilogue == abi::Epilogue::kSiluMul;
       const std::string slots = is_quantised(weight.dtype) ? "" : "_" + std::to_string(one_row(weight).slots);
@@ -266,6 +278,8 @@ class Linear : public Kernel {
   }
 
   abi::LinearOptions options_;
+  int tile_tokens_;  // 0: no tiles
+  bool taken_ = false;
   int64_t columns_;
   int64_t tokens_;
   int64_t rows_;   // of the first matrix
@@ -289,13 +303,64 @@ bool is_weight(const abi::TensorView& view, int64_t columns) {
   return view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
 }
 
+// All ways for the request, in the order of the rule above. A library that the rule does not ask comes last.
+std::vector<std::pair<std::string, LinearWay>> ways_of(const abi::KernelRequest& request, int matrices,
+                                                       const MakeContext& context) {
+  const std::span<const abi::TensorView> weights(request.inputs + 1, static_cast<size_t>(matrices));
+  const int64_t tokens = elements(request.inputs[0]) / weights[0].shape[1];
+  const std::pair few("few", LinearWay{});
+  if (tokens <= kFewTokens || std::ranges::none_of(weights, takes_halves)) return {few};
+  const bool asks = std::ranges::all_of(weights, [&](const abi::TensorView& weight) {
+    return tokens > (weight.dtype == DType::f16 ? kFewTokens : kConvertedTokens) && takes_halves(weight);
+  });
+  std::vector<std::pair<std::string, LinearWay>> libraries, tiles, ways;
+  if (std::ranges::all_of(weights, takes_halves) && (asks || context.tuning().active())) {
+    for (const std::string& library : context.libraries()) libraries.push_back({library, {.library = library}});
+  }
+  for (const int tile : {kSomeTokens, kManyTokens}) {
+    const std::pair tiled("tiled " + std::to_string(tile), LinearWay{.tile_tokens = tile});
+    // The larger ones first where they are the rule.
+    tiles.insert(tokens > 2 * kSomeTokens ? tiles.begin() : tiles.end(), tiled);
+  }
+  const auto add = [&](const auto& more) { ways.insert(ways.end(), more.begin(), more.end()); };
+  if (asks) add(libraries);
+  if (tokens <= kTiledTokens) ways.push_back(few);
+  add(tiles);
+  if (tokens > kTiledTokens && tokens <= kTooManyForFew) ways.push_back(few);
+  if (!asks) add(libraries);
+  return ways;
+}
+
+std::string shape_of(const abi::KernelRequest& request, const abi::LinearOptions& options) {
+  const int64_t columns = request.inputs[1].shape[1];
+  std::string text =
+      fmt::format("linear up to {} tokens x {},", length_class(elements(request.inputs[0]) / columns), columns);
+  for (int m = 0; m < options.count; ++m) {
+    const abi::TensorView& weight = request.inputs[1 + m];
+    const bool same = m > 0 && weight.dtype == request.inputs[m].dtype;
+    text += same ? fmt::format(" + {}", weight.shape[0])
+                 : fmt::format("{} {} {}", m > 0 ? " +" : "", dtype_name(weight.dtype), weight.shape[0]);
+  }
+  if (options.norm) text += ", norm";
+  if (options.bias) text += ", bias";
+  if (options.epilogue == abi::Epilogue::kAdd) text += ", add";
+  if (options.epilogue == abi::Epilogue::kSiluMul) text += ", silu_mul";
+  return text;
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const MakeContext& context) {
   const auto options = abi::read_linear_request(request, is_weight);
   if (!options) return nullptr;
-  auto kernel = std::make_unique<Linear>(request, *options, context);
-  return kernel->takes_epilogue() ? std::move(kernel) : nullptr;
+  std::vector<Way> ways;
+  for (const auto& [name, way] : ways_of(request, options->count, context)) {
+    ways.push_back({.name = name, .ours = way.library.empty(), .make = [&, way = way]() -> std::unique_ptr<Kernel> {
+                      auto kernel = std::make_unique<Linear>(request, *options, way, context);
+                      return kernel->taken() ? std::move(kernel) : nullptr;
+                    }});
+  }
+  return choose_way(ways.size() > 1 ? shape_of(request, *options) : "", ways, context);
 }
 
 }  // namespace gabbro::gpu

@@ -1,22 +1,26 @@
 // `matmul` in f32.
-#include "kernels/matmul.h"
+#include <fmt/format.h>
+
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/strided.h"
+#include "backends/gpu/ways.h"
+#include "kernels/matmul.h"
 
 namespace gabbro::gpu {
 namespace {
 
-// Below it a thread that makes 4x4 elements would leave most of its tile, or of the device, idle.
+// Where nobody has measured: below it a thread that makes 4x4 elements would leave most of its tile, or of the device,
+// idle.
 constexpr int64_t kSmallSide = 64;
 
 class Matmul : public Kernel {
  public:
-  Matmul(const abi::KernelRequest& request, const MakeContext& context)
+  // A thread makes side x side elements.
+  Matmul(const abi::KernelRequest& request, int side, const MakeContext& context)
       : a_(last_axes(request.inputs[0])), b_(last_axes(request.inputs[1])) {
     const abi::TensorView batches[] = {batch_axes(request.inputs[0], request.outputs[0]),
                                        batch_axes(request.inputs[1], request.outputs[0])};
     batches_ = axes_of(batches);
-    const int side = std::min(a_.rows, b_.columns) < kSmallSide ? 1 : 4;
     tile_ = static_cast<uint32_t>(kMatmulSide * side);
     implementation = "matmul_" + std::to_string(side);
     function_ = context.function(implementation);
@@ -54,7 +58,19 @@ class Matmul : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context) {
-  return is_matmul(request) ? std::make_unique<Matmul>(request, context) : nullptr;
+  if (!is_matmul(request)) return nullptr;
+  const abi::MatrixView a = last_axes(request.inputs[0]), b = last_axes(request.inputs[1]);
+  const bool small = std::min(a.rows, b.columns) < kSmallSide;
+  std::vector<Way> ways;
+  for (const int side : {small ? 1 : 4, small ? 4 : 1}) {
+    ways.push_back({.name = fmt::format("{0}x{0} a thread", side), .ours = true, .make = [&, side] {
+                      return std::make_unique<Matmul>(request, side, context);
+                    }});
+  }
+  const int64_t products = elements(request.outputs[0]) / std::max<int64_t>(a.rows * b.columns, 1);
+  return choose_way(fmt::format("matmul up to {} of {} x {} x {}", length_class(products), length_class(a.rows),
+                                length_class(a.columns), length_class(b.columns)),
+                    ways, context);
 }
 
 }  // namespace gabbro::gpu

@@ -1,16 +1,21 @@
-// Convolutions, im2col, pooling and resizing of images.
+// Convolutions, im2col, pooling and resizing of images. Convolutions have two kernels of ours, and where it was
+// measured a vendor's library.
 #include "kernels/window.h"
+
+#include <fmt/format.h>
 
 #include <limits>
 
 #include "backends/common/window_request.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/strided.h"
+#include "backends/gpu/tuning.h"
+#include "backends/gpu/ways.h"
 
 namespace gabbro::gpu {
 namespace {
 
-// Groups with fewer output channels leave most of a tile idle.
+// Where nobody has measured: groups with fewer output channels leave most of a tile idle.
 constexpr int64_t kTiledChannels = 16;
 
 WindowAxes axes_of_window(const abi::Window& w) {
@@ -96,6 +101,70 @@ class Conv : public Kernel {
   u32 blocks_ = 0;
 };
 
+// A vendor's library, which knows of no bias of another type than y.
+class LibraryConv : public Kernel {
+ public:
+  LibraryConv(const abi::ConvRequest& conv, const std::string& library, std::shared_ptr<const api::Convolution> made,
+              const MakeContext& context)
+      : convolution_(std::move(made)) {
+    implementation = "conv " + library;
+    scratch_bytes = api::convolution_scratch(convolution_.get());
+    const int64_t channels = conv.groups * conv.out_channels, plane = conv.window.outputs();
+    bias_args_ = {.total = conv.images * channels * plane,
+                  .channels = static_cast<i32>(channels),
+                  .plane = static_cast<i32>(plane)};
+    if (conv.bias) bias_ = context.function("conv_bias_" + std::string(dtype_name(conv.dtype)));
+  }
+
+  // Null where the library does not take it.
+  static std::unique_ptr<Kernel> make(const abi::ConvRequest& conv, const std::string& library, bool search,
+                                      const MakeContext& context) {
+    api::ConvShape shape = {.dtype = conv.dtype,
+                            .images = conv.images,
+                            .groups = conv.groups,
+                            .in_channels = conv.in_channels,
+                            .out_channels = conv.out_channels};
+    const abi::Window& w = conv.window;
+    for (int i = 0; i < 3; ++i) {
+      shape.in[i] = w.in[i];
+      shape.kernel[i] = w.kernel[i];
+      shape.out[i] = w.out[i];
+      shape.stride[i] = w.stride[i];
+      shape.padding[i] = w.padding[i];
+      shape.dilation[i] = w.dilation[i];
+    }
+    auto made = context.convolution(library, shape, search);
+    return made == nullptr ? nullptr : std::make_unique<LibraryConv>(conv, library, std::move(made), context);
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    void* const y = output<void>(launch, 0);
+    run(convolution_.get(), input<void>(launch, 0), input<void>(launch, 1), y, launch.scratch);
+    if (bias_ == nullptr) return;
+    ConvBiasArgs args = bias_args_;
+    args.y = y;
+    args.bias = input<float>(launch, 2);
+    run(bias_, {blocks_for(args.total, kElementThreads)}, args);
+  }
+
+ private:
+  std::shared_ptr<const api::Convolution> convolution_;
+  const api::Function* bias_ = nullptr;
+  ConvBiasArgs bias_args_{};
+};
+
+// A measurement stands for up to twice as many images, and for the libraries that it names.
+std::string shape_of(const abi::ConvRequest& conv, const std::string& libraries) {
+  const abi::Window& w = conv.window;
+  const auto axes = [](const int64_t(&lengths)[3]) {
+    return fmt::format("{}x{}x{}", lengths[0], lengths[1], lengths[2]);
+  };
+  return fmt::format("conv {}, up to {} of {} x {} to {}, taps {}, stride {}, padding {}, dilation {}, {} groups{}{}",
+                     dtype_name(conv.dtype), length_class(conv.images), conv.in_channels, axes(w.in), conv.out_channels,
+                     axes(w.kernel), axes(w.stride), axes(w.padding), axes(w.dilation), conv.groups,
+                     conv.bias ? ", bias" : "", libraries);
+}
+
 std::string name_of(const char* kernel, DType dtype) { return kernel + std::string(dtype_name(dtype)); }
 
 }  // namespace
@@ -132,7 +201,26 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
   abi::ConvRequest conv;
   if (!read_conv(request, conv)) return nullptr;
   const bool tiled = conv.out_channels >= kTiledChannels;
-  return std::make_unique<Conv>(conv, name_of(tiled ? "conv_tiled_" : "conv_direct_", conv.dtype), false, context);
+  std::vector<Way> ways;
+  for (const bool tiles : {tiled, !tiled}) {
+    ways.push_back({.name = tiles ? "tiled" : "direct", .ours = true, .make = [&, tiles] {
+                      const std::string kernel = name_of(tiles ? "conv_tiled_" : "conv_direct_", conv.dtype);
+                      return std::make_unique<Conv>(conv, kernel, false, context);
+                    }});
+  }
+  std::string libraries;
+  if (context.tuning().active()) {  // none is taken before it was measured
+    for (const std::string& library : context.convolution_libraries()) {
+      const std::string version = context.library_version(library);
+      if (version.empty()) continue;
+      libraries += fmt::format(", {} {}", library, version);
+      ways.push_back({.name = library, .ours = false, .make = [&, library] {
+                        const bool search = context.tuning().measures(shape_of(conv, libraries));
+                        return LibraryConv::make(conv, library, search, context);
+                      }});
+    }
+  }
+  return choose_way(shape_of(conv, libraries), ways, context);
 }
 
 std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context) {

@@ -1,7 +1,11 @@
 // The simulator behind the host side. sim:0 has waves of 32 lanes and sim:1 of 64, unless GABBRO_SIM_WAVE says one for
 // both. Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails,
-// and from then on the device), lost:N (after the Nth launch the device is gone); several are joined with commas.
-// With GABBRO_SIM_PRODUCTS=1 it multiplies matrices as a vendor's library does.
+// and from then on the device), lost:N (after the Nth launch the device is gone), read:N (the Nth copy to the host
+// flips a bit), unreachable:1 (no device reaches another's memory), peer:N and peer-error:N (from the Nth copy between
+// devices on, each flips a bit, or fails); several are joined with commas. With GABBRO_SIM_PRODUCTS=1 it multiplies
+// matrices as a vendor's library does. "wrong", "failing" and "declining" are such libraries with a fault, and
+// "missing" is none; several are joined with commas, in the order in which they are asked. GABBRO_SIM_PRODUCTS_VERSION
+// is what they say of their version. GABBRO_SIM_CONVOLUTIONS is the same for convolutions.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -50,12 +54,15 @@ uint64_t fault(std::string_view what) {
   return 0;
 }
 
+void flip_bit(void* memory, size_t bytes) { static_cast<std::byte*>(memory)[bytes / 2] ^= std::byte{16}; }
+
 }  // namespace
 
 struct Context {
   uint32_t wave;
-  uint64_t failing_allocation, failing_launch, lost_after;
-  std::atomic<uint64_t> allocations{0}, launches{0};
+  uint64_t failing_allocation, failing_launch, lost_after, damaged_read, damaged_peer, failing_peer;
+  bool reaches_others;
+  std::atomic<uint64_t> allocations{0}, launches{0}, reads{0}, peer_copies{0};
   std::atomic<bool> lost{false};
   std::mutex mutex;
   std::string failure;  // of a launch: reported by whatever waits next, and by all that comes after
@@ -69,6 +76,11 @@ struct Queue {
 };
 struct Product {
   ProductShape shape;
+  std::string library;
+};
+struct Convolution {
+  ConvShape shape;
+  std::string library;
 };
 struct Function {
   const sim::Registration* kernel;
@@ -96,7 +108,11 @@ Context* open(int32_t index) {
   return new Context{.wave = wave_of(index),
                      .failing_allocation = fault("malloc"),
                      .failing_launch = fault("launch"),
-                     .lost_after = fault("lost")};
+                     .lost_after = fault("lost"),
+                     .damaged_read = fault("read"),
+                     .damaged_peer = fault("peer"),
+                     .failing_peer = fault("peer-error"),
+                     .reaches_others = fault("unreachable") == 0};
 }
 void close(Context* context) { delete context; }
 size_t free_memory(Context*) { return kMemory - std::min(kMemory, sim::allocated_bytes()); }
@@ -128,7 +144,23 @@ void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) 
 
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
   synchronize(queue);
-  if (bytes > 0) std::memcpy(host, source, bytes);
+  if (bytes == 0) return;
+  std::memcpy(host, source, bytes);
+  if (++queue->context->reads == queue->context->damaged_read) flip_bit(host, bytes);
+}
+
+std::string connect(Context* to, Context*) {
+  return to->reaches_others ? "" : "sim: the devices do not reach each other's memory";
+}
+
+void copy_peer(Queue* to, void* target, Context* from, const void* source, size_t bytes) {
+  to->context->require_present();
+  from->require_present();
+  const uint64_t number = ++to->context->peer_copies;
+  if (to->context->failing_peer != 0 && number >= to->context->failing_peer)
+    throw ApiError(StatusCode::kFailed, "sim: injected failure of a copy between devices");
+  std::memcpy(target, source, bytes);
+  if (to->context->damaged_peer != 0 && number >= to->context->damaged_peer) flip_bit(target, bytes);
 }
 
 Module* load_module(Context* context) { return new Module{context->wave, {}}; }
@@ -170,14 +202,36 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
   context.failure = "sim: " + error;
 }
 
-Product* make_product(Context*, const ProductShape& shape) {
-  const char* wanted = std::getenv("GABBRO_SIM_PRODUCTS");
-  return wanted != nullptr && std::string_view(wanted) == "1" ? new Product{shape} : nullptr;
+namespace {
+
+std::vector<std::string> libraries_of(const char* variable) {
+  const char* wanted = std::getenv(variable);
+  std::vector<std::string> names;
+  for (std::string_view rest = wanted == nullptr ? "" : wanted; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    names.push_back(name == "1" ? "simulated library" : fmt::format("{} library", name));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> product_libraries(Context*) { return libraries_of("GABBRO_SIM_PRODUCTS"); }
+std::vector<std::string> convolution_libraries(Context*) { return libraries_of("GABBRO_SIM_CONVOLUTIONS"); }
+std::string library_version(Context*, const std::string& library) {
+  const char* version = std::getenv("GABBRO_SIM_PRODUCTS_VERSION");
+  return library == "missing library" ? "" : version == nullptr ? "1.0" : version;
+}
+Product* make_product(Context*, const std::string& library, const ProductShape& shape) {
+  if (library == "declining library" || library == "missing library") return nullptr;
+  return new Product{shape, library};
 }
 void destroy_product(Product* product) { delete product; }
-const char* library_name(const Product*) { return "simulated library"; }
 void multiply(Queue*, const Product* product, const void* w, const void* x, const float* addend, float* y) {
-  const ProductShape& s = product->shape;
+  if (product->library == "failing library") throw ApiError(StatusCode::kFailed, "sim: the library fails");
+  ProductShape s = product->shape;
+  if (product->library == "wrong library") s.alpha *= 2;
   const auto row_of = [&](const void* matrix, int64_t step, int64_t row) {
     std::vector<float> values(static_cast<size_t>(s.depth));
     const auto* halves = static_cast<const uint16_t*>(matrix) + row * step;
@@ -191,6 +245,54 @@ void multiply(Queue*, const Product* product, const void* w, const void* x, cons
       const int64_t place = token * s.y_step + row;
       y[place] = s.alpha * std::inner_product(weights.begin(), weights.end(), values.begin(), 0.0f) +
                  (addend == nullptr ? 0 : addend[place]);
+    }
+  }
+}
+
+Convolution* make_convolution(Context*, const std::string& library, const ConvShape& shape, bool) {
+  if (library == "declining library" || library == "missing library") return nullptr;
+  return new Convolution{shape, library};
+}
+void destroy_convolution(Convolution* convolution) { delete convolution; }
+size_t convolution_scratch(const Convolution*) { return 8; }
+
+void convolve(Queue*, const Convolution* convolution, const void* x, const void* w, void* y, void* scratch) {
+  if (convolution->library == "failing library") throw ApiError(StatusCode::kFailed, "sim: the library fails");
+  const ConvShape& s = convolution->shape;
+  const bool wrong = convolution->library == "wrong library";
+  std::memset(scratch, 1, convolution_scratch(convolution));  // whoever calls has to have it
+  const auto read = [&](const void* values, int64_t i) {
+    if (s.dtype == DType::f32) return static_cast<const float*>(values)[i];
+    const uint16_t bits = static_cast<const uint16_t*>(values)[i];
+    return s.dtype == DType::f16 ? half_bits_to_float(bits) : bfloat_bits_to_float(bits);
+  };
+  const auto volume = [](const int64_t(&lengths)[3]) { return lengths[0] * lengths[1] * lengths[2]; };
+  const auto place = [](int64_t index, const int64_t(&lengths)[3], int64_t(&at)[3]) {
+    for (int i = 2; i >= 0; index /= lengths[i--]) at[i] = index % lengths[i];
+  };
+  const int64_t outputs = volume(s.out), taps = volume(s.kernel), inputs = volume(s.in);
+  for (int64_t i = 0; i < s.images * s.groups * s.out_channels * outputs; ++i) {
+    const int64_t plane = i / outputs, channel = plane % (s.groups * s.out_channels);
+    const int64_t first = (plane / (s.groups * s.out_channels) * s.groups + channel / s.out_channels) * s.in_channels;
+    int64_t o[3], t[3], at[3];
+    place(i % outputs, s.out, o);
+    float sum = 0;
+    for (int64_t k = 0; k < s.in_channels * taps; ++k) {
+      place(k % taps, s.kernel, t);
+      bool inside = true;
+      for (int axis = 0; axis < 3; ++axis) {
+        at[axis] = o[axis] * s.stride[axis] - s.padding[axis] + t[axis] * s.dilation[axis];
+        inside = inside && at[axis] >= 0 && at[axis] < s.in[axis];
+      }
+      if (!inside) continue;
+      const int64_t place_in_x = (first + k / taps) * inputs + (at[0] * s.in[1] + at[1]) * s.in[2] + at[2];
+      sum += read(x, place_in_x) * read(w, channel * s.in_channels * taps + k);
+    }
+    if (wrong) sum = 2 * sum + 1;
+    if (s.dtype == DType::f32) {
+      static_cast<float*>(y)[i] = sum;
+    } else {
+      static_cast<uint16_t*>(y)[i] = s.dtype == DType::f16 ? float_to_half_bits(sum) : float_to_bfloat_bits(sum);
     }
   }
 }

@@ -71,9 +71,9 @@ Finding check_devices(const Examination& e, const char* id) {
 
 // Which code a device runs: its own target's, a generic one's, or compiled on first use.
 Finding check_code_objects(const Examination& e) { return check_devices(e, "code-objects"); }
-// Every kernel family against the CPU, at the shapes of real models.
+// Kernels that models need most, against the host.
 Finding check_kernels(const Examination& e) { return check_devices(e, "kernels"); }
-// Patterns copied between each pair of cards, both ways, and compared.
+// Patterns copied to the card from each other one, and whether they go directly.
 Finding check_peer_copies(const Examination& e) { return check_devices(e, "peer-copies"); }
 // Copies from the host: pinned and pageable rates, none from file-backed pages.
 Finding check_host_copies(const Examination& e) { return check_devices(e, "host-copies"); }

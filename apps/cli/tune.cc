@@ -1,0 +1,148 @@
+// `tune`: measures, for each shape that a model's prompts multiply, which of the device's ways is the fastest: its own
+// kernels, or a vendor's library. Every later command on this device takes that way.
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/engine_loading.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/model_argument.h"
+#include "apps/cli/terminal.h"
+#include "src/backend/registry.h"
+#include "src/base/error.h"
+#include "src/engine/model_needs.h"
+
+namespace gabbro::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  CommonOptions common;
+  std::string model;
+  std::string shape;
+  std::string type = "q4_k_m";
+  std::vector<int> tokens;  // empty: the powers of two up to the parts in which the device takes prompts
+  std::string file;
+};
+
+std::shared_ptr<Device> open_for_tuning(const Options& o) {
+  const abi::DeviceOptions options = {.threads = o.common.threads,
+                                      .tuning = abi::Tuning::kMeasureAll,
+                                      .tuning_file = o.file.empty() ? nullptr : o.file.c_str()};
+  auto device = open_device(o.common.device, options);
+  if (!device->tuning()) {
+    throw Error(
+        ErrorCode::kBadInput,
+        fmt::format("device {} has one way to compute each shape: there is nothing to tune", device->facts().id),
+        "--device names a GPU; gabbro devices lists them");
+  }
+  return device;
+}
+
+// One measurement stands for the lengths from half of it up; up to eight tokens there is one way.
+std::vector<int> default_tokens(const Device& device) {
+  std::vector<int> tokens;
+  for (int count = 16; count <= prompt_part(device.facts()); count *= 2) tokens.push_back(count);
+  return tokens;
+}
+
+std::shared_ptr<Engine> load(const Options& o, int context, const std::shared_ptr<Device>& device) {
+  if (o.shape.empty()) return load_engine(o.model, o.common, context, "f16", device);
+  return load_random_engine(llm::parse_llama_shape(o.shape), parse_type(o.type), o.common, context, device);
+}
+
+// Prompts of each length; the device measures a shape when it is first launched.
+void run_prompts(const std::shared_ptr<Engine>& engine, const std::vector<int>& lengths) {
+  const Cancellable cancellable;
+  ProgressBar bar("measuring", true);
+  Session session(engine);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    bar.show(static_cast<double>(i) / static_cast<double>(lengths.size()));
+    std::vector<int32_t> tokens(static_cast<size_t>(lengths[i]));
+    for (size_t t = 0; t < tokens.size(); ++t)
+      tokens[t] = static_cast<int32_t>(t * 7919 % static_cast<size_t>(engine->facts().vocabulary));
+    session.truncate(0);
+    session.append(tokens, cancellable.flag());
+  }
+}
+
+Json document(const ModelFacts& facts, const abi::TuningFacts& tuning,
+              const std::vector<abi::MeasuredShape>& measured) {
+  Json out = {{"model", facts.name},
+              {"quantisation", facts.quantisation},
+              {"device", facts.device_id},
+              {"device_name", facts.device_name},
+              {"file", tuning.file[0] == '\0' ? Json(nullptr) : Json(tuning.file)},
+              {"known", tuning.known},
+              {"shapes", Json::array()}};
+  for (const abi::MeasuredShape& shape : measured) {
+    Json ways = Json::array();
+    for (const abi::MeasuredWay& way : std::span(shape.ways, static_cast<size_t>(shape.way_count))) {
+      ways.push_back(
+          {{"name", way.name}, {"seconds", way.seconds > 0 ? Json(way.seconds) : Json(nullptr)}, {"fit", way.fit}});
+    }
+    out["shapes"].push_back({{"shape", shape.shape}, {"chosen", shape.ways[shape.chosen].name}, {"ways", ways}});
+  }
+  return out;
+}
+
+std::string outcome(const abi::MeasuredWay& way) {
+  if (way.fit) return fmt::format("{:>12.1f} us", way.seconds * 1e6);
+  return way.seconds > 0 ? "  wrong result" : "        failed";
+}
+
+std::string table(const ModelFacts& facts, const abi::TuningFacts& tuning,
+                  const std::vector<abi::MeasuredShape>& measured) {
+  std::string out = fmt::format("{} {} on {} ({}): {} shapes measured\n", printable(facts.name), facts.quantisation,
+                                facts.device_id, printable(facts.device_name), measured.size());
+  for (const abi::MeasuredShape& shape : measured) {
+    out += fmt::format("\n{}\n", printable(shape.shape));
+    for (int32_t i = 0; i < shape.way_count; ++i) {
+      const abi::MeasuredWay& way = shape.ways[i];
+      out += fmt::format("  {} {:<24} {}\n", i == shape.chosen ? '*' : ' ', printable(way.name), outcome(way));
+    }
+  }
+  if (tuning.problem[0] != '\0') return out;
+  return out + (tuning.file[0] == '\0' ? "\nnothing is kept: GABBRO_TUNING_FILE is empty\n"
+                                       : fmt::format("\n{} shapes of this device are known in {}\n", tuning.known,
+                                                     printable(tuning.file)));
+}
+
+int run(const Options& o) {
+  if (o.shape.empty() && o.model.empty())
+    throw Error(ErrorCode::kBadInput, "MODEL is missing", "--shape llama-8b does without one");
+  const auto device = open_for_tuning(o);
+  const std::vector<int> tokens = o.tokens.empty() ? default_tokens(*device) : o.tokens;
+  const auto engine = load(o, std::ranges::max(tokens), device);
+  run_prompts(engine, tokens);
+  const std::vector<abi::MeasuredShape> measured = device->measured_shapes();
+  const abi::TuningFacts tuning = *device->tuning();
+  o.common.json ? print_json(document(engine->facts(), tuning, measured))
+                : print(table(engine->facts(), tuning, measured));
+  if (tuning.problem[0] != '\0') throw failed("{}", tuning.problem);
+  return 0;
+}
+
+}  // namespace
+
+void add_tune(CLI::App& root, Actions& actions) {
+  CLI::App* app = root.add_subcommand("tune", "Measure which kernels and libraries are the fastest on this device");
+  const auto o = std::make_shared<Options>();
+  CLI::Option* model = add_model(*app, o->model)->required(false);
+  CLI::Option* shape = add_shape(*app, o->shape)->excludes(model);
+  add_type(*app, o->type)->needs(shape);
+  app->add_option(
+         "--tokens", o->tokens,
+         "Lengths of prompts to measure, 16,512 (default: the powers of two up to what the device takes at once)")
+      ->type_name("N,N")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 1 << 16));
+  app->add_option("--tuning-file", o->file, "Where to keep the results, in place of $GABBRO_HOME/tuning.txt")
+      ->type_name("FILE");
+  add_device_options(*app, o->common);
+  add_output_options(*app, o->common);
+  actions[app] = [o] { return run(*o); };
+}
+
+}  // namespace gabbro::cli

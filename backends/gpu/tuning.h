@@ -1,0 +1,60 @@
+// Which way a device takes for a shape that can be computed in several: what is known of their speed, and what the
+// device measures. The measuring itself is in ways.cc.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/gpu/tuning_file.h"
+#include "gabbro/backend_abi.h"
+
+namespace gabbro::gpu {
+
+struct Measurement {
+  struct Way {
+    std::string name;
+    double seconds = 0;  // of a launch
+    bool fit = false;    // it did not fail, and its result is right
+  };
+  std::string shape;
+  std::vector<Way> ways;
+  size_t chosen = 0;
+};
+
+class Tuning {
+ public:
+  // `device` says what the measurements hold for: hardware, driver, and the libraries with their versions. It is called
+  // when that is first needed, since it may open the libraries. GABBRO_TUNE=1 makes kMeasureUnknown of kKnown.
+  Tuning(abi::Tuning mode, std::string path, std::function<std::string()> device);
+
+  // Whether it is worth asking: something is known, or is to be measured.
+  bool active() const;
+  // The name of the way to take; empty where nobody has measured the shape.
+  std::string known(const std::string& shape) const;
+  // Whether the shape is to be measured now.
+  bool measures(const std::string& shape) const;
+
+  // Keeps what was measured, in memory and in the file.
+  void record(Measurement measurement);
+
+  void facts(abi::TuningFacts& facts) const;
+  // False where fewer were measured.
+  bool measured(size_t number, abi::MeasuredShape& shape) const;
+
+ private:
+  const std::string& device() const;  // with the mutex held, as in the next
+  bool known_here(const std::string& shape) const;
+
+  const abi::Tuning mode_;
+  const TuningFile file_;
+  const std::function<std::string()> describe_;
+  mutable std::mutex mutex_;
+  mutable std::string device_;
+  TuningTable table_;
+  std::string problem_;
+  std::vector<Measurement> measured_;
+};
+
+}  // namespace gabbro::gpu

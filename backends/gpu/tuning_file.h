@@ -1,0 +1,44 @@
+// The file in which measurements are kept: which way of computing a shape was the fastest on a device, and how long
+// each took. Text, a line an entry. A file that is damaged is as good as none; one that is not ours is left alone.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gabbro::gpu {
+
+struct TuningEntry {
+  std::string chosen;                                // one of `ways`
+  std::vector<std::pair<std::string, double>> ways;  // with their seconds: those that came out right
+};
+
+// By device (hardware, driver, libraries and their versions) and shape.
+using TuningTable = std::map<std::pair<std::string, std::string>, TuningEntry>;
+
+class TuningFile {
+ public:
+  explicit TuningFile(std::string path) : path_(std::move(path)) {}
+
+  // $GABBRO_TUNING_FILE, which may be set to nothing: then nothing is kept. Else tuning.txt in $GABBRO_HOME,
+  // $XDG_CACHE_HOME/gabbro or ~/.cache/gabbro; empty where none of these variables is set.
+  static std::string default_path();
+
+  const std::string& path() const { return path_; }  // empty: nothing is kept
+
+  // Empty where there is no file. `problem` becomes one line where there is one that cannot be read; else it is empty.
+  TuningTable load(std::string& problem) const;
+
+  // Adds the entries to what the file holds by now, in one step: another process reads the old file or the new one.
+  // What went wrong in one line, or nothing.
+  std::string store(const TuningTable& entries) const;
+
+ private:
+  enum class State { kMissing, kRead, kDamaged, kForeign };
+  State read(TuningTable& table, std::string& problem) const;
+
+  std::string path_;
+};
+
+}  // namespace gabbro::gpu
