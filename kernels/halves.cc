@@ -6,15 +6,36 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+// Rows that become halves: x, or silu(first · scale) · (second · scale).
+struct PlainRow {
+  const float* x;
+  GPU_FUNCTION void load(i32 k, float* values) const {
+    const Quad quad = load_quad(x + k);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) values[i] = bits_to_float(quad.word[i]);
+  }
+};
+struct GatedRow {
+  const float* first;
+  const float* second;
+  float scale;
+  GPU_FUNCTION void load(i32 k, float* values) const {
+    const Quad one = load_quad(first + k), two = load_quad(second + k);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      values[i] = silu(bits_to_float(one.word[i]) * scale) * (bits_to_float(two.word[i]) * scale);
+  }
+};
+
 // A thread's share of a row, four elements at a time. The first ones stay in registers, so that the row is read once;
 // of a longer row the rest is read for each pass.
-template <int held>
+template <class Row, int held>
 class RowShare {
  public:
-  GPU_FUNCTION RowShare(const float* x, const float* norm, i32 columns) : x_(x), norm_(norm), columns_(columns) {
+  GPU_FUNCTION RowShare(const Row& row, const float* norm, i32 columns) : row_(row), norm_(norm), columns_(columns) {
 #pragma unroll
     for (int i = 0; i < held; ++i) {
-      if (column(i) < columns_) load(column(i), held_[i]);
+      if (column(i) < columns_) row_.load(column(i), held_[i]);
     }
   }
   // body(k, values) for each four.
@@ -26,12 +47,12 @@ class RowShare {
     }
     for (int i = held; column(i) < columns_; ++i) {
       float values[4];
-      load(column(i), values);
+      row_.load(column(i), values);
       scale(column(i), values);
       body(column(i), values);
     }
   }
-  // From here on they are x · factor · norm.
+  // From here on they are what they were, times factor · norm.
   GPU_FUNCTION void normalise(float factor) {
     factor_ = factor;
 #pragma unroll
@@ -42,11 +63,6 @@ class RowShare {
 
  private:
   GPU_FUNCTION static i32 column(int i) { return (static_cast<i32>(thread_index()) + i * kLinearThreads) * 4; }
-  GPU_FUNCTION void load(i32 k, float* values) const {
-    const Quad quad = load_quad(x_ + k);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) values[i] = bits_to_float(quad.word[i]);
-  }
   GPU_FUNCTION void scale(i32 k, float* values) const {
     if (factor_ == 0) return;
     const Quad norm = load_quad(norm_ + k);
@@ -54,25 +70,16 @@ class RowShare {
     for (int i = 0; i < 4; ++i) values[i] *= factor_ * bits_to_float(norm.word[i]);
   }
 
-  const float* x_;
+  const Row row_;
   const float* norm_;
   i32 columns_;
   float factor_ = 0;  // 0: there is no norm, or not yet
   float held_[held][4];
 };
 
-template <int held>
-GPU_FUNCTION inline void halve_rows(const HalveRowsArgs& a) {
-  const i64 row = block_index().x;
-  RowShare<held> share(a.x + row * a.columns, a.norm, a.columns);
-  if (a.norm != nullptr) {
-    float squares = 0;
-    share.for_quads([&](i32, const float* values) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) squares = fma(values[i], values[i], squares);
-    });
-    share.normalise(1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon));
-  }
+// The block's row as halves, and what undoes their scale: see HalveRowsArgs.
+template <class Share>
+GPU_FUNCTION inline void store_halves(Share& share, i32 columns, i32 depth, Half* row, float* undone_by) {
   float peak = 0;
   share.for_quads([&](i32, const float* values) {
 #pragma unroll
@@ -83,15 +90,36 @@ GPU_FUNCTION inline void halve_rows(const HalveRowsArgs& a) {
   u32 exponent = min_of(max_of(float_to_bits(block_max(peak)) >> 23, 15u), 254u);
   if (exponent >= 127 - 4 && exponent < 127 + 15) exponent = 127 + 14;
   const float scale = bits_to_float((268 - exponent) << 23);
-  if (thread_index() == 0) a.scales[row] = bits_to_float((exponent - 14) << 23);
-  u64* halves = reinterpret_cast<u64*>(a.halves + row * a.depth);
+  if (thread_index() == 0) *undone_by = bits_to_float((exponent - 14) << 23);
+  u64* halves = reinterpret_cast<u64*>(row);
   share.for_quads([&](i32 k, const float* values) {
     halves[k / 4] = pack_halves(values[0] * scale, values[1] * scale) |
                     static_cast<u64>(pack_halves(values[2] * scale, values[3] * scale)) << 32;
   });
-  for (i32 k = a.columns + static_cast<i32>(thread_index()) * 4; k < a.depth; k += kLinearThreads * 4) {
-    halves[k / 4] = 0;
+  for (i32 k = columns + static_cast<i32>(thread_index()) * 4; k < depth; k += kLinearThreads * 4) halves[k / 4] = 0;
+}
+
+template <int held>
+GPU_FUNCTION inline void halve_rows(const HalveRowsArgs& a) {
+  const i64 row = block_index().x;
+  RowShare<PlainRow, held> share({a.x + row * a.columns}, a.norm, a.columns);
+  if (a.norm != nullptr) {
+    float squares = 0;
+    share.for_quads([&](i32, const float* values) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) squares = fma(values[i], values[i], squares);
+    });
+    share.normalise(1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon));
   }
+  store_halves(share, a.columns, a.depth, a.halves + row * a.depth, a.scales + row);
+}
+
+template <int held>
+GPU_FUNCTION inline void halve_gated(const HalveGatedArgs& a) {
+  const i64 row = block_index().x;
+  const GatedRow gated = {a.first + row * a.columns, a.second + row * a.columns, a.scales_before[row]};
+  RowShare<GatedRow, held> share(gated, nullptr, a.columns);
+  store_halves(share, a.columns, a.depth, a.halves + row * a.depth, a.scales + row);
 }
 
 // A thread a block of 32 codes.
@@ -172,6 +200,7 @@ GPU_FUNCTION inline void linear_finish(const LinearFinishArgs& a) {
 
 GPU_KERNEL(halve_rows, 256, gabbro::gpu::HalveRowsArgs, halve_rows<gabbro::gpu::kHalvedRowQuads>)
 GPU_KERNEL(halve_wide_rows, 256, gabbro::gpu::HalveRowsArgs, halve_rows<gabbro::gpu::kHalvedWideRowQuads>)
+GPU_KERNEL(halve_gated, 256, gabbro::gpu::HalveGatedArgs, halve_gated<gabbro::gpu::kHalvedWideRowQuads>)
 GPU_KERNEL(linear_finish, 256, gabbro::gpu::LinearFinishArgs, linear_finish)
 GPU_KERNEL(halve_weights_bf16, 256, gabbro::gpu::HalveWeightsArgs, halve_bfloats)
 

@@ -32,6 +32,18 @@ struct HalveRowsArgs {
   float epsilon;
 };
 
+// The same of silu(first · s) · (second · s), [T, K] each, with s what undoes the scale of the activations that they
+// are products of.
+struct HalveGatedArgs {
+  const float* first;
+  const float* second;
+  const float* scales_before;  // [T]
+  Half* halves;
+  float* scales;
+  i32 columns;
+  i32 depth;
+};
+
 enum class Epilogue : i32 { kNone, kAdd, kSiluMul };
 
 // One matrix of a launch: packed planes (kernels/packing.h), or rows of plain elements.

@@ -70,7 +70,7 @@ def kernel_times(target, name, kernel):
     moved, seconds = 0, 0
     one = re.match(r"linear_(?:(b?f\d\d)_1_\d|(i?q\d_\w+?)_1)(_paired)?$", name)
     tiled = re.match(r"linear_(\w+)_tiled_\d+$", name)
-    attention = re.match(r"attention_(?:step_)?(f16|i8)_128$", name)
+    attention = re.match(r"attention_(?:step_)?(f16|i8|matrix)_128$", name)
     prefill = re.match(r"attention_(f16|i8)_tiled_128$", name)
     if one:
         moved = ROWS * COLUMNS * weight_bytes()[one[1] or one[2]]
@@ -81,7 +81,7 @@ def kernel_times(target, name, kernel):
         moved = ROWS * COLUMNS * weight_bytes()[tiled[1]] + PROMPT * (COLUMNS * 2 + ROWS * 4)
         seconds = 2 * PROMPT * ROWS * COLUMNS / half_rate(target)
     elif attention:
-        moved = 2 * CACHED * KV_HEADS * HEAD * (2 if attention[1] == "f16" else 1 + 2 / 32)
+        moved = 2 * CACHED * KV_HEADS * HEAD * (1 + 2 / 32 if attention[1] == "i8" else 2)
     elif prefill:
         moved = 2 * PROMPT * (HEADS * 4 + KV_HEADS * 2) * HEAD
         seconds = 2 * PROMPT * PROMPT * HEADS * HEAD / half_rate(target)

@@ -78,6 +78,7 @@ constexpr OpEntry kOps[] = {
     {"concat", make_concat},
     {"linear", make_linear},
     {"linear_fused", make_linear},
+    {"feed_forward", make_feed_forward},
     {"embedding", make_embedding},
     {"dequantize", make_dequantize},
 };

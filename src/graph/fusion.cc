@@ -7,6 +7,7 @@ namespace gabbro {
 std::span<const FusionRule> fusion_rules() {
   static constexpr FusionRule kRules[] = {
       {"linears of one input, with RMSNorm before and SiLU·mul or a residual after", fuse_linears},
+      {"gate and up with SiLU·mul, and the product that reads it", fuse_feed_forward},
       {"RoPE of queries and keys, and the writes into the KV cache", fuse_rope_kv_write},
       {"these and the attention, for one token", fuse_attention_step},
   };

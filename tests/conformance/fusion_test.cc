@@ -119,6 +119,9 @@ TEST(Fusion, ALayerGivesWhatItsOpsGive) {
       {.dtype = DType::f16, .tokens = 1, .start = 63, .heads = 4, .kv_heads = 2, .dim = 64, .quantised_cache = true});
   cases.push_back(
       {.dtype = DType::f16, .tokens = 1, .start = 1100, .heads = 4, .kv_heads = 2, .dim = 96, .quantised_cache = true});
+  // Where a library multiplies: activations are halves there.
+  for (const DType dtype : {DType::f16, DType::q8_0})
+    cases.push_back({.dtype = dtype, .tokens = 21, .start = 5, .heads = 4, .kv_heads = 2, .dim = 32});
   cases.push_back({.dtype = DType::q4_0, .tokens = 3, .start = 30, .heads = 4, .kv_heads = 2, .dim = 32});
   for (const LayerCase& c : cases) {
     SCOPED_TRACE(

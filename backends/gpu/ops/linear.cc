@@ -13,7 +13,7 @@
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/library_matrix.h"
-#include "backends/gpu/pack.h"
+#include "backends/gpu/ops/weights.h"
 #include "backends/gpu/tuning.h"
 #include "backends/gpu/ways.h"
 #include "kernels/linear.h"
@@ -22,27 +22,13 @@
 namespace gabbro::gpu {
 namespace {
 
-constexpr int64_t kAlignment = 256;
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 // Where nobody has measured: up to kFewTokens the kernels that read the weights once for eight tokens are the fastest;
 // above, a vendor's library, which for weights that are no halves takes as long for 16 tokens as for 64 (8B Q4_K_M on
 // an H100: 24 ms, where the former take 9 ms for each eight). Where there is none, above kTiledTokens our tiles: they
 // reach 0.53, 0.94 and 1.53 times the former's speed with 16, 32 and 64 tokens.
-constexpr int64_t kFewTokens = 8;
-constexpr int64_t kConvertedTokens = 16;
 constexpr int64_t kTiledTokens = 32;
 // From here on the kernels for eight tokens, which read the weights anew for each eight, are not worth a measurement.
 constexpr int64_t kTooManyForFew = 128;
-
-bool in_quads(const abi::TensorView& weight) {
-  const int64_t step = weight.strides[0] * dtype_info(weight.dtype).block_bytes;
-  return weight.strides[1] == 1 && step % 16 == 0 && weight.shape[1] * dtype_info(weight.dtype).block_bytes % 16 == 0;
-}
-// Whether the weights can be multiplied with activations that are halves, on matrix cores.
-bool takes_halves(const abi::TensorView& weight) {
-  return is_quantised(weight.dtype) || (weight.dtype != DType::f32 && in_quads(weight));
-}
 
 // A way to multiply: by the kernels for few tokens, by tiles of so many tokens, or by a library.
 struct LinearWay {
@@ -60,7 +46,7 @@ class Linear : public Kernel {
         columns_(request.inputs[1].shape[1]),
         tokens_(elements(request.inputs[0]) / columns_),
         rows_(request.inputs[1].shape[0]),
-        depth_((columns_ + kTileDepth - 1) / kTileDepth * kTileDepth) {
+        depth_(halves_depth(columns_)) {
     const bool paired = options.epilogue == abi::Epilogue::kSiluMul;
     wave_ = context.wave();
     while (width_ < 8 && width_ < tokens_) width_ *= 2;
@@ -88,9 +74,7 @@ class Linear : public Kernel {
       flops += 2 * static_cast<double>(tokens_) * rows * static_cast<double>(columns_);
     }
     if (reads_any(Reads::kCodes)) quantise_ = context.function("quantise_rows");
-    if (reads_any(Reads::kHalves)) {
-      halve_ = context.function(columns_ <= 4 * kHalvedRowQuads * kLinearThreads ? "halve_rows" : "halve_wide_rows");
-    }
+    if (reads_any(Reads::kHalves)) halve_ = context.function(halve_rows_name(columns_));
     if (!library_.empty()) finish_ = context.function("linear_finish");
     if (reads_any(Reads::kFloats) && options.norm) normalise_ = context.function("rms_norm");
     lay_out_scratch();
@@ -212,8 +196,8 @@ class Linear : public Kernel {
 
   // Every form that is read gets its place.
   void lay_out_scratch() {
-    int64_t at = 0;
-    const auto place = [&](int64_t count_of_bytes) { return std::exchange(at, at + aligned(count_of_bytes)); };
+    ScratchLayout layout;
+    const auto place = [&](int64_t count_of_bytes) { return layout.place(count_of_bytes); };
     const int64_t values = tokens_ * columns_;
     if (quantise_ != nullptr) {
       place(values);
@@ -229,7 +213,7 @@ class Linear : public Kernel {
     weights_at_ = place(weights);
     if (!library_.empty() && options_.epilogue == abi::Epilogue::kSiluMul) second_at_ = place(tokens_ * rows_ * 4);
     if (normalise_ != nullptr) normalised_at_ = place(values * 4);
-    scratch_bytes = static_cast<size_t>(at);
+    scratch_bytes = layout.bytes();
   }
 
   Reads reads_of(const abi::TensorView& weight) const {
@@ -267,11 +251,7 @@ class Linear : public Kernel {
 
   LinearMatrix matrix(const abi::Launch& launch, int m) const {
     const abi::TensorView& weight = launch.inputs[1 + m];
-    LinearMatrix result = is_quantised(weight.dtype)
-                              ? packed_matrix(weight.dtype, weight.shape[0], columns_, weight.data)
-                              : LinearMatrix{.low = static_cast<const u8*>(weight.data),
-                                             .rows = static_cast<i32>(weight.shape[0]),
-                                             .row_step = weight.strides[0] * dtype_info(weight.dtype).block_bytes};
+    LinearMatrix result = linear_matrix(weight);
     if (options_.bias) result.bias = input<float>(launch, options_.bias_at(m));
     if (m < launch.output_count) result.y = output<float>(launch, m);
     return result;
@@ -296,13 +276,6 @@ class Linear : public Kernel {
           normalised_at_ = 0;
 };
 
-bool is_weight(const abi::TensorView& view, int64_t columns) {
-  if (view.rank != 2 || view.shape[0] < 1 || view.shape[1] != columns) return false;
-  if (is_quantised(view.dtype)) return view.layout == abi::Layout::kPacked;
-  if (view.layout != abi::Layout::kStrided || view.strides[1] != 1) return false;
-  return view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
-}
-
 // All ways for the request, in the order of the rule above. A library that the rule does not ask comes last.
 std::vector<std::pair<std::string, LinearWay>> ways_of(const abi::KernelRequest& request, int matrices,
                                                        const MakeContext& context) {
@@ -310,9 +283,8 @@ std::vector<std::pair<std::string, LinearWay>> ways_of(const abi::KernelRequest&
   const int64_t tokens = elements(request.inputs[0]) / weights[0].shape[1];
   const std::pair few("few", LinearWay{});
   if (tokens <= kFewTokens || std::ranges::none_of(weights, takes_halves)) return {few};
-  const bool asks = std::ranges::all_of(weights, [&](const abi::TensorView& weight) {
-    return tokens > (weight.dtype == DType::f16 ? kFewTokens : kConvertedTokens) && takes_halves(weight);
-  });
+  const bool asks =
+      std::ranges::all_of(weights, [&](const abi::TensorView& weight) { return asks_library(weight, tokens); });
   std::vector<std::pair<std::string, LinearWay>> libraries, tiles, ways;
   if (std::ranges::all_of(weights, takes_halves) && (asks || context.tuning().active())) {
     for (const std::string& library : context.libraries()) libraries.push_back({library, {.library = library}});

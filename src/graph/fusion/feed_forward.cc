@@ -1,0 +1,53 @@
+// feed_forward: gate and up with SiLU·mul, and the product that alone reads the result, become one launch.
+#include "src/graph/fusion/rules.h"
+
+namespace gabbro {
+namespace {
+
+const Op kFeedForward = {.name = "feed_forward"};
+
+// `epilogue` of linear_fused.
+constexpr int64_t kAddResidual = 1, kSiluMul = 2;
+
+bool is(const Instruction& instruction, std::string_view op) {
+  return instruction.op != nullptr && instruction.op->name == op;
+}
+
+// Whether it is one product of `x` alone, with nothing but a residual.
+bool is_down(const Instruction& instruction, int x) {
+  if (instruction.inputs.empty() || instruction.inputs[0] != x) return false;
+  if (is(instruction, "linear")) return instruction.inputs.size() == 2;
+  if (!is(instruction, "linear_fused")) return false;
+  const Attributes& a = instruction.attributes;
+  return a.integer("n") == 1 && a.integer("bias") == 0 && a.integer("norm") == 0 &&
+         a.integer("epilogue") == kAddResidual && instruction.inputs[2] != x;
+}
+
+}  // namespace
+
+void fuse_feed_forward(Program& program, const HasKernel& has_kernel) {
+  const DataFlow flow(program);
+  for (int index = 0; index < static_cast<int>(program.instructions.size()); ++index) {
+    const Instruction gated = program.instructions[static_cast<size_t>(index)];
+    if (!is(gated, "linear_fused") || gated.attributes.integer("epilogue") != kSiluMul ||
+        gated.attributes.integer("bias") != 0)
+      continue;
+    const int x = gated.outputs[0];
+    if (flow.users(x).size() != 1 || flow.is_result(x)) continue;
+    const int user = flow.users(x)[0];
+    const Instruction& down = program.instructions[static_cast<size_t>(user)];
+    if (!is_down(down, x)) continue;
+    const bool norm = gated.attributes.integer("norm") != 0, residual = is(down, "linear_fused");
+    Instruction fused{.op = &kFeedForward, .outputs = down.outputs};
+    fused.inputs = {gated.inputs[0], gated.inputs[1], gated.inputs[2], down.inputs[1]};
+    if (norm) fused.inputs.push_back(gated.inputs[3]);
+    if (residual) fused.inputs.push_back(down.inputs[2]);
+    fused.attributes = {
+        {"norm", int64_t{norm}}, {"epsilon", gated.attributes.real("epsilon")}, {"residual", int64_t{residual}}};
+    if (!has_kernel(program, fused)) continue;
+    const int removed[] = {index, user};
+    replace(program, user, removed, std::move(fused));
+  }
+}
+
+}  // namespace gabbro
