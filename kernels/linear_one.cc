@@ -190,8 +190,9 @@ class RowLoader {
 };
 
 // Steps of weights that are on their way to a lane: as many as leave registers for a block of 1024 threads on a
-// multiprocessor with 64 Ki of them.
+// multiprocessor with 64 Ki of them. With kFewRegisters such a block has 64 a lane, and LLVM spills beyond one step.
 constexpr int steps_ahead(const Packing& p, int count) {
+  if (kFewRegisters) return 1;
   if (count == 1) return p.bits > 5 ? 3 : 4;
   return p.bits <= 4 && p.high_bits() == 0 && !p.codebook ? 2 : 1;
 }
