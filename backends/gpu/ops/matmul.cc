@@ -55,6 +55,103 @@ class Matmul : public Kernel {
   const api::Function* function_;
 };
 
+// Few vectors and a matrix.
+class MatmulVec : public Kernel {
+ public:
+  // Whether one factor has few vectors, and the other an axis whose elements lie together.
+  static bool takes(const abi::KernelRequest& request) {
+    const Roles roles(request);
+    return roles.count <= kMatmulVectors && (roles.step == 1 || roles.depth_step == 1);
+  }
+
+  MatmulVec(const abi::KernelRequest& request, const MakeContext& context) : roles_(request) {
+    const abi::TensorView batches[] = {batch_axes(request.inputs[roles_.matrix], request.outputs[0]),
+                                       batch_axes(request.inputs[1 - roles_.matrix], request.outputs[0])};
+    batches_ = axes_of(batches);
+    along_ = roles_.depth_step == 1;
+    implementation = along_ ? "matmul_vec_along" : "matmul_vec_across";
+    function_ = context.function(implementation);
+    counters_ = context.counters();
+    const int64_t columns = 4 * int64_t{context.wave()}, tiles = (roles_.length + columns - 1) / columns;
+    const int64_t blocks = tiles * batches_.total;
+    if (along_) {
+      grid_ = {blocks_for(roles_.length * batches_.total, api::block_threads(function_) / context.wave())};
+    } else {
+      constexpr int64_t kLeastDepth = 64;
+      const int64_t enough =
+          blocks > kCounters ? 1 : int64_t{api::resident_blocks(function_)} / std::max<int64_t>(blocks, 1);
+      const auto shares = std::clamp<int64_t>(std::min(enough, roles_.depth / kLeastDepth), 1, kMaxShares);
+      grid_ = {static_cast<u32>(tiles), static_cast<u32>(shares), static_cast<u32>(batches_.total)};
+      if (shares > 1) {
+        scratch_bytes = static_cast<size_t>(batches_.total * shares * roles_.count * roles_.length) * sizeof(float);
+      }
+    }
+    aligned_ = true;
+    for (i32 axis = 0; axis < batches_.rank; ++axis) aligned_ = aligned_ && batches_.strides[0][axis] % 4 == 0;
+    aligned_ = aligned_ && (along_ ? roles_.step : roles_.depth_step) % 4 == 0;
+    const auto products = static_cast<double>(batches_.total);
+    flops = 2 * products * static_cast<double>(roles_.count) * static_cast<double>(roles_.length * roles_.depth);
+    bytes = 4 * products * static_cast<double>(roles_.length * roles_.depth);
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    const float* matrix = input<float>(launch, roles_.matrix);
+    run(function_, grid_,
+        MatmulVecArgs{.matrix = matrix,
+                      .vectors = input<float>(launch, 1 - roles_.matrix),
+                      .y = output<float>(launch, 0),
+                      .partials = static_cast<float*>(launch.scratch),
+                      .arrived = counters_,
+                      .length = roles_.length,
+                      .depth = roles_.depth,
+                      .matrix_step = along_ ? roles_.step : roles_.depth_step,
+                      .vector_step = roles_.vector_step,
+                      .vector_depth_step = roles_.vector_depth_step,
+                      .y_step = roles_.matrix == 1 ? 1 : roles_.count,
+                      .y_vector_step = roles_.matrix == 1 ? roles_.length : 1,
+                      .count = static_cast<i32>(roles_.count),
+                      .aligned = aligned_ && reinterpret_cast<uintptr_t>(matrix) % 16 == 0,
+                      .batches = batches_});
+  }
+
+ private:
+  static constexpr int64_t kMaxShares = 32;
+
+  // Which factor is the matrix, and how both lie. Steps are in elements.
+  struct Roles {
+    explicit Roles(const abi::KernelRequest& request) {
+      const abi::MatrixView a = last_axes(request.inputs[0]), b = last_axes(request.inputs[1]);
+      matrix = a.rows <= b.columns ? 1 : 0;
+      depth = a.columns;
+      if (matrix == 1) {
+        *this = {1, a.rows, b.columns, depth, b.column_stride, b.row_stride, a.row_stride, a.column_stride};
+      } else {
+        *this = {0, b.columns, a.rows, depth, a.row_stride, a.column_stride, b.column_stride, b.row_stride};
+      }
+    }
+    Roles(int matrix_input, int64_t vectors, int64_t kept, int64_t summed, int64_t kept_step, int64_t summed_step,
+          int64_t vectors_step, int64_t vectors_depth_step)
+        : matrix(matrix_input),
+          count(vectors),
+          length(kept),
+          depth(summed),
+          step(kept_step),
+          depth_step(summed_step),
+          vector_step(vectors_step),
+          vector_depth_step(vectors_depth_step) {}
+
+    int matrix;  // input
+    int64_t count, length, depth, step, depth_step, vector_step, vector_depth_step;
+  };
+
+  Roles roles_;
+  Axes batches_;
+  Dim grid_;
+  bool along_ = false, aligned_ = false;
+  const api::Function* function_;
+  uint32_t* counters_;
+};
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context) {
@@ -62,6 +159,10 @@ std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const Mak
   const abi::MatrixView a = last_axes(request.inputs[0]), b = last_axes(request.inputs[1]);
   const bool small = std::min(a.rows, b.columns) < kSmallSide;
   std::vector<Way> ways;
+  if (MatmulVec::takes(request)) {
+    ways.push_back(
+        {.name = "vectors", .ours = true, .make = [&] { return std::make_unique<MatmulVec>(request, context); }});
+  }
   for (const int side : {small ? 1 : 4, small ? 4 : 1}) {
     ways.push_back({.name = fmt::format("{0}x{0} a thread", side), .ours = true, .make = [&, side] {
                       return std::make_unique<Matmul>(request, side, context);
