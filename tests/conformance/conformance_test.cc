@@ -35,7 +35,7 @@ void expect_same(const OpCase& c, const std::vector<Tensor>& inputs, const Tenso
   const std::vector<float> expected = to_host<float>(cast(composition, DType::f32));
   double magnitude = 0;
   for (const float value : expected) magnitude = std::max(magnitude, std::fabs(static_cast<double>(value)));
-  if (c.magnitude) magnitude = c.magnitude(inputs);
+  if (c.magnitude) magnitude = std::max(magnitude, c.magnitude(inputs));
   size_t worst = 0;
   double error = -1;
   for (size_t i = 0; i < expected.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -24,19 +25,40 @@ double summed(int64_t terms) { return 4 * kEpsilon * static_cast<double>(terms +
 // independent, so that a sum with the weights w is off by a standard deviation of amax/127/sqrt(12) · |w|. 6 of them.
 constexpr double kEightBits = 6 / 127.0 / 3.4641016;
 
-// amax · |w| of the row with the largest norm.
-double eight_bit_magnitude(const std::vector<Tensor>& inputs) {
-  const int64_t rows = inputs[1].shape()[0], columns = inputs[1].shape()[1];
+// The matrix, in whatever format, as f32.
+std::vector<float> rows_of(const Tensor& matrix) {
+  const int64_t rows = matrix.shape()[0];
   std::vector<int32_t> ids(static_cast<size_t>(rows));
   std::iota(ids.begin(), ids.end(), 0);
-  const Tensor every_row = inputs[0].device()->upload(DType::i32, Shape{rows}, ids.data());
-  const std::vector<float> weights = to_host<float>(record(kEmbedding, {inputs[1], every_row}, {}));
+  const Tensor every_row = matrix.device()->upload(DType::i32, Shape{rows}, ids.data());
+  return to_host<float>(record(kEmbedding, {matrix, every_row}, {}));
+}
+
+// amax · |w| of the row with the largest norm.
+double eight_bit_magnitude(const std::vector<Tensor>& inputs) {
+  const int64_t columns = inputs[1].shape()[1];
+  const std::vector<float> weights = rows_of(inputs[1]);
   double largest = 0;
   for (auto row = weights.begin(); row != weights.end(); row += columns)
     largest = std::max(largest, std::inner_product(row, row + columns, row, 0.0));
   double amax = 0;
   for (const float x : to_host<float>(inputs[0])) amax = std::max(amax, std::fabs(static_cast<double>(x)));
   return amax * std::sqrt(largest);
+}
+
+// The largest root of a sum's squared products: what the result is like, unless it happens to cancel.
+double products_magnitude(const std::vector<Tensor>& inputs) {
+  const int64_t columns = inputs[1].shape()[1];
+  const std::vector<float> x = to_host<float>(inputs[0]), weights = rows_of(inputs[1]);
+  double largest = 0;
+  for (auto token = x.begin(); token != x.end(); token += columns) {
+    for (auto row = weights.begin(); row != weights.end(); row += columns) {
+      const double squares = std::inner_product(token, token + columns, row, 0.0, std::plus<>(),
+                                                [](double a, double b) { return a * b * a * b; });
+      largest = std::max(largest, squares);
+    }
+  }
+  return std::sqrt(largest);
 }
 
 // The same where both operands may be rounded to steps of amax/8191, as many tokens with f16 or bf16 weights are.
@@ -92,7 +114,7 @@ void linear_cases(std::vector<OpCase>& cases) {
                            },
                        .attributes = {},
                        .tolerance = quantised ? kEightBits : summed(depth) + (words && tokens > 4 ? kSixteenBits : 0),
-                       .magnitude = quantised ? eight_bit_magnitude : nullptr});
+                       .magnitude = quantised ? eight_bit_magnitude : products_magnitude});
     };
     for (const int64_t rows : {1, 15, 33}) {
       for (const int64_t tokens : {1, 2, 5, 40}) add(tokens, rows, columns);
