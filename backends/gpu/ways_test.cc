@@ -337,18 +337,26 @@ TEST_F(Ways, QuantisedWeightsAndFusedMatrices) {
   for (int32_t i = 0; i < shape.way_count; ++i) EXPECT_TRUE(shape.ways[i].fit) << shape.ways[i].name;
 }
 
-TEST_F(Ways, MatmulHasTwo) {
-  Opened device(abi::Tuning::kMeasureAll, file_);
-  TensorView a = matrix(DType::f32, 5, 7), b = matrix(DType::f32, 7, 3), c = matrix(DType::f32, 5, 3);
-  const abi::BoundKernel product = device.find("matmul", {a, b}, c);
-  const std::vector<float> ones(64, 1);
-  a.data = device.upload(ones);
-  b.data = device.upload(ones);
-  c.data = device.allocate(15 * sizeof(float));
-  ASSERT_EQ(device.execute(product, {a, b}, c).code, StatusCode::kOk);
-  EXPECT_EQ(device.download(c), std::vector<float>(15, 7));
-  EXPECT_STREQ(device.measured(0).shape, "matmul up to 1 of 8 x 8 x 4");
-  EXPECT_THAT(names(device.measured(0)), ElementsAre("1x1 a thread", "4x4 a thread"));
+TEST_F(Ways, MatmulHasTwoAndOneMoreForFewVectors) {
+  for (const int64_t columns : {6, 3}) {
+    Opened device(abi::Tuning::kMeasureAll, file_);
+    TensorView a = matrix(DType::f32, 5, 7), b = matrix(DType::f32, 7, columns), c = matrix(DType::f32, 5, columns);
+    const abi::BoundKernel product = device.find("matmul", {a, b}, c);
+    const auto count = static_cast<size_t>(5 * columns);
+    const std::vector<float> ones(64, 1);
+    a.data = device.upload(ones);
+    b.data = device.upload(ones);
+    c.data = device.allocate(count * sizeof(float));
+    ASSERT_EQ(device.execute(product, {a, b}, c).code, StatusCode::kOk);
+    EXPECT_EQ(device.download(c), std::vector<float>(count, 7));
+    if (columns > 4) {
+      EXPECT_STREQ(device.measured(0).shape, "matmul up to 1 of 8 x 8 x 8");
+      EXPECT_THAT(names(device.measured(0)), ElementsAre("1x1 a thread", "4x4 a thread"));
+    } else {
+      EXPECT_STREQ(device.measured(0).shape, "matmul up to 1 of 8 x 8 x 4");
+      EXPECT_THAT(names(device.measured(0)), ElementsAre("vectors", "1x1 a thread", "4x4 a thread"));
+    }
+  }
 }
 
 // 2 images of 3 channels, 5x6, to 4 channels by 3x3, with a bias.
