@@ -163,31 +163,29 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_bench(CLI::App& root, Actions& actions) {
-  CLI::App* bench = root.add_subcommand("bench", "Measure speed");
-  bench->require_subcommand(1);
-  CLI::App* app = bench->add_subcommand("llm", "Measure prompt processing and generation of a language model");
+void add_bench(Command root) {
+  Command bench = root.subcommand("bench", "Measure speed");
+  bench.requires_subcommand();
+  Command command = bench.subcommand("llm", "Measure prompt processing and generation of a language model");
   const auto o = std::make_shared<Options>();
-  CLI::Option* model = add_model(*app, o->model)->required(false);
-  CLI::Option* shape = add_shape(*app, o->shape)->excludes(model);
-  add_type(*app, o->type)->needs(shape);
-  add_number(*app, "-p,--prompt", o->prompt, "Tokens of the prompt; 0: leave this test out")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  add_number(*app, "-n,--generate", o->generate, "Tokens to generate; 0: leave this test out")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  add_number(*app, "-d,--depth", o->depth, "Tokens that are in the cache before each test")
-      ->check(CLI::Range(0, 1 << 24))
-      ->capture_default_str();
-  add_number(*app, "-r,--repetitions", o->repetitions, "How often each test is measured")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  app->add_flag("--warmup,!--no-warmup", o->warmup, "Run each test once before it is measured (the default)");
-  add_number(*app, "--seed", o->seed, "Seed of the random tokens");
-  add_device_options(*app, o->common);
-  add_output_options(*app, o->common);
-  actions[app] = [o] { return run(*o); };
+  Option model = add_model(command, o->model).optional();
+  Option shape = add_shape(command, o->shape).excludes(model);
+  add_type(command, o->type).needs(shape);
+  command.number("-p,--prompt", o->prompt, "Tokens of the prompt; 0: leave this test out")
+      .range(0, 1 << 20)
+      .shows_default();
+  command.number("-n,--generate", o->generate, "Tokens to generate; 0: leave this test out")
+      .range(0, 1 << 20)
+      .shows_default();
+  command.number("-d,--depth", o->depth, "Tokens that are in the cache before each test")
+      .range(0, 1 << 24)
+      .shows_default();
+  command.number("-r,--repetitions", o->repetitions, "How often each test is measured").range(1, 10000).shows_default();
+  command.flag("--warmup,!--no-warmup", o->warmup, "Run each test once before it is measured (the default)");
+  command.number("--seed", o->seed, "Seed of the random tokens");
+  add_device_options(command, o->common);
+  add_output_options(command, o->common);
+  command.runs([o] { return run(*o); });
 }
 
 }  // namespace gabbro::cli

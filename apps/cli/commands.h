@@ -1,30 +1,24 @@
 // The program's commands: one file each, one visible list (main.cc).
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
-#include <map>
+#include "apps/cli/command_line.h"
 
 namespace gabbro::cli {
 
-// What the chosen command does, after its options were read. Returns the exit code.
-using Action = std::function<int()>;
-using Actions = std::map<const CLI::App*, Action>;
-
-// Each adds its subcommand with its options to `root`, and its action to `actions`.
-void add_run(CLI::App& root, Actions& actions);
-void add_inspect(CLI::App& root, Actions& actions);
-void add_tokenize(CLI::App& root, Actions& actions);
-void add_template(CLI::App& root, Actions& actions);
-void add_logits(CLI::App& root, Actions& actions);
-void add_perplexity(CLI::App& root, Actions& actions);
-void add_bench(CLI::App& root, Actions& actions);
-void add_tune(CLI::App& root, Actions& actions);
-void add_fit(CLI::App& root, Actions& actions);
-void add_devices(CLI::App& root, Actions& actions);
-void add_doctor(CLI::App& root, Actions& actions);
-void add_list(CLI::App& root, Actions& actions);
-void add_completion(CLI::App& root, Actions& actions);
-void add_man(CLI::App& root, Actions& actions);
+// Each adds its subcommand to `root`, with its options and what it does.
+void add_run(Command root);
+void add_inspect(Command root);
+void add_tokenize(Command root);
+void add_template(Command root);
+void add_logits(Command root);
+void add_perplexity(Command root);
+void add_bench(Command root);
+void add_tune(Command root);
+void add_fit(Command root);
+void add_devices(Command root);
+void add_doctor(Command root);
+void add_list(Command root);
+void add_completion(Command root);
+void add_man(Command root);
 
 }  // namespace gabbro::cli

@@ -7,36 +7,19 @@
 namespace gabbro::cli {
 namespace {
 
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  std::vector<const CLI::App*> commands;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!command->get_group().empty()) commands.push_back(command);
-  }
-  return commands;
+// Visits every command of the tree, the program itself first.
+void walk(const CommandFacts& command, const std::function<void(const CommandFacts&)>& visit) {
+  visit(command);
+  for (const CommandFacts& below : command.commands) walk(below, visit);
 }
 
-std::vector<std::string> spelled_options(const CLI::App& app) {
-  std::vector<std::string> words;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const auto& name : option->get_snames()) words.push_back("-" + name);
-    for (const auto& name : option->get_lnames()) words.push_back("--" + name);
-  }
-  return words;
-}
-
-// Every command of the tree with its path: "run", "bench llm".
-void walk(const CLI::App& app, const std::string& path,
-          const std::function<void(const std::string&, const CLI::App&)>& visit) {
-  visit(path, app);
-  for (const CLI::App* command : commands_of(app)) {
-    walk(*command, path.empty() ? command->get_name() : path + " " + command->get_name(), visit);
-  }
-}
-
-std::string words_after(const CLI::App& app) {
+std::string words_after(const CommandFacts& command) {
   std::string words;
-  for (const CLI::App* command : commands_of(app)) words += command->get_name() + " ";
-  for (const std::string& option : spelled_options(app)) words += option + " ";
+  for (const CommandFacts& below : command.commands) words += below.name + " ";
+  for (const OptionFacts& option : command.options) {
+    for (const std::string& name : option.short_names) words += name + " ";
+    for (const std::string& name : option.long_names) words += name + " ";
+  }
   if (!words.empty()) words.pop_back();
   return words;
 }
@@ -56,10 +39,10 @@ std::string choose_by_path(const std::string& cases) {
 }
 
 // Files are offered where no word of ours fits, since MODEL is most often a file.
-std::string bash_script(const CLI::App& root) {
+std::string bash_script(const CommandFacts& root) {
   std::string cases;
-  walk(root, "", [&](const std::string& path, const CLI::App& app) {
-    cases += fmt::format("    '{}') words='{}' ;;\n", path, words_after(app));
+  walk(root, [&](const CommandFacts& command) {
+    cases += fmt::format("    '{}') words='{}' ;;\n", command.path, words_after(command));
   });
   return fmt::format(R"(_gabbro() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" path='' word words=''
@@ -77,16 +60,16 @@ std::string quoted(std::string text) {  // for single quotes of zsh and fish
   return text;
 }
 
-std::string zsh_script(const CLI::App& root) {
+std::string zsh_script(const CommandFacts& root) {
   std::string cases;
-  walk(root, "", [&](const std::string& path, const CLI::App& app) {
-    cases += fmt::format("    '{}') words=(", path);
-    for (const CLI::App* command : commands_of(app)) {
-      cases += fmt::format("'{}:{}' ", command->get_name(), quoted(command->get_description()));
+  walk(root, [&](const CommandFacts& command) {
+    cases += fmt::format("    '{}') words=(", command.path);
+    for (const CommandFacts& below : command.commands) {
+      cases += fmt::format("'{}:{}' ", below.name, quoted(below.description));
     }
-    for (const CLI::Option* option : app.get_options()) {
-      for (const auto& name : option->get_lnames()) {
-        cases += fmt::format("'--{}:{}' ", name, quoted(option->get_description()));
+    for (const OptionFacts& option : command.options) {
+      for (const std::string& name : option.long_names) {
+        cases += fmt::format("'{}:{}' ", name, quoted(option.description));
       }
     }
     cases += ") ;;\n";
@@ -104,9 +87,10 @@ compdef _gabbro gabbro
                      choose_by_path(cases));
 }
 
-std::string fish_script(const CLI::App& root) {
+std::string fish_script(const CommandFacts& root) {
   std::string script = "complete -c gabbro -n __fish_use_subcommand -f\n";
-  walk(root, "", [&](const std::string& path, const CLI::App& app) {
+  walk(root, [&](const CommandFacts& command) {
+    const std::string& path = command.path;
     std::string condition = "__fish_use_subcommand";
     if (!path.empty()) {
       condition = "'";
@@ -117,16 +101,16 @@ std::string fish_script(const CLI::App& root) {
       }
       condition += "'";
     }
-    for (const CLI::App* command : commands_of(app)) {
-      script += fmt::format("complete -c gabbro -n {} -a {} -d '{}'\n", condition, command->get_name(),
-                            quoted(command->get_description()));
+    for (const CommandFacts& below : command.commands) {
+      script +=
+          fmt::format("complete -c gabbro -n {} -a {} -d '{}'\n", condition, below.name, quoted(below.description));
     }
-    for (const CLI::Option* option : app.get_options()) {
-      if (option->get_lnames().empty()) continue;
-      std::string names = "-l " + option->get_lnames().front();
-      if (!option->get_snames().empty()) names += " -s " + option->get_snames().front();
+    for (const OptionFacts& option : command.options) {
+      if (option.long_names.empty()) continue;
+      std::string names = "-l " + option.long_names.front().substr(2);
+      if (!option.short_names.empty()) names += " -s " + option.short_names.front().substr(1);
       script += fmt::format("complete -c gabbro -n {} {}{} -d '{}'\n", condition, names,
-                            option->get_type_size() > 0 ? " -r" : "", quoted(option->get_description()));
+                            option.takes_value ? " -r" : "", quoted(option.description));
     }
   });
   return script;
@@ -134,15 +118,16 @@ std::string fish_script(const CLI::App& root) {
 
 }  // namespace
 
-void add_completion(CLI::App& root, Actions& actions) {
-  CLI::App* app = root.add_subcommand("completion", "Print a completion script for a shell");
+void add_completion(Command root) {
+  Command command = root.subcommand("completion", "Print a completion script for a shell");
   const auto shell = std::make_shared<std::string>();
-  app->add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  app->footer("For bash: gabbro completion bash > ~/.local/share/bash-completion/completions/gabbro");
-  actions[app] = [&root, shell] {
-    print(*shell == "bash" ? bash_script(root) : *shell == "zsh" ? zsh_script(root) : fish_script(root));
+  command.option("SHELL", *shell, "bash, zsh or fish").required().one_of({"bash", "zsh", "fish"});
+  command.footer("For bash: gabbro completion bash > ~/.local/share/bash-completion/completions/gabbro");
+  command.runs([root, shell] {
+    const CommandFacts program = root.describe();
+    print(*shell == "bash" ? bash_script(program) : *shell == "zsh" ? zsh_script(program) : fish_script(program));
     return 0;
-  };
+  });
 }
 
 }  // namespace gabbro::cli

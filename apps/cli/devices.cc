@@ -55,16 +55,16 @@ void print_table(const std::vector<SurveyedDevice>& devices) {
 
 }  // namespace
 
-void add_devices(CLI::App& root, Actions& actions) {
-  CLI::App* app =
-      root.add_subcommand("devices", "List the devices that models can run on, and what keeps others from it");
+void add_devices(Command root) {
+  Command command =
+      root.subcommand("devices", "List the devices that models can run on, and what keeps others from it");
   const auto common = std::make_shared<CommonOptions>();
-  add_output_options(*app, *common);
-  actions[app] = [common] {
+  add_output_options(command, *common);
+  command.runs([common] {
     const auto devices = survey_devices();
     common->json ? print_document(devices) : print_table(devices);
     return 0;
-  };
+  });
 }
 
 }  // namespace gabbro::cli

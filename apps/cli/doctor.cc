@@ -41,16 +41,16 @@ void print_table(const std::vector<Diagnosis>& diagnoses) {
 
 }  // namespace
 
-void add_doctor(CLI::App& root, Actions& actions) {
-  CLI::App* app = root.add_subcommand("doctor", "Check GPUs, drivers and settings, and say how to mend what is wrong");
+void add_doctor(Command root) {
+  Command command = root.subcommand("doctor", "Check GPUs, drivers and settings, and say how to mend what is wrong");
   const auto o = std::make_shared<Options>();
-  app->add_flag("--self-test", o->self_test, "Also run the checks on the hardware, which take longer");
-  add_output_options(*app, o->common);
-  actions[app] = [o] {
+  command.flag("--self-test", o->self_test, "Also run the checks on the hardware, which take longer");
+  add_output_options(command, o->common);
+  command.runs([o] {
     const auto diagnoses = doctor::examine(o->self_test);
     o->common.json ? print_document(diagnoses) : print_table(diagnoses);
     return 0;
-  };
+  });
 }
 
 }  // namespace gabbro::cli

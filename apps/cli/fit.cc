@@ -223,36 +223,34 @@ std::string table(const Workload& w, const std::vector<Forecast>& all) {
 
 }  // namespace
 
-void add_fit(CLI::App& root, Actions& actions) {
-  CLI::App* app =
-      root.add_subcommand("fit", "Forecast where a model fits, what memory it takes, and how fast it will be");
+void add_fit(Command root) {
+  Command command =
+      root.subcommand("fit", "Forecast where a model fits, what memory it takes, and how fast it will be");
   const auto o = std::make_shared<Options>();
-  CLI::Option* model = add_model(*app, o->model)->required(false);
-  CLI::Option* shape = add_shape(*app, o->shape)->excludes(model);
-  CLI::Option* architecture =
-      app->add_option("--arch", o->architecture, "Family of a model that is not downloaded: llama")
-          ->type_name("NAME")
-          ->excludes(model)
-          ->excludes(shape);
-  CLI::Option* parameters =
-      app->add_option("--params", o->parameters, "Its size: 1B, 3B, 8B, 70B")->type_name("N")->needs(architecture);
-  architecture->needs(parameters);
-  add_type(*app, o->type)->excludes(model);
-  add_number(*app, "--ctx", o->context, "Context in tokens; 0: what the model was trained for, 4096 at most")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
-  app->add_option("--kv-type", o->kv_type, "Format of the key-value cache")
-      ->check(CLI::IsMember({"f16", "q8_0"}))
-      ->type_name("f16|q8_0")
-      ->capture_default_str();
-  add_number(*app, "--threads", o->common.threads, "Threads of a CPU device; 0: one per physical core")
-      ->check(CLI::Range(0, 1024));
-  add_output_options(*app, o->common);
-  actions[app] = [o] {
+  Option model = add_model(command, o->model).optional();
+  Option shape = add_shape(command, o->shape).excludes(model);
+  Option architecture = command.option("--arch", o->architecture, "Family of a model that is not downloaded: llama")
+                            .placeholder("NAME")
+                            .excludes(model)
+                            .excludes(shape);
+  Option parameters =
+      command.option("--params", o->parameters, "Its size: 1B, 3B, 8B, 70B").placeholder("N").needs(architecture);
+  architecture.needs(parameters);
+  add_type(command, o->type).excludes(model);
+  command.number("--ctx", o->context, "Context in tokens; 0: what the model was trained for, 4096 at most")
+      .range(0, int64_t{1} << 30);
+  command.option("--kv-type", o->kv_type, "Format of the key-value cache")
+      .one_of({"f16", "q8_0"})
+      .placeholder("f16|q8_0")
+      .shows_default();
+  command.number("--threads", o->common.threads, "Threads of a CPU device; 0: one per physical core").range(0, 1024);
+  add_output_options(command, o->common);
+  command.runs([o] {
     const Workload workload = workload_of(*o);
     const std::vector<Forecast> all = forecasts(workload, o->common.threads);
     o->common.json ? print_json(document(workload, all)) : print(table(workload, all));
     return 0;
-  };
+  });
 }
 
 }  // namespace gabbro::cli

@@ -134,17 +134,17 @@ void print_table(const gguf::File& file, const Options& o) {
 
 }  // namespace
 
-void add_inspect(CLI::App& root, Actions& actions) {
-  CLI::App* app = root.add_subcommand("inspect", "Show the metadata and the tensors of a model file");
+void add_inspect(Command root) {
+  Command command = root.subcommand("inspect", "Show the metadata and the tensors of a model file");
   const auto o = std::make_shared<Options>();
-  add_model(*app, o->model);
-  app->add_flag("--tensors", o->tensors, "List the tensors too");
-  add_output_options(*app, o->common);
-  actions[app] = [o] {
+  add_model(command, o->model);
+  command.flag("--tensors", o->tensors, "List the tensors too");
+  add_output_options(command, o->common);
+  command.runs([o] {
     const auto file = gguf::File::open(resolve_model(o->model));
     o->common.json ? print_document(file, *o) : print_table(file, *o);
     return 0;
-  };
+  });
 }
 
 }  // namespace gabbro::cli

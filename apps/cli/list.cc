@@ -30,11 +30,11 @@ void print_table(const std::vector<CachedModel>& models) {
 
 }  // namespace
 
-void add_list(CLI::App& root, Actions& actions) {
-  CLI::App* app = root.add_subcommand("list", "List the models in the cache");
+void add_list(Command root) {
+  Command command = root.subcommand("list", "List the models in the cache");
   const auto common = std::make_shared<CommonOptions>();
-  add_output_options(*app, *common);
-  actions[app] = [common] {
+  add_output_options(command, *common);
+  command.runs([common] {
     const auto models = list_models();
     if (common->json) {
       print_document(models);
@@ -44,7 +44,7 @@ void add_list(CLI::App& root, Actions& actions) {
       print_table(models);
     }
     return 0;
-  };
+  });
 }
 
 }  // namespace gabbro::cli

@@ -43,15 +43,15 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_logits(CLI::App& root, Actions& actions) {
-  CLI::App* app = root.add_subcommand("logits", "Write the logits after each of the given tokens");
+void add_logits(Command root) {
+  Command command = root.subcommand("logits", "Write the logits after each of the given tokens");
   const auto o = std::make_shared<Options>();
-  add_model(*app, o->model);
-  app->add_option("--tokens", o->tokens, "The tokens")->type_name("1,2,3")->required();
-  app->add_option("--out", o->out, "File to write: float32 [tokens, vocabulary]")->type_name("FILE.npy")->required();
-  add_device_options(*app, o->common);
-  add_output_options(*app, o->common);
-  actions[app] = [o] { return run(*o); };
+  add_model(command, o->model);
+  command.option("--tokens", o->tokens, "The tokens").placeholder("1,2,3").required();
+  command.option("--out", o->out, "File to write: float32 [tokens, vocabulary]").placeholder("FILE.npy").required();
+  add_device_options(command, o->common);
+  add_output_options(command, o->common);
+  command.runs([o] { return run(*o); });
 }
 
 }  // namespace gabbro::cli

@@ -8,23 +8,18 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/terminal.h"
-#include "apps/cli/usage.h"
 #include "src/base/error.h"
 
 namespace gabbro::cli {
 namespace {
 
-constexpr const char* kDescription = "Runs AI models on AMD GPUs, NVIDIA GPUs and CPUs.";
-constexpr int kBadUsage = static_cast<int>(ErrorCode::kBadInput);
 constexpr int kFailure = static_cast<int>(ErrorCode::kFailed);
 
-Actions add_commands(CLI::App& root) {
-  Actions actions;
+void add_commands(Command root) {
   for (const auto add : {add_run, add_inspect, add_tokenize, add_template, add_logits, add_perplexity, add_bench,
                          add_tune, add_fit, add_devices, add_doctor, add_list, add_completion, add_man}) {
-    add(root, actions);
+    add(root);
   }
-  return actions;
 }
 
 int fail(const Error& error) {
@@ -34,25 +29,9 @@ int fail(const Error& error) {
 }
 
 int run_program(int argc, char** argv) {
-  CLI::App root(kDescription, "gabbro");
-  root.set_version_flag("--version", "gabbro " GABBRO_VERSION);
-  root.set_help_flag("-h,--help", "Say what there is, and exit");
-  root.require_subcommand(1);
-  const Actions actions = add_commands(root);
-  try {
-    root.parse(argc, argv);
-  } catch (const CLI::Success& wanted) {  // --help, --version
-    std::ostringstream text;
-    root.exit(wanted, text, text);
-    print(text.str());
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    const UsageProblem problem = explain(root, error);
-    report("error", problem.message);
-    report("hint", problem.hint);
-    return kBadUsage;
-  }
-  return actions.at(&chosen_command(root))();
+  CommandLine command_line("gabbro", GABBRO_VERSION, "Runs AI models on AMD GPUs, NVIDIA GPUs and CPUs.");
+  add_commands(command_line.root());
+  return command_line.run(argc, argv);
 }
 
 }  // namespace

@@ -21,38 +21,31 @@ std::string roff(std::string_view text) {
   return out;
 }
 
-std::string option_heading(const CLI::Option& option) {
-  std::string names;
-  for (const auto& name : option.get_snames()) names += (names.empty() ? "-" : ", -") + name;
-  for (const auto& name : option.get_lnames()) names += (names.empty() ? "--" : ", --") + name;
-  if (names.empty()) names = option.get_name(true);
-  const bool takes_value = option.get_type_size() > 0 && !option.get_positional();
-  return fmt::format("\\fB{}\\fR{}", roff(names), takes_value ? " \\fI" + roff(option.get_type_name()) + "\\fR" : "");
+std::string option_heading(const OptionFacts& option) {
+  std::string names = option.argument;
+  for (const std::string& name : option.short_names) names += (names.empty() ? "" : ", ") + name;
+  for (const std::string& name : option.long_names) names += (names.empty() ? "" : ", ") + name;
+  return fmt::format("\\fB{}\\fR{}", roff(names), option.takes_value ? " \\fI" + roff(option.value) + "\\fR" : "");
 }
 
-void add_command(std::string& page, const CLI::App& app, const std::string& path) {
-  page += fmt::format(".SS {}\n{}.\n", roff(path), roff(app.get_description()));
-  for (const CLI::Option* option : app.get_options()) {
-    page += fmt::format(".TP\n{}\n{}", option_heading(*option), roff(option->get_description()));
-    const std::string fallback = option->get_default_str();
-    page += fallback.empty() ? ".\n" : fmt::format(" (default: {}).\n", roff(fallback));
+void add_command(std::string& page, const CommandFacts& command) {
+  page += fmt::format(".SS {}\n{}.\n", roff(command.path), roff(command.description));
+  for (const OptionFacts& option : command.options) {
+    page += fmt::format(".TP\n{}\n{}", option_heading(option), roff(option.description));
+    page += option.default_value.empty() ? ".\n" : fmt::format(" (default: {}).\n", roff(option.default_value));
   }
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!command->get_group().empty()) add_command(page, *command, path + " " + command->get_name());
-  }
+  for (const CommandFacts& below : command.commands) add_command(page, below);
 }
 
-std::string man_page(const CLI::App& root) {
+std::string man_page(const CommandFacts& root) {
   std::string page = fmt::format(".TH GABBRO 1 \"\" \"gabbro {}\" \"User Commands\"\n", GABBRO_VERSION);
   page += ".SH NAME\ngabbro \\- run AI models on AMD GPUs, NVIDIA GPUs and CPUs\n";
   page += ".SH SYNOPSIS\n.B gabbro\n\\fICOMMAND\\fR [\\fIOPTIONS\\fR] ...\n";
-  page += ".SH DESCRIPTION\n" + roff(root.get_description());
+  page += ".SH DESCRIPTION\n" + roff(root.description);
   page +=
       "\nMODEL is a GGUF file, a folder that holds one, or a name that \\fBgabbro list\\fR shows.\n"
       "Results go to standard output, all else to standard error.\n.SH COMMANDS\n";
-  for (const CLI::App* command : root.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!command->get_group().empty()) add_command(page, *command, command->get_name());
-  }
+  for (const CommandFacts& command : root.commands) add_command(page, command);
   page +=
       ".SH EXIT STATUS\n.TP\n0\nDone.\n.TP\n1\nFailed while running.\n.TP\n2\nBad usage or bad input.\n"
       ".TP\n3\nNo usable device, or not enough memory.\n.TP\n130\nInterrupted.\n"
@@ -71,12 +64,13 @@ std::string man_page(const CLI::App& root) {
 
 }  // namespace
 
-void add_man(CLI::App& root, Actions& actions) {
-  CLI::App* app = root.add_subcommand("man", "Print the manual page (roff)")->group("");
-  actions[app] = [&root] {
-    print(man_page(root));
+void add_man(Command root) {
+  Command command = root.subcommand("man", "Print the manual page (roff)");
+  command.hide();
+  command.runs([root] {
+    print(man_page(root.describe()));
     return 0;
-  };
+  });
 }
 
 }  // namespace gabbro::cli

@@ -4,19 +4,19 @@
 
 namespace gabbro::cli {
 
-CLI::Option* add_shape(CLI::App& app, std::string& shape) {
-  return app
-      .add_option("--shape", shape,
-                  "A shape instead of MODEL: llama-1b, llama-3b, llama-8b, llama-70b, or sizes: "
-                  "layers=2,embedding=64,heads=4,kv-heads=2,head-dimension=16,feed-forward=96,vocabulary=256,"
-                  "context=4096,tied=1")
-      ->type_name("SHAPE");
+Option add_shape(Command command, std::string& shape) {
+  return command
+      .option("--shape", shape,
+              "A shape instead of MODEL: llama-1b, llama-3b, llama-8b, llama-70b, or sizes: "
+              "layers=2,embedding=64,heads=4,kv-heads=2,head-dimension=16,feed-forward=96,vocabulary=256,"
+              "context=4096,tied=1")
+      .placeholder("SHAPE");
 }
 
-CLI::Option* add_type(CLI::App& app, std::string& type) {
-  return app.add_option("--type", type, "Format of the weights, as model files are called: f16, q8_0, q4_k_m, ...")
-      ->type_name("TYPE")
-      ->capture_default_str();
+Option add_type(Command command, std::string& type) {
+  return command.option("--type", type, "Format of the weights, as model files are called: f16, q8_0, q4_k_m, ...")
+      .placeholder("TYPE")
+      .shows_default();
 }
 
 const FileType& parse_type(const std::string& name) {

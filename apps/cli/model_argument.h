@@ -2,21 +2,21 @@
 // it means.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "apps/cli/command_line.h"
 #include "src/formats/file_type.h"
 
 namespace gabbro::cli {
 
-inline CLI::Option* add_model(CLI::App& app, std::string& model) {
-  return app.add_option("MODEL", model, "A GGUF file, or a name that 'gabbro list' shows")->required();
+inline Option add_model(Command command, std::string& model) {
+  return command.option("MODEL", model, "A GGUF file, or a name that 'gabbro list' shows").required();
 }
 
 // --shape: a model of random weights, or of none.
-CLI::Option* add_shape(CLI::App& app, std::string& shape);
+Option add_shape(Command command, std::string& shape);
 // --type, and what it means; throws bad_input that lists the types there are.
-CLI::Option* add_type(CLI::App& app, std::string& type);
+Option add_type(Command command, std::string& type);
 const FileType& parse_type(const std::string& name);
 
 }  // namespace gabbro::cli

@@ -32,85 +32,84 @@ std::pair<int32_t, float> parse_bias(const std::string& text) {
 
 }  // namespace
 
-void add_output_options(CLI::App& app, CommonOptions& options) {
-  app.add_flag("--json", options.json, "Write one JSON document to standard output, and nothing else");
-  app.add_option("--log-level", options.log_level, "How much to say on standard error")
-      ->check(CLI::IsMember({"error", "warning", "info", "debug"}))
-      ->type_name("error|warning|info|debug")
-      ->capture_default_str();
+void add_output_options(Command command, CommonOptions& options) {
+  command.flag("--json", options.json, "Write one JSON document to standard output, and nothing else");
+  command.option("--log-level", options.log_level, "How much to say on standard error")
+      .one_of({"error", "warning", "info", "debug"})
+      .placeholder("error|warning|info|debug")
+      .shows_default();
 }
 
-void add_device_options(CLI::App& app, CommonOptions& options) {
-  app.add_option("--device", options.device,
-                 "Device to run on: auto, cpu, gpu, rocm, cuda:0, pci:0000:03:00.0, gfx1100, ...")
-      ->type_name("NAME")
-      ->capture_default_str();
-  add_number(app, "--threads", options.threads, "Threads of a CPU device; 0: one per physical core")
-      ->check(CLI::Range(0, kMostThreads));
+void add_device_options(Command command, CommonOptions& options) {
+  command
+      .option("--device", options.device,
+              "Device to run on: auto, cpu, gpu, rocm, cuda:0, pci:0000:03:00.0, gfx1100, ...")
+      .placeholder("NAME")
+      .shows_default();
+  command.number("--threads", options.threads, "Threads of a CPU device; 0: one per physical core")
+      .range(0, kMostThreads);
 }
 
-void add_generation_options(CLI::App& app, GenerationOptions& options) {
+void add_generation_options(Command command, GenerationOptions& options) {
   SamplerOptions& sampler = options.generate.sampler;
   // The same question gets the same answer unless variety is asked for; the light penalty keeps small models, which
   // otherwise fall into loops, from repeating themselves.
   sampler.temperature = 0;
   sampler.repeat_penalty = 1.15f;
-  add_number(app, "-n,--max-tokens", options.generate.max_tokens,
-             "Most tokens to generate; -1: until the model stops or the context is full")
-      ->check(CLI::Range(-1, std::numeric_limits<int>::max()));
-  add_number(app, "--temperature", sampler.temperature, "Randomness; 0: always the most likely token")
-      ->type_name("X")
-      ->capture_default_str();
-  add_number(app, "--top-k", sampler.top_k, "Choose among the K most likely tokens; 0: off")
-      ->type_name("K")
-      ->capture_default_str();
-  add_number(app, "--top-p", sampler.top_p, "Choose among the most likely tokens that sum to P; 1: off")
-      ->type_name("P")
-      ->capture_default_str();
-  add_number(app, "--min-p", sampler.min_p, "Drop tokens less likely than P times the most likely; 0: off")
-      ->type_name("P")
-      ->capture_default_str();
-  add_number(app, "--typical-p", sampler.typical_p, "Locally typical sampling; 1: off")->type_name("P");
-  add_number(app, "--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
-      ->type_name("X")
-      ->capture_default_str();
-  add_number(app, "--frequency-penalty", sampler.frequency_penalty, "Per earlier use of a token; 0: off")
-      ->type_name("X");
-  add_number(app, "--presence-penalty", sampler.presence_penalty, "For any earlier use of a token; 0: off")
-      ->type_name("X");
-  add_number(app, "--penalty-window", sampler.penalty_window, "Tokens that penalties look back; -1: all")
-      ->capture_default_str();
-  add_number(app, "--dry-multiplier", sampler.dry_multiplier, "Strength of DRY, against repeated phrases; 0: off")
-      ->type_name("X");
-  add_number(app, "--dry-base", sampler.dry_base, "Growth of DRY's penalty per token")->type_name("X");
-  add_number(app, "--dry-allowed-length", sampler.dry_allowed_length, "Longest repetition that DRY lets pass");
-  app.add_option(
-         "--dry-sequence-breaker", sampler.dry_sequence_breakers,
-         "A text that no repetition of DRY crosses, instead of line breaks and : \" *; may be repeated; none: none")
-      ->type_name("TEXT")
-      ->allow_extra_args(false);
-  add_number(app, "--xtc-probability", sampler.xtc_probability, "How often XTC excludes the top choices; 0: off")
-      ->type_name("P");
-  add_number(app, "--xtc-threshold", sampler.xtc_threshold, "Probability that makes a top choice for XTC")
-      ->type_name("P");
-  add_number(app, "--mirostat", sampler.mirostat, "Mirostat version 1 or 2; 0: off")->type_name("0|1|2");
-  add_number(app, "--mirostat-tau", sampler.mirostat_tau, "Mirostat's target, in bits per token")->type_name("X");
-  add_number(app, "--mirostat-eta", sampler.mirostat_eta, "Mirostat's learning rate")->type_name("X");
-  app.add_option("--logit-bias", options.logit_bias, "Add BIAS to a token's logit; may be repeated")
-      ->type_name("TOKEN=BIAS")
-      ->allow_extra_args(false);
-  add_number(app, "--seed", sampler.seed, "Seed of the random numbers; 0: a random one");
-  app.add_option("--stop", options.generate.stop, "Stop before this text; may be repeated")
-      ->type_name("TEXT")
-      ->allow_extra_args(false);
-  add_number(app, "--ctx", options.context, "Context in tokens; 0: what the model was trained for, 4096 at most")
-      ->check(CLI::Range(int64_t{0}, kLongestContext));
-  app.add_option("--system", options.system, "System message of the chat")->type_name("TEXT");
-  app.add_flag("--raw", options.raw, "Give the prompt to the model as it is, without a chat template");
-  app.add_option("--kv-type", options.kv_type, "Format of the key-value cache")
-      ->check(CLI::IsMember({"f16", "q8_0"}))
-      ->type_name("f16|q8_0")
-      ->capture_default_str();
+  command
+      .number("-n,--max-tokens", options.generate.max_tokens,
+              "Most tokens to generate; -1: until the model stops or the context is full")
+      .range(-1, std::numeric_limits<int>::max());
+  command.number("--temperature", sampler.temperature, "Randomness; 0: always the most likely token")
+      .placeholder("X")
+      .shows_default();
+  command.number("--top-k", sampler.top_k, "Choose among the K most likely tokens; 0: off")
+      .placeholder("K")
+      .shows_default();
+  command.number("--top-p", sampler.top_p, "Choose among the most likely tokens that sum to P; 1: off")
+      .placeholder("P")
+      .shows_default();
+  command.number("--min-p", sampler.min_p, "Drop tokens less likely than P times the most likely; 0: off")
+      .placeholder("P")
+      .shows_default();
+  command.number("--typical-p", sampler.typical_p, "Locally typical sampling; 1: off").placeholder("P");
+  command.number("--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
+      .placeholder("X")
+      .shows_default();
+  command.number("--frequency-penalty", sampler.frequency_penalty, "Per earlier use of a token; 0: off")
+      .placeholder("X");
+  command.number("--presence-penalty", sampler.presence_penalty, "For any earlier use of a token; 0: off")
+      .placeholder("X");
+  command.number("--penalty-window", sampler.penalty_window, "Tokens that penalties look back; -1: all")
+      .shows_default();
+  command.number("--dry-multiplier", sampler.dry_multiplier, "Strength of DRY, against repeated phrases; 0: off")
+      .placeholder("X");
+  command.number("--dry-base", sampler.dry_base, "Growth of DRY's penalty per token").placeholder("X");
+  command.number("--dry-allowed-length", sampler.dry_allowed_length, "Longest repetition that DRY lets pass");
+  command
+      .option(
+          "--dry-sequence-breaker", sampler.dry_sequence_breakers,
+          "A text that no repetition of DRY crosses, instead of line breaks and : \" *; may be repeated; none: none")
+      .placeholder("TEXT");
+  command.number("--xtc-probability", sampler.xtc_probability, "How often XTC excludes the top choices; 0: off")
+      .placeholder("P");
+  command.number("--xtc-threshold", sampler.xtc_threshold, "Probability that makes a top choice for XTC")
+      .placeholder("P");
+  command.number("--mirostat", sampler.mirostat, "Mirostat version 1 or 2; 0: off").placeholder("0|1|2");
+  command.number("--mirostat-tau", sampler.mirostat_tau, "Mirostat's target, in bits per token").placeholder("X");
+  command.number("--mirostat-eta", sampler.mirostat_eta, "Mirostat's learning rate").placeholder("X");
+  command.option("--logit-bias", options.logit_bias, "Add BIAS to a token's logit; may be repeated")
+      .placeholder("TOKEN=BIAS");
+  command.number("--seed", sampler.seed, "Seed of the random numbers; 0: a random one");
+  command.option("--stop", options.generate.stop, "Stop before this text; may be repeated").placeholder("TEXT");
+  command.number("--ctx", options.context, "Context in tokens; 0: what the model was trained for, 4096 at most")
+      .range(0, kLongestContext);
+  command.option("--system", options.system, "System message of the chat").placeholder("TEXT");
+  command.flag("--raw", options.raw, "Give the prompt to the model as it is, without a chat template");
+  command.option("--kv-type", options.kv_type, "Format of the key-value cache")
+      .one_of({"f16", "q8_0"})
+      .placeholder("f16|q8_0")
+      .shows_default();
 }
 
 void finish(GenerationOptions& options) {

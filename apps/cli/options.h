@@ -1,11 +1,11 @@
 // Options that several commands share: each is declared here once, so that it means the same everywhere.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "apps/cli/command_line.h"
 #include "src/engine/generate.h"
 #include "src/engine/session.h"
 
@@ -20,20 +20,10 @@ struct CommonOptions {
   bool verbose() const { return log_level == "info" || log_level == "debug"; }
 };
 
-// An option with a number. CLI11 alone would take an empty text for 0, and -1 for the largest unsigned number.
-template <class T>
-CLI::Option* add_number(CLI::App& app, const std::string& name, T& value, const std::string& description) {
-  const auto problem = [](const std::string& text) -> std::string {
-    if (text.empty()) return "the number is missing";
-    return std::is_unsigned_v<T> && text.front() == '-' ? "must not be negative" : "";
-  };
-  return app.add_option(name, value, description)->type_name("N")->check(CLI::Validator(problem, "", ""));
-}
-
 // --json and --log-level.
-void add_output_options(CLI::App& app, CommonOptions& options);
+void add_output_options(Command command, CommonOptions& options);
 // --device and --threads.
-void add_device_options(CLI::App& app, CommonOptions& options);
+void add_device_options(Command command, CommonOptions& options);
 
 // Options of generation (DESIGN 8).
 struct GenerationOptions {
@@ -44,7 +34,7 @@ struct GenerationOptions {
   bool raw = false;
   std::vector<std::string> logit_bias;
 };
-void add_generation_options(CLI::App& app, GenerationOptions& options);
+void add_generation_options(Command command, GenerationOptions& options);
 
 // What they come to. Throws bad_input that names the option for a value that cannot be, before anything is loaded.
 void finish(GenerationOptions& options);

@@ -107,17 +107,17 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_perplexity(CLI::App& root, Actions& actions) {
-  CLI::App* app = root.add_subcommand("perplexity", "Measure how well a model predicts a text");
+void add_perplexity(Command root) {
+  Command command = root.subcommand("perplexity", "Measure how well a model predicts a text");
   const auto o = std::make_shared<Options>();
-  add_model(*app, o->model);
-  app->add_option("--file", o->file, "The text")->type_name("FILE")->required();
-  add_number(*app, "--ctx", o->context, "Tokens in a chunk, of which the second half counts")
-      ->check(CLI::Range(8, 1 << 24))
-      ->capture_default_str();
-  add_device_options(*app, o->common);
-  add_output_options(*app, o->common);
-  actions[app] = [o] { return run(*o); };
+  add_model(command, o->model);
+  command.option("--file", o->file, "The text").placeholder("FILE").required();
+  command.number("--ctx", o->context, "Tokens in a chunk, of which the second half counts")
+      .range(8, 1 << 24)
+      .shows_default();
+  add_device_options(command, o->common);
+  add_output_options(command, o->common);
+  command.runs([o] { return run(*o); });
 }
 
 }  // namespace gabbro::cli

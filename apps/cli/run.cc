@@ -20,9 +20,8 @@ struct Options {
   CommonOptions common;
   GenerationOptions generation;
   std::string model;
-  std::string prompt;
+  std::optional<std::string> prompt;
   bool stats = false;
-  const CLI::Option* has_prompt = nullptr;
 };
 
 // A pipe or a file; a terminal is for chatting, and /dev/null and the like say nothing.
@@ -39,8 +38,8 @@ std::string prompt_of(const Options& o) {
     piped = read_standard_input();
     if (piped.ends_with('\n')) piped.pop_back();  // the one that ends the last line
   }
-  if (o.has_prompt->count() > 0 && !piped.empty()) return o.prompt + "\n\n" + piped;
-  return o.has_prompt->count() > 0 ? o.prompt : piped;
+  if (o.prompt && !piped.empty()) return *o.prompt + "\n\n" + piped;
+  return o.prompt.value_or(piped);
 }
 
 double rate(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
@@ -89,7 +88,7 @@ int answer_once(Conversation& conversation, const std::string& prompt, const Opt
 
 int run(Options& o) {
   finish(o.generation);
-  const bool interactive = o.has_prompt->count() == 0 && is_terminal(STDIN_FILENO);
+  const bool interactive = !o.prompt && is_terminal(STDIN_FILENO);
   std::string prompt;
   if (interactive) {
     if (o.common.json) throw bad_input("--json needs a prompt");
@@ -113,17 +112,17 @@ int run(Options& o) {
 
 }  // namespace
 
-void add_run(CLI::App& root, Actions& actions) {
-  CLI::App* app = root.add_subcommand("run", "Chat with a language model, or complete a text");
+void add_run(Command root) {
+  Command command = root.subcommand("run", "Chat with a language model, or complete a text");
   const auto o = std::make_shared<Options>();
-  add_model(*app, o->model);
-  o->has_prompt = app->add_option("PROMPT", o->prompt,
-                                  "What to say; the text of a pipe is added below it. Without either, a chat begins");
-  add_generation_options(*app, o->generation);
-  app->add_flag("--stats,--verbose", o->stats, "End with a line about speed on standard error");
-  add_device_options(*app, o->common);
-  add_output_options(*app, o->common);
-  actions[app] = [o] { return run(*o); };
+  add_model(command, o->model);
+  command.option("PROMPT", o->prompt,
+                 "What to say; the text of a pipe is added below it. Without either, a chat begins");
+  add_generation_options(command, o->generation);
+  command.flag("--stats,--verbose", o->stats, "End with a line about speed on standard error");
+  add_device_options(command, o->common);
+  add_output_options(command, o->common);
+  command.runs([o] { return run(*o); });
 }
 
 }  // namespace gabbro::cli

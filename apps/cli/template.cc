@@ -89,20 +89,18 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_template(CLI::App& root, Actions& actions) {
-  CLI::App* app = root.add_subcommand("template", "Render a chat template");
+void add_template(Command root) {
+  Command command = root.subcommand("template", "Render a chat template");
   const auto o = std::make_shared<Options>();
-  app->add_option("SOURCE", o->source, "A Jinja file, or a model whose template is used")->required();
-  app->add_option("--messages", o->messages, "The conversation: a list of objects with role and content")
-      ->type_name("FILE.json")
-      ->required();
-  app->add_option("--tools", o->tools, "The tools that the model may call")->type_name("FILE.json");
-  app->add_option("--var", o->variables, "Set a variable of the template; may be repeated")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-  app->add_flag("--no-generation-prompt", o->no_generation_prompt, "Do not begin the answer");
-  add_output_options(*app, o->common);
-  actions[app] = [o] { return run(*o); };
+  command.option("SOURCE", o->source, "A Jinja file, or a model whose template is used").required();
+  command.option("--messages", o->messages, "The conversation: a list of objects with role and content")
+      .placeholder("FILE.json")
+      .required();
+  command.option("--tools", o->tools, "The tools that the model may call").placeholder("FILE.json");
+  command.option("--var", o->variables, "Set a variable of the template; may be repeated").placeholder("NAME=VALUE");
+  command.flag("--no-generation-prompt", o->no_generation_prompt, "Do not begin the answer");
+  add_output_options(command, o->common);
+  command.runs([o] { return run(*o); });
 }
 
 }  // namespace gabbro::cli

@@ -125,24 +125,22 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_tune(CLI::App& root, Actions& actions) {
-  CLI::App* app = root.add_subcommand("tune", "Measure which kernels and libraries are the fastest on this device");
+void add_tune(Command root) {
+  Command command = root.subcommand("tune", "Measure which kernels and libraries are the fastest on this device");
   const auto o = std::make_shared<Options>();
-  CLI::Option* model = add_model(*app, o->model)->required(false);
-  CLI::Option* shape = add_shape(*app, o->shape)->excludes(model);
-  add_type(*app, o->type)->needs(shape);
-  app->add_option(
-         "--tokens", o->tokens,
-         "Lengths of prompts to measure, 16,512 (default: the powers of two up to what the device takes at once)")
-      ->type_name("N,N")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(1, 1 << 16));
-  app->add_option("--tuning-file", o->file, "Where to keep the results, in place of $GABBRO_HOME/tuning.txt")
-      ->type_name("FILE");
-  add_device_options(*app, o->common);
-  add_output_options(*app, o->common);
-  actions[app] = [o] { return run(*o); };
+  Option model = add_model(command, o->model).optional();
+  Option shape = add_shape(command, o->shape).excludes(model);
+  add_type(command, o->type).needs(shape);
+  command
+      .numbers("--tokens", o->tokens,
+               "Lengths of prompts to measure, 16,512 (default: the powers of two up to what the device takes at once)")
+      .placeholder("N,N")
+      .range(1, 1 << 16);
+  command.option("--tuning-file", o->file, "Where to keep the results, in place of $GABBRO_HOME/tuning.txt")
+      .placeholder("FILE");
+  add_device_options(command, o->common);
+  add_output_options(command, o->common);
+  command.runs([o] { return run(*o); });
 }
 
 }  // namespace gabbro::cli

@@ -24,52 +24,10 @@ size_t distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-std::vector<std::string> names_of_options(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
-std::vector<std::string> names_of_commands(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!command->get_group().empty()) names.push_back(command->get_name());
-  }
-  return names;
-}
-
-std::string see_help(const CLI::App& command) {
-  const CLI::App* parent = command.get_parent();
-  std::string path = command.get_name();
-  for (; parent != nullptr; parent = parent->get_parent()) path = parent->get_name() + " " + path;
-  return fmt::format("{} --help lists what there is", path);
-}
-
-// A word that no command or option takes.
-UsageProblem unexpected(const CLI::App& command, const std::string& word) {
-  const bool is_option = word.size() > 1 && word.front() == '-';
-  const std::string name = is_option ? word.substr(0, word.find('=')) : word;
-  const auto candidates = is_option ? names_of_options(command) : names_of_commands(command);
-  const std::string meant = closest(name, candidates);
-  const bool is_command = !is_option && !candidates.empty();
-  UsageProblem problem;
-  problem.message = is_option    ? fmt::format("unknown option {}", name)
-                    : is_command ? fmt::format("unknown command '{}'", name)
-                                 : fmt::format("unexpected argument '{}'", name);
-  problem.hint = meant.empty() ? see_help(command) : fmt::format("did you mean {}?", meant);
-  return problem;
-}
-
 }  // namespace
 
-const CLI::App& chosen_command(const CLI::App& root) {
-  const CLI::App* at = &root;
-  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
-  return *at;
+std::string see_help(const CommandFacts& command) {
+  return fmt::format("gabbro {}{}--help lists what there is", command.path, command.path.empty() ? "" : " ");
 }
 
 std::string closest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -87,29 +45,23 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
-UsageProblem explain(const CLI::App& root, const CLI::ParseError& error) {
-  const CLI::App& command = chosen_command(root);
-  std::string message = first_line(error.what());
-  const bool lacks_command = message == "A subcommand is required";
-  if (lacks_command || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    // The words left over may be the command's own, or the root's (before the command).
-    for (const CLI::App* app : {&command, &root}) {
-      const auto words = app->remaining(false);
-      if (!words.empty()) return unexpected(*app, words.front());
-    }
+Error unexpected_word(const CommandFacts& command, const std::string& word) {
+  const bool is_option = word.size() > 1 && word.front() == '-';
+  const std::string name = is_option ? word.substr(0, word.find('=')) : word;
+  std::vector<std::string> candidates;
+  if (is_option) {
+    for (const OptionFacts& option : command.options)
+      candidates.insert(candidates.end(), option.long_names.begin(), option.long_names.end());
+  } else {
+    for (const CommandFacts& below : command.commands) candidates.push_back(below.name);
   }
-  if (lacks_command) return {"a command is missing", see_help(command)};
-
-  // CLI11's words for the two mistakes that are made most often, in ours.
-  constexpr std::string_view kRequired = " is required", kConvert = "Could not convert: ";
-  if (message.ends_with(kRequired)) {
-    message = message.substr(0, message.size() - kRequired.size()) + " is missing";
-  } else if (message.starts_with(kConvert) && message.find(" = ") != std::string::npos) {
-    const size_t equals = message.find(" = ");
-    message = fmt::format("{}: '{}' is not a number that it can take",
-                          message.substr(kConvert.size(), equals - kConvert.size()), message.substr(equals + 3));
-  }
-  return {message, see_help(command)};
+  const bool is_command = !is_option && !candidates.empty();
+  const std::string meant = closest(name, candidates);
+  return Error(ErrorCode::kBadInput,
+               is_option    ? fmt::format("unknown option {}", name)
+               : is_command ? fmt::format("unknown command '{}'", name)
+                            : fmt::format("unexpected argument '{}'", name),
+               meant.empty() ? see_help(command) : fmt::format("did you mean {}?", meant));
 }
 
 }  // namespace gabbro::cli

@@ -1,21 +1,20 @@
 // What is wrong with a command line, in the words of the user who typed it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "apps/cli/command_tree.h"
+#include "src/base/error.h"
+
 namespace gabbro::cli {
 
-struct UsageProblem {
-  std::string message;  // one line
-  std::string hint;     // may be empty
-};
-UsageProblem explain(const CLI::App& root, const CLI::ParseError& error);
+// About a word that no command or option takes: what was probably meant.
+Error unexpected_word(const CommandFacts& command, const std::string& word);
 
-// The subcommand that was chosen, as deep as it goes; `root` where there is none.
-const CLI::App& chosen_command(const CLI::App& root);
+// The hint where there is nothing better: "gabbro run --help lists what there is".
+std::string see_help(const CommandFacts& command);
 
 // The candidate that `word` was probably meant to be: at most a third of its letters away. Empty: none.
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);

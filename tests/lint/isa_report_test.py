@@ -56,6 +56,9 @@ lq.o:\tfile format elf64-amdgpu
 
 0000000000040000 <attention_f16>:
 \tv_wmma_f32_16x16x16_f16 v[0:7], v[8:15], v[16:23], v[0:7]  // 000000040000: CC404000 1C022108
+\tds_load_b128 v[84:87], v2 offset:32                         // 000000040008: DBFC0020 54000002
+\tds_read2_b64 v[2:5], v0 offset1:4                           // 000000040010: D8EE0400 02000000
+\tds_store_b128 v2, v[84:87]                                  // 000000040018: DB7C0000 00005402
 """
 
 
@@ -73,6 +76,7 @@ class Parsing(unittest.TestCase):
         self.assertEqual([product[name] for name in ("instructions", "dot4", "load 16 B", "load 4 B", "load less", "scratch")],
                          [7, 1, 2, 1, 1, 1])
         self.assertEqual(counts["attention_f16"]["matrix"], 1)
+        self.assertEqual(counts["attention_f16"]["LDS loads"], 2)
 
     def test_spills_and_missing_instructions_are_complaints(self):
         kernel = isa_report.parse_notes(NOTES)["linear_q4_k_1"]

@@ -28,6 +28,7 @@ GOOD = {
     "backends/cpu/gemv_test.cc": '#include "src/graph/node.h"\n',
     "backends/gpu/hip_api.cc": "#include <hip/hip_runtime.h>\n",
     "apps/cli/main.cc": '#include "src/engine/session.h"\n',
+    "apps/cli/command_line.cc": "#include <CLI/CLI.hpp>\n",
     "src/engine/session.h": HEADER,
     "docs/page.md": "`src/base/error.h`, `src/base`, `src/<module>/x.cc`, [itself](page.md), [out](https://example.org).\n",
 }
@@ -47,6 +48,8 @@ BAD = [
     ({"include/gabbro/dtype.h": HEADER + '#include "src/graph/node.h"\n'}, "base may not include"),
     ({"src/ops/vendor.cc": "#include <hip/hip_runtime.h>\n"}, "name HIP or CUDA"),
     ({"src/ops/vendor.cc": "#include <cuda_runtime.h>\n"}, "name HIP or CUDA"),
+    ({"apps/cli/fit.cc": "#include <CLI/CLI.hpp>\n"}, "only apps/cli/command_line.cc includes CLI11"),
+    ({"apps/cli/usage.h": HEADER + "#include <CLI/Error.hpp>\n"}, "only apps/cli/command_line.cc includes CLI11"),
     ({"src/base/local.cc": '#include "error.h"\n'}, "not a path from the root"),
     ({"src/base/once.h": "// What it is.\n"}, "no #pragma once"),
     ({"include/gabbro/ops.h": HEADER + "#ifdef __linux__\n#endif\n"}, "conditional compilation"),
