@@ -1,4 +1,4 @@
-"""What the emulated cards get wrong of AMD's instructions, and the right of it.
+"""What the emulated cards get wrong of AMD's instructions, and the right of it; and what takes them long.
 
 The semantics of the instructions are tinygrad's (test/mockgpu/amd, commit a9069c17). `corrected` makes a folder that
 stands for a checkout: links to its files, and a corrected copy of those named here. The checkout itself stays as it is.
@@ -9,6 +9,7 @@ import pathlib
 
 EMULATOR = "test/mockgpu/amd/emu.py"
 READER = "test/mockgpu/amd/pcode.py"
+DECODER = "tinygrad/renderer/amd/__init__.py"
 Correction = collections.namedtuple("Correction", "file wrong right")
 
 # CDNA 3 ISA, microcode formats, DS: with bit 25 (ACC) the registers of data are accumulation VGPRs, those that are stored
@@ -48,7 +49,35 @@ DIVISION = [
                "        return inner.cast(dtypes.uint16).bitcast(dt) if dt == dtypes.half else inner.bitcast(dt)"),
 ]
 
-CORRECTIONS = ACCUMULATION + HALVES + DIVISION
+# Nothing is wrong with these, but a program that runs a few hundred kernels spends nearly all of its time here: forms of
+# instructions are looked for one after another and translated again by each program (tools/emulator_translations.py does
+# it otherwise), and classes of instructions are tried field by field, where their fixed bits in the first word decide.
+TRANSLATIONS = "test/mockgpu/amd/translations.py"
+SPEED = [
+    Correction(EMULATOR, "_canonical_runner_cache: list[",
+               "from test.mockgpu.amd.translations import Forms\n"
+               "_forms = Forms(lambda elf: Device['CPU'].runtime(elf))\n_canonical_runner_cache: list["),
+    Correction(EMULATOR, "  for inst_type, base, mask, size, entry in _canonical_runner_cache:\n"
+               "    if type(inst) is inst_type and inst_size == size and (inst_int & mask) == base: return entry\n",
+               "  kind = (type(inst).__module__, type(inst).__name__, inst_size)\n"
+               "  if (entry := _forms.find(kind, inst_int)) is not None: return entry\n"),
+    Correction(EMULATOR, "    prg = to_program(sink, Device['CPU'].renderer)\n    runtime = get_runtime('CPU', prg)\n"
+               "  _canonical_runner_cache.append((type(inst), base, mask, size, (prg, runtime)))\n  return prg, runtime\n",
+               "    return _forms.make(kind, mask, base, lambda: to_program(sink, Device['CPU'].renderer))\n"),
+    Correction(DECODER, "    if _matches(data, cls): return cls\n",
+               "    mask, value = _fixed_bits(cls)\n"
+               "    if (int.from_bytes(data[:4], 'little') & mask) == value and _matches(data, cls): return cls\n"),
+    Correction(DECODER, "def detect_format(",
+               "_first_words: dict[type[Inst], tuple[int, int]] = {}\n"
+               "def _fixed_bits(cls):\n"
+               "  if cls not in _first_words:\n"
+               "    fields = [f for _, f in cls._fields if isinstance(f, FixedBitField) and f.lo < 32]\n"
+               "    _first_words[cls] = (sum(f.mask << f.lo for f in fields), sum(f.default << f.lo for f in fields))\n"
+               "  return _first_words[cls]\n\ndef detect_format("),
+]
+ADDED = {TRANSLATIONS: pathlib.Path(__file__).resolve().parent / "emulator_translations.py"}
+
+CORRECTIONS = ACCUMULATION + HALVES + DIVISION + SPEED
 
 
 class OtherCheckout(Exception):
@@ -67,18 +96,23 @@ def corrected_texts(checkout, corrections):
     return texts
 
 
-def corrected(checkout, folder, corrections=CORRECTIONS):
+def corrected(checkout, folder, corrections=CORRECTIONS, added=ADDED):
     """Makes `folder`, which is there for this alone, stand for `checkout`."""
-    texts = corrected_texts(checkout, corrections)
+    texts = {**corrected_texts(checkout, corrections), **{name: file.read_text() for name, file in added.items()}}
     # Folders on the way to a corrected file are folders, all that lies beside them are links.
     own = {str(parent) for name in texts for parent in pathlib.PurePath(name).parents}
     for parent in sorted(own):
         (folder / parent).mkdir(parents=True, exist_ok=True)
         for entry in (checkout / parent).iterdir():
             name = str(entry.relative_to(checkout))
-            if name not in own and name not in texts and entry.name != "__pycache__":
-                (folder / name).unlink(missing_ok=True)
-                (folder / name).symlink_to(entry)
+            link = folder / name
+            if name in own or name in texts or entry.name == "__pycache__" or (link.is_symlink() and link.readlink() == entry):
+                continue
+            link.unlink(missing_ok=True)
+            link.symlink_to(entry)
     for name, text in texts.items():
-        (folder / name).unlink(missing_ok=True)
-        (folder / name).write_text(text)
+        file = folder / name
+        if file.is_symlink():
+            file.unlink()
+        if not file.is_file() or file.read_text() != text:  # what depends on it is younger
+            file.write_text(text)
