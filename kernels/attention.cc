@@ -3,7 +3,6 @@
 // wave has a part of D and half of the tile's keys, two neighbours a lane; for the output it has a part of the keys and
 // all of D.
 #include "kernels/attention_shares.h"
-#include "kernels/rope.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -307,16 +306,7 @@ GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const Bl
     float value = 0;
 #pragma unroll
     for (int w = 0; w < kHalf; ++w) value += outputs[(w * kBlockHeads + h) * max_dim + d];
-    const float total = total_of(sums, h);
-    if (shares == 1) {
-      a.y[(row + h) * a.kv.dim + d] = total > 0 ? value / total : 0;
-      continue;
-    }
-    float* partial = a.partials + ((row + h) * a.shares + block_index().z) * partial_floats(a.kv.dim);
-    partial[d] = value;
-    if (d != 0) continue;
-    partial[a.kv.dim] = maxima[h];
-    partial[a.kv.dim + 1] = total;
+    store_share(a, row + h, shares, d, value, maxima[h], total_of(sums, h));
   }
 }
 
@@ -408,7 +398,7 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   const float* x = a.q.data + token * a.q.token_stride;
   keep_queries<max_dim>(a, heads, q, [&](i32 head, i32 d) { return x[head * a.q.head_stride + d]; });
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
-  const Keys keys = known ? keys_of<kShareKeys, 2>(a, position, position + 1) : keys_of<kShareKeys, 2>(a, 0, 0);
+  const Keys keys = known_keys<kShareKeys, 2>(a, known, position, position + 1);
   attend<scaled, max_dim>(a, q, heads, sequence, keys, {nullptr, nullptr});
 }
 
@@ -439,16 +429,9 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
     return turned(step.rope, a.q.data + head * a.q.head_stride, element, turn_of(step.rope, element, position));
   });
   const bool known = in_table(a.table, a.kv, sequence, position);
-  const bool writes = heads.first == heads.kv_head * a.group && block_index().z == 0;
-  if (known && inside && writes) {
-    const i32 page = page_of(a.table, a.kv, sequence, position), slot = position & (a.kv.page - 1);
-    if (page >= 0 && page < a.kv.pages) {
-      store_key<scaled>(a.keys, a.kv, key_place(a.kv, page, heads.kv_head, slot), d, own_key);
-      store_value<scaled>(a.values, value_place(a.kv, page, heads.kv_head, slot), d, own_value);
-    }
-  }
+  if (known && inside) write_fresh<scaled>(a, heads, sequence, position, d, own_key, own_value);
   const bool fresh = known && block_index().z == 0;
-  const Keys keys = known ? keys_of<kShareKeys, 2>(a, position, position) : keys_of<kShareKeys, 2>(a, 0, 0);
+  const Keys keys = known_keys<kShareKeys, 2>(a, known, position, position);
   attend<scaled, max_dim>(a, q, heads, sequence, keys, {fresh ? key : nullptr, fresh ? value : nullptr});
 }
 

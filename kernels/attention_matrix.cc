@@ -6,7 +6,6 @@
 // of the weights. So the results are those of f32.
 #include "kernels/attention_shares.h"
 #include "kernels/cache_tiles.h"
-#include "kernels/rope.h"
 
 #if defined(GABBRO_MATRIX_CORES)
 
@@ -28,8 +27,8 @@ struct BlockMemory {
   static constexpr u32 kPitch = dim + 8;
   alignas(16) Half queries[kTile * kPitch];
   struct Slot {
-    alignas(16) Half keys[Tiles::kKeyHalves];
-    alignas(16) Half values[Tiles::kValueHalves];
+    alignas(16) Half keys[Tiles::Keys::kHalves];
+    alignas(16) Half values[Tiles::Values::kHalves];
   } slots[kSlots];
   float maxima[kWaves][kMatrixHeads];
   float sums[kWaves][kMatrixHeads];
@@ -72,13 +71,12 @@ struct Running {
 
 // The wave's scores of its keys of a tile; the row of a head and the row eight further have the same.
 template <int dim>
-GPU_FUNCTION inline Accumulator multiply_keys(const Half* queries, const Half* keys) {
-  constexpr u32 kKeyPitch = BlockMemory<dim>::Tiles::kKeyPitch;
+GPU_FUNCTION inline Accumulator multiply_keys(const Half* queries, const Half* keys, u32 key) {
   Accumulator parts[2];  // so that fewer products wait for each other
 #pragma unroll
   for (int d = 0; d < dim / static_cast<int>(kTile); ++d) {
     multiply(load_fragment(queries + d * kTile, BlockMemory<dim>::kPitch),
-             load_columns_turned(keys + static_cast<u32>(d) * kTile * kKeyPitch, kKeyPitch), parts[d % 2]);
+             BlockMemory<dim>::Tiles::Keys::load(keys, d * kTile, key), parts[d % 2]);
   }
 #pragma unroll
   for (int i = 0; i < Accumulator::kCount; ++i) parts[0].value[i] += parts[1].value[i];
@@ -157,15 +155,7 @@ GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const Bl
       value += factor * outputs[(w * kMatrixHeads + head) * dim + d];
       total += factor * memory.sums[w][head];
     }
-    if (shares == 1) {
-      a.y[(row + head) * a.kv.dim + d] = total > 0 ? value / total : 0;
-      continue;
-    }
-    float* partial = a.partials + ((row + head) * a.shares + block_index().z) * partial_floats(a.kv.dim);
-    partial[d] = value;
-    if (d != 0) continue;
-    partial[a.kv.dim] = highest * kLn2;
-    partial[a.kv.dim + 1] = total;
+    store_share(a, row + head, shares, d, value, highest * kLn2, total);
   }
 }
 
@@ -204,16 +194,14 @@ class Share {
       if (fresh >= base && fresh < base + kTileKeys) put_fresh(slot, fresh - base);
       barrier();
       send_for(tile + kAhead);  // where the tile before this one was
-      Accumulator scores = multiply_keys<dim>(memory_.queries, slot.keys + own_key);
-      cap(a_.softcap, scores);
+      Accumulator scores = multiply_keys<dim>(memory_.queries, slot.keys, own_key);
+      if (a_.softcap > 0) cap(a_.softcap, scores);
       if (base < keys_.first || base + kTileKeys > to_) hide(base + static_cast<i32>(own_key), scores);
       weigh(running, scores);
       const Fragment weights = to_fragment(scores);
 #pragma unroll
       for (int d = 0; d < running.kDimTiles; ++d) {
-        multiply(weights,
-                 load_columns_turned(slot.values + own_key * Tiles::kValuePitch + d * kTile, Tiles::kValuePitch),
-                 running.output[d]);
+        multiply(weights, Tiles::Values::load(slot.values, own_key, d * kTile), running.output[d]);
       }
       if constexpr (kSlots == kAhead) barrier();
     }
@@ -236,8 +224,8 @@ class Share {
   GPU_FUNCTION void put_fresh(typename BlockMemory<dim>::Slot& slot, i32 key) {
     barrier();  // all copies are there
     for (i32 d = static_cast<i32>(thread_index()); d < dim; d += kThreads) {
-      slot.keys[static_cast<u32>(d) * Tiles::kKeyPitch + static_cast<u32>(key)] = memory_.fresh_key[d];
-      slot.values[static_cast<u32>(key) * Tiles::kValuePitch + static_cast<u32>(d)] = memory_.fresh_value[d];
+      slot.keys[Tiles::Keys::place(static_cast<u32>(d), static_cast<u32>(key))] = memory_.fresh_key[d];
+      slot.values[Tiles::Values::place(static_cast<u32>(key), static_cast<u32>(d))] = memory_.fresh_value[d];
     }
   }
   // Scores of keys that the token does not see become the smallest of all.
@@ -263,8 +251,7 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   const i32 token = static_cast<i32>(block_index().x);
   const i32 sequence = a.sequence[token], position = a.positions[token];
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
-  const Keys keys = known ? keys_of<kMatrixShareKeys, kTileKeys>(a, position, position + 1)
-                          : keys_of<kMatrixShareKeys, kTileKeys>(a, 0, 0);
+  const Keys keys = known_keys<kMatrixShareKeys, kTileKeys>(a, known, position, position + 1);
   if (static_cast<i32>(block_index().z) >= keys.shares) return;
   const BlockHeads heads = block_heads(a);
   Share<dim> share(a, heads, sequence, keys, memory);
@@ -283,8 +270,7 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   wait_for_previous();
   const i32 sequence = a.sequence[0], position = a.positions[0];
   const bool known = in_table(a.table, a.kv, sequence, position);
-  const Keys keys = known ? keys_of<kMatrixShareKeys, kTileKeys>(a, position, position + 1)
-                          : keys_of<kMatrixShareKeys, kTileKeys>(a, 0, 0);
+  const Keys keys = known_keys<kMatrixShareKeys, kTileKeys>(a, known, position, position + 1);
   if (static_cast<i32>(block_index().z) >= keys.shares) return;
   const BlockHeads heads = block_heads(a);
   Share<dim> share(a, heads, sequence, keys, memory);
@@ -300,14 +286,7 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
     const KvElement own_value = kv_element<false>(step.v.data[heads.kv_head * step.v.head_stride + safe], inside);
     memory.fresh_key[d] = inside ? own_key.half : Half{0};
     memory.fresh_value[d] = inside ? own_value.half : Half{0};
-    const bool writes = heads.first == heads.kv_head * a.group && block_index().z == 0;
-    if (known && inside && writes) {
-      const i32 page = page_of(a.table, a.kv, sequence, position), slot = position & (a.kv.page - 1);
-      if (page >= 0 && page < a.kv.pages) {
-        store_key<false>(a.keys, a.kv, key_place(a.kv, page, heads.kv_head, slot), d, own_key);
-        store_value<false>(a.values, value_place(a.kv, page, heads.kv_head, slot), d, own_value);
-      }
-    }
+    if (known && inside) write_fresh<false>(a, heads, sequence, position, d, own_key, own_value);
   }
   share.attend(known ? position : -1);
 }

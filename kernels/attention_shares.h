@@ -2,7 +2,7 @@
 // a share of the keys; the last block of a token and its heads puts their shares together.
 #pragma once
 
-#include "kernels/kv_access.h"
+#include "kernels/rope.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -34,6 +34,25 @@ GPU_FUNCTION inline Keys keys_of(const AttentionArgs& a, i32 position, i32 end) 
   return keys;
 }
 
+// The same of a token at `position` of a sequence, of which the cache has the keys up to `end`; none where the table
+// does not know the position.
+template <i32 least_keys, i32 aligned>
+GPU_FUNCTION inline Keys known_keys(const AttentionArgs& a, bool known, i32 position, i32 end) {
+  return known ? keys_of<least_keys, aligned>(a, position, end) : keys_of<least_keys, aligned>(a, 0, 0);
+}
+
+// Writes element d of the token's own key and value down, for later launches, by one of the blocks that share a KV
+// head.
+template <bool scaled>
+GPU_FUNCTION inline void write_fresh(const AttentionArgs& a, const BlockHeads& heads, i32 sequence, i32 position, i32 d,
+                                     const KvElement& key, const KvElement& value) {
+  if (heads.first != heads.kv_head * a.group || block_index().z != 0) return;
+  const i32 page = page_of(a.table, a.kv, sequence, position), slot = position & (a.kv.page - 1);
+  if (page < 0 || page >= a.kv.pages) return;
+  store_key<scaled>(a.keys, a.kv, key_place(a.kv, page, heads.kv_head, slot), d, key);
+  store_value<scaled>(a.values, value_place(a.kv, page, heads.kv_head, slot), d, value);
+}
+
 // Has a head's keys and values of a page brought nearer, which lie `offset` bytes behind the first of both.
 GPU_FUNCTION inline void ask_for_page(const AttentionArgs& a, i64 offset, i32 bytes) {
   constexpr i32 kLine = 128;
@@ -59,6 +78,21 @@ GPU_FUNCTION inline void ask_for_keys(const AttentionArgs& a, i32 count, i32 ele
     const i64 offset = head_offset(a.kv, page, kv_head) * element_bytes;
     ask_for_page(a, offset, bytes);
   }
+}
+
+// Element d of a head's result, `row` of them all: the sum of weighted values, which is divided by that of the weights
+// where there is no other share.
+GPU_FUNCTION inline void store_share(const AttentionArgs& a, i64 row, i32 shares, i32 d, float value, float maximum,
+                                     float total) {
+  if (shares == 1) {
+    a.y[row * a.kv.dim + d] = total > 0 ? value / total : 0;
+    return;
+  }
+  float* partial = a.partials + (row * a.shares + block_index().z) * partial_floats(a.kv.dim);
+  partial[d] = value;
+  if (d != 0) return;
+  partial[a.kv.dim] = maximum;
+  partial[a.kv.dim + 1] = total;
 }
 
 // The last block of a token and its heads to come here puts the shares together, in their order.

@@ -30,7 +30,7 @@ struct BlockMemory {
   // The next keys come while some are worked on; where copies wait in registers they need no place before.
   static constexpr int kKeySlots = kCopiesPassRegisters || scaled ? 2 : 1;
   static constexpr u32 kQueryHalves = kQueryRows * query_pitch(dim);
-  static constexpr u32 kTileHalves = kKeySlots * Tiles::kKeyHalves + Tiles::kValueHalves;
+  static constexpr u32 kTileHalves = kKeySlots * Tiles::Keys::kHalves + Tiles::Values::kHalves;
   static constexpr u32 kHalves = kQueriesStay                 ? kTileHalves + kQueryHalves
                                  : kTileHalves > kQueryHalves ? kTileHalves
                                                               : kQueryHalves;
@@ -38,8 +38,8 @@ struct BlockMemory {
   RowPlace places[kQueryRows];
   KeyRange seen[kQueryRows];  // by each row
 
-  GPU_FUNCTION Half* keys(i32 tile) { return halves + tile % kKeySlots * Tiles::kKeyHalves; }
-  GPU_FUNCTION Half* values() { return halves + kKeySlots * Tiles::kKeyHalves; }
+  GPU_FUNCTION Half* keys(i32 tile) { return halves + tile % kKeySlots * Tiles::Keys::kHalves; }
+  GPU_FUNCTION Half* values() { return halves + kKeySlots * Tiles::Keys::kHalves; }
   GPU_FUNCTION Half* queries() { return halves + (kQueriesStay ? kTileHalves : 0); }
 };
 
@@ -98,13 +98,12 @@ GPU_FUNCTION inline void multiply_keys(const QueryRows<dim>& rows, const Half* k
                                        Accumulator (&scores)[kRowTiles][kKeyTiles]) {
 #pragma unroll
   for (int d = 0; d < rows.kDimTiles; ++d) {
-    constexpr u32 kKeyPitch = CacheTiles<false, dim, kTileKeys, kThreads>::kKeyPitch;
     Fragment query[kRowTiles];
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) query[r] = rows.query(r, d);
 #pragma unroll
     for (int k = 0; k < kKeyTiles; ++k) {
-      const Columns key = load_columns_turned(keys + static_cast<u32>(d) * kTile * kKeyPitch + k * kTile, kKeyPitch);
+      const Columns key = TurnedTile<dim, kTileKeys>::load(keys, d * kTile, k * kTile);
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) multiply(query[r], key, scores[r][k]);
     }
@@ -185,7 +184,7 @@ GPU_FUNCTION inline void weigh(QueryRows<dim>& rows, Accumulator (&scores)[kRowT
 
 // outputs += weights · values.
 template <int dim>
-GPU_FUNCTION inline void multiply_values(QueryRows<dim>& rows, const Half* values, u32 pitch,
+GPU_FUNCTION inline void multiply_values(QueryRows<dim>& rows, const Half* values,
                                          const Accumulator (&weights)[kRowTiles][kKeyTiles]) {
 #pragma unroll
   for (int k = 0; k < kKeyTiles; ++k) {
@@ -194,7 +193,7 @@ GPU_FUNCTION inline void multiply_values(QueryRows<dim>& rows, const Half* value
     for (int r = 0; r < kRowTiles; ++r) weight[r] = to_fragment(weights[r][k]);
 #pragma unroll
     for (int d = 0; d < rows.kDimTiles; ++d) {
-      const Columns value = load_columns_turned(values + static_cast<u32>(k) * kTile * pitch + d * kTile, pitch);
+      const Columns value = TurnedTile<kTileKeys, dim>::load(values, k * kTile, d * kTile);
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) multiply(weight[r], value, rows.output[r][d]);
     }
@@ -336,7 +335,7 @@ GPU_FUNCTION inline void attention_tiled(const AttentionArgs& a) {
       weigh<dim>(rows, scores);
       tiles.template end_values<1>();
       barrier();  // all values are there
-      multiply_values<dim>(rows, values, tiles.kValuePitch, scores);
+      multiply_values<dim>(rows, values, scores);
     }
     barrier();
   }

@@ -33,12 +33,12 @@ GPU_FUNCTION inline Quad load_halves(const KvSide& side, i64 element, i64 scale,
 }
 
 // Brings tiles of `tile_keys` keys and their values, of one KV head and sequence, into the block's memory, by all its
-// `threads`. Rows there are 16 bytes longer than they need, so that eight of them lie in all banks.
+// `threads`.
 template <bool scaled, int dim, int tile_keys, int threads>
 class CacheTiles {
  public:
-  static constexpr u32 kKeyPitch = tile_keys + 8, kValuePitch = dim + 8;
-  static constexpr u32 kKeyHalves = dim * kKeyPitch, kValueHalves = tile_keys * kValuePitch;
+  using Keys = TurnedTile<dim, tile_keys>;    // k: elements of a head, columns: keys
+  using Values = TurnedTile<tile_keys, dim>;  // k: keys, columns: elements of a head
 
   GPU_FUNCTION CacheTiles(const AttentionArgs& a, i32 head) : a_(a), head_(head) {}
 
@@ -47,7 +47,7 @@ class CacheTiles {
     range_ = range;
   }
 
-  // tile[d * kKeyPitch + key], of the keys from `base` on; behind the last key, what lies on its page.
+  // The keys from `base` on; behind the last key, what lies on its page.
   GPU_FUNCTION void begin_keys(i32 base, Half* tile) {
     if (a_.kv.dim == dim) {
       copy_keys<true>(base, tile);
@@ -56,7 +56,7 @@ class CacheTiles {
     }
     keys_.sent();
   }
-  // tile[key * kValuePitch + d]; zeros where there is no key, since 0 times what lies there may be no number.
+  // Their values; zeros where there is no key, since 0 times what lies there may be no number.
   GPU_FUNCTION void begin_values(i32 base, Half* tile) {
     // Nearly always, and a third of the instructions.
     if (a_.kv.dim == dim && a_.kv.page >= tile_keys && base >= range_.begin && base + tile_keys <= range_.end) {
@@ -81,42 +81,50 @@ class CacheTiles {
 
  private:
   static constexpr int kQuads = tile_keys * dim / 8 / threads;
-  using Copy = TileCopy<kQuads>;
 
   // `whole`: all of D is there.
   template <bool whole>
   GPU_FUNCTION void copy_keys(i32 base, Half* tile) {
     constexpr int kRowQuads = tile_keys / 8, kRows = threads / kRowQuads;
     const i32 column = static_cast<i32>(thread_index()) % kRowQuads * 8, key = base + column;
-    const i32 row = static_cast<i32>(thread_index()) / kRowQuads;
+    const i32 row = Keys::first_row(static_cast<i32>(thread_index()) / kRowQuads, kQuads);
     const KeyPlace place = key_place(a_.kv, page(key), head_, slot_of(key));
-    const i64 step = static_cast<i64>(a_.kv.page) * kRows;
+    const i64 step = static_cast<i64>(a_.kv.page) * Keys::row_step(kRows);
     i64 element = place.element + static_cast<i64>(a_.kv.page) * row;
 #pragma unroll
     for (int i = 0; i < kQuads; ++i, element += step) {
-      const i32 d = row + i * kRows;
-      copy(keys_, i, tile + static_cast<u32>(d) * kKeyPitch + column, a_.keys, element,
+      const i32 d = row + i * Keys::row_step(kRows);
+      copy(keys_, i, tile + Keys::place(static_cast<u32>(d), static_cast<u32>(column)), a_.keys, element,
            place.scale + static_cast<i64>(d / kScaleGroup) * a_.kv.page, 1, whole || d < a_.kv.dim);
     }
+    if constexpr (scaled) land(keys_);
   }
   // `whole`: all of D, and all keys are seen and on one page.
   template <bool whole>
   GPU_FUNCTION void copy_values(i32 base, Half* tile) {
     constexpr int kRowQuads = dim / 8, kRows = threads / kRowQuads;
     const i32 d = static_cast<i32>(thread_index()) % kRowQuads * 8;
-    const i32 first = static_cast<i32>(thread_index()) / kRowQuads;
+    const i32 first = Values::first_row(static_cast<i32>(thread_index()) / kRowQuads, kQuads);
+    constexpr i32 kStep = Values::row_step(kRows);
     ValuePlace place = value_place(a_.kv, page(base + first), head_, slot_of(base + first));
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
-      const i32 slot = first + i * kRows, key = base + slot;
+      const i32 slot = first + i * kStep, key = base + slot;
       if constexpr (whole) {
-        if (i > 0) place = {place.element + dim * kRows, place.scale + dim / kScaleGroup * kRows};
+        if (i > 0) place = {place.element + dim * kStep, place.scale + dim / kScaleGroup * kStep};
       } else {
         place = value_place(a_.kv, page(key), head_, slot_of(key));
       }
-      copy(values_, i, tile + static_cast<u32>(slot) * kValuePitch + d, a_.values, place.element + d,
+      copy(values_, i, tile + Values::place(static_cast<u32>(slot), static_cast<u32>(d)), a_.values, place.element + d,
            place.scale + d / kScaleGroup, 0, whole || (key >= range_.begin && key < range_.end && d < a_.kv.dim));
     }
+    if constexpr (scaled) land(values_);
+  }
+
+  // What was made from scales lands at once: it would keep twice the registers that its loads do.
+  template <class Copy>
+  GPU_FUNCTION static void land(Copy& copies) {
+    if constexpr (!kLoadsTurn) copies.landed();
   }
 
   // Page numbers out of range are held within the cache, keys past the end on the last page.
@@ -125,10 +133,16 @@ class CacheTiles {
     return min_of(max_of(a_.table.pages[entry], 0), a_.kv.pages - 1);
   }
   GPU_FUNCTION i32 slot_of(i32 key) const { return key & (a_.kv.page - 1); }
+  template <class Copy>
   GPU_FUNCTION static void copy(Copy& copies, int i, Half* to, const KvSide& side, i64 element, i64 scale,
                                 i64 scale_step, bool inside) {
     if constexpr (scaled) {
-      store_quad(to, inside ? load_halves<true>(side, element, scale, scale_step) : Quad{});
+      const Quad halves = inside ? load_halves<true>(side, element, scale, scale_step) : Quad{};
+      if constexpr (kLoadsTurn) {
+        store_quad(to, halves);
+      } else {
+        copies.begin(i, to, halves);
+      }
     } else {
       copies.begin(i, to, static_cast<const Half*>(side.data) + (inside ? element : 0), inside);
     }
@@ -138,12 +152,12 @@ class CacheTiles {
   i32 head_;
   i32 sequence_ = 0;
   KeyRange range_{0, 0};
-  Copy keys_, values_;
+  typename Keys::template Copy<kQuads> keys_;
+  typename Values::template Copy<kQuads> values_;
 };
 
 // Scores of keys become `softcap · tanh(score / softcap)`, of logarithms to the base 2.
 GPU_FUNCTION inline void cap(float softcap, Accumulator& scores) {
-  if (softcap <= 0) return;
 #pragma unroll
   for (float& score : scores.value) score = softcap * kLog2E * tanh(score / (softcap * kLog2E));
 }

@@ -1,6 +1,6 @@
-// Elementwise functions, of f16 and bf16 computed in f32. maximum, minimum and clamp of a NaN are NaN. Of i32:
-// arithmetic wraps around, division truncates towards zero and by zero gives 0; a negative power of anything but ±1 is
-// 0.
+// Elementwise functions, of f16 and bf16 computed in f32. maximum, minimum and clamp of a NaN are NaN; `round` goes to
+// the even one of two. Integers wrap around; `div` truncates and `floor_divide` rounds down, both give 0 by zero, as
+// does `remainder`, whose sign is the divisor's; a negative power of anything but ±1 is 0.
 #include "kernels/strided_access.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -38,6 +38,57 @@ struct Sigmoid {
 struct Floor {
   GPU_FUNCTION static float of(float x) { return floor(x); }
 };
+struct Ceil {
+  GPU_FUNCTION static float of(float x) { return ceil(x); }
+};
+struct Round {
+  GPU_FUNCTION static float of(float x) { return round(x); }
+};
+struct Trunc {
+  GPU_FUNCTION static float of(float x) { return trunc(x); }
+};
+struct Expm1 {
+  GPU_FUNCTION static float of(float x) { return expm1(x); }
+};
+struct Log1p {
+  GPU_FUNCTION static float of(float x) { return log1p(x); }
+};
+struct Log2 {
+  GPU_FUNCTION static float of(float x) { return log2(x); }
+};
+struct Log10 {
+  GPU_FUNCTION static float of(float x) { return log10(x); }
+};
+struct Tan {
+  GPU_FUNCTION static float of(float x) { return tan(x); }
+};
+struct Sinh {
+  GPU_FUNCTION static float of(float x) { return sinh(x); }
+};
+struct Cosh {
+  GPU_FUNCTION static float of(float x) { return cosh(x); }
+};
+struct Asin {
+  GPU_FUNCTION static float of(float x) { return asin(x); }
+};
+struct Acos {
+  GPU_FUNCTION static float of(float x) { return acos(x); }
+};
+struct Atan {
+  GPU_FUNCTION static float of(float x) { return atan(x); }
+};
+struct Asinh {
+  GPU_FUNCTION static float of(float x) { return asinh(x); }
+};
+struct Acosh {
+  GPU_FUNCTION static float of(float x) { return acosh(x); }
+};
+struct Atanh {
+  GPU_FUNCTION static float of(float x) { return atanh(x); }
+};
+struct Sign {
+  GPU_FUNCTION static float of(float x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+};
 
 // By rational approximations that meet at 0.92, within 1 unit in the last place (every 2^-11 of ±5, against double).
 struct Erf {
@@ -74,45 +125,146 @@ struct GeluTanh {
   GPU_FUNCTION static float of(float x) { return 0.5f * x * (1 + tanh(0.797884561f * fma(0.044715f * x * x, x, x))); }
 };
 
-GPU_FUNCTION inline i32 wrapped(u32 bits) { return static_cast<i32>(bits); }
+// Integers wrap around: they are computed as unsigned numbers of at least 32 bits.
+template <class T>
+struct UnsignedOf {
+  using Type = u32;
+};
+template <>
+struct UnsignedOf<i64> {
+  using Type = u64;
+};
+template <class T>
+using Unsigned = typename UnsignedOf<T>::Type;
+
+template <class T>
+GPU_FUNCTION inline bool is_minus_one(T x) {
+  return static_cast<T>(-1) < 0 && x == static_cast<T>(-1);
+}
 
 struct Add {
   GPU_FUNCTION static float of(float a, float b) { return a + b; }
-  GPU_FUNCTION static i32 of(i32 a, i32 b) { return wrapped(static_cast<u32>(a) + static_cast<u32>(b)); }
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    return static_cast<T>(static_cast<Unsigned<T>>(a) + static_cast<Unsigned<T>>(b));
+  }
 };
 struct Sub {
   GPU_FUNCTION static float of(float a, float b) { return a - b; }
-  GPU_FUNCTION static i32 of(i32 a, i32 b) { return wrapped(static_cast<u32>(a) - static_cast<u32>(b)); }
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    return static_cast<T>(static_cast<Unsigned<T>>(a) - static_cast<Unsigned<T>>(b));
+  }
 };
 struct Mul {
   GPU_FUNCTION static float of(float a, float b) { return a * b; }
-  GPU_FUNCTION static i32 of(i32 a, i32 b) { return wrapped(static_cast<u32>(a) * static_cast<u32>(b)); }
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    return static_cast<T>(static_cast<Unsigned<T>>(a) * static_cast<Unsigned<T>>(b));
+  }
 };
 struct Div {
   GPU_FUNCTION static float of(float a, float b) { return a / b; }
-  GPU_FUNCTION static i32 of(i32 a, i32 b) {
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
     if (b == 0) return 0;
-    return b == -1 ? wrapped(0u - static_cast<u32>(a)) : a / b;
+    return is_minus_one(b) ? Sub::of<T>(0, a) : static_cast<T>(a / b);
+  }
+};
+struct Remainder {
+  GPU_FUNCTION static float of(float a, float b) {
+    const float rest = fmod(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  }
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    if (b == 0 || is_minus_one(b)) return 0;
+    const T rest = static_cast<T>(a % b);
+    return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
+  }
+};
+// Of floats: (a - rest) / b, which is close to an integer, rounded to it.
+struct FloorDivide {
+  GPU_FUNCTION static float of(float a, float b) {
+    if (b == 0) return a / b;
+    const float rest = fmod(a, b), below = rest != 0 && (rest < 0) != (b < 0) ? 1 : 0;
+    const float whole = round((a - rest) / b - below);
+    return whole == 0 ? a / b * 0 : whole;  // with the sign of the quotient
+  }
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    const T quotient = Div::of(a, b);
+    const bool rounded_up = b != 0 && !is_minus_one(b) && a % b != 0 && (a < 0) != (b < 0);
+    return rounded_up ? static_cast<T>(quotient - 1) : quotient;
   }
 };
 struct Pow {
   GPU_FUNCTION static float of(float a, float b) { return pow(a, b); }
-  GPU_FUNCTION static i32 of(i32 a, i32 b) {
-    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
-    u32 power = 1;
-    for (u32 base = static_cast<u32>(a), left = static_cast<u32>(b); left != 0; left >>= 1, base *= base) {
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    if (b < 0) return a == 1 ? 1 : is_minus_one(a) ? static_cast<T>(b % 2 == 0 ? 1 : -1) : 0;
+    Unsigned<T> power = 1, base = static_cast<Unsigned<T>>(a);
+    for (auto left = static_cast<Unsigned<T>>(b); left != 0; left >>= 1, base *= base) {
       if ((left & 1u) != 0) power *= base;
     }
-    return wrapped(power);
+    return static_cast<T>(power);
+  }
+};
+struct Atan2 {
+  GPU_FUNCTION static float of(float a, float b) { return atan2(a, b); }
+};
+struct Hypot {
+  GPU_FUNCTION static float of(float a, float b) { return hypot(a, b); }
+};
+struct BitwiseAnd {
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+struct BitwiseOr {
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+struct BitwiseXor {
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+};
+// By a negative number of bits, or by all of them, nothing is left but the sign.
+template <class T>
+GPU_FUNCTION inline bool shifts_within(T bits) {
+  return bits >= 0 && bits < static_cast<T>(sizeof(T) * 8);
+}
+struct LeftShift {
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    return shifts_within(b) ? static_cast<T>(static_cast<Unsigned<T>>(a) << b) : static_cast<T>(0);
+  }
+};
+struct RightShift {
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    if (!shifts_within(b)) return static_cast<T>(a < 0 ? -1 : 0);
+    return static_cast<T>(a >> b);
   }
 };
 struct Maximum {
   GPU_FUNCTION static float of(float a, float b) { return a > b || a != a ? a : b; }
-  GPU_FUNCTION static i32 of(i32 a, i32 b) { return a > b ? a : b; }
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    return a > b ? a : b;
+  }
 };
 struct Minimum {
   GPU_FUNCTION static float of(float a, float b) { return a < b || a != a ? a : b; }
-  GPU_FUNCTION static i32 of(i32 a, i32 b) { return a < b ? a : b; }
+  template <class T>
+  GPU_FUNCTION static T of(T a, T b) {
+    return a < b ? a : b;
+  }
 };
 struct Equal {
   template <class T>
@@ -256,6 +408,23 @@ GABBRO_UNARY(cos, Cos)
 GABBRO_UNARY(tanh, Tanh)
 GABBRO_UNARY(sigmoid, Sigmoid)
 GABBRO_UNARY(floor, Floor)
+GABBRO_UNARY(ceil, Ceil)
+GABBRO_UNARY(round, Round)
+GABBRO_UNARY(trunc, Trunc)
+GABBRO_UNARY(expm1, Expm1)
+GABBRO_UNARY(log1p, Log1p)
+GABBRO_UNARY(log2, Log2)
+GABBRO_UNARY(log10, Log10)
+GABBRO_UNARY(tan, Tan)
+GABBRO_UNARY(sinh, Sinh)
+GABBRO_UNARY(cosh, Cosh)
+GABBRO_UNARY(asin, Asin)
+GABBRO_UNARY(acos, Acos)
+GABBRO_UNARY(atan, Atan)
+GABBRO_UNARY(asinh, Asinh)
+GABBRO_UNARY(acosh, Acosh)
+GABBRO_UNARY(atanh, Atanh)
+GABBRO_UNARY(sign, Sign)
 GABBRO_UNARY(erf, Erf)
 GABBRO_UNARY(relu, Relu)
 GABBRO_UNARY(silu, Silu)
@@ -264,11 +433,19 @@ GABBRO_UNARY(gelu_tanh, GeluTanh)
 
 #define GABBRO_ARITHMETIC_OF(name, F, dtype, T) \
   GPU_KERNEL(name##_##dtype, 256, gabbro::gpu::ElementwiseArgs, binary<gabbro::gpu::GABBRO_GPU::F, T, T>)
-#define GABBRO_ARITHMETIC(name, F)                         \
-  GABBRO_ARITHMETIC_OF(name, F, f32, float)                \
-  GABBRO_ARITHMETIC_OF(name, F, f16, gabbro::gpu::Half)    \
-  GABBRO_ARITHMETIC_OF(name, F, bf16, gabbro::gpu::BFloat) \
-  GABBRO_ARITHMETIC_OF(name, F, i32, gabbro::gpu::i32)
+#define GABBRO_OF_FLOATS(name, F)                       \
+  GABBRO_ARITHMETIC_OF(name, F, f32, float)             \
+  GABBRO_ARITHMETIC_OF(name, F, f16, gabbro::gpu::Half) \
+  GABBRO_ARITHMETIC_OF(name, F, bf16, gabbro::gpu::BFloat)
+#define GABBRO_OF_INTEGERS(name, F)                    \
+  GABBRO_ARITHMETIC_OF(name, F, i8, gabbro::gpu::i8)   \
+  GABBRO_ARITHMETIC_OF(name, F, u8, gabbro::gpu::u8)   \
+  GABBRO_ARITHMETIC_OF(name, F, i16, gabbro::gpu::i16) \
+  GABBRO_ARITHMETIC_OF(name, F, i32, gabbro::gpu::i32) \
+  GABBRO_ARITHMETIC_OF(name, F, i64, gabbro::gpu::i64)
+#define GABBRO_ARITHMETIC(name, F) \
+  GABBRO_OF_FLOATS(name, F)        \
+  GABBRO_OF_INTEGERS(name, F)
 GABBRO_ARITHMETIC(add, Add)
 GABBRO_ARITHMETIC(sub, Sub)
 GABBRO_ARITHMETIC(mul, Mul)
@@ -276,6 +453,15 @@ GABBRO_ARITHMETIC(div, Div)
 GABBRO_ARITHMETIC(pow, Pow)
 GABBRO_ARITHMETIC(maximum, Maximum)
 GABBRO_ARITHMETIC(minimum, Minimum)
+GABBRO_ARITHMETIC(floor_divide, FloorDivide)
+GABBRO_ARITHMETIC(remainder, Remainder)
+GABBRO_OF_FLOATS(atan2, Atan2)
+GABBRO_OF_FLOATS(hypot, Hypot)
+GABBRO_OF_INTEGERS(bitwise_and, BitwiseAnd)
+GABBRO_OF_INTEGERS(bitwise_or, BitwiseOr)
+GABBRO_OF_INTEGERS(bitwise_xor, BitwiseXor)
+GABBRO_OF_INTEGERS(left_shift, LeftShift)
+GABBRO_OF_INTEGERS(right_shift, RightShift)
 
 #define GABBRO_COMPARISON_OF(name, F, dtype, T) \
   GPU_KERNEL(name##_##dtype, 256, gabbro::gpu::ElementwiseArgs, binary<gabbro::gpu::GABBRO_GPU::F, T, gabbro::gpu::u8>)
@@ -283,7 +469,11 @@ GABBRO_ARITHMETIC(minimum, Minimum)
   GABBRO_COMPARISON_OF(name, F, f32, float)                \
   GABBRO_COMPARISON_OF(name, F, f16, gabbro::gpu::Half)    \
   GABBRO_COMPARISON_OF(name, F, bf16, gabbro::gpu::BFloat) \
-  GABBRO_COMPARISON_OF(name, F, i32, gabbro::gpu::i32)
+  GABBRO_COMPARISON_OF(name, F, i8, gabbro::gpu::i8)       \
+  GABBRO_COMPARISON_OF(name, F, u8, gabbro::gpu::u8)       \
+  GABBRO_COMPARISON_OF(name, F, i16, gabbro::gpu::i16)     \
+  GABBRO_COMPARISON_OF(name, F, i32, gabbro::gpu::i32)     \
+  GABBRO_COMPARISON_OF(name, F, i64, gabbro::gpu::i64)
 GABBRO_COMPARISON(eq, Equal)
 GABBRO_COMPARISON(ne, NotEqual)
 GABBRO_COMPARISON(lt, Less)

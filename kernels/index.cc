@@ -34,15 +34,39 @@ GPU_FUNCTION inline void scatter(const ScatterArgs& a) {
   for (i64 column = thread_index(); column < a.columns; column += block_size()) to[column] = from[column];
 }
 
-GPU_FUNCTION inline void store_number(float* y, double value) { *y = static_cast<float>(value); }
-GPU_FUNCTION inline void store_number(i32* y, double value) {
-  *y = static_cast<i32>(min_of(max_of(value, -2147483648.0), 2147483647.0));
-}
+// Number `at` of start + i · step, in T; integers are held within their range.
+template <class T>
+struct Step {
+  GPU_FUNCTION static T of(const IotaArgs& a, i64 at) {
+    constexpr bool kUnsigned = static_cast<T>(-1) > 0;
+    constexpr double kSize = static_cast<double>(u64{1} << (sizeof(T) * 8 - 1)) * (kUnsigned ? 2 : 1);
+    const double value = a.start + a.step * static_cast<double>(at);
+    return static_cast<T>(min_of(max_of(value, kUnsigned ? 0 : -kSize), kSize - 1));
+  }
+};
+template <>
+struct Step<i64> {
+  GPU_FUNCTION static i64 of(const IotaArgs& a, i64 at) { return a.whole_start + static_cast<i64>(a.step) * at; }
+};
+template <>
+struct Step<float> {
+  GPU_FUNCTION static float of(const IotaArgs& a, i64 at) {
+    return static_cast<float>(a.start + a.step * static_cast<double>(at));
+  }
+};
+template <>
+struct Step<Half> {
+  GPU_FUNCTION static Half of(const IotaArgs& a, i64 at) { return to_half(Step<float>::of(a, at)); }
+};
+template <>
+struct Step<BFloat> {
+  GPU_FUNCTION static BFloat of(const IotaArgs& a, i64 at) { return to_bfloat(Step<float>::of(a, at)); }
+};
 
 template <class T>
 GPU_FUNCTION inline void iota(const IotaArgs& a) {
   const i64 at = global_index();
-  if (at < a.total) store_number(static_cast<T*>(a.y) + at, a.start + a.step * static_cast<double>(at));
+  if (at < a.total) static_cast<T*>(a.y)[at] = Step<T>::of(a, at);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU
@@ -56,4 +80,11 @@ GABBRO_ROWS(u32)
 GABBRO_ROWS(u64)
 
 GPU_KERNEL(iota_f32, 256, gabbro::gpu::IotaArgs, iota<float>)
+GPU_KERNEL(iota_f16, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::Half>)
+GPU_KERNEL(iota_bf16, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::BFloat>)
+GPU_KERNEL(iota_i8, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::i8>)
+GPU_KERNEL(iota_u8, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::u8>)
+GPU_KERNEL(iota_bool, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::u8>)
+GPU_KERNEL(iota_i16, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::i16>)
 GPU_KERNEL(iota_i32, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::i32>)
+GPU_KERNEL(iota_i64, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::i64>)

@@ -35,6 +35,7 @@ struct IotaArgs {
   i64 total;
   double start;
   double step;
+  i64 whole_start;  // of i64, whose numbers a double does not hold
 };
 
 }  // namespace gabbro::gpu

@@ -189,10 +189,13 @@ class RowLoader {
   LinearMatrix rows_[count] = {};
 };
 
+// As large as can be, since every block rounds x. With kFewRegisters 1024 threads would have 64 registers each, too few
+// for most pairs of rows.
+inline constexpr int kBlockThreads = kFewRegisters ? 512 : 1024;
+
 // Steps of weights that are on their way to a lane: as many as leave registers for a block of 1024 threads on a
-// multiprocessor with 64 Ki of them. With kFewRegisters such a block has 64 a lane, and LLVM spills beyond one step.
+// multiprocessor with 64 Ki of them.
 constexpr int steps_ahead(const Packing& p, int count) {
-  if (kFewRegisters) return 1;
   if (count == 1) return p.bits > 5 ? 3 : 4;
   return p.bits <= 4 && p.high_bits() == 0 && !p.codebook ? 2 : 1;
 }
@@ -232,9 +235,10 @@ GPU_FUNCTION inline void linear_one_quantised(const LinearArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_QUANTISED(name, packing)                                                                             \
-  GPU_EARLY_KERNEL(linear_##name##_1, 1024, gabbro::gpu::LinearArgs, linear_one_quantised<gabbro::gpu::packing, 1>) \
-  GPU_EARLY_KERNEL(linear_##name##_1_paired, 1024, gabbro::gpu::LinearArgs,                                         \
+#define GABBRO_QUANTISED(name, packing)                                                                       \
+  GPU_EARLY_KERNEL(linear_##name##_1, gabbro::gpu::GABBRO_GPU::kBlockThreads, gabbro::gpu::LinearArgs,        \
+                   linear_one_quantised<gabbro::gpu::packing, 1>)                                             \
+  GPU_EARLY_KERNEL(linear_##name##_1_paired, gabbro::gpu::GABBRO_GPU::kBlockThreads, gabbro::gpu::LinearArgs, \
                    linear_one_quantised<gabbro::gpu::packing, 2>)
 
 GABBRO_FOR_EACH_FORMAT(GABBRO_QUANTISED)

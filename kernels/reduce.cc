@@ -1,6 +1,7 @@
-// Reductions over the last axis. Sums wrap around in i32. A NaN makes sum, prod, max, min NaN and is what argmax and
+// Reductions over the last axis. Integers wrap around. A NaN makes sum, prod, max, min NaN and is what argmax and
 // argmin find first; of equal elements they find the first. Over nothing: sum 0, prod 1, max and min the lowest and the
-// highest number, argmax and argmin 0. A thread, a wave or a block takes a row.
+// highest number, argmax and argmin 0. A thread, a wave or a block takes a row; or a block takes as many rows that lie
+// side by side as a wave has lanes.
 #include "kernels/reduce.h"
 
 #include "kernels/strided_access.h"
@@ -19,11 +20,18 @@ struct Limits<i32> {
   GPU_FUNCTION static i32 lowest() { return -2147483647 - 1; }
   GPU_FUNCTION static i32 highest() { return 2147483647; }
 };
+template <>
+struct Limits<i64> {
+  GPU_FUNCTION static i64 lowest() { return -9223372036854775807 - 1; }
+  GPU_FUNCTION static i64 highest() { return 9223372036854775807; }
+};
 
 GPU_FUNCTION inline float plus(float a, float b) { return a + b; }
 GPU_FUNCTION inline i32 plus(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) + static_cast<u32>(b)); }
+GPU_FUNCTION inline i64 plus(i64 a, i64 b) { return static_cast<i64>(static_cast<u64>(a) + static_cast<u64>(b)); }
 GPU_FUNCTION inline float times(float a, float b) { return a * b; }
 GPU_FUNCTION inline i32 times(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) * static_cast<u32>(b)); }
+GPU_FUNCTION inline i64 times(i64 a, i64 b) { return static_cast<i64>(static_cast<u64>(a) * static_cast<u64>(b)); }
 
 // A reduction has a State, which starts somewhere, is made of an element, and is joined with another.
 template <class T>
@@ -81,8 +89,8 @@ struct Position {
   }
 };
 
-// Who works on a row: one thread, one wave or one block.
-enum class Team { kOneThread, kOneWave, kOneBlock };
+// Who works on a row: one thread, one wave or one block; or, of as many rows as a wave has lanes, a lane of each wave.
+enum class Team { kOneThread, kOneWave, kOneBlock, kLanes };
 
 template <class F>
 GPU_FUNCTION inline typename F::State join_wave(typename F::State state) {
@@ -102,19 +110,32 @@ GPU_FUNCTION inline typename F::State join_block(typename F::State state) {
   return state;
 }
 
-// The state of columns first, first + step, ...: four at a time, so that loads overlap and a sum's error grows slower.
+// The state of a lane's row, in the first wave.
+template <class F>
+GPU_FUNCTION inline typename F::State join_lanes(typename F::State state) {
+  GPU_SHARED(typename F::State, parts, 256);
+  parts[thread_index()] = state;
+  barrier();
+  if (wave_index() == 0) {
+    for (u32 at = lane() + kWave; at < block_size(); at += kWave) state = F::join(state, parts[at]);
+  }
+  return state;
+}
+
+// The state of columns first, first + step, ... before `end`: four at a time, so that loads overlap and a sum's error
+// grows slower.
 template <class F>
 GPU_FUNCTION inline typename F::State reduce_columns(const ReduceArgs& a, const typename F::Element* x, i64 first,
-                                                     i64 step) {
+                                                     i64 step, i64 end) {
   constexpr int kParts = 4;
   typename F::State parts[kParts];
 #pragma unroll
   for (int i = 0; i < kParts; ++i) parts[i] = F::start();
-  for (i64 column = first; column < a.columns; column += step * kParts) {
+  for (i64 column = first; column < end; column += step * kParts) {
 #pragma unroll
     for (int i = 0; i < kParts; ++i) {
       const i64 at = column + i * step;
-      if (at < a.columns) parts[i] = F::join(parts[i], F::of(x[at * a.column_stride], static_cast<i32>(at)));
+      if (at < end) parts[i] = F::join(parts[i], F::of(x[at * a.column_stride], static_cast<i32>(at)));
     }
   }
   return F::join(F::join(parts[0], parts[1]), F::join(parts[2], parts[3]));
@@ -127,16 +148,41 @@ GPU_FUNCTION inline void reduce(const ReduceArgs& a) {
     row = global_index(), first = 0, step = 1;
   } else if constexpr (team == Team::kOneWave) {
     row = static_cast<i64>(block_index().x) * (block_size() / kWave) + wave_index(), first = lane(), step = kWave;
-  } else {
+  } else if constexpr (team == Team::kOneBlock) {
     row = block_index().x, first = thread_index(), step = block_size();
+  } else {
+    row = static_cast<i64>(block_index().x) * kWave + lane(), first = wave_index(), step = block_size() / kWave;
   }
-  if (row >= a.rows.total) return;
-  i64 offset;
-  find_offsets<1>(a.rows, row, &offset);
-  auto state = reduce_columns<F>(a, static_cast<const typename F::Element*>(a.x) + offset, first, step);
+  const i64 part = block_index().y, begin = part * a.part_columns;
+  const i64 end = min_of(begin + a.part_columns, a.columns);
+  auto state = F::start();
+  if (row < a.rows.total) {
+    i64 offset;
+    find_offsets<1>(a.rows, row, &offset);
+    state = reduce_columns<F>(a, static_cast<const typename F::Element*>(a.x) + offset, begin + first, step, end);
+  }
   if constexpr (team == Team::kOneWave) state = join_wave<F>(state);
   if constexpr (team == Team::kOneBlock) state = join_block<F>(state);
-  if (first == 0) static_cast<typename F::Result*>(a.y)[row] = F::result(state);
+  if constexpr (team == Team::kLanes) state = join_lanes<F>(state);
+  if (first != 0 || row >= a.rows.total) return;
+  if (a.states != nullptr) {
+    static_cast<typename F::State*>(a.states)[part * a.rows.total + row] = state;
+  } else {
+    static_cast<typename F::Result*>(a.y)[row] = F::result(state);
+  }
+}
+
+// The parts of a row, by a wave.
+template <class F>
+GPU_FUNCTION inline void join_parts(const ReduceJoinArgs& a) {
+  static_assert(sizeof(typename F::State) <= kLargestState);
+  const i64 row = static_cast<i64>(block_index().x) * (block_size() / kWave) + wave_index();
+  if (row >= a.rows) return;
+  const auto* states = static_cast<const typename F::State*>(a.states);
+  auto state = F::start();
+  for (i64 part = lane(); part < a.parts; part += kWave) state = F::join(state, states[part * a.rows + row]);
+  state = join_wave<F>(state);
+  if (lane() == 0) static_cast<typename F::Result*>(a.y)[row] = F::result(state);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU
@@ -147,7 +193,9 @@ GPU_FUNCTION inline void reduce(const ReduceArgs& a) {
 #define GABBRO_REDUCE(name, ...)                             \
   GABBRO_REDUCE_TEAM(name##_thread, kOneThread, __VA_ARGS__) \
   GABBRO_REDUCE_TEAM(name##_wave, kOneWave, __VA_ARGS__)     \
-  GABBRO_REDUCE_TEAM(name##_block, kOneBlock, __VA_ARGS__)
+  GABBRO_REDUCE_TEAM(name##_block, kOneBlock, __VA_ARGS__)   \
+  GABBRO_REDUCE_TEAM(name##_lanes, kLanes, __VA_ARGS__)      \
+  GPU_KERNEL(name##_join, 256, gabbro::gpu::ReduceJoinArgs, join_parts<gabbro::gpu::GABBRO_GPU::__VA_ARGS__>)
 #define GABBRO_REDUCTIONS(name, T)                \
   GABBRO_REDUCE(sum_##name, Sum<T>)               \
   GABBRO_REDUCE(prod_##name, Product<T>)          \
@@ -157,3 +205,4 @@ GPU_FUNCTION inline void reduce(const ReduceArgs& a) {
   GABBRO_REDUCE(argmin_##name, Position<T, false>)
 GABBRO_REDUCTIONS(f32, float)
 GABBRO_REDUCTIONS(i32, gabbro::gpu::i32)
+GABBRO_REDUCTIONS(i64, gabbro::gpu::i64)

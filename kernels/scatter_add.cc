@@ -1,4 +1,5 @@
-// Elements by index along the last axis: `take_along` (an index outside reads the nearest element), and sums of
+// Elements by index along the last axis: `take_along` (an index outside reads the nearest element), `scatter_set` (one
+// outside is left out; of equal indices the last counts), and sums of
 // elements and of rows by index, `scatter_add` and `index_add` (one outside is left out; of i32 they wrap around). An
 // element of a sum belongs to one thread, which adds in the order of the indices: the result does not depend on the
 // device.
@@ -16,7 +17,7 @@ GPU_FUNCTION inline void take_along(const AlongArgs& a) {
   static_cast<T*>(a.y)[at] = static_cast<const T*>(a.x)[at / a.picks * a.columns + index];
 }
 
-// T: float, or u32 for i32.
+// T: float, or an unsigned number for i32 and i64.
 template <class T>
 GPU_FUNCTION inline void scatter_add(const AlongArgs& a) {
   const i64 at = global_index();
@@ -29,6 +30,22 @@ GPU_FUNCTION inline void scatter_add(const AlongArgs& a) {
     if (indices[i] == column) sum += values[i];
   }
   static_cast<T*>(a.y)[at] = sum;
+}
+
+// A place takes the last value that is for it.
+template <class T>
+GPU_FUNCTION inline void scatter_set(const AlongArgs& a) {
+  const i64 at = global_index();
+  if (at >= a.rows * a.columns) return;
+  const i64 row = at / a.columns, column = at - row * a.columns;
+  const i32* indices = a.indices + row * a.picks;
+  T value = static_cast<const T*>(a.x)[at];
+  for (i64 i = a.picks - 1; i >= 0; --i) {
+    if (indices[i] != column) continue;
+    value = static_cast<const T*>(a.values)[row * a.picks + i];
+    break;
+  }
+  static_cast<T*>(a.y)[at] = value;
 }
 
 template <class T>
@@ -54,7 +71,9 @@ GPU_FUNCTION inline void index_add(const AlongArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_TAKE(T) GPU_KERNEL(take_along_##T, 256, gabbro::gpu::AlongArgs, take_along<gabbro::gpu::T>)
+#define GABBRO_TAKE(T)                                                                \
+  GPU_KERNEL(take_along_##T, 256, gabbro::gpu::AlongArgs, take_along<gabbro::gpu::T>) \
+  GPU_KERNEL(scatter_set_##T, 256, gabbro::gpu::AlongArgs, scatter_set<gabbro::gpu::T>)
 GABBRO_TAKE(u8)
 GABBRO_TAKE(u16)
 GABBRO_TAKE(u32)
@@ -62,5 +81,7 @@ GABBRO_TAKE(u64)
 
 GPU_KERNEL(scatter_add_f32, 256, gabbro::gpu::AlongArgs, scatter_add<float>)
 GPU_KERNEL(scatter_add_i32, 256, gabbro::gpu::AlongArgs, scatter_add<gabbro::gpu::u32>)
+GPU_KERNEL(scatter_add_i64, 256, gabbro::gpu::AlongArgs, scatter_add<gabbro::gpu::u64>)
 GPU_KERNEL(index_add_f32, 256, gabbro::gpu::AlongArgs, index_add<float>)
 GPU_KERNEL(index_add_i32, 256, gabbro::gpu::AlongArgs, index_add<gabbro::gpu::u32>)
+GPU_KERNEL(index_add_i64, 256, gabbro::gpu::AlongArgs, index_add<gabbro::gpu::u64>)

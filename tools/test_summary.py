@@ -4,7 +4,7 @@
     test_summary.py RESULTS
 
 RESULTS is what ./test left: a folder for each CTest run, with ctest.xml and one <program>.xml for each GoogleTest
-program; and checks.tsv, `passed|failed|skipped <tab> name` for each check that is not CTest's. Prints what failed and what was
+program; or with pytest.xml, which pytest wrote; and checks.tsv, `passed|failed|skipped <tab> name` for each check that is not CTest's. Prints what failed and what was
 skipped, then `N passed, N failed` (and `, N skipped`); exits 1 when something failed or nothing ran.
 """
 import pathlib
@@ -32,8 +32,25 @@ def gtest_cases(path):
     return cases
 
 
+def pytest_cases(path):
+    """(name, status, reason) of each case of a pytest run."""
+    tests = list(ElementTree.parse(path).getroot().iter("testcase"))
+    if not tests:
+        yield "pytest", "failed", "no tests were found"
+    for test in tests:
+        name = f"{test.get('classname')}.{test.get('name')}"
+        skipped = test.find("skipped")
+        if test.find("failure") is not None or test.find("error") is not None:
+            yield name, "failed", ""
+        else:
+            yield name, "passed" if skipped is None else "skipped", "" if skipped is None else skipped.get("message", "")
+
+
 def cases_of(folder):
-    """All cases of one CTest run."""
+    """All cases of one run."""
+    if (folder / "pytest.xml").exists():
+        yield from pytest_cases(folder / "pytest.xml")
+        return
     tests = list(ElementTree.parse(folder / "ctest.xml").getroot().iter("testcase"))
     if not tests:
         yield "ctest", "failed", "no tests were found"

@@ -68,7 +68,7 @@ bool is_scatter(const KernelRequest& request, RowMove& move) {
 bool is_iota(const KernelRequest& request) {
   if (!has_operands(request, 0, 1)) return false;
   const TensorView& y = request.outputs[0];
-  return y.rank == 1 && is_contiguous(y) && (y.dtype == DType::f32 || y.dtype == DType::i32);
+  return y.rank == 1 && is_contiguous(y) && is_strided(y);
 }
 
 bool is_concat(const KernelRequest& request, int& axis) {
@@ -99,7 +99,7 @@ bool is_reduction(const KernelRequest& request, bool index) {
   if (!has_operands(request, 1, 1)) return false;
   const TensorView& x = request.inputs[0];
   const TensorView& y = request.outputs[0];
-  if (x.rank < 1 || (!is_plain(x, DType::f32) && !is_plain(x, DType::i32))) return false;
+  if (x.rank < 1 || !is_strided(x)) return false;
   if (!is_plain(y, index ? DType::i32 : x.dtype) || !is_contiguous(y)) return false;
   int64_t rows = 1;
   for (int i = 0; i + 1 < x.rank; ++i) rows *= x.shape[i];
@@ -109,14 +109,14 @@ bool is_reduction(const KernelRequest& request, bool index) {
 bool is_scan(const KernelRequest& request) {
   if (!has_operands(request, 1, 1)) return false;
   const TensorView &x = request.inputs[0], &y = request.outputs[0];
-  if (x.rank < 1 || (!is_plain(x, DType::f32) && !is_plain(x, DType::i32)) || !is_contiguous(x)) return false;
+  if (x.rank < 1 || !is_strided(x) || !is_contiguous(x)) return false;
   return is_plain(y, x.dtype) && is_contiguous(y) && same_shape(x, y) && elements(x) > 0;
 }
 
 bool is_matmul(const KernelRequest& request) {
   if (!has_operands(request, 2, 1)) return false;
   const TensorView &a = request.inputs[0], &b = request.inputs[1], &c = request.outputs[0];
-  if (!is_plain(a, DType::f32) || !is_plain(b, DType::f32) || !is_plain(c, DType::f32)) return false;
+  if (!is_strided(a) || !is_plain(b, a.dtype) || !is_plain(c, a.dtype)) return false;
   if (a.rank < 2 || b.rank < 2 || c.rank != std::max(a.rank, b.rank) || !is_contiguous(c)) return false;
   const MatrixView ma = last_axes(a), mb = last_axes(b), mc = last_axes(c);
   if (ma.columns != mb.rows || mc.rows != ma.rows || mc.columns != mb.columns) return false;

@@ -41,6 +41,7 @@ struct RowMove {
 bool is_gather(const KernelRequest& request, RowMove& move);
 bool is_scatter(const KernelRequest& request, RowMove& move);
 
+// Of any plain type.
 bool is_iota(const KernelRequest& request);
 
 // `axis` is set to the axis along which the inputs follow each other.
@@ -48,13 +49,13 @@ bool is_concat(const KernelRequest& request, int& axis);
 // How many elements follow each other from `axis` on.
 int64_t elements_from(const TensorView& view, int axis);
 
-// f32 or i32 [..., C] to [..., 1] of the same type, or of i32 where the result is an index.
+// [..., C] of any plain type to [..., 1] of the same, or of i32 where the result is an index.
 bool is_reduction(const KernelRequest& request, bool index);
 
-// Contiguous f32 or i32 [..., C] with C > 0 to the same.
+// Contiguous [..., C] of any plain type with C > 0 to the same.
 bool is_scan(const KernelRequest& request);
 
-// f32 [..., M, K] × [..., K, N], strided, with broadcast batch axes.
+// [..., M, K] × [..., K, N] of one plain type, strided, with broadcast batch axes.
 bool is_matmul(const KernelRequest& request);
 struct MatrixView {
   int64_t rows;

@@ -7,7 +7,9 @@ namespace {
 
 bool is_tensor(const TensorView& view, DType dtype) { return is_plain(view, dtype) && is_contiguous(view); }
 
-bool is_summed(DType dtype) { return dtype == DType::f32 || dtype == DType::i32; }
+bool is_summed(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::i32 || dtype == DType::f64 || dtype == DType::i64;
+}
 
 // Equal but for the last axis.
 bool have_rows_alike(const TensorView& a, const TensorView& b) {
@@ -30,11 +32,14 @@ bool read_take_along(const KernelRequest& request, AlongRequest& along) {
          along.columns > 0;
 }
 
-bool read_scatter_add(const KernelRequest& request, AlongRequest& along) {
+bool read_scatter_set(const KernelRequest& request, AlongRequest& along) {
   if (!has_operands(request, 3, 1) || !read_rows(request.inputs[0], request.inputs[1], along)) return false;
-  return is_summed(along.dtype) && is_tensor(request.inputs[2], along.dtype) &&
-         same_shape(request.inputs[2], request.inputs[1]) && is_tensor(request.outputs[0], along.dtype) &&
-         same_shape(request.outputs[0], request.inputs[0]);
+  return is_tensor(request.inputs[2], along.dtype) && same_shape(request.inputs[2], request.inputs[1]) &&
+         is_tensor(request.outputs[0], along.dtype) && same_shape(request.outputs[0], request.inputs[0]);
+}
+
+bool read_scatter_add(const KernelRequest& request, AlongRequest& along) {
+  return read_scatter_set(request, along) && is_summed(along.dtype);
 }
 
 bool read_index_add(const KernelRequest& request, AlongRequest& add) {

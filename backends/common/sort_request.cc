@@ -9,7 +9,7 @@ bool read_sort_request(const KernelRequest& request, SortRequest& sort) {
   if (!has_operands(request, 1, 2)) return false;
   const TensorView &x = request.inputs[0], &values = request.outputs[0], &indices = request.outputs[1];
   const DType dtype = x.dtype;
-  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::i32) return false;
+  if (!is_floating(dtype) && dtype != DType::i32 && dtype != DType::i64) return false;
   if (x.rank < 1 || !is_plain(x, dtype) || !is_contiguous(x) || !is_plain(values, dtype) || !is_contiguous(values))
     return false;
   if (!is_plain(indices, DType::i32) || !is_contiguous(indices) || !same_shape(values, indices)) return false;

@@ -14,6 +14,23 @@ constexpr size_t kHugePage = size_t{2} << 20;
 // Launches to look ahead for weights: between those of q, k, v and of the output stand rope and attention.
 constexpr int32_t kWeightsAhead = 3;
 
+// To start a pool that spins and to wait for its last worker costs about 1 µs, and 50 µs once it sleeps: as long as one
+// thread takes for this many bytes in its cache, or operations.
+constexpr double kLittleBytes = 32768;
+constexpr double kLittleFlops = 65536;
+
+// Whether one thread does it sooner than several. A kernel that does not know its work counts as much.
+bool is_little(const abi::Launch* launches, int32_t count) {
+  double bytes = 0, flops = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    const auto* kernel = static_cast<const Kernel*>(launches[i].kernel);
+    bytes += kernel->bytes;
+    flops += kernel->flops;
+    if (kernel->bytes == 0 || bytes > kLittleBytes || flops > kLittleFlops) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 const IsaTable* choose_isa(const char* forced, std::string& reason) {
@@ -73,7 +90,7 @@ bool CpuDevice::execute(const abi::Launch* launches, int32_t count, const std::a
       }
     }
   };
-  return pool_.run(walk, cancel);
+  return is_little(launches, count) ? pool_.run_alone(walk, cancel) : pool_.run(walk, cancel);
 }
 
 }  // namespace gabbro::cpu

@@ -31,7 +31,7 @@ class CpuDevice {
   // Null where there is no kernel for the request.
   std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request) const;
 
-  // Wakes the pool once for the whole list. False: cancelled.
+  // Wakes the pool once for the whole list, unless there is little to do. False: cancelled.
   bool execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel);
 
  private:

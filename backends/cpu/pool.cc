@@ -91,6 +91,7 @@ bool Worker::fetch_expected() {
 ThreadPool::ThreadPool(int workers, int cores) {
   team_.workers = std::max(workers, 1);
   team_.taken = std::make_unique<TeamState::Taken[]>(static_cast<size_t>(team_.workers));
+  alone_.taken = std::make_unique<TeamState::Taken[]>(1);
   team_.spins = team_.workers <= cores ? kSpinInBarrier : 0;
   try {
     threads_.reserve(team_.workers - 1);

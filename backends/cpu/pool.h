@@ -33,6 +33,18 @@ class ThreadPool {
     return run_erased(call, &task, cancel);
   }
 
+  // The same on the calling thread alone, as a team of one: for what is over before the others are awake.
+  template <class Task>
+  bool run_alone(const Task& task, const std::atomic<bool>* cancel = nullptr) {
+    const std::lock_guard lock(turn_);
+    alone_.cancel = cancel;
+    alone_.stopped = cancel != nullptr && cancel->load(std::memory_order_relaxed);
+    Worker worker(alone_, 0);
+    task(worker);
+    worker.barrier();
+    return !alone_.stopped;
+  }
+
  private:
   using Function = void (*)(const void* context, Worker& worker);
 
@@ -42,6 +54,7 @@ class ThreadPool {
   void close();
 
   TeamState team_;
+  TeamState alone_;
   Function function_ = nullptr;  // null: the pool closes
   const void* context_ = nullptr;
   alignas(64) std::atomic<uint32_t> launch_{0};

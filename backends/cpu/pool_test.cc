@@ -37,6 +37,22 @@ TEST(ThreadPool, runs_the_task_once_on_each_worker) {
 
 TEST(ThreadPool, has_a_worker_at_least) { EXPECT_EQ(ThreadPool(0, 1).workers(), 1); }
 
+TEST(ThreadPool, alone_the_caller_is_the_whole_team) {
+  ThreadPool pool(3, 2);
+  std::vector<int> items;
+  for (int launch = 0; launch < 3; ++launch) {
+    EXPECT_TRUE(pool.run_alone([&](Worker& worker) {
+      EXPECT_EQ(worker.count(), 1);
+      worker.parallel_for(5, 2, [&](int64_t begin, int64_t end) { items.push_back(static_cast<int>(end - begin)); });
+      worker.barrier();
+      worker.stream_for(3, 1, [&](int64_t begin, int64_t end) { items.push_back(static_cast<int>(end - begin)); });
+    }));
+  }
+  EXPECT_EQ(items, (std::vector<int>{2, 2, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1}));
+  const std::atomic<bool> cancel{true};
+  EXPECT_FALSE(pool.run_alone([](Worker& worker) { EXPECT_TRUE(worker.stopped()); }, &cancel));
+}
+
 // What one worker writes before a barrier, all read after it.
 TEST(Barrier, orders_the_work_of_all) {
   constexpr int kRounds = 2000;

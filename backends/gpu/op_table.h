@@ -23,6 +23,8 @@ std::unique_ptr<Kernel> make_dequantize(const abi::KernelRequest& request, const
 // ops/elementwise.cc
 std::unique_ptr<Kernel> make_unary(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_arithmetic(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_of_floats(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_of_integers(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_comparison(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_logical(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_where(const abi::KernelRequest& request, const MakeContext& context);
@@ -47,6 +49,7 @@ std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const M
 // ops/scatter_add.cc
 std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_scatter_add(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_scatter_set(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_index_add(const abi::KernelRequest& request, const MakeContext& context);
 // ops/window.cc
 std::unique_ptr<Kernel> make_im2col(const abi::KernelRequest& request, const MakeContext& context);

@@ -20,13 +20,31 @@ GPU_FUNCTION inline void fence() { __threadfence(); }
 GPU_FUNCTION inline u32 atomic_increment(u32* counter) { return atomicAdd(counter, 1u); }
 
 GPU_FUNCTION inline float exp(float x) { return ::expf(x); }
-GPU_FUNCTION inline float exp2(float x) { return ::exp2f(x); }
 GPU_FUNCTION inline float sqrt(float x) { return ::sqrtf(x); }
 GPU_FUNCTION inline float sin(float x) { return ::sinf(x); }
 GPU_FUNCTION inline float cos(float x) { return ::cosf(x); }
 GPU_FUNCTION inline float tanh(float x) { return ::tanhf(x); }
 GPU_FUNCTION inline float pow(float x, float y) { return ::powf(x, y); }
 GPU_FUNCTION inline float floor(float x) { return ::floorf(x); }
+GPU_FUNCTION inline float expm1(float x) { return ::expm1f(x); }
+GPU_FUNCTION inline float log1p(float x) { return ::log1pf(x); }
+GPU_FUNCTION inline float log2(float x) { return ::log2f(x); }
+GPU_FUNCTION inline float log10(float x) { return ::log10f(x); }
+GPU_FUNCTION inline float tan(float x) { return ::tanf(x); }
+GPU_FUNCTION inline float sinh(float x) { return ::sinhf(x); }
+GPU_FUNCTION inline float cosh(float x) { return ::coshf(x); }
+GPU_FUNCTION inline float asin(float x) { return ::asinf(x); }
+GPU_FUNCTION inline float acos(float x) { return ::acosf(x); }
+GPU_FUNCTION inline float atan(float x) { return ::atanf(x); }
+GPU_FUNCTION inline float asinh(float x) { return ::asinhf(x); }
+GPU_FUNCTION inline float acosh(float x) { return ::acoshf(x); }
+GPU_FUNCTION inline float atanh(float x) { return ::atanhf(x); }
+GPU_FUNCTION inline float ceil(float x) { return ::ceilf(x); }
+GPU_FUNCTION inline float trunc(float x) { return ::truncf(x); }
+GPU_FUNCTION inline float round(float x) { return ::rintf(x); }  // ties to even
+GPU_FUNCTION inline float atan2(float a, float b) { return ::atan2f(a, b); }
+GPU_FUNCTION inline float hypot(float a, float b) { return ::hypotf(a, b); }
+GPU_FUNCTION inline float fmod(float a, float b) { return ::fmodf(a, b); }
 GPU_FUNCTION inline float abs(float x) { return ::fabsf(x); }
 GPU_FUNCTION inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
 

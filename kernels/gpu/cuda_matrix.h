@@ -7,6 +7,7 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr bool kCopiesPassRegisters = true;
+inline constexpr bool kLoadsTurn = true;
 
 // Words as ldmatrix gives them: rows 0-7 of k 0-7, rows 8-15 of k 0-7, and both of k 8-15.
 struct Fragment {
@@ -54,7 +55,7 @@ GPU_FUNCTION inline Columns load_columns(const Half* tile, u32 pitch) {
                : "r"(address));
   return f;
 }
-GPU_FUNCTION inline Columns load_columns_turned(const Half* tile, u32 pitch) {
+GPU_FUNCTION inline Columns load_turned(const Half* tile, u32 pitch) {
   Columns f;
   const u32 address = shared_address(tile + lane() % 16 * pitch + lane() / 16 * 8);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -117,5 +118,7 @@ class TileCopy {
     asm volatile("cp.async.wait_group %0;" ::"n"(later) : "memory");
   }
 };
+template <int count, u32 pitch>
+using TurnedCopy = TileCopy<count>;
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -100,16 +100,12 @@ GPU_FUNCTION inline Fragment load_fragment(const Half* tile, u32 pitch) {
   return f;
 }
 GPU_FUNCTION inline Columns load_columns(const Half* tile, u32 pitch) { return load_fragment(tile, pitch); }
-GPU_FUNCTION inline Columns load_columns_turned(const Half* tile, u32 pitch) {
-  const Half* from = tile + first_k() * pitch + lane() % 16;
-  Fragment f;
-#pragma unroll
-  for (u32 i = 0; i < kFragmentHalves / 2; ++i) {
-    f.word[i] = from[2 * i * pitch].bits | static_cast<u32>(from[(2 * i + 1) * pitch].bits) << 16;
-  }
+inline constexpr bool kLoadsTurn = false;
+GPU_FUNCTION inline Columns load_turned(const Half* tile, u32 pitch) {
+  const Columns columns = load_columns(tile, pitch);
   // Otherwise the loads of all fragments of a loop move to its start, and there are not registers enough for them.
   asm volatile("" ::: "memory");
-  return f;
+  return columns;
 }
 
 #if defined(GABBRO_MATRIX_CORES)
@@ -126,7 +122,7 @@ GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulat
   const Sums after = __builtin_amdgcn_mfma_f32_16x16x16f16(first, second, before, 0, 0, 0);
 #endif
 #if defined(__GFX11__) || defined(__GFX12__)
-  asm volatile("" ::"v"(after));  // not later than what follows: see load_columns_turned()
+  asm volatile("" ::"v"(after));  // not later than what follows: see load_turned()
 #endif
   sums = __builtin_bit_cast(Accumulator, after);
 }
@@ -189,5 +185,7 @@ GPU_FUNCTION inline Fragment to_fragment(const Accumulator& sums) {
 
 template <int count>
 using TileCopy = RegisterCopy<count>;
+template <int count, u32 pitch>
+using TurnedCopy = RegisterCopy<count, pitch>;
 
 }  // namespace gabbro::gpu::GABBRO_GPU

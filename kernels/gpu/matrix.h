@@ -11,7 +11,7 @@
 // Operations:
 //   load_fragment(tile, pitch)         element (row, k) is tile[row * pitch + k]; rows begin at multiples of 16 bytes
 //   load_columns(tile, pitch)          element (column, k) is tile[column * pitch + k]; likewise
-//   load_columns_turned(tile, pitch)   element (column, k) is tile[k * pitch + column]; likewise
+//   load_turned(tile, pitch)           columns out of a TurnedTile, for its load()
 //   multiply(a, b, sums)               sums += a·bᵀ
 //   to_fragment(sums)                  rounded to halves; columns become k
 // GABBRO_MATRIX_CORES says that the target has such cores, and is not made to do without.
@@ -23,6 +23,8 @@
 //                                      TileCopies sent after it that may still be under way. A barrier comes after
 //                                      that.
 //   kCopiesPassRegisters               whether copies go past the registers, so that many can be under way
+//   TurnedCopy<count, pitch>           the same into a TurnedTile, for its Copy
+//   kLoadsTurn                         whether columns are loaded from where they do not lie together: see TurnedTile
 // And pairs of halves in a word, the first in its lower bits:
 //   pack_halves(x, y), add_halves(a, b), fma_halves(a, b, c)
 //   spread_bytes(word, halves)         1024 + each of four unsigned bytes, exactly, as two pairs
@@ -52,5 +54,27 @@ GPU_FUNCTION inline Accumulator add_row_halves(const Accumulator& sums) {
 }
 
 GPU_FUNCTION inline void store_quad(void* p, const Quad& quad) { *static_cast<Quad*>(p) = quad; }
+
+// A tile of columns that comes the other way round, `depth` rows k of `width` columns. Where loads turn it, it lies as
+// it comes; elsewhere copies turn it, and a lane loads its part of a column by one instruction or two. Rows there are
+// 16 bytes longer than they need, so that eight of them lie in all banks.
+template <int depth, int width>
+struct TurnedTile {
+  static constexpr u32 kPitch = (kLoadsTurn ? width : depth) + 8;
+  static constexpr u32 kHalves = (kLoadsTurn ? depth : width) * kPitch;
+
+  GPU_FUNCTION static u32 place(u32 k, u32 column) { return kLoadsTurn ? k * kPitch + column : column * kPitch + k; }
+  // 16 columns from `column` on, of 16 rows from k on.
+  GPU_FUNCTION static Columns load(const Half* tile, u32 k, u32 column) {
+    return load_turned(tile + place(k, column), kPitch);
+  }
+
+  // Of `count` quads a thread: of the same columns, from row first_row() on in steps of row_step(), of the `threads`
+  // that have these columns. Where copies turn them, a thread has rows that follow each other, else a wave has.
+  template <int count>
+  using Copy = TurnedCopy<count, kPitch>;
+  static constexpr i32 row_step(i32 threads) { return kLoadsTurn ? threads : 1; }
+  static constexpr i32 first_row(i32 thread, i32 count) { return kLoadsTurn ? thread : thread * count; }
+};
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -1,27 +1,50 @@
-// TileCopy (kernels/gpu/matrix.h) where memory cannot be copied into a block's without going through registers.
+// TileCopy and TurnedCopy (kernels/gpu/matrix.h) where memory cannot be copied into a block's without going through
+// registers.
 #pragma once
 
 namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr bool kCopiesPassRegisters = false;
 
-template <int count>
+// With a pitch, element j of quad i goes to to[j * pitch + i], `to` being the first quad's: 1, 2, 4 or 8 quads, that
+// many elements by one instruction.
+template <int count, u32 pitch = 0>
 class RegisterCopy {
  public:
   GPU_FUNCTION void begin(int i, void* to, const void* from, bool inside) {
+    begin(i, to, inside ? load_quad(from) : Quad{});
+  }
+  GPU_FUNCTION void begin(int i, void* to, const Quad& quad) {
     to_[i] = static_cast<Quad*>(to);
-    quads_[i] = inside ? load_quad(from) : Quad{};
+    quads_[i] = quad;
   }
   GPU_FUNCTION void sent() {}
   template <int later = 0>
   GPU_FUNCTION void landed() {
+    if constexpr (pitch > 0) {
+      store_turned();
+    } else {
 #pragma unroll
-    for (int i = 0; i < count; ++i) *to_[i] = quads_[i];
+      for (int i = 0; i < count; ++i) *to_[i] = quads_[i];
+    }
   }
 
  private:
+  struct alignas(2 * count) Together {
+    u16 half[count];
+  };
+  GPU_FUNCTION void store_turned() {
+#pragma unroll
+    for (u32 j = 0; j < 8; ++j) {
+      Together column;
+#pragma unroll
+      for (int i = 0; i < count; ++i) column.half[i] = static_cast<u16>(quads_[i].word[j / 2] >> (j % 2 * 16));
+      *reinterpret_cast<Together*>(reinterpret_cast<u16*>(to_[0]) + j * pitch) = column;
+    }
+  }
+
   Quad* to_[count];
-  Quad quads_[count];
+  Quad quads_[count] = {};
 };
 
 }  // namespace gabbro::gpu::GABBRO_GPU

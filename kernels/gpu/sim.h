@@ -86,7 +86,6 @@ inline Half to_half(float x) { return {float_to_half_bits(x)}; }
 inline i32 round_to_int(float x) { return static_cast<i32>(std::nearbyint(x)); }  // ties to even
 
 inline float exp(float x) { return std::exp(x); }
-inline float exp2(float x) { return std::exp2(x); }
 inline float quick_exp2(float x) { return std::exp2(x); }
 inline float log(float x) { return std::log(x); }
 inline float sqrt(float x) { return std::sqrt(x); }
@@ -95,6 +94,25 @@ inline float cos(float x) { return std::cos(x); }
 inline float tanh(float x) { return std::tanh(x); }
 inline float pow(float x, float y) { return std::pow(x, y); }
 inline float floor(float x) { return std::floor(x); }
+inline float expm1(float x) { return std::expm1(x); }
+inline float log1p(float x) { return std::log1p(x); }
+inline float log2(float x) { return std::log2(x); }
+inline float log10(float x) { return std::log10(x); }
+inline float tan(float x) { return std::tan(x); }
+inline float sinh(float x) { return std::sinh(x); }
+inline float cosh(float x) { return std::cosh(x); }
+inline float asin(float x) { return std::asin(x); }
+inline float acos(float x) { return std::acos(x); }
+inline float atan(float x) { return std::atan(x); }
+inline float asinh(float x) { return std::asinh(x); }
+inline float acosh(float x) { return std::acosh(x); }
+inline float atanh(float x) { return std::atanh(x); }
+inline float ceil(float x) { return std::ceil(x); }
+inline float trunc(float x) { return std::trunc(x); }
+inline float round(float x) { return std::nearbyint(x); }  // ties to even
+inline float atan2(float a, float b) { return std::atan2(a, b); }
+inline float hypot(float a, float b) { return std::hypot(a, b); }
+inline float fmod(float a, float b) { return std::fmod(a, b); }
 inline float abs(float x) { return std::fabs(x); }
 inline float fma(float a, float b, float c) { return std::fma(a, b, c); }
 

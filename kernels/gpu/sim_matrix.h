@@ -48,7 +48,9 @@ inline Fragment load_fragment(const Half* tile, u32 pitch) {
   return f;
 }
 inline Columns load_columns(const Half* tile, u32 pitch) { return load_fragment(tile, pitch); }
-inline Columns load_columns_turned(const Half* tile, u32 pitch) {
+inline constexpr bool kLoadsTurn = kWave == 32;
+inline Columns load_turned(const Half* tile, u32 pitch) {
+  if constexpr (!kLoadsTurn) return load_columns(tile, pitch);
   Fragment f;
   for (int i = 0; i < kFragmentHalves; ++i) f.half[i] = tile[column_of(i) * pitch + row_of(i)].bits;
   return f;
@@ -103,5 +105,7 @@ inline void spread_bytes(u32 word, u32* halves) {
 
 template <int count>
 using TileCopy = RegisterCopy<count>;
+template <int count, u32 pitch>
+using TurnedCopy = RegisterCopy<count, kLoadsTurn ? 0 : pitch>;
 
 }  // namespace gabbro::gpu::GABBRO_GPU

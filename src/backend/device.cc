@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "src/base/error.h"
-
 namespace gabbro {
 
 void check(const abi::Status& status, const std::string& doing) {
@@ -14,7 +12,7 @@ void check(const abi::Status& status, const std::string& doing) {
     case StatusCode::kCancelled:
       throw Error(ErrorCode::kInterrupted, "interrupted");
     case StatusCode::kOutOfMemory:
-      throw Error(ErrorCode::kNoDevice, fmt::format("{}: out of memory: {}", doing, status.message));
+      throw OutOfMemory(fmt::format("{}: out of memory: {}", doing, status.message));
     case StatusCode::kLost:
       throw failed("{}: the device was lost: {}", doing, status.message);
     case StatusCode::kFailed:
@@ -79,6 +77,8 @@ void Device::copy_to_device(void* target, const void* host, size_t bytes) {
 void Device::copy_to_host(void* host, const void* source, size_t bytes) {
   check(backend_->copy_to_host(device_, nullptr, host, source, bytes), fmt::format("copying from {}", facts_.id));
 }
+
+void Device::synchronize() { check(backend_->synchronize(device_, nullptr), fmt::format("waiting for {}", facts_.id)); }
 
 void Device::copy_from(Device& other, void* target, const void* source, size_t bytes) {
   if (backend_ == other.backend_ && backend_->copy_between != nullptr) {

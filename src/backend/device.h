@@ -10,9 +10,16 @@
 #include <vector>
 
 #include "gabbro/backend_abi.h"
+#include "src/base/error.h"
 #include "src/tensor/tensor.h"
 
 namespace gabbro {
+
+// The kNoDevice of a device that has too little memory.
+class OutOfMemory : public Error {
+ public:
+  explicit OutOfMemory(const std::string& message) : Error(ErrorCode::kNoDevice, message) {}
+};
 
 // A kernel bound to one request; released with its last owner.
 struct KernelHandle {
@@ -38,12 +45,14 @@ class Device : public std::enable_shared_from_this<Device> {
   const abi::DeviceFacts& facts() const { return facts_; }
   bool host_accessible() const { return facts_.host_accessible; }
 
-  // Memory that is freed with its last owner. Throws Error kNoDevice when there is not enough.
+  // Memory that is freed with its last owner. Throws OutOfMemory.
   std::shared_ptr<void> allocate(size_t bytes);
   // Host memory that copies need not go round, where the device has such; freed with its last owner. Throws as above.
   std::shared_ptr<void> allocate_host(size_t bytes);
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
+
+  void synchronize();  // waits for all that was enqueued
 
   // Copies from another device's memory to this one's; the bytes are there on return. Devices of one backend may have a
   // way of their own; between others it goes through the host's memory.

@@ -1,10 +1,12 @@
 #include "src/graph/eval.h"
 
+#include <algorithm>
 #include <cstring>
 #include <list>
 #include <unordered_map>
 
 #include "src/base/error.h"
+#include "src/graph/kept_values.h"
 
 namespace gabbro {
 namespace {
@@ -72,24 +74,54 @@ std::shared_ptr<Device> common_device(const char* doing, std::span<const Tensor>
   return tensors.front().device();
 }
 
+// How many elements of its storage a layout spans, from its first one on.
+int64_t span_of(const Layout& layout) {
+  if (layout.shape.elements() == 0) return 0;
+  int64_t last = 0;
+  for (int axis = 0; axis < layout.shape.rank(); ++axis)
+    last += (layout.shape[axis] - 1) * layout.strides[static_cast<size_t>(axis)];
+  return last + 1;
+}
+
 }  // namespace
 
-void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel) {
-  std::vector<Tensor> pending;
+Evaluation::Evaluation(std::span<const Tensor> tensors) {
   for (const Tensor& tensor : tensors) {
-    if (!tensor.defined() || !tensor.has_value()) pending.push_back(tensor);
+    if (!tensor.defined() || !tensor.has_value()) pending_.push_back(tensor);
   }
-  if (pending.empty()) return;
-  const std::shared_ptr<Device> device = common_device("eval", pending);
-  Trace traced = trace(pending);
-  const std::shared_ptr<Plan> plan = cache_of(*device).get(device, std::move(traced.program));
-  const std::vector<Tensor> values = plan->run(traced.parameters, cancel);
-  for (size_t i = 0; i < pending.size(); ++i) {
-    TensorState& state = pending[i].state();
-    state.storage = values[i].state().storage;
-    state.layout = values[i].state().layout;
+  if (pending_.empty()) return;
+  device_ = common_device("eval", pending_);
+  traced_ = trace(pending_);
+  const KeptValues kept = kept_values(traced_, pending_);
+  for (const Tensor& tensor : kept.left) left_.emplace_back(tensor.state().node, tensor.state().output);
+  for (const std::vector<Tensor>* more : {&kept.held, &kept.left}) {
+    for (const Tensor& tensor : *more) traced_.program.results.push_back(traced_.value(tensor));
+    pending_.insert(pending_.end(), more->begin(), more->end());
+  }
+}
+
+void Evaluation::run(const std::atomic<bool>* cancel) {
+  if (plan_ == nullptr) plan_ = cache_of(*device_).get(device_, std::move(traced_.program));
+  values_ = plan_->run(traced_.parameters, cancel);
+}
+
+void Evaluation::finish() {
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    TensorState& state = pending_[i].state();
+    if (state.node == nullptr) continue;  // somebody else has computed it meanwhile
+    state.storage = values_[i].state().storage;
+    state.layout = values_[i].state().layout;
     state.node.reset();
   }
+  for (size_t i = 0; i < left_.size(); ++i)
+    left_[i].first->kept.emplace_back(left_[i].second, values_[values_.size() - left_.size() + i]);
+}
+
+void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel) {
+  Evaluation evaluation(tensors);
+  if (!evaluation.has_work()) return;
+  evaluation.run(cancel);
+  evaluation.finish();
 }
 
 template <class T>
@@ -105,10 +137,7 @@ std::vector<T> to_host(const Tensor& tensor) {
   std::vector<T> values(static_cast<size_t>(elements));
   if (elements == 0) return values;
   // The span of storage that the layout touches comes over in one copy, and is put in order here.
-  int64_t last = 0;
-  for (int axis = 0; axis < layout.shape.rank(); ++axis)
-    last += (layout.shape[axis] - 1) * layout.strides[static_cast<size_t>(axis)];
-  std::vector<T> raw(static_cast<size_t>(last) + 1);
+  std::vector<T> raw(static_cast<size_t>(span_of(layout)));
   const auto* source =
       static_cast<const std::byte*>(state.storage.get()) + static_cast<size_t>(layout.offset) * sizeof(T);
   tensor.device()->copy_to_host(raw.data(), source, raw.size() * sizeof(T));
@@ -136,17 +165,58 @@ template std::vector<uint16_t> to_host(const Tensor&);
 template std::vector<int32_t> to_host(const Tensor&);
 template std::vector<int64_t> to_host(const Tensor&);
 
-Compiled::Compiled(const std::function<std::vector<Tensor>()>& function) {
+Tensor to_device(const Tensor& x, const std::shared_ptr<Device>& device) {
+  eval(std::span(&x, 1));
+  if (x.device() == device) return x;
+  const TensorState& source = x.state();
+  if (source.spec.packed) {
+    throw bad_input("[to_device] a packed matrix {} stays on {}", x.shape().to_string(), x.device()->facts().id);
+  }
+  auto target = std::make_shared<TensorState>();
+  target->spec = source.spec;
+  target->device = device;
+  target->layout = source.layout;
+  target->layout.offset = 0;
+  const size_t bytes = dtype_bytes(x.dtype(), static_cast<size_t>(span_of(source.layout)));
+  target->storage = device->allocate(std::max<size_t>(bytes, 1));
+  const auto* from = static_cast<const std::byte*>(source.storage.get()) +
+                     dtype_bytes(x.dtype(), static_cast<size_t>(source.layout.offset));
+  if (bytes > 0) device->copy_from(*x.device(), target->storage.get(), from, bytes);
+  return Tensor(std::move(target));
+}
+
+Compiled::Compiled(const std::function<std::vector<Tensor>()>& function, std::span<const Tensor> inputs)
+    : inputs_(inputs.begin(), inputs.end()) {
   const std::vector<Tensor> results = function();
   if (results.empty()) throw bad_input("[compile] the function has no results");
   device_ = common_device("compile", results);
   Trace traced = trace(results);
   captured_ = std::move(traced.parameters);
+  for (const Tensor& input : inputs_) {
+    const auto place = std::ranges::find(captured_, &input.state(), [](const Tensor& x) { return &x.state(); });
+    places_.push_back(place == captured_.end() ? -1 : static_cast<int>(place - captured_.begin()));
+  }
   plan_ = std::make_unique<Plan>(device_, std::move(traced.program));
 }
 
 std::vector<Tensor> Compiled::operator()(const std::atomic<bool>* cancel) {
   return plan_->run(captured_, cancel, &storages_);
+}
+
+std::vector<Tensor> Compiled::operator()(std::span<const Tensor> inputs, const std::atomic<bool>* cancel) {
+  if (inputs.size() != inputs_.size())
+    throw bad_input("[compile] {} inputs instead of {}", inputs.size(), inputs_.size());
+  std::vector<Tensor> parameters = captured_;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& input = inputs[i];
+    if (!input.has_value() || input.spec() != inputs_[i].spec() || input.device() != device_ ||
+        input.state().layout.strides != inputs_[i].state().layout.strides) {
+      throw bad_input("[compile] input {} does not lie as the one of the trace, {} {}", i,
+                      dtype_name(inputs_[i].dtype()), inputs_[i].shape().to_string());
+    }
+    if (places_[i] >= 0) parameters[static_cast<size_t>(places_[i])] = input;
+  }
+  return plan_->run(parameters, cancel, &storages_);
 }
 
 void overwrite(const Tensor& tensor, const void* host, size_t bytes) {

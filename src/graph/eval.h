@@ -12,26 +12,56 @@
 namespace gabbro {
 
 // Computes the tensors (all on one device); afterwards they have values. Plans are cached by the graph's structure.
+// Intermediates live in the arena and are gone afterwards, but for those of a training step that are needed again
+// (kept_values.h).
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel = nullptr);
+
+// The steps of eval, for callers with a lock of their own around the graph (Python's): the first and the last read and
+// write the tensors, and want it held; run() touches neither them nor their nodes.
+class Evaluation {
+ public:
+  explicit Evaluation(std::span<const Tensor> tensors);
+
+  bool has_work() const { return !pending_.empty(); }
+  void run(const std::atomic<bool>* cancel = nullptr);  // again, after it was cancelled
+  void finish();
+
+ private:
+  std::vector<Tensor> pending_;  // what was asked for, and what is kept (kept_values.h)
+  std::vector<std::pair<std::shared_ptr<Node>, int>>
+      left_;  // of the last of these: the nodes that keep them, and which output it is
+  std::shared_ptr<Device> device_;
+  Trace traced_;
+  std::shared_ptr<Plan> plan_;
+  std::vector<Tensor> values_;
+};
 
 // The elements in row-major order, after eval. T must be the dtype's C++ type (2-byte integers for f16 and bf16).
 template <class T>
 std::vector<T> to_host(const Tensor& tensor);
 
-// A function traced once and replayed: `trace` builds the graph from tensors that it captures (weights, states, input
-// buffers), whose contents may change between runs, but not their places.
+// The same elements on another device, after eval; x itself where it is there already. Throws for packed tensors.
+Tensor to_device(const Tensor& x, const std::shared_ptr<Device>& device);
+
+// A function traced once and replayed: it builds the graph from tensors that it captures (weights, states, input
+// buffers), whose contents may change between runs, but not their places. The tensors that take the place of `inputs`
+// may be others in each run.
 class Compiled {
  public:
-  explicit Compiled(const std::function<std::vector<Tensor>()>& function);
+  explicit Compiled(const std::function<std::vector<Tensor>()>& function, std::span<const Tensor> inputs = {});
 
   // The results of this run. Their memory is written again by the next run, unless the caller still holds them then.
   std::vector<Tensor> operator()(const std::atomic<bool>* cancel = nullptr);
+  // With these for the inputs: of their shapes, dtypes and strides, and with values; else throws bad_input.
+  std::vector<Tensor> operator()(std::span<const Tensor> inputs, const std::atomic<bool>* cancel = nullptr);
 
   const Plan& plan() const { return *plan_; }
 
  private:
   std::shared_ptr<Device> device_;  // outlives the plan's kernels
   std::vector<Tensor> captured_;
+  std::vector<Tensor> inputs_;
+  std::vector<int> places_;  // of each input among captured_; -1: the function does not use it
   std::unique_ptr<Plan> plan_;
   std::vector<std::shared_ptr<void>> storages_;
 };

@@ -1,9 +1,10 @@
 #include "src/graph/node.h"
 
-#include <cassert>
+#include <atomic>
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
+#include "src/graph/history.h"
 
 namespace gabbro {
 
@@ -43,14 +44,26 @@ Node::~Node() {
   while (!pending.empty()) {
     const Tensor tensor = std::move(pending.back());
     pending.pop_back();
-    if (!tensor.defined()) continue;
-    const std::shared_ptr<Node>& node = tensor.state().node;
-    if (tensor.sole_owner() && node != nullptr && node.use_count() == 1) {
+    if (!tensor.defined() || !tensor.sole_owner()) continue;
+    TensorState& state = tensor.state();
+    std::shared_ptr<Node> nodes[] = {std::move(state.node), nullptr};
+    if (state.history != nullptr) {
+      pending.push_back(std::move(state.history->gradient));
+      nodes[1] = std::move(state.history->node);
+      if (nodes[0] == nodes[1]) nodes[1].reset();
+    }
+    for (const std::shared_ptr<Node>& node : nodes) {
+      if (node == nullptr || node.use_count() != 1) continue;
       for (Tensor& input : node->inputs) pending.push_back(std::move(input));
       node->inputs.clear();
     }
   }
 }
+
+namespace {
+std::atomic<uint64_t> recorded = 0;
+}
+uint64_t nodes_recorded() { return recorded; }
 
 std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attributes attributes,
                                std::shared_ptr<Device> device) {
@@ -64,6 +77,7 @@ std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attribu
   }
   if (device == nullptr) throw bad_input("[{}] no device", op.name);
   auto node = std::make_shared<Node>();
+  node->sequence = ++recorded;
   node->op = &op;
   node->attributes = std::move(attributes);
   node->inputs = std::move(inputs);
@@ -78,6 +92,7 @@ std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attribu
     state->output = static_cast<int>(i);
     outputs.emplace_back(std::move(state));
   }
+  record_history(node, outputs);
   return outputs;
 }
 

@@ -1,6 +1,8 @@
 // The lazy graph: ops as data plus rules, and the nodes that record their use.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +43,21 @@ struct Args {
   size_t size() const { return inputs.size(); }
 };
 
+// What an op's gradient rule sees. `gradients` are those of the outputs: undefined where nobody asked for one.
+struct GradientArgs {
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  const Attributes& attributes;
+  std::span<const Tensor> gradients;
+
+  const Tensor& operator[](size_t i) const { return inputs[i]; }
+  size_t size() const { return inputs.size(); }
+};
+
+// The gradients of the inputs, in their shapes and dtypes, built of ops; undefined where there is none, or where it is
+// zero everywhere. What nobody needs of it is never computed.
+using Gradients = std::vector<Tensor>;
+
 // An op is data plus rules. Primitive ops have no composition: every backend has a kernel for them, or they are views.
 struct Op {
   const char* name;
@@ -55,6 +72,9 @@ struct Op {
   // input's layout makes that impossible (the planner then makes a contiguous copy first). Null: not a view.
   std::optional<Layout> (*view)(const Layout& input, const Shape& result, const Attributes& attributes) = nullptr;
 
+  // Null: the gradient of the composition; without a composition there is none.
+  Gradients (*gradient)(const GradientArgs& args) = nullptr;
+
   // The inputs that are written in place, one for each output, from output `first_in_place` on; empty for a pure op.
   // E.g. kv_write: output 0 is input 0. The layout of such an input is never copied or changed.
   std::vector<int> in_place = {};
@@ -67,6 +87,14 @@ struct Node {
   std::vector<Tensor> inputs;
   std::vector<TensorSpec> outputs;
   std::shared_ptr<Device> device;
+  uint64_t sequence = 0;  // nodes count upwards, so a node's inputs were made by smaller ones
+
+  // Of a node whose outputs need a gradient (src/graph/history.h).
+  bool training = false;                         // or made for a gradient: see eval()
+  bool differentiated = false;                   // its gradient was taken, so others hold what that reads
+  std::vector<std::weak_ptr<TensorState>> made;  // the outputs
+  std::vector<std::pair<int, Tensor>> kept;      // values of outputs that the gradient reads and nobody else holds
+  std::function<Gradients(const GradientArgs&)> gradient;  // instead of the op's rule
 
   ~Node();  // frees long chains without recursion
 };
@@ -77,5 +105,8 @@ std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attribu
                                std::shared_ptr<Device> device = nullptr);
 Tensor record(const Op& op, std::vector<Tensor> inputs, Attributes attributes = {},
               std::shared_ptr<Device> device = nullptr);
+
+// How many nodes were recorded so far: the sequence number of the last one.
+uint64_t nodes_recorded();
 
 }  // namespace gabbro

@@ -53,6 +53,7 @@ Planner::Planner(Plan& plan, std::shared_ptr<Device> device)
 void Planner::grow() {
   for (size_t value = roots_.size(); value < program_.values.size(); ++value) {
     roots_.push_back(static_cast<int>(value));
+    same_.push_back(static_cast<int>(value));
     plan_.layouts_.push_back(Layout::contiguous(program_.values[value].shape));
   }
 }
@@ -99,8 +100,24 @@ bool Planner::is_nothing(const Instruction& instruction) const {
   return std::ranges::all_of(instruction.outputs, [&](int output) { return bytes_of(output) == 0; });
 }
 
-void Planner::emit(const Instruction& instruction) {
+bool Planner::is_known(const Instruction& instruction) {
+  if (!instruction.op->in_place.empty()) return false;
+  const auto [entry, added] = known_.try_emplace(instruction_key(instruction), instruction.outputs);
+  if (added) return false;
+  for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+    const auto value = static_cast<size_t>(instruction.outputs[i]), before = static_cast<size_t>(entry->second[i]);
+    same_[value] = same_[before];
+    roots_[value] = roots_[before];
+    plan_.layouts_[value] = plan_.layouts_[before];
+  }
+  return true;
+}
+
+void Planner::emit(const Instruction& original) {
   grow();
+  Instruction instruction = original;
+  for (int& input : instruction.inputs) input = same_[static_cast<size_t>(input)];
+  if (is_known(instruction)) return;
   if (instruction.op->view != nullptr) return emit_view(instruction);
   define_outputs(instruction);
   if (is_nothing(instruction)) return;
@@ -128,11 +145,17 @@ void Planner::emit(const Instruction& instruction) {
   }
   if (instruction.op->compose == nullptr) {
     std::string what;
-    for (const int input : instruction.inputs) {
-      const TensorSpec& spec = program_.values[static_cast<size_t>(input)];
-      what += fmt::format("{}{}{}", what.empty() ? "" : ", ", dtype_name(spec.dtype), spec.shape.to_string());
+    bool is_double = false;
+    for (const std::vector<int>& values : {instruction.inputs, instruction.outputs}) {
+      for (const int value : values) {
+        const TensorSpec& spec = program_.values[static_cast<size_t>(value)];
+        is_double |= spec.dtype == DType::f64;
+        what += fmt::format("{}{}{}", what.empty() ? "" : ", ", dtype_name(spec.dtype), spec.shape.to_string());
+      }
+      if (!what.empty()) break;  // the outputs speak for an op without inputs
     }
-    throw failed("[{}] device {} has no kernel for it on {}", instruction.op->name, device_->facts().id, what);
+    throw failed("[{}] device {} has no kernel for it on {}{}", instruction.op->name, device_->facts().id, what,
+                 is_double ? ": f64 is computed by the CPU alone" : "");
   }
   std::vector<Instruction> parts;
   expand(program_, instruction, device_, parts);
@@ -150,7 +173,11 @@ void Planner::emit_view(const Instruction& instruction) {
     layout = instruction.op->view(plan_.layouts_[static_cast<size_t>(source)], shape, instruction.attributes);
   }
   root(result) = root(source);
+  const bool changed = layout->shape != plan_.layouts_[static_cast<size_t>(source)].shape ||
+                       layout->strides != plan_.layouts_[static_cast<size_t>(source)].strides ||
+                       layout->offset != plan_.layouts_[static_cast<size_t>(source)].offset;
   plan_.layouts_[static_cast<size_t>(result)] = *layout;
+  if (!changed && instruction.inputs.size() == 1) same_[static_cast<size_t>(result)] = source;
 }
 
 int Planner::emit_copy(int value) {

@@ -1,6 +1,10 @@
 // Turns a program into the steps, layouts and buffers of a Plan.
 #pragma once
 
+#include <string>
+#include <unordered_map>
+#include <vector>
+
 #include "src/graph/plan.h"
 
 namespace gabbro {
@@ -15,7 +19,9 @@ class Planner {
 
   // Whether its results have no elements: what a prompt's part computes whose logits nobody wants.
   bool is_nothing(const Instruction& instruction) const;
-  void emit(const Instruction& instruction);
+  // Whether an instruction computed the same before: then its outputs stand for that one's.
+  bool is_known(const Instruction& instruction);
+  void emit(const Instruction& original);
   void emit_view(const Instruction& instruction);
   void emit_step(const Instruction& instruction, std::shared_ptr<KernelHandle> kernel);
   int emit_copy(int value);  // a contiguous copy; gives its value number
@@ -33,6 +39,8 @@ class Planner {
   Program& program_;
   std::shared_ptr<Device> device_;
   std::vector<int> roots_;  // by value: the value whose memory it uses (itself, or what it is a view of)
+  std::vector<int> same_;   // by value: the one that it stands for, or itself
+  std::unordered_map<std::string, std::vector<int>> known_;  // by instruction_key: the outputs
 };
 
 }  // namespace gabbro

@@ -1,5 +1,6 @@
 #include "src/graph/program.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -9,37 +10,35 @@
 namespace gabbro {
 namespace {
 
-// Builds a Trace by depth-first search without recursion: graphs can be much deeper than the stack.
+// Finds the nodes by depth-first search without recursion: graphs can be much deeper than the stack.
 class Tracer {
  public:
   Trace run(std::span<const Tensor> results) {
     for (const Tensor& result : results) visit(result);
-    for (const Tensor& result : results) trace_.program.results.push_back(value(result));
+    std::ranges::sort(trace_.nodes, {}, &Node::sequence);
+    for (const std::shared_ptr<Node>& node : trace_.nodes) emit(*node);
+    for (const Tensor& result : results) {
+      if (result.has_value()) add_parameter(result);
+      trace_.program.results.push_back(trace_.value(result));
+    }
     return std::move(trace_);
   }
 
  private:
   void visit(const Tensor& root) {
-    std::vector<std::pair<Tensor, size_t>> stack;  // a tensor, and how many of its node's inputs were visited
-    stack.emplace_back(root, 0);
+    std::vector<const Tensor*> stack{&root};
     while (!stack.empty()) {
-      auto& [tensor, next] = stack.back();
-      const Node* node = tensor.state().node.get();
-      if (node == nullptr || emitted_.contains(node)) {
-        if (node == nullptr) add_parameter(tensor);
-        stack.pop_back();
-      } else if (next < node->inputs.size()) {
-        const Tensor input = node->inputs[next++];
-        stack.emplace_back(input, 0);
-      } else {
-        emit(*node);
-        stack.pop_back();
-      }
+      const std::shared_ptr<Node>& node = stack.back()->state().node;
+      stack.pop_back();
+      if (node == nullptr || !trace_.first_outputs.try_emplace(node.get(), 0).second) continue;
+      trace_.nodes.push_back(node);
+      for (const Tensor& input : node->inputs) stack.push_back(&input);
     }
   }
 
   void add_parameter(const Tensor& tensor) {
-    const auto [entry, added] = leaves_.try_emplace(&tensor.state(), static_cast<int>(trace_.program.values.size()));
+    const auto [entry, added] =
+        trace_.leaves.try_emplace(&tensor.state(), static_cast<int>(trace_.program.values.size()));
     if (!added) return;
     trace_.program.add_value(tensor.spec());
     trace_.program.parameters.push_back(entry->second);
@@ -49,20 +48,16 @@ class Tracer {
 
   void emit(const Node& node) {
     Instruction instruction{.op = node.op, .attributes = node.attributes};
-    for (const Tensor& input : node.inputs) instruction.inputs.push_back(value(input));
-    emitted_[&node] = static_cast<int>(trace_.program.values.size());
+    for (const Tensor& input : node.inputs) {
+      if (input.has_value()) add_parameter(input);
+      instruction.inputs.push_back(trace_.value(input));
+    }
+    trace_.first_outputs[&node] = static_cast<int>(trace_.program.values.size());
     for (const TensorSpec& output : node.outputs) instruction.outputs.push_back(trace_.program.add_value(output));
     trace_.program.instructions.push_back(std::move(instruction));
   }
 
-  int value(const Tensor& tensor) const {
-    const TensorState& state = tensor.state();
-    return state.node == nullptr ? leaves_.at(&state) : emitted_.at(state.node.get()) + state.output;
-  }
-
   Trace trace_;
-  std::unordered_map<const TensorState*, int> leaves_;
-  std::unordered_map<const Node*, int> emitted_;  // the value number of its first output
 };
 
 class KeyWriter {
@@ -79,6 +74,19 @@ class KeyWriter {
     number(text.size());
     key_ += text;
   }
+  void instruction(const Instruction& instruction) {
+    number(reinterpret_cast<uintptr_t>(instruction.op));
+    number(instruction.attributes.entries().size());
+    for (const auto& [name, value] : instruction.attributes.entries()) {
+      text(name);
+      number(value.index());
+      if (const auto* integer = std::get_if<int64_t>(&value)) number(*integer);
+      if (const auto* real = std::get_if<double>(&value)) number(*real);
+      if (const auto* string = std::get_if<std::string>(&value)) text(*string);
+    }
+    number(instruction.inputs.size());
+    for (const int input : instruction.inputs) number(input);
+  }
   std::string take() { return std::move(key_); }
 
  private:
@@ -86,6 +94,11 @@ class KeyWriter {
 };
 
 }  // namespace
+
+int Trace::value(const Tensor& tensor) const {
+  const TensorState& state = tensor.state();
+  return state.node == nullptr ? leaves.at(&state) : first_outputs.at(state.node.get()) + state.output;
+}
 
 int Program::add_value(const TensorSpec& spec) {
   values.push_back(spec);
@@ -106,17 +119,7 @@ std::string structure_key(const Program& program) {
     key.number(program.parameter_layouts[i].strides);
   }
   for (const Instruction& instruction : program.instructions) {
-    key.number(reinterpret_cast<uintptr_t>(instruction.op));
-    key.number(instruction.attributes.entries().size());
-    for (const auto& [name, value] : instruction.attributes.entries()) {
-      key.text(name);
-      key.number(value.index());
-      if (const auto* integer = std::get_if<int64_t>(&value)) key.number(*integer);
-      if (const auto* real = std::get_if<double>(&value)) key.number(*real);
-      if (const auto* text = std::get_if<std::string>(&value)) key.text(*text);
-    }
-    key.number(instruction.inputs.size());
-    for (const int input : instruction.inputs) key.number(input);
+    key.instruction(instruction);
     key.number(instruction.outputs.size());
     for (const int output : instruction.outputs) {
       key.number(output);
@@ -126,6 +129,12 @@ std::string structure_key(const Program& program) {
   }
   key.number(program.results.size());
   for (const int result : program.results) key.number(result);
+  return key.take();
+}
+
+std::string instruction_key(const Instruction& instruction) {
+  KeyWriter key;
+  key.instruction(instruction);
   return key.take();
 }
 

@@ -26,17 +26,26 @@ struct Program {
   int add_value(const TensorSpec& spec);
 };
 
-// A program together with the tensors that are its parameters.
+// A program together with the tensors that are its parameters, and the nodes that became its instructions.
 struct Trace {
   Program program;
   std::vector<Tensor> parameters;
+  std::vector<std::shared_ptr<Node>> nodes;            // by instruction
+  std::unordered_map<const Node*, int> first_outputs;  // value numbers
+  std::unordered_map<const TensorState*, int> leaves;  // value numbers of the parameters
+
+  int value(const Tensor& tensor) const;
 };
 
-// Everything that is still to be computed for `results`. Tensors with a value become parameters.
+// Everything that is still to be computed for `results`, in the order in which the ops were called. Tensors with a
+// value become parameters.
 Trace trace(std::span<const Tensor> results);
 
 // Equal for two programs exactly when they do the same: ops, attributes, shapes, dtypes, layouts, wiring.
 std::string structure_key(const Program& program);
+
+// Equal for two instructions exactly when they compute the same: op, attributes and inputs.
+std::string instruction_key(const Instruction& instruction);
 
 // The instructions of one op's composition, on values of `program`: appended to `instructions` in place of
 // `instruction`, whose output values they compute.

@@ -1,13 +1,12 @@
 // Elements by index along an axis, sums of elements and rows by index, and triangles.
 #include "src/ops/axis.h"
+#include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {
 namespace {
-
-Tensor zero(const Tensor& like) { return cast(scalar(like.device(), 0), like.dtype()); }
 
 // Equal lengths of all axes but one.
 bool alike_but(const Shape& a, const Shape& b, int axis) {
@@ -28,7 +27,7 @@ int indexed_axis(const char* op, const Tensor& x, const Tensor& indices, int64_t
 }
 
 void require_summed(const char* op, const Tensor& x, const Tensor& values) {
-  require_dtype(op, x, {DType::f32, DType::i32, DType::f16, DType::bf16});
+  require_plain(op, x);
   require_plain(op, values);
   if (values.dtype() != x.dtype()) {
     throw bad_input("[{}] values are {} {} and x {} {}", op, dtype_name(values.dtype()), values.shape().to_string(),
@@ -36,9 +35,21 @@ void require_summed(const char* op, const Tensor& x, const Tensor& values) {
   }
 }
 
-Tensor as_f32_if_half(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::f32) : x; }
+// Halves are added in f32, small integers and bool in i32.
+Tensor summed(const Tensor& x) { return cast(x, is_half(x.dtype()) ? DType::f32 : as_sum(x.dtype())); }
 
 int64_t last_of(const Tensor& x) { return x.shape()[x.shape().rank() - 1]; }
+
+Tensor clamped(const Tensor& indices, int64_t count) {
+  return count == 0 ? indices : clamp(indices, 0, static_cast<double>(count - 1));
+}
+
+// x where the index, which broadcasts to it, is one of `count`; 0 where it is outside.
+Tensor where_inside(const Tensor& indices, int64_t count, const Tensor& x) {
+  const Tensor zero_index = scalar(x.device(), 0, DType::i32);
+  const Tensor end = scalar(x.device(), static_cast<double>(count), DType::i32);
+  return where(logical_and(greater_equal(indices, zero_index), less(indices, end)), x, number_like(x, 0));
+}
 
 std::vector<TensorSpec> like_first(const Args& a) { return result(a[0].shape(), a[0].dtype()); }
 
@@ -62,15 +73,19 @@ const Op kTakeAlong = {
     // The sum of the elements of x that are the one at the index, and zeros.
     .compose =
         [](const Args& a) {
-          const DType number = a[0].dtype() == DType::boolean ? DType::i32 : a[0].dtype();
-          const Tensor x = as_f32_if_half(cast(a[0], number));
+          const Tensor x = summed(a[0]);
           const int64_t columns = last_of(x), picks = last_of(a[1]),
                         rows = columns == 0 ? 0 : x.shape().elements() / columns;
           const Tensor inside = clamp(a[1], 0, static_cast<double>(columns - 1));
           const Tensor hit = equal(reshape(inside, Shape{rows, picks, 1}), iota(x.device(), columns, DType::i32));
-          const Tensor taken = sum(where(hit, reshape(x, Shape{rows, 1, columns}), zero(x)));  // [rows, K, 1]
+          const Tensor taken =
+              sum(where(hit, reshape(x, Shape{rows, 1, columns}), number_like(x, 0)), -1, kKeepDims);  // [rows, K, 1]
           return std::vector{cast(reshape(taken, a[1].shape()), a[0].dtype())};
         },
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const Tensor zeros = filled_like(a[0], a[0].shape(), 0);
+      return {scatter_add(zeros, clamped(a[1], last_of(a[0])), a.gradients[0]), Tensor()};
+    },
 };
 
 // x [..., C], indices [..., K], values [..., K] to [..., C].
@@ -83,9 +98,15 @@ const Op kScatterAdd = {
           const int64_t columns = last_of(x), picks = last_of(a[1]), rows = x.shape().elements() / columns;
           const Tensor column = reshape(iota(x.device(), columns, DType::i32), Shape{columns, 1});
           const Tensor hit = equal(reshape(a[1], Shape{rows, 1, picks}), column);
-          const Tensor added = sum(where(hit, reshape(a[2], Shape{rows, 1, picks}), zero(x)));  // [rows, C, 1]
+          const Tensor added =
+              sum(where(hit, reshape(a[2], Shape{rows, 1, picks}), number_like(x, 0)), -1, kKeepDims);  // [rows, C, 1]
           return std::vector{x + reshape(added, x.shape())};
         },
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const Tensor& dy = a.gradients[0];
+      if (last_of(dy) == 0) return {dy, Tensor(), Tensor()};
+      return {dy, Tensor(), where_inside(a[1], last_of(dy), take_along_axis(dy, a[1]))};
+    },
 };
 
 // x [R, C...], indices [K], values [K, C...] to [R, C...].
@@ -98,12 +119,20 @@ const Op kIndexAdd = {
           const int64_t rows = x.shape()[0], picks = a[1].shape()[0], columns = x.shape().elements() / rows;
           const Tensor row = reshape(iota(x.device(), rows, DType::i32), Shape{rows, 1, 1});
           const Tensor values = permute(reshape(a[2], Shape{picks, columns}), {1, 0});  // [C, K]
-          return std::vector{x + reshape(sum(where(equal(a[1], row), values, zero(x))), x.shape())};
+          return std::vector{
+              x + reshape(sum(where(equal(a[1], row), values, number_like(x, 0)), -1, kKeepDims), x.shape())};
         },
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const Tensor& dy = a.gradients[0];
+      if (dy.shape()[0] == 0) return {dy, Tensor(), Tensor()};
+      std::vector<int64_t> lengths(static_cast<size_t>(dy.shape().rank()), 1);
+      lengths[0] = a[1].shape()[0];
+      return {dy, Tensor(), where_inside(reshape(a[1], Shape(lengths)), dy.shape()[0], gather(dy, a[1]))};
+    },
 };
 
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis) {
-  require_dtype("take_along_axis", x, {DType::f32, DType::i32, DType::f16, DType::bf16, DType::boolean});
+  require_plain("take_along_axis", x);
   const int index = indexed_axis("take_along_axis", x, indices, axis);
   if (x.shape()[index] == 0 && indices.shape().elements() > 0)
     throw bad_input("[take_along_axis] x {} has nothing along axis {}", x.shape().to_string(), axis);
@@ -116,8 +145,8 @@ Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& values,
   if (!(values.shape() == indices.shape())) {
     throw bad_input("[scatter_add] values {} for indices {}", values.shape().to_string(), indices.shape().to_string());
   }
-  const Tensor y = record(kScatterAdd, {axis_to_last(as_f32_if_half(x), index), axis_to_last(indices, index),
-                                        axis_to_last(as_f32_if_half(values), index)});
+  const Tensor y = record(
+      kScatterAdd, {axis_to_last(summed(x), index), axis_to_last(indices, index), axis_to_last(summed(values), index)});
   return cast(axis_from_last(y, index), x.dtype());
 }
 
@@ -129,19 +158,19 @@ Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& values) {
     throw bad_input("[index_add] {} indices and values {} do not fit x {}", indices.shape()[0],
                     values.shape().to_string(), x.shape().to_string());
   }
-  return cast(record(kIndexAdd, {as_f32_if_half(x), indices, as_f32_if_half(values)}), x.dtype());
+  return cast(record(kIndexAdd, {summed(x), indices, summed(values)}), x.dtype());
 }
 
 Tensor tril(const Tensor& x, int64_t diagonal) {
   require_matrix("tril", x);
   const double limit = static_cast<double>(diagonal);
-  return where(less_equal(diagonals(x), scalar(x.device(), limit, DType::i32)), x, zero(x));
+  return where(less_equal(diagonals(x), scalar(x.device(), limit, DType::i32)), x, number_like(x, 0));
 }
 
 Tensor triu(const Tensor& x, int64_t diagonal) {
   require_matrix("triu", x);
   const double limit = static_cast<double>(diagonal);
-  return where(greater_equal(diagonals(x), scalar(x.device(), limit, DType::i32)), x, zero(x));
+  return where(greater_equal(diagonals(x), scalar(x.device(), limit, DType::i32)), x, number_like(x, 0));
 }
 
 }  // namespace gabbro

@@ -1,6 +1,7 @@
 // Convolutions (cross-correlations, as everywhere in the field) of images, and the columns that they are products of.
 #include <algorithm>
 
+#include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/rules.h"
 #include "src/ops/window.h"
@@ -61,6 +62,39 @@ std::vector<Tensor> all_in_f32(const Args& a) {
   return inputs;
 }
 
+// What the weights of a convolution of x [N, C, in...] to y [N, O, out...] get from dy: a convolution again, of x with
+// dy as weights, in which images and channels, and the window's stride and dilation, have changed places.
+Tensor weight_gradient(const Tensor& x, const Tensor& dy, const WindowAxes& w, int64_t groups) {
+  const Shape &xs = x.shape(), &ys = dy.shape();
+  const int64_t images = xs[0], channels = xs[1] / groups;
+  const Shape shape{ys[1], channels, w.kernel[0], w.kernel[1], w.kernel[2]};
+  if (images == 0) return filled_like(x, shape, 0);
+  const Tensor grouped = permute(reshape(x, Shape{images, groups, channels, xs[2], xs[3], xs[4]}), {2, 1, 0, 3, 4, 5});
+  const Tensor input = reshape(grouped, Shape{channels, groups * images, xs[2], xs[3], xs[4]});
+  WindowAxes turned{.kernel = w.out, .stride = w.dilation, .padding = w.padding, .dilation = w.stride};
+  set_outputs("conv", input, xs, turned);
+  Attributes attributes = window_attributes(turned);
+  attributes.set("groups", groups);
+  Tensor y = record(kConv, {input, permute(dy, {1, 0, 2, 3, 4})}, attributes);  // [C / groups, O, kernel or more...]
+  for (size_t i = 0; i < 3; ++i)
+    if (turned.out[i] != w.kernel[i]) y = slice(y, static_cast<int64_t>(i) + 2, 0, w.kernel[i]);
+  return permute(y, {1, 0, 2, 3, 4});
+}
+
+// Of both convolutions: `back` is the other one.
+Gradients of_conv(const GradientArgs& a, const Op& back, bool transposed) {
+  const WindowAxes w = window_of(a.attributes);
+  const Tensor& dy = a.gradients[0];
+  const int64_t groups = a.attributes.integer("groups");
+  Gradients gradients{record(back, {dy, a[1]}, a.attributes),
+                      transposed ? weight_gradient(dy, a[0], w, groups) : weight_gradient(a[0], dy, w, groups)};
+  if (a.size() == 3) {
+    const int64_t channels = a[2].shape()[0];
+    gradients.push_back(reshape(sum_to(in_f32(dy), Shape{channels, 1, 1, 1}), a[2].shape()));
+  }
+  return gradients;
+}
+
 std::vector<TensorSpec> planes(const Tensor& x, int64_t channels, const std::array<int64_t, 3>& lengths) {
   return result(Shape{x.shape()[0], channels, lengths[0], lengths[1], lengths[2]}, x.dtype());
 }
@@ -100,6 +134,20 @@ const Op kIm2col = {
           return std::vector{
               cast(reshape(all, Shape{images, channels * std::ssize(columns), all.shape()[3]}), a[0].dtype())};
         },
+    // Back to the image by a transposed convolution, in which each tap has a channel of its own.
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const WindowAxes w = window_of(a.attributes);
+      const int64_t images = a[0].shape()[0], channels = a[0].shape()[1];
+      const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+      const Tensor tap = iota(a[0].device(), taps, DType::i32);
+      const Tensor own = cast(equal(reshape(tap, Shape{taps, 1}), tap), a[0].dtype());  // [taps, taps]
+      const Tensor weight = reshape(broadcast_to(own, Shape{channels, taps, taps}),
+                                    Shape{channels * taps, 1, w.kernel[0], w.kernel[1], w.kernel[2]});
+      const Tensor dy = reshape(a.gradients[0], Shape{images, channels * taps, w.out[0], w.out[1], w.out[2]});
+      Attributes attributes = window_attributes(w);
+      attributes.set("groups", channels);
+      return {record(kConvTranspose, {dy, weight}, attributes)};
+    },
 };
 
 // x [N, C, D, H, W], weight [O, C / groups, kernel...], bias [O]?: a product of the weights and the columns.
@@ -120,6 +168,7 @@ const Op kConv = {
           const Tensor y = reshape(matmul(weight, columns), Shape{images, channels, w.out[0], w.out[1], w.out[2]});
           return std::vector{a.size() == 2 ? y : y + reshape(a[2], Shape{channels, 1, 1, 1})};
         },
+    .gradient = [](const GradientArgs& a) { return of_conv(a, kConvTranspose, false); },
 };
 
 // x [N, C, out...], weight [C, O / groups, kernel...], bias [O]? to [N, O, in...]: a convolution of x, with zeros
@@ -149,6 +198,7 @@ const Op kConvTranspose = {
           attributes.set("groups", groups);
           return std::vector{cast(record(kConv, inputs, attributes), a[0].dtype())};
         },
+    .gradient = [](const GradientArgs& a) { return of_conv(a, kConv, true); },
 };
 
 namespace {

@@ -15,10 +15,19 @@ const Op kIota = {
 };
 
 Tensor iota(const std::shared_ptr<Device>& device, int64_t count, DType dtype, double start, double step) {
-  if (dtype != DType::f32 && dtype != DType::i32) throw bad_input("[iota] gives f32 or i32, not {}", dtype_name(dtype));
+  if (is_quantised(dtype)) throw bad_input("[iota] does not give {}", dtype_name(dtype));
   if (count < 0) throw bad_input("[iota] {} elements", count);
   return record(kIota, {}, {{"count", count}, {"dtype", static_cast<int64_t>(dtype)}, {"start", start}, {"step", step}},
                 device);
+}
+
+Tensor full(const std::shared_ptr<Device>& device, const Shape& shape, const Number& number, DType dtype) {
+  if (is_quantised(dtype)) throw bad_input("[full] does not give {}", dtype_name(dtype));
+  const double real = dtype == DType::boolean ? (number.real() != 0 ? 1 : 0) : number.real();
+  Attributes attributes{{"count", int64_t{1}}, {"dtype", static_cast<int64_t>(dtype)}, {"start", real}, {"step", 0.0}};
+  if (dtype == DType::i64) attributes.set("start", number.integer());
+  const Tensor one = record(kIota, {}, std::move(attributes), device);
+  return shape.rank() == 0 ? reshape(one, shape) : broadcast_to(one, shape);
 }
 
 Tensor scalar(const std::shared_ptr<Device>& device, double value, DType dtype) {

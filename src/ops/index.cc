@@ -1,4 +1,5 @@
 // Rows by index, concatenation, and block formats back to floats.
+#include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -13,6 +14,11 @@ const Op kGather = {
           lengths[0] = a[1].shape()[0];
           return result(Shape(lengths), a[0].dtype());
         },
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const int64_t rows = a[0].shape()[0];
+      const Tensor inside = rows == 0 ? a[1] : clamp(a[1], 0, static_cast<double>(rows - 1));
+      return {index_add(filled_like(a[0], a[0].shape(), 0), inside, a.gradients[0]), Tensor()};
+    },
 };
 
 const Op kConcat = {
@@ -23,6 +29,18 @@ const Op kConcat = {
           std::vector<int64_t> lengths(a[0].shape().lengths().begin(), a[0].shape().lengths().end());
           for (size_t i = 1; i < a.size(); ++i) lengths[axis] += a[i].shape().lengths()[axis];
           return result(Shape(lengths), a[0].dtype());
+        },
+    .gradient =
+        [](const GradientArgs& a) {
+          const int64_t axis = a.attributes.integer("axis");
+          Gradients gradients;
+          int64_t start = 0;
+          for (const Tensor& part : a.inputs) {
+            const int64_t length = part.shape()[static_cast<int>(axis)];
+            gradients.push_back(slice(a.gradients[0], axis, start, length));
+            start += length;
+          }
+          return gradients;
         },
 };
 
@@ -40,17 +58,21 @@ Tensor gather(const Tensor& x, const Tensor& indices) {
 
 Tensor concat(const std::vector<Tensor>& parts, int64_t axis) {
   if (parts.empty()) throw bad_input("[concat] nothing to concatenate");
+  for (const Tensor& part : parts) require_plain("concat", part);
   const int64_t index = parts[0].shape().axis("concat", axis);
+  DType dtype = parts[0].dtype();
   for (const Tensor& part : parts) {
-    require_plain("concat", part);
-    bool fits = part.dtype() == parts[0].dtype() && part.shape().rank() == parts[0].shape().rank();
+    dtype = promote(dtype, part.dtype());
+    bool fits = part.shape().rank() == parts[0].shape().rank();
     for (int i = 0; fits && i < part.shape().rank(); ++i) fits = i == index || part.shape()[i] == parts[0].shape()[i];
     if (!fits) {
       throw bad_input("[concat] {} {} does not fit {} {} along axis {}", dtype_name(part.dtype()),
                       part.shape().to_string(), dtype_name(parts[0].dtype()), parts[0].shape().to_string(), axis);
     }
   }
-  return record(kConcat, parts, {{"axis", index}});
+  std::vector<Tensor> alike;
+  for (const Tensor& part : parts) alike.push_back(cast(part, dtype));
+  return record(kConcat, std::move(alike), {{"axis", index}});
 }
 
 Tensor dequantize(const Tensor& weight) {

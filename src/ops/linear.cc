@@ -1,9 +1,19 @@
 // Products with weights: the two ops, with dequantize, that read block formats.
+#include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {
+namespace {
+
+// [..., C] as [T, C].
+Tensor as_matrix(const Tensor& x) {
+  const int64_t columns = x.shape()[x.shape().rank() - 1];
+  return reshape(x, Shape{columns == 0 ? 0 : x.shape().elements() / columns, columns});
+}
+
+}  // namespace
 
 // y = x · Wᵀ (+ bias): x [..., K], W [N, K] of any float or block format, y [..., N].
 const Op kLinear = {
@@ -17,6 +27,14 @@ const Op kLinear = {
           if (a.size() == 3) y = y + a[2];
           return std::vector{a[0].shape().rank() == 1 ? reshape(y, Shape{a[1].shape()[0]}) : y};
         },
+    // dx = dy · W, dW = dyᵀ · x, of all tokens at once.
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const Tensor dy = as_matrix(a.gradients[0]), x = as_matrix(a[0]);  // [T, N], [T, K]
+      Gradients gradients{reshape(matmul(dy, dequantize(a[1])), a[0].shape()), Tensor()};
+      if (!is_quantised(a[1].dtype())) gradients[1] = cast(matmul(permute(dy, {1, 0}), x), a[1].dtype());
+      if (a.size() == 3) gradients.push_back(sum_to(dy, a[2].shape()));
+      return gradients;
+    },
 };
 
 // Rows of a table: table [V, C] of any float or block format, ids i32 [T], y [T, C].

@@ -1,4 +1,6 @@
 // Losses: compositions, in f32.
+#include "src/ops/gradient_rules.h"
+#include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
@@ -14,7 +16,7 @@ Tensor constant(const Tensor& like, double value) { return scalar(like.device(),
 Tensor reduced(const Tensor& losses, const Tensor& x, Reduce reduce) {
   if (reduce == Reduce::kNone) return cast(losses, x.dtype());
   const Tensor flat = reshape(losses, Shape{losses.shape().elements()});
-  return cast(reshape(reduce == Reduce::kMean ? mean(flat) : sum(flat), Shape{}), x.dtype());
+  return cast(reshape(reduce == Reduce::kMean ? mean(flat, -1) : sum(flat, -1), Shape{}), x.dtype());
 }
 
 void require_pair(const char* op, const Tensor& x, const Tensor& target) {
@@ -42,11 +44,39 @@ Tensor negative_log_likelihood(const Tensor& x, const Tensor& target, Reduce red
   const Tensor picked = reshape(take_along_axis(x, reshape(target, Shape{rows, 1})), Shape{rows});  // [N]
   const Tensor losses = where(counted, neg(picked), constant(x, 0));
   if (reduce == Reduce::kNone) return losses;
-  const Tensor total = sum(losses);
-  return reshape(reduce == Reduce::kSum ? total : total / sum(cast(counted, DType::f32)), Shape{});
+  const Tensor total = sum(losses, -1, kKeepDims);
+  return reshape(reduce == Reduce::kSum ? total : total / sum(cast(counted, DType::f32), -1, kKeepDims), Shape{});
+}
+
+// Of x and of 1 - x, not below -100.
+struct Logarithms {
+  Tensor hit, miss;
+};
+
+Logarithms logarithms(const Tensor& x) {
+  const Tensor least = constant(x, -100);
+  return {.hit = maximum(log(x), least), .miss = maximum(log(constant(x, 1) - x), least)};
 }
 
 }  // namespace
+
+// x and target in f32, elementwise: -target · log x - (1 - target) · log(1 - x), logarithms not below -100.
+const Op kBce = {
+    .name = "bce",
+    .infer = [](const Args& a) { return result(a[0].shape(), DType::f32); },
+    .compose =
+        [](const Args& a) {
+          const Logarithms l = logarithms(a[0]);
+          return std::vector{neg(a[1] * l.hit + (constant(a[0], 1) - a[1]) * l.miss)};
+        },
+    // (x - target) / (x · (1 - x)), divided by 1e-12 at least, as PyTorch has it; finite where a logarithm is not.
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const Tensor &x = a[0], &dy = a.gradients[0];
+      const Tensor divisor = maximum(x * (constant(x, 1) - x), constant(x, 1e-12));
+      const Logarithms l = logarithms(x);
+      return {dy * (x - a[1]) / divisor, dy * (l.miss - l.hit)};
+    },
+};
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
   require_pair("mse_loss", x, target);
@@ -61,15 +91,13 @@ Tensor l1_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
 
 Tensor bce_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
   require_pair("bce_loss", x, target);
-  const Tensor p = in_f32(x), t = in_f32(target), one = constant(x, 1), least = constant(x, -100);
-  const Tensor hit = maximum(log(p), least), miss = maximum(log(one - p), least);
-  return reduced(neg(t * hit + (one - t) * miss), x, reduce);
+  return reduced(record(kBce, {in_f32(x), in_f32(target)}), x, reduce);
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& target, Reduce reduce) {
   require_pair("kl_div", x, target);
-  const Tensor t = in_f32(target), zero = constant(x, 0);
-  const Tensor own = where(equal(t, zero), zero, t * log(t));
+  const Tensor t = in_f32(target);
+  const Tensor own = t * log(where(equal(t, constant(x, 0)), constant(x, 1), t));  // no logarithm of 0
   return reduced(own - t * in_f32(x), x, reduce);
 }
 

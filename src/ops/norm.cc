@@ -1,4 +1,5 @@
 // Normalisation.
+#include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -12,9 +13,15 @@ const Op kRmsNorm = {
     .compose =
         [](const Args& a) {
           const Tensor& x = a[0];
-          const Tensor scale = rsqrt(mean(x * x) + scalar(x.device(), a.attributes.real("epsilon")));
+          const Tensor scale = rsqrt(mean(x * x, -1, kKeepDims) + scalar(x.device(), a.attributes.real("epsilon")));
           return std::vector{x * scale * a[1]};
         },
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const Tensor &x = a[0], &dy = a.gradients[0];
+      const Tensor scale = rsqrt(mean(x * x, -1, kKeepDims) + number_like(x, a.attributes.real("epsilon")));
+      const Tensor y = x * scale, d = dy * a[1];
+      return {scale * (d - y * mean(d * y, -1, kKeepDims)), sum_to(dy * y, a[1].shape())};
+    },
 };
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon) {

@@ -1,4 +1,5 @@
 // LayerNorm (Ba et al. 2016), GroupNorm (Wu & He 2018), BatchNorm (Ioffe & Szegedy 2015), and the moments of channels.
+#include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -10,10 +11,34 @@ constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::b
 
 Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
 
-// (x - mean) / sqrt(variance + epsilon) with the moments of the last axis.
-Tensor normalised(const Tensor& x, double epsilon) {
-  const Tensor distance = x - mean(x);
-  return distance * rsqrt(mean(distance * distance) + scalar(x.device(), epsilon));
+// What normalising the last axis comes to: y = (x - mean) · scale, with scale = 1 / sqrt(variance + epsilon).
+struct Rows {
+  Tensor scale, y;
+};
+
+Rows normalised_rows(const Tensor& x, double epsilon) {
+  const Tensor distance = x - mean(x, -1, kKeepDims);
+  const Tensor scale = rsqrt(mean(distance * distance, -1, kKeepDims) + scalar(x.device(), epsilon));
+  return {.scale = scale, .y = distance * scale};
+}
+
+// Of rows whose mean became 0 and whose variance 1: dx from dy.
+Tensor through_rows(const Rows& rows, const Tensor& dy) {
+  return rows.scale * (dy - mean(dy, -1, kKeepDims) - rows.y * mean(dy * rows.y, -1, kKeepDims));
+}
+
+// The gradients of x, where normalised rows of `rows` elements make it, and of those parameters that there are, which
+// broadcast to x in `shape`.
+Gradients of_norm(const GradientArgs& a, const Shape& rows, const Shape& shape) {
+  const bool has_weight = a.attributes.integer("weight") != 0, has_bias = a.attributes.integer("bias") != 0;
+  const Tensor x = in_f32(a[0]), dy = in_f32(a.gradients[0]);
+  const Rows normal = normalised_rows(reshape(x, rows), a.attributes.real("epsilon"));
+  const Tensor d = has_weight ? dy * reshape(a[1], shape) : dy;
+  Gradients gradients{cast(reshape(through_rows(normal, reshape(d, rows)), x.shape()), a[0].dtype())};
+  const auto to_parameter = [&](const Tensor& y) { return reshape(sum_to(y, shape), Shape{shape.elements()}); };
+  if (has_weight) gradients.push_back(to_parameter(dy * reshape(normal.y, x.shape())));
+  if (has_bias) gradients.push_back(to_parameter(dy));
+  return gradients;
 }
 
 // y · weight + bias, with those of the two that the attributes say there are, from input `at` on, in `shape`.
@@ -59,6 +84,12 @@ void require_channels(const char* op, const Tensor& x) {
 
 std::vector<TensorSpec> like_first(const Args& a) { return result(a[0].shape(), a[0].dtype()); }
 
+// The groups of x [N, C, ...], one a row.
+Shape grouped_rows(const Tensor& x, const Attributes& attributes) {
+  const int64_t rows = x.shape()[0] * attributes.integer("groups");
+  return Shape{rows, rows == 0 ? 0 : x.shape().elements() / rows};
+}
+
 // [N, C, ...] as [N, C, S].
 Tensor flat_channels(const Tensor& x) {
   const int64_t images = x.shape()[0], channels = x.shape()[1];
@@ -76,9 +107,14 @@ const Op kLayerNorm = {
     .compose =
         [](const Args& a) {
           const Tensor& x = a[0];
-          const Tensor y = normalised(in_f32(x), a.attributes.real("epsilon"));
+          const Tensor y = normalised_rows(in_f32(x), a.attributes.real("epsilon")).y;
           const Shape shape{x.shape()[x.shape().rank() - 1]};
           return std::vector{cast(with_parameters(y, a, 1, shape), x.dtype())};
+        },
+    .gradient =
+        [](const GradientArgs& a) {
+          const Shape& shape = a[0].shape();
+          return of_norm(a, shape, Shape{shape[shape.rank() - 1]});
         },
 };
 
@@ -89,11 +125,11 @@ const Op kGroupNorm = {
     .compose =
         [](const Args& a) {
           const Tensor& x = a[0];
-          const int64_t rows = x.shape()[0] * a.attributes.integer("groups");
-          const Tensor flat = reshape(in_f32(x), Shape{rows, rows == 0 ? 0 : x.shape().elements() / rows});
-          const Tensor y = reshape(normalised(flat, a.attributes.real("epsilon")), x.shape());
+          const Tensor flat = reshape(in_f32(x), grouped_rows(x, a.attributes));
+          const Tensor y = reshape(normalised_rows(flat, a.attributes.real("epsilon")).y, x.shape());
           return std::vector{cast(with_parameters(y, a, 1, channel_shape(x)), x.dtype())};
         },
+    .gradient = [](const GradientArgs& a) { return of_norm(a, grouped_rows(a[0], a.attributes), channel_shape(a[0])); },
 };
 
 // x [N, C, ...], mean [C], variance [C].
@@ -122,10 +158,23 @@ const Op kMoments = {
         [](const Args& a) {
           const Shape& shape = a[0].shape();
           const Tensor x = reshape(permute(in_f32(a[0]), {1, 0, 2}), Shape{shape[1], shape[0] * shape[2]});  // [C, N·S]
-          const Tensor middle = mean(x), distance = x - middle;
+          const Tensor middle = mean(x, -1, kKeepDims), distance = x - middle;
           const Shape channels{shape[1]};
-          return std::vector{reshape(middle, channels), reshape(mean(distance * distance), channels)};
+          return std::vector{reshape(middle, channels), reshape(mean(distance * distance, -1, kKeepDims), channels)};
         },
+    // (dmean + 2 · dvariance · (x - mean)) / (N · S).
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const Shape &s = a[0].shape(), column{s[1], 1};
+      const double count = static_cast<double>(s[0] * s[2]);
+      const auto share = [&](const Tensor& dy, double factor) {
+        return reshape(dy * scalar(dy.device(), factor / count), column);
+      };
+      const Tensor &d_mean = a.gradients[0], &d_variance = a.gradients[1];
+      Tensor dx;
+      if (d_variance.defined()) dx = (in_f32(a[0]) - reshape(a.outputs[0], column)) * share(d_variance, 2);
+      if (d_mean.defined()) dx = dx.defined() ? dx + share(d_mean, 1) : broadcast_to(share(d_mean, 1), s);
+      return {cast(dx, a[0].dtype())};
+    },
 };
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float epsilon) {

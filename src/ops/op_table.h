@@ -8,21 +8,27 @@
 namespace gabbro {
 
 // view.cc
-extern const Op kReshape, kBroadcast, kPermute, kSlice;
+extern const Op kReshape, kBroadcast, kPermute, kSlice, kIdentity;
 // elementwise.cc
 extern const Op kNeg, kAbs, kExp, kLog, kSqrt, kRsqrt, kSin, kCos, kTanh, kSigmoid, kFloor, kErf;
 extern const Op kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kLe, kLt, kLogicalAnd, kWhere, kCast;
 extern const Op kPow, kEq, kNe, kGt, kGe, kLogicalOr, kClamp;
+// math.cc
+extern const Op kCeil, kRound, kTrunc, kSign, kExpm1, kLog1p, kLog2, kLog10, kTan, kSinh, kCosh, kAsin, kAcos, kAtan;
+extern const Op kAsinh, kAcosh, kAtanh, kAtan2, kHypot, kFloorDivide, kRemainder;
+extern const Op kBitwiseAnd, kBitwiseOr, kBitwiseXor, kLeftShift, kRightShift;
 // reduce.cc
 extern const Op kSum, kMax, kMin, kProd, kArgmax, kArgmin, kCumsum;
 // along.cc
 extern const Op kTakeAlong, kScatterAdd, kIndexAdd;
+// indexing.cc
+extern const Op kScatterSet;
 // sort.cc
 extern const Op kSort, kTopk;
 // conv.cc, pool.cc
 extern const Op kIm2col, kConv, kConvTranspose, kPool, kAdaptiveAvgPool2d, kUpsample2d;
-// random.cc
-extern const Op kRandom;
+// random.cc, loss.cc
+extern const Op kRandom, kBce;
 // normalise.cc
 extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments;
 // create.cc, matmul.cc, index.cc

@@ -7,13 +7,18 @@
 #include <vector>
 
 #include "src/graph/node.h"
+#include "src/ops/axes.h"
+#include "src/ops/promotion.h"
 
 namespace gabbro {
 
-// Creation.
+// Creation, of any plain dtype; integers are held within their range, and an i64 has a whole start and step. More of it
+// in arrays.h.
 Tensor iota(const std::shared_ptr<Device>& device, int64_t count, DType dtype, double start = 0,
             double step = 1);                                                                  // [count]
 Tensor scalar(const std::shared_ptr<Device>& device, double value, DType dtype = DType::f32);  // [1]
+// `number` everywhere, without memory for each element.
+Tensor full(const std::shared_ptr<Device>& device, const Shape& shape, const Number& number, DType dtype);
 
 // Random numbers: Philox 4x32-10 (Salmon et al. 2011), functions of a key, so that equal keys give equal numbers, bit
 // by bit, on every device. A key, i32 [6], is a tensor like any other: what is compiled with one key runs with all.
@@ -31,61 +36,111 @@ Tensor permute(const Tensor& x, std::vector<int> axes);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t length, int64_t step = 1);
 
-// Elementwise, of f32, f16 or bf16 (computed in f32); neg and abs also of i32.
-Tensor neg(const Tensor& x);
-Tensor abs(const Tensor& x);
+// Elementwise. Floats give their own dtype (f16 and bf16 are computed in f32), integers and bool give f32.
 Tensor exp(const Tensor& x);
+Tensor exp2(const Tensor& x);
+Tensor expm1(const Tensor& x);  // e^x - 1
 Tensor log(const Tensor& x);
+Tensor log1p(const Tensor& x);  // log(1 + x)
+Tensor log2(const Tensor& x);
+Tensor log10(const Tensor& x);
 Tensor sqrt(const Tensor& x);
 Tensor rsqrt(const Tensor& x);
+Tensor reciprocal(const Tensor& x);
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
+Tensor tan(const Tensor& x);
+Tensor asin(const Tensor& x);
+Tensor acos(const Tensor& x);
+Tensor atan(const Tensor& x);
+Tensor sinh(const Tensor& x);
+Tensor cosh(const Tensor& x);
 Tensor tanh(const Tensor& x);
+Tensor asinh(const Tensor& x);
+Tensor acosh(const Tensor& x);
+Tensor atanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
-Tensor floor(const Tensor& x);
 Tensor erf(const Tensor& x);
-// Binary ones broadcast as NumPy does; also of i32, where they wrap around and division truncates. Comparisons give
-// bool, and compare bool as well.
+// Of any number, which keeps its dtype: integers are whole already. `round` goes to the even one of two.
+Tensor neg(const Tensor& x);
+Tensor abs(const Tensor& x);
+Tensor sign(const Tensor& x);  // a NaN stays one
+Tensor square(const Tensor& x);
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+Tensor round(const Tensor& x);
+Tensor trunc(const Tensor& x);
+// To bool.
+Tensor isnan(const Tensor& x);
+Tensor isinf(const Tensor& x);
+Tensor isfinite(const Tensor& x);
+
+// Binary ones meet in one dtype (promotion.h) and broadcast as NumPy does. Integers wrap around. Of two bool, add and
+// maximum are logical_or, mul and minimum logical_and. Comparisons give bool.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
-Tensor div(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);  // a fraction, also of integers
+// Rounded down, and what is left, with the sign of b; rounded towards zero. Of integers by zero: 0.
+Tensor floor_divide(const Tensor& a, const Tensor& b);
+Tensor remainder(const Tensor& a, const Tensor& b);
+Tensor trunc_divide(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
-Tensor pow(const Tensor& a, const Tensor& b);  // of i32: 0 for a negative power of anything but ±1
+Tensor pow(const Tensor& a, const Tensor& b);  // of integers: 0 for a negative power of anything but ±1
+Tensor atan2(const Tensor& y, const Tensor& x);
+Tensor hypot(const Tensor& a, const Tensor& b);
 Tensor equal(const Tensor& a, const Tensor& b);
 Tensor not_equal(const Tensor& a, const Tensor& b);
 Tensor greater(const Tensor& a, const Tensor& b);
 Tensor greater_equal(const Tensor& a, const Tensor& b);
 Tensor less_equal(const Tensor& a, const Tensor& b);
 Tensor less(const Tensor& a, const Tensor& b);
-Tensor logical_and(const Tensor& a, const Tensor& b);  // bool alone
+// Of integers and of bool. A shift by a negative number of bits, or by all of them, leaves nothing but the sign.
+Tensor bitwise_and(const Tensor& a, const Tensor& b);
+Tensor bitwise_or(const Tensor& a, const Tensor& b);
+Tensor bitwise_xor(const Tensor& a, const Tensor& b);
+Tensor bitwise_not(const Tensor& x);
+Tensor left_shift(const Tensor& a, const Tensor& b);  // not of bool
+Tensor right_shift(const Tensor& a, const Tensor& b);
+// Of anything: what is not zero is true.
+Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_xor(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& x);
-// min(max(x, low), high), so high where the bounds cross; a NaN stays one.
-Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high);  // of one dtype
+// min(max(x, low), high), so high where the bounds cross; a NaN stays one. Numbers become x's dtype.
+Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high);
 Tensor clamp(const Tensor& x, double low, double high);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-Tensor cast(const Tensor& x, DType dtype);
+Tensor cast(const Tensor& x, DType dtype);  // floats to integers by truncation, held within their range (NaN: 0)
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator+(const Tensor& a, const Number& b) { return add(a, weak(a, b)); }
+inline Tensor operator-(const Tensor& a, const Number& b) { return sub(a, weak(a, b)); }
+inline Tensor operator*(const Tensor& a, const Number& b) { return mul(a, weak(a, b)); }
+inline Tensor operator/(const Tensor& a, const Number& b) { return div(a, weak(a, b)); }
 
-// Over the last axis: [..., C] -> [..., 1], of f32, i32 (which wraps around), f16 or bf16. A NaN gives NaN.
-Tensor sum(const Tensor& x);
-Tensor prod(const Tensor& x);
-Tensor max(const Tensor& x);
-Tensor min(const Tensor& x);
-Tensor mean(const Tensor& x);    // no i32
-Tensor argmax(const Tensor& x);  // i32; the first of equals, or the first NaN
-Tensor argmin(const Tensor& x);
-// sum((x - mean)²) / (C - correction), no i32; NaN where C <= correction.
-Tensor var(const Tensor& x, double correction = 1);
-// Sums up to each element along an axis: x's shape and dtype.
+// Over axes: kAllAxes, one, or several; the result lacks them, or with kKeepDims has length 1 there. A NaN gives NaN.
+Tensor sum(const Tensor& x, const Axes& axes, bool keepdims = false);  // of nothing 0
+Tensor prod(const Tensor& x, const Axes& axes, bool keepdims = false);
+Tensor mean(const Tensor& x, const Axes& axes, bool keepdims = false);
+Tensor max(const Tensor& x, const Axes& axes, bool keepdims = false);  // of nothing: refused
+Tensor min(const Tensor& x, const Axes& axes, bool keepdims = false);
+// sum((x - mean)²) / (count - correction); NaN where count <= correction. PyTorch's correction is 1, NumPy's 0.
+Tensor var(const Tensor& x, const Axes& axes, double correction = 1, bool keepdims = false);
+Tensor std(const Tensor& x, const Axes& axes, double correction = 1, bool keepdims = false);
+Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims = false);  // of nothing -infinity
+Tensor any(const Tensor& x, const Axes& axes, bool keepdims = false);        // bool
+Tensor all(const Tensor& x, const Axes& axes, bool keepdims = false);
+// i32: the place of the first of equals, or of the first NaN, along an axis, or among all elements in row-major order.
+Tensor argmax(const Tensor& x, std::optional<int64_t> axis, bool keepdims = false);
+Tensor argmin(const Tensor& x, std::optional<int64_t> axis, bool keepdims = false);
+// Sums up to each element along an axis: x's shape, in the dtype of sum.
 Tensor cumsum(const Tensor& x, int64_t axis = -1);
 
-// Along an axis, of f32, f16, bf16 or i32: stable; NaNs come after all numbers, so first where the largest do.
+// Along an axis, of any number or bool: stable; NaNs come after all numbers, so first where the largest do.
 struct TopK {
   Tensor values;   // x's shape, with k along the axis
   Tensor indices;  // i32
@@ -94,7 +149,9 @@ Tensor sort(const Tensor& x, int64_t axis = -1, bool descending = false);
 Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);    // i32
 TopK topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);  // the first k of sort
 
-Tensor matmul(const Tensor& a, const Tensor& b);        // [..., M, K] × [..., K, N] -> [..., M, N]
+// [..., M, K] × [..., K, N] -> [..., M, N], with batch axes that broadcast; a vector is a row on the left and a column
+// on the right, as in NumPy. Of any number; more products are in products.h.
+Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor gather(const Tensor& x, const Tensor& indices);  // rows: x [R, ...], i32 [T] -> [T, ...]
 Tensor concat(const std::vector<Tensor>& parts, int64_t axis);
 // Elements by index along an axis, as torch.gather: indices i32 with x's other axes. An index outside reads the nearest
@@ -114,8 +171,8 @@ Tensor dequantize(const Tensor& weight);  // [N, K] of any block format -> f32
 Tensor relu(const Tensor& x);
 Tensor gelu(const Tensor& x, bool approximate = false);  // x · Φ(x) by erf, or its approximation by tanh
 Tensor silu(const Tensor& x);                            // x · sigmoid(x)
-Tensor softmax(const Tensor& x);                         // over the last axis; also f16, bf16
-Tensor log_softmax(const Tensor& x);                     // the same
+Tensor softmax(const Tensor& x, int64_t axis = -1);      // of any float; kernels know the last axis
+Tensor log_softmax(const Tensor& x, int64_t axis = -1);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  // [..., K], [N, K], [N]? -> [..., N]
 Tensor embedding(const Tensor& weight, const Tensor& ids);  // [V, C] of any dtype, i32 [T] -> f32 [T, C]
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon);

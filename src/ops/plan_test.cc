@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "src/backend/registry.h"
@@ -38,7 +39,19 @@ TEST_F(PlanTest, WhatHasNoElementsIsNotComputed) {
   const Tensor x = exp(leaf(Shape{5, 8}));
   const Tensor none = gather(x, leaf(Shape{0}, DType::i32));  // [0, 8]
   EXPECT_THAT(launches(linear(rms_norm(none, leaf(Shape{8}), 1e-5f), leaf(Shape{3, 8}))), testing::ElementsAre("exp"));
-  EXPECT_THAT(launches(sum(permute(none, {1, 0}))), testing::Contains("sum")) << "eight zeros";
+  EXPECT_THAT(launches(sum(permute(none, {1, 0}), -1)), testing::Contains("sum")) << "eight zeros";
+}
+
+TEST_F(PlanTest, WhatIsCalledTwiceIsComputedOnce) {
+  const Tensor x = leaf(Shape{4, 6});
+  EXPECT_THAT(launches(concat({exp(x) + exp(reshape(x, Shape{4, 6})), exp(x)}, 0)),
+              testing::ElementsAre("exp", "add", "concat"));
+}
+
+TEST_F(PlanTest, StepsComeInTheOrderOfTheCalls) {
+  const Tensor x = leaf(Shape{4});
+  const Tensor a = exp(x), b = sin(x), c = cos(x);
+  EXPECT_THAT(launches(concat({c, a, b}, 0)), testing::ElementsAre("exp", "sin", "cos", "concat"));
 }
 
 TEST_F(PlanTest, AReshapeThatNeedsAnotherOrderCopies) {
@@ -97,6 +110,49 @@ TEST_F(PlanTest, CompiledFunctionsReplayWithoutNewMemory) {
   EXPECT_EQ(compiled()[0].state().storage.get(), first);  // nobody held the first result
   const Tensor held = compiled()[0];
   EXPECT_NE(compiled()[0].state().storage.get(), held.state().storage.get());
+}
+
+TEST_F(PlanTest, CompiledFunctionsTakeOtherInputsThatLieAsTheFirst) {
+  const Tensor a = leaf(Shape{2, 3}), unused = leaf(Shape{1}), weight = leaf(Shape{3});
+  Compiled compiled([&] { return std::vector{add(a, weight), a}; }, std::vector{a, unused});
+  const std::vector<float> values = {10, 20, 30, 40, 50, 60};
+  const Tensor b = device_->upload(DType::f32, Shape{2, 3}, values.data());
+  const std::vector<Tensor> results = compiled(std::vector{b, unused});
+  EXPECT_EQ(results[0].shape(), (Shape{2, 3}));
+  EXPECT_EQ(to_host<float>(results[1]), values);
+  EXPECT_THROW(compiled(std::vector{b}), Error);
+  EXPECT_THROW(compiled(std::vector{permute(leaf(Shape{3, 2}), {1, 0}), unused}), Error);  // without a value
+  const Tensor transposed = permute(leaf(Shape{3, 2}), {1, 0});
+  eval(std::span(&transposed, 1));
+  EXPECT_THROW(compiled(std::vector{transposed, unused}), Error);  // of other strides
+}
+
+TEST_F(PlanTest, AnEvaluationIsTracedPlannedAndRunInSteps) {
+  const Tensor x = add(leaf(Shape{5}), leaf(Shape{5}));
+  Evaluation first(std::span(&x, 1)), second(std::span(&x, 1));
+  EXPECT_TRUE(first.has_work());
+  first.run();
+  EXPECT_FALSE(x.has_value());
+  first.finish();
+  EXPECT_TRUE(x.has_value());
+  const void* storage = x.state().storage.get();
+  second.run();
+  second.finish();  // was traced before the first had ended: what is there stays
+  EXPECT_EQ(x.state().storage.get(), storage);
+  EXPECT_FALSE(Evaluation(std::span(&x, 1)).has_work());
+}
+
+TEST_F(PlanTest, TensorsMoveToOtherDevicesWithTheirLayout) {
+  const std::shared_ptr<Device> other = open_device("null");
+  std::vector<float> values(24);
+  std::iota(values.begin(), values.end(), 0.0f);
+  const Tensor x = permute(slice(device_->upload(DType::f32, Shape{4, 6}, values.data()), 1, 1, 3), {1, 0});
+  const Tensor moved = to_device(x, other);
+  EXPECT_EQ(moved.device(), other);
+  EXPECT_EQ(moved.shape(), (Shape{3, 4}));
+  EXPECT_EQ(to_host<float>(moved), (std::vector<float>{1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21}));
+  EXPECT_EQ(&to_device(moved, other).state(), &moved.state());
+  EXPECT_EQ(to_device(leaf(Shape{0, 3}), other).shape(), (Shape{0, 3}));
 }
 
 TEST_F(PlanTest, CancelledRunsThrowInterrupted) {
@@ -164,7 +220,7 @@ TEST_F(PlanTest, ScalesThatSomeoneElseReadsAreWrittenBeforeHeReadsThem) {
   };
   EXPECT_THAT(launches(attend(false)), testing::ElementsAre("attention_step"));
   EXPECT_THAT(launches(attend(true)),
-              testing::ElementsAre("rope", "kv_write", "cast", "rope", "kv_write", "attention", "concat"));
+              testing::ElementsAre("rope", "kv_write", "kv_write", "attention", "cast", "concat"));
 }
 
 TEST_F(PlanTest, AValueThatSomeoneElseReadsIsNotFusedAway) {

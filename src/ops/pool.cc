@@ -1,6 +1,7 @@
 // Pooling and resizing of images.
 #include <limits>
 
+#include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/rules.h"
 #include "src/ops/window.h"
@@ -21,6 +22,45 @@ Tensor windows(const Tensor& x, const WindowAxes& w, double value) {
   return permute(record(kIm2col, {planes}, attributes), {0, 2, 1});
 }
 
+// For each window, the place in its plane of what its tap 0 sees; and what a tap adds to that. i32 [outputs], [taps].
+Tensor places(const Tensor& like, const WindowAxes& w, bool taps) {
+  Tensor sum;
+  int64_t inner = 1;
+  for (size_t i = 3; i-- > 0; inner *= w.in[i]) {
+    const int64_t count = taps ? w.kernel[i] : w.out[i], step = (taps ? w.dilation[i] : w.stride[i]) * inner;
+    const int64_t start = taps ? 0 : -w.padding[i] * inner;
+    if (count == 1 && start == 0 && sum.defined()) continue;  // an axis that the caller's images do not have
+    const Tensor line = iota(like.device(), count, DType::i32, static_cast<double>(start), static_cast<double>(step));
+    sum = sum.defined() ? reshape(line, Shape{count, 1}) + sum : line;  // [.., ..]
+    sum = reshape(sum, Shape{sum.shape().elements()});
+  }
+  return sum;
+}
+
+// Each output's gradient goes to the first of the largest that its window saw.
+Tensor to_the_largest(const Tensor& x, const Tensor& dy, const WindowAxes& w) {
+  const int64_t planes = x.shape()[0] * x.shape()[1];
+  const int64_t outputs = w.out[0] * w.out[1] * w.out[2], inputs = w.in[0] * w.in[1] * w.in[2];
+  const Tensor tap = argmax(windows(x, w, -std::numeric_limits<double>::infinity()), -1);  // [planes, outputs]
+  const Tensor offset = gather(places(x, w, true), reshape(tap, Shape{planes * outputs}));
+  const Tensor place = reshape(offset, Shape{planes, outputs}) + places(x, w, false);
+  const Tensor zeros = filled_like(dy, Shape{planes, inputs}, 0);
+  return reshape(scatter_add(zeros, place, reshape(dy, Shape{planes, outputs})), x.shape());
+}
+
+// Each output's gradient goes to all that its window saw, in equal shares.
+Tensor to_all(const Tensor& x, const Tensor& dy, const WindowAxes& w, bool counts_padding) {
+  const int64_t planes = x.shape()[0] * x.shape()[1], taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+  const Shape image{1, 1, w.in[0], w.in[1], w.in[2]}, outputs{1, 1, w.out[0], w.out[1], w.out[2]};
+  const Tensor count = counts_padding ? scalar(x.device(), static_cast<double>(taps))
+                                      : reshape(sum(windows(filled_like(x, image, 1), w, 0), -1), outputs);
+  const Tensor share = reshape(dy, Shape{planes, 1, w.out[0], w.out[1], w.out[2]}) / count;
+  Attributes attributes = window_attributes(w);
+  attributes.set("groups", int64_t{1});
+  const Tensor ones = filled_like(x, Shape{1, 1, w.kernel[0], w.kernel[1], w.kernel[2]}, 1);
+  return reshape(record(kConvTranspose, {share, ones}, attributes), x.shape());
+}
+
 // The matrix [out, in] of which each row makes one output.
 Tensor resize_matrix(const Tensor& like, int64_t in, int64_t out, const Attributes& attributes) {
   const auto numbers = [&](int64_t count, DType dtype, double start, double step, bool column) {
@@ -37,10 +77,10 @@ Tensor resize_matrix(const Tensor& like, int64_t in, int64_t out, const Attribut
     return maximum(scalar(like.device(), 1) - distance, scalar(like.device(), 0));
   }
   const Tensor divisor = scalar(like.device(), outputs, DType::i32), index = numbers(in, DType::i32, 0, 1, false);
-  const Tensor first = numbers(out, DType::i32, 0, length, true) / divisor;
+  const Tensor first = floor_divide(numbers(out, DType::i32, 0, length, true), divisor);
   const Tensor last = attributes.integer("mode") == 1  // nearest: one input
                           ? first
-                          : (numbers(out, DType::i32, length + outputs - 1, length, true) / divisor) -
+                          : floor_divide(numbers(out, DType::i32, length + outputs - 1, length, true), divisor) -
                                 scalar(like.device(), 1, DType::i32);
   const Tensor count = cast(last - first, DType::f32) + scalar(like.device(), 1);
   return cast(logical_and(less_equal(first, index), less_equal(index, last)), DType::f32) / count;
@@ -78,14 +118,22 @@ const Op kPool = {
           const Shape shape{x.shape()[0], x.shape()[1], w.out[0], w.out[1], w.out[2]};
           if (a.attributes.integer("largest") != 0) {
             const Tensor seen = windows(x, w, -std::numeric_limits<double>::infinity());
-            return std::vector{cast(reshape(max(seen), shape), a[0].dtype())};
+            return std::vector{cast(reshape(max(seen, -1), shape), a[0].dtype())};
           }
           const Tensor seen = windows(x, w, 0);
           if (a.attributes.integer("counts_padding") != 0)
-            return std::vector{cast(reshape(mean(seen), shape), a[0].dtype())};
+            return std::vector{cast(reshape(mean(seen, -1), shape), a[0].dtype())};
           const Tensor ones = broadcast_to(scalar(x.device(), 1), x.shape());
-          return std::vector{cast(reshape(sum(seen) / sum(windows(ones, w, 0)), shape), a[0].dtype())};
+          return std::vector{cast(reshape(sum(seen, -1) / sum(windows(ones, w, 0), -1), shape), a[0].dtype())};
         },
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const WindowAxes w = window_of(a.attributes);
+      const Tensor x = in_f32(a[0]), dy = in_f32(a.gradients[0]);
+      const bool counts_padding = a.attributes.integer("counts_padding") != 0;
+      const Tensor dx =
+          a.attributes.integer("largest") != 0 ? to_the_largest(x, dy, w) : to_all(x, dy, w, counts_padding);
+      return {cast(dx, a[0].dtype())};
+    },
 };
 
 const Op kAdaptiveAvgPool2d = {.name = "adaptive_avg_pool2d", .infer = resized_spec, .compose = resized};

@@ -1,7 +1,6 @@
-// Reductions over the last axis, and sums along an axis. f16 and bf16 are reduced in f32.
-#include <cmath>
-
-#include "src/ops/axis.h"
+// Reductions over the last axis, [..., C] to [..., 1], and sums along it: what kernels do. reduction.cc has the
+// functions.
+#include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -9,35 +8,52 @@
 namespace gabbro {
 namespace {
 
-Op reduction(const char* name) {
-  return {.name = name, .infer = [](const Args& a) { return result(with_last(a[0].shape(), 1), a[0].dtype()); }};
+Op reduction(const char* name, Gradients (*gradient)(const GradientArgs& a)) {
+  return {.name = name,
+          .infer = [](const Args& a) { return result(with_last(a[0].shape(), 1), a[0].dtype()); },
+          .gradient = gradient};
 }
 
 Op search(const char* name) {
-  return {.name = name, .infer = [](const Args& a) { return result(with_last(a[0].shape(), 1), DType::i32); }};
+  return {.name = name,
+          .infer = [](const Args& a) { return result(with_last(a[0].shape(), 1), DType::i32); },
+          .gradient = [](const GradientArgs& a) { return Gradients(a.size()); }};
 }
 
-Tensor checked(const char* op, const Tensor& x, bool integers = true) {
-  if (integers) {
-    require_dtype(op, x, {DType::f32, DType::i32, DType::f16, DType::bf16});
-  } else {
-    require_dtype(op, x, {DType::f32, DType::f16, DType::bf16});
-  }
-  if (x.shape().rank() == 0) throw bad_input("[{}] a scalar has no axis to reduce", op);
-  return is_half(x.dtype()) ? cast(x, DType::f32) : x;
+Gradients of_sum(const GradientArgs& a) { return {broadcast_to(a.gradients[0], a[0].shape())}; }
+
+// Shared equally by all that are the extreme, as torch.amax has it.
+Gradients of_extreme(const GradientArgs& a) {
+  const Tensor hit = equal(a[0], broadcast_to(a.outputs[0], a[0].shape()));
+  const Tensor share = a.gradients[0] / sum(cast(hit, a[0].dtype()), -1, kKeepDims);
+  return {where_or_zero(hit, broadcast_to(share, a[0].shape()))};
 }
 
-Tensor reduce(const Op& op, const Tensor& x) {
-  const Tensor y = record(op, {checked(op.name, x)});
-  return is_half(x.dtype()) ? cast(y, x.dtype()) : y;
+// The product of all others: y / x, unless there is a zero. With one, it is the only one that has a gradient.
+Gradients of_prod(const GradientArgs& a) {
+  const Tensor &x = a[0], &dy = a.gradients[0], zero = number_like(x, 0), one = number_like(x, 1);
+  const Tensor is_zero = equal(x, zero);
+  const Tensor zeros = sum(cast(is_zero, x.dtype()), -1, kKeepDims), rest = where(is_zero, one, x);
+  const Tensor product = dy * prod(rest, -1, kKeepDims);
+  const Tensor of_others = where_or_zero(equal(zeros, zero), product) / rest;
+  return {where(is_zero, broadcast_to(where_or_zero(equal(zeros, one), product), x.shape()), of_others)};
+}
+
+// x with its last axis backwards.
+Tensor reversed(const Tensor& x) {
+  const int rank = x.shape().rank();
+  const int64_t columns = x.shape()[rank - 1], rows = columns == 0 ? 0 : x.shape().elements() / columns;
+  const Tensor turned = permute(reshape(x, Shape{rows, columns}), {1, 0});
+  const Tensor order = iota(x.device(), columns, DType::i32, static_cast<double>(columns - 1), -1);
+  return reshape(permute(gather(turned, order), {1, 0}), x.shape());
 }
 
 }  // namespace
 
-const Op kSum = reduction("sum");
-const Op kMax = reduction("max");
-const Op kMin = reduction("min");
-const Op kProd = reduction("prod");
+const Op kSum = reduction("sum", of_sum);
+const Op kMax = reduction("max", of_extreme);
+const Op kMin = reduction("min", of_extreme);
+const Op kProd = reduction("prod", of_prod);
 const Op kArgmax = search("argmax");
 const Op kArgmin = search("argmin");
 
@@ -52,38 +68,10 @@ const Op kCumsum = {
           const Tensor flat = reshape(x, Shape{x.shape().elements() / columns, 1, columns});
           const Tensor index = iota(x.device(), columns, DType::i32);
           const Tensor before = less_equal(index, reshape(index, Shape{columns, 1}));  // [C, C]
-          return std::vector{reshape(sum(where(before, flat, scalar(x.device(), 0, x.dtype()))), x.shape())};
+          return std::vector{
+              reshape(sum(where(before, flat, scalar(x.device(), 0, x.dtype())), -1, kKeepDims), x.shape())};
         },
+    .gradient = [](const GradientArgs& a) -> Gradients { return {reversed(cumsum(reversed(a.gradients[0])))}; },
 };
-
-Tensor sum(const Tensor& x) { return reduce(kSum, x); }
-Tensor max(const Tensor& x) { return reduce(kMax, x); }
-Tensor min(const Tensor& x) { return reduce(kMin, x); }
-Tensor prod(const Tensor& x) { return reduce(kProd, x); }
-Tensor argmax(const Tensor& x) { return record(kArgmax, {checked("argmax", x)}); }
-Tensor argmin(const Tensor& x) { return record(kArgmin, {checked("argmin", x)}); }
-
-Tensor mean(const Tensor& x) {
-  const Tensor total = record(kSum, {checked("mean", x, false)});
-  const Tensor y = total * scalar(x.device(), 1.0 / static_cast<double>(x.shape()[x.shape().rank() - 1]));
-  return is_half(x.dtype()) ? cast(y, x.dtype()) : y;
-}
-
-Tensor var(const Tensor& x, double correction) {
-  checked("var", x, false);
-  const Shape shape = with_last(x.shape(), 1);
-  const int64_t rows = shape.elements(), columns = x.shape()[x.shape().rank() - 1];
-  const Tensor squares = record_all(kMoments, {reshape(x, Shape{1, rows, columns})})[1];
-  const double count = static_cast<double>(columns), rest = count - correction;
-  const Tensor y = reshape(squares, shape) * scalar(x.device(), rest > 0 ? count / rest : NAN);
-  return is_half(x.dtype()) ? cast(y, x.dtype()) : y;
-}
-
-Tensor cumsum(const Tensor& x, int64_t axis) {
-  const Tensor plain = checked("cumsum", x);
-  const int index = x.shape().axis("cumsum", axis);
-  const Tensor y = axis_from_last(record(kCumsum, {axis_to_last(plain, index)}), index);
-  return is_half(x.dtype()) ? cast(y, x.dtype()) : y;
-}
 
 }  // namespace gabbro

@@ -1,4 +1,5 @@
 // Rotary position embedding (Su et al. 2021).
+#include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -36,6 +37,19 @@ const Op kRope = {
           if (rest > 0) y = concat({y, slice(x, 2, 2 * half, rest)}, 2);
           return std::vector{y};
         },
+    // Turned back. An angle's is that of its pair (y0, y1): dy1 · y0 - dy0 · y1.
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const Tensor &y = a.outputs[0], &dy = a.gradients[0];
+      const int64_t half = a[2].shape()[0];
+      const bool interleaved = a.attributes.integer("interleaved") != 0;
+      const auto first = [&](const Tensor& x) { return interleaved ? slice(x, 2, 0, half, 2) : slice(x, 2, 0, half); };
+      const auto second = [&](const Tensor& x) {
+        return interleaved ? slice(x, 2, 1, half, 2) : slice(x, 2, half, half);
+      };
+      const Tensor turns = sum_to(second(dy) * first(y) - first(dy) * second(y), Shape{a[0].shape()[0], 1, half});
+      const Tensor positions = reshape(cast(a[1], DType::f32), Shape{a[0].shape()[0], 1, 1});
+      return {record(kRope, {dy, a[1], neg(a[2])}, a.attributes), Tensor(), sum_to(turns * positions, a[2].shape())};
+    },
 };
 
 Tensor rope(const Tensor& x, const Tensor& positions, const Tensor& inverse_frequencies, const RopeOptions& options) {

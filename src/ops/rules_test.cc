@@ -83,13 +83,8 @@ TEST(Rules, ElementwiseOpsNameDtypesAndShapes) {
   const Tensor ints = leaf(Shape{5}, DType::i32);
   const Tensor flags = leaf(Shape{2, 5}, DType::boolean);
   expect_refusals({
-      {[&] { exp(ints); }, "[exp] does not take i32 of shape (5,) (only f32, f16, bf16)"},
-      {[&] { x + ints; }, "[add] the inputs are f32 (2, 5) and i32 (5,); cast one of them"},
       {[&] { x* leaf(Shape{4}); }, "[mul] shapes (2, 5) and (4,) cannot be broadcast together"},
-      {[&] { x / leaf(Shape{5}, DType::f16); }, "[div] the inputs are f32 (2, 5) and f16 (5,); cast one of them"},
-      {[&] { logical_and(flags, x); }, "[logical_and] does not take f32 of shape (2, 5) (only bool)"},
       {[&] { where(x, x, x); }, "[where] does not take f32 of shape (2, 5) (only bool)"},
-      {[&] { where(flags, x, ints); }, "[where] the branches are f32 (2, 5) and i32 (5,)"},
       {[&] { where(flags, x, leaf(Shape{3})); }, "[where] shapes (2, 5) and (3,) cannot be broadcast together"},
       {[&] { cast(x, DType::q4_0); }, "[cast] f32 to q4_0 is not done"},
       {[&] { neg(Tensor()); }, "[neg] an input is not a tensor"},
@@ -124,7 +119,7 @@ TEST(Rules, BlockFormatsAndPackedMatricesAreForLinearAlone) {
          concat({blocks, blocks}, 0);
        },
        "[concat] does not take a q8_0 matrix (4, 32): only linear, embedding and dequantize do"},
-      {[&] { sum(matrix); },
+      {[&] { sum(matrix, kAllAxes); },
        "[sum] does not take a packed f32 matrix (4, 32): only linear, embedding and dequantize do"},
   });
   EXPECT_EQ(dequantize(matrix).dtype(), DType::f32);
@@ -135,11 +130,13 @@ TEST(Rules, ReductionsAndProductsNameTheShapes) {
   const Tensor x = leaf(Shape{2, 5});
   const Tensor number = leaf(Shape{});
   expect_refusals({
-      {[&] { sum(number); }, "[sum] a scalar has no axis to reduce"},
-      {[&] { mean(number); }, "[mean] a scalar has no axis to reduce"},
-      {[&] { argmax(leaf(Shape{2}, DType::boolean)); },
-       "[argmax] does not take bool of shape (2,) (only f32, i32, f16, bf16)"},
-      {[&] { softmax(number); }, "[softmax] a scalar has no axis"},
+      {[&] { sum(number, -1); }, "[sum] axis -1 is out of range for shape ()"},
+      {[&] { mean(x, 2); }, "[mean] axis 2 is out of range for shape (2, 5)"},
+      {[&] {
+         argmax(leaf(Shape{2, 0}), 1);
+       },
+       "[argmax] nothing to choose from in shape (2, 0)"},
+      {[&] { softmax(number); }, "[softmax] axis -1 is out of range for shape ()"},
       {[&] { matmul(x, x); }, "[matmul] shapes (2, 5) and (2, 5) do not fit"},
       {[&] { matmul(leaf(Shape{5}), x); }, "[matmul] shapes (5,) and (2, 5) do not fit"},
       {[&] {
@@ -166,7 +163,6 @@ TEST(Rules, ReductionsAndProductsNameTheShapes) {
        },
        "[concat] f32 (2,) does not fit f32 (2, 5) along axis 1"},
       {[&] { concat({x}, 2); }, "[concat] axis 2 is out of range for shape (2, 5)"},
-      {[&] { iota(device(), 3, DType::f16); }, "[iota] gives f32 or i32, not f16"},
       {[&] { iota(device(), -1, DType::f32); }, "[iota] -1 elements"},
       {[&] { iota(nullptr, 1, DType::f32); }, "[iota] no device"},
   });
@@ -199,7 +195,7 @@ TEST(Rules, OpsWithWeightsNameBothShapes) {
       {[&] { rms_norm(x, leaf(Shape{4}), 1e-5f); }, "[rms_norm] weight (4,) does not match the last axis of (2, 5)"},
       {[&] { rms_norm(leaf(Shape{}), leaf(Shape{4}), 0); },
        "[rms_norm] weight (4,) does not match the last axis of ()"},
-      {[&] { silu(ids); }, "[silu] does not take i32 of shape (2,) (only f32, f16, bf16)"},
+      {[&] { silu(ids); }, "[silu] does not take i32 of shape (2,) (only f32, f16, bf16, f64)"},
   });
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -24,12 +25,38 @@ std::vector<int64_t> lengths_of(const Attributes& attributes) {
   return lengths;
 }
 
+// What `slice` took from a tensor of this shape, at its place, and zeros elsewhere.
+Tensor among_zeros(const Tensor& part, const Shape& shape, int axis, int64_t start, int64_t step) {
+  const auto at = static_cast<size_t>(axis);
+  std::vector<int64_t> lengths(shape.lengths().begin(), shape.lengths().end());
+  const auto zeros = [&](int64_t count, size_t along, std::vector<int64_t> like) {
+    like[along] = count;
+    return filled_like(part, Shape(like), 0);
+  };
+  Tensor spread = part;
+  int64_t length = part.shape()[axis];
+  if (step > 1 && length > 0) {  // step - 1 zeros behind each element, but for the last
+    std::vector<int64_t> column(part.shape().lengths().begin(), part.shape().lengths().end());
+    column.insert(column.begin() + axis + 1, 1);
+    const Tensor wide = concat({reshape(part, Shape(column)), zeros(step - 1, at + 1, column)}, axis + 1);
+    lengths[at] = length * step;
+    length = (length - 1) * step + 1;
+    spread = slice(reshape(wide, Shape(lengths)), axis, 0, length);
+  }
+  std::vector<Tensor> parts;
+  if (start > 0) parts.push_back(zeros(start, at, lengths));
+  parts.push_back(spread);
+  if (start + length < shape[axis]) parts.push_back(zeros(shape[axis] - start - length, at, lengths));
+  return parts.size() == 1 ? spread : concat(parts, axis);
+}
+
 }  // namespace
 
 const Op kReshape = {
     .name = "reshape",
     .infer = [](const Args& a) { return result(Shape(lengths_of(a.attributes)), a[0].dtype()); },
     .view = [](const Layout& input, const Shape& shape, const Attributes&) { return reshape_layout(input, shape); },
+    .gradient = [](const GradientArgs& a) -> Gradients { return {reshape(a.gradients[0], a[0].shape())}; },
 };
 
 const Op kBroadcast = {
@@ -38,6 +65,7 @@ const Op kBroadcast = {
     .view = [](const Layout& input, const Shape& shape, const Attributes&) -> std::optional<Layout> {
       return broadcast_layout(input, shape);
     },
+    .gradient = [](const GradientArgs& a) -> Gradients { return {sum_to(a.gradients[0], a[0].shape())}; },
 };
 
 const Op kPermute = {
@@ -51,6 +79,12 @@ const Op kPermute = {
     .view = [](const Layout& input, const Shape&, const Attributes& attributes) -> std::optional<Layout> {
       const std::vector<int64_t> axes = lengths_of(attributes);
       return permute_layout(input, std::vector<int>(axes.begin(), axes.end()));
+    },
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const std::vector<int64_t> axes = lengths_of(a.attributes);
+      std::vector<int> back(axes.size());
+      for (size_t i = 0; i < axes.size(); ++i) back[static_cast<size_t>(axes[i])] = static_cast<int>(i);
+      return {permute(a.gradients[0], back)};
     },
 };
 
@@ -66,6 +100,24 @@ const Op kSlice = {
       return slice_layout(input, static_cast<int>(attributes.integer("axis")), attributes.integer("start"),
                           attributes.integer("length"), attributes.integer("step"));
     },
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const auto axis = static_cast<int>(a.attributes.integer("axis"));
+      return {
+          among_zeros(a.gradients[0], a[0].shape(), axis, a.attributes.integer("start"), a.attributes.integer("step"))};
+    },
+};
+
+// The first input, when the others have been computed.
+const Op kIdentity = {
+    .name = "identity",
+    .infer = [](const Args& a) { return std::vector{a[0].spec()}; },
+    .view = [](const Layout& input, const Shape&, const Attributes&) -> std::optional<Layout> { return input; },
+    .gradient =
+        [](const GradientArgs& a) {
+          Gradients gradients(a.size());
+          gradients[0] = a.gradients[0];
+          return gradients;
+        },
 };
 
 Tensor reshape(const Tensor& x, const Shape& shape) {

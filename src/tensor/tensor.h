@@ -9,8 +9,9 @@
 
 namespace gabbro {
 
-class Device;  // src/backend/device.h
-struct Node;   // src/graph/node.h
+class Device;    // src/backend/device.h
+struct Node;     // src/graph/node.h
+struct History;  // src/graph/history.h
 
 // What is known of a tensor before it has a value. A packed tensor is a matrix in its device's own arrangement.
 struct TensorSpec {
@@ -32,6 +33,9 @@ struct TensorState {
   // Without one: the node that computes it, and which of its outputs it is.
   std::shared_ptr<Node> node;
   int output = 0;
+
+  // For its gradient; null where it needs none.
+  std::shared_ptr<History> history;
 };
 
 // A value-semantic handle: copies share the tensor, which never changes (State tensors apart).
@@ -47,6 +51,7 @@ class Tensor {
   const std::shared_ptr<Device>& device() const { return state_->device; }
   bool has_value() const { return state_->node == nullptr; }
   TensorState& state() const { return *state_; }
+  const std::shared_ptr<TensorState>& shared_state() const { return state_; }
   bool sole_owner() const { return state_.use_count() == 1; }
 
  private:

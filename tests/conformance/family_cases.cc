@@ -178,6 +178,14 @@ void index_cases(std::vector<OpCase>& cases) {
                            },
                        .attributes = {},
                        .tolerance = 0});
+      cases.push_back({.name = "scatter_set " + name,
+                       .op = &kScatterSet,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{numbers(m, x), indices(m, along, columns), numbers(m, along)};
+                           },
+                       .attributes = {},
+                       .tolerance = 0});
       cases.push_back({.name = "scatter_add " + name,
                        .op = &kScatterAdd,
                        .inputs =

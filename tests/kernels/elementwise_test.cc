@@ -67,6 +67,25 @@ const std::vector<UnaryCase>& unary_cases() {
       {"floor", [](double x) { return std::floor(x); }, -20, 20, 0, 0},
       {"erf", [](double x) { return std::erf(x); }, -5, 5, 2, 0},
       {"relu", [](double x) { return x < 0 ? 0 : x; }, -5, 5, 0, 0},
+      {"ceil", [](double x) { return std::ceil(x); }, -20, 20, 0, 0},
+      {"round", [](double x) { return std::nearbyint(x); }, -20, 20, 0, 0},
+      {"trunc", [](double x) { return std::trunc(x); }, -20, 20, 0, 0},
+      {"sign", [](double x) { return x > 0   ? 1
+                                     : x < 0 ? -1
+                                             : x; }, -2, 2, 0, 0},
+      {"expm1", [](double x) { return std::expm1(x); }, -20, 80, 2, 0},
+      {"log1p", [](double x) { return std::log1p(x); }, -0.99f, 50, 2, 0},
+      {"log2", [](double x) { return std::log2(x); }, 0, 50, 2, 0},
+      {"log10", [](double x) { return std::log10(x); }, 0, 50, 2, 0},
+      {"tan", [](double x) { return std::tan(x); }, -5000, 5000, 4, 0},
+      {"sinh", [](double x) { return std::sinh(x); }, -80, 80, 3, 0},
+      {"cosh", [](double x) { return std::cosh(x); }, -80, 80, 3, 0},
+      {"asin", [](double x) { return std::asin(x); }, -1, 1, 3, 0},
+      {"acos", [](double x) { return std::acos(x); }, -1, 1, 3, 0},
+      {"atan", [](double x) { return std::atan(x); }, -50, 50, 2, 0},
+      {"asinh", [](double x) { return std::asinh(x); }, -50, 50, 3, 0},
+      {"acosh", [](double x) { return std::acosh(x); }, 1, 50, 3, 0},
+      {"atanh", [](double x) { return std::atanh(x); }, -0.99f, 0.99f, 3, 0},
   };
   return kCases;
 }
@@ -131,6 +150,10 @@ const std::vector<BinaryCase>& binary_cases() {
       {"pow", [](double a, double b) { return std::pow(a, b); }, 2},
       {"maximum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::max(a, b); }, 0},
       {"minimum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::min(a, b); }, 0},
+      {"atan2", [](double a, double b) { return std::atan2(a, b); }, 3},
+      {"hypot", [](double a, double b) { return std::hypot(a, b); }, 2},
+      {"floor_divide", [](double a, double b) { return std::floor(a / b); }, 0},
+      {"remainder", [](double a, double b) { return a - b * std::floor(a / b); }, 1},
       {"eq", [](double a, double b) { return a == b ? 1.0 : 0.0; }, 0},
       {"ne", [](double a, double b) { return a != b ? 1.0 : 0.0; }, 0},
       {"lt", [](double a, double b) { return a < b ? 1.0 : 0.0; }, 0},
@@ -180,13 +203,49 @@ TEST(Elementwise, integers) {
     int32_t a, b, result;
   };
   const std::vector<Example> examples = {
-      {"add", kHigh, 1, kLow}, {"sub", kLow, 1, kHigh},  {"mul", 65536, 65536, 0}, {"mul", -3, 7, -21},
-      {"div", 7, -2, -3},      {"div", 5, 0, 0},         {"div", kLow, -1, kLow},  {"pow", 3, 4, 81},
-      {"pow", -2, 31, kLow},   {"pow", 5, 0, 1},         {"pow", 2, -1, 0},        {"pow", 1, -5, 1},
-      {"pow", -1, -5, -1},     {"pow", -1, -4, 1},       {"maximum", -4, 3, 3},    {"maximum", 4, 3, 4},
-      {"minimum", -4, 3, -4},  {"minimum", 4, 3, 3},     {"eq", 4, 4, 1},          {"lt", -1, 0, 1},
-      {"ge", kLow, kHigh, 0},  {"logical_and", 2, 1, 1}, {"logical_and", 2, 0, 0}, {"logical_or", 0, 3, 1},
+      {"add", kHigh, 1, kLow},
+      {"sub", kLow, 1, kHigh},
+      {"mul", 65536, 65536, 0},
+      {"mul", -3, 7, -21},
+      {"div", 7, -2, -3},
+      {"div", 5, 0, 0},
+      {"div", kLow, -1, kLow},
+      {"pow", 3, 4, 81},
+      {"pow", -2, 31, kLow},
+      {"pow", 5, 0, 1},
+      {"pow", 2, -1, 0},
+      {"pow", 1, -5, 1},
+      {"pow", -1, -5, -1},
+      {"pow", -1, -4, 1},
+      {"maximum", -4, 3, 3},
+      {"maximum", 4, 3, 4},
+      {"minimum", -4, 3, -4},
+      {"minimum", 4, 3, 3},
+      {"eq", 4, 4, 1},
+      {"lt", -1, 0, 1},
+      {"ge", kLow, kHigh, 0},
+      {"logical_and", 2, 1, 1},
+      {"logical_and", 2, 0, 0},
+      {"logical_or", 0, 3, 1},
       {"logical_or", 0, 0, 0},
+      {"floor_divide", -7, 2, -4},
+      {"floor_divide", 7, -2, -4},
+      {"floor_divide", -8, 2, -4},
+      {"floor_divide", kLow, -1, kLow},
+      {"floor_divide", 3, 0, 0},
+      {"remainder", -7, 2, 1},
+      {"remainder", 7, -2, -1},
+      {"remainder", 3, 0, 0},
+      {"remainder", kLow, -1, 0},
+      {"bitwise_and", 12, 10, 8},
+      {"bitwise_or", 12, 10, 14},
+      {"bitwise_xor", 12, -1, -13},
+      {"left_shift", 1, 31, kLow},
+      {"left_shift", 1, 32, 0},
+      {"left_shift", 1, -1, 0},
+      {"right_shift", -8, 1, -4},
+      {"right_shift", -8, 40, -1},
+      {"right_shift", 8, 40, 0},
   };
   for_each_target([&](const Target& target) {
     for (const Example& e : examples) {
@@ -366,13 +425,13 @@ TEST(Elementwise, refuses_what_it_cannot_do) {
   for_each_target([&](const Target& target) {
     EXPECT_FALSE(target.takes({"neg", {&f}, {&g}, {}}));
     EXPECT_FALSE(target.takes({"neg", {&f}, {&gaps}, {}}));
-    EXPECT_FALSE(target.takes({"neg", {&h}, {&h}, {}}));
+    EXPECT_FALSE(target.takes({"neg", {&h}, {&f}, {}}));
     EXPECT_FALSE(target.takes({"neg", {&half}, {&f}, {}}));
     EXPECT_FALSE(target.takes({"neg", {&i}, {&i}, {}}));
     EXPECT_FALSE(target.takes({"neg", {&f}, {&i}, {}}));
     EXPECT_FALSE(target.takes({"neg", {&f, &f}, {&f}, {}}));
     EXPECT_FALSE(target.takes({"add", {&f, &i}, {&f}, {}}));
-    EXPECT_FALSE(target.takes({"add", {&h, &h}, {&h}, {}}));
+    EXPECT_FALSE(target.takes({"add", {&h, &f}, {&h}, {}}));
     EXPECT_FALSE(target.takes({"add", {&half, &half}, {&f}, {}}));
     EXPECT_FALSE(target.takes({"add", {&half, &f}, {&half}, {}}));
     EXPECT_FALSE(target.takes({"clamp", {&f, &f, &i}, {&f}, {}}));

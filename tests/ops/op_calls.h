@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ using Inputs = std::vector<Tensor>;
 // go.
 Tensor family_op(const std::string& op, const std::shared_ptr<Device>& device, const Inputs& inputs,
                  const nlohmann::json& attributes);
+
+// Of those of arrays.h, products.h and reductions over axes; nothing for any other name, or for one without axes.
+std::optional<Tensor> array_op(const std::string& op, const std::shared_ptr<Device>& device, const Inputs& inputs,
+                               const nlohmann::json& attributes);
 
 DType dtype_of(const std::string& name);  // "f32", "bf16", "bool"
 

@@ -62,7 +62,7 @@ Value leaf() {
 
 Value unary(const Value& x) {
   const auto kind = *rc::gen::inRange(0, 3);
-  const Tensor y = kind == 0 ? neg(x.tensor) : kind == 1 ? abs(x.tensor) : sum(x.tensor);
+  const Tensor y = kind == 0 ? neg(x.tensor) : kind == 1 ? abs(x.tensor) : sum(x.tensor, -1, kKeepDims);
   if (kind < 2)
     return fill(x.shape, y, [&](const auto& i) { return kind == 0 ? -element(x, i) : std::fabs(element(x, i)); });
   std::vector<int64_t> shape = x.shape;

@@ -59,7 +59,7 @@ def elementwise():
     a, b = grid(3, 4), grid(3, 1, low=0.5)
     case("div", [a, b], a / b, 1)
     a, b = ints(5, low=0), ints(5, low=1)
-    case("div", [a, b], torch.div(a, b, rounding_mode="trunc"), 0)
+    case("trunc_divide", [a, b], torch.div(a, b, rounding_mode="trunc"), 0)
     p, q = torch.rand(3, 4) > 0.5, torch.rand(4) > 0.5
     case("logical_and", [p, q], p & q, 0)
     a, b = grid(4), grid(3, 1)

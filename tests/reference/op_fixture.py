@@ -6,19 +6,20 @@ import sys
 
 import numpy as np
 
-NAMES = {"float32": "f32", "int32": "i32", "bool": "bool"}
+NAMES = {"float32": "f32", "float64": "f64", "float16": "f16", "bool": "bool",
+         "int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32", "int64": "i64"}
 
 
-def number(value):
+def number(value, digits=9):
     if isinstance(value, (bool, int)):
         return int(value)
     if math.isnan(value):
         return "nan"
-    return ("inf" if value > 0 else "-inf") if math.isinf(value) else float(f"{value:.9g}")
+    return ("inf" if value > 0 else "-inf") if math.isinf(value) else float(f"{value:.{digits}g}")
 
 
 class Cases:
-    """`add` takes arrays of f32, i32 or bool; an input (array, "f16") is cast to that dtype, which must hold it exactly."""
+    """`add` takes arrays; an input (array, "f16") is cast to that dtype, which must hold it exactly."""
 
     def __init__(self, name):
         self.name = name
@@ -27,10 +28,10 @@ class Cases:
     def pack(self, x):
         x, dtype = x if isinstance(x, tuple) else (x, None)
         x = np.asarray(x)
-        return {"dtype": dtype or NAMES[str(x.dtype)], "shape": list(x.shape), "data": [number(v) for v in x.flatten().tolist()]}
+        return {"dtype": dtype or NAMES[str(x.dtype)], "shape": list(x.shape), "data": [number(v, 17 if x.dtype == np.float64 else 9) for v in x.flatten().tolist()]}
 
     def add(self, op, inputs, output, ulps, **attributes):
-        """`ulps`: the largest error, in units of 2^-24 of the largest element of the output."""
+        """`ulps`: the largest error, in units of 2^-24 (of f64: 2^-53) of the largest element of the output."""
         self.cases.append({"op": op, "inputs": [self.pack(x) for x in inputs], "attributes": attributes,
                            "output": self.pack(output), "ulps": ulps})
 

@@ -2,11 +2,14 @@
 // equal indices the last wins), `iota`, and `concat` along an axis.
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "backends/common/primitives.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/strided.h"
+#include "src/base/half.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
@@ -73,36 +76,84 @@ class Scatter : public Kernel {
   Rows rows_;
 };
 
+// Elements [begin, end) of start + i · step; integers are held within their range.
+struct Steps {
+  double start;
+  double step;
+  int64_t whole_start;  // of i64, whose numbers a double does not hold
+};
+
+template <class T>
+void iota_run(void* out, const Steps& steps, int64_t begin, int64_t end) {
+  constexpr bool kInteger = std::is_integral_v<T>;
+  for (int64_t i = begin; i < end; ++i) {
+    const double value = steps.start + steps.step * static_cast<double>(i);
+    if constexpr (kInteger) {
+      using Limits = std::numeric_limits<T>;
+      static_cast<T*>(out)[i] =
+          static_cast<T>(std::clamp(value, static_cast<double>(Limits::min()), static_cast<double>(Limits::max())));
+    } else if constexpr (std::is_same_v<T, double>) {
+      static_cast<T*>(out)[i] = value;
+    } else {
+      static_cast<T*>(out)[i] = T(static_cast<float>(value));
+    }
+  }
+}
+
+template <>
+void iota_run<int64_t>(void* out, const Steps& steps, int64_t begin, int64_t end) {
+  const auto start = static_cast<uint64_t>(steps.whole_start);
+  const auto step = static_cast<uint64_t>(static_cast<int64_t>(steps.step));
+  for (int64_t i = begin; i < end; ++i)
+    static_cast<int64_t*>(out)[i] = static_cast<int64_t>(start + step * static_cast<uint64_t>(i));
+}
+
+using IotaFunction = void (*)(void* out, const Steps& steps, int64_t begin, int64_t end);
+IotaFunction iota_function(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return iota_run<Half>;
+    case DType::bf16:
+      return iota_run<BFloat>;
+    case DType::f64:
+      return iota_run<double>;
+    case DType::i8:
+      return iota_run<int8_t>;
+    case DType::u8:
+    case DType::boolean:
+      return iota_run<uint8_t>;
+    case DType::i16:
+      return iota_run<int16_t>;
+    case DType::i32:
+      return iota_run<int32_t>;
+    case DType::i64:
+      return iota_run<int64_t>;
+    default:
+      return iota_run<float>;
+  }
+}
+
 class Iota : public Kernel {
  public:
   Iota(const abi::KernelRequest& request)
       : count_(request.outputs[0].shape[0]),
-        start_(real_attribute(request, "start", 0)),
-        step_(real_attribute(request, "step", 1)),
-        real_(request.outputs[0].dtype == DType::f32) {
+        steps_{.start = real_attribute(request, "start", 0),
+               .step = real_attribute(request, "step", 1),
+               .whole_start = integer_attribute(request, "start", 0)},
+        function_(iota_function(request.outputs[0].dtype)) {
     implementation = "iota";
-    bytes = 4.0 * static_cast<double>(count_);
+    bytes = static_cast<double>(dtype_bytes(request.outputs[0].dtype, 1)) * static_cast<double>(count_);
   }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
-    void* out = launch.outputs[0].data;
-    worker.parallel_for(count_, kElementGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const double value = start_ + step_ * static_cast<double>(i);
-        if (real_) {
-          static_cast<float*>(out)[i] = static_cast<float>(value);
-        } else {
-          static_cast<int32_t*>(out)[i] = static_cast<int32_t>(std::clamp(value, -2147483648.0, 2147483647.0));
-        }
-      }
-    });
+    worker.parallel_for(count_, kElementGrain,
+                        [&](int64_t begin, int64_t end) { function_(launch.outputs[0].data, steps_, begin, end); });
   }
 
  private:
   int64_t count_;
-  double start_;
-  double step_;
-  bool real_;
+  Steps steps_;
+  IotaFunction function_;
 };
 
 // Every input is walked in turn; the place in the output follows from the place in the input: with `inner` elements

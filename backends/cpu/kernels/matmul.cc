@@ -86,7 +86,7 @@ class Matmul : public Kernel {
 }  // namespace
 
 KernelPointer make_matmul(const abi::KernelRequest& request, const MakeContext& context) {
-  if (!is_matmul(request)) return nullptr;
+  if (!is_matmul(request) || request.inputs[0].dtype != DType::f32) return nullptr;
   return std::make_unique<Matmul>(request, context.workers);
 }
 

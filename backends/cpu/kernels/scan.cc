@@ -1,4 +1,4 @@
-// `cumsum` over the last axis, f32 and i32 (which wraps around). A worker a row.
+// `cumsum` over the last axis, f32, f64, i32 and i64 (which wrap around). A worker a row.
 #include "backends/common/primitives.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/rows.h"
@@ -36,8 +36,18 @@ class Scan : public Kernel {
 KernelPointer make_cumsum(const abi::KernelRequest& request, const MakeContext&) {
   if (!is_scan(request)) return nullptr;
   const abi::TensorView& x = request.inputs[0];
-  if (x.dtype == DType::f32) return std::make_unique<Scan<float>>(x);
-  return std::make_unique<Scan<uint32_t>>(x);
+  switch (x.dtype) {
+    case DType::f32:
+      return std::make_unique<Scan<float>>(x);
+    case DType::f64:
+      return std::make_unique<Scan<double>>(x);
+    case DType::i32:
+      return std::make_unique<Scan<uint32_t>>(x);
+    case DType::i64:
+      return std::make_unique<Scan<uint64_t>>(x);
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,4 +1,5 @@
-// Elements by index along the last axis: `take_along` (an index outside reads the nearest element), and sums of
+// Elements by index along the last axis: `take_along` (an index outside reads the nearest element), `scatter_set` (one
+// outside is left out; of equal indices the last counts), and sums of
 // elements and of rows by index, `scatter_add` and `index_add` (one outside is left out; of i32 they wrap around),
 // added in the order of the indices.
 #include <algorithm>
@@ -39,13 +40,13 @@ class TakeAlong : public Kernel {
   int64_t element_;
 };
 
-// T: float, or uint32_t for i32.
+// T: float, double, or an unsigned number for i32 and i64.
 template <class T>
 class ScatterAdd : public Kernel {
  public:
   explicit ScatterAdd(const abi::AlongRequest& along) : along_(along) {
     implementation = "scatter_add";
-    bytes = 8.0 * static_cast<double>(along.rows * (along.columns + along.picks));
+    bytes = 2.0 * sizeof(T) * static_cast<double>(along.rows * (along.columns + along.picks));
   }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
@@ -68,12 +69,41 @@ class ScatterAdd : public Kernel {
   abi::AlongRequest along_;
 };
 
+class ScatterSet : public Kernel {
+ public:
+  explicit ScatterSet(const abi::AlongRequest& along)
+      : along_(along), element_(static_cast<int64_t>(dtype_bytes(along.dtype, 1))) {
+    implementation = "scatter_set";
+    bytes = 2.0 * static_cast<double>(along.rows * (along.columns + along.picks) * element_);
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const char*>(launch.inputs[0].data);
+    const auto* indices = static_cast<const int32_t*>(launch.inputs[1].data);
+    const auto* values = static_cast<const char*>(launch.inputs[2].data);
+    auto* y = static_cast<char*>(launch.outputs[0].data);
+    const int64_t row_bytes = along_.columns * element_;
+    worker.parallel_for(along_.rows, row_grain(along_.columns + along_.picks), [&](int64_t begin, int64_t end) {
+      std::copy(x + begin * row_bytes, x + end * row_bytes, y + begin * row_bytes);
+      for (int64_t at = begin * along_.picks; at < end * along_.picks; ++at) {
+        if (indices[at] < 0 || indices[at] >= along_.columns) continue;
+        char* to = y + at / along_.picks * row_bytes + indices[at] * element_;
+        std::memcpy(to, values + at * element_, static_cast<size_t>(element_));
+      }
+    });
+  }
+
+ private:
+  abi::AlongRequest along_;
+  int64_t element_;
+};
+
 template <class T>
 class IndexAdd : public Kernel {
  public:
   explicit IndexAdd(const abi::AlongRequest& add) : add_(add) {
     implementation = "index_add";
-    bytes = 8.0 * static_cast<double>((add.rows + add.picks) * add.columns);
+    bytes = 2.0 * sizeof(T) * static_cast<double>((add.rows + add.picks) * add.columns);
   }
 
   // Workers share the columns, so that rows are added in their order.
@@ -98,6 +128,20 @@ class IndexAdd : public Kernel {
   abi::AlongRequest add_;
 };
 
+template <template <class> class Sum>
+std::unique_ptr<Kernel> make_summed(const abi::AlongRequest& request) {
+  switch (request.dtype) {
+    case DType::f32:
+      return std::make_unique<Sum<float>>(request);
+    case DType::f64:
+      return std::make_unique<Sum<double>>(request);
+    case DType::i64:
+      return std::make_unique<Sum<uint64_t>>(request);
+    default:
+      return std::make_unique<Sum<uint32_t>>(request);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const MakeContext&) {
@@ -107,16 +151,17 @@ std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const
 
 std::unique_ptr<Kernel> make_scatter_add(const abi::KernelRequest& request, const MakeContext&) {
   abi::AlongRequest along;
-  if (!read_scatter_add(request, along)) return nullptr;
-  if (along.dtype == DType::f32) return std::make_unique<ScatterAdd<float>>(along);
-  return std::make_unique<ScatterAdd<uint32_t>>(along);
+  return read_scatter_add(request, along) ? make_summed<ScatterAdd>(along) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_scatter_set(const abi::KernelRequest& request, const MakeContext&) {
+  abi::AlongRequest along;
+  return read_scatter_set(request, along) ? std::make_unique<ScatterSet>(along) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_index_add(const abi::KernelRequest& request, const MakeContext&) {
   abi::AlongRequest add;
-  if (!read_index_add(request, add)) return nullptr;
-  if (add.dtype == DType::f32) return std::make_unique<IndexAdd<float>>(add);
-  return std::make_unique<IndexAdd<uint32_t>>(add);
+  return read_index_add(request, add) ? make_summed<IndexAdd>(add) : nullptr;
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -62,6 +62,46 @@ class Sort : public Kernel {
   abi::SortRequest sort_;
 };
 
+// Of types whose values fill a key: the places are sorted, by the values and then by themselves.
+template <class T>
+class WideSort : public Kernel {
+ public:
+  WideSort(const abi::KernelRequest& request, const abi::SortRequest& sort, int workers) : sort_(sort) {
+    scratch_bytes = static_cast<size_t>(workers) * static_cast<size_t>(sort.columns) * sizeof(int32_t);
+    implementation = std::string(request.op) + " " + std::string(dtype_name(sort.dtype));
+    bytes = static_cast<double>(sort.rows) *
+            static_cast<double>(sort.columns * sizeof(T) + sort.count * (sizeof(T) + sizeof(int32_t)));
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const T*>(launch.inputs[0].data);
+    auto* values = static_cast<T*>(launch.outputs[0].data);
+    auto* indices = static_cast<int32_t*>(launch.outputs[1].data);
+    int32_t* places = static_cast<int32_t*>(launch.scratch) + worker.index() * sort_.columns;
+    worker.parallel_for(sort_.rows, row_grain(sort_.columns), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        sort_row(x + row * sort_.columns, places, values + row * sort_.count, indices + row * sort_.count);
+    });
+  }
+
+ private:
+  void sort_row(const T* x, int32_t* places, T* values, int32_t* indices) const {
+    for (int64_t i = 0; i < sort_.columns; ++i) places[i] = static_cast<int32_t>(i);
+    const auto smaller = [](T a, T b) { return a < b || (b != b && a == a); };  // a NaN is behind all numbers
+    const auto before = [&](int32_t i, int32_t j) {
+      const T a = sort_.descending ? x[j] : x[i], b = sort_.descending ? x[i] : x[j];
+      return smaller(a, b) || (!smaller(b, a) && i < j);
+    };
+    std::partial_sort(places, places + sort_.count, places + sort_.columns, before);
+    for (int64_t i = 0; i < sort_.count; ++i) {
+      indices[i] = places[i];
+      values[i] = x[places[i]];
+    }
+  }
+
+  abi::SortRequest sort_;
+};
+
 }  // namespace
 
 KernelPointer make_sort(const abi::KernelRequest& request, const MakeContext& context) {
@@ -74,6 +114,10 @@ KernelPointer make_sort(const abi::KernelRequest& request, const MakeContext& co
       return std::make_unique<Sort<Half>>(request, sort, context.workers);
     case DType::bf16:
       return std::make_unique<Sort<BFloat>>(request, sort, context.workers);
+    case DType::f64:
+      return std::make_unique<WideSort<double>>(request, sort, context.workers);
+    case DType::i64:
+      return std::make_unique<WideSort<int64_t>>(request, sort, context.workers);
     default:
       return std::make_unique<Sort<int32_t>>(request, sort, context.workers);
   }

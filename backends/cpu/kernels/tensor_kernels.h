@@ -14,9 +14,13 @@ std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, c
 std::unique_ptr<Kernel> make_pool(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_resize(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_random(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_typed_unary(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_typed_binary(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_typed_matmul(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_scatter_add(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_scatter_set(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_index_add(const abi::KernelRequest& request, const MakeContext& context);
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -323,10 +323,6 @@ uint32_t launch_memory(CUmodule module, CUfunction function, const std::string& 
   cuda.check(cuda.cuModuleGetGlobal_(&symbol, nullptr, module, (name + "_memory").c_str()), name.c_str());
   uint32_t bytes = 0;
   cuda.check(cuda.cuMemcpyDtoH_(&bytes, symbol, sizeof bytes), name.c_str());
-  // One division of the multiprocessors' memory for all kernels: launches with different ones do not overlap.
-  cuda.check(cuda.cuFuncSetAttribute_(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-                                      CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
-             name.c_str());
   if (bytes == 0) return 0;
   cuda.check(
       cuda.cuFuncSetAttribute_(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes)),
@@ -345,6 +341,10 @@ Function* find_function(Module* module, const char* name) {
     if (driver().cuModuleGetFunction_(&function, loaded, name) != CUDA_SUCCESS) continue;
     int threads = 0;
     driver().check(driver().cuFuncGetAttribute_(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), name);
+    // One division of the multiprocessors' memory for all kernels: launches with different ones do not overlap.
+    driver().check(driver().cuFuncSetAttribute_(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                                CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
+                   name);
     const uint32_t memory = launch_memory(loaded, function, name);
     int blocks = 0;  // of a multiprocessor
     driver().check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor_(&blocks, function, threads, memory), name);

@@ -1,9 +1,10 @@
 #include "backends/gpu/cuda/cublas.h"
 
 #include <cublasLt.h>
-#include <dlfcn.h>
 
 #include <fmt/format.h>
+
+#include "backends/gpu/cuda/library.h"
 
 namespace gabbro::gpu::api {
 namespace {
@@ -32,10 +33,7 @@ class Library {
 
  private:
   Library() {
-    void* library = nullptr;
-    for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"}) {
-      if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    }
+    void* library = open_library({"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"});
     if (library == nullptr) return;
 #define GABBRO_APPLY(function)                                                        \
   function##_ = reinterpret_cast<decltype(function##_)>(::dlsym(library, #function)); \
@@ -115,12 +113,9 @@ class PreparedProduct final : public CublasProduct {
 
 }  // namespace
 
-// Counted as 10000 · major + 100 · minor + patch.
 std::string cublas_version() {
   const Library* library = Library::get();
-  if (library == nullptr) return {};
-  const size_t number = library->cublasLtGetVersion_();
-  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+  return library == nullptr ? "" : version_text(library->cublasLtGetVersion_());
 }
 
 std::unique_ptr<CublasProduct> make_cublas_product(const ProductShape& shape) {

@@ -1,7 +1,5 @@
 #include "backends/gpu/cuda/cudnn.h"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <mutex>
 #include <span>
@@ -9,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "backends/gpu/cuda/cudnn_entry_points.h"
+#include "backends/gpu/cuda/library.h"
 
 namespace gabbro::gpu::api {
 namespace {
@@ -37,10 +36,7 @@ class Functions {
 
  private:
   Functions() {
-    void* library = nullptr;
-    for (const char* name : {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"}) {
-      if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    }
+    void* library = open_library({"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"});
     if (library == nullptr) return;
 #define GABBRO_APPLY(function)                                                        \
   function##_ = reinterpret_cast<decltype(function##_)>(::dlsym(library, #function)); \
@@ -163,12 +159,9 @@ class Cudnn final : public ConvolutionLibrary {
 
 }  // namespace
 
-// Counted as 10000 · major + 100 · minor + patch since version 9.
 std::string cudnn_version() {
   const Functions* functions = Functions::get();
-  if (functions == nullptr) return {};
-  const size_t number = functions->cudnnGetVersion_();
-  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+  return functions == nullptr ? "" : version_text(functions->cudnnGetVersion_());
 }
 
 std::unique_ptr<ConvolutionLibrary> open_cudnn() {

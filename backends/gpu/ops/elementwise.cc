@@ -74,10 +74,11 @@ class Concat : public Kernel {
 
 bool is_real(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
-// The kernel of the op for inputs of one dtype, f32, f16, bf16 or i32, that gives `result`.
+bool is_whole(DType dtype) { return dtype >= DType::i8 && dtype <= DType::i64; }
+
+// The kernel of the op for inputs of one dtype that gives `result`.
 std::unique_ptr<Kernel> make_typed(const abi::KernelRequest& request, DType result, const MakeContext& context) {
   const DType dtype = request.inputs[0].dtype;
-  if (!is_real(dtype) && dtype != DType::i32) return nullptr;
   for (int i = 1; i < request.input_count; ++i) {
     if (request.inputs[i].dtype != dtype) return nullptr;
   }
@@ -93,15 +94,31 @@ std::unique_ptr<Kernel> make_unary(const abi::KernelRequest& request, const Make
 }
 
 std::unique_ptr<Kernel> make_arithmetic(const abi::KernelRequest& request, const MakeContext& context) {
-  return is_elementwise(request, 2) ? make_typed(request, request.inputs[0].dtype, context) : nullptr;
+  const DType dtype = request.inputs[0].dtype;
+  if (!is_elementwise(request, 2) || (!is_real(dtype) && !is_whole(dtype))) return nullptr;
+  return make_typed(request, dtype, context);
+}
+
+std::unique_ptr<Kernel> make_of_floats(const abi::KernelRequest& request, const MakeContext& context) {
+  const DType dtype = request.inputs[0].dtype;
+  return is_elementwise(request, 2) && is_real(dtype) ? make_typed(request, dtype, context) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_of_integers(const abi::KernelRequest& request, const MakeContext& context) {
+  const DType dtype = request.inputs[0].dtype;
+  return is_elementwise(request, 2) && is_whole(dtype) ? make_typed(request, dtype, context) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_comparison(const abi::KernelRequest& request, const MakeContext& context) {
-  return is_elementwise(request, 2) ? make_typed(request, DType::boolean, context) : nullptr;
+  const DType dtype = request.inputs[0].dtype;
+  if (!is_elementwise(request, 2) || (!is_real(dtype) && !is_whole(dtype))) return nullptr;
+  return make_typed(request, DType::boolean, context);
 }
 
 std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const MakeContext& context) {
-  return is_elementwise(request, 3) ? make_typed(request, request.inputs[0].dtype, context) : nullptr;
+  const DType dtype = request.inputs[0].dtype;
+  if (!is_elementwise(request, 3) || (!is_real(dtype) && dtype != DType::i32)) return nullptr;
+  return make_typed(request, dtype, context);
 }
 
 std::unique_ptr<Kernel> make_logical(const abi::KernelRequest& request, const MakeContext& context) {

@@ -68,13 +68,15 @@ class Iota : public Kernel {
       : function_(context.function("iota_" + std::string(dtype_name(request.outputs[0].dtype)))),
         total_(request.outputs[0].shape[0]),
         start_(real_attribute(request, "start", 0)),
-        step_(real_attribute(request, "step", 1)) {
+        step_(real_attribute(request, "step", 1)),
+        whole_start_(integer_attribute(request, "start", 0)) {
     implementation = "iota";
-    bytes = 4.0 * static_cast<double>(total_);
+    bytes = static_cast<double>(dtype_bytes(request.outputs[0].dtype, 1)) * static_cast<double>(total_);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    run(function_, {blocks_for(total_, kElementThreads)}, IotaArgs{output<void>(launch, 0), total_, start_, step_});
+    run(function_, {blocks_for(total_, kElementThreads)},
+        IotaArgs{output<void>(launch, 0), total_, start_, step_, whole_start_});
   }
 
  private:
@@ -82,6 +84,7 @@ class Iota : public Kernel {
   int64_t total_;
   double start_;
   double step_;
+  int64_t whole_start_;
 };
 
 }  // namespace
@@ -99,7 +102,8 @@ std::unique_ptr<Kernel> make_scatter(const abi::KernelRequest& request, const Ma
 }
 
 std::unique_ptr<Kernel> make_iota(const abi::KernelRequest& request, const MakeContext& context) {
-  return is_iota(request) ? std::make_unique<Iota>(request, context) : nullptr;
+  if (!is_iota(request) || request.outputs[0].dtype == DType::f64) return nullptr;
+  return std::make_unique<Iota>(request, context);
 }
 
 }  // namespace gabbro::gpu

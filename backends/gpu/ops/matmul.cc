@@ -155,7 +155,7 @@ class MatmulVec : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context) {
-  if (!is_matmul(request)) return nullptr;
+  if (!is_matmul(request) || request.inputs[0].dtype != DType::f32) return nullptr;
   const abi::MatrixView a = last_axes(request.inputs[0]), b = last_axes(request.inputs[1]);
   const bool small = std::min(a.rows, b.columns) < kSmallSide;
   std::vector<Way> ways;

@@ -49,7 +49,9 @@ class Scan : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_cumsum(const abi::KernelRequest& request, const MakeContext& context) {
-  return is_scan(request) ? std::make_unique<Scan>(request.inputs[0], context) : nullptr;
+  if (!is_scan(request)) return nullptr;
+  const DType dtype = request.inputs[0].dtype;
+  return dtype == DType::f32 || dtype == DType::i32 ? std::make_unique<Scan>(request.inputs[0], context) : nullptr;
 }
 
 }  // namespace gabbro::gpu

@@ -46,15 +46,23 @@ std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const
 
 std::unique_ptr<Kernel> make_scatter_add(const abi::KernelRequest& request, const MakeContext& context) {
   abi::AlongRequest along;
-  if (!read_scatter_add(request, along)) return nullptr;
+  if (!read_scatter_add(request, along) || along.dtype == DType::f64) return nullptr;
   const int64_t total = along.rows * along.columns;
   return std::make_unique<Along>(along, "scatter_add_" + std::string(dtype_name(along.dtype)),
                                  blocks_for(total, kElementThreads), total + along.rows * along.picks, context);
 }
 
+std::unique_ptr<Kernel> make_scatter_set(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::AlongRequest along;
+  if (!read_scatter_set(request, along)) return nullptr;
+  const int64_t total = along.rows * along.columns;
+  return std::make_unique<Along>(along, "scatter_set_" + word_name(along.dtype), blocks_for(total, kElementThreads),
+                                 total + along.rows * along.picks, context);
+}
+
 std::unique_ptr<Kernel> make_index_add(const abi::KernelRequest& request, const MakeContext& context) {
   abi::AlongRequest add;
-  if (!read_index_add(request, add)) return nullptr;
+  if (!read_index_add(request, add) || add.dtype == DType::f64) return nullptr;
   return std::make_unique<Along>(add, "index_add_" + std::string(dtype_name(add.dtype)), add.rows,
                                  (add.rows + add.picks) * add.columns, context);
 }

@@ -156,14 +156,16 @@ bool is_countable(const abi::SortRequest& sort) {
 
 std::unique_ptr<Kernel> make_sort(const abi::KernelRequest& request, const MakeContext& context) {
   abi::SortRequest sort;
-  if (!read_sort_request(request, sort) || sort.count != sort.columns || !is_countable(sort)) return nullptr;
+  if (!read_sort_request(request, sort) || dtype_bytes(sort.dtype, 1) > 4 || sort.count != sort.columns ||
+      !is_countable(sort))
+    return nullptr;
   if (sort.columns <= kSortTile) return std::make_unique<SortRows>(request, sort, context);
   return std::make_unique<MergeSort>(request, sort, context);
 }
 
 std::unique_ptr<Kernel> make_topk(const abi::KernelRequest& request, const MakeContext& context) {
   abi::SortRequest sort;
-  if (!read_sort_request(request, sort) || !is_countable(sort)) return nullptr;
+  if (!read_sort_request(request, sort) || dtype_bytes(sort.dtype, 1) > 4 || !is_countable(sort)) return nullptr;
   if (power_from(sort.count) > kSortTile / 2) return nullptr;  // as much work as sorting
   return std::make_unique<Topk>(request, sort, context);
 }

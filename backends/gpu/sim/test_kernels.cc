@@ -50,18 +50,22 @@ GPU_FUNCTION inline void test_missing_lane(const TestArgs& a) {
 // for each row of a·bᵀ its largest element and its sum; then a·bᵀ with rows eight apart added.
 GPU_FUNCTION inline void test_matrix(const TestArgs& a) {
   constexpr u32 kPitch = 24, kElements = kTile * kTile;
-  GPU_SHARED(Half, tiles, 3 * kTile * kPitch);
+  using Turned = TurnedTile<kTile, kTile>;
+  GPU_SHARED(Half, tiles, 2 * kTile * kPitch);
+  GPU_SHARED(Half, turned_tiles, 2 * Turned::kHalves);  // of the last two
   for (u32 i = thread_index(); i < 3 * kElements; i += block_size()) {
-    tiles[i / kTile * kPitch + i % kTile] = to_half(a.data[i]);
+    const u32 tile = i / kElements, row = i % kElements / kTile, column = i % kTile;
+    if (tile < 2) tiles[i / kTile * kPitch + column] = to_half(a.data[i]);
+    if (tile > 0) turned_tiles[(tile - 1) * Turned::kHalves + Turned::place(row, column)] = to_half(a.data[i]);
   }
   barrier();
   if (wave_index() > 0) return;
-  const Half *second = tiles + kTile * kPitch, *third = second + kTile * kPitch;
+  const Half* second = tiles + kTile * kPitch;
   const Fragment first = load_fragment(tiles, kPitch);
   Accumulator product, turned, chained;
   multiply(first, load_columns(second, kPitch), product);
-  multiply(first, load_columns_turned(second, kPitch), turned);
-  multiply(to_fragment(product), load_columns_turned(third, kPitch), chained);
+  multiply(first, Turned::load(turned_tiles, 0, 0), turned);
+  multiply(to_fragment(product), Turned::load(turned_tiles + Turned::kHalves, 0, 0), chained);
   float largest[kRowSlots], sums[kRowSlots] = {};
   for (float& x : largest) x = -1e30f;
   for (int i = 0; i < Accumulator::kCount; ++i) {

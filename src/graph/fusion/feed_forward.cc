@@ -6,9 +6,6 @@ namespace {
 
 const Op kFeedForward = {.name = "feed_forward"};
 
-// `epilogue` of linear_fused.
-constexpr int64_t kAddResidual = 1, kSiluMul = 2;
-
 bool is(const Instruction& instruction, std::string_view op) {
   return instruction.op != nullptr && instruction.op->name == op;
 }

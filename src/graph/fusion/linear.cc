@@ -9,8 +9,6 @@ namespace {
 
 const Op kLinearFused = {.name = "linear_fused"};
 
-enum Epilogue : int64_t { kNoEpilogue = 0, kAddResidual = 1, kSiluMul = 2 };
-
 // A fused launch in the making: what it takes in, and which instructions it replaces.
 struct Group {
   std::vector<int> linears;  // instruction indices

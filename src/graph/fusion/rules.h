@@ -5,6 +5,9 @@
 
 namespace gabbro {
 
+// The attribute `epilogue` of linear_fused.
+enum Epilogue : int64_t { kNoEpilogue = 0, kAddResidual = 1, kSiluMul = 2 };
+
 void fuse_linears(Program& program, const HasKernel& has_kernel);         // linear.cc
 void fuse_feed_forward(Program& program, const HasKernel& has_kernel);    // feed_forward.cc
 void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel);   // rope_kv_write.cc

@@ -1,0 +1,205 @@
+// Further elementwise functions of numbers.
+#include <limits>
+#include <numbers>
+
+#include "src/ops/gradient_rules.h"
+#include "src/ops/op_table.h"
+#include "src/ops/ops.h"
+#include "src/ops/promotion.h"
+#include "src/ops/rules.h"
+
+namespace gabbro {
+namespace {
+
+constexpr std::initializer_list<DType> kNumber = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8,
+                                                  DType::u8,  DType::i16, DType::i32,  DType::i64};
+constexpr std::initializer_list<DType> kInteger = {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64};
+
+Op like_first(const char* name, Gradients (*gradient)(const GradientArgs& a)) {
+  return {
+      .name = name, .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); }, .gradient = gradient};
+}
+
+Tensor of_float(const Op& op, const Tensor& x) {
+  require_plain(op.name, x);
+  return record(op, {cast(x, as_float(x.dtype()))});
+}
+
+// Integers are whole already.
+Tensor rounded(const Op& op, const Tensor& x) {
+  require_dtype(op.name, x, kNumber);
+  return is_floating(x.dtype()) ? record(op, {x}) : x;
+}
+
+Tensor binary(const Op& op, const Tensor& a, const Tensor& b, std::initializer_list<DType> dtypes) {
+  const auto [x, y] = promoted(op.name, a, b);
+  require_dtype(op.name, x, dtypes);
+  const Shape shape = broadcast_shapes(op.name, a.shape(), b.shape());
+  const auto widened = [&](const Tensor& t) { return t.shape() == shape ? t : broadcast_to(t, shape); };
+  return record(op, {widened(x), widened(y)});
+}
+
+Tensor binary_float(const Op& op, const Tensor& a, const Tensor& b) {
+  const auto [x, y] = promoted(op.name, a, b);
+  return binary(op, cast(x, as_float(x.dtype())), cast(y, as_float(y.dtype())), kNumber);
+}
+
+// Of bool by `of_flags`.
+Tensor bitwise(const Op& op, Tensor (*of_flags)(const Tensor&, const Tensor&), const Tensor& a, const Tensor& b) {
+  require_plain(op.name, a);
+  require_plain(op.name, b);
+  const bool flags = a.dtype() == DType::boolean && b.dtype() == DType::boolean;
+  return flags ? of_flags(a, b) : binary(op, a, b, kInteger);
+}
+
+// bool of x's shape that is the same everywhere.
+Tensor everywhere(const Tensor& x, bool value) { return full(x.device(), x.shape(), value, DType::boolean); }
+
+Tensor infinity(const Tensor& x) { return number_like(x, std::numeric_limits<double>::infinity()); }
+
+}  // namespace
+
+const Op kCeil = like_first("ceil", no_gradient);
+const Op kRound = like_first("round", no_gradient);
+const Op kTrunc = like_first("trunc", no_gradient);
+const Op kSign = like_first("sign", no_gradient);
+const Op kExpm1 = like_first("expm1", [](const GradientArgs& a) {
+  return elementwise_gradient(
+      a, [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (y + number_like(y, 1)); });
+});
+const Op kLog1p = like_first("log1p", [](const GradientArgs& a) {
+  return elementwise_gradient(
+      a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (x + number_like(x, 1)); });
+});
+const Op kLog2 = like_first("log2", [](const GradientArgs& a) {
+  return elementwise_gradient(
+      a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (x * number_like(x, std::numbers::ln2)); });
+});
+const Op kLog10 = like_first("log10", [](const GradientArgs& a) {
+  return elementwise_gradient(a, [](const Tensor& x, const Tensor&, const Tensor& dy) {
+    return dy / (x * number_like(x, std::numbers::ln10));
+  });
+});
+const Op kTan = like_first("tan", [](const GradientArgs& a) {
+  return elementwise_gradient(
+      a, [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (y * y + number_like(y, 1)); });
+});
+const Op kSinh = like_first("sinh", [](const GradientArgs& a) {
+  return elementwise_gradient(a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * cosh(x); });
+});
+const Op kCosh = like_first("cosh", [](const GradientArgs& a) {
+  return elementwise_gradient(a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * sinh(x); });
+});
+const Op kAsin = like_first("asin", [](const GradientArgs& a) {
+  return elementwise_gradient(
+      a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * rsqrt(number_like(x, 1) - x * x); });
+});
+const Op kAcos = like_first("acos", [](const GradientArgs& a) {
+  return elementwise_gradient(
+      a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return neg(dy * rsqrt(number_like(x, 1) - x * x)); });
+});
+const Op kAtan = like_first("atan", [](const GradientArgs& a) {
+  return elementwise_gradient(
+      a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (x * x + number_like(x, 1)); });
+});
+const Op kAsinh = like_first("asinh", [](const GradientArgs& a) {
+  return elementwise_gradient(
+      a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * rsqrt(x * x + number_like(x, 1)); });
+});
+const Op kAcosh = like_first("acosh", [](const GradientArgs& a) {
+  return elementwise_gradient(
+      a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * rsqrt(x * x - number_like(x, 1)); });
+});
+const Op kAtanh = like_first("atanh", [](const GradientArgs& a) {
+  return elementwise_gradient(
+      a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (number_like(x, 1) - x * x); });
+});
+// dy · x / (x² + y²) and -dy · y / (x² + y²).
+const Op kAtan2 = like_first("atan2", [](const GradientArgs& a) -> Gradients {
+  const Tensor y = widened(a[0]), x = widened(a[1]);
+  const Tensor share = widened(a.gradients[0]) / (x * x + y * y);
+  return {cast(share * x, a[0].dtype()), cast(neg(share * y), a[1].dtype())};
+});
+const Op kHypot = like_first("hypot", [](const GradientArgs& a) -> Gradients {
+  const Tensor share = widened(a.gradients[0]) / widened(a.outputs[0]);
+  return {cast(share * widened(a[0]), a[0].dtype()), cast(share * widened(a[1]), a[1].dtype())};
+});
+const Op kFloorDivide = like_first("floor_divide", no_gradient);
+// a - floor(a / b) · b, whose floor is a step.
+const Op kRemainder = like_first("remainder", [](const GradientArgs& a) -> Gradients {
+  return {a.gradients[0], neg(a.gradients[0] * floor_divide(a[0], a[1]))};
+});
+const Op kBitwiseAnd = like_first("bitwise_and", no_gradient);
+const Op kBitwiseOr = like_first("bitwise_or", no_gradient);
+const Op kBitwiseXor = like_first("bitwise_xor", no_gradient);
+const Op kLeftShift = like_first("left_shift", no_gradient);
+const Op kRightShift = like_first("right_shift", no_gradient);
+
+Tensor ceil(const Tensor& x) { return rounded(kCeil, x); }
+Tensor round(const Tensor& x) { return rounded(kRound, x); }
+Tensor trunc(const Tensor& x) { return rounded(kTrunc, x); }
+Tensor sign(const Tensor& x) {
+  require_dtype("sign", x, kNumber);
+  return is_floating(x.dtype()) ? record(kSign, {x}) : clamp(x, x.dtype() == DType::u8 ? 0 : -1, 1);
+}
+Tensor expm1(const Tensor& x) { return of_float(kExpm1, x); }
+Tensor log1p(const Tensor& x) { return of_float(kLog1p, x); }
+Tensor log2(const Tensor& x) { return of_float(kLog2, x); }
+Tensor log10(const Tensor& x) { return of_float(kLog10, x); }
+Tensor tan(const Tensor& x) { return of_float(kTan, x); }
+Tensor sinh(const Tensor& x) { return of_float(kSinh, x); }
+Tensor cosh(const Tensor& x) { return of_float(kCosh, x); }
+Tensor asin(const Tensor& x) { return of_float(kAsin, x); }
+Tensor acos(const Tensor& x) { return of_float(kAcos, x); }
+Tensor atan(const Tensor& x) { return of_float(kAtan, x); }
+Tensor asinh(const Tensor& x) { return of_float(kAsinh, x); }
+Tensor acosh(const Tensor& x) { return of_float(kAcosh, x); }
+Tensor atanh(const Tensor& x) { return of_float(kAtanh, x); }
+Tensor exp2(const Tensor& x) {
+  require_plain("exp2", x);
+  const Tensor power = cast(x, as_float(x.dtype()));
+  return pow(number_like(power, 2), power);
+}
+Tensor square(const Tensor& x) {
+  require_plain("square", x);
+  return mul(x, x);
+}
+Tensor reciprocal(const Tensor& x) {
+  require_plain("reciprocal", x);
+  return div(number_like(x, 1), x);
+}
+
+Tensor isnan(const Tensor& x) {
+  require_plain("isnan", x);
+  return is_floating(x.dtype()) ? not_equal(x, x) : everywhere(x, false);
+}
+Tensor isinf(const Tensor& x) {
+  require_plain("isinf", x);
+  return is_floating(x.dtype()) ? equal(abs(x), infinity(x)) : everywhere(x, false);
+}
+Tensor isfinite(const Tensor& x) {
+  require_plain("isfinite", x);
+  return is_floating(x.dtype()) ? less(abs(x), infinity(x)) : everywhere(x, true);
+}
+
+Tensor atan2(const Tensor& y, const Tensor& x) { return binary_float(kAtan2, y, x); }
+Tensor hypot(const Tensor& a, const Tensor& b) { return binary_float(kHypot, a, b); }
+Tensor floor_divide(const Tensor& a, const Tensor& b) { return binary(kFloorDivide, a, b, kNumber); }
+Tensor remainder(const Tensor& a, const Tensor& b) { return binary(kRemainder, a, b, kNumber); }
+Tensor bitwise_and(const Tensor& a, const Tensor& b) { return bitwise(kBitwiseAnd, logical_and, a, b); }
+Tensor bitwise_or(const Tensor& a, const Tensor& b) { return bitwise(kBitwiseOr, logical_or, a, b); }
+Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return bitwise(kBitwiseXor, not_equal, a, b); }
+Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  require_plain("logical_xor", a);
+  require_plain("logical_xor", b);
+  return not_equal(cast(a, DType::boolean), cast(b, DType::boolean));
+}
+Tensor bitwise_not(const Tensor& x) {
+  require_plain("bitwise_not", x);
+  if (x.dtype() == DType::boolean) return logical_not(x);
+  return bitwise_xor(x, number_like(x, x.dtype() == DType::u8 ? 255 : -1));
+}
+Tensor left_shift(const Tensor& a, const Tensor& b) { return binary(kLeftShift, a, b, kInteger); }
+Tensor right_shift(const Tensor& a, const Tensor& b) { return binary(kRightShift, a, b, kInteger); }
+
+}  // namespace gabbro
