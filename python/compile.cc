@@ -1,0 +1,82 @@
+// Functions that are traced once and then replayed (gabbro/replay.py is their face).
+#include "python/bind.h"
+#include "python/random_state.h"
+#include "src/base/error.h"
+#include "src/graph/eval.h"
+
+namespace gabbro::python {
+namespace {
+
+int traces = 0;  // running; guarded by the GIL
+
+struct TraceScope {
+  TraceScope() { ++traces; }
+  ~TraceScope() { --traces; }
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+};
+
+// Another handle of the same value: what the function captures is not taken for an input.
+Tensor placeholder(const Tensor& example) { return Tensor(std::make_shared<TensorState>(example.state())); }
+
+class CompiledFunction {
+ public:
+  // `function` takes tensors like the examples, which have values, and gives a list of tensors.
+  CompiledFunction(const nb::callable& function, const std::vector<Tensor>& examples) {
+    std::vector<Tensor> inputs;
+    nb::list arguments;
+    for (const Tensor& example : examples) {
+      inputs.push_back(placeholder(example));
+      arguments.append(inputs.back());
+    }
+    std::vector<Tensor> keys;
+    std::vector<Tensor> results;
+    {
+      const TraceScope scope;
+      const KeyRecorder recorder(keys);
+      results = nb::cast<std::vector<Tensor>>(function(*arguments));
+    }
+    for (const Tensor& key : keys) key_devices_.push_back(key.device());
+    inputs.insert(inputs.end(), keys.begin(), keys.end());
+    compiled_ = std::make_unique<Compiled>([&] { return results; }, inputs);
+  }
+
+  std::vector<Tensor> operator()(std::vector<Tensor> inputs) {
+    for (const std::shared_ptr<Device>& device : key_devices_) inputs.push_back(next_key(device));
+    std::vector<Tensor> results;
+    run_interruptibly([&](const std::atomic<bool>* cancel) { results = (*compiled_)(inputs, cancel); });
+    return results;
+  }
+
+ private:
+  std::vector<std::shared_ptr<Device>> key_devices_;
+  std::unique_ptr<Compiled> compiled_;
+};
+
+// What tells apart the inputs that need plans of their own.
+nb::tuple signature_of(const Tensor& x) {
+  evaluate(x);
+  nb::list strides;
+  for (int axis = 0; axis < x.shape().rank(); ++axis)
+    strides.append(x.state().layout.strides[static_cast<size_t>(axis)]);
+  return nb::make_tuple(dtype_public_name(x.dtype()), shape_tuple(x.shape()), nb::tuple(strides),
+                        x.device()->facts().id);
+}
+
+}  // namespace
+
+void require_no_trace() {
+  if (traces == 0) return;
+  throw bad_input("[compile] a function may not read values of tensors while it is traced: it would read them once");
+}
+
+void bind_compile(nb::module_& m) {
+  nb::class_<CompiledFunction>(m, "_CompiledFunction")
+      .def(nb::init<const nb::callable&, const std::vector<Tensor>&>(),
+           nb::sig("def __init__(self, function: Callable[..., list[Tensor]], examples: list[Tensor]) -> None"))
+      .def("__call__", &CompiledFunction::operator());
+  m.def("_is_tracing", [] { return traces > 0; });
+  m.def("_signature", signature_of, nb::sig("def _signature(x: Tensor, /) -> tuple[Any, ...]"));
+}
+
+}  // namespace gabbro::python

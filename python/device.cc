@@ -1,0 +1,251 @@
+// Devices: which there are, which one is the default, what they know of themselves.
+#include <algorithm>
+#include <map>
+
+#include "python/bind.h"
+#include "src/backend/missing_device.h"
+#include "src/backend/registry.h"
+#include "src/base/error.h"
+
+namespace gabbro::python {
+namespace {
+
+struct DeviceObject {
+  std::shared_ptr<Device> device;
+};
+
+// The devices that were opened, by the name that was asked for. Guarded by the GIL.
+struct Opened {
+  std::map<std::string, std::shared_ptr<Device>> devices;
+  std::shared_ptr<Device> standard;  // null: `auto`, when it is first needed
+};
+
+Opened& opened() {
+  static Opened state;
+  return state;
+}
+
+// After a fork: the threads of the parent's devices do not exist here. They are forgotten, and never closed.
+void forget_devices() {
+  new Opened(std::move(opened()));  // never freed: closing would wait for those threads
+  opened() = {};
+}
+
+std::shared_ptr<Device> open_named(const std::string& name) {
+  std::map<std::string, std::shared_ptr<Device>>& devices = opened().devices;
+  if (const auto found = devices.find(name); found != devices.end()) return found->second;
+  std::shared_ptr<Device> device;
+  {
+    const nb::gil_scoped_release release;
+    device = open_device(name);
+  }
+  const std::string id = device->facts().id;
+  if (const auto found = devices.find(id); found != devices.end()) device = found->second;  // it has several names
+  return devices[id] = devices[name] = device;
+}
+
+std::shared_ptr<Device> standard_device() {
+  if (opened().standard == nullptr) {
+    std::shared_ptr<Device> device = open_named("auto");
+    if (std::string_view(device->facts().id) == "cpu") {
+      if (const auto gpu = describe_unused_gpu()) {
+        const std::string text = *gpu + "; computing on the CPU";
+        if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 2) != 0) throw nb::python_error();
+      }
+    }
+    opened().standard = std::move(device);
+  }
+  return opened().standard;
+}
+
+nb::dict facts_dict(const abi::DeviceFacts& facts) {
+  nb::dict result;
+  result["name"] = facts.name;
+  result["id"] = facts.id;
+  result["architecture"] = facts.architecture;
+  result["total_memory"] = facts.memory_total;
+  result["free_memory"] = facts.memory_free;
+  result["compute_units"] = facts.compute_units;
+  result["wave_size"] = facts.wave_size;
+  result["driver"] = facts.driver;
+  result["runtime"] = facts.runtime;
+  result["pci_address"] = facts.pci_address;
+  result["integrated"] = facts.integrated;
+  result["usable"] = facts.usable;
+  result["reason"] = facts.reason;
+  return result;
+}
+
+// The facts of all devices of a backend ("rocm"), usable or not, in the order of their numbers.
+std::vector<abi::DeviceFacts> devices_of(std::string_view backend) {
+  std::vector<abi::DeviceFacts> result;
+  for (const abi::DeviceFacts& facts : list_devices()) {
+    if (std::string_view(facts.id).starts_with(std::string(backend) + ":")) result.push_back(facts);
+  }
+  std::ranges::sort(result, {}, [](const abi::DeviceFacts& facts) { return std::string(facts.id); });
+  return result;
+}
+
+int usable_count(std::string_view backend) {
+  return static_cast<int>(std::ranges::count_if(devices_of(backend), &abi::DeviceFacts::usable));
+}
+
+nb::dict numbered_facts(const std::string& backend, int64_t index) {
+  const std::string id = fmt::format("{}:{}", backend, index);
+  for (const abi::DeviceFacts& facts : devices_of(backend)) {
+    if (id == facts.id) return facts_dict(facts);
+  }
+  open_device(id);  // throws, and says what is missing
+  throw Error(ErrorCode::kNoDevice, fmt::format("there is no device '{}'", id));
+}
+
+void bind_backend(nb::module_& m, const char* backend, const char* label) {
+  const std::string name = backend;
+  m.def((name + "_is_available").c_str(), [name] { return usable_count(name) > 0; },
+        fmt::format("Whether this machine has a {} device that can be used. Never raises.\n", label).c_str());
+  m.def((name + "_device_count").c_str(), [name] { return usable_count(name); },
+        fmt::format("How many {} devices can be used.\n", label).c_str());
+  m.def((name + "_get_device_info").c_str(), [name](int64_t index) { return numbered_facts(name, index); },
+        nb::arg("index") = 0,
+        nb::sig(fmt::format("def {}_get_device_info(index: int = 0) -> dict[str, Any]", name).c_str()),
+        fmt::format(R"(What is known of {0} device number `index`.
+
+Returns
+-------
+dict
+    With ``name``, ``architecture``, ``total_memory`` (bytes), ``compute_units`` and more, as `device_info`.
+
+Raises
+------
+DeviceError
+    Where there is no such device: the text says what is missing, and what to do about it.
+)",
+                    label)
+            .c_str());
+}
+
+}  // namespace
+
+std::shared_ptr<Device> device_argument(nb::handle object) {
+  if (object.is_none()) return standard_device();
+  if (nb::isinstance<DeviceObject>(object)) return nb::cast<const DeviceObject&>(object).device;
+  if (nb::isinstance<nb::str>(object)) return open_named(nb::cast<std::string>(object));
+  throw nb::type_error(
+      fmt::format("{} is not a device: give a name like 'cpu' or 'rocm:0'", nb::repr(object).c_str()).c_str());
+}
+
+nb::object device_object(const std::shared_ptr<Device>& device) { return nb::cast(DeviceObject{device}); }
+
+void require_this_process(const Device& device) {
+  for (const auto& [name, known] : opened().devices) {
+    if (known.get() == &device) return;
+  }
+  throw Error(
+      ErrorCode::kNoDevice,
+      fmt::format("device {} was opened before this process was forked: its threads are not here", device.facts().id),
+      "start processes with multiprocessing.set_start_method('spawn'), or use Gabbro first in the child");
+}
+
+void bind_devices(nb::module_& m) {
+  nb::class_<DeviceObject>(m, "Device", R"(A device that tensors live on, such as ``cpu`` or ``rocm:0``.
+
+``str(device)`` is its name, and it equals that name. Functions that take a device take the name as well.
+
+>>> gb.zeros(2, device="cpu").device == "cpu"
+True
+)")
+      .def(nb::new_([](const std::string& name) { return DeviceObject{open_named(name)}; }), nb::arg("name"))
+      .def_prop_ro(
+          "name", [](const DeviceObject& d) { return d.device->facts().id; }, "Its name, such as 'rocm:0'.")
+      .def("__str__", [](const DeviceObject& d) { return d.device->facts().id; })
+      .def("__repr__", [](const DeviceObject& d) { return fmt::format("gabbro.Device('{}')", d.device->facts().id); })
+      .def("__hash__", [](const DeviceObject& d) { return std::hash<std::string_view>{}(d.device->facts().id); })
+      .def(
+          "__eq__",
+          [](const DeviceObject& d, nb::handle other) {
+            if (nb::isinstance<DeviceObject>(other)) return nb::cast<const DeviceObject&>(other).device == d.device;
+            return nb::isinstance<nb::str>(other) && nb::cast<std::string>(other) == d.device->facts().id;
+          },
+          nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__reduce__", [m](const DeviceObject& d) {
+        return nb::make_tuple(m.attr("Device"), nb::make_tuple(d.device->facts().id));
+      });
+
+  m.def(
+      "devices",
+      [] {
+        nb::list names;
+        for (const abi::DeviceFacts& facts : list_devices()) {
+          if (facts.usable) names.append(facts.id);
+        }
+        return names;
+      },
+      nb::sig("def devices() -> list[str]"), R"(The names of the devices that can be used, the best first.
+
+>>> "cpu" in gb.devices()
+True
+)");
+  m.def(
+      "set_device", [](nb::handle device) { opened().standard = device_argument(device); }, nb::arg("device"),
+      nb::sig("def set_device(device: str | Device) -> None"), R"(Makes a device the one that new tensors live on.
+
+Parameters
+----------
+device : str or Device
+    ``"cpu"``, ``"rocm"``, ``"rocm:1"``, ``"cuda:0"``, ``"gpu"`` (the best GPU), ``"auto"``, a PCI address
+    (``"pci:0000:03:00.0"``) or an architecture (``"gfx1100"``).
+
+Raises
+------
+DeviceError
+    Where there is no such device, or it cannot be used: the text says why, and what to do about it.
+
+>>> gb.set_device("cpu")
+)");
+  m.def(
+      "get_device", [] { return device_object(standard_device()); }, nb::sig("def get_device() -> Device"),
+      R"(The device that new tensors live on: the last of `set_device`; before, ``GABBRO_DEVICE``, or the best one.
+
+>>> print(gb.get_device())
+cpu
+)");
+  m.def(
+      "device_info",
+      [](nb::handle device) {
+        const std::string id = device_argument(device)->facts().id;
+        for (const abi::DeviceFacts& facts : list_devices()) {
+          if (id == facts.id) return facts_dict(facts);
+        }
+        return facts_dict(device_argument(device)->facts());
+      },
+      nb::arg("device") = nb::none(), nb::sig("def device_info(device: str | Device | None = None) -> dict[str, Any]"),
+      R"(What is known of a device.
+
+Returns
+-------
+dict
+    ``name``, ``id``, ``architecture``, ``total_memory`` and ``free_memory`` (bytes), ``compute_units``,
+    ``wave_size`` (lanes; 1 on a CPU), ``driver``, ``runtime``, ``pci_address``, ``integrated``, ``usable``, ``reason``.
+
+>>> gb.device_info("cpu")["wave_size"]
+1
+)");
+  m.def(
+      "synchronize",
+      [](nb::handle device) {
+        const std::shared_ptr<Device> target = device_argument(device);
+        const nb::gil_scoped_release release;
+        target->synchronize();
+      },
+      nb::arg("device") = nb::none(), nb::sig("def synchronize(device: str | Device | None = None) -> None"),
+      R"(Waits until a device has done all that it was given. Of tensors that were not evaluated it knows nothing.
+
+>>> gb.synchronize()
+)");
+  bind_backend(m, "rocm", "ROCm");
+  bind_backend(m, "cuda", "CUDA");
+  // Called in the child of a fork.
+  m.def("_forget_devices", forget_devices);
+}
+
+}  // namespace gabbro::python

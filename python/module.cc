@@ -1,0 +1,28 @@
+// The extension gabbro._core: everything of the package that is C++. python/gabbro/__init__.py is its face.
+#include "python/ops.h"
+
+NB_MODULE(_core, m) {
+  using namespace gabbro::python;
+  m.doc() = "Tensors, operations and devices of Gabbro.";
+  nanobind::set_leak_warnings(false);  // caches of other packages may keep tensors until the end
+  bind_errors(m);
+  bind_dtypes(m);
+  bind_devices(m);
+  TensorClass tensor = bind_tensor(m);
+  bind_operators(tensor);
+  bind_indexing(tensor);
+  bind_exchange(m, tensor);
+  bind_run(m, tensor);
+  bind_compile(m);
+  bind_creation(m);
+  bind_random(m);
+  bind_elementwise(m, tensor);
+  bind_binary(m);
+  bind_reductions(m, tensor);
+  bind_shaping(m, tensor);
+  bind_picking(m);
+  bind_networks(m);
+  bind_norms(m);
+  bind_windows(m);
+  bind_losses(m);
+}

@@ -1,0 +1,27 @@
+// What the files of op bindings share. One file for each part of src/ops/ops.h.
+#pragma once
+
+#include "python/casters.h"
+#include "src/base/error.h"
+#include "src/ops/ops.h"
+
+namespace gabbro::python {
+
+void bind_creation(nb::module_& m);
+void bind_random(nb::module_& m);
+void bind_elementwise(nb::module_& m, TensorClass& tensor);
+void bind_binary(nb::module_& m);
+void bind_reductions(nb::module_& m, TensorClass& tensor);
+void bind_shaping(nb::module_& m, TensorClass& tensor);
+void bind_picking(nb::module_& m);
+void bind_networks(nb::module_& m);
+void bind_norms(nb::module_& m);
+void bind_windows(nb::module_& m);
+void bind_losses(nb::module_& m);
+
+using OptionalTensor = std::optional<Tensor>;
+
+// What is left out is an undefined tensor.
+inline Tensor or_none(const OptionalTensor& tensor) { return tensor.value_or(Tensor()); }
+
+}  // namespace gabbro::python

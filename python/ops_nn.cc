@@ -1,0 +1,87 @@
+// Functions of neural networks: softmax, linear, embedding.
+#include "python/ops.h"
+
+namespace gabbro::python {
+
+void bind_networks(nb::module_& m) {
+  m.def("softmax", softmax, nb::arg("x"), R"(exp(x) / sum(exp(x)) over the last axis.
+
+Parameters
+----------
+x : Tensor
+    [..., C], of float32, float16 or bfloat16 (in float32).
+
+Returns
+-------
+Tensor
+    Of the shape and dtype of `x`.
+
+Raises
+------
+ValueError
+    For other dtypes, and a tensor of shape ().
+
+>>> gb.softmax(gb.tensor([0.0, 0.0]))
+tensor([0.5, 0.5])
+)");
+  m.def("log_softmax", log_softmax, nb::arg("x"), R"(x - log(sum(exp(x))) over the last axis. Arguments as `softmax`.
+
+>>> gb.log_softmax(gb.tensor([0.0, 0.0]))
+tensor([-0.6931472, -0.6931472])
+)");
+  m.def(
+      "linear",
+      [](const Tensor& x, const Tensor& weight, const OptionalTensor& bias) {
+        return linear(x, weight, or_none(bias));
+      },
+      nb::arg("x"), nb::arg("weight"), nb::arg("bias") = nb::none(), R"(x · weightᵀ + bias.
+
+Parameters
+----------
+x : Tensor
+    [..., K]
+weight : Tensor
+    [N, K]
+bias : Tensor, optional
+    [N]
+
+Returns
+-------
+Tensor
+    [..., N]
+
+Raises
+------
+ValueError
+    Where shapes or dtypes do not fit.
+
+>>> gb.linear(gb.tensor([[1.0, 2.0]]), gb.tensor([[3.0, 4.0]]), gb.tensor([1.0]))
+tensor([[12.]])
+)");
+  m.def(
+      "embedding", [](const Tensor& ids, const Tensor& weight) { return embedding(weight, ids); }, nb::arg("ids"),
+      nb::arg("weight"), R"(Rows of a table, by number: torch.nn.functional.embedding.
+
+Parameters
+----------
+ids : Tensor
+    int32 [T], from 0 to V - 1.
+weight : Tensor
+    [V, C], of any dtype.
+
+Returns
+-------
+Tensor
+    float32 [T, C]
+
+Raises
+------
+ValueError
+    Where shapes or dtypes do not fit.
+
+>>> gb.embedding(gb.tensor([1]), gb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+tensor([[3., 4.]])
+)");
+}
+
+}  // namespace gabbro::python

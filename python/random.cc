@@ -1,0 +1,112 @@
+// Random numbers: one generator for the process, which `seed` sets. Each call takes a stream of its own.
+#include <random>
+
+#include "python/ops.h"
+#include "python/random_state.h"
+
+namespace gabbro::python {
+namespace {
+
+struct Generator {
+  uint64_t seed = 0;
+  uint64_t stream = 0;  // the next one
+};
+
+Generator& generator() {  // guarded by the GIL
+  static Generator state = [] {
+    std::random_device entropy;
+    return Generator{.seed = (uint64_t{entropy()} << 32) | entropy()};
+  }();
+  return state;
+}
+
+std::vector<Tensor>* keys_of_trace = nullptr;  // guarded by the GIL
+
+Shape shape_of(const char* op, const nb::args& args) {
+  return shape_argument(op, args.size() == 1 ? nb::handle(args[0]) : nb::handle(args));
+}
+
+Tensor key_for(const nb::handle& device) {
+  const Tensor key = next_key(device_argument(device));
+  if (keys_of_trace != nullptr) keys_of_trace->push_back(key);
+  return key;
+}
+
+}  // namespace
+
+Tensor next_key(const std::shared_ptr<Device>& device) {
+  return random_key(device, generator().seed, 0, generator().stream++);
+}
+
+KeyRecorder::KeyRecorder(std::vector<Tensor>& keys) : before_(keys_of_trace) { keys_of_trace = &keys; }
+KeyRecorder::~KeyRecorder() { keys_of_trace = before_; }
+
+void bind_random(nb::module_& m) {
+  m.def(
+      "seed", [](uint64_t number) { generator() = {.seed = number}; }, nb::arg("number"),
+      R"(Starts the random numbers anew: equal seeds give equal numbers, bit by bit, on every device.
+
+>>> gb.seed(7)
+>>> a = gb.rand(3)
+>>> gb.seed(7)
+>>> a.tolist() == gb.rand(3).tolist()
+True
+)");
+  m.def(
+      "rand",
+      [](const nb::args& shape, DType dtype, nb::handle device) {
+        const Shape lengths = shape_of("rand", shape);
+        return cast(rand(key_for(device), lengths), dtype);
+      },
+      nb::arg("shape"), nb::arg("dtype") = DType::f32, nb::arg("device") = nb::none(),
+      nb::sig("def rand(*shape: int | Sequence[int], dtype: DTypeLike = float32, "
+              "device: DeviceLike | None = None) -> Tensor"),
+      R"(Numbers spread evenly over [0, 1): multiples of 2⁻²⁴, by Philox 4x32-10 (Salmon et al. 2011).
+
+Parameters
+----------
+*shape : int, or one tuple of int
+dtype : DType
+    float32, float16 or bfloat16.
+device : str or Device, optional
+    Without it, the default.
+
+>>> gb.rand(2, 3).shape
+(2, 3)
+)");
+  m.def(
+      "randn",
+      [](const nb::args& shape, DType dtype, nb::handle device) {
+        const Shape lengths = shape_of("randn", shape);
+        return cast(randn(key_for(device), lengths), dtype);
+      },
+      nb::arg("shape"), nb::arg("dtype") = DType::f32, nb::arg("device") = nb::none(),
+      nb::sig("def randn(*shape: int | Sequence[int], dtype: DTypeLike = float32, "
+              "device: DeviceLike | None = None) -> Tensor"),
+      R"(Numbers of the normal distribution with mean 0 and variance 1 (Box and Muller 1958). Arguments as `rand`.
+
+>>> gb.randn((2, 3)).shape
+(2, 3)
+)");
+  m.def(
+      "randint",
+      [](int64_t low, int64_t high, const Integers& shape, nb::handle device) {
+        const Shape lengths = shape_argument("randint", nb::cast(shape.values));
+        return randint(key_for(device), low, high, lengths);
+      },
+      nb::arg("low"), nb::arg("high"), nb::arg("shape"), nb::kw_only(), nb::arg("device") = nb::none(),
+      nb::sig("def randint(low: int, high: int, shape: int | Sequence[int], *, "
+              "device: DeviceLike | None = None) -> Tensor"),
+      R"(Whole numbers, int32, spread evenly over [low, high).
+
+Raises
+------
+ValueError
+    Where no int32 is in the range.
+
+>>> gb.randint(0, 10, 4).shape
+(4,)
+)");
+}
+
+}  // namespace gabbro::python

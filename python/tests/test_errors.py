@@ -1,0 +1,109 @@
+"""Bad calls end with an exception that names the op, and never with the process."""
+
+import numpy as np
+import pytest
+
+import gabbro as gb
+
+X = gb.ones((2, 3))
+FLAGS = gb.tensor([[True, False]])
+FOUR = gb.ones((4, 4))
+IMAGE = gb.ones((1, 2, 5, 5))
+
+# op: calls with shapes or dtypes that it does not take
+CALLS = {
+    **{name: [lambda f: f(FLAGS)] for name in
+       ["exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "floor", "erf", "relu", "silu", "gelu", "abs"]},
+    **{name: [lambda f: f(X, FOUR)] for name in
+       ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "equal", "not_equal", "less", "less_equal", "greater",
+        "greater_equal", "matmul"]},
+    **{name: [lambda f: f(FLAGS), lambda f: f(gb.tensor(1.0))] for name in
+       ["sum", "prod", "max", "min", "mean", "argmax", "argmin"]},
+    "clamp": [lambda f: f(X, FOUR, 1), lambda f: f(FLAGS, 0, 1)],
+    "where": [lambda f: f(X, X, X), lambda f: f(X > 0, FOUR, FOUR)],
+    "var": [lambda f: f(FLAGS)],
+    "cumsum": [lambda f: f(X, 2), lambda f: f(FLAGS)],
+    "sort": [lambda f: f(X, -3), lambda f: f(FLAGS)],
+    "topk": [lambda f: f(X, 4), lambda f: f(X, -1), lambda f: f(X, 1, 7)],
+    "reshape": [lambda f: f(X, 7), lambda f: f(X, (-1, -1))],
+    "permute": [lambda f: f(X, (0, 0)), lambda f: f(X, (0,))],
+    "broadcast_to": [lambda f: f(X, (2, 4)), lambda f: f(X, 3)],
+    "concat": [lambda f: f([X, FOUR]), lambda f: f([X, X], 2), lambda f: f([]), lambda f: f([X, FLAGS])],
+    "gather": [lambda f: f(X, X)],
+    "take_along_axis": [lambda f: f(X, X), lambda f: f(X, gb.tensor([1]), 0)],
+    "scatter_add": [lambda f: f(X, gb.tensor([1]), X)],
+    "index_add": [lambda f: f(X, gb.tensor([1]), X)],
+    "tril": [lambda f: f(gb.ones(3))],
+    "softmax": [lambda f: f(FLAGS), lambda f: f(gb.tensor(1.0))],
+    "log_softmax": [lambda f: f(FLAGS)],
+    "linear": [lambda f: f(X, FOUR), lambda f: f(X, gb.ones((4, 3)), gb.ones(3))],
+    "embedding": [lambda f: f(X, X)],
+    "rms_norm": [lambda f: f(X, gb.ones(2))],
+    "layer_norm": [lambda f: f(X, gb.ones(2)), lambda f: f(FLAGS)],
+    "group_norm": [lambda f: f(X, 2), lambda f: f(X, 0)],
+    "batch_norm": [lambda f: f(X, gb.ones(2), gb.ones(2))],
+    "conv2d": [lambda f: f(IMAGE, FOUR), lambda f: f(IMAGE, gb.ones((1, 2, 7, 7))),
+               lambda f: f(IMAGE, gb.ones((1, 2, 3, 3)), stride=0),
+               lambda f: f(IMAGE, gb.ones((1, 2, 3, 3)), groups=3)],
+    "conv_transpose2d": [lambda f: f(IMAGE, FOUR)],
+    "max_pool2d": [lambda f: f(IMAGE, 0), lambda f: f(X, 2), lambda f: f(IMAGE, 9), lambda f: f(IMAGE, (2, 2, 2))],
+    "avg_pool2d": [lambda f: f(IMAGE, 2, padding=2)],
+    "adaptive_avg_pool2d": [lambda f: f(IMAGE, -1), lambda f: f(IMAGE, (1, 2, 3))],
+    "interpolate": [lambda f: f(IMAGE, 4, "cubic")],
+    "mse_loss": [lambda f: f(X, FOUR), lambda f: f(X, X, "max")],
+    "cross_entropy": [lambda f: f(X, X), lambda f: f(X, gb.tensor([1]))],
+    "zeros": [lambda f: f(-1), lambda f: f((1 << 62, 2)), lambda f: f((1,) * 7)],
+    "arange": [lambda f: f(0, 5, 0), lambda f: f(1e30), lambda f: f(float("nan"))],
+    "rand": [lambda f: f(-1)],
+    "randint": [lambda f: f(5, 5, 3), lambda f: f(0, 1 << 40, 3)],
+}  # fmt: skip
+# A part of the op may be what complains.
+NAMES = {"permute": "permute", "sub": "sub", "interpolate": "interpolate|upsample"}
+
+
+@pytest.mark.parametrize(("name", "call"), [(name, call) for name, calls in CALLS.items() for call in calls])
+def test_values_that_do_not_fit_are_value_errors_with_the_ops_name(name, call):
+    with pytest.raises(ValueError) as caught:
+        call(getattr(gb, name))
+    assert str(caught.value).startswith("["), caught.value
+    assert "hint: " in str(caught.value) or "\n" not in str(caught.value)
+
+
+FUNCTIONS = sorted(
+    name for name in gb.__all__
+    if callable(getattr(gb, name)) and not isinstance(getattr(gb, name), type)
+    and name not in {"set_device", "seed", "eval", "compile", "explain", "tensor", "asarray", "from_dlpack"}
+)  # fmt: skip
+ODD = [None, "a", 3, -1, 1 << 70, 2.5, float("nan"), [], {}, object(), X, FLAGS, gb.zeros((0,)), gb.tensor(1), FOUR,
+       IMAGE, gb.tensor([1.0], dtype="float64"), gb.tensor([1], dtype="int8"), np.zeros(3), (1, 2), (X, X)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_random_arguments_give_a_result_or_an_ordinary_exception(name):
+    rng = np.random.default_rng(sum(name.encode()))
+    for _ in range(300):
+        arguments = [ODD[i] for i in rng.integers(0, len(ODD), rng.integers(0, 5))]
+        try:
+            result = getattr(gb, name)(*arguments)
+            if isinstance(result, gb.Tensor) and result.size < 1 << 20:
+                result.eval()
+        except (TypeError, ValueError, RuntimeError, MemoryError, OverflowError) as error:
+            assert str(error), f"{name}{arguments}: an error without words"
+
+
+def test_wrong_kinds_of_arguments_are_type_errors_that_name_the_function():
+    for call in (lambda: gb.exp("a"), lambda: gb.exp(), lambda: gb.softmax(X, X, X), lambda: gb.zeros("a")):
+        with pytest.raises(TypeError, match=r"exp|softmax|zeros"):
+            call()
+
+
+def test_no_memory_is_a_memory_error():
+    with pytest.raises(MemoryError, match="bytes"):
+        (gb.ones((1 << 20, 1 << 20)) + gb.ones((1 << 20, 1))).eval()
+
+
+def test_an_uninitialised_tensor_is_refused():
+    with pytest.raises((TypeError, RuntimeError)):
+        gb.Tensor.__new__(gb.Tensor).eval()
+    with pytest.raises(TypeError):
+        gb.Tensor([1.0])

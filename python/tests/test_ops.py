@@ -1,0 +1,160 @@
+"""The op functions against NumPy: that each is bound to what its name says, with its arguments in their places.
+
+(Values, shapes and dtypes of the ops themselves are tested in C++, on every backend.)
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+import gabbro as gb
+from conftest import close
+
+UNARY = {
+    "negative": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "floor": np.floor,
+    "erf": np.vectorize(math.erf, otypes="f"), "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf, otypes="d")(x / math.sqrt(2))) / 2,
+}  # fmt: skip
+BINARY = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide, "maximum": np.maximum,
+    "minimum": np.minimum, "pow": np.power, "equal": np.equal, "not_equal": np.not_equal, "less": np.less,
+    "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name, rng):
+    x = rng.random((3, 7)).astype("float32") * 3 + 0.1
+    close(getattr(gb, name)(gb.tensor(x)), UNARY[name](x.astype("float64")).astype("float32"), epsilons=16)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name, rng):
+    a, b = (rng.integers(1, 4, shape).astype("float32") for shape in ((3, 1, 2), (5, 1)))
+    close(getattr(gb, name)(gb.tensor(a), gb.tensor(b)), BINARY[name](a, b))
+    close(getattr(gb, name)(gb.tensor(a), 2), BINARY[name](a, np.float32(2)))
+    close(getattr(gb, name)(2, gb.tensor(a)), BINARY[name](np.float32(2), a))
+
+
+def test_short_names_are_the_same_functions():
+    for short, name in {"neg": "negative", "sub": "subtract", "mul": "multiply", "div": "divide", "eq": "equal",
+                        "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+                        "clip": "clamp", "cast": "astype", "permute": "permute_dims"}.items():  # fmt: skip
+        assert getattr(gb, short) is getattr(gb, name)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "argmax", "argmin"])
+def test_reductions(name, rng):
+    x = rng.random((3, 5)).astype("float32")
+    expected = getattr(np, name)(x, axis=-1, keepdims=True)
+    close(getattr(gb, name)(gb.tensor(x)), expected.astype("int32" if "arg" in name else "float32"), epsilons=8 * 5)
+
+
+def test_reductions_with_arguments(rng):
+    x = rng.random((3, 5)).astype("float32")
+    close(gb.var(gb.tensor(x)), x.var(axis=-1, ddof=1, keepdims=True), epsilons=8 * 5)
+    close(gb.var(gb.tensor(x), correction=0), x.var(axis=-1, keepdims=True), epsilons=8 * 5)
+    close(gb.cumsum(gb.tensor(x), axis=0), x.cumsum(axis=0), epsilons=8 * 3)
+
+
+def test_sorting(rng):
+    x = rng.permutation(15).reshape(3, 5).astype("float32")
+    close(gb.sort(gb.tensor(x), axis=0), np.sort(x, axis=0))
+    close(gb.sort(gb.tensor(x), descending=True), -np.sort(-x))
+    close(gb.argsort(gb.tensor(x)), np.argsort(x).astype("int32"))
+    values, indices = gb.topk(gb.tensor(x), 2, largest=False)
+    close(values, np.sort(x)[:, :2])
+    close(indices, np.argsort(x)[:, :2].astype("int32"))
+
+
+def test_picking(rng):
+    x, i = rng.random((5, 3)).astype("float32"), np.array([4, 0, 0], "int32")
+    close(gb.gather(gb.tensor(x), gb.tensor(i)), x[i])
+    close(gb.embedding(gb.tensor(i), gb.tensor(x)), x[i])
+    close(gb.take_along_axis(gb.tensor(x), gb.tensor(i[None]), axis=0), np.take_along_axis(x, i[None].astype(int), 0))
+    expected = np.zeros((5, 3), "float32")
+    np.add.at(expected, i, 1)
+    close(gb.index_add(gb.zeros((5, 3)), gb.tensor(i), gb.ones((3, 3))), expected)
+    close(gb.scatter_add(gb.zeros(5), gb.tensor(i), gb.ones(3), axis=0), expected[:, 0])
+    close(gb.tril(gb.tensor(x), -1), np.tril(x, -1))
+    close(gb.triu(gb.tensor(x), diagonal=1), np.triu(x, 1))
+
+
+def test_shaping(rng):
+    x = rng.random((2, 3)).astype("float32")
+    close(gb.reshape(gb.tensor(x), 6), x.reshape(6))
+    close(gb.permute_dims(gb.tensor(x), (1, 0)), x.T)
+    close(gb.broadcast_to(gb.tensor(x), (4, 2, 3)), np.broadcast_to(x, (4, 2, 3)))
+    close(gb.concat([gb.tensor(x), gb.tensor(x)], axis=-1), np.concatenate([x, x], axis=-1))
+    close(gb.where(gb.tensor(x) > 0.5, gb.tensor(x), 0), np.where(x > 0.5, x, np.float32(0)))
+    close(gb.clamp(gb.tensor(x), 0.25, 0.75), x.clip(0.25, 0.75))
+    close(gb.clamp(gb.tensor(x), max=0.75), x.clip(None, 0.75))
+    close(gb.astype(gb.tensor(x), gb.float16), x.astype("float16"))
+
+
+@pytest.mark.parametrize("arguments", [(5,), (2, 5), (1, 8, 3), (0, 1, 0.25), (5, 0, -1), (3, 3)])
+def test_arange(arguments):
+    expected = np.arange(*arguments)
+    close(gb.arange(*arguments), expected.astype("int32" if expected.dtype.kind == "i" else "float32"))
+
+
+def test_networks(rng):
+    x, w, b = (rng.random(shape).astype("float32") for shape in ((2, 3), (4, 3), (4,)))
+    close(gb.linear(gb.tensor(x), gb.tensor(w), gb.tensor(b)), x @ w.T + b, epsilons=8 * 3)
+    exponentials = np.exp(x)
+    close(gb.softmax(gb.tensor(x)), exponentials / exponentials.sum(-1, keepdims=True), epsilons=16)
+    close(gb.log_softmax(gb.tensor(x)), x - np.log(exponentials.sum(-1, keepdims=True)), epsilons=16)
+    normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + np.float32(1e-5))
+    close(gb.layer_norm(gb.tensor(x)), normal, epsilons=64)
+    close(gb.group_norm(gb.tensor(x), 1), normal, epsilons=64)
+    mean, var = x.mean(0), x.var(0)
+    close(gb.batch_norm(gb.tensor(x), gb.tensor(mean), gb.tensor(var)), (x - mean) / np.sqrt(var + np.float32(1e-5)),
+          epsilons=64)  # fmt: skip
+    rms = x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(1e-5))
+    close(gb.rms_norm(gb.tensor(x), gb.ones(3)), rms, epsilons=16)
+
+
+def test_windows(rng):
+    x, w = rng.integers(0, 3, (1, 2, 5, 6)).astype("float32"), rng.integers(0, 3, (3, 2, 2, 3)).astype("float32")
+    expected = np.zeros((1, 3, 4, 4), "float32")
+    for i in range(4):
+        for j in range(4):
+            expected[:, :, i, j] = np.tensordot(x[:, :, i : i + 2, j : j + 3], w, ((1, 2, 3), (1, 2, 3)))
+    close(gb.conv2d(gb.tensor(x), gb.tensor(w)), expected)
+    close(gb.conv2d(gb.tensor(x), gb.tensor(w), stride=(3, 2)), expected[:, :, ::3, ::2])
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (2, 2)))
+    close(gb.conv2d(gb.tensor(x), gb.tensor(w), padding=(1, 2)), gb.conv2d(gb.tensor(padded), gb.tensor(w)).numpy())
+    windows = x[:, :, :4].reshape(1, 2, 2, 2, 3, 2)
+    close(gb.max_pool2d(gb.tensor(x), 2), windows.max((3, 5)))
+    close(gb.avg_pool2d(gb.tensor(x), (2, 2), stride=2), windows.mean((3, 5)))
+    close(gb.adaptive_avg_pool2d(gb.tensor(x), (1, 2)), x.reshape(1, 2, 1, 5, 2, 3).mean((3, 5)), epsilons=64)
+    close(gb.interpolate(gb.tensor(x), (10, 12)), x.repeat(2, 2).repeat(2, 3))
+
+
+def test_losses(rng):
+    x, target = (rng.random((3, 4)).astype("float32") for _ in range(2))
+    squares = (x - target) ** 2
+    close(gb.mse_loss(gb.tensor(x), gb.tensor(target)), squares.mean(), epsilons=8 * 12)
+    close(gb.mse_loss(gb.tensor(x), gb.tensor(target), "none"), squares)
+    close(gb.l1_loss(gb.tensor(x), gb.tensor(target), reduction="sum"), np.abs(x - target).sum(), epsilons=8 * 12)
+    logarithms = x - np.log(np.exp(x).sum(-1, keepdims=True))
+    classes = np.array([1, -100, 3], "int32")
+    chosen = -logarithms[[0, 2], [1, 3]]
+    close(gb.cross_entropy(gb.tensor(x), gb.tensor(classes)), chosen.mean(), epsilons=32)
+    close(gb.nll_loss(gb.tensor(logarithms), gb.tensor(classes), reduction="sum"), chosen.sum(), epsilons=32)
+
+
+def test_random_numbers():
+    gb.seed(3)
+    a, b = gb.rand(1000), gb.rand(1000)
+    gb.seed(3)
+    assert gb.rand(1000).tolist() == a.tolist() != b.tolist()
+    assert min(a.tolist()) >= 0 and max(a.tolist()) < 1 and abs(np.mean(a.numpy()) - 0.5) < 4 / math.sqrt(12 * 1000)
+    normal = gb.randn((100, 10)).numpy()
+    assert abs(normal.mean()) < 4 / math.sqrt(1000) and abs(normal.var() - 1) < 4 * math.sqrt(2 / 1000)
+    assert set(gb.randint(-1, 2, 1000).tolist()) == {-1, 0, 1}
+    assert gb.rand(2, 3, dtype="bfloat16").dtype is gb.bfloat16
