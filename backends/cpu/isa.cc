@@ -4,10 +4,13 @@
 
 namespace gabbro::cpu {
 
-#ifdef GABBRO_X86
+// GABBRO_HAS_... are the sets of this build (CMakeLists.txt).
+#ifdef GABBRO_HAS_AVX512
 namespace avx512 {
 extern const IsaTable kTable;
 }
+#endif
+#ifdef GABBRO_HAS_AVX2
 namespace avx2 {
 extern const IsaTable kTable;
 }
@@ -31,8 +34,11 @@ bool has_scalar() { return true; }
 
 std::span<const IsaTable* const> isa_tables() {
   static constexpr std::array kTables = {
-#ifdef GABBRO_X86
-      &avx512::kTable, &avx2::kTable,
+#ifdef GABBRO_HAS_AVX512
+      &avx512::kTable,
+#endif
+#ifdef GABBRO_HAS_AVX2
+      &avx2::kTable,
 #endif
       &scalar::kTable};
   return kTables;
