@@ -14,7 +14,7 @@ int64_t integer(const char* op, const char* argument, nb::handle object) {
     const std::string text = fmt::format("[{}] {} wants integers, not {}", op, argument, nb::repr(object).c_str());
     throw nb::type_error(text.c_str());
   }
-  if (overflow != 0) throw bad_input("[{}] {}: {} is too large", op, argument, nb::str(object).c_str());
+  if (overflow != 0) throw bad_input("[{}] {}: {} does not fit in 64 bits", op, argument, nb::str(object).c_str());
   return value;
 }
 
@@ -32,14 +32,15 @@ std::vector<int64_t> integers(const char* op, const char* argument, nb::handle o
   return values;
 }
 
-Shape shape_argument(const char* op, nb::handle object) {
-  const std::vector<int64_t> lengths = integers(op, "shape", object);
+Shape shape_of(const char* op, const std::vector<int64_t>& lengths) {
   try {
     return Shape(lengths);
   } catch (const Error& error) {
     throw bad_input("[{}] {}", op, error.what());
   }
 }
+
+Shape shape_argument(const char* op, nb::handle object) { return shape_of(op, integers(op, "shape", object)); }
 
 nb::tuple shape_tuple(const Shape& shape) {
   nb::object tuple = nb::steal(PyTuple_New(shape.rank()));

@@ -6,6 +6,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "src/backend/device.h"
+#include "src/ops/arrays.h"
 #include "src/tensor/tensor.h"
 
 namespace gabbro::python {
@@ -31,9 +33,11 @@ void bind_devices(nb::module_& m);
 TensorClass bind_tensor(nb::module_& m);
 void bind_operators(TensorClass& tensor);
 void bind_indexing(TensorClass& tensor);
+void bind_assignment(TensorClass& tensor);
 void bind_exchange(nb::module_& m, TensorClass& tensor);
 void bind_run(nb::module_& m, TensorClass& tensor);
 void bind_compile(nb::module_& m);
+void bind_gradients(nb::module_& m, TensorClass& tensor);
 
 // dtype.cc. A dtype is the object gb.float32; arguments may also be its name, a NumPy dtype, or float, int or bool.
 nb::object dtype_object(DType dtype);
@@ -57,14 +61,16 @@ Tensor tensor_of(nb::handle object, const Wanted& wanted = {});
 nb::object numpy_array(const Tensor& x);  // read-only, without a copy where the host sees the memory
 int tensor_buffer(PyObject* self, Py_buffer* view, int flags) noexcept;
 
-// operand.cc. The other side of an operator. Python numbers take the dtype of `like`, unless they are of a higher kind.
-Tensor operand(const char* op, nb::handle object, const Tensor& like);
-// Both operands of a function of two: tensors, arrays and numbers.
-std::pair<Tensor, Tensor> operands(const char* op, nb::handle a, nb::handle b);
+// operand.cc. Numbers, and the other side of an operator: a tensor, an array, or a number, which is weak beside a
+// tensor (src/ops/promotion.h).
 inline bool is_number(nb::handle object) {  // bool is an int
   return PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr());
 }
-Tensor true_divide(const Tensor& a, const Tensor& b);  // of integers in f32
+Number number_argument(const char* op, nb::handle object);  // throws TypeError
+Tensor operand(const char* op, nb::handle object, const Tensor& like);
+std::pair<Tensor, Tensor> operands(const char* op, nb::handle a, nb::handle b);
+// x += y and x[i] = y: gives the object `target`, a tensor, another value of the same shape and dtype.
+void rebind(const char* op, nb::handle target, const Tensor& value);
 
 // run.cc. Computes them without the GIL; Ctrl-C raises KeyboardInterrupt.
 void evaluate(std::span<const Tensor> tensors);
@@ -77,6 +83,11 @@ void run_interruptibly(const std::function<void(const std::atomic<bool>* cancel)
 // arguments.cc: (2, 3), [2, 3], 6 or an object with __index__, as they come as `shape`, `axis` and the like.
 std::vector<int64_t> integers(const char* op, const char* argument, nb::handle object);
 Shape shape_argument(const char* op, nb::handle object);
+Shape shape_of(const char* op, const std::vector<int64_t>& lengths);
 nb::tuple shape_tuple(const Shape& shape);
+
+// indexing.cc: what is between the brackets of x[...], and x[...] of it, with Python's IndexError.
+std::vector<Index> index_argument(nb::handle object, const Tensor& x);
+Tensor element(const Tensor& x, const std::vector<Index>& indices);
 
 }  // namespace gabbro::python

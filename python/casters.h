@@ -3,6 +3,7 @@
 #pragma once
 
 #include "python/bind.h"
+#include "src/ops/axes.h"
 
 namespace gabbro::python {
 
@@ -11,9 +12,33 @@ struct Integers {
   std::vector<int64_t> values;
 };
 
+// `axis`: None for all, one, or several.
+struct AxisArgument {
+  Axes axes;
+};
+
 }  // namespace gabbro::python
 
 namespace nanobind::detail {
+
+template <>
+struct type_caster<gabbro::python::AxisArgument> {
+  NB_TYPE_CASTER(gabbro::python::AxisArgument, const_name("int | collections.abc.Sequence[int] | None"))
+
+  bool from_python(handle source, uint32_t, cleanup_list*) noexcept {
+    if (source.is_none()) return true;
+    try {
+      value.axes = gabbro::Axes(gabbro::python::integers("", "", source));
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  static handle from_cpp(const gabbro::python::AxisArgument&, rv_policy, cleanup_list*) noexcept {
+    return none().release();  // only ever the default
+  }
+};
 
 template <>
 struct type_caster<gabbro::python::Integers> {

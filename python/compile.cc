@@ -16,8 +16,13 @@ struct TraceScope {
   TraceScope& operator=(const TraceScope&) = delete;
 };
 
-// Another handle of the same value: what the function captures is not taken for an input.
-Tensor placeholder(const Tensor& example) { return Tensor(std::make_shared<TensorState>(example.state())); }
+// Another handle of the same value: what the function captures is not taken for an input. It has no history, since the
+// plan's results have none.
+Tensor placeholder(const Tensor& example) {
+  auto state = std::make_shared<TensorState>(example.state());
+  state->history.reset();
+  return Tensor(std::move(state));
+}
 
 class CompiledFunction {
  public:

@@ -2,144 +2,129 @@
 #include <nanobind/ndarray.h>
 
 #include <bit>
+#include <cstring>
 #include <unordered_map>
 
 #include "python/bind.h"
 #include "src/base/error.h"
 #include "src/base/half.h"
-#include "src/ops/ops.h"
+#include "src/graph/history.h"
 
 namespace gabbro::python {
 namespace {
 
-enum class Kind { kBool, kInteger, kReal };
-
-Kind kind_of(DType dtype) {
-  return dtype == DType::boolean ? Kind::kBool : is_floating(dtype) ? Kind::kReal : Kind::kInteger;
-}
-
-Kind kind_of(nb::handle number) {
-  return PyBool_Check(number.ptr()) ? Kind::kBool : PyLong_Check(number.ptr()) ? Kind::kInteger : Kind::kReal;
-}
-
-struct Number {
+// Numbers that were used lately, as tensors of shape (): a value costs one copy to its device. Unlike `weak`, which
+// makes the number a part of the graph, so that x * 0.1 and x * 0.2 would each need a plan of their own. Guarded by the
+// GIL; what it holds keeps its device open.
+struct Known {
   const Device* device;
   DType dtype;
   uint64_t bits;
-  bool operator==(const Number&) const = default;
+  bool operator==(const Known&) const = default;
 };
 
-struct NumberHash {
-  size_t operator()(const Number& n) const {
+struct KnownHash {
+  size_t operator()(const Known& n) const {
     return (reinterpret_cast<size_t>(n.device) >> 6) ^ (n.bits * 0x9e3779b97f4a7c15u) ^ static_cast<size_t>(n.dtype);
   }
 };
 
-// Numbers that were used lately, as tensors: a value costs one copy to its device, and plans do not depend on it.
-// Guarded by the GIL; what it holds keeps its device open.
-Tensor number_tensor(const std::shared_ptr<Device>& device, DType dtype, double value, int64_t integer) {
-  constexpr size_t kMostNumbers = 512;
-  static auto& known = *new std::unordered_map<Number, Tensor, NumberHash>;  // lives as long as the process
-  const bool real = is_floating(dtype);
-  const Number key{device.get(), dtype, real ? std::bit_cast<uint64_t>(value) : static_cast<uint64_t>(integer)};
-  if (const auto found = known.find(key); found != known.end()) return found->second;
-  if (known.size() >= kMostNumbers) known.clear();
-  const int32_t narrow = static_cast<int32_t>(integer);
-  const int8_t byte = static_cast<int8_t>(integer);
-  const int16_t half_integer = static_cast<int16_t>(integer);
-  const float single = static_cast<float>(value);
-  const void* data = nullptr;
-  uint16_t half = 0;
+// The element of this dtype, in the low bytes: x86-64 and AArch64 are little-endian.
+uint64_t element_bits(const Number& number, DType dtype) {
+  const auto single = static_cast<float>(number.real());
   switch (dtype) {
     case DType::f32:
-      data = &single;
-      break;
+      return std::bit_cast<uint32_t>(single);
     case DType::f64:
-      data = &value;
-      break;
+      return std::bit_cast<uint64_t>(number.real());
     case DType::f16:
-      half = float_to_half_bits(single);
-      data = &half;
-      break;
+      return float_to_half_bits(single);
     case DType::bf16:
-      half = float_to_bfloat_bits(single);
-      data = &half;
-      break;
-    case DType::i8:
-    case DType::u8:
+      return float_to_bfloat_bits(single);
     case DType::boolean:
-      data = &byte;
-      break;
-    case DType::i16:
-      data = &half_integer;
-      break;
-    case DType::i32:
-      data = &narrow;
-      break;
+      return number.integer() != 0 ? 1 : 0;
     default:
-      data = &integer;
-      break;
+      return static_cast<uint64_t>(number.integer());
   }
-  return known[key] = device->upload(dtype, Shape{}, data);
 }
 
-// A number takes the dtype of the tensor beside it, or where that is of a lower kind, i32 or f32.
-DType dtype_beside(nb::handle number, DType dtype) {
-  if (kind_of(number) <= kind_of(dtype)) return dtype;
-  return kind_of(number) == Kind::kInteger ? DType::i32 : DType::f32;
+Tensor number_tensor(const std::shared_ptr<Device>& device, DType dtype, const Number& number) {
+  constexpr size_t kMostNumbers = 512;
+  static auto& known = *new std::unordered_map<Known, Tensor, KnownHash>;  // lives as long as the process
+  const Known key{device.get(), dtype, element_bits(number, dtype)};
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  if (known.size() >= kMostNumbers) known.clear();
+  return known[key] = device->upload(dtype, Shape{}, &key.bits);
 }
 
 bool holds(DType dtype, int64_t value) {
-  const int bits = 8 * dtype_info(dtype).block_bytes;
-  if (dtype == DType::boolean) return value == 0 || value == 1;
-  if (dtype == DType::u8) return value >= 0 && value <= 255;
-  return bits == 64 || (value >= -(int64_t{1} << (bits - 1)) && value < int64_t{1} << (bits - 1));
+  if (is_floating(dtype) || dtype == DType::boolean || dtype == DType::i64) return true;
+  const int bits = 8 * static_cast<int>(dtype_bytes(dtype, 1));
+  if (dtype == DType::u8) return value >= 0 && value < 256;
+  return value >= -(int64_t{1} << (bits - 1)) && value < (int64_t{1} << (bits - 1));
 }
 
 }  // namespace
 
+Number number_argument(const char* op, nb::handle object) {
+  PyObject* const python = object.ptr();
+  if (PyFloat_Check(python)) return PyFloat_AsDouble(python);
+  if (PyBool_Check(python)) return python == Py_True;
+  if (PyIndex_Check(python) && !nb::isinstance<Tensor>(object)) return integers(op, "a number", object)[0];
+  const double value = PyFloat_AsDouble(python);
+  if (value == -1 && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    throw nb::type_error(fmt::format("[{}] {} is no number", op, nb::repr(object).c_str()).c_str());
+  }
+  return value;
+}
+
 Tensor operand(const char* op, nb::handle object, const Tensor& like) {
   if (nb::isinstance<Tensor>(object)) return nb::cast<const Tensor&>(object);
   if (!is_number(object)) return tensor_of(object, {.device = like.device()});
-  const DType dtype = dtype_beside(object, like.dtype());
-  if (is_floating(dtype)) {
-    const double value = PyFloat_AsDouble(object.ptr());
-    if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
-    return number_tensor(like.device(), dtype, value, 0);
-  }
-  int overflow = 0;
-  const int64_t value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
-  if (overflow != 0 || !holds(dtype, value)) {
+  const bool real = PyFloat_Check(object.ptr()) || is_floating(like.dtype());
+  const Number number = real ? Number(PyFloat_AsDouble(object.ptr())) : number_argument(op, object);
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();  // an int that no double holds
+  const DType dtype = promote(like.dtype(), number);
+  if (!real && !holds(dtype, number.integer())) {
     throw bad_input("[{}] {} does not fit in {} (the other operand has shape {})", op, nb::str(object).c_str(),
                     dtype_public_name(dtype), like.shape().to_string());
   }
-  return number_tensor(like.device(), dtype, 0, value);
+  return number_tensor(like.device(), dtype, number);
 }
 
 std::pair<Tensor, Tensor> operands(const char* op, nb::handle a, nb::handle b) {
-  Tensor x, y;
   if (nb::isinstance<Tensor>(a)) {
-    x = nb::cast<const Tensor&>(a);
-    y = operand(op, b, x);
-  } else if (nb::isinstance<Tensor>(b)) {
-    y = nb::cast<const Tensor&>(b);
-    x = operand(op, a, y);
-  } else if (is_number(b)) {
-    x = tensor_of(a);
-    y = operand(op, b, x);
-  } else {
-    y = tensor_of(b);
-    x = operand(op, a, y);
+    const Tensor& x = nb::cast<const Tensor&>(a);
+    return {x, operand(op, b, x)};
   }
-  // A number of a higher kind takes the tensor with it.
-  if (is_number(b) && x.dtype() != y.dtype()) x = cast(x, y.dtype());
-  if (is_number(a) && x.dtype() != y.dtype()) y = cast(y, x.dtype());
-  return {x, y};
+  if (nb::isinstance<Tensor>(b) || is_number(a)) {
+    const Tensor y = tensor_of(b);
+    return {operand(op, a, y), y};
+  }
+  const Tensor x = tensor_of(a);
+  return {x, operand(op, b, x)};
 }
 
-Tensor true_divide(const Tensor& a, const Tensor& b) {
-  const auto real = [](const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::f32); };
-  return div(real(a), real(b));
+void rebind(const char* op, nb::handle object, const Tensor& value) {
+  Tensor& target = nb::cast<Tensor&>(object);
+  if (!(value.shape() == target.shape()) || value.dtype() != target.dtype()) {
+    throw bad_input("[{}] in place: a {} tensor of shape {} cannot hold the result, {} {}", op,
+                    dtype_public_name(target.dtype()), target.shape().to_string(), dtype_public_name(value.dtype()),
+                    value.shape().to_string());
+  }
+  const std::shared_ptr<History> history = target.state().history;
+  const bool leaf = history != nullptr && is_leaf(target);
+  if (leaf && gradients_enabled()) {
+    throw bad_input("[{}] in place: {} {} requires a gradient and was not computed; change it under no_grad()", op,
+                    dtype_public_name(target.dtype()), target.shape().to_string());
+  }
+  // A step of an optimiser leaves parameters what they are, with the gradients that they have.
+  const Tensor before = target;
+  target = value;
+  if (!leaf) return;
+  if (&value.state() == &before.state()) return;
+  target.state().history = std::make_shared<History>(History{.gradient = history->gradient});
 }
 
 }  // namespace gabbro::python

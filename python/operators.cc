@@ -20,30 +20,23 @@ nb::object not_implemented() { return nb::borrow(Py_NotImplemented); }
 template <Binary function>
 nb::object forward(const char* op, nb::handle self, nb::handle other) {
   if (!is_operand(other)) return not_implemented();
-  const auto [a, b] = operands(op, self, other);
-  return nb::cast(function(a, b));
+  const Tensor& x = nb::cast<const Tensor&>(self);
+  return nb::cast(function(x, operand(op, other, x)));
 }
 
 template <Binary function>
 nb::object reflected(const char* op, nb::handle self, nb::handle other) {
   if (!is_operand(other)) return not_implemented();
-  const auto [a, b] = operands(op, other, self);
-  return nb::cast(function(a, b));
+  const Tensor& x = nb::cast<const Tensor&>(self);
+  return nb::cast(function(operand(op, other, x), x));
 }
 
 // x += y gives the object x another value. Other objects, and what was computed from x before, keep the old one.
 template <Binary function>
 nb::object in_place(const char* op, nb::handle self, nb::handle other) {
   if (!is_operand(other)) return not_implemented();
-  const auto [a, b] = operands(op, self, other);
-  const Tensor result = function(a, b);
-  Tensor& target = nb::cast<Tensor&>(self);
-  if (!(result.shape() == target.shape()) || result.dtype() != target.dtype()) {
-    throw bad_input("[{}] in place: a {} tensor of shape {} cannot hold the result, {} {}", op,
-                    dtype_public_name(target.dtype()), target.shape().to_string(), dtype_public_name(result.dtype()),
-                    result.shape().to_string());
-  }
-  target = result;
+  const Tensor& x = nb::cast<const Tensor&>(self);
+  rebind(op, self, function(x, operand(op, other, x)));
   return nb::borrow(self);
 }
 
@@ -68,25 +61,22 @@ void comparison(TensorClass& tensor, const char* op, const char* name) {
 
 Tensor positive(const Tensor& x) { return x; }
 
-// Of bool: not; of integers: -x - 1, as in two's complement.
-Tensor inverted(const Tensor& x) {
-  if (x.dtype() == DType::boolean) return logical_not(x);
-  if (is_floating(x.dtype()))
-    throw bad_input("[invert] does not take {} of shape {}", dtype_name(x.dtype()), x.shape().to_string());
-  return sub(neg(x), cast(scalar(x.device(), 1, DType::i32), x.dtype()));
-}
-
 }  // namespace
 
 void bind_operators(TensorClass& tensor) {
   arithmetic<add>(tensor, "add", "add");
   arithmetic<sub>(tensor, "subtract", "sub");
   arithmetic<mul>(tensor, "multiply", "mul");
-  arithmetic<true_divide>(tensor, "divide", "truediv");
+  arithmetic<div>(tensor, "divide", "truediv");
+  arithmetic<floor_divide>(tensor, "floor_divide", "floordiv");
+  arithmetic<remainder>(tensor, "remainder", "mod");
   arithmetic<pow>(tensor, "pow", "pow");
   arithmetic<matmul>(tensor, "matmul", "matmul");
-  arithmetic<logical_and>(tensor, "logical_and", "and");
-  arithmetic<logical_or>(tensor, "logical_or", "or");
+  arithmetic<bitwise_and>(tensor, "bitwise_and", "and");
+  arithmetic<bitwise_or>(tensor, "bitwise_or", "or");
+  arithmetic<bitwise_xor>(tensor, "bitwise_xor", "xor");
+  arithmetic<left_shift>(tensor, "bitwise_left_shift", "lshift");
+  arithmetic<right_shift>(tensor, "bitwise_right_shift", "rshift");
   comparison<equal>(tensor, "equal", "__eq__");
   comparison<not_equal>(tensor, "not_equal", "__ne__");
   comparison<less>(tensor, "less", "__lt__");
@@ -96,7 +86,7 @@ void bind_operators(TensorClass& tensor) {
   tensor.def("__neg__", static_cast<Unary>(neg))
       .def("__pos__", positive)
       .def("__abs__", static_cast<Unary>(abs))
-      .def("__invert__", inverted)
+      .def("__invert__", static_cast<Unary>(bitwise_not))
       .def("__hash__", [](nb::handle self) { return reinterpret_cast<intptr_t>(self.ptr()) >> 4; });
 }
 

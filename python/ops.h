@@ -3,7 +3,8 @@
 
 #include "python/casters.h"
 #include "src/base/error.h"
-#include "src/ops/ops.h"
+#include "src/ops/arrays.h"
+#include "src/ops/products.h"
 
 namespace gabbro::python {
 
@@ -11,9 +12,13 @@ void bind_creation(nb::module_& m);
 void bind_random(nb::module_& m);
 void bind_elementwise(nb::module_& m, TensorClass& tensor);
 void bind_binary(nb::module_& m);
+void bind_choosing(nb::module_& m, TensorClass& tensor);
 void bind_reductions(nb::module_& m, TensorClass& tensor);
-void bind_shaping(nb::module_& m, TensorClass& tensor);
-void bind_picking(nb::module_& m);
+void bind_sorting(nb::module_& m, TensorClass& tensor);
+void bind_views(nb::module_& m, TensorClass& tensor);
+void bind_rearranging(nb::module_& m, TensorClass& tensor);
+void bind_picking(nb::module_& m, TensorClass& tensor);
+void bind_products(nb::module_& m, TensorClass& tensor);
 void bind_networks(nb::module_& m);
 void bind_norms(nb::module_& m);
 void bind_windows(nb::module_& m);

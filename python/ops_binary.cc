@@ -6,128 +6,141 @@ namespace {
 
 using Binary = Tensor (*)(const Tensor&, const Tensor&);
 
-struct Words {
-  const char* what;
-  const char* a;
-  const char* b;
-  const char* shown;
-  const char* dtypes = "float32, float16, bfloat16 or int32";
-  const char* result = "the broadcast shape, and the dtype of both";
+// What a function takes and gives.
+enum class Kind { kAny, kNumber, kFraction, kBits, kShift, kTest, kTruth };
+
+struct Dtypes {
+  const char* taken;
+  const char* given;
 };
 
-void binary(nb::module_& m, const char* name, Binary function, const Words& words) {
-  const std::string doc = fmt::format(R"({}
+constexpr const char* kPromoted = "the dtype in which both meet (`result_type`)";
 
-Parameters
-----------
-a, b : Tensor or number
-    Of {}, and of one dtype. A number takes the dtype of the tensor, or is float32 beside integers where it is a float.
-    The shapes are broadcast as NumPy does.
-
-Returns
--------
-Tensor
-    Of {}.
-
-Raises
-------
-ValueError
-    For other dtypes, and shapes that cannot be broadcast.
-
->>> gb.{}(gb.tensor({}), {})
-{}
-)",
-                                      words.what, words.dtypes, words.result, name, words.a, words.b, words.shown);
-  m.def(
-      name,
-      [function, name](nb::handle a, nb::handle b) {
-        const auto [x, y] = operands(name, a, b);
-        return function(x, y);
-      },
-      nb::arg("a"), nb::arg("b"), nb::sig(fmt::format("def {}(a: Operand, b: Operand) -> Tensor", name).c_str()),
-      doc.c_str());
+Dtypes dtypes_of(Kind kind) {
+  switch (kind) {
+    case Kind::kAny:
+      return {"any dtype but block formats", kPromoted};
+    case Kind::kNumber:
+      return {"any dtype but block formats, not both of bool", kPromoted};
+    case Kind::kFraction:
+      return {"any dtype but block formats",
+              "the dtype in which both meet, or float32 where that is an integer or bool"};
+    case Kind::kBits:
+      return {"integers or bool", kPromoted};
+    case Kind::kShift:
+      return {"integers", kPromoted};
+    case Kind::kTest:
+      return {"any dtype but block formats", "bool"};
+    case Kind::kTruth:
+      return {"any dtype but block formats; what is not zero is true", "bool"};
+  }
+  return {};
 }
 
-void comparison(nb::module_& m, const char* name, Binary function, const char* what, const char* shown) {
-  binary(m, name, function,
-         {.what = what,
-          .a = "[1.0, 2.0, 3.0]",
-          .b = "2",
-          .shown = shown,
-          .dtypes = "float32, float16, bfloat16, int32 or bool",
-          .result = "the broadcast shape, of bool"});
-}
+struct Function {
+  const char* name;
+  Binary function;
+  Kind kind;
+  const char* what;  // a sentence
+  const char* a;     // of the example
+  const char* b;
+  const char* shown;
+};
+
+constexpr Function kFunctions[] = {
+    {"add", add, Kind::kAny, "a + b, element by element; of bool, logical_or.", "[1.0, 2.0]", "3", "tensor([4., 5.])"},
+    {"subtract", sub, Kind::kNumber, "a - b, element by element.", "[1.0, 2.0]", "3", "tensor([-2., -1.])"},
+    {"multiply", mul, Kind::kAny, "a · b, element by element; of bool, logical_and.", "[1.0, 2.0]", "3",
+     "tensor([3., 6.])"},
+    {"divide", div, Kind::kFraction, "a / b, element by element.", "[1, 2]", "2", "tensor([0.5, 1. ])"},
+    {"floor_divide", floor_divide, Kind::kNumber, "a / b rounded down, element by element; of integers by zero: 0.",
+     "[7, -7]", "2", "tensor([ 3, -4])"},
+    {"trunc_divide", trunc_divide, Kind::kNumber,
+     "a / b rounded towards zero, element by element; of integers by zero: 0.", "[7, -7]", "2", "tensor([ 3, -3])"},
+    {"remainder", remainder, Kind::kNumber,
+     "What floor_divide leaves of a, with the sign of b, element by element; of integers by zero: 0.", "[7, -7]", "4",
+     "tensor([3, 1])"},
+    {"pow", pow, Kind::kNumber,
+     "a to the power b, element by element. Of integers with a negative power: 0, but for ±1.", "[1.0, 4.0]", "2",
+     "tensor([ 1., 16.])"},
+    {"maximum", maximum, Kind::kAny, "The larger of a and b, element by element; a NaN stays one.", "[1.0, 4.0]", "3",
+     "tensor([3., 4.])"},
+    {"minimum", minimum, Kind::kAny, "The smaller of a and b, element by element; a NaN stays one.", "[1.0, 4.0]", "3",
+     "tensor([1., 3.])"},
+    {"atan2", atan2, Kind::kFraction, "The angle of the point (b, a), in radians, element by element.", "[0.0, 1.0]",
+     "0", "tensor([0.       , 1.5707964])"},
+    {"hypot", hypot, Kind::kFraction, "sqrt(a² + b²), element by element.", "[3.0, 0.0]", "4", "tensor([5., 4.])"},
+    {"equal", equal, Kind::kTest, "Whether a is b, element by element.", "[1, 2, 3]", "2",
+     "tensor([False,  True, False])"},
+    {"not_equal", not_equal, Kind::kTest, "Whether a is not b, element by element.", "[1, 2, 3]", "2",
+     "tensor([ True, False,  True])"},
+    {"less", less, Kind::kTest, "Whether a < b, element by element.", "[1, 2, 3]", "2",
+     "tensor([ True, False, False])"},
+    {"less_equal", less_equal, Kind::kTest, "Whether a <= b, element by element.", "[1, 2, 3]", "2",
+     "tensor([ True,  True, False])"},
+    {"greater", greater, Kind::kTest, "Whether a > b, element by element.", "[1, 2, 3]", "2",
+     "tensor([False, False,  True])"},
+    {"greater_equal", greater_equal, Kind::kTest, "Whether a >= b, element by element.", "[1, 2, 3]", "2",
+     "tensor([False,  True,  True])"},
+    {"bitwise_and", bitwise_and, Kind::kBits, "The bits that both have, element by element.", "[5, 6]", "4",
+     "tensor([4, 4])"},
+    {"bitwise_or", bitwise_or, Kind::kBits, "The bits that one of the two has, element by element.", "[5, 6]", "1",
+     "tensor([5, 7])"},
+    {"bitwise_xor", bitwise_xor, Kind::kBits, "The bits that one of the two alone has, element by element.", "[5, 6]",
+     "4", "tensor([1, 2])"},
+    {"bitwise_left_shift", left_shift, Kind::kShift, "The bits of a, b places up, element by element.", "[1, 3]", "2",
+     "tensor([ 4, 12])"},
+    {"bitwise_right_shift", right_shift, Kind::kShift,
+     "The bits of a, b places down, element by element; the sign stays.", "[8, -8]", "2", "tensor([ 2, -2])"},
+    {"logical_and", logical_and, Kind::kTruth, "Whether both are true, element by element.", "[True, False]", "True",
+     "tensor([ True, False])"},
+    {"logical_or", logical_or, Kind::kTruth, "Whether one of the two is true, element by element.", "[True, False]",
+     "True", "tensor([ True,  True])"},
+    {"logical_xor", logical_xor, Kind::kTruth, "Whether one of the two alone is true, element by element.",
+     "[True, False]", "True", "tensor([False,  True])"},
+};
+
+constexpr std::pair<const char*, const char*> kShortNames[] = {
+    {"sub", "subtract"}, {"mul", "multiply"},  {"div", "divide"}, {"eq", "equal"},         {"ne", "not_equal"},
+    {"lt", "less"},      {"le", "less_equal"}, {"gt", "greater"}, {"ge", "greater_equal"},
+};
 
 }  // namespace
 
 void bind_binary(nb::module_& m) {
-  binary(m, "add", add, {"a + b, element by element.", "[1.0, 2.0]", "3", "tensor([4., 5.])"});
-  binary(m, "subtract", sub, {"a - b, element by element.", "[1.0, 2.0]", "3", "tensor([-2., -1.])"});
-  binary(m, "multiply", mul, {"a · b, element by element.", "[1.0, 2.0]", "3", "tensor([3., 6.])"});
-  binary(m, "divide", true_divide,
-         {.what = "a / b, element by element; of integers, in float32.",
-          .a = "[1, 2]",
-          .b = "2",
-          .shown = "tensor([0.5, 1. ])",
-          .result = "the broadcast shape"});
-  binary(m, "maximum", maximum, {"The larger of a and b, element by element.", "[1.0, 4.0]", "3", "tensor([3., 4.])"});
-  binary(m, "minimum", minimum, {"The smaller of a and b, element by element.", "[1.0, 4.0]", "3", "tensor([1., 3.])"});
-  binary(m, "pow", pow,
-         {"a to the power b, element by element. Of integers with a negative power: 0, but for ±1.", "[1.0, 4.0]", "2",
-          "tensor([ 1., 16.])"});
-  comparison(m, "equal", equal, "Whether a is b, element by element.", "tensor([False,  True, False])");
-  comparison(m, "not_equal", not_equal, "Whether a is not b, element by element.", "tensor([ True, False,  True])");
-  comparison(m, "less", less, "Whether a < b, element by element.", "tensor([ True, False, False])");
-  comparison(m, "less_equal", less_equal, "Whether a <= b, element by element.", "tensor([ True,  True, False])");
-  comparison(m, "greater", greater, "Whether a > b, element by element.", "tensor([False, False,  True])");
-  comparison(m, "greater_equal", greater_equal, "Whether a >= b, element by element.", "tensor([False,  True,  True])");
-  binary(m, "logical_and", logical_and,
-         {.what = "Whether both are true, element by element.",
-          .a = "[True, False]",
-          .b = "True",
-          .shown = "tensor([ True, False])",
-          .dtypes = "bool"});
-  binary(m, "logical_or", logical_or,
-         {.what = "Whether one of the two is true, element by element.",
-          .a = "[True, False]",
-          .b = "True",
-          .shown = "tensor([ True,  True])",
-          .dtypes = "bool"});
-  for (const auto& [short_name, name] : {std::pair{"sub", "subtract"},
-                                         {"mul", "multiply"},
-                                         {"div", "divide"},
-                                         {"eq", "equal"},
-                                         {"ne", "not_equal"},
-                                         {"lt", "less"},
-                                         {"le", "less_equal"},
-                                         {"gt", "greater"},
-                                         {"ge", "greater_equal"}}) {
-    m.attr(short_name) = m.attr(name);
-  }
-  m.def(
-      "matmul", [](const Tensor& a, const Tensor& b) { return matmul(a, b); }, nb::arg("a"), nb::arg("b"),
-      R"(The matrix product of the last two axes; the axes before are broadcast.
+  for (const Function& f : kFunctions) {
+    const Dtypes dtypes = dtypes_of(f.kind);
+    const std::string doc = fmt::format(R"({}
 
 Parameters
 ----------
-a : Tensor
-    [..., M, K]
-b : Tensor
-    [..., K, N], of the same dtype.
+a, b : Tensor, array or number
+    Of {}; one of the two a tensor or an array. Shapes are broadcast as NumPy does.
 
 Returns
 -------
 Tensor
-    [..., M, N]; halves are summed in float32.
+    Of the broadcast shape and {}.
 
 Raises
 ------
 ValueError
-    Where the shapes or dtypes do not fit.
+    For other dtypes, shapes that cannot be broadcast, and integers that do not fit in the tensor's dtype.
 
->>> gb.matmul(gb.tensor([[1.0, 2.0]]), gb.tensor([[3.0], [4.0]]))
-tensor([[11.]])
-)");
+>>> gb.{}(gb.tensor({}), {})
+{}
+)",
+                                        f.what, dtypes.taken, dtypes.given, f.name, f.a, f.b, f.shown);
+    m.def(
+        f.name,
+        [function = f.function, name = f.name](nb::handle a, nb::handle b) {
+          const auto [x, y] = operands(name, a, b);
+          return function(x, y);
+        },
+        nb::arg("a"), nb::arg("b"), nb::sig(fmt::format("def {}(a: Operand, b: Operand) -> Tensor", f.name).c_str()),
+        doc.c_str());
+  }
+  for (const auto& [short_name, name] : kShortNames) m.attr(short_name) = m.attr(name);
 }
 
 }  // namespace gabbro::python

@@ -1,4 +1,4 @@
-// Elementwise functions of one tensor, and clamp, where, cast.
+// Elementwise functions of one tensor.
 #include "python/ops.h"
 
 namespace gabbro::python {
@@ -6,16 +6,111 @@ namespace {
 
 using Unary = Tensor (*)(const Tensor&);
 
-// Where the functions go: into the module, and as methods.
-struct Scope {
-  nb::module_& m;
-  TensorClass& tensor;
+// What a function takes and gives.
+enum class Kind { kFraction, kNumber, kTest, kFloat, kBits, kTruth };
+
+struct Dtypes {
+  const char* taken;
+  const char* given;
 };
 
-// `what` is a sentence; `argument` and `shown` make the example.
-void unary(Scope& scope, const char* name, Unary function, const char* what, const char* argument, const char* shown,
-           const char* dtypes = "float32, float16 or bfloat16 (computed in float32)") {
-  const std::string doc = fmt::format(R"({}
+Dtypes dtypes_of(Kind kind) {
+  switch (kind) {
+    case Kind::kFraction:
+      return {"any dtype but block formats; float16 and bfloat16 are computed in float32",
+              "the dtype of `x`, or float32 for integers and bool"};
+    case Kind::kNumber:
+      return {"any dtype but bool and block formats", "the dtype of `x`"};
+    case Kind::kTest:
+      return {"any dtype but block formats", "bool"};
+    case Kind::kFloat:
+      return {"float32, float64, float16 or bfloat16", "the dtype of `x`"};
+    case Kind::kBits:
+      return {"integers or bool", "the dtype of `x`"};
+    case Kind::kTruth:
+      return {"any dtype but block formats; what is not zero is true", "bool"};
+  }
+  return {};
+}
+
+struct Function {
+  const char* name;
+  Unary function;
+  Kind kind;
+  const char* what;      // a sentence
+  const char* argument;  // of the example
+  const char* shown;
+};
+
+constexpr Function kFunctions[] = {
+    {"exp", exp, Kind::kFraction, "e to the power of each element.", "[0.0, 1.0]", "tensor([1.       , 2.7182817])"},
+    {"exp2", exp2, Kind::kFraction, "2 to the power of each element.", "[0.0, 3.0]", "tensor([1., 8.])"},
+    {"expm1", expm1, Kind::kFraction, "e to the power of each element, less 1, precise near 0.", "[0.0, 1e-10]",
+     "tensor([0.e+00, 1.e-10])"},
+    {"log", log, Kind::kFraction, "The natural logarithm of each element; NaN of negative ones.", "[1.0, 2.0]",
+     "tensor([0.       , 0.6931472])"},
+    {"log1p", log1p, Kind::kFraction, "log(1 + x) of each element, precise near 0.", "[0.0, 1e-10]",
+     "tensor([0.e+00, 1.e-10])"},
+    {"log2", log2, Kind::kFraction, "The logarithm to base 2 of each element; NaN of negative ones.", "[1.0, 8.0]",
+     "tensor([0., 3.])"},
+    {"log10", log10, Kind::kFraction, "The logarithm to base 10 of each element; NaN of negative ones.", "[1.0, 100.0]",
+     "tensor([0., 2.])"},
+    {"sqrt", sqrt, Kind::kFraction, "The square root of each element; NaN of negative ones.", "[4, 9]",
+     "tensor([2., 3.])"},
+    {"rsqrt", rsqrt, Kind::kFraction, "1 / sqrt(x), element by element.", "[4.0, 16.0]", "tensor([0.5 , 0.25])"},
+    {"reciprocal", reciprocal, Kind::kFraction, "1 / x, element by element.", "[4.0, 2.0]", "tensor([0.25, 0.5 ])"},
+    {"sin", sin, Kind::kFraction, "The sine of each element, in radians.", "[0.0]", "tensor([0.])"},
+    {"cos", cos, Kind::kFraction, "The cosine of each element, in radians.", "[0.0]", "tensor([1.])"},
+    {"tan", tan, Kind::kFraction, "The tangent of each element, in radians.", "[0.0]", "tensor([0.])"},
+    {"asin", asin, Kind::kFraction, "The angle, in radians, whose sine each element is; NaN outside of [-1, 1].",
+     "[0.0]", "tensor([0.])"},
+    {"acos", acos, Kind::kFraction, "The angle, in radians, whose cosine each element is; NaN outside of [-1, 1].",
+     "[1.0]", "tensor([0.])"},
+    {"atan", atan, Kind::kFraction, "The angle, in radians, whose tangent each element is.", "[0.0]", "tensor([0.])"},
+    {"sinh", sinh, Kind::kFraction, "The hyperbolic sine of each element.", "[0.0]", "tensor([0.])"},
+    {"cosh", cosh, Kind::kFraction, "The hyperbolic cosine of each element.", "[0.0]", "tensor([1.])"},
+    {"tanh", tanh, Kind::kFraction, "The hyperbolic tangent of each element.", "[0.0]", "tensor([0.])"},
+    {"asinh", asinh, Kind::kFraction, "What each element is the hyperbolic sine of.", "[0.0]", "tensor([0.])"},
+    {"acosh", acosh, Kind::kFraction, "What each element is the hyperbolic cosine of; NaN below 1.", "[1.0]",
+     "tensor([0.])"},
+    {"atanh", atanh, Kind::kFraction, "What each element is the hyperbolic tangent of; NaN outside of [-1, 1].",
+     "[0.0]", "tensor([0.])"},
+    {"sigmoid", sigmoid, Kind::kFraction, "1 / (1 + exp(-x)), element by element.", "[0.0]", "tensor([0.5])"},
+    {"erf", erf, Kind::kFraction,
+     "The error function of each element: 2/sqrt(pi) times the integral of exp(-t²) from 0 to x.", "[0.0]",
+     "tensor([0.])"},
+    {"negative", neg, Kind::kNumber, "-x, element by element.", "[1.0, -2.0]", "tensor([-1.,  2.])"},
+    {"abs", abs, Kind::kNumber, "The magnitude of each element.", "[1, -2]", "tensor([1, 2])"},
+    {"sign", sign, Kind::kNumber, "-1, 0 or 1 for each element; a NaN stays one.", "[5.0, -2.0, 0.0]",
+     "tensor([ 1., -1.,  0.])"},
+    {"square", square, Kind::kNumber, "x · x, element by element.", "[3, -2]", "tensor([9, 4])"},
+    {"floor", floor, Kind::kNumber, "The largest whole number that is not above each element.", "[1.5, -1.5]",
+     "tensor([ 1., -2.])"},
+    {"ceil", ceil, Kind::kNumber, "The smallest whole number that is not below each element.", "[1.5, -2.5]",
+     "tensor([ 2., -2.])"},
+    {"round", round, Kind::kNumber, "The nearest whole number to each element, the even one of two.", "[1.5, 2.5]",
+     "tensor([2., 2.])"},
+    {"trunc", trunc, Kind::kNumber, "Each element without its fraction.", "[1.5, -1.5]", "tensor([ 1., -1.])"},
+    {"isnan", isnan, Kind::kTest, "Whether each element is a NaN.", "[1.0, float('nan')]", "tensor([False,  True])"},
+    {"isinf", isinf, Kind::kTest, "Whether each element is infinite.", "[1.0, float('-inf')]",
+     "tensor([False,  True])"},
+    {"isfinite", isfinite, Kind::kTest, "Whether each element is neither infinite nor a NaN.", "[1.0, float('-inf')]",
+     "tensor([ True, False])"},
+    {"relu", relu, Kind::kFloat, "max(x, 0), element by element.", "[1.0, -2.0]", "tensor([1., 0.])"},
+    {"silu", silu, Kind::kFloat, "x · sigmoid(x), element by element (Elfwing et al. 2017).", "[0.0]", "tensor([0.])"},
+    {"bitwise_invert", bitwise_not, Kind::kBits,
+     "Each element with all bits turned around: of integers -x - 1, of bool the other one.", "[0, 5]",
+     "tensor([-1, -6])"},
+    {"logical_not", logical_not, Kind::kTruth, "Whether each element is false.", "[True, False]",
+     "tensor([False,  True])"},
+};
+
+}  // namespace
+
+void bind_elementwise(nb::module_& m, TensorClass& tensor) {
+  for (const Function& f : kFunctions) {
+    const Dtypes dtypes = dtypes_of(f.kind);
+    const std::string doc = fmt::format(R"({}
 
 Parameters
 ----------
@@ -25,7 +120,7 @@ x : Tensor
 Returns
 -------
 Tensor
-    Of the shape and dtype of `x`.
+    Of the shape of `x` and {}.
 
 Raises
 ------
@@ -35,38 +130,14 @@ ValueError
 >>> gb.{}(gb.tensor({}))
 {}
 )",
-                                      what, dtypes, name, argument, shown);
-  scope.m.def(name, function, nb::arg("x"), doc.c_str());
-  scope.tensor.def(name, function, fmt::format("As `gabbro.{}`.", name).c_str());
-}
-
-constexpr const char* kNumbers = "float32, float16, bfloat16 or int32";
-
-}  // namespace
-
-void bind_elementwise(nb::module_& m, TensorClass& tensor) {
-  Scope scope{m, tensor};
-  unary(scope, "negative", neg, "-x, element by element.", "[1.0, -2.0]", "tensor([-1.,  2.])", kNumbers);
-  unary(scope, "abs", abs, "The magnitude of each element.", "[1.0, -2.0]", "tensor([1., 2.])", kNumbers);
-  unary(scope, "exp", exp, "e to the power of each element.", "[0.0, 1.0]", "tensor([1.       , 2.7182817])");
-  unary(scope, "log", log, "The natural logarithm of each element; NaN of negative ones.", "[1.0, 2.0]",
-        "tensor([0.       , 0.6931472])");
-  unary(scope, "sqrt", sqrt, "The square root of each element; NaN of negative ones.", "[4.0, 9.0]",
-        "tensor([2., 3.])");
-  unary(scope, "rsqrt", rsqrt, "1 / sqrt(x), element by element.", "[4.0, 16.0]", "tensor([0.5 , 0.25])");
-  unary(scope, "sin", sin, "The sine of each element, in radians.", "[0.0]", "tensor([0.])");
-  unary(scope, "cos", cos, "The cosine of each element, in radians.", "[0.0]", "tensor([1.])");
-  unary(scope, "tanh", tanh, "The hyperbolic tangent of each element.", "[0.0]", "tensor([0.])");
-  unary(scope, "sigmoid", sigmoid, "1 / (1 + exp(-x)), element by element.", "[0.0]", "tensor([0.5])");
-  unary(scope, "floor", floor, "The largest whole number that is not above each element.", "[1.5, -1.5]",
-        "tensor([ 1., -2.])");
-  unary(scope, "erf", erf, "The error function of each element: 2/sqrt(pi) times the integral of exp(-t²) from 0 to x.",
-        "[0.0]", "tensor([0.])");
-  unary(scope, "relu", relu, "max(x, 0), element by element.", "[1.0, -2.0]", "tensor([1., 0.])");
-  unary(scope, "silu", silu, "x · sigmoid(x), element by element (Elfwing et al. 2017).", "[0.0]", "tensor([0.])");
-  unary(scope, "logical_not", logical_not, "Whether each element is false.", "[True, False]", "tensor([False,  True])",
-        "bool");
-  m.attr("neg") = m.attr("negative");
+                                        f.what, dtypes.taken, dtypes.given, f.name, f.argument, f.shown);
+    m.def(f.name, f.function, nb::arg("x"), doc.c_str());
+    tensor.def(f.name, f.function, fmt::format("As `gabbro.{}`.", f.name).c_str());
+  }
+  for (const auto& [short_name, name] :
+       {std::pair{"neg", "negative"}, {"bitwise_not", "bitwise_invert"}, {"absolute", "abs"}}) {
+    m.attr(short_name) = m.attr(name);
+  }
 
   m.def(
       "gelu",
@@ -80,7 +151,7 @@ void bind_elementwise(nb::module_& m, TensorClass& tensor) {
 Parameters
 ----------
 x : Tensor
-    Of float32, float16 or bfloat16 (computed in float32).
+    Of float32, float64, float16 or bfloat16 (the last two computed in float32).
 approximate : str
     ``"none"``: Φ by erf. ``"tanh"``: 0.5 · x · (1 + tanh(sqrt(2/pi) · (x + 0.044715 · x³))).
 
@@ -97,89 +168,6 @@ ValueError
 >>> gb.gelu(gb.tensor([-10.0, 0.0, 10.0]))
 tensor([-0.,  0., 10.])
 )");
-
-  m.def(
-      "clamp",
-      [](const Tensor& x, nb::handle min, nb::handle max) {
-        if (min.is_none() && max.is_none()) return x;
-        if (max.is_none()) return maximum(x, operand("clamp", min, x));
-        if (min.is_none()) return minimum(x, operand("clamp", max, x));
-        return clamp(x, operand("clamp", min, x), operand("clamp", max, x));
-      },
-      nb::arg("x"), nb::arg("min") = nb::none(), nb::arg("max") = nb::none(),
-      nb::sig("def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor"),
-      R"(min(max(x, low), high), element by element: so the upper bound where the bounds cross. A NaN stays one.
-
-Parameters
-----------
-x : Tensor
-    Of float32, float16, bfloat16 or int32.
-min, max : Tensor or number, optional
-    The bounds, broadcast against `x`, of its dtype.
-
-Returns
--------
-Tensor
-    Of the broadcast shape.
-
-Raises
-------
-ValueError
-    For other dtypes, and shapes that cannot be broadcast.
-
->>> gb.clamp(gb.tensor([-1.0, 0.5, 2.0]), 0, 1)
-tensor([0. , 0.5, 1. ])
-)");
-  m.attr("clip") = m.attr("clamp");
-
-  m.def(
-      "where",
-      [](const Tensor& condition, nb::handle a, nb::handle b) {
-        if (is_number(a) && is_number(b)) {
-          const Tensor x = tensor_of(a, {.device = condition.device()}),
-                       y = tensor_of(b, {.device = condition.device()});
-          return where(condition, is_floating(y.dtype()) ? cast(x, y.dtype()) : x,
-                       is_floating(x.dtype()) ? cast(y, x.dtype()) : y);
-        }
-        const auto [x, y] = operands("where", a, b);
-        return where(condition, x, y);
-      },
-      nb::arg("condition"), nb::arg("a"), nb::arg("b"),
-      nb::sig("def where(condition: Tensor, a: Operand, b: Operand) -> Tensor"),
-      R"(Elements of `a` where the condition is true, of `b` elsewhere.
-
-Parameters
-----------
-condition : Tensor
-    Of bool.
-a, b : Tensor or number
-    Of one dtype; all three are broadcast.
-
-Returns
--------
-Tensor
-    Of the broadcast shape and the dtype of `a` and `b`.
-
-Raises
-------
-ValueError
-    For other dtypes, and shapes that cannot be broadcast.
-
->>> x = gb.tensor([1.0, -2.0])
->>> gb.where(x > 0, x, 0)
-tensor([1., 0.])
-)");
-
-  m.def(
-      "astype", [](const Tensor& x, DType dtype) { return cast(x, dtype); }, nb::arg("x"), nb::arg("dtype"),
-      R"(The same numbers in another dtype.
-
-Floats become integers by truncation, and halves by rounding to nearest even.
-
->>> gb.astype(gb.tensor([1.5, -1.5]), "int32")
-tensor([ 1, -1])
-)");
-  m.attr("cast") = m.attr("astype");
 }
 
 }  // namespace gabbro::python

@@ -4,12 +4,14 @@
 namespace gabbro::python {
 
 void bind_networks(nb::module_& m) {
-  m.def("softmax", softmax, nb::arg("x"), R"(exp(x) / sum(exp(x)) over the last axis.
+  m.def("softmax", softmax, nb::arg("x"), nb::arg("axis") = -1, R"(exp(x) / sum(exp(x)) along an axis.
 
 Parameters
 ----------
 x : Tensor
-    [..., C], of float32, float16 or bfloat16 (in float32).
+    [..., C], of float32, float64, float16 or bfloat16.
+axis : int
+    From -ndim to ndim - 1.
 
 Returns
 -------
@@ -19,12 +21,13 @@ Tensor
 Raises
 ------
 ValueError
-    For other dtypes, and a tensor of shape ().
+    For other dtypes and axes.
 
 >>> gb.softmax(gb.tensor([0.0, 0.0]))
 tensor([0.5, 0.5])
 )");
-  m.def("log_softmax", log_softmax, nb::arg("x"), R"(x - log(sum(exp(x))) over the last axis. Arguments as `softmax`.
+  m.def("log_softmax", log_softmax, nb::arg("x"), nb::arg("axis") = -1,
+        R"(x - log(sum(exp(x))) along an axis. Arguments and errors as `softmax`.
 
 >>> gb.log_softmax(gb.tensor([0.0, 0.0]))
 tensor([-0.6931472, -0.6931472])

@@ -3,7 +3,99 @@
 
 namespace gabbro::python {
 
-void bind_picking(nb::module_& m) {
+namespace {
+
+// numpy.take: without an axis, of x made flat.
+Tensor taken(const Tensor& x, const Tensor& indices, std::optional<int64_t> axis) {
+  return axis ? take(x, indices, *axis) : take(x.shape().rank() == 1 ? x : flatten(x), indices, 0);
+}
+
+}  // namespace
+
+void bind_picking(nb::module_& m, TensorClass& tensor) {
+  tensor.def("take", taken, nb::arg("indices"), nb::arg("axis") = nb::none(), "As `gabbro.take`.")
+      .def("take_along_axis", take_along_axis, nb::arg("indices"), nb::arg("axis") = -1, "As `gabbro.take_along_axis`.")
+      .def(
+          "nonzero", [](const Tensor& x) { return nb::tuple(nb::cast(nonzero(x))); },
+          nb::sig("def nonzero(self) -> tuple[Tensor, ...]"), "As `gabbro.nonzero`.")
+      .def("tril", tril, nb::kw_only(), nb::arg("k") = 0, "As `gabbro.tril`.")
+      .def("triu", triu, nb::kw_only(), nb::arg("k") = 0, "As `gabbro.triu`.");
+  m.def("take", taken, nb::arg("x"), nb::arg("indices"), nb::kw_only(), nb::arg("axis") = nb::none(),
+        R"(Elements, or slices along an axis, by number.
+
+Parameters
+----------
+x : Tensor
+    Of any dtype but block formats.
+indices : Tensor
+    Integers; negative ones count from the end. One that is outside goes on from the other end.
+axis : int, optional
+    From -ndim to ndim - 1. None: of `x` made flat.
+
+Returns
+-------
+Tensor
+    The shape of `x`, with the axes of `indices` in place of the axis.
+
+Raises
+------
+ValueError
+    For an axis that `x` does not have or that has no elements, and for indices of other dtypes.
+
+>>> gb.take(gb.tensor([10, 20, 30]), gb.tensor([2, 0, -1]))
+tensor([30, 10, 30])
+)");
+  m.def("put_along_axis", put_along_axis, nb::arg("x"), nb::arg("indices"), nb::arg("values"), nb::arg("axis") = -1,
+        R"(`x` with ``values[..., k, ...]`` where ``indices[..., k, ...]`` says along an axis.
+
+Of equal indices the last counts, and what is outside is left out.
+
+Parameters
+----------
+x : Tensor
+    Of any dtype but block formats.
+indices : Tensor
+    int32, with the lengths of `x` along the other axes.
+values : Tensor
+    Of the shape of `indices`; cast to the dtype of `x`.
+axis : int
+    From -ndim to ndim - 1.
+
+Returns
+-------
+Tensor
+    Of the shape and dtype of `x`: tensors do not change.
+
+Raises
+------
+ValueError
+    Where shapes, dtypes or the axis do not fit.
+
+>>> gb.put_along_axis(gb.tensor([1, 2, 3]), gb.tensor([2]), gb.tensor([7]))
+tensor([1, 2, 7])
+)");
+  m.def(
+      "nonzero", [](const Tensor& x) { return nb::tuple(nb::cast(nonzero(x))); }, nb::arg("x"),
+      nb::sig("def nonzero(x: Tensor) -> tuple[Tensor, ...]"),
+      R"(Where the elements are that are not zero. Evaluates `x`.
+
+Returns
+-------
+tuple of Tensor
+    For each axis, their places along it: int32 [count], in row-major order.
+
+Raises
+------
+ValueError
+    For a tensor of shape (), and block formats.
+
+>>> gb.nonzero(gb.tensor([0, 5, 0, 7]))
+(tensor([1, 3]),)
+)");
+  m.def("_unique", [](const Tensor& x) {
+    const Unique found = unique(x);
+    return std::vector{found.values, found.indices, found.inverse, found.counts};
+  });
   m.def("gather", gather, nb::arg("x"), nb::arg("indices"), R"(Rows by number.
 
 Parameters
@@ -91,8 +183,8 @@ Dtypes, order and errors are those of `scatter_add`.
 tensor([[0.],
         [2.]])
 )");
-  m.def("tril", tril, nb::arg("x"), nb::arg("diagonal") = 0,
-        R"(`x` [..., M, N] with zeros above the diagonal that begins at column `diagonal`.
+  m.def("tril", tril, nb::arg("x"), nb::kw_only(), nb::arg("k") = 0,
+        R"(`x` [..., M, N] with zeros above the diagonal that begins at column `k`.
 
 Raises
 ------
@@ -103,8 +195,8 @@ ValueError
 tensor([[1, 0],
         [3, 4]])
 )");
-  m.def("triu", triu, nb::arg("x"), nb::arg("diagonal") = 0,
-        R"(`x` [..., M, N] with zeros below the diagonal that begins at column `diagonal`.
+  m.def("triu", triu, nb::arg("x"), nb::kw_only(), nb::arg("k") = 0,
+        R"(`x` [..., M, N] with zeros below the diagonal that begins at column `k`.
 
 Raises
 ------

@@ -1,169 +1,134 @@
-// Reductions, sums along an axis, sorting.
+// Reductions over axes.
 #include "python/ops.h"
 
 namespace gabbro::python {
 namespace {
 
-using Reduction = Tensor (*)(const Tensor&);
+using Reduction = Tensor (*)(const Tensor&, const Axes&, bool);
+using Spread = Tensor (*)(const Tensor&, const Axes&, double, bool);
+using Place = Tensor (*)(const Tensor&, std::optional<int64_t>, bool);
 
-void reduction(nb::module_& m, TensorClass& tensor, const char* name, Reduction function, const char* what,
-               const char* shown, const char* dtypes = "float32, float16, bfloat16 (in float32) or int32") {
-  const std::string doc = fmt::format(R"({} A NaN gives NaN.
+struct Scope {
+  nb::module_& m;
+  TensorClass& tensor;
+};
+
+struct Words {
+  const char* what;
+  const char* shown;  // of the example, on [[1.0, 2.0], [3.0, 5.0]] with axis 1
+  const char* given;
+};
+
+std::string documentation(const char* name, const Words& words, const char* more = "", const char* axis = "") {
+  return fmt::format(R"({}
 
 Parameters
 ----------
 x : Tensor
-    [..., C], of {}.
+    Of any dtype but block formats.
+axis : {}
+    From -ndim to ndim - 1. None: all axes.
+{}keepdims : bool
+    Whether the axes stay, with length 1.
 
 Returns
 -------
 Tensor
-    [..., 1]
+    The shape of `x` without the axes, of {}.
 
 Raises
 ------
 ValueError
-    For other dtypes, and a tensor of shape ().
+    For an axis that `x` does not have or that is named twice, and for block formats.
 
->>> gb.{}(gb.tensor([[1.0, 2.0], [3.0, 5.0]]))
+>>> gb.{}(gb.tensor([[1.0, 2.0], [3.0, 5.0]]), axis=1)
 {}
 )",
-                                      what, dtypes, name, shown);
-  m.def(name, function, nb::arg("x"), doc.c_str());
-  tensor.def(name, function, fmt::format("As `gabbro.{}`.", name).c_str());
+                     words.what, *axis != 0 ? axis : "int or tuple of int, optional", more, words.given, name,
+                     words.shown);
+}
+
+void reduction(Scope& scope, const char* name, Reduction function, const Words& words) {
+  const auto body = [function](const Tensor& x, const AxisArgument& axis, bool keepdims) {
+    return function(x, axis.axes, keepdims);
+  };
+  scope.m.def(name, body, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false,
+              documentation(name, words).c_str());
+  scope.tensor.def(name, body, nb::arg("axis") = nb::none(), nb::arg("keepdims") = false,
+                   fmt::format("As `gabbro.{}`.", name).c_str());
+}
+
+// sum and prod: computed in another dtype where one is named.
+void summation(Scope& scope, const char* name, Reduction function, const Words& words) {
+  const auto body = [function](const Tensor& x, const AxisArgument& axis, bool keepdims, std::optional<DType> dtype) {
+    return function(dtype ? cast(x, *dtype) : x, axis.axes, keepdims);
+  };
+  scope.m.def(name, body, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::kw_only(),
+              nb::arg("dtype") = nb::none(),
+              documentation(name, words, "dtype : DType, optional\n    Of the sum and of the result.\n").c_str());
+  scope.tensor.def(name, body, nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::kw_only(),
+                   nb::arg("dtype") = nb::none(), fmt::format("As `gabbro.{}`.", name).c_str());
+}
+
+void spread(Scope& scope, const char* name, Spread function, const Words& words) {
+  const auto body = [function](const Tensor& x, const AxisArgument& axis, double correction, bool keepdims) {
+    return function(x, axis.axes, correction, keepdims);
+  };
+  const char* more =
+      "correction : float\n    0: of the whole population; 1: of a sample (Bessel). NaN where it is not less than the "
+      "number\n    of elements.\n";
+  scope.m.def(name, body, nb::arg("x"), nb::arg("axis") = nb::none(), nb::kw_only(), nb::arg("correction") = 0.0,
+              nb::arg("keepdims") = false, documentation(name, words, more).c_str());
+  scope.tensor.def(name, body, nb::arg("axis") = nb::none(), nb::kw_only(), nb::arg("correction") = 0.0,
+                   nb::arg("keepdims") = false, fmt::format("As `gabbro.{}`.", name).c_str());
+}
+
+void place(Scope& scope, const char* name, Place function, const Words& words) {
+  scope.m.def(name, function, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false,
+              documentation(name, words, "", "int, optional").c_str());
+  scope.tensor.def(name, function, nb::arg("axis") = nb::none(), nb::arg("keepdims") = false,
+                   fmt::format("As `gabbro.{}`.", name).c_str());
+}
+
+Tensor nonzeros(const Tensor& x, const Axes& axes, bool keepdims) {
+  return sum(cast(x, DType::boolean), axes, keepdims);
 }
 
 }  // namespace
 
 void bind_reductions(nb::module_& m, TensorClass& tensor) {
-  reduction(m, tensor, "sum", sum, "The sum over the last axis; integers wrap around.",
-            "tensor([[3.],\n        [8.]])");
-  reduction(m, tensor, "prod", prod, "The product over the last axis; integers wrap around.",
-            "tensor([[ 2.],\n        [15.]])");
-  reduction(m, tensor, "max", max, "The largest element along the last axis.", "tensor([[2.],\n        [5.]])");
-  reduction(m, tensor, "min", min, "The smallest element along the last axis.", "tensor([[1.],\n        [3.]])");
-  reduction(m, tensor, "mean", mean, "The mean over the last axis.", "tensor([[1.5],\n        [4. ]])",
-            "float32, float16 or bfloat16 (in float32)");
-  reduction(m, tensor, "argmax", argmax,
-            "Where the largest element along the last axis is: the first of equals, int32.",
-            "tensor([[1],\n        [1]])");
-  reduction(m, tensor, "argmin", argmin,
-            "Where the smallest element along the last axis is: the first of equals, int32.",
-            "tensor([[0],\n        [0]])");
-
-  m.def("var", var, nb::arg("x"), nb::arg("correction") = 1.0,
-        R"(sum((x - mean)²) / (C - correction) over the last axis.
-
-Parameters
-----------
-x : Tensor
-    [..., C], of float32, float16 or bfloat16 (in float32).
-correction : float
-    1: of a sample (Bessel); 0: of the whole population.
-
-Returns
--------
-Tensor
-    [..., 1]; NaN where C <= correction.
-
-Raises
-------
-ValueError
-    For other dtypes, and a tensor of shape ().
-
->>> gb.var(gb.tensor([1.0, 3.0]))
-tensor([2.])
-)");
-  tensor.def("var", var, nb::arg("correction") = 1.0, "As `gabbro.var`.")
-      .def("cumsum", cumsum, nb::arg("axis") = -1, "As `gabbro.cumsum`.")
-      .def("sort", sort, nb::arg("axis") = -1, nb::arg("descending") = false, "As `gabbro.sort`.")
-      .def("argsort", argsort, nb::arg("axis") = -1, nb::arg("descending") = false, "As `gabbro.argsort`.");
-  m.def("cumsum", cumsum, nb::arg("x"), nb::arg("axis") = -1, R"(Sums up to each element along an axis.
-
-Parameters
-----------
-x : Tensor
-    Of float32, float16, bfloat16 (in float32) or int32 (which wraps around).
-axis : int
-    From -ndim to ndim - 1.
-
-Returns
--------
-Tensor
-    Of the shape and dtype of `x`.
-
-Raises
-------
-ValueError
-    For other dtypes and axes.
-
->>> gb.cumsum(gb.tensor([1, 2, 3]))
-tensor([1, 3, 6])
-)");
-  m.def("sort", sort, nb::arg("x"), nb::arg("axis") = -1, nb::arg("descending") = false,
-        R"(The elements in order along an axis. Stable; NaNs come after all numbers.
-
-Parameters
-----------
-x : Tensor
-    Of float32, float16, bfloat16 or int32.
-axis : int
-    From -ndim to ndim - 1.
-descending : bool
-    The largest first (so NaNs before all).
-
-Returns
--------
-Tensor
-    Of the shape and dtype of `x`.
-
-Raises
-------
-ValueError
-    For other dtypes and axes.
-
->>> gb.sort(gb.tensor([3, 1, 2]))
-tensor([1, 2, 3])
-)");
-  m.def("argsort", argsort, nb::arg("x"), nb::arg("axis") = -1, nb::arg("descending") = false,
-        R"(Where the elements of `sort` come from: int32, of the shape of `x`. Arguments and errors are those of `sort`.
-
->>> gb.argsort(gb.tensor([3, 1, 2]))
-tensor([1, 2, 0])
-)");
-  m.def(
-      "topk",
-      [](const Tensor& x, int64_t k, int64_t axis, bool largest) {
-        const TopK found = topk(x, k, axis, largest);
-        return std::pair(found.values, found.indices);
-      },
-      nb::arg("x"), nb::arg("k"), nb::arg("axis") = -1, nb::arg("largest") = true,
-      R"(The `k` largest elements along an axis, in order.
-
-Parameters
-----------
-x : Tensor
-    Of float32, float16, bfloat16 or int32.
-k : int
-    From 0 to the length of the axis.
-axis : int
-    From -ndim to ndim - 1.
-largest : bool
-    False: the smallest.
-
-Returns
--------
-values, indices : tuple of Tensor
-    With length `k` along the axis; indices in int32.
-
-Raises
-------
-ValueError
-    For other dtypes and axes, and for a `k` that is out of range.
-
->>> gb.topk(gb.tensor([3, 1, 2]), 2)
-(tensor([3, 2]), tensor([0, 2]))
-)");
+  Scope scope{m, tensor};
+  constexpr const char* kSum = "the dtype of `x`, or int32 for bool and integers of less than 32 bits";
+  constexpr const char* kFraction = "the dtype of `x`, or float32 for integers and bool";
+  constexpr const char* kOwn = "the dtype of `x`";
+  summation(scope, "sum", sum, {"The sum over axes; of nothing 0. Integers wrap around.", "tensor([3., 8.])", kSum});
+  summation(scope, "prod", prod,
+            {"The product over axes; of nothing 1. Integers wrap around.", "tensor([ 2., 15.])", kSum});
+  reduction(scope, "mean", mean, {"The mean over axes; of nothing NaN.", "tensor([1.5, 4. ])", kFraction});
+  reduction(
+      scope, "max", max,
+      {"The largest element over axes; a NaN where there is one. Of nothing: refused.", "tensor([2., 5.])", kOwn});
+  reduction(
+      scope, "min", min,
+      {"The smallest element over axes; a NaN where there is one. Of nothing: refused.", "tensor([1., 3.])", kOwn});
+  reduction(scope, "logsumexp", logsumexp,
+            {"log(sum(exp(x))) over axes, without overflow; of nothing -infinity.", "tensor([2.3132617, 5.126928 ])",
+             kFraction});
+  reduction(scope, "any", any,
+            {"Whether one element over axes is true (not zero); of nothing False.", "tensor([ True,  True])", "bool"});
+  reduction(scope, "all", all,
+            {"Whether all elements over axes are true (not zero); of nothing True.", "tensor([ True,  True])", "bool"});
+  reduction(scope, "count_nonzero", nonzeros, {"How many elements over axes are not zero.", "tensor([2, 2])", "int32"});
+  spread(scope, "var", var,
+         {"The variance over axes: sum((x - mean)²) / (count - correction).", "tensor([0.25, 1.  ])", kFraction});
+  spread(scope, "std", gabbro::std,
+         {"The standard deviation over axes: the square root of `var`.", "tensor([0.5, 1. ])", kFraction});
+  place(scope, "argmax", argmax,
+        {"Where the largest element is, the first of equals: along an axis, or among all in row-major order.",
+         "tensor([1, 1])", "int32"});
+  place(scope, "argmin", argmin,
+        {"Where the smallest element is, the first of equals: along an axis, or among all in row-major order.",
+         "tensor([0, 0])", "int32"});
 }
 
 }  // namespace gabbro::python

@@ -22,7 +22,7 @@ Generator& generator() {  // guarded by the GIL
 
 std::vector<Tensor>* keys_of_trace = nullptr;  // guarded by the GIL
 
-Shape shape_of(const char* op, const nb::args& args) {
+Shape variadic_shape(const char* op, const nb::args& args) {
   return shape_argument(op, args.size() == 1 ? nb::handle(args[0]) : nb::handle(args));
 }
 
@@ -55,7 +55,7 @@ True
   m.def(
       "rand",
       [](const nb::args& shape, DType dtype, nb::handle device) {
-        const Shape lengths = shape_of("rand", shape);
+        const Shape lengths = variadic_shape("rand", shape);
         return cast(rand(key_for(device), lengths), dtype);
       },
       nb::arg("shape"), nb::arg("dtype") = DType::f32, nb::arg("device") = nb::none(),
@@ -77,7 +77,7 @@ device : str or Device, optional
   m.def(
       "randn",
       [](const nb::args& shape, DType dtype, nb::handle device) {
-        const Shape lengths = shape_of("randn", shape);
+        const Shape lengths = variadic_shape("randn", shape);
         return cast(randn(key_for(device), lengths), dtype);
       },
       nb::arg("shape"), nb::arg("dtype") = DType::f32, nb::arg("device") = nb::none(),
@@ -91,7 +91,7 @@ device : str or Device, optional
   m.def(
       "randint",
       [](int64_t low, int64_t high, const Integers& shape, nb::handle device) {
-        const Shape lengths = shape_argument("randint", nb::cast(shape.values));
+        const Shape lengths = shape_of("randint", shape.values);
         return randint(key_for(device), low, high, lengths);
       },
       nb::arg("low"), nb::arg("high"), nb::arg("shape"), nb::kw_only(), nb::arg("device") = nb::none(),

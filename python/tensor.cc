@@ -85,13 +85,6 @@ TensorClass bind_tensor(nb::module_& m) {
           "nbytes", [](const Tensor& x) { return dtype_bytes(x.dtype(), static_cast<size_t>(x.shape().elements())); },
           "The bytes of all elements.")
       .def(
-          "astype", [](const Tensor& x, nb::handle dtype) { return cast(x, dtype_argument(dtype)); }, nb::arg("dtype"),
-          nb::sig("def astype(self, dtype: DTypeLike) -> Tensor"), R"(The same numbers in another dtype.
-
->>> gb.tensor([1.5, -1.5]).astype(gb.int32)
-tensor([ 1, -1])
-)")
-      .def(
           "to",
           [](const Tensor& x, nb::handle device) {
             return tensor_of(nb::cast(x), {.device = device_argument(device)});

@@ -12,10 +12,11 @@ from . import _core
 from ._core import *  # noqa: F403
 from ._core import DeviceError as DeviceError
 from ._core import bool_ as bool
+from .gradients import checkpoint, grad, no_grad, value_and_grad
 from .replay import compile, explain
 
 __version__ = "0.1.0"
-__all__ = ["DeviceError", "bool", "compile", "explain"]
+__all__ = ["DeviceError", "bool", "checkpoint", "compile", "explain", "grad", "no_grad", "value_and_grad"]
 __all__ += [_name for _name in dir(_core) if not _name.startswith("_")]
 
 # The threads of a device do not come along into a forked process.

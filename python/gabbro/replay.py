@@ -8,36 +8,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from . import _core
 from ._core import Tensor
+from ._trees import flattened, rebuilt
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-def _flattened(value: Any, tensors: list[Tensor]) -> Any:
-    """What `value` is besides its tensors, which are appended to `tensors`: something hashable."""
-    if isinstance(value, Tensor):
-        tensors.append(value)
-        return Tensor
-    if isinstance(value, (list, tuple)):
-        return (type(value), *(_flattened(item, tensors) for item in value))
-    if isinstance(value, dict):
-        return (dict, *((key, _flattened(item, tensors)) for key, item in value.items()))
-    return ("=", type(value), value)  # 1, 1.0 and True are equal, and not the same
-
-
-def _rebuilt(structure: Any, tensors: list[Tensor]) -> Any:
-    """The value that `_flattened` took apart; takes the tensors from the front of the list."""
-    if structure is Tensor:
-        return tensors.pop(0)
-    kind, *parts = structure
-    if kind == "=":
-        return parts[1]
-    if kind is dict:
-        return {key: _rebuilt(part, tensors) for key, part in parts}
-    items = [_rebuilt(part, tensors) for part in parts]
-    if hasattr(kind, "_fields"):  # a named tuple
-        return kind(*items)
-    return kind(items)
 
 
 class _Replay:
@@ -47,15 +21,15 @@ class _Replay:
         self.result: Any = None
 
         def traced(*tensors: Tensor) -> list[Tensor]:
-            args, kwargs = _rebuilt(structure, list(tensors))
+            args, kwargs = rebuilt(structure, tensors)
             results: list[Tensor] = []
-            self.result = _flattened(function(*args, **kwargs), results)
+            self.result = flattened(function(*args, **kwargs), results)
             return results
 
         self.compiled = _core._CompiledFunction(traced, examples)
 
     def __call__(self, tensors: list[Tensor]) -> Any:
-        return _rebuilt(self.result, self.compiled(tensors))
+        return rebuilt(self.result, self.compiled(tensors))
 
 
 def compile(function: Callable[P, R]) -> Callable[P, R]:
@@ -92,7 +66,7 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
         if _core._is_tracing():  # it becomes a part of that plan
             return function(*args, **kwargs)
         tensors: list[Tensor] = []
-        structure = _flattened((args, kwargs), tensors)
+        structure = flattened((args, kwargs), tensors)
         key = (structure, tuple(_core._signature(tensor) for tensor in tensors))
         replay = replays.get(key)
         if replay is None:
@@ -123,5 +97,5 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """
     _core.eval(args, kwargs)
     tensors: list[Tensor] = []
-    _flattened(function(*args, **kwargs), tensors)
+    flattened(function(*args, **kwargs), tensors)
     return _core._explain(tensors)
