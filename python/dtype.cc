@@ -114,6 +114,21 @@ True
   m.def(
       "_dtype", [](nb::handle object) { return dtype_object(dtype_argument(object)); },
       nb::sig("def _dtype(object: object, /) -> DType"));
+  m.def(
+      "_promote",
+      [](nb::handle a, nb::handle b) {
+        const DType x = dtype_argument(a), y = dtype_argument(b);
+        if (is_quantised(x) || is_quantised(y))
+          throw bad_input("[result_type] {} and {} do not meet", dtype_public_name(x), dtype_public_name(y));
+        return dtype_object(promote(x, y));
+      },
+      nb::sig("def _promote(a: DTypeLike, b: DTypeLike, /) -> DType"));
+  m.def(
+      "_promote_number",
+      [](nb::handle dtype, nb::handle number) {
+        return dtype_object(promote(dtype_argument(dtype), number_argument("result_type", number)));
+      },
+      nb::sig("def _promote_number(dtype: DTypeLike, number: float, /) -> DType"));
 }
 
 }  // namespace gabbro::python

@@ -299,8 +299,7 @@ ValueError
 
 >>> import numpy
 >>> gb.asarray(numpy.eye(2, dtype="float32")).sum()
-tensor([[1.],
-        [1.]])
+tensor(2.)
 )");
   m.def(
       "from_dlpack",

@@ -5,10 +5,11 @@ namespace gabbro::python {
 namespace {
 
 Tensor clamped(const Tensor& x, nb::handle min, nb::handle max) {
-  if (min.is_none() && max.is_none()) return x;
-  if (max.is_none()) return cast(maximum(x, operand("clip", min, x)), x.dtype());
-  if (min.is_none()) return cast(minimum(x, operand("clip", max, x)), x.dtype());
-  return clamp(x, operand("clip", min, x), operand("clip", max, x));
+  Tensor y = x;
+  if (max.is_none() && !min.is_none()) y = maximum(x, operand("clip", min, x));
+  if (min.is_none() && !max.is_none()) y = minimum(x, operand("clip", max, x));
+  if (!min.is_none() && !max.is_none()) y = clamp(x, operand("clip", min, x), operand("clip", max, x));
+  return cast(y, x.dtype());
 }
 
 Tensor chosen(const Tensor& condition, nb::handle a, nb::handle b) {
@@ -34,7 +35,7 @@ void bind_choosing(nb::module_& m, TensorClass& tensor) {
 Parameters
 ----------
 x : Tensor
-    Of any dtype but bool and block formats.
+    Of any dtype but block formats.
 min, max : Tensor or number, optional
     The bounds, broadcast against `x`.
 

@@ -18,8 +18,8 @@ void bind_picking(nb::module_& m, TensorClass& tensor) {
       .def(
           "nonzero", [](const Tensor& x) { return nb::tuple(nb::cast(nonzero(x))); },
           nb::sig("def nonzero(self) -> tuple[Tensor, ...]"), "As `gabbro.nonzero`.")
-      .def("tril", tril, nb::kw_only(), nb::arg("k") = 0, "As `gabbro.tril`.")
-      .def("triu", triu, nb::kw_only(), nb::arg("k") = 0, "As `gabbro.triu`.");
+      .def("tril", tril, nb::arg("k") = 0, "As `gabbro.tril`.")
+      .def("triu", triu, nb::arg("k") = 0, "As `gabbro.triu`.");
   m.def("take", taken, nb::arg("x"), nb::arg("indices"), nb::kw_only(), nb::arg("axis") = nb::none(),
         R"(Elements, or slices along an axis, by number.
 
@@ -183,7 +183,7 @@ Dtypes, order and errors are those of `scatter_add`.
 tensor([[0.],
         [2.]])
 )");
-  m.def("tril", tril, nb::arg("x"), nb::kw_only(), nb::arg("k") = 0,
+  m.def("tril", tril, nb::arg("x"), nb::arg("k") = 0,
         R"(`x` [..., M, N] with zeros above the diagonal that begins at column `k`.
 
 Raises
@@ -195,7 +195,7 @@ ValueError
 tensor([[1, 0],
         [3, 4]])
 )");
-  m.def("triu", triu, nb::arg("x"), nb::kw_only(), nb::arg("k") = 0,
+  m.def("triu", triu, nb::arg("x"), nb::arg("k") = 0,
         R"(`x` [..., M, N] with zeros below the diagonal that begins at column `k`.
 
 Raises

@@ -61,7 +61,7 @@ void reduction(Scope& scope, const char* name, Reduction function, const Words& 
 // sum and prod: computed in another dtype where one is named.
 void summation(Scope& scope, const char* name, Reduction function, const Words& words) {
   const auto body = [function](const Tensor& x, const AxisArgument& axis, bool keepdims, std::optional<DType> dtype) {
-    return function(dtype ? cast(x, *dtype) : x, axis.axes, keepdims);
+    return dtype ? cast(function(cast(x, *dtype), axis.axes, keepdims), *dtype) : function(x, axis.axes, keepdims);
   };
   scope.m.def(name, body, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::kw_only(),
               nb::arg("dtype") = nb::none(),

@@ -95,6 +95,23 @@ TensorClass bind_tensor(nb::module_& m) {
 >>> gb.tensor([1.0]).to("cpu").device
 gabbro.Device('cpu')
 )")
+      .def(
+          "to_device",
+          [](const Tensor& x, nb::handle device, nb::handle) {
+            return tensor_of(nb::cast(x), {.device = device_argument(device)});
+          },
+          nb::arg("device"), nb::kw_only(), nb::arg("stream") = nb::none(),
+          nb::sig("def to_device(self, device: DeviceLike, *, stream: Any = None) -> Tensor"), "As `to`.")
+      .def(
+          "__array_namespace__",
+          [](const Tensor&, std::optional<std::string> version) {
+            const nb::module_ gabbro = nb::module_::import_("gabbro");
+            if (version && !nb::cast<bool>(gabbro.attr("array_api").attr("VERSIONS").attr("__contains__")(*version)))
+              throw bad_input("[__array_namespace__] version {} of the standard is not supported", *version);
+            return gabbro;
+          },
+          nb::kw_only(), nb::arg("api_version") = nb::none(),
+          nb::sig("def __array_namespace__(self, *, api_version: str | None = None) -> Any"))
       .def("item", item, nb::sig("def item(self) -> float | int | bool"),
            R"(The number that a tensor of one element holds.
 

@@ -6,18 +6,56 @@
 [2.0, 5.0, 10.0]
 """
 
+import math as _math
 import os as _os
 
 from . import _core
 from ._core import *  # noqa: F403
 from ._core import DeviceError as DeviceError
 from ._core import bool_ as bool
+from .array_api import (
+    __array_namespace_info__,
+    cumulative_sum,
+    diff,
+    positive,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
+from .data_types import can_cast, finfo, iinfo, isdtype, result_type
 from .gradients import checkpoint, grad, no_grad, value_and_grad
 from .replay import compile, explain
 
 __version__ = "0.1.0"
-__all__ = ["DeviceError", "bool", "checkpoint", "compile", "explain", "grad", "no_grad", "value_and_grad"]
+__array_api_version__ = "2024.12"
+__all__ = [
+    "DeviceError",
+    "__array_namespace_info__",
+    "bool",
+    "can_cast",
+    "checkpoint",
+    "compile",
+    "cumulative_sum",
+    "diff",
+    "explain",
+    "finfo",
+    "grad",
+    "iinfo",
+    "isdtype",
+    "no_grad",
+    "positive",
+    "result_type",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "value_and_grad",
+]
 __all__ += [_name for _name in dir(_core) if not _name.startswith("_")]
+
+e, pi, inf, nan = _math.e, _math.pi, _math.inf, _math.nan
+newaxis = None
 
 # The threads of a device do not come along into a forked process.
 _os.register_at_fork(after_in_child=_core._forget_devices)

@@ -109,8 +109,8 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     Parameters
     ----------
     function : callable
-        Of tensors, nested lists, tuples and dicts of tensors, and other arguments. It gives such things back, one tensor
-        at least, and has to do the same each time.
+        Of tensors, nested lists, tuples and dicts of tensors, and other arguments. It gives such things back, one
+        tensor at least, and has to do the same each time.
 
     Returns
     -------

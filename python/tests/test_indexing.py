@@ -47,6 +47,53 @@ def test_writing_broadcasts_and_casts():
         x[0, :2] = gb.ones(3)
 
 
+ADVANCED = [
+    I[[0, 2]], I[[2, 0, 0], :2], I[:, [1, -1]], I[[0, 1], [2, 3]], I[[0, 1], :, [2, 3]], I[None, [1]],
+    I[..., [0, 0, 4]],
+    I[np.array([[0, 1], [2, 2]])], I[np.array([[0], [1]]), np.array([2, 3])], I[1, [0, 3]], I[[]],
+    I[np.arange(3) > 0], I[np.arange(12).reshape(3, 4) % 2 == 0], I[:, np.arange(4) != 2, 1:], I[np.zeros(3, bool)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", ADVANCED, ids=str)
+def test_reading_and_writing_by_tensors(index, array):
+    def ours(part):
+        return gb.tensor(part) if isinstance(part, np.ndarray) else part
+
+    tensors = tuple(map(ours, index)) if isinstance(index, tuple) else ours(index)
+    for form in (index, tensors):
+        close(gb.tensor(array)[form], array[index])
+        values = -np.arange(array[index].size, dtype="float32").reshape(array[index].shape) - 1
+        for value in (values, 7.0, values[..., :1]):
+            expected = array.copy()
+            expected[index] = value
+            x = gb.tensor(array)
+            x[form] = value
+            if np.unique(np.arange(60).reshape(3, 4, 5)[index]).size == values.size:
+                close(x, expected)
+            else:
+                assert x.shape == expected.shape
+
+
+def test_masks_of_the_tensor(array):
+    x = gb.tensor(array)
+    x[x > 30] = -1
+    x[:, x[0, :, 0] == 0] *= 2
+    expected = array.copy()
+    expected[expected > 30] = -1
+    expected[:, expected[0, :, 0] == 0] *= 2
+    close(x, expected)
+    double = gb.compile(lambda x, mask: x * mask)
+    assert double(x, x > 0).shape == x.shape
+    with pytest.raises(ValueError, match="compile"):
+        gb.compile(lambda x: x[x > 0])(x)
+    for mask in (gb.tensor([True]), gb.tensor(True), gb.ones((3, 5), dtype=bool)):
+        with pytest.raises(IndexError):
+            x[mask]
+        with pytest.raises(IndexError):
+            x[mask] = 1
+
+
 def test_rows_are_iterated_over(array):
     for row, expected in zip(gb.tensor(array), array, strict=True):
         close(row, expected)
@@ -55,7 +102,8 @@ def test_rows_are_iterated_over(array):
 @pytest.mark.parametrize(
     ("index", "error"),
     [(3, IndexError), (-4, IndexError), (I[0, 0, 0, 0], IndexError), (I[..., ...], IndexError), ("a", TypeError),
-     (1.5, TypeError), (I[::0], ValueError), (2**70, (IndexError, ValueError))],
+     (1.5, TypeError), (True, TypeError), ([0.5], TypeError), (I[[0], [0], [0], [0]], IndexError),
+     (I[::0], ValueError), (2**70, (IndexError, ValueError))],
 )  # fmt: skip
 def test_what_is_no_index(index, error, array):
     with pytest.raises(error):

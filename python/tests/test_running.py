@@ -44,7 +44,7 @@ def test_threads_share_tensors():
 
     def work():
         try:
-            results.append([float((y + 1).sum()[0].item()) for y in shared])
+            results.append([float((y + 1).sum(axis=-1)[0].item()) for y in shared])
         except Exception as error:
             errors.append(error)
 

@@ -7,8 +7,12 @@ import gabbro as gb
 
 
 def standardised(x: gb.Tensor, epsilon: float = 1e-5) -> gb.Tensor:
-    centred = x - gb.mean(x)
-    return centred / gb.sqrt(gb.mean(centred * centred) + epsilon)
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / gb.sqrt(gb.mean(centred * centred, axis=-1, keepdims=True) + epsilon)
+
+
+def loss(parameters: dict[str, gb.Tensor], x: gb.Tensor) -> gb.Tensor:
+    return ((x @ parameters["w"] + parameters["b"]) ** 2).mean()
 
 
 def main() -> None:
@@ -27,4 +31,14 @@ def main() -> None:
     step = gb.compile(standardised)
     print(step(x, epsilon=0.1).numpy().sum(), gb.explain(standardised, x))
     print(gb.conv2d(gb.rand(1, 2, 5, 5), gb.rand((3, 2, 3, 3)), stride=(2, 1)).reshape(-1).tolist())
+    y[gb.tensor([0]), y[0] > 0] = 0
+    assert_type(y.sum((0, 1)), gb.Tensor)
+    assert_type(gb.split(y, [1]), tuple[gb.Tensor, ...])
+    parameters = {"w": gb.eye(3), "b": gb.zeros(3)}
+    value, gradients = gb.value_and_grad(loss)(parameters, x)
+    print(value.item(), gradients["w"], gb.grad(loss, argnums=1)(parameters, x))
+    weight = gb.ones((3, 3)).requires_grad_()
+    gb.checkpoint(loss)({"w": weight, "b": gb.zeros(3)}, x).backward()
+    with gb.no_grad():
+        weight -= 0.1 * (weight.grad if weight.grad is not None else 0)
     print(gb.rocm_is_available(), gb.device_info()["name"], gb.float32 == gb.bool)

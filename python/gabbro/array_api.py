@@ -1,0 +1,173 @@
+"""What else the Python array API standard asks for: facts of the namespace, and functions made of others."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from . import _core
+from ._core import Device, DType, Tensor
+from .data_types import _KINDS, isdtype
+
+VERSIONS = ("2022.12", "2023.12", "2024.12")
+
+
+class UniqueAll(NamedTuple):
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def unique_all(x: Tensor) -> UniqueAll:
+    """The different elements, and where they are. Evaluates `x`.
+
+    Returns
+    -------
+    values, indices, inverse_indices, counts : named tuple of Tensor
+        The elements in order, each NaN one of its own, [count]; where each is first in `x` made flat, int32 [count];
+        which of them each element of `x` is, int32 of the shape of `x`; how often each is there, int32 [count].
+
+    Raises
+    ------
+    ValueError
+        For block formats.
+
+    >>> gb.unique_all(gb.tensor([3, 1, 3])).counts
+    tensor([1, 2])
+    """
+    return UniqueAll(*_core._unique(x))
+
+
+def unique_counts(x: Tensor) -> UniqueCounts:
+    """The different elements, and how often each is there: see `unique_all`.
+
+    >>> gb.unique_counts(gb.tensor([3, 1, 3])).values
+    tensor([1, 3])
+    """
+    values, _, _, counts = _core._unique(x)
+    return UniqueCounts(values, counts)
+
+
+def unique_inverse(x: Tensor) -> UniqueInverse:
+    """The different elements, and which of them each element is: see `unique_all`.
+
+    >>> gb.unique_inverse(gb.tensor([3, 1, 3])).inverse_indices
+    tensor([1, 0, 1])
+    """
+    values, _, inverse, _ = _core._unique(x)
+    return UniqueInverse(values, inverse)
+
+
+def unique_values(x: Tensor) -> Tensor:
+    """The different elements, in order: see `unique_all`.
+
+    >>> gb.unique_values(gb.tensor([3, 1, 3]))
+    tensor([1, 3])
+    """
+    return _core._unique(x)[0]
+
+
+def positive(x: Tensor) -> Tensor:
+    """+x: itself.
+
+    >>> gb.positive(gb.tensor([-1]))
+    tensor([-1])
+    """
+    return +x
+
+
+def cumulative_sum(
+    x: Tensor, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """Sums up to each element along an axis: `cumsum`.
+
+    Parameters
+    ----------
+    x : Tensor
+        Of any dtype but block formats.
+    axis : int, optional
+        From -ndim to ndim - 1; without it, of a tensor with one axis.
+    dtype : DType, optional
+        Of the sums and of the result.
+    include_initial : bool
+        A 0 comes first.
+
+    Raises
+    ------
+    ValueError
+        For axes that `x` does not have, and where one has to be named.
+
+    >>> gb.cumulative_sum(gb.tensor([1, 2, 3]), include_initial=True)
+    tensor([0, 1, 3, 6])
+    """
+    if not isinstance(x, Tensor):
+        raise TypeError(f"[cumulative_sum] {type(x).__name__} is no tensor")
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"[cumulative_sum] axis has to be named for shape {x.shape}")
+        axis = 0
+    result = _core.cumsum(x, axis) if dtype is None else _core.cumsum(x.astype(dtype), axis).astype(dtype)
+    if not include_initial:
+        return result
+    shape = list(result.shape)
+    shape[axis] = 1
+    return _core.concat([_core.zeros(shape, dtype=result.dtype, device=result.device), result], axis)
+
+
+def diff(x: Tensor, *, axis: int = -1, n: int = 1) -> Tensor:
+    """Differences of neighbours along an axis, `n` times.
+
+    Raises
+    ------
+    ValueError
+        For axes that `x` does not have.
+
+    >>> gb.diff(gb.tensor([1, 4, 9]))
+    tensor([3, 5])
+    """
+    for _ in range(n):
+        x = _core.moveaxis(x, axis, 0)
+        x = _core.moveaxis(x[1:] - x[:-1], 0, axis)
+    return x
+
+
+class _NamespaceInfo:
+    """What the standard's inspection asks of the namespace."""
+
+    def capabilities(self) -> dict[str, Any]:
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 6}
+
+    def default_device(self) -> Device:
+        return _core.get_device()
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        return {"real floating": _core.float32, "integral": _core.int32, "indexing": _core.int32}
+
+    def devices(self) -> list[Device]:
+        return [Device(name) for name in _core.devices()]
+
+    def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
+        kinds = ("bool", "numeric") if kind is None else kind
+        names = _KINDS["bool"] + _KINDS["numeric"]
+        # The standard has no halves.
+        standard = [_core._dtype(name) for name in names if name not in ("float16", "bfloat16")]
+        return {str(dtype): dtype for dtype in standard if isdtype(dtype, kinds)}
+
+
+def __array_namespace_info__() -> _NamespaceInfo:
+    """What this namespace can do, as the standard's inspection asks it.
+
+    >>> gb.__array_namespace_info__().default_dtypes()["integral"]
+    gabbro.int32
+    """
+    return _NamespaceInfo()
