@@ -112,9 +112,16 @@ void run_interruptibly(const std::function<void(const std::atomic<bool>* cancel)
 
 void evaluate(std::span<const Tensor> tensors) {
   require_no_trace();
+  if (tensors.size() == 1 && tensors[0].defined()) {
+    if (tensors[0].has_value()) return;
+    require_this_process(*tensors[0].device());
+    if (eval_if_little(tensors[0])) return;
+  }
   Evaluation evaluation(tensors);
   if (!evaluation.has_work()) return;
   require_this_process(*tensors.front().device());
+  // To let other threads go on and to listen to Ctrl-C takes longer than a little plan.
+  if (evaluation.run_if_little()) return evaluation.finish();
   run_interruptibly([&](const std::atomic<bool>* cancel) { evaluation.run(cancel); });
   evaluation.finish();
 }

@@ -42,7 +42,8 @@ std::shared_ptr<void> Device::owned(void* pointer) const {
 
 std::shared_ptr<void> Device::allocate(size_t bytes) {
   void* pointer = nullptr;
-  check(backend_->allocate(device_, bytes, &pointer), fmt::format("allocating {} bytes on {}", bytes, facts_.id));
+  const abi::Status status = backend_->allocate(device_, bytes, &pointer);
+  if (status.code != abi::StatusCode::kOk) check(status, fmt::format("allocating {} bytes on {}", bytes, facts_.id));
   return owned(pointer);
 }
 
@@ -144,8 +145,9 @@ std::shared_ptr<KernelHandle> Device::find_kernel(const abi::KernelRequest& requ
 }
 
 void Device::execute(std::span<const abi::Launch> launches, const std::atomic<bool>* cancel) {
-  check(backend_->execute(device_, nullptr, launches.data(), static_cast<int32_t>(launches.size()), cancel),
-        fmt::format("running on {}", facts_.id));
+  const auto count = static_cast<int32_t>(launches.size());
+  const abi::Status status = backend_->execute(device_, nullptr, launches.data(), count, cancel);
+  if (status.code != abi::StatusCode::kOk) check(status, fmt::format("running on {}", facts_.id));
 }
 
 void* Device::workspace(size_t bytes) {

@@ -16,15 +16,16 @@ class PlanCache {
  public:
   static constexpr size_t kCapacity = 256;  // a decoder uses a few; a plan of 30 layers takes about 300 KiB
 
-  std::shared_ptr<Plan> get(const std::shared_ptr<Device>& device, Program program) {
-    std::string key = structure_key(program);
-    {
-      const std::lock_guard lock(mutex_);
-      if (auto known = find(key)) return known;
-    }
+  std::shared_ptr<Plan> known(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    return find(key);
+  }
+
+  std::shared_ptr<Plan> get(const std::shared_ptr<Device>& device, std::string key, Program program) {
+    if (auto plan = known(key)) return plan;
     auto plan = std::make_shared<Plan>(device, std::move(program));
     const std::lock_guard lock(mutex_);
-    if (auto known = find(key)) return known;  // another thread was faster
+    if (auto other = find(key)) return other;  // another thread was faster
     ++made_;
     recent_.emplace_front(std::move(key), plan);
     index_[recent_.front().first] = recent_.begin();
@@ -74,6 +75,16 @@ std::shared_ptr<Device> common_device(const char* doing, std::span<const Tensor>
   return tensors.front().device();
 }
 
+// Whether it is one op on values, and nothing of it is kept for a gradient.
+bool is_one_op(const Tensor& tensor) {
+  const std::shared_ptr<Node>& node = tensor.state().node;
+  return node != nullptr && !node->training &&
+         std::ranges::all_of(node->inputs, [](const Tensor& input) { return input.has_value(); });
+}
+
+// Held together with the execution mutex: nobody else computes. Null: nothing was planned yet.
+PlanCache* cache_under_lock(Device& device) { return static_cast<PlanCache*>(device.graph_context().get()); }
+
 // How many elements of its storage a layout spans, from its first one on.
 int64_t span_of(const Layout& layout) {
   if (layout.shape.elements() == 0) return 0;
@@ -98,10 +109,23 @@ Evaluation::Evaluation(std::span<const Tensor> tensors) {
     for (const Tensor& tensor : *more) traced_.program.results.push_back(traced_.value(tensor));
     pending_.insert(pending_.end(), more->begin(), more->end());
   }
+  key_ = pending_.size() == 1 && is_one_op(pending_[0])
+             ? structure_key(*pending_[0].state().node, pending_[0].state().output)
+             : structure_key(traced_.program);
+}
+
+bool Evaluation::run_if_little() {
+  const std::unique_lock lock(device_->execution_mutex(), std::try_to_lock);
+  PlanCache* const cache = lock.owns_lock() ? cache_under_lock(*device_) : nullptr;
+  if (cache == nullptr) return false;
+  plan_ = cache->known(key_);
+  if (plan_ == nullptr || !plan_->is_little()) return false;
+  values_ = plan_->run_locked(traced_.parameters);
+  return true;
 }
 
 void Evaluation::run(const std::atomic<bool>* cancel) {
-  if (plan_ == nullptr) plan_ = cache_of(*device_).get(device_, std::move(traced_.program));
+  if (plan_ == nullptr) plan_ = cache_of(*device_).get(device_, std::move(key_), std::move(traced_.program));
   values_ = plan_->run(traced_.parameters, cancel);
 }
 
@@ -117,7 +141,29 @@ void Evaluation::finish() {
     left_[i].first->kept.emplace_back(left_[i].second, values_[values_.size() - left_.size() + i]);
 }
 
+bool eval_if_little(const Tensor& tensor) {
+  if (!tensor.defined() || !is_one_op(tensor)) return false;
+  TensorState& state = tensor.state();
+  Device& device = *state.device;
+  const std::unique_lock lock(device.execution_mutex(), std::try_to_lock);
+  PlanCache* const cache = lock.owns_lock() ? cache_under_lock(device) : nullptr;
+  if (cache == nullptr) return false;
+  const std::shared_ptr<Plan> plan = cache->known(structure_key(*state.node, state.output));
+  if (plan == nullptr || !plan->is_little()) return false;
+  std::vector<Tensor> parameters;
+  for (const Tensor& input : state.node->inputs) {
+    const auto same = [&](const Tensor& x) { return &x.state() == &input.state(); };
+    if (std::ranges::none_of(parameters, same)) parameters.push_back(input);
+  }
+  const std::vector<Tensor> values = plan->run_locked(parameters);
+  state.storage = values[0].state().storage;
+  state.layout = values[0].state().layout;
+  state.node.reset();
+  return true;
+}
+
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel) {
+  if (tensors.size() == 1 && eval_if_little(tensors[0])) return;
   Evaluation evaluation(tensors);
   if (!evaluation.has_work()) return;
   evaluation.run(cancel);

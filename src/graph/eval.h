@@ -16,6 +16,10 @@ namespace gabbro {
 // (kept_values.h).
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel = nullptr);
 
+// Computes it as eval does, where that takes a few microseconds: it is one op on values, whose plan is known and
+// little, and nobody else computes on the device. Says whether it did. For callers with a lock that others wait for.
+bool eval_if_little(const Tensor& tensor);
+
 // The steps of eval, for callers with a lock of their own around the graph (Python's): the first and the last read and
 // write the tensors, and want it held; run() touches neither them nor their nodes.
 class Evaluation {
@@ -23,6 +27,7 @@ class Evaluation {
   explicit Evaluation(std::span<const Tensor> tensors);
 
   bool has_work() const { return !pending_.empty(); }
+  bool run_if_little();                                 // says whether it did, as eval_if_little
   void run(const std::atomic<bool>* cancel = nullptr);  // again, after it was cancelled
   void finish();
 
@@ -32,6 +37,7 @@ class Evaluation {
       left_;  // of the last of these: the nodes that keep them, and which output it is
   std::shared_ptr<Device> device_;
   Trace traced_;
+  std::string key_;
   std::shared_ptr<Plan> plan_;
   std::vector<Tensor> values_;
 };

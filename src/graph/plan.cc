@@ -59,12 +59,28 @@ void Plan::build_launches() {
     }
     launches_.push_back(launch);
   }
+
+  // A core does this much in its cache in a few microseconds. A kernel that does not know its work counts as much.
+  constexpr double kLittleBytes = 32768, kLittleFlops = 65536;
+  double bytes = 0, flops = 0;
+  for (const PlanStep& step : steps_) {
+    bytes += step.kernel->bound.bytes;
+    flops += step.kernel->bound.flops;
+  }
+  little_ = device_.lock()->host_accessible() && bytes <= kLittleBytes && flops <= kLittleFlops &&
+            std::ranges::none_of(steps_, [](const PlanStep& step) { return step.kernel->bound.bytes == 0; });
 }
 
 std::vector<Tensor> Plan::run(std::span<const Tensor> parameters, const std::atomic<bool>* cancel,
                               std::vector<std::shared_ptr<void>>* reusable) {
   const std::shared_ptr<Device> device = device_.lock();
   const std::lock_guard lock(device->execution_mutex());
+  return run_locked(parameters, cancel, reusable);
+}
+
+std::vector<Tensor> Plan::run_locked(std::span<const Tensor> parameters, const std::atomic<bool>* cancel,
+                                     std::vector<std::shared_ptr<void>>* reusable) {
+  const std::shared_ptr<Device> device = device_.lock();
   // Never of no bytes: a value without elements has an address too.
   auto* arena = static_cast<std::byte*>(device->workspace(std::max<size_t>(arena_bytes_, 64)));
 

@@ -38,6 +38,13 @@ class Plan {
   std::vector<Tensor> run(std::span<const Tensor> parameters, const std::atomic<bool>* cancel = nullptr,
                           std::vector<std::shared_ptr<void>>* reusable = nullptr);
 
+  // The same, for a caller who holds the device's execution_mutex().
+  std::vector<Tensor> run_locked(std::span<const Tensor> parameters, const std::atomic<bool>* cancel = nullptr,
+                                 std::vector<std::shared_ptr<void>>* reusable = nullptr);
+
+  // Whether it takes a few microseconds of a device that works in host memory.
+  bool is_little() const { return little_; }
+
   // Facts of the plan, for tests and `explain`.
   const std::vector<PlanStep>& steps() const { return steps_; }
   size_t arena_bytes() const { return arena_bytes_; }
@@ -72,6 +79,7 @@ class Plan {
   std::vector<abi::Launch> launches_;
   std::vector<Patch> patches_;
   size_t arena_bytes_ = 0;
+  bool little_ = false;
 };
 
 // The view of a value as kernels get it; `data` is null.

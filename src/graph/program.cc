@@ -62,6 +62,8 @@ class Tracer {
 
 class KeyWriter {
  public:
+  KeyWriter() { key_.reserve(512); }  // what a few ops take
+
   template <class T>
   void number(T value) {
     key_.append(reinterpret_cast<const char*>(&value), sizeof(value));
@@ -74,16 +76,25 @@ class KeyWriter {
     number(text.size());
     key_ += text;
   }
-  void instruction(const Instruction& instruction) {
-    number(reinterpret_cast<uintptr_t>(instruction.op));
-    number(instruction.attributes.entries().size());
-    for (const auto& [name, value] : instruction.attributes.entries()) {
+  void tensor(const TensorSpec& spec, const Strides& strides) {
+    number(spec.dtype);
+    number(spec.packed);
+    numbers(spec.shape.lengths());
+    number(strides);
+  }
+  void operation(const Op* op, const Attributes& attributes) {
+    number(reinterpret_cast<uintptr_t>(op));
+    number(attributes.entries().size());
+    for (const auto& [name, value] : attributes.entries()) {
       text(name);
       number(value.index());
       if (const auto* integer = std::get_if<int64_t>(&value)) number(*integer);
       if (const auto* real = std::get_if<double>(&value)) number(*real);
       if (const auto* string = std::get_if<std::string>(&value)) text(*string);
     }
+  }
+  void instruction(const Instruction& instruction) {
+    operation(instruction.op, instruction.attributes);
     number(instruction.inputs.size());
     for (const int input : instruction.inputs) number(input);
   }
@@ -113,10 +124,7 @@ std::string structure_key(const Program& program) {
   for (size_t i = 0; i < program.parameters.size(); ++i) {
     const TensorSpec& spec = program.values[static_cast<size_t>(program.parameters[i])];
     key.number(program.parameters[i]);
-    key.number(spec.dtype);
-    key.number(spec.packed);
-    key.numbers(spec.shape.lengths());
-    key.number(program.parameter_layouts[i].strides);
+    key.tensor(spec, program.parameter_layouts[i].strides);
   }
   for (const Instruction& instruction : program.instructions) {
     key.instruction(instruction);
@@ -129,6 +137,20 @@ std::string structure_key(const Program& program) {
   }
   key.number(program.results.size());
   for (const int result : program.results) key.number(result);
+  return key.take();
+}
+
+std::string structure_key(const Node& node, int output) {
+  KeyWriter key;
+  key.number(SIZE_MAX);  // no program has as many parameters
+  key.operation(node.op, node.attributes);
+  key.number(output);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    size_t first = 0;  // where this tensor is an input already
+    while (&node.inputs[first].state() != &node.inputs[i].state()) ++first;
+    key.number(first);
+    key.tensor(node.inputs[i].spec(), node.inputs[i].state().layout.strides);
+  }
   return key.take();
 }
 

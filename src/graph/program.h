@@ -44,6 +44,10 @@ Trace trace(std::span<const Tensor> results);
 // Equal for two programs exactly when they do the same: ops, attributes, shapes, dtypes, layouts, wiring.
 std::string structure_key(const Program& program);
 
+// The same for the program of one output of a node whose inputs have values, without writing that down first. Never
+// equal to a structure_key.
+std::string structure_key(const Node& node, int output);
+
 // Equal for two instructions exactly when they compute the same: op, attributes and inputs.
 std::string instruction_key(const Instruction& instruction);
 
