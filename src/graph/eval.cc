@@ -144,18 +144,19 @@ void Evaluation::finish() {
 bool eval_if_little(const Tensor& tensor) {
   if (!tensor.defined() || !is_one_op(tensor)) return false;
   TensorState& state = tensor.state();
-  Device& device = *state.device;
-  const std::unique_lock lock(device.execution_mutex(), std::try_to_lock);
-  PlanCache* const cache = lock.owns_lock() ? cache_under_lock(device) : nullptr;
-  if (cache == nullptr) return false;
-  const std::shared_ptr<Plan> plan = cache->known(structure_key(*state.node, state.output));
-  if (plan == nullptr || !plan->is_little()) return false;
-  std::vector<Tensor> parameters;
+  std::vector<Tensor> parameters, values;
   for (const Tensor& input : state.node->inputs) {
     const auto same = [&](const Tensor& x) { return &x.state() == &input.state(); };
     if (std::ranges::none_of(parameters, same)) parameters.push_back(input);
   }
-  const std::vector<Tensor> values = plan->run_locked(parameters);
+  {
+    const std::unique_lock lock(state.device->execution_mutex(), std::try_to_lock);
+    PlanCache* const cache = lock.owns_lock() ? cache_under_lock(*state.device) : nullptr;
+    if (cache == nullptr) return false;
+    const std::shared_ptr<Plan> plan = cache->known(structure_key(*state.node, state.output));
+    if (plan == nullptr || !plan->is_little()) return false;
+    values = plan->run_locked(parameters);
+  }
   state.storage = values[0].state().storage;
   state.layout = values[0].state().layout;
   state.node.reset();

@@ -174,6 +174,30 @@ TEST(Eval, ManyViewsInOnePlanNeedCopies) {
   EXPECT_EQ(to_host<float>(x), numbers);
 }
 
+TEST(Eval, OneLittleOpIsRunAtOnceWhenItsPlanIsKnown) {
+  if (std::string_view(device()->facts().id) != "cpu") GTEST_SKIP() << "what is little is known of the CPU's kernels";
+  const std::vector<float> numbers = {1, 2, 3};
+  const Tensor x = device()->upload(DType::f32, Shape{3}, numbers.data());
+  const Tensor y = device()->upload(DType::f32, Shape{3}, numbers.data());
+  const Tensor first = x * x;
+  EXPECT_FALSE(eval_if_little(first)) << "nothing is planned yet";
+  EXPECT_EQ(to_host<float>(first), (std::vector<float>{1, 4, 9}));
+  const size_t plans = plans_made(*device());
+  const Tensor again = y * y;
+  EXPECT_TRUE(eval_if_little(again));
+  EXPECT_TRUE(again.has_value());
+  EXPECT_EQ(to_host<float>(again), (std::vector<float>{1, 4, 9}));
+  EXPECT_EQ(plans_made(*device()), plans);
+  EXPECT_FALSE(eval_if_little(x * y)) << "two tensors are another plan than one twice";
+  EXPECT_FALSE(eval_if_little((x * x) * x)) << "two ops";
+  EXPECT_FALSE(eval_if_little(x)) << "a value";
+  for (int i = 0; i < 2; ++i) {
+    const Tensor large = iota(device(), 100'000, DType::f32);
+    EXPECT_FALSE(eval_if_little(large));
+    eval(std::span(&large, 1));
+  }
+}
+
 TEST(Eval, ThreadsShareADeviceAndItsPlans) {
   const std::vector<float> ones(1000, 1);
   const Tensor x = device()->upload(DType::f32, Shape{1000}, ones.data());
