@@ -10,17 +10,20 @@ import re
 import sys
 
 # A module of src/ and what it may include besides itself: the ladder of docs/architecture.md, bottom first.
-LADDER = ["base", "tensor", "backend", "graph", "ops", "nn", "models", "engine"]
+LADDER = ["base", "tensor", "backend", "graph", "ops", "nn", "train", "models", "engine"]
 ALLOWED = {module: set(LADDER[:i]) for i, module in enumerate(LADDER)}
 ALLOWED["text"] = ALLOWED["formats"] = {"base", "tensor"}
+ALLOWED["nn"] |= {"formats"}
+ALLOWED["train"] |= {"formats"}
 ALLOWED["models"] |= {"formats"}
+ALLOWED["models"] -= {"train"}
 ALLOWED["engine"] |= {"formats", "text"}
 ALLOWED["testgen"] = set(ALLOWED) | {"engine"}
 ALLOWED["apps"] = set(ALLOWED)
 
 # The module that each public header belongs to; where none is named, the top of the ladder.
 PUBLIC_HEADERS = {"dtype.h": "base", "backend_abi.h": "base", "tensor.h": "tensor", "device.h": "backend",
-                  "ops.h": "ops", "nn.h": "nn", "optim.h": "nn", "llm.h": "engine", "image.h": "engine"}
+                  "ops.h": "ops", "nn.h": "nn", "optim.h": "train", "llm.h": "engine", "image.h": "engine"}
 
 # What a backend may see of the rest.
 BACKEND_MAY_INCLUDE = ("include/gabbro/backend_abi.h", "include/gabbro/dtype.h", "src/base/", "src/formats/quant/",

@@ -211,6 +211,15 @@ void backward(const Tensor& output, const BackwardOptions& options) {
 
 Tensor gradient_of(const Tensor& leaf) { return needs_gradient(leaf) ? history_of(leaf)->gradient : Tensor(); }
 
+void set_gradient(const Tensor& leaf, const Tensor& gradient) {
+  if (!leaf.defined() || !needs_gradient(leaf) || !is_leaf(leaf)) throw bad_input("[gradient] the tensor is no leaf");
+  if (!gradient.defined() || gradient.spec() != leaf.spec() || gradient.device() != leaf.device()) {
+    throw bad_input("[gradient] {} is no gradient of {}", gradient.defined() ? described(gradient) : "no tensor",
+                    described(leaf));
+  }
+  history_of(leaf)->gradient = gradient;
+}
+
 void clear_gradient(const Tensor& leaf) {
   if (needs_gradient(leaf)) history_of(leaf)->gradient = Tensor();
 }

@@ -32,6 +32,8 @@ void backward(const Tensor& output, const BackwardOptions& options = {});
 // Undefined where backward() never came to it, and after clear_gradient. As long as it was not evaluated it may hold
 // its leaf, and with that itself.
 Tensor gradient_of(const Tensor& leaf);
+// In its place, as clipping wants it. Throws bad_input "[gradient] ..." where it is none of this leaf.
+void set_gradient(const Tensor& leaf, const Tensor& gradient);
 void clear_gradient(const Tensor& leaf);
 
 // The value of f, one number, and its gradients by the inputs, which f gets as leaves. Inside of another

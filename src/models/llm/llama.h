@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/models/llm/llama_config.h"
-#include "src/nn/linear.h"
+#include "src/nn/projection.h"
 
 namespace gabbro::llm {
 
@@ -18,15 +18,15 @@ class Llama : public LanguageModel {
  private:
   // Fields are named as the tensors of the file: blk.N.attn_q.weight and so on.
   struct Layer {
-    Tensor attn_norm;        // [C]
-    nn::Linear attn_q;       // [H·D, C]
-    nn::Linear attn_k;       // [G·D, C]
-    nn::Linear attn_v;       // [G·D, C]
-    nn::Linear attn_output;  // [C, H·D]
-    Tensor ffn_norm;         // [C]
-    nn::Linear ffn_gate;     // [F, C]
-    nn::Linear ffn_up;       // [F, C]
-    nn::Linear ffn_down;     // [C, F]
+    Tensor attn_norm;            // [C]
+    nn::Projection attn_q;       // [H·D, C]
+    nn::Projection attn_k;       // [G·D, C]
+    nn::Projection attn_v;       // [G·D, C]
+    nn::Projection attn_output;  // [C, H·D]
+    Tensor ffn_norm;             // [C]
+    nn::Projection ffn_gate;     // [F, C]
+    nn::Projection ffn_up;       // [F, C]
+    nn::Projection ffn_down;     // [C, F]
   };
 
   Tensor layer(const Layer& w, Tensor x, const Step& step, KvLayer cache, const Tensor& rows) const;
@@ -39,8 +39,8 @@ class Llama : public LanguageModel {
   Tensor inverse_frequencies_;  // [R/2]
   Tensor token_embd_;           // [V, C]
   std::vector<Layer> layers_;
-  Tensor output_norm_;  // [C]
-  nn::Linear output_;   // [V, C]; the token embeddings again where the file has no own head
+  Tensor output_norm_;     // [C]
+  nn::Projection output_;  // [V, C]; the token embeddings again where the file has no own head
 };
 
 }  // namespace gabbro::llm

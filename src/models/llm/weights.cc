@@ -53,10 +53,10 @@ Tensor WeightLoader::vector(const std::string& name, int64_t length) {
   return device_->upload(DType::f32, Shape{length}, values.data());
 }
 
-nn::Linear WeightLoader::linear(const std::string& prefix, int64_t rows, int64_t columns) {
-  nn::Linear linear{.weight = matrix(prefix + ".weight", rows, columns)};
-  if (has(prefix + ".bias")) linear.bias = vector(prefix + ".bias", rows);
-  return linear;
+nn::Projection WeightLoader::linear(const std::string& prefix, int64_t rows, int64_t columns) {
+  nn::Projection projection{.weight = matrix(prefix + ".weight", rows, columns)};
+  if (has(prefix + ".bias")) projection.bias = vector(prefix + ".bias", rows);
+  return projection;
 }
 
 }  // namespace gabbro::llm

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/models/llm/model.h"
-#include "src/nn/linear.h"
+#include "src/nn/projection.h"
 
 namespace gabbro::llm {
 
@@ -21,8 +21,8 @@ class WeightLoader {
   Tensor matrix(const std::string& name, int64_t rows, int64_t columns);    // as `linear` and `embedding` want it
   Tensor vector(const std::string& name, int64_t length);                   // f32 on the device
   std::vector<float> host_vector(const std::string& name, int64_t length);  // f32
-  nn::Linear linear(const std::string& prefix, int64_t rows,
-                    int64_t columns);  // PREFIX.weight, and PREFIX.bias if it is there
+  nn::Projection linear(const std::string& prefix, int64_t rows,
+                        int64_t columns);  // PREFIX.weight, and PREFIX.bias if it is there
 
  private:
   const gguf::TensorInfo& checked(const std::string& name, std::vector<int64_t> shape) const;

@@ -1,0 +1,103 @@
+#include "src/nn/activation.h"
+
+#include "src/base/error.h"
+#include "src/nn/init.h"
+#include "src/ops/arrays.h"
+#include "src/ops/rules.h"
+
+namespace gabbro::nn {
+namespace {
+
+// f(x) in f32, rounded to x's dtype; of f64 as it is.
+template <class F>
+Tensor in_f32(const Tensor& x, F f) {
+  return cast(f(is_half(x.dtype()) ? cast(x, DType::f32) : x), x.dtype());
+}
+
+// x above 0, else `below` of what of x is not above, so that nothing overflows where it is not used.
+template <class F>
+Tensor by_sign(const Tensor& x, F below) {
+  return in_f32(x, [&](const Tensor& v) { return where(greater(v, weak(v, 0)), v, below(minimum(v, weak(v, 0)))); });
+}
+
+// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|).
+Tensor log_one_plus_exp(const Tensor& x) { return maximum(x, weak(x, 0)) + log1p(exp(neg(abs(x)))); }
+
+}  // namespace
+
+Tensor relu6(const Tensor& x) { return clamp(x, 0, 6); }
+
+Tensor leaky_relu(const Tensor& x, double slope) {
+  return by_sign(x, [&](const Tensor& v) { return v * slope; });
+}
+
+Tensor elu(const Tensor& x, double alpha) {
+  return by_sign(x, [&](const Tensor& v) { return expm1(v) * alpha; });
+}
+
+Tensor celu(const Tensor& x, double alpha) {
+  return by_sign(x, [&](const Tensor& v) { return expm1(v / alpha) * alpha; });
+}
+
+Tensor selu(const Tensor& x) {
+  constexpr double kAlpha = 1.6732632423543772, kScale = 1.0507009873554805;  // the paper's section "SNNs"
+  return in_f32(x, [](const Tensor& v) { return elu(v, kAlpha) * kScale; });
+}
+
+Tensor mish(const Tensor& x) {
+  return in_f32(x, [](const Tensor& v) { return v * tanh(log_one_plus_exp(v)); });
+}
+
+Tensor softplus(const Tensor& x, double beta, double threshold) {
+  return in_f32(x, [&](const Tensor& v) {
+    const Tensor scaled = v * beta;
+    return where(greater(scaled, weak(v, threshold)), v, log_one_plus_exp(scaled) / beta);
+  });
+}
+
+Tensor softsign(const Tensor& x) {
+  return in_f32(x, [](const Tensor& v) { return v / (abs(v) + 1); });
+}
+
+Tensor log_sigmoid(const Tensor& x) {
+  return in_f32(x, [](const Tensor& v) { return neg(log_one_plus_exp(neg(v))); });
+}
+
+Tensor hard_tanh(const Tensor& x, double low, double high) { return clamp(x, low, high); }
+
+Tensor hard_sigmoid(const Tensor& x) {
+  return in_f32(x, [](const Tensor& v) { return relu6(v + 3) / 6; });
+}
+
+Tensor hard_swish(const Tensor& x) {
+  return in_f32(x, [](const Tensor& v) { return v * hard_sigmoid(v); });
+}
+
+Tensor glu(const Tensor& x, int64_t axis) {
+  require_defined("glu", x);
+  const int index = x.shape().axis("glu", axis);
+  const int64_t length = x.shape()[index];
+  if (length % 2 != 0) throw bad_input("[glu] axis {} of {} has no halves", axis, x.shape().to_string());
+  return slice(x, index, 0, length / 2) * sigmoid(slice(x, index, length / 2, length / 2));
+}
+
+PReLU::PReLU(const Factory& make, int64_t parameters, double slope) {
+  add_parameter("weight", weight, init::constant(make, Shape{parameters}, slope));
+}
+
+Tensor PReLU::forward(const Tensor& x) {
+  require_defined("prelu", x);
+  const int64_t slopes = weight.shape()[0];
+  std::vector<int64_t> lengths(static_cast<size_t>(std::max(1, x.shape().rank())), 1);
+  if (slopes > 1) {
+    if (x.shape().rank() < 2 || x.shape()[1] != slopes)
+      throw bad_input("[prelu] {} slopes do not fit the channels of {}", slopes, x.shape().to_string());
+    lengths[1] = slopes;
+  }
+  const Tensor zero = weak(x, 0);
+  return maximum(x, zero) + reshape(weight, x.shape().rank() == 0 ? Shape{} : Shape(lengths)) * minimum(x, zero);
+}
+
+Tensor Flatten::forward(const Tensor& x) { return flatten(x, first_, last_); }
+
+}  // namespace gabbro::nn

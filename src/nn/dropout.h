@@ -1,0 +1,33 @@
+// Dropout (Srivastava et al. 2014): in training, elements become 0 with probability p, and the others x / (1 - p).
+// Which ones says the generator of the factory, anew each time.
+#pragma once
+
+#include "src/nn/module.h"
+
+namespace gabbro::nn {
+
+// x as it is where `training` is false, or p is 0. The mask has the shape `mask`, which broadcasts to x's.
+Tensor dropout(const Tensor& x, double p, bool training, Generator& generator, const Shape& mask);
+
+class Dropout : public Layer {
+ public:
+  explicit Dropout(const Factory& make, double p = 0.5);
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  std::shared_ptr<Generator> generator_;
+  double p_;
+};
+
+// Whole channels of x [N, C, ...] (Tompson et al. 2015).
+class Dropout2d : public Layer {
+ public:
+  explicit Dropout2d(const Factory& make, double p = 0.5);
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  std::shared_ptr<Generator> generator_;
+  double p_;
+};
+
+}  // namespace gabbro::nn

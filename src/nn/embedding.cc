@@ -1,0 +1,39 @@
+#include "src/nn/embedding.h"
+
+#include "src/base/error.h"
+#include "src/graph/eval.h"
+#include "src/nn/init.h"
+#include "src/ops/grad.h"
+#include "src/ops/rules.h"
+
+namespace gabbro::nn {
+
+Embedding::Embedding(const Factory& make, const EmbeddingOptions& o) : padding_(o.padding_idx) {
+  const int64_t rows = o.num_embeddings;
+  if (rows < 1 || o.embedding_dim < 0) throw bad_input("[embedding] a table of {} rows of {}", rows, o.embedding_dim);
+  Tensor table = init::normal(make, Shape{rows, o.embedding_dim});
+  if (padding_) {
+    if (*padding_ < -rows || *padding_ >= rows)
+      throw bad_input("[embedding] padding_idx {} is not in a table of {} rows", *padding_, rows);
+    if (*padding_ < 0) *padding_ += rows;
+    const Tensor places = iota(make.device, rows, DType::i32);
+    table = where(reshape(equal(places, weak(places, *padding_)), Shape{rows, 1}), weak(table, 0), table);
+    eval(std::span(&table, 1));
+  }
+  add_parameter("weight", weight, table);
+}
+
+Tensor Embedding::forward(const Tensor& ids) {
+  require_dtype("embedding", ids, {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64});
+  std::vector<int64_t> lengths(ids.shape().lengths().begin(), ids.shape().lengths().end());
+  const Tensor flat = reshape(cast(ids, DType::i32), Shape{ids.shape().elements()});
+  Tensor rows = gather(weight, flat);  // [T, C]
+  if (padding_ && needs_gradient(rows)) {
+    const Tensor padding = reshape(equal(flat, weak(flat, *padding_)), Shape{flat.shape()[0], 1});
+    rows = where(padding, detach(rows), rows);
+  }
+  lengths.push_back(weight.shape()[1]);
+  return reshape(rows, Shape(lengths));
+}
+
+}  // namespace gabbro::nn

@@ -1,0 +1,116 @@
+#include "src/nn/loss.h"
+
+#include "src/base/error.h"
+#include "src/ops/arrays.h"
+#include "src/ops/rules.h"
+
+namespace gabbro::nn {
+namespace {
+
+constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::bf16};
+
+Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
+
+// |x - target| in f32.
+Tensor distance(const char* op, const Tensor& x, const Tensor& target) {
+  require_dtype(op, x, kReal);
+  require_dtype(op, target, kReal);
+  if (!(x.shape() == target.shape())) {
+    throw bad_input("[{}] x is {} and the target {}", op, x.shape().to_string(), target.shape().to_string());
+  }
+  return abs(in_f32(x) - in_f32(target));
+}
+
+Tensor reduced(const Tensor& losses, const Tensor& x, Reduce reduce) {
+  if (reduce == Reduce::kNone) return cast(losses, x.dtype());
+  return cast(reduce == Reduce::kMean ? mean(losses, kAllAxes) : sum(losses, kAllAxes), x.dtype());
+}
+
+// [N, V, ...] as [N · ..., V].
+Tensor class_rows(const Tensor& x) {
+  const Tensor last = x.shape().rank() > 2 ? moveaxis(x, {1}, {-1}) : x;
+  const int64_t classes = x.shape()[1];
+  return reshape(last, Shape{classes == 0 ? 0 : x.shape().elements() / classes, classes});
+}
+
+Shape without_classes(const Tensor& x) {
+  std::vector<int64_t> lengths(x.shape().lengths().begin(), x.shape().lengths().end());
+  lengths.erase(lengths.begin() + 1);
+  return Shape(lengths);
+}
+
+}  // namespace
+
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduce reduce, double beta) {
+  if (!(beta >= 0)) throw bad_input("[smooth_l1_loss] a beta of {}", beta);
+  const Tensor d = distance("smooth_l1_loss", x, target);
+  if (beta == 0) return reduced(d, x, reduce);
+  return reduced(where(less(d, weak(d, beta)), d * d * (0.5 / beta), d - 0.5 * beta), x, reduce);
+}
+
+Tensor huber_loss(const Tensor& x, const Tensor& target, Reduce reduce, double delta) {
+  if (!(delta > 0)) throw bad_input("[huber_loss] a delta of {}", delta);
+  const Tensor d = distance("huber_loss", x, target);
+  return reduced(where(less_equal(d, weak(d, delta)), d * d * 0.5, (d - 0.5 * delta) * delta), x, reduce);
+}
+
+Tensor bce_with_logits(const Tensor& x, const Tensor& target, const BceWithLogits& options) {
+  require_dtype("bce_with_logits", x, kReal);
+  require_dtype("bce_with_logits", target, kReal);
+  if (!(x.shape() == target.shape())) {
+    throw bad_input("[bce_with_logits] x is {} and the target {}", x.shape().to_string(), target.shape().to_string());
+  }
+  const Tensor logits = in_f32(x), t = in_f32(target);
+  // log(1 + e^-x), without overflow.
+  const Tensor miss = maximum(neg(logits), weak(logits, 0)) + log1p(exp(neg(abs(logits))));
+  Tensor losses = neg(t - 1) * logits;
+  if (options.pos_weight.defined()) {
+    losses = losses + (t * (in_f32(options.pos_weight) - 1) + 1) * miss;
+  } else {
+    losses = losses + miss;
+  }
+  if (options.weight.defined()) losses = losses * in_f32(options.weight);
+  return reduced(losses, x, options.reduce);
+}
+
+Tensor cross_entropy_loss(const Tensor& x, const Tensor& target, const CrossEntropy& o) {
+  require_dtype("cross_entropy", x, kReal);
+  require_dtype("cross_entropy", target, {DType::i32});
+  if (x.shape().rank() < 2 || !(target.shape() == without_classes(x)) || x.shape()[1] == 0) {
+    throw bad_input("[cross_entropy] targets {} for x {}", target.shape().to_string(), x.shape().to_string());
+  }
+  if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
+    throw bad_input("[cross_entropy] a label smoothing of {}", o.label_smoothing);
+  const Tensor logarithms = log_softmax(in_f32(class_rows(x)));  // [R, V]
+  const int64_t rows = logarithms.shape()[0], classes = logarithms.shape()[1];
+  const Tensor place = reshape(target, Shape{rows, 1});  // [R, 1]
+  const Tensor counted = cast(not_equal(place, weak(place, int64_t{o.ignore_index})), DType::f32);
+  Tensor weights, shares = counted;  // of classes [V]; of rows [R, 1]
+  if (o.weight.defined()) {
+    if (!(o.weight.shape() == Shape{classes})) {
+      throw bad_input("[cross_entropy] weights {} for x {}", o.weight.shape().to_string(), x.shape().to_string());
+    }
+    weights = in_f32(o.weight);
+    const Tensor own = gather(weights, clamp(reshape(place, Shape{rows}), 0, static_cast<double>(classes - 1)));
+    shares = counted * reshape(own, Shape{rows, 1});
+  }
+  Tensor losses = neg(take_along_axis(logarithms, place)) * shares;
+  if (o.label_smoothing > 0) {
+    const Tensor all = neg(sum(weights.defined() ? logarithms * weights : logarithms, -1, kKeepDims)) * counted;
+    losses = losses * (1 - o.label_smoothing) + all * (o.label_smoothing / static_cast<double>(classes));
+  }
+  if (o.reduce == Reduce::kNone) return cast(reshape(losses, target.shape()), x.dtype());
+  const Tensor total = sum(losses, kAllAxes);
+  return cast(o.reduce == Reduce::kSum ? total : total / sum(shares, kAllAxes), x.dtype());
+}
+
+BCEWithLogitsLoss::BCEWithLogitsLoss(const BceWithLogits& options) : options_(options) {
+  add_buffer("weight", options_.weight, options.weight);
+  add_buffer("pos_weight", options_.pos_weight, options.pos_weight);
+}
+
+CrossEntropyLoss::CrossEntropyLoss(const CrossEntropy& options) : options_(options) {
+  add_buffer("weight", options_.weight, options.weight);
+}
+
+}  // namespace gabbro::nn

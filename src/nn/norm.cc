@@ -1,0 +1,127 @@
+#include "src/nn/norm.h"
+
+#include "src/backend/device.h"
+#include "src/base/error.h"
+#include "src/nn/init.h"
+#include "src/ops/arrays.h"
+#include "src/ops/grad.h"
+#include "src/ops/rules.h"
+
+namespace gabbro::nn {
+namespace {
+
+Shape normalised_shape(const char* op, const std::vector<int64_t>& lengths) {
+  if (lengths.empty()) throw bad_input("[{}] no axes to normalise", op);
+  return Shape(lengths);
+}
+
+// x [..., shape...] as [..., elements of shape].
+Tensor with_flat_end(const char* op, const Tensor& x, const Shape& shape) {
+  require_dtype(op, x, {DType::f32, DType::f16, DType::bf16});
+  const int before = x.shape().rank() - shape.rank();
+  bool fits = before >= 0;
+  for (int axis = 0; fits && axis < shape.rank(); ++axis) fits = x.shape()[before + axis] == shape[axis];
+  if (!fits) throw bad_input("[{}] {} does not end with {}", op, x.shape().to_string(), shape.to_string());
+  std::vector<int64_t> lengths(x.shape().lengths().begin(), x.shape().lengths().begin() + before);
+  lengths.push_back(shape.elements());
+  return reshape(x, Shape(lengths));
+}
+
+}  // namespace
+
+BatchNorm::BatchNorm(const Factory& make, const BatchNormOptions& o, int least_rank, int most_rank)
+    : options_(o), least_rank_(least_rank), most_rank_(most_rank) {
+  if (o.num_features < 1) throw bad_input("[batch_norm] {} channels", o.num_features);
+  const Shape channels{o.num_features};
+  if (o.affine) {
+    add_parameter("weight", weight, init::ones(make, channels));
+    add_parameter("bias", bias, init::zeros(make, channels));
+  }
+  zeros_ = init::zeros({.device = make.device}, channels);
+  if (!o.track_running_stats) return;
+  add_buffer("running_mean", running_mean, init::zeros(make, channels));
+  add_buffer("running_var", running_var, init::ones(make, channels));
+  const int64_t none = 0;
+  add_buffer("num_batches_tracked", num_batches_tracked, make.device->upload(DType::i64, Shape{}, &none));
+}
+
+Tensor BatchNorm::from_batch(const Tensor& x) {
+  // The moments of the batch are what running ones become that are moved all the way.
+  const TrainedBatchNorm now = batch_norm_training(
+      x,
+      {.mean = zeros_, .variance = zeros_, .weight = weight, .bias = bias, .epsilon = static_cast<float>(options_.eps)},
+      1);
+  if (!is_training() || !options_.track_running_stats) return now.y;
+  const NoGrad no_grad;
+  num_batches_tracked = num_batches_tracked + 1;
+  const auto moved = [&](const Tensor& running, const Tensor& target) {
+    const Tensor old = cast(running, DType::f32), distance = detach(target) - old;
+    const Tensor step =
+        options_.momentum ? distance * *options_.momentum : distance / cast(num_batches_tracked, DType::f32);
+    return cast(old + step, running.dtype());
+  };
+  running_mean = moved(running_mean, now.running_mean);
+  running_var = moved(running_var, now.running_variance);
+  return now.y;
+}
+
+Tensor BatchNorm::forward(const Tensor& x) {
+  require_defined("batch_norm", x);
+  const int rank = x.shape().rank();
+  if (rank < least_rank_ || rank > most_rank_ || x.shape()[1] != options_.num_features) {
+    throw bad_input(
+        "[batch_norm] x {} where {} channels in {} axes are wanted", x.shape().to_string(), options_.num_features,
+        least_rank_ == most_rank_ ? fmt::format("{}", least_rank_) : fmt::format("{} or {}", least_rank_, most_rank_));
+  }
+  if (is_training() || !options_.track_running_stats) return from_batch(x);
+  return batch_norm(x, {.mean = running_mean,
+                        .variance = running_var,
+                        .weight = weight,
+                        .bias = bias,
+                        .epsilon = static_cast<float>(options_.eps)});
+}
+
+LayerNorm::LayerNorm(const Factory& make, const LayerNormOptions& o)
+    : shape_(normalised_shape("layer_norm", o.normalized_shape)), eps_(o.eps) {
+  if (!o.elementwise_affine) return;
+  add_parameter("weight", weight, init::ones(make, shape_));
+  if (o.bias) add_parameter("bias", bias, init::zeros(make, shape_));
+}
+
+Tensor LayerNorm::forward(const Tensor& x) {
+  const auto flat = [](const Tensor& parameter) {
+    return parameter.defined() ? reshape(parameter, Shape{parameter.shape().elements()}) : Tensor();
+  };
+  const Tensor rows = with_flat_end("layer_norm", x, shape_);
+  return reshape(layer_norm(rows, flat(weight), flat(bias), static_cast<float>(eps_)), x.shape());
+}
+
+RMSNorm::RMSNorm(const Factory& make, const RMSNormOptions& o)
+    : shape_(normalised_shape("rms_norm", o.normalized_shape)), eps_(o.eps) {
+  if (o.elementwise_affine) {
+    add_parameter("weight", weight, init::ones(make, shape_));
+  } else {
+    ones_ = init::ones({.device = make.device}, Shape{shape_.elements()});
+  }
+}
+
+Tensor RMSNorm::forward(const Tensor& x) {
+  const Tensor rows = cast(with_flat_end("rms_norm", x, shape_), DType::f32);
+  const double unit = x.dtype() == DType::f16 ? 0x1p-10 : x.dtype() == DType::bf16 ? 0x1p-7 : 0x1p-23;
+  const Tensor factor = weight.defined() ? reshape(cast(weight, DType::f32), Shape{shape_.elements()}) : ones_;
+  return cast(reshape(rms_norm(rows, factor, static_cast<float>(eps_.value_or(unit))), x.shape()), x.dtype());
+}
+
+GroupNorm::GroupNorm(const Factory& make, const GroupNormOptions& o) : options_(o) {
+  if (o.num_groups < 1 || o.num_channels < 1 || o.num_channels % o.num_groups != 0)
+    throw bad_input("[group_norm] {} channels in {} groups", o.num_channels, o.num_groups);
+  if (!o.affine) return;
+  add_parameter("weight", weight, init::ones(make, Shape{o.num_channels}));
+  add_parameter("bias", bias, init::zeros(make, Shape{o.num_channels}));
+}
+
+Tensor GroupNorm::forward(const Tensor& x) {
+  return group_norm(x, options_.num_groups, weight, bias, static_cast<float>(options_.eps));
+}
+
+}  // namespace gabbro::nn
