@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Writes tests/data/nn/modules.json and optimisers.json: what PyTorch's modules and optimisers do.
+"""Writes tests/data/nn: what PyTorch's modules, optimisers and schedules do, and two safetensors files.
 
 Of a module: its state dict's names and shapes, outputs, gradients, and its buffers afterwards; of an optimiser: a small
 network's parameters after each of five steps. Inputs and parameters are the formulas of `numbers`, which the tests
 (tests/nn/modules_test.cc, tests/train/optimisers_test.cc) have as well; seeds of gradients are those of make_grad_fixtures.py.
 Expected values are computed in f64; `ulps` is how far off they may be, in units of 2^-24 of the largest: 16, and four times
-what PyTorch is off in f32. Needs torch. Usage: make_nn_fixtures.py [folder]
+what PyTorch is off in f32. Needs torch and safetensors. Usage: make_nn_fixtures.py [folder]
 """
 import copy
 import json
 import pathlib
 import sys
 
+import safetensors.torch
 import torch
 from torch import nn
 
@@ -277,6 +278,20 @@ def plateau():
     return {"losses": losses, "rates": found}
 
 
+def write_safetensors(folder):
+    """A tensor of each dtype that we have, and the state dict of a model, by the reference implementation."""
+    dtypes = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64, "i8": torch.int8,
+              "u8": torch.uint8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64}
+    tensors = {name: torch.arange(6).reshape(2, 3).to(dtype) for name, dtype in dtypes.items()}
+    tensors |= {"bool": torch.tensor([True, False, True]), "scalar": torch.tensor(2.5), "empty": torch.zeros(0, 3)}
+    safetensors.torch.save_file(tensors, folder / "dtypes.safetensors", metadata={"made by": 'safetensors "quoted" \u00fc'})
+    model = nn.Sequential(nn.Conv1d(2, 3, 3), nn.BatchNorm1d(3), nn.Flatten(), nn.Linear(6, 2)).eval()
+    set_state(model)
+    x = numbers((2, 2, 4), 100, 1 / 8).float()
+    tensors = dict(model.state_dict()) | {"x": x, "y": model(x).detach()}
+    safetensors.torch.save_file(tensors, folder / "model.safetensors")
+
+
 def write(name, document, folder):
     lines = ",\n".join(json.dumps(d, separators=(",", ":")) for d in document)
     (folder / name).write_text("[" + lines + "]\n")
@@ -294,6 +309,7 @@ def main():
         optimisers.append({"name": name, "steps": [[pack(a, b) for a, b in zip(*s)] for s in zip(wide, narrow)]})
     write("optimisers.json", optimisers, folder)
     schedules = [{"name": n, "rates": rates(m)} for n, m in SCHEDULES.items()]
+    write_safetensors(folder)
     write("schedules.json", schedules + [{"name": "plateau", **plateau()}], folder)
 
 

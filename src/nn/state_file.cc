@@ -1,0 +1,85 @@
+#include "src/nn/state_file.h"
+
+#include <deque>
+
+#include "src/backend/device.h"
+#include "src/base/error.h"
+#include "src/formats/safetensors.h"
+#include "src/graph/eval.h"
+
+namespace gabbro::nn {
+namespace {
+
+template <class T>
+std::vector<std::byte> bytes_of(const Tensor& x) {
+  const std::vector<T> values = to_host<T>(x);
+  const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+  return {bytes, bytes + values.size() * sizeof(T)};
+}
+
+std::vector<std::byte> host_bytes(const Tensor& x) {
+  switch (dtype_info(x.dtype()).block_bytes) {
+    case 1:
+      return bytes_of<int8_t>(x);
+    case 2:
+      return bytes_of<int16_t>(x);
+    case 4:
+      return bytes_of<int32_t>(x);
+    default:
+      return bytes_of<int64_t>(x);
+  }
+}
+
+}  // namespace
+
+StateDict load_state(const std::string& path, const std::shared_ptr<Device>& device) {
+  const safetensors::File file(path);
+  StateDict state;
+  for (const safetensors::TensorInfo& info : file.tensors()) {
+    try {
+      state.push_back({info.name, device->upload(info.dtype(), Shape(info.shape), info.data.data())});
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("{}: {}", path, error.what()), error.hint());
+    }
+  }
+  return state;
+}
+
+void save_state(const std::string& path, const StateDict& state, const std::map<std::string, std::string>& metadata) {
+  std::vector<Tensor> values;
+  for (const NamedTensor& named : state) {
+    if (!named.tensor.defined() || is_quantised(named.tensor.dtype()) || named.tensor.spec().packed)
+      throw bad_input("{}: tensor '{}' cannot be saved: only plain ones can", path, named.name);
+    values.push_back(named.tensor);
+  }
+  if (!values.empty()) eval(values);
+  std::deque<std::vector<std::byte>> bytes;
+  std::vector<safetensors::TensorData> tensors;
+  for (const NamedTensor& named : state) {
+    const std::span<const int64_t> shape = named.tensor.shape().lengths();
+    bytes.push_back(host_bytes(named.tensor));
+    tensors.push_back({.name = named.name,
+                       .dtype = named.tensor.dtype(),
+                       .shape = {shape.begin(), shape.end()},
+                       .data = bytes.back()});
+  }
+  safetensors::write(path, tensors, metadata);
+}
+
+void save(const std::string& path, const Module& module) {
+  // What Hugging Face's loaders ask for.
+  save_state(path, module.state_dict(), {{"format", "pt"}});
+}
+
+void load(const std::string& path, Module& module, bool strict) {
+  const std::vector<Tensor> tensors = module.tensors();
+  if (tensors.empty()) throw bad_input("{}: the module has no tensors", path);
+  const StateDict state = load_state(path, tensors.front().device());
+  try {
+    module.load_state_dict(state, strict);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", path, error.what()), error.hint());
+  }
+}
+
+}  // namespace gabbro::nn
