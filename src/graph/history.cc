@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "src/base/error.h"
+#include "src/graph/autocast.h"
 #include "src/graph/program.h"
 
 namespace gabbro {
@@ -85,6 +86,7 @@ std::vector<bool> read_by_gradient(const Node& node) {
   }
   // The rule is asked on stand-ins, and what it builds is looked through.
   const NoGrad no_grad;
+  const NoAutocast as_recorded;
   std::vector<Tensor> inputs, outputs, gradients;
   for (const Tensor& input : node.inputs) inputs.push_back(stand_in(input.spec(), node.device));
   for (const TensorSpec& spec : node.outputs) {

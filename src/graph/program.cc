@@ -6,6 +6,7 @@
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
+#include "src/graph/autocast.h"
 
 namespace gabbro {
 namespace {
@@ -172,6 +173,7 @@ void expand(Program& program, const Instruction& instruction, const std::shared_
     values[state.get()] = input;
     placeholders.emplace_back(std::move(state));
   }
+  const NoAutocast as_recorded;
   const std::vector<Tensor> results = instruction.op->compose(Args{placeholders, instruction.attributes});
   Trace part = trace(results);
   std::vector<int> renamed(part.program.values.size(), -1);

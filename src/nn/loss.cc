@@ -2,6 +2,7 @@
 
 #include "src/base/error.h"
 #include "src/ops/arrays.h"
+#include "src/ops/autocast.h"
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {
@@ -22,8 +23,9 @@ Tensor distance(const char* op, const Tensor& x, const Tensor& target) {
 }
 
 Tensor reduced(const Tensor& losses, const Tensor& x, Reduce reduce) {
-  if (reduce == Reduce::kNone) return cast(losses, x.dtype());
-  return cast(reduce == Reduce::kMean ? mean(losses, kAllAxes) : sum(losses, kAllAxes), x.dtype());
+  const DType dtype = for_sum(x).dtype();
+  if (reduce == Reduce::kNone) return cast(losses, dtype);
+  return cast(reduce == Reduce::kMean ? mean(losses, kAllAxes) : sum(losses, kAllAxes), dtype);
 }
 
 // [N, V, ...] as [N · ..., V].
@@ -99,9 +101,9 @@ Tensor cross_entropy_loss(const Tensor& x, const Tensor& target, const CrossEntr
     const Tensor all = neg(sum(weights.defined() ? logarithms * weights : logarithms, -1, kKeepDims)) * counted;
     losses = losses * (1 - o.label_smoothing) + all * (o.label_smoothing / static_cast<double>(classes));
   }
-  if (o.reduce == Reduce::kNone) return cast(reshape(losses, target.shape()), x.dtype());
+  if (o.reduce == Reduce::kNone) return cast(reshape(losses, target.shape()), for_sum(x).dtype());
   const Tensor total = sum(losses, kAllAxes);
-  return cast(o.reduce == Reduce::kSum ? total : total / sum(shares, kAllAxes), x.dtype());
+  return cast(o.reduce == Reduce::kSum ? total : total / sum(shares, kAllAxes), for_sum(x).dtype());
 }
 
 BCEWithLogitsLoss::BCEWithLogitsLoss(const BceWithLogits& options) : options_(options) {

@@ -1,4 +1,5 @@
 // Activations and softmax.
+#include "src/ops/autocast.h"
 #include "src/ops/axis.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
@@ -20,7 +21,7 @@ std::vector<Tensor> in_f32(const Tensor& x, F f) {
 Tensor along(const Op& op, const Tensor& x, int64_t axis) {
   require_dtype(op.name, x, kReal);
   const int index = x.shape().axis(op.name, axis);
-  return axis_from_last(record(op, {axis_to_last(x, index)}), index);
+  return axis_from_last(record(op, {axis_to_last(for_sum(x), index)}), index);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Convolutions (cross-correlations, as everywhere in the field) of images, and the columns that they are products of.
 #include <algorithm>
 
+#include "src/ops/autocast.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/rules.h"
@@ -204,8 +205,9 @@ const Op kConvTranspose = {
 namespace {
 
 // x, weight and bias as the kernels take them, and the window's kernel, stride, padding and dilation.
-std::vector<Tensor> conv_inputs(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+std::vector<Tensor> conv_inputs(const char* op, const Tensor& input, const Tensor& own_weight, const Tensor& bias,
                                 const ConvOptions& o, int axes, bool transposed, WindowAxes& w) {
+  const Tensor x = for_product(input), weight = for_product(own_weight);
   require_dtype(op, x, kReal);
   require_dtype(op, weight, kReal);
   require_rank(op, x, axes + 2);
@@ -224,7 +226,7 @@ std::vector<Tensor> conv_inputs(const char* op, const Tensor& x, const Tensor& w
   for (size_t i = 0; i < 3; ++i) w.kernel[i] = inputs[1].shape()[static_cast<int>(i) + 2];
   if (w.kernel[0] * w.kernel[1] * w.kernel[2] == 0 || ws[1] == 0) throw refuse();
   if (!bias.defined()) return inputs;
-  require_dtype(op, bias, {DType::f32, x.dtype()});
+  require_dtype(op, bias, {DType::f32, x.dtype(), own_weight.dtype()});
   const int64_t channels = transposed ? ws[1] * o.groups : ws[0];
   if (!(bias.shape() == Shape{channels})) {
     throw bad_input("[{}] bias {} does not match weight {}", op, bias.shape().to_string(), ws.to_string());

@@ -1,6 +1,7 @@
 // Elementwise ops: primitives on every backend.
 #include <numbers>
 
+#include "src/ops/autocast.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
@@ -187,10 +188,10 @@ Tensor abs(const Tensor& x) {
   if (is_floating(x.dtype())) return record(kAbs, {x});
   return x.dtype() == DType::u8 ? x : maximum(x, neg(x));
 }
-Tensor exp(const Tensor& x) { return unary(kExp, x); }
-Tensor log(const Tensor& x) { return unary(kLog, x); }
+Tensor exp(const Tensor& x) { return unary(kExp, for_sum(x)); }
+Tensor log(const Tensor& x) { return unary(kLog, for_sum(x)); }
 Tensor sqrt(const Tensor& x) { return unary(kSqrt, x); }
-Tensor rsqrt(const Tensor& x) { return unary(kRsqrt, x); }
+Tensor rsqrt(const Tensor& x) { return unary(kRsqrt, for_sum(x)); }
 Tensor sin(const Tensor& x) { return unary(kSin, x); }
 Tensor cos(const Tensor& x) { return unary(kCos, x); }
 Tensor tanh(const Tensor& x) { return unary(kTanh, x); }
@@ -214,7 +215,7 @@ Tensor trunc_divide(const Tensor& a, const Tensor& b) {
 }
 Tensor maximum(const Tensor& a, const Tensor& b) { return number_or_flags(kMaximum, kLogicalOr, a, b); }
 Tensor minimum(const Tensor& a, const Tensor& b) { return number_or_flags(kMinimum, kLogicalAnd, a, b); }
-Tensor pow(const Tensor& a, const Tensor& b) { return binary(kPow, a, b, kNumber); }
+Tensor pow(const Tensor& a, const Tensor& b) { return binary(kPow, for_sum(a), for_sum(b), kNumber); }
 Tensor equal(const Tensor& a, const Tensor& b) { return compared(kEq, a, b); }
 Tensor not_equal(const Tensor& a, const Tensor& b) { return compared(kNe, a, b); }
 Tensor greater(const Tensor& a, const Tensor& b) { return compared(kGt, a, b); }

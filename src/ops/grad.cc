@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "src/base/error.h"
+#include "src/graph/autocast.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
@@ -67,6 +68,7 @@ class Backwards {
   }
 
   void run(std::span<const std::shared_ptr<Node>> nodes) {
+    const NoAutocast as_recorded;
     for (const std::shared_ptr<Node>& node : nodes)
       if (std::ranges::any_of(node->inputs, [&](const Tensor& input) { return leads(input); }))
         leading_.insert(node.get());
@@ -279,7 +281,8 @@ std::vector<Tensor> checkpoint(const Functions& f, std::span<const Tensor> input
   node->inputs.assign(inputs.begin(), inputs.end());
   node->inputs.insert(node->inputs.end(), captured.begin(), captured.end());
   node->device = results.front().device();
-  node->gradient = [f, count = inputs.size()](const GradientArgs& args) {
+  node->gradient = [f, count = inputs.size(), autocast = autocast_dtype()](const GradientArgs& args) {
+    const Autocast as_before(autocast);
     std::vector<Tensor> arrived;  // computed once more when these are there, and not before
     for (const Tensor& gradient : args.gradients)
       if (gradient.defined()) arrived.push_back(gradient);

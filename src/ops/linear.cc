@@ -1,4 +1,5 @@
 // Products with weights: the two ops, with dequantize, that read block formats.
+#include "src/ops/autocast.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
@@ -47,19 +48,26 @@ const Op kEmbedding = {
     .compose = [](const Args& a) { return std::vector{gather(dequantize(a[0]), a[1])}; },
 };
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  require_dtype("linear", x, {DType::f32});
+Tensor linear(const Tensor& input, const Tensor& own_weight, const Tensor& bias) {
+  const Tensor x = for_product(input), weight = for_product(own_weight);
+  require_dtype("linear", x, {DType::f32, DType::f16, DType::bf16, DType::f64});
   require_rank("linear", weight, 2);
   const int rank = x.shape().rank();
   if (rank == 0 || x.shape()[rank - 1] != weight.shape()[1]) {
     throw bad_input("[linear] input {} does not fit weight {}", x.shape().to_string(), weight.shape().to_string());
   }
-  if (!bias.defined()) return record(kLinear, {x, weight});
-  require_dtype("linear", bias, {DType::f32});
-  if (!(bias.shape() == Shape{weight.shape()[0]})) {
+  if (bias.defined()) require_dtype("linear", bias, {DType::f32, DType::f16, DType::bf16, x.dtype()});
+  if (bias.defined() && !(bias.shape() == Shape{weight.shape()[0]})) {
     throw bad_input("[linear] bias {} does not fit weight {}", bias.shape().to_string(), weight.shape().to_string());
   }
-  return record(kLinear, {x, weight, bias});
+  if (x.dtype() == DType::f64) {  // kernels compute in f32
+    const Tensor plain = is_quantised(weight.dtype()) || weight.spec().packed ? dequantize(weight) : weight;
+    const Tensor y = matmul(x, permute(plain, {1, 0}));
+    return bias.defined() ? y + bias : y;
+  }
+  std::vector<Tensor> inputs{cast(x, DType::f32), weight};
+  if (bias.defined()) inputs.push_back(cast(bias, DType::f32));
+  return cast(record(kLinear, inputs), x.dtype());
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& ids) {

@@ -1,4 +1,5 @@
 // Losses: compositions, in f32.
+#include "src/ops/autocast.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
@@ -78,23 +79,27 @@ const Op kBce = {
     },
 };
 
-Tensor mse_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
+Tensor mse_loss(const Tensor& input, const Tensor& wanted, Reduce reduce) {
+  const Tensor x = for_sum(input), target = for_sum(wanted);
   require_pair("mse_loss", x, target);
   const Tensor difference = in_f32(x) - in_f32(target);
   return reduced(difference * difference, x, reduce);
 }
 
-Tensor l1_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
+Tensor l1_loss(const Tensor& input, const Tensor& wanted, Reduce reduce) {
+  const Tensor x = for_sum(input), target = for_sum(wanted);
   require_pair("l1_loss", x, target);
   return reduced(abs(in_f32(x) - in_f32(target)), x, reduce);
 }
 
-Tensor bce_loss(const Tensor& x, const Tensor& target, Reduce reduce) {
+Tensor bce_loss(const Tensor& input, const Tensor& wanted, Reduce reduce) {
+  const Tensor x = for_sum(input), target = for_sum(wanted);
   require_pair("bce_loss", x, target);
   return reduced(record(kBce, {in_f32(x), in_f32(target)}), x, reduce);
 }
 
-Tensor kl_div(const Tensor& x, const Tensor& target, Reduce reduce) {
+Tensor kl_div(const Tensor& input, const Tensor& wanted, Reduce reduce) {
+  const Tensor x = for_sum(input), target = for_sum(wanted);
   require_pair("kl_div", x, target);
   const Tensor t = in_f32(target);
   const Tensor own = t * log(where(equal(t, constant(x, 0)), constant(x, 1), t));  // no logarithm of 0
@@ -103,12 +108,12 @@ Tensor kl_div(const Tensor& x, const Tensor& target, Reduce reduce) {
 
 Tensor nll_loss(const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
   require_classes("nll_loss", x, target);
-  return cast(negative_log_likelihood(in_f32(x), target, reduce, ignored), x.dtype());
+  return cast(negative_log_likelihood(in_f32(x), target, reduce, ignored), for_sum(x).dtype());
 }
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
   require_classes("cross_entropy", x, target);
-  return cast(negative_log_likelihood(log_softmax(in_f32(x)), target, reduce, ignored), x.dtype());
+  return cast(negative_log_likelihood(log_softmax(in_f32(x)), target, reduce, ignored), for_sum(x).dtype());
 }
 
 }  // namespace gabbro

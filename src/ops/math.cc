@@ -2,6 +2,7 @@
 #include <limits>
 #include <numbers>
 
+#include "src/ops/autocast.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
@@ -22,7 +23,8 @@ Op like_first(const char* name, Gradients (*gradient)(const GradientArgs& a)) {
 
 Tensor of_float(const Op& op, const Tensor& x) {
   require_plain(op.name, x);
-  return record(op, {cast(x, as_float(x.dtype()))});
+  const Tensor argument = for_sum(x);
+  return record(op, {cast(argument, as_float(argument.dtype()))});
 }
 
 // Integers are whole already.

@@ -1,6 +1,7 @@
 // Dense matrix product. f16 and bf16 are multiplied in f32, small integers in i32.
 #include <numeric>
 
+#include "src/ops/autocast.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -40,7 +41,7 @@ const Op kMatmul = {
 };
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  const auto [x, y] = promoted("matmul", a, b);
+  const auto [x, y] = promoted("matmul", for_product(a), for_product(b));
   const DType dtype = x.dtype();
   if (dtype == DType::boolean) require_dtype("matmul", x, {DType::f32, DType::i32});
   const int ra = a.shape().rank(), rb = b.shape().rank();

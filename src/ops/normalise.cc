@@ -1,4 +1,5 @@
 // LayerNorm (Ba et al. 2016), GroupNorm (Wu & He 2018), BatchNorm (Ioffe & Szegedy 2015), and the moments of channels.
+#include "src/ops/autocast.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
@@ -177,7 +178,8 @@ const Op kMoments = {
     },
 };
 
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float epsilon) {
+Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, float epsilon) {
+  const Tensor x = for_sum(input);
   require_dtype("layer_norm", x, kReal);
   const int rank = x.shape().rank();
   const int axes = weight.defined() ? weight.shape().rank() : bias.defined() ? bias.shape().rank() : 1;
@@ -193,7 +195,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, flo
   return reshape(record(kLayerNorm, inputs, parameters(weight, bias, epsilon)), x.shape());
 }
 
-Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, float epsilon) {
+Tensor group_norm(const Tensor& input, int64_t groups, const Tensor& weight, const Tensor& bias, float epsilon) {
+  const Tensor x = for_sum(input);
   require_channels("group_norm", x);
   const Shape channels{x.shape()[1]};
   if (groups < 1 || channels[0] % groups != 0) {

@@ -173,7 +173,8 @@ Tensor gelu(const Tensor& x, bool approximate = false);  // x · Φ(x) by erf, o
 Tensor silu(const Tensor& x);                            // x · sigmoid(x)
 Tensor softmax(const Tensor& x, int64_t axis = -1);      // of any float; kernels know the last axis
 Tensor log_softmax(const Tensor& x, int64_t axis = -1);
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  // [..., K], [N, K], [N]? -> [..., N]
+// [..., K], [N, K], [N]? -> [..., N] of x's dtype; f16 and bf16 are computed in f32.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 Tensor embedding(const Tensor& weight, const Tensor& ids);  // [V, C] of any dtype, i32 [T] -> f32 [T, C]
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon);
 

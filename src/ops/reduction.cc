@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/ops/autocast.h"
 #include "src/ops/axis.h"
 #include "src/ops/grad.h"
 #include "src/ops/op_table.h"
@@ -147,11 +148,13 @@ Tensor spread(const char* op, const Tensor& x, const Axes& axes, double correcti
 
 Tensor sum(const Tensor& x, const Axes& axes, bool keepdims) {
   require_plain("sum", x);
-  return reduce(kSum, x, axes, keepdims, as_sum(x.dtype()));
+  const Tensor summed = for_sum(x);
+  return reduce(kSum, summed, axes, keepdims, as_sum(summed.dtype()));
 }
 Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
   require_plain("prod", x);
-  return reduce(kProd, x, axes, keepdims, as_sum(x.dtype()));
+  const Tensor factors = for_sum(x);
+  return reduce(kProd, factors, axes, keepdims, as_sum(factors.dtype()));
 }
 Tensor max(const Tensor& x, const Axes& axes, bool keepdims) { return extreme(kMax, x, axes, keepdims); }
 Tensor min(const Tensor& x, const Axes& axes, bool keepdims) { return extreme(kMin, x, axes, keepdims); }
@@ -162,7 +165,7 @@ Tensor all(const Tensor& x, const Axes& axes, bool keepdims) { return flags("all
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
   require_plain("mean", x);
-  const DType dtype = as_float(x.dtype());
+  const DType dtype = as_float(for_sum(x).dtype());
   const std::vector<int> found = axes.of("mean", x.shape());
   const Tensor total = reduce_groups(kSum, computed(cast(x, dtype)), found);
   const double share = 1.0 / static_cast<double>(count_of(x.shape(), found));
@@ -180,7 +183,7 @@ Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdims) 
 // log sum exp(x) = m + log sum exp(x - m) with m the largest element; 0 where that is infinite, or where there is none.
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
   require_plain("logsumexp", x);
-  const DType dtype = as_float(x.dtype());
+  const DType dtype = as_float(for_sum(x).dtype());
   const std::vector<int> found = axes.of("logsumexp", x.shape());
   const Tensor wide = computed(cast(x, dtype));
   const Tensor largest = reduce_groups(kMax, wide, found), zero = scalar(x.device(), 0, wide.dtype());
@@ -191,7 +194,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
 
 Tensor cumsum(const Tensor& x, int64_t axis) {
   require_plain("cumsum", x);
-  const DType dtype = as_sum(x.dtype());
+  const DType dtype = as_sum(for_sum(x).dtype());
   const int index = x.shape().axis("cumsum", axis);
   if (x.shape().elements() == 0) return cast(x, dtype);
   return cast(axis_from_last(record(kCumsum, {axis_to_last(computed(cast(x, dtype)), index)}), index), dtype);

@@ -1,0 +1,15 @@
+// Checkpoints (src/ops/grad.h) of functions that call modules.
+#pragma once
+
+#include "src/nn/factory.h"
+#include "src/ops/grad.h"
+
+namespace gabbro::nn {
+
+// gabbro::checkpoint, in which the function is given the same random numbers each time that it is called: those of this
+// generator, of which the modules inside were made. Modules that count what they have seen, as batch norm does, see it
+// twice.
+std::vector<Tensor> checkpoint(const Functions& f, std::span<const Tensor> inputs,
+                               const std::shared_ptr<Generator>& generator);
+
+}  // namespace gabbro::nn
