@@ -68,8 +68,9 @@ TEST_P(Modules, AreThoseOfPyTorch) {
   for (const Slot& slot : module.buffers()) expect_close(*slot.tensor, c.at("buffers").at(slot.name), slot.name);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, Modules, testing::Range(size_t{0}, cases().size()),
-                         [](const auto& tested) { return cases()[tested.param].at("name").template get<std::string>(); });
+INSTANTIATE_TEST_SUITE_P(Fixtures, Modules, testing::Range(size_t{0}, cases().size()), [](const auto& tested) {
+  return cases()[tested.param].at("name").template get<std::string>();
+});
 
 TEST(Modules, HaveAFixtureEach) {
   std::vector<std::string> without;

@@ -99,8 +99,9 @@ TEST_P(Optimisers, MakeTheStepsOfPyTorchEachInOnePlan) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, Optimisers, testing::Range(size_t{0}, cases().size()),
-                         [](const auto& tested) { return cases()[tested.param].at("name").template get<std::string>(); });
+INSTANTIATE_TEST_SUITE_P(Fixtures, Optimisers, testing::Range(size_t{0}, cases().size()), [](const auto& tested) {
+  return cases()[tested.param].at("name").template get<std::string>();
+});
 
 }  // namespace
 }  // namespace gabbro::train
