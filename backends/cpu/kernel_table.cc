@@ -1,4 +1,6 @@
 // The kernels of one instruction set; compiled once per set. The first row that takes a request wins.
+#include <string_view>
+
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
@@ -140,10 +142,19 @@ constexpr KernelEntry kKernels[] = {
     {"right_shift", make_typed_binary},
     {"atan2", make_typed_binary},
     {"hypot", make_typed_binary},
+    {"elementwise", make_elementwise},
 };
 // clang-format on
 
 }  // namespace
+
+KernelPointer make_kernel(const abi::KernelRequest& request, const MakeContext& context) {
+  for (const KernelEntry& entry : kKernels) {
+    if (std::string_view(entry.op) != request.op) continue;
+    if (KernelPointer kernel = entry.make(request, context)) return kernel;
+  }
+  return nullptr;
+}
 
 // The one symbol of the set that the rest of the program sees (CMakeLists.txt).
 extern constinit const IsaTable kTable;

@@ -67,6 +67,11 @@ void unload_module(Module* module);
 std::string module_description(const Module* module);  // which code object is in use
 uint32_t wave_size(const Context* context);
 Function* find_function(Module* module, const char* name);  // null where there is none; belongs to the module
+// Kernels that are made at run time: a source that includes the files of kernels/, compiled on this machine, and kept
+// for the next time under `name`, which no other source may have. Null where it has no such kernel. Throws where the
+// compiler refuses it.
+bool can_compile(Context* context);  // whether there is a compiler
+Function* compile_function(Module* module, const std::string& name, const std::string& source);
 uint32_t block_threads(const Function* function);
 uint32_t resident_blocks(const Function* function);  // that the whole device runs at a time
 

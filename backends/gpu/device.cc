@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "backends/gpu/op_table.h"
@@ -60,6 +61,15 @@ std::string tuning_file(const abi::DeviceOptions& options) {
 
 const api::Function* MakeContext::function_if_any(const std::string& name) const {
   return api::find_function(module_, name.c_str());
+}
+
+bool MakeContext::can_compile() const {
+  const char* fuse = std::getenv("GABBRO_FUSE");
+  return (fuse == nullptr || std::string_view(fuse) != "0") && api::can_compile(context_);
+}
+
+const api::Function* MakeContext::compiled(const std::string& name, const std::string& source) const {
+  return api::compile_function(module_, name, source);
 }
 
 const api::Function* MakeContext::function(const std::string& name) const {

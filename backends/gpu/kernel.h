@@ -54,6 +54,10 @@ class MakeContext {
   const api::Function* function(const std::string& name) const;
   // For those that some targets do not have: null there.
   const api::Function* function_if_any(const std::string& name) const;
+  // Whether there is a compiler of kernels on this machine, and GABBRO_FUSE is not 0.
+  bool can_compile() const;
+  // The kernel `name` of a source that is made at run time; see api::compile_function.
+  const api::Function* compiled(const std::string& name, const std::string& source) const;
   // The vendor's libraries that may be asked for products, in that order.
   std::vector<std::string> libraries() const { return api::product_libraries(context_); }
   // Null where the library is missing, or does not take the product.

@@ -5,6 +5,7 @@ namespace {
 
 // clang-format off
 constexpr OpEntry kOps[] = {
+    {"elementwise", make_elementwise},
     {"neg", make_unary},
     {"abs", make_unary},
     {"exp", make_unary},

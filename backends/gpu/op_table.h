@@ -32,6 +32,8 @@ std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const Make
 std::unique_ptr<Kernel> make_copy(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_cast(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_concat(const abi::KernelRequest& request, const MakeContext& context);
+// ops/fused_elementwise.cc
+std::unique_ptr<Kernel> make_elementwise(const abi::KernelRequest& request, const MakeContext& context);
 // ops/reduce.cc
 std::unique_ptr<Kernel> make_reduce(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_argreduce(const abi::KernelRequest& request, const MakeContext& context);

@@ -1,8 +1,6 @@
 // The vocabulary for nvcc.
 #pragma once
 
-#include <cuda_fp16.h>
-
 #include "kernels/gpu/compiled.h"
 
 // The host gives each block as many bytes at the launch as NAME_memory says (api_cuda.cc): the compiler sets apart 48
@@ -73,8 +71,17 @@ GPU_FUNCTION inline i32 dot4(i32 a, i32 b, i32 sum) { return __dp4a(a, b, sum); 
 
 GPU_FUNCTION inline float bits_to_float(u32 bits) { return __uint_as_float(bits); }
 GPU_FUNCTION inline u32 float_to_bits(float x) { return __float_as_uint(x); }
-GPU_FUNCTION inline float to_float(Half x) { return __half2float(__ushort_as_half(x.bits)); }
-GPU_FUNCTION inline Half to_half(float x) { return {__half_as_ushort(__float2half_rn(x))}; }
+// By the instructions themselves: nvrtc may be installed without CUDA's headers.
+GPU_FUNCTION inline float to_float(Half x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+GPU_FUNCTION inline Half to_half(float x) {
+  Half y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}
 GPU_FUNCTION inline i32 round_to_int(float x) { return __float2int_rn(x); }  // ties to even
 
 GPU_FUNCTION inline float log(float x) { return ::logf(x); }

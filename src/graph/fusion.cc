@@ -1,5 +1,9 @@
 #include "src/graph/fusion.h"
 
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
 #include "src/graph/fusion/rules.h"
 
 namespace gabbro {
@@ -10,15 +14,58 @@ std::span<const FusionRule> fusion_rules() {
       {"gate and up with SiLU·mul, and the product that reads it", fuse_feed_forward},
       {"RoPE of queries and keys, and the writes into the KV cache", fuse_rope_kv_write},
       {"these and the attention, for one token", fuse_attention_step},
+      {"elementwise ops of one shape that use each other's results", fuse_elementwise},
   };
   return kRules;
 }
 
+namespace {
+
+// Takes out what computes the same as an instruction before it.
+void share_equal(Program& program) {
+  std::unordered_map<std::string, const Instruction*> known;
+  std::unordered_map<int, int> same;  // values of what is taken out, and what stands for them
+  const auto shared = [&](int value) {
+    const auto found = same.find(value);
+    return found == same.end() ? value : found->second;
+  };
+  for (Instruction& instruction : program.instructions) {
+    for (int& input : instruction.inputs) input = shared(input);
+    if (!instruction.op->in_place.empty()) continue;
+    const auto [entry, added] = known.try_emplace(instruction_key(instruction), &instruction);
+    if (added) continue;
+    for (size_t i = 0; i < instruction.outputs.size(); ++i) same[instruction.outputs[i]] = entry->second->outputs[i];
+    instruction = Instruction{};
+  }
+  for (int& result : program.results) result = shared(result);
+  erase_removed(program);
+}
+
+// Takes out what nobody uses any more.
+void drop_unused(Program& program) {
+  std::vector<bool> used(program.values.size(), false);
+  for (const int result : program.results) used[static_cast<size_t>(result)] = true;
+  for (size_t i = program.instructions.size(); i-- > 0;) {
+    Instruction& instruction = program.instructions[i];
+    const bool wanted = std::ranges::any_of(instruction.outputs, [&](int o) { return used[static_cast<size_t>(o)]; });
+    if (wanted || !instruction.op->in_place.empty()) {
+      for (const int input : instruction.inputs) used[static_cast<size_t>(input)] = true;
+    } else {
+      instruction = Instruction{};
+    }
+  }
+  erase_removed(program);
+}
+
+}  // namespace
+
 void fuse(Program& program, const HasKernel& has_kernel) {
+  share_equal(program);
   for (const FusionRule& rule : fusion_rules()) {
     rule.apply(program, has_kernel);
     erase_removed(program);
   }
+  drop_unused(program);
 }
 
 DataFlow::DataFlow(const Program& program)

@@ -75,6 +75,10 @@ struct Op {
   // Null: the gradient of the composition; without a composition there is none.
   Gradients (*gradient)(const GradientArgs& args) = nullptr;
 
+  // Whether it is a function of the elements at one place: inputs of the result's shape, one result, and no attribute
+  // but cast's `dtype` that its values depend on. Such ops become one launch (fusion/elementwise.cc).
+  bool elementwise = false;
+
   // The inputs that are written in place, one for each output, from output `first_in_place` on; empty for a pure op.
   // E.g. kv_write: output 0 is input 0. The layout of such an input is never copied or changed.
   std::vector<int> in_place = {};

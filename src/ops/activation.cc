@@ -39,6 +39,7 @@ const Op kSilu = {
             return dy * s * (one + x * (one - s));
           });
         },
+    .elementwise = true,
 };
 
 // y = max(x, 0).
@@ -51,6 +52,7 @@ const Op kRelu = {
     .gradient = [](const GradientArgs& a) -> Gradients {
       return {where_or_zero(greater(a.outputs[0], number_like(a[0], 0)), a.gradients[0])};
     },
+    .elementwise = true,
 };
 
 // GELU (Hendrycks & Gimpel 2016): y = x · Φ(x) = x/2 · (1 + erf(x/√2)).
@@ -74,6 +76,7 @@ const Op kGelu = {
             return dy * (below + x * density);
           });
         },
+    .elementwise = true,
 };
 
 // The same with tanh(√(2/π) · (x + 0.044715·x³)) for erf(x/√2).
@@ -98,6 +101,7 @@ const Op kGeluTanh = {
             return dy * number_like(x, 0.5) * (one + t + x * (one - t * t) * slope);
           });
         },
+    .elementwise = true,
 };
 
 // y = exp(x - max x) / sum exp(x - max x) over the last axis.

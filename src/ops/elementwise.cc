@@ -14,8 +14,10 @@ namespace {
 using GradientRule = Gradients (*)(const GradientArgs& a);
 
 Op unary_op(const char* name, GradientRule gradient) {
-  return {
-      .name = name, .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); }, .gradient = gradient};
+  return {.name = name,
+          .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+          .gradient = gradient,
+          .elementwise = true};
 }
 
 Op binary_op(const char* name, GradientRule gradient) { return unary_op(name, gradient); }
@@ -44,7 +46,8 @@ Gradients of_clamp(const GradientArgs& a) {
 Op comparison_op(const char* name) {
   return {.name = name,
           .infer = [](const Args& a) { return result(a[0].shape(), DType::boolean); },
-          .gradient = no_gradient};
+          .gradient = no_gradient,
+          .elementwise = true};
 }
 
 constexpr std::initializer_list<DType> kNumber = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8,
@@ -164,6 +167,7 @@ const Op kClamp = {
     .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
     .compose = [](const Args& a) { return std::vector{minimum(maximum(a[0], a[1]), a[2])}; },
     .gradient = of_clamp,
+    .elementwise = true,
 };
 const Op kWhere = {
     .name = "where",
@@ -172,11 +176,13 @@ const Op kWhere = {
       const Tensor& dy = a.gradients[0];
       return {Tensor(), where_or_zero(a[0], dy), where(a[0], number_like(dy, 0), dy)};
     },
+    .elementwise = true,
 };
 const Op kCast = {
     .name = "cast",
     .infer = [](const Args& a) { return result(a[0].shape(), static_cast<DType>(a.attributes.integer("dtype"))); },
     .gradient = [](const GradientArgs& a) -> Gradients { return {cast(a.gradients[0], a[0].dtype())}; },
+    .elementwise = true,
 };
 
 Tensor neg(const Tensor& x) {

@@ -17,8 +17,10 @@ constexpr std::initializer_list<DType> kNumber = {DType::f32, DType::f16, DType:
 constexpr std::initializer_list<DType> kInteger = {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64};
 
 Op like_first(const char* name, Gradients (*gradient)(const GradientArgs& a)) {
-  return {
-      .name = name, .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); }, .gradient = gradient};
+  return {.name = name,
+          .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+          .gradient = gradient,
+          .elementwise = true};
 }
 
 Tensor of_float(const Op& op, const Tensor& x) {

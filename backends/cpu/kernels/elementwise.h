@@ -49,6 +49,7 @@ class Elementwise : public Kernel {
       input_bytes_[i] = dtype_bytes(request.inputs[i].dtype, 1);
       bytes += static_cast<double>(walk_.total()) * static_cast<double>(input_bytes_[i]);
     }
+    inputs_ = request.input_count;
     output_bytes_ = dtype_bytes(request.outputs[0].dtype, 1);
     dtype_ = request.inputs[0].dtype;
     boolean_ = request.outputs[0].dtype == DType::boolean;
@@ -57,24 +58,28 @@ class Elementwise : public Kernel {
     implementation = std::string(request.op) + " " + std::string(dtype_name(request.inputs[0].dtype));
   }
 
+  // One row, wherever it lies.
+  void compute(const Row& row) const {
+    if (!through_f32_) {
+      function_(row);
+    } else if (dtype_ == DType::f16) {
+      half_row<Half>(row, function_, inputs_, boolean_);
+    } else {
+      half_row<BFloat>(row, function_, inputs_, boolean_);
+    }
+  }
+
   void run(const abi::Launch& launch, Worker& worker) const override {
-    const int inputs = launch.input_count;
     worker.parallel_for(walk_.total(), kElementGrain, [&](int64_t begin, int64_t end) {
       walk_.rows(begin, end, [&](const auto& offsets, int64_t position, int64_t count) {
         Row row{};
-        for (int i = 0; i < inputs; ++i) {
+        for (int i = 0; i < inputs_; ++i) {
           row.in[i] = static_cast<const char*>(launch.inputs[i].data) + offsets[i] * input_bytes_[i];
           row.stride[i] = walk_.row_stride(i);
         }
         row.out = static_cast<char*>(launch.outputs[0].data) + position * output_bytes_;
         row.count = count;
-        if (!through_f32_) {
-          function_(row);
-        } else if (dtype_ == DType::f16) {
-          half_row<Half>(row, function_, inputs, boolean_);
-        } else {
-          half_row<BFloat>(row, function_, inputs, boolean_);
-        }
+        compute(row);
       });
     });
   }
@@ -88,6 +93,7 @@ class Elementwise : public Kernel {
  private:
   StridedWalk walk_;
   RowFunction function_;
+  int inputs_ = 0;
   int64_t input_bytes_[kMaxStridedInputs] = {};
   int64_t output_bytes_ = 0;
   DType dtype_ = DType::f32;

@@ -9,6 +9,9 @@ namespace gabbro::cpu::GABBRO_ISA {
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
+// By the first row of the table that takes the request; null where there is none.
+KernelPointer make_kernel(const abi::KernelRequest& request, const MakeContext& context);
+
 KernelPointer make_unary(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_binary(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_where(const abi::KernelRequest& request, const MakeContext& context);

@@ -24,6 +24,7 @@ class StridedWalk {
       : inputs_(static_cast<int>(inputs.size())), axes_(abi::merge_axes(inputs)) {}
 
   int64_t total() const { return axes_.total; }
+  bool is_row() const { return axes_.rank == 1; }  // all elements are one row
   int64_t row_stride(int input) const { return axes_.strides[input][0]; }
 
   // Calls row(offsets, position, count) for the rows of the elements [begin, end): the offset of its first element in

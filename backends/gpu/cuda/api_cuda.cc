@@ -13,8 +13,10 @@
 #include <fmt/format.h>
 
 #include "backends/gpu/api.h"
+#include "backends/gpu/code_cache.h"
 #include "backends/gpu/cuda/cublas.h"
 #include "backends/gpu/cuda/cudnn.h"
+#include "backends/gpu/cuda/kernel_compiler.h"
 #include "backends/gpu/embedded_files.h"
 #include "backends/gpu/facts.h"
 
@@ -354,6 +356,28 @@ Function* find_function(Module* module, const char* name) {
     return known.get();
   }
   return nullptr;
+}
+
+bool can_compile(Context*) { return !compiler_version().empty(); }
+
+Function* compile_function(Module* module, const std::string& name, const std::string& source) {
+  if (Function* known = find_function(module, name.c_str())) return known;
+  const CUdevice device = module->context->device;
+  const int capability = 10 * attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+                         attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  const CodeCache cache(fmt::format("sm_{}", capability), compiler_version(), kernel_sources());
+  std::optional<std::vector<char>> code = cache.load(name);
+  if (!code) {
+    code = compile_text(name, source, capability);
+    cache.store(name, *code);
+  }
+  module->context->use();
+  CUmodule loaded = nullptr;
+  driver().check(driver().cuModuleLoadData_(&loaded, code->data()),
+                 fmt::format("loading the compiled {}", name).c_str());
+  module->modules.push_back(loaded);
+  list_functions(*module, loaded);
+  return find_function(module, name.c_str());
 }
 
 uint32_t block_threads(const Function* function) { return function->threads; }

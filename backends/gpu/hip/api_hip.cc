@@ -228,6 +228,15 @@ Function* find_function(Module* module, const char* name) {
   return known.get();
 }
 
+bool can_compile(Context*) { return hip::can_compile(); }
+
+Function* compile_function(Module* module, const std::string& name, const std::string& source) {
+  if (Function* known = find_function(module, name.c_str())) return known;
+  module->context->use();
+  module->code.add(name, source);
+  return find_function(module, name.c_str());
+}
+
 uint32_t block_threads(const Function* function) { return function->threads; }
 uint32_t resident_blocks(const Function* function) { return function->resident_blocks; }
 

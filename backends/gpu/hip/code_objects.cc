@@ -8,8 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "backends/gpu/code_cache.h"
 #include "backends/gpu/embedded_files.h"
-#include "backends/gpu/hip/code_cache.h"
 #include "backends/gpu/hip/kernel_compiler.h"
 
 namespace gabbro::gpu::hip {
@@ -39,6 +39,10 @@ void in_parallel(size_t count, const Body& body) {
   if (failure != nullptr) std::rethrow_exception(failure);
 }
 
+CodeCache cache_for(const std::string& architecture) {
+  return {architecture, fmt::format("hip{}", runtime().version()), kernel_sources()};
+}
+
 // "norm" of "kernels/norm.cc".
 std::string stem_of(std::string_view path) {
   path.remove_prefix(path.rfind('/') + 1);
@@ -57,7 +61,7 @@ CodeChoice built_code(std::string_view architecture) {
   return choose_code(architecture, built);
 }
 
-CodeObjects::CodeObjects(const std::string& architecture) {
+CodeObjects::CodeObjects(const std::string& architecture) : architecture_(architecture) {
   const CodeChoice choice = built_code(architecture);
   try {
     if (choice.kind != CodeKind::kCompiled && load_images()) {
@@ -89,7 +93,7 @@ bool CodeObjects::load_images() {
 }
 
 void CodeObjects::load_compiled(const std::string& architecture) {
-  const CodeCache cache(architecture, runtime().version(), kernel_sources());
+  const CodeCache cache = cache_for(architecture);
   std::vector<const EmbeddedFile*> sources;
   for (const EmbeddedFile& file : kernel_sources()) {
     if (std::string_view(file.name).ends_with(".cc")) sources.push_back(&file);
@@ -115,6 +119,20 @@ void CodeObjects::load_compiled(const std::string& architecture) {
   description_ = kept ? fmt::format("kernels compiled here for {}, kept in {}", architecture, folder)
                       : fmt::format("kernels compiled here for {}; {} cannot be written, so each start compiles them",
                                     architecture, folder);
+}
+
+void CodeObjects::add(const std::string& name, const std::string& source) {
+  const CodeCache cache = cache_for(architecture_);
+  std::optional<std::vector<char>> code = cache.load(name);
+  if (!code) {
+    code = compile_kernels({name.c_str(), source.c_str(), source.size()}, architecture_);
+    cache.store(name, *code);
+  }
+  compiled_.push_back(std::move(*code));
+  hipModule_t module = nullptr;
+  runtime().check(runtime().hipModuleLoadData_(&module, compiled_.back().data()),
+                  fmt::format("loading the compiled {}", name));
+  modules_.push_back(module);
 }
 
 hipFunction_t CodeObjects::find(const char* name) const {

@@ -22,6 +22,9 @@ class CodeObjects {
   CodeObjects& operator=(const CodeObjects&) = delete;
 
   hipFunction_t find(const char* name) const;  // null where there is none
+  // Compiles a source made at run time, or takes what was kept of it, so that find() knows its kernel `name`. Throws
+  // ApiError.
+  void add(const std::string& name, const std::string& source);
   // "native kernels", or where the others come from and are kept.
   const std::string& description() const { return description_; }
 
@@ -29,6 +32,7 @@ class CodeObjects {
   bool load_images();
   void load_compiled(const std::string& architecture);
 
+  std::string architecture_;
   std::vector<std::vector<char>> compiled_;  // the runtime reads it as long as the module is there
   std::vector<hipModule_t> modules_;
   std::string description_;

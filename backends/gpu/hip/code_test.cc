@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "backends/gpu/hip/code_cache.h"
+#include "backends/gpu/code_cache.h"
 #include "backends/gpu/hip/code_target.h"
 
 namespace gabbro::gpu::hip {
@@ -49,9 +49,10 @@ class Cache : public testing::Test {
     std::filesystem::remove_all(home_);
   }
 
-  static CodeCache cache(std::string_view architecture = "gfx1100", int version = 70200000, const char* text = "a") {
+  static CodeCache cache(std::string_view architecture = "gfx1100", std::string_view compiler = "hip70200000",
+                         const char* text = "a") {
     const std::array sources = {EmbeddedFile{"kernels/norm.cc", text, 1}};
-    return {architecture, version, sources};
+    return {architecture, compiler, sources};
   }
   static std::string loaded(const CodeCache& cache, const std::string& name = "norm") {
     const auto code = cache.load(name);
@@ -68,8 +69,8 @@ TEST_F(Cache, GivesBackWhatWasStoredUnderTheSameKey) {
   EXPECT_EQ(loaded(cache()), code_);
   EXPECT_EQ(loaded(cache(), "cast"), "nothing");
   EXPECT_EQ(loaded(cache("gfx1101")), "nothing");
-  EXPECT_EQ(loaded(cache("gfx1100", 70200001)), "nothing");
-  EXPECT_EQ(loaded(cache("gfx1100", 70200000, "b")), "nothing") << "the source is another";
+  EXPECT_EQ(loaded(cache("gfx1100", "hip70200001")), "nothing");
+  EXPECT_EQ(loaded(cache("gfx1100", "hip70200000", "b")), "nothing") << "the source is another";
   EXPECT_NE(cache("gfx90a:sramecc+:xnack-").folder(), cache("gfx90a:sramecc-:xnack-").folder());
   EXPECT_TRUE(cache().folder().starts_with(home_.string() + "/kernels/gfx1100-hip70200000-"));
 }

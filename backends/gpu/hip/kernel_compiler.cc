@@ -16,15 +16,21 @@ using abi::StatusCode;
 
 class Compiler {
  public:
+  static const Compiler& open() {
+    static const Compiler compiler;
+    return compiler;
+  }
   // The compiler; throws where there is none.
   static const Compiler& get() {
-    static const Compiler compiler;
+    const Compiler& compiler = open();
     if (!compiler.works_) {
       throw ApiError(StatusCode::kFailed,
                      "rocm: the plugin has no code for this device, and there is no libhiprtc to compile it");
     }
     return compiler;
   }
+
+  bool works() const { return works_; }
 
   decltype(&::hiprtcCreateProgram) create = nullptr;
   decltype(&::hiprtcDestroyProgram) destroy = nullptr;
@@ -66,6 +72,8 @@ std::string first_error(const Compiler& compiler, hiprtcProgram program) {
 }
 
 }  // namespace
+
+bool can_compile() { return Compiler::open().works(); }
 
 std::vector<char> compile_kernels(const EmbeddedFile& source, const std::string& architecture) {
   const Compiler& compiler = Compiler::get();

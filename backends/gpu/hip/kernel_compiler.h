@@ -8,8 +8,11 @@
 
 namespace gabbro::gpu::hip {
 
-// The code object of one file of kernels/ for `architecture` ("gfx90a:sramecc+:xnack-"). Takes seconds. Throws ApiError
-// where there is no libhiprtc, or the compiler refuses.
+// Whether there is a compiler.
+bool can_compile();
+
+// The code object of one file of kernels/, or of a text that is made at run time and includes these, for `architecture`
+// ("gfx90a:sramecc+:xnack-"). Takes seconds. Throws ApiError where there is no libhiprtc, or the compiler refuses.
 std::vector<char> compile_kernels(const EmbeddedFile& source, const std::string& architecture);
 
 }  // namespace gabbro::gpu::hip

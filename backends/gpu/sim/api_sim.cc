@@ -10,6 +10,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,7 +20,9 @@
 #include <string_view>
 #include <vector>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "backends/gpu/api.h"
 #include "backends/gpu/sim/block.h"
@@ -177,6 +181,25 @@ Function* find_function(Module* module, const char* name) {
   }
   return known.get();
 }
+// With GABBRO_SIM_COMPILER, a command to which the wave size, the source and the library to make are added; it has to
+// link this plugin.
+bool can_compile(Context*) { return std::getenv("GABBRO_SIM_COMPILER") != nullptr; }
+
+Function* compile_function(Module* module, const std::string& name, const std::string& source) {
+  if (Function* known = find_function(module, name.c_str())) return known;
+  const std::string path =
+      fmt::format("{}/{}_{}_{}", std::filesystem::temp_directory_path().string(), name, module->wave, ::getpid());
+  std::ofstream(path + ".cc") << source;
+  const std::string command = fmt::format("{} -DGABBRO_SIM_WAVE={} {}.cc -o {}.so", std::getenv("GABBRO_SIM_COMPILER"),
+                                          module->wave, path, path);
+  const bool compiled = std::system(command.c_str()) == 0;
+  void* library = compiled ? ::dlopen((path + ".so").c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  for (const char* extension : {".cc", ".so"}) std::filesystem::remove(path + extension);
+  if (library == nullptr)
+    throw ApiError(StatusCode::kFailed, fmt::format("sim: compiling {}: {}", name, compiled ? ::dlerror() : command));
+  return find_function(module, name.c_str());  // the library stays: its kernels are in the simulator's table
+}
+
 uint32_t block_threads(const Function* function) { return function->kernel->threads; }
 uint32_t resident_blocks(const Function*) { return 2; }  // few, so that tests see blocks that take several shares
 

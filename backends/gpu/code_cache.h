@@ -10,12 +10,12 @@
 
 #include "backends/gpu/embedded_files.h"
 
-namespace gabbro::gpu::hip {
+namespace gabbro::gpu {
 
 class CodeCache {
  public:
-  // `architecture` as the runtime names it, "gfx90a:sramecc+:xnack-"; `runtime_version` as it counts its versions.
-  CodeCache(std::string_view architecture, int runtime_version, std::span<const EmbeddedFile> sources);
+  // `architecture` as the runtime names it, "gfx90a:sramecc+:xnack-"; `compiler` with its version, "hip70253211".
+  CodeCache(std::string_view architecture, std::string_view compiler, std::span<const EmbeddedFile> sources);
 
   // Nothing where there is no such file, or it is not what was stored.
   std::optional<std::vector<char>> load(const std::string& name) const;
@@ -28,4 +28,4 @@ class CodeCache {
   std::string folder_;
 };
 
-}  // namespace gabbro::gpu::hip
+}  // namespace gabbro::gpu

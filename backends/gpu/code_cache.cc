@@ -1,4 +1,4 @@
-#include "backends/gpu/hip/code_cache.h"
+#include "backends/gpu/code_cache.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace gabbro::gpu::hip {
+namespace gabbro::gpu {
 namespace {
 
 namespace fs = std::filesystem;
@@ -32,14 +32,14 @@ constexpr size_t kHashBytes = sizeof(uint64_t);
 
 }  // namespace
 
-CodeCache::CodeCache(std::string_view architecture, int runtime_version, std::span<const EmbeddedFile> sources) {
+CodeCache::CodeCache(std::string_view architecture, std::string_view compiler, std::span<const EmbeddedFile> sources) {
   const std::string root = cache_root();
   if (root.empty()) return;
   uint64_t hash = fnv1a("");
   for (const EmbeddedFile& source : sources) hash = fnv1a(source.text(), fnv1a(source.name, hash));
   std::string target(architecture);
   std::ranges::replace(target, ':', '_');
-  folder_ = fmt::format("{}/kernels/{}-hip{}-{:016x}", root, target, runtime_version, hash);
+  folder_ = fmt::format("{}/kernels/{}-{}-{:016x}", root, target, compiler, hash);
 }
 
 std::optional<std::vector<char>> CodeCache::load(const std::string& name) const {
@@ -70,4 +70,4 @@ bool CodeCache::store(const std::string& name, std::span<const char> code) const
   return false;
 }
 
-}  // namespace gabbro::gpu::hip
+}  // namespace gabbro::gpu

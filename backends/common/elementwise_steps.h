@@ -1,0 +1,40 @@
+// The fused op `elementwise` (docs/fused_ops.md): a list of elementwise ops that use each other's results.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/common/request.h"
+
+namespace gabbro::abi {
+
+inline constexpr int kMaxElementwiseInputs = 8;
+inline constexpr int kMaxElementwiseOutputs = 4;
+
+inline constexpr int kMaxElementwiseConstants = 16;
+
+// One op, or `const`, which is a number. Numbers of operands name the inputs of the request first and then the steps.
+struct ElementwiseStep {
+  std::string op;
+  DType dtype;  // of its result; f16 and bf16 for casts to them alone
+  std::vector<int> operands{};
+  double constant = 0;
+
+  bool is_constant() const { return op == "const"; }
+  // The constant's element, in the low bytes.
+  uint64_t constant_bits() const;
+};
+
+struct ElementwiseSteps {
+  std::vector<ElementwiseStep> steps;
+  std::vector<int> results;  // by output: an input or a step
+
+  DType dtype_of(const KernelRequest& request, int number) const;
+};
+
+// Nothing where the request is not what the op says: strided inputs of one shape, contiguous outputs of that shape, at
+// most so many, steps that use what is before them, and results of the outputs' dtypes.
+std::optional<ElementwiseSteps> read_elementwise(const KernelRequest& request);
+
+}  // namespace gabbro::abi

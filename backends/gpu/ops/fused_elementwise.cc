@@ -1,0 +1,259 @@
+// elementwise: ops that use each other's results, by a kernel that is written for them and compiled on this machine.
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/common/elementwise_steps.h"
+#include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/strided.h"
+#include "kernels/fused_elementwise.h"
+
+namespace gabbro::gpu {
+namespace {
+
+static_assert(kFusedInputs == abi::kMaxElementwiseInputs && kFusedOutputs == abi::kMaxElementwiseOutputs);
+static_assert(kFusedConstants == abi::kMaxElementwiseConstants);
+static_assert(kFusedAxes == abi::kMaxRank);
+
+constexpr int64_t kPackBytes = 16;  // that a thread moves at once
+
+// As kernels/ spells a type.
+const char* type_name(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "float";
+    case DType::f64:
+      return "double";
+    case DType::f16:
+      return "Half";
+    case DType::bf16:
+      return "BFloat";
+    case DType::i8:
+      return "i8";
+    case DType::i16:
+      return "i16";
+    case DType::i32:
+      return "i32";
+    case DType::i64:
+      return "i64";
+    default:
+      return "u8";  // and bool
+  }
+}
+
+// The name in kernels/elementwise.h: "FloorDivide" of "floor_divide".
+std::string function_name(std::string_view op) {
+  static const std::map<std::string_view, const char*> kComparisons = {{"eq", "Equal"},   {"ne", "NotEqual"},
+                                                                       {"lt", "Less"},    {"le", "LessEqual"},
+                                                                       {"gt", "Greater"}, {"ge", "GreaterEqual"}};
+  if (const auto found = kComparisons.find(op); found != kComparisons.end()) return found->second;
+  std::string name;
+  bool capital = true;
+  for (const char letter : op) {
+    if (letter != '_') name += capital ? static_cast<char>(std::toupper(static_cast<unsigned char>(letter))) : letter;
+    capital = letter == '_';
+  }
+  return name;
+}
+
+// The C++ expression of a step on the elements of its operands.
+std::string expression(const abi::ElementwiseStep& step, const std::vector<DType>& operands) {
+  const auto value = [&](size_t i) { return fmt::format("v{}", step.operands[i]); };
+  if (step.op == "cast") {
+    const auto converted_type = [](DType dtype) { return dtype == DType::boolean ? "Boolean" : type_name(dtype); };
+    const std::string from = operands[0] == DType::boolean ? fmt::format("Boolean{{{}}}", value(0)) : value(0);
+    const std::string call = fmt::format("converted<{}>({})", converted_type(step.dtype), from);
+    return step.dtype == DType::boolean ? call + ".value" : call;
+  }
+  if (step.op == "where") return fmt::format("{} != 0 ? {} : {}", value(0), value(1), value(2));
+  if (step.op == "clamp") return fmt::format("Minimum::of(Maximum::of({}, {}), {})", value(0), value(1), value(2));
+  std::vector<std::string> values;
+  for (size_t i = 0; i < operands.size(); ++i) values.push_back(value(i));
+  return fmt::format("{}::of({})", function_name(step.op), fmt::join(values, ", "));
+}
+
+// Whether there is a kernel of the op alone, so a function in kernels/elementwise.h for these types.
+bool is_known(const abi::ElementwiseStep& step, const std::vector<DType>& operands, const MakeContext& context) {
+  const auto single = [](DType dtype) {
+    return abi::TensorView{
+        .data = nullptr, .shape = {1}, .strides = {1}, .rank = 1, .dtype = dtype, .layout = abi::Layout::kStrided};
+  };
+  std::vector<abi::TensorView> views;
+  for (const DType dtype : operands) views.push_back(single(dtype));
+  const abi::TensorView result = single(step.dtype);
+  const abi::KernelRequest request = {.op = step.op.c_str(),
+                                      .inputs = views.data(),
+                                      .input_count = static_cast<int32_t>(views.size()),
+                                      .outputs = &result,
+                                      .output_count = 1,
+                                      .attributes = nullptr,
+                                      .attribute_count = 0};
+  return std::ranges::any_of(
+      op_table(), [&](const OpEntry& entry) { return step.op == entry.op && entry.make(request, context) != nullptr; });
+}
+
+// Elements of a pack.
+int pack_count(const abi::KernelRequest& request) {
+  int64_t widest = 1;
+  for (int i = 0; i < request.input_count; ++i)
+    widest = std::max(widest, static_cast<int64_t>(dtype_bytes(request.inputs[i].dtype, 1)));
+  for (int i = 0; i < request.output_count; ++i)
+    widest = std::max(widest, static_cast<int64_t>(dtype_bytes(request.outputs[i].dtype, 1)));
+  return static_cast<int>(std::min<int64_t>(kPackBytes / widest, 8));
+}
+
+// The functions of the kernels: the same for all requests of the same steps and types. Empty where an op has no
+// function.
+std::string steps_text(const abi::KernelRequest& request, const abi::ElementwiseSteps& read,
+                       const MakeContext& context) {
+  std::string reads, body, writes;
+  for (int i = 0; i < request.input_count; ++i) {
+    const char* type = type_name(request.inputs[i].dtype);
+    reads += fmt::format("    const Pack<{0}, count> p{1} = fused_read<{0}, count>(a, {1}, first);\n", type, i);
+    body += fmt::format("      const {} v{} = p{}.element[i];\n", type, i, i);
+  }
+  int number = request.input_count, constants = 0;
+  for (const abi::ElementwiseStep& step : read.steps) {
+    if (step.dtype == DType::f64) return {};  // the CPU alone computes it
+    if (step.is_constant()) {
+      reads += fmt::format("    const {0} v{1} = fused_constant<{0}>(a, {2});\n", type_name(step.dtype), number++,
+                           constants++);
+      continue;
+    }
+    std::vector<DType> operands;
+    for (const int operand : step.operands) operands.push_back(read.dtype_of(request, operand));
+    if (!is_known(step, operands, context)) return {};
+    body += fmt::format("      const {} v{} = {};\n", type_name(step.dtype), number++, expression(step, operands));
+  }
+  for (int i = 0; i < request.output_count; ++i) {
+    const char* type = type_name(request.outputs[i].dtype);
+    reads += fmt::format("    Pack<{}, count> r{};\n", type, i);
+    body += fmt::format("      r{}.element[i] = v{};\n", i, read.results[static_cast<size_t>(i)]);
+    writes += fmt::format("    fused_write<{}, count>(a, {}, first, r{});\n", type, i, i);
+  }
+  return fmt::format(R"(#include "kernels/fused_access.h"
+
+namespace gabbro::gpu::GABBRO_GPU {{
+
+struct Steps {{
+  template <int count>
+  GPU_FUNCTION static void run(const FusedElementwiseArgs& a, i64 first) {{
+{}#pragma unroll
+    for (int i = 0; i < count; ++i) {{
+{}    }}
+{}  }}
+}};
+
+}}  // namespace gabbro::gpu::GABBRO_GPU
+)",
+                     reads, body, writes);
+}
+
+// A name for what the text does (FNV-1a).
+std::string name_of(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  return fmt::format("elementwise_{:016x}", hash);
+}
+
+std::string kernel_text(const std::string& name, int count) {
+  return fmt::format(
+      "GPU_KERNEL({}, {}, gabbro::gpu::FusedElementwiseArgs, fused_elementwise<gabbro::gpu::GABBRO_GPU::Steps, {}>)\n",
+      name, kElementThreads, count);
+}
+
+class FusedElementwise : public Kernel {
+ public:
+  FusedElementwise(const abi::KernelRequest& request, const abi::ElementwiseSteps& read, const api::Function* function,
+                   const api::Function* one_by_one, int count)
+      : function_(function), one_by_one_(one_by_one), count_(count) {
+    args_.total = abi::elements(request.outputs[0]);
+    for (int i = 0; i < request.input_count; ++i) lay_out(request.inputs[i], i);
+    args_.rank = std::max(args_.rank, 1);
+    for (int i = 0; i < request.output_count; ++i) {
+      const auto element = static_cast<int64_t>(dtype_bytes(request.outputs[i].dtype, 1));
+      bytes += static_cast<double>(args_.total * element);
+      aligned_.push_back(count * element);
+    }
+    flops = static_cast<double>(args_.total) * static_cast<double>(read.steps.size());
+    implementation = "elementwise";
+    int constants = 0;
+    for (const abi::ElementwiseStep& step : read.steps) {
+      if (step.is_constant())
+        args_.constants[constants++] = step.constant_bits();
+      else
+        implementation += " " + step.op;
+    }
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    FusedElementwiseArgs args = args_;
+    bool aligned = true;
+    for (int i = 0; i < launch.input_count; ++i) {
+      args.in[i] = launch.inputs[i].data;
+      if (args.layout[i] == FusedLayout::kAsOutput)
+        aligned &= is_multiple(args.in[i], input_aligned_[static_cast<size_t>(i)]);
+    }
+    for (int i = 0; i < launch.output_count; ++i) {
+      args.out[i] = launch.outputs[i].data;
+      aligned &= is_multiple(args.out[i], aligned_[static_cast<size_t>(i)]);
+    }
+    const int count = aligned ? count_ : 1;
+    run(aligned ? function_ : one_by_one_, {blocks_for(args.total, kElementThreads * static_cast<uint32_t>(count))},
+        args);
+  }
+
+ private:
+  static bool is_multiple(const void* pointer, int64_t bytes) {
+    return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;
+  }
+
+  void lay_out(const abi::TensorView& view, int input) {
+    const auto element = static_cast<int64_t>(dtype_bytes(view.dtype, 1));
+    input_aligned_.push_back(count_ * element);
+    double own = 1;  // elements that it has
+    for (int axis = 0; axis < view.rank; ++axis) {
+      if (view.strides[axis] != 0) own *= static_cast<double>(view.shape[axis]);
+    }
+    bytes += own * static_cast<double>(element);
+    if (abi::is_contiguous(view)) {
+      args_.layout[input] = FusedLayout::kAsOutput;
+      return;
+    }
+    args_.layout[input] = own == 1 ? FusedLayout::kNumber : FusedLayout::kStrided;
+    args_.rank = view.rank;
+    for (int axis = 0; axis < view.rank; ++axis) {
+      args_.shape[axis] = view.shape[view.rank - 1 - axis];
+      args_.strides[input][axis] = view.strides[view.rank - 1 - axis];
+    }
+  }
+
+  const api::Function* function_;
+  const api::Function* one_by_one_;
+  int count_;
+  FusedElementwiseArgs args_{};
+  std::vector<int64_t> input_aligned_, aligned_;  // bytes that a pack's address is a multiple of
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_elementwise(const abi::KernelRequest& request, const MakeContext& context) {
+  const auto read = abi::read_elementwise(request);
+  if (!read || !context.can_compile()) return nullptr;
+  const std::string text = steps_text(request, *read, context);
+  if (text.empty()) return nullptr;
+  const int count = pack_count(request);
+  const std::string name = name_of(text), single = name + "_single";
+  const std::string source = text + kernel_text(name, count) + kernel_text(single, 1);
+  const api::Function* function = context.compiled(name, source);
+  const api::Function* one_by_one = context.compiled(single, source);
+  if (function == nullptr || one_by_one == nullptr) return nullptr;
+  return std::make_unique<FusedElementwise>(request, *read, function, one_by_one, count);
+}
+
+}  // namespace gabbro::gpu
