@@ -57,7 +57,14 @@ To converted(From from) {
 
 template <class From, class To>
 void cast_row(const Row& row) {
-  map_row<From, To>(row, [](From x) { return converted<To>(x); });
+  if constexpr (kHalf<From> && std::is_same_v<To, float>) {
+    widen(static_cast<const From*>(row.in[0]), row.stride[0], static_cast<float*>(row.out), row.count);
+  } else if constexpr (std::is_same_v<From, float> && kHalf<To>) {
+    if (row.stride[0] == 1) return narrow(static_cast<const float*>(row.in[0]), static_cast<To*>(row.out), row.count);
+    map_row<From, To>(row, [](From x) { return converted<To>(x); });
+  } else {
+    map_row<From, To>(row, [](From x) { return converted<To>(x); });
+  }
 }
 
 template <class F>

@@ -7,6 +7,7 @@
 #include "backends/common/request.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/kernels/strided.h"
+#include "backends/cpu/simd/simd.h"
 #include "src/base/half.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -20,6 +21,29 @@ struct Row {
 };
 using RowFunction = void (*)(const Row& row);
 
+inline F32 load_as_f32(const Half* x) { return load_half(x); }
+inline F32 load_as_f32(const BFloat* x) { return load_bfloat(x); }
+
+// Halves as f32, by vectors where they lie together.
+template <class T>
+void widen(const T* x, int64_t stride, float* y, int64_t count) {
+  int64_t i = 0;
+  if (stride == 1) {
+    for (; i + kLanes <= count; i += kLanes) store(y + i, load_as_f32(x + i));
+  }
+  for (; i < count; ++i) y[i] = static_cast<float>(x[i * stride]);
+}
+
+// And rounded to them.
+inline void narrow(const float* x, Half* y, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store_half(y + i, load(x + i));
+  for (; i < count; ++i) y[i] = Half(x[i]);
+}
+inline void narrow(const float* x, BFloat* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) y[i] = BFloat(x[i]);
+}
+
 // Rows of f16 or bf16 by the function of f32, a piece at a time; the results are of the same dtype, or bool.
 template <class T>
 void half_row(const Row& row, RowFunction function, int inputs, bool boolean) {
@@ -31,13 +55,13 @@ void half_row(const Row& row, RowFunction function, int inputs, bool boolean) {
     for (int i = 0; i < inputs; ++i) {
       const T* from = static_cast<const T*>(row.in[i]) + begin * row.stride[i];
       const int64_t count = row.stride[i] == 0 ? 1 : piece.count;
-      for (int64_t j = 0; j < count; ++j) in[i][j] = static_cast<float>(from[j * row.stride[i]]);
+      widen(from, row.stride[i], in[i], count);
       piece.in[i] = in[i];
       piece.stride[i] = row.stride[i] == 0 ? 0 : 1;
     }
     function(piece);
     if (boolean) continue;
-    for (int64_t j = 0; j < piece.count; ++j) static_cast<T*>(row.out)[begin + j] = T(out[j]);
+    narrow(out, static_cast<T*>(row.out) + begin, piece.count);
   }
 }
 
