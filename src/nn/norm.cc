@@ -37,7 +37,6 @@ BatchNorm::BatchNorm(const Factory& make, const BatchNormOptions& o, int least_r
     add_parameter("weight", weight, init::ones(make, channels));
     add_parameter("bias", bias, init::zeros(make, channels));
   }
-  zeros_ = init::zeros({.device = make.device}, channels);
   if (!o.track_running_stats) return;
   add_buffer("running_mean", running_mean, init::zeros(make, channels));
   add_buffer("running_var", running_var, init::ones(make, channels));
@@ -46,22 +45,27 @@ BatchNorm::BatchNorm(const Factory& make, const BatchNormOptions& o, int least_r
 }
 
 Tensor BatchNorm::from_batch(const Tensor& x) {
-  // The moments of the batch are what running ones become that are moved all the way.
-  const TrainedBatchNorm now = batch_norm_training(
-      x,
-      {.mean = zeros_, .variance = zeros_, .weight = weight, .bias = bias, .epsilon = static_cast<float>(options_.eps)},
-      1);
-  if (!is_training() || !options_.track_running_stats) return now.y;
+  const bool tracked = is_training() && options_.track_running_stats;
+  const Tensor none = full(x.device(), Shape{options_.num_features}, 0, DType::f32);
+  const Tensor old_mean = tracked ? cast(running_mean, DType::f32) : none;
+  const Tensor old_var = tracked ? cast(running_var, DType::f32) : none;
+  // Of the mean over all batches the op moves to the moments themselves, and how far they count is found here.
+  const TrainedBatchNorm now = batch_norm_training(x,
+                                                   {.mean = options_.momentum ? old_mean : none,
+                                                    .variance = options_.momentum ? old_var : none,
+                                                    .weight = weight,
+                                                    .bias = bias,
+                                                    .epsilon = static_cast<float>(options_.eps)},
+                                                   static_cast<float>(options_.momentum.value_or(1)));
+  if (!tracked) return now.y;
   const NoGrad no_grad;
   num_batches_tracked = num_batches_tracked + 1;
-  const auto moved = [&](const Tensor& running, const Tensor& target) {
-    const Tensor old = cast(running, DType::f32), distance = detach(target) - old;
-    const Tensor step =
-        options_.momentum ? distance * *options_.momentum : distance / cast(num_batches_tracked, DType::f32);
-    return cast(old + step, running.dtype());
+  const auto next = [&](const Tensor& old, const Tensor& computed) {
+    const Tensor value = detach(computed);
+    return options_.momentum ? value : old + (value - old) / cast(num_batches_tracked, DType::f32);
   };
-  running_mean = moved(running_mean, now.running_mean);
-  running_var = moved(running_var, now.running_variance);
+  running_mean = cast(next(old_mean, now.running_mean), running_mean.dtype());
+  running_var = cast(next(old_var, now.running_variance), running_var.dtype());
   return now.y;
 }
 
@@ -98,17 +102,15 @@ Tensor LayerNorm::forward(const Tensor& x) {
 
 RMSNorm::RMSNorm(const Factory& make, const RMSNormOptions& o)
     : shape_(normalised_shape("rms_norm", o.normalized_shape)), eps_(o.eps) {
-  if (o.elementwise_affine) {
-    add_parameter("weight", weight, init::ones(make, shape_));
-  } else {
-    ones_ = init::ones({.device = make.device}, Shape{shape_.elements()});
-  }
+  if (o.elementwise_affine) add_parameter("weight", weight, init::ones(make, shape_));
 }
 
 Tensor RMSNorm::forward(const Tensor& x) {
   const Tensor rows = cast(with_flat_end("rms_norm", x, shape_), DType::f32);
   const double unit = x.dtype() == DType::f16 ? 0x1p-10 : x.dtype() == DType::bf16 ? 0x1p-7 : 0x1p-23;
-  const Tensor factor = weight.defined() ? reshape(cast(weight, DType::f32), Shape{shape_.elements()}) : ones_;
+  const Shape flat{shape_.elements()};
+  const Tensor factor =
+      weight.defined() ? reshape(cast(weight, DType::f32), flat) : full(x.device(), flat, 1, DType::f32);
   return cast(reshape(rms_norm(rows, factor, static_cast<float>(eps_.value_or(unit))), x.shape()), x.dtype());
 }
 

@@ -29,7 +29,6 @@ class BatchNorm : public Layer {
 
   BatchNormOptions options_;
   int least_rank_, most_rank_;
-  Tensor zeros_;  // f32 [C]
 };
 struct BatchNorm1d : BatchNorm {
   BatchNorm1d(const Factory& make, const BatchNormOptions& options) : BatchNorm(make, options, 2, 3) {}
@@ -74,7 +73,6 @@ class RMSNorm : public Layer {
  private:
   Shape shape_;
   std::optional<double> eps_;
-  Tensor ones_;  // f32, flat: what stands for a weight
 };
 
 struct GroupNormOptions {

@@ -235,6 +235,15 @@ TEST(BatchNorm, RefusesOtherShapes) {
             "[batch_norm] x (2, 3) where 3 channels in 4 axes are wanted");
 }
 
+TEST(RMSNorm, HasNoWeightWhereNoneIsAskedFor) {
+  const RMSNormOptions options{.normalized_shape = {2, 2}, .eps = 0.0, .elementwise_affine = false};
+  const auto norm = std::make_shared<RMSNorm>(Factory{.device = device()}, options);
+  EXPECT_TRUE(norm->tensors().empty());
+  const float values[] = {1, -7, 5, 5};  // their mean square is 25
+  const std::vector<float> y = host((*norm)(device()->upload(DType::f32, Shape{1, 2, 2}, values)));
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(y[i], values[i] / 5, 4 * 0x1p-24 * 7);
+}
+
 TEST(Embedding, ItsPaddingBeginsAtZero) {
   const Embedding table({.device = device()}, {.num_embeddings = 3, .embedding_dim = 2, .padding_idx = 1});
   const std::vector<float> values = host(table.weight);

@@ -125,6 +125,22 @@ TEST(Training, LearnsAndPlansOnceUnderASchedule) {
   EXPECT_LT(host(mse_loss((*model)(x), y))[0], 0.1F * first);
 }
 
+TEST(Training, LeavesNothingOfThePastBehind) {
+  const auto model = network();
+  Adam optimiser(*model);
+  const Tensor x = examples(), y = targets(x);
+  std::vector<std::weak_ptr<TensorState>> past;
+  for (int step = 0; step < 2; ++step) {
+    const Tensor loss = mse_loss((*model)(x), y);
+    backward(loss);
+    for (const Tensor& tensor : model->tensors()) past.emplace_back(tensor.shared_state());
+    for (const nn::Slot& slot : model->parameters()) past.emplace_back(gradient_of(*slot.tensor).shared_state());
+    optimiser.step();
+    evaluate(*model, optimiser, {loss});
+  }
+  for (size_t i = 0; i < past.size() / 2; ++i) EXPECT_TRUE(past[i].expired()) << i;
+}
+
 TEST(Training, LearnsInHalvesAndUnderAutocastWithAScaledLoss) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const auto model = network();
