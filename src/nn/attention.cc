@@ -70,7 +70,7 @@ MultiheadAttention::MultiheadAttention(const Factory& make, const MultiheadAtten
     out_proj->bias = init::zeros(make, Shape{e});
     require_gradient(out_proj->bias);
   }
-  add_module("out_proj", std::static_pointer_cast<Module>(out_proj));
+  add_module("out_proj", out_proj);
 }
 
 // Each [B, length, E].

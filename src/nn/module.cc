@@ -84,7 +84,7 @@ void Module::add_module(std::string name, std::shared_ptr<Module> module) {
 void Module::find(const std::string& prefix, std::vector<Found>& found) const {
   for (const bool parameters : {true, false})
     for (const Entry& entry : entries_)
-      if (entry.is_parameter == parameters) found.push_back({prefix + entry.name, &entry, this});
+      if (entry.is_parameter == parameters) found.push_back({prefix + entry.name, &entry});
   for (const Child& child : children_) child.module->find(prefix + child.name + ".", found);
 }
 

@@ -85,7 +85,6 @@ class Module : public std::enable_shared_from_this<Module> {
   struct Found {
     std::string name;
     const Entry* entry;
-    const Module* owner;
   };
 
   void check_name(const std::string& name) const;

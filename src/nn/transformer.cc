@@ -31,8 +31,7 @@ class ModuleList : public Module {
  public:
   template <class M>
   explicit ModuleList(const std::vector<std::shared_ptr<M>>& modules) {
-    for (size_t i = 0; i < modules.size(); ++i)
-      add_module(std::to_string(i), std::static_pointer_cast<Module>(modules[i]));
+    for (size_t i = 0; i < modules.size(); ++i) add_module(std::to_string(i), modules[i]);
   }
 };
 
