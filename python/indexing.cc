@@ -15,14 +15,15 @@ Index part_argument(nb::handle part, const Tensor& x) {
     if (PySlice_Unpack(part.ptr(), &start, &stop, &step) != 0) throw nb::python_error();
     return Slice{start, stop, step};
   }
-  if (PyLong_Check(part.ptr()) && !PyBool_Check(part.ptr())) return integers("getitem", "an index", part)[0];
+  // Arrays and tensors have __index__ too; and a sequence's methods, unlike NumPy's scalars.
+  if (PyIndex_Check(part.ptr()) && !PyBool_Check(part.ptr()) && !PySequence_Check(part.ptr()))
+    return integers("getitem", "an index", part)[0];
   if (nb::isinstance<Tensor>(part)) return nb::cast<const Tensor&>(part);
   if (nb::isinstance<nb::list>(part) || nb::ndarray_check(part)) {
     const Tensor places = tensor_of(part, {.device = x.device()});
     // An empty list has no integers that could say what they are.
     return places.shape().elements() == 0 && is_floating(places.dtype()) ? cast(places, DType::i32) : places;
   }
-  if (PyIndex_Check(part.ptr()) && !PyBool_Check(part.ptr())) return integers("getitem", "an index", part)[0];
   throw nb::type_error(fmt::format("[getitem] {} is no index: integers, slices, None, '...', tensors and lists are",
                                    nb::repr(part).c_str())
                            .c_str());

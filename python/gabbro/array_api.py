@@ -11,6 +11,12 @@ from .data_types import _KINDS, isdtype
 VERSIONS = ("2022.12", "2023.12", "2024.12")
 
 
+def _required(op: str, *tensors: Any) -> None:
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"[{op}] {type(tensor).__name__} is no tensor")
+
+
 class UniqueAll(NamedTuple):
     values: Tensor
     indices: Tensor
@@ -110,8 +116,7 @@ def cumulative_sum(
     >>> gb.cumulative_sum(gb.tensor([1, 2, 3]), include_initial=True)
     tensor([0, 1, 3, 6])
     """
-    if not isinstance(x, Tensor):
-        raise TypeError(f"[cumulative_sum] {type(x).__name__} is no tensor")
+    _required("cumulative_sum", x)
     if axis is None:
         if x.ndim != 1:
             raise ValueError(f"[cumulative_sum] axis has to be named for shape {x.shape}")
@@ -139,6 +144,95 @@ def diff(x: Tensor, *, axis: int = -1, n: int = 1) -> Tensor:
         x = _core.moveaxis(x, axis, 0)
         x = _core.moveaxis(x[1:] - x[:-1], 0, axis)
     return x
+
+
+def logaddexp(a: Tensor, b: Tensor) -> Tensor:
+    """log(exp(a) + exp(b)), element by element, without overflow.
+
+    Raises
+    ------
+    ValueError
+        For block formats, and shapes that cannot be broadcast.
+
+    >>> gb.logaddexp(gb.tensor([0.0]), gb.tensor([0.0]))
+    tensor([0.6931472])
+    """
+    _required("logaddexp", a, b)
+    larger = _core.maximum(a, b)
+    # Equal infinities have no difference, and larger ones than any number are the result.
+    rest = _core.log1p(_core.exp(-_core.abs(_core.subtract(a, b))))
+    return _core.where(_core.isinf(larger), larger, larger + rest)
+
+
+def signbit(x: Tensor) -> Tensor:
+    """Whether each element is below 0, or -0; of a NaN, False.
+
+    Raises
+    ------
+    ValueError
+        For bool and block formats.
+
+    >>> gb.signbit(gb.tensor([-1.0, -0.0, 0.0]))
+    tensor([ True,  True, False])
+    """
+    _required("signbit", x)
+    negative = _core.less(x, 0)
+    if not isdtype(x.dtype, "real floating"):
+        return negative
+    return _core.logical_or(negative, _core.less(_core.reciprocal(x), 0))
+
+
+def copysign(a: Tensor, b: Tensor) -> Tensor:
+    """The magnitude of `a` with the sign of `b` (see `signbit`), element by element.
+
+    Raises
+    ------
+    ValueError
+        For bool and block formats, and shapes that cannot be broadcast.
+
+    >>> gb.copysign(gb.tensor([1.0, -2.0]), gb.tensor([-3.0, 0.0]))
+    tensor([-1.,  2.])
+    """
+    _required("copysign", a, b)
+    magnitude = _core.abs(a)
+    return _core.where(signbit(b), -magnitude, magnitude)
+
+
+def searchsorted(a: Tensor, b: Tensor, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
+    """Where elements of `b` would have to be put in, to keep `a` in order.
+
+    Parameters
+    ----------
+    a : Tensor
+        [N], in ascending order, or with `sorter` in any order.
+    b : Tensor
+        Of any shape; each element is compared with all of `a`.
+    side : str
+        ``"left"``: before equal ones; ``"right"``: behind them.
+    sorter : Tensor, optional
+        int32 [N]: ``argsort(a)``.
+
+    Returns
+    -------
+    Tensor
+        int32, of the shape of `b`.
+
+    Raises
+    ------
+    ValueError
+        For another shape of `a`, and another side.
+
+    >>> gb.searchsorted(gb.tensor([1, 3, 5]), gb.tensor([3, 4]))
+    tensor([1, 2])
+    """
+    _required("searchsorted", a, b, *([] if sorter is None else [sorter]))
+    if side not in ("left", "right"):
+        raise ValueError(f"[searchsorted] side is 'left' or 'right', not {side!r}")
+    ordered = a if sorter is None else _core.take(a, sorter, axis=0)
+    if ordered.ndim != 1:
+        raise ValueError(f"[searchsorted] shape {ordered.shape} has not one axis")
+    compare = _core.less if side == "left" else _core.less_equal
+    return _core.sum(compare(ordered, _core.expand_dims(b, -1)), axis=-1)
 
 
 class _NamespaceInfo:

@@ -151,6 +151,24 @@ def test_what_is_known_of_dtypes():
             wrong()
 
 
+def test_functions_made_of_others(rng):
+    a, b = rng.standard_normal((2, 3, 4)).astype("float32")
+    a[0, :3], b[0, :3] = [np.inf, -np.inf, 1], [np.inf, -np.inf, np.inf]
+    close(gb.logaddexp(gb.tensor(a), gb.tensor(b)), np.logaddexp(a, b), epsilons=8)
+    a[1, 0], b[1, 0] = 0, -0.0
+    close(gb.signbit(gb.tensor(b)), np.signbit(b))
+    close(gb.signbit(gb.tensor([-1, 0])), np.array([True, False]))
+    close(gb.copysign(gb.tensor(a), gb.tensor(b)), np.copysign(a, b))
+    ordered, values = np.sort(rng.integers(0, 9, 12)).astype("int32"), rng.integers(-1, 10, (2, 5)).astype("int32")
+    for side in ("left", "right"):
+        expected = np.searchsorted(ordered, values, side).astype("int32")
+        close(gb.searchsorted(gb.tensor(ordered), gb.tensor(values), side=side), expected)
+        turned = gb.tensor(ordered[::-1])
+        close(gb.searchsorted(turned, gb.tensor(values), side=side, sorter=gb.argsort(turned)), expected)
+    close(gb.cumulative_sum(gb.tensor(values), axis=1), values.cumsum(1).astype("int32"))
+    close(gb.diff(gb.tensor(values), n=2), np.diff(values, n=2))
+
+
 def test_the_array_namespace():
     xp = gb.ones(2).__array_namespace__()
     assert xp is gb and gb.ones(2).__array_namespace__(api_version="2024.12") is gb

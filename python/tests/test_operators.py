@@ -70,6 +70,38 @@ def test_powers_products_and_unary_ones(rng):
     close(gb.tensor(flags) | True, flags | True)
 
 
+INTEGER = [operator.floordiv, operator.mod, operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
+
+
+@pytest.mark.parametrize("apply", INTEGER)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_integers(apply, dtype, rng):
+    a, b = rng.integers(0, 50, (3, 4)).astype(dtype), rng.integers(1, 6, 4).astype(dtype)
+    close(apply(gb.tensor(a), gb.tensor(b)), apply(a, b))
+    close(apply(gb.tensor(a), 3), apply(a, np.array(3, dtype)))
+    close(apply(3, gb.tensor(b)), apply(np.array(3, dtype), b))
+    x = gb.tensor(a)
+    y = getattr(operator, "i" + apply.__name__.strip("_"))(x, 3)
+    assert y is x
+    close(x, apply(a, np.array(3, dtype)))
+
+
+@pytest.mark.parametrize("apply", [operator.floordiv, operator.mod])
+def test_floor_divisions(apply):
+    a = np.array([7, -7, 7.5, -0.5], "float32")
+    for b in (2, -2, 0.25):
+        close(apply(gb.tensor(a), b), apply(a, np.float32(b)))
+    assert apply(gb.tensor([5, -5]), 0).tolist() == [0, 0]
+
+
+def test_bits_of_bool_and_of_integers():
+    flags = np.array([True, False])
+    close(gb.tensor(flags) ^ True, ~flags)
+    close(~gb.tensor([0, 5]), np.array([-1, -6], "int32"))
+    with pytest.raises(ValueError, match="bitwise"):
+        gb.tensor([1.0]) & gb.tensor([1.0])
+
+
 @pytest.mark.parametrize("apply", [operator.iadd, operator.isub, operator.imul, operator.itruediv])
 def test_in_place_forms_keep_the_object_and_not_the_value(apply):
     x = gb.tensor([1.0, 2.0])

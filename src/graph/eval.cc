@@ -75,13 +75,6 @@ std::shared_ptr<Device> common_device(const char* doing, std::span<const Tensor>
   return tensors.front().device();
 }
 
-// Whether it is one op on values, and nothing of it is kept for a gradient.
-bool is_one_op(const Tensor& tensor) {
-  const std::shared_ptr<Node>& node = tensor.state().node;
-  return node != nullptr && !node->training &&
-         std::ranges::all_of(node->inputs, [](const Tensor& input) { return input.has_value(); });
-}
-
 // Held together with the execution mutex: nobody else computes. Null: nothing was planned yet.
 PlanCache* cache_under_lock(Device& device) { return static_cast<PlanCache*>(device.graph_context().get()); }
 
@@ -109,9 +102,8 @@ Evaluation::Evaluation(std::span<const Tensor> tensors) {
     for (const Tensor& tensor : *more) traced_.program.results.push_back(traced_.value(tensor));
     pending_.insert(pending_.end(), more->begin(), more->end());
   }
-  key_ = pending_.size() == 1 && is_one_op(pending_[0])
-             ? structure_key(*pending_[0].state().node, pending_[0].state().output)
-             : structure_key(traced_.program);
+  const std::optional<LittleTrace> little = pending_.size() == 1 ? trace_little(pending_[0]) : std::nullopt;
+  key_ = little ? little->key : structure_key(traced_.program);
 }
 
 bool Evaluation::run_if_little() {
@@ -142,20 +134,17 @@ void Evaluation::finish() {
 }
 
 bool eval_if_little(const Tensor& tensor) {
-  if (!tensor.defined() || !is_one_op(tensor)) return false;
+  const std::optional<LittleTrace> traced = trace_little(tensor);
+  if (!traced) return false;
   TensorState& state = tensor.state();
-  std::vector<Tensor> parameters, values;
-  for (const Tensor& input : state.node->inputs) {
-    const auto same = [&](const Tensor& x) { return &x.state() == &input.state(); };
-    if (std::ranges::none_of(parameters, same)) parameters.push_back(input);
-  }
+  std::vector<Tensor> values;
   {
     const std::unique_lock lock(state.device->execution_mutex(), std::try_to_lock);
     PlanCache* const cache = lock.owns_lock() ? cache_under_lock(*state.device) : nullptr;
     if (cache == nullptr) return false;
-    const std::shared_ptr<Plan> plan = cache->known(structure_key(*state.node, state.output));
+    const std::shared_ptr<Plan> plan = cache->known(traced->key);
     if (plan == nullptr || !plan->is_little()) return false;
-    values = plan->run_locked(parameters);
+    values = plan->run_locked(traced->parameters);
   }
   state.storage = values[0].state().storage;
   state.layout = values[0].state().layout;

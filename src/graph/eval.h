@@ -16,8 +16,8 @@ namespace gabbro {
 // (kept_values.h).
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel = nullptr);
 
-// Computes it as eval does, where that takes a few microseconds: it is one op on values, whose plan is known and
-// little, and nobody else computes on the device. Says whether it did. For callers with a lock that others wait for.
+// Computes it as eval does, where that takes a few microseconds: it is a few ops, whose plan is known and little, and
+// nobody else computes on the device. Says whether it did. For callers with a lock that others wait for.
 bool eval_if_little(const Tensor& tensor);
 
 // The steps of eval, for callers with a lock of their own around the graph (Python's): the first and the last read and

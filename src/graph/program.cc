@@ -1,6 +1,7 @@
 #include "src/graph/program.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -141,18 +142,49 @@ std::string structure_key(const Program& program) {
   return key.take();
 }
 
-std::string structure_key(const Node& node, int output) {
+std::optional<LittleTrace> trace_little(const Tensor& result) {
+  constexpr size_t kMostNodes = 16, kMostParameters = 32;  // they are looked for one by one
+  if (!result.defined() || result.has_value()) return std::nullopt;
+  std::array<const Node*, kMostNodes> nodes{result.state().node.get()};
+  size_t count = 1;
+  for (size_t i = 0; i < count; ++i) {
+    if (nodes[i]->training) return std::nullopt;
+    for (const Tensor& input : nodes[i]->inputs) {
+      const Node* const node = input.state().node.get();
+      if (node == nullptr || std::find(nodes.begin(), nodes.begin() + count, node) != nodes.begin() + count) continue;
+      if (count == kMostNodes) return std::nullopt;
+      nodes[count++] = node;
+    }
+  }
+  std::ranges::sort(nodes.begin(), nodes.begin() + count, {}, &Node::sequence);
+  const auto place = [&](const Node* node) { return std::find(nodes.begin(), nodes.end(), node) - nodes.begin(); };
+
+  LittleTrace traced;
   KeyWriter key;
   key.number(SIZE_MAX);  // no program has as many parameters
-  key.operation(node.op, node.attributes);
-  key.number(output);
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    size_t first = 0;  // where this tensor is an input already
-    while (&node.inputs[first].state() != &node.inputs[i].state()) ++first;
-    key.number(first);
-    key.tensor(node.inputs[i].spec(), node.inputs[i].state().layout.strides);
+  for (size_t i = 0; i < count; ++i) {
+    key.operation(nodes[i]->op, nodes[i]->attributes);
+    key.number(nodes[i]->inputs.size());
+    for (const Tensor& input : nodes[i]->inputs) {
+      if (!input.has_value()) {
+        key.number(place(input.state().node.get()));
+        key.number(input.state().output);
+        continue;
+      }
+      const auto same = [&](const Tensor& x) { return &x.state() == &input.state(); };
+      const auto known = std::ranges::find_if(traced.parameters, same);
+      key.number(known - traced.parameters.begin());
+      key.number(-1);
+      if (known != traced.parameters.end()) continue;
+      if (traced.parameters.size() == kMostParameters) return std::nullopt;
+      key.tensor(input.spec(), input.state().layout.strides);
+      traced.parameters.push_back(input);
+    }
   }
-  return key.take();
+  key.number(place(result.state().node.get()));
+  key.number(result.state().output);
+  traced.key = key.take();
+  return traced;
 }
 
 std::string instruction_key(const Instruction& instruction) {

@@ -1,6 +1,7 @@
 // A graph written down as a list of instructions over numbered values: what fusion and planning work on.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -44,9 +45,13 @@ Trace trace(std::span<const Tensor> results);
 // Equal for two programs exactly when they do the same: ops, attributes, shapes, dtypes, layouts, wiring.
 std::string structure_key(const Program& program);
 
-// The same for the program of one output of a node whose inputs have values, without writing that down first. Never
-// equal to a structure_key.
-std::string structure_key(const Node& node, int output);
+// What eval needs of a few ops (src/graph/eval.h), without writing a program down: as many allocations as there are
+// here, instead of several for each op. None where there are more ops or inputs, or some belong to a training step.
+struct LittleTrace {
+  std::string key;                 // equal for two exactly when they do the same; never equal to a structure_key
+  std::vector<Tensor> parameters;  // those of trace()
+};
+std::optional<LittleTrace> trace_little(const Tensor& result);
 
 // Equal for two instructions exactly when they compute the same: op, attributes and inputs.
 std::string instruction_key(const Instruction& instruction);

@@ -174,7 +174,7 @@ TEST(Eval, ManyViewsInOnePlanNeedCopies) {
   EXPECT_EQ(to_host<float>(x), numbers);
 }
 
-TEST(Eval, OneLittleOpIsRunAtOnceWhenItsPlanIsKnown) {
+TEST(Eval, AFewOpsAreRunAtOnceWhenTheirPlanIsKnown) {
   if (std::string_view(device()->facts().id) != "cpu") GTEST_SKIP() << "what is little is known of the CPU's kernels";
   const std::vector<float> numbers = {1, 2, 3};
   const Tensor x = device()->upload(DType::f32, Shape{3}, numbers.data());
@@ -189,8 +189,20 @@ TEST(Eval, OneLittleOpIsRunAtOnceWhenItsPlanIsKnown) {
   EXPECT_EQ(to_host<float>(again), (std::vector<float>{1, 4, 9}));
   EXPECT_EQ(plans_made(*device()), plans);
   EXPECT_FALSE(eval_if_little(x * y)) << "two tensors are another plan than one twice";
-  EXPECT_FALSE(eval_if_little((x * x) * x)) << "two ops";
+  EXPECT_FALSE(eval_if_little((x * x) * x)) << "two ops, which are another plan than one";
   EXPECT_FALSE(eval_if_little(x)) << "a value";
+  const auto several = [](const Tensor& a, const Tensor& b) {
+    const Tensor shared = a * b;
+    return sum(reshape(shared + exp(shared - shared), Shape{1, 3}) - b, kAllAxes);
+  };
+  EXPECT_EQ(to_host<float>(several(x, y)), std::vector<float>{14 + 3 - 6});
+  const Tensor sums = several(y, x);
+  EXPECT_TRUE(eval_if_little(sums));
+  EXPECT_EQ(to_host<float>(sums), std::vector<float>{14 + 3 - 6});
+  EXPECT_FALSE(eval_if_little(several(x, x))) << "one tensor twice";
+  Tensor chain = x;
+  for (int i = 0; i < 17; ++i) chain = chain + y;
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(eval_if_little(chain)) << "too many";
   for (int i = 0; i < 2; ++i) {
     const Tensor large = iota(device(), 100'000, DType::f32);
     EXPECT_FALSE(eval_if_little(large));
