@@ -160,7 +160,7 @@ void Optimiser::load_state_dict(const nn::StateDict& state) {
   const auto take = [&](const std::string& name, const Shape& shape) {
     const auto found = given.find(name);
     if (found == given.end()) throw bad_input("[optimiser] the state {} is missing", name);
-    const Tensor value = to_device(found->second, device());
+    Tensor value = to_device(found->second, device());
     given.erase(found);
     if (!(value.shape() == shape)) {
       throw bad_input("[optimiser] the state {} is {} instead of {}", name, value.shape().to_string(),

@@ -34,7 +34,10 @@ Schedule linear(double first, double last, int64_t steps) {
 
 Schedule step_decay(int64_t every, double factor) {
   require_steps("step_decay", every);
-  return [=](double base, int64_t step) { return base * std::pow(factor, static_cast<double>(step / every)); };
+  return [=](double base, int64_t step) {
+    const int64_t times = step / every;
+    return base * std::pow(factor, static_cast<double>(times));
+  };
 }
 
 Schedule multi_step(std::vector<int64_t> milestones, double factor) {
