@@ -30,7 +30,7 @@ endif()
 # gabbro_together(target): with GABBRO_TOGETHER its sources are compiled several at a time, which takes half as long: most
 # of the time goes to headers. Not those that have a name to themselves which another file of the target has as well.
 option(GABBRO_TOGETHER "Compile several sources at a time" OFF)
-set(gabbro_apart "src/text/jinja/(filters|methods)_|src/formats/quant/|src/backend/survey.cc|src/ops/(conv|normalise|pool|shaping).cc")
+set(gabbro_apart "src/text/jinja/(filters_|methods_|lexer)|src/formats/quant/|src/backend/survey.cc|src/ops/(conv|normalise|pool|shaping).cc")
 function(gabbro_together target)
   if(NOT GABBRO_TOGETHER)
     return()
