@@ -1,8 +1,6 @@
 #include "src/graph/fusion.h"
 
 #include <algorithm>
-#include <string>
-#include <unordered_map>
 
 #include "src/graph/fusion/rules.h"
 
@@ -20,26 +18,6 @@ std::span<const FusionRule> fusion_rules() {
 }
 
 namespace {
-
-// Takes out what computes the same as an instruction before it.
-void share_equal(Program& program) {
-  std::unordered_map<std::string, const Instruction*> known;
-  std::unordered_map<int, int> same;  // values of what is taken out, and what stands for them
-  const auto shared = [&](int value) {
-    const auto found = same.find(value);
-    return found == same.end() ? value : found->second;
-  };
-  for (Instruction& instruction : program.instructions) {
-    for (int& input : instruction.inputs) input = shared(input);
-    if (!instruction.op->in_place.empty()) continue;
-    const auto [entry, added] = known.try_emplace(instruction_key(instruction), &instruction);
-    if (added) continue;
-    for (size_t i = 0; i < instruction.outputs.size(); ++i) same[instruction.outputs[i]] = entry->second->outputs[i];
-    instruction = Instruction{};
-  }
-  for (int& result : program.results) result = shared(result);
-  erase_removed(program);
-}
 
 // Takes out what nobody uses any more.
 void drop_unused(Program& program) {
@@ -60,7 +38,6 @@ void drop_unused(Program& program) {
 }  // namespace
 
 void fuse(Program& program, const HasKernel& has_kernel) {
-  share_equal(program);
   for (const FusionRule& rule : fusion_rules()) {
     rule.apply(program, has_kernel);
     erase_removed(program);

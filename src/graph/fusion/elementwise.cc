@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -34,7 +36,7 @@ double start_of(const Attributes& attributes) {
 }
 
 // Instructions that are to become one, in order; it will stand where the last of them stands.
-struct Group {
+struct Chain {
   std::vector<int> members;
 };
 
@@ -112,7 +114,7 @@ class ElementwiseFuser {
       if (!at(index).op->in_place.empty()) barrier_ = index;
       if (is_member(at(index))) join(index);
     }
-    for (const Group& group : groups_) {
+    for (const Chain& group : groups_) {
       if (group.members.size() > 1 || (group.members.size() == 1 && has_constant(group))) fuse(group);
     }
   }
@@ -133,13 +135,13 @@ class ElementwiseFuser {
 
   // Makes a group of the instruction and of those groups that hand it something, as far as they can wait for it.
   void join(int index) {
-    Group joined{{index}};
+    Chain joined{{index}};
     std::set<int> taken;
     for (const int input : at(index).inputs) {
       const int producer = flow_.producer(input);
       if (producer == DataFlow::kNone || group_of(producer) == kNoGroup || taken.contains(group_of(producer))) continue;
-      const Group& other = groups_[static_cast<size_t>(group_of(producer))];
-      Group both = joined;
+      const Chain& other = groups_[static_cast<size_t>(group_of(producer))];
+      Chain both = joined;
       both.members.insert(both.members.end(), other.members.begin(), other.members.end());
       std::ranges::sort(both.members);
       if (!can_stand_at(index, both) || !fits(both)) continue;
@@ -152,7 +154,7 @@ class ElementwiseFuser {
   }
 
   // Nobody else may use their results before, and no state that they read be written.
-  bool can_stand_at(int index, const Group& group) const {
+  bool can_stand_at(int index, const Chain& group) const {
     if (group.members.front() < barrier_) return false;
     return std::ranges::all_of(group.members, [&](int member) {
       return std::ranges::all_of(flow_.users(at(member).outputs[0]), [&](int user) {
@@ -176,13 +178,13 @@ class ElementwiseFuser {
     return {};
   }
 
-  bool has_constant(const Group& group) const { return !inputs_of(group).constants.empty(); }
+  bool has_constant(const Chain& group) const { return !inputs_of(group).constants.empty(); }
 
   struct Inputs {
     std::vector<int> values;
     std::vector<std::pair<int, double>> constants;  // by value
   };
-  Inputs inputs_of(const Group& group) const {
+  Inputs inputs_of(const Chain& group) const {
     Inputs inputs;
     std::set<int> known;
     for (const int member : group.members) {
@@ -200,7 +202,7 @@ class ElementwiseFuser {
     return inputs;
   }
 
-  std::vector<int> outputs_of(const Group& group) const {
+  std::vector<int> outputs_of(const Chain& group) const {
     std::vector<int> outputs;
     for (const int member : group.members) {
       const int output = at(member).outputs[0];
@@ -212,13 +214,13 @@ class ElementwiseFuser {
   }
 
   // Users that come later may still join, so there can be more outputs now than in the end.
-  bool fits(const Group& group) const {
+  bool fits(const Chain& group) const {
     const Inputs inputs = inputs_of(group);
     return group.members.size() <= kMostOps && inputs.values.size() <= kMostInputs &&
            inputs.constants.size() <= kMostConstants;
   }
 
-  void fuse(const Group& group) {
+  void fuse(const Chain& group) {
     const Inputs inputs = inputs_of(group);
     Instruction fused{.op = &kElementwise, .inputs = inputs.values, .outputs = outputs_of(group)};
     if (fused.inputs.empty() || fused.outputs.empty() || fused.outputs.size() > kMostOutputs) return;
@@ -236,12 +238,42 @@ class ElementwiseFuser {
   const HasKernel& has_kernel_;
   DataFlow flow_;
   std::vector<int> group_of_;  // by instruction
-  std::vector<Group> groups_;  // those that were taken into another one are empty
+  std::vector<Chain> groups_;  // those that were taken into another one are empty
   int barrier_ = 0;            // the last instruction so far that writes a state
 };
 
+// Takes out what computes the same as an instruction before it, so that it is not a step of several chains.
+void share_equal(Program& program) {
+  std::unordered_map<std::string, const Instruction*> known;
+  std::unordered_map<int, int> same;  // values of what is taken out, and what stands for them
+  const auto spec = [&](int value) { return program.values[static_cast<size_t>(value)]; };
+  const auto shared = [&](int value) {
+    const auto found = same.find(value);
+    return found == same.end() ? value : found->second;
+  };
+  for (Instruction& instruction : program.instructions) {
+    for (int& input : instruction.inputs) input = shared(input);
+    if (!instruction.op->in_place.empty()) continue;
+    const std::string_view op = instruction.op->name;
+    if ((op == "reshape" || op == "broadcast_to") && spec(instruction.inputs[0]) == spec(instruction.outputs[0])) {
+      same[instruction.outputs[0]] = instruction.inputs[0];  // the same elements in the same order
+      instruction = Instruction{};
+      continue;
+    }
+    const auto [entry, added] = known.try_emplace(instruction_key(instruction), &instruction);
+    if (added) continue;
+    for (size_t i = 0; i < instruction.outputs.size(); ++i) same[instruction.outputs[i]] = entry->second->outputs[i];
+    instruction = Instruction{};
+  }
+  for (int& result : program.results) result = shared(result);
+  erase_removed(program);
+}
+
 }  // namespace
 
-void fuse_elementwise(Program& program, const HasKernel& has_kernel) { ElementwiseFuser(program, has_kernel).run(); }
+void fuse_elementwise(Program& program, const HasKernel& has_kernel) {
+  share_equal(program);
+  ElementwiseFuser(program, has_kernel).run();
+}
 
 }  // namespace gabbro
