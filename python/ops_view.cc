@@ -3,6 +3,8 @@
 #include <numeric>
 #include <variant>
 
+#include <fmt/ranges.h>
+
 #include "python/ops.h"
 
 namespace gabbro::python {

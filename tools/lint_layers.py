@@ -112,6 +112,10 @@ def check_layer(path, target):
 def lint_code(root, path, lines, report, macros):
     if path.endswith(".h") and not any(line.strip() == "#pragma once" for line in lines):
         report(path, 1, "no #pragma once")
+    # Where fmt 9 has it in <fmt/format.h>, fmt 11 and later have not.
+    joins = next((number for number, line in enumerate(lines, 1) if "fmt::join(" in line), None)
+    if joins and not any(line.startswith("#include <fmt/ranges.h>") for line in lines):
+        report(path, joins, "fmt::join needs <fmt/ranges.h>")
     public = path.startswith("include/")
     for number, line in enumerate(lines, 1):
         define = DEFINE.match(line)

@@ -50,6 +50,8 @@ BAD = [
     ({"src/ops/vendor.cc": "#include <cuda_runtime.h>\n"}, "name HIP or CUDA"),
     ({"apps/cli/fit.cc": "#include <CLI/CLI.hpp>\n"}, "only apps/cli/command_line.cc includes CLI11"),
     ({"apps/cli/usage.h": HEADER + "#include <CLI/Error.hpp>\n"}, "only apps/cli/command_line.cc includes CLI11"),
+    ({"src/base/list.cc": '#include <fmt/format.h>\nauto text = fmt::format("{}", fmt::join(list, " "));\n'},
+     "fmt::join needs <fmt/ranges.h>"),
     ({"src/base/local.cc": '#include "error.h"\n'}, "not a path from the root"),
     ({"src/base/once.h": "// What it is.\n"}, "no #pragma once"),
     ({"include/gabbro/ops.h": HEADER + "#ifdef __linux__\n#endif\n"}, "conditional compilation"),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backends/common/elementwise_steps.h"
 #include "backends/gpu/op_table.h"

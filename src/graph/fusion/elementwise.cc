@@ -9,7 +9,7 @@
 #include <string>
 #include <unordered_map>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "src/base/half.h"
 #include "src/graph/fusion/rules.h"
