@@ -9,6 +9,7 @@
 #include "backends/gpu/api.h"
 #include "backends/gpu/facts.h"
 #include "backends/gpu/hip/code_objects.h"
+#include "backends/gpu/hip/kernel_compiler.h"
 #include "backends/gpu/hip/miopen.h"
 #include "backends/gpu/hip/products.h"
 #include "backends/gpu/hip/runtime.h"
