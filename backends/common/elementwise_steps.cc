@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <string_view>
 
@@ -65,6 +66,16 @@ bool are_operands(const KernelRequest& request) {
                      [&](const TensorView& y) { return is_contiguous(y) && same_shape(y, first); });
 }
 
+// Truncated, and held within the integers (or bool) of the dtype, as iota does it.
+int64_t held_within(double number, DType dtype) {
+  const bool positive = dtype == DType::u8 || dtype == DType::boolean;
+  const int bits = 8 * dtype_info(dtype).block_bytes - (positive ? 0 : 1);
+  const double end = std::ldexp(1.0, bits);
+  const auto highest = static_cast<int64_t>(~uint64_t{0} >> (64 - bits));
+  if (number >= end) return highest;
+  return number < (positive ? 0 : -end) ? (positive ? 0 : -highest - 1) : static_cast<int64_t>(number);
+}
+
 }  // namespace
 
 uint64_t ElementwiseStep::constant_bits() const {
@@ -74,8 +85,8 @@ uint64_t ElementwiseStep::constant_bits() const {
     std::memcpy(&bits, &narrow, sizeof narrow);
   } else if (dtype == DType::f64) {
     std::memcpy(&bits, &constant, sizeof constant);
-  } else {  // of integers and bool the low bytes, where the lowest come first
-    const auto whole = static_cast<int64_t>(constant);
+  } else {  // the low bytes come first
+    const int64_t whole = held_within(constant, dtype);
     std::memcpy(&bits, &whole, sizeof whole);
   }
   return bits;

@@ -146,6 +146,23 @@ TEST_P(Chains, EqualTheirStepsOneByOne) {
 INSTANTIATE_TEST_SUITE_P(Dtypes, Chains, testing::Values(DType::f32, DType::f16, DType::bf16),
                          [](const auto& dtype) { return std::string(dtype_name(dtype.param)); });
 
+// As full() has it, also where a constant is a part of the launch.
+TEST(ChainConstants, AreHeldWithinTheirType) {
+  Maker m(device(), 1);
+  for (const DType dtype : {DType::u8, DType::i8, DType::i16, DType::i32}) {
+    const Tensor x = cast(m.ints(Shape{8}, [](int64_t i) { return static_cast<int32_t>(i); }), dtype);
+    for (const double number : {-1e30, -70000.0, -300.0, -1.0, 2.75, 100.0, 300.0, 70000.0, 1e30}) {
+      const Tensor constant = full(device(), Shape{}, number, dtype);
+      const Tensor together = maximum(x, constant) + minimum(x, constant);
+      eval_one(together);
+      const Tensor alone = full(device(), Shape{}, number, dtype);
+      eval_one(alone);
+      EXPECT_EQ(on_host(together), on_host(maximum(x, alone) + minimum(x, alone)))
+          << dtype_name(dtype) << ", " << number;
+    }
+  }
+}
+
 size_t launches(const std::function<std::vector<Tensor>()>& f) { return Compiled(f).plan().steps().size(); }
 
 // What the device takes for a chain of two.
