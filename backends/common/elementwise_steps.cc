@@ -52,8 +52,6 @@ std::string_view text_attribute(const KernelRequest& request, std::string_view n
   return {};
 }
 
-bool is_strided(const TensorView& view) { return view.layout == Layout::kStrided && !is_quantised(view.dtype); }
-
 bool are_operands(const KernelRequest& request) {
   if (!has_operands(request, request.input_count, request.output_count) || request.input_count < 1 ||
       request.output_count < 1 || request.input_count > kMaxElementwiseInputs ||
@@ -95,6 +93,22 @@ uint64_t ElementwiseStep::constant_bits() const {
 DType ElementwiseSteps::dtype_of(const KernelRequest& request, int number) const {
   return number < request.input_count ? request.inputs[number].dtype
                                       : steps[static_cast<size_t>(number - request.input_count)].dtype;
+}
+
+StepRequest::StepRequest(const char* op, const std::vector<DType>& inputs, DType output, int64_t count) {
+  const auto add = [&](DType dtype) {
+    views_.push_back(
+        {.data = nullptr, .shape = {count}, .strides = {1}, .rank = 1, .dtype = dtype, .layout = Layout::kStrided});
+  };
+  for (const DType dtype : inputs) add(dtype);
+  add(output);
+  request_ = {.op = op,
+              .inputs = views_.data(),
+              .input_count = static_cast<int32_t>(inputs.size()),
+              .outputs = &views_.back(),
+              .output_count = 1,
+              .attributes = nullptr,
+              .attribute_count = 0};
 }
 
 std::optional<ElementwiseSteps> read_elementwise(const KernelRequest& request) {

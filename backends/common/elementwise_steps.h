@@ -33,6 +33,20 @@ struct ElementwiseSteps {
   DType dtype_of(const KernelRequest& request, int number) const;
 };
 
+// What a kernel of one op alone is asked for, with contiguous vectors of `count` elements.
+class StepRequest {
+ public:
+  StepRequest(const char* op, const std::vector<DType>& inputs, DType output, int64_t count);
+  StepRequest(const StepRequest&) = delete;  // the request points into it
+  StepRequest& operator=(const StepRequest&) = delete;
+
+  operator const KernelRequest&() const { return request_; }
+
+ private:
+  std::vector<TensorView> views_;  // the inputs, then the output
+  KernelRequest request_;
+};
+
 // Nothing where the request is not what the op says: strided inputs of one shape, contiguous outputs of that shape, at
 // most so many, steps that use what is before them, and results of the outputs' dtypes.
 std::optional<ElementwiseSteps> read_elementwise(const KernelRequest& request);

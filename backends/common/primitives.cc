@@ -4,11 +4,8 @@
 #include <limits>
 
 namespace gabbro::abi {
-namespace {
 
 bool is_strided(const TensorView& view) { return view.layout == Layout::kStrided && !is_quantised(view.dtype); }
-
-}  // namespace
 
 StridedAxes merge_axes(std::span<const TensorView> inputs) {
   StridedAxes axes;

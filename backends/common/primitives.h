@@ -22,6 +22,9 @@ struct StridedAxes {
 };
 StridedAxes merge_axes(std::span<const TensorView> inputs);
 
+// Whether it is a plain tensor that lies by its strides.
+bool is_strided(const TensorView& view);
+
 // Whether these are `inputs` strided tensors of one shape with a contiguous output of that shape.
 bool is_elementwise(const KernelRequest& request, int inputs);
 

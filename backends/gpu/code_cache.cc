@@ -16,11 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-uint64_t fnv1a(std::string_view bytes, uint64_t hash = 0xcbf29ce484222325) {
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  return hash;
-}
-
 std::string cache_root() {
   const char *own = std::getenv("GABBRO_HOME"), *home = std::getenv("HOME");
   if (own != nullptr && *own != '\0') return own;
@@ -31,6 +26,11 @@ std::string cache_root() {
 constexpr size_t kHashBytes = sizeof(uint64_t);
 
 }  // namespace
+
+uint64_t fnv1a(std::string_view bytes, uint64_t hash) {
+  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  return hash;
+}
 
 CodeCache::CodeCache(std::string_view architecture, std::string_view compiler, std::span<const EmbeddedFile> sources) {
   const std::string root = cache_root();

@@ -2,6 +2,7 @@
 // folder for each target, runtime and source. A damaged file is as good as none.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,9 @@
 #include "backends/gpu/embedded_files.h"
 
 namespace gabbro::gpu {
+
+// FNV-1a (Fowler, Noll and Vo), of 64 bits; with the hash of what came before, of both.
+uint64_t fnv1a(std::string_view bytes, uint64_t hash = 0xcbf29ce484222325);
 
 class CodeCache {
  public:

@@ -15,25 +15,10 @@ namespace {
 constexpr int64_t kPiece = 1024;  // elements: 4 KB of f32
 constexpr int kMaxBuffers = 12;
 
-abi::TensorView piece_of(DType dtype) {
-  return {
-      .data = nullptr, .shape = {kPiece}, .strides = {1}, .rank = 1, .dtype = dtype, .layout = abi::Layout::kStrided};
-}
-
 // The kernel of one op on contiguous pieces; null where there is none that goes row by row.
 std::unique_ptr<Elementwise> make_step(const char* op, const std::vector<DType>& inputs, DType output,
                                        const MakeContext& context) {
-  std::vector<abi::TensorView> views;
-  for (const DType dtype : inputs) views.push_back(piece_of(dtype));
-  const abi::TensorView result = piece_of(output);
-  const abi::KernelRequest request = {.op = op,
-                                      .inputs = views.data(),
-                                      .input_count = static_cast<int32_t>(views.size()),
-                                      .outputs = &result,
-                                      .output_count = 1,
-                                      .attributes = nullptr,
-                                      .attribute_count = 0};
-  std::unique_ptr<Kernel> kernel = make_kernel(request, context);
+  std::unique_ptr<Kernel> kernel = make_kernel(abi::StepRequest(op, inputs, output, kPiece), context);
   auto* elementwise = dynamic_cast<Elementwise*>(kernel.get());
   if (elementwise == nullptr) return nullptr;
   kernel.release();  // NOLINT(bugprone-unused-return-value): it is the same object

@@ -23,51 +23,48 @@ uint32_t order_of(float x) {
 uint32_t order_of(Half x) { return order_of(static_cast<float>(x)); }
 uint32_t order_of(BFloat x) { return order_of(static_cast<float>(x)); }
 
+// How a row of T is sorted: as words that hold the order of a value and its place.
 template <class T>
-class Sort : public Kernel {
- public:
-  Sort(const abi::KernelRequest& request, const abi::SortRequest& sort, int workers) : sort_(sort) {
-    scratch_bytes = static_cast<size_t>(workers) * static_cast<size_t>(sort.columns) * sizeof(uint64_t);
-    implementation = std::string(request.op) + " " + std::string(dtype_name(sort.dtype));
-    bytes = static_cast<double>(sort.rows) *
-            static_cast<double>(sort.columns * sizeof(T) + sort.count * (sizeof(T) + sizeof(int32_t)));
-  }
-
-  void run(const abi::Launch& launch, Worker& worker) const override {
-    const auto* x = static_cast<const T*>(launch.inputs[0].data);
-    auto* values = static_cast<T*>(launch.outputs[0].data);
-    auto* indices = static_cast<int32_t*>(launch.outputs[1].data);
-    uint64_t* keys = static_cast<uint64_t*>(launch.scratch) + worker.index() * sort_.columns;
-    worker.parallel_for(sort_.rows, row_grain(sort_.columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        sort_row(x + row * sort_.columns, keys, values + row * sort_.count, indices + row * sort_.count);
-      }
-    });
-  }
-
- private:
-  void sort_row(const T* x, uint64_t* keys, T* values, int32_t* indices) const {
-    const uint32_t flip = sort_.descending ? 0xffffffffU : 0;
-    for (int64_t i = 0; i < sort_.columns; ++i) {
+struct ByWords {
+  using Scratch = uint64_t;
+  static void sort_row(const abi::SortRequest& sort, const T* x, uint64_t* keys, T* values, int32_t* indices) {
+    const uint32_t flip = sort.descending ? 0xffffffffU : 0;
+    for (int64_t i = 0; i < sort.columns; ++i) {
       keys[i] = static_cast<uint64_t>(order_of(x[i]) ^ flip) << 32 | static_cast<uint64_t>(i);
     }
-    if (sort_.count < sort_.columns) std::nth_element(keys, keys + sort_.count, keys + sort_.columns);
-    std::sort(keys, keys + sort_.count);
-    for (int64_t i = 0; i < sort_.count; ++i) {
+    if (sort.count < sort.columns) std::nth_element(keys, keys + sort.count, keys + sort.columns);
+    std::sort(keys, keys + sort.count);
+    for (int64_t i = 0; i < sort.count; ++i) {
       indices[i] = static_cast<int32_t>(keys[i]);
       values[i] = x[indices[i]];
     }
   }
-
-  abi::SortRequest sort_;
 };
 
-// Of types whose values fill a key: the places are sorted, by the values and then by themselves.
+// Of types whose values fill a word: the places are sorted, by the values and then by themselves.
 template <class T>
-class WideSort : public Kernel {
+struct ByPlaces {
+  using Scratch = int32_t;
+  static void sort_row(const abi::SortRequest& sort, const T* x, int32_t* places, T* values, int32_t* indices) {
+    for (int64_t i = 0; i < sort.columns; ++i) places[i] = static_cast<int32_t>(i);
+    const auto smaller = [](T a, T b) { return a < b || (b != b && a == a); };  // a NaN is behind all numbers
+    const auto before = [&](int32_t i, int32_t j) {
+      const T a = sort.descending ? x[j] : x[i], b = sort.descending ? x[i] : x[j];
+      return smaller(a, b) || (!smaller(b, a) && i < j);
+    };
+    std::partial_sort(places, places + sort.count, places + sort.columns, before);
+    for (int64_t i = 0; i < sort.count; ++i) {
+      indices[i] = places[i];
+      values[i] = x[places[i]];
+    }
+  }
+};
+
+template <class T, class Way = ByWords<T>>
+class Sort : public Kernel {
  public:
-  WideSort(const abi::KernelRequest& request, const abi::SortRequest& sort, int workers) : sort_(sort) {
-    scratch_bytes = static_cast<size_t>(workers) * static_cast<size_t>(sort.columns) * sizeof(int32_t);
+  Sort(const abi::KernelRequest& request, const abi::SortRequest& sort, int workers) : sort_(sort) {
+    scratch_bytes = static_cast<size_t>(workers) * static_cast<size_t>(sort.columns) * sizeof(typename Way::Scratch);
     implementation = std::string(request.op) + " " + std::string(dtype_name(sort.dtype));
     bytes = static_cast<double>(sort.rows) *
             static_cast<double>(sort.columns * sizeof(T) + sort.count * (sizeof(T) + sizeof(int32_t)));
@@ -77,28 +74,14 @@ class WideSort : public Kernel {
     const auto* x = static_cast<const T*>(launch.inputs[0].data);
     auto* values = static_cast<T*>(launch.outputs[0].data);
     auto* indices = static_cast<int32_t*>(launch.outputs[1].data);
-    int32_t* places = static_cast<int32_t*>(launch.scratch) + worker.index() * sort_.columns;
+    auto* scratch = static_cast<typename Way::Scratch*>(launch.scratch) + worker.index() * sort_.columns;
     worker.parallel_for(sort_.rows, row_grain(sort_.columns), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
-        sort_row(x + row * sort_.columns, places, values + row * sort_.count, indices + row * sort_.count);
+        Way::sort_row(sort_, x + row * sort_.columns, scratch, values + row * sort_.count, indices + row * sort_.count);
     });
   }
 
  private:
-  void sort_row(const T* x, int32_t* places, T* values, int32_t* indices) const {
-    for (int64_t i = 0; i < sort_.columns; ++i) places[i] = static_cast<int32_t>(i);
-    const auto smaller = [](T a, T b) { return a < b || (b != b && a == a); };  // a NaN is behind all numbers
-    const auto before = [&](int32_t i, int32_t j) {
-      const T a = sort_.descending ? x[j] : x[i], b = sort_.descending ? x[i] : x[j];
-      return smaller(a, b) || (!smaller(b, a) && i < j);
-    };
-    std::partial_sort(places, places + sort_.count, places + sort_.columns, before);
-    for (int64_t i = 0; i < sort_.count; ++i) {
-      indices[i] = places[i];
-      values[i] = x[places[i]];
-    }
-  }
-
   abi::SortRequest sort_;
 };
 
@@ -115,9 +98,9 @@ KernelPointer make_sort(const abi::KernelRequest& request, const MakeContext& co
     case DType::bf16:
       return std::make_unique<Sort<BFloat>>(request, sort, context.workers);
     case DType::f64:
-      return std::make_unique<WideSort<double>>(request, sort, context.workers);
+      return std::make_unique<Sort<double, ByPlaces<double>>>(request, sort, context.workers);
     case DType::i64:
-      return std::make_unique<WideSort<int64_t>>(request, sort, context.workers);
+      return std::make_unique<Sort<int64_t, ByPlaces<int64_t>>>(request, sort, context.workers);
     default:
       return std::make_unique<Sort<int32_t>>(request, sort, context.workers);
   }

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/common/elementwise_steps.h"
+#include "backends/gpu/code_cache.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/strided.h"
 #include "kernels/fused_elementwise.h"
@@ -80,20 +81,7 @@ std::string expression(const abi::ElementwiseStep& step, const std::vector<DType
 
 // Whether there is a kernel of the op alone, so a function in kernels/elementwise.h for these types.
 bool is_known(const abi::ElementwiseStep& step, const std::vector<DType>& operands, const MakeContext& context) {
-  const auto single = [](DType dtype) {
-    return abi::TensorView{
-        .data = nullptr, .shape = {1}, .strides = {1}, .rank = 1, .dtype = dtype, .layout = abi::Layout::kStrided};
-  };
-  std::vector<abi::TensorView> views;
-  for (const DType dtype : operands) views.push_back(single(dtype));
-  const abi::TensorView result = single(step.dtype);
-  const abi::KernelRequest request = {.op = step.op.c_str(),
-                                      .inputs = views.data(),
-                                      .input_count = static_cast<int32_t>(views.size()),
-                                      .outputs = &result,
-                                      .output_count = 1,
-                                      .attributes = nullptr,
-                                      .attribute_count = 0};
+  const abi::StepRequest request(step.op.c_str(), operands, step.dtype, 1);
   return std::ranges::any_of(
       op_table(), [&](const OpEntry& entry) { return step.op == entry.op && entry.make(request, context) != nullptr; });
 }
@@ -155,12 +143,8 @@ struct Steps {{
                      reads, body, writes);
 }
 
-// A name for what the text does (FNV-1a).
-std::string name_of(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
-  return fmt::format("elementwise_{:016x}", hash);
-}
+// A name for what the text does.
+std::string name_of(std::string_view text) { return fmt::format("elementwise_{:016x}", fnv1a(text)); }
 
 std::string kernel_text(const std::string& name, int count) {
   return fmt::format(
