@@ -7,10 +7,13 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
-add_library(gabbro_options INTERFACE)
-target_include_directories(gabbro_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
-target_compile_options(gabbro_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
+# gabbro_plain_options: for what sanitizers and coverage are not about.
+add_library(gabbro_plain_options INTERFACE)
+target_include_directories(gabbro_plain_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+target_compile_options(gabbro_plain_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+add_library(gabbro_options INTERFACE)
+target_link_libraries(gabbro_options INTERFACE gabbro_plain_options)
 if(GABBRO_SANITIZE)
   target_compile_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   # A null pointer needs no sanitizer to be seen, and these two take as long to compile as all others together.
@@ -27,20 +30,49 @@ if(GABBRO_COVERAGE)
   target_link_options(gabbro_options INTERFACE --coverage)
 endif()
 
-# gabbro_together(target): with GABBRO_TOGETHER its sources are compiled several at a time, which takes half as long: most
-# of the time goes to headers. Not those that have a name to themselves which another file of the target has as well.
+# With GABBRO_TOGETHER eight sources are compiled at a time, which takes half as long: most of the time goes to headers. Not
+# those that have a name to themselves which another file of the target has as well.
 option(GABBRO_TOGETHER "Compile several sources at a time" OFF)
-set(gabbro_apart "src/text/jinja/(filters_|methods_|lexer)|src/formats/quant/|src/backend/survey.cc|src/ops/(conv|normalise|pool|shaping).cc")
-function(gabbro_together target)
+set(gabbro_apart
+  src/text/jinja/filters_ src/text/jinja/methods_ src/text/jinja/lexer src/formats/quant/ src/backend/survey.cc
+  src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/normalise.cc src/ops/pool.cc src/ops/shaping.cc
+  backends/gpu/sim/faults_test backends/gpu/ways_test tests/conformance/op_cases tests/conformance/window_cases
+  tests/grad/op_cases tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/ops/op_values_test
+  tests/train/training_test)
+list(APPEND gabbro_apart  # each command has a struct Options
+  apps/cli/doctor apps/cli/fit apps/cli/inspect apps/cli/line_editor apps/cli/logits apps/cli/perplexity apps/cli/run
+  apps/cli/template apps/cli/tokenize apps/cli/tune)
+list(JOIN gabbro_apart "|" gabbro_apart)
+
+# gabbro_together(variable name): in the list `variable`, sources that include eight each in place of those that it has.
+function(gabbro_together variable name)
   if(NOT GABBRO_TOGETHER)
     return()
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-  get_target_property(apart ${target} SOURCES)
+  set(given ${${variable}})
+  list(TRANSFORM given PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]")
+  set(apart ${given})
   list(FILTER apart INCLUDE REGEX "${gabbro_apart}")
-  if(apart)
-    set_source_files_properties(${apart} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  endif()
+  list(FILTER given EXCLUDE REGEX "${gabbro_apart}")
+  set(joined ${apart})
+  list(LENGTH given count)
+  set(number 0)
+  while(count GREATER 0)
+    list(SUBLIST given 0 8 some)
+    math(EXPR number "${number} + 1")
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/together/${name}_${number}.cc)
+    list(TRANSFORM some REPLACE "(.+)" "#include \"\\1\"")
+    list(JOIN some "\n" text)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}\n" @ONLY)
+    list(APPEND joined ${file})
+    if(count GREATER 8)
+      list(SUBLIST given 8 -1 given)
+    else()
+      set(given)
+    endif()
+    list(LENGTH given count)
+  endwhile()
+  set(${variable} ${joined} PARENT_SCOPE)
 endfunction()
 
 # gabbro_module(name DEPS targets...): the static library gabbro_<name> of src/<name>, and the test program
@@ -52,6 +84,7 @@ function(gabbro_module name)
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   if(sources)
+    gabbro_together(sources gabbro_${name})
     add_library(gabbro_${name} STATIC ${sources})
     target_link_libraries(gabbro_${name} PUBLIC gabbro_options ${ARG_DEPS})
   else()
@@ -76,10 +109,13 @@ endif()
 # with the label per_backend on the CPU, also where there is a GPU.
 function(gabbro_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
   set(tests ${ARG_SOURCES})
   list(TRANSFORM tests PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/$]")
+  set(others ${tests})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$|^${CMAKE_SOURCE_DIR}/tests/")
+  list(FILTER others EXCLUDE REGEX "_test\\.cc$|^${CMAKE_SOURCE_DIR}/tests/")
+  gabbro_together(tests ${name})
+  add_executable(${name} ${tests} ${others})
   set_source_files_properties(${tests} PROPERTIES COMPILE_OPTIONS "${gabbro_test_options}")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main rapidcheck)
   target_compile_definitions(${name} PRIVATE GABBRO_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
