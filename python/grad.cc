@@ -1,8 +1,8 @@
 // Gradients: of tensors (requires_grad_, backward, grad) and of functions (gabbro/gradients.py is their face).
 #include "src/ops/grad.h"
-
-#include "python/bind.h"
+#include "python/nn.h"
 #include "src/base/error.h"
+#include "src/nn/checkpoint.h"
 
 namespace gabbro::python {
 namespace {
@@ -62,11 +62,11 @@ nb::tuple value_and_gradients(const nb::callable& function, const std::vector<Te
 }
 
 std::vector<Tensor> checkpointed(nb::callable function, const std::vector<Tensor>& inputs) {
-  return checkpoint(
+  return nn::checkpoint(
       [function = kept(std::move(function))](std::span<const Tensor> copies) {
         return nb::cast<std::vector<Tensor>>(called(*function, copies));
       },
-      inputs);
+      inputs, module_generator());
 }
 
 }  // namespace
@@ -123,6 +123,7 @@ True
           [](const Tensor& x, nb::handle seed, bool retain_graph) {
             require_no_trace();
             backward(x, {.seed = seed_like(x, seed), .keep_history = retain_graph});
+            compute_with_step(x);
           },
           nb::arg("seed") = nb::none(), nb::arg("retain_graph") = false,
           nb::sig("def backward(self, seed: Operand | None = None, retain_graph: bool = False) -> None"),

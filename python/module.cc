@@ -1,4 +1,5 @@
 // The extension gabbro._core: everything of the package that is C++. python/gabbro/__init__.py is its face.
+#include "python/nn.h"
 #include "python/ops.h"
 
 NB_MODULE(_core, m) {
@@ -31,4 +32,20 @@ NB_MODULE(_core, m) {
   bind_norms(m);
   bind_windows(m);
   bind_losses(m);
+  bind_training(m);
+  // What gabbro/__init__.py takes over; the rest is for gabbro.nn and gabbro.optim.
+  nanobind::list names;
+  for (nanobind::handle name : m.attr("__dict__").attr("keys")())
+    if (!nanobind::cast<std::string>(name).starts_with("_")) names.append(name);
+  m.attr("__all__") = names;
+  bind_modules(m);
+  bind_linear_layers(m);
+  bind_window_layers(m);
+  bind_norm_layers(m);
+  bind_activation_layers(m);
+  bind_sequence_layers(m);
+  bind_transformers(m);
+  bind_network_functions(m);
+  bind_initial_values(m);
+  bind_optimisers(m);
 }

@@ -1,6 +1,7 @@
 // Random numbers: one generator for the process, which `seed` sets. Each call takes a stream of its own.
 #include <random>
 
+#include "python/nn.h"
 #include "python/ops.h"
 #include "python/random_state.h"
 
@@ -32,7 +33,24 @@ Tensor key_for(const nb::handle& device) {
   return key;
 }
 
+// The same numbers for modules: their initial values and dropout. Compiled functions get new ones in each call, too.
+class ModuleGenerator : public nn::Generator {
+ public:
+  Tensor next_key(const std::shared_ptr<Device>& device) override {
+    const Tensor key = python::next_key(device);
+    if (keys_of_trace != nullptr) keys_of_trace->push_back(key);
+    return key;
+  }
+  uint64_t position() const override { return generator().stream; }
+  void set_position(uint64_t position) override { generator().stream = position; }
+};
+
 }  // namespace
+
+const std::shared_ptr<nn::Generator>& module_generator() {
+  static const auto& shared = *new std::shared_ptr<nn::Generator>(std::make_shared<ModuleGenerator>());
+  return shared;
+}
 
 Tensor next_key(const std::shared_ptr<Device>& device) {
   return random_key(device, generator().seed, 0, generator().stream++);

@@ -2,10 +2,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <nanobind/stl/pair.h>
+
 #include <algorithm>
 #include <atomic>
 
-#include "python/bind.h"
+#include "python/nn.h"
 #include "src/base/error.h"
 #include "src/graph/eval.h"
 
@@ -55,7 +57,7 @@ class InterruptScope {
   bool active_ = false;
 };
 
-// The tensors in nested lists, tuples and dicts.
+// The tensors in nested lists, tuples and dicts, and of what has a method __tensors__: modules, optimisers.
 void collect(nb::handle object, std::vector<Tensor>& tensors) {
   if (nb::isinstance<Tensor>(object)) {
     tensors.push_back(nb::cast<const Tensor&>(object));
@@ -63,8 +65,12 @@ void collect(nb::handle object, std::vector<Tensor>& tensors) {
     for (nb::handle value : nb::borrow<nb::dict>(object).values()) collect(value, tensors);
   } else if (nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object)) {
     for (nb::handle value : nb::borrow<nb::sequence>(object)) collect(value, tensors);
+  } else if (nb::hasattr(object, "__tensors__")) {
+    collect(object.attr("__tensors__")(), tensors);
   }
 }
+
+thread_local std::vector<std::weak_ptr<TensorState>> left;
 
 void eval_all(const nb::args& objects) {
   std::vector<Tensor> tensors;
@@ -78,12 +84,13 @@ void eval_all(const nb::args& objects) {
   }
 }
 
-std::string explain(const std::vector<Tensor>& results) {
+// As text, and as a picture in Graphviz' language.
+std::pair<std::string, std::string> explain(const std::vector<Tensor>& results) {
   std::vector<Tensor> pending;
   for (const Tensor& result : results) {
     if (!result.has_value()) pending.push_back(result);
   }
-  if (pending.empty()) return "0 launches; all values are there\n";
+  if (pending.empty()) return {"0 launches; all values are there\n", "digraph plan {}\n"};
   Trace traced = trace(pending);
   const Plan plan(pending.front().device(), std::move(traced.program));
   double bytes = 0, flops = 0;
@@ -91,10 +98,29 @@ std::string explain(const std::vector<Tensor>& results) {
     bytes += step.kernel->bound.bytes;
     flops += step.kernel->bound.flops;
   }
-  return plan.explain() + fmt::format("{:.1f} KiB moved; {:.3g} flops\n", bytes / 1024, flops);
+  return {plan.explain() + fmt::format("{:.1f} KiB moved; {:.3g} flops\n", bytes / 1024, flops), plan.to_dot()};
 }
 
 }  // namespace
+
+void compute_with_step(const Tensor& tensor) {
+  if (tensor.has_value()) return;
+  // Where there is no step that would forget them, those that are gone are dropped before the list grows.
+  if (left.size() == left.capacity()) std::erase_if(left, [](const auto& state) { return state.expired(); });
+  left.push_back(tensor.shared_state());
+}
+
+std::vector<Tensor> left_to_compute(const std::shared_ptr<Device>& device) {
+  std::vector<Tensor> tensors;
+  for (const std::weak_ptr<TensorState>& held : left) {
+    std::shared_ptr<TensorState> state = held.lock();
+    if (state == nullptr) continue;
+    const Tensor tensor(std::move(state));
+    if (!tensor.has_value() && tensor.device() == device) tensors.push_back(tensor);
+  }
+  left.clear();
+  return tensors;
+}
 
 void run_interruptibly(const std::function<void(const std::atomic<bool>* cancel)>& run) {
   for (;;) {
@@ -132,13 +158,13 @@ void bind_run(nb::module_& m, TensorClass& tensor) {
 
 Parameters
 ----------
-*tensors : Tensor, or nested lists, tuples and dicts of tensors
-    Afterwards they have values. What else such a container holds is left alone.
+*tensors : Tensor, module or optimiser, or nested lists, tuples and dicts of these
+    Afterwards they have values, and so do the parameters, buffers and states of modules and optimisers. What else such a container holds is left alone.
 
 >>> x = gb.tensor([1.0, 2.0]) * 2
 >>> gb.eval(x)
 )");
-  m.def("_explain", explain, nb::sig("def _explain(results: list[Tensor], /) -> str"));
+  m.def("_explain", explain, nb::sig("def _explain(results: list[Tensor], /) -> tuple[str, str]"));
   tensor.def(
       "eval",
       [](nb::object self) {

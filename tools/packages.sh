@@ -7,7 +7,7 @@ packages_build=(g++ cmake ninja-build pkg-config ca-certificates
   libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev libedit-dev libdnnl-dev libboost-context-dev)
 packages_fetch=(python3 python3-pip)
 packages_test=(ccache python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev)
-packages_python=(python3-dev python3-venv python3-pip)
+packages_python=(python3-dev python3-venv python3-pip graphviz)
 packages_coverage=(gcovr)
 packages_fuzz=(clang libclang-rt-dev)
 # Another version of clang-format would lay the code out differently; this one is in both distributions.

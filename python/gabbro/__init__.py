@@ -9,7 +9,7 @@
 import math as _math
 import os as _os
 
-from . import _core
+from . import _core, nn, optim
 from ._core import *  # noqa: F403
 from ._core import DeviceError as DeviceError
 from ._core import bool_ as bool
@@ -29,13 +29,17 @@ from .array_api import (
 )
 from .data_types import can_cast, finfo, iinfo, isdtype, result_type
 from .gradients import checkpoint, grad, no_grad, value_and_grad
-from .replay import compile, explain
+from .nn.files import load_state, save_state
+from .precision import GradScaler, autocast
+from .replay import Explanation, compile, explain
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
 __all__ = [
-    "DeviceError",
+    "Explanation",
+    "GradScaler",
     "__array_namespace_info__",
+    "autocast",
     "bool",
     "can_cast",
     "checkpoint",
@@ -48,10 +52,14 @@ __all__ = [
     "grad",
     "iinfo",
     "isdtype",
+    "load_state",
     "logaddexp",
+    "nn",
     "no_grad",
+    "optim",
     "positive",
     "result_type",
+    "save_state",
     "searchsorted",
     "signbit",
     "unique_all",
@@ -60,7 +68,7 @@ __all__ = [
     "unique_values",
     "value_and_grad",
 ]
-__all__ += [_name for _name in dir(_core) if not _name.startswith("_")]
+__all__ += [_name for _name in dir(_core) if _name in globals() and not _name.startswith("_")]
 
 e, pi, inf, nan = _math.e, _math.pi, _math.inf, _math.nan
 newaxis = None

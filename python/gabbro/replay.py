@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
+import pathlib
+import shutil
+import subprocess
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -77,7 +82,48 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
     return replayed
 
 
-def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+class Explanation(str):
+    """The lines of `explain`, with the plan as a picture: `dot`, `save`, and by itself in notebooks.
+
+    >>> gb.explain(lambda x: x + 1, gb.ones(2)).dot.startswith("digraph")
+    True
+    """
+
+    dot: str  #: The plan in Graphviz' language.
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the picture: a file .dot as it is, others (.svg, .png, .pdf) with Graphviz' program ``dot``.
+
+        Raises
+        ------
+        RuntimeError
+            Where that program is not installed or does not know the kind of file; nothing is written then.
+        """
+        kind = pathlib.Path(path).suffix[1:]
+        picture = self.dot.encode() if kind == "dot" else self._drawn(kind)
+        part = f"{os.fspath(path)}.part"
+        try:
+            with open(part, "wb") as file:
+                file.write(picture)
+            os.replace(part, path)
+        finally:
+            with contextlib.suppress(OSError):
+                os.remove(part)
+
+    def _drawn(self, kind: str) -> bytes:
+        program = shutil.which("dot")
+        if program is None:
+            raise RuntimeError("[explain] Graphviz is not installed, whose program 'dot' draws plans: save a .dot file")
+        done = subprocess.run([program, f"-T{kind}"], input=self.dot.encode(), capture_output=True)
+        if done.returncode != 0 or not done.stdout:
+            raise RuntimeError(f"[explain] Graphviz cannot draw a file of kind {kind!r}")
+        return done.stdout
+
+    def _repr_svg_(self) -> str | None:
+        return self._drawn("svg").decode() if shutil.which("dot") else None
+
+
+def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """What a function would run: one line for each launch, with the kernel's name, and what the plan needs.
 
     Parameters
@@ -89,8 +135,9 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
 
     Returns
     -------
-    str
-        One line for each launch: op, kernel, shapes; then launches, bytes of the arena, bytes moved and operations.
+    Explanation
+        A str: one line for each launch: op, kernel, shapes; then launches, bytes of the arena, bytes moved and
+        operations. ``explain(...).save("plan.svg")`` draws it.
 
     >>> "2 launches" in gb.explain(lambda x: gb.softmax(x) @ x, gb.rand(3, 3))
     True
@@ -98,4 +145,7 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     _core.eval(args, kwargs)
     tensors: list[Tensor] = []
     flattened(function(*args, **kwargs), tensors)
-    return _core._explain(tensors)
+    text, dot = _core._explain(tensors)
+    explanation = Explanation(text)
+    explanation.dot = dot
+    return explanation

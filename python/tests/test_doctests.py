@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,11 +21,19 @@ WITHOUT_EXAMPLE = {
 }  # what they give differs
 
 
+def public_functions(module):
+    members = vars(module).items()
+    return [name for name, value in members if name[0] != "_" and getattr(value, "__module__", "") == module.__name__]
+
+
 def documented():
     yield "gabbro", gb
     for name in sorted(set(gb.__all__) - VALUES):
         yield name, getattr(gb, name)
-    for kind in (gb.Tensor, gb.DType, gb.Device):
+    for module in (gb.nn, gb.nn.functional, gb.nn.init, gb.nn.utils, gb.optim, gb.optim.lr_scheduler):
+        for name in sorted(getattr(module, "__all__", None) or public_functions(module)):
+            yield f"{module.__name__.removeprefix('gabbro.')}.{name}", getattr(module, name)
+    for kind in (gb.Tensor, gb.DType, gb.Device, gb.nn.Module, gb.optim.Optimizer):
         for name, member in inspect.getmembers(kind):
             if not name.startswith("_"):
                 yield f"{kind.__name__}.{name}", member
@@ -44,3 +53,24 @@ def test_examples(name):
         assert test.examples or name in WITHOUT_EXAMPLE, f"{name} has no example"
     result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test)
     assert result.failed == 0
+
+
+SITE = Path(__file__).resolve().parents[2] / "docs" / "site"
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in SITE.glob("*.md")))
+def test_examples_of_the_site(page):
+    gb.set_device("cpu")
+    # The fence behind an example would be a part of what is expected.
+    text = (SITE / page).read_text(encoding="utf-8").replace("```\n", "\n")
+    test = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
+    assert test.examples
+    options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    assert doctest.DocTestRunner(optionflags=options).run(test).failed == 0
+
+
+def test_the_site_lists_everything():
+    listed = {line.strip() for path in SITE.glob("api/*.rst") for line in path.read_text().splitlines()}
+    aliases = {"bool", "nn", "optim", "__array_namespace_info__", "autocast_dtype"}
+    assert sorted(set(gb.__all__) - VALUES - aliases - listed) == []
+    assert sorted(set(gb.nn.__all__) - {"functional", "init", "utils"} - listed) == []

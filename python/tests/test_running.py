@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -188,6 +189,22 @@ def test_compiled_functions_may_not_read_values():
     assert (gb.ones(2) + 1).tolist() == [2.0, 2.0]
     with pytest.raises(ValueError, match="compile"):
         gb.compile(lambda x: None)(gb.ones(3))
+
+
+def test_a_plan_is_drawn(tmp_path):
+    plan = gb.explain(lambda x: gb.softmax(x @ x.T), gb.rand(4, 4))
+    plan.save(tmp_path / "plan.dot")
+    assert (tmp_path / "plan.dot").read_text() == plan.dot
+    assert plan.dot.count(" -> ") == 4  # the input twice, the product, the result
+    if shutil.which("dot") is None:
+        with pytest.raises(RuntimeError, match="Graphviz is not installed"):
+            plan.save(tmp_path / "plan.svg")
+    else:
+        plan.save(tmp_path / "plan.svg")
+        assert "softmax" in (tmp_path / "plan.svg").read_text()
+        with pytest.raises(RuntimeError, match="cannot draw a file of kind 'xyz'"):
+            plan.save(tmp_path / "plan.xyz")
+    assert not list(tmp_path.glob("*.part")) and not (tmp_path / "plan.xyz").exists()
 
 
 def test_explain_names_kernels_and_memory():

@@ -15,7 +15,38 @@ def loss(parameters: dict[str, gb.Tensor], x: gb.Tensor) -> gb.Tensor:
     return ((x @ parameters["w"] + parameters["b"]) ** 2).mean()
 
 
+class Net(gb.nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = gb.nn.Sequential(gb.nn.Linear(3, width), gb.nn.ReLU())
+        self.scale = gb.nn.Parameter(gb.ones(width))
+        self.norm = gb.nn.LayerNorm(width)
+
+    def forward(self, x: gb.Tensor) -> gb.Tensor:
+        y: gb.Tensor = self.norm(self.layers(x)) * self.scale
+        return y
+
+
+def train(model: Net, x: gb.Tensor) -> None:
+    optimizer = gb.optim.AdamW(model.parameters(), lr=1e-3)
+    scheduler = gb.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
+    with gb.autocast(gb.bfloat16):
+        value = gb.nn.functional.mse_loss(model(x), gb.zeros((2, 4)))
+    value.backward()
+    gb.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+    scheduler.step()
+    gb.eval(model, optimizer, value)
+    gb.save_state("net.safetensors", model.eval())
+    model.load_state_dict(gb.load_state("net.safetensors"))
+    assert_type(model.to(gb.float16).state_dict(), dict[str, gb.Tensor])
+    for name, parameter in model.named_parameters():
+        print(name, parameter.grad)
+
+
 def main() -> None:
+    train(Net(4), gb.ones((2, 3)))
     gb.set_device("cpu")
     x = gb.tensor(np.ones((2, 3), np.float32))
     y = standardised(x)[0, ::2, None]

@@ -49,6 +49,7 @@ class Plan {
   const std::vector<PlanStep>& steps() const { return steps_; }
   size_t arena_bytes() const { return arena_bytes_; }
   std::string explain() const;  // one line for each launch
+  std::string to_dot() const;   // the launches and what they hand on, in Graphviz' language
 
  private:
   friend class Planner;

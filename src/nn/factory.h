@@ -13,12 +13,15 @@ namespace gabbro::nn {
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : seed_(seed) {}
+  virtual ~Generator() = default;
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
 
-  Tensor next_key(const std::shared_ptr<Device>& device) { return random_key(device, seed_, 0, position_++); }
+  virtual Tensor next_key(const std::shared_ptr<Device>& device) { return random_key(device, seed_, 0, position_++); }
 
   // How many keys were given; set back, the same ones come again.
-  uint64_t position() const { return position_; }
-  void set_position(uint64_t position) { position_ = position; }
+  virtual uint64_t position() const { return position_; }
+  virtual void set_position(uint64_t position) { position_ = position; }
 
  private:
   uint64_t seed_;

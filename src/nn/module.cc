@@ -81,6 +81,11 @@ void Module::add_module(std::string name, std::shared_ptr<Module> module) {
   children_.push_back({.name = std::move(name), .module = std::move(module)});
 }
 
+void Module::remove(const std::string& name) {
+  std::erase_if(entries_, [&](const Entry& e) { return e.name == name; });
+  std::erase_if(children_, [&](const Child& c) { return c.name == name; });
+}
+
 void Module::find(const std::string& prefix, std::vector<Found>& found) const {
   for (const bool parameters : {true, false})
     for (const Entry& entry : entries_)

@@ -74,6 +74,7 @@ class Module : public std::enable_shared_from_this<Module> {
     add_module(std::move(name), std::move(module));
   }
   void add_module(std::string name, std::shared_ptr<Module> module);
+  void remove(const std::string& name);  // forgets the tensor or module of this name, if there is one
 
  private:
   struct Entry {

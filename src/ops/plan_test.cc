@@ -337,6 +337,18 @@ TEST_F(PlanTest, ExplainNamesEachLaunchWithItsShapes) {
             "exp              null                         f32(2, 3) -> (2, 3)\n1 launches; arena 0.0 KiB\n");
 }
 
+TEST_F(PlanTest, APictureHasEachLaunchAndWhatItReads) {
+  const Tensor x = leaf(Shape{2, 3});
+  const Tensor y = matmul(x, permute(x, {1, 0}));
+  const std::string dot = Plan(device_, trace(std::span(&y, 1)).program).to_dot();
+  EXPECT_THAT(dot, testing::StartsWith("digraph plan {\n"));
+  EXPECT_THAT(dot, testing::HasSubstr("s0 [label=\"matmul\\nnull\\n"));
+  EXPECT_THAT(
+      dot, testing::HasSubstr("in0 -> s0 [label=\"f32 (2, 3)\"];\n  in0 -> s0 [label=\"f32 (3, 2)\"];\n  s0 -> out0"));
+  EXPECT_THAT(dot, testing::HasSubstr("in0 [label=\"input 0\""));
+  EXPECT_THAT(dot, testing::HasSubstr("label=\"1 launches, arena"));
+}
+
 TEST_F(PlanTest, ThePlansOfManyShapesAreForgottenInTurn) {
   for (int round = 0; round < 2; ++round) {
     for (int64_t n = 1; n <= 300; ++n) {

@@ -1,0 +1,37 @@
+"""Sphinx's settings: `./test python` builds the site, with the built package on PYTHONPATH."""
+
+import types
+
+import gabbro as gb
+
+project = "Gabbro"
+author = "the Gabbro authors"
+version = release = gb.__version__
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "myst_parser"]
+html_theme = "furo"
+html_title = "Gabbro"
+html_static_path = []
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 2
+napoleon_google_docstring = False
+autodoc_typehints = "none"  # the signatures say them
+add_module_names = False
+autosummary_generate = True
+default_role = "code"  # `x` in docstrings
+
+
+def as_python_functions(holder):
+    """Sphinx takes nanobind's functions for data; of these it reads the signature, the first line of their docstrings."""
+    for name, value in list(vars(holder).items()):
+        if type(value).__name__ not in ("nb_func", "nb_method") or not value.__doc__:
+            continue
+        function = types.FunctionType((lambda *args, **kwargs: None).__code__, {}, name)
+        signature, line_end, rest = value.__doc__.replace("gabbro._core.", "").partition("\n")
+        function.__doc__ = name + signature[signature.index("(") :] + line_end + rest  # an alias has its own name
+        function.__module__, function.__qualname__ = gb.__name__, value.__qualname__
+        setattr(holder, name, function)
+
+
+for module in (gb, gb.nn, gb.nn.functional):
+    for holder in (module, *(value for value in vars(module).values() if isinstance(value, type))):
+        as_python_functions(holder)

@@ -1,0 +1,298 @@
+"""The functions of torch.nn.functional that Gabbro has, under the same names: most are in ``gabbro`` itself, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import _core
+from .._core import Tensor as Tensor
+from .._core import _celu as celu
+from .._core import _elu as elu
+from .._core import _glu as glu
+from .._core import _hard_sigmoid as hardsigmoid
+from .._core import _hard_swish as hardswish
+from .._core import _hard_tanh as hardtanh
+from .._core import _leaky_relu as leaky_relu
+from .._core import _log_sigmoid as logsigmoid
+from .._core import _mish as mish
+from .._core import _relu6 as relu6
+from .._core import _selu as selu
+from .._core import _softplus as softplus
+from .._core import _softsign as softsign
+from .._core import (
+    adaptive_avg_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    bilinear,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose2d,
+    gelu,
+    group_norm,
+    interpolate,
+    kl_div,
+    l1_loss,
+    linear,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    mse_loss,
+    relu,
+    sigmoid,
+    silu,
+    tanh,
+)
+
+__all__ = [
+    "adaptive_avg_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "bilinear",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose2d",
+    "cosine_similarity",
+    "cross_entropy",
+    "dropout",
+    "dropout2d",
+    "elu",
+    "embedding",
+    "gelu",
+    "glu",
+    "group_norm",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "huber_loss",
+    "interpolate",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "logsigmoid",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "mish",
+    "mse_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "relu",
+    "relu6",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "selu",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "softmax",
+    "softplus",
+    "softsign",
+    "tanh",
+]
+
+
+def _classes(target: Tensor) -> Tensor:
+    """Numbers of classes as the ops want them, int32: PyTorch's are int64."""
+    return target if target.dtype == _core.int32 else _core.astype(target, _core.int32)
+
+
+def softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """exp(x) / sum(exp(x)) along an axis."""
+    return _core.softmax(x, dim)
+
+
+def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """x - log(sum(exp(x))) along an axis."""
+    return _core.log_softmax(x, dim)
+
+
+def embedding(ids: Tensor, weight: Tensor) -> Tensor:
+    """Rows of a table [V, C], by number: integers [...] to [..., C].
+
+    >>> gb.nn.functional.embedding(gb.tensor([[1]]), gb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[[3., 4.]]])
+    """
+    rows = _core.take(weight, _classes(ids).reshape(-1), axis=0)
+    return rows.reshape((*ids.shape, weight.shape[1]))
+
+
+def one_hot(ids: Tensor, num_classes: int) -> Tensor:
+    """Integers [...] as int32 [..., num_classes]: 1 at the place of the number, else 0.
+
+    >>> gb.nn.functional.one_hot(gb.tensor([1, 0]), 2)
+    tensor([[0, 1],
+            [1, 0]])
+    """
+    places = _core.arange(num_classes, device=ids.device)
+    return _core.astype(_core.equal(_core.expand_dims(_classes(ids), -1), places), _core.int32)
+
+
+def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """In training, elements become 0 with probability p, and the others x / (1 - p) (Srivastava et al. 2014).
+
+    >>> gb.nn.functional.dropout(gb.ones(2), training=False)
+    tensor([1., 1.])
+    """
+    return _core._dropout(x, p, training, False)
+
+
+def dropout2d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """As `dropout`, with whole channels of [N, C, ...]."""
+    return _core._dropout(x, p, training, True)
+
+
+def _require_last(x: Tensor, normalized_shape: Sequence[int], what: str) -> None:
+    shape = tuple(normalized_shape)
+    if x.shape[-len(shape) :] != shape:
+        raise ValueError(f"[{what}] {x.shape} does not end with {shape}")
+
+
+def layer_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """The last axes with mean 0 and variance 1, then times the weight and plus the bias (Ba et al. 2016)."""
+    _require_last(x, normalized_shape, "layer_norm")
+    if len(normalized_shape) == 1:
+        return _core.layer_norm(x, weight, bias, eps)
+    flat = _core.layer_norm(
+        x.reshape((*x.shape[: -len(normalized_shape)], -1)),
+        None if weight is None else weight.reshape(-1),
+        None if bias is None else bias.reshape(-1),
+        eps,
+    )
+    return flat.reshape(x.shape)
+
+
+def rms_norm(
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float = 1.1920929e-07
+) -> Tensor:
+    """The last axes divided by the root of their mean square, then times the weight (Zhang and Sennrich 2019)."""
+    _require_last(x, normalized_shape, "rms_norm")
+    flat = x.reshape((*x.shape[: -len(normalized_shape)], -1))
+    scale = _core.ones(flat.shape[-1], dtype=x.dtype, device=x.device) if weight is None else weight.reshape(-1)
+    return _core.rms_norm(flat, scale, eps).reshape(x.shape)
+
+
+def normalize(x: Tensor, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """x divided by its Euclidean norm along an axis, which is at least eps.
+
+    >>> gb.nn.functional.normalize(gb.tensor([[3.0, 4.0]]))
+    tensor([[0.6, 0.8]])
+    """
+    return x / _core.maximum(_core.sqrt(_core.sum(x * x, axis=dim, keepdims=True)), eps)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between x1 and x2 along an axis; no norm counts as less than eps.
+
+    >>> gb.nn.functional.cosine_similarity(gb.tensor([[1.0, 0.0]]), gb.tensor([[0.0, 2.0]]))
+    tensor([0.])
+    """
+    squares = _core.sum(x1 * x1, axis=dim), _core.sum(x2 * x2, axis=dim)
+    lengths = [_core.maximum(_core.sqrt(square), eps) for square in squares]
+    return _core.sum(x1 * x2, axis=dim) / (lengths[0] * lengths[1])
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """As `gabbro.scaled_dot_product_attention`; what is optional here goes by its name."""
+    return _core.scaled_dot_product_attention(query, key, value, attn_mask, is_causal, scale)
+
+
+def binary_cross_entropy(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """-target · log(x) - (1 - target) · log(1 - x)."""
+    return _core.bce_loss(x, target, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """`binary_cross_entropy` of sigmoid(x), without losing digits.
+
+    Parameters
+    ----------
+    x, target : Tensor
+        Of one shape.
+    weight, pos_weight : Tensor, optional
+        Of each element, and of the positive ones; they broadcast.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+    return _core._bce_with_logits(x, target, weight, reduction, pos_weight)
+
+
+def smooth_l1_loss(x: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """d² / (2 · beta) where the difference d is smaller than beta, else its magnitude - beta / 2 (Girshick 2015)."""
+    return _core._smooth_l1_loss(x, target, reduction, beta)
+
+
+def huber_loss(x: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """d² / 2 where the difference d is within delta, else delta · (its magnitude - delta / 2) (Huber 1964)."""
+    return _core._huber_loss(x, target, reduction, delta)
+
+
+def nll_loss(x: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
+    """-x[n, target[n]], where x [N, V] holds logarithms and the target [N] integers."""
+    return _core.nll_loss(x, _classes(target), ignore_index, reduction)
+
+
+def cross_entropy(
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """`nll_loss` of `log_softmax` of x.
+
+    Parameters
+    ----------
+    x : Tensor
+        [N, V, ...], of float32, float16 or bfloat16.
+    target : Tensor
+        Integers [N, ...], from 0 to V - 1.
+    weight : Tensor, optional
+        [V], of each class; the mean is by their sum.
+    ignore_index : int
+        Targets of this value count for nothing.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    label_smoothing : float
+        What of the target is spread over all classes (Szegedy et al. 2016).
+
+    Raises
+    ------
+    ValueError
+        Where shapes, dtypes or the reduction do not fit.
+
+    >>> gb.nn.functional.cross_entropy(gb.tensor([[0.0, 0.0]]), gb.tensor([1]))
+    tensor(0.6931472)
+    """
+    return _core._cross_entropy_loss(x, _classes(target), weight, ignore_index, reduction, label_smoothing)

@@ -1,0 +1,14 @@
+"""Optimisers, and schedules of their rates: as torch.optim has them.
+
+>>> model = gb.nn.Linear(2, 1)
+>>> optimizer = gb.optim.AdamW(model.parameters(), lr=0.1)
+>>> loss = gb.nn.functional.mse_loss(model(gb.ones((4, 2))), gb.zeros((4, 1)))
+>>> loss.backward()
+>>> optimizer.step()
+"""
+
+from . import lr_scheduler as lr_scheduler
+from .optimizer import Optimizer
+from .optimizers import SGD, Adagrad, Adam, AdamW, Lion, RMSprop
+
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Lion", "Optimizer", "RMSprop", "lr_scheduler"]

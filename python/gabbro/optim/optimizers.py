@@ -1,0 +1,199 @@
+"""The optimisers, with torch.optim's arguments and formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .. import _core
+from .._core import Tensor
+from .optimizer import Optimizer
+
+Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
+
+
+class SGD(Optimizer):
+    """Gradient descent: b = momentum · b + (1 - dampening) · g; p -= lr · b, or lr · (g + momentum · b) with Nesterov.
+
+    Parameters as those of `Optimizer`, and the numbers of the formula; weight_decay · p is added to the gradient.
+
+    >>> weight = gb.nn.Parameter(gb.tensor([1.0]))
+    >>> optimizer = gb.optim.SGD([weight], lr=0.5)
+    >>> (3 * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([-0.5])
+    """
+
+    _kind = _core._SGD
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+            },
+        )
+
+
+class Adam(Optimizer):
+    """Kingma and Ba 2015: p -= lr / (1 - β1ᵗ) · m / (sqrt(v / (1 - β2ᵗ)) + eps), with weight_decay · p in the gradient.
+
+    With `amsgrad` the largest v so far counts (Reddi et al. 2018).
+
+    >>> weight = gb.nn.Parameter(gb.tensor([1.0]))
+    >>> optimizer = gb.optim.Adam([weight], lr=0.5)
+    >>> (3 * weight).sum().backward()
+    >>> optimizer.step()
+    >>> abs(weight.item() - 0.5) < 1e-6
+    True
+    """
+
+    _kind = _core._Adam
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+    ) -> None:
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
+        )
+
+
+class AdamW(Optimizer):
+    """Loshchilov and Hutter 2019: `Adam`, with p · (1 - lr · weight_decay) before in place of a larger gradient.
+
+    >>> weight = gb.nn.Parameter(gb.tensor([1.0]))
+    >>> optimizer = gb.optim.AdamW([weight], lr=0.5, weight_decay=0.0)
+    >>> (3 * weight).sum().backward()
+    >>> optimizer.step()
+    >>> abs(weight.item() - 0.5) < 1e-6
+    True
+    """
+
+    _kind = _core._AdamW
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+    ) -> None:
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
+        )
+
+
+class Lion(Optimizer):
+    """Chen et al. 2023: p · (1 - lr · weight_decay) - lr · sign(β1 · m + (1 - β1) · g); m = β2 · m + (1 - β2) · g.
+
+    >>> weight = gb.nn.Parameter(gb.tensor([1.0]))
+    >>> optimizer = gb.optim.Lion([weight], lr=0.5)
+    >>> (3 * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([0.5])
+    """
+
+    _kind = _core._Lion
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float = 1e-4,
+        betas: tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+
+class Adagrad(Optimizer):
+    """Duchi et al. 2011: s += g²; p -= lr / (1 + (t - 1) · lr_decay) · g / (sqrt(s) + eps).
+
+    >>> weight = gb.nn.Parameter(gb.tensor([1.0]))
+    >>> optimizer = gb.optim.Adagrad([weight], lr=0.5)
+    >>> (3 * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([0.5])
+    """
+
+    _kind = _core._Adagrad
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "lr_decay": lr_decay,
+                "weight_decay": weight_decay,
+                "initial_accumulator_value": initial_accumulator_value,
+                "eps": eps,
+            },
+        )
+
+
+class RMSprop(Optimizer):
+    """Hinton 2012, lecture 6e: v = alpha · v + (1 - alpha) · g²; p -= lr · g / (sqrt(v) + eps).
+
+    Centred, v is the variance of the gradients and not their mean square (Graves 2013).
+
+    >>> weight = gb.nn.Parameter(gb.tensor([1.0]))
+    >>> optimizer = gb.optim.RMSprop([weight], lr=0.5, alpha=0.75)
+    >>> (3 * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([0.])
+    """
+
+    _kind = _core._RMSprop
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "alpha": alpha,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "momentum": momentum,
+                "centered": centered,
+            },
+        )

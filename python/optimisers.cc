@@ -1,0 +1,166 @@
+// Optimisers and schedules as gabbro/optim.py uses them, which has torch.optim's names and documentation.
+#include "src/train/optimisers.h"
+#include "src/graph/eval.h"
+#include "src/train/clipping.h"
+#include "src/train/loss_scaler.h"
+
+#include "python/nn.h"
+
+namespace gabbro::python {
+namespace {
+
+// [(parameters, lr or None, weight_decay or None), ...]
+std::vector<train::ParameterGroup> groups_of(const nb::list& groups) {
+  std::vector<train::ParameterGroup> result;
+  size_t count = 0;  // names are numbered through all groups
+  for (nb::handle group : groups) {
+    result.push_back({.parameters = slots_of(group[0]),
+                      .lr = nb::cast<std::optional<double>>(group[1]),
+                      .weight_decay = nb::cast<std::optional<double>>(group[2])});
+    for (nn::Slot& slot : result.back().parameters) slot.name = fmt::format("parameter {}", count++);
+  }
+  return result;
+}
+
+// Computes what a step has recorded, with what the thread has left to be computed: the whole step in one plan.
+void compute(std::vector<Tensor> tensors) {
+  if (tensors.empty()) return;
+  for (Tensor& left : left_to_compute(tensors.front().device())) tensors.push_back(std::move(left));
+  evaluate(tensors);
+}
+
+nb::dict state_dict(const train::Optimiser& optimiser) {
+  nb::dict state;
+  for (const nn::NamedTensor& named : optimiser.state_dict()) state[named.name.c_str()] = named.tensor;
+  return state;
+}
+
+void load_state_dict(train::Optimiser& optimiser, const nb::dict& state) {
+  nn::StateDict given;
+  for (auto [name, value] : state) given.push_back({nb::cast<std::string>(name), tensor_of(value)});
+  optimiser.load_state_dict(given);
+}
+
+template <class O, class Options>
+void bind_optimiser(nb::module_& m, const char* name, Options (*options_of)(const nb::dict&)) {
+  nb::class_<O, train::Optimiser>(m, name).def(
+      "__init__",
+      [options_of](O* self, const nb::list& groups, const nb::dict& options) {
+        new (self) O(groups_of(groups), options_of(options));
+      },
+      nb::sig("def __init__(self, groups: list[Any], options: dict[str, Any], /) -> None"));
+}
+
+double number(const nb::dict& options, const char* name) { return nb::cast<double>(options[name]); }
+bool flag(const nb::dict& options, const char* name) { return nb::cast<bool>(options[name]); }
+double beta(const nb::dict& options, int which) { return nb::cast<double>(options["betas"][which]); }
+
+void bind_kinds(nb::module_& m) {
+  bind_optimiser<train::Sgd, train::SgdOptions>(m, "_SGD", [](const nb::dict& o) {
+    return train::SgdOptions{.lr = number(o, "lr"),
+                             .momentum = number(o, "momentum"),
+                             .dampening = number(o, "dampening"),
+                             .weight_decay = number(o, "weight_decay"),
+                             .nesterov = flag(o, "nesterov")};
+  });
+  bind_optimiser<train::Adam, train::AdamOptions>(m, "_Adam", [](const nb::dict& o) {
+    return train::AdamOptions{.lr = number(o, "lr"),
+                              .beta1 = beta(o, 0),
+                              .beta2 = beta(o, 1),
+                              .epsilon = number(o, "eps"),
+                              .weight_decay = number(o, "weight_decay"),
+                              .amsgrad = flag(o, "amsgrad")};
+  });
+  bind_optimiser<train::AdamW, train::AdamWOptions>(m, "_AdamW", [](const nb::dict& o) {
+    return train::AdamWOptions{.lr = number(o, "lr"),
+                               .beta1 = beta(o, 0),
+                               .beta2 = beta(o, 1),
+                               .epsilon = number(o, "eps"),
+                               .weight_decay = number(o, "weight_decay"),
+                               .amsgrad = flag(o, "amsgrad")};
+  });
+  bind_optimiser<train::Lion, train::LionOptions>(m, "_Lion", [](const nb::dict& o) {
+    return train::LionOptions{
+        .lr = number(o, "lr"), .beta1 = beta(o, 0), .beta2 = beta(o, 1), .weight_decay = number(o, "weight_decay")};
+  });
+  bind_optimiser<train::Adagrad, train::AdagradOptions>(m, "_Adagrad", [](const nb::dict& o) {
+    return train::AdagradOptions{.lr = number(o, "lr"),
+                                 .lr_decay = number(o, "lr_decay"),
+                                 .weight_decay = number(o, "weight_decay"),
+                                 .initial_accumulator_value = number(o, "initial_accumulator_value"),
+                                 .epsilon = number(o, "eps")};
+  });
+  bind_optimiser<train::RmsProp, train::RmsPropOptions>(m, "_RMSprop", [](const nb::dict& o) {
+    return train::RmsPropOptions{.lr = number(o, "lr"),
+                                 .alpha = number(o, "alpha"),
+                                 .epsilon = number(o, "eps"),
+                                 .weight_decay = number(o, "weight_decay"),
+                                 .momentum = number(o, "momentum"),
+                                 .centered = flag(o, "centered")};
+  });
+}
+
+void bind_scaler(nb::module_& m) {
+  nb::class_<train::LossScaler>(m, "_LossScaler")
+      .def(
+          "__init__",
+          [](train::LossScaler* self, DeviceArgument device, double scale, double growth, double backoff,
+             int64_t interval) {
+            new (self) train::LossScaler(device_argument(device.object), {scale, growth, backoff, interval});
+          },
+          nb::arg("device").none(), nb::arg("scale"), nb::arg("growth"), nb::arg("backoff"), nb::arg("interval"))
+      .def("scaled", &train::LossScaler::scaled)
+      .def("unscale", &train::LossScaler::unscale)
+      .def("step",
+           [](train::LossScaler& self, train::Optimiser& optimiser) {
+             require_no_trace();
+             self.step(optimiser);
+             std::vector<Tensor> tensors = optimiser.tensors();
+             for (const Tensor& tensor : self.tensors()) tensors.push_back(tensor);
+             compute(std::move(tensors));
+           })
+      .def("update",
+           [](train::LossScaler& self) {
+             self.update();
+             for (const Tensor& tensor : self.tensors()) compute_with_step(tensor);
+           })
+      .def("scale", &train::LossScaler::scale)
+      .def("__tensors__", &train::LossScaler::tensors);
+}
+
+}  // namespace
+
+void bind_optimisers(nb::module_& m) {
+  nb::class_<train::Optimiser>(m, "_Optimiser")
+      .def("step",
+           [](train::Optimiser& self) {
+             require_no_trace();
+             self.step();
+             compute(self.tensors());
+           })
+      .def("zero_grad", &train::Optimiser::zero_grad)
+      .def("lr", &train::Optimiser::lr, nb::arg("group"))
+      .def("set_lr", nb::overload_cast<double, size_t>(&train::Optimiser::set_lr), nb::arg("lr"), nb::arg("group"))
+      .def("state_dict", state_dict, nb::sig("def state_dict(self) -> dict[str, Tensor]"))
+      .def("load_state_dict", load_state_dict, nb::sig("def load_state_dict(self, state: dict[str, Any], /) -> None"))
+      .def("__tensors__", &train::Optimiser::tensors);
+  bind_kinds(m);
+  bind_scaler(m);
+  m.def(
+      "_clip_grad_norm",
+      [](nb::handle parameters, double max_norm, double power) {
+        const Tensor norm = train::clip_gradient_norm(slots_of(parameters), max_norm, power);
+        compute_with_step(norm);
+        return norm;
+      },
+      nb::sig("def _clip_grad_norm(parameters: list[Tensor], max_norm: float, norm_type: float, /) -> Tensor"));
+  m.def(
+      "_clip_grad_value",
+      [](nb::handle parameters, double bound) { train::clip_gradient_value(slots_of(parameters), bound); },
+      nb::sig("def _clip_grad_value(parameters: list[Tensor], bound: float, /) -> None"));
+  m.def(
+      "_plans_made", [](DeviceArgument device) { return plans_made(*device_argument(device.object)); },
+      nb::arg("device").none() = DeviceArgument{nb::none()}, "How many plans the device has made: for tests.");
+}
+
+}  // namespace gabbro::python
