@@ -21,7 +21,7 @@ default_role = "code"  # `x` in docstrings
 
 
 def as_python_functions(holder):
-    """Sphinx takes nanobind's functions for data; of these it reads the signature, the first line of their docstrings."""
+    """Sphinx takes nanobind's functions for data; of these it reads the signature in their docstrings."""
     for name, value in list(vars(holder).items()):
         if type(value).__name__ not in ("nb_func", "nb_method") or not value.__doc__:
             continue
