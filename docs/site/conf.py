@@ -10,6 +10,7 @@ version = release = gb.__version__
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "myst_parser"]
 html_theme = "furo"
 html_title = "Gabbro"
+html_show_copyright = False
 html_static_path = []
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 2
@@ -35,3 +36,14 @@ def as_python_functions(holder):
 for module in (gb, gb.nn, gb.nn.functional):
     for holder in (module, *(value for value in vars(module).values() if isinstance(value, type))):
         as_python_functions(holder)
+
+
+def set_off_examples(app, what, name, obj, options, lines):
+    """Examples that follow a section, which would be taken for a part of it, get one of their own."""
+    first = next((i for i, line in enumerate(lines) if line.startswith(">>> ")), None)
+    if first is not None and any(line.startswith("---") for line in lines[:first]):
+        lines[first:first] = ["Examples", "--------"]
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", set_off_examples, priority=400)  # before napoleon reads the sections
