@@ -28,7 +28,7 @@ struct OpsOptions {
   std::string size;  // empty: the device's
   std::vector<std::string> dtypes;
   OpMeasuring measuring;
-  std::string html;
+  std::optional<std::string> html;
 };
 
 struct OpRow {
@@ -182,7 +182,7 @@ std::string ops_table(const std::vector<OpRow>& rows, const OpsRun& run) {
 }
 
 int run_ops(const OpsOptions& o) {
-  if (!o.html.empty()) require_report_path(o.html);
+  if (o.html) require_report_path(*o.html);
   const auto device = open_device(o.common.device, {.threads = o.common.threads});
   const abi::DeviceFacts& facts = device->facts();
   const bool is_cpu = std::string_view(facts.id) == "cpu";
@@ -195,7 +195,7 @@ int run_ops(const OpsOptions& o) {
   measure_rows(rows, run, o.measuring);
   const Json document = ops_document(rows, run, o.measuring);
   o.common.json ? print_json(document) : print(ops_table(rows, run));
-  if (!o.html.empty()) write_report(o.html, document);
+  if (o.html) write_report(*o.html, document);
   return 0;
 }
 
