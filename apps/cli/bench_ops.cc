@@ -11,6 +11,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/options.h"
+#include "apps/cli/read_bandwidth.h"
 #include "apps/cli/terminal.h"
 #include "src/backend/registry.h"
 #include "src/base/error.h"
@@ -43,11 +44,18 @@ struct OpsRun {
   std::shared_ptr<Device> device;
   int threads;  // 0: not a CPU
   std::string size;
+  double read_bandwidth = 0;  // bytes per second that the CPU's threads read; 0: not measured
 };
 
 std::string size_for(const Device& device) {
   if (std::string_view(device.facts().id).starts_with("sim")) return "tiny";  // simulated GPUs are slow
   return device.host_accessible() ? "small" : "large";
+}
+
+// How many threads a CPU has that was opened with `asked`; 0 for other devices.
+int cpu_threads(const Device& device, int asked) {
+  if (std::string_view(device.facts().id) != "cpu") return 0;
+  return asked > 0 ? asked : device.facts().compute_units;
 }
 
 std::vector<OpRow> chosen_rows(const OpsOptions& o, const std::string& size) {
@@ -130,6 +138,7 @@ Json ops_document(const std::vector<OpRow>& rows, const OpsRun& run, const OpMea
               {"threads", run.threads > 0 ? Json(run.threads) : Json(nullptr)},
               {"size", run.size},
               {"warmup", options.warmup},
+              {"read_bandwidth", number_or_null(run.read_bandwidth)},
               {"peer", nullptr},
               {"results", Json::array()}};
   for (const OpRow& row : rows) out["results"].push_back(row_document(row));
@@ -178,21 +187,21 @@ std::string ops_table(const std::vector<OpRow>& rows, const OpsRun& run) {
                        timing.most * 1e6, rate(bytes, timing.median), rate(flops, timing.median), kernels.size(),
                        kernel_names(kernels));
   }
+  if (run.read_bandwidth > 0)
+    out += fmt::format("\nmemory read by {} threads: {:.1f} GB/s\n", run.threads, run.read_bandwidth / 1e9);
   return out;
 }
 
 int run_ops(const OpsOptions& o) {
   if (o.html) require_report_path(*o.html);
   const auto device = open_device(o.common.device, {.threads = o.common.threads});
-  const abi::DeviceFacts& facts = device->facts();
-  const bool is_cpu = std::string_view(facts.id) == "cpu";
-  const OpsRun run = {.device = device,
-                      .threads = !is_cpu                ? 0
-                                 : o.common.threads > 0 ? o.common.threads
-                                                        : facts.compute_units,
-                      .size = o.size.empty() ? size_for(*device) : o.size};
+  OpsRun run = {.device = device,
+                .threads = cpu_threads(*device, o.common.threads),
+                .size = o.size.empty() ? size_for(*device) : o.size};
   std::vector<OpRow> rows = chosen_rows(o, run.size);
   measure_rows(rows, run, o.measuring);
+  // What is tiny stays in the caches.
+  if (run.threads > 0 && run.size != "tiny") run.read_bandwidth = measure_read_bandwidth(run.threads);
   const Json document = ops_document(rows, run, o.measuring);
   o.common.json ? print_json(document) : print(ops_table(rows, run));
   if (o.html) write_report(*o.html, document);

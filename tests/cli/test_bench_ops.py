@@ -47,6 +47,12 @@ class BenchOps(TestCase):
         conv = self.bench("--conv", "--filter", "conv2d 1x3x15x15", "--dtype", "bf16")["results"][0]
         self.assertEqual(conv["name"], "conv2d 1x3x15x15 5x3x7x7 stride=2 padding=3")
 
+    def test_what_memory_gives_is_measured_where_it_matters(self):
+        self.assertIsNone(self.bench("--small")["read_bandwidth"])
+        quick = ["bench", "ops", "--small", "--size", "small", "--iterations", "1", "--warmup", "0"]
+        self.assertGreater(json.loads(self.succeeds(*quick, "--json").out)["read_bandwidth"], 1e8)
+        self.assertRegex(self.succeeds(*quick).text, r"\nmemory read by \d+ threads: \d+\.\d GB/s\n$")
+
     def test_groups_dtypes_and_names_choose(self):
         groups = lambda *arguments: {row["group"] for row in self.bench(*arguments)["results"]}
         self.assertEqual(groups("--softmax", "--norm"), {"softmax", "norm"})
@@ -85,9 +91,7 @@ class BenchOps(TestCase):
 
     def test_bad_usage(self):
         for arguments, words in ((["--dtype", "f64"], "--dtype"), (["--size", "huge"], "--size"),
-                                 
-                                 (["--threads", "-1"], "--threads"),
-                                 (["--filter", "nonsense"], "no case"),
+                                 (["--threads", "-1"], "--threads"), (["--filter", "nonsense"], "no case"),
                                  (["--softmax", "--filter", "matmul"], "no case"), (["extra"], "extra")):
             self.fails(2, *QUICK, "0", *arguments, says=words)
         for option in ("--iterations", "--warmup"):

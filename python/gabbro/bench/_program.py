@@ -106,8 +106,9 @@ def measured(
     _measure.measure(subjects)
 
     launches = compiled.launches()
-    known = all(moved > 0 for _, _, moved, _ in launches)
-    moved, flops = (sum(launch[i] for launch in launches) if known else 0 for i in (2, 3))
+    known = all(launch[2] > 0 for launch in launches)  # each says how many bytes it moves
+    moved = sum(launch[2] for launch in launches) if known else 0
+    flops = sum(launch[3] for launch in launches) if known else 0
     seconds = ours.facts()
     return row | {
         "seconds": seconds,
