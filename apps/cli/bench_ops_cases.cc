@@ -14,13 +14,13 @@ namespace gabbro::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Inputs = const std::vector<Tensor>&;
-using Outputs = std::vector<Tensor>;
+using OpInputs = const std::vector<Tensor>&;
+using OpOutputs = std::vector<Tensor>;
 
 // How an op of the list is called.
 struct OpCall {
   const char* name;
-  Outputs (*record)(Inputs x, const OpAttributes& a);
+  OpOutputs (*record)(OpInputs x, const OpAttributes& a);
   int indices = -1;   // the input that holds row numbers of input 0
   int positive = -1;  // the input that may not be negative
 };
@@ -34,67 +34,68 @@ ConvOptions conv_options(const OpAttributes& a) {
 }
 
 const OpCall kCalls[] = {
-    {"matmul", [](Inputs x, const OpAttributes&) { return Outputs{matmul(x[0], x[1])}; }},
-    {"linear", [](Inputs x, const OpAttributes&) { return Outputs{linear(x[0], x[1])}; }},
-    {"conv1d", [](Inputs x, const OpAttributes& a) { return Outputs{conv1d(x[0], x[1], {}, conv_options(a))}; }},
-    {"conv2d", [](Inputs x, const OpAttributes& a) { return Outputs{conv2d(x[0], x[1], {}, conv_options(a))}; }},
+    {"matmul", [](OpInputs x, const OpAttributes&) { return OpOutputs{matmul(x[0], x[1])}; }},
+    {"linear", [](OpInputs x, const OpAttributes&) { return OpOutputs{linear(x[0], x[1])}; }},
+    {"conv1d", [](OpInputs x, const OpAttributes& a) { return OpOutputs{conv1d(x[0], x[1], {}, conv_options(a))}; }},
+    {"conv2d", [](OpInputs x, const OpAttributes& a) { return OpOutputs{conv2d(x[0], x[1], {}, conv_options(a))}; }},
     {"depthwise_conv2d",
-     [](Inputs x, const OpAttributes& a) {
+     [](OpInputs x, const OpAttributes& a) {
        ConvOptions options = conv_options(a);
        options.groups = x[0].shape()[1];
-       return Outputs{conv2d(x[0], x[1], {}, options)};
+       return OpOutputs{conv2d(x[0], x[1], {}, options)};
      }},
     {"conv_transpose2d",
-     [](Inputs x, const OpAttributes& a) { return Outputs{conv_transpose2d(x[0], x[1], {}, conv_options(a))}; }},
+     [](OpInputs x, const OpAttributes& a) { return OpOutputs{conv_transpose2d(x[0], x[1], {}, conv_options(a))}; }},
     {"max_pool2d",
-     [](Inputs x, const OpAttributes& a) {
-       return Outputs{max_pool2d(x[0], {.kernel = {a.kernel}, .stride = {a.stride}, .padding = {a.padding}})};
+     [](OpInputs x, const OpAttributes& a) {
+       return OpOutputs{max_pool2d(x[0], {.kernel = {a.kernel}, .stride = {a.stride}, .padding = {a.padding}})};
      }},
-    {"add", [](Inputs x, const OpAttributes&) { return Outputs{x[0] + x[1]}; }},
-    {"mul_add", [](Inputs x, const OpAttributes&) { return Outputs{x[0] * x[1] + x[2]}; }},
-    {"exp", [](Inputs x, const OpAttributes&) { return Outputs{exp(x[0])}; }},
-    {"tanh", [](Inputs x, const OpAttributes&) { return Outputs{tanh(x[0])}; }},
-    {"gelu", [](Inputs x, const OpAttributes&) { return Outputs{gelu(x[0])}; }},
-    {"silu_mul", [](Inputs x, const OpAttributes&) { return Outputs{silu(x[0]) * x[1]}; }},
-    {"where", [](Inputs x, const OpAttributes&) { return Outputs{where(greater(x[0], x[1]), x[0], x[1])}; }},
-    {"sum", [](Inputs x, const OpAttributes& a) { return Outputs{sum(x[0], axes_of(a))}; }},
-    {"max", [](Inputs x, const OpAttributes& a) { return Outputs{max(x[0], axes_of(a))}; }},
-    {"argmax", [](Inputs x, const OpAttributes& a) { return Outputs{argmax(x[0], a.axis)}; }},
-    {"var", [](Inputs x, const OpAttributes& a) { return Outputs{var(x[0], axes_of(a))}; }},
-    {"cumsum", [](Inputs x, const OpAttributes& a) { return Outputs{cumsum(x[0], a.axis.value_or(-1))}; }},
-    {"rms_norm", [](Inputs x, const OpAttributes&) { return Outputs{rms_norm(x[0], x[1], kEpsilon)}; }},
-    {"layer_norm", [](Inputs x, const OpAttributes&) { return Outputs{layer_norm(x[0], x[1], x[2], kEpsilon)}; }},
+    {"add", [](OpInputs x, const OpAttributes&) { return OpOutputs{x[0] + x[1]}; }},
+    {"mul_add", [](OpInputs x, const OpAttributes&) { return OpOutputs{x[0] * x[1] + x[2]}; }},
+    {"exp", [](OpInputs x, const OpAttributes&) { return OpOutputs{exp(x[0])}; }},
+    {"tanh", [](OpInputs x, const OpAttributes&) { return OpOutputs{tanh(x[0])}; }},
+    {"gelu", [](OpInputs x, const OpAttributes&) { return OpOutputs{gelu(x[0])}; }},
+    {"silu_mul", [](OpInputs x, const OpAttributes&) { return OpOutputs{silu(x[0]) * x[1]}; }},
+    {"where", [](OpInputs x, const OpAttributes&) { return OpOutputs{where(greater(x[0], x[1]), x[0], x[1])}; }},
+    {"sum", [](OpInputs x, const OpAttributes& a) { return OpOutputs{sum(x[0], axes_of(a))}; }},
+    {"max", [](OpInputs x, const OpAttributes& a) { return OpOutputs{max(x[0], axes_of(a))}; }},
+    {"argmax", [](OpInputs x, const OpAttributes& a) { return OpOutputs{argmax(x[0], a.axis)}; }},
+    {"var", [](OpInputs x, const OpAttributes& a) { return OpOutputs{var(x[0], axes_of(a))}; }},
+    {"cumsum", [](OpInputs x, const OpAttributes& a) { return OpOutputs{cumsum(x[0], a.axis.value_or(-1))}; }},
+    {"rms_norm", [](OpInputs x, const OpAttributes&) { return OpOutputs{rms_norm(x[0], x[1], kEpsilon)}; }},
+    {"layer_norm", [](OpInputs x, const OpAttributes&) { return OpOutputs{layer_norm(x[0], x[1], x[2], kEpsilon)}; }},
     {"group_norm",
-     [](Inputs x, const OpAttributes& a) { return Outputs{group_norm(x[0], a.groups, x[1], x[2], kEpsilon)}; }},
+     [](OpInputs x, const OpAttributes& a) { return OpOutputs{group_norm(x[0], a.groups, x[1], x[2], kEpsilon)}; }},
     {.name = "batch_norm",
      .record =
-         [](Inputs x, const OpAttributes&) {
-           return Outputs{
+         [](OpInputs x, const OpAttributes&) {
+           return OpOutputs{
                batch_norm(x[0], {.mean = x[1], .variance = x[2], .weight = x[3], .bias = x[4], .epsilon = kEpsilon})};
          },
      .positive = 2},
-    {"softmax", [](Inputs x, const OpAttributes& a) { return Outputs{softmax(x[0], a.axis.value_or(-1))}; }},
-    {"log_softmax", [](Inputs x, const OpAttributes& a) { return Outputs{log_softmax(x[0], a.axis.value_or(-1))}; }},
+    {"softmax", [](OpInputs x, const OpAttributes& a) { return OpOutputs{softmax(x[0], a.axis.value_or(-1))}; }},
+    {"log_softmax",
+     [](OpInputs x, const OpAttributes& a) { return OpOutputs{log_softmax(x[0], a.axis.value_or(-1))}; }},
     {"attention",
-     [](Inputs x, const OpAttributes& a) {
-       return Outputs{scaled_dot_product_attention(x[0], x[1], x[2], {.causal = a.causal})};
+     [](OpInputs x, const OpAttributes& a) {
+       return OpOutputs{scaled_dot_product_attention(x[0], x[1], x[2], {.causal = a.causal})};
      }},
     {.name = "embedding",
-     .record = [](Inputs x, const OpAttributes&) { return Outputs{embedding(x[0], x[1])}; },
+     .record = [](OpInputs x, const OpAttributes&) { return OpOutputs{embedding(x[0], x[1])}; },
      .indices = 1},
     {"concat",
-     [](Inputs x, const OpAttributes& a) {
-       return Outputs{concat({x[0], x[1]}, a.axis.value_or(0))};
+     [](OpInputs x, const OpAttributes& a) {
+       return OpOutputs{concat({x[0], x[1]}, a.axis.value_or(0))};
      }},
     {"add_transposed",
-     [](Inputs x, const OpAttributes&) {
-       return Outputs{x[0] + permute(x[0], {1, 0})};
+     [](OpInputs x, const OpAttributes&) {
+       return OpOutputs{x[0] + permute(x[0], {1, 0})};
      }},
-    {"sort", [](Inputs x, const OpAttributes&) { return Outputs{sort(x[0])}; }},
+    {"sort", [](OpInputs x, const OpAttributes&) { return OpOutputs{sort(x[0])}; }},
     {"topk",
-     [](Inputs x, const OpAttributes& a) {
+     [](OpInputs x, const OpAttributes& a) {
        const TopK found = topk(x[0], a.k);
-       return Outputs{found.values, found.indices};
+       return OpOutputs{found.values, found.indices};
      }},
 };
 

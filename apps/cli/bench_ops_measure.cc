@@ -50,8 +50,8 @@ OpResult measure_op(const std::shared_ptr<Device>& device, const OpCase& op_case
   const int runs = at_most(std::ceil(kSampleSeconds / once), 1, kMostRuns);
   const int samples =
       options.iterations > 0 ? options.iterations : at_most(kCaseSeconds / (once * runs), kLeastSamples, kMostSamples);
-  std::vector<double> seconds;
-  for (int i = 0; i < samples; ++i) seconds.push_back(sample(compiled, *device, runs, cancel));
+  std::vector<double> seconds(static_cast<size_t>(samples));
+  for (double& one : seconds) one = sample(compiled, *device, runs, cancel);
   std::ranges::sort(seconds);
   const size_t middle = seconds.size() / 2;
   result.timing = {.median = seconds.size() % 2 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2,

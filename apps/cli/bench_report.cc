@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 
 #include "apps/cli/bench_files.h"
@@ -21,9 +22,8 @@ constexpr std::string_view kPlaceOfDocument = "__DOCUMENT__";
 // JSON for a script element. Whatever a device calls itself cannot end the element: `<` stands in strings alone, where
 // \u003c means the same.
 std::string script_json(const nlohmann::ordered_json& document) {
-  using Json = nlohmann::ordered_json;
   std::string escaped;
-  for (const char c : document.dump(-1, ' ', true, Json::error_handler_t::replace)) {
+  for (const char c : document.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace)) {
     c == '<' ? escaped += "\\u003c" : escaped += c;
   }
   return escaped;
