@@ -53,6 +53,16 @@ class CompiledFunction {
     return results;
   }
 
+  // Of each launch: op, kernel, bytes and floating point operations; 0 where the kernel does not say.
+  nb::list launches() const {
+    nb::list facts;
+    for (const PlanStep& step : compiled_->plan().steps()) {
+      const abi::BoundKernel& kernel = step.kernel->bound;
+      facts.append(nb::make_tuple(step.op->name, kernel.implementation, kernel.bytes, kernel.flops));
+    }
+    return facts;
+  }
+
  private:
   std::vector<std::shared_ptr<Device>> key_devices_;
   std::unique_ptr<Compiled> compiled_;
@@ -79,7 +89,9 @@ void bind_compile(nb::module_& m) {
   nb::class_<CompiledFunction>(m, "_CompiledFunction")
       .def(nb::init<const nb::callable&, const std::vector<Tensor>&>(),
            nb::sig("def __init__(self, function: Callable[..., list[Tensor]], examples: list[Tensor]) -> None"))
-      .def("__call__", &CompiledFunction::operator());
+      .def("__call__", &CompiledFunction::operator())
+      .def("launches", &CompiledFunction::launches,
+           nb::sig("def launches(self) -> list[tuple[str, str, float, float]]"));
   m.def("_is_tracing", [] { return traces > 0; });
   m.def("_signature", signature_of, nb::sig("def _signature(x: Tensor, /) -> tuple[Any, ...]"));
 }

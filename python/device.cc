@@ -14,7 +14,10 @@ struct DeviceObject {
   std::shared_ptr<Device> device;
 };
 
-// The devices that were opened, by the name that was asked for. Guarded by the GIL.
+constexpr int kMostThreads = 1024;
+
+// The devices that were opened, by the name that was asked for, and the number of threads where one was. Guarded by the
+// GIL.
 struct Opened {
   std::map<std::string, std::shared_ptr<Device>> devices;
   std::shared_ptr<Device> standard;  // null: `auto`, when it is first needed
@@ -31,17 +34,21 @@ void forget_devices() {
   opened() = {};
 }
 
-std::shared_ptr<Device> open_named(const std::string& name) {
+std::shared_ptr<Device> open_named(const std::string& name, int threads = 0) {
+  if (threads < 0 || threads > kMostThreads) throw bad_input("[Device] {} threads", threads);
+  const auto key = [&](const std::string& device) {
+    return threads == 0 ? device : fmt::format("{} with {} threads", device, threads);
+  };
   std::map<std::string, std::shared_ptr<Device>>& devices = opened().devices;
-  if (const auto found = devices.find(name); found != devices.end()) return found->second;
+  if (const auto found = devices.find(key(name)); found != devices.end()) return found->second;
   std::shared_ptr<Device> device;
   {
     const nb::gil_scoped_release release;
-    device = open_device(name);
+    device = open_device(name, {.threads = threads});
   }
-  const std::string id = device->facts().id;
+  const std::string id = key(device->facts().id);
   if (const auto found = devices.find(id); found != devices.end()) device = found->second;  // it has several names
-  return devices[id] = devices[name] = device;
+  return devices[id] = devices[key(name)] = device;
 }
 
 std::shared_ptr<Device> standard_device() {
@@ -151,10 +158,28 @@ void bind_devices(nb::module_& m) {
 
 ``str(device)`` is its name, and it equals that name. Functions that take a device take the name as well.
 
+Parameters
+----------
+name : str
+    As `set_device` takes it.
+threads : int
+    Of a CPU; 0: one per physical core. With another number of threads it is another device: tensors of both do not
+    meet in one operation.
+
+Raises
+------
+DeviceError
+    Where there is no such device, or it cannot be used: the text says why, and what to do about it.
+ValueError
+    For numbers of threads below 0 or above 1024.
+
 >>> gb.zeros(2, device="cpu").device == "cpu"
 True
+>>> gb.zeros(2, device=gb.Device("cpu", threads=1)).device
+gabbro.Device('cpu')
 )")
-      .def(nb::new_([](const std::string& name) { return DeviceObject{open_named(name)}; }), nb::arg("name"))
+      .def(nb::new_([](const std::string& name, int threads) { return DeviceObject{open_named(name, threads)}; }),
+           nb::arg("name"), nb::arg("threads") = 0)
       .def_prop_ro(
           "name", [](const DeviceObject& d) { return d.device->facts().id; }, "Its name, such as 'rocm:0'.")
       .def("__str__", [](const DeviceObject& d) { return d.device->facts().id; })

@@ -166,6 +166,7 @@ int run(const Options& o) {
 void add_bench(Command root) {
   Command bench = root.subcommand("bench", "Measure speed");
   bench.requires_subcommand();
+  add_bench_ops(bench);
   Command command = bench.subcommand("llm", "Measure prompt processing and generation of a language model");
   const auto o = std::make_shared<Options>();
   Option model = add_model(command, o->model).optional();

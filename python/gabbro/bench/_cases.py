@@ -1,0 +1,120 @@
+"""What is measured: the ops of cases.json, how each is called, and its inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import gabbro as gb
+
+DTYPES = {"f32": gb.float32, "f16": gb.float16, "bf16": gb.bfloat16}
+SIZES = ("tiny", "small", "large")
+EPSILON = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    group: str
+    op: str
+    name: str
+    """Such as ``conv2d 1x64x56x56 64x64x3x3 padding=1``."""
+    shapes: list[list[int]]
+    dtypes: list[str]
+    attributes: dict[str, Any]
+
+
+# Of the inputs in their order, and the attributes by their names. A tuple where there are several results.
+CALLS: dict[str, Callable[..., Any]] = {
+    "matmul": lambda a, b: gb.matmul(a, b),
+    "linear": lambda x, weight: gb.linear(x, weight),
+    "conv1d": lambda x, weight, **a: gb.conv1d(x, weight, **a),
+    "conv2d": lambda x, weight, **a: gb.conv2d(x, weight, **a),
+    "depthwise_conv2d": lambda x, weight, **a: gb.conv2d(x, weight, groups=x.shape[1], **a),
+    "conv_transpose2d": lambda x, weight, **a: gb.conv_transpose2d(x, weight, **a),
+    "max_pool2d": lambda x, kernel, **a: gb.max_pool2d(x, kernel, **a),
+    "add": lambda a, b: a + b,
+    "mul_add": lambda a, b, c: a * b + c,
+    "exp": lambda x: gb.exp(x),
+    "tanh": lambda x: gb.tanh(x),
+    "gelu": lambda x: gb.gelu(x),
+    "silu_mul": lambda a, b: gb.silu(a) * b,
+    "where": lambda a, b: gb.where(a > b, a, b),
+    "sum": lambda x, axis=None: gb.sum(x, axis),
+    "max": lambda x, axis: gb.max(x, axis),
+    "argmax": lambda x, axis: gb.argmax(x, axis),
+    "var": lambda x, axis: gb.var(x, axis, correction=1),
+    "cumsum": lambda x, axis: gb.cumsum(x, axis),
+    "rms_norm": lambda x, weight: gb.rms_norm(x, weight, EPSILON),
+    "layer_norm": lambda x, weight, bias: gb.layer_norm(x, weight, bias, EPSILON),
+    "group_norm": lambda x, weight, bias, groups: gb.group_norm(x, groups, weight, bias, EPSILON),
+    "batch_norm": lambda x, mean, var, weight, bias: gb.batch_norm(x, mean, var, weight, bias, EPSILON),
+    "softmax": lambda x, axis=-1: gb.softmax(x, axis),
+    "log_softmax": lambda x: gb.log_softmax(x),
+    "attention": lambda q, k, v, causal=False: gb.scaled_dot_product_attention(q, k, v, is_causal=causal),
+    "embedding": lambda weight, ids: gb.embedding(ids, weight),
+    "concat": lambda a, b: gb.concat([a, b], 0),
+    "add_transposed": lambda x: x + x.T,
+    "sort": lambda x: gb.sort(x),
+    "topk": lambda x, k: gb.topk(x, k),
+}
+INDICES = {"embedding": 1}  # the input that holds row numbers of input 0
+POSITIVE = {"batch_norm": 2}  # the input that may not be negative
+
+
+@functools.cache
+def entries() -> list[dict[str, Any]]:
+    text = pathlib.Path(__file__).with_name("cases.json").read_text(encoding="utf-8")
+    result: list[dict[str, Any]] = json.loads(text)
+    return result
+
+
+def groups() -> list[str]:
+    """The groups, in the order of the list."""
+    return list(dict.fromkeys(entry["group"] for entry in entries()))
+
+
+def _name(entry: dict[str, Any], shapes: list[list[int]]) -> str:
+    """As apps/cli/bench_ops_cases.cc makes it."""
+    words = [entry["op"], *("x".join(map(str, shape)) for shape in shapes)]
+    for key, value in entry.get("attributes", {}).items():
+        words.append(key if value is True else f"{key}={value}")
+    return " ".join(words)
+
+
+def cases(size: str) -> list[Case]:
+    """All cases of a size: ``tiny`` (for tests, and the simulator), ``small`` (for CPUs) or ``large`` (for GPUs)."""
+    return [
+        Case(
+            group=entry["group"],
+            op=entry["op"],
+            name=_name(entry, entry[size]),
+            shapes=entry[size],
+            dtypes=entry.get("dtypes", list(DTYPES)),
+            attributes=entry.get("attributes", {}),
+        )
+        for entry in entries()
+    ]
+
+
+def inputs(case: Case, dtype: str, device: gb.Device) -> list[gb.Tensor]:
+    """Tensors with values: normal numbers, the same ones in each run; never zeros, which some chips multiply faster."""
+    gb.seed(1)
+    tensors = []
+    for number, shape in enumerate(case.shapes):
+        if number == INDICES.get(case.op):
+            tensors.append(gb.randint(0, case.shapes[0][0], shape, device=device))
+        else:
+            x = gb.randn(shape, device=device)
+            tensors.append(gb.astype(gb.abs(x) if number == POSITIVE.get(case.op) else x, DTYPES[dtype]))
+        tensors[-1].eval()
+    return tensors
+
+
+def results(case: Case, tensors: tuple[gb.Tensor, ...]) -> list[gb.Tensor]:
+    """Records the op on these inputs; nothing is computed."""
+    made = CALLS[case.op](*tensors, **case.attributes)
+    return list(made) if isinstance(made, tuple) else [made]
