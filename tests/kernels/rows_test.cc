@@ -135,19 +135,23 @@ TEST(Reduce, equals_its_definition) {
 
 TEST(Reduce, nan_and_integers) {
   for_each_target([&](const Target& target) {
-    Tensor x(DType::f32, {1, 40});
-    x.at<float>(33) = kNan;
-    x.at<float>(35) = 7;
-    x.at<float>(36) = kNan;
-    Tensor y(DType::f32, {1, 1});
-    for (const char* op : {"sum", "prod", "max", "min"}) {
-      target.run({op, {&x}, {&y}, {}});
-      EXPECT_TRUE(std::isnan(y.at<float>(0))) << op;
-    }
     Tensor index(DType::i32, {1, 1});
-    for (const char* op : {"argmax", "argmin"}) {
-      target.run({op, {&x}, {&index}, {}});
-      EXPECT_EQ(index.at<int32_t>(0), 33) << op;
+    for (const int64_t count : {40, 400}) {
+      for (const int64_t first : {int64_t{0}, count / 2, count - 7}) {
+        Tensor x(DType::f32, {1, count});
+        x.at<float>(first) = kNan;
+        x.at<float>(first + 2) = 7;
+        x.at<float>(first + 3) = kNan;
+        Tensor y(DType::f32, {1, 1});
+        for (const char* op : {"sum", "prod", "max", "min"}) {
+          target.run({op, {&x}, {&y}, {}});
+          EXPECT_TRUE(std::isnan(y.at<float>(0))) << op << " of " << count;
+        }
+        for (const char* op : {"argmax", "argmin"}) {
+          target.run({op, {&x}, {&index}, {}});
+          EXPECT_EQ(index.at<int32_t>(0), first) << op << " of " << count;
+        }
+      }
     }
     Tensor n(DType::i32, {1, 20});
     for (int32_t i = 0; i < 20; ++i) n.at<int32_t>(i) = i == 11 ? 2000000000 : i == 17 ? -2000000000 : 1 + i % 2;
@@ -277,6 +281,9 @@ TEST(Matmul, equals_its_definition) {
       {{130, 203}, {203, 2}, {130, 2}},
       {{131, 200}, {200, 4}, {131, 4}, true},
       {{2, 1, 260}, {260, 130}, {2, 1, 130}},
+      {{1, 37}, {37, 1030}, {1, 1030}},
+      {{3, 6}, {6, 530}, {3, 530}},
+      {{2, 4, 5}, {5, 17}, {2, 4, 17}},
       {{3, 1, 1}, {3, 1, 1}, {3, 1, 1}},
       {{2, 1, 7, 9}, {4, 9, 5}, {2, 4, 7, 5}, true},
   };

@@ -63,6 +63,7 @@ struct Max {
   static T join(T a, T b) {
     return a > b || a != a ? a : b;
   }
+  static F32 join(F32 x, F32 y) { return select(x == x, select(y < x, x, y), x); }
 };
 struct Min {
   template <class T>
@@ -73,6 +74,7 @@ struct Min {
   static T join(T a, T b) {
     return a < b || a != a ? a : b;
   }
+  static F32 join(F32 x, F32 y) { return select(x == x, select(x < y, x, y), x); }
 };
 
 // Sixteen running results, so that the compiler can use vectors and rounding errors of sums grow sixteen times slower.
@@ -82,6 +84,17 @@ void reduce_row(const void* row, int64_t stride, int64_t count, void* out) {
   T lanes[kLanes];
   std::fill(lanes, lanes + kLanes, F::template start<T>());
   int64_t i = 0;
+  if constexpr (std::is_same_v<T, float> && (std::is_same_v<F, Max> || std::is_same_v<F, Min>)) {
+    // The compiler makes no vectors of what looks at NaN; four at a time, for each waits for the one before.
+    if (stride == 1 && count >= 4 * kLanes) {
+      F32 best[4] = {load(x), load(x + kLanes), load(x + 2 * kLanes), load(x + 3 * kLanes)};
+      for (i = 4 * kLanes; i + 4 * kLanes <= count; i += 4 * kLanes) {
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) best[j] = F::join(best[j], load(x + i + j * kLanes));
+      }
+      store(lanes, F::join(F::join(best[0], best[1]), F::join(best[2], best[3])));
+    }
+  }
   if (stride == 1) {
     for (; i + kLanes <= count; i += kLanes) {
       for (int j = 0; j < kLanes; ++j) lanes[j] = F::join(lanes[j], x[i + j]);
@@ -119,10 +132,31 @@ bool is_better(T candidate, T best) {
   return best == best && ((kMax ? candidate > best : candidate < best) || candidate != candidate);
 }
 
+// The first place of a row of neighbours where `is` holds; it holds somewhere. Whole vectors are looked at first.
+template <class T, class Is>
+int64_t first_place(const T* x, int64_t count, Is is) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    int any = 0;
+    for (int j = 0; j < kLanes; ++j) any |= is(x[i + j]);
+    if (any) break;
+  }
+  while (!is(x[i])) ++i;
+  return i;
+}
+
 template <class T, bool kMax>
 void arg_row(const void* row, int64_t stride, int64_t count, void* out) {
   const T* x = static_cast<const T*>(row);
   int64_t best = 0;
+  if (stride == 1 && count > 0) {  // the value by vectors, and then where it is
+    T value;
+    reduce_row<T, std::conditional_t<kMax, Max, Min>>(row, 1, count, &value);
+    best = value == value ? first_place(x, count, [value](T one) { return one == value; })
+                          : first_place(x, count, [](T one) { return one != one; });
+    *static_cast<int32_t*>(out) = static_cast<int32_t>(best);
+    return;
+  }
   for (int64_t i = 1; i < count; ++i) {
     if (is_better<T, kMax>(x[i * stride], x[best * stride])) best = i;
   }

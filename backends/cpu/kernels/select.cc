@@ -16,15 +16,25 @@ void copy_row(const Row& row) {
   }
 }
 
+// Without a branch: a condition that nobody can foresee would cost ten times as much as the rest.
+template <class T>
+T chosen(uint8_t condition, T a, T b) {
+  const T mask = static_cast<T>(-static_cast<T>(condition != 0));
+  return static_cast<T>((a & mask) | (b & static_cast<T>(~mask)));
+}
+
 template <class T>
 void where_row(const Row& row) {
   const uint8_t* condition = static_cast<const uint8_t*>(row.in[0]);
   const T* a = static_cast<const T*>(row.in[1]);
   const T* b = static_cast<const T*>(row.in[2]);
   T* out = static_cast<T*>(row.out);
-  for (int64_t i = 0; i < row.count; ++i) {
-    out[i] = condition[i * row.stride[0]] != 0 ? a[i * row.stride[1]] : b[i * row.stride[2]];
+  if (row.stride[0] == 1 && row.stride[1] == 1 && row.stride[2] == 1) {
+    for (int64_t i = 0; i < row.count; ++i) out[i] = chosen(condition[i], a[i], b[i]);
+    return;
   }
+  for (int64_t i = 0; i < row.count; ++i)
+    out[i] = chosen(condition[i * row.stride[0]], a[i * row.stride[1]], b[i * row.stride[2]]);
 }
 
 // By the size of an element: 1, 2, 4 or 8 bytes.
