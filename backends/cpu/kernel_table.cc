@@ -53,6 +53,7 @@ constexpr KernelEntry kKernels[] = {
     {"scatter_set", make_scatter_set},
     {"index_add", make_index_add},
     {"cast", make_cast},
+    {"copy", make_transposing_copy},
     {"copy", make_copy},
     {"sum", make_reduce},
     {"prod", make_reduce},

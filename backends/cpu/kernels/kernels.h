@@ -16,6 +16,7 @@ KernelPointer make_unary(const abi::KernelRequest& request, const MakeContext& c
 KernelPointer make_binary(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_where(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_cast(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_transposing_copy(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_copy(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_reduce(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_argreduce(const abi::KernelRequest& request, const MakeContext& context);
