@@ -129,21 +129,35 @@ def cumulative_sum(
     return _core.concat([_core.zeros(shape, dtype=result.dtype, device=result.device), result], axis)
 
 
-def diff(x: Tensor, *, axis: int = -1, n: int = 1) -> Tensor:
+def diff(
+    x: Tensor, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
     """Differences of neighbours along an axis, `n` times.
+
+    Parameters
+    ----------
+    x : Tensor
+    axis : int
+    n : int
+        Not negative.
+    prepend, append : Tensor, optional
+        What is put before and behind `x` along the axis first.
 
     Raises
     ------
     ValueError
-        For axes that `x` does not have.
+        For axes that `x` does not have, and a negative `n`.
 
     >>> gb.diff(gb.tensor([1, 4, 9]))
     tensor([3, 5])
     """
-    for _ in range(n):
-        x = _core.moveaxis(x, axis, 0)
-        x = _core.moveaxis(x[1:] - x[:-1], 0, axis)
-    return x
+    if n < 0:
+        raise ValueError(f"[diff] n is {n}: it may not be negative")
+    parts = [part for part in (prepend, x, append) if part is not None]
+    x = _core.moveaxis(_core.concat(parts, axis) if len(parts) > 1 else x, axis, 0)
+    for _ in range(min(n, x.shape[0])):  # then nothing is left
+        x = x[1:] - x[:-1]
+    return _core.moveaxis(x, 0, axis)
 
 
 def logaddexp(a: Tensor, b: Tensor) -> Tensor:

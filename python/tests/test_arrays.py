@@ -167,6 +167,11 @@ def test_functions_made_of_others(rng):
         close(gb.searchsorted(turned, gb.tensor(values), side=side, sorter=gb.argsort(turned)), expected)
     close(gb.cumulative_sum(gb.tensor(values), axis=1), values.cumsum(1).astype("int32"))
     close(gb.diff(gb.tensor(values), n=2), np.diff(values, n=2))
+    both = gb.diff(gb.tensor(values), axis=0, prepend=gb.tensor(values), append=gb.tensor(values))
+    close(both, np.diff(values, axis=0, prepend=values, append=values))
+    assert gb.diff(gb.tensor(values), n=2**40).shape[-1] == 0
+    with pytest.raises(ValueError, match="may not be negative"):
+        gb.diff(gb.tensor(values), n=-1)
 
 
 def test_the_array_namespace():
