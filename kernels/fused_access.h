@@ -54,25 +54,15 @@ GPU_FUNCTION inline void fused_write(const FusedElementwiseArgs& a, int output, 
   *reinterpret_cast<Pack<T, count>*>(static_cast<T*>(a.out[output]) + first) = pack;
 }
 
-// Steps for all elements, `count` of them at a time in `packs` places whose loads are on their way together; the rest
-// one by one. Steps, with `Inputs<count> read<count>(a, first)` and `finish<count>(a, first, inputs)`, comes from the
-// text that is compiled.
-template <class Steps, int count, int packs>
+// Steps::run<count>(a, first) for all elements: `count` at a time and the rest one by one. Steps comes from the text
+// that is compiled.
+template <class Steps, int count>
 GPU_FUNCTION inline void fused_elementwise(const FusedElementwiseArgs& a) {
-  const i64 stride = static_cast<i64>(block_size()) * count;  // neighbouring threads have neighbouring packs
-  const i64 start = block_index().x * stride * packs + static_cast<i64>(thread_index()) * count;
-  if (start + (packs - 1) * stride + count <= a.total) {
-    typename Steps::template Inputs<count> inputs[packs];
-#pragma unroll
-    for (int p = 0; p < packs; ++p) inputs[p] = Steps::template read<count>(a, start + p * stride);
-#pragma unroll
-    for (int p = 0; p < packs; ++p) Steps::template finish<count>(a, start + p * stride, inputs[p]);
-    return;
-  }
-  for (int p = 0; p < packs; ++p) {
-    const i64 first = start + p * stride;
-    const i64 end = first + count < a.total ? first + count : a.total;
-    for (i64 at = first; at < end; ++at) Steps::template finish<1>(a, at, Steps::template read<1>(a, at));
+  const i64 first = global_index() * count;
+  if (first + count <= a.total) {
+    Steps::template run<count>(a, first);
+  } else {
+    for (i64 at = first; at < a.total; ++at) Steps::template run<1>(a, at);
   }
 }
 

@@ -23,7 +23,6 @@ static_assert(kFusedConstants == abi::kMaxElementwiseConstants);
 static_assert(kFusedAxes == abi::kMaxRank);
 
 constexpr int64_t kPackBytes = 16;  // that a thread moves at once
-constexpr int kPacks = 2;           // of an input, so many are on their way to each thread
 
 // As kernels/ spells a type.
 const char* type_name(DType dtype) {
@@ -101,19 +100,18 @@ int pack_count(const abi::KernelRequest& request) {
 // function.
 std::string steps_text(const abi::KernelRequest& request, const abi::ElementwiseSteps& read,
                        const MakeContext& context) {
-  std::string members, reads, before, body, writes;
+  std::string reads, body, writes;
   for (int i = 0; i < request.input_count; ++i) {
     const char* type = type_name(request.inputs[i].dtype);
-    members += fmt::format("    Pack<{}, count> p{};\n", type, i);
-    reads += fmt::format("    x.p{1} = fused_read<{0}, count>(a, {1}, first);\n", type, i);
-    body += fmt::format("      const {} v{} = x.p{}.element[i];\n", type, i, i);
+    reads += fmt::format("    const Pack<{0}, count> p{1} = fused_read<{0}, count>(a, {1}, first);\n", type, i);
+    body += fmt::format("      const {} v{} = p{}.element[i];\n", type, i, i);
   }
   int number = request.input_count, constants = 0;
   for (const abi::ElementwiseStep& step : read.steps) {
     if (step.dtype == DType::f64) return {};  // the CPU alone computes it
     if (step.is_constant()) {
-      before += fmt::format("    const {0} v{1} = fused_constant<{0}>(a, {2});\n", type_name(step.dtype), number++,
-                            constants++);
+      reads += fmt::format("    const {0} v{1} = fused_constant<{0}>(a, {2});\n", type_name(step.dtype), number++,
+                           constants++);
       continue;
     }
     std::vector<DType> operands;
@@ -123,7 +121,7 @@ std::string steps_text(const abi::KernelRequest& request, const abi::Elementwise
   }
   for (int i = 0; i < request.output_count; ++i) {
     const char* type = type_name(request.outputs[i].dtype);
-    before += fmt::format("    Pack<{}, count> r{};\n", type, i);
+    reads += fmt::format("    Pack<{}, count> r{};\n", type, i);
     body += fmt::format("      r{}.element[i] = v{};\n", i, read.results[static_cast<size_t>(i)]);
     writes += fmt::format("    fused_write<{}, count>(a, {}, first, r{});\n", type, i, i);
   }
@@ -133,15 +131,7 @@ namespace gabbro::gpu::GABBRO_GPU {{
 
 struct Steps {{
   template <int count>
-  struct Inputs {{
-{}  }};
-  template <int count>
-  GPU_FUNCTION static Inputs<count> read(const FusedElementwiseArgs& a, i64 first) {{
-    Inputs<count> x;
-{}    return x;
-  }}
-  template <int count>
-  GPU_FUNCTION static void finish(const FusedElementwiseArgs& a, i64 first, const Inputs<count>& x) {{
+  GPU_FUNCTION static void run(const FusedElementwiseArgs& a, i64 first) {{
 {}#pragma unroll
     for (int i = 0; i < count; ++i) {{
 {}    }}
@@ -150,7 +140,7 @@ struct Steps {{
 
 }}  // namespace gabbro::gpu::GABBRO_GPU
 )",
-                     members, reads, before, body, writes);
+                     reads, body, writes);
 }
 
 // A name for what the text does.
@@ -158,9 +148,8 @@ std::string name_of(std::string_view text) { return fmt::format("elementwise_{:0
 
 std::string kernel_text(const std::string& name, int count) {
   return fmt::format(
-      "GPU_KERNEL({}, {}, gabbro::gpu::FusedElementwiseArgs, "
-      "fused_elementwise<gabbro::gpu::GABBRO_GPU::Steps, {}, {}>)\n",
-      name, kElementThreads, count, kPacks);
+      "GPU_KERNEL({}, {}, gabbro::gpu::FusedElementwiseArgs, fused_elementwise<gabbro::gpu::GABBRO_GPU::Steps, {}>)\n",
+      name, kElementThreads, count);
 }
 
 class FusedElementwise : public Kernel {
@@ -200,8 +189,8 @@ class FusedElementwise : public Kernel {
       aligned &= is_multiple(args.out[i], aligned_[static_cast<size_t>(i)]);
     }
     const int count = aligned ? count_ : 1;
-    run(aligned ? function_ : one_by_one_,
-        {blocks_for(args.total, kElementThreads * static_cast<uint32_t>(count * kPacks))}, args);
+    run(aligned ? function_ : one_by_one_, {blocks_for(args.total, kElementThreads * static_cast<uint32_t>(count))},
+        args);
   }
 
  private:
