@@ -48,6 +48,9 @@ nb::object place_object(nb::handle module, Tensor& place);
 // Gives a place another value, of its shape and dtype; it stays the leaf that it was.
 void set_place(Tensor& place, const Tensor& value);
 void set_member(Tensor& place, nb::handle value);
+// Values under their names, as Python has them and as src/nn does.
+nb::dict dict_of(const nn::StateDict& state);
+nn::StateDict state_of(const nb::dict& state);
 // The places of parameters that Python holds.
 std::vector<nn::Slot> slots_of(nb::handle parameters);
 

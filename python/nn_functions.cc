@@ -9,26 +9,20 @@
 namespace gabbro::python {
 namespace {
 
-Reduce reduction(const std::string& name) {
-  if (name == "none") return Reduce::kNone;
-  if (name == "mean") return Reduce::kMean;
-  if (name == "sum") return Reduce::kSum;
-  throw bad_input("[loss] reduction is 'none', 'mean' or 'sum', not '{}'", name);
-}
-
 void bind_more_losses(nb::module_& m) {
   m.def("_smooth_l1_loss", [](const Tensor& x, const Tensor& target, const std::string& how, double beta) {
-    return nn::smooth_l1_loss(x, target, reduction(how), beta);
+    return nn::smooth_l1_loss(x, target, reduction("loss", how), beta);
   });
   m.def("_huber_loss", [](const Tensor& x, const Tensor& target, const std::string& how, double delta) {
-    return nn::huber_loss(x, target, reduction(how), delta);
+    return nn::huber_loss(x, target, reduction("loss", how), delta);
   });
   m.def(
       "_bce_with_logits",
       [](const Tensor& x, const Tensor& target, const OptionalTensor& weight, const std::string& how,
          const OptionalTensor& pos_weight) {
         return nn::bce_with_logits(
-            x, target, {.reduce = reduction(how), .weight = or_none(weight), .pos_weight = or_none(pos_weight)});
+            x, target,
+            {.reduce = reduction("loss", how), .weight = or_none(weight), .pos_weight = or_none(pos_weight)});
       },
       nb::arg("x"), nb::arg("target"), nb::arg("weight").none(), nb::arg("reduction"), nb::arg("pos_weight").none());
   m.def(
@@ -36,7 +30,7 @@ void bind_more_losses(nb::module_& m) {
       [](const Tensor& x, const Tensor& target, const OptionalTensor& weight, int32_t ignore_index,
          const std::string& how, double label_smoothing) {
         return nn::cross_entropy_loss(x, target,
-                                      {.reduce = reduction(how),
+                                      {.reduce = reduction("loss", how),
                                        .ignore_index = ignore_index,
                                        .weight = or_none(weight),
                                        .label_smoothing = label_smoothing});
@@ -78,21 +72,16 @@ void bind_network_functions(nb::module_& m) {
   m.def(
       "_load_state",
       [](const std::string& path, DeviceArgument device) {
-        nb::dict state;
-        for (const nn::NamedTensor& named : nn::load_state(path, device_argument(device.object)))
-          state[named.name.c_str()] = named.tensor;
-        return state;
+        return dict_of(nn::load_state(path, device_argument(device.object)));
       },
       nb::arg("path"), nb::arg("device").none(),
       nb::sig("def _load_state(path: str, device: DeviceLike | None) -> dict[str, Tensor]"));
   m.def(
       "_save_state",
       [](const std::string& path, const nb::dict& state, const nb::dict& metadata) {
-        nn::StateDict tensors;
-        for (auto [name, value] : state) tensors.push_back({nb::cast<std::string>(name), tensor_of(value)});
         std::map<std::string, std::string> facts;
         for (auto [name, value] : metadata) facts[nb::cast<std::string>(name)] = nb::cast<std::string>(value);
-        nn::save_state(path, tensors, facts);
+        nn::save_state(path, state_of(state), facts);
       },
       nb::arg("path"), nb::arg("state"), nb::arg("metadata"),
       nb::sig("def _save_state(path: str, state: dict[str, Any], metadata: dict[str, str]) -> None"));

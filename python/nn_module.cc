@@ -48,18 +48,6 @@ nb::list named_children(const nn::Module& module) {
   return named;
 }
 
-nb::dict state_dict(const nn::Module& module) {
-  nb::dict state;
-  for (const nn::NamedTensor& named : module.state_dict()) state[named.name.c_str()] = named.tensor;
-  return state;
-}
-
-void load_state_dict(nn::Module& module, const nb::dict& state, bool strict) {
-  nn::StateDict given;
-  for (auto [name, value] : state) given.push_back({nb::cast<std::string>(name), tensor_of(value)});
-  module.load_state_dict(given, strict);
-}
-
 // to("cpu"), to(gb.float16), to("cpu", gb.float16) and the same by names.
 void move(const ModulePointer& module, const nb::args& args, nb::handle device, nb::handle dtype) {
   const auto set_dtype = [&](nb::handle wanted) { module->to_dtype(dtype_argument(wanted)); };
@@ -211,15 +199,20 @@ ValueError
 >>> gb.nn.Linear(2, 3).to(gb.float16).weight.dtype
 gabbro.float16
 )");
-  module.def("state_dict", state_dict, nb::sig("def state_dict(self) -> dict[str, Tensor]"),
-             R"(The values of parameters and persistent buffers under their names, which are those of PyTorch.
+  module.def(
+      "state_dict", [](const nn::Module& self) { return dict_of(self.state_dict()); },
+      nb::sig("def state_dict(self) -> dict[str, Tensor]"),
+      R"(The values of parameters and persistent buffers under their names, which are those of PyTorch.
 
 >>> list(gb.nn.Linear(2, 3).state_dict())
 ['weight', 'bias']
 )");
-  module.def("load_state_dict", load_state_dict, nb::arg("state_dict"), nb::arg("strict") = true,
-             nb::sig("def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None"),
-             R"(Replaces the values by these, brought to the dtype and device of the old ones.
+  module.def(
+      "load_state_dict",
+      [](nn::Module& self, const nb::dict& state, bool strict) { self.load_state_dict(state_of(state), strict); },
+      nb::arg("state_dict"), nb::arg("strict") = true,
+      nb::sig("def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None"),
+      R"(Replaces the values by these, brought to the dtype and device of the old ones.
 
 Parameters
 ----------
@@ -240,6 +233,18 @@ tensor([7.])
 }
 
 }  // namespace
+
+nb::dict dict_of(const nn::StateDict& state) {
+  nb::dict result;
+  for (const nn::NamedTensor& named : state) result[named.name.c_str()] = named.tensor;
+  return result;
+}
+
+nn::StateDict state_of(const nb::dict& state) {
+  nn::StateDict result;
+  for (auto [name, value] : state) result.push_back({nb::cast<std::string>(name), tensor_of(value)});
+  return result;
+}
 
 void bind_modules(nb::module_& m) {
   bind_parameters(m);

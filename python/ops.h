@@ -29,4 +29,7 @@ using OptionalTensor = std::optional<Tensor>;
 // What is left out is an undefined tensor.
 inline Tensor or_none(const OptionalTensor& tensor) { return tensor.value_or(Tensor()); }
 
+// ops_loss.cc. "none", "mean" or "sum", as the losses have it; throws for other names.
+Reduce reduction(const char* op, const std::string& name);
+
 }  // namespace gabbro::python

@@ -2,10 +2,6 @@
 #include "python/ops.h"
 
 namespace gabbro::python {
-namespace {
-
-using Loss = Tensor (*)(const Tensor&, const Tensor&, Reduce);
-using ClassLoss = Tensor (*)(const Tensor&, const Tensor&, Reduce, int32_t);
 
 Reduce reduction(const char* op, const std::string& name) {
   if (name == "none") return Reduce::kNone;
@@ -13,6 +9,11 @@ Reduce reduction(const char* op, const std::string& name) {
   if (name == "sum") return Reduce::kSum;
   throw bad_input("[{}] reduction is 'none', 'mean' or 'sum', not '{}'", op, name);
 }
+
+namespace {
+
+using Loss = Tensor (*)(const Tensor&, const Tensor&, Reduce);
+using ClassLoss = Tensor (*)(const Tensor&, const Tensor&, Reduce, int32_t);
 
 void loss(nb::module_& m, const char* name, Loss function, const char* what, const char* shown) {
   m.def(

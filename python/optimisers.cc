@@ -29,18 +29,6 @@ void compute(std::vector<Tensor> tensors) {
   evaluate(tensors);
 }
 
-nb::dict state_dict(const train::Optimiser& optimiser) {
-  nb::dict state;
-  for (const nn::NamedTensor& named : optimiser.state_dict()) state[named.name.c_str()] = named.tensor;
-  return state;
-}
-
-void load_state_dict(train::Optimiser& optimiser, const nb::dict& state) {
-  nn::StateDict given;
-  for (auto [name, value] : state) given.push_back({nb::cast<std::string>(name), tensor_of(value)});
-  optimiser.load_state_dict(given);
-}
-
 template <class O, class Options>
 void bind_optimiser(nb::module_& m, const char* name, Options (*options_of)(const nb::dict&)) {
   nb::class_<O, train::Optimiser>(m, name).def(
@@ -55,6 +43,17 @@ double number(const nb::dict& options, const char* name) { return nb::cast<doubl
 bool flag(const nb::dict& options, const char* name) { return nb::cast<bool>(options[name]); }
 double beta(const nb::dict& options, int which) { return nb::cast<double>(options["betas"][which]); }
 
+// Of Adam and AdamW, whose defaults differ.
+template <class Options>
+Options adam_options(const nb::dict& o) {
+  return {.lr = number(o, "lr"),
+          .beta1 = beta(o, 0),
+          .beta2 = beta(o, 1),
+          .epsilon = number(o, "eps"),
+          .weight_decay = number(o, "weight_decay"),
+          .amsgrad = flag(o, "amsgrad")};
+}
+
 void bind_kinds(nb::module_& m) {
   bind_optimiser<train::Sgd, train::SgdOptions>(m, "_SGD", [](const nb::dict& o) {
     return train::SgdOptions{.lr = number(o, "lr"),
@@ -63,22 +62,8 @@ void bind_kinds(nb::module_& m) {
                              .weight_decay = number(o, "weight_decay"),
                              .nesterov = flag(o, "nesterov")};
   });
-  bind_optimiser<train::Adam, train::AdamOptions>(m, "_Adam", [](const nb::dict& o) {
-    return train::AdamOptions{.lr = number(o, "lr"),
-                              .beta1 = beta(o, 0),
-                              .beta2 = beta(o, 1),
-                              .epsilon = number(o, "eps"),
-                              .weight_decay = number(o, "weight_decay"),
-                              .amsgrad = flag(o, "amsgrad")};
-  });
-  bind_optimiser<train::AdamW, train::AdamWOptions>(m, "_AdamW", [](const nb::dict& o) {
-    return train::AdamWOptions{.lr = number(o, "lr"),
-                               .beta1 = beta(o, 0),
-                               .beta2 = beta(o, 1),
-                               .epsilon = number(o, "eps"),
-                               .weight_decay = number(o, "weight_decay"),
-                               .amsgrad = flag(o, "amsgrad")};
-  });
+  bind_optimiser<train::Adam, train::AdamOptions>(m, "_Adam", adam_options<train::AdamOptions>);
+  bind_optimiser<train::AdamW, train::AdamWOptions>(m, "_AdamW", adam_options<train::AdamWOptions>);
   bind_optimiser<train::Lion, train::LionOptions>(m, "_Lion", [](const nb::dict& o) {
     return train::LionOptions{
         .lr = number(o, "lr"), .beta1 = beta(o, 0), .beta2 = beta(o, 1), .weight_decay = number(o, "weight_decay")};
@@ -141,8 +126,13 @@ void bind_optimisers(nb::module_& m) {
       .def("zero_grad", &train::Optimiser::zero_grad)
       .def("lr", &train::Optimiser::lr, nb::arg("group"))
       .def("set_lr", nb::overload_cast<double, size_t>(&train::Optimiser::set_lr), nb::arg("lr"), nb::arg("group"))
-      .def("state_dict", state_dict, nb::sig("def state_dict(self) -> dict[str, Tensor]"))
-      .def("load_state_dict", load_state_dict, nb::sig("def load_state_dict(self, state: dict[str, Any], /) -> None"))
+      .def(
+          "state_dict", [](const train::Optimiser& self) { return dict_of(self.state_dict()); },
+          nb::sig("def state_dict(self) -> dict[str, Tensor]"))
+      .def(
+          "load_state_dict",
+          [](train::Optimiser& self, const nb::dict& state) { self.load_state_dict(state_of(state)); },
+          nb::sig("def load_state_dict(self, state: dict[str, Any], /) -> None"))
       .def("__tensors__", &train::Optimiser::tensors);
   bind_kinds(m);
   bind_scaler(m);

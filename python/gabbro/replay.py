@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import pathlib
@@ -14,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from . import _core
 from ._core import Tensor
 from ._trees import flattened, rebuilt
+from ._whole_file import write_whole
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -101,14 +101,7 @@ class Explanation(str):
         """
         kind = pathlib.Path(path).suffix[1:]
         picture = self.dot.encode() if kind == "dot" else self._drawn(kind)
-        part = f"{os.fspath(path)}.part"
-        try:
-            with open(part, "wb") as file:
-                file.write(picture)
-            os.replace(part, path)
-        finally:
-            with contextlib.suppress(OSError):
-                os.remove(part)
+        write_whole(path, picture)
 
     def _drawn(self, kind: str) -> bytes:
         program = shutil.which("dot")

@@ -9,6 +9,8 @@ import stat
 import tempfile
 from typing import Any
 
+from gabbro._whole_file import write_whole
+
 PLACE_OF_DOCUMENT = "__DOCUMENT__"
 
 
@@ -83,13 +85,4 @@ def page(document: dict[str, Any]) -> str:
 
 def write_page(path: str, document: dict[str, Any]) -> None:
     """Writes the whole page or nothing. Raises OSError where that cannot be done."""
-    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", delete=False) as file:
-        try:
-            file.write(page(document).encode())
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    write_whole(path, page(document).encode())
