@@ -1,9 +1,10 @@
 // LayerNorm (Ba et al. 2016), GroupNorm (Wu & He 2018) and BatchNorm (Ioffe & Szegedy 2015): y = (x - mean) /
-// sqrt(variance + epsilon) · weight + bias; and the moments that they need. In f32, the variance from the distances to
-// the mean; those of slices are joined as Chan et al. (1979) do.
+// sqrt(variance + epsilon) · weight + bias; RMSNorm (Zhang & Sennrich 2019), which is the same with a mean of 0; and
+// the moments that they need. In f32, the variance from the distances to the mean; those of slices are joined as Chan
+// et al. (1979) do.
 #include "kernels/normalise.h"
 
-#include "kernels/gpu/gpu.h"
+#include "kernels/row_packs.h"
 #include "kernels/strided.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -18,7 +19,29 @@ GPU_FUNCTION inline Affine affine_of(const NormaliseArgs& a, i64 row, i32 column
   return {scale, (a.bias == nullptr ? 0 : a.bias[channel]) - mean * scale};
 }
 
-// A block a row.
+// What a pack's elements have of a parameter f32 [channels].
+template <class T>
+struct RowParameters {
+  float value[RowPack<T>::kElements];
+
+  // Of the channels from `channel` on, one for each element, or of that one alone. Where there is none: `otherwise`.
+  GPU_FUNCTION RowParameters(const float* parameter, i64 channel, bool each, float otherwise) {
+    if (parameter != nullptr && each) {
+#pragma unroll
+      for (int q = 0; q < RowPack<T>::kElements / 4; ++q) {
+        const Quad quad = load_quad(parameter + channel + 4 * q);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) value[4 * q + e] = bits_to_float(quad.word[e]);
+      }
+      return;
+    }
+    const float all = parameter == nullptr ? otherwise : parameter[channel];
+#pragma unroll
+    for (int e = 0; e < RowPack<T>::kElements; ++e) value[e] = all;
+  }
+};
+
+// A block a row, an element at a time.
 template <class T>
 GPU_FUNCTION inline void normalise_rows(const NormaliseArgs& a) {
   const i64 row = block_index().x;
@@ -28,7 +51,7 @@ GPU_FUNCTION inline void normalise_rows(const NormaliseArgs& a) {
   float sum = 0;
 #pragma unroll 4
   for (i32 k = first; k < a.columns; k += step) sum += to_float(x[k]);
-  const float mean = block_sum(sum) / static_cast<float>(a.columns);
+  const float mean = a.centred ? block_sum(sum) / static_cast<float>(a.columns) : 0;
   float squares = 0;
 #pragma unroll 4
   for (i32 k = first; k < a.columns; k += step) {
@@ -41,6 +64,29 @@ GPU_FUNCTION inline void normalise_rows(const NormaliseArgs& a) {
     const Affine affine = affine_of(a, row, k, 0, factor);
     y[k] = from_float<T>(fma(to_float(x[k]) - mean, affine.scale, affine.shift));
   }
+}
+
+// Of rows that are whole packs and fit in registers, with channels that are single columns or whole packs.
+template <class T, RowTeam team, int kPacks>
+GPU_FUNCTION inline void normalise_packs(const NormaliseArgs& a) {
+  const i64 row = team_row<team>();
+  if (row >= a.rows) return;
+  RowShare<T, team, kPacks> share(static_cast<const T*>(a.x) + row * a.columns, a.columns);
+  const float count = static_cast<float>(a.columns);
+  float sum = 0, squares = 0;
+  if (a.centred) share.for_each([&](float value) { sum += value; });
+  const float mean = a.centred ? team_sum<team>(sum) / count : 0;
+  share.for_each([&](float& value) {
+    value -= mean;
+    squares = fma(value, value, squares);
+  });
+  const float factor = 1 / sqrt(team_sum<team>(squares) / count + a.epsilon);
+  share.store(static_cast<T*>(a.y) + row * a.columns, [&](i32 column) {
+    const bool single = a.spatial == 1;
+    const i64 channel = row % a.groups * (a.columns / a.spatial) + (single ? column : column / a.spatial);
+    RowParameters<T> scale(a.weight, channel, single, 1), shift(a.bias, channel, single, 0);
+    return [=](float value, int e) { return fma(value * factor, scale.value[e], shift.value[e]); };
+  });
 }
 
 template <class T>
@@ -106,6 +152,12 @@ GPU_FUNCTION inline void moments_join(const JoinMomentsArgs& a) {
 
 #define GABBRO_NORMALISE(name, T)                                                       \
   GPU_KERNEL(normalise_rows_##name, 256, gabbro::gpu::NormaliseArgs, normalise_rows<T>) \
+  GPU_KERNEL(normalise_rows_##name##_wave, 256, gabbro::gpu::NormaliseArgs,             \
+             normalise_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kWave, 4>)            \
+  GPU_KERNEL(normalise_rows_##name##_block, 256, gabbro::gpu::NormaliseArgs,            \
+             normalise_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2>)           \
+  GPU_KERNEL(normalise_rows_##name##_wide, 512, gabbro::gpu::NormaliseArgs,             \
+             normalise_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)           \
   GPU_KERNEL(normalise_known_##name, 256, gabbro::gpu::KnownArgs, normalise_known<T>)   \
   GPU_KERNEL(moments_##name, 256, gabbro::gpu::MomentsArgs, moments<T>)
 GABBRO_NORMALISE(f32, float)

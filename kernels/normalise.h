@@ -15,6 +15,8 @@ struct NormaliseArgs {
   i32 groups;
   i32 spatial;
   float epsilon;
+  i32 centred;  // 0: rms_norm, which takes the mean for 0
+  i64 rows;
 };
 
 // With statistics that are known: those of a row are number row % statistics. A thread kPerThread elements.

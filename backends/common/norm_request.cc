@@ -42,6 +42,20 @@ bool read_layer_norm(const KernelRequest& request, NormRequest& norm) {
   return true;
 }
 
+bool read_rms_norm(const KernelRequest& request, NormRequest& norm) {
+  if (!has_operands(request, 2, 1) || !has_axes(request, 1)) return false;
+  const TensorView &x = request.inputs[0], &y = request.outputs[0];
+  norm = {.columns = x.shape[x.rank - 1],
+          .dtype = x.dtype,
+          .epsilon = static_cast<float>(real_attribute(request, "epsilon", 0)),
+          .weight_at = 1,
+          .centred = false};
+  if (norm.columns < 1 || norm.columns > kMost || !has_shape(request.inputs[1], DType::f32, {norm.columns}))
+    return false;
+  norm.rows = elements(x) / norm.columns;
+  return is_real(x) && is_plain(y, x.dtype) && is_contiguous(y) && same_shape(x, y) && norm.rows > 0;
+}
+
 bool read_group_norm(const KernelRequest& request, NormRequest& norm) {
   if (!has_axes(request, 2)) return false;
   const TensorView& x = request.inputs[0];

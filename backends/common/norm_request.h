@@ -5,9 +5,9 @@
 
 namespace gabbro::abi {
 
-// layer_norm, group_norm, batch_norm: contiguous x of f32, f16 or bf16 as rows of `columns` elements, of which each is
-// shifted by a mean and scaled by a variance (a row's own, or given ones), then by the weight and the bias of its
-// channel: (row % groups) · columns / spatial + column / spatial.
+// rms_norm, layer_norm, group_norm, batch_norm: contiguous x of f32, f16 or bf16 as rows of `columns` elements, of
+// which each is shifted by a mean and scaled by a variance (a row's own, or given ones), then by the weight and the
+// bias of its channel: (row % groups) · columns / spatial + column / spatial.
 struct NormRequest {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -17,7 +17,9 @@ struct NormRequest {
   float epsilon = 0;
   int weight_at = -1;  // the inputs' numbers, or -1
   int bias_at = -1;
+  bool centred = true;  // false: rms_norm, which takes the mean for 0
 };
+bool read_rms_norm(const KernelRequest& request, NormRequest& norm);
 bool read_layer_norm(const KernelRequest& request, NormRequest& norm);
 bool read_group_norm(const KernelRequest& request, NormRequest& norm);
 bool read_batch_norm(const KernelRequest& request, NormRequest& norm);  // rows: of an image and a channel

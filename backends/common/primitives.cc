@@ -141,4 +141,29 @@ TensorView batch_axes(const TensorView& view, const TensorView& like) {
   return batch;
 }
 
+bool read_matmul_fused(const KernelRequest& request, FusedMatmul& matmul) {
+  matmul.bias = integer_attribute(request, "bias", 0) != 0;
+  matmul.activation = integer_attribute(request, "activation", 0);
+  if (!has_operands(request, matmul.bias ? 3 : 2, 1)) return false;
+  const TensorView &a = request.inputs[0], &b = request.inputs[1], &y = request.outputs[0];
+  if (!is_strided(a) || !is_plain(b, a.dtype) || !is_plain(y, a.dtype)) return false;
+  if (a.rank < 1 || b.rank != 2 || y.rank < 1 || !is_contiguous(y)) return false;
+  matmul.b = last_axes(b);
+  if (integer_attribute(request, "transposed", 0) != 0) {
+    matmul.b = {matmul.b.columns, matmul.b.rows, matmul.b.column_stride, matmul.b.row_stride};
+  }
+  const int last = a.rank - 1;
+  TensorView leading = a;
+  leading.rank = last;
+  const StridedAxes rows = merge_axes({&leading, 1});
+  if (rows.rank > 1) return false;
+  matmul.a = {rows.total, a.shape[last], rows.strides[0][0], a.strides[last]};
+  const int64_t columns = matmul.b.columns;
+  if (matmul.a.columns != matmul.b.rows || y.shape[y.rank - 1] != columns || elements(y) != rows.total * columns)
+    return false;
+  if (!matmul.bias) return true;
+  const TensorView& bias = request.inputs[2];
+  return is_plain(bias, a.dtype) && is_contiguous(bias) && elements(bias) == columns;
+}
+
 }  // namespace gabbro::abi

@@ -70,4 +70,13 @@ MatrixView last_axes(const TensorView& view);
 // The batch axes of a factor alone, broadcast to those of the product `like`.
 TensorView batch_axes(const TensorView& view, const TensorView& like);
 
+// The operands of `matmul_fused`, whose first factor is seen as one matrix.
+struct FusedMatmul {
+  MatrixView a;            // [M, K]
+  MatrixView b;            // [K, N], also where the attribute says that it lies the other way round
+  bool bias = false;       // input 2: N elements of the product's dtype, contiguous
+  int64_t activation = 0;  // docs/fused_ops.md
+};
+bool read_matmul_fused(const KernelRequest& request, FusedMatmul& matmul);
+
 }  // namespace gabbro::abi

@@ -77,12 +77,34 @@ uint32_t resident_blocks(const Function* function);  // that the whole device ru
 
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t arg_bytes);
 
-// y [tokens][rows] = alpha · x [tokens][depth] · w [rows][depth]ᵀ + addend: x and w are halves, y and the sums f32; the
-// addend, which may be null, lies as y does. Steps are from row to row, in elements.
+// A factor of a product: for each batch a matrix [lines][depth]. Steps are in elements.
+struct Factor {
+  int64_t step;            // from line to line
+  int64_t batch_step = 0;  // 0: all batches share the matrix
+  bool turned = false;     // it lies as [depth][lines], and `step` is from one place of the depth to the next
+};
+
+enum class Activation { kNone, kRelu, kGeluTanh, kSilu };
+
+// y [batches][tokens][rows] = activation(alpha · x [tokens][depth] · w [rows][depth]ᵀ + addend + bias), summed in f32.
+// The addend, which may be null, lies as y does.
 struct ProductShape {
+  DType dtype = DType::f16;   // of x and w: f32, f16 or bf16
+  DType result = DType::f32;  // of y, the addend and the bias: f32, or dtype
   int64_t rows, tokens, depth;
-  int64_t w_step, x_step, y_step;
-  float alpha;
+  int64_t batches = 1;
+  Factor w, x;
+  int64_t y_step;  // from token to token; from batch to batch `tokens` times as much
+  float alpha = 1;
+  bool bias = false;  // [rows]
+  Activation activation = Activation::kNone;
+};
+struct ProductOperands {
+  const void* w;
+  const void* x;
+  const void* addend;
+  const void* bias;
+  void* y;
 };
 
 // The vendor's libraries of products that may be asked, in the order in which they are where nobody has measured. Each
@@ -94,7 +116,7 @@ std::string library_version(Context* context, const std::string& library);
 // Null where there is no such library, or it does not take this shape.
 Product* make_product(Context* context, const std::string& library, const ProductShape& shape);
 void destroy_product(Product* product);
-void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y);
+void multiply(Queue* queue, const Product* product, const ProductOperands& operands);
 
 // y [N, groups · out_channels, out...] = the cross-correlation of x [N, groups · in_channels, in...] with w [groups ·
 // out_channels, in_channels, kernel...], all contiguous and of one type: f32, f16 or bf16, summed in f32. Three axes.

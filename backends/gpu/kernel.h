@@ -24,8 +24,8 @@ struct Launcher {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;  // of nothing; the runtimes refuse it
     api::launch(queue, function, grid, &args, sizeof args);
   }
-  void operator()(const api::Product* product, const void* w, const void* x, const float* addend, float* y) const {
-    api::multiply(queue, product, w, x, addend, y);
+  void operator()(const api::Product* product, const api::ProductOperands& operands) const {
+    api::multiply(queue, product, operands);
   }
   void operator()(const api::Convolution* convolution, const void* x, const void* w, void* y, void* scratch) const {
     api::convolve(queue, convolution, x, w, y, scratch);

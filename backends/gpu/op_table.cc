@@ -100,6 +100,7 @@ constexpr OpEntry kOps[] = {
     {"attention", make_attention},
     {"attention_step", make_attention_step},
     {"matmul", make_matmul},
+    {"matmul_fused", make_matmul_fused},
     {"gather", make_gather},
     {"scatter", make_scatter},
     {"iota", make_iota},

@@ -46,6 +46,7 @@ std::unique_ptr<Kernel> make_scatter(const abi::KernelRequest& request, const Ma
 std::unique_ptr<Kernel> make_iota(const abi::KernelRequest& request, const MakeContext& context);
 // ops/matmul.cc
 std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_matmul_fused(const abi::KernelRequest& request, const MakeContext& context);
 // ops/norm.cc
 std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
 // ops/scatter_add.cc

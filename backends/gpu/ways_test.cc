@@ -350,10 +350,10 @@ TEST_F(Ways, MatmulHasTwoAndOneMoreForFewVectors) {
     ASSERT_EQ(device.execute(product, {a, b}, c).code, StatusCode::kOk);
     EXPECT_EQ(device.download(c), std::vector<float>(count, 7));
     if (columns > 4) {
-      EXPECT_STREQ(device.measured(0).shape, "matmul up to 1 of 8 x 8 x 8");
+      EXPECT_STREQ(device.measured(0).shape, "matmul f32 up to 1 of 8 x 8 x 8");
       EXPECT_THAT(names(device.measured(0)), ElementsAre("1x1 a thread", "4x4 a thread"));
     } else {
-      EXPECT_STREQ(device.measured(0).shape, "matmul up to 1 of 8 x 8 x 4");
+      EXPECT_STREQ(device.measured(0).shape, "matmul f32 up to 1 of 8 x 8 x 4");
       EXPECT_THAT(names(device.measured(0)), ElementsAre("vectors", "1x1 a thread", "4x4 a thread"));
     }
   }

@@ -12,6 +12,7 @@ std::span<const FusionRule> fusion_rules() {
       {"gate and up with SiLU·mul, and the product that reads it", fuse_feed_forward},
       {"RoPE of queries and keys, and the writes into the KV cache", fuse_rope_kv_write},
       {"these and the attention, for one token", fuse_attention_step},
+      {"products of matrices, with a bias and an activation", fuse_matmuls},
       {"elementwise ops of one shape that use each other's results", fuse_elementwise},
   };
   return kRules;

@@ -65,7 +65,7 @@ struct Op {
   // Checks the arguments and tells what comes out. Throws bad_input("[name] ...").
   std::vector<TensorSpec> (*infer)(const Args& args) = nullptr;
 
-  // The reference composition: the same result from simpler ops. Null: primitive.
+  // The reference composition: the same result from simpler ops. Null: primitive; nothing: primitive for these inputs.
   std::vector<Tensor> (*compose)(const Args& args) = nullptr;
 
   // For an op that only looks at its input's storage in another way: the layout of the result, or none where this

@@ -143,7 +143,8 @@ void Planner::emit(const Instruction& original) {
       return emit_step(copied, std::move(kernel));
     }
   }
-  if (instruction.op->compose == nullptr) {
+  std::vector<Instruction> parts;
+  if (!expand(program_, instruction, device_, parts)) {
     std::string what;
     bool is_double = false;
     for (const std::vector<int>& values : {instruction.inputs, instruction.outputs}) {
@@ -157,8 +158,6 @@ void Planner::emit(const Instruction& original) {
     throw failed("[{}] device {} has no kernel for it on {}{}", instruction.op->name, device_->facts().id, what,
                  is_double ? ": f64 is computed by the CPU alone" : "");
   }
-  std::vector<Instruction> parts;
-  expand(program_, instruction, device_, parts);
   for (const Instruction& part : parts) emit(part);
 }
 

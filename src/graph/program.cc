@@ -193,8 +193,9 @@ std::string instruction_key(const Instruction& instruction) {
   return key.take();
 }
 
-void expand(Program& program, const Instruction& instruction, const std::shared_ptr<Device>& device,
+bool expand(Program& program, const Instruction& instruction, const std::shared_ptr<Device>& device,
             std::vector<Instruction>& instructions) {
+  if (instruction.op->compose == nullptr) return false;
   std::vector<Tensor> placeholders;
   std::unordered_map<const TensorState*, int> values;
   for (const int input : instruction.inputs) {
@@ -207,6 +208,7 @@ void expand(Program& program, const Instruction& instruction, const std::shared_
   }
   const NoAutocast as_recorded;
   const std::vector<Tensor> results = instruction.op->compose(Args{placeholders, instruction.attributes});
+  if (results.empty()) return false;
   Trace part = trace(results);
   std::vector<int> renamed(part.program.values.size(), -1);
   for (size_t i = 0; i < part.parameters.size(); ++i) {
@@ -232,6 +234,7 @@ void expand(Program& program, const Instruction& instruction, const std::shared_
     for (int& output : inner.outputs) rename(output);
     instructions.push_back(std::move(inner));
   }
+  return true;
 }
 
 }  // namespace gabbro

@@ -57,8 +57,8 @@ std::optional<LittleTrace> trace_little(const Tensor& result);
 std::string instruction_key(const Instruction& instruction);
 
 // The instructions of one op's composition, on values of `program`: appended to `instructions` in place of
-// `instruction`, whose output values they compute.
-void expand(Program& program, const Instruction& instruction, const std::shared_ptr<Device>& device,
+// `instruction`, whose output values they compute. False where it has none.
+bool expand(Program& program, const Instruction& instruction, const std::shared_ptr<Device>& device,
             std::vector<Instruction>& instructions);
 
 }  // namespace gabbro

@@ -106,7 +106,8 @@ RMSNorm::RMSNorm(const Factory& make, const RMSNormOptions& o)
 }
 
 Tensor RMSNorm::forward(const Tensor& x) {
-  const Tensor rows = cast(with_flat_end("rms_norm", x, shape_), DType::f32);
+  const bool half = x.dtype() == DType::f16 || x.dtype() == DType::bf16;
+  const Tensor rows = cast(with_flat_end("rms_norm", x, shape_), half ? x.dtype() : DType::f32);
   const double unit = x.dtype() == DType::f16 ? 0x1p-10 : x.dtype() == DType::bf16 ? 0x1p-7 : 0x1p-23;
   const Shape flat{shape_.elements()};
   const Tensor factor =

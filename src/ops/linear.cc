@@ -19,9 +19,14 @@ Tensor as_matrix(const Tensor& x) {
 // y = x · Wᵀ (+ bias): x [..., K], W [N, K] of any float or block format, y [..., N].
 const Op kLinear = {
     .name = "linear",
-    .infer = [](const Args& a) { return result(with_last(a[0].shape(), a[1].shape()[0]), DType::f32); },
+    .infer = [](const Args& a) { return result(with_last(a[0].shape(), a[1].shape()[0]), a[0].dtype()); },
     .compose =
         [](const Args& a) {
+          if (is_half(a[0].dtype())) {  // kernels take weights as they are, and activations in f32
+            std::vector<Tensor> inputs{cast(a[0], DType::f32), a[1]};
+            if (a.size() == 3) inputs.push_back(cast(a[2], DType::f32));
+            return std::vector{cast(record(kLinear, inputs), a[0].dtype())};
+          }
           const Tensor weight = permute(dequantize(a[1]), {1, 0});  // [K, N]
           const Tensor x = a[0].shape().rank() == 1 ? reshape(a[0], Shape{1, a[0].shape()[0]}) : a[0];
           Tensor y = matmul(x, weight);
@@ -65,8 +70,11 @@ Tensor linear(const Tensor& input, const Tensor& own_weight, const Tensor& bias)
     const Tensor y = matmul(x, permute(plain, {1, 0}));
     return bias.defined() ? y + bias : y;
   }
-  std::vector<Tensor> inputs{cast(x, DType::f32), weight};
-  if (bias.defined()) inputs.push_back(cast(bias, DType::f32));
+  // Halves that meet halves of their own kind stay what they are: libraries multiply them so.
+  const bool halves = is_half(x.dtype()) && weight.dtype() == x.dtype() && !weight.spec().packed;
+  const DType computed = halves ? x.dtype() : DType::f32;
+  std::vector<Tensor> inputs{cast(x, computed), weight};
+  if (bias.defined()) inputs.push_back(cast(bias, computed));
   return cast(record(kLinear, inputs), x.dtype());
 }
 

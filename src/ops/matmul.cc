@@ -1,4 +1,4 @@
-// Dense matrix product. f16 and bf16 are multiplied in f32, small integers in i32.
+// Dense matrix product. The products of f16 and bf16 are summed in f32, and small integers multiplied in i32.
 #include <numeric>
 
 #include "src/ops/autocast.h"
@@ -34,6 +34,12 @@ const Op kMatmul = {
           lengths.back() = a[1].shape()[a[1].shape().rank() - 1];
           return result(Shape(lengths), a[0].dtype());
         },
+    .compose =
+        [](const Args& a) {
+          if (!is_half(a[0].dtype())) return std::vector<Tensor>();
+          const auto wide = [&](size_t i) { return cast(a[i], DType::f32); };
+          return std::vector{cast(record(kMatmul, {wide(0), wide(1)}), a[0].dtype())};
+        },
     .gradient = [](const GradientArgs& a) -> Gradients {
       const Tensor& dy = a.gradients[0];
       return {matmul(dy, transposed(a[1])), matmul(transposed(a[0]), dy)};
@@ -61,7 +67,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   }
   const Shape batch = broadcast_shapes("matmul", Shape(a.shape().lengths().first(static_cast<size_t>(ra - 2))),
                                        Shape(b.shape().lengths().first(static_cast<size_t>(rb - 2))));
-  const DType computed = is_half(dtype) ? DType::f32 : is_floating(dtype) ? dtype : as_sum(dtype);
+  const DType computed = is_floating(dtype) ? dtype : as_sum(dtype);
   const auto widen = [&](const Tensor& factor) {
     const int rank = factor.shape().rank();
     std::vector<int64_t> lengths(batch.lengths().begin(), batch.lengths().end());

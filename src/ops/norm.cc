@@ -12,27 +12,27 @@ const Op kRmsNorm = {
     .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
     .compose =
         [](const Args& a) {
-          const Tensor& x = a[0];
+          const Tensor x = cast(a[0], DType::f32);
           const Tensor scale = rsqrt(mean(x * x, -1, kKeepDims) + scalar(x.device(), a.attributes.real("epsilon")));
-          return std::vector{x * scale * a[1]};
+          return std::vector{cast(x * scale * a[1], a[0].dtype())};
         },
     .gradient = [](const GradientArgs& a) -> Gradients {
-      const Tensor &x = a[0], &dy = a.gradients[0];
+      const Tensor x = cast(a[0], DType::f32), dy = cast(a.gradients[0], DType::f32);
       const Tensor scale = rsqrt(mean(x * x, -1, kKeepDims) + number_like(x, a.attributes.real("epsilon")));
       const Tensor y = x * scale, d = dy * a[1];
-      return {scale * (d - y * mean(d * y, -1, kKeepDims)), sum_to(dy * y, a[1].shape())};
+      return {cast(scale * (d - y * mean(d * y, -1, kKeepDims)), a[0].dtype()), sum_to(dy * y, a[1].shape())};
     },
 };
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon) {
-  require_dtype("rms_norm", x, {DType::f32});
-  require_dtype("rms_norm", weight, {DType::f32});
+  require_dtype("rms_norm", x, {DType::f32, DType::f16, DType::bf16});
+  require_dtype("rms_norm", weight, {DType::f32, x.dtype()});
   const int rank = x.shape().rank();
   if (rank == 0 || !(weight.shape() == Shape{x.shape()[rank - 1]})) {
     throw bad_input("[rms_norm] weight {} does not match the last axis of {}", weight.shape().to_string(),
                     x.shape().to_string());
   }
-  return record(kRmsNorm, {x, weight}, {{"epsilon", static_cast<double>(epsilon)}});
+  return record(kRmsNorm, {x, cast(weight, DType::f32)}, {{"epsilon", static_cast<double>(epsilon)}});
 }
 
 }  // namespace gabbro

@@ -20,7 +20,18 @@ double summed(int64_t terms, DType dtype) {
 void norm_cases(std::vector<OpCase>& cases) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     for (const auto& [rows, columns] :
-         {std::pair<int64_t, int64_t>{1, 1}, {3, 31}, {1, 64}, {5, 65}, {2, 1009}, {300, 7}, {1, 20011}}) {
+         {std::pair<int64_t, int64_t>{1, 1},
+          {3, 31},
+          {1, 64},
+          {5, 65},
+          {2, 1009},
+          {300, 7},
+          {1, 20011},
+          // Whole packs, for a wave, blocks of two sizes, and rows that do not fit in registers.
+          {9, 128},
+          {3, 2040},
+          {2, 8192},
+          {2, 16416}}) {
       const auto x = [=](Maker& m) { return cast(m.normal(Shape{rows, columns}, 3), dtype); };
       const std::string name = fmt::format("{} {}x{}", dtype_name(dtype), rows, columns);
       cases.push_back({.name = "log_softmax " + name,
@@ -32,6 +43,14 @@ void norm_cases(std::vector<OpCase>& cases) {
                        .op = &kSoftmax,
                        .inputs = [=](Maker& m) { return std::vector{x(m)}; },
                        .attributes = {},
+                       .tolerance = summed(columns, dtype)});
+      cases.push_back({.name = "rms_norm " + name,
+                       .op = &kRmsNorm,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{x(m), m.normal(Shape{columns})};
+                           },
+                       .attributes = {{"epsilon", 1e-5}},
                        .tolerance = summed(columns, dtype)});
       cases.push_back({.name = "layer_norm " + name,
                        .op = &kLayerNorm,
@@ -46,6 +65,8 @@ void norm_cases(std::vector<OpCase>& cases) {
                                         {{2, 6, 7}, 3},
                                         {{3, 4}, 2},
                                         {{2, 8, 5, 13}, 4},
+                                        {{2, 8, 5, 16}, 4},
+                                        {{1, 4, 40, 64}, 1},
                                         {{1, 4, 101, 100}, 2},
                                         {{1, 2, 1, 5, 3, 2}, 1}}) {
       const std::string name = fmt::format("{} {} of {}", dtype_name(dtype), shape.to_string(), groups);

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -134,6 +138,46 @@ TEST(Fusion, ALayerGivesWhatItsOpsGive) {
       ASSERT_FALSE(std::isnan(actual[i]));
     }
     EXPECT_LE(worst, tolerance(c.dtype) * std::sqrt(squares / static_cast<double>(expected.size())));
+  }
+}
+
+// A product of plain matrices with a bias and an activation, in one launch where a library takes it, against its parts.
+TEST(Fusion, ProductsTakeABiasAndAnActivation) {
+  const std::shared_ptr<Device> device = open_device("auto", {.threads = 2});
+  Maker m(device, 5);
+  // A library that is there takes a product of more tokens than this.
+  const bool library =
+      std::getenv("GABBRO_SIM_PRODUCTS") != nullptr || std::string_view(device->facts().id).starts_with("cuda");
+  const auto same = [](const Tensor& x) { return x; };
+  const std::pair<const char*, std::function<Tensor(const Tensor&)>> activations[] = {
+      {"none", same}, {"relu", relu}, {"gelu_tanh", [](const Tensor& t) { return gelu(t, true); }}, {"silu", silu}};
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const double rounding = dtype == DType::f32 ? 2e-6 : dtype == DType::f16 ? 0x1p-9 : 0x1p-6;
+    const auto make = [&](const Shape& shape) {
+      Tensor made = cast(m.normal(shape), dtype);
+      eval(std::span(&made, 1));
+      return made;
+    };
+    const Tensor x = make(Shape{3, 5, 24}), weight = make(Shape{16, 24}), bias = make(Shape{16}),
+                 turned = permute(weight, {1, 0});
+    for (const auto& [name, activation] : activations) {
+      const auto expect_one = [&](const char* what, const std::function<Tensor(const Tensor&)>& product) {
+        SCOPED_TRACE(fmt::format("{} {} {}", what, dtype_name(dtype), name));
+        Tensor alone = product(x);
+        eval(std::span(&alone, 1));
+        const std::vector<float> expected = to_host<float>(cast(activation(alone), DType::f32)),
+                                 actual = to_host<float>(cast(activation(product(x)), DType::f32));
+        ASSERT_EQ(actual.size(), expected.size());
+        for (size_t i = 0; i < actual.size(); ++i)
+          ASSERT_NEAR(actual[i], expected[i], rounding * (std::fabs(expected[i]) + 5)) << "element " << i;
+        if (!library || (std::string_view(device->facts().id).starts_with("cuda") && std::string_view(name) == "silu"))
+          return;
+        EXPECT_EQ(Compiled([&] { return std::vector{activation(product(x))}; }).plan().steps().size(), 1U);
+      };
+      expect_one("linear", [&](const Tensor& t) { return linear(t, weight, bias); });
+      expect_one("linear without a bias", [&](const Tensor& t) { return linear(t, weight); });
+      expect_one("matmul and a bias", [&](const Tensor& t) { return matmul(t, turned) + bias; });
+    }
   }
 }
 

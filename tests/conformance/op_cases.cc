@@ -10,6 +10,7 @@
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
 #include "src/graph/eval.h"
+#include "src/ops/arrays.h"
 #include "src/ops/op_table.h"
 
 namespace gabbro::conformance {
@@ -95,6 +96,40 @@ void norm_cases(std::vector<OpCase>& cases) {
                      .inputs = [=](Maker& m) { return std::vector{m.normal(Shape{count}, 4)}; },
                      .attributes = {},
                      .tolerance = 16 * kEpsilon});
+  }
+}
+
+// Of f16 and bf16, which the CPU multiplies in f32, as GPUs do where they have no library.
+void matmul_cases(std::vector<OpCase>& cases) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const double rounding = dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
+    for (const auto& [a, b] : {std::pair<Shape, Shape>{{1, 1}, {1, 1}},
+                               {{5, 7}, {7, 3}},
+                               {{33, 64}, {64, 17}},
+                               {{3, 5, 8}, {3, 8, 9}},
+                               {{2, 3, 4, 16}, {2, 3, 16, 5}},
+                               {{70, 40}, {40, 130}}}) {
+      for (const bool turned : {false, true}) {  // both factors lie the other way round
+        cases.push_back({.name = fmt::format("matmul {} {} {} {}", dtype_name(dtype), a.to_string(), b.to_string(),
+                                             turned ? "turned" : ""),
+                         .op = &kMatmul,
+                         .inputs =
+                             [=, a = a, b = b](Maker& m) {
+                               const auto factor = [&](const Shape& shape) {
+                                 const Tensor plain = cast(m.normal(shape), dtype);
+                                 if (!turned) return plain;
+                                 Tensor other = matrix_transpose(plain);
+                                 eval(std::span(&other, 1));
+                                 other = other + full(other.device(), Shape{}, 0, dtype);  // lies as its shape says
+                                 return matrix_transpose(other);
+                               };
+                               return std::vector{factor(a), factor(b)};
+                             },
+                         .attributes = {},
+                         .tolerance = rounding + summed(a[a.rank() - 1]),
+                         .lowered = true});
+      }
+    }
   }
 }
 
@@ -255,6 +290,7 @@ Tensor Maker::weights(DType dtype, int64_t rows, int64_t columns) {
 std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases;
   norm_cases(cases);
+  matmul_cases(cases);
   linear_cases(cases);
   rope_cases(cases);
   attention_cases(cases);

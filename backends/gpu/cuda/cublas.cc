@@ -13,9 +13,9 @@ namespace {
 // clang-format off
 #define GABBRO_LIBRARY_FUNCTIONS(X) \
   X(cublasLtCreate) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) \
-  X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) \
-  X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic) \
-  X(cublasLtMatmul) X(cublasLtGetVersion)
+  X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute) \
+  X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) \
+  X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul) X(cublasLtGetVersion)
 // clang-format on
 
 class Library {
@@ -44,10 +44,27 @@ class Library {
   }
 };
 
+cudaDataType_t type_of(DType dtype) {
+  return dtype == DType::f32 ? CUDA_R_32F : dtype == DType::f16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+cublasLtEpilogue_t epilogue_of(const ProductShape& shape) {
+  switch (shape.activation) {
+    case Activation::kRelu:
+      return shape.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case Activation::kGeluTanh:
+      return shape.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    case Activation::kSilu:
+    case Activation::kNone:
+      break;
+  }
+  return shape.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 // The library counts columns first: our row-major y is its yᵀ [rows, tokens] = wᵀᵀ·xᵀ.
 class PreparedProduct final : public CublasProduct {
  public:
-  explicit PreparedProduct(const Library& library) : library_(library) {}
+  PreparedProduct(const Library& library, const ProductShape& shape) : library_(library), shape_(shape) {}
   ~PreparedProduct() override {
     for (cublasLtMatrixLayout_t layout : {w_, x_, y_}) {
       if (layout != nullptr) library_.cublasLtMatrixLayoutDestroy_(layout);
@@ -58,27 +75,33 @@ class PreparedProduct final : public CublasProduct {
   PreparedProduct& operator=(const PreparedProduct&) = delete;
 
   // False where the library takes no such product.
-  bool prepare(const ProductShape& shape) {
-    alpha_ = shape.alpha;
-    const auto rows = static_cast<uint64_t>(shape.rows), tokens = static_cast<uint64_t>(shape.tokens),
-               depth = static_cast<uint64_t>(shape.depth);
-    const cublasOperation_t turned = CUBLAS_OP_T;
+  bool prepare() {
+    const cublasOperation_t w_turn = shape_.w.turned ? CUBLAS_OP_N : CUBLAS_OP_T,
+                            x_turn = shape_.x.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t epilogue = epilogue_of(shape_);
     return library_.cublasLtMatmulDescCreate_(&description_, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
-           library_.cublasLtMatmulDescSetAttribute_(description_, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
-                                                    sizeof turned) == CUBLAS_STATUS_SUCCESS &&
-           library_.cublasLtMatrixLayoutCreate_(&w_, CUDA_R_16F, depth, rows, shape.w_step) == CUBLAS_STATUS_SUCCESS &&
-           library_.cublasLtMatrixLayoutCreate_(&x_, CUDA_R_16F, depth, tokens, shape.x_step) ==
-               CUBLAS_STATUS_SUCCESS &&
-           library_.cublasLtMatrixLayoutCreate_(&y_, CUDA_R_32F, rows, tokens, shape.y_step) == CUBLAS_STATUS_SUCCESS &&
-           choose();
+           describe(CUBLASLT_MATMUL_DESC_TRANSA, w_turn) && describe(CUBLASLT_MATMUL_DESC_TRANSB, x_turn) &&
+           describe(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) && lay_out(w_, shape_.dtype, shape_.w, shape_.rows) &&
+           lay_out(x_, shape_.dtype, shape_.x, shape_.tokens) &&
+           lay_out(y_, shape_.result,
+                   {.step = shape_.y_step, .batch_step = shape_.tokens * shape_.y_step, .turned = true}, shape_.rows,
+                   shape_.tokens) &&
+           choose(kAlignment, aligned_) && choose(static_cast<uint32_t>(dtype_bytes(shape_.dtype, 1)), unaligned_);
   }
 
-  void run(CUstream stream, const void* w, const void* x, const float* addend, float* y,
-           void* workspace) const override {
-    const float beta = addend == nullptr ? 0 : 1;
-    const cublasStatus_t status = library_.cublasLtMatmul_(
-        library_.handle, description_, &alpha_, w, w_, x, x_, &beta, addend == nullptr ? y : addend, y_, y, y_,
-        &algorithm_, workspace, kCublasWorkspace, reinterpret_cast<cudaStream_t>(stream));
+  void run(CUstream stream, const ProductOperands& o, void* workspace) const override {
+    const float beta = o.addend == nullptr ? 0 : 1;
+    const bool aligned =
+        ((reinterpret_cast<uintptr_t>(o.w) | reinterpret_cast<uintptr_t>(o.x) | reinterpret_cast<uintptr_t>(o.y) |
+          reinterpret_cast<uintptr_t>(o.addend) | reinterpret_cast<uintptr_t>(o.bias)) &
+         (kAlignment - 1)) == 0;
+    const bool described = !shape_.bias || describe(CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias);
+    const cublasStatus_t status =
+        !described ? CUBLAS_STATUS_INVALID_VALUE
+                   : library_.cublasLtMatmul_(library_.handle, description_, &shape_.alpha, o.w, w_, o.x, x_, &beta,
+                                              o.addend == nullptr ? o.y : o.addend, y_, o.y, y_,
+                                              aligned ? &aligned_ : &unaligned_, workspace, kCublasWorkspace,
+                                              reinterpret_cast<cudaStream_t>(stream));
     if (status != CUBLAS_STATUS_SUCCESS) {
       throw ApiError(abi::StatusCode::kFailed,
                      fmt::format("cuda: multiplying with cuBLASLt: status {}", static_cast<int>(status)));
@@ -86,29 +109,62 @@ class PreparedProduct final : public CublasProduct {
   }
 
  private:
-  // The algorithm that the library's own heuristic ranks first.
-  bool choose() {
+  static constexpr uint32_t kAlignment = 16;  // bytes, of operands as they mostly lie
+
+  template <class Value>
+  bool describe(cublasLtMatmulDescAttributes_t attribute, const Value& value) const {
+    return library_.cublasLtMatmulDescSetAttribute_(description_, attribute, &value, sizeof value) ==
+           CUBLAS_STATUS_SUCCESS;
+  }
+
+  // A matrix [lines][depth], or [depth][lines] where it is turned; the library's first axis is the one whose elements
+  // lie together.
+  bool lay_out(cublasLtMatrixLayout_t& layout, DType dtype, const Factor& factor, int64_t lines) const {
+    return lay_out(layout, dtype, factor, lines, shape_.depth);
+  }
+  bool lay_out(cublasLtMatrixLayout_t& layout, DType dtype, const Factor& factor, int64_t lines, int64_t depth) const {
+    const auto first = static_cast<uint64_t>(factor.turned ? lines : depth),
+               second = static_cast<uint64_t>(factor.turned ? depth : lines);
+    const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+      return library_.cublasLtMatrixLayoutSetAttribute_(layout, attribute, &value, sizeof value) ==
+             CUBLAS_STATUS_SUCCESS;
+    };
+    const auto batches = static_cast<int32_t>(shape_.batches);
+    return library_.cublasLtMatrixLayoutCreate_(&layout, type_of(dtype), first, second, factor.step) ==
+               CUBLAS_STATUS_SUCCESS &&
+           (batches == 1 || (set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batches) &&
+                             set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, factor.batch_step)));
+  }
+
+  // The algorithm that the library's own heuristic ranks first for operands that lie at multiples of `alignment` bytes.
+  bool choose(uint32_t alignment, cublasLtMatmulAlgo_t& algorithm) {
     cublasLtMatmulPreference_t preference = nullptr;
     if (library_.cublasLtMatmulPreferenceCreate_(&preference) != CUBLAS_STATUS_SUCCESS) return false;
-    size_t workspace = kCublasWorkspace;
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      return library_.cublasLtMatmulPreferenceSetAttribute_(preference, attribute, &value, sizeof value) ==
+             CUBLAS_STATUS_SUCCESS;
+    };
     cublasLtMatmulHeuristicResult_t result = {};
     int found = 0;
     const bool chosen =
-        library_.cublasLtMatmulPreferenceSetAttribute_(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                                       sizeof workspace) == CUBLAS_STATUS_SUCCESS &&
+        prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kCublasWorkspace) &&
+        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment) &&
+        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment) &&
+        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment) &&
+        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment) &&
         library_.cublasLtMatmulAlgoGetHeuristic_(library_.handle, description_, w_, x_, y_, y_, preference, 1, &result,
                                                  &found) == CUBLAS_STATUS_SUCCESS &&
         found == 1 && result.state == CUBLAS_STATUS_SUCCESS;
     library_.cublasLtMatmulPreferenceDestroy_(preference);
-    algorithm_ = result.algo;
+    algorithm = result.algo;
     return chosen;
   }
 
   const Library& library_;
-  float alpha_ = 1;
+  ProductShape shape_;
   cublasLtMatmulDesc_t description_ = nullptr;
   cublasLtMatrixLayout_t w_ = nullptr, x_ = nullptr, y_ = nullptr;
-  cublasLtMatmulAlgo_t algorithm_ = {};
+  cublasLtMatmulAlgo_t aligned_ = {}, unaligned_ = {};
 };
 
 }  // namespace
@@ -120,9 +176,9 @@ std::string cublas_version() {
 
 std::unique_ptr<CublasProduct> make_cublas_product(const ProductShape& shape) {
   const Library* library = Library::get();
-  if (library == nullptr) return nullptr;
-  auto product = std::make_unique<PreparedProduct>(*library);
-  if (!product->prepare(shape)) return nullptr;
+  if (library == nullptr || shape.activation == Activation::kSilu) return nullptr;
+  auto product = std::make_unique<PreparedProduct>(*library, shape);
+  if (!product->prepare()) return nullptr;
   return product;
 }
 

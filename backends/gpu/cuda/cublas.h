@@ -16,8 +16,7 @@ class CublasProduct {
   virtual ~CublasProduct() = default;
 
   // Throws where the library fails.
-  virtual void run(CUstream stream, const void* w, const void* x, const float* addend, float* y,
-                   void* workspace) const = 0;
+  virtual void run(CUstream stream, const ProductOperands& operands, void* workspace) const = 0;
 };
 
 // What a product may use besides its operands, on the device.

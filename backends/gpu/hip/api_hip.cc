@@ -263,9 +263,9 @@ Product* make_product(Context* context, const std::string& library, const Produc
 
 void destroy_product(Product* product) { delete product; }
 
-void multiply(Queue* queue, const Product* product, const void* w, const void* x, const float* addend, float* y) {
+void multiply(Queue* queue, const Product* product, const ProductOperands& operands) {
   queue->context->use();
-  product->product->run(queue->stream, w, x, addend, y);
+  product->product->run(queue->stream, operands);
 }
 
 std::vector<std::string> convolution_libraries(Context*) { return {kMiopen}; }

@@ -18,7 +18,7 @@ namespace {
 // clang-format off
 #define GABBRO_LIBRARY_FUNCTIONS(X) \
   X(hipblasLtCreate) X(hipblasLtDestroy) X(hipblasLtGetVersion) X(hipblasLtMatmulDescCreate) X(hipblasLtMatmulDescDestroy) \
-  X(hipblasLtMatmulDescSetAttribute) X(hipblasLtMatrixLayoutCreate) X(hipblasLtMatrixLayoutDestroy) \
+  X(hipblasLtMatmulDescSetAttribute) X(hipblasLtMatrixLayoutCreate) X(hipblasLtMatrixLayoutDestroy) X(hipblasLtMatrixLayoutSetAttribute) \
   X(hipblasLtMatmulPreferenceCreate) X(hipblasLtMatmulPreferenceDestroy) X(hipblasLtMatmulPreferenceSetAttribute) \
   X(hipblasLtMatmulAlgoGetHeuristic) X(hipblasLtMatmul)
 // clang-format on
@@ -66,10 +66,29 @@ class Hipblaslt final : public ProductLibrary, public std::enable_shared_from_th
   std::shared_ptr<Workspace> workspace_;
 };
 
+hipDataType type_of(DType dtype) {
+  return dtype == DType::f32 ? HIP_R_32F : dtype == DType::f16 ? HIP_R_16F : HIP_R_16BF;
+}
+
+hipblasLtEpilogue_t epilogue_of(const ProductShape& shape) {
+  switch (shape.activation) {
+    case api::Activation::kRelu:
+      return shape.bias ? HIPBLASLT_EPILOGUE_RELU_BIAS : HIPBLASLT_EPILOGUE_RELU;
+    case api::Activation::kGeluTanh:
+      return shape.bias ? HIPBLASLT_EPILOGUE_GELU_BIAS : HIPBLASLT_EPILOGUE_GELU;
+    case api::Activation::kSilu:
+      return shape.bias ? HIPBLASLT_EPILOGUE_SWISH_BIAS_EXT : HIPBLASLT_EPILOGUE_SWISH_EXT;
+    case api::Activation::kNone:
+      break;
+  }
+  return shape.bias ? HIPBLASLT_EPILOGUE_BIAS : HIPBLASLT_EPILOGUE_DEFAULT;
+}
+
 // The library counts columns first: our row-major y is its yᵀ [rows, tokens] = wᵀᵀ·xᵀ.
 class HipblasltProduct final : public LibraryProduct {
  public:
-  explicit HipblasltProduct(std::shared_ptr<const Hipblaslt> library) : library_(std::move(library)) {}
+  HipblasltProduct(std::shared_ptr<const Hipblaslt> library, const ProductShape& shape)
+      : library_(std::move(library)), shape_(shape) {}
   ~HipblasltProduct() override {
     for (hipblasLtMatrixLayout_t layout : {w_, x_, y_}) {
       if (layout != nullptr) static_cast<void>(library_->hipblasLtMatrixLayoutDestroy_(layout));
@@ -80,28 +99,30 @@ class HipblasltProduct final : public LibraryProduct {
   HipblasltProduct& operator=(const HipblasltProduct&) = delete;
 
   // False where the library takes no such product.
-  bool prepare(const ProductShape& shape) {
-    alpha_ = shape.alpha;
-    const auto rows = static_cast<uint64_t>(shape.rows), tokens = static_cast<uint64_t>(shape.tokens),
-               depth = static_cast<uint64_t>(shape.depth);
-    const int32_t turned = HIPBLAS_OP_T;
-    const auto lays_out = [&](hipblasLtMatrixLayout_t& layout, hipDataType type, uint64_t lines, uint64_t columns,
-                              int64_t step) {
-      return library_->hipblasLtMatrixLayoutCreate_(&layout, type, lines, columns, step) == HIPBLAS_STATUS_SUCCESS;
-    };
+  bool prepare() {
+    const int32_t w_turn = shape_.w.turned ? HIPBLAS_OP_N : HIPBLAS_OP_T,
+                  x_turn = shape_.x.turned ? HIPBLAS_OP_T : HIPBLAS_OP_N;
+    const uint32_t epilogue = epilogue_of(shape_);
+    const int32_t bias_type = type_of(shape_.result);
+    const api::Factor y = {.step = shape_.y_step, .batch_step = shape_.tokens * shape_.y_step, .turned = true};
     return library_->hipblasLtMatmulDescCreate_(&description_, HIPBLAS_COMPUTE_32F, HIP_R_32F) ==
                HIPBLAS_STATUS_SUCCESS &&
-           library_->hipblasLtMatmulDescSetAttribute_(description_, HIPBLASLT_MATMUL_DESC_TRANSA, &turned,
-                                                      sizeof turned) == HIPBLAS_STATUS_SUCCESS &&
-           lays_out(w_, HIP_R_16F, depth, rows, shape.w_step) && lays_out(x_, HIP_R_16F, depth, tokens, shape.x_step) &&
-           lays_out(y_, HIP_R_32F, rows, tokens, shape.y_step) && choose();
+           describe(HIPBLASLT_MATMUL_DESC_TRANSA, w_turn) && describe(HIPBLASLT_MATMUL_DESC_TRANSB, x_turn) &&
+           describe(HIPBLASLT_MATMUL_DESC_EPILOGUE, epilogue) &&
+           (!shape_.bias || describe(HIPBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias_type)) &&
+           lay_out(w_, shape_.dtype, shape_.w, shape_.rows, shape_.depth) &&
+           lay_out(x_, shape_.dtype, shape_.x, shape_.tokens, shape_.depth) &&
+           lay_out(y_, shape_.result, y, shape_.rows, shape_.tokens) && choose();
   }
 
-  void run(hipStream_t stream, const void* w, const void* x, const float* addend, float* y) const override {
-    const float beta = addend == nullptr ? 0 : 1;
-    const hipblasStatus_t status = library_->hipblasLtMatmul_(
-        library_->handle, description_, &alpha_, w, w_, x, x_, &beta, addend == nullptr ? y : addend, y_, y, y_,
-        &algorithm_, library_->workspace(), Workspace::kBytes, stream);
+  void run(hipStream_t stream, const api::ProductOperands& o) const override {
+    const float beta = o.addend == nullptr ? 0 : 1;
+    const bool described = !shape_.bias || describe(HIPBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias);
+    const hipblasStatus_t status =
+        !described ? HIPBLAS_STATUS_INVALID_VALUE
+                   : library_->hipblasLtMatmul_(library_->handle, description_, &shape_.alpha, o.w, w_, o.x, x_, &beta,
+                                                o.addend == nullptr ? o.y : o.addend, y_, o.y, y_, &algorithm_,
+                                                library_->workspace(), Workspace::kBytes, stream);
     if (status != HIPBLAS_STATUS_SUCCESS) {
       throw ApiError(abi::StatusCode::kFailed,
                      fmt::format("rocm: multiplying with hipBLASLt: status {}", static_cast<int>(status)));
@@ -109,6 +130,29 @@ class HipblasltProduct final : public LibraryProduct {
   }
 
  private:
+  template <class Value>
+  bool describe(hipblasLtMatmulDescAttributes_t attribute, const Value& value) const {
+    return library_->hipblasLtMatmulDescSetAttribute_(description_, attribute, &value, sizeof value) ==
+           HIPBLAS_STATUS_SUCCESS;
+  }
+
+  // A matrix [lines][depth], or [depth][lines] where it is turned; the library's first axis is the one whose elements
+  // lie together.
+  bool lay_out(hipblasLtMatrixLayout_t& layout, DType dtype, const api::Factor& factor, int64_t lines,
+               int64_t depth) const {
+    const auto first = static_cast<uint64_t>(factor.turned ? lines : depth),
+               second = static_cast<uint64_t>(factor.turned ? depth : lines);
+    const auto set = [&](hipblasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+      return library_->hipblasLtMatrixLayoutSetAttribute_(layout, attribute, &value, sizeof value) ==
+             HIPBLAS_STATUS_SUCCESS;
+    };
+    const auto batches = static_cast<int32_t>(shape_.batches);
+    return library_->hipblasLtMatrixLayoutCreate_(&layout, type_of(dtype), first, second, factor.step) ==
+               HIPBLAS_STATUS_SUCCESS &&
+           (batches == 1 || (set(HIPBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batches) &&
+                             set(HIPBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, factor.batch_step)));
+  }
+
   bool choose() {
     hipblasLtMatmulPreference_t preference = nullptr;
     if (library_->hipblasLtMatmulPreferenceCreate_(&preference) != HIPBLAS_STATUS_SUCCESS) return false;
@@ -127,15 +171,15 @@ class HipblasltProduct final : public LibraryProduct {
   }
 
   std::shared_ptr<const Hipblaslt> library_;
-  float alpha_ = 1;
+  ProductShape shape_;
   hipblasLtMatmulDesc_t description_ = nullptr;
   hipblasLtMatrixLayout_t w_ = nullptr, x_ = nullptr, y_ = nullptr;
   hipblasLtMatmulAlgo_t algorithm_;
 };
 
 std::unique_ptr<LibraryProduct> Hipblaslt::make(const ProductShape& shape) {
-  auto product = std::make_unique<HipblasltProduct>(shared_from_this());
-  if (!product->prepare(shape)) return nullptr;
+  auto product = std::make_unique<HipblasltProduct>(shared_from_this(), shape);
+  if (!product->prepare()) return nullptr;
   return product;
 }
 

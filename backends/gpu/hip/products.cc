@@ -1,7 +1,8 @@
 #include "backends/gpu/hip/products.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdlib>
 #include <utility>
 
@@ -14,10 +15,16 @@
 namespace gabbro::gpu::hip {
 namespace {
 
+// The number as it lies in memory, rounded to the dtype.
+uint32_t bits_of(float value, DType dtype) {
+  if (dtype == DType::f32) return std::bit_cast<uint32_t>(value);
+  return dtype == DType::f16 ? float_to_half_bits(value) : float_to_bfloat_bits(value);
+}
+
 // A small product of whole numbers, with which a library shows that it works on this device before it is used.
 class Trial {
  public:
-  explicit Trial(hipStream_t stream) : stream_(stream) {}
+  Trial(hipStream_t stream, DType dtype, DType result) : stream_(stream), dtype_(dtype), result_(result) {}
   ~Trial() {
     if (memory_ != nullptr) static_cast<void>(runtime().hipFree_(memory_));
   }
@@ -25,47 +32,60 @@ class Trial {
   Trial& operator=(const Trial&) = delete;
 
   bool passes(ProductLibrary& library) {
-    const auto product = library.make({.rows = kRows,
+    const auto product = library.make({.dtype = dtype_,
+                                       .result = result_,
+                                       .rows = kRows,
                                        .tokens = kTokens,
                                        .depth = kDepth,
-                                       .w_step = kDepth,
-                                       .x_step = kDepth,
+                                       .w = {.step = kDepth},
+                                       .x = {.step = kDepth},
                                        .y_step = kRows,
                                        .alpha = 0.5f});
     if (product == nullptr) return false;
     const Runtime& hip = runtime();
-    hip.check(hip.hipMalloc_(&memory_, kBytes), "allocating");
-    std::array<uint16_t, (kRows + kTokens) * kDepth> halves;
-    for (size_t i = 0; i < halves.size(); ++i) halves[i] = float_to_half_bits(static_cast<float>(value(i)));
-    auto* x = static_cast<uint16_t*>(memory_) + kRows * kDepth;
-    auto* y = reinterpret_cast<float*>(x + kTokens * kDepth);
-    std::array<float, kRows * kTokens> found;
-    hip.check(hip.hipMemcpyHtoDAsync_(memory_, halves.data(), sizeof halves, stream_), "copying to the device");
-    product->run(stream_, memory_, x, nullptr, y);
-    hip.check(hip.hipMemcpyDtoHAsync_(found.data(), y, sizeof found, stream_), "copying from the device");
-    hip.check(hip.hipStreamSynchronize_(stream_), "waiting for the device");
+    const size_t factor_bytes = dtype_bytes(dtype_, (kRows + kTokens) * kDepth),
+                 result_bytes = dtype_bytes(result_, kRows * kTokens);
+    hip.check(hip.hipMalloc_(&memory_, factor_bytes + result_bytes), "allocating");
+    std::vector<std::byte> factors, expected;
+    for (int i = 0; i < (kRows + kTokens) * kDepth; ++i) append(factors, static_cast<float>(value(i)), dtype_);
     for (int token = 0; token < kTokens; ++token) {
       for (int row = 0; row < kRows; ++row) {
-        int sum = 0;  // halves of it are exact
+        int sum = 0;  // exact, and so is half of it before it is rounded
         for (int k = 0; k < kDepth; ++k) sum += value(row * kDepth + k) * value((kRows + token) * kDepth + k);
-        if (found[static_cast<size_t>(token * kRows + row)] != 0.5f * static_cast<float>(sum)) return false;
+        append(expected, 0.5f * static_cast<float>(sum), result_);
       }
     }
-    return true;
+    auto* const w = static_cast<std::byte*>(memory_);
+    std::vector<std::byte> found(result_bytes);
+    hip.check(hip.hipMemcpyHtoDAsync_(w, factors.data(), factor_bytes, stream_), "copying to the device");
+    product->run(stream_, {.w = w,
+                           .x = w + dtype_bytes(dtype_, kRows * kDepth),
+                           .addend = nullptr,
+                           .bias = nullptr,
+                           .y = w + factor_bytes});
+    hip.check(hip.hipMemcpyDtoHAsync_(found.data(), w + factor_bytes, result_bytes, stream_),
+              "copying from the device");
+    hip.check(hip.hipStreamSynchronize_(stream_), "waiting for the device");
+    return found == expected;
   }
 
  private:
   static constexpr int kRows = 48, kTokens = 32, kDepth = 64;
-  static constexpr size_t kBytes = (kRows + kTokens) * kDepth * 2 + kRows * kTokens * 4;
-  static int value(size_t i) { return static_cast<int>(i * 7 % 11) - 5; }
+  static int value(int i) { return i * 7 % 11 - 5; }
+  static void append(std::vector<std::byte>& bytes, float value, DType dtype) {
+    const uint32_t bits = bits_of(value, dtype);
+    const auto* first = reinterpret_cast<const std::byte*>(&bits);
+    bytes.insert(bytes.end(), first, first + dtype_bytes(dtype, 1));
+  }
 
   hipStream_t stream_;
+  DType dtype_, result_;
   void* memory_ = nullptr;
 };
 
-bool works(ProductLibrary& library, hipStream_t stream) {
+bool works(ProductLibrary& library, hipStream_t stream, DType dtype, DType result) {
   try {
-    return Trial(stream).passes(library);
+    return Trial(stream, dtype, result).passes(library);
   } catch (const ApiError&) {
     return false;
   }
@@ -88,7 +108,7 @@ ProductLibraries::ProductLibraries(std::string_view architecture) : target_(targ
     bool known = false;
     for (const Known& own : kKnown) {
       if (name != own.option) continue;
-      entries_.push_back({.name = own.name, .open = own.open, .opened = false, .library = nullptr});
+      entries_.push_back({.name = own.name, .open = own.open, .opened = false, .library = nullptr, .works = {}});
       known = true;
     }
     if (!known) {
@@ -118,28 +138,35 @@ std::vector<std::string> ProductLibraries::names() const {
   return names;
 }
 
-ProductLibrary* ProductLibraries::opened(std::string_view name) {
+ProductLibraries::Entry* ProductLibraries::opened(std::string_view name) {
   const auto entry = std::ranges::find(entries_, name, &Entry::name);
   if (entry == entries_.end()) return nullptr;
-  if (std::exchange(entry->opened, true)) return entry->library.get();
-  entry->library = entry->open(target_);
-  if (entry->library == nullptr) return nullptr;
-  if (stream_ == nullptr) {
-    runtime().check(runtime().hipStreamCreateWithFlags_(&stream_, hipStreamNonBlocking), "creating a stream");
+  if (!std::exchange(entry->opened, true)) entry->library = entry->open(target_);
+  return entry->library == nullptr ? nullptr : &*entry;
+}
+
+ProductLibrary* ProductLibraries::for_dtypes(std::string_view name, DType dtype, DType result) {
+  Entry* entry = opened(name);
+  if (entry == nullptr) return nullptr;
+  const auto [tried, first] = entry->works.try_emplace({dtype, result}, false);
+  if (first) {
+    if (stream_ == nullptr) {
+      runtime().check(runtime().hipStreamCreateWithFlags_(&stream_, hipStreamNonBlocking), "creating a stream");
+    }
+    tried->second = works(*entry->library, stream_, dtype, result);
   }
-  if (!works(*entry->library, stream_)) entry->library = nullptr;
-  return entry->library.get();
+  return tried->second ? entry->library.get() : nullptr;
 }
 
 std::string ProductLibraries::version(std::string_view name) {
   const std::lock_guard lock(mutex_);
-  const ProductLibrary* library = opened(name);
+  const ProductLibrary* library = for_dtypes(name, DType::f16, DType::f32);
   return library == nullptr ? "" : library->version();
 }
 
 std::unique_ptr<LibraryProduct> ProductLibraries::make(std::string_view name, const ProductShape& shape) {
   const std::lock_guard lock(mutex_);
-  ProductLibrary* library = opened(name);
+  ProductLibrary* library = for_dtypes(name, shape.dtype, shape.result);
   return library == nullptr ? nullptr : library->make(shape);
 }
 

@@ -4,10 +4,12 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backends/gpu/api.h"
@@ -20,7 +22,7 @@ class LibraryProduct {
  public:
   virtual ~LibraryProduct() = default;
   // Throws where the library fails.
-  virtual void run(hipStream_t stream, const void* w, const void* x, const float* addend, float* y) const = 0;
+  virtual void run(hipStream_t stream, const api::ProductOperands& operands) const = 0;
 };
 
 // A library on one device. Its products hold on to it.
@@ -55,7 +57,8 @@ class Workspace {
 std::shared_ptr<ProductLibrary> open_hipblaslt(std::string_view target);
 std::shared_ptr<ProductLibrary> open_rocblas(std::string_view target);
 
-// The libraries of a device that multiply correctly there. Each is opened when it is first asked for something.
+// The libraries of a device that multiply correctly there. Each is opened when it is first asked for something, and
+// tried with a small product of each pair of dtypes before it is used for these.
 class ProductLibraries {
  public:
   // Throws where GABBRO_ROCM_LIBRARIES names what there is not.
@@ -77,9 +80,12 @@ class ProductLibraries {
     std::shared_ptr<ProductLibrary> (*open)(std::string_view target);
     bool opened = false;
     std::shared_ptr<ProductLibrary> library;
+    std::map<std::pair<DType, DType>, bool> works;  // for factors and results of these
   };
 
-  ProductLibrary* opened(std::string_view name);  // with the mutex held
+  // Both with the mutex held, and null where there is no such library that works.
+  Entry* opened(std::string_view name);
+  ProductLibrary* for_dtypes(std::string_view name, DType dtype, DType result);
 
   std::string target_;
   hipStream_t stream_ = nullptr;  // for trials; rocBLAS asks for the state of the stream that it used before

@@ -21,7 +21,7 @@ namespace {
 // clang-format off
 #define GABBRO_LIBRARY_FUNCTIONS(X) \
   X(rocblas_create_handle) X(rocblas_destroy_handle) X(rocblas_set_stream) X(rocblas_set_workspace) \
-  X(rocblas_set_atomics_mode) X(rocblas_gemm_ex) X(rocblas_get_version_string)
+  X(rocblas_set_atomics_mode) X(rocblas_gemm_strided_batched_ex) X(rocblas_get_version_string)
 // clang-format on
 
 class Rocblas final : public ProductLibrary, public std::enable_shared_from_this<Rocblas> {
@@ -68,23 +68,32 @@ class Rocblas final : public ProductLibrary, public std::enable_shared_from_this
   std::shared_ptr<Workspace> workspace_;
 };
 
+rocblas_datatype type_of(DType dtype) {
+  return dtype == DType::f32   ? rocblas_datatype_f32_r
+         : dtype == DType::f16 ? rocblas_datatype_f16_r
+                               : rocblas_datatype_bf16_r;
+}
+
 // The library counts columns first: our row-major y is its yᵀ [rows, tokens] = wᵀᵀ·xᵀ.
 class RocblasProduct final : public LibraryProduct {
  public:
   RocblasProduct(std::shared_ptr<const Rocblas> library, const ProductShape& shape)
       : library_(std::move(library)), shape_(shape) {}
 
-  void run(hipStream_t stream, const void* w, const void* x, const float* addend, float* y) const override {
+  void run(hipStream_t stream, const api::ProductOperands& o) const override {
     const auto number = [](int64_t value) { return static_cast<rocblas_int>(value); };
-    const float beta = addend == nullptr ? 0 : 1;
+    const auto turn = [](bool turned) { return turned ? rocblas_operation_transpose : rocblas_operation_none; };
+    const ProductShape& s = shape_;
+    const rocblas_datatype type = type_of(s.dtype), result = type_of(s.result);
+    const int64_t y_batch = s.tokens * s.y_step;
+    const float beta = o.addend == nullptr ? 0 : 1;
     rocblas_status status = library_->rocblas_set_stream_(library_->handle, stream);
     if (status == rocblas_status_success) {
-      status = library_->rocblas_gemm_ex_(
-          library_->handle, rocblas_operation_transpose, rocblas_operation_none, number(shape_.rows),
-          number(shape_.tokens), number(shape_.depth), &shape_.alpha, w, rocblas_datatype_f16_r, number(shape_.w_step),
-          x, rocblas_datatype_f16_r, number(shape_.x_step), &beta, addend == nullptr ? y : addend,
-          rocblas_datatype_f32_r, number(shape_.y_step), y, rocblas_datatype_f32_r, number(shape_.y_step),
-          rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0);
+      status = library_->rocblas_gemm_strided_batched_ex_(
+          library_->handle, turn(!s.w.turned), turn(s.x.turned), number(s.rows), number(s.tokens), number(s.depth),
+          &s.alpha, o.w, type, number(s.w.step), s.w.batch_step, o.x, type, number(s.x.step), s.x.batch_step, &beta,
+          o.addend == nullptr ? o.y : o.addend, result, number(s.y_step), y_batch, o.y, result, number(s.y_step),
+          y_batch, number(s.batches), rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0);
     }
     if (status != rocblas_status_success) {
       throw ApiError(abi::StatusCode::kFailed,
@@ -98,7 +107,9 @@ class RocblasProduct final : public LibraryProduct {
 };
 
 std::unique_ptr<LibraryProduct> Rocblas::make(const ProductShape& shape) {
-  for (int64_t number : {shape.rows, shape.tokens, shape.depth, shape.w_step, shape.x_step, shape.y_step}) {
+  if (shape.bias || shape.activation != api::Activation::kNone) return nullptr;  // it only multiplies
+  for (int64_t number :
+       {shape.rows, shape.tokens, shape.depth, shape.batches, shape.w.step, shape.x.step, shape.y_step}) {
     if (number > INT_MAX) return nullptr;
   }
   return std::make_unique<RocblasProduct>(shared_from_this(), shape);

@@ -31,8 +31,8 @@ std::optional<LibraryMatrix> LibraryMatrix::make(const std::string& library, con
     auto product = context.product(library, {.rows = count,
                                              .tokens = tokens,
                                              .depth = matrix.columns_,
-                                             .w_step = converted ? matrix.columns_ : weight.strides[0],
-                                             .x_step = depth,
+                                             .w = {.step = converted ? matrix.columns_ : weight.strides[0]},
+                                             .x = {.step = depth},
                                              .y_step = rows,
                                              .alpha = is_quantised(weight.dtype) ? 1 / kWeightScale : 1});
     if (product == nullptr) return std::nullopt;
@@ -58,8 +58,11 @@ void LibraryMatrix::enqueue(const Launcher& run, const LinearMatrix& matrix, con
                            .rows = static_cast<i32>(slice.rows),
                            .columns = static_cast<i32>(columns_)});
     }
-    run(slice.product.get(), weights, x, addend == nullptr ? nullptr : addend + slice.first_row,
-        matrix.y + slice.first_row);
+    run(slice.product.get(), {.w = weights,
+                              .x = x,
+                              .addend = addend == nullptr ? nullptr : addend + slice.first_row,
+                              .bias = nullptr,
+                              .y = matrix.y + slice.first_row});
   }
 }
 

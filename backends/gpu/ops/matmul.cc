@@ -1,8 +1,11 @@
-// `matmul` in f32.
+// `matmul`: in f32 by kernels of ours; of f32, f16 and bf16 by a vendor's library, which is also what computes
+// `matmul_fused`.
 #include <fmt/format.h>
 
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/library_matmul.h"
 #include "backends/gpu/ops/strided.h"
+#include "backends/gpu/ops/weights.h"
 #include "backends/gpu/ways.h"
 #include "kernels/matmul.h"
 
@@ -152,25 +155,60 @@ class MatmulVec : public Kernel {
   uint32_t* counters_;
 };
 
+std::string shape_of(const char* op, DType dtype, int64_t batches, const abi::MatrixView& a, const abi::MatrixView& b) {
+  return fmt::format("{} {} up to {} of {} x {} x {}", op, dtype_name(dtype), length_class(batches),
+                     length_class(a.rows), length_class(a.columns), length_class(b.columns));
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context) {
-  if (!is_matmul(request) || request.inputs[0].dtype != DType::f32) return nullptr;
+  if (!is_matmul(request)) return nullptr;
+  const DType dtype = request.inputs[0].dtype;
   const abi::MatrixView a = last_axes(request.inputs[0]), b = last_axes(request.inputs[1]);
-  const bool small = std::min(a.rows, b.columns) < kSmallSide;
   std::vector<Way> ways;
-  if (MatmulVec::takes(request)) {
-    ways.push_back(
-        {.name = "vectors", .ours = true, .make = [&] { return std::make_unique<MatmulVec>(request, context); }});
+  const auto add_ours = [&](std::string name, auto make) {
+    if (dtype == DType::f32) ways.push_back({.name = std::move(name), .ours = true, .make = make});
+  };
+  // Without a measurement, a library is asked before the kernels that multiply tiles.
+  if (MatmulVec::takes(request)) add_ours("vectors", [&] { return std::make_unique<MatmulVec>(request, context); });
+  LibraryMatmul matmul;
+  if (read_library_matmul(request, matmul)) {
+    for (const std::string& library : context.libraries()) {
+      ways.push_back({.name = library, .ours = false, .make = [&matmul, library, &context] {
+                        return make_library_matmul("matmul", library, matmul, context);
+                      }});
+    }
   }
+  const bool small = std::min(a.rows, b.columns) < kSmallSide;
   for (const int side : {small ? 1 : 4, small ? 4 : 1}) {
-    ways.push_back({.name = fmt::format("{0}x{0} a thread", side), .ours = true, .make = [&, side] {
-                      return std::make_unique<Matmul>(request, side, context);
-                    }});
+    add_ours(fmt::format("{0}x{0} a thread", side),
+             [&, side] { return std::make_unique<Matmul>(request, side, context); });
   }
   const int64_t products = elements(request.outputs[0]) / std::max<int64_t>(a.rows * b.columns, 1);
-  return choose_way(fmt::format("matmul up to {} of {} x {} x {}", length_class(products), length_class(a.rows),
-                                length_class(a.columns), length_class(b.columns)),
+  return choose_way(shape_of("matmul", dtype, products, a, b), ways, context);
+}
+
+std::unique_ptr<Kernel> make_matmul_fused(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::FusedMatmul fused;
+  if (!read_matmul_fused(request, fused) || fused.activation < 0 || fused.activation > 3) return nullptr;
+  // Weights that few tokens meet are read faster by the kernels of `linear`.
+  if (fused.a.rows <= kFewTokens) return nullptr;
+  constexpr api::Activation kActivations[] = {api::Activation::kNone, api::Activation::kRelu,
+                                              api::Activation::kGeluTanh, api::Activation::kSilu};
+  const LibraryMatmul matmul = {.dtype = request.inputs[0].dtype,
+                                .a = fused.a,
+                                .b = fused.b,
+                                .bias = fused.bias,
+                                .activation = kActivations[fused.activation]};
+  std::vector<Way> ways;
+  for (const std::string& library : context.libraries()) {
+    ways.push_back({.name = library, .ours = false, .make = [&, library] {
+                      return make_library_matmul("matmul_fused", library, matmul, context);
+                    }});
+  }
+  return choose_way(shape_of("matmul_fused", matmul.dtype, 1, fused.a, fused.b) +
+                        fmt::format(", {} {}", fused.bias ? "bias" : "no bias", fused.activation),
                     ways, context);
 }
 

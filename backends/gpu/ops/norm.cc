@@ -1,19 +1,18 @@
-// `rms_norm` over the last axis.
+// `rms_norm` over the last axis: of few rows in f32, as a token has them, by many blocks a row.
 #include "kernels/norm.h"
 
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/normalise.h"
 
 namespace gabbro::gpu {
 namespace {
 
 class RmsNorm : public Kernel {
  public:
-  RmsNorm(const abi::KernelRequest& request, const MakeContext& context)
-      : function_(context.function("rms_norm")), epsilon_(static_cast<float>(real_attribute(request, "epsilon", 0))) {
+  RmsNorm(const abi::KernelRequest& request, const abi::NormRequest& norm, const MakeContext& context)
+      : function_(context.function("rms_norm")), epsilon_(norm.epsilon), rows_(norm.rows), columns_(norm.columns) {
     const abi::TensorView& x = request.inputs[0];
-    columns_ = x.shape[x.rank - 1];
-    rows_ = elements(x) / columns_;
     implementation = "rms_norm";
     bytes = 8.0 * static_cast<double>(elements(x));
     flops = 4.0 * static_cast<double>(elements(x));
@@ -32,18 +31,16 @@ class RmsNorm : public Kernel {
  private:
   const api::Function* function_;
   float epsilon_;
-  int64_t rows_ = 0, columns_ = 0;
+  int64_t rows_, columns_;
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const MakeContext& context) {
-  if (!has_operands(request, 2, 1)) return nullptr;
-  const abi::TensorView& x = request.inputs[0];
-  if (!is_plain(x, DType::f32) || x.rank < 1 || !is_contiguous(x) || x.shape[x.rank - 1] < 1) return nullptr;
-  if (!same_shape(x, request.outputs[0]) || !is_plain(request.outputs[0], DType::f32)) return nullptr;
-  if (!has_shape(request.inputs[1], DType::f32, {x.shape[x.rank - 1]})) return nullptr;
-  return std::make_unique<RmsNorm>(request, context);
+  abi::NormRequest norm;
+  if (!read_rms_norm(request, norm)) return nullptr;
+  if (norm.dtype == DType::f32 && norm.rows <= kFewRows) return std::make_unique<RmsNorm>(request, norm, context);
+  return make_normalised_rows(request, norm, context);
 }
 
 }  // namespace gabbro::gpu

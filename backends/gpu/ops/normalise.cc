@@ -1,11 +1,12 @@
 // layer_norm, group_norm, batch_norm and moments.
-#include "kernels/normalise.h"
+#include "backends/gpu/ops/normalise.h"
 
 #include <algorithm>
 
-#include "backends/common/norm_request.h"
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
+#include "kernels/normalise.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -100,7 +101,9 @@ class NormaliseBase : public Kernel {
             .columns = static_cast<i32>(norm_.columns),
             .groups = static_cast<i32>(norm_.groups),
             .spatial = static_cast<i32>(norm_.spatial),
-            .epsilon = norm_.epsilon};
+            .epsilon = norm_.epsilon,
+            .centred = norm_.centred,
+            .rows = norm_.rows};
   }
 
   void normalise(const abi::Launch& launch, const Launcher& run, const api::Function* known, const float* mean,
@@ -116,15 +119,29 @@ class NormaliseBase : public Kernel {
 class NormaliseRows : public NormaliseBase {
  public:
   NormaliseRows(const abi::KernelRequest& request, const abi::NormRequest& norm, const MakeContext& context)
-      : NormaliseBase(request, norm),
-        function_(context.function("normalise_rows_" + std::string(dtype_name(norm.dtype)))) {}
+      : NormaliseBase(request, norm), wave_(context.wave()) {
+    const std::string name = "normalise_rows_" + std::string(dtype_name(norm.dtype));
+    function_ = context.function(name);
+    const int64_t pack = kPackBytes / static_cast<int64_t>(dtype_bytes(norm.dtype, 1));
+    if (norm.spatial == 1 || norm.spatial % pack == 0) packed_ = row_kernel(norm.columns, norm.dtype, wave_);
+    if (packed_ == nullptr) return;
+    in_registers_ = context.function(name + packed_->suffix);
+    implementation += packed_->suffix;
+  }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    run(function_, {static_cast<u32>(norm_.rows)}, args(launch));
+    const NormaliseArgs own = args(launch);
+    const bool packs = packed_ != nullptr && begins_with_a_pack(own.x) && begins_with_a_pack(own.y) &&
+                       begins_with_a_pack(own.weight) && begins_with_a_pack(own.bias);
+    if (packs) return run(in_registers_, {row_blocks(*packed_, norm_.rows, in_registers_, wave_)}, own);
+    run(function_, {static_cast<u32>(norm_.rows)}, own);
   }
 
  private:
   const api::Function* function_;
+  const api::Function* in_registers_ = nullptr;  // for rows that begin with a pack
+  const RowKernel* packed_ = nullptr;
+  uint32_t wave_;
 };
 
 // Statistics first, then all elements.
@@ -163,23 +180,23 @@ class BatchNorm : public NormaliseBase {
   const api::Function* known_;
 };
 
-std::unique_ptr<Kernel> make_rows(const abi::KernelRequest& request, const abi::NormRequest& norm,
-                                  const MakeContext& context) {
-  if (norm.columns > kLongRow && norm.rows <= kFewRows)
+}  // namespace
+
+std::unique_ptr<Kernel> make_normalised_rows(const abi::KernelRequest& request, const abi::NormRequest& norm,
+                                             const MakeContext& context) {
+  if (norm.columns > kLongRow && norm.rows <= kFewRows && norm.centred)
     return std::make_unique<NormaliseLongRows>(request, norm, context);
   return std::make_unique<NormaliseRows>(request, norm, context);
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_layer_norm(const abi::KernelRequest& request, const MakeContext& context) {
   abi::NormRequest norm;
-  return read_layer_norm(request, norm) ? make_rows(request, norm, context) : nullptr;
+  return read_layer_norm(request, norm) ? make_normalised_rows(request, norm, context) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_group_norm(const abi::KernelRequest& request, const MakeContext& context) {
   abi::NormRequest norm;
-  return read_group_norm(request, norm) ? make_rows(request, norm, context) : nullptr;
+  return read_group_norm(request, norm) ? make_normalised_rows(request, norm, context) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_batch_norm(const abi::KernelRequest& request, const MakeContext& context) {

@@ -2,9 +2,11 @@
 #include "kernels/softmax.h"
 
 #include <limits>
+#include <string_view>
 
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/row_kernels.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -15,20 +17,42 @@ class Softmax : public Kernel {
     const abi::TensorView& x = request.inputs[0];
     columns_ = x.shape[x.rank - 1];
     rows_ = elements(x) / columns_;
-    implementation = request.op + ("_" + std::string(dtype_name(x.dtype)));
-    function_ = context.function(implementation);
+    logarithm_ = request.op == std::string_view("log_softmax");
+    wave_ = context.wave();
+    const std::string name = "softmax_" + std::string(dtype_name(x.dtype));
+    function_ = context.function(name);
+    in_registers_ = row_kernel(columns_, x.dtype, wave_);
+    const char* suffix = "";
+    if (in_registers_ != nullptr) {
+      suffix = in_registers_->suffix;
+    } else if (dtype_bytes(x.dtype, static_cast<size_t>(columns_)) % kPackBytes == 0) {
+      suffix = "_long";
+    }
+    packed_ = context.function(name + suffix);
+    implementation = request.op + ("_" + std::string(dtype_name(x.dtype))) + suffix;
     bytes = 2 * static_cast<double>(dtype_bytes(x.dtype, static_cast<size_t>(elements(x))));
     flops = 5.0 * static_cast<double>(elements(x));
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    run(function_, {static_cast<u32>(rows_)},
-        SoftmaxArgs{.x = input<void>(launch, 0), .y = output<void>(launch, 0), .columns = static_cast<i32>(columns_)});
+    const SoftmaxArgs args = {.x = input<void>(launch, 0),
+                              .y = output<void>(launch, 0),
+                              .rows = rows_,
+                              .columns = static_cast<i32>(columns_),
+                              .logarithm = logarithm_};
+    const bool packed = begins_with_a_pack(args.x) && begins_with_a_pack(args.y);
+    const u32 blocks = packed && in_registers_ != nullptr ? row_blocks(*in_registers_, rows_, packed_, wave_)
+                                                          : static_cast<u32>(rows_);
+    run(packed ? packed_ : function_, {blocks}, args);
   }
 
  private:
   const api::Function* function_;
+  const api::Function* packed_;  // for rows that begin with a pack; the same where there is none for the length
+  const RowKernel* in_registers_;
   int64_t rows_ = 0, columns_ = 0;
+  uint32_t wave_;
+  bool logarithm_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 // is what they say of their version. GABBRO_SIM_CONVOLUTIONS is the same for convolutions.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numbers>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -238,6 +240,34 @@ std::vector<std::string> libraries_of(const char* variable) {
   return names;
 }
 
+float read_float(const void* values, int64_t i, DType dtype) {
+  if (dtype == DType::f32) return static_cast<const float*>(values)[i];
+  const uint16_t bits = static_cast<const uint16_t*>(values)[i];
+  return dtype == DType::f16 ? half_bits_to_float(bits) : bfloat_bits_to_float(bits);
+}
+
+void write_float(void* values, int64_t i, DType dtype, float value) {
+  if (dtype == DType::f32) {
+    static_cast<float*>(values)[i] = value;
+  } else {
+    static_cast<uint16_t*>(values)[i] = dtype == DType::f16 ? float_to_half_bits(value) : float_to_bfloat_bits(value);
+  }
+}
+
+float activated(float x, Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return std::max(x, 0.0f);
+    case Activation::kGeluTanh:
+      return 0.5f * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi_v<float>) * (x + 0.044715f * x * x * x)));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kNone:
+      break;
+  }
+  return x;
+}
+
 }  // namespace
 
 std::vector<std::string> product_libraries(Context*) { return libraries_of("GABBRO_SIM_PRODUCTS"); }
@@ -251,23 +281,28 @@ Product* make_product(Context*, const std::string& library, const ProductShape& 
   return new Product{shape, library};
 }
 void destroy_product(Product* product) { delete product; }
-void multiply(Queue*, const Product* product, const void* w, const void* x, const float* addend, float* y) {
+void multiply(Queue*, const Product* product, const ProductOperands& o) {
   if (product->library == "failing library") throw ApiError(StatusCode::kFailed, "sim: the library fails");
-  ProductShape s = product->shape;
-  if (product->library == "wrong library") s.alpha *= 2;
-  const auto row_of = [&](const void* matrix, int64_t step, int64_t row) {
+  const ProductShape& s = product->shape;
+  const float alpha = product->library == "wrong library" ? 2 * s.alpha : s.alpha;
+  const auto line_of = [&](const void* matrix, const Factor& factor, int64_t batch, int64_t line) {
+    const int64_t first = batch * factor.batch_step + (factor.turned ? line : line * factor.step);
     std::vector<float> values(static_cast<size_t>(s.depth));
-    const auto* halves = static_cast<const uint16_t*>(matrix) + row * step;
-    std::transform(halves, halves + s.depth, values.begin(), half_bits_to_float);
+    for (int64_t k = 0; k < s.depth; ++k)
+      values[static_cast<size_t>(k)] = read_float(matrix, first + k * (factor.turned ? factor.step : 1), s.dtype);
     return values;
   };
-  for (int64_t row = 0; row < s.rows; ++row) {
-    const std::vector<float> weights = row_of(w, s.w_step, row);
-    for (int64_t token = 0; token < s.tokens; ++token) {
-      const std::vector<float> values = row_of(x, s.x_step, token);
-      const int64_t place = token * s.y_step + row;
-      y[place] = s.alpha * std::inner_product(weights.begin(), weights.end(), values.begin(), 0.0f) +
-                 (addend == nullptr ? 0 : addend[place]);
+  for (int64_t batch = 0; batch < s.batches; ++batch) {
+    for (int64_t row = 0; row < s.rows; ++row) {
+      const std::vector<float> weights = line_of(o.w, s.w, batch, row);
+      for (int64_t token = 0; token < s.tokens; ++token) {
+        const std::vector<float> values = line_of(o.x, s.x, batch, token);
+        const int64_t place = (batch * s.tokens + token) * s.y_step + row;
+        float y = alpha * std::inner_product(weights.begin(), weights.end(), values.begin(), 0.0f);
+        if (o.addend != nullptr) y += read_float(o.addend, place, s.result);
+        if (s.bias) y += read_float(o.bias, row, s.result);
+        write_float(o.y, place, s.result, activated(y, s.activation));
+      }
     }
   }
 }
@@ -284,11 +319,6 @@ void convolve(Queue*, const Convolution* convolution, const void* x, const void*
   const ConvShape& s = convolution->shape;
   const bool wrong = convolution->library == "wrong library";
   std::memset(scratch, 1, convolution_scratch(convolution));  // whoever calls has to have it
-  const auto read = [&](const void* values, int64_t i) {
-    if (s.dtype == DType::f32) return static_cast<const float*>(values)[i];
-    const uint16_t bits = static_cast<const uint16_t*>(values)[i];
-    return s.dtype == DType::f16 ? half_bits_to_float(bits) : bfloat_bits_to_float(bits);
-  };
   const auto volume = [](const int64_t(&lengths)[3]) { return lengths[0] * lengths[1] * lengths[2]; };
   const auto place = [](int64_t index, const int64_t(&lengths)[3], int64_t(&at)[3]) {
     for (int i = 2; i >= 0; index /= lengths[i--]) at[i] = index % lengths[i];
@@ -309,14 +339,10 @@ void convolve(Queue*, const Convolution* convolution, const void* x, const void*
       }
       if (!inside) continue;
       const int64_t place_in_x = (first + k / taps) * inputs + (at[0] * s.in[1] + at[1]) * s.in[2] + at[2];
-      sum += read(x, place_in_x) * read(w, channel * s.in_channels * taps + k);
+      sum += read_float(x, place_in_x, s.dtype) * read_float(w, channel * s.in_channels * taps + k, s.dtype);
     }
     if (wrong) sum = 2 * sum + 1;
-    if (s.dtype == DType::f32) {
-      static_cast<float*>(y)[i] = sum;
-    } else {
-      static_cast<uint16_t*>(y)[i] = s.dtype == DType::f16 ? float_to_half_bits(sum) : float_to_bfloat_bits(sum);
-    }
+    write_float(y, i, s.dtype, sum);
   }
 }
 

@@ -12,6 +12,7 @@ void fuse_linears(Program& program, const HasKernel& has_kernel);         // lin
 void fuse_feed_forward(Program& program, const HasKernel& has_kernel);    // feed_forward.cc
 void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel);   // rope_kv_write.cc
 void fuse_attention_step(Program& program, const HasKernel& has_kernel);  // attention_step.cc
+void fuse_matmuls(Program& program, const HasKernel& has_kernel);         // matmul.cc
 void fuse_elementwise(Program& program, const HasKernel& has_kernel);     // elementwise.cc
 
 }  // namespace gabbro

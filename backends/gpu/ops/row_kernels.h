@@ -1,0 +1,37 @@
+// Which of the kernels that keep a row in registers (kernels/row_packs.h) takes rows of a length.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/gpu/kernel.h"
+
+namespace gabbro::gpu {
+
+struct RowKernel {
+  const char* suffix;  // of its name
+  int64_t packs;       // that it takes at most
+  bool wave;           // a wave a row
+};
+
+inline constexpr int64_t kPackBytes = 16;
+
+// Null where rows are no whole packs, or too long.
+inline const RowKernel* row_kernel(int64_t columns, DType dtype, uint32_t wave) {
+  static constexpr RowKernel kBlock = {"_block", int64_t{256} * 2, false}, kWide = {"_wide", int64_t{512} * 4, false},
+                             kWave32 = {"_wave", int64_t{32} * 4, true}, kWave64 = {"_wave", int64_t{64} * 4, true};
+  const auto bytes = static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(columns)));
+  if (bytes % kPackBytes != 0) return nullptr;
+  for (const RowKernel* kernel : {wave == 32 ? &kWave32 : &kWave64, &kBlock, &kWide}) {
+    if (bytes / kPackBytes <= kernel->packs) return kernel;
+  }
+  return nullptr;
+}
+
+inline bool begins_with_a_pack(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kPackBytes == 0; }
+
+// Blocks for so many rows.
+inline u32 row_blocks(const RowKernel& kernel, int64_t rows, const api::Function* function, uint32_t wave) {
+  return kernel.wave ? blocks_for(rows, api::block_threads(function) / wave) : static_cast<u32>(rows);
+}
+
+}  // namespace gabbro::gpu
