@@ -1,12 +1,42 @@
 // Elementwise functions of tensors; what each is stands in elementwise.h.
 #include "kernels/elementwise.h"
 
+#include "kernels/row_packs.h"
 #include "kernels/strided_access.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+// The thread's 16 bytes of an input, or as many times its number.
+template <class T>
+GPU_FUNCTION inline RowPack<T> read_pack(const ElementwiseArgs& a, int input, i64 pack) {
+  const auto* x = static_cast<const T*>(a.in[input]);
+  if (a.axes.strides[input][0] != 0) return reinterpret_cast<const RowPack<T>*>(x)[pack];
+  const T number = x[0];
+  RowPack<T> all;
+#pragma unroll
+  for (int e = 0; e < RowPack<T>::kElements; ++e) all.value[e] = number;
+  return all;
+}
+
+// of(e) is element e of the thread's 16 bytes of the result.
+template <class T, class Of>
+GPU_FUNCTION inline void write_pack(const ElementwiseArgs& a, i64 pack, Of of) {
+  RowPack<T> y;
+#pragma unroll
+  for (int e = 0; e < RowPack<T>::kElements; ++e) y.value[e] = of(e);
+  static_cast<RowPack<T>*>(a.out)[pack] = y;
+}
+
 template <class F, class T>
 GPU_FUNCTION inline void unary(const ElementwiseArgs& a) {
+  if constexpr (sizeof(T) == 2) {
+    if (a.packs) {
+      const i64 pack = global_index();
+      if (pack * RowPack<T>::kElements >= a.axes.total) return;
+      const RowPack<T> x = read_pack<T>(a, 0, pack);
+      return write_pack<T>(a, pack, [&](int e) { return Narrowed<T>::of(F::of(widened(x.value[e]))); });
+    }
+  }
   const auto* x = static_cast<const T*>(a.in[0]);
   auto* y = static_cast<T*>(a.out);
   for_elements<T, 1>(
@@ -16,6 +46,15 @@ GPU_FUNCTION inline void unary(const ElementwiseArgs& a) {
 
 template <class F, class T, class Result>
 GPU_FUNCTION inline void binary(const ElementwiseArgs& a) {
+  if constexpr (sizeof(T) == 2 && sizeof(Result) == 2) {
+    if (a.packs) {
+      const i64 pack = global_index();
+      if (pack * RowPack<T>::kElements >= a.axes.total) return;
+      const RowPack<T> x0 = read_pack<T>(a, 0, pack), x1 = read_pack<T>(a, 1, pack);
+      return write_pack<Result>(
+          a, pack, [&](int e) { return Narrowed<Result>::of(F::of(widened(x0.value[e]), widened(x1.value[e]))); });
+    }
+  }
   const T *x0 = static_cast<const T*>(a.in[0]), *x1 = static_cast<const T*>(a.in[1]);
   auto* y = static_cast<Result*>(a.out);
   for_elements<Result, 2>(

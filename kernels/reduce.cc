@@ -1,9 +1,10 @@
-// Reductions over the last axis. Integers wrap around. A NaN makes sum, prod, max, min NaN and is what argmax and
-// argmin find first; of equal elements they find the first. Over nothing: sum 0, prod 1, max and min the lowest and the
-// highest number, argmax and argmin 0. A thread, a wave or a block takes a row; or a block takes as many rows that lie
-// side by side as a wave has lanes.
+// Reductions over the last axis, of halves in f32. Integers wrap around. A NaN makes sum, prod, max, min NaN and is
+// what argmax and argmin find first; of equal elements they find the first. Over nothing: sum 0, prod 1, max and min
+// the lowest and the highest number, argmax and argmin 0. A thread, a wave or a block takes a row; or a block takes as
+// many rows that lie side by side as a wave has lanes.
 #include "kernels/reduce.h"
 
+#include "kernels/row_packs.h"
 #include "kernels/strided_access.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -33,35 +34,56 @@ GPU_FUNCTION inline float times(float a, float b) { return a * b; }
 GPU_FUNCTION inline i32 times(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) * static_cast<u32>(b)); }
 GPU_FUNCTION inline i64 times(i64 a, i64 b) { return static_cast<i64>(static_cast<u64>(a) * static_cast<u64>(b)); }
 
-// A reduction has a State, which starts somewhere, is made of an element, and is joined with another.
+// What an element is computed in.
 template <class T>
+struct Computed {
+  using Type = T;
+  GPU_FUNCTION static T of(T value) { return value; }
+};
+template <>
+struct Computed<Half> {
+  using Type = float;
+  GPU_FUNCTION static float of(Half value) { return to_float(value); }
+};
+template <>
+struct Computed<BFloat> {
+  using Type = float;
+  GPU_FUNCTION static float of(BFloat value) { return to_float(value); }
+};
+
+// A reduction has a State, which starts somewhere, is made of an element, and is joined with another.
+template <class E>
 struct ValueReduction {
-  using Element = T;
-  using State = T;
-  using Result = T;
-  GPU_FUNCTION static State of(T value, i32) { return value; }
+  using Element = E;
+  using State = typename Computed<E>::Type;
+  using Result = State;
+  GPU_FUNCTION static State of(E value, i32) { return Computed<E>::of(value); }
   GPU_FUNCTION static Result result(State state) { return state; }
   GPU_FUNCTION static State other_lane(State state, u32 step) { return shuffle_xor(state, step); }
 };
-template <class T>
-struct Sum : ValueReduction<T> {
-  GPU_FUNCTION static T start() { return 0; }
-  GPU_FUNCTION static T join(T a, T b) { return plus(a, b); }
+template <class E>
+struct Sum : ValueReduction<E> {
+  using State = typename ValueReduction<E>::State;
+  GPU_FUNCTION static State start() { return 0; }
+  GPU_FUNCTION static State join(State a, State b) { return plus(a, b); }
 };
-template <class T>
-struct Product : ValueReduction<T> {
-  GPU_FUNCTION static T start() { return 1; }
-  GPU_FUNCTION static T join(T a, T b) { return times(a, b); }
+template <class E>
+struct Product : ValueReduction<E> {
+  using State = typename ValueReduction<E>::State;
+  GPU_FUNCTION static State start() { return 1; }
+  GPU_FUNCTION static State join(State a, State b) { return times(a, b); }
 };
-template <class T>
-struct Largest : ValueReduction<T> {
-  GPU_FUNCTION static T start() { return Limits<T>::lowest(); }
-  GPU_FUNCTION static T join(T a, T b) { return a > b || a != a ? a : b; }
+template <class E>
+struct Largest : ValueReduction<E> {
+  using State = typename ValueReduction<E>::State;
+  GPU_FUNCTION static State start() { return Limits<State>::lowest(); }
+  GPU_FUNCTION static State join(State a, State b) { return a > b || a != a ? a : b; }
 };
-template <class T>
-struct Smallest : ValueReduction<T> {
-  GPU_FUNCTION static T start() { return Limits<T>::highest(); }
-  GPU_FUNCTION static T join(T a, T b) { return a < b || a != a ? a : b; }
+template <class E>
+struct Smallest : ValueReduction<E> {
+  using State = typename ValueReduction<E>::State;
+  GPU_FUNCTION static State start() { return Limits<State>::highest(); }
+  GPU_FUNCTION static State join(State a, State b) { return a < b || a != a ? a : b; }
 };
 
 template <class T>
@@ -69,14 +91,15 @@ struct Found {
   T value;
   i32 index;
 };
-template <class T, bool largest>
+template <class E, bool largest>
 struct Position {
-  using Element = T;
-  using State = Found<T>;
+  using Element = E;
+  using Value = typename Computed<E>::Type;
+  using State = Found<Value>;
   using Result = i32;
   static constexpr i32 kNone = 2147483647;
-  GPU_FUNCTION static State start() { return {largest ? Limits<T>::lowest() : Limits<T>::highest(), kNone}; }
-  GPU_FUNCTION static State of(T value, i32 index) { return {value, index}; }
+  GPU_FUNCTION static State start() { return {largest ? Limits<Value>::lowest() : Limits<Value>::highest(), kNone}; }
+  GPU_FUNCTION static State of(E value, i32 index) { return {Computed<E>::of(value), index}; }
   GPU_FUNCTION static Result result(State state) { return state.index == kNone ? 0 : state.index; }
   GPU_FUNCTION static State other_lane(State state, u32 step) {
     return {shuffle_xor(state.value, step), shuffle_xor(state.index, step)};
@@ -141,6 +164,30 @@ GPU_FUNCTION inline typename F::State reduce_columns(const ReduceArgs& a, const 
   return F::join(F::join(parts[0], parts[1]), F::join(parts[2], parts[3]));
 }
 
+// The same where the row's columns follow each other in whole packs: of packs first, first + step, ...
+template <class F>
+GPU_FUNCTION inline typename F::State reduce_packs(const typename F::Element* x, i64 first, i64 step, i64 begin,
+                                                   i64 end) {
+  using Pack = RowPack<typename F::Element>;
+  constexpr int kParts = Pack::kElements;
+  typename F::State parts[kParts];
+#pragma unroll
+  for (int i = 0; i < kParts; ++i) parts[i] = F::start();
+  const auto* packs = reinterpret_cast<const Pack*>(x + begin);
+  const i64 count = (end - begin) / Pack::kElements;
+#pragma unroll 4
+  for (i64 p = first; p < count; p += step) {
+    const Pack pack = packs[p];
+    const auto column = static_cast<i32>(begin + p * Pack::kElements);
+#pragma unroll
+    for (int i = 0; i < kParts; ++i) parts[i] = F::join(parts[i], F::of(pack.value[i], column + i));
+  }
+  auto state = parts[0];
+#pragma unroll
+  for (int i = 1; i < kParts; ++i) state = F::join(state, parts[i]);
+  return state;
+}
+
 template <class F, Team team>
 GPU_FUNCTION inline void reduce(const ReduceArgs& a) {
   i64 row, first, step;
@@ -159,7 +206,10 @@ GPU_FUNCTION inline void reduce(const ReduceArgs& a) {
   if (row < a.rows.total) {
     i64 offset;
     find_offsets<1>(a.rows, row, &offset);
-    state = reduce_columns<F>(a, static_cast<const typename F::Element*>(a.x) + offset, begin + first, step, end);
+    const auto* x = static_cast<const typename F::Element*>(a.x) + offset;
+    constexpr bool along = team == Team::kOneWave || team == Team::kOneBlock;
+    state = along && a.packs ? reduce_packs<F>(x, first, step, begin, end)
+                             : reduce_columns<F>(a, x, begin + first, step, end);
   }
   if constexpr (team == Team::kOneWave) state = join_wave<F>(state);
   if constexpr (team == Team::kOneBlock) state = join_block<F>(state);
@@ -204,5 +254,7 @@ GPU_FUNCTION inline void join_parts(const ReduceJoinArgs& a) {
   GABBRO_REDUCE(argmax_##name, Position<T, true>) \
   GABBRO_REDUCE(argmin_##name, Position<T, false>)
 GABBRO_REDUCTIONS(f32, float)
+GABBRO_REDUCTIONS(f16, gabbro::gpu::Half)
+GABBRO_REDUCTIONS(bf16, gabbro::gpu::BFloat)
 GABBRO_REDUCTIONS(i32, gabbro::gpu::i32)
 GABBRO_REDUCTIONS(i64, gabbro::gpu::i64)

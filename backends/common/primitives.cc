@@ -97,7 +97,8 @@ bool is_reduction(const KernelRequest& request, bool index) {
   const TensorView& x = request.inputs[0];
   const TensorView& y = request.outputs[0];
   if (x.rank < 1 || !is_strided(x)) return false;
-  if (!is_plain(y, index ? DType::i32 : x.dtype) || !is_contiguous(y)) return false;
+  const bool half = x.dtype == DType::f16 || x.dtype == DType::bf16;
+  if (!is_plain(y, index ? DType::i32 : half ? DType::f32 : x.dtype) || !is_contiguous(y)) return false;
   int64_t rows = 1;
   for (int i = 0; i + 1 < x.rank; ++i) rows *= x.shape[i];
   return elements(y) == rows && x.shape[x.rank - 1] <= std::numeric_limits<int32_t>::max();

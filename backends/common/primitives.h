@@ -52,7 +52,7 @@ bool is_concat(const KernelRequest& request, int& axis);
 // How many elements follow each other from `axis` on.
 int64_t elements_from(const TensorView& view, int axis);
 
-// [..., C] of any plain type to [..., 1] of the same, or of i32 where the result is an index.
+// [..., C] of any plain type to [..., 1] of the same, of f32 for halves, or of i32 where the result is an index.
 bool is_reduction(const KernelRequest& request, bool index);
 
 // Contiguous [..., C] of any plain type with C > 0 to the same.

@@ -129,6 +129,8 @@ struct ConvShape {
 
 // The vendor's libraries of convolutions that may be asked.
 std::vector<std::string> convolution_libraries(Context* context);  // "MIOpen"
+// Whether they are taken for shapes that nobody has measured: by their own ranking, which computes nothing.
+bool trusts_convolution_libraries(Context* context);
 // Null where there is no such library, or it does not take this shape. `search`: as in conv_library.h.
 Convolution* make_convolution(Context* context, const std::string& library, const ConvShape& shape, bool search);
 void destroy_convolution(Convolution* convolution);

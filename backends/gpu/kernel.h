@@ -64,6 +64,7 @@ class MakeContext {
   std::shared_ptr<const api::Product> product(const std::string& library, const api::ProductShape& shape) const;
   // The vendor's libraries that may be asked for convolutions, and the same of them.
   std::vector<std::string> convolution_libraries() const { return api::convolution_libraries(context_); }
+  bool trusts_convolution_libraries() const { return api::trusts_convolution_libraries(context_); }
   std::string library_version(const std::string& library) const { return api::library_version(context_, library); }
   std::shared_ptr<const api::Convolution> convolution(const std::string& library, const api::ConvShape& shape,
                                                       bool search) const;

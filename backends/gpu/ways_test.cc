@@ -430,6 +430,30 @@ TEST_F(Ways, ConvolutionsAskLibrariesOnceTheyAreMeasured) {
   ::unsetenv("GABBRO_SIM_CONVOLUTIONS");
 }
 
+TEST_F(Ways, LargeConvolutionsAskLibrariesThatAreTrusted) {
+  ::setenv("GABBRO_SIM_CONVOLUTIONS", "missing,declining,1", 1);
+  const auto implementation = [&](int64_t side) {
+    Opened device(abi::Tuning::kKnown, file_);
+    const auto images = [&](int64_t lines, int64_t columns) {
+      const int64_t plane = lines * columns;
+      return TensorView{.data = nullptr,
+                        .shape = {1, 64, 1, lines, columns},
+                        .strides = {64 * plane, plane, plane, columns, 1},
+                        .rank = 5,
+                        .dtype = DType::f32};
+    };
+    const TensorView filters = {
+        .data = nullptr, .shape = {64, 64, 1, 1, 1}, .strides = {64, 1, 1, 1, 1}, .rank = 5, .dtype = DType::f32};
+    return std::string(device.find("conv", {images(side, side), filters}, images(side, side), {}).implementation);
+  };
+  EXPECT_EQ(implementation(128), "conv_tiled_f32");
+  ::setenv("GABBRO_SIM_TRUSTS_CONVOLUTIONS", "1", 1);
+  EXPECT_EQ(implementation(128), "conv simulated library");
+  EXPECT_EQ(implementation(16), "conv_tiled_f32") << "too small to open a library for";
+  ::unsetenv("GABBRO_SIM_TRUSTS_CONVOLUTIONS");
+  ::unsetenv("GABBRO_SIM_CONVOLUTIONS");
+}
+
 TEST_F(Ways, TheVariableAsksForWhatIsNotKnown) {
   set("GABBRO_TUNE", "1");
   {

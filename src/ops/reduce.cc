@@ -1,5 +1,5 @@
-// Reductions over the last axis, [..., C] to [..., 1], and sums along it: what kernels do. reduction.cc has the
-// functions.
+// Reductions over the last axis, [..., C] to [..., 1], and sums along it: what kernels do. Of halves they give f32.
+// reduction.cc has the functions.
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
@@ -8,35 +8,51 @@
 namespace gabbro {
 namespace {
 
-Op reduction(const char* name, Gradients (*gradient)(const GradientArgs& a)) {
+// Of halves, where a device has no kernel for them.
+template <const Op& op>
+std::vector<Tensor> in_f32(const Args& a) {
+  if (!is_half(a[0].dtype())) return {};
+  return {record(op, {cast(a[0], DType::f32)})};
+}
+
+Op reduction(const char* name, std::vector<Tensor> (*compose)(const Args& a),
+             Gradients (*gradient)(const GradientArgs& a)) {
   return {.name = name,
-          .infer = [](const Args& a) { return result(with_last(a[0].shape(), 1), a[0].dtype()); },
+          .infer =
+              [](const Args& a) {
+                return result(with_last(a[0].shape(), 1), is_half(a[0].dtype()) ? DType::f32 : a[0].dtype());
+              },
+          .compose = compose,
           .gradient = gradient};
 }
 
-Op search(const char* name) {
+Op search(const char* name, std::vector<Tensor> (*compose)(const Args& a)) {
   return {.name = name,
           .infer = [](const Args& a) { return result(with_last(a[0].shape(), 1), DType::i32); },
+          .compose = compose,
           .gradient = [](const GradientArgs& a) { return Gradients(a.size()); }};
 }
 
-Gradients of_sum(const GradientArgs& a) { return {broadcast_to(a.gradients[0], a[0].shape())}; }
+Gradients of_sum(const GradientArgs& a) { return {cast(broadcast_to(a.gradients[0], a[0].shape()), a[0].dtype())}; }
 
 // Shared equally by all that are the extreme, as torch.amax has it.
 Gradients of_extreme(const GradientArgs& a) {
-  const Tensor hit = equal(a[0], broadcast_to(a.outputs[0], a[0].shape()));
-  const Tensor share = a.gradients[0] / sum(cast(hit, a[0].dtype()), -1, kKeepDims);
-  return {where_or_zero(hit, broadcast_to(share, a[0].shape()))};
+  const Tensor x = cast(a[0], a.outputs[0].dtype());
+  const Tensor hit = equal(x, broadcast_to(a.outputs[0], x.shape()));
+  const Tensor share = a.gradients[0] / sum(cast(hit, x.dtype()), -1, kKeepDims);
+  return {cast(where_or_zero(hit, broadcast_to(share, x.shape())), a[0].dtype())};
 }
 
 // The product of all others: y / x, unless there is a zero. With one, it is the only one that has a gradient.
 Gradients of_prod(const GradientArgs& a) {
-  const Tensor &x = a[0], &dy = a.gradients[0], zero = number_like(x, 0), one = number_like(x, 1);
+  const Tensor x = cast(a[0], a.outputs[0].dtype()), &dy = a.gradients[0], zero = number_like(x, 0),
+               one = number_like(x, 1);
   const Tensor is_zero = equal(x, zero);
   const Tensor zeros = sum(cast(is_zero, x.dtype()), -1, kKeepDims), rest = where(is_zero, one, x);
   const Tensor product = dy * prod(rest, -1, kKeepDims);
   const Tensor of_others = where_or_zero(equal(zeros, zero), product) / rest;
-  return {where(is_zero, broadcast_to(where_or_zero(equal(zeros, one), product), x.shape()), of_others)};
+  const Tensor dx = where(is_zero, broadcast_to(where_or_zero(equal(zeros, one), product), x.shape()), of_others);
+  return {cast(dx, a[0].dtype())};
 }
 
 // x with its last axis backwards.
@@ -50,12 +66,12 @@ Tensor reversed(const Tensor& x) {
 
 }  // namespace
 
-const Op kSum = reduction("sum", of_sum);
-const Op kMax = reduction("max", of_extreme);
-const Op kMin = reduction("min", of_extreme);
-const Op kProd = reduction("prod", of_prod);
-const Op kArgmax = search("argmax");
-const Op kArgmin = search("argmin");
+const Op kSum = reduction("sum", in_f32<kSum>, of_sum);
+const Op kMax = reduction("max", in_f32<kMax>, of_extreme);
+const Op kMin = reduction("min", in_f32<kMin>, of_extreme);
+const Op kProd = reduction("prod", in_f32<kProd>, of_prod);
+const Op kArgmax = search("argmax", in_f32<kArgmax>);
+const Op kArgmin = search("argmin", in_f32<kArgmin>);
 
 // The sum of the elements up to each: those with a larger index count as 0.
 const Op kCumsum = {

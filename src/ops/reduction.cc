@@ -59,12 +59,15 @@ Tensor reduce_groups(const Op& op, Tensor x, const std::vector<int>& axes) {
   return x;
 }
 
-// In a dtype that kernels reduce: f32 for halves, i32 for bool and small integers.
+// In a dtype that kernels reduce: i32 for bool and small integers. What they make of halves is f32.
+Tensor reducible(const Tensor& x) { return is_half(x.dtype()) ? x : cast(x, as_sum(x.dtype())); }
+
+// In a dtype that kernels compute in: f32 for halves as well.
 Tensor computed(const Tensor& x) { return cast(x, is_half(x.dtype()) ? DType::f32 : as_sum(x.dtype())); }
 
 Tensor reduce(const Op& op, const Tensor& x, const Axes& axes, bool keepdims, DType dtype) {
   const std::vector<int> found = axes.of(op.name, x.shape());
-  const Tensor y = cast(reduce_groups(op, computed(cast(x, dtype)), found), dtype);
+  const Tensor y = cast(reduce_groups(op, reducible(cast(x, dtype)), found), dtype);
   return shaped(y, without(x.shape(), found, keepdims));
 }
 
@@ -84,7 +87,7 @@ Tensor place(const Op& op, const Tensor& x, std::optional<int64_t> axis, bool ke
   require_plain(op.name, x);
   const Axes axes = axis ? Axes(*axis) : kAllAxes;
   require_some(op.name, x, axes);
-  const Tensor numbers = computed(x);
+  const Tensor numbers = reducible(x);
   const Shape shape = without(x.shape(), axes.of(op.name, x.shape()), keepdims);
   if (!axis) return shaped(record(op, {reshape(numbers, Shape{x.shape().elements()})}), shape);
   return shaped(record(op, {axis_to_last(numbers, x.shape().axis(op.name, *axis))}), shape);
@@ -167,7 +170,7 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
   require_plain("mean", x);
   const DType dtype = as_float(for_sum(x).dtype());
   const std::vector<int> found = axes.of("mean", x.shape());
-  const Tensor total = reduce_groups(kSum, computed(cast(x, dtype)), found);
+  const Tensor total = reduce_groups(kSum, reducible(cast(x, dtype)), found);
   const double share = 1.0 / static_cast<double>(count_of(x.shape(), found));
   const Tensor y = cast(total * scalar(x.device(), share, total.dtype()), dtype);
   return shaped(y, without(x.shape(), found, keepdims));

@@ -1,6 +1,10 @@
 // Cases of the kernel families that are no part of a language model's layer.
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/format.h>
 
+#include "src/graph/eval.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "tests/conformance/op_cases.h"
@@ -15,6 +19,48 @@ constexpr double kEpsilon = 0x1p-24;
 double summed(int64_t terms, DType dtype) {
   const double rounding = dtype == DType::f16 ? 0x1p-10 : dtype == DType::bf16 ? 0x1p-7 : 0;
   return 4 * kEpsilon * static_cast<double>(terms + 16) + rounding;
+}
+
+// The largest |x|: the error of x · (1 + erf(x / √2)), say, where the two cancel.
+double largest_input(const std::vector<Tensor>& inputs) {
+  double largest = 0;
+  for (const float x : to_host<float>(cast(inputs[0], DType::f32)))
+    largest = std::max(largest, std::fabs(static_cast<double>(x)));
+  return largest;
+}
+
+// Of halves, which give f32. What all backends reduce has no composition.
+void reduction_cases(std::vector<OpCase>& cases) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const Op* op : {&kSum, &kMax, &kMin, &kProd, &kArgmax, &kArgmin}) {
+      for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{1, 1},
+                                          {3, 7},
+                                          {5, 64},
+                                          {2, 1001},
+                                          {3, 1032},
+                                          {1, 20000},
+                                          {1, 20001},
+                                          {70, 5},
+                                          {40, 130}}) {
+        for (const bool across : {false, true}) {  // rows whose elements lie side by side
+          cases.push_back({.name = fmt::format("{} {} {}x{}{}", op->name, dtype_name(dtype), rows, columns,
+                                               across ? " across" : ""),
+                           .op = op,
+                           .inputs =
+                               [=](Maker& m) {
+                                 const float deviation = op == &kProd ? 0.1f : 2;
+                                 Tensor x = m.normal(across ? Shape{columns, rows} : Shape{rows, columns}, deviation);
+                                 if (op == &kProd) x = x + full(x.device(), Shape{}, 1, DType::f32);
+                                 x = cast(x, dtype);
+                                 eval(std::span(&x, 1));
+                                 return std::vector{across ? permute(x, {1, 0}) : x};
+                               },
+                           .attributes = {},
+                           .tolerance = summed(columns, DType::f32)});
+        }
+      }
+    }
+  }
 }
 
 void norm_cases(std::vector<OpCase>& cases) {
@@ -157,12 +203,13 @@ void sort_cases(std::vector<OpCase>& cases) {
 void elementwise_cases(std::vector<OpCase>& cases) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     for (const Op* op : {&kSilu, &kRelu, &kGelu, &kGeluTanh}) {
-      for (const Shape& shape : {Shape{1}, Shape{3, 257}, Shape{1025}}) {
+      for (const Shape& shape : {Shape{1}, Shape{3, 257}, Shape{1025}, Shape{17, 72}}) {
         cases.push_back({.name = fmt::format("{} {} {}", op->name, dtype_name(dtype), shape.to_string()),
                          .op = op,
                          .inputs = [=](Maker& m) { return std::vector{cast(m.normal(shape, 4), dtype)}; },
                          .attributes = {},
-                         .tolerance = summed(1, dtype)});
+                         .tolerance = summed(1, dtype),
+                         .magnitude = largest_input});
       }
     }
     cases.push_back({.name = fmt::format("clamp {}", dtype_name(dtype)),
@@ -232,6 +279,7 @@ void index_cases(std::vector<OpCase>& cases) {
 
 void add_family_cases(std::vector<OpCase>& cases) {
   sort_cases(cases);
+  reduction_cases(cases);
   norm_cases(cases);
   elementwise_cases(cases);
   index_cases(cases);

@@ -269,6 +269,8 @@ void multiply(Queue* queue, const Product* product, const ProductOperands& opera
 }
 
 std::vector<std::string> convolution_libraries(Context*) { return {kMiopen}; }
+// MIOpen may compile kernels for minutes, or have none that work on a card.
+bool trusts_convolution_libraries(Context*) { return false; }
 
 Convolution* make_convolution(Context* context, const std::string& library, const ConvShape& shape, bool search) {
   if (library != kMiopen) return nullptr;

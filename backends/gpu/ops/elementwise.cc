@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 
 namespace gabbro::gpu {
@@ -9,7 +10,9 @@ namespace {
 
 class Elementwise : public Kernel {
  public:
-  Elementwise(const abi::KernelRequest& request, const std::string& kernel, const MakeContext& context)
+  // `takes_packs`: the kernel knows what to do with ElementwiseArgs::packs.
+  Elementwise(const abi::KernelRequest& request, const std::string& kernel, const MakeContext& context,
+              bool takes_packs = false)
       : function_(context.function(kernel)),
         axes_(axes_of({request.inputs, static_cast<size_t>(request.input_count)})) {
     implementation = kernel;
@@ -19,17 +22,36 @@ class Elementwise : public Kernel {
       element_bytes += static_cast<double>(dtype_bytes(request.inputs[i].dtype, 1));
     }
     bytes = flops * element_bytes;
+    packs_ = takes_packs && in_packs(request);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    ElementwiseArgs args = {.out = output<void>(launch, 0), .axes = axes_};
-    for (int i = 0; i < launch.input_count; ++i) args.in[i] = input<void>(launch, i);
-    run(function_, {blocks_for(axes_.total, kElementThreads * kPerThread)}, args);
+    ElementwiseArgs args = {.out = output<void>(launch, 0), .packs = packs_, .axes = axes_};
+    bool aligned = begins_with_a_pack(args.out);
+    for (int i = 0; i < launch.input_count; ++i) {
+      args.in[i] = input<void>(launch, i);
+      aligned = aligned && (axes_.strides[i][0] == 0 || begins_with_a_pack(args.in[i]));
+    }
+    args.packs = args.packs != 0 && aligned;
+    run(function_, {blocks_for(axes_.total, kElementThreads * (args.packs != 0 ? kHalvesOfPack : kPerThread))}, args);
   }
 
  private:
+  static constexpr uint32_t kHalvesOfPack = 8;
+
+  bool in_packs(const abi::KernelRequest& request) const {
+    const DType dtype = request.outputs[0].dtype;
+    if (dtype != DType::f16 && dtype != DType::bf16) return false;
+    bool packs = axes_.rank == 1 && axes_.total % kHalvesOfPack == 0;
+    for (int i = 0; i < request.input_count; ++i) {
+      packs = packs && request.inputs[i].dtype == dtype && (axes_.strides[i][0] == 0 || axes_.strides[i][0] == 1);
+    }
+    return packs;
+  }
+
   const api::Function* function_;
   Axes axes_;
+  bool packs_ = false;  // where they begin with one
 };
 
 class Concat : public Kernel {
@@ -83,7 +105,8 @@ std::unique_ptr<Kernel> make_typed(const abi::KernelRequest& request, DType resu
     if (request.inputs[i].dtype != dtype) return nullptr;
   }
   if (request.outputs[0].dtype != result) return nullptr;
-  return std::make_unique<Elementwise>(request, request.op + ("_" + std::string(dtype_name(dtype))), context);
+  return std::make_unique<Elementwise>(request, request.op + ("_" + std::string(dtype_name(dtype))), context,
+                                       request.input_count <= 2);
 }
 
 }  // namespace

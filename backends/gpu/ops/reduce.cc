@@ -1,6 +1,7 @@
 // Reductions over the last axis.
 #include "kernels/reduce.h"
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 
 namespace gabbro::gpu {
@@ -29,6 +30,13 @@ class Reduce : public Kernel {
     function_ = context.function(implementation);
     if (parts_ > 1) join_ = context.function(name + "_join");
     join_rows_ = kElementThreads / context.wave();
+    const int64_t pack = kPackBytes / static_cast<int64_t>(dtype_bytes(x.dtype, 1));
+    part_columns_ = (columns_ + parts_ - 1) / parts_;
+    if (column_stride_ == 1 && columns_ % pack == 0) {
+      in_packs_ = true;
+      for (int axis = 0; axis < rows_.rank; ++axis) in_packs_ = in_packs_ && rows_.strides[0][axis] % pack == 0;
+      if (in_packs_) part_columns_ = (part_columns_ + pack - 1) / pack * pack;
+    }
     scratch_bytes = parts_ > 1 ? static_cast<size_t>(parts_ * rows_.total * kLargestState) : 0;
     flops = static_cast<double>(rows_.total) * static_cast<double>(columns_);
     bytes = static_cast<double>(dtype_bytes(x.dtype, 1)) * (flops + static_cast<double>(rows_.total));
@@ -36,14 +44,15 @@ class Reduce : public Kernel {
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     void* states = parts_ > 1 ? launch.scratch : nullptr;
-    const int64_t part_columns = (columns_ + parts_ - 1) / parts_;
+    const void* x = input<void>(launch, 0);
     run(function_, {blocks_for(rows_.total, rows_per_block_), static_cast<u32>(parts_)},
-        ReduceArgs{.x = input<void>(launch, 0),
+        ReduceArgs{.x = x,
                    .y = output<void>(launch, 0),
                    .states = states,
                    .columns = columns_,
                    .column_stride = column_stride_,
-                   .part_columns = part_columns,
+                   .part_columns = part_columns_,
+                   .packs = in_packs_ && begins_with_a_pack(x),
                    .rows = rows_});
     if (parts_ == 1) return;
     run(join_, {blocks_for(rows_.total, join_rows_)},
@@ -80,13 +89,16 @@ class Reduce : public Kernel {
   int64_t columns_ = 0;
   int64_t column_stride_ = 0;
   int64_t parts_ = 1;
+  int64_t part_columns_ = 0;
+  bool in_packs_ = false;  // where x begins with one
   uint32_t rows_per_block_ = 1;
   uint32_t join_rows_ = 1;
 };
 
 bool is_reduced(const abi::KernelRequest& request) {
   const DType dtype = request.inputs[0].dtype;
-  return dtype == DType::f32 || dtype == DType::i32 || dtype == DType::i64;
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::i32 ||
+         dtype == DType::i64;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Convolutions, im2col, pooling and resizing of images. Convolutions have two kernels of ours, and where it was
-// measured a vendor's library.
+// Convolutions, im2col, pooling and resizing of images. Convolutions have two kernels of ours, and a vendor's library
+// where it was measured, or where it can be trusted and the convolution is worth opening it.
 #include "kernels/window.h"
 
 #include <fmt/format.h>
@@ -17,6 +17,8 @@ namespace {
 
 // Where nobody has measured: groups with fewer output channels leave most of a tile idle.
 constexpr int64_t kTiledChannels = 16;
+// Multiplications and additions from which on a library that nobody measured is asked: ours take some 10 microseconds.
+constexpr double kLibraryFlops = 1 << 26;
 
 WindowAxes axes_of_window(const abi::Window& w) {
   WindowAxes axes;
@@ -55,6 +57,11 @@ class PerElement : public Kernel {
   Args args_;
 };
 
+double flops_of(const abi::ConvRequest& conv) {
+  const int64_t products = conv.images * conv.groups * conv.out_channels * conv.in_channels * conv.window.taps();
+  return 2 * static_cast<double>(products) * static_cast<double>(conv.window.outputs());
+}
+
 class Conv : public Kernel {
  public:
   Conv(const abi::ConvRequest& conv, std::string kernel, bool transposed, const MakeContext& context)
@@ -78,7 +85,7 @@ class Conv : public Kernel {
     bias_ = conv.bias;
     const auto element = static_cast<double>(dtype_bytes(conv.dtype, 1));
     const auto products = static_cast<double>(batches * conv.out_channels * conv.in_channels * conv.window.taps());
-    flops = 2 * products * static_cast<double>(conv.window.outputs());
+    flops = flops_of(conv);
     bytes =
         element *
         (products / static_cast<double>(conv.images) + static_cast<double>(args_.total) +
@@ -108,6 +115,7 @@ class LibraryConv : public Kernel {
               const MakeContext& context)
       : convolution_(std::move(made)) {
     implementation = "conv " + library;
+    flops = flops_of(conv);
     scratch_bytes = api::convolution_scratch(convolution_.get());
     const int64_t channels = conv.groups * conv.out_channels, plane = conv.window.outputs();
     bias_args_ = {.total = conv.images * channels * plane,
@@ -201,7 +209,8 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
   abi::ConvRequest conv;
   if (!read_conv(request, conv)) return nullptr;
   const bool tiled = conv.out_channels >= kTiledChannels;
-  std::vector<Way> ways;
+  const bool trusted = context.trusts_convolution_libraries() && flops_of(conv) >= kLibraryFlops;
+  std::vector<Way> ways, asked;
   for (const bool tiles : {tiled, !tiled}) {
     ways.push_back({.name = tiles ? "tiled" : "direct", .ours = true, .make = [&, tiles] {
                       const std::string kernel = name_of(tiles ? "conv_tiled_" : "conv_direct_", conv.dtype);
@@ -209,17 +218,18 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
                     }});
   }
   std::string libraries;
-  if (context.tuning().active()) {  // none is taken before it was measured
+  if (context.tuning().active() || trusted) {
     for (const std::string& library : context.convolution_libraries()) {
       const std::string version = context.library_version(library);
       if (version.empty()) continue;
       libraries += fmt::format(", {} {}", library, version);
-      ways.push_back({.name = library, .ours = false, .make = [&, library] {
-                        const bool search = context.tuning().measures(shape_of(conv, libraries));
-                        return LibraryConv::make(conv, library, search, context);
-                      }});
+      asked.push_back({.name = library, .ours = false, .make = [&, library] {
+                         const bool search = context.tuning().measures(shape_of(conv, libraries));
+                         return LibraryConv::make(conv, library, search, context);
+                       }});
     }
   }
+  ways.insert(trusted ? ways.begin() : ways.end(), asked.begin(), asked.end());
   return choose_way(shape_of(conv, libraries), ways, context);
 }
 

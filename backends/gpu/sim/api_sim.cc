@@ -5,7 +5,8 @@
 // devices on, each flips a bit, or fails); several are joined with commas. With GABBRO_SIM_PRODUCTS=1 it multiplies
 // matrices as a vendor's library does. "wrong", "failing" and "declining" are such libraries with a fault, and
 // "missing" is none; several are joined with commas, in the order in which they are asked. GABBRO_SIM_PRODUCTS_VERSION
-// is what they say of their version. GABBRO_SIM_CONVOLUTIONS is the same for convolutions.
+// is what they say of their version. GABBRO_SIM_CONVOLUTIONS is the same for convolutions, which are taken unmeasured
+// with GABBRO_SIM_TRUSTS_CONVOLUTIONS=1.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -272,6 +273,7 @@ float activated(float x, Activation activation) {
 
 std::vector<std::string> product_libraries(Context*) { return libraries_of("GABBRO_SIM_PRODUCTS"); }
 std::vector<std::string> convolution_libraries(Context*) { return libraries_of("GABBRO_SIM_CONVOLUTIONS"); }
+bool trusts_convolution_libraries(Context*) { return std::getenv("GABBRO_SIM_TRUSTS_CONVOLUTIONS") != nullptr; }
 std::string library_version(Context*, const std::string& library) {
   const char* version = std::getenv("GABBRO_SIM_PRODUCTS_VERSION");
   return library == "missing library" ? "" : version == nullptr ? "1.0" : version;
