@@ -9,35 +9,49 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+// Element `channel` of the weights or of the biases.
+template <class T>
+GPU_FUNCTION inline float parameter_of(const NormaliseArgs& a, const void* parameter, i64 channel, float otherwise) {
+  if (parameter == nullptr) return otherwise;
+  return a.half_parameters ? to_float(static_cast<const T*>(parameter)[channel])
+                           : static_cast<const float*>(parameter)[channel];
+}
+
 // A channel's y = x · scale + shift.
 struct Affine {
   float scale, shift;
 };
+template <class T>
 GPU_FUNCTION inline Affine affine_of(const NormaliseArgs& a, i64 row, i32 column, float mean, float factor) {
   const i64 channel = row % a.groups * (a.columns / a.spatial) + (a.spatial == 1 ? column : column / a.spatial);
-  const float scale = a.weight == nullptr ? factor : factor * a.weight[channel];
-  return {scale, (a.bias == nullptr ? 0 : a.bias[channel]) - mean * scale};
+  const float scale = factor * parameter_of<T>(a, a.weight, channel, 1);
+  return {scale, parameter_of<T>(a, a.bias, channel, 0) - mean * scale};
 }
 
-// What a pack's elements have of a parameter f32 [channels].
+// What a pack's elements have of the weights or of the biases.
 template <class T>
 struct RowParameters {
-  float value[RowPack<T>::kElements];
+  static constexpr int kElements = RowPack<T>::kElements;
+  float value[kElements];
 
-  // Of the channels from `channel` on, one for each element, or of that one alone. Where there is none: `otherwise`.
-  GPU_FUNCTION RowParameters(const float* parameter, i64 channel, bool each, float otherwise) {
-    if (parameter != nullptr && each) {
+  // Of the channels from `channel` on, one for each element, or of that one alone.
+  GPU_FUNCTION RowParameters(const NormaliseArgs& a, const void* parameter, i64 channel, bool each, float otherwise) {
+    if (parameter == nullptr || !each) {
+      const float all = parameter_of<T>(a, parameter, channel, otherwise);
 #pragma unroll
-      for (int q = 0; q < RowPack<T>::kElements / 4; ++q) {
-        const Quad quad = load_quad(parameter + channel + 4 * q);
+      for (int e = 0; e < kElements; ++e) value[e] = all;
+    } else if (a.half_parameters) {
+      const auto pack = *reinterpret_cast<const RowPack<T>*>(static_cast<const T*>(parameter) + channel);
+#pragma unroll
+      for (int e = 0; e < kElements; ++e) value[e] = to_float(pack.value[e]);
+    } else {
+#pragma unroll
+      for (int q = 0; q < kElements / 4; ++q) {
+        const Quad quad = load_quad(static_cast<const float*>(parameter) + channel + 4 * q);
 #pragma unroll
         for (int e = 0; e < 4; ++e) value[4 * q + e] = bits_to_float(quad.word[e]);
       }
-      return;
     }
-    const float all = parameter == nullptr ? otherwise : parameter[channel];
-#pragma unroll
-    for (int e = 0; e < RowPack<T>::kElements; ++e) value[e] = all;
   }
 };
 
@@ -61,7 +75,7 @@ GPU_FUNCTION inline void normalise_rows(const NormaliseArgs& a) {
   const float factor = 1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon);
 #pragma unroll 4
   for (i32 k = first; k < a.columns; k += step) {
-    const Affine affine = affine_of(a, row, k, 0, factor);
+    const Affine affine = affine_of<T>(a, row, k, 0, factor);
     y[k] = from_float<T>(fma(to_float(x[k]) - mean, affine.scale, affine.shift));
   }
 }
@@ -84,7 +98,7 @@ GPU_FUNCTION inline void normalise_packs(const NormaliseArgs& a) {
   share.store(static_cast<T*>(a.y) + row * a.columns, [&](i32 column) {
     const bool single = a.spatial == 1;
     const i64 channel = row % a.groups * (a.columns / a.spatial) + (single ? column : column / a.spatial);
-    RowParameters<T> scale(a.weight, channel, single, 1), shift(a.bias, channel, single, 0);
+    RowParameters<T> scale(a, a.weight, channel, single, 1), shift(a, a.bias, channel, single, 0);
     return [=](float value, int e) { return fma(value * factor, scale.value[e], shift.value[e]); };
   });
 }
@@ -101,9 +115,52 @@ GPU_FUNCTION inline void normalise_known(const KnownArgs& a) {
         a.total <= 0xffffffff ? static_cast<u32>(at) / static_cast<u32>(a.norm.columns) : at / a.norm.columns;
     const i64 place = row % a.statistics;
     const float mean = a.mean[place], factor = 1 / sqrt(a.variance[place] + a.norm.epsilon);
-    const Affine affine = affine_of(a.norm, row, static_cast<i32>(at - row * a.norm.columns), 0, factor);
+    const Affine affine = affine_of<T>(a.norm, row, static_cast<i32>(at - row * a.norm.columns), 0, factor);
     const float x = to_float(static_cast<const T*>(a.norm.x)[at]);
     static_cast<T*>(a.norm.y)[at] = from_float<T>(fma(x - mean, affine.scale, affine.shift));
+  }
+}
+
+template <class T>
+GPU_FUNCTION inline void normalise_known_rows(const KnownRowsArgs& a) {
+  constexpr i32 kElements = RowPack<T>::kElements;
+  const i64 row = block_index().x;
+  const i32 begin = static_cast<i32>(block_index().y) * a.slice, end = min_of(begin + a.slice, a.norm.columns);
+  const float mean = a.mean[row % a.statistics], factor = 1 / sqrt(a.variance[row % a.statistics] + a.norm.epsilon);
+  const Affine affine = affine_of<T>(a.norm, row, 0, 0, factor);
+  const auto* x = reinterpret_cast<const RowPack<T>*>(static_cast<const T*>(a.norm.x) + row * a.norm.columns);
+  auto* y = reinterpret_cast<RowPack<T>*>(static_cast<T*>(a.norm.y) + row * a.norm.columns);
+  const i32 first = begin / kElements + static_cast<i32>(thread_index()), step = static_cast<i32>(block_size());
+#pragma unroll 4
+  for (i32 p = first; p < end / kElements; p += step) {
+    RowPack<T> pack = x[p];
+#pragma unroll
+    for (int e = 0; e < kElements; ++e)
+      pack.value[e] = from_float<T>(fma(to_float(pack.value[e]) - mean, affine.scale, affine.shift));
+    y[p] = pack;
+  }
+}
+
+// body(value) for each of the thread's elements of a slice of a channel.
+template <class T, class Body>
+GPU_FUNCTION inline void for_channel(const MomentsArgs& a, u32 channel, i32 begin, i32 end, Body body) {
+  const i32 first = static_cast<i32>(thread_index()), step = static_cast<i32>(block_size());
+  const T* x = static_cast<const T*>(a.x);
+  if (a.packs) {
+    constexpr i32 kElements = RowPack<T>::kElements;
+    const i32 inner = a.inner / kElements;
+#pragma unroll 4
+    for (i32 p = begin / kElements + first; p < end / kElements; p += step) {
+      const i64 image = p / inner, place = p % inner;
+      const auto pack = reinterpret_cast<const RowPack<T>*>(x)[(image * a.channels + channel) * inner + place];
+#pragma unroll
+      for (int e = 0; e < kElements; ++e) body(to_float(pack.value[e]));
+    }
+    return;
+  }
+  for (i32 i = begin + first; i < end; i += step) {
+    const i64 image = i / a.inner, place = i % a.inner;
+    body(to_float(x[(image * a.channels + channel) * a.inner + place]));
   }
 }
 
@@ -112,23 +169,32 @@ GPU_FUNCTION inline void moments(const MomentsArgs& a) {
   const u32 block = block_index().x, slices = static_cast<u32>(a.slices), channel = block / slices;
   const i32 count = a.outer * a.inner, begin = static_cast<i32>(block % slices) * a.slice;
   const i32 end = min_of(count, begin + min_of(a.slice, count - begin));
-  const auto element = [&](i32 i) {
-    const i64 image = i / a.inner, place = i % a.inner;
-    return to_float(static_cast<const T*>(a.x)[(image * a.channels + channel) * a.inner + place]);
-  };
-  const i32 first = begin + static_cast<i32>(thread_index()), step = static_cast<i32>(block_size());
   float sum = 0;
-  for (i32 i = first; i < end; i += step) sum += element(i);
+  for_channel<T>(a, channel, begin, end, [&](float value) { sum += value; });
   const float mean = block_sum(sum) / static_cast<float>(end - begin);
   float squares = 0;
-  for (i32 i = first; i < end; i += step) {
-    const float distance = element(i) - mean;
-    squares = fma(distance, distance, squares);
-  }
+  for_channel<T>(a, channel, begin, end, [&](float value) { squares = fma(value - mean, value - mean, squares); });
   squares = block_sum(squares);
   if (thread_index() != 0) return;
   a.mean[block] = mean;
   a.variance[block] = slices == 1 ? squares / static_cast<float>(end - begin) : squares;
+}
+
+// Of x [1, channels, inner], whose channels are whole packs and fit in registers.
+template <class T, RowTeam team, int kPacks>
+GPU_FUNCTION inline void moments_packs(const MomentsArgs& a) {
+  const i64 row = team_row<team>();
+  if (row >= a.channels) return;
+  RowShare<T, team, kPacks> share(static_cast<const T*>(a.x) + row * a.inner, a.inner);
+  const float count = static_cast<float>(a.inner);
+  float sum = 0, squares = 0;
+  share.for_each([&](float value) { sum += value; });
+  const float mean = team_sum<team>(sum) / count;
+  share.for_each([&](float value) { squares = fma(value - mean, value - mean, squares); });
+  squares = team_sum<team>(squares);
+  if ((team == RowTeam::kWave ? lane() : thread_index()) != 0) return;
+  a.mean[row] = mean;
+  a.variance[row] = squares / count;
 }
 
 // A thread a channel.
@@ -150,16 +216,19 @@ GPU_FUNCTION inline void moments_join(const JoinMomentsArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_NORMALISE(name, T)                                                       \
-  GPU_KERNEL(normalise_rows_##name, 256, gabbro::gpu::NormaliseArgs, normalise_rows<T>) \
-  GPU_KERNEL(normalise_rows_##name##_wave, 256, gabbro::gpu::NormaliseArgs,             \
-             normalise_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kWave, 4>)            \
-  GPU_KERNEL(normalise_rows_##name##_block, 256, gabbro::gpu::NormaliseArgs,            \
-             normalise_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2>)           \
-  GPU_KERNEL(normalise_rows_##name##_wide, 512, gabbro::gpu::NormaliseArgs,             \
-             normalise_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)           \
-  GPU_KERNEL(normalise_known_##name, 256, gabbro::gpu::KnownArgs, normalise_known<T>)   \
-  GPU_KERNEL(moments_##name, 256, gabbro::gpu::MomentsArgs, moments<T>)
+// The host side knows how many packs each takes (backends/gpu/ops/row_kernels.h).
+#define GABBRO_OF_ROWS(name, Args, function, T)                                                 \
+  GPU_KERNEL(name##_wave, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kWave, 4>)   \
+  GPU_KERNEL(name##_block, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2>) \
+  GPU_KERNEL(name##_wide, 512, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)  \
+  GPU_KERNEL(name##_huge, 1024, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2 * sizeof(T)>)
+#define GABBRO_NORMALISE(name, T)                                                                   \
+  GPU_KERNEL(normalise_rows_##name, 256, gabbro::gpu::NormaliseArgs, normalise_rows<T>)             \
+  GABBRO_OF_ROWS(normalise_rows_##name, gabbro::gpu::NormaliseArgs, normalise_packs, T)             \
+  GPU_KERNEL(normalise_known_##name, 256, gabbro::gpu::KnownArgs, normalise_known<T>)               \
+  GPU_KERNEL(normalise_known_rows_##name, 256, gabbro::gpu::KnownRowsArgs, normalise_known_rows<T>) \
+  GPU_KERNEL(moments_##name, 256, gabbro::gpu::MomentsArgs, moments<T>)                             \
+  GABBRO_OF_ROWS(moments_##name, gabbro::gpu::MomentsArgs, moments_packs, T)
 GABBRO_NORMALISE(f32, float)
 GABBRO_NORMALISE(f16, gabbro::gpu::Half)
 GABBRO_NORMALISE(bf16, gabbro::gpu::BFloat)

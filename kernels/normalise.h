@@ -9,13 +9,14 @@ namespace gabbro::gpu {
 struct NormaliseArgs {
   const void* x;  // [rows, columns]
   void* y;
-  const float* weight;  // [channels]; null: 1
-  const float* bias;    // [channels]; null: 0
+  const void* weight;  // [channels], f32 or x's dtype; null: 1
+  const void* bias;    // [channels], the same; null: 0
   i32 columns;
   i32 groups;
   i32 spatial;
   float epsilon;
-  i32 centred;  // 0: rms_norm, which takes the mean for 0
+  i32 half_parameters;  // weight and bias are of x's dtype
+  i32 centred;          // 0: rms_norm, which takes the mean for 0
   i64 rows;
 };
 
@@ -26,6 +27,15 @@ struct KnownArgs {
   const float* variance;
   i64 total;  // elements
   i64 statistics;
+};
+
+// The same where each row is of one channel and whole packs of 16 bytes. Blocks (rows, slices of `slice` columns).
+struct KnownRowsArgs {
+  NormaliseArgs norm;
+  const float* mean;
+  const float* variance;
+  i32 statistics;
+  i32 slice;
 };
 
 // The mean and the mean squared distance from it, over `outer` and `inner`, of x [outer, channels, inner]. A block a
@@ -39,6 +49,7 @@ struct MomentsArgs {
   i32 inner;
   i32 slices;  // of `slice` elements, the last one fewer
   i32 slice;
+  i32 packs;  // inner, and so a slice, is whole packs of 16 bytes
 };
 struct JoinMomentsArgs {
   const float* means;    // [channels, slices]

@@ -12,6 +12,8 @@ bool is_real(const TensorView& view) {
          is_plain(view, view.dtype) && is_contiguous(view);
 }
 
+bool is_half(const TensorView& view) { return view.dtype == DType::f16 || view.dtype == DType::bf16; }
+
 // x, `given` inputs more, and then a weight and a bias of `channels` elements where the attributes say so.
 bool read_operands(const KernelRequest& request, int given, int64_t channels, NormRequest& norm) {
   int count = 1 + given;
@@ -19,7 +21,11 @@ bool read_operands(const KernelRequest& request, int given, int64_t channels, No
   norm.bias_at = integer_attribute(request, "bias", 0) != 0 ? count++ : -1;
   if (!has_operands(request, count, 1)) return false;
   for (int i = 1; i < count; ++i) {
-    if (!has_shape(request.inputs[i], DType::f32, {channels})) return false;
+    const bool parameter = i > given;
+    if (i == given + 1)
+      norm.half_parameters = is_half(request.inputs[i]) && request.inputs[i].dtype == request.inputs[0].dtype;
+    const DType dtype = parameter && norm.half_parameters ? request.inputs[0].dtype : DType::f32;
+    if (!has_shape(request.inputs[i], dtype, {channels})) return false;
   }
   const TensorView &x = request.inputs[0], &y = request.outputs[0];
   norm.dtype = x.dtype;
@@ -49,8 +55,10 @@ bool read_rms_norm(const KernelRequest& request, NormRequest& norm) {
           .dtype = x.dtype,
           .epsilon = static_cast<float>(real_attribute(request, "epsilon", 0)),
           .weight_at = 1,
+          .half_parameters = is_half(x) && request.inputs[1].dtype == x.dtype,
           .centred = false};
-  if (norm.columns < 1 || norm.columns > kMost || !has_shape(request.inputs[1], DType::f32, {norm.columns}))
+  if (norm.columns < 1 || norm.columns > kMost ||
+      !has_shape(request.inputs[1], norm.half_parameters ? x.dtype : DType::f32, {norm.columns}))
     return false;
   norm.rows = elements(x) / norm.columns;
   return is_real(x) && is_plain(y, x.dtype) && is_contiguous(y) && same_shape(x, y) && norm.rows > 0;

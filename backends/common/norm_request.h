@@ -17,7 +17,8 @@ struct NormRequest {
   float epsilon = 0;
   int weight_at = -1;  // the inputs' numbers, or -1
   int bias_at = -1;
-  bool centred = true;  // false: rms_norm, which takes the mean for 0
+  bool half_parameters = false;  // of x's dtype, which is f16 or bf16; else f32
+  bool centred = true;           // false: rms_norm, which takes the mean for 0
 };
 bool read_rms_norm(const KernelRequest& request, NormRequest& norm);
 bool read_layer_norm(const KernelRequest& request, NormRequest& norm);

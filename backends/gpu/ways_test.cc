@@ -430,6 +430,16 @@ TEST_F(Ways, ConvolutionsAskLibrariesOnceTheyAreMeasured) {
   ::unsetenv("GABBRO_SIM_CONVOLUTIONS");
 }
 
+TEST_F(Ways, ConvolutionsAreProductsToo) {
+  set("GABBRO_SIM_PRODUCTS", "1");
+  Opened device(abi::Tuning::kMeasureAll, file_);
+  std::vector<float> result;
+  Convolution::run(device, result);
+  const abi::MeasuredShape shape = device.measured(0);
+  EXPECT_THAT(names(shape), ElementsAre("direct", "tiled", "product simulated library"));
+  EXPECT_TRUE(shape.ways[2].fit);
+}
+
 TEST_F(Ways, LargeConvolutionsAskLibrariesThatAreTrusted) {
   ::setenv("GABBRO_SIM_CONVOLUTIONS", "missing,declining,1", 1);
   const auto implementation = [&](int64_t side) {
@@ -450,6 +460,8 @@ TEST_F(Ways, LargeConvolutionsAskLibrariesThatAreTrusted) {
   ::setenv("GABBRO_SIM_TRUSTS_CONVOLUTIONS", "1", 1);
   EXPECT_EQ(implementation(128), "conv simulated library");
   EXPECT_EQ(implementation(16), "conv_tiled_f32") << "too small to open a library for";
+  set("GABBRO_SIM_PRODUCTS", "1");
+  EXPECT_EQ(implementation(128), "conv as a product simulated library") << "it has one tap";
   ::unsetenv("GABBRO_SIM_TRUSTS_CONVOLUTIONS");
   ::unsetenv("GABBRO_SIM_CONVOLUTIONS");
 }

@@ -110,8 +110,9 @@ Tensor RMSNorm::forward(const Tensor& x) {
   const Tensor rows = cast(with_flat_end("rms_norm", x, shape_), half ? x.dtype() : DType::f32);
   const double unit = x.dtype() == DType::f16 ? 0x1p-10 : x.dtype() == DType::bf16 ? 0x1p-7 : 0x1p-23;
   const Shape flat{shape_.elements()};
-  const Tensor factor =
-      weight.defined() ? reshape(cast(weight, DType::f32), flat) : full(x.device(), flat, 1, DType::f32);
+  const Tensor factor = weight.defined()
+                            ? reshape(weight.dtype() == rows.dtype() ? weight : cast(weight, DType::f32), flat)
+                            : full(x.device(), flat, 1, DType::f32);
   return cast(reshape(rms_norm(rows, factor, static_cast<float>(eps_.value_or(unit))), x.shape()), x.dtype());
 }
 

@@ -14,13 +14,14 @@ const Op kRmsNorm = {
         [](const Args& a) {
           const Tensor x = cast(a[0], DType::f32);
           const Tensor scale = rsqrt(mean(x * x, -1, kKeepDims) + scalar(x.device(), a.attributes.real("epsilon")));
-          return std::vector{cast(x * scale * a[1], a[0].dtype())};
+          return std::vector{cast(x * scale * cast(a[1], DType::f32), a[0].dtype())};
         },
     .gradient = [](const GradientArgs& a) -> Gradients {
       const Tensor x = cast(a[0], DType::f32), dy = cast(a.gradients[0], DType::f32);
       const Tensor scale = rsqrt(mean(x * x, -1, kKeepDims) + number_like(x, a.attributes.real("epsilon")));
-      const Tensor y = x * scale, d = dy * a[1];
-      return {cast(scale * (d - y * mean(d * y, -1, kKeepDims)), a[0].dtype()), sum_to(dy * y, a[1].shape())};
+      const Tensor y = x * scale, d = dy * cast(a[1], DType::f32);
+      return {cast(scale * (d - y * mean(d * y, -1, kKeepDims)), a[0].dtype()),
+              cast(sum_to(dy * y, a[1].shape()), a[1].dtype())};
     },
 };
 
@@ -32,7 +33,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon) {
     throw bad_input("[rms_norm] weight {} does not match the last axis of {}", weight.shape().to_string(),
                     x.shape().to_string());
   }
-  return record(kRmsNorm, {x, cast(weight, DType::f32)}, {{"epsilon", static_cast<double>(epsilon)}});
+  return record(kRmsNorm, {x, weight}, {{"epsilon", static_cast<double>(epsilon)}});
 }
 
 }  // namespace gabbro

@@ -34,9 +34,11 @@ Gradients of_norm(const GradientArgs& a, const Shape& rows, const Shape& shape) 
   const bool has_weight = a.attributes.integer("weight") != 0, has_bias = a.attributes.integer("bias") != 0;
   const Tensor x = in_f32(a[0]), dy = in_f32(a.gradients[0]);
   const Rows normal = normalised_rows(reshape(x, rows), a.attributes.real("epsilon"));
-  const Tensor d = has_weight ? dy * reshape(a[1], shape) : dy;
+  const Tensor d = has_weight ? dy * reshape(in_f32(a[1]), shape) : dy;
   Gradients gradients{cast(reshape(through_rows(normal, reshape(d, rows)), x.shape()), a[0].dtype())};
-  const auto to_parameter = [&](const Tensor& y) { return reshape(sum_to(y, shape), Shape{shape.elements()}); };
+  const auto to_parameter = [&](const Tensor& y) {
+    return cast(reshape(sum_to(y, shape), Shape{shape.elements()}), a[1].dtype());
+  };
   if (has_weight) gradients.push_back(to_parameter(dy * reshape(normal.y, x.shape())));
   if (has_bias) gradients.push_back(to_parameter(dy));
   return gradients;
@@ -44,8 +46,8 @@ Gradients of_norm(const GradientArgs& a, const Shape& rows, const Shape& shape) 
 
 // y · weight + bias, with those of the two that the attributes say there are, from input `at` on, in `shape`.
 Tensor with_parameters(Tensor y, const Args& a, size_t at, const Shape& shape) {
-  if (a.attributes.integer("weight") != 0) y = y * reshape(a[at++], shape);
-  if (a.attributes.integer("bias") != 0) y = y + reshape(a[at], shape);
+  if (a.attributes.integer("weight") != 0) y = y * reshape(in_f32(a[at++]), shape);
+  if (a.attributes.integer("bias") != 0) y = y + reshape(in_f32(a[at]), shape);
   return y;
 }
 
@@ -56,10 +58,7 @@ Shape channel_shape(const Tensor& x) {
   return Shape(lengths);
 }
 
-// A parameter of `channels` elements in f32, if it is there.
-void add_parameter(const char* op, const Tensor& x, const Tensor& parameter, const Shape& shape,
-                   std::vector<Tensor>& inputs) {
-  if (!parameter.defined()) return;
+void require_parameter(const char* op, const Tensor& x, const Tensor& parameter, const Shape& shape) {
   require_dtype(op, parameter, kReal);
   if (!(parameter.shape() == shape)) {
     throw bad_input("[{}] a parameter of shape {} where {} is needed for x {}", op, parameter.shape().to_string(),
@@ -69,9 +68,22 @@ void add_parameter(const char* op, const Tensor& x, const Tensor& parameter, con
     throw bad_input("[{}] a parameter is {}, and x {} {}", op, dtype_name(parameter.dtype()), dtype_name(x.dtype()),
                     x.shape().to_string());
   }
-  inputs.push_back(in_f32(reshape(parameter, Shape{shape.elements()})));
 }
 
+// What there is of weight and bias, each of `shape`, for x: of one dtype, that of x or f32.
+void add_parameters(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const Shape& shape,
+                    std::vector<Tensor>& inputs) {
+  bool wide = false;
+  for (const Tensor* parameter : {&weight, &bias}) {
+    if (!parameter->defined()) continue;
+    require_parameter(op, x, *parameter, shape);
+    wide = wide || parameter->dtype() == DType::f32;
+  }
+  for (const Tensor* parameter : {&weight, &bias}) {
+    if (!parameter->defined()) continue;
+    inputs.push_back(cast(reshape(*parameter, Shape{shape.elements()}), wide ? DType::f32 : x.dtype()));
+  }
+}
 Attributes parameters(const Tensor& weight, const Tensor& bias, float epsilon) {
   return {{"weight", int64_t{weight.defined()}},
           {"bias", int64_t{bias.defined()}},
@@ -190,8 +202,7 @@ Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   std::vector<int64_t> lengths(x.shape().lengths().begin(), x.shape().lengths().end() - axes);
   lengths.push_back(last.elements());
   std::vector<Tensor> inputs{reshape(x, Shape(lengths))};
-  add_parameter("layer_norm", x, weight, last, inputs);
-  add_parameter("layer_norm", x, bias, last, inputs);
+  add_parameters("layer_norm", x, weight, bias, last, inputs);
   return reshape(record(kLayerNorm, inputs, parameters(weight, bias, epsilon)), x.shape());
 }
 
@@ -203,8 +214,7 @@ Tensor group_norm(const Tensor& input, int64_t groups, const Tensor& weight, con
     throw bad_input("[group_norm] {} groups do not divide the channels of shape {}", groups, x.shape().to_string());
   }
   std::vector<Tensor> inputs{x};
-  add_parameter("group_norm", x, weight, channels, inputs);
-  add_parameter("group_norm", x, bias, channels, inputs);
+  add_parameters("group_norm", x, weight, bias, channels, inputs);
   Attributes attributes = parameters(weight, bias, epsilon);
   attributes.set("groups", groups);
   return record(kGroupNorm, inputs, attributes);
@@ -216,8 +226,11 @@ Tensor batch_norm(const Tensor& x, const BatchNorm& norm) {
   require_defined("batch_norm", norm.mean);
   require_defined("batch_norm", norm.variance);
   std::vector<Tensor> inputs{x};
-  for (const Tensor* parameter : {&norm.mean, &norm.variance, &norm.weight, &norm.bias})
-    add_parameter("batch_norm", x, *parameter, channels, inputs);
+  for (const Tensor* statistic : {&norm.mean, &norm.variance}) {
+    require_parameter("batch_norm", x, *statistic, channels);
+    inputs.push_back(in_f32(*statistic));
+  }
+  add_parameters("batch_norm", x, norm.weight, norm.bias, channels, inputs);
   return record(kBatchNorm, inputs, parameters(norm.weight, norm.bias, norm.epsilon));
 }
 

@@ -106,6 +106,15 @@ void norm_cases(std::vector<OpCase>& cases) {
                            },
                        .attributes = {{"weight", int64_t{1}}, {"bias", int64_t{1}}, {"epsilon", 1e-5}},
                        .tolerance = summed(columns, dtype)});
+      if (dtype == DType::f32) continue;
+      cases.push_back({.name = "layer_norm with its own parameters " + name,
+                       .op = &kLayerNorm,
+                       .inputs =
+                           [=](Maker& m) {
+                             return std::vector{x(m), cast(m.normal(Shape{columns}), dtype)};
+                           },
+                       .attributes = {{"weight", int64_t{1}}, {"bias", int64_t{0}}, {"epsilon", 1e-5}},
+                       .tolerance = summed(columns, dtype)});
     }
     for (const auto& [shape, groups] : {std::pair<Shape, int64_t>{{1, 1, 1}, 1},
                                         {{2, 6, 7}, 3},
@@ -113,6 +122,8 @@ void norm_cases(std::vector<OpCase>& cases) {
                                         {{2, 8, 5, 13}, 4},
                                         {{2, 8, 5, 16}, 4},
                                         {{1, 4, 40, 64}, 1},
+                                        {{1, 4, 79, 64}, 1},
+                                        {{1, 2, 31, 272}, 2},
                                         {{1, 4, 101, 100}, 2},
                                         {{1, 2, 1, 5, 3, 2}, 1}}) {
       const std::string name = fmt::format("{} {} of {}", dtype_name(dtype), shape.to_string(), groups);
@@ -144,8 +155,10 @@ void norm_cases(std::vector<OpCase>& cases) {
                          .tolerance = summed(1, dtype)});
       }
     }
-    for (const Shape& shape :
-         {Shape{1, 1, 1}, Shape{3, 5, 7}, Shape{1, 300, 3}, Shape{4, 3, 4099}, Shape{70000, 2, 1}}) {
+    for (const Shape& shape : {Shape{1, 1, 1}, Shape{3, 5, 7}, Shape{1, 300, 3}, Shape{4, 3, 4099}, Shape{70000, 2, 1},
+                               // Whole packs: of few channels, in registers, and too many for that.
+                               Shape{3, 5, 64}, Shape{4, 3, 4096}, Shape{1, 9, 64}, Shape{1, 3, 2048},
+                               Shape{1, 300, 16416}, Shape{1, 2, 40000}}) {
       cases.push_back({.name = fmt::format("moments {} {}", dtype_name(dtype), shape.to_string()),
                        .op = &kMoments,
                        // With a mean that grows along the elements, so that parts of a channel have others.

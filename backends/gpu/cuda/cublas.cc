@@ -109,7 +109,7 @@ class PreparedProduct final : public CublasProduct {
   }
 
  private:
-  static constexpr uint32_t kAlignment = 16;  // bytes, of operands as they mostly lie
+  static constexpr uint32_t kAlignment = 256;  // bytes, of operands as they mostly lie
 
   template <class Value>
   bool describe(cublasLtMatmulDescAttributes_t attribute, const Value& value) const {

@@ -14,6 +14,9 @@ namespace {
 // A channel is cut in slices of at least this many elements, at most so many that few channels fill a large device.
 constexpr int64_t kLeastSlice = 8192;
 constexpr int64_t kMostSlices = 256;
+// Columns that a block normalises with known statistics, and bytes of a row that are worth a block.
+constexpr i32 kKnownSlice = 8192;
+constexpr int64_t kLeastRowBytes = 512;
 // Rows that are longer, and no more than that many, are worth a pass of their own for the statistics.
 constexpr int64_t kLongRow = 16384;
 constexpr int64_t kFewRows = 256;
@@ -24,10 +27,18 @@ class MomentsPart {
   MomentsPart(const abi::MomentsRequest& moments, const MakeContext& context)
       : moments_(moments),
         function_(context.function("moments_" + std::string(dtype_name(moments.dtype)))),
-        join_(context.function("moments_join")) {
+        join_(context.function("moments_join")),
+        wave_(context.wave()) {
+    const auto pack = kPackBytes / static_cast<int64_t>(dtype_bytes(moments.dtype, 1));
+    packs_ = moments.inner % pack == 0;
+    if (moments.outer == 1) packed_ = row_kernel(moments.inner, moments.dtype, wave_, true);
+    if (packed_ != nullptr && moments.inner > 0) {
+      in_registers_ = context.function("moments_" + std::string(dtype_name(moments.dtype)) + packed_->suffix);
+    }
     const int64_t count = moments.outer * moments.inner;
     const int64_t slices = std::clamp<int64_t>(count / kLeastSlice, 1, kMostSlices);
     slice_ = (count + slices - 1) / slices;
+    if (packs_) slice_ = (slice_ + pack - 1) / pack * pack;
     slices_ = slice_ == 0 ? 1 : (count + slice_ - 1) / slice_;
   }
 
@@ -36,15 +47,22 @@ class MomentsPart {
   void enqueue(const Launcher& run, const void* x, float* mean, float* variance, float* scratch) const {
     float* means = slices_ == 1 ? mean : scratch;
     float* squares = slices_ == 1 ? variance : scratch + moments_.channels * slices_;
-    run(function_, {static_cast<u32>(moments_.channels * slices_)},
-        MomentsArgs{.x = x,
-                    .mean = means,
-                    .variance = squares,
-                    .outer = static_cast<i32>(moments_.outer),
-                    .channels = static_cast<i32>(moments_.channels),
-                    .inner = static_cast<i32>(moments_.inner),
-                    .slices = static_cast<i32>(slices_),
-                    .slice = static_cast<i32>(slice_)});
+    MomentsArgs args = {.x = x,
+                        .mean = means,
+                        .variance = squares,
+                        .outer = static_cast<i32>(moments_.outer),
+                        .channels = static_cast<i32>(moments_.channels),
+                        .inner = static_cast<i32>(moments_.inner),
+                        .slices = static_cast<i32>(slices_),
+                        .slice = static_cast<i32>(slice_),
+                        .packs = packs_ && begins_with_a_pack(x)};
+    // Few rows are better shared by many blocks.
+    if (in_registers_ != nullptr && args.packs != 0 && (slices_ == 1 || moments_.channels > kFewRows)) {
+      args.mean = mean;
+      args.variance = variance;
+      return run(in_registers_, {row_blocks(*packed_, moments_.channels, in_registers_, wave_)}, args);
+    }
+    run(function_, {static_cast<u32>(moments_.channels * slices_)}, args);
     if (slices_ == 1) return;
     run(join_, {blocks_for(moments_.channels, kElementThreads)},
         JoinMomentsArgs{.means = means,
@@ -63,6 +81,10 @@ class MomentsPart {
   int64_t slice_ = 0;
   const api::Function* function_;
   const api::Function* join_;
+  const api::Function* in_registers_ = nullptr;  // for rows that begin with a pack
+  const RowKernel* packed_ = nullptr;
+  uint32_t wave_;
+  bool packs_ = false;
 };
 
 class Moments : public Kernel {
@@ -96,12 +118,13 @@ class NormaliseBase : public Kernel {
   NormaliseArgs args(const abi::Launch& launch) const {
     return {.x = input<void>(launch, 0),
             .y = output<void>(launch, 0),
-            .weight = norm_.weight_at < 0 ? nullptr : input<float>(launch, norm_.weight_at),
-            .bias = norm_.bias_at < 0 ? nullptr : input<float>(launch, norm_.bias_at),
+            .weight = norm_.weight_at < 0 ? nullptr : input<void>(launch, norm_.weight_at),
+            .bias = norm_.bias_at < 0 ? nullptr : input<void>(launch, norm_.bias_at),
             .columns = static_cast<i32>(norm_.columns),
             .groups = static_cast<i32>(norm_.groups),
             .spatial = static_cast<i32>(norm_.spatial),
             .epsilon = norm_.epsilon,
+            .half_parameters = norm_.half_parameters,
             .centred = norm_.centred,
             .rows = norm_.rows};
   }
@@ -123,7 +146,7 @@ class NormaliseRows : public NormaliseBase {
     const std::string name = "normalise_rows_" + std::string(dtype_name(norm.dtype));
     function_ = context.function(name);
     const int64_t pack = kPackBytes / static_cast<int64_t>(dtype_bytes(norm.dtype, 1));
-    if (norm.spatial == 1 || norm.spatial % pack == 0) packed_ = row_kernel(norm.columns, norm.dtype, wave_);
+    if (norm.spatial == 1 || norm.spatial % pack == 0) packed_ = row_kernel(norm.columns, norm.dtype, wave_, true);
     if (packed_ == nullptr) return;
     in_registers_ = context.function(name + packed_->suffix);
     implementation += packed_->suffix;
@@ -170,14 +193,26 @@ class BatchNorm : public NormaliseBase {
  public:
   BatchNorm(const abi::KernelRequest& request, const abi::NormRequest& norm, const MakeContext& context)
       : NormaliseBase(request, norm),
-        known_(context.function("normalise_known_" + std::string(dtype_name(norm.dtype)))) {}
+        known_(context.function("normalise_known_" + std::string(dtype_name(norm.dtype)))),
+        known_rows_(context.function("normalise_known_rows_" + std::string(dtype_name(norm.dtype)))) {}
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    const auto row_bytes = static_cast<int64_t>(dtype_bytes(norm_.dtype, static_cast<size_t>(norm_.columns)));
+    if (row_bytes % kPackBytes == 0 && row_bytes >= kLeastRowBytes && begins_with_a_pack(launch.inputs[0].data) &&
+        begins_with_a_pack(launch.outputs[0].data)) {
+      return run(known_rows_, {static_cast<u32>(norm_.rows), blocks_for(norm_.columns, kKnownSlice)},
+                 KnownRowsArgs{.norm = args(launch),
+                               .mean = input<float>(launch, 1),
+                               .variance = input<float>(launch, 2),
+                               .statistics = static_cast<i32>(norm_.groups),
+                               .slice = kKnownSlice});
+    }
     normalise(launch, run, known_, input<float>(launch, 1), input<float>(launch, 2), norm_.groups);
   }
 
  private:
   const api::Function* known_;
+  const api::Function* known_rows_;
 };
 
 }  // namespace

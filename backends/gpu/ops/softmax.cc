@@ -21,7 +21,7 @@ class Softmax : public Kernel {
     wave_ = context.wave();
     const std::string name = "softmax_" + std::string(dtype_name(x.dtype));
     function_ = context.function(name);
-    in_registers_ = row_kernel(columns_, x.dtype, wave_);
+    in_registers_ = row_kernel(columns_, x.dtype, wave_, false);
     const char* suffix = "";
     if (in_registers_ != nullptr) {
       suffix = in_registers_->suffix;

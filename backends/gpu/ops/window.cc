@@ -1,5 +1,6 @@
-// Convolutions, im2col, pooling and resizing of images. Convolutions have two kernels of ours, and a vendor's library
-// where it was measured, or where it can be trusted and the convolution is worth opening it.
+// Convolutions, im2col, pooling and resizing of images. Convolutions have two kernels of ours, and of the vendor's
+// libraries, where the convolution is worth opening one, those of products of matrices, and those of convolutions where
+// they were measured or can be trusted.
 #include "kernels/window.h"
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 #include "backends/common/window_request.h"
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/product_conv.h"
 #include "backends/gpu/ops/strided.h"
 #include "backends/gpu/tuning.h"
 #include "backends/gpu/ways.h"
@@ -19,19 +21,6 @@ namespace {
 constexpr int64_t kTiledChannels = 16;
 // Multiplications and additions from which on a library that nobody measured is asked: ours take some 10 microseconds.
 constexpr double kLibraryFlops = 1 << 26;
-
-WindowAxes axes_of_window(const abi::Window& w) {
-  WindowAxes axes;
-  for (int i = 0; i < 3; ++i) {
-    axes.in[i] = static_cast<i32>(w.in[i]);
-    axes.kernel[i] = static_cast<i32>(w.kernel[i]);
-    axes.out[i] = static_cast<i32>(w.out[i]);
-    axes.stride[i] = static_cast<i32>(w.stride[i]);
-    axes.padding[i] = static_cast<i32>(w.padding[i]);
-    axes.dilation[i] = static_cast<i32>(w.dilation[i]);
-  }
-  return axes;
-}
 
 // A kernel with one struct of arguments, in which only the operands' places change, and a thread an element of y.
 template <class Args>
@@ -209,13 +198,19 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
   abi::ConvRequest conv;
   if (!read_conv(request, conv)) return nullptr;
   const bool tiled = conv.out_channels >= kTiledChannels;
-  const bool trusted = context.trusts_convolution_libraries() && flops_of(conv) >= kLibraryFlops;
-  std::vector<Way> ways, asked;
+  const bool large = flops_of(conv) >= kLibraryFlops, trusted = large && context.trusts_convolution_libraries();
+  const bool worth = large && conv.out_channels >= kTiledChannels;
+  std::vector<Way> ours, products, asked, ways;
   for (const bool tiles : {tiled, !tiled}) {
-    ways.push_back({.name = tiles ? "tiled" : "direct", .ours = true, .make = [&, tiles] {
+    ours.push_back({.name = tiles ? "tiled" : "direct", .ours = true, .make = [&, tiles] {
                       const std::string kernel = name_of(tiles ? "conv_tiled_" : "conv_direct_", conv.dtype);
                       return std::make_unique<Conv>(conv, kernel, false, context);
                     }});
+  }
+  for (const std::string& library : context.libraries()) {
+    products.push_back({.name = "product " + library, .ours = false, .make = [&, library] {
+                          return make_product_conv(conv, library, context);
+                        }});
   }
   std::string libraries;
   if (context.tuning().active() || trusted) {
@@ -229,7 +224,16 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
                        }});
     }
   }
-  ways.insert(trusted ? ways.begin() : ways.end(), asked.begin(), asked.end());
+  const auto add = [&](std::vector<Way>& more, bool now) {
+    if (now) ways.insert(ways.end(), more.begin(), more.end());
+    if (now) more.clear();
+  };
+  // The rule, and behind it what only a measurement may choose. A convolution with one tap is a product of matrices;
+  // with more, its columns cost memory to write and read.
+  add(asked, trusted && !is_pointwise(conv));
+  add(products, worth);
+  add(asked, trusted);
+  for (std::vector<Way>* rest : {&ours, &products, &asked}) add(*rest, true);
   return choose_way(shape_of(conv, libraries), ways, context);
 }
 
