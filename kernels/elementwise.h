@@ -89,7 +89,7 @@ struct Atanh {
   GPU_FUNCTION static float of(float x) { return atanh(x); }
 };
 struct Sign {
-  GPU_FUNCTION static float of(float x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+  GPU_FUNCTION static float of(float x) { return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x; }  // 0 of -0; a NaN stays
 };
 
 // By rational approximations that meet at 0.92, within 1 unit in the last place (every 2^-11 of ±5, against double).
@@ -176,7 +176,8 @@ struct Div {
 struct Remainder {
   GPU_FUNCTION static float of(float a, float b) {
     const float rest = fmod(a, b);
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    if (rest == 0) return b < 0 ? -0.0f : 0.0f;
+    return (rest < 0) != (b < 0) ? rest + b : rest;
   }
   template <class T>
   GPU_FUNCTION static T of(T a, T b) {

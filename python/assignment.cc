@@ -91,12 +91,14 @@ std::optional<Tensor> masked(const Tensor& x, const std::vector<Index>& indices,
   if (mask == nullptr || mask->dtype() != DType::boolean || value.shape().elements() != 1 || value.shape().rank() > 1)
     return std::nullopt;
   std::vector<int64_t> lengths(mask->shape().lengths().begin(), mask->shape().lengths().end());
-  if (std::ssize(lengths) > x.shape().rank() || lengths.empty() ||
-      !std::equal(lengths.begin(), lengths.end(), x.shape().lengths().begin())) {
+  const auto fits = [](int64_t mine, int64_t its) { return mine == its || mine == 0; };
+  if (std::ssize(lengths) > x.shape().rank() ||
+      !std::equal(lengths.begin(), lengths.end(), x.shape().lengths().begin(), fits)) {
     throw nb::index_error(
         fmt::format("[setitem] mask {} does not fit shape {}", mask->shape().to_string(), x.shape().to_string())
             .c_str());
   }
+  if (mask->shape().elements() == 0) return x;
   lengths.resize(static_cast<size_t>(x.shape().rank()), 1);
   return where(reshape(*mask, Shape(lengths)), reshape(value, Shape{}), x);
 }

@@ -149,12 +149,12 @@ DType dtype_of_number(nb::handle number) {
 
 nb::module_ numpy() { return nb::module_::import_("numpy"); }
 
-// Lists go through NumPy: its int64 and float64 become what Python numbers are here.
-nb::object array_of_list(nb::handle list) {
+// Lists go through NumPy: its int64 and float64 become what Python numbers are here, but where float64 is wanted.
+nb::object array_of_list(nb::handle list, std::optional<DType> wanted) {
   nb::object array = numpy().attr("asarray")(list);
   const std::string kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
   if (kind == "f" && nb::cast<int64_t>(array.attr("dtype").attr("itemsize")) == 8)
-    return array.attr("astype")("float32");
+    return wanted == DType::f64 ? array : array.attr("astype")("float32");
   if (kind == "i" && nb::cast<int64_t>(array.attr("dtype").attr("itemsize")) == 8) {
     nb::object narrow = array.attr("astype")("int32");
     const bool fits = nb::cast<bool>(nb::bool_(numpy().attr("array_equal")(narrow, array)));
@@ -180,6 +180,12 @@ nb::bytes contents(const Tensor& x) {
   }
 }
 
+// In memory of its own, which the host sees.
+Tensor copied_to_host(const Tensor& x) {
+  const nb::bytes data = contents(x);
+  return open_device("cpu")->upload(x.dtype(), x.shape(), data.data());
+}
+
 // As an array of another library, which keeps the tensor's memory alive. Read-only, since tensors do not change.
 template <class Framework>
 nb::object exported(const char* doing, const Tensor& x) {
@@ -202,13 +208,27 @@ nb::object exported(const char* doing, const Tensor& x) {
   return nb::cast(array);
 }
 
+bool is_list(nb::handle object) { return nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object); }
+
 bool contains_tensor(nb::handle object) {
   if (nb::isinstance<Tensor>(object)) return true;
-  if (!nb::isinstance<nb::list>(object) && !nb::isinstance<nb::tuple>(object)) return false;
+  if (!is_list(object)) return false;
   for (nb::handle item : nb::borrow<nb::sequence>(object)) {
     if (contains_tensor(item)) return true;
   }
   return false;
+}
+
+// Nested lists of numbers, some of which are tensors of shape (): these stay a part of what is computed.
+Tensor stacked(nb::handle list, const Wanted& wanted) {
+  std::vector<Tensor> items;
+  for (nb::handle item : nb::borrow<nb::sequence>(list)) {
+    items.push_back(is_list(item) ? stacked(item, wanted) : tensor_of(item, wanted));
+    if (!is_list(item) && items.back().shape().rank() > 0)
+      throw nb::type_error("[tensor] a list of tensors that have axes is no tensor: use gabbro.stack");
+  }
+  if (items.empty()) return tensor_of(list, wanted);
+  return stack(items);
 }
 
 }  // namespace
@@ -223,9 +243,9 @@ Tensor tensor_of(nb::handle object, const Wanted& wanted) {
     }
   } else {
     nb::object array = nb::borrow(object);
-    if (nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object) || is_number(object)) {
-      if (contains_tensor(object)) throw nb::type_error("[tensor] a list of tensors is no tensor: use gabbro.stack");
-      array = array_of_list(object);
+    if (is_list(object) || is_number(object)) {
+      if (contains_tensor(object)) return stacked(object, wanted);
+      array = array_of_list(object, wanted.dtype);
       if (is_number(object) && !wanted.dtype) array = array.attr("astype")(dtype_public_name(dtype_of_number(object)));
     } else if (!nb::ndarray_check(object) && nb::hasattr(object, "__array__")) {
       array = numpy().attr("asarray")(object);
@@ -235,7 +255,18 @@ Tensor tensor_of(nb::handle object, const Wanted& wanted) {
       throw nb::type_error(fmt::format("{} cannot be made a tensor", nb::type_name(object.type()).c_str()).c_str());
     tensor = from_array(host, wanted);
   }
+  if (wanted.copy == Copy::kNever && wanted.dtype && tensor.dtype() != *wanted.dtype)
+    throw bad_input("[asarray] {} of shape {} does not become {} without a copy", dtype_public_name(tensor.dtype()),
+                    tensor.shape().to_string(), dtype_public_name(*wanted.dtype));
   return wanted.dtype ? cast(tensor, *wanted.dtype) : tensor;
+}
+
+// Whether it is a tensor that is as wanted.
+bool is_wanted(nb::handle object, const Wanted& wanted) {
+  if (!nb::isinstance<Tensor>(object) || wanted.copy == Copy::kAlways) return false;
+  const Tensor& tensor = nb::cast<const Tensor&>(object);
+  return (!wanted.dtype || *wanted.dtype == tensor.dtype()) &&
+         (wanted.device == nullptr || wanted.device == tensor.device());
 }
 
 nb::object numpy_array(const Tensor& x) {
@@ -281,7 +312,7 @@ tensor([[1, 2],
         Wanted wanted{.dtype = optional_dtype(dtype)};
         if (copy) wanted.copy = *copy ? Copy::kAlways : Copy::kNever;
         if (!device.is_none()) wanted.device = device_argument(device);
-        return tensor_of(object, wanted);
+        return is_wanted(object, wanted) ? nb::borrow(object) : nb::cast(tensor_of(object, wanted));
       },
       nb::arg("object"), nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
       nb::arg("copy") = nb::none(),
@@ -289,8 +320,8 @@ tensor([[1, 2],
               "device: DeviceLike | None = None, copy: bool | None = None) -> Tensor"),
       R"(As `tensor`, but where the device works in host memory the array's own memory is used.
 
-Do not write to `object` before what depends on the result was evaluated. ``copy=True`` always copies, and
-``copy=False`` never does.
+A tensor of this dtype on this device is returned as it is. Do not write to an array before what depends on the result
+was evaluated. ``copy=True`` always copies, and ``copy=False`` never does.
 
 Raises
 ------
@@ -342,7 +373,13 @@ array([1., 2.], dtype=float32)
       .def(
           "__dlpack__",
           [](const Tensor& x, nb::kwargs options) {
-            return exported<nb::array_api>("__dlpack__", x).attr("__dlpack__")(**options);
+            Tensor source = x;
+            if (options.contains("copy")) {  // None is for nanobind; it refuses to copy
+              const nb::object copy = nb::borrow(options["copy"]);
+              if (!copy.is_none() && nb::cast<bool>(copy)) source = copied_to_host(x);
+              options["copy"] = nb::none();
+            }
+            return exported<nb::array_api>("__dlpack__", source).attr("__dlpack__")(**options);
           },
           nb::sig("def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, "
                   "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any"))

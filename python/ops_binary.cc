@@ -141,6 +141,10 @@ ValueError
         doc.c_str());
   }
   for (const auto& [short_name, name] : kShortNames) m.attr(short_name) = m.attr(name);
+  // For functions that Python puts together.
+  m.def(
+      "_operands", [](const std::string& op, nb::handle a, nb::handle b) { return operands(op.c_str(), a, b); },
+      nb::sig("def _operands(op: str, a: Operand, b: Operand, /) -> tuple[Tensor, Tensor]"));
 }
 
 }  // namespace gabbro::python

@@ -11,11 +11,11 @@ DType dtype_of(const Number& number) {
 void bind_filled(nb::module_& m, const char* name, int number, const char* what, const char* shown) {
   m.def(
       name,
-      [number, name](const Integers& shape, DType dtype, nb::handle device) {
-        return full(device_argument(device), shape_of(name, shape.values), number, dtype);
+      [number, name](const Integers& shape, std::optional<DType> dtype, nb::handle device) {
+        return full(device_argument(device), shape_of(name, shape.values), number, dtype.value_or(kDefaultFloat));
       },
-      nb::arg("shape"), nb::kw_only(), nb::arg("dtype") = DType::f32, nb::arg("device") = nb::none(),
-      nb::sig(fmt::format("def {}(shape: int | Sequence[int], *, dtype: DTypeLike = float32, "
+      nb::arg("shape"), nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
+      nb::sig(fmt::format("def {}(shape: int | Sequence[int], *, dtype: DTypeLike | None = None, "
                           "device: DeviceLike | None = None) -> Tensor",
                           name)
                   .c_str()),
@@ -24,8 +24,8 @@ void bind_filled(nb::module_& m, const char* name, int number, const char* what,
 Parameters
 ----------
 shape : int or tuple of int
-dtype : DType
-    Any but block formats.
+dtype : DType, optional
+    Any but block formats; without it, float32.
 device : str or Device, optional
     Without it, the default.
 
@@ -60,17 +60,28 @@ ValueError
           .c_str());
 }
 
+// Beyond 64 bits, a diagonal lies as far outside as at their end.
+int64_t diagonal_argument(nb::handle k) {
+  int overflow = 0;
+  const nb::object index = nb::steal(PyNumber_Index(k.ptr()));
+  if (!index.is_valid()) throw nb::python_error();
+  const int64_t value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  return overflow == 0 ? value : overflow > 0 ? INT64_MAX : INT64_MIN;
+}
+
 void bind_diagonals(nb::module_& m) {
   const auto diagonal = [&](const char* name, auto function, const char* doc) {
     m.def(
         name,
-        [function](int64_t rows, std::optional<int64_t> columns, int64_t k, DType dtype, nb::handle device) {
-          return function(device_argument(device), rows, columns.value_or(rows), k, dtype);
+        [function](int64_t rows, std::optional<int64_t> columns, nb::handle k, std::optional<DType> dtype,
+                   nb::handle device) {
+          return function(device_argument(device), rows, columns.value_or(rows), diagonal_argument(k),
+                          dtype.value_or(kDefaultFloat));
         },
         nb::arg("n_rows"), nb::arg("n_cols") = nb::none(), nb::kw_only(), nb::arg("k") = 0,
-        nb::arg("dtype") = DType::f32, nb::arg("device") = nb::none(),
-        nb::sig(fmt::format("def {}(n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: DTypeLike = float32, "
-                            "device: DeviceLike | None = None) -> Tensor",
+        nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
+        nb::sig(fmt::format("def {}(n_rows: int, n_cols: int | None = None, *, k: int = 0, "
+                            "dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor",
                             name)
                     .c_str()),
         doc);
@@ -82,8 +93,8 @@ Parameters
 n_rows, n_cols : int
     Without `n_cols`, a square.
 k : int
-dtype : DType
-    Any but block formats.
+dtype : DType, optional
+    Any but block formats; without it, float32.
 device : str or Device, optional
     Without it, the default.
 
@@ -191,12 +202,12 @@ tensor([1, 2, 3])
 )");
   m.def(
       "linspace",
-      [](double start, double stop, int64_t num, DType dtype, nb::handle device, bool endpoint) {
-        return linspace(device_argument(device), start, stop, num, endpoint, dtype);
+      [](double start, double stop, int64_t num, std::optional<DType> dtype, nb::handle device, bool endpoint) {
+        return linspace(device_argument(device), start, stop, num, endpoint, dtype.value_or(kDefaultFloat));
       },
-      nb::arg("start"), nb::arg("stop"), nb::arg("num"), nb::kw_only(), nb::arg("dtype") = DType::f32,
+      nb::arg("start"), nb::arg("stop"), nb::arg("num"), nb::kw_only(), nb::arg("dtype") = nb::none(),
       nb::arg("device") = nb::none(), nb::arg("endpoint") = true,
-      nb::sig("def linspace(start: float, stop: float, num: int, *, dtype: DTypeLike = float32, "
+      nb::sig("def linspace(start: float, stop: float, num: int, *, dtype: DTypeLike | None = None, "
               "device: DeviceLike | None = None, endpoint: bool = True) -> Tensor"),
       R"(Numbers from `start` to `stop` at equal distances.
 
@@ -205,8 +216,8 @@ Parameters
 start, stop : float
 num : int
     How many.
-dtype : DType
-    Any but block formats.
+dtype : DType, optional
+    Any but block formats; without it, float32.
 device : str or Device, optional
     Without it, the default.
 endpoint : bool

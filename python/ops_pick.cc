@@ -10,11 +10,18 @@ Tensor taken(const Tensor& x, const Tensor& indices, std::optional<int64_t> axis
   return axis ? take(x, indices, *axis) : take(x.shape().rank() == 1 ? x : flatten(x), indices, 0);
 }
 
+// Negative places count from the end, as in NumPy.
+Tensor taken_along(const Tensor& x, const Tensor& indices, int64_t axis) {
+  if (indices.dtype() != DType::i32) return take_along_axis(x, indices, axis);
+  const int64_t length = x.shape()[x.shape().axis("take_along_axis", axis)];
+  return take_along_axis(x, where(less(indices, weak(indices, 0)), indices + length, indices), axis);
+}
+
 }  // namespace
 
 void bind_picking(nb::module_& m, TensorClass& tensor) {
   tensor.def("take", taken, nb::arg("indices"), nb::arg("axis") = nb::none(), "As `gabbro.take`.")
-      .def("take_along_axis", take_along_axis, nb::arg("indices"), nb::arg("axis") = -1, "As `gabbro.take_along_axis`.")
+      .def("take_along_axis", taken_along, nb::arg("indices"), nb::arg("axis") = -1, "As `gabbro.take_along_axis`.")
       .def(
           "nonzero", [](const Tensor& x) { return nb::tuple(nb::cast(nonzero(x))); },
           nb::sig("def nonzero(self) -> tuple[Tensor, ...]"), "As `gabbro.nonzero`.")
@@ -119,15 +126,16 @@ ValueError
 tensor([[3, 4],
         [3, 4]])
 )");
-  m.def("take_along_axis", take_along_axis, nb::arg("x"), nb::arg("indices"), nb::arg("axis") = -1,
+  m.def("take_along_axis", taken_along, nb::arg("x"), nb::arg("indices"), nb::arg("axis") = -1,
         R"(Elements by index along an axis, as torch.gather.
 
 Parameters
 ----------
 x : Tensor
-    Of float32, int32, float16, bfloat16 or bool.
+    Of any dtype but block formats.
 indices : Tensor
-    int32, with the lengths of `x` along the other axes. One that is outside reads the nearest element.
+    int32, with the lengths of `x` along the other axes; negative ones count from the end. One that is outside reads the
+    nearest element.
 axis : int
     From -ndim to ndim - 1.
 

@@ -1,5 +1,6 @@
 // Functions that copy elements to other places: concat, stack, pad, repeat, tile, roll, flip.
 #include "python/ops.h"
+#include "src/graph/eval.h"
 
 namespace gabbro::python {
 namespace {
@@ -46,13 +47,43 @@ Tensor rolled(const Tensor& x, const Integers& shift, const std::optional<Intege
   return roll(x, shift.values[0]);
 }
 
+// As the result's length depends on them, numbers of times are not left to be computed later.
+std::vector<int64_t> known_counts(const Tensor& repeats) {
+  if (!is_integer(repeats.dtype()) || repeats.shape().rank() > 1)
+    throw bad_input("[repeat] repeats are integers along one axis, not {} of shape {}",
+                    dtype_public_name(repeats.dtype()), repeats.shape().to_string());
+  require_no_trace();
+  const Tensor counts = cast(repeats, DType::i64);
+  evaluate(counts);
+  return to_host<int64_t>(counts);
+}
+
+Tensor repeated(const Tensor& x, nb::handle repeats, std::optional<int64_t> axis) {
+  const std::vector<int64_t> counts = nb::isinstance<Tensor>(repeats) ? known_counts(nb::cast<const Tensor&>(repeats))
+                                                                      : integers("repeat", "repeats", repeats);
+  if (counts.size() == 1) return repeat(x, counts[0], axis);
+  const Tensor source = axis ? x : flatten(x);
+  const int64_t along = axis.value_or(0), length = source.shape()[source.shape().axis("repeat", along)];
+  if (std::ssize(counts) != length) throw bad_input("[repeat] {} repeats for {} elements", counts.size(), length);
+  std::vector<int32_t> places;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] < 0) throw bad_input("[repeat] {} times", counts[i]);
+    if (counts[i] > INT32_MAX - std::ssize(places)) throw bad_input("[repeat] too many elements");
+    places.insert(places.end(), static_cast<size_t>(counts[i]), static_cast<int32_t>(i));
+  }
+  return take(source, x.device()->upload(DType::i32, Shape{std::ssize(places)}, places.data()), along);
+}
+
 Tensor flipped(const Tensor& x, const AxisArgument& axis) { return flip(x, axis.axes); }
 Tensor tiled(const Tensor& x, const Integers& repetitions) { return tile(x, repetitions.values); }
 
 }  // namespace
 
 void bind_rearranging(nb::module_& m, TensorClass& tensor) {
-  tensor.def("repeat", repeat, nb::arg("repeats"), nb::arg("axis") = nb::none(), "As `gabbro.repeat`.")
+  tensor
+      .def("repeat", repeated, nb::arg("repeats"), nb::arg("axis") = nb::none(),
+           nb::sig("def repeat(self, repeats: int | Sequence[int] | Tensor, axis: int | None = None) -> Tensor"),
+           "As `gabbro.repeat`.")
       .def("tile", tiled, nb::arg("repetitions"), "As `gabbro.tile`.")
       .def("roll", rolled, nb::arg("shift"), nb::arg("axis") = nb::none(), "As `gabbro.roll`.")
       .def("flip", flipped, nb::arg("axis") = nb::none(), "As `gabbro.flip`.");
@@ -125,21 +156,23 @@ ValueError
 >>> gb.pad(gb.tensor([1, 2]), (1, 2))
 tensor([0, 1, 2, 0, 0])
 )");
-  m.def("repeat", repeat, nb::arg("x"), nb::arg("repeats"), nb::arg("axis") = nb::none(),
+  m.def("repeat", repeated, nb::arg("x"), nb::arg("repeats"), nb::arg("axis") = nb::none(),
+        nb::sig("def repeat(x: Tensor, repeats: int | Sequence[int] | Tensor, axis: int | None = None) -> Tensor"),
         R"(Each element several times.
 
 Parameters
 ----------
 x : Tensor
     Of any dtype but block formats.
-repeats : int
+repeats : int, sequence of int, or Tensor of integers
+    How many times; of several numbers, one for each element along the axis. A tensor is evaluated.
 axis : int, optional
     From -ndim to ndim - 1. None: of `x` made flat.
 
 Raises
 ------
 ValueError
-    For an axis that `x` does not have, and negative numbers of times.
+    For an axis that `x` does not have, negative numbers of times, and as many as there are not elements.
 
 >>> gb.repeat(gb.tensor([1, 2]), 2)
 tensor([1, 1, 2, 2])

@@ -47,7 +47,25 @@ std::vector<int64_t> variadic(const char* op, const char* argument, const nb::ar
 }
 
 Tensor squeezed(const Tensor& x, const AxisArgument& axis) { return squeeze(x, axis.axes); }
-Tensor expanded(const Tensor& x, const Integers& axis) { return expand_dims(x, Axes(axis.values)); }
+// The standard asks for an IndexError; other arguments that do not fit are ValueErrors. NumPy has one that is both,
+// too.
+[[noreturn]] void throw_axis_error(const char* text) {
+  static PyObject* const kind = [] {  // lives as long as the process
+    const nb::tuple bases = nb::make_tuple(nb::handle(PyExc_ValueError), nb::handle(PyExc_IndexError));
+    return PyErr_NewException("gabbro.AxisError", bases.ptr(), nullptr);
+  }();
+  PyErr_SetString(kind, text);
+  throw nb::python_error();
+}
+
+Tensor expanded(const Tensor& x, const Integers& axis) {
+  try {
+    return expand_dims(x, Axes(axis.values));
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kBadInput) throw_axis_error(error.what());
+    throw;
+  }
+}
 
 Tensor moved(const Tensor& x, const Integers& source, const Integers& destination) {
   return moveaxis(x, source.values, destination.values);
@@ -112,8 +130,10 @@ void bind_methods(TensorClass& tensor) {
 void bind_views(nb::module_& m, TensorClass& tensor) {
   bind_methods(tensor);
   m.def(
-      "reshape", [](const Tensor& x, const Integers& shape) { return reshaped(x, shape.values); }, nb::arg("x"),
-      nb::arg("shape"), R"(The same elements, in row-major order, in another shape.
+      "reshape", [](const Tensor& x, const Integers& shape, nb::handle) { return reshaped(x, shape.values); },
+      nb::arg("x"), nb::arg("shape"), nb::kw_only(), nb::arg("copy") = nb::none(),
+      nb::sig("def reshape(x: Tensor, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor"),
+      R"(The same elements, in row-major order, in another shape.
 
 Parameters
 ----------
@@ -121,6 +141,8 @@ x : Tensor
     Of any dtype.
 shape : int or tuple of int
     With as many elements. One length may be -1: what is left for it.
+copy : bool, optional
+    Makes no difference: tensors do not change.
 
 Returns
 -------
@@ -247,7 +269,7 @@ Tensor
 
 Raises
 ------
-ValueError
+ValueError, which is an IndexError as well
     For places that the result does not have, or that are named twice.
 
 >>> gb.expand_dims(gb.ones(3), axis=(0, -1)).shape

@@ -151,6 +151,13 @@ ValueError
           },
           nb::sig("def __float__(self) -> float"))
       .def(
+          "__complex__",
+          [](const Tensor& x) {
+            require_one("complex", x);
+            return nb::steal(PyComplex_FromDoubles(PyFloat_AsDouble(item(x).ptr()), 0));
+          },
+          nb::sig("def __complex__(self) -> complex"))
+      .def(
           "__int__",
           [](const Tensor& x) {
             require_one("int", x);

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core
 from ._core import Device, DType, Tensor
-from .data_types import _KINDS, isdtype
+from .data_types import _KINDS, finfo, isdtype, result_type
+
+if TYPE_CHECKING:
+    from ._core import Operand
 
 VERSIONS = ("2022.12", "2023.12", "2024.12")
 
@@ -92,6 +95,46 @@ def positive(x: Tensor) -> Tensor:
     return +x
 
 
+def conj(x: Tensor) -> Tensor:
+    """The complex conjugate of each element: itself, as there are no complex dtypes.
+
+    >>> gb.conj(gb.tensor([1.5]))
+    tensor([1.5])
+    """
+    return +x
+
+
+def real(x: Tensor) -> Tensor:
+    """The real part of each element: itself, as there are no complex dtypes.
+
+    >>> gb.real(gb.tensor([1.5]))
+    tensor([1.5])
+    """
+    return +x
+
+
+def imag(x: Tensor) -> Tensor:
+    """The imaginary part of each element: 0, as there are no complex dtypes.
+
+    >>> gb.imag(gb.tensor([1.5]))
+    tensor([0.])
+    """
+    return _core.zeros_like(x)
+
+
+def _only_axis(op: str, x: Tensor, axis: int | None) -> int:
+    _required(op, x)
+    if axis is None and x.ndim != 1:
+        raise ValueError(f"[{op}] axis has to be named for shape {x.shape}")
+    return 0 if axis is None else axis
+
+
+def _behind(number: int, x: Tensor, axis: int) -> Tensor:
+    shape = list(x.shape)
+    shape[axis] = 1
+    return _core.concat([_core.full(shape, number, dtype=x.dtype, device=x.device), x], axis)
+
+
 def cumulative_sum(
     x: Tensor, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
@@ -116,17 +159,46 @@ def cumulative_sum(
     >>> gb.cumulative_sum(gb.tensor([1, 2, 3]), include_initial=True)
     tensor([0, 1, 3, 6])
     """
-    _required("cumulative_sum", x)
-    if axis is None:
-        if x.ndim != 1:
-            raise ValueError(f"[cumulative_sum] axis has to be named for shape {x.shape}")
-        axis = 0
+    axis = _only_axis("cumulative_sum", x, axis)
     result = _core.cumsum(x, axis) if dtype is None else _core.cumsum(x.astype(dtype), axis).astype(dtype)
-    if not include_initial:
-        return result
-    shape = list(result.shape)
-    shape[axis] = 1
-    return _core.concat([_core.zeros(shape, dtype=result.dtype, device=result.device), result], axis)
+    return _behind(0, result, axis) if include_initial else result
+
+
+def cumulative_prod(
+    x: Tensor, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """Products up to each element along an axis.
+
+    Parameters
+    ----------
+    x : Tensor
+        Of any dtype but block formats.
+    axis : int, optional
+        From -ndim to ndim - 1; without it, of a tensor with one axis.
+    dtype : DType, optional
+        Of the products and of the result; without it, that of `prod`.
+    include_initial : bool
+        A 1 comes first.
+
+    Raises
+    ------
+    ValueError
+        For axes that `x` does not have, and where one has to be named.
+
+    >>> gb.cumulative_prod(gb.tensor([1, 2, 3]), include_initial=True)
+    tensor([1, 1, 2, 6])
+    """
+    axis = _only_axis("cumulative_prod", x, axis)
+    kind = _core.prod(x, axis).dtype if dtype is None else _core._dtype(dtype)
+    # Halves are multiplied as float32, as other functions of many elements do.
+    halves = kind in (_core.float16, _core.bfloat16)
+    rows = _core.moveaxis(x.astype(_core.float32 if halves else kind), axis, 0)
+    step = 1
+    while step < rows.shape[0]:  # then each element is the product of 2 · step of them
+        rows = _core.concat([rows[:step], rows[step:] * rows[:-step]], 0)
+        step *= 2
+    result = _core.moveaxis(rows, 0, axis).astype(kind)
+    return _behind(1, result, axis) if include_initial else result
 
 
 def diff(
@@ -160,8 +232,13 @@ def diff(
     return _core.moveaxis(x, 0, axis)
 
 
-def logaddexp(a: Tensor, b: Tensor) -> Tensor:
+def logaddexp(a: Operand, b: Operand) -> Tensor:
     """log(exp(a) + exp(b)), element by element, without overflow.
+
+    Parameters
+    ----------
+    a, b : Tensor, array or number
+        Of any dtype but block formats; one of the two a tensor or an array. Shapes are broadcast as NumPy does.
 
     Raises
     ------
@@ -171,7 +248,7 @@ def logaddexp(a: Tensor, b: Tensor) -> Tensor:
     >>> gb.logaddexp(gb.tensor([0.0]), gb.tensor([0.0]))
     tensor([0.6931472])
     """
-    _required("logaddexp", a, b)
+    a, b = _core._operands("logaddexp", a, b)
     larger = _core.maximum(a, b)
     # Equal infinities have no difference, and larger ones than any number are the result.
     rest = _core.log1p(_core.exp(-_core.abs(_core.subtract(a, b))))
@@ -196,8 +273,13 @@ def signbit(x: Tensor) -> Tensor:
     return _core.logical_or(negative, _core.less(_core.reciprocal(x), 0))
 
 
-def copysign(a: Tensor, b: Tensor) -> Tensor:
+def copysign(a: Operand, b: Operand) -> Tensor:
     """The magnitude of `a` with the sign of `b` (see `signbit`), element by element.
+
+    Parameters
+    ----------
+    a, b : Tensor, array or number
+        One of the two a tensor or an array. Shapes are broadcast as NumPy does.
 
     Raises
     ------
@@ -207,9 +289,57 @@ def copysign(a: Tensor, b: Tensor) -> Tensor:
     >>> gb.copysign(gb.tensor([1.0, -2.0]), gb.tensor([-3.0, 0.0]))
     tensor([-1.,  2.])
     """
-    _required("copysign", a, b)
-    magnitude = _core.abs(a)
+    a, b = _core._operands("copysign", a, b)
+    magnitude = _core.abs(a).astype(result_type(a, b))
     return _core.where(signbit(b), -magnitude, magnitude)
+
+
+def nextafter(a: Operand, b: Operand) -> Tensor:
+    """The number after each element of `a` on the way to `b`; where they are equal, that of `b`.
+
+    Steps are those of Rump et al. (Computing predecessor and successor in rounding to nearest, 2009): u(1 + 2u)|a| is
+    more than half of the distance to the next number and less than one and a half.
+
+    Parameters
+    ----------
+    a, b : Tensor, array or number
+        Of floats; one of the two a tensor or an array. Shapes are broadcast as NumPy does.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype in which both meet (`result_type`).
+
+    Raises
+    ------
+    ValueError
+        For other dtypes, and shapes that cannot be broadcast.
+
+    >>> gb.nextafter(gb.tensor([1.0, 0.0]), 2)
+    tensor([1.0000001e+00, 1.4012985e-45])
+    """
+    a, b = _core._operands("nextafter", a, b)
+    dtype = result_type(a, b)
+    if not isdtype(dtype, "real floating"):
+        raise ValueError(f"[nextafter] of floats, not of {dtype}")
+    facts = finfo(dtype)
+    share, least = facts.eps / 2 * (1 + facts.eps), facts.smallest_normal * facts.eps
+    # Halves take their step in float32, and the last cast rounds it.
+    wide = _core.float64 if dtype == _core.float64 else _core.float32
+    a, b = a.astype(wide), b.astype(wide)
+    size = _core.abs(a)
+    outwards = _core.equal(_core.greater(b, a), _core.greater(a, 0))
+    small = _core.less(size, 1)  # made larger, so that the step is no subnormal number
+    scaled = _core.where(small, size * 2.0**64, size)
+    moved = _core.where(outwards, scaled + scaled * share, scaled - scaled * share)
+    moved = _core.where(small, moved * 2.0**-64, moved)
+    nearest = _core.where(outwards, size + least, size - least)
+    moved = _core.where(_core.less(size, 2 * facts.smallest_normal), nearest, moved)
+    moved = _core.where(_core.isinf(size), facts.max, moved)
+    moved = _core.where(_core.less(a, 0), -moved, moved)
+    moved = _core.where(_core.equal(a, 0), _core.sign(b) * least, moved)
+    moved = _core.where(_core.logical_or(_core.equal(a, b), _core.isnan(b)), b, moved)
+    return moved.astype(dtype)
 
 
 def searchsorted(a: Tensor, b: Tensor, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:

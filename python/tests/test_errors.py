@@ -52,7 +52,7 @@ CALLS = {
     "split": [lambda f: f(X, 2, 1), lambda f: f(X, 0), lambda f: f(X, 1, 2)],
     "pad": [lambda f: f(X, -1), lambda f: f(X, ((1, 1),) * 3), lambda f: f(X, 1, "wrap"),
             lambda f: f(X, 3, "reflect")],
-    "repeat": [lambda f: f(X, -1), lambda f: f(X, 2, 2)],
+    "repeat": [lambda f: f(X, -1), lambda f: f(X, 2, 2), lambda f: f(X, [1, 2]), lambda f: f(X, X)],
     "tile": [lambda f: f(X, -1)],
     "roll": [lambda f: f(X, 1, 2), lambda f: f(X, (1, 2), 0), lambda f: f(X, (1, 2))],
     "take": [lambda f: f(X, X, axis=0), lambda f: f(X, gb.tensor([0]), axis=2)],

@@ -87,7 +87,9 @@ def test_masks_of_the_tensor(array):
     assert double(x, x > 0).shape == x.shape
     with pytest.raises(ValueError, match="compile"):
         gb.compile(lambda x: x[x > 0])(x)
-    for mask in (gb.tensor([True]), gb.tensor(True), gb.ones((3, 5), dtype=bool)):
+    with pytest.raises(IndexError, match="a mask without axes"):
+        x[gb.tensor(True), 0]
+    for mask in (gb.tensor([True]), gb.ones((3, 5), dtype=bool)):
         with pytest.raises(IndexError):
             x[mask]
         with pytest.raises(IndexError):

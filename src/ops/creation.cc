@@ -51,8 +51,11 @@ Tensor linspace(const DevicePointer& device, double start, double stop, int64_t 
   if (count < 0) throw bad_input("[linspace] {} elements", count);
   const int64_t steps = endpoint ? count - 1 : count;
   const double step = steps > 0 ? (stop - start) / static_cast<double>(steps) : 0;
-  if (dtype == DType::i64) return cast(iota(device, count, DType::f32, start, step), dtype);
-  return iota(device, count, dtype, start, step);
+  if (dtype == DType::i64) return cast(linspace(device, start, stop, count, endpoint, DType::f32), dtype);
+  const Tensor all = iota(device, count, dtype, start, step);
+  if (!endpoint || count < 2) return all;
+  // start + steps · step may miss the last one by a rounding error.
+  return concat({slice(all, 0, 0, steps), full(device, Shape{1}, stop, dtype)}, 0);
 }
 
 Tensor eye(const DevicePointer& device, int64_t rows, int64_t columns, int64_t diagonal, DType dtype) {

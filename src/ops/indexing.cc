@@ -52,9 +52,10 @@ std::vector<Index> expanded(const Tensor& x, const std::vector<Index>& indices) 
       axis += axes_of(index);
       continue;
     }
-    if (tensor->shape().rank() == 0) throw bad_input("[index] a mask without axes");
+    if (tensor->shape().rank() == 0) throw bad_input("[index] a mask without axes beside other indices");
     for (int i = 0; i < tensor->shape().rank(); ++i, ++axis) {
-      if (tensor->shape()[i] != x.shape()[axis])
+      // The standard also has masks without elements, which pick none.
+      if (tensor->shape()[i] != x.shape()[axis] && tensor->shape()[i] != 0)
         throw bad_input("[index] mask {} does not fit shape {}", tensor->shape().to_string(), x.shape().to_string());
     }
     for (const Tensor& places : nonzero(*tensor)) all.emplace_back(places);
@@ -189,6 +190,11 @@ Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& valu
 
 Tensor index(const Tensor& x, const std::vector<Index>& indices) {
   require_plain("index", x);
+  const Tensor* sole = indices.size() == 1 ? std::get_if<Tensor>(&indices[0]) : nullptr;
+  if (sole != nullptr && sole->dtype() == DType::boolean && sole->shape().rank() == 0) {
+    // All or nothing of a new first axis.
+    return index(expand_dims(x, 0), {reshape(*sole, Shape{1})});
+  }
   const std::vector<Index> all = expanded(x, indices);
   // First what is a view; index tensors then stand at axes of y.
   Tensor y = x;

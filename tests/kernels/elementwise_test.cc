@@ -137,6 +137,33 @@ TEST(Elementwise, unary_of_what_is_not_finite) {
   }
 }
 
+// As the Python array API standard has them.
+TEST(Elementwise, zeros_have_their_signs) {
+  struct Zero {
+    const char* op;
+    float a, b;
+    bool negative;
+  };
+  const std::vector<Zero> examples = {
+      {"sign", 0.0f, 0, false},         {"sign", -0.0f, 0, false},        {"tanh", -0.0f, 0, true},
+      {"tanh", 0.0f, 0, false},         {"sin", -0.0f, 0, true},          {"erf", -0.0f, 0, true},
+      {"ceil", -0.5f, 0, true},         {"round", -0.5f, 0, true},        {"trunc", -0.5f, 0, true},
+      {"remainder", 0.0f, 3, false},    {"remainder", -0.0f, 3, false},   {"remainder", 0.0f, -3, true},
+      {"remainder", -6.0f, 3, false},   {"remainder", 6.0f, -3, true},    {"floor_divide", -0.0f, 3, true},
+      {"floor_divide", 0.0f, 3, false}, {"floor_divide", 0.0f, -3, true},
+  };
+  for_each_target([&](const Target& target) {
+    for (const Zero& e : examples) {
+      Tensor a(DType::f32, {1}), b(DType::f32, {1}), y(DType::f32, {1});
+      a.at<float>(0) = e.a;
+      b.at<float>(0) = e.b;
+      target.run({e.op, e.b == 0 ? std::vector<Tensor*>{&a} : std::vector<Tensor*>{&a, &b}, {&y}, {}});
+      EXPECT_EQ(y.at<float>(0), 0) << e.op << " " << e.a << " " << e.b;
+      EXPECT_EQ(std::signbit(y.at<float>(0)), e.negative) << e.op << " " << e.a << " " << e.b;
+    }
+  });
+}
+
 struct BinaryCase {
   const char* op;
   double (*function)(double, double);

@@ -1,6 +1,7 @@
 // Every op against PyTorch and NumPy (tests/data/ops/*.json, made by the scripts of tests/reference/ whose names end in
 // _fixtures.py): through its kernel where the device has one, else through its composition. GABBRO_DEVICE chooses the
 // device.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -325,7 +326,10 @@ TEST_P(OpValues, DoNotDependOnHowTheInputsLie) {
                (c.at("ulps").get<double>() + 1) * 0x1p-24);
 }
 
-INSTANTIATE_TEST_SUITE_P(PyTorch, OpValues, testing::Range<size_t>(0, cases().size()));
+// "8_attention": a filter can name an op.
+INSTANTIATE_TEST_SUITE_P(PyTorch, OpValues, testing::Range<size_t>(0, cases().size()), [](const auto& info) {
+  return fmt::format("{}_{}", info.param, cases()[info.param].at("op").template get<std::string>());
+});
 
 TEST(QuantisedCache, KeepsAttentionCloseToTheFloatOne) {
   size_t checked = 0;

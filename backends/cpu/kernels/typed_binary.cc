@@ -67,6 +67,7 @@ struct Remainder {
       rest = static_cast<T>(a % b);
     } else {
       rest = std::fmod(a, b);
+      if (rest == 0) return std::copysign(T{0}, b);
     }
     return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
   }

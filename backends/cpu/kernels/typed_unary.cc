@@ -41,9 +41,10 @@ constexpr Unary kUnary[] = {
     unary<[](auto x) { return std::ceil(x); }>("ceil"),
     unary<[](auto x) { return std::nearbyint(x); }>("round"),
     unary<[](auto x) { return std::trunc(x); }>("trunc"),
-    unary<[](auto x) { return 0 < x   ? 1
-                              : x < 0 ? -1
-                                      : x; }>("sign"),
+    unary<[](auto x) { return 0 < x    ? 1
+                              : x < 0  ? -1
+                              : x == 0 ? 0
+                                       : x; }>("sign"),
     unary<[](auto x) { return std::expm1(x); }>("expm1"),
     unary<[](auto x) { return std::log1p(x); }>("log1p"),
     unary<[](auto x) { return std::log2(x); }>("log2"),

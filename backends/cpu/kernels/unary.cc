@@ -34,7 +34,10 @@ void vector_row_of(const Row& row) {
 // By sine_cosine() where that is exact enough, else by the C library.
 template <bool kSine>
 F32 sine_or_cosine(F32 x) {
-  if (reduce_max(abs(x)) <= kMaxReducible) return kSine ? sine_cosine(x).sine : sine_cosine(x).cosine;
+  if (reduce_max(abs(x)) <= kMaxReducible) {
+    if constexpr (!kSine) return sine_cosine(x).cosine;
+    return select(abs(x) < splat(0x1p-12f), x, sine_cosine(x).sine);  // -0 of -0; x³/6 is less than half a unit
+  }
   float lanes[kLanes];
   store(lanes, x);
   for (float& lane : lanes) lane = kSine ? std::sin(lane) : std::cos(lane);

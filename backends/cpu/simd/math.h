@@ -32,7 +32,7 @@ inline F32 tanh(F32 x) {
   const F32 decay = exp(splat(-2.0f) * size);
   const F32 far = (splat(1.0f) - decay) / (splat(1.0f) + decay);
   const F32 square = x * x;
-  const F32 near = fma(square * x, fma(square, splat(2.0f / 15), splat(-1.0f / 3)), x);
+  const F32 near = x * fma(square, fma(square, splat(2.0f / 15), splat(-1.0f / 3)), splat(1.0f));  // -0 of -0
   const F32 whole = select(x < splat(0.0f), splat(0.0f) - far, far);
   return select(size < splat(0.1f), near, whole);
 }
