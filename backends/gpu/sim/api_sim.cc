@@ -5,7 +5,8 @@
 // devices on, each flips a bit, or fails); several are joined with commas. With GABBRO_SIM_PRODUCTS=1 it multiplies
 // matrices as a vendor's library does. "wrong", "failing" and "declining" are such libraries with a fault, and
 // "missing" is none; several are joined with commas, in the order in which they are asked. GABBRO_SIM_PRODUCTS_VERSION
-// is what they say of their version. GABBRO_SIM_CONVOLUTIONS is the same for convolutions.
+// is what they say of their version. GABBRO_SIM_CONVOLUTIONS is the same for convolutions; "searching" takes them where
+// it may search.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -272,8 +273,9 @@ void multiply(Queue*, const Product* product, const void* w, const void* x, cons
   }
 }
 
-Convolution* make_convolution(Context*, const std::string& library, const ConvShape& shape, bool) {
+Convolution* make_convolution(Context*, const std::string& library, const ConvShape& shape, bool search) {
   if (library == "declining library" || library == "missing library") return nullptr;
+  if (library == "searching library" && !search) return nullptr;
   return new Convolution{shape, library};
 }
 void destroy_convolution(Convolution* convolution) { delete convolution; }
