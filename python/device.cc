@@ -1,18 +1,15 @@
 // Devices: which there are, which one is the default, what they know of themselves.
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
-#include "python/bind.h"
+#include "python/device.h"
 #include "src/backend/missing_device.h"
 #include "src/backend/registry.h"
 #include "src/base/error.h"
 
 namespace gabbro::python {
 namespace {
-
-struct DeviceObject {
-  std::shared_ptr<Device> device;
-};
 
 constexpr int kMostThreads = 1024;
 
@@ -65,14 +62,24 @@ std::shared_ptr<Device> standard_device() {
   return opened().standard;
 }
 
+// "rocm:1" has the number 1, and "cpu" 0.
+int64_t number_in(std::string_view id) {
+  const size_t colon = id.find(':');
+  return colon == std::string_view::npos ? 0 : std::strtoll(std::string(id.substr(colon + 1)).c_str(), nullptr, 10);
+}
+
 nb::dict facts_dict(const abi::DeviceFacts& facts) {
+  const std::string id = facts.id;
   nb::dict result;
+  result["type"] = id.substr(0, id.find(':'));
+  result["device_id"] = number_in(id);
   result["name"] = facts.name;
   result["id"] = facts.id;
   result["architecture"] = facts.architecture;
   result["total_memory"] = facts.memory_total;
   result["free_memory"] = facts.memory_free;
   result["compute_units"] = facts.compute_units;
+  if (facts.wave_size == 1) result["cores"] = facts.compute_units;
   result["wave_size"] = facts.wave_size;
   result["driver"] = facts.driver;
   result["runtime"] = facts.runtime;
@@ -93,8 +100,33 @@ std::vector<abi::DeviceFacts> devices_of(std::string_view backend) {
   return result;
 }
 
-int usable_count(std::string_view backend) {
+int usable_count(const std::string& backend) {
   return static_cast<int>(std::ranges::count_if(devices_of(backend), &abi::DeviceFacts::usable));
+}
+
+// The default device where it is one of this backend; else null. Of itself it opens none, unless the environment names
+// it.
+std::shared_ptr<Device> chosen_of(const std::string& backend) {
+  const char* named = std::getenv("GABBRO_DEVICE");
+  if (opened().standard == nullptr && named != nullptr && *named != '\0') standard_device();
+  const std::shared_ptr<Device>& standard = opened().standard;
+  return standard != nullptr && std::string_view(standard->facts().id).starts_with(backend + ":") ? standard : nullptr;
+}
+
+// The device that functions of a backend are about: the default where it is one of them, else the best of them.
+std::shared_ptr<Device> current_of(const std::string& backend) {
+  std::shared_ptr<Device> chosen = chosen_of(backend);
+  return chosen != nullptr ? chosen : open_named(backend);
+}
+
+int64_t current_index(const std::string& backend) {
+  const std::shared_ptr<Device> chosen = chosen_of(backend);
+  return chosen == nullptr ? -1 : number_in(chosen->facts().id);
+}
+
+void synchronize(const std::shared_ptr<Device>& device) {
+  const nb::gil_scoped_release release;
+  device->synchronize();
 }
 
 nb::dict numbered_facts(const std::string& backend, int64_t index) {
@@ -112,15 +144,16 @@ void bind_backend(nb::module_& m, const char* backend, const char* label) {
         fmt::format("Whether this machine has a {} device that can be used. Never raises.\n", label).c_str());
   m.def((name + "_device_count").c_str(), [name] { return usable_count(name); },
         fmt::format("How many {} devices can be used.\n", label).c_str());
-  m.def((name + "_get_device_info").c_str(), [name](int64_t index) { return numbered_facts(name, index); },
-        nb::arg("index") = 0,
-        nb::sig(fmt::format("def {}_get_device_info(index: int = 0) -> dict[str, Any]", name).c_str()),
-        fmt::format(R"(What is known of {0} device number `index`.
+  m.def((name + "_get_device_info").c_str(), [name](int64_t device_id) { return numbered_facts(name, device_id); },
+        nb::arg("device_id") = 0,
+        nb::sig(fmt::format("def {}_get_device_info(device_id: int = 0) -> dict[str, Any]", name).c_str()),
+        fmt::format(R"(What is known of a {0} device, by its number.
 
 Returns
 -------
 dict
-    With ``name``, ``architecture``, ``total_memory`` (bytes), ``compute_units`` and more, as `device_info`.
+    ``device_id``, ``name``, ``architecture``, ``total_memory`` and ``free_memory`` (bytes), ``compute_units`` and more, as
+    `device_info`.
 
 Raises
 ------
@@ -129,6 +162,36 @@ DeviceError
 )",
                     label)
             .c_str());
+  m.def((name + "_set_device").c_str(),
+        [name](int64_t device_id) { opened().standard = open_named(fmt::format("{}:{}", name, device_id)); },
+        nb::arg("device_id"),
+        fmt::format(R"(Makes a {} device, by its number, the one that new tensors live on: `set_device`.
+
+Raises
+------
+DeviceError
+    Where there is no such device: the text says what is missing, and what to do about it.
+)",
+                    label)
+            .c_str());
+  m.def(
+      (name + "_get_device").c_str(), [name] { return current_index(name); },
+      fmt::format("The number of the {0} device that new tensors live on; -1 where they do not live on a {0} device.\n",
+                  label)
+          .c_str());
+  m.def(
+      (name + "_synchronize").c_str(), [name] { synchronize(current_of(name)); },
+      fmt::format(
+          R"(Waits until the current {0} device has done all that it was given: the one that new tensors live on; where
+that is no {0} device, the best of those.
+
+Raises
+------
+DeviceError
+    Where there is none that can be used: the text says what is missing, and what to do about it.
+)",
+          label)
+          .c_str());
 }
 
 }  // namespace
@@ -154,7 +217,7 @@ void require_this_process(const Device& device) {
 }
 
 void bind_devices(nb::module_& m) {
-  nb::class_<DeviceObject>(m, "Device", R"(A device that tensors live on, such as ``cpu`` or ``rocm:0``.
+  DeviceClass device(m, "Device", R"(A device that tensors live on, such as ``cpu`` or ``rocm:0``.
 
 ``str(device)`` is its name, and it equals that name. Functions that take a device take the name as well.
 
@@ -177,7 +240,8 @@ ValueError
 True
 >>> gb.zeros(2, device=gb.Device("cpu", threads=1)).device
 gabbro.Device('cpu')
-)")
+)");
+  device
       .def(nb::new_([](const std::string& name, int threads) { return DeviceObject{open_named(name, threads)}; }),
            nb::arg("name"), nb::arg("threads") = 0)
       .def_prop_ro(
@@ -195,6 +259,8 @@ gabbro.Device('cpu')
       .def("__reduce__", [m](const DeviceObject& d) {
         return nb::make_tuple(m.attr("Device"), nb::make_tuple(d.device->facts().id));
       });
+  bind_device_memory(device);
+  bind_device_tuning(device);
 
   m.def(
       "devices",
@@ -249,26 +315,31 @@ cpu
 Returns
 -------
 dict
-    ``name``, ``id``, ``architecture``, ``total_memory`` and ``free_memory`` (bytes), ``compute_units``,
-    ``wave_size`` (lanes; 1 on a CPU), ``driver``, ``runtime``, ``pci_address``, ``integrated``, ``usable``, ``reason``.
+    ``type`` (``"rocm"``, ``"cuda"``, ``"cpu"``), ``device_id`` (its number), ``name``, ``id``, ``architecture``,
+    ``total_memory`` and ``free_memory`` (bytes), ``compute_units`` (of a CPU also as ``cores``), ``wave_size`` (lanes; 1 on
+    a CPU), ``driver``, ``runtime``, ``pci_address``, ``integrated``, ``usable``, ``reason``.
 
->>> gb.device_info("cpu")["wave_size"]
-1
+>>> info = gb.device_info("cpu")
+>>> info["type"], info["wave_size"]
+('cpu', 1)
 )");
   m.def(
-      "synchronize",
-      [](nb::handle device) {
-        const std::shared_ptr<Device> target = device_argument(device);
-        const nb::gil_scoped_release release;
-        target->synchronize();
-      },
-      nb::arg("device") = nb::none(), nb::sig("def synchronize(device: str | Device | None = None) -> None"),
+      "synchronize", [](nb::handle device) { synchronize(device_argument(device)); }, nb::arg("device") = nb::none(),
+      nb::sig("def synchronize(device: str | Device | None = None) -> None"),
       R"(Waits until a device has done all that it was given. Of tensors that were not evaluated it knows nothing.
 
 >>> gb.synchronize()
 )");
   bind_backend(m, "rocm", "ROCm");
   bind_backend(m, "cuda", "CUDA");
+  // For gabbro.backend, whose classes serve every backend.
+  m.def("_usable_count", usable_count, nb::arg("backend"));
+  m.def("_numbered_facts", numbered_facts, nb::arg("backend"), nb::arg("device_id"),
+        nb::sig("def _numbered_facts(backend: str, device_id: int) -> dict[str, Any]"));
+  m.def("_current_index", current_index, nb::arg("backend"));
+  m.def(
+      "_current_device", [](const std::string& backend) { return device_object(current_of(backend)); },
+      nb::arg("backend"), nb::sig("def _current_device(backend: str) -> Device"));
   // Called in the child of a fork.
   m.def("_forget_devices", forget_devices);
 }

@@ -4,14 +4,23 @@
 namespace gabbro::python {
 
 void bind_networks(nb::module_& m) {
-  m.def("softmax", softmax, nb::arg("x"), nb::arg("axis") = -1, R"(exp(x) / sum(exp(x)) along an axis.
+  const auto along = [&](const char* name, Tensor (*function)(const Tensor&, int64_t), const char* doc) {
+    m.def(
+        name,
+        [name, function](const Tensor& x, int64_t axis, std::optional<int64_t> dim) {
+          if (dim && axis != -1) throw bad_input("[{}] axis and dim are two names of one argument", name);
+          return function(x, dim.value_or(axis));
+        },
+        nb::arg("x"), nb::arg("axis") = -1, nb::kw_only(), nb::arg("dim") = nb::none(), doc);
+  };
+  along("softmax", softmax, R"(exp(x) / sum(exp(x)) along an axis.
 
 Parameters
 ----------
 x : Tensor
     [..., C], of float32, float64, float16 or bfloat16.
 axis : int
-    From -ndim to ndim - 1.
+    From -ndim to ndim - 1. `dim` is another name of it.
 
 Returns
 -------
@@ -26,7 +35,7 @@ ValueError
 >>> gb.softmax(gb.tensor([0.0, 0.0]))
 tensor([0.5, 0.5])
 )");
-  m.def("log_softmax", log_softmax, nb::arg("x"), nb::arg("axis") = -1,
+  along("log_softmax", log_softmax,
         R"(x - log(sum(exp(x))) along an axis. Arguments and errors as `softmax`.
 
 >>> gb.log_softmax(gb.tensor([0.0, 0.0]))

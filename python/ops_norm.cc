@@ -1,5 +1,7 @@
 // Normalisations.
 #include "python/ops.h"
+#include "src/graph/history.h"
+#include "src/ops/grad.h"
 
 namespace gabbro::python {
 
@@ -96,15 +98,22 @@ tensor([[-1.,  1.]])
   m.def(
       "batch_norm",
       [](const Tensor& x, const Tensor& mean, const Tensor& var, const OptionalTensor& weight,
-         const OptionalTensor& bias, double eps) {
-        return batch_norm(x, {.mean = mean,
-                              .variance = var,
-                              .weight = or_none(weight),
-                              .bias = or_none(bias),
-                              .epsilon = static_cast<float>(eps)});
+         const OptionalTensor& bias, double eps, bool training, double momentum) {
+        const BatchNorm norm = {.mean = mean,
+                                .variance = var,
+                                .weight = or_none(weight),
+                                .bias = or_none(bias),
+                                .epsilon = static_cast<float>(eps)};
+        if (!training) return batch_norm(x, norm);
+        const TrainedBatchNorm trained = batch_norm_training(x, norm, static_cast<float>(momentum));
+        const NoGrad no_grad;
+        rebind("batch_norm", nb::find(mean), detach(trained.running_mean));
+        rebind("batch_norm", nb::find(var), detach(trained.running_variance));
+        return trained.y;
       },
       nb::arg("x"), nb::arg("running_mean"), nb::arg("running_var"), nb::arg("weight") = nb::none(),
-      nb::arg("bias") = nb::none(), nb::arg("eps") = 1e-5,
+      nb::arg("bias") = nb::none(), nb::arg("eps") = 1e-5, nb::kw_only(), nb::arg("training") = false,
+      nb::arg("momentum") = 0.1,
       R"(As `layer_norm`, with given moments of each channel (Ioffe and Szegedy 2015).
 
 Parameters
@@ -116,6 +125,10 @@ running_mean, running_var : Tensor
 weight, bias : Tensor, optional
     [C]
 eps : float
+training : bool
+    With the moments of this batch; the running ones are moved towards them by `momentum`, in place
+    (`batch_norm_training` returns them).
+momentum : float
 
 Returns
 -------

@@ -43,6 +43,44 @@ ValueError
 >>> gb.matmul(gb.tensor([[1.0, 2.0]]), gb.tensor([[3.0], [4.0]]))
 tensor([[11.]])
 )");
+  const auto batches = [&](const char* name, const char* doc) {
+    m.def(
+        name,
+        [name](const Tensor& a, const Tensor& b) {
+          if (a.shape().rank() != 3 || b.shape().rank() != 3 || a.shape()[0] != b.shape()[0])
+            throw bad_input("[{}] batches of matrices [B, M, K] and [B, K, N] are wanted, not {} and {}", name,
+                            a.shape().to_string(), b.shape().to_string());
+          return matmul(a, b);
+        },
+        nb::arg("a"), nb::arg("b"), doc);
+  };
+  batches("bmm", R"(The matrix products of two batches, one by one; nothing is broadcast, as `matmul` does it.
+
+Parameters
+----------
+a : Tensor
+    [B, M, K]
+b : Tensor
+    [B, K, N]
+
+Returns
+-------
+Tensor
+    [B, M, N]
+
+Raises
+------
+ValueError
+    For other shapes, and as `matmul`.
+
+>>> gb.bmm(gb.ones((3, 1, 2)), gb.ones((3, 2, 1))).flatten()
+tensor([2., 2., 2.])
+)");
+  batches("batch_matmul", R"(Another name of `bmm`.
+
+>>> gb.batch_matmul(gb.ones((3, 1, 2)), gb.ones((3, 2, 1))).shape
+(3, 1, 1)
+)");
   m.def(
       "einsum",
       [](const std::string& equation, const nb::args& operands) {

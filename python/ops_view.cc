@@ -308,6 +308,17 @@ ValueError
 >>> gb.swapaxes(gb.ones((2, 3, 4)), 0, -1).shape
 (4, 3, 2)
 )");
+  m.def("transpose", swapaxes, nb::arg("x"), nb::arg("axis0") = -2, nb::arg("axis1") = -1,
+        R"(With two axes swapped, of a matrix rows and columns: a view.
+
+Raises
+------
+ValueError
+    For axes that `x` does not have.
+
+>>> gb.transpose(gb.ones((2, 3))).shape
+(3, 2)
+)");
   m.def("matrix_transpose", matrix_transpose, nb::arg("x"), R"([..., M, N] as [..., N, M]: a view.
 
 Raises

@@ -33,6 +33,27 @@ Tensor key_for(const nb::handle& device) {
   return key;
 }
 
+// Whether a dtype holds every whole number of [low, high).
+bool holds(DType dtype, int64_t low, int64_t high) {
+  const auto within = [&](int64_t least, int64_t most) { return low >= least && high - 1 <= most; };
+  switch (dtype) {
+    case DType::i8:
+      return within(-128, 127);
+    case DType::u8:
+      return within(0, 255);
+    case DType::i16:
+      return within(-32768, 32767);
+    case DType::f16:
+      return within(-2048, 2048);
+    case DType::bf16:
+      return within(-256, 256);
+    case DType::f32:
+      return within(-(1 << 24), 1 << 24);
+    default:
+      return dtype == DType::i32 || dtype == DType::i64 || dtype == DType::f64;
+  }
+}
+
 // The same numbers for modules: their initial values and dropout. Compiled functions get new ones in each call, too.
 class ModuleGenerator : public nn::Generator {
  public:
@@ -108,19 +129,32 @@ device : str or Device, optional
 )");
   m.def(
       "randint",
-      [](int64_t low, int64_t high, const Integers& shape, nb::handle device) {
+      [](int64_t low, int64_t high, const Integers& shape, DType dtype, nb::handle device) {
         const Shape lengths = shape_of("randint", shape.values);
-        return randint(key_for(device), low, high, lengths);
+        if (low < high && !holds(dtype, low, high))
+          throw bad_input("[randint] {} does not hold all numbers from {} to {}", dtype_public_name(dtype), low, high);
+        return cast(randint(key_for(device), low, high, lengths), dtype);
       },
-      nb::arg("low"), nb::arg("high"), nb::arg("shape"), nb::kw_only(), nb::arg("device") = nb::none(),
-      nb::sig("def randint(low: int, high: int, shape: int | Sequence[int], *, "
+      nb::arg("low"), nb::arg("high"), nb::arg("shape"), nb::kw_only(), nb::arg("dtype") = DType::i32,
+      nb::arg("device") = nb::none(),
+      nb::sig("def randint(low: int, high: int, shape: int | Sequence[int], *, dtype: DTypeLike = int32, "
               "device: DeviceLike | None = None) -> Tensor"),
-      R"(Whole numbers, int32, spread evenly over [low, high).
+      R"(Whole numbers, spread evenly over [low, high).
+
+Parameters
+----------
+low, high : int
+    Within the range of int32.
+shape : int or tuple of int
+dtype : DType
+    Any but bool and block formats; of the result.
+device : str or Device, optional
+    Without it, the default.
 
 Raises
 ------
 ValueError
-    Where no int32 is in the range.
+    Where no int32 is in the range, and for a dtype that does not hold its numbers.
 
 >>> gb.randint(0, 10, 4).shape
 (4,)

@@ -26,9 +26,9 @@ struct Options {
 };
 
 std::shared_ptr<Device> open_for_tuning(const Options& o) {
-  const abi::DeviceOptions options = {.threads = o.common.threads,
-                                      .tuning = abi::Tuning::kMeasureAll,
-                                      .tuning_file = o.file.empty() ? nullptr : o.file.c_str()};
+  const abi::DeviceOptions options = {
+      .threads = o.common.threads,
+      .tuning = {.mode = abi::Tuning::kMeasureAll, .file = o.file.empty() ? nullptr : o.file.c_str()}};
   auto device = open_device(o.common.device, options);
   if (!device->tuning()) {
     throw Error(

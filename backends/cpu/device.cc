@@ -1,5 +1,6 @@
 #include "backends/cpu/device.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -48,15 +49,53 @@ const IsaTable* choose_isa(const char* forced, std::string& reason) {
   return nullptr;
 }
 
-void* CpuDevice::allocate(size_t bytes) const {
-  if (bytes > memory_total_) return nullptr;  // the system would promise it, and kill somebody later
+void MemoryCount::allocated(size_t bytes) {
+  ++allocations_;
+  const uint64_t now = in_use_ += bytes;
+  for (uint64_t peak = peak_; peak < now && !peak_.compare_exchange_weak(peak, now);) {
+  }
+}
+
+void MemoryCount::released(size_t bytes) {
+  ++releases_;
+  in_use_ -= bytes;
+}
+
+void MemoryCount::reset() {
+  peak_ = in_use_.load();
+  allocations_ = releases_ = failures_ = 0;
+}
+
+abi::PoolFacts MemoryCount::facts() const {
+  return {.reserved = in_use_,
+          .in_use = in_use_,
+          .reserved_peak = peak_,
+          .in_use_peak = peak_,
+          .allocations = allocations_,
+          .releases = releases_,
+          .failures = failures_};
+}
+
+void* CpuDevice::allocate(size_t bytes) {
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
-  void* pointer = std::aligned_alloc(alignment, (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
-  if (pointer != nullptr && alignment == kHugePage) madvise(pointer, bytes, MADV_HUGEPAGE);  // advice: failure is fine
+  void* pointer = nullptr;
+  if (bytes <= memory_total_) {  // the system would promise more, and kill somebody later
+    pointer = std::aligned_alloc(alignment, (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
+  }
+  if (pointer == nullptr) {
+    memory_.refused();
+    return nullptr;
+  }
+  if (alignment == kHugePage) madvise(pointer, bytes, MADV_HUGEPAGE);  // advice: failure is fine
+  memory_.allocated(malloc_usable_size(pointer));
   return pointer;
 }
 
-void CpuDevice::free(void* pointer) { std::free(pointer); }
+void CpuDevice::free(void* pointer) {
+  if (pointer == nullptr) return;
+  memory_.released(malloc_usable_size(pointer));
+  std::free(pointer);
+}
 
 size_t CpuDevice::packed_bytes(DType dtype, int64_t rows, int64_t columns) const {
   return isa_.packed_bytes(dtype, rows, columns);

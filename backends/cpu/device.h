@@ -16,14 +16,28 @@ namespace gabbro::cpu {
 // a one-line `reason`, where that is unknown or missing.
 const IsaTable* choose_isa(const char* forced, std::string& reason);
 
+// What is handed out of the system's memory; nothing is kept.
+class MemoryCount {
+ public:
+  void allocated(size_t bytes);
+  void released(size_t bytes);
+  void refused() { ++failures_; }
+  void reset();  // of peak and counts
+  abi::PoolFacts facts() const;
+
+ private:
+  std::atomic<uint64_t> in_use_{0}, peak_{0}, allocations_{0}, releases_{0}, failures_{0};
+};
+
 class CpuDevice {
  public:
   CpuDevice(const IsaTable& isa, int threads, int cores, uint64_t memory_total)
       : isa_(isa), memory_total_(memory_total), pool_(threads, cores) {}
 
   // 64-byte aligned; null where there is not so much.
-  void* allocate(size_t bytes) const;
-  static void free(void* pointer);
+  void* allocate(size_t bytes);
+  void free(void* pointer);
+  MemoryCount& memory() { return memory_; }
 
   size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) const;
   void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target);
@@ -37,6 +51,7 @@ class CpuDevice {
  private:
   const IsaTable& isa_;
   uint64_t memory_total_;
+  MemoryCount memory_;
   ThreadPool pool_;
 };
 

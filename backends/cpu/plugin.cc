@@ -78,7 +78,18 @@ Status allocate(abi::Device* device, size_t bytes, void** pointer) {
   return make_status(StatusCode::kOutOfMemory, "cpu: no memory for " + std::to_string(bytes) + " bytes");
 }
 
-void free(abi::Device*, void* pointer) { CpuDevice::free(pointer); }
+void free(abi::Device* device, void* pointer) { cpu(device).free(pointer); }
+
+// The host's memory is the device's: there is none to pin.
+Status memory_facts(abi::Device* device, abi::MemoryKind kind, abi::PoolFacts* facts) {
+  *facts = kind == abi::MemoryKind::kDevice ? cpu(device).memory().facts() : abi::PoolFacts{};
+  return {};
+}
+
+Status reset_memory_facts(abi::Device* device, abi::MemoryKind kind) {
+  if (kind == abi::MemoryKind::kDevice) cpu(device).memory().reset();
+  return {};
+}
 
 Status copy(abi::Device*, abi::Stream*, void* target, const void* source, size_t bytes) {
   if (bytes > 0) std::memcpy(target, source, bytes);
@@ -101,6 +112,8 @@ constexpr abi::Backend kBackend = {
     .free = free,
     .copy_to_device = copy,
     .copy_to_host = copy,
+    .memory_facts = memory_facts,
+    .reset_memory_facts = reset_memory_facts,
     .create_stream = abi::create_default_stream,
     .destroy_stream = abi::destroy_default_stream,
     .synchronize = synchronize,

@@ -127,6 +127,36 @@ TEST(Plugin, allocates_aligned_memory_or_says_that_there_is_none) {
   }
 }
 
+TEST(Plugin, counts_its_memory) {
+  const Opened device(1);
+  const auto facts = [&](abi::MemoryKind kind) {
+    abi::PoolFacts now;
+    EXPECT_EQ(backend().memory_facts(device, kind, &now).code, abi::StatusCode::kOk);
+    return now;
+  };
+  void *small = nullptr, *large = nullptr, *none = nullptr;
+  ASSERT_EQ(backend().allocate(device, 1000, &small).code, abi::StatusCode::kOk);
+  ASSERT_EQ(backend().allocate(device, size_t{5} << 20, &large).code, abi::StatusCode::kOk);
+  EXPECT_EQ(backend().allocate(device, size_t{1} << 50, &none).code, abi::StatusCode::kOutOfMemory);
+  abi::PoolFacts now = facts(abi::MemoryKind::kDevice);
+  EXPECT_GE(now.in_use, 1000u + (uint64_t{5} << 20));
+  EXPECT_EQ(now.reserved, now.in_use);
+  EXPECT_EQ(now.allocations, 2u);
+  EXPECT_EQ(now.failures, 1u);
+  const uint64_t peak = now.in_use_peak;
+  backend().free(device, large);
+  now = facts(abi::MemoryKind::kDevice);
+  EXPECT_LT(now.in_use, uint64_t{1} << 20);
+  EXPECT_EQ(now.in_use_peak, peak);
+  EXPECT_EQ(now.releases, 1u);
+  EXPECT_EQ(backend().reset_memory_facts(device, abi::MemoryKind::kDevice).code, abi::StatusCode::kOk);
+  EXPECT_EQ(facts(abi::MemoryKind::kDevice).in_use_peak, now.in_use);
+  EXPECT_EQ(facts(abi::MemoryKind::kDevice).allocations, 0u);
+  backend().free(device, small);
+  EXPECT_EQ(facts(abi::MemoryKind::kDevice).in_use, 0u);
+  EXPECT_EQ(facts(abi::MemoryKind::kPinned).reserved, 0u);
+}
+
 TEST(Plugin, copies_and_streams) {
   const Opened device(1);
   abi::Stream* stream = nullptr;

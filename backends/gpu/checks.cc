@@ -92,7 +92,7 @@ bool check_allocator(GpuDevice& device, abi::CheckResult& result) {
         return true;
       }
     }
-    device.trim();
+    device.pool(abi::MemoryKind::kDevice).trim();
     if (cycle == 0) before = device.free_memory();  // after what the runtime allocates for itself
   }
   const size_t after = device.free_memory();

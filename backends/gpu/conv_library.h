@@ -23,8 +23,8 @@ class LibraryConvolution {
 class ConvolutionLibrary {
  public:
   virtual ~ConvolutionLibrary() = default;
-  // Null where the library does not take the shape. `search`: may measure its own algorithms, which can take minutes,
-  // where the user asked for it. The device is current, as in all of these.
+  // Null where the library does not take the shape. `search`: may measure its own algorithms first, which can take
+  // minutes. The device is current, as in all of these.
   virtual std::unique_ptr<LibraryConvolution> make(const api::ConvShape& shape, bool search) = 0;
 };
 

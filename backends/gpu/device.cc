@@ -53,10 +53,6 @@ std::string describe_for_tuning(int32_t index, api::Context* context) {
   return text;
 }
 
-std::string tuning_file(const abi::DeviceOptions& options) {
-  return options.tuning_file == nullptr ? TuningFile::default_path() : options.tuning_file;
-}
-
 }  // namespace
 
 const api::Function* MakeContext::function_if_any(const std::string& name) const {
@@ -97,9 +93,9 @@ GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
     : index_(index),
       context_(api::open(index)),
       counters_(make_counters(context_.get())),
-      tuning_(options.tuning, tuning_file(options),
-              [index, context = context_.get()] { return describe_for_tuning(index, context); }),
-      pool_(context_.get()) {
+      tuning_(options.tuning, [index, context = context_.get()] { return describe_for_tuning(index, context); }),
+      pool_(context_.get()),
+      pinned_(context_.get(), {api::allocate_pinned, api::release_pinned}) {
   module_ = api::load_module(context_.get());
   queue_ = api::create_queue(context_.get());
   const std::vector<uint32_t> zeros(kCounters);
@@ -122,6 +118,7 @@ GpuDevice::~GpuDevice() {
 void GpuDevice::copy_to_device(void* target, const void* host, size_t bytes) {
   const std::lock_guard lock(mutex_);
   api::copy_to_device(queue_, target, host, bytes);
+  if (pinned_.holds(host)) api::synchronize(queue_);  // of other memory the runtime has made a copy
 }
 
 void GpuDevice::copy_to_host(void* host, const void* source, size_t bytes) {

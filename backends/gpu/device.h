@@ -24,6 +24,7 @@ class GpuDevice {
 
   void* allocate(size_t bytes) { return pool_.allocate(bytes); }
   void free(void* pointer) { pool_.release(pointer); }
+  // The host's memory may be written again on return.
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
   void synchronize();
@@ -38,15 +39,15 @@ class GpuDevice {
 
   // Memory of the host that copies need not go round; null is never returned.
   auto allocate_pinned(size_t bytes) {
-    const auto release = [context = context_.get()](void* pointer) { api::release_pinned(context, pointer); };
-    std::unique_ptr<void, decltype(release)> memory(api::allocate_pinned(context_.get(), bytes), release);
+    const auto release = [this](void* pointer) { pinned_.release(pointer); };
+    std::unique_ptr<void, decltype(release)> memory(pinned_.allocate(bytes), release);
     if (memory == nullptr) throw ApiError(abi::StatusCode::kOutOfMemory, "no pinned memory");
     return memory;
   }
 
-  void release_pinned(void* pointer) { api::release_pinned(context_.get(), pointer); }
+  void release_pinned(void* pointer) { pinned_.release(pointer); }
 
-  void trim() { pool_.trim(); }
+  Pool& pool(abi::MemoryKind kind) { return kind == abi::MemoryKind::kPinned ? pinned_ : pool_; }
   size_t free_memory() const { return api::free_memory(context_.get()); }
   double memory_bandwidth() const { return api::memory_bandwidth(context_.get()); }
   std::string kernels() const { return api::module_description(module_); }
@@ -57,7 +58,7 @@ class GpuDevice {
 
   std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request) const;
 
-  const Tuning& tuning() const { return tuning_; }
+  Tuning& tuning() { return tuning_; }
 
   // To be called before a kernel goes away: what was recorded may name it.
   void forget_graphs();
@@ -101,7 +102,7 @@ class GpuDevice {
   std::unique_ptr<api::Context, CloseContext> context_;  // closed after all else is given back
   std::shared_ptr<uint32_t> counters_;
   mutable Tuning tuning_;
-  Pool pool_;
+  Pool pool_, pinned_;
   api::Module* module_ = nullptr;
   api::Queue* queue_ = nullptr;
   std::unique_ptr<PeerCopies> peers_;                // from the first copy on

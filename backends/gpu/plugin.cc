@@ -75,6 +75,34 @@ Status allocate_host(abi::Device* device, size_t bytes, void** pointer) {
 
 void free_host(abi::Device* device, void* pointer) { gpu(device).release_pinned(pointer); }
 
+Status memory_facts(abi::Device* device, abi::MemoryKind kind, abi::PoolFacts* facts) {
+  return guarded([&] {
+    *facts = gpu(device).pool(kind).facts();
+    return Status{};
+  });
+}
+
+Status reset_memory_facts(abi::Device* device, abi::MemoryKind kind) {
+  return guarded([&] {
+    gpu(device).pool(kind).reset_facts();
+    return Status{};
+  });
+}
+
+Status reserve(abi::Device* device, abi::MemoryKind kind, size_t bytes) {
+  return guarded([&] {
+    if (gpu(device).pool(kind).reserve(bytes)) return Status{};
+    return make_status(StatusCode::kOutOfMemory, "the device has not got so much at once");
+  });
+}
+
+Status trim(abi::Device* device, abi::MemoryKind kind, size_t* bytes) {
+  return guarded([&] {
+    *bytes = gpu(device).pool(kind).trim();
+    return Status{};
+  });
+}
+
 Status synchronize(abi::Device* device, abi::Stream*) {
   return guarded([&] {
     gpu(device).synchronize();
@@ -109,6 +137,20 @@ Status measured_shape(abi::Device* device, int32_t number, abi::MeasuredShape* s
   });
 }
 
+Status set_tuning(abi::Device* device, const abi::TuningOptions* options) {
+  return guarded([&] {
+    gpu(device).tuning().set(*options);
+    return Status{};
+  });
+}
+
+Status forget_tuning(abi::Device* device) {
+  return guarded([&] {
+    gpu(device).tuning().forget();
+    return Status{};
+  });
+}
+
 Status copy_between(abi::Device* to, void* target, abi::Device* from, const void* source, size_t bytes) {
   return guarded([&] {
     gpu(to).copy_from(gpu(from), target, source, bytes);
@@ -140,6 +182,10 @@ const abi::Backend& backend() {
       .copy_to_host = copy_to_host,
       .allocate_host = allocate_host,
       .free_host = free_host,
+      .memory_facts = memory_facts,
+      .reset_memory_facts = reset_memory_facts,
+      .reserve = reserve,
+      .trim = trim,
       .create_stream = abi::create_default_stream,
       .destroy_stream = abi::destroy_default_stream,
       .synchronize = synchronize,
@@ -151,6 +197,8 @@ const abi::Backend& backend() {
       .run_check = run_check,
       .tuning_facts = tuning_facts,
       .measured_shape = measured_shape,
+      .set_tuning = set_tuning,
+      .forget_tuning = forget_tuning,
       .copy_between = copy_between,
       .peer_route = peer_route,
   };

@@ -1,28 +1,31 @@
-// Device memory of one opened device: freed pieces are kept by size and given out again, without a call of the runtime.
-// All work runs on one queue, so that memory may be reused while the work that last read it is still under way.
+// Memory of one opened device, its own or pinned memory of the host: freed pieces are kept by size and given out again,
+// without a call of the runtime; what was reserved ahead is given out in pieces of any size. All work runs on one
+// queue, so that memory may be reused while the work that last read it is still under way.
 #pragma once
 
 #include <cstddef>
+#include <list>
 #include <map>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "backends/gpu/api.h"
+#include "backends/gpu/slab.h"
 
 namespace gabbro::gpu {
 
-struct PoolStatistics {
-  size_t used = 0;      // bytes handed out
-  size_t cached = 0;    // bytes kept for later
-  size_t peak = 0;      // the most bytes ever handed out
-  size_t requests = 0;  // and how many of them had to ask the runtime
-  size_t misses = 0;
-};
-
 class Pool {
  public:
-  explicit Pool(api::Context* context) : context_(context) {}
+  // The runtime's calls for one kind of memory.
+  struct Source {
+    void* (*allocate)(api::Context* context, size_t bytes);
+    void (*release)(api::Context* context, void* pointer);
+  };
+
+  explicit Pool(api::Context* context, Source source = {api::allocate, api::release})
+      : context_(context), source_(source) {}
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -30,18 +33,36 @@ class Pool {
   // Null where there is not enough memory even after what is kept was given back.
   void* allocate(size_t bytes);
   void release(void* pointer);
-  void trim();  // gives back what is kept
-  PoolStatistics statistics() const;
+  // Asks the runtime for so much more at once. False where it has not got it. Pieces of less than kReservedPiece are
+  // not taken from it: a number that lives long would keep all of it from being given back.
+  bool reserve(size_t bytes);
+  static constexpr size_t kReservedPiece = 65536;
+  size_t
+  trim();  // gives back what is kept, and returns the bytes; of what was reserved, blocks of which nothing is used
+  bool holds(const void* pointer) const;  // whether that lies in a piece that is in use
+
+  abi::PoolFacts facts() const;
+  void reset_facts();  // peaks and counts
 
  private:
+  struct Piece {
+    size_t bytes;
+    Slab* slab;  // null: the runtime's allocation
+  };
+
   static size_t size_class(size_t bytes);
-  void trim_locked();
+  std::pair<void*, Piece> find_kept(size_t size);
+  void* from_source(size_t bytes);
+  void to_source(void* pointer, size_t bytes);
+  size_t trim_locked();
 
   api::Context* context_;
+  const Source source_;
   mutable std::mutex mutex_;
-  std::unordered_map<void*, size_t> used_;
+  std::unordered_map<void*, Piece> used_;
   std::map<size_t, std::vector<void*>> kept_;  // by size
-  PoolStatistics statistics_;
+  std::list<Slab> slabs_;
+  abi::PoolFacts facts_{};
 };
 
 }  // namespace gabbro::gpu

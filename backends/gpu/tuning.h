@@ -21,20 +21,29 @@ struct Measurement {
   std::string shape;
   std::vector<Way> ways;
   size_t chosen = 0;
+  double seconds = 0;  // that it took to find out
 };
 
 class Tuning {
  public:
   // `device` says what the measurements hold for: hardware, driver, and the libraries with their versions. It is called
-  // when that is first needed, since it may open the libraries. GABBRO_TUNE=1 makes kMeasureUnknown of kKnown.
-  Tuning(abi::Tuning mode, std::string path, std::function<std::string()> device);
+  // when that is first needed, since it may open the libraries. GABBRO_TUNE=1 makes kMeasureUnknown of kKnown, and
+  // GABBRO_MIOPEN_SEARCH=1 lets libraries search.
+  Tuning(const abi::TuningOptions& options, std::function<std::string()> device);
+  // As the contract's set_tuning: the environment has no say any more. Throws ApiError, and changes nothing, where
+  // another file cannot be read, or not be written although it is to be.
+  void set(const abi::TuningOptions& options);
+  void forget();
 
   // Whether it is worth asking: something is known, or is to be measured.
   bool active() const;
-  // The name of the way to take; empty where nobody has measured the shape.
+  // The name of the way to take; empty where nobody has measured the shape. `look_up` counts which of the two it was.
   std::string known(const std::string& shape) const;
+  std::string look_up(const std::string& shape);
   // Whether the shape is to be measured now.
   bool measures(const std::string& shape) const;
+  // Whether libraries are to search among their algorithms for it before that.
+  bool searches(const std::string& shape) const;
 
   // Keeps what was measured, in memory and in the file.
   void record(Measurement measurement);
@@ -45,16 +54,18 @@ class Tuning {
 
  private:
   const std::string& device() const;  // with the mutex held, as in the next
-  bool known_here(const std::string& shape) const;
+  std::string known_locked(const std::string& shape) const;
 
-  const abi::Tuning mode_;
-  const TuningFile file_;
+  abi::Tuning mode_;
+  bool search_;
+  TuningFile file_;
   const std::function<std::string()> describe_;
   mutable std::mutex mutex_;
   mutable std::string device_;
   TuningTable table_;
   std::string problem_;
   std::vector<Measurement> measured_;
+  uint64_t hits_ = 0, misses_ = 0;
 };
 
 }  // namespace gabbro::gpu

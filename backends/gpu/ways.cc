@@ -76,8 +76,9 @@ class Trial : public Kernel {
     std::unique_ptr<Kernel> kernel;
   };
 
-  Trial(std::string shape, std::vector<Candidate> candidates, Tuning& tuning)
-      : shape_(std::move(shape)), candidates_(std::move(candidates)), tuning_(tuning) {
+  // `seconds`: that it took to make the candidates, which may have searched.
+  Trial(std::string shape, std::vector<Candidate> candidates, double seconds, Tuning& tuning)
+      : shape_(std::move(shape)), candidates_(std::move(candidates)), seconds_(seconds), tuning_(tuning) {
     const Kernel& first = *candidates_.front().kernel;
     implementation = first.implementation + ", measured at its first launch";
     bytes = first.bytes;
@@ -104,7 +105,8 @@ class Trial : public Kernel {
   }
 
   void measure(const abi::Launch& launch, const Launcher& run) const {
-    Measurement measurement{.shape = shape_, .ways = {}, .chosen = 0};
+    const auto start = std::chrono::steady_clock::now();
+    Measurement measurement{.shape = shape_, .ways = {}};
     for (const Candidate& candidate : candidates_) measurement.ways.push_back({.name = candidate.name});
     api::synchronize(run.queue);
     check_results(measurement, launch, run);
@@ -121,6 +123,7 @@ class Trial : public Kernel {
         }
       }
     }
+    measurement.seconds = seconds_ + seconds_since(start);
     tuning_.record(std::move(measurement));
   }
 
@@ -167,6 +170,7 @@ class Trial : public Kernel {
   std::string shape_;
   mutable std::vector<Candidate> candidates_;
   mutable const Kernel* chosen_ = nullptr;
+  double seconds_;
   Tuning& tuning_;
 };
 
@@ -174,16 +178,18 @@ class Trial : public Kernel {
 
 std::unique_ptr<Kernel> choose_way(const std::string& shape, std::span<const Way> ways, const MakeContext& context) {
   Tuning& tuning = context.tuning();
+  const std::string known = ways.size() > 1 ? tuning.look_up(shape) : "";
   if (ways.size() > 1 && tuning.measures(shape)) {
+    const auto start = std::chrono::steady_clock::now();
     std::vector<Trial::Candidate> candidates;
     for (const Way& way : ways.first(std::min<size_t>(ways.size(), abi::kMaxWays))) {
       if (auto kernel = way.make()) candidates.push_back({way.name, way.ours, std::move(kernel)});
     }
-    if (candidates.size() > 1) return std::make_unique<Trial>(shape, std::move(candidates), tuning);
+    if (candidates.size() > 1)
+      return std::make_unique<Trial>(shape, std::move(candidates), seconds_since(start), tuning);
     return candidates.empty() ? nullptr : std::move(candidates.front().kernel);
   }
-  if (ways.size() > 1) {
-    const std::string known = tuning.known(shape);
+  if (!known.empty()) {
     const auto found = std::ranges::find(ways, known, &Way::name);
     if (found != ways.end()) {
       if (auto kernel = found->make()) return kernel;

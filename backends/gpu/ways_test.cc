@@ -40,7 +40,7 @@ TensorView matrix(DType dtype, int64_t rows, int64_t columns) {
 class Opened {
  public:
   Opened(abi::Tuning tuning, const std::string& file) {
-    const abi::DeviceOptions options = {.tuning = tuning, .tuning_file = file.c_str()};
+    const abi::DeviceOptions options = {.tuning = {.mode = tuning, .file = file.c_str()}};
     EXPECT_EQ(backend().open(0, &options, &device_).code, StatusCode::kOk);
   }
   ~Opened() {
@@ -109,6 +109,8 @@ class Opened {
     return shape;
   }
 
+  abi::Status set(const abi::TuningOptions& options) { return backend().set_tuning(device_, &options); }
+
   abi::Device* get() const { return device_; }
 
  private:
@@ -169,10 +171,10 @@ class Ways : public testing::Test {
     EXPECT_EQ(sim::allocation_count(), 0U) << "a closed device left memory behind";
   }
   void clean() const {
-    for (const char* name :
-         {"GABBRO_SIM_PRODUCTS", "GABBRO_SIM_PRODUCTS_VERSION", "GABBRO_SIM_FAIL", "GABBRO_TUNE", "GABBRO_TUNING_FILE"})
+    for (const char* name : {"GABBRO_SIM_PRODUCTS", "GABBRO_SIM_PRODUCTS_VERSION", "GABBRO_SIM_FAIL", "GABBRO_TUNE",
+                             "GABBRO_TUNING_FILE", "GABBRO_MIOPEN_SEARCH", "GABBRO_SIM_CONVOLUTIONS"})
       ::unsetenv(name);
-    std::filesystem::remove(file_);
+    for (const std::string& path : {file_, file_ + ".other"}) std::filesystem::remove(path);
   }
 
   static void set(const char* name, const char* value) { ::setenv(name, value, 1); }
@@ -479,6 +481,84 @@ TEST_F(Ways, TheVariableAsksForWhatIsNotKnown) {
   EXPECT_EQ(device.facts().measured, 0);
   Product(40).check(device);
   EXPECT_EQ(device.facts().measured, 1);
+}
+
+TEST_F(Ways, AnOpenDeviceIsToldToMeasureAndToStop) {
+  Opened device(abi::Tuning::kKnown, file_);
+  EXPECT_EQ(device.facts().mode, abi::Tuning::kKnown);
+  EXPECT_EQ(Product(20).check(device), "linear linear_f16_8");
+  ASSERT_EQ(device.set({.mode = abi::Tuning::kMeasureUnknown, .file = file_.c_str()}).code, StatusCode::kOk);
+  EXPECT_EQ(device.facts().mode, abi::Tuning::kMeasureUnknown);
+  EXPECT_THAT(Product(20).check(device), HasSubstr("measured at its first launch"));
+  EXPECT_EQ(stored().size(), 1U);
+  ASSERT_EQ(device.set({.file = file_.c_str()}).code, StatusCode::kOk);
+  EXPECT_THAT(Product(40).check(device), testing::Not(HasSubstr("measured")));
+  EXPECT_THAT(Product(20).check(device), testing::Not(HasSubstr("measured")));
+  const abi::TuningFacts facts = device.facts();
+  EXPECT_EQ(facts.known, 1);
+  EXPECT_EQ(facts.measured, 1);
+  EXPECT_EQ(facts.misses, 3U);
+  EXPECT_EQ(facts.hits, 1U) << "of the last";
+  EXPECT_GT(facts.seconds, 0);
+}
+
+TEST_F(Ways, AnotherFileGetsWhatWasMeasuredAndGivesWhatItHas) {
+  const std::string other = file_ + ".other";
+  {
+    Opened device(abi::Tuning::kMeasureAll, other);
+    Product(65).check(device);
+  }
+  Opened device(abi::Tuning::kMeasureUnknown, "");
+  Product(20).check(device);
+  EXPECT_STREQ(device.facts().file, "");
+  ASSERT_EQ(device.set({.mode = abi::Tuning::kMeasureUnknown, .file = other.c_str()}).code, StatusCode::kOk);
+  EXPECT_STREQ(device.facts().file, other.c_str());
+  EXPECT_EQ(device.facts().known, 2);
+  EXPECT_THAT(Product(65).check(device), testing::Not(HasSubstr("measured")));
+  std::string problem;
+  EXPECT_EQ(TuningFile(other).load(problem).size(), 2U);
+}
+
+TEST_F(Ways, AFileThatCannotServeIsRefusedAndChangesNothing) {
+  Opened device(abi::Tuning::kKnown, file_);
+  std::ofstream(file_ + ".other") << "somebody's notes\n";
+  abi::Status status = device.set({.mode = abi::Tuning::kMeasureAll, .file = (file_ + ".other").c_str()});
+  EXPECT_EQ(status.code, StatusCode::kFailed);
+  EXPECT_THAT(status.message, HasSubstr("it is not one that this version of Gabbro wrote"));
+  status = device.set({.mode = abi::Tuning::kMeasureAll, .file = "/proc/tuning.txt"});
+  EXPECT_EQ(status.code, StatusCode::kFailed);
+  EXPECT_THAT(status.message, HasSubstr("cannot be written"));
+  EXPECT_EQ(device.facts().mode, abi::Tuning::kKnown);
+  EXPECT_STREQ(device.facts().file, file_.c_str());
+}
+
+TEST_F(Ways, WhatIsKnownCanBeForgotten) {
+  Opened device(abi::Tuning::kMeasureUnknown, file_);
+  Product(20).check(device);
+  ASSERT_EQ(backend().forget_tuning(device.get()).code, StatusCode::kOk);
+  abi::TuningFacts facts = device.facts();
+  EXPECT_EQ(facts.known, 0);
+  EXPECT_EQ(facts.measured, 0);
+  EXPECT_EQ(facts.misses, 0U);
+  EXPECT_EQ(stored().size(), 1U) << "the file stays";
+  EXPECT_THAT(Product(20).check(device), HasSubstr("measured at its first launch"));
+}
+
+TEST_F(Ways, LibrariesSearchWhereThatIsAskedFor) {
+  set("GABBRO_SIM_CONVOLUTIONS", "searching");
+  std::vector<float> y;
+  for (const bool search : {false, true}) {
+    Opened device(abi::Tuning::kKnown, "");
+    ASSERT_EQ(device.set({.mode = abi::Tuning::kMeasureAll, .search = search, .file = ""}).code, StatusCode::kOk);
+    EXPECT_EQ(device.facts().search, search);
+    Convolution::run(device, y);
+    EXPECT_EQ(device.measured(0).way_count, search ? 3 : 2);
+  }
+  set("GABBRO_MIOPEN_SEARCH", "1");
+  Opened device(abi::Tuning::kMeasureAll, "");
+  EXPECT_TRUE(device.facts().search) << "of the environment";
+  Convolution::run(device, y);
+  EXPECT_EQ(device.measured(0).way_count, 3);
 }
 
 TEST_F(Ways, ADamagedFileIsSaidAndTheRuleHolds) {

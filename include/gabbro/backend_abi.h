@@ -11,7 +11,7 @@
 
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 5;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 6;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
@@ -96,10 +96,17 @@ struct DeviceFacts {
 // that it meets: take the way that is known to be the fastest, by what was measured before; or else measure now.
 enum class Tuning : int32_t { kKnown, kMeasureUnknown, kMeasureAll };
 
+struct TuningOptions {
+  Tuning mode = Tuning::kKnown;
+  // Libraries that can search among their own algorithms do so before they are measured: minutes a shape.
+  bool search = false;
+  // Where measurements are kept; null: the place that the backend has for them; empty: nowhere.
+  const char* file = nullptr;
+};
+
 struct DeviceOptions {
-  int32_t threads = 0;                // of a CPU device; 0: one per physical core that this process may use
-  Tuning tuning = Tuning::kKnown;     // of backends that measure
-  const char* tuning_file = nullptr;  // where measurements are kept; null: the place that the backend has for them
+  int32_t threads = 0;   // of a CPU device; 0: one per physical core that this process may use
+  TuningOptions tuning;  // of backends that measure
 };
 
 inline constexpr int kMaxWays = 8;
@@ -108,8 +115,13 @@ inline constexpr int kMaxWays = 8;
 struct TuningFacts {
   char file[1024];    // empty where nothing is kept
   char problem[252];  // one line: why the file is not read, or cannot be written; else empty
-  int32_t known;      // shapes of this device that were measured, now or before
-  int32_t measured;   // of which since it was opened
+  Tuning mode;        // what TuningOptions asked for, or the environment
+  bool search;
+  int32_t known;     // shapes of this device that were measured, now or before
+  int32_t measured;  // of which since it was opened
+  uint64_t hits;     // kernels that were made for shapes whose fastest way was known, and for those whose was not
+  uint64_t misses;
+  double seconds;  // that measuring took since the device was opened
 };
 
 struct MeasuredWay {
@@ -123,6 +135,24 @@ struct MeasuredShape {
   MeasuredWay ways[kMaxWays];
   int32_t way_count;
   int32_t chosen;
+};
+
+// Memory that a device keeps once it has it from its runtime, to give it out again: its own, and pinned memory of the
+// host.
+enum class MemoryKind : int32_t { kDevice, kPinned };
+
+// What one kind of memory goes to. Bytes, at this moment; the peaks and the counts are since the device was opened or
+// since reset_memory_facts.
+struct PoolFacts {
+  uint64_t reserved;  // that the device has: handed out, and kept for later
+  uint64_t in_use;    // handed out, sizes rounded up
+  uint64_t reserved_peak;
+  uint64_t in_use_peak;
+  uint64_t allocations;
+  uint64_t releases;
+  uint64_t hits;      // allocations for which the runtime was not asked
+  uint64_t retries;   // for which what was kept had to be given back first
+  uint64_t failures;  // that found no memory even so
 };
 
 // How copies between two devices go.
@@ -163,6 +193,15 @@ struct Backend {
   Status (*allocate_host)(Device* device, size_t bytes, void** pointer);
   void (*free_host)(Device* device, void* pointer);
 
+  // Optional (null: nothing is counted).
+  Status (*memory_facts)(Device* device, MemoryKind kind, PoolFacts* facts);
+  Status (*reset_memory_facts)(Device* device, MemoryKind kind);
+  // Optional (both null: nothing is kept). `reserve` takes so many bytes more from the runtime, to be given out later
+  // in pieces of any size (but for small ones, where a backend likes); `trim` gives back what is not in use, and says
+  // how much that was.
+  Status (*reserve)(Device* device, MemoryKind kind, size_t bytes);
+  Status (*trim)(Device* device, MemoryKind kind, size_t* bytes);
+
   // Streams. A device without asynchronous work may return null streams.
   Status (*create_stream)(Device* device, Stream** stream);
   void (*destroy_stream)(Device* device, Stream* stream);
@@ -185,10 +224,15 @@ struct Backend {
   // src/backend/doctor/device_checks.cc; kUnsupported where this backend does not have it.
   Status (*run_check)(int32_t index, const char* id, CheckResult* result);
 
-  // Optional (both null: there is one way for each shape). What Tuning is about; `number` counts what was measured
+  // Optional (all null: there is one way for each shape). What Tuning is about; `number` counts what was measured
   // since the device was opened.
   Status (*tuning_facts)(Device* device, TuningFacts* facts);
   Status (*measured_shape)(Device* device, int32_t number, MeasuredShape* shape);
+  // Replaces the options that the device was opened with, for kernels that are found from now on; what another file
+  // holds is known then, besides what was measured since the device was opened, which is put into that file.
+  Status (*set_tuning)(Device* device, const TuningOptions* options);
+  // Forgets what is known, and the counts; the file stays as it is.
+  Status (*forget_tuning)(Device* device);
 
   // Optional (both null: whoever wants copies stages them). Copies from memory of one device to that of another of this
   // backend, after all that was enqueued on either; the bytes are there on return. The first use of a pair tests it.

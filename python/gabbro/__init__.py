@@ -9,7 +9,7 @@
 import math as _math
 import os as _os
 
-from . import _core, nn, optim
+from . import _core, backend, nn, optim
 from ._core import *  # noqa: F403
 from ._core import DeviceError as DeviceError
 from ._core import bool_ as bool
@@ -45,6 +45,7 @@ __all__ = [
     "GradScaler",
     "__array_namespace_info__",
     "autocast",
+    "backend",
     "bool",
     "can_cast",
     "checkpoint",

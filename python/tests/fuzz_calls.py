@@ -24,7 +24,8 @@ CALLS_PER_ROUND = 2000
 MEMORY = 6 << 30  # bytes of a round's address space: what asks for more gets an exception
 SLOW = 20  # seconds that one call may take
 
-NEVER = {"devices", "seed", "set_device", "synchronize", "save_state", "load_state"}  # they change what comes after
+NEVER = {"devices", "seed", "set_device", "cuda_set_device", "rocm_set_device", "synchronize", "save_state",
+         "load_state"}  # they change what comes after  # fmt: skip
 
 
 def public_callables(gb):

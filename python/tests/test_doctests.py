@@ -12,12 +12,7 @@ import gabbro as gb
 VALUES = {name for name in gb.__all__ if isinstance(getattr(gb, name), gb.DType)}
 WITHOUT_EXAMPLE = {
     "DeviceError",
-    "cuda_is_available",
-    "cuda_device_count",
-    "cuda_get_device_info",
-    "rocm_is_available",
-    "rocm_device_count",
-    "rocm_get_device_info",
+    *(name for name in gb.__all__ if name.startswith(("cuda_", "rocm_"))),
 }  # what they give differs
 
 
@@ -30,7 +25,11 @@ def documented():
     yield "gabbro", gb
     for name in sorted(set(gb.__all__) - VALUES):
         yield name, getattr(gb, name)
-    for module in (gb.nn, gb.nn.functional, gb.nn.init, gb.nn.utils, gb.optim, gb.optim.lr_scheduler):
+    for kind in (gb.backend.gpu.MemoryManager, gb.backend.gpu.PinnedMemoryPool, gb.backend.gpu.TuningCache):
+        for name in (name for name in vars(kind) if not name.startswith("_")):
+            yield f"backend.{kind.__name__}.{name}", getattr(kind, name)
+    networks = (gb.nn, gb.nn.functional, gb.nn.init, gb.nn.utils, gb.optim, gb.optim.lr_scheduler)
+    for module in (gb.backend.rocm, gb.backend.cuda, *networks):
         for name in sorted(getattr(module, "__all__", None) or public_functions(module)):
             yield f"{module.__name__.removeprefix('gabbro.')}.{name}", getattr(module, name)
     for kind in (gb.Tensor, gb.DType, gb.Device, gb.nn.Module, gb.optim.Optimizer):
@@ -71,6 +70,7 @@ def test_examples_of_the_site(page):
 
 def test_the_site_lists_everything():
     listed = {line.strip() for path in SITE.glob("api/*.rst") for line in path.read_text().splitlines()}
-    aliases = {"bool", "nn", "optim", "__array_namespace_info__", "autocast_dtype"}
+    aliases = {"bool", "backend", "nn", "optim", "__array_namespace_info__", "autocast_dtype"}
     assert sorted(set(gb.__all__) - VALUES - aliases - listed) == []
+    assert sorted(set(gb.backend.rocm.__all__) - listed) == []
     assert sorted(set(gb.nn.__all__) - {"functional", "init", "utils"} - listed) == []

@@ -172,8 +172,29 @@ def test_networks(rng):
     mean, var = x.mean(0), x.var(0)
     close(gb.batch_norm(gb.tensor(x), gb.tensor(mean), gb.tensor(var)), (x - mean) / np.sqrt(var + np.float32(1e-5)),
           epsilons=64)  # fmt: skip
+    for name in ("softmax", "log_softmax"):
+        function = getattr(gb, name)
+        close(function(gb.tensor(x), dim=0), function(gb.tensor(x), axis=0).numpy(), epsilons=0)
+        with pytest.raises(ValueError, match="two names of one argument"):
+            function(gb.tensor(x), 0, dim=0)
+    running_mean, running_var = gb.zeros(3), gb.ones(3)
+    y = gb.batch_norm(gb.tensor(x), running_mean, running_var, gb.ones(3), gb.zeros(3), training=True, momentum=0.25)
+    close(y, (x - mean) / np.sqrt(var + np.float32(1e-5)), epsilons=64)
+    close(running_mean, mean * np.float32(0.25), epsilons=16)
+    close(running_var, np.float32(0.75) + np.float32(0.25) * x.var(0, ddof=1), epsilons=16)
     rms = x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(1e-5))
     close(gb.rms_norm(gb.tensor(x), gb.ones(3)), rms, epsilons=16)
+
+
+def test_batches_of_matrices(rng):
+    a, b = rng.standard_normal((3, 2, 5), "float32"), rng.standard_normal((3, 5, 4), "float32")
+    for product in (gb.bmm, gb.batch_matmul):
+        close(product(gb.tensor(a), gb.tensor(b)), a @ b, epsilons=8 * 5)
+        for shapes in (((3, 2, 5), (5, 4)), ((2, 5), (5, 4)), ((3, 2, 5), (1, 5, 4)), ((3, 2, 5), (3, 4, 4))):
+            with pytest.raises(ValueError, match=r"\[(batch_matmul|bmm|matmul)\]"):
+                product(gb.zeros(shapes[0]), gb.zeros(shapes[1]))
+    close(gb.transpose(gb.tensor(a)), np.swapaxes(a, -1, -2), epsilons=0)
+    close(gb.transpose(gb.tensor(a), 0, 2), np.swapaxes(a, 0, 2), epsilons=0)
 
 
 def test_windows(rng):
@@ -215,4 +236,11 @@ def test_random_numbers():
     normal = gb.randn((100, 10)).numpy()
     assert abs(normal.mean()) < 4 / math.sqrt(1000) and abs(normal.var() - 1) < 4 * math.sqrt(2 / 1000)
     assert set(gb.randint(-1, 2, 1000).tolist()) == {-1, 0, 1}
+    for dtype in ("int8", "uint8", "int16", "int64", "float16", "float32", "float64"):
+        numbers = gb.randint(0, 128, 1000, dtype=dtype)
+        assert numbers.dtype == getattr(gb, dtype)
+        assert min(numbers.tolist()) >= 0 and max(numbers.tolist()) < 128
+    for dtype, low, high in (("int8", 0, 129), ("uint8", -1, 3), ("float16", 0, 2050), ("bool", 0, 2)):
+        with pytest.raises(ValueError, match=f"{dtype} does not hold"):
+            gb.randint(low, high, 3, dtype=dtype)
     assert gb.rand(2, 3, dtype="bfloat16").dtype is gb.bfloat16

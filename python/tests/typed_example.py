@@ -73,3 +73,11 @@ def main() -> None:
     with gb.no_grad():
         weight -= 0.1 * (weight.grad if weight.grad is not None else 0)
     print(gb.rocm_is_available(), gb.device_info()["name"], gb.float32 == gb.bool)
+    if gb.backend.rocm.is_available():
+        cache = gb.backend.rocm.get_tuning_cache()
+        cache.enable_exhaustive_search(True)
+        gb.Device("rocm:0").set_tuning(file="tuning.txt")
+        images = gb.backend.rocm.get_pinned_pool().acquire(1 << 20).view(np.float32)
+        assert_type(gb.tensor(images, device="rocm"), gb.Tensor)
+        assert_type(gb.backend.rocm.get_memory_manager().clear_pool(), int)
+        print(cache.get_stats()["hits"], gb.get_device().memory_stats()["allocated_bytes"])

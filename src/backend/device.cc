@@ -22,6 +22,16 @@ void check(const abi::Status& status, const std::string& doing) {
   throw failed("{}: {}", doing, status.message);
 }
 
+namespace {
+
+Error does_not_count(const abi::DeviceFacts& facts) { return failed("device {} does not count its memory", facts.id); }
+
+Error one_way(const abi::DeviceFacts& facts) {
+  return failed("device {} has one way to compute each shape: there is nothing to tune", facts.id);
+}
+
+}  // namespace
+
 Device::Device(const abi::Backend* backend, int index, const abi::DeviceOptions& options, std::shared_ptr<void> library)
     : backend_(backend), library_(std::move(library)) {
   check(backend_->device_facts(index, &facts_), fmt::format("device {}:{}", backend_->name, index));
@@ -69,6 +79,39 @@ std::shared_ptr<void> Device::allocate_weights(size_t bytes) {
   std::shared_ptr<void> piece(weight_block_, static_cast<std::byte*>(weight_block_.get()) + weight_block_used_);
   weight_block_used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   return piece;
+}
+
+abi::PoolFacts Device::memory(abi::MemoryKind kind) const {
+  if (backend_->memory_facts == nullptr) throw does_not_count(facts_);
+  abi::PoolFacts facts{};
+  check(backend_->memory_facts(device_, kind, &facts), fmt::format("the memory of {}", facts_.id));
+  return facts;
+}
+
+void Device::reset_memory_facts(abi::MemoryKind kind) {
+  if (backend_->reset_memory_facts == nullptr) throw does_not_count(facts_);
+  check(backend_->reset_memory_facts(device_, kind), fmt::format("the memory of {}", facts_.id));
+}
+
+void Device::reserve(abi::MemoryKind kind, size_t bytes) {
+  if (backend_->reserve == nullptr) {
+    throw failed("device {} keeps no memory: each allocation is the system's, and there is nothing to reserve",
+                 facts_.id);
+  }
+  const char* what = kind == abi::MemoryKind::kPinned ? "pinned memory for" : "memory on";
+  check(backend_->reserve(device_, kind, bytes), fmt::format("reserving {} bytes of {} {}", bytes, what, facts_.id));
+}
+
+size_t Device::trim(abi::MemoryKind kind) {
+  size_t bytes = 0;
+  const std::lock_guard lock(execution_mutex_);  // nobody is using the workspace
+  if (kind == abi::MemoryKind::kDevice) {
+    workspace_.reset();
+    workspace_bytes_ = 0;
+  }
+  if (backend_->trim == nullptr) return 0;
+  check(backend_->trim(device_, kind, &bytes), fmt::format("giving back memory of {}", facts_.id));
+  return bytes;
 }
 
 void Device::copy_to_device(void* target, const void* host, size_t bytes) {
@@ -165,6 +208,24 @@ std::optional<abi::TuningFacts> Device::tuning() const {
   abi::TuningFacts facts{};
   check(backend_->tuning_facts(device_, &facts), fmt::format("what {} has measured", facts_.id));
   return facts;
+}
+
+void Device::forget_plans() {
+  std::shared_ptr<void> plans;  // let go of without the lock
+  const std::lock_guard lock(execution_mutex_);
+  plans.swap(graph_context_);
+}
+
+void Device::set_tuning(const abi::TuningOptions& options) {
+  if (backend_->set_tuning == nullptr) throw one_way(facts_);
+  check(backend_->set_tuning(device_, &options), fmt::format("tuning {}", facts_.id));
+  forget_plans();
+}
+
+void Device::forget_tuning() {
+  if (backend_->forget_tuning == nullptr) throw one_way(facts_);
+  check(backend_->forget_tuning(device_), fmt::format("tuning {}", facts_.id));
+  forget_plans();
 }
 
 std::vector<abi::MeasuredShape> Device::measured_shapes() const {

@@ -49,6 +49,15 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<void> allocate(size_t bytes);
   // Host memory that copies need not go round, where the device has such; freed with its last owner. Throws as above.
   std::shared_ptr<void> allocate_host(size_t bytes);
+  // What they go to. Throws where the device does not count.
+  abi::PoolFacts memory(abi::MemoryKind kind) const;
+  void reset_memory_facts(abi::MemoryKind kind);  // peaks and counts begin anew
+  // Takes memory from the runtime, so that later allocations need not. Throws OutOfMemory, and where the device keeps
+  // no memory.
+  void reserve(abi::MemoryKind kind, size_t bytes);
+  // Gives back what nothing uses, the scratch of plans as well. Returns the bytes.
+  size_t trim(abi::MemoryKind kind);
+
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
 
@@ -80,6 +89,10 @@ class Device : public std::enable_shared_from_this<Device> {
   // measured since it was opened. Nothing of other devices.
   std::optional<abi::TuningFacts> tuning() const;
   std::vector<abi::MeasuredShape> measured_shapes() const;
+  // Changes how that goes on, and forgets the plans of the device, so that it holds for whatever is evaluated next.
+  // What was compiled (`Compiled`) keeps its kernels. Throws where there is one way for each shape.
+  void set_tuning(const abi::TuningOptions& options);
+  void forget_tuning();
 
   // Scratch that all plans of the device share, since only one of them runs at a time. Valid until it is asked for
   // more.
@@ -91,6 +104,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
  private:
   std::shared_ptr<void> owned(void* pointer) const;
+  void forget_plans();
 
   const abi::Backend* backend_;
   std::shared_ptr<void> library_;

@@ -57,11 +57,12 @@ class PlanCache {
   size_t made_ = 0;
 };
 
-PlanCache& cache_of(Device& device) {
+// Shared, since Device::set_tuning() may forget the device's own.
+std::shared_ptr<PlanCache> cache_of(Device& device) {
   const std::lock_guard lock(device.execution_mutex());
   std::shared_ptr<void>& context = device.graph_context();
   if (context == nullptr) context = std::make_shared<PlanCache>();
-  return *static_cast<PlanCache*>(context.get());
+  return std::static_pointer_cast<PlanCache>(context);
 }
 
 std::shared_ptr<Device> common_device(const char* doing, std::span<const Tensor> tensors) {
@@ -117,7 +118,7 @@ bool Evaluation::run_if_little() {
 }
 
 void Evaluation::run(const std::atomic<bool>* cancel) {
-  if (plan_ == nullptr) plan_ = cache_of(*device_).get(device_, std::move(key_), std::move(traced_.program));
+  if (plan_ == nullptr) plan_ = cache_of(*device_)->get(device_, std::move(key_), std::move(traced_.program));
   values_ = plan_->run(traced_.parameters, cancel);
 }
 
@@ -267,6 +268,6 @@ void overwrite(const Tensor& tensor, const void* host, size_t bytes) {
   tensor.device()->copy_to_device(target, host, bytes);
 }
 
-size_t plans_made(Device& device) { return cache_of(device).made(); }
+size_t plans_made(Device& device) { return cache_of(device)->made(); }
 
 }  // namespace gabbro

@@ -212,6 +212,21 @@ TEST(Device, AMatrixInHostMemoryIsNotCopied) {
   EXPECT_TRUE(watched.expired());
 }
 
+TEST(Device, WhatItDoesNotHaveIsSaid) {
+  const auto device = open_device("null");
+  for (const abi::MemoryKind kind : {abi::MemoryKind::kDevice, abi::MemoryKind::kPinned}) {
+    EXPECT_STREQ(error_of([&] { device->memory(kind); }).what(), "device null does not count its memory");
+    EXPECT_STREQ(error_of([&] { device->reset_memory_facts(kind); }).what(), "device null does not count its memory");
+    EXPECT_THAT(error_of([&] { device->reserve(kind, 1000); }).what(), HasSubstr("device null keeps no memory"));
+    EXPECT_EQ(device->trim(kind), 0U) << "there is nothing to give back";
+  }
+  EXPECT_FALSE(device->tuning().has_value());
+  for (const Error& error : {error_of([&] { device->set_tuning({}); }), error_of([&] { device->forget_tuning(); })}) {
+    EXPECT_STREQ(error.what(), "device null has one way to compute each shape: there is nothing to tune");
+    EXPECT_EQ(error.code(), ErrorCode::kFailed);
+  }
+}
+
 TEST(Device, WhatFailsIsNamed) {
   const Environment path("GABBRO_PLUGIN_PATH", plugins("good"));
   const auto device = open_device("rocm:1");  // whatever fails does so with kOutOfMemory

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <mutex>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,11 +50,6 @@ class Functions {
   }
   bool works_ = false;
 };
-
-bool variable_is_set(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && std::string_view(value) == "1";
-}
 
 // A handle of the library, which only one thread may use at a time.
 struct Shared {
@@ -198,8 +191,7 @@ class Miopen final : public ConvolutionLibrary {
     const auto dimensions = dimensions_of(shape);
     if (!dimensions) return nullptr;
     auto convolution = std::make_unique<MiopenConvolution>(shared_);
-    const bool asked = search && variable_is_set("GABBRO_MIOPEN_SEARCH");
-    return convolution->prepare(shape.dtype, *dimensions, asked) ? std::move(convolution) : nullptr;
+    return convolution->prepare(shape.dtype, *dimensions, search) ? std::move(convolution) : nullptr;
   }
 
  private:

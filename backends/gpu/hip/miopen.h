@@ -1,6 +1,6 @@
 // MIOpen behind ConvolutionLibrary: its immediate mode, which takes what the library's tables and heuristics rank first
-// and never searches. GABBRO_MIOPEN_SEARCH=1 asks for its exhaustive search, which keeps what it finds in MIOpen's own
-// files and takes minutes a shape.
+// and does not search, unless it is asked for its exhaustive search, which keeps what it finds in MIOpen's own files
+// and takes minutes a shape.
 #pragma once
 
 #include <memory>

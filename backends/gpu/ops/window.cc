@@ -219,7 +219,7 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
       if (version.empty()) continue;
       libraries += fmt::format(", {} {}", library, version);
       asked.push_back({.name = library, .ours = false, .make = [&, library] {
-                         const bool search = context.tuning().measures(shape_of(conv, libraries));
+                         const bool search = context.tuning().searches(shape_of(conv, libraries));
                          return LibraryConv::make(conv, library, search, context);
                        }});
     }

@@ -6,7 +6,7 @@
 // matrices as a vendor's library does. "wrong", "failing" and "declining" are such libraries with a fault, and
 // "missing" is none; several are joined with commas, in the order in which they are asked. GABBRO_SIM_PRODUCTS_VERSION
 // is what they say of their version. GABBRO_SIM_CONVOLUTIONS is the same for convolutions, which are taken unmeasured
-// with GABBRO_SIM_TRUSTS_CONVOLUTIONS=1.
+// with GABBRO_SIM_TRUSTS_CONVOLUTIONS=1; "searching" takes them where it may search.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -309,8 +309,9 @@ void multiply(Queue*, const Product* product, const ProductOperands& o) {
   }
 }
 
-Convolution* make_convolution(Context*, const std::string& library, const ConvShape& shape, bool) {
+Convolution* make_convolution(Context*, const std::string& library, const ConvShape& shape, bool search) {
   if (library == "declining library" || library == "missing library") return nullptr;
+  if (library == "searching library" && !search) return nullptr;
   return new Convolution{shape, library};
 }
 void destroy_convolution(Convolution* convolution) { delete convolution; }

@@ -1,0 +1,112 @@
+// What a device's memory goes to, through the plugin's table, on the simulator.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backends/gpu/sim/memory.h"
+#include "gabbro/backend_abi.h"
+
+extern "C" const gabbro::abi::Backend* gabbro_backend();
+
+namespace gabbro::gpu {
+namespace {
+
+using abi::MemoryKind;
+using abi::StatusCode;
+
+const abi::Backend& backend() { return *gabbro_backend(); }
+
+class Memory : public testing::TestWithParam<MemoryKind> {
+ protected:
+  Memory() { EXPECT_EQ(backend().open(0, nullptr, &device_).code, StatusCode::kOk); }
+  ~Memory() override {
+    backend().close(device_);
+    EXPECT_EQ(sim::allocation_count(), 0U) << "a closed device left memory behind";
+  }
+
+  abi::PoolFacts facts(MemoryKind kind) {
+    abi::PoolFacts facts{};
+    EXPECT_EQ(backend().memory_facts(device_, kind, &facts).code, StatusCode::kOk);
+    return facts;
+  }
+  void* allocate(size_t bytes) {
+    const auto call = GetParam() == MemoryKind::kPinned ? backend().allocate_host : backend().allocate;
+    void* pointer = nullptr;
+    EXPECT_EQ(call(device_, bytes, &pointer).code, StatusCode::kOk);
+    return pointer;
+  }
+  void release(void* pointer) {
+    (GetParam() == MemoryKind::kPinned ? backend().free_host : backend().free)(device_, pointer);
+  }
+
+  abi::Device* device_ = nullptr;
+};
+
+TEST_P(Memory, IsCounted) {
+  void* const a = allocate(1000);
+  void* const b = allocate(3000);
+  release(a);
+  abi::PoolFacts now = facts(GetParam());
+  EXPECT_EQ(now.in_use, 3000U);
+  EXPECT_EQ(now.reserved, 4000U);
+  EXPECT_EQ(now.in_use_peak, 4000U);
+  EXPECT_EQ(now.allocations, 2U);
+  EXPECT_EQ(now.releases, 1U);
+  const MemoryKind other = GetParam() == MemoryKind::kPinned ? MemoryKind::kDevice : MemoryKind::kPinned;
+  EXPECT_EQ(facts(other).in_use, 0U);
+  ASSERT_EQ(backend().reset_memory_facts(device_, GetParam()).code, StatusCode::kOk);
+  now = facts(GetParam());
+  EXPECT_EQ(now.in_use_peak, 3000U);
+  EXPECT_EQ(now.allocations, 0U);
+  release(b);
+}
+
+TEST_P(Memory, IsReservedAndGivenBack) {
+  const size_t before = sim::allocated_bytes();
+  ASSERT_EQ(backend().reserve(device_, GetParam(), size_t{1} << 20).code, StatusCode::kOk);
+  EXPECT_EQ(sim::allocated_bytes() - before, size_t{1} << 20);
+  void* const a = allocate(300000);
+  void* const b = allocate(70000);
+  EXPECT_EQ(sim::allocated_bytes() - before, size_t{1} << 20) << "the runtime was not asked";
+  EXPECT_EQ(facts(GetParam()).hits, 2U);
+  size_t bytes = 7;
+  ASSERT_EQ(backend().trim(device_, GetParam(), &bytes).code, StatusCode::kOk);
+  EXPECT_EQ(bytes, 0U) << "it is in use";
+  release(a);
+  release(b);
+  ASSERT_EQ(backend().trim(device_, GetParam(), &bytes).code, StatusCode::kOk);
+  EXPECT_EQ(bytes, size_t{1} << 20);
+  EXPECT_EQ(sim::allocated_bytes(), before);
+}
+
+TEST_P(Memory, IsNotReservedWhereThereIsNone) {
+  const abi::Status status = backend().reserve(device_, GetParam(), size_t{1} << 60);
+  EXPECT_EQ(status.code, StatusCode::kOutOfMemory);
+  EXPECT_EQ(facts(GetParam()).failures, 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Memory, testing::Values(MemoryKind::kDevice, MemoryKind::kPinned),
+                         [](const auto& test) { return test.param == MemoryKind::kPinned ? "Pinned" : "Device"; });
+
+// Copies from pinned memory go on by themselves on a card; whoever filled it may fill it again all the same.
+TEST(PinnedMemory, MayBeWrittenAgainOnceItWasCopied) {
+  abi::Device* device = nullptr;
+  ASSERT_EQ(backend().open(0, nullptr, &device).code, StatusCode::kOk);
+  void *host = nullptr, *memory = nullptr;
+  ASSERT_EQ(backend().allocate_host(device, 1000, &host).code, StatusCode::kOk);
+  ASSERT_EQ(backend().allocate(device, 1000, &memory).code, StatusCode::kOk);
+  std::memset(host, 1, 1000);
+  ASSERT_EQ(backend().copy_to_device(device, nullptr, memory, host, 1000).code, StatusCode::kOk);
+  std::memset(host, 2, 1000);
+  std::vector<char> read(1000);
+  ASSERT_EQ(backend().copy_to_host(device, nullptr, read.data(), memory, 1000).code, StatusCode::kOk);
+  EXPECT_EQ(read, std::vector<char>(1000, 1));
+  backend().free_host(device, host);
+  backend().free(device, memory);
+  backend().close(device);
+}
+
+}  // namespace
+}  // namespace gabbro::gpu

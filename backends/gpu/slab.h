@@ -1,0 +1,34 @@
+// A block of memory that was reserved ahead, of which pieces of any size are given out; neighbours that are free again
+// become one. It knows addresses and never touches what lies there.
+#pragma once
+
+#include <cstddef>
+#include <map>
+
+namespace gabbro::gpu {
+
+class Slab {
+ public:
+  Slab(void* base, size_t bytes);
+
+  // Pieces begin at multiples of this, as allocations of the runtimes do.
+  static constexpr size_t kAlignment = 256;
+  static size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+  // `bytes` is rounded and more than 0, as in the next. Null where no gap is large enough; of several the smallest is
+  // taken.
+  void* take(size_t bytes);
+  void give_back(void* piece, size_t bytes);
+
+  void* base() const { return base_; }
+  size_t bytes() const { return bytes_; }
+  bool unused() const { return free_ == bytes_; }
+
+ private:
+  std::byte* base_;
+  size_t bytes_;
+  size_t free_;
+  std::map<size_t, size_t> gaps_;  // length by offset; no two touch
+};
+
+}  // namespace gabbro::gpu

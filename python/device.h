@@ -1,0 +1,19 @@
+// The object gb.Device, for the files that bind it.
+#pragma once
+
+#include "python/bind.h"
+
+namespace gabbro::python {
+
+struct DeviceObject {
+  std::shared_ptr<Device> device;
+};
+
+using DeviceClass = nb::class_<DeviceObject>;
+
+// device_memory.cc: what a device's memory goes to, and what is kept for later.
+void bind_device_memory(DeviceClass& device);
+// device_tuning.cc: what a device knows of the speed of its ways to compute a shape.
+void bind_device_tuning(DeviceClass& device);
+
+}  // namespace gabbro::python
