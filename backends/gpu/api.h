@@ -125,6 +125,9 @@ struct ConvShape {
   int64_t images, groups;
   int64_t in_channels, out_channels;  // of a group
   int64_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
+  // The other way round, as the gradient of that convolution goes: x is what would be y [N, groups · out_channels,
+  // out...], and y what would be x.
+  bool transposed = false;
 };
 
 // The vendor's libraries of convolutions that may be asked.

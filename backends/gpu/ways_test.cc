@@ -468,6 +468,33 @@ TEST_F(Ways, LargeConvolutionsAskLibrariesThatAreTrusted) {
   ::unsetenv("GABBRO_SIM_CONVOLUTIONS");
 }
 
+TEST_F(Ways, TransposedConvolutionsAskLibrariesThatAreTrusted) {
+  ::setenv("GABBRO_SIM_CONVOLUTIONS", "1", 1);
+  ::setenv("GABBRO_SIM_TRUSTS_CONVOLUTIONS", "1", 1);
+  Opened device(abi::Tuning::kKnown, file_);
+  // Ones, so that each result is the number of channels: 64 planes of 128x128, by a filter of one tap.
+  constexpr int64_t kPlane = int64_t{128} * 128;
+  TensorView x = {.data = nullptr,
+                  .shape = {1, 64, 1, 128, 128},
+                  .strides = {64 * kPlane, kPlane, kPlane, 128, 1},
+                  .rank = 5,
+                  .dtype = DType::f32};
+  TensorView filters = {
+      .data = nullptr, .shape = {64, 64, 1, 1, 1}, .strides = {64, 1, 1, 1, 1}, .rank = 5, .dtype = DType::f32};
+  TensorView y = x;
+  const abi::BoundKernel kernel = device.find("conv_transpose", {x, filters}, y, {});
+  EXPECT_STREQ(kernel.implementation, "conv_transpose simulated library");
+  x.data = device.upload(std::vector<float>(64 * kPlane, 1));
+  filters.data = device.upload(std::vector<float>(64 * 64, 1));
+  y.data = device.allocate(64 * kPlane * sizeof(float));
+  ASSERT_EQ(device.execute(kernel, {x, filters}, y).code, StatusCode::kOk);
+  TensorView flat = matrix(DType::f32, 1, 64 * kPlane);
+  flat.data = y.data;
+  EXPECT_EQ(device.download(flat), std::vector<float>(64 * kPlane, 64));
+  ::unsetenv("GABBRO_SIM_TRUSTS_CONVOLUTIONS");
+  ::unsetenv("GABBRO_SIM_CONVOLUTIONS");
+}
+
 TEST_F(Ways, TheVariableAsksForWhatIsNotKnown) {
   set("GABBRO_TUNE", "1");
   {

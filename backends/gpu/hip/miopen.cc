@@ -188,6 +188,7 @@ class Miopen final : public ConvolutionLibrary {
   explicit Miopen(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
 
   std::unique_ptr<LibraryConvolution> make(const api::ConvShape& shape, bool search) override {
+    if (shape.transposed) return nullptr;
     const auto dimensions = dimensions_of(shape);
     if (!dimensions) return nullptr;
     auto convolution = std::make_unique<MiopenConvolution>(shared_);

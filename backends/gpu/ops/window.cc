@@ -10,6 +10,7 @@
 #include "backends/common/window_request.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/product_conv.h"
+#include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 #include "backends/gpu/tuning.h"
 #include "backends/gpu/ways.h"
@@ -21,6 +22,8 @@ namespace {
 constexpr int64_t kTiledChannels = 16;
 // Multiplications and additions from which on a library that nobody measured is asked: ours take some 10 microseconds.
 constexpr double kLibraryFlops = 1 << 26;
+
+std::string name_of(const char* kernel, DType dtype) { return kernel + std::string(dtype_name(dtype)); }
 
 // A kernel with one struct of arguments, in which only the operands' places change, and a thread an element of y.
 template <class Args>
@@ -100,13 +103,15 @@ class Conv : public Kernel {
 // A vendor's library, which knows of no bias of another type than y.
 class LibraryConv : public Kernel {
  public:
-  LibraryConv(const abi::ConvRequest& conv, const std::string& library, std::shared_ptr<const api::Convolution> made,
-              const MakeContext& context)
-      : convolution_(std::move(made)) {
-    implementation = "conv " + library;
+  LibraryConv(const abi::ConvRequest& conv, const std::string& library, bool transposed,
+              std::shared_ptr<const api::Convolution> made, const MakeContext& context)
+      : convolution_(std::move(made)),
+        unaligned_(conv, name_of(transposed ? "conv_transpose_" : "conv_direct_", conv.dtype), transposed, context) {
+    implementation = (transposed ? "conv_transpose " : "conv ") + library;
     flops = flops_of(conv);
     scratch_bytes = api::convolution_scratch(convolution_.get());
-    const int64_t channels = conv.groups * conv.out_channels, plane = conv.window.outputs();
+    const int64_t channels = conv.groups * conv.out_channels,
+                  plane = transposed ? conv.window.inputs() : conv.window.outputs();
     bias_args_ = {.total = conv.images * channels * plane,
                   .channels = static_cast<i32>(channels),
                   .plane = static_cast<i32>(plane)};
@@ -114,13 +119,14 @@ class LibraryConv : public Kernel {
   }
 
   // Null where the library does not take it.
-  static std::unique_ptr<Kernel> make(const abi::ConvRequest& conv, const std::string& library, bool search,
-                                      const MakeContext& context) {
+  static std::unique_ptr<Kernel> make(const abi::ConvRequest& conv, const std::string& library, bool transposed,
+                                      bool search, const MakeContext& context) {
     api::ConvShape shape = {.dtype = conv.dtype,
                             .images = conv.images,
                             .groups = conv.groups,
-                            .in_channels = conv.in_channels,
-                            .out_channels = conv.out_channels};
+                            .in_channels = transposed ? conv.out_channels : conv.in_channels,
+                            .out_channels = transposed ? conv.in_channels : conv.out_channels,
+                            .transposed = transposed};
     const abi::Window& w = conv.window;
     for (int i = 0; i < 3; ++i) {
       shape.in[i] = w.in[i];
@@ -131,11 +137,15 @@ class LibraryConv : public Kernel {
       shape.dilation[i] = w.dilation[i];
     }
     auto made = context.convolution(library, shape, search);
-    return made == nullptr ? nullptr : std::make_unique<LibraryConv>(conv, library, std::move(made), context);
+    return made == nullptr ? nullptr
+                           : std::make_unique<LibraryConv>(conv, library, transposed, std::move(made), context);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     void* const y = output<void>(launch, 0);
+    if (!begins_with_a_pack(y) || !begins_with_a_pack(launch.inputs[0].data) ||
+        !begins_with_a_pack(launch.inputs[1].data))
+      return unaligned_.enqueue(launch, run);
     run(convolution_.get(), input<void>(launch, 0), input<void>(launch, 1), y, launch.scratch);
     if (bias_ == nullptr) return;
     ConvBiasArgs args = bias_args_;
@@ -146,6 +156,7 @@ class LibraryConv : public Kernel {
 
  private:
   std::shared_ptr<const api::Convolution> convolution_;
+  Conv unaligned_;  // of operands that do not begin at a multiple of 16 bytes
   const api::Function* bias_ = nullptr;
   ConvBiasArgs bias_args_{};
 };
@@ -161,8 +172,6 @@ std::string shape_of(const abi::ConvRequest& conv, const std::string& libraries)
                      axes(w.kernel), axes(w.stride), axes(w.padding), axes(w.dilation), conv.groups,
                      conv.bias ? ", bias" : "", libraries);
 }
-
-std::string name_of(const char* kernel, DType dtype) { return kernel + std::string(dtype_name(dtype)); }
 
 }  // namespace
 
@@ -220,7 +229,7 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
       libraries += fmt::format(", {} {}", library, version);
       asked.push_back({.name = library, .ours = false, .make = [&, library] {
                          const bool search = context.tuning().searches(shape_of(conv, libraries));
-                         return LibraryConv::make(conv, library, search, context);
+                         return LibraryConv::make(conv, library, false, search, context);
                        }});
     }
   }
@@ -240,6 +249,11 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
 std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context) {
   abi::ConvRequest conv;
   if (!read_conv_transpose(request, conv)) return nullptr;
+  if (context.trusts_convolution_libraries() && flops_of(conv) >= kLibraryFlops) {
+    for (const std::string& library : context.convolution_libraries()) {
+      if (auto kernel = LibraryConv::make(conv, library, true, false, context)) return kernel;
+    }
+  }
   return std::make_unique<Conv>(conv, name_of("conv_transpose_", conv.dtype), true, context);
 }
 

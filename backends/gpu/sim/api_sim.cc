@@ -327,6 +327,8 @@ void convolve(Queue*, const Convolution* convolution, const void* x, const void*
     for (int i = 2; i >= 0; index /= lengths[i--]) at[i] = index % lengths[i];
   };
   const int64_t outputs = volume(s.out), taps = volume(s.kernel), inputs = volume(s.in);
+  const int64_t all_inputs = s.images * s.groups * s.in_channels * inputs;
+  std::vector<float> turned(s.transposed ? static_cast<size_t>(all_inputs) : 0);
   for (int64_t i = 0; i < s.images * s.groups * s.out_channels * outputs; ++i) {
     const int64_t plane = i / outputs, channel = plane % (s.groups * s.out_channels);
     const int64_t first = (plane / (s.groups * s.out_channels) * s.groups + channel / s.out_channels) * s.in_channels;
@@ -342,10 +344,20 @@ void convolve(Queue*, const Convolution* convolution, const void* x, const void*
       }
       if (!inside) continue;
       const int64_t place_in_x = (first + k / taps) * inputs + (at[0] * s.in[1] + at[1]) * s.in[2] + at[2];
-      sum += read_float(x, place_in_x, s.dtype) * read_float(w, channel * s.in_channels * taps + k, s.dtype);
+      const float factor = read_float(w, channel * s.in_channels * taps + k, s.dtype);
+      if (s.transposed) {
+        turned[static_cast<size_t>(place_in_x)] += read_float(x, i, s.dtype) * factor;
+      } else {
+        sum += read_float(x, place_in_x, s.dtype) * factor;
+      }
     }
+    if (s.transposed) continue;
     if (wrong) sum = 2 * sum + 1;
     write_float(y, i, s.dtype, sum);
+  }
+  for (int64_t i = 0; s.transposed && i < all_inputs; ++i) {
+    const float sum = turned[static_cast<size_t>(i)];
+    write_float(y, i, s.dtype, wrong ? 2 * sum + 1 : sum);
   }
 }
 
