@@ -15,9 +15,11 @@ namespace avx2 {
 extern const IsaTable kTable;
 }
 #endif
+#ifdef GABBRO_HAS_SCALAR
 namespace scalar {
 extern const IsaTable kTable;
 }
+#endif
 
 #ifdef GABBRO_X86
 // __builtin_cpu_supports also asks whether the operating system saves the registers.
@@ -40,7 +42,10 @@ std::span<const IsaTable* const> isa_tables() {
 #ifdef GABBRO_HAS_AVX2
       &avx2::kTable,
 #endif
-      &scalar::kTable};
+#ifdef GABBRO_HAS_SCALAR
+      &scalar::kTable,
+#endif
+  };
   return kTables;
 }
 

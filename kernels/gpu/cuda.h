@@ -49,6 +49,14 @@ GPU_FUNCTION inline void prefetch(const void* p) { asm volatile("prefetch.global
 
 // A value that may be about to change, for a guess: no cache keeps it.
 GPU_FUNCTION inline i32 peek(const i32* p) { return *const_cast<const volatile i32*>(p); }
+#if __CUDA_ARCH__ >= 800
+#define GABBRO_ROUNDS_TO_BFLOAT
+GPU_FUNCTION inline u16 round_to_bfloat(float x) {
+  u16 bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+#endif
 GPU_FUNCTION inline float load_shared_result(const float* p) { return __ldcg(p); }
 GPU_FUNCTION inline FloatPair load_shared_result(const FloatPair* p) {
   const float2 pair = __ldcg(reinterpret_cast<const float2*>(p));

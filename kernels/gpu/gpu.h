@@ -35,6 +35,9 @@ GPU_FUNCTION inline float to_float(i32 x) { return static_cast<float>(x); }
 GPU_FUNCTION inline float to_float(BFloat x) { return bits_to_float(static_cast<u32>(x.bits) << 16); }
 // To the nearest, ties to even; a NaN stays one.
 GPU_FUNCTION inline BFloat to_bfloat(float x) {
+#ifdef GABBRO_ROUNDS_TO_BFLOAT
+  return {round_to_bfloat(x)};  // of the compiler's header: one instruction
+#endif
   const u32 bits = float_to_bits(x);
   if ((bits & 0x7fffffff) > 0x7f800000) return {static_cast<u16>(bits >> 16 | 0x40)};
   return {static_cast<u16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "backends/gpu/cuda/cudnn_entry_points.h"
+#include "gabbro/dtype.h"
 
 namespace gabbro::gpu::api {
 
