@@ -1,5 +1,6 @@
 // Convolutions (cross-correlations, as everywhere in the field) of images, and the columns that they are products of.
 #include <algorithm>
+#include <optional>
 
 #include "src/ops/autocast.h"
 #include "src/ops/gradient_rules.h"
@@ -63,6 +64,23 @@ std::vector<Tensor> all_in_f32(const Args& a) {
   return inputs;
 }
 
+// Elements of columns, and of gradients by image, that are made at a time.
+constexpr int64_t kMostColumns = int64_t{1} << 24;
+
+// What the weights of a convolution get from dy, by matrices: of each image the product of dy and its columns, and the
+// sum over the images. None where that takes too much memory.
+std::optional<Tensor> weight_gradient_of_columns(const Tensor& x, const Tensor& dy, const WindowAxes& w,
+                                                 const Shape& shape) {
+  const int64_t images = x.shape()[0], channels = dy.shape()[1], outputs = w.out[0] * w.out[1] * w.out[2];
+  const int64_t depth = channels == 0 ? 0 : shape.elements() / channels;
+  if (depth == 0 || images * depth * std::max(outputs, channels) > kMostColumns) return std::nullopt;
+  Attributes attributes = window_attributes(w);
+  attributes.set("value", 0.0);
+  const Tensor columns = record(kIm2col, {x}, attributes);  // [N, depth, outputs]
+  const Tensor own = matmul(reshape(dy, Shape{images, channels, outputs}), permute(columns, {0, 2, 1}));
+  return reshape(sum(own, 0), shape);
+}
+
 // What the weights of a convolution of x [N, C, in...] to y [N, O, out...] get from dy: a convolution again, of x with
 // dy as weights, in which images and channels, and the window's stride and dilation, have changed places.
 Tensor weight_gradient(const Tensor& x, const Tensor& dy, const WindowAxes& w, int64_t groups) {
@@ -70,6 +88,10 @@ Tensor weight_gradient(const Tensor& x, const Tensor& dy, const WindowAxes& w, i
   const int64_t images = xs[0], channels = xs[1] / groups;
   const Shape shape{ys[1], channels, w.kernel[0], w.kernel[1], w.kernel[2]};
   if (images == 0) return filled_like(x, shape, 0);
+  // In f32 alone: sums of halves would be rounded once for each image.
+  if (groups == 1 && x.dtype() == DType::f32) {
+    if (const auto gradient = weight_gradient_of_columns(x, dy, w, shape)) return *gradient;
+  }
   const Tensor grouped = permute(reshape(x, Shape{images, groups, channels, xs[2], xs[3], xs[4]}), {2, 1, 0, 3, 4, 5});
   const Tensor input = reshape(grouped, Shape{channels, groups * images, xs[2], xs[3], xs[4]});
   WindowAxes turned{.kernel = w.out, .stride = w.dilation, .padding = w.padding, .dilation = w.stride};
