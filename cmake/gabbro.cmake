@@ -36,7 +36,7 @@ option(GABBRO_TOGETHER "Compile several sources at a time" OFF)
 set(gabbro_apart
   src/text/jinja/filters_ src/text/jinja/methods_ src/text/jinja/lexer src/formats/quant/ src/backend/survey.cc
   src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/normalise.cc src/ops/pool.cc src/ops/shaping.cc
-  backends/gpu/sim/faults_test backends/gpu/ways_test tests/conformance/op_cases tests/conformance/window_cases
+  backends/gpu/memory_test backends/gpu/sim/faults_test backends/gpu/ways_test tests/conformance/op_cases tests/conformance/window_cases
   tests/grad/op_cases tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/ops/array_calls tests/ops/op_values_test
   tests/train/training_test)
 list(APPEND gabbro_apart  # each command has a struct Options

@@ -78,8 +78,8 @@ class Reduce : public Kernel {
       worth_a_block = kBlockColumns;
     }
     const int64_t blocks = std::max<int64_t>(1, blocks_for(rows_.total, rows_per_block_));
-    parts_ =
-        std::clamp<int64_t>(std::min(columns_ / std::max<int64_t>(1, worth_a_block), kManyBlocks / blocks), 1, 256);
+    parts_ = std::clamp<int64_t>(std::min(columns_ / std::max<int64_t>(1, worth_a_block), kManyBlocks / blocks), 1,
+                                 kManyBlocks);
   }
 
   const api::Function* function_;
