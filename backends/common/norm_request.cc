@@ -61,7 +61,7 @@ bool read_rms_norm(const KernelRequest& request, NormRequest& norm) {
       !has_shape(request.inputs[1], norm.half_parameters ? x.dtype : DType::f32, {norm.columns}))
     return false;
   norm.rows = elements(x) / norm.columns;
-  return is_real(x) && is_plain(y, x.dtype) && is_contiguous(y) && same_shape(x, y) && norm.rows > 0;
+  return is_real(x) && is_plain(y, x.dtype) && is_contiguous(y) && same_shape(x, y);
 }
 
 bool read_group_norm(const KernelRequest& request, NormRequest& norm) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 
 namespace gabbro::abi {
 
@@ -143,14 +144,15 @@ TensorView batch_axes(const TensorView& view, const TensorView& like) {
 }
 
 bool read_matmul_fused(const KernelRequest& request, FusedMatmul& matmul) {
-  matmul.bias = integer_attribute(request, "bias", 0) != 0;
+  const bool linear = std::string_view(request.op) == "linear";
+  matmul.bias = linear ? request.input_count == 3 : integer_attribute(request, "bias", 0) != 0;
   matmul.activation = integer_attribute(request, "activation", 0);
   if (!has_operands(request, matmul.bias ? 3 : 2, 1)) return false;
   const TensorView &a = request.inputs[0], &b = request.inputs[1], &y = request.outputs[0];
   if (!is_strided(a) || !is_plain(b, a.dtype) || !is_plain(y, a.dtype)) return false;
   if (a.rank < 1 || b.rank != 2 || y.rank < 1 || !is_contiguous(y)) return false;
   matmul.b = last_axes(b);
-  if (integer_attribute(request, "transposed", 0) != 0) {
+  if (linear || integer_attribute(request, "transposed", 0) != 0) {
     matmul.b = {matmul.b.columns, matmul.b.rows, matmul.b.column_stride, matmul.b.row_stride};
   }
   const int last = a.rank - 1;

@@ -70,7 +70,8 @@ MatrixView last_axes(const TensorView& view);
 // The batch axes of a factor alone, broadcast to those of the product `like`.
 TensorView batch_axes(const TensorView& view, const TensorView& like);
 
-// The operands of `matmul_fused`, whose first factor is seen as one matrix.
+// The operands of `matmul_fused`, whose first factor is seen as one matrix; or of a `linear` of plain weights of x's
+// dtype, which is one.
 struct FusedMatmul {
   MatrixView a;            // [M, K]
   MatrixView b;            // [K, N], also where the attribute says that it lies the other way round

@@ -36,7 +36,8 @@ const Op kLinear = {
     // dx = dy · W, dW = dyᵀ · x, of all tokens at once.
     .gradient = [](const GradientArgs& a) -> Gradients {
       const Tensor dy = as_matrix(a.gradients[0]), x = as_matrix(a[0]);  // [T, N], [T, K]
-      Gradients gradients{reshape(matmul(dy, dequantize(a[1])), a[0].shape()), Tensor()};
+      const Tensor weight = is_half(x.dtype()) ? a[1] : dequantize(a[1]);
+      Gradients gradients{reshape(matmul(dy, weight), a[0].shape()), Tensor()};
       if (!is_quantised(a[1].dtype())) gradients[1] = cast(matmul(permute(dy, {1, 0}), x), a[1].dtype());
       if (a.size() == 3) gradients.push_back(sum_to(dy, a[2].shape()));
       return gradients;

@@ -323,6 +323,9 @@ std::string shape_of(const abi::KernelRequest& request, const abi::LinearOptions
 }  // namespace
 
 std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const MakeContext& context) {
+  if (request.op == std::string_view("linear")) {
+    if (auto kernel = make_matmul_fused(request, context)) return kernel;
+  }
   const auto options = abi::read_linear_request(request, is_weight);
   if (!options) return nullptr;
   std::vector<Way> ways;

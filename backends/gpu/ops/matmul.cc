@@ -1,5 +1,5 @@
 // `matmul`: in f32 by kernels of ours; of f32, f16 and bf16 by a vendor's library, which is also what computes
-// `matmul_fused`.
+// `matmul_fused`, and `linear` of many tokens where x and the weights are of one of these.
 #include <fmt/format.h>
 
 #include "backends/gpu/op_table.h"
@@ -204,7 +204,7 @@ std::unique_ptr<Kernel> make_matmul_fused(const abi::KernelRequest& request, con
   std::vector<Way> ways;
   for (const std::string& library : context.libraries()) {
     ways.push_back({.name = library, .ours = false, .make = [&, library] {
-                      return make_library_matmul("matmul_fused", library, matmul, context);
+                      return make_library_matmul(request.op, library, matmul, context);
                     }});
   }
   return choose_way(shape_of("matmul_fused", matmul.dtype, 1, fused.a, fused.b) +

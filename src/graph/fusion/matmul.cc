@@ -1,5 +1,5 @@
-// matmul_fused: a product of plain matrices of one dtype with a bias and an activation behind it. Products with weights
-// (`linear`) that no other rule took become one too.
+// matmul_fused: a product of plain matrices of one dtype with a bias, an activation or both behind it; also where it is
+// written as `linear`, with an activation.
 #include <algorithm>
 #include <optional>
 
@@ -38,7 +38,8 @@ class MatmulFuser {
     std::vector<int> removed;
     std::vector<int> inputs;
     int output;
-    bool transposed, bias, worth;  // worth: even without an activation
+    bool transposed, bias;
+    bool worth;  // even without an activation
     int64_t activation = 0;
   };
 
@@ -58,7 +59,7 @@ class MatmulFuser {
                     .output = instruction.outputs[0],
                     .transposed = op == "linear",
                     .bias = instruction.inputs.size() == 3,
-                    .worth = op == "linear"};
+                    .worth = false};
     if (op == "matmul") add_bias(product);
     return product;
   }
