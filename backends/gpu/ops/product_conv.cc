@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/gpu/ops/conv_bias.h"
 #include "backends/gpu/ops/strided.h"
 
 namespace gabbro::gpu {
@@ -21,14 +22,14 @@ class ProductConv : public Kernel {
         depth_(conv.in_channels * conv.window.taps()),
         image_elements_(conv.in_channels * conv.window.inputs()),
         element_(static_cast<int64_t>(dtype_bytes(conv.dtype, 1))),
-        some_(images_) {
+        some_(images_),
+        bias_(conv, plane_, context) {
     const std::string dtype(dtype_name(conv.dtype));
     if (!is_pointwise(conv)) {
       some_ = std::clamp<int64_t>(kColumnBytes / (depth_ * plane_ * element_), 1, images_);
       scratch_bytes = static_cast<size_t>(some_ * depth_ * plane_ * element_);
       im2col_ = context.function("im2col_" + dtype);
     }
-    if (conv.bias) bias_ = context.function("conv_bias_" + dtype);
     product_ = product_of(some_, conv.dtype, library, context);
     rest_ = images_ % some_ == 0 ? product_ : product_of(images_ % some_, conv.dtype, library, context);
     implementation = (im2col_ == nullptr ? "conv as a product " : "conv of columns ") + library;
@@ -57,14 +58,7 @@ class ProductConv : public Kernel {
                                                       .bias = nullptr,
                                                       .y = y + first * channels_ * plane_ * element_});
     }
-    if (bias_ == nullptr) return;
-    const int64_t total = images_ * channels_ * plane_;
-    run(bias_, {blocks_for(total, kElementThreads)},
-        ConvBiasArgs{.y = y,
-                     .bias = input<float>(launch, 2),
-                     .total = total,
-                     .channels = static_cast<i32>(channels_),
-                     .plane = static_cast<i32>(plane_)});
+    bias_.enqueue(launch, run);
   }
 
  private:
@@ -86,7 +80,7 @@ class ProductConv : public Kernel {
   int64_t images_, channels_, plane_, depth_, image_elements_, element_;
   int64_t some_;  // images at a time
   const api::Function* im2col_ = nullptr;
-  const api::Function* bias_ = nullptr;
+  ConvBias bias_;
   std::shared_ptr<const api::Product> product_, rest_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "backends/common/window_request.h"
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/conv_bias.h"
 #include "backends/gpu/ops/product_conv.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
@@ -106,16 +107,11 @@ class LibraryConv : public Kernel {
   LibraryConv(const abi::ConvRequest& conv, const std::string& library, bool transposed,
               std::shared_ptr<const api::Convolution> made, const MakeContext& context)
       : convolution_(std::move(made)),
-        unaligned_(conv, name_of(transposed ? "conv_transpose_" : "conv_direct_", conv.dtype), transposed, context) {
+        unaligned_(conv, name_of(transposed ? "conv_transpose_" : "conv_direct_", conv.dtype), transposed, context),
+        bias_(conv, transposed ? conv.window.inputs() : conv.window.outputs(), context) {
     implementation = (transposed ? "conv_transpose " : "conv ") + library;
     flops = flops_of(conv);
     scratch_bytes = api::convolution_scratch(convolution_.get());
-    const int64_t channels = conv.groups * conv.out_channels,
-                  plane = transposed ? conv.window.inputs() : conv.window.outputs();
-    bias_args_ = {.total = conv.images * channels * plane,
-                  .channels = static_cast<i32>(channels),
-                  .plane = static_cast<i32>(plane)};
-    if (conv.bias) bias_ = context.function("conv_bias_" + std::string(dtype_name(conv.dtype)));
   }
 
   // Null where the library does not take it.
@@ -147,18 +143,13 @@ class LibraryConv : public Kernel {
         !begins_with_a_pack(launch.inputs[1].data))
       return unaligned_.enqueue(launch, run);
     run(convolution_.get(), input<void>(launch, 0), input<void>(launch, 1), y, launch.scratch);
-    if (bias_ == nullptr) return;
-    ConvBiasArgs args = bias_args_;
-    args.y = y;
-    args.bias = input<float>(launch, 2);
-    run(bias_, {blocks_for(args.total, kElementThreads)}, args);
+    bias_.enqueue(launch, run);
   }
 
  private:
   std::shared_ptr<const api::Convolution> convolution_;
   Conv unaligned_;  // of operands that do not begin at a multiple of 16 bytes
-  const api::Function* bias_ = nullptr;
-  ConvBiasArgs bias_args_{};
+  ConvBias bias_;
 };
 
 // A measurement stands for up to twice as many images, and for the libraries that it names.
