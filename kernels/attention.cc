@@ -435,22 +435,6 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   attend<scaled, max_dim>(a, q, heads, sequence, keys, {fresh ? key : nullptr, fresh ? value : nullptr});
 }
 
-// Of the tiles' shares (kernels/attention_tiled.cc).
-GPU_FUNCTION inline void attention_merge(const AttentionMergeArgs& a) {
-  const i64 row = static_cast<i64>(block_index().x) * a.heads + block_index().y;
-  const i32 floats = partial_floats(a.dim);
-  const float* partials = a.partials + row * a.shares * floats;
-  float highest = kNoMaximum, total = 0;
-  for (i32 s = 0; s < a.shares; ++s) highest = max_of(highest, partials[s * floats + a.dim]);
-  for (i32 s = 0; s < a.shares; ++s)
-    total += partials[s * floats + a.dim + 1] * exp(partials[s * floats + a.dim] - highest);
-  for (i32 d = static_cast<i32>(thread_index()); d < a.dim; d += static_cast<i32>(block_size())) {
-    float value = 0;
-    for (i32 s = 0; s < a.shares; ++s) value += partials[s * floats + d] * exp(partials[s * floats + a.dim] - highest);
-    a.y[row * a.dim + d] = total > 0 ? value / total : 0;
-  }
-}
-
 }  // namespace gabbro::gpu::GABBRO_GPU
 
 #define GABBRO_ATTENTION(suffix, scaled, dim)                                                     \
@@ -461,4 +445,4 @@ GABBRO_ATTENTION(f16, false, 128)
 GABBRO_ATTENTION(f16, false, 256)
 GABBRO_ATTENTION(i8, true, 128)
 GABBRO_ATTENTION(i8, true, 256)
-GPU_KERNEL(attention_merge, 128, gabbro::gpu::AttentionMergeArgs, attention_merge)
+GPU_KERNEL(attention_merge, 128, gabbro::gpu::AttentionMergeArgs, attention_merge<float>)

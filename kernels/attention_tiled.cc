@@ -1,22 +1,15 @@
 // Causal attention of many tokens over the paged cache on matrix cores (FlashAttention-2, Dao 2023): a block takes some
 // tokens and all query heads of one KV head, kQueryRows rows together, and walks over the keys in tiles. Each wave has
 // rows of its own, with a running maximum and sum; scores never leave its registers.
+#include "kernels/attention_rows.h"
 #include "kernels/cache_tiles.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Where waves are of 32 lanes and there are no copies past the registers (RDNA), and on targets without matrix cores,
-// whose fragments are large, a lane has no registers left for the scores of 64 keys.
-inline constexpr int kTileKeys = (kWave == 32 && kRowSlots == 1) || sizeof(Fragment) > 16 ? 32 : 64;
-// Two tiles of rows a wave halve what it reads of the keys. With lanes of mma.sync their queries find no registers
-// beside outputs and scores, and stay in the block's memory.
-inline constexpr bool kQueriesStay = kWave == 32 && kRowSlots == 2;
-inline constexpr int kThreads = kQueriesStay ? 128 : 256;
-inline constexpr int kWaveRows = kQueryRows / (kThreads / static_cast<int>(kWave));
-inline constexpr int kRowTiles = kWaveRows / static_cast<int>(kTile);
-inline constexpr int kKeyTiles = kTileKeys / static_cast<int>(kTile);
-// From row to row of the queries, in halves: 16 bytes more, so that eight of them lie in all banks.
-constexpr u32 query_pitch(int dim) { return static_cast<u32>(dim) + 8; }
+template <int dim>
+using Rows = QueryRows<ManyRows<dim>>;
+inline constexpr int kTileKeys = kRowTileKeys, kThreads = ManyRows<64>::kThreads;
+static_assert(kQueryRows == ManyRows<64>::kRows);
 
 // Which token and head a row of the block is.
 struct RowPlace {
@@ -29,9 +22,10 @@ struct BlockMemory {
   using Tiles = CacheTiles<scaled, dim, kTileKeys, kThreads>;
   // The next keys come while some are worked on; where copies wait in registers they need no place before.
   static constexpr int kKeySlots = kCopiesPassRegisters || scaled ? 2 : 1;
-  static constexpr u32 kQueryHalves = kQueryRows * query_pitch(dim);
+  using Layout = ManyRows<dim>;
+  static constexpr u32 kQueryHalves = Layout::kQueryHalves;
   static constexpr u32 kTileHalves = kKeySlots * Tiles::Keys::kHalves + Tiles::Values::kHalves;
-  static constexpr u32 kHalves = kQueriesStay                 ? kTileHalves + kQueryHalves
+  static constexpr u32 kHalves = Layout::kQueriesStay         ? kTileHalves + kQueryHalves
                                  : kTileHalves > kQueryHalves ? kTileHalves
                                                               : kQueryHalves;
   alignas(16) Half halves[kHalves];
@@ -40,7 +34,7 @@ struct BlockMemory {
 
   GPU_FUNCTION Half* keys(i32 tile) { return halves + tile % kKeySlots * Tiles::Keys::kHalves; }
   GPU_FUNCTION Half* values() { return halves + kKeySlots * Tiles::Keys::kHalves; }
-  GPU_FUNCTION Half* queries() { return halves + (kQueriesStay ? kTileHalves : 0); }
+  GPU_FUNCTION Half* queries() { return halves + (Layout::kQueriesStay ? kTileHalves : 0); }
 };
 
 GPU_FUNCTION inline KeyRange keys_of_token(const AttentionArgs& a, i32 token) {
@@ -49,68 +43,8 @@ GPU_FUNCTION inline KeyRange keys_of_token(const AttentionArgs& a, i32 token) {
   return {a.window > 0 ? max_of(0, position + 1 - a.window) : 0, position + 1};
 }
 
-// A wave's rows: what is known of their scores, and their outputs.
-template <int dim>
-class QueryRows {
- public:
-  static constexpr int kDimTiles = dim / static_cast<int>(kTile);
-  Accumulator output[kRowTiles][kDimTiles];
-  float maximum[kRowTiles][kRowSlots];
-  float sum[kRowTiles][kRowSlots];  // this lane's share
-
-  // From the block's memory, where they stay if kQueriesStay.
-  GPU_FUNCTION explicit QueryRows(const Half* queries) : memory_(queries + wave_index() * kWaveRows * kPitch) {
-#pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) {
-#pragma unroll
-      for (int slot = 0; slot < kRowSlots; ++slot) {
-        maximum[r][slot] = kNoMaximum;
-        sum[r][slot] = 0;
-      }
-      if constexpr (!kQueriesStay) {
-#pragma unroll
-        for (int d = 0; d < kDimTiles; ++d) kept_[r][d] = load(r, d);
-      }
-    }
-  }
-  GPU_FUNCTION Fragment query(int r, int d) const {
-    if constexpr (kQueriesStay) return load(r, d);
-    return kept_[r][d];
-  }
-  // Of the block, where sum i of row tile r stands.
-  GPU_FUNCTION static i32 row(int r, int i) {
-    return static_cast<i32>(wave_index()) * kWaveRows + r * static_cast<i32>(kTile) + static_cast<i32>(row_of(i));
-  }
-
- private:
-  static constexpr u32 kPitch = query_pitch(dim);
-  GPU_FUNCTION Fragment load(int r, int d) const {
-    return load_fragment(memory_ + static_cast<u32>(r) * kTile * kPitch + d * kTile, kPitch);
-  }
-
-  const Half* memory_;
-  Fragment kept_[kQueriesStay ? 1 : kRowTiles][kQueriesStay ? 1 : kDimTiles];
-};
-
-// scores = q·kᵀ for a tile of keys.
-template <int dim>
-GPU_FUNCTION inline void multiply_keys(const QueryRows<dim>& rows, const Half* keys,
-                                       Accumulator (&scores)[kRowTiles][kKeyTiles]) {
-#pragma unroll
-  for (int d = 0; d < rows.kDimTiles; ++d) {
-    Fragment query[kRowTiles];
-#pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) query[r] = rows.query(r, d);
-#pragma unroll
-    for (int k = 0; k < kKeyTiles; ++k) {
-      const Columns key = TurnedTile<dim, kTileKeys>::load(keys, d * kTile, k * kTile);
-#pragma unroll
-      for (int r = 0; r < kRowTiles; ++r) multiply(query[r], key, scores[r][k]);
-    }
-  }
-}
-
-GPU_FUNCTION inline void cap_all(float softcap, Accumulator (&scores)[kRowTiles][kKeyTiles]) {
+template <class Scores>
+GPU_FUNCTION inline void cap_all(float softcap, Scores& scores) {
 #pragma unroll
   for (auto& row : scores) {
 #pragma unroll
@@ -120,82 +54,21 @@ GPU_FUNCTION inline void cap_all(float softcap, Accumulator (&scores)[kRowTiles]
 
 // Scores of keys that a row does not see become the smallest of all. `seen` is by row of the block.
 template <int dim>
-GPU_FUNCTION inline void hide(const KeyRange* seen, i32 base, Accumulator (&scores)[kRowTiles][kKeyTiles]) {
+GPU_FUNCTION inline void hide(const KeyRange* seen, i32 base, typename ManyRows<dim>::Scores& scores) {
+  using L = ManyRows<dim>;
 #pragma unroll
-  for (int r = 0; r < kRowTiles; ++r) {
+  for (int r = 0; r < L::kRowTiles; ++r) {
     KeyRange range[kRowSlots];
 #pragma unroll
-    for (int i = 0; i < Accumulator::kCount; ++i) range[row_slot(i)] = seen[QueryRows<dim>::row(r, i)];
+    for (int i = 0; i < Accumulator::kCount; ++i) range[row_slot(i)] = seen[Rows<dim>::row(r, i)];
 #pragma unroll
-    for (int k = 0; k < kKeyTiles; ++k) {
+    for (int k = 0; k < L::kKeyTiles; ++k) {
 #pragma unroll
       for (int i = 0; i < Accumulator::kCount; ++i) {
         const i32 key = base + k * static_cast<i32>(kTile) + static_cast<i32>(column_of(i));
         const KeyRange& own = range[row_slot(i)];
         if (key < own.begin || key >= own.end) scores[r][k].value[i] = 2 * kNoMaximum;
       }
-    }
-  }
-}
-
-// Scores become weights relative to the rows' new maxima; outputs and sums are made to match. Scores and maxima are
-// logarithms to the base 2.
-template <int dim>
-GPU_FUNCTION inline void weigh(QueryRows<dim>& rows, Accumulator (&scores)[kRowTiles][kKeyTiles]) {
-#pragma unroll
-  for (int r = 0; r < kRowTiles; ++r) {
-    float highest[kRowSlots], factor[kRowSlots];
-#pragma unroll
-    for (int slot = 0; slot < kRowSlots; ++slot) highest[slot] = rows.maximum[r][slot];
-#pragma unroll
-    for (int k = 0; k < kKeyTiles; ++k) {
-#pragma unroll
-      for (int i = 0; i < Accumulator::kCount; ++i) {
-        highest[row_slot(i)] = max_of(highest[row_slot(i)], scores[r][k].value[i]);
-      }
-    }
-#pragma unroll
-    for (int slot = 0; slot < kRowSlots; ++slot) {
-      highest[slot] = row_max(highest[slot]);
-      factor[slot] = quick_exp2(rows.maximum[r][slot] - highest[slot]);
-      rows.maximum[r][slot] = highest[slot];
-      rows.sum[r][slot] *= factor[slot];
-    }
-#pragma unroll
-    for (int k = 0; k < kKeyTiles; ++k) {
-#pragma unroll
-      for (int i = 0; i < Accumulator::kCount; ++i) {
-        float& weight = scores[r][k].value[i];
-        weight = quick_exp2(weight - highest[row_slot(i)]);  // 0 where there is no key
-        rows.sum[r][row_slot(i)] += weight;
-      }
-    }
-    bool higher = false;
-#pragma unroll
-    for (int slot = 0; slot < kRowSlots; ++slot) higher = higher || factor[slot] != 1;
-    if (!wave_any(higher)) continue;  // more and more often, as maxima settle
-#pragma unroll
-    for (int d = 0; d < rows.kDimTiles; ++d) {
-#pragma unroll
-      for (int i = 0; i < Accumulator::kCount; ++i) rows.output[r][d].value[i] *= factor[row_slot(i)];
-    }
-  }
-}
-
-// outputs += weights · values.
-template <int dim>
-GPU_FUNCTION inline void multiply_values(QueryRows<dim>& rows, const Half* values,
-                                         const Accumulator (&weights)[kRowTiles][kKeyTiles]) {
-#pragma unroll
-  for (int k = 0; k < kKeyTiles; ++k) {
-    Fragment weight[kRowTiles];
-#pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) weight[r] = to_fragment(weights[r][k]);
-#pragma unroll
-    for (int d = 0; d < rows.kDimTiles; ++d) {
-      const Columns value = TurnedTile<kTileKeys, dim>::load(values, k * kTile, d * kTile);
-#pragma unroll
-      for (int r = 0; r < kRowTiles; ++r) multiply(weight[r], value, rows.output[r][d]);
     }
   }
 }
@@ -215,16 +88,18 @@ GPU_FUNCTION inline void load_queries(const AttentionArgs& a, i32 first, const R
       const float element = place.token >= 0 && d + j < a.kv.dim ? x[d + j] * (a.scale * kLog2E) : 0;
       value[j] = min_of(max_of(element, -kLargestHalf), kLargestHalf);
     }
-    *reinterpret_cast<u32*>(queries + static_cast<u32>(row) * query_pitch(dim) + d) = pack_halves(value[0], value[1]);
+    *reinterpret_cast<u32*>(queries + static_cast<u32>(row) * ManyRows<dim>::kQueryPitch + d) =
+        pack_halves(value[0], value[1]);
   }
 }
 
 // Results of the wave's rows: outputs, or this share's part of them.
 template <int dim>
-GPU_FUNCTION inline void store_rows(const AttentionArgs& a, i32 first, const RowPlace* places, QueryRows<dim>& rows) {
+GPU_FUNCTION inline void store_rows(const AttentionArgs& a, i32 first, const RowPlace* places, Rows<dim>& rows) {
+  using L = ManyRows<dim>;
   constexpr int kTogether = kColumnPairs ? 2 : 1;
 #pragma unroll
-  for (int r = 0; r < kRowTiles; ++r) {
+  for (int r = 0; r < L::kRowTiles; ++r) {
 #pragma unroll
     for (int slot = 0; slot < kRowSlots; ++slot) rows.sum[r][slot] = row_sum(rows.sum[r][slot]);
 #pragma unroll
@@ -243,7 +118,7 @@ GPU_FUNCTION inline void store_rows(const AttentionArgs& a, i32 first, const Row
         to[a.kv.dim + 1] = sum;
       }
 #pragma unroll
-      for (int tile = 0; tile < rows.kDimTiles; ++tile) {
+      for (int tile = 0; tile < L::kDimTiles; ++tile) {
         const i32 d = tile * static_cast<i32>(kTile) + static_cast<i32>(column_of(i));
         if (d >= a.kv.dim) continue;
         const auto& value = rows.output[r][tile].value;
@@ -297,7 +172,7 @@ GPU_FUNCTION inline void attention_tiled(const AttentionArgs& a) {
   barrier();
   load_queries<dim>(a, first, memory.places, memory.queries());
   barrier();
-  QueryRows<dim> rows(memory.queries());
+  Rows<dim> rows(memory.queries());
   typename BlockMemory<scaled, dim>::Tiles tiles(a, kv_head);
 
   // Tokens of one sequence that follow each other walk over its keys together.
@@ -328,14 +203,14 @@ GPU_FUNCTION inline void attention_tiled(const AttentionArgs& a) {
       } else {
         tiles.begin_none();
       }
-      Accumulator scores[kRowTiles][kKeyTiles];
-      multiply_keys<dim>(rows, memory.keys(tile), scores);
+      typename ManyRows<dim>::Scores scores;
+      multiply_keys<Half, TurnedTile<dim, kTileKeys>>(rows, memory.keys(tile), scores);
       if (a.softcap > 0) cap_all(a.softcap, scores);
       if (!all_see) hide<dim>(memory.seen, key, scores);
-      weigh<dim>(rows, scores);
+      weigh(rows, 1, scores);
       tiles.template end_values<1>();
       barrier();  // all values are there
-      multiply_values<dim>(rows, values, scores);
+      multiply_values<Half, TurnedTile<kTileKeys, dim>>(rows, values, scores);
     }
     barrier();
   }

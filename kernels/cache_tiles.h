@@ -7,7 +7,6 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr float kLargestHalf = 65504;
-inline constexpr float kLog2E = 1.4426950f, kLn2 = 0.69314718f;
 
 // Keys begin <= key < end.
 struct KeyRange {

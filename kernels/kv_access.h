@@ -1,13 +1,10 @@
 // Where a token's keys and values lie.
 #pragma once
 
-#include "kernels/gpu/gpu.h"
+#include "kernels/attention_scores.h"
 #include "kernels/kv_cache.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
-
-// The largest score where there is no key; finite, so that differences are never NaN.
-inline constexpr float kNoMaximum = -1e30f;
 
 // Whether the table knows the position; what it says may still be outside the cache.
 GPU_FUNCTION inline bool in_table(const PageTable& table, const KvShape& kv, i32 sequence, i32 position) {

@@ -1,7 +1,7 @@
 // Arguments of the kernels that write and read the paged KV cache (docs/fused_ops.md has its layout).
 #pragma once
 
-#include "kernels/gpu/types.h"
+#include "kernels/attention_merge.h"
 
 namespace gabbro::gpu {
 
@@ -109,19 +109,6 @@ struct AttentionStepArgs {
   HeadsView k;              // nor k
   HeadsView v;
   RopeArgs rope;
-};
-
-// A share's result: D sums of weighted values, then the largest score, and the sum of weights. Weights are relative to
-// that score.
-constexpr i32 partial_floats(i32 dim) { return dim + 2; }
-
-// Grid (T, H).
-struct AttentionMergeArgs {
-  const float* partials;
-  float* y;
-  i32 heads;
-  i32 dim;
-  i32 shares;
 };
 
 }  // namespace gabbro::gpu

@@ -97,6 +97,7 @@ constexpr OpEntry kOps[] = {
     {"rope", make_rope},
     {"kv_write", make_kv_write},
     {"rope_kv_write", make_rope_kv_write},
+    {"scaled_dot_product_attention", make_attention_dense},
     {"attention", make_attention},
     {"attention_step", make_attention_step},
     {"matmul", make_matmul},

@@ -73,6 +73,8 @@ std::unique_ptr<Kernel> make_batch_norm(const abi::KernelRequest& request, const
 std::unique_ptr<Kernel> make_moments(const abi::KernelRequest& request, const MakeContext& context);
 // ops/feed_forward.cc
 std::unique_ptr<Kernel> make_feed_forward(const abi::KernelRequest& request, const MakeContext& context);
+// ops/attention_dense.cc
+std::unique_ptr<Kernel> make_attention_dense(const abi::KernelRequest& request, const MakeContext& context);
 // ops/attention.cc
 std::unique_ptr<Kernel> make_rope(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const MakeContext& context);

@@ -8,6 +8,7 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr bool kCopiesPassRegisters = true;
 inline constexpr bool kLoadsTurn = true;
+GPU_FUNCTION inline void hold_loads() {}  // loads are volatile as it is
 
 // Words as ldmatrix gives them: rows 0-7 of k 0-7, rows 8-15 of k 0-7, and both of k 8-15.
 struct Fragment {
@@ -65,22 +66,39 @@ GPU_FUNCTION inline Columns load_turned(const Half* tile, u32 pitch) {
 }
 
 // Two instructions, of eight columns each.
+#define GABBRO_MULTIPLY(type)                                                                  \
+  asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                   \
+      ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                   \
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                         \
+      : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[2 * half]), \
+        "r"(b.word[2 * half + 1]))
+template <class T = Half>
 GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float* c = sums.value + half * 4;
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[2 * half]),
-          "r"(b.word[2 * half + 1]));
+    if constexpr (kIsBFloat<T>) {
+      GABBRO_MULTIPLY("bf16");
+    } else {
+      GABBRO_MULTIPLY("f16");
+    }
   }
 }
+#undef GABBRO_MULTIPLY
 
 GPU_FUNCTION inline u32 pack_halves(float x, float y) {
   u32 pair;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
   return pair;
+}
+GPU_FUNCTION inline u32 pack_bfloats(float x, float y) {
+  u32 pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
+  return pair;
+}
+template <class T>
+GPU_FUNCTION inline u32 pack(float x, float y) {
+  return kIsBFloat<T> ? pack_bfloats(x, y) : pack_halves(x, y);
 }
 GPU_FUNCTION inline u32 add_halves(u32 a, u32 b) {
   u32 sum;
@@ -97,10 +115,11 @@ GPU_FUNCTION inline void spread_bytes(u32 word, u32* halves) {
   halves[1] = __byte_perm(word, 0x64646464, 0x4342);
 }
 
+template <class T = Half>
 GPU_FUNCTION inline Fragment to_fragment(const Accumulator& sums) {
   Fragment f;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) f.word[i] = pack_halves(sums.value[2 * i], sums.value[2 * i + 1]);
+  for (int i = 0; i < 4; ++i) f.word[i] = pack<T>(sums.value[2 * i], sums.value[2 * i + 1]);
   return f;
 }
 

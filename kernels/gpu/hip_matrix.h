@@ -69,6 +69,13 @@ GPU_FUNCTION inline float row_sum(float x) {
 GPU_FUNCTION inline u32 pack_halves(float x, float y) {
   return __builtin_bit_cast(u32, HalfPair{static_cast<_Float16>(x), static_cast<_Float16>(y)});
 }
+GPU_FUNCTION inline u32 pack_bfloats(float x, float y) {
+  return to_bfloat(x).bits | static_cast<u32>(to_bfloat(y).bits) << 16;
+}
+template <class T>
+GPU_FUNCTION inline u32 pack(float x, float y) {
+  return kIsBFloat<T> ? pack_bfloats(x, y) : pack_halves(x, y);
+}
 GPU_FUNCTION inline u32 add_halves(u32 a, u32 b) {
   return __builtin_bit_cast(u32, __builtin_bit_cast(HalfPair, a) + __builtin_bit_cast(HalfPair, b));
 }
@@ -101,34 +108,61 @@ GPU_FUNCTION inline Fragment load_fragment(const Half* tile, u32 pitch) {
 }
 GPU_FUNCTION inline Columns load_columns(const Half* tile, u32 pitch) { return load_fragment(tile, pitch); }
 inline constexpr bool kLoadsTurn = false;
+GPU_FUNCTION inline void hold_loads() { asm volatile("" ::: "memory"); }
 GPU_FUNCTION inline Columns load_turned(const Half* tile, u32 pitch) {
   const Columns columns = load_columns(tile, pitch);
-  // Otherwise the loads of all fragments of a loop move to its start, and there are not registers enough for them.
-  asm volatile("" ::: "memory");
+  hold_loads();
   return columns;
 }
 
 #if defined(GABBRO_MATRIX_CORES)
-GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums) {
+using Sums = float __attribute__((ext_vector_type(Accumulator::kCount)));
+template <class T>
+GPU_FUNCTION inline Sums product(const Fragment& first, const Fragment& second, const Sums& before) {
   using Halves = _Float16 __attribute__((ext_vector_type(kFragmentHalves)));
-  using Sums = float __attribute__((ext_vector_type(Accumulator::kCount)));
-  const auto first = __builtin_bit_cast(Halves, b), second = __builtin_bit_cast(Halves, a);
-  const auto before = __builtin_bit_cast(Sums, sums);
+  using BFloats = short __attribute__((ext_vector_type(kFragmentHalves)));
+  if constexpr (kIsBFloat<T>) {
+    const auto a = __builtin_bit_cast(BFloats, first), b = __builtin_bit_cast(BFloats, second);
 #if defined(__GFX11__)
-  const Sums after = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(first, second, before);
+    return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, before);
 #elif defined(__GFX12__)
-  const Sums after = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(first, second, before);
+    return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(a, b, before);
+#elif defined(__gfx908__)  // of eight k, in whichever order, as long as it is the same of both
+    return __builtin_amdgcn_mfma_f32_16x16x8bf16(
+        a.zw, b.zw, __builtin_amdgcn_mfma_f32_16x16x8bf16(a.xy, b.xy, before, 0, 0, 0), 0, 0, 0);
 #else
-  const Sums after = __builtin_amdgcn_mfma_f32_16x16x16f16(first, second, before, 0, 0, 0);
+    return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, before, 0, 0, 0);
 #endif
+  } else {
+    const auto a = __builtin_bit_cast(Halves, first), b = __builtin_bit_cast(Halves, second);
+#if defined(__GFX11__)
+    return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, before);
+#elif defined(__GFX12__)
+    return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(a, b, before);
+#else
+    return __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, before, 0, 0, 0);
+#endif
+  }
+}
+template <class T = Half>
+GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums) {
+  const Sums after = product<T>(b, a, __builtin_bit_cast(Sums, sums));
 #if defined(__GFX11__) || defined(__GFX12__)
-  asm volatile("" ::"v"(after));  // not later than what follows: see load_turned()
+  asm volatile("" ::"v"(after));  // not later than what follows: see hold_loads()
 #endif
   sums = __builtin_bit_cast(Accumulator, after);
 }
 #else
-// sum + the products of two pairs of halves.
-GPU_FUNCTION inline float dot2(u32 a, u32 b, float sum) {
+// sum + the products of two pairs of halves, or of bfloats.
+template <class T>
+GPU_FUNCTION inline float dot2(u32 a, u32 b, float sum);
+template <>
+GPU_FUNCTION inline float dot2<BFloat>(u32 a, u32 b, float sum) {
+  return fma(bits_to_float(a & 0xffff0000), bits_to_float(b & 0xffff0000),
+             fma(bits_to_float(a << 16), bits_to_float(b << 16), sum));
+}
+template <>
+GPU_FUNCTION inline float dot2<Half>(u32 a, u32 b, float sum) {
 #if defined(__gfx906__) || defined(__gfx1011__) || defined(__gfx1012__) || defined(__gfx1030__) ||  \
     defined(__gfx1031__) || defined(__gfx1032__) || defined(__gfx1033__) || defined(__gfx1034__) || \
     defined(__gfx1035__) || defined(__gfx1036__) || defined(__gfx10_3_generic__)
@@ -139,6 +173,7 @@ GPU_FUNCTION inline float dot2(u32 a, u32 b, float sum) {
              fma(static_cast<float>(x[0]), static_cast<float>(y[0]), sum));
 #endif
 }
+template <class T = Half>
 GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums) {
 #pragma unroll
   for (int i = 0; i < Accumulator::kCount; ++i) {
@@ -150,17 +185,18 @@ GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulat
       column[w] = shuffle(column[w], column_of(i));
     }
 #pragma unroll
-    for (int w = 0; w < kFragmentHalves / 2; ++w) sums.value[i] = dot2(a.word[w], column[w], sums.value[i]);
+    for (int w = 0; w < kFragmentHalves / 2; ++w) sums.value[i] = dot2<T>(a.word[w], column[w], sums.value[i]);
     asm volatile("" : "+v"(sums.value[i]) : : "memory");
   }
 }
 #endif
 
+template <class T = Half>
 GPU_FUNCTION inline Fragment to_fragment(const Accumulator& sums) {
   constexpr int kPairs = Accumulator::kCount / 2;
   u32 own[kPairs];
 #pragma unroll
-  for (int i = 0; i < kPairs; ++i) own[i] = pack_halves(sums.value[2 * i], sums.value[2 * i + 1]);
+  for (int i = 0; i < kPairs; ++i) own[i] = pack<T>(sums.value[2 * i], sums.value[2 * i + 1]);
   Fragment f;
   if constexpr (kFragmentHalves < 16) {  // the lane has the columns that it shall hold
 #pragma unroll

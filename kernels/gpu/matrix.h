@@ -12,8 +12,10 @@
 //   load_fragment(tile, pitch)         element (row, k) is tile[row * pitch + k]; rows begin at multiples of 16 bytes
 //   load_columns(tile, pitch)          element (column, k) is tile[column * pitch + k]; likewise
 //   load_turned(tile, pitch)           columns out of a TurnedTile, for its load()
-//   multiply(a, b, sums)               sums += a·bᵀ
-//   to_fragment(sums)                  rounded to halves; columns become k
+//   hold_loads()                       the compiler moves no load of what follows before those ahead of it: where
+//                                      fragments are large, the loads of all of a loop find no registers
+//   multiply<T>(a, b, sums)            sums += a·bᵀ; T: Half, or BFloat for tiles of these
+//   to_fragment<T>(sums)               rounded; columns become k
 // GABBRO_MATRIX_CORES says that the target has such cores, and is not made to do without.
 //
 // Tiles lie in memory of the block. What lands there meanwhile:
@@ -26,11 +28,20 @@
 //   TurnedCopy<count, pitch>           the same into a TurnedTile, for its Copy
 //   kLoadsTurn                         whether columns are loaded from where they do not lie together: see TurnedTile
 // And pairs of halves in a word, the first in its lower bits:
-//   pack_halves(x, y), add_halves(a, b), fma_halves(a, b, c)
+//   pack_halves(x, y), pack_bfloats(x, y), pack<T>(x, y), add_halves(a, b), fma_halves(a, b, c)
 //   spread_bytes(word, halves)         1024 + each of four unsigned bytes, exactly, as two pairs
 #pragma once
 
 #include "kernels/gpu/gpu.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+template <class T>
+inline constexpr bool kIsBFloat = false;
+template <>
+inline constexpr bool kIsBFloat<BFloat> = true;
+
+}  // namespace gabbro::gpu::GABBRO_GPU
 
 #if defined(__HIPCC__) || defined(__HIPCC_RTC__)
 #include "kernels/gpu/hip_matrix.h"
@@ -75,6 +86,20 @@ struct TurnedTile {
   using Copy = TurnedCopy<count, kPitch>;
   static constexpr i32 row_step(i32 threads) { return kLoadsTurn ? threads : 1; }
   static constexpr i32 first_row(i32 thread, i32 count) { return kLoadsTurn ? thread : thread * count; }
+};
+
+// A tile of columns that lies as it comes, `width` columns of `depth` k each.
+template <int depth, int width>
+struct ColumnTile {
+  static constexpr u32 kPitch = depth + 8;
+  static constexpr u32 kHalves = width * kPitch;
+
+  GPU_FUNCTION static u32 place(u32 k, u32 column) { return column * kPitch + k; }
+  GPU_FUNCTION static Columns load(const Half* tile, u32 k, u32 column) {
+    const Columns columns = load_columns(tile + place(k, column), kPitch);
+    hold_loads();
+    return columns;
+  }
 };
 
 }  // namespace gabbro::gpu::GABBRO_GPU

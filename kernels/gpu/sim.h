@@ -17,6 +17,7 @@
 #endif
 
 #define GPU_FUNCTION
+#define GPU_INLINE
 // One block at a time runs on a thread of the host, so that its shared memory can be the thread's.
 #define GPU_SHARED(type, name, count) alignas(16) static thread_local type name[count]
 #define GPU_KERNEL(name, threads, Args, ...)                                                                    \

@@ -49,6 +49,7 @@ inline Fragment load_fragment(const Half* tile, u32 pitch) {
 }
 inline Columns load_columns(const Half* tile, u32 pitch) { return load_fragment(tile, pitch); }
 inline constexpr bool kLoadsTurn = kWave == 32;
+inline void hold_loads() {}
 inline Columns load_turned(const Half* tile, u32 pitch) {
   if constexpr (!kLoadsTurn) return load_columns(tile, pitch);
   Fragment f;
@@ -56,7 +57,8 @@ inline Columns load_turned(const Half* tile, u32 pitch) {
   return f;
 }
 
-// All of a fragment, in every lane: values[row][k].
+// All of a fragment of `T`, in every lane: values[row][k].
+template <class T>
 inline void gather(const Fragment& f, float (*values)[16], const char* file, int line) {
   for (int first = 0; first < kFragmentHalves; first += 4) {
     u64 bits = 0;
@@ -64,31 +66,37 @@ inline void gather(const Fragment& f, float (*values)[16], const char* file, int
     const u64* all = sim::exchange(bits, {file, line});
     for (u32 l = 0; l < kWave; ++l) {
       for (int i = 0; i < 4; ++i) {
-        values[tile_row(l, first + i)][tile_column(l, first + i)] =
-            half_bits_to_float(static_cast<u16>(all[l] >> (16 * i)));
+        values[tile_row(l, first + i)][tile_column(l, first + i)] = to_float(T{static_cast<u16>(all[l] >> (16 * i))});
       }
     }
   }
 }
 
+template <class T = Half>
 inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums, const char* file = __builtin_FILE(),
                      int line = __builtin_LINE()) {
   float first[16][16], second[16][16];
-  gather(a, first, file, line);
-  gather(b, second, file, line);
+  gather<T>(a, first, file, line);
+  gather<T>(b, second, file, line);
   for (int i = 0; i < Accumulator::kCount; ++i) {
     for (int k = 0; k < 16; ++k) sums.value[i] = fma(first[row_of(i)][k], second[column_of(i)][k], sums.value[i]);
   }
 }
 
+template <class T = Half>
 inline Fragment to_fragment(const Accumulator& sums) {
   Fragment f;
-  for (int i = 0; i < kFragmentHalves; ++i) f.half[i] = float_to_half_bits(sums.value[i]);
+  for (int i = 0; i < kFragmentHalves; ++i) f.half[i] = from_float<T>(sums.value[i]).bits;
   return f;
 }
 
 inline u32 pack_halves(float x, float y) {
   return float_to_half_bits(x) | static_cast<u32>(float_to_half_bits(y)) << 16;
+}
+inline u32 pack_bfloats(float x, float y) { return to_bfloat(x).bits | static_cast<u32>(to_bfloat(y).bits) << 16; }
+template <class T>
+inline u32 pack(float x, float y) {
+  return kIsBFloat<T> ? pack_bfloats(x, y) : pack_halves(x, y);
 }
 // A product of halves has 22 bits, so that all but the last rounding is exact in double precision.
 inline u32 fma_halves(u32 a, u32 b, u32 c) {

@@ -106,7 +106,8 @@ std::span<const Op* const> op_table() {
       &kEmbedding,
       &kRope,
       &kKvWrite,
-      &kAttention,  // networks
+      &kAttention,
+      &kDotProductAttention,  // networks
   };
   return kTable;
 }

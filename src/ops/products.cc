@@ -1,8 +1,6 @@
 #include "src/ops/products.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "src/ops/arrays.h"
 #include "src/ops/rules.h"
@@ -13,49 +11,6 @@ namespace {
 std::vector<int64_t> lengths_of(const Tensor& x) { return {x.shape().lengths().begin(), x.shape().lengths().end()}; }
 
 int64_t length(const Tensor& x, int axis) { return x.shape()[x.shape().axis("tensordot", axis)]; }
-
-// [..., G·r, M, N] as [..., G, r, M, N]; one head for all as [..., 1, 1, M, N].
-Tensor grouped(const Tensor& x, int64_t groups) {
-  const int rank = x.shape().rank();
-  std::vector<int64_t> lengths = lengths_of(x);
-  if (rank < 3) lengths.insert(lengths.begin(), 1);
-  const int64_t heads = lengths[lengths.size() - 3], parts = heads == 1 ? 1 : groups;
-  lengths[lengths.size() - 3] = heads / std::max<int64_t>(1, parts);
-  lengths.insert(lengths.end() - 3, parts);
-  return reshape(x, Shape(lengths));
-}
-
-void require_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
-  const char* op = "scaled_dot_product_attention";
-  for (const Tensor* x : {&q, &k, &v}) require_dtype(op, *x, {DType::f32, DType::f16, DType::bf16, DType::f64});
-  const int rank = q.shape().rank();
-  bool fits = rank >= 2 && k.shape().rank() == rank && v.shape().rank() == rank;
-  for (int axis = 0; fits && axis < rank - 3; ++axis)
-    fits = k.shape()[axis] == q.shape()[axis] && v.shape()[axis] == q.shape()[axis];
-  fits = fits && k.shape()[rank - 1] == q.shape()[rank - 1] && v.shape()[rank - 2] == k.shape()[rank - 2];
-  if (fits && rank > 2) {
-    const int64_t heads = q.shape()[rank - 3], groups = k.shape()[rank - 3];
-    fits = v.shape()[rank - 3] == groups && (groups == 0 ? heads == 0 : heads % groups == 0);
-  }
-  if (!fits) {
-    throw bad_input("[{}] q {}, k {} and v {} do not fit", op, q.shape().to_string(), k.shape().to_string(),
-                    v.shape().to_string());
-  }
-}
-
-// Which keys a query sees, or null.
-Tensor seen(const Tensor& q, const Tensor& k, const DotProductAttention& options) {
-  Tensor mask = options.mask;
-  if (options.causal) {
-    const int rank = q.shape().rank();
-    const Tensor before = tri(q.device(), q.shape()[rank - 2], k.shape()[rank - 2], 0, DType::boolean);
-    if (!mask.defined()) return before;
-    if (mask.dtype() == DType::boolean) return logical_and(mask, before);
-    const double never = -std::numeric_limits<double>::infinity();
-    return where(before, mask, full(mask.device(), Shape{}, never, mask.dtype()));
-  }
-  return mask;
-}
 
 }  // namespace
 
@@ -164,40 +119,6 @@ Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const 
   const Tensor half = reshape(matmul(reshape(x1, Shape{rows, i}), table), Shape{rows, outputs, j});
   const Tensor y = reshape(matmul(half, reshape(x2, Shape{rows, j, 1})), Shape(lengths));
   return bias.defined() ? y + bias : y;
-}
-
-Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const DotProductAttention& options) {
-  require_attention(q, k, v);
-  const int rank = q.shape().rank();
-  const DType dtype = promote(promote(q.dtype(), k.dtype()), v.dtype());
-  const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
-  const int64_t groups = rank > 2 ? k.shape()[rank - 3] : 1;
-  const bool heads = rank > 2 && q.shape()[rank - 3] != groups;
-  const auto part = [&](const Tensor& x) { return heads ? grouped(cast(x, wide), groups) : cast(x, wide); };
-  const int64_t depth = q.shape()[rank - 1];
-  const double scale = options.scale.value_or(depth > 0 ? 1 / std::sqrt(static_cast<double>(depth)) : 0);
-
-  Tensor scores = matmul(part(q) * scale, matrix_transpose(part(k)));  // [..., L, S]
-  const Tensor mask = seen(q, k, options);
-  Tensor weights;
-  if (!mask.defined()) {
-    weights = softmax(scores);
-  } else {
-    const Shape shape =
-        broadcast_shapes("scaled_dot_product_attention", mask.shape(), Shape{q.shape()[rank - 2], k.shape()[rank - 2]});
-    const Tensor allowed = heads && shape.rank() > 2 ? grouped(mask, groups) : mask;
-    if (mask.dtype() != DType::boolean) {
-      weights = softmax(scores + cast(allowed, wide));
-    } else {
-      const double never = -std::numeric_limits<double>::infinity();
-      const Tensor hidden = softmax(where(allowed, scores, full(q.device(), Shape{}, never, wide)));
-      weights = where(allowed, hidden, full(q.device(), Shape{}, 0, wide));
-    }
-  }
-  std::vector<int64_t> lengths = lengths_of(q);
-  lengths.back() = v.shape()[rank - 1];
-  return cast(reshape(matmul(weights, part(v)), Shape(lengths)), dtype);
 }
 
 }  // namespace gabbro

@@ -32,7 +32,8 @@ struct DotProductAttention {
 };
 // softmax(q·kᵀ · scale + mask)·v (Vaswani et al. 2017), as torch.nn.functional's scaled_dot_product_attention: q [...,
 // H, L, D], k [..., G, S, D], v [..., G, S, E] -> [..., H, L, E]; H is a multiple of G, and head h reads head h /
-// (H/G). A query whose bool mask lets it see nothing gives zeros.
+// (H/G). A query that sees nothing gives zeros. Of halves the scores are never written down where the device has a
+// kernel for it.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const DotProductAttention& options = {});
 

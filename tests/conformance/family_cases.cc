@@ -1,6 +1,7 @@
 // Cases of the kernel families that are no part of a language model's layer.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -288,9 +289,84 @@ void index_cases(std::vector<OpCase>& cases) {
   }
 }
 
+// Of which about a third hides a key.
+Tensor mask_of(Maker& m, DType dtype, const Shape& shape) {
+  const Tensor x = m.normal(shape);
+  if (dtype == DType::boolean) return less(x, full(x.device(), Shape{}, 0.5, DType::f32));
+  const Tensor never = full(x.device(), Shape{}, -std::numeric_limits<double>::infinity(), DType::f32);
+  return cast(where(less(x, full(x.device(), Shape{}, 0.8, DType::f32)), x, never), dtype);
+}
+
+void attention_cases(std::vector<OpCase>& cases) {
+  struct Case {
+    int64_t batches, heads, groups, queries, keys, dim;
+    bool causal = false;
+    DType mask = DType::i32;  // of none
+    bool alike = false;       // a mask for all heads and queries
+    int64_t pitch = 0;        // of the tensors that q, k and v are parts of; 0: they lie as [B, L, H, D]
+  };
+  constexpr auto kBool = DType::boolean;
+  const std::vector<Case> all = {
+      {1, 1, 1, 1, 1, 8},
+      {2, 3, 3, 130, 70, 64},
+      {1, 2, 1, 37, 129, 40},
+      {1, 1, 1, 5, 31, 37},
+      {1, 2, 2, 129, 129, 64, true},
+      {2, 1, 1, 65, 200, 128, true},
+      {1, 2, 1, 70, 33, 80},
+      {1, 1, 1, 67, 40, 256},
+      {1, 2, 2, 40, 70, 160, true},
+      {1, 1, 1, 3, 5, 1},
+      {1, 2, 1, 2, 2100, 64},
+      {1, 1, 1, 3, 1100, 37, true},
+      {2, 2, 2, 33, 65, 64, false, kBool},
+      {2, 2, 1, 33, 65, 64, true, kBool, true},
+      {1, 3, 1, 9, 70, 32, false, DType::f32},
+      {1, 2, 2, 20, 33, 96, true, DType::f16},
+      {1, 1, 1, 20, 1030, 64, false, DType::bf16, true},
+      {1, 2, 2, 33, 65, 24, false, DType::i32, false, 25},
+      {1, 2, 2, 33, 65, 64, true, DType::i32, false, 67},
+  };
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const Case& c : all) {
+      // Weights are rounded to halves before they meet the values.
+      const double rounding = dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
+      cases.push_back(
+          {.name = fmt::format("attention dense {} {}x{}/{} {}x{} D={}{}{}{}{}", dtype_name(dtype), c.batches, c.heads,
+                               c.groups, c.queries, c.keys, c.dim, c.causal ? " causal" : "",
+                               c.mask == DType::i32 ? "" : fmt::format(" mask {}", dtype_name(c.mask)),
+                               c.alike ? " alike" : "", c.pitch > 0 ? fmt::format(" pitch {}", c.pitch) : ""),
+           .op = &kDotProductAttention,
+           .inputs =
+               [=](Maker& m) {
+                 const auto heads = [&](int64_t count, int64_t rows) {
+                   if (c.pitch == 0) {
+                     Tensor x = cast(m.normal(Shape{c.batches, rows, count, c.dim}), dtype);
+                     eval(std::span(&x, 1));
+                     return permute(x, {0, 2, 1, 3});
+                   }
+                   Tensor x = cast(m.normal(Shape{c.batches, count, rows, c.pitch}), dtype);
+                   eval(std::span(&x, 1));
+                   return slice(x, 3, c.pitch - c.dim, c.dim);
+                 };
+                 std::vector inputs{heads(c.heads, c.queries), heads(c.groups, c.keys), heads(c.groups, c.keys)};
+                 if (c.mask != DType::i32) {
+                   inputs.push_back(mask_of(
+                       m, c.mask, c.alike ? Shape{1, 1, 1, c.keys} : Shape{c.batches, c.heads, c.queries, c.keys}));
+                   eval(std::span(&inputs.back(), 1));
+                 }
+                 return inputs;
+               },
+           .attributes = {{"scale", 1 / std::sqrt(static_cast<double>(c.dim))}, {"causal", int64_t{c.causal}}},
+           .tolerance = 2 * rounding});
+    }
+  }
+}
+
 }  // namespace
 
 void add_family_cases(std::vector<OpCase>& cases) {
+  attention_cases(cases);
   sort_cases(cases);
   reduction_cases(cases);
   norm_cases(cases);

@@ -1,0 +1,133 @@
+// `scaled_dot_product_attention` of halves.
+#include "kernels/attention_dense.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "backends/common/request.h"
+#include "backends/gpu/op_table.h"
+
+namespace gabbro::gpu {
+namespace {
+
+// A smaller scale would let keys that are not seen come too near to those that are (kernels/attention_scores.h).
+constexpr double kLeastScale = 1e-20;
+
+constexpr int64_t kQuadElements = 8, kQuadBytes = 16;
+
+// How [B, heads, rows, D] lies, where its kernel can read it; `loose` becomes true where quads are not aligned.
+bool read_heads(const abi::TensorView& x, DType dtype, StridedHeads& heads, bool& loose) {
+  if (x.rank != 4 || !is_plain(x, dtype) || (x.strides[3] != 1 && x.shape[3] != 1)) return false;
+  heads = {.data = nullptr, .batch = x.strides[0], .head = x.strides[1], .row = x.strides[2]};
+  for (int axis = 0; axis < 3; ++axis) loose |= x.shape[axis] > 1 && x.strides[axis] % kQuadElements != 0;
+  loose |= x.shape[3] % kQuadElements != 0;
+  return true;
+}
+
+std::optional<MaskType> mask_type(DType dtype) {
+  if (dtype == DType::boolean) return MaskType::kBool;
+  if (dtype == DType::f32) return MaskType::kFloat;
+  if (dtype == DType::f16) return MaskType::kHalf;
+  if (dtype == DType::bf16) return MaskType::kBFloat;
+  return std::nullopt;
+}
+
+// `scores`: [B, H, L, S], each of which the mask has, or 1.
+bool read_mask(const abi::TensorView& view, const int64_t (&scores)[4], AttentionMask& mask) {
+  const std::optional<MaskType> type = mask_type(view.dtype);
+  if (view.rank != 4 || !type || !is_plain(view, view.dtype)) return false;
+  for (int axis = 0; axis < 4; ++axis)
+    if (view.shape[axis] != scores[axis] && view.shape[axis] != 1) return false;
+  const auto step = [&](int axis) { return view.shape[axis] == 1 ? 0 : view.strides[axis]; };
+  mask = {.data = nullptr, .type = *type, .batch = step(0), .head = step(1), .row = step(2), .key = step(3)};
+  return true;
+}
+
+class AttentionDense : public Kernel {
+ public:
+  AttentionDense(const DenseAttentionArgs& args, DType dtype, int64_t batches, const MakeContext& context)
+      : args_(args) {
+    constexpr int64_t kLeastKeys = 512;  // of a share
+    const std::string type(dtype_name(dtype));
+    const std::string name = "attention_dense_" + type + (args.dim <= 64 ? "_64" : args.dim <= 128 ? "_128" : "_256");
+    function_ = context.function(name);
+    const int64_t heads = batches * args.heads, block_rows = args.dim <= 128 ? kDenseRows : kWideDenseRows;
+    grid_ = {static_cast<u32>(heads), blocks_for(args.queries, static_cast<u32>(block_rows))};
+    // The keys are dealt out where there would be too few blocks to keep the device busy.
+    const int64_t blocks = int64_t{grid_.x} * grid_.y, enough = api::resident_blocks(function_);
+    args_.shares = static_cast<i32>(std::clamp<int64_t>(std::min(enough / blocks, args.keys / kLeastKeys), 1, kMost));
+    grid_.z = static_cast<u32>(args_.shares);
+    implementation = name;
+    rows_ = heads * args.queries;
+    if (args_.shares > 1) {
+      merge_ = context.function("attention_dense_merge_" + type);
+      implementation += " in " + std::to_string(args_.shares);
+      scratch_bytes = static_cast<size_t>(rows_ * args_.shares * partial_floats(args.dim)) * sizeof(float);
+    }
+    const double pairs = static_cast<double>(heads) * args.queries * args.keys;
+    flops = 4 * pairs * args.dim * (args.causal != 0 ? 0.5 : 1);
+    bytes = 2.0 * static_cast<double>(dtype_bytes(dtype, 1)) * static_cast<double>(heads) * args.dim *
+            (static_cast<double>(args.queries) + static_cast<double>(args.keys) / args.group);
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    DenseAttentionArgs args = args_;
+    args.q.data = input<void>(launch, 0);
+    args.k.data = input<void>(launch, 1);
+    args.v.data = input<void>(launch, 2);
+    if (args.mask.type != MaskType::kNone) args.mask.data = input<void>(launch, 3);
+    for (const void* data : {args.q.data, args.k.data, args.v.data})
+      if (reinterpret_cast<uintptr_t>(data) % kQuadBytes != 0) args.loose = 1;
+    args.y = output<void>(launch, 0);
+    args.partials = static_cast<float*>(launch.scratch);
+    run(function_, grid_, args);
+    if (merge_ == nullptr) return;
+    run(merge_, {static_cast<u32>(rows_)}, AttentionMergeArgs{args.partials, args.y, 1, args.dim, args.shares});
+  }
+
+ private:
+  static constexpr int64_t kMost = 16;  // shares
+
+  DenseAttentionArgs args_;
+  const api::Function* function_ = nullptr;
+  const api::Function* merge_ = nullptr;
+  Dim grid_;
+  int64_t rows_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention_dense(const abi::KernelRequest& request, const MakeContext& context) {
+  constexpr int64_t kMostRows = int64_t{1} << 30, kMostBlocks = 65535 * int64_t{kWideDenseRows};
+  const bool masked = request.input_count == 4;
+  if (!has_operands(request, masked ? 4 : 3, 1)) return nullptr;
+  const abi::TensorView &q = request.inputs[0], &k = request.inputs[1], &v = request.inputs[2];
+  DenseAttentionArgs args{};
+  if (q.dtype != DType::f16 && q.dtype != DType::bf16) return nullptr;
+  bool loose = false;
+  if (!read_heads(q, q.dtype, args.q, loose) || !read_heads(k, q.dtype, args.k, loose)) return nullptr;
+  if (!read_heads(v, q.dtype, args.v, loose)) return nullptr;
+  const int64_t batches = q.shape[0], heads = q.shape[1], queries = q.shape[2], dim = q.shape[3];
+  const int64_t groups = k.shape[1], keys = k.shape[2];
+  if (std::min({batches, heads, groups, queries, keys, dim}) == 0 || dim > kMaxDenseDim) return nullptr;
+  if (heads % groups != 0 || k.shape[0] != batches || k.shape[3] != dim || !same_shape(k, v)) return nullptr;
+  if (batches * heads > kMostRows / std::max<int64_t>(1, queries) || queries > kMostBlocks || keys > kMostRows)
+    return nullptr;
+  if (!has_shape(request.outputs[0], q.dtype, {batches, heads, queries, dim})) return nullptr;
+  if (masked && !read_mask(request.inputs[3], {batches, heads, queries, keys}, args.mask)) return nullptr;
+  const double scale = real_attribute(request, "scale", 0);
+  if (!(scale >= kLeastScale) || scale > 1e20) return nullptr;
+  args.heads = static_cast<i32>(heads);
+  args.group = static_cast<i32>(heads / groups);
+  args.queries = static_cast<i32>(queries);
+  args.keys = static_cast<i32>(keys);
+  args.dim = static_cast<i32>(dim);
+  args.loose = loose;
+  args.causal = integer_attribute(request, "causal", 0) != 0;
+  args.scale = static_cast<float>(scale);
+  return std::make_unique<AttentionDense>(args, q.dtype, batches, context);
+}
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,21 @@
+// Where the keys of an attention are dealt out to several blocks: what each leaves, and the launch that puts it together.
+#pragma once
+
+#include "kernels/gpu/types.h"
+
+namespace gabbro::gpu {
+
+// A share's result: D sums of weighted values, then the largest score, and the sum of weights. Weights are relative to
+// that score.
+constexpr i32 partial_floats(i32 dim) { return dim + 2; }
+
+// Grid (rows / heads, heads).
+struct AttentionMergeArgs {
+  const float* partials;  // [rows][shares][partial_floats(dim)]
+  void* y;                // [rows][dim]
+  i32 heads;
+  i32 dim;
+  i32 shares;
+};
+
+}  // namespace gabbro::gpu
