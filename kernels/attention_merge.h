@@ -1,4 +1,5 @@
-// Where the keys of an attention are dealt out to several blocks: what each leaves, and the launch that puts it together.
+// Where the keys of an attention are dealt out to several blocks: what each leaves, and the launch that puts it
+// together.
 #pragma once
 
 #include "kernels/gpu/types.h"
