@@ -4,6 +4,7 @@
 // et al. (1979) do.
 #include "kernels/normalise.h"
 
+#include "kernels/elementwise.h"
 #include "kernels/row_packs.h"
 #include "kernels/strided.h"
 
@@ -62,6 +63,13 @@ GPU_FUNCTION inline void normalise_rows(const NormaliseArgs& a) {
   const T* x = static_cast<const T*>(a.x) + row * a.columns;
   T* y = static_cast<T*>(a.y) + row * a.columns;
   const i32 first = static_cast<i32>(thread_index()), step = static_cast<i32>(block_size());
+  if (a.addend != nullptr) {  // a thread reads what it wrote itself
+    T* sums = static_cast<T*>(a.sum) + row * a.columns;
+    const T* addend = static_cast<const T*>(a.addend) + row * a.columns;
+#pragma unroll 4
+    for (i32 k = first; k < a.columns; k += step) sums[k] = from_float<T>(to_float(x[k]) + to_float(addend[k]));
+    x = sums;
+  }
   float sum = 0;
 #pragma unroll 4
   for (i32 k = first; k < a.columns; k += step) sum += to_float(x[k]);
@@ -86,6 +94,9 @@ GPU_FUNCTION inline void normalise_packs(const NormaliseArgs& a) {
   const i64 row = team_row<team>();
   if (row >= a.rows) return;
   RowShare<T, team, kPacks> share(static_cast<const T*>(a.x) + row * a.columns, a.columns);
+  if (a.addend != nullptr) {
+    share.add(static_cast<const T*>(a.addend) + row * a.columns, static_cast<T*>(a.sum) + row * a.columns);
+  }
   const float count = static_cast<float>(a.columns);
   float sum = 0, squares = 0;
   if (a.centred) share.for_each([&](float value) { sum += value; });
@@ -103,6 +114,12 @@ GPU_FUNCTION inline void normalise_packs(const NormaliseArgs& a) {
   });
 }
 
+GPU_FUNCTION inline float activated(NormActivation activation, float x) {
+  if (activation == NormActivation::kRelu) return Relu::of(x);
+  if (activation == NormActivation::kGeluTanh) return GeluTanh::of(x);
+  return activation == NormActivation::kSilu ? Silu::of(x) : x;
+}
+
 template <class T>
 GPU_FUNCTION inline void normalise_known(const KnownArgs& a) {
   const i64 step = block_size(), first = static_cast<i64>(block_index().x) * step * kPerThread + thread_index();
@@ -117,7 +134,8 @@ GPU_FUNCTION inline void normalise_known(const KnownArgs& a) {
     const float mean = a.mean[place], factor = 1 / sqrt(a.variance[place] + a.norm.epsilon);
     const Affine affine = affine_of<T>(a.norm, row, static_cast<i32>(at - row * a.norm.columns), 0, factor);
     const float x = to_float(static_cast<const T*>(a.norm.x)[at]);
-    static_cast<T*>(a.norm.y)[at] = from_float<T>(fma(x - mean, affine.scale, affine.shift));
+    static_cast<T*>(a.norm.y)[at] =
+        from_float<T>(activated(a.norm.activation, fma(x - mean, affine.scale, affine.shift)));
   }
 }
 
@@ -135,8 +153,10 @@ GPU_FUNCTION inline void normalise_known_rows(const KnownRowsArgs& a) {
   for (i32 p = first; p < end / kElements; p += step) {
     RowPack<T> pack = x[p];
 #pragma unroll
-    for (int e = 0; e < kElements; ++e)
-      pack.value[e] = from_float<T>(fma(to_float(pack.value[e]) - mean, affine.scale, affine.shift));
+    for (int e = 0; e < kElements; ++e) {
+      const float y_e = fma(to_float(pack.value[e]) - mean, affine.scale, affine.shift);
+      pack.value[e] = from_float<T>(activated(a.norm.activation, y_e));
+    }
     y[p] = pack;
   }
 }

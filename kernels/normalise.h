@@ -6,6 +6,8 @@
 
 namespace gabbro::gpu {
 
+enum class NormActivation : i32 { kNone, kRelu, kGeluTanh, kSilu };
+
 struct NormaliseArgs {
   const void* x;  // [rows, columns]
   void* y;
@@ -18,6 +20,9 @@ struct NormaliseArgs {
   i32 half_parameters;  // weight and bias are of x's dtype
   i32 centred;          // 0: rms_norm, which takes the mean for 0
   i64 rows;
+  const void* addend;         // [rows, columns]; null: none. What is normalised is x + addend,
+  void* sum;                  // [rows, columns], rounded, which goes here. Of rows with statistics of their own
+  NormActivation activation;  // of y. Of rows with statistics that are known
 };
 
 // With statistics that are known: those of a row are number row % statistics. A thread kPerThread elements.

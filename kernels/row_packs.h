@@ -52,6 +52,24 @@ class RowShare {
     }
   }
 
+  // Adds a row of `addend`, which begins at a multiple of 16 bytes as the row of `sum` does, where the rounded sum
+  // goes.
+  GPU_FUNCTION void add(const T* addend, T* sum) {
+    const auto* from = reinterpret_cast<const RowPack<T>*>(addend);
+    auto* to = reinterpret_cast<RowPack<T>*>(sum);
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      if (place(p) >= packs_) continue;
+      RowPack<T> pack = from[place(p)];
+#pragma unroll
+      for (int e = 0; e < kElements; ++e) {
+        pack.value[e] = from_float<T>(values_[p][e] + to_float(pack.value[e]));
+        values_[p][e] = to_float(pack.value[e]);
+      }
+      to[place(p)] = pack;
+    }
+  }
+
   // body(value) for each element, which it may change.
   template <class Body>
   GPU_FUNCTION void for_each(Body body) {

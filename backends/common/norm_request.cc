@@ -1,6 +1,7 @@
 #include "backends/common/norm_request.h"
 
 #include <limits>
+#include <string_view>
 
 namespace gabbro::abi {
 namespace {
@@ -64,6 +65,20 @@ bool read_rms_norm(const KernelRequest& request, NormRequest& norm) {
   return is_real(x) && is_plain(y, x.dtype) && is_contiguous(y) && same_shape(x, y);
 }
 
+bool read_add_norm(const KernelRequest& request, NormRequest& norm) {
+  if (request.input_count < 2 || request.output_count != 2) return false;
+  KernelRequest alone = request;
+  const int addend = alone.input_count -= 1;
+  alone.output_count = 1;
+  const bool rms = request.op == std::string_view("add_rms_norm");
+  if (!(rms ? read_rms_norm(alone, norm) : read_layer_norm(alone, norm))) return false;
+  norm.addend_at = addend;
+  for (const TensorView* view : {&request.inputs[addend], &request.outputs[1]}) {
+    if (view->dtype != norm.dtype || !is_real(*view) || !same_shape(*view, request.inputs[0])) return false;
+  }
+  return true;
+}
+
 bool read_group_norm(const KernelRequest& request, NormRequest& norm) {
   if (!has_axes(request, 2)) return false;
   const TensorView& x = request.inputs[0];
@@ -83,7 +98,8 @@ bool read_batch_norm(const KernelRequest& request, NormRequest& norm) {
   if (!read_operands(request, 2, norm.groups, norm)) return false;
   norm.rows = x.shape[0] * norm.groups;
   norm.columns = norm.spatial = elements(x) / norm.rows;
-  return norm.columns <= kMost;
+  norm.activation = integer_attribute(request, "activation", 0);
+  return norm.columns <= kMost && norm.activation >= 0 && norm.activation <= 3;
 }
 
 bool read_moments(const KernelRequest& request, MomentsRequest& moments) {

@@ -19,11 +19,14 @@ struct NormRequest {
   int bias_at = -1;
   bool half_parameters = false;  // of x's dtype, which is f16 or bf16; else f32
   bool centred = true;           // false: rms_norm, which takes the mean for 0
+  int addend_at = -1;            // of add_rms_norm and add_layer_norm; output 1 is the sum
+  int64_t activation = 0;        // of batch_norm_fused: 1 relu, 2 gelu_tanh, 3 silu
 };
 bool read_rms_norm(const KernelRequest& request, NormRequest& norm);
 bool read_layer_norm(const KernelRequest& request, NormRequest& norm);
+bool read_add_norm(const KernelRequest& request, NormRequest& norm);  // of either of these two, after a sum
 bool read_group_norm(const KernelRequest& request, NormRequest& norm);
-bool read_batch_norm(const KernelRequest& request, NormRequest& norm);  // rows: of an image and a channel
+bool read_batch_norm(const KernelRequest& request, NormRequest& norm);  // rows: of an image and a channel; or fused
 
 // moments: contiguous x [outer, channels, inner] of f32, f16 or bf16 to mean and variance f32 [channels].
 struct MomentsRequest {

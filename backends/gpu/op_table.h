@@ -68,6 +68,7 @@ std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const Ma
 std::unique_ptr<Kernel> make_cumsum(const abi::KernelRequest& request, const MakeContext& context);
 // ops/normalise.cc
 std::unique_ptr<Kernel> make_layer_norm(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_add_norm(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_group_norm(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_batch_norm(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_moments(const abi::KernelRequest& request, const MakeContext& context);

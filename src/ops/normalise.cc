@@ -201,9 +201,10 @@ Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   const Shape last(x.shape().lengths().subspan(static_cast<size_t>(rank - axes)));
   std::vector<int64_t> lengths(x.shape().lengths().begin(), x.shape().lengths().end() - axes);
   lengths.push_back(last.elements());
-  std::vector<Tensor> inputs{reshape(x, Shape(lengths))};
+  std::vector<Tensor> inputs{axes == 1 ? x : reshape(x, Shape(lengths))};
   add_parameters("layer_norm", x, weight, bias, last, inputs);
-  return reshape(record(kLayerNorm, inputs, parameters(weight, bias, epsilon)), x.shape());
+  const Tensor y = record(kLayerNorm, inputs, parameters(weight, bias, epsilon));
+  return axes == 1 ? y : reshape(y, x.shape());
 }
 
 Tensor group_norm(const Tensor& input, int64_t groups, const Tensor& weight, const Tensor& bias, float epsilon) {

@@ -181,6 +181,68 @@ TEST(Fusion, ProductsTakeABiasAndAnActivation) {
   }
 }
 
+// What norms are fused with, against its parts.
+TEST(Fusion, NormsTakeTheSumBeforeAndTheActivationBehind) {
+  const std::shared_ptr<Device> device = open_device("auto", {.threads = 2});
+  const bool fuses = !std::string_view(device->facts().id).starts_with("cpu");
+  Maker m(device, 5);
+  using Outputs = std::vector<Tensor>;
+  const auto expect = [&](const char* what, DType dtype, size_t launches, const Outputs& expected,
+                          const std::function<Outputs()>& fused) {
+    SCOPED_TRACE(fmt::format("{} {}", what, dtype_name(dtype)));
+    const double rounding = dtype == DType::f32 ? 2e-6 : dtype == DType::f16 ? 0x1p-9 : 0x1p-6;
+    Outputs actual = fused();
+    eval(actual);
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t t = 0; t < actual.size(); ++t) {
+      const std::vector<float> a = to_host<float>(cast(actual[t], DType::f32)),
+                               e = to_host<float>(cast(expected[t], DType::f32));
+      ASSERT_EQ(a.size(), e.size());
+      for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], e[i], rounding * (std::fabs(e[i]) + 5)) << t << ": " << i;
+    }
+    if (fuses) {
+      EXPECT_EQ(Compiled(fused).plan().steps().size(), launches);
+    }
+  };
+  const auto done = [](Tensor x) {
+    eval(std::span(&x, 1));
+    return x;
+  };
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const auto make = [&](const Shape& shape) { return done(cast(m.normal(shape), dtype)); };
+    for (const int64_t columns : {24, 37, 1032}) {  // whole packs, and not
+      const Tensor x = make(Shape{3, 5, columns}), residual = make(Shape{3, 5, columns}), weight = make(Shape{columns}),
+                   bias = make(Shape{columns});
+      const Tensor sum = done(x + residual);
+      expect("add, rms_norm", dtype, 1, {sum, done(rms_norm(sum, weight, 1e-5f))}, [&] {
+        const Tensor s = x + residual;
+        return Outputs{s, rms_norm(s, weight, 1e-5f)};
+      });
+      expect("add, layer_norm", dtype, 1, {done(layer_norm(sum, weight, bias, 1e-5f))},
+             [&] { return Outputs{layer_norm(x + residual, weight, bias, 1e-5f)}; });
+      // What is made for the sum alone is one launch with it instead, and no copy is made for the sum's sake.
+      expect("mul, add, rms_norm", dtype, 2, {done(rms_norm(done(done(x * residual) + residual), weight, 1e-5f))},
+             [&] { return Outputs{rms_norm(x * residual + residual, weight, 1e-5f)}; });
+      expect("broadcast add, rms_norm", dtype, 2, {done(rms_norm(done(x + bias), weight, 1e-5f))},
+             [&] { return Outputs{rms_norm(x + bias, weight, 1e-5f)}; });
+    }
+    const Tensor image = make(Shape{2, 3, 8, 8}), kernel = make(Shape{4, 3, 3, 3});
+    const auto statistic = [&](double at) {
+      Tensor s = m.normal(Shape{4}, 0.1f);
+      return done(s + full(s.device(), Shape{}, at, DType::f32));
+    };
+    const Tensor mean = statistic(0), variance = statistic(1), scale = statistic(1), shift = statistic(0);
+    const auto norm = [&](const Tensor& y) {
+      return batch_norm(y, {.mean = mean, .variance = variance, .weight = scale, .bias = shift});
+    };
+    const Tensor y = done(conv2d(image, kernel)), normal = done(norm(y));
+    expect("conv, batch_norm, relu", dtype, 2, {done(relu(normal))},
+           [&] { return Outputs{relu(norm(conv2d(image, kernel)))}; });
+    expect("batch_norm, silu", dtype, 1, {done(silu(normal))}, [&] { return Outputs{silu(norm(y))}; });
+    expect("batch_norm, gelu_tanh", dtype, 1, {done(gelu(normal, true))}, [&] { return Outputs{gelu(norm(y), true)}; });
+  }
+}
+
 // Keys of many tokens take a way of their own into a cache of f16: the same cache as from few tokens at a time.
 TEST(KvWrite, ManyTokensGiveWhatFewDo) {
   constexpr int64_t kTokens = 75, kHeads = 3, kDim = 24, kFew = 5, kPage = 16, kPages = 8, kSequences = 2;

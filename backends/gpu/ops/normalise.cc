@@ -1,4 +1,4 @@
-// layer_norm, group_norm, batch_norm and moments.
+// layer_norm, group_norm, batch_norm and moments; the first also behind a sum, batch_norm with an activation.
 #include "backends/gpu/ops/normalise.h"
 
 #include <algorithm>
@@ -126,7 +126,10 @@ class NormaliseBase : public Kernel {
             .epsilon = norm_.epsilon,
             .half_parameters = norm_.half_parameters,
             .centred = norm_.centred,
-            .rows = norm_.rows};
+            .rows = norm_.rows,
+            .addend = norm_.addend_at < 0 ? nullptr : input<void>(launch, norm_.addend_at),
+            .sum = norm_.addend_at < 0 ? nullptr : output<void>(launch, 1),
+            .activation = static_cast<NormActivation>(norm_.activation)};
   }
 
   void normalise(const abi::Launch& launch, const Launcher& run, const api::Function* known, const float* mean,
@@ -154,8 +157,10 @@ class NormaliseRows : public NormaliseBase {
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     const NormaliseArgs own = args(launch);
-    const bool packs = packed_ != nullptr && begins_with_a_pack(own.x) && begins_with_a_pack(own.y) &&
-                       begins_with_a_pack(own.weight) && begins_with_a_pack(own.bias);
+    bool packs = packed_ != nullptr;
+    for (const void* row :
+         {own.x, own.addend, own.weight, own.bias, static_cast<const void*>(own.y), static_cast<const void*>(own.sum)})
+      packs = packs && begins_with_a_pack(row);
     if (packs) return run(in_registers_, {row_blocks(*packed_, norm_.rows, in_registers_, wave_)}, own);
     run(function_, {static_cast<u32>(norm_.rows)}, own);
   }
@@ -219,7 +224,7 @@ class BatchNorm : public NormaliseBase {
 
 std::unique_ptr<Kernel> make_normalised_rows(const abi::KernelRequest& request, const abi::NormRequest& norm,
                                              const MakeContext& context) {
-  if (norm.columns > kLongRow && norm.rows <= kFewRows && norm.centred)
+  if (norm.columns > kLongRow && norm.rows <= kFewRows && norm.centred && norm.addend_at < 0)
     return std::make_unique<NormaliseLongRows>(request, norm, context);
   return std::make_unique<NormaliseRows>(request, norm, context);
 }
@@ -227,6 +232,11 @@ std::unique_ptr<Kernel> make_normalised_rows(const abi::KernelRequest& request, 
 std::unique_ptr<Kernel> make_layer_norm(const abi::KernelRequest& request, const MakeContext& context) {
   abi::NormRequest norm;
   return read_layer_norm(request, norm) ? make_normalised_rows(request, norm, context) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_add_norm(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::NormRequest norm;
+  return read_add_norm(request, norm) ? make_normalised_rows(request, norm, context) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_group_norm(const abi::KernelRequest& request, const MakeContext& context) {

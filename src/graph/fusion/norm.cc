@@ -1,0 +1,85 @@
+// add_rms_norm and add_layer_norm: a sum of two tensors of one shape, and the norm that reads it. batch_norm_fused:
+// batch_norm and the activation that alone reads it.
+#include <algorithm>
+
+#include "src/graph/fusion/rules.h"
+
+namespace gabbro {
+namespace {
+
+const Op kAddRmsNorm = {.name = "add_rms_norm"};
+const Op kAddLayerNorm = {.name = "add_layer_norm"};
+const Op kBatchNormFused = {.name = "batch_norm_fused"};
+
+class NormFuser {
+ public:
+  NormFuser(Program& program, const HasKernel& has_kernel)
+      : program_(program), has_kernel_(has_kernel), flow_(program) {}
+
+  void run() {
+    for (int index = 0; index < static_cast<int>(program_.instructions.size()); ++index) {
+      if (at(index).op == nullptr) continue;
+      const std::string_view op = at(index).op->name;
+      if (op == "rms_norm") add_before(index, kAddRmsNorm);
+      if (op == "layer_norm") add_before(index, kAddLayerNorm);
+      if (op == "batch_norm") activation_behind(index);
+    }
+  }
+
+ private:
+  const Instruction& at(int index) const { return program_.instructions[static_cast<size_t>(index)]; }
+  const TensorSpec& spec(int value) const { return program_.values[static_cast<size_t>(value)]; }
+
+  // A sum reads what is seen through a view as it lies; the norm would have it copied first.
+  bool is_view(int value) const {
+    const int producer = flow_.producer(value);
+    return producer != DataFlow::kNone && at(producer).op != nullptr && at(producer).op->view != nullptr;
+  }
+
+  void add_before(int index, const Op& op) {
+    const Instruction norm = at(index);
+    const int sum = norm.inputs[0], add = flow_.producer(sum);
+    if (add == DataFlow::kNone || at(add).op == nullptr || std::string_view(at(add).op->name) != "add") return;
+    for (const int value : at(add).inputs)
+      if (!(spec(value) == spec(sum)) || is_view(value)) return;
+    // The parameters have to be there when the sum is made, which others may read before the norm.
+    for (size_t i = 1; i < norm.inputs.size(); ++i)
+      if (flow_.producer(norm.inputs[i]) >= add) return;
+    Instruction fused{.op = &op, .inputs = norm.inputs, .outputs = {norm.outputs[0], sum}};
+    fused.attributes = norm.attributes;
+    fused.inputs[0] = at(add).inputs[0];
+    fused.inputs.push_back(at(add).inputs[1]);
+    if (!has_kernel_(program_, fused)) return;
+    const int removed[] = {add, index};
+    replace(program_, add, removed, std::move(fused));
+  }
+
+  void activation_behind(int index) {
+    constexpr struct {
+      const char* op;
+      int64_t number;
+    } kActivations[] = {{"relu", 1}, {"gelu_tanh", 2}, {"silu", 3}};
+    for (const auto& [name, number] : kActivations) {
+      const int activation = flow_.only_user(at(index).outputs[0], name);
+      if (activation == DataFlow::kNone) continue;
+      Instruction fused = at(index);
+      fused.op = &kBatchNormFused;
+      fused.outputs = at(activation).outputs;
+      fused.attributes.set("activation", number);
+      if (!has_kernel_(program_, fused)) return;
+      const int removed[] = {index, activation};
+      replace(program_, index, removed, std::move(fused));
+      return;
+    }
+  }
+
+  Program& program_;
+  const HasKernel& has_kernel_;
+  DataFlow flow_;
+};
+
+}  // namespace
+
+void fuse_norms(Program& program, const HasKernel& has_kernel) { NormFuser(program, has_kernel).run(); }
+
+}  // namespace gabbro
