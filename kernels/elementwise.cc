@@ -212,3 +212,5 @@ GABBRO_MOVES(u8)
 GABBRO_MOVES(u16)
 GABBRO_MOVES(u32)
 GABBRO_MOVES(u64)
+// Of inputs that are rows of whole quads.
+GPU_KERNEL(concat_quads, 256, gabbro::gpu::ConcatArgs, concat<gabbro::gpu::GABBRO_GPU::Quad>)

@@ -79,6 +79,8 @@ GABBRO_ROWS(u16)
 GABBRO_ROWS(u32)
 GABBRO_ROWS(u64)
 
+// Rows of whole quads.
+GPU_KERNEL(gather_quads, 256, gabbro::gpu::GatherArgs, gather<gabbro::gpu::GABBRO_GPU::Quad>)
 GPU_KERNEL(iota_f32, 256, gabbro::gpu::IotaArgs, iota<float>)
 GPU_KERNEL(iota_f16, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::Half>)
 GPU_KERNEL(iota_bf16, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::BFloat>)

@@ -1,5 +1,5 @@
 // Arguments of the kernels that look rows up, and of iota. A row is `columns` elements that follow each other, of 1, 2,
-// 4 or 8 bytes.
+// 4 or 8 bytes; gather also takes 16 bytes for one.
 #pragma once
 
 #include "kernels/gpu/types.h"

@@ -81,7 +81,7 @@ const OpCall kCalls[] = {
        return OpOutputs{scaled_dot_product_attention(x[0], x[1], x[2], {.causal = a.causal})};
      }},
     {.name = "embedding",
-     .record = [](OpInputs x, const OpAttributes&) { return OpOutputs{embedding(x[0], x[1])}; },
+     .record = [](OpInputs x, const OpAttributes&) { return OpOutputs{gather(x[0], x[1])}; },
      .indices = 1},
     {"concat",
      [](OpInputs x, const OpAttributes& a) {

@@ -58,13 +58,17 @@ class Concat : public Kernel {
  public:
   Concat(const abi::KernelRequest& request, int axis, const MakeContext& context)
       : function_(context.function("concat_" + word_name(request.outputs[0].dtype))),
-        outer_(elements_from(request.outputs[0], axis)) {
+        outer_(elements_from(request.outputs[0], axis)),
+        pack_(kPackBytes / static_cast<int64_t>(dtype_bytes(request.outputs[0].dtype, 1))) {
     int64_t before = 0;
+    bool quads = outer_ % pack_ == 0;
     for (int i = 0; i < request.input_count; ++i) {
       const int64_t inner = elements_from(request.inputs[i], axis);
       parts_.push_back({axes_of({&request.inputs[i], 1}), inner, before});
       before += inner;
+      quads = quads && inner % pack_ == 0 && abi::is_contiguous(request.inputs[i]);
     }
+    if (quads) quads_ = context.function("concat_quads");
     implementation = "concat";
     bytes = 2.0 * static_cast<double>(elements(request.outputs[0])) *
             static_cast<double>(dtype_bytes(request.outputs[0].dtype, 1));
@@ -73,13 +77,18 @@ class Concat : public Kernel {
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     for (size_t i = 0; i < parts_.size(); ++i) {
       const Part& part = parts_[i];
-      run(function_, {blocks_for(part.axes.total, kElementThreads * kPerThread)},
-          ConcatArgs{.in = input<void>(launch, static_cast<int>(i)),
-                     .out = output<void>(launch, 0),
-                     .inner = part.inner,
-                     .outer = outer_,
-                     .before = part.before,
-                     .axes = part.axes});
+      ConcatArgs args = {.in = input<void>(launch, static_cast<int>(i)),
+                         .out = output<void>(launch, 0),
+                         .inner = part.inner,
+                         .outer = outer_,
+                         .before = part.before,
+                         .axes = part.axes};
+      const bool quads = quads_ != nullptr && begins_with_a_pack(args.in) && begins_with_a_pack(args.out);
+      if (quads) {  // which are the elements then
+        for (i64* count : {&args.inner, &args.outer, &args.before, &args.axes.total, &args.axes.shape[0]})
+          *count /= pack_;
+      }
+      run(quads ? quads_ : function_, {blocks_for(args.axes.total, kElementThreads * kPerThread)}, args);
     }
   }
 
@@ -90,7 +99,9 @@ class Concat : public Kernel {
     int64_t before;
   };
   const api::Function* function_;
+  const api::Function* quads_ = nullptr;  // for contiguous parts of whole quads that begin with one
   int64_t outer_;
+  int64_t pack_;  // elements of a quad
   std::vector<Part> parts_;
 };
 

@@ -1,6 +1,7 @@
 // `gather`, `scatter`, and `iota`.
 #include "kernels/index.h"
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 
 namespace gabbro::gpu {
@@ -15,26 +16,33 @@ class Gather : public Kernel {
   Gather(const abi::RowMove& move, DType dtype, const MakeContext& context)
       : function_(context.function("gather_" + word_name(dtype))),
         x_(move.source),
-        total_(move.target.count * move.target.columns) {
+        total_(move.target.count * move.target.columns),
+        pack_(kPackBytes / static_cast<int64_t>(dtype_bytes(dtype, 1))) {
+    if (x_.columns % pack_ == 0 && x_.step % pack_ == 0) quads_ = context.function("gather_quads");
     implementation = "gather";
     bytes = bytes_moved(move.target, dtype);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    run(function_, {blocks_for(total_, kElementThreads)},
-        GatherArgs{.x = input<void>(launch, 0),
+    const void *x = input<void>(launch, 0), *y = output<void>(launch, 0);
+    const bool quads = quads_ != nullptr && begins_with_a_pack(x) && begins_with_a_pack(y);
+    const int64_t unit = quads ? pack_ : 1;
+    run(quads ? quads_ : function_, {blocks_for(total_ / unit, kElementThreads)},
+        GatherArgs{.x = x,
                    .indices = input<i32>(launch, 1),
                    .y = output<void>(launch, 0),
                    .rows = x_.count,
-                   .row_step = x_.step,
-                   .columns = x_.columns,
-                   .total = total_});
+                   .row_step = x_.step / unit,
+                   .columns = x_.columns / unit,
+                   .total = total_ / unit});
   }
 
  private:
   const api::Function* function_;
+  const api::Function* quads_ = nullptr;  // for rows of whole quads, and those that begin with one
   abi::RowsView x_;
   int64_t total_;
+  int64_t pack_;  // elements of a quad
 };
 
 class Scatter : public Kernel {
