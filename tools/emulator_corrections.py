@@ -49,6 +49,20 @@ DIVISION = [
                "        return inner.cast(dtypes.uint16).bitcast(dt) if dt == dtypes.half else inner.bitcast(dt)"),
 ]
 
+# RDNA 3, RDNA 4 and CDNA 3 ISA, V_RNDNE_F32: "round to nearest even", which the documents' text sketches as
+# floor(S0.f32 + 0.5F), less one for what lies in the middle of two. That sum is itself rounded, and has lost the sign of
+# a zero. What the instruction gives is what IEEE 754 has of roundToIntegralTiesToEven, whose zeros have their operand's sign:
+# LLVM makes rintf and roundevenf of it and of nothing else, and gives a sign by copysign where it takes other instructions.
+#   v_rndne_f32 v1, -0.5          gives 0, and not -0
+#   v_rndne_f32 v1, 0x3effffff    gives 1 of the largest number below a half, and not 0
+#   v_rndne_f32 v1, 8388609.0     gives 8388610
+ROUNDING = [
+    Correction(f"tinygrad/runtime/autogen/amd/{name}/str_pcode.py",
+               r"D0.f32 = floor(S0.f32 + 0.5F);\nif (isEven(64'F(floor(S0.f32))) && (fract(S0.f32) == 0.5F)) then\nD0.f32 -= 1.0F\nendif",
+               r"tmp = floor(S0.f32);\nif ((S0.f32 - tmp > 0.5F) || ((S0.f32 - tmp == 0.5F) && !isEven(64'F(tmp)))) then\ntmp += 1.0F\n"
+               r"endif;\nD0.f32 = sign(S0.f32) ? -abs(tmp) : abs(tmp)")
+    for name in ("rdna3", "rdna4", "cdna")]
+
 # Nothing is wrong with these, but a program that runs a few hundred kernels spends nearly all of its time here: forms of
 # instructions are looked for one after another and translated again by each program (tools/emulator_translations.py does
 # it otherwise), and classes of instructions are tried field by field, where their fixed bits in the first word decide.
@@ -77,7 +91,7 @@ SPEED = [
 ]
 ADDED = {TRANSLATIONS: pathlib.Path(__file__).resolve().parent / "emulator_translations.py"}
 
-CORRECTIONS = ACCUMULATION + HALVES + DIVISION + SPEED
+CORRECTIONS = ACCUMULATION + HALVES + DIVISION + ROUNDING + SPEED
 
 
 class OtherCheckout(Exception):
