@@ -116,6 +116,8 @@ def corrected(checkout, folder, corrections=CORRECTIONS, added=ADDED):
     # Folders on the way to a corrected file are folders, all that lies beside them are links.
     own = {str(parent) for name in texts for parent in pathlib.PurePath(name).parents}
     for parent in sorted(own):
+        if parent != "." and (folder / parent).is_symlink():  # nothing below it was corrected before
+            (folder / parent).unlink()
         (folder / parent).mkdir(parents=True, exist_ok=True)
         for entry in (checkout / parent).iterdir():
             name = str(entry.relative_to(checkout))
