@@ -76,6 +76,18 @@ LOADED_HALVES = [
                "        return _write_val(max(bit_width, 32), val, _wdata, vdst_reg + _c(dword_idx), lane, exec_mask)\n"),
 ]
 
+# RDNA 3, RDNA 4 and CDNA 3 ISA, DS_PERMUTE_B32 and DS_BPERMUTE_B32: "if EXEC[i].u1 then VGPR[i][VDST] = tmp[i]". The emulator clears
+# the register of the other lanes.
+#   v_mov_b32 v2, 7; s_mov_b32 exec_lo, 2; ds_bpermute_b32 v2, v1, v2      clears v2 of all lanes but one
+PERMUTED = [
+    Correction(EMULATOR,
+               "    stores = [ctx.vgpr.index(val[0]).store(val[1].cast(dtypes.uint32)) for dest, val in assigns if dest.startswith('VGPR[')]\n",
+               "    def permuted(at, value):\n"
+               "      own = ctx.vgpr.index(at)\n"
+               "      return own.store(_lane_active(exec_mask, at.cast(dtypes.uint32) % _c(ctx.wave_size)).where(value.cast(dtypes.uint32), own))\n"
+               "    stores = [permuted(*val) for dest, val in assigns if dest.startswith('VGPR[')]\n"),
+]
+
 # RDNA's and CDNA's buffer instructions, range checking of raw buffers: what is out of range is offset + bytes > NumRecords
 # - SGPR offset, where offset is the sum of those of the instruction and of the VGPR (AMD's words on OOB_SELECT = 3:
 # ROCm/rocMLIR, pull request 678; that the difference does not fall below 0: llvm/llvm-project, 169230). The emulator leaves
@@ -111,7 +123,7 @@ SPEED = [
 ]
 ADDED = {TRANSLATIONS: pathlib.Path(__file__).resolve().parent / "emulator_translations.py"}
 
-CORRECTIONS = ACCUMULATION + HALVES + DIVISION + ROUNDING + LOADED_HALVES + SPEED
+CORRECTIONS = ACCUMULATION + HALVES + DIVISION + ROUNDING + LOADED_HALVES + PERMUTED + SPEED
 EMULATOR_CORRECTIONS = BUFFERS
 
 
