@@ -1,7 +1,8 @@
 """What the emulated cards get wrong of AMD's instructions, and the right of it; and what takes them long.
 
-The semantics of the instructions are tinygrad's (test/mockgpu/amd, commit a9069c17). `corrected` makes a folder that
-stands for a checkout: links to its files, and a corrected copy of those named here. The checkout itself stays as it is.
+The semantics of most instructions are tinygrad's (test/mockgpu/amd, commit a9069c17), of the others the emulator's own
+(amd_emulator/wave_runner.c). `corrected` makes a folder that stands for a checkout of one of the two: links to its files,
+and a corrected copy of those named here. The checkout itself stays as it is.
 Each correction says what AMD's ISA documents have instead, and the instructions that show it.
 """
 import collections
@@ -49,6 +50,51 @@ DIVISION = [
                "        return inner.cast(dtypes.uint16).bitcast(dt) if dt == dtypes.half else inner.bitcast(dt)"),
 ]
 
+# RDNA 3, RDNA 4 and CDNA 3 ISA, V_RNDNE_F32: "round to nearest even", which the documents' text sketches as
+# floor(S0.f32 + 0.5F), less one for what lies in the middle of two. That sum is itself rounded, and has lost the sign of
+# a zero. What the instruction gives is what IEEE 754 has of roundToIntegralTiesToEven, whose zeros have their operand's sign:
+# LLVM makes rintf and roundevenf of it and of nothing else, and gives a sign by copysign where it takes other instructions.
+#   v_rndne_f32 v1, -0.5          gives 0, and not -0
+#   v_rndne_f32 v1, 0x3effffff    gives 1 of the largest number below a half, and not 0
+#   v_rndne_f32 v1, 8388609.0     gives 8388610
+ROUNDING = [
+    Correction(f"tinygrad/runtime/autogen/amd/{name}/str_pcode.py",
+               r"D0.f32 = floor(S0.f32 + 0.5F);\nif (isEven(64'F(floor(S0.f32))) && (fract(S0.f32) == 0.5F)) then\nD0.f32 -= 1.0F\nendif",
+               r"tmp = floor(S0.f32);\nif ((S0.f32 - tmp > 0.5F) || ((S0.f32 - tmp == 0.5F) && !isEven(64'F(tmp)))) then\ntmp += 1.0F\n"
+               r"endif;\nD0.f32 = sign(S0.f32) ? -abs(tmp) : abs(tmp)")
+    for name in ("rdna3", "rdna4", "cdna")]
+
+# RDNA 3, RDNA 4 and CDNA 3 ISA, DS_LOAD_U16_D16, _D16_HI and their kind (DS_READ_... on CDNA): one half of the register is loaded, "the
+# other is preserved". The emulator has loads from LDS write the low half whichever it is, and clear the other.
+#   v_mov_b32 v2, 0x11112222; ds_load_u16_d16_hi v2, v1      leaves 0x0000c0d0 of 0xc0d0 in LDS, and not 0xc0d02222
+LOADED_HALVES = [
+    Correction(EMULATOR, "        return _write_val(bit_width, val, _wdata, vdst_reg + _c(dword_idx), lane, exec_mask)\n",
+               "        if bit_width == 16:\n"
+               "          old = (ctx.raccvgpr_dyn if use_acc else ctx.rvgpr_dyn)(vdst_reg, lane)\n"
+               "          low = int(m.group(2))\n"
+               "          val = (old & _c(0xFFFF0000 >> low)) | ((val.cast(dtypes.uint32) & _c(0xFFFF)) << _c(low))\n"
+               "        return _write_val(max(bit_width, 32), val, _wdata, vdst_reg + _c(dword_idx), lane, exec_mask)\n"),
+]
+
+# RDNA 3, RDNA 4 and CDNA 3 ISA, DS_PERMUTE_B32 and DS_BPERMUTE_B32: "if EXEC[i].u1 then VGPR[i][VDST] = tmp[i]". The emulator clears
+# the register of the other lanes.
+#   v_mov_b32 v2, 7; s_mov_b32 exec_lo, 2; ds_bpermute_b32 v2, v1, v2      clears v2 of all lanes but one
+PERMUTED = [
+    Correction(EMULATOR,
+               "    stores = [ctx.vgpr.index(val[0]).store(val[1].cast(dtypes.uint32)) for dest, val in assigns if dest.startswith('VGPR[')]\n",
+               "    def permuted(at, value):\n"
+               "      own = ctx.vgpr.index(at)\n"
+               "      return own.store(_lane_active(exec_mask, at.cast(dtypes.uint32) % _c(ctx.wave_size)).where(value.cast(dtypes.uint32), own))\n"
+               "    stores = [permuted(*val) for dest, val in assigns if dest.startswith('VGPR[')]\n"),
+]
+
+# RDNA's and CDNA's buffer instructions, range checking of raw buffers: what is out of range is offset + bytes > NumRecords
+# - SGPR offset, where offset is the sum of those of the instruction and of the VGPR (AMD's words on OOB_SELECT = 3:
+# ROCm/rocMLIR, pull request 678; that the difference does not fall below 0: llvm/llvm-project, 169230). The emulator leaves
+# the SGPR's offset out. rocBLAS's products of f32 on gfx1100 rely on it at the edge of a matrix:
+#   buffer_load_b32 v41, v37, s[8:11], s31 offen      reads behind the matrix, and not 0
+BUFFERS = [Correction("amd_emulator/wave_runner.c", "o + step <= records;", "o + step + soffset <= records;")]
+
 # Nothing is wrong with these, but a program that runs a few hundred kernels spends nearly all of its time here: forms of
 # instructions are looked for one after another and translated again by each program (tools/emulator_translations.py does
 # it otherwise), and classes of instructions are tried field by field, where their fixed bits in the first word decide.
@@ -77,7 +123,8 @@ SPEED = [
 ]
 ADDED = {TRANSLATIONS: pathlib.Path(__file__).resolve().parent / "emulator_translations.py"}
 
-CORRECTIONS = ACCUMULATION + HALVES + DIVISION + SPEED
+CORRECTIONS = ACCUMULATION + HALVES + DIVISION + ROUNDING + LOADED_HALVES + PERMUTED + SPEED
+EMULATOR_CORRECTIONS = BUFFERS
 
 
 class OtherCheckout(Exception):
@@ -102,6 +149,8 @@ def corrected(checkout, folder, corrections=CORRECTIONS, added=ADDED):
     # Folders on the way to a corrected file are folders, all that lies beside them are links.
     own = {str(parent) for name in texts for parent in pathlib.PurePath(name).parents}
     for parent in sorted(own):
+        if parent != "." and (folder / parent).is_symlink():  # nothing below it was corrected before
+            (folder / parent).unlink()
         (folder / parent).mkdir(parents=True, exist_ok=True)
         for entry in (checkout / parent).iterdir():
             name = str(entry.relative_to(checkout))

@@ -36,6 +36,14 @@ class Corrected(unittest.TestCase):
             self.assertEqual((self.folder / "README").read_text(), "text\n")
         self.assertEqual((self.checkout / FILE).read_text(), "two = 3\nthree = two\n")
 
+    def test_a_later_correction_may_be_in_a_folder_that_was_a_link(self):
+        emulator_corrections.corrected(self.checkout, self.folder, [Correction("README", "text", "words")], {})
+        self.assertTrue((self.folder / "test").is_symlink())
+        emulator_corrections.corrected(self.checkout, self.folder, CORRECTIONS, {})
+        self.assertEqual((self.folder / FILE).read_text(), "two = 2\nthree = two + 1\n")
+        self.assertEqual((self.checkout / FILE).read_text(), "two = 3\nthree = two\n")
+        self.assertFalse((self.checkout / "test/cards/other.py").is_symlink())
+
     def test_a_file_that_lacks_the_wrong_text_is_another_checkout(self):
         with self.assertRaisesRegex(emulator_corrections.OtherCheckout, "two = 4"):
             emulator_corrections.corrected(self.checkout, self.folder, [Correction(FILE, "two = 4", "two = 2")], {})

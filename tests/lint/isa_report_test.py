@@ -103,6 +103,17 @@ class Parsing(unittest.TestCase):
         for target, name in (("gfx906", "linear_q4_k_8"), ("gfx1100", "attention_f16_tiled_128")):
             self.assertEqual(list(isa_report.complaints(target, name, spilled)), [f"{target}: {name} uses scratch memory"])
 
+    def test_a_page_keeps_its_words_and_gets_new_tables(self):
+        kernel = isa_report.parse_notes(NOTES)["quantise_rows"]
+        kernel["occupancy"] = 16
+        report = {"gfx1100": {"quantise_rows": kernel, "halve_rows": kernel, "linear_q4_1_2": kernel, "add_f32": kernel}}
+        page = isa_report.page_with("# Head\n\nWords.\n\n## gfx1100\n\n| old |\n| --- |\n| row |\n\n## gfx1201\n\n| kept |\n\n"
+                                    "## Kernels of a prompt\n\nMore.\n\n### gfx1100\n\n| old |\n", report)
+        rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("|")]
+        self.assertEqual(rows, ["| kernel", "| ---", "| quantise_rows", "| kept |", "| kernel", "| ---", "| halve_rows"])
+        self.assertTrue(page.startswith("# Head\n\nWords.\n\n## gfx1100\n\n| kernel |"), page)
+        self.assertIn("## Kernels of a prompt\n\nMore.\n\n### gfx1100\n\n", page)
+
     def test_kernels_of_many_tokens_need_matrix_instructions_where_there_are_any(self):
         kernel = {"private_segment_fixed_size": 0, "vgpr_spill_count": 0, "matrix": 0}
         for name in ("linear_q4_k_tiled_128", "attention_f16_tiled_64"):
