@@ -79,7 +79,8 @@ abi::PoolFacts MemoryCount::facts() const {
 void* CpuDevice::allocate(size_t bytes) {
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
   void* pointer = nullptr;
-  if (bytes <= memory_total_) {  // the system would promise more, and kill somebody later
+  // The system would promise more, and kill somebody later.
+  if (memory_.in_use() <= memory_total_ && bytes <= memory_total_ - memory_.in_use()) {
     pointer = std::aligned_alloc(alignment, (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
   }
   if (pointer == nullptr) {
