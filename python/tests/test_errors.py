@@ -225,3 +225,13 @@ def test_tensors_of_a_module_live_as_long_as_it_knows_them():
 def test_more_layers_than_anybody_has_are_refused_at_once():
     with pytest.raises(ValueError, match=r"\[recurrent\]"):
         gb.nn.LSTM(1, 1, num_layers=2**31)
+
+
+def test_numbers_of_features_do_not_overflow():
+    for make in (
+        lambda: gb.nn.LSTM(1, 2**63 - 1),
+        lambda: gb.nn.GRU(2**63 - 1, 1, bidirectional=True),
+        lambda: gb.nn.MultiheadAttention(2**63 - 1, 1),
+    ):
+        with pytest.raises(ValueError, match=r"\[recurrent\]|\[multihead_attention\]"):
+            make()

@@ -54,7 +54,8 @@ class Calls:
         for module in modules:
             for name in sorted(getattr(module, "__all__", None) or [n for n in vars(module) if n[0] != "_"]):
                 value = getattr(module, name)
-                if callable(value) and name not in NEVER and not inspect.ismodule(value):
+                ours = str(getattr(value, "__module__", None) or "gabbro").startswith("gabbro")
+                if callable(value) and ours and name not in NEVER:
                     found.append((f"{module.__name__}.{name}", value))
         return found
 
