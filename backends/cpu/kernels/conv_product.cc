@@ -8,7 +8,7 @@
 #include "backends/common/window_request.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/product_tile.h"
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/simd/simd.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
@@ -17,7 +17,7 @@ using abi::Window;
 using Lengths = std::array<int64_t, 3>;
 
 constexpr int64_t kPanel = kTileVectors * kLanes;
-constexpr int64_t kDepth = 256;        // rows of a panel, which stays in the L1 cache
+constexpr int64_t kDepth = 256;        // rows of a panel, which stays in the L1 cache; more where a channel has more
 constexpr int64_t kRowBlock = 192;     // channels that share a gathered panel
 constexpr int64_t kLeastChannels = 8;  // that make gathering worth it
 constexpr int64_t kGrain = 1 << 16;    // products that a worker takes at a time, at least
@@ -74,7 +74,8 @@ class ConvProduct : public Kernel {
   }
 
  private:
-  int64_t worker_floats() const { return kDepth * kPanel + kRowBlock * kPanel + packed_floats_; }
+  int64_t panel_rows() const { return std::max(kDepth, conv_.window.taps()); }
+  int64_t worker_floats() const { return (panel_rows() + kRowBlock) * kPanel + packed_floats_; }
 
   // The outputs with these remainders.
   void add_phase(const Lengths& first) {
@@ -105,7 +106,7 @@ class ConvProduct : public Kernel {
 
   // A transposed convolution's weights [C, O, taps] as one matrix [O, C · taps] for each phase.
   void pack(const float* weight, float* scratch) const {
-    float* to = scratch + kDepth * kPanel + kRowBlock * kPanel;
+    float* to = scratch + (panel_rows() + kRowBlock) * kPanel;
     for (const Phase& phase : phases_)
       for (int64_t o = 0; o < conv_.out_channels; ++o)
         for (int64_t c = 0; c < conv_.in_channels; ++c)
@@ -121,7 +122,7 @@ class ConvProduct : public Kernel {
     const int64_t rows = std::min(kRowBlock, conv_.out_channels - channel), first = number * kPanel;
     const int64_t columns = std::min(kPanel, phase.outputs() - first);
     float* panel = scratch;
-    float* sums = scratch + kDepth * kPanel;
+    float* sums = scratch + panel_rows() * kPanel;
     const float* x =
         static_cast<const float*>(launch.inputs[0].data) + batch * conv_.in_channels * x_[0] * x_[1] * x_[2];
     const float* weights =
@@ -130,67 +131,64 @@ class ConvProduct : public Kernel {
     const float* bias =
         conv_.bias ? static_cast<const float*>(launch.inputs[2].data) + group * conv_.out_channels + channel : nullptr;
     for (int64_t r = 0; r < rows; ++r) std::fill_n(sums + r * kPanel, kPanel, bias == nullptr ? 0 : bias[r]);
-    for (int64_t k = 0; k < depth; k += kDepth) {
-      const int64_t some = std::min(kDepth, depth - k);
-      gather(phase, x, first, columns, k, some, panel);
-      for (int64_t r = 0; r < rows; r += kTileRows) {
-        const ProductTile tile{weights + r * depth + k, depth, 1, sums + r * kPanel, kPanel, true};
-        product_tile(static_cast<int>(std::min<int64_t>(kTileRows, rows - r)), kTileVectors, tile,
+    const int64_t together = std::max<int64_t>(1, kDepth / std::max<int64_t>(1, phase.tap_count()));
+    for (int64_t c = 0; c < conv_.in_channels; c += together) {
+      const int64_t channels = std::min(together, conv_.in_channels - c), some = channels * phase.tap_count();
+      gather(phase, x + c * x_[0] * x_[1] * x_[2], first, columns, channels, panel);
+      for (int64_t r = 0; r < rows; r += kMatrixRows) {
+        const ProductTile tile{weights + r * depth + c * phase.tap_count(), depth, 1, sums + r * kPanel, kPanel, true};
+        product_tile(static_cast<int>(std::min<int64_t>(kMatrixRows, rows - r)), kTileVectors, tile,
                      FloatSource{panel, kPanel}, 0, some);
       }
     }
-    float* y =
-        static_cast<float*>(launch.outputs[0].data) + (batch * conv_.out_channels + channel) * y_[0] * y_[1] * y_[2];
+    const int64_t y_plane = y_[0] * y_[1] * y_[2];
+    float* y = static_cast<float*>(launch.outputs[0].data) + (batch * conv_.out_channels + channel) * y_plane;
     for_runs(phase, first, columns, [&](int64_t column, int64_t length, const Lengths& at) {
-      const int64_t place =
-          ((phase.first[0] + at[0] * out_step_[0]) * y_[1] + phase.first[1] + at[1] * out_step_[1]) * y_[2] +
-          phase.first[2] + at[2] * out_step_[2];
+      const int64_t row = (phase.first[0] + at[0] * out_step_[0]) * y_[1] + phase.first[1] + at[1] * out_step_[1];
+      const int64_t place = row * y_[2] + phase.first[2] + at[2] * out_step_[2];
       for (int64_t r = 0; r < rows; ++r) {
         const float* from = sums + r * kPanel + column;
-        float* to = y + r * y_[0] * y_[1] * y_[2] + place;
+        float* to = y + r * y_plane + place;
         for (int64_t i = 0; i < length; ++i) to[i * out_step_[2]] = from[i];
       }
     });
   }
 
-  // Rows k to k + depth of what the outputs `first` to `first` + columns see: panel [depth, kPanel].
-  void gather(const Phase& phase, const float* x, int64_t first, int64_t columns, int64_t k, int64_t depth,
+  // What the outputs `first` to `first` + columns see of some channels: panel [channels · taps, kPanel]. Where a tap
+  // lies is found once for all channels.
+  void gather(const Phase& phase, const float* x, int64_t first, int64_t columns, int64_t channels,
               float* panel) const {
-    if (columns < kPanel) std::fill_n(panel, depth * kPanel, 0.0f);
+    const int64_t plane = x_[0] * x_[1] * x_[2], step = in_step_[2], next = phase.tap_count() * kPanel;
+    if (columns < kPanel) std::fill_n(panel, channels * next, 0.0f);
     for_runs(phase, first, columns, [&](int64_t column, int64_t length, const Lengths& at) {
-      const Lengths from{at[0] * in_step_[0], at[1] * in_step_[1], at[2] * in_step_[2]};
-      int64_t channel = k / phase.tap_count(), tap = k % phase.tap_count();
-      for (int64_t row = 0; row < depth; ++row) {
-        const Lengths& offset = phase.taps[static_cast<size_t>(tap)];
-        const int64_t d = from[0] + offset[0], h = from[1] + offset[1];
-        float* to = panel + row * kPanel + column;
-        if (d < 0 || d >= x_[0] || h < 0 || h >= x_[1]) {
-          std::fill_n(to, length, 0.0f);
-        } else {
-          copy_row(x + ((channel * x_[0] + d) * x_[1] + h) * x_[2], from[2] + offset[2], length, to);
+      float* to = panel + column;
+      for (const Lengths& tap : phase.taps) {
+        const int64_t d = at[0] * in_step_[0] + tap[0], h = at[1] * in_step_[1] + tap[1], left = at[2] * step + tap[2];
+        const bool inside = d >= 0 && d < x_[0] && h >= 0 && h < x_[1];
+        // Outputs [begin, end) see elements of the row, the others what lies beside it.
+        const int64_t begin = inside ? std::clamp<int64_t>((step - 1 - left) / step, 0, length) : length;
+        const int64_t end = inside ? std::clamp<int64_t>((x_[2] - left + step - 1) / step, begin, length) : length;
+        const int64_t from = (d * x_[1] + h) * x_[2] + left + begin * step;
+        for (int64_t c = 0; c < channels; ++c) {
+          float* row = to + c * next;
+          for (int64_t i = 0; i < begin; ++i) row[i] = 0;
+          if (begin < end) copy(x + c * plane + from, step, end - begin, row + begin);
+          for (int64_t i = end; i < length; ++i) row[i] = 0;
         }
-        if (++tap == phase.tap_count()) tap = 0, ++channel;
+        to += kPanel;
       }
     });
   }
 
-  // `length` elements of a row of x from column `left` on, every in_step; zeros outside.
-  void copy_row(const float* row, int64_t left, int64_t length, float* to) const {
-    const int64_t step = in_step_[2];
-    if (step != 1) {
-      for (int64_t i = 0; i < length; ++i) {
-        const int64_t at = left + i * step;
-        to[i] = at >= 0 && at < x_[2] ? row[at] : 0;
-      }
-      return;
+  // In pieces whose lengths the compiler knows: the rows of small images are too short for a call.
+  static void copy(const float* from, int64_t step, int64_t count, float* to) {
+    int64_t i = 0;
+    if (step == 1) {
+      for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
+      if (i + 8 <= count) std::copy_n(from + i, 8, to + i), i += 8;
+      if (i + 4 <= count) std::copy_n(from + i, 4, to + i), i += 4;
     }
-    const int64_t begin = std::clamp<int64_t>(-left, 0, length), end = std::clamp<int64_t>(x_[2] - left, begin, length);
-    for (int64_t i = 0; i < begin; ++i) to[i] = 0;
-    for (int64_t i = begin; i < end; i += kLanes) {
-      const int count = static_cast<int>(std::min<int64_t>(kLanes, end - i));
-      store_some(to + i, load_some(row + left + i, count), count);
-    }
-    for (int64_t i = end; i < length; ++i) to[i] = 0;
+    for (; i < count; ++i) to[i] = from[i * step];
   }
 
   // body(column, length, output) for the runs along the last axis that the outputs consist of.
