@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "python/checked.h"
 #include "python/device.h"
 #include "src/backend/missing_device.h"
 #include "src/backend/registry.h"
@@ -199,7 +200,7 @@ DeviceError
 std::shared_ptr<Device> device_argument(nb::handle object) {
   if (object.is_none()) return standard_device();
   if (nb::isinstance<DeviceObject>(object)) return nb::cast<const DeviceObject&>(object).device;
-  if (nb::isinstance<nb::str>(object)) return open_named(nb::cast<std::string>(object));
+  if (nb::isinstance<nb::str>(object)) return open_named(text_of(object));
   throw nb::type_error(
       fmt::format("{} is not a device: give a name like 'cpu' or 'rocm:0'", nb::repr(object).c_str()).c_str());
 }
@@ -253,7 +254,7 @@ gabbro.Device('cpu')
           "__eq__",
           [](const DeviceObject& d, nb::handle other) {
             if (nb::isinstance<DeviceObject>(other)) return nb::cast<const DeviceObject&>(other).device == d.device;
-            return nb::isinstance<nb::str>(other) && nb::cast<std::string>(other) == d.device->facts().id;
+            return nb::isinstance<nb::str>(other) && nb::str(d.device->facts().id).equal(other);
           },
           nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__reduce__", [m](const DeviceObject& d) {

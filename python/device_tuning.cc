@@ -1,4 +1,5 @@
 // What a device knows of the speed of its ways to compute a shape, and what it does about shapes that nobody measured.
+#include "python/checked.h"
 #include "python/device.h"
 
 namespace gabbro::python {
@@ -71,7 +72,7 @@ RuntimeError
             if (measure) options.mode = *measure ? abi::Tuning::kMeasureUnknown : abi::Tuning::kKnown;
             std::string path;
             if (!file.is_none()) {
-              path = nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(file));
+              path = value_argument<std::string>("set_tuning", "file", nb::module_::import_("os").attr("fspath")(file));
               options.file = path.c_str();
             }
             const nb::gil_scoped_release release;

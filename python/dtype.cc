@@ -2,6 +2,7 @@
 #include <array>
 
 #include "python/bind.h"
+#include "python/checked.h"
 #include "src/base/error.h"
 
 namespace gabbro::python {
@@ -31,7 +32,7 @@ std::optional<DType> by_numpy_name(nb::handle object) {
   for (const char* attribute : {"name", "__name__"}) {
     if (!nb::hasattr(object, attribute)) continue;
     const nb::object name = object.attr(attribute);
-    if (nb::isinstance<nb::str>(name)) return by_name(nb::cast<std::string>(name));
+    if (nb::isinstance<nb::str>(name)) return by_name(text_of(name));
   }
   return std::nullopt;
 }
@@ -49,7 +50,7 @@ DType dtype_argument(nb::handle object) {
   if (nb::isinstance<DTypeObject>(object)) return nb::cast<const DTypeObject&>(object).value;
   std::optional<DType> dtype;
   if (nb::isinstance<nb::str>(object)) {
-    dtype = by_name(nb::cast<std::string>(object));
+    dtype = by_name(text_of(object));
   } else if (object.is(reinterpret_cast<PyObject*>(&PyFloat_Type))) {
     dtype = DType::f32;
   } else if (object.is(reinterpret_cast<PyObject*>(&PyLong_Type))) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "python/bind.h"
+#include "python/checked.h"
 #include "src/backend/registry.h"
 #include "src/base/error.h"
 #include "src/graph/eval.h"
@@ -213,6 +214,7 @@ bool is_list(nb::handle object) { return nb::isinstance<nb::list>(object) || nb:
 bool contains_tensor(nb::handle object) {
   if (nb::isinstance<Tensor>(object)) return true;
   if (!is_list(object)) return false;
+  const Deeper step(" in nested lists");
   for (nb::handle item : nb::borrow<nb::sequence>(object)) {
     if (contains_tensor(item)) return true;
   }
@@ -221,6 +223,7 @@ bool contains_tensor(nb::handle object) {
 
 // Nested lists of numbers, some of which are tensors of shape (): these stay a part of what is computed.
 Tensor stacked(nb::handle list, const Wanted& wanted) {
+  const Deeper step(" in nested lists");
   std::vector<Tensor> items;
   for (nb::handle item : nb::borrow<nb::sequence>(list)) {
     items.push_back(is_list(item) ? stacked(item, wanted) : tensor_of(item, wanted));
@@ -366,7 +369,7 @@ array([1., 2.], dtype=float32)
           [](const Tensor& x, nb::handle dtype, nb::handle copy) {
             nb::object array = numpy_array(x);
             if (!dtype.is_none()) array = array.attr("astype")(dtype, nb::arg("copy") = false);
-            return !copy.is_none() && nb::cast<bool>(copy) ? array.attr("copy")() : array;
+            return !copy.is_none() && value_argument<bool>("__array__", "copy", copy) ? array.attr("copy")() : array;
           },
           nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
           nb::sig("def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumPyArray"))
@@ -376,7 +379,7 @@ array([1., 2.], dtype=float32)
             Tensor source = x;
             if (options.contains("copy")) {  // None is for nanobind; it refuses to copy
               const nb::object copy = nb::borrow(options["copy"]);
-              if (!copy.is_none() && nb::cast<bool>(copy)) source = copied_to_host(x);
+              if (!copy.is_none() && value_argument<bool>("__dlpack__", "copy", copy)) source = copied_to_host(x);
               options["copy"] = nb::none();
             }
             return exported<nb::array_api>("__dlpack__", source).attr("__dlpack__")(**options);

@@ -4,6 +4,7 @@
 #include "src/nn/loss.h"
 #include "src/nn/state_file.h"
 
+#include "python/checked.h"
 #include "python/nn.h"
 
 namespace gabbro::python {
@@ -80,7 +81,9 @@ void bind_network_functions(nb::module_& m) {
       "_save_state",
       [](const std::string& path, const nb::dict& state, const nb::dict& metadata) {
         std::map<std::string, std::string> facts;
-        for (auto [name, value] : metadata) facts[nb::cast<std::string>(name)] = nb::cast<std::string>(value);
+        for (auto [name, value] : metadata)
+          facts[value_argument<std::string>("save_state", "a name of the metadata", name)] =
+              value_argument<std::string>("save_state", "metadata", value);
         nn::save_state(path, state_of(state), facts);
       },
       nb::arg("path"), nb::arg("state"), nb::arg("metadata"),

@@ -1,6 +1,7 @@
 // The class Module: what Python's classes derive from, and those of C++ do.
 #include <algorithm>
 
+#include "python/checked.h"
 #include "python/nn.h"
 
 namespace gabbro::python {
@@ -242,7 +243,8 @@ nb::dict dict_of(const nn::StateDict& state) {
 
 nn::StateDict state_of(const nb::dict& state) {
   nn::StateDict result;
-  for (auto [name, value] : state) result.push_back({nb::cast<std::string>(name), tensor_of(value)});
+  for (auto [name, value] : state)
+    result.push_back({value_argument<std::string>("load_state_dict", "a name", name), tensor_of(value)});
   return result;
 }
 

@@ -1,4 +1,5 @@
 // What becomes a part of a module when it is assigned to an attribute, and the places of tensors as Python's objects.
+#include "python/checked.h"
 #include "python/nn.h"
 #include "src/graph/eval.h"
 #include "src/graph/history.h"
@@ -27,6 +28,9 @@ struct Open : nn::Module {
   static void child(nn::Module& m, std::string name, ModulePointer child) {
     (m.*static_cast<void (nn::Module::*)(std::string, ModulePointer)>(&Open::add_module))(std::move(name),
                                                                                           std::move(child));
+  }
+  static void hold(nn::Module& m, const std::string& name, nb::handle place) {
+    (m.*(&Open::keep))(name, nb::cast<std::shared_ptr<Tensor>>(place));
   }
   static void forget(nn::Module& m, const std::string& name) { (m.*(&Open::remove))(name); }
 };
@@ -68,7 +72,7 @@ void set_attribute(nb::handle self, nb::str name, nb::handle value) {
   const bool known = nb::inst_ready(self) && is_registered(self, name);
   if ((!is_tensor && !is_module && !known) || has_setter(self.type(), name)) return set_plainly(self, name, value);
   const ModulePointer module = module_of(self);
-  const std::string key = name.c_str();
+  const std::string key = text_of(name);
   if (is_tensor && !nb::isinstance<Parameter>(value)) {
     if (Tensor* buffer = own_buffer(*module, key)) {
       *buffer = detach(nb::cast<const Tensor&>(value));
@@ -82,9 +86,12 @@ void set_attribute(nb::handle self, nb::str name, nb::handle value) {
     return set_plainly(self, name, value);
   }
   Open::forget(*module, key);
-  set_plainly(self, name, value);
   if (is_module) Open::child(*module, key, module_of(value));
-  if (nb::isinstance<Parameter>(value)) Open::parameter(*module, key, nb::cast<Tensor&>(value));
+  set_plainly(self, name, value);
+  if (nb::isinstance<Parameter>(value)) {
+    Open::parameter(*module, key, nb::cast<Tensor&>(value));
+    Open::hold(*module, key, value);
+  }
 }
 
 // What C++ has registered under names that Python does not know: lstm.weight_ih_l0, layer.self_attn.
@@ -102,17 +109,20 @@ nb::object get_attribute(nb::handle self, const std::string& name) {
 }
 
 void delete_attribute(nb::handle self, nb::str name) {
-  if (is_registered(self, name)) Open::forget(*module_of(self), name.c_str());
+  if (is_registered(self, name)) Open::forget(*module_of(self), text_of(name));
   set_plainly(self, name, nb::handle());
 }
 
 void register_buffer(nb::handle self, nb::str name, nb::handle tensor, bool persistent) {
   const ModulePointer module = module_of(self);
-  Open::forget(*module, name.c_str());
+  const std::string key = text_of(name);
+  if (has_setter(self.type(), name)) throw bad_input("[register_buffer] '{}' is an attribute of the class", key);
+  Open::forget(*module, key);
   if (tensor.is_none()) return set_plainly(self, name, tensor);
   const nb::object place = nb::cast(without_history(tensor_of(tensor)));
   set_plainly(self, name, place);
-  Open::buffer(*module, name.c_str(), nb::cast<Tensor&>(place), persistent);
+  Open::buffer(*module, key, nb::cast<Tensor&>(place), persistent);
+  Open::hold(*module, key, place);
 }
 
 void register_parameter(nb::handle self, nb::str name, nb::handle parameter) {

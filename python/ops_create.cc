@@ -1,4 +1,5 @@
 // Tensors of given numbers.
+#include "python/checked.h"
 #include "python/ops.h"
 
 namespace gabbro::python {
@@ -241,7 +242,7 @@ tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
       [](const nb::args& arrays, const std::string& indexing) {
         if (indexing != "xy" && indexing != "ij")
           throw bad_input("[meshgrid] indexing is 'xy' or 'ij', not '{}'", indexing);
-        return meshgrid(nb::cast<std::vector<Tensor>>(arrays), indexing == "xy");
+        return meshgrid(tensors_argument("meshgrid", arrays), indexing == "xy");
       },
       nb::arg("arrays"), nb::arg("indexing") = "xy",
       nb::sig("def meshgrid(*arrays: Tensor, indexing: str = 'xy') -> list[Tensor]"),

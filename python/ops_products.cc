@@ -1,4 +1,5 @@
 // Products of tensors.
+#include "python/checked.h"
 #include "python/ops.h"
 
 namespace gabbro::python {
@@ -84,7 +85,7 @@ tensor([2., 2., 2.])
   m.def(
       "einsum",
       [](const std::string& equation, const nb::args& operands) {
-        return einsum(equation, nb::cast<std::vector<Tensor>>(operands));
+        return einsum(equation, tensors_argument("einsum", operands));
       },
       nb::sig("def einsum(equation: str, /, *operands: Tensor) -> Tensor"),
       R"(Einstein's notation, as numpy.einsum has it: sums of products over named axes.

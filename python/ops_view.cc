@@ -5,6 +5,7 @@
 
 #include <fmt/ranges.h>
 
+#include "python/checked.h"
 #include "python/ops.h"
 
 namespace gabbro::python {
@@ -332,7 +333,7 @@ tensor([[1, 3],
 )");
   m.def(
       "broadcast_arrays",
-      [](const nb::args& arrays) { return broadcast_arrays(nb::cast<std::vector<Tensor>>(arrays)); },
+      [](const nb::args& arrays) { return broadcast_arrays(tensors_argument("broadcast_arrays", arrays)); },
       nb::sig("def broadcast_arrays(*arrays: Tensor) -> list[Tensor]"),
       R"(Each of the tensors in the shape to which all can be broadcast: views.
 

@@ -4,6 +4,7 @@
 #include "src/train/clipping.h"
 #include "src/train/loss_scaler.h"
 
+#include "python/checked.h"
 #include "python/nn.h"
 
 namespace gabbro::python {
@@ -15,8 +16,8 @@ std::vector<train::ParameterGroup> groups_of(const nb::list& groups) {
   size_t count = 0;  // names are numbered through all groups
   for (nb::handle group : groups) {
     result.push_back({.parameters = slots_of(group[0]),
-                      .lr = nb::cast<std::optional<double>>(group[1]),
-                      .weight_decay = nb::cast<std::optional<double>>(group[2])});
+                      .lr = value_argument<std::optional<double>>("optim", "lr", group[1]),
+                      .weight_decay = value_argument<std::optional<double>>("optim", "weight_decay", group[2])});
     for (nn::Slot& slot : result.back().parameters) slot.name = fmt::format("parameter {}", count++);
   }
   return result;
@@ -39,9 +40,13 @@ void bind_optimiser(nb::module_& m, const char* name, Options (*options_of)(cons
       nb::sig("def __init__(self, groups: list[Any], options: dict[str, Any], /) -> None"));
 }
 
-double number(const nb::dict& options, const char* name) { return nb::cast<double>(options[name]); }
-bool flag(const nb::dict& options, const char* name) { return nb::cast<bool>(options[name]); }
-double beta(const nb::dict& options, int which) { return nb::cast<double>(options["betas"][which]); }
+double number(const nb::dict& options, const char* name) {
+  return value_argument<double>("optim", name, options[name]);
+}
+bool flag(const nb::dict& options, const char* name) { return value_argument<bool>("optim", name, options[name]); }
+double beta(const nb::dict& options, int which) {
+  return value_argument<double>("optim", "one of betas", options["betas"][which]);
+}
 
 // Of Adam and AdamW, whose defaults differ.
 template <class Options>

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "python/checked.h"
 #include "python/nn.h"
 #include "src/base/error.h"
 #include "src/graph/eval.h"
@@ -59,6 +60,7 @@ class InterruptScope {
 
 // The tensors in nested lists, tuples and dicts, and of what has a method __tensors__: modules, optimisers.
 void collect(nb::handle object, std::vector<Tensor>& tensors) {
+  const Deeper step(" in what is to be evaluated");
   if (nb::isinstance<Tensor>(object)) {
     tensors.push_back(nb::cast<const Tensor&>(object));
   } else if (nb::isinstance<nb::dict>(object)) {

@@ -135,7 +135,9 @@ ValueError
       .def("__format__",
            [](const Tensor& x, const std::string& how) {
              if (how.empty()) return nb::str(nb::cast(numbers(x, "")));
-             return nb::str(nb::steal(PyObject_Format(item(x).ptr(), nb::cast(how).ptr())));
+             const nb::object text = nb::steal(PyObject_Format(item(x).ptr(), nb::cast(how).ptr()));
+             if (!text.is_valid()) throw nb::python_error();
+             return nb::str(text);
            })
       .def("__len__", length)
       .def("__bool__",

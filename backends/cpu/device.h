@@ -22,6 +22,7 @@ class MemoryCount {
   void allocated(size_t bytes);
   void released(size_t bytes);
   void refused() { ++failures_; }
+  uint64_t in_use() const { return in_use_; }
   void reset();  // of peak and counts
   abi::PoolFacts facts() const;
 

@@ -127,6 +127,18 @@ TEST(Plugin, allocates_aligned_memory_or_says_that_there_is_none) {
   }
 }
 
+TEST(Plugin, does_not_give_out_more_memory_than_there_is) {
+  const Opened device(1);
+  abi::DeviceFacts facts;
+  ASSERT_EQ(backend().device_facts(0, &facts).code, abi::StatusCode::kOk);
+  // Nothing is written to these, so that the system would promise more than it has.
+  const size_t quarter = facts.memory_total / 4;
+  std::vector<void*> pointers(9, nullptr);
+  for (void*& pointer : pointers) backend().allocate(device, quarter, &pointer);
+  EXPECT_LE(std::ranges::count_if(pointers, [](void* pointer) { return pointer != nullptr; }), 4);
+  for (void* pointer : pointers) backend().free(device, pointer);
+}
+
 TEST(Plugin, counts_its_memory) {
   const Opened device(1);
   const auto facts = [&](abi::MemoryKind kind) {

@@ -1,239 +1,172 @@
-"""Calls everything public with arguments that nobody meant: exceptions are fine, crashes and hangs are not.
+"""Calls everything public with arguments that nobody meant: ordinary exceptions are fine, crashes and hangs are not.
 
-    python python/tests/fuzz_calls.py [--seconds 600] [--seed 0]
+    python python/tests/fuzz_calls.py [--seconds 600] [--seed 0] [--calls 1000]
+    python python/tests/fuzz_calls.py --round SEED     repeats one round
 
-Runs by hand, with the built package on PYTHONPATH: best with an extension that was built with the address sanitizer
-(docs/site/writing_an_op.md is not about this; CONTRIBUTING.md is). Each round is a process of its own, so that one that
-dies is known by its seed. Exits 1 where one died.
+`./test python-fuzz` runs it with an extension that has the address sanitizer. Each round is a process of its own, so
+that one that dies is known by its seed, and its last call by what it noted before it. Tensors are on the CPU in even
+rounds and on the simulator in odd ones, where its plugin is built. Exits 1 where something was found.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import faulthandler
-import inspect
+import os
+import pickle
 import random
+import re
 import resource
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import warnings
+from pathlib import Path
 
-CALLS_PER_ROUND = 2000
+from fuzzing.calls import Calls
+from fuzzing.values import Values
+
 MEMORY = 6 << 30  # bytes of a round's address space: what asks for more gets an exception
-SLOW = 20  # seconds that one call may take
-
-NEVER = {"devices", "seed", "set_device", "cuda_set_device", "rocm_set_device", "synchronize", "save_state",
-         "load_state"}  # they change what comes after  # fmt: skip
-
-
-def public_callables(gb):
-    """(name, function) of the package, of tensors' methods, and of layers."""
-    found = []
-    for module in (gb, gb.nn, gb.nn.functional, gb.nn.init, gb.optim):
-        for name in sorted(getattr(module, "__all__", None) or [n for n in vars(module) if n[0] != "_"]):
-            value = getattr(module, name)
-            if callable(value) and name not in NEVER and not inspect.ismodule(value):
-                found.append((f"{module.__name__}.{name}", value))
-    for name, method in inspect.getmembers(gb.Tensor):
-        if callable(method) and (name[0] != "_" or name in OPERATORS) and name != "to":
-            found.append((f"Tensor.{name}", method))
-    return found
+SLOW = 10  # seconds until a call is interrupted, as by Ctrl-C
+HANG = 60  # and until it counts as one that does not come back
+ORDINARY = (
+    TypeError, ValueError, LookupError, AttributeError, RuntimeError, OverflowError, ZeroDivisionError, MemoryError,
+    BufferError, StopIteration, OSError, pickle.PickleError,
+)  # fmt: skip
+# Names that no user knows: an exception of C++ that nobody translated, or an assertion.
+OUR_WORDS = re.compile(r"std::|basic_string|vector::|map::at|unordered_map|[Ii]nternal error|[Aa]ssert")
 
 
-OPERATORS = {
-    f"__{name}__"
-    for name in (
-        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
-        "neg", "abs", "invert", "lt", "le", "eq", "ne", "gt", "ge", "getitem", "setitem", "len", "iter", "bool", "int",
-        "float", "index", "repr", "iadd", "imul", "radd", "rsub", "rpow",
-    )
-}  # fmt: skip
+class Watch(threading.Thread):
+    """Interrupts calls that take long, and ends the process where that does not help."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.started, self.told = None, False
+
+    def begin(self):
+        self.told, self.started = False, time.monotonic()
+        signal.alarm(HANG + SLOW)  # in case the call keeps Python's lock
+
+    def run(self):
+        while True:
+            time.sleep(0.5)
+            passed = 0 if self.started is None else time.monotonic() - self.started
+            if passed > HANG:
+                faulthandler.dump_traceback()
+                os._exit(98)
+            if passed > SLOW and not self.told:
+                self.told = True
+                os.kill(os.getpid(), signal.SIGINT)
 
 
-class Arguments:
-    """Random values of the kinds that arguments have, sensible ones and others."""
-
-    def __init__(self, gb, random_numbers):
-        self.gb, self.random = gb, random_numbers
-        self.dtypes = [value for name, value in vars(gb).items() if isinstance(value, gb.DType)]
-
-    def integer(self):
-        return self.random.choice([0, 1, 2, 3, -1, -2, 7, 33, 255, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**70])
-
-    def number(self):
-        return self.random.choice(
-            [self.integer(), 0.5, -1.5, float("nan"), float("inf"), -float("inf"), 1e-300, True, 3 + 4j]
-        )
-
-    def length(self):
-        return self.random.choice([0, 1, 1, 2, 3, 4, 5, 8, 17])
-
-    def shape(self):
-        return tuple(self.length() for _ in range(self.random.randrange(6)))
-
-    def tensor(self):
-        gb, shape = self.gb, self.shape()
-        kind = self.random.randrange(6)
-        if kind == 0:
-            return gb.astype(gb.randint(-3, 9, shape), self.random.choice([gb.int32, gb.int64, gb.uint8]))
-        if kind == 1:
-            return gb.rand(*shape) > 0.5
-        x = gb.randn(*shape)
-        if kind == 2:
-            return gb.astype(x, self.random.choice([gb.float16, gb.bfloat16, gb.float64]))
-        if kind == 3 and len(shape) >= 2:
-            return gb.swapaxes(x, 0, 1)
-        if kind == 4:
-            return x.requires_grad_()
-        return x
-
-    def of_kind(self, annotation):
-        gb, choose = self.gb, self.random.choice
-        if "Operand" in annotation or "Tensor" in annotation or "Array" in annotation:
-            if "list" in annotation or "Sequence" in annotation:
-                return [self.tensor() for _ in range(self.random.randrange(4))]
-            return self.number() if self.random.random() < 0.1 else self.tensor()
-        if "DType" in annotation:
-            return choose(self.dtypes)
-        if "Device" in annotation:
-            return choose(["cpu", None, "rocm:9"])
-        if "Sequence[int]" in annotation or "tuple[int" in annotation:
-            return choose([self.shape(), choose([-2, -1, 0, 1, 2, 3]), (0,), (-1,), (1, 0), (0, 0), self.integer()])
-        if "int" in annotation:
-            return choose([0, 1, 1, 2, 2, 3, 4, 5, -1, -2, self.integer()])
-        if "bool" in annotation:
-            return choose([True, False])
-        if "float" in annotation:
-            return choose([0.5, 1e-5, 1.0, 2.0, self.number()])
-        if "str" in annotation:
-            return choose(["mean", "sum", "none", "ij,jk->ik", "ii->i", "tanh", "nearest", "float", "same", "i,i"])
-        if "Callable" in annotation:
-            return lambda *a: gb.add(a[0], 1) if a else gb.ones(2)
-        return self.any()
-
-    def any(self):
-        kind = self.random.randrange(16)
-        if kind < 7:
-            return self.tensor()
-        if kind < 9:
-            return self.integer()
-        if kind == 9:
-            return self.number()
-        if kind == 10:
-            return self.shape()
-        if kind == 11:
-            return [self.number() for _ in range(self.random.randrange(4))]
-        if kind == 12:
-            return self.random.choice(self.dtypes)
-        if kind == 13:
-            return self.random.choice([None, True, False, ..., slice(None), slice(None, None, -1), slice(5, -9, 2)])
-        if kind == 14:
-            return self.random.choice(["", "mean", "none", "ij,jk->ik", "...i->", "cpu", "rocm:9", "float16", "\0"])
-        return self.random.choice([b"x", {}, {"a": 1}, object(), [], (), [[1, 2], [3]], float, lambda *a: a[0]])
+def objection(error):
+    """What is wrong with this exception, or None where a user can expect it."""
+    words = str(error)
+    if not isinstance(error, ORDINARY):
+        return "no ordinary exception"
+    if not words and not isinstance(error, (StopIteration, MemoryError)):
+        return "no words"
+    if OUR_WORDS.search(words) and not isinstance(error, AttributeError):
+        return "words that no user knows"
+    return None
 
 
-def parameters_of(function):
-    """(name, type, whether it has to be given) of each parameter, by the first line of the docstring or in Python."""
-    try:
-        return [
-            (name, str(parameter.annotation), parameter.default is parameter.empty)
-            for name, parameter in inspect.signature(function).parameters.items()
-            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        ]
-    except (TypeError, ValueError):
-        pass
-    of_class = getattr(function, "__init__", None) if isinstance(function, type) else function
-    line = (getattr(of_class, "__doc__", None) or "").split("\n", 1)[0].rpartition(" -> ")[0]
-    found, depth, part = [], 0, ""
-    for letter in line.partition("(")[2].removesuffix(")") + ",":
-        depth += letter in "[("
-        depth -= letter in "])"
-        if letter != "," or depth > 0:
-            part += letter
-            continue
-        name, _, annotation = part.partition(":")
-        if name.strip() not in ("", "*", "/", "self") and "*" not in name:
-            found.append((name.strip(), annotation.partition("=")[0], "=" not in part))
-        part = ""
-    return found
-
-
-def call_arguments(arguments, function, numbers):
-    """Mostly of the documented kinds, sometimes all of them anything."""
-    parameters = parameters_of(function)
-    if not parameters or numbers.random() < 0.15:
-        return [arguments.any() for _ in range(numbers.randrange(5))], {}
-    positional, keywords = [], {}
-    for name, annotation, required in parameters:
-        if not required and numbers.random() < 0.6:
-            continue
-        value = arguments.any() if numbers.random() < 0.04 else arguments.of_kind(annotation)
-        if required and not keywords:
-            positional.append(value)
-        else:
-            keywords[name] = value
-    return positional, keywords
-
-
-def compute(gb, result):
-    """Evaluates what came back where it is small; a large one would only be slow."""
-    tensors = result if isinstance(result, (list, tuple)) else [result]
-    for tensor in tensors:
-        if isinstance(tensor, gb.Tensor) and tensor.size <= 1 << 22:
-            gb.eval(tensor)
-
-
-def round_of_calls(seed):
+def round_of_calls(seed, count, note, verbose):
     import gabbro as gb
 
     faulthandler.enable()
+    faulthandler.register(signal.SIGALRM, chain=True)
     warnings.simplefilter("ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.RLIM_INFINITY))
-    gb.set_device("cpu")
-    numbers = random.Random(seed)
-    arguments = Arguments(gb, numbers)
-    functions = public_callables(gb)
-    raised = 0
-    for _ in range(CALLS_PER_ROUND):
-        name, function = numbers.choice(functions)
-        positional, keywords = call_arguments(arguments, function, numbers)
-        if name.startswith("Tensor."):
-            positional.insert(0, arguments.tensor())
-        print(f"{seed} {name}", file=sys.stderr)  # the last line is the call that did not come back
-        signal.alarm(SLOW)
+    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # whose shadow needs more
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.RLIM_INFINITY))
+    devices = ["cpu", "sim:0"] if has_simulator(gb) else ["cpu"]
+    if seed % 2 == 1:
+        devices.reverse()
+    gb.set_device(devices[0])
+    gb.seed(seed % (1 << 31))
+    values = Values(gb, random.Random(seed), devices)
+    calls, raised, found, watch = Calls(gb, values), collections.Counter(), 0, Watch()
+    watch.start()
+    for number in range(count):
+        text = "preparing"
         try:
-            result = function(*positional, **keywords)
-            if isinstance(result, gb.nn.Module):
-                result = result(*(arguments.tensor() for _ in range(numbers.randrange(1, 4))))
-            compute(gb, result)
-        except Exception:
-            raised += 1
-        signal.alarm(0)
-    print(f"round {seed}: {CALLS_PER_ROUND} calls, {raised} exceptions", flush=True)
+            watch.begin()
+            for text in calls.next():
+                note(f"call {number}: {text}")
+                watch.begin()
+        except KeyboardInterrupt:
+            raised["slow"] += 1
+            if verbose:
+                print(f"slow: {text}")
+        except Exception as error:
+            raised[type(error).__name__] += 1
+            if verbose:
+                print(f"{text}\n    {type(error).__name__}: {error}")
+            wrong = objection(error)
+            if wrong:
+                found += 1
+                print(f"{wrong}: call {number}: {text}\n    {type(error).__name__}: {error}", file=sys.stderr)
+        watch.started = None
+    signal.alarm(0)
+    print(f"{count} calls on {devices[0]}, {dict(sorted(raised.items()))}", flush=True)
+    return 1 if found else 0
+
+
+def has_simulator(gb):
+    folder = Path(gb._core.__file__).parents[2] / "lib"  # of the build
+    if not (folder / "libgabbro_sim.so").exists():
+        return False
+    os.environ["GABBRO_PLUGIN_PATH"] = str(folder)
+    return True
+
+
+def run_round(seed, options):
+    """Whether the round ended well; prints how, and what it did last where it did not."""
+    with tempfile.TemporaryDirectory() as folder:
+        noted = Path(folder) / "call"
+        command = [sys.executable, __file__, "--round", str(seed), "--calls", str(options.calls), "--note", str(noted)]
+        environment = {**os.environ, "GABBRO_HOME": folder, "GABBRO_TUNING_FILE": f"{folder}/tuning"}
+        environment.pop("GABBRO_DEVICE", None)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
+        if done.returncode == 0:
+            print(f"seed {seed}: {done.stdout.strip()}", flush=True)
+            return True
+        last = noted.read_text(errors="replace") if noted.exists() else "nothing"
+    print(f"seed {seed} ended with {done.returncode} in {last}\n{done.stderr[-6000:]}")
+    print(f"again: {Path(__file__).name} --calls {options.calls} --round {seed}", flush=True)
+    return False
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--round", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0, help="of the first round")
+    parser.add_argument("--calls", type=int, default=1000, help="of a round")
+    parser.add_argument("--round", type=int, metavar="SEED", help="this round alone, in this process")
+    parser.add_argument("--verbose", action="store_true", help="with --round: print the exceptions")
+    parser.add_argument("--note", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.round is not None:
-        round_of_calls(options.round)
-        return 0
-    start, seed, died = time.monotonic(), options.seed, []
-    while time.monotonic() - start < options.seconds:
-        done = subprocess.run(
-            [sys.executable, __file__, "--round", str(seed)], stderr=subprocess.PIPE, text=True, errors="replace"
-        )
-        if done.returncode != 0:
-            died.append(seed)
-            print(f"round {seed} ended with {done.returncode}:\n{done.stderr[-3000:]}", flush=True)
+        file = os.open(options.note or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+
+        def note(text):
+            data = text.encode(errors="replace")
+            os.pwrite(file, data, 0)
+            os.ftruncate(file, len(data))
+
+        return round_of_calls(options.round, options.calls, note, options.verbose)
+    start, seed, failed = time.monotonic(), options.seed, []
+    while seed == options.seed or time.monotonic() - start < options.seconds:
+        if not run_round(seed, options):
+            failed.append(seed)
         seed += 1
-    print(f"{seed - options.seed} rounds of {CALLS_PER_ROUND} calls; died: {died or 'none'}")
-    return 1 if died else 0
+    print(f"{seed - options.seed} rounds of {options.calls} calls; found something in: {failed or 'none'}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -139,3 +139,99 @@ def test_an_uninitialised_tensor_is_refused():
         gb.Tensor.__new__(gb.Tensor).eval()
     with pytest.raises(TypeError):
         gb.Tensor([1.0])
+
+
+def test_lists_without_an_end_are_recursion_errors():
+    endless = []
+    endless.append(endless)
+    deep = [1.0]
+    for _ in range(100_000):
+        deep = [deep]
+    for value in (endless, deep, (endless,), {"a": endless}):
+        for call in (gb.tensor, gb.eval, lambda v: gb.ones(2) + v, lambda v: gb.compile(gb.exp)(v),
+                     lambda v: gb.ones(2).__setitem__(0, v), lambda v: gb.ones(2)[v]):  # fmt: skip
+            with pytest.raises((RecursionError, ValueError, TypeError)) as caught:
+                call(value)
+            assert str(caught.value)
+    while isinstance(deep[0], list):  # its destructor would be as deep
+        deep = deep[0]
+
+
+def test_numbers_of_optimisers_that_are_none_are_named():
+    parameters = [gb.nn.Parameter(gb.ones(2))]
+    for call, name in (
+        (lambda: gb.optim.SGD(parameters, lr="fast"), "lr"),
+        (lambda: gb.optim.SGD(parameters, dampening=slice(None)), "dampening"),
+        (lambda: gb.optim.SGD(parameters, nesterov=None), "nesterov"),
+        (lambda: gb.optim.Adam(parameters, betas=("a", 0.9)), "betas"),
+        (lambda: gb.optim.RMSprop(parameters, alpha=gb.ones(3)), "alpha"),
+        (lambda: gb.optim.AdamW([{"params": parameters, "weight_decay": "much"}]), "weight_decay"),
+    ):
+        with pytest.raises(TypeError, match=name):
+            call()
+
+
+def test_texts_that_have_no_utf_8_are_value_errors():
+    for call in (lambda s: gb.zeros(2, device=s), lambda s: gb.zeros(2, dtype=s), gb.Device):
+        with pytest.raises((ValueError, TypeError)):
+            call("\ud800")
+    assert gb.get_device() != "\ud800"
+    with pytest.raises(ValueError):
+        setattr(gb.nn.Module(), "\ud800", gb.nn.Parameter(gb.ones(2)))
+
+
+@pytest.mark.parametrize("function", [gb.broadcast_arrays, gb.meshgrid, lambda *a: gb.einsum("i,i", *a)])
+def test_what_is_no_tensor_among_several_is_named(function):
+    with pytest.raises(TypeError, match="'x' is no tensor"):
+        function(X, "x")
+
+
+def test_formats_that_no_number_has_are_value_errors():
+    assert f"{gb.tensor(1.5):.2f}" == "1.50"
+    with pytest.raises(ValueError, match="format"):
+        f"{gb.tensor(1.5):xyz}"
+
+
+def test_modules_do_not_contain_themselves():
+    outer, inner = gb.nn.Sequential(gb.nn.ReLU()), gb.nn.Sequential(gb.nn.Linear(1, 1))
+    outer.append(inner)
+    for module in (inner, outer):
+        with pytest.raises(ValueError, match=r"\[module\]"):
+            inner.append(outer)
+        with pytest.raises(ValueError, match=r"\[module\]"):
+            module.itself = module
+        assert not hasattr(module, "itself")
+    assert len(inner) == 1 and len(list(outer.parameters())) == 2
+
+
+def test_a_buffer_does_not_take_an_attribute_of_its_class_away():
+    norm = gb.nn.BatchNorm1d(2)
+    for name in ("weight", "running_mean", "training"):
+        with pytest.raises(ValueError, match=name):
+            norm.register_buffer(name, gb.ones(2))
+    assert len(norm.state_dict()) == 5 - ("num_batches_tracked" not in norm.state_dict())
+
+
+def test_tensors_of_a_module_live_as_long_as_it_knows_them():
+    module = gb.nn.Module()
+    module.weight = gb.nn.Parameter(gb.full(3, 2.0))
+    module.register_buffer("scale", gb.full(3, 5.0))
+    vars(module).clear()
+    junk = [gb.nn.Parameter(gb.zeros(3)) for _ in range(64)]
+    assert [value.tolist() for value in module.state_dict().values()] == [[2.0] * 3, [5.0] * 3]
+    del junk
+
+
+def test_more_layers_than_anybody_has_are_refused_at_once():
+    with pytest.raises(ValueError, match=r"\[recurrent\]"):
+        gb.nn.LSTM(1, 1, num_layers=2**31)
+
+
+def test_numbers_of_features_do_not_overflow():
+    for make in (
+        lambda: gb.nn.LSTM(1, 2**63 - 1),
+        lambda: gb.nn.GRU(2**63 - 1, 1, bidirectional=True),
+        lambda: gb.nn.MultiheadAttention(2**63 - 1, 1),
+    ):
+        with pytest.raises(ValueError, match=r"\[recurrent\]|\[multihead_attention\]"):
+            make()

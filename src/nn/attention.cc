@@ -53,6 +53,7 @@ MultiheadAttention::MultiheadAttention(const Factory& make, const MultiheadAtten
   const int64_t e = o.embed_dim, kdim = o.kdim.value_or(e), vdim = o.vdim.value_or(e);
   if (e < 1 || o.num_heads < 1 || e % o.num_heads != 0)
     throw bad_input("[multihead_attention] {} features do not divide into {} heads", e, o.num_heads);
+  if (e > int64_t{1} << 31) throw bad_input("[multihead_attention] {} features: 2147483648 are the most", e);
   if (kdim == e && vdim == e) {
     add_parameter("in_proj_weight", in_proj_weight, init::xavier_uniform(make, Shape{3 * e, e}));
   } else {

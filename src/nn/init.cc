@@ -46,7 +46,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
 }  // namespace
 
 Tensor constant(const Factory& make, const Shape& shape, double value) {
-  return on_device(make, shape, std::vector<float>(static_cast<size_t>(shape.elements()), static_cast<float>(value)));
+  return computed(full(make.device, shape, value, make.dtype));
 }
 
 Tensor uniform(const Factory& make, const Shape& shape, double low, double high) {

@@ -78,7 +78,18 @@ Tensor& Module::add_buffer(std::string name, Tensor value, bool persistent) {
 void Module::add_module(std::string name, std::shared_ptr<Module> module) {
   if (module == nullptr) return;
   check_name(name);
+  if (module->contains(*this)) throw bad_input("[module] '{}' contains the module that it would be a part of", name);
   children_.push_back({.name = std::move(name), .module = std::move(module)});
+}
+
+bool Module::contains(const Module& other) const {
+  return this == &other ||
+         std::ranges::any_of(children_, [&](const Child& child) { return child.module->contains(other); });
+}
+
+void Module::keep(const std::string& name, std::shared_ptr<void> owner) {
+  for (Entry& entry : entries_)
+    if (entry.name == name) entry.owner = std::move(owner);
 }
 
 void Module::remove(const std::string& name) {

@@ -74,6 +74,7 @@ class Module : public std::enable_shared_from_this<Module> {
     add_module(std::move(name), std::move(module));
   }
   void add_module(std::string name, std::shared_ptr<Module> module);
+  void keep(const std::string& name, std::shared_ptr<void> owner);  // of a member that does not live in the module
   void remove(const std::string& name);  // forgets the tensor or module of this name, if there is one
 
  private:
@@ -82,6 +83,7 @@ class Module : public std::enable_shared_from_this<Module> {
     Tensor* tensor;
     bool is_parameter;
     bool persistent;
+    std::shared_ptr<void> owner = nullptr;
   };
   struct Found {
     std::string name;
@@ -90,6 +92,7 @@ class Module : public std::enable_shared_from_this<Module> {
 
   void check_name(const std::string& name) const;
   void find(const std::string& prefix, std::vector<Found>& found) const;
+  bool contains(const Module& other) const;
   std::vector<Found> all() const;
   std::vector<Slot> slots(bool parameters);
 

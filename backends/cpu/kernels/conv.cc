@@ -1,8 +1,10 @@
-// Convolutions of images, f32. A worker makes a row of outputs of kTogether channels, a vector at a time: each vector
-// of inputs that is loaded is multiplied by the weights of all these channels.
+// Convolutions of images of few output channels, f32; conv_product.cc has the others. A worker makes a row of outputs
+// of kTogether channels, a vector at a time: each vector of inputs that is loaded is multiplied by the weights of all
+// these channels.
 #include <algorithm>
 
 #include "backends/common/window_request.h"
+#include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 
@@ -164,15 +166,17 @@ class ConvTranspose : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeContext&) {
+std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeContext& context) {
   abi::ConvRequest conv;
   if (!read_conv(request, conv) || conv.dtype != DType::f32) return nullptr;
+  if (auto product = make_conv_product(conv, false, context.workers)) return product;
   return std::make_unique<Conv>(conv);
 }
 
-std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext&) {
+std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context) {
   abi::ConvRequest conv;
   if (!read_conv_transpose(request, conv) || conv.dtype != DType::f32) return nullptr;
+  if (auto product = make_conv_product(conv, true, context.workers)) return product;
   return std::make_unique<ConvTranspose>(conv);
 }
 

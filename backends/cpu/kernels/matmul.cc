@@ -65,14 +65,14 @@ class Matmul : public Kernel {
     for (int64_t k = 0; k < a_.columns; k += kDepth) {
       const int64_t depth = std::min(kDepth, a_.columns - k);
       load_panel(b + k * b_.row_stride + column * b_.column_stride, depth, columns, panel);
-      for (int64_t r = 0; r < rows; r += kTileRows) {
+      for (int64_t r = 0; r < rows; r += kMatrixRows) {
         const ProductTile tile{a + (row + r) * a_.row_stride + k * a_.column_stride,
                                a_.row_stride,
                                a_.column_stride,
                                sums + r * kPanel,
                                kPanel,
                                true};
-        product_tile(static_cast<int>(std::min<int64_t>(kTileRows, rows - r)), kTileVectors, tile,
+        product_tile(static_cast<int>(std::min<int64_t>(kMatrixRows, rows - r)), kTileVectors, tile,
                      FloatSource{panel, kPanel}, 0, depth);
       }
     }
@@ -115,9 +115,19 @@ class Matmul : public Kernel {
   }
 
   void load_panel(const float* b, int64_t depth, int64_t columns, float* panel) const {
+    if (b_.row_stride == 1 && b_.column_stride != 1) {  // a transposed matrix is read along its columns
+      if (columns < kPanel) std::fill_n(panel, depth * kPanel, 0.0f);
+      for (int64_t j = 0; j < columns; ++j)
+        for (int64_t k = 0; k < depth; ++k) panel[k * kPanel + j] = b[k + j * b_.column_stride];
+      return;
+    }
     for (int64_t k = 0; k < depth; ++k) {
       const float* from = b + k * b_.row_stride;
       float* to = panel + k * kPanel;
+      if (b_.column_stride == 1 && columns == kPanel) {
+        std::copy_n(from, kPanel, to);
+        continue;
+      }
       for (int64_t j = 0; j < columns; ++j) to[j] = from[j * b_.column_stride];
       std::fill(to + columns, to + kPanel, 0.0f);
     }

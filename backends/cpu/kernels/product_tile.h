@@ -64,7 +64,7 @@ void product_tile(const ProductTile& tile, const Source& b, int64_t begin, int64
   }
 }
 
-// `rows` (1 to kTileRows) rows times `vectors` (at most tile_vectors(rows)) vectors.
+// `rows` (1 to kMatrixRows) rows times `vectors` (at most tile_vectors(rows)) vectors.
 template <class Source>
 void product_tile(int rows, int vectors, const ProductTile& tile, const Source& b, int64_t begin, int64_t end) {
   const auto with_rows = [&]<int kRows>() {
@@ -81,7 +81,8 @@ void product_tile(int rows, int vectors, const ProductTile& tile, const Source& 
     with_vectors.template operator()<4>();
   };
   [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) { (with_rows.template operator()<kIndex + 1>(), ...); }
-  (std::make_integer_sequence<int, kTileRows>{});
+  (std::make_integer_sequence<int, kMatrixRows>{});
+  static_assert(kMatrixRows >= kTileRows);
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -64,6 +64,7 @@ struct Max {
     return a > b || a != a ? a : b;
   }
   static F32 join(F32 x, F32 y) { return select(x == x, select(y < x, x, y), x); }
+  static F32 join_numbers(F32 x, F32 y) { return max(x, y); }
 };
 struct Min {
   template <class T>
@@ -75,7 +76,26 @@ struct Min {
     return a < b || a != a ? a : b;
   }
   static F32 join(F32 x, F32 y) { return select(x == x, select(x < y, x, y), x); }
+  static F32 join_numbers(F32 x, F32 y) { return min(x, y); }
 };
+
+// The extreme of whole vectors of numbers, four at a time, for each waits for the one before. False where one of them
+// is NaN or an infinity: these times zero are NaN.
+template <class F>
+bool extreme_of_numbers(const float* x, int64_t count, float* lanes) {
+  F32 best[4] = {load(x), load(x + kLanes), load(x + 2 * kLanes), load(x + 3 * kLanes)};
+  F32 zeros[4] = {};
+  for (int64_t i = 0; i + 4 * kLanes <= count; i += 4 * kLanes) {
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      const F32 values = load(x + i + j * kLanes);
+      best[j] = F::join_numbers(best[j], values);
+      zeros[j] = fma(values, zero_f32(), zeros[j]);
+    }
+  }
+  store(lanes, F::join_numbers(F::join_numbers(best[0], best[1]), F::join_numbers(best[2], best[3])));
+  return reduce_sum((zeros[0] + zeros[1]) + (zeros[2] + zeros[3])) == 0;
+}
 
 // Sixteen running results, so that the compiler can use vectors and rounding errors of sums grow sixteen times slower.
 template <class T, class F>
@@ -85,14 +105,26 @@ void reduce_row(const void* row, int64_t stride, int64_t count, void* out) {
   std::fill(lanes, lanes + kLanes, F::template start<T>());
   int64_t i = 0;
   if constexpr (std::is_same_v<T, float> && (std::is_same_v<F, Max> || std::is_same_v<F, Min>)) {
-    // The compiler makes no vectors of what looks at NaN; four at a time, for each waits for the one before.
-    if (stride == 1 && count >= 4 * kLanes) {
+    // The compiler makes no vectors of what looks at NaN.
+    if (stride == 1 && count >= 4 * kLanes && extreme_of_numbers<F>(x, count, lanes)) {
+      i = count / (4 * kLanes) * (4 * kLanes);
+    } else if (stride == 1 && count >= 4 * kLanes) {
       F32 best[4] = {load(x), load(x + kLanes), load(x + 2 * kLanes), load(x + 3 * kLanes)};
       for (i = 4 * kLanes; i + 4 * kLanes <= count; i += 4 * kLanes) {
 #pragma GCC unroll 4
         for (int j = 0; j < 4; ++j) best[j] = F::join(best[j], load(x + i + j * kLanes));
       }
       store(lanes, F::join(F::join(best[0], best[1]), F::join(best[2], best[3])));
+    }
+  }
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<F, Sum>) {
+    if (stride == 1 && count >= 4 * kLanes) {
+      F32 sums[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
+      for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) sums[j] += load(x + i + j * kLanes);
+      }
+      store(lanes, (sums[0] + sums[1]) + (sums[2] + sums[3]));
     }
   }
   if (stride == 1) {

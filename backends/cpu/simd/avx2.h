@@ -33,6 +33,7 @@ struct Mask {
 // meet them (kernels/product_tile.h, linear_plain.cc, linear_many.cc).
 inline constexpr int kTileVectors = 1;
 inline constexpr int kFloatTokens = 4;
+inline constexpr int kMatrixRows = 6;  // of a product of matrices: 12 sums, two vectors and a factor
 inline constexpr int kWordSums = 6;
 
 // How far ahead of their use weights are asked for, in bytes: block formats, and plain elements (best of 1 to 6 KB on
@@ -106,6 +107,14 @@ inline __m256 scale_by_power(__m256 x, __m256 n) {
   return _mm256_mul_ps(_mm256_mul_ps(_mm256_mul_ps(x, power(third)), power(third)), power(rest));
 }
 inline F32 scale_by_power(F32 x, F32 n) { return {scale_by_power(x.a, n.a), scale_by_power(x.b, n.b)}; }
+// The same for n from -126 to 127.
+inline __m256 scale_by_normal_power(__m256 x, __m256 n) {
+  const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+  return _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
+}
+inline F32 scale_by_normal_power(F32 x, F32 n) {
+  return {scale_by_normal_power(x.a, n.a), scale_by_normal_power(x.b, n.b)};
+}
 inline float reduce_sum(F32 x) {
   const __m256 eight = _mm256_add_ps(x.a, x.b);
   __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));

@@ -33,6 +33,7 @@ struct Mask {
 // meet them (kernels/product_tile.h, linear_plain.cc, linear_many.cc).
 inline constexpr int kTileVectors = 2;
 inline constexpr int kFloatTokens = 12;
+inline constexpr int kMatrixRows = 12;
 inline constexpr int kWordSums = 12;
 
 // How far ahead of their use weights are asked for, in bytes: block formats (best of 1 to 6 KB on Zen 4), and plain
@@ -72,6 +73,7 @@ inline F32 floor(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEG_IN
 inline F32 round_even(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
 // a·2ⁿ for whole n in ±300; beyond the range of floats it gives 0 or infinity.
 inline F32 scale_by_power(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+inline F32 scale_by_normal_power(F32 a, F32 n) { return scale_by_power(a, n); }
 inline float reduce_sum(F32 a) { return _mm512_reduce_add_ps(a.v); }
 inline float reduce_max(F32 a) { return _mm512_reduce_max_ps(a.v); }
 

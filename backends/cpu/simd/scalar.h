@@ -33,6 +33,7 @@ struct Mask {
 // them.
 inline constexpr int kTileVectors = 1;
 inline constexpr int kFloatTokens = 4;
+inline constexpr int kMatrixRows = 4;
 inline constexpr int kWordSums = 4;
 
 // How far ahead of their use weights are asked for, in bytes: block formats, and plain elements.
@@ -120,6 +121,7 @@ inline F32 scale_by_power(F32 a, F32 n) {
     return a.v[i] * power(third) * power(third) * power(whole - 2 * third);
   });
 }
+inline F32 scale_by_normal_power(F32 a, F32 n) { return scale_by_power(a, n); }
 inline float reduce_sum(F32 a) {
   for (int half = 8; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) a.v[i] += a.v[i + half];
