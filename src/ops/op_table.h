@@ -35,8 +35,8 @@ extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments;
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
 // activation.cc, norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc, dot_product_attention.cc
 extern const Op kRelu, kGelu, kGeluTanh;
-extern const Op kSilu, kSoftmax, kLogSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention,
-    kDotProductAttention;
+extern const Op kSilu, kSoftmax, kLogSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;
+extern const Op kDotProductAttention;
 
 std::span<const Op* const> op_table();
 

@@ -134,6 +134,15 @@ void add_attention(std::vector<OpCase>& cases) {
            return rope(x[0], ints(Shape{3}, {0, 2, 3}), x[1], {.interleaved = interleaved, .magnitude = 1.25f});
          })});
   }
+  // Public calls record it of halves alone; its gradient is that of its composition, in any dtype.
+  const auto dense = [](int64_t causal) {
+    return one([causal](const Inputs& x) {
+      return record(kDotProductAttention, x, {{"scale", 0.5}, {"causal", causal}});
+    });
+  };
+  const Input q{Shape{1, 4, 3, 4}, -1, 1}, kv{Shape{1, 2, 5, 4}, -1, 1}, mask{Shape{1, 4, 1, 5}, -1, 1};
+  cases.push_back({"scaled_dot_product_attention", &kDotProductAttention, {q, kv, kv}, dense(0)});
+  cases.push_back({"scaled_dot_product_attention with a mask", &kDotProductAttention, {q, kv, kv, mask}, dense(1)});
   // The queries' gradient: the cache is a state, and its halves are constants.
   cases.push_back({"attention", &kAttention, {{Shape{2, 4, 16}, -1, 1}}, one([](const Inputs& x) {
                      std::vector<uint16_t> keys, values;
