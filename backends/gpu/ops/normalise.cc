@@ -19,7 +19,7 @@ constexpr i32 kKnownSlice = 8192;
 constexpr int64_t kLeastRowBytes = 512;
 // Rows that are longer, and no more than that many, are worth a pass of their own for the statistics.
 constexpr int64_t kLongRow = 16384;
-constexpr int64_t kFewRows = 256;
+constexpr int64_t kFewLongRows = 256;
 
 // Two launches for the moments of [outer, channels, inner], or one where a block can do a channel.
 class MomentsPart {
@@ -57,7 +57,7 @@ class MomentsPart {
                         .slice = static_cast<i32>(slice_),
                         .packs = packs_ && begins_with_a_pack(x)};
     // Few rows are better shared by many blocks.
-    if (in_registers_ != nullptr && args.packs != 0 && (slices_ == 1 || moments_.channels > kFewRows)) {
+    if (in_registers_ != nullptr && args.packs != 0 && (slices_ == 1 || moments_.channels > kFewLongRows)) {
       args.mean = mean;
       args.variance = variance;
       return run(in_registers_, {row_blocks(*packed_, moments_.channels, in_registers_, wave_)}, args);
@@ -224,7 +224,7 @@ class BatchNorm : public NormaliseBase {
 
 std::unique_ptr<Kernel> make_normalised_rows(const abi::KernelRequest& request, const abi::NormRequest& norm,
                                              const MakeContext& context) {
-  if (norm.columns > kLongRow && norm.rows <= kFewRows && norm.centred && norm.addend_at < 0)
+  if (norm.columns > kLongRow && norm.rows <= kFewLongRows && norm.centred && norm.addend_at < 0)
     return std::make_unique<NormaliseLongRows>(request, norm, context);
   return std::make_unique<NormaliseRows>(request, norm, context);
 }
