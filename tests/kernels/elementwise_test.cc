@@ -138,6 +138,33 @@ TEST(Elementwise, unary_of_what_is_not_finite) {
 }
 
 // As the Python array API standard has them.
+// Where the normal distribution ends; 0 times an infinity is no number, as in PyTorch.
+TEST(Elementwise, gelu_far_out) {
+  const std::vector<std::pair<float, float>> values = {{kNan, kNan},       {kInfinity, kInfinity},
+                                                       {-kInfinity, kNan}, {1e30f, 1e30f},
+                                                       {100, 100},         {-100, 0},
+                                                       {-1e30f, 0},        {-3e38f, 0},
+                                                       {-14.6f, 0}};
+  for (const char* op : {"gelu", "gelu_tanh"}) {
+    Tensor x(DType::f32, {static_cast<int64_t>(values.size())});
+    for (size_t i = 0; i < values.size(); ++i) x.data<float>()[i] = values[i].first;
+    for_each_target([&](const Target& target) {
+      Tensor y(DType::f32, {x.count()});
+      target.run({op, {&x}, {&y}, {}});
+      for (size_t i = 0; i < values.size(); ++i) {
+        const float actual = y.at<float>(static_cast<int64_t>(i)), expected = values[i].second;
+        SCOPED_TRACE(std::string(op) + " of " + std::to_string(values[i].first) + " gives " + std::to_string(actual));
+        EXPECT_EQ(std::isnan(actual), std::isnan(expected));
+        if (std::isfinite(expected)) {
+          EXPECT_NEAR(actual, expected, 1e-7 * std::abs(expected) + 1e-30);
+        } else if (!std::isnan(expected)) {
+          EXPECT_EQ(actual, expected);
+        }
+      }
+    });
+  }
+}
+
 TEST(Elementwise, zeros_have_their_signs) {
   struct Zero {
     const char* op;

@@ -76,7 +76,9 @@ template <class... Rest>
   const F32 lost = fma(half, bounded, splat(0.0f) - square);
   const F32 power = exp_of_negative(splat(0.0f) - square);
   const F32 tail = splat(0.5f) * scaled * u * fma(splat(0.0f) - lost, power, power);
-  return select(splat(0.0f) < x, fma(splat(0.0f) - bounded, tail, x), x * tail);
+  // However large x is: what is left at -14.5 is no factor of it.
+  const F32 below = x * select(x < splat(-14.5f), splat(0.0f), tail);
+  return select(splat(0.0f) < x, fma(splat(0.0f) - bounded, tail, x), below);
 }
 // Its approximation by tanh.
 [[gnu::always_inline]] inline F32 gelu_tanh(F32 x) {
