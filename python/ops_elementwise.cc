@@ -165,7 +165,7 @@ Raises
 ValueError
     For another dtype, or another word.
 
->>> gb.gelu(gb.tensor([-10.0, 0.0, 10.0]))
+>>> gb.gelu(gb.tensor([-20.0, 0.0, 10.0]))
 tensor([-0.,  0., 10.])
 )");
 }

@@ -66,7 +66,7 @@ def test_groups_dtypes_and_names_choose(bench):
 
     assert {row["group"] for row in rows("--softmax", "--norm")} == {"softmax", "norm"}
     assert {row["group"] for row in rows("--softmax", "--all", "--dtype", "f32")} == set(GROUPS)
-    assert {row["dtype"] for row in rows("--filter", "rms_norm")} == {"f32"}
+    assert {row["dtype"] for row in rows("--filter", "topk")} == {"f32"}
     assert {row["dtype"] for row in rows("--filter", "layer_norm", "--dtype", "bf16")} == {"bf16"}
 
 
