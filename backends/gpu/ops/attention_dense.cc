@@ -2,12 +2,12 @@
 #include "kernels/attention_dense.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/row_kernels.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -15,14 +15,14 @@ namespace {
 // A smaller scale would let keys that are not seen come too near to those that are (kernels/attention_scores.h).
 constexpr double kLeastScale = 1e-20;
 
-constexpr int64_t kQuadElements = 8, kQuadBytes = 16;
+constexpr int64_t kPackElements = kPackBytes / static_cast<int64_t>(sizeof(Half));
 
 // How [B, heads, rows, D] lies, where its kernel can read it; `loose` becomes true where quads are not aligned.
 bool read_heads(const abi::TensorView& x, DType dtype, StridedHeads& heads, bool& loose) {
   if (x.rank != 4 || !is_plain(x, dtype) || (x.strides[3] != 1 && x.shape[3] != 1)) return false;
   heads = {.data = nullptr, .batch = x.strides[0], .head = x.strides[1], .row = x.strides[2]};
-  for (int axis = 0; axis < 3; ++axis) loose |= x.shape[axis] > 1 && x.strides[axis] % kQuadElements != 0;
-  loose |= x.shape[3] % kQuadElements != 0;
+  for (int axis = 0; axis < 3; ++axis) loose |= x.shape[axis] > 1 && x.strides[axis] % kPackElements != 0;
+  loose |= x.shape[3] % kPackElements != 0;
   return true;
 }
 
@@ -79,7 +79,7 @@ class AttentionDense : public Kernel {
     args.v.data = input<void>(launch, 2);
     if (args.mask.type != MaskType::kNone) args.mask.data = input<void>(launch, 3);
     for (const void* data : {args.q.data, args.k.data, args.v.data})
-      if (reinterpret_cast<uintptr_t>(data) % kQuadBytes != 0) args.loose = 1;
+      if (!begins_with_a_pack(data)) args.loose = 1;
     args.y = output<void>(launch, 0);
     args.partials = static_cast<float*>(launch.scratch);
     run(function_, grid_, args);
@@ -113,8 +113,7 @@ std::unique_ptr<Kernel> make_attention_dense(const abi::KernelRequest& request, 
   const int64_t groups = k.shape[1], keys = k.shape[2];
   if (std::min({batches, heads, groups, queries, keys, dim}) == 0 || dim > kMaxDenseDim) return nullptr;
   if (heads % groups != 0 || k.shape[0] != batches || k.shape[3] != dim || !same_shape(k, v)) return nullptr;
-  if (batches * heads > kMostRows / std::max<int64_t>(1, queries) || queries > kMostBlocks || keys > kMostRows)
-    return nullptr;
+  if (batches * heads > kMostRows / queries || queries > kMostBlocks || keys > kMostRows) return nullptr;
   if (!has_shape(request.outputs[0], q.dtype, {batches, heads, queries, dim})) return nullptr;
   if (masked && !read_mask(request.inputs[3], {batches, heads, queries, keys}, args.mask)) return nullptr;
   const double scale = real_attribute(request, "scale", 0);

@@ -10,12 +10,6 @@ namespace {
 
 const Op kMatmulFused = {.name = "matmul_fused"};
 
-// The attribute `activation`.
-constexpr struct {
-  const char* op;
-  int64_t number;
-} kActivations[] = {{"relu", 1}, {"gelu_tanh", 2}, {"silu", 3}};
-
 class MatmulFuser {
  public:
   MatmulFuser(Program& program, const HasKernel& has_kernel)

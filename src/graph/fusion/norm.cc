@@ -1,7 +1,5 @@
 // add_rms_norm and add_layer_norm: a sum of two tensors of one shape, and the norm that reads it. batch_norm_fused:
 // batch_norm and the activation that alone reads it.
-#include <algorithm>
-
 #include "src/graph/fusion/rules.h"
 
 namespace gabbro {
@@ -55,10 +53,6 @@ class NormFuser {
   }
 
   void activation_behind(int index) {
-    constexpr struct {
-      const char* op;
-      int64_t number;
-    } kActivations[] = {{"relu", 1}, {"gelu_tanh", 2}, {"silu", 3}};
     for (const auto& [name, number] : kActivations) {
       const int activation = flow_.only_user(at(index).outputs[0], name);
       if (activation == DataFlow::kNone) continue;

@@ -8,6 +8,13 @@ namespace gabbro {
 // The attribute `epilogue` of linear_fused.
 enum Epilogue : int64_t { kNoEpilogue = 0, kAddResidual = 1, kSiluMul = 2 };
 
+// The attribute `activation` of matmul_fused and batch_norm_fused; 0 is none.
+struct FusedActivation {
+  const char* op;
+  int64_t number;
+};
+inline constexpr FusedActivation kActivations[] = {{"relu", 1}, {"gelu_tanh", 2}, {"silu", 3}};
+
 void fuse_linears(Program& program, const HasKernel& has_kernel);         // linear.cc
 void fuse_feed_forward(Program& program, const HasKernel& has_kernel);    // feed_forward.cc
 void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel);   // rope_kv_write.cc
