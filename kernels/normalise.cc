@@ -212,7 +212,7 @@ GPU_FUNCTION inline void moments_packs(const MomentsArgs& a) {
   const float mean = team_sum<team>(sum) / count;
   share.for_each([&](float value) { squares = fma(value - mean, value - mean, squares); });
   squares = team_sum<team>(squares);
-  if ((team == RowTeam::kWave ? lane() : thread_index()) != 0) return;
+  if ((team == RowTeam::kOneWave ? lane() : thread_index()) != 0) return;
   a.mean[row] = mean;
   a.variance[row] = squares / count;
 }
@@ -238,7 +238,7 @@ GPU_FUNCTION inline void moments_join(const JoinMomentsArgs& a) {
 
 // The host side knows how many packs each takes (backends/gpu/ops/row_kernels.h).
 #define GABBRO_OF_ROWS(name, Args, function, T)                                                 \
-  GPU_KERNEL(name##_wave, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kWave, 4>)   \
+  GPU_KERNEL(name##_wave, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 4>)   \
   GPU_KERNEL(name##_block, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2>) \
   GPU_KERNEL(name##_wide, 512, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)  \
   GPU_KERNEL(name##_huge, 1024, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2 * sizeof(T)>)

@@ -12,21 +12,21 @@ struct alignas(16) RowPack {
 };
 
 // Who shares a row.
-enum class RowTeam { kWave, kBlock };
+enum class RowTeam { kOneWave, kBlock };
 
 template <RowTeam team>
 GPU_FUNCTION inline float team_sum(float value) {
-  if constexpr (team == RowTeam::kWave) return wave_sum(value);
+  if constexpr (team == RowTeam::kOneWave) return wave_sum(value);
   return block_sum(value);
 }
 template <RowTeam team>
 GPU_FUNCTION inline float team_max(float value) {
-  if constexpr (team == RowTeam::kWave) return wave_max(value);
+  if constexpr (team == RowTeam::kOneWave) return wave_max(value);
   return block_max(value);
 }
 template <RowTeam team>
 GPU_FUNCTION inline i64 team_row() {
-  if constexpr (team == RowTeam::kWave)
+  if constexpr (team == RowTeam::kOneWave)
     return static_cast<i64>(block_index().x) * (block_size() / kWave) + wave_index();
   return block_index().x;
 }
@@ -98,7 +98,7 @@ class RowShare {
 
  private:
   GPU_FUNCTION static i32 place(int p) {
-    if constexpr (team == RowTeam::kWave) return static_cast<i32>(lane() + static_cast<u32>(p) * kWave);
+    if constexpr (team == RowTeam::kOneWave) return static_cast<i32>(lane() + static_cast<u32>(p) * kWave);
     return static_cast<i32>(thread_index() + static_cast<u32>(p) * block_size());
   }
 

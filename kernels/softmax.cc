@@ -102,7 +102,7 @@ GPU_FUNCTION inline void softmax_long(const SoftmaxArgs& a) {
 #define GABBRO_SOFTMAX(name, T)                                             \
   GPU_KERNEL(softmax_##name, 256, gabbro::gpu::SoftmaxArgs, softmax<T>)     \
   GPU_KERNEL(softmax_##name##_wave, 256, gabbro::gpu::SoftmaxArgs,          \
-             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kWave, 4>)  \
+             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 4>)  \
   GPU_KERNEL(softmax_##name##_block, 256, gabbro::gpu::SoftmaxArgs,         \
              softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2>) \
   GPU_KERNEL(softmax_##name##_wide, 512, gabbro::gpu::SoftmaxArgs,          \

@@ -1,21 +1,22 @@
-// f32 matrix product [..., M, K] × [..., K, N], strided, with broadcast batch axes. Columns of B are gathered into a
-// panel that stays in the cache; register tiles of A's rows walk over it. With few rows B is read once, along its rows,
-// as fast as memory gives it. Sums run over K in order, in f32.
+// f32 matrix product [..., M, K] × [..., K, N], strided, with broadcast batch axes. Blocks of both factors are packed
+// and stay in the caches; register tiles walk over them (Goto and van de Geijn, "Anatomy of high-performance matrix
+// multiplication", 2008). With few rows B is read once, along its rows, as fast as memory gives it. Sums run over K in
+// order, in f32.
 #include <algorithm>
 
 #include "backends/common/primitives.h"
 #include "backends/cpu/kernels/kernels.h"
-#include "backends/cpu/kernels/product_tile.h"
+#include "backends/cpu/kernels/matrix_packs.h"
 #include "backends/cpu/kernels/strided.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
-constexpr int64_t kPanel = kTileVectors * kLanes;
-constexpr int64_t kDepth = 256;     // rows of B in a panel: 32 KiB with AVX-512
-constexpr int64_t kRowBlock = 192;  // rows of A per work item, so that gathering the panel is shared
-constexpr int64_t kFewRows = 4;     // of A: up to here a panel is not read often enough to be worth gathering
-constexpr int64_t kStrip = 512;     // columns of B per work item then: 2 KiB of each row, and sums that stay in L1
+constexpr int64_t kDepth = 256;      // of a block: a panel of B is 16 KiB with AVX2, and stays in the L1 cache
+constexpr int64_t kRowBlock = 192;   // rows of A that are packed at a time, for the L2 cache
+constexpr int64_t kStrip = 512;      // columns of B that are packed at a time, at most
+constexpr int64_t kLeastPanels = 8;  // that make packing the rows of A worth it
+constexpr int64_t kFewRows = 4;      // of A: up to here a panel is not read often enough to be worth gathering
 
 class Matmul : public Kernel {
  public:
@@ -24,8 +25,12 @@ class Matmul : public Kernel {
     const abi::TensorView batches[] = {batch_axes(request.inputs[0], request.outputs[0]),
                                        batch_axes(request.inputs[1], request.outputs[0])};
     walk_ = StridedWalk(batches);
-    scratch_bytes = static_cast<size_t>(workers * kWorkerFloats) * sizeof(float);
     few_ = a_.rows <= kFewRows && b_.column_stride == 1 && b_.columns >= kLanes;
+    if (few_) {
+      strip_ = kStrip;  // 2 KiB of each row, and sums that stay in the L1 cache
+    } else {
+      plan_blocks(workers);
+    }
     implementation = few_ ? "matmul f32 few rows" : "matmul f32";
     const auto products = static_cast<double>(walk_.total());
     flops = 2.0 * products * static_cast<double>(a_.rows) * static_cast<double>(a_.columns * b_.columns);
@@ -33,50 +38,95 @@ class Matmul : public Kernel {
   }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
-    float* scratch = static_cast<float*>(launch.scratch) + worker.index() * kWorkerFloats;
-    const int64_t width = few_ ? kStrip : kPanel;
-    const int64_t panels = (b_.columns + width - 1) / width;
-    const int64_t blocks = (a_.rows + kRowBlock - 1) / kRowBlock;
-    worker.parallel_for(walk_.total() * blocks * panels, 1, [&](int64_t item, int64_t) {
-      const int64_t batch = item / (blocks * panels);
+    float* scratch = static_cast<float*>(launch.scratch) + worker.index() * worker_floats_;
+    const int64_t strips = (b_.columns + strip_ - 1) / strip_;
+    worker.parallel_for(walk_.total() * groups_ * strips, 1, [&](int64_t item, int64_t) {
+      const int64_t batch = item / (groups_ * strips);
       walk_.rows(batch, batch + 1, [&](const auto& offsets, int64_t, int64_t) {
         const float* a = static_cast<const float*>(launch.inputs[0].data) + offsets[0];
         const float* b = static_cast<const float*>(launch.inputs[1].data) + offsets[1];
         float* c = static_cast<float*>(launch.outputs[0].data) + batch * a_.rows * b_.columns;
-        const int64_t column = item % panels * width;
+        const int64_t column = item % strips * strip_;
         if (few_) {
           multiply_few(a, b, c, column);
         } else {
-          multiply(a, b, c, item / panels % blocks * kRowBlock, column, scratch);
+          multiply(a, b, c, item / strips % groups_ * group_rows_, column, scratch);
         }
       });
     });
   }
 
  private:
-  static constexpr int64_t kWorkerFloats = kDepth * kPanel + kRowBlock * kPanel;
+  // Which rows and columns are an item of work: few and large ones, since packing is shared within an item alone, but
+  // enough for all workers.
+  void plan_blocks(int workers) {
+    const auto pieces = [](int64_t whole, int64_t piece) { return std::max<int64_t>(1, (whole + piece - 1) / piece); };
+    const int64_t panels = pieces(b_.columns, kPanel);
+    const int64_t wanted = workers == 1 ? 1 : pieces(4 * workers, std::max<int64_t>(1, walk_.total()));
+    const int64_t strips = std::clamp(pieces(wanted, pieces(a_.rows, kRowBlock)), pieces(b_.columns, kStrip), panels);
+    strip_ = pieces(panels, strips) * kPanel;
+    groups_ = std::min(pieces(a_.rows, kRowBlock), pieces(wanted, pieces(b_.columns, strip_)));
+    group_rows_ = pieces(pieces(a_.rows, groups_), kMatrixRows) * kMatrixRows;
+    groups_ = pieces(a_.rows, group_rows_);
+    packs_rows_ = strip_ >= kLeastPanels * kPanel;
+    const int64_t depth = std::min(kDepth, a_.columns), rows = std::min(kRowBlock, a_.rows);
+    packed_a_ = packed_columns_floats(strip_, depth);
+    worker_floats_ = (packed_a_ + (packs_rows_ ? packed_rows_floats(rows, depth) : 0) + kLanes) / kLanes * kLanes;
+    scratch_bytes = static_cast<size_t>(workers * worker_floats_) * sizeof(float);
+  }
 
+  // A group of rows times a strip of columns.
   void multiply(const float* a, const float* b, float* c, int64_t row, int64_t column, float* scratch) const {
-    float* panel = scratch;
-    float* sums = scratch + kDepth * kPanel;
-    const int64_t rows = std::min(kRowBlock, a_.rows - row);
-    const int64_t columns = std::min(kPanel, b_.columns - column);
-    std::fill_n(sums, rows * kPanel, 0.0f);
+    const int64_t end = std::min(row + group_rows_, a_.rows), columns = std::min(strip_, b_.columns - column);
+    for (int64_t r = row; a_.columns == 0 && r < end; ++r) std::fill_n(c + r * b_.columns + column, columns, 0.0f);
     for (int64_t k = 0; k < a_.columns; k += kDepth) {
       const int64_t depth = std::min(kDepth, a_.columns - k);
-      load_panel(b + k * b_.row_stride + column * b_.column_stride, depth, columns, panel);
-      for (int64_t r = 0; r < rows; r += kMatrixRows) {
-        const ProductTile tile{a + (row + r) * a_.row_stride + k * a_.column_stride,
-                               a_.row_stride,
-                               a_.column_stride,
-                               sums + r * kPanel,
-                               kPanel,
-                               true};
-        product_tile(static_cast<int>(std::min<int64_t>(kMatrixRows, rows - r)), kTileVectors, tile,
-                     FloatSource{panel, kPanel}, 0, depth);
+      pack_columns({depth, columns, b_.row_stride, b_.column_stride}, b + k * b_.row_stride + column * b_.column_stride,
+                   scratch);
+      for (int64_t r = row; r < end; r += kRowBlock) {
+        const int64_t rows = std::min(kRowBlock, end - r);
+        const float* from = a + r * a_.row_stride + k * a_.column_stride;
+        if (packs_rows_) pack_rows({rows, depth, a_.row_stride, a_.column_stride}, from, scratch + packed_a_);
+        const ProductTile tile{.a = packs_rows_ ? scratch + packed_a_ : from,
+                               .row_stride = packs_rows_ ? 1 : a_.row_stride,
+                               .step_stride = packs_rows_ ? kMatrixRows : a_.column_stride,
+                               .out = c + r * b_.columns + column,
+                               .out_stride = b_.columns,
+                               .accumulate = k > 0};
+        multiply_block(tile, scratch, rows, columns, depth);
       }
     }
-    for (int64_t r = 0; r < rows; ++r) std::copy_n(sums + r * kPanel, columns, c + (row + r) * b_.columns + column);
+  }
+
+  // Rows that begin at `block`'s times packed columns.
+  void multiply_block(const ProductTile& block, const float* packed, int64_t rows, int64_t columns,
+                      int64_t depth) const {
+    for (int64_t j = 0; j < columns; j += kPanel) {
+      const FloatSource panel{packed + j * depth, kPanel};
+      for (int64_t r = 0; r < rows; r += kMatrixRows) {
+        ProductTile tile = block;
+        tile.a += packs_rows_ ? r * depth : r * block.row_stride;
+        tile.out += r * block.out_stride + j;
+        const auto count = static_cast<int>(std::min<int64_t>(kMatrixRows, rows - r));
+        if (columns - j >= kPanel) {
+          product_tile(count, kTileVectors, tile, panel, 0, depth);
+        } else {
+          multiply_edge(tile, panel, count, columns - j, depth);
+        }
+      }
+    }
+  }
+
+  // The same where fewer than kPanel columns are left.
+  void multiply_edge(ProductTile tile, const FloatSource& panel, int rows, int64_t columns, int64_t depth) const {
+    alignas(64) float sums[kMatrixRows * kPanel] = {};
+    float* out = tile.out;
+    const int64_t stride = tile.out_stride;
+    for (int r = 0; tile.accumulate && r < rows; ++r) std::copy_n(out + r * stride, columns, sums + r * kPanel);
+    tile.out = sums;
+    tile.out_stride = kPanel;
+    product_tile(rows, kTileVectors, tile, panel, 0, depth);
+    for (int r = 0; r < rows; ++r) std::copy_n(sums + r * kPanel, columns, out + r * stride);
   }
 
   // All rows of A times a strip of B's columns. Four rows of B at a time, so that the sums are read and written less
@@ -114,29 +164,14 @@ class Matmul : public Kernel {
     }
   }
 
-  void load_panel(const float* b, int64_t depth, int64_t columns, float* panel) const {
-    if (b_.row_stride == 1 && b_.column_stride != 1) {  // a transposed matrix is read along its columns
-      if (columns < kPanel) std::fill_n(panel, depth * kPanel, 0.0f);
-      for (int64_t j = 0; j < columns; ++j)
-        for (int64_t k = 0; k < depth; ++k) panel[k * kPanel + j] = b[k + j * b_.column_stride];
-      return;
-    }
-    for (int64_t k = 0; k < depth; ++k) {
-      const float* from = b + k * b_.row_stride;
-      float* to = panel + k * kPanel;
-      if (b_.column_stride == 1 && columns == kPanel) {
-        std::copy_n(from, kPanel, to);
-        continue;
-      }
-      for (int64_t j = 0; j < columns; ++j) to[j] = from[j * b_.column_stride];
-      std::fill(to + columns, to + kPanel, 0.0f);
-    }
-  }
-
   abi::MatrixView a_;
   abi::MatrixView b_;
   StridedWalk walk_;
   bool few_ = false;
+  int64_t strip_ = 0;                    // columns of an item
+  int64_t groups_ = 1, group_rows_ = 0;  // of rows
+  bool packs_rows_ = false;
+  int64_t packed_a_ = 0, worker_floats_ = 0;  // of a worker's scratch
 };
 
 }  // namespace

@@ -277,4 +277,11 @@ inline void transpose_words(const std::byte* from, int64_t step, uint16_t* to) {
   }
 }
 
+// `rows` (1 to 8) rows of 8 floats, `step` apart: eight columns, `to_step` apart.
+inline void transpose_eights(const float* from, int64_t step, int rows, float* to, int64_t to_step) {
+  for (int c = 0; c < 8; ++c) {
+    for (int r = 0; r < rows; ++r) to[c * to_step + r] = from[r * step + c];
+  }
+}
+
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,4 +1,4 @@
-// A transposition of 16-bit elements, for the sets that have AVX2.
+// Transpositions of blocks, for the sets that have AVX2.
 #pragma once
 
 #include <immintrin.h>
@@ -31,6 +31,27 @@ inline void transpose_words(const std::byte* from, int64_t step, uint16_t* to) {
     auto* out = reinterpret_cast<__m256i*>(to + c * 16);
     _mm256_storeu_si256(out, _mm256_permute2x128_si256(eights[0], eights[1], 0x20));
     _mm256_storeu_si256(out + 8, _mm256_permute2x128_si256(eights[0], eights[1], 0x31));
+  }
+}
+
+// `rows` (1 to 8) rows of 8 floats, `step` apart: eight columns, `to_step` apart, from the first to the last. Columns
+// are written whole; where there are fewer rows, what comes behind them is of no use.
+inline void transpose_eights(const float* from, int64_t step, int rows, float* to, int64_t to_step) {
+  __m256 row[8], pairs[8], fours[8];
+  for (int r = 0; r < 8; ++r) row[r] = _mm256_loadu_ps(from + (r < rows ? r : 0) * step);
+  for (int r = 0; r < 8; r += 2) {
+    pairs[r] = _mm256_unpacklo_ps(row[r], row[r + 1]);      // columns 0, 1 and 4, 5 of two rows
+    pairs[r + 1] = _mm256_unpackhi_ps(row[r], row[r + 1]);  // columns 2, 3 and 6, 7
+  }
+  for (int r = 0; r < 8; r += 4) {
+    for (int half = 0; half < 2; ++half) {  // columns 2·half and 2·half + 1, each with that plus 4, of four rows
+      fours[r + 2 * half] = _mm256_shuffle_ps(pairs[r + half], pairs[r + 2 + half], 0x44);
+      fours[r + 2 * half + 1] = _mm256_shuffle_ps(pairs[r + half], pairs[r + 2 + half], 0xee);
+    }
+  }
+  for (int c = 0; c < 4; ++c) _mm256_storeu_ps(to + c * to_step, _mm256_permute2f128_ps(fours[c], fours[c + 4], 0x20));
+  for (int c = 0; c < 4; ++c) {
+    _mm256_storeu_ps(to + (c + 4) * to_step, _mm256_permute2f128_ps(fours[c], fours[c + 4], 0x31));
   }
 }
 

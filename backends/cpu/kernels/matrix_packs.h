@@ -1,0 +1,82 @@
+// The factors of an f32 product as its register tile (product_tile.h) wants them: elements that it takes one after the
+// other lie one after the other, whatever the strides were. Rows of one matrix that are a power of two apart would
+// share the sets of the caches.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/common/primitives.h"
+#include "backends/cpu/kernels/product_tile.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+inline constexpr int64_t kPanel = kTileVectors * kLanes;  // columns of a panel of B
+
+// What packing whole eights of columns may write behind the last row.
+inline constexpr int64_t kPackSlack = 16;
+
+constexpr int64_t packed_rows_floats(int64_t rows, int64_t depth) {
+  return (rows + kMatrixRows - 1) / kMatrixRows * kMatrixRows * depth + kPackSlack;
+}
+constexpr int64_t packed_columns_floats(int64_t columns, int64_t depth) {
+  return (columns + kPanel - 1) / kPanel * kPanel * depth;
+}
+
+// At most kMatrixRows rows of A [rows, columns]: to [columns][kMatrixRows], of which absent rows are left as they are.
+inline void pack_row_tile(const abi::MatrixView& a, const float* from, float* to) {
+  const auto rows = static_cast<int>(a.rows);
+  int64_t k = 0;
+  if (a.column_stride == 1) {
+    for (; k + 8 <= a.columns; k += 8) {
+      // The last eight first: what they write too much of a column is the first of the next.
+      for (int r = (rows - 1) / 8 * 8; r >= 0; r -= 8) {
+        transpose_eights(from + r * a.row_stride + k, a.row_stride, std::min(8, rows - r), to + k * kMatrixRows + r,
+                         kMatrixRows);
+      }
+    }
+  }
+  for (; k < a.columns; ++k) {
+    for (int r = 0; r < rows; ++r) to[k * kMatrixRows + r] = from[r * a.row_stride + k * a.column_stride];
+  }
+}
+
+// to: [tiles of kMatrixRows rows][columns][kMatrixRows], packed_rows_floats().
+inline void pack_rows(const abi::MatrixView& a, const float* from, float* to) {
+  for (int64_t r = 0; r < a.rows; r += kMatrixRows, to += kMatrixRows * a.columns) {
+    const int64_t rows = std::min<int64_t>(kMatrixRows, a.rows - r);
+    pack_row_tile({rows, a.columns, a.row_stride, a.column_stride}, from + r * a.row_stride, to);
+  }
+}
+
+// At most kPanel columns of B [rows, columns]: to [rows][kPanel], filled up with zeros.
+inline void pack_panel(const abi::MatrixView& b, const float* from, float* to) {
+  int64_t k = 0;
+  if (b.columns < kPanel) std::fill_n(to, b.rows * kPanel, 0.0f);
+  if (b.row_stride == 1 && b.columns == kPanel) {
+    for (; k + 8 <= b.rows; k += 8) {
+      for (int64_t j = 0; j < kPanel; j += 8) {
+        transpose_eights(from + k + j * b.column_stride, b.column_stride, 8, to + k * kPanel + j, kPanel);
+      }
+    }
+  }
+  for (; k < b.rows; ++k) {
+    for (int64_t j = 0; j < b.columns; ++j) to[k * kPanel + j] = from[k * b.row_stride + j * b.column_stride];
+  }
+}
+
+// to: [panels of kPanel columns][rows][kPanel], packed_columns_floats().
+inline void pack_columns(const abi::MatrixView& b, const float* from, float* to) {
+  const int64_t whole = b.column_stride == 1 ? b.columns / kPanel * kPanel : 0;
+  for (int64_t k = 0; k < b.rows && whole > 0; ++k) {  // along the rows, as memory has them
+    for (int64_t j = 0; j < whole; j += kLanes) {
+      store(to + j / kPanel * kPanel * b.rows + k * kPanel + j % kPanel, load(from + k * b.row_stride + j));
+    }
+  }
+  for (int64_t j = whole; j < b.columns; j += kPanel) {
+    const int64_t columns = std::min(kPanel, b.columns - j);
+    pack_panel({b.rows, columns, b.row_stride, b.column_stride}, from + j * b.column_stride, to + j * b.rows);
+  }
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA
