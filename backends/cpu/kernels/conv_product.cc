@@ -1,13 +1,16 @@
-// Convolutions and transposed ones as products of matrices of which one is never whole, f32: weights [O, C · taps]
-// times what each output sees, gathered a panel of columns at a time. A transposed convolution is one product for each
-// remainder of its outputs by the stride: these see the same taps, and inputs that lie beside each other.
+// Convolutions and transposed ones as products of matrices of which one is never written, f32: weights [O, C · taps]
+// times what each output sees. For a band of outputs the rows of some channels are copied with what lies around them,
+// those of one remainder by the stride beside each other. In the copy, a tap of neighbouring outputs, also in the next
+// row, is a run of elements, which begins elsewhere for each tap; the few sums that straddle the end of a row are of no
+// use. A transposed convolution is one product for each remainder of its outputs by the stride: these see the same
+// taps.
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "backends/common/window_request.h"
 #include "backends/cpu/kernels/conv.h"
-#include "backends/cpu/kernels/product_tile.h"
+#include "backends/cpu/kernels/matrix_packs.h"
 #include "backends/cpu/simd/simd.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -16,21 +19,47 @@ namespace {
 using abi::Window;
 using Lengths = std::array<int64_t, 3>;
 
-constexpr int64_t kPanel = kTileVectors * kLanes;
-constexpr int64_t kDepth = 256;        // rows of a panel, which stays in the L1 cache; more where a channel has more
-constexpr int64_t kRowBlock = 192;     // channels that share a gathered panel
-constexpr int64_t kLeastChannels = 8;  // that make gathering worth it
+constexpr int64_t kDepth = 256;     // channels · taps at a time, whose panels stay in the L1 cache, or one channel's
+constexpr int64_t kBand = 512;      // outputs of a band, where a row has as many
+constexpr int64_t kRowBlock = 192;  // channels that share a copied band
+constexpr int64_t kLeastChannels = 8;  // that make copying worth it
 constexpr int64_t kGrain = 1 << 16;    // products that a worker takes at a time, at least
 
-// Outputs that see the same taps: of a convolution all.
+// Outputs that see the same taps: of a convolution all. They are made in bands of neighbouring ones.
 struct Phase {
   Lengths first{}, count{};      // along each axis of y: from `first` on, every `out_step`
   std::vector<Lengths> taps;     // where tap t of output q lies in x: q · in_step + taps[t]
   std::vector<int64_t> weights;  // the number of each tap
   int64_t weights_at = 0;        // of the packed weights, elements before this phase's
-  int64_t panels = 0;
-  int64_t outputs() const { return count[0] * count[1] * count[2]; }
+
+  int64_t rows = 1, columns = 0;  // of a band
+  int64_t bands_down = 0, bands_along = 0;
+  Lengths low{};  // the least of the taps
+  // The copy of a channel: [depths][in_step[1]][in_step[2]][copied_rows][pitch].
+  std::vector<int64_t> depths;  // different taps along the first axis
+  int64_t copied_rows = 0, pitch = 0;
+  int64_t channel_floats = 0;
+  std::vector<int64_t> starts;  // of the channels that are copied together, and their taps
+
   int64_t tap_count() const { return static_cast<int64_t>(taps.size()); }
+  int64_t bands() const { return count[0] * bands_down * bands_along; }
+  int64_t channels_together() const { return std::max<int64_t>(1, kDepth / std::max<int64_t>(1, tap_count())); }
+  int64_t band_floats() const {  // of sums
+    return (((rows - 1) * pitch + columns) + kPanel - 1) / kPanel * kPanel;
+  }
+};
+
+// Outputs of a phase, along its axes from `at` on.
+struct Band {
+  Lengths at;
+  int64_t rows, columns;
+};
+
+// A copied channel's taps as the rows of a matrix.
+struct ShiftedSource {
+  const float* data;
+  const int64_t* starts;
+  F32 at(int64_t step, int j) const { return load(data + starts[step] + j * kLanes); }
 };
 
 class ConvProduct : public Kernel {
@@ -40,15 +69,25 @@ class ConvProduct : public Kernel {
     std::copy_n(transposed ? w.out : w.in, 3, x_.begin());
     std::copy_n(transposed ? w.in : w.out, 3, y_.begin());
     for (int i = 0; i < 3; ++i) (transposed ? out_step_ : in_step_)[i] = w.stride[i];
+    if (!transposed && w.taps() == 1 && in_step_ == Lengths{1, 1, 1} && x_ == y_) {  // rows do not matter
+      x_ = y_ = {1, 1, x_[0] * x_[1] * x_[2]};
+    }
     if (transposed) {
       for (int64_t d = 0; d < w.stride[0]; ++d)
         for (int64_t h = 0; h < w.stride[1]; ++h)
           for (int64_t v = 0; v < w.stride[2]; ++v) add_phase({d, h, v});
-      packed_floats_ = conv.out_channels * conv.in_channels * w.taps();
+      turned_floats_ = conv.out_channels * conv.in_channels * w.taps();
     } else {
       add_phase({});
     }
-    for (const Phase& phase : phases_) panels_ += phase.panels;
+    for (const Phase& phase : phases_) {
+      bands_ += phase.bands();
+      copy_floats_ = std::max(copy_floats_, phase.channels_together() * phase.channel_floats + kPanel);
+      const int64_t rows = std::min(kRowBlock, conv.out_channels);
+      const int64_t some = std::min(phase.channels_together(), conv.in_channels) * phase.tap_count();
+      sum_floats_ = std::max(sum_floats_, rows * phase.band_floats());
+      packed_floats_ = std::max(packed_floats_, packed_rows_floats(rows, some));
+    }
     scratch_bytes = static_cast<size_t>(workers * worker_floats()) * sizeof(float);
     implementation = transposed ? "conv_transpose product" : "conv product";
     const int64_t seen = x_[0] * x_[1] * x_[2], made = y_[0] * y_[1] * y_[2];
@@ -60,22 +99,21 @@ class ConvProduct : public Kernel {
   void run(const abi::Launch& launch, Worker& worker) const override {
     float* scratch = static_cast<float*>(launch.scratch) + worker.index() * worker_floats();
     const int64_t blocks = (conv_.out_channels + kRowBlock - 1) / kRowBlock;
-    const int64_t work = std::min(kRowBlock, conv_.out_channels) * conv_.in_channels * conv_.window.taps() * kPanel;
+    const int64_t work = std::min(kRowBlock, conv_.out_channels) * conv_.in_channels * conv_.window.taps() * kBand;
     bool packed = false;
-    worker.parallel_for(conv_.images * conv_.groups * blocks * panels_, std::max<int64_t>(1, kGrain / work),
+    worker.parallel_for(conv_.images * conv_.groups * blocks * bands_, std::max<int64_t>(1, kGrain / work),
                         [&](int64_t begin, int64_t end) {
                           if (transposed_ && !packed) pack(static_cast<const float*>(launch.inputs[1].data), scratch);
                           packed = true;
                           for (int64_t item = begin; item < end; ++item) {
-                            const int64_t batch = item / (blocks * panels_);
-                            make_panel(launch, batch, item / panels_ % blocks * kRowBlock, item % panels_, scratch);
+                            const int64_t batch = item / (blocks * bands_);
+                            make_band(launch, batch, item / bands_ % blocks * kRowBlock, item % bands_, scratch);
                           }
                         });
   }
 
  private:
-  int64_t panel_rows() const { return std::max(kDepth, conv_.window.taps()); }
-  int64_t worker_floats() const { return (panel_rows() + kRowBlock) * kPanel + packed_floats_; }
+  int64_t worker_floats() const { return (copy_floats_ + sum_floats_ + packed_floats_ + kLanes - 1) / kLanes * kLanes; }
 
   // The outputs with these remainders.
   void add_phase(const Lengths& first) {
@@ -100,13 +138,50 @@ class ConvProduct : public Kernel {
       const Phase& last = phases_.back();
       phase.weights_at = last.weights_at + last.tap_count() * conv_.in_channels * conv_.out_channels;
     }
-    phase.panels = (phase.outputs() + kPanel - 1) / kPanel;
+    plan_bands(phase);
     phases_.push_back(std::move(phase));
+  }
+
+  // How its outputs are cut into bands, and where in the copies of channels the taps are.
+  void plan_bands(Phase& phase) const {
+    const auto pieces = [](int64_t whole, int64_t piece) { return (whole + piece - 1) / piece; };
+    phase.bands_along = pieces(phase.count[2], kBand);  // of about the same length
+    phase.columns = pieces(phase.count[2], phase.bands_along);
+    if (phase.bands_along > 1) phase.columns = pieces(phase.columns, kPanel) * kPanel;
+    phase.bands_down = phase.bands_along > 1 ? phase.count[1] : pieces(phase.count[1], kBand / phase.columns);
+    phase.rows = pieces(phase.count[1], phase.bands_down);
+    phase.bands_down = pieces(phase.count[1], phase.rows);
+    phase.copied_rows = phase.rows;
+    phase.pitch = phase.columns;
+    if (phase.taps.empty()) return;
+    Lengths high = phase.low = phase.taps[0];
+    for (const Lengths& tap : phase.taps) {
+      for (int i = 0; i < 3; ++i) {
+        phase.low[i] = std::min(phase.low[i], tap[i]);
+        high[i] = std::max(high[i], tap[i]);
+      }
+      if (std::ranges::find(phase.depths, tap[0]) == phase.depths.end()) phase.depths.push_back(tap[0]);
+    }
+    phase.copied_rows += (high[1] - phase.low[1]) / in_step_[1];
+    phase.pitch += (high[2] - phase.low[2]) / in_step_[2];
+    const int64_t plane = phase.copied_rows * phase.pitch;
+    phase.channel_floats = static_cast<int64_t>(phase.depths.size()) * in_step_[1] * in_step_[2] * plane;
+    // An odd number of cache lines: channels a power of two apart would share the sets of the cache.
+    phase.channel_floats = (pieces(phase.channel_floats, 16) | 1) * 16;
+    for (int64_t c = 0; c < std::min(phase.channels_together(), conv_.in_channels); ++c) {
+      for (const Lengths& tap : phase.taps) {
+        const int64_t depth = std::ranges::find(phase.depths, tap[0]) - phase.depths.begin();
+        const int64_t h = tap[1] - phase.low[1], v = tap[2] - phase.low[2];
+        const int64_t which = (depth * in_step_[1] + h % in_step_[1]) * in_step_[2] + v % in_step_[2];
+        phase.starts.push_back(c * phase.channel_floats + which * plane + h / in_step_[1] * phase.pitch +
+                               v / in_step_[2]);
+      }
+    }
   }
 
   // A transposed convolution's weights [C, O, taps] as one matrix [O, C · taps] for each phase.
   void pack(const float* weight, float* scratch) const {
-    float* to = scratch + (panel_rows() + kRowBlock) * kPanel;
+    float* to = scratch + copy_floats_ + sum_floats_ + packed_floats_;
     for (const Phase& phase : phases_)
       for (int64_t o = 0; o < conv_.out_channels; ++o)
         for (int64_t c = 0; c < conv_.in_channels; ++c)
@@ -114,91 +189,95 @@ class ConvProduct : public Kernel {
             *to++ = weight[(c * conv_.out_channels + o) * conv_.window.taps() + tap];
   }
 
-  void make_panel(const abi::Launch& launch, int64_t batch, int64_t channel, int64_t number, float* scratch) const {
+  void make_band(const abi::Launch& launch, int64_t batch, int64_t channel, int64_t number, float* scratch) const {
     size_t which = 0;
-    while (number >= phases_[which].panels) number -= phases_[which++].panels;
+    while (number >= phases_[which].bands()) number -= phases_[which++].bands();
     const Phase& phase = phases_[which];
+    const Band band = band_of(phase, number);
     const int64_t depth = conv_.in_channels * phase.tap_count(), group = batch % conv_.groups;
-    const int64_t rows = std::min(kRowBlock, conv_.out_channels - channel), first = number * kPanel;
-    const int64_t columns = std::min(kPanel, phase.outputs() - first);
-    float* panel = scratch;
-    float* sums = scratch + panel_rows() * kPanel;
+    const int64_t rows = std::min(kRowBlock, conv_.out_channels - channel), stride = phase.band_floats();
+    const int64_t columns = (band.rows - 1) * phase.pitch + band.columns;
+    float *sums = scratch + copy_floats_, *packed = sums + sum_floats_;
     const float* x =
         static_cast<const float*>(launch.inputs[0].data) + batch * conv_.in_channels * x_[0] * x_[1] * x_[2];
     const float* weights =
-        transposed_ ? sums + kRowBlock * kPanel + phase.weights_at + channel * depth
+        transposed_ ? packed + packed_floats_ + phase.weights_at + channel * depth
                     : static_cast<const float*>(launch.inputs[1].data) + (group * conv_.out_channels + channel) * depth;
     const float* bias =
         conv_.bias ? static_cast<const float*>(launch.inputs[2].data) + group * conv_.out_channels + channel : nullptr;
-    for (int64_t r = 0; r < rows; ++r) std::fill_n(sums + r * kPanel, kPanel, bias == nullptr ? 0 : bias[r]);
-    const int64_t together = std::max<int64_t>(1, kDepth / std::max<int64_t>(1, phase.tap_count()));
-    for (int64_t c = 0; c < conv_.in_channels; c += together) {
+    for (int64_t r = 0; r < rows; ++r) std::fill_n(sums + r * stride, stride, bias == nullptr ? 0 : bias[r]);
+    const int64_t together = phase.channels_together();
+    for (int64_t c = 0; c < conv_.in_channels && depth > 0; c += together) {
       const int64_t channels = std::min(together, conv_.in_channels - c), some = channels * phase.tap_count();
-      gather(phase, x + c * x_[0] * x_[1] * x_[2], first, columns, channels, panel);
-      for (int64_t r = 0; r < rows; r += kMatrixRows) {
-        const ProductTile tile{weights + r * depth + c * phase.tap_count(), depth, 1, sums + r * kPanel, kPanel, true};
-        product_tile(static_cast<int>(std::min<int64_t>(kMatrixRows, rows - r)), kTileVectors, tile,
-                     FloatSource{panel, kPanel}, 0, some);
+      pack_rows({rows, some, depth, 1}, weights + c * phase.tap_count(), packed);
+      for (int64_t i = 0; i < channels; ++i) {
+        copy_channel(phase, band, x + (c + i) * x_[0] * x_[1] * x_[2], scratch + i * phase.channel_floats);
+      }
+      for (int64_t j = 0; j < columns; j += kPanel) {
+        const ShiftedSource source{scratch + j, phase.starts.data()};
+        for (int64_t r = 0; r < rows; r += kMatrixRows) {
+          const ProductTile tile{packed + r * some, 1, kMatrixRows, sums + r * stride + j, stride, true};
+          product_tile(static_cast<int>(std::min<int64_t>(kMatrixRows, rows - r)), kTileVectors, tile, source, 0, some);
+        }
       }
     }
     const int64_t y_plane = y_[0] * y_[1] * y_[2];
     float* y = static_cast<float*>(launch.outputs[0].data) + (batch * conv_.out_channels + channel) * y_plane;
-    for_runs(phase, first, columns, [&](int64_t column, int64_t length, const Lengths& at) {
-      const int64_t row = (phase.first[0] + at[0] * out_step_[0]) * y_[1] + phase.first[1] + at[1] * out_step_[1];
-      const int64_t place = row * y_[2] + phase.first[2] + at[2] * out_step_[2];
-      for (int64_t r = 0; r < rows; ++r) {
-        const float* from = sums + r * kPanel + column;
-        float* to = y + r * y_plane + place;
-        for (int64_t i = 0; i < length; ++i) to[i * out_step_[2]] = from[i];
-      }
-    });
+    for (int64_t r = 0; r < rows; ++r) store_band(phase, band, sums + r * stride, y + r * y_plane);
   }
 
-  // What the outputs `first` to `first` + columns see of some channels: panel [channels · taps, kPanel]. Where a tap
-  // lies is found once for all channels.
-  void gather(const Phase& phase, const float* x, int64_t first, int64_t columns, int64_t channels,
-              float* panel) const {
-    const int64_t plane = x_[0] * x_[1] * x_[2], step = in_step_[2], next = phase.tap_count() * kPanel;
-    if (columns < kPanel) std::fill_n(panel, channels * next, 0.0f);
-    for_runs(phase, first, columns, [&](int64_t column, int64_t length, const Lengths& at) {
-      float* to = panel + column;
-      for (const Lengths& tap : phase.taps) {
-        const int64_t d = at[0] * in_step_[0] + tap[0], h = at[1] * in_step_[1] + tap[1], left = at[2] * step + tap[2];
-        const bool inside = d >= 0 && d < x_[0] && h >= 0 && h < x_[1];
-        // Outputs [begin, end) see elements of the row, the others what lies beside it.
-        const int64_t begin = inside ? std::clamp<int64_t>((step - 1 - left) / step, 0, length) : length;
-        const int64_t end = inside ? std::clamp<int64_t>((x_[2] - left + step - 1) / step, begin, length) : length;
-        const int64_t from = (d * x_[1] + h) * x_[2] + left + begin * step;
-        for (int64_t c = 0; c < channels; ++c) {
-          float* row = to + c * next;
-          for (int64_t i = 0; i < begin; ++i) row[i] = 0;
-          if (begin < end) copy(x + c * plane + from, step, end - begin, row + begin);
-          for (int64_t i = end; i < length; ++i) row[i] = 0;
+  static Band band_of(const Phase& phase, int64_t number) {
+    const int64_t along = number % phase.bands_along * phase.columns;
+    const int64_t down = number / phase.bands_along % phase.bands_down * phase.rows;
+    return {.at = {number / phase.bands_along / phase.bands_down, down, along},
+            .rows = std::min(phase.rows, phase.count[1] - down),
+            .columns = std::min(phase.columns, phase.count[2] - along)};
+  }
+
+  // What the taps of a band's outputs see of one channel, zeros outside.
+  void copy_channel(const Phase& phase, const Band& band, const float* x, float* to) const {
+    const int64_t step = in_step_[2], more = phase.pitch - phase.columns;
+    for (const int64_t tap : phase.depths) {
+      const int64_t d = band.at[0] * in_step_[0] + tap;
+      for (int64_t ahead = 0; ahead < in_step_[1]; ++ahead) {
+        for (int64_t beside = 0; beside < step; ++beside) {
+          const int64_t left = band.at[2] * step + beside + phase.low[2];
+          for (int64_t row = 0; row < phase.copied_rows; ++row, to += phase.pitch) {
+            const int64_t h = (band.at[1] + row) * in_step_[1] + ahead + phase.low[1];
+            const bool inside = d >= 0 && d < x_[0] && h >= 0 && h < x_[1];
+            copy_row(inside ? x + (d * x_[1] + h) * x_[2] : nullptr, left, band.columns + more, to);
+          }
         }
-        to += kPanel;
       }
-    });
-  }
-
-  // In pieces whose lengths the compiler knows: the rows of small images are too short for a call.
-  static void copy(const float* from, int64_t step, int64_t count, float* to) {
-    int64_t i = 0;
-    if (step == 1) {
-      for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
-      if (i + 8 <= count) std::copy_n(from + i, 8, to + i), i += 8;
-      if (i + 4 <= count) std::copy_n(from + i, 4, to + i), i += 4;
     }
-    for (; i < count; ++i) to[i] = from[i * step];
   }
 
-  // body(column, length, output) for the runs along the last axis that the outputs consist of.
-  template <class Body>
-  void for_runs(const Phase& phase, int64_t first, int64_t columns, Body body) const {
-    for (int64_t column = 0; column < columns;) {
-      const int64_t q = first + column, along = q % phase.count[2], row = q / phase.count[2];
-      const int64_t length = std::min(columns - column, phase.count[2] - along);
-      body(column, length, Lengths{row / phase.count[1], row % phase.count[1], along});
-      column += length;
+  // Elements left, left + in_step[2] and so on of a row of x, or zeros: `count` of them.
+  void copy_row(const float* row, int64_t left, int64_t count, float* to) const {
+    const int64_t step = in_step_[2];
+    const int64_t begin = row == nullptr ? count : std::clamp<int64_t>((step - 1 - left) / step, 0, count);
+    const int64_t end = row == nullptr ? count : std::clamp<int64_t>((x_[2] - left + step - 1) / step, begin, count);
+    std::fill_n(to, begin, 0.0f);
+    if (step == 1) {
+      std::copy(row + left + begin, row + left + end, to + begin);
+    } else if (step == 2) {  // which the compiler has vectors for
+      for (int64_t i = begin; i < end; ++i) to[i] = row[left + i * 2];
+    } else {
+      for (int64_t i = begin; i < end; ++i) to[i] = row[left + i * step];
+    }
+    std::fill(to + end, to + count, 0.0f);
+  }
+
+  void store_band(const Phase& phase, const Band& band, const float* sums, float* y) const {
+    const int64_t d = phase.first[0] + band.at[0] * out_step_[0], step = out_step_[2];
+    for (int64_t row = 0; row < band.rows; ++row, sums += phase.pitch) {
+      const int64_t h = phase.first[1] + (band.at[1] + row) * out_step_[1];
+      float* to = y + (d * y_[1] + h) * y_[2] + phase.first[2] + band.at[2] * step;
+      if (step == 1) {
+        std::copy_n(sums, band.columns, to);
+      } else {
+        for (int64_t i = 0; i < band.columns; ++i) to[i * step] = sums[i];
+      }
     }
   }
 
@@ -207,8 +286,8 @@ class ConvProduct : public Kernel {
   Lengths x_{}, y_{};                             // lengths of the images
   Lengths in_step_{1, 1, 1}, out_step_{1, 1, 1};  // of x and of y, between outputs of a phase
   std::vector<Phase> phases_;
-  int64_t panels_ = 0;
-  int64_t packed_floats_ = 0;
+  int64_t bands_ = 0;
+  int64_t copy_floats_ = 0, sum_floats_ = 0, packed_floats_ = 0, turned_floats_ = 0;  // of a worker's scratch
 };
 
 }  // namespace
