@@ -11,6 +11,7 @@
 #include "backends/common/window_request.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/matrix_packs.h"
+#include "backends/cpu/kernels/seen_row.h"
 #include "backends/cpu/simd/simd.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -245,27 +246,11 @@ class ConvProduct : public Kernel {
           for (int64_t row = 0; row < phase.copied_rows; ++row, to += phase.pitch) {
             const int64_t h = (band.at[1] + row) * in_step_[1] + ahead + phase.low[1];
             const bool inside = d >= 0 && d < x_[0] && h >= 0 && h < x_[1];
-            copy_row(inside ? x + (d * x_[1] + h) * x_[2] : nullptr, left, band.columns + more, to);
+            copy_seen({x_[2], left, step, band.columns + more}, inside ? x + (d * x_[1] + h) * x_[2] : nullptr, 0, to);
           }
         }
       }
     }
-  }
-
-  // Elements left, left + in_step[2] and so on of a row of x, or zeros: `count` of them.
-  void copy_row(const float* row, int64_t left, int64_t count, float* to) const {
-    const int64_t step = in_step_[2];
-    const int64_t begin = row == nullptr ? count : std::clamp<int64_t>((step - 1 - left) / step, 0, count);
-    const int64_t end = row == nullptr ? count : std::clamp<int64_t>((x_[2] - left + step - 1) / step, begin, count);
-    std::fill_n(to, begin, 0.0f);
-    if (step == 1) {
-      std::copy(row + left + begin, row + left + end, to + begin);
-    } else if (step == 2) {  // which the compiler has vectors for
-      for (int64_t i = begin; i < end; ++i) to[i] = row[left + i * 2];
-    } else {
-      for (int64_t i = begin; i < end; ++i) to[i] = row[left + i * step];
-    }
-    std::fill(to + end, to + count, 0.0f);
   }
 
   void store_band(const Phase& phase, const Band& band, const float* sums, float* y) const {
@@ -274,7 +259,7 @@ class ConvProduct : public Kernel {
       const int64_t h = phase.first[1] + (band.at[1] + row) * out_step_[1];
       float* to = y + (d * y_[1] + h) * y_[2] + phase.first[2] + band.at[2] * step;
       if (step == 1) {
-        std::copy_n(sums, band.columns, to);
+        copy_short(sums, band.columns, to);
       } else {
         for (int64_t i = 0; i < band.columns; ++i) to[i * step] = sums[i];
       }

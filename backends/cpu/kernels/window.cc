@@ -5,6 +5,7 @@
 
 #include "backends/common/window_request.h"
 #include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/seen_row.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -20,13 +21,9 @@ const float* row_seen(const Window& w, const float* x, int64_t d, int64_t h, int
   return x + (in_d * w.in[1] + in_h) * w.in[2];
 }
 
-// Rows [begin, end) are numbered by plane, then d, then h: body(plane, d, h, row).
-template <class Body>
-void for_output_rows(const Window& w, int64_t begin, int64_t end, Body body) {
-  for (int64_t row = begin; row < end; ++row) {
-    const int64_t rest = row / w.out[1];
-    body(rest / w.out[0], rest % w.out[0], row % w.out[1], row);
-  }
+// The row of outputs seen through tap kw: a part of row_seen().
+SeenRow seen_through(const Window& w, int64_t kw) {
+  return {.length = w.in[2], .left = kw * w.dilation[2] - w.padding[2], .step = w.stride[2], .count = w.out[2]};
 }
 
 class Im2col : public Kernel {
@@ -40,18 +37,17 @@ class Im2col : public Kernel {
     const auto* x = static_cast<const float*>(launch.inputs[0].data);
     auto* y = static_cast<float*>(launch.outputs[0].data);
     const Window& w = im2col_.window;
-    const int64_t rows = im2col_.planes * w.taps() * w.out[0] * w.out[1];
-    worker.parallel_for(rows, row_grain(w.out[2]), [&](int64_t begin, int64_t end) {
-      for_output_rows(w, begin, end, [&](int64_t plane_tap, int64_t d, int64_t h, int64_t row) {
-        const int64_t plane = plane_tap / w.taps(), tap = plane_tap % w.taps(), rest = tap / w.kernel[2];
-        const float* from = row_seen(w, x + plane * w.inputs(), d, h, rest / w.kernel[1], rest % w.kernel[1]);
-        const int64_t first = tap % w.kernel[2] * w.dilation[2] - w.padding[2];
-        float* to = y + row * w.out[2];
-        for (int64_t o = 0; o < w.out[2]; ++o) {
-          const int64_t at = first + o * w.stride[2];
-          to[o] = from != nullptr && at >= 0 && at < w.in[2] ? from[at] : im2col_.value;
+    const int64_t slices = im2col_.planes * w.taps() * w.out[0];  // one d, all h
+    worker.parallel_for(slices, row_grain(w.out[1] * w.out[2]), [&](int64_t begin, int64_t end) {
+      for (int64_t slice = begin; slice < end; ++slice) {
+        const int64_t d = slice % w.out[0], tap = slice / w.out[0] % w.taps(), plane = slice / w.out[0] / w.taps();
+        const int64_t kd = tap / w.kernel[2] / w.kernel[1], kh = tap / w.kernel[2] % w.kernel[1];
+        const SeenRow seen = seen_through(w, tap % w.kernel[2]);
+        float* to = y + slice * w.out[1] * w.out[2];
+        for (int64_t h = 0; h < w.out[1]; ++h, to += w.out[2]) {
+          copy_seen(seen, row_seen(w, x + plane * w.inputs(), d, h, kd, kh), im2col_.value, to);
         }
-      });
+      }
     });
   }
 
@@ -73,34 +69,62 @@ class Pool : public Kernel {
     const Window& w = pool_.window;
     worker.parallel_for(pool_.planes * w.out[0] * w.out[1], row_grain(w.out[2] * w.taps()),
                         [&](int64_t begin, int64_t end) {
-                          for_output_rows(w, begin, end, [&](int64_t plane, int64_t d, int64_t h, int64_t row) {
-                            for (int64_t o = 0; o < w.out[2]; ++o)
-                              y[row * w.out[2] + o] = pooled(x + plane * w.inputs(), d, h, o);
-                          });
+                          for (int64_t row = begin; row < end; ++row) {
+                            const int64_t h = row % w.out[1], d = row / w.out[1] % w.out[0];
+                            pool_row(x + row / w.out[1] / w.out[0] * w.inputs(), d, h, y + row * w.out[2]);
+                          }
                         });
   }
 
  private:
-  float pooled(const float* x, int64_t d, int64_t h, int64_t o) const {
+  // Tap by tap for a row of outputs.
+  void pool_row(const float* x, int64_t d, int64_t h, float* y) const {
     const Window& w = pool_.window;
-    float largest = -std::numeric_limits<float>::infinity(), sum = 0;
-    int64_t count = 0;
+    std::fill_n(y, w.out[2], pool_.largest ? -std::numeric_limits<float>::infinity() : 0.0f);
+    int64_t rows = 0;  // of taps that are inside
     for (int64_t kd = 0; kd < w.kernel[0]; ++kd) {
       for (int64_t kh = 0; kh < w.kernel[1]; ++kh) {
         const float* from = row_seen(w, x, d, h, kd, kh);
         if (from == nullptr) continue;
+        ++rows;
         for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
-          const int64_t at = o * w.stride[2] - w.padding[2] + kw * w.dilation[2];
-          if (at < 0 || at >= w.in[2]) continue;
-          const float value = from[at];
-          if (value > largest || value != value) largest = value;
-          sum += value;
-          ++count;
+          if (w.stride[2] == 2) {  // which the compiler has vectors for
+            pool_tap(
+                seen_through(w, kw), from, [](int64_t o) { return 2 * o; }, y);
+          } else {
+            pool_tap(
+                seen_through(w, kw), from, [step = w.stride[2]](int64_t o) { return step * o; }, y);
+          }
         }
       }
     }
-    if (pool_.largest) return largest;
-    return sum / static_cast<float>(pool_.counts_padding ? w.taps() : count);
+    if (!pool_.largest) divide(rows, y);
+  }
+
+  template <class Place>
+  void pool_tap(const SeenRow& seen, const float* from, Place place, float* y) const {
+    const int64_t left = seen.left, end = seen.end();
+    if (pool_.largest) {
+      for (int64_t o = seen.begin(); o < end; ++o) {
+        const float value = from[left + place(o)];
+        y[o] = value > y[o] || value != value ? value : y[o];
+      }
+    } else {
+      for (int64_t o = seen.begin(); o < end; ++o) y[o] += from[left + place(o)];
+    }
+  }
+
+  // Sums of `rows` rows of taps to means.
+  void divide(int64_t rows, float* y) const {
+    const Window& w = pool_.window;
+    for (int64_t o = 0; o < w.out[2]; ++o) {
+      int64_t inside = 0;
+      for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
+        const int64_t at = o * w.stride[2] - w.padding[2] + kw * w.dilation[2];
+        inside += at >= 0 && at < w.in[2];
+      }
+      y[o] /= static_cast<float>(pool_.counts_padding ? w.taps() : rows * inside);
+    }
   }
 
   abi::PoolRequest pool_;

@@ -1,0 +1,46 @@
+// A row of elements as a sliding window sees it: every `step`-th element from `left` on, and something else where that
+// is outside the row.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/cpu/simd/simd.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+
+struct SeenRow {
+  int64_t length;  // of the row
+  int64_t left;    // may be negative
+  int64_t step;
+  int64_t count;  // of elements that are seen, or would be
+
+  // Those of them that are inside: [begin, end).
+  int64_t begin() const { return std::clamp<int64_t>((step - 1 - left) / step, 0, count); }
+  int64_t end() const { return std::clamp<int64_t>((length - left + step - 1) / step, begin(), count); }
+};
+
+// In pieces whose lengths the compiler knows: the rows of small images are too short for a call.
+inline void copy_short(const float* from, int64_t count, float* to) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
+  if (i + 8 <= count) std::copy_n(from + i, 8, to + i), i += 8;
+  if (i + 4 <= count) std::copy_n(from + i, 4, to + i), i += 4;
+  for (; i < count; ++i) to[i] = from[i];
+}
+
+// `row` is null where all of it is outside.
+inline void copy_seen(const SeenRow& seen, const float* row, float outside, float* to) {
+  const int64_t begin = row == nullptr ? seen.count : seen.begin(), end = row == nullptr ? seen.count : seen.end();
+  for (int64_t i = 0; i < begin; ++i) to[i] = outside;
+  if (begin < end && seen.step == 1) {
+    copy_short(row + seen.left + begin, end - begin, to + begin);
+  } else if (seen.step == 2) {  // which the compiler has vectors for
+    for (int64_t i = begin; i < end; ++i) to[i] = row[seen.left + i * 2];
+  } else {
+    for (int64_t i = begin; i < end; ++i) to[i] = row[seen.left + i * seen.step];
+  }
+  for (int64_t i = end; i < seen.count; ++i) to[i] = outside;
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA
