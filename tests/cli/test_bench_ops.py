@@ -50,7 +50,7 @@ class BenchOps(TestCase):
     def test_what_memory_gives_is_measured_where_it_matters(self):
         self.assertIsNone(self.bench("--small")["read_bandwidth"])
         quick = ["bench", "ops", "--small", "--size", "small", "--iterations", "1", "--warmup", "0"]
-        self.assertGreater(json.loads(self.succeeds(*quick, "--json").out)["read_bandwidth"], 1e8)
+        self.assertGreater(json.loads(self.succeeds(*quick, "--json").out)["read_bandwidth"], 1e7)
         self.assertRegex(self.succeeds(*quick).text, r"\nmemory read by \d+ threads: \d+\.\d GB/s\n$")
 
     def test_groups_dtypes_and_names_choose(self):
