@@ -242,11 +242,11 @@ class ConvProduct : public Kernel {
       const int64_t d = band.at[0] * in_step_[0] + tap;
       for (int64_t ahead = 0; ahead < in_step_[1]; ++ahead) {
         for (int64_t beside = 0; beside < step; ++beside) {
-          const int64_t left = band.at[2] * step + beside + phase.low[2];
+          const SeenRow seen(x_[2], band.at[2] * step + beside + phase.low[2], step, band.columns + more);
           for (int64_t row = 0; row < phase.copied_rows; ++row, to += phase.pitch) {
             const int64_t h = (band.at[1] + row) * in_step_[1] + ahead + phase.low[1];
             const bool inside = d >= 0 && d < x_[0] && h >= 0 && h < x_[1];
-            copy_seen({x_[2], left, step, band.columns + more}, inside ? x + (d * x_[1] + h) * x_[2] : nullptr, 0, to);
+            copy_seen(seen, inside ? x + (d * x_[1] + h) * x_[2] : nullptr, 0, to);
           }
         }
       }

@@ -10,14 +10,17 @@
 namespace gabbro::cpu::GABBRO_ISA {
 
 struct SeenRow {
-  int64_t length;  // of the row
-  int64_t left;    // may be negative
-  int64_t step;
-  int64_t count;  // of elements that are seen, or would be
+  SeenRow(int64_t row_length, int64_t from, int64_t every, int64_t elements)
+      : left(from),
+        step(every),
+        count(elements),
+        begin(std::clamp<int64_t>((every - 1 - from) / every, 0, elements)),
+        end(std::clamp<int64_t>((row_length - from + every - 1) / every, begin, elements)) {}
 
-  // Those of them that are inside: [begin, end).
-  int64_t begin() const { return std::clamp<int64_t>((step - 1 - left) / step, 0, count); }
-  int64_t end() const { return std::clamp<int64_t>((length - left + step - 1) / step, begin(), count); }
+  int64_t left;  // may be negative
+  int64_t step;
+  int64_t count;       // of elements that are seen, or would be
+  int64_t begin, end;  // those of them that are inside the row
 };
 
 // In pieces whose lengths the compiler knows: the rows of small images are too short for a call.
@@ -31,7 +34,7 @@ inline void copy_short(const float* from, int64_t count, float* to) {
 
 // `row` is null where all of it is outside.
 inline void copy_seen(const SeenRow& seen, const float* row, float outside, float* to) {
-  const int64_t begin = row == nullptr ? seen.count : seen.begin(), end = row == nullptr ? seen.count : seen.end();
+  const int64_t begin = row == nullptr ? seen.count : seen.begin, end = row == nullptr ? seen.count : seen.end;
   for (int64_t i = 0; i < begin; ++i) to[i] = outside;
   if (begin < end && seen.step == 1) {
     copy_short(row + seen.left + begin, end - begin, to + begin);

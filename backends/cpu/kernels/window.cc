@@ -23,7 +23,7 @@ const float* row_seen(const Window& w, const float* x, int64_t d, int64_t h, int
 
 // The row of outputs seen through tap kw: a part of row_seen().
 SeenRow seen_through(const Window& w, int64_t kw) {
-  return {.length = w.in[2], .left = kw * w.dilation[2] - w.padding[2], .step = w.stride[2], .count = w.out[2]};
+  return {w.in[2], kw * w.dilation[2] - w.padding[2], w.stride[2], w.out[2]};
 }
 
 class Im2col : public Kernel {
@@ -103,14 +103,14 @@ class Pool : public Kernel {
 
   template <class Place>
   void pool_tap(const SeenRow& seen, const float* from, Place place, float* y) const {
-    const int64_t left = seen.left, end = seen.end();
+    const int64_t left = seen.left, end = seen.end;
     if (pool_.largest) {
-      for (int64_t o = seen.begin(); o < end; ++o) {
+      for (int64_t o = seen.begin; o < end; ++o) {
         const float value = from[left + place(o)];
         y[o] = value > y[o] || value != value ? value : y[o];
       }
     } else {
-      for (int64_t o = seen.begin(); o < end; ++o) y[o] += from[left + place(o)];
+      for (int64_t o = seen.begin; o < end; ++o) y[o] += from[left + place(o)];
     }
   }
 
