@@ -237,10 +237,10 @@ GPU_FUNCTION inline void moments_join(const JoinMomentsArgs& a) {
 }  // namespace gabbro::gpu::GABBRO_GPU
 
 // The host side knows how many packs each takes (backends/gpu/ops/row_kernels.h).
-#define GABBRO_OF_ROWS(name, Args, function, T)                                                 \
-  GPU_KERNEL(name##_wave, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 4>)   \
-  GPU_KERNEL(name##_block, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2>) \
-  GPU_KERNEL(name##_wide, 512, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)  \
+#define GABBRO_OF_ROWS(name, Args, function, T)                                                  \
+  GPU_KERNEL(name##_wave, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 4>) \
+  GPU_KERNEL(name##_block, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2>)  \
+  GPU_KERNEL(name##_wide, 512, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
   GPU_KERNEL(name##_huge, 1024, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2 * sizeof(T)>)
 #define GABBRO_NORMALISE(name, T)                                                                   \
   GPU_KERNEL(normalise_rows_##name, 256, gabbro::gpu::NormaliseArgs, normalise_rows<T>)             \

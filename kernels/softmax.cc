@@ -99,14 +99,14 @@ GPU_FUNCTION inline void softmax_long(const SoftmaxArgs& a) {
 }  // namespace gabbro::gpu::GABBRO_GPU
 
 // The host side knows how many packs each takes (backends/gpu/ops/row_kernels.h).
-#define GABBRO_SOFTMAX(name, T)                                             \
-  GPU_KERNEL(softmax_##name, 256, gabbro::gpu::SoftmaxArgs, softmax<T>)     \
-  GPU_KERNEL(softmax_##name##_wave, 256, gabbro::gpu::SoftmaxArgs,          \
-             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 4>)  \
-  GPU_KERNEL(softmax_##name##_block, 256, gabbro::gpu::SoftmaxArgs,         \
-             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2>) \
-  GPU_KERNEL(softmax_##name##_wide, 512, gabbro::gpu::SoftmaxArgs,          \
-             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>) \
+#define GABBRO_SOFTMAX(name, T)                                               \
+  GPU_KERNEL(softmax_##name, 256, gabbro::gpu::SoftmaxArgs, softmax<T>)       \
+  GPU_KERNEL(softmax_##name##_wave, 256, gabbro::gpu::SoftmaxArgs,            \
+             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 4>) \
+  GPU_KERNEL(softmax_##name##_block, 256, gabbro::gpu::SoftmaxArgs,           \
+             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2>)   \
+  GPU_KERNEL(softmax_##name##_wide, 512, gabbro::gpu::SoftmaxArgs,            \
+             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
   GPU_KERNEL(softmax_##name##_long, 1024, gabbro::gpu::SoftmaxArgs, softmax_long<T>)
 GABBRO_SOFTMAX(f32, float)
 GABBRO_SOFTMAX(f16, gabbro::gpu::Half)

@@ -19,7 +19,8 @@ int main(int count, char** arguments) {
       uint32_t length = 0;
       std::memcpy(&length, texts.data() + at, 4);
       const auto text = std::string_view(texts).substr(at + 4, length);
-      for (const int32_t id : tokenizer.encode(text, {.add_special = false, .parse_special = special})) std::cout << id << ' ';
+      for (const int32_t id : tokenizer.encode(text, {.add_special = false, .parse_special = special}))
+        std::cout << id << ' ';
       std::cout << '\n';
       at += 4 + text.size();
     }

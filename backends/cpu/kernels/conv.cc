@@ -1,167 +1,305 @@
-// Convolutions of images of few output channels, f32; conv_product.cc has the others. A worker makes a row of outputs
-// of kTogether channels, a vector at a time: each vector of inputs that is loaded is multiplied by the weights of all
-// these channels.
+// Convolutions and transposed ones as products of matrices of which one is never written, f32: weights [O, C · taps]
+// times what each output sees. For a band of outputs the rows of some channels are copied with what lies around them,
+// those of one remainder by the stride beside each other. In the copy, a tap of neighbouring outputs, also in the next
+// row, is a run of elements, which begins elsewhere for each tap; the few sums that straddle the end of a row are of no
+// use. A transposed convolution is one product for each remainder of its outputs by the stride: these see the same
+// taps.
 #include <algorithm>
+#include <array>
+#include <vector>
 
 #include "backends/common/window_request.h"
-#include "backends/cpu/kernels/conv.h"
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/matrix_packs.h"
+#include "backends/cpu/kernels/seen_row.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
+#include "backends/cpu/simd/simd.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
 using abi::Window;
+using Lengths = std::array<int64_t, 3>;
 
-constexpr int64_t kTogether = 4;
+constexpr int64_t kDepth = 256;      // channels · taps at a time, whose panels stay in the L1 cache, or one channel's
+constexpr int64_t kBand = 512;       // outputs of a band, where a row has as many
+constexpr int64_t kRowBlock = 192;   // channels that share a copied band
+constexpr int64_t kGrain = 1 << 16;  // products that a worker takes at a time, at least
 
-double products(const abi::ConvRequest& conv) {
-  return static_cast<double>(conv.images * conv.groups * conv.out_channels * conv.in_channels) *
-         static_cast<double>(conv.window.taps() * conv.window.outputs());
-}
+// Outputs that see the same taps: of a convolution all. They are made in bands of neighbouring ones.
+struct Phase {
+  Lengths first{}, count{};      // along each axis of y: from `first` on, every `out_step`
+  std::vector<Lengths> taps;     // where tap t of output q lies in x: q · in_step + taps[t]
+  std::vector<int64_t> weights;  // the number of each tap
+  int64_t weights_at = 0;        // of a group's turned weights, elements before this phase's
+
+  int64_t rows = 1, columns = 0;  // of a band
+  int64_t bands_down = 0, bands_along = 0;
+  Lengths low{};  // the least of the taps
+  // The copy of a channel: [depths][in_step[1]][in_step[2]][copied_rows][pitch].
+  std::vector<int64_t> depths;  // different taps along the first axis
+  int64_t copied_rows = 0, pitch = 0;
+  int64_t channel_floats = 0;
+  std::vector<int64_t> starts;  // of the channels that are copied together, and their taps
+
+  int64_t tap_count() const { return static_cast<int64_t>(taps.size()); }
+  int64_t bands() const { return count[0] * bands_down * bands_along; }
+  int64_t channels_together() const { return std::max<int64_t>(1, kDepth / std::max<int64_t>(1, tap_count())); }
+  int64_t band_floats() const {  // of sums
+    return (((rows - 1) * pitch + columns) + kPanel - 1) / kPanel * kPanel;
+  }
+};
+
+// Outputs of a phase, along its axes from `at` on.
+struct Band {
+  Lengths at;
+  int64_t rows, columns;
+};
+
+// A copied channel's taps as the rows of a matrix.
+struct ShiftedSource {
+  const float* data;
+  const int64_t* starts;
+  F32 at(int64_t step, int j) const { return load(data + starts[step] + j * kLanes); }
+};
 
 class Conv : public Kernel {
  public:
-  explicit Conv(const abi::ConvRequest& conv) : conv_(conv) {
-    implementation = "conv";
-    flops = 2 * products(conv);
-    bytes = 4.0 *
-            static_cast<double>(conv.images * conv.groups *
-                                (conv.in_channels * conv.window.inputs() + conv.out_channels * conv.window.outputs()));
+  Conv(const abi::ConvRequest& conv, bool transposed, int workers) : conv_(conv), transposed_(transposed) {
+    const Window& w = conv.window;
+    std::copy_n(transposed ? w.out : w.in, 3, x_.begin());
+    std::copy_n(transposed ? w.in : w.out, 3, y_.begin());
+    for (int i = 0; i < 3; ++i) (transposed ? out_step_ : in_step_)[i] = w.stride[i];
+    if (!transposed && w.taps() == 1 && in_step_ == Lengths{1, 1, 1} && x_ == y_) {  // rows do not matter
+      x_ = y_ = {1, 1, x_[0] * x_[1] * x_[2]};
+    }
+    if (transposed) {
+      for (int64_t d = 0; d < w.stride[0]; ++d)
+        for (int64_t h = 0; h < w.stride[1]; ++h)
+          for (int64_t v = 0; v < w.stride[2]; ++v) add_phase({d, h, v});
+      turned_floats_ = conv.groups * group_floats();
+    } else {
+      add_phase({});
+    }
+    for (const Phase& phase : phases_) {
+      bands_ += phase.bands();
+      const int64_t rows = std::min(kRowBlock, conv.out_channels);
+      const int64_t channels = std::min(phase.channels_together(), conv.in_channels);
+      copy_floats_ = std::max(copy_floats_, channels * phase.channel_floats + kPanel);
+      sum_floats_ = std::max(sum_floats_, rows * phase.band_floats());
+      packed_floats_ = std::max(packed_floats_, packed_rows_floats(rows, channels * phase.tap_count()));
+    }
+    scratch_bytes = static_cast<size_t>(workers * worker_floats()) * sizeof(float);
+    implementation = transposed ? "conv_transpose" : "conv";
+    const int64_t seen = x_[0] * x_[1] * x_[2], made = y_[0] * y_[1] * y_[2];
+    flops = 2.0 * static_cast<double>(conv.images * conv.groups * conv.out_channels * conv.in_channels) *
+            static_cast<double>(w.taps() * w.outputs());
+    bytes = 4.0 * static_cast<double>(conv.images * conv.groups * (conv.in_channels * seen + conv.out_channels * made));
   }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
-    const Window& w = conv_.window;
-    const int64_t blocks = (conv_.out_channels + kTogether - 1) / kTogether, rows = w.out[0] * w.out[1];
-    const int64_t work = w.out[2] * conv_.in_channels * w.taps();
-    worker.parallel_for(conv_.images * conv_.groups * blocks * rows, row_grain(work), [&](int64_t begin, int64_t end) {
-      for (int64_t item = begin; item < end; ++item)
-        make_row(launch, item / rows / blocks, item / rows % blocks * kTogether, item % rows);
-    });
+    float* scratch = static_cast<float*>(launch.scratch) + worker.index() * worker_floats();
+    const int64_t blocks = (conv_.out_channels + kRowBlock - 1) / kRowBlock;
+    const int64_t work = std::min(kRowBlock, conv_.out_channels) * conv_.in_channels * conv_.window.taps() * kBand;
+    bool turned = false;
+    worker.parallel_for(conv_.images * conv_.groups * blocks * bands_, std::max<int64_t>(1, kGrain / work),
+                        [&](int64_t begin, int64_t end) {
+                          if (transposed_ && !turned) {
+                            turn(static_cast<const float*>(launch.inputs[1].data),
+                                 scratch + copy_floats_ + sum_floats_ + packed_floats_);
+                          }
+                          turned = true;
+                          for (int64_t item = begin; item < end; ++item) {
+                            const int64_t batch = item / (blocks * bands_);
+                            make_band(launch, batch, item / bands_ % blocks * kRowBlock, item % bands_, scratch);
+                          }
+                        });
   }
 
  private:
-  void make_row(const abi::Launch& launch, int64_t batch, int64_t channel, int64_t row) const {
-    const Window& w = conv_.window;
-    const int64_t channels = std::min(kTogether, conv_.out_channels - channel), depth = conv_.in_channels * w.taps();
-    const int64_t first_channel = batch % conv_.groups * conv_.out_channels + channel;
-    const auto* x = static_cast<const float*>(launch.inputs[0].data) + batch * conv_.in_channels * w.inputs();
-    const auto* weight = static_cast<const float*>(launch.inputs[1].data) + first_channel * depth;
-    const auto* bias = conv_.bias ? static_cast<const float*>(launch.inputs[2].data) + first_channel : nullptr;
-    auto* y = static_cast<float*>(launch.outputs[0].data) + (batch * conv_.out_channels + channel) * w.outputs() +
-              row * w.out[2];
-    // Behind the last channel the last one is computed again, and left out.
-    int64_t weights_at[kTogether];
-    for (int64_t i = 0; i < kTogether; ++i) weights_at[i] = std::min(i, channels - 1) * depth;
-    for (int64_t o = 0; o < w.out[2]; o += kLanes) {
-      const int count = static_cast<int>(std::min<int64_t>(kLanes, w.out[2] - o));
-      F32 sums[kTogether];
-      for (int64_t i = 0; i < kTogether; ++i) sums[i] = splat(bias == nullptr || i >= channels ? 0 : bias[i]);
-      for_taps(row, [&](int64_t tap, int64_t row_at, int64_t first) {
-        const int64_t left = first + o * w.stride[2];
-        const bool whole = w.stride[2] == 1 && count == kLanes && left >= 0 && left + kLanes <= w.in[2];
-        for (int64_t c = 0; c < conv_.in_channels; ++c) {
-          const float* from = x + c * w.inputs() + row_at;
-          const F32 values = whole ? load(from + left) : load_columns(from, left, count);
-          for (int64_t i = 0; i < kTogether; ++i)
-            sums[i] = fma(splat(weight[weights_at[i] + c * w.taps() + tap]), values, sums[i]);
-        }
-      });
-      for (int64_t i = 0; i < channels; ++i) store_some(y + i * w.outputs() + o, sums[i], count);
-    }
+  int64_t worker_floats() const {
+    return (copy_floats_ + sum_floats_ + packed_floats_ + turned_floats_ + kLanes - 1) / kLanes * kLanes;
   }
 
-  // body(the tap's number, where its row begins in a plane of x, the column that output 0 sees), for the rows inside.
-  template <class Body>
-  void for_taps(int64_t row, Body body) const {
+  // The outputs with these remainders.
+  void add_phase(const Lengths& first) {
     const Window& w = conv_.window;
-    for (int64_t kd = 0; kd < w.kernel[0]; ++kd) {
-      const int64_t d = row / w.out[1] * w.stride[0] - w.padding[0] + kd * w.dilation[0];
-      if (d < 0 || d >= w.in[0]) continue;
-      for (int64_t kh = 0; kh < w.kernel[1]; ++kh) {
-        const int64_t h = row % w.out[1] * w.stride[1] - w.padding[1] + kh * w.dilation[1];
-        if (h < 0 || h >= w.in[1]) continue;
-        for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
-          body((kd * w.kernel[1] + kh) * w.kernel[2] + kw, (d * w.in[1] + h) * w.in[2],
-               kw * w.dilation[2] - w.padding[2]);
-        }
+    Phase phase{.first = first};
+    for (int i = 0; i < 3; ++i) phase.count[i] = (y_[i] - first[i] + out_step_[i] - 1) / out_step_[i];
+    if (*std::ranges::min_element(phase.count) <= 0) return;
+    for (int64_t tap = 0; tap < w.taps(); ++tap) {
+      const Lengths at{tap / (w.kernel[1] * w.kernel[2]), tap / w.kernel[2] % w.kernel[1], tap % w.kernel[2]};
+      Lengths from{};
+      bool seen = true;
+      for (int i = 0; i < 3; ++i) {
+        const int64_t moved = first[i] + w.padding[i] - at[i] * w.dilation[i];
+        from[i] = transposed_ ? moved / out_step_[i] : -moved;
+        seen = seen && (!transposed_ || moved % out_step_[i] == 0);
+      }
+      if (!seen) continue;
+      phase.taps.push_back(from);
+      phase.weights.push_back(tap);
+    }
+    if (!phases_.empty()) {
+      const Phase& last = phases_.back();
+      phase.weights_at = last.weights_at + last.tap_count() * conv_.in_channels * conv_.out_channels;
+    }
+    plan_bands(phase);
+    phases_.push_back(std::move(phase));
+  }
+
+  // How its outputs are cut into bands, and where in the copies of channels the taps are.
+  void plan_bands(Phase& phase) const {
+    const auto pieces = [](int64_t whole, int64_t piece) { return (whole + piece - 1) / piece; };
+    phase.bands_along = pieces(phase.count[2], kBand);  // of about the same length
+    phase.columns = pieces(phase.count[2], phase.bands_along);
+    if (phase.bands_along > 1) phase.columns = pieces(phase.columns, kPanel) * kPanel;
+    phase.bands_down = phase.bands_along > 1 ? phase.count[1] : pieces(phase.count[1], kBand / phase.columns);
+    phase.rows = pieces(phase.count[1], phase.bands_down);
+    phase.bands_down = pieces(phase.count[1], phase.rows);
+    phase.copied_rows = phase.rows;
+    phase.pitch = phase.columns;
+    if (phase.taps.empty()) return;
+    Lengths high = phase.low = phase.taps[0];
+    for (const Lengths& tap : phase.taps) {
+      for (int i = 0; i < 3; ++i) {
+        phase.low[i] = std::min(phase.low[i], tap[i]);
+        high[i] = std::max(high[i], tap[i]);
+      }
+      if (std::ranges::find(phase.depths, tap[0]) == phase.depths.end()) phase.depths.push_back(tap[0]);
+    }
+    phase.copied_rows += (high[1] - phase.low[1]) / in_step_[1];
+    phase.pitch += (high[2] - phase.low[2]) / in_step_[2];
+    const int64_t plane = phase.copied_rows * phase.pitch;
+    phase.channel_floats = static_cast<int64_t>(phase.depths.size()) * in_step_[1] * in_step_[2] * plane;
+    // An odd number of cache lines: channels a power of two apart would share the sets of the cache.
+    phase.channel_floats = (pieces(phase.channel_floats, 16) | 1) * 16;
+    for (int64_t c = 0; c < std::min(phase.channels_together(), conv_.in_channels); ++c) {
+      for (const Lengths& tap : phase.taps) {
+        const int64_t depth = std::ranges::find(phase.depths, tap[0]) - phase.depths.begin();
+        const int64_t h = tap[1] - phase.low[1], v = tap[2] - phase.low[2];
+        const int64_t which = (depth * in_step_[1] + h % in_step_[1]) * in_step_[2] + v % in_step_[2];
+        phase.starts.push_back(c * phase.channel_floats + which * plane + h / in_step_[1] * phase.pitch +
+                               v / in_step_[2]);
       }
     }
   }
 
-  // What `count` outputs see, from column `left` on; zeros outside.
-  F32 load_columns(const float* row, int64_t left, int count) const {
-    const Window& w = conv_.window;
-    float lanes[kLanes] = {};
-    for (int i = 0; i < count; ++i) {
-      const int64_t at = left + i * w.stride[2];
-      if (at >= 0 && at < w.in[2]) lanes[i] = row[at];
+  int64_t group_floats() const { return conv_.out_channels * conv_.in_channels * conv_.window.taps(); }
+
+  // A transposed convolution's weights [C, O, taps] as one matrix [O, C · taps] for each phase, group by group.
+  void turn(const float* weight, float* turned) const {
+    for (int64_t group = 0; group < conv_.groups; ++group) {
+      const float* from = weight + group * group_floats();
+      float* to = turned + group * group_floats();
+      for (const Phase& phase : phases_)
+        for (int64_t o = 0; o < conv_.out_channels; ++o)
+          for (int64_t c = 0; c < conv_.in_channels; ++c)
+            for (const int64_t tap : phase.weights)
+              *to++ = from[(c * conv_.out_channels + o) * conv_.window.taps() + tap];
     }
-    return load(lanes);
   }
 
-  abi::ConvRequest conv_;
-};
-
-// The element of y at p gets x at o times the weight of tap t wherever p = o · stride - padding + t · dilation. A
-// worker makes planes: it adds to them what each element of x gives.
-class ConvTranspose : public Kernel {
- public:
-  explicit ConvTranspose(const abi::ConvRequest& conv) : conv_(conv) {
-    implementation = "conv_transpose";
-    flops = 2 * products(conv);
-    bytes = 4.0 *
-            static_cast<double>(conv.images * conv.groups *
-                                (conv.in_channels * conv.window.outputs() + conv.out_channels * conv.window.inputs()));
+  void make_band(const abi::Launch& launch, int64_t batch, int64_t channel, int64_t number, float* scratch) const {
+    size_t which = 0;
+    while (number >= phases_[which].bands()) number -= phases_[which++].bands();
+    const Phase& phase = phases_[which];
+    const Band band = band_of(phase, number);
+    const int64_t depth = conv_.in_channels * phase.tap_count(), group = batch % conv_.groups;
+    const int64_t rows = std::min(kRowBlock, conv_.out_channels - channel), stride = phase.band_floats();
+    const int64_t columns = (band.rows - 1) * phase.pitch + band.columns;
+    float *sums = scratch + copy_floats_, *packed = sums + sum_floats_;
+    const float* x =
+        static_cast<const float*>(launch.inputs[0].data) + batch * conv_.in_channels * x_[0] * x_[1] * x_[2];
+    const float* weights =
+        transposed_ ? packed + packed_floats_ + group * group_floats() + phase.weights_at + channel * depth
+                    : static_cast<const float*>(launch.inputs[1].data) + (group * conv_.out_channels + channel) * depth;
+    const float* bias =
+        conv_.bias ? static_cast<const float*>(launch.inputs[2].data) + group * conv_.out_channels + channel : nullptr;
+    for (int64_t r = 0; r < rows; ++r) std::fill_n(sums + r * stride, stride, bias == nullptr ? 0 : bias[r]);
+    const int64_t together = phase.channels_together();
+    for (int64_t c = 0; c < conv_.in_channels && depth > 0; c += together) {
+      const int64_t channels = std::min(together, conv_.in_channels - c), some = channels * phase.tap_count();
+      pack_rows({rows, some, depth, 1}, weights + c * phase.tap_count(), packed);
+      for (int64_t i = 0; i < channels; ++i) {
+        copy_channel(phase, band, x + (c + i) * x_[0] * x_[1] * x_[2], scratch + i * phase.channel_floats);
+      }
+      const ProductTile tiles{packed, 1, kMatrixRows, sums, stride, true};
+      multiply(tiles, scratch, phase.starts.data(), rows, (columns + kPanel - 1) / kPanel * kPanel, some);
+    }
+    const int64_t y_plane = y_[0] * y_[1] * y_[2];
+    float* y = static_cast<float*>(launch.outputs[0].data) + (batch * conv_.out_channels + channel) * y_plane;
+    for (int64_t r = 0; r < rows; ++r) store_band(phase, band, sums + r * stride, y + r * y_plane);
   }
 
-  void run(const abi::Launch& launch, Worker& worker) const override {
-    worker.parallel_for(conv_.images * conv_.groups * conv_.out_channels, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t plane = begin; plane < end; ++plane) make_plane(launch, plane);
-    });
-  }
-
- private:
-  void make_plane(const abi::Launch& launch, int64_t plane) const {
-    const Window& w = conv_.window;
-    const int64_t batch = plane / conv_.out_channels, channel = plane % conv_.out_channels;
-    const int64_t group = batch % conv_.groups;
-    const auto* x = static_cast<const float*>(launch.inputs[0].data) + batch * conv_.in_channels * w.outputs();
-    const auto* weight = static_cast<const float*>(launch.inputs[1].data) +
-                         (group * conv_.in_channels * conv_.out_channels + channel) * w.taps();
-    auto* y = static_cast<float*>(launch.outputs[0].data) + plane * w.inputs();
-    const auto* bias = conv_.bias ? static_cast<const float*>(launch.inputs[2].data) : nullptr;
-    std::fill_n(y, w.inputs(), bias == nullptr ? 0 : bias[group * conv_.out_channels + channel]);
-    for (int64_t c = 0; c < conv_.in_channels; ++c) {
-      const float* taps = weight + c * conv_.out_channels * w.taps();
-      for (int64_t row = 0; row < w.out[0] * w.out[1]; ++row) {
-        add_row(x + c * w.outputs() + row * w.out[2], taps, row / w.out[1], row % w.out[1], y);
+  // Packed rows of weights, from `first`'s on, times `columns` outputs.
+  static void multiply(const ProductTile& first, const float* copies, const int64_t* starts, int64_t rows,
+                       int64_t columns, int64_t depth) {
+    const auto at = [&](int64_t r, int64_t j) {
+      ProductTile tile = first;
+      tile.a += r * depth;
+      tile.out += r * first.out_stride + j;
+      return tile;
+    };
+    const int64_t whole = rows / kMatrixRows * kMatrixRows;
+    for (int64_t j = 0; j < columns && whole > 0; j += kPanel) {
+      for (int64_t r = 0; r < whole; r += kMatrixRows) {
+        product_tile(kMatrixRows, kTileVectors, at(r, j), ShiftedSource{copies + j, starts}, 0, depth);
       }
     }
+    if (whole == rows) return;
+    const auto left = static_cast<int>(rows - whole);
+    for (int64_t j = 0, vectors = 0; j < columns; j += vectors * kLanes) {
+      vectors = std::min<int64_t>(tile_vectors(left), (columns - j) / kLanes);
+      product_tile(left, static_cast<int>(vectors), at(whole, j), ShiftedSource{copies + j, starts}, 0, depth);
+    }
   }
 
-  void add_row(const float* x, const float* taps, int64_t d, int64_t h, float* y) const {
-    const Window& w = conv_.window;
-    for (int64_t kd = 0; kd < w.kernel[0]; ++kd) {
-      const int64_t at_d = d * w.stride[0] - w.padding[0] + kd * w.dilation[0];
-      if (at_d < 0 || at_d >= w.in[0]) continue;
-      for (int64_t kh = 0; kh < w.kernel[1]; ++kh) {
-        const int64_t at_h = h * w.stride[1] - w.padding[1] + kh * w.dilation[1];
-        if (at_h < 0 || at_h >= w.in[1]) continue;
-        float* to = y + (at_d * w.in[1] + at_h) * w.in[2];
-        for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
-          const float factor = taps[(kd * w.kernel[1] + kh) * w.kernel[2] + kw];
-          const int64_t first = kw * w.dilation[2] - w.padding[2];
-          for (int64_t o = 0; o < w.out[2]; ++o) {
-            const int64_t at = first + o * w.stride[2];
-            if (at >= 0 && at < w.in[2]) to[at] += factor * x[o];
+  static Band band_of(const Phase& phase, int64_t number) {
+    const int64_t along = number % phase.bands_along * phase.columns;
+    const int64_t down = number / phase.bands_along % phase.bands_down * phase.rows;
+    return {.at = {number / phase.bands_along / phase.bands_down, down, along},
+            .rows = std::min(phase.rows, phase.count[1] - down),
+            .columns = std::min(phase.columns, phase.count[2] - along)};
+  }
+
+  // What the taps of a band's outputs see of one channel, zeros outside.
+  void copy_channel(const Phase& phase, const Band& band, const float* x, float* to) const {
+    const int64_t step = in_step_[2], more = phase.pitch - phase.columns;
+    for (const int64_t tap : phase.depths) {
+      const int64_t d = band.at[0] * in_step_[0] + tap;
+      for (int64_t ahead = 0; ahead < in_step_[1]; ++ahead) {
+        for (int64_t beside = 0; beside < step; ++beside) {
+          const SeenRow seen(x_[2], band.at[2] * step + beside + phase.low[2], step, band.columns + more);
+          for (int64_t row = 0; row < phase.copied_rows; ++row, to += phase.pitch) {
+            const int64_t h = (band.at[1] + row) * in_step_[1] + ahead + phase.low[1];
+            const bool inside = d >= 0 && d < x_[0] && h >= 0 && h < x_[1];
+            copy_seen(seen, inside ? x + (d * x_[1] + h) * x_[2] : nullptr, 0, to);
           }
         }
       }
     }
   }
 
+  void store_band(const Phase& phase, const Band& band, const float* sums, float* y) const {
+    const int64_t d = phase.first[0] + band.at[0] * out_step_[0], step = out_step_[2];
+    for (int64_t row = 0; row < band.rows; ++row, sums += phase.pitch) {
+      const int64_t h = phase.first[1] + (band.at[1] + row) * out_step_[1];
+      float* to = y + (d * y_[1] + h) * y_[2] + phase.first[2] + band.at[2] * step;
+      if (step == 1) {
+        copy_short(sums, band.columns, to);
+      } else {
+        for (int64_t i = 0; i < band.columns; ++i) to[i * step] = sums[i];
+      }
+    }
+  }
+
   abi::ConvRequest conv_;
+  bool transposed_;
+  Lengths x_{}, y_{};                             // lengths of the images
+  Lengths in_step_{1, 1, 1}, out_step_{1, 1, 1};  // of x and of y, between outputs of a phase
+  std::vector<Phase> phases_;
+  int64_t bands_ = 0;
+  int64_t copy_floats_ = 0, sum_floats_ = 0, packed_floats_ = 0, turned_floats_ = 0;  // of a worker's scratch
 };
 
 }  // namespace
@@ -169,15 +307,13 @@ class ConvTranspose : public Kernel {
 std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeContext& context) {
   abi::ConvRequest conv;
   if (!read_conv(request, conv) || conv.dtype != DType::f32) return nullptr;
-  if (auto product = make_conv_product(conv, false, context.workers)) return product;
-  return std::make_unique<Conv>(conv);
+  return std::make_unique<Conv>(conv, false, context.workers);
 }
 
 std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context) {
   abi::ConvRequest conv;
   if (!read_conv_transpose(request, conv) || conv.dtype != DType::f32) return nullptr;
-  if (auto product = make_conv_product(conv, true, context.workers)) return product;
-  return std::make_unique<ConvTranspose>(conv);
+  return std::make_unique<Conv>(conv, true, context.workers);
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

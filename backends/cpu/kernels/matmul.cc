@@ -101,24 +101,32 @@ class Matmul : public Kernel {
   // Rows that begin at `block`'s times packed columns.
   void multiply_block(const ProductTile& block, const float* packed, int64_t rows, int64_t columns,
                       int64_t depth) const {
-    for (int64_t j = 0; j < columns; j += kPanel) {
-      const FloatSource panel{packed + j * depth, kPanel};
-      for (int64_t r = 0; r < rows; r += kMatrixRows) {
-        ProductTile tile = block;
-        tile.a += packs_rows_ ? r * depth : r * block.row_stride;
-        tile.out += r * block.out_stride + j;
-        const auto count = static_cast<int>(std::min<int64_t>(kMatrixRows, rows - r));
-        if (columns - j >= kPanel) {
-          product_tile(count, kTileVectors, tile, panel, 0, depth);
-        } else {
-          multiply_edge(tile, panel, count, columns - j, depth);
-        }
+    const auto at = [&](int64_t r, int64_t j) {
+      ProductTile tile = block;
+      tile.a += packs_rows_ ? r * depth : r * block.row_stride;
+      tile.out += r * block.out_stride + j;
+      return tile;
+    };
+    const int64_t whole = rows / kMatrixRows * kMatrixRows, panels = columns / kPanel * kPanel;
+    for (int64_t j = 0; j < panels && whole > 0; j += kPanel) {
+      const PanelSource source{packed + j * depth, depth};
+      for (int64_t r = 0; r < whole; r += kMatrixRows) {
+        product_tile(kMatrixRows, kTileVectors, at(r, j), source, 0, depth);
       }
+    }
+    const auto left = static_cast<int>(rows - whole);
+    for (int64_t j = 0, vectors = 0; j < panels && left > 0; j += vectors * kLanes) {
+      vectors = std::min<int64_t>(tile_vectors(left), (panels - j) / kLanes) / kTileVectors * kTileVectors;
+      product_tile(left, static_cast<int>(vectors), at(whole, j), PanelSource{packed + j * depth, depth}, 0, depth);
+    }
+    for (int64_t r = 0; r < rows && panels < columns; r += kMatrixRows) {
+      const auto count = static_cast<int>(std::min<int64_t>(kMatrixRows, rows - r));
+      multiply_edge(at(r, panels), PanelSource{packed + panels * depth, depth}, count, columns - panels, depth);
     }
   }
 
   // The same where fewer than kPanel columns are left.
-  void multiply_edge(ProductTile tile, const FloatSource& panel, int rows, int64_t columns, int64_t depth) const {
+  void multiply_edge(ProductTile tile, const PanelSource& panel, int rows, int64_t columns, int64_t depth) const {
     alignas(64) float sums[kMatrixRows * kPanel] = {};
     float* out = tile.out;
     const int64_t stride = tile.out_stride;

@@ -79,4 +79,13 @@ inline void pack_columns(const abi::MatrixView& b, const float* from, float* to)
   }
 }
 
+// Neighbouring panels of these as B.
+struct PanelSource {
+  const float* data;
+  int64_t rows;
+  F32 at(int64_t step, int j) const {
+    return load(data + j / kTileVectors * kPanel * rows + step * kPanel + j % kTileVectors * kLanes);
+  }
+};
+
 }  // namespace gabbro::cpu::GABBRO_ISA
