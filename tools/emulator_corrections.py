@@ -95,6 +95,24 @@ PERMUTED = [
 #   buffer_load_b32 v41, v37, s[8:11], s31 offen      reads behind the matrix, and not 0
 BUFFERS = [Correction("amd_emulator/wave_runner.c", "o + step <= records;", "o + step + soffset <= records;")]
 
+# Vega ISA, "Sub-Dword Addressing (SDWA)": SRC0_NEG, SRC0_ABS and those of SRC1 negate a float operand and take its size, after a
+# part of the register was selected. GFX9 has the encoding, CDNA 3 and 4 among it. The emulator leaves these bits out.
+#   v_mov_b32 v6, 0x3c000000; v_cvt_f32_f16_sdwa v12, -v6 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1      gives 1
+MODIFIERS = [
+    Correction(EMULATOR, "def _sdwa_write(",
+               "def _sdwa_signed(val, inst, ctx, pcode, n):\n"
+               "  half = f'S{n}.f16' in pcode\n"
+               "  if not half and f'S{n}.f32' not in pcode: return val\n"
+               "  sign = 0x8000 if half else 0x80000000\n"
+               "  size, negative = (ctx.inst_field(getattr(type(inst), f'src{n}_{name}')) for name in ('abs', 'neg'))\n"
+               "  val = size.ne(_c(0)).where(val & _c(sign ^ 0xFFFFFFFF), val)\n"
+               "  return negative.ne(_c(0)).where(val ^ _c(sign), val)\n\ndef _sdwa_write("),
+    Correction(EMULATOR, "= _sdwa_select(s0_raw, src0_sel, src0_sext)",
+               "= _sdwa_signed(_sdwa_select(s0_raw, src0_sel, src0_sext), inst, ctx, pcode, 0)"),
+    Correction(EMULATOR, "= _sdwa_select(s1_raw, src1_sel, src1_sext)",
+               "= _sdwa_signed(_sdwa_select(s1_raw, src1_sel, src1_sext), inst, ctx, pcode, 1)"),
+]
+
 # Nothing is wrong with these, but a program that runs a few hundred kernels spends nearly all of its time here: forms of
 # instructions are looked for one after another and translated again by each program (tools/emulator_translations.py does
 # it otherwise), and classes of instructions are tried field by field, where their fixed bits in the first word decide.
@@ -123,7 +141,7 @@ SPEED = [
 ]
 ADDED = {TRANSLATIONS: pathlib.Path(__file__).resolve().parent / "emulator_translations.py"}
 
-CORRECTIONS = ACCUMULATION + HALVES + DIVISION + ROUNDING + LOADED_HALVES + PERMUTED + SPEED
+CORRECTIONS = ACCUMULATION + HALVES + DIVISION + ROUNDING + LOADED_HALVES + PERMUTED + MODIFIERS + SPEED
 EMULATOR_CORRECTIONS = BUFFERS
 
 
