@@ -223,7 +223,7 @@ class Conv : public Kernel {
       for (int64_t i = 0; i < channels; ++i) {
         copy_channel(phase, band, x + (c + i) * x_[0] * x_[1] * x_[2], scratch + i * phase.channel_floats);
       }
-      const ProductTile tiles{packed, 1, kMatrixRows, sums, stride, true};
+      const PackedTile tiles{packed, sums, stride, true};
       multiply(tiles, scratch, phase.starts.data(), rows, (columns + kPanel - 1) / kPanel * kPanel, some);
     }
     const int64_t y_plane = y_[0] * y_[1] * y_[2];
@@ -232,10 +232,10 @@ class Conv : public Kernel {
   }
 
   // Packed rows of weights, from `first`'s on, times `columns` outputs.
-  static void multiply(const ProductTile& first, const float* copies, const int64_t* starts, int64_t rows,
+  static void multiply(const PackedTile& first, const float* copies, const int64_t* starts, int64_t rows,
                        int64_t columns, int64_t depth) {
     const auto at = [&](int64_t r, int64_t j) {
-      ProductTile tile = first;
+      PackedTile tile = first;
       tile.a += r * depth;
       tile.out += r * first.out_stride + j;
       return tile;

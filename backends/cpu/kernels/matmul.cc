@@ -86,24 +86,31 @@ class Matmul : public Kernel {
       for (int64_t r = row; r < end; r += kRowBlock) {
         const int64_t rows = std::min(kRowBlock, end - r);
         const float* from = a + r * a_.row_stride + k * a_.column_stride;
-        if (packs_rows_) pack_rows({rows, depth, a_.row_stride, a_.column_stride}, from, scratch + packed_a_);
-        const ProductTile tile{.a = packs_rows_ ? scratch + packed_a_ : from,
-                               .row_stride = packs_rows_ ? 1 : a_.row_stride,
-                               .step_stride = packs_rows_ ? kMatrixRows : a_.column_stride,
-                               .out = c + r * b_.columns + column,
+        float* out = c + r * b_.columns + column;
+        if (packs_rows_) {
+          pack_rows({rows, depth, a_.row_stride, a_.column_stride}, from, scratch + packed_a_);
+          const PackedTile tile{.a = scratch + packed_a_, .out = out, .out_stride = b_.columns, .accumulate = k > 0};
+          multiply_block(tile, kMatrixRows * depth, scratch, rows, columns, depth);
+          continue;
+        }
+        const ProductTile tile{.a = from,
+                               .row_stride = a_.row_stride,
+                               .step_stride = a_.column_stride,
+                               .out = out,
                                .out_stride = b_.columns,
                                .accumulate = k > 0};
-        multiply_block(tile, scratch, rows, columns, depth);
+        multiply_block(tile, kMatrixRows * a_.row_stride, scratch, rows, columns, depth);
       }
     }
   }
 
-  // Rows that begin at `block`'s times packed columns.
-  void multiply_block(const ProductTile& block, const float* packed, int64_t rows, int64_t columns,
+  // Rows that begin at `block`'s times packed columns. `tile_step`: elements from one tile of rows of A to the next.
+  template <class Tile>
+  void multiply_block(const Tile& block, int64_t tile_step, const float* packed, int64_t rows, int64_t columns,
                       int64_t depth) const {
     const auto at = [&](int64_t r, int64_t j) {
-      ProductTile tile = block;
-      tile.a += packs_rows_ ? r * depth : r * block.row_stride;
+      Tile tile = block;
+      tile.a += r / kMatrixRows * tile_step;
       tile.out += r * block.out_stride + j;
       return tile;
     };
@@ -126,7 +133,8 @@ class Matmul : public Kernel {
   }
 
   // The same where fewer than kPanel columns are left.
-  void multiply_edge(ProductTile tile, const PanelSource& panel, int rows, int64_t columns, int64_t depth) const {
+  template <class Tile>
+  void multiply_edge(Tile tile, const PanelSource& panel, int rows, int64_t columns, int64_t depth) const {
     alignas(64) float sums[kMatrixRows * kPanel] = {};
     float* out = tile.out;
     const int64_t stride = tile.out_stride;

@@ -34,8 +34,18 @@ struct ProductTile {
   bool accumulate;  // add to `out`
 };
 
-template <int kRows, int kVectors, class Source>
-void product_tile(const ProductTile& tile, const Source& b, int64_t begin, int64_t end) {
+// The same of rows that pack_rows() has packed. That the strides are known saves the registers of twelve addresses.
+struct PackedTile {
+  const float* a;
+  static constexpr int64_t row_stride = 1;
+  static constexpr int64_t step_stride = kMatrixRows;
+  float* out;
+  int64_t out_stride;
+  bool accumulate;
+};
+
+template <int kRows, int kVectors, class Tile, class Source>
+void product_tile(const Tile& tile, const Source& b, int64_t begin, int64_t end) {
   F32 sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
@@ -65,8 +75,8 @@ void product_tile(const ProductTile& tile, const Source& b, int64_t begin, int64
 }
 
 // `rows` (1 to kMatrixRows) rows times `vectors` (at most tile_vectors(rows)) vectors.
-template <class Source>
-void product_tile(int rows, int vectors, const ProductTile& tile, const Source& b, int64_t begin, int64_t end) {
+template <class Tile, class Source>
+void product_tile(int rows, int vectors, const Tile& tile, const Source& b, int64_t begin, int64_t end) {
   const auto with_rows = [&]<int kRows>() {
     if (rows != kRows) return;
     constexpr int kMost = tile_vectors(kRows);
