@@ -101,8 +101,8 @@ class Conv : public Kernel {
     const int64_t blocks = (conv_.out_channels + kRowBlock - 1) / kRowBlock;
     const int64_t work = std::min(kRowBlock, conv_.out_channels) * conv_.in_channels * conv_.window.taps() * kBand;
     bool turned = false;
-    worker.parallel_for(conv_.images * conv_.groups * blocks * bands_, std::max<int64_t>(1, kGrain / work),
-                        [&](int64_t begin, int64_t end) {
+    worker.parallel_for(conv_.images * conv_.groups * blocks * bands_,
+                        std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
                           if (transposed_ && !turned) {
                             turn(static_cast<const float*>(launch.inputs[1].data),
                                  scratch + copy_floats_ + sum_floats_ + packed_floats_);
