@@ -224,34 +224,13 @@ class Conv : public Kernel {
         copy_channel(phase, band, x + (c + i) * x_[0] * x_[1] * x_[2], scratch + i * phase.channel_floats);
       }
       const PackedTile tiles{packed, sums, stride, true};
-      multiply(tiles, scratch, phase.starts.data(), rows, (columns + kPanel - 1) / kPanel * kPanel, some);
+      product_block(tiles, kMatrixRows * some, rows, (columns + kPanel - 1) / kPanel * kPanel, some, [&](int64_t j) {
+        return ShiftedSource{scratch + j, phase.starts.data()};
+      });
     }
     const int64_t y_plane = y_[0] * y_[1] * y_[2];
     float* y = static_cast<float*>(launch.outputs[0].data) + (batch * conv_.out_channels + channel) * y_plane;
     for (int64_t r = 0; r < rows; ++r) store_band(phase, band, sums + r * stride, y + r * y_plane);
-  }
-
-  // Packed rows of weights, from `first`'s on, times `columns` outputs.
-  static void multiply(const PackedTile& first, const float* copies, const int64_t* starts, int64_t rows,
-                       int64_t columns, int64_t depth) {
-    const auto at = [&](int64_t r, int64_t j) {
-      PackedTile tile = first;
-      tile.a += r * depth;
-      tile.out += r * first.out_stride + j;
-      return tile;
-    };
-    const int64_t whole = rows / kMatrixRows * kMatrixRows;
-    for (int64_t j = 0; j < columns && whole > 0; j += kPanel) {
-      for (int64_t r = 0; r < whole; r += kMatrixRows) {
-        product_tile(kMatrixRows, kTileVectors, at(r, j), ShiftedSource{copies + j, starts}, 0, depth);
-      }
-    }
-    if (whole == rows) return;
-    const auto left = static_cast<int>(rows - whole);
-    for (int64_t j = 0, vectors = 0; j < columns; j += vectors * kLanes) {
-      vectors = std::min<int64_t>(tile_vectors(left), (columns - j) / kLanes);
-      product_tile(left, static_cast<int>(vectors), at(whole, j), ShiftedSource{copies + j, starts}, 0, depth);
-    }
   }
 
   static Band band_of(const Phase& phase, int64_t number) {

@@ -108,27 +108,15 @@ class Matmul : public Kernel {
   template <class Tile>
   void multiply_block(const Tile& block, int64_t tile_step, const float* packed, int64_t rows, int64_t columns,
                       int64_t depth) const {
-    const auto at = [&](int64_t r, int64_t j) {
+    const int64_t panels = columns / kPanel * kPanel;
+    const auto source_at = [&](int64_t j) { return PanelSource{packed + j * depth, depth}; };
+    product_block(block, tile_step, rows, panels, depth, source_at);
+    for (int64_t r = 0; r < rows && panels < columns; r += kMatrixRows) {
       Tile tile = block;
       tile.a += r / kMatrixRows * tile_step;
-      tile.out += r * block.out_stride + j;
-      return tile;
-    };
-    const int64_t whole = rows / kMatrixRows * kMatrixRows, panels = columns / kPanel * kPanel;
-    for (int64_t j = 0; j < panels && whole > 0; j += kPanel) {
-      const PanelSource source{packed + j * depth, depth};
-      for (int64_t r = 0; r < whole; r += kMatrixRows) {
-        product_tile(kMatrixRows, kTileVectors, at(r, j), source, 0, depth);
-      }
-    }
-    const auto left = static_cast<int>(rows - whole);
-    for (int64_t j = 0, vectors = 0; j < panels && left > 0; j += vectors * kLanes) {
-      vectors = std::min<int64_t>(tile_vectors(left), (panels - j) / kLanes) / kTileVectors * kTileVectors;
-      product_tile(left, static_cast<int>(vectors), at(whole, j), PanelSource{packed + j * depth, depth}, 0, depth);
-    }
-    for (int64_t r = 0; r < rows && panels < columns; r += kMatrixRows) {
+      tile.out += r * block.out_stride + panels;
       const auto count = static_cast<int>(std::min<int64_t>(kMatrixRows, rows - r));
-      multiply_edge(at(r, panels), PanelSource{packed + panels * depth, depth}, count, columns - panels, depth);
+      multiply_edge(tile, source_at(panels), count, columns - panels, depth);
     }
   }
 
