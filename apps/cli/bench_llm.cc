@@ -93,7 +93,10 @@ std::vector<Result> measure_all(const std::shared_ptr<Engine>& engine, const Opt
   return results;
 }
 
-Json document(const std::vector<Result>& results, const ModelFacts& facts, const Options& o, double bandwidth) {
+uint64_t kv_bytes(const ModelFacts& facts) { return facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context); }
+
+Json document(const std::vector<Result>& results, const Engine& engine, const Options& o, double bandwidth) {
+  const ModelFacts& facts = engine.facts();
   Json rows = Json::array();
   for (const Result& r : results) {
     Json row = {{"model", facts.name},
@@ -114,7 +117,10 @@ Json document(const std::vector<Result>& results, const ModelFacts& facts, const
   Json out = {{"results", rows},
               {"read_bandwidth", bandwidth > 0 ? Json(bandwidth) : Json(nullptr)},
               {"parameters", facts.parameters},
-              {"weight_bytes", facts.weight_bytes}};
+              {"weight_bytes", facts.weight_bytes},
+              {"kv_bytes", kv_bytes(facts)},
+              {"memory_peak", nullptr}};
+  if (const auto peak = engine.memory_peak()) out["memory_peak"] = *peak;
   if (!o.shape.empty()) {
     out["shape"] = o.shape;
     out["type"] = facts.quantisation;
@@ -122,7 +128,8 @@ Json document(const std::vector<Result>& results, const ModelFacts& facts, const
   return out;
 }
 
-std::string table(const std::vector<Result>& results, const ModelFacts& facts, const Options& o, double bandwidth) {
+std::string table(const std::vector<Result>& results, const Engine& engine, const Options& o, double bandwidth) {
+  const ModelFacts& facts = engine.facts();
   std::string out = fmt::format("{} {}{} on {} ({}), {} threads\n\n{:<16} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
                                 printable(facts.name), facts.quantisation, o.shape.empty() ? "" : " of random weights",
                                 facts.device_id, printable(facts.device_name), facts.threads, "test", "median t/s",
@@ -137,6 +144,11 @@ std::string table(const std::vector<Result>& results, const ModelFacts& facts, c
     out += "\n";
   }
   if (bandwidth > 0) out += fmt::format("\nmemory read by {} threads: {:.1f} GB/s\n", facts.threads, bandwidth / 1e9);
+  if (const auto peak = engine.memory_peak()) {
+    const auto gib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+    out += fmt::format("\nallocated on {} at most: {:.2f} GiB (weights {:.2f}, keys and values {:.2f})\n",
+                       facts.device_id, gib(*peak), gib(facts.weight_bytes), gib(kv_bytes(facts)));
+  }
   return out;
 }
 
@@ -154,9 +166,9 @@ int run(const Options& o) {
   const auto results = measure_all(engine, o);
   const double bandwidth = facts.device_id == "cpu" ? measure_read_bandwidth(facts.threads) : 0;
   if (o.common.json) {
-    print_json(document(results, facts, o, bandwidth));
+    print_json(document(results, *engine, o, bandwidth));
   } else {
-    print(table(results, facts, o, bandwidth));
+    print(table(results, *engine, o, bandwidth));
   }
   return 0;
 }

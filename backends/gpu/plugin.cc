@@ -52,6 +52,10 @@ Status allocate(abi::Device* device, size_t bytes, void** pointer) {
 
 void free(abi::Device* device, void* pointer) { gpu(device).free(pointer); }
 
+void free_for_good(abi::Device* device, void* pointer) {
+  gpu(device).pool(abi::MemoryKind::kDevice).give_back(pointer);
+}
+
 Status copy_to_device(abi::Device* device, abi::Stream*, void* target, const void* host, size_t bytes) {
   return guarded([&] {
     gpu(device).copy_to_device(target, host, bytes);
@@ -178,6 +182,7 @@ const abi::Backend& backend() {
       .close = abi::close_device<GpuDevice>,
       .allocate = allocate,
       .free = free,
+      .free_for_good = free_for_good,
       .copy_to_device = copy_to_device,
       .copy_to_host = copy_to_host,
       .allocate_host = allocate_host,

@@ -75,20 +75,30 @@ void* Pool::allocate(size_t bytes) {
   return pointer;
 }
 
-void Pool::release(void* pointer) {
-  if (pointer == nullptr) return;
-  const std::lock_guard lock(mutex_);
+// It is no longer in use, and its slab, if it has one, has it again.
+Pool::Piece Pool::take_back(void* pointer) {
   const auto found = used_.find(pointer);
   if (found == used_.end()) throw std::logic_error("gpu: freed what the pool did not allocate");
   const Piece piece = found->second;
   used_.erase(found);
   ++facts_.releases;
   facts_.in_use -= piece.bytes;
-  if (piece.slab == nullptr) {
-    kept_[piece.bytes].push_back(pointer);
-  } else {
-    piece.slab->give_back(pointer, piece.bytes);
-  }
+  if (piece.slab != nullptr) piece.slab->give_back(pointer, piece.bytes);
+  return piece;
+}
+
+void Pool::release(void* pointer) {
+  if (pointer == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  const Piece piece = take_back(pointer);
+  if (piece.slab == nullptr) kept_[piece.bytes].push_back(pointer);
+}
+
+void Pool::give_back(void* pointer) {
+  if (pointer == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  const Piece piece = take_back(pointer);
+  if (piece.slab == nullptr) to_source(pointer, piece.bytes);
 }
 
 bool Pool::reserve(size_t bytes) {

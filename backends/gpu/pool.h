@@ -32,7 +32,8 @@ class Pool {
 
   // Null where there is not enough memory even after what is kept was given back.
   void* allocate(size_t bytes);
-  void release(void* pointer);
+  void release(void* pointer);    // keeps it for later
+  void give_back(void* pointer);  // to the runtime, unless it is of what was reserved
   // Asks the runtime for so much more at once. False where it has not got it. Pieces of less than kReservedPiece are
   // not taken from it: a number that lives long would keep all of it from being given back.
   bool reserve(size_t bytes);
@@ -52,6 +53,7 @@ class Pool {
 
   static size_t size_class(size_t bytes);
   std::pair<void*, Piece> find_kept(size_t size);
+  Piece take_back(void* pointer);
   void* from_source(size_t bytes);
   void to_source(void* pointer, size_t bytes);
   size_t trim_locked();

@@ -34,6 +34,22 @@ TEST(Pool, ReusesWhatWasFreed) {
   EXPECT_NE(other, nullptr);
 }
 
+TEST(Pool, KeepsNothingOfWhatIsGivenBack) {
+  const ContextPointer context = open();
+  Pool pool(context.get());
+  pool.allocate(1000);
+  pool.give_back(pool.allocate(5000));
+  pool.give_back(nullptr);
+  const abi::PoolFacts facts = pool.facts();
+  EXPECT_EQ(facts.reserved, 1000U);
+  EXPECT_EQ(facts.in_use, 1000U);
+  EXPECT_EQ(facts.releases, 1U);
+  ASSERT_TRUE(pool.reserve(1 << 20));
+  void* part = pool.allocate(Pool::kReservedPiece);
+  pool.give_back(part);
+  EXPECT_EQ(pool.allocate(Pool::kReservedPiece), part) << "what was reserved stays";
+}
+
 TEST(Pool, CountsBytesAndRequests) {
   const ContextPointer context = open();
   Pool pool(context.get());

@@ -11,7 +11,7 @@
 
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 6;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 7;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
@@ -187,6 +187,7 @@ struct Backend {
   // Memory, ordered by the stream (null: the device's default stream). Alignment is at least 64 bytes.
   Status (*allocate)(Device* device, size_t bytes, void** pointer);
   void (*free)(Device* device, void* pointer);
+  void (*free_for_good)(Device* device, void* pointer);  // keeps nothing for later; optional (null: `free` does so)
   Status (*copy_to_device)(Device* device, Stream* stream, void* target, const void* host, size_t bytes);
   Status (*copy_to_host)(Device* device, Stream* stream, void* host, const void* source, size_t bytes);
   // Optional (null: any memory does). Host memory that copies need not go round (pinned).

@@ -41,20 +41,24 @@ Device::Device(const abi::Backend* backend, int index, const abi::DeviceOptions&
 Device::~Device() {
   graph_context_.reset();  // its kernels and the workspace belong to the device
   workspace_.reset();
-  weight_block_.reset();
   backend_->close(device_);
 }
 
-std::shared_ptr<void> Device::owned(void* pointer) const {
-  // Tensors hold their device, so it outlives them; only the device's own memory is freed by its destructor.
-  return {pointer, [backend = backend_, device = device_](void* memory) { backend->free(device, memory); }};
-}
-
-std::shared_ptr<void> Device::allocate(size_t bytes) {
+void* Device::allocated(size_t bytes) {
   void* pointer = nullptr;
   const abi::Status status = backend_->allocate(device_, bytes, &pointer);
   if (status.code != abi::StatusCode::kOk) check(status, fmt::format("allocating {} bytes on {}", bytes, facts_.id));
-  return owned(pointer);
+  return pointer;
+}
+
+std::shared_ptr<void> Device::allocate(size_t bytes) {
+  // Tensors hold their device, so it outlives them; only the device's own memory is freed by its destructor.
+  return {allocated(bytes), [backend = backend_, device = device_](void* memory) { backend->free(device, memory); }};
+}
+
+std::shared_ptr<void> Device::allocate_apart(size_t bytes) {
+  const auto free = backend_->free_for_good != nullptr ? backend_->free_for_good : backend_->free;
+  return {allocated(bytes), [free, device = device_](void* memory) { free(device, memory); }};
 }
 
 std::shared_ptr<void> Device::allocate_host(size_t bytes) {
@@ -63,22 +67,6 @@ std::shared_ptr<void> Device::allocate_host(size_t bytes) {
   check(backend_->allocate_host(device_, bytes, &pointer),
         fmt::format("allocating {} bytes of host memory for {}", bytes, facts_.id));
   return {pointer, [backend = backend_, device = device_](void* memory) { backend->free_host(device, memory); }};
-}
-
-std::shared_ptr<void> Device::allocate_weights(size_t bytes) {
-  constexpr size_t kBlock = size_t{32} << 20;
-  constexpr size_t kAlignment = 256;
-  if (bytes > kBlock / 4) return allocate(bytes);
-  if (weight_block_ == nullptr || weight_block_used_ + bytes > kBlock) {
-    void* block = nullptr;
-    const abi::Status status = backend_->allocate(device_, kBlock, &block);
-    if (status.code != abi::StatusCode::kOk) return allocate(bytes);  // nearly full: just what is needed
-    weight_block_ = owned(block);
-    weight_block_used_ = 0;
-  }
-  std::shared_ptr<void> piece(weight_block_, static_cast<std::byte*>(weight_block_.get()) + weight_block_used_);
-  weight_block_used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return piece;
 }
 
 abi::PoolFacts Device::memory(abi::MemoryKind kind) const {
@@ -151,32 +139,39 @@ abi::PeerRoute Device::route_from(Device& other) {
   return route;
 }
 
-Tensor Device::upload_matrix(DType dtype, int64_t rows, int64_t columns, const std::shared_ptr<const void>& host) {
-  const size_t bytes = backend_->packed_bytes(device_, dtype, rows, columns);
-  if (bytes == 0 && !host_accessible()) return upload(dtype, Shape{rows, columns}, host.get());
-  auto state = std::make_shared<TensorState>();
-  state->spec = {.shape = Shape{rows, columns}, .dtype = dtype, .packed = bytes > 0};
-  state->device = shared_from_this();
-  state->layout = Layout::contiguous(state->spec.shape);
-  if (bytes == 0) {
-    state->storage = std::const_pointer_cast<void>(host);  // weights are only read
-    return Tensor(std::move(state));
-  }
-  state->storage = allocate_weights(bytes);
-  check(backend_->pack(device_, dtype, rows, columns, host.get(), state->storage.get()),
-        fmt::format("packing weights on {}", facts_.id));
-  return Tensor(std::move(state));
+size_t Device::matrix_bytes(DType dtype, int64_t rows, int64_t columns) const {
+  const size_t packed = backend_->packed_bytes(device_, dtype, rows, columns);
+  if (packed > 0 || host_accessible()) return packed;
+  return dtype_bytes(dtype, static_cast<size_t>(rows * columns));
 }
 
-Tensor Device::upload(DType dtype, const Shape& shape, const void* host) {
+Tensor Device::upload_matrix(DType dtype, int64_t rows, int64_t columns, const std::shared_ptr<const void>& host,
+                             MemoryBlock* block) {
+  const size_t bytes = matrix_bytes(dtype, rows, columns);
+  if (bytes == 0) return tensor_in(std::const_pointer_cast<void>(host), dtype, Shape{rows, columns});  // only read
+  Tensor matrix = tensor_in(block != nullptr ? block->take(bytes) : allocate(bytes), dtype, Shape{rows, columns});
+  TensorState& state = matrix.state();
+  state.spec.packed = backend_->packed_bytes(device_, dtype, rows, columns) > 0;
+  if (!state.spec.packed) return copy_to_device(state.storage.get(), host.get(), bytes), matrix;
+  check(backend_->pack(device_, dtype, rows, columns, host.get(), state.storage.get()),
+        fmt::format("packing weights on {}", facts_.id));
+  return matrix;
+}
+
+Tensor Device::tensor_in(std::shared_ptr<void> memory, DType dtype, const Shape& shape) {
   auto state = std::make_shared<TensorState>();
   state->spec = {.shape = shape, .dtype = dtype};
   state->device = shared_from_this();
   state->layout = Layout::contiguous(shape);
-  const size_t bytes = dtype_bytes(dtype, static_cast<size_t>(shape.elements()));
-  state->storage = allocate(bytes);
-  if (host != nullptr) copy_to_device(state->storage.get(), host, bytes);
+  state->storage = std::move(memory);
   return Tensor(std::move(state));
+}
+
+Tensor Device::upload(DType dtype, const Shape& shape, const void* host) {
+  const size_t bytes = dtype_bytes(dtype, static_cast<size_t>(shape.elements()));
+  Tensor tensor = tensor_in(allocate(bytes), dtype, shape);
+  if (host != nullptr) copy_to_device(tensor.state().storage.get(), host, bytes);
+  return tensor;
 }
 
 std::shared_ptr<KernelHandle> Device::find_kernel(const abi::KernelRequest& request) {
@@ -197,7 +192,7 @@ void* Device::workspace(size_t bytes) {
   if (bytes > workspace_bytes_) {
     workspace_.reset();  // first give back, then ask for more
     workspace_bytes_ = 0;
-    workspace_ = allocate(bytes);
+    workspace_ = allocate_apart(bytes);  // a piece that was too small once is no use to anybody
     workspace_bytes_ = bytes;
   }
   return workspace_.get();

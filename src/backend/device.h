@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gabbro/backend_abi.h"
+#include "src/backend/memory_block.h"
 #include "src/base/error.h"
 #include "src/tensor/tensor.h"
 
@@ -47,10 +48,13 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // Memory that is freed with its last owner. Throws OutOfMemory.
   std::shared_ptr<void> allocate(size_t bytes);
+  // Goes back to the system when it is freed, where allocate()'s is kept for the next that asks for as much.
+  std::shared_ptr<void> allocate_apart(size_t bytes);
   // Host memory that copies need not go round, where the device has such; freed with its last owner. Throws as above.
   std::shared_ptr<void> allocate_host(size_t bytes);
   // What they go to. Throws where the device does not count.
   abi::PoolFacts memory(abi::MemoryKind kind) const;
+  bool counts_memory() const { return backend_->memory_facts != nullptr; }
   void reset_memory_facts(abi::MemoryKind kind);  // peaks and counts begin anew
   // Takes memory from the runtime, so that later allocations need not. Throws OutOfMemory, and where the device keeps
   // no memory.
@@ -69,16 +73,18 @@ class Device : public std::enable_shared_from_this<Device> {
   // How the copies of copy_from() go.
   abi::PeerRoute route_from(Device& other);
 
-  // Memory for weights: pieces of large blocks, so that streaming through them costs few page table look-ups (a matrix
-  // of a small model is less than a huge page). A block is freed with the last of its pieces.
-  std::shared_ptr<void> allocate_weights(size_t bytes);
-
-  // A matrix [rows, columns] from host memory, in the arrangement that this device's `linear` reads fastest. Where that
-  // is the one it has, and the device works in host memory, it is not copied, and the tensor owns `host` together with
-  // the others: a model's weights stay in its file's pages.
-  Tensor upload_matrix(DType dtype, int64_t rows, int64_t columns, const std::shared_ptr<const void>& host);
+  // A matrix [rows, columns] from host memory, in the arrangement that this device's `linear` reads fastest; its memory
+  // is taken from `block` if there is one. Where that arrangement is the one it has, and the device works in host
+  // memory, it is not copied, and the tensor owns `host` together with the others: a model's weights stay in its file's
+  // pages.
+  Tensor upload_matrix(DType dtype, int64_t rows, int64_t columns, const std::shared_ptr<const void>& host,
+                       MemoryBlock* block = nullptr);
+  // The memory that upload_matrix takes; 0 where it copies nothing.
+  size_t matrix_bytes(DType dtype, int64_t rows, int64_t columns) const;
   // A contiguous tensor from host memory.
   Tensor upload(DType dtype, const Shape& shape, const void* host);
+  // A contiguous tensor whose elements are, or will be written, in this memory of the device.
+  Tensor tensor_in(std::shared_ptr<void> memory, DType dtype, const Shape& shape);
 
   // Null where the backend has no kernel for the request.
   std::shared_ptr<KernelHandle> find_kernel(const abi::KernelRequest& request);
@@ -103,7 +109,7 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<void>& graph_context() { return graph_context_; }
 
  private:
-  std::shared_ptr<void> owned(void* pointer) const;
+  void* allocated(size_t bytes);
   void forget_plans();
 
   const abi::Backend* backend_;
@@ -112,8 +118,6 @@ class Device : public std::enable_shared_from_this<Device> {
   abi::DeviceFacts facts_{};
   std::shared_ptr<void> workspace_;
   size_t workspace_bytes_ = 0;
-  std::shared_ptr<void> weight_block_;  // the block that allocate_weights fills
-  size_t weight_block_used_ = 0;
   std::mutex execution_mutex_;
   std::shared_ptr<void> graph_context_;
 };

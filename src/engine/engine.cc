@@ -57,6 +57,11 @@ const text::Tokenizer& Engine::tokenizer() const {
 
 const text::ChatTemplate* Engine::chat_template() const { return state_->chat_template.get().get(); }
 
+std::optional<uint64_t> Engine::memory_peak() const {
+  if (!state_->device->counts_memory()) return std::nullopt;
+  return state_->device->memory(abi::MemoryKind::kDevice).reserved_peak;
+}
+
 std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions& options) {
   return load(gguf::File::open(path), options, nullptr);
 }

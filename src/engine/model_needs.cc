@@ -66,9 +66,10 @@ uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context) 
   return static_cast<uint64_t>((context + kPage - 1) / kPage * kPage) * kv_bytes_per_token(shape, kv_type);
 }
 
-int64_t prompt_part(const abi::DeviceFacts& facts) {
+int64_t prompt_part(const abi::DeviceFacts& facts, std::string_view quantisation) {
   constexpr int32_t kManyUnits = 100;  // H100: 132, MI300X: 304; Radeon cards have fewer
-  return !facts.host_accessible && facts.compute_units >= kManyUnits ? 4 * kPromptPart : kPromptPart;
+  if (facts.host_accessible || facts.compute_units < kManyUnits) return kPromptPart;
+  return quantisation == "f16" ? 4 * kPromptPart : 2 * kPromptPart;
 }
 
 // The largest step is the feed-forward part of a part of a prompt: the stream and its norm [T, C], gate, up and their

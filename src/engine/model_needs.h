@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "gabbro/backend_abi.h"
 #include "src/models/llm/llama_shape.h"
@@ -28,9 +29,10 @@ uint64_t kv_bytes_per_token(const llm::ModelShape& shape, DType kv_type);
 uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context);
 // Tokens of a prompt that go through the model together: enough for the weights to be read once for many, few enough
 // for the activations to stay in the caches and for Ctrl-C to be noticed. More on a card whose matrix cores are done
-// with them in no time.
+// with them in no time; twice as many again of weights in f16, since others become halves there first, which takes
+// memory.
 inline constexpr int64_t kPromptPart = 512;
-int64_t prompt_part(const abi::DeviceFacts& facts);
+int64_t prompt_part(const abi::DeviceFacts& facts, std::string_view quantisation);
 // Activations and kernels' scratch of the largest step, a part of a prompt: an estimate from above (model_needs.cc
 // says how it is made up; a test compares it with the arenas that plans have).
 uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t part = kPromptPart);

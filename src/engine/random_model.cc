@@ -27,7 +27,7 @@ void require_memory(const llm::LlamaShape& shape, const FileType& type, const Lo
   const ModelNeeds needs = needs_of(shape, type);
   const int64_t context = context_of(shape.sizes, options.context);
   const uint64_t cache = kv_bytes(shape.sizes, options.kv_type, context);
-  const uint64_t scratch = scratch_bytes(shape.sizes, context, prompt_part(device.facts()));
+  const uint64_t scratch = scratch_bytes(shape.sizes, context, prompt_part(device.facts(), needs.quantisation));
   const uint64_t free = free_memory(device);
   if (free == 0 || needs.weight_bytes + cache + scratch <= free) return;
   throw Error(ErrorCode::kNoDevice,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -67,6 +68,9 @@ class Engine {
   // Null where the file has none. Read and parsed by the first call, since only chats need it: a template that is wrong
   // is a bad_input of each call, and stops nothing else.
   const text::ChatTemplate* chat_template() const;
+  // The most that was allocated on the device at once, in bytes, since it was opened; what it maps from the file is not
+  // in it. Nothing where the device does not count.
+  std::optional<uint64_t> memory_peak() const;
 
  private:
   friend class Session;

@@ -18,12 +18,28 @@ KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& con
   if (quantised && d % 32 != 0)
     throw bad_input("a q8_0 KV cache needs heads of a multiple of 32 elements; this model's have {}", d);
   const DType dtype = quantised ? DType::i8 : DType::f16;
+  const Shape keys{config.pages, config.heads, d, p}, values{config.pages, config.heads, p, d};
+  const Shape key_scales{config.pages, config.heads, d / 32, p}, value_scales{config.pages, config.heads, p, d / 32};
+  const auto bytes = [](DType type, const Shape& shape) {
+    return dtype_bytes(type, static_cast<size_t>(shape.elements()));
+  };
+  // The host gives pages out as they are written, and large ones where a block is large: there each layer has its own.
+  size_t room = 0;
+  if (!device->host_accessible()) {
+    room = MemoryBlock::rounded(bytes(dtype, keys)) + MemoryBlock::rounded(bytes(dtype, values));
+    if (quantised)
+      room +=
+          MemoryBlock::rounded(bytes(DType::f16, key_scales)) + MemoryBlock::rounded(bytes(DType::f16, value_scales));
+  }
+  MemoryBlock block(device, static_cast<size_t>(config.layers) * room);
+  const auto make = [&](DType type, const Shape& shape) {
+    return device->tensor_in(block.take(bytes(type, shape)), type, shape);
+  };
   for (int64_t i = 0; i < config.layers; ++i) {
-    KvLayer layer{.keys = device->upload(dtype, Shape{config.pages, config.heads, d, p}, nullptr),
-                  .values = device->upload(dtype, Shape{config.pages, config.heads, p, d}, nullptr)};
+    KvLayer layer{.keys = make(dtype, keys), .values = make(dtype, values)};
     if (quantised) {
-      layer.key_scales = device->upload(DType::f16, Shape{config.pages, config.heads, d / 32, p}, nullptr);
-      layer.value_scales = device->upload(DType::f16, Shape{config.pages, config.heads, p, d / 32}, nullptr);
+      layer.key_scales = make(DType::f16, key_scales);
+      layer.value_scales = make(DType::f16, value_scales);
     }
     layers_.push_back(std::move(layer));
   }

@@ -3,13 +3,31 @@
 #include <fmt/ranges.h>
 
 #include "src/base/error.h"
+#include "src/formats/ggml_type.h"
 #include "src/formats/quant/finite.h"
 #include "src/formats/quant/quant.h"
 
 namespace gabbro::llm {
 
+namespace {
+
+size_t bytes_of_matrices(const gguf::File& file, const Device& device) {
+  size_t bytes = 0;
+  for (const gguf::TensorInfo& info : file.tensors()) {
+    const gguf::GgmlType* type = gguf::find_ggml_type(info.ggml_type);
+    if (info.shape.size() != 2 || !type->dtype) continue;  // it may be one that the model does not use
+    bytes += MemoryBlock::rounded(device.matrix_bytes(*type->dtype, info.shape[0], info.shape[1]));
+  }
+  return bytes;
+}
+
+}  // namespace
+
 WeightLoader::WeightLoader(const gguf::File& file, std::shared_ptr<Device> device, LoadProgress progress)
-    : file_(file), device_(std::move(device)), progress_(std::move(progress)) {
+    : file_(file),
+      device_(std::move(device)),
+      memory_(device_, bytes_of_matrices(file, *device_)),
+      progress_(std::move(progress)) {
   for (const gguf::TensorInfo& info : file.tensors()) total_ += info.data.size();
 }
 
@@ -35,7 +53,7 @@ void WeightLoader::loaded(const gguf::TensorInfo& info, bool used_in_place) {
 Tensor WeightLoader::matrix(const std::string& name, int64_t rows, int64_t columns) {
   const gguf::TensorInfo& info = checked(name, {rows, columns});
   const std::shared_ptr<const void> in_file(info.file, info.data.data());
-  Tensor tensor = device_->upload_matrix(info.dtype(), rows, columns, in_file);
+  Tensor tensor = device_->upload_matrix(info.dtype(), rows, columns, in_file, &memory_);
   loaded(info, tensor.state().storage.get() == in_file.get());
   return tensor;
 }

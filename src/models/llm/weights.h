@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/backend/memory_block.h"
 #include "src/models/llm/model.h"
 #include "src/nn/projection.h"
 
@@ -30,6 +31,7 @@ class WeightLoader {
 
   const gguf::File& file_;
   std::shared_ptr<Device> device_;
+  MemoryBlock memory_;  // of the matrices
   LoadProgress progress_;
   uint64_t total_ = 0;
   uint64_t done_ = 0;

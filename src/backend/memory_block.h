@@ -1,0 +1,30 @@
+// Memory of tensors that live together, such as a model's weights: one allocation for all of them. GPUs give memory out
+// in steps of 2 MiB, of which 300 matrices would waste half a step each, and the host looks up fewer pages.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace gabbro {
+
+class Device;
+
+class MemoryBlock {
+ public:
+  // Room for `bytes`, a sum of rounded() sizes. Throws OutOfMemory.
+  MemoryBlock(std::shared_ptr<Device> device, size_t bytes);
+
+  static constexpr size_t kAlignment = 256;
+  static constexpr size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+  // A piece; beyond the room that there is, an allocation of its own. The block is freed with the last of its pieces.
+  std::shared_ptr<void> take(size_t bytes);
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<void> memory_;
+  size_t free_;
+  size_t used_ = 0;
+};
+
+}  // namespace gabbro
