@@ -73,15 +73,15 @@ template <class... Rest>
   const F32 size = abs(min(splat(kEnd), x));            // infinite for -∞ alone: times 0, that is NaN
   const F32 t = min(splat(kEnd), size);
   const F32 u = splat(1.0f) / fma(t, splat(0.23f), splat(1.0f));
-  const F32 scaled = polynomial(splat(0.0767338874f), u, -0.281448894f, 0.258255776f, -0.276848332f, 0.0142832272f,
-                                -0.11070267f, -0.0883015837f, -0.0919713906f);  // negative
+  const F32 scaled = polynomial(splat(-0.0767338874f), u, 0.281448894f, -0.258255776f, 0.276848332f, -0.0142832272f,
+                                0.11070267f, 0.0883015837f, 0.0919713906f);
   const F32 a = t * splat(-kHalfLog2), n = round_even(a * t);
   const F32 lost = fma(t, splat(kHalfLog2), a);
   const F32 f = fma(-lost, t, fma(a, t, -n));
   const F32 power = polynomial(splat(1.53457905e-4f), f, 1.33999443e-3f, 9.61848914e-3f, 5.55032874e-2f, 0.240226469f,
                                0.693147206f, 1.0f);  // 2^f, within 2e-9
   const F32 tail = zero_unless(size < splat(kEnd), scale_by_normal_power(u * scaled * power, n));
-  return fma(size, tail, max(splat(0.0f), x));
+  return fma(-size, tail, max(splat(-0.0f), x));  // -0 far below, as in PyTorch
 }
 // Its approximation by tanh.
 [[gnu::always_inline]] inline F32 gelu_tanh(F32 x) {

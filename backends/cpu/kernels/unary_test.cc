@@ -28,8 +28,8 @@ TEST(Gelu, ends) {
   const std::vector<std::pair<float, float>> examples = {{NAN, NAN},
                                                          {INFINITY, INFINITY},
                                                          {-INFINITY, NAN},
-                                                         {-3e38f, 0},
-                                                         {-10.001f, 0},
+                                                         {-3e38f, -0.0f},
+                                                         {-10.001f, -0.0f},
                                                          {3e38f, 3e38f},
                                                          {0, 0},
                                                          {-0.0f, -0.0f},
@@ -47,8 +47,8 @@ TEST(Gelu, ends) {
       } else {
         EXPECT_EQ(actual, expected) << from;
       }
-      if (from == 0) {
-        EXPECT_EQ(std::signbit(actual), std::signbit(from));
+      if (expected == 0) {
+        EXPECT_EQ(std::signbit(actual), std::signbit(expected)) << from;
       }
     }
   });
