@@ -74,7 +74,7 @@ def test_the_table(bench):
     lines = bench("--softmax", "--dtype", "f32", "--peer", "none").out.splitlines()
     assert re.fullmatch(r"gabbro \S+ on cpu \(.+\), \d+ threads: 4 cases of size tiny", lines[0])
     assert re.fullmatch(r"softmax +dtype +median us +min us +max us +GB/s +GFLOP/s launches  kernels", lines[2])
-    assert re.fullmatch(r"softmax 17x61 +f32( +\d+\.\d\d){3}( +\d+(\.\d+)?){2} +1  softmax", lines[3])
+    assert re.fullmatch(r"softmax 17x61 +f32( +\d+\.\d\d){3}( +\d+(\.\d+)?){2} +1  softmax f32", lines[3])
 
 
 def test_the_page(bench, tmp_path):

@@ -15,9 +15,6 @@ struct Boolean {
   uint8_t value;
 };
 
-template <class T>
-constexpr bool kHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
-
 // The value as an arithmetic type: halves as float, booleans as 0 or 1.
 template <class T>
 auto widened(T x) {

@@ -6,9 +6,8 @@
 
 #include "backends/common/request.h"
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/kernels/elements.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/cpu/simd/simd.h"
-#include "src/base/half.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 
@@ -20,29 +19,6 @@ struct Row {
   int64_t count;
 };
 using RowFunction = void (*)(const Row& row);
-
-inline F32 load_as_f32(const Half* x) { return load_half(x); }
-inline F32 load_as_f32(const BFloat* x) { return load_bfloat(x); }
-
-// Halves as f32, by vectors where they lie together.
-template <class T>
-void widen(const T* x, int64_t stride, float* y, int64_t count) {
-  int64_t i = 0;
-  if (stride == 1) {
-    for (; i + kLanes <= count; i += kLanes) store(y + i, load_as_f32(x + i));
-  }
-  for (; i < count; ++i) y[i] = static_cast<float>(x[i * stride]);
-}
-
-// And rounded to them.
-inline void narrow(const float* x, Half* y, int64_t count) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store_half(y + i, load(x + i));
-  for (; i < count; ++i) y[i] = Half(x[i]);
-}
-inline void narrow(const float* x, BFloat* y, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) y[i] = BFloat(x[i]);
-}
 
 // Rows of f16 or bf16 by the function of f32, a piece at a time; the results are of the same dtype, or bool.
 template <class T>
@@ -124,8 +100,6 @@ class Elementwise : public Kernel {
   bool boolean_ = false;
   bool through_f32_ = false;
 };
-
-inline bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 // out[i] = f(a[i]); loops of their own for the strides that occur, so that the compiler can use vectors.
 template <class In, class Out, class F>

@@ -5,22 +5,12 @@
 #include <cstdint>
 
 #include "backends/common/request.h"
-#include "backends/cpu/simd/simd.h"
+#include "backends/cpu/kernels/elements.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 
 // Rows that a worker takes at a time: about 4096 elements.
 inline int64_t row_grain(int64_t columns) { return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, columns)); }
-
-// load_first and store_first that cost nothing for a whole vector.
-inline F32 load_some(const float* p, int count) { return count == kLanes ? load(p) : load_first(p, count); }
-inline void store_some(float* p, F32 v, int count) {
-  if (count == kLanes) {
-    store(p, v);
-  } else {
-    store_first(p, v, count);
-  }
-}
 
 // The first `count` lanes of `v`, and `other` in the rest.
 inline F32 only_first(F32 v, int count, float other) {

@@ -76,9 +76,22 @@ inline F32 load_bfloat(const void* p) {
   const auto widen = [](__m128i w) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(w), 16)); };
   return {widen(_mm_loadu_si128(words)), widen(_mm_loadu_si128(words + 1))};
 }
+// To nearest even; a NaN stays one, made quiet: nothing is added to it that could carry into its exponent.
+inline __m256i bfloat_bits(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x), is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rest = _mm256_andnot_si256(is_nan, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_and_si256(is_nan, _mm256_set1_epi32(0x400000));
+  return _mm256_srli_epi32(_mm256_or_si256(_mm256_add_epi32(bits, rest), quiet), 16);
+}
+inline void store_bfloat(void* p, F32 x) {
+  const __m256i words = _mm256_packus_epi32(bfloat_bits(x.a), bfloat_bits(x.b));
+  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm256_permute4x64_epi64(words, 0xd8));
+}
 
 inline F32 operator+(F32 x, F32 y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
 inline F32 operator-(F32 x, F32 y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+inline F32 operator-(F32 x) { return {-x.a, -x.b}; }  // part of an fma beside it
 inline F32 operator*(F32 x, F32 y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
 inline F32 operator/(F32 x, F32 y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
 inline F32 fma(F32 x, F32 y, F32 z) {  // x·y + z
@@ -107,10 +120,10 @@ inline __m256 scale_by_power(__m256 x, __m256 n) {
   return _mm256_mul_ps(_mm256_mul_ps(_mm256_mul_ps(x, power(third)), power(third)), power(rest));
 }
 inline F32 scale_by_power(F32 x, F32 n) { return {scale_by_power(x.a, n.a), scale_by_power(x.b, n.b)}; }
-// The same for n from -126 to 127.
+// The same where x and the result are normal: n is added to the exponent.
 inline __m256 scale_by_normal_power(__m256 x, __m256 n) {
-  const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-  return _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
+  const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), exponent));
 }
 inline F32 scale_by_normal_power(F32 x, F32 n) {
   return {scale_by_normal_power(x.a, n.a), scale_by_normal_power(x.b, n.b)};
@@ -134,6 +147,13 @@ inline Mask operator<(F32 x, F32 y) {
 inline Mask operator==(F32 x, F32 y) {
   return {_mm256_cmp_ps(x.a, y.a, _CMP_EQ_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_EQ_OQ)};
 }
+// Whether one of the two is NaN.
+inline Mask unordered(F32 x, F32 y) {
+  return {_mm256_cmp_ps(x.a, y.a, _CMP_UNORD_Q), _mm256_cmp_ps(x.b, y.b, _CMP_UNORD_Q)};
+}
+inline Mask operator|(Mask x, Mask y) { return {_mm256_or_ps(x.a, y.a), _mm256_or_ps(x.b, y.b)}; }
+inline bool any(Mask mask) { return _mm256_movemask_ps(_mm256_or_ps(mask.a, mask.b)) != 0; }
+inline F32 zero_unless(Mask mask, F32 x) { return {_mm256_and_ps(mask.a, x.a), _mm256_and_ps(mask.b, x.b)}; }
 inline F32 select(Mask mask, F32 yes, F32 no) {
   return {_mm256_blendv_ps(no.a, yes.a, mask.a), _mm256_blendv_ps(no.b, yes.b, mask.b)};
 }

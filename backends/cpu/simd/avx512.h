@@ -59,9 +59,19 @@ inline F32 load_bfloat(const void* p) {
   const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
 }
+// To nearest even; a NaN stays one, made quiet: nothing is added to it that could carry into its exponent.
+inline void store_bfloat(void* p, F32 a) {
+  const __m512i bits = _mm512_castps_si512(a.v);
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __m512i chosen = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(chosen, 16)));
+}
 
 inline F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline F32 operator-(F32 a) { return {-a.v}; }  // part of an fma beside it
 inline F32 operator*(F32 a, F32 b) { return {_mm512_mul_ps(a.v, b.v)}; }
 inline F32 operator/(F32 a, F32 b) { return {_mm512_div_ps(a.v, b.v)}; }
 inline F32 fma(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }  // a·b + c
@@ -79,6 +89,11 @@ inline float reduce_max(F32 a) { return _mm512_reduce_max_ps(a.v); }
 
 inline Mask operator<(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask operator==(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+// Whether one of the two is NaN.
+inline Mask unordered(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_UNORD_Q)}; }
+inline Mask operator|(Mask a, Mask b) { return {static_cast<__mmask16>(a.m | b.m)}; }
+inline bool any(Mask mask) { return mask.m != 0; }
+inline F32 zero_unless(Mask mask, F32 a) { return {_mm512_maskz_mov_ps(mask.m, a.v)}; }
 inline F32 select(Mask mask, F32 yes, F32 no) { return {_mm512_mask_blend_ps(mask.m, no.v, yes.v)}; }
 
 inline I32 zero_i32() { return {_mm512_setzero_si512()}; }

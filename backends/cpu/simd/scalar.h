@@ -77,12 +77,20 @@ inline void store_half(void* p, F32 a) {
 inline F32 load_bfloat(const void* p) {
   return each_lane<F32>([&](int i) { return bfloat_bits_to_float(load_u16(p, i)); });
 }
+inline void store_bfloat(void* p, F32 a) {
+  uint16_t bits[16];
+  for (int i = 0; i < 16; ++i) bits[i] = float_to_bfloat_bits(a.v[i]);
+  std::memcpy(p, bits, sizeof bits);
+}
 
 inline F32 operator+(F32 a, F32 b) {
   return each_lane<F32>([&](int i) { return a.v[i] + b.v[i]; });
 }
 inline F32 operator-(F32 a, F32 b) {
   return each_lane<F32>([&](int i) { return a.v[i] - b.v[i]; });
+}
+inline F32 operator-(F32 a) {
+  return each_lane<F32>([&](int i) { return -a.v[i]; });
 }
 inline F32 operator*(F32 a, F32 b) {
   return each_lane<F32>([&](int i) { return a.v[i] * b.v[i]; });
@@ -146,6 +154,21 @@ inline Mask operator<(F32 a, F32 b) {
 }
 inline Mask operator==(F32 a, F32 b) {
   return each_mask([&](int i) { return a.v[i] == b.v[i]; });
+}
+// Whether one of the two is NaN.
+inline Mask unordered(F32 a, F32 b) {
+  return each_mask([&](int i) { return a.v[i] != a.v[i] || b.v[i] != b.v[i]; });
+}
+inline Mask operator|(Mask a, Mask b) {
+  return each_mask([&](int i) { return a.m[i] || b.m[i]; });
+}
+inline bool any(Mask mask) {
+  bool found = false;
+  for (const bool lane : mask.m) found |= lane;
+  return found;
+}
+inline F32 zero_unless(Mask mask, F32 a) {
+  return each_lane<F32>([&](int i) { return mask.m[i] ? a.v[i] : 0; });
 }
 inline F32 select(Mask mask, F32 yes, F32 no) {
   return each_lane<F32>([&](int i) { return mask.m[i] ? yes.v[i] : no.v[i]; });
