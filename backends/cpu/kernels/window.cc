@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/common/window_request.h"
+#include "backends/cpu/kernels/largest_seen.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/kernels/seen_row.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
@@ -77,9 +78,20 @@ class Pool : public Kernel {
   }
 
  private:
+  // Shorter rows of outputs are made one by one: loops over a tap's few outputs would cost more than what is in them.
+  static constexpr int64_t kShortRow = 8;
+
   // Tap by tap for a row of outputs.
   void pool_row(const float* x, int64_t d, int64_t h, float* y) const {
     const Window& w = pool_.window;
+    if (pool_.largest && w.out[2] < kShortRow) {
+      const SeenTaps deep(w, 0, d), down(w, 1, h);
+      for (int64_t o = 0; o < w.out[2]; ++o) {
+        const int64_t place = place_of_largest(w, x, deep, down, o);
+        y[o] = place < 0 ? -std::numeric_limits<float>::infinity() : x[place];
+      }
+      return;
+    }
     std::fill_n(y, w.out[2], pool_.largest ? -std::numeric_limits<float>::infinity() : 0.0f);
     int64_t rows = 0;  // of taps that are inside
     for (int64_t kd = 0; kd < w.kernel[0]; ++kd) {

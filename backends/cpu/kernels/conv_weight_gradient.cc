@@ -1,0 +1,266 @@
+// What the weights of a convolution get, f32: of each weight the sum over images and outputs of dy times what its tap
+// sees. Channels of some images are copied once for each column of the window, so that what a tap sees of neighbouring
+// outputs, also in the next row, is a run of elements. A tile is some channels of dy times some taps, whose sums have
+// a vector each until the outputs that were copied are through.
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "backends/common/window_request.h"
+#include "backends/cpu/kernels/seen_row.h"
+#include "backends/cpu/kernels/tensor_kernels.h"
+#include "backends/cpu/simd/simd.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+// The sums of a tile, with the vectors that they are made of, fill the registers.
+constexpr int kTileChannels = kTileVectors == 2 ? 4 : 2, kTileTaps = kTileVectors == 2 ? 6 : 3;
+constexpr int64_t kOutputs = 512;           // copied at a time: 16 channels of dy and a tile's taps stay in the L1 cache
+constexpr int64_t kRowBlock = 8;            // channels of dy that share a tile's taps while they are there
+constexpr int64_t kCopyFloats = 32 * 1024;  // of a worker's copy, which stays in the L2 cache
+constexpr int64_t kFewestOutputs = 8;       // of an image: lanes beyond would be of no use
+
+int64_t pieces(int64_t whole, int64_t piece) { return (whole + piece - 1) / piece; }
+
+// Neighbouring outputs of one image: whole rows, or a part of one.
+struct Band {
+  int64_t image, depth, row, column;
+};
+
+class ConvWeightGradient : public Kernel {
+ public:
+  ConvWeightGradient(const abi::ConvRequest& conv, int workers) : conv_(conv) {
+    const abi::Window& w = conv.window;
+    columns_ = w.out[2] <= kOutputs ? w.out[2] : kOutputs;
+    rows_ = columns_ < w.out[2] ? 1 : std::clamp<int64_t>(kOutputs / columns_, 1, w.out[1]);
+    bands_along_ = pieces(w.out[2], columns_);
+    bands_down_ = pieces(w.out[1], rows_);
+    const bool whole = bands_down_ == 1 && bands_along_ == 1;  // else the last band may be smaller
+    together_ = whole ? std::max<int64_t>(1, kOutputs / (rows_ * columns_)) : 1;
+    for (int64_t kh = 0; kh < w.kernel[1]; ++kh) {
+      phases_ = std::max(phases_, kh * w.dilation[1] % w.stride[1] + 1);
+      more_rows_ = std::max(more_rows_, kh * w.dilation[1] / w.stride[1]);
+    }
+    plane_floats_ = (rows_ + more_rows_) * columns_;
+    band_floats_ = w.kernel[0] * w.kernel[2] * phases_ * plane_floats_;
+    channel_floats_ = together_ * band_floats_;
+    share_out(workers);
+    copy_floats_ = channels_ * channel_floats_ + kLanes;
+    worker_floats_ = pieces(copy_floats_ + together_ * filters_ * kLanes, kLanes) * kLanes;
+    scratch_bytes = static_cast<size_t>(workers * worker_floats_) * sizeof(float);
+    implementation = "conv_weight_gradient";
+    flops = 2.0 * static_cast<double>(conv.images * conv.groups * conv.out_channels * conv.in_channels) *
+            static_cast<double>(w.taps() * w.outputs());
+    bytes = 4.0 * static_cast<double>(conv.images * conv.groups *
+                                      (conv.in_channels * w.inputs() + conv.out_channels * w.outputs()));
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    float* scratch = static_cast<float*>(launch.scratch) + worker.index() * worker_floats_;
+    const int64_t shares = pieces(conv_.in_channels, channels_), blocks = pieces(conv_.out_channels, filters_);
+    worker.parallel_for(conv_.groups * shares * blocks, 1, [&](int64_t item, int64_t) {
+      const int64_t group = item / blocks / shares;
+      compute(launch, group, item / blocks % shares * channels_, item % blocks * filters_, scratch);
+    });
+  }
+
+ private:
+  // What a worker takes at a time: some channels of x and, where these are too few for all workers, of dy.
+  void share_out(int workers) {
+    const int64_t wanted = workers == 1 ? 1 : pieces(2 * workers, conv_.groups);
+    channels_ = std::clamp<int64_t>(kCopyFloats / channel_floats_, 1, pieces(conv_.in_channels, wanted));
+    const int64_t blocks = pieces(wanted, pieces(conv_.in_channels, channels_));
+    filters_ = std::min(conv_.out_channels, std::max(kRowBlock, pieces(conv_.out_channels, blocks)));
+  }
+
+  // The weights of some channels of x and of some filters.
+  void compute(const abi::Launch& launch, int64_t group, int64_t channel, int64_t filter, float* scratch) const {
+    const abi::Window& w = conv_.window;
+    const auto* x = static_cast<const float*>(launch.inputs[0].data);
+    const auto* dy = static_cast<const float*>(launch.inputs[1].data);
+    const int64_t row = conv_.in_channels * w.taps();  // of weights
+    float* dw = static_cast<float*>(launch.outputs[0].data) + (group * conv_.out_channels + filter) * row +
+                channel * w.taps();
+    const int64_t channels = std::min(channels_, conv_.in_channels - channel);
+    const int64_t filters = std::min(filters_, conv_.out_channels - filter);
+    for (int64_t o = 0; o < filters; ++o) std::fill_n(dw + o * row, channels * w.taps(), 0.0f);
+    const int64_t all = conv_.images * w.out[0] * bands_down_ * bands_along_;
+    Some some{.tails = scratch + copy_floats_};
+    for (int64_t first = 0; first < all; first += together_) {
+      some.bands = std::min(together_, all - first);
+      for (int64_t i = 0; i < some.bands; ++i) {
+        const Band band = band_at(first + i);
+        const int64_t rows = std::min(rows_, w.out[1] - band.row);
+        some.outputs = rows * std::min(columns_, w.out[2] - band.column);
+        const float* plane = x + ((band.image * conv_.groups + group) * conv_.in_channels + channel) * w.inputs();
+        for (int64_t c = 0; c < channels; ++c) {
+          copy_channel(band, plane + c * w.inputs(), scratch + c * channel_floats_ + i * band_floats_);
+        }
+        some.dy[static_cast<size_t>(i)] =
+            dy + ((band.image * conv_.groups + group) * conv_.out_channels + filter) * w.outputs() +
+            (band.depth * w.out[1] + band.row) * w.out[2] + band.column;
+      }
+      copy_tails(some, filters);
+      for (int64_t o = 0; o < filters; o += kRowBlock) {
+        multiply(some, scratch, o, std::min(filters, o + kRowBlock), channels, dw);
+      }
+    }
+  }
+
+  // The bands that are copied.
+  struct Some {
+    std::array<const float*, kOutputs / kFewestOutputs> dy{};  // of the first filter, by band
+    int64_t bands = 0, outputs = 0;           // and of each of them
+    float* tails;  // [filter][band][kLanes]: the outputs behind the last whole vector, and zeros
+  };
+
+  Band band_at(int64_t number) const {
+    const int64_t along = number % bands_along_ * columns_, slice = number / bands_along_ / bands_down_;
+    return {.image = slice / conv_.window.out[0],
+            .depth = slice % conv_.window.out[0],
+            .row = number / bands_along_ % bands_down_ * rows_,
+            .column = along};
+  }
+
+  // What the taps see of one channel, zeros outside: [kernel[0]][kernel[2]][phases_][rows][columns_]. The row that tap
+  // kh of output row h sees lies in the phase of its remainder by the stride.
+  void copy_channel(const Band& band, const float* x, float* to) const {
+    const abi::Window& w = conv_.window;
+    const int64_t columns = std::min(columns_, w.out[2] - band.column);
+    for (int64_t kd = 0; kd < w.kernel[0]; ++kd) {
+      const int64_t d = band.depth * w.stride[0] - w.padding[0] + kd * w.dilation[0];
+      for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
+        const int64_t left = band.column * w.stride[2] - w.padding[2] + kw * w.dilation[2];
+        const SeenRow seen(w.in[2], left, w.stride[2], columns);
+        for (int64_t phase = 0; phase < phases_; ++phase) {
+          for (int64_t row = 0; row < rows_ + more_rows_; ++row, to += columns_) {
+            const int64_t h = (band.row + row) * w.stride[1] + phase - w.padding[1];
+            const bool inside = d >= 0 && d < w.in[0] && h >= 0 && h < w.in[1];
+            copy_seen(seen, inside ? x + (d * w.in[1] + h) * w.in[2] : nullptr, 0, to);
+          }
+        }
+      }
+    }
+  }
+
+  void copy_tails(const Some& some, int64_t filters) const {
+    const int64_t whole = some.outputs / kLanes * kLanes;
+    if (whole == some.outputs) return;
+    float* to = some.tails;
+    for (int64_t o = 0; o < filters; ++o) {
+      for (int64_t band = 0; band < some.bands; ++band, to += kLanes) {
+        const float* from = some.dy[static_cast<size_t>(band)] + o * conv_.window.outputs() + whole;
+        std::fill(std::copy_n(from, some.outputs - whole, to), to + kLanes, 0.0f);
+      }
+    }
+  }
+
+  // Where in the copy of a channel's first band the tap begins.
+  int64_t start_of(int64_t tap) const {
+    const abi::Window& w = conv_.window;
+    const int64_t kd = tap / w.kernel[2] / w.kernel[1], kw = tap % w.kernel[2];
+    const int64_t down = tap / w.kernel[2] % w.kernel[1] * w.dilation[1];
+    const int64_t plane = (kd * w.kernel[2] + kw) * phases_ + down % w.stride[1];
+    return plane * plane_floats_ + down / w.stride[1] * columns_;
+  }
+
+  // Adds the products of filters [begin, end) and all taps of the channels.
+  void multiply(const Some& some, const float* copy, int64_t begin, int64_t end, int64_t channels, float* dw) const {
+    const int64_t taps = conv_.window.taps(), all = channels * taps;
+    for (int64_t first = 0; first < all; first += kTileTaps) {
+      const int64_t count = std::min<int64_t>(kTileTaps, all - first);
+      const float* seen[kTileTaps];
+      for (int64_t j = 0; j < count; ++j) {
+        seen[j] = copy + (first + j) / taps * channel_floats_ + start_of((first + j) % taps);
+      }
+      for (int64_t o = begin; o < end; o += kTileChannels) {
+        const int64_t filters = std::min<int64_t>(kTileChannels, end - o);
+        float* out = dw + o * conv_.in_channels * taps + first;
+        add_tile(static_cast<int>(filters), static_cast<int>(count), some, seen, o, out);
+      }
+    }
+  }
+
+  void add_tile(int filters, int taps, const Some& some, const float* const* seen, int64_t o, float* out) const {
+    const auto of_size = [&]<int kCode>() {
+      constexpr int kFilters = kCode / kTileTaps + 1, kTaps = kCode % kTileTaps + 1;
+      if (filters == kFilters && taps == kTaps) tile<kFilters, kTaps>(some, seen, o, out);
+    };
+    [&]<int... kCodes>(std::integer_sequence<int, kCodes...>) { (of_size.template operator()<kCodes>(), ...); }
+    (std::make_integer_sequence<int, kTileChannels * kTileTaps>{});
+  }
+
+  template <int kFilters, int kTaps>
+  void tile(const Some& some, const float* const* seen, int64_t o, float* out) const {
+    F32 sums[kFilters][kTaps];
+#pragma GCC unroll 4
+    for (int r = 0; r < kFilters; ++r) {
+#pragma GCC unroll 6
+      for (int j = 0; j < kTaps; ++j) sums[r][j] = zero_f32();
+    }
+    const int64_t plane = conv_.window.outputs(), whole = some.outputs / kLanes * kLanes;
+    const auto left = static_cast<int>(some.outputs - whole);
+    const Mask inside = lane_numbers() < splat(static_cast<float>(left));
+    for (int64_t band = 0; band < some.bands; ++band) {
+      const float* dy = some.dy[static_cast<size_t>(band)] + o * plane;
+      const int64_t at = band * band_floats_;
+      for (int64_t i = 0; i < whole; i += kLanes) {
+        F32 factors[kFilters];
+#pragma GCC unroll 4
+        for (int r = 0; r < kFilters; ++r) factors[r] = load(dy + r * plane + i);
+#pragma GCC unroll 6
+        for (int j = 0; j < kTaps; ++j) {
+          const F32 values = load(seen[j] + at + i);
+#pragma GCC unroll 4
+          for (int r = 0; r < kFilters; ++r) sums[r][j] = fma(factors[r], values, sums[r][j]);
+        }
+      }
+      if (left == 0) continue;
+      const float* tails = some.tails + (o * some.bands + band) * kLanes;
+#pragma GCC unroll 6
+      for (int j = 0; j < kTaps; ++j) {
+        const F32 values = select(inside, load(seen[j] + at + whole), zero_f32());
+#pragma GCC unroll 4
+        for (int r = 0; r < kFilters; ++r)
+          sums[r][j] = fma(load(tails + r * some.bands * kLanes), values, sums[r][j]);
+      }
+    }
+    const int64_t row = conv_.in_channels * conv_.window.taps();
+#pragma GCC unroll 4
+    for (int r = 0; r < kFilters; ++r) {
+#pragma GCC unroll 6
+      for (int j = 0; j < kTaps; ++j) out[r * row + j] += reduce_sum(sums[r][j]);
+    }
+  }
+
+  static F32 lane_numbers() {
+    static constexpr auto kNumbers = [] {
+      std::array<float, kLanes> numbers{};
+      for (int i = 0; i < kLanes; ++i) numbers[static_cast<size_t>(i)] = static_cast<float>(i);
+      return numbers;
+    }();
+    return load(kNumbers.data());
+  }
+
+  abi::ConvRequest conv_;
+  int64_t rows_ = 0, columns_ = 0;               // of a band
+  int64_t bands_down_ = 0, bands_along_ = 0;     // of an image
+  int64_t together_ = 0;                         // bands that are copied at a time
+  int64_t phases_ = 1, more_rows_ = 0;           // of a copy, for the taps below the first
+  int64_t plane_floats_ = 0, band_floats_ = 0;   // of a copied column of the window, and of all
+  int64_t channel_floats_ = 0;                   // of the bands that are copied at a time
+  int64_t channels_ = 1, filters_ = 1;           // of a share of the work
+  int64_t copy_floats_ = 0, worker_floats_ = 0;  // of a worker's scratch
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_weight_gradient(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::ConvRequest conv;
+  if (!read_conv_weight_gradient(request, conv) || conv.dtype != DType::f32) return nullptr;
+  if (conv.images == 0 || conv.window.outputs() < kFewestOutputs) return nullptr;
+  return std::make_unique<ConvWeightGradient>(conv, context.workers);
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA
