@@ -12,7 +12,7 @@ namespace {
 
 class MaxPoolGradient : public Kernel {
  public:
-  explicit MaxPoolGradient(const abi::PoolRequest& pool) : pool_(pool) {
+  explicit MaxPoolGradient(const abi::PoolRequest& pool) : pool_(pool), largest_(pool.window) {
     implementation = "max_pool_gradient";
     bytes = 4.0 * static_cast<double>(pool.planes * (2 * pool.window.inputs() + pool.window.outputs()));
     flops = static_cast<double>(pool.planes * pool.window.outputs() * pool.window.taps());
@@ -24,29 +24,18 @@ class MaxPoolGradient : public Kernel {
     auto* dx = static_cast<float*>(launch.outputs[0].data);
     const int64_t inputs = pool_.window.inputs(), outputs = pool_.window.outputs();
     worker.parallel_for(pool_.planes, row_grain(inputs), [&](int64_t begin, int64_t end) {
-      for (int64_t plane = begin; plane < end; ++plane) {
-        std::fill_n(dx + plane * inputs, inputs, 0.0f);
-        pass_back(x + plane * inputs, dy + plane * outputs, dx + plane * inputs);
-      }
+      const float* from = dy + begin * outputs;
+      float* to = dx + begin * inputs;
+      std::fill_n(to, (end - begin) * inputs, 0.0f);
+      largest_.for_each(x + begin * inputs, end - begin, [=](int64_t output, int64_t place) {
+        if (place >= 0) to[place] += from[output];
+      });
     });
   }
 
  private:
-  void pass_back(const float* x, const float* dy, float* dx) const {
-    const abi::Window& w = pool_.window;
-    for (int64_t d = 0; d < w.out[0]; ++d) {
-      const SeenTaps deep(w, 0, d);
-      for (int64_t h = 0; h < w.out[1]; ++h, dy += w.out[2]) {
-        const SeenTaps down(w, 1, h);
-        for (int64_t o = 0; o < w.out[2]; ++o) {
-          const int64_t place = place_of_largest(w, x, deep, down, o);
-          if (place >= 0) dx[place] += dy[o];
-        }
-      }
-    }
-  }
-
   abi::PoolRequest pool_;
+  LargestSeen largest_;
 };
 
 }  // namespace
