@@ -45,6 +45,8 @@ class ConvWeightGradient : public Kernel {
     plane_floats_ = (rows_ + more_rows_) * columns_;
     band_floats_ = w.kernel[0] * w.kernel[2] * phases_ * plane_floats_;
     channel_floats_ = together_ * band_floats_;
+    for (int64_t tap = 0; tap < w.taps(); ++tap) starts_.push_back(start_of(tap));
+    by_planes_ = w.stride[1] == 1 && w.stride[2] == 1 && columns_ == w.in[2] && columns_ == w.out[2];
     share_out(workers);
     copy_floats_ = channels_ * channel_floats_ + kLanes;
     worker_floats_ = pieces(copy_floats_ + together_ * filters_ * kLanes, kLanes) * kLanes;
@@ -132,6 +134,11 @@ class ConvWeightGradient : public Kernel {
       const int64_t d = band.depth * w.stride[0] - w.padding[0] + kd * w.dilation[0];
       for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
         const int64_t left = band.column * w.stride[2] - w.padding[2] + kw * w.dilation[2];
+        if (by_planes_) {
+          copy_plane(d < 0 || d >= w.in[0] ? nullptr : x + d * w.in[1] * w.in[2], band.row - w.padding[1], left, to);
+          to += plane_floats_;
+          continue;
+        }
         const SeenRow seen(w.in[2], left, w.stride[2], columns);
         for (int64_t phase = 0; phase < phases_; ++phase) {
           for (int64_t row = 0; row < rows_ + more_rows_; ++row, to += columns_) {
@@ -142,6 +149,26 @@ class ConvWeightGradient : public Kernel {
         }
       }
     }
+  }
+
+  // The same of rows that are as long as the image's, from row `top` on: they lie in the image as they do in the copy,
+  // moved by `left`, but for what comes from the row before or behind.
+  void copy_plane(const float* x, int64_t top, int64_t left, float* to) const {
+    const int64_t all = rows_ + more_rows_, height = conv_.window.in[1], away = std::abs(left);
+    const int64_t first = std::clamp<int64_t>(-top, 0, all), end = std::clamp<int64_t>(height - top, first, all);
+    if (x == nullptr || away >= columns_) {
+      std::fill_n(to, plane_floats_, 0.0f);
+      return;
+    }
+    std::fill_n(to, first * columns_, 0.0f);
+    std::fill_n(to + end * columns_, (all - end) * columns_, 0.0f);
+    if (first == end) return;
+    const float* from = x + (top + first) * columns_;
+    to += first * columns_;
+    copy_short(from + std::max<int64_t>(left, 0), (end - first) * columns_ - away, to + std::max<int64_t>(-left, 0));
+    if (left > 0) to += columns_ - left;
+    for (int64_t row = first; row < end; ++row, to += columns_)
+      for (int64_t i = 0; i < away; ++i) to[i] = 0;
   }
 
   void copy_tails(const Some& some, int64_t filters) const {
@@ -156,7 +183,6 @@ class ConvWeightGradient : public Kernel {
     }
   }
 
-  // Where in the copy of a channel's first band the tap begins.
   int64_t start_of(int64_t tap) const {
     const abi::Window& w = conv_.window;
     const int64_t kd = tap / w.kernel[2] / w.kernel[1], kw = tap % w.kernel[2];
@@ -168,11 +194,12 @@ class ConvWeightGradient : public Kernel {
   // Adds the products of filters [begin, end) and all taps of the channels.
   void multiply(const Some& some, const float* copy, int64_t begin, int64_t end, int64_t channels, float* dw) const {
     const int64_t taps = conv_.window.taps(), all = channels * taps;
-    for (int64_t first = 0; first < all; first += kTileTaps) {
+    for (int64_t first = 0, tap = 0; first < all; first += kTileTaps) {
       const int64_t count = std::min<int64_t>(kTileTaps, all - first);
       const float* seen[kTileTaps];
       for (int64_t j = 0; j < count; ++j) {
-        seen[j] = copy + (first + j) / taps * channel_floats_ + start_of((first + j) % taps);
+        seen[j] = copy + starts_[static_cast<size_t>(tap)];
+        if (++tap == taps) tap = 0, copy += channel_floats_;
       }
       for (int64_t o = begin; o < end; o += kTileChannels) {
         const int64_t filters = std::min<int64_t>(kTileChannels, end - o);
@@ -249,6 +276,8 @@ class ConvWeightGradient : public Kernel {
   int64_t together_ = 0;                         // bands that are copied at a time
   int64_t phases_ = 1, more_rows_ = 0;           // of a copy, for the taps below the first
   int64_t plane_floats_ = 0, band_floats_ = 0;   // of a copied column of the window, and of all
+  std::vector<int64_t> starts_;                  // of the taps, in the copy of a channel's first band
+  bool by_planes_ = false;                       // whether they are copied like that
   int64_t channel_floats_ = 0;                   // of the bands that are copied at a time
   int64_t channels_ = 1, filters_ = 1;           // of a share of the work
   int64_t copy_floats_ = 0, worker_floats_ = 0;  // of a worker's scratch
