@@ -16,8 +16,8 @@ namespace {
 
 // The sums of a tile, with the vectors that they are made of, fill the registers.
 constexpr int kTileChannels = kTileVectors == 2 ? 4 : 2, kTileTaps = kTileVectors == 2 ? 6 : 3;
-constexpr int64_t kOutputs = 512;           // copied at a time: 16 channels of dy and a tile's taps stay in the L1 cache
-constexpr int64_t kRowBlock = 8;            // channels of dy that share a tile's taps while they are there
+constexpr int64_t kOutputs = 512;           // copied at a time: kRowBlock channels of dy and a tile's taps stay in L1
+constexpr int64_t kRowBlock = 8;            // channels of dy that are copied at a time
 constexpr int64_t kCopyFloats = 32 * 1024;  // of a worker's copy, which stays in the L2 cache
 constexpr int64_t kFewestOutputs = 8;       // of an image: lanes beyond would be of no use
 
@@ -49,7 +49,8 @@ class ConvWeightGradient : public Kernel {
     by_planes_ = w.stride[1] == 1 && w.stride[2] == 1 && columns_ == w.in[2] && columns_ == w.out[2];
     share_out(workers);
     copy_floats_ = channels_ * channel_floats_ + kLanes;
-    worker_floats_ = pieces(copy_floats_ + together_ * filters_ * kLanes, kLanes) * kLanes;
+    gradient_floats_ = together_ * (pieces(rows_ * columns_, kLanes) * kLanes);
+    worker_floats_ = pieces(copy_floats_ + kRowBlock * gradient_floats_, kLanes) * kLanes;
     scratch_bytes = static_cast<size_t>(workers * worker_floats_) * sizeof(float);
     implementation = "conv_weight_gradient";
     flops = 2.0 * static_cast<double>(conv.images * conv.groups * conv.out_channels * conv.in_channels) *
@@ -88,7 +89,7 @@ class ConvWeightGradient : public Kernel {
     const int64_t filters = std::min(filters_, conv_.out_channels - filter);
     for (int64_t o = 0; o < filters; ++o) std::fill_n(dw + o * row, channels * w.taps(), 0.0f);
     const int64_t all = conv_.images * w.out[0] * bands_down_ * bands_along_;
-    Some some{.tails = scratch + copy_floats_};
+    Some some{.gradients = scratch + copy_floats_};
     for (int64_t first = 0; first < all; first += together_) {
       some.bands = std::min(together_, all - first);
       for (int64_t i = 0; i < some.bands; ++i) {
@@ -103,9 +104,10 @@ class ConvWeightGradient : public Kernel {
             dy + ((band.image * conv_.groups + group) * conv_.out_channels + filter) * w.outputs() +
             (band.depth * w.out[1] + band.row) * w.out[2] + band.column;
       }
-      copy_tails(some, filters);
       for (int64_t o = 0; o < filters; o += kRowBlock) {
-        multiply(some, scratch, o, std::min(filters, o + kRowBlock), channels, dw);
+        const int64_t count = std::min(kRowBlock, filters - o);
+        copy_gradients(some, o, count);
+        multiply(some, scratch, count, channels, dw + o * row);
       }
     }
   }
@@ -114,7 +116,8 @@ class ConvWeightGradient : public Kernel {
   struct Some {
     std::array<const float*, kOutputs / kFewestOutputs> dy{};  // of the first filter, by band
     int64_t bands = 0, outputs = 0;           // and of each of them
-    float* tails;  // [filter][band][kLanes]: the outputs behind the last whole vector, and zeros
+    float* gradients;  // a copy of dy of kRowBlock filters: [filter][band][outputs, and zeros up to a whole vector]
+    int64_t padded() const { return pieces(outputs, kLanes) * kLanes; }
   };
 
   Band band_at(int64_t number) const {
@@ -171,18 +174,19 @@ class ConvWeightGradient : public Kernel {
       for (int64_t i = 0; i < away; ++i) to[i] = 0;
   }
 
-  void copy_tails(const Some& some, int64_t filters) const {
-    const int64_t whole = some.outputs / kLanes * kLanes;
-    if (whole == some.outputs) return;
-    float* to = some.tails;
-    for (int64_t o = 0; o < filters; ++o) {
-      for (int64_t band = 0; band < some.bands; ++band, to += kLanes) {
-        const float* from = some.dy[static_cast<size_t>(band)] + o * conv_.window.outputs() + whole;
-        std::fill(std::copy_n(from, some.outputs - whole, to), to + kLanes, 0.0f);
+  // Filters of neighbouring images are often a power of two apart, and would share the sets of the cache.
+  void copy_gradients(const Some& some, int64_t first, int64_t filters) const {
+    const int64_t zeros = some.padded() - some.outputs;
+    float* to = some.gradients;
+    for (int64_t o = first; o < first + filters; ++o) {
+      for (int64_t band = 0; band < some.bands; ++band, to += some.padded()) {
+        copy_short(some.dy[static_cast<size_t>(band)] + o * conv_.window.outputs(), some.outputs, to);
+        std::fill_n(to + some.outputs, zeros, 0.0f);
       }
     }
   }
 
+  // Where a tap begins in the copy of a channel's first band.
   int64_t start_of(int64_t tap) const {
     const abi::Window& w = conv_.window;
     const int64_t kd = tap / w.kernel[2] / w.kernel[1], kw = tap % w.kernel[2];
@@ -191,8 +195,8 @@ class ConvWeightGradient : public Kernel {
     return plane * plane_floats_ + down / w.stride[1] * columns_;
   }
 
-  // Adds the products of filters [begin, end) and all taps of the channels.
-  void multiply(const Some& some, const float* copy, int64_t begin, int64_t end, int64_t channels, float* dw) const {
+  // Adds the products of the filters whose gradients were copied and all taps of the channels.
+  void multiply(const Some& some, const float* copy, int64_t filters, int64_t channels, float* dw) const {
     const int64_t taps = conv_.window.taps(), all = channels * taps;
     for (int64_t first = 0, tap = 0; first < all; first += kTileTaps) {
       const int64_t count = std::min<int64_t>(kTileTaps, all - first);
@@ -201,10 +205,10 @@ class ConvWeightGradient : public Kernel {
         seen[j] = copy + starts_[static_cast<size_t>(tap)];
         if (++tap == taps) tap = 0, copy += channel_floats_;
       }
-      for (int64_t o = begin; o < end; o += kTileChannels) {
-        const int64_t filters = std::min<int64_t>(kTileChannels, end - o);
+      for (int64_t o = 0; o < filters; o += kTileChannels) {
+        const auto some_filters = static_cast<int>(std::min<int64_t>(kTileChannels, filters - o));
         float* out = dw + o * conv_.in_channels * taps + first;
-        add_tile(static_cast<int>(filters), static_cast<int>(count), some, seen, o, out);
+        add_tile(some_filters, static_cast<int>(count), some, seen, o, out);
       }
     }
   }
@@ -226,32 +230,24 @@ class ConvWeightGradient : public Kernel {
 #pragma GCC unroll 6
       for (int j = 0; j < kTaps; ++j) sums[r][j] = zero_f32();
     }
-    const int64_t plane = conv_.window.outputs(), whole = some.outputs / kLanes * kLanes;
-    const auto left = static_cast<int>(some.outputs - whole);
-    const Mask inside = lane_numbers() < splat(static_cast<float>(left));
-    for (int64_t band = 0; band < some.bands; ++band) {
-      const float* dy = some.dy[static_cast<size_t>(band)] + o * plane;
-      const int64_t at = band * band_floats_;
-      for (int64_t i = 0; i < whole; i += kLanes) {
+    const int64_t whole = some.outputs / kLanes * kLanes, filter = some.bands * some.padded();
+    const Mask inside = lane_numbers() < splat(static_cast<float>(some.outputs - whole));
+    const float* dy = some.gradients + o * filter;
+    for (int64_t band = 0, at = 0; band < some.bands; ++band, at += band_floats_, dy += some.padded()) {
+      const auto add = [&](int64_t i, auto chosen) {
         F32 factors[kFilters];
 #pragma GCC unroll 4
-        for (int r = 0; r < kFilters; ++r) factors[r] = load(dy + r * plane + i);
+        for (int r = 0; r < kFilters; ++r) factors[r] = load(dy + r * filter + i);
 #pragma GCC unroll 6
         for (int j = 0; j < kTaps; ++j) {
-          const F32 values = load(seen[j] + at + i);
+          const F32 values = chosen(load(seen[j] + at + i));
 #pragma GCC unroll 4
           for (int r = 0; r < kFilters; ++r) sums[r][j] = fma(factors[r], values, sums[r][j]);
         }
-      }
-      if (left == 0) continue;
-      const float* tails = some.tails + (o * some.bands + band) * kLanes;
-#pragma GCC unroll 6
-      for (int j = 0; j < kTaps; ++j) {
-        const F32 values = select(inside, load(seen[j] + at + whole), zero_f32());
-#pragma GCC unroll 4
-        for (int r = 0; r < kFilters; ++r)
-          sums[r][j] = fma(load(tails + r * some.bands * kLanes), values, sums[r][j]);
-      }
+      };
+      for (int64_t i = 0; i < whole; i += kLanes) add(i, [](F32 values) { return values; });
+      // Behind the last output, zeros meet what might be no numbers.
+      if (whole < some.outputs) add(whole, [&](F32 values) { return select(inside, values, zero_f32()); });
     }
     const int64_t row = conv_.in_channels * conv_.window.taps();
 #pragma GCC unroll 4
@@ -280,7 +276,8 @@ class ConvWeightGradient : public Kernel {
   bool by_planes_ = false;                       // whether they are copied like that
   int64_t channel_floats_ = 0;                   // of the bands that are copied at a time
   int64_t channels_ = 1, filters_ = 1;           // of a share of the work
-  int64_t copy_floats_ = 0, worker_floats_ = 0;  // of a worker's scratch
+  int64_t copy_floats_ = 0, gradient_floats_ = 0;  // of a worker's scratch: of x, and of a filter's dy
+  int64_t worker_floats_ = 0;
 };
 
 }  // namespace
