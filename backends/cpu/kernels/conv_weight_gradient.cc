@@ -143,12 +143,13 @@ class ConvWeightGradient : public Kernel {
           continue;
         }
         const SeenRow seen(w.in[2], left, w.stride[2], columns);
-        for (int64_t phase = 0; phase < phases_; ++phase) {
-          for (int64_t row = 0; row < rows_ + more_rows_; ++row, to += columns_) {
-            const int64_t h = (band.row + row) * w.stride[1] + phase - w.padding[1];
-            const bool inside = d >= 0 && d < w.in[0] && h >= 0 && h < w.in[1];
-            copy_seen(seen, inside ? x + (d * w.in[1] + h) * w.in[2] : nullptr, 0, to);
-          }
+        for (int64_t phase = 0; phase < phases_; ++phase, to += plane_floats_) {
+          const SeenRows rows{.height = d >= 0 && d < w.in[0] ? w.in[1] : 0,
+                              .length = w.in[2],
+                              .first = band.row * w.stride[1] + phase - w.padding[1],
+                              .step = w.stride[1],
+                              .rows = rows_ + more_rows_};
+          copy_seen_rows(seen, rows, x + d * w.in[1] * w.in[2], columns_, to);
         }
       }
     }

@@ -17,8 +17,12 @@ struct SeenTaps {
 
   SeenTaps(const abi::Window& w, int axis, int64_t o) {
     const int64_t from = o * w.stride[axis] - w.padding[axis], step = w.dilation[axis];
+    first = 0;
+    end = w.kernel[axis];
+    at = from;
+    if (from >= 0 && from + (end - 1) * step < w.in[axis]) return;  // and divide nothing
     first = from >= 0 ? 0 : (step - 1 - from) / step;
-    end = std::clamp<int64_t>((w.in[axis] - from + step - 1) / step, first, std::max(first, w.kernel[axis]));
+    end = std::clamp<int64_t>((w.in[axis] - from + step - 1) / step, first, std::max(first, end));
     at = from + first * step;
   }
   bool is_whole(const abi::Window& w, int axis) const { return first == 0 && end == w.kernel[axis]; }
@@ -47,9 +51,10 @@ class LargestSeen {
           const SeenTaps down(w_, 1, h);
           const bool is_whole = deep.is_whole(w_, 0) && down.is_whole(w_, 1) && !taps_.empty();
           const int64_t row = plane + (deep.at * w_.in[1] + down.at) * w_.in[2];
-          for (int64_t o = 0; o < w_.out[2]; ++o, ++output) {
-            const int64_t left = o * w_.stride[2] - w_.padding[2];
-            if (is_whole && left >= 0 && left + (w_.kernel[2] - 1) * w_.dilation[2] < w_.in[2]) {
+          const int64_t last = w_.in[2] - (w_.kernel[2] - 1) * w_.dilation[2];
+          int64_t left = -w_.padding[2];
+          for (int64_t o = 0; o < w_.out[2]; ++o, ++output, left += w_.stride[2]) {
+            if (is_whole && left >= 0 && left < last) {
               whole.outputs[whole.count] = output;
               whole.first[whole.count++] = row + left;
               if (whole.count == kLanes) finish(x, whole, take);
@@ -74,9 +79,10 @@ class LargestSeen {
     int count = 0;
   };
 
-  // What is compared nobody can foresee: by lanes, there are no branches.
+  // What is compared nobody can foresee: by lanes, there are no branches. A function of its own, for the loops that call
+  // it need the registers.
   template <class Take>
-  void finish(const float* x, Whole& whole, Take&& take) const {
+  [[gnu::noinline]] void finish(const float* x, Whole& whole, Take&& take) const {
     std::fill(whole.first + whole.count, whole.first + kLanes, whole.first[0]);
     F32 best = splat(-std::numeric_limits<float>::infinity()), tap = zero_f32();
     const auto all = static_cast<int64_t>(taps_.size());
