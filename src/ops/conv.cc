@@ -107,8 +107,9 @@ Tensor weight_gradient(const Tensor& x, const Tensor& dy, const WindowAxes& w, i
 // Of both convolutions: `back` is the other one.
 Gradients of_conv(const GradientArgs& a, const Op& back, bool transposed) {
   const Tensor& dy = a.gradients[0];
-  Gradients gradients{record(back, {dy, a[1]}, a.attributes),
-                      record(kConvWeightGradient, transposed ? std::vector{dy, a[0]} : std::vector{a[0], dy}, a.attributes)};
+  Gradients gradients{
+      record(back, {dy, a[1]}, a.attributes),
+      record(kConvWeightGradient, transposed ? std::vector{dy, a[0]} : std::vector{a[0], dy}, a.attributes)};
   if (a.size() == 3) {
     const int64_t channels = a[2].shape()[0];
     gradients.push_back(reshape(sum_to(in_f32(dy), Shape{channels, 1, 1, 1}), a[2].shape()));

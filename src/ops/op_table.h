@@ -26,7 +26,8 @@ extern const Op kScatterSet;
 // sort.cc
 extern const Op kSort, kTopk;
 // conv.cc, pool.cc
-extern const Op kIm2col, kConv, kConvTranspose, kConvWeightGradient, kPool, kMaxPoolGradient, kAdaptiveAvgPool2d, kUpsample2d;
+extern const Op kIm2col, kConv, kConvTranspose, kConvWeightGradient, kPool, kMaxPoolGradient, kAdaptiveAvgPool2d,
+    kUpsample2d;
 // random.cc, loss.cc
 extern const Op kRandom, kBce;
 // normalise.cc

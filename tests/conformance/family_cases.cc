@@ -156,7 +156,8 @@ void norm_cases(std::vector<OpCase>& cases) {
                          .tolerance = summed(1, dtype)});
       }
     }
-    for (const Shape& shape : {Shape{1, 1, 1}, Shape{7, 3}, Shape{3, 5, 7}, Shape{2, 3, 5, 7}, Shape{1, 300, 3}, Shape{4, 3, 4099}, Shape{70000, 2, 1},
+    for (const Shape& shape : {Shape{1, 1, 1}, Shape{7, 3}, Shape{3, 5, 7}, Shape{2, 3, 5, 7}, Shape{1, 300, 3},
+                               Shape{4, 3, 4099}, Shape{70000, 2, 1},
                                // Whole packs: of few channels, in registers, and too many for that.
                                Shape{3, 5, 64}, Shape{4, 3, 4096}, Shape{1, 9, 64}, Shape{1, 3, 2048},
                                Shape{1, 300, 16416}, Shape{1, 2, 40000}}) {

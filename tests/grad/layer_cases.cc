@@ -88,16 +88,17 @@ void add_convolutions(std::vector<OpCase>& cases) {
   transposed("conv_transpose2d with groups", Shape{1, 4, 3, 3}, Shape{4, 1, 2, 2},
              {.stride = {2}, .dilation = {2}, .groups = 2}, {0});
   for (const int64_t groups : {1, 2}) {
-    cases.push_back({fmt::format("conv_weight_gradient of {} groups", groups),
-                     &kConvWeightGradient,
-                     {{Shape{2, 4, 1, 5, 4}, -1, 1}, {Shape{2, 6, 1, 3, 4}, -1, 1}},
-                     one([groups](const Inputs& x) {
-                       WindowAxes w{.kernel = {1, 3, 2}, .stride = {1, 2, 1}, .padding = {0, 1, 1}, .dilation = {1, 1, 2}};
-                       set_outputs("conv", x[0], x[0].shape(), w);
-                       Attributes attributes = window_attributes(w);
-                       attributes.set("groups", groups);
-                       return record(kConvWeightGradient, {x[0], x[1]}, attributes);
-                     })});
+    cases.push_back(
+        {fmt::format("conv_weight_gradient of {} groups", groups),
+         &kConvWeightGradient,
+         {{Shape{2, 4, 1, 5, 4}, -1, 1}, {Shape{2, 6, 1, 3, 4}, -1, 1}},
+         one([groups](const Inputs& x) {
+           WindowAxes w{.kernel = {1, 3, 2}, .stride = {1, 2, 1}, .padding = {0, 1, 1}, .dilation = {1, 1, 2}};
+           set_outputs("conv", x[0], x[0].shape(), w);
+           Attributes attributes = window_attributes(w);
+           attributes.set("groups", groups);
+           return record(kConvWeightGradient, {x[0], x[1]}, attributes);
+         })});
   }
   cases.push_back({"im2col", &kIm2col, {{Shape{2, 3, 5, 4}}}, one([](const Inputs& x) {
                      return im2col(x[0], {3, 2}, {.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}}, 0.5);

@@ -83,8 +83,8 @@ class ConvWeightGradient : public Kernel {
     const auto* x = static_cast<const float*>(launch.inputs[0].data);
     const auto* dy = static_cast<const float*>(launch.inputs[1].data);
     const int64_t row = conv_.in_channels * w.taps();  // of weights
-    float* dw = static_cast<float*>(launch.outputs[0].data) + (group * conv_.out_channels + filter) * row +
-                channel * w.taps();
+    float* dw =
+        static_cast<float*>(launch.outputs[0].data) + (group * conv_.out_channels + filter) * row + channel * w.taps();
     const int64_t channels = std::min(channels_, conv_.in_channels - channel);
     const int64_t filters = std::min(filters_, conv_.out_channels - filter);
     for (int64_t o = 0; o < filters; ++o) std::fill_n(dw + o * row, channels * w.taps(), 0.0f);
@@ -115,7 +115,7 @@ class ConvWeightGradient : public Kernel {
   // The bands that are copied.
   struct Some {
     std::array<const float*, kOutputs / kFewestOutputs> dy{};  // of the first filter, by band
-    int64_t bands = 0, outputs = 0;           // and of each of them
+    int64_t bands = 0, outputs = 0;                            // and of each of them
     float* gradients;  // a copy of dy of kRowBlock filters: [filter][band][outputs, and zeros up to a whole vector]
     int64_t padded() const { return pieces(outputs, kLanes) * kLanes; }
   };
@@ -268,15 +268,15 @@ class ConvWeightGradient : public Kernel {
   }
 
   abi::ConvRequest conv_;
-  int64_t rows_ = 0, columns_ = 0;               // of a band
-  int64_t bands_down_ = 0, bands_along_ = 0;     // of an image
-  int64_t together_ = 0;                         // bands that are copied at a time
-  int64_t phases_ = 1, more_rows_ = 0;           // of a copy, for the taps below the first
-  int64_t plane_floats_ = 0, band_floats_ = 0;   // of a copied column of the window, and of all
-  std::vector<int64_t> starts_;                  // of the taps, in the copy of a channel's first band
-  bool by_planes_ = false;                       // whether they are copied like that
-  int64_t channel_floats_ = 0;                   // of the bands that are copied at a time
-  int64_t channels_ = 1, filters_ = 1;           // of a share of the work
+  int64_t rows_ = 0, columns_ = 0;                 // of a band
+  int64_t bands_down_ = 0, bands_along_ = 0;       // of an image
+  int64_t together_ = 0;                           // bands that are copied at a time
+  int64_t phases_ = 1, more_rows_ = 0;             // of a copy, for the taps below the first
+  int64_t plane_floats_ = 0, band_floats_ = 0;     // of a copied column of the window, and of all
+  std::vector<int64_t> starts_;                    // of the taps, in the copy of a channel's first band
+  bool by_planes_ = false;                         // whether they are copied like that
+  int64_t channel_floats_ = 0;                     // of the bands that are copied at a time
+  int64_t channels_ = 1, filters_ = 1;             // of a share of the work
   int64_t copy_floats_ = 0, gradient_floats_ = 0;  // of a worker's scratch: of x, and of a filter's dy
   int64_t worker_floats_ = 0;
 };

@@ -79,8 +79,8 @@ class LargestSeen {
     int count = 0;
   };
 
-  // What is compared nobody can foresee: by lanes, there are no branches. A function of its own, for the loops that call
-  // it need the registers.
+  // What is compared nobody can foresee: by lanes, there are no branches. A function of its own, for the loops that
+  // call it need the registers.
   template <class Take>
   [[gnu::noinline]] void finish(const float* x, Whole& whole, Take&& take) const {
     std::fill(whole.first + whole.count, whole.first + kLanes, whole.first[0]);
