@@ -103,11 +103,21 @@ bool read_batch_norm(const KernelRequest& request, NormRequest& norm) {
 }
 
 bool read_moments(const KernelRequest& request, MomentsRequest& moments) {
-  if (!has_operands(request, 1, 2) || request.inputs[0].rank != 3 || !is_real(request.inputs[0])) return false;
+  if (!has_operands(request, 1, 2) || request.inputs[0].rank < 2 || !is_real(request.inputs[0])) return false;
   const TensorView& x = request.inputs[0];
-  moments = {.outer = x.shape[0], .channels = x.shape[1], .inner = x.shape[2], .dtype = x.dtype};
+  moments = {.outer = x.shape[0], .channels = x.shape[1], .inner = 1, .dtype = x.dtype};
+  for (int axis = 2; axis < x.rank; ++axis) moments.inner *= x.shape[axis];
   return has_shape(request.outputs[0], DType::f32, {moments.channels}) &&
          has_shape(request.outputs[1], DType::f32, {moments.channels}) && moments.outer * moments.inner <= kMost;
+}
+
+bool read_batch_norm_sums(const KernelRequest& request, MomentsRequest& moments) {
+  if (!has_operands(request, 3, 2)) return false;
+  KernelRequest alone = request;
+  alone.input_count = 1;
+  const TensorView &x = request.inputs[0], &dy = request.inputs[2];
+  return read_moments(alone, moments) && has_shape(request.inputs[1], DType::f32, {moments.channels}) && is_real(dy) &&
+         dy.dtype == x.dtype && same_shape(dy, x) && elements(x) > 0;
 }
 
 }  // namespace gabbro::abi

@@ -28,7 +28,7 @@ bool read_add_norm(const KernelRequest& request, NormRequest& norm);  // of eith
 bool read_group_norm(const KernelRequest& request, NormRequest& norm);
 bool read_batch_norm(const KernelRequest& request, NormRequest& norm);  // rows: of an image and a channel; or fused
 
-// moments: contiguous x [outer, channels, inner] of f32, f16 or bf16 to mean and variance f32 [channels].
+// moments: contiguous x [outer, channels, inner...] of f32, f16 or bf16 to mean and variance f32 [channels].
 struct MomentsRequest {
   int64_t outer = 0;
   int64_t channels = 0;
@@ -36,5 +36,7 @@ struct MomentsRequest {
   DType dtype = DType::f32;
 };
 bool read_moments(const KernelRequest& request, MomentsRequest& moments);
+// batch_norm_sums: x, mean f32 [channels], dy like x to the sums of dy and of dy · (x - mean), f32 [channels].
+bool read_batch_norm_sums(const KernelRequest& request, MomentsRequest& moments);
 
 }  // namespace gabbro::abi

@@ -97,6 +97,15 @@ bool read_conv_transpose(const KernelRequest& request, ConvRequest& conv) {
   return weight.shape[0] == conv.groups * conv.in_channels && weight.shape[1] == conv.out_channels;
 }
 
+bool read_conv_weight_gradient(const KernelRequest& request, ConvRequest& conv) {
+  if (!has_operands(request, 2, 1)) return false;
+  const TensorView inputs[] = {request.inputs[0], request.outputs[0]};
+  KernelRequest forwards = request;
+  forwards.inputs = inputs;
+  forwards.outputs = &request.inputs[1];
+  return read_conv(forwards, conv);
+}
+
 bool read_pool(const KernelRequest& request, PoolRequest& pool) {
   if (!has_operands(request, 1, 1) || !is_real(request.inputs[0], 5) || !is_real(request.outputs[0], 5)) return false;
   const TensorView &x = request.inputs[0], &y = request.outputs[0];
@@ -106,6 +115,15 @@ bool read_pool(const KernelRequest& request, PoolRequest& pool) {
   pool.counts_padding = integer_attribute(request, "counts_padding", 0) != 0;
   return y.dtype == x.dtype && y.shape[0] == x.shape[0] && y.shape[1] == x.shape[1] &&
          read_plane_window(request, pool.window, y.shape + 2) && elements(y) > 0;
+}
+
+bool read_max_pool_gradient(const KernelRequest& request, PoolRequest& pool) {
+  if (!has_operands(request, 2, 1)) return false;
+  const TensorView &x = request.inputs[0], &dx = request.outputs[0];
+  KernelRequest forwards = request;
+  forwards.input_count = 1;
+  forwards.outputs = &request.inputs[1];
+  return read_pool(forwards, pool) && is_real(dx, 5) && dx.dtype == x.dtype && same_shape(dx, x);
 }
 
 bool read_resize(const KernelRequest& request, ResizeRequest& resize) {

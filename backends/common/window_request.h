@@ -35,6 +35,8 @@ struct ConvRequest {
 };
 bool read_conv(const KernelRequest& request, ConvRequest& conv);
 bool read_conv_transpose(const KernelRequest& request, ConvRequest& conv);
+// conv_weight_gradient: x, dy [N, O, out...] to the gradient of the weights of the conv of x that gave y. No bias.
+bool read_conv_weight_gradient(const KernelRequest& request, ConvRequest& conv);
 
 // pool: to [N, C, out...].
 struct PoolRequest {
@@ -45,6 +47,8 @@ struct PoolRequest {
   bool counts_padding = false;  // in the mean
 };
 bool read_pool(const KernelRequest& request, PoolRequest& pool);
+// max_pool_gradient: x, dy [N, C, out...] to what x gets.
+bool read_max_pool_gradient(const KernelRequest& request, PoolRequest& pool);
 
 // adaptive_avg_pool2d and upsample2d: x [N, C, H, W] to [N, C, out...].
 struct ResizeRequest {

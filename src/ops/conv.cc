@@ -106,11 +106,10 @@ Tensor weight_gradient(const Tensor& x, const Tensor& dy, const WindowAxes& w, i
 
 // Of both convolutions: `back` is the other one.
 Gradients of_conv(const GradientArgs& a, const Op& back, bool transposed) {
-  const WindowAxes w = window_of(a.attributes);
   const Tensor& dy = a.gradients[0];
-  const int64_t groups = a.attributes.integer("groups");
-  Gradients gradients{record(back, {dy, a[1]}, a.attributes),
-                      transposed ? weight_gradient(dy, a[0], w, groups) : weight_gradient(a[0], dy, w, groups)};
+  Gradients gradients{
+      record(back, {dy, a[1]}, a.attributes),
+      record(kConvWeightGradient, transposed ? std::vector{dy, a[0]} : std::vector{a[0], dy}, a.attributes)};
   if (a.size() == 3) {
     const int64_t channels = a[2].shape()[0];
     gradients.push_back(reshape(sum_to(in_f32(dy), Shape{channels, 1, 1, 1}), a[2].shape()));
@@ -222,6 +221,21 @@ const Op kConvTranspose = {
           return std::vector{cast(record(kConv, inputs, attributes), a[0].dtype())};
         },
     .gradient = [](const GradientArgs& a) { return of_conv(a, kConv, true); },
+};
+
+// x [N, C, in...], dy [N, O, out...] to [O, C / groups, kernel...]: what the weights of the conv of x get from dy.
+const Op kConvWeightGradient = {
+    .name = "conv_weight_gradient",
+    .infer =
+        [](const Args& a) {
+          const WindowAxes w = window_of(a.attributes);
+          const int64_t channels = a[0].shape()[1] / a.attributes.integer("groups");
+          return result(Shape{a[1].shape()[1], channels, w.kernel[0], w.kernel[1], w.kernel[2]}, a[0].dtype());
+        },
+    .compose =
+        [](const Args& a) {
+          return std::vector{weight_gradient(a[0], a[1], window_of(a.attributes), a.attributes.integer("groups"))};
+        },
 };
 
 namespace {

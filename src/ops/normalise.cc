@@ -103,12 +103,24 @@ Shape grouped_rows(const Tensor& x, const Attributes& attributes) {
   return Shape{rows, rows == 0 ? 0 : x.shape().elements() / rows};
 }
 
-// [N, C, ...] as [N, C, S].
-Tensor flat_channels(const Tensor& x) {
-  const int64_t images = x.shape()[0], channels = x.shape()[1];
-  int64_t inner = 1;
-  for (int axis = 2; axis < x.shape().rank(); ++axis) inner *= x.shape()[axis];
-  return reshape(x, Shape{images, channels, inner});
+// Of x [N, C, ...].
+int64_t values_per_channel(const Tensor& x) {
+  int64_t count = x.shape()[0];
+  for (int axis = 2; axis < x.shape().rank(); ++axis) count *= x.shape()[axis];
+  return count;
+}
+
+// [N, C, ...] as [C, values of a channel].
+Tensor channel_rows(const Tensor& x) {
+  const int64_t images = x.shape()[0], channels = x.shape()[1], count = values_per_channel(x);
+  const Tensor flat = reshape(x, Shape{images, channels, images == 0 ? 0 : count / images});
+  return reshape(permute(flat, {1, 0, 2}), Shape{channels, count});
+}
+
+// Two numbers for each channel of the first input.
+std::vector<TensorSpec> two_of_channels(const Args& a) {
+  const TensorSpec spec{.shape = Shape{a[0].shape()[1]}, .dtype = DType::f32};
+  return {spec, spec};
 }
 
 }  // namespace
@@ -157,37 +169,58 @@ const Op kBatchNorm = {
           const Tensor y = (in_f32(x) - reshape(a[1], shape)) * reshape(factor, shape);
           return std::vector{cast(with_parameters(y, a, 3, shape), x.dtype())};
         },
+    // All of it but dx from two sums of each channel.
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const bool has_weight = a.attributes.integer("weight") != 0, has_bias = a.attributes.integer("bias") != 0;
+      const Tensor &x = a[0], &dy = a.gradients[0];
+      const std::vector<Tensor> sums = record_all(kBatchNormSums, {x, a[1], dy});
+      const Tensor factor = rsqrt(a[2] + scalar(x.device(), a.attributes.real("epsilon")));
+      const Tensor scale = has_weight ? factor * in_f32(a[3]) : factor;
+      Gradients gradients{cast(in_f32(dy) * reshape(scale, channel_shape(x)), x.dtype()), neg(sums[0] * scale),
+                          sums[1] * scale * factor * factor * scalar(x.device(), -0.5)};
+      if (has_weight) gradients.push_back(cast(sums[1] * factor, a[3].dtype()));
+      if (has_bias) gradients.push_back(cast(sums[0], a[a.size() - 1].dtype()));
+      return gradients;
+    },
 };
 
-// x [N, C, S] to the mean [C] and the mean squared distance from it [C], both f32.
+// x [N, C, ...] to the mean [C] and the mean squared distance from it [C], both f32.
 const Op kMoments = {
     .name = "moments",
-    .infer =
-        [](const Args& a) {
-          const TensorSpec spec{.shape = Shape{a[0].shape()[1]}, .dtype = DType::f32};
-          return std::vector{spec, spec};
-        },
+    .infer = two_of_channels,
     .compose =
         [](const Args& a) {
-          const Shape& shape = a[0].shape();
-          const Tensor x = reshape(permute(in_f32(a[0]), {1, 0, 2}), Shape{shape[1], shape[0] * shape[2]});  // [C, N·S]
+          const Tensor x = channel_rows(in_f32(a[0]));  // [C, N·S]
           const Tensor middle = mean(x, -1, kKeepDims), distance = x - middle;
-          const Shape channels{shape[1]};
+          const Shape channels{x.shape()[0]};
           return std::vector{reshape(middle, channels), reshape(mean(distance * distance, -1, kKeepDims), channels)};
         },
     // (dmean + 2 · dvariance · (x - mean)) / (N · S).
     .gradient = [](const GradientArgs& a) -> Gradients {
-      const Shape &s = a[0].shape(), column{s[1], 1};
-      const double count = static_cast<double>(s[0] * s[2]);
+      const Shape column = channel_shape(a[0]);
+      const auto count = static_cast<double>(values_per_channel(a[0]));
       const auto share = [&](const Tensor& dy, double factor) {
         return reshape(dy * scalar(dy.device(), factor / count), column);
       };
       const Tensor &d_mean = a.gradients[0], &d_variance = a.gradients[1];
       Tensor dx;
       if (d_variance.defined()) dx = (in_f32(a[0]) - reshape(a.outputs[0], column)) * share(d_variance, 2);
-      if (d_mean.defined()) dx = dx.defined() ? dx + share(d_mean, 1) : broadcast_to(share(d_mean, 1), s);
+      if (d_mean.defined()) dx = dx.defined() ? dx + share(d_mean, 1) : broadcast_to(share(d_mean, 1), a[0].shape());
       return {cast(dx, a[0].dtype())};
     },
+};
+
+// x [N, C, ...], mean f32 [C], dy like x to the sums of dy [C] and of dy · (x - mean) [C], both f32: what a batch norm
+// hands to its parameters, its mean and its variance comes from them.
+const Op kBatchNormSums = {
+    .name = "batch_norm_sums",
+    .infer = two_of_channels,
+    .compose =
+        [](const Args& a) {
+          const Tensor x = channel_rows(in_f32(a[0])), dy = channel_rows(in_f32(a[2]));  // [C, N·S]
+          const Tensor distance = x - reshape(a[1], Shape{x.shape()[0], 1});
+          return std::vector{sum(dy, -1), sum(dy * distance, -1)};
+        },
 };
 
 Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, float epsilon) {
@@ -237,12 +270,11 @@ Tensor batch_norm(const Tensor& x, const BatchNorm& norm) {
 
 TrainedBatchNorm batch_norm_training(const Tensor& x, const BatchNorm& running, float momentum) {
   require_channels("batch_norm", x);
-  const Tensor flat = flat_channels(x);  // [N, C, S]
-  const int64_t count = flat.shape()[0] * flat.shape()[2];
+  const int64_t count = values_per_channel(x);
   if (count < 2) {
     throw bad_input("[batch_norm] one value per channel has no variance to train with: x {}", x.shape().to_string());
   }
-  const std::vector<Tensor> moments = record_all(kMoments, {flat});
+  const std::vector<Tensor> moments = record_all(kMoments, {x});
   BatchNorm now = running;
   now.mean = moments[0];
   now.variance = moments[1];

@@ -26,11 +26,12 @@ extern const Op kScatterSet;
 // sort.cc
 extern const Op kSort, kTopk;
 // conv.cc, pool.cc
-extern const Op kIm2col, kConv, kConvTranspose, kPool, kAdaptiveAvgPool2d, kUpsample2d;
+extern const Op kIm2col, kConv, kConvTranspose, kConvWeightGradient, kPool, kMaxPoolGradient, kAdaptiveAvgPool2d,
+    kUpsample2d;
 // random.cc, loss.cc
 extern const Op kRandom, kBce;
 // normalise.cc
-extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments;
+extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments, kBatchNormSums;
 // create.cc, matmul.cc, index.cc
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
 // activation.cc, norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc, dot_product_attention.cc

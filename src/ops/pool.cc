@@ -128,12 +128,22 @@ const Op kPool = {
         },
     .gradient = [](const GradientArgs& a) -> Gradients {
       const WindowAxes w = window_of(a.attributes);
-      const Tensor x = in_f32(a[0]), dy = in_f32(a.gradients[0]);
+      if (a.attributes.integer("largest") != 0)
+        return {record(kMaxPoolGradient, {a[0], a.gradients[0]}, window_attributes(w))};
       const bool counts_padding = a.attributes.integer("counts_padding") != 0;
-      const Tensor dx =
-          a.attributes.integer("largest") != 0 ? to_the_largest(x, dy, w) : to_all(x, dy, w, counts_padding);
-      return {cast(dx, a[0].dtype())};
+      return {cast(to_all(in_f32(a[0]), in_f32(a.gradients[0]), w, counts_padding), a[0].dtype())};
     },
+};
+
+// x [N, C, D, H, W], dy [N, C, out...] to what x gets: each output's goes to the first of the largest that it saw.
+const Op kMaxPoolGradient = {
+    .name = "max_pool_gradient",
+    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .compose =
+        [](const Args& a) {
+          const Tensor dx = to_the_largest(in_f32(a[0]), in_f32(a[1]), window_of(a.attributes));
+          return std::vector{cast(dx, a[0].dtype())};
+        },
 };
 
 const Op kAdaptiveAvgPool2d = {.name = "adaptive_avg_pool2d", .infer = resized_spec, .compose = resized};

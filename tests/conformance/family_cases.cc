@@ -156,7 +156,8 @@ void norm_cases(std::vector<OpCase>& cases) {
                          .tolerance = summed(1, dtype)});
       }
     }
-    for (const Shape& shape : {Shape{1, 1, 1}, Shape{3, 5, 7}, Shape{1, 300, 3}, Shape{4, 3, 4099}, Shape{70000, 2, 1},
+    for (const Shape& shape : {Shape{1, 1, 1}, Shape{7, 3}, Shape{3, 5, 7}, Shape{2, 3, 5, 7}, Shape{1, 300, 3},
+                               Shape{4, 3, 4099}, Shape{70000, 2, 1},
                                // Whole packs: of few channels, in registers, and too many for that.
                                Shape{3, 5, 64}, Shape{4, 3, 4096}, Shape{1, 9, 64}, Shape{1, 3, 2048},
                                Shape{1, 300, 16416}, Shape{1, 2, 40000}}) {
@@ -172,9 +173,23 @@ void norm_cases(std::vector<OpCase>& cases) {
                              return std::vector{cast(x + reshape(ramp, shape), dtype)};
                            },
                        .attributes = {},
-                       .tolerance = summed(std::min<int64_t>(shape[0] * shape[2], 5000), DType::f32),
+                       .tolerance = summed(std::min<int64_t>(shape.elements() / shape[1], 5000), DType::f32),
                        .magnitude = [](const std::vector<Tensor>&) { return 16.0; }});
     }
+  }
+  for (const Shape& shape : {Shape{1, 1}, Shape{5, 3}, Shape{1100, 37}, Shape{2, 3, 5}, Shape{3, 5, 7, 11},
+                             Shape{40, 3, 64}, Shape{2, 2, 4099}}) {
+    const Shape channels{shape[1]};
+    cases.push_back({.name = "batch_norm_sums " + shape.to_string(),
+                     .op = &kBatchNormSums,
+                     .inputs =
+                         [=](Maker& m) {
+                           return std::vector{m.normal(shape, 2), m.normal(channels), m.normal(shape)};
+                         },
+                     .attributes = {},
+                     .tolerance = summed(shape.elements() / shape[1], DType::f32),
+                     .magnitude = [](const std::vector<Tensor>&) { return 16.0; },
+                     .lowered = true});
   }
   // A composition's sum of n terms in each of n places, of which most cancel.
   for (const Shape& shape : {Shape{1}, Shape{3, 65}, Shape{40, 7}, Shape{2, 2048}, Shape{1, 2049}, Shape{2, 4500}}) {

@@ -43,6 +43,11 @@ const std::vector<WindowCase>& window_cases_list() {
       {.x = {1, 5, 1, 1, 40}, .kernel = {1, 1, 5}, .channels = 20, .stride = {1, 1, 3}, .padding = {0, 0, 2}},
       {.x = {1, 2, 5, 6, 7}, .kernel = {3, 2, 2}, .channels = 17, .stride = {2, 1, 1}, .padding = {1, 0, 1}},
       {.x = {1, 3, 4, 5, 6}, .kernel = {2, 3, 2}, .channels = 3, .groups = 3, .dilation = {2, 1, 3}},
+      // Several bands of an image, and parts of a row; many small images, of which some are left over.
+      {.x = {2, 2, 1, 37, 41}, .kernel = {1, 3, 3}, .channels = 11, .stride = {1, 1, 2}, .padding = {0, 1, 1}},
+      {.x = {1, 1, 1, 2, 1100}, .kernel = {1, 1, 4}, .channels = 2, .padding = {0, 0, 2}},
+      {.x = {37, 3, 1, 7, 7}, .kernel = {1, 2, 2}, .channels = 9, .stride = {1, 2, 1}, .dilation = {1, 3, 1}},
+      {.x = {9, 2, 1, 8, 8}, .kernel = {1, 3, 3}, .channels = 5, .padding = {0, 1, 1}},
   };
   return kCases;
 }
@@ -79,6 +84,16 @@ void conv_cases(std::vector<OpCase>& cases, DType dtype) {
                          },
                      .attributes = attributes,
                      .tolerance = tolerance(c.channels / c.groups * taps, dtype)});
+    cases.push_back({.name = "conv_weight_gradient " + name,
+                     .op = &kConvWeightGradient,
+                     .inputs =
+                         [=](Maker& m) {
+                           const Shape dy{c.x[0], c.channels, w.out[0], w.out[1], w.out[2]};
+                           return std::vector{cast(m.normal(c.x), dtype), cast(m.normal(dy), dtype)};
+                         },
+                     .attributes = attributes,
+                     .tolerance = tolerance(c.x[0] * w.out[0] * w.out[1] * w.out[2], dtype),
+                     .lowered = true});
     attributes = window_attributes(w);
     attributes.set("value", -1.5);
     cases.push_back({.name = "im2col " + name,
@@ -86,6 +101,17 @@ void conv_cases(std::vector<OpCase>& cases, DType dtype) {
                      .inputs = [=](Maker& m) { return std::vector{cast(m.normal(c.x), dtype)}; },
                      .attributes = attributes,
                      .tolerance = 0});
+    // Rounded, so that some elements of a window are equal.
+    cases.push_back({.name = "max_pool_gradient " + name,
+                     .op = &kMaxPoolGradient,
+                     .inputs =
+                         [=](Maker& m) {
+                           const Shape dy{c.x[0], c.x[1], w.out[0], w.out[1], w.out[2]};
+                           return std::vector{cast(round(m.normal(c.x, 2)), dtype), cast(m.normal(dy), dtype)};
+                         },
+                     .attributes = window_attributes(w),
+                     .tolerance = tolerance(taps, dtype),
+                     .lowered = true});
     for (const int mode : {0, 1, 2}) {
       attributes = window_attributes(w);
       attributes.set("largest", int64_t{mode == 0});

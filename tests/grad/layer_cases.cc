@@ -2,6 +2,7 @@
 #include "src/base/half.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
+#include "src/ops/window.h"
 #include "tests/grad/op_cases.h"
 
 namespace gabbro::grad {
@@ -86,6 +87,19 @@ void add_convolutions(std::vector<OpCase>& cases) {
              {.stride = {2, 3}, .padding = {1, 0}}, {1, 2});
   transposed("conv_transpose2d with groups", Shape{1, 4, 3, 3}, Shape{4, 1, 2, 2},
              {.stride = {2}, .dilation = {2}, .groups = 2}, {0});
+  for (const int64_t groups : {1, 2}) {
+    cases.push_back(
+        {fmt::format("conv_weight_gradient of {} groups", groups),
+         &kConvWeightGradient,
+         {{Shape{2, 4, 1, 5, 4}, -1, 1}, {Shape{2, 6, 1, 3, 4}, -1, 1}},
+         one([groups](const Inputs& x) {
+           WindowAxes w{.kernel = {1, 3, 2}, .stride = {1, 2, 1}, .padding = {0, 1, 1}, .dilation = {1, 1, 2}};
+           set_outputs("conv", x[0], x[0].shape(), w);
+           Attributes attributes = window_attributes(w);
+           attributes.set("groups", groups);
+           return record(kConvWeightGradient, {x[0], x[1]}, attributes);
+         })});
+  }
   cases.push_back({"im2col", &kIm2col, {{Shape{2, 3, 5, 4}}}, one([](const Inputs& x) {
                      return im2col(x[0], {3, 2}, {.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}}, 0.5);
                    })});
@@ -100,6 +114,12 @@ void add_pools(std::vector<OpCase>& cases) {
   pool("max_pool2d", max_pool2d, Shape{1, 2, 5, 4}, {.kernel = {2, 2}});
   pool("max_pool2d with overlaps", max_pool2d, Shape{1, 1, 6, 5},
        {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 1}, .dilation = {1, 2}});
+  cases.push_back({"max_pool_gradient", &kMaxPoolGradient, {{Shape{1, 1, 1, 2, 2}}}, one([](const Inputs& dy) {
+                     const Tensor x = cast(ints(Shape{1, 1, 1, 3, 3}, {1, 5, 2, 5, 4, 7, 0, 6, 3}), DType::f32);
+                     WindowAxes w{.kernel = {1, 2, 2}};
+                     set_outputs("max_pool", x, x.shape(), w);
+                     return record(kMaxPoolGradient, {x, dy[0]}, window_attributes(w));
+                   })});
   pool("max_pool3d", max_pool3d, Shape{1, 1, 3, 3, 3}, {.kernel = {2}, .stride = {1}});
   pool("avg_pool1d", avg_pool1d, Shape{2, 2, 7}, {.kernel = {3}, .stride = {2}, .padding = {1}});
   pool("avg_pool2d", avg_pool2d, Shape{2, 2, 5, 4},

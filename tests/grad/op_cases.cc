@@ -114,6 +114,10 @@ void add_reductions(std::vector<OpCase>& cases) {
   along(kMoments, [](const Tensor& x) { return gabbro::std(x, {0, 2}); }, {Shape{2, 3, 2, 5}});
   cases.push_back(
       {"moments", &kMoments, {{Shape{2, 3, 5}}}, [](const Inputs& x) { return record_all(kMoments, {x[0]}); }});
+  cases.push_back(
+      {"batch_norm_sums", &kBatchNormSums, {{Shape{2, 3, 4}}, {Shape{3}}, {Shape{2, 3, 4}}}, [](const Inputs& x) {
+         return record_all(kBatchNormSums, {x[0], x[1], x[2]});
+       }});
 }
 
 void add_views(std::vector<OpCase>& cases) {

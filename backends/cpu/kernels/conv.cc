@@ -249,11 +249,13 @@ class Conv : public Kernel {
       for (int64_t ahead = 0; ahead < in_step_[1]; ++ahead) {
         for (int64_t beside = 0; beside < step; ++beside) {
           const SeenRow seen(x_[2], band.at[2] * step + beside + phase.low[2], step, band.columns + more);
-          for (int64_t row = 0; row < phase.copied_rows; ++row, to += phase.pitch) {
-            const int64_t h = (band.at[1] + row) * in_step_[1] + ahead + phase.low[1];
-            const bool inside = d >= 0 && d < x_[0] && h >= 0 && h < x_[1];
-            copy_seen(seen, inside ? x + (d * x_[1] + h) * x_[2] : nullptr, 0, to);
-          }
+          const SeenRows rows{.height = d >= 0 && d < x_[0] ? x_[1] : 0,
+                              .length = x_[2],
+                              .first = band.at[1] * in_step_[1] + ahead + phase.low[1],
+                              .step = in_step_[1],
+                              .rows = phase.copied_rows};
+          copy_seen_rows(seen, rows, x + d * x_[1] * x_[2], phase.pitch, to);
+          to += phase.copied_rows * phase.pitch;
         }
       }
     }

@@ -26,6 +26,7 @@ KernelPointer make_layer_norm(const abi::KernelRequest& request, const MakeConte
 KernelPointer make_group_norm(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_batch_norm(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_moments(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_batch_norm_sums(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_softmax(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_rope(const abi::KernelRequest& request, const MakeContext& context);

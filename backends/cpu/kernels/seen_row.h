@@ -46,4 +46,20 @@ inline void copy_seen(const SeenRow& seen, const float* row, float outside, floa
   for (int64_t i = end; i < seen.count; ++i) to[i] = outside;
 }
 
+// Every `step`-th row of a plane from `first` on, `rows` of them.
+struct SeenRows {
+  int64_t height, length;  // of the plane
+  int64_t first, step, rows;
+};
+
+// What is seen of them, zeros outside, `pitch` elements from row to row. A function of its own: where it is called the
+// registers are in use.
+[[gnu::noinline]] inline void copy_seen_rows(const SeenRow& row, const SeenRows& rows, const float* plane,
+                                             int64_t pitch, float* to) {
+  const SeenRow seen = row;
+  for (int64_t i = 0, h = rows.first; i < rows.rows; ++i, h += rows.step, to += pitch) {
+    copy_seen(seen, h >= 0 && h < rows.height ? plane + h * rows.length : nullptr, 0, to);
+  }
+}
+
 }  // namespace gabbro::cpu::GABBRO_ISA

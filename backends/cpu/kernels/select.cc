@@ -11,6 +11,8 @@ template <class T>
 void copy_row(const Row& row) {
   if (row.stride[0] == 1) {
     std::memcpy(row.out, row.in[0], static_cast<size_t>(row.count) * sizeof(T));
+  } else if (row.stride[0] == 0) {
+    std::fill_n(static_cast<T*>(row.out), row.count, *static_cast<const T*>(row.in[0]));
   } else {
     map_row<T, T>(row, [](T x) { return x; });
   }
@@ -31,6 +33,11 @@ void where_row(const Row& row) {
   T* out = static_cast<T*>(row.out);
   if (row.stride[0] == 1 && row.stride[1] == 1 && row.stride[2] == 1) {
     for (int64_t i = 0; i < row.count; ++i) out[i] = chosen(condition[i], a[i], b[i]);
+    return;
+  }
+  if (row.stride[0] == 1 && row.stride[1] == 1 && row.stride[2] == 0) {  // else 0
+    const T other = *b;
+    for (int64_t i = 0; i < row.count; ++i) out[i] = chosen(condition[i], a[i], other);
     return;
   }
   for (int64_t i = 0; i < row.count; ++i)

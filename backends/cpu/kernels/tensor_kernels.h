@@ -12,7 +12,9 @@ std::unique_ptr<Kernel> make_elementwise(const abi::KernelRequest& request, cons
 std::unique_ptr<Kernel> make_im2col(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_conv_weight_gradient(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_pool(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_max_pool_gradient(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_resize(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_random(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_typed_unary(const abi::KernelRequest& request, const MakeContext& context);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/common/window_request.h"
+#include "backends/cpu/kernels/largest_seen.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/kernels/seen_row.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
@@ -57,7 +58,7 @@ class Im2col : public Kernel {
 
 class Pool : public Kernel {
  public:
-  explicit Pool(const abi::PoolRequest& pool) : pool_(pool) {
+  explicit Pool(const abi::PoolRequest& pool) : pool_(pool), largest_(pool.window) {
     implementation = pool.largest ? "pool max" : "pool mean";
     bytes = 4.0 * static_cast<double>(pool.planes * (pool.window.inputs() + pool.window.outputs()));
     flops = static_cast<double>(pool.planes * pool.window.outputs() * pool.window.taps());
@@ -67,6 +68,15 @@ class Pool : public Kernel {
     const auto* x = static_cast<const float*>(launch.inputs[0].data);
     auto* y = static_cast<float*>(launch.outputs[0].data);
     const Window& w = pool_.window;
+    if (pool_.largest && w.out[2] < kShortRow) {
+      worker.parallel_for(pool_.planes, row_grain(w.inputs()), [&](int64_t begin, int64_t end) {
+        const float* from = x + begin * w.inputs();
+        largest_.for_each(from, end - begin, [to = y + begin * w.outputs(), from](int64_t output, int64_t place) {
+          to[output] = place < 0 ? -std::numeric_limits<float>::infinity() : from[place];
+        });
+      });
+      return;
+    }
     worker.parallel_for(pool_.planes * w.out[0] * w.out[1], row_grain(w.out[2] * w.taps()),
                         [&](int64_t begin, int64_t end) {
                           for (int64_t row = begin; row < end; ++row) {
@@ -77,6 +87,9 @@ class Pool : public Kernel {
   }
 
  private:
+  // In shorter rows of outputs a loop over those of a tap costs more than what it does.
+  static constexpr int64_t kShortRow = 8;
+
   // Tap by tap for a row of outputs.
   void pool_row(const float* x, int64_t d, int64_t h, float* y) const {
     const Window& w = pool_.window;
@@ -128,6 +141,7 @@ class Pool : public Kernel {
   }
 
   abi::PoolRequest pool_;
+  LargestSeen largest_;
 };
 
 // Between inputs `low` and `high`, by `part` of the way.
