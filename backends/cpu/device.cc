@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -10,7 +11,7 @@ namespace gabbro::cpu {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kHugePage = KeptBlocks::kHugePage;
 
 // Launches to look ahead for weights: between those of q, k, v and of the output stand rope and attention.
 constexpr int32_t kWeightsAhead = 3;
@@ -78,25 +79,40 @@ abi::PoolFacts MemoryCount::facts() const {
 }
 
 void* CpuDevice::allocate(size_t bytes) {
-  const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
-  void* pointer = nullptr;
   // The system would promise more, and kill somebody later.
-  if (memory_.in_use() <= memory_total_ && bytes <= memory_total_ - memory_.in_use()) {
-    pointer = std::aligned_alloc(alignment, (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
-  }
+  const uint64_t in_use = memory_.in_use();
+  if (in_use > memory_total_ || bytes > memory_total_ - in_use) return memory_.refused(), nullptr;
+  if (bytes > memory_total_ - in_use - std::min<uint64_t>(kept_.bytes(), memory_total_ - in_use)) kept_.clear();
+  const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
+  const size_t size = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+  void* pointer = alignment == kHugePage ? kept_.take(size) : nullptr;
   if (pointer == nullptr) {
-    memory_.refused();
-    return nullptr;
+    pointer = std::aligned_alloc(alignment, size);
+    if (pointer == nullptr) return memory_.refused(), nullptr;
+    if (alignment == kHugePage) madvise(pointer, bytes, MADV_HUGEPAGE);  // advice: failure is fine
   }
-  if (alignment == kHugePage) madvise(pointer, bytes, MADV_HUGEPAGE);  // advice: failure is fine
   memory_.allocated(malloc_usable_size(pointer));
   return pointer;
 }
 
 void CpuDevice::free(void* pointer) {
   if (pointer == nullptr) return;
+  const size_t size = malloc_usable_size(pointer);
+  if (size < kHugePage) return free_for_good(pointer);
+  memory_.released(size);
+  kept_.put(pointer, size / kHugePage * kHugePage);  // malloc adds less than a page
+}
+
+void CpuDevice::free_for_good(void* pointer) {
+  if (pointer == nullptr) return;
   memory_.released(malloc_usable_size(pointer));
   std::free(pointer);
+}
+
+abi::PoolFacts CpuDevice::memory_facts() const {
+  abi::PoolFacts facts = memory_.facts();
+  facts.reserved += kept_.bytes();
+  return facts;
 }
 
 size_t CpuDevice::packed_bytes(DType dtype, int64_t rows, int64_t columns) const {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backends/cpu/host.h"
+#include "backends/cpu/kept_blocks.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/pool.h"
 
@@ -16,7 +17,7 @@ namespace gabbro::cpu {
 // a one-line `reason`, where that is unknown or missing.
 const IsaTable* choose_isa(const char* forced, std::string& reason);
 
-// What is handed out of the system's memory; nothing is kept.
+// What is handed out of the system's memory.
 class MemoryCount {
  public:
   void allocated(size_t bytes);
@@ -37,8 +38,11 @@ class CpuDevice {
 
   // 64-byte aligned; null where there is not so much.
   void* allocate(size_t bytes);
-  void free(void* pointer);
-  MemoryCount& memory() { return memory_; }
+  void free(void* pointer);           // may keep it for the next allocation of its size
+  void free_for_good(void* pointer);  // gives it back to the system
+  size_t trim() { return kept_.clear(); }
+  abi::PoolFacts memory_facts() const;
+  void reset_memory_facts() { memory_.reset(); }
 
   size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) const;
   void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target);
@@ -53,6 +57,7 @@ class CpuDevice {
   const IsaTable& isa_;
   uint64_t memory_total_;
   MemoryCount memory_;
+  KeptBlocks kept_;
   ThreadPool pool_;
 };
 

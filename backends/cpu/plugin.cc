@@ -80,14 +80,21 @@ Status allocate(abi::Device* device, size_t bytes, void** pointer) {
 
 void free(abi::Device* device, void* pointer) { cpu(device).free(pointer); }
 
+void free_for_good(abi::Device* device, void* pointer) { cpu(device).free_for_good(pointer); }
+
+Status trim(abi::Device* device, abi::MemoryKind kind, size_t* bytes) {
+  *bytes = kind == abi::MemoryKind::kDevice ? cpu(device).trim() : 0;
+  return {};
+}
+
 // The host's memory is the device's: there is none to pin.
 Status memory_facts(abi::Device* device, abi::MemoryKind kind, abi::PoolFacts* facts) {
-  *facts = kind == abi::MemoryKind::kDevice ? cpu(device).memory().facts() : abi::PoolFacts{};
+  *facts = kind == abi::MemoryKind::kDevice ? cpu(device).memory_facts() : abi::PoolFacts{};
   return {};
 }
 
 Status reset_memory_facts(abi::Device* device, abi::MemoryKind kind) {
-  if (kind == abi::MemoryKind::kDevice) cpu(device).memory().reset();
+  if (kind == abi::MemoryKind::kDevice) cpu(device).reset_memory_facts();
   return {};
 }
 
@@ -110,10 +117,12 @@ constexpr abi::Backend kBackend = {
     .close = abi::close_device<CpuDevice>,
     .allocate = allocate,
     .free = free,
+    .free_for_good = free_for_good,
     .copy_to_device = copy,
     .copy_to_host = copy,
     .memory_facts = memory_facts,
     .reset_memory_facts = reset_memory_facts,
+    .trim = trim,
     .create_stream = abi::create_default_stream,
     .destroy_stream = abi::destroy_default_stream,
     .synchronize = synchronize,

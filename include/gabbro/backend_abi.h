@@ -197,7 +197,7 @@ struct Backend {
   // Optional (null: nothing is counted).
   Status (*memory_facts)(Device* device, MemoryKind kind, PoolFacts* facts);
   Status (*reset_memory_facts)(Device* device, MemoryKind kind);
-  // Optional (both null: nothing is kept). `reserve` takes so many bytes more from the runtime, to be given out later
+  // Optional (null: nothing is kept so). `reserve` takes so many bytes more from the runtime, to be given out later
   // in pieces of any size (but for small ones, where a backend likes); `trim` gives back what is not in use, and says
   // how much that was.
   Status (*reserve)(Device* device, MemoryKind kind, size_t bytes);
