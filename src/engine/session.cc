@@ -161,14 +161,15 @@ std::span<const float> Session::append(std::span<const int32_t> more, const std:
   State& s = *state_;
   const std::lock_guard lock(s.shared().mutex);
   Tensor result;
-  s.extend(more, prompt_part(s.shared().device->facts(), s.shared().facts.quantisation), [&](std::span<const int32_t> part, bool is_last) {
-    if (part.size() == 1) {
-      result = s.step_one(part[0], cancel);
-    } else {
-      const auto last_row = static_cast<int32_t>(part.size()) - 1;
-      result = s.step_many(part, is_last ? std::vector{last_row} : std::vector<int32_t>{}, cancel);
-    }
-  });
+  s.extend(more, prompt_part(s.shared().device->facts(), s.shared().facts.quantisation),
+           [&](std::span<const int32_t> part, bool is_last) {
+             if (part.size() == 1) {
+               result = s.step_one(part[0], cancel);
+             } else {
+               const auto last_row = static_cast<int32_t>(part.size()) - 1;
+               result = s.step_many(part, is_last ? std::vector{last_row} : std::vector<int32_t>{}, cancel);
+             }
+           });
   return s.host(result);
 }
 
