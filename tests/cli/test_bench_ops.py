@@ -66,7 +66,7 @@ class BenchOps(TestCase):
         result = self.succeeds(*QUICK, "0", "--softmax", "--dtype", "f32")
         self.assertRegex(result.text, r"^gabbro \d+\.\d+\.\d+ on cpu \(.+\), \d+ threads: 4 cases of size tiny\n")
         self.assertRegex(result.text, r"(?m)^softmax +dtype +median us +min us +max us +GB/s +GFLOP/s launches  kernels$")
-        self.assertRegex(result.text, r"(?m)^softmax 17x61 +f32( +\d+\.\d\d){3}( +\d+(\.\d+)?){2} +1  softmax$")
+        self.assertRegex(result.text, r"(?m)^softmax 17x61 +f32( +\d+\.\d\d){3}( +\d+(\.\d+)?){2} +1  softmax f32$")
         self.assertEqual(result.err, b"")
 
     def test_the_page_holds_the_document(self):
