@@ -19,7 +19,7 @@ constexpr int kTileChannels = kTileVectors == 2 ? 4 : 2, kTileTaps = kTileVector
 constexpr int64_t kOutputs = 512;           // copied at a time: kRowBlock channels of dy and a tile's taps stay in L1
 constexpr int64_t kRowBlock = 8;            // channels of dy that are copied at a time
 constexpr int64_t kCopyFloats = 32 * 1024;  // of a worker's copy, which stays in the L2 cache
-constexpr int64_t kFewestOutputs = 8;       // of an image: lanes beyond would be of no use
+constexpr int64_t kFewestOutputs = 8;       // of a slice: lanes beyond would be of no use
 
 int64_t pieces(int64_t whole, int64_t piece) { return (whole + piece - 1) / piece; }
 
@@ -286,7 +286,8 @@ class ConvWeightGradient : public Kernel {
 std::unique_ptr<Kernel> make_conv_weight_gradient(const abi::KernelRequest& request, const MakeContext& context) {
   abi::ConvRequest conv;
   if (!read_conv_weight_gradient(request, conv) || conv.dtype != DType::f32) return nullptr;
-  if (conv.images == 0 || conv.window.outputs() < kFewestOutputs) return nullptr;
+  const int64_t of_slice = conv.window.out[1] * conv.window.out[2];
+  if (conv.images == 0 || conv.window.outputs() == 0 || of_slice < kFewestOutputs) return nullptr;
   return std::make_unique<ConvWeightGradient>(conv, context.workers);
 }
 
