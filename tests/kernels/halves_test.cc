@@ -13,7 +13,7 @@
 namespace gabbro::kernel_test {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int64_t kColumns[] = {1, 7, 16, 33, 64, 127, 1009, 5000};
 
 double to_double(DType dtype, uint16_t bits) {
@@ -59,11 +59,11 @@ constexpr Reduction kReductions[] = {
      [](const std::vector<double>& row) { return std::accumulate(row.begin(), row.end(), 1.0, std::multiplies<>()); }},
     {"max",
      [](const std::vector<double>& row) {
-       return row.empty() ? -kInfinity : *std::max_element(row.begin(), row.end());
+       return row.empty() ? -kInfinite : *std::max_element(row.begin(), row.end());
      }},
     {"min",
      [](const std::vector<double>& row) {
-       return row.empty() ? kInfinity : *std::min_element(row.begin(), row.end());
+       return row.empty() ? kInfinite : *std::min_element(row.begin(), row.end());
      }},
 };
 
