@@ -19,7 +19,7 @@ TEST(Gelu, is_close_where_it_is_small) {
     // Without an fma the exponent x² / 2 is off by two roundings.
     const bool fused = isa.name != std::string_view("scalar");
     expect_close(y.values<float>(), expected, [&](size_t i) {
-      return (8 + (fused ? 0 : values[i] * values[i])) * kEpsilon / 2 * std::abs(expected[i]);
+      return (8 + (fused ? 0 : values[i] * values[i])) * kernel_test::kEpsilon / 2 * std::abs(expected[i]);
     });
   });
 }
