@@ -82,7 +82,7 @@ void* CpuDevice::allocate(size_t bytes) {
   // The system would promise more, and kill somebody later.
   const uint64_t in_use = memory_.in_use();
   if (in_use > memory_total_ || bytes > memory_total_ - in_use) return memory_.refused(), nullptr;
-  if (bytes > memory_total_ - in_use - std::min<uint64_t>(kept_.bytes(), memory_total_ - in_use)) kept_.clear();
+  if (kept_.bytes() > memory_total_ - in_use - bytes) kept_.clear();
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
   const size_t size = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
   void* pointer = alignment == kHugePage ? kept_.take(size) : nullptr;
@@ -98,9 +98,9 @@ void* CpuDevice::allocate(size_t bytes) {
 void CpuDevice::free(void* pointer) {
   if (pointer == nullptr) return;
   const size_t size = malloc_usable_size(pointer);
-  if (size < kHugePage) return free_for_good(pointer);
   memory_.released(size);
-  kept_.put(pointer, size / kHugePage * kHugePage);  // malloc adds less than a page
+  if (size < kHugePage) return std::free(pointer);
+  kept_.put(pointer, size / kHugePage * kHugePage);  // malloc may have added to it
 }
 
 void CpuDevice::free_for_good(void* pointer) {

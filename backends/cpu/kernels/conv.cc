@@ -149,7 +149,6 @@ class Conv : public Kernel {
 
   // How its outputs are cut into bands, and where in the copies of channels the taps are.
   void plan_bands(Phase& phase) const {
-    const auto pieces = [](int64_t whole, int64_t piece) { return (whole + piece - 1) / piece; };
     phase.bands_along = pieces(phase.count[2], kBand);  // of about the same length
     phase.columns = pieces(phase.count[2], phase.bands_along);
     if (phase.bands_along > 1) phase.columns = pieces(phase.columns, kPanel) * kPanel;

@@ -21,8 +21,6 @@ constexpr int64_t kRowBlock = 8;            // channels of dy that are copied at
 constexpr int64_t kCopyFloats = 32 * 1024;  // of a worker's copy, which stays in the L2 cache
 constexpr int64_t kFewestOutputs = 8;       // of a slice: lanes beyond would be of no use
 
-int64_t pieces(int64_t whole, int64_t piece) { return (whole + piece - 1) / piece; }
-
 // Neighbouring outputs of one image: whole rows, or a part of one.
 struct Band {
   int64_t image, depth, row, column;

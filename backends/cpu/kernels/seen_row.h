@@ -9,6 +9,9 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
+// That a whole is cut into, the last of which may be smaller.
+inline int64_t pieces(int64_t whole, int64_t piece) { return (whole + piece - 1) / piece; }
+
 struct SeenRow {
   SeenRow(int64_t row_length, int64_t from, int64_t every, int64_t elements)
       : left(from),

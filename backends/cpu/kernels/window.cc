@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "backends/common/window_request.h"
 #include "backends/cpu/kernels/largest_seen.h"
@@ -58,7 +59,8 @@ class Im2col : public Kernel {
 
 class Pool : public Kernel {
  public:
-  explicit Pool(const abi::PoolRequest& pool) : pool_(pool), largest_(pool.window) {
+  explicit Pool(const abi::PoolRequest& pool) : pool_(pool) {
+    if (pool.largest && pool.window.out[2] < kShortRow) largest_.emplace(pool.window);
     implementation = pool.largest ? "pool max" : "pool mean";
     bytes = 4.0 * static_cast<double>(pool.planes * (pool.window.inputs() + pool.window.outputs()));
     flops = static_cast<double>(pool.planes * pool.window.outputs() * pool.window.taps());
@@ -68,10 +70,10 @@ class Pool : public Kernel {
     const auto* x = static_cast<const float*>(launch.inputs[0].data);
     auto* y = static_cast<float*>(launch.outputs[0].data);
     const Window& w = pool_.window;
-    if (pool_.largest && w.out[2] < kShortRow) {
+    if (largest_) {
       worker.parallel_for(pool_.planes, row_grain(w.inputs()), [&](int64_t begin, int64_t end) {
         const float* from = x + begin * w.inputs();
-        largest_.for_each(from, end - begin, [to = y + begin * w.outputs(), from](int64_t output, int64_t place) {
+        largest_->for_each(from, end - begin, [to = y + begin * w.outputs(), from](int64_t output, int64_t place) {
           to[output] = place < 0 ? -std::numeric_limits<float>::infinity() : from[place];
         });
       });
@@ -141,7 +143,7 @@ class Pool : public Kernel {
   }
 
   abi::PoolRequest pool_;
-  LargestSeen largest_;
+  std::optional<LargestSeen> largest_;  // for short rows: a table as large as a window
 };
 
 // Between inputs `low` and `high`, by `part` of the way.
