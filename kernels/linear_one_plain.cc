@@ -1,9 +1,9 @@
-// Weights of any format times one token, bound by memory. A block goes through its rows a group at a time, with the
-// weights of the next group always on their way; a thread has the same columns of all of them, and so keeps its part of
-// x in registers, rounded to 8 bits where the weights are quantised. Nothing is launched before to prepare x: with an
-// RMSNorm before (y = x·weight / rms(x), Zhang & Sennrich 2019) the products are those of x·weight, and 1 / rms(x)
-// comes at the end.
+// Plain weights times one token, bound by memory. A block goes through its rows a group at a time, with the weights of
+// the next group always on their way; a thread has the same columns of all of them, and so keeps its part of x in
+// registers. Nothing is launched before to prepare x: with an RMSNorm before (y = x·weight / rms(x), Zhang & Sennrich
+// 2019) the products are those of x·weight, and 1 / rms(x) comes at the end.
 #include "kernels/codes.h"
+#include "kernels/gpu/matrix.h"
 #include "kernels/linear_finish.h"
 #include "kernels/plain.h"
 
@@ -38,21 +38,20 @@ template <class T>
 struct PlainWeights {
   static constexpr int kColumns = PlainVector<T>::kCount;
   static constexpr int kChunks = 8;
-  using Chunk = Quad;
 
   struct Part {
     float value[kColumns] = {};
   };
 
-  GPU_FUNCTION static Chunk load(const LinearMatrix& m, i32 row, i32 chunk, i32) {
-    return load_quad(m.low + row * m.row_step + chunk * i64{16});
+  GPU_FUNCTION static const u8* place(const LinearMatrix& m, i32 row, i32 chunk) {
+    return m.low + row * m.row_step + chunk * i64{16};
   }
   GPU_FUNCTION static Part part(const LinearArgs& a, i32 chunk, float& squares) {
     Part part;
     load_activations<kColumns>(a, chunk * kColumns, part.value, squares);
     return part;
   }
-  GPU_FUNCTION static float dot(const Chunk& raw, const Part& x) {
+  GPU_FUNCTION static float dot(const Quad& raw, const Part& x) {
     const PlainVector<T> weights = plain_of<T>(raw);
     float result = 0;
 #pragma unroll
@@ -107,13 +106,53 @@ GPU_FUNCTION inline RowGroup group_at(const LinearArgs& a, i32 index, i32 group_
   return {matrix, index * group_rows};
 }
 
+// `count` chunks that are on their way to a thread: into its registers, or into the block's memory where copies go past
+// the registers. These are then free for a second block on the multiprocessor.
+template <int count, bool in_memory = kCopiesPassRegisters>
+class ChunksAhead {
+ public:
+  struct Memory {};
+
+  GPU_FUNCTION explicit ChunksAhead(Memory&) {}
+  GPU_FUNCTION void begin(int i, const void* from) { chunks_[i] = load_quad(from); }
+  GPU_FUNCTION void sent() {}
+  template <int later>
+  GPU_FUNCTION void landed() {}
+  GPU_FUNCTION Quad chunk(int i) const { return chunks_[i]; }
+
+ private:
+  Quad chunks_[count];
+};
+template <int count>
+class ChunksAhead<count, true> {
+ public:
+  struct Memory {
+    Quad chunks[count][kOneThreads];  // nobody reads those of another thread
+  };
+
+  GPU_FUNCTION explicit ChunksAhead(Memory& memory) : memory_(memory) {}
+  GPU_FUNCTION void begin(int i, const void* from) { copy_.begin(i, &memory_.chunks[i][thread_index()], from, true); }
+  GPU_FUNCTION void sent() { copy_.sent(); }
+  template <int later>
+  GPU_FUNCTION void landed() {
+    copy_.template landed<later>();
+  }
+  GPU_FUNCTION Quad chunk(int i) const { return memory_.chunks[i][thread_index()]; }
+
+ private:
+  Memory& memory_;
+  TileCopy<count> copy_;
+};
+
 // The weights of a group that are on their way to a thread.
 template <class Weights, bool paired, int slots>
 class GroupWeights {
  public:
   static constexpr int kRows = Weights::kChunks / slots;  // of all matrices, that a thread has in a group
+  using Chunks = ChunksAhead<Weights::kChunks>;
 
-  GPU_FUNCTION GroupWeights(const LinearArgs& a, const OnePlace& place) : a_(a), place_(place) {}
+  GPU_FUNCTION GroupWeights(const LinearArgs& a, const OnePlace& place, typename Chunks::Memory& memory)
+      : a_(a), place_(place), chunks_(memory) {}
 
   GPU_FUNCTION void aim(const RowGroup& group) { group_ = group; }
 
@@ -123,14 +162,17 @@ class GroupWeights {
 #pragma unroll
     for (int s = 0; s < slots; ++s) {
       const i32 chunk = min_of(place_.chunk + s * a_.row_threads, a_.columns / Weights::kColumns - 1);
-      chunks_[row][s] = Weights::load(m, at, chunk, a_.columns);
+      chunks_.begin(row * slots + s, Weights::place(m, at, chunk));
     }
   }
+  // To be called after each row, also where there is no more to load.
+  GPU_FUNCTION void sent() { chunks_.sent(); }
 
-  GPU_FUNCTION float dot(int row, const typename Weights::Part* x) const {
+  GPU_FUNCTION float dot(int row, const typename Weights::Part* x) {
+    chunks_.template landed<kRows - 1>();
     float sum = 0;
 #pragma unroll
-    for (int s = 0; s < slots; ++s) sum += Weights::dot(chunks_[row][s], x[s]);
+    for (int s = 0; s < slots; ++s) sum += Weights::dot(chunks_.chunk(row * slots + s), x[s]);
     return sum;
   }
 
@@ -138,7 +180,7 @@ class GroupWeights {
   const LinearArgs& a_;
   const OnePlace& place_;
   RowGroup group_{};
-  typename Weights::Chunk chunks_[kRows][slots];
+  Chunks chunks_;
 };
 
 // What is added to a row's product.
@@ -149,12 +191,29 @@ GPU_FUNCTION inline float addend(const LinearArgs& a, int matrix, i32 row) {
   return sum;
 }
 
+inline constexpr int kOneWaves = kOneThreads / static_cast<int>(kWave);
+
+// A block's.
+template <class Weights>
+struct OneMemory {
+  typename ChunksAhead<Weights::kChunks>::Memory weights;
+  float parts[2][Weights::kChunks][kOneWaves];  // of the products of two groups: [row][wave]
+  float squares[kOneWaves];                     // of x
+};
+
+GPU_FUNCTION inline float sum_of_waves(const float* parts, i32 waves) {
+  float sum = 0;
+#pragma unroll
+  for (i32 w = 0; w < kOneWaves; ++w) sum += w < waves ? parts[w] : 0;
+  return sum;
+}
+
 // As many blocks as the device holds at once.
 template <class Weights, bool paired, int slots>
 GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
   using Group = GroupWeights<Weights, paired, slots>;
   constexpr int kRows = Group::kRows, kMatrices = paired ? 2 : 1;
-  GPU_SHARED(float, parts, 2 * kRows * kMaxWaves);  // of two groups: [row][wave]
+  auto& memory = block_memory<OneMemory<Weights>>();
   const OnePlace place = one_place(a.row_threads);
   const bool multiplies = place.row < place.count;
   const i32 group_rows = kRows / kMatrices * place.count;
@@ -163,11 +222,14 @@ GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
   if (index >= groups) return;
 
   // The first weights are on their way while x is still computed by the launch ahead.
-  Group weights(a, place);
+  Group weights(a, place, memory.weights);
   weights.aim(group_at<paired>(a, index, group_rows));
   if (multiplies) {
 #pragma unroll
-    for (int row = 0; row < kRows; ++row) weights.load(row);
+    for (int row = 0; row < kRows; ++row) {
+      weights.load(row);
+      weights.sent();
+    }
   }
   wait_for_previous();
   typename Weights::Part x[slots];
@@ -177,14 +239,14 @@ GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
     const i32 chunk = place.chunk + s * a.row_threads;
     if (multiplies && chunk < a.columns / Weights::kColumns) x[s] = Weights::part(a, chunk, squares);
   }
-  float factor = 1;
   if (a.norm != nullptr) {
-    factor = 1 / sqrt(block_sum(place.row == 0 ? squares : 0) / static_cast<float>(a.columns) + a.epsilon);
+    squares = wave_sum(squares);
+    if (lane() == 0) memory.squares[wave_index()] = squares;
   }
 
   const i32 row_waves = a.row_threads / static_cast<i32>(kWave);
   const i32 own_row = static_cast<i32>(thread_index());  // of the group, for the threads that finish its rows
-  float* own_parts = parts;
+  int turn = 0;
   while (index < groups) {
     const RowGroup group = group_at<paired>(a, index, group_rows);
     const bool finishes = own_row < group_rows && group.first + own_row < a.matrices[group.matrix].rows;
@@ -202,41 +264,46 @@ GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
       for (int row = 0; row < kRows; ++row) {
         sums[row] = weights.dot(row, x);
         if (more) weights.load(row);
+        weights.sent();
       }
       const float sum = wave_sums<kRows>(sums);
       constexpr u32 kSumLanes = kWave / kRows;
-      if (lane() % kSumLanes == 0) own_parts[lane() / kSumLanes * kMaxWaves + wave_index()] = sum;
+      if (lane() % kSumLanes == 0) memory.parts[turn][lane() / kSumLanes][wave_index()] = sum;
     }
     barrier();
     if (finishes) {
+      // With a norm the products are those of x·weight so far; the waves of the first row have all squares.
+      const float factor =
+          a.norm == nullptr
+              ? 1.0f
+              : 1 / sqrt(sum_of_waves(memory.squares, row_waves) / static_cast<float>(a.columns) + a.epsilon);
       // Row i·count + r of the group is the i-th of those that the waves of row r have.
       const i32 first_wave = own_row % place.count * row_waves;
       float values[kMatrices];
 #pragma unroll
       for (int m = 0; m < kMatrices; ++m) {
-        const float* from =
-            own_parts + (own_row / place.count * kMatrices + m) * static_cast<i32>(kMaxWaves) + first_wave;
-        float sum = 0;
-        for (i32 w = 0; w < row_waves; ++w) sum += from[w];
-        values[m] = sum * factor + addends[m];
+        const float* parts = memory.parts[turn][own_row / place.count * kMatrices + m] + first_wave;
+        values[m] = sum_of_waves(parts, row_waves) * factor + addends[m];
       }
       a.matrices[group.matrix].y[group.first + own_row] = paired ? silu(values[0]) * values[kMatrices - 1] : values[0];
     }
-    own_parts = own_parts == parts ? parts + kRows * kMaxWaves : parts;
+    turn ^= 1;
   }
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_ONE(name, Weights, slots)                                             \
-  GPU_EARLY_KERNEL(linear_##name##_1_##slots, 512, gabbro::gpu::LinearArgs,          \
-                   linear_one_plain<gabbro::gpu::GABBRO_GPU::Weights, false, slots>) \
-  GPU_EARLY_KERNEL(linear_##name##_1_##slots##_paired, 512, gabbro::gpu::LinearArgs, \
-                   linear_one_plain<gabbro::gpu::GABBRO_GPU::Weights, true, slots>)
-#define GABBRO_PLAIN(name, T)          \
-  GABBRO_ONE(name, PlainWeights<T>, 1) \
-  GABBRO_ONE(name, PlainWeights<T>, 2) \
-  GABBRO_ONE(name, PlainWeights<T>, 4)
+#define GABBRO_ONE(name, T, slots, paired)                                                                         \
+  GPU_EARLY_MEMORY_KERNEL(name, 512, gabbro::gpu::GABBRO_GPU::OneMemory<gabbro::gpu::GABBRO_GPU::PlainWeights<T>>, \
+                          gabbro::gpu::LinearArgs,                                                                 \
+                          linear_one_plain<gabbro::gpu::GABBRO_GPU::PlainWeights<T>, paired, slots>)
+#define GABBRO_SLOTS(name, T, slots)                     \
+  GABBRO_ONE(linear_##name##_1_##slots, T, slots, false) \
+  GABBRO_ONE(linear_##name##_1_##slots##_paired, T, slots, true)
+#define GABBRO_PLAIN(name, T) \
+  GABBRO_SLOTS(name, T, 1)    \
+  GABBRO_SLOTS(name, T, 2)    \
+  GABBRO_SLOTS(name, T, 4)
 
 GABBRO_PLAIN(f32, float)
 GABBRO_PLAIN(f16, gabbro::gpu::Half)
