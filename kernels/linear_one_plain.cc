@@ -31,7 +31,7 @@ GPU_FUNCTION inline void load_activations(const LinearArgs& a, i32 first, float*
   }
 }
 
-// How weights are read: a thread a Chunk of kColumns columns of a row at a time, of which kChunks are on their way.
+// How weights are read: a thread a chunk of kColumns columns of a row at a time, of which kChunks are on their way.
 // Rows, and their number of columns, are multiples of 16 bytes. `Part` is x for the columns of a chunk; without a
 // value, all products are zero.
 template <class T>
@@ -193,7 +193,7 @@ GPU_FUNCTION inline float addend(const LinearArgs& a, int matrix, i32 row) {
 
 inline constexpr int kOneWaves = kOneThreads / static_cast<int>(kWave);
 
-// A block's.
+// Memory of a block.
 template <class Weights>
 struct OneMemory {
   typename ChunksAhead<Weights::kChunks>::Memory weights;
@@ -293,10 +293,10 @@ GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_ONE(name, T, slots, paired)                                                                         \
-  GPU_EARLY_MEMORY_KERNEL(name, 512, gabbro::gpu::GABBRO_GPU::OneMemory<gabbro::gpu::GABBRO_GPU::PlainWeights<T>>, \
-                          gabbro::gpu::LinearArgs,                                                                 \
-                          linear_one_plain<gabbro::gpu::GABBRO_GPU::PlainWeights<T>, paired, slots>)
+#define GABBRO_ONE(name, T, slots, paired)                                                                          \
+  GPU_EARLY_MEMORY_KERNEL(                                                                                          \
+      name, gabbro::gpu::kOneThreads, gabbro::gpu::GABBRO_GPU::OneMemory<gabbro::gpu::GABBRO_GPU::PlainWeights<T>>, \
+      gabbro::gpu::LinearArgs, linear_one_plain<gabbro::gpu::GABBRO_GPU::PlainWeights<T>, paired, slots>)
 #define GABBRO_SLOTS(name, T, slots)                     \
   GABBRO_ONE(linear_##name##_1_##slots, T, slots, false) \
   GABBRO_ONE(linear_##name##_1_##slots##_paired, T, slots, true)
