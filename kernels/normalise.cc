@@ -106,9 +106,11 @@ GPU_FUNCTION inline void normalise_packs(const NormaliseArgs& a) {
     squares = fma(value, value, squares);
   });
   const float factor = 1 / sqrt(team_sum<team>(squares) / count + a.epsilon);
+  // A division of 64 bits takes as long as a row's loads.
+  const bool single = a.spatial == 1;
+  const i64 first_channel = a.groups == 1 ? 0 : row % a.groups * (a.columns / a.spatial);
   share.store(static_cast<T*>(a.y) + row * a.columns, [&](i32 column) {
-    const bool single = a.spatial == 1;
-    const i64 channel = row % a.groups * (a.columns / a.spatial) + (single ? column : column / a.spatial);
+    const i64 channel = first_channel + (single ? column : column / a.spatial);
     RowParameters<T> scale(a, a.weight, channel, single, 1), shift(a, a.bias, channel, single, 0);
     return [=](float value, int e) { return fma(value * factor, scale.value[e], shift.value[e]); };
   });
@@ -239,7 +241,8 @@ GPU_FUNCTION inline void moments_join(const JoinMomentsArgs& a) {
 // The host side knows how many packs each takes (backends/gpu/ops/row_kernels.h).
 #define GABBRO_OF_ROWS(name, Args, function, T)                                                  \
   GPU_KERNEL(name##_wave, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 4>) \
-  GPU_KERNEL(name##_block, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2>)  \
+  GPU_KERNEL(name##_small, 128, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)  \
+  GPU_KERNEL(name##_block, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)  \
   GPU_KERNEL(name##_wide, 512, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
   GPU_KERNEL(name##_huge, 1024, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2 * sizeof(T)>)
 #define GABBRO_NORMALISE(name, T)                                                                   \

@@ -103,8 +103,10 @@ GPU_FUNCTION inline void softmax_long(const SoftmaxArgs& a) {
   GPU_KERNEL(softmax_##name, 256, gabbro::gpu::SoftmaxArgs, softmax<T>)       \
   GPU_KERNEL(softmax_##name##_wave, 256, gabbro::gpu::SoftmaxArgs,            \
              softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 4>) \
+  GPU_KERNEL(softmax_##name##_small, 128, gabbro::gpu::SoftmaxArgs,           \
+             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
   GPU_KERNEL(softmax_##name##_block, 256, gabbro::gpu::SoftmaxArgs,           \
-             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2>)   \
+             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
   GPU_KERNEL(softmax_##name##_wide, 512, gabbro::gpu::SoftmaxArgs,            \
              softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
   GPU_KERNEL(softmax_##name##_long, 1024, gabbro::gpu::SoftmaxArgs, softmax_long<T>)
