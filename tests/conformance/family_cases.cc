@@ -74,10 +74,12 @@ void norm_cases(std::vector<OpCase>& cases) {
           {2, 1009},
           {300, 7},
           {1, 20011},
-          // Whole packs, for a wave, blocks of two sizes, and rows that do not fit in registers.
+          // Whole packs, for a wave, blocks of three sizes, and rows that do not fit in registers.
           {9, 128},
           {3, 2040},
+          {3, 4088},
           {2, 8192},
+          {2, 12288},
           {2, 16416}}) {
       const auto x = [=](Maker& m) { return cast(m.normal(Shape{rows, columns}, 3), dtype); };
       const std::string name = fmt::format("{} {}x{}", dtype_name(dtype), rows, columns);
