@@ -149,7 +149,8 @@ const std::vector<std::string>& op_groups() {
   static const std::vector<std::string> groups = [] {
     std::vector<std::string> found;
     for (const Json& entry : case_list()) {
-      if (found.empty() || found.back() != entry["group"]) found.push_back(entry["group"]);
+      const std::string group = entry["group"];
+      if (found.empty() || found.back() != group) found.push_back(group);
     }
     return found;
   }();

@@ -126,8 +126,9 @@ struct Function {
 };
 struct Module {
   Context* context;
-  std::vector<CUmodule> modules;
-  std::unordered_map<std::string, CUmodule> homes;  // of the kernels, as far as the driver tells
+  std::vector<CUmodule> loaded;
+  std::vector<CUmodule> unlisted;                   // those of them whose kernels the driver cannot list
+  std::unordered_map<std::string, CUmodule> homes;  // of the kernels that are listed
   std::unordered_map<std::string, std::unique_ptr<Function>> functions;
 };
 struct Graph {
@@ -281,19 +282,26 @@ void copy_peer(Queue* to, void* target, Context* from, const void* source, size_
                  "copying between devices");
 }
 
-// Notes which kernels the module has, so that none is asked for in vain.
-void list_functions(Module& module, CUmodule loaded) {
+// Notes the names of the kernels that `loaded` has. False where the driver cannot say them.
+bool list_functions(Module& module, CUmodule loaded) {
   const Driver& d = driver();
   if (d.cuModuleGetFunctionCount_ == nullptr || d.cuModuleEnumerateFunctions_ == nullptr || d.cuFuncGetName_ == nullptr)
-    return;
+    return false;
   unsigned int count = 0;
-  if (d.cuModuleGetFunctionCount_(&count, loaded) != CUDA_SUCCESS) return;
+  if (d.cuModuleGetFunctionCount_(&count, loaded) != CUDA_SUCCESS) return false;
   std::vector<CUfunction> functions(count);
-  if (d.cuModuleEnumerateFunctions_(functions.data(), count, loaded) != CUDA_SUCCESS) return;
+  if (d.cuModuleEnumerateFunctions_(functions.data(), count, loaded) != CUDA_SUCCESS) return false;
   for (CUfunction function : functions) {
     const char* name = nullptr;
-    if (d.cuFuncGetName_(&name, function) == CUDA_SUCCESS && name != nullptr) module.homes[name] = loaded;
+    if (d.cuFuncGetName_(&name, function) != CUDA_SUCCESS || name == nullptr) return false;
+    module.homes[name] = loaded;
   }
+  return true;
+}
+
+void add_code(Module& module, CUmodule loaded) {
+  module.loaded.push_back(loaded);
+  if (!list_functions(module, loaded)) module.unlisted.push_back(loaded);
 }
 
 Module* load_module(Context* context) {
@@ -303,15 +311,14 @@ Module* load_module(Context* context) {
     CUmodule loaded = nullptr;
     driver().check(driver().cuModuleLoadData_(&loaded, image.data),
                    fmt::format("loading the kernels of {}", image.name).c_str());
-    module->modules.push_back(loaded);
-    list_functions(*module, loaded);
+    add_code(*module, loaded);
   }
   return module.release();
 }
 
 void unload_module(Module* module) {
   static_cast<void>(module->context->try_use());
-  for (CUmodule loaded : module->modules) driver().cuModuleUnload_(loaded);
+  for (CUmodule loaded : module->loaded) driver().cuModuleUnload_(loaded);
   delete module;
 }
 
@@ -337,8 +344,7 @@ Function* find_function(Module* module, const char* name) {
   if (known != nullptr) return known.get();
   module->context->use();
   const auto home = module->homes.find(name);
-  for (CUmodule loaded : module->modules) {
-    if (home != module->homes.end() && home->second != loaded) continue;
+  for (CUmodule loaded : home != module->homes.end() ? std::vector{home->second} : module->unlisted) {
     CUfunction function = nullptr;
     if (driver().cuModuleGetFunction_(&function, loaded, name) != CUDA_SUCCESS) continue;
     int threads = 0;
@@ -375,8 +381,7 @@ Function* compile_function(Module* module, const std::string& name, const std::s
   CUmodule loaded = nullptr;
   driver().check(driver().cuModuleLoadData_(&loaded, code->data()),
                  fmt::format("loading the compiled {}", name).c_str());
-  module->modules.push_back(loaded);
-  list_functions(*module, loaded);
+  add_code(*module, loaded);
   return find_function(module, name.c_str());
 }
 
