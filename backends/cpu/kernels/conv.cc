@@ -2,8 +2,8 @@
 // times what each output sees. For a band of outputs the rows of some channels are copied with what lies around them,
 // those of one remainder by the stride beside each other. In the copy, a tap of neighbouring outputs, also in the next
 // row, is a run of elements, which begins elsewhere for each tap; the few sums that straddle the end of a row are of no
-// use. A transposed convolution is one product for each remainder of its outputs by the stride: these see the same
-// taps.
+// use. Where they are not few, there is a copy for each place of a tap in its row, and none straddles. A transposed
+// convolution is one product for each remainder of its outputs by the stride: these see the same taps.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -20,10 +20,13 @@ namespace {
 using abi::Window;
 using Lengths = std::array<int64_t, 3>;
 
-constexpr int64_t kDepth = 256;      // channels · taps at a time, whose panels stay in the L1 cache, or one channel's
-constexpr int64_t kBand = 512;       // outputs of a band, where a row has as many
-constexpr int64_t kRowBlock = 192;   // channels that share a copied band
-constexpr int64_t kGrain = 1 << 16;  // products that a worker takes at a time, at least
+constexpr int64_t kDepth = 256;       // channels · taps at a time, whose panels stay in the L1 cache, or one channel's
+constexpr int64_t kBand = 512;        // outputs of a band, where a row has as many
+constexpr int64_t kRowBlock = 192;    // channels that share a copied band
+constexpr int64_t kCopyCost = 8;      // of an element, in products
+constexpr int64_t kPackedBand = 128;  // outputs from which on packing the weights is worth it
+constexpr int64_t kKeptFloats = 1 << 18;  // of packed weights that are kept for the next band, a MiB
+constexpr int64_t kGrain = 1 << 16;       // products that a worker takes at a time, at least
 
 // Outputs that see the same taps: of a convolution all. They are made in bands of neighbouring ones.
 struct Phase {
@@ -35,8 +38,9 @@ struct Phase {
   int64_t rows = 1, columns = 0;  // of a band
   int64_t bands_down = 0, bands_along = 0;
   Lengths low{};  // the least of the taps
-  // The copy of a channel: [depths][in_step[1]][in_step[2]][copied_rows][pitch].
+  // The copy of a channel: [depths][in_step[1]][lefts][copied_rows][pitch].
   std::vector<int64_t> depths;  // different taps along the first axis
+  std::vector<int64_t> lefts;   // where copied rows begin, from low[2] on
   int64_t copied_rows = 0, pitch = 0;
   int64_t channel_floats = 0;
   std::vector<int64_t> starts;  // of the channels that are copied together, and their taps
@@ -44,8 +48,11 @@ struct Phase {
   int64_t tap_count() const { return static_cast<int64_t>(taps.size()); }
   int64_t bands() const { return count[0] * bands_down * bands_along; }
   int64_t channels_together() const { return std::max<int64_t>(1, kDepth / std::max<int64_t>(1, tap_count())); }
+  bool packs_rows = true;        // of the weights, which takes longer than it saves where few outputs see them
+  bool keeps_packed = false;     // from one band to the next
+  int64_t packed_floats = 0;     // of the channels that are copied together
   int64_t band_floats() const {  // of sums
-    return (((rows - 1) * pitch + columns) + kPanel - 1) / kPanel * kPanel;
+    return (((rows - 1) * pitch + columns) + kLanes - 1) / kLanes * kLanes;
   }
 };
 
@@ -80,13 +87,18 @@ class Conv : public Kernel {
     } else {
       add_phase({});
     }
-    for (const Phase& phase : phases_) {
+    for (Phase& phase : phases_) {
       bands_ += phase.bands();
       const int64_t rows = std::min(kRowBlock, conv.out_channels);
       const int64_t channels = std::min(phase.channels_together(), conv.in_channels);
       copy_floats_ = std::max(copy_floats_, channels * phase.channel_floats + kPanel);
       sum_floats_ = std::max(sum_floats_, rows * phase.band_floats());
-      packed_floats_ = std::max(packed_floats_, packed_rows_floats(rows, channels * phase.tap_count()));
+      phase.packed_floats = packed_rows_floats(rows, channels * phase.tap_count());
+      const int64_t whole = pieces(conv.in_channels, phase.channels_together()) * phase.packed_floats;
+      phase.keeps_packed = whole <= kKeptFloats;
+      packed_floats_ = std::max(packed_floats_, phase.keeps_packed ? whole : phase.packed_floats);
+      // Rows a multiple of 4 KiB apart share a set of the L1 cache.
+      phase.packs_rows = phase.band_floats() >= kPackedBand || conv.in_channels * phase.tap_count() % 1024 == 0;
     }
     scratch_bytes = static_cast<size_t>(workers * worker_floats()) * sizeof(float);
     implementation = transposed ? "conv_transpose" : "conv";
@@ -101,6 +113,7 @@ class Conv : public Kernel {
     const int64_t blocks = (conv_.out_channels + kRowBlock - 1) / kRowBlock;
     const int64_t work = std::min(kRowBlock, conv_.out_channels) * conv_.in_channels * conv_.window.taps() * kBand;
     bool turned = false;
+    int64_t packed = -1;
     worker.parallel_for(conv_.images * conv_.groups * blocks * bands_,
                         std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
                           if (transposed_ && !turned) {
@@ -110,7 +123,8 @@ class Conv : public Kernel {
                           turned = true;
                           for (int64_t item = begin; item < end; ++item) {
                             const int64_t batch = item / (blocks * bands_);
-                            make_band(launch, batch, item / bands_ % blocks * kRowBlock, item % bands_, scratch);
+                            make_band(launch, batch, item / bands_ % blocks * kRowBlock, item % bands_, scratch,
+                                      packed);
                           }
                         });
   }
@@ -167,20 +181,39 @@ class Conv : public Kernel {
       if (std::ranges::find(phase.depths, tap[0]) == phase.depths.end()) phase.depths.push_back(tap[0]);
     }
     phase.copied_rows += (high[1] - phase.low[1]) / in_step_[1];
-    phase.pitch += (high[2] - phase.low[2]) / in_step_[2];
+    const int64_t beyond = (high[2] - phase.low[2]) / in_step_[2];
+    const bool shared = !copies_each_left(phase, beyond);
+    const auto left_of = [&](const Lengths& tap) {
+      const int64_t left = tap[2] - phase.low[2];
+      return shared ? left % in_step_[2] : left;
+    };
+    if (shared) phase.pitch += beyond;
+    for (const Lengths& tap : phase.taps) {
+      if (std::ranges::find(phase.lefts, left_of(tap)) == phase.lefts.end()) phase.lefts.push_back(left_of(tap));
+    }
+    const auto lefts = static_cast<int64_t>(phase.lefts.size());
     const int64_t plane = phase.copied_rows * phase.pitch;
-    phase.channel_floats = static_cast<int64_t>(phase.depths.size()) * in_step_[1] * in_step_[2] * plane;
+    phase.channel_floats = static_cast<int64_t>(phase.depths.size()) * in_step_[1] * lefts * plane;
     // An odd number of cache lines: channels a power of two apart would share the sets of the cache.
     phase.channel_floats = (pieces(phase.channel_floats, 16) | 1) * 16;
     for (int64_t c = 0; c < std::min(phase.channels_together(), conv_.in_channels); ++c) {
       for (const Lengths& tap : phase.taps) {
         const int64_t depth = std::ranges::find(phase.depths, tap[0]) - phase.depths.begin();
-        const int64_t h = tap[1] - phase.low[1], v = tap[2] - phase.low[2];
-        const int64_t which = (depth * in_step_[1] + h % in_step_[1]) * in_step_[2] + v % in_step_[2];
+        const int64_t h = tap[1] - phase.low[1], v = tap[2] - phase.low[2], left = left_of(tap);
+        const int64_t which = (depth * in_step_[1] + h % in_step_[1]) * lefts +
+                              (std::ranges::find(phase.lefts, left) - phase.lefts.begin());
         phase.starts.push_back(c * phase.channel_floats + which * plane + h / in_step_[1] * phase.pitch +
-                               v / in_step_[2]);
+                               (v - left) / in_step_[2]);
       }
     }
+  }
+
+  // Whether sums that straddle the ends of rows, `beyond` a row, cost more than a copy for each left end of a tap:
+  // a copied element takes about half of a product's sixteen lanes.
+  bool copies_each_left(const Phase& phase, int64_t beyond) const {
+    const int64_t products = phase.tap_count() * std::min(kRowBlock, conv_.out_channels);
+    const int64_t copies = beyond * in_step_[2];  // more, at most
+    return phase.rows > 1 && products * beyond > kCopyCost * copies * phase.columns;
   }
 
   int64_t group_floats() const { return conv_.out_channels * conv_.in_channels * conv_.window.taps(); }
@@ -198,7 +231,8 @@ class Conv : public Kernel {
     }
   }
 
-  void make_band(const abi::Launch& launch, int64_t batch, int64_t channel, int64_t number, float* scratch) const {
+  void make_band(const abi::Launch& launch, int64_t batch, int64_t channel, int64_t number, float* scratch,
+                 int64_t& packed_before) const {
     size_t which = 0;
     while (number >= phases_[which].bands()) number -= phases_[which++].bands();
     const Phase& phase = phases_[which];
@@ -216,16 +250,26 @@ class Conv : public Kernel {
         conv_.bias ? static_cast<const float*>(launch.inputs[2].data) + group * conv_.out_channels + channel : nullptr;
     for (int64_t r = 0; r < rows; ++r) std::fill_n(sums + r * stride, stride, bias == nullptr ? 0 : bias[r]);
     const int64_t together = phase.channels_together();
+    const int64_t weights_number =
+        (group * conv_.out_channels + channel) * static_cast<int64_t>(phases_.size()) + static_cast<int64_t>(which);
+    const bool has_packed = phase.keeps_packed && packed_before == weights_number;
+    packed_before = weights_number;
     for (int64_t c = 0; c < conv_.in_channels && depth > 0; c += together) {
       const int64_t channels = std::min(together, conv_.in_channels - c), some = channels * phase.tap_count();
-      pack_rows({rows, some, depth, 1}, weights + c * phase.tap_count(), packed);
       for (int64_t i = 0; i < channels; ++i) {
         copy_channel(phase, band, x + (c + i) * x_[0] * x_[1] * x_[2], scratch + i * phase.channel_floats);
       }
-      const PackedTile tiles{packed, sums, stride, true};
-      product_block(tiles, kMatrixRows * some, rows, (columns + kPanel - 1) / kPanel * kPanel, some, [&](int64_t j) {
-        return ShiftedSource{scratch + j, phase.starts.data()};
-      });
+      const float* block = weights + c * phase.tap_count();
+      const int64_t vectors = (columns + kLanes - 1) / kLanes * kLanes;
+      const auto source_at = [&](int64_t j) { return ShiftedSource{scratch + j, phase.starts.data()}; };
+      if (phase.packs_rows) {
+        float* pack = packed + (phase.keeps_packed ? c / together * phase.packed_floats : 0);
+        if (!has_packed) pack_rows({rows, some, depth, 1}, block, pack);
+        product_block(PackedTile{pack, sums, stride, true}, kMatrixRows * some, rows, vectors, some, source_at);
+      } else {
+        product_block(ProductTile{block, depth, 1, sums, stride, true}, kMatrixRows * depth, rows, vectors, some,
+                      source_at);
+      }
     }
     const int64_t y_plane = y_[0] * y_[1] * y_[2];
     float* y = static_cast<float*>(launch.outputs[0].data) + (batch * conv_.out_channels + channel) * y_plane;
@@ -246,8 +290,8 @@ class Conv : public Kernel {
     for (const int64_t tap : phase.depths) {
       const int64_t d = band.at[0] * in_step_[0] + tap;
       for (int64_t ahead = 0; ahead < in_step_[1]; ++ahead) {
-        for (int64_t beside = 0; beside < step; ++beside) {
-          const SeenRow seen(x_[2], band.at[2] * step + beside + phase.low[2], step, band.columns + more);
+        for (const int64_t left : phase.lefts) {
+          const SeenRow seen(x_[2], band.at[2] * step + left + phase.low[2], step, band.columns + more);
           const SeenRows rows{.height = d >= 0 && d < x_[0] ? x_[1] : 0,
                               .length = x_[2],
                               .first = band.at[1] * in_step_[1] + ahead + phase.low[1],

@@ -88,7 +88,7 @@ struct PanelSource {
   }
 };
 
-// Rows of A, in tiles that are `tile_step` elements apart and of which `block` is the first, times whole panels of
+// Rows of A, in tiles that are `tile_step` elements apart and of which `block` is the first, times whole vectors of
 // columns; source_at(j) is B from column j on. What is left of the rows takes wider tiles.
 template <class Tile, class SourceAt>
 void product_block(const Tile& block, int64_t tile_step, int64_t rows, int64_t columns, int64_t depth,
@@ -102,13 +102,13 @@ void product_block(const Tile& block, int64_t tile_step, int64_t rows, int64_t c
   const int64_t whole = rows / kMatrixRows * kMatrixRows;
   for (int64_t j = 0; j < columns && whole > 0; j += kPanel) {
     const auto source = source_at(j);
-    for (int64_t r = 0; r < whole; r += kMatrixRows) {
-      product_tile(kMatrixRows, kTileVectors, at(r, j), source, 0, depth);
-    }
+    const auto vectors = static_cast<int>(std::min<int64_t>(kTileVectors, (columns - j) / kLanes));
+    for (int64_t r = 0; r < whole; r += kMatrixRows) product_tile(kMatrixRows, vectors, at(r, j), source, 0, depth);
   }
   const auto left = static_cast<int>(rows - whole);
   for (int64_t j = 0, vectors = 0; j < columns && left > 0; j += vectors * kLanes) {
-    vectors = std::min<int64_t>(tile_vectors(left), (columns - j) / kLanes) / kTileVectors * kTileVectors;
+    vectors = std::min<int64_t>(tile_vectors(left), (columns - j) / kLanes);
+    if (vectors > kTileVectors) vectors -= vectors % kTileVectors;  // whole panels, but for the last
     product_tile(left, static_cast<int>(vectors), at(whole, j), source_at(j), 0, depth);
   }
 }
