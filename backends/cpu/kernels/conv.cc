@@ -22,6 +22,7 @@ using Lengths = std::array<int64_t, 3>;
 
 constexpr int64_t kDepth = 256;       // channels · taps at a time, whose panels stay in the L1 cache, or one channel's
 constexpr int64_t kBand = 512;        // outputs of a band, where a row has as many
+constexpr int64_t kMostBands = 6;     // that are made one where few channels are copied
 constexpr int64_t kRowBlock = 192;    // channels that share a copied band
 constexpr int64_t kCopyCost = 8;      // of an element, in products
 constexpr int64_t kPackedBand = 128;  // outputs from which on packing the weights is worth it
@@ -163,10 +164,13 @@ class Conv : public Kernel {
 
   // How its outputs are cut into bands, and where in the copies of channels the taps are.
   void plan_bands(Phase& phase) const {
-    phase.bands_along = pieces(phase.count[2], kBand);  // of about the same length
+    // Few products of an output: larger bands, for whose copies there is as much room.
+    const int64_t products = std::max<int64_t>(1, phase.tap_count() * conv_.in_channels);
+    const int64_t outputs = kBand * std::clamp<int64_t>(kDepth / products, 1, kMostBands);
+    phase.bands_along = pieces(phase.count[2], outputs);  // of about the same length
     phase.columns = pieces(phase.count[2], phase.bands_along);
     if (phase.bands_along > 1) phase.columns = pieces(phase.columns, kPanel) * kPanel;
-    phase.bands_down = phase.bands_along > 1 ? phase.count[1] : pieces(phase.count[1], kBand / phase.columns);
+    phase.bands_down = phase.bands_along > 1 ? phase.count[1] : pieces(phase.count[1], outputs / phase.columns);
     phase.rows = pieces(phase.count[1], phase.bands_down);
     phase.bands_down = pieces(phase.count[1], phase.rows);
     phase.copied_rows = phase.rows;

@@ -26,13 +26,22 @@ struct SeenRow {
   int64_t begin, end;  // those of them that are inside the row
 };
 
-// In pieces whose lengths the compiler knows: the rows of small images are too short for a call.
+// In pieces whose lengths the compiler knows, the last of which may overlap the one before: the rows of small images
+// are too short for a call.
 inline void copy_short(const float* from, int64_t count, float* to) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
-  if (i + 8 <= count) std::copy_n(from + i, 8, to + i), i += 8;
-  if (i + 4 <= count) std::copy_n(from + i, 4, to + i), i += 4;
-  for (; i < count; ++i) to[i] = from[i];
+  const auto in_pieces = [&]<int64_t kPiece>() {
+    for (int64_t i = 0; i + kPiece < count; i += kPiece) std::copy_n(from + i, kPiece, to + i);
+    std::copy_n(from + count - kPiece, kPiece, to + count - kPiece);
+  };
+  if (count >= kLanes) {
+    in_pieces.template operator()<kLanes>();
+  } else if (count >= 8) {
+    in_pieces.template operator()<8>();
+  } else if (count >= 4) {
+    in_pieces.template operator()<4>();
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+  }
 }
 
 // `row` is null where all of it is outside.
