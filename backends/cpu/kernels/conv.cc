@@ -252,8 +252,14 @@ class Conv : public Kernel {
                     : static_cast<const float*>(launch.inputs[1].data) + (group * conv_.out_channels + channel) * depth;
     const float* bias =
         conv_.bias ? static_cast<const float*>(launch.inputs[2].data) + group * conv_.out_channels + channel : nullptr;
-    for (int64_t r = 0; r < rows; ++r) std::fill_n(sums + r * stride, stride, bias == nullptr ? 0 : bias[r]);
-    const int64_t together = phase.channels_together();
+    const int64_t y_plane = y_[0] * y_[1] * y_[2], together = phase.channels_together();
+    float* y = static_cast<float*>(launch.outputs[0].data) + (batch * conv_.out_channels + channel) * y_plane;
+    // What is made in one go and lies together in y needs no sums but those of a last vector that is not full.
+    const bool direct = bias == nullptr && depth > 0 && conv_.in_channels <= together &&
+                        out_step_ == Lengths{1, 1, 1} && (band.rows == 1 || phase.pitch == band.columns);
+    const int64_t whole = columns / kLanes * kLanes;
+    float* band_y = y + (band.at[0] * y_[1] + band.at[1]) * y_[2] + band.at[2];
+    for (int64_t r = 0; r < rows && !direct; ++r) std::fill_n(sums + r * stride, stride, bias == nullptr ? 0 : bias[r]);
     const int64_t weights_number =
         (group * conv_.out_channels + channel) * static_cast<int64_t>(phases_.size()) + static_cast<int64_t>(which);
     const bool has_packed = phase.keeps_packed && packed_before == weights_number;
@@ -264,20 +270,32 @@ class Conv : public Kernel {
         copy_channel(phase, band, x + (c + i) * x_[0] * x_[1] * x_[2], scratch + i * phase.channel_floats);
       }
       const float* block = weights + c * phase.tap_count();
-      const int64_t vectors = (columns + kLanes - 1) / kLanes * kLanes;
-      const auto source_at = [&](int64_t j) { return ShiftedSource{scratch + j, phase.starts.data()}; };
-      if (phase.packs_rows) {
-        float* pack = packed + (phase.keeps_packed ? c / together * phase.packed_floats : 0);
-        if (!has_packed) pack_rows({rows, some, depth, 1}, block, pack);
-        product_block(PackedTile{pack, sums, stride, true}, kMatrixRows * some, rows, vectors, some, source_at);
+      float* pack = packed + (phase.keeps_packed ? c / together * phase.packed_floats : 0);
+      if (phase.packs_rows && !has_packed) pack_rows({rows, some, depth, 1}, block, pack);
+      const auto multiply = [&](int64_t first, int64_t vectors, float* to, int64_t to_stride) {
+        const auto source_at = [&](int64_t j) { return ShiftedSource{scratch + first + j, phase.starts.data()}; };
+        if (phase.packs_rows) {
+          const PackedTile tiles{pack, to, to_stride, !direct};
+          product_block(tiles, kMatrixRows * some, rows, vectors * kLanes, some, source_at);
+        } else {
+          const ProductTile tiles{block, depth, 1, to, to_stride, !direct};
+          product_block(tiles, kMatrixRows * depth, rows, vectors * kLanes, some, source_at);
+        }
+      };
+      if (direct) {
+        multiply(0, whole / kLanes, band_y, y_plane);
+        if (whole < columns) multiply(whole, 1, sums, kLanes);
       } else {
-        product_block(ProductTile{block, depth, 1, sums, stride, true}, kMatrixRows * depth, rows, vectors, some,
-                      source_at);
+        multiply(0, stride / kLanes, sums, stride);
       }
     }
-    const int64_t y_plane = y_[0] * y_[1] * y_[2];
-    float* y = static_cast<float*>(launch.outputs[0].data) + (batch * conv_.out_channels + channel) * y_plane;
-    for (int64_t r = 0; r < rows; ++r) store_band(phase, band, sums + r * stride, y + r * y_plane);
+    for (int64_t r = 0; r < rows; ++r) {
+      if (direct) {
+        std::copy_n(sums + r * kLanes, columns - whole, band_y + r * y_plane + whole);
+      } else {
+        store_band(phase, band, sums + r * stride, y + r * y_plane);
+      }
+    }
   }
 
   static Band band_of(const Phase& phase, int64_t number) {

@@ -30,8 +30,15 @@ struct SeenRow {
 // are too short for a call.
 inline void copy_short(const float* from, int64_t count, float* to) {
   const auto in_pieces = [&]<int64_t kPiece>() {
-    for (int64_t i = 0; i + kPiece < count; i += kPiece) std::copy_n(from + i, kPiece, to + i);
-    std::copy_n(from + count - kPiece, kPiece, to + count - kPiece);
+    const auto copy = [&](int64_t i) {
+      if constexpr (kPiece == kLanes) {
+        store(to + i, load(from + i));
+      } else {
+        std::copy_n(from + i, kPiece, to + i);
+      }
+    };
+    for (int64_t i = 0; i + kPiece < count; i += kPiece) copy(i);
+    copy(count - kPiece);
   };
   if (count >= kLanes) {
     in_pieces.template operator()<kLanes>();
