@@ -46,14 +46,15 @@ struct Phase {
   int64_t channel_floats = 0;
   std::vector<int64_t> starts;  // of the channels that are copied together, and their taps
 
+  bool packs_rows = true;     // of the weights, which takes longer than it saves where few outputs see them
+  bool keeps_packed = false;  // from one band to the next
+  int64_t packed_floats = 0;  // of the channels that are copied together
+
   int64_t tap_count() const { return static_cast<int64_t>(taps.size()); }
   int64_t bands() const { return count[0] * bands_down * bands_along; }
   int64_t channels_together() const { return std::max<int64_t>(1, kDepth / std::max<int64_t>(1, tap_count())); }
-  bool packs_rows = true;        // of the weights, which takes longer than it saves where few outputs see them
-  bool keeps_packed = false;     // from one band to the next
-  int64_t packed_floats = 0;     // of the channels that are copied together
   int64_t band_floats() const {  // of sums
-    return (((rows - 1) * pitch + columns) + kLanes - 1) / kLanes * kLanes;
+    return pieces((rows - 1) * pitch + columns, kLanes) * kLanes;
   }
 };
 
@@ -112,7 +113,8 @@ class Conv : public Kernel {
   void run(const abi::Launch& launch, Worker& worker) const override {
     float* scratch = static_cast<float*>(launch.scratch) + worker.index() * worker_floats();
     const int64_t blocks = (conv_.out_channels + kRowBlock - 1) / kRowBlock;
-    const int64_t work = std::min(kRowBlock, conv_.out_channels) * conv_.in_channels * conv_.window.taps() * kBand;
+    const int64_t outputs = y_[0] * y_[1] * y_[2] / std::max<int64_t>(1, bands_);  // of a band, on the average
+    const int64_t work = std::min(kRowBlock, conv_.out_channels) * conv_.in_channels * conv_.window.taps() * outputs;
     bool turned = false;
     int64_t packed = -1;
     worker.parallel_for(conv_.images * conv_.groups * blocks * bands_,
@@ -186,12 +188,12 @@ class Conv : public Kernel {
     }
     phase.copied_rows += (high[1] - phase.low[1]) / in_step_[1];
     const int64_t beyond = (high[2] - phase.low[2]) / in_step_[2];
-    const bool shared = !copies_each_left(phase, beyond);
+    const bool apart = beyond > 0 && copies_each_left(phase);
     const auto left_of = [&](const Lengths& tap) {
       const int64_t left = tap[2] - phase.low[2];
-      return shared ? left % in_step_[2] : left;
+      return apart ? left : left % in_step_[2];
     };
-    if (shared) phase.pitch += beyond;
+    if (!apart) phase.pitch += beyond;
     for (const Lengths& tap : phase.taps) {
       if (std::ranges::find(phase.lefts, left_of(tap)) == phase.lefts.end()) phase.lefts.push_back(left_of(tap));
     }
@@ -212,12 +214,11 @@ class Conv : public Kernel {
     }
   }
 
-  // Whether sums that straddle the ends of rows, `beyond` a row, cost more than a copy for each left end of a tap:
-  // a copied element takes about half of a product's sixteen lanes.
-  bool copies_each_left(const Phase& phase, int64_t beyond) const {
+  // Whether sums that straddle the ends of rows cost more than copies for the left ends of all taps. There are as many
+  // of the former in a row as of the latter beside those of the stride's remainders, a stride's share each.
+  bool copies_each_left(const Phase& phase) const {
     const int64_t products = phase.tap_count() * std::min(kRowBlock, conv_.out_channels);
-    const int64_t copies = beyond * in_step_[2];  // more, at most
-    return phase.rows > 1 && products * beyond > kCopyCost * copies * phase.columns;
+    return phase.rows > 1 && products > kCopyCost * in_step_[2] * phase.columns;
   }
 
   int64_t group_floats() const { return conv_.out_channels * conv_.in_channels * conv_.window.taps(); }
