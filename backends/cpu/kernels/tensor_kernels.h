@@ -10,6 +10,7 @@ namespace gabbro::cpu::GABBRO_ISA {
 
 std::unique_ptr<Kernel> make_elementwise(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_im2col(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_conv_channels(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv_weight_gradient(const abi::KernelRequest& request, const MakeContext& context);
