@@ -72,6 +72,7 @@ constexpr KernelEntry kKernels[] = {
     {"im2col", make_im2col},
     {"conv", make_conv_channels},
     {"conv", make_conv},
+    {"conv_transpose", make_conv_transpose_channels},
     {"conv_transpose", make_conv_transpose},
     {"conv_weight_gradient", make_conv_weight_gradient},
     {"pool", make_pool},

@@ -1,8 +1,9 @@
 // Convolutions whose vectors are neighbouring output channels, f32: a register tile holds some outputs of a row times a
 // panel of channels, and takes x element by element from where it lies. Nothing is copied, no sum straddles the ends of
 // rows, and taps that see zeros alone are left out, which are a sixth of the products of 5 x 5 on images of 14 x 14.
-// What it costs is to turn the weights and the results, which lie channel by channel. conv.cc, whose vectors are
-// neighbouring outputs, has what this one declines.
+// What it costs is to turn the weights and the results, which lie channel by channel. A transposed convolution by
+// single steps is one of the weights the other way round. conv.cc, whose vectors are neighbouring outputs, has what
+// this one declines.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -114,7 +115,8 @@ constexpr std::array<Tiles, kTileVectors> kTiles[kMostStep] = {tiles_of_step<1>(
 
 class ConvChannels : public Kernel {
  public:
-  ConvChannels(const abi::ConvRequest& conv, int workers) : conv_(conv) {
+  // Of a transposed one, `conv` is the convolution that it is.
+  ConvChannels(const abi::ConvRequest& conv, bool transposed, int workers) : conv_(conv), transposed_(transposed) {
     const Window& w = conv.window;
     for (int axis = 0; axis < 2; ++axis) {
       for (int64_t q = 0; q < w.out[axis]; ++q) taps_[axis].push_back(seen_by(axis, q));
@@ -132,7 +134,7 @@ class ConvChannels : public Kernel {
     steps_.weight_channel = w.taps() * kPanel;
     panels_ = pieces(conv.out_channels, kPanel);
     scratch_bytes = static_cast<size_t>(workers * worker_floats()) * sizeof(float);
-    implementation = "conv by channels";
+    implementation = transposed ? "conv_transpose by channels" : "conv by channels";
     flops = 2.0 * static_cast<double>(conv.images * conv.groups * conv.out_channels * conv.in_channels) *
             static_cast<double>(w.taps() * w.outputs());
     bytes = 4.0 * static_cast<double>(conv.images * conv.groups) *
@@ -149,7 +151,10 @@ class ConvChannels : public Kernel {
                         [&](int64_t begin, int64_t end) {
                           for (int64_t item = begin; item < end; ++item) {
                             const Panel panel = panel_of(item / rows);
-                            if (item / rows != packed) pack(launch, panel, scratch);
+                            if (item / rows != packed) {
+                              const auto* weight = static_cast<const float*>(launch.inputs[1].data);
+                              transposed_ ? pack_transposed(weight, panel, scratch) : pack(weight, panel, scratch);
+                            }
                             packed = item / rows;
                             make_row(launch, panel, item % rows, scratch);
                           }
@@ -197,9 +202,9 @@ class ConvChannels : public Kernel {
   }
 
   // A panel's weights [channels, C · taps] to [C · taps][kPanel], with zeros where there is no channel.
-  void pack(const abi::Launch& launch, const Panel& panel, float* packed) const {
+  void pack(const float* weight, const Panel& panel, float* packed) const {
     const int64_t all = depth(), eights = panel.channels / 8 * 8;
-    const float* from = static_cast<const float*>(launch.inputs[1].data) + panel.first * all;
+    const float* from = weight + panel.first * all;
     if (panel.channels < kPanel) std::fill_n(packed, all * kPanel, 0.0f);
     int64_t k = 0;
     for (; k + 8 <= all; k += 8) {
@@ -209,6 +214,18 @@ class ConvChannels : public Kernel {
     }
     for (int64_t o = 0; o < panel.channels; ++o) {
       for (int64_t i = o < eights ? k : 0; i < all; ++i) packed[i * kPanel + o] = from[o * all + i];
+    }
+  }
+
+  // The same of weights [C, channels, taps], whose taps are those of the convolution from the last one on.
+  void pack_transposed(const float* weight, const Panel& panel, float* packed) const {
+    const int64_t taps = conv_.window.taps(), first = panel.first - panel.group * conv_.out_channels;
+    if (panel.channels < kPanel) std::fill_n(packed, depth() * kPanel, 0.0f);
+    for (int64_t c = 0; c < conv_.in_channels; ++c, packed += taps * kPanel) {
+      const float* from = weight + ((panel.group * conv_.in_channels + c) * conv_.out_channels + first) * taps;
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        for (int64_t o = 0; o < panel.channels; ++o) packed[tap * kPanel + o] = from[o * taps + taps - 1 - tap];
+      }
     }
   }
 
@@ -267,6 +284,7 @@ class ConvChannels : public Kernel {
   }
 
   abi::ConvRequest conv_;
+  bool transposed_;
   int64_t panels_ = 0;          // of a group
   std::vector<Range> taps_[2];  // that outputs see, along the first two axes
   std::vector<Tile> tiles_;     // of a row
@@ -289,7 +307,18 @@ bool is_faster(const abi::ConvRequest& conv) {
 std::unique_ptr<Kernel> make_conv_channels(const abi::KernelRequest& request, const MakeContext& context) {
   abi::ConvRequest conv;
   if (!read_conv(request, conv) || conv.dtype != DType::f32 || !is_faster(conv)) return nullptr;
-  return std::make_unique<ConvChannels>(conv, context.workers);
+  return std::make_unique<ConvChannels>(conv, false, context.workers);
+}
+
+std::unique_ptr<Kernel> make_conv_transpose_channels(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::ConvRequest conv;
+  if (!read_conv_transpose(request, conv) || conv.dtype != DType::f32) return nullptr;
+  Window& w = conv.window;
+  if (w.stride[0] * w.stride[1] * w.stride[2] != 1) return nullptr;
+  std::swap(w.in, w.out);
+  for (int i = 0; i < 3; ++i) w.padding[i] = (w.kernel[i] - 1) * w.dilation[i] - w.padding[i];
+  if (!is_faster(conv)) return nullptr;
+  return std::make_unique<ConvChannels>(conv, true, context.workers);
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA
