@@ -99,7 +99,7 @@ void norm_cases(std::vector<OpCase>& cases) {
   }
 }
 
-// Of f16 and bf16, which the CPU multiplies in f32, as GPUs do where they have no library.
+// Of f16 and bf16: few rows, and several blocks of rows and along K.
 void matmul_cases(std::vector<OpCase>& cases) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const double rounding = dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
@@ -108,7 +108,10 @@ void matmul_cases(std::vector<OpCase>& cases) {
                                {{33, 64}, {64, 17}},
                                {{3, 5, 8}, {3, 8, 9}},
                                {{2, 3, 4, 16}, {2, 3, 16, 5}},
-                               {{70, 40}, {40, 130}}}) {
+                               {{70, 40}, {40, 130}},
+                               {{3, 34}, {34, 19}},
+                               {{403, 5}, {5, 40}},
+                               {{13, 1029}, {1029, 35}}}) {
       for (const bool turned : {false, true}) {  // both factors lie the other way round
         cases.push_back({.name = fmt::format("matmul {} {} {} {}", dtype_name(dtype), a.to_string(), b.to_string(),
                                              turned ? "turned" : ""),

@@ -33,7 +33,9 @@ KernelPointer make_rope(const abi::KernelRequest& request, const MakeContext& co
 KernelPointer make_kv_write(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_rope_kv_write(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_attention(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_matmul_few(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_matmul(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_matmul_pairs(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_gather(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_scatter(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_iota(const abi::KernelRequest& request, const MakeContext& context);

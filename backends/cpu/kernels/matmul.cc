@@ -1,7 +1,6 @@
 // f32 matrix product [..., M, K] × [..., K, N], strided, with broadcast batch axes. Blocks of both factors are packed
 // and stay in the caches; register tiles walk over them (Goto and van de Geijn, "Anatomy of high-performance matrix
-// multiplication", 2008). With few rows B is read once, along its rows, as fast as memory gives it. Sums run over K in
-// order, in f32.
+// multiplication", 2008). Sums run over K in order, in f32. Few rows have matmul_few.cc.
 #include <algorithm>
 
 #include "backends/common/primitives.h"
@@ -16,7 +15,6 @@ constexpr int64_t kDepth = 256;      // of a block: a panel of B is 16 KiB with 
 constexpr int64_t kRowBlock = 192;   // rows of A that are packed at a time, for the L2 cache
 constexpr int64_t kStrip = 512;      // columns of B that are packed at a time, at most
 constexpr int64_t kLeastPanels = 8;  // that make packing the rows of A worth it
-constexpr int64_t kFewRows = 4;      // of A: up to here a panel is not read often enough to be worth gathering
 
 class Matmul : public Kernel {
  public:
@@ -25,13 +23,8 @@ class Matmul : public Kernel {
     const abi::TensorView batches[] = {batch_axes(request.inputs[0], request.outputs[0]),
                                        batch_axes(request.inputs[1], request.outputs[0])};
     walk_ = StridedWalk(batches);
-    few_ = a_.rows <= kFewRows && b_.column_stride == 1 && b_.columns >= kLanes;
-    if (few_) {
-      strip_ = kStrip;  // 2 KiB of each row, and sums that stay in the L1 cache
-    } else {
-      plan_blocks(workers);
-    }
-    implementation = few_ ? "matmul f32 few rows" : "matmul f32";
+    plan_blocks(workers);
+    implementation = "matmul f32";
     const auto products = static_cast<double>(walk_.total());
     flops = 2.0 * products * static_cast<double>(a_.rows) * static_cast<double>(a_.columns * b_.columns);
     bytes = 4.0 * products * static_cast<double>(a_.rows * a_.columns + b_.rows * b_.columns + a_.rows * b_.columns);
@@ -47,11 +40,7 @@ class Matmul : public Kernel {
         const float* b = static_cast<const float*>(launch.inputs[1].data) + offsets[1];
         float* c = static_cast<float*>(launch.outputs[0].data) + batch * a_.rows * b_.columns;
         const int64_t column = item % strips * strip_;
-        if (few_) {
-          multiply_few(a, b, c, column);
-        } else {
-          multiply(a, b, c, item / strips % groups_ * group_rows_, column, scratch);
-        }
+        multiply(a, b, c, item / strips % groups_ * group_rows_, column, scratch);
       });
     });
   }
@@ -133,45 +122,9 @@ class Matmul : public Kernel {
     for (int r = 0; r < rows; ++r) std::copy_n(sums + r * kPanel, columns, out + r * stride);
   }
 
-  // All rows of A times a strip of B's columns. Four rows of B at a time, so that the sums are read and written less
-  // often.
-  void multiply_few(const float* a, const float* b, float* c, int64_t column) const {
-    const int64_t columns = std::min(kStrip, b_.columns - column);
-    for (int64_t r = 0; r < a_.rows; ++r) std::fill_n(c + r * b_.columns + column, columns, 0.0f);
-    for (int64_t k = 0; k < a_.columns; k += 4) {
-      const int depth = static_cast<int>(std::min<int64_t>(4, a_.columns - k));
-      for (int64_t r = 0; r < a_.rows; ++r) {
-        const float* factors = a + r * a_.row_stride + k * a_.column_stride;
-        add_rows(factors, b + k * b_.row_stride + column, depth, columns, c + r * b_.columns + column);
-      }
-    }
-  }
-
-  // sums += factors · rows of B.
-  void add_rows(const float* factors, const float* b, int depth, int64_t columns, float* sums) const {
-    F32 factor[4];
-    for (int i = 0; i < depth; ++i) factor[i] = splat(factors[i * a_.column_stride]);
-    int64_t j = 0;
-    if (depth == 4) {
-      for (; j + kLanes <= columns; j += kLanes) {
-        F32 sum = load(sums + j);
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) sum = fma(factor[i], load(b + i * b_.row_stride + j), sum);
-        store(sums + j, sum);
-      }
-    }
-    for (; j < columns; j += kLanes) {
-      const int count = static_cast<int>(std::min<int64_t>(kLanes, columns - j));
-      F32 sum = load_first(sums + j, count);
-      for (int i = 0; i < depth; ++i) sum = fma(factor[i], load_first(b + i * b_.row_stride + j, count), sum);
-      store_first(sums + j, sum, count);
-    }
-  }
-
   abi::MatrixView a_;
   abi::MatrixView b_;
   StridedWalk walk_;
-  bool few_ = false;
   int64_t strip_ = 0;                    // columns of an item
   int64_t groups_ = 1, group_rows_ = 0;  // of rows
   bool packs_rows_ = false;

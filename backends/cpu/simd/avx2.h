@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/simd/pairs.h"
 #include "backends/cpu/simd/transpose_x86.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -252,5 +253,8 @@ inline I32 dot2(I32 sum, Words x, Pair y) {
 }
 
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+// To cast and multiply in f32 is faster than to take pairs apart.
+inline bool has_pair_products() { return false; }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

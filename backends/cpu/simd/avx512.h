@@ -161,6 +161,39 @@ inline Pair splat_pair(const int16_t* p) {
 }
 inline I32 dot2(I32 sum, Words a, Pair b) { return {_mm512_dpwssd_epi32(sum.v, a.v, b.v)}; }
 
+// Products of pairs of bf16, as in pairs.h, which has the words; Zen 4, Sapphire Rapids and later have them.
+inline bool has_pair_products() { return __builtin_cpu_supports("avx512bf16"); }
+template <int kRows, int kVectors, int kRowStep>
+[[gnu::target("avx512bf16")]] void add_pairs(const float* a, const float* b, int64_t steps, bool accumulate,
+                                             float* sums, int64_t stride) {
+  __m512 sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) {
+      sum[r][j] = accumulate ? _mm512_loadu_ps(sums + r * stride + j * 16) : _mm512_setzero_ps();
+    }
+  }
+  for (int64_t s = 0; s < steps; ++s, a += kRowStep, b += kVectors * 16) {
+    __m512i pairs[kVectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) pairs[j] = _mm512_loadu_si512(b + j * 16);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      int32_t pair;
+      std::memcpy(&pair, a + r, sizeof pair);
+      const __m512i factor = _mm512_set1_epi32(pair);
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) sum[r][j] = _mm512_dpbf16_ps(sum[r][j], (__m512bh)factor, (__m512bh)pairs[j]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) _mm512_storeu_ps(sums + r * stride + j * 16, sum[r][j]);
+  }
+}
+
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/simd/pairs.h"
 #include "src/base/half.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -306,5 +307,7 @@ inline void transpose_eights(const float* from, int64_t step, int rows, float* t
     for (int r = 0; r < rows; ++r) to[c * to_step + r] = from[r * step + c];
   }
 }
+
+inline bool has_pair_products() { return true; }
 
 }  // namespace gabbro::cpu::GABBRO_ISA
