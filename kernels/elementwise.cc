@@ -6,11 +6,23 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// The thread's 16 bytes of an input, or as many times its number.
+// Where a thread's 16 bytes of the result lie.
+struct PackPlace {
+  i64 row, column;  // of the slower and of the faster axis
+};
+
 template <class T>
-GPU_FUNCTION inline RowPack<T> read_pack(const ElementwiseArgs& a, int input, i64 pack) {
-  const auto* x = static_cast<const T*>(a.in[input]);
-  if (a.axes.strides[input][0] != 0) return reinterpret_cast<const RowPack<T>*>(x)[pack];
+GPU_FUNCTION inline PackPlace pack_place(const ElementwiseArgs& a, i64 pack) {
+  if (a.axes.rank == 1) return {0, pack * RowPack<T>::kElements};
+  const u32 packs = static_cast<u32>(a.axes.shape[0]) / RowPack<T>::kElements, row = static_cast<u32>(pack) / packs;
+  return {row, static_cast<i64>(static_cast<u32>(pack) - row * packs) * RowPack<T>::kElements};
+}
+
+// These 16 bytes of an input, or as many times its number.
+template <class T>
+GPU_FUNCTION inline RowPack<T> read_pack(const ElementwiseArgs& a, int input, const PackPlace& place) {
+  const auto* x = static_cast<const T*>(a.in[input]) + place.row * a.axes.strides[input][1];
+  if (a.axes.strides[input][0] != 0) return *reinterpret_cast<const RowPack<T>*>(x + place.column);
   const T number = x[0];
   RowPack<T> all;
 #pragma unroll
@@ -29,13 +41,11 @@ GPU_FUNCTION inline void write_pack(const ElementwiseArgs& a, i64 pack, Of of) {
 
 template <class F, class T>
 GPU_FUNCTION inline void unary(const ElementwiseArgs& a) {
-  if constexpr (sizeof(T) == 2) {
-    if (a.packs) {
-      const i64 pack = global_index();
-      if (pack * RowPack<T>::kElements >= a.axes.total) return;
-      const RowPack<T> x = read_pack<T>(a, 0, pack);
-      return write_pack<T>(a, pack, [&](int e) { return Narrowed<T>::of(F::of(widened(x.value[e]))); });
-    }
+  if (a.packs) {
+    const i64 pack = global_index();
+    if (pack * RowPack<T>::kElements >= a.axes.total) return;
+    const RowPack<T> x = read_pack<T>(a, 0, pack_place<T>(a, pack));
+    return write_pack<T>(a, pack, [&](int e) { return Narrowed<T>::of(F::of(widened(x.value[e]))); });
   }
   const auto* x = static_cast<const T*>(a.in[0]);
   auto* y = static_cast<T*>(a.out);
@@ -46,11 +56,12 @@ GPU_FUNCTION inline void unary(const ElementwiseArgs& a) {
 
 template <class F, class T, class Result>
 GPU_FUNCTION inline void binary(const ElementwiseArgs& a) {
-  if constexpr (sizeof(T) == 2 && sizeof(Result) == 2) {
+  if constexpr (sizeof(T) == sizeof(Result)) {
     if (a.packs) {
       const i64 pack = global_index();
       if (pack * RowPack<T>::kElements >= a.axes.total) return;
-      const RowPack<T> x0 = read_pack<T>(a, 0, pack), x1 = read_pack<T>(a, 1, pack);
+      const PackPlace place = pack_place<T>(a, pack);
+      const RowPack<T> x0 = read_pack<T>(a, 0, place), x1 = read_pack<T>(a, 1, place);
       return write_pack<Result>(
           a, pack, [&](int e) { return Narrowed<Result>::of(F::of(widened(x0.value[e]), widened(x1.value[e]))); });
     }

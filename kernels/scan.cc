@@ -1,8 +1,9 @@
-// cumsum: y_i = x_0 + ... + x_i over the last axis; of i32 it wraps around. Rows of several tiles take three launches:
-// the sums of the tiles, the sums of all tiles before each, and the elements of each tile.
+// cumsum: y_i = x_0 + ... + x_i over the last axis; of i32 it wraps around. A row that fits the registers of a block is
+// read once. Other rows of several tiles take three launches: the sums of the tiles, the sums of all tiles before each,
+// and the elements of each tile.
 #include "kernels/scan.h"
 
-#include "kernels/gpu/gpu.h"
+#include "kernels/row_packs.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -76,11 +77,64 @@ GPU_FUNCTION inline void scan(const ScanArgs& a) {
   }
 }
 
+// A row of whole packs: each wave has neighbouring ones, a pack a lane at a time.
+template <class T>
+GPU_FUNCTION inline void scan_row(const ScanArgs& a) {
+  GPU_SHARED(T, waves, kMaxWaves);
+  constexpr i32 kElements = RowPack<T>::kElements;
+  const i64 row = static_cast<i64>(block_index().x) * a.columns;
+  const auto* x = reinterpret_cast<const RowPack<T>*>(static_cast<const T*>(a.x) + row);
+  auto* y = reinterpret_cast<RowPack<T>*>(static_cast<T*>(a.y) + row);
+  const i32 packs = static_cast<i32>(a.columns / kElements);
+  const i32 first = static_cast<i32>(wave_index() * kWave * kScanPacks + lane());
+  RowPack<T> sums[kScanPacks];
+#pragma unroll
+  for (i32 p = 0; p < kScanPacks; ++p) {
+    const i32 place = first + p * static_cast<i32>(kWave);
+    if (place < packs) sums[p] = x[place];
+  }
+  T carried = 0;  // what the wave has before these packs
+#pragma unroll
+  for (i32 p = 0; p < kScanPacks; ++p) {
+    const bool inside = first + p * static_cast<i32>(kWave) < packs;
+    T sum = 0;
+#pragma unroll
+    for (i32 e = 0; e < kElements; ++e) {
+      if (inside) sum += sums[p].value[e];
+      sums[p].value[e] = sum;
+    }
+    for (u32 step = 1; step < kWave; step *= 2) {
+      const bool has_other = lane() >= step;
+      const T other = shuffle(sum, has_other ? lane() - step : lane());
+      if (has_other) sum += other;
+    }
+    const T left = shuffle(sum, lane() == 0 ? 0 : lane() - 1);
+    const T before = lane() == 0 ? carried : carried + left;
+#pragma unroll
+    for (i32 e = 0; e < kElements; ++e) sums[p].value[e] += before;
+    carried += shuffle(sum, kWave - 1);
+  }
+  if (lane() == 0) waves[wave_index()] = carried;
+  barrier();
+  T before = 0;
+  for (u32 w = 0; w < wave_index(); ++w) before += waves[w];
+#pragma unroll
+  for (i32 p = 0; p < kScanPacks; ++p) {
+    const i32 place = first + p * static_cast<i32>(kWave);
+    if (place >= packs) continue;
+#pragma unroll
+    for (i32 e = 0; e < kElements; ++e) sums[p].value[e] += before;
+    y[place] = sums[p];
+  }
+}
+
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_SCAN(name, T)                                                                   \
-  GPU_KERNEL(scan_sums_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan_sums<T>) \
-  GPU_KERNEL(scan_offsets_##name, 256, gabbro::gpu::ScanArgs, scan_offsets<T>)                 \
+#define GABBRO_SCAN(name, T)                                                                              \
+  GPU_KERNEL(scan_row_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan_row<T>)              \
+  GPU_KERNEL(scan_row_##name##_small, gabbro::gpu::kScanSmallThreads, gabbro::gpu::ScanArgs, scan_row<T>) \
+  GPU_KERNEL(scan_sums_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan_sums<T>)            \
+  GPU_KERNEL(scan_offsets_##name, 256, gabbro::gpu::ScanArgs, scan_offsets<T>)                            \
   GPU_KERNEL(scan_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan<T>)
 GABBRO_SCAN(f32, float)
 GABBRO_SCAN(i32, gabbro::gpu::u32)

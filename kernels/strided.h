@@ -16,11 +16,11 @@ struct Axes {
   i64 strides[kMaxOperands][kMaxAxes];  // in elements
 };
 
-// y[i] = f(inputs at element i): kPerThread elements a thread, or 16 bytes of halves.
+// y[i] = f(inputs at element i): kPerThread elements a thread, or 16 bytes.
 struct ElementwiseArgs {
   const void* in[kMaxOperands];
   void* out;
-  i32 packs;  // halves, one axis: inputs are numbers or lie as the result does, in whole packs of 16 bytes
+  i32 packs;  // at most two axes: along the fastest, inputs are numbers or whole packs of 16 bytes
   Axes axes;
 };
 inline constexpr int kPerThread = 4;

@@ -194,7 +194,8 @@ void norm_cases(std::vector<OpCase>& cases) {
                      .lowered = true});
   }
   // A composition's sum of n terms in each of n places, of which most cancel.
-  for (const Shape& shape : {Shape{1}, Shape{3, 65}, Shape{40, 7}, Shape{2, 2048}, Shape{1, 2049}, Shape{2, 4500}}) {
+  for (const Shape& shape : {Shape{1}, Shape{3, 65}, Shape{40, 7}, Shape{3, 68}, Shape{2, 2048}, Shape{1, 2049},
+                             Shape{2, 4500}, Shape{2, 4501}}) {
     for (const bool integers : {false, true}) {
       cases.push_back({.name = fmt::format("cumsum {} {}", integers ? "i32" : "f32", shape.to_string()),
                        .op = &kCumsum,

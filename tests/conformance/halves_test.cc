@@ -1,5 +1,5 @@
-// Elementwise functions of halves whose elements lie in whole packs of 16 bytes, or are one number for all, against the
-// same functions of these numbers in f32, rounded.
+// Elementwise functions of halves whose elements lie in whole packs of 16 bytes, or are one number for all or for a
+// row, against the same functions of these numbers in f32, rounded.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -28,9 +28,12 @@ TEST(Halves, InPacksGiveWhatTheyGiveInF32) {
                  y = evaluated(cast(m.normal(Shape{24, 136}), dtype)),
                  number = evaluated(cast(m.normal(Shape{1, 1}), dtype)), rest = evaluated(slice(x, 0, 1, 23)),
                  odd = evaluated(reshape(slice(reshape(x, Shape{24 * 136}), 0, 3, 23 * 136), Shape{23, 136})),
-                 unary = evaluated(cast(m.normal(Shape{8}), dtype));
-    const std::pair<Tensor, Tensor> operands[] = {{x, y},      {x, number}, {number, y},
-                                                  {rest, odd}, {odd, rest}, {unary, unary}};
+                 unary = evaluated(cast(m.normal(Shape{8}), dtype)),
+                 row = evaluated(cast(m.normal(Shape{1, 136}), dtype)),
+                 column = evaluated(cast(m.normal(Shape{24, 1}), dtype)),
+                 gaps = slice(evaluated(cast(m.normal(Shape{24, 152}), dtype)), 1, 8, 136);
+    const std::pair<Tensor, Tensor> operands[] = {{x, y},         {x, number}, {number, y}, {rest, odd}, {odd, rest},
+                                                  {unary, unary}, {x, row},    {column, y}, {gaps, row}};
     for (const auto& [name, function] : functions) {
       for (const auto& [a, b] : operands) {
         SCOPED_TRACE(testing::Message() << name << " " << dtype_name(dtype) << " " << a.shape().to_string());

@@ -39,6 +39,10 @@ const std::vector<View>& view_cases() {
       {{4, 0, 3}, {3, 3, 1}, 0, 12},
       {{}, {}, 2, 3},
       {{6, 9}, {0, 0}, 0, 1},
+      // One row for all, a number for each row, and rows with gaps, in whole packs of 16 bytes.
+      {{5, 16}, {0, 1}, 0, 16},
+      {{5, 16}, {1, 0}, 0, 5},
+      {{5, 16}, {24, 1}, 4, 120},
   };
   return kCases;
 }

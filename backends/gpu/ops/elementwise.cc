@@ -14,7 +14,8 @@ class Elementwise : public Kernel {
   Elementwise(const abi::KernelRequest& request, const std::string& kernel, const MakeContext& context,
               bool takes_packs = false)
       : function_(context.function(kernel)),
-        axes_(axes_of({request.inputs, static_cast<size_t>(request.input_count)})) {
+        axes_(axes_of({request.inputs, static_cast<size_t>(request.input_count)})),
+        pack_(kPackBytes / static_cast<int64_t>(dtype_bytes(request.outputs[0].dtype, 1))) {
     implementation = kernel;
     flops = static_cast<double>(axes_.total);
     auto element_bytes = static_cast<double>(dtype_bytes(request.outputs[0].dtype, 1));
@@ -33,24 +34,26 @@ class Elementwise : public Kernel {
       aligned = aligned && (axes_.strides[i][0] == 0 || begins_with_a_pack(args.in[i]));
     }
     args.packs = args.packs != 0 && aligned;
-    run(function_, {blocks_for(axes_.total, kElementThreads * (args.packs != 0 ? kHalvesOfPack : kPerThread))}, args);
+    const auto elements_of_thread = static_cast<uint32_t>(args.packs != 0 ? pack_ : kPerThread);
+    run(function_, {blocks_for(axes_.total, kElementThreads * elements_of_thread)}, args);
   }
 
  private:
-  static constexpr uint32_t kHalvesOfPack = 8;
-
+  // With two axes the kernel counts packs in 32 bits.
   bool in_packs(const abi::KernelRequest& request) const {
-    const DType dtype = request.outputs[0].dtype;
-    if (dtype != DType::f16 && dtype != DType::bf16) return false;
-    bool packs = axes_.rank == 1 && axes_.total % kHalvesOfPack == 0;
+    const bool one = axes_.rank == 1, two = axes_.rank == 2 && axes_.total <= 0xffffffff;
+    bool packs = (one || two) && axes_.shape[0] % pack_ == 0;
     for (int i = 0; i < request.input_count; ++i) {
-      packs = packs && request.inputs[i].dtype == dtype && (axes_.strides[i][0] == 0 || axes_.strides[i][0] == 1);
+      const i64* strides = axes_.strides[i];
+      packs = packs && request.inputs[i].dtype == request.outputs[0].dtype &&
+              (strides[0] == 0 || (strides[0] == 1 && (one || strides[1] % pack_ == 0)));
     }
     return packs;
   }
 
   const api::Function* function_;
   Axes axes_;
+  int64_t pack_;        // elements of one
   bool packs_ = false;  // where they begin with one
 };
 

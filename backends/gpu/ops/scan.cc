@@ -3,6 +3,7 @@
 
 #include "backends/common/primitives.h"
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 
 namespace gabbro::gpu {
@@ -18,6 +19,11 @@ class Scan : public Kernel {
         sums_(context.function("scan_sums_" + name_)),
         offsets_(context.function("scan_offsets_" + name_)),
         scan_(context.function("scan_" + name_)) {
+    const int64_t row_bytes = columns_ * static_cast<int64_t>(dtype_bytes(x.dtype, 1));
+    if (row_bytes % kPackBytes == 0 && columns_ <= longest_scanned_row(kScanThreads)) {
+      row_ =
+          context.function("scan_row_" + name_ + (columns_ <= longest_scanned_row(kScanSmallThreads) ? "_small" : ""));
+    }
     scratch_bytes = tiles_ == 1 ? 0 : static_cast<size_t>(rows_ * tiles_) * sizeof(float);
     implementation = "cumsum " + name_;
     bytes = 8.0 * static_cast<double>(elements(x));
@@ -30,6 +36,10 @@ class Scan : public Kernel {
                         .sums = tiles_ == 1 ? nullptr : launch.scratch,
                         .columns = columns_,
                         .tiles = static_cast<i32>(tiles_)};
+    if (row_ != nullptr && begins_with_a_pack(args.x) && begins_with_a_pack(args.y)) {
+      run(row_, {static_cast<u32>(rows_)}, args);
+      return;
+    }
     const auto blocks = static_cast<u32>(rows_ * tiles_);
     if (tiles_ > 1) {
       run(sums_, {blocks}, args);
@@ -44,6 +54,7 @@ class Scan : public Kernel {
   const api::Function* sums_;
   const api::Function* offsets_;
   const api::Function* scan_;
+  const api::Function* row_ = nullptr;  // for rows of whole packs that begin with one
 };
 
 }  // namespace
