@@ -56,7 +56,8 @@ GPU_FUNCTION inline void unary(const ElementwiseArgs& a) {
 
 template <class F, class T, class Result>
 GPU_FUNCTION inline void binary(const ElementwiseArgs& a) {
-  if constexpr (sizeof(T) == sizeof(Result)) {
+  // Divisions of sixteen small integers would be sixteen times the code.
+  if constexpr (Type<T>::kind != Kind::kInteger && sizeof(T) == sizeof(Result)) {
     if (a.packs) {
       const i64 pack = global_index();
       if (pack * RowPack<T>::kElements >= a.axes.total) return;

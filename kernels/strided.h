@@ -20,7 +20,7 @@ struct Axes {
 struct ElementwiseArgs {
   const void* in[kMaxOperands];
   void* out;
-  i32 packs;  // at most two axes: along the fastest, inputs are numbers or whole packs of 16 bytes
+  i32 packs;  // no integers, at most two axes: along the fastest, inputs are numbers or whole packs of 16 bytes
   Axes axes;
 };
 inline constexpr int kPerThread = 4;

@@ -8,6 +8,8 @@
 namespace gabbro::gpu {
 namespace {
 
+bool is_real(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
+
 class Elementwise : public Kernel {
  public:
   // `takes_packs`: the kernel knows what to do with ElementwiseArgs::packs.
@@ -42,7 +44,7 @@ class Elementwise : public Kernel {
   // With two axes the kernel counts packs in 32 bits.
   bool in_packs(const abi::KernelRequest& request) const {
     const bool one = axes_.rank == 1, two = axes_.rank == 2 && axes_.total <= 0xffffffff;
-    bool packs = (one || two) && axes_.shape[0] % pack_ == 0;
+    bool packs = is_real(request.outputs[0].dtype) && (one || two) && axes_.shape[0] % pack_ == 0;
     for (int i = 0; i < request.input_count; ++i) {
       const i64* strides = axes_.strides[i];
       packs = packs && request.inputs[i].dtype == request.outputs[0].dtype &&
@@ -107,8 +109,6 @@ class Concat : public Kernel {
   int64_t pack_;  // elements of a quad
   std::vector<Part> parts_;
 };
-
-bool is_real(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
 bool is_whole(DType dtype) { return dtype >= DType::i8 && dtype <= DType::i64; }
 
