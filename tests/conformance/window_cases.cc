@@ -63,25 +63,78 @@ const std::vector<WindowCase>& window_cases_list() {
   return kCases;
 }
 
+// Groups of one channel: planes of odd sizes, rows shorter and longer than vectors and than a copied band, tiles of any
+// height and several; strides, dilations and padding larger than the window; several channels for each.
+const std::vector<WindowCase>& depthwise_cases_list() {
+  static const std::vector<WindowCase> kCases = {
+      {.x = {0, 3, 1, 5, 5}, .kernel = {1, 3, 3}, .channels = 3},
+      {.x = {1, 1, 1, 1, 1}, .kernel = {1, 3, 3}, .channels = 1, .padding = {0, 1, 1}},
+      {.x = {3, 2, 1, 7, 7}, .kernel = {1, 3, 3}, .channels = 2, .padding = {0, 1, 1}},
+      {.x = {2, 3, 1, 14, 15}, .kernel = {1, 5, 5}, .channels = 3, .padding = {0, 2, 2}},
+      {.x = {1, 2, 1, 17, 16}, .kernel = {1, 2, 4}, .channels = 2},
+      {.x = {2, 5, 1, 19, 17}, .kernel = {1, 4, 2}, .channels = 10, .padding = {0, 1, 0}},
+      {.x = {1, 3, 1, 9, 33}, .kernel = {1, 7, 7}, .channels = 3, .padding = {0, 3, 3}},
+      {.x = {1, 2, 1, 31, 35}, .kernel = {1, 6, 1}, .channels = 6, .padding = {0, 5, 0}},
+      {.x = {1, 2, 1, 23, 29}, .kernel = {1, 1, 6}, .channels = 16, .padding = {0, 0, 20}},
+      {.x = {1, 3, 1, 3, 145}, .kernel = {1, 3, 3}, .channels = 3, .padding = {0, 1, 1}},
+      {.x = {1, 1, 1, 65, 130}, .kernel = {1, 11, 9}, .channels = 1, .padding = {0, 5, 4}},
+      {.x = {1, 2, 1, 40, 30}, .kernel = {1, 17, 15}, .channels = 2, .padding = {0, 8, 7}},
+      {.x = {2, 3, 1, 33, 31}, .kernel = {1, 3, 3}, .channels = 3, .stride = {1, 2, 2}, .padding = {0, 1, 1}},
+      {.x = {1, 4, 1, 14, 14}, .kernel = {1, 5, 5}, .channels = 8, .stride = {1, 2, 2}, .padding = {0, 2, 2}},
+      {.x = {1, 2, 1, 9, 300}, .kernel = {1, 3, 2}, .channels = 2, .stride = {1, 1, 2}, .padding = {0, 0, 40}},
+      {.x = {1, 3, 1, 12, 37}, .kernel = {1, 1, 1}, .channels = 3, .stride = {1, 2, 2}, .padding = {0, 3, 2}},
+      {.x = {1, 2, 1, 20, 43}, .kernel = {1, 4, 5}, .channels = 4, .stride = {1, 3, 3}, .padding = {0, 2, 2}},
+      {.x = {1, 2, 1, 16, 16}, .kernel = {1, 2, 3}, .channels = 2, .stride = {1, 4, 1}},
+      {.x = {1, 2, 1, 21, 22}, .kernel = {1, 3, 3}, .channels = 2, .padding = {0, 2, 2}, .dilation = {1, 2, 2}},
+      {.x = {1, 2, 1, 37, 45}, .kernel = {1, 5, 4}, .channels = 2, .stride = {1, 2, 2}, .dilation = {1, 3, 4}},
+      {.x = {1, 2, 1, 30, 28}, .kernel = {1, 3, 3}, .channels = 2, .stride = {1, 4, 4}, .dilation = {1, 6, 3}},
+      {.x = {1, 2, 5, 9, 18}, .kernel = {3, 3, 3}, .channels = 2, .stride = {2, 1, 2}, .padding = {1, 1, 1}},
+      {.x = {2, 3, 1, 1, 40}, .kernel = {1, 1, 4}, .channels = 3, .padding = {0, 0, 3}},
+      {.x = {1, 2, 1, 1, 700}, .kernel = {1, 1, 31}, .channels = 2, .padding = {0, 0, 15}},
+      {.x = {1, 2, 1, 2, 500}, .kernel = {1, 1, 140}, .channels = 2},
+  };
+  return kCases;
+}
+
+std::string name_of_case(const WindowCase& c, DType dtype) {
+  return fmt::format("{} {} to {} of {} in {}", dtype_name(dtype), c.x.to_string(), c.channels,
+                     c.kernel[0] * c.kernel[1] * c.kernel[2], c.groups);
+}
+
+Attributes grouped_attributes(const WindowCase& c) {
+  Attributes attributes = window_attributes(window_of_case(c));
+  attributes.set("groups", c.groups);
+  return attributes;
+}
+
+OpCase conv_case(const WindowCase& c, DType dtype, bool has_bias) {
+  const Shape weight{c.channels, c.x[1] / c.groups, c.kernel[0], c.kernel[1], c.kernel[2]};
+  return {.name = "conv " + name_of_case(c, dtype),
+          .op = &kConv,
+          .inputs =
+              [=](Maker& m) {
+                std::vector<Tensor> all{cast(m.normal(c.x), dtype), cast(m.normal(weight), dtype)};
+                if (has_bias) all.push_back(m.normal(Shape{c.channels}));
+                return all;
+              },
+          .attributes = grouped_attributes(c),
+          .tolerance = tolerance(weight.elements() / c.channels, dtype)};
+}
+
+void depthwise_cases(std::vector<OpCase>& cases) {
+  for (WindowCase c : depthwise_cases_list()) {
+    c.groups = c.x[1];
+    cases.push_back(conv_case(c, DType::f32, cases.size() % 2 == 0));
+  }
+}
+
 void conv_cases(std::vector<OpCase>& cases, DType dtype) {
   for (const WindowCase& c : window_cases_list()) {
     const WindowAxes w = window_of_case(c);
-    const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2], depth = c.x[1] / c.groups * taps;
-    Attributes attributes = window_attributes(w);
-    attributes.set("groups", c.groups);
-    const std::string name =
-        fmt::format("{} {} to {} of {} in {}", dtype_name(dtype), c.x.to_string(), c.channels, taps, c.groups);
-    cases.push_back({.name = "conv " + name,
-                     .op = &kConv,
-                     .inputs =
-                         [=](Maker& m) {
-                           const Shape weight{c.channels, c.x[1] / c.groups, w.kernel[0], w.kernel[1], w.kernel[2]};
-                           std::vector<Tensor> all{cast(m.normal(c.x), dtype), cast(m.normal(weight), dtype)};
-                           if (c.stride[2] == 1) all.push_back(m.normal(Shape{c.channels}));
-                           return all;
-                         },
-                     .attributes = attributes,
-                     .tolerance = tolerance(depth, dtype)});
+    const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+    Attributes attributes = grouped_attributes(c);
+    const std::string name = name_of_case(c, dtype);
+    cases.push_back(conv_case(c, dtype, c.stride[2] == 1));
     // The window slides over y here: x is what the convolution above gives.
     cases.push_back({.name = "conv_transpose " + name,
                      .op = &kConvTranspose,
@@ -164,6 +217,7 @@ void add_window_cases(std::vector<OpCase>& cases) {
     conv_cases(cases, dtype);
     resize_cases(cases, dtype);
   }
+  depthwise_cases(cases);
 }
 
 }  // namespace gabbro::conformance

@@ -35,6 +35,11 @@ inline constexpr int kTileVectors = 2;
 inline constexpr int kFloatTokens = 12;
 inline constexpr int kMatrixRows = 12;
 inline constexpr int kWordSums = 12;
+// Of a depthwise convolution: rows of sums, and the taps that meet them (kernels/depthwise_tile.h).
+inline constexpr int kDepthwiseRows = 8;
+inline constexpr int kDepthwiseTaps = 7;
+
+inline constexpr bool kMasksLanes = true;  // zero_unless() costs no more than a load
 
 // How far ahead of their use weights are asked for, in bytes: block formats (best of 1 to 6 KB on Zen 4), and plain
 // elements, of which so many panels go side by side (on Zen 5 eight without a prefetch read 8 % more than four with
@@ -46,6 +51,21 @@ inline constexpr int kFewPanels = 8;
 inline F32 zero_f32() { return {_mm512_setzero_ps()}; }
 inline F32 splat(float x) { return {_mm512_set1_ps(x)}; }
 inline F32 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+// But once: to g++ a vector of a few uses is an operand in memory of each (a depthwise 3 × 3 takes 1.4 times as long).
+inline F32 load_once(const float* p) {
+  F32 a = load(p);
+  asm("" : "+v"(a.v));
+  return a;
+}
+// Elements 0, 2, ... 30 of 32, and those between.
+inline F32 load_even(const float* p) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return {_mm512_permutex2var_ps(_mm512_loadu_ps(p), even, _mm512_loadu_ps(p + 16))};
+}
+inline F32 load_odd(const float* p) {
+  const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  return {_mm512_permutex2var_ps(_mm512_loadu_ps(p), odd, _mm512_loadu_ps(p + 16))};
+}
 inline void store(float* p, F32 a) { _mm512_storeu_ps(p, a.v); }
 inline __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1u << count) - 1); }
 // The first `count` (0 to 16) lanes; the others are zero, or left alone in memory.

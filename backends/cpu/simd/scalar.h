@@ -36,6 +36,10 @@ inline constexpr int kTileVectors = 1;
 inline constexpr int kFloatTokens = 4;
 inline constexpr int kMatrixRows = 4;
 inline constexpr int kWordSums = 4;
+inline constexpr int kDepthwiseRows = 2;
+inline constexpr int kDepthwiseTaps = 2;
+
+inline constexpr bool kMasksLanes = false;  // zero_unless() is a branch for each lane
 
 // How far ahead of their use weights are asked for, in bytes: block formats, and plain elements.
 inline constexpr int64_t kPrefetchCodes = 2048;
@@ -56,6 +60,12 @@ inline F32 zero_f32() { return splat(0); }
 inline F32 load(const float* p) {
   return each_lane<F32>([&](int i) { return p[i]; });
 }
+inline F32 load_once(const float* p) { return load(p); }
+// Elements 0, 2, ... 30 of 32, and those between.
+inline F32 load_even(const float* p) {
+  return each_lane<F32>([&](int i) { return p[2 * i]; });
+}
+inline F32 load_odd(const float* p) { return load_even(p + 1); }
 inline void store(float* p, F32 a) { std::memcpy(p, a.v, sizeof a.v); }
 // The first `count` (0 to 16) lanes; the others are zero, or left alone in memory.
 inline F32 load_first(const float* p, int count) {
