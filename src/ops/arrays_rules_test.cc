@@ -86,6 +86,10 @@ TEST(ArrayRules, ShapesNameTheAxes) {
        "[broadcast_arrays] shapes (2, 1, 5) and (4,) cannot be broadcast together"},
       {[&] { split(x, 2, 2); }, "[split] axis 2 of shape (2, 1, 5) has no 2 parts of equal length"},
       {[&] { split(x, 0, 0); }, "[split] axis 0 of shape (2, 1, 5) has no 0 parts of equal length"},
+      {[&] {
+         split(leaf(Shape{0, 2}), int64_t{1} << 62, 0);
+       },
+       "[split] axis 0 of shape (0, 2) has no 4611686018427387904 parts of equal length"},
       {[&] { stack({}); }, "[stack] nothing to stack"},
       {[&] {
          stack({x, leaf(Shape{2, 5})});

@@ -163,10 +163,13 @@ std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places
   return results;
 }
 
+// More parts of nothing than anybody asks for on purpose: a list of them would take the memory.
+constexpr int64_t kMostEmptyParts = 1 << 16;
+
 std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis) {
   require_plain("split", x);
   const int64_t length = x.shape()[x.shape().axis("split", axis)];
-  if (parts < 1 || length % parts != 0)
+  if (parts < 1 || length % parts != 0 || parts > std::max(length, kMostEmptyParts))
     throw bad_input("[split] axis {} of shape {} has no {} parts of equal length", axis, x.shape().to_string(), parts);
   std::vector<int64_t> places;
   for (int64_t i = 1; i < parts; ++i) places.push_back(i * (length / parts));

@@ -182,11 +182,13 @@ class DepthwiseConv : public Kernel {
                             .first = band.down * w.stride[1] - w.padding[1] + down * w.dilation[1],
                             .step = layout_.row_step,
                             .rows = band.rows + layout_.copied_rows - layout_.rows};
-        const SeenCopy copy{all, plane, kDepthwisePitch, planes == 2 ? floats : 0, to};
-        if (kMasksLanes && w.stride[2] == 1) {
-          copy_seen_vectors<1>(band.seen, band.seen, rows, copy);
-        } else if (kMasksLanes && w.stride[2] == 2) {
-          copy_seen_vectors<2>(band.seen, band.between, rows, copy);
+        if (kMasksLanes && w.stride[2] <= 2) {
+          const SeenCopy copy{all, plane, kDepthwisePitch, planes == 2 ? floats : 0, to};
+          if (w.stride[2] == 1) {
+            copy_seen_vectors<1>(band.seen, band.seen, rows, copy);
+          } else {
+            copy_seen_vectors<2>(band.seen, band.between, rows, copy);
+          }
         } else {
           for (int64_t along = 0; along < planes; ++along) {
             const int64_t left = band.seen.row.left + along * w.dilation[2] % w.stride[2];
