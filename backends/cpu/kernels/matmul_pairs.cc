@@ -99,9 +99,11 @@ class MatmulPairs : public Kernel {
     return first->bits | (2 * step + 1 < count ? uint32_t{first[stride].bits} << 16 : 0);
   }
 
+  static bool begins_with_a_word(const BFloat* from) { return reinterpret_cast<uintptr_t>(from) % alignof(float) == 0; }
+
   // Pairs along the rows of A: to [tiles of kMatrixRows rows][pairs][kMatrixRows].
   static void pack_pairs_along(const abi::MatrixView& a, const BFloat* from, float* to) {
-    if (a.column_stride == 1 && a.columns % 2 == 0 && a.row_stride % 2 == 0) {
+    if (a.column_stride == 1 && a.columns % 2 == 0 && a.row_stride % 2 == 0 && begins_with_a_word(from)) {
       pack_rows({a.rows, a.columns / 2, a.row_stride / 2, 1}, reinterpret_cast<const float*>(from), to);
       return;
     }
@@ -118,7 +120,7 @@ class MatmulPairs : public Kernel {
   // Pairs down the columns of B: to [panels of kPanel columns][pairs][kPanel], with zeros behind the last column.
   static void pack_pairs_down(const abi::MatrixView& b, const BFloat* from, float* to) {
     const int64_t steps = pieces(b.rows, 2);
-    if (b.row_stride == 1 && b.rows % 2 == 0 && b.column_stride % 2 == 0) {
+    if (b.row_stride == 1 && b.rows % 2 == 0 && b.column_stride % 2 == 0 && begins_with_a_word(from)) {
       pack_columns({steps, b.columns, 1, b.column_stride / 2}, reinterpret_cast<const float*>(from), to);
       return;
     }
