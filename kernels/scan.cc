@@ -7,16 +7,22 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// What the threads before this one have together; and, in `total`, all of them.
+// What the lanes up to this one have together.
 template <class T>
-GPU_FUNCTION inline T sum_before(T value, T& total) {
-  GPU_SHARED(T, waves, kMaxWaves);
-  T sum = value;
+GPU_FUNCTION inline T wave_scan(T sum) {
   for (u32 step = 1; step < kWave; step *= 2) {
     const bool has_other = lane() >= step;
     const T other = shuffle(sum, has_other ? lane() - step : lane());
     if (has_other) sum += other;
   }
+  return sum;
+}
+
+// What the threads before this one have together; and, in `total`, all of them.
+template <class T>
+GPU_FUNCTION inline T sum_before(T value, T& total) {
+  GPU_SHARED(T, waves, kMaxWaves);
+  const T sum = wave_scan(value);
   barrier();
   if (lane() == kWave - 1) waves[wave_index()] = sum;
   barrier();
@@ -103,11 +109,7 @@ GPU_FUNCTION inline void scan_row(const ScanArgs& a) {
       if (inside) sum += sums[p].value[e];
       sums[p].value[e] = sum;
     }
-    for (u32 step = 1; step < kWave; step *= 2) {
-      const bool has_other = lane() >= step;
-      const T other = shuffle(sum, has_other ? lane() - step : lane());
-      if (has_other) sum += other;
-    }
+    sum = wave_scan(sum);
     const T left = shuffle(sum, lane() == 0 ? 0 : lane() - 1);
     const T before = lane() == 0 ? carried : carried + left;
 #pragma unroll
