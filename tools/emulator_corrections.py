@@ -88,6 +88,18 @@ PERMUTED = [
                "    stores = [permuted(*val) for dest, val in assigns if dest.startswith('VGPR[')]\n"),
 ]
 
+# RDNA 3, RDNA 4 and CDNA 3 ISA, DS_BPERMUTE_B32 and DS_PERMUTE_B32: the lane is (address + offset) / 4 "% 32", or "% 64" of a
+# wave's 64 lanes: "high-order bits are ignored". The emulator's reader of the documents' text has no remainder and leaves this
+# one out, so that what is beyond the last lane is a lane that is not there. rocBLAS's products of halves on gfx1100 rely on it
+# where they move the columns at the edge of a matrix from the upper lanes to the lower ones.
+#   v_lshlrev_b32 v1, 2, lane; ds_bpermute_b32 v2, v1, v2 offset:64      clears v2 of lanes 16 to 31
+REMAINDERS = [
+    Correction(READER, "('*', '/'), ('**',)]", "('*', '/', '%'), ('**',)]"),
+    Correction(READER, "      case '*' | '/':\n",
+               "      case '%':\n        if right.op == Ops.CONST and right.val & (right.val - 1) == 0: return left & (right.val - 1)\n"
+               "        return left % right\n      case '*' | '/':\n"),
+]
+
 # RDNA's and CDNA's buffer instructions, range checking of raw buffers: what is out of range is offset + bytes > NumRecords
 # - SGPR offset, where offset is the sum of those of the instruction and of the VGPR (AMD's words on OOB_SELECT = 3:
 # ROCm/rocMLIR, pull request 678; that the difference does not fall below 0: llvm/llvm-project, 169230). The emulator leaves
@@ -141,7 +153,7 @@ SPEED = [
 ]
 ADDED = {TRANSLATIONS: pathlib.Path(__file__).resolve().parent / "emulator_translations.py"}
 
-CORRECTIONS = ACCUMULATION + HALVES + DIVISION + ROUNDING + LOADED_HALVES + PERMUTED + MODIFIERS + SPEED
+CORRECTIONS = ACCUMULATION + HALVES + DIVISION + ROUNDING + LOADED_HALVES + PERMUTED + REMAINDERS + MODIFIERS + SPEED
 EMULATOR_CORRECTIONS = BUFFERS
 
 
