@@ -4,6 +4,7 @@
 // on the objects they are given.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -55,6 +56,9 @@ void destroy_queue(Queue* queue);
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes);
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes);
 void synchronize(Queue* queue);
+// What is launched from here on may be left undone once `cancel` (null: nothing) is true. Only the simulator, whose
+// launches are done when they return, looks at it; what a device has been given cannot be taken back.
+void heed(Queue* queue, const std::atomic<bool>* cancel);
 
 // Lets `to` read the memory of `from`, another device or the same. Why that cannot be, in one line, or nothing.
 std::string connect(Context* to, Context* from);

@@ -207,17 +207,22 @@ void GpuDevice::forget_graphs_locked() {
 
 bool GpuDevice::execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
   const std::lock_guard lock(mutex_);
-  if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return false;
+  const auto cancelled = [&] { return cancel != nullptr && cancel->load(std::memory_order_relaxed); };
+  if (cancelled()) return false;
   if (replay(launches, count)) return true;
-  try {
-    enqueue(launches, count);
-  } catch (const ApiError&) {
-    // A list counts as run once only when all of it was: a kernel's first launch may have to wait for the queue, which
-    // nothing that is captured may.
-    forget_graphs_locked();
-    throw;
-  }
-  return true;
+  // A list counts as run once only when all of it was: a kernel's first launch may have to wait for the queue, which
+  // nothing that is captured may.
+  struct Attempt {
+    GpuDevice& device;
+    bool whole = false;
+    ~Attempt() {
+      api::heed(device.queue_, nullptr);
+      if (!whole) device.forget_graphs_locked();
+    }
+  } attempt{*this};
+  api::heed(queue_, cancel);
+  for (int32_t i = 0; i < count && !cancelled(); ++i) enqueue(launches + i, 1);
+  return attempt.whole = !cancelled();
 }
 
 }  // namespace gabbro::gpu

@@ -63,7 +63,7 @@ class GpuDevice {
   // To be called before a kernel goes away: what was recorded may name it.
   void forget_graphs();
 
-  // Enqueues the launches. False when `cancel` was seen to be true before they were.
+  // Enqueues the launches. False when `cancel` was seen to be true meanwhile; some of them may have been done then.
   bool execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel);
 
  private:

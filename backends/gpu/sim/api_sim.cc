@@ -80,6 +80,7 @@ struct Context {
 };
 struct Queue {
   Context* context;
+  const std::atomic<bool>* cancel = nullptr;
 };
 struct Product {
   ProductShape shape;
@@ -143,6 +144,8 @@ void synchronize(Queue* queue) {
   const std::lock_guard lock(queue->context->mutex);
   if (!queue->context->failure.empty()) throw ApiError(StatusCode::kFailed, queue->context->failure);
 }
+
+void heed(Queue* queue, const std::atomic<bool>* cancel) { queue->cancel = cancel; }
 
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) {
   queue->context->require_present();
@@ -219,7 +222,7 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
     const std::lock_guard lock(context.mutex);
     if (!context.failure.empty()) return;
   }
-  if (error.empty()) error = sim::run_grid(*function->kernel, grid, args);
+  if (error.empty()) error = sim::run_grid(*function->kernel, grid, args, queue->cancel);
   if (const std::string overwritten = sim::find_overwritten(); error.empty() && !overwritten.empty()) {
     error = fmt::format("kernel {}: {}", function->kernel->name, overwritten);
   }

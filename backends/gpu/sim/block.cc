@@ -294,7 +294,7 @@ const BlockState& current_block() { return current_block_ptr->state; }
 void barrier(Place place) { current_block_ptr->wait_at_barrier(place); }
 const u64* exchange(u64 value, Place place) { return current_block_ptr->exchange(value, place); }
 
-std::string run_grid(const Registration& kernel, Dim grid, const void* args) {
+std::string run_grid(const Registration& kernel, Dim grid, const void* args, const std::atomic<bool>* cancel) {
   catch_faults();
   const u64 blocks = u64{grid.x} * grid.y * grid.z;
   std::atomic<u64> next{0};
@@ -309,6 +309,7 @@ std::string run_grid(const Registration& kernel, Dim grid, const void* args) {
     block.state.threads = kernel.threads;
     current_block_ptr = &block;
     for (u64 index; (index = next.fetch_add(1)) < blocks;) {
+      if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) break;
       block.state.index = {static_cast<u32>(index % grid.x), static_cast<u32>(index / grid.x % grid.y),
                            static_cast<u32>(index / grid.x / grid.y)};
       if (block.run(stacks)) continue;

@@ -3,6 +3,7 @@
 // in different wave operations, a barrier that some threads never reach, an access outside the device's allocations.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <string>
 
@@ -40,7 +41,8 @@ struct Registration {
 };
 const Registration* find_kernel(const std::string& name, u32 wave);
 
-// Runs all blocks; empty, or what went wrong, in one line that names the kernel and the place.
-std::string run_grid(const Registration& kernel, Dim grid, const void* args);
+// Runs all blocks, or fewer once `cancel` (may be null) is true; empty, or what went wrong, in one line that names the
+// kernel and the place.
+std::string run_grid(const Registration& kernel, Dim grid, const void* args, const std::atomic<bool>* cancel);
 
 }  // namespace gabbro::gpu::sim

@@ -1,10 +1,13 @@
-// Injected faults come out of the plugin's functions as the right status; after each the device can be closed, and
-// another opened and used.
+// Injected faults, and requests to stop, come out of the plugin's functions as the right status; after each the device
+// can be closed, and another opened and used.
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "backends/gpu/sim/memory.h"
 #include "gabbro/backend_abi.h"
@@ -48,13 +51,14 @@ class Faults : public testing::Test {
     return memory;
   }
 
-  static abi::TensorView vector(void* data) {
-    return {.data = data, .shape = {kCount}, .strides = {1}, .rank = 1, .dtype = DType::f32};
+  static abi::TensorView vector(int64_t count) {
+    return {.shape = {count}, .strides = {1}, .rank = 1, .dtype = DType::f32};
   }
 
   // y = -x
-  static abi::Status negate(abi::Device* device, void* x, void* y) {
-    abi::TensorView in = vector(nullptr), out = vector(nullptr);
+  static abi::Status negate(abi::Device* device, void* x, void* y, int64_t count = kCount,
+                            const std::atomic<bool>* cancel = nullptr) {
+    abi::TensorView in = vector(count), out = vector(count);
     const abi::KernelRequest request = {
         .op = "neg", .inputs = &in, .input_count = 1, .outputs = &out, .output_count = 1};
     abi::BoundKernel kernel{};
@@ -63,7 +67,7 @@ class Faults : public testing::Test {
     out.data = y;
     const abi::Launch launch = {
         .kernel = kernel.handle, .inputs = &in, .outputs = &out, .input_count = 1, .output_count = 1};
-    const abi::Status status = backend().execute(device, nullptr, &launch, 1, nullptr);
+    const abi::Status status = backend().execute(device, nullptr, &launch, 1, cancel);
     backend().release_kernel(device, kernel.handle);
     return status;
   }
@@ -157,6 +161,27 @@ TEST_F(Faults, SeveralAreJoinedWithCommas) {
   EXPECT_EQ(backend().synchronize(device, nullptr).code, StatusCode::kFailed);
   backend().close(device);
   expect_next_device_works();
+}
+
+TEST_F(Faults, ALaunchIsLeftWhenItIsCancelled) {
+  constexpr int64_t kMany = int64_t{1} << 28;  // minutes
+  abi::Device* device = open(nullptr);
+  void* x = allocate(device, kMany * sizeof(float));
+  std::atomic<bool> cancel{false};
+  std::chrono::steady_clock::time_point requested;
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    requested = std::chrono::steady_clock::now();
+    cancel = true;
+  });
+  EXPECT_EQ(negate(device, x, x, kMany, &cancel).code, StatusCode::kCancelled);
+  const auto late = std::chrono::steady_clock::now() - requested;
+  canceller.join();
+  EXPECT_LT(std::chrono::duration<double>(late).count(), 5);
+  EXPECT_EQ(backend().synchronize(device, nullptr).code, StatusCode::kOk);
+  expect_works(device);
+  backend().free(device, x);
+  backend().close(device);
 }
 
 }  // namespace
