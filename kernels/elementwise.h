@@ -120,11 +120,29 @@ struct Silu {
   GPU_FUNCTION static float of(float x) { return x / (1 + exp(-x)); }
 };
 // x · Φ(x) (Hendrycks & Gimpel 2016), and its approximation by tanh.
+// x·Φ(x) = max(x, 0) - |x|·Φ(-|x|), whose last factor keeps its leading digits where 1 + erf loses them: exp(-x²/2)
+// times k times a polynomial in k = 1/(1 + 0.29·|x|), fitted for the least relative error up to 6.5 (1.3e-8; with what
+// is rounded 7e-7 above -3). An infinity, whose k·|x| would be a NaN, is as far away as 30.
 struct Gelu {
-  GPU_FUNCTION static float of(float x) { return 0.5f * x * (1 + Erf::of(x * 0.707106781f)); }
+  GPU_FUNCTION static float of(float x) {
+    const float size = abs(x), t = size > 30 ? 30 : size, k = quick_reciprocal(fma(0.29f, t, 1));
+    float r = fma(0.039355120f, k, -0.19241754f);
+    r = fma(r, k, 0.30388297f);
+    r = fma(r, k, -0.14666601f);
+    r = fma(r, k, 0.18082216f);
+    r = fma(r, k, 0.079867144f);
+    r = fma(r, k, 0.11973173f);
+    r = fma(r, k, 0.11542443f);
+    constexpr float kHalfLog2E = 0.72134752f;
+    return fma(-t, r * k * quick_exp2(-kHalfLog2E * t * t), x < 0 ? 0 : x);
+  }
 };
+// 0.5·x·(1 + tanh u), u = √(2/π)·(x + 0.044715·x³), is x / (1 + exp(-2u)).
 struct GeluTanh {
-  GPU_FUNCTION static float of(float x) { return 0.5f * x * (1 + tanh(0.797884561f * fma(0.044715f * x * x, x, x))); }
+  GPU_FUNCTION static float of(float x) {
+    constexpr float kMinusTwoLog2E = -2.8853901f;
+    return x * quick_reciprocal(1 + quick_exp2(kMinusTwoLog2E * 0.797884561f * fma(0.044715f * x * x, x, x)));
+  }
 };
 
 // Integers wrap around: they are computed as unsigned numbers of at least 32 bits.

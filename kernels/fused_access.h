@@ -37,16 +37,26 @@ GPU_FUNCTION inline i64 fused_offset(const FusedElementwiseArgs& a, int input, i
 }
 
 // Elements from `first` on; as one load where they lie together, which needs an address that is a multiple of the
-// pack's size.
-template <class T, int count>
+// pack's size. A layout that is known when the kernel is compiled lets the loads of all inputs begin before the first
+// has ended.
+template <class T, int count, FusedLayout layout>
 GPU_FUNCTION inline Pack<T, count> fused_read(const FusedElementwiseArgs& a, int input, i64 first) {
   const auto* x = static_cast<const T*>(a.in[input]);
-  if (a.layout[input] == FusedLayout::kAsOutput) return *reinterpret_cast<const Pack<T, count>*>(x + first);
-  Pack<T, count> pack;
+  if constexpr (layout == FusedLayout::kAsOutput || layout == FusedLayout::kPacks) {
+    const i64 at = layout == FusedLayout::kAsOutput ? first : fused_offset(a, input, first);
+    return *reinterpret_cast<const Pack<T, count>*>(x + at);
+  } else {
+    Pack<T, count> pack;
+    if constexpr (layout == FusedLayout::kStrided) {
 #pragma unroll
-  for (int i = 0; i < count; ++i)
-    pack.element[i] = x[a.layout[input] == FusedLayout::kNumber ? 0 : fused_offset(a, input, first + i)];
-  return pack;
+      for (int i = 0; i < count; ++i) pack.element[i] = x[fused_offset(a, input, first + i)];
+    } else {
+      const T number = x[layout == FusedLayout::kNumber ? 0 : fused_offset(a, input, first)];
+#pragma unroll
+      for (int i = 0; i < count; ++i) pack.element[i] = number;
+    }
+    return pack;
+  }
 }
 
 template <class T, int count>

@@ -155,6 +155,11 @@ void evaluate(std::span<const Tensor> tensors) {
 }
 
 void bind_run(nb::module_& m, TensorClass& tensor) {
+  // What the library evaluates itself: the initial values of a layer, for one.
+  set_runner([](const std::function<void(const std::atomic<bool>* cancel)>& run) {
+    if (PyGILState_Check() == 1) return run_interruptibly(run);
+    run(nullptr);  // within what runs already
+  });
   m.def("eval", eval_all, nb::sig("def eval(*tensors: Any) -> None"),
         R"(Computes tensors now, in one plan for each device.
 

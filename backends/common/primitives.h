@@ -10,7 +10,7 @@
 
 namespace gabbro::abi {
 
-inline constexpr int kMaxStridedInputs = 3;
+inline constexpr int kMaxStridedInputs = 8;
 
 // Strided and broadcast inputs of one shape, in the order of a contiguous output: axes that lie together are merged,
 // and those of length 1 left out. Axis 0 is the fastest; there is at least one.

@@ -93,6 +93,11 @@ GPU_FUNCTION inline Half to_half(float x) {
 GPU_FUNCTION inline i32 round_to_int(float x) { return __float2int_rn(x); }  // ties to even
 
 GPU_FUNCTION inline float log(float x) { return ::logf(x); }
+GPU_FUNCTION inline float quick_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 GPU_FUNCTION inline float quick_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

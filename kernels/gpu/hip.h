@@ -81,6 +81,7 @@ GPU_FUNCTION inline float to_float(Half x) { return static_cast<float>(__builtin
 GPU_FUNCTION inline Half to_half(float x) { return {__builtin_bit_cast(u16, static_cast<_Float16>(x))}; }
 GPU_FUNCTION inline i32 round_to_int(float x) { return static_cast<i32>(__builtin_rintf(x)); }  // ties to even
 
+GPU_FUNCTION inline float quick_reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 GPU_FUNCTION inline float quick_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 
 // ::logf is the instruction's log2 times ln 2, off by up to 1.5 units in the last place; this one by less than 1. With

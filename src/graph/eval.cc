@@ -153,11 +153,20 @@ bool eval_if_little(const Tensor& tensor) {
   return true;
 }
 
+namespace {
+Runner runner = nullptr;
+}
+void set_runner(Runner own) { runner = own; }
+
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel) {
   if (tensors.size() == 1 && eval_if_little(tensors[0])) return;
   Evaluation evaluation(tensors);
   if (!evaluation.has_work()) return;
-  evaluation.run(cancel);
+  if (cancel == nullptr && runner != nullptr) {
+    runner([&](const std::atomic<bool>* watched) { evaluation.run(watched); });
+  } else {
+    evaluation.run(cancel);
+  }
   evaluation.finish();
 }
 

@@ -16,6 +16,12 @@ namespace gabbro {
 // (kept_values.h).
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel = nullptr);
 
+// What eval() runs its plans with where it is given no `cancel`; it calls run(cancel) at least once, and again where
+// that threw kInterrupted and the plan is to go on. A program that has to be able to stop whatever the library computes
+// (initial values of a layer, a state that is loaded) sets it before it computes.
+using Runner = void (*)(const std::function<void(const std::atomic<bool>* cancel)>& run);
+void set_runner(Runner runner);
+
 // Computes it as eval does, where that takes a few microseconds: it is a few ops, whose plan is known and little, and
 // nobody else computes on the device. Says whether it did. For callers with a lock that others wait for.
 bool eval_if_little(const Tensor& tensor);

@@ -143,6 +143,47 @@ TEST_P(Chains, EqualTheirStepsOneByOne) {
     }
   }
 }
+
+// Rows of whole packs, whose columns' numbers, parts and turned ones may be moved a pack at a time or not; and the same
+// with an address, or a length, that is no multiple of a pack.
+TEST_P(Chains, OfInputsThatLieInWaysOfTheirOwn) {
+  const DType dtype = GetParam();
+  Maker m(device(), 9);
+  const auto kept = [&](const Tensor& x) {
+    const Tensor y = cast(x, dtype);
+    eval_one(y);
+    return y;
+  };
+  for (const int64_t columns : {16, 12, 5}) {
+    const Shape shape{3, 2, columns};
+    const Tensor plain = kept(m.normal(shape)), wide = kept(m.normal(Shape{3, 2, 32}));
+    const Tensor row = broadcast_to(kept(m.normal(Shape{columns})), shape);
+    const Tensor column = broadcast_to(kept(m.normal(Shape{3, 1, 1})), shape);
+    const Tensor turned = permute(kept(m.normal(Shape{columns, 2, 3})), {2, 1, 0});
+    const Tensor number = broadcast_to(kept(m.normal(Shape{1, 1, 1})), shape);
+    for (const int64_t begin : {8, 3}) {
+      const Tensor part = slice(wide, 2, begin, columns);
+      const auto step = [&](bool together, const Tensor& x) {
+        if (!together) eval_one(x);
+        return x;
+      };
+      const auto run = [&](bool together, const Tensor& last) {
+        const Tensor scaled = step(together, step(together, plain * row) + column);
+        return on_host(step(together, step(together, scaled - part) * step(together, last + number)));
+      };
+      for (const Tensor& last : {plain, turned}) {
+        const std::vector<float> expected = run(false, last), found = run(true, last);
+        for (size_t n = 0; n < expected.size(); ++n) {
+          ASSERT_NEAR(found[n], expected[n],
+                      dtype == DType::f32   ? 1e-5
+                      : dtype == DType::f16 ? 0.03
+                                            : 0.25)
+              << columns << " columns from " << begin << ", element " << n;
+        }
+      }
+    }
+  }
+}
 INSTANTIATE_TEST_SUITE_P(Dtypes, Chains, testing::Values(DType::f32, DType::f16, DType::bf16),
                          [](const auto& dtype) { return std::string(dtype_name(dtype.param)); });
 

@@ -20,7 +20,7 @@ namespace {
 
 static_assert(kFusedInputs == abi::kMaxElementwiseInputs && kFusedOutputs == abi::kMaxElementwiseOutputs);
 static_assert(kFusedConstants == abi::kMaxElementwiseConstants);
-static_assert(kFusedAxes == abi::kMaxRank);
+static_assert(kFusedAxes == abi::kMaxRank && kFusedInputs <= abi::kMaxStridedInputs);
 
 constexpr int64_t kPackBytes = 16;  // that a thread moves at once
 
@@ -96,14 +96,63 @@ int pack_count(const abi::KernelRequest& request) {
   return static_cast<int>(std::min<int64_t>(kPackBytes / widest, 8));
 }
 
-// The functions of the kernels: the same for all requests of the same steps and types. Empty where an op has no
-// function.
-std::string steps_text(const abi::KernelRequest& request, const abi::ElementwiseSteps& read,
+// How the inputs of a request lie for a thread that moves `count` elements.
+struct Layouts {
+  std::vector<FusedLayout> of;
+  abi::StridedAxes axes;  // of those that lie in a way of their own, whose number there is `strided[input]`
+  std::vector<size_t> strided;
+};
+
+Layouts lay_out(const abi::KernelRequest& request, int count) {
+  Layouts layouts;
+  std::vector<abi::TensorView> own;
+  for (int i = 0; i < request.input_count; ++i) {
+    const abi::TensorView& view = request.inputs[i];
+    bool number = true;
+    for (int axis = 0; axis < view.rank; ++axis) number &= view.strides[axis] == 0 || view.shape[axis] == 1;
+    const bool contiguous = abi::is_contiguous(view);
+    layouts.of.push_back(contiguous ? FusedLayout::kAsOutput : number ? FusedLayout::kNumber : FusedLayout::kStrided);
+    layouts.strided.push_back(own.size());
+    if (layouts.of.back() == FusedLayout::kStrided) own.push_back(view);
+  }
+  if (own.empty()) return layouts;
+  layouts.axes = abi::merge_axes(own);
+  if (layouts.axes.shape[0] % count != 0) return layouts;  // a thread's elements are in two rows
+  for (size_t i = 0; i < layouts.of.size(); ++i) {
+    if (layouts.of[i] != FusedLayout::kStrided) continue;
+    const auto& strides = layouts.axes.strides[layouts.strided[i]];
+    const bool packs = std::all_of(strides.begin() + 1, strides.end(), [&](int64_t s) { return s % count == 0; });
+    if (strides[0] == 0) layouts.of[i] = FusedLayout::kRepeated;
+    if (strides[0] == 1 && packs) layouts.of[i] = FusedLayout::kPacks;
+  }
+  return layouts;
+}
+
+const char* layout_name(FusedLayout layout) {
+  switch (layout) {
+    case FusedLayout::kAsOutput:
+      return "kAsOutput";
+    case FusedLayout::kNumber:
+      return "kNumber";
+    case FusedLayout::kPacks:
+      return "kPacks";
+    case FusedLayout::kRepeated:
+      return "kRepeated";
+    case FusedLayout::kStrided:
+      break;
+  }
+  return "kStrided";
+}
+
+// The functions of the kernels: the same for all requests of the same steps, types and layouts. Empty where an op has
+// no function.
+std::string steps_text(const abi::KernelRequest& request, const abi::ElementwiseSteps& read, const Layouts& layouts,
                        const MakeContext& context) {
   std::string reads, body, writes;
   for (int i = 0; i < request.input_count; ++i) {
     const char* type = type_name(request.inputs[i].dtype);
-    reads += fmt::format("    const Pack<{0}, count> p{1} = fused_read<{0}, count>(a, {1}, first);\n", type, i);
+    reads += fmt::format("    const Pack<{0}, count> p{1} = fused_read<{0}, count, FusedLayout::{2}>(a, {1}, first);\n",
+                         type, i, layout_name(layouts.of[static_cast<size_t>(i)]));
     body += fmt::format("      const {} v{} = p{}.element[i];\n", type, i, i);
   }
   int number = request.input_count, constants = 0;
@@ -155,11 +204,21 @@ std::string kernel_text(const std::string& name, int count) {
 class FusedElementwise : public Kernel {
  public:
   FusedElementwise(const abi::KernelRequest& request, const abi::ElementwiseSteps& read, const api::Function* function,
-                   const api::Function* one_by_one, int count)
+                   const api::Function* one_by_one, const Layouts& layouts, int count)
       : function_(function), one_by_one_(one_by_one), count_(count) {
     args_.total = abi::elements(request.outputs[0]);
-    for (int i = 0; i < request.input_count; ++i) lay_out(request.inputs[i], i);
-    args_.rank = std::max(args_.rank, 1);
+    args_.rank = layouts.axes.rank;
+    std::ranges::copy(layouts.axes.shape, args_.shape);
+    for (int i = 0; i < request.input_count; ++i) {
+      const abi::TensorView& view = request.inputs[i];
+      const FusedLayout layout = layouts.of[static_cast<size_t>(i)];
+      const auto element = static_cast<int64_t>(dtype_bytes(view.dtype, 1));
+      bytes += static_cast<double>(own_elements(view) * element);
+      const bool packs = layout == FusedLayout::kAsOutput || layout == FusedLayout::kPacks;
+      input_aligned_.push_back(packs ? count * element : element);
+      if (layout == FusedLayout::kAsOutput || layout == FusedLayout::kNumber) continue;
+      std::ranges::copy(layouts.axes.strides[layouts.strided[static_cast<size_t>(i)]], args_.strides[i]);
+    }
     for (int i = 0; i < request.output_count; ++i) {
       const auto element = static_cast<int64_t>(dtype_bytes(request.outputs[i].dtype, 1));
       bytes += static_cast<double>(args_.total * element);
@@ -181,8 +240,7 @@ class FusedElementwise : public Kernel {
     bool aligned = true;
     for (int i = 0; i < launch.input_count; ++i) {
       args.in[i] = launch.inputs[i].data;
-      if (args.layout[i] == FusedLayout::kAsOutput)
-        aligned &= is_multiple(args.in[i], input_aligned_[static_cast<size_t>(i)]);
+      aligned &= is_multiple(args.in[i], input_aligned_[static_cast<size_t>(i)]);
     }
     for (int i = 0; i < launch.output_count; ++i) {
       args.out[i] = launch.outputs[i].data;
@@ -198,31 +256,18 @@ class FusedElementwise : public Kernel {
     return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;
   }
 
-  void lay_out(const abi::TensorView& view, int input) {
-    const auto element = static_cast<int64_t>(dtype_bytes(view.dtype, 1));
-    input_aligned_.push_back(count_ * element);
-    double own = 1;  // elements that it has
-    for (int axis = 0; axis < view.rank; ++axis) {
-      if (view.strides[axis] != 0) own *= static_cast<double>(view.shape[axis]);
-    }
-    bytes += own * static_cast<double>(element);
-    if (abi::is_contiguous(view)) {
-      args_.layout[input] = FusedLayout::kAsOutput;
-      return;
-    }
-    args_.layout[input] = own == 1 ? FusedLayout::kNumber : FusedLayout::kStrided;
-    args_.rank = view.rank;
-    for (int axis = 0; axis < view.rank; ++axis) {
-      args_.shape[axis] = view.shape[view.rank - 1 - axis];
-      args_.strides[input][axis] = view.strides[view.rank - 1 - axis];
-    }
+  // Without those that are there again and again.
+  static int64_t own_elements(const abi::TensorView& view) {
+    int64_t own = 1;
+    for (int axis = 0; axis < view.rank; ++axis) own *= view.strides[axis] != 0 ? view.shape[axis] : 1;
+    return own;
   }
 
   const api::Function* function_;
   const api::Function* one_by_one_;
   int count_;
   FusedElementwiseArgs args_{};
-  std::vector<int64_t> input_aligned_, aligned_;  // bytes that a pack's address is a multiple of
+  std::vector<int64_t> input_aligned_, aligned_;  // bytes that an operand's address is a multiple of
 };
 
 }  // namespace
@@ -230,15 +275,16 @@ class FusedElementwise : public Kernel {
 std::unique_ptr<Kernel> make_elementwise(const abi::KernelRequest& request, const MakeContext& context) {
   const auto read = abi::read_elementwise(request);
   if (!read || !context.can_compile()) return nullptr;
-  const std::string text = steps_text(request, *read, context);
-  if (text.empty()) return nullptr;
   const int count = pack_count(request);
+  const Layouts layouts = lay_out(request, count);
+  const std::string text = steps_text(request, *read, layouts, context);
+  if (text.empty()) return nullptr;
   const std::string name = name_of(text), single = name + "_single";
   const std::string source = text + kernel_text(name, count) + kernel_text(single, 1);
   const api::Function* function = context.compiled(name, source);
   const api::Function* one_by_one = context.compiled(single, source);
   if (function == nullptr || one_by_one == nullptr) return nullptr;
-  return std::make_unique<FusedElementwise>(request, *read, function, one_by_one, count);
+  return std::make_unique<FusedElementwise>(request, *read, function, one_by_one, layouts, count);
 }
 
 }  // namespace gabbro::gpu
