@@ -46,8 +46,13 @@ class CompiledFunction {
     compiled_ = std::make_unique<Compiled>([&] { return results; }, inputs);
   }
 
+  // Whether it was made for such inputs, all with values.
+  bool takes(std::span<const Tensor> inputs) const { return key_devices_.empty() && compiled_->takes(inputs); }
+
   std::vector<Tensor> operator()(std::vector<Tensor> inputs) {
     for (const std::shared_ptr<Device>& device : key_devices_) inputs.push_back(next_key(device));
+    // To let other threads go on and to listen to Ctrl-C takes longer than a little plan.
+    if (auto little = compiled_->run_if_little(inputs)) return std::move(*little);
     std::vector<Tensor> results;
     run_interruptibly([&](const std::atomic<bool>* cancel) { results = (*compiled_)(inputs, cancel); });
     return results;
@@ -66,6 +71,36 @@ class CompiledFunction {
  private:
   std::vector<std::shared_ptr<Device>> key_devices_;
   std::unique_ptr<Compiled> compiled_;
+};
+
+// The replays of one function that are for tensors alone and give one, and so can be found without taking apart what
+// they are called with.
+class Replays {
+ public:
+  void add(nb::object compiled) {
+    if (known_.size() < kMany) known_.push_back(std::move(compiled));
+  }
+
+  // None where there is no replay for these.
+  nb::object operator()(const nb::tuple& arguments) const {
+    if (known_.empty() || traces > 0) return nb::none();
+    std::vector<Tensor> inputs;
+    inputs.reserve(arguments.size());
+    for (nb::handle argument : arguments) {
+      if (!nb::isinstance<Tensor>(argument)) return nb::none();
+      inputs.push_back(nb::cast<const Tensor&>(argument));
+      evaluate(inputs.back());
+    }
+    for (const nb::object& held : known_) {
+      auto& compiled = nb::cast<CompiledFunction&>(held);
+      if (compiled.takes(inputs)) return nb::cast(std::move(compiled(std::move(inputs)).front()));
+    }
+    return nb::none();
+  }
+
+ private:
+  static constexpr size_t kMany = 16;  // more are found as fast by what tells them apart
+  std::vector<nb::object> known_;
 };
 
 // What tells apart the inputs that need plans of their own.
@@ -92,6 +127,11 @@ void bind_compile(nb::module_& m) {
       .def("__call__", &CompiledFunction::operator())
       .def("launches", &CompiledFunction::launches,
            nb::sig("def launches(self) -> list[tuple[str, str, float, float]]"));
+  nb::class_<Replays>(m, "_Replays")
+      .def(nb::init<>())
+      .def("add", &Replays::add, nb::sig("def add(self, compiled: _CompiledFunction, /) -> None"))
+      .def("__call__", &Replays::operator(),
+           nb::sig("def __call__(self, arguments: tuple[Any, ...], /) -> Tensor | None"));
   m.def("_is_tracing", [] { return traces > 0; });
   m.def("_signature", signature_of, nb::sig("def _signature(x: Tensor, /) -> tuple[Any, ...]"));
 }

@@ -168,6 +168,31 @@ def test_compiled_functions_replay_with_other_arguments():
     assert len(calls) == 5
 
 
+def test_compiled_functions_of_tensors_alone_are_traced_for_each_layout_once():
+    calls = []
+
+    @gb.compile
+    def product(x, y=None):
+        calls.append(1)
+        return x @ (x.T if y is None else y)
+
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        for rows in range(1, 40):  # more than are found directly
+            x = rng.random((rows, 3), dtype=np.float32)
+            np.testing.assert_allclose(product(gb.tensor(x) + 0).numpy(), x @ x.T, rtol=1e-5)
+    assert len(calls) == 39
+    x, y = rng.random((4, 3), dtype=np.float32), rng.random((3, 4), dtype=np.float32)
+    for other in (gb.tensor(y), gb.tensor(y.T.copy()).T):
+        for _ in range(2):
+            np.testing.assert_allclose(product(gb.tensor(x), other).numpy(), x @ y, rtol=1e-5)
+    assert len(calls) == 39 + 2
+    with pytest.raises(ValueError, match="matmul"):
+        product(gb.tensor(x), gb.tensor(x))
+    assert product(gb.tensor(x), y=gb.tensor(y)).shape == (4, 4)
+    assert product(gb.tensor(x).astype(gb.float16), gb.tensor(y).astype(gb.float16)).dtype == gb.float16
+
+
 def test_results_of_compiled_functions_do_not_change():
     double = gb.compile(lambda x: x * 2)
     first = double(gb.ones(4))

@@ -249,20 +249,43 @@ std::vector<Tensor> Compiled::operator()(const std::atomic<bool>* cancel) {
   return plan_->run(captured_, cancel, &storages_);
 }
 
-std::vector<Tensor> Compiled::operator()(std::span<const Tensor> inputs, const std::atomic<bool>* cancel) {
+bool Compiled::takes(size_t number, const Tensor& input) const {
+  const Tensor& like = inputs_[number];
+  return input.has_value() && input.device() == device_ && input.spec() == like.spec() &&
+         input.state().layout.strides == like.state().layout.strides;
+}
+
+bool Compiled::takes(std::span<const Tensor> inputs) const {
+  if (inputs.size() != inputs_.size()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!takes(i, inputs[i])) return false;
+  }
+  return true;
+}
+
+std::vector<Tensor> Compiled::parameters_of(std::span<const Tensor> inputs) const {
   if (inputs.size() != inputs_.size())
     throw bad_input("[compile] {} inputs instead of {}", inputs.size(), inputs_.size());
   std::vector<Tensor> parameters = captured_;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Tensor& input = inputs[i];
-    if (!input.has_value() || input.spec() != inputs_[i].spec() || input.device() != device_ ||
-        input.state().layout.strides != inputs_[i].state().layout.strides) {
+    if (!takes(i, inputs[i])) {
       throw bad_input("[compile] input {} does not lie as the one of the trace, {} {}", i,
                       dtype_name(inputs_[i].dtype()), inputs_[i].shape().to_string());
     }
-    if (places_[i] >= 0) parameters[static_cast<size_t>(places_[i])] = input;
+    if (places_[i] >= 0) parameters[static_cast<size_t>(places_[i])] = inputs[i];
   }
-  return plan_->run(parameters, cancel, &storages_);
+  return parameters;
+}
+
+std::vector<Tensor> Compiled::operator()(std::span<const Tensor> inputs, const std::atomic<bool>* cancel) {
+  return plan_->run(parameters_of(inputs), cancel, &storages_);
+}
+
+std::optional<std::vector<Tensor>> Compiled::run_if_little(std::span<const Tensor> inputs) {
+  if (!plan_->is_little()) return std::nullopt;
+  const std::unique_lock lock(device_->execution_mutex(), std::try_to_lock);
+  if (!lock.owns_lock()) return std::nullopt;
+  return plan_->run_locked(parameters_of(inputs), nullptr, &storages_);
 }
 
 void overwrite(const Tensor& tensor, const void* host, size_t bytes) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/backend/device.h"
@@ -66,6 +67,11 @@ class Compiled {
   std::vector<Tensor> operator()(const std::atomic<bool>* cancel = nullptr);
   // With these for the inputs: of their shapes, dtypes and strides, and with values; else throws bad_input.
   std::vector<Tensor> operator()(std::span<const Tensor> inputs, const std::atomic<bool>* cancel = nullptr);
+  // The same where it takes a few microseconds and nobody else computes on the device; else nothing, and nothing is
+  // done.
+  std::optional<std::vector<Tensor>> run_if_little(std::span<const Tensor> inputs);
+  // Whether these lie as the ones of the trace do.
+  bool takes(std::span<const Tensor> inputs) const;
 
   const Plan& plan() const { return *plan_; }
 
@@ -76,6 +82,9 @@ class Compiled {
   std::vector<int> places_;  // of each input among captured_; -1: the function does not use it
   std::unique_ptr<Plan> plan_;
   std::vector<std::shared_ptr<void>> storages_;
+
+  bool takes(size_t number, const Tensor& input) const;
+  std::vector<Tensor> parameters_of(std::span<const Tensor> inputs) const;
 };
 
 // A tensor whose contents the host may replace in place: the inputs of compiled functions, and states.

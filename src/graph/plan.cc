@@ -60,8 +60,9 @@ void Plan::build_launches() {
     launches_.push_back(launch);
   }
 
-  // A core does this much in its cache in a few microseconds. A kernel that does not know its work counts as much.
-  constexpr double kLittleBytes = 32768, kLittleFlops = 65536;
+  // A core does this much in its cache in ten or twenty microseconds. A kernel that does not know its work counts as
+  // much.
+  constexpr double kLittleBytes = 131072, kLittleFlops = 2097152;
   double bytes = 0, flops = 0;
   for (const PlanStep& step : steps_) {
     bytes += step.kernel->bound.bytes;

@@ -50,10 +50,8 @@ class MatmulFew : public Kernel {
     std::fill_n(sums, a_.rows * kStrip, 0.0f);
     for (int64_t k = 0; k < a_.columns; k += kRowsTogether) {
       const int depth = static_cast<int>(std::min<int64_t>(kRowsTogether, a_.columns - k));
-      for (int64_t r = 0; r < a_.rows; ++r) {
-        const T* factors = a + r * a_.row_stride + k * a_.column_stride;
-        add_rows(factors, b + k * b_.row_stride, depth, columns, sums + r * kStrip);
-      }
+      kAddRows[static_cast<size_t>(a_.rows - 1)](a_, a + k * a_.column_stride, b_.row_stride, b + k * b_.row_stride,
+                                                 depth, columns, sums);
     }
     for (int64_t r = 0; r < a_.rows; ++r) {
       for (int64_t j = 0; j < columns; j += kLanes) {
@@ -63,26 +61,41 @@ class MatmulFew : public Kernel {
     }
   }
 
-  // sums += factors · rows of B.
-  void add_rows(const T* factors, const T* b, int depth, int64_t columns, float* sums) const {
-    F32 factor[kRowsTogether];
-    for (int i = 0; i < depth; ++i) factor[i] = splat(static_cast<float>(factors[i * a_.column_stride]));
+  // sums += these columns of A · these rows of B, whose elements are converted once for all rows of A.
+  template <int kRows>
+  static void add_rows(const abi::MatrixView& a, const T* factors, int64_t row_stride, const T* b, int depth,
+                       int64_t columns, float* sums) {
+    F32 factor[kRows][kRowsTogether];
+    for (int r = 0; r < kRows; ++r) {
+      for (int i = 0; i < depth; ++i)
+        factor[r][i] = splat(static_cast<float>(factors[r * a.row_stride + i * a.column_stride]));
+    }
     int64_t j = 0;
     if (depth == kRowsTogether) {
       for (; j + kLanes <= columns; j += kLanes) {
-        F32 sum = load(sums + j);
+        F32 x[kRowsTogether];
 #pragma GCC unroll 4
-        for (int i = 0; i < kRowsTogether; ++i) sum = fma(factor[i], load_as_f32(b + i * b_.row_stride + j), sum);
-        store(sums + j, sum);
+        for (int i = 0; i < kRowsTogether; ++i) x[i] = load_as_f32(b + i * row_stride + j);
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) {
+          F32 sum = load(sums + r * kStrip + j);
+#pragma GCC unroll 4
+          for (int i = 0; i < kRowsTogether; ++i) sum = fma(factor[r][i], x[i], sum);
+          store(sums + r * kStrip + j, sum);
+        }
       }
     }
     for (; j < columns; j += kLanes) {
       const int count = static_cast<int>(std::min<int64_t>(kLanes, columns - j));
-      F32 sum = load(sums + j);
-      for (int i = 0; i < depth; ++i) sum = fma(factor[i], load_some(b + i * b_.row_stride + j, count), sum);
-      store(sums + j, sum);
+      for (int r = 0; r < kRows; ++r) {
+        F32 sum = load(sums + r * kStrip + j);
+        for (int i = 0; i < depth; ++i) sum = fma(factor[r][i], load_some(b + i * row_stride + j, count), sum);
+        store(sums + r * kStrip + j, sum);
+      }
     }
   }
+  using AddRows = void (*)(const abi::MatrixView&, const T*, int64_t, const T*, int, int64_t, float*);
+  static constexpr AddRows kAddRows[kFewRows] = {add_rows<1>, add_rows<2>, add_rows<3>, add_rows<4>};
 
   abi::MatrixView a_;
   abi::MatrixView b_;
@@ -94,7 +107,7 @@ class MatmulFew : public Kernel {
 KernelPointer make_matmul_few(const abi::KernelRequest& request, const MakeContext&) {
   if (!is_matmul(request)) return nullptr;
   const abi::MatrixView a = last_axes(request.inputs[0]), b = last_axes(request.inputs[1]);
-  if (a.rows > kFewRows || b.column_stride != 1 || b.columns < kLanes) return nullptr;
+  if (a.rows < 1 || a.rows > kFewRows || b.column_stride != 1 || b.columns < kLanes) return nullptr;
   return with_element(request.inputs[0].dtype,
                       [&]<class T>() -> KernelPointer { return std::make_unique<MatmulFew<T>>(request); });
 }
