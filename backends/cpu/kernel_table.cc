@@ -70,6 +70,7 @@ constexpr KernelEntry kKernels[] = {
     {"moments", make_moments},
     {"batch_norm_sums", make_batch_norm_sums},
     {"im2col", make_im2col},
+    {"conv", make_conv_depthwise_small},
     {"conv", make_conv_depthwise},
     {"conv", make_conv_channels},
     {"conv", make_conv},

@@ -1,7 +1,7 @@
 // Depthwise convolutions, f32: a channel of x, seen by one of y or a few. For a band of outputs what they see is copied
 // with zeros around it, rows and columns of one remainder by the strides beside each other, so that a tap of
 // neighbouring outputs is a run of elements, and taps below each other are rows below each other (depthwise_tile.h).
-// All others are products of matrices (conv.cc).
+// Small images have channels for lanes (conv_depthwise_small.cc); all others are products of matrices (conv.cc).
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -104,11 +104,10 @@ class DepthwiseConv : public Kernel {
  private:
   int64_t worker_floats() const { return layout_.copy_floats + kDepthwiseRows * kLanes; }
 
-  // The taps down of a plane are cut into runs of at most kDepthwiseTaps, whose lengths differ by one at most.
   void plan_runs() {
     const Window& w = conv_.window;
     const int64_t cuts = pieces(layout_.taps_down(w), kDepthwiseTaps);
-    taps_ = pieces(layout_.taps_down(w), cuts);
+    taps_ = longest_run(layout_.taps_down(w));
     std::vector<TapRun> shorter;
     for (int64_t depth = 0; depth < w.kernel[0]; ++depth)
       for (int64_t down = 0; down < layout_.planes_down; ++down)
@@ -116,14 +115,12 @@ class DepthwiseConv : public Kernel {
           const int64_t count = pieces(w.kernel[1] - down, layout_.tap_step);
           const int64_t plane =
               (depth * layout_.planes_down + down) * layout_.planes_along + along % layout_.planes_along;
-          for (int64_t cut = 0, first = 0; cut < cuts; ++cut) {
-            const int64_t taps = count / cuts + (cut < count % cuts ? 1 : 0);
+          cut_taps(count, cuts, [&](int64_t taps, int64_t first) {
             const int64_t row = plane * layout_.copied_rows + first, tap = down + first * layout_.tap_step;
             const TapRun run{.at = row * kDepthwisePitch + along * w.dilation[2] / w.stride[2],
                              .weight = (depth * w.kernel[1] + tap) * w.kernel[2] + along};
-            if (taps > 0) (taps == taps_ ? runs_ : shorter).push_back(run);
-            first += taps;
-          }
+            (taps == taps_ ? runs_ : shorter).push_back(run);
+          });
         }
     longest_ = static_cast<int64_t>(runs_.size());
     runs_.insert(runs_.end(), shorter.begin(), shorter.end());
@@ -164,7 +161,7 @@ class DepthwiseConv : public Kernel {
                          .end = runs_.data() + runs_.size(),
                          .weights = weights + channel * w.taps(),
                          .weight_step = layout_.tap_step * w.kernel[2],
-                         .bias = bias == nullptr ? 0 : bias[channel]};
+                         .bias = bias == nullptr ? zero_f32() : splat(bias[channel])};
       make_rows(runs, band, scratch, y);
     }
   }
@@ -206,7 +203,7 @@ class DepthwiseConv : public Kernel {
     float* sums = copy + layout_.copy_floats;
     for (int64_t row = 0; row < band.rows; row += most, copy += most * kDepthwisePitch, y += most * step) {
       const int64_t rows = std::min(most, band.rows - row);
-      const MakeDepthwiseRows make = kMakeDepthwiseRows[(rows - 1) * kDepthwiseTaps + taps_ - 1];
+      const MakeDepthwiseRows make = kMakeDepthwiseRows<Lanes::kOutputs>[(rows - 1) * kDepthwiseTaps + taps_ - 1];
       if (band.columns >= kLanes) {
         make(runs, copy, band.columns, y, step);
       } else {

@@ -79,15 +79,46 @@ const std::vector<DepthwiseCase>& depthwise_cases() {
   return kCases;
 }
 
-TEST(DepthwiseConv, is_the_sum_of_its_taps) {
-  for (size_t i = 0; i < depthwise_cases().size(); ++i) {
+// Of at most eight columns, and more groups than a vector has lanes.
+const std::vector<DepthwiseCase>& small_cases() {
+  static const std::vector<DepthwiseCase> kCases = {
+      {.in = {7, 7}, .kernel = {7, 7}, .stride = {1, 1}, .padding = {3, 3}, .dilation = {1, 1}, .groups = 37},
+      {.in = {8, 8},
+       .kernel = {3, 3},
+       .stride = {1, 1},
+       .padding = {1, 1},
+       .dilation = {1, 1},
+       .images = 3,
+       .groups = 16},
+      {.in = {1, 1},
+       .kernel = {3, 3},
+       .stride = {1, 1},
+       .padding = {1, 1},
+       .dilation = {1, 1},
+       .images = 2,
+       .groups = 24},
+      {.in = {2, 3},
+       .kernel = {1, 2},
+       .stride = {1, 2},
+       .padding = {0, 1},
+       .dilation = {1, 1},
+       .images = 2,
+       .groups = 31},
+      {.in = {30, 5}, .kernel = {9, 3}, .stride = {1, 1}, .padding = {4, 6}, .dilation = {1, 3}, .groups = 17},
+      {.in = {6, 4}, .kernel = {4, 4}, .stride = {1, 1}, .padding = {0, 0}, .dilation = {1, 1}, .groups = 16},
+  };
+  return kCases;
+}
+
+void expect_sums_of_taps(const std::vector<DepthwiseCase>& cases, const std::string& implementation) {
+  for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE("case " + std::to_string(i));
-    const DepthwiseCase& c = depthwise_cases()[i];
+    const DepthwiseCase& c = cases[i];
     DepthwiseOperands operands(c);
     std::vector<double> sums, sizes;
     operands.sum(sums, sizes);
     for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
-      EXPECT_EQ(make(isa, operands.call(), pool.workers())->implementation, "conv depthwise");
+      EXPECT_EQ(make(isa, operands.call(), pool.workers())->implementation, implementation);
       operands.y.fill<float>([] { return NAN; });
       run(isa, operands.call(), pool);
       // Two roundings a tap without an fma.
@@ -97,15 +128,25 @@ TEST(DepthwiseConv, is_the_sum_of_its_taps) {
   }
 }
 
+TEST(DepthwiseConv, is_the_sum_of_its_taps) {
+  expect_sums_of_taps(depthwise_cases(), "conv depthwise");
+  expect_sums_of_taps(small_cases(), "conv depthwise small");
+}
+
 // Rows are copied by vectors that reach into what follows.
 TEST(DepthwiseConv, what_an_output_does_not_see_does_not_reach_it) {
   const DepthwiseCase c{
       .in = {9, 23}, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 3};
-  for (const int64_t step : {1, 2}) {
-    DepthwiseCase strided = c;
-    strided.stride = {step, step};
-    DepthwiseOperands operands(strided);
-    for (const int64_t place : {0, 23, 22, 9 * 23 - 1, 2 * 9 * 23 + 4 * 23}) operands.x.at<float>(place) = NAN;
+  DepthwiseCase strided = c, narrow = c;
+  strided.stride = {2, 2};
+  narrow.in = {9, 7};
+  narrow.groups = 16;
+  for (const DepthwiseCase& seen : {c, strided, narrow}) {
+    DepthwiseOperands operands(seen);
+    const int64_t columns = seen.in[1], plane = 9 * columns;
+    for (const int64_t place : {int64_t{0}, columns, columns - 1, plane - 1, 2 * plane + 4 * columns}) {
+      operands.x.at<float>(place) = NAN;
+    }
     std::vector<double> sums, sizes;
     operands.sum(sums, sizes);
     for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {

@@ -12,6 +12,7 @@ std::unique_ptr<Kernel> make_elementwise(const abi::KernelRequest& request, cons
 std::unique_ptr<Kernel> make_im2col(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv_channels(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_conv_depthwise_small(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv_depthwise(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv_transpose_channels(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context);
