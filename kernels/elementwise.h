@@ -122,7 +122,8 @@ struct Silu {
 // x · Φ(x) (Hendrycks & Gimpel 2016), and its approximation by tanh.
 // x·Φ(x) = max(x, 0) - |x|·Φ(-|x|), whose last factor keeps its leading digits where 1 + erf loses them: exp(-x²/2)
 // times k times a polynomial in k = 1/(1 + 0.29·|x|), fitted for the least relative error up to 6.5 (1.3e-8; with what
-// is rounded 7e-7 above -3). An infinity, whose k·|x| would be a NaN, is as far away as 30.
+// is rounded 7e-7 above -3). Infinity is as
+// far away as 30, for infinity - infinity·0 would be no number; what -infinity·0 gives is none.
 struct Gelu {
   GPU_FUNCTION static float of(float x) {
     const float size = abs(x), t = size > 30 ? 30 : size, k = quick_reciprocal(fma(0.29f, t, 1));
@@ -134,7 +135,8 @@ struct Gelu {
     r = fma(r, k, 0.11973173f);
     r = fma(r, k, 0.11542443f);
     constexpr float kHalfLog2E = 0.72134752f;
-    return fma(-t, r * k * quick_exp2(-kHalfLog2E * t * t), x < 0 ? 0 : x);
+    const float beyond = r * k * quick_exp2(-kHalfLog2E * t * t);  // Φ(-t)
+    return x < 0 ? x * beyond : fma(-t, beyond, x);
   }
 };
 // 0.5·x·(1 + tanh u), u = √(2/π)·(x + 0.044715·x³), is x / (1 + exp(-2u)).
