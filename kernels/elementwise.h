@@ -119,11 +119,10 @@ struct Relu {
 struct Silu {
   GPU_FUNCTION static float of(float x) { return x / (1 + exp(-x)); }
 };
-// x · Φ(x) (Hendrycks & Gimpel 2016), and its approximation by tanh.
-// x·Φ(x) = max(x, 0) - |x|·Φ(-|x|), whose last factor keeps its leading digits where 1 + erf loses them: exp(-x²/2)
-// times k times a polynomial in k = 1/(1 + 0.29·|x|), fitted for the least relative error up to 6.5 (1.3e-8; with what
-// is rounded 7e-7 above -3). Infinity is as
-// far away as 30, for infinity - infinity·0 would be no number; what -infinity·0 gives is none.
+// x·Φ(x) (Hendrycks & Gimpel 2016) = max(x, 0) - |x|·Φ(-|x|), whose last factor keeps its leading digits where 1 + erf
+// loses them: exp(-x²/2) times k times a polynomial in k = 1/(1 + 0.29·|x|), fitted for the least relative error up to
+// 6.5 (1.3e-8; with what is rounded 7e-7 above -3). Infinity is as far away as 30, for infinity - infinity·0 would be no
+// number; what -infinity·0 gives is none.
 struct Gelu {
   GPU_FUNCTION static float of(float x) {
     const float size = abs(x), t = size > 30 ? 30 : size, k = quick_reciprocal(fma(0.29f, t, 1));
@@ -139,7 +138,7 @@ struct Gelu {
     return x < 0 ? x * beyond : fma(-t, beyond, x);
   }
 };
-// 0.5·x·(1 + tanh u), u = √(2/π)·(x + 0.044715·x³), is x / (1 + exp(-2u)).
+// Its approximation: 0.5·x·(1 + tanh u), u = √(2/π)·(x + 0.044715·x³), is x / (1 + exp(-2u)).
 struct GeluTanh {
   GPU_FUNCTION static float of(float x) {
     constexpr float kMinusTwoLog2E = -2.8853901f;
