@@ -121,8 +121,8 @@ struct Silu {
 };
 // x·Φ(x) (Hendrycks & Gimpel 2016) = max(x, 0) - |x|·Φ(-|x|), whose last factor keeps its leading digits where 1 + erf
 // loses them: exp(-x²/2) times k times a polynomial in k = 1/(1 + 0.29·|x|), fitted for the least relative error up to
-// 6.5 (1.3e-8; with what is rounded 7e-7 above -3). Infinity is as far away as 30, for infinity - infinity·0 would be no
-// number; what -infinity·0 gives is none.
+// 6.5 (1.3e-8; with what is rounded 7e-7 above -3). Infinity is as far away as 30, for infinity - infinity·0 would be
+// no number; what -infinity·0 gives is none.
 struct Gelu {
   GPU_FUNCTION static float of(float x) {
     const float size = abs(x), t = size > 30 ? 30 : size, k = quick_reciprocal(fma(0.29f, t, 1));
