@@ -125,20 +125,26 @@ void Planner::emit(const Instruction& original) {
   const Layouts outputs = layouts_of(instruction.outputs);
   if (auto kernel = find_kernel(instruction, inputs, outputs)) return emit_step(instruction, std::move(kernel));
 
-  // Perhaps there is one that wants its inputs contiguous.
-  Layouts contiguous = inputs;
-  bool changed = false;
-  for (size_t i = 0; i < contiguous.size(); ++i) {
-    if (contiguous[i].is_contiguous() || writes(*instruction.op, i)) continue;
-    contiguous[i] = Layout::contiguous(contiguous[i].shape);
-    changed = true;
-  }
-  if (changed) {
-    if (auto kernel = find_kernel(instruction, contiguous, outputs)) {
-      Instruction copied = instruction;
+  // Perhaps there is one that wants the elements of a row together, or all inputs contiguous.
+  for (const bool all : {false, true}) {
+    const auto is_to_be_copied = [&](size_t i) {
+      const Layout& layout = inputs[i];
+      if (layout.is_contiguous() || writes(*instruction.op, i)) return false;
+      const auto last = static_cast<size_t>(std::max(layout.shape.rank() - 1, 0));
+      return all || (layout.strides[last] != 0 && layout.strides[last] != 1);
+    };
+    Layouts copies = inputs;
+    Instruction copied = instruction;
+    bool changed = false;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_to_be_copied(i)) continue;
+      copies[i] = Layout::contiguous(inputs[i].shape);
+      changed = true;
+    }
+    if (!changed) continue;
+    if (auto kernel = find_kernel(instruction, copies, outputs)) {
       for (size_t i = 0; i < inputs.size(); ++i) {
-        if (!inputs[i].is_contiguous() && !writes(*instruction.op, i))
-          copied.inputs[i] = emit_copy(instruction.inputs[i]);
+        if (is_to_be_copied(i)) copied.inputs[i] = emit_copy(instruction.inputs[i]);
       }
       return emit_step(copied, std::move(kernel));
     }

@@ -80,6 +80,7 @@ const Op kCumsum = {
     .compose =
         [](const Args& a) {
           const Tensor& x = a[0];  // [..., C]
+          if (is_half(x.dtype())) return std::vector{cast(cumsum(cast(x, DType::f32)), x.dtype())};
           const int64_t columns = x.shape()[x.shape().rank() - 1];
           const Tensor flat = reshape(x, Shape{x.shape().elements() / columns, 1, columns});
           const Tensor index = iota(x.device(), columns, DType::i32);

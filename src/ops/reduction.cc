@@ -200,7 +200,8 @@ Tensor cumsum(const Tensor& x, int64_t axis) {
   const DType dtype = as_sum(for_sum(x).dtype());
   const int index = x.shape().axis("cumsum", axis);
   if (x.shape().elements() == 0) return cast(x, dtype);
-  return cast(axis_from_last(record(kCumsum, {axis_to_last(computed(cast(x, dtype)), index)}), index), dtype);
+  return cast(axis_from_last(record(kCumsum, {axis_to_last(cast(cast(x, dtype), as_sum(dtype)), index)}), index),
+              dtype);
 }
 
 }  // namespace gabbro

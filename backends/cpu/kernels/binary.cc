@@ -16,18 +16,22 @@ uint32_t bits(int32_t value) { return static_cast<uint32_t>(value); }
 
 struct Add {
   float operator()(float a, float b) const { return a + b; }
+  F32 operator()(F32 a, F32 b) const { return a + b; }
   int32_t operator()(int32_t a, int32_t b) const { return wrap(bits(a) + bits(b)); }
 };
 struct Sub {
   float operator()(float a, float b) const { return a - b; }
+  F32 operator()(F32 a, F32 b) const { return a - b; }
   int32_t operator()(int32_t a, int32_t b) const { return wrap(bits(a) - bits(b)); }
 };
 struct Mul {
   float operator()(float a, float b) const { return a * b; }
+  F32 operator()(F32 a, F32 b) const { return a * b; }
   int32_t operator()(int32_t a, int32_t b) const { return wrap(bits(a) * bits(b)); }
 };
 struct Div {
   float operator()(float a, float b) const { return a / b; }
+  F32 operator()(F32 a, F32 b) const { return a / b; }
   int32_t operator()(int32_t a, int32_t b) const {
     if (b == 0) return 0;
     return b == -1 ? wrap(0u - bits(a)) : a / b;
@@ -58,6 +62,26 @@ void arithmetic_row(const Row& row) {
   map_row2<T, T>(row, F{});
 }
 
+// Of halves, in registers.
+template <class T, class F>
+void arithmetic_row_of_halves(const Row& row) {
+  const auto *a = static_cast<const T*>(row.in[0]), *b = static_cast<const T*>(row.in[1]);
+  auto* y = static_cast<T*>(row.out);
+  const int64_t sa = row.stride[0], sb = row.stride[1];
+  if ((sa != 0 && sa != 1) || (sb != 0 && sb != 1)) return half_row<T>(row, arithmetic_row<float, F>, 2, false);
+  const auto row_of = [&](auto first, auto second) {
+    int64_t i = 0;
+    for (; i + kLanes <= row.count; i += kLanes) store_rounded(y + i, F{}(first(i), second(i)));
+    for (; i < row.count; ++i) y[i] = T(F{}(static_cast<float>(a[i * sa]), static_cast<float>(b[i * sb])));
+  };
+  const auto each = [](const T* x) { return [x](int64_t i) { return load_as_f32(x + i); }; };
+  const auto same = [](const T* x) { return [v = splat(static_cast<float>(*x))](int64_t) { return v; }; };
+  if (sa == 1 && sb == 1) return row_of(each(a), each(b));
+  if (sa == 1) return row_of(each(a), same(b));
+  if (sb == 1) return row_of(same(a), each(b));
+  row_of(same(a), same(b));
+}
+
 template <class T, class F>
 void comparison_row(const Row& row) {
   map_row2<T, uint8_t>(row, [](T a, T b) { return static_cast<uint8_t>(F{}(a, b)); });
@@ -85,11 +109,20 @@ struct Binary {
   RowFunction f32;
   RowFunction i32;
   RowFunction boolean;
+  RowFunction f16 = nullptr, bf16 = nullptr;  // null: by f32
 };
 
 template <class F>
 constexpr Binary arithmetic(const char* op) {
   return {op, DType::f32, arithmetic_row<float, F>, arithmetic_row<int32_t, F>, nullptr};
+}
+
+template <class F>
+constexpr Binary arithmetic_in_registers(const char* op) {
+  Binary binary = arithmetic<F>(op);
+  binary.f16 = arithmetic_row_of_halves<Half, F>;
+  binary.bf16 = arithmetic_row_of_halves<BFloat, F>;
+  return binary;
 }
 
 template <class F>
@@ -103,10 +136,10 @@ constexpr Binary logical(const char* op) {
 }
 
 constexpr Binary kBinary[] = {
-    arithmetic<Add>("add"),
-    arithmetic<Sub>("sub"),
-    arithmetic<Mul>("mul"),
-    arithmetic<Div>("div"),
+    arithmetic_in_registers<Add>("add"),
+    arithmetic_in_registers<Sub>("sub"),
+    arithmetic_in_registers<Mul>("mul"),
+    arithmetic_in_registers<Div>("div"),
     arithmetic<Pow>("pow"),
     arithmetic<Maximum>("maximum"),
     arithmetic<Minimum>("minimum"),
@@ -123,7 +156,8 @@ constexpr Binary kBinary[] = {
 }  // namespace
 
 std::unique_ptr<Kernel> make_binary(const abi::KernelRequest& request, const MakeContext&) {
-  if (!is_elementwise(request, 2) || request.inputs[0].dtype != request.inputs[1].dtype) return nullptr;
+  if (!is_elementwise(request, 2) || has_turned_input(request) || request.inputs[0].dtype != request.inputs[1].dtype)
+    return nullptr;
   const DType dtype = request.inputs[0].dtype;
   for (const Binary& binary : kBinary) {
     if (std::string_view(binary.op) != request.op) continue;
@@ -133,13 +167,15 @@ std::unique_ptr<Kernel> make_binary(const abi::KernelRequest& request, const Mak
                             : dtype == DType::boolean             ? binary.boolean
                                                                   : nullptr;
     if (row == nullptr || request.outputs[0].dtype != result) return nullptr;
+    const RowFunction direct = dtype == DType::f16 ? binary.f16 : dtype == DType::bf16 ? binary.bf16 : nullptr;
+    if (direct != nullptr) return std::make_unique<Elementwise>(request, direct);
     return Elementwise(request, row).through_f32(is_half(dtype));
   }
   return nullptr;
 }
 
 std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const MakeContext&) {
-  if (!is_elementwise(request, 3)) return nullptr;
+  if (!is_elementwise(request, 3) || has_turned_input(request)) return nullptr;
   const DType dtype = request.inputs[0].dtype;
   if (request.inputs[1].dtype != dtype || request.inputs[2].dtype != dtype || request.outputs[0].dtype != dtype)
     return nullptr;

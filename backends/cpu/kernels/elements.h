@@ -54,6 +54,10 @@ void store_some(T* p, F32 x, int count) {
 // Halves as f32, by vectors where they lie together.
 template <class T>
 void widen(const T* x, int64_t stride, float* y, int64_t count) {
+  if (stride == 0) {
+    std::fill_n(y, count, static_cast<float>(*x));
+    return;
+  }
   int64_t i = 0;
   if (stride == 1) {
     for (; i + kLanes <= count; i += kLanes) store(y + i, load_as_f32(x + i));

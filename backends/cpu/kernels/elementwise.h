@@ -11,10 +11,12 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
+inline constexpr int kMaxRowInputs = 3;
+
 // One row: inputs with their strides in elements (0: the same element for all), and `count` consecutive outputs.
 struct Row {
-  const void* in[kMaxStridedInputs];
-  int64_t stride[kMaxStridedInputs];
+  const void* in[kMaxRowInputs];
+  int64_t stride[kMaxRowInputs];
   void* out;
   int64_t count;
 };
@@ -24,7 +26,7 @@ using RowFunction = void (*)(const Row& row);
 template <class T>
 void half_row(const Row& row, RowFunction function, int inputs, bool boolean) {
   constexpr int64_t kPiece = 256;
-  float in[kMaxStridedInputs][kPiece], out[kPiece];
+  float in[kMaxRowInputs][kPiece], out[kPiece];
   for (int64_t begin = 0; begin < row.count; begin += kPiece) {
     Row piece{.out = out, .count = std::min(kPiece, row.count - begin)};
     if (boolean) piece.out = static_cast<uint8_t*>(row.out) + begin;
@@ -94,7 +96,7 @@ class Elementwise : public Kernel {
   StridedWalk walk_;
   RowFunction function_;
   int inputs_ = 0;
-  int64_t input_bytes_[kMaxStridedInputs] = {};
+  int64_t input_bytes_[kMaxRowInputs] = {};
   int64_t output_bytes_ = 0;
   DType dtype_ = DType::f32;
   bool boolean_ = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <type_traits>
 
 #include "backends/common/sort_request.h"
 #include "backends/cpu/kernels/kernels.h"
@@ -29,14 +30,64 @@ struct ByWords {
   using Scratch = uint64_t;
   static void sort_row(const abi::SortRequest& sort, const T* x, uint64_t* keys, T* values, int32_t* indices) {
     const uint32_t flip = sort.descending ? 0xffffffffU : 0;
-    for (int64_t i = 0; i < sort.columns; ++i) {
-      keys[i] = static_cast<uint64_t>(order_of(x[i]) ^ flip) << 32 | static_cast<uint64_t>(i);
+    if (2 * sort.count + kBlock <= sort.columns) {
+      select(sort, x, flip, keys);
+    } else {
+      for (int64_t i = 0; i < sort.columns; ++i) keys[i] = key_of(x[i], flip, i);
+      if (sort.count < sort.columns) std::nth_element(keys, keys + sort.count, keys + sort.columns);
     }
-    if (sort.count < sort.columns) std::nth_element(keys, keys + sort.count, keys + sort.columns);
     std::sort(keys, keys + sort.count);
     for (int64_t i = 0; i < sort.count; ++i) {
       indices[i] = static_cast<int32_t>(keys[i]);
       values[i] = x[indices[i]];
+    }
+  }
+
+ private:
+  static constexpr int64_t kBlock = 16;  // elements that are passed over at once; of more, some would be wanted
+
+  static uint64_t key_of(T x, uint32_t flip, int64_t i) {
+    return static_cast<uint64_t>(order_of(x) ^ flip) << 32 | static_cast<uint64_t>(i);
+  }
+
+  // The first sort.count keys of a long row, unsorted. Up to twice as many are gathered before the later half is
+  // dropped; from then on what is not before the last of the first half is passed over.
+  static void select(const abi::SortRequest& sort, const T* x, uint32_t flip, uint64_t* keys) {
+    int64_t gathered = 0;
+    uint64_t limit = uint64_t{1} << 32;  // an order: who has it or a later one is behind
+    T last{};                            // whose order that is
+    for (int64_t begin = 0; begin < sort.columns; begin += kBlock) {
+      const int64_t end = std::min(begin + kBlock, sort.columns);
+      if (gathered > 0 && end - begin == kBlock && limit >> 32 == 0 && all_behind(x + begin, last, sort.descending))
+        continue;
+      for (int64_t i = begin; i < end; ++i) {
+        if ((order_of(x[i]) ^ flip) < limit) keys[gathered++] = key_of(x[i], flip, i);
+      }
+      if (gathered < 2 * sort.count) continue;
+      std::nth_element(keys, keys + sort.count - 1, keys + gathered);
+      gathered = sort.count;
+      limit = keys[sort.count - 1] >> 32;
+      last = x[static_cast<uint32_t>(keys[sort.count - 1])];
+    }
+    std::nth_element(keys, keys + sort.count - 1, keys + gathered);
+  }
+
+  // Whether none of kBlock elements comes before `last`; false may be wrong.
+  static bool all_behind(const T* x, T last, bool descending) {
+    if constexpr (std::is_same_v<T, int32_t>) {
+      bool before = false;
+      for (int64_t i = 0; i < kBlock; ++i) before |= descending ? x[i] > last : x[i] < last;
+      return !before;
+    } else {
+      const auto number = static_cast<float>(last);
+      if (std::isnan(number)) return false;
+      const F32 limit = splat(number);
+      Mask before = limit < limit;
+      for (int64_t i = 0; i < kBlock; i += kLanes) {
+        const F32 v = load_as_f32(x + i);
+        before = before | (descending ? (limit < v) | unordered(v, v) : v < limit);
+      }
+      return !any(before);
     }
   }
 };

@@ -24,6 +24,38 @@ TEST(Gelu, is_close_where_it_is_small) {
   });
 }
 
+// Of every half between -10 and 10: the nearest, or one that is off by a sixteenth of a unit more.
+template <class T>
+void check_halves(DType dtype) {
+  std::vector<T> halves;
+  std::vector<double> expected;
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    T x;
+    x.bits = static_cast<uint16_t>(bits);
+    const auto value = static_cast<double>(static_cast<float>(x));
+    if (!(std::abs(value) < 10)) continue;
+    halves.push_back(x);
+    expected.push_back(0.5 * value * std::erfc(-value * M_SQRT1_2));
+  }
+  Tensor x(dtype, {static_cast<int64_t>(halves.size())}), y(dtype, {x.count()});
+  std::copy(halves.begin(), halves.end(), x.data<T>());
+  constexpr bool kIsHalf = std::is_same_v<T, Half>;
+  for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
+    run(isa, {"gelu", {&x}, {&y}, {}}, pool);
+    std::vector<float> values;
+    for (const T value : y.values<T>()) values.push_back(static_cast<float>(value));
+    expect_close(values, expected, [&](size_t i) {
+      const double unit =
+          kIsHalf ? std::max(std::abs(expected[i]) * 0x1p-10, 0x1p-24) : std::abs(expected[i]) * 0x1p-7 + 0x1p-126;
+      return unit * (0.5 + 0.0625);
+    });
+  });
+}
+TEST(Gelu, of_halves) {
+  check_halves<Half>(DType::f16);
+  check_halves<BFloat>(DType::bf16);
+}
+
 TEST(Gelu, ends) {
   const std::vector<std::pair<float, float>> examples = {{NAN, NAN},
                                                          {INFINITY, INFINITY},
