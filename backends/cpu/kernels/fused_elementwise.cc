@@ -12,7 +12,7 @@
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
-constexpr int64_t kPiece = 1024;  // elements: 4 KB of f32
+constexpr int64_t kPiece = 256;  // elements: 1 KB of f32: all buffers, and what comes and goes, lie in the L1 cache
 constexpr int kMaxBuffers = 12;
 
 // The kernel of one op on contiguous pieces; null where there is none that goes row by row.
@@ -29,6 +29,7 @@ std::unique_ptr<Elementwise> make_step(const char* op, const std::vector<DType>&
 struct Place {
   enum class Kind { kBuffer, kInput, kOutput, kConstant } kind = Kind::kBuffer;
   int index = 0;
+  bool one = false;  // for all elements, and computed once a piece
 };
 
 struct Step {
@@ -51,9 +52,11 @@ class FusedElementwise : public Kernel {
     for (int i = 0; i < request.input_count; ++i) add_source(request.inputs[i], context);
     total_ = sources_[0].walk.total();
     places_.resize(sources_.size() + steps.steps.size());
+    for (size_t i = 0; i < sources_.size(); ++i)
+      places_[i].one = sources_[i].gather == nullptr && sources_[i].walk.row_stride(0) == 0 && total_ > 1;
     for (int number = request.input_count; const abi::ElementwiseStep& step : steps.steps) {
       if (step.is_constant()) {
-        places_[static_cast<size_t>(number++)] = {Place::Kind::kConstant, static_cast<int>(constants_.size())};
+        places_[static_cast<size_t>(number++)] = {Place::Kind::kConstant, static_cast<int>(constants_.size()), true};
         constants_.push_back(step.constant_bits());
         continue;
       }
@@ -61,6 +64,8 @@ class FusedElementwise : public Kernel {
       for (const int operand : step.operands) inputs.push_back(steps.dtype_of(request, operand));
       Step made{make_step(step.op.c_str(), inputs, step.dtype, context), step.operands, number++};
       if (made.kernel == nullptr) return false;
+      places_[static_cast<size_t>(made.result)].one =
+          std::ranges::all_of(made.operands, [&](int operand) { return places_[static_cast<size_t>(operand)].one; });
       steps_.push_back(std::move(made));
     }
     for (int i = 0; i < request.output_count; ++i) {
@@ -107,7 +112,7 @@ class FusedElementwise : public Kernel {
       // An input, or what is an output already, would have to be copied: the graph has no such instruction.
       Place& place = places_[static_cast<size_t>(steps.results[i])];
       if (steps.results[i] < request.input_count || place.kind != Place::Kind::kBuffer) return false;
-      place = {Place::Kind::kOutput, static_cast<int>(i)};
+      place = {Place::Kind::kOutput, static_cast<int>(i), false};
     }
     std::array<int, kMaxBuffers> busy_until{};  // by buffer: the last step that reads it
     busy_until.fill(-1);
@@ -115,14 +120,14 @@ class FusedElementwise : public Kernel {
       for (int buffer = 0; buffer < kMaxBuffers; ++buffer) {
         if (busy_until[static_cast<size_t>(buffer)] >= from) continue;
         busy_until[static_cast<size_t>(buffer)] = std::max(from, last[static_cast<size_t>(number)]);
-        places_[static_cast<size_t>(number)] = {Place::Kind::kBuffer, buffer};
+        places_[static_cast<size_t>(number)].index = buffer;
         return true;
       }
       return false;
     };
     for (size_t i = 0; i < sources_.size(); ++i) {
       if (sources_[i].gather == nullptr) {
-        places_[i] = {Place::Kind::kInput, static_cast<int>(i)};
+        places_[i] = {Place::Kind::kInput, static_cast<int>(i), places_[i].one};
       } else if (!take(static_cast<int>(i), 0)) {
         return false;
       }
@@ -149,7 +154,7 @@ class FusedElementwise : public Kernel {
     }
     for (const Step& step : steps_) {
       const Place& to = places_[static_cast<size_t>(step.result)];
-      Row row{.out = buffers[to.index], .count = count};
+      Row row{.out = buffers[to.index], .count = to.one ? 1 : count};
       if (to.kind == Place::Kind::kOutput)
         row.out = static_cast<std::byte*>(launch.outputs[to.index].data) +
                   begin * output_bytes_[static_cast<size_t>(to.index)];
@@ -166,6 +171,7 @@ class FusedElementwise : public Kernel {
       row.stride[operand] = 0;
     } else if (from.kind == Place::Kind::kBuffer) {
       row.in[operand] = buffers[from.index];
+      if (from.one) row.stride[operand] = 0;
     } else if (from.kind == Place::Kind::kInput) {
       const Source& source = sources_[static_cast<size_t>(from.index)];
       row.stride[operand] = source.walk.row_stride(0);
