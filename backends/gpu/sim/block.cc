@@ -1,12 +1,12 @@
 #include "backends/gpu/sim/block.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
 #include <algorithm>
 #include <atomic>
 #include <boost/context/detail/fcontext.hpp>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <memory>
