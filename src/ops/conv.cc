@@ -203,7 +203,9 @@ const Op kConvTranspose = {
         },
     .compose =
         [](const Args& a) {
-          std::vector<Tensor> inputs = all_in_f32(a);
+          if (is_half(a[0].dtype()))
+            return std::vector{cast(record(kConvTranspose, all_in_f32(a), a.attributes), a[0].dtype())};
+          std::vector<Tensor> inputs(a.inputs.begin(), a.inputs.end());
           const WindowAxes w = window_of(a.attributes);
           const int64_t groups = a.attributes.integer("groups");
           WindowAxes plain{.kernel = w.kernel, .dilation = w.dilation};
@@ -218,7 +220,7 @@ const Op kConvTranspose = {
           set_outputs("conv_transpose", inputs[0], inputs[0].shape(), plain);
           Attributes attributes = window_attributes(plain);
           attributes.set("groups", groups);
-          return std::vector{cast(record(kConv, inputs, attributes), a[0].dtype())};
+          return std::vector{record(kConv, inputs, attributes)};
         },
     .gradient = [](const GradientArgs& a) { return of_conv(a, kConv, true); },
 };
