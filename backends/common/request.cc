@@ -39,6 +39,12 @@ int64_t elements(const TensorView& view) {
   return count;
 }
 
+int64_t own_elements(const TensorView& view) {
+  int64_t count = 1;
+  for (int axis = 0; axis < view.rank; ++axis) count *= view.strides[axis] != 0 ? view.shape[axis] : 1;
+  return count;
+}
+
 bool is_contiguous(const TensorView& view) {
   int64_t stride = 1;
   for (int i = view.rank - 1; i >= 0; --i) {

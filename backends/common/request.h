@@ -12,6 +12,7 @@ int64_t integer_attribute(const KernelRequest& request, const char* name, int64_
 double real_attribute(const KernelRequest& request, const char* name, double otherwise);
 
 int64_t elements(const TensorView& view);
+int64_t own_elements(const TensorView& view);  // without those that are there again and again
 bool is_contiguous(const TensorView& view);
 
 // Whether `view` is a plain strided tensor of this type.

@@ -200,8 +200,7 @@ Tensor cumsum(const Tensor& x, int64_t axis) {
   const DType dtype = as_sum(for_sum(x).dtype());
   const int index = x.shape().axis("cumsum", axis);
   if (x.shape().elements() == 0) return cast(x, dtype);
-  return cast(axis_from_last(record(kCumsum, {axis_to_last(cast(cast(x, dtype), as_sum(dtype)), index)}), index),
-              dtype);
+  return axis_from_last(record(kCumsum, {axis_to_last(cast(x, dtype), index)}), index);
 }
 
 }  // namespace gabbro

@@ -156,8 +156,7 @@ constexpr Binary kBinary[] = {
 }  // namespace
 
 std::unique_ptr<Kernel> make_binary(const abi::KernelRequest& request, const MakeContext&) {
-  if (!is_elementwise(request, 2) || has_turned_input(request) || request.inputs[0].dtype != request.inputs[1].dtype)
-    return nullptr;
+  if (!is_elementwise_by_rows(request, 2) || request.inputs[0].dtype != request.inputs[1].dtype) return nullptr;
   const DType dtype = request.inputs[0].dtype;
   for (const Binary& binary : kBinary) {
     if (std::string_view(binary.op) != request.op) continue;
@@ -167,15 +166,13 @@ std::unique_ptr<Kernel> make_binary(const abi::KernelRequest& request, const Mak
                             : dtype == DType::boolean             ? binary.boolean
                                                                   : nullptr;
     if (row == nullptr || request.outputs[0].dtype != result) return nullptr;
-    const RowFunction direct = dtype == DType::f16 ? binary.f16 : dtype == DType::bf16 ? binary.bf16 : nullptr;
-    if (direct != nullptr) return std::make_unique<Elementwise>(request, direct);
-    return Elementwise(request, row).through_f32(is_half(dtype));
+    return by_rows(request, row, binary.f16, binary.bf16);
   }
   return nullptr;
 }
 
 std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const MakeContext&) {
-  if (!is_elementwise(request, 3) || has_turned_input(request)) return nullptr;
+  if (!is_elementwise_by_rows(request, 3)) return nullptr;
   const DType dtype = request.inputs[0].dtype;
   if (request.inputs[1].dtype != dtype || request.inputs[2].dtype != dtype || request.outputs[0].dtype != dtype)
     return nullptr;

@@ -95,7 +95,7 @@ RowFunction with_type(DType dtype, F f) {
 }  // namespace
 
 KernelPointer make_cast(const abi::KernelRequest& request, const MakeContext&) {
-  if (!is_elementwise(request, 1) || has_turned_input(request)) return nullptr;
+  if (!is_elementwise_by_rows(request, 1)) return nullptr;
   const RowFunction row = with_type(request.inputs[0].dtype, [&]<class From>() {
     return with_type(request.outputs[0].dtype, []<class To>() -> RowFunction { return cast_row<From, To>; });
   });

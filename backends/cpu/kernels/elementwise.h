@@ -103,6 +103,14 @@ class Elementwise : public Kernel {
   bool through_f32_ = false;
 };
 
+// Halves by the function of theirs, or, where that is null, by the one of f32.
+inline std::unique_ptr<Elementwise> by_rows(const abi::KernelRequest& request, RowFunction row, RowFunction f16,
+                                            RowFunction bf16) {
+  const DType dtype = request.inputs[0].dtype;
+  const RowFunction direct = dtype == DType::f16 ? f16 : dtype == DType::bf16 ? bf16 : nullptr;
+  return Elementwise(request, direct != nullptr ? direct : row).through_f32(is_half(dtype) && direct == nullptr);
+}
+
 // out[i] = f(a[i]); loops of their own for the strides that occur, so that the compiler can use vectors.
 template <class In, class Out, class F>
 void map_row(const Row& row, F f) {

@@ -94,11 +94,7 @@ class FusedElementwise : public Kernel {
     Source source{.walk = StridedWalk({&view, 1}), .gather = nullptr, .bytes = 0};
     source.bytes = static_cast<int64_t>(dtype_bytes(view.dtype, 1));
     if (!source.walk.is_row()) source.gather = make_step("copy", {view.dtype}, view.dtype, context);
-    double elements = 1;
-    for (int axis = 0; axis < view.rank; ++axis) {
-      if (view.strides[axis] != 0) elements *= static_cast<double>(view.shape[axis]);
-    }
-    bytes += elements * static_cast<double>(source.bytes);
+    bytes += static_cast<double>(own_elements(view) * source.bytes);
     sources_.push_back(std::move(source));
   }
 

@@ -50,14 +50,9 @@ class Scan : public Kernel {
   static Sum add_piece(const T* x, T* y, int64_t count, Sum sum) {
     if constexpr (kHalf<T>) {
       alignas(64) float wide[kPiece];
-      for (int64_t i = 0; i < count; i += kLanes) {
-        const int some = static_cast<int>(std::min<int64_t>(kLanes, count - i));
-        store(wide + i, load_some(x + i, some));
-      }
+      widen(x, 1, wide, count);
       for (int64_t i = 0; i < count; ++i) wide[i] = sum += wide[i];
-      for (int64_t i = 0; i < count; i += kLanes) {
-        store_some(y + i, load(wide + i), static_cast<int>(std::min<int64_t>(kLanes, count - i)));
-      }
+      narrow(wide, y, count);
     } else {
       for (int64_t i = 0; i < count; ++i) y[i] = sum += x[i];
     }

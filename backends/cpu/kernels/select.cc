@@ -71,8 +71,7 @@ KernelPointer make_copy(const abi::KernelRequest& request, const MakeContext&) {
 }
 
 KernelPointer make_where(const abi::KernelRequest& request, const MakeContext&) {
-  if (!is_elementwise(request, 3) || has_turned_input(request) || request.inputs[0].dtype != DType::boolean)
-    return nullptr;
+  if (!is_elementwise_by_rows(request, 3) || request.inputs[0].dtype != DType::boolean) return nullptr;
   const DType dtype = request.outputs[0].dtype;
   if (request.inputs[1].dtype != dtype || request.inputs[2].dtype != dtype) return nullptr;
   return std::make_unique<Elementwise>(request, kWhere.of(dtype));

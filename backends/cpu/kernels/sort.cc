@@ -58,8 +58,7 @@ struct ByWords {
     T last{};                            // whose order that is
     for (int64_t begin = 0; begin < sort.columns; begin += kBlock) {
       const int64_t end = std::min(begin + kBlock, sort.columns);
-      if (gathered > 0 && end - begin == kBlock && limit >> 32 == 0 && all_behind(x + begin, last, sort.descending))
-        continue;
+      if (end - begin == kBlock && limit >> 32 == 0 && all_behind(x + begin, last, sort.descending)) continue;
       for (int64_t i = begin; i < end; ++i) {
         if ((order_of(x[i]) ^ flip) < limit) keys[gathered++] = key_of(x[i], flip, i);
       }

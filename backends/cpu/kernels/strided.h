@@ -16,19 +16,30 @@ using abi::kMaxStridedInputs;
 // Elements that a worker takes at a time: enough to hide the shared counter, few enough to share and to cancel.
 inline constexpr int64_t kElementGrain = 4096;
 
-// Whether an input of many elements lies turned: those along its last axis far apart, those of another together. It is
-// copied first, by tiles (transpose.cc): element by element, each of its cache lines would be read many times.
+inline constexpr int64_t kTurnedSide = 16;  // elements, at least, of both axes of what lies turned
+
+// The axis whose elements lie together where those along the last axis are far apart; -1 where it does not lie like
+// that.
+inline int turned_axis(const abi::TensorView& x) {
+  const int last = x.rank - 1;
+  if (last < 1 || x.shape[last] < kTurnedSide || x.strides[last] == 0 || x.strides[last] == 1) return -1;
+  for (int axis = 0; axis < last; ++axis) {
+    if (x.strides[axis] == 1 && x.shape[axis] >= kTurnedSide) return axis;
+  }
+  return -1;
+}
+
+// Whether an input of many elements lies turned. It is copied first, by tiles (transpose.cc): element by element, each
+// of its cache lines would be read many times.
 inline bool has_turned_input(const abi::KernelRequest& request) {
-  constexpr int64_t kMany = 1 << 14, kLine = 16;
-  return std::any_of(request.inputs, request.inputs + request.input_count, [](const abi::TensorView& x) {
-    const int last = x.rank - 1;
-    if (last < 1 || x.shape[last] < kLine || x.strides[last] == 0 || x.strides[last] == 1) return false;
-    if (elements(x) < kMany) return false;
-    for (int axis = 0; axis < last; ++axis) {
-      if (x.strides[axis] == 1 && x.shape[axis] >= kLine) return true;
-    }
-    return false;
-  });
+  constexpr int64_t kMany = 1 << 14;
+  return std::any_of(request.inputs, request.inputs + request.input_count,
+                     [](const abi::TensorView& x) { return turned_axis(x) >= 0 && elements(x) >= kMany; });
+}
+
+// Elementwise, of inputs that are walked by rows.
+inline bool is_elementwise_by_rows(const abi::KernelRequest& request, int inputs) {
+  return is_elementwise(request, inputs) && !has_turned_input(request);
 }
 
 class StridedWalk {

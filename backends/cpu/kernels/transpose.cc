@@ -4,16 +4,17 @@
 
 #include "backends/common/primitives.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
-constexpr int64_t kSide = 16;        // neighbours of the input: a line of four-byte elements
-constexpr int64_t kLength = 64;      // neighbours of the output in a tile
-constexpr int64_t kNear = 64;        // of a work item, so that it uses more than a line of each page
-constexpr int64_t kFar = 256;        // likewise
-constexpr int64_t kGrain = 1 << 14;  // elements of a work item
+constexpr int64_t kSide = kTurnedSide;  // neighbours of the input: a line of four-byte elements
+constexpr int64_t kLength = 64;         // neighbours of the output in a tile
+constexpr int64_t kNear = 64;           // of a work item, so that it uses more than a line of each page
+constexpr int64_t kFar = 256;           // likewise
+constexpr int64_t kGrain = 1 << 14;     // elements of a work item
 
 struct Loop {
   int64_t count;
@@ -21,12 +22,12 @@ struct Loop {
   int64_t out_stride;
 };
 
-// `rows` rows of kSide elements, `step` apart: tile[i][c] = row c's element i.
+// `rows` rows of `count` elements, kSide at most, `step` apart: tile[i][c] = row c's element i.
 template <class T>
-void turn(const T* x, int64_t step, int64_t rows, T (*tile)[kLength]) {
+void turn(const T* x, int64_t step, int64_t rows, int64_t count, T (*tile)[kLength]) {
   int64_t c = 0;
   if constexpr (sizeof(T) == 4) {  // only moved: any word passes as a float
-    for (; c + 8 <= rows; c += 8) {
+    for (; count == kSide && c + 8 <= rows; c += 8) {
       for (int64_t i = 0; i < kSide; i += 8) {
         transpose_eights(reinterpret_cast<const float*>(x + c * step + i), step, 8,
                          reinterpret_cast<float*>(&tile[i][c]), kLength);
@@ -34,14 +35,14 @@ void turn(const T* x, int64_t step, int64_t rows, T (*tile)[kLength]) {
     }
   } else if constexpr (sizeof(T) == 2) {
     static_assert(kSide == 16);
-    for (; c + kSide <= rows; c += kSide) {
+    for (; count == kSide && c + kSide <= rows; c += kSide) {
       alignas(32) uint16_t square[kSide * kSide];
       transpose_words(reinterpret_cast<const std::byte*>(x + c * step), step * 2, square);
       for (int64_t i = 0; i < kSide; ++i) std::copy_n(square + i * kSide, kSide, &tile[i][c]);
     }
   }
   for (; c < rows; ++c) {
-    for (int64_t i = 0; i < kSide; ++i) tile[i][c] = x[c * step + i];
+    for (int64_t i = 0; i < count; ++i) tile[i][c] = x[c * step + i];
   }
 }
 
@@ -54,13 +55,7 @@ void transpose_block(const void* in, void* out, const Loop& near, const Loop& fa
       const int64_t count = std::min(kSide, near.count - first);
       const T* x = static_cast<const T*>(in) + begin * far.in_stride + first;
       T* y = static_cast<T*>(out) + first * near.out_stride + begin;
-      if (count == kSide) {
-        turn(x, far.in_stride, length, tile);
-      } else {
-        for (int64_t c = 0; c < length; ++c) {
-          for (int64_t i = 0; i < count; ++i) tile[i][c] = x[c * far.in_stride + i];
-        }
-      }
+      turn(x, far.in_stride, length, count, tile);
       for (int64_t i = 0; i < count; ++i) std::copy_n(tile[i], length, y + i * near.out_stride);
     }
   }
@@ -126,12 +121,8 @@ class TransposingCopy : public Kernel {
 KernelPointer make_transposing_copy(const abi::KernelRequest& request, const MakeContext&) {
   if (!is_elementwise(request, 1) || request.inputs[0].dtype != request.outputs[0].dtype) return nullptr;
   const abi::TensorView& in = request.inputs[0];
-  const int last = in.rank - 1;
-  if (last < 1 || in.shape[last] < kSide || in.strides[last] == 0 || in.strides[last] == 1) return nullptr;
-  for (int axis = 0; axis < last; ++axis) {
-    if (in.strides[axis] == 1 && in.shape[axis] >= kSide) return std::make_unique<TransposingCopy>(in, axis);
-  }
-  return nullptr;
+  const int axis = turned_axis(in);
+  return axis < 0 ? nullptr : std::make_unique<TransposingCopy>(in, axis);
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -248,8 +248,7 @@ RowFunction row_of(std::string_view op, DType dtype, bool boolean) {
 }  // namespace
 
 std::unique_ptr<Kernel> make_typed_binary(const abi::KernelRequest& request, const MakeContext&) {
-  if (!is_elementwise(request, 2) || has_turned_input(request) || request.inputs[0].dtype != request.inputs[1].dtype)
-    return nullptr;
+  if (!is_elementwise_by_rows(request, 2) || request.inputs[0].dtype != request.inputs[1].dtype) return nullptr;
   const DType dtype = request.inputs[0].dtype;
   const bool boolean = request.outputs[0].dtype == DType::boolean;
   const RowFunction row = row_of(request.op, dtype, boolean);

@@ -63,7 +63,7 @@ constexpr Unary kUnary[] = {
 }  // namespace
 
 std::unique_ptr<Kernel> make_typed_unary(const abi::KernelRequest& request, const MakeContext&) {
-  if (!is_elementwise(request, 1) || has_turned_input(request)) return nullptr;
+  if (!is_elementwise_by_rows(request, 1)) return nullptr;
   const DType dtype = request.inputs[0].dtype;
   if (!is_floating(dtype) || request.outputs[0].dtype != dtype) return nullptr;
   for (const Unary& unary : kUnary) {

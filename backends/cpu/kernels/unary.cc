@@ -22,14 +22,7 @@ void vector_row_of(const Row& row) {
   T* out = static_cast<T*>(row.out);
   int64_t i = 0;
   if (row.stride[0] == 1) {
-    for (; i + kLanes <= row.count; i += kLanes) {
-      const F32 y = kFunction(load_as_f32(x + i));
-      if constexpr (kHalf<T>) {
-        store_rounded(out + i, y);
-      } else {
-        store(out + i, y);
-      }
-    }
+    for (; i + kLanes <= row.count; i += kLanes) store_rounded(out + i, kFunction(load_as_f32(x + i)));
   }
   for (; i < row.count; i += kLanes) {
     const int count = static_cast<int>(std::min<int64_t>(kLanes, row.count - i));
@@ -143,14 +136,11 @@ constexpr Unary kUnary[] = {
 }  // namespace
 
 std::unique_ptr<Kernel> make_unary(const abi::KernelRequest& request, const MakeContext&) {
-  if (!is_elementwise(request, 1) || has_turned_input(request)) return nullptr;
+  if (!is_elementwise_by_rows(request, 1)) return nullptr;
   const DType dtype = request.inputs[0].dtype;
   if ((dtype != DType::f32 && !is_half(dtype)) || request.outputs[0].dtype != dtype) return nullptr;
   for (const Unary& unary : kUnary) {
-    if (std::string_view(unary.op) != request.op) continue;
-    const RowFunction direct = dtype == DType::f16 ? unary.f16 : dtype == DType::bf16 ? unary.bf16 : nullptr;
-    if (direct != nullptr) return std::make_unique<Elementwise>(request, direct);
-    return Elementwise(request, unary.row).through_f32(is_half(dtype));
+    if (std::string_view(unary.op) == request.op) return by_rows(request, unary.row, unary.f16, unary.bf16);
   }
   return nullptr;
 }

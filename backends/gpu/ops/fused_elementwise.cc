@@ -99,31 +99,27 @@ int pack_count(const abi::KernelRequest& request) {
 // How the inputs of a request lie for a thread that moves `count` elements.
 struct Layouts {
   std::vector<FusedLayout> of;
-  abi::StridedAxes axes;  // of those that lie in a way of their own, whose number there is `strided[input]`
-  std::vector<size_t> strided;
+  abi::StridedAxes axes;
 };
 
 Layouts lay_out(const abi::KernelRequest& request, int count) {
-  Layouts layouts;
-  std::vector<abi::TensorView> own;
+  Layouts layouts{.axes = abi::merge_axes({request.inputs, static_cast<size_t>(request.input_count)})};
+  const bool whole = layouts.axes.shape[0] % count == 0;  // else a thread's elements are in two rows
   for (int i = 0; i < request.input_count; ++i) {
     const abi::TensorView& view = request.inputs[i];
-    bool number = true;
-    for (int axis = 0; axis < view.rank; ++axis) number &= view.strides[axis] == 0 || view.shape[axis] == 1;
-    const bool contiguous = abi::is_contiguous(view);
-    layouts.of.push_back(contiguous ? FusedLayout::kAsOutput : number ? FusedLayout::kNumber : FusedLayout::kStrided);
-    layouts.strided.push_back(own.size());
-    if (layouts.of.back() == FusedLayout::kStrided) own.push_back(view);
-  }
-  if (own.empty()) return layouts;
-  layouts.axes = abi::merge_axes(own);
-  if (layouts.axes.shape[0] % count != 0) return layouts;  // a thread's elements are in two rows
-  for (size_t i = 0; i < layouts.of.size(); ++i) {
-    if (layouts.of[i] != FusedLayout::kStrided) continue;
-    const auto& strides = layouts.axes.strides[layouts.strided[i]];
-    const bool packs = std::all_of(strides.begin() + 1, strides.end(), [&](int64_t s) { return s % count == 0; });
-    if (strides[0] == 0) layouts.of[i] = FusedLayout::kRepeated;
-    if (strides[0] == 1 && packs) layouts.of[i] = FusedLayout::kPacks;
+    const auto& strides = layouts.axes.strides[static_cast<size_t>(i)];
+    const auto is_whole = [&](int64_t stride) { return stride % count == 0; };
+    FusedLayout layout = FusedLayout::kStrided;
+    if (abi::is_contiguous(view)) {
+      layout = FusedLayout::kAsOutput;
+    } else if (abi::own_elements(view) == 1) {
+      layout = FusedLayout::kNumber;
+    } else if (whole && strides[0] == 0) {
+      layout = FusedLayout::kRepeated;
+    } else if (whole && strides[0] == 1 && std::all_of(strides.begin() + 1, strides.end(), is_whole)) {
+      layout = FusedLayout::kPacks;
+    }
+    layouts.of.push_back(layout);
   }
   return layouts;
 }
@@ -213,11 +209,10 @@ class FusedElementwise : public Kernel {
       const abi::TensorView& view = request.inputs[i];
       const FusedLayout layout = layouts.of[static_cast<size_t>(i)];
       const auto element = static_cast<int64_t>(dtype_bytes(view.dtype, 1));
-      bytes += static_cast<double>(own_elements(view) * element);
+      bytes += static_cast<double>(abi::own_elements(view) * element);
       const bool packs = layout == FusedLayout::kAsOutput || layout == FusedLayout::kPacks;
       input_aligned_.push_back(packs ? count * element : element);
-      if (layout == FusedLayout::kAsOutput || layout == FusedLayout::kNumber) continue;
-      std::ranges::copy(layouts.axes.strides[layouts.strided[static_cast<size_t>(i)]], args_.strides[i]);
+      std::ranges::copy(layouts.axes.strides[static_cast<size_t>(i)], args_.strides[i]);
     }
     for (int i = 0; i < request.output_count; ++i) {
       const auto element = static_cast<int64_t>(dtype_bytes(request.outputs[i].dtype, 1));
@@ -254,13 +249,6 @@ class FusedElementwise : public Kernel {
  private:
   static bool is_multiple(const void* pointer, int64_t bytes) {
     return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;
-  }
-
-  // Without those that are there again and again.
-  static int64_t own_elements(const abi::TensorView& view) {
-    int64_t own = 1;
-    for (int axis = 0; axis < view.rank; ++axis) own *= view.strides[axis] != 0 ? view.shape[axis] : 1;
-    return own;
   }
 
   const api::Function* function_;
