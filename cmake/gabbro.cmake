@@ -30,49 +30,51 @@ if(GABBRO_COVERAGE)
   target_link_options(gabbro_options INTERFACE --coverage)
 endif()
 
-# With GABBRO_TOGETHER eight sources are compiled at a time, which takes half as long: most of the time goes to headers. Not
-# those that have a name to themselves which another file of the target has as well.
-option(GABBRO_TOGETHER "Compile several sources at a time" OFF)
-set(gabbro_apart
-  src/text/jinja/filters_ src/text/jinja/methods_ src/text/jinja/lexer src/formats/quant/ src/backend/survey.cc
+# Unity builds (CMAKE_UNITY_BUILD, on in the presets) compile several sources at a time: most of the time goes to headers.
+# These sources have a file-local name that another source of their target has too, and are compiled alone.
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+set(gabbro_alone
+  src/formats/quant/ src/backend/survey.cc
   src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/normalise.cc src/ops/pool.cc src/ops/shaping.cc
   backends/gpu/memory_test backends/gpu/sim/faults_test backends/gpu/ways_test tests/conformance/op_cases tests/conformance/window_cases
   tests/grad/op_cases tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/ops/array_calls tests/ops/op_values_test
   tests/train/training_test)
-list(APPEND gabbro_apart  # each command has a struct Options
+list(APPEND gabbro_alone  # each command has a struct Options
   apps/cli/doctor apps/cli/fit apps/cli/inspect apps/cli/line_editor apps/cli/logits apps/cli/perplexity apps/cli/run
   apps/cli/template apps/cli/tokenize apps/cli/tune)
-list(JOIN gabbro_apart "|" gabbro_apart)
+list(JOIN gabbro_alone "|" gabbro_alone)
 
-# gabbro_together(variable name): in the list `variable`, sources that include eight each in place of those that it has.
-function(gabbro_together variable name)
-  if(NOT GABBRO_TOGETHER)
-    return()
+# gabbro_compile_alone(sources...): takes those of gabbro_alone out of unity builds of targets of this folder.
+function(gabbro_compile_alone)
+  set(alone ${ARGN})
+  list(TRANSFORM alone PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/$]")
+  list(FILTER alone INCLUDE REGEX "${gabbro_alone}")
+  if(alone)
+    set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
-  set(given ${${variable}})
-  list(TRANSFORM given PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]")
-  set(apart ${given})
-  list(FILTER apart INCLUDE REGEX "${gabbro_apart}")
-  list(FILTER given EXCLUDE REGEX "${gabbro_apart}")
-  set(joined ${apart})
-  list(LENGTH given count)
-  set(number 0)
-  while(count GREATER 0)
-    list(SUBLIST given 0 8 some)
-    math(EXPR number "${number} + 1")
-    set(file ${CMAKE_CURRENT_BINARY_DIR}/together/${name}_${number}.cc)
-    list(TRANSFORM some REPLACE "(.+)" "#include \"\\1\"")
-    list(JOIN some "\n" text)
-    file(CONFIGURE OUTPUT ${file} CONTENT "${text}\n" @ONLY)
-    list(APPEND joined ${file})
-    if(count GREATER 8)
-      list(SUBLIST given 8 -1 given)
-    else()
-      set(given)
-    endif()
-    list(LENGTH given count)
-  endwhile()
-  set(${variable} ${joined} PARENT_SCOPE)
+endfunction()
+
+# Headers of nearly every source are compiled once where there is no ccache, which would miss after each such compilation.
+if(CCACHE)
+  set(precompile OFF)
+else()
+  set(precompile ON)
+endif()
+option(GABBRO_PRECOMPILE "Compile common headers once" ${precompile})
+
+# gabbro_precompile(target headers...): compiles the common headers, and these, for a target.
+function(gabbro_precompile target)
+  if(GABBRO_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE <algorithm> <array> <cmath> <functional> <map> <memory> <optional> <span> <string>
+      <string_view> <unordered_map> <vector> ${CMAKE_SOURCE_DIR}/src/base/error.h ${ARGN})
+  endif()
+endfunction()
+
+# gabbro_precompile_like(target other): the headers of `other`, a target with the same compile options.
+function(gabbro_precompile_like target other)
+  if(GABBRO_PRECOMPILE)
+    target_precompile_headers(${target} REUSE_FROM ${other})
+  endif()
 endfunction()
 
 # gabbro_module(name DEPS targets...): the static library gabbro_<name> of src/<name>, and the test program
@@ -84,9 +86,15 @@ function(gabbro_module name)
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   if(sources)
-    gabbro_together(sources gabbro_${name})
+    gabbro_compile_alone(${sources})
     add_library(gabbro_${name} STATIC ${sources})
     target_link_libraries(gabbro_${name} PUBLIC gabbro_options ${ARG_DEPS})
+    set_target_properties(gabbro_${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 16)
+    if(name STREQUAL base)
+      gabbro_precompile(gabbro_base)
+    else()
+      gabbro_precompile_like(gabbro_${name} gabbro_base)
+    endif()
   else()
     add_library(gabbro_${name} INTERFACE)
     target_link_libraries(gabbro_${name} INTERFACE gabbro_options ${ARG_DEPS})
@@ -112,11 +120,17 @@ function(gabbro_test name)
   set(tests ${ARG_SOURCES})
   list(TRANSFORM tests PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/$]")
   set(others ${tests})
-  list(FILTER tests INCLUDE REGEX "_test\\.cc$|^${CMAKE_SOURCE_DIR}/tests/")
-  list(FILTER others EXCLUDE REGEX "_test\\.cc$|^${CMAKE_SOURCE_DIR}/tests/")
-  gabbro_together(tests ${name})
-  add_executable(${name} ${tests} ${others})
-  set_source_files_properties(${tests} PROPERTIES COMPILE_OPTIONS "${gabbro_test_options}")
+  list(FILTER tests INCLUDE REGEX "^[$]|_test\\.cc$|^${CMAKE_SOURCE_DIR}/tests/")
+  list(FILTER others EXCLUDE REGEX "^[$]|_test\\.cc$|^${CMAKE_SOURCE_DIR}/tests/")
+  gabbro_compile_alone(${tests})
+  add_executable(${name} ${tests})
+  target_compile_options(${name} PRIVATE ${gabbro_test_options})
+  if(others)  # the program's own sources, with the program's options
+    add_library(${name}_program OBJECT ${others})
+    set_target_properties(${name}_program PROPERTIES UNITY_BUILD OFF)
+    target_link_libraries(${name}_program PRIVATE ${ARG_DEPS})
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:${name}_program>)
+  endif()
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main rapidcheck)
   target_compile_definitions(${name} PRIVATE GABBRO_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -142,6 +156,7 @@ function(gabbro_fuzzer name)
     set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 900)
   else()
     add_executable(fuzz_${name} fuzz_${name}.cc replay.cc)
+    set_target_properties(fuzz_${name} PROPERTIES UNITY_BUILD OFF)
     add_test(NAME fuzz_${name} COMMAND fuzz_${name} ${corpus})
     set_tests_properties(fuzz_${name} PROPERTIES LABELS pure TIMEOUT 300)
   endif()

@@ -7,7 +7,7 @@
 namespace gabbro::abi {
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int32_t>::max();  // what the kernels count in 32 bits
+constexpr int64_t kMostCounted = std::numeric_limits<int32_t>::max();  // what the kernels count in 32 bits
 
 bool is_real(const TensorView& view, int rank) {
   return (view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16) && view.rank == rank &&
@@ -32,12 +32,12 @@ void read_axes(const KernelRequest& request, Window& w) {
 bool is_sound(const Window& w) {
   for (int i = 0; i < 3; ++i) {
     for (const int64_t number : {w.in[i], w.kernel[i], w.out[i], w.stride[i], w.padding[i], w.dilation[i]})
-      if (number < 0 || number > kMost) return false;
+      if (number < 0 || number > kMostCounted) return false;
     if (w.kernel[i] < 1 || w.stride[i] < 1 || w.dilation[i] < 1 || w.out[i] < 1) return false;
     const int64_t reach = (w.out[i] - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1;
-    if (reach > w.in[i] + 2 * w.padding[i] || reach > kMost) return false;
+    if (reach > w.in[i] + 2 * w.padding[i] || reach > kMostCounted) return false;
   }
-  return w.inputs() <= kMost && w.outputs() <= kMost && w.taps() <= kMost;
+  return w.inputs() <= kMostCounted && w.outputs() <= kMostCounted && w.taps() <= kMostCounted;
 }
 
 // x is the only tensor whose window is `in`.
@@ -64,7 +64,7 @@ bool read_weights(const KernelRequest& request, ConvRequest& conv, const TensorV
   std::copy_n(weight.shape + 2, 3, conv.window.kernel);
   std::copy_n(wide.shape + 2, 3, conv.window.in);
   std::copy_n(narrow.shape + 2, 3, conv.window.out);
-  return y.shape[0] == x.shape[0] && is_sound(conv.window) && conv.in_channels * conv.window.taps() <= kMost &&
+  return y.shape[0] == x.shape[0] && is_sound(conv.window) && conv.in_channels * conv.window.taps() <= kMostCounted &&
          elements(y) > 0 && elements(weight) > 0;
 }
 
@@ -136,8 +136,8 @@ bool read_resize(const KernelRequest& request, ResizeRequest& resize) {
   resize.mode = std::string_view(request.op) == "adaptive_avg_pool2d" ? 0 : integer_attribute(request, "mode", 1);
   resize.aligned_corners = integer_attribute(request, "aligned_corners", 0) != 0;
   return y.dtype == x.dtype && y.shape[0] == x.shape[0] && y.shape[1] == x.shape[1] && elements(x) > 0 &&
-         elements(y) > 0 && resize.in[0] * resize.in[1] <= kMost && resize.out[0] * resize.out[1] <= kMost &&
-         resize.mode >= 0 && resize.mode <= 2;
+         elements(y) > 0 && resize.in[0] * resize.in[1] <= kMostCounted &&
+         resize.out[0] * resize.out[1] <= kMostCounted && resize.mode >= 0 && resize.mode <= 2;
 }
 
 }  // namespace gabbro::abi

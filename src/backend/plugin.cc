@@ -17,18 +17,21 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "libgabbro_";
 constexpr std::string_view kSuffix = ".so";
 
-// Where this library's own files are: its folder, the program's, and ../lib of that.
+// Where this library's own files are: its folder, the program's, ../lib/gabbro (installed) and ../lib (built) of that.
 std::vector<fs::path> own_folders() {
   std::vector<fs::path> folders;
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&load_plugins), &info) != 0 && info.dli_fname != nullptr) {
-    folders.push_back(fs::path(info.dli_fname).parent_path());
+    // A program that was found on the PATH has no folder in its name; the current folder is none of ours.
+    if (fs::path folder = fs::path(info.dli_fname).parent_path(); !folder.empty()) folders.push_back(std::move(folder));
   }
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
   if (!ignored) {
     folders.push_back(program.parent_path());
-    folders.push_back(program.parent_path().parent_path() / "lib");
+    const fs::path lib = program.parent_path().parent_path() / "lib";
+    folders.push_back(lib / "gabbro");
+    folders.push_back(lib);
   }
   return folders;
 }

@@ -81,7 +81,7 @@ Value filter_striptags(Runtime& runtime, const Value& value, const Args& args) {
   return runtime.text(strip_tags(runtime, to_text(runtime, value)));
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kMarkupFilters[] = {
     {"escape", filter_escape},           {"e", filter_escape},
     {"forceescape", filter_forceescape}, {"safe", filter_safe},
     {"urlencode", filter_urlencode},     {"xmlattr", filter_xmlattr},
@@ -90,6 +90,6 @@ constexpr FilterEntry kFilters[] = {
 
 }  // namespace
 
-std::span<const FilterEntry> markup_filters() { return kFilters; }
+std::span<const FilterEntry> markup_filters() { return kMarkupFilters; }
 
 }  // namespace gabbro::text::jinja

@@ -120,13 +120,13 @@ Value filter_filesizeformat(Runtime& runtime, const Value& value, const Args& ar
   return fmt::format("{:.1f} {}{}B", base * bytes / unit, binary && i == 0 ? 'K' : kPrefixes[i], binary ? "i" : "");
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kNumberFilters[] = {
     {"abs", filter_abs},     {"int", filter_int}, {"float", filter_float},
     {"round", filter_round}, {"sum", filter_sum}, {"filesizeformat", filter_filesizeformat},
 };
 
 }  // namespace
 
-std::span<const FilterEntry> number_filters() { return kFilters; }
+std::span<const FilterEntry> number_filters() { return kNumberFilters; }
 
 }  // namespace gabbro::text::jinja

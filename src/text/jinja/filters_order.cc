@@ -113,7 +113,7 @@ Value filter_dictsort(Runtime& runtime, const Value& value, const Args& args) {
   return runtime.list(sort_by(runtime, std::move(pairs), key, bound.truth(2, false)));
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kOrderFilters[] = {
     {"sort", filter_sort},
     {"unique", filter_unique},
     {"min", filter_extreme<Order::kLess>},
@@ -124,6 +124,6 @@ constexpr FilterEntry kFilters[] = {
 
 }  // namespace
 
-std::span<const FilterEntry> order_filters() { return kFilters; }
+std::span<const FilterEntry> order_filters() { return kOrderFilters; }
 
 }  // namespace gabbro::text::jinja

@@ -214,7 +214,7 @@ Value filter_random(Runtime& runtime, const Value&, const Args&) {
   throw runtime.error("the filter 'random' is not supported: a chat template gives the same text each time");
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kSequenceFilters[] = {
     {"default", filter_default},
     {"d", filter_default},
     {"length", filter_length},
@@ -238,6 +238,6 @@ constexpr FilterEntry kFilters[] = {
 
 }  // namespace
 
-std::span<const FilterEntry> sequence_filters() { return kFilters; }
+std::span<const FilterEntry> sequence_filters() { return kSequenceFilters; }
 
 }  // namespace gabbro::text::jinja

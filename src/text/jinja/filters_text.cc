@@ -13,7 +13,7 @@ namespace {
 using Mapping = std::string (*)(std::string_view);
 
 template <Mapping mapping>
-Value mapped(Runtime& runtime, const Value& value, const Args& args) {
+Value mapped_filter(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "filter", args, {});
   return runtime.text_like(value, mapping(to_text(runtime, value)));
 }
@@ -187,17 +187,17 @@ Value filter_tojson(Runtime& runtime, const Value& value, const Args& args) {
   return runtime.text(dump_json(runtime, value, style));
 }
 
-constexpr FilterEntry kFilters[] = {
-    {"upper", mapped<upper>},        {"lower", mapped<lower>},      {"capitalize", mapped<capitalize>},
-    {"title", filter_title},         {"string", filter_string},     {"trim", filter_trim},
-    {"replace", filter_replace},     {"indent", filter_indent},     {"truncate", filter_truncate},
-    {"wordcount", filter_wordcount}, {"wordwrap", filter_wordwrap}, {"center", filter_center},
+constexpr FilterEntry kTextFilters[] = {
+    {"upper", mapped_filter<upper>}, {"lower", mapped_filter<lower>}, {"capitalize", mapped_filter<capitalize>},
+    {"title", filter_title},         {"string", filter_string},       {"trim", filter_trim},
+    {"replace", filter_replace},     {"indent", filter_indent},       {"truncate", filter_truncate},
+    {"wordcount", filter_wordcount}, {"wordwrap", filter_wordwrap},   {"center", filter_center},
     {"format", filter_format},       {"tojson", filter_tojson},
 };
 
 }  // namespace
 
-std::span<const FilterEntry> text_filters() { return kFilters; }
+std::span<const FilterEntry> text_filters() { return kTextFilters; }
 
 std::string replace_text(Runtime& runtime, std::string_view text, std::string_view old, std::string_view with,
                          int64_t count) {

@@ -46,12 +46,12 @@ Value escape_method(Runtime& runtime, const Value&, const Args& args) {
   return runtime.markup(escape(runtime, bound[0]));
 }
 
-constexpr MethodEntry kMethods[] = {
+constexpr MethodEntry kMarkupMethods[] = {
     {"striptags", striptags_method}, {"unescape", unescape_method}, {"escape", escape_method}};
 
 }  // namespace
 
-std::span<const MethodEntry> markup_methods() { return kMethods; }
+std::span<const MethodEntry> markup_methods() { return kMarkupMethods; }
 
 std::string escape_text(std::string_view text) {
   std::string result;

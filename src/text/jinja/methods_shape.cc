@@ -8,7 +8,7 @@ namespace gabbro::text::jinja {
 namespace {
 
 template <std::string (*mapping)(std::string_view)>
-Value mapped(Runtime& runtime, const Value& self, const Args& args) {
+Value mapped_method(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "method", args, {});
   return runtime.text(mapping(self.string()));
 }
@@ -108,13 +108,13 @@ Value expandtabs_method(Runtime& runtime, const Value& self, const Args& args) {
   return runtime.text(std::move(result));
 }
 
-constexpr MethodEntry kMethods[] = {
-    {"upper", mapped<upper>},
-    {"lower", mapped<lower>},
-    {"capitalize", mapped<capitalize>},
-    {"title", mapped<title>},
-    {"swapcase", mapped<swapcase>},
-    {"casefold", mapped<casefold>},
+constexpr MethodEntry kShapeMethods[] = {
+    {"upper", mapped_method<upper>},
+    {"lower", mapped_method<lower>},
+    {"capitalize", mapped_method<capitalize>},
+    {"title", mapped_method<title>},
+    {"swapcase", mapped_method<swapcase>},
+    {"casefold", mapped_method<casefold>},
     {"isalpha", all_of_kind<is_alpha>},
     {"isalnum", all_of_kind<is_alphanumeric>},
     {"isdigit", all_of_kind<is_digit>},
@@ -136,6 +136,6 @@ constexpr MethodEntry kMethods[] = {
 
 }  // namespace
 
-std::span<const MethodEntry> text_shape_methods() { return kMethods; }
+std::span<const MethodEntry> text_shape_methods() { return kShapeMethods; }
 
 }  // namespace gabbro::text::jinja

@@ -242,7 +242,7 @@ Value format_map_method(Runtime& runtime, const Value& self, const Args& args) {
   return runtime.text(format_braces(runtime, self, named));
 }
 
-constexpr MethodEntry kMethods[] = {
+constexpr MethodEntry kTextMethods[] = {
     {"strip", strip_method<kBoth>},
     {"lstrip", strip_method<kLeft>},
     {"rstrip", strip_method<kRight>},
@@ -268,6 +268,6 @@ constexpr MethodEntry kMethods[] = {
 
 }  // namespace
 
-std::span<const MethodEntry> text_methods() { return kMethods; }
+std::span<const MethodEntry> text_methods() { return kTextMethods; }
 
 }  // namespace gabbro::text::jinja

@@ -1,0 +1,38 @@
+# `cpack` makes a .deb of what `cmake --install` installs. A build for one machine alone says so.
+set(GABBRO_MAINTAINER "Gabbro developers <gabbro@localhost>" CACHE STRING "The Maintainer field of the .deb")
+install(FILES ${CMAKE_SOURCE_DIR}/cmake/copyright DESTINATION share/doc/gabbro)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME gabbro)
+set(CPACK_PACKAGE_VENDOR Gabbro)
+set(CPACK_PACKAGE_CONTACT "${GABBRO_MAINTAINER}")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "runs language models on AMD and NVIDIA GPUs and CPUs")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Gabbro runs language models in GGUF files on the command line. Its backends are
+ plugins: this package has those that it was built with. GPUs are used through
+ the libraries of their drivers, which are opened where they are installed.")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_MONOLITHIC_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # needs dpkg-shlibdeps of dpkg-dev
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+if(GABBRO_ROCM)
+  set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libamdhip64-7 | libamdhip64-6 | hip-runtime-amd")
+endif()
+
+set(narrow "")
+if(DEFINED GABBRO_CPU_SETS AND NOT GABBRO_CPU_SETS STREQUAL GABBRO_ALL_CPU_SETS)
+  string(APPEND narrow " processors with ${GABBRO_CPU_SETS};")
+endif()
+if(GABBRO_ROCM AND NOT GABBRO_ROCM_TARGETS STREQUAL GABBRO_ALL_ROCM_TARGETS)
+  string(APPEND narrow " AMD GPUs of ${GABBRO_ROCM_TARGETS};")
+endif()
+if(narrow)
+  string(REPLACE ";" " " narrow "${narrow}")
+  file(WRITE ${CMAKE_BINARY_DIR}/warn_narrow.cmake
+    "message(WARNING \"this package is for some machines alone:${narrow}\\ncmake --preset package builds for all\")\n")
+  set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_BINARY_DIR}/warn_narrow.cmake)
+endif()
+include(CPack)
