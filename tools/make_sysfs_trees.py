@@ -31,6 +31,7 @@ CARDS = {
                     gtt=15 * GIB),
 }
 NVIDIA = dict(device=0x2684, name="AD102 [GeForce RTX 4090]")
+H100 = dict(device=0x2330, name="GH100 [H100 SXM5 80GB]", kind=0x030200)
 
 
 class Tree:
@@ -212,6 +213,17 @@ def nvidia(folder):
     return tree
 
 
+def nvidia_h100(folder):
+    tree = Tree(folder)
+    tree.pci(0x10DE, H100, "0000:1b:00.0", "nvidia")
+    tree.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 2025")
+    tree.write("proc/driver/nvidia/gpus/0000:1b:00.0/information",
+               "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 120\nGPU UUID: \t GPU-2c2d3e4f-0000-1111-2222-333344445555")
+    tree.node("/dev/nvidiactl", group=0, mode="0666")
+    tree.runtime("cuda", status="ok", path="/lib/x86_64-linux-gnu/libcuda.so.1", version="13.0", devices="0000:1b:00.0")
+    return tree
+
+
 TREES = {
     "rdna2": lambda folder: discrete(folder, "rx6800xt"),
     "rdna3": lambda folder: discrete(folder, "rx7900xtx"),
@@ -224,6 +236,7 @@ TREES = {
     "container": container,
     "no_driver": no_driver,
     "nvidia": nvidia,
+    "nvidia_h100": nvidia_h100,
     "no_gpu": Tree,
 }
 
