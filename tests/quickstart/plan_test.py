@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -28,6 +29,8 @@ PLANS = {
 ROCM_HEADERS = ["hip/hip_runtime_api.h", "rocblas/rocblas.h", "hipblaslt/hipblaslt.h", "hipblas-common/hipblas-common.h"]
 CUDA_HEADERS = ["cuda.h", "nvrtc.h", "cublasLt.h"]
 VARIABLES = ["ROCM_PATH", "CUDA_HOME", "CUDA_PATH", "GABBRO_ROCM_TARGETS", "GABBRO_CUDA_TARGETS"]
+# All that the script runs; the machine's own compilers are out of sight.
+TOOLS = ["bash", "cat", "cut", "dirname", "env", "grep", "id", "realpath", "sed", "sh", "sort", "tr"]
 DEBIAN_12 = 'ID=debian\nVERSION_ID="12"\n'
 
 
@@ -37,6 +40,9 @@ class QuickStart(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)  # stands for / of tool chains and of /etc/os-release
         self.system(DEBIAN_12)
+        (self.root / "tools").mkdir()
+        for name in TOOLS:
+            (self.root / "tools" / name).symlink_to(shutil.which(name))
 
     def script(self, path, text):
         file = self.root / path
@@ -71,7 +77,7 @@ esac
 
     def run_plan(self, tree, *options, path="", **variables):
         environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-        environment |= {"PATH": f"{path}:{self.root}/bin:/usr/bin:/bin", "GABBRO_SYSFS_ROOT": str(TREES / tree),
+        environment |= {"PATH": ":".join(filter(None, [path, f"{self.root}/bin", f"{self.root}/tools"])), "GABBRO_SYSFS_ROOT": str(TREES / tree),
                         "GABBRO_TOOLCHAIN_ROOT": str(self.root), "GABBRO_SURVEY": str(BUILD / "lib" / "gabbro_survey"), **variables}
         return subprocess.run([ROOT / "quickstart", "--plan", *options], env=environment, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=60)
