@@ -77,10 +77,13 @@ function(gabbro_precompile_like target other)
   endif()
 endfunction()
 
-# gabbro_module(name DEPS targets...): the static library gabbro_<name> of src/<name>, and the test program
-# <name>_test of the *_test.cc files that stand beside its sources.
+# gabbro_module(name [BATCH number] DEPS targets...): the static library gabbro_<name> of src/<name>, and the test program
+# <name>_test of the *_test.cc files that stand beside its sources. BATCH sources are compiled at a time in unity builds.
 function(gabbro_module name)
-  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "BATCH" "DEPS" ${ARGN})
+  if(NOT ARG_BATCH)
+    set(ARG_BATCH 16)
+  endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -89,7 +92,7 @@ function(gabbro_module name)
     gabbro_compile_alone(${sources})
     add_library(gabbro_${name} STATIC ${sources})
     target_link_libraries(gabbro_${name} PUBLIC gabbro_options ${ARG_DEPS})
-    set_target_properties(gabbro_${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 16)
+    set_target_properties(gabbro_${name} PROPERTIES UNITY_BUILD_BATCH_SIZE ${ARG_BATCH})
     if(name STREQUAL base)
       gabbro_precompile(gabbro_base)
     else()

@@ -47,6 +47,10 @@ const IsaTable* choose_isa(const char* forced, std::string& reason) {
     }
     names += (names.empty() ? "" : ", ") + std::string(isa->name);
   }
+  if (wanted.empty()) {
+    reason = "this build has kernels for " + names + " alone, which this processor does not run";
+    return nullptr;
+  }
   reason = "GABBRO_CPU: '" + std::string(wanted.substr(0, 32)) + "' is not one of " + names;
   return nullptr;
 }

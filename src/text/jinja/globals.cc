@@ -90,8 +90,8 @@ Dict make_dict(Runtime& runtime, const Args& args) {
 }
 
 bool find_global(std::string_view name, Value* value) {
-  using Function = Value (*)(Runtime&, const Args&);
-  static constexpr std::pair<std::string_view, Function> kGlobals[] = {
+  using GlobalBody = Value (*)(Runtime&, const Args&);
+  static constexpr std::pair<std::string_view, GlobalBody> kGlobals[] = {
       {"range", make_range},          {"namespace", make_namespace}, {"dict", dict_function},
       {"cycler", make_cycler},        {"joiner", make_joiner},       {"raise_exception", raise_exception},
       {"strftime_now", strftime_now},
