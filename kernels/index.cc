@@ -1,8 +1,8 @@
-// Rows by index: `gather` (an index outside reads the nearest row), `scatter` (one outside is left out; of equal
-// indices the last wins), and `iota`.
+// Rows by index: `gather`, `resolve_index`, `scatter` (an index out of range is left out; of equal indices the last
+// wins), and `iota`.
 #include "kernels/index.h"
 
-#include "kernels/gpu/gpu.h"
+#include "kernels/index_position.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -11,8 +11,16 @@ GPU_FUNCTION inline void gather(const GatherArgs& a) {
   const i64 at = global_index();
   if (at >= a.total) return;
   const i64 row = at / a.columns, column = at % a.columns;
-  const i64 index = min_of<i64>(max_of<i64>(a.indices[row], 0), a.rows - 1);
-  static_cast<T*>(a.y)[at] = static_cast<const T*>(a.x)[index * a.row_step + column];
+  const i64 from = checked_position(a.check, a.indices[row]);
+  static_cast<T*>(a.y)[at] = from < 0 ? T() : static_cast<const T*>(a.x)[from * a.row_step + column];
+}
+
+template <class T>
+GPU_FUNCTION inline void resolve_index(const ResolveIndexArgs& a) {
+  const i64 at = global_index();
+  if (at >= a.count) return;
+  const i64 found = max_of<i64>(checked_position(a.check, static_cast<const T*>(a.indices)[at]), 0);
+  for (i64 r = 0; r < a.repeats; ++r) a.y[r * a.count + at] = static_cast<i32>(r * a.check.size + found);
 }
 
 // Each block looks whether a later row has its index, so that blocks need not know of each other.
@@ -81,6 +89,13 @@ GABBRO_ROWS(u64)
 
 // Rows of whole quads.
 GPU_KERNEL(gather_quads, 256, gabbro::gpu::GatherArgs, gather<gabbro::gpu::GABBRO_GPU::Quad>)
+#define GABBRO_RESOLVE(T) \
+  GPU_KERNEL(resolve_index_##T, 256, gabbro::gpu::ResolveIndexArgs, resolve_index<gabbro::gpu::T>)
+GABBRO_RESOLVE(i8)
+GABBRO_RESOLVE(u8)
+GABBRO_RESOLVE(i16)
+GABBRO_RESOLVE(i32)
+GABBRO_RESOLVE(i64)
 GPU_KERNEL(iota_f32, 256, gabbro::gpu::IotaArgs, iota<float>)
 GPU_KERNEL(iota_f16, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::Half>)
 GPU_KERNEL(iota_bf16, 256, gabbro::gpu::IotaArgs, iota<gabbro::gpu::BFloat>)

@@ -2,7 +2,7 @@
 // 4 or 8 bytes; gather also takes 16 bytes for one.
 #pragma once
 
-#include "kernels/gpu/types.h"
+#include "kernels/index_check.h"
 
 namespace gabbro::gpu {
 
@@ -11,10 +11,19 @@ struct GatherArgs {
   const void* x;
   const i32* indices;
   void* y;       // [total / columns][columns]
-  i64 rows;      // of x
   i64 row_step;  // of x, in elements
   i64 columns;
   i64 total;
+  IndexCheck check;
+};
+
+// A thread an index: y[r * count + i] = r * size + the position of index i, for r < repeats.
+struct ResolveIndexArgs {
+  const void* indices;
+  i32* y;
+  i64 count;
+  i64 repeats;
+  IndexCheck check;
 };
 
 // A block of threads a row.

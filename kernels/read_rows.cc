@@ -1,17 +1,21 @@
 // Rows of weight matrices as f32: `embedding` and `dequantize`. A block of threads a row.
+#include "kernels/read_rows.h"
+
 #include "kernels/codes.h"
+#include "kernels/index_position.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-GPU_FUNCTION inline i64 source_row(const ReadRowsArgs& a) {
-  if (a.ids == nullptr) return block_index().x;
-  const i32 id = a.ids[block_index().x];
-  return id < 0 ? 0 : min_of<i64>(id, a.matrix.rows - 1);  // an index outside reads the nearest row
+// An id that is out of range is reported, and reads row 0.
+GPU_FUNCTION inline i64 source_row(const CheckedReadRowsArgs& a) {
+  if (a.rows.ids == nullptr) return block_index().x;
+  return max_of<i64>(checked_position(a.check, a.rows.ids[block_index().x]), 0);
 }
 
 template <Packing p>
-GPU_FUNCTION inline void read_quantised_rows(const ReadRowsArgs& a) {
-  const i64 row = source_row(a);
+GPU_FUNCTION inline void read_quantised_rows(const CheckedReadRowsArgs& args) {
+  const ReadRowsArgs& a = args.rows;
+  const i64 row = source_row(args);
   float* y = a.y + static_cast<i64>(block_index().x) * a.columns;
   const i32 blocks = a.columns / kBlock;
   for (i32 b = static_cast<i32>(thread_index()); b < blocks; b += static_cast<i32>(block_size())) {
@@ -28,8 +32,9 @@ GPU_FUNCTION inline void read_quantised_rows(const ReadRowsArgs& a) {
 }
 
 template <class T>
-GPU_FUNCTION inline void read_plain_rows(const ReadRowsArgs& a) {
-  const T* from = reinterpret_cast<const T*>(a.matrix.low + source_row(a) * a.matrix.row_step);
+GPU_FUNCTION inline void read_plain_rows(const CheckedReadRowsArgs& args) {
+  const ReadRowsArgs& a = args.rows;
+  const T* from = reinterpret_cast<const T*>(a.matrix.low + source_row(args) * a.matrix.row_step);
   float* y = a.y + static_cast<i64>(block_index().x) * a.columns;
   for (i32 k = static_cast<i32>(thread_index()); k < a.columns; k += static_cast<i32>(block_size()))
     y[k] = to_float(from[k]);
@@ -38,9 +43,9 @@ GPU_FUNCTION inline void read_plain_rows(const ReadRowsArgs& a) {
 }  // namespace gabbro::gpu::GABBRO_GPU
 
 #define GABBRO_READ(name, packing) \
-  GPU_KERNEL(read_rows_##name, 64, gabbro::gpu::ReadRowsArgs, read_quantised_rows<gabbro::gpu::packing>)
+  GPU_KERNEL(read_rows_##name, 64, gabbro::gpu::CheckedReadRowsArgs, read_quantised_rows<gabbro::gpu::packing>)
 
-GPU_KERNEL(read_rows_f32, 64, gabbro::gpu::ReadRowsArgs, read_plain_rows<float>)
-GPU_KERNEL(read_rows_f16, 64, gabbro::gpu::ReadRowsArgs, read_plain_rows<gabbro::gpu::Half>)
-GPU_KERNEL(read_rows_bf16, 64, gabbro::gpu::ReadRowsArgs, read_plain_rows<gabbro::gpu::BFloat>)
+GPU_KERNEL(read_rows_f32, 64, gabbro::gpu::CheckedReadRowsArgs, read_plain_rows<float>)
+GPU_KERNEL(read_rows_f16, 64, gabbro::gpu::CheckedReadRowsArgs, read_plain_rows<gabbro::gpu::Half>)
+GPU_KERNEL(read_rows_bf16, 64, gabbro::gpu::CheckedReadRowsArgs, read_plain_rows<gabbro::gpu::BFloat>)
 GABBRO_FOR_EACH_FORMAT(GABBRO_READ)

@@ -67,6 +67,18 @@ struct Sum : ValueReduction<E> {
   GPU_FUNCTION static State start() { return 0; }
   GPU_FUNCTION static State join(State a, State b) { return plus(a, b); }
 };
+// Sums of i32 are i64.
+template <>
+struct Sum<i32> {
+  using Element = i32;
+  using State = i64;
+  using Result = i64;
+  GPU_FUNCTION static i64 start() { return 0; }
+  GPU_FUNCTION static i64 of(i32 value, i32) { return value; }
+  GPU_FUNCTION static i64 join(i64 a, i64 b) { return plus(a, b); }
+  GPU_FUNCTION static i64 result(i64 state) { return state; }
+  GPU_FUNCTION static i64 other_lane(i64 state, u32 step) { return shuffle_xor(state, step); }
+};
 template <class E>
 struct Product : ValueReduction<E> {
   using State = typename ValueReduction<E>::State;

@@ -1,4 +1,4 @@
-// cumsum: y_i = x_0 + ... + x_i over the last axis; of i32 it wraps around. A row that fits the registers of a block is
+// cumsum: y_i = x_0 + ... + x_i over the last axis; of i32 and i64 it wraps around. A row that fits the registers of a block is
 // read once. Other rows of several tiles take three launches: the sums of the tiles, the sums of all tiles before each,
 // and the elements of each tile.
 #include "kernels/scan.h"
@@ -36,7 +36,7 @@ GPU_FUNCTION inline T sum_before(T value, T& total) {
   return before;
 }
 
-// T: float, or u32 for i32, whose sums wrap around.
+// T: float, or an unsigned number for i32 and i64, whose sums wrap around.
 template <class T>
 GPU_FUNCTION inline void scan_sums(const ScanArgs& a) {
   const i64 row = block_index().x / static_cast<u32>(a.tiles);
@@ -140,3 +140,4 @@ GPU_FUNCTION inline void scan_row(const ScanArgs& a) {
   GPU_KERNEL(scan_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan<T>)
 GABBRO_SCAN(f32, float)
 GABBRO_SCAN(i32, gabbro::gpu::u32)
+GABBRO_SCAN(i64, gabbro::gpu::u64)

@@ -1,7 +1,7 @@
 // Arguments of take_along, scatter_add and index_add over contiguous tensors.
 #pragma once
 
-#include "kernels/gpu/types.h"
+#include "kernels/index_check.h"
 
 namespace gabbro::gpu {
 
@@ -16,6 +16,7 @@ struct AlongArgs {
   i64 rows;
   i64 columns;
   i64 picks;
+  IndexCheck check;
 };
 
 }  // namespace gabbro::gpu

@@ -103,12 +103,21 @@ std::optional<Tensor> masked(const Tensor& x, const std::vector<Index>& indices,
   return where(reshape(*mask, Shape(lengths)), reshape(value, Shape{}), x);
 }
 
+// NumPy takes values with more axes than what they are put into, if these have length 1.
+Tensor without_leading_ones(const Tensor& values, int rank) {
+  const Shape& shape = values.shape();
+  int extra = 0;
+  while (shape.rank() - extra > rank && shape[extra] == 1) ++extra;
+  return extra == 0 ? values : reshape(values, Shape(shape.lengths().subspan(static_cast<size_t>(extra))));
+}
+
 void set(nb::handle self, nb::handle object, nb::handle value) {
   const Tensor& x = nb::cast<const Tensor&>(self);
   std::vector<Index> indices = index_argument(object, x);
   Tensor values = cast(operand("setitem", value, x), x.dtype());
   if (const auto result = masked(x, indices, values)) return rebind("setitem", self, *result);
   const Shape wanted = element(x, indices).shape();
+  values = without_leading_ones(values, wanted.rank());
   if (!(broadcast_shapes("setitem", values.shape(), wanted) == wanted))
     throw bad_input("[setitem] a value of shape {} does not fit in {}", values.shape().to_string(), wanted.to_string());
   if (wanted.elements() == 0) return;

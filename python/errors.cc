@@ -1,7 +1,9 @@
-// The library's exception becomes ordinary ones: ValueError, MemoryError, RuntimeError, and gabbro.DeviceError.
+// The library's exception becomes ordinary ones: ValueError, IndexError, OverflowError, MemoryError, RuntimeError, and
+// gabbro.DeviceError.
 #include "src/base/error.h"
 
 #include "python/bind.h"
+#include "src/base/input_errors.h"
 
 namespace gabbro::python {
 namespace {
@@ -10,6 +12,8 @@ nb::handle device_error;  // lives as long as the module
 
 PyObject* class_for(const Error& error) {
   if (dynamic_cast<const OutOfMemory*>(&error) != nullptr) return PyExc_MemoryError;
+  if (dynamic_cast<const IndexError*>(&error) != nullptr) return PyExc_IndexError;
+  if (dynamic_cast<const OverflowError*>(&error) != nullptr) return PyExc_OverflowError;
   switch (error.code()) {
     case ErrorCode::kBadInput:
       return PyExc_ValueError;

@@ -7,8 +7,9 @@
 
 #include "python/bind.h"
 #include "python/checked.h"
+#include "python/numbers.h"
 #include "src/backend/registry.h"
-#include "src/base/error.h"
+#include "src/base/input_errors.h"
 #include "src/graph/eval.h"
 #include "src/ops/ops.h"
 
@@ -143,17 +144,30 @@ nb::bytes bytes_of(const std::vector<T>& values) {
   return nb::bytes(values.data(), values.size() * sizeof(T));
 }
 
-// What a Python number is, unless it is told otherwise.
-DType dtype_of_number(nb::handle number) {
-  return PyBool_Check(number.ptr()) ? DType::boolean : PyLong_Check(number.ptr()) ? DType::i32 : DType::f32;
-}
-
 nb::module_ numpy() { return nb::module_::import_("numpy"); }
 
-// Lists go through NumPy: its int64 and float64 become what Python numbers are here, but where float64 is wanted.
+// Throws OverflowError for integers that the dtype (int64) does not hold.
+void require_held(nb::handle array, const std::string& kind, std::optional<DType> wanted) {
+  if (nb::cast<int64_t>(array.attr("size")) == 0) return;
+  const bool any_size = kind == "O" && PyLong_Check(nb::object(array.attr("max")()).ptr());
+  if (kind != "i" && kind != "u" && !any_size) return;
+  const DType dtype = wanted.value_or(DType::i64);
+  if (!is_integer(dtype)) return;
+  for (const char* extreme : {"min", "max"}) {
+    const nb::object number = nb::int_(nb::object(array.attr(extreme)()));
+    int overflowed = 0;
+    const int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflowed);
+    if (overflowed != 0 || !holds(dtype, value))
+      throw overflow("[tensor] {} does not fit in {}", nb::str(number).c_str(), dtype_public_name(dtype));
+  }
+}
+
+// Numbers and lists go through NumPy: its int64 and float64 become what Python numbers are here, but where float64 is
+// wanted.
 nb::object array_of_list(nb::handle list, std::optional<DType> wanted) {
   nb::object array = numpy().attr("asarray")(list);
   const std::string kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
+  require_held(array, kind, wanted);
   if (kind == "f" && nb::cast<int64_t>(array.attr("dtype").attr("itemsize")) == 8)
     return wanted == DType::f64 ? array : array.attr("astype")("float32");
   if (kind == "i" && nb::cast<int64_t>(array.attr("dtype").attr("itemsize")) == 8) {
@@ -249,7 +263,6 @@ Tensor tensor_of(nb::handle object, const Wanted& wanted) {
     if (is_list(object) || is_number(object)) {
       if (contains_tensor(object)) return stacked(object, wanted);
       array = array_of_list(object, wanted.dtype);
-      if (is_number(object) && !wanted.dtype) array = array.attr("astype")(dtype_public_name(dtype_of_number(object)));
     } else if (!nb::ndarray_check(object) && nb::hasattr(object, "__array__")) {
       array = numpy().attr("asarray")(object);
     }
@@ -302,6 +315,8 @@ device : str or Device, optional
 
 Raises
 ------
+OverflowError
+    For a Python int that the dtype does not hold: without a dtype, one beyond int64.
 TypeError
     Where `object` does not hold numbers of a dtype that there is.
 

@@ -1,4 +1,4 @@
-// x[...]: integers, slices, None, Ellipsis, tensors of integers and masks.
+// x[...]: integers, slices, None, Ellipsis, tensors of integers, and masks, which may have no axes (True, False).
 #include <nanobind/ndarray.h>
 
 #include "python/bind.h"
@@ -6,6 +6,27 @@
 
 namespace gabbro::python {
 namespace {
+
+// True, False and NumPy's: masks without axes. NumPy's have __index__, which raises.
+bool is_flag(nb::handle part) {
+  const std::string_view type = Py_TYPE(part.ptr())->tp_name;
+  return PyBool_Check(part.ptr()) || type == "numpy.bool" || type == "numpy.bool_";
+}
+
+Tensor checked_tensor(const Tensor& index) {
+  if (is_floating(index.dtype()) || is_quantised(index.dtype()))
+    throw nb::type_error(fmt::format("[getitem] a {} tensor is no index", dtype_public_name(index.dtype())).c_str());
+  if (index.dtype() == DType::boolean) require_no_trace();  // the result's shape depends on its values
+  return index;
+}
+
+int64_t number_argument(nb::handle part) {
+  try {
+    return integers("getitem", "an index", part)[0];
+  } catch (const Error& error) {
+    throw nb::index_error(error.what());  // beyond 64 bits
+  }
+}
 
 Index part_argument(nb::handle part, const Tensor& x) {
   if (part.is(Py_Ellipsis)) return Ellipsis{};
@@ -15,14 +36,20 @@ Index part_argument(nb::handle part, const Tensor& x) {
     if (PySlice_Unpack(part.ptr(), &start, &stop, &step) != 0) throw nb::python_error();
     return Slice{start, stop, step};
   }
+  if (is_flag(part)) {
+    const uint8_t flag = PyObject_IsTrue(part.ptr()) == 1 ? 1 : 0;
+    return x.device()->upload(DType::boolean, Shape{}, &flag);
+  }
   // Arrays and tensors have __index__ too; and a sequence's methods, unlike NumPy's scalars.
-  if (PyIndex_Check(part.ptr()) && !PyBool_Check(part.ptr()) && !PySequence_Check(part.ptr()))
-    return integers("getitem", "an index", part)[0];
-  if (nb::isinstance<Tensor>(part)) return nb::cast<const Tensor&>(part);
-  if (nb::isinstance<nb::list>(part) || nb::ndarray_check(part)) {
-    const Tensor places = tensor_of(part, {.device = x.device()});
+  if (PyIndex_Check(part.ptr()) && !PySequence_Check(part.ptr())) return number_argument(part);
+  if (nb::isinstance<Tensor>(part)) return checked_tensor(nb::cast<const Tensor&>(part));
+  const bool list = nb::isinstance<nb::list>(part) || nb::isinstance<nb::tuple>(part) || PyRange_Check(part.ptr());
+  if (list || nb::ndarray_check(part)) {
+    const Tensor places =
+        list ? tensor_of(nb::list(part), {.device = x.device()}) : tensor_of(part, {.device = x.device()});
     // An empty list has no integers that could say what they are.
-    return places.shape().elements() == 0 && is_floating(places.dtype()) ? cast(places, DType::i32) : places;
+    if (list && places.shape().elements() == 0 && is_floating(places.dtype())) return cast(places, DType::i32);
+    return checked_tensor(places);
   }
   throw nb::type_error(fmt::format("[getitem] {} is no index: integers, slices, None, '...', tensors and lists are",
                                    nb::repr(part).c_str())
@@ -37,15 +64,6 @@ std::vector<Index> index_argument(nb::handle object, const Tensor& x) {
     for (nb::handle part : nb::borrow<nb::tuple>(object)) indices.push_back(part_argument(part, x));
   } else {
     indices.push_back(part_argument(object, x));
-  }
-  for (const Index& index : indices) {
-    const auto* tensor = std::get_if<Tensor>(&index);
-    if (tensor == nullptr) continue;
-    if (is_floating(tensor->dtype()) || is_quantised(tensor->dtype())) {
-      throw nb::type_error(
-          fmt::format("[getitem] a {} tensor is no index", dtype_public_name(tensor->dtype())).c_str());
-    }
-    if (tensor->dtype() == DType::boolean) require_no_trace();  // the result's shape depends on its values
   }
   return indices;
 }

@@ -6,8 +6,9 @@
 #include <unordered_map>
 
 #include "python/bind.h"
-#include "src/base/error.h"
+#include "python/numbers.h"
 #include "src/base/half.h"
+#include "src/base/input_errors.h"
 #include "src/graph/history.h"
 
 namespace gabbro::python {
@@ -57,6 +58,18 @@ Tensor number_tensor(const std::shared_ptr<Device>& device, DType dtype, const N
   return known[key] = device->upload(dtype, Shape{}, &key.bits);
 }
 
+// An int of 64 bits; throws OverflowError for others.
+int64_t integer_argument(const char* op, nb::handle object) {
+  int overflowed = 0;
+  const nb::object index = nb::steal(PyNumber_Index(object.ptr()));
+  if (!index.is_valid()) throw nb::python_error();
+  const int64_t value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflowed);
+  if (overflowed != 0) throw overflow("[{}] {} does not fit in 64 bits", op, nb::str(index).c_str());
+  return value;
+}
+
+}  // namespace
+
 bool holds(DType dtype, int64_t value) {
   if (is_floating(dtype) || dtype == DType::boolean || dtype == DType::i64) return true;
   const int bits = 8 * static_cast<int>(dtype_bytes(dtype, 1));
@@ -64,13 +77,29 @@ bool holds(DType dtype, int64_t value) {
   return value >= -(int64_t{1} << (bits - 1)) && value < (int64_t{1} << (bits - 1));
 }
 
-}  // namespace
+const Number& held(const char* op, const Number& number, DType dtype) {
+  if (!is_integer(dtype) || number.is_bool()) return number;
+  const double real = number.real();
+  const bool outside = number.is_real() && !(real >= -0x1p63 && real < 0x1p63);  // NaN as well
+  if (outside || !holds(dtype, number.integer())) {
+    throw overflow("[{}] {} does not fit in {}", op,
+                   number.is_real() ? fmt::format("{}", real) : fmt::format("{}", number.integer()),
+                   dtype_public_name(dtype));
+  }
+  return number;
+}
+
+DType dtype_of(const Number& number) {
+  if (number.is_bool()) return DType::boolean;
+  if (number.is_real()) return kDefaultFloat;
+  return holds(kDefaultInteger, number.integer()) ? kDefaultInteger : DType::i64;
+}
 
 Number number_argument(const char* op, nb::handle object) {
   PyObject* const python = object.ptr();
   if (PyFloat_Check(python)) return PyFloat_AsDouble(python);
   if (PyBool_Check(python)) return python == Py_True;
-  if (PyIndex_Check(python) && !nb::isinstance<Tensor>(object)) return integers(op, "a number", object)[0];
+  if (PyIndex_Check(python) && !nb::isinstance<Tensor>(object)) return integer_argument(op, object);
   const double value = PyFloat_AsDouble(python);
   if (value == -1 && PyErr_Occurred() != nullptr) {
     PyErr_Clear();

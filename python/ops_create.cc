@@ -1,13 +1,10 @@
 // Tensors of given numbers.
 #include "python/checked.h"
+#include "python/numbers.h"
 #include "python/ops.h"
 
 namespace gabbro::python {
 namespace {
-
-DType dtype_of(const Number& number) {
-  return number.is_bool() ? DType::boolean : number.is_integer() ? kDefaultInteger : kDefaultFloat;
-}
 
 void bind_filled(nb::module_& m, const char* name, int number, const char* what, const char* shown) {
   m.def(
@@ -127,7 +124,8 @@ void bind_creation(nb::module_& m) {
       "full",
       [](const Integers& shape, nb::handle fill_value, std::optional<DType> dtype, nb::handle device) {
         const Number number = number_argument("full", fill_value);
-        return full(device_argument(device), shape_of("full", shape.values), number, dtype.value_or(dtype_of(number)));
+        const DType kind = dtype.value_or(dtype_of(number));
+        return full(device_argument(device), shape_of("full", shape.values), held("full", number, kind), kind);
       },
       nb::arg("shape"), nb::arg("fill_value"), nb::kw_only(), nb::arg("dtype") = nb::none(),
       nb::arg("device") = nb::none(),
@@ -140,12 +138,14 @@ Parameters
 shape : int or tuple of int
 fill_value : number
 dtype : DType, optional
-    Without it, bool, int32 or float32, as the number is. Numbers are held within the range of integers.
+    Without it, bool, int32 (int64 for larger integers) or float32, as the number is.
 device : str or Device, optional
     Without it, the default.
 
 Raises
 ------
+OverflowError
+    For a number that the dtype does not hold.
 ValueError
     For a shape with negative lengths, more than six axes or too many elements, and for block formats.
 
@@ -155,8 +155,9 @@ tensor([7, 7])
   m.def(
       "full_like",
       [](const Tensor& x, nb::handle fill_value, std::optional<DType> dtype, nb::handle device) {
+        const DType kind = dtype.value_or(x.dtype());
         return full(device.is_none() ? x.device() : device_argument(device), x.shape(),
-                    number_argument("full_like", fill_value), dtype.value_or(x.dtype()));
+                    held("full_like", number_argument("full_like", fill_value), kind), kind);
       },
       nb::arg("x"), nb::arg("fill_value"), nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
       nb::sig("def full_like(x: Tensor, fill_value: float, *, dtype: DTypeLike | None = None, "
@@ -184,7 +185,8 @@ Parameters
 start, stop, step : number
     Any numbers; a step of 0 is refused.
 dtype : DType, optional
-    Any but bool and block formats; without it int32 where the three are ints, else float32.
+    Any but bool and block formats; without it int32 where the three are ints (int64 where an element is larger), else
+    float32.
 device : str or Device, optional
     Without it, the default.
 
@@ -195,6 +197,8 @@ Tensor
 
 Raises
 ------
+OverflowError
+    For integers that the dtype does not hold.
 ValueError
     For a step of 0, other dtypes, and too many elements.
 

@@ -63,7 +63,7 @@ Parameters
 x : Tensor
     [N, V], of float32, float16 or bfloat16 (computed in float32).
 target : Tensor
-    int32 [N], from 0 to V - 1.
+    Integers [N] of any dtype, from 0 to V - 1.
 ignore_index : int
     Targets of this value count for nothing, nor in the mean.
 reduction : str
@@ -76,6 +76,8 @@ Tensor
 
 Raises
 ------
+IndexError
+    For a target that is out of range: when the result is computed, on a GPU at the next synchronization.
 ValueError
     Where shapes, dtypes or the reduction do not fit.
 

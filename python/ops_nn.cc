@@ -77,17 +77,19 @@ tensor([[12.]])
 Parameters
 ----------
 ids : Tensor
-    int32 [T], from 0 to V - 1.
+    Integers of any dtype and shape [...], from -V to V - 1: negative ones count from the end.
 weight : Tensor
     [V, C], of any dtype.
 
 Returns
 -------
 Tensor
-    float32 [T, C]
+    float32 [..., C]
 
 Raises
 ------
+IndexError
+    For an id that is out of range: when the result is computed, on a GPU at the next synchronization.
 ValueError
     Where shapes or dtypes do not fit.
 

@@ -1,5 +1,8 @@
 // Elements by index.
 #include "python/ops.h"
+#include "src/base/error.h"
+#include "src/ops/labels.h"
+#include "src/ops/rules.h"
 
 namespace gabbro::python {
 
@@ -10,18 +13,22 @@ Tensor taken(const Tensor& x, const Tensor& indices, std::optional<int64_t> axis
   return axis ? take(x, indices, *axis) : take(x.shape().rank() == 1 ? x : flatten(x), indices, 0);
 }
 
-// Negative places count from the end, as in NumPy.
-Tensor taken_along(const Tensor& x, const Tensor& indices, int64_t axis) {
-  if (indices.dtype() != DType::i32) return take_along_axis(x, indices, axis);
-  const int64_t length = x.shape()[x.shape().axis("take_along_axis", axis)];
-  return take_along_axis(x, where(less(indices, weak(indices, 0)), indices + length, indices), axis);
+// table [V, C] and ids [...] of any integer dtype to [..., C] in the table's dtype.
+Tensor rows_of(const Tensor& table, const Tensor& ids) {
+  require_plain("embedding", table);
+  require_plain("embedding", ids);
+  require_rank("embedding", table, 2);
+  const Tensor rows = pick(table, flatten(ids), 0, {"embedding"});
+  std::vector<int64_t> lengths(ids.shape().lengths().begin(), ids.shape().lengths().end());
+  lengths.push_back(table.shape()[1]);
+  return reshape(rows, Shape(lengths));
 }
 
 }  // namespace
 
 void bind_picking(nb::module_& m, TensorClass& tensor) {
   tensor.def("take", taken, nb::arg("indices"), nb::arg("axis") = nb::none(), "As `gabbro.take`.")
-      .def("take_along_axis", taken_along, nb::arg("indices"), nb::arg("axis") = -1, "As `gabbro.take_along_axis`.")
+      .def("take_along_axis", take_along_axis, nb::arg("indices"), nb::arg("axis") = -1, "As `gabbro.take_along_axis`.")
       .def(
           "nonzero", [](const Tensor& x) { return nb::tuple(nb::cast(nonzero(x))); },
           nb::sig("def nonzero(self) -> tuple[Tensor, ...]"), "As `gabbro.nonzero`.")
@@ -35,7 +42,7 @@ Parameters
 x : Tensor
     Of any dtype but block formats.
 indices : Tensor
-    Integers; negative ones count from the end. One that is outside goes on from the other end.
+    Integers of any dtype and shape; negative ones count from the end.
 axis : int, optional
     From -ndim to ndim - 1. None: of `x` made flat.
 
@@ -46,8 +53,10 @@ Tensor
 
 Raises
 ------
+IndexError
+    For an index that is out of range: when the result is computed, on a GPU at the next synchronization.
 ValueError
-    For an axis that `x` does not have or that has no elements, and for indices of other dtypes.
+    For an axis that `x` does not have, and for indices of other dtypes.
 
 >>> gb.take(gb.tensor([10, 20, 30]), gb.tensor([2, 0, -1]))
 tensor([30, 10, 30])
@@ -55,14 +64,14 @@ tensor([30, 10, 30])
   m.def("put_along_axis", put_along_axis, nb::arg("x"), nb::arg("indices"), nb::arg("values"), nb::arg("axis") = -1,
         R"(`x` with ``values[..., k, ...]`` where ``indices[..., k, ...]`` says along an axis.
 
-Of equal indices the last counts, and what is outside is left out.
+Of equal indices the last counts.
 
 Parameters
 ----------
 x : Tensor
     Of any dtype but block formats.
 indices : Tensor
-    int32, with the lengths of `x` along the other axes.
+    Integers, with the lengths of `x` along the other axes; negative ones count from the end.
 values : Tensor
     Of the shape of `indices`; cast to the dtype of `x`.
 axis : int
@@ -75,6 +84,8 @@ Tensor
 
 Raises
 ------
+IndexError
+    For an index that is out of range, as `take`.
 ValueError
     Where shapes, dtypes or the axis do not fit.
 
@@ -99,6 +110,13 @@ ValueError
 >>> gb.nonzero(gb.tensor([0, 5, 0, 7]))
 (tensor([1, 3]),)
 )");
+  m.def("_rows", [](const Tensor& table, const Tensor& ids) { return rows_of(table, ids); });
+  m.def("_one_hot", [](const Tensor& labels, int64_t classes) {
+    require_labels("one_hot", labels);
+    if (classes < 1) throw bad_input("[one_hot] {} classes", classes);
+    const Tensor own = label_positions(labels, classes, {"one_hot", labels.shape().rank()}, kNoLabel);
+    return cast(equal(expand_dims(own, -1), iota(labels.device(), classes, DType::i32)), DType::i32);
+  });
   m.def("_unique", [](const Tensor& x) {
     const Unique found = unique(x);
     return std::vector{found.values, found.indices, found.inverse, found.counts};
@@ -110,7 +128,7 @@ Parameters
 x : Tensor
     [R, ...]
 indices : Tensor
-    int32 [T], from 0 to R - 1.
+    Integers [T], from -R to R - 1: negative ones count from the end.
 
 Returns
 -------
@@ -119,6 +137,8 @@ Tensor
 
 Raises
 ------
+IndexError
+    For an index that is out of range, as `take`.
 ValueError
     Where shapes or dtypes do not fit.
 
@@ -126,7 +146,7 @@ ValueError
 tensor([[3, 4],
         [3, 4]])
 )");
-  m.def("take_along_axis", taken_along, nb::arg("x"), nb::arg("indices"), nb::arg("axis") = -1,
+  m.def("take_along_axis", take_along_axis, nb::arg("x"), nb::arg("indices"), nb::arg("axis") = -1,
         R"(Elements by index along an axis, as torch.gather.
 
 Parameters
@@ -134,8 +154,7 @@ Parameters
 x : Tensor
     Of any dtype but block formats.
 indices : Tensor
-    int32, with the lengths of `x` along the other axes; negative ones count from the end. One that is outside reads the
-    nearest element.
+    Integers, with the lengths of `x` along the other axes; negative ones count from the end.
 axis : int
     From -ndim to ndim - 1.
 
@@ -146,6 +165,8 @@ Tensor
 
 Raises
 ------
+IndexError
+    For an index that is out of range, as `take`.
 ValueError
     Where shapes, dtypes or the axis do not fit.
 
@@ -156,14 +177,14 @@ tensor([[2],
   m.def("scatter_add", scatter_add, nb::arg("x"), nb::arg("indices"), nb::arg("values"), nb::arg("axis") = -1,
         R"(`x` with ``values[..., k, ...]`` added where ``indices[..., k, ...]`` says along an axis.
 
-Added in the order of k: the same bits every time. An index that is outside is left out.
+Added in the order of k: the same bits every time.
 
 Parameters
 ----------
 x : Tensor
     Of float32, int32, float16 or bfloat16.
 indices : Tensor
-    int32
+    Integers, with the lengths of `x` along the other axes; negative ones count from the end.
 values : Tensor
     Of the shape of `indices`; of the dtype of `x`, or float32 for halves.
 axis : int
@@ -176,6 +197,8 @@ Tensor
 
 Raises
 ------
+IndexError
+    For an index that is out of range, as `take`.
 ValueError
     Where shapes, dtypes or the axis do not fit.
 

@@ -91,19 +91,20 @@ void place(Scope& scope, const char* name, Place function, const Words& words) {
 }
 
 Tensor nonzeros(const Tensor& x, const Axes& axes, bool keepdims) {
-  return sum(cast(x, DType::boolean), axes, keepdims);
+  return cast(sum(cast(x, DType::boolean), axes, keepdims), DType::i32);
 }
 
 }  // namespace
 
 void bind_reductions(nb::module_& m, TensorClass& tensor) {
   Scope scope{m, tensor};
-  constexpr const char* kSum = "the dtype of `x`, or int32 for bool and integers of less than 32 bits";
+  constexpr const char* kSum = "the dtype of `x`, or int64 for bool and integers";
   constexpr const char* kFraction = "the dtype of `x`, or float32 for integers and bool";
   constexpr const char* kOwn = "the dtype of `x`";
-  summation(scope, "sum", sum, {"The sum over axes; of nothing 0. Integers wrap around.", "tensor([3., 8.])", kSum});
+  summation(scope, "sum", sum,
+            {"The sum over axes; of nothing 0. Integers wrap around at 64 bits.", "tensor([3., 8.])", kSum});
   summation(scope, "prod", prod,
-            {"The product over axes; of nothing 1. Integers wrap around.", "tensor([ 2., 15.])", kSum});
+            {"The product over axes; of nothing 1. Integers wrap around at 64 bits.", "tensor([ 2., 15.])", kSum});
   reduction(scope, "mean", mean, {"The mean over axes; of nothing NaN.", "tensor([1.5, 4. ])", kFraction});
   reduction(
       scope, "max", max,

@@ -99,7 +99,9 @@ bool is_reduction(const KernelRequest& request, bool index) {
   const TensorView& y = request.outputs[0];
   if (x.rank < 1 || !is_strided(x)) return false;
   const bool half = x.dtype == DType::f16 || x.dtype == DType::bf16;
-  if (!is_plain(y, index ? DType::i32 : half ? DType::f32 : x.dtype) || !is_contiguous(y)) return false;
+  const bool wide_sum = x.dtype == DType::i32 && std::string_view(request.op) == "sum";
+  const DType result = index ? DType::i32 : half ? DType::f32 : wide_sum ? DType::i64 : x.dtype;
+  if (!is_plain(y, result) || !is_contiguous(y)) return false;
   int64_t rows = 1;
   for (int i = 0; i + 1 < x.rank; ++i) rows *= x.shape[i];
   return elements(y) == rows && x.shape[x.rank - 1] <= std::numeric_limits<int32_t>::max();

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "backends/common/status_error.h"
+
 namespace gabbro::cpu {
 namespace {
 
@@ -127,10 +129,13 @@ void CpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* hos
   pool_.run([&](Worker& worker) { isa_.pack(dtype, rows, columns, host, target, worker); });
 }
 
-std::unique_ptr<Kernel> CpuDevice::make_kernel(const abi::KernelRequest& request) const {
+std::unique_ptr<Kernel> CpuDevice::make_kernel(const abi::KernelRequest& request) {
   for (const KernelEntry& entry : isa_.kernels) {
     if (std::string_view(entry.op) != request.op) continue;
-    if (auto kernel = entry.make(request, {.workers = pool_.workers()})) return kernel;
+    auto kernel = entry.make(request, {.workers = pool_.workers()});
+    if (kernel == nullptr) continue;
+    if (auto* reader = dynamic_cast<IndexReader*>(kernel.get())) reader->report_to(&index_fault_);
+    return kernel;
   }
   return nullptr;
 }
@@ -151,7 +156,9 @@ bool CpuDevice::execute(const abi::Launch* launches, int32_t count, const std::a
       }
     }
   };
-  return is_little(launches, count) ? pool_.run_alone(walk, cancel) : pool_.run(walk, cancel);
+  const bool whole = is_little(launches, count) ? pool_.run_alone(walk, cancel) : pool_.run(walk, cancel);
+  if (const auto message = index_fault_.take()) throw abi::StatusError(abi::kBadIndex, *message);
+  return whole;
 }
 
 }  // namespace gabbro::cpu

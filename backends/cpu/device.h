@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backends/cpu/host.h"
+#include "backends/cpu/index_fault.h"
 #include "backends/cpu/kept_blocks.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/pool.h"
@@ -48,9 +49,10 @@ class CpuDevice {
   void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target);
 
   // Null where there is no kernel for the request.
-  std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request) const;
+  std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request);
 
-  // Wakes the pool once for the whole list, unless there is little to do. False: cancelled.
+  // Wakes the pool once for the whole list, unless there is little to do. False: cancelled. Throws StatusError
+  // kBadIndex if a kernel found an index that is out of range.
   bool execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel);
 
  private:
@@ -59,6 +61,7 @@ class CpuDevice {
   MemoryCount memory_;
   KeptBlocks kept_;
   ThreadPool pool_;
+  IndexFault index_fault_;
 };
 
 }  // namespace gabbro::cpu

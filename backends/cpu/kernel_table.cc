@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "backends/cpu/isa.h"
+#include "backends/cpu/kernels/index_kernels.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 #include "backends/cpu/pack/pack.h"
@@ -93,6 +94,7 @@ constexpr KernelEntry kKernels[] = {
     {"matmul", make_matmul},
     {"matmul", make_matmul_pairs},
     {"gather", make_gather},
+    {"resolve_index", make_resolve_index},
     {"scatter", make_scatter},
     {"iota", make_iota},
     {"concat", make_concat},

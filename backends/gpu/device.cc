@@ -93,11 +93,13 @@ GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
     : index_(index),
       context_(api::open(index)),
       counters_(make_counters(context_.get())),
+      index_faults_(context_.get()),
       tuning_(options.tuning, [index, context = context_.get()] { return describe_for_tuning(index, context); }),
       pool_(context_.get()),
       pinned_(context_.get(), {api::allocate_pinned, api::release_pinned}) {
   module_ = api::load_module(context_.get());
   queue_ = api::create_queue(context_.get());
+  index_faults_.reset(queue_);
   const std::vector<uint32_t> zeros(kCounters);
   api::copy_to_device(queue_, counters_.get(), zeros.data(), zeros.size() * sizeof(uint32_t));
 }
@@ -124,15 +126,26 @@ void GpuDevice::copy_to_device(void* target, const void* host, size_t bytes) {
 void GpuDevice::copy_to_host(void* host, const void* source, size_t bytes) {
   const std::lock_guard lock(mutex_);
   api::copy_to_host(queue_, host, source, bytes);
+  throw_bad_index();
 }
 
 void GpuDevice::synchronize() {
   const std::lock_guard lock(mutex_);
   api::synchronize(queue_);
+  throw_bad_index();
+}
+
+// After a wait for the queue, which is held.
+void GpuDevice::throw_bad_index() {
+  if (const auto message = index_faults_.take(queue_)) throw ApiError(abi::kBadIndex, *message);
 }
 
 void GpuDevice::copy_from(GpuDevice& from, void* target, const void* source, size_t bytes) {
-  with_peer(from, [&](PeerCopies& peers, const PeerEnd& end) { peers.copy(target, end, source, bytes); });
+  with_peer(from, [&](PeerCopies& peers, const PeerEnd& end) {
+    peers.copy(target, end, source, bytes);
+    from.throw_bad_index();
+    throw_bad_index();
+  });
 }
 
 void GpuDevice::copy_staged_from(GpuDevice& from, void* target, const void* source, size_t bytes) {
@@ -154,7 +167,8 @@ void GpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* hos
 
 std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& request) const {
   const std::lock_guard lock(making_);
-  const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), counters_.get(), tuning_);
+  const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), counters_.get(), tuning_,
+                            index_faults_);
   for (const OpEntry& entry : op_table()) {
     if (std::string_view(entry.op) != request.op) continue;
     if (auto kernel = entry.make(request, context)) return kernel;

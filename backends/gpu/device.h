@@ -27,7 +27,7 @@ class GpuDevice {
   // The host's memory may be written again on return.
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
-  void synchronize();
+  void synchronize();  // as copy_to_host, throws ApiError kBadIndex if a kernel has read an index out of range
 
   // From another device of this backend, or this one, after all that was enqueued on either; the bytes are there on
   // return. See peers.h.
@@ -79,6 +79,7 @@ class GpuDevice {
   void enqueue(const abi::Launch* launches, int32_t count);
   bool replay(const abi::Launch* launches, int32_t count);
   void forget_graphs_locked();
+  void throw_bad_index();
 
   PeerEnd end() const { return {index_, context_.get(), queue_}; }
   // body(peers, the other end) with both queues held.
@@ -101,6 +102,7 @@ class GpuDevice {
   const int32_t index_;
   std::unique_ptr<api::Context, CloseContext> context_;  // closed after all else is given back
   std::shared_ptr<uint32_t> counters_;
+  mutable IndexFaults index_faults_;
   mutable Tuning tuning_;
   Pool pool_, pinned_;
   api::Module* module_ = nullptr;

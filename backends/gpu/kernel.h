@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/gpu/api.h"
+#include "backends/gpu/index_faults.h"
 #include "gabbro/backend_abi.h"
 
 namespace gabbro::gpu {
@@ -46,8 +47,14 @@ class Kernel {
 // What a kernel may know of its device when it is made.
 class MakeContext {
  public:
-  MakeContext(api::Context* context, api::Module* module, uint32_t wave, uint32_t* counters, Tuning& tuning)
-      : context_(context), module_(module), wave_(wave), counters_(counters), tuning_(tuning) {}
+  MakeContext(api::Context* context, api::Module* module, uint32_t wave, uint32_t* counters, Tuning& tuning,
+              IndexFaults& index_faults)
+      : context_(context),
+        module_(module),
+        wave_(wave),
+        counters_(counters),
+        tuning_(tuning),
+        index_faults_(index_faults) {}
 
   uint32_t wave() const { return wave_; }
   // Throws where the code object lacks it: host and kernels are of one build.
@@ -74,6 +81,8 @@ class MakeContext {
   uint32_t* counters() const { return counters_; }
   // Of shapes that can be computed in several ways (ways.h).
   Tuning& tuning() const { return tuning_; }
+  // What a kernel that reads indices by this rule needs to report one that is out of range.
+  IndexCheck index_check(const abi::IndexRule& rule) const { return index_faults_.check_for(rule); }
 
  private:
   api::Context* context_;
@@ -81,6 +90,7 @@ class MakeContext {
   uint32_t wave_;
   uint32_t* counters_;
   Tuning& tuning_;
+  IndexFaults& index_faults_;
 };
 inline constexpr int64_t kCounters = 1024;
 

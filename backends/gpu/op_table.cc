@@ -106,6 +106,7 @@ constexpr OpEntry kOps[] = {
     {"matmul", make_matmul},
     {"matmul_fused", make_matmul_fused},
     {"gather", make_gather},
+    {"resolve_index", make_resolve_index},
     {"scatter", make_scatter},
     {"iota", make_iota},
     {"concat", make_concat},

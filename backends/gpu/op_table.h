@@ -42,6 +42,7 @@ std::unique_ptr<Kernel> make_sort(const abi::KernelRequest& request, const MakeC
 std::unique_ptr<Kernel> make_topk(const abi::KernelRequest& request, const MakeContext& context);
 // ops/index.cc
 std::unique_ptr<Kernel> make_gather(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_resolve_index(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_scatter(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_iota(const abi::KernelRequest& request, const MakeContext& context);
 // ops/matmul.cc

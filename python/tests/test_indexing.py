@@ -87,8 +87,7 @@ def test_masks_of_the_tensor(array):
     assert double(x, x > 0).shape == x.shape
     with pytest.raises(ValueError, match="compile"):
         gb.compile(lambda x: x[x > 0])(x)
-    with pytest.raises(IndexError, match="a mask without axes"):
-        x[gb.tensor(True), 0]
+    close(x[gb.tensor(True), 0], expected[None, 0])
     for mask in (gb.tensor([True]), gb.ones((3, 5), dtype=bool)):
         with pytest.raises(IndexError):
             x[mask]
@@ -102,9 +101,34 @@ def test_rows_are_iterated_over(array):
 
 
 @pytest.mark.parametrize(
+    "index",
+    [True, False, np.True_, np.False_, I[True, :1], I[0, True], I[:, False], I[0, :, [0, 1, 2]], I[0, :, [[0], [1]]],
+     I[[0, 1], :, 0], I[:, 0, [0, 1]], I[0, [1, 2]], I[True, [0, 1]], I[..., True], I[0, ..., [1]], I[0, None, [1]],
+     I[True, 0, :, [1, 2]], I[np.array(True)], I[(0, 2), ], I[range(2)]],
+    ids=repr,
+)  # fmt: skip
+def test_axis_order_and_masks_without_axes(index, array):
+    tensors = tuple(index) if isinstance(index, tuple) else index
+    close(gb.tensor(array)[tensors], array[list(index) if isinstance(index, range) else index])
+    expected, x = array.copy(), gb.tensor(array)
+    expected[index] = 7
+    x[tensors] = 7
+    close(x, expected)
+
+
+def test_values_with_leading_axes_of_length_one(array):
+    x, expected = gb.tensor(array), array.copy()
+    x[0, :2] = gb.ones((1, 1, 2, 5))
+    expected[0, :2] = 1
+    close(x, expected)
+    with pytest.raises(ValueError, match=r"\[setitem\]"):
+        x[0, 0] = gb.ones((2, 5))
+
+
+@pytest.mark.parametrize(
     ("index", "error"),
     [(3, IndexError), (-4, IndexError), (I[0, 0, 0, 0], IndexError), (I[..., ...], IndexError), ("a", TypeError),
-     (1.5, TypeError), (True, TypeError), ([0.5], TypeError), (I[[0], [0], [0], [0]], IndexError),
+     (1.5, TypeError), ([0.5], TypeError), (I[[0], [0], [0], [0]], IndexError),
      (I[::0], ValueError), (2**70, (IndexError, ValueError))],
 )  # fmt: skip
 def test_what_is_no_index(index, error, array):

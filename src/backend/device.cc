@@ -2,10 +2,14 @@
 
 #include <algorithm>
 
+#include "gabbro/bad_index.h"
+#include "src/base/input_errors.h"
+
 namespace gabbro {
 
 void check(const abi::Status& status, const std::string& doing) {
   using abi::StatusCode;
+  if (status.code == abi::kBadIndex) throw IndexError(status.message);
   switch (status.code) {
     case StatusCode::kOk:
       return;

@@ -4,6 +4,7 @@
 #include "src/graph/eval.h"
 #include "src/nn/init.h"
 #include "src/ops/grad.h"
+#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {
@@ -24,10 +25,12 @@ Embedding::Embedding(const Factory& make, const EmbeddingOptions& o) : padding_(
 }
 
 Tensor Embedding::forward(const Tensor& ids) {
-  require_dtype("embedding", ids, {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64});
+  require_plain("embedding", ids);
   std::vector<int64_t> lengths(ids.shape().lengths().begin(), ids.shape().lengths().end());
-  const Tensor flat = reshape(cast(ids, DType::i32), Shape{ids.shape().elements()});
-  Tensor rows = gather(weight, flat);  // [T, C]
+  const IndexUse use{"embedding"};
+  Tensor flat = readable_indices(reshape(ids, Shape{ids.shape().elements()}), weight.shape()[0], use);  // [T]
+  if (padding_) flat = positions_of(flat, weight.shape()[0], index_attributes(use));
+  Tensor rows = gather(weight, flat, index_attributes(use));  // [T, C]
   if (padding_ && needs_gradient(rows)) {
     const Tensor padding = reshape(equal(flat, weak(flat, *padding_)), Shape{flat.shape()[0], 1});
     rows = where(padding, detach(rows), rows);

@@ -3,6 +3,7 @@
 #include "src/base/error.h"
 #include "src/ops/arrays.h"
 #include "src/ops/autocast.h"
+#include "src/ops/labels.h"
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {
@@ -41,6 +42,37 @@ Shape without_classes(const Tensor& x) {
   return Shape(lengths);
 }
 
+void require_smoothing(const CrossEntropy& o) {
+  if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
+    throw bad_input("[cross_entropy] a label smoothing of {}", o.label_smoothing);
+}
+
+// Targets are probabilities of the classes, of x's shape [N, V, ...]; the mean is over all but the classes, as PyTorch
+// has it.
+Tensor cross_entropy_of_probabilities(const Tensor& x, const Tensor& target, const CrossEntropy& o) {
+  if (x.shape().rank() < 2 || !(target.shape() == x.shape()) || x.shape()[1] == 0) {
+    throw bad_input("[cross_entropy] targets of {} are probabilities of the shape of x {}, not {}: labels are integers",
+                    dtype_name(target.dtype()), x.shape().to_string(), target.shape().to_string());
+  }
+  require_smoothing(o);
+  const Tensor logarithms = log_softmax(in_f32(class_rows(x)));  // [R, V]
+  const int64_t rows = logarithms.shape()[0], classes = logarithms.shape()[1];
+  Tensor shares = in_f32(class_rows(target));  // [R, V]
+  if (o.label_smoothing > 0)
+    shares = shares * (1 - o.label_smoothing) + o.label_smoothing / static_cast<double>(classes);
+  if (o.weight.defined()) {
+    if (!(o.weight.shape() == Shape{classes})) {
+      throw bad_input("[cross_entropy] weights {} for x {}", o.weight.shape().to_string(), x.shape().to_string());
+    }
+    shares = shares * in_f32(o.weight);
+  }
+  const Tensor losses = neg(sum(logarithms * shares, -1));  // [R]
+  const DType dtype = for_sum(x).dtype();
+  if (o.reduce == Reduce::kNone) return cast(reshape(losses, without_classes(x)), dtype);
+  return cast(o.reduce == Reduce::kSum ? sum(losses, kAllAxes) : sum(losses, kAllAxes) / static_cast<double>(rows),
+              dtype);
+}
+
 }  // namespace
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduce reduce, double beta) {
@@ -77,26 +109,28 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& target, const BceWithLogit
 
 Tensor cross_entropy_loss(const Tensor& x, const Tensor& target, const CrossEntropy& o) {
   require_dtype("cross_entropy", x, kReal);
-  require_dtype("cross_entropy", target, {DType::i32});
+  require_plain("cross_entropy", target);
+  if (is_floating(target.dtype())) return cross_entropy_of_probabilities(x, target, o);
+  require_labels("cross_entropy", target);
   if (x.shape().rank() < 2 || !(target.shape() == without_classes(x)) || x.shape()[1] == 0) {
     throw bad_input("[cross_entropy] targets {} for x {}", target.shape().to_string(), x.shape().to_string());
   }
-  if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
-    throw bad_input("[cross_entropy] a label smoothing of {}", o.label_smoothing);
+  require_smoothing(o);
   const Tensor logarithms = log_softmax(in_f32(class_rows(x)));  // [R, V]
   const int64_t rows = logarithms.shape()[0], classes = logarithms.shape()[1];
-  const Tensor place = reshape(target, Shape{rows, 1});  // [R, 1]
-  const Tensor counted = cast(not_equal(place, weak(place, int64_t{o.ignore_index})), DType::f32);
+  const IndexUse use{"cross_entropy", 1};
+  const Tensor labels = reshape(target, Shape{rows});
+  const Tensor counted = reshape(cast(counted_labels(labels, o.ignore_index), DType::f32), Shape{rows, 1});
   Tensor weights, shares = counted;  // of classes [V]; of rows [R, 1]
   if (o.weight.defined()) {
     if (!(o.weight.shape() == Shape{classes})) {
       throw bad_input("[cross_entropy] weights {} for x {}", o.weight.shape().to_string(), x.shape().to_string());
     }
     weights = in_f32(o.weight);
-    const Tensor own = gather(weights, clamp(reshape(place, Shape{rows}), 0, static_cast<double>(classes - 1)));
+    const Tensor own = gather(weights, label_positions(labels, classes, use, o.ignore_index));
     shares = counted * reshape(own, Shape{rows, 1});
   }
-  Tensor losses = neg(take_along_axis(logarithms, place)) * shares;
+  Tensor losses = neg(reshape(take_labels(logarithms, labels, use, o.ignore_index), Shape{rows, 1})) * shares;
   if (o.label_smoothing > 0) {
     const Tensor all = neg(sum(weights.defined() ? logarithms * weights : logarithms, -1, kKeepDims)) * counted;
     losses = losses * (1 - o.label_smoothing) + all * (o.label_smoothing / static_cast<double>(classes));

@@ -1,8 +1,10 @@
 // Elements by index along an axis, sums of elements and rows by index, and triangles.
+#include "src/base/input_errors.h"
 #include "src/ops/axis.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
+#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {
@@ -17,7 +19,7 @@ bool alike_but(const Shape& a, const Shape& b, int axis) {
 
 // The axis that the indices run along.
 int indexed_axis(const char* op, const Tensor& x, const Tensor& indices, int64_t axis) {
-  require_dtype(op, indices, {DType::i32});
+  require_plain(op, indices);
   const int index = x.shape().axis(op, axis);
   if (!alike_but(x.shape(), indices.shape(), index)) {
     throw bad_input("[{}] indices {} do not fit x {} along axis {}", op, indices.shape().to_string(),
@@ -39,17 +41,6 @@ void require_summed(const char* op, const Tensor& x, const Tensor& values) {
 Tensor summed(const Tensor& x) { return cast(x, is_half(x.dtype()) ? DType::f32 : as_sum(x.dtype())); }
 
 int64_t last_of(const Tensor& x) { return x.shape()[x.shape().rank() - 1]; }
-
-Tensor clamped(const Tensor& indices, int64_t count) {
-  return count == 0 ? indices : clamp(indices, 0, static_cast<double>(count - 1));
-}
-
-// x where the index, which broadcasts to it, is one of `count`; 0 where it is outside.
-Tensor where_inside(const Tensor& indices, int64_t count, const Tensor& x) {
-  const Tensor zero_index = scalar(x.device(), 0, DType::i32);
-  const Tensor end = scalar(x.device(), static_cast<double>(count), DType::i32);
-  return where(logical_and(greater_equal(indices, zero_index), less(indices, end)), x, number_like(x, 0));
-}
 
 std::vector<TensorSpec> like_first(const Args& a) { return result(a[0].shape(), a[0].dtype()); }
 
@@ -76,15 +67,15 @@ const Op kTakeAlong = {
           const Tensor x = summed(a[0]);
           const int64_t columns = last_of(x), picks = last_of(a[1]),
                         rows = columns == 0 ? 0 : x.shape().elements() / columns;
-          const Tensor inside = clamp(a[1], 0, static_cast<double>(columns - 1));
-          const Tensor hit = equal(reshape(inside, Shape{rows, picks, 1}), iota(x.device(), columns, DType::i32));
+          const Tensor column = positions_of(a[1], columns, a.attributes);
+          const Tensor hit = equal(reshape(column, Shape{rows, picks, 1}), iota(x.device(), columns, DType::i32));
           const Tensor taken =
               sum(where(hit, reshape(x, Shape{rows, 1, columns}), number_like(x, 0)), -1, kKeepDims);  // [rows, K, 1]
           return std::vector{cast(reshape(taken, a[1].shape()), a[0].dtype())};
         },
     .gradient = [](const GradientArgs& a) -> Gradients {
       const Tensor zeros = filled_like(a[0], a[0].shape(), 0);
-      return {scatter_add(zeros, clamped(a[1], last_of(a[0])), a.gradients[0]), Tensor()};
+      return {scatter_add_last(zeros, a[1], a.gradients[0], a.attributes), Tensor()};
     },
 };
 
@@ -97,15 +88,15 @@ const Op kScatterAdd = {
           const Tensor& x = a[0];
           const int64_t columns = last_of(x), picks = last_of(a[1]), rows = x.shape().elements() / columns;
           const Tensor column = reshape(iota(x.device(), columns, DType::i32), Shape{columns, 1});
-          const Tensor hit = equal(reshape(a[1], Shape{rows, 1, picks}), column);
+          const Tensor place = positions_of(a[1], columns, a.attributes);
+          const Tensor hit = equal(reshape(place, Shape{rows, 1, picks}), column);
           const Tensor added =
               sum(where(hit, reshape(a[2], Shape{rows, 1, picks}), number_like(x, 0)), -1, kKeepDims);  // [rows, C, 1]
-          return std::vector{x + reshape(added, x.shape())};
+          return std::vector{x + reshape(cast(added, x.dtype()), x.shape())};
         },
     .gradient = [](const GradientArgs& a) -> Gradients {
       const Tensor& dy = a.gradients[0];
-      if (last_of(dy) == 0) return {dy, Tensor(), Tensor()};
-      return {dy, Tensor(), where_inside(a[1], last_of(dy), take_along_axis(dy, a[1]))};
+      return {dy, Tensor(), take_along_last(dy, a[1], a.attributes)};
     },
 };
 
@@ -119,15 +110,13 @@ const Op kIndexAdd = {
           const int64_t rows = x.shape()[0], picks = a[1].shape()[0], columns = x.shape().elements() / rows;
           const Tensor row = reshape(iota(x.device(), rows, DType::i32), Shape{rows, 1, 1});
           const Tensor values = permute(reshape(a[2], Shape{picks, columns}), {1, 0});  // [C, K]
-          return std::vector{
-              x + reshape(sum(where(equal(a[1], row), values, number_like(x, 0)), -1, kKeepDims), x.shape())};
+          const Tensor hit = equal(positions_of(a[1], rows, a.attributes), row);
+          const Tensor added = sum(where(hit, values, number_like(x, 0)), -1, kKeepDims);  // [R, C, 1]
+          return std::vector{x + reshape(cast(added, x.dtype()), x.shape())};
         },
     .gradient = [](const GradientArgs& a) -> Gradients {
       const Tensor& dy = a.gradients[0];
-      if (dy.shape()[0] == 0) return {dy, Tensor(), Tensor()};
-      std::vector<int64_t> lengths(static_cast<size_t>(dy.shape().rank()), 1);
-      lengths[0] = a[1].shape()[0];
-      return {dy, Tensor(), where_inside(reshape(a[1], Shape(lengths)), dy.shape()[0], gather(dy, a[1]))};
+      return {dy, Tensor(), gather(dy, a[1], a.attributes)};
     },
 };
 
@@ -135,8 +124,15 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis) {
   require_plain("take_along_axis", x);
   const int index = indexed_axis("take_along_axis", x, indices, axis);
   if (x.shape()[index] == 0 && indices.shape().elements() > 0)
-    throw bad_input("[take_along_axis] x {} has nothing along axis {}", x.shape().to_string(), axis);
-  return axis_from_last(record(kTakeAlong, {axis_to_last(x, index), axis_to_last(indices, index)}), index);
+    throw bad_index("[take_along_axis] x {} has nothing along axis {}", x.shape().to_string(), axis);
+  const IndexUse use{"take_along_axis", index};
+  const Tensor places = readable_indices(indices, x.shape()[index], use);
+  return axis_from_last(take_along_last(axis_to_last(x, index), axis_to_last(places, index), index_attributes(use)),
+                        index);
+}
+
+Tensor take_along_last(const Tensor& x, const Tensor& indices, const Attributes& attributes) {
+  return record(kTakeAlong, {x, indices}, attributes);
 }
 
 Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& values, int64_t axis) {
@@ -145,20 +141,30 @@ Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& values,
   if (!(values.shape() == indices.shape())) {
     throw bad_input("[scatter_add] values {} for indices {}", values.shape().to_string(), indices.shape().to_string());
   }
-  const Tensor y = record(
-      kScatterAdd, {axis_to_last(summed(x), index), axis_to_last(indices, index), axis_to_last(summed(values), index)});
-  return cast(axis_from_last(y, index), x.dtype());
+  const IndexUse use{"scatter_add", index};
+  const Tensor places = readable_indices(indices, x.shape()[index], use);
+  const Tensor y = scatter_add_last(axis_to_last(x, index), axis_to_last(places, index), axis_to_last(values, index),
+                                    index_attributes(use));
+  return axis_from_last(y, index);
+}
+
+Tensor scatter_add_last(const Tensor& x, const Tensor& indices, const Tensor& values, const Attributes& attributes) {
+  return cast(record(kScatterAdd, {summed(x), indices, summed(values)}, attributes), x.dtype());
 }
 
 Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& values) {
   require_summed("index_add", x, values);
-  require_dtype("index_add", indices, {DType::i32});
   require_rank("index_add", indices, 1);
   if (x.shape().rank() == 0 || !alike_but(x.shape(), values.shape(), 0) || values.shape()[0] != indices.shape()[0]) {
     throw bad_input("[index_add] {} indices and values {} do not fit x {}", indices.shape()[0],
                     values.shape().to_string(), x.shape().to_string());
   }
-  return cast(record(kIndexAdd, {summed(x), indices, summed(values)}), x.dtype());
+  const IndexUse use{"index_add"};
+  return index_add(x, readable_indices(indices, x.shape()[0], use), values, index_attributes(use));
+}
+
+Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& values, const Attributes& attributes) {
+  return cast(record(kIndexAdd, {summed(x), indices, summed(values)}, attributes), x.dtype());
 }
 
 Tensor tril(const Tensor& x, int64_t diagonal) {

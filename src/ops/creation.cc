@@ -1,6 +1,7 @@
 // Tensors of given numbers.
 #include <cmath>
 
+#include "src/base/input_errors.h"
 #include "src/ops/arrays.h"
 #include "src/ops/rules.h"
 
@@ -18,6 +19,39 @@ Tensor diagonal_at(const DevicePointer& device, int64_t diagonal) {
   return full(device, Shape{}, diagonal, DType::i64);
 }
 
+// The range of an integer dtype.
+std::pair<int64_t, int64_t> range_of(DType dtype) {
+  if (dtype == DType::u8) return {0, 255};
+  const int bits = 8 * static_cast<int>(dtype_bytes(dtype, 1));
+  return {bits == 64 ? INT64_MIN : -(int64_t{1} << (bits - 1)),
+          bits == 64 ? INT64_MAX : (int64_t{1} << (bits - 1)) - 1};
+}
+
+// arange of integers: without a dtype i32, or i64 where an element does not fit.
+Tensor whole_arange(const DevicePointer& device, int64_t start, int64_t stop, int64_t step,
+                    std::optional<DType> dtype) {
+  __extension__ using Wide = __int128;
+  if (step == 0) throw bad_input("[arange] a step of 0");
+  const Wide distance = step > 0 ? Wide{stop} - start : Wide{start} - stop,
+             stride = step > 0 ? Wide{step} : -Wide{step};
+  const Wide length = distance > 0 ? (distance - 1) / stride + 1 : 0;
+  if (length > kMost) throw bad_input("[arange] from {} to {} in steps of {} are too many elements", start, stop, step);
+  const auto count = static_cast<int64_t>(length);
+  const int64_t last = count == 0 ? start : static_cast<int64_t>(start + (length - 1) * step);
+  const auto fits = [&](DType type) {
+    const auto [low, high] = range_of(type);
+    return count == 0 || (std::min(start, last) >= low && std::max(start, last) <= high);
+  };
+  const DType type = dtype.value_or(fits(kDefaultInteger) ? kDefaultInteger : DType::i64);
+  if (type == DType::boolean || is_quantised(type)) throw bad_input("[arange] does not give {}", dtype_name(type));
+  if (is_integer(type) && !fits(type))
+    throw overflow("[arange] elements from {} to {} do not fit in {}", start, last, dtype_name(type));
+  if (type != DType::i64) return iota(device, count, type, static_cast<double>(start), static_cast<double>(step));
+  // A step that no double holds is multiplied by.
+  const Tensor number = iota(device, count, type);
+  return number * full(device, Shape{}, step, type) + full(device, Shape{}, start, type);
+}
+
 }  // namespace
 
 Tensor zeros(const DevicePointer& device, const Shape& shape, DType dtype) { return full(device, shape, 0, dtype); }
@@ -33,18 +67,18 @@ Tensor ones_like(const Tensor& x, std::optional<DType> dtype) { return full_like
 Tensor arange(const DevicePointer& device, const Number& start, const Number& stop, const Number& step,
               std::optional<DType> dtype) {
   const bool whole = !start.is_real() && !stop.is_real() && !step.is_real();
-  const DType type = dtype.value_or(whole ? kDefaultInteger : kDefaultFloat);
+  if (whole) return whole_arange(device, start.integer(), stop.integer(), step.integer(), dtype);
+  const DType type = dtype.value_or(kDefaultFloat);
   if (type == DType::boolean || is_quantised(type)) throw bad_input("[arange] does not give {}", dtype_name(type));
   if (step.real() == 0) throw bad_input("[arange] a step of 0");
-  if (type == DType::i64 && !whole) throw bad_input("[arange] i64 has a whole start, stop and step");
+  if (type == DType::i64) throw bad_input("[arange] i64 has a whole start, stop and step");
   const double length = std::ceil((stop.real() - start.real()) / step.real());
   if (!(std::abs(length) <= static_cast<double>(kMost))) {
     throw bad_input("[arange] from {} to {} in steps of {} are too many elements", start.real(), stop.real(),
                     step.real());
   }
   const int64_t count = length > 0 ? static_cast<int64_t>(length) : 0;
-  if (type != DType::i64) return iota(device, count, type, start.real(), step.real());
-  return iota(device, count, type, 0, step.real()) + full(device, Shape{}, start, type);
+  return iota(device, count, type, start.real(), step.real());
 }
 
 Tensor linspace(const DevicePointer& device, double start, double stop, int64_t count, bool endpoint, DType dtype) {

@@ -1,7 +1,9 @@
 // Rows by index, concatenation, and block formats back to floats.
+#include "src/base/input_errors.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
+#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {
@@ -15,9 +17,7 @@ const Op kGather = {
           return result(Shape(lengths), a[0].dtype());
         },
     .gradient = [](const GradientArgs& a) -> Gradients {
-      const int64_t rows = a[0].shape()[0];
-      const Tensor inside = rows == 0 ? a[1] : clamp(a[1], 0, static_cast<double>(rows - 1));
-      return {index_add(filled_like(a[0], a[0].shape(), 0), inside, a.gradients[0]), Tensor()};
+      return {index_add(filled_like(a[0], a[0].shape(), 0), a[1], a.gradients[0], a.attributes), Tensor()};
     },
 };
 
@@ -47,13 +47,17 @@ const Op kConcat = {
 const Op kDequantize = {.name = "dequantize", .infer = [](const Args& a) { return result(a[0].shape(), DType::f32); }};
 
 Tensor gather(const Tensor& x, const Tensor& indices) {
-  require_dtype("gather", indices, {DType::i32});
-  require_rank("gather", indices, 1);
   require_plain("gather", x);
+  require_dtype("gather", indices, {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64});
+  require_rank("gather", indices, 1);
   if (x.shape().rank() == 0) throw bad_input("[gather] a scalar has no rows");
   if (x.shape()[0] == 0 && indices.shape()[0] > 0)
-    throw bad_input("[gather] shape {} has no rows to take", x.shape().to_string());
-  return record(kGather, {x, indices});
+    throw bad_index("[gather] shape {} has no rows to take", x.shape().to_string());
+  return gather(x, readable_indices(indices, x.shape()[0], {"gather"}), Attributes());
+}
+
+Tensor gather(const Tensor& x, const Tensor& indices, const Attributes& attributes) {
+  return record(kGather, {x, indices}, attributes);
 }
 
 Tensor concat(const std::vector<Tensor>& parts, int64_t axis) {

@@ -3,6 +3,7 @@
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
+#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {
@@ -51,7 +52,8 @@ const Op kEmbedding = {
         [](const Args& a) {
           return result(Shape{a[1].shape()[0], a[0].shape()[1]}, DType::f32);
         },
-    .compose = [](const Args& a) { return std::vector{gather(dequantize(a[0]), a[1])}; },
+    .compose =
+        [](const Args& a) { return std::vector{gather(dequantize(a[0]), a[1], index_attributes({"embedding"}))}; },
 };
 
 Tensor linear(const Tensor& input, const Tensor& own_weight, const Tensor& bias) {
@@ -82,9 +84,13 @@ Tensor linear(const Tensor& input, const Tensor& own_weight, const Tensor& bias)
 Tensor embedding(const Tensor& weight, const Tensor& ids) {
   require_rank("embedding", weight, 2);
   if (weight.shape()[0] == 0) throw bad_input("[embedding] the table {} has no rows", weight.shape().to_string());
-  require_rank("embedding", ids, 1);
-  require_dtype("embedding", ids, {DType::i32});
-  return record(kEmbedding, {weight, ids});
+  require_plain("embedding", ids);
+  if (ids.shape().rank() == 1 && ids.dtype() == DType::i32) return record(kEmbedding, {weight, ids});
+  std::vector<int64_t> lengths(ids.shape().lengths().begin(), ids.shape().lengths().end());
+  lengths.push_back(weight.shape()[1]);
+  const Tensor flat = reshape(ids, Shape{ids.shape().elements()});
+  const Tensor rows = record(kEmbedding, {weight, readable_indices(flat, weight.shape()[0], {"embedding"})});
+  return reshape(rows, Shape(lengths));
 }
 
 }  // namespace gabbro

@@ -1,6 +1,7 @@
 // Losses: compositions, in f32.
 #include "src/ops/autocast.h"
 #include "src/ops/gradient_rules.h"
+#include "src/ops/labels.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -32,17 +33,16 @@ void require_pair(const char* op, const Tensor& x, const Tensor& target) {
 void require_classes(const char* op, const Tensor& x, const Tensor& target) {
   require_dtype(op, x, kReal);
   require_rank(op, x, 2);
-  require_dtype(op, target, {DType::i32});
+  require_labels(op, target);
   if (!(target.shape() == Shape{x.shape()[0]}) || x.shape()[1] == 0) {
     throw bad_input("[{}] targets {} for x {}", op, target.shape().to_string(), x.shape().to_string());
   }
 }
 
 // x [N, V] in f32.
-Tensor negative_log_likelihood(const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
-  const int64_t rows = x.shape()[0];
-  const Tensor counted = not_equal(target, scalar(x.device(), ignored, DType::i32));                // [N]
-  const Tensor picked = reshape(take_along_axis(x, reshape(target, Shape{rows, 1})), Shape{rows});  // [N]
+Tensor negative_log_likelihood(const char* op, const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
+  const Tensor counted = counted_labels(target, ignored);                        // [N]
+  const Tensor picked = take_labels(x, target, {.op = op, .axis = 1}, ignored);  // [N]
   const Tensor losses = where(counted, neg(picked), constant(x, 0));
   if (reduce == Reduce::kNone) return losses;
   const Tensor total = sum(losses, -1, kKeepDims);
@@ -108,12 +108,13 @@ Tensor kl_div(const Tensor& input, const Tensor& wanted, Reduce reduce) {
 
 Tensor nll_loss(const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
   require_classes("nll_loss", x, target);
-  return cast(negative_log_likelihood(in_f32(x), target, reduce, ignored), for_sum(x).dtype());
+  return cast(negative_log_likelihood("nll_loss", in_f32(x), target, reduce, ignored), for_sum(x).dtype());
 }
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
   require_classes("cross_entropy", x, target);
-  return cast(negative_log_likelihood(log_softmax(in_f32(x)), target, reduce, ignored), for_sum(x).dtype());
+  return cast(negative_log_likelihood("cross_entropy", log_softmax(in_f32(x)), target, reduce, ignored),
+              for_sum(x).dtype());
 }
 
 }  // namespace gabbro

@@ -93,6 +93,7 @@ std::span<const Op* const> op_table() {
       &kRandom,
       &kMatmul,
       &kGather,
+      &kResolveIndex,
       &kConcat,
       &kDequantize,  //
       &kBce,

@@ -34,6 +34,8 @@ extern const Op kRandom, kBce;
 extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments, kBatchNormSums;
 // create.cc, matmul.cc, index.cc
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
+// pick.cc
+extern const Op kResolveIndex;
 // activation.cc, norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc, dot_product_attention.cc
 extern const Op kRelu, kGelu, kGeluTanh;
 extern const Op kSilu, kSoftmax, kLogSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;

@@ -1,15 +1,39 @@
-// What indexing functions share.
+// What functions that read or write elements by index share. Negative indices count from the end; others out of range
+// raise IndexError: on a CPU when the result is computed, on a GPU at the next synchronization.
 #pragma once
+
+#include <limits>
 
 #include "src/graph/node.h"
 
 namespace gabbro {
 
-// x's elements at `places`, i32 [K] within the axis, along it: [..., K, ...]. x is read where it lies, however many
-// axes are before this one.
-Tensor pick(const Tensor& x, const Tensor& places, int axis);
+// Who gave an index, for the message about one that is out of range: the function that was called and its axis.
+struct IndexUse {
+  const char* op;
+  int64_t axis = 0;
+};
+// As attributes of an op that reads indices. `labels_attributes`: negative ones are out of range, and `ignored` selects
+// nothing.
+Attributes index_attributes(const IndexUse& use);
+Attributes label_attributes(const IndexUse& use, int64_t ignored);
 
-// Indices of any integer dtype as i32 within [0, length): negative ones count from the end.
-Tensor places_of(const char* op, const Tensor& indices, int64_t length);
+// Indices in a dtype that kernels read, i32: those of i32 as they are, and of other integers as positions along an axis
+// of `size`. Throws bad_input for other dtypes, and IndexError for indices along an axis without elements.
+Tensor readable_indices(const Tensor& indices, int64_t size, const IndexUse& use);
+Tensor readable_indices(const Tensor& indices, int64_t size, const IndexUse& use, const Attributes& attributes);
+
+// Positions within [0, size), i32, of the shape of the indices; 0 for an ignored one.
+Tensor positions_of(const Tensor& indices, int64_t size, const Attributes& attributes);
+
+// x's elements at `indices` [K], of any integer dtype, along an axis: [..., K, ...]. x is read in place, however many
+// axes are before this one.
+Tensor pick(const Tensor& x, const Tensor& indices, int axis, const IndexUse& use);
+
+// The ops of ops.h with these attributes: the gradients of ops that read indices have their checks and messages.
+Tensor gather(const Tensor& x, const Tensor& indices, const Attributes& attributes);
+Tensor take_along_last(const Tensor& x, const Tensor& indices, const Attributes& attributes);
+Tensor scatter_add_last(const Tensor& x, const Tensor& indices, const Tensor& values, const Attributes& attributes);
+Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& values, const Attributes& attributes);
 
 }  // namespace gabbro

@@ -45,7 +45,11 @@ Tensor to_the_largest(const Tensor& x, const Tensor& dy, const WindowAxes& w) {
   const Tensor offset = gather(places(x, w, true), reshape(tap, Shape{planes * outputs}));
   const Tensor place = reshape(offset, Shape{planes, outputs}) + places(x, w, false);
   const Tensor zeros = filled_like(dy, Shape{planes, inputs}, 0);
-  return reshape(scatter_add(zeros, place, reshape(dy, Shape{planes, outputs})), x.shape());
+  // A window of nothing but -infinity may have its largest in the padding: that has no gradient.
+  const Tensor least = number_like(place, 0), last = number_like(place, static_cast<double>(inputs - 1));
+  const Tensor inside = logical_and(greater_equal(place, least), less_equal(place, last));
+  const Tensor own = where_or_zero(inside, reshape(dy, Shape{planes, outputs}));
+  return reshape(scatter_add(zeros, clamp(place, least, last), own), x.shape());
 }
 
 // Each output's gradient goes to all that its window saw, in equal shares.

@@ -1,4 +1,5 @@
-// Reductions over the last axis, [..., C] to [..., 1], and sums along it: what kernels do. Of halves they give f32.
+// Reductions over the last axis, [..., C] to [..., 1], and sums along it: what kernels do. Of halves they give f32, and
+// sums of i32 are i64.
 // reduction.cc has the functions.
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
@@ -13,6 +14,12 @@ template <const Op& op>
 std::vector<Tensor> in_f32(const Args& a) {
   if (!is_half(a[0].dtype())) return {};
   return {record(op, {cast(a[0], DType::f32)})};
+}
+
+// The dtype of a sum: f32 of halves, i64 of i32.
+std::vector<TensorSpec> sum_spec(const Args& a) {
+  const DType dtype = a[0].dtype();
+  return result(with_last(a[0].shape(), 1), is_half(dtype) ? DType::f32 : dtype == DType::i32 ? DType::i64 : dtype);
 }
 
 Op reduction(const char* name, std::vector<Tensor> (*compose)(const Args& a),
@@ -66,7 +73,7 @@ Tensor reversed(const Tensor& x) {
 
 }  // namespace
 
-const Op kSum = reduction("sum", in_f32<kSum>, of_sum);
+const Op kSum = {.name = "sum", .infer = sum_spec, .compose = in_f32<kSum>, .gradient = of_sum};
 const Op kMax = reduction("max", in_f32<kMax>, of_extreme);
 const Op kMin = reduction("min", in_f32<kMin>, of_extreme);
 const Op kProd = reduction("prod", in_f32<kProd>, of_prod);
@@ -85,8 +92,8 @@ const Op kCumsum = {
           const Tensor flat = reshape(x, Shape{x.shape().elements() / columns, 1, columns});
           const Tensor index = iota(x.device(), columns, DType::i32);
           const Tensor before = less_equal(index, reshape(index, Shape{columns, 1}));  // [C, C]
-          return std::vector{
-              reshape(sum(where(before, flat, scalar(x.device(), 0, x.dtype())), -1, kKeepDims), x.shape())};
+          return std::vector{reshape(
+              cast(sum(where(before, flat, scalar(x.device(), 0, x.dtype())), -1, kKeepDims), x.dtype()), x.shape())};
         },
     .gradient = [](const GradientArgs& a) -> Gradients { return {reversed(cumsum(reversed(a.gradients[0])))}; },
 };

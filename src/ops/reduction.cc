@@ -71,6 +71,9 @@ Tensor reduce(const Op& op, const Tensor& x, const Axes& axes, bool keepdims, DT
   return shaped(y, without(x.shape(), found, keepdims));
 }
 
+// Of sums and products: i64 of integers and bool.
+DType sum_dtype(DType dtype) { return is_floating(dtype) ? dtype : DType::i64; }
+
 void require_some(const char* op, const Tensor& x, const Axes& axes) {
   if (count_of(x.shape(), axes.of(op, x.shape())) > 0) return;
   throw bad_input("[{}] nothing to choose from in shape {}", op, x.shape().to_string());
@@ -152,12 +155,16 @@ Tensor spread(const char* op, const Tensor& x, const Axes& axes, double correcti
 Tensor sum(const Tensor& x, const Axes& axes, bool keepdims) {
   require_plain("sum", x);
   const Tensor summed = for_sum(x);
-  return reduce(kSum, summed, axes, keepdims, as_sum(summed.dtype()));
+  if (is_floating(summed.dtype())) return reduce(kSum, summed, axes, keepdims, summed.dtype());
+  // Kernels widen i32 as they read it; without axes, nothing is read.
+  const std::vector<int> found = axes.of("sum", x.shape());
+  const Tensor y = cast(reduce_groups(kSum, reducible(summed), found), DType::i64);
+  return shaped(y, without(x.shape(), found, keepdims));
 }
 Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
   require_plain("prod", x);
   const Tensor factors = for_sum(x);
-  return reduce(kProd, factors, axes, keepdims, as_sum(factors.dtype()));
+  return reduce(kProd, factors, axes, keepdims, sum_dtype(factors.dtype()));
 }
 Tensor max(const Tensor& x, const Axes& axes, bool keepdims) { return extreme(kMax, x, axes, keepdims); }
 Tensor min(const Tensor& x, const Axes& axes, bool keepdims) { return extreme(kMin, x, axes, keepdims); }
@@ -197,7 +204,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
 
 Tensor cumsum(const Tensor& x, int64_t axis) {
   require_plain("cumsum", x);
-  const DType dtype = as_sum(for_sum(x).dtype());
+  const DType dtype = sum_dtype(for_sum(x).dtype());
   const int index = x.shape().axis("cumsum", axis);
   if (x.shape().elements() == 0) return cast(x, dtype);
   return axis_from_last(record(kCumsum, {axis_to_last(cast(x, dtype), index)}), index);

@@ -144,7 +144,7 @@ TEST(Rules, ReductionsAndProductsNameTheShapes) {
        },
        "[matmul] shapes (3,) and (4,) cannot be broadcast together"},
       {[&] { gather(number, leaf(Shape{1}, DType::i32)); }, "[gather] a scalar has no rows"},
-      {[&] { gather(x, x); }, "[gather] does not take f32 of shape (2, 5) (only i32)"},
+      {[&] { gather(x, x); }, "[gather] does not take f32 of shape (2, 5) (only i8, u8, i16, i32, i64)"},
       {[&] {
          gather(x, leaf(Shape{1, 1}, DType::i32));
        },
@@ -186,7 +186,7 @@ TEST(Rules, OpsWithWeightsNameBothShapes) {
        },
        "[linear] input () does not fit weight (3, 5)"},
       {[&] { embedding(leaf(Shape{5}), ids); }, "[embedding] wants 2 axes, not shape (5,)"},
-      {[&] { embedding(x, x); }, "[embedding] wants 1 axes, not shape (2, 5)"},
+      {[&] { embedding(x, x); }, "[embedding] does not take f32 of shape (2, 5) (only i8, u8, i16, i32, i64)"},
       {[&] {
          embedding(leaf(Shape{0, 4}), ids);
        },

@@ -58,10 +58,10 @@ Tensor padded(const Tensor& x, int axis, int64_t before, int64_t after, PadMode 
     throw bad_input("[pad] {} and {} elements are too many", before, after);
   const Tensor place = iota(x.device(), total, DType::i32, static_cast<double>(-before), 1);
   const double last = static_cast<double>(length - 1);
-  if (mode == PadMode::kEdge) return pick(x, clamp(place, 0, last), axis);
+  if (mode == PadMode::kEdge) return pick(x, clamp(place, 0, last), axis, {"pad", axis});
   // |place| mirrors at 0, and last - |last - ...| at the end.
   const Tensor end = full(x.device(), Shape{}, last, DType::i32);
-  return pick(x, sub(end, abs(sub(end, abs(place)))), axis);
+  return pick(x, sub(end, abs(sub(end, abs(place)))), axis, {"pad", axis});
 }
 
 }  // namespace
@@ -264,7 +264,8 @@ Tensor flip(const Tensor& x, const Axes& axes) {
   Tensor y = x;
   for (const int axis : axes.of("flip", x.shape())) {
     const int64_t length = x.shape()[axis];
-    if (length > 1) y = pick(y, iota(x.device(), length, DType::i32, static_cast<double>(length - 1), -1), axis);
+    if (length > 1)
+      y = pick(y, iota(x.device(), length, DType::i32, static_cast<double>(length - 1), -1), axis, {"flip", axis});
   }
   return y;
 }

@@ -263,9 +263,9 @@ void index_cases(std::vector<OpCase>& cases) {
     for (const auto& [rows, columns, picks] :
          {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {3, 65, 31}, {70, 5, 2}, {2, 300, 1500}}) {
       const Shape x{rows, columns}, along{rows, picks};
-      // Some of the indices are outside.
+      // Half of the indices count from the end.
       const auto indices = [](Maker& m, const Shape& shape, int64_t end) {
-        return m.ints(shape, [=](int64_t i) { return static_cast<int32_t>(i * 7 % (end + 2) - 1); });
+        return m.ints(shape, [=](int64_t i) { return static_cast<int32_t>(i * 7 % (2 * end) - end); });
       };
       const auto numbers = [=](Maker& m, const Shape& shape) { return cast(m.normal(shape, 5), dtype); };
       const double tolerance = dtype == DType::i32 ? 0 : summed(picks, dtype);

@@ -168,24 +168,24 @@ void add_products_and_indices(std::vector<OpCase>& cases) {
            return linear(x[0], x[1], x[2]);
          })});
   }
-  // Some indices are outside, where the nearest is read.
+  // Negative indices count from the end.
   cases.push_back({"gather", &kGather, {{Shape{4, 3}}}, one([](const Inputs& x) {
-                     return gather(x[0], ints(Shape{5}, {3, 0, 3, -2, 9}));
+                     return gather(x[0], ints(Shape{5}, {3, 0, 3, -2, -4}));
                    })});
   cases.push_back({"embedding", &kEmbedding, {{Shape{4, 3}}}, one([](const Inputs& x) {
                      return embedding(x[0], ints(Shape{3}, {3, 0, 3}));
                    })});
   cases.push_back({"take_along", &kTakeAlong, {{Shape{2, 4}}}, one([](const Inputs& x) {
-                     return take_along_axis(x[0], ints(Shape{2, 3}, {3, 0, 3, -2, 9, 1}));
+                     return take_along_axis(x[0], ints(Shape{2, 3}, {3, 0, 3, -2, -4, 1}));
                    })});
   cases.push_back({"scatter_add", &kScatterAdd, {{Shape{2, 4}}, {Shape{2, 3}}}, one([](const Inputs& x) {
-                     return scatter_add(x[0], ints(Shape{2, 3}, {3, 0, 3, -2, 9, 1}), x[1]);
+                     return scatter_add(x[0], ints(Shape{2, 3}, {3, 0, 3, -2, -4, 1}), x[1]);
                    })});
   cases.push_back({"scatter_set", &kScatterSet, {{Shape{2, 4}}, {Shape{2, 3}}}, one([](const Inputs& x) {
-                     return put_along_axis(x[0], ints(Shape{2, 3}, {3, 0, 3, -2, 9, 1}), x[1]);
+                     return put_along_axis(x[0], ints(Shape{2, 3}, {3, 0, 3, -2, -4, 1}), x[1]);
                    })});
   cases.push_back({"index_add", &kIndexAdd, {{Shape{4, 2}}, {Shape{5, 2}}}, one([](const Inputs& x) {
-                     return index_add(x[0], ints(Shape{5}, {3, 0, 3, -2, 9}), x[1]);
+                     return index_add(x[0], ints(Shape{5}, {3, 0, 3, -2, -4}), x[1]);
                    })});
 }
 

@@ -55,7 +55,7 @@ def computed(function, *inputs):
 
 
 def sum_dtype(dtype):
-    return torch.int32 if dtype in (torch.bool, torch.int8, torch.uint8, torch.int16) else dtype
+    return dtype if dtype.is_floating_point else torch.int64
 
 
 def promotion():

@@ -143,14 +143,14 @@ def ordered(i, a, descending, count=None):
 
 
 def by_index(i, a, f):
-    """Indices outside: those that are read are the nearest; what is added there is left out."""
+    """Negative indices count from the end."""
     x, axis = i[0], a.get("axis", 0)
     index = i[1].long()
-    return f(x, axis, index, (index >= 0) & (index < x.shape[axis]), index.clamp(0, max(x.shape[axis] - 1, 0)))
+    return f(x, axis, torch.where(index < 0, index + x.shape[axis], index))
 
 
 def index_add(i, a):
-    return by_index(i, a, lambda x, axis, index, inside, near: x.index_add(0, near[inside], i[2][inside]))
+    return by_index(i, a, lambda x, axis, index: x.index_add(0, index, i[2]))
 
 
 def loss(f):
@@ -194,16 +194,16 @@ FUNCTIONS = {
     "broadcast_to": lambda i, a: i[0].expand(a["shape"]),
     "slice": lambda i, a: i[0].narrow(a["axis"], a["start"], (a["length"] - 1) * a["step"] + 1).index_select(
         a["axis"], torch.arange(0, (a["length"] - 1) * a["step"] + 1, a["step"])),
-    "gather": lambda i, a: by_index(i, a, lambda x, axis, index, inside, near: x[near]),
-    "embedding": lambda i, a: by_index(i, a, lambda x, axis, index, inside, near: x[near]),
+    "gather": lambda i, a: by_index(i, a, lambda x, axis, index: x[index]),
+    "embedding": lambda i, a: by_index(i, a, lambda x, axis, index: x[index]),
     "concat": lambda i, a: torch.cat(i, a["axis"]),
     "linear": lambda i, a: functional.linear(*i),
     "rope": rope,
     "attention": attention,
     "sort": lambda i, a: ordered(i, a, a["descending"]),
     "topk": lambda i, a: ordered(i, a, a["largest"], a["k"]),
-    "take_along_axis": lambda i, a: by_index(i, a, lambda x, axis, index, inside, near: torch.gather(x, axis, near)),
-    "scatter_add": lambda i, a: by_index(i, a, lambda x, axis, index, inside, near: x.scatter_add(axis, near, i[2] * inside)),
+    "take_along_axis": lambda i, a: by_index(i, a, lambda x, axis, index: torch.gather(x, axis, index)),
+    "scatter_add": lambda i, a: by_index(i, a, lambda x, axis, index: x.scatter_add(axis, index, i[2])),
     "index_add": index_add,
     "tril": lambda i, a: torch.tril(i[0], a["diagonal"]),
     "triu": lambda i, a: torch.triu(i[0], a["diagonal"]),

@@ -105,8 +105,8 @@ def structure():
     case("slice", [x], x[:, 1:6:2], 0, axis=1, start=1, length=3, step=2)
     case("slice", [x], x[2:3], 0, axis=-2, start=2, length=1, step=1)
     case("gather", [x, torch.tensor([3, 0, 3], dtype=torch.int32)], x[[3, 0, 3]], 0)
-    # an index outside takes the nearest row
-    case("gather", [y, torch.tensor([-5, 1, 99], dtype=torch.int32)], y[[0, 1, 1]], 0)
+    # negative indices count from the end
+    case("gather", [y, torch.tensor([-2, 1, -1], dtype=torch.int32)], y[[0, 1, 1]], 0)
     i = ints(3, 2)
     case("gather", [i, torch.tensor([2], dtype=torch.int32)], i[[2]], 0)
     case("concat", [x, grid(0, 6), x[:1]], torch.cat([x, x[:1]]), 0, axis=0)

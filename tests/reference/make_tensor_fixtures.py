@@ -92,20 +92,19 @@ def by_index():
         cases.add("scatter_add", [(16 * x).int().numpy(), i.numpy(), (16 * values).int().numpy()],
                   (16 * x.scatter_add(axis, index, values)).int().numpy(), 0, axis=axis)
         cases.add("take_along_axis", [(x > 0).numpy(), i.numpy()], torch.gather(x > 0, axis, index).numpy(), 0, axis=axis)
-    # An index outside takes the nearest element, or is left out of a sum.
-    x, index = grid(1, 4), torch.tensor([[-3, 9, 2]], dtype=torch.int32)
-    cases.add("take_along_axis", [x.numpy(), index.numpy()], x[:, [0, 3, 2]].numpy(), 0, axis=1)
+    # Negative indices count from the end.
+    x, index = grid(1, 4), torch.tensor([[-3, 3, -1]], dtype=torch.int32)
+    cases.add("take_along_axis", [x.numpy(), index.numpy()], x[:, [1, 3, 3]].numpy(), 0, axis=1)
     values = grid(1, 3)
-    expected = x.clone()
-    expected[0, 2] += values[0, 2]
+    expected = x.index_add(1, torch.tensor([1, 3, 3]), values)
     cases.add("scatter_add", [x.numpy(), index.numpy(), values.numpy()], expected.numpy(), 0, axis=1)
     for shape, picks in [((5, 3), 9), ((1, 1), 1), ((3, 2, 4), 2), ((4,), 6), ((3, 5), 0)]:
         x, index, values = grid(*shape), torch.randint(0, shape[0], (picks,)), grid(picks, *shape[1:])
         each_dtype("index_add", [x, index.to(torch.int32), values], x.index_add(0, index, values), 8)
-    outside = torch.tensor([-1, 5, 1], dtype=torch.int32)
+    negative = torch.tensor([-1, 4, -5], dtype=torch.int32)
     x, values = grid(5, 2), grid(3, 2)
-    cases.add("index_add", [x.numpy(), outside.numpy(), values.numpy()],
-              x.index_add(0, torch.tensor([1]), values[2:]).numpy(), 0)
+    cases.add("index_add", [x.numpy(), negative.numpy(), values.numpy()],
+              x.index_add(0, torch.tensor([4, 4, 0]), values).numpy(), 0)
     for shape, diagonal in [((3, 5), 0), ((2, 4, 3), 1), ((1, 1), 0), ((4, 4), -2), ((3, 3), 9)]:
         x = grid(*shape)
         each_dtype("tril", [x], torch.tril(x, diagonal), 0, diagonal=diagonal)

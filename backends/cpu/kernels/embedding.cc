@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backends/common/request.h"
+#include "backends/cpu/index_fault.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/pack/pack.h"
 #include "src/base/half.h"
@@ -46,10 +47,12 @@ class WeightRows {
   int64_t rows_, columns_, step_;
 };
 
-class Embedding : public Kernel {
+class Embedding : public Kernel, public IndexReader {
  public:
   explicit Embedding(const abi::KernelRequest& request)
-      : weight_(request.inputs[0]), tokens_(elements(request.inputs[1])) {
+      : IndexReader(abi::read_index_rule(request, request.inputs[0].shape[0])),
+        weight_(request.inputs[0]),
+        tokens_(elements(request.inputs[1])) {
     const auto size = static_cast<double>(tokens_ * weight_.columns());
     bytes = size * 4 +
             static_cast<double>(dtype_bytes(request.inputs[0].dtype, static_cast<size_t>(tokens_ * weight_.columns())));
@@ -62,8 +65,13 @@ class Embedding : public Kernel {
     auto* out = static_cast<float*>(launch.outputs[0].data);
     worker.parallel_for(tokens_, 4, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
-        const int64_t id = std::clamp<int64_t>(ids[t], 0, weight_.rows() - 1);  // as `gather`: no read outside
-        weight_.read(launch.inputs[0].data, id, out + t * weight_.columns());
+        const int64_t row = position(ids[t]);
+        float* const to = out + t * weight_.columns();
+        if (row >= 0) {
+          weight_.read(launch.inputs[0].data, row, to);
+        } else {
+          std::fill_n(to, weight_.columns(), 0.0f);
+        }
       }
     });
   }

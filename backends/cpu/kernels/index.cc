@@ -1,5 +1,5 @@
-// Ops that look things up by row: `gather` (an index outside is held within), `scatter` (one outside is left out; of
-// equal indices the last wins), `iota`, and `concat` along an axis.
+// Ops that look things up by row: `gather`, `resolve_index`, `scatter` (an index out of range is left out; of equal
+// indices the last wins), `iota`, and `concat` along an axis.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "backends/common/primitives.h"
+#include "backends/cpu/index_fault.h"
+#include "backends/cpu/kernels/index_kernels.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/strided.h"
 #include "src/base/half.h"
@@ -25,9 +27,10 @@ struct Rows {
   int64_t bytes;  // of a row
 };
 
-class Gather : public Kernel {
+class Gather : public Kernel, public IndexReader {
  public:
-  Gather(const Rows& x, int64_t count) : x_(x), count_(count) {
+  Gather(const abi::KernelRequest& request, const Rows& x, int64_t count)
+      : IndexReader(abi::read_index_rule(request, x.count)), x_(x), count_(count) {
     implementation = "gather";
     bytes = 2.0 * static_cast<double>(count * x.bytes);
   }
@@ -39,8 +42,12 @@ class Gather : public Kernel {
     const int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, x_.bytes));
     worker.parallel_for(count_, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t row = std::clamp<int64_t>(indices[i], 0, x_.count - 1);
-        std::memcpy(y + i * x_.bytes, x + row * x_.stride, static_cast<size_t>(x_.bytes));
+        const int64_t row = position(indices[i]);
+        if (row >= 0) {
+          std::memcpy(y + i * x_.bytes, x + row * x_.stride, static_cast<size_t>(x_.bytes));
+        } else {
+          std::memset(y + i * x_.bytes, 0, static_cast<size_t>(x_.bytes));
+        }
       }
     });
   }
@@ -48,6 +55,33 @@ class Gather : public Kernel {
  private:
   Rows x_;
   int64_t count_;
+};
+
+// T: the dtype of the indices.
+template <class T>
+class ResolveIndex : public Kernel, public IndexReader {
+ public:
+  ResolveIndex(const abi::KernelRequest& request, const abi::ResolveRequest& resolve)
+      : IndexReader(abi::read_index_rule(request, resolve.size)), resolve_(resolve) {
+    implementation = "resolve_index";
+    bytes = static_cast<double>(resolve.count) *
+            static_cast<double>(sizeof(T) + static_cast<size_t>(resolve.repeats) * sizeof(int32_t));
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* indices = static_cast<const T*>(launch.inputs[0].data);
+    auto* y = static_cast<int32_t*>(launch.outputs[0].data);
+    worker.parallel_for(resolve_.count, kElementGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t found = std::max<int64_t>(position(indices[i]), 0);
+        for (int64_t r = 0; r < resolve_.repeats; ++r)
+          y[r * resolve_.count + i] = static_cast<int32_t>(r * resolve_.size + found);
+      }
+    });
+  }
+
+ private:
+  abi::ResolveRequest resolve_;
 };
 
 class Scatter : public Kernel {
@@ -224,7 +258,24 @@ class Concat : public Kernel {
 KernelPointer make_gather(const abi::KernelRequest& request, const MakeContext&) {
   abi::RowMove move;
   if (!is_gather(request, move)) return nullptr;
-  return std::make_unique<Gather>(Rows(move.source, request.inputs[0].dtype), move.target.count);
+  return std::make_unique<Gather>(request, Rows(move.source, request.inputs[0].dtype), move.target.count);
+}
+
+KernelPointer make_resolve_index(const abi::KernelRequest& request, const MakeContext&) {
+  abi::ResolveRequest resolve;
+  if (!abi::read_resolve_index(request, resolve)) return nullptr;
+  switch (resolve.dtype) {
+    case DType::i8:
+      return std::make_unique<ResolveIndex<int8_t>>(request, resolve);
+    case DType::u8:
+      return std::make_unique<ResolveIndex<uint8_t>>(request, resolve);
+    case DType::i16:
+      return std::make_unique<ResolveIndex<int16_t>>(request, resolve);
+    case DType::i64:
+      return std::make_unique<ResolveIndex<int64_t>>(request, resolve);
+    default:
+      return std::make_unique<ResolveIndex<int32_t>>(request, resolve);
+  }
 }
 
 KernelPointer make_scatter(const abi::KernelRequest& request, const MakeContext&) {

@@ -484,8 +484,8 @@ TEST_P(LinearTest, EmbeddingAndDequantizeGiveTheFileValues) {
       const int64_t columns = 2 * block(dtype);
       const Weight weight = make_weight(dtype, 37, columns, 3);
       const abi::TensorView operand_view = operand(weight, packed);
-      const std::vector<int32_t> ids = {36, 0, 15, 16, 99, -1};
-      const size_t rows[] = {36, 0, 15, 16, 36, 0};  // an id outside is clamped
+      const std::vector<int32_t> ids = {36, 0, 15, 16, -22, -1};
+      const size_t rows[] = {36, 0, 15, 16, 15, 36};  // negative ids count from the end
       std::vector<float> y(ids.size() * static_cast<size_t>(columns)), all(weight.values.size());
       run("embedding", {operand_view, view({6}, ids.data(), DType::i32)}, {view({6, columns}, y.data())});
       run("dequantize", {operand_view}, {view({37, columns}, all.data())});

@@ -1,10 +1,11 @@
-// Reductions over the last axis: x [..., C] to [..., 1], of halves in f32. Integers wrap around. A NaN makes sum,
+// Reductions over the last axis: x [..., C] to [..., 1], of halves in f32, sums of i32 in i64. Integers wrap around. A NaN makes sum,
 // prod, max, min NaN and is what argmax and argmin find first; of equal elements they find the first. Over nothing: sum
 // 0, prod 1, max and min the lowest and the highest number, argmax and argmin 0.
 #include <string_view>
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/reduce_functions.h"
+#include "backends/cpu/kernels/reduce_integers.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/kernels/strided.h"
 
@@ -123,6 +124,8 @@ const Functions* functions_of(std::string_view op) {
 }
 
 const Functions* functions_of(std::string_view op, DType dtype) {
+  static constexpr Functions kSumOfI32{sum_i32_row, sum_i32_side, join_i64_sums};
+  if (op == "sum" && dtype == DType::i32) return &kSumOfI32;
   switch (dtype) {
     case DType::f32:
       return functions_of<float>(op);

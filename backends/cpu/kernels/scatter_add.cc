@@ -1,11 +1,11 @@
-// Elements by index along the last axis: `take_along` (an index outside reads the nearest element), `scatter_set` (one
-// outside is left out; of equal indices the last counts), and sums of
-// elements and of rows by index, `scatter_add` and `index_add` (one outside is left out; of i32 they wrap around),
-// added in the order of the indices.
+// Elements by index along the last axis: `take_along`, `scatter_set` (of equal indices the last counts), and sums of
+// elements and of rows by index, `scatter_add` and `index_add` (of i32 they wrap around), added in the order of the
+// indices. Negative indices count from the end; others out of range are reported (index_fault.h).
 #include <algorithm>
 #include <cstring>
 
 #include "backends/common/scatter_request.h"
+#include "backends/cpu/index_fault.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 
@@ -14,10 +14,12 @@ namespace {
 
 constexpr int64_t kColumnGrain = 1024;  // columns of a row that a worker takes at a time in index_add
 
-class TakeAlong : public Kernel {
+class TakeAlong : public Kernel, public IndexReader {
  public:
-  explicit TakeAlong(const abi::AlongRequest& along)
-      : along_(along), element_(static_cast<int64_t>(dtype_bytes(along.dtype, 1))) {
+  TakeAlong(const abi::KernelRequest& request, const abi::AlongRequest& along)
+      : IndexReader(abi::read_index_rule(request, along.columns)),
+        along_(along),
+        element_(static_cast<int64_t>(dtype_bytes(along.dtype, 1))) {
     implementation = "take_along";
     bytes = 2.0 * static_cast<double>(along.rows * along.picks * element_);
   }
@@ -28,9 +30,13 @@ class TakeAlong : public Kernel {
     auto* y = static_cast<char*>(launch.outputs[0].data);
     worker.parallel_for(along_.rows, row_grain(along_.picks), [&](int64_t begin, int64_t end) {
       for (int64_t at = begin * along_.picks; at < end * along_.picks; ++at) {
-        const int64_t index = std::clamp<int64_t>(indices[at], 0, along_.columns - 1);
-        std::memcpy(y + at * element_, x + (at / along_.picks * along_.columns + index) * element_,
-                    static_cast<size_t>(element_));
+        const int64_t column = position(indices[at]);
+        const auto size = static_cast<size_t>(element_);
+        if (column >= 0) {
+          std::memcpy(y + at * element_, x + (at / along_.picks * along_.columns + column) * element_, size);
+        } else {
+          std::memset(y + at * element_, 0, size);
+        }
       }
     });
   }
@@ -42,9 +48,10 @@ class TakeAlong : public Kernel {
 
 // T: float, double, or an unsigned number for i32 and i64.
 template <class T>
-class ScatterAdd : public Kernel {
+class ScatterAdd : public Kernel, public IndexReader {
  public:
-  explicit ScatterAdd(const abi::AlongRequest& along) : along_(along) {
+  ScatterAdd(const abi::KernelRequest& request, const abi::AlongRequest& along)
+      : IndexReader(abi::read_index_rule(request, along.columns)), along_(along) {
     implementation = "scatter_add";
     bytes = 2.0 * sizeof(T) * static_cast<double>(along.rows * (along.columns + along.picks));
   }
@@ -59,7 +66,8 @@ class ScatterAdd : public Kernel {
         T* to = y + row * along_.columns;
         std::copy_n(x + row * along_.columns, along_.columns, to);
         for (int64_t i = row * along_.picks; i < (row + 1) * along_.picks; ++i) {
-          if (indices[i] >= 0 && indices[i] < along_.columns) to[indices[i]] += values[i];
+          const int64_t column = position(indices[i]);
+          if (column >= 0) to[column] += values[i];
         }
       }
     });
@@ -69,10 +77,12 @@ class ScatterAdd : public Kernel {
   abi::AlongRequest along_;
 };
 
-class ScatterSet : public Kernel {
+class ScatterSet : public Kernel, public IndexReader {
  public:
-  explicit ScatterSet(const abi::AlongRequest& along)
-      : along_(along), element_(static_cast<int64_t>(dtype_bytes(along.dtype, 1))) {
+  ScatterSet(const abi::KernelRequest& request, const abi::AlongRequest& along)
+      : IndexReader(abi::read_index_rule(request, along.columns)),
+        along_(along),
+        element_(static_cast<int64_t>(dtype_bytes(along.dtype, 1))) {
     implementation = "scatter_set";
     bytes = 2.0 * static_cast<double>(along.rows * (along.columns + along.picks) * element_);
   }
@@ -86,8 +96,9 @@ class ScatterSet : public Kernel {
     worker.parallel_for(along_.rows, row_grain(along_.columns + along_.picks), [&](int64_t begin, int64_t end) {
       std::copy(x + begin * row_bytes, x + end * row_bytes, y + begin * row_bytes);
       for (int64_t at = begin * along_.picks; at < end * along_.picks; ++at) {
-        if (indices[at] < 0 || indices[at] >= along_.columns) continue;
-        char* to = y + at / along_.picks * row_bytes + indices[at] * element_;
+        const int64_t column = position(indices[at]);
+        if (column < 0) continue;
+        char* to = y + at / along_.picks * row_bytes + column * element_;
         std::memcpy(to, values + at * element_, static_cast<size_t>(element_));
       }
     });
@@ -99,9 +110,10 @@ class ScatterSet : public Kernel {
 };
 
 template <class T>
-class IndexAdd : public Kernel {
+class IndexAdd : public Kernel, public IndexReader {
  public:
-  explicit IndexAdd(const abi::AlongRequest& add) : add_(add) {
+  IndexAdd(const abi::KernelRequest& request, const abi::AlongRequest& add)
+      : IndexReader(abi::read_index_rule(request, add.rows)), add_(add) {
     implementation = "index_add";
     bytes = 2.0 * sizeof(T) * static_cast<double>((add.rows + add.picks) * add.columns);
   }
@@ -116,8 +128,9 @@ class IndexAdd : public Kernel {
       for (int64_t row = 0; row < add_.rows; ++row)
         std::copy(x + row * add_.columns + begin, x + row * add_.columns + end, y + row * add_.columns + begin);
       for (int64_t i = 0; i < add_.picks; ++i) {
-        if (indices[i] < 0 || indices[i] >= add_.rows) continue;
-        T* to = y + indices[i] * add_.columns;
+        const int64_t row = position(indices[i]);
+        if (row < 0) continue;
+        T* to = y + row * add_.columns;
         const T* from = values + i * add_.columns;
         for (int64_t column = begin; column < end; ++column) to[column] += from[column];
       }
@@ -129,16 +142,16 @@ class IndexAdd : public Kernel {
 };
 
 template <template <class> class Sum>
-std::unique_ptr<Kernel> make_summed(const abi::AlongRequest& request) {
-  switch (request.dtype) {
+std::unique_ptr<Kernel> make_summed(const abi::KernelRequest& request, const abi::AlongRequest& along) {
+  switch (along.dtype) {
     case DType::f32:
-      return std::make_unique<Sum<float>>(request);
+      return std::make_unique<Sum<float>>(request, along);
     case DType::f64:
-      return std::make_unique<Sum<double>>(request);
+      return std::make_unique<Sum<double>>(request, along);
     case DType::i64:
-      return std::make_unique<Sum<uint64_t>>(request);
+      return std::make_unique<Sum<uint64_t>>(request, along);
     default:
-      return std::make_unique<Sum<uint32_t>>(request);
+      return std::make_unique<Sum<uint32_t>>(request, along);
   }
 }
 
@@ -146,22 +159,22 @@ std::unique_ptr<Kernel> make_summed(const abi::AlongRequest& request) {
 
 std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const MakeContext&) {
   abi::AlongRequest along;
-  return read_take_along(request, along) ? std::make_unique<TakeAlong>(along) : nullptr;
+  return read_take_along(request, along) ? std::make_unique<TakeAlong>(request, along) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_scatter_add(const abi::KernelRequest& request, const MakeContext&) {
   abi::AlongRequest along;
-  return read_scatter_add(request, along) ? make_summed<ScatterAdd>(along) : nullptr;
+  return read_scatter_add(request, along) ? make_summed<ScatterAdd>(request, along) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_scatter_set(const abi::KernelRequest& request, const MakeContext&) {
   abi::AlongRequest along;
-  return read_scatter_set(request, along) ? std::make_unique<ScatterSet>(along) : nullptr;
+  return read_scatter_set(request, along) ? std::make_unique<ScatterSet>(request, along) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_index_add(const abi::KernelRequest& request, const MakeContext&) {
   abi::AlongRequest add;
-  return read_index_add(request, add) ? make_summed<IndexAdd>(add) : nullptr;
+  return read_index_add(request, add) ? make_summed<IndexAdd>(request, add) : nullptr;
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

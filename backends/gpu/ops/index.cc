@@ -1,4 +1,4 @@
-// `gather`, `scatter`, and `iota`.
+// `gather`, `resolve_index`, `scatter`, and `iota`.
 #include "kernels/index.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/row_kernels.h"
@@ -13,14 +13,15 @@ double bytes_moved(const abi::RowsView& rows, DType dtype) {
 
 class Gather : public Kernel {
  public:
-  Gather(const abi::RowMove& move, DType dtype, const MakeContext& context)
-      : function_(context.function("gather_" + word_name(dtype))),
+  Gather(const abi::KernelRequest& request, const abi::RowMove& move, const MakeContext& context)
+      : function_(context.function("gather_" + word_name(request.inputs[0].dtype))),
+        check_(context.index_check(abi::read_index_rule(request, move.source.count))),
         x_(move.source),
         total_(move.target.count * move.target.columns),
-        pack_(kPackBytes / static_cast<int64_t>(dtype_bytes(dtype, 1))) {
+        pack_(kPackBytes / static_cast<int64_t>(dtype_bytes(request.inputs[0].dtype, 1))) {
     if (x_.columns % pack_ == 0 && x_.step % pack_ == 0) quads_ = context.function("gather_quads");
     implementation = "gather";
-    bytes = bytes_moved(move.target, dtype);
+    bytes = bytes_moved(move.target, request.inputs[0].dtype);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
@@ -31,18 +32,45 @@ class Gather : public Kernel {
         GatherArgs{.x = x,
                    .indices = input<i32>(launch, 1),
                    .y = output<void>(launch, 0),
-                   .rows = x_.count,
                    .row_step = x_.step / unit,
                    .columns = x_.columns / unit,
-                   .total = total_ / unit});
+                   .total = total_ / unit,
+                   .check = check_});
   }
 
  private:
   const api::Function* function_;
+  IndexCheck check_;
   const api::Function* quads_ = nullptr;  // for rows of whole quads, and those that begin with one
   abi::RowsView x_;
   int64_t total_;
   int64_t pack_;  // elements of a quad
+};
+
+class ResolveIndex : public Kernel {
+ public:
+  ResolveIndex(const abi::KernelRequest& request, const abi::ResolveRequest& resolve, const MakeContext& context)
+      : function_(context.function("resolve_index_" + std::string(dtype_name(resolve.dtype)))),
+        check_(context.index_check(abi::read_index_rule(request, resolve.size))),
+        resolve_(resolve) {
+    implementation = "resolve_index";
+    bytes = static_cast<double>(resolve.count) *
+            (static_cast<double>(dtype_bytes(resolve.dtype, 1)) + static_cast<double>(resolve.repeats) * sizeof(i32));
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    run(function_, {blocks_for(resolve_.count, kElementThreads)},
+        ResolveIndexArgs{.indices = input<void>(launch, 0),
+                         .y = output<i32>(launch, 0),
+                         .count = resolve_.count,
+                         .repeats = resolve_.repeats,
+                         .check = check_});
+  }
+
+ private:
+  const api::Function* function_;
+  IndexCheck check_;
+  abi::ResolveRequest resolve_;
 };
 
 class Scatter : public Kernel {
@@ -100,7 +128,13 @@ class Iota : public Kernel {
 std::unique_ptr<Kernel> make_gather(const abi::KernelRequest& request, const MakeContext& context) {
   abi::RowMove move;
   if (!is_gather(request, move)) return nullptr;
-  return std::make_unique<Gather>(move, request.inputs[0].dtype, context);
+  return std::make_unique<Gather>(request, move, context);
+}
+
+std::unique_ptr<Kernel> make_resolve_index(const abi::KernelRequest& request, const MakeContext& context) {
+  abi::ResolveRequest resolve;
+  if (!abi::read_resolve_index(request, resolve)) return nullptr;
+  return std::make_unique<ResolveIndex>(request, resolve, context);
 }
 
 std::unique_ptr<Kernel> make_scatter(const abi::KernelRequest& request, const MakeContext& context) {

@@ -4,13 +4,15 @@
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/pack.h"
+#include "kernels/read_rows.h"
 
 namespace gabbro::gpu {
 namespace {
 
 class ReadRows : public Kernel {
  public:
-  ReadRows(const abi::KernelRequest& request, int64_t rows, const MakeContext& context) : rows_(rows) {
+  ReadRows(const abi::KernelRequest& request, int64_t rows, const MakeContext& context)
+      : rows_(rows), check_(context.index_check(abi::read_index_rule(request, request.inputs[0].shape[0]))) {
     const abi::TensorView& weight = request.inputs[0];
     const std::string name(dtype_name(weight.dtype));
     function_ = context.function("read_rows_" + name);
@@ -32,12 +34,13 @@ class ReadRows : public Kernel {
                      .rows = static_cast<i32>(weight.shape[0]),
                      .row_step = weight.strides[0] * dtype_info(weight.dtype).block_bytes};
     }
-    run(function_, {static_cast<u32>(rows_)}, args);
+    run(function_, {static_cast<u32>(rows_)}, CheckedReadRowsArgs{.rows = args, .check = check_});
   }
 
  private:
   int64_t rows_;
   const api::Function* function_;
+  IndexCheck check_;
 };
 
 bool is_matrix(const abi::TensorView& view) {

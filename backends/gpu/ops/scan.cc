@@ -20,13 +20,12 @@ class Scan : public Kernel {
         offsets_(context.function("scan_offsets_" + name_)),
         scan_(context.function("scan_" + name_)) {
     const int64_t row_bytes = columns_ * static_cast<int64_t>(dtype_bytes(x.dtype, 1));
-    if (row_bytes % kPackBytes == 0 && columns_ <= longest_scanned_row(kScanThreads)) {
-      row_ =
-          context.function("scan_row_" + name_ + (columns_ <= longest_scanned_row(kScanSmallThreads) ? "_small" : ""));
-    }
-    scratch_bytes = tiles_ == 1 ? 0 : static_cast<size_t>(rows_ * tiles_) * sizeof(float);
+    const int64_t words = row_bytes / 4;  // registers of a row
+    if (row_bytes % kPackBytes == 0 && words <= longest_scanned_row(kScanThreads))
+      row_ = context.function("scan_row_" + name_ + (words <= longest_scanned_row(kScanSmallThreads) ? "_small" : ""));
+    scratch_bytes = tiles_ == 1 ? 0 : static_cast<size_t>(rows_ * tiles_) * dtype_bytes(x.dtype, 1);
     implementation = "cumsum " + name_;
-    bytes = 8.0 * static_cast<double>(elements(x));
+    bytes = 2.0 * static_cast<double>(dtype_bytes(x.dtype, 1)) * static_cast<double>(elements(x));
     flops = static_cast<double>(elements(x));
   }
 
@@ -62,7 +61,8 @@ class Scan : public Kernel {
 std::unique_ptr<Kernel> make_cumsum(const abi::KernelRequest& request, const MakeContext& context) {
   if (!is_scan(request)) return nullptr;
   const DType dtype = request.inputs[0].dtype;
-  return dtype == DType::f32 || dtype == DType::i32 ? std::make_unique<Scan>(request.inputs[0], context) : nullptr;
+  const bool scanned = dtype == DType::f32 || dtype == DType::i32 || dtype == DType::i64;
+  return scanned ? std::make_unique<Scan>(request.inputs[0], context) : nullptr;
 }
 
 }  // namespace gabbro::gpu

@@ -11,8 +11,12 @@ namespace {
 class Along : public Kernel {
  public:
   // `blocks`: of the grid. `moved`: elements that are read and written.
-  Along(const abi::AlongRequest& along, std::string kernel, int64_t blocks, int64_t moved, const MakeContext& context)
-      : along_(along), blocks_(static_cast<u32>(blocks)), function_(context.function(kernel)) {
+  Along(const abi::AlongRequest& along, const abi::IndexRule& rule, std::string kernel, int64_t blocks, int64_t moved,
+        const MakeContext& context)
+      : along_(along),
+        blocks_(static_cast<u32>(blocks)),
+        function_(context.function(kernel)),
+        check_(context.index_check(rule)) {
     implementation = std::move(kernel);
     bytes = static_cast<double>(moved) * 2 * static_cast<double>(dtype_bytes(along.dtype, 1));
   }
@@ -25,13 +29,15 @@ class Along : public Kernel {
                   .y = output<void>(launch, 0),
                   .rows = along_.rows,
                   .columns = along_.columns,
-                  .picks = along_.picks});
+                  .picks = along_.picks,
+                  .check = check_});
   }
 
  private:
   abi::AlongRequest along_;
   u32 blocks_;
   const api::Function* function_;
+  IndexCheck check_;
 };
 
 }  // namespace
@@ -40,15 +46,17 @@ std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const
   abi::AlongRequest along;
   if (!read_take_along(request, along)) return nullptr;
   const int64_t total = along.rows * along.picks;
-  return std::make_unique<Along>(along, "take_along_" + word_name(along.dtype), blocks_for(total, kElementThreads),
-                                 total, context);
+  return std::make_unique<Along>(along, abi::read_index_rule(request, along.columns),
+                                 "take_along_" + word_name(along.dtype), blocks_for(total, kElementThreads), total,
+                                 context);
 }
 
 std::unique_ptr<Kernel> make_scatter_add(const abi::KernelRequest& request, const MakeContext& context) {
   abi::AlongRequest along;
   if (!read_scatter_add(request, along) || along.dtype == DType::f64) return nullptr;
   const int64_t total = along.rows * along.columns;
-  return std::make_unique<Along>(along, "scatter_add_" + std::string(dtype_name(along.dtype)),
+  return std::make_unique<Along>(along, abi::read_index_rule(request, along.columns),
+                                 "scatter_add_" + std::string(dtype_name(along.dtype)),
                                  blocks_for(total, kElementThreads), total + along.rows * along.picks, context);
 }
 
@@ -56,14 +64,16 @@ std::unique_ptr<Kernel> make_scatter_set(const abi::KernelRequest& request, cons
   abi::AlongRequest along;
   if (!read_scatter_set(request, along)) return nullptr;
   const int64_t total = along.rows * along.columns;
-  return std::make_unique<Along>(along, "scatter_set_" + word_name(along.dtype), blocks_for(total, kElementThreads),
+  return std::make_unique<Along>(along, abi::read_index_rule(request, along.columns),
+                                 "scatter_set_" + word_name(along.dtype), blocks_for(total, kElementThreads),
                                  total + along.rows * along.picks, context);
 }
 
 std::unique_ptr<Kernel> make_index_add(const abi::KernelRequest& request, const MakeContext& context) {
   abi::AlongRequest add;
   if (!read_index_add(request, add) || add.dtype == DType::f64) return nullptr;
-  return std::make_unique<Along>(add, "index_add_" + std::string(dtype_name(add.dtype)), add.rows,
+  return std::make_unique<Along>(add, abi::read_index_rule(request, add.rows),
+                                 "index_add_" + std::string(dtype_name(add.dtype)), add.rows,
                                  (add.rows + add.picks) * add.columns, context);
 }
 

@@ -102,11 +102,6 @@ __all__ = [
 ]
 
 
-def _classes(target: Tensor) -> Tensor:
-    """Numbers of classes as the ops want them, int32: PyTorch's are int64."""
-    return target if target.dtype == _core.int32 else _core.astype(target, _core.int32)
-
-
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along an axis."""
     return _core.softmax(x, dim)
@@ -123,19 +118,19 @@ def embedding(ids: Tensor, weight: Tensor) -> Tensor:
     >>> gb.nn.functional.embedding(gb.tensor([[1]]), gb.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[[3., 4.]]])
     """
-    rows = _core.take(weight, _classes(ids).reshape(-1), axis=0)
-    return rows.reshape((*ids.shape, weight.shape[1]))
+    return _core._rows(weight, ids)
 
 
 def one_hot(ids: Tensor, num_classes: int) -> Tensor:
-    """Integers [...] as int32 [..., num_classes]: 1 at the place of the number, else 0.
+    """Integers [...] as int32 [..., num_classes]: 1 at the position of the number, else 0.
+
+    A number outside 0 .. num_classes - 1 raises IndexError, as a target of `cross_entropy`.
 
     >>> gb.nn.functional.one_hot(gb.tensor([1, 0]), 2)
     tensor([[0, 1],
             [1, 0]])
     """
-    places = _core.arange(num_classes, device=ids.device)
-    return _core.astype(_core.equal(_core.expand_dims(_classes(ids), -1), places), _core.int32)
+    return _core._one_hot(ids, num_classes)
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
@@ -259,7 +254,7 @@ def huber_loss(x: Tensor, target: Tensor, reduction: str = "mean", delta: float 
 
 def nll_loss(x: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """-x[n, target[n]], where x [N, V] holds logarithms and the target [N] integers."""
-    return _core.nll_loss(x, _classes(target), ignore_index, reduction)
+    return _core.nll_loss(x, target, ignore_index, reduction)
 
 
 def cross_entropy(
@@ -277,7 +272,7 @@ def cross_entropy(
     x : Tensor
         [N, V, ...], of float32, float16 or bfloat16.
     target : Tensor
-        Integers [N, ...], from 0 to V - 1.
+        Integers [N, ...] of any dtype, from 0 to V - 1; or probabilities of the shape of x, in a float dtype.
     weight : Tensor, optional
         [V], of each class; the mean is by their sum.
     ignore_index : int
@@ -289,10 +284,12 @@ def cross_entropy(
 
     Raises
     ------
+    IndexError
+        For a target that is out of range: when the result is computed, on a GPU at the next synchronization.
     ValueError
         Where shapes, dtypes or the reduction do not fit.
 
     >>> gb.nn.functional.cross_entropy(gb.tensor([[0.0, 0.0]]), gb.tensor([1]))
     tensor(0.6931472)
     """
-    return _core._cross_entropy_loss(x, _classes(target), weight, ignore_index, reduction, label_smoothing)
+    return _core._cross_entropy_loss(x, target, weight, ignore_index, reduction, label_smoothing)

@@ -1,0 +1,28 @@
+#include "src/ops/labels.h"
+
+#include "src/ops/ops.h"
+#include "src/ops/rules.h"
+
+namespace gabbro {
+
+void require_labels(const char* op, const Tensor& labels) {
+  require_dtype(op, labels, {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64});
+}
+
+Tensor counted_labels(const Tensor& labels, int64_t ignored) {
+  const Tensor wide = labels.dtype() == DType::i64 ? labels : cast(labels, DType::i32);  // holds `ignored`
+  return not_equal(wide, full(labels.device(), Shape{}, ignored, wide.dtype()));
+}
+
+Tensor label_positions(const Tensor& labels, int64_t classes, const IndexUse& use, int64_t ignored) {
+  return positions_of(labels, classes, label_attributes(use, ignored));
+}
+
+Tensor take_labels(const Tensor& x, const Tensor& labels, const IndexUse& use, int64_t ignored) {
+  const int64_t rows = x.shape()[0], classes = x.shape()[1];
+  const Attributes attributes = label_attributes(use, ignored);
+  const Tensor places = readable_indices(labels, classes, use, attributes);
+  return reshape(take_along_last(x, reshape(places, Shape{rows, 1}), attributes), Shape{rows});
+}
+
+}  // namespace gabbro
