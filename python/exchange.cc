@@ -146,9 +146,26 @@ nb::bytes bytes_of(const std::vector<T>& values) {
 
 nb::module_ numpy() { return nb::module_::import_("numpy"); }
 
-// Throws OverflowError for integers that the dtype (int64) does not hold.
-void require_held(nb::handle array, const std::string& kind, std::optional<DType> wanted) {
+bool is_list(nb::handle object) { return nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object); }
+
+// Whether a number is a float, or one in nested lists is.
+bool has_float(nb::handle object) {
+  if (!is_list(object)) return !PyLong_Check(object.ptr());
+  const Deeper step(" in nested lists");
+  for (nb::handle item : nb::borrow<nb::sequence>(object)) {
+    if (has_float(item)) return true;
+  }
+  return false;
+}
+
+// Throws OverflowError for integers that the dtype (int64) does not hold. NumPy makes floats of some lists of them.
+void require_held(nb::handle list, nb::handle array, const std::string& kind, std::optional<DType> wanted) {
   if (nb::cast<int64_t>(array.attr("size")) == 0) return;
+  if (kind == "f" && (!wanted || is_integer(*wanted))) {
+    const bool large = nb::cast<double>(nb::float_(nb::object(array.attr("max")()))) >= 0x1p63 ||
+                       nb::cast<double>(nb::float_(nb::object(array.attr("min")()))) < -0x1p63;
+    if (large && !has_float(list)) throw overflow("[tensor] an integer of the list does not fit in int64");
+  }
   const bool any_size = kind == "O" && PyLong_Check(nb::object(array.attr("max")()).ptr());
   if (kind != "i" && kind != "u" && !any_size) return;
   const DType dtype = wanted.value_or(DType::i64);
@@ -167,7 +184,7 @@ void require_held(nb::handle array, const std::string& kind, std::optional<DType
 nb::object array_of_list(nb::handle list, std::optional<DType> wanted) {
   nb::object array = numpy().attr("asarray")(list);
   const std::string kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
-  require_held(array, kind, wanted);
+  require_held(list, array, kind, wanted);
   if (kind == "f" && nb::cast<int64_t>(array.attr("dtype").attr("itemsize")) == 8)
     return wanted == DType::f64 ? array : array.attr("astype")("float32");
   if (kind == "i" && nb::cast<int64_t>(array.attr("dtype").attr("itemsize")) == 8) {
@@ -222,8 +239,6 @@ nb::object exported(const char* doing, const Tensor& x) {
       {.code = static_cast<uint8_t>(type->code), .bits = type->bits, .lanes = 1});
   return nb::cast(array);
 }
-
-bool is_list(nb::handle object) { return nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object); }
 
 bool contains_tensor(nb::handle object) {
   if (nb::isinstance<Tensor>(object)) return true;

@@ -112,7 +112,10 @@ Tensor operand(const char* op, nb::handle object, const Tensor& like) {
   if (nb::isinstance<Tensor>(object)) return nb::cast<const Tensor&>(object);
   if (!is_number(object)) return tensor_of(object, {.device = like.device()});
   const bool real = PyFloat_Check(object.ptr()) || is_floating(like.dtype());
-  const Number number = real ? Number(PyFloat_AsDouble(object.ptr())) : number_argument(op, object);
+  // An int of more than 64 bits fits no dtype, as one that is too large for the other operand's.
+  const Number number = real                         ? Number(PyFloat_AsDouble(object.ptr()))
+                        : PyBool_Check(object.ptr()) ? Number(object.ptr() == Py_True)
+                                                     : Number(integers(op, "a number", object)[0]);
   if (PyErr_Occurred() != nullptr) throw nb::python_error();  // an int that no double holds
   const DType dtype = promote(like.dtype(), number);
   if (!real && !holds(dtype, number.integer())) {

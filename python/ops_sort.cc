@@ -36,7 +36,7 @@ ValueError
     For block formats, and other axes.
 
 >>> gb.cumsum(gb.tensor([1, 2, 3]))
-tensor([1, 3, 6])
+tensor([1, 3, 6], dtype=int64)
 )");
   m.def("sort", sorted, nb::arg("x"), nb::arg("axis") = -1, nb::arg("descending") = false, nb::arg("stable") = true,
         R"(The elements in order along an axis. NaNs come after all numbers.

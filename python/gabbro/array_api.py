@@ -157,7 +157,7 @@ def cumulative_sum(
         For axes that `x` does not have, and where one has to be named.
 
     >>> gb.cumulative_sum(gb.tensor([1, 2, 3]), include_initial=True)
-    tensor([0, 1, 3, 6])
+    tensor([0, 1, 3, 6], dtype=int64)
     """
     axis = _only_axis("cumulative_sum", x, axis)
     result = _core.cumsum(x, axis) if dtype is None else _core.cumsum(x.astype(dtype), axis).astype(dtype)
@@ -186,7 +186,7 @@ def cumulative_prod(
         For axes that `x` does not have, and where one has to be named.
 
     >>> gb.cumulative_prod(gb.tensor([1, 2, 3]), include_initial=True)
-    tensor([1, 1, 2, 6])
+    tensor([1, 1, 2, 6], dtype=int64)
     """
     axis = _only_axis("cumulative_prod", x, axis)
     kind = _core.prod(x, axis).dtype if dtype is None else _core._dtype(dtype)
@@ -376,7 +376,7 @@ def searchsorted(a: Tensor, b: Tensor, *, side: str = "left", sorter: Tensor | N
     if ordered.ndim != 1:
         raise ValueError(f"[searchsorted] shape {ordered.shape} has not one axis")
     compare = _core.less if side == "left" else _core.less_equal
-    return _core.sum(compare(ordered, _core.expand_dims(b, -1)), axis=-1)
+    return _core.count_nonzero(compare(ordered, _core.expand_dims(b, -1)), axis=-1)
 
 
 class _NamespaceInfo:

@@ -156,19 +156,22 @@ def test_constants_and_dtypes():
 SMALLER = {"int64": "int32", "uint64": "int32", "float64": "float32"}
 
 
-def same(actual, expected, inputs=(), epsilons=16, signs=True, places=False):
+def same(actual, expected, inputs=(), epsilons=16, signs=True, places=False, sums=False):
     """Equal shapes and dtypes, and values within rounding.
 
     NumPy's int64 and float64 are smaller here where no input has these dtypes; with `places`, in any case they may be.
+    With `sums`, integers are int64.
     """
     if isinstance(expected, (tuple, list)):
         assert len(actual) == len(expected)
         for ours, theirs in zip(actual, expected, strict=True):
-            same(ours, theirs, inputs, epsilons, signs, places)
+            same(ours, theirs, inputs, epsilons, signs, places, sums)
         return
     actual, expected = actual.numpy(), np.asarray(expected)
     given, wide = {x.dtype.name for x in inputs}, expected.dtype.name
-    if wide in SMALLER and (actual.dtype == SMALLER[wide] if places else wide not in given):
+    if sums and expected.dtype.kind in "iu":
+        expected = expected.astype("int64")
+    elif wide in SMALLER and (actual.dtype == SMALLER[wide] if places else wide not in given):
         expected = expected.astype(SMALLER[wide])
     assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
     if expected.dtype.kind != "f":
@@ -253,21 +256,22 @@ def test_special_values(name, dtype):
 
 REDUCTIONS = {"floats": "mean std var", "numbers": "max min prod sum", "any": "all any count_nonzero"}
 AXES = [None, 0, -1, (0, 2), (-2,), (0, 1, 2)]
+SUMS = {"sum", "prod", "cumulative_sum", "cumulative_prod"}
 
 
 @pytest.mark.parametrize(("name", "kind"), [(n, kind) for kind, names in REDUCTIONS.items() for n in names.split()])
 def test_reductions(name, kind, rng):
-    places = name == "count_nonzero"
+    places, sums = name == "count_nonzero", name in SUMS
     for dtype in KINDS[kind]:
         for shape in ((3, 1, 4), (1, 5, 2)):
             x = numbers(rng, shape, dtype) if name != "prod" else np.asarray(rng.integers(1, 3, shape)).astype(dtype)
             for axis in AXES:
                 for keepdims in (False, True):
-                    check(function(name, axis=axis, keepdims=keepdims), x, places=places)
-        check(function(name), numbers(rng, (), dtype), places=places)
+                    check(function(name, axis=axis, keepdims=keepdims), x, places=places, sums=sums)
+        check(function(name), numbers(rng, (), dtype), places=places, sums=sums)
         if name not in ("max", "min"):
-            check(function(name, axis=0), numbers(rng, (0, 3), dtype), places=places)
-            check(function(name), numbers(rng, (0,), dtype), places=places)
+            check(function(name, axis=0), numbers(rng, (0, 3), dtype), places=places, sums=sums)
+            check(function(name), numbers(rng, (0,), dtype), places=places, sums=sums)
         if name in ("sum", "prod"):
             check(lambda xp, x: getattr(xp, name)(x, dtype=xp.float32), np.asarray([1, 2, 3], dtype))
     if kind == "floats" and name != "mean":
@@ -335,7 +339,7 @@ def test_arrays(name, rng):
             if name == "cumulative_prod":
                 x = np.asarray(rng.integers(1, 3, shape)).astype(dtype)
             for call in CALLS[name]:
-                check(call, x, places=name in PLACES)
+                check(call, x, places=name in PLACES, sums=name in SUMS)
 
 
 def test_products(rng):

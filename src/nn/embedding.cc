@@ -30,7 +30,7 @@ Tensor Embedding::forward(const Tensor& ids) {
   const IndexUse use{"embedding"};
   Tensor flat = readable_indices(reshape(ids, Shape{ids.shape().elements()}), weight.shape()[0], use);  // [T]
   if (padding_) flat = positions_of(flat, weight.shape()[0], index_attributes(use));
-  Tensor rows = gather(weight, flat, index_attributes(use));  // [T, C]
+  Tensor rows = gather_rows(weight, flat, index_attributes(use));  // [T, C]
   if (padding_ && needs_gradient(rows)) {
     const Tensor padding = reshape(equal(flat, weak(flat, *padding_)), Shape{flat.shape()[0], 1});
     rows = where(padding, detach(rows), rows);

@@ -116,7 +116,7 @@ const Op kIndexAdd = {
         },
     .gradient = [](const GradientArgs& a) -> Gradients {
       const Tensor& dy = a.gradients[0];
-      return {dy, Tensor(), gather(dy, a[1], a.attributes)};
+      return {dy, Tensor(), gather_rows(dy, a[1], a.attributes)};
     },
 };
 
@@ -160,10 +160,10 @@ Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& values) {
                     values.shape().to_string(), x.shape().to_string());
   }
   const IndexUse use{"index_add"};
-  return index_add(x, readable_indices(indices, x.shape()[0], use), values, index_attributes(use));
+  return add_rows(x, readable_indices(indices, x.shape()[0], use), values, index_attributes(use));
 }
 
-Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& values, const Attributes& attributes) {
+Tensor add_rows(const Tensor& x, const Tensor& indices, const Tensor& values, const Attributes& attributes) {
   return cast(record(kIndexAdd, {summed(x), indices, summed(values)}, attributes), x.dtype());
 }
 

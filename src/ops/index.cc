@@ -17,7 +17,7 @@ const Op kGather = {
           return result(Shape(lengths), a[0].dtype());
         },
     .gradient = [](const GradientArgs& a) -> Gradients {
-      return {index_add(filled_like(a[0], a[0].shape(), 0), a[1], a.gradients[0], a.attributes), Tensor()};
+      return {add_rows(filled_like(a[0], a[0].shape(), 0), a[1], a.gradients[0], a.attributes), Tensor()};
     },
 };
 
@@ -53,10 +53,10 @@ Tensor gather(const Tensor& x, const Tensor& indices) {
   if (x.shape().rank() == 0) throw bad_input("[gather] a scalar has no rows");
   if (x.shape()[0] == 0 && indices.shape()[0] > 0)
     throw bad_index("[gather] shape {} has no rows to take", x.shape().to_string());
-  return gather(x, readable_indices(indices, x.shape()[0], {"gather"}), Attributes());
+  return gather_rows(x, readable_indices(indices, x.shape()[0], {"gather"}), {});
 }
 
-Tensor gather(const Tensor& x, const Tensor& indices, const Attributes& attributes) {
+Tensor gather_rows(const Tensor& x, const Tensor& indices, const Attributes& attributes) {
   return record(kGather, {x, indices}, attributes);
 }
 

@@ -53,7 +53,7 @@ const Op kEmbedding = {
           return result(Shape{a[1].shape()[0], a[0].shape()[1]}, DType::f32);
         },
     .compose =
-        [](const Args& a) { return std::vector{gather(dequantize(a[0]), a[1], index_attributes({"embedding"}))}; },
+        [](const Args& a) { return std::vector{gather_rows(dequantize(a[0]), a[1], index_attributes({"embedding"}))}; },
 };
 
 Tensor linear(const Tensor& input, const Tensor& own_weight, const Tensor& bias) {

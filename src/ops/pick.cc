@@ -72,7 +72,7 @@ Tensor pick(const Tensor& x, const Tensor& indices, int axis, const IndexUse& us
   const Attributes attributes = index_attributes(use);
   if (outer == 1) {
     const Tensor rows = readable_indices(indices, length, use);
-    return reshape(gather(reshape(x, Shape{length, inner}), rows, attributes), Shape(lengths));
+    return reshape(gather_rows(reshape(x, Shape{length, inner}), rows, attributes), Shape(lengths));
   }
   if (outer * length > std::numeric_limits<int32_t>::max())
     return axis_from_first(pick(axis_to_first(x, axis), indices, 0, use), axis);

@@ -2,8 +2,6 @@
 // raise IndexError: on a CPU when the result is computed, on a GPU at the next synchronization.
 #pragma once
 
-#include <limits>
-
 #include "src/graph/node.h"
 
 namespace gabbro {
@@ -31,9 +29,9 @@ Tensor positions_of(const Tensor& indices, int64_t size, const Attributes& attri
 Tensor pick(const Tensor& x, const Tensor& indices, int axis, const IndexUse& use);
 
 // The ops of ops.h with these attributes: the gradients of ops that read indices have their checks and messages.
-Tensor gather(const Tensor& x, const Tensor& indices, const Attributes& attributes);
+Tensor gather_rows(const Tensor& x, const Tensor& indices, const Attributes& attributes);
 Tensor take_along_last(const Tensor& x, const Tensor& indices, const Attributes& attributes);
 Tensor scatter_add_last(const Tensor& x, const Tensor& indices, const Tensor& values, const Attributes& attributes);
-Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& values, const Attributes& attributes);
+Tensor add_rows(const Tensor& x, const Tensor& indices, const Tensor& values, const Attributes& attributes);
 
 }  // namespace gabbro
