@@ -166,7 +166,7 @@ def test_functions_made_of_others(rng):
         close(gb.searchsorted(gb.tensor(ordered), gb.tensor(values), side=side), expected)
         turned = gb.tensor(ordered[::-1])
         close(gb.searchsorted(turned, gb.tensor(values), side=side, sorter=gb.argsort(turned)), expected)
-    close(gb.cumulative_sum(gb.tensor(values), axis=1), values.cumsum(1).astype("int32"))
+    close(gb.cumulative_sum(gb.tensor(values), axis=1), values.cumsum(1).astype("int64"))
     close(gb.diff(gb.tensor(values), n=2), np.diff(values, n=2))
     both = gb.diff(gb.tensor(values), axis=0, prepend=gb.tensor(values), append=gb.tensor(values))
     close(both, np.diff(values, axis=0, prepend=values, append=values))
