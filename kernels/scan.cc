@@ -1,6 +1,6 @@
-// cumsum: y_i = x_0 + ... + x_i over the last axis; of i32 and i64 it wraps around. A row that fits the registers of a block is
-// read once. Other rows of several tiles take three launches: the sums of the tiles, the sums of all tiles before each,
-// and the elements of each tile.
+// cumsum: y_i = x_0 + ... + x_i over the last axis; of i32 and i64 it wraps around. A row that fits the registers of a
+// block is read once. Other rows of several tiles take three launches: the sums of the tiles, the sums of all tiles
+// before each, and the elements of each tile.
 #include "kernels/scan.h"
 
 #include "kernels/row_packs.h"

@@ -20,8 +20,8 @@ IndexRule read_index_rule(const KernelRequest& request, int64_t size) {
 }
 
 std::string bad_index_message(const IndexRule& rule, int64_t index) {
-  return "[" + rule.op + "] " + (rule.least == 0 ? "label " : "index ") + std::to_string(index) +
-         " is outside axis " + std::to_string(rule.axis) + " of size " + std::to_string(rule.size);
+  return "[" + rule.op + "] " + (rule.least == 0 ? "label " : "index ") + std::to_string(index) + " is outside axis " +
+         std::to_string(rule.axis) + " of size " + std::to_string(rule.size);
 }
 
 bool read_resolve_index(const KernelRequest& request, ResolveRequest& resolve) {

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "backends/common/request.h"
-#include "gabbro/bad_index.h"
 
 namespace gabbro::abi {
 

@@ -157,7 +157,7 @@ bool CpuDevice::execute(const abi::Launch* launches, int32_t count, const std::a
     }
   };
   const bool whole = is_little(launches, count) ? pool_.run_alone(walk, cancel) : pool_.run(walk, cancel);
-  if (const auto message = index_fault_.take()) throw abi::StatusError(abi::kBadIndex, *message);
+  if (const auto message = index_fault_.take()) throw abi::StatusError(abi::StatusCode::kBadIndex, *message);
   return whole;
 }
 

@@ -137,7 +137,7 @@ void GpuDevice::synchronize() {
 
 // After a wait for the queue, which is held.
 void GpuDevice::throw_bad_index() {
-  if (const auto message = index_faults_.take(queue_)) throw ApiError(abi::kBadIndex, *message);
+  if (const auto message = index_faults_.take(queue_)) throw ApiError(abi::StatusCode::kBadIndex, *message);
 }
 
 void GpuDevice::copy_from(GpuDevice& from, void* target, const void* source, size_t bytes) {

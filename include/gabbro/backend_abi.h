@@ -11,11 +11,14 @@
 
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 7;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 8;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
-enum class StatusCode : int32_t { kOk, kFailed, kOutOfMemory, kLost, kCancelled, kUnsupported };
+// kBadIndex: a kernel has read an index that is out of range. It has selected nothing, and the device can go on; the
+// message is for the user as it is. From `execute`, or from the next call that waits for the device (`synchronize`,
+// `copy_to_host`, `copy_between`), which reports the first such index since the one before.
+enum class StatusCode : int32_t { kOk, kFailed, kOutOfMemory, kLost, kCancelled, kUnsupported, kBadIndex };
 
 // `message` is one line without the words "error:"; empty when the code is kOk.
 struct Status {

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
-#include "gabbro/bad_index.h"
 #include "src/base/input_errors.h"
 
 namespace gabbro {
 
 void check(const abi::Status& status, const std::string& doing) {
   using abi::StatusCode;
-  if (status.code == abi::kBadIndex) throw IndexError(status.message);
   switch (status.code) {
     case StatusCode::kOk:
       return;
@@ -17,6 +15,8 @@ void check(const abi::Status& status, const std::string& doing) {
       throw Error(ErrorCode::kInterrupted, "interrupted");
     case StatusCode::kOutOfMemory:
       throw OutOfMemory(fmt::format("{}: out of memory: {}", doing, status.message));
+    case StatusCode::kBadIndex:
+      throw IndexError(status.message);
     case StatusCode::kLost:
       throw failed("{}: the device was lost: {}", doing, status.message);
     case StatusCode::kFailed:

@@ -38,7 +38,7 @@ void require_summed(const char* op, const Tensor& x, const Tensor& values) {
 }
 
 // Halves are added in f32, small integers and bool in i32.
-Tensor summed(const Tensor& x) { return cast(x, is_half(x.dtype()) ? DType::f32 : as_sum(x.dtype())); }
+Tensor summed(const Tensor& x) { return cast(x, is_half(x.dtype()) ? DType::f32 : as_computed(x.dtype())); }
 
 int64_t last_of(const Tensor& x) { return x.shape()[x.shape().rank() - 1]; }
 

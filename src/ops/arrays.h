@@ -60,11 +60,10 @@ Tensor roll(const Tensor& x, const std::vector<int64_t>& shifts, const Axes& axe
 Tensor roll(const Tensor& x, int64_t shift);  // of x made flat
 Tensor flip(const Tensor& x, const Axes& axes = kAllAxes);
 
-// Indexing. Indices are integers; negative ones count from the end, and one that is outside goes on from the other end:
-// a lazy op cannot refuse what it has not computed.
+// Indexing. Indices are of any integer dtype; negative ones count from the end, and others out of range raise
+// IndexError when the result is computed (pick.h).
 Tensor take(const Tensor& x, const Tensor& indices, int64_t axis = 0);  // indices' axes replace the axis
-// x with values[..., k, ...] where indices[..., k, ...] says along an axis; of equal indices the last counts, and what
-// is outside is left out.
+// x with values[..., k, ...] where indices[..., k, ...] says along an axis; of equal indices the last counts.
 Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& values, int64_t axis = -1);
 
 struct NewAxis {};
@@ -74,9 +73,9 @@ struct Slice {
   int64_t step = 1;
 };
 using Index = std::variant<int64_t, Slice, NewAxis, Ellipsis, Tensor>;
-// x[indices] as PyTorch reads it (and NumPy, but for a number apart from index tensors): numbers, slices (also of
-// negative step), new axes, an ellipsis, tensors of integers, and bool masks (which are evaluated: the result's shape
-// depends on them).
+// x[indices] as NumPy reads it: numbers, slices (also of negative step), new axes, an ellipsis, tensors of integers,
+// and bool masks (which are evaluated: the result's shape depends on them). Throws bad_input; an index of a tensor that
+// is out of range raises IndexError.
 Tensor index(const Tensor& x, const std::vector<Index>& indices);
 
 // These evaluate their argument: the shapes of what they give depend on its elements.

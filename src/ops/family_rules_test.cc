@@ -160,7 +160,8 @@ TEST(FamilyRules, IndexingNamesTheIndicesAndTheShapes) {
   const Tensor x = leaf(Shape{2, 5}), i = leaf(Shape{2, 3}, DType::i32), values = leaf(Shape{2, 3});
   expect_refusals({
       {[&] { take_along_axis(x, i, 0); }, "[take_along_axis] indices (2, 3) do not fit x (2, 5) along axis 0"},
-      {[&] { take_along_axis(x, values); }, "[take_along_axis] does not take f32 of shape (2, 3) (only i8, u8, i16, i32, i64)"},
+      {[&] { take_along_axis(x, values); },
+       "[take_along_axis] does not take f32 of shape (2, 3) (only i8, u8, i16, i32, i64)"},
       {[&] {
          take_along_axis(leaf(Shape{2, 0}), i);
        },

@@ -19,10 +19,8 @@ Tensor label_positions(const Tensor& labels, int64_t classes, const IndexUse& us
 }
 
 Tensor take_labels(const Tensor& x, const Tensor& labels, const IndexUse& use, int64_t ignored) {
-  const int64_t rows = x.shape()[0], classes = x.shape()[1];
   const Attributes attributes = label_attributes(use, ignored);
-  const Tensor places = readable_indices(labels, classes, use, attributes);
-  return reshape(take_along_last(x, reshape(places, Shape{rows, 1}), attributes), Shape{rows});
+  return take_along_last(x, readable_indices(labels, x.shape()[1], use, attributes), attributes);
 }
 
 }  // namespace gabbro

@@ -18,7 +18,7 @@ Tensor counted_labels(const Tensor& labels, int64_t ignored);
 // The labels as i32 within [0, classes), 0 for an ignored one. One out of range raises IndexError, as in pick.h.
 Tensor label_positions(const Tensor& labels, int64_t classes, const IndexUse& use, int64_t ignored);
 
-// x [N, V] -> [N]: x[n, labels[n]], 0 for an ignored label.
+// x [N, V], labels [N, 1] -> [N, 1]: x[n, labels[n]], 0 for an ignored label.
 Tensor take_labels(const Tensor& x, const Tensor& labels, const IndexUse& use, int64_t ignored);
 
 }  // namespace gabbro

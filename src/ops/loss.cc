@@ -41,9 +41,10 @@ void require_classes(const char* op, const Tensor& x, const Tensor& target) {
 
 // x [N, V] in f32.
 Tensor negative_log_likelihood(const char* op, const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
-  const Tensor counted = counted_labels(target, ignored);                        // [N]
-  const Tensor picked = take_labels(x, target, {.op = op, .axis = 1}, ignored);  // [N]
-  const Tensor losses = where(counted, neg(picked), constant(x, 0));
+  const int64_t rows = x.shape()[0];
+  const Tensor counted = counted_labels(target, ignored);  // [N]
+  const Tensor picked = take_labels(x, reshape(target, Shape{rows, 1}), {.op = op, .axis = 1}, ignored);
+  const Tensor losses = where(counted, neg(reshape(picked, Shape{rows})), constant(x, 0));
   if (reduce == Reduce::kNone) return losses;
   const Tensor total = sum(losses, -1, kKeepDims);
   return reshape(reduce == Reduce::kSum ? total : total / sum(cast(counted, DType::f32), -1, kKeepDims), Shape{});

@@ -67,7 +67,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   }
   const Shape batch = broadcast_shapes("matmul", Shape(a.shape().lengths().first(static_cast<size_t>(ra - 2))),
                                        Shape(b.shape().lengths().first(static_cast<size_t>(rb - 2))));
-  const DType computed = is_floating(dtype) ? dtype : as_sum(dtype);
+  const DType computed = is_floating(dtype) ? dtype : as_computed(dtype);
   const auto widen = [&](const Tensor& factor) {
     const int rank = factor.shape().rank();
     std::vector<int64_t> lengths(batch.lengths().begin(), batch.lengths().end());

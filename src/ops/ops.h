@@ -154,12 +154,12 @@ TopK topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);  
 Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor gather(const Tensor& x, const Tensor& indices);  // rows: x [R, ...], i32 [T] -> [T, ...]
 Tensor concat(const std::vector<Tensor>& parts, int64_t axis);
-// Elements by index along an axis, as torch.gather: indices i32 with x's other axes. An index outside reads the nearest
-// element. x of f32, i32, f16, bf16 or bool.
+// Elements by index along an axis, as torch.gather: indices of any integer dtype with x's other axes. Here and below,
+// negative indices count from the end, and others out of range raise IndexError (pick.h).
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis = -1);
 // x with values[..., k, ...] added where indices[..., k, ...] says along an axis; indices and values have one shape.
-// And x [R, ...] with rows values [K, ...] added to rows indices [K]. An index outside is left out. Of f32, i32, and
-// f16, bf16 by f32. Added in the order of k: the same bits every time.
+// And x [R, ...] with rows values [K, ...] added to rows indices [K]. Of f32, i32, and f16, bf16 by
+// f32. Added in the order of k: the same bits every time.
 Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& values, int64_t axis = -1);
 Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& values);
 // x [..., M, N] with zeros above (below) the diagonal that begins at column `diagonal`.
@@ -175,7 +175,7 @@ Tensor softmax(const Tensor& x, int64_t axis = -1);      // of any float; kernel
 Tensor log_softmax(const Tensor& x, int64_t axis = -1);
 // [..., K], [N, K], [N]? -> [..., N] of x's dtype; f16 and bf16 are computed in f32.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
-Tensor embedding(const Tensor& weight, const Tensor& ids);  // [V, C] of any dtype, i32 [T] -> f32 [T, C]
+Tensor embedding(const Tensor& weight, const Tensor& ids);  // [V, C] of any dtype, integers [...] -> f32 [..., C]
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon);
 
 // y = (x - mean) / sqrt(variance + epsilon) · weight + bias, of x in f32, f16 or bf16; computed in f32. weight and bias

@@ -5,7 +5,7 @@
 //   bf16 in f32.
 // - bool meets any other dtype in that one; an integer meets a float in the float.
 // - The default integer is i32 and the default float f32. Functions that give fractions (sqrt, mean, div) take bool and
-//   integers as f32. Sums and products of bool, i8, u8 and i16 are of i32. Indices and places are of i32.
+//   integers as f32. Sums and products of bool and integers are of i64. Indices and places are of i32.
 // - A number of the host is weak: it takes the tensor's dtype. Only where its kind does not fit does the tensor change:
 //   a fraction beside integers or bool makes f32, an integer beside bool i32.
 // - Block formats meet nothing: linear, embedding and dequantize alone take them.
@@ -50,8 +50,8 @@ DType promote(DType a, DType b);
 DType promote(DType a, const Number& b);
 // That of fractions of it: itself, or f32 for integers and bool.
 constexpr DType as_float(DType dtype) { return is_floating(dtype) ? dtype : kDefaultFloat; }
-// That of sums of it: itself, or i32 for bool and small integers.
-constexpr DType as_sum(DType dtype) { return is_floating(dtype) || dtype == DType::i64 ? dtype : kDefaultInteger; }
+// That in which kernels compute with it: itself, or i32 for bool and small integers.
+constexpr DType as_computed(DType dtype) { return is_floating(dtype) || dtype == DType::i64 ? dtype : kDefaultInteger; }
 
 // Both in the dtype in which they meet. Throws bad_input "[op] ..." for block formats and undefined tensors.
 std::pair<Tensor, Tensor> promoted(const char* op, const Tensor& a, const Tensor& b);

@@ -60,10 +60,10 @@ Tensor reduce_groups(const Op& op, Tensor x, const std::vector<int>& axes) {
 }
 
 // In a dtype that kernels reduce: i32 for bool and small integers. What they make of halves is f32.
-Tensor reducible(const Tensor& x) { return is_half(x.dtype()) ? x : cast(x, as_sum(x.dtype())); }
+Tensor reducible(const Tensor& x) { return is_half(x.dtype()) ? x : cast(x, as_computed(x.dtype())); }
 
 // In a dtype that kernels compute in: f32 for halves as well.
-Tensor computed(const Tensor& x) { return cast(x, is_half(x.dtype()) ? DType::f32 : as_sum(x.dtype())); }
+Tensor computed(const Tensor& x) { return cast(x, is_half(x.dtype()) ? DType::f32 : as_computed(x.dtype())); }
 
 Tensor reduce(const Op& op, const Tensor& x, const Axes& axes, bool keepdims, DType dtype) {
   const std::vector<int> found = axes.of(op.name, x.shape());

@@ -26,7 +26,7 @@ Gradients of_sort(const GradientArgs& a) {
 }
 
 // bool and small integers are sorted as i32.
-Tensor sortable(const Tensor& x) { return cast(x, is_floating(x.dtype()) ? x.dtype() : as_sum(x.dtype())); }
+Tensor sortable(const Tensor& x) { return cast(x, is_floating(x.dtype()) ? x.dtype() : as_computed(x.dtype())); }
 
 std::vector<Tensor> sorted(const char* op, const Tensor& x, int64_t axis, bool descending) {
   const int index = checked_axis(op, x, axis);

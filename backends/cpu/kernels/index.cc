@@ -71,11 +71,13 @@ class ResolveIndex : public Kernel, public IndexReader {
   void run(const abi::Launch& launch, Worker& worker) const override {
     const auto* indices = static_cast<const T*>(launch.inputs[0].data);
     auto* y = static_cast<int32_t*>(launch.outputs[0].data);
-    worker.parallel_for(resolve_.count, kElementGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
+    const int64_t count = resolve_.count;
+    worker.parallel_for(count * resolve_.repeats, kElementGrain, [&](int64_t begin, int64_t end) {
+      int64_t run = begin / count, i = begin % count;
+      for (int64_t at = begin; at < end; ++at) {
         const int64_t found = std::max<int64_t>(position(indices[i]), 0);
-        for (int64_t r = 0; r < resolve_.repeats; ++r)
-          y[r * resolve_.count + i] = static_cast<int32_t>(r * resolve_.size + found);
+        y[at] = static_cast<int32_t>(run * resolve_.size + found);
+        if (++i == count) i = 0, ++run;
       }
     });
   }
