@@ -186,14 +186,22 @@ GPU_FUNCTION inline void for_channel(const MomentsArgs& a, u32 channel, i32 begi
   }
 }
 
+// The number from which a mean is summed up, so that the mean of equal elements is exactly theirs: the first element,
+// or 0 where that is infinite or NaN.
+GPU_FUNCTION inline float mean_origin(float first) { return first - first == 0 ? first : 0; }
+
 template <class T>
 GPU_FUNCTION inline void moments(const MomentsArgs& a) {
   const u32 block = block_index().x, slices = static_cast<u32>(a.slices), channel = block / slices;
   const i32 count = a.outer * a.inner, begin = static_cast<i32>(block % slices) * a.slice;
   const i32 end = min_of(count, begin + min_of(a.slice, count - begin));
-  float sum = 0;
-  for_channel<T>(a, channel, begin, end, [&](float value) { sum += value; });
-  const float mean = block_sum(sum) / static_cast<float>(end - begin);
+  float sum = 0, origin = 0;
+  if (begin < end) {
+    const i64 image = begin / a.inner, place = begin % a.inner;
+    origin = mean_origin(to_float(static_cast<const T*>(a.x)[(image * a.channels + channel) * a.inner + place]));
+  }
+  for_channel<T>(a, channel, begin, end, [&](float value) { sum += value - origin; });
+  const float mean = origin + block_sum(sum) / static_cast<float>(end - begin);
   float squares = 0;
   for_channel<T>(a, channel, begin, end, [&](float value) { squares = fma(value - mean, value - mean, squares); });
   squares = block_sum(squares);
@@ -209,9 +217,10 @@ GPU_FUNCTION inline void moments_packs(const MomentsArgs& a) {
   if (row >= a.channels) return;
   RowShare<T, team, kPacks> share(static_cast<const T*>(a.x) + row * a.inner, a.inner);
   const float count = static_cast<float>(a.inner);
+  const float origin = mean_origin(to_float(static_cast<const T*>(a.x)[row * a.inner]));
   float sum = 0, squares = 0;
-  share.for_each([&](float value) { sum += value; });
-  const float mean = team_sum<team>(sum) / count;
+  share.for_each([&](float value) { sum += value - origin; });
+  const float mean = origin + team_sum<team>(sum) / count;
   share.for_each([&](float value) { squares = fma(value - mean, value - mean, squares); });
   squares = team_sum<team>(squares);
   if ((team == RowTeam::kOneWave ? lane() : thread_index()) != 0) return;

@@ -1,6 +1,7 @@
 // Normalisation and dropout as layers.
 #include "src/nn/dropout.h"
 #include "src/nn/norm.h"
+#include "src/nn/similarity.h"
 
 #include "python/nn.h"
 
@@ -156,6 +157,9 @@ tensor([[1., 1.]])
       nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
   tensor_member(group_norm, "weight", &nn::GroupNorm::weight, true);
   tensor_member(group_norm, "bias", &nn::GroupNorm::bias, true);
+  m.def("_normalize", nn::normalize, nb::arg("x"), nb::arg("axis"), nb::arg("eps"), "As `nn.functional.normalize`.");
+  m.def("_cosine_similarity", nn::cosine_similarity, nb::arg("x1"), nb::arg("x2"), nb::arg("axis"), nb::arg("eps"),
+        "As `nn.functional.cosine_similarity`.");
   bind_dropout(m);
 }
 

@@ -1,10 +1,29 @@
 // clamp, where and astype: functions of several tensors, element by element.
 #include "python/ops.h"
+#include "src/graph/history.h"
+#include "src/ops/promotion.h"
 
 namespace gabbro::python {
 namespace {
 
+// Bounds that are numbers: x has no gradient at them.
+Tensor between(const Tensor& x, nb::handle min, nb::handle max) {
+  const auto number = [](nb::handle bound) { return nb::cast<double>(nb::float_(bound)); };
+  if (max.is_none()) {
+    const Tensor low = weak(x, number(min));
+    return where(less_equal(x, low), low, x);
+  }
+  if (min.is_none()) {
+    const Tensor high = weak(x, number(max));
+    return where(greater_equal(x, high), high, x);
+  }
+  return clamp(x, number(min), number(max));
+}
+
 Tensor clamped(const Tensor& x, nb::handle min, nb::handle max) {
+  const auto given = [](nb::handle bound) { return bound.is_none() || is_number(bound); };
+  const bool some = !min.is_none() || !max.is_none();
+  if (some && given(min) && given(max) && needs_gradient(x)) return between(x, min, max);
   Tensor y = x;
   if (max.is_none() && !min.is_none()) y = maximum(x, operand("clip", min, x));
   if (min.is_none() && !max.is_none()) y = minimum(x, operand("clip", max, x));

@@ -249,10 +249,12 @@ def logaddexp(a: Operand, b: Operand) -> Tensor:
     tensor([0.6931472])
     """
     a, b = _core._operands("logaddexp", a, b)
-    larger = _core.maximum(a, b)
+    first = _core.greater(a, b)  # and not maximum and abs, which have other derivatives where a and b are equal
+    larger, smaller = _core.where(first, a, b), _core.where(first, b, a)
     # Equal infinities have no difference, and larger ones than any number are the result.
-    rest = _core.log1p(_core.exp(-_core.abs(_core.subtract(a, b))))
-    return _core.where(_core.isinf(larger), larger, larger + rest)
+    rest = _core.log1p(_core.exp(_core.subtract(smaller, larger)))
+    known = _core.logical_and(_core.isinf(larger), _core.equal(smaller, smaller))
+    return _core.where(known, larger, larger + rest)
 
 
 def signbit(x: Tensor) -> Tensor:

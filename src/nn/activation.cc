@@ -4,6 +4,7 @@
 #include "src/nn/init.h"
 #include "src/ops/arrays.h"
 #include "src/ops/rules.h"
+#include "src/ops/smooth.h"
 
 namespace gabbro::nn {
 namespace {
@@ -14,29 +15,31 @@ Tensor in_f32(const Tensor& x, F f) {
   return cast(f(is_half(x.dtype()) ? cast(x, DType::f32) : x), x.dtype());
 }
 
-// x above 0, else `below` of what of x is not above, so that nothing overflows where it is not used.
+// x above 0, below(x) below, with a gradient of `slope` at 0, and no other derivatives there. Nothing overflows where
+// it is not used.
 template <class F>
-Tensor by_sign(const Tensor& x, F below) {
-  return in_f32(x, [&](const Tensor& v) { return where(greater(v, weak(v, 0)), v, below(minimum(v, weak(v, 0)))); });
+Tensor by_sign(const Tensor& x, double slope, F below) {
+  return in_f32(x, [&](const Tensor& v) {
+    const Tensor zero = weak(v, 0), is_below = less(v, zero);
+    const Tensor rest = slope == 1 ? v : where(less_equal(v, zero), v * slope, v);
+    return where(is_below, below(where(is_below, v, zero)), rest);
+  });
 }
-
-// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|).
-Tensor log_one_plus_exp(const Tensor& x) { return maximum(x, weak(x, 0)) + log1p(exp(neg(abs(x)))); }
 
 }  // namespace
 
 Tensor relu6(const Tensor& x) { return clamp(x, 0, 6); }
 
 Tensor leaky_relu(const Tensor& x, double slope) {
-  return by_sign(x, [&](const Tensor& v) { return v * slope; });
+  return in_f32(x, [&](const Tensor& v) { return where(greater(v, weak(v, 0)), v, v * slope); });
 }
 
 Tensor elu(const Tensor& x, double alpha) {
-  return by_sign(x, [&](const Tensor& v) { return expm1(v) * alpha; });
+  return by_sign(x, alpha, [&](const Tensor& v) { return expm1(v) * alpha; });
 }
 
 Tensor celu(const Tensor& x, double alpha) {
-  return by_sign(x, [&](const Tensor& v) { return expm1(v / alpha) * alpha; });
+  return by_sign(x, 1, [&](const Tensor& v) { return expm1(v / alpha) * alpha; });
 }
 
 Tensor selu(const Tensor& x) {
@@ -94,8 +97,9 @@ Tensor PReLU::forward(const Tensor& x) {
       throw bad_input("[prelu] {} slopes do not fit the channels of {}", slopes, x.shape().to_string());
     lengths[1] = slopes;
   }
-  const Tensor zero = weak(x, 0);
-  return maximum(x, zero) + reshape(weight, x.shape().rank() == 0 ? Shape{} : Shape(lengths)) * minimum(x, zero);
+  const Tensor slope = reshape(weight, x.shape().rank() == 0 ? Shape{} : Shape(lengths));
+  const Tensor zero = weak(x, 0), above = greater(x, zero);
+  return where(above, x, slope * where(above, zero, x));
 }
 
 Tensor Flatten::forward(const Tensor& x) { return flatten(x, first_, last_); }

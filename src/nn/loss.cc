@@ -5,6 +5,7 @@
 #include "src/ops/autocast.h"
 #include "src/ops/labels.h"
 #include "src/ops/rules.h"
+#include "src/ops/smooth.h"
 
 namespace gabbro::nn {
 namespace {
@@ -13,14 +14,14 @@ constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::b
 
 Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
 
-// |x - target| in f32.
-Tensor distance(const char* op, const Tensor& x, const Tensor& target) {
+// x - target in f32.
+Tensor difference(const char* op, const Tensor& x, const Tensor& target) {
   require_dtype(op, x, kReal);
   require_dtype(op, target, kReal);
   if (!(x.shape() == target.shape())) {
     throw bad_input("[{}] x is {} and the target {}", op, x.shape().to_string(), target.shape().to_string());
   }
-  return abs(in_f32(x) - in_f32(target));
+  return in_f32(x) - in_f32(target);
 }
 
 Tensor reduced(const Tensor& losses, const Tensor& x, Reduce reduce) {
@@ -77,15 +78,17 @@ Tensor cross_entropy_of_probabilities(const Tensor& x, const Tensor& target, con
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduce reduce, double beta) {
   if (!(beta >= 0)) throw bad_input("[smooth_l1_loss] a beta of {}", beta);
-  const Tensor d = distance("smooth_l1_loss", x, target);
-  if (beta == 0) return reduced(d, x, reduce);
-  return reduced(where(less(d, weak(d, beta)), d * d * (0.5 / beta), d - 0.5 * beta), x, reduce);
+  const Tensor d = difference("smooth_l1_loss", x, target), far = abs(d);
+  if (beta == 0) return reduced(far, x, reduce);
+  const Tensor is_far = greater_equal(far, weak(d, beta)), near = where(is_far, weak(d, 0), d);
+  return reduced(where(is_far, far - 0.5 * beta, near * near * (0.5 / beta)), x, reduce);
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, Reduce reduce, double delta) {
   if (!(delta > 0)) throw bad_input("[huber_loss] a delta of {}", delta);
-  const Tensor d = distance("huber_loss", x, target);
-  return reduced(where(less_equal(d, weak(d, delta)), d * d * 0.5, (d - 0.5 * delta) * delta), x, reduce);
+  const Tensor d = difference("huber_loss", x, target), far = abs(d);
+  const Tensor is_far = greater(far, weak(d, delta)), near = where(is_far, weak(d, 0), d);
+  return reduced(where(is_far, (far - 0.5 * delta) * delta, near * near * 0.5), x, reduce);
 }
 
 Tensor bce_with_logits(const Tensor& x, const Tensor& target, const BceWithLogits& options) {
@@ -95,8 +98,7 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& target, const BceWithLogit
     throw bad_input("[bce_with_logits] x is {} and the target {}", x.shape().to_string(), target.shape().to_string());
   }
   const Tensor logits = in_f32(x), t = in_f32(target);
-  // log(1 + e^-x), without overflow.
-  const Tensor miss = maximum(neg(logits), weak(logits, 0)) + log1p(exp(neg(abs(logits))));
+  const Tensor miss = log_one_plus_exp(neg(logits));
   Tensor losses = neg(t - 1) * logits;
   if (options.pos_weight.defined()) {
     losses = losses + (t * (in_f32(options.pos_weight) - 1) + 1) * miss;

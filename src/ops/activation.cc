@@ -48,9 +48,10 @@ const Op kRelu = {
     .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
     .compose =
         [](const Args& a) { return in_f32(a[0], [](const Tensor& x) { return maximum(x, number_like(x, 0)); }); },
-    // 0 at 0.
+    // 0 at 0; dy at a NaN.
     .gradient = [](const GradientArgs& a) -> Gradients {
-      return {where_or_zero(greater(a.outputs[0], number_like(a[0], 0)), a.gradients[0])};
+      const Tensor zero = number_like(a[0], 0);
+      return {where(less_equal(a.outputs[0], zero), zero, a.gradients[0])};
     },
     .elementwise = true,
 };

@@ -22,23 +22,25 @@ Op unary_op(const char* name, GradientRule gradient) {
 
 Op binary_op(const char* name, GradientRule gradient) { return unary_op(name, gradient); }
 
-// Half of dy to each of two equal ones, as PyTorch has it.
+// As PyTorch has it: half of dy to each of two equal elements, all of it to both where one is NaN.
 Gradients of_larger(const GradientArgs& a, const Tensor& x, const Tensor& y) {
   const Tensor& dy = a.gradients[0];
-  const Tensor half = where_or_zero(equal(x, y), dy * number_like(dy, 0.5));
-  return {where(greater(x, y), dy, half), where(greater(y, x), dy, half)};
+  const Tensor zero = number_like(dy, 0), most = where(equal(x, y), dy * number_like(dy, 0.5), dy);
+  return {where(less(x, y), zero, most), where(less(y, x), zero, most)};
 }
 
 // As PyTorch has it: x and a bound that it equals get half of dy each; of a bound that is a number, x gets nothing.
 Gradients of_clamp(const GradientArgs& a) {
   const Tensor &x = a[0], &low = a[1], &high = a[2], &dy = a.gradients[0];
-  const Tensor between = logical_and(less(low, x), less(x, high));
-  if (a.attributes.integer("numbers") != 0) return {where_or_zero(between, dy), Tensor(), Tensor()};
-  const Tensor half = dy * number_like(dy, 0.5), some = less(low, high), point = equal(low, high);
+  if (a.attributes.integer("numbers") != 0) {
+    const Tensor between = logical_and(less(low, x), less(x, high));
+    return {where_or_zero(between, dy), Tensor(), Tensor()};
+  }
+  const Tensor half = dy * number_like(dy, 0.5), some = less(low, high);
   const Tensor is_low = logical_and(some, equal(x, low)), is_high = logical_and(some, equal(x, high));
-  const Tensor inside = logical_or(between, logical_and(point, equal(x, low)));
+  const Tensor outside = logical_or(less(x, low), greater(x, high));
   const Tensor above = logical_or(greater(x, high), less(high, low));
-  return {where(inside, dy, where_or_zero(logical_or(is_low, is_high), half)),
+  return {where(outside, number_like(dy, 0), where(logical_or(is_low, is_high), half, dy)),
           where(logical_and(less_equal(low, high), less(x, low)), dy, where_or_zero(is_low, half)),
           where(above, dy, where_or_zero(is_high, half))};
 }
@@ -149,7 +151,7 @@ const Op kMinimum = binary_op("minimum", [](const GradientArgs& a) { return of_l
 const Op kPow = binary_op("pow", [](const GradientArgs& a) -> Gradients {
   const Tensor x = widened(a[0]), b = widened(a[1]), y = widened(a.outputs[0]), dy = widened(a.gradients[0]);
   const Tensor zero = number_like(x, 0);
-  const Tensor dx = where(equal(b, zero), zero, dy * b * pow(x, b - number_like(b, 1)));
+  const Tensor dx = where(equal(b, zero), zero, dy * (b * pow(x, b - number_like(b, 1))));
   const Tensor flat = logical_and(equal(x, zero), greater_equal(b, zero));
   return {cast(dx, a[0].dtype()), cast(where(flat, zero, dy * y * log(x)), a[0].dtype())};
 });

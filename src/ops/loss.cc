@@ -57,7 +57,7 @@ struct Logarithms {
 
 Logarithms logarithms(const Tensor& x) {
   const Tensor least = constant(x, -100);
-  return {.hit = maximum(log(x), least), .miss = maximum(log(constant(x, 1) - x), least)};
+  return {.hit = maximum(log(x), least), .miss = maximum(log1p(neg(x)), least)};
 }
 
 }  // namespace

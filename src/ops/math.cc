@@ -67,9 +67,9 @@ const Op kCeil = like_first("ceil", no_gradient);
 const Op kRound = like_first("round", no_gradient);
 const Op kTrunc = like_first("trunc", no_gradient);
 const Op kSign = like_first("sign", no_gradient);
+// e^x, which y + 1 has no digits of where x is far below 0.
 const Op kExpm1 = like_first("expm1", [](const GradientArgs& a) {
-  return elementwise_gradient(
-      a, [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (y + number_like(y, 1)); });
+  return elementwise_gradient(a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * exp(x); });
 });
 const Op kLog1p = like_first("log1p", [](const GradientArgs& a) {
   return elementwise_gradient(
@@ -118,15 +118,16 @@ const Op kAtanh = like_first("atanh", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (number_like(x, 1) - x * x); });
 });
-// dy · x / (x² + y²) and -dy · y / (x² + y²).
+// dy · x / (x² + y²) and -dy · y / (x² + y²), 0 at the origin.
 const Op kAtan2 = like_first("atan2", [](const GradientArgs& a) -> Gradients {
-  const Tensor y = widened(a[0]), x = widened(a[1]);
-  const Tensor share = widened(a.gradients[0]) / (x * x + y * y);
+  const Tensor y = widened(a[0]), x = widened(a[1]), square = x * x + y * y, zero = number_like(square, 0);
+  const Tensor at_origin = equal(square, zero);
+  const Tensor share = where(at_origin, zero, widened(a.gradients[0])) / where(at_origin, number_like(x, 1), square);
   return {cast(share * x, a[0].dtype()), cast(neg(share * y), a[1].dtype())};
 });
 const Op kHypot = like_first("hypot", [](const GradientArgs& a) -> Gradients {
-  const Tensor share = widened(a.gradients[0]) / widened(a.outputs[0]);
-  return {cast(share * widened(a[0]), a[0].dtype()), cast(share * widened(a[1]), a[1].dtype())};
+  const Tensor dy = widened(a.gradients[0]), y = widened(a.outputs[0]);  // 1 / y may be infinite, x / y is not
+  return {cast(dy * (widened(a[0]) / y), a[0].dtype()), cast(dy * (widened(a[1]) / y), a[1].dtype())};
 });
 const Op kFloorDivide = like_first("floor_divide", no_gradient);
 // a - floor(a / b) · b, whose floor is a step.

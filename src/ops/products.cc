@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/ops/arrays.h"
+#include "src/ops/promotion.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {
@@ -89,8 +90,9 @@ Tensor vecdot(const Tensor& a, const Tensor& b, int64_t axis) {
     throw bad_input("[vecdot] axis {} of shapes {} and {}: a negative one, along which they are equally long", axis,
                     a.shape().to_string(), b.shape().to_string());
   }
-  const Tensor products = mul(a, b);
-  return cast(sum(products, axis), products.dtype());
+  const auto [x, y] = promoted("vecdot", a, b);
+  const auto wide = [](const Tensor& t) { return is_half(t.dtype()) ? cast(t, DType::f32) : t; };  // no inf - inf
+  return cast(sum(mul(wide(x), wide(y)), axis), x.dtype());
 }
 
 Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias) {

@@ -1,6 +1,7 @@
 // Reductions over the last axis, [..., C] to [..., 1], and sums along it: what kernels do. Of halves they give f32, and
 // sums of i32 are i64.
 // reduction.cc has the functions.
+#include "src/graph/history.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
@@ -45,21 +46,9 @@ Gradients of_sum(const GradientArgs& a) { return {cast(broadcast_to(a.gradients[
 // Shared equally by all that are the extreme, as torch.amax has it.
 Gradients of_extreme(const GradientArgs& a) {
   const Tensor x = cast(a[0], a.outputs[0].dtype());
-  const Tensor hit = equal(x, broadcast_to(a.outputs[0], x.shape()));
-  const Tensor share = a.gradients[0] / sum(cast(hit, x.dtype()), -1, kKeepDims);
-  return {cast(where_or_zero(hit, broadcast_to(share, x.shape())), a[0].dtype())};
-}
-
-// The product of all others: y / x, unless there is a zero. With one, it is the only one that has a gradient.
-Gradients of_prod(const GradientArgs& a) {
-  const Tensor x = cast(a[0], a.outputs[0].dtype()), &dy = a.gradients[0], zero = number_like(x, 0),
-               one = number_like(x, 1);
-  const Tensor is_zero = equal(x, zero);
-  const Tensor zeros = sum(cast(is_zero, x.dtype()), -1, kKeepDims), rest = where(is_zero, one, x);
-  const Tensor product = dy * prod(rest, -1, kKeepDims);
-  const Tensor of_others = where_or_zero(equal(zeros, zero), product) / rest;
-  const Tensor dx = where(is_zero, broadcast_to(where_or_zero(equal(zeros, one), product), x.shape()), of_others);
-  return {cast(dx, a[0].dtype())};
+  const Tensor hits =
+      cast(equal(x, broadcast_to(a.outputs[0], x.shape())), x.dtype());  // none beside a NaN, whose row gets NaN
+  return {cast(hits * (a.gradients[0] / sum(hits, -1, kKeepDims)), a[0].dtype())};
 }
 
 // x with its last axis backwards.
@@ -69,6 +58,36 @@ Tensor reversed(const Tensor& x) {
   const Tensor turned = permute(reshape(x, Shape{rows, columns}), {1, 0});
   const Tensor order = iota(x.device(), columns, DType::i32, static_cast<double>(columns - 1), -1);
   return reshape(permute(gather(turned, order), {1, 0}), x.shape());
+}
+
+// Along the last axis, the product of all elements before each: of x moved by one, by doubling the distance.
+Tensor products_before(const Tensor& x) {
+  const int axis = x.shape().rank() - 1;
+  const int64_t columns = x.shape()[axis];
+  const auto moved = [&](const Tensor& y, int64_t by) {
+    const Tensor ones = filled_like(y, with_last(y.shape(), by), 1);
+    return concat({ones, slice(y, axis, 0, columns - by)}, axis);
+  };
+  Tensor y = moved(x, 1);
+  for (int64_t step = 1; step < columns; step *= 2) y = y * moved(y, step);
+  return y;
+}
+
+// The product of all others: y / x, unless there is a zero. With one, it is the only one that has a gradient. Where
+// that is differentiated again, of the products before and behind each: their derivatives are right at zeros, too.
+Gradients of_prod(const GradientArgs& a) {
+  const Tensor x = cast(a[0], a.outputs[0].dtype()), &dy = a.gradients[0], zero = number_like(x, 0),
+               one = number_like(x, 1);
+  if (gradients_enabled() && x.shape()[x.shape().rank() - 1] > 0) {
+    const Tensor others = products_before(x) * reversed(products_before(reversed(x)));
+    return {cast(dy * others, a[0].dtype())};
+  }
+  const Tensor is_zero = equal(x, zero);
+  const Tensor zeros = sum(cast(is_zero, x.dtype()), -1, kKeepDims), rest = where(is_zero, one, x);
+  const Tensor product = dy * prod(rest, -1, kKeepDims);
+  const Tensor of_others = where_or_zero(equal(zeros, zero), product) / rest;
+  const Tensor dx = where(is_zero, broadcast_to(where_or_zero(equal(zeros, one), product), x.shape()), of_others);
+  return {cast(dx, a[0].dtype())};
 }
 
 }  // namespace

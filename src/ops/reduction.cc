@@ -11,6 +11,7 @@
 #include "src/ops/ops.h"
 #include "src/ops/promotion.h"
 #include "src/ops/rules.h"
+#include "src/ops/smooth.h"
 
 namespace gabbro {
 namespace {
@@ -119,12 +120,21 @@ std::optional<Shape> outer_and_inner(const Shape& shape, const std::vector<int>&
   return Shape{lengths[0], lengths[1], lengths[2]};
 }
 
-// The mean squared distance from the mean: by the kernel that batch_norm has, in f64 by two sums.
+// The first element along the axes.
+Tensor first_along(Tensor x, const std::vector<int>& axes) {
+  for (const int axis : axes) x = slice(x, axis, 0, std::min<int64_t>(1, x.shape()[axis]));
+  return x;
+}
+
+// The mean squared distance from the mean: by the kernel that batch_norm has. In f64 by two sums, of distances from the
+// first element, so that equal elements have a variance of 0.
 Tensor mean_square(const Tensor& x, const std::vector<int>& axes) {
   const Shape shape = without(x.shape(), axes, true);
   if (x.dtype() == DType::f64) {
     const Tensor factor = scalar(x.device(), 1 / static_cast<double>(count_of(x.shape(), axes)), DType::f64);
-    const Tensor distance = x - reduce_groups(kSum, x, axes) * factor;
+    if (count_of(x.shape(), axes) == 0) return full(x.device(), shape, NAN, DType::f64);
+    const Tensor moved = x - detach(first_along(x, axes));
+    const Tensor distance = moved - reduce_groups(kSum, moved, axes) * factor;
     return reduce_groups(kSum, distance * distance, axes) * factor;
   }
   if (const auto parts = outer_and_inner(x.shape(), axes))
@@ -146,7 +156,7 @@ Tensor spread(const char* op, const Tensor& x, const Axes& axes, double correcti
   const double rest = count - correction;
   const DType dtype = real.dtype() == DType::f64 ? DType::f64 : DType::f32;
   Tensor y = mean_square(real, found) * scalar(x.device(), rest > 0 ? count / rest : NAN, dtype);
-  if (root) y = sqrt(y);
+  if (root) y = sqrt_of_squares(y);
   return shaped(cast(y, real.dtype()), without(x.shape(), found, keepdims));
 }
 

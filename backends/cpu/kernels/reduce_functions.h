@@ -132,14 +132,13 @@ float reduce_neighbours(const T* x, int64_t count) {
 template <class T>
 inline constexpr bool kVectors = std::is_same_v<Wide<T>, float>;
 
+// Elements whose sum has running results of its own, so that rounding errors grow with the number of such blocks.
+inline constexpr int64_t kRowBlock = 16384;
+
 template <class T, class F>
-void reduce_row(const void* row, int64_t stride, int64_t count, void* out) {
-  const T* x = static_cast<const T*>(row);
+Wide<T> reduce_block(const T* x, int64_t stride, int64_t count) {
   if constexpr (kVectors<T>) {
-    if (stride == 1) {
-      *static_cast<float*>(out) = reduce_neighbours<F>(x, count);
-      return;
-    }
+    if (stride == 1) return reduce_neighbours<F>(x, count);
   }
   // As many running results as a vector has lanes, so that the compiler can use vectors.
   Wide<T> lanes[kLanes];
@@ -156,11 +155,21 @@ void reduce_row(const void* row, int64_t stride, int64_t count, void* out) {
   for (int width = kLanes / 2; width > 0; width /= 2) {
     for (int j = 0; j < width; ++j) lanes[j] = F::join(lanes[j], lanes[j + width]);
   }
-  *static_cast<Wide<T>*>(out) = lanes[0];
+  return lanes[0];
 }
 
-// Rows that lie side by side, up to kSide of them, element by element; runs of kRun elements have sums of their own, so
-// that rounding errors grow slower.
+template <class T, class F>
+void reduce_row(const void* row, int64_t stride, int64_t count, void* out) {
+  const T* x = static_cast<const T*>(row);
+  const int64_t block = std::is_same_v<F, Sum> && !std::is_integral_v<T> ? kRowBlock : std::max<int64_t>(1, count);
+  Wide<T> result = reduce_block<T, F>(x, stride, std::min(block, count));
+  for (int64_t begin = block; begin < count; begin += block)
+    result = F::join(result, reduce_block<T, F>(x + begin * stride, stride, std::min(block, count - begin)));
+  *static_cast<Wide<T>*>(out) = result;
+}
+
+// Rows that lie side by side, up to kSide of them, element by element; runs of kRun elements, and kRun runs, have
+// sums of their own, so that rounding errors grow slower.
 inline constexpr int64_t kSide = 256, kRun = 64;
 
 // `count` neighbours from each of kElements places, `stride` apart, joined into as many results; NaN stays.
@@ -184,19 +193,31 @@ requires(!kVectors<T>) void join_neighbours(const T* x, int64_t stride, int64_t 
   }
 }
 
+// Rows `first` to `last`, joined into the results.
 template <class T, class F>
-void reduce_side(const void* rows, int64_t stride, int64_t count, void* out, int64_t width) {
-  const T* x = static_cast<const T*>(rows);
-  auto* all = static_cast<Wide<T>*>(out);
+void reduce_runs(const T* x, int64_t stride, int64_t first, int64_t last, int64_t width, Wide<T>* results) {
   Wide<T> run[kSide];
-  std::fill_n(all, width, F::template start<Wide<T>>());
-  for (int64_t begin = 0; begin < count; begin += kRun) {
-    const int64_t end = std::min(count, begin + kRun);
+  std::fill_n(results, width, F::template start<Wide<T>>());
+  for (int64_t begin = first; begin < last; begin += kRun) {
+    const int64_t end = std::min(last, begin + kRun);
     std::fill_n(run, width, F::template start<Wide<T>>());
     int64_t i = begin;
     for (; i + 4 <= end; i += 4) join_neighbours<F, 4>(x + i * stride, stride, width, run);
     for (; i < end; ++i) join_neighbours<F, 1>(x + i * stride, stride, width, run);
-    join_neighbours<F, 1>(run, 0, width, all);
+    join_neighbours<F, 1>(run, 0, width, results);
+  }
+}
+
+template <class T, class F>
+void reduce_side(const void* rows, int64_t stride, int64_t count, void* out, int64_t width) {
+  const T* x = static_cast<const T*>(rows);
+  auto* all = static_cast<Wide<T>*>(out);
+  constexpr int64_t kRuns = kRun * kRun;
+  reduce_runs<T, F>(x, stride, 0, std::min(count, kRuns), width, all);
+  Wide<T> runs[kSide];
+  for (int64_t first = kRuns; first < count; first += kRuns) {
+    reduce_runs<T, F>(x, stride, first, std::min(count, first + kRuns), width, runs);
+    join_neighbours<F, 1>(runs, 0, width, all);
   }
 }
 

@@ -29,12 +29,15 @@ class RmsNorm : public Kernel {
 
  private:
   void norm(const X* x, const W* weight, X* y) const {
-    F32 sums[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
-    for_vectors(columns_, [&](int64_t i, int count, int unrolled) {
-      const F32 v = load_some(x + i, count);
-      sums[unrolled] = fma(v, v, sums[unrolled]);
+    float sum = 0;
+    for_sum_blocks(columns_, [&](int64_t begin, int64_t columns) {
+      F32 sums[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
+      for_vectors(columns, [&](int64_t i, int count, int unrolled) {
+        const F32 v = load_some(x + begin + i, count);
+        sums[unrolled] = fma(v, v, sums[unrolled]);
+      });
+      sum += reduce_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
     });
-    const float sum = reduce_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
     const F32 scale = splat(1 / std::sqrt(sum / static_cast<float>(columns_) + epsilon_));
     for_vectors(columns_, [&](int64_t i, int count, int) {
       store_some(y + i, load_some(x + i, count) * scale * load_some(weight + i, count), count);

@@ -48,10 +48,14 @@ class Softmax : public Kernel {
     });
     const F32 maximum = splat(reduce_max(highest));
     F32 sums = zero_f32();
-    for_vectors(columns_, [&](int64_t i, int count, int) {
-      const F32 v = exp(load_some(x + i, count) - maximum);
-      if (!logarithm_) store_some(powers + i, v, count);
-      sums += only_first(v, count, 0);
+    for_sum_blocks(columns_, [&](int64_t begin, int64_t columns) {
+      F32 block = zero_f32();
+      for_vectors(columns, [&](int64_t i, int count, int) {
+        const F32 v = exp(load_some(x + begin + i, count) - maximum);
+        if (!logarithm_) store_some(powers + begin + i, v, count);
+        block += only_first(v, count, 0);
+      });
+      sums += block;
     });
     if (logarithm_) {
       const F32 log_sum = splat(std::log(reduce_sum(sums)));

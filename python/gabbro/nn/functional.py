@@ -184,23 +184,23 @@ def rms_norm(
 
 
 def normalize(x: Tensor, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """x divided by its Euclidean norm along an axis, which is at least eps.
+    """x divided by its Euclidean norm along an axis, which is at least eps. Halves are computed in float32.
 
     >>> gb.nn.functional.normalize(gb.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
     """
-    return x / _core.maximum(_core.sqrt(_core.sum(x * x, axis=dim, keepdims=True)), eps)
+    return _core._normalize(x, dim, eps)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between x1 and x2 along an axis; no norm counts as less than eps.
 
+    Shapes broadcast. Halves are computed in float32.
+
     >>> gb.nn.functional.cosine_similarity(gb.tensor([[1.0, 0.0]]), gb.tensor([[0.0, 2.0]]))
     tensor([0.])
     """
-    squares = _core.sum(x1 * x1, axis=dim), _core.sum(x2 * x2, axis=dim)
-    lengths = [_core.maximum(_core.sqrt(square), eps) for square in squares]
-    return _core.sum(x1 * x2, axis=dim) / (lengths[0] * lengths[1])
+    return _core._cosine_similarity(x1, x2, dim, eps)
 
 
 def scaled_dot_product_attention(

@@ -1,0 +1,166 @@
+"""Sums of many elements, and compositions of half precision, are as accurate as NumPy's in float64."""
+
+import numpy as np
+import pytest
+
+import gabbro as gb
+import gabbro.nn.functional as F
+
+EPSILON = 2.0**-24  # of float32, half a unit in the last place
+
+
+def double(x: gb.Tensor) -> np.ndarray:
+    return x.astype(gb.float64).numpy()
+
+
+def tensor(x: np.ndarray, dtype: object) -> gb.Tensor:
+    return gb.tensor(x.astype("f4")).astype(dtype) if dtype in (gb.float16, gb.bfloat16) else gb.tensor(x)
+
+
+# One axis of many elements; and the forms that the axes of a shape can have: all, leading, middle, last, and apart.
+SHAPES = [
+    ((100_003,), None),
+    ((30_011, 3), 0),
+    ((4099, 37), 0),
+    ((307, 301), 0),
+    ((67, 5, 61), 1),
+    ((17, 6001), 1),
+    ((40, 3, 700), (0, 2)),
+    ((9, 2, 5003), (0, 2)),
+    ((400, 5, 7, 3), (0, 2, 3)),
+    ((16, 9, 31), (0, 2)),
+]
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("dtype", [gb.float32, gb.float64, gb.float16, gb.bfloat16], ids=str)
+def test_variance_far_from_zero(rng, shape, axis, dtype):
+    """Not the mean but the spread of the elements decides what is lost, in blocks as between them."""
+    halves = dtype in (gb.float16, gb.bfloat16)
+    mean = 100.0 if halves else 1e4
+    # The blocks of a row have different means.
+    x = tensor(
+        mean
+        + rng.standard_normal(shape) * (4 if halves else 1)
+        + np.linspace(0, 3, shape[0]).reshape(-1, *[1] * (len(shape) - 1)),
+        dtype,
+    )
+    own = double(x)
+    result = {gb.float64: 1e-11, gb.float32: 2e-6, gb.float16: 2.0**-10, gb.bfloat16: 2.0**-7}[dtype]
+    for correction in (0, 1):
+        np.testing.assert_allclose(
+            double(gb.var(x, axis, correction=correction)), own.var(axis, ddof=correction), rtol=result
+        )
+        np.testing.assert_allclose(
+            double(gb.std(x, axis, correction=correction)), own.std(axis, ddof=correction), rtol=result
+        )
+    np.testing.assert_allclose(double(gb.mean(x, axis)), own.mean(axis), rtol=result / 2)
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("device", ["cpu", "sim:0", "sim:1"])
+def test_equal_elements_have_no_variance_and_no_gradient(device_named, device, shape, axis):
+    """Also of a number whose mean is not exact, in float32 and float64."""
+    if device != "cpu" and np.prod(shape) > 20_000:
+        pytest.skip("much for the simulator")
+    device_named(device)
+    for dtype in (gb.float32, gb.float64):
+        x = gb.full(shape, 0.1, dtype=dtype)
+        assert not gb.std(x, axis).numpy().any() and not gb.var(x, axis, correction=1).numpy().any()
+        for correction in (0, 1):
+            gradient = gb.grad(lambda x, c=correction: gb.std(x, axis, correction=c).sum())(x)
+            assert not gradient.numpy().any()
+
+
+def test_long_rows_of_infinities_and_large_numbers():
+    rows = np.ones((3, 9000), "f4")
+    rows[0, 5000], rows[1, 100] = np.inf, np.nan
+    rows[2, ::2] = 3e19  # their squares are not finite in float32
+    x = gb.tensor(rows)
+    for axis, value in ((1, x), (0, x.T)):
+        got = gb.var(value, axis).numpy()
+        assert np.isnan(got[:2]).all() and abs(got[2] / 2.25e38 - 1) < 1e-6
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_long_sums(rng, rows):
+    """Rounding errors grow with the depth of a tree of sums and not with the number of elements."""
+    x = (1 + rng.random((rows, 1_600_000 // rows))).astype("f4")
+    wide, t = x.astype("f8"), gb.tensor(x)
+    for value, axis in ((t, 1), (t.T, 0)):
+        np.testing.assert_allclose(gb.sum(value, axis).numpy(), wide.sum(1), rtol=20 * EPSILON)
+        np.testing.assert_allclose(gb.mean(value, axis).numpy(), wide.mean(1), rtol=20 * EPSILON)
+        np.testing.assert_allclose(gb.logsumexp(value, axis).numpy(), np.log(np.exp(wide).sum(1)), rtol=20 * EPSILON)
+    np.testing.assert_allclose(gb.cumsum(t, 1).numpy()[:, -1], wide.sum(1), rtol=2 * EPSILON)
+    strided = gb.sum(t[:, ::2], 1)
+    np.testing.assert_allclose(strided.numpy(), wide[:, ::2].sum(1), rtol=20 * EPSILON)
+    probabilities = double(gb.softmax(t, 1))
+    exact = np.exp(wide)
+    np.testing.assert_allclose(probabilities, exact / exact.sum(1, keepdims=True), rtol=40 * EPSILON)
+
+
+@pytest.mark.parametrize("shape", [(1, 150_001), (3, 40_003), (30, 5000)])
+def test_norms_of_long_rows(rng, shape):
+    x = (1000 + rng.standard_normal(shape) + np.linspace(0, 2, shape[1])).astype("f4")
+    wide, t = x.astype("f8"), gb.tensor(x)
+    expected = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    # The mean is rounded to float32, and so are the distances from it.
+    tolerance = 4 * EPSILON * 1000
+    np.testing.assert_allclose(gb.layer_norm(t).numpy(), expected, atol=tolerance)
+    weight, bias = rng.standard_normal((2, shape[1])).astype("f4")
+    np.testing.assert_allclose(
+        gb.layer_norm(t, gb.tensor(weight), gb.tensor(bias)).numpy(), expected * weight + bias, atol=5 * tolerance
+    )
+    channels = gb.reshape(t, (shape[0], 1, shape[1]))
+    np.testing.assert_allclose(gb.group_norm(channels, 1).numpy()[:, 0], expected, atol=tolerance)
+    root = np.sqrt((wide * wide).mean(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(F.rms_norm(t, shape[1:], eps=1e-5).numpy(), wide / root, rtol=20 * EPSILON)
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0", "sim:1"])
+@pytest.mark.parametrize("dtype", [gb.float16, gb.bfloat16], ids=str)
+def test_squares_of_halves(device_named, rng, device, dtype):
+    """Norms, products and their gradients are computed in float32, where squares of 256 and more are finite."""
+    device_named(device)
+    unit = 2.0**-10 if dtype is gb.float16 else 2.0**-7
+    x, y = (gb.tensor((scale * rng.standard_normal((5, 7))).astype("f4")).astype(dtype) for scale in (3000, 1e-3))
+    for a in (x, y):
+        wide = double(a)
+        norm = np.sqrt((wide * wide).sum(1, keepdims=True))
+        np.testing.assert_allclose(double(F.normalize(a)), wide / norm, rtol=unit, atol=2.0**-24)
+        assert F.normalize(a).dtype == dtype
+        for b in (x, y):
+            other = double(b)
+            cosine = (wide * other).sum(1) / np.sqrt((wide * wide).sum(1) * (other * other).sum(1))
+            np.testing.assert_allclose(double(F.cosine_similarity(a, b)), cosine, rtol=unit, atol=unit / 4)
+    gradient = double(gb.grad(lambda x: F.normalize(x)[:, 0].sum())(x))
+    wide = double(x)
+    norm = np.sqrt((wide * wide).sum(1, keepdims=True))
+    expected = -wide * wide[:, :1] / norm**3
+    expected[:, 0] += 1 / norm[:, 0]
+    np.testing.assert_allclose(gradient, expected, rtol=4 * unit, atol=2.0**-24)
+    assert gb.vecdot(gb.tensor([300.0, 300.0], dtype=dtype), gb.tensor([300.0, -300.0], dtype=dtype)).item() == 0
+    assert np.isfinite(double(gb.logaddexp(x, x))).all()
+
+
+def test_cases_of_normalize():
+    assert F.normalize(gb.tensor([[3, 4]])).tolist() == [[0.6000000238418579, 0.800000011920929]]
+    np.testing.assert_allclose(double(F.normalize(gb.tensor([[0.0, 0.0]], dtype=gb.float16))), 0)
+    with pytest.raises(ValueError, match=r"\[normalize\]"):
+        F.normalize(gb.ones((2, 3)), dim=2)
+    with pytest.raises(ValueError, match=r"\[cosine_similarity\]"):
+        F.cosine_similarity(gb.ones((2, 3)), gb.ones((2, 4)))
+    np.testing.assert_allclose(F.cosine_similarity(gb.ones((2, 3)), gb.ones(3)).numpy(), [1, 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+def test_results_do_not_depend_on_the_number_of_threads(rng, shape, axis):
+    x = rng.standard_normal(shape).astype("f4")
+    functions = [gb.sum, gb.mean, gb.var, gb.std, gb.logsumexp]
+    results = []
+    for threads in (1, 2, 5):
+        t = gb.tensor(x, device=gb.Device("cpu", threads=threads))
+        results.append([f(t, axis).numpy() for f in functions] + [gb.layer_norm(gb.reshape(t, (1, -1))).numpy()])
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
