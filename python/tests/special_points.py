@@ -1,7 +1,8 @@
 """Functions and the points at which gradients are special: zeros, bounds, ties, infinities, NaN.
 
 A function of the table takes a library (`gabbro`, or what tests/reference/make_special_point_fixtures.py makes of
-PyTorch) with `F`, its functions for networks, and tensors. Reductions are over the last axis, so that rows are separate points.
+PyTorch) with `F`, its functions for networks, and tensors. Reductions are over the last axis, so that rows are
+separate points.
 """
 
 from __future__ import annotations
@@ -52,12 +53,58 @@ class Case(NamedTuple):
 
 UNARY: dict[str, Function] = {
     name: lambda lib, x, name=name: getattr(lib, name)(x)
-    for name in "abs sign exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-    "atanh erf sqrt rsqrt square reciprocal floor ceil round trunc sigmoid relu".split()
+    for name in [
+        "abs",
+        "sign",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "erf",
+        "sqrt",
+        "rsqrt",
+        "square",
+        "reciprocal",
+        "floor",
+        "ceil",
+        "round",
+        "trunc",
+        "sigmoid",
+        "relu",
+    ]
 } | {
     name: lambda lib, x, name=name: getattr(lib.F, name)(x)
-    for name in "elu celu selu leaky_relu relu6 hardtanh hardsigmoid hardswish mish softplus softsign logsigmoid silu "
-    "gelu".split()
+    for name in [
+        "elu",
+        "celu",
+        "selu",
+        "leaky_relu",
+        "relu6",
+        "hardtanh",
+        "hardsigmoid",
+        "hardswish",
+        "mish",
+        "softplus",
+        "softsign",
+        "logsigmoid",
+        "silu",
+        "gelu",
+    ]
 }
 UNARY |= {
     "elu_2": lambda lib, x: lib.F.elu(x, 2.0),
@@ -78,7 +125,7 @@ UNARY |= {
 }
 BINARY: dict[str, Function] = {
     name: lambda lib, x, y, name=name: getattr(lib, name)(x, y)
-    for name in "maximum minimum pow atan2 hypot logaddexp remainder floor_divide div mul".split()
+    for name in ["maximum", "minimum", "pow", "atan2", "hypot", "logaddexp", "remainder", "floor_divide", "div", "mul"]
 }
 BINARY |= {
     "clamp_tensors": lambda lib, x, y: lib.clamp(x, y, y + 1.0),

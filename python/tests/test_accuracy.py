@@ -99,6 +99,12 @@ def test_long_sums(rng, rows):
     np.testing.assert_allclose(probabilities, exact / exact.sum(1, keepdims=True), rtol=40 * EPSILON)
 
 
+def test_means_of_large_windows(rng):
+    x = (1 + rng.random((1, 2, 1021, 1019))).astype("f4")
+    got = F.adaptive_avg_pool2d(gb.tensor(x), 1).numpy()[..., 0, 0]
+    np.testing.assert_allclose(got, x.astype("f8").mean((2, 3)), rtol=4 * EPSILON)
+
+
 @pytest.mark.parametrize("shape", [(1, 150_001), (3, 40_003), (30, 5000)])
 def test_norms_of_long_rows(rng, shape):
     x = (1000 + rng.standard_normal(shape) + np.linspace(0, 2, shape[1])).astype("f4")

@@ -187,17 +187,24 @@ class Resize : public Kernel {
     return above * (1 - r.part) + below * r.part;
   }
 
+  static float row_sum(const float* x, int64_t count) {
+    F32 lanes = zero_f32();
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) lanes += load(x + i);
+    float sum = i > 0 ? reduce_sum(lanes) : 0;
+    for (; i < count; ++i) sum += x[i];
+    return sum;
+  }
+
   // Output o covers the inputs from o · in / out, rounded down, to (o + 1) · in / out, rounded up.
   float mean(const float* x, int64_t row, int64_t column) const {
     const auto [height, width] = resize_.in;
     const auto [rows, columns] = resize_.out;
     const int64_t top = row * height / rows, bottom = ((row + 1) * height + rows - 1) / rows;
     const int64_t left = column * width / columns, right = ((column + 1) * width + columns - 1) / columns;
-    float sum = 0;
-    for (int64_t i = top; i < bottom; ++i) {
-      for (int64_t j = left; j < right; ++j) sum += x[i * width + j];
-    }
-    return sum / static_cast<float>((bottom - top) * (right - left));
+    double sum = 0;  // of the rows, so that the errors of large windows do not grow with their number
+    for (int64_t i = top; i < bottom; ++i) sum += row_sum(x + i * width + left, right - left);
+    return static_cast<float>(sum / static_cast<double>((bottom - top) * (right - left)));
   }
 
   Between between(int axis, int64_t o) const {
