@@ -91,7 +91,6 @@ def test_long_sums(rng, rows):
         np.testing.assert_allclose(gb.sum(value, axis).numpy(), wide.sum(1), rtol=20 * EPSILON)
         np.testing.assert_allclose(gb.mean(value, axis).numpy(), wide.mean(1), rtol=20 * EPSILON)
         np.testing.assert_allclose(gb.logsumexp(value, axis).numpy(), np.log(np.exp(wide).sum(1)), rtol=20 * EPSILON)
-    np.testing.assert_allclose(gb.cumsum(t, 1).numpy()[:, -1], wide.sum(1), rtol=2 * EPSILON)
     strided = gb.sum(t[:, ::2], 1)
     np.testing.assert_allclose(strided.numpy(), wide[:, ::2].sum(1), rtol=20 * EPSILON)
     probabilities = double(gb.softmax(t, 1))

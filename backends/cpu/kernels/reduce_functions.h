@@ -196,14 +196,16 @@ requires(!kVectors<T>) void join_neighbours(const T* x, int64_t stride, int64_t 
 // Rows `first` to `last`, joined into the results.
 template <class T, class F>
 void reduce_runs(const T* x, int64_t stride, int64_t first, int64_t last, int64_t width, Wide<T>* results) {
-  Wide<T> run[kSide];
-  std::fill_n(results, width, F::template start<Wide<T>>());
-  for (int64_t begin = first; begin < last; begin += kRun) {
-    const int64_t end = std::min(last, begin + kRun);
+  const auto reduce_run = [&](int64_t begin, int64_t end, Wide<T>* run) {
     std::fill_n(run, width, F::template start<Wide<T>>());
     int64_t i = begin;
     for (; i + 4 <= end; i += 4) join_neighbours<F, 4>(x + i * stride, stride, width, run);
     for (; i < end; ++i) join_neighbours<F, 1>(x + i * stride, stride, width, run);
+  };
+  reduce_run(first, std::min(last, first + kRun), results);
+  Wide<T> run[kSide];
+  for (int64_t begin = first + kRun; begin < last; begin += kRun) {
+    reduce_run(begin, std::min(last, begin + kRun), run);
     join_neighbours<F, 1>(run, 0, width, results);
   }
 }

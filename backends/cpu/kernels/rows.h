@@ -39,7 +39,7 @@ void for_vectors(int64_t columns, Body&& body) {
 
 // body(begin, count) for each block of [0, columns): sums of blocks are added up, so that the rounding errors of a sum
 // grow with the number of blocks and not of elements.
-inline constexpr int64_t kSumBlock = 4096;
+inline constexpr int64_t kSumBlock = 16384;
 template <class Body>
 void for_sum_blocks(int64_t columns, Body&& body) {
   for (int64_t begin = 0; begin < columns; begin += kSumBlock) body(begin, std::min(kSumBlock, columns - begin));

@@ -1,5 +1,4 @@
-// `cumsum` over the last axis, f32, f64, i32 and i64 (which wrap around); the sum of f32, f16
-// and bf16 is f64. An addition
+// `cumsum` over the last axis, f32, f64, i32 and i64 (which wrap around); of f16 and bf16 the sum is f32. An addition
 // waits for the one before, so that a worker has several rows under way at once, a piece of each at a time.
 #include <algorithm>
 #include <array>
@@ -35,7 +34,7 @@ class Scan : public Kernel {
   }
 
  private:
-  using Sum = std::conditional_t<std::is_same_v<Wide<T>, float>, double, T>;
+  using Sum = std::conditional_t<kHalf<T>, float, T>;
 
   void add_up(const T* x, T* y, int64_t rows) const {
     std::array<Sum, kRows> sums{};
@@ -52,10 +51,10 @@ class Scan : public Kernel {
     if constexpr (kHalf<T>) {
       alignas(64) float wide[kPiece];
       widen(x, 1, wide, count);
-      for (int64_t i = 0; i < count; ++i) wide[i] = static_cast<float>(sum += wide[i]);
+      for (int64_t i = 0; i < count; ++i) wide[i] = sum += wide[i];
       narrow(wide, y, count);
     } else {
-      for (int64_t i = 0; i < count; ++i) y[i] = static_cast<T>(sum += x[i]);
+      for (int64_t i = 0; i < count; ++i) y[i] = sum += x[i];
     }
     return sum;
   }
