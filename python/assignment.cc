@@ -1,7 +1,7 @@
 // x[...] = values: gives x another value; what was computed from the old one keeps it.
 #include <algorithm>
 
-#include "python/bind.h"
+#include "python/assignment.h"
 #include "src/base/error.h"
 
 namespace gabbro::python {
@@ -112,6 +112,7 @@ Tensor without_leading_ones(const Tensor& values, int rank) {
 }
 
 void set(nb::handle self, nb::handle object, nb::handle value) {
+  if (assign_in_place(self, object, value)) return;
   const Tensor& x = nb::cast<const Tensor&>(self);
   std::vector<Index> indices = index_argument(object, x);
   Tensor values = cast(operand("setitem", value, x), x.dtype());

@@ -1,4 +1,5 @@
 // Functions that are traced once and then replayed (gabbro/replay.py is their face).
+#include "python/assignment.h"
 #include "python/bind.h"
 #include "python/random_state.h"
 #include "src/base/error.h"
@@ -115,8 +116,10 @@ nb::tuple signature_of(const Tensor& x) {
 
 }  // namespace
 
+bool is_tracing() { return traces > 0; }
+
 void require_no_trace() {
-  if (traces == 0) return;
+  if (!is_tracing()) return;
   throw bad_input("[compile] a function may not read values of tensors while it is traced: it would read them once");
 }
 
@@ -132,7 +135,7 @@ void bind_compile(nb::module_& m) {
       .def("add", &Replays::add, nb::sig("def add(self, compiled: _CompiledFunction, /) -> None"))
       .def("__call__", &Replays::operator(),
            nb::sig("def __call__(self, arguments: tuple[Any, ...], /) -> Tensor | None"));
-  m.def("_is_tracing", [] { return traces > 0; });
+  m.def("_is_tracing", is_tracing);
   m.def("_signature", signature_of, nb::sig("def _signature(x: Tensor, /) -> tuple[Any, ...]"));
 }
 
