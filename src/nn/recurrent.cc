@@ -7,12 +7,14 @@
 #include "src/nn/dropout.h"
 #include "src/nn/init.h"
 #include "src/ops/arrays.h"
+#include "src/ops/promotion.h"
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {
 
-Recurrent::Recurrent(const Factory& make, const RecurrentOptions& o, int64_t gates)
-    : options_(o), gates_(gates), generator_(make.generator) {
+Recurrent::Recurrent(const Factory& make, const RecurrentOptions& o, RecurrentCell cell)
+    : options_(o), cell_(cell), generator_(make.generator) {
+  const int64_t gates = recurrent_gates(cell);
   if (o.input_size < 1 || o.hidden_size < 1 || o.num_layers < 1) {
     throw bad_input("[recurrent] {} layers of {} features to {}", o.num_layers, o.input_size, o.hidden_size);
   }
@@ -48,14 +50,32 @@ Recurrent::Recurrent(const Factory& make, const RecurrentOptions& o, int64_t gat
 Recurrent::State Recurrent::run_layer(const Tensor& x, const Weights& w, State state, bool backwards,
                                       Tensor& output) const {
   const auto bias = [](const Tensor* tensor) { return tensor != nullptr ? *tensor : Tensor(); };
-  const Tensor from_input = linear(x, *w.ih, bias(w.bias_ih));  // [T, B, gates · H], of all steps at once
+  const Tensor gates = linear(x, *w.ih, bias(w.bias_ih));  // [T, B, gates · H], of all steps at once
   const int64_t steps = x.shape()[0];
+  if (w.hr != nullptr) return run_projected(gates, w, state, backwards, output);
+  const DType dtype = promote(promote(gates.dtype(), w.hh->dtype()), state.h.dtype());
+  RecurrentLayer layer{.gates = cast(gates, dtype), .weight = cast(*w.hh, dtype), .h = cast(state.h, dtype)};
+  layer.bias = w.bias_hh != nullptr ? cast(*w.bias_hh, dtype) : full(x.device(), Shape{gates.shape()[2]}, 0, dtype);
+  layer.c = state.c.defined() ? cast(state.c, dtype) : Tensor();
+  layer.cell = cell_;
+  layer.reversed = backwards;
+  const RecurrentStates states = recurrent(layer);
+  output = slice(states.h, 0, backwards ? 0 : 1, steps);
+  const auto last = [&](const Tensor& all) { return squeeze(slice(all, 0, backwards ? 0 : steps, 1), 0); };
+  return {.h = last(states.h), .c = state.c.defined() ? last(states.c) : Tensor()};
+}
+
+// An LSTM whose states are projected, unrolled: weight_hr comes between a step's result and the next step.
+Recurrent::State Recurrent::run_projected(const Tensor& gates, const Weights& w, State state, bool backwards,
+                                          Tensor& output) const {
+  const int64_t steps = gates.shape()[0];
   std::vector<Tensor> outputs(static_cast<size_t>(steps));
-  for (int64_t i = 0; i < steps; ++i) {
-    const int64_t t = backwards ? steps - 1 - i : i;
-    const Tensor own = squeeze(slice(from_input, 0, t, 1), 0);
-    state = step(own, linear(state.h, *w.hh, bias(w.bias_hh)), state);
-    if (w.hr != nullptr) state.h = linear(state.h, *w.hr);
+  for (int64_t step = 0; step < steps; ++step) {
+    const int64_t t = backwards ? steps - 1 - step : step;
+    const Tensor from_state = linear(state.h, *w.hh, w.bias_hh != nullptr ? *w.bias_hh : Tensor());
+    const std::vector<Tensor> sums = split(squeeze(slice(gates, 0, t, 1), 0) + from_state, 4, -1);  // i, f, g, o
+    state.c = sigmoid(sums[1]) * state.c + sigmoid(sums[0]) * tanh(sums[2]);
+    state.h = linear(sigmoid(sums[3]) * tanh(state.c), *w.hr);
     outputs[static_cast<size_t>(t)] = state.h;
   }
   output = stack(outputs);
@@ -108,24 +128,6 @@ Recurrent::Result Recurrent::run(const Tensor& input, const Tensor& h, const Ten
                                            : x,
           .h = all(last_h),
           .c = has_cell ? all(last_c) : Tensor()};
-}
-
-Recurrent::State RNN::step(const Tensor& from_input, const Tensor& from_state, const State&) const {
-  const Tensor sum = from_input + from_state;
-  return {.h = options_.relu ? relu(sum) : tanh(sum), .c = {}};
-}
-
-Recurrent::State LSTM::step(const Tensor& from_input, const Tensor& from_state, const State& state) const {
-  const std::vector<Tensor> gates = split(from_input + from_state, 4, -1);  // i, f, g, o
-  const Tensor c = sigmoid(gates[1]) * state.c + sigmoid(gates[0]) * tanh(gates[2]);
-  return {.h = sigmoid(gates[3]) * tanh(c), .c = c};
-}
-
-Recurrent::State GRU::step(const Tensor& from_input, const Tensor& from_state, const State& state) const {
-  const std::vector<Tensor> x = split(from_input, 3, -1), h = split(from_state, 3, -1);  // r, z, n
-  const Tensor r = sigmoid(x[0] + h[0]), z = sigmoid(x[1] + h[1]);
-  const Tensor n = tanh(x[2] + r * h[2]);
-  return {.h = n + z * (state.h - n), .c = {}};
 }
 
 }  // namespace gabbro::nn

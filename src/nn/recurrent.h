@@ -1,8 +1,9 @@
-// Recurrent networks, unrolled over time: RNN (Elman 1990), LSTM (Hochreiter & Schmidhuber 1997) and GRU (Cho et al.
+// Recurrent networks: RNN (Elman 1990), LSTM (Hochreiter & Schmidhuber 1997) and GRU (Cho et al.
 // 2014), with the formulas, names and arguments of torch.nn.
 #pragma once
 
 #include "src/nn/module.h"
+#include "src/ops/recurrent.h"
 
 namespace gabbro::nn {
 
@@ -34,9 +35,7 @@ class Recurrent : public Module {
     Tensor *ih = nullptr, *hh = nullptr, *bias_ih = nullptr, *bias_hh = nullptr, *hr = nullptr;
   };
 
-  Recurrent(const Factory& make, const RecurrentOptions& options, int64_t gates);
-  // One step: `from_input` [B, gates · H] is x · weight_ihᵀ + bias_ih, `from_state` the same of h.
-  virtual State step(const Tensor& from_input, const Tensor& from_state, const State& state) const = 0;
+  Recurrent(const Factory& make, const RecurrentOptions& options, RecurrentCell cell);
   // Initial states [layers · D, B, H] may be undefined: zeros.
   Result run(const Tensor& x, const Tensor& h, const Tensor& c, bool has_cell);
 
@@ -44,9 +43,10 @@ class Recurrent : public Module {
 
  private:
   State run_layer(const Tensor& x, const Weights& w, State state, bool backwards, Tensor& output) const;
+  State run_projected(const Tensor& gates, const Weights& w, State state, bool backwards, Tensor& output) const;
   Tensor checked_state(const char* what, const Tensor& state, const Tensor& x, bool batched, int64_t size) const;
 
-  int64_t gates_;
+  RecurrentCell cell_;
   std::vector<Weights> weights_;  // by layer and direction
   std::shared_ptr<Generator> generator_;
 };
@@ -54,31 +54,23 @@ class Recurrent : public Module {
 // h = tanh(W_ih · x + b_ih + W_hh · h + b_hh).
 class RNN : public Recurrent {
  public:
-  RNN(const Factory& make, const RecurrentOptions& options) : Recurrent(make, options, 1) {}
+  RNN(const Factory& make, const RecurrentOptions& options)
+      : Recurrent(make, options, options.relu ? RecurrentCell::kRelu : RecurrentCell::kTanh) {}
   Result operator()(const Tensor& x, const Tensor& h = {}) { return run(x, h, {}, false); }
-
- protected:
-  State step(const Tensor& from_input, const Tensor& from_state, const State& state) const override;
 };
 
 // Gates i, f, g, o: c = f · c + i · g; h = o · tanh(c).
 class LSTM : public Recurrent {
  public:
-  LSTM(const Factory& make, const RecurrentOptions& options) : Recurrent(make, options, 4) {}
+  LSTM(const Factory& make, const RecurrentOptions& options) : Recurrent(make, options, RecurrentCell::kLstm) {}
   Result operator()(const Tensor& x, const Tensor& h = {}, const Tensor& c = {}) { return run(x, h, c, true); }
-
- protected:
-  State step(const Tensor& from_input, const Tensor& from_state, const State& state) const override;
 };
 
 // Gates r, z, n: n = tanh(x's share + r · h's share); h = (1 - z) · n + z · h.
 class GRU : public Recurrent {
  public:
-  GRU(const Factory& make, const RecurrentOptions& options) : Recurrent(make, options, 3) {}
+  GRU(const Factory& make, const RecurrentOptions& options) : Recurrent(make, options, RecurrentCell::kGru) {}
   Result operator()(const Tensor& x, const Tensor& h = {}) { return run(x, h, {}, false); }
-
- protected:
-  State step(const Tensor& from_input, const Tensor& from_state, const State& state) const override;
 };
 
 }  // namespace gabbro::nn

@@ -150,10 +150,7 @@ Gradients Backwards::apply(const Node& node, const GradientArgs& args) {
   if (node.gradient != nullptr) return node.gradient(args);
   if (node.op->gradient != nullptr) return node.op->gradient(args);
   if (node.op->compose == nullptr) throw bad_input("[{}] has no gradient", node.op->name);
-  const auto composition = [&](std::span<const Tensor> inputs) {
-    return node.op->compose(Args{inputs, node.attributes});
-  };
-  return differentiated(composition, args.inputs, {}, args.gradients, {});
+  return gradient_of_composition(*node.op, args);
 }
 
 Tensor seed_of(const char* op, const Tensor& output, const Tensor& seed) {
@@ -167,6 +164,11 @@ Tensor seed_of(const char* op, const Tensor& output, const Tensor& seed) {
 }
 
 }  // namespace
+
+Gradients gradient_of_composition(const Op& op, const GradientArgs& args) {
+  const auto composition = [&](std::span<const Tensor> inputs) { return op.compose(Args{inputs, args.attributes}); };
+  return differentiated(composition, args.inputs, {}, args.gradients, {});
+}
 
 std::vector<Tensor> gradients(const Tensor& output, std::span<const Tensor> inputs, const GradientOptions& options) {
   const GradientMode mode(options.differentiable);

@@ -50,6 +50,9 @@ ValueAndGradients value_and_grad(const Function& f, std::span<const Tensor> inpu
 using Functions = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 std::vector<Tensor> checkpoint(const Functions& f, std::span<const Tensor> inputs);
 
+// The gradients of a node by its op's composition, whatever rule the op has; for rules that have no closed form.
+Gradients gradient_of_composition(const Op& op, const GradientArgs& args);
+
 // The same values without a history. A view.
 Tensor detach(const Tensor& x);
 

@@ -79,6 +79,7 @@ std::span<const Op* const> op_table() {
       &kScatterAdd,
       &kIndexAdd,
       &kScatterSet,
+      &kFlip,
       &kSort,
       &kTopk,  // sorting
       &kIm2col,
@@ -106,6 +107,8 @@ std::span<const Op* const> op_table() {
       &kBatchNorm,
       &kMoments,
       &kBatchNormSums,
+      &kRecurrent,
+      &kRecurrentGradient,
       &kLinear,
       &kEmbedding,
       &kRope,

@@ -32,6 +32,8 @@ extern const Op kIm2col, kConv, kConvTranspose, kConvWeightGradient, kPool, kMax
 extern const Op kRandom, kBce;
 // normalise.cc
 extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments, kBatchNormSums;
+// flip.cc, recurrent.cc
+extern const Op kFlip, kRecurrent, kRecurrentGradient;
 // create.cc, matmul.cc, index.cc
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
 // pick.cc

@@ -259,15 +259,4 @@ Tensor roll(const Tensor& x, int64_t shift) {
   return reshape(roll(reshape(x, Shape{x.shape().elements()}), {shift}, 0), x.shape());
 }
 
-Tensor flip(const Tensor& x, const Axes& axes) {
-  require_plain("flip", x);
-  Tensor y = x;
-  for (const int axis : axes.of("flip", x.shape())) {
-    const int64_t length = x.shape()[axis];
-    if (length > 1)
-      y = pick(y, iota(x.device(), length, DType::i32, static_cast<double>(length - 1), -1), axis, {"flip", axis});
-  }
-  return y;
-}
-
 }  // namespace gabbro

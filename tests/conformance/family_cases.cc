@@ -8,6 +8,7 @@
 #include "src/graph/eval.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
+#include "src/ops/recurrent.h"
 #include "tests/conformance/op_cases.h"
 
 namespace gabbro::conformance {
@@ -381,6 +382,63 @@ void attention_cases(std::vector<OpCase>& cases) {
   }
 }
 
+void recurrent_cases(std::vector<OpCase>& cases) {
+  struct Size {
+    int64_t steps, batch, hidden;
+  };
+  for (const RecurrentCell cell :
+       {RecurrentCell::kTanh, RecurrentCell::kRelu, RecurrentCell::kLstm, RecurrentCell::kGru}) {
+    const int64_t gates = recurrent_gates(cell);
+    const bool has_cell = cell == RecurrentCell::kLstm, is_gru = cell == RecurrentCell::kGru;
+    for (const Size size : {Size{1, 1, 1}, Size{3, 5, 17}, Size{4, 30, 33}, Size{2, 3, 130}, Size{3, 2, 200}}) {
+      const auto [steps, batch, hidden] = size;
+      const Shape states{steps + 1, batch, hidden}, first{batch, hidden}, saved{steps, batch, 4 * hidden};
+      const Shape weight{gates * hidden, hidden};
+      const double scale = 0.5 / std::sqrt(static_cast<double>(hidden));
+      for (const bool reversed : {false, true}) {
+        const std::string name =
+            fmt::format("{} {} x {} x {}{}", static_cast<int>(cell), steps, batch, hidden, reversed ? " reversed" : "");
+        const Attributes attributes = {{"cell", static_cast<int64_t>(cell)}, {"reversed", int64_t{reversed}}};
+        cases.push_back({.name = "recurrent " + name,
+                         .op = &kRecurrent,
+                         .inputs =
+                             [=](Maker& m) {
+                               std::vector<Tensor> x = {m.normal(Shape{steps, batch, gates * hidden}),
+                                                        m.normal(weight, scale), m.normal(Shape{gates * hidden}),
+                                                        m.normal(first)};
+                               if (has_cell) x.push_back(m.normal(first));
+                               return x;
+                             },
+                         .attributes = attributes,
+                         .tolerance = summed(steps * hidden, DType::f32),
+                         .lowered = true});
+        cases.push_back(
+            {.name = "recurrent_gradient " + name,
+             .op = &kRecurrentGradient,
+             .inputs =
+                 [=](Maker& m) {
+                   std::vector<Tensor> x = {m.normal(weight, scale), m.normal(states, 0.3), m.normal(states)};
+                   if (has_cell || is_gru) x.push_back(m.normal(saved, 0.3));
+                   if (has_cell) x.insert(x.end(), {m.normal(states, 0.3), m.normal(states)});
+                   return x;
+                 },
+             .attributes = attributes,
+             .tolerance = summed(steps * gates * hidden, DType::f32),
+             .lowered = true});
+      }
+    }
+  }
+  for (const Shape& shape : {Shape{1}, Shape{37}, Shape{5, 33}, Shape{2, 3, 4, 17}}) {
+    for (const int64_t axes : {1, 1 << (shape.rank() - 1), (1 << shape.rank()) - 1})
+      cases.push_back({.name = fmt::format("flip {} {}", shape.to_string(), axes),
+                       .op = &kFlip,
+                       .inputs = [=](Maker& m) { return std::vector{m.normal(shape)}; },
+                       .attributes = {{"axes", axes}},
+                       .tolerance = 0,
+                       .lowered = true});
+  }
+}
+
 }  // namespace
 
 void add_family_cases(std::vector<OpCase>& cases) {
@@ -390,6 +448,7 @@ void add_family_cases(std::vector<OpCase>& cases) {
   norm_cases(cases);
   elementwise_cases(cases);
   index_cases(cases);
+  recurrent_cases(cases);
 }
 
 }  // namespace gabbro::conformance

@@ -2,6 +2,7 @@
 #include "src/base/half.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
+#include "src/ops/recurrent.h"
 #include "src/ops/window.h"
 #include "tests/grad/op_cases.h"
 
@@ -177,6 +178,30 @@ void add_attention(std::vector<OpCase>& cases) {
                    })});
 }
 
+// Each cell, in both directions, of three steps.
+void add_recurrent(std::vector<OpCase>& cases) {
+  for (const RecurrentCell cell :
+       {RecurrentCell::kTanh, RecurrentCell::kRelu, RecurrentCell::kLstm, RecurrentCell::kGru}) {
+    for (const bool reversed : {false, true}) {
+      const int64_t rows = 2 * recurrent_gates(cell);
+      std::vector<Input> inputs = {{Shape{3, 2, rows}}, {Shape{rows, 2}}, {Shape{rows}}, {Shape{2, 2}}};
+      if (cell == RecurrentCell::kLstm) inputs.push_back({Shape{2, 2}});
+      cases.push_back({fmt::format("recurrent {} {}", static_cast<int>(cell), reversed ? "reversed" : "forwards"),
+                       &kRecurrent, inputs, [=](const Inputs& x) {
+                         const bool has_cell = cell == RecurrentCell::kLstm;
+                         const RecurrentStates states = recurrent({.gates = x[0],
+                                                                   .weight = x[1],
+                                                                   .bias = x[2],
+                                                                   .h = x[3],
+                                                                   .c = has_cell ? x[4] : Tensor(),
+                                                                   .cell = cell,
+                                                                   .reversed = reversed});
+                         return has_cell ? std::vector{states.h, states.c} : std::vector{states.h};
+                       }});
+    }
+  }
+}
+
 }  // namespace
 
 void add_layer_cases(std::vector<OpCase>& cases) {
@@ -185,6 +210,7 @@ void add_layer_cases(std::vector<OpCase>& cases) {
   add_pools(cases);
   add_losses(cases);
   add_attention(cases);
+  add_recurrent(cases);
 }
 
 }  // namespace gabbro::grad

@@ -104,6 +104,7 @@ void add_reductions(std::vector<OpCase>& cases) {
     along(kTopk, [](const Tensor& x) { return topk(x, 1, -1, false).values; }, {shape});
   }
   along(kTopk, [](const Tensor& x) { return topk(x, 2, 0).values; }, {Shape{5, 3}});
+  along(kFlip, [](const Tensor& x) { return flip(x, {0, 2}); }, {Shape{3, 2, 5}});
   along(kMoments, [](const Tensor& x) { return var(x, -1); }, {Shape{3, 5}});
   // Over axes that do not follow each other, and over all of them.
   along(kSum, [](const Tensor& x) { return sum(x, {0, 2}); }, {Shape{3, 2, 5}});
@@ -226,6 +227,7 @@ const std::map<std::string, std::string>& ops_without_gradient() {
       {"iota", "has no input"},
       {"random", "of a key"},
       {"dequantize", "of quantised weights"},
+      {"recurrent_gradient", "recurrent has gradients of higher order by its composition"},
       {"kv_write", "writes a state in place"},
   };
   return kReasons;

@@ -17,6 +17,10 @@ std::unique_ptr<Kernel> make_conv_depthwise(const abi::KernelRequest& request, c
 std::unique_ptr<Kernel> make_conv_transpose_channels(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv_weight_gradient(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_matmul_dot(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_flip(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_recurrent(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_recurrent_gradient(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_pool(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_max_pool_gradient(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_resize(const abi::KernelRequest& request, const MakeContext& context);
