@@ -62,9 +62,61 @@ class Tracer {
   Trace trace_;
 };
 
+// Numbers of nodes and leaves by their addresses: a few are looked for one by one, more in a hash table.
+class NumberTable {
+ public:
+  // -1 where it is new. The reference is valid until the next call.
+  int& find_or_add(const void* key) {
+    if (!entries_.empty()) return find_or_add_hashed(key);
+    for (size_t i = 0; i < count_; ++i) {
+      if (few_[i].key == key) return few_[i].number;
+    }
+    if (count_ < few_.size()) {
+      few_[count_] = {key, -1};
+      return few_[count_++].number;
+    }
+    entries_.resize(256);
+    for (const Entry& entry : few_) slot(entry.key) = entry;
+    return find_or_add_hashed(key);
+  }
+
+ private:
+  struct Entry {
+    const void* key;
+    int number;
+  };
+
+  int& find_or_add_hashed(const void* key) {
+    if (2 * (count_ + 1) > entries_.size()) {
+      std::vector<Entry> before(2 * entries_.size());
+      std::swap(before, entries_);
+      for (const Entry& entry : before) {
+        if (entry.key != nullptr) slot(entry.key) = entry;
+      }
+    }
+    Entry& entry = slot(key);
+    if (entry.key == nullptr) {
+      entry = {key, -1};
+      ++count_;
+    }
+    return entry.number;
+  }
+
+  Entry& slot(const void* key) {
+    const uint64_t hash = reinterpret_cast<uintptr_t>(key) * 0x9e3779b97f4a7c15u;
+    size_t at = hash >> 32 & (entries_.size() - 1);
+    while (entries_[at].key != nullptr && entries_[at].key != key) at = (at + 1) & (entries_.size() - 1);
+    return entries_[at];
+  }
+
+  std::array<Entry, 24> few_;
+  std::vector<Entry> entries_;  // a power of two
+  size_t count_ = 0;
+};
+
 class KeyWriter {
  public:
-  KeyWriter() { key_.reserve(512); }  // what a few ops take
+  explicit KeyWriter(size_t bytes = 512) { key_.reserve(bytes); }  // by default what a few ops take
 
   template <class T>
   void number(T value) {
@@ -143,45 +195,51 @@ std::string structure_key(const Program& program) {
 }
 
 std::optional<LittleTrace> trace_little(const Tensor& result) {
-  constexpr size_t kMostNodes = 16, kMostParameters = 32;  // they are looked for one by one
+  constexpr size_t kMostNodes = 512, kMostParameters = 256;
   if (!result.defined() || result.has_value()) return std::nullopt;
-  std::array<const Node*, kMostNodes> nodes{result.state().node.get()};
-  size_t count = 1;
-  for (size_t i = 0; i < count; ++i) {
+  thread_local std::vector<const Node*> nodes;  // whose memory is used again
+  nodes.assign(1, result.state().node.get());
+  NumberTable numbers;
+  numbers.find_or_add(nodes[0]) = 0;
+  for (size_t i = 0; i < nodes.size(); ++i) {
     if (nodes[i]->training) return std::nullopt;
     for (const Tensor& input : nodes[i]->inputs) {
       const Node* const node = input.state().node.get();
-      if (node == nullptr || std::find(nodes.begin(), nodes.begin() + count, node) != nodes.begin() + count) continue;
-      if (count == kMostNodes) return std::nullopt;
-      nodes[count++] = node;
+      if (node == nullptr) continue;
+      int& number = numbers.find_or_add(node);
+      if (number >= 0) continue;
+      if (nodes.size() == kMostNodes) return std::nullopt;
+      number = 0;
+      nodes.push_back(node);
     }
   }
-  std::ranges::sort(nodes.begin(), nodes.begin() + count, {}, &Node::sequence);
-  const auto place = [&](const Node* node) { return std::find(nodes.begin(), nodes.end(), node) - nodes.begin(); };
+  std::ranges::sort(nodes, {}, &Node::sequence);
+  for (size_t i = 0; i < nodes.size(); ++i) numbers.find_or_add(nodes[i]) = static_cast<int>(i);
 
   LittleTrace traced;
-  KeyWriter key;
+  KeyWriter key(std::max<size_t>(512, 64 * nodes.size()));
   key.number(SIZE_MAX);  // no program has as many parameters
-  for (size_t i = 0; i < count; ++i) {
-    key.operation(nodes[i]->op, nodes[i]->attributes);
-    key.number(nodes[i]->inputs.size());
-    for (const Tensor& input : nodes[i]->inputs) {
+  for (const Node* const node : nodes) {
+    key.operation(node->op, node->attributes);
+    key.number(node->inputs.size());
+    for (const Tensor& input : node->inputs) {
       if (!input.has_value()) {
-        key.number(place(input.state().node.get()));
+        key.number(numbers.find_or_add(input.state().node.get()));
         key.number(input.state().output);
         continue;
       }
-      const auto same = [&](const Tensor& x) { return &x.state() == &input.state(); };
-      const auto known = std::ranges::find_if(traced.parameters, same);
-      key.number(known - traced.parameters.begin());
+      int& number = numbers.find_or_add(&input.state());
+      const bool known = number >= 0;
+      if (!known) number = static_cast<int>(traced.parameters.size());
+      key.number(number);
       key.number(-1);
-      if (known != traced.parameters.end()) continue;
+      if (known) continue;
       if (traced.parameters.size() == kMostParameters) return std::nullopt;
       key.tensor(input.spec(), input.state().layout.strides);
       traced.parameters.push_back(input);
     }
   }
-  key.number(place(result.state().node.get()));
+  key.number(numbers.find_or_add(result.state().node.get()));
   key.number(result.state().output);
   traced.key = key.take();
   return traced;

@@ -201,7 +201,7 @@ TEST(Eval, AFewOpsAreRunAtOnceWhenTheirPlanIsKnown) {
   EXPECT_EQ(to_host<float>(sums), std::vector<float>{14 + 3 - 6});
   EXPECT_FALSE(eval_if_little(several(x, x))) << "one tensor twice";
   Tensor chain = x;
-  for (int i = 0; i < 17; ++i) chain = chain + y;
+  for (int i = 0; i < 513; ++i) chain = chain + y;
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(eval_if_little(chain)) << "too many";
   for (int i = 0; i < 2; ++i) {
     const Tensor large = iota(device(), 100'000, DType::f32);
