@@ -6,7 +6,9 @@
 
 #include "backends/cpu/kernels/elementwise.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/pieces.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
+#include "backends/cpu/simd/library.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
@@ -38,7 +40,6 @@ struct Div {
   }
 };
 struct Pow {
-  float operator()(float a, float b) const { return std::pow(a, b); }
   int32_t operator()(int32_t a, int32_t b) const {
     if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
     uint32_t power = 1;
@@ -60,6 +61,12 @@ struct Minimum {
 template <class T, class F>
 void arithmetic_row(const Row& row) {
   map_row2<T, T>(row, F{});
+}
+
+void pow_row(const Row& row) {
+  map_pieces2<float>(row, [](const float* a, const float* b, float* y) {
+    for (int i = 0; i < kPiece; ++i) y[i] = ::powf(a[i], b[i]);
+  });
 }
 
 // Of halves, in registers.
@@ -140,7 +147,7 @@ constexpr Binary kBinary[] = {
     arithmetic_in_registers<Sub>("sub"),
     arithmetic_in_registers<Mul>("mul"),
     arithmetic_in_registers<Div>("div"),
-    arithmetic<Pow>("pow"),
+    {"pow", DType::f32, pow_row, arithmetic_row<int32_t, Pow>, nullptr},
     arithmetic<Maximum>("maximum"),
     arithmetic<Minimum>("minimum"),
     comparison<std::equal_to<>>("eq"),

@@ -136,6 +136,9 @@ void map_row2(const Row& row, F f) {
   } else if (sa == 1 && sb == 0) {
     const In other = *b;
     for (int64_t i = 0; i < row.count; ++i) out[i] = f(a[i], other);
+  } else if (sa == 0 && sb == 1) {
+    const In other = *a;
+    for (int64_t i = 0; i < row.count; ++i) out[i] = f(other, b[i]);
   } else {
     for (int64_t i = 0; i < row.count; ++i) out[i] = f(a[i * sa], b[i * sb]);
   }

@@ -8,7 +8,10 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/elementwise.h"
+#include "backends/cpu/kernels/pieces.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
+#include "backends/cpu/simd/f64.h"
+#include "backends/cpu/simd/library.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
@@ -58,49 +61,93 @@ struct Div {
     return static_cast<T>(a / b);
   }
 };
+// Towards zero, with the rest, which is exact; but for what fmod has to do, where `exact` is not set.
+template <class T>
+struct Division {
+  T whole, rest;
+  bool exact;
+};
+// Of f32 in f64, which holds both.
+inline Division<double> division(float a, float b) {
+  const double whole = std::trunc(static_cast<double>(a) / b), rest = a - whole * b;
+  return {whole, rest, static_cast<bool>(static_cast<int>(std::fabs(whole) < 0x1p24) & static_cast<int>(rest == rest))};
+}
+inline Division<double> division(double a, double b) {
+  const double quotient = a / b, near = std::trunc(quotient), left = f64::fma(-near, b, a);
+  // The quotient may have been rounded up to a whole number: then the rest has not the sign of a.
+  const double step =
+      f64::select(std::copysign(1.0, left) * std::copysign(1.0, a) < 0, std::copysign(1.0, quotient), 0.0);
+  const double whole = near - f64::select(left == 0, 0.0, step), rest = f64::fma(-whole, b, a);
+  return {whole, rest,
+          static_cast<bool>(static_cast<int>(std::fabs(quotient) < 0x1p51) & static_cast<int>(rest == rest))};
+}
+// 1 where the sign of a rest is not the divisor's, else 0.
+inline double sign_differs(double rest, double b) {
+  return f64::select(rest == 0, 0.0, f64::select(std::copysign(1.0, rest) * std::copysign(1.0, b) < 0, 1.0, 0.0));
+}
+// Integers of up to 32 bits, by f64, which holds their quotients exactly.
+template <class T>
+Division<T> whole_division(T a, T b) {
+  const int32_t x = a, y = b;
+  const bool special = y == 0 || y == -1;
+  const auto quotient = static_cast<int32_t>(static_cast<double>(x) / (special ? 1 : y));
+  const auto whole = y == 0 ? 0u : y == -1 ? 0u - static_cast<uint32_t>(x) : static_cast<uint32_t>(quotient);
+  const auto rest = y == 0 ? 0u : static_cast<uint32_t>(x) - whole * static_cast<uint32_t>(y);
+  return {static_cast<T>(whole), static_cast<T>(rest), true};
+}
+inline Division<int64_t> whole_division(int64_t a, int64_t b) {
+  if (b == 0) return {0, 0, true};
+  if (b == -1) return {Sub::of(int64_t{0}, a), 0, true};
+  return {a / b, a % b, true};
+}
+
 struct Remainder {
   template <class T>
   static T of(T a, T b) {
-    T rest;
     if constexpr (std::is_integral_v<T>) {
-      if (b == 0 || is_minus_one(b)) return 0;
-      rest = static_cast<T>(a % b);
+      const T rest = whole_division(a, b).rest;
+      return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
     } else {
-      rest = std::fmod(a, b);
-      if (rest == 0) return std::copysign(T{0}, b);
+      return of(a, b, {.whole = 0, .rest = std::fmod(a, b), .exact = true});
     }
-    return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
+  }
+  template <class T>
+  static T of(T, T b, const Division<double>& division) {
+    const T rest = static_cast<T>(division.rest), other = rest + b;
+    const T shifted = sign_differs(division.rest, b) == 0 ? rest : other;
+    return division.rest == 0 ? std::copysign(T{0}, b) : shifted;
   }
 };
-// Of floats: (a - rest) / b, which is close to an integer, rounded to it.
 struct FloorDivide {
   template <class T>
   static T of(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
-      const T quotient = Div::of(a, b);
-      const bool rounded_up = b != 0 && !is_minus_one(b) && a % b != 0 && (a < 0) != (b < 0);
-      return rounded_up ? static_cast<T>(quotient - 1) : quotient;
-    } else {
+      const Division<T> division = whole_division(a, b);
+      const bool below = division.rest != 0 && (division.rest < 0) != (b < 0);
+      return static_cast<T>(division.whole - static_cast<T>(below));
+    } else {  // (a - rest) / b, which is close to an integer, rounded to it
       if (b == 0) return a / b;
       const T rest = std::fmod(a, b), below = rest != 0 && (rest < 0) != (b < 0) ? 1 : 0;
       const T whole = std::nearbyint((a - rest) / b - below);
       return whole == 0 ? std::copysign(T{0}, a / b) : whole;
     }
   }
+  template <class T>
+  static T of(T a, T b, const Division<double>& division) {
+    const double whole = division.whole - sign_differs(division.rest, b);
+    const T zero = std::copysign(T{0}, a / b), result = static_cast<T>(whole);
+    return whole == 0 ? zero : result;
+  }
 };
-struct Pow {
+struct Pow {  // of integers
   template <class T>
   static T of(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      if (b < 0) return a == 1 ? 1 : is_minus_one(a) ? static_cast<T>(b % 2 == 0 ? 1 : -1) : 0;
-      Unsigned<T> power = 1, base = static_cast<Unsigned<T>>(a);
-      for (auto left = static_cast<Unsigned<T>>(b); left != 0; left >>= 1, base *= base) {
-        if ((left & 1U) != 0) power *= base;
-      }
-      return static_cast<T>(power);
-    } else {
-      return std::pow(a, b);
+    if (b < 0) return a == 1 ? 1 : is_minus_one(a) ? static_cast<T>(b % 2 == 0 ? 1 : -1) : 0;
+    Unsigned<T> power = 1, base = static_cast<Unsigned<T>>(a);
+    for (auto left = static_cast<Unsigned<T>>(b); left != 0; left >>= 1, base *= base) {
+      if ((left & 1U) != 0) power *= base;
     }
+    return static_cast<T>(power);
   }
 };
 struct Maximum {
@@ -116,21 +163,7 @@ struct Minimum {
   }
 };
 
-// Functions of floats alone.
-struct Atan2 {
-  template <class T>
-  static T of(T a, T b) {
-    return std::atan2(a, b);
-  }
-};
-struct Hypot {
-  template <class T>
-  static T of(T a, T b) {
-    return std::hypot(a, b);
-  }
-};
-
-// And of integers alone.
+// Of integers alone.
 template <class Operation>
 struct Bitwise {
   template <class T>
@@ -160,6 +193,41 @@ template <class T, class F>
 void arithmetic_row(const Row& row) {
   map_row2<T, T>(row, [](T a, T b) { return F::of(a, b); });
 }
+// What follows from a division: of floats in vectors, and then again those elements whose division is not exact.
+template <class T, class F>
+void division_row(const Row& row) {
+  if constexpr (std::is_integral_v<T>) {
+    map_row2<T, T>(row, [](T a, T b) { return F::of(a, b); });
+  } else {
+    map_pieces2<T>(row, [](const T* a, const T* b, T* y) {
+      int inexact = 0;
+      for (int i = 0; i < kPiece; ++i) {
+        const Division<double> divided = division(a[i], b[i]);
+        y[i] = F::of(a[i], b[i], divided);
+        inexact |= static_cast<int>(!divided.exact);
+      }
+      if (inexact == 0) return;
+      for (int i = 0; i < kPiece; ++i) {
+        if (!division(a[i], b[i]).exact) y[i] = F::of(a[i], b[i]);
+      }
+    });
+  }
+}
+
+// Functions of floats that simd/library.h has.
+template <class T, float (*kFloat)(float, float), double (*kDouble)(double, double)>
+void library_row(const Row& row) {
+  map_pieces2<T>(row, [](const T* a, const T* b, T* y) {
+    for (int i = 0; i < kPiece; ++i) {
+      if constexpr (std::is_same_v<T, float>) {
+        y[i] = kFloat(a[i], b[i]);
+      } else {
+        y[i] = kDouble(a[i], b[i]);
+      }
+    }
+  });
+}
+
 template <class T, class F>
 void comparison_row(const Row& row) {
   map_row2<T, uint8_t>(row, [](T a, T b) { return static_cast<uint8_t>(F{}(a, b)); });
@@ -185,15 +253,15 @@ RowFunction arithmetic(std::string_view op) {
       {"sub", arithmetic_row<T, Sub>},
       {"mul", arithmetic_row<T, Mul>},
       {"div", arithmetic_row<T, Div>},
-      {"pow", arithmetic_row<T, Pow>},
       {"maximum", arithmetic_row<T, Maximum>},
       {"minimum", arithmetic_row<T, Minimum>},
-      {"floor_divide", arithmetic_row<T, FloorDivide>},
-      {"remainder", arithmetic_row<T, Remainder>},
+      {"floor_divide", division_row<T, FloorDivide>},
+      {"remainder", division_row<T, Remainder>},
   };
   if (const RowFunction row = find<T>(op, kNumbers)) return row;
   if constexpr (std::is_integral_v<T>) {
     static constexpr Binary kIntegers[] = {
+        {"pow", arithmetic_row<T, Pow>},
         {"bitwise_and", arithmetic_row<T, Bitwise<std::bit_and<>>>},
         {"bitwise_or", arithmetic_row<T, Bitwise<std::bit_or<>>>},
         {"bitwise_xor", arithmetic_row<T, Bitwise<std::bit_xor<>>>},
@@ -202,7 +270,11 @@ RowFunction arithmetic(std::string_view op) {
     };
     return find<T>(op, kIntegers);
   } else {
-    static constexpr Binary kFloats[] = {{"atan2", arithmetic_row<T, Atan2>}, {"hypot", arithmetic_row<T, Hypot>}};
+    static constexpr Binary kFloats[] = {
+        {"pow", library_row<T, ::powf, ::pow>},
+        {"atan2", library_row<T, ::atan2f, ::atan2>},
+        {"hypot", library_row<T, ::hypotf, ::hypot>},
+    };
     return find<T>(op, kFloats);
   }
 }

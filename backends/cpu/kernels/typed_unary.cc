@@ -1,17 +1,21 @@
-// Elementwise functions of one tensor that have no vectors of their own: of f64 all, and of f32 (and f16 and bf16 by
-// f32) those that few programs spend their time in. `round` goes to the even one of two.
+// Elementwise functions of one tensor: of f64 all, and of f32 (and f16 and bf16 by f32) those that have no function
+// over F32. Loops over simd/f64.h and simd/library.h, of which the compiler makes vectors. `round` goes to the even one
+// of two.
 #include <cmath>
 #include <string_view>
 
 #include "backends/cpu/kernels/elementwise.h"
+#include "backends/cpu/kernels/pieces.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
+#include "backends/cpu/simd/f64.h"
+#include "backends/cpu/simd/library.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
 struct Unary {
   const char* op;
-  RowFunction f32;
+  RowFunction f32;  // null: unary.cc has it
   RowFunction f64;
 };
 
@@ -25,19 +29,48 @@ constexpr Unary unary(const char* op) {
   return {op, row_of<float, kFunction>, row_of<double, kFunction>};
 }
 
+// Of functions that a compiler's vectors do not compute to the last bit as its single elements.
+template <class T, T (*kFunction)(T)>
+void pieces_of(const Row& row) {
+  map_pieces<T>(row, [](const T* x, T* y) {
+    for (int i = 0; i < kPiece; ++i) y[i] = kFunction(x[i]);
+  });
+}
+
+// Of a function that is cheaper, or exact enough, within ±kMost only; other arguments take another one.
+template <double (*kWithin)(double), double (*kElsewhere)(double), const double& kMost>
+void reduced_pieces_of(const Row& row) {
+  map_pieces<double>(row, [](const double* x, double* y) {
+    int outside = 0;
+    for (int i = 0; i < kPiece; ++i) {
+      y[i] = kWithin(x[i]);
+      outside |= static_cast<int>(!(std::fabs(x[i]) <= kMost));
+    }
+    if (outside == 0) return;
+    for (int i = 0; i < kPiece; ++i) {
+      if (!(std::fabs(x[i]) <= kMost)) y[i] = kElsewhere(x[i]);
+    }
+  });
+}
+
+template <float (*kFloat)(float), double (*kDouble)(double)>
+constexpr Unary by_pieces(const char* op) {
+  return {op, pieces_of<float, kFloat>, pieces_of<double, kDouble>};
+}
+
 constexpr Unary kUnary[] = {
     unary<[](auto x) { return -x; }>("neg"),
     unary<[](auto x) { return std::fabs(x); }>("abs"),
-    unary<[](auto x) { return std::exp(x); }>("exp"),
-    unary<[](auto x) { return std::log(x); }>("log"),
+    {"exp", nullptr, reduced_pieces_of<f64::exp_of_normal, f64::exp, f64::kMostNormal>},
+    {"log", nullptr, pieces_of<double, f64::log>},
     unary<[](auto x) { return std::sqrt(x); }>("sqrt"),
     unary<[](auto x) { return 1 / std::sqrt(x); }>("rsqrt"),
-    unary<[](auto x) { return std::sin(x); }>("sin"),
-    unary<[](auto x) { return std::cos(x); }>("cos"),
-    unary<[](auto x) { return std::tanh(x); }>("tanh"),
-    unary<[](auto x) { return 1 / (1 + std::exp(-x)); }>("sigmoid"),
+    {"sin", nullptr, reduced_pieces_of<f64::sin, ::sin, f64::kMostReducible>},
+    {"cos", nullptr, reduced_pieces_of<f64::cos, ::cos, f64::kMostReducible>},
+    {"tanh", nullptr, pieces_of<double, f64::tanh>},
+    {"sigmoid", nullptr, reduced_pieces_of<f64::sigmoid_of_normal, f64::sigmoid, f64::kMostNormal>},
     unary<[](auto x) { return std::floor(x); }>("floor"),
-    unary<[](auto x) { return std::erf(x); }>("erf"),
+    {"erf", nullptr, pieces_of<double, ::erf>},
     unary<[](auto x) { return std::ceil(x); }>("ceil"),
     unary<[](auto x) { return std::nearbyint(x); }>("round"),
     unary<[](auto x) { return std::trunc(x); }>("trunc"),
@@ -45,19 +78,19 @@ constexpr Unary kUnary[] = {
                               : x < 0  ? -1
                               : x == 0 ? 0
                                        : x; }>("sign"),
-    unary<[](auto x) { return std::expm1(x); }>("expm1"),
-    unary<[](auto x) { return std::log1p(x); }>("log1p"),
-    unary<[](auto x) { return std::log2(x); }>("log2"),
-    unary<[](auto x) { return std::log10(x); }>("log10"),
-    unary<[](auto x) { return std::tan(x); }>("tan"),
-    unary<[](auto x) { return std::sinh(x); }>("sinh"),
-    unary<[](auto x) { return std::cosh(x); }>("cosh"),
-    unary<[](auto x) { return std::asin(x); }>("asin"),
-    unary<[](auto x) { return std::acos(x); }>("acos"),
-    unary<[](auto x) { return std::atan(x); }>("atan"),
-    unary<[](auto x) { return std::asinh(x); }>("asinh"),
-    unary<[](auto x) { return std::acosh(x); }>("acosh"),
-    unary<[](auto x) { return std::atanh(x); }>("atanh"),
+    by_pieces<::expm1f, f64::expm1>("expm1"),
+    by_pieces<::log1pf, f64::log1p>("log1p"),
+    by_pieces<::log2f, ::log2>("log2"),
+    by_pieces<::log10f, ::log10>("log10"),
+    {"tan", pieces_of<float, ::tanf>, reduced_pieces_of<f64::tan, ::tan, f64::kMostReducible>},
+    by_pieces<::sinhf, ::sinh>("sinh"),
+    by_pieces<::coshf, ::cosh>("cosh"),
+    by_pieces<::asinf, ::asin>("asin"),
+    by_pieces<::acosf, ::acos>("acos"),
+    by_pieces<::atanf, ::atan>("atan"),
+    by_pieces<::asinhf, ::asinh>("asinh"),
+    by_pieces<::acoshf, ::acosh>("acosh"),
+    by_pieces<::atanhf, ::atanh>("atanh"),
 };
 
 }  // namespace
@@ -68,7 +101,8 @@ std::unique_ptr<Kernel> make_typed_unary(const abi::KernelRequest& request, cons
   if (!is_floating(dtype) || request.outputs[0].dtype != dtype) return nullptr;
   for (const Unary& unary : kUnary) {
     if (std::string_view(unary.op) != request.op) continue;
-    return Elementwise(request, dtype == DType::f64 ? unary.f64 : unary.f32).through_f32(is_half(dtype));
+    const RowFunction row = dtype == DType::f64 ? unary.f64 : unary.f32;
+    return row == nullptr ? nullptr : Elementwise(request, row).through_f32(is_half(dtype));
   }
   return nullptr;
 }

@@ -4,7 +4,9 @@
 
 #include "backends/cpu/kernels/elementwise.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/pieces.h"
 #include "backends/cpu/kernels/rope_math.h"
+#include "backends/cpu/simd/library.h"
 #include "backends/cpu/simd/math.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -103,6 +105,12 @@ template <class... Rest>
   return splat(0.5f) * x * (splat(1.0f) + tanh(splat(0.797884561f) * inner));
 }
 
+void log_row(const Row& row) {
+  map_pieces<float>(row, [](const float* x, float* y) {
+    for (int i = 0; i < kPiece; ++i) y[i] = ::logf(x[i]);
+  });
+}
+
 struct Unary {
   const char* op;
   RowFunction row;
@@ -118,7 +126,7 @@ constexpr Unary kUnary[] = {
     {"neg", row_of<[](float x) { return -x; }>},
     {"abs", row_of<[](float x) { return std::fabs(x); }>},
     by_vectors<exp>("exp"),
-    {"log", row_of<[](float x) { return std::log(x); }>},
+    {"log", log_row},
     {"sqrt", row_of<[](float x) { return std::sqrt(x); }>},
     {"rsqrt", row_of<[](float x) { return 1.0f / std::sqrt(x); }>},
     by_vectors<sine_or_cosine<true>>("sin"),
