@@ -1,0 +1,1 @@
+"""Random programs over the public functions of gabbro, compared with PyTorch: see run.py."""

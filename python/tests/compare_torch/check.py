@@ -1,0 +1,167 @@
+"""Checks one program; and finds the smallest that still differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from .compare import FEW, MANY, Difference, compare, reference_of
+from .differences import intended
+from .our_side import OurRun, gb
+from .program import FLOATS, Call, Input, Program, Ref, refs_of, substituted, without_unused
+
+ORDINARY = (TypeError, ValueError, LookupError, OverflowError, RuntimeError, NotImplementedError)
+
+
+def run_ours(program: Program, device: str = "cpu"):
+    gb.set_device(device)
+    return OurRun(program).outcome()
+
+
+def with_gradients_that_torch_has(program: Program) -> Program:
+    """Of the highest order up to the program's for which PyTorch has all derivatives."""
+    from .torch_side import Run
+
+    while program.order > 0 and not program.refused:
+        try:
+            Run(program).outcome()
+        except RuntimeError as error:  # NotImplementedError is one
+            if "implement" not in str(error) and "differentiable" not in str(error):
+                raise
+            program = replace(program, order=program.order - 1)
+        else:
+            break
+    return program
+
+
+def differences_of(program: Program, device: str = "cpu") -> list[Difference]:
+    """What differs and is not intended."""
+    from .torch_side import Run
+
+    if program.refused:
+        try:
+            ours = run_ours(program, device)
+        except ORDINARY:
+            return []
+        text = f"answers {ours.values[-1].tolist()!r:.60}; PyTorch refuses: {refusal(program):.100}"
+        return [d for d in [Difference("answered", "last call", text)] if not intended(program, d)]
+    try:
+        ours = run_ours(program, device)
+    except ORDINARY as error:
+        Run(program).outcome()
+        found = [Difference("refused", "the program", f"{type(error).__name__}: {error}")]
+        return [d for d in found if not intended(program, d)]
+    found = [d for d in compare(program, reference_of(program, FEW), ours) if not intended(program, d)]
+    if found and all(d.kind == "value" for d in found):
+        found = [d for d in compare(program, reference_of(program, MANY), ours) if d.kind == "value"]
+        found = [d for d in found if not intended(program, d)]
+    return found
+
+
+def refusal(program: Program) -> str:
+    from .torch_side import Run
+
+    try:
+        Run(program).outcome()
+    except Exception as error:
+        return " ".join(str(error).split())
+    return ""
+
+
+def signature(program: Program, found: list[Difference]) -> str:
+    """What differences have in common that have one cause: kind, place, the last call, its first dtype."""
+    first = found[0]
+    last = program.calls[program.outputs[0]]
+    dtypes = sorted({x.dtype for x in program.inputs})
+    return f"{first.kind} {first.where.split(' ')[0]} of {last.op} {'/'.join(dtypes)}"
+
+
+# Smaller programs.
+def shrunk(program: Program, fails: Callable[[Program], bool]) -> Program:
+    """The smallest program found that fails."""
+    progress = True
+    while progress:
+        progress = False
+        for smaller in candidates(program):
+            if fails(smaller):
+                program, progress = smaller, True
+                break
+    return program
+
+
+def candidates(program: Program) -> Iterator[Program]:
+    yield from fewer_calls(program)
+    yield from simpler_inputs(program)
+
+
+def fewer_calls(program: Program) -> Iterator[Program]:
+    last = len(program.calls) - 1
+    if not program.refused:
+        for at in range(last + 1):
+            if program.outputs != [at]:
+                yield without_unused(replace(program, outputs=[at]))
+    for order in range(program.order):
+        yield replace(program, order=order)
+    if program.mode != "lazy":
+        yield replace(program, mode="lazy")
+    if last >= 1:
+        for at in range(last + 1):
+            made = with_input_for(program, at)
+            if made is not None:
+                yield made
+
+
+def with_input_for(program: Program, at: int) -> Program | None:
+    """The result of a call as an input."""
+    from .torch_side import Run, dtype_name, to_numpy
+
+    if at in program.outputs or at == len(program.calls) - 1:
+        return None
+    run = Run(replace(program, calls=program.calls[: at + 1], order=0))
+    run.forward()
+    value = run.results[at]
+    x = Input(dtype_name(value), to_numpy(value), "plain", dtype_name(value) in FLOATS)
+    place = Ref("x", len(program.inputs))
+    change = lambda item: place if item == Ref("v", at) else item  # noqa: E731
+    calls = [Call(call.op, substituted(call.args, change)) for call in program.calls]
+    return without_unused(replace(program, inputs=[*program.inputs, x], calls=calls))
+
+
+def simpler_inputs(program: Program) -> Iterator[Program]:
+    for at, x in enumerate(program.inputs):
+        changes = []
+        if x.layout != "plain":
+            changes.append(replace(x, layout="plain"))
+        if x.grad and program.order:
+            changes.append(replace(x, grad=False))
+        if x.dtype in FLOATS:
+            for array in (np.ones_like(x.array), np.round(x.array), np.round(x.array, 1)):
+                array = array.astype(np.float32).astype(np.float64) if x.dtype == "float32" else array
+                exact = x.dtype in ("float32", "float64") or (
+                    array is not None and np.array_equal(array, np.round(array))
+                )
+                if exact and not np.array_equal(array, x.array, equal_nan=True):
+                    changes.append(replace(x, array=array))
+        for change in changes:
+            yield replace(program, inputs=[*program.inputs[:at], change, *program.inputs[at + 1 :]])
+    yield from shorter(program)
+
+
+def shorter(program: Program) -> Iterator[Program]:
+    """All axes of one length to fewer elements, in every input that has them."""
+    lengths = {n for x in program.inputs for n in x.array.shape if n > 1}
+    constant = any(
+        isinstance(value, (list, tuple)) and not refs_of(value)
+        for call in program.calls
+        for value in call.args.values()
+    )
+    for length in sorted(lengths, reverse=True) if not constant else []:
+        for less in {1, length // 2, length - 1}:
+            inputs = [replace(x, array=cut(x.array, length, less)) for x in program.inputs]
+            yield replace(program, inputs=inputs)
+
+
+def cut(array: np.ndarray, length: int, less: int) -> np.ndarray:
+    return array[tuple(slice(0, less) if n == length else slice(None) for n in array.shape)]

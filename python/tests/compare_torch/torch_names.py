@@ -1,0 +1,180 @@
+"""PyTorch's side of functions that it has under another contract: NumPy's axes, pads, indices and promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as TF
+from torch import Tensor
+
+
+def meet(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """The array API standard promotes tensors of shape () as others; PyTorch lets them give way."""
+    if a.dtype == b.dtype:
+        return a, b
+    dtype = torch.promote_types(a.dtype, b.dtype)
+    return a.to(dtype), b.to(dtype)
+
+
+def fraction(a: Tensor) -> Tensor:
+    return a if a.dtype.is_floating_point else a.to(torch.get_default_dtype())
+
+
+def dims(a: Tensor, axis: Any) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(a.ndim))
+    return (axis,) if isinstance(axis, int) else tuple(axis)
+
+
+def over(function: Callable[..., Tensor], a: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    return function(a, dim=dims(a, axis), keepdim=keepdims) if a.ndim > 0 else function(a, dim=(), keepdim=keepdims)
+
+
+def one_by_one(function: Callable[..., Tensor], a: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """A reduction that takes one axis, over several."""
+    along = sorted({dim % max(a.ndim, 1) for dim in dims(a, axis)})
+    if a.ndim == 0:
+        return function(a.reshape(1), 0, keepdim=False)
+    if not along:
+        return function(a.unsqueeze(0), 0, keepdim=False)
+    for dim in along:
+        a = function(a, dim, keepdim=True)
+    return a if keepdims else a.reshape([n for dim, n in enumerate(a.shape) if dim not in along])
+
+
+def prod(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    return one_by_one(torch.prod, a, axis, keepdims)
+
+
+def argument(function: Callable[..., Tensor], a: Tensor, axis: int | None, keepdims: bool) -> Tensor:
+    if axis is None and keepdims:
+        return function(a).reshape((1,) * a.ndim)
+    return function(a, dim=axis, keepdim=keepdims)
+
+
+def mean(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    return over(torch.mean, fraction(a), axis, keepdims)
+
+
+def spread(function: Callable[..., Tensor], a: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
+    return function(fraction(a), dim=dims(a, axis) or None, correction=correction, keepdim=keepdims)
+
+
+def index(a: Tensor, key: Any) -> Tensor:
+    """a[key] with negative steps."""
+    parts = key if isinstance(key, tuple) else (key,)
+    used = sum(1 for part in parts if isinstance(part, (int, slice)))
+    used += sum(part.ndim if part.dtype == torch.bool else 1 for part in parts if isinstance(part, Tensor))
+    axis, new = 0, []
+    for part in parts:
+        if part is Ellipsis:
+            axis += a.ndim - used
+        elif isinstance(part, slice):
+            if part.step is not None and part.step < 0 and axis < a.ndim:
+                chosen = range(a.shape[axis])[part]
+                a = a.flip(axis)
+                length = a.shape[axis]
+                part = slice(
+                    length - 1 - chosen.start, length - 1 - chosen.start + len(chosen) * -part.step, -part.step
+                )
+                part = part if len(chosen) else slice(0, 0)
+            axis += 1
+        elif isinstance(part, Tensor):
+            axis += part.ndim if part.dtype == torch.bool else 1
+        elif part is not None:
+            axis += 1
+        new.append(part)
+    return a[tuple(new)] if isinstance(key, tuple) else a[new[0]]
+
+
+def setitem(a: Tensor, key: Any, value: Any) -> Tensor:
+    result = a.clone()
+    result[key] = value
+    return result
+
+
+def at(a: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """Indices as PyTorch's functions want them: int64 that count from 0."""
+    indices = indices.long()
+    return torch.where(indices < 0, indices + a.shape[axis], indices)
+
+
+def take(a: Tensor, indices: Tensor, axis: int | None) -> Tensor:
+    if axis is None:
+        return a.reshape(-1)[indices.long()]
+    key: list[Any] = [slice(None)] * a.ndim
+    key[axis] = indices.long()
+    return a[tuple(key)]
+
+
+def gather(a: Tensor, indices: Tensor, axis: int) -> Tensor:
+    return torch.gather(a, axis, at(a, indices, axis))
+
+
+def pad(a: Tensor, widths: Any, mode: str, value: Any) -> Tensor:
+    if mode == "constant":
+        flat = [n for pair in reversed(widths) for n in pair]
+        return TF.pad(a, flat, "constant", value)
+    for axis, pair in enumerate(widths):
+        places = np.pad(np.arange(a.shape[axis]), pair, "edge" if mode == "edge" else "reflect")
+        a = a.index_select(axis, torch.from_numpy(places))
+    return a
+
+
+def layer_norm(a: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    given = weight if weight is not None else bias
+    shape = a.shape[-1:] if given is None else given.shape
+    return TF.layer_norm(a, tuple(shape), weight, bias, eps)
+
+
+def bce(x: Tensor, target: Tensor, reduction: str) -> Tensor:
+    return TF.binary_cross_entropy(x, target, reduction=reduction)
+
+
+def cumulative(function: Callable[..., Tensor], a: Tensor, axis: int, first: int | None = None) -> Tensor:
+    result = function(a, axis)
+    if first is None:
+        return result
+    shape = list(result.shape)
+    shape[axis] = 1
+    return torch.cat([result.new_full(shape, first), result], axis)
+
+
+def clip(a: Tensor, low: Any, high: Any) -> Tensor:
+    """Gabbro keeps the dtype of `a`."""
+    return torch.clamp(a, low, high).to(a.dtype)
+
+
+def copysign(a: Tensor, b: Tensor) -> Tensor:
+    a, b = meet(a, b)
+    return torch.copysign(a, b)
+
+
+def concat(arrays: list[Tensor], axis: int | None) -> Tensor:
+    return torch.cat([a.reshape(-1) for a in arrays] if axis is None else arrays, axis or 0)
+
+
+def number(a: Tensor, s: float) -> tuple[Tensor, Tensor]:
+    """A tensor and a Python number, in the dtype in which they meet."""
+    other = torch.tensor(s, dtype=torch.result_type(a, s))
+    return a.to(other.dtype), other
+
+
+def sort(a: Tensor, axis: int, descending: bool) -> Tensor:
+    return torch.sort(a, dim=axis, descending=descending, stable=True)[0]
+
+
+def repeat(a: Tensor, n: Any, axis: int | None) -> Tensor:
+    return torch.repeat_interleave(a, torch.tensor(n) if isinstance(n, list) else n, axis)
+
+
+def full_like(a: Tensor, value: int) -> Tensor:
+    return torch.full_like(a, bool(value) if a.dtype == torch.bool else value)
+
+
+def arange(start: float, stop: float, step: float) -> Tensor:
+    """Empty, not an error, where the step leads away."""
+    return torch.from_numpy(np.arange(start, stop, step, dtype=np.float64)).to(torch.get_default_dtype())

@@ -1,0 +1,129 @@
+"""Programs in PyTorch: in the dtypes of the program, in float64 as the reference, and in float64 with every rounding
+error of the program's dtypes replaced by a random one, whose effect on the results is what a tolerance is made of."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as TF
+
+from . import torch_names
+from .compare import EPSILON
+from .operations import OPERATIONS
+from .outcome import Outcome, weights_of
+from .program import FLOATS, DTypeName, Input, Program, Ref, substituted
+
+warnings.filterwarnings("ignore", category=UserWarning)
+
+
+def to_torch(x: Input) -> torch.Tensor:
+    array = np.ascontiguousarray(x.array)
+    plain = torch.from_numpy(array).to(getattr(torch, x.dtype)).reshape(x.array.shape)
+    if x.layout == "transposed" and plain.ndim >= 2:
+        return plain.transpose(-1, -2).contiguous().transpose(-1, -2)
+    if x.layout == "strided" and plain.ndim >= 1:
+        wide = torch.stack([plain, plain], -1)
+        return wide[..., 0]
+    return plain  # PyTorch has no negative strides
+
+
+def dtype_name(x: torch.Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
+
+
+def to_numpy(x: torch.Tensor) -> np.ndarray:
+    x = x.detach()
+    return (x.double() if x.dtype.is_floating_point else x).numpy()
+
+
+class Run:
+    """One run of a program: with `dtypes` (those of its calls) in float64, and with `noise` (a seed) perturbed."""
+
+    def __init__(self, program: Program, dtypes: list[str] | None = None, noise: int | None = None):
+        self.program, self.dtypes, self.exact = program, dtypes, dtypes is not None
+        self.noise = None if noise is None else torch.Generator().manual_seed(noise)
+        self.names = {"torch": torch, "TF": TF, "t": torch_names}
+        self.inputs = []
+        for x in program.inputs:
+            value = to_torch(x)
+            value = value.double() if self.exact and value.dtype.is_floating_point else value
+            self.inputs.append(value.requires_grad_(x.grad and program.order > 0))
+        self.results: list[torch.Tensor] = []
+
+    def signs(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.randint(0, 2, x.shape, generator=self.noise, dtype=torch.float64) * 2 - 1
+
+    def perturbed(self, x: torch.Tensor, epsilon: float) -> torch.Tensor:
+        if self.noise is None or not x.dtype.is_floating_point:
+            return x
+        return x * (1 + epsilon / 2 * self.signs(x))
+
+    def moved(self, number: float, dtype: str) -> float:
+        return number * (1 + EPSILON[dtype] / 2 * float(self.signs(torch.zeros(())).item()))
+
+    def nominal(self, ref: Ref) -> str:
+        assert self.dtypes is not None
+        return self.program.inputs[ref.number].dtype if ref.kind == "x" else self.dtypes[ref.number]
+
+    def argument(self, inner: bool, item: Any, dtype: str) -> Any:
+        if isinstance(item, float):  # it is rounded to the dtype of the call
+            return item if self.noise is None or item.is_integer() or dtype not in FLOATS else self.moved(item, dtype)
+        if isinstance(item, DTypeName):
+            return torch.float64 if self.exact and item.name in FLOATS else getattr(torch, item.name)
+        value = self.inputs[item.number] if item.kind == "x" else self.results[item.number]
+        if self.noise is None or self.nominal(item) not in FLOATS:
+            return value
+        epsilon = EPSILON[self.nominal(item)]
+        if value.requires_grad:  # what each use of a value adds to its gradient is rounded, too
+            value = value.view_as(value)
+            value.register_hook(lambda gradient: self.perturbed(gradient, epsilon))
+        # Functions of several steps compute halves in float32.
+        return self.perturbed(value, min(epsilon, EPSILON["float32"])) if inner else value
+
+    def call(self, number: int) -> torch.Tensor:
+        call = self.program.calls[number]
+        op = OPERATIONS[call.op]
+        dtype = "" if self.dtypes is None else self.dtypes[number]
+        args = substituted(call.args, lambda item: self.argument(op.inner, item, dtype))
+        result = eval(op.torch_code, self.names, args)
+        if self.exact and not op.exact and dtype in FLOATS:
+            result = self.perturbed(result, EPSILON[dtype])
+        return result
+
+    def forward(self) -> None:
+        for number in range(len(self.results), len(self.program.calls)):
+            self.results.append(self.call(number))
+
+    def gradients(self, outputs: list[torch.Tensor], create: bool) -> list[torch.Tensor]:
+        wanted = [x for x in self.inputs if x.requires_grad]
+        weights = weights_of(self.program, [tuple(y.shape) for y in outputs])
+        loss = torch.zeros((), dtype=torch.float64)
+        for y, weight in zip(outputs, weights, strict=True):
+            if y.dtype.is_floating_point and y.requires_grad:
+                wide = y.float() if y.dtype in (torch.float16, torch.bfloat16) else y
+                weight = self.perturbed(torch.from_numpy(weight), EPSILON["float32"])
+                loss = loss + (wide * weight.to(wide.dtype)).sum()
+        if not loss.requires_grad:
+            return [torch.zeros_like(x) for x in wanted]
+        found = torch.autograd.grad(loss, wanted, create_graph=create, allow_unused=True)
+        return [torch.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True)]
+
+    def outcome(self) -> Outcome:
+        default = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64 if self.exact else torch.float32)
+        try:
+            self.forward()
+            outputs = [self.results[number] for number in self.program.outputs]
+            result = Outcome([to_numpy(y) for y in outputs], [dtype_name(y) for y in outputs])
+            if self.program.order >= 1:
+                first = self.gradients(outputs, self.program.order == 2)
+                result.gradients = [to_numpy(g) for g in first]
+                result.gradient_dtypes = [dtype_name(g) for g in first]
+                if self.program.order == 2:
+                    result.seconds = [to_numpy(g) for g in self.gradients(first, False)]
+            return result
+        finally:
+            torch.set_default_dtype(default)
