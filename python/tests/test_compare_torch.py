@@ -1,4 +1,4 @@
-"""Random programs against PyTorch: recorded ones everywhere, new ones where it is installed; faults that are planted."""
+"""Random programs against PyTorch: recorded ones everywhere, new ones where it is installed; and planted faults."""
 
 import dataclasses
 import subprocess

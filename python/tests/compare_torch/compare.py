@@ -53,10 +53,11 @@ def movement(exact: np.ndarray, moved: list[np.ndarray]) -> np.ndarray:
     return spread
 
 
-def reference_of(program: Program, effort: tuple[int, float] = FEW) -> Reference:
+def reference_of(program: Program, effort: tuple[int, float] = FEW, run: Any = None) -> Reference:
+    """`run`: the program's in its dtypes, where there is one."""
     from .torch_side import Run, dtype_name
 
-    run = Run(program)
+    run = Run(program) if run is None else run
     native = run.outcome()
     dtypes = [dtype_name(y) for y in run.results]
     exact = Run(program, dtypes).outcome()

@@ -28,7 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 REFUSED_SHARE = 0.04  # of programs whose last call PyTorch refuses
 PROGRAM_SECONDS = 60
-SHRINK_SECONDS = 20
+SHRINK_SECONDS = 10
 
 
 def made(seed: int, options: argparse.Namespace):
@@ -53,11 +53,10 @@ def too_long(*_: Any) -> None:
 
 def checked(seed: int, options: argparse.Namespace) -> dict[str, Any] | None:
     """What differs in this program, or None."""
-    from compare_torch.check import differences_of, shrunk, signature, with_gradients_that_torch_has
+    from compare_torch import check
     from compare_torch.program import to_json
 
-    program = with_gradients_that_torch_has(made(seed, options))
-    found = differences_of(program, options.device)
+    program, found = check.checked(made(seed, options), options.device)
     if not found:
         return None
     deadline = time.monotonic() + SHRINK_SECONDS
@@ -66,15 +65,15 @@ def checked(seed: int, options: argparse.Namespace) -> dict[str, Any] | None:
         if time.monotonic() > deadline:
             return False
         try:
-            return any(d.kind == found[0].kind for d in differences_of(smaller, options.device))
+            return any(d.kind == found[0].kind for d in check.differences_of(smaller, options.device))
         except Exception:  # a smaller program that nothing can compute
             return False
 
-    small = shrunk(program, fails)
-    found = differences_of(small, options.device) or found
+    small = check.shrunk(program, fails)
+    found = check.differences_of(small, options.device) or found
     return {
         "seed": seed,
-        "signature": signature(small, found),
+        "signature": check.signature(small, found),
         "program": to_json(small),
         "text": as_text(small),
         "found": [f"{d.kind} of {d.where}: {d.text}" for d in found],
@@ -194,6 +193,17 @@ def summary(reports: list[dict[str, Any]], shown: int) -> None:
             shown -= 1
 
 
+def load_everything() -> None:
+    """Imports before processes are forked, PyTorch's own too: its first gradient loads many modules."""
+    import torch
+    from compare_torch import check, generate  # noqa: F401
+
+    torch.set_num_threads(1)
+    x = torch.ones(2, requires_grad=True)
+    (gradient,) = torch.autograd.grad((torch.softmax(x, 0) ** 3).sum(), x, create_graph=True)
+    gradient.sum().backward()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--programs", type=int, default=1000)
@@ -207,7 +217,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="a file to which reports are added, one a line")
     parser.add_argument("--program", type=int, metavar="SEED", help="this program alone, in this process")
     options = parser.parse_args()
-    from compare_torch import check  # noqa: F401  before processes are forked
+    load_everything()
 
     if options.program is not None:
         report = checked(options.program, options)
