@@ -75,11 +75,12 @@ def refusal(program: Program) -> str:
 
 
 def signature(program: Program, found: list[Difference]) -> str:
-    """What differences have in common that have one cause: kind, place, the last call, its first dtype."""
+    """What differences have in common that have one cause: kind, place, the last call, dtypes."""
     first = found[0]
     last = program.calls[program.outputs[0]]
     dtypes = sorted({x.dtype for x in program.inputs})
-    return f"{first.kind} {first.where.split(' ')[0]} of {last.op} {'/'.join(dtypes)}"
+    where = " ".join(word for word in first.where.split() if not word.isdigit())
+    return f"{first.kind}, {where} of {last.op} ({', '.join(dtypes)})"
 
 
 # Smaller programs.

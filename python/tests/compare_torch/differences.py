@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from .compare import Difference
 from .program import Program
 
@@ -31,7 +33,27 @@ INTENDED = [
         "Places and counts are int32, the default integer and index dtype that the namespace declares "
         "(__array_namespace_info__); the standard leaves the choice to the library.",
     ),
+    Intended(
+        "derivatives at NaN",
+        lambda program, d: d.kind == "value" and "gradient" in d.where and has_nan(program),
+        "A function has no derivative at NaN. PyTorch gives 0, 1 or NaN there, by function (relu6 1, hardtanh 0, "
+        "softplus NaN); the values themselves are compared and NaN.",
+    ),
+    Intended(
+        "no axis of shape ()",
+        lambda program, d: d.kind == "refused" and "out of range for shape ()" in d.text,
+        "A tensor of shape () has no axes, as in NumPy and the standard; PyTorch takes 0 and -1 for it.",
+    ),
 ]
+
+
+def has_nan(program: Program) -> bool:
+    """Whether an input or a result is NaN somewhere."""
+    from .torch_side import Run, to_numpy
+
+    run = Run(program)
+    run.forward()
+    return any(np.isnan(to_numpy(value)).any() for value in [*run.inputs, *run.results] if value.is_floating_point())
 
 
 def intended(program: Program, difference: Difference) -> Intended | None:

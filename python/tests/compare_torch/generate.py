@@ -27,7 +27,7 @@ EXTREMES = {
 
 def rounded(array: np.ndarray, dtype: str) -> np.ndarray:
     """float64 numbers that the dtype holds."""
-    return torch.from_numpy(np.ascontiguousarray(array)).to(getattr(torch, dtype)).double().numpy().reshape(array.shape)
+    return torch.from_numpy(np.array(array, order="C")).to(getattr(torch, dtype)).double().numpy().reshape(array.shape)
 
 
 class Generator:
@@ -335,7 +335,8 @@ class Generator:
         program.outputs = [last, *self.random.sample(others, min(len(others), 2))]
         gradients = any(self.run.results[at].dtype.is_floating_point for at in program.outputs)
         program.order = self.random.choices([0, 1, 2], [15, 70, 15])[0] if gradients else 0
-        program.mode = self.random.choices(["lazy", "eager", "compile"], [70, 20, 10])[0]
+        reads = any(OPERATIONS[call.op].reads for call in program.calls)
+        program.mode = self.random.choices(["lazy", "eager", "compile"], [70, 20, 0 if reads else 10])[0]
         program.weights = self.integer(0, 2**31 - 1)
 
 

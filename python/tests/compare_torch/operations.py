@@ -26,6 +26,7 @@ class Op:
     arguments: Maker
     exact: bool = False  # moves, chooses or counts: nothing is rounded
     inner: bool = False  # several steps of arithmetic: errors of its inputs' size
+    reads: bool = False  # the shape of its result depends on values, which a compiled function cannot read
     weight: float = 1.0
     floats: tuple[str, ...] = FLOATS
     our_code: CodeType | None = None

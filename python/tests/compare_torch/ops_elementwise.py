@@ -229,8 +229,8 @@ def add_binary(op) -> None:
     op("copysign", "gb.copysign(a, b)", "t.copysign(a, b)", float_pair, exact=True, weight=0.5)
     op(
         "nextafter",
-        "gb.nextafter(a, b)",
-        "torch.nextafter(a, b)",
+        "gb.nextafter(gb.detach(a), gb.detach(b))",
+        "torch.nextafter(a.detach(), b.detach())",
         float_pair,
         exact=True,
         weight=0.2,

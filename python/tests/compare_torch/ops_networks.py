@@ -42,17 +42,17 @@ def grouped(g) -> dict[str, Any]:
 
 
 def batch_norm(g) -> dict[str, Any]:
+    """Moments, weight and bias in float32, as modules hold them."""
     a = g.floating(least=2)
     shape = (channels(g, a),)
     if g.value(a).numel() // max(shape[0], 1) < 2:
         raise Unfit
-    dtype = g.dtype(a)
-    mean = g.new_float(shape, dtype)
-    variance = g.positive(g.new_float(shape, dtype), 0.25, 2.0)
+    mean = g.new_float(shape, "float32")
+    variance = g.positive(g.new_float(shape, "float32"), 0.25, 2.0)
     for ref in (mean, variance):
         g.program.inputs[ref.number].grad = False
     given = g.chance(0.7)
-    weight, bias = (g.new_float(shape, dtype) if given else None for _ in range(2))
+    weight, bias = (g.new_float(shape, "float32") if given else None for _ in range(2))
     return {"a": a, "mean": mean, "var": variance, "w": weight, "bias": bias, "eps": 1e-5}
 
 

@@ -358,9 +358,17 @@ def add_rows(op) -> None:
 def add_picking(op) -> None:
     op("getitem slices", "a[key]", "t.index(a, key)", sliced, exact=True, weight=2)
     op("getitem indices", "a[key]", "t.index(a, key)", indexed, exact=True, weight=1.5)
-    op("getitem mask", "gb.detach(a)[key]", "a.detach()[key]", masked, exact=True, weight=0.3)
+    op("getitem mask", "gb.detach(a)[key]", "a.detach()[key]", masked, exact=True, reads=True, weight=0.3)
     op("setitem", "ours.setitem(a, key, value)", "t.setitem(a, key, value)", assigned, exact=True)
-    op("setitem mask", "ours.setitem(a, key, value)", "t.setitem(a, key, value)", assigned_mask, exact=True, weight=0.4)
+    op(
+        "setitem mask",
+        "ours.setitem(a, key, value)",
+        "t.setitem(a, key, value)",
+        assigned_mask,
+        exact=True,
+        reads=True,
+        weight=0.4,
+    )
     op("take", "gb.take(a, i, axis=axis)", "t.take(a, i, axis)", taken, exact=True)
     op("take_along_axis", "gb.take_along_axis(a, i, axis)", "t.gather(a, i, axis)", gathered, exact=True)
     op(

@@ -202,6 +202,7 @@ def add_sorting(op) -> None:
         "gb.unique_values(gb.detach(a))",
         "torch.unique(a.detach())",
         lambda g: {"a": g.integral()},
+        reads=True,
         exact=True,
         weight=0.2,
     )
@@ -210,6 +211,7 @@ def add_sorting(op) -> None:
         "gb.stack(gb.nonzero(a), 0)",
         "torch.stack(torch.nonzero(a, as_tuple=True), 0)",
         lambda g: {"a": g.integral(least=1)},
+        reads=True,
         exact=True,
         weight=0.2,
     )

@@ -31,14 +31,14 @@ def to_ours(x: Input) -> gb.Tensor:
     """With the strides that the input's layout says."""
     array = x.array.astype(np.float32) if x.dtype == "bfloat16" else x.array
     dtype = getattr(gb, x.dtype)
-    make = lambda array: gb.tensor(np.ascontiguousarray(array), dtype=dtype)  # noqa: E731
+    make = lambda array: gb.tensor(np.array(array, order="C"), dtype=dtype)  # noqa: E731
     if x.layout == "transposed" and array.ndim >= 2:
         return make(np.swapaxes(array, -1, -2)).swapaxes(-1, -2)
     if x.layout == "reversed" and array.ndim >= 1:
         return make(array[::-1])[::-1]
     if x.layout == "strided" and array.ndim >= 1:
         return make(np.stack([array, array], -1))[..., 0]
-    return make(array.reshape(x.array.shape))
+    return make(array)
 
 
 def dtype_name(x: gb.Tensor) -> str:

@@ -142,7 +142,7 @@ def decoded(value: Any) -> Any:
 
 
 def encoded_array(array: np.ndarray) -> dict[str, Any]:
-    data = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
+    data = base64.b64encode(zlib.compress(np.array(array, order="C").tobytes(), 9)).decode()
     return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
 
 

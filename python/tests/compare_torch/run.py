@@ -196,6 +196,7 @@ def summary(reports: list[dict[str, Any]], shown: int) -> None:
 def load_everything() -> None:
     """Imports before processes are forked, PyTorch's own too: its first gradient loads many modules."""
     import torch
+
     from compare_torch import check, generate  # noqa: F401
 
     torch.set_num_threads(1)

@@ -3,6 +3,7 @@ error of the program's dtypes replaced by a random one, whose effect on the resu
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Any
 
@@ -20,7 +21,7 @@ warnings.filterwarnings("ignore", category=UserWarning)
 
 
 def to_torch(x: Input) -> torch.Tensor:
-    array = np.ascontiguousarray(x.array)
+    array = np.array(x.array, order="C")
     plain = torch.from_numpy(array).to(getattr(torch, x.dtype)).reshape(x.array.shape)
     if x.layout == "transposed" and plain.ndim >= 2:
         return plain.transpose(-1, -2).contiguous().transpose(-1, -2)
@@ -80,7 +81,7 @@ class Run:
         epsilon = EPSILON[self.nominal(item)]
         if value.requires_grad:  # what each use of a value adds to its gradient is rounded, too
             value = value.view_as(value)
-            value.register_hook(lambda gradient: self.perturbed(gradient, epsilon))
+            value.register_hook(lambda gradient: gradient if gradient is None else self.perturbed(gradient, epsilon))
         # Functions of several steps compute halves in float32.
         return self.perturbed(value, min(epsilon, EPSILON["float32"])) if inner else value
 
@@ -89,10 +90,18 @@ class Run:
         op = OPERATIONS[call.op]
         dtype = "" if self.dtypes is None else self.dtypes[number]
         args = substituted(call.args, lambda item: self.argument(op.inner, item, dtype))
-        result = eval(op.torch_code, self.names, args)
+        with self.perturbed_memory(op.exact, dtype):
+            result = eval(op.torch_code, self.names, args)
         if self.exact and not op.exact and dtype in FLOATS:
             result = self.perturbed(result, EPSILON[dtype])
         return result
+
+    def perturbed_memory(self, exact: bool, dtype: str) -> Any:
+        """What a call keeps for its gradient was rounded."""
+        if self.noise is None or exact or self.program.order == 0 or dtype not in FLOATS:
+            return contextlib.nullcontext()
+        pack = lambda x: self.perturbed(x.detach(), EPSILON[dtype])  # noqa: E731
+        return torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x)
 
     def forward(self) -> None:
         for number in range(len(self.results), len(self.program.calls)):
