@@ -11,8 +11,10 @@ namespace {
 
 // [..., C] as [T, C].
 Tensor as_matrix(const Tensor& x) {
-  const int64_t columns = x.shape()[x.shape().rank() - 1];
-  return reshape(x, Shape{columns == 0 ? 0 : x.shape().elements() / columns, columns});
+  const int last = x.shape().rank() - 1;
+  int64_t rows = 1;  // counted, as C may be 0
+  for (int axis = 0; axis < last; ++axis) rows *= x.shape()[axis];
+  return reshape(x, Shape{rows, x.shape()[last]});
 }
 
 }  // namespace

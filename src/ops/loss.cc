@@ -12,7 +12,8 @@ namespace {
 constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::bf16};
 
 Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
-Tensor constant(const Tensor& like, double value) { return scalar(like.device(), value); }
+// Of shape (), so that losses of tensors of shape () keep it.
+Tensor constant(const Tensor& like, double value) { return full(like.device(), Shape{}, value, DType::f32); }
 
 // All elements of `losses` as `reduce` says, in the dtype of x.
 Tensor reduced(const Tensor& losses, const Tensor& x, Reduce reduce) {

@@ -280,6 +280,7 @@ TrainedBatchNorm batch_norm_training(const Tensor& x, const BatchNorm& running, 
   now.variance = moments[1];
   const auto moved = [&](const Tensor& old, const Tensor& target) {
     require_dtype("batch_norm", old, {DType::f32});
+    require_parameter("batch_norm", x, old, Shape{x.shape()[1]});
     return old + (target - old) * scalar(x.device(), momentum);
   };
   const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);

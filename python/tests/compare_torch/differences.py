@@ -19,6 +19,10 @@ class Intended:
     reason: str
 
 
+def meets_bool(program: Program) -> bool:
+    return any("scalar" in call.op for call in program.calls)
+
+
 def calls(program: Program) -> set[str]:
     return {call.op for call in program.calls}
 
@@ -38,6 +42,22 @@ INTENDED = [
         lambda program, d: d.kind == "value" and "gradient" in d.where and has_nan(program),
         "A function has no derivative at NaN. PyTorch gives 0, 1 or NaN there, by function (relu6 1, hardtanh 0, "
         "softplus NaN); the values themselves are compared and NaN.",
+    ),
+    Intended(
+        "copysign at 0",
+        lambda program, d: "second gradient" in d.where and "copysign" in calls(program),
+        "The second derivative of copysign is 0; PyTorch divides 0 by 0 where the magnitude is 0.",
+    ),
+    Intended(
+        "an int beside bool",
+        lambda program, d: d.kind == "dtype" and d.text == "int32 instead of int64" and meets_bool(program),
+        "A Python int beside a tensor of bool makes the default integer dtype, which is int32 here and int64 in "
+        "PyTorch; the standard leaves it open.",
+    ),
+    Intended(
+        "outer takes any shape",
+        lambda program, d: d.kind == "answered" and "outer" in calls(program),
+        "outer flattens its arguments, as numpy.outer.",
     ),
     Intended(
         "no axis of shape ()",

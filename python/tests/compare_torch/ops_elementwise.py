@@ -34,7 +34,7 @@ FRACTIONS = [
     "sigmoid",
     "erf",
 ]
-NUMBERS = {"negative": "neg", "abs": "abs", "sign": "sign", "square": "square"}
+NUMBERS = {"negative": "torch.neg", "abs": "torch.abs", "sign": "t.sign", "square": "torch.square"}
 STEPS = ["floor", "ceil", "round", "trunc"]
 TESTS = ["isnan", "isinf", "isfinite"]
 ACTIVATIONS = ["relu6", "selu", "mish", "softsign", "logsigmoid", "hardsigmoid", "hardswish", "relu", "silu"]
@@ -189,7 +189,7 @@ def add_rows(op) -> None:
     for name in ("exp", "sqrt", "tanh", "sin"):
         op(f"method {name}", f"a.{name}()", f"a.{name}()", one, weight=0.5)
     for name, theirs in NUMBERS.items():
-        op(name, f"gb.{name}(a)", f"torch.{theirs}(a)", a_number, exact=name != "square")
+        op(name, f"gb.{name}(a)", f"{theirs}(a)", a_number, exact=name != "square")
     op("operator -a", "-a", "-a", a_number, exact=True)
     op("operator abs", "abs(a)", "abs(a)", a_number, exact=True)
     for name in STEPS:
@@ -286,7 +286,7 @@ def add_choices(op) -> None:
 def add_activations(op) -> None:
     for name in ACTIVATIONS:
         op(name, f"F.{name}(a)", f"TF.{name}(a)", a_float, inner=True, weight=0.7)
-    op("gelu", "gb.gelu(a)", "TF.gelu(a)", a_float, inner=True)
+    op("gelu", "gb.gelu(a)", "t.gelu(a)", a_float, inner=True)
     op("gelu tanh", "F.gelu(a, approximate='tanh')", "TF.gelu(a, approximate='tanh')", a_float, inner=True)
     for name in ("elu", "celu", "leaky_relu"):
         op(name, f"F.{name}(a, alpha)", f"TF.{name}(a, alpha)", slope, inner=True, weight=0.7)

@@ -178,3 +178,16 @@ def full_like(a: Tensor, value: int) -> Tensor:
 def arange(start: float, stop: float, step: float) -> Tensor:
     """Empty, not an error, where the step leads away."""
     return torch.from_numpy(np.arange(start, stop, step, dtype=np.float64)).to(torch.get_default_dtype())
+
+
+def sign(a: Tensor) -> Tensor:
+    """The standard's sign of NaN is NaN; PyTorch's is 0."""
+    y = torch.sign(a)
+    return torch.where(torch.isnan(a), a.detach(), y) if a.dtype.is_floating_point else y
+
+
+def gelu(a: Tensor) -> Tensor:
+    """In float64, where it is the reference, by erfc: PyTorch's 1 + erf(x) is 0 below -8."""
+    if a.dtype != torch.float64:
+        return TF.gelu(a)
+    return 0.5 * a * torch.special.erfc(-a / 2**0.5)
