@@ -354,7 +354,7 @@ def searchsorted(a: Tensor, b: Tensor, *, side: str = "left", sorter: Tensor | N
     b : Tensor
         Of any shape; each element is compared with all of `a`.
     side : str
-        ``"left"``: before equal ones; ``"right"``: behind them.
+        ``"left"``: before equal ones; ``"right"``: after them. NaN counts as larger than all numbers, as in `sort`.
     sorter : Tensor, optional
         int32 [N]: ``argsort(a)``.
 
@@ -377,8 +377,12 @@ def searchsorted(a: Tensor, b: Tensor, *, side: str = "left", sorter: Tensor | N
     ordered = a if sorter is None else _core.take(a, sorter, axis=0)
     if ordered.ndim != 1:
         raise ValueError(f"[searchsorted] shape {ordered.shape} has not one axis")
-    compare = _core.less if side == "left" else _core.less_equal
-    return _core.count_nonzero(compare(ordered, _core.expand_dims(b, -1)), axis=-1)
+    b = _core.expand_dims(b, -1)
+    before = _core.less(ordered, b) if side == "left" else _core.less_equal(ordered, b)
+    if isdtype(b.dtype, "real floating"):  # NaN equals NaN here, and is after all numbers
+        numbers = _core.logical_not(_core.isnan(ordered)) if side == "left" else True
+        before = _core.logical_or(before, _core.logical_and(_core.isnan(b), numbers))
+    return _core.count_nonzero(before, axis=-1)
 
 
 class _NamespaceInfo:

@@ -27,7 +27,8 @@ def test_losses_of_shape_nothing(loss, expected, slope, dtype, reduction):
     y = loss(x, target, reduction)
     gradient = gb.grad(lambda x: loss(x, target, reduction))(x)
     assert y.shape == y.numpy().shape == () and gradient.shape == gradient.numpy().shape == ()
-    np.testing.assert_allclose([y.item(), gradient.item()], [expected, slope], rtol=2e-3 if dtype == gb.float16 else 1e-6)
+    error = 2e-3 if dtype == gb.float16 else 1e-6
+    np.testing.assert_allclose([y.item(), gradient.item()], [expected, slope], rtol=error)
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (2, 3, 0)])
@@ -46,3 +47,12 @@ def test_running_moments_have_the_shape_of_the_channels(shape):
     for moments in ((gb.zeros(shape), gb.ones(2)), (gb.zeros(2), gb.ones(shape))):
         with pytest.raises(ValueError, match="batch_norm"):
             gb.batch_norm_training(x, *moments)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_searchsorted_puts_nan_last(side, dtype):
+    ordered = np.array([-np.inf, 1, 2, 2, np.inf, np.nan, np.nan], dtype)
+    wanted = np.array([np.nan, 2, -np.inf, np.inf, 0, 5], dtype)
+    found = gb.searchsorted(gb.tensor(ordered), gb.tensor(wanted), side=side)
+    assert found.tolist() == np.searchsorted(ordered, wanted, side=side).tolist()

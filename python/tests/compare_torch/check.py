@@ -31,6 +31,8 @@ def differences_of(program: Program, device: str = "cpu") -> list[Difference]:
             ours = run_ours(program, device)
         except ORDINARY:
             return []
+        if not refusal(program):
+            return []
         text = f"answers {ours.values[-1].tolist()!r:.60}; PyTorch refuses: {refusal(program):.100}"
         return [d for d in [Difference("answered", "last call", text)] if not intended(program, d)]
     native = Run(program)

@@ -60,6 +60,39 @@ INTENDED = [
         "outer flattens its arguments, as numpy.outer.",
     ),
     Intended(
+        "infinity times 0 in a gradient",
+        lambda program, d: (
+            d.kind == "value"
+            and "gradient" in d.where
+            and "PyTorch np.float64(nan), exact" in d.text
+            and "exact np.float64(nan)" in d.text
+            and "np.float64(nan)" not in d.text.split("PyTorch")[0]
+        ),
+        "Where a derivative is infinite and the one before it 0, PyTorch's gradient is NaN; here some rules give 0.",
+    ),
+    Intended(
+        "no variance",
+        lambda program, d: (
+            "np.float64(nan), PyTorch np.float64(inf)" in d.text and bool({"var", "std"} & calls(program))
+        ),
+        "With a correction that is not less than the number of elements, the standard's var and std are NaN.",
+    ),
+    Intended(
+        "a weight of 0 times infinity or NaN",
+        lambda program, d: (
+            d.kind == "value"
+            and "np.float64(nan), PyTorch" in d.text
+            and "interpolate" in calls(program)
+            and has_infinity(program)
+        ),
+        "A pixel between two others is a weighted mean of both, also where a weight is 0.",
+    ),
+    Intended(
+        "integers are taken as float32",
+        lambda program, d: d.kind == "answered" and "floating point" in d.text,
+        "Functions of floats take integers and bool, as float32, where some of PyTorch's refuse them.",
+    ),
+    Intended(
         "no axis of shape ()",
         lambda program, d: d.kind == "refused" and "out of range for shape ()" in d.text,
         "A tensor of shape () has no axes, as in NumPy and the standard; PyTorch takes 0 and -1 for it.",
@@ -67,13 +100,21 @@ INTENDED = [
 ]
 
 
-def has_nan(program: Program) -> bool:
-    """Whether an input or a result is NaN somewhere."""
+def floats_of(program: Program) -> list[np.ndarray]:
+    """Inputs and results of floats, as PyTorch has them."""
     from .torch_side import Run, to_numpy
 
     run = Run(program)
     run.forward()
-    return any(np.isnan(to_numpy(value)).any() for value in [*run.inputs, *run.results] if value.is_floating_point())
+    return [to_numpy(value) for value in [*run.inputs, *run.results] if value.is_floating_point()]
+
+
+def has_nan(program: Program) -> bool:
+    return any(np.isnan(array).any() for array in floats_of(program))
+
+
+def has_infinity(program: Program) -> bool:
+    return any((~np.isfinite(array)).any() for array in floats_of(program))
 
 
 def intended(program: Program, difference: Difference) -> Intended | None:

@@ -285,9 +285,10 @@ def add_choices(op) -> None:
 
 def add_activations(op) -> None:
     for name in ACTIVATIONS:
-        op(name, f"F.{name}(a)", f"TF.{name}(a)", a_float, inner=True, weight=0.7)
+        theirs = "t.mish(a)" if name == "mish" else f"TF.{name}(a)"
+        op(name, f"F.{name}(a)", theirs, a_float, inner=True, weight=0.7)
     op("gelu", "gb.gelu(a)", "t.gelu(a)", a_float, inner=True)
-    op("gelu tanh", "F.gelu(a, approximate='tanh')", "TF.gelu(a, approximate='tanh')", a_float, inner=True)
+    op("gelu tanh", "F.gelu(a, approximate='tanh')", "t.gelu_tanh(a)", a_float, inner=True)
     for name in ("elu", "celu", "leaky_relu"):
         op(name, f"F.{name}(a, alpha)", f"TF.{name}(a, alpha)", slope, inner=True, weight=0.7)
     op("softplus", "F.softplus(a, beta, threshold)", "TF.softplus(a, beta, threshold)", soft, inner=True, weight=0.7)

@@ -179,12 +179,12 @@ def add_sorting(op) -> None:
         exact=True,
         weight=0.6,
     )
-    op("topk", "gb.topk(a, k, axis, largest)[0]", "torch.topk(a, k, axis, largest)[0]", largest, exact=True)
-    # Equal elements may have either place: what is at the places is compared.
+    op("topk", "gb.topk(a, k, axis, largest)[0]", "t.topk(a, k, axis, largest)[0]", largest, exact=True)
+    # Where elements are equal up to rounding, places differ and what is at them does not.
     op(
         "topk places",
         "gb.take_along_axis(a, gb.topk(a, k, axis, largest)[1], axis)",
-        "torch.gather(a, axis, torch.topk(a, k, axis, largest)[1])",
+        "torch.gather(a, axis, t.topk(a, k, axis, largest)[1])",
         largest,
         exact=True,
         weight=0.6,

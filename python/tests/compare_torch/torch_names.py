@@ -191,3 +191,22 @@ def gelu(a: Tensor) -> Tensor:
     if a.dtype != torch.float64:
         return TF.gelu(a)
     return 0.5 * a * torch.special.erfc(-a / 2**0.5)
+
+
+def gelu_tanh(a: Tensor) -> Tensor:
+    """In float64 by its parts, so that the rounding of tanh, which is all that is left far from 0, is seen."""
+    if a.dtype != torch.float64:
+        return TF.gelu(a, approximate="tanh")
+    return 0.5 * a * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (a + 0.044715 * a**3)))
+
+
+def mish(a: Tensor) -> Tensor:
+    return TF.mish(a) if a.dtype != torch.float64 else a * torch.tanh(TF.softplus(a))
+
+
+def topk(a: Tensor, k: int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+    """The first of equal elements, which PyTorch's topk leaves open."""
+    values, places = torch.sort(a, dim=axis, descending=largest, stable=True)
+    if not 0 <= k <= a.shape[axis]:
+        raise IndexError("selected index k out of range")
+    return values.narrow(axis, 0, k), places.narrow(axis, 0, k)
