@@ -21,7 +21,7 @@ from compare_torch.compare import MANY, reference_of
 from compare_torch.generate import Generator
 from compare_torch.operations import OPERATIONS
 
-MOST_ELEMENTS = 150  # of inputs and results of a program
+MOST_ELEMENTS = 400  # of inputs and results of a program
 
 
 def is_small(program, reference):
@@ -38,7 +38,7 @@ def main():
     while any(missing.values()) or refused < 20:
         seed += 1
         wanted = [name for name, count in missing.items() if count > 0] or None
-        if refused < 20 and seed % 10 == 0:
+        if refused < 20 and seed % 6 == 0:
             program = Generator(seed).make_refused()
             if program is not None and not checked(program)[1]:
                 pairs.append((program, None))
@@ -46,7 +46,7 @@ def main():
             continue
         program, found = checked(Generator(seed).make(wanted))
         calls = {call.op for call in program.calls}
-        if len(program.calls) > 6 or not calls & set(wanted or []) or found:
+        if len(program.calls) > 8 or not calls & set(wanted or []) or found:
             continue
         reference = reference_of(program, MANY)
         if is_small(program, reference):
