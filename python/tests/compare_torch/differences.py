@@ -71,6 +71,11 @@ INTENDED = [
         "Where a derivative is infinite and the one before it 0, PyTorch's gradient is NaN; here some rules give 0.",
     ),
     Intended(
+        "squares beyond float32",
+        lambda program, d: "np.float64(inf), PyTorch" in d.text and "std" in calls(program),
+        "std is the root of var, which float32 holds up to 3.4e38; PyTorch keeps the square in float64.",
+    ),
+    Intended(
         "no variance",
         lambda program, d: (
             "np.float64(nan), PyTorch np.float64(inf)" in d.text and bool({"var", "std"} & calls(program))
@@ -88,9 +93,9 @@ INTENDED = [
         "A pixel between two others is a weighted mean of both, also where a weight is 0.",
     ),
     Intended(
-        "integers are taken as float32",
-        lambda program, d: d.kind == "answered" and "floating point" in d.text,
-        "Functions of floats take integers and bool, as float32, where some of PyTorch's refuse them.",
+        "integers and bool are taken",
+        lambda program, d: d.kind == "answered" and ("floating point" in d.text or "support bool" in d.text),
+        "Functions of floats take integers and bool, as float32, and argmax takes bool, where PyTorch's refuse them.",
     ),
     Intended(
         "no axis of shape ()",

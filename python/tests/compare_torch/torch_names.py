@@ -64,36 +64,22 @@ def spread(function: Callable[..., Tensor], a: Tensor, axis: Any, correction: fl
 
 
 def index(a: Tensor, key: Any) -> Tensor:
-    """a[key] with negative steps."""
-    parts = key if isinstance(key, tuple) else (key,)
-    used = sum(1 for part in parts if isinstance(part, (int, slice)))
-    used += sum(part.ndim if part.dtype == torch.bool else 1 for part in parts if isinstance(part, Tensor))
-    axis, new = 0, []
-    for part in parts:
-        if part is Ellipsis:
-            axis += a.ndim - used
-        elif isinstance(part, slice):
-            if part.step is not None and part.step < 0 and axis < a.ndim:
-                chosen = range(a.shape[axis])[part]
-                a = a.flip(axis)
-                length = a.shape[axis]
-                part = slice(
-                    length - 1 - chosen.start, length - 1 - chosen.start + len(chosen) * -part.step, -part.step
-                )
-                part = part if len(chosen) else slice(0, 0)
-            axis += 1
-        elif isinstance(part, Tensor):
-            axis += part.ndim if part.dtype == torch.bool else 1
-        elif part is not None:
-            axis += 1
-        new.append(part)
-    return a[tuple(new)] if isinstance(key, tuple) else a[new[0]]
+    """NumPy's a[key]: PyTorch has no negative steps, and takes integers before it looks at tensors and lists."""
+    return a.reshape(-1)[places(a, key)]
 
 
 def setitem(a: Tensor, key: Any, value: Any) -> Tensor:
-    result = a.clone()
-    result[key] = value
-    return result
+    at = places(a, key)
+    values = value if isinstance(value, Tensor) else torch.tensor(value, dtype=a.dtype)
+    flat = a.reshape(-1).index_put((at,), values.to(a.dtype).expand(at.shape))
+    return flat.reshape(a.shape)
+
+
+def places(a: Tensor, key: Any) -> Tensor:
+    """Of the elements that NumPy's a[key] takes, in a made flat."""
+    parts = key if isinstance(key, tuple) else (key,)
+    parts = tuple(part.detach().numpy() if isinstance(part, Tensor) else part for part in parts)
+    return torch.from_numpy(np.array(np.arange(a.numel()).reshape(a.shape)[parts]))
 
 
 def at(a: Tensor, indices: Tensor, axis: int) -> Tensor:
@@ -186,22 +172,27 @@ def sign(a: Tensor) -> Tensor:
     return torch.where(torch.isnan(a), a.detach(), y) if a.dtype.is_floating_point else y
 
 
+def is_reference() -> bool:
+    """Whether this is the run in float64 (`Run.computed` sets the default dtype)."""
+    return torch.get_default_dtype() == torch.float64
+
+
 def gelu(a: Tensor) -> Tensor:
-    """In float64, where it is the reference, by erfc: PyTorch's 1 + erf(x) is 0 below -8."""
-    if a.dtype != torch.float64:
+    """In the reference by erfc: PyTorch's 1 + erf(x) is 0 below -8."""
+    if not is_reference():
         return TF.gelu(a)
     return 0.5 * a * torch.special.erfc(-a / 2**0.5)
 
 
 def gelu_tanh(a: Tensor) -> Tensor:
-    """In float64 by its parts, so that the rounding of tanh, which is all that is left far from 0, is seen."""
-    if a.dtype != torch.float64:
+    """In the reference by its parts, so that the rounding of tanh, which is all that is left far from 0, is seen."""
+    if not is_reference():
         return TF.gelu(a, approximate="tanh")
     return 0.5 * a * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (a + 0.044715 * a**3)))
 
 
 def mish(a: Tensor) -> Tensor:
-    return TF.mish(a) if a.dtype != torch.float64 else a * torch.tanh(TF.softplus(a))
+    return a * torch.tanh(TF.softplus(a)) if is_reference() else TF.mish(a)
 
 
 def topk(a: Tensor, k: int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
