@@ -96,7 +96,10 @@ def work(chunk: range, options: argparse.Namespace, results: Any) -> None:
 
     torch.set_num_threads(1)
     signal.signal(signal.SIGALRM, too_long)
+    parent = os.getppid()
     for seed in chunk:
+        if os.getppid() != parent:  # it was ended
+            return
         results.put(("begun", seed, None))
         signal.alarm(PROGRAM_SECONDS)
         try:
