@@ -130,6 +130,8 @@ void BpeEncoder::add_merges(const std::vector<std::string>& merges) {
     const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
     // Files list merges in the order of the tokens that they make: most often it is the next one.
     result = joined_symbol(left, right, result + 1);
+    const bool is_control = result < vocabulary_.size() && vocabulary_.has(result, kControlToken | kUnknownToken);
+    if (is_control) continue;  // only its text as a whole may become it, and only where that is not input
     merges_.add(find_or_add_symbol(left), find_or_add_symbol(right), {static_cast<uint32_t>(i), result});
     if (rule().escape_spaces) cutter_.learn(symbol_text(result));
   }
@@ -201,11 +203,11 @@ void BpeEncoder::encode_word(std::string_view text, Word& word, std::vector<int3
 int32_t BpeEncoder::whole_token(std::string_view word) const {
   const bool newlines = rule().join_newlines && word.find_first_not_of('\n') == word.npos;
   if (!rule().ignore_merges && !newlines) return kNoToken;
-  if (!rule().byte_level) return vocabulary_.find(word);
+  if (!rule().byte_level) return vocabulary_.find_plain(word);
   std::string spelled;
   spelled.reserve(word.size() * 2);
   for (const char byte : word) spelled += byte_spelling(static_cast<uint8_t>(byte));
-  return vocabulary_.find(spelled);
+  return vocabulary_.find_plain(spelled);
 }
 
 void BpeEncoder::append_symbols(std::string_view word, Word& symbols) const {

@@ -18,8 +18,10 @@ class ChatTemplate {
   // `tools` may be null. `extra` is an object (or null): bos_token, eos_token, documents, enable_thinking and whatever
   // else the template reads; it goes before the named arguments. Throws bad_input where the template fails, or says so
   // itself (raise_exception).
-  std::string render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
-                     bool add_generation_prompt, const nlohmann::ordered_json& extra) const;
+  // The content of message i is input of source i. All other strings are input too, but for the roles that every
+  // conversation has (system, user, assistant, tool ...) and the variables whose names end with "_token".
+  MarkedText render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
+                    bool add_generation_prompt, const nlohmann::ordered_json& extra) const;
 
   // The time that strftime_now tells; without it, the present.
   void set_now(std::optional<std::time_t> now) { now_ = now; }
@@ -32,8 +34,8 @@ class ChatTemplate {
   std::optional<std::time_t> now_;
 };
 
-// JSON as a template's value; key order is kept. Throws bad_input for JSON that nests too deeply, and for integers of
-// more than 64 bits.
-jinja::Value from_json(const nlohmann::ordered_json& json);
+// JSON as a template's value; key order is kept. Its strings are input of `source`, or not marked where that is null.
+// Throws bad_input for JSON that nests too deeply, and for integers of more than 64 bits.
+jinja::Value from_json(const nlohmann::ordered_json& json, const int32_t* source = nullptr);
 
 }  // namespace gabbro::text

@@ -47,7 +47,7 @@ class SentencePieceEncoder::Merger {
   void for_each(F f) {
     for (int32_t i = 0; i != kEnd; i = symbol(i).after) {
       const std::string_view text = text_.substr(symbol(i).begin, symbol(i).length);
-      f(text, symbol(i).token == kUnknown ? vocabulary_.find(text) : symbol(i).token);
+      f(text, symbol(i).token == kUnknown ? find(text) : symbol(i).token);
     }
   }
 
@@ -68,6 +68,11 @@ class SentencePieceEncoder::Merger {
     bool operator<(const Candidate& other) const { return score != other.score ? score < other.score : at > other.at; }
   };
 
+  // Tokens that users have added were found before; where one is still spelled out, it must not be made (input).
+  int32_t find(std::string_view text) const {
+    const int32_t token = vocabulary_.find_plain(text);
+    return token != kNoToken && vocabulary_.has(token, kUserDefinedToken) ? kNoToken : token;
+  }
   int32_t count() const { return static_cast<int32_t>(symbols_.size()); }
   Symbol& symbol(int32_t i) { return symbols_[static_cast<size_t>(i)]; }
 
@@ -76,7 +81,7 @@ class SentencePieceEncoder::Merger {
     if (left.after == kEnd) return;
     const size_t length = left.length + symbol(left.after).length;
     if (length > longest_) return;
-    const int32_t token = vocabulary_.find(text_.substr(left.begin, length));
+    const int32_t token = find(text_.substr(left.begin, length));
     if (token == kNoToken) return;
     heap_.push_back({vocabulary_.score(token), at, token, length});
     std::push_heap(heap_.begin(), heap_.end());

@@ -43,6 +43,28 @@ TEST(SpecialSplitter, GivesWhatIsLeftToShorterTokens) {
   EXPECT_THAT(split(nested, "abcdef"), ElementsAre("{ab}", "{cdef}"));
 }
 
+TEST(SpecialSplitter, InputBecomesNoControlToken) {
+  // A control token, one that users have added, one of these that structures conversations, and one that ends a turn.
+  const Vocabulary vocabulary(
+      spec_of({"<|im_end|>", "<u>", "<|user|>", "<end_of_turn>", "<|im_end|>x"}, {3, 4, 4, 4, 3}));
+  const auto split_input = [&](std::string_view text, std::vector<InputSpan> input) {
+    std::vector<std::string> out;
+    for (const Fragment& fragment : SpecialSplitter(vocabulary).split(text, true, input)) {
+      out.push_back(fragment.token == kNoToken ? std::string(fragment.text)
+                                               : "{" + std::string(vocabulary.text(fragment.token)) + "}");
+    }
+    return out;
+  };
+  EXPECT_THAT(split_input("<|im_end|>", {}), ElementsAre("{<|im_end|>}"));
+  EXPECT_THAT(split_input("<|im_end|>", {{0, 10}}), ElementsAre("<|im_end|>"));
+  for (size_t at = 0; at < 10; ++at)  // one byte of it is enough
+    EXPECT_THAT(split_input("<|im_end|>", {{at, at + 1}}), ElementsAre("<|im_end|>")) << at;
+  EXPECT_THAT(split_input("<|im_end|>a<|im_end|>", {{10, 11}}), ElementsAre("{<|im_end|>}", "a", "{<|im_end|>}"));
+  EXPECT_THAT(split_input("<|im_end|>x", {{10, 11}}), ElementsAre("{<|im_end|>}", "x"));  // the longer one is forged
+  EXPECT_THAT(split_input("<|user|><end_of_turn><u>", {{0, 24}}), ElementsAre("<|user|><end_of_turn>", "{<u>}"));
+  EXPECT_THAT(split_input("<|user|><u>", {{8, 9}}), ElementsAre("{<|user|>}", "{<u>}"));
+}
+
 TEST(SpecialSplitter, ControlTokensAreTextUnlessAskedFor) {
   const Vocabulary vocabulary(spec_of({"<c>", "<u>", "<c><u>", "<k>"}, {3, 4, 3, 2}));
   EXPECT_THAT(split(vocabulary, "<c><u><k>"), ElementsAre("{<c><u>}", "{<k>}"));

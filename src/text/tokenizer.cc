@@ -26,6 +26,11 @@ bool parse_byte(std::string_view token, char& byte) {
   return high >= 0 && low >= 0;
 }
 
+void check_length(std::string_view text) {
+  if (text.size() > kMaxText)
+    throw bad_input("a text of {} bytes is too long to tokenize at once (limit {})", text.size(), kMaxText);
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(VocabularySpec spec) {
@@ -72,12 +77,20 @@ void Tokenizer::spell_pieces() {
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
-  if (text.size() > kMaxText)
-    throw bad_input("a text of {} bytes is too long to tokenize at once (limit {})", text.size(), kMaxText);
+  check_length(text);
+  return encode_fragments(splitter_->split(text, options.parse_special), options);
+}
+
+std::vector<int32_t> Tokenizer::encode_marked(const MarkedText& text, EncodeOptions options) const {
+  check_length(text.bytes());
+  return encode_fragments(splitter_->split(text.bytes(), options.parse_special, text.spans()), options);
+}
+
+std::vector<int32_t> Tokenizer::encode_fragments(const std::vector<Fragment>& fragments, EncodeOptions options) const {
   std::vector<int32_t> out;
   if (options.add_special && add_bos_) out.push_back(bos());
   bool fresh = true;
-  for (const Fragment& fragment : splitter_->split(text, options.parse_special)) {
+  for (const Fragment& fragment : fragments) {
     fresh = fresh || fragment.token != kNoToken;
     if (fragment.token != kNoToken) {
       out.push_back(fragment.token);

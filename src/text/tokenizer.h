@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "src/text/encoder.h"
+#include "src/text/marked_text.h"
 #include "src/text/special_splitter.h"
 #include "src/text/vocabulary.h"
 
 namespace gabbro::text {
 
 struct EncodeOptions {
-  bool add_special = true;  // begin (end) with the bos (eos) token where the model wants it
-  bool parse_special =
-      true;  // control tokens spelled out in the text become those tokens; set false for text from outside
+  bool add_special = true;    // begin (end) with the bos (eos) token where the model wants it
+  bool parse_special = true;  // control tokens that the text spells out become those tokens
 };
 
 struct DecodeOptions {
@@ -34,6 +34,13 @@ class Tokenizer {
   // Any bytes will do: broken UTF-8 counts as U+FFFD where the vocabulary is made of words, and as bytes otherwise.
   // May be called by several threads at once.
   std::vector<int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
+
+  // The same, but what the text has of input is plain text: a control token, or a token that structures conversations
+  // (special_splitter.h), is made only of bytes that are not input. Other text gets the same tokens as above.
+  std::vector<int32_t> encode_marked(const MarkedText& text, EncodeOptions options = {}) const;
+
+  // The special tokens that a text spells out, and the text between them.
+  std::vector<Fragment> split_special(std::string_view text) const { return splitter_->split(text, true); }
 
   // May end within a character; see Utf8Stream. Throws bad_input for an id outside the vocabulary.
   std::string decode(std::span<const int32_t> ids, DecodeOptions options = {}) const;
@@ -56,9 +63,12 @@ class Tokenizer {
   int32_t padding() const { return vocabulary_->spec().padding; }
   bool adds_bos() const { return add_bos_; }
   bool adds_eos() const { return add_eos_; }
+  // What of the specification was not used, a line each.
+  const std::vector<std::string>& warnings() const { return vocabulary_->warnings(); }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
  private:
+  std::vector<int32_t> encode_fragments(const std::vector<Fragment>& fragments, EncodeOptions options) const;
   void check_id(int32_t id) const;
   void spell_pieces();
 

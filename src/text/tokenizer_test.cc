@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
@@ -51,6 +52,51 @@ TEST(Tokenizer, GivesTheIdsOfHuggingFaceForEveryPreTokenizer) {
   }
   EXPECT_GT(tokenizers.size(), 25U);
   EXPECT_GT(checked, 10000U / kTextsPerCheck);
+}
+
+// Marks of input make no difference to text without control tokens, wherever they begin and end: words and merges go
+// across.
+TEST(Tokenizer, MarkedTextHasTheIdsOfHuggingFace) {
+  const auto fixture = read_fixture("byte_level.json");
+  const Tokenizer tokenizer(byte_level_spec(fixture, "llama-bpe"));
+  size_t checked = 0;
+  for (const auto& [text, results] : fixture["cases"].get<std::vector<std::pair<std::string, nlohmann::json>>>()) {
+    for (const auto& result : results) {
+      const auto names = result[1].get<std::vector<std::string>>();
+      if (std::find(names.begin(), names.end(), "llama-bpe") == names.end() || text.empty()) continue;
+      const bool harmless =
+          tokenizer.encode(text, kPlain) == tokenizer.encode(text, {.add_special = false, .parse_special = false});
+      if (!harmless) continue;
+      for (const size_t period : {1, 2, 5}) {
+        MarkedText marked;
+        for (size_t at = 0; at < text.size(); at += period) {
+          const std::string piece = text.substr(at, period);
+          marked.append(at / period % 2 == 0 ? MarkedText::input(piece) : MarkedText(piece));
+        }
+        EXPECT_EQ(tokenizer.encode_marked(marked, kPlain), result[0].get<Ids>()) << text;
+        ++checked;
+      }
+    }
+  }
+  EXPECT_GT(checked, 300U);
+}
+
+TEST(Tokenizer, InputNeverBecomesAControlToken) {
+  const auto fixture = read_fixture("byte_level.json");
+  for (const VocabularySpec& spec :
+       {byte_level_spec(fixture, "llama-bpe"), sentencepiece_spec(), raw_spec(), letters_spec()}) {
+    const Tokenizer tokenizer(spec);
+    for (int32_t id = 0; id < tokenizer.size(); ++id) {
+      if (!tokenizer.vocabulary().has(id, kControlToken)) continue;
+      const std::string text = "a" + std::string(tokenizer.vocabulary().text(id)) + "a";
+      const Ids ids = tokenizer.encode_marked(MarkedText::input(text), kPlain);
+      for (const int32_t made : ids) EXPECT_FALSE(tokenizer.vocabulary().has(made, kControlToken)) << text;
+      MarkedText written("a");  // the same text from a template
+      written.append(std::string(tokenizer.vocabulary().text(id)));
+      const Ids forged = tokenizer.encode_marked(written, kPlain);
+      EXPECT_NE(std::find(forged.begin(), forged.end(), id), forged.end()) << text;
+    }
+  }
 }
 
 TEST(Tokenizer, GivesTheIdsOfLlamaCppWhereHuggingFaceCannotTell) {
@@ -223,8 +269,6 @@ TEST(Tokenizer, NamesTheFieldThatIsWrong) {
               HasSubstr("tokenizer.ggml.scores: 8 entries for 9 tokens"));
   EXPECT_THAT(complaint([](auto& s) { s.scores[2] = NAN; }), HasSubstr("tokenizer.ggml.scores[2]"));
   EXPECT_THAT(complaint([](auto& s) { s.types.resize(2); }), HasSubstr("tokenizer.ggml.token_type"));
-  EXPECT_THAT(complaint([](auto& s) { s.bos = 9; }), HasSubstr("tokenizer.ggml.bos_token_id: token 9 is outside"));
-  EXPECT_THAT(complaint([](auto& s) { s.fim_sep = -2; }), HasSubstr("tokenizer.ggml.fim_sep_token_id: token -2"));
   const VocabularySpec bytes = byte_level_spec(fixture, "gpt-2");
   EXPECT_THAT(complaint([](auto& s) { s.pre = "nonsense"; }, bytes),
               HasSubstr("tokenizer.ggml.pre: pre-tokenizer 'nonsense'"));
@@ -237,6 +281,22 @@ TEST(Tokenizer, NamesTheFieldThatIsWrong) {
               HasSubstr("tokenizer.ggml.add_bos_token"));
   EXPECT_THAT(complaint([](auto& s) { s.eos = kNoToken, s.add_eos = true; }, bytes),
               HasSubstr("tokenizer.ggml.add_eos_token"));
+}
+
+// As llama.cpp does: files are in use whose padding token, for one, is not there.
+TEST(Tokenizer, DoesNotUseSpecialTokensOutsideTheVocabulary) {
+  VocabularySpec spec = letters_spec();
+  spec.bos = 9;  // the model's kind has 1 by default
+  spec.padding = 99;
+  spec.fim_sep = -2;
+  const Tokenizer tokenizer(std::move(spec));
+  EXPECT_EQ(tokenizer.bos(), 1);
+  EXPECT_EQ(tokenizer.padding(), kNoToken);
+  EXPECT_THAT(tokenizer.warnings(),
+              ElementsAre("tokenizer.ggml.bos_token_id: token 9 is outside the vocabulary of 9 tokens: not used",
+                          "tokenizer.ggml.padding_token_id: token 99 is outside the vocabulary of 9 tokens: not used",
+                          "tokenizer.ggml.fim_sep_token_id: token -2 is outside the vocabulary of 9 tokens: not used"));
+  EXPECT_THAT(Tokenizer(letters_spec()).warnings(), IsEmpty());
 }
 
 TEST(Tokenizer, RefusesIdsOutsideTheVocabulary) {

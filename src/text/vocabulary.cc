@@ -34,6 +34,7 @@ uint8_t attribute_of(int32_t type) {
 
 Vocabulary::Vocabulary(VocabularySpec spec) : spec_(std::move(spec)), table_(spec_.tokens.size()) {
   check();
+  drop_outside_ids();
   set_defaults();
   for (const std::string& token : spec_.tokens) table_.add(token);
   attributes_.assign(spec_.tokens.size(), kNormalToken);
@@ -60,10 +61,14 @@ void Vocabulary::check() const {
   for (size_t i = 0; i < spec_.scores.size(); ++i) {
     if (std::isnan(spec_.scores[i])) throw bad_input("tokenizer.ggml.scores[{}]: not a number", i);
   }
-  const auto check_id = [&](const char* field, int32_t id) {
-    if (id != kNoToken && !contains(id)) {
-      throw bad_input("tokenizer.ggml.{}: token {} is outside the vocabulary of {} tokens", field, id, count);
-    }
+}
+
+void Vocabulary::drop_outside_ids() {
+  const auto check_id = [&](const char* field, int32_t& id) {
+    if (id == kNoToken || contains(id)) return;
+    warnings_.push_back(
+        fmt::format("tokenizer.ggml.{}: token {} is outside the vocabulary of {} tokens: not used", field, id, size()));
+    id = kNoToken;
   };
   check_id("bos_token_id", spec_.bos);
   check_id("eos_token_id", spec_.eos);

@@ -58,8 +58,9 @@ enum TokenAttribute : uint8_t {
 
 class Vocabulary {
  public:
-  // Throws bad_input that names the field for sizes that disagree, ids out of range, unknown token types, scores that
-  // are not numbers. The first of several equal tokens is the one that text maps to. Ignores spec.merges.
+  // Throws bad_input that names the field for sizes that disagree, unknown token types, scores that are not numbers. A
+  // special token outside the vocabulary is a warning and counts as not there, as in llama.cpp. The first of several
+  // equal tokens is the one that text maps to. Ignores spec.merges.
   explicit Vocabulary(VocabularySpec spec);
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
@@ -68,18 +69,26 @@ class Vocabulary {
   bool contains(int32_t id) const { return id >= 0 && id < size(); }
   std::string_view text(int32_t id) const { return table_.key(id); }       // as the file spells it
   int32_t find(std::string_view text) const { return table_.find(text); }  // kNoToken where there is none
-  bool unique() const { return table_.unique(); }                          // no token is empty or occurs twice
+  // The same, but no control or unknown token: what plain text can become.
+  int32_t find_plain(std::string_view text) const {
+    const int32_t id = find(text);
+    return id != kNoToken && has(id, kControlToken | kUnknownToken) ? kNoToken : id;
+  }
+  bool unique() const { return table_.unique(); }  // no token is empty or occurs twice
   float score(int32_t id) const { return spec_.scores.empty() ? 0.0F : spec_.scores[static_cast<size_t>(id)]; }
   bool has(int32_t id, int attributes) const { return (attributes_[static_cast<size_t>(id)] & attributes) != 0; }
 
   const VocabularySpec& spec() const { return spec_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
   const std::vector<int32_t>& end_of_generation() const { return end_of_generation_; }  // ascending
 
  private:
   void check() const;
+  void drop_outside_ids();
   void set_defaults();
 
   VocabularySpec spec_;
+  std::vector<std::string> warnings_;
   StringTable table_;
   std::vector<uint8_t> attributes_;
   std::vector<int32_t> end_of_generation_;

@@ -13,7 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto json = nlohmann::ordered_json::parse(R"({"messages": [{"role": "system", "content": "Be brief."},
       {"role": "user", "content": "Hi 世界"}, {"role": "assistant", "content": null, "tool_calls": [{"function":
       {"name": "f", "arguments": {"a": [1, 2.5, true, null]}}}]}], "tools": [], "s": "a b", "n": 3, "bos_token": "<s>"})");
-    for (const auto& [name, value] : json.items()) dict->set(name, gabbro::text::from_json(value));
+    for (const auto& [name, value] : json.items())
+      dict->set(name, gabbro::text::from_json(value, &gabbro::text::kOtherInput));
     return dict;
   }();
   try {

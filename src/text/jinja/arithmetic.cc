@@ -116,9 +116,8 @@ Value repeat(Runtime& runtime, const Value& value, int64_t count) {
   }
   if (value.is_string()) {
     runtime.reserve_text(total);
-    std::string text;
-    text.reserve(total);
-    for (size_t i = 0; total > 0 && i < times; ++i) text += value.string();
+    MarkedText text;
+    for (size_t i = 0; total > 0 && i < times; ++i) text.append(value.text());
     return value.is_markup() ? Value::markup(std::move(text)) : Value(std::move(text));
   }
   runtime.step(total);

@@ -41,7 +41,7 @@ class TextIterator : public Iterator {
     runtime.step();
     const size_t begin = at_;
     next_code_point(text, &at_);
-    *value = Value(text.substr(begin, at_ - begin));
+    *value = Value(source_.text().substr(begin, at_ - begin));
     return true;
   }
 

@@ -68,9 +68,9 @@ Value Interpreter::eval(const DictLiteral& node, const FramePtr& frame) {
 }
 
 Value Interpreter::eval(const Concat& node, const FramePtr& frame) {
-  std::string result;
+  MarkedText result;
   for (const Value& value : eval_all(node.items, frame)) {
-    result += to_text(*this, value);
+    result.append(to_text(*this, value));
     if (result.size() > limits().output) break;
   }
   return text(std::move(result));
@@ -161,7 +161,7 @@ Value Interpreter::eval(const Filter& node, const FramePtr& frame) {
   return call_filter(node.name, input, eval_args(node.args, frame));
 }
 
-Value Interpreter::filter_text(const Expr& filter, std::string text_of_block, const FramePtr& frame) {
+Value Interpreter::filter_text(const Expr& filter, MarkedText text_of_block, const FramePtr& frame) {
   const Nested nested(*this);
   const auto& node = std::get<Filter>(filter.node);
   const Value input =

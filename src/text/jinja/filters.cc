@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/text/jinja/marks.h"
 #include "src/text/jinja/operators.h"
 #include "src/text/jinja/parser.h"
 #include "src/text/jinja/utf8.h"
@@ -46,7 +47,7 @@ Value AttributePath::get(Runtime& runtime, const Value& item, const Value* other
 }
 
 Value fold_case(Runtime& runtime, const Value& value) {
-  return value.is_string() ? runtime.text(lower(value.string())) : value;
+  return value.is_string() ? runtime.text(map_text(value.text(), lower)) : value;
 }
 
 std::vector<Value> sort_by(Runtime& runtime, std::vector<Value> items, const std::function<Value(const Value&)>& key,

@@ -1,5 +1,6 @@
 // Filters that make HTML. There is no automatic escaping in chat templates: only these give Markup.
 #include "src/text/jinja/library.h"
+#include "src/text/jinja/marks.h"
 #include "src/text/jinja/operators.h"
 
 namespace gabbro::text::jinja {
@@ -12,7 +13,7 @@ Value filter_escape(Runtime& runtime, const Value& value, const Args& args) {
 
 Value filter_forceescape(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "forceescape", args, {});
-  return runtime.markup(escape_text(to_text(runtime, value)));
+  return runtime.markup(map_pieces(to_text(runtime, value), escape_text));
 }
 
 Value filter_safe(Runtime& runtime, const Value& value, const Args& args) {
@@ -39,12 +40,14 @@ std::string quote(std::string_view text, bool for_query) {
 
 Value filter_urlencode(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "urlencode", args, {});
-  if (value.is_string() || !try_iterate(runtime, value)) return runtime.text(quote(to_text(runtime, value), false));
+  if (value.is_string() || !try_iterate(runtime, value))
+    return runtime.text(mark_as(quote(to_text(runtime, value).bytes(), false), {&value}));
   std::string result;
   const auto add = [&](const Value& key, const Value& item) {
     if (!result.empty()) result += '&';
-    result += fmt::format("{}={}", quote(to_text(runtime, key), true), quote(to_text(runtime, item), true));
-    runtime.check_length(result);
+    result +=
+        fmt::format("{}={}", quote(to_text(runtime, key).bytes(), true), quote(to_text(runtime, item).bytes(), true));
+    runtime.check_length(std::string_view(result));
   };
   if (value.is_dict()) {
     for (const auto& [key, item] : value.dict().entries()) add(key, item);
@@ -55,7 +58,7 @@ Value filter_urlencode(Runtime& runtime, const Value& value, const Args& args) {
       add(items[0], items[1]);
     }
   }
-  return runtime.text(std::move(result));
+  return runtime.text(mark_as(std::move(result), {&value}));
 }
 
 Value filter_xmlattr(Runtime& runtime, const Value& value, const Args& args) {
@@ -65,15 +68,15 @@ Value filter_xmlattr(Runtime& runtime, const Value& value, const Args& args) {
   std::string result;
   for (const auto& [key, item] : value.dict().entries()) {
     if (item.is_none() || item.is_undefined()) continue;
-    const std::string name = to_text(runtime, key);
+    const std::string name = to_text(runtime, key).bytes();
     if (name.find_first_of(" \t\n\r\f\v/>=") != std::string::npos) {
       throw runtime.error("Invalid character in attribute name: {}", repr_string(name));
     }
     if (!result.empty()) result += ' ';
-    result += fmt::format("{}=\"{}\"", escape(runtime, key), escape(runtime, item));
-    runtime.check_length(result);
+    result += fmt::format("{}=\"{}\"", escape(runtime, key).bytes(), escape(runtime, item).bytes());
+    runtime.check_length(std::string_view(result));
   }
-  return runtime.text(bound.truth(0, true) && !result.empty() ? fmt::format(" {}", result) : result);
+  return runtime.text(mark_as(bound.truth(0, true) && !result.empty() ? " " + result : result, {&value}));
 }
 
 Value filter_striptags(Runtime& runtime, const Value& value, const Args& args) {

@@ -53,14 +53,14 @@ Value filter_reverse(Runtime& runtime, const Value& value, const Args& args) {
 
 Value filter_join(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "join", args, {"d", "attribute"});
-  const std::string separator = to_text(runtime, bound.get(0, ""));
+  const MarkedText separator = to_text(runtime, bound.get(0, ""));
   const AttributePath path(runtime, bound.get(1, {}));
   const auto items = iterate(runtime, value);
-  std::string result;
+  MarkedText result;
   bool first = true;
   for (Value item; items->next(runtime, &item); first = false) {
-    if (!first) result += separator;
-    result += to_text(runtime, path.get(runtime, item));
+    if (!first) result.append(separator);
+    result.append(to_text(runtime, path.get(runtime, item)));
     if (result.size() > runtime.limits().output) break;
   }
   return runtime.text(std::move(result));

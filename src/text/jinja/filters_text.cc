@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "src/text/jinja/library.h"
+#include "src/text/jinja/marks.h"
 #include "src/text/jinja/operators.h"
 #include "src/text/jinja/search.h"
 #include "src/text/jinja/utf8.h"
@@ -10,12 +11,10 @@
 namespace gabbro::text::jinja {
 namespace {
 
-using Mapping = std::string (*)(std::string_view);
-
 template <Mapping mapping>
 Value mapped_filter(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "filter", args, {});
-  return runtime.text_like(value, mapping(to_text(runtime, value)));
+  return runtime.text_like(value, map_text(to_text(runtime, value), mapping));
 }
 
 // Words begin behind spaces, dashes and opening brackets; the rest of a word is in lower case.
@@ -37,7 +36,7 @@ std::string title_words(std::string_view text) {
 
 Value filter_title(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "title", args, {});
-  return runtime.text(title_words(to_text(runtime, value)));
+  return runtime.text(map_text(to_text(runtime, value), title_words));
 }
 
 Value filter_string(Runtime& runtime, const Value& value, const Args& args) {
@@ -48,15 +47,15 @@ Value filter_string(Runtime& runtime, const Value& value, const Args& args) {
 Value filter_trim(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "trim", args, {"chars"});
   const std::string characters = bound.given(0) ? bound.string(0, "") : "";
-  return runtime.text_like(value,
-                           std::string(strip(to_text(runtime, value), kBoth, bound.given(0) ? &characters : nullptr)));
+  const MarkedText text = to_text(runtime, value);
+  return runtime.text_like(value, text.slice(strip(text.bytes(), kBoth, bound.given(0) ? &characters : nullptr)));
 }
 
 Value filter_replace(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "replace", args, {"old", "new", "count"}, 2);
   const int64_t count = bound.given(2) ? bound.integer(2, -1) : -1;
-  return runtime.text(
-      replace_text(runtime, to_text(runtime, value), to_text(runtime, bound[0]), to_text(runtime, bound[1]), count));
+  return runtime.text(replace_text(runtime, to_text(runtime, value), to_text(runtime, bound[0]).bytes(),
+                                   to_text(runtime, bound[1]), count));
 }
 
 const std::string& require_string(Runtime& runtime, const Value& value) {
@@ -75,20 +74,23 @@ Value filter_indent(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "indent", args, {"width", "first", "blank"});
   const Value width = bound.get(0, 4);
   const Value prefix = width.is_string() ? width : Value(spaces(runtime, to_index(runtime, width)));
-  const std::string& indentation = prefix.string();
+  const MarkedText& indentation = prefix.text();
   const bool blank = bound.truth(2, false);
-  const std::string text = require_string(runtime, value) + "\n";
+  require_string(runtime, value);
+  MarkedText text = value.text();
+  text.append("\n");
   const bool escapes = width.is_markup() && !value.is_markup();  // each line that the indentation is added to
-  std::string result;
+  MarkedText result;
   bool first = true;
-  for_each_line(text, false, [&](std::string_view line) {
+  for_each_line(text.bytes(), false, [&](std::string_view line) {
     runtime.step();
-    if (!first) result += '\n';
+    if (!first) result.append("\n");
     if (!first && (blank || !line.empty())) {
       runtime.reserve_text(result.size() > (size_t{1} << 20) ? indentation.size() : 0);
-      result += indentation;
+      result.append(indentation);
     }
-    result += escapes && (blank || !first) ? escape_text(line) : line;
+    const MarkedText marked = text.slice(line);
+    result.append(escapes && (blank || !first) ? map_pieces(marked, escape_text) : marked);
     first = false;
     runtime.check_length(result);
   });
@@ -109,14 +111,14 @@ Value filter_truncate(Runtime& runtime, const Value& value, const Args& args) {
   const int64_t size = length(runtime, value);
   if (size <= limit || size - limit <= leeway) return value;
   const std::string& text = require_string(runtime, value);
-  std::string result = text.substr(0, byte_offset(text, static_cast<size_t>(limit - end_length)));
-  if (!bound.truth(1, false)) result = result.substr(0, result.rfind(' '));
+  MarkedText result = value.text().substr(0, byte_offset(text, static_cast<size_t>(limit - end_length)));
+  if (!bound.truth(1, false)) result = result.substr(0, result.bytes().rfind(' '));
   return concatenate(runtime, runtime.text_like(value, std::move(result)), end);
 }
 
 Value filter_wordcount(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound(runtime, "wordcount", args, {});
-  const std::string text = to_text(runtime, value);
+  const std::string text = to_text(runtime, value).bytes();
   int64_t count = 0;
   bool in_word = false;
   for (size_t at = 0; at < text.size();) {
@@ -145,10 +147,10 @@ Value filter_wordwrap(Runtime& runtime, const Value& value, const Args& args) {
       runtime.step();
       if (i > 0) result += separator;
       result += between.is_markup() ? escape_text(wrapped[i]) : wrapped[i];
-      runtime.check_length(result);
+      runtime.check_length(std::string_view(result));
     }
   });
-  return runtime.text_like(between, std::move(result));
+  return runtime.text_like(between, mark_as(std::move(result), {&value, &between}));
 }
 
 Value filter_center(Runtime& runtime, const Value& value, const Args& args) {
@@ -184,7 +186,7 @@ Value filter_tojson(Runtime& runtime, const Value& value, const Args& args) {
     style.item_separator = separators[0].string();
     style.key_separator = separators[1].string();
   }
-  return runtime.text(dump_json(runtime, value, style));
+  return runtime.text(mark_as(dump_json(runtime, value, style), {&value}));
 }
 
 constexpr FilterEntry kTextFilters[] = {
@@ -199,9 +201,10 @@ constexpr FilterEntry kTextFilters[] = {
 
 std::span<const FilterEntry> text_filters() { return kTextFilters; }
 
-std::string replace_text(Runtime& runtime, std::string_view text, std::string_view old, std::string_view with,
-                         int64_t count) {
-  std::string result;
+MarkedText replace_text(Runtime& runtime, const MarkedText& marked, std::string_view old, const MarkedText& with,
+                        int64_t count) {
+  const std::string_view text = marked.bytes();
+  MarkedText result;
   size_t at = 0;
   while (count != 0) {
     size_t found = 0;
@@ -213,25 +216,25 @@ std::string replace_text(Runtime& runtime, std::string_view text, std::string_vi
     }
     if (found == std::string_view::npos) break;
     runtime.step();
-    result += text.substr(at, found - at);
-    result += with;
+    result.append(marked, at, found - at);
+    result.append(with);
     runtime.check_length(result);
     at = found + old.size();
     if (old.empty()) {
       if (at == text.size()) return result;
       const size_t begin = at;
       next_code_point(text, &at);
-      result += text.substr(begin, at - begin);
+      result.append(marked, begin, at - begin);
     }
     if (count > 0) --count;
   }
-  if (at < text.size()) result += text.substr(at);
+  if (at < text.size()) result.append(marked, at, text.size() - at);
   return result;
 }
 
-std::string pad_text(Runtime& runtime, std::string_view text, int64_t width, char alignment, std::string_view fill) {
-  const auto size = static_cast<int64_t>(count_code_points(text));
-  if (width <= size) return std::string(text);
+MarkedText pad_text(Runtime& runtime, const MarkedText& text, int64_t width, char alignment, std::string_view fill) {
+  const auto size = static_cast<int64_t>(count_code_points(text.bytes()));
+  if (width <= size) return text;
   const auto missing = static_cast<size_t>(width - size);
   runtime.reserve_text(missing > runtime.limits().output ? missing : missing * fill.size());
   // str.center puts the odd space on the left where the width is odd, format() always on the right.
@@ -239,10 +242,10 @@ std::string pad_text(Runtime& runtime, std::string_view text, int64_t width, cha
                       : alignment == '>' ? missing
                       : alignment == '^' ? missing / 2 + (missing & static_cast<size_t>(width) & 1)
                                          : missing / 2;
-  std::string result;
-  for (size_t i = 0; i < left; ++i) result += fill;
-  result += text;
-  for (size_t i = left; i < missing; ++i) result += fill;
+  MarkedText result;
+  for (size_t i = 0; i < left; ++i) result.append(fill);
+  result.append(text);
+  for (size_t i = left; i < missing; ++i) result.append(fill);
   return result;
 }
 

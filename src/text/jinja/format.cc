@@ -2,11 +2,24 @@
 #include <cmath>
 
 #include "src/text/jinja/format_spec.h"
+#include "src/text/jinja/marks.h"
 #include "src/text/jinja/operators.h"
 #include "src/text/jinja/utf8.h"
 
 namespace gabbro::text::jinja {
 namespace {
+
+// A value as the format has it; a text that needed no padding keeps its marks.
+MarkedText formatted(Runtime& runtime, const Value& value, const FormatSpec& spec) {
+  std::string bytes = format_value(runtime, value, spec);
+  if (value.is_string() && bytes == value.string()) return value.text();
+  return mark_as(std::move(bytes), {&value});
+}
+
+// All of `made` is input where the format is.
+MarkedText with_format_marks(const Value& format, MarkedText made) {
+  return format.text().has_input() ? mark_as(made.bytes(), {&format}) : made;
+}
 
 // One rendering of a percent format.
 class Percent {
@@ -14,10 +27,10 @@ class Percent {
   Percent(Runtime& runtime, const Value& format, const Value& arguments)
       : runtime_(runtime), format_(format.string()), escapes_(format.is_markup()), arguments_(arguments) {}
 
-  std::string run() {
+  MarkedText run() {
     while (at_ < format_.size()) {
       const size_t percent = std::min(format_.find('%', at_), format_.size());
-      out_.append(format_, at_, percent - at_);
+      out_.append(std::string_view(format_).substr(at_, percent - at_));
       at_ = percent;
       if (at_ < format_.size()) conversion();
       runtime_.step();
@@ -100,7 +113,7 @@ class Percent {
     if (at_ >= format_.size()) throw runtime_.error("incomplete format");
     const char type = format_[at_++];
     if (type == '%') {
-      out_ += '%';
+      out_.append("%");
       return;
     }
     if (zero && spec.alignment != '<' && type != 's' && type != 'r' && type != 'c') {
@@ -117,16 +130,16 @@ class Percent {
       case 'r':
       case 'a':
         spec.type = 's';
-        out_ += format_value(runtime_, Value(text_of(value, type)), spec);
+        lay_out(Value(text_of(value, type)), spec);
         return;
       case 'c':
         if (escapes_) throw runtime_.error("%c requires int or char");
         if (value.is_string()) {
           if (length(runtime_, value) != 1) throw runtime_.error("%c requires an int or a unicode character");
           spec.type = 's';
-          out_ += format_value(runtime_, value, spec);
+          lay_out(value, spec);
         } else {
-          out_ += format_value(runtime_, Value(to_index(runtime_, value)), spec);
+          lay_out(Value(to_index(runtime_, value)), spec);
         }
         return;
       case 'd':
@@ -143,16 +156,18 @@ class Percent {
       case 'F':
       case 'g':
       case 'G':
-        out_ += format_value(runtime_, Value(real(value)), spec);
+        lay_out(Value(real(value)), spec);
         return;
       default:
         throw runtime_.error("unsupported format character '{}'", type);
     }
   }
 
-  std::string text_of(const Value& value, char type) {
+  void lay_out(const Value& value, const FormatSpec& spec) { out_.append(formatted(runtime_, value, spec)); }
+
+  MarkedText text_of(const Value& value, char type) {
     if (type == 's') return escapes_ ? escape(runtime_, value) : to_text(runtime_, value);
-    return escapes_ ? escape_text(repr(runtime_, value)) : repr(runtime_, value);
+    return mark_as(escapes_ ? escape_text(repr(runtime_, value)) : repr(runtime_, value), {&value});
   }
 
   // What Markup wraps around its arguments converts texts to numbers too, and knows no __index__.
@@ -184,11 +199,10 @@ class Percent {
           .fill = "0", .alignment = '=', .sign = spec.sign, .alternate = spec.alternate, .type = spec.type};
       digits.width = spec.precision + (whole < 0 || spec.sign != '-' ? 1 : 0) + (spec.alternate && !decimal ? 2 : 0);
       const std::string text = format_value(runtime_, Value(whole), digits);
-      out_ += format_value(runtime_, Value(text),
-                           FormatSpec{.alignment = spec.alignment == '<' ? '<' : '>', .width = spec.width});
+      lay_out(Value(text), FormatSpec{.alignment = spec.alignment == '<' ? '<' : '>', .width = spec.width});
       return;
     }
-    out_ += format_value(runtime_, Value(whole), spec);
+    lay_out(Value(whole), spec);
   }
 
   Runtime& runtime_;
@@ -197,7 +211,7 @@ class Percent {
   const Value& arguments_;
   size_t at_ = 0;
   size_t next_ = 0;
-  std::string out_;
+  MarkedText out_;
 };
 
 // One rendering of a format with braces.
@@ -205,17 +219,17 @@ class Braces {
  public:
   Braces(Runtime& runtime, bool escapes, const Args& args) : runtime_(runtime), escapes_(escapes), args_(args) {}
 
-  std::string run(std::string_view format, int depth) {
+  MarkedText run(std::string_view format, int depth) {
     if (depth > 2) throw runtime_.error("Max string recursion exceeded");
-    std::string out;
+    MarkedText out;
     for (size_t at = 0; at < format.size();) {
       const char c = format[at];
       const bool doubled = at + 1 < format.size() && format[at + 1] == c;
       if (c != '{' && c != '}') {
-        out += c;
+        out.append(format.substr(at, 1));
         ++at;
       } else if (doubled) {
-        out += c;
+        out.append(format.substr(at, 1));
         at += 2;
       } else if (c == '}') {
         throw runtime_.error("Single '}}' encountered in format string");
@@ -223,7 +237,7 @@ class Braces {
         const size_t end = closing(format, at);
         runtime_.step();
         const Value value = field(format.substr(at + 1, end - at - 1), depth);
-        out += escapes_ ? escape(runtime_, value) : value.string();
+        out.append(escapes_ ? escape(runtime_, value) : value.text());
         runtime_.check_length(out);
         at = end + 1;
       }
@@ -254,17 +268,17 @@ class Braces {
       const char conversion = rest.size() > 1 ? rest[1] : '\0';
       if (conversion != 'r' && conversion != 's' && conversion != 'a')
         throw runtime_.error("Unknown conversion specifier");
-      value = Value(conversion == 's' ? to_text(runtime_, value) : repr(runtime_, value));
+      value = conversion == 's' ? Value(to_text(runtime_, value)) : Value(mark_as(repr(runtime_, value), {&value}));
       rest.remove_prefix(2);
       if (!rest.empty() && rest[0] != ':') throw runtime_.error("expected ':' after conversion specifier");
     }
-    const std::string spec = rest.empty() ? "" : run(rest.substr(1), depth + 1);
+    const std::string spec = rest.empty() ? "" : run(rest.substr(1), depth + 1).bytes();
     if (spec.empty()) return value.is_string() ? value : Value(to_text(runtime_, value));
     if (escapes_ && value.is_markup()) throw runtime_.error("Unsupported format specification for Markup.");
     if (!value.is_string() && !value.is_number()) {
       throw runtime_.error("unsupported format string passed to {}.__format__", value.type_name());
     }
-    return format_value(runtime_, value, parse_format_spec(runtime_, spec));
+    return formatted(runtime_, value, parse_format_spec(runtime_, spec));
   }
 
   // "name.attribute[item]"
@@ -318,12 +332,12 @@ class Braces {
 
 }  // namespace
 
-std::string format_percent(Runtime& runtime, const Value& format, const Value& arguments) {
-  return Percent(runtime, format, arguments).run();
+MarkedText format_percent(Runtime& runtime, const Value& format, const Value& arguments) {
+  return with_format_marks(format, Percent(runtime, format, arguments).run());
 }
 
-std::string format_braces(Runtime& runtime, const Value& format, const Args& args) {
-  return Braces(runtime, format.is_markup(), args).run(format.string(), 1);
+MarkedText format_braces(Runtime& runtime, const Value& format, const Args& args) {
+  return with_format_marks(format, Braces(runtime, format.is_markup(), args).run(format.string(), 1));
 }
 
 }  // namespace gabbro::text::jinja

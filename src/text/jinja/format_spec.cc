@@ -76,10 +76,10 @@ std::string apply_sign(bool negative, char sign) { return negative ? "-" : sign 
 std::string lay_out(Runtime& runtime, const std::string& sign, const std::string& digits, const FormatSpec& spec) {
   if (spec.alignment == '=') {
     const auto width = std::max<int64_t>(0, spec.width - static_cast<int64_t>(sign.size()));
-    return sign + pad_text(runtime, digits, width, '>', spec.fill);
+    return sign + pad_text(runtime, digits, width, '>', spec.fill).bytes();
   }
   const char alignment = spec.alignment == 0 ? '>' : spec.alignment == '^' ? 'c' : spec.alignment;
-  return pad_text(runtime, sign + digits, spec.width, alignment, spec.fill);
+  return pad_text(runtime, sign + digits, spec.width, alignment, spec.fill).bytes();
 }
 
 std::string format_integer(Runtime& runtime, int64_t value, const FormatSpec& spec) {
@@ -121,7 +121,7 @@ std::string format_text(Runtime& runtime, std::string_view text, const FormatSpe
   if (spec.precision >= 0) text = text.substr(0, byte_offset(text, static_cast<size_t>(spec.precision)));
   const char alignment = spec.alignment == 0 ? '<' : spec.alignment == '^' ? 'c' : spec.alignment;
   if (alignment == '=') throw runtime.error("'=' alignment not allowed in string format specifier");
-  return pad_text(runtime, text, spec.width, alignment, spec.fill);
+  return pad_text(runtime, std::string(text), spec.width, alignment, spec.fill).bytes();
 }
 
 int64_t read_number(Runtime& runtime, const std::string& text, size_t* at) {
@@ -140,7 +140,7 @@ std::string format_value(Runtime& runtime, const Value& value, const FormatSpec&
   constexpr std::string_view kFloatTypes = "eEfFgGn%";
   const bool plain = spec.type == 0;
   if (value.is_string()) return format_text(runtime, value.string(), spec);
-  if (value.kind() == Kind::kBool && plain && spec.width == 0) return to_text(runtime, value);
+  if (value.kind() == Kind::kBool && plain && spec.width == 0) return to_text(runtime, value).bytes();
   if (value.is_integer() && (plain || spec.type == 'n' || kIntegerTypes.find(spec.type) != std::string_view::npos)) {
     if (spec.precision >= 0) throw runtime.error("Precision not allowed in integer format specifier");
     return format_integer(runtime, value.integer(), spec);

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "src/text/jinja/library.h"
+#include "src/text/jinja/marks.h"
 #include "src/text/jinja/objects.h"
 #include "src/text/jinja/operators.h"
 
@@ -49,7 +50,7 @@ Value make_joiner(Runtime& runtime, const Args& args) {
 
 Value raise_exception(Runtime& runtime, const Args& args) {
   const Bound bound(runtime, "raise_exception", args, {"message"}, 1);
-  throw runtime.error("{}", to_text(runtime, bound[0]));
+  throw runtime.error("{}", to_text(runtime, bound[0]).bytes());
 }
 
 Value strftime_now(Runtime& runtime, const Args& args) {
@@ -60,7 +61,8 @@ Value strftime_now(Runtime& runtime, const Args& args) {
   std::tm local = {};
   localtime_r(&now, &local);
   std::array<char, 16384> buffer;  // a conversion gives at most some 30 characters for its two
-  return std::string(buffer.data(), std::strftime(buffer.data(), buffer.size(), format.c_str(), &local));
+  const size_t size = std::strftime(buffer.data(), buffer.size(), format.c_str(), &local);
+  return mark_as(std::string(buffer.data(), size), {&bound[0]});
 }
 
 Value dict_function(Runtime& runtime, const Args& args) { return runtime.dict(make_dict(runtime, args)); }

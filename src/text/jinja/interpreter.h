@@ -30,7 +30,7 @@ class Interpreter : public Runtime {
       : Runtime(limits, now), variables_(variables) {}
   ~Interpreter() override;
 
-  std::string render(const Body& body);
+  MarkedText render(const Body& body);
 
   Value call(const Value& callee, const Args& args) override;
   Value call_filter(const std::string& name, const Value& input, const Args& args) override;
@@ -39,23 +39,24 @@ class Interpreter : public Runtime {
 
   // For macros and loops, which come back to the tree that made them.
   Value run_macro(const MacroNode& macro, const FramePtr& frame, const Args& args);
-  void run_loop(const For& loop, const Value& iterable, const FramePtr& frame, int loop_depth, std::string* out);
+  void run_loop(const For& loop, const Value& iterable, const FramePtr& frame, int loop_depth, MarkedText* out);
 
  private:
   enum class Flow { kNext, kBreak, kContinue };
 
   // Statements (statements.cc).
-  Flow run(const Body& body, const FramePtr& frame, std::string* out);
-  Flow run(const Stmt& statement, const FramePtr& frame, std::string* out);
-  Flow run(const If& node, const FramePtr& frame, std::string* out);
-  Flow run(const FilterBlock& node, const FramePtr& frame, std::string* out);
-  Flow run(const With& node, const FramePtr& frame, std::string* out);
+  Flow run(const Body& body, const FramePtr& frame, MarkedText* out);
+  Flow run(const Stmt& statement, const FramePtr& frame, MarkedText* out);
+  Flow run(const If& node, const FramePtr& frame, MarkedText* out);
+  Flow run(const FilterBlock& node, const FramePtr& frame, MarkedText* out);
+  Flow run(const With& node, const FramePtr& frame, MarkedText* out);
   Flow run(const SetBlock& node, const FramePtr& frame);
-  void run(const CallBlock& node, const FramePtr& frame, std::string* out);
+  void run(const CallBlock& node, const FramePtr& frame, MarkedText* out);
   void set(const Target& target, const Value& value, const FramePtr& frame);
   void set_variable(const Target& target, const Value& value, const FramePtr& frame);
   void check_namespaces(const Target& target, const FramePtr& frame);
-  void append(std::string* out, std::string_view text);
+  void append(MarkedText* out, std::string_view text);
+  void append(MarkedText* out, const MarkedText& text);
   Value make_macro(const MacroNode& macro, const FramePtr& frame);
 
   // Expressions (expressions.cc).
@@ -80,7 +81,7 @@ class Interpreter : public Runtime {
   std::vector<Value> eval_all(const std::vector<ExprPtr>& items, const FramePtr& frame);
   Args eval_args(const CallArgs& args, const FramePtr& frame);
   // A chain of filters over the text of a block.
-  Value filter_text(const Expr& filter, std::string text, const FramePtr& frame);
+  Value filter_text(const Expr& filter, MarkedText text, const FramePtr& frame);
 
   const Dict& variables_;
   FramePtr root_;

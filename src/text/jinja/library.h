@@ -28,11 +28,11 @@ std::span<const FilterEntry> sequence_filters();  // filters_sequence.cc
 std::span<const FilterEntry> order_filters();     // filters_order.cc
 
 // str.replace; a negative count replaces all.
-std::string replace_text(Runtime& runtime, std::string_view text, std::string_view old, std::string_view with,
-                         int64_t count);
+MarkedText replace_text(Runtime& runtime, const MarkedText& text, std::string_view old, const MarkedText& with,
+                        int64_t count);
 // Adds spaces, or `fill`, up to `width` code points: on the right for alignment '<', else '>' or '^'.
-std::string pad_text(Runtime& runtime, std::string_view text, int64_t width, char alignment,
-                     std::string_view fill = " ");
+MarkedText pad_text(Runtime& runtime, const MarkedText& text, int64_t width, char alignment,
+                    std::string_view fill = " ");
 
 // The value at a path of an item, "a.b.0", for the filters that take `attribute`.
 class AttributePath {

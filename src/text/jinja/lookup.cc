@@ -1,6 +1,7 @@
 // Attributes, items and slices, in the order in which Jinja's immutable sandbox looks for them.
 #include <algorithm>
 
+#include "src/text/jinja/marks.h"
 #include "src/text/jinja/operators.h"
 #include "src/text/jinja/utf8.h"
 
@@ -43,7 +44,7 @@ bool python_item(Runtime& runtime, const Value& value, const Value& key, Value* 
     size_t end = byte_offset(text, static_cast<size_t>(index));
     const size_t begin = end;
     next_code_point(text, &end);
-    *result = runtime.text_like(value, text.substr(begin, end - begin));
+    *result = runtime.text_like(value, value.text().substr(begin, end - begin));
   }
   return true;
 }
@@ -126,7 +127,7 @@ Value get_slice(Runtime& runtime, const Value& value, const Value& start, const 
     const size_t begin = byte_offset(text, static_cast<size_t>(range.start));
     const size_t count =
         byte_offset(std::string_view(text).substr(begin), static_cast<size_t>(range.stop - range.start));
-    return runtime.text_like(value, text.substr(begin, count));
+    return runtime.text_like(value, value.text().substr(begin, count));
   }
   std::u32string points;
   if (value.is_string()) {
@@ -144,7 +145,7 @@ Value get_slice(Runtime& runtime, const Value& value, const Value& start, const 
     }
     if (__builtin_add_overflow(i, range.step, &i)) break;
   }
-  return value.is_string() ? runtime.text_like(value, encode(picked))
+  return value.is_string() ? runtime.text_like(value, mark_as(encode(picked), {&value}))
                            : runtime.sequence(std::move(items), value.kind() == Kind::kTuple);
 }
 

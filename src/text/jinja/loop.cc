@@ -102,7 +102,7 @@ Value Loop::call(Runtime& runtime, const Args& args) {
   }
   const Bound bound(runtime, "loop", args, {"iterable"}, 1);
   const Nested nested(runtime);
-  std::string out;
+  MarkedText out;
   static_cast<Interpreter&>(runtime).run_loop(node_, bound[0], frame_, depth_ + 1, &out);
   return runtime.text(std::move(out));
 }
@@ -190,7 +190,7 @@ Value Interpreter::run_macro(const MacroNode& macro, const FramePtr& frame, cons
     }
     inner->set(name, std::move(values[i]));
   }
-  std::string out;
+  MarkedText out;
   run(macro.body, inner, &out);
   return text(std::move(out));
 }

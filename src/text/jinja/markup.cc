@@ -2,6 +2,7 @@
 // text that meets such a string by +, % or one of its methods is escaped and becomes Markup too; ~ gives an ordinary
 // string.
 #include "src/text/jinja/library.h"
+#include "src/text/jinja/marks.h"
 #include "src/text/jinja/methods.h"
 #include "src/text/jinja/operators.h"
 #include "src/text/jinja/utf8.h"
@@ -9,10 +10,10 @@
 namespace gabbro::text::jinja {
 namespace {
 
-std::string unescape(Runtime& runtime, std::string text) {
+MarkedText unescape(Runtime& runtime, MarkedText text) {
   for (const auto& [entity, character] :
        {std::pair{"&lt;", "<"}, {"&gt;", ">"}, {"&#39;", "'"}, {"&#34;", "\""}, {"&quot;", "\""}, {"&amp;", "&"}}) {
-    text = replace_text(runtime, text, entity, character, -1);
+    text = replace_text(runtime, text, entity, std::string(character), -1);
   }
   return text;
 }
@@ -33,12 +34,12 @@ std::string without_tags(const std::string& text) {
 
 Value striptags_method(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "striptags", args, {});
-  return runtime.text(strip_tags(runtime, self.string()));
+  return runtime.text(strip_tags(runtime, self.text()));
 }
 
 Value unescape_method(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "unescape", args, {});
-  return runtime.text(unescape(runtime, self.string()));
+  return runtime.text(mark_as(unescape(runtime, self.text()).bytes(), {&self}));
 }
 
 Value escape_method(Runtime& runtime, const Value&, const Args& args) {
@@ -79,26 +80,27 @@ std::string escape_text(std::string_view text) {
   return result;
 }
 
-std::string escape(Runtime& runtime, const Value& value) {
-  return value.is_markup() ? value.string() : escape_text(to_text(runtime, value));
+MarkedText escape(Runtime& runtime, const Value& value) {
+  return value.is_markup() ? value.text() : map_pieces(to_text(runtime, value), escape_text);
 }
 
 Value concatenate(Runtime& runtime, const Value& left, const Value& right) {
-  if (left.is_markup() || right.is_markup()) return runtime.markup(escape(runtime, left) + escape(runtime, right));
-  runtime.reserve_text(left.string().size() + right.string().size());
-  return left.string() + right.string();
+  const bool markup = left.is_markup() || right.is_markup();
+  MarkedText joined = markup ? escape(runtime, left) : left.text();
+  joined.append(markup ? escape(runtime, right) : right.text());
+  return markup ? runtime.markup(std::move(joined)) : runtime.text(std::move(joined));
 }
 
 Value as_markup(Runtime& runtime, const Value& value) {
-  if (value.is_string()) return value.is_markup() ? value : runtime.markup(value.string());
+  if (value.is_string()) return value.is_markup() ? value : runtime.markup(value.text());
   if (!value.is_sequence()) return value;
   std::vector<Value> items;
   for (const Value& item : value.items()) items.push_back(as_markup(runtime, item));
   return runtime.sequence(std::move(items), value.kind() == Kind::kTuple);
 }
 
-std::string strip_tags(Runtime& runtime, const std::string& text) {
-  const std::string bare = without_tags(text);
+MarkedText strip_tags(Runtime& runtime, const MarkedText& text) {
+  const std::string bare = without_tags(text.bytes());
   std::string result;
   for (size_t at = 0; at < bare.size();) {
     const size_t begin = at;
@@ -109,7 +111,8 @@ std::string strip_tags(Runtime& runtime, const std::string& text) {
     }
   }
   if (result.ends_with(' ')) result.pop_back();
-  return unescape(runtime, std::move(result));
+  const Value source(text);
+  return mark_as(unescape(runtime, std::move(result)).bytes(), {&source});
 }
 
 }  // namespace gabbro::text::jinja

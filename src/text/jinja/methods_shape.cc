@@ -1,5 +1,6 @@
 // Methods of str that change case, pad, or tell what characters there are.
 #include "src/text/jinja/library.h"
+#include "src/text/jinja/marks.h"
 #include "src/text/jinja/methods.h"
 #include "src/text/jinja/operators.h"
 #include "src/text/jinja/utf8.h"
@@ -10,7 +11,7 @@ namespace {
 template <std::string (*mapping)(std::string_view)>
 Value mapped_method(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "method", args, {});
-  return runtime.text(mapping(self.string()));
+  return runtime.text(map_text(self.text(), mapping));
 }
 
 bool is_alphanumeric(char32_t c) { return is_alpha(c) || is_decimal(c) || is_digit(c) || is_numeric(c); }
@@ -71,9 +72,9 @@ Value is_identifier(Runtime& runtime, const Value& self, const Args& args) {
 template <char alignment>
 Value padded(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "ljust", args, {"width", "fillchar"}, 1);
-  const std::string fill = self.is_markup() ? escape(runtime, bound.get(1, " ")) : bound.string(1, " ");
+  const std::string fill = self.is_markup() ? escape(runtime, bound.get(1, " ")).bytes() : bound.string(1, " ");
   if (count_code_points(fill) != 1) throw runtime.error("The fill character must be exactly one character long");
-  return runtime.text(pad_text(runtime, self.string(), bound.integer(0, 0), alignment, fill));
+  return runtime.text(pad_text(runtime, self.text(), bound.integer(0, 0), alignment, fill));
 }
 
 Value zfill_method(Runtime& runtime, const Value& self, const Args& args) {
@@ -82,14 +83,15 @@ Value zfill_method(Runtime& runtime, const Value& self, const Args& args) {
   const bool has_sign = text.starts_with('-') || text.starts_with('+');
   const int64_t width = bound.integer(0, 0);
   if (width <= length(runtime, self)) return self;
-  const std::string digits = pad_text(runtime, text.substr(has_sign ? 1 : 0), width - (has_sign ? 1 : 0), '>', "0");
-  return runtime.text(has_sign ? text.substr(0, 1) + digits : digits);
+  MarkedText padded = self.text().substr(0, has_sign ? 1 : 0);
+  padded.append(pad_text(runtime, self.text().substr(has_sign ? 1 : 0), width - (has_sign ? 1 : 0), '>', "0"));
+  return runtime.text(std::move(padded));
 }
 
 Value expandtabs_method(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "expandtabs", args, {"tabsize"});
   const int64_t size = bound.integer(0, 8);
-  std::string result;
+  MarkedText result;
   int64_t column = 0;
   const std::string& text = self.string();
   for (size_t at = 0; at < text.size();) {
@@ -98,10 +100,10 @@ Value expandtabs_method(Runtime& runtime, const Value& self, const Args& args) {
     if (c == '\t') {
       const int64_t spaces = size > 0 ? size - column % size : 0;
       runtime.reserve_text(static_cast<size_t>(spaces));
-      result.append(static_cast<size_t>(spaces), ' ');
+      result.append(std::string(static_cast<size_t>(spaces), ' '));
       column += spaces;
     } else {
-      result.append(text, begin, at - begin);
+      result.append(self.text(), begin, at - begin);
       column = c == '\n' || c == '\r' ? 0 : column + 1;
     }
   }

@@ -19,13 +19,14 @@ Value strip_method(Runtime& runtime, const Value& self, const Args& args) {
   no_keywords(runtime, args);
   const Bound bound(runtime, "strip", args, {"chars"});
   const std::string characters = bound.given(0) ? bound.string(0, "") : "";
-  return runtime.text(std::string(strip(self.string(), sides, bound.given(0) ? &characters : nullptr)));
+  return runtime.text(self.text().slice(strip(self.string(), sides, bound.given(0) ? &characters : nullptr)));
 }
 
-Value texts(Runtime& runtime, const std::vector<std::string_view>& parts) {
+// Parts of `source` as a list.
+Value texts(Runtime& runtime, const MarkedText& source, const std::vector<std::string_view>& parts) {
   std::vector<Value> items;
   items.reserve(parts.size());
-  for (const std::string_view part : parts) items.push_back(runtime.text(std::string(part)));
+  for (const std::string_view part : parts) items.push_back(runtime.text(source.slice(part)));
   return runtime.list(std::move(items));
 }
 
@@ -92,12 +93,13 @@ Value split_method(Runtime& runtime, const Value& self, const Args& args) {
   const int64_t limit = bound.integer(1, -1);
   const std::string& text = self.string();
   if (!bound.given(0))
-    return texts(runtime,
+    return texts(runtime, self.text(),
                  backwards ? split_spaces_backwards(runtime, text, limit) : split_spaces(runtime, text, limit));
   const std::string separator = bound.string(0, "");
   if (separator.empty()) throw runtime.error("empty separator");
-  return texts(runtime, backwards ? split_at_backwards(runtime, text, separator, limit)
-                                  : split_at(runtime, text, separator, limit));
+  return texts(
+      runtime, self.text(),
+      backwards ? split_at_backwards(runtime, text, separator, limit) : split_at(runtime, text, separator, limit));
 }
 
 Value splitlines_method(Runtime& runtime, const Value& self, const Args& args) {
@@ -105,7 +107,7 @@ Value splitlines_method(Runtime& runtime, const Value& self, const Args& args) {
   std::vector<Value> lines;
   for_each_line(self.string(), bound.truth(0, false), [&](std::string_view line) {
     runtime.step();
-    lines.push_back(runtime.text(std::string(line)));
+    lines.push_back(runtime.text(self.text().slice(line)));
   });
   return runtime.list(std::move(lines));
 }
@@ -122,21 +124,21 @@ Value partition_method(Runtime& runtime, const Value& self, const Args& args) {
   if (found == std::string::npos) {
     return backwards ? runtime.tuple({"", "", self}) : runtime.tuple({self, "", ""});
   }
-  return runtime.tuple({text.substr(0, found), bound[0], text.substr(found + separator.size())});
+  return runtime.tuple({self.text().substr(0, found), bound[0], self.text().substr(found + separator.size())});
 }
 
 Value join_method(Runtime& runtime, const Value& self, const Args& args) {
   no_keywords(runtime, args);
   const Bound bound(runtime, "join", args, {"iterable"}, 1);
   const auto items = iterate(runtime, bound[0]);
-  std::string result;
+  MarkedText result;
   size_t index = 0;
   for (Value item; items->next(runtime, &item); ++index) {
     if (!item.is_string() && !self.is_markup()) {
       throw runtime.error("sequence item {}: expected str instance, {} found", index, item.type_name());
     }
-    if (index > 0) result += self.string();
-    result += self.is_markup() ? escape(runtime, item) : item.string();
+    if (index > 0) result.append(self.text());
+    result.append(self.is_markup() ? escape(runtime, item) : item.text());
     if (result.size() > runtime.limits().output) break;
   }
   return runtime.text(std::move(result));
@@ -144,8 +146,9 @@ Value join_method(Runtime& runtime, const Value& self, const Args& args) {
 
 Value replace_method(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "replace", args, {"old", "new", "count"}, 2);
-  const std::string with = self.is_markup() ? escape(runtime, bound[1]) : bound.string(1, "");
-  return runtime.text(replace_text(runtime, self.string(), bound.string(0, ""), with, bound.integer(2, -1)));
+  if (!self.is_markup()) bound.string(1, "");  // for its checks
+  const MarkedText with = self.is_markup() ? escape(runtime, bound[1]) : bound[1].text();
+  return runtime.text(replace_text(runtime, self.text(), bound.string(0, ""), with, bound.integer(2, -1)));
 }
 
 // The part of a text between two optional positions, which are clamped as in a slice, and where it begins.
@@ -223,8 +226,8 @@ Value remove_affix(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound(runtime, "removeprefix", args, {"prefix"}, 1);
   const std::string affix = bound.string(0, "");
   const std::string& text = self.string();
-  if (suffix) return text.ends_with(affix) ? Value(text.substr(0, text.size() - affix.size())) : self;
-  return text.starts_with(affix) ? Value(text.substr(affix.size())) : self;
+  if (suffix) return text.ends_with(affix) ? Value(self.text().substr(0, text.size() - affix.size())) : self;
+  return text.starts_with(affix) ? Value(self.text().substr(affix.size())) : self;
 }
 
 Value format_method(Runtime& runtime, const Value& self, const Args& args) {

@@ -30,7 +30,7 @@ Value get_item(Runtime& runtime, const Value& value, const Value& key);
 // value[start:stop:step]; None stands for a part that is left out.
 Value get_slice(Runtime& runtime, const Value& value, const Value& start, const Value& stop, const Value& step);
 
-std::string to_text(Runtime& runtime, const Value& value);  // str(value)
+MarkedText to_text(Runtime& runtime, const Value& value);  // str(value)
 std::string repr(Runtime& runtime, const Value& value);
 std::string repr_string(std::string_view text);
 std::string repr_float(double value);
@@ -38,12 +38,12 @@ bool is_callable(const Value& value);
 
 // Markup (markup.cc): the text of escape(value), which leaves Markup as it is; left + right of two strings; a string,
 // or each string of a list or tuple, as Markup without escaping.
-std::string escape(Runtime& runtime, const Value& value);
+MarkedText escape(Runtime& runtime, const Value& value);
 std::string escape_text(std::string_view text);
 Value concatenate(Runtime& runtime, const Value& left, const Value& right);
 Value as_markup(Runtime& runtime, const Value& value);
 // Without tags and comments, runs of spaces as one space, then without the entities that escape() writes.
-std::string strip_tags(Runtime& runtime, const std::string& text);
+MarkedText strip_tags(Runtime& runtime, const MarkedText& text);
 
 // A value that must be an int, for an argument that Python would pass to __index__.
 int64_t to_index(Runtime& runtime, const Value& value);
@@ -55,8 +55,8 @@ void require_defined(Runtime& runtime, const Value& value);
 bool find_method(Runtime& runtime, const Value& value, std::string_view name, Value* method);
 
 // format % arguments, and str.format: where the format is Markup, what is put into it is escaped.
-std::string format_percent(Runtime& runtime, const Value& format, const Value& arguments);
-std::string format_braces(Runtime& runtime, const Value& format, const Args& args);
+MarkedText format_percent(Runtime& runtime, const Value& format, const Value& arguments);
+MarkedText format_braces(Runtime& runtime, const Value& format, const Args& args);
 
 struct JsonStyle {
   bool ascii = false;

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "src/text/jinja/marks.h"
 #include "src/text/jinja/operators.h"
 #include "src/text/jinja/utf8.h"
 
@@ -79,13 +80,13 @@ std::string repr(Runtime& runtime, const Value& value) {
   return text;
 }
 
-std::string to_text(Runtime& runtime, const Value& value) {
+MarkedText to_text(Runtime& runtime, const Value& value) {
   if (value.is_string()) {
     runtime.scan(value.string());
-    return value.string();
+    return value.text();
   }
   if (value.is_undefined()) return {};
-  return repr(runtime, value);
+  return mark_as(repr(runtime, value), {&value});
 }
 
 std::string repr_string(std::string_view text) {

@@ -49,22 +49,27 @@ class Runtime {
   void reserve(size_t bytes);
   // A string's worth of bytes, which has a bound of its own.
   void reserve_text(size_t bytes);
+  void reserve_text(const MarkedText& text) {
+    reserve_text(text.size());
+    reserve(text.spans().size() * sizeof(InputSpan));
+  }
 
   // Fails where a text in the making is already longer than it may become.
   void check_length(std::string_view text) {
     if (text.size() > limits_.output) reserve_text(text.size());
   }
+  void check_length(const MarkedText& text) { check_length(std::string_view(text.bytes())); }
 
-  Value text(std::string text) {
-    reserve_text(text.size());
+  Value text(MarkedText text) {
+    reserve_text(text);
     return Value(std::move(text));
   }
-  Value markup(std::string text) {
-    reserve_text(text.size());
+  Value markup(MarkedText text) {
+    reserve_text(text);
     return Value::markup(std::move(text));
   }
   // A text made of `origin`: Markup where that is.
-  Value text_like(const Value& origin, std::string made) {
+  Value text_like(const Value& origin, MarkedText made) {
     return origin.is_markup() ? markup(std::move(made)) : text(std::move(made));
   }
   // An undefined value whose message quotes a text of the template.

@@ -44,14 +44,14 @@ void Interpreter::keep(std::shared_ptr<Object> object) {
   kept_.push_back(std::move(object));
 }
 
-std::string Interpreter::render(const Body& body) {
-  std::string out;
+MarkedText Interpreter::render(const Body& body) {
+  MarkedText out;
   root_ = std::make_shared<Frame>(nullptr);
   run(body, root_, &out);
   return out;
 }
 
-void Interpreter::append(std::string* out, std::string_view text) {
+void Interpreter::append(MarkedText* out, std::string_view text) {
   reserve(text.size());
   if (out->size() + text.size() > limits().output) {
     throw error("the template writes more than {} bytes", limits().output);
@@ -59,14 +59,23 @@ void Interpreter::append(std::string* out, std::string_view text) {
   out->append(text);
 }
 
-Interpreter::Flow Interpreter::run(const Body& body, const FramePtr& frame, std::string* out) {
+void Interpreter::append(MarkedText* out, const MarkedText& text) {
+  if (!text.has_input()) return append(out, std::string_view(text.bytes()));
+  reserve(text.size() + text.spans().size() * sizeof(InputSpan));
+  if (out->size() + text.size() > limits().output) {
+    throw error("the template writes more than {} bytes", limits().output);
+  }
+  out->append(text);
+}
+
+Interpreter::Flow Interpreter::run(const Body& body, const FramePtr& frame, MarkedText* out) {
   for (const auto& statement : body) {
     if (const Flow flow = run(*statement, frame, out); flow != Flow::kNext) return flow;
   }
   return Flow::kNext;
 }
 
-Interpreter::Flow Interpreter::run(const Stmt& statement, const FramePtr& frame, std::string* out) {
+Interpreter::Flow Interpreter::run(const Stmt& statement, const FramePtr& frame, MarkedText* out) {
   const Nested nested(*this);
   step();
   const int outer_line = line;
@@ -75,7 +84,7 @@ Interpreter::Flow Interpreter::run(const Stmt& statement, const FramePtr& frame,
   const auto next = [](auto&&...) { return Flow::kNext; };
   const Flow flow = std::visit(
       Overloaded{
-          [&](const Data& node) { return next((append(out, node.text), 0)); },
+          [&](const Data& node) { return next((append(out, std::string_view(node.text)), 0)); },
           [&](const Output& node) { return next((append(out, to_text(*this, eval(*node.value, frame))), 0)); },
           [&](const If& node) { return run(node, frame, out); },
           [&](const For& node) { return next((run_loop(node, eval(*node.iterable, frame), frame, 0, out), 0)); },
@@ -100,16 +109,16 @@ Interpreter::Flow Interpreter::run(const Stmt& statement, const FramePtr& frame,
   return flow;
 }
 
-Interpreter::Flow Interpreter::run(const If& node, const FramePtr& frame, std::string* out) {
+Interpreter::Flow Interpreter::run(const If& node, const FramePtr& frame, MarkedText* out) {
   for (const auto& [test, body] : node.branches) {
     if (truth(eval(*test, frame))) return run(body, frame, out);
   }
   return run(node.otherwise, frame, out);
 }
 
-Interpreter::Flow Interpreter::run(const FilterBlock& node, const FramePtr& frame, std::string* out) {
+Interpreter::Flow Interpreter::run(const FilterBlock& node, const FramePtr& frame, MarkedText* out) {
   const auto inner = std::make_shared<Frame>(frame);
-  std::string text_of_block;
+  MarkedText text_of_block;
   const Flow flow = run(node.body, inner, &text_of_block);
   if (flow == Flow::kNext) {
     append(out, to_text(*this, filter_text(*node.filter, std::move(text_of_block), inner)));
@@ -117,7 +126,7 @@ Interpreter::Flow Interpreter::run(const FilterBlock& node, const FramePtr& fram
   return flow;
 }
 
-Interpreter::Flow Interpreter::run(const With& node, const FramePtr& frame, std::string* out) {
+Interpreter::Flow Interpreter::run(const With& node, const FramePtr& frame, MarkedText* out) {
   const auto inner = std::make_shared<Frame>(frame);
   for (const auto& [target, value] : node.variables) set(target, eval(*value, frame), inner);
   return run(node.body, inner, out);
@@ -125,7 +134,7 @@ Interpreter::Flow Interpreter::run(const With& node, const FramePtr& frame, std:
 
 Interpreter::Flow Interpreter::run(const SetBlock& node, const FramePtr& frame) {
   const auto inner = std::make_shared<Frame>(frame);
-  std::string text_of_block;
+  MarkedText text_of_block;
   const Flow flow = run(node.body, inner, &text_of_block);
   if (flow != Flow::kNext) return flow;
   const Value value =
@@ -134,7 +143,7 @@ Interpreter::Flow Interpreter::run(const SetBlock& node, const FramePtr& frame) 
   return flow;
 }
 
-void Interpreter::run(const CallBlock& node, const FramePtr& frame, std::string* out) {
+void Interpreter::run(const CallBlock& node, const FramePtr& frame, MarkedText* out) {
   const auto& call_node = std::get<Call>(node.call->node);
   const Value callee = eval(*call_node.callee, frame);
   Args args = eval_args(call_node.args, frame);
@@ -178,7 +187,7 @@ void Interpreter::set_variable(const Target& target, const Value& value, const F
 }
 
 void Interpreter::run_loop(const For& node, const Value& iterable, const FramePtr& frame, int loop_depth,
-                           std::string* out) {
+                           MarkedText* out) {
   Value source = iterable;
   if (node.filter) {
     const auto items = iterate(*this, iterable);

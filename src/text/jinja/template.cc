@@ -14,7 +14,7 @@ Template::~Template() = default;
 Template::Template(Template&&) noexcept = default;
 Template& Template::operator=(Template&&) noexcept = default;
 
-std::string Template::render(const Dict& variables, const Options& options) const {
+MarkedText Template::render(const Dict& variables, const Options& options) const {
   return Interpreter(variables, options.limits, options.now).render(tree_->body);
 }
 

@@ -27,8 +27,8 @@ class Template {
     std::optional<std::time_t> now;  // the time that strftime_now tells, else the present
   };
   // Throws bad_input as above for what fails while the template runs. May be called from several threads at once.
-  std::string render(const Dict& variables, const Options& options) const;
-  std::string render(const Dict& variables) const { return render(variables, Options()); }
+  MarkedText render(const Dict& variables, const Options& options) const;
+  MarkedText render(const Dict& variables) const { return render(variables, Options()); }
 
  private:
   std::unique_ptr<const Tree> tree_;

@@ -24,7 +24,7 @@ std::string render(const std::string& source, const ordered_json& variables = or
   try {
     Dict values;
     for (const auto& [name, value] : variables.items()) values.set(name, from_json(value));
-    return Template(source).render(values, options);
+    return Template(source).render(values, options).bytes();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kBadInput);
     return std::string("error: ") + error.what();
@@ -75,7 +75,8 @@ TEST_F(Fixtures, TemplatesGiveWhatJinjaGives) {
       std::string actual;
       try {
         actual = chat.render(variables.at("messages"), variables.at("tools"),
-                             variables.at("add_generation_prompt").get<bool>(), variables);
+                             variables.at("add_generation_prompt").get<bool>(), variables)
+                     .bytes();
       } catch (const Error& error) {
         actual = std::string("error: ") + error.what();
       }

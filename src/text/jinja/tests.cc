@@ -21,7 +21,7 @@ bool remainder_is(Runtime& runtime, const Value& value, const Value& divisor, in
 
 // str.islower and str.isupper: at least one cased letter, and none of the other case.
 bool has_only_case(Runtime& runtime, const Value& value, bool lower) {
-  const std::string text = to_text(runtime, value);
+  const std::string text = to_text(runtime, value).bytes();
   bool found = false;
   for (size_t at = 0; at < text.size();) {
     const char32_t c = next_code_point(text, &at);

@@ -22,9 +22,9 @@ Value Value::undefined(std::string message) {
   return value;
 }
 
-Value Value::markup(std::string text) {
+Value Value::markup(MarkedText text) {
   Value value;
-  value.data_ = Markup{std::make_shared<const std::string>(std::move(text))};
+  value.data_ = Markup{std::make_shared<const MarkedText>(std::move(text))};
   return value;
 }
 
@@ -66,9 +66,9 @@ double Value::number() const {
   return static_cast<double>(integer());
 }
 
-const std::string& Value::string() const {
+const MarkedText& Value::text() const {
   if (const auto* markup = std::get_if<Markup>(&data_)) return *markup->text;
-  return *std::get<std::shared_ptr<const std::string>>(data_);
+  return *std::get<std::shared_ptr<const MarkedText>>(data_);
 }
 
 const std::vector<Value>& Value::items() const { return sequence().items; }
@@ -196,6 +196,11 @@ void Dict::set(Runtime& runtime, const Value& key, Value value) {
 }
 
 void Dict::set(std::string_view key, Value value) { set_hashed(text_key(key), Value(key), std::move(value)); }
+
+void Dict::set_marked(MarkedText key, Value value) {
+  std::string hashed = text_key(key.bytes());
+  set_hashed(std::move(hashed), Value(std::move(key)), std::move(value));
+}
 
 const Value* Dict::find(Runtime& runtime, const Value& key) const { return find_hashed(hash_key(runtime, key)); }
 

@@ -1,6 +1,8 @@
 // The values of a template: Python's plain data, Jinja's Undefined, and objects (iterators, macros, namespaces ...).
 // Values are immutable and shared; only a namespace and an iterator change. Strings are UTF-8 and count in code points;
 // one that `safe` or `escape` gave is markupsafe's Markup, a string that escapes what is added to it (markup.cc).
+// Strings know which of their bytes are input (marked_text.h): what copies or rearranges text keeps the marks, and
+// what makes new text from input marks all of it (marks.h).
 // Integers are 64 bits wide: where Python would go on with a longer one, the operation fails and says so.
 #pragma once
 
@@ -12,6 +14,8 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "src/text/marked_text.h"
 
 namespace gabbro::text::jinja {
 
@@ -33,7 +37,8 @@ class Value {
   Value(int64_t value) : data_(value) {}
   Value(int value) : data_(static_cast<int64_t>(value)) {}
   Value(double value) : data_(value) {}
-  Value(std::string value) : data_(std::make_shared<const std::string>(std::move(value))) {}
+  Value(MarkedText value) : data_(std::make_shared<const MarkedText>(std::move(value))) {}
+  Value(std::string value) : Value(MarkedText(std::move(value))) {}
   Value(std::string_view value) : Value(std::string(value)) {}
   Value(const char* value) : Value(std::string(value)) {}
   Value(std::shared_ptr<const Sequence> value) : data_(std::move(value)) {}
@@ -42,7 +47,7 @@ class Value {
 
   // `message` is what using the value says, as in "'foo' is undefined".
   static Value undefined(std::string message);
-  static Value markup(std::string text);
+  static Value markup(MarkedText text);
 
   Kind kind() const;
   bool is_none() const { return kind() == Kind::kNone; }
@@ -58,7 +63,8 @@ class Value {
   bool boolean() const { return std::get<bool>(data_); }
   int64_t integer() const;
   double number() const;
-  const std::string& string() const;
+  const MarkedText& text() const;  // of a string, Markup too
+  const std::string& string() const { return text().bytes(); }
   const std::vector<Value>& items() const;
   const Sequence& sequence() const { return *std::get<std::shared_ptr<const Sequence>>(data_); }
   const Dict& dict() const { return *std::get<std::shared_ptr<const Dict>>(data_); }
@@ -82,9 +88,9 @@ class Value {
     std::shared_ptr<const std::string> message;
   };
   struct Markup {
-    std::shared_ptr<const std::string> text;
+    std::shared_ptr<const MarkedText> text;
   };
-  std::variant<std::monostate, bool, int64_t, double, std::shared_ptr<const std::string>,
+  std::variant<std::monostate, bool, int64_t, double, std::shared_ptr<const MarkedText>,
                std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, std::shared_ptr<Object>, Undefined, Markup>
       data_;
 };
@@ -103,6 +109,7 @@ class Dict {
   // Throws (through the runtime) for a key that Python cannot hash.
   void set(Runtime& runtime, const Value& key, Value value);
   void set(std::string_view key, Value value);
+  void set_marked(MarkedText key, Value value);
   const Value* find(Runtime& runtime, const Value& key) const;  // null where it is missing
   const Value* find(std::string_view key) const;
   const std::vector<std::pair<Value, Value>>& entries() const { return entries_; }
