@@ -12,7 +12,7 @@ namespace gabbro::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "/reset      forget the conversation\n"
+    "/reset      forget the conversation; without it, the oldest turns are left out when the context is full\n"
     "/save FILE  write it to a file: JSON where the name ends in .json, else text\n"
     "/exit       leave (also Ctrl-D)\n"
     "A line that ends in \\ continues; \"\"\" begins and ends a text of several lines. Ctrl-C stops an answer.\n";
@@ -94,7 +94,6 @@ void answer(Conversation& conversation, const std::string& input,
   };
   const GenerateResult result = conversation.say(input, show, cancellable.flag());
   if (!ends_line) print("\n");
-  if (result.stop_reason == StopReason::kContextFull) say_aside("(the context is full; /reset begins anew)\n");
   after_answer(result);
 }
 

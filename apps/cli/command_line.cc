@@ -110,6 +110,8 @@ Option Option::needs(Option other) {
   return *this;
 }
 
+bool Option::given() const { return option_->count() > 0; }
+
 Option Option::excludes(Option other) {
   option_->excludes(other.option_);
   return *this;

@@ -35,6 +35,7 @@ class Option {
   Option range(int64_t least, int64_t most);
   Option one_of(const std::vector<std::string>& values);
   Option needs(Option other);     // cannot be given without it
+  bool given() const;             // on the command line, once it has been read
   Option excludes(Option other);  // cannot be given beside it
 
  private:

@@ -1,52 +1,118 @@
 #include "apps/cli/conversation.h"
 
+#include <algorithm>
+
+#include "apps/cli/chat_template_argument.h"
 #include "src/engine/model_text.h"
-#include "src/text/chat_template.h"
+#include "src/text/chat_prompt.h"
 
 namespace gabbro::cli {
 
-Conversation::Conversation(std::shared_ptr<Engine> engine, const GenerationOptions& options)
-    : engine_(std::move(engine)),
-      session_(engine_),
-      options_(options),
-      chat_template_(options.raw ? nullptr : engine_->chat_template()) {
+Conversation::Conversation(std::shared_ptr<Engine> engine, const GenerationOptions& options,
+                           std::function<void(const std::string&)> note)
+    : engine_(std::move(engine)), session_(engine_), options_(options), note_(std::move(note)) {
+  if (!options_.chat_template.empty()) {
+    own_template_ = std::make_unique<const text::ChatTemplate>(read_template_argument(options_.chat_template));
+    chat_template_ = own_template_.get();
+  } else if (!options_.raw) {
+    chat_template_ = engine_->chat_template();
+  }
+  variables_ = template_variables(engine_->tokenizer());
+  for (const std::string& variable : options_.template_variables)
+    add_template_variable(variables_, variable, "--template-var");
   reset();
 }
 
 void Conversation::reset() {
   messages_ = nlohmann::ordered_json::array();
   if (!options_.system.empty()) messages_.push_back({{"role", "system"}, {"content", options_.system}});
+  first_ = messages_.size();
 }
 
-std::vector<int32_t> Conversation::prompt_tokens() const {
+void Conversation::note_once(const std::string& text) {
+  if (noted_.insert(text).second) note_(text);
+}
+
+nlohmann::ordered_json Conversation::kept_messages() const {
+  auto kept = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < messages_.size(); ++i) {
+    if (i >= first_ || messages_[i]["role"] == "system") kept.push_back(messages_[i]);
+  }
+  return kept;
+}
+
+std::vector<int32_t> Conversation::prompt_tokens() {
   const text::Tokenizer& tokenizer = engine_->tokenizer();
-  std::string text;
+  const nlohmann::ordered_json messages = kept_messages();
+  text::MarkedText text;
   if (chat_template_ != nullptr) {
-    text = chat_template_->render(messages_, nullptr, true, template_variables(tokenizer));
+    text::ChatPrompt prompt = text::render_prompt(*chat_template_, messages, nullptr, true, variables_);
+    text::require_user_text(prompt, messages);
+    for (const std::string& note : prompt.notes) note_once(note);
+    text = std::move(prompt.text);
   } else {
-    for (const auto& message : messages_) {
-      text += message["content"].get<std::string>();
-      if (message["role"] == "system") text += "\n\n";
+    for (const auto& message : messages) {
+      const std::string content = message["content"].get<std::string>();
+      text.append(options_.parse_special ? text::MarkedText(content) : text::MarkedText::input(content));
+      if (message["role"] == "system") text.append("\n\n");
     }
   }
   // Templates write bos themselves or leave it to the tokenizer: either way it is there once, and eos not at all.
-  std::vector<int32_t> tokens = tokenizer.encode(text, {.add_special = false});
+  std::vector<int32_t> tokens = tokenizer.encode_marked(text, {.add_special = false});
   const bool begins_with_bos = !tokens.empty() && tokens.front() == tokenizer.bos();
   if (tokenizer.adds_bos() && !begins_with_bos) tokens.insert(tokens.begin(), tokenizer.bos());
+  return tokens;
+}
+
+// The user message after the oldest one in the prompt, or 0 where there is none.
+size_t Conversation::next_turn() const {
+  for (size_t i = first_ + 1; i < messages_.size(); ++i) {
+    if (messages_[i]["role"] == "user") return i;
+  }
+  return 0;
+}
+
+// With room for the answer: -n tokens, but at most half the context; a quarter of it where there is no limit.
+std::vector<int32_t> Conversation::fitting_prompt() {
+  const int64_t context = engine_->facts().context;
+  const int64_t wanted = options_.generate.max_tokens;
+  const int64_t room = context - (wanted >= 0 ? std::min(wanted, context / 2) : context / 4);
+  std::vector<int32_t> tokens = prompt_tokens();
+  const size_t before = first_;
+  while (std::ssize(tokens) > room && next_turn() != 0) {
+    first_ = next_turn();
+    tokens = prompt_tokens();
+  }
+  if (first_ != before) {
+    note_(fmt::format("the context of {} tokens is full: the {} oldest messages are left out from here on{}", context,
+                      first_ - before, options_.system.empty() ? "" : ", the system message stays"));
+  }
   return tokens;
 }
 
 GenerateResult Conversation::say(const std::string& text, const std::function<void(std::string_view)>& on_text,
                                  const std::atomic<bool>* cancel) {
   messages_.push_back({{"role", "user"}, {"content", text}});
+  const size_t first = first_;
   try {
-    GenerateResult result = generate(session_, prompt_tokens(), options_.generate, on_text, cancel);
+    GenerateResult result = generate(session_, fitting_prompt(), options_.generate, on_text, cancel);
     messages_.push_back({{"role", "assistant"}, {"content", result.text}});
     return result;
   } catch (...) {
     messages_.erase(messages_.size() - 1);
+    first_ = first;
     throw;
   }
+}
+
+std::string describe_cut(const GenerateResult& result, const GenerateOptions& options, const ModelFacts& facts) {
+  if (result.stop_reason == StopReason::kMaxTokens && options.max_tokens > 0)
+    return fmt::format("the answer was cut off after {} tokens (--max-tokens)", options.max_tokens);
+  if (result.stop_reason != StopReason::kContextFull) return "";
+  const std::string more = facts.context < facts.context_trained
+                               ? fmt::format("a larger --ctx continues, up to {}", facts.context_trained)
+                               : "the model was trained for no more";
+  return fmt::format("the answer was cut off: the context of {} tokens is full ({})", facts.context, more);
 }
 
 }  // namespace gabbro::cli

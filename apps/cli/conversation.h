@@ -1,38 +1,56 @@
 // A chat with one model, or in raw mode one growing text: what was said, as the prompt of what comes next.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "apps/cli/options.h"
 #include "src/engine/generate.h"
 #include "src/engine/session.h"
+#include "src/text/marked_text.h"
 
 namespace gabbro::cli {
 
 class Conversation {
  public:
-  // Uses the model's chat template unless options.raw, or where it has none.
-  Conversation(std::shared_ptr<Engine> engine, const GenerationOptions& options);
+  // Uses options.chat_template, else the model's own, unless options.raw or where there is none. `note` gets a line for
+  // the user about what was done to fit template and context.
+  Conversation(std::shared_ptr<Engine> engine, const GenerationOptions& options,
+               std::function<void(const std::string&)> note);
 
-  // The model's answer to `text`, which both become part of the conversation. When it throws, nothing was said.
+  // The model's answer to `text`, which both become part of the conversation. Where the context is too short for all
+  // of it, the oldest turns are left out; the system message stays. When it throws, nothing was said.
   GenerateResult say(const std::string& text, const std::function<void(std::string_view)>& on_text,
                      const std::atomic<bool>* cancel);
 
   void reset();
   bool uses_template() const { return chat_template_ != nullptr; }
-  const nlohmann::ordered_json& messages() const { return messages_; }  // [{"role", "content"}]
+  const nlohmann::ordered_json& messages() const { return messages_; }  // [{"role", "content"}], all that was said
 
  private:
-  std::vector<int32_t> prompt_tokens() const;
+  nlohmann::ordered_json kept_messages() const;
+  std::vector<int32_t> prompt_tokens();
+  std::vector<int32_t> fitting_prompt();
+  size_t next_turn() const;
+  void note_once(const std::string& text);
 
   std::shared_ptr<Engine> engine_;
   Session session_;
   GenerationOptions options_;
-  const text::ChatTemplate* chat_template_;
+  std::function<void(const std::string&)> note_;
+  std::set<std::string> noted_;
+  std::unique_ptr<const text::ChatTemplate> own_template_;
+  const text::ChatTemplate* chat_template_ = nullptr;
+  nlohmann::ordered_json variables_;
   nlohmann::ordered_json messages_;
+  size_t first_ = 0;  // the oldest message that is still in the prompt, but for the system's
 };
+
+// Why an answer ended before the model had finished it, in one line; empty where it had.
+std::string describe_cut(const GenerateResult& result, const GenerateOptions& options, const ModelFacts& facts);
 
 }  // namespace gabbro::cli

@@ -27,6 +27,16 @@ std::shared_ptr<Engine> load_visibly(const CommonOptions& common, LoadOptions op
   if (engine->facts().device_id == "cpu" && chosen_automatically(common.device)) {
     if (const auto gpu = describe_unused_gpu()) report("note", *gpu + "; running on the CPU");
   }
+  const ModelFacts& facts = engine->facts();
+  if (common.log_level != "error") {
+    for (const std::string& warning : facts.warnings) report("warning", warning);
+    if (facts.context > facts.context_trained) {
+      report("warning",
+             fmt::format("a context of {} tokens is more than the {} that the model was trained for: what it "
+                         "writes beyond them may make no sense",
+                         facts.context, facts.context_trained));
+    }
+  }
   if (!engine->facts().device_note.empty()) report("note", engine->facts().device_note);
   return engine;
 }

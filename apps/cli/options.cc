@@ -4,8 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "src/base/error.h"
+#include "src/engine/sampling_defaults.h"
 
 namespace gabbro::cli {
 namespace {
@@ -52,36 +54,34 @@ void add_device_options(Command command, CommonOptions& options) {
 
 void add_generation_options(Command command, GenerationOptions& options) {
   SamplerOptions& sampler = options.generate.sampler;
-  // The same question gets the same answer unless variety is asked for; the light penalty keeps small models, which
-  // otherwise fall into loops, from repeating themselves.
-  sampler.temperature = 0;
-  sampler.repeat_penalty = 1.15f;
+  const auto number = [&](const char* name, auto& value, const std::string& description) {
+    const Option option = command.number(name, value, description);
+    options.sampling.emplace_back(name, option);
+    return option;
+  };
   command
       .number("-n,--max-tokens", options.generate.max_tokens,
               "Most tokens to generate; -1: until the model stops or the context is full")
       .range(-1, std::numeric_limits<int>::max());
-  command.number("--temperature", sampler.temperature, "Randomness; 0: always the most likely token")
-      .placeholder("X")
-      .shows_default();
-  command.number("--top-k", sampler.top_k, "Choose among the K most likely tokens; 0: off")
-      .placeholder("K")
-      .shows_default();
-  command.number("--top-p", sampler.top_p, "Choose among the most likely tokens that sum to P; 1: off")
+  number("--temperature", sampler.temperature,
+         "Randomness; 0: always the most likely token (default: the model's own, else 0, in a chat 0.8)")
+      .placeholder("X");
+  number("--top-k", sampler.top_k, "Choose among the K most likely tokens; 0: off").placeholder("K").shows_default();
+  number("--top-p", sampler.top_p, "Choose among the most likely tokens that sum to P; 1: off")
       .placeholder("P")
       .shows_default();
-  command.number("--min-p", sampler.min_p, "Drop tokens less likely than P times the most likely; 0: off")
+  number("--min-p", sampler.min_p, "Drop tokens less likely than P times the most likely; 0: off")
       .placeholder("P")
       .shows_default();
   command.number("--typical-p", sampler.typical_p, "Locally typical sampling; 1: off").placeholder("P");
-  command.number("--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
+  number("--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
       .placeholder("X")
       .shows_default();
   command.number("--frequency-penalty", sampler.frequency_penalty, "Per earlier use of a token; 0: off")
       .placeholder("X");
   command.number("--presence-penalty", sampler.presence_penalty, "For any earlier use of a token; 0: off")
       .placeholder("X");
-  command.number("--penalty-window", sampler.penalty_window, "Tokens that penalties look back; -1: all")
-      .shows_default();
+  number("--penalty-window", sampler.penalty_window, "Tokens that penalties look back; -1: all").shows_default();
   command.number("--dry-multiplier", sampler.dry_multiplier, "Strength of DRY, against repeated phrases; 0: off")
       .placeholder("X");
   command.number("--dry-base", sampler.dry_base, "Growth of DRY's penalty per token").placeholder("X");
@@ -91,21 +91,31 @@ void add_generation_options(Command command, GenerationOptions& options) {
           "--dry-sequence-breaker", sampler.dry_sequence_breakers,
           "A text that no repetition of DRY crosses, instead of line breaks and : \" *; may be repeated; none: none")
       .placeholder("TEXT");
-  command.number("--xtc-probability", sampler.xtc_probability, "How often XTC excludes the top choices; 0: off")
+  number("--xtc-probability", sampler.xtc_probability, "How often XTC excludes the top choices; 0: off")
       .placeholder("P");
-  command.number("--xtc-threshold", sampler.xtc_threshold, "Probability that makes a top choice for XTC")
-      .placeholder("P");
-  command.number("--mirostat", sampler.mirostat, "Mirostat version 1 or 2; 0: off").placeholder("0|1|2");
-  command.number("--mirostat-tau", sampler.mirostat_tau, "Mirostat's target, in bits per token").placeholder("X");
-  command.number("--mirostat-eta", sampler.mirostat_eta, "Mirostat's learning rate").placeholder("X");
+  number("--xtc-threshold", sampler.xtc_threshold, "Probability that makes a top choice for XTC").placeholder("P");
+  number("--mirostat", sampler.mirostat, "Mirostat version 1 or 2; 0: off").placeholder("0|1|2");
+  number("--mirostat-tau", sampler.mirostat_tau, "Mirostat's target, in bits per token").placeholder("X");
+  number("--mirostat-eta", sampler.mirostat_eta, "Mirostat's learning rate").placeholder("X");
   command.option("--logit-bias", options.logit_bias, "Add BIAS to a token's logit; may be repeated")
       .placeholder("TOKEN=BIAS");
   command.number("--seed", sampler.seed, "Seed of the random numbers; 0: a random one");
-  command.option("--stop", options.generate.stop, "Stop before this text; may be repeated").placeholder("TEXT");
+  command.option("--stop", options.generate.stop, "Stop before this text or control token; may be repeated")
+      .placeholder("TEXT");
   command.number("--ctx", options.context, "Context in tokens; 0: what the model was trained for, 4096 at most")
       .range(0, kLongestContext);
   command.option("--system", options.system, "System message of the chat").placeholder("TEXT");
   command.flag("--raw", options.raw, "Give the prompt to the model as it is, without a chat template");
+  command.flag("--parse-special", options.parse_special,
+               "With --raw: control tokens that the prompt spells out are those tokens, not plain text");
+  command
+      .option("--chat-template", options.chat_template,
+              "A Jinja file, or a name such as chatml or llama3, instead of the model's own template")
+      .placeholder("FILE|NAME");
+  command
+      .option("--template-var", options.template_variables,
+              "Set a variable of the chat template, such as enable_thinking=false; may be repeated")
+      .placeholder("NAME=VALUE");
   command.option("--kv-type", options.kv_type, "Format of the key-value cache")
       .one_of({"f16", "q8_0"})
       .placeholder("f16|q8_0")
@@ -117,12 +127,36 @@ void finish(GenerationOptions& options) {
   for (const std::string& stop : options.generate.stop) {
     if (stop.empty()) throw bad_input("--stop: the text is empty");
   }
+  if (options.parse_special && !options.raw) throw bad_input("--parse-special is for --raw: messages are plain text");
+  if (options.raw && !options.chat_template.empty()) throw bad_input("--raw uses no --chat-template: give one of them");
   SamplerOptions& sampler = options.generate.sampler;
   std::vector<std::string>& breakers = sampler.dry_sequence_breakers;
   breakers.erase(breakers.begin(), std::find(breakers.rbegin(), breakers.rend(), "none").base());
   // Made only to check the values; the vocabulary is not known yet, so token ids are checked later.
   const Sampler checked(sampler, std::numeric_limits<int32_t>::max());
   sampler.seed = checked.seed();  // so that it can be reported
+}
+
+std::string apply_sampling_defaults(GenerationOptions& options, const SamplingDefaults& defaults, bool interactive) {
+  SamplerOptions& sampler = options.generate.sampler;
+  std::map<std::string, const char*> origins;
+  for (const auto& [name, option] : options.sampling) {
+    if (option.given()) origins[name] = "option";
+  }
+  for (const SamplingDefault& setting : defaults.values) {
+    if (origins.contains(setting.field->option)) continue;
+    setting.apply(sampler);
+    origins[setting.field->option] = "model";
+  }
+  if (!origins.contains("--temperature")) sampler.temperature = interactive ? SamplerOptions().temperature : 0;
+  std::string line = "sampling:";
+  for (const SamplingField& field : sampling_fields()) {
+    const double value = field.number != nullptr ? static_cast<double>(sampler.*field.number) : sampler.*field.integer;
+    const auto origin = origins.find(field.option);
+    line +=
+        fmt::format(" {} {:.6g} ({})", field.option + 2, value, origin == origins.end() ? "default" : origin->second);
+  }
+  return line;
 }
 
 LoadOptions load_options(const CommonOptions& common, int64_t context, const std::string& kv_type) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/cli/command_line.h"
@@ -32,12 +33,19 @@ struct GenerationOptions {
   std::string kv_type = "f16";
   std::string system;
   bool raw = false;
+  bool parse_special = false;                            // of a raw text
+  std::string chat_template;                             // a file or a name; empty: the model's own
+  std::vector<std::string> template_variables;           // NAME=VALUE
+  std::vector<std::pair<std::string, Option>> sampling;  // by name: to see which were given
   std::vector<std::string> logit_bias;
 };
 void add_generation_options(Command command, GenerationOptions& options);
 
 // What they come to. Throws bad_input that names the option for a value that cannot be, before anything is loaded.
 void finish(GenerationOptions& options);
+// Takes what was not given as an option from the model's file, else what suits the use: an answer to one prompt is
+// always the same, a chat is not. Returns a line that says where the settings come from.
+std::string apply_sampling_defaults(GenerationOptions& options, const SamplingDefaults& defaults, bool interactive);
 LoadOptions load_options(const CommonOptions& common, int64_t context = 0, const std::string& kv_type = "f16");
 
 // "1,2,3" (spaces allowed) as token ids; throws bad_input that names `option`.

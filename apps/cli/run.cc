@@ -68,6 +68,10 @@ void report_speed(const GenerateResult& r, uint64_t seed) {
              r.decode_seconds, rate(generated, r.decode_seconds), stop_reason_name(r.stop_reason), seed);
 }
 
+void note(const Options& o, const std::string& text) {
+  if (o.common.log_level != "error") report("note", text);
+}
+
 int answer_once(Conversation& conversation, const std::string& prompt, const Options& o, const ModelFacts& facts) {
   const Cancellable cancellable;
   bool ends_line = true;
@@ -82,6 +86,7 @@ int answer_once(Conversation& conversation, const std::string& prompt, const Opt
   } else if (!ends_line) {
     print("\n");
   }
+  if (const std::string cut = describe_cut(result, o.generation.generate, facts); !cut.empty()) note(o, cut);
   if (o.stats || o.common.verbose()) report_speed(result, o.generation.generate.sampler.seed);
   return result.stop_reason == StopReason::kCancelled ? static_cast<int>(ErrorCode::kInterrupted) : 0;
 }
@@ -99,13 +104,17 @@ int run(Options& o) {
     }
   }
   const auto engine = load_engine(o.model, o.common, o.generation.context, o.generation.kv_type);
+  const std::string sampling = apply_sampling_defaults(o.generation, engine->sampling_defaults(), interactive);
   if (is_terminal(STDERR_FILENO) || o.common.verbose()) fmt::print(stderr, "{}\n", describe(engine->facts()));
-  Conversation conversation(engine, o.generation);
+  if (o.common.verbose()) fmt::print(stderr, "{}\n", sampling);
+  Conversation conversation(engine, o.generation, [&](const std::string& text) { note(o, text); });
   if (!conversation.uses_template() && !o.generation.raw) {
     report("note", "the model has no chat template: it continues the text as it is (--raw)");
   }
   if (!interactive) return answer_once(conversation, prompt, o, engine->facts());
   return chat(conversation, [&](const GenerateResult& result) {
+    if (const std::string cut = describe_cut(result, o.generation.generate, engine->facts()); !cut.empty())
+      note(o, cut);
     if (o.stats || o.common.verbose()) report_speed(result, o.generation.generate.sampler.seed);
   });
 }

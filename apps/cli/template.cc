@@ -1,17 +1,19 @@
 // `template`: a conversation as the text that a model is given.
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "apps/cli/chat_template_argument.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
 #include "src/engine/model_text.h"
+#include "src/formats/foreign_file.h"
 #include "src/formats/model_cache.h"
-#include "src/text/chat_template.h"
+#include "src/text/builtin_templates.h"
+#include "src/text/chat_prompt.h"
 
 namespace gabbro::cli {
 namespace {
@@ -32,57 +34,53 @@ struct Source {
   Json variables = Json::object();
 };
 
+// A GGUF file, or one that was meant to be one.
 bool is_model(const std::string& path) {
-  char magic[4] = {};
-  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
-  return std::memcmp(magic, "GGUF", sizeof magic) == 0;
+  std::string start(4096, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(start.data(), std::ssize(start));
+  start.resize(static_cast<size_t>(file.gcount()));
+  return start.starts_with("GGUF") || path.ends_with(".gguf") ||
+         recognize_file(std::as_bytes(std::span(start)), path).has_value();
 }
 
 Source read_source(const std::string& name) {
   std::error_code ignored;
-  if (std::filesystem::exists(name, ignored) && !is_model(name)) return {.text = read_file(name)};
+  const bool exists = std::filesystem::exists(name, ignored);
+  if (const auto builtin = text::find_builtin_template(name); builtin && !exists)
+    return {.text = std::string(*builtin)};
+  if (exists && !std::filesystem::is_directory(name, ignored) && !is_model(name)) return {.text = read_file(name)};
   const auto file = gguf::File::open(resolve_model(name));
   const auto text = read_chat_template(file);
   if (!text) throw bad_input("{}: the model has no chat template", file.path());
-  return {*text, template_variables(read_tokenizer(file))};
-}
-
-Json read_json(const std::string& path) {
-  try {
-    return Json::parse(read_file(path));
-  } catch (const Json::exception& error) {
-    throw bad_input("{}: not JSON: {}", path, error.what());
-  }
-}
-
-// A list, or an object that has one under `key`, as requests to a server do.
-Json read_list(const std::string& path, const char* key) {
-  Json json = read_json(path);
-  if (json.is_object() && json.contains(key)) json = Json(json[key]);
-  if (!json.is_array()) throw bad_input("{}: expected a list of {}", path, key);
-  return json;
-}
-
-// name=value; the value is JSON where it can be read so, else a text.
-void add_variable(Json& variables, const std::string& text) {
-  const size_t equals = text.find('=');
-  if (equals == 0 || equals == std::string::npos) throw bad_input("--var: '{}' is not of the form NAME=VALUE", text);
-  const std::string value = text.substr(equals + 1);
-  Json parsed = Json::parse(value, nullptr, false);
-  variables[text.substr(0, equals)] = parsed.is_discarded() ? Json(value) : std::move(parsed);
+  const text::Tokenizer tokenizer = read_tokenizer(file);
+  for (const std::string& warning : tokenizer.warnings()) report("warning", file.path() + ": " + warning);
+  return {*text, template_variables(tokenizer)};
 }
 
 int run(const Options& o) {
   Source source = read_source(o.source);
-  for (const std::string& variable : o.variables) add_variable(source.variables, variable);
-  const Json messages = read_list(o.messages, "messages");
-  const Json tools = o.tools.empty() ? Json(nullptr) : read_list(o.tools, "tools");
+  for (const std::string& variable : o.variables) add_template_variable(source.variables, variable, "--template-var");
+  const Json messages = read_json_list(o.messages, "messages");
+  const Json tools = o.tools.empty() ? Json(nullptr) : read_json_list(o.tools, "tools");
   const text::ChatTemplate chat_template(source.text);
-  const std::string text = chat_template.render(messages, tools, !o.no_generation_prompt, source.variables);
+  const text::ChatPrompt prompt =
+      text::render_prompt(chat_template, messages, tools, !o.no_generation_prompt, source.variables);
+  for (const std::string& note : prompt.notes) report("note", note);
+  for (const size_t i : prompt.lost)
+    report("warning", fmt::format("the chat template leaves out the text of message {}", i + 1));
   if (o.common.json) {
-    print_json({{"text", text}});
+    Json input = Json::array();  // the bytes that came from the messages, and become no control tokens
+    for (const text::InputSpan& span : prompt.text.spans()) {
+      if (!input.empty() && input.back()[1] == span.begin) {
+        input.back()[1] = span.end;
+      } else {
+        input.push_back({span.begin, span.end});
+      }
+    }
+    print_json({{"text", prompt.text.bytes()}, {"input", input}});
   } else {
-    print(text);
+    print(prompt.text.bytes());
   }
   return 0;
 }
@@ -92,12 +90,16 @@ int run(const Options& o) {
 void add_template(Command root) {
   Command command = root.subcommand("template", "Render a chat template");
   const auto o = std::make_shared<Options>();
-  command.option("SOURCE", o->source, "A Jinja file, or a model whose template is used").required();
+  command.option("SOURCE", o->source, "A Jinja file, a model whose template is used, or a name such as chatml")
+      .required();
   command.option("--messages", o->messages, "The conversation: a list of objects with role and content")
       .placeholder("FILE.json")
       .required();
   command.option("--tools", o->tools, "The tools that the model may call").placeholder("FILE.json");
-  command.option("--var", o->variables, "Set a variable of the template; may be repeated").placeholder("NAME=VALUE");
+  command
+      .option("--template-var,--var", o->variables,
+              "Set a variable of the template, such as enable_thinking=false; may be repeated")
+      .placeholder("NAME=VALUE");
   command.flag("--no-generation-prompt", o->no_generation_prompt, "Do not begin the answer");
   add_output_options(command, o->common);
   command.runs([o] { return run(*o); });

@@ -1,6 +1,7 @@
 // `tokenize`: text to tokens, and back with --decode.
 #include <nlohmann/json.hpp>
 
+#include "apps/cli/chat_template_argument.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
@@ -9,6 +10,7 @@
 #include "src/base/mapped_file.h"
 #include "src/engine/model_text.h"
 #include "src/formats/model_cache.h"
+#include "src/text/chat_prompt.h"
 
 namespace gabbro::cli {
 namespace {
@@ -18,6 +20,7 @@ struct Options {
   std::string model;
   std::optional<std::string> text;
   std::string file;
+  std::string messages;
   std::optional<std::string> decode;
   bool no_special = false;
   bool no_bos = false;
@@ -26,6 +29,19 @@ struct Options {
 std::string text_of(const Options& o) {
   if (!o.file.empty()) return read_file(o.file);
   return o.text ? *o.text : read_standard_input();
+}
+
+// The prompt that `run` makes of a conversation, with the model's own template.
+std::vector<int32_t> encode_messages(const Options& o, const gguf::File& file, const text::Tokenizer& tokenizer) {
+  const auto source = read_chat_template(file);
+  if (!source) throw bad_input("{}: the model has no chat template", file.path());
+  const text::ChatPrompt prompt =
+      text::render_prompt(text::ChatTemplate(*source), read_json_list(o.messages, "messages"), nullptr, true,
+                          template_variables(tokenizer));
+  for (const std::string& note : prompt.notes) report("note", note);
+  for (const size_t i : prompt.lost)
+    report("warning", fmt::format("the chat template leaves out the text of message {}", i + 1));
+  return tokenizer.encode_marked(prompt.text, {.add_special = !o.no_bos});
 }
 
 void print_tokens(const Options& o, const text::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
@@ -42,6 +58,11 @@ void print_tokens(const Options& o, const text::Tokenizer& tokenizer, const std:
 int run(const Options& o) {
   const auto file = gguf::File::open(resolve_model(o.model));
   const text::Tokenizer tokenizer = read_tokenizer(file);
+  for (const std::string& warning : tokenizer.warnings()) report("warning", file.path() + ": " + warning);
+  if (!o.messages.empty()) {
+    print_tokens(o, tokenizer, encode_messages(o, file, tokenizer));
+    return 0;
+  }
   if (!o.decode) {
     print_tokens(o, tokenizer,
                  tokenizer.encode(text_of(o), {.add_special = !o.no_bos, .parse_special = !o.no_special}));
@@ -66,7 +87,11 @@ void add_tokenize(Command root) {
   Option text = command.option("TEXT", o->text, "The text; without it, --file or standard input");
   command.option("--file", o->file, "Read the text from a file").placeholder("FILE").excludes(text);
   command.option("--decode", o->decode, "Print the text of these tokens").placeholder("1,2,3").excludes(text);
-  command.flag("--no-special", o->no_special, "Treat special tokens that the text spells out as plain text");
+  command.option("--messages", o->messages, "A conversation: the tokens of the prompt that `run` makes of it")
+      .placeholder("FILE.json")
+      .excludes(text);
+  command.flag("--no-special", o->no_special,
+               "Treat control tokens that the text spells out as plain text, as `run` treats messages");
   command.flag("--no-bos", o->no_bos, "Do not add the tokens that begin and end a text");
   add_output_options(command, o->common);
   command.runs([o] { return run(*o); });

@@ -55,6 +55,8 @@ const text::Tokenizer& Engine::tokenizer() const {
   return *state_->tokenizer;
 }
 
+const SamplingDefaults& Engine::sampling_defaults() const { return state_->sampling; }
+
 const text::ChatTemplate* Engine::chat_template() const { return state_->chat_template.get().get(); }
 
 std::optional<uint64_t> Engine::memory_peak() const {
@@ -83,6 +85,12 @@ std::shared_ptr<Engine> Engine::load(const gguf::File& file, const LoadOptions& 
   ModelFacts& facts = state->facts;
   facts = describe(file, needs);
   facts.context = context_of(shape, options.context);
+  state->sampling = read_sampling_defaults(file);
+  if (state->tokenizer != nullptr) {
+    for (const std::string& warning : state->tokenizer->warnings())
+      facts.warnings.push_back(file.path() + ": " + warning);
+  }
+  facts.warnings.insert(facts.warnings.end(), state->sampling.warnings.begin(), state->sampling.warnings.end());
   state->model = llm::load_model(file, state->device, facts.context, [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   });

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/engine/sampling_defaults.h"
 #include "src/engine/session.h"
 #include "src/graph/eval.h"
 #include "src/models/llm/model.h"
@@ -31,6 +32,7 @@ struct Engine::State {
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::shared_future<std::unique_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too
   ModelFacts facts;
+  SamplingDefaults sampling;
   DecodeStep decode;
   std::mutex mutex;  // one session at a time
 };

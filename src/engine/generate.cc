@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "src/base/error.h"
 #include "src/text/stop_matcher.h"
@@ -15,29 +16,74 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// A control token in the stream that is searched for stop texts: a byte that UTF-8 does not have, then four that no
+// text begins with. Vocabularies have at most 2^24 tokens.
+constexpr char kControlMark = '\xFF';
+constexpr size_t kControlCodeSize = 5;
+
+std::string control_code(int32_t token) {
+  std::string code(1, kControlMark);
+  for (int shift = 18; shift >= 0; shift -= 6) code += static_cast<char>(0x80 | (token >> shift & 0x3F));
+  return code;
+}
+
+std::string without_control_codes(std::string text) {
+  for (size_t at = text.find(kControlMark); at != text.npos; at = text.find(kControlMark, at))
+    text.erase(at, kControlCodeSize);
+  return text;
+}
+
+// The stop texts, and again those that name control tokens, with codes for these: models write them as tokens or, more
+// rarely, as text.
+std::vector<std::string> with_control_codes(std::vector<std::string> stops, const text::Tokenizer& tokenizer) {
+  const size_t count = stops.size();
+  for (size_t i = 0; i < count; ++i) {
+    std::string coded;
+    for (const text::Fragment& fragment : tokenizer.split_special(stops[i])) {
+      if (fragment.token == text::kNoToken) {
+        coded += fragment.text;
+      } else {
+        coded += tokenizer.is_control(fragment.token) ? control_code(fragment.token) : tokenizer.piece(fragment.token);
+      }
+    }
+    if (coded.find(kControlMark) != coded.npos) stops.push_back(std::move(coded));
+  }
+  return stops;
+}
+
 // Tokens become bytes, bytes become whole characters, and characters pass once no stop text can begin in them.
 class TextOutput {
  public:
   TextOutput(const text::Tokenizer& tokenizer, const GenerateOptions& options,
              const std::function<void(std::string_view)>& on_text)
-      : tokenizer_(tokenizer), stops_(options.stop), on_text_(on_text) {}
+      : tokenizer_(tokenizer), on_text_(on_text) {
+    const std::vector<std::string> stops = with_control_codes(options.stop, tokenizer);
+    has_control_stops_ = stops.size() > options.stop.size();
+    stops_.emplace(stops);
+  }
 
   // False when a stop text was completed.
   bool add(int32_t token) {
     // The output head may have more rows than the vocabulary has tokens, for a round number: those are no text.
-    if (token < tokenizer_.size() && !tokenizer_.is_control(token))
-      pass(stops_.push(characters_.push(tokenizer_.piece(token))));
-    return !stops_.stopped();
+    if (token >= tokenizer_.size()) return true;
+    if (!tokenizer_.is_control(token)) {
+      pass(stops_->push(characters_.push(tokenizer_.piece(token))));
+    } else if (has_control_stops_) {
+      pass(stops_->push(characters_.flush()));
+      pass(stops_->push(control_code(token)));
+    }
+    return !stops_->stopped();
   }
 
   std::string finish() {
-    if (!stops_.stopped()) pass(stops_.push(characters_.flush()));
-    if (!stops_.stopped()) pass(stops_.flush());
+    if (!stops_->stopped()) pass(stops_->push(characters_.flush()));
+    if (!stops_->stopped()) pass(stops_->flush());
     return std::move(text_);
   }
 
  private:
-  void pass(std::string_view text) {
+  void pass(std::string text) {
+    if (has_control_stops_) text = without_control_codes(std::move(text));
     if (text.empty()) return;
     text_ += text;
     if (on_text_) on_text_(text);
@@ -45,7 +91,8 @@ class TextOutput {
 
   const text::Tokenizer& tokenizer_;
   text::Utf8Stream characters_;
-  text::StopMatcher stops_;
+  std::optional<text::StopMatcher> stops_;
+  bool has_control_stops_ = false;  // control tokens are searched for, though they are never shown
   const std::function<void(std::string_view)>& on_text_;
   std::string text_;
 };
@@ -57,8 +104,10 @@ void check_prompt(std::span<const int32_t> prompt, const ModelFacts& facts) {
     throw Error(
         ErrorCode::kBadInput,
         fmt::format("the prompt has {} tokens, more than the context of {} holds", prompt.size(), facts.context),
-        trained_for_more ? fmt::format("--ctx N makes it larger; this model was trained for {}", facts.context_trained)
-                         : "shorten the prompt");
+        trained_for_more
+            ? fmt::format("shorten the prompt, or start with a larger --ctx; this model was trained for {}",
+                          facts.context_trained)
+            : "shorten the prompt");
   }
 }
 

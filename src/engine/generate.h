@@ -12,7 +12,7 @@ namespace gabbro {
 
 struct GenerateOptions {
   int max_tokens = -1;            // -1: until the model stops or the context is full
-  std::vector<std::string> stop;  // texts that end the generation; not part of the result
+  std::vector<std::string> stop;  // texts, or names of control tokens, that end the generation; not in the result
   SamplerOptions sampler;
   bool ignore_end = false;  // for benchmarks: end-of-generation tokens do not stop
 };

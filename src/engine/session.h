@@ -15,6 +15,7 @@
 namespace gabbro {
 
 class Device;
+struct SamplingDefaults;
 
 namespace gguf {
 class File;
@@ -48,6 +49,7 @@ struct ModelFacts {
   uint64_t kv_bytes_per_token = 0;
   std::string device_id;  // "cpu"
   std::string device_name;
+  std::vector<std::string> warnings;  // what of the file's metadata was not used, a line each
   std::string device_note;  // one line on what the device could not use, such as a damaged tuning file; mostly empty
   int threads = 0;
 };
@@ -65,6 +67,8 @@ class Engine {
   const ModelFacts& facts() const;
   // Throws bad_input where the file says that it has no vocabulary (tokenizer.ggml.model is "none").
   const text::Tokenizer& tokenizer() const;
+  // How the file says that tokens should be chosen; nothing applies it unasked.
+  const SamplingDefaults& sampling_defaults() const;
   // Null where the file has none. Read and parsed by the first call, since only chats need it: a template that is wrong
   // is a bad_input of each call, and stops nothing else.
   const text::ChatTemplate* chat_template() const;

@@ -1,6 +1,9 @@
 #include "src/formats/gguf.h"
 
+#include <filesystem>
+
 #include "src/base/error.h"
+#include "src/formats/foreign_file.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/gguf_split.h"
 
@@ -38,6 +41,12 @@ DType TensorInfo::dtype() const {
 }
 
 File File::open(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw Error(ErrorCode::kBadInput, path + ": is a folder, not a file: models are GGUF files", folder_hint(path));
+  }
+  if (std::filesystem::is_regular_file(path, ignored) && std::filesystem::file_size(path, ignored) == 0 && !ignored)
+    throw Error(ErrorCode::kBadInput, path + ": the file is empty", unfinished_hint(0));
   const std::optional<SplitName> split = parse_split_name(path);
   File file;
   file.path_ = path;

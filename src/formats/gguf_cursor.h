@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/formats/foreign_file.h"
 #include "src/formats/gguf_parse.h"
 
 namespace gabbro::gguf {
@@ -42,12 +43,13 @@ class Cursor {
   std::string_view read_string(std::string_view field) {
     const size_t start = position_;
     const uint64_t length = read<uint64_t>(field);
-    if (length > remaining()) fail(start, field, "its length {} is more than the {} bytes left", length, remaining());
+    if (length > remaining())
+      fail_early_end(start, field, "its length {} is more than the {} bytes left", length, remaining());
     return {reinterpret_cast<const char*>(take(length, field)), static_cast<size_t>(length)};
   }
 
   const std::byte* take(uint64_t size, std::string_view field) {
-    if (size > remaining()) fail(position_, field, "the file ends too early, after {} bytes", bytes_.size());
+    if (size > remaining()) fail_early_end(position_, field, "the file ends too early, after {} bytes", bytes_.size());
     const std::byte* start = here();
     position_ += size;
     return start;
@@ -59,6 +61,22 @@ class Cursor {
                          Args&&... args) const {
     throw bad_input("{}: {}{} at byte {}: {}", file_, subject(), field, offset,
                     fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  // The same where an unfinished download may be the reason.
+  template <class... Args>
+  [[noreturn]] void fail_early_end(size_t offset, std::string_view field, fmt::format_string<Args...> format,
+                                   Args&&... args) const {
+    fail_with_hint(unfinished_hint(bytes_.size()), offset, field, format, std::forward<Args>(args)...);
+  }
+
+  template <class... Args>
+  [[noreturn]] void fail_with_hint(const std::string& hint, size_t offset, std::string_view field,
+                                   fmt::format_string<Args...> format, Args&&... args) const {
+    throw Error(ErrorCode::kBadInput,
+                fmt::format("{}: {}{} at byte {}: {}", file_, subject(), field, offset,
+                            fmt::format(format, std::forward<Args>(args)...)),
+                hint);
   }
 
  private:

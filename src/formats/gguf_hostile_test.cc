@@ -122,10 +122,9 @@ TEST(GgufHostile, Alignment) {
   };
   EXPECT_EQ(with(uint32_t{8}, ValueType::u32), "(no error)");
   EXPECT_EQ(with(uint32_t{1} << 31, ValueType::u32), "(no error)");
-  EXPECT_EQ(with(uint32_t{24}, ValueType::u32),
-            "x.gguf: general.alignment at byte 53: u32 24 is not a power of two from 8 on");
+  EXPECT_EQ(with(uint32_t{24}, ValueType::u32), "x.gguf: general.alignment at byte 53: u32 24 is not a power of two");
   EXPECT_THAT(with(uint32_t{0}, ValueType::u32), HasSubstr("u32 0 is not a power"));
-  EXPECT_THAT(with(uint32_t{4}, ValueType::u32), HasSubstr("u32 4 is not a power"));
+  EXPECT_EQ(with(uint32_t{4}, ValueType::u32), "(no error)");  // llama.cpp takes it; data have to be aligned by 8
   EXPECT_THAT(with(1.0f, ValueType::f32), HasSubstr("f32 is not a power"));
 }
 

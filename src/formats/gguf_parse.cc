@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <unordered_set>
 
 #include "src/formats/gguf_cursor.h"
@@ -13,10 +14,15 @@ constexpr int kMaxArrayDepth = 4;                    // arrays in arrays: the fo
 constexpr uint32_t kMaxDimensions = 4;               // GGML_MAX_DIMS
 constexpr uint64_t kMaxNameLength = 65535;           // the specification's limit on keys
 constexpr uint32_t kDefaultAlignment = 32;           // GGUF_DEFAULT_ALIGNMENT
+constexpr uint64_t kDataAlignment = 8;               // of tensors, which are read in place
 constexpr uint64_t kSmallestField = 8 + 4 + 1;       // an empty key, a type, a byte
 constexpr uint64_t kSmallestTensor = 8 + 4 + 4 + 8;  // an empty name, the number of dimensions, a type, an offset
 
-void check_magic(Cursor& cursor) {
+void check_magic(Cursor& cursor, std::string_view name) {
+  if (const auto foreign = recognize_file(cursor.bytes(), name)) {
+    throw Error(ErrorCode::kBadInput, fmt::format("{}: this is not a GGUF file but {}", name, foreign->what),
+                foreign->hint);
+  }
   const std::string_view magic(reinterpret_cast<const char*>(cursor.take(4, "magic")), 4);
   if (magic != "GGUF") cursor.fail(0, "magic", "this is not a GGUF file, it starts with {}", quoted(magic));
 }
@@ -33,7 +39,7 @@ uint64_t read_count(Cursor& cursor, std::string_view field, uint64_t smallest) {
   const size_t offset = cursor.position();
   const auto count = cursor.read<uint64_t>(field);
   if (count > cursor.remaining() / smallest) {
-    cursor.fail(offset, field, "{} are more than the {} bytes left can hold", count, cursor.remaining());
+    cursor.fail_early_end(offset, field, "{} are more than the {} bytes left can hold", count, cursor.remaining());
   }
   return count;
 }
@@ -111,9 +117,9 @@ uint32_t alignment_of(const Part& part, const Cursor& cursor) {
   if (value == nullptr) return kDefaultAlignment;
   const auto alignment = value->as<uint32_t>().value_or(0);
   // The specification asks for a multiple of 8; all that reads it asks for a power of two.
-  if (alignment < 8 || (alignment & (alignment - 1)) != 0) {
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
     cursor.fail(static_cast<size_t>(value->data() - cursor.bytes().data()), "general.alignment",
-                "{} is not a power of two from 8 on", value->describe());
+                "{} is not a power of two", value->describe());
   }
   return alignment;
 }
@@ -157,11 +163,11 @@ uint64_t bytes_of(const Cursor& cursor, size_t offset, const GgmlType& type, con
   uint64_t elements = 1;
   for (const int64_t dimension : shape) elements *= static_cast<uint64_t>(dimension);
   const uint64_t blocks = elements / type.block_elements;
-  if (blocks > cursor.bytes().size() / type.block_bytes) {
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(blocks, type.block_bytes, &bytes))
     cursor.fail(offset, "type", "{} elements of {} are more than the file's {} bytes can hold", elements, type.name,
                 cursor.bytes().size());
-  }
-  return blocks * type.block_bytes;
+  return bytes;
 }
 
 Entry read_entry(Cursor& cursor, uint64_t number, std::unordered_set<std::string_view>& names) {
@@ -184,15 +190,37 @@ Entry read_entry(Cursor& cursor, uint64_t number, std::unordered_set<std::string
   return entry;
 }
 
-void place(Cursor& cursor, Entry& entry, uint64_t data_start, uint32_t alignment) {
+// Bytes of the whole file, as its tensors have it; nothing where they cannot be counted.
+std::optional<uint64_t> expected_size(const std::vector<Entry>& entries, uint64_t data_start) {
+  uint64_t size = data_start;
+  for (const Entry& entry : entries) {
+    uint64_t end = 0;
+    if (__builtin_add_overflow(entry.offset, entry.bytes, &end) || __builtin_add_overflow(end, data_start, &end))
+      return std::nullopt;
+    size = std::max(size, end);
+  }
+  return size;
+}
+
+void place(Cursor& cursor, Entry& entry, uint64_t data_start, uint32_t alignment, std::optional<uint64_t> expected) {
   cursor.about("tensor", entry.info.name);
   const uint64_t size = cursor.bytes().size();
   if (entry.offset % alignment != 0) {
     cursor.fail(entry.offset_of_offset, "offset", "{} is not a multiple of {}", entry.offset, alignment);
   }
+  const auto hint = [&] { return unfinished_hint(size, expected); };
+  if (entry.bytes > size) {
+    cursor.fail_with_hint(hint(), entry.offset_of_offset, "offset",
+                          "{} bytes are more than the file's {} bytes can hold", entry.bytes, size);
+  }
   if (data_start > size || entry.offset > size - data_start || entry.bytes > size - data_start - entry.offset) {
-    cursor.fail(entry.offset_of_offset, "offset", "{} bytes at {} of the data are outside the file of {} bytes",
-                entry.bytes, entry.offset, size);
+    cursor.fail_with_hint(hint(), entry.offset_of_offset, "offset",
+                          "{} bytes at {} of the data are outside the file of {} bytes", entry.bytes, entry.offset,
+                          size);
+  }
+  if ((data_start + entry.offset) % kDataAlignment != 0) {
+    cursor.fail(entry.offset_of_offset, "offset", "its data begin at byte {}, which is not a multiple of {}",
+                data_start + entry.offset, kDataAlignment);
   }
   entry.info.data = cursor.bytes().subspan(data_start + entry.offset, entry.bytes);
 }
@@ -215,7 +243,8 @@ std::vector<TensorInfo> read_tensors(Cursor& cursor, uint64_t count, uint32_t al
   std::unordered_set<std::string_view> names;
   for (uint64_t i = 0; i < count; ++i) entries.push_back(read_entry(cursor, i, names));
   const uint64_t data_start = (cursor.position() + uint64_t{alignment} - 1) / alignment * alignment;
-  for (Entry& entry : entries) place(cursor, entry, data_start, alignment);
+  const auto expected = expected_size(entries, data_start);
+  for (Entry& entry : entries) place(cursor, entry, data_start, alignment, expected);
   check_overlap(cursor, entries);
   std::vector<TensorInfo> tensors;
   tensors.reserve(entries.size());
@@ -239,7 +268,7 @@ const Value* Part::find(std::string_view key) const {
 
 Part parse(std::span<const std::byte> bytes, std::string_view name) {
   Cursor cursor(bytes, name);
-  check_magic(cursor);
+  check_magic(cursor, name);
   Part part = {};
   part.version = read_version(cursor);
   const uint64_t tensor_count = read_count(cursor, "number of tensors", kSmallestTensor);

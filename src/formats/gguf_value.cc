@@ -102,6 +102,8 @@ std::optional<T> Value::as() const {
     if (type_ == ValueType::string) return load_string(data_);
   } else if constexpr (std::is_same_v<T, bool>) {
     if (type_ == ValueType::boolean) return load<uint8_t>(data_) != 0;
+    const auto number = integer<int64_t>(type_, data_);
+    if (number && (*number == 0 || *number == 1)) return *number == 1;
   } else if constexpr (std::is_floating_point_v<T>) {
     if (type_ == ValueType::f32) return static_cast<T>(load<float>(data_));
     if (type_ == ValueType::f64) return static_cast<T>(load<double>(data_));

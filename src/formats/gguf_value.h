@@ -28,7 +28,8 @@ class Value {
   size_t size() const;             // elements of an array; 1 for all else
 
   // The value as a T, which is uint32_t, int32_t, uint64_t, int64_t, float, double, bool or std::string_view (into the
-  // file). Any integer type gives any other where the value fits; f32 and f64 give either; all else has to match.
+  // file). Any integer type gives any other where the value fits, and 0 and 1 give bool, as some converters write it;
+  // f32 and f64 give either; all else has to match.
   template <class T>
   std::optional<T> as() const;
 

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "src/base/error.h"
+#include "src/formats/foreign_file.h"
 #include "src/formats/gguf_split.h"
 
 namespace gabbro {
@@ -128,8 +129,7 @@ std::string resolve_model(const std::string& model) {
   if (exists && (!fs::is_directory(model, ignored) || is_model_folder(model))) return model;
   if (std::string path = find_in_cache(model); !path.empty()) return path;
   if (exists) {
-    throw Error(ErrorCode::kBadInput, fmt::format("{}: is a folder, but holds no model", model),
-                "a folder with a model has a config.json or model_index.json; of GGUF files name the file itself");
+    throw Error(ErrorCode::kBadInput, fmt::format("{}: is a folder, but holds no model", model), folder_hint(model));
   }
   const std::string folder = models_folder();
   throw Error(ErrorCode::kBadInput, fmt::format("no model {}: neither a file nor in the cache", gguf::quoted(model)),

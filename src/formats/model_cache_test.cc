@@ -86,7 +86,9 @@ TEST_F(ModelCache, AFolderIsAModelWhenItHasAConfiguration) {
   put("junk/a.gguf", 1);
   EXPECT_EQ(resolve_model("llama"), path("llama"));
   EXPECT_EQ(resolve_model(path("picture")), path("picture"));
-  EXPECT_THAT(error_of(path("junk")), StartsWith(path("junk") + ": is a folder, but holds no model | a folder with"));
+  EXPECT_THAT(
+      error_of(path("junk")),
+      StartsWith(path("junk") + ": is a folder, but holds no model | name one of the GGUF files in it: a.gguf"));
   const std::vector<CachedModel> list = list_models();
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0].name, "llama");

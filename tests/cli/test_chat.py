@@ -179,6 +179,24 @@ class Chat(TestCase):
         terminal.type("/exit\n")
         self.assertEqual(terminal.leave(), 0)
 
+    def test_goes_on_when_the_context_is_full(self):
+        path = self.folder / "chat.json"
+        terminal = self.start("--ctx", "160", "--system", "Be brief.")
+        for i in range(6):
+            terminal.type(f"Question {i}: what is the name of the brown dog?\n")
+            said = terminal.wait_for(rb"cut off after 6 tokens.*\n> ")
+            self.assertNotIn(b"error", said)
+            self.assertEqual(b"oldest messages are left out" in said, i >= 1, said)
+        terminal.type(f"/save {path}\n")
+        terminal.wait_for(rb"saved to .*\n")
+        self.assertEqual(len(json.loads(path.read_text())), 13)  # all that was said
+        terminal.type("word " * 60 + "\n")  # this alone is too long
+        terminal.wait_for(rb"hint: shorten")
+        terminal.type("/help\n")
+        terminal.wait_for(rb"/reset .*oldest turns")
+        terminal.type("/exit\n")
+        self.assertEqual(terminal.leave(), 0)
+
     def test_history_outlives_the_program(self):
         terminal = self.start()
         terminal.type("Hello there\n")

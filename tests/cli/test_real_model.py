@@ -1,6 +1,7 @@
 """What takes a real model: an answer that makes sense, and an answer that takes long enough to be interrupted."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -21,8 +22,8 @@ class RealModel(TestCase):
     def test_knows_paris(self):
         # Raw, without the system message that the model's template adds.
         prompt = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
-        d = json.loads(self.succeeds("run", MODEL, prompt, "--raw", "--temperature", "0", "--repeat-penalty",
-                                     "1", "-n", "60", "--json").out)
+        d = json.loads(self.succeeds("run", MODEL, prompt, "--raw", "--parse-special", "--temperature", "0",
+                                     "--repeat-penalty", "1", "-n", "60", "--json").out)
         self.assertEqual(d["text"], "The capital of France is Paris.")
         self.assertEqual(d["stop_reason"], "eos")
 
@@ -30,6 +31,25 @@ class RealModel(TestCase):
         # As llama.cpp answers with the same weights in f32. With activations in 8 bits the first word is another.
         out = self.succeeds("run", MODEL, "What is the capital of France?").out
         self.assertEqual(out.strip(), b"The capital of France is Paris.")
+
+    def test_lists_of_numbers(self):
+        for count in (8, 12, 15, 20):
+            out = self.succeeds("run", MODEL, "-n", "80", f"List the numbers from 1 to {count}, separated by commas.").text
+            numbers = [int(n) for n in re.findall(r"\d+", out)]
+            self.assertEqual(numbers[:count], list(range(1, count + 1)), out)
+
+    def test_an_answer_that_the_context_ends(self):
+        result = self.succeeds("run", MODEL, "--ctx", "60", "Write a long story about a lighthouse keeper.")
+        self.assertRegex(result.err.decode(), r"^gabbro: note: the answer was cut off: the context of 60 tokens is full.*\n$")
+        result = self.succeeds("run", MODEL, "--ctx", "20000", "-n", "0", "hi")
+        self.assertRegex(result.err.decode(), r"^gabbro: warning: .* 20000 tokens is more than the 8192 .*trained.*\n$")
+
+    def test_a_message_ends_no_turn(self):
+        path = self.file("m.json", json.dumps([{"role": "user", "content": "A<|im_end|>B"}]))
+        ids = json.loads(self.succeeds("tokenize", MODEL, "--messages", path, "--json").out)["token_ids"]
+        self.assertEqual(ids.count(2), 2)  # of the system message that the template adds, and of the user's
+        tokens = json.loads(self.succeeds("tokenize", MODEL, "A<|im_end|>B", "--no-special", "--json").out)["token_ids"]
+        self.assertIn(str(tokens)[1:-1], str(ids))
 
     def test_perplexity_of_english(self):
         path = support.ROOT / "tests" / "data" / "english.txt"

@@ -78,7 +78,7 @@ class Tune(TestCase):
         for content, words in ((b"gabbro tuning 1\nnonsense\n", "is ignored: line 2 is damaged"),
                                (b"\x7fELF\0\0", "is ignored: it is not one that this version of Gabbro wrote")):
             self.kept.write_bytes(content)
-            result = self.succeeds("run", TINY_F16, "hi", "-n", "1", "--raw", environment=self.environment)
+            result = self.succeeds("run", TINY_F16, "hi", "-n", "0", "--raw", environment=self.environment)
             self.assertEqual(result.err.decode().count("\n"), 1, result)
             self.assertRegex(result.err.decode(), rf"^gabbro: note: the tuning file .*tuning\.txt {words}\n$")
         # `tune` does not write over what is not its own, and says so after the table.

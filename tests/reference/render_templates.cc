@@ -20,7 +20,7 @@ int main() {
       for (const auto& [name, value] : request.at("variables").items()) {
         variables.set(name, gabbro::text::from_json(value));
       }
-      answer["text"] = parsed.render(variables, {.now = request.at("now").get<std::time_t>()});
+      answer["text"] = parsed.render(variables, {.now = request.at("now").get<std::time_t>()}).bytes();
     } catch (const gabbro::Error& error) {
       answer["error"] = error.what();
     }

@@ -16,9 +16,9 @@ class Fields {
   std::string key(const char* name) const { return prefix_ + name; }
   bool has(const char* name) const { return file_.find(key(name)) != nullptr; }
 
-  int64_t size(const char* name, int64_t most) const { return bounded(name, file_.require_u32(key(name)), 1, most); }
+  int64_t size(const char* name, int64_t most) const { return bounded(name, integer(name), 1, most); }
   int64_t size_or(const char* name, int64_t other, int64_t least, int64_t most) const {
-    return has(name) ? bounded(name, file_.require_u32(key(name)), least, most) : other;
+    return has(name) ? bounded(name, integer(name), least, most) : other;
   }
   float number_or(const char* name, float other, float least, float most) const {
     const float value = file_.f32_or(key(name), other);
@@ -34,6 +34,18 @@ class Fields {
   }
 
  private:
+  // A number, or an array of one equal number for each layer, as some converters write it.
+  int64_t integer(const char* name) const {
+    const gguf::Value* value = file_.find(key(name));
+    if (value == nullptr || !value->is_array()) return file_.require_u32(key(name));
+    const std::vector<uint32_t> values = file_.u32_per_layer(key(name), file_.require_u32(key("block_count")));
+    for (const uint32_t other : values) {
+      if (other != values.front())
+        refuse(name, fmt::format("differs between layers ({} and {}), which is not supported", values.front(), other));
+    }
+    if (values.empty()) refuse(name, "is an empty array");
+    return values.front();
+  }
   int64_t bounded(const char* name, int64_t value, int64_t least, int64_t most) const {
     if (value < least || value > most)
       throw bad_input("{}: field '{}' is {}, expected {} to {}", file_.path(), key(name), value, least, most);

@@ -1,0 +1,66 @@
+#include "src/engine/sampling_defaults.h"
+
+#include <cmath>
+#include <limits>
+
+#include "src/base/error.h"
+
+namespace gabbro {
+namespace {
+
+constexpr double kMost = std::numeric_limits<int>::max();
+
+// The keys of llama.cpp; general.sampling.sequence, the order of the steps, has no counterpart here.
+constexpr SamplingField kSamplingFields[] = {
+    {"general.sampling.temp", "--temperature", &SamplerOptions::temperature, nullptr, 0, 100},
+    {"general.sampling.top_k", "--top-k", nullptr, &SamplerOptions::top_k, 0, kMost},
+    {"general.sampling.top_p", "--top-p", &SamplerOptions::top_p, nullptr, 0, 1},
+    {"general.sampling.min_p", "--min-p", &SamplerOptions::min_p, nullptr, 0, 1},
+    {"general.sampling.xtc_probability", "--xtc-probability", &SamplerOptions::xtc_probability, nullptr, 0, 1},
+    {"general.sampling.xtc_threshold", "--xtc-threshold", &SamplerOptions::xtc_threshold, nullptr, 0, 1},
+    {"general.sampling.penalty_last_n", "--penalty-window", nullptr, &SamplerOptions::penalty_window, -1, kMost},
+    {"general.sampling.penalty_repeat", "--repeat-penalty", &SamplerOptions::repeat_penalty, nullptr, 0.01, 100},
+    {"general.sampling.mirostat", "--mirostat", nullptr, &SamplerOptions::mirostat, 0, 2},
+    {"general.sampling.mirostat_tau", "--mirostat-tau", &SamplerOptions::mirostat_tau, nullptr, 0, 100},
+    {"general.sampling.mirostat_eta", "--mirostat-eta", &SamplerOptions::mirostat_eta, nullptr, 0, 1},
+};
+
+std::optional<double> number_of(const gguf::Value& value) {
+  if (const auto number = value.as<double>()) return number;
+  if (const auto integer = value.as<int64_t>()) return static_cast<double>(*integer);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const SamplingField> sampling_fields() { return kSamplingFields; }
+
+void SamplingDefault::apply(SamplerOptions& options) const {
+  if (field->number != nullptr) {
+    options.*field->number = static_cast<float>(value);
+  } else {
+    options.*field->integer = static_cast<int>(value);
+  }
+}
+
+SamplingDefaults read_sampling_defaults(const gguf::File& file) {
+  SamplingDefaults defaults;
+  for (const SamplingField& field : kSamplingFields) {
+    const gguf::Value* value = file.find(field.key);
+    if (value == nullptr) continue;
+    std::optional<double> number = number_of(*value);
+    // llama.cpp turns off top-k by 0 and below.
+    if (number && field.integer == &SamplerOptions::top_k && *number < 0) number = 0;
+    const bool whole = field.number != nullptr || (number && *number == std::floor(*number));
+    if (number && whole && *number >= field.least && *number <= field.most) {
+      defaults.values.push_back({&field, *number});
+    } else {
+      const std::string shown = number ? fmt::format("{}", *number) : value->describe();
+      defaults.warnings.push_back(fmt::format("{}: {} is {}, expected {} to {}: not used", file.path(), field.key,
+                                              shown, field.least, field.most));
+    }
+  }
+  return defaults;
+}
+
+}  // namespace gabbro

@@ -1,0 +1,37 @@
+// How a model's file says that its tokens should be chosen: the GGUF fields general.sampling.*.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/engine/sampler.h"
+#include "src/formats/gguf.h"
+
+namespace gabbro {
+
+// A setting that a file may hold: its field, the option of the command line that is the same, and where it is kept.
+struct SamplingField {
+  const char* key;
+  const char* option;
+  float SamplerOptions::*number;  // null where it is an integer
+  int SamplerOptions::*integer;   // null where it is a number
+  double least, most;             // what a Sampler takes
+};
+std::span<const SamplingField> sampling_fields();
+
+struct SamplingDefault {
+  const SamplingField* field;
+  double value;
+  void apply(SamplerOptions& options) const;
+};
+
+struct SamplingDefaults {
+  std::vector<SamplingDefault> values;  // in the order of sampling_fields()
+  std::vector<std::string> warnings;    // a line for each value that was ignored: not a number, or outside its range
+};
+
+SamplingDefaults read_sampling_defaults(const gguf::File& file);
+
+}  // namespace gabbro
