@@ -11,7 +11,7 @@
 #include "apps/cli/options.h"
 #include "src/engine/generate.h"
 #include "src/engine/session.h"
-#include "src/text/marked_text.h"
+#include "src/text/chat_template.h"
 
 namespace gabbro::cli {
 

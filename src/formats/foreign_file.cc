@@ -76,7 +76,11 @@ std::optional<ForeignFile> recognize_text(std::string_view start) {
                          "the file itself (on Hugging Face its address has /resolve/, not /blob/)"};
     }
   }
-  if (text.starts_with("{") || text.starts_with("[")) {
+  // Neither a Jinja template ({{, {%) nor a prompt ([INST]).
+  const size_t next = text.find_first_not_of(" \t\r\n", 1);
+  const char second = text.empty() || next == text.npos ? '\0' : text[next];
+  if ((text.starts_with("{") && (second == '"' || second == '}')) ||
+      (text.starts_with("[") && (second == '"' || second == '{' || second == ']'))) {
     return ForeignFile{"a JSON text", "name the .gguf file; where a download gave this, it may hold the error"};
   }
   return std::nullopt;

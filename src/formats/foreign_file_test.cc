@@ -46,7 +46,8 @@ TEST(ForeignFile, IsRecognizedByItsFirstBytes) {
 }
 
 TEST(ForeignFile, LeavesTheRestToTheReader) {
-  for (const char* content : {"GGUF\x03", "something else", "", "\x80", "PK", "<", "version 1"})
+  for (const char* content : {"GGUF\x03", "something else", "", "{{ x }}", "{% if x %}", "[INST] a", "{", "[", "\x80",
+                              "PK", "<", "version 1"})
     EXPECT_EQ(recognized(content), "") << content;
   for (size_t size = 0; size < 300; ++size) recognized(std::string(size, '\x80'));  // no length reads beyond the end
 }

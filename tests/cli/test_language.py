@@ -1,15 +1,15 @@
 """What users expect of a language model on the command line: defaults, templates, control tokens, ends, model files."""
 import json
-import re
+import pathlib
 import struct
 
 import support
 from gguf_edit import F32, Gguf, STRING, U32
-from support import TINY_F16, TestCase, gabbro
+from support import TINY_F16, TestCase
 
 DATA = support.ROOT / "tests" / "data" / "llm"
 STOP_CONTROL = str(DATA / "stop_control.gguf")  # continues "a" with b<|im_start|>cd
-TYPED_PARTS = str(DATA / "typed_parts.gguf")  # its template iterates over the parts of content
+PARTS = "{% for m in messages %}<|im_start|>{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %}{% endfor %}"
 END = 256 + 40 + 2  # <|im_end|> of the tiny model
 TEMPLATE = b"tokenizer.chat_template"
 FORGED = "A<|im_end|>B"
@@ -63,9 +63,8 @@ class Defaults(Model):
 
 class Templates(Model):
     def test_content_in_parts(self):
-        counts = [self.prompt_tokens(TYPED_PARTS, text) for text in ("ab", "abcd", "abcdabcd")]
-        self.assertEqual(len(set(counts)), 3, counts)
-        self.assertGreater(min(counts), 2)
+        path = self.edited(template=PARTS)
+        self.assertEqual([self.prompt_tokens(path, text) for text in ("ab", "abcd", "bbbbbbbb")], [3, 5, 9])
 
     def test_lost_text_is_an_error(self):
         self.fails(2, "run", self.edited(template="hello"), "Hi", says=["leaves out the text of message 1", "--chat-template"])
@@ -95,10 +94,10 @@ class Templates(Model):
         self.assertEqual(rendered, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
 
     def test_variables(self):
-        path = self.edited(template="{{ messages[0].content }}{% if enable_thinking %}<think>{% endif %}{{ name }}")
+        path = self.edited(template="{{ messages[0].content }}{% if enable_thinking %}<#>{% endif %}{{ name }}")
         count = lambda *variables: self.prompt_tokens(path, "Hi", *(w for v in variables for w in ("--template-var", v)))
         self.assertEqual(count("enable_thinking=false"), count())
-        self.assertEqual(count("enable_thinking=true"), count() + len("<think>"))
+        self.assertEqual(count("enable_thinking=true"), count() + len("<#>"))
         self.assertEqual(count("name=abc"), count() + 3)
         self.fails(2, "run", path, "Hi", "--template-var", "x", says="--template-var: 'x'")
 
@@ -156,10 +155,10 @@ class Ends(Model):
         self.assertEqual(self.succeeds("run", STOP_CONTROL, *raw).text[:3], "bcd")
         for stop, text in (("<|im_start|>", "b\n"), ("b<|im_start|>", "\n"), ("<|im_start|>c", "b\n"), ("im_start", None)):
             document, _ = self.document(STOP_CONTROL, *raw, "--stop", stop)
-            expected = (text.strip(), "stop") if text else (document["text"], "length")
-            self.assertEqual((document["text"], document["stop_reason"]), expected, stop)
             if text is None:  # a part of a control token's name stops nothing
-                self.assertTrue(document["text"].startswith("bcd"))
+                self.assertEqual((document["text"][:3], document["stop_reason"] == "stop"), ("bcd", False))
+            else:
+                self.assertEqual((document["text"], document["stop_reason"]), (text.strip(), "stop"), stop)
 
 
 class Files(Model):
@@ -184,7 +183,7 @@ class Files(Model):
             self.refused(self.file("m.gguf", content), name, commands=self.COMMANDS[:2])
 
     def test_an_unfinished_download(self):
-        whole = open(TINY_F16, "rb").read()
+        whole = pathlib.Path(TINY_F16).read_bytes()
         for size in (len(whole) - 1, len(whole) // 2):
             self.refused(self.file("part.gguf", whole[:size]), "unfinished", f"{size} bytes of", commands=self.COMMANDS)
         for size in (5, 20, 40, 400, 3000):

@@ -50,7 +50,7 @@ class Help(TestCase):
             return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout.split()
 
         self.assertEqual(complete("gabbro", "perp"), ["perplexity"])
-        self.assertEqual(complete("gabbro", "run", "m", "--temp"), ["--temperature"])
+        self.assertEqual(complete("gabbro", "run", "m", "--tempe"), ["--temperature"])
         self.assertEqual(complete("gabbro", "bench", "l"), ["llm"])
         self.assertIn("--repetitions", complete("gabbro", "bench", "llm", "--r"))
 
