@@ -129,6 +129,7 @@ std::optional<ordered_json> merge_system(const ordered_json& messages) {
 
 ChatPrompt render_prompt(const ChatTemplate& chat_template, const ordered_json& messages, const ordered_json& tools,
                          bool add_generation_prompt, const ordered_json& extra) {
+  from_json(messages);  // throws for what nests too deeply: it could not even be copied for a retry
   const Conversation conversation{chat_template, tools, add_generation_prompt, extra};
   const bool has_system = messages.is_array() && !messages.empty() && is_system(messages[0]);
   ChatPrompt prompt;

@@ -17,9 +17,9 @@ struct ChatPrompt {
 };
 
 // Renders as ChatTemplate::render, with two retries. First, for templates that iterate over parts: string content as
-// [{"type": "text", "text": content}], in the messages that were lost, or in all where the template failed. Second, where
-// the system message is lost or refused (raise_exception): its text before that of the first user message. Throws what
-// the template says of the conversation as it was given, with a hint where a system message may be the reason.
+// [{"type": "text", "text": content}], in the messages that were lost, or in all where the template failed. Second,
+// where the system message is lost or refused (raise_exception): its text before that of the first user message. Throws
+// what the template says of the conversation as it was given, with a hint where a system message may be the reason.
 ChatPrompt render_prompt(const ChatTemplate& chat_template, const nlohmann::ordered_json& messages,
                          const nlohmann::ordered_json& tools, bool add_generation_prompt,
                          const nlohmann::ordered_json& extra);

@@ -79,6 +79,7 @@ jinja::Value convert_object(const ordered_json& json, const char* named, int32_t
 
 template <class IndexOf>
 jinja::Value convert_list(const ordered_json& json, const char* named, const IndexOf& index_of, int depth) {
+  if (depth >= 4) return convert(json, &kOtherInput, depth);  // messages, their content, and its parts
   jinja::Sequence list;
   for (const ordered_json& item : json) {
     list.items.push_back(convert_object(item, named, index_of(list.items.size()), depth + 1));
