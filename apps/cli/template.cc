@@ -60,7 +60,8 @@ Source read_source(const std::string& name) {
 
 int run(const Options& o) {
   Source source = read_source(o.source);
-  for (const std::string& variable : o.variables) add_template_variable(source.variables, variable, "--template-var");
+  for (const std::string& variable : o.variables)
+    add_template_variable(source.variables, variable, "--var (--template-var)");
   const Json messages = read_json_list(o.messages, "messages");
   const Json tools = o.tools.empty() ? Json(nullptr) : read_json_list(o.tools, "tools");
   const text::ChatTemplate chat_template(source.text);
