@@ -35,10 +35,6 @@ VENDOR_HEADER = re.compile(
     r"^(hip|hiprtc|hipblas\w*|rocblas|rocwmma|miopen|rccl|cuda\w*|cublas\w*|cudnn\w*|nccl|nvrtc|mma)\b")
 VENDOR_FILES = re.compile(r"^(backends/gpu/|kernels/gpu/(hip|cuda)\.h$)")
 
-# CLI11 costs each file that includes it many seconds to compile; one file puts it behind an interface of ours.
-CLI11_HEADER = re.compile(r"^CLI/")
-CLI11_FILES = {"apps/cli/command_line.cc"}
-
 CODE = {".h", ".cc", ".hip", ".cu"}
 TEXT = CODE | {".py", ".sh", ".md", ".cmake", ".txt", ".json", ".yml", ""}
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".cache"}
@@ -131,8 +127,6 @@ def lint_code(root, path, lines, report, macros):
             report(path, number,
                    f"{quoted or angled}: only backends/gpu and kernels/gpu/{{hip,cuda}}.h name HIP or CUDA")
             continue
-        if CLI11_HEADER.match(quoted or angled) and path not in CLI11_FILES:
-            report(path, number, f"{quoted or angled}: only {', '.join(sorted(CLI11_FILES))} includes CLI11")
         target = resolve(root, quoted or angled)
         if quoted and target is None:
             report(path, number, f'"{quoted}" is not a path from the root of the repository')

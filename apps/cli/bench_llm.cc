@@ -93,6 +93,13 @@ std::vector<Result> measure_all(const std::shared_ptr<Engine>& engine, const Opt
   return results;
 }
 
+bool is_cpu(const ModelFacts& facts) { return facts.device_id == "cpu"; }
+
+// Of a CPU; a GPU has compute units, which are no threads.
+std::string thread_count(const ModelFacts& facts) {
+  return is_cpu(facts) ? fmt::format(", {} threads", facts.threads) : "";
+}
+
 uint64_t kv_bytes(const ModelFacts& facts) { return facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context); }
 
 Json document(const std::vector<Result>& results, const Engine& engine, const Options& o, double bandwidth) {
@@ -102,7 +109,7 @@ Json document(const std::vector<Result>& results, const Engine& engine, const Op
     Json row = {{"model", facts.name},
                 {"quantisation", facts.quantisation},
                 {"device", facts.device_id},
-                {"threads", facts.threads},
+                {"threads", is_cpu(facts) ? Json(facts.threads) : Json(nullptr)},
                 {"test", r.test},
                 {"depth", o.depth},
                 {"tokens_per_second", {{"median", r.median}, {"min", r.least}, {"max", r.most}}},
@@ -130,10 +137,10 @@ Json document(const std::vector<Result>& results, const Engine& engine, const Op
 
 std::string table(const std::vector<Result>& results, const Engine& engine, const Options& o, double bandwidth) {
   const ModelFacts& facts = engine.facts();
-  std::string out = fmt::format("{} {}{} on {} ({}), {} threads\n\n{:<16} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
+  std::string out = fmt::format("{} {}{} on {} ({}){}\n\n{:<16} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
                                 printable(facts.name), facts.quantisation, o.shape.empty() ? "" : " of random weights",
-                                facts.device_id, printable(facts.device_name), facts.threads, "test", "median t/s",
-                                "min", "max", "GB/s", "of memory");
+                                facts.device_id, printable(facts.device_name), thread_count(facts), "test",
+                                "median t/s", "min", "max", "GB/s", "of memory");
   for (const Result& r : results) {
     out += fmt::format("{:<16} {:>12.1f} {:>12.1f} {:>12.1f}", r.test, r.median, r.least, r.most);
     if (r.bytes_per_token) {
@@ -164,7 +171,7 @@ int run(const Options& o) {
   const auto engine = load(o);
   const ModelFacts& facts = engine->facts();
   const auto results = measure_all(engine, o);
-  const double bandwidth = facts.device_id == "cpu" ? measure_read_bandwidth(facts.threads) : 0;
+  const double bandwidth = is_cpu(facts) ? measure_read_bandwidth(facts.threads) : 0;
   if (o.common.json) {
     print_json(document(results, *engine, o, bandwidth));
   } else {
@@ -185,19 +192,21 @@ void add_bench(Command root) {
   Option shape = add_shape(command, o->shape).excludes(model);
   add_type(command, o->type).needs(shape);
   command.number("-p,--prompt", o->prompt, "Tokens of the prompt; 0: leave this test out")
-      .range(0, 1 << 20)
-      .shows_default();
+      .alias("--n-prompt")
+      .range(0, 1 << 20);
   command.number("-n,--generate", o->generate, "Tokens to generate; 0: leave this test out")
-      .range(0, 1 << 20)
-      .shows_default();
+      .alias("--n-gen")
+      .range(0, 1 << 20);
   command.number("-d,--depth", o->depth, "Tokens that are in the cache before each test")
-      .range(0, 1 << 24)
-      .shows_default();
-  command.number("-r,--repetitions", o->repetitions, "How often each test is measured").range(1, 10000).shows_default();
+      .alias("--n-depth")
+      .range(0, 1 << 24);
+  command.number("-r,--repetitions", o->repetitions, "How often each test is measured").range(1, 10000);
   command.flag("--warmup,!--no-warmup", o->warmup, "Run each test once before it is measured (the default)");
   command.number("--seed", o->seed, "Seed of the random tokens");
   add_device_options(command, o->common);
   add_output_options(command, o->common);
+  command.example("gabbro bench llm MODEL -p 512 -n 128");
+  command.example("gabbro bench llm --shape llama-8b --type q4_k_m --device rocm:0");
   command.runs([o] { return run(*o); });
 }
 

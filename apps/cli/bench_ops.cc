@@ -13,6 +13,7 @@
 #include "apps/cli/options.h"
 #include "apps/cli/read_bandwidth.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/text_files.h"
 #include "src/backend/registry.h"
 #include "src/base/error.h"
 
@@ -194,6 +195,8 @@ std::string ops_table(const std::vector<OpRow>& rows, const OpsRun& run) {
 
 int run_ops(const OpsOptions& o) {
   if (o.html) require_report_path(*o.html);
+  if (o.html && is_standard_output(*o.html) && o.common.json)
+    throw bad_input("--json and --html {} both write standard output", *o.html);
   const auto device = open_device(o.common.device, {.threads = o.common.threads});
   OpsRun run = {.device = device,
                 .threads = cpu_threads(*device, o.common.threads),
@@ -203,7 +206,8 @@ int run_ops(const OpsOptions& o) {
   // What is tiny stays in the caches.
   if (run.threads > 0 && run.size != "tiny") run.read_bandwidth = measure_read_bandwidth(run.threads);
   const Json document = ops_document(rows, run, o.measuring);
-  o.common.json ? print_json(document) : print(ops_table(rows, run));
+  const bool page_only = o.html && is_standard_output(*o.html);
+  if (!page_only) o.common.json ? print_json(document) : print(ops_table(rows, run));
   if (o.html) write_report(*o.html, document);
   return 0;
 }
@@ -227,14 +231,15 @@ void add_bench_ops(Command bench) {
   command
       .number("--iterations", o->measuring.iterations,
               "Samples to take of each case; 0: as many as fit in a quarter of a second, 5 to 200")
-      .range(0, 100000)
-      .shows_default();
-  command.number("--warmup", o->measuring.warmup, "Runs of each case before it is measured")
-      .range(0, 100000)
-      .shows_default();
-  command.option("--html", o->html, "Write a page with plots to this file").placeholder("FILE");
+      .range(0, 100000);
+  command.number("--warmup", o->measuring.warmup, "Runs of each case before it is measured").range(0, 100000);
+  command
+      .option("--html", o->html, "Write a page with plots to this file; -: to standard output, in place of the table")
+      .placeholder("FILE");
   add_device_options(command, o->common);
   add_output_options(command, o->common);
+  command.example("gabbro bench ops --softmax --norm --dtype f16");
+  command.example("gabbro bench ops --html report.html");
   command.runs([o] { return run_ops(*o); });
 }
 

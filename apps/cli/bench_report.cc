@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "apps/cli/bench_files.h"
+#include "apps/cli/text_files.h"
 #include "src/base/error.h"
-#include "src/base/mapped_file.h"
 
 namespace gabbro::cli {
 namespace {
@@ -32,9 +32,10 @@ std::string script_json(const nlohmann::ordered_json& document) {
 }  // namespace
 
 void require_report_path(const std::string& path) {
+  if (is_standard_output(path)) return;
   std::error_code none;
   const auto status = std::filesystem::status(path, none);
-  if (path.empty()) throw bad_input("--html: the name of the file is empty");
+  if (std::filesystem::is_fifo(status)) return;
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     throw bad_input("--html: {} is not a regular file", path);
   // As it will be written: to a new file beside it.
@@ -48,7 +49,7 @@ void require_report_path(const std::string& path) {
 void write_report(const std::string& path, const nlohmann::ordered_json& document) {
   std::string page(bench_report_template());
   page.replace(page.find(kPlaceOfDocument), kPlaceOfDocument.size(), script_json(document));
-  write_file_atomically(path, std::as_bytes(std::span(page)));
+  write_output(path, std::as_bytes(std::span(page)));
 }
 
 }  // namespace gabbro::cli

@@ -6,8 +6,8 @@
 
 namespace gabbro::cli {
 
-// Throws bad_input where no file can be written at this path: there is something else, or the folder is missing or
-// closed. For asking before minutes of measuring.
+// Throws bad_input where neither a file nor a pipe can be written at this path: there is something else, or the folder
+// is missing or closed. For asking before minutes of measuring.
 void require_report_path(const std::string& path);
 
 // Writes the whole page or nothing; throws failed() where that cannot be done.

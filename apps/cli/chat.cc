@@ -2,9 +2,11 @@
 
 #include <optional>
 
+#include "apps/cli/chat_settings.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/line_editor.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/usage.h"
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
 
@@ -12,15 +14,14 @@ namespace gabbro::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "/reset      forget the conversation; without it, the oldest turns are left out when the context is full\n"
+    "/reset      forget the conversation (also /clear); without it, the oldest turns leave when the context is full\n"
     "/save FILE  write it to a file: JSON where the name ends in .json, else text\n"
-    "/exit       leave (also Ctrl-D)\n"
-    "A line that ends in \\ continues; \"\"\" begins and ends a text of several lines. Ctrl-C stops an answer.\n";
-
-void say_aside(std::string_view text) {
-  fmt::print(stderr, "{}", text);
-  std::fflush(stderr);
-}
+    "/set parameter NAME VALUE   change an option of generation: temperature 0.7\n"
+    "/set system TEXT            change the system message\n"
+    "/exit       leave (also /quit, /bye, Ctrl-D)\n"
+    "/help       this (also /?)\n"
+    "A line that ends in \\ continues; \"\"\" begins and ends a text of several lines; a pasted text is one message.\n"
+    "Ctrl-C stops an answer.\n";
 
 // What the user types, as whole inputs.
 class Inputs {
@@ -44,12 +45,12 @@ std::optional<std::string> Inputs::next() {
   while (true) {
     const auto status = editor_.read(first ? "> " : "... ", editor_line_);
     if (status == LineEditor::Status::kEnd) {
-      say_aside("\n");
+      say("\n");
       return std::nullopt;
     }
     if (status == LineEditor::Status::kInterrupted) {
       if (++interrupts_ >= 2) return std::nullopt;
-      say_aside("\n(Ctrl-C again or /exit to leave)\n");
+      say("\n(Ctrl-C again or /exit to leave)\n");
       return std::string();
     }
     interrupts_ = 0;
@@ -81,19 +82,16 @@ void save(const Conversation& conversation, const std::string& path) {
     }
   }
   write_file_atomically(path, std::as_bytes(std::span(text)));
-  say_aside(fmt::format("saved to {}\n", printable(path)));
+  say(fmt::format("saved to {}\n", printable(path)));
 }
 
-void answer(Conversation& conversation, const std::string& input,
+void answer(Conversation& conversation, const std::string& input, bool wrap,
             const std::function<void(const GenerateResult&)>& after_answer) {
   const Cancellable cancellable;
-  bool ends_line = true;
-  const auto show = [&](std::string_view text) {
-    print(text);
-    ends_line = text.ends_with('\n');
-  };
+  TextOutput output(wrap ? TextOutput::Lines::kWrapped : TextOutput::Lines::kAsTheyAre);
+  const auto show = [&](std::string_view text) { output.write(text); };
   const GenerateResult result = conversation.say(input, show, cancellable.flag());
-  if (!ends_line) print("\n");
+  output.end_line();
   after_answer(result);
 }
 
@@ -102,33 +100,37 @@ bool obey(Conversation& conversation, const std::string& command) {
   const size_t space = command.find(' ');
   const std::string name = command.substr(0, space);
   const std::string argument = space == std::string::npos ? "" : command.substr(space + 1);
-  if (name == "/exit" || name == "/quit") return false;
-  if (name == "/help") {
-    say_aside(kHelp);
-  } else if (name == "/reset") {
+  if (name == "/exit" || name == "/quit" || name == "/bye") return false;
+  if (name == "/help" || name == "/?") {
+    say(kHelp);
+  } else if (name == "/reset" || name == "/clear") {
     conversation.reset();
-    say_aside("(forgotten)\n");
+    say("(forgotten)\n");
+  } else if (name == "/set") {
+    say(change_setting(conversation, argument));
   } else if (name == "/save" && !argument.empty()) {
     save(conversation, argument);
   } else if (name == "/save") {
-    say_aside("/save needs the name of a file\n");
+    say("/save needs the name of a file\n");
   } else {
-    say_aside(fmt::format("unknown command {}; /help lists them\n", printable(name)));
+    const std::string meant = closest(name.substr(1), {"help", "reset", "clear", "save", "set", "exit", "quit", "bye"});
+    say(fmt::format("unknown command {}; {}\n", printable(name),
+                    meant.empty() ? "/help lists them" : fmt::format("did you mean /{}?", meant)));
   }
   return true;
 }
 
 }  // namespace
 
-int chat(Conversation& conversation, const std::function<void(const GenerateResult&)>& after_answer) {
-  say_aside("/help lists the commands\n");
+int chat(Conversation& conversation, bool wrap, const std::function<void(const GenerateResult&)>& after_answer) {
+  say("/help lists the commands\n");
   Inputs inputs;
   while (const auto input = inputs.next()) {
     try {
       if (input->starts_with('/') && input->find('\n') == std::string::npos) {
         if (!obey(conversation, *input)) break;
       } else if (!input->empty()) {
-        answer(conversation, *input, after_answer);
+        answer(conversation, *input, wrap, after_answer);
       }
     } catch (const Error& error) {  // a chat survives a prompt that was too long, or a file that cannot be written
       report("error", error.what());

@@ -8,7 +8,7 @@
 namespace gabbro::cli {
 
 // Reads lines from the terminal until /exit, Ctrl-D, or a second Ctrl-C at the prompt. `after_answer` is called with
-// each result. Returns the exit code.
-int chat(Conversation& conversation, const std::function<void(const GenerateResult&)>& after_answer);
+// each result; `wrap`: lines of answers wrap at words. Returns the exit code.
+int chat(Conversation& conversation, bool wrap, const std::function<void(const GenerateResult&)>& after_answer);
 
 }  // namespace gabbro::cli

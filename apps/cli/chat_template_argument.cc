@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
+#include "apps/cli/text_files.h"
 #include "src/base/error.h"
-#include "src/base/mapped_file.h"
 #include "src/text/builtin_templates.h"
 
 namespace gabbro::cli {
@@ -11,7 +11,8 @@ namespace gabbro::cli {
 std::string read_template_argument(const std::string& name_or_file) {
   if (const auto source = text::find_builtin_template(name_or_file)) return std::string(*source);
   std::error_code ignored;
-  if (std::filesystem::exists(name_or_file, ignored)) return read_file(name_or_file);
+  if (is_standard_input(name_or_file) || std::filesystem::exists(name_or_file, ignored))
+    return read_input(name_or_file);
   std::string names;
   for (const text::BuiltinTemplate& known : text::builtin_templates())
     names += (names.empty() ? "" : ", ") + std::string(known.name);
@@ -23,7 +24,7 @@ nlohmann::ordered_json read_json_list(const std::string& path, const char* key) 
   using Json = nlohmann::ordered_json;
   Json json;
   try {
-    json = Json::parse(read_file(path));
+    json = Json::parse(read_input(path));
   } catch (const Json::exception& error) {
     throw bad_input("{}: not JSON: {}", path, error.what());
   }

@@ -1,10 +1,9 @@
-// The command line as commands declare it: subcommands, options, and what they do. CLI11 reads it. command_line.cc
-// alone includes CLI11, which costs each file that does ten seconds to compile.
+// The command line as commands declare it: subcommands, options, and what they do. argument_parser.h reads the
+// arguments.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,70 +11,80 @@
 
 #include "apps/cli/command_tree.h"
 
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
-
 namespace gabbro::cli {
+
+struct OptionSpec;   // command_spec.h
+struct CommandSpec;  // command_spec.h
 
 // What the chosen command does, after its options were read. Returns the exit code.
 using Action = std::function<int()>;
-using Actions = std::map<const CLI::App*, Action>;
 
 // A handle to an option. Each function states one more thing about it, and returns the handle again.
 class Option {
  public:
-  explicit Option(CLI::Option* option) : option_(option) {}
+  explicit Option(OptionSpec* option) : option_(option) {}
 
   Option required();
-  Option optional();                            // takes required() back
-  Option placeholder(const std::string& name);  // what help shows for the value: FILE
-  Option shows_default();                       // help shows the value that the variable has now
-  Option range(int64_t least, int64_t most);
+  Option optional();                             // takes required() back
+  Option placeholder(const std::string& name);   // what help shows for the value: FILE
+  Option default_text(const std::string& text);  // what help shows as the default, in place of the variable's value
+  Option alias(const std::string& names);        // "--temp,-c": other spellings that are accepted; "!": see flag()
+  Option range(int64_t least, int64_t most);     // of whole numbers
   Option one_of(const std::vector<std::string>& values);
-  Option needs(Option other);     // cannot be given without it
-  bool given() const;             // on the command line, once it has been read
-  Option excludes(Option other);  // cannot be given beside it
+  Option takes_text();  // a prompt or another text of the user's: it may be empty
+  Option check(std::function<void(const std::string&)> check);  // of a text; throws where it is refused
+  Option needs(Option other);                                   // cannot be given without it
+  Option excludes(Option other);                                // cannot be given together with it
+
+  bool given() const;  // on the command line, once it has been read
 
  private:
-  CLI::Option* option_;
+  OptionSpec* option_;
 };
 
-// A handle to a command. An option's names are "-n,--max-tokens", or "MODEL" for an argument that stands by itself. Its
-// value is written to the variable while the command line is read, so the variable has to live until then.
+// A handle to a command. An option's names are "-n,--max-tokens"; "MODEL" is a positional argument, and "MODEL,--model"
+// one that may also be given by name. The value is written to the variable while the command line is read, so the
+// variable has to live until then. The variable's value at the declaration is the default that help shows.
 class Command {
  public:
-  Command(CLI::App& app, Actions& actions) : app_(&app), actions_(&actions) {}
+  explicit Command(CommandSpec* command) : command_(command) {}
 
   Command subcommand(const std::string& name, const std::string& description);
+  void alias(const std::string& name);  // another name of this command
   void requires_subcommand();
   void hide();  // from help, completion scripts and the manual page
   void footer(const std::string& text);
+  void example(const std::string& command_line);  // help and the manual page end with these
   void runs(Action action);
 
   // A name that begins with "!" makes it false: "--warmup,!--no-warmup".
-  void flag(const std::string& names, bool& value, const std::string& description);
+  Option flag(const std::string& names, bool& value, const std::string& description);
 
+  // An empty text is an error, except where takes_text() says otherwise.
   Option option(const std::string& names, std::string& value, const std::string& description);
   // Keeps apart an empty text and none.
   Option option(const std::string& names, std::optional<std::string>& value, const std::string& description);
   // May be repeated.
   Option option(const std::string& names, std::vector<std::string>& values, const std::string& description);
-  // T: int, int64_t, uint64_t, float. An empty text is an error, and so is a minus where T is unsigned.
+  // T: int, int64_t, uint64_t, float. Numbers are decimal; anything else is an error, also infinity and NaN.
   template <class T>
   Option number(const std::string& names, T& value, const std::string& description);
+  template <class T>
+  Option number(const std::string& names, std::optional<T>& value, const std::string& description);
   // "16,512"; may be repeated.
   Option numbers(const std::string& names, std::vector<int>& values, const std::string& description);
+
+  // An option of another program that does nothing here: it is accepted, with a note that says why.
+  enum class Value { kNone, kOne, kMaybe };  // kMaybe: on, off or auto, where one of these follows
+  void accept(const std::string& names, Value value, const std::string& note);
 
   CommandFacts describe() const;
 
  private:
-  CLI::App* app_;
-  Actions* actions_;
+  CommandSpec* command_;
 };
 
-// The whole: the program's command with --help and --version, and what is declared below it.
+// The whole: the program's command with --help, --version and `help`, and what is declared below it.
 class CommandLine {
  public:
   CommandLine(const std::string& program, const std::string& version, const std::string& description);
@@ -83,15 +92,16 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  Command root() { return {*app_, actions_}; }
+  Command root() { return Command(root_.get()); }
 
   // Runs the command that the arguments ask for, or prints help; returns the exit code. Throws bad_input in one line,
   // with a hint, for arguments that cannot be followed.
   int run(int argc, char** argv);
 
  private:
-  std::unique_ptr<CLI::App> app_;
-  Actions actions_;
+  std::unique_ptr<CommandSpec> root_;
+  std::string version_;
+  std::vector<std::string> help_of_;  // the words after `help`
 };
 
 }  // namespace gabbro::cli

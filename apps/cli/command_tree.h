@@ -1,4 +1,4 @@
-// The tree of commands as plain data: what completion scripts, the manual page and error messages are made from.
+// The tree of commands as plain data: the source of help pages, the manual page, completion scripts and error messages.
 #pragma once
 
 #include <string>
@@ -9,11 +9,16 @@ namespace gabbro::cli {
 struct OptionFacts {
   std::vector<std::string> short_names;  // "-n"
   std::vector<std::string> long_names;   // "--max-tokens"
-  std::string argument;                  // "MODEL", where there are no names: an argument that stands by itself
+  std::vector<std::string> aliases;      // other spellings that are accepted: "--n-predict"
+  std::string argument;                  // "MODEL": a positional argument, which may have names too
   std::string description;
-  bool takes_value = false;   // behind its name; CLI11 says so of flags too
-  std::string value;          // "FILE", "N:INT in [0 - 1024]"; empty for flags and arguments
-  std::string default_value;  // empty: none is shown
+  bool takes_value = false;         // after its name
+  bool required = false;            // without it the command is refused
+  bool is_text = false;             // any text: a prompt
+  std::string value;                // the value's placeholder, "FILE"; empty for flags
+  std::string default_value;        // empty: there is none
+  std::string range;                // "0 to 1024"; empty: any
+  std::vector<std::string> values;  // the only ones that are accepted; empty: any
 };
 
 struct CommandFacts {
@@ -21,7 +26,10 @@ struct CommandFacts {
   std::string name;  // "llm"
   std::string description;
   std::vector<OptionFacts> options;
-  std::vector<CommandFacts> commands;  // below this one, without the hidden ones
+  std::vector<CommandFacts> commands;  // subcommands, without the hidden ones
+  std::vector<std::string> aliases;    // other names of the command that are accepted: "ls"
+  std::vector<std::string> examples;   // command lines
+  std::string footer;
 };
 
 }  // namespace gabbro::cli

@@ -33,6 +33,18 @@ void Conversation::note_once(const std::string& text) {
   if (noted_.insert(text).second) note_(text);
 }
 
+void Conversation::set_system(const std::string& text) {
+  options_.system = text;
+  if (!messages_.empty() && messages_[0]["role"] == "system") {
+    messages_.erase(0);
+    --first_;
+  }
+  if (text.empty()) return;
+  const nlohmann::ordered_json message = {{"role", "system"}, {"content", text}};
+  messages_.insert(messages_.begin(), message);
+  ++first_;
+}
+
 nlohmann::ordered_json Conversation::kept_messages() const {
   auto kept = nlohmann::ordered_json::array();
   for (size_t i = 0; i < messages_.size(); ++i) {

@@ -28,6 +28,12 @@ class Conversation {
                      const std::atomic<bool>* cancel);
 
   void reset();
+
+  // For the next answers. The system message is changed in what was said, too.
+  const GenerationOptions& options() const { return options_; }
+  void set_generation(const GenerationOptions& options) { options_ = options; }
+  void set_system(const std::string& text);
+
   bool uses_template() const { return chat_template_ != nullptr; }
   const nlohmann::ordered_json& messages() const { return messages_; }  // [{"role", "content"}], all that was said
 

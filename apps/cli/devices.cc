@@ -4,6 +4,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
+#include "src/backend/plugin.h"
 #include "src/backend/survey.h"
 
 namespace gabbro::cli {
@@ -43,7 +44,8 @@ void print_table(const std::vector<SurveyedDevice>& devices) {
                          printable(facts.kernels));
     }
     if (facts.compute_units > 0) {
-      out += fmt::format("  {} compute units, {} of {} free", facts.compute_units, human_bytes(facts.memory_free),
+      out += fmt::format("  {} {}, {} of {} free", facts.compute_units,
+                         device.backend == "cpu" ? "cores" : "compute units", human_bytes(facts.memory_free),
                          human_bytes(facts.memory_total));
     }
     out += "\n";
@@ -60,7 +62,9 @@ void add_devices(Command root) {
       root.subcommand("devices", "List the devices that models can run on, and what keeps others from it");
   const auto common = std::make_shared<CommonOptions>();
   add_output_options(command, *common);
+  command.example("gabbro devices --json");
   command.runs([common] {
+    if (const std::string problem = plugin_path_problem(); !problem.empty()) report("warning", problem);
     const auto devices = survey_devices();
     common->json ? print_document(devices) : print_table(devices);
     return 0;

@@ -5,6 +5,7 @@
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
 #include "src/backend/doctor/doctor.h"
+#include "src/backend/plugin.h"
 
 namespace gabbro::cli {
 namespace {
@@ -46,7 +47,9 @@ void add_doctor(Command root) {
   const auto o = std::make_shared<Options>();
   command.flag("--self-test", o->self_test, "Also run the checks on the hardware, which take longer");
   add_output_options(command, o->common);
+  command.example("gabbro doctor --self-test");
   command.runs([o] {
+    if (const std::string problem = plugin_path_problem(); !problem.empty()) report("warning", problem);
     const auto diagnoses = doctor::examine(o->self_test);
     o->common.json ? print_document(diagnoses) : print_table(diagnoses);
     return 0;

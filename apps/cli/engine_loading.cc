@@ -64,8 +64,8 @@ std::string describe(const ModelFacts& facts) {
     if (device.id == facts.device_id) memory = device.memory_total;
   }
   const uint64_t cache = facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context);
-  return fmt::format("{}  {}{}  {} weights + {} cache{}", facts.device_id, facts.device_name,
-                     facts.threads > 0 ? fmt::format(" ({} threads)", facts.threads) : "",
+  return fmt::format("{}  {}{}  {} weights + {} cache{}", facts.device_id, printable(facts.device_name),
+                     facts.device_id == "cpu" ? fmt::format(" ({} threads)", facts.threads) : "",
                      human_bytes(facts.weight_bytes), human_bytes(cache),
                      memory > 0 ? " of " + human_bytes(memory) : "");
 }

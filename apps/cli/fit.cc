@@ -7,6 +7,7 @@
 #include "apps/cli/options.h"
 #include "apps/cli/read_bandwidth.h"
 #include "apps/cli/terminal.h"
+#include "src/backend/plugin.h"
 #include "src/backend/published_bandwidth.h"
 #include "src/backend/survey.h"
 #include "src/base/error.h"
@@ -43,20 +44,28 @@ struct Forecast {
 constexpr const char* kFormula =
     "tokens/s = share x bandwidth / (bytes_per_token + tokens in cache x kv_bytes_per_token)";
 
-std::string shape_name(const Options& o) {
-  if (!o.shape.empty()) return o.shape;
-  if (o.architecture.empty() || o.parameters.empty()) {
+llm::LlamaShape shape_of(const Options& o) {
+  if (!o.shape.empty()) return llm::parse_llama_shape(o.shape);
+  if (o.architecture.empty())
     throw Error(ErrorCode::kBadInput, "MODEL is missing", "--arch llama --params 8B, or --shape, do without one");
+  std::string family = o.architecture;
+  for (char& c : family) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (family != "llama") {
+    throw Error(ErrorCode::kBadInput, fmt::format("--arch: '{}' is not a known family", o.architecture),
+                "known: llama; --shape takes the sizes of any model that computes as it does");
   }
-  std::string name = o.architecture + "-" + o.parameters;
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name;
+  const auto parameters = llm::parse_parameter_count(o.parameters);
+  if (!parameters) {
+    throw Error(ErrorCode::kBadInput, fmt::format("--params: '{}' is not a number of parameters", o.parameters),
+                "from 10M to 2T: 350M, 3.5B, 70B");
+  }
+  return llm::llama_shape_of_size(*parameters);
 }
 
 Workload workload_of(const Options& o) {
   Workload w{.kv_type = o.kv_type == "q8_0" ? DType::q8_0 : DType::f16};
   if (o.model.empty()) {
-    w.shape = llm::parse_llama_shape(shape_name(o));
+    w.shape = shape_of(o);
     w.needs = needs_of(w.shape, parse_type(o.type));
   } else {
     const gguf::File file = gguf::File::open(resolve_model(o.model));
@@ -234,18 +243,22 @@ void add_fit(Command root) {
                             .excludes(model)
                             .excludes(shape);
   Option parameters =
-      command.option("--params", o->parameters, "Its size: 1B, 3B, 8B, 70B").placeholder("N").needs(architecture);
+      command.option("--params", o->parameters, "Its number of parameters, of any size: 350M, 3.5B, 8B, 70B")
+          .placeholder("N")
+          .needs(architecture);
   architecture.needs(parameters);
   add_type(command, o->type).excludes(model);
-  command.number("--ctx", o->context, "Context in tokens; 0: what the model was trained for, 4096 at most")
-      .range(0, int64_t{1} << 30);
-  command.option("--kv-type", o->kv_type, "Format of the key-value cache")
-      .one_of({"f16", "q8_0"})
-      .placeholder("f16|q8_0")
-      .shows_default();
-  command.number("--threads", o->common.threads, "Threads of a CPU device; 0: one per physical core").range(0, 1024);
+  add_context(command, o->context);
+  add_kv_type(command, o->kv_type);
+  add_threads(command, o->common);
   add_output_options(command, o->common);
+  command.footer(
+      "--params takes any size of the family. Sizes that Llama was published in have that shape; others are "
+      "interpolated between them and have that number of parameters within 2 %.");
+  command.example("gabbro fit MODEL --ctx 8192");
+  command.example("gabbro fit --arch llama --params 13B --type q4_k_m");
   command.runs([o] {
+    if (const std::string problem = plugin_path_problem(); !problem.empty()) report("warning", problem);
     const Workload workload = workload_of(*o);
     const std::vector<Forecast> all = forecasts(workload, o->common.threads);
     o->common.json ? print_json(document(workload, all)) : print(table(workload, all));

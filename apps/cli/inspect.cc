@@ -140,6 +140,8 @@ void add_inspect(Command root) {
   add_model(command, o->model);
   command.flag("--tensors", o->tensors, "List the tensors too");
   add_output_options(command, o->common);
+  command.alias("show");
+  command.example("gabbro inspect MODEL --tensors");
   command.runs([o] {
     const auto file = gguf::File::open(resolve_model(o->model));
     o->common.json ? print_document(file, *o) : print_table(file, *o);

@@ -25,6 +25,9 @@ void on_interrupt(int) {
 
 void install_interrupt_handler() {
   struct sigaction action = {};
+  // Ignored by who started us (nohup, background jobs of a script): it stays so.
+  if (sigaction(SIGINT, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) return;
+  action = {};
   action.sa_handler = on_interrupt;  // no SA_RESTART: a read that waits for the user returns
   sigaction(SIGINT, &action, nullptr);
 }

@@ -34,12 +34,16 @@ void add_list(Command root) {
   Command command = root.subcommand("list", "List the models in the cache");
   const auto common = std::make_shared<CommonOptions>();
   add_output_options(command, *common);
+  command.alias("ls");
+  command.example("gabbro list --json");
   command.runs([common] {
     const auto models = list_models();
     if (common->json) {
       print_document(models);
     } else if (models.empty()) {
-      report("note", "no models in " + models_folder());
+      report("note", models_folder().empty()
+                         ? "there is no model cache: neither GABBRO_HOME, XDG_CACHE_HOME nor HOME is set"
+                         : "no models in " + models_folder());
     } else {
       print_table(models);
     }

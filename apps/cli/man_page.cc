@@ -1,6 +1,7 @@
 // `man`: the manual page in roff, made from the same tree that reads the command line. The build installs what it
 // prints.
 #include "apps/cli/commands.h"
+#include "apps/cli/help.h"
 #include "apps/cli/terminal.h"
 
 namespace gabbro::cli {
@@ -21,19 +22,31 @@ std::string roff(std::string_view text) {
   return out;
 }
 
-std::string option_heading(const OptionFacts& option) {
-  std::string names = option.argument;
-  for (const std::string& name : option.short_names) names += (names.empty() ? "" : ", ") + name;
-  for (const std::string& name : option.long_names) names += (names.empty() ? "" : ", ") + name;
-  return fmt::format("\\fB{}\\fR{}", roff(names), option.takes_value ? " \\fI" + roff(option.value) + "\\fR" : "");
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string heading(const OptionFacts& option) {
+  const std::string value = option.takes_value && option.argument.empty() ? option.value : "";
+  std::string names = option_heading(option);
+  names.resize(names.size() - (value.empty() ? 0 : value.size() + 1));
+  return fmt::format("\\fB{}\\fR{}", roff(names), value.empty() ? "" : " \\fI" + roff(value) + "\\fR");
 }
 
 void add_command(std::string& page, const CommandFacts& command) {
-  page += fmt::format(".SS {}\n{}.\n", roff(command.path), roff(command.description));
+  page += fmt::format(".SS {}\n{}.\n.PP\n.B {}\n", roff(command.path), roff(command.description),
+                      roff(usage_line(command)));
+  if (!command.aliases.empty()) page += fmt::format(".PP\nAlso {}.\n", roff(joined(command.aliases)));
   for (const OptionFacts& option : command.options) {
-    page += fmt::format(".TP\n{}\n{}", option_heading(option), roff(option.description));
-    page += option.default_value.empty() ? ".\n" : fmt::format(" (default: {}).\n", roff(option.default_value));
+    page += fmt::format(".TP\n{}\n{}.\n", heading(option), roff(described(option)));
+    if (!option.aliases.empty()) page += fmt::format("Also {}.\n", roff(joined(option.aliases)));
   }
+  if (!command.footer.empty()) page += ".PP\n" + roff(command.footer) + "\n";
+  if (!command.examples.empty()) page += ".PP\nExamples:\n.PP\n.nf\n";
+  for (const std::string& example : command.examples) page += ".RS 4\n" + roff(example) + "\n.RE\n";
+  if (!command.examples.empty()) page += ".fi\n";
   for (const CommandFacts& below : command.commands) add_command(page, below);
 }
 
@@ -43,13 +56,18 @@ std::string man_page(const CommandFacts& root) {
   page += ".SH SYNOPSIS\n.B gabbro\n\\fICOMMAND\\fR [\\fIOPTIONS\\fR] ...\n";
   page += ".SH DESCRIPTION\n" + roff(root.description);
   page +=
-      "\nMODEL is a GGUF file, a folder that holds one, or a name that \\fBgabbro list\\fR shows.\n"
+      "\nMODEL is a GGUF file, or a name that \\fBgabbro list\\fR shows.\n"
+      "A file that is read may be \\- (standard input), and one that is written \\- (standard output).\n"
+      "An argument is an option where it begins with a dash and a letter; \\-\\- ends the options.\n"
+      "An argument with a space in it is text, unless its first word is the name of an option.\n"
       "Results go to standard output, all else to standard error.\n.SH COMMANDS\n";
   for (const CommandFacts& command : root.commands) add_command(page, command);
   page +=
       ".SH EXIT STATUS\n.TP\n0\nDone.\n.TP\n1\nFailed while running.\n.TP\n2\nBad usage or bad input.\n"
       ".TP\n3\nNo usable device, or not enough memory.\n.TP\n130\nInterrupted.\n"
-      ".SH ENVIRONMENT\n.TP\nGABBRO_HOME\nWhere models and history are kept.\n"
+      ".SH ENVIRONMENT\n.TP\nGABBRO_HOME\nWhere models, history, compiled kernels and tuning results are kept.\n"
+      ".TP\nXDG_CACHE_HOME, XDG_STATE_HOME\nAbsolute paths: gabbro/models below the first, gabbro/history below the "
+      "second, where GABBRO_HOME is not set.\n"
       ".TP\nGABBRO_DEVICE\nThe device, where \\-\\-device does not name one.\n"
       ".TP\nGABBRO_TUNING_FILE\nWhere \\fBgabbro tune\\fR keeps what it measures; empty: nowhere.\n"
       ".TP\nGABBRO_TUNE\n1: shapes that nobody has measured are measured when a model first needs them.\n"

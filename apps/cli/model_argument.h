@@ -9,9 +9,8 @@
 
 namespace gabbro::cli {
 
-inline Option add_model(Command command, std::string& model) {
-  return command.option("MODEL", model, "A GGUF file, or a name that 'gabbro list' shows").required();
-}
+// MODEL, also -m; refuses pipes and standard input.
+Option add_model(Command command, std::string& model);
 
 // --shape: a model of random weights, or of none.
 Option add_shape(Command command, std::string& shape);

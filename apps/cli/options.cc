@@ -15,20 +15,18 @@ namespace {
 constexpr int kMostThreads = 1024;
 constexpr int64_t kLongestContext = int64_t{1} << 30;
 
+// TOKEN=BIAS, or as llama.cpp writes it TOKEN+BIAS and TOKEN-BIAS.
 std::pair<int32_t, float> parse_bias(const std::string& text) {
-  const size_t equals = text.find('=');
   int32_t token = 0;
-  const char* end = text.data() + std::min(equals, text.size());
+  const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, token);
-  if (equals == std::string::npos || error != std::errc() || stop != end) {
+  if (error != std::errc() || stop == end || std::string_view("=+-").find(*stop) == std::string_view::npos)
     throw bad_input("--logit-bias: '{}' is not of the form TOKEN=BIAS", text);
-  }
-  const std::string value = text.substr(equals + 1);
-  char* value_end = nullptr;
-  const float bias = std::strtof(value.c_str(), &value_end);
-  if (value.empty() || *value_end != '\0' || std::isnan(bias)) {
-    throw bad_input("--logit-bias: '{}' is not a number", value);
-  }
+  const char* const value = *stop == '-' ? stop : stop + 1;
+  float bias = 0;
+  const auto [bias_stop, bias_error] = std::from_chars(value, end, bias);
+  if (bias_stop != end || bias_error != std::errc() || std::isnan(bias))
+    throw bad_input("--logit-bias: '{}' is not a number", std::string_view(value, end));
   return {token, bias};
 }
 
@@ -38,8 +36,7 @@ void add_output_options(Command command, CommonOptions& options) {
   command.flag("--json", options.json, "Write one JSON document to standard output, and nothing else");
   command.option("--log-level", options.log_level, "How much to say on standard error")
       .one_of({"error", "warning", "info", "debug"})
-      .placeholder("error|warning|info|debug")
-      .shows_default();
+      .placeholder("error|warning|info|debug");
 }
 
 void add_device_options(Command command, CommonOptions& options) {
@@ -47,12 +44,30 @@ void add_device_options(Command command, CommonOptions& options) {
       .option("--device", options.device,
               "Device to run on: auto, cpu, gpu, rocm, cuda:0, pci:0000:03:00.0, gfx1100, ...")
       .placeholder("NAME")
-      .shows_default();
-  command.number("--threads", options.threads, "Threads of a CPU device; 0: one per physical core")
+      .alias("-dev");
+  add_threads(command, options);
+}
+
+void add_threads(Command command, CommonOptions& options) {
+  command.number("-t,--threads", options.threads, "Threads of a CPU device; 0: one per physical core")
+      .alias("--num-thread")
       .range(0, kMostThreads);
 }
 
-void add_generation_options(Command command, GenerationOptions& options) {
+Option add_context(Command command, int64_t& context) {
+  return command.number("-c,--ctx", context, "Context in tokens; 0: what the model was trained for, 4096 at most")
+      .alias("--ctx-size,--num-ctx,--context-size,--context-length")
+      .range(0, kLongestContext);
+}
+
+Option add_kv_type(Command command, std::string& kv_type) {
+  return command.option("--kv-type", kv_type, "Format of the key-value cache")
+      .one_of({"f16", "q8_0"})
+      .alias("-ctk,--cache-type-k,-ctv,--cache-type-v")
+      .placeholder("f16|q8_0");
+}
+
+void add_sampling_options(Command command, GenerationOptions& options) {
   SamplerOptions& sampler = options.generate.sampler;
   const auto number = [&](const char* name, auto& value, const std::string& description) {
     const Option option = command.number(name, value, description);
@@ -62,26 +77,26 @@ void add_generation_options(Command command, GenerationOptions& options) {
   command
       .number("-n,--max-tokens", options.generate.max_tokens,
               "Most tokens to generate; -1: until the model stops or the context is full")
+      .alias("--n-predict,--predict,--num-predict")
       .range(-1, std::numeric_limits<int>::max());
-  number("--temperature", sampler.temperature,
-         "Randomness; 0: always the most likely token (default: the model's own, else 0, in a chat 0.8)")
-      .placeholder("X");
-  number("--top-k", sampler.top_k, "Choose among the K most likely tokens; 0: off").placeholder("K").shows_default();
-  number("--top-p", sampler.top_p, "Choose among the most likely tokens that sum to P; 1: off")
-      .placeholder("P")
-      .shows_default();
-  number("--min-p", sampler.min_p, "Drop tokens less likely than P times the most likely; 0: off")
-      .placeholder("P")
-      .shows_default();
-  command.number("--typical-p", sampler.typical_p, "Locally typical sampling; 1: off").placeholder("P");
-  number("--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
+  number("--temperature", sampler.temperature, "Randomness; 0: always the most likely token")
       .placeholder("X")
-      .shows_default();
+      .default_text("the model's own, else 0, in a chat 0.8")
+      .alias("--temp");
+  number("--top-k", sampler.top_k, "Choose among the K most likely tokens; 0: off").placeholder("K");
+  number("--top-p", sampler.top_p, "Choose among the most likely tokens that sum to P; 1: off").placeholder("P");
+  number("--min-p", sampler.min_p, "Drop tokens less likely than P times the most likely; 0: off").placeholder("P");
+  command.number("--typical-p", sampler.typical_p, "Locally typical sampling; 1: off")
+      .placeholder("P")
+      .alias("--typical");
+  number("--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
+      .placeholder("X");
   command.number("--frequency-penalty", sampler.frequency_penalty, "Per earlier use of a token; 0: off")
       .placeholder("X");
   command.number("--presence-penalty", sampler.presence_penalty, "For any earlier use of a token; 0: off")
       .placeholder("X");
-  number("--penalty-window", sampler.penalty_window, "Tokens that penalties look back; -1: all").shows_default();
+  number("--penalty-window", sampler.penalty_window, "Tokens that penalties look back; -1: all")
+      .alias("--repeat-last-n");
   command.number("--dry-multiplier", sampler.dry_multiplier, "Strength of DRY, against repeated phrases; 0: off")
       .placeholder("X");
   command.number("--dry-base", sampler.dry_base, "Growth of DRY's penalty per token").placeholder("X");
@@ -95,17 +110,26 @@ void add_generation_options(Command command, GenerationOptions& options) {
       .placeholder("P");
   number("--xtc-threshold", sampler.xtc_threshold, "Probability that makes a top choice for XTC").placeholder("P");
   number("--mirostat", sampler.mirostat, "Mirostat version 1 or 2; 0: off").placeholder("0|1|2");
-  number("--mirostat-tau", sampler.mirostat_tau, "Mirostat's target, in bits per token").placeholder("X");
-  number("--mirostat-eta", sampler.mirostat_eta, "Mirostat's learning rate").placeholder("X");
+  number("--mirostat-tau", sampler.mirostat_tau, "Mirostat's target, in bits per token")
+      .placeholder("X")
+      .alias("--mirostat-ent");
+  number("--mirostat-eta", sampler.mirostat_eta, "Mirostat's learning rate").placeholder("X").alias("--mirostat-lr");
   command.option("--logit-bias", options.logit_bias, "Add BIAS to a token's logit; may be repeated")
       .placeholder("TOKEN=BIAS");
-  command.number("--seed", sampler.seed, "Seed of the random numbers; 0: a random one");
+  command.number("-s,--seed", sampler.seed, "Seed of the random numbers; 0: a random one");
   command.option("--stop", options.generate.stop, "Stop before this text or control token; may be repeated")
-      .placeholder("TEXT");
-  command.number("--ctx", options.context, "Context in tokens; 0: what the model was trained for, 4096 at most")
-      .range(0, kLongestContext);
-  command.option("--system", options.system, "System message of the chat").placeholder("TEXT");
-  command.flag("--raw", options.raw, "Give the prompt to the model as it is, without a chat template");
+      .placeholder("TEXT")
+      .alias("-r,--reverse-prompt");
+}
+
+void add_generation_options(Command command, GenerationOptions& options) {
+  add_sampling_options(command, options);
+  add_context(command, options.context);
+  command.option("--system", options.system, "System message of the chat")
+      .placeholder("TEXT")
+      .alias("-sys,--system-prompt");
+  command.flag("--raw", options.raw, "Give the prompt to the model as it is, without a chat template")
+      .alias("-no-cnv,--no-conversation");
   command.flag("--parse-special", options.parse_special,
                "With --raw: control tokens that the prompt spells out are those tokens, not plain text");
   command
@@ -116,13 +140,26 @@ void add_generation_options(Command command, GenerationOptions& options) {
       .option("--template-var", options.template_variables,
               "Set a variable of the chat template, such as enable_thinking=false; may be repeated")
       .placeholder("NAME=VALUE");
-  command.option("--kv-type", options.kv_type, "Format of the key-value cache")
-      .one_of({"f16", "q8_0"})
-      .placeholder("f16|q8_0")
-      .shows_default();
+  add_kv_type(command, options.kv_type);
+}
+
+void accept_options_of_other_programs(Command command) {
+  using Value = Command::Value;
+  command.accept("-ngl,--n-gpu-layers,--gpu-layers,--num-gpu", Value::kOne,
+                 "a device holds the whole model here; --device chooses it");
+  command.accept("-fa,--flash-attn,--no-flash-attn", Value::kMaybe, "attention is always fused");
+  command.accept("-b,--batch-size,-ub,--ubatch-size,--num-batch", Value::kOne, "the device sets the size of batches");
+  command.accept("-tb,--threads-batch", Value::kOne, "--threads counts for prompts too");
+  command.accept("--mlock,--no-mmap,--mmap", Value::kNone, "model files are mapped, and their pages are not locked");
+  command.accept("-cnv,--conversation", Value::kNone, "a chat begins where no PROMPT is given");
+  command.accept("-st,--single-turn", Value::kNone, "a PROMPT is answered once");
+  command.accept("--jinja", Value::kNone, "chat templates are always Jinja");
+  command.accept("-no-perf,--no-perf,--no-warmup,--no-display-prompt,--simple-io", Value::kNone, "this is always so");
+  command.accept("--keepalive", Value::kOne, "a model is loaded for one command");
 }
 
 void finish(GenerationOptions& options) {
+  options.generate.sampler.logit_bias.clear();
   for (const std::string& text : options.logit_bias) options.generate.sampler.logit_bias.push_back(parse_bias(text));
   for (const std::string& stop : options.generate.stop) {
     if (stop.empty()) throw bad_input("--stop: the text is empty");

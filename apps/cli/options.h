@@ -25,6 +25,13 @@ struct CommonOptions {
 void add_output_options(Command command, CommonOptions& options);
 // --device and --threads.
 void add_device_options(Command command, CommonOptions& options);
+void add_threads(Command command, CommonOptions& options);
+// --ctx
+Option add_context(Command command, int64_t& context);
+// --kv-type
+Option add_kv_type(Command command, std::string& kv_type);
+// Options of llama.cpp and Ollama that do nothing here: each gives a note.
+void accept_options_of_other_programs(Command command);
 
 // Options of generation (DESIGN 8).
 struct GenerationOptions {
@@ -40,6 +47,8 @@ struct GenerationOptions {
   std::vector<std::string> logit_bias;
 };
 void add_generation_options(Command command, GenerationOptions& options);
+// Those of them that a chat can change between two answers. The options' values at this time are the defaults.
+void add_sampling_options(Command command, GenerationOptions& options);
 
 // What they come to. Throws bad_input that names the option for a value that cannot be, before anything is loaded.
 void finish(GenerationOptions& options);

@@ -8,8 +8,8 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/text_files.h"
 #include "src/base/error.h"
-#include "src/base/mapped_file.h"
 #include "src/text/tokenizer.h"
 
 namespace gabbro::cli {
@@ -66,7 +66,7 @@ void add_chunk(Sum& sum, Session& session, std::span<const int32_t> chunk, const
 }
 
 int run(const Options& o) {
-  const std::string text = read_file(o.file);
+  const std::string text = read_input(o.file);
   const auto engine = load_engine(o.model, o.common, o.context);
   const text::Tokenizer& tokenizer = engine->tokenizer();
   std::vector<int32_t> tokens = tokenizer.encode(text);
@@ -111,12 +111,13 @@ void add_perplexity(Command root) {
   Command command = root.subcommand("perplexity", "Measure how well a model predicts a text");
   const auto o = std::make_shared<Options>();
   add_model(command, o->model);
-  command.option("--file", o->file, "The text").placeholder("FILE").required();
-  command.number("--ctx", o->context, "Tokens in a chunk, of which the second half counts")
-      .range(8, 1 << 24)
-      .shows_default();
+  command.option("-f,--file", o->file, "The text; -: standard input").placeholder("FILE").required();
+  command.number("-c,--ctx", o->context, "Tokens in a chunk, of which the second half counts")
+      .alias("--ctx-size")
+      .range(8, 1 << 24);
   add_device_options(command, o->common);
   add_output_options(command, o->common);
+  command.example("gabbro perplexity MODEL --file wikitext.txt --ctx 512");
   command.runs([o] { return run(*o); });
 }
 

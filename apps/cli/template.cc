@@ -7,8 +7,8 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/text_files.h"
 #include "src/base/error.h"
-#include "src/base/mapped_file.h"
 #include "src/engine/model_text.h"
 #include "src/formats/foreign_file.h"
 #include "src/formats/model_cache.h"
@@ -36,6 +36,8 @@ struct Source {
 
 // A GGUF file, or one that was meant to be one.
 bool is_model(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;  // reading a pipe would take its text away
   std::string start(4096, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(start.data(), std::ssize(start));
@@ -46,10 +48,11 @@ bool is_model(const std::string& path) {
 
 Source read_source(const std::string& name) {
   std::error_code ignored;
+  if (is_standard_input(name)) return {.text = read_input(name)};
   const bool exists = std::filesystem::exists(name, ignored);
   if (const auto builtin = text::find_builtin_template(name); builtin && !exists)
     return {.text = std::string(*builtin)};
-  if (exists && !std::filesystem::is_directory(name, ignored) && !is_model(name)) return {.text = read_file(name)};
+  if (exists && !std::filesystem::is_directory(name, ignored) && !is_model(name)) return {.text = read_input(name)};
   const auto file = gguf::File::open(resolve_model(name));
   const auto text = read_chat_template(file);
   if (!text) throw bad_input("{}: the model has no chat template", file.path());
@@ -81,7 +84,9 @@ int run(const Options& o) {
     }
     print_json({{"text", prompt.text.bytes()}, {"input", input}});
   } else {
-    print(prompt.text.bytes());
+    TextOutput output(TextOutput::Lines::kAsTheyAre);
+    output.write(prompt.text.bytes());
+    output.finish();
   }
   return 0;
 }
@@ -91,18 +96,23 @@ int run(const Options& o) {
 void add_template(Command root) {
   Command command = root.subcommand("template", "Render a chat template");
   const auto o = std::make_shared<Options>();
-  command.option("SOURCE", o->source, "A Jinja file, a model whose template is used, or a name such as chatml")
+  command
+      .option("SOURCE", o->source,
+              "A Jinja file (-: standard input), a model whose template is used, or a name such as chatml")
       .required();
-  command.option("--messages", o->messages, "The conversation: a list of objects with role and content")
+  command
+      .option("--messages", o->messages, "The conversation: a list of objects with role and content; -: standard input")
       .placeholder("FILE.json")
       .required();
-  command.option("--tools", o->tools, "The tools that the model may call").placeholder("FILE.json");
+  command.option("--tools", o->tools, "The tools that the model may call; -: standard input").placeholder("FILE.json");
   command
       .option("--template-var,--var", o->variables,
               "Set a variable of the template, such as enable_thinking=false; may be repeated")
       .placeholder("NAME=VALUE");
   command.flag("--no-generation-prompt", o->no_generation_prompt, "Do not begin the answer");
   add_output_options(command, o->common);
+  command.example("gabbro template MODEL --messages chat.json");
+  command.example("echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' | gabbro template MODEL --messages -");
   command.runs([o] { return run(*o); });
 }
 

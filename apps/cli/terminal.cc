@@ -1,6 +1,7 @@
 #include "apps/cli/terminal.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +26,12 @@ void prepare_streams() {
 
 bool is_terminal(int descriptor) { return isatty(descriptor) == 1; }
 
+int terminal_columns() {
+  winsize size = {};
+  if (!is_terminal(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
 void print(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
@@ -38,54 +45,70 @@ void print(std::string_view text) {
   }
 }
 
-void print_json(const nlohmann::ordered_json& document) {
-  print(document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-}
+namespace {
 
-std::string printable(std::string_view text) {
+// The serializer has escaped what is below 0x20; the rest of what a terminal obeys stands in strings alone.
+std::string escaped_json(std::string_view document) {
   std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const text::Character c = text::read_utf8(text, at);
-    if (c.length == 0) {
-      out += text::kReplacement;
-      at += std::max<size_t>(1, c.broken);
-      continue;
-    }
-    if (c.code_point == '\n') {
-      out += "\\n";
-    } else if (c.code_point == '\t') {
-      out += "\\t";
-    } else if (c.code_point == '\r') {
-      out += "\\r";
-    } else if (c.code_point < 0x20 || (c.code_point >= 0x7f && c.code_point < 0xa0)) {
-      out += fmt::format("\\x{:02x}", c.code_point);
-    } else {
-      out += text.substr(at, c.length);
-    }
+  for (size_t at = 0; at < document.size();) {
+    const text::Character c = text::read_utf8(document, at);
+    const bool escape = c.code_point != '\n' && !escape_of(c.code_point).empty();
+    escape ? out += fmt::format("\\u{:04x}", c.code_point) : out += document.substr(at, c.length);
     at += c.length;
   }
   return out;
 }
 
-void report(std::string_view kind, std::string_view message) {
-  const std::string line = fmt::format("{}{}: {}\n", kind == "hint" ? "" : "gabbro: ", kind, printable(message));
-  // A message that cannot be written has nowhere else to go.
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}  // namespace
+
+void print_json(const nlohmann::ordered_json& document) {
+  std::string text = document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  print(is_terminal(STDOUT_FILENO) ? escaped_json(text) : text);
 }
 
-std::string read_standard_input(size_t limit) {
-  std::string text;
-  char buffer[1 << 16];
-  while (true) {
-    const ssize_t count = read(STDIN_FILENO, buffer, sizeof buffer);
-    if (count == 0) return text;
-    if (count > 0) {
-      text.append(buffer, static_cast<size_t>(count));
-    } else if (errno != EINTR) {
-      throw bad_input("cannot read standard input: {}", std::strerror(errno));
-    }
-    if (text.size() > limit) throw bad_input("standard input is larger than {}", human_bytes(limit));
+TextOutput::TextOutput(Lines lines) {
+  if (is_terminal(STDOUT_FILENO)) terminal_.emplace(lines == Lines::kWrapped ? terminal_columns : [] { return 0; });
+}
+
+TextOutput::~TextOutput() {
+  try {
+    finish();
+  } catch (const std::exception&) {  // an error is already on its way
   }
+}
+
+void TextOutput::write(std::string_view text) {
+  if (text.empty()) return;
+  ends_line_ = text.ends_with('\n');
+  if (terminal_) {
+    print(terminal_->push(text));
+  } else {
+    print(text);
+  }
+}
+
+void TextOutput::finish() {
+  if (terminal_) print(terminal_->finish());
+}
+
+void TextOutput::end_line() {
+  finish();
+  if (!ends_line_) write("\n");
+}
+
+void say(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      return;
+    }
+  }
+}
+
+void report(std::string_view kind, std::string_view message) {
+  say(fmt::format("{}{}: {}\n", kind == "hint" ? "" : "gabbro: ", kind, printable(message)));
 }
 
 std::string human_bytes(uint64_t bytes) {
@@ -106,15 +129,11 @@ void ProgressBar::show(double share) {
   percent_ = percent;
   constexpr int kWidth = 30;
   const int full = percent * kWidth / 100;
-  fmt::print(stderr, "\r{} [{:=<{}}{: <{}}] {:3} %", label_, "", full, "", kWidth - full, percent);
-  std::fflush(stderr);
+  say(fmt::format("\r{} [{:=<{}}{: <{}}] {:3} %", label_, "", full, "", kWidth - full, percent));
 }
 
 ProgressBar::~ProgressBar() {
-  if (percent_ >= 0) {
-    fmt::print(stderr, "\r\x1b[K");
-    std::fflush(stderr);
-  }
+  if (percent_ >= 0) say("\r\x1b[K");
 }
 
 }  // namespace gabbro::cli

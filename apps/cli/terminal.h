@@ -4,13 +4,16 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "apps/cli/terminal_text.h"
+
 namespace gabbro::cli {
 
-// Nobody reads our standard output any more (`gabbro ... | head -1`): the program ends without a word.
+// The reader of our standard output has closed it (`gabbro ... | head -1`): the program ends without a word.
 struct OutputClosed : std::runtime_error {
   OutputClosed() : std::runtime_error("standard output was closed by its reader") {}
 };
@@ -20,18 +23,37 @@ void prepare_streams();
 
 bool is_terminal(int descriptor);
 
+// Columns of the terminal that standard output is; 0 where it is none, or does not tell.
+int terminal_columns();
+
 // Writes all of it at once; throws failed() where that cannot be done (a full disk), OutputClosed on a broken pipe.
 void print(std::string_view text);
-void print_json(const nlohmann::ordered_json& document);  // invalid UTF-8 becomes U+FFFD
+// Invalid UTF-8 becomes U+FFFD. On a terminal, characters that it would obey are \u escapes, which mean the same.
+void print_json(const nlohmann::ordered_json& document);
 
-// One message of the program on stderr: "gabbro: error: ...", with control characters made harmless.
+// Text of a model or a file on standard output: to a pipe or a file as it is, on a terminal as TerminalText shows it.
+class TextOutput {
+ public:
+  enum class Lines { kWrapped, kAsTheyAre };
+  explicit TextOutput(Lines lines);
+  ~TextOutput();  // shows what is held back, where finish() was not reached
+  TextOutput(const TextOutput&) = delete;
+  TextOutput& operator=(const TextOutput&) = delete;
+
+  void write(std::string_view text);
+  void finish();    // shows what is held back
+  void end_line();  // finishes, with a line break where the text does not end in one
+
+ private:
+  std::optional<TerminalText> terminal_;  // empty: not a terminal
+  bool ends_line_ = true;
+};
+
+// To stderr. A message that cannot be written has nowhere else to go.
+void say(std::string_view text);
+
+// One message of the program on stderr: "gabbro: error: ...", printable.
 void report(std::string_view kind, std::string_view message);
-
-// What can be shown on one line of a terminal: valid UTF-8, control characters as \n or \x1b.
-std::string printable(std::string_view text);
-
-// All of standard input. Throws bad_input when it is larger than `limit`.
-std::string read_standard_input(size_t limit = size_t{256} << 20);
 
 // "1.5 GiB", "92 MiB", "512 B"
 std::string human_bytes(uint64_t bytes);

@@ -6,8 +6,8 @@
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/text_files.h"
 #include "src/base/error.h"
-#include "src/base/mapped_file.h"
 #include "src/engine/model_text.h"
 #include "src/formats/model_cache.h"
 #include "src/text/chat_prompt.h"
@@ -27,8 +27,8 @@ struct Options {
 };
 
 std::string text_of(const Options& o) {
-  if (!o.file.empty()) return read_file(o.file);
-  return o.text ? *o.text : read_standard_input();
+  if (!o.file.empty()) return read_input(o.file);
+  return o.text && *o.text != "-" ? *o.text : read_standard_input("it is the text");
 }
 
 // The prompt that `run` makes of a conversation, with the model's own template.
@@ -73,7 +73,9 @@ int run(const Options& o) {
   if (o.common.json) {
     print_json({{"text", text}, {"token_ids", ids}});
   } else {
-    print(text + "\n");
+    TextOutput output(TextOutput::Lines::kAsTheyAre);
+    output.write(text + "\n");
+    output.finish();
   }
   return 0;
 }
@@ -84,8 +86,12 @@ void add_tokenize(Command root) {
   Command command = root.subcommand("tokenize", "Turn text into tokens, or tokens into text");
   const auto o = std::make_shared<Options>();
   add_model(command, o->model);
-  Option text = command.option("TEXT", o->text, "The text; without it, --file or standard input");
-  command.option("--file", o->file, "Read the text from a file").placeholder("FILE").excludes(text);
+  Option text = command.option("TEXT", o->text, "The text; -, or without --file nothing: standard input")
+                    .takes_text()
+                    .alias("-p,--prompt");
+  command.option("-f,--file", o->file, "Read the text from a file; -: standard input")
+      .placeholder("FILE")
+      .excludes(text);
   command.option("--decode", o->decode, "Print the text of these tokens").placeholder("1,2,3").excludes(text);
   command.option("--messages", o->messages, "A conversation: the tokens of the prompt that `run` makes of it")
       .placeholder("FILE.json")
@@ -94,6 +100,8 @@ void add_tokenize(Command root) {
                "Treat control tokens that the text spells out as plain text, as `run` treats messages");
   command.flag("--no-bos", o->no_bos, "Do not add the tokens that begin and end a text");
   add_output_options(command, o->common);
+  command.example("gabbro tokenize MODEL \"Hello there\"");
+  command.example("gabbro tokenize MODEL --decode 1,2,3");
   command.runs([o] { return run(*o); });
 }
 

@@ -141,6 +141,7 @@ void add_tune(Command root) {
       .placeholder("FILE");
   add_device_options(command, o->common);
   add_output_options(command, o->common);
+  command.example("gabbro tune MODEL --device rocm:0");
   command.runs([o] { return run(*o); });
 }
 

@@ -8,7 +8,7 @@
 namespace gabbro::cli {
 namespace {
 
-// Damerau's distance: inserted, left out, wrong and swapped letters each count one.
+// Damerau-Levenshtein distance: an inserted, missing, wrong or swapped letter each counts one.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before, last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), size_t{0});
@@ -24,19 +24,65 @@ size_t distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+// Without leading dashes, in lower case, with dashes for underscores.
+std::string bare(std::string_view name) {
+  std::string out(name.substr(std::min(name.find_first_not_of('-'), name.size())));
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == '_') c = '-';
+  }
+  return out;
+}
+
+std::vector<std::string> option_names(const CommandFacts& command) {
+  std::vector<std::string> names;
+  for (const OptionFacts& option : command.options) {
+    names.insert(names.end(), option.long_names.begin(), option.long_names.end());
+    for (const std::string& alias : option.aliases) {
+      if (alias.starts_with("--")) names.push_back(alias);
+    }
+  }
+  return names;
+}
+
+Error unknown_option(const CommandFacts& command, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const std::string message = fmt::format("unknown option {}", name);
+  if (const std::string meant = closest(name, option_names(command)); !meant.empty())
+    return Error(ErrorCode::kBadInput, message, fmt::format("did you mean {}?", meant));
+  for (const CommandFacts& below : command.commands) {  // "gabbro --json devices"
+    const std::vector<std::string> names = option_names(below);
+    if (std::ranges::find(names, name) != names.end()) {
+      return Error(ErrorCode::kBadInput, message,
+                   fmt::format("options stand after the command: gabbro COMMAND {}", name));
+    }
+  }
+  const bool takes_text = std::ranges::any_of(command.options, &OptionFacts::is_text);
+  return Error(ErrorCode::kBadInput, message,
+               see_help(command) + (takes_text ? "; -- before a text that begins with a dash" : ""));
+}
+
 }  // namespace
 
 std::string see_help(const CommandFacts& command) {
-  return fmt::format("gabbro {}{}--help lists what there is", command.path, command.path.empty() ? "" : " ");
+  return fmt::format("gabbro {}{}--help lists its {}", command.path, command.path.empty() ? "" : " ",
+                     command.commands.empty() ? "options" : "commands");
 }
 
 std::string closest(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr size_t kLongest = 64;  // nobody types a longer name by mistake
-  if (word.size() > kLongest) return {};
+  constexpr size_t kLongest = 64;  // a longer name is no typing mistake
+  constexpr size_t kShortestPrefix = 2;
+  const std::string name = bare(word);
+  if (name.empty() || name.size() > kLongest) return {};
+  if (name.size() >= kShortestPrefix) {
+    for (const std::string& candidate : candidates) {
+      if (bare(candidate).starts_with(name)) return candidate;
+    }
+  }
   std::string best;
-  size_t least = std::max<size_t>(1, word.size() / 3) + 1;
+  size_t least = std::max<size_t>(1, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    const size_t d = distance(word, candidate);
+    const size_t d = distance(name, bare(candidate));
     if (d < least) {
       least = d;
       best = candidate;
@@ -46,21 +92,18 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
 }
 
 Error unexpected_word(const CommandFacts& command, const std::string& word) {
-  const bool is_option = word.size() > 1 && word.front() == '-';
-  const std::string name = is_option ? word.substr(0, word.find('=')) : word;
-  std::vector<std::string> candidates;
-  if (is_option) {
-    for (const OptionFacts& option : command.options)
-      candidates.insert(candidates.end(), option.long_names.begin(), option.long_names.end());
-  } else {
-    for (const CommandFacts& below : command.commands) candidates.push_back(below.name);
+  const size_t end = std::min(word.find('='), word.size());
+  const bool is_option = word.size() > 1 && word.front() == '-' && word.find_first_of(" \t\n\r") >= end;
+  if (is_option) return unknown_option(command, word);
+  if (command.commands.empty())
+    return Error(ErrorCode::kBadInput, fmt::format("unexpected argument '{}'", word), see_help(command));
+  std::vector<std::string> names;
+  for (const CommandFacts& below : command.commands) {
+    names.push_back(below.name);
+    names.insert(names.end(), below.aliases.begin(), below.aliases.end());
   }
-  const bool is_command = !is_option && !candidates.empty();
-  const std::string meant = closest(name, candidates);
-  return Error(ErrorCode::kBadInput,
-               is_option    ? fmt::format("unknown option {}", name)
-               : is_command ? fmt::format("unknown command '{}'", name)
-                            : fmt::format("unexpected argument '{}'", name),
+  const std::string meant = closest(word, names);
+  return Error(ErrorCode::kBadInput, fmt::format("unknown command '{}'", word),
                meant.empty() ? see_help(command) : fmt::format("did you mean {}?", meant));
 }
 

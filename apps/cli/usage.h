@@ -10,13 +10,14 @@
 
 namespace gabbro::cli {
 
-// About a word that no command or option takes: what was probably meant.
+// About a word that no command or option takes, with what was probably meant.
 Error unexpected_word(const CommandFacts& command, const std::string& word);
 
-// The hint where there is nothing better: "gabbro run --help lists what there is".
+// The hint where there is nothing better: "gabbro run --help lists its options".
 std::string see_help(const CommandFacts& command);
 
-// The candidate that `word` was probably meant to be: at most a third of its letters away. Empty: none.
+// The candidate that `word` was probably meant to be: one that begins with it (two letters at least), else the
+// nearest one, at most a third of its letters away. Leading dashes, case and underscores do not count. Empty: none.
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace gabbro::cli

@@ -17,8 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string cache_root() {
-  const char *own = std::getenv("GABBRO_HOME"), *home = std::getenv("HOME");
+  const char *own = std::getenv("GABBRO_HOME"), *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
   if (own != nullptr && *own != '\0') return own;
+  if (cache != nullptr && *cache == '/') return std::string(cache) + "/gabbro";
   return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.cache/gabbro";
 }
 

@@ -1,4 +1,5 @@
-// Kernels that were compiled on this machine, kept in files: $GABBRO_HOME/kernels, or ~/.cache/gabbro/kernels, with a
+// Kernels that were compiled on this machine, kept in files: $GABBRO_HOME/kernels, or gabbro/kernels in
+// $XDG_CACHE_HOME or ~/.cache, with a
 // folder for each target, runtime and source. A damaged file is as good as none.
 #pragma once
 

@@ -85,7 +85,7 @@ std::string text_of(const TuningTable& table) {
 std::string TuningFile::default_path() {
   if (const char* own = std::getenv("GABBRO_TUNING_FILE")) return own;
   if (const std::string home = variable("GABBRO_HOME"); !home.empty()) return home + "/tuning.txt";
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/gabbro/tuning.txt";
+  if (const std::string cache = variable("XDG_CACHE_HOME"); cache.starts_with('/')) return cache + "/gabbro/tuning.txt";
   const std::string home = variable("HOME");
   return home.empty() ? "" : home + "/.cache/gabbro/tuning.txt";
 }

@@ -167,6 +167,7 @@ TEST_F(TuningFiles, ThePlace) {
   EXPECT_EQ(place("", "/b", "/c", "/d"), "");
   EXPECT_EQ(place(nullptr, "/b", "/c", "/d"), "/b/tuning.txt");
   EXPECT_EQ(place(nullptr, "", "/c", "/d"), "/c/gabbro/tuning.txt");
+  EXPECT_EQ(place(nullptr, "", "c", "/d"), "/d/.cache/gabbro/tuning.txt");  // a relative path is ignored
   EXPECT_EQ(place(nullptr, nullptr, nullptr, "/d"), "/d/.cache/gabbro/tuning.txt");
   EXPECT_EQ(place(nullptr, nullptr, nullptr, nullptr), "");
 }

@@ -36,9 +36,20 @@ std::vector<fs::path> own_folders() {
   return folders;
 }
 
+// GABBRO_PLUGIN_PATH; empty: not set.
+std::string forced_folder() {
+  const char* path = std::getenv("GABBRO_PLUGIN_PATH");
+  return path != nullptr ? path : "";
+}
+
 std::vector<fs::path> plugin_folders() {
-  if (const char* path = std::getenv("GABBRO_PLUGIN_PATH"); path != nullptr && *path != '\0') return {fs::path(path)};
+  if (const std::string forced = forced_folder(); !forced.empty()) return {fs::path(forced)};
   return own_folders();
+}
+
+bool is_plugin(const fs::path& path) {
+  const std::string file = path.filename().string();
+  return file.starts_with(kPrefix) && file.ends_with(kSuffix) && file.size() > kPrefix.size() + kSuffix.size();
 }
 
 Plugin load(const fs::path& file) {
@@ -81,13 +92,23 @@ std::string find_beside_library(const std::string& name) {
   return {};
 }
 
+std::string plugin_path_problem() {
+  const std::string folder = forced_folder();
+  if (folder.empty()) return {};
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  if (error) return fmt::format("GABBRO_PLUGIN_PATH: {}: {}", folder, error.message());
+  const bool found = std::any_of(fs::begin(entry), fs::end(entry),
+                                 [](const fs::directory_entry& file) { return is_plugin(file.path()); });
+  return found ? "" : fmt::format("GABBRO_PLUGIN_PATH: {} holds no backend plugin (libgabbro_*.so)", folder);
+}
+
 std::vector<Plugin> load_plugins() {
   std::vector<Plugin> plugins;
   for (const fs::path& folder : plugin_folders()) {
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
-      const std::string file = entry.path().filename().string();
-      if (file.starts_with(kPrefix) && file.ends_with(kSuffix)) plugins.push_back(load(entry.path()));
+      if (is_plugin(entry.path())) plugins.push_back(load(entry.path()));
     }
     if (!plugins.empty()) break;
   }

@@ -19,6 +19,10 @@ struct Plugin {
 // Every plugin of the first folder that has one, by descending score.
 std::vector<Plugin> load_plugins();
 
+// What is wrong with GABBRO_PLUGIN_PATH, in one line that names it: not a folder, not readable, or without plugins.
+// Empty: nothing, or it is not set.
+std::string plugin_path_problem();
+
 // The path of a helper program that is installed with the plugins; empty where it is not there.
 std::string find_beside_library(const std::string& name);
 

@@ -89,6 +89,10 @@ bool names(const std::string& name, const Candidate& candidate) {
 // `unusable`: the first of the devices that were asked for, none of which can be used; null where there is none.
 Error missing(const std::string& name, const std::string& wanted, const std::vector<Candidate>& found,
               const Candidate* unusable) {
+  if (const std::string problem = plugin_path_problem(); !problem.empty()) {
+    return Error(ErrorCode::kNoDevice, problem,
+                 "it is the folder of the backend plugins; without it Gabbro looks beside the program");
+  }
   const bool known_device = unusable != nullptr && unusable->plugin.backend != nullptr;
   const bool has_kind = std::ranges::any_of(found, [&](const Candidate& candidate) {
     return candidate.plugin.backend != nullptr && wanted.starts_with(candidate.plugin.backend->name);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "src/base/error.h"
@@ -53,6 +54,23 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
     if (put > 0) bytes = bytes.subspan(static_cast<size_t>(put));
   }
   return true;
+}
+
+// A pipe or a device cannot be replaced by a file.
+void write_in_place(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const bool written = file.get() >= 0 && std::ranges::all_of(pieces, [&](std::span<const std::byte> piece) {
+                         return write_all(file.get(), piece);
+                       });
+  if (!written || file.close() != 0) throw failed("{}: cannot write: {}", path, std::strerror(errno));
+}
+
+// The file that a symbolic link names.
+std::string resolved(const std::string& path) {
+  char* const name = ::realpath(path.c_str(), nullptr);
+  const std::string target = name != nullptr ? name : path;
+  std::free(name);
+  return target;
 }
 
 constexpr size_t kPage = 4096;
@@ -103,13 +121,18 @@ void write_file_atomically(const std::string& path, std::span<const std::byte> b
 }
 
 void write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
-  std::string temporary = path + ".XXXXXX";
+  struct stat info = {};
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) throw failed("{}: is a folder, not a file", path);
+  if (exists && !S_ISREG(info.st_mode)) return write_in_place(path, pieces);
+  const std::string target = exists ? resolved(path) : path;
+  std::string temporary = target + ".XXXXXX";
   Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (file.get() < 0) throw failed("{}: cannot write beside it: {}", path, std::strerror(errno));
   const bool written = std::all_of(pieces.begin(), pieces.end(),
                                    [&](std::span<const std::byte> piece) { return write_all(file.get(), piece); });
   if (written && ::fchmod(file.get(), 0644) == 0 && ::fsync(file.get()) == 0 && file.close() == 0 &&
-      ::rename(temporary.c_str(), path.c_str()) == 0) {
+      ::rename(temporary.c_str(), target.c_str()) == 0) {
     return;
   }
   const int reason = errno;

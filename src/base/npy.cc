@@ -78,7 +78,7 @@ std::optional<std::vector<int64_t>> parse_shape(std::string_view text) {
 }  // namespace
 
 template <class T>
-void write_npy(const std::string& path, std::span<const T> values, std::span<const int64_t> shape) {
+std::string npy_start(const std::string& path, std::span<const T> values, std::span<const int64_t> shape) {
   if (count_elements(shape) != values.size()) {
     throw bad_input("{}: {} values do not fill the shape", path, values.size());
   }
@@ -86,7 +86,12 @@ void write_npy(const std::string& path, std::span<const T> values, std::span<con
   std::string start(kMagic);
   const auto length = static_cast<uint16_t>(header.size());
   start.append(reinterpret_cast<const char*>(&length), sizeof length);
-  start += header;
+  return start + header;
+}
+
+template <class T>
+void write_npy(const std::string& path, std::span<const T> values, std::span<const int64_t> shape) {
+  const std::string start = npy_start(path, values, shape);
   const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(start)), std::as_bytes(values)};
   write_file_atomically(path, pieces);
 }
@@ -116,6 +121,7 @@ NpyArray<T> read_npy(const std::string& path) {
   return array;
 }
 
+template std::string npy_start(const std::string&, std::span<const float>, std::span<const int64_t>);
 template void write_npy(const std::string&, std::span<const float>, std::span<const int64_t>);
 template void write_npy(const std::string&, std::span<const int32_t>, std::span<const int64_t>);
 template NpyArray<float> read_npy(const std::string&);

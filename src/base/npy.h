@@ -19,6 +19,10 @@ struct NpyArray {
 template <class T>
 void write_npy(const std::string& path, std::span<const T> values, std::span<const int64_t> shape);
 
+// The bytes of such a file before its values. Throws bad_input that names `path`, as write_npy does.
+template <class T>
+std::string npy_start(const std::string& path, std::span<const T> values, std::span<const int64_t> shape);
+
 // Throws bad_input for a file that is not such an array of T.
 template <class T>
 NpyArray<T> read_npy(const std::string& path);

@@ -102,20 +102,24 @@ std::string find_in_cache(const std::string& model) {
 }  // namespace
 
 std::string models_folder() {
-  const std::string gabbro_home = variable("GABBRO_HOME"), home = variable("HOME");
+  const std::string gabbro_home = variable("GABBRO_HOME"), cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
   if (!gabbro_home.empty()) return gabbro_home + "/models";
+  if (cache.starts_with('/')) return cache + "/gabbro/models";
   return home.empty() ? "" : home + "/.cache/gabbro/models";
 }
 
 std::vector<CachedModel> list_models() {
   std::map<std::string, CachedModel> models;
   std::error_code error;
-  for (fs::directory_iterator entry(models_folder(), error), end; !error && entry != end; entry.increment(error)) {
+  const std::string folder = models_folder();
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
     const std::string path = entry->path().string(), name = entry->path().filename().string();
     if (entry->is_regular_file(ignored)) add_file(*entry, models);
     if (entry->is_directory(ignored) && is_model_folder(path)) models[path] = {name, path, bytes_below(path)};
   }
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw bad_input("{}: the model cache cannot be read: {}", folder, error.message());
   std::vector<CachedModel> list;
   list.reserve(models.size());
   for (auto& [path, model] : models) list.push_back(std::move(model));

@@ -13,10 +13,11 @@ struct CachedModel {
   uint64_t bytes;    // of all parts, or of the files of the folder
 };
 
-// $GABBRO_HOME/models, or ~/.cache/gabbro/models; empty where neither variable is set. It need not exist.
+// $GABBRO_HOME/models, $XDG_CACHE_HOME/gabbro/models where that is an absolute path, or ~/.cache/gabbro/models; empty
+// where none of these variables is set. It need not exist.
 std::string models_folder();
 
-// What is in the cache, by name; empty where the folder is missing.
+// What is in the cache, by name; empty where the folder is missing. Throws bad_input where it cannot be read.
 std::vector<CachedModel> list_models();
 
 // The file or folder that `model` means: a path of a file, of a folder in the layout of Hugging Face (config.json) or

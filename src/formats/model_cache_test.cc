@@ -126,14 +126,27 @@ TEST_F(ModelCache, TheFolderFollowsTheEnvironment) {
   EXPECT_EQ(models_folder(), models());
   const std::string home = std::getenv("HOME") != nullptr ? std::getenv("HOME") : "";
   unsetenv("GABBRO_HOME");
+  unsetenv("XDG_CACHE_HOME");
   setenv("HOME", "/nowhere", 1);
   EXPECT_EQ(models_folder(), "/nowhere/.cache/gabbro/models");
   EXPECT_TRUE(list_models().empty());
+  setenv("XDG_CACHE_HOME", "/cache", 1);
+  EXPECT_EQ(models_folder(), "/cache/gabbro/models");
+  setenv("XDG_CACHE_HOME", "not/absolute", 1);  // the XDG specification: then it is ignored
+  EXPECT_EQ(models_folder(), "/nowhere/.cache/gabbro/models");
+  unsetenv("XDG_CACHE_HOME");
   unsetenv("HOME");
   EXPECT_EQ(models_folder(), "");
   EXPECT_TRUE(list_models().empty());
   EXPECT_THAT(error_of("qwen"), HasSubstr("put one into $GABBRO_HOME/models"));
   setenv("HOME", home.c_str(), 1);
+}
+
+TEST_F(ModelCache, AFolderThatCannotBeReadIsNamed) {
+  std::filesystem::remove(models());
+  std::ofstream(models()) << "a file";
+  EXPECT_THAT(error_of("qwen"), StartsWith(models() + ": the model cache cannot be read: Not a directory"));
+  EXPECT_EQ(resolve_model("/dev/null"), "/dev/null");  // a path does not need it
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ def real_model():
     """Path of SmolLM2, or None: GABBRO_TEST_MODEL, or the model cache."""
     if os.environ.get("GABBRO_TEST_MODEL"):
         return os.environ["GABBRO_TEST_MODEL"]
-    homes = [os.environ.get("GABBRO_HOME"), os.path.expanduser("~/.cache/gabbro")]
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    homes = [os.environ.get("GABBRO_HOME"), cache.startswith("/") and f"{cache}/gabbro", os.path.expanduser("~/.cache/gabbro")]
     for home in filter(None, homes):
         for path in sorted(pathlib.Path(home, "models").glob("*.gguf")):
             if path.stem.lower().replace(".", "-") == REAL_MODEL_NAME:

@@ -1,77 +1,10 @@
 """The interactive chat, through a pseudo-terminal."""
-import fcntl
 import json
-import os
-import pty
 import re
-import select
-import subprocess
-import termios
-import time
-import unittest
 
 import support
-from support import PROGRAM, TINY_F16, TestCase
-
-
-class Terminal:
-    def __init__(self, *arguments, environment=None):
-        try:
-            main, side = pty.openpty()
-        except OSError as error:
-            raise unittest.SkipTest(f"no pseudo-terminal: {error}") from error
-        self.main = main
-        self.seen = b""
-        self.process = subprocess.Popen([PROGRAM, *arguments], stdin=side, stdout=side, stderr=side, start_new_session=True,
-                                        env={**os.environ, "TERM": "dumb", **(environment or {})},
-                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        os.close(side)
-
-    def wait_for(self, pattern, seconds=60):
-        """Reads until the pattern has come after what was waited for before; returns what came until then."""
-        deadline = time.monotonic() + seconds
-        while not (match := re.search(pattern, self.seen)):
-            ready, _, _ = select.select([self.main], [], [], max(0, deadline - time.monotonic()))
-            try:
-                chunk = os.read(self.main, 4096) if ready else b""
-            except OSError:
-                chunk = b""
-            if not chunk:
-                raise AssertionError(f"{pattern} did not come; got {self.seen!r}")
-            self.seen += chunk
-        before, self.seen = self.seen[:match.end()], self.seen[match.end():]
-        return before
-
-    def type(self, text):
-        os.write(self.main, text.encode())
-
-    def interrupt(self):
-        os.write(self.main, b"\x03")
-
-    def is_raw(self):
-        """Whether a key now goes to the program, not to the terminal driver's own line editing (where Ctrl-D would be lost)."""
-        return not termios.tcgetattr(self.main)[3] & termios.ICANON
-
-    def leave(self, seconds=20):
-        """The exit code; reads on, so that nothing blocks."""
-        deadline = time.monotonic() + seconds
-        while self.process.poll() is None:
-            if time.monotonic() > deadline:
-                self.process.kill()
-                raise AssertionError(f"still running; got {self.seen!r}")
-            ready, _, _ = select.select([self.main], [], [], 0.05)
-            try:
-                if ready:
-                    self.seen += os.read(self.main, 4096)
-            except OSError:
-                pass
-        return self.process.wait()
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        os.close(self.main)
+from pseudo_terminal import Terminal
+from support import TINY_F16, TestCase
 
 
 class Chat(TestCase):
@@ -198,6 +131,93 @@ class Chat(TestCase):
         terminal.wait_for(rb"/reset .*oldest turns")
         terminal.type("/exit\n")
         self.assertEqual(terminal.leave(), 0)
+
+    def messages_after(self, terminal):
+        path = self.folder / "chat.json"
+        terminal.type(f"/save {path}\n")
+        terminal.wait_for(rb"saved to .*\n")
+        return json.loads(path.read_text())
+
+    def said(self, terminal):
+        return [message["content"] for message in self.messages_after(terminal) if message["role"] == "user"]
+
+    def paste(self, terminal, text):
+        """As a terminal sends it, and Enter after it."""
+        terminal.type(b"\x1b[200~" + (text if isinstance(text, bytes) else text.encode()) + b"\x1b[201~\n")
+        terminal.wait_for(rb"\n> ")
+
+    def test_a_paste_is_one_message(self):
+        for text in ("one\ntwo\nthree", "one\rtwo\rthree", "one\rtwo\rthree\r"):
+            terminal = self.start()
+            self.paste(terminal, text)
+            self.assertEqual(self.said(terminal), ["one\ntwo\nthree"])
+
+    def test_odd_pastes(self):
+        for text, expected in (("a\nb\x1b[201~c\nd", "a\nbc\nd"), ("a\x1b[200~b\nc", "ab\nc"),
+                               ("/exit\nis a command", "/exit\nis a command"), ("caf\u00e9\n\U0001f98a", "caf\u00e9\n\U0001f98a"),
+                               (b"bad \xff\nbyte", "bad \ufffd\nbyte"), ("ends in \\\nand goes on", "ends in \\\nand goes on")):
+            terminal = self.start()
+            self.paste(terminal, text)
+            self.assertEqual(self.said(terminal), [expected])
+
+    def test_a_paste_longer_than_any_buffer(self):
+        text = "\n".join(f"line {i}" for i in range(40))  # of the editor: 1024 characters at first
+        text += "\n" + "x" * 1500
+        terminal = self.start("--ctx", "8")  # the answer is an error: what counts is the message
+        terminal.type("\x1b[200~" + text + "\x1b[201~\n")
+        terminal.wait_for(rb"gabbro: error: ")
+        history = self.folder / "history"
+        terminal.type("/exit\n")
+        self.assertEqual(terminal.leave(), 0)
+        kept = history.read_text().replace("\\012", "\n").replace("\\040", " ")
+        self.assertIn(text, kept)
+
+    def test_a_paste_within_typed_text_and_a_stray_end(self):
+        terminal = self.start()
+        terminal.type("before \x1b[200~x\ny\x1b[201~ after\x1b[201~\n")
+        terminal.wait_for(rb"\n> ")
+        self.assertEqual(self.said(terminal), ["before x\ny after"])
+
+    def test_terminals_are_asked_for_marks_around_a_paste(self):
+        terminal = Terminal("run", TINY_F16, environment={"GABBRO_HOME": str(self.folder), "TERM": "xterm"}, columns=80)
+        self.addCleanup(terminal.close)
+        terminal.wait_for(rb"\x1b\[\?2004h")
+        terminal.type("/bye\n")
+        terminal.wait_for(rb"\x1b\[\?2004l")
+        self.assertEqual(terminal.leave(), 0)
+        dumb = self.start()
+        dumb.type("/bye\n")
+        self.assertEqual(dumb.leave(), 0)
+        self.assertNotIn(b"2004", dumb.seen)
+
+    def test_commands_of_other_programs(self):
+        terminal = self.start()
+        terminal.type("Hello\n")
+        terminal.wait_for(rb"\n> ")
+        terminal.type("/?\n")
+        terminal.wait_for(rb"/set parameter")
+        terminal.wait_for(rb"> ")
+        self.assertEqual(len(self.said(terminal)), 1)
+        terminal.type("/clear\n")
+        terminal.wait_for(rb"forgotten")
+        self.assertEqual(self.said(terminal), [])
+        terminal.type("/rest\n")
+        terminal.wait_for(rb"unknown command /rest; did you mean /reset\?")
+        terminal.type("/bye\n")
+        self.assertEqual(terminal.leave(), 0)
+
+    def test_settings(self):
+        terminal = self.start("--stats")
+        for setting, answer in (("parameter num_predict 3", rb"num_predict is 3"), ("parameter temperature 9e9", rb"error: "),
+                                ("parameter temprature 1", rb"did you mean --temperature\?"), ("parameter num_ctx 5", rb"error: the context"),
+                                ("system Be brief.", rb"system message is changed"), ("parameter", rb"/set parameter NAME VALUE")):
+            terminal.type(f"/set {setting}\n")
+            terminal.wait_for(answer)
+            terminal.wait_for(rb"> ")
+        terminal.type("Hello\n")
+        terminal.wait_for(rb"generated 3 in")
+        terminal.wait_for(rb"> ")
+        self.assertEqual(self.messages_after(terminal)[0], {"role": "system", "content": "Be brief."})
 
     def test_history_outlives_the_program(self):
         terminal = self.start()

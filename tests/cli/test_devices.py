@@ -80,6 +80,12 @@ class Devices(Recorded):
         self.assertEqual(apu["memory_total"], (1 << 29) + (96 << 30))
         self.assertEqual(apu["memory_free"], (1 << 29) - (128 << 20) + (80 << 30) - (124 << 30) // 16)
 
+    def test_units_have_their_names(self):
+        text = self.succeeds("devices", environment=self.on("rdna3")).text
+        self.assertRegex(text, r"(?m)^cpu .* \d+ cores, ")
+        self.assertRegex(text, r"(?m)^pci:0000:03:00\.0 .* 96 compute units, ")
+        self.assertNotIn("threads", text)
+
     def test_the_table_names_the_remedy(self):
         text = self.succeeds("devices", environment=self.on("no_permission")).text
         self.assertRegex(text, r"(?m)^pci:0000:03:00\.0 AMD Radeon RX 7900 .*gfx1100")

@@ -29,6 +29,15 @@ class Fit(test_devices.Recorded):
         shape = self.fit("no_gpu", "--shape", "llama-70b", "--ctx", "8192")[0]
         self.assertEqual(shape["total_bytes"], d["total_bytes"])
 
+    def test_any_size_of_the_family(self):
+        # Parameters as the models' cards and papers have them.
+        for size, parameters, delta in (("7b", 6.738e9, 0.001), ("3.5B", 3.5e9, 0.02)):
+            d = self.fit("no_gpu", "--arch", "Llama", "--params", size)[0]
+            self.assertAlmostEqual(d["parameters"] / parameters, 1, delta=delta)
+            self.assertEqual(d["model"], f"llama-{size.lower()}")
+        for size in ("8", "B", "0B", "1e9B", "-8B", "nanB", "5M", "3T", "8BB", "0x8B", "8 B"):
+            self.fails(2, "fit", "--arch", "llama", f"--params={size}", says=f"--params: '{size}'")
+
     def test_a_file_has_the_bytes_of_its_tensors(self):
         tensors = json.loads(self.succeeds("inspect", TINY_Q4_0, "--tensors", "--json").out)["tensors"]
         d = self.fit("no_gpu", TINY_Q4_0)[0]
@@ -95,7 +104,7 @@ class Fit(test_devices.Recorded):
 
     def test_bad_input(self):
         for arguments, words in (([], "MODEL is missing"), (["--arch", "llama"], "--params"), (["--params", "8B"], "--arch"),
-                                 (["--arch", "gpt", "--params", "8B"], "gpt-8b"), (["--shape", "llama-8b", TINY_F16], "MODEL"),
+                                 (["--arch", "gpt", "--params", "8B"], "--arch: 'gpt'"), (["--shape", "llama-8b", TINY_F16], "MODEL"),
                                  ([TINY_F16, "--type", "q4_0"], "--type"), (["--shape", "llama-8b", "--type", "q9"], "q9"),
                                  (["--shape", "llama-8b", "--ctx", "1000000000"], "absurd"), (["no-such-model"], "no-such-model")):
             self.fails(2, "fit", *arguments, says=words)

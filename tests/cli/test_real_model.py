@@ -8,8 +8,8 @@ import time
 import unittest
 
 import support
+from pseudo_terminal import Terminal
 from support import PROGRAM, TestCase
-from test_chat import Terminal
 
 MODEL = support.real_model()
 LONG = ["Write a long story about a dragon.", "-n", "2000", "--temperature", "0.8", "--repeat-penalty", "1", "--seed", "3"]

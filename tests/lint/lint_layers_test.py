@@ -48,8 +48,6 @@ BAD = [
     ({"include/gabbro/dtype.h": HEADER + '#include "src/graph/node.h"\n'}, "base may not include"),
     ({"src/ops/vendor.cc": "#include <hip/hip_runtime.h>\n"}, "name HIP or CUDA"),
     ({"src/ops/vendor.cc": "#include <cuda_runtime.h>\n"}, "name HIP or CUDA"),
-    ({"apps/cli/fit.cc": "#include <CLI/CLI.hpp>\n"}, "only apps/cli/command_line.cc includes CLI11"),
-    ({"apps/cli/usage.h": HEADER + "#include <CLI/Error.hpp>\n"}, "only apps/cli/command_line.cc includes CLI11"),
     ({"src/base/list.cc": '#include <fmt/format.h>\nauto text = fmt::format("{}", fmt::join(list, " "));\n'},
      "fmt::join needs <fmt/ranges.h>"),
     ({"src/base/local.cc": '#include "error.h"\n'}, "not a path from the root"),

@@ -11,10 +11,6 @@
 namespace gabbro::llm {
 namespace {
 
-constexpr int64_t kVocabulary = 128256;  // of Llama 3
-constexpr int64_t kContext = 131072;
-constexpr float kRopeBase = 500000;
-
 // The sizes that a text may give: name, where they go, and the most that is taken (llama_config.cc's).
 struct Size {
   const char* name;
@@ -81,58 +77,6 @@ void fill_defaults(ModelShape& s) {
 }
 
 }  // namespace
-
-std::span<const LlamaShape> published_llama_shapes() {
-  static const LlamaShape kShapes[] = {
-      {.name = "llama-1b",  // Llama 3.2 1B
-       .sizes = {.layers = 16,
-                 .embedding = 2048,
-                 .heads = 32,
-                 .kv_heads = 8,
-                 .head_dimension = 64,
-                 .feed_forward = 8192,
-                 .vocabulary = kVocabulary,
-                 .context_trained = kContext},
-       .tied = true,
-       .rope_base = kRopeBase,
-       .rope_factor = 32},
-      {.name = "llama-3b",  // Llama 3.2 3B
-       .sizes = {.layers = 28,
-                 .embedding = 3072,
-                 .heads = 24,
-                 .kv_heads = 8,
-                 .head_dimension = 128,
-                 .feed_forward = 8192,
-                 .vocabulary = kVocabulary,
-                 .context_trained = kContext},
-       .tied = true,
-       .rope_base = kRopeBase,
-       .rope_factor = 32},
-      {.name = "llama-8b",  // Llama 3.1 8B
-       .sizes = {.layers = 32,
-                 .embedding = 4096,
-                 .heads = 32,
-                 .kv_heads = 8,
-                 .head_dimension = 128,
-                 .feed_forward = 14336,
-                 .vocabulary = kVocabulary,
-                 .context_trained = kContext},
-       .rope_base = kRopeBase,
-       .rope_factor = 8},
-      {.name = "llama-70b",  // Llama 3.1 and 3.3 70B
-       .sizes = {.layers = 80,
-                 .embedding = 8192,
-                 .heads = 64,
-                 .kv_heads = 8,
-                 .head_dimension = 128,
-                 .feed_forward = 28672,
-                 .vocabulary = kVocabulary,
-                 .context_trained = kContext},
-       .rope_base = kRopeBase,
-       .rope_factor = 8},
-  };
-  return kShapes;
-}
 
 LlamaShape parse_llama_shape(const std::string& text) {
   for (const LlamaShape& shape : published_llama_shapes()) {

@@ -2,8 +2,10 @@
 // a model's file would hold.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/formats/file_type.h"
@@ -20,8 +22,16 @@ struct LlamaShape {
   float rope_factor = 1;  // by how much Llama 3 stretches the slow rotations; 1: not at all
 };
 
-// Llama 3.1 and 3.2, from the config.json of each.
+// Llama 1 to 3.2, from the config.json of each.
 std::span<const LlamaShape> published_llama_shapes();
+
+// "8B", "3.5b", "350M", "1T" as a number of parameters, from 1e7 to 2e12; nothing for another text.
+std::optional<double> parse_parameter_count(std::string_view text);
+
+// The shape of a model of the family with that many parameters: a published one whose name has that size, else one with
+// layers and width interpolated between the published ones, whose feed-forward size is chosen to make the number of
+// parameters right within 2 %. 1e7 <= parameters <= 2e12.
+LlamaShape llama_shape_of_size(double parameters);
 
 // "llama-8b", or the sizes themselves, as "layers=2,embedding=64,heads=4" and, each with a default, kv-heads (heads),
 // head-dimension (embedding / heads), feed-forward (4 · embedding), vocabulary (32000), context (4096), tied (0).

@@ -40,6 +40,30 @@ TEST(LlamaShape, PublishedNumbersOfParameters) {
   EXPECT_EQ(sizes_of("llama-3b", "f16").parameters, 3212749824);
   EXPECT_EQ(sizes_of("llama-8b", "f16").parameters, 8030261248);
   EXPECT_EQ(sizes_of("llama-70b", "f16").parameters, 70553706496);
+  EXPECT_EQ(sizes_of("llama-7b", "f16").parameters, 6738415616);
+  EXPECT_EQ(sizes_of("llama-13b", "f16").parameters, 13015864320);
+  EXPECT_EQ(sizes_of("llama-34b", "f16").parameters, 33743970304);
+  EXPECT_EQ(sizes_of("llama-65b", "f16").parameters, 65285660672);
+  EXPECT_EQ(sizes_of("llama-405b", "f16").parameters, 405853388800);
+}
+
+TEST(LlamaShape, AnySizeHasItsNumberOfParameters) {
+  for (double parameters = 1e7; parameters <= 2e12; parameters *= 1.13) {
+    const LlamaShape shape = llama_shape_of_size(parameters);
+    int64_t found = 0;
+    for (const PlannedTensor& tensor : planned_tensors(shape, *find_file_type("f16"))) found += tensor.elements();
+    EXPECT_NEAR(static_cast<double>(found) / parameters, 1, 0.02) << shape.name;
+    EXPECT_EQ(shape.sizes.heads % shape.sizes.kv_heads, 0) << shape.name;
+  }
+  EXPECT_EQ(llama_shape_of_size(8e9).sizes.feed_forward, 14336);  // a published size has the published shape
+}
+
+TEST(LlamaShape, NumbersOfParameters) {
+  EXPECT_EQ(parse_parameter_count("8B"), 8e9);
+  EXPECT_EQ(parse_parameter_count("3.5b"), 3.5e9);
+  EXPECT_EQ(parse_parameter_count("350M"), 350e6);
+  for (const char* text : {"", "8", "B", "0B", "-8B", "1e9B", "nanB", "infB", "9M", "3T", "8BB", "0x8B", "8 B", "+8B"})
+    EXPECT_EQ(parse_parameter_count(text), std::nullopt) << text;
 }
 
 // Llama 3.1 8B in each type: tools/quantize/README.md of llama.cpp, rounded to 0.01 GiB there.
