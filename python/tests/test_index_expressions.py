@@ -77,9 +77,19 @@ def shown(index):
     return f"{for_numpy(index)!r}"
 
 
-def outcome(function):
+def read(array, index):
+    result = array[index]
+    return result.numpy() if isinstance(result, gb.Tensor) else result
+
+
+def write(array, index, value):
+    array[index] = value
+    return array.numpy() if isinstance(array, gb.Tensor) else array
+
+
+def outcome(function, *arguments):
     try:
-        return function(), None
+        return function(*arguments), None
     except (IndexError, ValueError) as error:
         return None, error
     except TypeError as error:  # NumPy's, of values with several axes for a mask
@@ -104,10 +114,10 @@ def test_reading(seed):
         shape = SHAPES[rng.integers(len(SHAPES))]
         array = np.arange(np.prod(shape, dtype=int), dtype="float32").reshape(shape)
         index = expression(rng, shape)
-        expected, refused = outcome(lambda: array[for_numpy(index)])
+        expected, refused = outcome(read, array, for_numpy(index))
         if is_too_deep(expected):
             continue
-        actual, error = outcome(lambda: gb.tensor(array)[index].numpy())
+        actual, error = outcome(read, gb.tensor(array), index)
         text = f"{shape}[{shown(index)}]: {refused!r}, {error!r}"
         if refused is not None and actual is not None and actual.size == 0:
             continue  # nothing is computed for a result without elements
@@ -128,7 +138,7 @@ def test_writing(seed):
         shape = SHAPES[rng.integers(len(SHAPES))]
         array = np.arange(np.prod(shape, dtype=int), dtype="float32").reshape(shape)
         index = expression(rng, shape)
-        place, _ = outcome(lambda: np.arange(array.size).reshape(shape)[for_numpy(index)])
+        place, _ = outcome(read, np.arange(array.size).reshape(shape), for_numpy(index))
         if place is not None and np.ndim(place) > 5:
             continue
         form = rng.integers(4)
@@ -139,13 +149,8 @@ def test_writing(seed):
         elif form == 3:
             value = np.full((2, 5, 3), 7, "float32")
         expected, x = array.copy(), gb.tensor(array)
-        _, refused = outcome(lambda: expected.__setitem__(for_numpy(index), value))
-
-        def write():
-            x[index] = value
-            return x.numpy()
-
-        actual, error = outcome(write)
+        _, refused = outcome(write, expected, for_numpy(index), value)
+        actual, error = outcome(write, x, index, value)
         text = f"{shape}[{shown(index)}] = {value.shape}: {refused!r}, {error!r}"
         if place is not None and refused is not None and fits(value, np.shape(place)):
             continue  # NumPy does not take all values that fit one element, or a mask

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from conftest import close
 
 import gabbro as gb
 import gabbro.nn.functional as F
+from conftest import close
 
 INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
 X = np.arange(12, dtype="float32").reshape(4, 3)
