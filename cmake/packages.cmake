@@ -8,8 +8,8 @@ set(CPACK_PACKAGE_VENDOR Gabbro)
 set(CPACK_PACKAGE_CONTACT "${GABBRO_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "runs language models on AMD and NVIDIA GPUs and CPUs")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Gabbro runs language models in GGUF files on the command line. Its backends are
- plugins: this package has those that it was built with. GPUs are used through
- the libraries of their drivers, which are opened where they are installed.")
+plugins: this package has those that it was built with. GPUs are used through
+the libraries of their drivers, which are opened where they are installed.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_MONOLITHIC_INSTALL ON)
