@@ -56,3 +56,10 @@ def test_searchsorted_puts_nan_last(side, dtype):
     wanted = np.array([np.nan, 2, -np.inf, np.inf, 0, 5], dtype)
     found = gb.searchsorted(gb.tensor(ordered), gb.tensor(wanted), side=side)
     assert found.tolist() == np.searchsorted(ordered, wanted, side=side).tolist()
+
+
+def test_flatten_of_shape_nothing_checks_its_axes():
+    assert gb.flatten(gb.tensor(2.0)).tolist() == gb.flatten(gb.tensor(2.0), -1, 0).tolist() == [2.0]
+    for axes in ((0, -3), (1, 1), (-2, 0)):
+        with pytest.raises(ValueError, match="flatten"):
+            gb.flatten(gb.tensor(2.0), *axes)

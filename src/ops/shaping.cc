@@ -126,12 +126,12 @@ Tensor matrix_transpose(const Tensor& x) {
 
 Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
   require_plain("flatten", x);
-  if (x.shape().rank() == 0) return reshape(x, Shape{1});
-  const int begin = x.shape().axis("flatten", first), end = x.shape().axis("flatten", last);
+  const Shape shape = x.shape().rank() == 0 ? Shape{1} : x.shape();  // () becomes (1)
+  const int begin = shape.axis("flatten", first), end = shape.axis("flatten", last);
   if (begin > end) throw bad_input("[flatten] axis {} is behind axis {}", first, last);
-  std::vector<int64_t> lengths = lengths_of(x);
+  std::vector<int64_t> lengths(shape.lengths().begin(), shape.lengths().end());
   int64_t product = 1;
-  for (int axis = begin; axis <= end; ++axis) product *= x.shape()[axis];
+  for (int axis = begin; axis <= end; ++axis) product *= shape[axis];
   lengths.erase(lengths.begin() + begin, lengths.begin() + end + 1);
   lengths.insert(lengths.begin() + begin, product);
   return reshape(x, Shape(lengths));
