@@ -110,10 +110,15 @@ GPU_FUNCTION inline void resize_mean(const ResizeArgs& a) {
   });
 }
 
+GPU_FUNCTION inline i64 nearest(const ResizeArgs& a, int axis, i64 o) {
+  if (a.step[axis] == 0) return o * a.in[axis] / a.out[axis];
+  return min_of(static_cast<i32>(static_cast<float>(o) * a.step[axis]), a.in[axis] - 1);
+}
+
 template <class T>
 GPU_FUNCTION inline void resize_nearest(const ResizeArgs& a) {
   resize<T>(a, [&](const T* x, i64 row, i64 column) {
-    return to_float(x[row * a.in[0] / a.out[0] * a.in[1] + column * a.in[1] / a.out[1]]);
+    return to_float(x[nearest(a, 0, row) * a.in[1] + nearest(a, 1, column)]);
   });
 }
 
@@ -127,6 +132,8 @@ GPU_FUNCTION inline Between between(const ResizeArgs& a, int axis, i64 o) {
   float place;
   if (a.aligned_corners != 0) {
     place = out == 1 ? 0 : static_cast<float>(o * (in - 1)) / static_cast<float>(out - 1);
+  } else if (a.step[axis] != 0) {
+    place = max_of(0.0f, (static_cast<float>(o) + 0.5f) * a.step[axis] - 0.5f);
   } else {
     place = max_of(0.0f, static_cast<float>((2 * o + 1) * in - out) / static_cast<float>(2 * static_cast<i64>(out)));
   }

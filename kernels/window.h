@@ -50,6 +50,7 @@ struct ResizeArgs {
   const void* x;
   void* y;
   i32 in[2], out[2];
+  float step[2];  // inputs from one output to the next; 0: in / out
   i64 total;
   i32 aligned_corners;  // bilinear: the centres of the corners lie on each other, else the corners do
 };

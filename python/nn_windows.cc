@@ -2,6 +2,7 @@
 #include "src/nn/conv.h"
 #include "src/nn/pool.h"
 
+#include "python/interpolation.h"
 #include "python/nn.h"
 
 namespace gabbro::python {
@@ -187,24 +188,35 @@ void bind_window_layers(nb::module_& m) {
             new (self) nn::AdaptiveAvgPool2d(height, width);
           },
           nb::arg("output_size"));
-  nb::class_<nn::Upsample, nn::Layer>(m, "Upsample", R"([N, C, H, W] resized, to a size or by a factor.
+  nb::class_<nn::Upsample, nn::Layer>(m, "Upsample",
+                                      R"([N, C, H, W] resized, to a size or by a factor, as `interpolate` does it.
+
+Parameters
+----------
+size : int or tuple of int, optional
+scale_factor : float or tuple of float, optional
+    One of the two is wanted.
+mode : str
+    ``"nearest"``, ``"nearest-exact"``, ``"bilinear"`` or ``"area"``.
+align_corners : bool, optional
+recompute_scale_factor : bool, optional
+
+Raises
+------
+ValueError
+    Where the options do not fit each other.
 
 >>> gb.nn.Upsample(scale_factor=2)(gb.ones((1, 1, 2, 3))).shape
 (1, 1, 4, 6)
 )")
       .def(
           "__init__",
-          [](nn::Upsample* self, const std::optional<Integers>& size, double scale_factor, const std::string& mode,
-             bool align_corners) {
-            if (mode != "nearest" && mode != "bilinear")
-              throw bad_input("[upsample] mode is 'nearest' or 'bilinear', not '{}'", mode);
-            nn::UpsampleOptions options{
-                .scale_factor = scale_factor, .bilinear = mode == "bilinear", .align_corners = align_corners};
-            if (size) options.size = height_and_width(*size);
-            new (self) nn::Upsample(options);
+          [](nn::Upsample* self, const std::optional<Integers>& size, const std::optional<Factors>& scale_factor,
+             const std::string& mode, std::optional<bool> align_corners, std::optional<bool> recompute) {
+            new (self) nn::Upsample(interpolate_options(size, scale_factor, mode, align_corners, recompute));
           },
-          nb::arg("size") = nb::none(), nb::arg("scale_factor") = 1.0, nb::arg("mode") = "nearest",
-          nb::arg("align_corners") = false);
+          nb::arg("size") = nb::none(), nb::arg("scale_factor") = nb::none(), nb::arg("mode") = "nearest",
+          nb::arg("align_corners") = nb::none(), nb::arg("recompute_scale_factor") = nb::none());
 }
 
 }  // namespace gabbro::python

@@ -1,5 +1,5 @@
 // Convolutions, pools, and what else looks at images [N, C, ...] through a window.
-#include "python/ops.h"
+#include "python/interpolation.h"
 
 namespace gabbro::python {
 namespace {
@@ -199,25 +199,29 @@ tensor([[[[2.5]]]])
 )");
   m.def(
       "interpolate",
-      [](const Tensor& x, const Integers& size, const std::string& mode, bool align_corners) {
-        const auto [height, width] = height_and_width("interpolate", size);
-        if (mode == "nearest") return upsample_nearest2d(x, height, width);
-        if (mode == "bilinear") return upsample_bilinear2d(x, height, width, align_corners);
-        throw bad_input("[interpolate] mode is 'nearest' or 'bilinear', not '{}'", mode);
+      [](const Tensor& x, const std::optional<Integers>& size, const std::string& mode,
+         std::optional<bool> align_corners, const std::optional<Factors>& scale_factor, std::optional<bool> recompute) {
+        return interpolate(x, interpolate_options(size, scale_factor, mode, align_corners, recompute));
       },
-      nb::arg("x"), nb::arg("size"), nb::arg("mode") = "nearest", nb::arg("align_corners") = false,
+      nb::arg("x"), nb::arg("size") = nb::none(), nb::arg("mode") = "nearest", nb::arg("align_corners") = nb::none(),
+      nb::kw_only(), nb::arg("scale_factor") = nb::none(), nb::arg("recompute_scale_factor") = nb::none(),
       R"(`x` [N, C, H, W] as [N, C, height, width], as torch.nn.functional has it.
 
 Parameters
 ----------
 x : Tensor
     Of float32, float16 or bfloat16; computed in float32.
-size : int or tuple of int
+size : int or tuple of int, optional
     Height and width, or one number for both.
 mode : str
-    ``"nearest"`` or ``"bilinear"``.
-align_corners : bool
-    With bilinear: the corners of input and output are the centres of their corner elements.
+    ``"nearest"``, ``"nearest-exact"``, ``"bilinear"`` or ``"area"``.
+align_corners : bool, optional
+    With bilinear: the corners of input and output are the centers of their corner elements.
+scale_factor : float or tuple of float, optional
+    What the lengths are multiplied by, rounded down. Either this or `size` is wanted.
+recompute_scale_factor : bool, optional
+    Output o stands for the position (o + 0.5) / scale_factor - 0.5 of the input; with this for the position by the
+    lengths, (o + 0.5) · in / out - 0.5, as with `size`. They differ where in · scale_factor is not an integer.
 
 Raises
 ------

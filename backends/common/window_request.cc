@@ -135,6 +135,8 @@ bool read_resize(const KernelRequest& request, ResizeRequest& resize) {
   std::copy_n(y.shape + 2, 2, resize.out);
   resize.mode = std::string_view(request.op) == "adaptive_avg_pool2d" ? 0 : integer_attribute(request, "mode", 1);
   resize.aligned_corners = integer_attribute(request, "aligned_corners", 0) != 0;
+  resize.step[0] = static_cast<float>(real_attribute(request, "step_h", 0));
+  resize.step[1] = static_cast<float>(real_attribute(request, "step_w", 0));
   return y.dtype == x.dtype && y.shape[0] == x.shape[0] && y.shape[1] == x.shape[1] && elements(x) > 0 &&
          elements(y) > 0 && resize.in[0] * resize.in[1] <= kMostCounted &&
          resize.out[0] * resize.out[1] <= kMostCounted && resize.mode >= 0 && resize.mode <= 2;

@@ -57,6 +57,7 @@ struct ResizeRequest {
   DType dtype = DType::f32;
   int64_t mode = 0;              // 0: the mean of what an output covers, 1: the nearest, 2: bilinear
   bool aligned_corners = false;  // bilinear: the corners' centres lie on each other, else their corners
+  float step[2] = {0, 0};        // inputs from one output to the next; 0: in / out
 };
 bool read_resize(const KernelRequest& request, ResizeRequest& resize);
 

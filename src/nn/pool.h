@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/nn/module.h"
+#include "src/ops/resize.h"
 
 namespace gabbro::nn {
 
@@ -9,6 +10,7 @@ template <Tensor (*function)(const Tensor&, const PoolOptions&)>
 class Pool : public Layer {
  public:
   explicit Pool(PoolOptions options) : options_(std::move(options)) {}
+  const PoolOptions& options() const { return options_; }
   Tensor forward(const Tensor& x) override { return function(x, options_); }
 
  private:
@@ -24,25 +26,22 @@ using AvgPool3d = Pool<gabbro::avg_pool3d>;
 class AdaptiveAvgPool2d : public Layer {
  public:
   AdaptiveAvgPool2d(int64_t height, int64_t width) : height_(height), width_(width) {}
+  int64_t height() const { return height_; }
+  int64_t width() const { return width_; }
   Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, height_, width_); }
 
  private:
   int64_t height_, width_;
 };
 
-struct UpsampleOptions {
-  std::optional<std::pair<int64_t, int64_t>> size{};  // height and width; or
-  double scale_factor = 1;                            // what the lengths are multiplied by, rounded down
-  bool bilinear = false;                              // else nearest
-  bool align_corners = false;
-};
 class Upsample : public Layer {
  public:
-  explicit Upsample(const UpsampleOptions& options) : options_(options) {}
-  Tensor forward(const Tensor& x) override;
+  explicit Upsample(InterpolateOptions options) : options_(std::move(options)) {}
+  const InterpolateOptions& options() const { return options_; }
+  Tensor forward(const Tensor& x) override { return interpolate(x, options_); }
 
  private:
-  UpsampleOptions options_;
+  InterpolateOptions options_;
 };
 
 }  // namespace gabbro::nn

@@ -1,4 +1,4 @@
-// Pooling and resizing of images.
+// Pooling of images; resizing is resize.cc.
 #include <limits>
 
 #include "src/ops/gradient_rules.h"
@@ -65,46 +65,6 @@ Tensor to_all(const Tensor& x, const Tensor& dy, const WindowAxes& w, bool count
   return reshape(record(kConvTranspose, {share, ones}, attributes), x.shape());
 }
 
-// The matrix [out, in] of which each row makes one output.
-Tensor resize_matrix(const Tensor& like, int64_t in, int64_t out, const Attributes& attributes) {
-  const auto numbers = [&](int64_t count, DType dtype, double start, double step, bool column) {
-    const Tensor line = iota(like.device(), count, dtype, start, step);
-    return column ? reshape(line, Shape{count, 1}) : line;
-  };
-  const auto length = static_cast<double>(in), outputs = static_cast<double>(out);
-  if (attributes.integer("mode") == 2) {  // bilinear: 1 at the place that an output stands for, 0 one further
-    const bool aligned = attributes.integer("aligned_corners") != 0;
-    const double step = aligned ? (out == 1 ? 0 : (length - 1) / (outputs - 1)) : length / outputs;
-    const Tensor place = numbers(out, DType::f32, aligned ? 0 : length / (2 * outputs) - 0.5, step, true);
-    const Tensor inside = minimum(maximum(place, scalar(like.device(), 0)), scalar(like.device(), length - 1));
-    const Tensor distance = abs(inside - numbers(in, DType::f32, 0, 1, false));
-    return maximum(scalar(like.device(), 1) - distance, scalar(like.device(), 0));
-  }
-  const Tensor divisor = scalar(like.device(), outputs, DType::i32), index = numbers(in, DType::i32, 0, 1, false);
-  const Tensor first = floor_divide(numbers(out, DType::i32, 0, length, true), divisor);
-  const Tensor last = attributes.integer("mode") == 1  // nearest: one input
-                          ? first
-                          : floor_divide(numbers(out, DType::i32, length + outputs - 1, length, true), divisor) -
-                                scalar(like.device(), 1, DType::i32);
-  const Tensor count = cast(last - first, DType::f32) + scalar(like.device(), 1);
-  return cast(logical_and(less_equal(first, index), less_equal(index, last)), DType::f32) / count;
-}
-
-// x [N, C, H, W]: rows by one matrix, columns by another.
-std::vector<Tensor> resized(const Args& a) {
-  const Shape& s = a[0].shape();
-  const int64_t height = a.attributes.integer("out_h"), width = a.attributes.integer("out_w");
-  const Tensor rows = resize_matrix(a[0], s[2], height, a.attributes);
-  const Tensor columns = permute(resize_matrix(a[0], s[3], width, a.attributes), {1, 0});
-  const Tensor x = reshape(in_f32(a[0]), Shape{s[0] * s[1], s[2], s[3]});
-  return {cast(reshape(matmul(matmul(rows, x), columns), Shape{s[0], s[1], height, width}), a[0].dtype())};
-}
-
-std::vector<TensorSpec> resized_spec(const Args& a) {
-  const Shape& s = a[0].shape();
-  return result(Shape{s[0], s[1], a.attributes.integer("out_h"), a.attributes.integer("out_w")}, a[0].dtype());
-}
-
 }  // namespace
 
 // x [N, C, D, H, W] to [N, C, out...]: the largest that a window sees, or the mean.
@@ -150,9 +110,6 @@ const Op kMaxPoolGradient = {
         },
 };
 
-const Op kAdaptiveAvgPool2d = {.name = "adaptive_avg_pool2d", .infer = resized_spec, .compose = resized};
-const Op kUpsample2d = {.name = "upsample2d", .infer = resized_spec, .compose = resized};
-
 namespace {
 
 Tensor pool(const char* op, const Tensor& x, const PoolOptions& o, int axes, bool largest) {
@@ -177,16 +134,6 @@ Tensor pool(const char* op, const Tensor& x, const PoolOptions& o, int axes, boo
   return with_axes(record(kPool, {image}, attributes), axes);
 }
 
-Tensor resize(const char* name, const Op& op, const Tensor& x, int64_t height, int64_t width, int64_t mode,
-              bool aligned) {
-  require_dtype(name, x, kReal);
-  require_rank(name, x, 4);
-  if (height < 1 || width < 1 || x.shape()[2] < 1 || x.shape()[3] < 1) {
-    throw bad_input("[{}] x {} cannot have {} rows of {}", name, x.shape().to_string(), height, width);
-  }
-  return record(op, {x}, {{"out_h", height}, {"out_w", width}, {"mode", mode}, {"aligned_corners", int64_t{aligned}}});
-}
-
 }  // namespace
 
 Tensor max_pool1d(const Tensor& x, const PoolOptions& options) { return pool("max_pool1d", x, options, 1, true); }
@@ -195,15 +142,5 @@ Tensor max_pool3d(const Tensor& x, const PoolOptions& options) { return pool("ma
 Tensor avg_pool1d(const Tensor& x, const PoolOptions& options) { return pool("avg_pool1d", x, options, 1, false); }
 Tensor avg_pool2d(const Tensor& x, const PoolOptions& options) { return pool("avg_pool2d", x, options, 2, false); }
 Tensor avg_pool3d(const Tensor& x, const PoolOptions& options) { return pool("avg_pool3d", x, options, 3, false); }
-
-Tensor adaptive_avg_pool2d(const Tensor& x, int64_t height, int64_t width) {
-  return resize("adaptive_avg_pool2d", kAdaptiveAvgPool2d, x, height, width, 0, false);
-}
-Tensor upsample_nearest2d(const Tensor& x, int64_t height, int64_t width) {
-  return resize("upsample_nearest2d", kUpsample2d, x, height, width, 1, false);
-}
-Tensor upsample_bilinear2d(const Tensor& x, int64_t height, int64_t width, bool align_corners) {
-  return resize("upsample_bilinear2d", kUpsample2d, x, height, width, 2, align_corners);
-}
 
 }  // namespace gabbro

@@ -93,8 +93,9 @@ void add_images(ModuleCases& c) {
   c["avg_pool2d"] = pool<AvgPool2d>(PoolOptions{.kernel = {3, 2}, .stride = {2}});
   c["avg_pool3d"] = pool<AvgPool3d>(PoolOptions{.kernel = {2}, .stride = {1}});
   c["adaptive_avg_pool2d"] = pool<AdaptiveAvgPool2d>(int64_t{2}, int64_t{3});
-  c["upsample_nearest"] = pool<Upsample>(UpsampleOptions{.scale_factor = 2});
-  c["upsample_bilinear"] = pool<Upsample>(UpsampleOptions{.size = {{5, 4}}, .bilinear = true, .align_corners = true});
+  c["upsample_nearest"] = pool<Upsample>(InterpolateOptions{.scale_factor = {2}});
+  c["upsample_bilinear"] =
+      pool<Upsample>(InterpolateOptions{.mode = Interpolation::kBilinear, .size = {5, 4}, .align_corners = true});
 }
 
 void add_norms(ModuleCases& c) {

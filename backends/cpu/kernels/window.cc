@@ -177,9 +177,7 @@ class Resize : public Kernel {
   float resized(const float* x, int64_t row, int64_t column) const {
     const int64_t width = resize_.in[1];
     if (resize_.mode == 0) return mean(x, row, column);
-    if (resize_.mode == 1) {
-      return x[row * resize_.in[0] / resize_.out[0] * width + column * width / resize_.out[1]];
-    }
+    if (resize_.mode == 1) return x[nearest(0, row) * width + nearest(1, column)];
     const Between r = between(0, row), c = between(1, column);
     const float *top = x + r.low * width, *bottom = x + r.high * width;
     const float above = top[c.low] * (1 - c.part) + top[c.high] * c.part;
@@ -207,11 +205,20 @@ class Resize : public Kernel {
     return static_cast<float>(sum / static_cast<double>((bottom - top) * (right - left)));
   }
 
+  int64_t nearest(int axis, int64_t o) const {
+    const float step = resize_.step[axis];
+    if (step == 0) return o * resize_.in[axis] / resize_.out[axis];
+    return std::min(static_cast<int64_t>(static_cast<float>(o) * step), resize_.in[axis] - 1);
+  }
+
   Between between(int axis, int64_t o) const {
     const int64_t in = resize_.in[axis], out = resize_.out[axis];
+    const float step = resize_.step[axis];
     float place;
     if (resize_.aligned_corners) {
       place = out == 1 ? 0 : static_cast<float>(o * (in - 1)) / static_cast<float>(out - 1);
+    } else if (step != 0) {
+      place = std::max(0.0f, (static_cast<float>(o) + 0.5f) * step - 0.5f);
     } else {
       place = std::max(0.0f, static_cast<float>((2 * o + 1) * in - out) / static_cast<float>(2 * out));
     }

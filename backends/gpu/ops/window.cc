@@ -190,6 +190,7 @@ std::unique_ptr<Kernel> make_resize(const abi::KernelRequest& request, const Mak
       request, name_of(kKernels[resize.mode], resize.dtype),
       ResizeArgs{.in = {static_cast<i32>(resize.in[0]), static_cast<i32>(resize.in[1])},
                  .out = {static_cast<i32>(resize.out[0]), static_cast<i32>(resize.out[1])},
+                 .step = {resize.step[0], resize.step[1]},
                  .aligned_corners = resize.aligned_corners},
       context);
 }
