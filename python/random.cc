@@ -4,6 +4,7 @@
 #include "python/nn.h"
 #include "python/ops.h"
 #include "python/random_state.h"
+#include "src/ops/random.h"
 
 namespace gabbro::python {
 namespace {
@@ -95,12 +96,14 @@ True
       "rand",
       [](const nb::args& shape, DType dtype, nb::handle device) {
         const Shape lengths = variadic_shape("rand", shape);
-        return cast(rand(key_for(device), lengths), dtype);
+        return rand(key_for(device), lengths, dtype);
       },
       nb::arg("shape"), nb::arg("dtype") = DType::f32, nb::arg("device") = nb::none(),
       nb::sig("def rand(*shape: int | Sequence[int], dtype: DTypeLike = float32, "
               "device: DeviceLike | None = None) -> Tensor"),
       R"(Numbers spread evenly over [0, 1): multiples of 2⁻²⁴, by Philox 4x32-10 (Salmon et al. 2011).
+
+In float16 they are multiples of 2⁻¹¹, in bfloat16 of 2⁻⁸: numbers of 24 bits would be rounded up to 1.
 
 Parameters
 ----------

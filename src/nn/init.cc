@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/graph/eval.h"
 #include "src/graph/history.h"
+#include "src/ops/random.h"
 
 namespace gabbro::nn::init {
 namespace {
@@ -51,8 +52,7 @@ Tensor constant(const Factory& make, const Shape& shape, double value) {
 }
 
 Tensor uniform(const Factory& make, const Shape& shape, double low, double high) {
-  const Tensor x = rand(make.generator->next_key(make.device), shape);
-  return computed(cast(x * (high - low) + low, make.dtype));
+  return computed(gabbro::uniform(make.generator->next_key(make.device), shape, low, high, make.dtype));
 }
 
 Tensor normal(const Factory& make, const Shape& shape, double mean, double deviation) {

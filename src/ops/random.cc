@@ -1,7 +1,13 @@
 // Random numbers: functions of a key, so that equal keys give equal numbers, bit by bit, on every device.
+#include "src/ops/random.h"
+
+#include <cmath>
+#include <limits>
+
 #include "src/backend/device.h"
+#include "src/base/error.h"
+#include "src/base/half.h"
 #include "src/ops/op_table.h"
-#include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {
@@ -14,6 +20,42 @@ Tensor numbers(const char* op, const Tensor& key, const Shape& shape, Attributes
   if (!(key.shape() == Shape{6})) throw bad_input("[{}] a key has shape (6,), not {}", op, key.shape().to_string());
   attributes.set("count", shape.elements());
   return reshape(record(kRandom, {key}, std::move(attributes)), shape);
+}
+
+// The dtype's number that is next to x.
+double rounded(double x, DType dtype) {
+  const auto single = static_cast<float>(x);
+  switch (dtype) {
+    case DType::f16:
+      return half_bits_to_float(float_to_half_bits(single));
+    case DType::bf16:
+      return bfloat_bits_to_float(float_to_bfloat_bits(single));
+    case DType::f64:
+      return x;
+    default:
+      return single;
+  }
+}
+
+// The distance between numbers of the dtype next to x.
+double spacing(double x, DType dtype) {
+  const int digits = dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : dtype == DType::f64 ? 53 : 24;
+  const int smallest = dtype == DType::f16 ? -24 : dtype == DType::f64 ? -1074 : dtype == DType::bf16 ? -133 : -149;
+  if (x == 0) return std::ldexp(1.0, smallest);
+  return std::ldexp(1.0, std::max(std::ilogb(x) + 1 - digits, smallest));
+}
+
+// The smallest number of the dtype from x on, and the largest one below x.
+double from(double x, DType dtype) {
+  const double near = rounded(x, dtype);
+  return near >= x ? near : rounded(near + spacing(near, dtype), dtype);
+}
+double below(double x, DType dtype) {
+  const double near = rounded(x, dtype);
+  if (near < x) return near;
+  const double inside = near - spacing(near, dtype) / 2;  // the spacing halves below a power of two
+  const double lower = rounded(inside, dtype);
+  return lower < near ? lower : rounded(near - spacing(near, dtype), dtype);
 }
 
 }  // namespace
@@ -44,6 +86,20 @@ Tensor random_bits(const Tensor& key, const Shape& shape) {
 }
 Tensor rand(const Tensor& key, const Shape& shape) {
   return numbers("rand", key, shape, {{"distribution", int64_t{kUniform}}});
+}
+Tensor rand(const Tensor& key, const Shape& shape, DType dtype) {
+  const Tensor x = rand(key, shape);
+  if (!is_half(dtype)) return cast(x, dtype);
+  const double steps = dtype == DType::f16 ? 2048 : 256;
+  return cast(floor(x * steps) * (1 / steps), dtype);
+}
+Tensor uniform(const Tensor& key, const Shape& shape, double low, double high, DType dtype) {
+  if (!std::isfinite(rounded(low, dtype)) || !std::isfinite(rounded(high, dtype)) || low > high)
+    throw bad_input("[uniform] no numbers are in [{}, {})", low, high);
+  const Tensor x = cast(rand(key, shape) * (high - low) + low, dtype);
+  const double least = from(low, dtype), most = below(high, dtype);
+  if (!(least <= most)) return cast(rand(key, shape) * 0 + low, dtype);
+  return clamp(x, least, most);
 }
 Tensor randn(const Tensor& key, const Shape& shape) {
   return numbers("randn", key, shape, {{"distribution", int64_t{kNormal}}});
