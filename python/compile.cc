@@ -1,9 +1,13 @@
 // Functions that are traced once and then replayed (gabbro/replay.py is their face).
+#include <unordered_set>
+
 #include "python/assignment.h"
 #include "python/bind.h"
+#include "python/captures.h"
 #include "python/random_state.h"
 #include "src/base/error.h"
 #include "src/graph/eval.h"
+#include "src/graph/history.h"
 
 namespace gabbro::python {
 namespace {
@@ -25,39 +29,74 @@ Tensor placeholder(const Tensor& example) {
   return Tensor(std::move(state));
 }
 
+// Where a function has given a tensor another value (x += y, a running mean): an argument, or a captured place.
+struct Update {
+  bool is_argument;
+  size_t index;
+};
+
 class CompiledFunction {
  public:
   // `function` takes tensors like the examples, which have values, and gives a list of tensors.
-  CompiledFunction(const nb::callable& function, const std::vector<Tensor>& examples) {
+  // `guards` and `places` are what gabbro/captures.py has found; the function may change the guards while it is traced.
+  CompiledFunction(const nb::callable& function, const std::vector<Tensor>& examples, const nb::list& guards,
+                   const nb::list& places)
+      : captures_(places), arguments_(examples.size()) {
     std::vector<Tensor> inputs;
-    nb::list arguments;
-    for (const Tensor& example : examples) {
-      inputs.push_back(placeholder(example));
-      arguments.append(inputs.back());
+    for (const Tensor& example : examples) inputs.push_back(placeholder(example));
+    const PutBack put_back(captures_);
+    std::unordered_set<const TensorState*> known;
+    for (size_t i = 0; i < captures_.size(); ++i) {
+      Tensor& place = captures_.place(i);
+      evaluate(place);
+      // Places that have one value now may have several later.
+      if (!known.insert(&place.state()).second) place = Tensor(std::make_shared<TensorState>(place.state()));
+      inputs.push_back(place);
+      gradients_.push_back(needs_gradient(place));
     }
     std::vector<Tensor> keys;
-    std::vector<Tensor> results;
-    {
-      const TraceScope scope;
-      const KeyRecorder recorder(keys);
-      results = nb::cast<std::vector<Tensor>>(function(*arguments));
-    }
+    std::vector<Tensor> results = traced(function, inputs, keys);
     for (const Tensor& key : keys) key_devices_.push_back(key.device());
     inputs.insert(inputs.end(), keys.begin(), keys.end());
     compiled_ = std::make_unique<Compiled>([&] { return results; }, inputs);
+    compiled_->forget_inputs();
+    captures_.set_guards(guards);
   }
 
-  // Whether it was made for such inputs, all with values.
-  bool takes(std::span<const Tensor> inputs) const { return key_devices_.empty() && compiled_->takes(inputs); }
+  // Whether it was made for such arguments, all with values, and everything else that it depends on.
+  bool takes(std::span<const Tensor> arguments) const {
+    if (arguments.size() != arguments_ || !captures_.hold()) return false;
+    for (size_t i = 0; i < arguments_; ++i)
+      if (!compiled_->takes(i, arguments[i])) return false;
+    for (size_t i = 0; i < captures_.size(); ++i) {
+      const Tensor& place = captures_.place(i);
+      evaluate(place);
+      if (!compiled_->takes(arguments_ + i, place) || needs_gradient(place) != gradients_[i]) return false;
+    }
+    return true;
+  }
 
-  std::vector<Tensor> operator()(std::vector<Tensor> inputs) {
+  // `holders`: the arguments as objects of Python, of which those that the function changes get their new values.
+  std::vector<Tensor> operator()(std::vector<Tensor> inputs, nb::handle holders) {
+    for (size_t i = 0; i < captures_.size(); ++i) inputs.push_back(captures_.place(i));
     for (const std::shared_ptr<Device>& device : key_devices_) inputs.push_back(next_key(device));
-    // To let other threads go on and to listen to Ctrl-C takes longer than a little plan.
-    if (auto little = compiled_->run_if_little(inputs)) return std::move(*little);
     std::vector<Tensor> results;
-    run_interruptibly([&](const std::atomic<bool>* cancel) { results = (*compiled_)(inputs, cancel); });
+    // To let other threads go on and to listen to Ctrl-C takes longer than a little plan.
+    if (auto little = compiled_->run_if_little(inputs)) {
+      results = std::move(*little);
+    } else {
+      run_interruptibly([&](const std::atomic<bool>* cancel) { results = (*compiled_)(inputs, cancel); });
+    }
+    const size_t own = results.size() - updates_.size();
+    for (size_t i = 0; i < updates_.size(); ++i) {
+      const auto [is_argument, index] = updates_[i];
+      give(is_argument ? nb::cast<Tensor&>(nb::object(holders[index])) : captures_.place(index), results[own + i]);
+    }
+    results.resize(own);
     return results;
   }
+
+  void set_guards(const nb::list& guards) { captures_.set_guards(guards); }
 
   // Of each launch: op, kernel, bytes and floating point operations; 0 where the kernel does not say.
   nb::list launches() const {
@@ -70,6 +109,57 @@ class CompiledFunction {
   }
 
  private:
+  // Calls the function with the first of the inputs. The results, and the values that it gave to arguments and places.
+  std::vector<Tensor> traced(const nb::callable& function, const std::vector<Tensor>& inputs,
+                             std::vector<Tensor>& keys) {
+    nb::list arguments;
+    for (size_t i = 0; i < arguments_; ++i) arguments.append(inputs[i]);
+    const TraceScope scope;
+    const KeyRecorder recorder(keys);
+    auto results = nb::cast<std::vector<Tensor>>(function(*arguments));
+    if (results.empty()) throw bad_input("[compile] the function has no results");
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool is_argument = i < arguments_;
+      const size_t index = is_argument ? i : i - arguments_;
+      const Tensor now = is_argument ? nb::cast<Tensor>(nb::object(arguments[i])) : captures_.place(index);
+      if (&now.state() == &inputs[i].state()) continue;
+      updates_.push_back({is_argument, index});
+      results.push_back(now);
+    }
+    return results;
+  }
+
+  // Gives the places their values back when it ends.
+  class PutBack {
+   public:
+    explicit PutBack(const Captures& captures) : captures_(captures) {
+      for (size_t i = 0; i < captures.size(); ++i) before_.push_back(captures.place(i));
+    }
+    ~PutBack() {
+      for (size_t i = 0; i < before_.size(); ++i) captures_.place(i) = before_[i];
+    }
+    PutBack(const PutBack&) = delete;
+    PutBack& operator=(const PutBack&) = delete;
+
+   private:
+    const Captures& captures_;
+    std::vector<Tensor> before_;
+  };
+
+  // A leaf stays one, with its gradient.
+  static void give(Tensor& place, const Tensor& value) {
+    const std::shared_ptr<History> history = place.state().history;
+    place = value;
+    if (history == nullptr || history->node != nullptr) return;
+    auto state = std::make_shared<TensorState>(value.state());
+    state->history = std::make_shared<History>(History{.gradient = history->gradient});
+    place = Tensor(std::move(state));
+  }
+
+  Captures captures_;
+  size_t arguments_;
+  std::vector<bool> gradients_;  // of each place: whether it needed one
+  std::vector<Update> updates_;
   std::vector<std::shared_ptr<Device>> key_devices_;
   std::unique_ptr<Compiled> compiled_;
 };
@@ -79,7 +169,8 @@ class CompiledFunction {
 class Replays {
  public:
   void add(nb::object compiled) {
-    if (known_.size() < kMany) known_.push_back(std::move(compiled));
+    if (known_.size() == kMany) known_.erase(known_.begin());
+    known_.push_back(std::move(compiled));
   }
 
   // None where there is no replay for these.
@@ -94,7 +185,7 @@ class Replays {
     }
     for (const nb::object& held : known_) {
       auto& compiled = nb::cast<CompiledFunction&>(held);
-      if (compiled.takes(inputs)) return nb::cast(std::move(compiled(std::move(inputs)).front()));
+      if (compiled.takes(inputs)) return nb::cast(std::move(compiled(std::move(inputs), arguments).front()));
     }
     return nb::none();
   }
@@ -125,9 +216,24 @@ void require_no_trace() {
 
 void bind_compile(nb::module_& m) {
   nb::class_<CompiledFunction>(m, "_CompiledFunction")
-      .def(nb::init<const nb::callable&, const std::vector<Tensor>&>(),
-           nb::sig("def __init__(self, function: Callable[..., list[Tensor]], examples: list[Tensor]) -> None"))
-      .def("__call__", &CompiledFunction::operator())
+      .def(
+          "__init__",
+          [](CompiledFunction* self, const nb::callable& function, const std::vector<Tensor>& examples,
+             const nb::list& guards,
+             const nb::list& places) { new (self) CompiledFunction(function, examples, guards, places); },
+          nb::sig("def __init__(self, function: Callable[..., list[Tensor]], examples: list[Tensor], "
+                  "guards: list[tuple[str, Any, Any, Any]], places: list[Tensor]) -> None"))
+      .def(
+          "takes", [](const CompiledFunction& self, const std::vector<Tensor>& inputs) { return self.takes(inputs); },
+          nb::sig("def takes(self, inputs: list[Tensor], /) -> bool"))
+      .def(
+          "__call__",
+          [](CompiledFunction& self, const nb::list& inputs) {
+            return self(nb::cast<std::vector<Tensor>>(inputs), inputs);
+          },
+          nb::sig("def __call__(self, inputs: list[Tensor], /) -> list[Tensor]"))
+      .def("set_guards", &CompiledFunction::set_guards,
+           nb::sig("def set_guards(self, guards: list[tuple[str, Any, Any, Any]], /) -> None"))
       .def("launches", &CompiledFunction::launches,
            nb::sig("def launches(self) -> list[tuple[str, str, float, float]]"));
   nb::class_<Replays>(m, "_Replays")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "python/bind.h"
+#include "python/fork.h"
 
 namespace gabbro::python {
 
@@ -10,6 +11,9 @@ struct DeviceObject {
 };
 
 using DeviceClass = nb::class_<DeviceObject>;
+
+// device.cc. The device of new tensors, where one was chosen or needed already; else null.
+const Device* chosen_device();
 
 // device_memory.cc: what a device's memory goes to, and what is kept for later.
 void bind_device_memory(DeviceClass& device);

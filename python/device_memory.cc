@@ -41,7 +41,7 @@ nb::object pinned_array(const DeviceObject& d, int64_t bytes) {
   const size_t length = bytes_argument("pinned_buffer", bytes);
   auto block = std::make_unique<Block>(d.device, nullptr);
   {
-    const nb::gil_scoped_release release;  // to pin takes long
+    const WithoutGil without_gil;  // to pin takes long
     block->memory = d.device->allocate_host(length);
   }
   void* const data = block->memory.get();
@@ -96,7 +96,7 @@ True
           [](const DeviceObject& d, int64_t bytes, bool pinned) {
             require_this_process(*d.device);
             const size_t size = bytes_argument("reserve_memory", bytes);
-            const nb::gil_scoped_release release;
+            const WithoutGil without_gil;
             d.device->reserve(kind_of(pinned), size);
           },
           nb::arg("bytes"), nb::kw_only(), nb::arg("pinned") = false,
@@ -120,7 +120,7 @@ RuntimeError
           "empty_cache",
           [](const DeviceObject& d, bool pinned) {
             require_this_process(*d.device);
-            const nb::gil_scoped_release release;
+            const WithoutGil without_gil;
             return d.device->trim(kind_of(pinned));
           },
           nb::kw_only(), nb::arg("pinned") = false,

@@ -75,7 +75,7 @@ RuntimeError
               path = value_argument<std::string>("set_tuning", "file", nb::module_::import_("os").attr("fspath")(file));
               options.file = path.c_str();
             }
-            const nb::gil_scoped_release release;
+            const WithoutGil without_gil;
             d.device->set_tuning(options);
           },
           nb::kw_only(), nb::arg("measure") = nb::none(), nb::arg("search") = nb::none(), nb::arg("file") = nb::none(),
@@ -106,7 +106,7 @@ RuntimeError
           "clear_tuning",
           [](const DeviceObject& d) {
             require_this_process(*d.device);
-            const nb::gil_scoped_release release;
+            const WithoutGil without_gil;
             d.device->forget_tuning();
           },
           R"(Forgets what is known of the ways' speed, and the counts. The file stays as it is.

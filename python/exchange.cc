@@ -11,6 +11,7 @@
 #include "src/backend/registry.h"
 #include "src/base/input_errors.h"
 #include "src/graph/eval.h"
+#include "src/graph/history.h"
 #include "src/ops/ops.h"
 
 namespace gabbro::python {
@@ -210,6 +211,12 @@ nb::bytes contents(const Tensor& x) {
     default:
       throw bad_input("[pickle] a {} matrix {} is not read back", dtype_name(x.dtype()), x.shape().to_string());
   }
+}
+
+// What gabbro/_unpickle.py makes a tensor of.
+nb::tuple pickled(const Tensor& x) {
+  return nb::make_tuple(contents(x), dtype_public_name(x.dtype()), shape_tuple(x.shape()), x.device()->facts().id,
+                        needs_gradient(x));
 }
 
 // In memory of its own, which the host sees.
@@ -422,11 +429,17 @@ array([1., 2.], dtype=float32)
       .def(
           "__reduce__",
           [](const Tensor& x) {
-            return nb::make_tuple(nb::module_::import_("gabbro._unpickle").attr("tensor"),
-                                  nb::make_tuple(contents(x), dtype_public_name(x.dtype()), shape_tuple(x.shape()),
-                                                 x.device()->facts().id));
+            return nb::make_tuple(nb::module_::import_("gabbro._unpickle").attr("tensor"), pickled(x));
           },
           nb::sig("def __reduce__(self) -> tuple[Any, ...]"));
+  m.def(
+      "_copied",
+      [](const Tensor& x) {
+        const nb::bytes data = contents(x);
+        return x.device()->upload(x.dtype(), x.shape(), data.data());
+      },
+      "The same numbers in memory of their own, without a history.");
+  m.def("_pickled", pickled, nb::sig("def _pickled(x: Tensor, /) -> tuple[Any, ...]"));
   m.def(
       "_unpickled",
       [](const nb::bytes& data, nb::handle dtype, nb::handle shape, nb::handle device) {

@@ -23,11 +23,13 @@ void set_requires_gradient(const Tensor& x, bool required) {
 }
 
 nb::object gradient_object(const Tensor& x) {
+  require_no_trace();  // the plan would hold the gradient of that time
   const Tensor gradient = gradient_of(x);
   return gradient.defined() ? nb::cast(gradient) : nb::none();
 }
 
 void set_gradient(const Tensor& x, nb::handle value) {
+  require_no_trace();
   if (value.is_none()) return clear_gradient(x);
   if (!needs_gradient(x) || !is_leaf(x)) throw bad_input("[grad] only a tensor that requires a gradient holds one");
   const Tensor gradient = operand("grad", value, x);

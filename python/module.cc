@@ -1,6 +1,8 @@
 // The extension gabbro._core: everything of the package that is C++. python/gabbro/__init__.py is its face.
+#include "python/fork.h"
 #include "python/nn.h"
 #include "python/ops.h"
+#include "python/pending.h"
 
 NB_MODULE(_core, m) {
   using namespace gabbro::python;
@@ -9,6 +11,7 @@ NB_MODULE(_core, m) {
   bind_errors(m);
   bind_dtypes(m);
   bind_devices(m);
+  bind_fork(m);
   TensorClass tensor = bind_tensor(m);
   bind_operators(tensor);
   bind_indexing(tensor);
@@ -45,7 +48,9 @@ NB_MODULE(_core, m) {
   bind_activation_layers(m);
   bind_sequence_layers(m);
   bind_transformers(m);
+  bind_copies(m);
   bind_network_functions(m);
   bind_initial_values(m);
   bind_optimisers(m);
+  watch_pending_work();
 }

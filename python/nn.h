@@ -15,6 +15,7 @@ void bind_norm_layers(nb::module_& m);
 void bind_activation_layers(nb::module_& m);
 void bind_sequence_layers(nb::module_& m);
 void bind_transformers(nb::module_& m);
+void bind_copies(nb::module_& m);
 void bind_network_functions(nb::module_& m);
 void bind_initial_values(nb::module_& m);
 void bind_optimisers(nb::module_& m);
@@ -43,8 +44,10 @@ ModulePointer module_of(nb::handle self);  // throws AttributeError before super
 void bind_parameters(nb::module_& m);
 void bind_registration(nb::class_<nn::Module>& module);
 // A tensor of a module as Python's object: it is the place itself, shows each new value, and keeps the
-// module alive. None where the module has no such tensor.
-nb::object place_object(nb::handle module, Tensor& place);
+// module alive. None where the module has no such tensor. `parameter`: whether it is one; none: to be looked up.
+nb::object place_object(nb::handle module, Tensor& place, std::optional<bool> parameter = std::nullopt);
+// Another handle of a value: a leaf without a history.
+Tensor without_history(const Tensor& x);
 // Gives a place another value, of its shape and dtype; it stays the leaf that it was.
 void set_place(Tensor& place, const Tensor& value);
 void set_member(Tensor& place, nb::handle value);

@@ -88,7 +88,7 @@ padding_idx : int, optional
 Parameters
 ----------
 linear : Linear
-    Whose weight is rounded.
+    Whose weight is rounded; or in_features and out_features, for a weight of zeros that a state dict replaces.
 format : DType or str
     Of four, five or eight bits: q4_0, q4_1, q5_0, q5_1 or q8_0.
 
@@ -106,6 +106,14 @@ ValueError
         new (self) nn::QuantizedLinear(layer, format);
       },
       nb::arg("linear"), nb::arg("format"));
+  quantised.def(
+      "__init__",
+      [](nn::QuantizedLinear* self, int64_t in_features, int64_t out_features, DType format, bool bias,
+         DeviceArgument device) {
+        new (self) nn::QuantizedLinear(factory(device, DType::f32), {in_features, out_features, bias}, format);
+      },
+      nb::arg("in_features"), nb::arg("out_features"), nb::arg("format"), nb::kw_only(), nb::arg("bias") = true,
+      nb::arg("device").none() = DeviceArgument{nb::none()});
   tensor_member(quantised, "weight", &nn::QuantizedLinear::weight);
   tensor_member(quantised, "bias", &nn::QuantizedLinear::bias, true);
 }

@@ -7,12 +7,13 @@
 namespace gabbro::python {
 namespace {
 
-nb::list named_places(const std::vector<nn::Slot>& slots, nb::handle self, const std::string& prefix, bool recurse) {
+nb::list named_places(const std::vector<nn::Slot>& slots, bool parameters, nb::handle self, const std::string& prefix,
+                      bool recurse) {
   nb::list named;
   for (const nn::Slot& slot : slots) {
     if (!recurse && slot.name.find('.') != std::string::npos) continue;
-    named.append(
-        nb::make_tuple(prefix.empty() ? slot.name : prefix + "." + slot.name, place_object(self, *slot.tensor)));
+    named.append(nb::make_tuple(prefix.empty() ? slot.name : prefix + "." + slot.name,
+                                place_object(self, *slot.tensor, parameters)));
   }
   return named;
 }
@@ -105,10 +106,11 @@ std::string shapes(const ModulePointer& module) {
 void bind_walks(nb::class_<nn::Module>& module) {
   const auto named = [&](const char* name, const char* all, std::vector<nn::Slot> (nn::Module::*slots)(),
                          const char* doc) {
+    const bool parameters = slots == &nn::Module::parameters;
     module.def(
         name,
-        [slots](nb::handle self, const std::string& prefix, bool recurse) {
-          return iterator_of(named_places(((*module_of(self)).*slots)(), self, prefix, recurse));
+        [slots, parameters](nb::handle self, const std::string& prefix, bool recurse) {
+          return iterator_of(named_places(((*module_of(self)).*slots)(), parameters, self, prefix, recurse));
         },
         nb::arg("prefix") = "", nb::arg("recurse") = true,
         nb::sig(
@@ -117,8 +119,8 @@ void bind_walks(nb::class_<nn::Module>& module) {
         doc);
     module.def(
         all,
-        [slots](nb::handle self, bool recurse) {
-          return values(named_places(((*module_of(self)).*slots)(), self, "", recurse));
+        [slots, parameters](nb::handle self, bool recurse) {
+          return values(named_places(((*module_of(self)).*slots)(), parameters, self, "", recurse));
         },
         nb::arg("recurse") = true,
         nb::sig(fmt::format("def {}(self, recurse: bool = True) -> Iterator[Tensor]", all).c_str()), doc);
@@ -171,8 +173,12 @@ void bind_modes(nb::class_<nn::Module>& module) {
       nb::sig("def eval(self) -> Self"), "As ``train(False)``.");
   module.def_prop_ro("training", &nn::Module::is_training, "What `train` and `eval` set.");
   module.def(
-      "zero_grad", [](nb::handle self, bool) { module_of(self)->zero_grad(); }, nb::arg("set_to_none") = true,
-      "Forgets the gradients of all parameters.");
+      "zero_grad",
+      [](nb::handle self, bool) {
+        require_no_trace();
+        module_of(self)->zero_grad();
+      },
+      nb::arg("set_to_none") = true, "Forgets the gradients of all parameters.");
   module.def(
       "requires_grad_",
       [](nb::object self, bool requires_grad) {

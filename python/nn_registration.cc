@@ -1,4 +1,7 @@
 // What becomes a part of a module when it is assigned to an attribute, and the places of tensors as Python's objects.
+#include <algorithm>
+#include <unordered_map>
+
 #include "python/checked.h"
 #include "python/nn.h"
 #include "src/graph/eval.h"
@@ -34,14 +37,6 @@ struct Open : nn::Module {
   }
   static void forget(nn::Module& m, const std::string& name) { (m.*(&Open::remove))(name); }
 };
-
-// Another handle of a value: a leaf without a history.
-Tensor without_history(const Tensor& x) {
-  evaluate(x);
-  auto state = std::make_shared<TensorState>(x.state());
-  state->history.reset();
-  return Tensor(std::move(state));
-}
 
 void set_plainly(nb::handle self, nb::handle name, nb::handle value) {
   if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), value.ptr()) != 0) nb::raise_python_error();
@@ -98,9 +93,10 @@ void set_attribute(nb::handle self, nb::str name, nb::handle value) {
 nb::object get_attribute(nb::handle self, const std::string& name) {
   if (nb::inst_ready(self)) {
     const ModulePointer module = module_of(self);
-    for (const auto& slots : {module->parameters(), module->buffers()})
+    const std::vector<nn::Slot> registered[] = {module->parameters(), module->buffers()};
+    for (const auto& slots : registered)
       for (const nn::Slot& slot : slots)
-        if (slot.name == name) return place_object(self, *slot.tensor);
+        if (slot.name == name) return place_object(self, *slot.tensor, &slots == &registered[0]);
     for (const nn::Module::Child& child : module->children())
       if (child.name == name) return nb::cast(child.module);
   }
@@ -125,6 +121,60 @@ void register_buffer(nb::handle self, nb::str name, nb::handle tensor, bool pers
   Open::hold(*module, key, place);
 }
 
+// The full name of a parameter's place; empty where the module has no such parameter.
+std::string slot_name(nn::Module& module, const Tensor& place) {
+  for (const nn::Slot& slot : module.parameters())
+    if (slot.tensor.get() == &place) return slot.name;
+  return {};
+}
+
+// The modules from which Python got places that are members of C++ classes. Guarded by the GIL.
+std::unordered_map<const Tensor*, nb::object>& owners() {  // weak references of Python
+  static auto& known = *new std::unordered_map<const Tensor*, nb::object>;
+  return known;
+}
+
+void note_owner(const Tensor& place, nb::handle owner) {
+  static size_t limit = 1024;
+  if (owners().size() >= limit) {
+    std::erase_if(owners(), [](const auto& entry) { return entry.second().is_none(); });
+    limit = std::max<size_t>(1024, 2 * owners().size());
+  }
+  owners()[&place] = nb::weakref(owner);
+}
+
+// (module, name) of the place, which is a member of this module or one inside of it; None where it is not. Modules of
+// Python that hold the object have it among their attributes.
+nb::object member_of(const ModulePointer& module, const Tensor& place) {
+  for (const nn::Module::Child& child : module->children())
+    if (nb::object found = member_of(child.module, place); !found.is_none()) return found;
+  const nb::object self = nb::cast(module);
+  for (const nn::Slot& slot : module->parameters()) {
+    if (slot.tensor.get() != &place || slot.name.find('.') != std::string::npos) continue;
+    if (!nb::borrow<nb::dict>(self.attr("__dict__")).contains(slot.name.c_str()))
+      return nb::make_tuple(self, slot.name);
+  }
+  return nb::none();
+}
+
+// The same for any object of the class Parameter; None where it holds its own value.
+nb::object owner_of(const Tensor& place) {
+  const auto known = owners().find(&place);
+  const nb::object module = known == owners().end() ? nb::object(nb::none()) : known->second();
+  return module.is_none() ? module : member_of(module_of(module), place);
+}
+
+// A Tensor of Python as the place of a buffer, with the value that it has.
+void adopt_buffer(nb::handle self, nb::str name, nb::handle tensor, bool persistent) {
+  const ModulePointer module = module_of(self);
+  const std::string key = text_of(name);
+  if (has_setter(self.type(), name)) throw bad_input("[module] '{}' is an attribute of the class", key);
+  Open::forget(*module, key);
+  set_plainly(self, name, tensor);
+  Open::buffer(*module, key, nb::cast<Tensor&>(tensor), persistent);
+  Open::hold(*module, key, tensor);
+}
+
 void register_parameter(nb::handle self, nb::str name, nb::handle parameter) {
   if (!parameter.is_none() && !nb::isinstance<Parameter>(parameter))
     throw nb::type_error("[register_parameter] a gabbro.nn.Parameter or None is wanted");
@@ -145,11 +195,19 @@ ModulePointer module_of(nb::handle self) {
   return nb::cast<ModulePointer>(self);
 }
 
-nb::object place_object(nb::handle module, Tensor& place) {
+Tensor without_history(const Tensor& x) {
+  evaluate(x);
+  auto state = std::make_shared<TensorState>(x.state());
+  state->history.reset();
+  return Tensor(std::move(state));
+}
+
+nb::object place_object(nb::handle module, Tensor& place, std::optional<bool> parameter) {
   if (!place.defined()) return nb::none();
   if (nb::object known = nb::find(place)) return known;
-  const nb::handle type = needs_gradient(place) ? nb::type<Parameter>() : nb::type<Tensor>();
-  return nb::inst_reference(type, &place, module);
+  if (!parameter) parameter = !slot_name(*module_of(module), place).empty();
+  note_owner(place, module);
+  return nb::inst_reference(*parameter ? nb::type<Parameter>() : nb::type<Tensor>(), &place, module);
 }
 
 void set_place(Tensor& place, const Tensor& value) {
@@ -211,7 +269,8 @@ What is assigned to it later is its new value.
 
 void bind_parameters(nb::module_& m) {
   static_assert(sizeof(Parameter) == sizeof(Tensor));  // place_object makes the one of the other
-  nb::class_<Parameter, Tensor>(m, "Parameter", R"(A tensor that a module trains when it is assigned to an attribute.
+  nb::class_<Parameter, Tensor> parameter(m, "Parameter",
+                                          R"(A tensor that a module trains when it is assigned to an attribute.
 
 Parameters
 ----------
@@ -221,16 +280,28 @@ requires_grad : bool
 
 >>> gb.nn.Parameter(gb.ones(2)).requires_grad
 True
-)")
-      .def(
-          "__init__",
-          [](Parameter* self, nb::handle data, bool requires_grad) {
-            Tensor value = without_history(tensor_of(data));
-            if (requires_grad) require_gradient(value);
-            new (self) Parameter(value);
-          },
-          nb::arg("data"), nb::arg("requires_grad") = true,
-          nb::sig("def __init__(self, data: ArrayLike, requires_grad: bool = True) -> None"));
+)");
+  parameter.def(
+      "__init__",
+      [](Parameter* self, nb::handle data, bool requires_grad) {
+        Tensor value = without_history(tensor_of(data));
+        if (requires_grad) require_gradient(value);
+        new (self) Parameter(value);
+      },
+      nb::arg("data"), nb::arg("requires_grad") = true,
+      nb::sig("def __init__(self, data: ArrayLike, requires_grad: bool = True) -> None"));
+  parameter.def(
+      "__reduce__",
+      [](nb::handle self) {
+        const nb::module_ functions = nb::module_::import_("gabbro._unpickle");
+        const nb::object owner = owner_of(nb::cast<const Tensor&>(self));
+        if (!owner.is_none()) return nb::make_tuple(functions.attr("place"), owner);
+        return nb::make_tuple(functions.attr("parameter"), nb::module_::import_("gabbro._core").attr("_pickled")(self));
+      },
+      nb::sig("def __reduce__(self) -> tuple[Any, ...]"));
+  m.def("_owner", owner_of, nb::sig("def _owner(place: Tensor, /) -> tuple[Module, str] | None"));
+  m.def("_adopt_buffer", adopt_buffer,
+        nb::sig("def _adopt_buffer(module: Module, name: str, tensor: Tensor, persistent: bool, /) -> None"));
 }
 
 }  // namespace gabbro::python

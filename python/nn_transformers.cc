@@ -6,20 +6,14 @@
 namespace gabbro::python {
 namespace {
 
-// A layer that can make another one like it, as stacks need them.
+// A layer that knows what it was made with.
 template <class L>
 struct Repeatable : L {
-  Repeatable(const nn::Factory& make, const nn::TransformerLayerOptions& options)
-      : L(make, options), made_with(make), chosen(options) {}
+  Repeatable(const nn::Factory& make, const nn::TransformerLayerOptions& options, std::string function)
+      : L(make, options), chosen(options), activation(std::move(function)) {}
 
-  std::shared_ptr<Repeatable> another() const {
-    auto copy = std::make_shared<Repeatable>(made_with, chosen);
-    copy->load_state_dict(this->state_dict());
-    return copy;
-  }
-
-  nn::Factory made_with;
   nn::TransformerLayerOptions chosen;
+  std::string activation;
 };
 using EncoderLayer = Repeatable<nn::TransformerEncoderLayer>;
 using DecoderLayer = Repeatable<nn::TransformerDecoderLayer>;
@@ -29,6 +23,24 @@ std::function<Tensor(const Tensor&)> activation(const std::string& name) {
   if (name == "gelu") return [](const Tensor& x) { return gelu(x, false); };
   if (name == "silu") return [](const Tensor& x) { return silu(x); };
   throw bad_input("[transformer] activation is 'relu', 'gelu' or 'silu', not '{}'", name);
+}
+
+template <class L>
+nb::dict layer_arguments(const L& layer) {
+  const nn::TransformerLayerOptions& o = layer.chosen;
+  nb::dict result;
+  result["d_model"] = o.d_model;
+  result["nhead"] = o.nhead;
+  result["dim_feedforward"] = o.dim_feedforward;
+  result["dropout"] = o.dropout;
+  result["activation"] = layer.activation;
+  result["layer_norm_eps"] = o.layer_norm_eps;
+  result["batch_first"] = o.batch_first;
+  result["norm_first"] = o.norm_first;
+  result["bias"] = o.bias;
+  result["device"] = device_object(layer.linear1->weight.device());
+  result["dtype"] = dtype_object(layer.linear1->weight.dtype());
+  return result;
 }
 
 nn::AttentionMasks masks(const OptionalTensor& keys, const OptionalTensor& attention, bool causal) {
@@ -44,21 +56,23 @@ nb::class_<L, nn::Module> bind_layer(nb::module_& m, const char* name, const cha
           [](L* self, int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout,
              const std::string& function, double eps, bool batch_first, bool norm_first, bool bias,
              DeviceArgument device, DType dtype) {
-            new (self) L(factory(device, dtype), {.d_model = d_model,
-                                                  .nhead = nhead,
-                                                  .dim_feedforward = dim_feedforward,
-                                                  .dropout = dropout,
-                                                  .activation = activation(function),
-                                                  .layer_norm_eps = eps,
-                                                  .batch_first = batch_first,
-                                                  .norm_first = norm_first,
-                                                  .bias = bias});
+            new (self) L(factory(device, dtype),
+                         {.d_model = d_model,
+                          .nhead = nhead,
+                          .dim_feedforward = dim_feedforward,
+                          .dropout = dropout,
+                          .activation = activation(function),
+                          .layer_norm_eps = eps,
+                          .batch_first = batch_first,
+                          .norm_first = norm_first,
+                          .bias = bias},
+                         function);
           },
           nb::arg("d_model"), nb::arg("nhead"), nb::arg("dim_feedforward") = 2048, nb::arg("dropout") = 0.1,
           nb::arg("activation") = "relu", nb::arg("layer_norm_eps") = 1e-5, nb::arg("batch_first") = false,
           nb::arg("norm_first") = false, nb::arg("bias") = true, nb::arg("device").none() = DeviceArgument{nb::none()},
           nb::arg("dtype") = DType::f32)
-      .def("_another", &L::another, nb::sig(fmt::format("def _another(self) -> {}", name).c_str()));
+      .def("_arguments", layer_arguments<L>, nb::sig("def _arguments(self) -> dict[str, Any]"));
   return layer;
 }
 

@@ -115,6 +115,7 @@ void bind_scaler(nb::module_& m) {
              for (const Tensor& tensor : self.tensors()) compute_with_step(tensor);
            })
       .def("scale", &train::LossScaler::scale)
+      .def("restore", &train::LossScaler::restore)
       .def("__tensors__", &train::LossScaler::tensors);
 }
 
@@ -128,7 +129,11 @@ void bind_optimisers(nb::module_& m) {
              self.step();
              compute(self.tensors());
            })
-      .def("zero_grad", &train::Optimiser::zero_grad)
+      .def("zero_grad",
+           [](train::Optimiser& self) {
+             require_no_trace();
+             self.zero_grad();
+           })
       .def("lr", &train::Optimiser::lr, nb::arg("group"))
       .def("set_lr", nb::overload_cast<double, size_t>(&train::Optimiser::set_lr), nb::arg("lr"), nb::arg("group"))
       .def(
@@ -144,6 +149,7 @@ void bind_optimisers(nb::module_& m) {
   m.def(
       "_clip_grad_norm",
       [](nb::handle parameters, double max_norm, double power) {
+        require_no_trace();
         const Tensor norm = train::clip_gradient_norm(slots_of(parameters), max_norm, power);
         compute_with_step(norm);
         return norm;
@@ -151,7 +157,10 @@ void bind_optimisers(nb::module_& m) {
       nb::sig("def _clip_grad_norm(parameters: list[Tensor], max_norm: float, norm_type: float, /) -> Tensor"));
   m.def(
       "_clip_grad_value",
-      [](nb::handle parameters, double bound) { train::clip_gradient_value(slots_of(parameters), bound); },
+      [](nb::handle parameters, double bound) {
+        require_no_trace();
+        train::clip_gradient_value(slots_of(parameters), bound);
+      },
       nb::sig("def _clip_grad_value(parameters: list[Tensor], bound: float, /) -> None"));
   m.def(
       "_plans_made", [](DeviceArgument device) { return plans_made(*device_argument(device.object)); },

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "python/checked.h"
+#include "python/fork.h"
 #include "python/nn.h"
 #include "src/base/error.h"
 #include "src/graph/eval.h"
@@ -128,7 +129,7 @@ void run_interruptibly(const std::function<void(const std::atomic<bool>* cancel)
   for (;;) {
     try {
       const InterruptScope scope;
-      const nb::gil_scoped_release release;
+      const WithoutGil without_gil;
       return run(scope.flag());
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInterrupted) throw;

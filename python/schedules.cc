@@ -40,7 +40,15 @@ void bind_schedules(nb::module_& m) {
                 train::PlateauScheduler(optimiser, {smaller_is_better, factor, patience, cooldown, threshold, least});
           },
           nb::keep_alive<1, 2>())
-      .def("step", &train::PlateauScheduler::step);
+      .def("step", &train::PlateauScheduler::step)
+      .def("_state",
+           [](const train::PlateauScheduler& self) {
+             const train::PlateauScheduler::State state = self.state();
+             return nb::make_tuple(state.best, state.bad_steps, state.cooling);
+           })
+      .def("_set_state", [](train::PlateauScheduler& self, double best, int64_t bad_steps, int64_t cooling) {
+        self.set_state({best, bad_steps, cooling});
+      });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The class Tensor: what it is, its conversions to Python's numbers, how it prints.
 
 #include "python/bind.h"
+#include "python/pending.h"
 #include "src/base/error.h"
 #include "src/ops/ops.h"
 
@@ -65,7 +66,9 @@ nb::object index(const Tensor& x) {
 }  // namespace
 
 TensorClass bind_tensor(nb::module_& m) {
-  static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(tensor_buffer)}, {0, nullptr}};
+  static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(tensor_buffer)},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc())},
+                                {0, nullptr}};
   TensorClass tensor(m, "Tensor", nb::type_slots(slots), nb::is_weak_referenceable(), kDoc);
   tensor
       .def_prop_ro(

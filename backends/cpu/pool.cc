@@ -1,5 +1,8 @@
 #include "backends/cpu/pool.h"
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -35,7 +38,54 @@ void pause() {
 #endif
 }
 
+void reset(TeamState& team) {
+  team.arrived.store(0, std::memory_order_relaxed);
+  team.stopped = false;
+  for (auto& set : team.loops)
+    for (TeamState::Counter& counter : set) counter.next.store(0, std::memory_order_relaxed);
+  for (int32_t worker = 0; worker < team.workers; ++worker)
+    for (std::atomic<uint64_t>& items : team.taken[worker].items) items.store(0, std::memory_order_relaxed);
+}
+
 }  // namespace
+
+// The pools of this process. The handlers of pthread_atfork have no argument, so there is one list for all: a fork
+// waits for running launches, and in the child the pools forget the threads, which exist in the parent only.
+class PoolsAtFork {
+ public:
+  static PoolsAtFork& list() {
+    static PoolsAtFork& pools = *new PoolsAtFork;
+    return pools;
+  }
+  void add(ThreadPool* pool) {
+    const std::lock_guard lock(mutex_);
+    pools_.push_back(pool);
+  }
+  void remove(ThreadPool* pool) {
+    const std::lock_guard lock(mutex_);
+    std::erase(pools_, pool);
+  }
+
+ private:
+  PoolsAtFork() {
+    pthread_atfork([] { list().lock(); }, [] { list().unlock(); },
+                   [] {
+                     for (ThreadPool* pool : list().pools_) pool->abandon_threads();
+                     list().unlock();
+                   });
+  }
+  void lock() {
+    mutex_.lock();
+    for (ThreadPool* pool : pools_) pool->turn_.lock();
+  }
+  void unlock() {
+    for (ThreadPool* pool : pools_) pool->turn_.unlock();
+    mutex_.unlock();
+  }
+
+  std::mutex mutex_;
+  std::vector<ThreadPool*> pools_;
+};
 
 void Worker::barrier() {
   const uint32_t generation = team_.generation.load(std::memory_order_relaxed);
@@ -93,26 +143,45 @@ ThreadPool::ThreadPool(int workers, int cores) {
   team_.taken = std::make_unique<TeamState::Taken[]>(static_cast<size_t>(team_.workers));
   alone_.taken = std::make_unique<TeamState::Taken[]>(1);
   team_.spins = team_.workers <= cores ? kSpinInBarrier : 0;
+  start_threads();
+  PoolsAtFork::list().add(this);
+}
+
+ThreadPool::~ThreadPool() {
+  PoolsAtFork::list().remove(this);
+  close();
+}
+
+void ThreadPool::start_threads() {
+  const uint32_t seen = launch_.load(std::memory_order_relaxed);
   try {
     threads_.reserve(team_.workers - 1);
-    for (int i = 1; i < team_.workers; ++i) threads_.emplace_back([this, i] { serve(i); });
+    for (int i = 1; i < team_.workers; ++i) threads_.emplace_back([this, i, seen] { serve(i, seen); });
   } catch (...) {
     close();
     throw;
   }
 }
 
-ThreadPool::~ThreadPool() { close(); }
+// In the child of a fork. A worker of the parent may have been between a launch and the reset of its counters.
+void ThreadPool::abandon_threads() {
+  new std::vector<std::thread>(std::move(threads_));  // never freed: a thread that is not joined ends the process
+  threads_.clear();
+  reset(team_);
+  reset(alone_);
+}
 
 void ThreadPool::close() {
   function_ = nullptr;
   launch_.fetch_add(1, std::memory_order_release);
   launch_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 bool ThreadPool::run_erased(Function function, const void* context, const std::atomic<bool>* cancel) {
   const std::lock_guard lock(turn_);
+  if (threads_.empty() && team_.workers > 1) start_threads();  // after a fork
   function_ = function;
   context_ = context;
   team_.cancel = cancel;
@@ -125,8 +194,7 @@ bool ThreadPool::run_erased(Function function, const void* context, const std::a
   return !team_.stopped;
 }
 
-void ThreadPool::serve(int index) {
-  uint32_t seen = 0;
+void ThreadPool::serve(int index, uint32_t seen) {
   for (;;) {
     seen = wait_for_launch(seen);
     if (function_ == nullptr) return;

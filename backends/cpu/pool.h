@@ -16,6 +16,8 @@ namespace gabbro::cpu {
 class ThreadPool {
  public:
   // `cores` is how many may run at once; with more workers than that, a waiting worker gives its core away at once.
+  // After a fork the child's pool starts threads of its own with the first launch; a launch that runs meanwhile in
+  // another thread delays the fork.
   ThreadPool(int workers, int cores);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -49,9 +51,13 @@ class ThreadPool {
   using Function = void (*)(const void* context, Worker& worker);
 
   bool run_erased(Function function, const void* context, const std::atomic<bool>* cancel);
-  void serve(int index);
+  void serve(int index, uint32_t seen);  // the launches after number `seen`
   uint32_t wait_for_launch(uint32_t seen) const;
+  void start_threads();
   void close();
+
+  friend class PoolsAtFork;
+  void abandon_threads();
 
   TeamState team_;
   TeamState alone_;

@@ -84,5 +84,9 @@ __all__ += [_name for _name in dir(_core) if _name in globals() and not _name.st
 e, pi, inf, nan = _math.e, _math.pi, _math.inf, _math.nan
 newaxis = None
 
-# The threads of a device do not come along into a forked process.
-_os.register_at_fork(after_in_child=_core._forget_devices)
+# CPU devices go on in a forked process, GPUs do not.
+_os.register_at_fork(
+    before=_core._before_fork,
+    after_in_parent=_core._after_fork_in_parent,
+    after_in_child=_core._after_fork_in_child,
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._core import DType, Tensor
@@ -83,7 +83,18 @@ class GradScaler:
         growth_interval: int = 2000,
         device: DeviceLike | None = None,
     ) -> None:
-        self._scaler = _core._LossScaler(device, init_scale, growth_factor, backoff_factor, growth_interval)
+        self._options = (init_scale, growth_factor, backoff_factor, growth_interval)
+        self._scaler = _core._LossScaler(device, *self._options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"options": self._options, "tensors": self.__tensors__()}
+
+    def __setstate__(self, state: Any) -> None:
+        if not isinstance(state, dict) or set(state) != {"options", "tensors"}:
+            raise ValueError("[unpickle] this is not the state of a GradScaler")
+        self._options = state["options"]
+        self._scaler = _core._LossScaler(state["tensors"][0].device, *self._options)
+        self._scaler.restore(*state["tensors"])
 
     def scale(self, loss: Tensor) -> Tensor:
         """The loss times the scale, in float32."""

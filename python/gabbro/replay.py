@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import pathlib
 import shutil
@@ -11,12 +12,16 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from . import _core
-from ._core import Tensor
+from ._core import Module, Tensor
 from ._trees import flattened, rebuilt
 from ._whole_file import write_whole
+from .captures import Guard, accept, grown_containers, walk
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+_MOST_TRACES = 8  # of one kind of arguments: those that were used last
 
 
 class _Replay:
@@ -29,9 +34,18 @@ class _Replay:
             args, kwargs = rebuilt(structure, tensors)
             results: list[Tensor] = []
             self.result = flattened(function(*args, **kwargs), results)
+            self.grown = grown_containers(self.guards)
+            accept(self.guards, self.grown)
             return results
 
-        self.compiled = _core._CompiledFunction(traced, examples)
+        found = walk(function, structure)
+        self.guards, self.grown = found.guards, found.guards[:0]
+        self.compiled = _core._CompiledFunction(traced, examples, self.guards, found.places)
+
+    def accept(self, grown: list[Guard]) -> None:
+        """Another trace has added to these containers."""
+        if accept(self.guards, grown):
+            self.compiled.set_guards(self.guards)
 
     def __call__(self, tensors: list[Tensor]) -> Any:
         return rebuilt(self.result, self.compiled(tensors))
@@ -40,31 +54,47 @@ class _Replay:
 def compile(function: Callable[P, R]) -> Callable[P, R]:
     """A function that does what `function` does, planned once for each kind of arguments and then replayed.
 
-    The function is called once for each combination of shapes, dtypes and other arguments, and must not read values of
-    tensors then. Tensors that it uses without being given them are those of that time. Random numbers are new in each
-    call.
+    The function is called once for each combination of shapes, dtypes and other arguments, and must not read values or
+    gradients of tensors then. Random numbers are new in each call, and follow `gabbro.seed`.
+
+    What the function uses without being given it (a module, variables of its closure, globals, attributes of objects)
+    has its present value in each call:
+
+    - Tensors are read again. So a compiled module follows a step of an optimizer, a loaded state dict and
+      ``w[...] = x``.
+    - Where anything else has changed the function is traced again, as by torch.compile: numbers and other attributes,
+      ``train()`` and ``eval()``, dtypes and devices of tensors, `autocast`, `no_grad`, `set_device`. The last 8 traces
+      of each kind of arguments are kept.
+    - A tensor to which the function assigns another value has it after each call: ``x += y``, or the running moments
+      of a batch norm. Other effects, such as output and what is appended to a list, happen when the function is
+      traced.
+
+    The variables of running generators and what objects of extension modules hold are not looked at.
 
     Parameters
     ----------
-    function : callable
+    function : callable or Module
         Of tensors, nested lists, tuples and dicts of tensors, and other arguments, which have to be hashable. It
         gives such things back, one tensor at least.
 
     Returns
     -------
     callable
-        With the arguments and results of `function`; the results have values.
+        With the arguments and results of `function`; the results have values, and no history for gradients. That of a
+        module has the module's attributes, too.
 
     Raises
     ------
     ValueError
-        When it is called: where the function reads a value, or has no tensor among its results.
+        When it is called: where the function reads a value or a gradient, or has no tensor among its results.
 
     >>> double = gb.compile(lambda x: x + x)
     >>> double(gb.tensor([1.0, 2.0]))
     tensor([2., 4.])
     """
-    replays: dict[Any, _Replay] = {}
+    if isinstance(function, Module):
+        return _CompiledModule(function)
+    replays: dict[Any, list[_Replay]] = {}
     direct = _core._Replays()  # those of them that are for tensors alone, and give one
 
     @functools.wraps(function)
@@ -78,15 +108,47 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
         tensors: list[Tensor] = []
         structure = flattened((args, kwargs), tensors)
         key = (structure, tuple(_core._signature(tensor) for tensor in tensors))
-        replay = replays.get(key)
+        traces = replays.setdefault(key, [])
+        replay = next((trace for trace in traces if trace.compiled.takes(tensors)), None)
         if replay is None:
-            replay = replays[key] = _Replay(function, structure, tensors)
+            replay = _Replay(function, structure, tensors)
+            if replay.grown:
+                for other in itertools.chain(*replays.values()):
+                    other.accept(replay.grown)
+            del traces[: len(traces) - _MOST_TRACES + 1]
+            traces.append(replay)
             if replay.result is Tensor and not kwargs and all(isinstance(argument, Tensor) for argument in args):
                 direct.add(replay.compiled)
         result: R = replay(tensors)
         return result
 
+    vars(replayed)["_compiled_function"] = function
     return replayed
+
+
+class _CompiledModule:
+    """A module that is replayed when it is called, and in everything else the module itself."""
+
+    def __init__(self, module: Module) -> None:
+        vars(self)["_module"] = module
+        vars(self)["_replayed"] = compile(lambda *args, **kwargs: module(*args, **kwargs))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._replayed(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("_module", "_replayed"):  # asked for while a copy is made
+            raise AttributeError(name)
+        return getattr(self._module, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._module, name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return compile, (self._module,)
+
+    def __repr__(self) -> str:
+        return f"compile({self._module!r})"
 
 
 class Explanation(str):

@@ -1,7 +1,9 @@
 """What happens while plans run: other threads, Ctrl-C, forks, memory; and compiled functions."""
 
+import multiprocessing
 import os
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -102,25 +104,159 @@ def test_a_signal_whose_handler_does_not_raise_changes_nothing():
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_forked_process_can_compute_and_is_told_what_it_cannot():
-    x = (gb.ones(3) + 1).eval()
-    pending = x + 1
+def in_a_fork(function, seconds=60):
+    """What a function gives in a forked child, as text; fails where the child does not end."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            words = [str(x.tolist()), str((gb.ones(3) * 5).tolist())]
             try:
-                pending.eval()
-            except gb.DeviceError as error:
-                words.append("fork" if "forked" in str(error) else str(error))
-            os.write(writer, "|".join(words).encode())
+                text = str(function())
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}"
+            os.write(writer, text.encode())
         finally:
             os._exit(0)
-    os.waitpid(child, 0)
     os.close(writer)
-    assert os.read(reader, 1000).decode() == "[2.0, 2.0, 2.0]|[5.0, 5.0, 5.0]|fork"
-    assert pending.tolist() == [3.0] * 3
+    try:
+        ready, _, _ = select.select([reader], [], [], seconds)
+        if not ready:
+            os.kill(child, signal.SIGKILL)
+        return os.read(reader, 10000).decode() if ready else "the child hangs"
+    finally:
+        os.close(reader)
+        os.waitpid(child, 0)
+
+
+def test_tensors_of_the_cpu_go_on_in_a_forked_process():
+    x = (gb.ones(3) + 1).eval()
+    pending = x + 1
+    large = gb.ones((256, 256)).eval()
+    fast = gb.compile(lambda y: y @ large)
+    fast(large)
+
+    def child():
+        results = [x.tolist(), pending.tolist(), (gb.ones(3) * 5).tolist()]
+        results += [(large @ large).sum().item(), fast(large).sum().item(), float(gb.exp(large).numpy().sum())]
+        model = gb.nn.Linear(4, 4)
+        model(gb.ones((2, 4))).sum().backward()
+        gb.optim.SGD(model.parameters(), lr=0.1).step()
+        results.append(gb.rand(3).shape)
+        return results
+
+    grown = 256.0**2 * np.exp(np.float32(1))
+    for _ in range(2):
+        numbers = eval(in_a_fork(child))  # a list of numbers that we have written
+        assert numbers[:3] == [[2.0] * 3, [3.0] * 3, [5.0] * 3]
+        assert numbers[3:5] == [256.0**3] * 2 and abs(numbers[5] / grown - 1) < 1e-5
+        assert numbers[6] == (3,)
+    assert pending.tolist() == [3.0] * 3 and (large @ large).sum().item() == 256.0**3
+
+
+def test_forks_of_forks_and_of_threads():
+    large = gb.ones((256, 256)).eval()
+    assert in_a_fork(lambda: in_a_fork(lambda: (large @ large).sum().item())) == str(256.0**3)
+    results = []
+    thread = threading.Thread(target=lambda: results.append(in_a_fork(lambda: (large @ large).sum().item())))
+    thread.start()
+    thread.join()
+    assert results == [str(256.0**3)]
+
+
+def test_a_child_that_is_forked_while_others_compute_does_not_hang():
+    stop, large = threading.Event(), gb.ones((256, 256)).eval()
+
+    def compute(size):
+        x = gb.ones((size, size)).eval()
+        count = 0
+        while not stop.is_set():
+            count += 1
+            gb.eval(x @ x, x * count)  # plans, too: each number of rows makes another one
+            (x[: 1 + count % size] + 1).eval()
+
+    threads = [threading.Thread(target=compute, args=(size,)) for size in (64, 300)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            assert in_a_fork(lambda: (large @ large + 1).sum().item()) == str(256.0**3 + 256.0**2)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_multiprocessing_with_fork_reads_tensors():
+    context = multiprocessing.get_context("fork")
+    x = gb.ones((3, 3))
+    with context.Pool(2, initializer=None) as pool:
+        assert pool.map(_row_sum, [(x, i) for i in range(3)]) == [3.0] * 3
+
+
+def _row_sum(item):
+    x, i = item
+    return (x @ x)[i].sum().item() / 3
+
+
+def test_tensors_of_a_gpu_say_that_they_are_of_another_process(device_named):
+    device_named("sim:0")
+    x = (gb.ones(3) + 1).eval()
+    assert "forked" in in_a_fork(lambda: (x + 1).tolist())
+    assert in_a_fork(lambda: (gb.ones(2, device="cpu") + 1).tolist()) == "[2.0, 2.0]"
+
+
+def seconds(function):
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def test_synchronize_computes_what_was_assigned_to_one_name():
+    x = gb.rand(700, 700).eval()
+
+    def as_written():
+        for _ in range(8):
+            y = gb.matmul(x, x)  # noqa: F841
+        gb.synchronize()
+
+    def evaluated():
+        for _ in range(8):
+            gb.eval(gb.matmul(x, x))
+
+    evaluated()
+    ratios = [seconds(as_written) / seconds(evaluated) for _ in range(3)]
+    assert sorted(ratios)[1] > 0.5, ratios
+
+
+def test_synchronize_computes_what_is_held_and_nothing_twice():
+    x = gb.rand(256, 256).eval()
+    products = [x @ x for _ in range(3)]
+    chain = gb.relu(products[0] + 1).sum()
+    gb.synchronize()
+    assert "0 launches" in gb.explain(lambda: [chain, *products[1:]])
+    before = seconds(gb.synchronize)
+    y = (x @ x).eval()
+    inner = x @ x
+    gb.exp(inner).eval()
+    del y, inner
+    assert gb._core._pending_work() == (0, 0) and seconds(gb.synchronize) < before + 0.05
+
+
+def test_dropped_results_keep_nothing_alive():
+    device = gb.get_device()
+    gb.synchronize()
+    before = device.memory_stats()["allocated_bytes"]
+    for _ in range(20):
+        x = gb.rand(512, 512).eval()
+        y = x @ x
+        del x, y
+    assert device.memory_stats()["allocated_bytes"] <= before + 2**16
+    gb.synchronize()
+    assert gb._core._pending_work() == (0, 0)
+    for _ in range(3000):
+        gb.ones((64, 64)) @ gb.ones((64, 64))
+    assert gb._core._pending_work()[1] <= 1024
+    gb.synchronize()
 
 
 def test_memory_does_not_grow_with_the_operations():

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/graph/kept_values.h"
+#include "src/graph/observer.h"
 
 namespace gabbro {
 namespace {
@@ -97,6 +98,7 @@ Evaluation::Evaluation(std::span<const Tensor> tensors) {
   if (pending_.empty()) return;
   device_ = common_device("eval", pending_);
   traced_ = trace(pending_);
+  if (const Observer* watching = observer()) watching->evaluated(traced_);
   const KeptValues kept = kept_values(traced_, pending_);
   for (const Tensor& tensor : kept.left) left_.emplace_back(tensor.state().node, tensor.state().output);
   for (const std::vector<Tensor>* more : {&kept.held, &kept.left}) {
@@ -245,22 +247,24 @@ Compiled::Compiled(const std::function<std::vector<Tensor>()>& function, std::sp
   plan_ = std::make_unique<Plan>(device_, std::move(traced.program));
 }
 
+void Compiled::forget_inputs() {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    auto state = std::make_shared<TensorState>(inputs_[i].state());
+    state->storage.reset();
+    state->history.reset();
+    inputs_[i] = Tensor(std::move(state));
+    if (places_[i] >= 0) captured_[static_cast<size_t>(places_[i])] = inputs_[i];
+  }
+}
+
 std::vector<Tensor> Compiled::operator()(const std::atomic<bool>* cancel) {
   return plan_->run(captured_, cancel, &storages_);
 }
 
 bool Compiled::takes(size_t number, const Tensor& input) const {
   const Tensor& like = inputs_[number];
-  return input.has_value() && input.device() == device_ && input.spec() == like.spec() &&
+  return input.has_value() && input.device() == like.device() && input.spec() == like.spec() &&
          input.state().layout.strides == like.state().layout.strides;
-}
-
-bool Compiled::takes(std::span<const Tensor> inputs) const {
-  if (inputs.size() != inputs_.size()) return false;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!takes(i, inputs[i])) return false;
-  }
-  return true;
 }
 
 std::vector<Tensor> Compiled::parameters_of(std::span<const Tensor> inputs) const {
@@ -298,6 +302,11 @@ void overwrite(const Tensor& tensor, const void* host, size_t bytes) {
   auto* target = static_cast<std::byte*>(state.storage.get()) +
                  dtype_bytes(state.spec.dtype, static_cast<size_t>(state.layout.offset));
   tensor.device()->copy_to_device(target, host, bytes);
+}
+
+void run_program(const std::shared_ptr<Device>& device, const Program& program, std::span<const Tensor> parameters,
+                 const std::atomic<bool>* cancel) {
+  cache_of(*device)->get(device, structure_key(program), Program(program))->run(parameters, cancel);
 }
 
 size_t plans_made(Device& device) { return cache_of(device)->made(); }

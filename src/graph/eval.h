@@ -70,10 +70,13 @@ class Compiled {
   // The same where it takes a few microseconds and nobody else computes on the device; else nothing, and nothing is
   // done.
   std::optional<std::vector<Tensor>> run_if_little(std::span<const Tensor> inputs);
-  // Whether these lie as the ones of the trace do.
-  bool takes(std::span<const Tensor> inputs) const;
+  // Whether this one has a value, and the spec, device and strides that input `number` had in the trace.
+  bool takes(size_t number, const Tensor& input) const;
 
   const Plan& plan() const { return *plan_; }
+
+  // Lets go of the values that the inputs had in the trace, for functions that are only called with other ones.
+  void forget_inputs();
 
  private:
   std::shared_ptr<Device> device_;  // outlives the plan's kernels
@@ -83,12 +86,15 @@ class Compiled {
   std::unique_ptr<Plan> plan_;
   std::vector<std::shared_ptr<void>> storages_;
 
-  bool takes(size_t number, const Tensor& input) const;
   std::vector<Tensor> parameters_of(std::span<const Tensor> inputs) const;
 };
 
 // A tensor whose contents the host may replace in place: the inputs of compiled functions, and states.
 void overwrite(const Tensor& tensor, const void* host, size_t bytes);
+
+// Computes a program on these parameters and leaves its results: its plan is cached as those of eval are.
+void run_program(const std::shared_ptr<Device>& device, const Program& program, std::span<const Tensor> parameters,
+                 const std::atomic<bool>* cancel = nullptr);
 
 // How many plans the device has made since it was opened, for tests.
 size_t plans_made(Device& device);

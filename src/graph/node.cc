@@ -5,6 +5,7 @@
 #include "src/backend/device.h"
 #include "src/base/error.h"
 #include "src/graph/history.h"
+#include "src/graph/observer.h"
 
 namespace gabbro {
 
@@ -62,7 +63,16 @@ Node::~Node() {
 
 namespace {
 std::atomic<uint64_t> recorded = 0;
+const Observer* the_observer = nullptr;
+
+bool is_large(std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors)
+    if (tensor.shape().elements() >= kLargeElements) return true;
+  return false;
 }
+}  // namespace
+void set_observer(const Observer* observer) { the_observer = observer; }
+const Observer* observer() { return the_observer; }
 uint64_t nodes_recorded() { return recorded; }
 
 std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attributes attributes,
@@ -93,6 +103,7 @@ std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attribu
     outputs.emplace_back(std::move(state));
   }
   record_history(node, outputs);
+  if (the_observer != nullptr && (is_large(outputs) || is_large(node->inputs))) the_observer->recorded(node, outputs);
   return outputs;
 }
 

@@ -45,6 +45,7 @@ template <class Number, Tensor (*function)(const Tensor&, Number)>
 class ElementwiseBy : public Layer {
  public:
   explicit ElementwiseBy(Number number) : number_(number) {}
+  Number number() const { return number_; }
   Tensor forward(const Tensor& x) override { return function(x, number_); }
 
  private:
@@ -75,6 +76,8 @@ struct GLU : ElementwiseBy<int64_t, glu> {
 class Softplus : public Layer {
  public:
   explicit Softplus(double beta = 1, double threshold = 20) : beta_(beta), threshold_(threshold) {}
+  double beta() const { return beta_; }
+  double threshold() const { return threshold_; }
   Tensor forward(const Tensor& x) override { return softplus(x, beta_, threshold_); }
 
  private:
@@ -84,6 +87,8 @@ class Softplus : public Layer {
 class Hardtanh : public Layer {
  public:
   explicit Hardtanh(double low = -1, double high = 1) : low_(low), high_(high) {}
+  double low() const { return low_; }
+  double high() const { return high_; }
   Tensor forward(const Tensor& x) override { return hard_tanh(x, low_, high_); }
 
  private:
@@ -103,6 +108,8 @@ class PReLU : public Layer {
 class Flatten : public Layer {
  public:
   explicit Flatten(int64_t first = 1, int64_t last = -1) : first_(first), last_(last) {}
+  int64_t first() const { return first_; }
+  int64_t last() const { return last_; }
   Tensor forward(const Tensor& x) override;
 
  private:

@@ -50,6 +50,7 @@ class ScoreMask {
 
 MultiheadAttention::MultiheadAttention(const Factory& make, const MultiheadAttentionOptions& o)
     : options_(o), generator_(make.generator) {
+  require_probability("multihead_attention", o.dropout);
   const int64_t e = o.embed_dim, kdim = o.kdim.value_or(e), vdim = o.vdim.value_or(e);
   if (e < 1 || o.num_heads < 1 || e % o.num_heads != 0)
     throw bad_input("[multihead_attention] {} features do not divide into {} heads", e, o.num_heads);

@@ -25,6 +25,7 @@ struct AttentionMasks {
 class MultiheadAttention : public Module {
  public:
   MultiheadAttention(const Factory& make, const MultiheadAttentionOptions& options);
+  const MultiheadAttentionOptions& options() const { return options_; }
 
   struct Result {
     Tensor output;   // as the queries

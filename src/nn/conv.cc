@@ -34,7 +34,8 @@ Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
 
 template <int axes>
 ConvNd<axes>::ConvNd(const Factory& make, const ConvModuleOptions& o)
-    : options_{.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups},
+    : chosen_(o),
+      options_{.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups},
       padding_mode_(o.padding_mode) {
   const Shape shape = weight_shape(o.out_channels, o.in_channels, o.groups, o.kernel_size, axes);
   const std::vector<int64_t> stride = for_axes("stride", o.stride, axes),
@@ -74,15 +75,14 @@ template class ConvNd<2>;
 template class ConvNd<3>;
 
 ConvTranspose2d::ConvTranspose2d(const Factory& make, const ConvTransposeOptions& o)
-    : options_{.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups},
-      output_padding_(o.output_padding) {
+    : chosen_(o), options_{.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups} {
   const Shape shape = weight_shape(o.in_channels, o.out_channels, o.groups, o.kernel_size, 2);
   add_parameter("weight", weight, init::within_fan_in(make, shape, shape));  // PyTorch too takes axis 1 for the fan
   if (o.bias) add_parameter("bias", bias, init::within_fan_in(make, Shape{o.out_channels}, shape));
 }
 
 Tensor ConvTranspose2d::forward(const Tensor& x) {
-  return conv_transpose2d(x, weight, bias, options_, output_padding_);
+  return conv_transpose2d(x, weight, bias, options_, chosen_.output_padding);
 }
 
 }  // namespace gabbro::nn

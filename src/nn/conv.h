@@ -25,11 +25,13 @@ class ConvNd : public Layer {
  public:
   ConvNd(const Factory& make, const ConvModuleOptions& options);
   Tensor forward(const Tensor& x) override;
+  const ConvModuleOptions& options() const { return chosen_; }
 
   Tensor weight;  // [O, C / groups, kernel...]
   Tensor bias;    // [O], or undefined
 
  private:
+  ConvModuleOptions chosen_;
   ConvOptions options_;
   PaddingMode padding_mode_;
   // Before and after each spatial axis, where the op itself does not pad.
@@ -52,13 +54,14 @@ class ConvTranspose2d : public Layer {
  public:
   ConvTranspose2d(const Factory& make, const ConvTransposeOptions& options);
   Tensor forward(const Tensor& x) override;
+  const ConvTransposeOptions& options() const { return chosen_; }
 
   Tensor weight;  // [C, O / groups, kernel...]
   Tensor bias;    // [O], or undefined
 
  private:
+  ConvTransposeOptions chosen_;
   ConvOptions options_;
-  std::vector<int64_t> output_padding_;
 };
 
 }  // namespace gabbro::nn

@@ -4,31 +4,32 @@
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {
-namespace {
 
-double checked(double p) {
-  if (!(p >= 0 && p <= 1)) throw bad_input("[dropout] a probability of {}", p);
-  return p;
+void require_probability(const char* op, double p) {
+  if (!(p >= 0 && p <= 1)) throw bad_input("[{}] a probability of {}", op, p);
 }
-
-}  // namespace
 
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator, const Shape& mask) {
   require_plain("dropout", x);
+  require_probability("dropout", p);
   if (!training || p == 0) return x;
   const Tensor numbers = rand(generator.next_key(x.device()), mask);
   const Tensor kept = greater_equal(numbers, weak(numbers, p));
   return where(kept, p < 1 ? x / (1 - p) : x, weak(x, 0));
 }
 
-Dropout::Dropout(const Factory& make, double p) : generator_(make.generator), p_(checked(p)) {}
+Dropout::Dropout(const Factory& make, double p) : generator_(make.generator), p_(p) {
+  require_probability("dropout", p);
+}
 
 Tensor Dropout::forward(const Tensor& x) {
   require_defined("dropout", x);
   return dropout(x, p_, is_training(), *generator_, x.shape());
 }
 
-Dropout2d::Dropout2d(const Factory& make, double p) : generator_(make.generator), p_(checked(p)) {}
+Dropout2d::Dropout2d(const Factory& make, double p) : generator_(make.generator), p_(p) {
+  require_probability("dropout2d", p);
+}
 
 Tensor Dropout2d::forward(const Tensor& x) {
   require_defined("dropout2d", x);

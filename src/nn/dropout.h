@@ -6,13 +6,18 @@
 
 namespace gabbro::nn {
 
-// x as it is where `training` is false, or p is 0. The mask has the shape `mask`, which broadcasts to x's.
+// x as it is where `training` is false, or p is 0. The mask has the shape `mask`, which broadcasts to x's. Throws
+// bad_input where p is no probability.
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator, const Shape& mask);
+
+// Throws bad_input "[op] ..." for numbers outside of [0, 1] and NaN.
+void require_probability(const char* op, double p);
 
 class Dropout : public Layer {
  public:
   explicit Dropout(const Factory& make, double p = 0.5);
   Tensor forward(const Tensor& x) override;
+  double p() const { return p_; }
 
  private:
   std::shared_ptr<Generator> generator_;
@@ -24,6 +29,7 @@ class Dropout2d : public Layer {
  public:
   explicit Dropout2d(const Factory& make, double p = 0.5);
   Tensor forward(const Tensor& x) override;
+  double p() const { return p_; }
 
  private:
   std::shared_ptr<Generator> generator_;

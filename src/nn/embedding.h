@@ -15,6 +15,7 @@ class Embedding : public Layer {
  public:
   Embedding(const Factory& make, const EmbeddingOptions& options);
   Tensor forward(const Tensor& ids) override;
+  std::optional<int64_t> padding_idx() const { return padding_; }
 
   Tensor weight;  // [V, C]
 

@@ -19,6 +19,7 @@ class BatchNorm : public Layer {
  public:
   BatchNorm(const Factory& make, const BatchNormOptions& options, int least_rank, int most_rank);
   Tensor forward(const Tensor& x) override;
+  const BatchNormOptions& options() const { return options_; }
 
   Tensor weight, bias;               // [C], or undefined
   Tensor running_mean, running_var;  // [C], or undefined
@@ -50,6 +51,8 @@ class LayerNorm : public Layer {
  public:
   LayerNorm(const Factory& make, const LayerNormOptions& options);
   Tensor forward(const Tensor& x) override;
+  const Shape& normalized_shape() const { return shape_; }
+  double eps() const { return eps_; }
 
   Tensor weight, bias;  // [normalized_shape], or undefined
 
@@ -67,6 +70,8 @@ class RMSNorm : public Layer {
  public:
   RMSNorm(const Factory& make, const RMSNormOptions& options);
   Tensor forward(const Tensor& x) override;
+  const Shape& normalized_shape() const { return shape_; }
+  std::optional<double> eps() const { return eps_; }
 
   Tensor weight;  // [normalized_shape], or undefined
 
@@ -84,6 +89,7 @@ class GroupNorm : public Layer {
  public:
   GroupNorm(const Factory& make, const GroupNormOptions& options);
   Tensor forward(const Tensor& x) override;
+  const GroupNormOptions& options() const { return options_; }
 
   Tensor weight, bias;  // [C], or undefined
 

@@ -25,6 +25,7 @@ Recurrent::Recurrent(const Factory& make, const RecurrentOptions& o, RecurrentCe
   if (o.num_layers > kMostLayers) throw bad_input("[recurrent] {} layers: {} are the most", o.num_layers, kMostLayers);
   if (o.proj_size < 0 || (o.proj_size > 0 && (gates != 4 || o.proj_size >= o.hidden_size)))
     throw bad_input("[recurrent] a projection to {} of {}: only an LSTM's to less", o.proj_size, o.hidden_size);
+  require_probability("recurrent", o.dropout);
   const double bound = 1 / std::sqrt(static_cast<double>(o.hidden_size));
   const int64_t directions = o.bidirectional ? 2 : 1;
   const int64_t state = o.proj_size > 0 ? o.proj_size : o.hidden_size, rows = gates * o.hidden_size;

@@ -21,6 +21,8 @@ struct RecurrentOptions {
 // ...
 class Recurrent : public Module {
  public:
+  const RecurrentOptions& options() const { return options_; }
+
   struct Result {
     Tensor output;  // [T, B, D · H]: of the last layer, D directions side by side
     Tensor h, c;    // [layers · D, B, H]: the last states; c of an LSTM alone

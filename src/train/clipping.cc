@@ -21,6 +21,7 @@ Tensor powers(const Tensor& x, double power) {
 
 Tensor clip_gradient_norm(std::span<const nn::Slot> parameters, double max_norm, double power) {
   if (!(max_norm >= 0) || !(power > 0)) throw bad_input("[clip_gradient_norm] norm {} of power {}", max_norm, power);
+  if (parameters.empty()) throw bad_input("[clip_gradient_norm] there are no parameters");
   const NoGrad no_grad;
   const TrainingNodes training;
   std::vector<Tensor> parts;
@@ -28,7 +29,7 @@ Tensor clip_gradient_norm(std::span<const nn::Slot> parameters, double max_norm,
     const Tensor gradient = gradient_of(*slot.tensor);
     if (gradient.defined() && gradient.shape().elements() > 0) parts.push_back(powers(gradient, power));
   }
-  if (parts.empty()) throw bad_input("[clip_gradient_norm] no parameter has a gradient");
+  if (parts.empty()) return full(parameters.front().tensor->device(), Shape{}, 0, DType::f32);
   const Tensor all = stack(parts);
   Tensor norm;
   if (std::isinf(power)) {

@@ -28,6 +28,16 @@ LossScaler::LossScaler(const std::shared_ptr<Device>& device, const LossScalerOp
   zero_ = number(0);
 }
 
+void LossScaler::restore(const Tensor& scale, const Tensor& good_steps) {
+  for (const Tensor& state : {scale, good_steps}) {
+    if (state.dtype() != DType::f32 || !(state.shape() == Shape{}) || state.device() != scale_.device())
+      throw bad_input("[loss_scaler] a state of {} {} on {}", dtype_name(state.dtype()), state.shape().to_string(),
+                      state.device()->facts().id);
+  }
+  scale_ = scale;
+  good_steps_ = good_steps;
+}
+
 Tensor LossScaler::scaled(const Tensor& loss) const { return cast(loss, DType::f32) * scale_; }
 
 void LossScaler::unscale(const Optimiser& optimiser) {

@@ -25,6 +25,9 @@ class LossScaler {
   // After all optimisers' steps: a smaller scale where a gradient was not finite, else a larger one from time to time.
   void update();
 
+  // Goes on with what tensors() gave.
+  void restore(const Tensor& scale, const Tensor& good_steps);
+
   const Tensor& scale() const { return scale_; }  // f32 ()
   std::vector<Tensor> tensors() const { return {scale_, good_steps_}; }
 

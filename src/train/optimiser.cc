@@ -31,7 +31,7 @@ Optimiser::Optimiser(std::vector<ParameterGroup> groups, double lr, double weigh
     added.weight_decay = group.weight_decay.value_or(weight_decay);
     added.states.resize(added.parameters.size());
     added.steps.resize(added.parameters.size());
-    if (!(added.lr >= 0) || !(added.weight_decay >= 0))
+    if (!(added.lr >= 0) || !(added.weight_decay >= 0) || std::isinf(added.lr) || std::isinf(added.weight_decay))
       throw bad_input("[optimiser] a learning rate of {}, weight decay of {}", added.lr, added.weight_decay);
     for (const nn::Slot& slot : added.parameters) {
       if (!known.insert(slot.tensor.get()).second) throw bad_input("[optimiser] {} is there twice", slot.name);

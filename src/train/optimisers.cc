@@ -1,6 +1,8 @@
 // Each update has PyTorch's order of operations, so that the results agree to some units in the last place.
 #include "src/train/optimisers.h"
 
+#include <cmath>
+
 #include "src/base/error.h"
 
 namespace gabbro::train {
@@ -10,13 +12,20 @@ void require_share(const char* optimiser, const char* what, double value) {
   if (!(value >= 0 && value < 1)) throw bad_input("[{}] {} {} is not in [0, 1)", optimiser, what, value);
 }
 
+// A number that scales or damps: not negative, and finite.
+void require_amount(const char* optimiser, const char* what, double value) {
+  if (!(value >= 0) || !std::isfinite(value))
+    throw bad_input("[{}] {} {} is not a finite number of at least 0", optimiser, what, value);
+}
+
 }  // namespace
 
 Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
     : Optimiser(std::move(groups), options.lr, options.weight_decay,
                 options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{}),
       options_(options) {
-  if (!(options.momentum >= 0)) throw bad_input("[sgd] a momentum of {}", options.momentum);
+  require_amount("sgd", "momentum", options.momentum);
+  if (!std::isfinite(options.dampening)) throw bad_input("[sgd] dampening {}", options.dampening);
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0))
     throw bad_input("[sgd] Nesterov's momentum needs a momentum and no dampening");
 }
@@ -42,6 +51,7 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
       options_(options) {
   require_share("adam", "beta1", options.beta1);
   require_share("adam", "beta2", options.beta2);
+  require_amount("adam", "eps", options.epsilon);
 }
 
 Tensor Adam::moved(const Update& u, const Tensor& parameter, const Tensor& g) {
@@ -90,9 +100,9 @@ Tensor Lion::updated(const Update& u) {
 Adagrad::Adagrad(std::vector<ParameterGroup> groups, const AdagradOptions& options)
     : Optimiser(std::move(groups), options.lr, options.weight_decay, {"sum"}, options.initial_accumulator_value),
       options_(options) {
-  if (!(options.lr_decay >= 0) || !(options.initial_accumulator_value >= 0))
-    throw bad_input("[adagrad] a decay of {}, an accumulator that begins at {}", options.lr_decay,
-                    options.initial_accumulator_value);
+  require_amount("adagrad", "lr_decay", options.lr_decay);
+  require_amount("adagrad", "initial_accumulator_value", options.initial_accumulator_value);
+  require_amount("adagrad", "eps", options.epsilon);
 }
 
 Tensor Adagrad::updated(const Update& u) {
@@ -113,7 +123,8 @@ RmsProp::RmsProp(std::vector<ParameterGroup> groups, const RmsPropOptions& optio
                 }()),
       options_(options) {
   require_share("rmsprop", "alpha", options.alpha);
-  if (!(options.momentum >= 0)) throw bad_input("[rmsprop] a momentum of {}", options.momentum);
+  require_amount("rmsprop", "momentum", options.momentum);
+  require_amount("rmsprop", "eps", options.epsilon);
 }
 
 Tensor RmsProp::updated(const Update& u) {

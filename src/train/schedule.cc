@@ -114,6 +114,18 @@ PlateauScheduler::PlateauScheduler(Optimiser& optimiser, const PlateauOptions& o
       best_(options.smaller_is_better ? std::numeric_limits<double>::infinity()
                                       : -std::numeric_limits<double>::infinity()) {
   if (!(options.factor > 0 && options.factor < 1)) throw bad_input("[plateau] a factor of {}", options.factor);
+  if (!(options.least >= 0)) throw bad_input("[plateau] a least rate of {}", options.least);
+  if (std::isnan(options.threshold)) throw bad_input("[plateau] a threshold of nan");
+  if (options.patience < 0 || options.cooldown < 0)
+    throw bad_input("[plateau] a patience of {}, a cooldown of {} steps", options.patience, options.cooldown);
+}
+
+void PlateauScheduler::set_state(const State& state) {
+  if (state.bad_steps < 0 || state.cooling < 0)
+    throw bad_input("[plateau] a state of {} and {} steps", state.bad_steps, state.cooling);
+  best_ = state.best;
+  bad_steps_ = state.bad_steps;
+  cooling_ = state.cooling;
 }
 
 void PlateauScheduler::step(double measure) {

@@ -64,6 +64,13 @@ class PlateauScheduler {
   PlateauScheduler(Optimiser& optimiser, const PlateauOptions& options);
   void step(double measure);
 
+  struct State {
+    double best = 0;
+    int64_t bad_steps = 0, cooling = 0;
+  };
+  State state() const { return {best_, bad_steps_, cooling_}; }
+  void set_state(const State& state);
+
  private:
   Optimiser& optimiser_;
   PlateauOptions options_;

@@ -79,7 +79,7 @@ inline Division<double> division(double a, double b) {
       f64::select(std::copysign(1.0, left) * std::copysign(1.0, a) < 0, std::copysign(1.0, quotient), 0.0);
   const double whole = near - f64::select(left == 0, 0.0, step), rest = f64::fma(-whole, b, a);
   return {whole, rest,
-          static_cast<bool>(static_cast<int>(std::fabs(quotient) < 0x1p51) & static_cast<int>(rest == rest))};
+          static_cast<bool>(static_cast<int>(std::fabs(quotient) < 0x1p51) & static_cast<int>(left == left))};
 }
 // 1 where the sign of a rest is not the divisor's, else 0.
 inline double sign_differs(double rest, double b) {

@@ -89,7 +89,7 @@ def measured(
     }
     try:
         tensors = _cases.inputs(case, dtype, device)
-        compiled = _core._CompiledFunction(lambda *x: _cases.results(case, x), tensors)
+        compiled = _core._CompiledFunction(lambda *x: _cases.results(case, x), tensors, [], [])
         ours = _measure.Subject(lambda: compiled(tensors), lambda: gb.synchronize(device))
         ours.prepare(options.iterations, options.warmup)
     except MemoryError as error:

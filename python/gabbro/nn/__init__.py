@@ -69,6 +69,7 @@ from .._core import (
     TransformerEncoderLayer,
     Upsample,
 )
+from . import copying as _copying
 from . import functional as functional
 from . import init as init
 from . import utils as utils
@@ -90,6 +91,8 @@ from .losses import (
     NLLLoss,
     SmoothL1Loss,
 )
+
+_copying.install()
 
 __all__ = [
     "CELU",

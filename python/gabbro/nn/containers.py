@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from typing import Any, overload
 
@@ -135,7 +136,7 @@ class TransformerEncoder(Module):
 
     def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = ModuleList(encoder_layer._another() for _ in range(num_layers))
+        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
         self.norm = norm
 
     def forward(
@@ -164,7 +165,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = ModuleList(decoder_layer._another() for _ in range(num_layers))
+        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
         self.norm = norm
 
     def forward(

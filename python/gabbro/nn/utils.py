@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from .. import _core
@@ -12,7 +13,9 @@ def _list(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [parameters] if isinstance(parameters, Tensor) else list(parameters)
 
 
-def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> Tensor:
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Tensor:
     """Multiplies the gradients by max_norm / norm where their common norm is larger (Pascanu et al. 2013).
 
     Parameters
@@ -22,11 +25,20 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     max_norm : float
     norm_type : float
         2 for the Euclidean norm; infinity for the largest element.
+    error_if_nonfinite : bool
+        Reads the norm, and leaves the gradients as they are where it is infinite or NaN.
 
     Returns
     -------
     Tensor
-        The norm, float32, of shape ().
+        The norm before clipping, float32, of shape (); 0 where nothing has a gradient.
+
+    Raises
+    ------
+    ValueError
+        For a max_norm below 0, and a norm_type that is not above 0.
+    RuntimeError
+        With error_if_nonfinite: for a norm that is infinite or NaN.
 
     >>> weight = gb.nn.Parameter(gb.tensor([1.0, 1.0]))
     >>> (weight * gb.tensor([3.0, 4.0])).sum().backward()
@@ -35,9 +47,29 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     >>> gb.round(weight.grad * 10)
     tensor([6., 8.])
     """
-    return _core._clip_grad_norm(_list(parameters), max_norm, norm_type)
+    listed = _list(parameters)
+    with_gradient = [parameter for parameter in listed if parameter.grad is not None]
+    if error_if_nonfinite and with_gradient:
+        before = [parameter.grad for parameter in with_gradient]
+        norm = _core._clip_grad_norm(with_gradient, max_norm, norm_type)
+        if not math.isfinite(norm.item()):
+            for parameter, gradient in zip(with_gradient, before, strict=True):
+                parameter.grad = gradient
+            raise RuntimeError(f"[clip_grad_norm_] the norm of order {norm_type} of the gradients is {norm.item()}")
+        return norm
+    if not listed:
+        if not (max_norm >= 0 and norm_type > 0):
+            raise ValueError(f"[clip_gradient_norm] norm {max_norm} of power {norm_type}")
+        return _core.tensor(0.0)
+    return _core._clip_grad_norm(listed, max_norm, norm_type)
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
-    """Holds each element of the gradients within [-clip_value, clip_value]."""
+    """Holds each element of the gradients within [-clip_value, clip_value].
+
+    Raises
+    ------
+    ValueError
+        For a clip_value below 0.
+    """
     _core._clip_grad_value(_list(parameters), clip_value)

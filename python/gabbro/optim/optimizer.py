@@ -6,9 +6,22 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import _core
-from .._core import Tensor
+from .._core import Parameter, Tensor
 
 OPTIONS_OF_GROUPS = ("lr", "weight_decay")
+
+
+def _check_parameter(number: int, tensor: Any) -> None:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"[optim] parameter {number} is a {type(tensor).__name__}, not a tensor")
+    if not tensor.is_leaf:
+        raise ValueError(
+            f"[optim] parameter {number} of shape {tensor.shape} was computed from other tensors: a step cannot move it"
+        )
+    if not tensor.requires_grad and not isinstance(tensor, Parameter):
+        raise ValueError(
+            f"[optim] parameter {number} of shape {tensor.shape} requires no gradient: call requires_grad_() first"
+        )
 
 
 class ParameterGroup(dict[str, Any]):
@@ -43,7 +56,10 @@ class Optimizer:
     Raises
     ------
     ValueError
-        Where there are no parameters, one is there twice, and for numbers that make no sense.
+        Where there are no parameters, one is there twice, was computed from others or requires no gradient (parameters
+        of a module that are frozen may be there), and for numbers that make no sense.
+    TypeError
+        Where `params` is a tensor or a set, or something in it is not a tensor.
 
     >>> weight = gb.nn.Parameter(gb.tensor([1.0]))
     >>> optimizer = gb.optim.SGD([weight], lr=0.5)
@@ -54,6 +70,8 @@ class Optimizer:
     _kind: Callable[[list[Any], dict[str, Any]], _core._Optimiser]
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, Any]], options: dict[str, Any]) -> None:
+        if isinstance(params, (Tensor, set, frozenset)):
+            raise TypeError(f"[optim] params is a list of tensors or of dicts, not a {type(params).__name__}")
         given: list[Any] = list(params)
         groups = given if given and isinstance(given[0], dict) else [{"params": given}]
         values = []
@@ -62,12 +80,31 @@ class Optimizer:
             if unknown:
                 raise ValueError(f"[optim] a group of parameters cannot have its own {', '.join(sorted(unknown))}")
             tensors = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+            for number, tensor in enumerate(tensors):
+                _check_parameter(number, tensor)
             values.append({**options, **group, "params": tensors})
+        self._make(values, options)
+
+    def _make(self, groups: list[dict[str, Any]], options: dict[str, Any]) -> None:
         self._optimiser = type(self)._kind(
-            [(group["params"], group["lr"], group["weight_decay"]) for group in values], options
+            [(group["params"], group["lr"], group["weight_decay"]) for group in groups], options
         )
         self.defaults = options
-        self.param_groups = [ParameterGroup(self._optimiser, i, group) for i, group in enumerate(values)]
+        self.param_groups = [ParameterGroup(self._optimiser, i, group) for i, group in enumerate(groups)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name != "_optimiser"}
+        state["param_groups"] = [dict(group) for group in self.param_groups]
+        return {**state, "state": self._optimiser.state_dict()}
+
+    def __setstate__(self, state: Any) -> None:
+        if not isinstance(state, dict) or not {"param_groups", "defaults", "state"} <= state.keys():
+            raise ValueError(f"[unpickle] this is not the state of a {type(self).__name__}")
+        attributes = dict(state)
+        tensors = attributes.pop("state")
+        self._make(attributes.pop("param_groups"), attributes.pop("defaults"))
+        self._optimiser.load_state_dict(tensors)
+        vars(self).update(attributes)
 
     def __tensors__(self) -> list[Tensor]:
         return self._optimiser.__tensors__()

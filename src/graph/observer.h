@@ -1,0 +1,21 @@
+// Who wants to know which large ops are recorded, and what is evaluated: a program whose user waits for pending work
+// (gabbro.synchronize).
+#pragma once
+
+#include "src/graph/program.h"
+
+namespace gabbro {
+
+// An op is large where it reads or writes a tensor of at least this many elements; others take a few microseconds.
+inline constexpr int64_t kLargeElements = 4096;
+
+struct Observer {
+  void (*recorded)(const std::shared_ptr<Node>& node, std::span<const Tensor> outputs);  // a large op
+  void (*evaluated)(const Trace& traced);                                                // what is about to be computed
+};
+
+// Null: none. Set once, before anything is recorded.
+void set_observer(const Observer* observer);
+const Observer* observer();
+
+}  // namespace gabbro
