@@ -37,7 +37,7 @@ DType TensorInfo::dtype() const {
   const GgmlType* type = find_ggml_type(ggml_type);
   if (type != nullptr && type->dtype) return *type->dtype;
   throw bad_input("{}{}tensor {}: format {} is not supported", file != nullptr ? file->path() : "",
-                  file != nullptr ? ": " : "", quoted(name), type_name);
+                  file != nullptr ? ": " : "", quote(name), type_name);
 }
 
 File File::open(const std::string& path) {
@@ -86,8 +86,7 @@ void File::index_tensors() {
   for (const TensorInfo& tensor : tensors_) {
     const auto [entry, is_new] = tensor_index_.emplace(tensor.name, &tensor);
     if (is_new) continue;
-    throw bad_input("{}: tensor {} is in {} too", tensor.file->path(), quoted(tensor.name),
-                    entry->second->file->path());
+    throw bad_input("{}: tensor {} is in {} too", tensor.file->path(), quote(tensor.name), entry->second->file->path());
   }
 }
 
@@ -106,7 +105,7 @@ const TensorInfo* File::tensor(std::string_view name) const {
 
 const TensorInfo& File::require_tensor(std::string_view name) const {
   const TensorInfo* found = tensor(name);
-  if (found == nullptr) throw bad_input("{}: tensor {} is missing", path_, quoted(name));
+  if (found == nullptr) throw bad_input("{}: tensor {} is missing", path_, quote(name));
   return *found;
 }
 
@@ -117,12 +116,12 @@ const Value* File::find(std::string_view key) const {
 
 const Value& File::require_value(std::string_view key) const {
   const Value* value = find(key);
-  if (value == nullptr) throw bad_input("{}: metadata {} is missing", path_, quoted(key));
+  if (value == nullptr) throw bad_input("{}: metadata {} is missing", path_, quote(key));
   return *value;
 }
 
 void File::refuse(std::string_view key, const Value& value, std::string_view wanted) const {
-  throw bad_input("{}: metadata {} at byte {}: {} is not {}", parts_[0]->path(), quoted(key),
+  throw bad_input("{}: metadata {} at byte {}: {} is not {}", parts_[0]->path(), quote(key),
                   value.data() - parts_[0]->bytes().data(), value.describe(), wanted);
 }
 

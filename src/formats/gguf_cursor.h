@@ -82,7 +82,7 @@ class Cursor {
  private:
   std::string subject() const {
     if (kind_.empty()) return {};
-    return name_.empty() ? fmt::format("{} {}: ", kind_, number_) : fmt::format("{} {}: ", kind_, quoted(name_));
+    return name_.empty() ? fmt::format("{} {}: ", kind_, number_) : fmt::format("{} {}: ", kind_, quote(name_));
   }
 
   std::span<const std::byte> bytes_;

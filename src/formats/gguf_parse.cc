@@ -24,7 +24,7 @@ void check_magic(Cursor& cursor, std::string_view name) {
                 foreign->hint);
   }
   const std::string_view magic(reinterpret_cast<const char*>(cursor.take(4, "magic")), 4);
-  if (magic != "GGUF") cursor.fail(0, "magic", "this is not a GGUF file, it starts with {}", quoted(magic));
+  if (magic != "GGUF") cursor.fail(0, "magic", "this is not a GGUF file, it starts with {}", quote(magic));
 }
 
 uint32_t read_version(Cursor& cursor) {
@@ -234,7 +234,7 @@ void check_overlap(Cursor& cursor, const std::vector<Entry>& entries) {
     if (order[i - 1]->offset + order[i - 1]->bytes <= order[i]->offset) continue;
     cursor.about("tensor", order[i]->info.name);
     cursor.fail(order[i]->offset_of_offset, "offset", "its data at {} overlap those of {}", order[i]->offset,
-                quoted(order[i - 1]->info.name));
+                quote(order[i - 1]->info.name));
   }
 }
 
@@ -254,7 +254,7 @@ std::vector<TensorInfo> read_tensors(Cursor& cursor, uint64_t count, uint32_t al
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   constexpr size_t kLongest = 80;
   std::string out = "'";
   for (const char c : text.substr(0, kLongest)) out += c >= ' ' && c <= '~' ? c : '?';

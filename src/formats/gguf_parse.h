@@ -26,6 +26,6 @@ struct Part {
 Part parse(std::span<const std::byte> bytes, std::string_view name);
 
 // Text from a file for a message: in quotes, without control characters, and not too long.
-std::string quoted(std::string_view text);
+std::string quote(std::string_view text);
 
 }  // namespace gabbro::gguf

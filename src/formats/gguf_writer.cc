@@ -24,7 +24,7 @@ size_t align_up(size_t size, size_t alignment) { return (size + alignment - 1) /
 
 const GgmlType& known_type(std::string_view name, uint32_t ggml_type) {
   const GgmlType* type = find_ggml_type(ggml_type);
-  if (type == nullptr) throw bad_input("tensor {}: ggml type {} is not known", quoted(name), ggml_type);
+  if (type == nullptr) throw bad_input("tensor {}: ggml type {} is not known", quote(name), ggml_type);
   return *type;
 }
 
@@ -49,7 +49,7 @@ Writer::Writer(uint32_t alignment) : alignment_(alignment), padding_(alignment) 
 
 void Writer::begin_field(std::string_view key, ValueType type) {
   if (std::find(keys_.begin(), keys_.end(), key) != keys_.end())
-    throw bad_input("metadata {} is there twice", quoted(key));
+    throw bad_input("metadata {} is there twice", quote(key));
   keys_.emplace_back(key);
   put_string(fields_, key);
   put(fields_, type);
@@ -57,11 +57,11 @@ void Writer::begin_field(std::string_view key, ValueType type) {
 
 void Writer::add_integer(std::string_view key, ValueType type, int64_t value) {
   if (type == ValueType::f32 || type == ValueType::boolean || value_type_size(type) == 0 || type == ValueType::f64) {
-    throw bad_input("metadata {}: {} is not a type of integers", quoted(key), value_type_name(type));
+    throw bad_input("metadata {}: {} is not a type of integers", quote(key), value_type_name(type));
   }
   const auto* bytes = reinterpret_cast<const std::byte*>(&value);  // the low ones come first
   if (Value(type, bytes).as<int64_t>() != value) {
-    throw bad_input("metadata {}: {} does not fit {}", quoted(key), value, value_type_name(type));
+    throw bad_input("metadata {}: {} does not fit {}", quote(key), value, value_type_name(type));
   }
   begin_field(key, type);
   fields_.append(reinterpret_cast<const char*>(bytes), value_type_size(type));
@@ -118,7 +118,7 @@ void Writer::add_value(std::string_view key, const Value& value) {
 void Writer::declare_tensor(std::string_view name, uint32_t ggml_type, std::span<const int64_t> shape) {
   const GgmlType& type = known_type(name, ggml_type);
   const std::optional<size_t> size = bytes_of(type, shape);
-  if (!size) throw bad_input("tensor {}: its shape is not one of whole blocks of {}", quoted(name), type.name);
+  if (!size) throw bad_input("tensor {}: its shape is not one of whole blocks of {}", quote(name), type.name);
   tensors_.push_back({std::string(name), ggml_type, {shape.begin(), shape.end()}, *size, {}});
 }
 
@@ -126,7 +126,7 @@ void Writer::add_tensor(std::string_view name, uint32_t ggml_type, std::span<con
                         std::span<const std::byte> data) {
   const GgmlType& type = known_type(name, ggml_type);
   if (bytes_of(type, shape) != data.size()) {
-    throw bad_input("tensor {}: {} bytes are not what its shape has in {}", quoted(name), data.size(), type.name);
+    throw bad_input("tensor {}: {} bytes are not what its shape has in {}", quote(name), data.size(), type.name);
   }
   tensors_.push_back({std::string(name), ggml_type, {shape.begin(), shape.end()}, data.size(), data});
 }
@@ -153,7 +153,7 @@ std::string Writer::header() const {
 std::vector<std::span<const std::byte>> Writer::pieces(const std::string& header) const {
   std::vector<std::span<const std::byte>> out = {std::as_bytes(std::span(header))};
   for (const Tensor& tensor : tensors_) {
-    if (tensor.data.empty()) throw bad_input("tensor {} has no data", quoted(tensor.name));
+    if (tensor.data.empty()) throw bad_input("tensor {} has no data", quote(tensor.name));
     out.push_back(tensor.data);
     out.push_back(std::span(padding_).first(align_up(tensor.size, alignment_) - tensor.size));
   }

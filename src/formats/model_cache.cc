@@ -94,7 +94,7 @@ std::string find_in_cache(const std::string& model) {
     if (other.name == name) return other.path;
   }
   if (found.size() > 1) {
-    throw bad_input("model {} could be {} or {}: write it as it is", gguf::quoted(model), found[0].name, found[1].name);
+    throw bad_input("model {} could be {} or {}: write it as it is", gguf::quote(model), found[0].name, found[1].name);
   }
   return found.empty() ? "" : found[0].path;
 }
@@ -136,7 +136,7 @@ std::string resolve_model(const std::string& model) {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: is a folder, but holds no model", model), folder_hint(model));
   }
   const std::string folder = models_folder();
-  throw Error(ErrorCode::kBadInput, fmt::format("no model {}: neither a file nor in the cache", gguf::quoted(model)),
+  throw Error(ErrorCode::kBadInput, fmt::format("no model {}: neither a file nor in the cache", gguf::quote(model)),
               hint(folder.empty() ? "$GABBRO_HOME/models" : folder));
 }
 

@@ -69,7 +69,7 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
 DType TensorInfo::dtype() const {
   const ElementType* type = find_type(dtype_name);
   if (type == nullptr || !type->dtype) {
-    throw bad_input("tensor {}: is {}, which is none of our dtypes", gguf::quoted(name), dtype_name);
+    throw bad_input("tensor {}: is {}, which is none of our dtypes", gguf::quote(name), dtype_name);
   }
   return *type->dtype;
 }
@@ -97,22 +97,21 @@ Contents parse(std::span<const std::byte> bytes, std::string_view name) {
   for (HeaderEntry& entry : header.entries) {
     const ElementType* type = find_type(entry.dtype);
     if (type == nullptr)
-      throw bad_input("{}: tensor {}: dtype {} is not known", name, gguf::quoted(entry.name),
-                      gguf::quoted(entry.dtype));
+      throw bad_input("{}: tensor {}: dtype {} is not known", name, gguf::quote(entry.name), gguf::quote(entry.dtype));
     const std::optional<uint64_t> size = bytes_of(entry.shape, *type);
     if (!size)
-      throw bad_input("{}: tensor {}: shape {} is too large", name, gguf::quoted(entry.name), shape_text(entry.shape));
+      throw bad_input("{}: tensor {}: shape {} is too large", name, gguf::quote(entry.name), shape_text(entry.shape));
     if (entry.begin != end) {
       throw bad_input("{}: tensor {}: its data begin at byte {} of the data, and what is before ends at {}", name,
-                      gguf::quoted(entry.name), entry.begin, end);
+                      gguf::quote(entry.name), entry.begin, end);
     }
     if (entry.end < entry.begin || entry.end > data.size()) {
-      throw bad_input("{}: tensor {}: its data end at byte {}, of {} that there are", name, gguf::quoted(entry.name),
+      throw bad_input("{}: tensor {}: its data end at byte {}, of {} that there are", name, gguf::quote(entry.name),
                       entry.end, data.size());
     }
     end = entry.end;
     if (end - entry.begin != *size) {
-      throw bad_input("{}: tensor {}: {} bytes, and {} {} takes {}", name, gguf::quoted(entry.name), end - entry.begin,
+      throw bad_input("{}: tensor {}: {} bytes, and {} {} takes {}", name, gguf::quote(entry.name), end - entry.begin,
                       entry.dtype, shape_text(entry.shape), *size);
     }
     TensorInfo& info = contents.tensors.emplace_back();
@@ -146,10 +145,10 @@ void write(const std::string& path, std::span<const TensorData> tensors,
   std::unordered_set<std::string_view> names{"__metadata__"};
   for (const TensorData& tensor : tensors) {
     if (!names.insert(tensor.name).second)
-      throw bad_input("{}: tensor {}: the name is taken", path, gguf::quoted(tensor.name));
+      throw bad_input("{}: tensor {}: the name is taken", path, gguf::quote(tensor.name));
     const auto* type = std::ranges::find(kTypes, std::optional(tensor.dtype), &ElementType::dtype);
     if (type == std::end(kTypes)) {
-      throw bad_input("{}: tensor {}: the format has no {}", path, gguf::quoted(tensor.name), dtype_name(tensor.dtype));
+      throw bad_input("{}: tensor {}: the format has no {}", path, gguf::quote(tensor.name), dtype_name(tensor.dtype));
     }
     parts.push_back({&tensor, type});
   }
@@ -165,7 +164,7 @@ void write(const std::string& path, std::span<const TensorData> tensors,
     entry.begin = end;
     entry.end = end += part.tensor->data.size();
     if (bytes_of(entry.shape, *part.type) != part.tensor->data.size()) {
-      throw bad_input("{}: tensor {}: {} bytes for {} {}", path, gguf::quoted(entry.name), part.tensor->data.size(),
+      throw bad_input("{}: tensor {}: {} bytes for {} {}", path, gguf::quote(entry.name), part.tensor->data.size(),
                       entry.dtype, shape_text(entry.shape));
     }
     pieces.push_back(part.tensor->data);

@@ -36,12 +36,12 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool key(std::string& key) override {
     if (place_ == Place::kHeader) {
-      if (!names_.insert(key).second) fail("tensor {}: is there twice", gguf::quoted(key));
+      if (!names_.insert(key).second) fail("tensor {}: is there twice", gguf::quote(key));
       key_ = key;
       return go(Place::kEntry);
     }
     if (place_ == Place::kMetadata) {
-      if (!keys_.insert(key).second) fail("metadata {}: is there twice", gguf::quoted(key));
+      if (!keys_.insert(key).second) fail("metadata {}: is there twice", gguf::quote(key));
       field_ = key;
       return go(Place::kMetadataValue);
     }
@@ -49,17 +49,14 @@ class HeaderReader : public nlohmann::json_sax<json> {
     if (key == "dtype" && !has_dtype_) return go(Place::kDType);
     if (key == "shape" && !has_shape_) return go(Place::kShapeStart);
     if (key == "data_offsets" && offsets_.empty()) return go(Place::kOffsetsStart);
-    fail("tensor {}: field {} is {}", gguf::quoted(key_), gguf::quoted(key),
+    fail("tensor {}: field {} is {}", gguf::quote(key_), gguf::quote(key),
          key == "dtype" || key == "shape" || key == "data_offsets" ? "there twice" : "not known");
   }
 
   bool end_object() override {
     if (place_ == Place::kTensor) {
       if (!has_dtype_ || !has_shape_ || offsets_.empty()) {
-        fail("tensor {}: has no {}", gguf::quoted(key_),
-             !has_dtype_   ? "dtype"
-             : !has_shape_ ? "shape"
-                           : "data_offsets");
+        fail("tensor {}: has no {}", gguf::quote(key_), !has_dtype_ ? "dtype" : !has_shape_ ? "shape" : "data_offsets");
       }
       return go(Place::kHeader);
     }
@@ -77,7 +74,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     if (place_ == Place::kShape) {
       has_shape_ = true;
     } else {
-      if (offsets_.size() != 2) fail("tensor {}: data_offsets has {} numbers", gguf::quoted(key_), offsets_.size());
+      if (offsets_.size() != 2) fail("tensor {}: data_offsets has {} numbers", gguf::quote(key_), offsets_.size());
       entry.begin = offsets_[0];
       entry.end = offsets_[1];
     }
@@ -136,9 +133,9 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
   [[noreturn]] void refuse(const char* what) const {
     if (place_ == Place::kStart || place_ == Place::kEnd) fail("the header is {}, not an object", what);
-    if (place_ == Place::kMetadataValue) fail("metadata {}: is {}, not a text", gguf::quoted(field_), what);
-    if (place_ == Place::kEntry) fail("tensor {}: is {}, not an object", gguf::quoted(key_), what);
-    fail("tensor {}: {} has {}", gguf::quoted(key_), field_, what);
+    if (place_ == Place::kMetadataValue) fail("metadata {}: is {}, not a text", gguf::quote(field_), what);
+    if (place_ == Place::kEntry) fail("tensor {}: is {}, not an object", gguf::quote(key_), what);
+    fail("tensor {}: {} has {}", gguf::quote(key_), field_, what);
   }
 
   std::string_view file_;

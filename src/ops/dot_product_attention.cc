@@ -14,8 +14,6 @@ namespace {
 
 constexpr const char* kName = "scaled_dot_product_attention";
 
-std::vector<int64_t> lengths_of(const Tensor& x) { return {x.shape().lengths().begin(), x.shape().lengths().end()}; }
-
 // [..., G·r, M, N] as [..., G, r, M, N]; one head for all as [..., 1, 1, M, N].
 Tensor grouped(const Tensor& x, int64_t groups) {
   const int rank = x.shape().rank();

@@ -18,8 +18,6 @@ int64_t product(std::span<const int64_t> lengths) {
   return std::accumulate(lengths.begin(), lengths.end(), int64_t{1}, std::multiplies<>());
 }
 
-std::vector<int64_t> lengths_of(const Tensor& x) { return {x.shape().lengths().begin(), x.shape().lengths().end()}; }
-
 bool is_mask(const Tensor& tensor) { return tensor.dtype() == DType::boolean; }
 
 // How many of x's axes an index stands for.

@@ -9,8 +9,6 @@
 namespace gabbro {
 namespace {
 
-std::vector<int64_t> lengths_of(const Tensor& x) { return {x.shape().lengths().begin(), x.shape().lengths().end()}; }
-
 int64_t length(const Tensor& x, int axis) { return x.shape()[x.shape().axis("tensordot", axis)]; }
 
 }  // namespace

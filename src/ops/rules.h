@@ -30,6 +30,11 @@ inline std::vector<TensorSpec> result(const Shape& shape, DType dtype) {
   return {TensorSpec{.shape = shape, .dtype = dtype}};
 }
 
+// The lengths of x's axes, to be changed.
+inline std::vector<int64_t> lengths_of(const Tensor& x) {
+  return {x.shape().lengths().begin(), x.shape().lengths().end()};
+}
+
 // `shape` with another length of its last axis.
 Shape with_last(const Shape& shape, int64_t length);
 

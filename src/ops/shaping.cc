@@ -11,8 +11,6 @@
 namespace gabbro {
 namespace {
 
-std::vector<int64_t> lengths_of(const Tensor& x) { return {x.shape().lengths().begin(), x.shape().lengths().end()}; }
-
 struct Parts {
   int64_t outer = 1, length = 1, inner = 1;
 };

@@ -124,7 +124,7 @@ std::string format_text(Runtime& runtime, std::string_view text, const FormatSpe
   return pad_text(runtime, std::string(text), spec.width, alignment, spec.fill).bytes();
 }
 
-int64_t read_number(Runtime& runtime, const std::string& text, size_t* at) {
+int64_t read_digits(Runtime& runtime, const std::string& text, size_t* at) {
   int64_t value = 0;
   for (; *at < text.size() && text[*at] >= '0' && text[*at] <= '9'; ++*at) {
     value = value * 10 + (text[*at] - '0');
@@ -177,11 +177,11 @@ FormatSpec parse_format_spec(Runtime& runtime, const std::string& text) {
     }
     ++at;
   }
-  spec.width = read_number(runtime, text, &at);
+  spec.width = read_digits(runtime, text, &at);
   if (peek() == ',' || peek() == '_') spec.grouping = text[at++];
   if (peek() == '.') {
     const size_t begin = ++at;
-    spec.precision = read_number(runtime, text, &at);
+    spec.precision = read_digits(runtime, text, &at);
     if (at == begin) throw runtime.error("Format specifier missing precision");
   }
   if (at < text.size()) spec.type = text[at++];
