@@ -1,7 +1,7 @@
 // Causal attention of few tokens over the paged cache (flash decoding, Dao 2023): a block has a token, up to
-// kBlockHeads heads that share a KV head, and a share of the keys, which it takes a tile at a time. For the scores a
-// wave has a part of D and half of the tile's keys, two neighbours a lane; for the output it has a part of the keys and
-// all of D.
+// kBlockHeads heads that share a KV head, and a split of the keys, which it reads tile by tile. For the scores a wave
+// has a part of D and half of the tile's keys, two neighbors per lane; for the output it has a part of the keys and all
+// of D.
 #include "kernels/attention_shares.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -12,7 +12,7 @@ inline constexpr i32 kTileKeys = 256;
 inline constexpr i32 kWaveKeys = 2 * kWave;
 inline constexpr int kColumns = kTileKeys / kWaveKeys / 2;  // of keys in a tile that a wave has: every other
 inline constexpr int kParts = kAttentionWaves / 2;          // that D is cut into
-// Where scores become weights a thread has one key, and these of the block's heads.
+// In the softmax a thread has one key and these of the block's heads.
 inline constexpr int kKeyHeads = kBlockHeads * kTileKeys / static_cast<int>(kAttentionThreads);
 inline constexpr int kKeyWaves = kTileKeys / static_cast<int>(kWave);  // that have the same heads
 
@@ -25,7 +25,7 @@ struct alignas(16) OfHeads {
   float head[kBlockHeads];
 };
 
-// Neighbouring elements of the cache as they lie there; for i8 with their scales.
+// Neighboring elements of the cache in its own dtype; i8 with their scales.
 template <bool scaled>
 struct RawPair {
   u32 bits;
@@ -58,8 +58,8 @@ GPU_FUNCTION inline float capped(const AttentionArgs& a, float score) {
   return a.softcap > 0 ? a.softcap * tanh(score / a.softcap) : score;
 }
 
-// What the block knows of the keys that it has seen. Weights are relative to the largest score; a thread has the sums
-// of those that it made, of kKeyHeads heads, and a wave the output of those keys that were its own.
+// The block's running softmax. Probabilities are relative to the largest score; a thread has the sums of those that it
+// computed, of kKeyHeads heads, and a wave the output of its keys.
 template <int max_dim>
 struct Running {
   static constexpr int kPairs = max_dim / 2 / static_cast<int>(kWave);  // of D that a lane has
@@ -84,7 +84,7 @@ GPU_FUNCTION inline void begin(const AttentionArgs& a, const OfHeads* q, const F
 #pragma unroll
     for (int h = 0; h < kBlockHeads; ++h) score.head[h] = fma(q[d].head[h], fresh.key[d], score.head[h]);
   }
-  // Of each head by the first of the threads that have it.
+  // For each head one thread starts the sum: the first of those that have the head.
 #pragma unroll
   for (float& sum : running.sum) sum = own && thread_index() % kTileKeys == 0 ? 1 : 0;
 #pragma unroll
@@ -240,7 +240,7 @@ class Values {
       }
     }
   }
-  // Of the wave's keys; the first is loaded before it is known whether the wave has one.
+  // The wave's keys; the first is loaded before it is known whether the wave has one.
   GPU_FUNCTION bool has(i32 index) const { return key_at(index) < count_; }
   GPU_FUNCTION static i32 dim(int i) { return 2 * (i * static_cast<i32>(kWave) + static_cast<i32>(lane())); }
 
@@ -261,7 +261,7 @@ GPU_FUNCTION inline float total_of(const float* sums, i32 head) {
   return total;
 }
 
-// Where a head's result goes: sums of weighted values, divided by the sum of the weights where there is no other share.
+// Stores a head's result: sums of weighted values, divided by the sum of the weights if there is one split.
 template <int max_dim>
 GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 shares,
                                        const Running<max_dim>& running, float* outputs) {
@@ -320,15 +320,15 @@ GPU_FUNCTION inline void ask_for_tile(const AttentionArgs& a, const i32* rows, i
   }
 }
 
-// The block's share of `keys`. The block's memory gets its heads' queries, and the fresh key, from all its threads
-// before this; nobody has waited for them yet.
+// The block's split of `keys`. All its threads stored the heads' queries and the fresh key in the block's memory before
+// this; no barrier has been passed since.
 template <bool scaled, int max_dim>
 GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const BlockHeads& heads, i32 sequence,
                                 const Keys& keys, const FreshKey& fresh) {
   constexpr int kScores = kParts * kBlockHeads * kTileKeys, kOutputs = kParts * kBlockHeads * max_dim;
   GPU_SHARED(float, partial, (kScores > kOutputs ? kScores : kOutputs));  // of scores, and in the end of outputs
   GPU_SHARED(OfHeads, weights, kTileKeys);
-  // Where the tile's keys lie: (page·G + head)·P + slot. Of two tiles.
+  // Rows of the tile's keys, (page·G + head)·P + slot, for two tiles.
   GPU_SHARED(i32, rows, 2 * kTileKeys);
   const i32 share = static_cast<i32>(block_index().z);
   if (share >= keys.shares) return;
@@ -338,7 +338,7 @@ GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const 
     barrier();
     begin<max_dim>(a, q, fresh, running);
   }
-  // Where the thread's key of the tile at `base` lies.
+  // The row of the thread's key in the tile at `base`.
   const auto row_of = [&](i32 base) {
     const i32 key = base + static_cast<i32>(thread_index()) % kTileKeys;
     // Page numbers out of range are held within the cache.

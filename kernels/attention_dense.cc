@@ -1,5 +1,5 @@
-// Attention over tensors of halves on matrix cores (FlashAttention-2, Dao 2023): a block takes rows of queries of one
-// head, and walks over its keys in tiles; see kernels/attention_rows.h.
+// Attention over f16 or bf16 tensors on matrix cores (FlashAttention-2, Dao 2023): a block takes rows of queries of one
+// head and walks over its keys in tiles; see kernels/attention_rows.h.
 #include "kernels/attention_dense.h"
 
 #include "kernels/attention_rows.h"
@@ -36,7 +36,7 @@ struct BlockMemory {
   GPU_FUNCTION Half* queries() { return halves + (L::kQueriesStay ? kTileHalves : 0); }
 };
 
-// Rows of a head, one after the other, in quads of eight elements; zeros where there is none.
+// Rows of a head in 16-byte vectors of eight elements; zeros outside.
 class HeadRows {
  public:
   GPU_INLINE HeadRows(const StridedHeads& of, i32 batch, i32 head, i32 rows, const DenseAttentionArgs& a)
@@ -55,7 +55,7 @@ class HeadRows {
     }
     return quad;
   }
-  // Quad `i` of those that `copies` brings.
+  // Vector `i` of those that `copies` brings.
   template <class Copy>
   GPU_INLINE void begin(Copy& copies, int i, Half* to, i32 row, i32 d) const {
     if (!loose_) {
@@ -94,7 +94,7 @@ class TensorTiles {
   GPU_INLINE void begin_values(i32 base, Half* tile) {
     const i32 d = first_d(), first = Memory::Values::first_row(static_cast<i32>(thread_index()) / kRowQuads, kQuads);
     constexpr i32 kStep = Memory::Values::row_step(kRows);
-    // Where copies turn the tile, all of a thread's go by the place of the first.
+    // If copies transpose the tile, the first vector's index places all of a thread's vectors.
     copy(values_, value_rows_, base + first, kStep, d,
          tile + Memory::Values::place(static_cast<u32>(first), static_cast<u32>(d)),
          kLoadsTurn ? kStep * Memory::Values::kPitch : 0);
@@ -279,7 +279,7 @@ GPU_FUNCTION inline void attention_dense(const DenseAttentionArgs& a) {
   load_queries<dim>(HeadRows(a.q, batch, head, a.queries, a), first, memory.queries());
   barrier();
   QueryRows<L> rows(memory.queries());
-  if constexpr (!L::kQueriesStay) barrier();  // nobody reads them there any more
+  if constexpr (!L::kQueriesStay) barrier();  // the last reads of the queries are done
   const i32 kv_head = head / a.group;
   TensorTiles<dim> tiles(HeadRows(a.k, batch, kv_head, a.keys, a), HeadRows(a.v, batch, kv_head, a.keys, a));
 
@@ -295,7 +295,7 @@ GPU_FUNCTION inline void attention_dense(const DenseAttentionArgs& a) {
   i32 tile = 0;
   for (i32 key = begin; key < end; key += L::kTileKeys, ++tile) {
     tiles.template end_keys<0>();
-    barrier();  // all keys are there, and nobody reads the values and the keys before
+    barrier();  // the keys have arrived; reads of the previous tiles are done
     tiles.begin_values(key, values);
     if (key + L::kTileKeys < end) {
       tiles.begin_keys(key + L::kTileKeys, memory.keys(tile + 1));

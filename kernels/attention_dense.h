@@ -1,11 +1,11 @@
-// Arguments of attention over tensors of halves: softmax(q·kᵀ·scale + mask)·v.
+// Arguments of attention over f16 and bf16 tensors: softmax(q·kᵀ·scale + mask)·v.
 #pragma once
 
 #include "kernels/attention_merge.h"
 
 namespace gabbro::gpu {
 
-// Halves or bfloats [B, heads, rows, D] with strides in elements; the last axis is contiguous.
+// f16 or bf16 [B, heads, rows, D] with strides in elements; the last axis is contiguous.
 struct StridedHeads {
   const void* data;
   i64 batch;
@@ -13,7 +13,7 @@ struct StridedHeads {
   i64 row;
 };
 
-// What a mask holds: whether a key is seen, or what is added to its score.
+// Meaning of a mask: whether a key is attended to, or a summand of its score.
 enum class MaskType : i32 { kNone, kBool, kFloat, kHalf, kBFloat };
 
 // [B, H, L, S]; strides in elements, 0 where it has one for all.

@@ -1,9 +1,9 @@
 // Causal attention of few tokens over the paged cache on matrix cores: a block has a token, up to kMatrixHeads heads
-// that share a KV head, and a share of the keys, of which tiles are always under way. Each wave has every fourth 16
-// keys, with a maximum, a sum and outputs of its own, and the waves' results are put together at the end.
+// that share a KV head, and a split of the keys, of which tiles are always in flight. Each wave has every fourth group
+// of 16 keys, with a separate maximum, sum and output; the waves' results are merged at the end.
 //
-// A tile of products has 16 rows, of which eight heads leave eight: these have what halves lose of the queries, and
-// of the weights. So the results are those of f32.
+// A tile of a GEMM has 16 rows and eight heads fill half of them: rows 8-15 hold the f16 residual of the queries and of
+// the probabilities, so that results are those of f32.
 #include "kernels/attention_shares.h"
 #include "kernels/cache_tiles.h"
 
@@ -42,8 +42,8 @@ struct BlockMemory {
   }
 };
 
-// The heads' queries, scaled so that scores are logarithms to the base 2: what halves hold of them in the first eight
-// rows, and what is left in the others. `element(head, d)` is asked for every d by one thread, for all heads.
+// The heads' queries, scaled so that scores are logarithms to the base 2: the f16 values in the first eight rows, their
+// residuals in the others. `element(head, d)` is called for every d by one thread, for all heads.
 template <int dim, class Element>
 GPU_FUNCTION inline void keep_queries(const AttentionArgs& a, const BlockHeads& heads, Half* queries,
                                       const Element& element) {
@@ -60,7 +60,7 @@ GPU_FUNCTION inline void keep_queries(const AttentionArgs& a, const BlockHeads& 
   }
 }
 
-// What a wave knows of the keys that it has seen.
+// A wave's running softmax.
 template <int dim>
 struct Running {
   static constexpr int kDimTiles = dim / static_cast<int>(kTile);
@@ -120,7 +120,7 @@ GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const Bl
                                        const Running<dim>& running, BlockMemory<dim>& memory) {
   const i32 wave = static_cast<i32>(wave_index());
   float* const outputs = memory.outputs();
-  barrier();  // nobody reads tiles any more
+  barrier();  // the last reads of the tiles are done
 #pragma unroll
   for (int slot = 0; slot < kRowSlots; ++slot) {
     const float sum = row_sum(running.sum[slot]);
@@ -176,8 +176,8 @@ class Share {
     for (int tile = 0; tile < kAhead; ++tile) send_for(tile);
   }
 
-  // Key `fresh`, if it is one of the share's, lies in the block's memory and not in the cache; -1: there is none. The
-  // block's memory got its queries before this; nobody has waited for them yet.
+  // Key `fresh`, if it is in the split, is in the block's memory and not in the cache; -1: there is none. The queries
+  // were stored in the block's memory before this; no barrier has been passed since.
   GPU_FUNCTION void attend(i32 fresh) {
     Running<dim> running;
 #pragma unroll

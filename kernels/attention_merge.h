@@ -1,5 +1,4 @@
-// Where the keys of an attention are dealt out to several blocks: what each leaves, and the launch that puts it
-// together.
+// Split-K attention: the partial result of each block, and the launch that merges them.
 #pragma once
 
 #include "kernels/gpu/types.h"

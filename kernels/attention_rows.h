@@ -18,17 +18,17 @@ struct RowLayout {
   static constexpr int kRowTiles = kWaveRows / static_cast<int>(kTile);
   static constexpr int kKeyTiles = tile_keys / static_cast<int>(kTile);
   static constexpr int kDimTiles = dim / static_cast<int>(kTile);
-  // From row to row of the queries, in halves: 16 bytes more, so that eight of them lie in all banks.
+  // Pitch of the queries in elements: 16 bytes of padding spread eight rows over all banks.
   static constexpr u32 kQueryPitch = static_cast<u32>(dim) + 8;
   static constexpr u32 kQueryHalves = rows * kQueryPitch;
   using Scores = Accumulator[kRowTiles][kKeyTiles];
 };
 
-// Where waves are of 32 lanes and there are no copies past the registers (RDNA), and on targets without matrix cores,
-// whose fragments are large, a lane has no registers left for the scores of 64 keys.
+// With waves of 32 lanes and copies through registers (RDNA), and on targets without matrix cores, whose fragments are
+// large, a lane has no registers left for the scores of 64 keys.
 inline constexpr int kRowTileKeys = (kWave == 32 && kRowSlots == 1) || sizeof(Fragment) > 16 ? 32 : 64;
-// Two tiles of rows a wave halve what it reads of the keys. With lanes of mma.sync their queries find no registers
-// beside outputs and scores, and stay in the block's memory.
+// Two tiles of rows per wave halve its reads of the keys. With lanes of mma.sync the queries do not fit in registers
+// next to outputs and scores, and stay in the block's memory.
 inline constexpr bool kQueriesOfPairsStay = kWave == 32 && kRowSlots == 2;
 template <int dim>
 using ManyRows = RowLayout<dim, 128, kQueriesOfPairsStay ? 128 : 256, kRowTileKeys, kQueriesOfPairsStay>;
@@ -66,7 +66,7 @@ class QueryRows {
     }
     return kept_[r][d];
   }
-  // Of the block, where sum i of row tile r stands.
+  // Row within the block of sum i of row tile r.
   GPU_FUNCTION static i32 row(int r, int i) {
     return static_cast<i32>(wave_index()) * L::kWaveRows + r * static_cast<i32>(kTile) + static_cast<i32>(row_of(i));
   }

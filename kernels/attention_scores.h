@@ -1,4 +1,4 @@
-// What all kernels of attention agree on about scores, and shares of keys put together.
+// Conventions of all attention kernels: scores, and the merge of splits.
 #pragma once
 
 #include "kernels/attention_merge.h"

@@ -1,5 +1,5 @@
-// What the kernels of attention of few tokens have in common: a block has a token, some heads that share a KV head, and
-// a share of the keys; the last block of a token and its heads puts their shares together.
+// Common code of the attention kernels for few tokens: a block has a token, some heads that share a KV head, and a
+// split of the keys; the last block of a token and its heads merges the splits.
 #pragma once
 
 #include "kernels/rope.h"
@@ -53,7 +53,7 @@ GPU_FUNCTION inline void write_fresh(const AttentionArgs& a, const BlockHeads& h
   store_value<scaled>(a.values, value_place(a.kv, page, heads.kv_head, slot), d, value);
 }
 
-// Has a head's keys and values of a page brought nearer, which lie `offset` bytes behind the first of both.
+// Prefetches a head's keys and values of a page, `offset` bytes past the first of both.
 GPU_FUNCTION inline void ask_for_page(const AttentionArgs& a, i64 offset, i32 bytes) {
   constexpr i32 kLine = 128;
   const i32 step = static_cast<i32>(block_size()) * kLine;

@@ -1,6 +1,6 @@
 // Causal attention of many tokens over the paged cache on matrix cores (FlashAttention-2, Dao 2023): a block takes some
 // tokens and all query heads of one KV head, kQueryRows rows together, and walks over the keys in tiles. Each wave has
-// rows of its own, with a running maximum and sum; scores never leave its registers.
+// separate rows, with a running maximum and sum; scores never leave its registers.
 #include "kernels/attention_rows.h"
 #include "kernels/cache_tiles.h"
 
@@ -11,7 +11,7 @@ using Rows = QueryRows<ManyRows<dim>>;
 inline constexpr int kTileKeys = kRowTileKeys, kThreads = ManyRows<64>::kThreads;
 static_assert(kQueryRows == ManyRows<64>::kRows);
 
-// Which token and head a row of the block is.
+// Token and head of a row of the block.
 struct RowPlace {
   i32 token;  // of the block's; -1: of none
   i32 head;
@@ -182,7 +182,7 @@ GPU_FUNCTION inline void attention_tiled(const AttentionArgs& a) {
     const KeyRange all = run.all;
     if (all.end <= all.begin) continue;
     const i32 seen_end = from > 0 || to < tokens ? 0 : run.seen.end;  // rows of other runs see none
-    barrier();  // the rows' queries are where they belong, and nobody looks at the ranges before
+    barrier();  // the queries are stored; reads of the previous ranges are done
     if (own_row < kQueryRows) {
       const i32 token = memory.places[own_row].token;
       memory.seen[own_row] = token >= from && token < to ? keys_of_token(a, first + token) : KeyRange{0, 0};
@@ -195,7 +195,7 @@ GPU_FUNCTION inline void attention_tiled(const AttentionArgs& a) {
     i32 tile = 0;
     for (i32 key = begin; key < end; key += kTileKeys, ++tile) {
       tiles.template end_keys<0>();
-      barrier();  // all keys are there, and nobody reads the values and the keys before
+      barrier();  // the keys have arrived; reads of the previous tiles are done
       const bool all_see = key >= run.seen.begin && key + kTileKeys <= seen_end;
       tiles.begin_values(key, values);
       if (key + kTileKeys < end) {

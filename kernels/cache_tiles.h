@@ -14,8 +14,7 @@ struct KeyRange {
 };
 inline constexpr i32 kNoKey = 0x7fffffff;  // behind all
 
-// Eight neighbouring elements of a cache as halves; `scale` steps by `scale_step` from element to element (0: all have
-// one).
+// Eight neighboring elements of a cache as f16; `scale` advances by `scale_step` per element (0: all share one).
 template <bool scaled>
 GPU_FUNCTION inline Quad load_halves(const KvSide& side, i64 element, i64 scale, i64 scale_step) {
   if constexpr (!scaled) return load_quad(static_cast<const Half*>(side.data) + element);
@@ -46,7 +45,7 @@ class CacheTiles {
     range_ = range;
   }
 
-  // The keys from `base` on; behind the last key, what lies on its page.
+  // The keys from `base` on; past the last key, the rest of its page.
   GPU_FUNCTION void begin_keys(i32 base, Half* tile) {
     if (a_.kv.dim == dim) {
       copy_keys<true>(base, tile);
@@ -55,7 +54,7 @@ class CacheTiles {
     }
     keys_.sent();
   }
-  // Their values; zeros where there is no key, since 0 times what lies there may be no number.
+  // Their values; zeros past the last key, since 0 times an unwritten value may be NaN.
   GPU_FUNCTION void begin_values(i32 base, Half* tile) {
     // Nearly always, and a third of the instructions.
     if (a_.kv.dim == dim && a_.kv.page >= tile_keys && base >= range_.begin && base + tile_keys <= range_.end) {
@@ -65,8 +64,8 @@ class CacheTiles {
     }
     values_.sent();
   }
-  // What was begun is in the tile, while `later` others that were begun after it may be under way. With scales it was
-  // there at once.
+  // Waits until the begun tile is complete; up to `later` tiles begun after it may still be in flight. Tiles with
+  // scales were complete at once.
   template <int later>
   GPU_FUNCTION void end_keys() {
     if constexpr (!scaled) keys_.template landed<later>();
@@ -120,7 +119,7 @@ class CacheTiles {
     if constexpr (scaled) land(values_);
   }
 
-  // What was made from scales lands at once: it would keep twice the registers that its loads do.
+  // Converted elements are stored at once: in flight they would need twice the registers of their loads.
   template <class Copy>
   GPU_FUNCTION static void land(Copy& copies) {
     if constexpr (!kLoadsTurn) copies.landed();

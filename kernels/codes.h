@@ -23,7 +23,7 @@ GPU_FUNCTION inline u32 codebook_levels(u32 codes) {
   return levels;
 }
 
-// The bits of a block as they lie in the planes.
+// The bits of a block in the layout of the planes.
 template <Packing p>
 struct PlaneWords {
   u32 low[p.low_bits()];
@@ -89,7 +89,7 @@ GPU_FUNCTION inline Codes load_codes(const LinearMatrix& m, i64 block) {
   return codes_of<p>(load_planes<p>(m, block));
 }
 
-// The scales of a block as they lie in the planes (kernels/packing.h).
+// The scales of a block in the layout of the planes (kernels/packing.h).
 template <Packing p>
 struct RawScales {
   u32 block, super;
@@ -109,7 +109,7 @@ GPU_FUNCTION inline RawScales<p> load_scales(const LinearMatrix& m, i64 block) {
   return raw;
 }
 
-// What the levels of group `g` of the block are multiplied by, and what is added to each.
+// Scale of the levels of group `g` of the block, and the summand of each.
 template <Packing p>
 GPU_FUNCTION inline float scale_of(const RawScales<p>& raw, int g) {
   const float scale = to_float(Half{static_cast<u16>(p.sub_scales ? raw.super : raw.block)});
@@ -144,7 +144,7 @@ GPU_FUNCTION inline LinearMatrix one_row(const LinearMatrix& m, i64 row, i32 blo
   return result;
 }
 
-// A block as it lies in the planes, and with all unpacked.
+// A block in the layout of the planes, with all needed to unpack it.
 template <Packing p>
 struct RawBlock {
   PlaneWords<p> planes;

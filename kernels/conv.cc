@@ -20,7 +20,7 @@ GPU_FUNCTION inline Place place_of(i32 index, const i32* lengths) {
   return {{rows / lengths[1], rows % lengths[1], index % lengths[2]}};
 }
 
-// The number in x's plane of what a tap of an output sees, or -1 where that lies outside.
+// Index in x's plane of the input that a tap of an output reads, or -1 outside.
 GPU_FUNCTION inline i32 seen(const WindowAxes& w, const Place& o, i32 tap) {
   const Place t = place_of(tap, w.kernel);
   i32 index = 0;
@@ -95,7 +95,7 @@ GPU_FUNCTION inline void conv_tiled(const ConvArgs& a) {
   }
 }
 
-// Which channel of which group of which image this thread makes an element of.
+// Image, group and channel of the element that this thread computes.
 struct Element {
   i64 batch;  // image · groups + group
   i32 channel;

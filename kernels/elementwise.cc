@@ -6,7 +6,7 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Where a thread's 16 bytes of the result lie.
+// Position of a thread's 16 bytes in the result.
 struct PackPlace {
   i64 row, column;  // of the slower and of the faster axis
 };
@@ -224,5 +224,5 @@ GABBRO_MOVES(u8)
 GABBRO_MOVES(u16)
 GABBRO_MOVES(u32)
 GABBRO_MOVES(u64)
-// Of inputs that are rows of whole quads.
+// For inputs whose rows are whole 16-byte vectors.
 GPU_KERNEL(concat_quads, 256, gabbro::gpu::ConcatArgs, concat<gabbro::gpu::GABBRO_GPU::Quad>)

@@ -1,4 +1,4 @@
-// Functions of elements, of halves through f32. maximum, minimum and clamp of a NaN are NaN; `round` goes to
+// Functions of elements; f16 and bf16 are computed in f32. maximum, minimum and clamp of a NaN are NaN; `round` goes to
 // the even one of two. Integers wrap around; `div` truncates and `floor_divide` rounds down, both give 0 by zero, as
 // does `remainder`, whose sign is the divisor's; a negative power of anything but ±1 is 0.
 #pragma once
@@ -205,7 +205,7 @@ struct Remainder {
     return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
   }
 };
-// Of floats: (a - rest) / b, which is close to an integer, rounded to it.
+// For floats: (a - remainder) / b is close to an integer, and is rounded to it.
 struct FloorDivide {
   GPU_FUNCTION static float of(float a, float b) {
     if (b == 0) return a / b;

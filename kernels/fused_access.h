@@ -21,7 +21,7 @@ GPU_FUNCTION inline float fused_constant<float>(const FusedElementwiseArgs& a, i
   return bits_to_float(static_cast<u32>(a.constants[number]));
 }
 
-// Where element `at` of a strided input lies.
+// Offset of element `at` of a strided input.
 GPU_FUNCTION inline i64 fused_offset(const FusedElementwiseArgs& a, int input, i64 at) {
   i64 offset = 0;
 #pragma unroll 1
@@ -36,9 +36,8 @@ GPU_FUNCTION inline i64 fused_offset(const FusedElementwiseArgs& a, int input, i
   return offset + at * a.strides[input][a.rank - 1];
 }
 
-// Elements from `first` on; as one load where they lie together, which needs an address that is a multiple of the
-// pack's size. A layout that is known when the kernel is compiled lets the loads of all inputs begin before the first
-// has ended.
+// Elements from `first` on; contiguous ones as one load, which needs an address that is a multiple of the vector's
+// size. With a layout known at compile time, the loads of all inputs begin before the first has ended.
 template <class T, int count, FusedLayout layout>
 GPU_FUNCTION inline Pack<T, count> fused_read(const FusedElementwiseArgs& a, int input, i64 first) {
   const auto* x = static_cast<const T*>(a.in[input]);

@@ -1,12 +1,12 @@
-// What a product on matrix cores needs besides: activations as halves, weights as halves where a vendor's library
-// multiplies, and the epilogue there.
+// Conversions for GEMMs on matrix cores: activations to f16, weights to f16 for a vendor's BLAS library, and the
+// epilogue after it.
 #include "kernels/halves.h"
 
 #include "kernels/linear_finish.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Rows that become halves: x, or silu(first · scale) · (second · scale).
+// A row to convert to f16: x, or silu(first · scale) · (second · scale).
 struct PlainRow {
   const float* x;
   GPU_FUNCTION void load(i32 k, float* values) const {
@@ -77,7 +77,7 @@ class RowShare {
   float held_[held][4];
 };
 
-// The block's row as halves, and what undoes their scale: see HalveRowsArgs.
+// The block's row as f16, and the factor that undoes its scale: see HalveRowsArgs.
 template <class Share>
 GPU_FUNCTION inline void store_halves(Share& share, i32 columns, i32 depth, Half* row, float* undone_by) {
   float peak = 0;
@@ -178,7 +178,7 @@ GPU_FUNCTION inline void finish_pairs(const LinearFinishArgs& a, i32 token, floa
   }
 }
 
-// A block a part of a token's products, which lie in y, with kAdd together with the residual.
+// A block per part of a token's row. The products are in y, with kAdd together with the residual.
 GPU_FUNCTION inline void linear_finish(const LinearFinishArgs& a) {
   const LinearMatrix& m = a.matrices[0];
   const i32 token = static_cast<i32>(block_index().x);

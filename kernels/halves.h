@@ -1,4 +1,4 @@
-// Weights as halves, for matrix cores.
+// Weights as f16, for matrix cores.
 #pragma once
 
 #include "kernels/codes.h"
@@ -6,7 +6,7 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// A block's codes as halves of kWeightScale times the weight; scales and minimums are those of its groups.
+// A block's codes as f16 values of kWeightScale times the weight; scales and minimums are those of its groups.
 template <Packing p>
 GPU_FUNCTION inline void store_block(const Codes& codes, const float* scales, const float* minimums, Half* to) {
   constexpr int kWords = 8 * p.group / kBlock;  // of a group
@@ -33,8 +33,8 @@ GPU_FUNCTION inline void store_block(const Codes& codes, const float* scales, co
   }
 }
 
-// Halves hold all bfloats between 6.1e-5 and 65504 exactly. Smaller ones lose bits (steps of 6e-8), larger ones become
-// infinite; weights have neither.
+// f16 holds all bf16 values between 6.1e-5 and 65504 exactly. Smaller ones lose bits (steps of 6e-8), larger ones
+// become infinite; weights have neither.
 GPU_FUNCTION inline Quad halves_of_bfloats(const Quad& bfloats) {
   Quad halves;
 #pragma unroll

@@ -87,7 +87,7 @@ GABBRO_ROWS(u16)
 GABBRO_ROWS(u32)
 GABBRO_ROWS(u64)
 
-// Rows of whole quads.
+// For rows that are whole 16-byte vectors.
 GPU_KERNEL(gather_quads, 256, gabbro::gpu::GatherArgs, gather<gabbro::gpu::GABBRO_GPU::Quad>)
 #define GABBRO_RESOLVE(T) \
   GPU_KERNEL(resolve_index_##T, 256, gabbro::gpu::ResolveIndexArgs, resolve_index<gabbro::gpu::T>)

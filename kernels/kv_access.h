@@ -1,4 +1,4 @@
-// Where a token's keys and values lie.
+// Addresses of a token's keys and values.
 #pragma once
 
 #include "kernels/attention_scores.h"
@@ -36,7 +36,7 @@ GPU_FUNCTION inline ValuePlace value_place(const KvShape& kv, i32 page, i32 head
   return {element, element / kScaleGroup};
 }
 
-// Of a cache of f16, or of i8 with scales.
+// Reads a cache of f16, or of i8 with scales.
 template <bool scaled>
 GPU_FUNCTION inline float read_kv(const KvSide& side, i64 element, i64 scale) {
   if constexpr (scaled)

@@ -91,8 +91,8 @@ struct AttentionArgs {
   u32* arrived;     // with shares > 1: [T][grid.y], zeros, and zeros again at the end
   i32 shares;
   i32 group;       // heads that share a KV head,
-  i32 parts;       // in so many parts,
-  i32 part_heads;  // of so many each
+  i32 parts;       // number of parts of a group,
+  i32 part_heads;  // heads per part
   i32 window;
   float scale;
   float softcap;

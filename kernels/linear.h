@@ -17,11 +17,11 @@ struct QuantiseRowsArgs {
   float epsilon;
 };
 
-// Quads of a row that a thread keeps: 4096 columns, and 14336, the widest of an 8B model.
+// 16-byte vectors of a row that a thread holds: 4096 columns, and 14336, the widest of an 8B model.
 inline constexpr int kHalvedRowQuads = 4, kHalvedWideRowQuads = 14;
 
-// Activations [T, K] as halves for matrix cores: grid T, a block each. A row whose largest element is below 2⁻⁴, or not
-// below 2¹⁵, is multiplied by a power of two that brings it to 2¹⁴ or above: no half overflows, and few are subnormal.
+// Activations [T, K] as f16 for matrix cores: grid T, a block each. A row whose largest element is below 2⁻⁴, or not
+// below 2¹⁵, is scaled by a power of two to 2¹⁴ or above: nothing overflows, and few elements are subnormal.
 struct HalveRowsArgs {
   const float* x;
   const float* norm;  // [K]: RMSNorm before; or null
@@ -63,10 +63,9 @@ inline constexpr int kLinearThreads = 256;  // of a block, where nothing else is
 // Neighbouring rows that a wave handles together: activations are read once for them.
 inline constexpr int kWaveRows = 2;
 
-// Of one token and quantised weights, up to here: a block keeps the whole of it, rounded.
+// Most columns of quantized weights in decode: a block keeps the whole token, rounded.
 inline constexpr int kMaxOneColumns = 16384;
-// Of one token and plain weights: the threads of a block that go over a row together, each with one chunk of it or
-// more.
+// Decode with plain weights: threads of a block that go over a row together, each with one chunk of it or more.
 inline constexpr int kOneThreads = 512;
 inline constexpr int kMaxSlots = 4;
 struct OneRow {
@@ -105,7 +104,7 @@ struct LinearArgs {
 
 // Tiles of the products with many tokens, on matrix cores: a block a tile.
 inline constexpr int kTileRows = 128;    // of weights; with kSiluMul half of them are the second matrix's
-inline constexpr int kTileDepth = 32;    // columns that lie in a block's memory at a time
+inline constexpr int kTileDepth = 32;    // columns in a block's memory at a time
 inline constexpr int kManyTokens = 128;  // tokens of a tile, or
 inline constexpr int kSomeTokens = 32;
 inline constexpr int kTiledThreads = 128;
@@ -122,11 +121,11 @@ struct LinearTiledArgs {
   i32 depth;
 };
 
-// Quantised weights become halves of this times the weight, which whoever multiplies with them undoes: of formats with
-// sub-scales many are below the smallest normal half, and none is near 4096.
+// Quantized weights become f16 values of this times the weight, which the GEMM's epilogue undoes: in formats with
+// sub-scales many weights are below the smallest normal f16, and none is near 4096.
 inline constexpr float kWeightScale = 16;
 
-// Rows of a matrix as halves [rows][K]: blocks of kLinearThreads threads, a thread 32 weights or, of bf16, 8.
+// Rows of a matrix as f16 [rows][K]: blocks of kLinearThreads threads, a thread 32 weights or, of bf16, 8.
 struct HalveWeightsArgs {
   LinearMatrix matrix;
   Half* halves;
@@ -135,7 +134,7 @@ struct HalveWeightsArgs {
   i32 columns;
 };
 
-// Bias and epilogue for products that lie in the matrices' y: grid (T, kFinishRows of the rows each).
+// Bias and epilogue for products already stored in the matrices' y: grid (T, kFinishRows of the rows each).
 struct LinearFinishArgs {
   LinearMatrix matrices[2];  // with kSiluMul both, and the result goes to the first's y
   Epilogue epilogue;

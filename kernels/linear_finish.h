@@ -22,7 +22,7 @@ GPU_FUNCTION inline void store_product(const Args& a, const LinearMatrix& m, i32
   m.y[place] = value;
 }
 
-// Where a wave of a launch works.
+// Matrix and rows of a wave.
 struct WaveRows {
   int matrix;  // -1: there is nothing left for it
   i32 row;     // the first of kWaveRows, of which those past the matrix's end are not there

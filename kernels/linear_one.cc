@@ -143,7 +143,7 @@ GPU_FUNCTION inline void add_products(const RawBlock<p>* raw, const RoundedBlock
   }
 }
 
-// What a wave loads next of its rows: a step is kWave blocks of each of `count`.
+// Loads a wave's rows step by step: a step is kWave blocks of each of `count` rows.
 template <Packing p, int count>
 class RowLoader {
  public:

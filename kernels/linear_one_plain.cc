@@ -77,8 +77,8 @@ GPU_FUNCTION inline float wave_sums(float (&values)[count]) {
   return values[0];
 }
 
-// Where the threads of a block are: `row_threads` go over a row together, each with `slots` chunks of it, and as many
-// rows as there is room for are handled at once.
+// Rows of a decode step per thread: `row_threads` go over a row together, each with `slots` chunks of it; as many rows
+// as fit are handled at once.
 struct OnePlace {
   i32 row;    // of those at once
   i32 count;  // of them; a thread whose row is not below it has nothing to multiply
@@ -127,7 +127,7 @@ template <int count>
 class ChunksAhead<count, true> {
  public:
   struct Memory {
-    Quad chunks[count][kOneThreads];  // nobody reads those of another thread
+    Quad chunks[count][kOneThreads];  // each thread reads only its own
   };
 
   GPU_FUNCTION explicit ChunksAhead(Memory& memory) : memory_(memory) {}
@@ -183,7 +183,7 @@ class GroupWeights {
   Chunks chunks_;
 };
 
-// What is added to a row's product.
+// The summand of a row's product: bias and residual.
 GPU_FUNCTION inline float addend(const LinearArgs& a, int matrix, i32 row) {
   const LinearMatrix& m = a.matrices[matrix];
   float sum = m.bias != nullptr ? m.bias[row] : 0;

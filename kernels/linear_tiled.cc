@@ -1,12 +1,12 @@
 // Weights times many tokens on matrix cores: a block multiplies kTileRows rows of weights with a tile of tokens. Both
-// lie in its memory as halves, kTileDepth columns at a time and twice: what comes next is under way while the waves
-// multiply.
+// are in its memory as f16, kTileDepth columns at a time and double-buffered: the next columns are in flight while the
+// waves multiply.
 #include "kernels/halves.h"
 #include "kernels/linear_finish.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Halves from one row of a tile to the next: 16 bytes more than a tile's depth, so that eight rows lie in all banks.
+// Elements from one row of a tile to the next: 16 bytes of padding spread eight rows over all banks.
 inline constexpr u32 kPitch = kTileDepth + 8;
 inline constexpr int kRowQuads = kTileDepth / 8;
 
@@ -152,7 +152,7 @@ class QuantisedRows {
       for (int i = 0; i < kRecord; ++i) records_[i] = reinterpret_cast<const u64*>(matrix_.scales + block * kRecord)[i];
     }
   }
-  // Of block `index` of those of 256.
+  // Scales of block `index` of 256 elements.
   GPU_FUNCTION RawScales<p> scales_at(i32 index) const {
     if constexpr (!p.sub_scales) return raw_;
     // With masks: of choices between four words LLVM makes an index into scratch memory.

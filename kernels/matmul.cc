@@ -16,8 +16,8 @@ struct Panel {
   i64 depth;
 };
 
-// To shared memory as [kDepth][tile + 1], with zeros behind the matrix's ends. Neighbouring threads read along the axis
-// whose elements lie together.
+// Loads a panel into the block's memory as [kDepth][tile + 1], with zeros past the matrix's ends. Neighboring threads
+// read along the contiguous axis.
 template <int tile>
 GPU_FUNCTION inline void load_panel(const Panel& p, float* panel) {
   constexpr int kThreads = kMatmulSide * kMatmulSide;

@@ -1,6 +1,5 @@
-// f32 matrix product of which one side has few vectors, bound by reading the other one, "the matrix": y[i] is the
-// product of row i of length `depth` with each vector. Two kernels: the matrix's elements lie together along the depth,
-// or across it.
+// f32 matrix product with few vectors on one side, bound by reading the other side, "the matrix": y[i] is the product
+// of row i of length `depth` with each vector. Two kernels: the matrix is contiguous along the depth, or across it.
 #include "kernels/matmul.h"
 #include "kernels/strided_access.h"
 

@@ -29,13 +29,13 @@ GPU_FUNCTION inline Affine affine_of(const NormaliseArgs& a, i64 row, i32 column
   return {scale, parameter_of<T>(a, a.bias, channel, 0) - mean * scale};
 }
 
-// What a pack's elements have of the weights or of the biases.
+// Weights or biases of a vector's elements.
 template <class T>
 struct RowParameters {
   static constexpr int kElements = RowPack<T>::kElements;
   float value[kElements];
 
-  // Of the channels from `channel` on, one for each element, or of that one alone.
+  // For the channels from `channel` on, one per element, or for that channel alone.
   GPU_FUNCTION RowParameters(const NormaliseArgs& a, const void* parameter, i64 channel, bool each, float otherwise) {
     if (parameter == nullptr || !each) {
       const float all = parameter_of<T>(a, parameter, channel, otherwise);
@@ -88,7 +88,7 @@ GPU_FUNCTION inline void normalise_rows(const NormaliseArgs& a) {
   }
 }
 
-// Of rows that are whole packs and fit in registers, with channels that are single columns or whole packs.
+// For rows that are whole 16-byte vectors and fit in registers, with channels that are single columns or whole vectors.
 template <class T, RowTeam team, int kPacks>
 GPU_FUNCTION inline void normalise_packs(const NormaliseArgs& a) {
   const i64 row = team_row<team>();
@@ -210,7 +210,7 @@ GPU_FUNCTION inline void moments(const MomentsArgs& a) {
   a.variance[block] = slices == 1 ? squares / static_cast<float>(end - begin) : squares;
 }
 
-// Of x [1, channels, inner], whose channels are whole packs and fit in registers.
+// For x [1, channels, inner] whose channels are whole 16-byte vectors and fit in registers.
 template <class T, RowTeam team, int kPacks>
 GPU_FUNCTION inline void moments_packs(const MomentsArgs& a) {
   const i64 row = team_row<team>();

@@ -21,7 +21,7 @@ struct NormaliseArgs {
   i32 centred;          // 0: rms_norm, which takes the mean for 0
   i64 rows;
   const void* addend;         // [rows, columns]; null: none. What is normalised is x + addend,
-  void* sum;                  // [rows, columns], rounded, which goes here. Of rows with statistics of their own
+  void* sum;                  // [rows, columns], rounded, which is stored here. For rows with their own statistics
   NormActivation activation;  // of y. Of rows with statistics that are known
 };
 
@@ -34,7 +34,7 @@ struct KnownArgs {
   i64 statistics;
 };
 
-// The same where each row is of one channel and whole packs of 16 bytes. Blocks (rows, slices of `slice` columns).
+// The same if each row has one channel and is whole 16-byte vectors. Blocks (rows, slices of `slice` columns).
 struct KnownRowsArgs {
   NormaliseArgs norm;
   const float* mean;
@@ -54,7 +54,7 @@ struct MomentsArgs {
   i32 inner;
   i32 slices;  // of `slice` elements, the last one fewer
   i32 slice;
-  i32 packs;  // inner, and so a slice, is whole packs of 16 bytes
+  i32 packs;  // inner, and so a slice, is whole 16-byte vectors
 };
 struct JoinMomentsArgs {
   const float* means;    // [channels, slices]

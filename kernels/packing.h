@@ -1,13 +1,13 @@
-// How quantised weight matrices lie in device memory: a row-major matrix [N, K] becomes planes, each row-major by
-// itself, so that the lanes of a wave read consecutive 16 bytes. With b = K/32 blocks of 32 codes in a row:
+// Layout of quantized weight matrices in device memory: a row-major matrix [N, K] becomes planes, each row-major, so
+// that the lanes of a wave read consecutive 16 bytes. With b = K/32 blocks of 32 codes in a row:
 //   8 bits: one plane of 32 bytes a block.
 //   4 bits: 16 bytes a block; byte i holds codes i (low) and i + 16 (high).
 //   2 bits: 8 bytes a block; byte i holds codes i, i + 8, i + 16, i + 24, from the lowest bits up.
 //   1 bit:  4 bytes a block; byte i holds codes i, i + 4, ... i + 28.
 // 3 bits are planes of 2 and 1, 5 of 4 and 1, 6 of 4 and 2: the second holds the upper bits.
-//   scales: for each block its f16 scale, then its f16 minimum where there is one; or, where a format has sub-scales,
-//   the i8 sub-scales of its groups, then the u8 sub-minimums, and in a plane of their own f16 scale, and minimum, for
-//   each 256. So one load of up to four bytes brings all that a block has of either plane.
+//   scales: for each block its f16 scale, then its f16 minimum if there is one; or, if a format has sub-scales, the i8
+//   sub-scales of its groups, then the u8 sub-minimums, and in a separate plane the f16 scale, and minimum, of each
+//   256. One load of up to four bytes brings all that a block has of either plane.
 // The same for every chip.
 #pragma once
 

@@ -1,7 +1,7 @@
-// Reductions over the last axis, of halves in f32. Integers wrap around. A NaN makes sum, prod, max, min NaN and is
-// what argmax and argmin find first; of equal elements they find the first. Over nothing: sum 0, prod 1, max and min
+// Reductions over the last axis; f16 and bf16 in f32. Integers wrap around. NaN: sum, prod, max and min give NaN,
+// argmax and argmin find the first one; of equal elements they find the first. Over nothing: sum 0, prod 1, max and min
 // the lowest and the highest number, argmax and argmin 0. A thread, a wave or a block takes a row; or a block takes as
-// many rows that lie side by side as a wave has lanes.
+// many adjacent rows as a wave has lanes.
 #include "kernels/reduce.h"
 
 #include "kernels/row_packs.h"
@@ -34,7 +34,7 @@ GPU_FUNCTION inline float times(float a, float b) { return a * b; }
 GPU_FUNCTION inline i32 times(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) * static_cast<u32>(b)); }
 GPU_FUNCTION inline i64 times(i64 a, i64 b) { return static_cast<i64>(static_cast<u64>(a) * static_cast<u64>(b)); }
 
-// What an element is computed in.
+// The dtype in which elements are accumulated.
 template <class T>
 struct Computed {
   using Type = T;
@@ -124,7 +124,7 @@ struct Position {
   }
 };
 
-// Who works on a row: one thread, one wave or one block; or, of as many rows as a wave has lanes, a lane of each wave.
+// Threads that work on a row: one thread, one wave or one block; or a lane of each wave, for as many rows as lanes.
 enum class Team { kOneThread, kOneWave, kOneBlock, kLanes };
 
 template <class F>

@@ -5,9 +5,9 @@
 
 namespace gabbro::gpu {
 
-// x [rows, columns] of f32, f16, bf16, i32 or i64, whose rows lie anywhere, to y [rows], f32 for halves. Where columns
-// are many and rows few, a grid has parts: number p reduces columns p · part_columns, ... to states [parts, rows],
-// which another launch joins.
+// x [rows, columns] of f32, f16, bf16, i32 or i64, with strided rows, to y [rows], f32 for f16 and bf16. With many
+// columns and few rows a grid has parts: part p reduces columns p · part_columns, ... to states [parts, rows], which
+// another launch merges.
 struct ReduceArgs {
   const void* x;
   void* y;       // indices (i32) of argmax and argmin
@@ -15,7 +15,7 @@ struct ReduceArgs {
   i64 columns;
   i64 column_stride;
   i64 part_columns;
-  i32 packs;  // each part of a row is whole packs of 16 bytes
+  i32 packs;  // each part of a row is whole 16-byte vectors
   Axes rows;
 };
 

@@ -5,7 +5,7 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// By what element d of a head is turned: the angle position · inverse_frequency.
+// Rotation of element d of a head: the angle position · inverse_frequency.
 struct Turn {
   float cos = 1, sin = 0;
 };
@@ -17,7 +17,7 @@ GPU_FUNCTION inline Turn turn_of(const RopeArgs& rope, i32 d, i32 position) {
   const float angle = static_cast<float>(position) * rope.inverse_frequencies[rope.interleaved ? d / 2 : d % rope.half];
   return {cos(angle) * rope.magnitude, sin(angle) * rope.magnitude};
 }
-// The element that element d is turned with; itself if it is not turned.
+// Index of the other element of d's rotated pair; d itself if it is not rotated.
 GPU_FUNCTION inline i32 partner(const RopeArgs& rope, i32 d) {
   if (!is_turned(rope, d)) return d;
   return rope.interleaved ? d ^ 1 : d < rope.half ? d + rope.half : d - rope.half;

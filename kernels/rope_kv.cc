@@ -7,7 +7,7 @@ namespace gabbro::gpu::GABBRO_GPU {
 // The threads of a block have elements of a head each, kRopeThreads apart.
 inline constexpr i32 kElements = kMaxHeadDim / kRopeThreads;
 
-// By which the thread's elements are turned, the same for all heads of a token.
+// Rotations of the thread's elements, the same for all heads of a token.
 class Turns {
  public:
   GPU_FUNCTION Turns(const RopeArgs& rope, i32 position) : rope_(rope) {
@@ -15,7 +15,7 @@ class Turns {
     for (i32 i = 0; i < kElements; ++i) turns_[i] = turn_of(rope, element(i), position);
   }
   GPU_FUNCTION static i32 element(i32 i) { return i * kRopeThreads + static_cast<i32>(thread_index()); }
-  // The thread's element `i` of a head, number d, turned.
+  // The thread's element `i` of a head, at index d, rotated.
   GPU_FUNCTION float operator()(const float* x, i32 i, i32 d) const { return turned(rope_, x, d, turns_[i]); }
 
  private:
@@ -80,11 +80,11 @@ GPU_FUNCTION inline void rope_kv(const RopeKvArgs& a) {
   }
 }
 
-// Keys of many tokens, to a cache of f16: neighbouring tokens lie beside each other there, and elements of a head far
-// apart, so a block turns kKeyTokens of a head in its memory and writes them by tokens.
+// Keys of many tokens, to a cache of f16, in which neighboring tokens are contiguous and elements of a head strided: a
+// block transposes kKeyTokens of a head in its memory and writes them token by token.
 GPU_FUNCTION inline void rope_keys(const RopeKvArgs& a) {
-  constexpr i32 kPitch = kMaxHeadDim + 2;  // so that tokens lie in different banks
-  constexpr i32 kTogether = 8;             // tokens that are loaded before the first is turned
+  constexpr i32 kPitch = kMaxHeadDim + 2;  // tokens fall into different banks
+  constexpr i32 kTogether = 8;             // tokens that are loaded before the first is rotated
   static_assert(kKeyTokens % kTogether == 0);
   GPU_SHARED(Half, tile, kKeyTokens * kPitch);
   GPU_SHARED(i64, places, kKeyTokens);  // of the first element; -1: the token has none

@@ -11,7 +11,7 @@ struct alignas(16) RowPack {
   T value[kElements];
 };
 
-// Who shares a row.
+// Threads that share a row.
 enum class RowTeam { kOneWave, kBlock };
 
 template <RowTeam team>

@@ -7,7 +7,7 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// What the lanes up to this one have together.
+// Inclusive scan over the lanes of a wave.
 template <class T>
 GPU_FUNCTION inline T wave_scan(T sum) {
   for (u32 step = 1; step < kWave; step *= 2) {
@@ -18,7 +18,7 @@ GPU_FUNCTION inline T wave_scan(T sum) {
   return sum;
 }
 
-// What the threads before this one have together; and, in `total`, all of them.
+// Exclusive scan over the threads of a block; `total` is the sum of all.
 template <class T>
 GPU_FUNCTION inline T sum_before(T value, T& total) {
   GPU_SHARED(T, waves, kMaxWaves);

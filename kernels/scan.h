@@ -1,5 +1,5 @@
 // Arguments of cumsum over the last axis of contiguous x [rows, columns] of f32 or i32. A block a tile of a row, or a
-// row of whole packs of 16 bytes.
+// row of whole 16-byte vectors.
 #pragma once
 
 #include "kernels/gpu/types.h"

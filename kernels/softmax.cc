@@ -8,7 +8,7 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr float kLowest = -3.4028235e38f;  // finite, so that -inf minus it is no NaN
 
-// What becomes of an element of a row of which this is known.
+// Softmax of an element, given its row's maximum and sum.
 class Outcome {
  public:
   GPU_FUNCTION Outcome(const SoftmaxArgs& a, float highest, float sum)
@@ -41,7 +41,7 @@ GPU_FUNCTION inline void softmax(const SoftmaxArgs& a) {
   for (i32 k = first; k < a.columns; k += step) y[k] = from_float<T>(outcome(to_float(x[k])));
 }
 
-// Of rows that are whole packs and fit in registers.
+// For rows that are whole 16-byte vectors and fit in registers.
 template <class T, RowTeam team, int kPacks>
 GPU_FUNCTION inline void softmax_packs(const SoftmaxArgs& a) {
   const i64 row = team_row<team>();
@@ -64,7 +64,7 @@ GPU_FUNCTION inline void softmax_packs(const SoftmaxArgs& a) {
   share.store(y, [&](i32) { return [&](float value, int) { return value * inverse; }; });
 }
 
-// Of rows that are whole packs: the highest and the sum in one pass (Milakov & Gimelshein 2018), then the result.
+// For rows that are whole 16-byte vectors: maximum and sum in one pass (Milakov & Gimelshein 2018), then the result.
 template <class T>
 GPU_FUNCTION inline void softmax_long(const SoftmaxArgs& a) {
   constexpr i32 kElements = RowPack<T>::kElements;

@@ -8,7 +8,7 @@ namespace gabbro::gpu {
 inline constexpr int kMaxAxes = 6;
 inline constexpr int kMaxOperands = 3;
 
-// Axes that lie together are merged by the host; axis 0 is the fastest.
+// Contiguous axes are merged by the host; axis 0 is the fastest.
 struct Axes {
   i32 rank;   // at least 1
   i64 total;  // elements
@@ -20,7 +20,7 @@ struct Axes {
 struct ElementwiseArgs {
   const void* in[kMaxOperands];
   void* out;
-  i32 packs;  // no integers, at most two axes: along the fastest, inputs are numbers or whole packs of 16 bytes
+  i32 packs;  // no integers, at most two axes: along the fastest, inputs are numbers or whole 16-byte vectors
   Axes axes;
 };
 inline constexpr int kPerThread = 4;

@@ -1,4 +1,4 @@
-// Where the elements of strided operands lie.
+// Offsets of the elements of strided operands.
 #pragma once
 
 #include "kernels/gpu/gpu.h"

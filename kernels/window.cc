@@ -14,7 +14,7 @@ GPU_FUNCTION inline Place place_of(i32 index, const i32* lengths) {
   return {{rows / lengths[1], rows % lengths[1], index % lengths[2]}};
 }
 
-// body(the element's number in x's plane) for each tap of the window of output `o` that lies inside.
+// Calls body(index in x's plane) for each tap of the window of output `o` that is inside the plane.
 template <class Body>
 GPU_FUNCTION inline void for_taps(const WindowAxes& w, const Place& o, Body body) {
   for (i32 kd = 0; kd < w.kernel[0]; ++kd) {

@@ -1,5 +1,5 @@
-// Arguments of the kernels that slide a window over images x [N, C, D, H, W] of f32, f16 or bf16. The window's tap t of
-// output o lies at o · stride - padding + t · dilation, along each axis.
+// Arguments of the kernels that slide a window over images x [N, C, D, H, W] of f32, f16 or bf16. Tap t of the window
+// of output o is at o · stride - padding + t · dilation, along each axis.
 #pragma once
 
 #include "kernels/gpu/types.h"
@@ -10,13 +10,14 @@ struct WindowAxes {
   i32 in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
 };
 
-// Of a plane (an image's channel): im2col to [planes, taps, outputs], pool to [planes, outputs]. A thread an element.
+// Kernels over a plane (an image's channel): im2col to [planes, taps, outputs], pool to [planes, outputs]. A thread per
+// element.
 struct PlaneArgs {
   const void* x;
   void* y;
   WindowAxes window;
   i64 total;           // elements of y
-  float value;         // im2col: of what lies outside
+  float value;         // im2col: of inputs outside the plane
   i32 counts_padding;  // pool_mean: divides by all taps inside of the padded input, else by those inside of x
 };
 
@@ -52,7 +53,7 @@ struct ResizeArgs {
   i32 in[2], out[2];
   float step[2];  // inputs from one output to the next; 0: in / out
   i64 total;
-  i32 aligned_corners;  // bilinear: the centres of the corners lie on each other, else the corners do
+  i32 aligned_corners;  // bilinear: the centers of the corners coincide, else the corners do
 };
 
 }  // namespace gabbro::gpu

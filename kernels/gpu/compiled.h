@@ -15,8 +15,7 @@ GPU_FUNCTION inline u32 block_size() { return blockDim.x; }
 GPU_FUNCTION inline Dim block_index() { return {blockIdx.x, blockIdx.y, blockIdx.z}; }
 GPU_FUNCTION inline Dim grid_size() { return {gridDim.x, gridDim.y, gridDim.z}; }
 GPU_FUNCTION inline void barrier() { __syncthreads(); }
-// What this thread wrote before, other blocks see before what it writes after; and what they wrote, the other way
-// round.
+// Orders this thread's earlier writes before its later ones, as other blocks see them, and the same for reads.
 GPU_FUNCTION inline void fence() { __threadfence(); }
 // The value before.
 GPU_FUNCTION inline u32 atomic_increment(u32* counter) { return atomicAdd(counter, 1u); }

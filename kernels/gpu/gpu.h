@@ -27,7 +27,7 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 GPU_FUNCTION inline u32 lane() { return thread_index() % kWave; }
 GPU_FUNCTION inline u32 wave_index() { return thread_index() / kWave; }
-// Of the thread, in a grid of one direction.
+// Index of the thread in a one-dimensional grid.
 GPU_FUNCTION inline i64 global_index() { return static_cast<i64>(block_index().x) * block_size() + thread_index(); }
 
 GPU_FUNCTION inline float to_float(float x) { return x; }
@@ -93,7 +93,7 @@ GPU_FUNCTION inline T wave_min(T value) {
 
 inline constexpr u32 kMaxWaves = 1024 / kWave;
 
-// Of all threads of the block, in every thread. The barriers let calls follow each other.
+// Sum over all threads of the block, in every thread. The barriers allow calls in a row.
 GPU_FUNCTION inline float block_sum(float value) {
   GPU_SHARED(float, parts, kMaxWaves);
   value = wave_sum(value);

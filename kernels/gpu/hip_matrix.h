@@ -23,7 +23,7 @@ inline constexpr int kRowSlots = 1;
 GPU_FUNCTION constexpr int row_slot(int) { return 0; }
 GPU_FUNCTION inline u32 row_of(int) { return lane() % 16; }
 
-// How many halves of its row a lane holds: RDNA 3 wants all of them in both halves of the wave, as dot products do.
+// Elements of its row that a lane holds: RDNA 3 needs all of them in both halves of the wave, as dot products do.
 #if defined(__GFX12__)
 inline constexpr int kFragmentHalves = 8;
 #elif defined(GABBRO_MFMA)
@@ -153,7 +153,7 @@ GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulat
   sums = __builtin_bit_cast(Accumulator, after);
 }
 #else
-// sum + the products of two pairs of halves, or of bfloats.
+// sum + the dot product of two f16 or bf16 pairs.
 template <class T>
 GPU_FUNCTION inline float dot2(u32 a, u32 b, float sum);
 template <>

@@ -1,35 +1,34 @@
-// The part of the vocabulary for matrix cores: products of 16×16 tiles of halves, summed in f32, by all lanes of a wave
-// together. A Fragment is the first operand, 16 rows by 16 of the products' common axis k; Columns are the second, the
-// same of the columns of sums; an Accumulator is a tile of sums.
-// How a wave's lanes share a fragment is the target's affair; of an accumulator they know it:
-//   Accumulator::kCount         sums that a lane holds
-//   row_of(i), column_of(i)     where this lane's sum i stands in the tile
-//   kRowSlots, row_slot(i)      how many rows of a tile a lane has sums of, and which of them sum i belongs to
-//   kColumnPairs                whether sums 2i and 2i + 1 stand beside each other, the first in an even column
+// The vocabulary of matrix cores: products of 16×16 tiles of f16 or bf16, accumulated in f32, by all lanes of a wave.
+// A Fragment is the first operand, 16 rows by 16 of the common axis k; Columns are the second operand, 16 columns by 16
+// of k; an Accumulator is a tile of sums.
+// The layout of a fragment depends on the target; that of an accumulator is known:
+//   Accumulator::kCount         sums of a lane
+//   row_of(i), column_of(i)     position of this lane's sum i in the tile
+//   kRowSlots, row_slot(i)      number of rows of which a lane has sums, and which of them sum i belongs to
+//   kColumnPairs                whether sums 2i and 2i + 1 are adjacent, the first in an even column
 //   row_max(x), row_sum(x)      over the lanes that have sums of the same rows
-//   add_row_halves(sums)        adds row r + 8 to row r, and the other way round
+//   add_opposite_rows(sums)     adds row r + 8 to row r, and row r to row r + 8
 // Operations:
 //   load_fragment(tile, pitch)         element (row, k) is tile[row * pitch + k]; rows begin at multiples of 16 bytes
 //   load_columns(tile, pitch)          element (column, k) is tile[column * pitch + k]; likewise
-//   load_turned(tile, pitch)           columns out of a TurnedTile, for its load()
-//   hold_loads()                       the compiler moves no load of what follows before those ahead of it: where
-//                                      fragments are large, the loads of all of a loop find no registers
-//   multiply<T>(a, b, sums)            sums += a·bᵀ; T: Half, or BFloat for tiles of these
+//   load_transposed(tile, pitch)       columns from a TransposedTile, for its load()
+//   hold_loads()                       compiler fence for loads: with large fragments, the loads of a whole loop do not
+//                                      fit in registers
+//   multiply<T>(a, b, sums)            sums += a·bᵀ; T: Half or BFloat
 //   to_fragment<T>(sums)               rounded; columns become k
-// GABBRO_MATRIX_CORES says that the target has such cores, and is not made to do without.
+// GABBRO_MATRIX_CORES is defined if the target has matrix cores and they are enabled.
 //
-// Tiles lie in memory of the block. What lands there meanwhile:
-//   TileCopy<count>                    up to `count` copies of 16 bytes a thread: begin(i, to, from, inside) each
-//   (zeros
-//                                      where it is not inside), then sent(), later landed<later>(), with `later` the
-//                                      TileCopies sent after it that may still be under way. A barrier comes after
-//                                      that.
-//   kCopiesPassRegisters               whether copies go past the registers, so that many can be under way
-//   TurnedCopy<count, pitch>           the same into a TurnedTile, for its Copy
-//   kLoadsTurn                         whether columns are loaded from where they do not lie together: see TurnedTile
-// And pairs of halves in a word, the first in its lower bits:
-//   pack_halves(x, y), pack_bfloats(x, y), pack<T>(x, y), add_halves(a, b), fma_halves(a, b, c)
-//   spread_bytes(word, halves)         1024 + each of four unsigned bytes, exactly, as two pairs
+// Copies of tiles into the block's memory:
+//   TileCopy<count>                    up to `count` copies of 16 bytes per thread: begin(i, to, from, inside) for each
+//                                      (zeros if not inside), then sent(), later landed<later>(), where `later` is the
+//                                      number of TileCopies sent after it that may still be in flight. A barrier
+//                                      follows.
+//   kCopiesPassRegisters               whether copies bypass the registers, so that many can be in flight
+//   TransposedCopy<count, pitch>       the same into a TransposedTile, for its Copy
+//   kLoadsTranspose                    whether loads of columns transpose: see TransposedTile
+// Pairs of f16 in a 32-bit word, the first in its lower bits:
+//   pack_f16(x, y), pack_bf16(x, y), pack<T>(x, y), add_f16x2(a, b), fma_f16x2(a, b, c)
+//   spread_bytes(word, pairs)          1024 + each of four unsigned bytes, exactly, as two pairs
 #pragma once
 
 #include "kernels/gpu/gpu.h"
@@ -66,9 +65,9 @@ GPU_FUNCTION inline Accumulator add_row_halves(const Accumulator& sums) {
 
 GPU_FUNCTION inline void store_quad(void* p, const Quad& quad) { *static_cast<Quad*>(p) = quad; }
 
-// A tile of columns that comes the other way round, `depth` rows k of `width` columns. Where loads turn it, it lies as
-// it comes; elsewhere copies turn it, and a lane loads its part of a column by one instruction or two. Rows there are
-// 16 bytes longer than they need, so that eight of them lie in all banks.
+// A tile of columns from a source that is stored transposed, `depth` rows k of `width` columns. If loads transpose, the
+// tile keeps the source's layout; else copies transpose it, and a lane loads its part of a column by one or two
+// instructions. Rows have 16 bytes of padding, which spread eight of them over all banks.
 template <int depth, int width>
 struct TurnedTile {
   static constexpr u32 kPitch = (kLoadsTurn ? width : depth) + 8;
@@ -79,16 +78,16 @@ struct TurnedTile {
   GPU_FUNCTION static Columns load(const Half* tile, u32 k, u32 column) {
     return load_turned(tile + place(k, column), kPitch);
   }
-
-  // Of `count` quads a thread: of the same columns, from row first_row() on in steps of row_step(), of the `threads`
-  // that have these columns. Where copies turn them, a thread has rows that follow each other, else a wave has.
+  // 16-byte vectors of the copy: `count` per thread, all of the same columns, from row first_row() in steps of
+  // row_step(), for the `threads` that have these columns. If copies transpose, a thread has consecutive rows, else a
+  // wave has.
   template <int count>
   using Copy = TurnedCopy<count, kPitch>;
   static constexpr i32 row_step(i32 threads) { return kLoadsTurn ? threads : 1; }
   static constexpr i32 first_row(i32 thread, i32 count) { return kLoadsTurn ? thread : thread * count; }
 };
 
-// A tile of columns that lies as it comes, `width` columns of `depth` k each.
+// A tile of columns in the source's layout, `width` columns of `depth` k each.
 template <int depth, int width>
 struct ColumnTile {
   static constexpr u32 kPitch = depth + 8;

@@ -1,4 +1,4 @@
-// TileCopy and TurnedCopy (kernels/gpu/matrix.h) where memory cannot be copied into a block's without going through
+// TileCopy and TransposedCopy (kernels/gpu/matrix.h) for targets whose copies into a block's memory go through
 // registers.
 #pragma once
 
@@ -6,8 +6,8 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr bool kCopiesPassRegisters = false;
 
-// With a pitch, element j of quad i goes to to[j * pitch + i], `to` being the first quad's: 1, 2, 4 or 8 quads, that
-// many elements by one instruction.
+// With a pitch, element j of vector i goes to to[j * pitch + i], where `to` is the first vector's: 1, 2, 4 or 8
+// vectors, which one instruction stores.
 template <int count, u32 pitch = 0>
 class RegisterCopy {
  public:

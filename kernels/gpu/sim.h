@@ -1,4 +1,4 @@
-// The vocabulary for the host: the simulator (backends/gpu/sim) runs each thread of a block on a stack of its own.
+// The vocabulary for the host: the simulator (backends/gpu/sim) runs each thread of a block on a separate stack.
 // Kernels are compiled once with GABBRO_SIM_WAVE 32 and once with 64.
 #pragma once
 
@@ -54,7 +54,7 @@ inline Dim block_index() { return sim::current_block().index; }
 inline Dim grid_size() { return sim::current_block().grid; }
 inline void barrier(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { sim::barrier({file, line}); }
 
-// What the lanes of the wave gave, by lane; all of them must come here together.
+// Exchanges values within the wave; all its lanes must call this together.
 template <class T>
 T shuffle(T value, u32 lane, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   static_assert(sizeof(T) <= 8);

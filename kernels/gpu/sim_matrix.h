@@ -1,5 +1,5 @@
-// The vocabulary for matrix cores (kernels/gpu/matrix.h) for the simulator. With 32 lanes the fragments and sums lie as
-// those of mma.sync, with 64 as those of MFMA.
+// The vocabulary of matrix cores (kernels/gpu/matrix.h) for the simulator. With 32 lanes fragments and sums have the
+// layout of mma.sync, with 64 that of MFMA.
 #pragma once
 
 #include "kernels/gpu/register_copy.h"
@@ -8,7 +8,7 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Halves of a fragment, and sums, that a lane holds.
+// Elements of a fragment, and sums, of a lane.
 inline constexpr int kFragmentHalves = 256 / kWave;
 
 struct Fragment {
@@ -21,7 +21,7 @@ struct Accumulator {
   float value[kCount] = {};
 };
 
-// Where lane `l`'s half or sum `i` stands.
+// Position of lane `l`'s element or sum `i`.
 constexpr u32 tile_row(u32 l, int i) { return kWave == 32 ? l / 4 + static_cast<u32>(i / 2 % 2) * 8 : l % 16; }
 constexpr u32 tile_column(u32 l, int i) {
   return kWave == 32 ? static_cast<u32>(i / 4 * 8 + i % 2) + l % 4 * 2 : l / 16 * 4 + static_cast<u32>(i);
@@ -98,7 +98,7 @@ template <class T>
 inline u32 pack(float x, float y) {
   return kIsBFloat<T> ? pack_bfloats(x, y) : pack_halves(x, y);
 }
-// A product of halves has 22 bits, so that all but the last rounding is exact in double precision.
+// A product of two f16 values has 22 bits: all but the last rounding is exact in double precision.
 inline u32 fma_halves(u32 a, u32 b, u32 c) {
   const auto half = [](u32 pair, int shift) { return double{half_bits_to_float(static_cast<u16>(pair >> shift))}; };
   const auto sum = [&](int shift) { return static_cast<float>(half(a, shift) * half(b, shift) + half(c, shift)); };
