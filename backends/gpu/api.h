@@ -1,7 +1,7 @@
-// What the host side asks of a GPU's runtime; implemented by api_sim.cc, api_cuda.cc and api_hip.cc, of which each
-// plugin has one. All functions throw ApiError, but those that give something back (close, release, destroy, unload):
-// they work on a device that failed as well. A device is made current by the functions that take one; the others work
-// on the objects they are given.
+// What the host side needs of a GPU runtime, implemented by api_sim.cc, api_cuda.cc and api_hip.cc; each plugin has
+// one. All functions throw ApiError, except those that release something (close, release, destroy, unload): they work
+// on a failed device too. A function that takes a device makes it current; the others work on the objects they are
+// given.
 #pragma once
 
 #include <atomic>
@@ -44,8 +44,8 @@ double memory_bandwidth(const Context* context);  // bytes/s that the memory can
 // Null where there is not enough memory. At least 256-byte aligned on a real device, 64 on the simulator.
 void* allocate(Context* context, size_t bytes);
 void release(Context* context, void* pointer);
-// What sizes are rounded up to, so that freed memory fits other requests; 1 on the simulator, which sees accesses
-// behind the end.
+// Allocation sizes are multiples of this, so that freed memory fits other requests; 1 on the simulator, which detects
+// accesses past the end.
 size_t allocation_step();
 void* allocate_pinned(Context* context, size_t bytes);
 void release_pinned(Context* context, void* pointer);
@@ -56,8 +56,8 @@ void destroy_queue(Queue* queue);
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes);
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes);
 void synchronize(Queue* queue);
-// What is launched from here on may be left undone once `cancel` (null: nothing) is true. Only the simulator, whose
-// launches are done when they return, looks at it; what a device has been given cannot be taken back.
+// Launches from here on may be skipped once `cancel` (null: none) is true. Only the simulator, whose launches are
+// synchronous, checks it; work that a device has been given cannot be canceled.
 void heed(Queue* queue, const std::atomic<bool>* cancel);
 
 // Lets `to` read the memory of `from`, another device or the same. Why that cannot be, in one line, or nothing.
@@ -85,13 +85,13 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
 struct Factor {
   int64_t step;            // from line to line
   int64_t batch_step = 0;  // 0: all batches share the matrix
-  bool turned = false;     // it lies as [depth][lines], and `step` is from one place of the depth to the next
+  bool turned = false;     // stored [depth][lines]; `step` is from one index of the depth to the next
 };
 
 enum class Activation { kNone, kRelu, kGeluTanh, kSilu };
 
 // y [batches][tokens][rows] = activation(alpha · x [tokens][depth] · w [rows][depth]ᵀ + addend + bias), summed in f32.
-// The addend, which may be null, lies as y does.
+// The addend, which may be null, has y's layout.
 struct ProductShape {
   DType dtype = DType::f16;   // of x and w: f32, f16 or bf16
   DType result = DType::f32;  // of y, the addend and the bias: f32, or dtype
@@ -111,8 +111,8 @@ struct ProductOperands {
   void* y;
 };
 
-// The vendor's libraries of products that may be asked, in the order in which they are where nobody has measured. Each
-// may turn out to be missing.
+// Names of the vendor's BLAS libraries, in the order in which they are asked for a shape without a measurement. Each
+// may be missing.
 std::vector<std::string> product_libraries(Context* context);  // "hipBLASLt"
 // Opens it, one of convolutions as well. Empty where it is missing, or does not work on this device.
 std::string library_version(Context* context, const std::string& library);
@@ -136,7 +136,7 @@ struct ConvShape {
 
 // The vendor's libraries of convolutions that may be asked.
 std::vector<std::string> convolution_libraries(Context* context);  // "MIOpen"
-// Whether they are taken for shapes that nobody has measured: by their own ranking, which computes nothing.
+// Whether they are used for shapes without a measurement: by their own ranking, which computes nothing.
 bool trusts_convolution_libraries(Context* context);
 // Null where there is no such library, or it does not take this shape. `search`: as in conv_library.h.
 Convolution* make_convolution(Context* context, const std::string& library, const ConvShape& shape, bool search);

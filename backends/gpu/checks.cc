@@ -33,7 +33,7 @@ double seconds(const Body& body) {
   return std::max(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 1e-9);
 }
 
-// Memory of the device, given back at the end.
+// Device memory, released by the destructor.
 class Memory {
  public:
   Memory(GpuDevice& device, size_t bytes) : device_(device), pointer_(device.allocate(bytes)) {

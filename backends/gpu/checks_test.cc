@@ -88,8 +88,8 @@ TEST_F(Checks, PeerCopiesThatAreDamagedOrImpossible) {
 }
 
 TEST_F(Checks, ADeviceThatFailsIsAFailureOfTheCheck) {
-  // The first allocation is the device's own. The second of the copies; the pool answers that of the allocator's check
-  // by giving back what it keeps.
+  // The first allocation is the device's. The second one is of the copies; the pool answers the allocator check's by
+  // releasing what it caches.
   for (const auto& [id, fault] : {std::pair{"allocator", "malloc:2"}, std::pair{"host-copies", "malloc:3"}}) {
     ::setenv("GABBRO_SIM_FAIL", fault, 1);
     abi::CheckResult result;

@@ -37,7 +37,7 @@ std::shared_ptr<uint32_t> make_counters(api::Context* context) {
   return {static_cast<uint32_t*>(memory), [context](uint32_t* counters) { api::release(context, counters); }};
 }
 
-// What measurements hold for: the chip, all of it or a part, its driver, these kernels, and the libraries.
+// Key under which measurements are valid: chip or partition, driver, these kernels, and the libraries.
 std::string describe_for_tuning(int32_t index, api::Context* context) {
   abi::DeviceFacts facts{};
   api::device_facts(index, facts);
@@ -116,7 +116,7 @@ GpuDevice::~GpuDevice() {
   api::unload_module(module_);
 }
 
-// What other threads enqueue must not get into a graph that is being captured.
+// Work of other threads must not enter a graph that is being captured.
 void GpuDevice::copy_to_device(void* target, const void* host, size_t bytes) {
   const std::lock_guard lock(mutex_);
   api::copy_to_device(queue_, target, host, bytes);

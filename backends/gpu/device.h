@@ -37,7 +37,7 @@ class GpuDevice {
   PeerCopies::Route route_from(GpuDevice& from);
   int32_t index() const { return index_; }
 
-  // Memory of the host that copies need not go round; null is never returned.
+  // Pinned memory for copies; never null.
   auto allocate_pinned(size_t bytes) {
     const auto release = [this](void* pointer) { pinned_.release(pointer); };
     std::unique_ptr<void, decltype(release)> memory(pinned_.allocate(bytes), release);
@@ -52,7 +52,7 @@ class GpuDevice {
   double memory_bandwidth() const { return api::memory_bandwidth(context_.get()); }
   std::string kernels() const { return api::module_description(module_); }
 
-  // 0 where this device reads the matrix as it lies.
+  // 0 if this device reads the matrix in the file's layout.
   size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) const;
   void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target);
 
@@ -100,7 +100,7 @@ class GpuDevice {
   };
 
   const int32_t index_;
-  std::unique_ptr<api::Context, CloseContext> context_;  // closed after all else is given back
+  std::unique_ptr<api::Context, CloseContext> context_;  // closed after all else is released
   std::shared_ptr<uint32_t> counters_;
   mutable IndexFaults index_faults_;
   mutable Tuning tuning_;

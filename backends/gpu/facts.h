@@ -8,7 +8,7 @@
 
 namespace gabbro::gpu {
 
-// What does not fit is cut off.
+// Text that does not fit is cut off.
 template <size_t N>
 void set_text(char (&target)[N], std::string_view text) {
   const size_t length = std::min(text.size(), N - 1);

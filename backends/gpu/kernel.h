@@ -1,4 +1,4 @@
-// What a kernel of the host side is: an object specialised for one request, which enqueues GPU kernels.
+// A kernel of the host side: an object specialized for one request, which enqueues GPU kernels.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace gabbro::gpu {
 
 class Tuning;
 
-// Where the launches of one execute() go.
+// Destination of the launches of one execute().
 struct Launcher {
   api::Queue* queue;
 
@@ -44,7 +44,7 @@ class Kernel {
   double flops = 0;
 };
 
-// What a kernel may know of its device when it is made.
+// The device as a kernel sees it when it is made.
 class MakeContext {
  public:
   MakeContext(api::Context* context, api::Module* module, uint32_t wave, uint32_t* counters, Tuning& tuning,
@@ -79,7 +79,7 @@ class MakeContext {
   // kCounters zeros in the device's memory, for the blocks of a launch to count each other. Who changes them leaves
   // zeros behind.
   uint32_t* counters() const { return counters_; }
-  // Of shapes that can be computed in several ways (ways.h).
+  // For shapes with several candidates (ways.h).
   Tuning& tuning() const { return tuning_; }
   // What a kernel that reads indices by this rule needs to report one that is out of range.
   IndexCheck index_check(const abi::IndexRule& rule) const { return index_faults_.check_for(rule); }

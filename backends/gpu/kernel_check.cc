@@ -20,8 +20,8 @@ constexpr int64_t kOutputs = 131, kDepth = 416;
 // One token, few, and some for each of the sizes of tiles: other kernels each.
 constexpr int64_t kTokens[] = {1, 5, 20, 70};
 
-// Largest errors, as a share of the root mean square of the result: of f32, of halves, and of activations in 8 bits,
-// whose roundings reach 1e-6, 1e-3 and 0.03. A kernel that is wrong is mostly off by 1 and more.
+// Largest errors, relative to the root mean square of the result: f32, f16, and activations in 8 bits, whose rounding
+// errors reach 1e-6, 1e-3 and 0.03. A wrong kernel is usually off by 1 and more.
 constexpr double kFloats = 1e-4, kHalves = 1e-2, kCodes = 0.15;
 
 using Values = std::vector<double>;

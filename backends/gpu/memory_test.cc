@@ -1,4 +1,4 @@
-// What a device's memory goes to, through the plugin's table, on the simulator.
+// Use of a device's memory, through the plugin's table, on the simulator.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -90,7 +90,7 @@ TEST_P(Memory, IsNotReservedWhereThereIsNone) {
 INSTANTIATE_TEST_SUITE_P(All, Memory, testing::Values(MemoryKind::kDevice, MemoryKind::kPinned),
                          [](const auto& test) { return test.param == MemoryKind::kPinned ? "Pinned" : "Device"; });
 
-// Copies from pinned memory go on by themselves on a card; whoever filled it may fill it again all the same.
+// Copies from pinned memory are asynchronous on a card; the caller may fill that memory again all the same.
 TEST(PinnedMemory, MayBeWrittenAgainOnceItWasCopied) {
   abi::Device* device = nullptr;
   ASSERT_EQ(backend().open(0, nullptr, &device).code, StatusCode::kOk);

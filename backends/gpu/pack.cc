@@ -50,7 +50,7 @@ struct Packer {
     if (p.minimum) store_half(block.minimum, to + 2);
   }
 
-  // Of group `g` of the 256 codes from `first` on.
+  // Stores group `g` of the 256 codes from `first` on.
   void store_sub_scale(const DecodedBlock& block, int g, int64_t first) const {
     const int groups = kBlock / p.group;
     std::byte* to = target + layout.scales + (first / kBlock + g / groups) * p.scale_bytes() + g % groups;

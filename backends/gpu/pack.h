@@ -12,7 +12,7 @@ namespace gabbro::gpu {
 
 Packing packing_of(DType dtype);  // `dtype` is quantised
 
-// 0 where the matrix is read as it lies: plain types, and what no row of blocks is.
+// 0 if the matrix is read in the file's layout: plain dtypes, and rows that are not whole blocks.
 size_t packed_bytes(DType dtype, int64_t rows, int64_t columns);
 
 // `host`: the row-major blocks. The result has packed_bytes() bytes.

@@ -12,10 +12,10 @@
 namespace gabbro::gpu {
 namespace {
 
-// Of each of the two stages: while one is read, the other is written. With less, the pauses between them count.
+// Size of each of the two stages: while one is read, the other is written. Smaller ones lose time in pauses.
 constexpr size_t kStageBytes = size_t{4} << 20;
 
-// What the test copies: odd sizes, up to one that no cache between the devices holds, and where each begins.
+// Sizes that the test copies: odd ones, up to one that no cache between the devices holds, and where each begins.
 constexpr size_t kTestBytes = (size_t{16} << 20) + 3;
 constexpr size_t kTestSizes[] = {1, 4097, (size_t{1} << 20) - 1, kTestBytes - 64};
 constexpr size_t kTestOffset = 60;

@@ -51,7 +51,7 @@ class Peers : public testing::Test {
     return memory;
   }
 
-  // Copies so many bytes, and a byte more on each side stays as it is.
+  // Copies `bytes` bytes; one more byte on each side stays unchanged.
   void expect_arrives(size_t bytes) {
     std::vector<std::byte> sent(bytes + 2), before(bytes + 2, std::byte{0xee}), arrived(bytes + 2);
     for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 31 + i / 253);
@@ -128,7 +128,7 @@ TEST_F(Peers, ADeviceAndItself) {
 }
 
 TEST_F(Peers, NoMemoryForTheTestOrTheStages) {
-  // Of the receiver: its own, the test's, the stages'.
+  // Allocations of the receiver: its own, the test's, the stages'.
   open("malloc:2");
   EXPECT_STREQ(route().reason, "there is no memory to test them in");
   expect_arrives(100);

@@ -96,7 +96,7 @@ Status reset_memory_facts(abi::Device* device, abi::MemoryKind kind) {
 Status reserve(abi::Device* device, abi::MemoryKind kind, size_t bytes) {
   return guarded([&] {
     if (gpu(device).pool(kind).reserve(bytes)) return Status{};
-    return make_status(StatusCode::kOutOfMemory, "the device has not got so much at once");
+    return make_status(StatusCode::kOutOfMemory, "cannot reserve the memory at once");
   });
 }
 
@@ -115,7 +115,7 @@ Status synchronize(abi::Device* device, abi::Stream*) {
 }
 
 void release_kernel(abi::Device* device, const void* handle) {
-  gpu(device).forget_graphs();  // another kernel may come to lie where this one was
+  gpu(device).forget_graphs();  // another kernel may be allocated at the same address
   delete static_cast<const Kernel*>(handle);
 }
 

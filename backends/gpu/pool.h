@@ -30,17 +30,16 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Null where there is not enough memory even after what is kept was given back.
+  // Null if there is not enough memory even after the cached pieces were released.
   void* allocate(size_t bytes);
   void release(void* pointer);    // keeps it for later
   void give_back(void* pointer);  // to the runtime, unless it is of what was reserved
-  // Asks the runtime for so much more at once. False where it has not got it. Pieces of less than kReservedPiece are
-  // not taken from it: a number that lives long would keep all of it from being given back.
+  // Asks the runtime for `bytes` at once. False if it does not have them. Pieces of less than kReservedPiece are not
+  // taken from a reservation: a long-lived number would keep all of it from being released.
   bool reserve(size_t bytes);
   static constexpr size_t kReservedPiece = 65536;
-  size_t
-  trim();  // gives back what is kept, and returns the bytes; of what was reserved, blocks of which nothing is used
-  bool holds(const void* pointer) const;  // whether that lies in a piece that is in use
+  size_t trim();  // releases cached pieces, and reservations without a used piece; returns the bytes
+  bool holds(const void* pointer) const;  // whether it is inside a piece that is in use
 
   abi::PoolFacts facts() const;
   void reset_facts();  // peaks and counts

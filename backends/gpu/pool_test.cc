@@ -1,4 +1,4 @@
-// The pool reuses what was freed, gives out what was reserved, gives back when memory runs short, and counts.
+// The pool reuses freed pieces, hands out reservations, releases pieces when memory runs short, and counts.
 #include "backends/gpu/pool.h"
 
 #include <gtest/gtest.h>
@@ -135,7 +135,7 @@ TEST(Pool, GivesOutWhatWasReserved) {
   EXPECT_EQ(pool.trim(), 0U) << "a part of it is in use";
   pool.release(a);
   pool.release(b);
-  EXPECT_EQ(pool.allocate(999936), a) << "what was given back became one again";
+  EXPECT_EQ(pool.allocate(999936), a) << "the freed pieces were merged";
   EXPECT_EQ(pool.allocate(1), nullptr) << "and the runtime's next allocation fails";
   pool.release(a);
   EXPECT_EQ(pool.trim(), 999936U);
@@ -167,7 +167,7 @@ TEST(Pool, KnowsWhichAddressesAreItsOwn) {
   EXPECT_FALSE(pool.holds(a + 1000));
   EXPECT_FALSE(pool.holds(a - 1));
   pool.release(a);
-  EXPECT_FALSE(pool.holds(a)) << "it is kept, and nobody's";
+  EXPECT_FALSE(pool.holds(a)) << "it is cached and unused";
 }
 
 TEST(Pool, GivesEverythingBackAtItsEnd) {

@@ -1,5 +1,5 @@
-// A block of memory that was reserved ahead, of which pieces of any size are given out; neighbours that are free again
-// become one. It knows addresses and never touches what lies there.
+// A block of reserved memory, from which pieces of any size are handed out; adjacent free pieces are merged. It knows
+// addresses and never touches the memory.
 #pragma once
 
 #include <cstddef>

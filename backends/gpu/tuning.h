@@ -1,5 +1,4 @@
-// Which way a device takes for a shape that can be computed in several: what is known of their speed, and what the
-// device measures. The measuring itself is in ways.cc.
+// Choice among the candidates for a shape: known speeds, and what the device measures. The measuring is in ways.cc.
 #pragma once
 
 #include <functional>
@@ -37,7 +36,7 @@ class Tuning {
 
   // Whether it is worth asking: something is known, or is to be measured.
   bool active() const;
-  // The name of the way to take; empty where nobody has measured the shape. `look_up` counts which of the two it was.
+  // The name of the candidate to use; empty if the shape was not measured. `look_up` counts which of the two it was.
   std::string known(const std::string& shape) const;
   std::string look_up(const std::string& shape);
   // Whether the shape is to be measured now.

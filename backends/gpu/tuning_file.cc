@@ -30,7 +30,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// What stands before the separator, which is cut off with it.
+// The text before the separator, which is removed together with it.
 std::string_view cut(std::string_view& rest, char separator) {
   const std::string_view part = rest.substr(0, rest.find(separator));
   rest.remove_prefix(std::min(rest.size(), part.size() + 1));

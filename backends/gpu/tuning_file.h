@@ -10,7 +10,7 @@
 namespace gabbro::gpu {
 
 struct TuningEntry {
-  std::string chosen;                                // one of `ways`
+  std::string chosen;                                // one of `candidates`
   std::vector<std::pair<std::string, double>> ways;  // with their seconds: those that came out right
 };
 
@@ -27,7 +27,7 @@ class TuningFile {
 
   const std::string& path() const { return path_; }  // empty: nothing is kept
 
-  // Empty where there is no file. `problem` becomes one line where there is one that cannot be read; else it is empty.
+  // Empty if there is no file. `problem` becomes one line if the file cannot be read, else empty.
   TuningTable load(std::string& problem) const;
 
   // Adds the entries to what the file holds by now, in one step: another process reads the old file or the new one.

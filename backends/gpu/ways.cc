@@ -16,7 +16,7 @@
 namespace gabbro::gpu {
 namespace {
 
-// Of one way: enough launches for the clock, and few enough that a model's shapes take seconds.
+// Time of one candidate: enough launches for the clock, and few enough that a model's shapes take seconds.
 constexpr double kSecondsOfRound = 5e-3;
 constexpr int kMaxLaunches = 64;
 constexpr int kRounds = 3;       // of which the fastest counts
@@ -53,7 +53,7 @@ Results results_of(const abi::Launch& launch, api::Queue* queue) {
   return all;
 }
 
-// Where ours is no finite number, there is nothing to compare with.
+// A result of ours that is not finite cannot be compared.
 bool agree(const Results& found, const Results& ours) {
   double error = 0, size = 0;
   for (size_t k = 0; k < ours.size(); ++k) {
@@ -64,7 +64,7 @@ bool agree(const Results& found, const Results& ours) {
       size += static_cast<double>(ours[k][i]) * ours[k][i];
     }
   }
-  return error <= kWrong * kWrong * size;  // false of what is no number
+  return error <= kWrong * kWrong * size;  // false for NaN
 }
 
 // A kernel that has not chosen yet: its first launch carries the shape out in every way, and takes the time.
@@ -97,7 +97,7 @@ class Trial : public Kernel {
  private:
   void choose(const abi::Launch& launch, const Launcher& run) const {
     if (tuning_.measures(shape_)) measure(launch, run);
-    // Another kernel of the same shape may have been measured, with ways that this one lacks.
+    // Another kernel of the same shape may have been measured, with candidates that this one lacks.
     const std::string known = tuning_.known(shape_);
     const auto found = std::ranges::find(candidates_, known, &Candidate::name);
     chosen_ = (found == candidates_.end() ? candidates_.front() : *found).kernel.get();

@@ -1,4 +1,4 @@
-// Shapes that can be computed in several ways: by kernels of ours with tiles of other sizes, or by a vendor's library.
+// Autotuning: a shape may have several candidates, our kernels with other tile sizes or a vendor's library.
 #pragma once
 
 #include <functional>
@@ -17,10 +17,10 @@ struct Way {
   std::function<std::unique_ptr<Kernel>()> make;  // null where it does not take the request
 };
 
-// The kernel of the way that is known to be the fastest for the shape; of the first way that takes the request where
-// nothing is known (by `ways`' order, which is our rule). Where the device measures, a kernel whose first launch times
-// all ways, with that launch's operands. Null where no way takes the request. `shape` names all requests that one
-// measurement stands for.
+// The kernel of the candidate that is known to be the fastest for the shape; if nothing is known, the first candidate
+// that takes the request, in the order of `ways`, which is our rule. If the device measures, a kernel whose first
+// launch times all candidates with that launch's operands. Null if no candidate takes the request. `shape` names all
+// requests that one measurement stands for.
 std::unique_ptr<Kernel> choose_way(const std::string& shape, std::span<const Way> ways, const MakeContext& context);
 
 // Lengths that vary from call to call (tokens) are measured once for each power of two: "up to 512".

@@ -1,5 +1,5 @@
-// Shapes that can be computed in several ways, through the plugin's table, on the simulator: what is measured, kept and
-// taken. The simulator's times mean nothing; that a way is taken, and which, does.
+// Shapes with several candidates, through the plugin's table, on the simulator: what is measured, stored and used. The
+// simulator's times mean nothing; that a candidate is used, and which, does.
 #include "backends/gpu/ways.h"
 
 #include <gmock/gmock.h>
@@ -126,7 +126,7 @@ struct Product {
   std::vector<uint16_t> w = std::vector<uint16_t>(static_cast<size_t>(rows * columns));
 
   explicit Product(int64_t token_count) : tokens(token_count) {
-    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 11) - 5;  // exact as halves, and in 8 bits
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 11) - 5;  // exact in f16, and in 8 bits
     for (size_t i = 0; i < w.size(); ++i) w[i] = float_to_half_bits(static_cast<float>(i * 5 % 13) - 6);
   }
   abi::BoundKernel find(Opened& device) const {
@@ -406,7 +406,7 @@ TEST_F(Ways, ConvolutionsAskLibrariesOnceTheyAreMeasured) {
   ::setenv("GABBRO_SIM_CONVOLUTIONS", "missing,declining,failing,wrong,1", 1);
   {
     Opened device(abi::Tuning::kKnown, file_);
-    EXPECT_EQ(Convolution::run(device, theirs), "conv_direct_f32") << "nobody has measured";
+    EXPECT_EQ(Convolution::run(device, theirs), "conv_direct_f32") << "not measured";
     Opened measuring(abi::Tuning::kMeasureAll, file_);
     Convolution::run(measuring, theirs);
     EXPECT_EQ(theirs, ours);

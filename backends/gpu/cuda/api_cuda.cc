@@ -28,7 +28,7 @@ using abi::StatusCode;
 constexpr const char* kCublas = "cuBLASLt";
 constexpr const char* kCudnn = "cuDNN";
 
-// The driver's functions that we call. A macro, since each has a type of its own and a name that headers redefine.
+// The driver's functions that we call. A macro, since each has its type and a name that headers redefine.
 // clang-format off
 #define GABBRO_CUDA_FUNCTIONS(X) \
   X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceTotalMem) X(cuDeviceGetAttribute) \
@@ -111,7 +111,7 @@ struct Context {
   bool convolutions_opened = false;
 
   void use() const { driver().check(driver().cuCtxSetCurrent_(context), "selecting the device"); }
-  // For what gives something back: of a device that was lost there is nothing to give back.
+  // For functions that release something: a lost device has nothing to release.
   bool try_use() const { return driver().cuCtxSetCurrent_(context) == CUDA_SUCCESS; }
 };
 struct Queue {

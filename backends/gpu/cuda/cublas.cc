@@ -9,7 +9,7 @@
 namespace gabbro::gpu::api {
 namespace {
 
-// The library's functions that we call. A macro, since each has a type of its own.
+// The library's functions that we call. A macro, since each has a different type.
 // clang-format off
 #define GABBRO_LIBRARY_FUNCTIONS(X) \
   X(cublasLtCreate) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) \
@@ -109,7 +109,7 @@ class PreparedProduct final : public CublasProduct {
   }
 
  private:
-  static constexpr uint32_t kAlignment = 256;  // bytes, of operands as they mostly lie
+  static constexpr uint32_t kAlignment = 256;  // bytes, the usual alignment of operands
 
   template <class Value>
   bool describe(cublasLtMatmulDescAttributes_t attribute, const Value& value) const {
@@ -117,8 +117,7 @@ class PreparedProduct final : public CublasProduct {
            CUBLAS_STATUS_SUCCESS;
   }
 
-  // A matrix [lines][depth], or [depth][lines] where it is turned; the library's first axis is the one whose elements
-  // lie together.
+  // A matrix [lines][depth], or [depth][lines] if transposed; the library's first axis is the contiguous one.
   bool lay_out(cublasLtMatrixLayout_t& layout, DType dtype, const Factor& factor, int64_t lines) const {
     return lay_out(layout, dtype, factor, lines, shape_.depth);
   }
@@ -136,7 +135,7 @@ class PreparedProduct final : public CublasProduct {
                              set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, factor.batch_step)));
   }
 
-  // The algorithm that the library's own heuristic ranks first for operands that lie at multiples of `alignment` bytes.
+  // The algorithm that the library's heuristic ranks first for operands aligned to `alignment` bytes.
   bool choose(uint32_t alignment, cublasLtMatmulAlgo_t& algorithm) {
     cublasLtMatmulPreference_t preference = nullptr;
     if (library_.cublasLtMatmulPreferenceCreate_(&preference) != CUBLAS_STATUS_SUCCESS) return false;

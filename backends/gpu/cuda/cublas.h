@@ -19,8 +19,8 @@ class CublasProduct {
   virtual void run(CUstream stream, const ProductOperands& operands, void* workspace) const = 0;
 };
 
-// What a product may use besides its operands, on the device.
-inline constexpr size_t kCublasWorkspace = size_t{32} << 20;  // what NVIDIA advises for compute capability 9.0
+// Workspace of a GEMM on the device.
+inline constexpr size_t kCublasWorkspace = size_t{32} << 20;  // NVIDIA's advice for compute capability 9.0
 
 // "13.0.2", of the library as it counts; empty where there is none that works.
 std::string cublas_version();

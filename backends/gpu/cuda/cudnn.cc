@@ -82,7 +82,7 @@ class CudnnConvolution final : public LibraryConvolution {
       if (result.status != cudnn::kSuccess || result.memory > kMaxConvScratch) continue;
       algorithm_ = result.algorithm;
       scratch_bytes_ = result.memory;
-      // An algorithm for halves may be one without matrix cores; floats stay floats.
+      // An algorithm for f16 may be one without matrix cores; f32 stays f32.
       const auto own = math == cudnn::kFma ? math : static_cast<cudnn::MathType>(result.math_type);
       return f.cudnnSetConvolutionMathType_(convolution_, own) == cudnn::kSuccess;
     }
@@ -106,7 +106,7 @@ class Cudnn final : public ConvolutionLibrary {
   std::unique_ptr<LibraryConvolution> make(const ConvShape& shape, bool) override {
     const auto dimensions = dimensions_of(shape);
     if (!dimensions) return nullptr;
-    // The graph API knows faster ways for halves. Of floats it does not say beforehand which ones round them.
+    // The graph API has faster algorithms for f16. For f32 it does not say beforehand which ones round to TF32.
     if (shape.dtype != DType::f32) {
       if (auto convolution = make_cudnn_graph(shared_, shape)) return convolution;
     }

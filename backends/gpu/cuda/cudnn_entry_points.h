@@ -16,7 +16,7 @@ enum Status : int { kSuccess = 0 };
 enum DataType : int { kFloat = 0, kHalf = 2, kBFloat16 = 9 };
 enum TensorFormat : int { kNchw = 0 };
 enum ConvolutionMode : int { kCrossCorrelation = 1 };
-// kTensorOp: matrix cores for halves. kFma: none of TF32, whose products of floats have 10 bits.
+// kTensorOp: matrix cores for f16. kFma: no TF32, whose f32 products have 10 bits.
 enum MathType : int { kTensorOp = 1, kFma = 3 };
 
 struct AlgorithmResult {

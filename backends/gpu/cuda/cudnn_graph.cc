@@ -10,7 +10,7 @@ namespace gabbro::gpu::api {
 namespace {
 
 constexpr int64_t kX = 1, kW = 2, kY = 3;  // the tensors' numbers in the graph
-constexpr int64_t kAlignment = 16;         // bytes: whoever calls sees to it
+constexpr int64_t kAlignment = 16;         // bytes, which the caller guarantees
 constexpr int64_t kConfigurations = 16;    // of the heuristics' list, that are tried
 
 // A descriptor under construction: what fails first is remembered.
@@ -88,7 +88,7 @@ class GraphConvolution final : public LibraryConvolution {
   bool transposed_;
 };
 
-// What the convolution is, up to the graph of its one operation.
+// Builds the graph of one convolution.
 class GraphBuilder {
  public:
   GraphBuilder(const CudnnHandle& shared, const ConvShape& shape, const ConvDimensions& d)

@@ -33,7 +33,7 @@ struct Context {
   bool convolutions_opened = false;
 
   void use() const { runtime().check(runtime().hipSetDevice_(device), "selecting the device"); }
-  // For what gives something back: of a device that was lost there is nothing to give back.
+  // For functions that release something: a lost device has nothing to release.
   bool try_use() const { return runtime().hipSetDevice_(device) == hipSuccess; }
 };
 struct Queue {

@@ -9,7 +9,7 @@
 
 namespace gabbro::gpu::hip {
 
-// What the plugin was built with has for a device of this architecture ("gfx90a:sramecc+:xnack-").
+// The built-in code object for a device of this architecture ("gfx90a:sramecc+:xnack-").
 CodeChoice built_code(std::string_view architecture);
 
 // Loaded on the current device; unloaded with this object.

@@ -1,4 +1,4 @@
-// Which code a device runs, and how compiled kernels are kept.
+// Choice of a device's code object, and the cache of compiled kernels.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -14,7 +14,7 @@
 namespace gabbro::gpu::hip {
 namespace {
 
-// The library's functions that we call. A macro, since each has a type of its own.
+// The library's functions that we call. A macro, since each has a different type.
 // clang-format off
 #define GABBRO_LIBRARY_FUNCTIONS(X) \
   X(hipblasLtCreate) X(hipblasLtDestroy) X(hipblasLtGetVersion) X(hipblasLtMatmulDescCreate) X(hipblasLtMatmulDescDestroy) \
@@ -136,8 +136,7 @@ class HipblasltProduct final : public LibraryProduct {
            HIPBLAS_STATUS_SUCCESS;
   }
 
-  // A matrix [lines][depth], or [depth][lines] where it is turned; the library's first axis is the one whose elements
-  // lie together.
+  // A matrix [lines][depth], or [depth][lines] if transposed; the library's first axis is the contiguous one.
   bool lay_out(hipblasLtMatrixLayout_t& layout, DType dtype, const api::Factor& factor, int64_t lines,
                int64_t depth) const {
     const auto first = static_cast<uint64_t>(factor.turned ? lines : depth),

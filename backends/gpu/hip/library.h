@@ -12,7 +12,7 @@ namespace gabbro::gpu::hip {
 // gabbro_probe looks for the runtime. Null where there is none.
 void* open_library(std::initializer_list<const char*> names);
 
-// The file of the library that a function lies in, without links; empty where it is not known.
+// The file of the library that contains a function, with links resolved; empty if unknown.
 std::filesystem::path path_of(const void* function);
 
 // Whether the library has the function.

@@ -65,7 +65,7 @@ struct Shared {
   std::mutex mutex;
 };
 
-// Memory of the search, given back at its end.
+// Memory of the search, released at its end.
 class SearchMemory {
  public:
   explicit SearchMemory(size_t bytes) {

@@ -15,7 +15,7 @@
 namespace gabbro::gpu::hip {
 namespace {
 
-// The number as it lies in memory, rounded to the dtype.
+// The bits of the number, rounded to the dtype.
 uint32_t bits_of(float value, DType dtype) {
   if (dtype == DType::f32) return std::bit_cast<uint32_t>(value);
   return dtype == DType::f16 ? float_to_half_bits(value) : float_to_bfloat_bits(value);

@@ -37,7 +37,7 @@ class ProductLibrary {
 // Memory of the device that a library's products may use, one after another.
 class Workspace {
  public:
-  // What hipBLASLt and rocBLAS take by themselves where nobody says otherwise, on most targets.
+  // Default workspace of hipBLASLt and rocBLAS on most targets.
   static constexpr size_t kBytes = size_t{32} << 20;
 
   // Null where there is not enough memory.

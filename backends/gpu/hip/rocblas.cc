@@ -17,7 +17,7 @@
 namespace gabbro::gpu::hip {
 namespace {
 
-// The library's functions that we call. A macro, since each has a type of its own.
+// The library's functions that we call. A macro, since each has a different type.
 // clang-format off
 #define GABBRO_LIBRARY_FUNCTIONS(X) \
   X(rocblas_create_handle) X(rocblas_destroy_handle) X(rocblas_set_stream) X(rocblas_set_workspace) \

@@ -7,7 +7,7 @@
 
 namespace gabbro::gpu::hip {
 
-// The runtime's functions that we call. A macro, since each has a type of its own.
+// The runtime's functions that we call. A macro, since each has a different type.
 // clang-format off
 #define GABBRO_HIP_FUNCTIONS(X) \
   X(hipInit) X(hipGetDeviceCount) X(hipSetDevice) X(hipDeviceGetPCIBusId) X(hipRuntimeGetVersion) X(hipMemGetInfo) \

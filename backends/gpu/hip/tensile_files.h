@@ -1,5 +1,5 @@
-// The files of a library that was made with Tensile (rocBLAS, hipBLASLt), in which its kernels for each target lie.
-// Such a library ends the process when it finds none for a device, so they are looked for before its first call.
+// Files of a library made with Tensile (rocBLAS, hipBLASLt), which hold its kernels for each target. Such a library
+// ends the process if it finds none for a device, so they are looked for before its first call.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace gabbro::gpu::hip {
 
-// Where librocblas.so.5.2 in /usr/lib looks for them: in `chosen` (ROCBLAS_TENSILE_LIBPATH) where that is set, else in
-// /usr/lib/rocblas/library, and as Debian has it in /usr/lib/rocblas/5/library. `name`: "rocblas".
+// Folders in which librocblas.so.5.2 in /usr/lib looks for them: `chosen` (ROCBLAS_TENSILE_LIBPATH) if set, else
+// /usr/lib/rocblas/library, and on Debian /usr/lib/rocblas/5/library. `name`: "rocblas".
 std::vector<std::filesystem::path> tensile_folders(const std::filesystem::path& library, std::string_view name,
                                                    const char* chosen);
 

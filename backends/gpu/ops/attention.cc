@@ -164,8 +164,8 @@ class RopeKvWrite : public Kernel {
   bool scaled_;
 };
 
-// As many tokens as this go through matrix cores, where the cache can be read 16 bytes at a time. Their queries and
-// weights become halves; fewer tokens gain little by that, and keep f32.
+// From this number of tokens on, attention uses matrix cores, if the cache can be read 16 bytes at a time. Queries and
+// probabilities become f16; with fewer tokens that gains hardly anything, and they stay f32.
 constexpr int64_t kManyTokens = 64;
 bool has_quads(const KvShape& kv) { return kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16; }
 bool takes_tiles(const KvShape& kv, int64_t tokens, int64_t group) {
@@ -184,7 +184,7 @@ size_t partial_bytes(int64_t rows, const AttentionArgs& args) {
 }
 std::string in_shares(i32 shares) { return shares == 1 ? "" : " in " + std::to_string(shares); }
 
-// Of few tokens: what `attention` and `attention_step` have in common.
+// Few tokens: the common part of `attention` and `attention_step`.
 struct Decode {
   const api::Function* function = nullptr;
   std::string name;
@@ -251,7 +251,7 @@ class Attention : public Kernel {
   bool scaled_;
 };
 
-// Of many tokens.
+// Many tokens.
 class AttentionTiled : public Attention {
  public:
   AttentionTiled(const AttentionArgs& fixed, int64_t heads, int64_t capacity, bool scaled, const MakeContext& context)
@@ -327,7 +327,7 @@ AttentionArgs read_attention(const abi::KernelRequest& request, const KvShape& k
           .tokens = static_cast<i32>(tokens)};
 }
 
-// What rope_kv_write and attention_step have in common: the operands of the former.
+// Operands of rope_kv_write, which attention_step has too.
 struct RopeKvRequest {
   RopeArgs rope{};
   KvShape kv{};

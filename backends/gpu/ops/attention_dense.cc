@@ -1,4 +1,4 @@
-// `scaled_dot_product_attention` of halves.
+// `scaled_dot_product_attention` of f16 and bf16.
 #include "kernels/attention_dense.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr double kLeastScale = 1e-20;
 
 constexpr int64_t kPackElements = kPackBytes / static_cast<int64_t>(sizeof(Half));
 
-// How [B, heads, rows, D] lies, where its kernel can read it; `loose` becomes true where quads are not aligned.
+// Strides of [B, heads, rows, D], if its kernel can read them; `loose` becomes true if vectors are not aligned.
 bool read_heads(const abi::TensorView& x, DType dtype, StridedHeads& heads, bool& loose) {
   if (x.rank != 4 || !is_plain(x, dtype) || (x.strides[3] != 1 && x.shape[3] != 1)) return false;
   heads = {.data = nullptr, .batch = x.strides[0], .head = x.strides[1], .row = x.strides[2]};

@@ -104,9 +104,9 @@ class Concat : public Kernel {
     int64_t before;
   };
   const api::Function* function_;
-  const api::Function* quads_ = nullptr;  // for contiguous parts of whole quads that begin with one
+  const api::Function* quads_ = nullptr;  // for contiguous, aligned parts of whole 16-byte vectors
   int64_t outer_;
-  int64_t pack_;  // elements of a quad
+  int64_t pack_;  // elements of a 16-byte vector
   std::vector<Part> parts_;
 };
 

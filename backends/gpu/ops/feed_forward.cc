@@ -1,5 +1,5 @@
-// `feed_forward` of many tokens (docs/fused_ops.md), by a vendor's library: what SiLU·mul gives goes on as the halves
-// that the last product reads, instead of through f32 and a pass of its own.
+// `feed_forward` of many tokens (docs/fused_ops.md), by a vendor's library: SiLU·mul writes the f16 values that the
+// last product reads, instead of f32 and a separate conversion.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -137,7 +137,7 @@ std::unique_ptr<Kernel> make_feed_forward(const abi::KernelRequest& request, con
     if (!is_plain(residual, DType::f32) || !is_contiguous(residual) || elements(residual) != elements(y))
       return nullptr;
   }
-  // Where the ways of each product are measured, each is a launch of its own.
+  // While candidates of each product are measured, each product is a separate launch.
   if (context.tuning().active()) return nullptr;
   for (const abi::TensorView* weight : {&gate, &up, &down}) {
     if (!asks_library(*weight, tokens)) return nullptr;

@@ -96,7 +96,7 @@ int pack_count(const abi::KernelRequest& request) {
   return static_cast<int>(std::min<int64_t>(kPackBytes / widest, 8));
 }
 
-// How the inputs of a request lie for a thread that moves `count` elements.
+// Layouts of a request's inputs for a thread that moves `count` elements.
 struct Layouts {
   std::vector<FusedLayout> of;
   abi::StridedAxes axes;

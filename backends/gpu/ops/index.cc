@@ -44,7 +44,7 @@ class Gather : public Kernel {
   const api::Function* quads_ = nullptr;  // for rows of whole quads, and those that begin with one
   abi::RowsView x_;
   int64_t total_;
-  int64_t pack_;  // elements of a quad
+  int64_t pack_;  // elements of a 16-byte vector
 };
 
 class ResolveIndex : public Kernel {

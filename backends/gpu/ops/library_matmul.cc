@@ -11,7 +11,7 @@ namespace {
 
 bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
-// How a matrix [lines][depth] lies for the library, where one of its axes has neighbours.
+// Layout of a matrix [lines][depth] for the library, if one of its axes is contiguous.
 std::optional<api::Factor> factor_of(int64_t lines, int64_t depth, int64_t line_stride, int64_t depth_stride) {
   const bool along = depth_stride == 1 || depth == 1, across = line_stride == 1 || lines == 1;
   if (along && (lines == 1 || line_stride >= depth)) return api::Factor{.step = lines == 1 ? depth : line_stride};
@@ -59,7 +59,7 @@ bool read_library_matmul(const abi::KernelRequest& request, LibraryMatmul& matmu
   matmul.batches = axes.total;
   matmul.a_batch = axes.strides[0][0];
   matmul.b_batch = axes.strides[1][0];
-  // A matrix for all of them, and rows that lie one after another: one large product.
+  // One matrix for all of them, and contiguous rows: one large product.
   if (matmul.batches > 1 && matmul.b_batch == 0 && matmul.a_batch == matmul.a.rows * matmul.a.row_stride) {
     matmul.a.rows *= std::exchange(matmul.batches, 1);
   }

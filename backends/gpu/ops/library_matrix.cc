@@ -8,8 +8,7 @@
 namespace gabbro::gpu {
 namespace {
 
-// Weights that are made halves together: with 14336 columns more than 4096 rows, enough for a product to fill a large
-// GPU.
+// Weights converted to f16 together: with 14336 columns more than 4096 rows, enough for a GEMM to fill a large GPU.
 constexpr int64_t kSliceWeights = int64_t{64} << 20;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A matrix of `linear` that a vendor's library multiplies with: halves as they lie, others made halves before, in
-// slices of rows.
+// A matrix of `linear` for a vendor's BLAS library: f16 in place, other dtypes converted to f16 before, in slices of
+// rows.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@ namespace gabbro::gpu {
 
 class LibraryMatrix {
  public:
-  // For activations [tokens][depth] as halves (HalveRowsArgs). Nothing where the library is missing or refuses, or
-  // memory is so short that halves of quantised weights should not take any.
+  // For f16 activations [tokens][depth] (HalveRowsArgs). Nothing if the library is missing or refuses, or memory is too
+  // short for f16 copies of quantized weights.
   static std::optional<LibraryMatrix> make(const std::string& library, const abi::TensorView& weight, int64_t tokens,
                                            int64_t depth, const MakeContext& context);
 
-  // Memory for weights as halves.
+  // Memory for weights as f16.
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
   // matrix.y = the products + addend, which may be null, without what LinearFinishArgs adds.
@@ -33,8 +33,8 @@ class LibraryMatrix {
   };
 
   int64_t columns_ = 0;
-  const api::Function* halve_ = nullptr;  // null: the weights are halves
-  u32 threads_of_row_ = 0;                // that make halves of a row
+  const api::Function* halve_ = nullptr;  // null: the weights are f16
+  u32 threads_of_row_ = 0;                // that convert a row
   int64_t scratch_bytes_ = 0;
   std::vector<Slice> slices_;
 };

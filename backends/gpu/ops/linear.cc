@@ -1,6 +1,6 @@
-// `linear` and `linear_fused` (docs/fused_ops.md): activations are brought into the form that the weights' kernels read
-// (normalised, and rounded to 8 bits for block formats, to halves where there are many tokens), which the kernels for
-// one token do themselves; then matrices of one format share a launch.
+// `linear` and `linear_fused` (docs/fused_ops.md): activations are converted to the form that the weights' kernels read
+// (normalized, and rounded to 8 bits for block formats, or to f16 for many tokens), which the decode kernels do
+// themselves; then matrices of one format share a launch.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,15 +22,15 @@
 namespace gabbro::gpu {
 namespace {
 
-// Where nobody has measured: up to kFewTokens the kernels that read the weights once for eight tokens are the fastest;
-// above, a vendor's library, which for weights that are no halves takes as long for 16 tokens as for 64 (8B Q4_K_M on
-// an H100: 24 ms, where the former take 9 ms for each eight). Where there is none, above kTiledTokens our tiles: they
-// reach 0.53, 0.94 and 1.53 times the former's speed with 16, 32 and 64 tokens.
+// The rule for shapes without a measurement: up to kFewTokens the kernels that read the weights once for eight tokens
+// are the fastest; above, a vendor's library, which for weights that are not f16 takes as long for 16 tokens as for 64
+// (8B Q4_K_M on an H100: 24 ms, where the former take 9 ms for each eight). Without a library, above kTiledTokens our
+// tiles: they reach 0.53, 0.94 and 1.53 times the former's speed with 16, 32 and 64 tokens.
 constexpr int64_t kTiledTokens = 32;
-// From here on the kernels for eight tokens, which read the weights anew for each eight, are not worth a measurement.
+// From here on the kernels for eight tokens, which read the weights once per eight, are not worth a measurement.
 constexpr int64_t kTooManyForFew = 128;
 
-// A way to multiply: by the kernels for few tokens, by tiles of so many tokens, or by a library.
+// A candidate for a product: the kernels for few tokens, tiles of `tile_tokens` tokens, or a library.
 struct LinearWay {
   int tile_tokens = 0;
   std::string library;
@@ -223,7 +223,7 @@ class Linear : public Kernel {
     return one ? Reads::kItself : is_quantised(weight.dtype) ? Reads::kCodes : Reads::kFloats;
   }
 
-  // Of one token and plain weights.
+  // Decode with plain weights.
   OneRow one_row(const abi::TensorView& weight) const {
     return one_row_of(columns_ * dtype_info(weight.dtype).block_bytes / 16, wave_);
   }
@@ -276,7 +276,7 @@ class Linear : public Kernel {
           normalised_at_ = 0;
 };
 
-// All ways for the request, in the order of the rule above. A library that the rule does not ask comes last.
+// All candidates for the request, in the order of the rule above. A library that the rule does not ask comes last.
 std::vector<std::pair<std::string, LinearWay>> ways_of(const abi::KernelRequest& request, int matrices,
                                                        const MakeContext& context) {
   const std::span<const abi::TensorView> weights(request.inputs + 1, static_cast<size_t>(matrices));

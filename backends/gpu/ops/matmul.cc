@@ -12,8 +12,8 @@
 namespace gabbro::gpu {
 namespace {
 
-// Where nobody has measured: below it a thread that makes 4x4 elements would leave most of its tile, or of the device,
-// idle.
+// The rule for shapes without a measurement: below this a thread that computes 4x4 elements would leave most of its
+// tile, or of the device, idle.
 constexpr int64_t kSmallSide = 64;
 
 class Matmul : public Kernel {
@@ -61,7 +61,7 @@ class Matmul : public Kernel {
 // Few vectors and a matrix.
 class MatmulVec : public Kernel {
  public:
-  // Whether one factor has few vectors, and the other an axis whose elements lie together.
+  // Whether one factor has few vectors, and the other a contiguous axis.
   static bool takes(const abi::KernelRequest& request) {
     const Roles roles(request);
     return roles.count <= kMatmulVectors && (roles.step == 1 || roles.depth_step == 1);
@@ -120,7 +120,7 @@ class MatmulVec : public Kernel {
  private:
   static constexpr int64_t kMaxShares = 32;
 
-  // Which factor is the matrix, and how both lie. Steps are in elements.
+  // Which factor is the matrix, and the layout of both. Steps are in elements.
   struct Roles {
     explicit Roles(const abi::KernelRequest& request) {
       const abi::MatrixView a = last_axes(request.inputs[0]), b = last_axes(request.inputs[1]);

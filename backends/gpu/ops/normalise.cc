@@ -11,13 +11,14 @@
 namespace gabbro::gpu {
 namespace {
 
-// A channel is cut in slices of at least this many elements, at most so many that few channels fill a large device.
+// A channel is split into slices of at least this many elements, at most enough for few channels to fill a large
+// device.
 constexpr int64_t kLeastSlice = 8192;
 constexpr int64_t kMostSlices = 256;
 // Columns that a block normalises with known statistics, and bytes of a row that are worth a block.
 constexpr i32 kKnownSlice = 8192;
 constexpr int64_t kLeastRowBytes = 512;
-// Rows that are longer, and no more than that many, are worth a pass of their own for the statistics.
+// Longer rows, if there are at most kFewLongRows, are worth a separate pass for the statistics.
 constexpr int64_t kLongRow = 16384;
 constexpr int64_t kFewLongRows = 256;
 

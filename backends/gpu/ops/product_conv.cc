@@ -62,7 +62,7 @@ class ProductConv : public Kernel {
   }
 
  private:
-  // Of each image y [channels, plane] = filters [channels, depth] · columns [depth, plane].
+  // For each image, y [channels, plane] = filters [channels, depth] · columns [depth, plane].
   std::shared_ptr<const api::Product> product_of(int64_t images, DType dtype, const std::string& library,
                                                  const MakeContext& context) const {
     return context.product(library, {.dtype = dtype,

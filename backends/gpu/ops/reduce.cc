@@ -7,7 +7,7 @@
 namespace gabbro::gpu {
 namespace {
 
-// What is short is no work for a whole wave.
+// Shorter rows do not fill a wave.
 constexpr int64_t kThreadColumns = 8;
 constexpr int64_t kManyRows = 4096;
 constexpr int64_t kWaveColumns = 1024;

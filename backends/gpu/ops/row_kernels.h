@@ -1,4 +1,4 @@
-// Which of the kernels that keep a row in registers (kernels/row_packs.h) takes rows of a length.
+// Choice of the kernel that keeps a row in registers (kernels/row_packs.h), by the row's length.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ inline const RowKernel* row_kernel(int64_t columns, DType dtype, uint32_t wave, 
 
 inline bool begins_with_a_pack(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kPackBytes == 0; }
 
-// Blocks for so many rows.
+// Blocks for `rows` rows.
 inline u32 row_blocks(const RowKernel& kernel, int64_t rows, const api::Function* function, uint32_t wave) {
   return kernel.wave ? blocks_for(rows, api::block_threads(function) / wave) : static_cast<u32>(rows);
 }

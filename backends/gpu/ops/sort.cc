@@ -147,7 +147,7 @@ class Topk : public SortBase {
   const api::Function* sorted_;
 };
 
-// What the kernels count in 32 bits: blocks of tiles, and of single elements.
+// Whether the kernels' 32-bit counts suffice: blocks of tiles, and of single elements.
 bool is_countable(const abi::SortRequest& sort) {
   return sort.rows * tiles_of(sort.columns, kMergedByThread) <= (int64_t{1} << 31) - 1;
 }

@@ -20,7 +20,7 @@ inline bool in_quads(const abi::TensorView& weight) {
   return weight.strides[1] == 1 && step % 16 == 0 && weight.shape[1] * dtype_info(weight.dtype).block_bytes % 16 == 0;
 }
 
-// Whether the weights can be multiplied with activations that are halves, on matrix cores.
+// Whether the weights can be multiplied with f16 activations on matrix cores.
 inline bool takes_halves(const abi::TensorView& weight) {
   return is_quantised(weight.dtype) || (weight.dtype != DType::f32 && in_quads(weight));
 }
@@ -33,7 +33,7 @@ inline LinearMatrix linear_matrix(const abi::TensorView& weight) {
           .row_step = weight.strides[0] * dtype_info(weight.dtype).block_bytes};
 }
 
-// Columns in whole tiles: the step from row to row of activations that are halves.
+// Columns in whole tiles: the pitch of f16 activations.
 constexpr int64_t halves_depth(int64_t columns) { return (columns + kTileDepth - 1) / kTileDepth * kTileDepth; }
 inline const char* halve_rows_name(int64_t columns) {
   return columns <= 4 * kHalvedRowQuads * kLinearThreads ? "halve_rows" : "halve_wide_rows";
@@ -42,7 +42,7 @@ inline const char* halve_rows_name(int64_t columns) {
 // Parts of a launch's scratch memory, one behind the other.
 class ScratchLayout {
  public:
-  // Where the part begins.
+  // Offset of the part.
   int64_t place(int64_t bytes) {
     const int64_t at = bytes_;
     bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -55,9 +55,9 @@ class ScratchLayout {
   int64_t bytes_ = 0;
 };
 
-// From how many tokens on a vendor's library is asked first, where nobody has measured.
+// Number of tokens from which on a vendor's library is asked first for a shape without a measurement.
 constexpr int64_t kFewTokens = 8;
-constexpr int64_t kConvertedTokens = 16;  // of weights that are no halves
+constexpr int64_t kConvertedTokens = 16;  // for weights that are not f16
 inline bool asks_library(const abi::TensorView& weight, int64_t tokens) {
   return takes_halves(weight) && tokens > (weight.dtype == DType::f16 ? kFewTokens : kConvertedTokens);
 }

@@ -19,9 +19,9 @@
 namespace gabbro::gpu {
 namespace {
 
-// Where nobody has measured: groups with fewer output channels leave most of a tile idle.
+// The rule for shapes without a measurement: groups with fewer output channels leave most of a tile idle.
 constexpr int64_t kTiledChannels = 16;
-// Multiplications and additions from which on a library that nobody measured is asked: ours take some 10 microseconds.
+// Flops from which on a library is asked for a shape without a measurement: ours take some 10 microseconds.
 constexpr double kLibraryFlops = 1 << 26;
 
 std::string name_of(const char* kernel, DType dtype) { return kernel + std::string(dtype_name(dtype)); }

@@ -324,7 +324,7 @@ void convolve(Queue*, const Convolution* convolution, const void* x, const void*
   if (convolution->library == "failing library") throw ApiError(StatusCode::kFailed, "sim: the library fails");
   const ConvShape& s = convolution->shape;
   const bool wrong = convolution->library == "wrong library";
-  std::memset(scratch, 1, convolution_scratch(convolution));  // whoever calls has to have it
+  std::memset(scratch, 1, convolution_scratch(convolution));  // the caller must have allocated it
   const auto volume = [](const int64_t(&lengths)[3]) { return lengths[0] * lengths[1] * lengths[2]; };
   const auto place = [](int64_t index, const int64_t(&lengths)[3], int64_t(&at)[3]) {
     for (int i = 2; i >= 0; index /= lengths[i--]) at[i] = index % lengths[i];

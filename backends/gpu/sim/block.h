@@ -1,6 +1,6 @@
-// Runs the blocks of a launch on the host: each thread of a block has a stack of its own and runs until it waits for
-// the others, at a barrier or in a wave operation. What would be undefined on a GPU stops the launch: lanes of a wave
-// in different wave operations, a barrier that some threads never reach, an access outside the device's allocations.
+// Runs the blocks of a launch on the host: each thread of a block has its stack and runs until it waits for the others,
+// at a barrier or in a wave operation. What would be undefined on a GPU stops the launch: lanes of a wave in different
+// wave operations, a barrier that some threads never reach, an access outside the device's allocations.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace gabbro::gpu::sim {
 
-// Where in a kernel's source a thread waits.
+// The source line at which a thread waits.
 struct Place {
   const char* file;
   int line;
@@ -23,7 +23,7 @@ struct BlockState {
   u32 threads = 0;
 };
 
-// What a kernel asks of the thread that it is.
+// Facts that a kernel asks about its own thread.
 u32 current_thread();
 const BlockState& current_block();
 void barrier(Place place);

@@ -31,7 +31,7 @@ class Simulator : public testing::TestWithParam<int32_t> {
     EXPECT_EQ(sim::allocation_count(), 0U);
   }
 
-  // What the device says when it has run the kernel; empty where nothing is wrong.
+  // The device's message after it has run the kernel; empty if nothing is wrong.
   std::string run(const char* kernel, Dim grid = {}) {
     const std::unique_ptr<api::Context, decltype(&api::close)> context(api::open(GetParam()), api::close);
     const std::unique_ptr<api::Module, decltype(&api::unload_module)> module(api::load_module(context.get()),
@@ -81,7 +81,7 @@ TEST_P(Simulator, MultipliesTiles) {
   sim::release(args_.out);
   args_.data = static_cast<float*>(sim::allocate(3 * kElements * sizeof(float)));
   args_.out = static_cast<float*>(sim::allocate((4 * kElements + 2 * kSide) * sizeof(float)));
-  // Integers, so that all sums are exact; small enough that a·bᵀ has halves.
+  // Integers, so that all sums are exact; small enough that a·bᵀ is exact in f16.
   for (int i = 0; i < 3 * kElements; ++i) args_.data[i] = static_cast<float>(i * 37 % 11 - 5 + (i / kElements == 2));
   const float *a = args_.data, *b = a + kElements, *c = b + kElements;
   ASSERT_EQ(run("test_matrix"), "");

@@ -132,7 +132,7 @@ TEST_F(Faults, ALaunchFailsAndTheDeviceWithIt) {
   }
   float value = 0;
   EXPECT_EQ(backend().copy_to_host(device, nullptr, &value, x, sizeof value).code, StatusCode::kFailed);
-  backend().close(device);  // with memory that nobody freed
+  backend().close(device);  // with memory that was not freed
   expect_next_device_works();
 }
 

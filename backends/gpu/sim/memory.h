@@ -1,5 +1,5 @@
-// The simulator's device memory: each allocation lies between pages that may not be touched, its end as close to the
-// next such page as its alignment of 64 bytes lets it. What else is on its pages is filled with a pattern.
+// The simulator's device memory: each allocation is between guard pages, its end as close to the next guard page as its
+// alignment of 64 bytes allows. The rest of its pages is filled with a pattern.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace gabbro::gpu::sim {
 void* allocate(size_t bytes);  // null where there is no memory
 void release(void* pointer);   // throws std::logic_error where it is no allocation
 
-// Looks for writes close to an allocation, which no page catches, and mends the pattern: "a write 4 bytes behind an
-// allocation of 400 bytes", or empty.
+// Looks for writes close to an allocation, which no guard page catches, and restores the pattern: "a write 4 bytes
+// behind an allocation of 400 bytes", or empty.
 std::string find_overwritten();
 
 // "access at byte 400 of the allocation of 400 bytes", for messages.

@@ -101,7 +101,7 @@ GPU_FUNCTION inline void test_pairs(const TestArgs& a) {
   }
 }
 
-// Quads of `data` in reverse order; where the index says so, zeros.
+// 16-byte vectors of `data` in reverse order; zeros if the index says so.
 GPU_FUNCTION inline void test_tile_copy(const TestArgs& a) {
   GPU_SHARED(Quad, tile, 128);
   TileCopy<1> even, odd;
