@@ -33,7 +33,7 @@ struct ElementwiseSteps {
   DType dtype_of(const KernelRequest& request, int number) const;
 };
 
-// What a kernel of one op alone is asked for, with contiguous vectors of `count` elements.
+// A kernel request of one op, with contiguous vectors of `count` elements.
 class StepRequest {
  public:
   StepRequest(const char* op, const std::vector<DType>& inputs, DType output, int64_t count);
@@ -47,8 +47,8 @@ class StepRequest {
   KernelRequest request_;
 };
 
-// Nothing where the request is not what the op says: strided inputs of one shape, contiguous outputs of that shape, at
-// most so many, steps that use what is before them, and results of the outputs' dtypes.
+// Nothing if the request does not follow the op's definition: strided inputs of one shape, contiguous outputs of that
+// shape, a bounded number of steps that use earlier values, and results of the outputs' dtypes.
 std::optional<ElementwiseSteps> read_elementwise(const KernelRequest& request);
 
 }  // namespace gabbro::abi

@@ -20,7 +20,7 @@ namespace gabbro::kernel_test {
 
 using Shape = std::vector<int64_t>;
 
-// A strided view of memory of its own.
+// A strided view that owns its memory.
 class Tensor {
  public:
   Tensor(DType dtype, Shape shape) : Tensor(dtype, shape, contiguous(shape), 0, product(shape)) {}
@@ -117,7 +117,7 @@ inline std::vector<abi::TensorView> views(const std::vector<Tensor*>& tensors) {
   return all;
 }
 
-// What carries out calls: one instruction set of the CPU, or one device.
+// Runs kernel calls: one instruction set of the CPU, or one device.
 class Target {
  public:
   virtual ~Target() = default;

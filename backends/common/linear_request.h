@@ -1,5 +1,5 @@
-// What a request of `linear` or `linear_fused` asks for (docs/fused_ops.md). Compiled once, for no particular
-// instruction set.
+// Operands and attributes of a request of `linear` or `linear_fused` (docs/fused_ops.md). Compiled once, for no
+// particular instruction set.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the entry points of the plugins share: no exception leaves them, and a Device class D with make_kernel(),
+// The common part of the plugins' entry points: no exception leaves them, and a Device class D with make_kernel(),
 // packed_bytes(), pack() and execute() makes the contract's functions of the same names.
 #pragma once
 

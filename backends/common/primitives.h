@@ -1,5 +1,5 @@
-// What kernels of the primitive ops (docs/fused_ops.md) need to know of a request, whatever the device: whether its
-// operands are what the op says, and how they lie.
+// Checks of the primitive ops' requests (docs/fused_ops.md) for any device: whether the operands follow the op's
+// definition, and their strides.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace gabbro::abi {
 
 inline constexpr int kMaxStridedInputs = 8;
 
-// Strided and broadcast inputs of one shape, in the order of a contiguous output: axes that lie together are merged,
+// Strided and broadcast inputs of one shape, in the order of a contiguous output: adjacent contiguous axes are merged,
 // and those of length 1 left out. Axis 0 is the fastest; there is at least one.
 struct StridedAxes {
   int rank = 0;
@@ -22,7 +22,7 @@ struct StridedAxes {
 };
 StridedAxes merge_axes(std::span<const TensorView> inputs);
 
-// Whether it is a plain tensor that lies by its strides.
+// Whether it is a plain tensor with valid strides.
 bool is_strided(const TensorView& view);
 
 // Whether these are `inputs` strided tensors of one shape with a contiguous output of that shape.
@@ -44,7 +44,7 @@ struct RowMove {
 bool is_gather(const KernelRequest& request, RowMove& move);
 bool is_scatter(const KernelRequest& request, RowMove& move);
 
-// Of any plain type.
+// iota of any plain dtype.
 bool is_iota(const KernelRequest& request);
 
 // `axis` is set to the axis along which the inputs follow each other.
@@ -52,7 +52,7 @@ bool is_concat(const KernelRequest& request, int& axis);
 // How many elements follow each other from `axis` on.
 int64_t elements_from(const TensorView& view, int axis);
 
-// [..., C] of any plain type to [..., 1] of the same, of f32 for halves, or of i32 where the result is an index.
+// [..., C] of any plain dtype to [..., 1] of the same, of f32 for f16 and bf16, or of i32 if the result is an index.
 bool is_reduction(const KernelRequest& request, bool index);
 
 // Contiguous [..., C] of any plain type with C > 0 to the same.
@@ -74,7 +74,7 @@ TensorView batch_axes(const TensorView& view, const TensorView& like);
 // dtype, which is one.
 struct FusedMatmul {
   MatrixView a;            // [M, K]
-  MatrixView b;            // [K, N], also where the attribute says that it lies the other way round
+  MatrixView b;            // [K, N], also if the attribute says that it is stored transposed
   bool bias = false;       // input 2: N elements of the product's dtype, contiguous
   int64_t activation = 0;  // docs/fused_ops.md
 };

@@ -28,7 +28,7 @@ void read_axes(const KernelRequest& request, Window& w) {
   }
 }
 
-// Numbers small enough for 32 bits, and a window that lies inside the padded input.
+// Whether sizes fit in 32 bits and the window is inside the padded input.
 bool is_sound(const Window& w) {
   for (int i = 0; i < 3; ++i) {
     for (const int64_t number : {w.in[i], w.kernel[i], w.out[i], w.stride[i], w.padding[i], w.dilation[i]})

@@ -1,5 +1,5 @@
-// The operands of the ops that slide a window over images, whatever the device: x [N, C, D, H, W], contiguous, of f32,
-// f16 or bf16. The window's tap t of output o lies at o · stride - padding + t · dilation, along each axis.
+// The operands of the ops that slide a window over images, for any device: x [N, C, D, H, W], contiguous, of f32, f16
+// or bf16. Tap t of the window of output o is at o · stride - padding + t · dilation, along each axis.
 #pragma once
 
 #include "backends/common/request.h"
@@ -13,7 +13,7 @@ struct Window {
   int64_t outputs() const { return out[0] * out[1] * out[2]; }
 };
 
-// im2col: to [N, C · taps, outputs]; what lies outside is `value`.
+// im2col: to [N, C · taps, outputs]; inputs outside the image are `value`.
 struct Im2colRequest {
   Window window;
   int64_t planes = 0;  // N · C

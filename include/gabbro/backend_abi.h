@@ -26,7 +26,7 @@ struct Status {
   char message[252] = {};
 };
 
-// How the elements lie. kPacked: a matrix [N, K] in the backend's own arrangement, made by `pack`; strides mean
+// Layout of the elements. kPacked: a matrix [N, K] in the backend's private layout, made by `pack`; strides mean
 // nothing.
 enum class Layout : uint8_t { kStrided, kPacked };
 
@@ -95,15 +95,15 @@ struct DeviceFacts {
   bool host_accessible;  // the host may dereference the device's pointers
 };
 
-// What a backend with several ways to compute something (its own kernels, a vendor's libraries) does about the shapes
-// that it meets: take the way that is known to be the fastest, by what was measured before; or else measure now.
+// Behavior of a backend with several candidates for a computation (its kernels, a vendor's libraries): use the one that
+// was measured to be the fastest before, or measure now.
 enum class Tuning : int32_t { kKnown, kMeasureUnknown, kMeasureAll };
 
 struct TuningOptions {
   Tuning mode = Tuning::kKnown;
   // Libraries that can search among their own algorithms do so before they are measured: minutes a shape.
   bool search = false;
-  // Where measurements are kept; null: the place that the backend has for them; empty: nowhere.
+  // File of the measurements; null: the backend's default; empty: none.
   const char* file = nullptr;
 };
 
@@ -114,7 +114,7 @@ struct DeviceOptions {
 
 inline constexpr int kMaxWays = 8;
 
-// What a device knows of how fast its ways are.
+// Known speeds of a device's candidates.
 struct TuningFacts {
   char file[1024];    // empty where nothing is kept
   char problem[252];  // one line: why the file is not read, or cannot be written; else empty
@@ -144,8 +144,8 @@ struct MeasuredShape {
 // host.
 enum class MemoryKind : int32_t { kDevice, kPinned };
 
-// What one kind of memory goes to. Bytes, at this moment; the peaks and the counts are since the device was opened or
-// since reset_memory_facts.
+// Use of one kind of memory, in bytes, at this moment; peaks and counts are since the device was opened or since
+// reset_memory_facts.
 struct PoolFacts {
   uint64_t reserved;  // that the device has: handed out, and kept for later
   uint64_t in_use;    // handed out, sizes rounded up
@@ -154,7 +154,7 @@ struct PoolFacts {
   uint64_t allocations;
   uint64_t releases;
   uint64_t hits;      // allocations for which the runtime was not asked
-  uint64_t retries;   // for which what was kept had to be given back first
+  uint64_t retries;   // that needed a release of cached memory first
   uint64_t failures;  // that found no memory even so
 };
 
@@ -166,7 +166,7 @@ struct PeerRoute {
 
 enum class CheckStatus : int32_t { kOk, kWarning, kError, kSkipped };
 
-// What one check of `gabbro doctor` found on a device: one line, and the remedy as one line (may be empty).
+// Finding of one check of `gabbro doctor` on a device: one line, and the remedy as one line (may be empty).
 struct CheckResult {
   CheckStatus status = CheckStatus::kOk;
   char summary[252] = {};
@@ -181,7 +181,7 @@ struct Backend {
   const char* name;  // "cpu"
   int32_t score;     // `--device auto` prefers the highest score that has a usable device; negative: never
 
-  // Devices. `open` may be called several times for one index, with different options; each gives a device of its own.
+  // Devices. `open` may be called several times for one index, with different options; each call opens a new device.
   int32_t (*device_count)();
   Status (*device_facts)(int32_t index, DeviceFacts* facts);
   Status (*open)(int32_t index, const DeviceOptions* options, Device** device);
@@ -200,9 +200,8 @@ struct Backend {
   // Optional (null: nothing is counted).
   Status (*memory_facts)(Device* device, MemoryKind kind, PoolFacts* facts);
   Status (*reset_memory_facts)(Device* device, MemoryKind kind);
-  // Optional (null: nothing is kept so). `reserve` takes so many bytes more from the runtime, to be given out later
-  // in pieces of any size (but for small ones, where a backend likes); `trim` gives back what is not in use, and says
-  // how much that was.
+  // Optional (null: nothing is cached). `reserve` takes `bytes` more from the runtime, to be handed out later in pieces
+  // of any size (a backend may exclude small ones); `trim` releases what is not in use, and returns how much that was.
   Status (*reserve)(Device* device, MemoryKind kind, size_t bytes);
   Status (*trim)(Device* device, MemoryKind kind, size_t* bytes);
 
@@ -211,8 +210,8 @@ struct Backend {
   void (*destroy_stream)(Device* device, Stream* stream);
   Status (*synchronize)(Device* device, Stream* stream);
 
-  // Weights. The size of the packed form of a row-major matrix [rows, columns], or 0 where this backend reads it as it
-  // lies in the file. `pack` reads host memory and writes device memory.
+  // Weights. The size of the packed form of a row-major matrix [rows, columns], or 0 if this backend reads the file's
+  // layout. `pack` reads host memory and writes device memory.
   size_t (*packed_bytes)(Device* device, DType dtype, int64_t rows, int64_t columns);
   Status (*pack)(Device* device, DType dtype, int64_t rows, int64_t columns, const void* host, void* target);
 
@@ -238,7 +237,7 @@ struct Backend {
   // Forgets what is known, and the counts; the file stays as it is.
   Status (*forget_tuning)(Device* device);
 
-  // Optional (both null: whoever wants copies stages them). Copies from memory of one device to that of another of this
+  // Optional (both null: the caller stages copies). Copies from memory of one device to that of another of this
   // backend, after all that was enqueued on either; the bytes are there on return. The first use of a pair tests it.
   Status (*copy_between)(Device* to, void* target, Device* from, const void* source, size_t bytes);
   Status (*peer_route)(Device* to, Device* from, PeerRoute* route);

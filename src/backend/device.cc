@@ -96,13 +96,13 @@ void Device::reserve(abi::MemoryKind kind, size_t bytes) {
 
 size_t Device::trim(abi::MemoryKind kind) {
   size_t bytes = 0;
-  const std::lock_guard lock(execution_mutex_);  // nobody is using the workspace
+  const std::lock_guard lock(execution_mutex_);  // the workspace is not in use
   if (kind == abi::MemoryKind::kDevice) {
     workspace_.reset();
     workspace_bytes_ = 0;
   }
   if (backend_->trim == nullptr) return 0;
-  check(backend_->trim(device_, kind, &bytes), fmt::format("giving back memory of {}", facts_.id));
+  check(backend_->trim(device_, kind, &bytes), fmt::format("releasing memory of {}", facts_.id));
   return bytes;
 }
 
@@ -138,7 +138,7 @@ abi::PeerRoute Device::route_from(Device& other) {
           fmt::format("copying from {} to {}", other.facts_.id, facts_.id));
     return route;
   }
-  const std::string reason = fmt::format("{} and {} have no way of their own", other.facts_.id, facts_.id);
+  const std::string reason = fmt::format("{} and {} have no direct route", other.facts_.id, facts_.id);
   reason.copy(route.reason, sizeof(route.reason) - 1);
   return route;
 }
@@ -194,7 +194,7 @@ void Device::execute(std::span<const abi::Launch> launches, const std::atomic<bo
 
 void* Device::workspace(size_t bytes) {
   if (bytes > workspace_bytes_) {
-    workspace_.reset();  // first give back, then ask for more
+    workspace_.reset();  // release first, then allocate more
     workspace_bytes_ = 0;
     workspace_ = allocate_apart(bytes);  // a piece that was too small once is no use to anybody
     workspace_bytes_ = bytes;

@@ -16,7 +16,7 @@
 
 namespace gabbro {
 
-// The kNoDevice of a device that has too little memory.
+// kNoDevice for a device with too little memory.
 class OutOfMemory : public Error {
  public:
   explicit OutOfMemory(const std::string& message) : Error(ErrorCode::kNoDevice, message) {}
@@ -52,14 +52,14 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<void> allocate_apart(size_t bytes);
   // Host memory that copies need not go round, where the device has such; freed with its last owner. Throws as above.
   std::shared_ptr<void> allocate_host(size_t bytes);
-  // What they go to. Throws where the device does not count.
+  // Use of the pools. Throws if the device does not count.
   abi::PoolFacts memory(abi::MemoryKind kind) const;
   bool counts_memory() const { return backend_->memory_facts != nullptr; }
-  void reset_memory_facts(abi::MemoryKind kind);  // peaks and counts begin anew
+  void reset_memory_facts(abi::MemoryKind kind);  // restarts peaks and counts
   // Takes memory from the runtime, so that later allocations need not. Throws OutOfMemory, and where the device keeps
   // no memory.
   void reserve(abi::MemoryKind kind, size_t bytes);
-  // Gives back what nothing uses, the scratch of plans as well. Returns the bytes.
+  // Releases unused memory, the scratch of plans included. Returns the bytes.
   size_t trim(abi::MemoryKind kind);
 
   void copy_to_device(void* target, const void* host, size_t bytes);
@@ -68,7 +68,7 @@ class Device : public std::enable_shared_from_this<Device> {
   void synchronize();  // waits for all that was enqueued
 
   // Copies from another device's memory to this one's; the bytes are there on return. Devices of one backend may have a
-  // way of their own; between others it goes through the host's memory.
+  // direct route; between others the copy goes through host memory.
   void copy_from(Device& other, void* target, const void* source, size_t bytes);
   // How the copies of copy_from() go.
   abi::PeerRoute route_from(Device& other);
@@ -91,8 +91,8 @@ class Device : public std::enable_shared_from_this<Device> {
   // Throws Error kInterrupted when `cancel` became true, and what the backend says when it failed.
   void execute(std::span<const abi::Launch> launches, const std::atomic<bool>* cancel);
 
-  // Of a device that knows several ways to compute a shape (abi::Tuning): what it knows of their speed, and what it has
-  // measured since it was opened. Nothing of other devices.
+  // For a device with several candidates per shape (abi::Tuning): their known speeds, and what was measured since it
+  // was opened. Nothing for other devices.
   std::optional<abi::TuningFacts> tuning() const;
   std::vector<abi::MeasuredShape> measured_shapes() const;
   // Changes how that goes on, and forgets the plans of the device, so that it holds for whatever is evaluated next.
@@ -105,7 +105,7 @@ class Device : public std::enable_shared_from_this<Device> {
   void* workspace(size_t bytes);
   std::mutex& execution_mutex() { return execution_mutex_; }
 
-  // What the graph layer keeps for each device (its plan cache).
+  // State of the graph layer for this device (its plan cache).
   std::shared_ptr<void>& graph_context() { return graph_context_; }
 
  private:

@@ -17,7 +17,7 @@ class MemoryBlock {
   static constexpr size_t kAlignment = 256;
   static constexpr size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-  // A piece; beyond the room that there is, an allocation of its own. The block is freed with the last of its pieces.
+  // A piece; without enough room, a separate allocation. The block is freed with the last of its pieces.
   std::shared_ptr<void> take(size_t bytes);
 
  private:

@@ -1,5 +1,5 @@
 // The null backend accepts every op, hands out host memory and runs nothing. Its `execute` checks what a plan promises:
-// every pointer is set, and no launch writes over one of its own inputs unless the op writes a state in place.
+// every pointer is set, and no launch writes over one of its inputs unless the op writes a state in place.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

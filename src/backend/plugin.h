@@ -1,4 +1,4 @@
-// Loads backend plugins: libgabbro_<name>.so in GABBRO_PLUGIN_PATH, beside the library, or in ../lib of the program.
+// Loads backend plugins: libgabbro_<name>.so in GABBRO_PLUGIN_PATH, next to the library, or in ../lib of the program.
 #pragma once
 
 #include <memory>

@@ -9,11 +9,11 @@
 namespace gabbro {
 
 // Less is better. A usable discrete GPU comes first, then an integrated one with enough memory, then the CPU, then an
-// integrated GPU that has too little, and last what cannot be used. Among equals the backend's score decides (CUDA,
-// ROCm, others), then free memory in whole GiB, so that of two like cards the idle one is taken.
+// integrated GPU with less memory, and last unusable ones. Among equals the backend's score decides (CUDA, ROCm,
+// others), then free memory in whole GiB, so that of two like cards the idle one is taken.
 using Rank = std::tuple<int, int32_t, int64_t>;  // kind, negative score, negative GiB
 
-// What an integrated GPU needs at least to be worth it: a model of 3 billion parameters in 4 bits, and its cache.
+// Least useful memory of an integrated GPU: a model of 3 billion parameters in 4 bits, and its cache.
 inline constexpr uint64_t kLeastIntegratedMemory = uint64_t{2} << 30;
 
 Rank rank_of(const abi::DeviceFacts& facts, int32_t score);

@@ -105,7 +105,7 @@ Error missing(const std::string& name, const std::string& wanted, const std::vec
                  fmt::format("device {} is not usable: {}", unusable->facts.id, unusable->facts.reason));
   }
   if (found.empty()) {
-    return Error(ErrorCode::kNoDevice, "no backend was found: there is no libgabbro_*.so beside the program",
+    return Error(ErrorCode::kNoDevice, "no backend was found: there is no libgabbro_*.so next to the program",
                  "reinstall Gabbro, or set GABBRO_PLUGIN_PATH to the folder of its plugins");
   }
   std::string known;

@@ -59,13 +59,13 @@ Verdict judge_backend(const Card& card, const std::vector<Plugin>& plugins) {
   if (plugin == plugins.end()) {
     return {ChainLink::kBackend,
             fmt::format("no {} backend is installed (libgabbro_{}.so)", card.amd() ? "ROCm" : "CUDA", card.backend()),
-            fmt::format("install libgabbro_{}.so beside the program, or set GABBRO_PLUGIN_PATH to its folder",
+            fmt::format("install libgabbro_{}.so next to the program, or set GABBRO_PLUGIN_PATH to its folder",
                         card.backend())};
   }
   return {};
 }
 
-// What the plugin says of itself, where everything below it seems to be in order.
+// Verdict of the plugin itself, if everything below it seems to be in order.
 Verdict judge_plugin(const Card& card, const std::vector<Plugin>& plugins) {
   const auto plugin = std::ranges::find(plugins, card.backend(), &Plugin::name);
   if (plugin->backend == nullptr) return {ChainLink::kBackend, plugin->reason, "reinstall Gabbro"};

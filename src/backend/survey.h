@@ -20,7 +20,7 @@ struct SurveyedDevice {
   bool for_tests = false;    // `auto` never picks it
 };
 
-// What the runtimes answer; each is asked once, when it is first needed (it takes up to kProbeLimit).
+// Answers of the runtimes; each is asked once, when it is first needed (it takes up to kProbeLimit).
 class Runtimes {
  public:
   explicit Runtimes(const discovery::SystemRoot& root) : root_(root) {}

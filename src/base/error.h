@@ -16,7 +16,7 @@ enum class ErrorCode : int {
   kInterrupted = 130
 };
 
-// What went wrong, in one line that names the thing; `hint` is what the user can do about it, and may be empty.
+// An error in one line that names the thing; `hint` is what the user can do about it, and may be empty.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message, std::string hint = {})

@@ -128,7 +128,7 @@ void write_file_atomically(const std::string& path, std::span<const std::span<co
   const std::string target = exists ? resolved(path) : path;
   std::string temporary = target + ".XXXXXX";
   Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (file.get() < 0) throw failed("{}: cannot write beside it: {}", path, std::strerror(errno));
+  if (file.get() < 0) throw failed("{}: cannot write to its folder: {}", path, std::strerror(errno));
   const bool written = std::all_of(pieces.begin(), pieces.end(),
                                    [&](std::span<const std::byte> piece) { return write_all(file.get(), piece); });
   if (written && ::fchmod(file.get(), 0644) == 0 && ::fsync(file.get()) == 0 && file.close() == 0 &&

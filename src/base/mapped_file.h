@@ -39,7 +39,7 @@ std::string read_file(const std::string& path, size_t limit = size_t{1} << 30);
 // Throws failed() when the disk is full or the directory cannot be written.
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
 
-// The same for a file that lies in several pieces, one after the other.
+// The same for a file in several pieces.
 void write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> pieces);
 
 }  // namespace gabbro

@@ -82,7 +82,7 @@ TEST_F(Files, WhatIsNoRegularFileIsRefusedAndNamed) {
   EXPECT_EQ(read_error(path("none")), path("none") + ": No such file or directory");
   EXPECT_EQ(read_error(folder_), folder_ + ": is a folder, not a file");
   ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
-  EXPECT_EQ(read_error(path("fifo")), path("fifo") + ": is not a regular file");  // and nobody waits for a writer
+  EXPECT_EQ(read_error(path("fifo")), path("fifo") + ": is not a regular file");  // without waiting for a writer
   EXPECT_EQ(read_error("/dev/null"), "/dev/null: is not a regular file");
   fs::create_symlink(path("none"), path("dangling"));
   EXPECT_EQ(read_error(path("dangling")), path("dangling") + ": No such file or directory");
@@ -108,7 +108,7 @@ TEST_F(Files, AFileThatMayNotBeReadIsNamed) {
       root ? error_of(ErrorCode::kFailed, [&] { write_file_atomically(path("b"), as_span("x")); }) : "";
   if (root) {
     ASSERT_EQ(::seteuid(0), 0);
-    EXPECT_EQ(write_error, path("b") + ": cannot write beside it: Permission denied");
+    EXPECT_EQ(write_error, path("b") + ": cannot write to its folder: Permission denied");
   }
   EXPECT_EQ(error, path("secret") + ": Permission denied");
 }
@@ -139,7 +139,7 @@ TEST_F(Files, WritesWholeFilesOverOldOnes) {
 
 TEST_F(Files, AFolderThatCannotTakeTheFileIsAnError) {
   EXPECT_EQ(error_of(ErrorCode::kFailed, [&] { write_file_atomically(path("no/a"), as_span("x")); }),
-            path("no/a") + ": cannot write beside it: No such file or directory");
+            path("no/a") + ": cannot write to its folder: No such file or directory");
   fs::create_directory(path("taken"));
   EXPECT_EQ(error_of(ErrorCode::kFailed, [&] { write_file_atomically(path("taken"), as_span("x")); }),
             path("taken") + ": cannot write: Is a directory");

@@ -21,7 +21,7 @@ std::string fixture(const std::string& name) { return std::string(GABBRO_SOURCE_
 
 std::string out_path() { return testing::TempDir() + "gabbro_npy_test.npy"; }
 
-// What we write is byte for byte what numpy.save wrote of the same array, and reads back.
+// Our file equals numpy.save's of the same array byte for byte, and reads back.
 template <class T>
 void expect_as_numpy(const std::string& name, const std::vector<T>& values, const std::vector<int64_t>& shape) {
   write_npy<T>(out_path(), values, shape);

@@ -17,7 +17,7 @@ constexpr FileType kFileTypes[] = {
     {32, "bf16", DType::bf16},   {0, "f32", DType::f32},
 };
 
-// Which layers a rule is about.
+// Layers that a rule applies to.
 enum class Layers {
   kAll,
   kGrouped,  // all, where four or more query heads share a key head
@@ -91,7 +91,7 @@ DType by_rules(const FileType& type, const MixtureTensor& tensor, const MixtureM
     return r.type == type.name && r.role == tensor.role && applies(r.layers, tensor.layer, model);
   });
   const DType dtype = rule != std::end(kRules) ? rule->dtype : type.base;
-  // Llama 70B, which is known by its layers: eight heads share these values, so that more bits of them cost little.
+  // Llama 70B, recognized by its layers: eight heads share these values, so more bits for them cost hardly anything.
   const bool is_70b = model.layers == 80 && model.kv_heads < model.heads;
   const bool few_bits = dtype == DType::q3_k || dtype == DType::q4_k;
   return tensor.role == TensorRole::kAttentionV && is_70b && few_bits ? DType::q5_k : dtype;

@@ -1,5 +1,5 @@
-// What a model file is as a whole ("q4_k_m"): its name, its number in general.file_type, and which format each of its
-// tensors has.
+// Type of a model file as a whole ("q4_k_m"): its name, its number in general.file_type, and the format of each of its
+// tensors.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ const FileType* find_file_type(uint32_t number);  // null for one that is not in
 // In any case; "q3_k", "q4_k" and "q5_k" mean the medium one, as they do for llama.cpp.
 const FileType* find_file_type(std::string_view name);
 
-// What a matrix is for, as far as mixtures care.
+// Role of a matrix, as far as mixtures distinguish it.
 enum class TensorRole { kTokenEmbedding, kOutput, kAttentionV, kAttentionOutput, kFfnDown, kOther };
 
 struct MixtureTensor {

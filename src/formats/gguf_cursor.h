@@ -1,4 +1,4 @@
-// Reads little-endian values from bytes that nobody trusts; running out of them is an error that names the place.
+// Reads little-endian values from untrusted bytes; reading past the end is an error that names the position.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ class Cursor {
  public:
   Cursor(std::span<const std::byte> bytes, std::string_view file) : bytes_(bytes), file_(file) {}
 
-  // What the next reads are about: "metadata", its key, or its number while the key is not known.
+  // Subject of the next reads: "metadata", its key, or its number while the key is not known.
   void about(std::string_view kind, std::string_view name) { kind_ = kind, name_ = name, number_ = 0; }
   void about(std::string_view kind, uint64_t number) { kind_ = kind, name_ = {}, number_ = number; }
 

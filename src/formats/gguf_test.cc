@@ -1,4 +1,4 @@
-// What the reader makes of files that gguf-py wrote, and what the writer makes of the same contents.
+// The reader against files of gguf-py, and the writer against the same contents.
 #include "src/formats/gguf.h"
 
 #include <algorithm>

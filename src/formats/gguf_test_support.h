@@ -1,4 +1,4 @@
-// What the tests of GGUF share: fixtures, files made byte by byte, and the shape of every error.
+// Helpers of the GGUF tests: fixtures, files made byte by byte, and the shape of every error.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -43,7 +43,7 @@ class Value {
   // "u32 7", "string", "array of 3 f32": for messages.
   std::string describe() const;
 
-  // Where it is in the file, and how many bytes it takes there.
+  // Position and size in the file.
   const std::byte* data() const { return data_; }
   size_t bytes() const;
 

@@ -1,4 +1,4 @@
-// Where models lie: what MODEL on the command line means, and what the cache holds.
+// The model cache: the meaning of MODEL on the command line, and the models that are there.
 #pragma once
 
 #include <cstdint>

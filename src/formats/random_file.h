@@ -1,4 +1,4 @@
-// A GGUF model that lies in no file: its tensors are random numbers, and take next to no memory until they are loaded.
+// A GGUF model without a file: its tensors are random numbers, and take next to no memory until they are loaded.
 #pragma once
 
 #include <cstdint>

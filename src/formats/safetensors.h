@@ -16,7 +16,7 @@
 
 namespace gabbro::safetensors {
 
-// What the reference implementation allows a header to have.
+// Limit of the reference implementation on a header's size.
 inline constexpr size_t kMostHeaderBytes = 100'000'000;
 
 struct TensorInfo {

@@ -77,7 +77,7 @@ std::shared_ptr<Device> common_device(const char* doing, std::span<const Tensor>
   return tensors.front().device();
 }
 
-// Held together with the execution mutex: nobody else computes. Null: nothing was planned yet.
+// Guarded by the execution mutex. Null: nothing was planned yet.
 PlanCache* cache_under_lock(Device& device) { return static_cast<PlanCache*>(device.graph_context().get()); }
 
 // How many elements of its storage a layout spans, from its first one on.
@@ -273,8 +273,8 @@ std::vector<Tensor> Compiled::parameters_of(std::span<const Tensor> inputs) cons
   std::vector<Tensor> parameters = captured_;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!takes(i, inputs[i])) {
-      throw bad_input("[compile] input {} does not lie as the one of the trace, {} {}", i,
-                      dtype_name(inputs_[i].dtype()), inputs_[i].shape().to_string());
+      throw bad_input("[compile] input {} has other strides than when traced, {} {}", i, dtype_name(inputs_[i].dtype()),
+                      inputs_[i].shape().to_string());
     }
     if (places_[i] >= 0) parameters[static_cast<size_t>(places_[i])] = inputs[i];
   }

@@ -17,17 +17,17 @@ namespace gabbro {
 // (kept_values.h).
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel = nullptr);
 
-// What eval() runs its plans with where it is given no `cancel`; it calls run(cancel) at least once, and again where
-// that threw kInterrupted and the plan is to go on. A program that has to be able to stop whatever the library computes
-// (initial values of a layer, a state that is loaded) sets it before it computes.
+// Runs eval()'s plans when it is given no `cancel`; it calls run(cancel) at least once, and again if that threw
+// kInterrupted and the plan is to go on. A program that has to be able to stop any computation of the library (initial
+// values of a layer, a state that is loaded) sets it before it computes.
 using Runner = void (*)(const std::function<void(const std::atomic<bool>* cancel)>& run);
 void set_runner(Runner runner);
 
-// Computes it as eval does, where that takes a few microseconds: it is a few ops, whose plan is known and little, and
-// nobody else computes on the device. Says whether it did. For callers with a lock that others wait for.
+// Evaluates a small graph inline, as eval does: a few ops whose plan is known and takes microseconds, on a device that
+// is idle. Returns whether it did. For callers that hold a lock.
 bool eval_if_little(const Tensor& tensor);
 
-// The steps of eval, for callers with a lock of their own around the graph (Python's): the first and the last read and
+// The steps of eval, for callers with a separate lock around the graph (Python's): the first and the last read and
 // write the tensors, and want it held; run() touches neither them nor their nodes.
 class Evaluation {
  public:
@@ -67,8 +67,7 @@ class Compiled {
   std::vector<Tensor> operator()(const std::atomic<bool>* cancel = nullptr);
   // With these for the inputs: of their shapes, dtypes and strides, and with values; else throws bad_input.
   std::vector<Tensor> operator()(std::span<const Tensor> inputs, const std::atomic<bool>* cancel = nullptr);
-  // The same where it takes a few microseconds and nobody else computes on the device; else nothing, and nothing is
-  // done.
+  // The same for a small graph on an idle device; else nothing, and nothing is done.
   std::optional<std::vector<Tensor>> run_if_little(std::span<const Tensor> inputs);
   // Whether this one has a value, and the spec, device and strides that input `number` had in the trace.
   bool takes(size_t number, const Tensor& input) const;

@@ -21,7 +21,7 @@ std::span<const FusionRule> fusion_rules() {
 
 namespace {
 
-// Takes out what nobody uses any more.
+// Removes instructions without users.
 void drop_unused(Program& program) {
   std::vector<bool> used(program.values.size(), false);
   for (const int result : program.results) used[static_cast<size_t>(result)] = true;

@@ -22,7 +22,7 @@ struct FusionRule {
 std::span<const FusionRule> fusion_rules();
 void fuse(Program& program, const HasKernel& has_kernel);
 
-// Who makes and who uses each value of a program, for the rules. Instructions are named by their index.
+// Producer and users of each value of a program, for the rules. Instructions are named by their index.
 class DataFlow {
  public:
   static constexpr int kNone = -1;

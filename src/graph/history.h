@@ -1,4 +1,4 @@
-// What a tensor remembers for its gradient: the node that made it, which stays when the tensor has been computed.
+// A tensor's history for its gradient: the node that made it, which stays after the tensor has been computed.
 // Gradients themselves are taken in src/ops/grad.h.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace gabbro {
 
-// Of a tensor that needs a gradient.
+// History of a tensor that needs a gradient.
 struct History {
   std::shared_ptr<Node> node;  // null: a leaf, or `freed`
   int output = 0;              // of the node
@@ -55,11 +55,11 @@ class TrainingNodes {
   bool before_;
 };
 
-// An output of a node that was recorded with a history; one that nobody holds any more is made again, pending where it
-// was not kept.
+// An output of a node that was recorded with a history. A tensor without holders is made again, pending if its value
+// was not retained.
 Tensor output_of(const std::shared_ptr<Node>& node, int output);
 
-// Of a node whose gradient has not been taken yet: the inputs and outputs that its gradient rule will read, first by
+// For a node whose gradient has not been taken yet: the inputs and outputs that its gradient rule will read, first by
 // input, then by output.
 std::vector<bool> read_by_gradient(const Node& node);
 

@@ -1,5 +1,5 @@
-// Which intermediates of a training step become results of the plan that computes them, so that nothing is computed
-// twice when a step is evaluated in parts. Where no node belongs to a training step there are none.
+// Chooses the intermediates of a training step that become results of its plan, so that nothing is computed twice when
+// a step is evaluated in parts. There are none if no node belongs to a training step.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@
 namespace gabbro {
 
 struct KeptValues {
-  // Of the pending tensors that the results are computed from, those that
+  // Pending tensors that the results are computed from, and that
   // - someone holds besides the nodes of this trace: the caller, or a gradient that is still to be computed;
   // - the gradient of a node will read that was not taken yet.
   std::vector<Tensor> held;
-  // Outputs that such a gradient will read and nobody holds; their nodes will.
+  // Outputs that such a gradient will read and no one holds; their nodes will.
   std::vector<Tensor> left;
 };
 

@@ -34,7 +34,7 @@ class Attributes {
   std::vector<std::pair<const char*, Value>> entries_;
 };
 
-// What an op's rules see. In `infer` and `view` the inputs' specs are known; `compose` may build on them.
+// Arguments of an op's rules. In `infer` and `view` the inputs' specs are known; `compose` may build on them.
 struct Args {
   std::span<const Tensor> inputs;
   const Attributes& attributes;
@@ -43,7 +43,7 @@ struct Args {
   size_t size() const { return inputs.size(); }
 };
 
-// What an op's gradient rule sees. `gradients` are those of the outputs: undefined where nobody asked for one.
+// Arguments of an op's gradient rule. `gradients` are those of the outputs: undefined if not needed.
 struct GradientArgs {
   std::span<const Tensor> inputs;
   std::span<const Tensor> outputs;
@@ -54,8 +54,8 @@ struct GradientArgs {
   size_t size() const { return inputs.size(); }
 };
 
-// The gradients of the inputs, in their shapes and dtypes, built of ops; undefined where there is none, or where it is
-// zero everywhere. What nobody needs of it is never computed.
+// The gradients of the inputs, in their shapes and dtypes, built of ops; undefined if there is none, or if it is zero
+// everywhere. Unused gradients are never computed.
 using Gradients = std::vector<Tensor>;
 
 // An op is data plus rules. Primitive ops have no composition: every backend has a kernel for them, or they are views.
@@ -93,11 +93,11 @@ struct Node {
   std::shared_ptr<Device> device;
   uint64_t sequence = 0;  // nodes count upwards, so a node's inputs were made by smaller ones
 
-  // Of a node whose outputs need a gradient (src/graph/history.h).
+  // A node whose outputs need a gradient (src/graph/history.h).
   bool training = false;                         // or made for a gradient: see eval()
   bool differentiated = false;                   // its gradient was taken, so others hold what that reads
   std::vector<std::weak_ptr<TensorState>> made;  // the outputs
-  std::vector<std::pair<int, Tensor>> kept;      // values of outputs that the gradient reads and nobody else holds
+  std::vector<std::pair<int, Tensor>> kept;      // values of outputs that the gradient reads and no one else holds
   std::function<Gradients(const GradientArgs&)> gradient;  // instead of the op's rule
 
   ~Node();  // frees long chains without recursion

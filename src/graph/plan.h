@@ -11,7 +11,7 @@
 
 namespace gabbro {
 
-// Where a value's memory comes from.
+// Memory of a value.
 struct Buffer {
   enum class Kind { kParameter, kArena, kResult };
   Kind kind = Kind::kArena;
@@ -33,8 +33,7 @@ class Plan {
   Plan(std::shared_ptr<Device> device, Program program);
 
   // Runs on these parameters (as many as the program has, of the same specs and strides). `reusable`, when given, holds
-  // the storages of earlier results: those that nobody else holds are written again. Throws kInterrupted when
-  // cancelled.
+  // the storages of earlier results: those without another holder are written again. Throws kInterrupted when canceled.
   std::vector<Tensor> run(std::span<const Tensor> parameters, const std::atomic<bool>* cancel = nullptr,
                           std::vector<std::shared_ptr<void>>* reusable = nullptr);
 

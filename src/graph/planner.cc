@@ -208,7 +208,7 @@ size_t Planner::bytes_of(int value) const {
 }
 
 void Planner::describe_results() {
-  std::vector<int> owners;  // roots that are results with memory of their own; their index is Buffer::index
+  std::vector<int> owners;  // storages that are results; their index is Buffer::index
   for (const int value : program_.results) {
     const int owner = root(value);
     Buffer& buffer = plan_.buffers_[static_cast<size_t>(owner)];

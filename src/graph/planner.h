@@ -17,7 +17,7 @@ class Planner {
  private:
   using Layouts = std::vector<Layout>;
 
-  // Whether its results have no elements: what a prompt's part computes whose logits nobody wants.
+  // Whether its results have no elements: e.g. unused logits of a prompt's chunk.
   bool is_nothing(const Instruction& instruction) const;
   // Whether an instruction computed the same before: then its outputs stand for that one's.
   bool is_known(const Instruction& instruction);

@@ -276,7 +276,7 @@ bool expand(Program& program, const Instruction& instruction, const std::shared_
   }
   for (size_t i = 0; i < results.size(); ++i) {
     int& name = renamed[static_cast<size_t>(part.program.results[i])];
-    if (name >= 0) throw failed("internal: the composition of {} gives back its input", instruction.op->name);
+    if (name >= 0) throw failed("internal: the composition of {} returns its input", instruction.op->name);
     name = instruction.outputs[i];
     if (program.values[static_cast<size_t>(name)] != results[i].spec()) {
       throw failed("internal: the composition of {} gives another shape or dtype than its rule", instruction.op->name);

@@ -20,7 +20,7 @@ struct Instruction {
 struct Program {
   std::vector<TensorSpec> values;         // by value number
   std::vector<int> parameters;            // values that come from outside, in order
-  std::vector<Layout> parameter_layouts;  // how they lie (the offset is left to each run)
+  std::vector<Layout> parameter_layouts;  // strides (the offset is left to each run)
   std::vector<int> results;
   std::vector<Instruction> instructions;  // in an order that computes before it uses
 
@@ -45,8 +45,8 @@ Trace trace(std::span<const Tensor> results);
 // Equal for two programs exactly when they do the same: ops, attributes, shapes, dtypes, layouts, wiring.
 std::string structure_key(const Program& program);
 
-// What eval needs of a few ops (src/graph/eval.h), without writing a program down: as many allocations as there are
-// here, instead of several for each op. None where there are more ops or inputs, or some belong to a training step.
+// Trace of a small graph for eval (src/graph/eval.h), without a program: a fixed number of allocations instead of
+// several per op. None if there are more ops or inputs, or if some belong to a training step.
 struct LittleTrace {
   std::string key;                 // equal for two exactly when they do the same; never equal to a structure_key
   std::vector<Tensor> parameters;  // those of trace()

@@ -80,7 +80,7 @@ Tensor glu(const Tensor& x, int64_t axis) {
   require_defined("glu", x);
   const int index = x.shape().axis("glu", axis);
   const int64_t length = x.shape()[index];
-  if (length % 2 != 0) throw bad_input("[glu] axis {} of {} has no halves", axis, x.shape().to_string());
+  if (length % 2 != 0) throw bad_input("[glu] the length of axis {} of {} is odd", axis, x.shape().to_string());
   return slice(x, index, 0, length / 2) * sigmoid(slice(x, index, length / 2, length / 2));
 }
 

@@ -22,7 +22,7 @@ Tensor hard_sigmoid(const Tensor& x);            // relu6(x + 3) / 6
 Tensor hard_swish(const Tensor& x);              // x · hard_sigmoid(x) (Howard et al. 2019)
 Tensor glu(const Tensor& x, int64_t axis = -1);  // first half · sigmoid(second half) (Dauphin et al. 2017)
 
-// A layer without numbers of its own, of the function that it is named after.
+// A layer without parameters, of the function that it is named after.
 template <Tensor (*function)(const Tensor&)>
 class Elementwise : public Layer {
  public:

@@ -22,7 +22,7 @@ Tensor with_more_keys(const Tensor& mask, int64_t count) {
   return pad(mask, widths);
 }
 
-// What is added to scores [B, H, L, S] of this dtype; undefined where nothing is.
+// The summand of scores [B, H, L, S] of this dtype; undefined if there is none.
 class ScoreMask {
  public:
   explicit ScoreMask(DType dtype) : dtype_(dtype) {}

@@ -11,7 +11,7 @@ std::vector<Tensor> checkpoint(const Functions& f, std::span<const Tensor> input
     const uint64_t before = generator->position();
     generator->set_position(first);
     std::vector<Tensor> results = f(in);
-    generator->set_position(std::max(before, generator->position()));  // a key is given to nobody else
+    generator->set_position(std::max(before, generator->position()));  // each key is used once
     return results;
   };
   return gabbro::checkpoint(again, inputs);

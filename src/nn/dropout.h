@@ -1,5 +1,5 @@
-// Dropout (Srivastava et al. 2014): in training, elements become 0 with probability p, and the others x / (1 - p).
-// Which ones says the generator of the factory, anew each time.
+// Dropout (Srivastava et al. 2014): in training, elements become 0 with probability p, and the others x / (1 - p). The
+// factory's generator chooses them, differently in each call.
 #pragma once
 
 #include "src/nn/module.h"

@@ -1,4 +1,4 @@
-// What modules are made with: a device, a dtype, and random numbers for initial values and dropout.
+// Inputs of module constructors: a device, a dtype, and random numbers for initial values and dropout.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
 }  // namespace
 
 Tensor constant(const Factory& make, const Shape& shape, double value) {
-  // Numbers of its own, as training leaves them behind: a view of one number would be another plan.
+  // Separate numbers, as training leaves them: a view of one number would be another plan.
   return computed(reshape(iota(make.device, shape.elements(), make.dtype, value, 0), shape));
 }
 

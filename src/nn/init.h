@@ -36,7 +36,7 @@ Tensor kaiming_normal(const Factory& make, const Shape& shape, double slope = 0,
 // sqrt(2 / (1 + slope²)): 1 for linear layers (slope 1), √2 for ReLU (slope 0).
 double leaky_relu_gain(double slope);
 
-// What PyTorch gives the weights and biases of linear layers and convolutions: uniform within ±1 / √fan_in of `weight`,
+// PyTorch's initial weights and biases of linear layers and convolutions: uniform within ±1 / √fan_in of `weight`,
 // which is kaiming_uniform with a slope of √5.
 Tensor within_fan_in(const Factory& make, const Shape& shape, const Shape& weight);
 

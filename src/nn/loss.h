@@ -73,7 +73,7 @@ class BCEWithLogitsLoss : public Module {
   BceWithLogits options_;
 };
 
-// Of logarithms x [N, V], target i32 [N].
+// Negative log-likelihood of log-probabilities x [N, V], target i32 [N].
 class NLLLoss : public Module {
  public:
   explicit NLLLoss(Reduce reduce = Reduce::kMean, int32_t ignore_index = -100)

@@ -13,7 +13,7 @@
 namespace gabbro::nn {
 namespace {
 
-// The same value as a tensor of its own, without a history.
+// The same value as a separate tensor without a history.
 Tensor without_history(const Tensor& x) {
   if (!x.has_value()) return detach(x);
   auto state = std::make_shared<TensorState>(x.state());

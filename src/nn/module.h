@@ -23,8 +23,8 @@ struct Slot {
   std::shared_ptr<Tensor> tensor;
 };
 
-// What a class derived from it registers in its constructor, by reference to its members: parameters, which are trained
-// and have gradients; buffers, which are not; and modules. Is held by a shared_ptr, and does not move.
+// Base of modules. The constructor of a derived class registers its members by reference: parameters, which are trained
+// and have gradients; buffers, which are not; and modules. Held by a shared_ptr; does not move.
 class Module : public std::enable_shared_from_this<Module> {
  public:
   Module() = default;
@@ -32,7 +32,7 @@ class Module : public std::enable_shared_from_this<Module> {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // Of this module and those inside of it, which are in front of theirs; each place once.
+  // Slots of this module, then those of the modules inside; each slot once.
   std::vector<Slot> parameters();
   std::vector<Slot> buffers();
   // All of their tensors: what a training step has to evaluate besides the loss.

@@ -49,7 +49,7 @@ Tensor BatchNorm::from_batch(const Tensor& x) {
   const Tensor none = full(x.device(), Shape{options_.num_features}, 0, DType::f32);
   const Tensor old_mean = tracked ? cast(running_mean, DType::f32) : none;
   const Tensor old_var = tracked ? cast(running_var, DType::f32) : none;
-  // Of the mean over all batches the op moves to the moments themselves, and how far they count is found here.
+  // If the mean is over all batches, the op moves toward the moments themselves, and their share is computed here.
   const TrainedBatchNorm now = batch_norm_training(x,
                                                    {.mean = options_.momentum ? old_mean : none,
                                                     .variance = options_.momentum ? old_var : none,

@@ -1,5 +1,5 @@
-// A weight matrix with an optional bias, as models that are read from files hold it: no module (linear.h has that), and
-// nothing of it is trained. Which format the weight has, and how it is packed, is nobody else's business.
+// A weight matrix with an optional bias, of a model that is read from a file: not a module (linear.h has that), and not
+// trained. The weight's format and packing are private to it.
 #pragma once
 
 #include "src/ops/ops.h"

@@ -16,8 +16,8 @@ size_t row_bytes(DType format, int64_t columns) {
   if (!is_quantised(format)) throw bad_input("[quantized_linear] {} is no block format", dtype_name(format));
   const int64_t block = dtype_info(format).block_elements;
   if (columns < 1 || columns % block != 0)
-    throw bad_input("[quantized_linear] {} columns are no blocks of {} as {} has them", columns, block,
-                    dtype_name(format));
+    throw bad_input("[quantized_linear] row length {} is not a multiple of {}'s block size {}", columns,
+                    dtype_name(format), block);
   return dtype_bytes(format, static_cast<size_t>(columns));
 }
 
@@ -43,7 +43,7 @@ QuantizedLinear::QuantizedLinear(const Linear& layer, DType format)
   const NoGrad no_grad;
   const size_t bytes = row_bytes(format, columns_);
   if (quant_format(format).encode == nullptr)
-    throw bad_input("[quantized_linear] there is no way to round to {}", dtype_name(format));
+    throw bad_input("[quantized_linear] no encoder for {}", dtype_name(format));
   const std::vector<float> values = to_host<float>(cast(layer.weight, DType::f32));
   std::vector<std::byte> blocks(static_cast<size_t>(rows_) * bytes);
   for (int64_t row = 0; row < rows_; ++row)

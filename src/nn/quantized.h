@@ -1,5 +1,5 @@
 // A linear layer whose weight is stored in a block format of GGUF (src/formats/quant): for inference, and for training
-// what lies before it. The weight itself has no gradient.
+// the layers before it. The weight itself has no gradient.
 #pragma once
 
 #include "src/nn/linear.h"
@@ -8,7 +8,7 @@ namespace gabbro::nn {
 
 class QuantizedLinear : public Layer {
  public:
-  // Zeros, to be loaded into. Throws bad_input where a row is no number of blocks.
+  // Zeros, to be loaded into. Throws bad_input if the row length is not a multiple of the block size.
   QuantizedLinear(const Factory& make, const LinearOptions& options, DType format);
   // Rounds a layer's weight: to q4_0, q4_1, q5_0, q5_1 or q8_0.
   QuantizedLinear(const Linear& layer, DType format);

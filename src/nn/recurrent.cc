@@ -21,7 +21,7 @@ Recurrent::Recurrent(const Factory& make, const RecurrentOptions& o, RecurrentCe
   constexpr int64_t kMostFeatures = int64_t{1} << 31;  // so that products of them do not overflow
   if (std::max(o.input_size, o.hidden_size) > kMostFeatures)
     throw bad_input("[recurrent] {} features to {}: {} are the most", o.input_size, o.hidden_size, kMostFeatures);
-  constexpr int64_t kMostLayers = 4096;  // which nobody needs; many more would take minutes to make
+  constexpr int64_t kMostLayers = 4096;  // more would take minutes to make
   if (o.num_layers > kMostLayers) throw bad_input("[recurrent] {} layers: {} are the most", o.num_layers, kMostLayers);
   if (o.proj_size < 0 || (o.proj_size > 0 && (gates != 4 || o.proj_size >= o.hidden_size)))
     throw bad_input("[recurrent] a projection to {} of {}: only an LSTM's to less", o.proj_size, o.hidden_size);

@@ -17,7 +17,7 @@ struct RecurrentOptions {
   int64_t proj_size = 0;  // LSTM: what the output is projected to; 0: it is not (Sak et al. 2014)
 };
 
-// What the three have in common. Layers and directions are ordered as in PyTorch: layer 0 forwards, backwards, layer 1
+// Common part of the three. Layers and directions are ordered as in PyTorch: layer 0 forward, backward, layer 1
 // ...
 class Recurrent : public Module {
  public:

@@ -1,4 +1,4 @@
-// The frequencies of rotary embeddings, with the ways in use to stretch a trained context.
+// The frequencies of rotary embeddings, with the methods in use to stretch a trained context.
 #pragma once
 
 #include <cstdint>

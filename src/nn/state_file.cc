@@ -67,7 +67,7 @@ void save_state(const std::string& path, const StateDict& state, const std::map<
 }
 
 void save(const std::string& path, const Module& module) {
-  // What Hugging Face's loaders ask for.
+  // Metadata that Hugging Face's loaders need.
   save_state(path, module.state_dict(), {{"format", "pt"}});
 }
 

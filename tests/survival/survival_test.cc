@@ -127,8 +127,8 @@ TEST_F(Survival, CopiesBetweenDevicesArrive) {
     const char* reason;
   };
   for (const Case& c : {Case{"sim:1", "sim:0", "", true, ""}, Case{"sim:0", "sim:1", "peer:1", false, "the checksum"},
-                        Case{"cpu", "sim:0", "", false, "cpu and sim:0 have no way of their own"},
-                        Case{"sim:0", "cpu", "", false, "sim:0 and cpu have no way of their own"}}) {
+                        Case{"cpu", "sim:0", "", false, "cpu and sim:0 have no direct route"},
+                        Case{"sim:0", "cpu", "", false, "sim:0 and cpu have no direct route"}}) {
     ::setenv("GABBRO_SIM_FAIL", c.fault, 1);
     const auto from = open_device(c.from), to = open_device(c.to);
     const std::shared_ptr<void> source = from->allocate(kBytes), target = to->allocate(kBytes);

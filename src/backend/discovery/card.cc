@@ -55,7 +55,7 @@ std::vector<Card> read_cards(const SystemRoot& root) {
     card.compute_hidden = !topology.unreadable.empty();
     cards.push_back(card);
   }
-  // What the compute driver offers without a PCI folder (a container that hides /sys/bus) is a card all the same.
+  // A node of the compute driver without a PCI folder (a container that hides /sys/bus) is a card all the same.
   for (const KfdNode& node : topology.gpus) {
     if (std::ranges::any_of(cards, [&](const Card& card) { return card.pci.address == node.pci_address; })) continue;
     Card card{.pci = {.address = node.pci_address, .driver = "amdgpu", .name = "AMD GPU"}};

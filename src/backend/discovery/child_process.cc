@@ -35,7 +35,7 @@ int spawn(const std::vector<std::string>& command, int output, pid_t& child) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-  // A process group of its own, so that a kill reaches what the child started, and Ctrl-C does not reach the child.
+  // A separate process group: a kill reaches what the child started, and Ctrl-C does not reach the child.
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   const int error = ::posix_spawn(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
@@ -67,7 +67,7 @@ bool reap(pid_t child, Clock::time_point deadline, int& status) {
   while (true) {
     const pid_t ended = ::waitpid(child, &status, WNOHANG);
     if (ended == child) return true;
-    if (ended < 0 && errno != EINTR) {  // the host program ignores SIGCHLD: it is gone, and nobody knows how
+    if (ended < 0 && errno != EINTR) {  // the host program ignores SIGCHLD: the exit status is lost
       status = kUnknownStatus;
       return true;
     }

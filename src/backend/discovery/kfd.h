@@ -19,7 +19,7 @@ struct KfdNode {
   int compute_units = 0;
   int wave_size = 0;         // lanes
   int render_minor = -1;     // of /dev/dri/renderD<minor>
-  uint64_t local_bytes = 0;  // memory of its own
+  uint64_t local_bytes = 0;  // dedicated memory
   bool large_bar = false;    // the host can reach all of that memory
   bool atomics = true;       // PCIe atomics between the card and the host
 };

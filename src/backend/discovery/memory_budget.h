@@ -1,5 +1,5 @@
-// How much memory an integrated GPU can really use. It has two pools: the carve-out ("VRAM"), which the firmware took
-// from the machine and nobody else can use, and GTT, a limit on how much ordinary memory the GPU may map.
+// Usable memory of an integrated GPU. It has two pools: the carve-out ("VRAM"), which the firmware took from the
+// machine for the GPU alone, and GTT, a limit on how much ordinary memory the GPU may map.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct HostMemory {
 
 HostMemory read_host_memory(const SystemRoot& root);
 
-// What the rest of the system is left with: 1/16 of the memory, and at least 1 GiB.
+// Memory left to the rest of the system: 1/16, and at least 1 GiB.
 uint64_t host_reserve(const HostMemory& host);
 
 struct MemoryBudget {

@@ -111,7 +111,7 @@ std::string container_options(const Machine& machine) {
     if (node.exists && !is_nvidia(node) && node.group != 0) groups.insert(node.group);
   }
   for (const unsigned group : groups) options += fmt::format(" --group-add {}", group);
-  // Inside the container nobody knows the number that the host gave the group; its shell does.
+  // The group's number on the host is unknown inside the container; the host's shell knows it.
   if (groups.empty()) options += " --group-add $(getent group render | cut -d: -f3)";
   return options;
 }

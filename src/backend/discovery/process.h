@@ -1,4 +1,4 @@
-// What this process may do: its user and groups, the device nodes it may open, the container it runs in.
+// Rights of this process: its user and groups, the device nodes it may open, the container it runs in.
 #pragma once
 
 #include <string>
@@ -28,8 +28,8 @@ struct ProcessFacts {
 
 ProcessFacts read_process(const SystemRoot& root);
 
-// What a recorded tree cannot hold is read from the lines "node <path> uid=.. gid=.. mode=.. open=<errno>" of its file
-// `facts` (see docs/rocm_guide.md).
+// Facts that a recorded tree cannot hold are read from the lines "node <path> uid=.. gid=.. mode=.. open=<errno>" of
+// its file `facts` (see docs/rocm_guide.md).
 DeviceNode read_node(const SystemRoot& root, const std::string& path, const ProcessFacts& process);
 
 }  // namespace gabbro::discovery

@@ -82,7 +82,7 @@ RuntimeReport probe_runtime(const SystemRoot& root, RuntimeKind kind, std::chron
   const std::string helper = find_beside_library("gabbro_probe");
   if (helper.empty()) {
     RuntimeReport report;
-    report.message = "the helper program gabbro_probe is not installed beside the library";
+    report.message = "the helper program gabbro_probe is not installed next to the library";
     return report;
   }
   const ChildResult child = run_child({helper, runtime_key(kind)}, limit);

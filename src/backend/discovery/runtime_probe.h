@@ -1,5 +1,5 @@
-// Asks the HIP runtime and the CUDA driver what they see, in a process of its own: a runtime that hangs (ROCm 7 over
-// the kernel driver of ROCm 6) or aborts is a finding, and not the end of this program.
+// Asks the HIP runtime and the CUDA driver what they see, in a separate process: a runtime that hangs (ROCm 7 over the
+// kernel driver of ROCm 6) or aborts is a finding, and not the end of this program.
 #pragma once
 
 #include <chrono>

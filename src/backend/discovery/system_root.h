@@ -1,4 +1,4 @@
-// Where discovery reads: this machine's /sys, /proc, /dev and /etc, or a recorded tree of them (GABBRO_SYSFS_ROOT).
+// The root of discovery: this machine's /sys, /proc, /dev and /etc, or a recorded tree of them (GABBRO_SYSFS_ROOT).
 // Everything that is read is treated as hostile: sizes are bounded, nothing but regular files is read, nothing throws.
 #pragma once
 

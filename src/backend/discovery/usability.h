@@ -9,8 +9,8 @@
 
 namespace gabbro::discovery {
 
-// In the order in which they have to hold. The backend comes before the runtime, since nobody needs a runtime that no
-// backend would use.
+// Links of the chain, in the order in which they have to hold. The backend comes before the runtime, since a runtime is
+// of no use without a backend.
 enum class ChainLink { kDriver, kDeviceNode, kPermission, kComputeDriver, kBackend, kRuntime, kDevice, kNone };
 
 struct Verdict {

@@ -1,4 +1,4 @@
-// What HIP_VISIBLE_DEVICES and its like leave visible, by the rules of the runtimes that read them:
+// Devices that HIP_VISIBLE_DEVICES and its like leave visible, by the rules of the runtimes that read them:
 // - ROCR_VISIBLE_DEVICES filters first and renumbers; set but empty it hides everything.
 // - HIP_VISIBLE_DEVICES picks from what is left, by the new numbers; where it is not set, CUDA_VISIBLE_DEVICES does.
 // - CUDA's runtime reads CUDA_VISIBLE_DEVICES alone.

@@ -69,7 +69,7 @@ Finding check_devices(const Examination& e, const char* id) {
 
 }  // namespace
 
-// Which code a device runs: its own target's, a generic one's, or compiled on first use.
+// The code object that a device runs: of its target, of a generic target, or compiled on first use.
 Finding check_code_objects(const Examination& e) { return check_devices(e, "code-objects"); }
 // Kernels that models need most, against the host.
 Finding check_kernels(const Examination& e) { return check_devices(e, "kernels"); }

@@ -14,7 +14,7 @@ using discovery::Machine;
 using discovery::TestTree;
 using testing::HasSubstr;
 
-// What one check finds on a machine, without any plugin.
+// Finding of one check on a machine without any plugin.
 Finding find(const Machine& machine, const std::string& id, const std::vector<Plugin>& plugins = {},
              bool self_test = false) {
   Runtimes runtimes(machine.root);

@@ -1,4 +1,4 @@
-// What is installed of ROCm, and whether it fits together. Gabbro itself needs the HIP runtime and nothing else.
+// Installed parts of ROCm, and whether they fit together. Gabbro itself needs the HIP runtime and nothing else.
 #include <fmt/format.h>
 
 #include <set>

@@ -55,7 +55,7 @@ Finding check_apu_memory(const Examination& e) {
   const auto integrated = std::ranges::find_if(cards, [](const Card* card) { return card->integrated; });
   if (integrated == cards.end()) return skipped("there is no integrated AMD GPU");
   Finding found = check_apu(e, **integrated);
-  // Beside a discrete card nobody runs models on it: nothing to mend.
+  // Next to a discrete card it is not used for models: nothing to fix.
   const bool alone = std::ranges::all_of(cards, [](const Card* card) { return card->integrated; });
   return alone ? found : ok(found.summary);
 }

@@ -1,4 +1,4 @@
-// Which device is which: variables that hide, renumber or rename cards.
+// Device selection: variables that hide, renumber or rename cards.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ Finding check_integrated_and_discrete(const Examination& e) {
   }
   if (integrated == nullptr || discrete == nullptr) return ok("no mixture of integrated and discrete AMD GPUs");
   const bool integrated_first = integrated->kfd->number < discrete->kfd->number;
-  const std::string both = fmt::format("integrated {} beside discrete {}", label(*integrated), label(*discrete));
+  const std::string both = fmt::format("integrated {} next to discrete {}", label(*integrated), label(*discrete));
   if (!integrated_first) return ok(both + ": --device auto takes the discrete one");
   return warning(both +
                      ": the runtime numbers the integrated one first, so that other programs take it; Gabbro's "
@@ -93,7 +93,7 @@ Finding check_backends(const Examination& e) {
   for (const Card& card : e.machine.cards) {
     if (std::ranges::find(e.plugins, card.backend(), &Plugin::name) != e.plugins.end()) continue;
     return warning(fmt::format("installed: {}; but {} needs the backend {}", list, label(card), card.backend()),
-                   fmt::format("install libgabbro_{}.so beside the program, or set GABBRO_PLUGIN_PATH to its folder",
+                   fmt::format("install libgabbro_{}.so next to the program, or set GABBRO_PLUGIN_PATH to its folder",
                                card.backend()));
   }
   return ok("installed: " + list);

@@ -83,7 +83,7 @@ inline void unpack_k_scales(const std::byte* packed, DecodedBlock& out) {
   }
 }
 
-// What Q4_K and Q5_K share: the scales at the block's start, and 128 bytes of `nibbles` in quarters of 64 elements,
+// Common part of Q4_K and Q5_K: the scales at the block's start, and 128 bytes of `nibbles` in quarters of 64 elements,
 // byte l of 32 holding elements l (low) and l + 32 (high).
 inline void decode_k_nibbles(const std::byte* block, const std::byte* nibbles, DecodedBlock& out) {
   out.scale = load_half(block);

@@ -8,7 +8,7 @@
 
 namespace gabbro {
 
-// Where the f16 numbers of a block stand, in bytes from its start: its scale, and its minimum; -1: it has none.
+// Byte offsets of a block's f16 numbers: its scale, and its minimum; -1: it has none.
 struct HalfPlaces {
   int scale;
   int minimum;

@@ -1,6 +1,6 @@
 // Q2_K, 256 elements in 84 bytes, groups of 16: 16 bytes of sub-scales (low nibble) and sub-minimums (high nibble),
 // 64 bytes of codes, f16 d, f16 dmin; value = d · s · q - dmin · m.
-// Codes come in halves of 128 elements: byte l of 32 holds elements l, l + 32, l + 64 and l + 96, low bits first.
+// Codes come in two runs of 128 elements: byte l of 32 holds elements l, l + 32, l + 64 and l + 96, low bits first.
 #include "src/formats/quant/blocks.h"
 
 namespace gabbro::quant {

@@ -9,7 +9,7 @@ namespace {
 
 const Op kAttentionStep = {.name = "attention_step", .in_place = {5, 6, 9, 10}, .first_in_place = 1};
 
-// What the attention reads if it is the one that belongs to `write`.
+// Inputs of the attention that belongs to `write`.
 std::vector<int> inputs_after(const Instruction& write) {
   std::vector<int> inputs = {write.outputs[0], write.outputs[1], write.outputs[2],
                              write.inputs[7],  write.inputs[8],  write.inputs[3]};
@@ -28,7 +28,7 @@ void fuse_attention_step(Program& program, const HasKernel& has_kernel) {
     if (writer == DataFlow::kNone) continue;
     const Instruction write = program.instructions[static_cast<size_t>(writer)];
     if (program.values[static_cast<size_t>(write.inputs[0])].shape[0] != 1) continue;
-    // Whoever else reads the cache might do it before the attention.
+    // Another reader of the cache might run before the attention.
     const auto read_here_alone = [&](int value) { return flow.users(value).size() == 1; };
     if (attention.inputs != inputs_after(write) || !std::ranges::all_of(write.outputs, read_here_alone)) continue;
 

@@ -19,13 +19,13 @@ namespace {
 
 const Op kElementwise = {.name = "elementwise"};
 
-// What kernels promise to take (docs/fused_ops.md).
+// Limits that kernels accept (docs/fused_ops.md).
 constexpr size_t kMostInputs = 8, kMostConstants = 16, kMostOutputs = 4, kMostOps = 32;
 constexpr double kMostExact = 0x1p53;  // whole numbers up to here are doubles
 
 bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
-// Of iota: an integer for i64.
+// Start of an iota: an integer for i64.
 double start_of(const Attributes& attributes) {
   for (const auto& [name, value] : attributes.entries()) {
     if (std::string_view(name) != "start") continue;
@@ -40,7 +40,7 @@ struct Chain {
   std::vector<int> members;
 };
 
-// Writes the attribute `steps` for a group: the ops in order, those of halves in f32.
+// Writes the attribute `steps` of a group: the ops in order; f16 and bf16 are computed in f32.
 class StepWriter {
  public:
   explicit StepWriter(const Program& program) : program_(program) {}
@@ -81,7 +81,7 @@ class StepWriter {
  private:
   DType dtype_of(int value) const { return program_.values[static_cast<size_t>(value)].dtype; }
 
-  // The number of the value, of halves in f32.
+  // The number of the value; f16 and bf16 values as f32.
   int wide(int value) {
     if (const auto found = wide_.find(value); found != wide_.end()) return found->second;
     if (!is_half(dtype_of(value))) return numbers_.at(value);
@@ -153,7 +153,7 @@ class ElementwiseFuser {
     groups_.push_back(std::move(joined));
   }
 
-  // Nobody else may use their results before, and no state that they read be written.
+  // No one else may use their results before, and no state that they read may be written.
   bool can_stand_at(int index, const Chain& group) const {
     if (group.members.front() < barrier_) return false;
     return std::ranges::all_of(group.members, [&](int member) {

@@ -61,7 +61,7 @@ class LinearFuser {
     return group;
   }
 
-  // The norm that makes x goes in when nobody else wants its result.
+  // The norm that makes x is fused if its result has no other user.
   void add_norm(Group& group) const {
     const int x = at(group.linears[0]).inputs[0];
     const int norm = flow_.producer(x);

@@ -28,7 +28,7 @@ class NormFuser {
   const Instruction& at(int index) const { return program_.instructions[static_cast<size_t>(index)]; }
   const TensorSpec& spec(int value) const { return program_.values[static_cast<size_t>(value)]; }
 
-  // A sum reads what is seen through a view as it lies; the norm would have it copied first.
+  // A sum reads a view in place; the norm would have it copied first.
   bool is_view(int value) const {
     const int producer = flow_.producer(value);
     return producer != DataFlow::kNone && at(producer).op != nullptr && at(producer).op->view != nullptr;

@@ -1,4 +1,4 @@
-// What a file of a llama shape holds: its tensors by name, shape and format, its fields, and random weights.
+// Contents of a file of a llama shape: its tensors by name, shape and format, its fields, and random weights.
 #include <fmt/format.h>
 
 #include <algorithm>

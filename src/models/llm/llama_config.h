@@ -1,4 +1,4 @@
-// What a GGUF file says about a model of the llama family.
+// Configuration of a model of the llama family, from a GGUF file.
 #pragma once
 
 #include "src/models/llm/model.h"
@@ -18,7 +18,7 @@ struct LlamaConfig {
   float logit_scale = 1;      // logits are divided by it
 };
 
-// Throws bad_input that names the file and the field when a size is missing, absurd, or does not fit the others.
+// Throws bad_input that names the file and the field if a size is missing, out of range, or does not fit the others.
 LlamaConfig read_llama_config(const gguf::File& file);
 
 }  // namespace gabbro::llm

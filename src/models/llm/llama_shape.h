@@ -52,8 +52,8 @@ struct PlannedTensor {
 };
 std::vector<PlannedTensor> planned_tensors(const LlamaShape& shape, const FileType& type);
 
-// A file of random weights, which lies in memory (src/formats/random_file.h). Its activations stay finite and of the
-// size that a trained model's have. It has no vocabulary: tokenizer.ggml.model is "none".
+// A file of random weights in memory (src/formats/random_file.h). Its activations stay finite and of the size of a
+// trained model's. It has no vocabulary: tokenizer.ggml.model is "none".
 gguf::File random_llama(const LlamaShape& shape, const FileType& type, uint64_t seed);
 
 }  // namespace gabbro::llm

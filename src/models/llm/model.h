@@ -1,4 +1,4 @@
-// What the engine knows of a language model: its sizes, and a forward pass that builds a graph.
+// The engine's view of a language model: its sizes, and a forward pass that builds a graph.
 #pragma once
 
 #include <functional>
