@@ -18,7 +18,7 @@ namespace gabbro::cpu {
 // a one-line `reason`, where that is unknown or missing.
 const IsaTable* choose_isa(const char* forced, std::string& reason);
 
-// What is handed out of the system's memory.
+// Counts memory handed out from the system's.
 class MemoryCount {
  public:
   void allocated(size_t bytes);

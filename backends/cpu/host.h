@@ -1,5 +1,4 @@
-// What this process may use of the machine: its processor, cores and memory, with affinity and cgroup limits counted
-// in.
+// Resources of this process: processor, cores and memory, within affinity and cgroup limits.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +7,7 @@
 
 namespace gabbro::cpu {
 
-// Reads the files of /proc and /sys under `root`, so that tests can bring machines of their own.
+// Reads the files of /proc and /sys under `root`, so that tests can supply other machines.
 class Host {
  public:
   explicit Host(std::string root = {}) : root_(std::move(root)) {}

@@ -19,7 +19,7 @@ class KeptBlocks {
   KeptBlocks(const KeptBlocks&) = delete;
   KeptBlocks& operator=(const KeptBlocks&) = delete;
 
-  // Of so many bytes, a multiple of a huge page; null where there is none.
+  // A block of `bytes`, a multiple of a huge page; null if there is none.
   void* take(size_t bytes);
   // Memory of aligned_alloc: kept, or freed where it is too large.
   void put(void* pointer, size_t bytes);

@@ -1,4 +1,4 @@
-// What a CPU kernel is: an object specialised for one request, run by all workers of the pool together.
+// A CPU kernel: an object specialized for one request, run by all workers of the pool together.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace gabbro::cpu {
 
-// What the workers of one team share. Lives in the thread pool.
+// State shared by the workers of a team. Lives in the thread pool.
 struct TeamState {
   static constexpr int kLoops = 16;  // dynamic loops between two barriers
   alignas(64) std::atomic<int32_t> arrived{0};
   alignas(64) std::atomic<uint32_t> generation{0};  // barriers passed
   bool stopped = false;                             // what the last barrier() saw of `cancel`: the same for all workers
-  // What loops count with, twice: one set is in use, the other, of before the last barrier, is being reset.
+  // Counters of loops, in two sets: one is in use, the other, used before the last barrier, is being reset.
   struct alignas(64) Counter {
     std::atomic<int64_t> next{0};
   };
@@ -53,8 +53,8 @@ class Worker {
   // Waits until all workers are here. What each wrote before is visible to all after.
   void barrier();
 
-  // Names memory that this worker will read soon and that nobody writes meanwhile, i.e. weights: asks the caches for
-  // its beginning at once, and for the rest while it waits in barriers.
+  // Names memory that this worker will read soon and that is not written meanwhile, i.e. weights: prefetches its
+  // beginning at once, and the rest while the worker waits in barriers.
   void expect(std::span<const std::byte> memory);
 
   // Calls body(begin, end) for pieces of [0, items), at most `grain` long; each item is done once, by whichever worker
@@ -70,10 +70,10 @@ class Worker {
     }
   }
 
-  // The same for work that streams memory, once between two barriers. Each worker has a run of the items of its own,
-  // known before the loop begins, and works through it from the front, so that it reads one stream of addresses (each
-  // new one costs about a microsecond until the processor's prefetcher is up to speed); who is done helps the others,
-  // from the back, one by one. body(begin, end) gets up to `together` neighbours.
+  // The same for work that streams memory, once between two barriers. Each worker has a run of items, known before the
+  // loop begins, and works through it from the front, so that it reads one stream of addresses (each new one costs
+  // about a microsecond until the processor's prefetcher is up to speed); a worker that is done helps the others, from
+  // the back, one by one. body(begin, end) gets up to `together` neighbors.
   template <class Body>
   void stream_for(int64_t items, int together, Body&& body) {
     assert(!streamed_ && items < int64_t{1} << 31);
@@ -149,7 +149,7 @@ class Kernel {
   double flops = 0;
 };
 
-// What a kernel may know of its device when it is made.
+// Facts of the device for making a kernel.
 struct MakeContext {
   int32_t workers = 1;
 };
@@ -168,7 +168,7 @@ struct IsaTable {
   const char* name;                      // "avx512", "avx2", "scalar": what GABBRO_CPU says
   bool (*supported)();                   // whether this processor and operating system have it
   std::span<const KernelEntry> kernels;  // kernel_table.cc
-  // Weights: the packed size of a row-major [rows, columns] (0: read as it lies), and packing by all workers together.
+  // Weights: the packed size of a row-major [rows, columns] (0: read in place), and packing by all workers together.
   size_t (*packed_bytes)(DType dtype, int64_t rows, int64_t columns);
   void (*pack)(DType dtype, int64_t rows, int64_t columns, const void* host, void* target, Worker& worker);
 };

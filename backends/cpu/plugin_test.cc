@@ -65,7 +65,7 @@ TEST(Plugin, knows_its_device) {
   EXPECT_EQ(backend().device_facts(1, &facts).code, abi::StatusCode::kFailed);
 }
 
-// The library reads GABBRO_CPU when it is asked; a test process of its own would see the same.
+// The library reads GABBRO_CPU at each call; a separate test process would see the same.
 TEST(Plugin, obeys_the_forced_instruction_set) {
   const char* before = std::getenv("GABBRO_CPU");
   const std::string saved = before == nullptr ? "" : before;

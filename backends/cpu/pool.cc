@@ -20,8 +20,8 @@ constexpr auto kSpinForLaunch = std::chrono::microseconds(200);
 // than this unless somebody else runs on the core.
 constexpr int32_t kSpinInBarrier = 4000;
 
-// Of expected memory: asked for before the barrier, so that the memory is busy during it; and in all, which together
-// with what the kernels work on fits an L2 of 512 KiB.
+// Limits of expected memory: prefetched before the barrier, so that the memory is busy during it; and in all, which
+// together with the kernels' working set fits in an L2 of 512 KiB.
 constexpr size_t kExpectAtOnce = 16384;
 constexpr size_t kExpectAtMost = 131072;
 constexpr size_t kCacheLine = 64;
@@ -113,7 +113,7 @@ void Worker::wait_for_others(uint32_t generation) {
   while (!passed()) team_.generation.wait(generation, std::memory_order_acquire);
 }
 
-// Nobody uses this set between the barrier that was just passed and the next one, so no one waits for its cache lines.
+// This set is unused between the barrier that was just passed and the next one, so no one waits for its cache lines.
 void Worker::reset_counters() {
   if (index_ == 0) {
     for (int i = 0; i < loop_; ++i) team_.loops[set_][i].next.store(0, std::memory_order_relaxed);

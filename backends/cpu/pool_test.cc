@@ -53,7 +53,7 @@ TEST(ThreadPool, alone_the_caller_is_the_whole_team) {
   EXPECT_FALSE(pool.run_alone([](Worker& worker) { EXPECT_TRUE(worker.stopped()); }, &cancel));
 }
 
-// What one worker writes before a barrier, all read after it.
+// Writes of one worker before a barrier are read by all after it.
 TEST(Barrier, orders_the_work_of_all) {
   constexpr int kRounds = 2000;
   for (const int workers : {1, 2, 3}) {

@@ -17,14 +17,14 @@ namespace {
 
 constexpr int kKeyTile = 64;  // keys at a time: with D = 128, K and V tiles of 32 KiB stay in the L2
 constexpr int kKeyBlocks = kKeyTile / kLanes;
-constexpr int kPanel = kTileVectors * kLanes;  // keys beside each other in the converted tile of K
+constexpr int kPanel = kTileVectors * kLanes;  // adjacent keys in the converted tile of K
 constexpr int64_t kRowTarget = 48;             // query rows of a tile: converting K and V then costs a few percent
 constexpr int64_t kSplitKeys = 256;            // a split of fewer keys costs more in merging than it saves
 constexpr float kNoMaximum = -1e30f;           // of a row without keys; finite, so that differences are never NaN
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-// What the request fixes.
+// Constants of the request.
 struct Plan {
   KvShape kv;
   int64_t tokens = 0;        // T
@@ -131,7 +131,7 @@ class Attention : public Kernel {
           out(static_cast<float*>(launch.outputs[0].data)) {}
 
     // The first run (count 0 in `run`) or the one after `run`, within tokens [begin, end). A token whose sequence or
-    // position is not in the table is a run of its own without keys.
+    // position is not in the table is a separate run without keys.
     bool next_run(int64_t begin, int64_t end, Run& run) const {
       const int64_t first = run.count == 0 ? begin : run.token + run.count;
       if (first >= end) return false;

@@ -1,5 +1,4 @@
-// What the gradients of a batch norm are made of, f32: of each channel the sums of dy and of dy · (x - mean), in one
-// pass.
+// Sums for the gradients of a batch norm, f32: for each channel those of dy and of dy · (x - mean), in one pass.
 #include <algorithm>
 
 #include "backends/common/norm_request.h"
@@ -9,7 +8,7 @@
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
-// Elements of a channel whose sums are sums of their own, so that rounding errors grow slower.
+// Elements of a channel per partial sum, so that rounding errors grow slower.
 constexpr int64_t kRun = 1024;
 
 struct Sums {
@@ -77,7 +76,7 @@ class BatchNormSums : public Kernel {
     p.product[channel] = reduce_sum(all.product);
   }
 
-  // Up to kLanes channels of one element in each image, which lie beside each other.
+  // Up to kLanes channels with one element in each image, which are contiguous.
   void sum_channels(const abi::Launch& launch, int64_t channel) const {
     const Pointers p = pointers(launch);
     const auto lanes = static_cast<int>(std::min<int64_t>(kLanes, moments_.channels - channel));

@@ -1,9 +1,9 @@
-// Convolutions and transposed ones as products of matrices of which one is never written, f32: weights [O, C · taps]
-// times what each output sees. For a band of outputs the rows of some channels are copied with what lies around them,
-// those of one remainder by the stride beside each other. In the copy, a tap of neighbouring outputs, also in the next
-// row, is a run of elements, which begins elsewhere for each tap; the few sums that straddle the end of a row are of no
-// use. Where they are not few, there is a copy for each place of a tap in its row, and none straddles. A transposed
-// convolution is one product for each remainder of its outputs by the stride: these see the same taps.
+// Convolutions and transposed convolutions as implicit GEMMs, f32: weights [O, C · taps] times the inputs of each
+// output. For a band of outputs the rows of some channels are copied with their padding, grouped by their remainder by
+// the stride. In the copy, a tap of neighboring outputs, also in the next row, is a run of elements, which begins
+// elsewhere for each tap; the few sums that straddle the end of a row are discarded. If they are not few, there is a
+// copy for each column offset of the taps, and none straddles. A transposed convolution is one GEMM for each remainder
+// of its outputs by the stride: these have the same taps.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -32,9 +32,9 @@ constexpr int64_t kGrain = 1 << 16;       // products that a worker takes at a t
 // Outputs that see the same taps: of a convolution all. They are made in bands of neighbouring ones.
 struct Phase {
   Lengths first{}, count{};      // along each axis of y: from `first` on, every `out_step`
-  std::vector<Lengths> taps;     // where tap t of output q lies in x: q · in_step + taps[t]
+  std::vector<Lengths> taps;     // index in x of tap t of output q: q · in_step + taps[t]
   std::vector<int64_t> weights;  // the number of each tap
-  int64_t weights_at = 0;        // of a group's turned weights, elements before this phase's
+  int64_t weights_at = 0;        // offset of this phase in a group's transposed weights
 
   int64_t rows = 1, columns = 0;  // of a band
   int64_t bands_down = 0, bands_along = 0;
@@ -214,8 +214,8 @@ class Conv : public Kernel {
     }
   }
 
-  // Whether sums that straddle the ends of rows cost more than copies for the left ends of all taps. There are as many
-  // of the former in a row as of the latter beside those of the stride's remainders, a stride's share each.
+  // Whether sums that straddle the ends of rows cost more than copies for the left ends of all taps. A row has as many
+  // of the former as of the latter without those of the stride's remainders, divided among the stride's phases.
   bool copies_each_left(const Phase& phase) const {
     const int64_t products = phase.tap_count() * std::min(kRowBlock, conv_.out_channels);
     return phase.rows > 1 && products > kCopyCost * in_step_[2] * phase.columns;
@@ -255,7 +255,7 @@ class Conv : public Kernel {
         conv_.bias ? static_cast<const float*>(launch.inputs[2].data) + group * conv_.out_channels + channel : nullptr;
     const int64_t y_plane = y_[0] * y_[1] * y_[2], together = phase.channels_together();
     float* y = static_cast<float*>(launch.outputs[0].data) + (batch * conv_.out_channels + channel) * y_plane;
-    // What is made in one go and lies together in y needs no sums but those of a last vector that is not full.
+    // A contiguous part of y that is computed in one go needs a buffer for the sums of a partial last vector only.
     const bool direct = bias == nullptr && depth > 0 && conv_.in_channels <= together &&
                         out_step_ == Lengths{1, 1, 1} && (band.rows == 1 || phase.pitch == band.columns);
     const int64_t whole = columns / kLanes * kLanes;
@@ -307,7 +307,7 @@ class Conv : public Kernel {
             .columns = std::min(phase.columns, phase.count[2] - along)};
   }
 
-  // What the taps of a band's outputs see of one channel, zeros outside.
+  // Inputs of one channel for the taps of a band's outputs, zeros outside.
   void copy_channel(const Phase& phase, const Band& band, const float* x, float* to) const {
     const int64_t step = in_step_[2], more = phase.pitch - phase.columns;
     for (const int64_t tap : phase.depths) {

@@ -1,9 +1,8 @@
-// Convolutions whose vectors are neighbouring output channels, f32: a register tile holds some outputs of a row times a
-// panel of channels, and takes x element by element from where it lies. Nothing is copied, no sum straddles the ends of
-// rows, and taps that see zeros alone are left out, which are a sixth of the products of 5 x 5 on images of 14 x 14.
-// What it costs is to turn the weights and the results, which lie channel by channel. A transposed convolution by
-// single steps is one of the weights the other way round. conv.cc, whose vectors are neighbouring outputs, has what
-// this one declines.
+// Convolutions whose vectors are neighboring output channels, f32: a register tile holds some outputs of a row times a
+// panel of channels, and reads x in place, element by element. Nothing is copied, no sum straddles the ends of rows,
+// and taps with zeros alone are skipped, which are a sixth of the products of 5 x 5 on images of 14 x 14. The cost is a
+// transposition of the weights and of the results, which are stored by channels. A transposed convolution with stride 1
+// is a convolution with flipped weights. conv.cc, whose vectors are neighboring outputs, takes the other requests.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -26,7 +25,7 @@ constexpr int64_t kLeastOutputs = 24;  // of a channel that make turning its wei
 constexpr int64_t kFewOutputs = 8;     // the same where most of a vector of an image's outputs would be of no use
 constexpr int64_t kMostStep = 2;       // from output to output along a row: what there are tiles for
 
-// Of outputs, or of taps.
+// A range of outputs, or of taps.
 struct Range {
   int64_t begin = 0, count = 0;
   bool operator==(const Range&) const = default;
@@ -50,8 +49,8 @@ struct Steps {
   int64_t weight_tap[3]{}, weight_channel = 0;
 };
 
-// Sums [kOutputs][kPanel], of which kVectors are of use, += weights · x, of these taps and of all channels. `x` and
-// `weights` lie at the first tap.
+// Sums [kOutputs][kPanel], of which kVectors are used, += weights · x, for these taps and all channels. `x` and
+// `weights` point to the first tap.
 template <int kOutputs, int kVectors, int kStep>
 void add_taps(const Steps& steps, const Range* taps, int64_t channels, const float* x, const float* weights,
               float* sums) {
@@ -115,7 +114,7 @@ constexpr std::array<Tiles, kTileVectors> kTiles[kMostStep] = {tiles_of_step<1>(
 
 class ConvChannels : public Kernel {
  public:
-  // Of a transposed one, `conv` is the convolution that it is.
+  // For a transposed convolution, `conv` is the equivalent convolution.
   ConvChannels(const abi::ConvRequest& conv, bool transposed, int workers) : conv_(conv), transposed_(transposed) {
     const Window& w = conv.window;
     for (int axis = 0; axis < 2; ++axis) {

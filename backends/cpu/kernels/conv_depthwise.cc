@@ -1,7 +1,7 @@
-// Depthwise convolutions, f32: a channel of x, seen by one of y or a few. For a band of outputs what they see is copied
-// with zeros around it, rows and columns of one remainder by the strides beside each other, so that a tap of
-// neighbouring outputs is a run of elements, and taps below each other are rows below each other (depthwise_tile.h).
-// Small images have channels for lanes (conv_depthwise_small.cc); all others are products of matrices (conv.cc).
+// Depthwise convolutions, f32: one channel of x for one or a few of y. For a band of outputs the inputs are copied with
+// zeros around them, rows and columns grouped by their remainder by the strides, so that a tap of neighboring outputs
+// is a run of elements, and vertically adjacent taps are adjacent rows (depthwise_tile.h). For small images the lanes
+// are channels (conv_depthwise_small.cc); all others are GEMMs (conv.cc).
 #include <algorithm>
 #include <numeric>
 #include <vector>

@@ -1,7 +1,6 @@
 // Depthwise convolutions of images of at most eight columns, f32, whose rows would leave half of a vector's lanes idle:
-// the lanes are neighbouring channels. What these have of x and of the weights is transposed, x with rows of zeros
-// above and below, so that taps below each other are rows below each other (depthwise_tile.h); taps beside x are left
-// out.
+// the lanes are neighboring channels. Their inputs and weights are transposed, x with rows of zeros above and below, so
+// that vertically adjacent taps are adjacent rows (depthwise_tile.h); taps left and right of x are skipped.
 #include <algorithm>
 #include <vector>
 
@@ -52,7 +51,7 @@ class SmallDepthwiseConv : public Kernel {
   }
 
  private:
-  // Of a worker's scratch: x, weights, bias, y.
+  // Sizes of a worker's scratch: x, weights, bias, y.
   int64_t copy_floats() const { return copied_rows_ * kDepthwisePitch; }
   int64_t weight_floats() const { return conv_.window.taps() * kLanes; }
   int64_t worker_floats() const { return copy_floats() + weight_floats() + kLanes + conv_.window.outputs() * kLanes; }
@@ -158,7 +157,7 @@ class SmallDepthwiseConv : public Kernel {
     }
   }
 
-  // Of runs_: those of one column of y, the shorter ones last.
+  // Ranges of runs_ for one column of y, the shorter ones last.
   struct Column {
     size_t begin, shorter, end;
   };

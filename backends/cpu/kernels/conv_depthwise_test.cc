@@ -37,7 +37,7 @@ class DepthwiseOperands {
              integer("dilation_h", c.dilation[0]), integer("dilation_w", c.dilation[1])}};
   }
 
-  // Of one output each: the sum, and what its error grows with.
+  // For each output the sum, and the bound that its error grows with.
   void sum(std::vector<double>& sums, std::vector<double>& sizes) {
     const DepthwiseCase& c = case_;
     for (int64_t i = 0; i < y.count(); ++i) {
@@ -79,7 +79,7 @@ const std::vector<DepthwiseCase>& depthwise_cases() {
   return kCases;
 }
 
-// Of at most eight columns, and more groups than a vector has lanes.
+// Images of at most eight columns, and more groups than a vector has lanes.
 const std::vector<DepthwiseCase>& small_cases() {
   static const std::vector<DepthwiseCase> kCases = {
       {.in = {7, 7}, .kernel = {7, 7}, .stride = {1, 1}, .padding = {3, 3}, .dilation = {1, 1}, .groups = 37},
@@ -157,7 +157,7 @@ TEST(DepthwiseConv, what_an_output_does_not_see_does_not_reach_it) {
   }
 }
 
-// What has no kernel of its own here is still convolved.
+// Shapes without a kernel here are still convolved.
 TEST(DepthwiseConv, leaves_other_shapes_to_products) {
   const DepthwiseCase long_rows{
       .in = {1, 1000}, .kernel = {1, 9}, .stride = {1, 1}, .padding = {0, 4}, .dilation = {1, 1}};

@@ -1,7 +1,7 @@
-// What the weights of a convolution get, f32: of each weight the sum over images and outputs of dy times what its tap
-// sees. Channels of some images are copied once for each column of the window, so that what a tap sees of neighbouring
-// outputs, also in the next row, is a run of elements. A tile is some channels of dy times some taps, whose sums have
-// a vector each until the outputs that were copied are through.
+// Weight gradient of a convolution, f32: for each weight the sum over images and outputs of dy times its tap's input.
+// Channels of some images are copied once for each column of the window, so that the inputs of a tap for neighboring
+// outputs, also in the next row, are a run of elements. A tile is some channels of dy times some taps, whose sums have
+// a vector each until the copied outputs are done.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -67,7 +67,7 @@ class ConvWeightGradient : public Kernel {
   }
 
  private:
-  // What a worker takes at a time: some channels of x and, where these are too few for all workers, of dy.
+  // Unit of work: some channels of x and, if these are too few for all workers, of dy.
   void share_out(int workers) {
     const int64_t wanted = workers == 1 ? 1 : pieces(2 * workers, conv_.groups);
     channels_ = std::clamp<int64_t>(kCopyFloats / channel_floats_, 1, pieces(conv_.in_channels, wanted));
@@ -126,8 +126,8 @@ class ConvWeightGradient : public Kernel {
             .column = along};
   }
 
-  // What the taps see of one channel, zeros outside: [kernel[0]][kernel[2]][phases_][rows][columns_]. The row that tap
-  // kh of output row h sees lies in the phase of its remainder by the stride.
+  // Inputs of the taps from one channel, zeros outside: [kernel[0]][kernel[2]][phases_][rows][columns_]. The input row
+  // of tap kh of output row h is in the phase of its remainder by the stride.
   void copy_channel(const Band& band, const float* x, float* to) const {
     const abi::Window& w = conv_.window;
     const int64_t columns = std::min(columns_, w.out[2] - band.column);
@@ -153,8 +153,8 @@ class ConvWeightGradient : public Kernel {
     }
   }
 
-  // The same of rows that are as long as the image's, from row `top` on: they lie in the image as they do in the copy,
-  // moved by `left`, but for what comes from the row before or behind.
+  // The same for rows as long as the image's, from row `top` on: the image has the copy's layout, shifted by `left`,
+  // except for elements of the row before or after.
   void copy_plane(const float* x, int64_t top, int64_t left, float* to) const {
     const int64_t all = rows_ + more_rows_, height = conv_.window.in[1], away = std::abs(left);
     const int64_t first = std::clamp<int64_t>(-top, 0, all), end = std::clamp<int64_t>(height - top, first, all);
@@ -185,7 +185,7 @@ class ConvWeightGradient : public Kernel {
     }
   }
 
-  // Where a tap begins in the copy of a channel's first band.
+  // Start of a tap in the copy of a channel's first band.
   int64_t start_of(int64_t tap) const {
     const abi::Window& w = conv_.window;
     const int64_t kd = tap / w.kernel[2] / w.kernel[1], kw = tap % w.kernel[2];

@@ -30,7 +30,7 @@ struct TapRuns {
   F32 bias;
 };
 
-// What the lanes of a vector are: neighbouring outputs, with one weight for all, or channels, with one for each.
+// Meaning of a vector's lanes: neighboring outputs, with one weight for all, or channels, with one weight each.
 enum class Lanes { kOutputs, kChannels };
 
 template <Lanes kAre, int kRows, int kTaps>

@@ -16,7 +16,7 @@ inline bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType:
 template <class T>
 inline constexpr bool kHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
 
-// What is computed with: f32 for halves.
+// The dtype of the arithmetic: f32 for f16 and bf16.
 template <class T>
 using Wide = std::conditional_t<kHalf<T>, float, T>;
 
@@ -51,7 +51,7 @@ void store_some(T* p, F32 x, int count) {
   }
 }
 
-// Halves as f32, by vectors where they lie together.
+// f16 or bf16 as f32, by vectors if contiguous.
 template <class T>
 void widen(const T* x, int64_t stride, float* y, int64_t count) {
   if (stride == 0) {

@@ -60,7 +60,7 @@ class Elementwise : public Kernel {
     implementation = std::string(request.op) + " " + std::string(dtype_name(request.inputs[0].dtype));
   }
 
-  // One row, wherever it lies.
+  // One row with any strides.
   void compute(const Row& row) const {
     if (!through_f32_) {
       function_(row);
@@ -103,7 +103,7 @@ class Elementwise : public Kernel {
   bool through_f32_ = false;
 };
 
-// Halves by the function of theirs, or, where that is null, by the one of f32.
+// f16 and bf16 by their own function or, if that is null, by the one of f32.
 inline std::unique_ptr<Elementwise> by_rows(const abi::KernelRequest& request, RowFunction row, RowFunction f16,
                                             RowFunction bf16) {
   const DType dtype = request.inputs[0].dtype;
@@ -111,7 +111,7 @@ inline std::unique_ptr<Elementwise> by_rows(const abi::KernelRequest& request, R
   return Elementwise(request, direct != nullptr ? direct : row).through_f32(is_half(dtype) && direct == nullptr);
 }
 
-// out[i] = f(a[i]); loops of their own for the strides that occur, so that the compiler can use vectors.
+// out[i] = f(a[i]); one loop for each stride that occurs, so that the compiler can use vectors.
 template <class In, class Out, class F>
 void map_row(const Row& row, F f) {
   const In* a = static_cast<const In*>(row.in[0]);

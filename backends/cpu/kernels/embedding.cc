@@ -1,4 +1,4 @@
-// `embedding` and `dequantize`: rows of a weight matrix, packed or as they lie, as f32.
+// `embedding` and `dequantize`: rows of a weight matrix, packed or in the file's layout, as f32.
 #include <algorithm>
 
 #include "backends/common/request.h"

@@ -12,7 +12,8 @@
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
-constexpr int64_t kPiece = 256;  // elements: 1 KB of f32: all buffers, and what comes and goes, lie in the L1 cache
+constexpr int64_t kPiece =
+    256;  // elements, 1 KB of f32: all buffers, inputs and outputs of a piece fit in the L1 cache
 constexpr int kMaxBuffers = 12;
 
 // The kernel of one op on contiguous pieces; null where there is none that goes row by row.
@@ -25,7 +26,7 @@ std::unique_ptr<Elementwise> make_step(const char* op, const std::vector<DType>&
   return std::unique_ptr<Elementwise>(elementwise);
 }
 
-// Where the elements of a number (an input or a step) are while a piece is computed.
+// Location of a value (an input or a step) while a piece is computed.
 struct Place {
   enum class Kind { kBuffer, kInput, kOutput, kConstant } kind = Kind::kBuffer;
   int index = 0;
@@ -38,10 +39,10 @@ struct Step {
   int result;
 };
 
-// How a piece of an input is read: where it lies, with a stride, or from a buffer into which it is gathered.
+// Source of a piece of an input: read in place, with a stride, or from a buffer into which it is gathered.
 struct Source {
   StridedWalk walk;
-  std::unique_ptr<Elementwise> gather;  // null: where it lies
+  std::unique_ptr<Elementwise> gather;  // null: read in place
   int64_t bytes = 0;                    // of an element
 };
 

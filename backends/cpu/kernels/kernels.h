@@ -1,4 +1,4 @@
-// What kernel_table.cc lists: one function per kernel file. Each looks at a request and makes a kernel for it, or not.
+// The kernels of kernel_table.cc: one function per kernel file. Each reads a request and makes a kernel for it, or not.
 #pragma once
 
 #include <memory>

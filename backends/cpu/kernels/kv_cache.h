@@ -1,5 +1,5 @@
-// One side (keys or values) of the paged KV cache: where a token's elements lie, and blocks of 16 tokens converted to
-// f32. The layout is in docs/fused_ops.md. Page numbers out of range are held within the cache; positions are the
+// One side (keys or values) of the paged KV cache: addresses of a token's elements, and blocks of 16 tokens converted
+// to f32. The layout is in docs/fused_ops.md. Page numbers out of range are clamped to the cache; positions are the
 // caller's.
 #pragma once
 
@@ -111,7 +111,7 @@ inline void convert_values(const KvShape& shape, const KvBlock& block, int token
   }
 }
 
-// Up to four blocks beside each other as operands of a register tile, converted on the way (f16; D a multiple of 16).
+// Up to four adjacent blocks as operands of a register tile, converted on the fly (f16; D a multiple of 16).
 struct HalfKeys {
   const KvBlock* blocks;
   int64_t page;

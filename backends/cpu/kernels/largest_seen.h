@@ -1,4 +1,4 @@
-// Which element of its plane each window of max pooling takes: the first of the largest, or the first NaN.
+// Argument of max pooling: the first of the largest elements of each window, or the first NaN.
 #pragma once
 
 #include <algorithm>
@@ -79,8 +79,8 @@ class LargestSeen {
     int count = 0;
   };
 
-  // What is compared nobody can foresee: by lanes, there are no branches. A function of its own, for the loops that
-  // call it need the registers.
+  // The comparisons are unpredictable: by lanes, without branches. Not inlined, since the loops that call it need the
+  // registers.
   template <class Take>
   [[gnu::noinline]] void finish(const float* x, Whole& whole, Take&& take) const {
     std::fill(whole.first + whole.count, whole.first + kLanes, whole.first[0]);
@@ -109,7 +109,7 @@ class LargestSeen {
     whole.count = 0;
   }
 
-  // Of a window of which some taps may be outside; -1 where all are.
+  // For a window with some taps outside; -1 if all are.
   int64_t place_of_largest(const float* plane, const SeenTaps& d, const SeenTaps& h, const SeenTaps& v) const {
     int64_t place = -1;
     for (int64_t kd = d.first, in_d = d.at; kd < d.end; ++kd, in_d += w_.dilation[0]) {

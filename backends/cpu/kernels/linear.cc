@@ -117,7 +117,7 @@ void Linear::plan_scratch(int workers) {
   scratch_bytes = static_cast<size_t>(shared_bytes_ + workers * worker_bytes_);
 }
 
-// Every worker prepares its own copy: it is little, and no worker waits.
+// Every worker prepares a copy: it is small, and no worker waits.
 const char* Linear::prepare_few(const Pass& pass) const {
   if (!options_.norm && !activations_.words) {  // the rows of x
     return reinterpret_cast<const char*>(pass.input(0));
@@ -155,8 +155,7 @@ void Linear::add_item(int64_t index, Item& item) const {
   }
 }
 
-// Where a panel's weights begin: in the packed matrix, in the matrix as it lies, or in `memory`, into which they are
-// brought.
+// Start of a panel's weights: in the packed matrix, in the matrix itself, or in `memory`, into which they are copied.
 const void* Linear::load_panel(const Matrix& m, const std::byte* data, int64_t panel, char* memory) const {
   if (m.packed) return data + panel * m.panel_bytes;
   if (m.in_place) return data + panel * kPanelRows * m.row_step;

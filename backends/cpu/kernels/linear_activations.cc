@@ -51,7 +51,7 @@ void ActivationPlan::quantise(const float* x, int token, int width, char* tile) 
   }
 }
 
-// `low` and `high` are the sums of the codes of a chunk's halves.
+// `low` and `high` are the sums of the codes of a chunk's first and second half.
 void ActivationPlan::add_sums(int64_t chunk, int token, int width, float scale, int32_t low, int32_t high,
                               char* tile) const {
   for (size_t v = 0; v < sums.size(); ++v) {

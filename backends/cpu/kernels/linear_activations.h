@@ -13,7 +13,7 @@ namespace gabbro::cpu::GABBRO_ISA {
 inline constexpr int kFewTokens = 4;    // up to here a product streams packed weights once and is bound by memory
 inline constexpr int kTileTokens = 12;  // of the widest tile: a multiple of what any set multiplies at once
 
-// Of a tile's tokens, how many a kernel takes at a time that has registers for `most`: a divisor of the width.
+// Tokens of a tile per step, for a kernel with registers for `most`: a divisor of the width.
 constexpr int tokens_at_once(int width, int most) {
   while (width % most != 0) --most;
   return most;
@@ -26,8 +26,8 @@ constexpr int tokens_at_once(int width, int most) {
 inline constexpr float kWordLevels = 8191, kLeastWordPeak = 0x1p-114f;
 static_assert(kChunk * 8191LL * 8191 < 1LL << 31);
 
-// What a format wants of each group of activations besides their codes: with s the sum of the group's codes, either the
-// start of its integer dot product, i32 -zero·s, or for formats with a minimum f32 scale·s.
+// Sums that a format needs of each group of activations besides their codes: with s the sum of the group's codes,
+// either the start of its integer dot product, i32 -zero·s, or for formats with a minimum f32 scale·s.
 struct GroupSums {
   int group;
   int zero;
@@ -91,7 +91,7 @@ struct ActivationPlan {
   }
 
  private:
-  // Where in a tile its parts begin. Asked for with each panel and tile, hence inline.
+  // Offsets of a tile's parts. Inline, since they are needed for each panel and tile.
   static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
   int64_t words_at(int width) const { return plain || rows ? aligned(columns * width * 4) : 0; }
   int64_t scales_at(int width) const { return words_at(width) + aligned(columns * width * 2); }

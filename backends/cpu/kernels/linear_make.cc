@@ -1,4 +1,4 @@
-// Which requests `linear` and `linear_fused` take.
+// Requests that `linear` and `linear_fused` accept.
 #include "backends/common/request.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/linear.h"

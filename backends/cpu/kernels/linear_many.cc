@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Of f16 or bf16: a chunk of a row is rounded to codes of its own scale. One with an infinity or a NaN has a scale of
+// f16 or bf16: a chunk of a row is rounded to codes with its scale. A chunk with an infinity or a NaN has a scale of
 // NaN.
 template <DType dtype>
 void unpack_plain(const void* panel, int64_t columns, const UnpackedPanel& out) {
@@ -154,7 +154,7 @@ ManyWords many_of(int width, int count) {
 int64_t code_bytes(int64_t columns) { return columns * kPanelRows * 2; }
 int64_t scale_bytes(int64_t columns) { return aligned(columns / kChunk * kPanelRows * 4); }
 
-// Of a chunk.
+// Number of minimums of a chunk.
 int minimums_of(DType dtype) {
   const Packing p = packing_of(dtype);
   return p.minimum ? kChunk / p.group : 0;

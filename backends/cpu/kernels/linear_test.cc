@@ -37,7 +37,7 @@ struct Weight {
   std::vector<float> values;  // dequantised
 };
 
-// Where the f16 scales of a block stand; the rest of a block may be any bits.
+// Offsets of a block's f16 scales; its other bits may have any value.
 std::vector<int> half_offsets(DType dtype) {
   switch (dtype) {
     case DType::q4_1:
@@ -87,7 +87,7 @@ Weight make_weight(DType dtype, int64_t rows, int64_t columns, unsigned seed) {
 
 constexpr float kWordLevels = 8191;
 
-// What the kernels document of operands as 16-bit codes: round to nearest, amax / levels over 32 consecutive k.
+// Operands as i16 codes, as the kernels document it: round to nearest, amax / levels over 32 consecutive k.
 std::vector<double> quantised_to_words(const std::vector<float>& x) {
   std::vector<double> result(x.size());
   for (size_t first = 0; first + 32 <= x.size(); first += 32) {
@@ -148,7 +148,7 @@ class PerIsa : public testing::TestWithParam<const IsaTable*> {
     pool_.run([&](Worker& worker) { kernel->run(launch, worker); });
   }
 
-  // The weight as an operand: packed into memory that `keep` holds where its format has a packed form, or as it lies.
+  // The weight as an operand: packed into memory that `keep` holds if its format has a packed form, or in place.
   abi::TensorView operand(const Weight& weight, bool packed) {
     abi::TensorView result = view({weight.rows, weight.columns}, weight.file.data(), weight.dtype);
     if (packed && is_quantised(weight.dtype)) {

@@ -46,7 +46,7 @@ class Matmul : public Kernel {
   }
 
  private:
-  // Which rows and columns are an item of work: few and large ones, since packing is shared within an item alone, but
+  // Sizes of a unit of work in rows and columns: few and large ones, since packing is shared within a unit alone, but
   // enough for all workers.
   void plan_blocks(int workers) {
     const auto pieces = [](int64_t whole, int64_t piece) { return std::max<int64_t>(1, (whole + piece - 1) / piece); };

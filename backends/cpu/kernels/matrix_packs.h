@@ -1,6 +1,5 @@
-// The factors of an f32 product as its register tile (product_tile.h) wants them: elements that it takes one after the
-// other lie one after the other, whatever the strides were. Rows of one matrix that are a power of two apart would
-// share the sets of the caches.
+// Packing of the factors of an f32 GEMM for its register tile (product_tile.h): elements in the order in which the tile
+// reads them, for any strides. Rows of one matrix that are a power of two apart would share the sets of the caches.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +12,7 @@ namespace gabbro::cpu::GABBRO_ISA {
 
 inline constexpr int64_t kPanel = kTileVectors * kLanes;  // columns of a panel of B
 
-// What packing whole eights of columns may write behind the last row.
+// Elements that packing whole eights of columns may write past the last row.
 inline constexpr int64_t kPackSlack = 16;
 
 constexpr int64_t packed_rows_floats(int64_t rows, int64_t depth) {

@@ -1,5 +1,5 @@
-// What x gets back through max pooling, f32: each output's gradient goes to the element that its window took. A worker
-// takes whole planes, in which windows may overlap.
+// Gradient of max pooling, f32: each output's gradient goes to the element that its window chose. A worker takes whole
+// planes, in which windows may overlap.
 #include <algorithm>
 
 #include "backends/common/window_request.h"

@@ -22,7 +22,7 @@ float sum_of(const X* x, int64_t count) {
   return reduce_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// Of (x - mean)².
+// Sum of (x - mean)².
 template <class X>
 float sum_of_squares(const X* x, int64_t count, float mean) {
   const F32 center = splat(mean);

@@ -10,11 +10,11 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-// Accumulators that fit the registers beside the operands.
+// Accumulators that fit in the registers next to the operands.
 inline constexpr int kTileSums = kFloatTokens * kTileVectors;
 inline constexpr int kTileRows = kFloatTokens;
 
-// Vectors of B beside each other for `rows` rows: with few rows more of them, to have enough sums in flight (a fused
+// Adjacent vectors of B for `rows` rows: with few rows more of them, to have enough sums in flight (a fused
 // multiply-add takes 4 cycles, and one or two start in each).
 constexpr int tile_vectors(int rows) { return rows * 4 <= kTileSums ? 4 : rows * 2 <= kTileSums ? 2 : 1; }
 

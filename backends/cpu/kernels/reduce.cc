@@ -100,7 +100,7 @@ class Reduce : public Kernel {
   int64_t element_ = 0;  // bytes, as of a result
   int64_t result_ = 0;
   int64_t parts_ = 1;
-  bool side_ = false;  // rows lie side by side, and their elements do not
+  bool side_ = false;  // neighboring rows are contiguous, and their elements are not
 };
 
 template <class T>

@@ -1,5 +1,5 @@
-// What reduce.cc does with one row, or with rows side by side: sum, prod, max, min, argmax and argmin of f32, f64, i32,
-// i64, and of f16 and bf16 as f32.
+// Row functions of reduce.cc, for one row or for adjacent rows: sum, prod, max, min, argmax and argmin of f32, f64,
+// i32, i64, and of f16 and bf16 as f32.
 #pragma once
 
 #include <algorithm>

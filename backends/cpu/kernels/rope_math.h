@@ -53,7 +53,7 @@ inline SineCosine sine_cosine(F32 x) {
   return {sine, cosine};
 }
 
-// What the request fixes.
+// Constants of the request.
 struct RopeShape {
   static constexpr int64_t kMaxPairs = 512;
   int64_t pairs = 0;  // R / 2

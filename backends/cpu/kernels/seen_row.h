@@ -71,8 +71,8 @@ struct SeenRows {
   int64_t first, step, rows;
 };
 
-// What is seen of them, zeros outside, `pitch` elements from row to row. A function of its own: where it is called the
-// registers are in use.
+// Copies the clipped rows, zeros outside, `pitch` elements from row to row. Not inlined: the registers are in use where
+// it is called.
 [[gnu::noinline]] inline void copy_seen_rows(const SeenRow& row, const SeenRows& rows, const float* plane,
                                              int64_t pitch, float* to) {
   const SeenRow seen = row;

@@ -1,4 +1,4 @@
-// Rows as a sliding window sees them (seen_row.h), copied by whole vectors to rows that have room for these. For sets
+// Clipped rows of a sliding window (seen_row.h), copied by whole vectors to rows that have room for these. For sets
 // whose vectors have masks (kMasksLanes).
 #pragma once
 
@@ -33,7 +33,7 @@ inline void clear_vectors(float* to, int64_t count) {
   for (int64_t i = kLanes; i < count; i += kLanes) store(to + i, zero_f32());
 }
 
-// From where to where. What is loaded beside a row is from elsewhere in x.
+// Source and target of a copy. Elements loaded next to a row are from elsewhere in x.
 struct SeenCopy {
   std::span<const float> x;
   int64_t plane;    // where it begins in x, if it has rows
@@ -42,7 +42,7 @@ struct SeenCopy {
   float* to;
 };
 
-// What copy_seen_rows() does, for a step of one or two.
+// copy_seen_rows() for a step of one or two.
 template <int kStep>
 [[gnu::noinline]] void copy_seen_vectors(const SeenVectors& seen, const SeenVectors& between, const SeenRows& rows,
                                          const SeenCopy& copy) {

@@ -18,7 +18,7 @@ void copy_row(const Row& row) {
   }
 }
 
-// Without a branch: a condition that nobody can foresee would cost ten times as much as the rest.
+// Without a branch: an unpredictable condition would cost ten times as much as the rest.
 template <class T>
 T chosen(uint8_t condition, T a, T b) {
   const T mask = static_cast<T>(-static_cast<T>(condition != 0));

@@ -91,7 +91,7 @@ struct ByWords {
   }
 };
 
-// Of types whose values fill a word: the places are sorted, by the values and then by themselves.
+// For types whose values fill a word: indices are sorted, by the values and then by themselves.
 template <class T>
 struct ByPlaces {
   using Scratch = int32_t;

@@ -1,5 +1,5 @@
-// Walking strided and broadcast inputs of one shape in the order of a contiguous output: axes that lie together are
-// merged when the kernel is made (primitives.h); what is left is rows with one stride per input.
+// Walking strided and broadcast inputs of one shape in the order of a contiguous output: contiguous axes are merged
+// when the kernel is made (primitives.h); the rest is rows with one stride per input.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,9 @@ using abi::kMaxStridedInputs;
 // Elements that a worker takes at a time: enough to hide the shared counter, few enough to share and to cancel.
 inline constexpr int64_t kElementGrain = 4096;
 
-inline constexpr int64_t kTurnedSide = 16;  // elements, at least, of both axes of what lies turned
+inline constexpr int64_t kTurnedSide = 16;  // least length of both axes of a transposed input
 
-// The axis whose elements lie together where those along the last axis are far apart; -1 where it does not lie like
-// that.
+// The contiguous axis of an input whose last axis is strided; -1 if it is not transposed like that.
 inline int turned_axis(const abi::TensorView& x) {
   const int last = x.rank - 1;
   if (last < 1 || x.shape[last] < kTurnedSide || x.strides[last] == 0 || x.strides[last] == 1) return -1;
@@ -29,8 +28,8 @@ inline int turned_axis(const abi::TensorView& x) {
   return -1;
 }
 
-// Whether an input of many elements lies turned. It is copied first, by tiles (transpose.cc): element by element, each
-// of its cache lines would be read many times.
+// Whether a large input is transposed. It is copied first, by tiles (transpose.cc): element by element, each of its
+// cache lines would be read many times.
 inline bool has_turned_input(const abi::KernelRequest& request) {
   constexpr int64_t kMany = 1 << 14;
   return std::any_of(request.inputs, request.inputs + request.input_count,

@@ -1,4 +1,4 @@
-// What kernel_table.cc lists besides kernels.h: the kernels that only the tensor library needs. Each looks at a request
+// The kernels of kernel_table.cc that only the tensor library needs (kernels.h has the others). Each reads a request
 // and makes a kernel for it, or not.
 #pragma once
 

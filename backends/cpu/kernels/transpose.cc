@@ -1,5 +1,5 @@
-// `copy` of a tensor whose last axis has its elements far apart while those of another lie together: by tiles, so that
-// of each cache line all elements are used while it is there.
+// `copy` of a tensor whose last axis is strided while another one is contiguous: by tiles, so that all elements of a
+// cache line are used while it is there.
 #include <algorithm>
 
 #include "backends/common/primitives.h"

@@ -17,7 +17,7 @@ void row_of(const Row& row) {
   map_row<float, float>(row, [](float x) { return kFunction(x); });
 }
 
-// Of f32, and of halves, which are converted in registers.
+// f32, and f16 and bf16, which are converted in registers.
 template <class T, F32 (*kFunction)(F32)>
 void vector_row_of(const Row& row) {
   const T* x = static_cast<const T*>(row.in[0]);
@@ -86,7 +86,7 @@ template <class... Rest>
   const F32 tail = zero_unless(size < splat(kEnd), scale_by_normal_power(u * scaled * power, n));
   return fma(-size, tail, max(splat(-0.0f), x));  // -0 far below, as in PyTorch
 }
-// The same for halves, within 2⁻¹⁵ of the result: with fewer terms, and the exponent as it is rounded.
+// The same for f16 and bf16, within 2⁻¹⁵ of the result: with fewer terms, and the exponent as it is rounded.
 [[gnu::always_inline]] inline F32 gelu_of_halves(F32 x) {
   constexpr float kEnd = 10, kHalfLog2 = 0.721347511f;
   const F32 size = abs(min(splat(kEnd), x));

@@ -24,7 +24,7 @@ TEST(Gelu, is_close_where_it_is_small) {
   });
 }
 
-// Of every half between -10 and 10: the nearest, or one that is off by a sixteenth of a unit more.
+// For every f16 or bf16 between -10 and 10: the nearest result, or one that is off by a sixteenth of a unit more.
 template <class T>
 void check_halves(DType dtype) {
   std::vector<T> halves;

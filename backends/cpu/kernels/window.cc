@@ -15,7 +15,7 @@ namespace {
 
 using abi::Window;
 
-// The row of outputs [d, h] of a plane, seen through tap [kd, kh]: the input's row, or null where it lies outside.
+// Input row of tap [kd, kh] for the row of outputs [d, h] of a plane, or null if it is outside.
 const float* row_seen(const Window& w, const float* x, int64_t d, int64_t h, int64_t kd, int64_t kh) {
   const int64_t in_d = d * w.stride[0] - w.padding[0] + kd * w.dilation[0];
   const int64_t in_h = h * w.stride[1] - w.padding[1] + kh * w.dilation[1];

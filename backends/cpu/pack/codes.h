@@ -14,7 +14,7 @@ namespace gabbro::cpu::GABBRO_ISA {
 // body(std::integral_constant<int, 0>) to body(std::integral_constant<int, count - 1>).
 template <int count, class Body>
 [[gnu::always_inline]] inline void unroll(Body&& body) {
-  // Where the body is large g++ would call it, with the sums in memory.
+  // With a large body g++ would not inline it, and would keep the sums in memory.
   [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
     (body(std::integral_constant<int, i>{}), ...);
   }

@@ -1,4 +1,4 @@
-// How weights lie in memory once they are packed; the same for every instruction set.
+// Layout of packed weights in memory; the same for every instruction set.
 // A matrix [N, K] is cut into panels of 16 rows (the last is filled up with rows of zeros). In a panel, four
 // consecutive k of the 16 rows make a vector of 64 codes, byte 4·row + k%4: what two dot2 take. Eight vectors are a
 // chunk of 32 k, stored in bit planes that together have the bits of the format (pack/codes.h): 64·bits bytes.
@@ -7,7 +7,7 @@
 //     all headers in front of the panel, a panel of K = 576 came from memory at a third of the speed (Zen 4).
 //   256-element formats: per block 8 chunks, i8 sub-scales [256/group][16], u8 sub-minimums likewise if any,
 //     f32 scale [16], f32 minimum [16] if any.
-//   f32, f16, bf16 have no packed form; a product with many tokens makes panels of elements [K][16] for itself.
+//   f32, f16, bf16 have no packed form; a GEMM with many tokens packs panels of elements [K][16] itself.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +62,7 @@ constexpr Packing packing_of(DType dtype) {
   }
 }
 
-// What `linear`, `embedding` and `dequantize` read: packed where it is quantised, plain as it lies.
+// Dtypes of weights of `linear`, `embedding` and `dequantize`: packed if quantized, else plain and in place.
 constexpr bool is_weight_dtype(DType dtype) {
   return is_quantised(dtype) || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }

@@ -10,14 +10,14 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-// Bytes of the packed form of a row-major [rows, columns], or 0 where there is none for this dtype or width. Plain
-// weights have none: they are read as they lie, out of the file's own pages.
+// Bytes of the packed form of a row-major [rows, columns], or 0 if there is none for this dtype or width. Plain weights
+// have none: they are read in place, from the file's pages.
 size_t packed_bytes(DType dtype, int64_t rows, int64_t columns);
 
 // Packs; called by all workers together.
 void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target, Worker& worker);
 
-// A matrix as it lies in a file or a tensor. Steps are in bytes; that of columns counts for plain dtypes only.
+// A matrix in a file's or tensor's layout. Steps are in bytes; that of columns counts for plain dtypes only.
 struct StridedMatrix {
   const std::byte* data;
   DType dtype;

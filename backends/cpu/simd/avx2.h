@@ -30,14 +30,14 @@ struct Mask {
   __m256 a, b;
 };
 
-// What fits the 16 registers: vectors of weights beside each other, and how many sums of f32 and of 16-bit products
-// meet them (kernels/product_tile.h, linear_plain.cc, linear_many.cc).
+// Register budget of 16: adjacent vectors of weights, and the number of sums of f32 and of 16-bit products that meet
+// them (kernels/product_tile.h, linear_plain.cc, linear_many.cc).
 inline constexpr int kTileVectors = 1;
 inline constexpr int kFloatTokens = 4;
 inline constexpr int kMatrixRows = 6;  // of a product of matrices: 12 sums, two vectors and a factor
 inline constexpr int kWordSums = 6;
-// Of a depthwise convolution: rows of sums, and the taps that meet them (kernels/depthwise_tile.h; seven taps at once
-// are 75 in place of 83 GFLOP/s on Zen 4).
+// Depthwise convolutions: rows of sums, and the taps that meet them (kernels/depthwise_tile.h; seven taps at once reach
+// 75 instead of 83 GFLOP/s on Zen 4).
 inline constexpr int kDepthwiseRows = 4;
 inline constexpr int kDepthwiseTaps = 5;
 
@@ -107,7 +107,7 @@ inline void store_bfloat(void* p, F32 x) {
 
 inline F32 operator+(F32 x, F32 y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
 inline F32 operator-(F32 x, F32 y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
-inline F32 operator-(F32 x) { return {-x.a, -x.b}; }  // part of an fma beside it
+inline F32 operator-(F32 x) { return {-x.a, -x.b}; }  // fused into an adjacent fma
 inline F32 operator*(F32 x, F32 y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
 inline F32 operator/(F32 x, F32 y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
 inline F32 fma(F32 x, F32 y, F32 z) {  // x·y + z

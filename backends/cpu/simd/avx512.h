@@ -29,21 +29,20 @@ struct Mask {
   __mmask16 m;
 };
 
-// What fits the 32 registers: vectors of weights beside each other, and how many sums of f32 and of 16-bit products
-// meet them (kernels/product_tile.h, linear_plain.cc, linear_many.cc).
+// Register budget of 32: adjacent vectors of weights, and the number of sums of f32 and of 16-bit products that meet
+// them (kernels/product_tile.h, linear_plain.cc, linear_many.cc).
 inline constexpr int kTileVectors = 2;
 inline constexpr int kFloatTokens = 12;
 inline constexpr int kMatrixRows = 12;
 inline constexpr int kWordSums = 12;
-// Of a depthwise convolution: rows of sums, and the taps that meet them (kernels/depthwise_tile.h).
+// Depthwise convolutions: rows of sums, and the taps that meet them (kernels/depthwise_tile.h).
 inline constexpr int kDepthwiseRows = 8;
 inline constexpr int kDepthwiseTaps = 7;
 
 inline constexpr bool kMasksLanes = true;  // zero_unless() costs no more than a load
 
-// How far ahead of their use weights are asked for, in bytes: block formats (best of 1 to 6 KB on Zen 4), and plain
-// elements, of which so many panels go side by side (on Zen 5 eight without a prefetch read 8 % more than four with
-// one).
+// Prefetch distance of weights, in bytes: block formats (best of 1 to 6 KB on Zen 4), and plain elements, whose panels
+// are interleaved (on Zen 5 eight without a prefetch read 8 % more than four with one).
 inline constexpr int64_t kPrefetchCodes = 2048;
 inline constexpr int64_t kPrefetchElements = 0;
 inline constexpr int kFewPanels = 8;
@@ -91,7 +90,7 @@ inline void store_bfloat(void* p, F32 a) {
 
 inline F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
-inline F32 operator-(F32 a) { return {-a.v}; }  // part of an fma beside it
+inline F32 operator-(F32 a) { return {-a.v}; }  // fused into an adjacent fma
 inline F32 operator*(F32 a, F32 b) { return {_mm512_mul_ps(a.v, b.v)}; }
 inline F32 operator/(F32 a, F32 b) { return {_mm512_div_ps(a.v, b.v)}; }
 inline F32 fma(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }  // a·b + c

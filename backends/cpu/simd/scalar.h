@@ -30,8 +30,7 @@ struct Mask {
   bool m[16];
 };
 
-// What a compiler keeps in 16 registers of four lanes: vectors of weights beside each other, and how many sums meet
-// them.
+// Register budget of 16 registers of four lanes: adjacent vectors of weights, and the number of sums that meet them.
 inline constexpr int kTileVectors = 1;
 inline constexpr int kFloatTokens = 4;
 inline constexpr int kMatrixRows = 4;
