@@ -1,5 +1,5 @@
-// What single ops reach on the device that GABBRO_DEVICE names, next to what moving their bytes, or their arithmetic,
-// would take at the rates of the two first lines. Arguments: a part of the names (all).
+// Speed of single ops on the device that GABBRO_DEVICE names, next to the time that moving their bytes, or their
+// arithmetic, would take at the rates of the first two lines. Argument: a part of the names (all).
 #include <algorithm>
 #include <chrono>
 #include <cmath>

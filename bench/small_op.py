@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What one small op costs in Python, evaluated, beside PyTorch: medians of timeit, both in turn so that a busy machine
+"""What one small op costs in Python, evaluated, next to PyTorch: medians of timeit, both in turn so that a busy machine
 slows both.
 
   GABBRO_DEVICE=cpu PYTHONPATH=build/release/python python3 bench/small_op.py [THREADS]

@@ -10,8 +10,8 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Of each target its largest card: compute units and GHz at their highest (AMD's data sheets), and the memory by which
-# the table of bandwidths tells cards of one target apart.
+# The largest card of each target: compute units and GHz at their highest (AMD's data sheets), and the memory by which the
+# table of bandwidths tells cards of one target apart.
 Chip = collections.namedtuple("Chip", "name gibibytes units clock")
 CHIPS = {
     "gfx906": Chip("Instinct MI50", 32, 60, 1.725),
@@ -27,8 +27,8 @@ CHIPS = {
     "gfx1200": Chip("Radeon RX 9060 XT", 16, 32, 3.13),
     "gfx1201": Chip("Radeon RX 9070 XT", 16, 64, 2.97),
 }
-# Operations on halves with sums in f32 (a multiplication and an addition are two) that a compute unit does in a clock: on matrix cores (AMD's
-# documents of the CDNA and RDNA architectures), else packed dot products, two products a lane.
+# f16 operations with f32 sums (a multiplication and an addition are two) per compute unit and clock: on matrix cores
+# (AMD's documents of the CDNA and RDNA architectures), else packed dot products, two products a lane.
 HALF_RATES = ((r"gfx950", 4096), (r"gfx94", 2048), (r"gfx9(08|0a)", 1024), (r"gfx12", 1024), (r"gfx11", 512), (r"", 256))
 LANES = 64  # for which a compute unit of any of them begins an instruction in a clock
 
@@ -64,7 +64,7 @@ def weight_bytes():
 
 
 def kernel_times(target, name, kernel):
-    """Microseconds that memory and arithmetic take at least, of kernels with a shape of their own; else nothing."""
+    """Least microseconds of memory and arithmetic, for kernels with a known shape; else nothing."""
     if target not in CHIPS:
         return {}
     moved, seconds = 0, 0

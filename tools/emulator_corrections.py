@@ -14,7 +14,7 @@ DECODER = "tinygrad/renderer/amd/__init__.py"
 Correction = collections.namedtuple("Correction", "file wrong right")
 
 # CDNA 3 ISA, microcode formats, DS: with bit 25 (ACC) the registers of data are accumulation VGPRs, those that are stored
-# (DATA0, DATA1) as well as those that are loaded (VDST). The emulator heeds it for loads alone.
+# (DATA0, DATA1) as well as those that are loaded (VDST). The emulator applies it to loads alone.
 #   v_accvgpr_write_b32 a10, 1; v_mov_b32 v10, 9; ds_write_b32 v1, a10      stores 9
 ACCUMULATION = [
     Correction(EMULATOR, "  use_acc = bool(_iattr(inst, 'acc'))\n  mem = ctx.lds",
@@ -38,7 +38,7 @@ HALVES = [
                "    if bits['s0'] == 16 and ctx.wave_size == 32:\n      vsrc1_hi = vsrc1_off >= _c(128)"),
 ]
 
-# RDNA 3, RDNA 4 and CDNA 3 ISA, V_DIV_FIXUP_F16, the end of a division of halves: -INF.f16 and 16'F(0xfe00) are infinity and a
+# RDNA 3, RDNA 4 and CDNA 3 ISA, V_DIV_FIXUP_F16, the end of an f16 division: -INF.f16 and 16'F(0xfe00) are infinity and a
 # NaN of 16 bits. The emulator's reader of the documents' text fails at the first and takes 64 bits for the second, so that it
 # has no such instruction.
 #   v_div_fixup_f16 v0, v1, v2, v3      ends the program
@@ -51,8 +51,8 @@ DIVISION = [
 ]
 
 # RDNA 3, RDNA 4 and CDNA 3 ISA, V_RNDNE_F32: "round to nearest even", which the documents' text sketches as
-# floor(S0.f32 + 0.5F), less one for what lies in the middle of two. That sum is itself rounded, and has lost the sign of
-# a zero. What the instruction gives is what IEEE 754 has of roundToIntegralTiesToEven, whose zeros have their operand's sign:
+# floor(S0.f32 + 0.5F), minus one for ties. That sum is itself rounded, and has lost the sign of a zero. The instruction
+# computes IEEE 754's roundToIntegralTiesToEven, whose zeros have their operand's sign:
 # LLVM makes rintf and roundevenf of it and of nothing else, and gives a sign by copysign where it takes other instructions.
 #   v_rndne_f32 v1, -0.5          gives 0, and not -0
 #   v_rndne_f32 v1, 0x3effffff    gives 1 of the largest number below a half, and not 0
@@ -90,7 +90,7 @@ PERMUTED = [
 
 # RDNA 3, RDNA 4 and CDNA 3 ISA, DS_BPERMUTE_B32 and DS_PERMUTE_B32: the lane is (address + offset) / 4 "% 32", or "% 64" of a
 # wave's 64 lanes: "high-order bits are ignored". The emulator's reader of the documents' text has no remainder and leaves this
-# one out, so that what is beyond the last lane is a lane that is not there. rocBLAS's products of halves on gfx1100 rely on it
+# one out: a lane beyond the last one does not exist. rocBLAS's f16 GEMMs on gfx1100 rely on it
 # where they move the columns at the edge of a matrix from the upper lanes to the lower ones.
 #   v_lshlrev_b32 v1, 2, lane; ds_bpermute_b32 v2, v1, v2 offset:64      clears v2 of lanes 16 to 31
 REMAINDERS = [
@@ -176,7 +176,7 @@ def corrected_texts(checkout, corrections):
 def corrected(checkout, folder, corrections=CORRECTIONS, added=ADDED):
     """Makes `folder`, which is there for this alone, stand for `checkout`."""
     texts = {**corrected_texts(checkout, corrections), **{name: file.read_text() for name, file in added.items()}}
-    # Folders on the way to a corrected file are folders, all that lies beside them are links.
+    # Folders on the path of a corrected file are folders, all other entries are links.
     own = {str(parent) for name in texts for parent in pathlib.PurePath(name).parents}
     for parent in sorted(own):
         if parent != "." and (folder / parent).is_symlink():  # nothing below it was corrected before

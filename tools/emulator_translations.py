@@ -1,9 +1,9 @@
 """What tinygrad's emulator has translated, found at once and kept for the next program.
 
-Lies in the corrected copy of the checkout (tools/emulator_corrections.py) as test/mockgpu/amd/translations.py. A form is
+Is in the corrected copy of the checkout (tools/emulator_corrections.py) as test/mockgpu/amd/translations.py. A form is
 an instruction whose numbers of registers are left open. The emulator makes a C function of each, which takes it a tenth
 of a second even where the compiler's part is cached, and compares every instruction with all of them. Here a form is
-looked up by its fixed bits, and its machine code is a file in a folder beside this one, for all programs that run on
+looked up by its fixed bits, and its machine code is a file in a folder next to this one, for all programs that run on
 emulated cards, one after another or together.
 """
 import hashlib

@@ -25,7 +25,7 @@ ALLOWED["apps"] = set(ALLOWED)
 PUBLIC_HEADERS = {"dtype.h": "base", "backend_abi.h": "base", "tensor.h": "tensor", "device.h": "backend",
                   "ops.h": "ops", "nn.h": "nn", "optim.h": "train", "llm.h": "engine", "image.h": "engine"}
 
-# What a backend may see of the rest.
+# Headers that a backend may include.
 BACKEND_MAY_INCLUDE = ("include/gabbro/backend_abi.h", "include/gabbro/dtype.h", "src/base/", "src/formats/quant/",
                        "backends/common/")
 # The simulator's meaning of the kernels' vocabulary is host code.
@@ -108,7 +108,7 @@ def check_layer(path, target):
 def lint_code(root, path, lines, report, macros):
     if path.endswith(".h") and not any(line.strip() == "#pragma once" for line in lines):
         report(path, 1, "no #pragma once")
-    # Where fmt 9 has it in <fmt/format.h>, fmt 11 and later have not.
+    # fmt 11 and later do not have it in <fmt/format.h>, as fmt 9 does.
     joins = next((number for number, line in enumerate(lines, 1) if "fmt::join(" in line), None)
     if joins and not any(line.startswith("#include <fmt/ranges.h>") for line in lines):
         report(path, joins, "fmt::join needs <fmt/ranges.h>")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts test cases: what CTest's JUnit files say, refined by the XML that GoogleTest programs wrote beside them.
+"""Counts test cases: CTest's JUnit files, refined by the XML that GoogleTest programs wrote next to them.
 
     test_summary.py RESULTS
 

@@ -114,7 +114,7 @@ TEST(Registry, TheEnvironmentReplacesAutoAlone) {
   EXPECT_STREQ(error_of([] { open_device("auto"); }).what(), "there is no device 'rocm:7'");
 }
 
-// What open_device says on a recorded machine.
+// Error of open_device on a recorded machine.
 Error error_on(const std::string& machine, const std::string& device, const std::string& folder) {
   const Environment root("GABBRO_SYSFS_ROOT", GABBRO_SOURCE_DIR "/tests/data/sysfs/" + machine);
   const Environment path("GABBRO_PLUGIN_PATH", folder);
@@ -198,7 +198,7 @@ TEST(Device, StatusCodesBecomeErrors) {
   EXPECT_STREQ(error(abi::StatusCode::kUnsupported).what(), "doing: why");
 }
 
-// Weights that a device reads as they lie stay in the file's pages, which live as long as the tensor does.
+// Weights that a device reads in place stay in the file's pages, which live as long as the tensor does.
 TEST(Device, AMatrixInHostMemoryIsNotCopied) {
   const auto device = open_device("null");
   auto values = std::make_shared<std::vector<float>>(6);
@@ -218,7 +218,7 @@ TEST(Device, WhatItDoesNotHaveIsSaid) {
     EXPECT_STREQ(error_of([&] { device->memory(kind); }).what(), "device null does not count its memory");
     EXPECT_STREQ(error_of([&] { device->reset_memory_facts(kind); }).what(), "device null does not count its memory");
     EXPECT_THAT(error_of([&] { device->reserve(kind, 1000); }).what(), HasSubstr("device null keeps no memory"));
-    EXPECT_EQ(device->trim(kind), 0U) << "there is nothing to give back";
+    EXPECT_EQ(device->trim(kind), 0U) << "there is nothing to release";
   }
   EXPECT_FALSE(device->tuning().has_value());
   for (const Error& error : {error_of([&] { device->set_tuning({}); }), error_of([&] { device->forget_tuning(); })}) {

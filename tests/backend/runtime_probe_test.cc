@@ -106,7 +106,7 @@ TEST(ChildProcess, WhatTheChildStartedIsKilledWithIt) {
   const pid_t grandchild = std::atoi(done.output.c_str());
   ASSERT_GT(grandchild, 1);
   for (int i = 0; i < 500 && ::kill(grandchild, 0) == 0; ++i) ::usleep(10000);
-  // Gone, or a zombie that whoever inherits it has not fetched yet.
+  // Gone, or a zombie that its new parent has not fetched yet.
   const std::string stat = SystemRoot().read("/proc/" + std::to_string(grandchild) + "/stat").value_or(") Z");
   EXPECT_THAT(stat, HasSubstr(") Z"));
 }

@@ -28,7 +28,7 @@ class BenchOps(TestCase):
         self.assertEqual(list(dict.fromkeys(row["group"] for row in d["results"])), GROUPS)
         self.assertEqual({row["dtype"] for row in d["results"]}, {"f32", "f16", "bf16"})
         rows = {(row["name"], row["dtype"]): row for row in d["results"]}
-        self.assertEqual(len(rows), len(d["results"]), "each case has a name of its own")
+        self.assertEqual(len(rows), len(d["results"]), "the names are unique")
         for row in d["results"]:
             s = row["seconds"]
             self.assertTrue(0 < s["min"] <= s["median"] <= s["max"], row)

@@ -82,7 +82,7 @@ class Chat(TestCase):
         terminal.interrupt()
         terminal.wait_for(rb"Ctrl-C again")
         terminal.wait_for(rb"> ")
-        terminal.type("Hello\n")  # in between: starts counting anew
+        terminal.type("Hello\n")  # in between: restarts the count
         terminal.wait_for(rb"\n> ")
         terminal.interrupt()
         terminal.wait_for(rb"Ctrl-C again")

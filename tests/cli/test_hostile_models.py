@@ -1,4 +1,4 @@
-"""Model files that lie: each command ends with one clear line and code 2 (or runs), within seconds and little memory."""
+"""Malformed model files: each command ends with one clear line and code 2 (or runs), within seconds and in bounded memory."""
 import pathlib
 import random
 import resource

@@ -119,7 +119,7 @@ class Run(TestCase):
     def test_context_full(self):
         d = self.document("Hello", "--ctx", "64", "--temperature", "0", "--logit-bias", f"{END}=-inf")
         self.assertEqual((d["stop_reason"], d["prompt_tokens"] + d["generated_tokens"]), ("context", 65))
-        # The last token needs no place of its own: nothing is computed from it.
+        # The last token needs no slot: nothing is computed from it.
 
     def test_no_tokens_asked_for(self):
         d = self.document("Hello", "-n", "0")
@@ -212,7 +212,7 @@ class Perplexity(TestCase):
             for i in range(32, 63):
                 top = max(rows[i])
                 total += math.log(sum(math.exp(x - top) for x in rows[i])) - (rows[i][chunk[i + 1]] - top)
-        # Two ways through the model (chunk by halves, chunk at once), whose f32 sums differ in order.
+        # Two orders of f32 sums (half a chunk at a time, the chunk at once).
         self.assertAlmostEqual(math.log(d["perplexity"]), total / d["tokens"], delta=1e-3)
 
     def test_bad_input(self):

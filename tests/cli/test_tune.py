@@ -59,7 +59,7 @@ class Tune(TestCase):
         self.assertEqual(lengths, {16, 32, 64, 128, 256, 512})
 
     def test_what_is_known_is_used_and_the_answer_stays(self):
-        """Two commands, of which the second takes ways that the file names."""
+        """Two commands, of which the second uses the candidates that the file names."""
         arguments = ("logits", TINY_Q4_0, "--tokens", ",".join(map(str, range(16))), "--out")
         self.succeeds(*arguments, self.folder / "before.npy", environment=self.environment)
         self.tune(model=TINY_Q4_0)

@@ -24,7 +24,7 @@ const std::shared_ptr<Device>& device() {
 
 void eval_one(const Tensor& x) { eval(std::span(&x, 1)); }
 
-// How an input lies in memory; all have one shape.
+// Layout of an input; all have one shape.
 Tensor input(Maker& m, const Shape& shape, int kind) {
   const int rank = shape.rank();
   std::vector<int64_t> lengths;
@@ -37,7 +37,7 @@ Tensor input(Maker& m, const Shape& shape, int kind) {
     case 2: {  // along the last axis alone
       return broadcast_to(m.normal(Shape{lengths.back()}), shape);
     }
-    case 3: {  // turned
+    case 3: {  // transposed
       std::ranges::reverse(lengths);
       std::vector<int> axes;
       for (int axis = rank; axis-- > 0;) axes.push_back(axis);
@@ -55,7 +55,7 @@ struct Chain {
   std::vector<Tensor> flags;   // bool
 };
 
-// What one step adds to the chain. Of halves nothing is decided by what was rounded: that would be another in f32.
+// Adds one step to the chain. f16 and bf16 have no step whose result jumps: rounding could decide it otherwise in f32.
 void add_step(Chain& chain, std::mt19937& random, DType dtype, size_t inputs) {
   const auto pick = [&](const std::vector<Tensor>& from, size_t count) { return from[random() % count]; };
   const Tensor a = pick(chain.values, chain.values.size()), b = pick(chain.values, chain.values.size());
@@ -206,7 +206,7 @@ TEST(ChainConstants, AreHeldWithinTheirType) {
 
 size_t launches(const std::function<std::vector<Tensor>()>& f) { return Compiled(f).plan().steps().size(); }
 
-// What the device takes for a chain of two.
+// Whether the device fuses a chain of two.
 bool fuses() {
   Maker m(device(), 1);
   const Tensor x = m.normal(Shape{64});

@@ -64,7 +64,7 @@ std::string test_name(const testing::TestParamInfo<size_t>& info) {
   return name;
 }
 
-// A device without a kernel would compare the composition with itself. These ops in halves have none on a CPU.
+// A device without a kernel would compare the composition with itself. A CPU has no f16 or bf16 kernels of these ops.
 constexpr std::string_view kWide[] = {"scaled_dot_product_attention", "conv",      "conv_transpose", "im2col", "pool",
                                       "adaptive_avg_pool2d",          "upsample2d"};
 

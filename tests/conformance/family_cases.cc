@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kEpsilon = 0x1p-24;
 
-// The error of a sum of `terms`, added in any order, with room for the functions around it; and, where a result is
-// rounded to a half, that a value near the middle of two halves may fall to either side.
+// The error of a sum of `terms`, added in any order, with room for the functions around it; and, if a result is rounded
+// to f16 or bf16, that a value near the middle of two neighbors may fall to either side.
 double summed(int64_t terms, DType dtype) {
   const double rounding = dtype == DType::f16 ? 0x1p-10 : dtype == DType::bf16 ? 0x1p-7 : 0;
   return 4 * kEpsilon * static_cast<double>(terms + 16) + rounding;
@@ -31,7 +31,7 @@ double largest_input(const std::vector<Tensor>& inputs) {
   return largest;
 }
 
-// Of halves, which give f32. What all backends reduce has no composition.
+// f16 and bf16 inputs with f32 results. Reductions that all backends have need no composition.
 void reduction_cases(std::vector<OpCase>& cases) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const Op* op : {&kSum, &kMax, &kMin, &kProd, &kArgmax, &kArgmin}) {
@@ -44,7 +44,7 @@ void reduction_cases(std::vector<OpCase>& cases) {
                                           {1, 20001},
                                           {70, 5},
                                           {40, 130}}) {
-        for (const bool across : {false, true}) {  // rows whose elements lie side by side
+        for (const bool across : {false, true}) {  // rows with a stride, whose columns are contiguous
           cases.push_back({.name = fmt::format("{} {} {}x{}{}", op->name, dtype_name(dtype), rows, columns,
                                                across ? " across" : ""),
                            .op = op,
@@ -308,7 +308,7 @@ void index_cases(std::vector<OpCase>& cases) {
   }
 }
 
-// Of which about a third hides a key.
+// A mask that hides about a third of the keys.
 Tensor mask_of(Maker& m, DType dtype, const Shape& shape) {
   const Tensor x = m.normal(shape);
   if (dtype == DType::boolean) return less(x, full(x.device(), Shape{}, 0.5, DType::f32));
@@ -322,7 +322,7 @@ void attention_cases(std::vector<OpCase>& cases) {
     bool causal = false;
     DType mask = DType::i32;  // of none
     bool alike = false;       // a mask for all heads and queries
-    int64_t pitch = 0;        // of the tensors that q, k and v are parts of; 0: they lie as [B, L, H, D]
+    int64_t pitch = 0;        // of the tensors that q, k and v are parts of; 0: stored as [B, L, H, D]
   };
   constexpr auto kBool = DType::boolean;
   const std::vector<Case> all = {
@@ -348,7 +348,7 @@ void attention_cases(std::vector<OpCase>& cases) {
   };
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const Case& c : all) {
-      // Weights are rounded to halves before they meet the values.
+      // Probabilities are rounded to f16 or bf16 before they meet the values.
       const double rounding = dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
       cases.push_back(
           {.name = fmt::format("attention dense {} {}x{}/{} {}x{} D={}{}{}{}{}", dtype_name(dtype), c.batches, c.heads,

@@ -96,8 +96,8 @@ class Layer {
   TokenPlaces places_;
 };
 
-// Both round activations of block formats to the same codes, but for those that lie near the middle between two: some
-// fall to the other side, by a 127th of the largest beside them.
+// Both round activations of block formats to the same codes, except for those near the middle between two: some fall to
+// the other side, by a 127th of the largest of their block.
 double tolerance(DType dtype) { return is_quantised(dtype) ? 3e-2 : 1e-4; }
 
 TEST(Fusion, ALayerGivesWhatItsOpsGive) {
@@ -123,7 +123,7 @@ TEST(Fusion, ALayerGivesWhatItsOpsGive) {
       {.dtype = DType::f16, .tokens = 1, .start = 63, .heads = 4, .kv_heads = 2, .dim = 64, .quantised_cache = true});
   cases.push_back(
       {.dtype = DType::f16, .tokens = 1, .start = 1100, .heads = 4, .kv_heads = 2, .dim = 96, .quantised_cache = true});
-  // Where a library multiplies: activations are halves there.
+  // With a BLAS library activations are f16.
   for (const DType dtype : {DType::f16, DType::q8_0})
     cases.push_back({.dtype = dtype, .tokens = 21, .start = 5, .heads = 4, .kv_heads = 2, .dim = 32});
   cases.push_back({.dtype = DType::q4_0, .tokens = 3, .start = 30, .heads = 4, .kv_heads = 2, .dim = 32});
@@ -181,7 +181,7 @@ TEST(Fusion, ProductsTakeABiasAndAnActivation) {
   }
 }
 
-// What norms are fused with, against its parts.
+// Fusions with norms, against their parts.
 TEST(Fusion, NormsTakeTheSumBeforeAndTheActivationBehind) {
   const std::shared_ptr<Device> device = open_device("auto", {.threads = 2});
   const bool fuses = !std::string_view(device->facts().id).starts_with("cpu");
@@ -220,7 +220,7 @@ TEST(Fusion, NormsTakeTheSumBeforeAndTheActivationBehind) {
       });
       expect("add, layer_norm", dtype, 1, {done(layer_norm(sum, weight, bias, 1e-5f))},
              [&] { return Outputs{layer_norm(x + residual, weight, bias, 1e-5f)}; });
-      // What is made for the sum alone is one launch with it instead, and no copy is made for the sum's sake.
+      // An input that only the sum uses is fused with it into one launch, and no copy is made for the sum.
       expect("mul, add, rms_norm", dtype, 2, {done(rms_norm(done(done(x * residual) + residual), weight, 1e-5f))},
              [&] { return Outputs{rms_norm(x * residual + residual, weight, 1e-5f)}; });
       expect("broadcast add, rms_norm", dtype, 2, {done(rms_norm(done(x + bias), weight, 1e-5f))},
@@ -243,7 +243,7 @@ TEST(Fusion, NormsTakeTheSumBeforeAndTheActivationBehind) {
   }
 }
 
-// Keys of many tokens take a way of their own into a cache of f16: the same cache as from few tokens at a time.
+// Keys of many tokens are written to an f16 cache by another kernel: the same cache as from few tokens at a time.
 TEST(KvWrite, ManyTokensGiveWhatFewDo) {
   constexpr int64_t kTokens = 75, kHeads = 3, kDim = 24, kFew = 5, kPage = 16, kPages = 8, kSequences = 2;
   const std::shared_ptr<Device> device = open_device("auto", {.threads = 2});

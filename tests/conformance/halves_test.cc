@@ -1,5 +1,5 @@
-// Elementwise functions of halves whose elements lie in whole packs of 16 bytes, or are one number for all or for a
-// row, against the same functions of these numbers in f32, rounded.
+// Elementwise functions of f16 and bf16 whose elements are whole 16-byte vectors, or one number for all or for a row,
+// against the same functions of these numbers in f32, rounded.
 #include <gtest/gtest.h>
 
 #include <functional>

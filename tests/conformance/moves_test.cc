@@ -1,4 +1,4 @@
-// gather and concat move whole quads where rows are such, against the same on the host.
+// gather and concat move whole 16-byte vectors if rows allow it, against the same on the host.
 #include <gtest/gtest.h>
 
 #include <algorithm>

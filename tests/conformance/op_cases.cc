@@ -65,8 +65,8 @@ double products_magnitude(const std::vector<Tensor>& inputs) {
 // The same where both operands may be rounded to steps of amax/8191, as many tokens with f16 or bf16 weights are.
 constexpr double kSixteenBits = 1.4142136 * 6 * 0.5 / 8191 / 1.7320508;
 
-// The queries of 64 tokens or more, and the weights of their values, may be rounded to halves: each an error of at most
-// 2^-11, which the sums over D and over the keys do not let grow.
+// The queries of 64 tokens or more, and their probabilities, may be rounded to f16: each an error of at most 2^-11,
+// which the sums over D and over the keys do not amplify.
 constexpr double kHalves = 1.4142136 * 0x1p-11;
 
 void norm_cases(std::vector<OpCase>& cases) {
@@ -99,7 +99,7 @@ void norm_cases(std::vector<OpCase>& cases) {
   }
 }
 
-// Of f16 and bf16: few rows, and several blocks of rows and along K.
+// f16 and bf16: few rows, and several blocks of rows and along K.
 void matmul_cases(std::vector<OpCase>& cases) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const double rounding = dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
@@ -112,7 +112,7 @@ void matmul_cases(std::vector<OpCase>& cases) {
                                {{3, 34}, {34, 19}},
                                {{403, 5}, {5, 40}},
                                {{13, 1029}, {1029, 35}}}) {
-      for (const bool turned : {false, true}) {  // both factors lie the other way round
+      for (const bool turned : {false, true}) {  // both factors are stored transposed
         cases.push_back({.name = fmt::format("matmul {} {} {} {}", dtype_name(dtype), a.to_string(), b.to_string(),
                                              turned ? "turned" : ""),
                          .op = &kMatmul,
@@ -123,7 +123,7 @@ void matmul_cases(std::vector<OpCase>& cases) {
                                  if (!turned) return plain;
                                  Tensor other = matrix_transpose(plain);
                                  eval(std::span(&other, 1));
-                                 other = other + full(other.device(), Shape{}, 0, dtype);  // lies as its shape says
+                                 other = other + full(other.device(), Shape{}, 0, dtype);  // contiguous
                                  return matrix_transpose(other);
                                };
                                return std::vector{factor(a), factor(b)};
@@ -177,7 +177,7 @@ void linear_cases(std::vector<OpCase>& cases) {
 void rope_cases(std::vector<OpCase>& cases) {
   for (const bool interleaved : {false, true}) {
     for (const int64_t dim : {2, 16, 64, 80}) {
-      const int64_t half = dim == 80 ? 16 : dim / 2;  // 80: only a part of the head turns
+      const int64_t half = dim == 80 ? 16 : dim / 2;  // 80: only a part of the head is rotated
       cases.push_back({.name = fmt::format("rope {} D={}", interleaved ? "interleaved" : "halves", dim),
                        .op = &kRope,
                        .inputs =

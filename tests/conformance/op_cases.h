@@ -33,7 +33,7 @@ struct OpCase {
   std::function<std::vector<Tensor>(Maker&)> inputs;
   Attributes attributes;
   double tolerance;  // of |kernel - composition|, relative to the magnitude below
-  // What the error scales with besides the largest |composition| of the case, given the inputs.
+  // Scale of the error, in addition to the largest |composition| of the case, given the inputs.
   std::function<double(const std::vector<Tensor>&)> magnitude = nullptr;
   bool lowered = false;  // the composition is what runs, on some device
 };

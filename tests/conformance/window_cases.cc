@@ -204,7 +204,7 @@ void resize_cases(std::vector<OpCase>& cases, DType dtype) {
                           {"out_w", width},
                           {"mode", std::min<int64_t>(mode, 2)},
                           {"aligned_corners", int64_t{mode == 3}}},
-           // A place between two elements has an error of its own size.
+           // The error of an interpolated position adds to that of the element.
            .tolerance = mode == 1 ? 0 : tolerance(4 * (x[2] + x[3]), dtype)});
     }
   }

@@ -1,4 +1,4 @@
-// Hostile vocabularies and texts. A vocabulary that knows every byte must give back the text that it encoded.
+// Hostile vocabularies and texts. A vocabulary that knows every byte must decode to the text that it encoded.
 #include <cstdlib>
 
 #include "src/base/error.h"

@@ -1,4 +1,4 @@
-// The device that GABBRO_DEVICE names, through the contract: every tensor lies in device memory of its exact size.
+// The device that GABBRO_DEVICE names, through the contract: every tensor has device memory of its exact size.
 #include <map>
 
 #include "backends/common/kernel_test.h"

@@ -39,7 +39,7 @@ const std::vector<View>& view_cases() {
       {{4, 0, 3}, {3, 3, 1}, 0, 12},
       {{}, {}, 2, 3},
       {{6, 9}, {0, 0}, 0, 1},
-      // One row for all, a number for each row, and rows with gaps, in whole packs of 16 bytes.
+      // One row for all, a number for each row, and rows with gaps, in whole 16-byte vectors.
       {{5, 16}, {0, 1}, 0, 16},
       {{5, 16}, {1, 0}, 0, 5},
       {{5, 16}, {24, 1}, 4, 120},
@@ -142,7 +142,7 @@ TEST(Elementwise, unary_of_what_is_not_finite) {
 }
 
 // As the Python array API standard has them.
-// Where the normal distribution ends; 0 times an infinity is no number, as in PyTorch.
+// The ends of the normal distribution; 0 times an infinity is NaN, as in PyTorch.
 TEST(Elementwise, gelu_far_out) {
   const std::vector<std::pair<float, float>> values = {{kNan, kNan},       {kInfinity, kInfinity},
                                                        {-kInfinity, kNan}, {1e30f, 1e30f},

@@ -127,8 +127,8 @@ void put(Tensor& x, int64_t index, float value) {
   }
 }
 
-// Wherever it lies in a row, and whatever stands beside it: of many rows of zeros the first has a NaN where the others
-// have an infinity, and all have the other infinity behind it.
+// NaN and infinities at any index of a row, next to other values: of many rows of zeros the first has a NaN and the
+// others an infinity, and all have the other infinity after it.
 TEST(Halves, reduce_nan_and_infinities) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     for (const int64_t count : {3, 40, 401}) {
@@ -198,7 +198,7 @@ TEST(Halves, softmax) {
   }
 }
 
-// Parameters in f32, or in x's dtype: they come to the same where they are halves.
+// Parameters in f32, or in x's dtype: the results are equal if the values are exact in that dtype.
 class Parameters {
  public:
   Parameters(DType dtype, int64_t count, std::mt19937& generator)
@@ -348,7 +348,7 @@ TEST(Halves, are_kept_to_the_bit) {
   }
 }
 
-// To the nearest, and to the even one of two: of f32 near the middle of two halves, and on it.
+// Rounding to nearest even: f32 values near the middle of two f16 or bf16 values, and on it.
 TEST(Halves, are_rounded_to_the_nearest) {
   std::vector<float> values = {65504, 65519.996f, 65520,    3.3961e38f, -3.4e38f, 1e-45f,
                                6e-8f, 2.98e-8f,   INFINITY, -INFINITY,  0,        -0.0f};

@@ -129,7 +129,7 @@ TEST(LinearFused, equals_its_definition) {
   }
 }
 
-// Activations that halves cannot hold, with and without a norm that makes them small.
+// Activations beyond the range of f16, with and without a norm that makes them small.
 TEST(LinearFused, takes_activations_of_any_size) {
   std::mt19937 generator(12);
   for (const float size : {1e-30f, 1e-6f, 1e6f, 1e18f}) {

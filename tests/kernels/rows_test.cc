@@ -259,7 +259,7 @@ TEST(Concat, along_each_axis) {
 
 struct MatmulCase {
   Shape a, b, c;
-  bool transposed = false;  // both factors lie column by column
+  bool transposed = false;  // both factors are column-major
 };
 
 TEST(Matmul, equals_its_definition) {

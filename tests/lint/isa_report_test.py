@@ -14,7 +14,7 @@ loader = importlib.machinery.SourceFileLoader("isa_report", str(TOOL))
 isa_report = importlib.util.module_from_spec(importlib.util.spec_from_loader("isa_report", loader))
 loader.exec_module(isa_report)
 
-# Of llvm-readelf --notes, shortened.
+# Output of llvm-readelf --notes, shortened.
 NOTES = """    AMDGPU Metadata:
         ---
 amdhsa.kernels:
@@ -41,7 +41,7 @@ amdhsa.kernels:
     .wavefront_size: 32
 amdhsa.target:   amdgcn-amd-amdhsa--gfx1100
 """
-# Of llvm-objdump -d.
+# Output of llvm-objdump -d.
 CODE = """
 lq.o:\tfile format elf64-amdgpu
 

@@ -33,7 +33,7 @@ GOOD = {
     "docs/page.md": "`src/base/error.h`, `src/base`, `src/<module>/x.cc`, [itself](page.md), [out](https://example.org).\n",
 }
 
-# What a tree gets in addition, and what the linter must then say.
+# Additions to a tree, and the finding that the linter must print for each.
 BAD = [
     ({"src/base/up.cc": '#include "src/tensor/shape.h"\n'}, "base may not include"),
     ({"src/text/up.cc": '#include "src/graph/node.h"\n'}, "text may not include"),

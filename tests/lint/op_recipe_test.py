@@ -3,7 +3,7 @@
 
     op_recipe_test.py BUILD [--python]
 
-BUILD is a build folder with tests. What the op changed is compiled and linked with the libraries that lie there; with --python
+BUILD is a build folder with tests. The op's changes are compiled and linked with the libraries that are in it; with --python
 the extension as well (of a build with -DGABBRO_PYTHON=ON), and the op's Python tests run in the Python that runs this.
 """
 import concurrent.futures
@@ -160,7 +160,7 @@ class Build:
             return list(pool.map(one, sources))
 
     def link(self, target, objects, keep, output):
-        """As `target` is linked, with these objects in front, and of its own those for which `keep` says so."""
+        """Links like `target`, with these objects in front, and of its objects those for which `keep` is true."""
         commands = run(["ninja", "-C", self.build, "-t", "commands", target]).splitlines()
         words = shlex.split(next(line for line in reversed(commands) if f" -o {target} " in line))
         words = words[words.index("&&") + 1:] if "&&" in words else words
@@ -168,7 +168,7 @@ class Build:
         at = words.index("-o")
         words = [word for i, word in enumerate(words) if i not in (at, at + 1) and (not word.endswith(".o") or keep(word))]
         first = next(i for i, word in enumerate(words) if word.endswith((".o", ".a", ".so")))
-        # Of a library that has the old op_table.cc together with others, the old one may come along.
+        # A library that has the old op_table.cc in one object with others may bring it along.
         words[first:first] = [*objects, "-Wl,--allow-multiple-definition", "-o", str(output)]
         run(words, cwd=self.build)
 

@@ -1,5 +1,5 @@
-// What a llama file may say of itself, and what it is refused for: each time one line that names the file and the
-// thing.
+// Configurations of llama files that are accepted, and those that are refused: each time one line that names the file
+// and the field.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -139,7 +139,7 @@ TEST_P(EitherCache, SessionsOfOneEngineDoNotDisturbEachOther) {
   for (size_t at = 0; at < 90; at += at % 2 == 0 ? 9 : 1, ++step) {
     const std::span<const float> kept = a.append(std::span(first).subspan(at, at % 2 == 0 ? 9 : 1));
     EXPECT_EQ(run(b, second, at), alone[half + step]);
-    EXPECT_EQ(copied(kept), alone[step]);  // valid until the next call of its own session
+    EXPECT_EQ(copied(kept), alone[step]);  // valid until the next call of its session
   }
 }
 

@@ -1,4 +1,4 @@
-// What modules do beyond their formulas: state dicts, modes, initial values, dropout, quantised weights, files.
+// Behavior of modules beyond their formulas: state dicts, modes, initial values, dropout, quantized weights, files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ TEST(Initialisers, HaveTheMomentsOfTheirFormulas) {
   expect(init::kaiming_uniform(make, shape), 0, std::sqrt(2.0 / 64));
   expect(init::kaiming_normal(make, shape, 1, init::Fan::kOut), 0, std::sqrt(1.0 / 96));
   expect(init::kaiming_uniform(make, Shape{96, 16, 2, 2}, std::sqrt(5)), 0, std::sqrt(1.0 / 3 / 64));
-  // Of a normal distribution cut off at one deviation 0.5396 is left.
+  // A normal distribution cut off at one deviation keeps 0.5396 of its deviation.
   const Tensor cut = init::trunc_normal(make, shape, {.mean = 1, .deviation = 2, .low = -1, .high = 3});
   expect(cut, 1, 2 * 0.5396);
   EXPECT_GE(moments(cut).least, -1);

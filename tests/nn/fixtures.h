@@ -1,5 +1,5 @@
-// What tests of modules and optimisers share with tests/reference/make_nn_fixtures.py: numbers by formula, and expected
-// values with their tolerances.
+// Common part of the tests of modules and optimizers and of tests/reference/make_nn_fixtures.py: numbers by formula,
+// and expected values with their tolerances.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -18,7 +18,7 @@ Tensor upload(const nlohmann::json& tensor);
 std::vector<double> read(const Tensor& tensor);
 // The op of a case on these inputs.
 Tensor apply(const std::string& op, const Inputs& x, const nlohmann::json& attributes);
-// The same elements, lying two apart; tensors without axes or elements, and of six axes, as they are.
+// The same elements with a stride of two; tensors without axes or elements, and of six axes, unchanged.
 Tensor in_steps(const Tensor& x);
 
 }  // namespace gabbro::fixtures

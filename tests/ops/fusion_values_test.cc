@@ -79,7 +79,7 @@ TEST_P(FusedLayer, GivesWhatItsOpsGive) {
     eval(std::span(&x, 1));
     return x;
   });
-  // Where activations are rounded to 8 bits (block formats), another order of additions before can turn one code.
+  // With activations rounded to 8 bits (block formats), another order of additions before can change one code.
   const double tolerance = is_quantised(GetParam().weights) || GetParam().quantised_cache ? 2e-2 : 2e-6;
   eval(fused);
   for (size_t i = 0; i < fused.size(); ++i) {

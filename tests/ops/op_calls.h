@@ -11,12 +11,11 @@
 namespace gabbro {
 
 using Inputs = std::vector<Tensor>;
-// Of the ops of the kernel families; throws std::out_of_range for any other name. `device` is where ops without inputs
-// go.
+// Ops of the kernel families; throws std::out_of_range for any other name. `device` is for ops without inputs.
 Tensor family_op(const std::string& op, const std::shared_ptr<Device>& device, const Inputs& inputs,
                  const nlohmann::json& attributes);
 
-// Of those of arrays.h, products.h and reductions over axes; nothing for any other name, or for one without axes.
+// Ops of arrays.h, products.h and reductions over axes; nothing for any other name, or for one without axes.
 std::optional<Tensor> array_op(const std::string& op, const std::shared_ptr<Device>& device, const Inputs& inputs,
                                const nlohmann::json& attributes);
 

@@ -48,7 +48,7 @@ const std::vector<Expected>& expectations() {
   return all;
 }
 
-// What the output's elements get: the same numbers as in the script.
+// Gradients of the output's elements: the same numbers as in the script.
 Tensor seed_like(const Tensor& y) {
   std::vector<float> seed;
   for (int64_t i = 0; i < y.shape().elements(); ++i) seed.push_back(static_cast<float>((7 * i + 3) % 11 - 5) / 4);
@@ -75,7 +75,7 @@ void expect_gradients(const Expected& e, Tensor (*placed)(const Tensor&)) {
     double largest = 0;
     for (size_t i = 0; i < got.size(); ++i)
       largest = std::max(largest, std::fabs(static_cast<double>(e.gradients[k][i])));
-    // 32 units, those of the dtype for halves, and up to eight times as far off as PyTorch.
+    // 32 units in the last place, of the dtype for f16 and bf16, and up to eight times PyTorch's error.
     const double unit = wanted[k].dtype() == DType::f16 ? 0x1p-11 : wanted[k].dtype() == DType::bf16 ? 0x1p-8 : 0x1p-24;
     const double tolerance = (unit == 0x1p-24 ? 32 : 8) * unit * largest + 8 * e.error;
     for (size_t i = 0; i < got.size(); ++i) {

@@ -121,8 +121,8 @@ Tensor ints(const std::vector<int32_t>& values) {
   return device()->upload(DType::i32, Shape{std::ssize(values)}, values.data());
 }
 
-// q, and the keys and values of all tokens, of which q's are the last. They are written in two steps, to pages that
-// lie in the wrong order.
+// q, and the keys and values of all tokens, of which q's are the last. They are written in two steps, to pages in
+// shuffled order.
 Tensor cached_attention(const std::vector<Tensor>& x, const json& a, DType dtype) {
   const Shape& kv = x[1].shape();
   const int64_t page = a.at("page");

@@ -74,7 +74,7 @@ Value unary(const Value& x) {
   });
 }
 
-// With itself, with a slice of length 1 of itself (which broadcasts), or with a turned copy.
+// With itself, with a slice of length 1 of itself (which broadcasts), or with a transposed copy.
 Value binary(const Value& x) {
   const auto axis = *rc::gen::inRange<size_t>(0, x.shape.size());
   const int64_t at = *rc::gen::inRange<int64_t>(0, x.shape[axis]);
@@ -175,7 +175,7 @@ TEST(Eval, ManyViewsInOnePlanNeedCopies) {
 }
 
 TEST(Eval, AFewOpsAreRunAtOnceWhenTheirPlanIsKnown) {
-  if (std::string_view(device()->facts().id) != "cpu") GTEST_SKIP() << "what is little is known of the CPU's kernels";
+  if (std::string_view(device()->facts().id) != "cpu") GTEST_SKIP() << "small graphs are known for the CPU's kernels";
   const std::vector<float> numbers = {1, 2, 3};
   const Tensor x = device()->upload(DType::f32, Shape{3}, numbers.data());
   const Tensor y = device()->upload(DType::f32, Shape{3}, numbers.data());

@@ -48,7 +48,7 @@ def figures(reference, candidate):
 
 
 def llama_figures(args, name, model, tokens, reference):
-    """llama.cpp both ways: prompts in one batch, and one token at a time."""
+    """llama.cpp with prompts in one batch, and one token at a time."""
     path = args.work / f"llama-{name}.json"
     if not path.exists():
         result = {}

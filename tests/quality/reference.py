@@ -52,7 +52,7 @@ def llama_config(fields, tensors):
 
 
 def unpermute(weight, heads):
-    """GGUF files of this family keep the rows of Q and K with RoPE's pairs side by side; transformers wants halves."""
+    """GGUF files of this family keep the rows of Q and K with RoPE's pairs adjacent; transformers has them half a head apart."""
     rows = weight.shape[0]
     return weight.reshape(heads, rows // heads // 2, 2, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
 
@@ -107,7 +107,7 @@ def main():
     with torch.device("meta"):
         model = transformers.LlamaForCausalLM(config)
     model.load_state_dict(state_dict(tensors, config), assign=True, strict=True)
-    # Buffers (RoPE's frequencies) are not in the file: make them anew, off the meta device.
+    # Buffers (RoPE's frequencies) are not in the file: compute them off the meta device.
     model.model.rotary_emb = type(model.model.rotary_emb)(config=config)
     model.eval()
     with torch.no_grad():

@@ -48,7 +48,7 @@ def wide(x):
 
 
 def computed(function, *inputs):
-    """In f32 for halves, rounded at the end."""
+    """In f32 for f16 and bf16, rounded at the end."""
     y = function(*[wide(x) for x in inputs])
     half = [x.dtype for x in inputs if x.dtype in ROUNDED]
     return y.to(half[0]) if half and y.dtype == torch.float32 else y
@@ -226,7 +226,7 @@ def reductions():
     for name in ["sum", "max", "min", "mean", "logsumexp"]:
         for axis in [0, 1]:
             add(name, [odd], functions[name](odd, [axis], False), 8, axes=[axis], keepdims=False)
-    # Long leading axes, whose elements lie side by side.
+    # Long leading axes: the reduced elements are strided.
     x = numbers(301, 5)
     for name in ["sum", "max", "var", "logsumexp"]:
         add(name, [x], functions[name](x, [0], False), 64, axes=[0], keepdims=False, **corrections.get(name, {}))
@@ -396,7 +396,7 @@ def products():
             mask = numbers(length, keys, dtype=torch.bool)
             mask[:, 0] = True
             added = numbers(length, keys)
-            # Of halves the weights are rounded too, before they meet values that are larger than the results.
+            # For f16 and bf16 the probabilities are rounded too, before they meet values that are larger than the results.
             ulps = 4 * ROUNDED.get(dtype, 8)
             run = lambda **options: computed(lambda a, b, c: attend(a, b, c, enable_gqa=gqa, **options), q, k, v)
             add("scaled_dot_product_attention", [q, k, v], run(), ulps)

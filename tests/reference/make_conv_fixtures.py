@@ -20,7 +20,7 @@ def grid(*shape):
 
 
 def add(op, inputs, expected, ulps, halves=False, images=1, **attributes):
-    """`images` of the inputs are images or weights, which have the dtype of a case in halves."""
+    """`images` of the inputs are images or weights, which have the dtype of an f16 or bf16 case."""
     cases.add(op, [x.numpy() for x in inputs], expected.numpy(), ulps, **attributes)
     for dtype, (torch_dtype, epsilon) in HALF.items() if halves else ():
         given = [(x.numpy(), dtype) if i < images else x.numpy() for i, x in enumerate(inputs)]

@@ -61,7 +61,7 @@ def main():
              **llama3)
     short, long = [1 + 0.05 * i for i in range(16)], [1.5 + 0.7 * i for i in range(16)]
     for context, used in [(16384, long)]:
-        # What converters write as rope.scaling.attn_factor for LongRoPE.
+        # Converters write this as rope.scaling.attn_factor for LongRoPE.
         attention = math.sqrt(1 + math.log(context / 4096) / math.log(4096))
         case(32, 10000.0, context,
              {"scaling": "longrope", "factor": 4.0, "original_context": 4096, "attention_factor": attention}, used,

@@ -88,7 +88,7 @@ EXTRA = [
     "{{ {[]: 1} }}", "{{ [*l] }}", "{{ dict(**d) }}", "{{ 'a'.join(*[['x', 'y']]) }}", "{{ 1 if t else 2 if f else 3 }}", "{{ (1,) }}{{ () }}{{ (1, 2)[0] }}", "{{ -n|abs }}{{ (-n)|abs }}", "{{ n is odd and f is float }}", "{{ not t }}{{ not undef }}", "{{ s|length }}{{ s[7:12] }}{{ s.strip()[-1] }}",
 ]
 
-# What `safe` and `escape` give is markupsafe's Markup: it escapes what meets it, although nothing is escaped by itself.
+# `safe` and `escape` return markupsafe's Markup: it escapes operands, although nothing is escaped by itself.
 MARKUP = "('<b> a,b </b>'|safe)"
 MARKUP_FILTERS = FILTERS + [
     "safe", "forceescape", "escape|escape", "indent(2)", "indent(2, true, true)", "indent('<')", "center(20)", "trim(' <')",

@@ -39,7 +39,7 @@ std::string error_of(F f) {
   return "(no error)";
 }
 
-// A network with all that has a state of its own: batch norm and dropout.
+// A network with all modules that have state: batch norm and dropout.
 std::shared_ptr<nn::Sequential> network(DType dtype = DType::f32) {
   const nn::Factory make{.device = device(), .dtype = dtype};
   const auto dense = [&](int64_t in, int64_t out) {
