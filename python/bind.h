@@ -1,4 +1,4 @@
-// What the files of the extension gabbro._core share. Each bind_... adds one topic to the module.
+// Common declarations of the extension gabbro._core. Each bind_... adds one topic to the module.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -61,8 +61,8 @@ Tensor tensor_of(nb::handle object, const Wanted& wanted = {});
 nb::object numpy_array(const Tensor& x);  // read-only, without a copy where the host sees the memory
 int tensor_buffer(PyObject* self, Py_buffer* view, int flags) noexcept;
 
-// operand.cc. Numbers, and the other side of an operator: a tensor, an array, or a number, which is weak beside a
-// tensor (src/ops/promotion.h).
+// operand.cc. Numbers, and the other operand of an operator: a tensor, an array, or a number, which is weak in
+// promotion (src/ops/promotion.h).
 inline bool is_number(nb::handle object) {  // bool is an int
   return PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr());
 }

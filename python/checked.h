@@ -21,13 +21,13 @@ inline std::vector<Tensor> tensors_argument(const char* op, nb::handle objects) 
   std::vector<Tensor> tensors;
   for (nb::handle object : nb::iter(objects)) {
     if (!nb::isinstance<Tensor>(object))
-      throw nb::type_error(fmt::format("[{}] {} is no tensor", op, nb::repr(object).c_str()).c_str());
+      throw nb::type_error(fmt::format("[{}] {} is not a tensor", op, nb::repr(object).c_str()).c_str());
     tensors.push_back(nb::cast<const Tensor&>(object));
   }
   return tensors;
 }
 
-// Of a str, in UTF-8. A lone surrogate has none: a UnicodeEncodeError, which is a ValueError.
+// Text of a str, in UTF-8. A lone surrogate has none: a UnicodeEncodeError, which is a ValueError.
 inline std::string text_of(nb::handle string) {
   Py_ssize_t size = 0;
   const char* text = PyUnicode_AsUTF8AndSize(string.ptr(), &size);

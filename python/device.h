@@ -17,7 +17,7 @@ const Device* chosen_device();
 
 // device_memory.cc: what a device's memory goes to, and what is kept for later.
 void bind_device_memory(DeviceClass& device);
-// device_tuning.cc: what a device knows of the speed of its ways to compute a shape.
+// device_tuning.cc: the known speeds of a device's candidates.
 void bind_device_tuning(DeviceClass& device);
 
 }  // namespace gabbro::python

@@ -1,4 +1,4 @@
-// What a device's memory goes to, memory that is kept for later, and pinned memory of the host.
+// Use of a device's memory, cached memory, and pinned memory of the host.
 #include <nanobind/ndarray.h>
 
 #include "python/device.h"
@@ -90,7 +90,7 @@ True
             d.device->reset_memory_facts(abi::MemoryKind::kDevice);
             d.device->reset_memory_facts(abi::MemoryKind::kPinned);
           },
-          "Lets the peaks and counts of `memory_stats` begin anew.")
+          "Resets the peaks and counts of `memory_stats`.")
       .def(
           "reserve_memory",
           [](const DeviceObject& d, int64_t bytes, bool pinned) {

@@ -1,4 +1,4 @@
-// What a device knows of the speed of its ways to compute a shape, and what it does about shapes that nobody measured.
+// Known speeds of a device's candidates for a shape, and its behavior for shapes without a measurement.
 #include "python/checked.h"
 #include "python/device.h"
 

@@ -27,7 +27,7 @@ std::optional<DType> by_name(std::string_view name) {
   return std::nullopt;
 }
 
-// What numpy.dtype, or a class like numpy.float32, is called.
+// The name of a numpy.dtype, or of a class like numpy.float32.
 std::optional<DType> by_numpy_name(nb::handle object) {
   for (const char* attribute : {"name", "__name__"}) {
     if (!nb::hasattr(object, attribute)) continue;

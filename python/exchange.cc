@@ -64,7 +64,7 @@ DType dtype_from(const nb::dlpack::dtype& type) {
                            .c_str());
 }
 
-// Where the elements of a host array lie. No offset: data() is the first one.
+// Layout of a host array. No offset: data() is the first element.
 Layout layout_of(const HostArray& array) {
   if (array.ndim() > static_cast<size_t>(Shape::kMaxRank))
     throw bad_input("[asarray] an array of {} axes: no tensor has more than {}", array.ndim(), Shape::kMaxRank);
@@ -90,7 +90,7 @@ void pack(const std::byte* source, const Layout& layout, size_t element, int axi
   for (int64_t i = 0; i < layout.shape[axis]; ++i, source += stride) pack(source, layout, element, axis + 1, target);
 }
 
-// Whether kernels may read the array where it lies.
+// Whether kernels may read the array in place.
 bool can_alias(const HostArray& array, const Layout& layout, size_t element) {
   if (reinterpret_cast<uintptr_t>(array.data()) % element != 0) return false;
   for (int axis = 0; axis < layout.shape.rank(); ++axis) {
@@ -230,7 +230,7 @@ template <class Framework>
 nb::object exported(const char* doing, const Tensor& x) {
   const auto type = dlpack_type(x.dtype());
   if (!type || x.spec().packed)
-    throw bad_input("[{}] a {} matrix {} has no elements of its own", doing, dtype_name(x.dtype()),
+    throw bad_input("[{}] a {} matrix {} has no separate elements", doing, dtype_name(x.dtype()),
                     x.shape().to_string());
   evaluate(x);
   Tensor host = x;
@@ -264,7 +264,7 @@ Tensor stacked(nb::handle list, const Wanted& wanted) {
   for (nb::handle item : nb::borrow<nb::sequence>(list)) {
     items.push_back(is_list(item) ? stacked(item, wanted) : tensor_of(item, wanted));
     if (!is_list(item) && items.back().shape().rank() > 0)
-      throw nb::type_error("[tensor] a list of tensors that have axes is no tensor: use gabbro.stack");
+      throw nb::type_error("[tensor] a list of tensors that have axes is not a tensor: use gabbro.stack");
   }
   if (items.empty()) return tensor_of(list, wanted);
   return stack(items);

@@ -36,7 +36,7 @@ NB_MODULE(_core, m) {
   bind_windows(m);
   bind_losses(m);
   bind_training(m);
-  // What gabbro/__init__.py takes over; the rest is for gabbro.nn and gabbro.optim.
+  // Names that gabbro/__init__.py takes over; the rest is for gabbro.nn and gabbro.optim.
   nanobind::list names;
   for (nanobind::handle name : m.attr("__dict__").attr("keys")())
     if (!nanobind::cast<std::string>(name).starts_with("_")) names.append(name);

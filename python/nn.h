@@ -1,4 +1,4 @@
-// What the files share that bind src/nn and src/train: gabbro/nn and gabbro/optim.py are their faces.
+// Common declarations of the bindings of src/nn and src/train: gabbro/nn and gabbro/optim.py are their faces.
 #pragma once
 
 #include <nanobind/stl/shared_ptr.h>

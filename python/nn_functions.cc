@@ -1,4 +1,4 @@
-// What gabbro/nn takes from C++ as functions: losses that the ops do not have, initial values, dropout, state files.
+// Functions of gabbro/nn that are in C++: losses that the ops do not have, initial values, dropout, state files.
 #include "src/nn/dropout.h"
 #include "src/nn/init.h"
 #include "src/nn/loss.h"

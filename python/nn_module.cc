@@ -79,7 +79,7 @@ std::string indented(const std::string& text) {
   return result;
 }
 
-// Linear(weight=(10, 3), bias=(10,)); what is inside stands in lines of its own.
+// Linear(weight=(10, 3), bias=(10,)); submodules have separate lines.
 std::string module_repr(nb::handle self) {
   const std::string name = nb::cast<std::string>(self.type().attr("__name__"));
   const std::string own = nb::cast<std::string>(self.attr("extra_repr")());

@@ -16,7 +16,7 @@ struct Parameter : Tensor {
   explicit Parameter(const Tensor& value) : Tensor(value) {}
 };
 
-// What classes of C++ do in their constructors.
+// Registration as classes of C++ do it in their constructors.
 struct Open : nn::Module {
   static void parameter(nn::Module& m, std::string name, Tensor& place) {
     const bool required = needs_gradient(place);
@@ -89,7 +89,7 @@ void set_attribute(nb::handle self, nb::str name, nb::handle value) {
   }
 }
 
-// What C++ has registered under names that Python does not know: lstm.weight_ih_l0, layer.self_attn.
+// Names that C++ has registered and Python does not know: lstm.weight_ih_l0, layer.self_attn.
 nb::object get_attribute(nb::handle self, const std::string& name) {
   if (nb::inst_ready(self)) {
     const ModulePointer module = module_of(self);

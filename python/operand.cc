@@ -14,9 +14,9 @@
 namespace gabbro::python {
 namespace {
 
-// Numbers that were used lately, as tensors of shape (): a value costs one copy to its device. Unlike `weak`, which
-// makes the number a part of the graph, so that x * 0.1 and x * 0.2 would each need a plan of their own. Guarded by the
-// GIL; what it holds keeps its device open.
+// Recently used numbers as tensors of shape (): a value costs one copy to its device. `weak` instead makes the number a
+// part of the graph, so that x * 0.1 and x * 0.2 would need separate plans. Guarded by the GIL; a tensor keeps its
+// device open.
 struct Known {
   const Device* device;
   DType dtype;
@@ -103,7 +103,7 @@ Number number_argument(const char* op, nb::handle object) {
   const double value = PyFloat_AsDouble(python);
   if (value == -1 && PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    throw nb::type_error(fmt::format("[{}] {} is no number", op, nb::repr(object).c_str()).c_str());
+    throw nb::type_error(fmt::format("[{}] {} is not a number", op, nb::repr(object).c_str()).c_str());
   }
   return value;
 }

@@ -1,4 +1,4 @@
-// What the files of op bindings share. One file for each part of src/ops/ops.h.
+// Common declarations of the op bindings. One file for each part of src/ops/ops.h.
 #pragma once
 
 #include "python/casters.h"
@@ -26,7 +26,7 @@ void bind_losses(nb::module_& m);
 
 using OptionalTensor = std::optional<Tensor>;
 
-// What is left out is an undefined tensor.
+// An omitted argument is an undefined tensor.
 inline Tensor or_none(const OptionalTensor& tensor) { return tensor.value_or(Tensor()); }
 
 // ops_loss.cc. "none", "mean" or "sum", as the losses have it; throws for other names.

@@ -6,7 +6,7 @@ namespace {
 
 using Binary = Tensor (*)(const Tensor&, const Tensor&);
 
-// What a function takes and gives.
+// Operand and result dtypes of a function.
 enum class Kind { kAny, kNumber, kFraction, kBits, kShift, kTest, kTruth };
 
 struct Dtypes {

@@ -58,7 +58,7 @@ ValueError
           .c_str());
 }
 
-// Beyond 64 bits, a diagonal lies as far outside as at their end.
+// A diagonal beyond 64 bits is as far outside as at their end.
 int64_t diagonal_argument(nb::handle k) {
   int overflow = 0;
   const nb::object index = nb::steal(PyNumber_Index(k.ptr()));

@@ -6,7 +6,7 @@ namespace {
 
 using Unary = Tensor (*)(const Tensor&);
 
-// What a function takes and gives.
+// Operand and result dtypes of a function.
 enum class Kind { kFraction, kNumber, kTest, kFloat, kBits, kTruth };
 
 struct Dtypes {
@@ -99,7 +99,7 @@ constexpr Function kFunctions[] = {
     {"relu", relu, Kind::kFloat, "max(x, 0), element by element.", "[1.0, -2.0]", "tensor([1., 0.])"},
     {"silu", silu, Kind::kFloat, "x · sigmoid(x), element by element (Elfwing et al. 2017).", "[0.0]", "tensor([0.])"},
     {"bitwise_invert", bitwise_not, Kind::kBits,
-     "Each element with all bits turned around: of integers -x - 1, of bool the other one.", "[0, 5]",
+     "Each element with all bits inverted: -x - 1 for integers, the other value for bool.", "[0, 5]",
      "tensor([-1, -6])"},
     {"logical_not", logical_not, Kind::kTruth, "Whether each element is false.", "[True, False]",
      "tensor([False,  True])"},

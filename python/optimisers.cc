@@ -48,7 +48,7 @@ double beta(const nb::dict& options, int which) {
   return value_argument<double>("optim", "one of betas", options["betas"][which]);
 }
 
-// Of Adam and AdamW, whose defaults differ.
+// Options of Adam and AdamW, whose defaults differ.
 template <class Options>
 Options adam_options(const nb::dict& o) {
   return {.lr = number(o, "lr"),

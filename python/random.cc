@@ -1,4 +1,4 @@
-// Random numbers: one generator for the process, which `seed` sets. Each call takes a stream of its own.
+// Random numbers: one generator for the process, which `seed` sets. Each call takes a separate stream.
 #include <random>
 
 #include "python/nn.h"

@@ -1,4 +1,4 @@
-// What compiled functions need of the random numbers: a new key for each call.
+// Random numbers of compiled functions: a new key for each call.
 #pragma once
 
 #include "python/bind.h"

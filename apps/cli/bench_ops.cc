@@ -1,5 +1,5 @@
-// `bench ops`: what single ops take on a device, with the bytes that their kernels move and the operations that they
-// compute per second. `python -m gabbro.bench` measures the same beside PyTorch.
+// `bench ops`: time of single ops on a device, with the bytes that their kernels move and the operations that they
+// compute per second. `python -m gabbro.bench` measures the same next to PyTorch.
 #include <algorithm>
 #include <ctime>
 #include <map>
@@ -40,7 +40,7 @@ struct OpRow {
   std::string skipped;  // why there is none
 };
 
-// What the table and the document say about all of them.
+// Facts common to all rows of the table and the document.
 struct OpsRun {
   std::shared_ptr<Device> device;
   int threads;  // 0: not a CPU
@@ -203,7 +203,7 @@ int run_ops(const OpsOptions& o) {
                 .size = o.size.empty() ? size_for(*device) : o.size};
   std::vector<OpRow> rows = chosen_rows(o, run.size);
   measure_rows(rows, run, o.measuring);
-  // What is tiny stays in the caches.
+  // Tiny shapes stay in the caches.
   if (run.threads > 0 && run.size != "tiny") run.read_bandwidth = measure_read_bandwidth(run.threads);
   const Json document = ops_document(rows, run, o.measuring);
   const bool page_only = o.html && is_standard_output(*o.html);

@@ -1,5 +1,5 @@
-// What `bench ops` measures: ops with the shapes of their inputs. python/gabbro/bench/cases.json lists them, once for
-// the program and for `python -m gabbro.bench`; how each op is called is said in bench_ops_cases.cc.
+// Cases of `bench ops`: ops with the shapes of their inputs. python/gabbro/bench/cases.json lists them, once for the
+// program and for `python -m gabbro.bench`; bench_ops_cases.cc has the call of each op.
 #pragma once
 
 #include <memory>

@@ -9,8 +9,8 @@
 namespace gabbro::cli {
 namespace {
 
-// A sample is as many runs as take a millisecond, with one wait for the device at its end: what the host does for a run
-// then goes on beside the device, as in a program, and a clock is read rarely enough.
+// A sample is as many runs as take a millisecond, with one wait for the device at its end: the host's work for a run
+// then overlaps with the device's, as in a program, and the clock is read rarely enough.
 constexpr double kSampleSeconds = 1e-3;
 constexpr int kMostRuns = 1000;
 constexpr double kCaseSeconds = 0.25;

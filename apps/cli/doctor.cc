@@ -43,7 +43,7 @@ void print_table(const std::vector<Diagnosis>& diagnoses) {
 }  // namespace
 
 void add_doctor(Command root) {
-  Command command = root.subcommand("doctor", "Check GPUs, drivers and settings, and say how to mend what is wrong");
+  Command command = root.subcommand("doctor", "Check GPUs, drivers and settings, and print the remedy for each fault");
   const auto o = std::make_shared<Options>();
   command.flag("--self-test", o->self_test, "Also run the checks on the hardware, which take longer");
   add_output_options(command, o->common);

@@ -70,7 +70,7 @@ std::string man_page(const CommandFacts& root) {
       "second, where GABBRO_HOME is not set.\n"
       ".TP\nGABBRO_DEVICE\nThe device, where \\-\\-device does not name one.\n"
       ".TP\nGABBRO_TUNING_FILE\nWhere \\fBgabbro tune\\fR keeps what it measures; empty: nowhere.\n"
-      ".TP\nGABBRO_TUNE\n1: shapes that nobody has measured are measured when a model first needs them.\n"
+      ".TP\nGABBRO_TUNE\n1: shapes without a measurement are measured when a model first needs them.\n"
       ".TP\nGABBRO_CPU\nForces an instruction set of the CPU backend: scalar, avx2, avx512.\n"
       ".TP\nGABBRO_PLUGIN_PATH\nThe folder of the backend plugins, libgabbro_*.so.\n"
       ".TP\nGABBRO_SYSFS_ROOT\nA recorded machine that \\fBdevices\\fR, \\fBdoctor\\fR and \\fBfit\\fR read in place "

@@ -51,7 +51,7 @@ double measure_read_bandwidth(int threads) {
     pool.emplace_back([&, w] {
       std::unique_ptr<uint64_t[]> buffer(new (std::nothrow) uint64_t[words]);
       if (buffer) {
-        std::fill_n(buffer.get(), words, w);  // touched by its reader, so that it lies in the nearest memory
+        std::fill_n(buffer.get(), words, w);  // touched by its reader, so that it is in the nearest memory
       } else {
         out_of_memory = true;
       }

@@ -1,5 +1,5 @@
-// `tune`: measures, for each shape that a model's prompts multiply, which of the device's ways is the fastest: its own
-// kernels, or a vendor's library. Every later command on this device takes that way.
+// `tune`: measures, for each shape that a model's prompts multiply, which of the device's candidates is the fastest:
+// our kernels, or a vendor's library. Every later command on this device uses that one.
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"

@@ -21,7 +21,7 @@ def flattened(value: Any, tensors: list[Tensor]) -> Any:
 
 
 def rebuilt(structure: Any, tensors: Iterable[Tensor]) -> Any:
-    """The value that `flattened` took apart, with these tensors in the places of its own."""
+    """The value that `flattened` took apart, with these tensors instead of the original ones."""
     return _rebuilt(structure, iter(tensors))
 
 

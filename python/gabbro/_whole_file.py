@@ -7,7 +7,7 @@ import tempfile
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a file beside `path` and puts it in its place. Raises OSError where that cannot be done."""
+    """Writes a temporary file in the folder of `path` and renames it. Raises OSError if that fails."""
     with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", delete=False) as file:
         try:
             file.write(content)

@@ -17,7 +17,7 @@ VERSIONS = ("2022.12", "2023.12", "2024.12")
 def _required(op: str, *tensors: Any) -> None:
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"[{op}] {type(tensor).__name__} is no tensor")
+            raise TypeError(f"[{op}] {type(tensor).__name__} is not a tensor")
 
 
 class UniqueAll(NamedTuple):
@@ -43,7 +43,7 @@ def unique_all(x: Tensor) -> UniqueAll:
     Returns
     -------
     values, indices, inverse_indices, counts : named tuple of Tensor
-        The elements in order, each NaN one of its own, [count]; where each is first in `x` made flat, int32 [count];
+        The elements in order, NaNs distinct, [count]; where each is first in `x` made flat, int32 [count];
         which of them each element of `x` is, int32 of the shape of `x`; how often each is there, int32 [count].
 
     Raises
@@ -190,7 +190,7 @@ def cumulative_prod(
     """
     axis = _only_axis("cumulative_prod", x, axis)
     kind = _core.prod(x, axis).dtype if dtype is None else _core._dtype(dtype)
-    # Halves are multiplied as float32, as other functions of many elements do.
+    # f16 and bf16 are multiplied as float32, as in other functions of many elements.
     halves = kind in (_core.float16, _core.bfloat16)
     rows = _core.moveaxis(x.astype(_core.float32 if halves else kind), axis, 0)
     step = 1
@@ -326,7 +326,7 @@ def nextafter(a: Operand, b: Operand) -> Tensor:
         raise ValueError(f"[nextafter] of floats, not of {dtype}")
     facts = finfo(dtype)
     share, least = facts.eps / 2 * (1 + facts.eps), facts.smallest_normal * facts.eps
-    # Halves take their step in float32, and the last cast rounds it.
+    # f16 and bf16 take their step in float32, and the last cast rounds it.
     wide = _core.float64 if dtype == _core.float64 else _core.float32
     a, b = a.astype(wide), b.astype(wide)
     size = _core.abs(a)
@@ -403,7 +403,7 @@ class _NamespaceInfo:
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
         kinds = ("bool", "numeric") if kind is None else kind
         names = _KINDS["bool"] + _KINDS["numeric"]
-        # The standard has no halves.
+        # The standard has no f16 or bf16.
         standard = [_core._dtype(name) for name in names if name not in ("float16", "bfloat16")]
         return {str(dtype): dtype for dtype in standard if isdtype(dtype, kinds)}
 

@@ -32,7 +32,7 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     dtype : DType
     kind : str, DType, or tuple of these
         ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``, ``"real floating"``,
-        ``"complex floating"`` or ``"numeric"``; a dtype is a kind of its own.
+        ``"complex floating"`` or ``"numeric"``; a dtype is a kind too.
 
     Raises
     ------
@@ -56,8 +56,8 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype in which tensors, dtypes and numbers meet.
 
     Two integers, or two floats, meet in the smallest dtype that holds both; bool meets any other in that one; an
-    integer meets a float in the float. Numbers take the dtype of what stands beside them, but for a float beside
-    integers or bool (float32) and an int beside bool (int32).
+    integer meets a float in the float. Numbers take the dtype of the other operand, except for a float with
+    integers or bool (float32) and an int with bool (int32).
 
     Raises
     ------

@@ -104,7 +104,7 @@ def grad(
 def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     """A function that does what `function` does, of which gradients keep the arguments alone.
 
-    What lies between arguments and results is computed once more when the gradient is taken, instead of being kept.
+    Intermediates of the function are computed again when the gradient is taken, instead of being kept.
 
     Parameters
     ----------

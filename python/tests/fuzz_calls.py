@@ -1,9 +1,9 @@
-"""Calls everything public with arguments that nobody meant: ordinary exceptions are fine, crashes and hangs are not.
+"""Calls everything public with arguments of any kind: ordinary exceptions are fine, crashes and hangs are not.
 
     python python/tests/fuzz_calls.py [--seconds 600] [--seed 0] [--calls 1000]
     python python/tests/fuzz_calls.py --round SEED     repeats one round
 
-`./test python-fuzz` runs it with an extension that has the address sanitizer. Each round is a process of its own, so
+`./test python-fuzz` runs it with an extension that has the address sanitizer. Each round is a separate process, so
 that one that dies is known by its seed, and its last call by what it noted before it. Tensors are on the CPU in even
 rounds and on the simulator in odd ones, where its plugin is built. Exits 1 where something was found.
 """
@@ -37,7 +37,7 @@ ORDINARY = (
     TypeError, ValueError, LookupError, AttributeError, RuntimeError, OverflowError, ZeroDivisionError, MemoryError,
     BufferError, StopIteration, OSError, pickle.PickleError,
 )  # fmt: skip
-# Names that no user knows: an exception of C++ that nobody translated, or an assertion.
+# Names that users do not know: an untranslated exception of C++, or an assertion.
 OUR_WORDS = re.compile(r"std::|basic_string|vector::|map::at|unordered_map|[Ii]nternal error|[Aa]ssert")
 
 

@@ -243,7 +243,7 @@ def test_special_values(name, dtype):
     x = np.array(SPECIAL, dtype)
     one = dict((n, a) for n, _, a in ELEMENTWISE)[name] == "x, /"
     if one:
-        # Of numbers this large the remainder by pi is NumPy's own in float32.
+        # For numbers this large the remainder by pi is NumPy's in float32.
         x = x[~(np.abs(x) == np.asarray(1e30, dtype))] if name in ("sin", "cos", "tan") else x
         check(function(name), x[1:] if name == "signbit" else x)  # a NaN has no sign here
         check(function(name), x[np.abs(x) < 10])  # and where no neighbour needs the C library's function

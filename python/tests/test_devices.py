@@ -39,7 +39,7 @@ def gpu(request, monkeypatch, tmp_path):
     gb.set_device("cpu")
 
 
-# What PyFlame's page about ROCm does, in the order of its sections.
+# The steps of PyFlame's page about ROCm, in the order of its sections.
 
 
 def test_a_device_is_found_and_described(gpu):

@@ -182,7 +182,7 @@ def test_texts_that_have_no_utf_8_are_value_errors():
 
 @pytest.mark.parametrize("function", [gb.broadcast_arrays, gb.meshgrid, lambda *a: gb.einsum("i,i", *a)])
 def test_what_is_no_tensor_among_several_is_named(function):
-    with pytest.raises(TypeError, match="'x' is no tensor"):
+    with pytest.raises(TypeError, match="'x' is not a tensor"):
         function(X, "x")
 
 

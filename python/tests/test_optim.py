@@ -36,7 +36,7 @@ def test_steps_agree_with_pytorch(name):
 
 
 def test_steps_of_known_values():
-    # Of w = 1 with the gradient 2: the formulas of the papers by hand.
+    # For w = 1 with the gradient 2: the formulas of the papers by hand.
     expected = {
         "SGD": ({"lr": 0.25}, 0.5),
         "Adam": ({"lr": 0.25}, 0.75),

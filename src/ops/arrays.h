@@ -81,7 +81,7 @@ Tensor index(const Tensor& x, const std::vector<Index>& indices);
 // These evaluate their argument: the shapes of what they give depend on its elements.
 std::vector<Tensor> nonzero(const Tensor& x);  // for each axis, the places i32 [count] of what is not zero, in order
 struct Unique {
-  Tensor values;   // [count], sorted; each NaN is one of its own
+  Tensor values;   // [count], sorted; NaNs are distinct
   Tensor indices;  // i32 [count]: where each is first in x made flat
   Tensor inverse;  // i32, x's shape: which value each element is
   Tensor counts;   // i32 [count]

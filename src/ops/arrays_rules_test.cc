@@ -1,5 +1,5 @@
-// What creation, shapes, indexing, products and promotion give and refuse: each message names the op and what does not
-// fit.
+// Results and refusals of creation, shapes, indexing, products and promotion: each message names the op and the
+// argument.
 #include "src/ops/arrays.h"
 #include "src/ops/products.h"
 #include "src/ops/refusals.h"

@@ -1,6 +1,6 @@
-// What an op does with its operands while an Autocast lives (src/graph/autocast.h), as torch.autocast has it: products
-// (linear, matmul, convolutions) are computed in its dtype, whose range or precision sums, exponentials, norms and
-// losses do not trust. All other ops take what comes.
+// Casts of an op's operands while an Autocast lives (src/graph/autocast.h), as torch.autocast: GEMM-like ops (linear,
+// matmul, convolutions) are computed in its dtype; sums, exponentials, norms and losses, which need more range or
+// precision, in f32. All other ops take any operands.
 #pragma once
 
 #include "src/graph/autocast.h"
@@ -15,7 +15,7 @@ inline Tensor for_product(const Tensor& x) {
   return plain && autocast_dtype() ? cast(x, *autocast_dtype()) : x;
 }
 
-// What is summed up or exponentiated: f16 and bf16 in f32; anything else as it is.
+// Operands of sums and exponentials: f16 and bf16 in f32; other dtypes unchanged.
 inline Tensor for_sum(const Tensor& x) {
   return x.defined() && is_half(x.dtype()) && autocast_dtype() ? cast(x, DType::f32) : x;
 }

@@ -67,8 +67,8 @@ std::vector<Tensor> all_in_f32(const Args& a) {
 // Elements of columns, and of gradients by image, that are made at a time.
 constexpr int64_t kMostColumns = int64_t{1} << 24;
 
-// What the weights of a convolution get from dy, by matrices: of each image the product of dy and its columns, and the
-// sum over the images. None where that takes too much memory.
+// Weight gradient of a convolution by GEMMs: for each image the product of dy and its columns, summed over the images.
+// None if that takes too much memory.
 std::optional<Tensor> weight_gradient_of_columns(const Tensor& x, const Tensor& dy, const WindowAxes& w,
                                                  const Shape& shape) {
   const int64_t images = x.shape()[0], channels = dy.shape()[1], outputs = w.out[0] * w.out[1] * w.out[2];
@@ -81,14 +81,14 @@ std::optional<Tensor> weight_gradient_of_columns(const Tensor& x, const Tensor& 
   return reshape(sum(own, 0), shape);
 }
 
-// What the weights of a convolution of x [N, C, in...] to y [N, O, out...] get from dy: a convolution again, of x with
-// dy as weights, in which images and channels, and the window's stride and dilation, have changed places.
+// Weight gradient of a convolution of x [N, C, in...] to y [N, O, out...], as a convolution of x with dy as weights, in
+// which images and channels, and the window's stride and dilation, are exchanged.
 Tensor weight_gradient(const Tensor& x, const Tensor& dy, const WindowAxes& w, int64_t groups) {
   const Shape &xs = x.shape(), &ys = dy.shape();
   const int64_t images = xs[0], channels = xs[1] / groups;
   const Shape shape{ys[1], channels, w.kernel[0], w.kernel[1], w.kernel[2]};
   if (images == 0) return filled_like(x, shape, 0);
-  // In f32 alone: sums of halves would be rounded once for each image.
+  // In f32 alone: f16 sums would be rounded once for each image.
   if (groups == 1 && x.dtype() == DType::f32) {
     if (const auto gradient = weight_gradient_of_columns(x, dy, w, shape)) return *gradient;
   }
@@ -104,7 +104,7 @@ Tensor weight_gradient(const Tensor& x, const Tensor& dy, const WindowAxes& w, i
   return permute(y, {1, 0, 2, 3, 4});
 }
 
-// Of both convolutions: `back` is the other one.
+// Gradients of both convolutions: `back` is the other one.
 Gradients of_conv(const GradientArgs& a, const Op& back, bool transposed) {
   const Tensor& dy = a.gradients[0];
   Gradients gradients{
@@ -156,7 +156,7 @@ const Op kIm2col = {
           return std::vector{
               cast(reshape(all, Shape{images, channels * std::ssize(columns), all.shape()[3]}), a[0].dtype())};
         },
-    // Back to the image by a transposed convolution, in which each tap has a channel of its own.
+    // Back to the image by a transposed convolution, in which each tap has a separate channel.
     .gradient = [](const GradientArgs& a) -> Gradients {
       const WindowAxes w = window_of(a.attributes);
       const int64_t images = a[0].shape()[0], channels = a[0].shape()[1];

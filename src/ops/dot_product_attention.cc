@@ -1,5 +1,5 @@
-// Attention over tensors (Vaswani et al. 2017). In halves it is an op of its own, of which a device may have a kernel
-// that never writes the scores down (Dao 2023); else its composition.
+// Attention over tensors (Vaswani et al. 2017). In f16 and bf16 it is an op, for which a device may have a kernel that
+// never writes the scores to memory (Dao 2023); else its composition.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -49,7 +49,7 @@ void require_attention(const Tensor& q, const Tensor& k, const Tensor& v, const 
   }
 }
 
-// Which keys a query sees, or null.
+// The mask of the keys that a query attends to, or null.
 Tensor seen(const Tensor& q, const Tensor& k, const DotProductAttention& options) {
   Tensor mask = options.mask;
   if (options.causal) {

@@ -106,7 +106,7 @@ class Einsum {
     return term;
   }
 
-  // Of a label that is there twice: both axes go to the end, and every n+1st of their n² elements stays.
+  // A repeated label: both axes go to the end, and every n+1st of their n² elements stays.
   bool take_diagonal(Term& term) const {
     for (size_t j = 1; j < term.labels.size(); ++j) {
       const auto first = std::find(term.labels.begin(), term.labels.begin() + static_cast<int64_t>(j), term.labels[j]);

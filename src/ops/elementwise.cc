@@ -78,7 +78,7 @@ bool are_flags(const char* op, const Tensor& a, const Tensor& b) {
   return a.dtype() == DType::boolean && b.dtype() == DType::boolean;
 }
 
-// Of two bool another op.
+// Two bool operands go to another op.
 Tensor number_or_flags(const Op& op, const Op& of_flags, const Tensor& a, const Tensor& b) {
   return are_flags(op.name, a, b) ? binary(of_flags, a, b, {DType::boolean}) : binary(op, a, b, kNumber);
 }

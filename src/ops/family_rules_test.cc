@@ -1,4 +1,4 @@
-// What the ops of the kernel families refuse: each message names the op and what does not fit.
+// Arguments that the ops of the kernel families refuse: each message names the op and the argument.
 #include "src/ops/ops.h"
 #include "src/ops/refusals.h"
 

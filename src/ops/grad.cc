@@ -19,7 +19,7 @@ std::string described(const Tensor& x) { return fmt::format("{} {}", dtype_name(
 
 History* history_of(const Tensor& x) { return x.state().history.get(); }
 
-// The same values as a tensor of its own: with a history that leads to x, or as a leaf.
+// The same values as a separate tensor: with a history that leads to x, or as a leaf.
 Tensor linked(const Tensor& x, std::vector<Tensor> after = {}) {
   after.insert(after.begin(), x);
   return record(kIdentity, std::move(after));

@@ -1,4 +1,5 @@
-// What training steps promise of launches, memory and errors, checked on the null device: it plans, and runs nothing.
+// Guarantees of training steps about launches, memory and errors, checked on the null device: it plans, and runs
+// nothing.
 #include "src/ops/grad.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ std::vector<std::string> launches(const std::vector<Tensor>& results) {
   const Plan plan = plan_of(results);
   std::vector<std::string> names;
   for (const PlanStep& step : plan.steps()) {
-    // What became one launch is named by its steps.
+    // A fused launch is named by its steps.
     const bool fused = std::string_view(step.op->name) == "elementwise";
     names.emplace_back(fused ? step.kernel->bound.implementation : step.op->name);
   }
@@ -159,7 +160,7 @@ TEST(TrainingStep, OfAPerceptronHasThisManyLaunches) {
   const std::vector<std::string> names = launches(step);
   EXPECT_EQ(std::ranges::count(names, "linear"), 1);
   EXPECT_EQ(std::ranges::count(names, "matmul_fused"), 1) << "the first linear, with its relu";
-  EXPECT_EQ(std::ranges::count(names, "matmul"), 3) << "dW2, dh, dW1; nobody wants dx";
+  EXPECT_EQ(std::ranges::count(names, "matmul"), 3) << "dW2, dh, dW1; dx is unused";
   EXPECT_EQ(std::ranges::count(names, "copy"), 0) << testing::PrintToString(names);
   EXPECT_LE(names.size(), 33U) << testing::PrintToString(names);
 }
@@ -233,7 +234,7 @@ TEST(TrainingStep, OnlyWhatTheGradientReadsIsKept) {
   }();
   eval(std::span(&loss, 1));
   EXPECT_TRUE(Tensor(exponential.lock()).has_value()) << "exp's rule reads what it gave";
-  EXPECT_FALSE(Tensor(shifted.lock()).has_value()) << "and nobody reads what it got";
+  EXPECT_FALSE(Tensor(shifted.lock()).has_value()) << "and no rule reads its input";
 }
 
 TEST(TrainingStep, AnOutputThatNobodyHoldsIsLeftWithItsNode) {

@@ -1,4 +1,4 @@
-// What the gradient rules of the ops share.
+// Helpers of the ops' gradient rules.
 #pragma once
 
 #include "src/graph/node.h"
@@ -23,7 +23,7 @@ Tensor where_or_zero(const Tensor& condition, const Tensor& x);
 template <class Formula>
 Gradients elementwise_gradient(const GradientArgs& a, Formula formula);
 
-// Of results that are steps: zero wherever they have one.
+// For step functions: zero wherever they have a gradient.
 inline Gradients no_gradient(const GradientArgs& a) { return Gradients(a.size()); }
 
 }  // namespace gabbro

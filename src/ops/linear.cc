@@ -75,7 +75,7 @@ Tensor linear(const Tensor& input, const Tensor& own_weight, const Tensor& bias)
     const Tensor y = matmul(x, permute(plain, {1, 0}));
     return bias.defined() ? y + bias : y;
   }
-  // Halves that meet halves of their own kind stay what they are: libraries multiply them so.
+  // f16 by f16 and bf16 by bf16 stay in their dtype: BLAS libraries multiply them so.
   const bool halves = is_half(x.dtype()) && weight.dtype() == x.dtype() && !weight.spec().packed;
   const DType computed = halves ? x.dtype() : DType::f32;
   std::vector<Tensor> inputs{cast(x, computed), weight};

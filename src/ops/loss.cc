@@ -51,7 +51,7 @@ Tensor negative_log_likelihood(const char* op, const Tensor& x, const Tensor& ta
   return reshape(reduce == Reduce::kSum ? total : total / sum(cast(counted, DType::f32), -1, kKeepDims), Shape{});
 }
 
-// Of x and of 1 - x, not below -100.
+// log(x) and log(1 - x), not below -100.
 struct Logarithms {
   Tensor hit, miss;
 };

@@ -48,7 +48,7 @@ Tensor binary_float(const Op& op, const Tensor& a, const Tensor& b) {
   return binary(op, cast(x, as_float(x.dtype())), cast(y, as_float(y.dtype())), kNumber);
 }
 
-// Of bool by `of_flags`.
+// bool goes to `of_flags`.
 Tensor bitwise(const Op& op, Tensor (*of_flags)(const Tensor&, const Tensor&), const Tensor& a, const Tensor& b) {
   require_plain(op.name, a);
   require_plain(op.name, b);

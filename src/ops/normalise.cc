@@ -12,7 +12,7 @@ constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::b
 
 Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
 
-// What normalising the last axis comes to: y = (x - mean) · scale, with scale = 1 / sqrt(variance + epsilon).
+// Normalization over the last axis: y = (x - mean) · scale, with scale = 1 / sqrt(variance + epsilon).
 struct Rows {
   Tensor scale, y;
 };
@@ -23,7 +23,7 @@ Rows normalised_rows(const Tensor& x, double epsilon) {
   return {.scale = scale, .y = distance * scale};
 }
 
-// Of rows whose mean became 0 and whose variance 1: dx from dy.
+// Gradient of normalized rows (mean 0, variance 1): dx from dy.
 Tensor through_rows(const Rows& rows, const Tensor& dy) {
   return rows.scale * (dy - mean(dy, -1, kKeepDims) - rows.y * mean(dy * rows.y, -1, kKeepDims));
 }
@@ -70,7 +70,7 @@ void require_parameter(const char* op, const Tensor& x, const Tensor& parameter,
   }
 }
 
-// What there is of weight and bias, each of `shape`, for x: of one dtype, that of x or f32.
+// Appends the weight and bias that are given, each of `shape`, for x: of one dtype, that of x or f32.
 void add_parameters(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const Shape& shape,
                     std::vector<Tensor>& inputs) {
   bool wide = false;
@@ -103,7 +103,7 @@ Shape grouped_rows(const Tensor& x, const Attributes& attributes) {
   return Shape{rows, rows == 0 ? 0 : x.shape().elements() / rows};
 }
 
-// Of x [N, C, ...].
+// Elements per channel of x [N, C, ...].
 int64_t values_per_channel(const Tensor& x) {
   int64_t count = x.shape()[0];
   for (int axis = 2; axis < x.shape().rank(); ++axis) count *= x.shape()[axis];

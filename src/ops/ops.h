@@ -61,7 +61,7 @@ Tensor acosh(const Tensor& x);
 Tensor atanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor erf(const Tensor& x);
-// Of any number, which keeps its dtype: integers are whole already. `round` goes to the even one of two.
+// Any number dtype, which is kept: integers are whole already. `round` rounds ties to even.
 Tensor neg(const Tensor& x);
 Tensor abs(const Tensor& x);
 Tensor sign(const Tensor& x);  // a NaN stays one
@@ -96,14 +96,14 @@ Tensor greater(const Tensor& a, const Tensor& b);
 Tensor greater_equal(const Tensor& a, const Tensor& b);
 Tensor less_equal(const Tensor& a, const Tensor& b);
 Tensor less(const Tensor& a, const Tensor& b);
-// Of integers and of bool. A shift by a negative number of bits, or by all of them, leaves nothing but the sign.
+// Integers and bool. A shift by a negative number of bits, or by all of them, leaves nothing but the sign.
 Tensor bitwise_and(const Tensor& a, const Tensor& b);
 Tensor bitwise_or(const Tensor& a, const Tensor& b);
 Tensor bitwise_xor(const Tensor& a, const Tensor& b);
 Tensor bitwise_not(const Tensor& x);
 Tensor left_shift(const Tensor& a, const Tensor& b);  // not of bool
 Tensor right_shift(const Tensor& a, const Tensor& b);
-// Of anything: what is not zero is true.
+// Any dtype: nonzero is true.
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_xor(const Tensor& a, const Tensor& b);
@@ -212,7 +212,7 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, co
 // dilation · (kernel - 1) + output_padding + 1.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {},
                         const std::vector<int64_t>& output_padding = {0});
-// What each window sees, as columns: [N, C · kernel..., outputs]; what lies outside of x is `value`.
+// The elements of each window as columns: [N, C · kernel..., outputs]; elements outside x are `value`.
 Tensor im2col(const Tensor& x, const std::vector<int64_t>& kernel, const ConvOptions& options = {}, double value = 0);
 
 struct PoolOptions {
@@ -250,7 +250,7 @@ struct KvLayer {
   Tensor value_scales;  // with i8: f16 [pages, G, P, D/32]
 };
 
-// Where the tokens of one step stand.
+// Positions of the tokens of one step.
 struct TokenPlaces {
   Tensor positions;   // i32 [T], in their sequence
   Tensor sequence;    // i32 [T], row of the page table

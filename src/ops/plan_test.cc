@@ -1,4 +1,4 @@
-// What plans promise, checked on the null device: it plans, and runs nothing.
+// Guarantees of plans, checked on the null device: it plans, and runs nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class PlanTest : public testing::Test {
     Plan plan(device_, trace(std::span(&result, 1)).program);
     std::vector<std::string> names;
     for (const PlanStep& step : plan.steps()) {
-      // What became one launch is named by its steps.
+      // A fused launch is named by its steps.
       const bool fused = std::string_view(step.op->name) == "elementwise";
       names.emplace_back(fused ? step.kernel->bound.implementation : step.op->name);
     }
@@ -111,7 +111,7 @@ TEST_F(PlanTest, CompiledFunctionsReplayWithoutNewMemory) {
   const Tensor x = leaf(Shape{100});
   Compiled compiled([&] { return std::vector{exp(x) + x}; });
   const void* first = compiled()[0].state().storage.get();
-  EXPECT_EQ(compiled()[0].state().storage.get(), first);  // nobody held the first result
+  EXPECT_EQ(compiled()[0].state().storage.get(), first);  // the first result had no holder
   const Tensor held = compiled()[0];
   EXPECT_NE(compiled()[0].state().storage.get(), held.state().storage.get());
 }

@@ -13,7 +13,7 @@ constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::b
 
 Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
 
-// What each window sees of each plane, outside of which everything is `value`: [planes, outputs, taps].
+// The elements of each window of each plane; outside the plane everything is `value`: [planes, outputs, taps].
 Tensor windows(const Tensor& x, const WindowAxes& w, double value) {
   const Shape& s = x.shape();
   Attributes attributes = window_attributes(w);

@@ -1,4 +1,4 @@
-// What dtypes meet in an op: the one place that says so. The rules are those of the Python array API standard
+// Dtype promotion: the one place that defines it. The rules are those of the Python array API standard
 // (2024.12, "Type promotion rules"), and of PyTorch where the standard is silent.
 //
 // - Two tensors of one kind (integers, or floats) meet in the smallest dtype that holds both: u8 and i8 in i16, f16 and
@@ -46,7 +46,7 @@ constexpr bool is_integer(DType dtype) { return dtype >= DType::i8 && dtype <= D
 
 // The dtype in which two tensors meet; neither is a block format.
 DType promote(DType a, DType b);
-// That of a tensor beside a number.
+// Promotion of a tensor with a number.
 DType promote(DType a, const Number& b);
 // That of fractions of it: itself, or f32 for integers and bool.
 constexpr DType as_float(DType dtype) { return is_floating(dtype) ? dtype : kDefaultFloat; }
@@ -55,7 +55,7 @@ constexpr DType as_computed(DType dtype) { return is_floating(dtype) || dtype ==
 
 // Both in the dtype in which they meet. Throws bad_input "[op] ..." for block formats and undefined tensors.
 std::pair<Tensor, Tensor> promoted(const char* op, const Tensor& a, const Tensor& b);
-// A number as a tensor of shape () on x's device, weak beside x: promoted(x, weak(x, 2)) leaves x as it is.
+// A number as a tensor of shape () on x's device, weak in promotion: promoted(x, weak(x, 2)) leaves x unchanged.
 Tensor weak(const Tensor& x, const Number& number);
 
 }  // namespace gabbro

@@ -10,7 +10,7 @@
 namespace gabbro {
 namespace {
 
-// Of halves, where a device has no kernel for them.
+// f16 and bf16 in f32, for a device without a kernel for them.
 template <const Op& op>
 std::vector<Tensor> in_f32(const Args& a) {
   if (!is_half(a[0].dtype())) return {};

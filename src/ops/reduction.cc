@@ -1,6 +1,6 @@
-// Reductions over axes, of what kernels do over the last one. Axes that follow each other are reshaped to one, which is
-// read where it lies; of axes that do not, one group after the other is reduced, the last ones first, since most of the
-// elements are gone then without a copy.
+// Reductions over axes, by kernels that reduce the last one. Adjacent axes are reshaped to one, which is read in place;
+// of other axes one group after the other is reduced, the last ones first, since most of the elements are gone then
+// without a copy.
 #include <algorithm>
 #include <cmath>
 
@@ -47,7 +47,7 @@ Tensor run_to_last(const Tensor& x, int first, int last) {
   return axis_to_last(shaped(x, Shape(lengths)), first);
 }
 
-// Of an op that gives the same in whatever order it sees the elements.
+// For an op whose result does not depend on the order of the elements.
 Tensor reduce_groups(const Op& op, Tensor x, const std::vector<int>& axes) {
   for (size_t end = axes.size(); end > 0;) {
     size_t begin = end - 1;
@@ -107,7 +107,7 @@ Tensor flags(const char* name, const Op& op, const Tensor& x, const Axes& axes, 
   return shaped(y, without(x.shape(), found, keepdims));
 }
 
-// [N, C, S] such that the axes are N and S, where the shape has that form; the kernel reads it as it lies.
+// [N, C, S] such that the axes are N and S, if the shape has that form; the kernel reads it in place.
 std::optional<Shape> outer_and_inner(const Shape& shape, const std::vector<int>& axes) {
   int64_t lengths[3] = {1, 1, 1};
   size_t part = 0;
@@ -207,7 +207,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
   const std::vector<int> found = axes.of("logsumexp", x.shape());
   const Tensor wide = computed(cast(x, dtype));
   const Tensor largest = reduce_groups(kMax, wide, found), zero = scalar(x.device(), 0, wide.dtype());
-  const Tensor m = detach(where(isfinite(largest), largest, zero));  // whatever it is, the value is the same
+  const Tensor m = detach(where(isfinite(largest), largest, zero));  // the result does not depend on it
   const Tensor y = m + log(reduce_groups(kSum, exp(wide - m), found));
   return shaped(cast(y, dtype), without(x.shape(), found, keepdims));
 }

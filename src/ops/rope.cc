@@ -37,7 +37,7 @@ const Op kRope = {
           if (rest > 0) y = concat({y, slice(x, 2, 2 * half, rest)}, 2);
           return std::vector{y};
         },
-    // Turned back. An angle's is that of its pair (y0, y1): dy1 · y0 - dy0 · y1.
+    // Rotated back. The gradient of an angle is that of its pair (y0, y1): dy1 · y0 - dy0 · y1.
     .gradient = [](const GradientArgs& a) -> Gradients {
       const Tensor &y = a.outputs[0], &dy = a.gradients[0];
       const int64_t half = a[2].shape()[0];

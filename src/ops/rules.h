@@ -1,4 +1,4 @@
-// What the shape rules of several ops share.
+// Helpers of the shape rules of several ops.
 #pragma once
 
 #include <initializer_list>
@@ -11,8 +11,8 @@ namespace gabbro {
 struct KvLayer;      // ops.h
 struct TokenPlaces;  // ops.h
 
-// Each throws bad_input "[op] ..." unless the tensor is one, has elements that lie as its layout says (no block format,
-// not packed), has one of the dtypes (and such elements), or has the rank.
+// Each throws bad_input "[op] ..." unless the tensor is defined, has strided elements (no block format, not packed),
+// has one of the dtypes (and such elements), or has the rank.
 void require_defined(const char* op, const Tensor& x);
 void require_plain(const char* op, const Tensor& x);
 void require_dtype(const char* op, const Tensor& x, std::initializer_list<DType> allowed);
@@ -22,7 +22,7 @@ void require_rank(const char* op, const Tensor& x, int rank);
 void require_cache(const char* op, const KvLayer& cache);
 void require_places(const char* op, const TokenPlaces& places, int64_t tokens);
 
-// f16 or bf16, which are computed in f32: by kernels of their own, or between casts.
+// f16 or bf16, which are computed in f32: by separate kernels, or between casts.
 inline bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 // One result of this shape and dtype.

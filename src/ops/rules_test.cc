@@ -1,4 +1,4 @@
-// What the ops refuse: each message names the op and what does not fit, and its code is that of bad input.
+// Arguments that the ops refuse: each message names the op and the argument, and its code is that of bad input.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -35,7 +35,7 @@ int64_t times(const char* op, const Tensor& x, int64_t length, int64_t count) {
   return product;
 }
 
-// x and what lies before and after it along an axis.
+// x with padding before and after it along an axis.
 Tensor padded(const Tensor& x, int axis, int64_t before, int64_t after, PadMode mode, const Number& value) {
   if (before == 0 && after == 0) return x;
   const int64_t length = x.shape()[axis];

@@ -25,7 +25,7 @@ std::vector<int64_t> lengths_of(const Attributes& attributes) {
   return lengths;
 }
 
-// What `slice` took from a tensor of this shape, at its place, and zeros elsewhere.
+// Inverse of `slice`: the part at its position in a tensor of this shape, zeros elsewhere.
 Tensor among_zeros(const Tensor& part, const Shape& shape, int axis, int64_t start, int64_t step) {
   const auto at = static_cast<size_t>(axis);
   std::vector<int64_t> lengths(shape.lengths().begin(), shape.lengths().end());

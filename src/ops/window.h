@@ -1,5 +1,5 @@
-// What the ops that slide a window over images share: x [N, C, ...] with one to three spatial axes, of which the
-// kernels always have three, [N, C, D, H, W].
+// Common code of the ops that slide a window over images: x [N, C, ...] with one to three spatial axes; kernels always
+// have three, [N, C, D, H, W].
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What a kind of tokenizer does with a stretch of plain text, special tokens being out of the way.
+// An encoder of plain text, for one kind of tokenizer; special tokens are already cut out.
 #pragma once
 
 #include <cstdint>

@@ -76,7 +76,7 @@ const std::vector<size_t>& PreTokenizer::Splitter::split(std::string_view text) 
   return ends_;
 }
 
-// Each piece is a subject of its own: patterns must not look beyond it.
+// Each piece is a separate subject: patterns must not look beyond it.
 void PreTokenizer::Splitter::isolate_matches(std::string_view text, Regex::Matcher& matcher) {
   size_t begin = 0;
   for (const size_t end : ends_) {

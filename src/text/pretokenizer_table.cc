@@ -40,7 +40,7 @@ const std::string kWord = R"([^\r\n\p{L}\p{N}]?\p{L}+)";
 const std::string kSigns = R"( ?[^\s\p{L}\p{N}]+)";
 const std::string kSpaces = R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// GPT-2. Single spaces before other characters than its own are left over, as pieces of their own.
+// GPT-2. Single spaces before characters of other classes are left over as separate pieces.
 std::string gpt2() { return R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"; }
 
 // Llama 3 and its like, with the numbers that count as one word.
@@ -48,7 +48,7 @@ std::string llama3(const std::string& numbers, const std::string& spaces = kSpac
   return kAnyCaseContraction + "|" + kWord + "|" + numbers + "|" + kSigns + R"([\r\n]*|)" + spaces;
 }
 
-// Words that start anew where a small letter is followed by a capital: GPT-4o, Tekken and their like. `upper` and
+// Words that begin again at a capital after a small letter: GPT-4o, Tekken and their like. `upper` and
 // `lower` say which characters begin and go on; both hold the letters without case and the marks.
 std::string cased_words(const std::string& upper, const std::string& lower, const std::string& suffix) {
   const std::string before = R"([^\r\n\p{L}\p{N}]?)";

@@ -1,5 +1,5 @@
 // A flat hash table from strings to their numbers: the number of a key is the order in which it was added.
-// The table keeps views; whoever owns the bytes must outlive it. Keys come from files, so the hash is seeded per
+// The table keeps views; the owner of the bytes must outlive it. Keys come from files, so the hash is seeded per
 // process.
 #pragma once
 

@@ -7,7 +7,7 @@
 namespace gabbro::text {
 namespace {
 
-// What Python 3 gives for bytes.decode("utf-8", errors="replace").
+// Results of Python 3's bytes.decode("utf-8", errors="replace").
 const std::pair<std::string, std::string> kReplaced[] = {
     {"", ""},
     {"a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"},

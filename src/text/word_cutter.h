@@ -1,5 +1,5 @@
-// Where text with escaped spaces (U+2581) may be cut so that no token lies across a cut, though nothing says where
-// words end.
+// Positions at which text with escaped spaces (U+2581) may be cut so that no token crosses a cut, although words have
+// no explicit ends.
 #pragma once
 
 #include <array>

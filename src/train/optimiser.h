@@ -1,5 +1,5 @@
-// What optimisers have in common: parameters in groups, a state for each, and a step that replaces both. Nothing is
-// computed before somebody evaluates it: see evaluate().
+// Base of the optimizers: parameters in groups, a state for each, and a step that replaces both. Nothing is computed
+// before it is evaluated: see evaluate().
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace gabbro::train {
 
-// Parameters with a learning rate and weight decay of their own; those that are not given are the optimiser's.
+// Parameters with their learning rate and weight decay; those that are not given are the optimizer's.
 struct ParameterGroup {
   std::vector<nn::Slot> parameters;
   std::optional<double> lr{}, weight_decay{};
@@ -51,7 +51,7 @@ class Optimiser {
   void load_state_dict(const nn::StateDict& state);
 
  protected:
-  // What a parameter's update reads and, of the states, replaces. All of f32, or f64 where the parameter is.
+  // Operands of a parameter's update; the states are replaced. All f32, or f64 if the parameter is.
   struct Update {
     Tensor parameter, gradient;
     Tensor lr;  // ()

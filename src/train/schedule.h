@@ -31,7 +31,7 @@ struct OneCycle {
   double first_divisor = 25;  // of max_rate, for the first rate
   double last_divisor = 1e4;  // of the first rate, for the last one
 };
-// Up to a maximum and down to next to nothing, by cosines (Smith & Topin 2018). Of its own rates, not of base.
+// Up to a maximum and down to almost zero, by cosines (Smith & Topin 2018). Its rates replace the base rate.
 Schedule one_cycle(const OneCycle& options);
 // Schedule i ends where milestone i is, and the next begins there at its step 0.
 Schedule sequential(std::vector<Schedule> schedules, std::vector<int64_t> milestones);

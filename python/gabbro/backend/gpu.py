@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .. import _core
 from .._core import Device
 
-# Bytes: the weights of a model in float32, and what a sample's activations take beside them.
+# Bytes: the weights of a model in float32, and the activations of one sample.
 MODEL_SIZES = {
     "small": (48 << 20, 2 << 20),  # as ResNet-18, with 12 million weights
     "medium": (448 << 20, 16 << 20),  # as a transformer with 110 million weights
@@ -30,7 +30,7 @@ class TuningCache:
         self.device = device
 
     def enable_exhaustive_search(self, enable: bool = True) -> None:
-        """Whether shapes that nobody measured are measured in every way when they are first computed.
+        """Whether all candidates of a shape without a measurement are measured when it is first computed.
 
         Libraries that can search among their own algorithms (MIOpen) do so before, which may take minutes a shape; what
         they find is kept. It holds for what is planned from now on.
@@ -58,7 +58,7 @@ class TuningCache:
 
 
 class PinnedMemoryPool:
-    """Memory of the host from which a device copies without a detour, and which is kept when it is given back.
+    """Host memory from which a device copies directly, and which is cached when it is released.
 
     The methods raise RuntimeError for a device that computes in the host's memory, and MemoryError where there is not
     enough.
@@ -77,7 +77,7 @@ class PinnedMemoryPool:
         return self.device.pinned_buffer(size)
 
     def clear(self) -> int:
-        """Gives back what nobody has; returns the bytes."""
+        """Releases unused memory; returns the bytes."""
         return self.device.empty_cache(pinned=True)
 
     def get_stats(self) -> dict[str, int]:
@@ -112,7 +112,7 @@ class MemoryManager:
         }
 
     def reset_stats(self) -> None:
-        """Lets peaks and counts begin anew."""
+        """Resets peaks and counts."""
         self.device.reset_memory_stats()
 
     def reserve(self, size: int) -> None:
@@ -120,7 +120,7 @@ class MemoryManager:
         self.device.reserve_memory(size)
 
     def clear_pool(self) -> int:
-        """Gives back what no tensor uses; returns the bytes. `Device.empty_cache`."""
+        """Releases memory that no tensor uses; returns the bytes. `Device.empty_cache`."""
         return self.device.empty_cache()
 
     def get_memory_info(self) -> tuple[int, int]:
@@ -195,7 +195,7 @@ class GpuBackend:
         ValueError
             For another word, and no samples.
         MemoryError
-            Where the device has not got so much.
+            If the device does not have that much memory.
         """
         if model_size not in MODEL_SIZES:
             raise ValueError(f"[warmup_memory_pool] model_size is one of {', '.join(MODEL_SIZES)}, not {model_size!r}")

@@ -27,7 +27,7 @@ class Case:
     attributes: dict[str, Any]
 
 
-# Of the inputs in their order, and the attributes by their names. A tuple where there are several results.
+# Calls with the inputs in their order, and the attributes by their names. A tuple if there are several results.
 CALLS: dict[str, Callable[..., Any]] = {
     "matmul": lambda a, b: gb.matmul(a, b),
     "linear": lambda x, weight: gb.linear(x, weight),

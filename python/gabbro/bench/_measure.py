@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# A sample is as many runs as take a millisecond, with one wait for the device at its end: what the host does for a run
-# then goes on beside the device, as in a program, and a clock is read rarely enough.
+# A sample is as many runs as take a millisecond, with one wait for the device at its end: the host's work for a run then
+# overlaps with the device's, as in a program, and the clock is read rarely enough.
 SAMPLE_SECONDS = 1e-3
 MOST_RUNS = 1000
 CASE_SECONDS = 0.25
 LEAST_SAMPLES, MOST_SAMPLES = 5, 200
 TURNS = 5
-LONG_SECONDS = 0.05  # a run beside which it does not matter how a turn begins
+LONG_SECONDS = 0.05  # for longer runs the beginning of a turn does not matter
 
 
 @dataclasses.dataclass

@@ -48,7 +48,7 @@ class PyTorch:
 
 
 def find(device: str, threads: int | None) -> tuple[PyTorch | None, str]:
-    """PyTorch beside a device of this name, or None and the reason in one line."""
+    """PyTorch on a device of this name, or None and the reason in one line."""
     try:
         torch = importlib.import_module("torch")
     except ImportError as error:

@@ -35,7 +35,7 @@ def count(most: int) -> Any:
 
 
 def parser() -> Parser:
-    description = "Measures single ops, beside PyTorch where it is installed."
+    description = "Measures single ops, next to PyTorch where it is installed."
     p = Parser("python -m gabbro.bench", description=description, allow_abbrev=False)
     p.add_argument("--all", action="store_true", help="measure all groups (the default)")
     for group in _cases.groups():
@@ -51,7 +51,7 @@ def parser() -> Parser:
                    "0: as many as fit in a quarter of a second, 5 to 200 (default: 0)")  # fmt: skip
     p.add_argument("--warmup", type=count(MOST_COUNT), default=3, metavar="N",
                    help="runs of each case before it is measured (default: 3)")  # fmt: skip
-    p.add_argument("--peer", choices=("auto", "none", "pytorch"), default="auto", help="what to measure beside it: "
+    p.add_argument("--peer", choices=("auto", "none", "pytorch"), default="auto", help="what to compare with: "
                    "PyTorch where it is installed (auto), nothing, or PyTorch, else fail (default: auto)")  # fmt: skip
     p.add_argument("--device", default="auto", metavar="NAME", help="device to run on: auto, cpu, rocm, cuda:0, ...")
     p.add_argument("--threads", type=count(1024), default=0, metavar="N", help="threads of a CPU device; 0: one per "

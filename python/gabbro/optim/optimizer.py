@@ -25,7 +25,7 @@ def _check_parameter(number: int, tensor: Any) -> None:
 
 
 class ParameterGroup(dict[str, Any]):
-    """Parameters with a learning rate of their own: ``group["lr"] = 0.1`` changes it."""
+    """Parameters with their learning rate: ``group["lr"] = 0.1`` changes it."""
 
     def __init__(self, optimiser: _core._Optimiser, number: int, values: dict[str, Any]) -> None:
         super().__init__(values)
@@ -48,7 +48,7 @@ class Optimizer:
     Parameters
     ----------
     params : iterable of Tensor, or of dict
-        A dict is a group of its own: ``{"params": [...], "lr": 0.1, "weight_decay": 0.0}``, of which the last two may
+        A dict is a separate group: ``{"params": [...], "lr": 0.1, "weight_decay": 0.0}``, of which the last two may
         be left out.
     options : dict
         The optimiser's numbers, under PyTorch's names.
@@ -118,7 +118,7 @@ class Optimizer:
         Parameters
         ----------
         closure : callable, optional
-            It computes the loss and its gradients anew, and gives the loss, which is the result.
+            It computes the loss and its gradients again, and returns the loss, which is the result.
         """
         loss = closure() if closure is not None else None
         self._optimiser.step()

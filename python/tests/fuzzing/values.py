@@ -1,4 +1,4 @@
-"""Random values of the kinds that arguments have: sensible ones, and such as nobody means."""
+"""Random values of the kinds that arguments have: sensible ones, and senseless ones."""
 
 from __future__ import annotations
 
