@@ -143,8 +143,6 @@ Option Option::needs(Option other) {
   return *this;
 }
 
-bool Option::given() const { return option_->count() > 0; }
-
 Option Option::excludes(Option other) {
   option_->excludes.push_back(other.option_);
   return *this;

@@ -21,7 +21,8 @@ const Op kFlip = {
           for (int axis = 0; axis < y.shape().rank(); ++axis) {
             const int64_t length = y.shape()[axis];
             if (is_reversed(a.attributes, axis))
-              y = pick(y, iota(y.device(), length, DType::i32, static_cast<double>(length - 1), -1), axis);
+              y = pick(y, iota(y.device(), length, DType::i32, static_cast<double>(length - 1), -1), axis,
+                       {"flip", axis});
           }
           return std::vector<Tensor>{y};
         },
