@@ -88,9 +88,9 @@ TEST_F(Checks, PeerCopiesThatAreDamagedOrImpossible) {
 }
 
 TEST_F(Checks, ADeviceThatFailsIsAFailureOfTheCheck) {
-  // The first allocation is the device's. The second one is of the copies; the pool answers the allocator check's by
-  // releasing what it caches.
-  for (const auto& [id, fault] : {std::pair{"allocator", "malloc:2"}, std::pair{"host-copies", "malloc:3"}}) {
+  // The first three allocations are the device's. The next one is of the copies; the pool answers the allocator check's
+  // by releasing what it caches.
+  for (const auto& [id, fault] : {std::pair{"allocator", "malloc:4"}, std::pair{"host-copies", "malloc:5"}}) {
     ::setenv("GABBRO_SIM_FAIL", fault, 1);
     abi::CheckResult result;
     const abi::Status status = run(id, result);

@@ -128,12 +128,12 @@ TEST_F(Peers, ADeviceAndItself) {
 }
 
 TEST_F(Peers, NoMemoryForTheTestOrTheStages) {
-  // Allocations of the receiver: its own, the test's, the stages'.
-  open("malloc:2");
+  // Allocations of the receiver: three of its own, the test's, the stages'.
+  open("malloc:4");
   EXPECT_STREQ(route().reason, "there is no memory to test them in");
   expect_arrives(100);
   ::setenv("GABBRO_PEER_COPIES", "0", 1);
-  open("malloc:3");
+  open("malloc:5");
   void *source = allocate(from_, 8), *target = allocate(to_, 8);
   const abi::Status status = backend().copy_between(to_, target, from_, source, 8);
   EXPECT_EQ(status.code, StatusCode::kOutOfMemory);

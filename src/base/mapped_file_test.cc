@@ -142,7 +142,7 @@ TEST_F(Files, AFolderThatCannotTakeTheFileIsAnError) {
             path("no/a") + ": cannot write to its folder: No such file or directory");
   fs::create_directory(path("taken"));
   EXPECT_EQ(error_of(ErrorCode::kFailed, [&] { write_file_atomically(path("taken"), as_span("x")); }),
-            path("taken") + ": cannot write: Is a directory");
+            path("taken") + ": is a folder, not a file");
   EXPECT_EQ(entries(), 1u);
 }
 

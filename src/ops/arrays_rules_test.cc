@@ -32,7 +32,7 @@ TEST(ArrayRules, DtypesMeetAsTheArrayApiSays) {
   EXPECT_EQ(promote(i8, Number(2.5)), f32);
   EXPECT_EQ(promote(boolean, Number(true)), boolean);
   EXPECT_EQ(promote(boolean, Number(1)), i32);
-  EXPECT_EQ(sum(leaf(Shape{3}, u8), kAllAxes).dtype(), i32);
+  EXPECT_EQ(sum(leaf(Shape{3}, u8), kAllAxes).dtype(), i64);
   EXPECT_EQ(mean(leaf(Shape{3}, i64), kAllAxes).dtype(), f32);
   EXPECT_EQ((leaf(Shape{3}, i32) / leaf(Shape{3}, i32)).dtype(), f32);
 }

@@ -114,6 +114,7 @@ Tensor table_rows(const Tensor& y, const Advanced& advanced, const std::vector<T
 
 // y with the axes of the index tensors, which have one shape, in place of those that they index.
 Tensor gathered(const Tensor& y, const Advanced& advanced, const std::vector<Tensor>& tensors) {
+  for (const Tensor& indices : tensors) require_index_dtype("index", indices);
   const Shape& shape = tensors[0].shape();
   const std::vector<int>& axes = advanced.axes;
   std::vector<int64_t> rest;
@@ -216,7 +217,7 @@ const Op kScatterSet = {
 
 Tensor take(const Tensor& x, const Tensor& indices, int64_t axis) {
   require_plain("take", x);
-  require_plain("take", indices);
+  require_index_dtype("take", indices);
   const int along = x.shape().axis("take", axis);
   if (x.shape()[along] == 0 && indices.shape().elements() > 0)
     throw bad_index("[take] axis {} of shape {} has no elements", axis, x.shape().to_string());

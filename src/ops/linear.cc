@@ -86,7 +86,7 @@ Tensor linear(const Tensor& input, const Tensor& own_weight, const Tensor& bias)
 Tensor embedding(const Tensor& weight, const Tensor& ids) {
   require_rank("embedding", weight, 2);
   if (weight.shape()[0] == 0) throw bad_input("[embedding] the table {} has no rows", weight.shape().to_string());
-  require_plain("embedding", ids);
+  require_index_dtype("embedding", ids);
   if (ids.shape().rank() == 1 && ids.dtype() == DType::i32) return record(kEmbedding, {weight, ids});
   std::vector<int64_t> lengths(ids.shape().lengths().begin(), ids.shape().lengths().end());
   lengths.push_back(weight.shape()[1]);

@@ -14,7 +14,7 @@ Tensor axis_to_first(const Tensor& x, int axis) { return moveaxis(x, {axis}, {0}
 Tensor axis_from_first(const Tensor& x, int axis) { return moveaxis(x, {0}, {axis}); }
 
 void require_indices(const Tensor& indices, int64_t size, const IndexUse& use) {
-  require_dtype(use.op, indices, {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64});
+  require_index_dtype(use.op, indices);
   if (size > std::numeric_limits<int32_t>::max())
     throw bad_input("[{}] an axis of {} elements is too long", use.op, size);
   if (size == 0 && indices.shape().elements() > 0)
@@ -49,6 +49,10 @@ Attributes label_attributes(const IndexUse& use, int64_t ignored) {
 
 Tensor positions_of(const Tensor& indices, int64_t size, const Attributes& attributes) {
   return repeated_positions(indices, size, 1, attributes);
+}
+
+void require_index_dtype(const char* op, const Tensor& indices) {
+  require_dtype(op, indices, {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64});
 }
 
 Tensor readable_indices(const Tensor& indices, int64_t size, const IndexUse& use) {

@@ -16,6 +16,9 @@ struct IndexUse {
 Attributes index_attributes(const IndexUse& use);
 Attributes label_attributes(const IndexUse& use, int64_t ignored);
 
+// Throws bad_input "[op] ..." unless the indices are integers.
+void require_index_dtype(const char* op, const Tensor& indices);
+
 // Indices in a dtype that kernels read, i32: those of i32 as they are, and of other integers as positions along an axis
 // of `size`. Throws bad_input for other dtypes, and IndexError for indices along an axis without elements.
 Tensor readable_indices(const Tensor& indices, int64_t size, const IndexUse& use);

@@ -203,7 +203,9 @@ void resize_cases(std::vector<OpCase>& cases, DType dtype) {
            .attributes = {{"out_h", height},
                           {"out_w", width},
                           {"mode", std::min<int64_t>(mode, 2)},
-                          {"aligned_corners", int64_t{mode == 3}}},
+                          {"aligned_corners", int64_t{mode == 3}},
+                          {"step_h", 0.0},
+                          {"step_w", 0.0}},
            // The error of an interpolated position adds to that of the element.
            .tolerance = mode == 1 ? 0 : tolerance(4 * (x[2] + x[3]), dtype)});
     }

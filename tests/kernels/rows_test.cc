@@ -159,8 +159,13 @@ TEST(Reduce, nan_and_integers) {
       const char* op;
       int32_t value;
     };
-    for (const Expected& e : {Expected{"sum", 26}, Expected{"prod", 1879048192}, Expected{"max", 2000000000},
-                              Expected{"min", -2000000000}, Expected{"argmax", 11}, Expected{"argmin", 17}}) {
+    Tensor whole(DType::i64, {1, 1});  // sums and products of integers, which wrap around at 64 bits
+    for (const auto& [op, value] : {std::pair<const char*, int64_t>{"sum", 26}, {"prod", 9017668127734890496}}) {
+      target.run({op, {&n}, {&whole}, {}});
+      EXPECT_EQ(whole.at<int64_t>(0), value) << op;
+    }
+    for (const Expected& e :
+         {Expected{"max", 2000000000}, Expected{"min", -2000000000}, Expected{"argmax", 11}, Expected{"argmin", 17}}) {
       target.run({e.op, {&n}, {&index}, {}});
       EXPECT_EQ(index.at<int32_t>(0), e.value) << e.op;
     }
@@ -172,8 +177,8 @@ TEST(Gather, rows_by_index) {
   std::mt19937 generator(4);
   x.random(generator);
   Tensor indices(DType::i32, {6});
-  const int32_t wanted[] = {4, 0, 0, 99, -3, 2};
-  const int64_t held[] = {4, 0, 0, 4, 0, 2};
+  const int32_t wanted[] = {4, 0, 0, -1, -3, 2};
+  const int64_t held[] = {4, 0, 0, 4, 2, 2};
   std::copy_n(wanted, 6, indices.data<int32_t>());
   for_each_target([&](const Target& target) {
     Tensor y(DType::f32, {6, 3, 2});
@@ -188,7 +193,7 @@ TEST(Gather, rows_by_index) {
 
 TEST(Scatter, rows_by_index) {
   Tensor indices(DType::i32, {5});
-  const int32_t wanted[] = {3, 1, 3, -1, 9};
+  const int32_t wanted[] = {3, 1, 3, -3, -1};
   std::copy_n(wanted, 5, indices.data<int32_t>());
   Tensor rows(DType::i32, {5, 3000});
   for (int64_t i = 0; i < rows.count(); ++i) rows.at<int32_t>(i) = static_cast<int32_t>(i + 1);
@@ -197,9 +202,9 @@ TEST(Scatter, rows_by_index) {
     target.run({"scatter", {&table, &indices, &rows}, {&table}, {}});
     for (int64_t c = 0; c < 3000; ++c) {
       ASSERT_EQ(table.at<int32_t>(c), 0);
-      ASSERT_EQ(table.at<int32_t>(3000 + c), 3000 + c + 1);
+      ASSERT_EQ(table.at<int32_t>(3000 + c), 9000 + c + 1) << "the last of equal indices";
       ASSERT_EQ(table.at<int32_t>(6000 + c), 0);
-      ASSERT_EQ(table.at<int32_t>(9000 + c), 6000 + c + 1) << "the last of equal indices";
+      ASSERT_EQ(table.at<int32_t>(9000 + c), 12000 + c + 1) << "the last of equal indices";
     }
   });
 }
