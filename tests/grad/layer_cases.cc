@@ -186,10 +186,14 @@ void add_recurrent(std::vector<OpCase>& cases) {
       const int64_t rows = 2 * recurrent_gates(cell);
       std::vector<Input> inputs = {{Shape{3, 2, rows}}, {Shape{rows, 2}}, {Shape{rows}}, {Shape{2, 2}}};
       if (cell == RecurrentCell::kLstm) inputs.push_back({Shape{2, 2}});
+      if (cell == RecurrentCell::kRelu) inputs[1] = {Shape{rows, 2}, -0.2, 0.2};
       cases.push_back({fmt::format("recurrent {} {}", static_cast<int>(cell), reversed ? "reversed" : "forwards"),
                        &kRecurrent, inputs, [=](const Inputs& x) {
                          const bool has_cell = cell == RecurrentCell::kLstm;
-                         const RecurrentStates states = recurrent({.gates = x[0],
+                         // ReLU has a kink at 0, from which the sums are kept: half of them far above, half below.
+                         Tensor gates = x[0];
+                         if (cell == RecurrentCell::kRelu) gates = gates + iota(gates.device(), 2, DType::f32, -10, 20);
+                         const RecurrentStates states = recurrent({.gates = gates,
                                                                    .weight = x[1],
                                                                    .bias = x[2],
                                                                    .h = x[3],

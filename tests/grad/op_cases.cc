@@ -225,6 +225,7 @@ const std::map<std::string, std::string>& ops_without_gradient() {
       {"argmax", "gives indices"},
       {"argmin", "gives indices"},
       {"iota", "has no input"},
+      {"resolve_index", "maps indices to indices"},
       {"random", "of a key"},
       {"dequantize", "of quantised weights"},
       {"recurrent_gradient", "recurrent has gradients of higher order by its composition"},

@@ -94,7 +94,7 @@ class Faults : public testing::Test {
 TEST_F(Faults, NoneWithoutTheVariable) { expect_next_device_works(); }
 
 TEST_F(Faults, AnAllocationFails) {
-  abi::Device* device = open("malloc:3");
+  abi::Device* device = open("malloc:5");
   void* first = allocate(device, kBytes);
   allocate(device, kBytes, StatusCode::kOutOfMemory);
   void* third = allocate(device, kBytes);  // the device goes on
@@ -113,7 +113,7 @@ TEST_F(Faults, ADeviceWithoutMemoryForItselfIsNotOpened) {
 }
 
 TEST_F(Faults, OutOfMemoryNamesTheSize) {
-  abi::Device* device = open("malloc:2");
+  abi::Device* device = open("malloc:4");
   void* memory = nullptr;
   const abi::Status status = backend().allocate(device, 1234567, &memory);
   EXPECT_NE(std::string(status.message).find("1234567 bytes"), std::string::npos) << status.message;
@@ -154,7 +154,7 @@ TEST_F(Faults, TheDeviceIsLost) {
 }
 
 TEST_F(Faults, SeveralAreJoinedWithCommas) {
-  abi::Device* device = open("malloc:3,launch:1");
+  abi::Device* device = open("malloc:5,launch:1");
   void* x = allocate(device, kBytes);
   allocate(device, kBytes, StatusCode::kOutOfMemory);
   EXPECT_EQ(negate(device, x, x).code, StatusCode::kOk);
