@@ -91,10 +91,13 @@ def kernel_times(target, name, kernel):
 def shapes():
     """name -> sizes of the published models of the llama family."""
     found = {}
-    for block in re.findall(r"\{\.name = .*?\.rope_base", read("src/models/llm/llama_shape.cc"), re.DOTALL):
-        sizes = {key: int(value) for key, value in re.findall(r"\.(\w+) = (\d+)", block)}
-        sizes["vocabulary"] = int(re.search(r"kVocabulary = (\d+)", read("src/models/llm/llama_shape.cc"))[1])
-        found[re.search(r'"([\w-]+)"', block)[1]] = sizes
+    # Lines of the table: llama_2(name, layers, embedding, heads, kv_heads, feed_forward, context) and
+    # llama_3(name, layers, embedding, heads, feed_forward, tied).
+    for kind, name, numbers in re.findall(r'(llama_[23])\("([\w-]+)", ([\d, ]+)', read("src/models/llm/llama_sizes.cc")):
+        layers, embedding, heads, *rest = (int(number) for number in numbers.strip(", ").split(", "))
+        kv_heads, feed_forward, vocabulary = (rest[0], rest[1], 32000) if kind == "llama_2" else (8, rest[0], 128256)
+        found[name] = {"layers": layers, "embedding": embedding, "heads": heads, "kv_heads": kv_heads,
+                       "head_dimension": embedding // heads, "feed_forward": feed_forward, "vocabulary": vocabulary}
     return found
 
 

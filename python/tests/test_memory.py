@@ -68,8 +68,8 @@ def measured(device):
     }
 
 
-# The simulator, like every GPU, keeps the last 64 lists of launches as graphs; how many different ones a loop has depends
-# on the addresses of its tensors. So its heap is first measured when that many are there.
+# The simulator, like every GPU, keeps the last 64 lists of launches as graphs; how many different ones a loop has
+# depends on the addresses of its tensors. So its heap is first measured when that many are there.
 @pytest.mark.parametrize(("name", "steps", "heap_from"), [("cpu", 1000, MEASURED), ("sim:0", 400, 150)])
 def test_many_steps_of_training_take_no_more_memory_than_ten(name, steps, heap_from, device_named):
     device = device_named(name)

@@ -156,7 +156,7 @@ TEST(Generate, RefusesPromptsThatCannotBe) {
     generate(session, long_prompt, greedy(5));
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "the prompt has 21 tokens, more than the context of 20 holds");
-    EXPECT_EQ(error.hint(), "--ctx N makes it larger; this model was trained for 256");
+    EXPECT_EQ(error.hint(), "shorten the prompt, or start with a larger --ctx; this model was trained for 256");
     EXPECT_EQ(error.code(), ErrorCode::kBadInput);
   }
   GenerateOptions options = greedy(5);

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# A sample is as many runs as take a millisecond, with one wait for the device at its end: the host's work for a run then
-# overlaps with the device's, as in a program, and the clock is read rarely enough.
+# A sample is as many runs as take a millisecond, with one wait for the device at its end: the host's work for a run
+# then overlaps with the device's, as in a program, and the clock is read rarely enough.
 SAMPLE_SECONDS = 1e-3
 MOST_RUNS = 1000
 CASE_SECONDS = 0.25
