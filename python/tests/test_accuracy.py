@@ -64,7 +64,7 @@ def test_equal_elements_have_no_variance_and_no_gradient(device_named, device, s
     if device != "cpu" and np.prod(shape) > 20_000:
         pytest.skip("much for the simulator")
     device_named(device)
-    for dtype in (gb.float32, gb.float64):
+    for dtype in (gb.float32, gb.float64) if device == "cpu" else (gb.float32,):
         x = gb.full(shape, 0.1, dtype=dtype)
         assert not gb.std(x, axis).numpy().any() and not gb.var(x, axis, correction=1).numpy().any()
         for correction in (0, 1):
