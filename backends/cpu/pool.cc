@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <new>
 #include <utility>
 
 #if defined(__x86_64__)
@@ -54,7 +56,9 @@ void reset(TeamState& team) {
 class PoolsAtFork {
  public:
   static PoolsAtFork& list() {
-    static PoolsAtFork& pools = *new PoolsAtFork;
+    // Never destroyed, since pools may outlive static objects; in static memory, since the plugin may be unloaded.
+    alignas(PoolsAtFork) static std::byte memory[sizeof(PoolsAtFork)];
+    static PoolsAtFork& pools = *new (memory) PoolsAtFork;
     return pools;
   }
   void add(ThreadPool* pool) {
@@ -64,6 +68,7 @@ class PoolsAtFork {
   void remove(ThreadPool* pool) {
     const std::lock_guard lock(mutex_);
     std::erase(pools_, pool);
+    if (pools_.empty()) std::vector<ThreadPool*>().swap(pools_);
   }
 
  private:
