@@ -46,8 +46,6 @@ OptionSpec* find_attached(const CommandSpec& command, const std::string& argumen
   return option != nullptr && option->facts.takes_value ? option : nullptr;
 }
 
-bool is_given(const OptionSpec* option) { return option->is_given(); }
-
 class Parser {
  public:
   Parser(CommandSpec& root, const std::vector<std::string>& arguments) : at_(&root), arguments_(arguments) {}
@@ -178,10 +176,10 @@ void Parser::check_relations() const {
   for (const auto& option : at_->options) {
     if (!option->is_given()) continue;
     for (const OptionSpec* other : option->excludes) {
-      if (is_given(other)) throw bad_input("{} and {} cannot be given together", option->name(), other->name());
+      if (other->is_given()) throw bad_input("{} and {} cannot be given together", option->name(), other->name());
     }
     for (const OptionSpec* other : option->needs) {
-      if (!is_given(other)) throw bad_input("{} needs {}", option->name(), other->name());
+      if (!other->is_given()) throw bad_input("{} needs {}", option->name(), other->name());
     }
   }
   for (const auto& option : at_->options) {

@@ -1,5 +1,7 @@
 #include "apps/cli/command_line.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -51,10 +53,8 @@ T parse_number(const OptionSpec& option, const std::string& name, const std::str
 void require_member(const OptionSpec& option, const std::string& name, const std::string& text) {
   const std::vector<std::string>& values = option.facts.values;
   if (values.empty() || std::ranges::find(values, text) != values.end()) return;
-  std::string all;
-  for (const std::string& value : values) all += (all.empty() ? "" : ", ") + value;
   const std::string meant = closest(text, values);
-  throw Error(ErrorCode::kBadInput, fmt::format("{}: '{}' is not one of {}", name, text, all),
+  throw Error(ErrorCode::kBadInput, fmt::format("{}: '{}' is not one of {}", name, text, fmt::join(values, ", ")),
               meant.empty() ? "" : fmt::format("did you mean {}?", meant));
 }
 

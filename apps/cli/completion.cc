@@ -1,4 +1,6 @@
 // `completion bash|zsh|fish`: the shells' completion scripts, made from the same tree that reads the command line.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 
@@ -21,11 +23,8 @@ std::string value_cases(const CommandFacts& root, const char* open, const char* 
   std::map<std::string, std::string> cases;
   walk(root, [&](const CommandFacts& command) {
     for (const OptionFacts& option : command.options) {
-      std::string values;
-      for (const std::string& value : option.values) values += (values.empty() ? "" : " ") + value;
-      for (const std::string& name : option.long_names) {
-        if (!values.empty()) cases[name] = values;
-      }
+      if (option.values.empty()) continue;
+      for (const std::string& name : option.long_names) cases[name] = fmt::format("{}", fmt::join(option.values, " "));
     }
   });
   std::string text;
@@ -143,9 +142,9 @@ std::string fish_script(const CommandFacts& root) {
       if (option.long_names.empty()) continue;
       std::string names = "-l " + option.long_names.front().substr(2);
       if (!option.short_names.empty()) names += " -s " + option.short_names.front().substr(1);
-      std::string values;
-      for (const std::string& value : option.values) values += (values.empty() ? "" : " ") + value;
-      const std::string takes = !values.empty() ? fmt::format(" -x -a '{}'", values) : option.takes_value ? " -r" : "";
+      const std::string takes = !option.values.empty() ? fmt::format(" -x -a '{}'", fmt::join(option.values, " "))
+                                : option.takes_value   ? " -r"
+                                                       : "";
       script +=
           fmt::format("complete -c gabbro -n {} {}{} -d '{}'\n", condition, names, takes, quoted(described(option)));
     }

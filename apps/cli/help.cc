@@ -1,6 +1,7 @@
 #include "apps/cli/help.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -68,9 +69,8 @@ std::string option_remark(const OptionFacts& option) {
   std::string remark;
   const auto add = [&](const std::string& part) { remark += (remark.empty() ? "" : "; ") + part; };
   if (!option.values.empty() && option.value.find(option.values.front()) == std::string::npos) {
-    std::string values;
-    for (const std::string& value : option.values) values += (values.empty() ? "" : ", ") + value;
-    if (option.description.find(option.values.front()) == std::string::npos) add(values);
+    if (option.description.find(option.values.front()) == std::string::npos)
+      add(fmt::format("{}", fmt::join(option.values, ", ")));
   }
   if (!option.range.empty()) add(option.range);
   if (!option.default_value.empty()) add("default: " + option.default_value);

@@ -25,11 +25,12 @@ Embedding::Embedding(const Factory& make, const EmbeddingOptions& o) : padding_(
 }
 
 Tensor Embedding::forward(const Tensor& ids) {
-  require_plain("embedding", ids);
-  std::vector<int64_t> lengths(ids.shape().lengths().begin(), ids.shape().lengths().end());
+  require_index_dtype("embedding", ids);
+  std::vector<int64_t> lengths = lengths_of(ids);
   const IndexUse use{"embedding"};
   Tensor flat = readable_indices(reshape(ids, Shape{ids.shape().elements()}), weight.shape()[0], use);  // [T]
-  if (padding_) flat = positions_of(flat, weight.shape()[0], index_attributes(use));
+  // Indices of i32 may still be negative, and are compared with the padding's.
+  if (padding_ && ids.dtype() == DType::i32) flat = positions_of(flat, weight.shape()[0], index_attributes(use));
   Tensor rows = gather_rows(weight, flat, index_attributes(use));  // [T, C]
   if (padding_ && needs_gradient(rows)) {
     const Tensor padding = reshape(equal(flat, weak(flat, *padding_)), Shape{flat.shape()[0], 1});

@@ -38,7 +38,7 @@ Tensor class_rows(const Tensor& x) {
 }
 
 Shape without_classes(const Tensor& x) {
-  std::vector<int64_t> lengths(x.shape().lengths().begin(), x.shape().lengths().end());
+  std::vector<int64_t> lengths = lengths_of(x);
   lengths.erase(lengths.begin() + 1);
   return Shape(lengths);
 }
@@ -113,7 +113,7 @@ Tensor cross_entropy_loss(const Tensor& x, const Tensor& target, const CrossEntr
   require_dtype("cross_entropy", x, kReal);
   require_plain("cross_entropy", target);
   if (is_floating(target.dtype())) return cross_entropy_of_probabilities(x, target, o);
-  require_labels("cross_entropy", target);
+  require_index_dtype("cross_entropy", target);
   if (x.shape().rank() < 2 || !(target.shape() == without_classes(x)) || x.shape()[1] == 0) {
     throw bad_input("[cross_entropy] targets {} for x {}", target.shape().to_string(), x.shape().to_string());
   }

@@ -1,13 +1,8 @@
 #include "src/ops/labels.h"
 
 #include "src/ops/ops.h"
-#include "src/ops/rules.h"
 
 namespace gabbro {
-
-void require_labels(const char* op, const Tensor& labels) {
-  require_dtype(op, labels, {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64});
-}
 
 Tensor counted_labels(const Tensor& labels, int64_t ignored) {
   const Tensor wide = labels.dtype() == DType::i64 ? labels : cast(labels, DType::i32);  // holds `ignored`

@@ -9,9 +9,6 @@ namespace gabbro {
 
 inline constexpr int64_t kNoLabel = INT64_MIN;  // for `ignored`
 
-// Throws bad_input for other dtypes.
-void require_labels(const char* op, const Tensor& labels);
-
 // Which labels are not `ignored`: bool of their shape.
 Tensor counted_labels(const Tensor& labels, int64_t ignored);
 

@@ -88,7 +88,7 @@ Tensor embedding(const Tensor& weight, const Tensor& ids) {
   if (weight.shape()[0] == 0) throw bad_input("[embedding] the table {} has no rows", weight.shape().to_string());
   require_index_dtype("embedding", ids);
   if (ids.shape().rank() == 1 && ids.dtype() == DType::i32) return record(kEmbedding, {weight, ids});
-  std::vector<int64_t> lengths(ids.shape().lengths().begin(), ids.shape().lengths().end());
+  std::vector<int64_t> lengths = lengths_of(ids);
   lengths.push_back(weight.shape()[1]);
   const Tensor flat = reshape(ids, Shape{ids.shape().elements()});
   const Tensor rows = record(kEmbedding, {weight, readable_indices(flat, weight.shape()[0], {"embedding"})});

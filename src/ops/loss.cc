@@ -34,7 +34,7 @@ void require_pair(const char* op, const Tensor& x, const Tensor& target) {
 void require_classes(const char* op, const Tensor& x, const Tensor& target) {
   require_dtype(op, x, kReal);
   require_rank(op, x, 2);
-  require_labels(op, target);
+  require_index_dtype(op, target);
   if (!(target.shape() == Shape{x.shape()[0]}) || x.shape()[1] == 0) {
     throw bad_input("[{}] targets {} for x {}", op, target.shape().to_string(), x.shape().to_string());
   }

@@ -71,11 +71,11 @@ Tensor pick(const Tensor& x, const Tensor& indices, int axis, const IndexUse& us
   int64_t outer = 1, inner = 1;
   for (int i = 0; i < axis; ++i) outer *= x.shape()[i];
   for (int i = axis + 1; i < x.shape().rank(); ++i) inner *= x.shape()[i];
-  std::vector<int64_t> lengths(x.shape().lengths().begin(), x.shape().lengths().end());
+  std::vector<int64_t> lengths = lengths_of(x);
   lengths[static_cast<size_t>(axis)] = count;
   const Attributes attributes = index_attributes(use);
   if (outer == 1) {
-    const Tensor rows = readable_indices(indices, length, use);
+    const Tensor rows = indices.dtype() == DType::i32 ? indices : positions_of(indices, length, attributes);
     return reshape(gather_rows(reshape(x, Shape{length, inner}), rows, attributes), Shape(lengths));
   }
   if (outer * length > std::numeric_limits<int32_t>::max())

@@ -25,7 +25,6 @@ GABBRO_VECTOR_FUNCTION double erf(double) noexcept;
 GABBRO_VECTOR_FUNCTION double pow(double, double) noexcept;
 GABBRO_VECTOR_FUNCTION double atan2(double, double) noexcept;
 GABBRO_VECTOR_FUNCTION double hypot(double, double) noexcept;
-GABBRO_VECTOR_FUNCTION float logf(float) noexcept;
 GABBRO_VECTOR_FUNCTION float log1pf(float) noexcept;
 GABBRO_VECTOR_FUNCTION float log2f(float) noexcept;
 GABBRO_VECTOR_FUNCTION float log10f(float) noexcept;
