@@ -78,7 +78,7 @@ function(gabbro_precompile_like target other)
 endfunction()
 
 # gabbro_module(name [BATCH number] DEPS targets...): the static library gabbro_<name> of src/<name>, and the test program
-# <name>_test of the *_test.cc files that stand beside its sources. BATCH sources are compiled at a time in unity builds.
+# <name>_test of the *_test.cc files next to its sources. BATCH sources are compiled at a time in unity builds.
 function(gabbro_module name)
   cmake_parse_arguments(ARG "" "BATCH" "DEPS" ${ARGN})
   if(NOT ARG_BATCH)

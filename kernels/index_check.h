@@ -1,4 +1,4 @@
-// What kernels that read indices are told: the rule, and where they report an index that is out of range.
+// Arguments of kernels that read indices: the rule, and where they report an index that is out of range.
 #pragma once
 
 #include "kernels/gpu/types.h"

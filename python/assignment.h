@@ -1,4 +1,4 @@
-// What the files of x[...] = value share.
+// Common declarations of x[...] = value.
 #pragma once
 
 #include "python/bind.h"

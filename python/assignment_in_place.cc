@@ -1,5 +1,5 @@
 // x[i] = value without a plan, for loops that set one element or row at a time: the first assignment copies x into
-// memory of its own, later ones write there as long as nothing else can see it.
+// separate memory, later ones write there as long as nothing else can see it.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -1,4 +1,4 @@
-// What a traced function uses without being given it: tensors in their places, whose values are read anew in each call,
+// Objects that a traced function uses without being given them: tensors, whose values are read again in each call,
 // and everything else, which has to be as it was.
 #pragma once
 

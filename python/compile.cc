@@ -29,7 +29,7 @@ Tensor placeholder(const Tensor& example) {
   return Tensor(std::move(state));
 }
 
-// Where a function has given a tensor another value (x += y, a running mean): an argument, or a captured place.
+// A tensor to which a function has given another value (x += y, a running mean): an argument, or a captured place.
 struct Update {
   bool is_argument;
   size_t index;

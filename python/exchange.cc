@@ -213,7 +213,7 @@ nb::bytes contents(const Tensor& x) {
   }
 }
 
-// What gabbro/_unpickle.py makes a tensor of.
+// The tensor of a pickle (gabbro/_unpickle.py).
 nb::tuple pickled(const Tensor& x) {
   return nb::make_tuple(contents(x), dtype_public_name(x.dtype()), shape_tuple(x.shape()), x.device()->facts().id,
                         needs_gradient(x));
@@ -438,7 +438,7 @@ array([1., 2.], dtype=float32)
         const nb::bytes data = contents(x);
         return x.device()->upload(x.dtype(), x.shape(), data.data());
       },
-      "The same numbers in memory of their own, without a history.");
+      "The same numbers in separate memory, without a history.");
   m.def("_pickled", pickled, nb::sig("def _pickled(x: Tensor, /) -> tuple[Any, ...]"));
   m.def(
       "_unpickled",

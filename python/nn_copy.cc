@@ -1,4 +1,4 @@
-// What copies and pickles of modules are made of (gabbro/nn/copying.py): the arguments of classes of C++, and the
+// Parts of copies and pickles of modules (gabbro/nn/copying.py): the arguments of classes of C++, and the
 // tensors that live in them.
 #include "python/nn.h"
 #include "src/graph/history.h"
@@ -163,7 +163,7 @@ void window_layers() {
   arguments<nn::Upsample>(upsample_arguments);
 }
 
-// Of batch norms without tensors it says nothing of device and dtype, which they do not need.
+// For batch norms without tensors device and dtype are left out, which they do not need.
 nb::dict batch_norm(const nn::BatchNorm& x) {
   const nn::BatchNormOptions& o = x.options();
   nb::dict result = named("num_features", o.num_features, "eps", o.eps, "momentum", or_nothing(o.momentum), "affine",
@@ -235,7 +235,7 @@ nb::dict recurrent(const nn::RecurrentOptions& o, const Tensor& like) {
       like);
 }
 
-// Of a module with parameters.
+// A module with parameters.
 Tensor first_parameter(const nn::Module& x) { return x.state_dict().front().tensor; }
 
 void sequence_layers() {

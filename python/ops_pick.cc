@@ -112,7 +112,7 @@ ValueError
 )");
   m.def("_rows", [](const Tensor& table, const Tensor& ids) { return rows_of(table, ids); });
   m.def("_one_hot", [](const Tensor& labels, int64_t classes) {
-    require_labels("one_hot", labels);
+    require_index_dtype("one_hot", labels);
     if (classes < 1) throw bad_input("[one_hot] {} classes", classes);
     const Tensor own = label_positions(labels, classes, {"one_hot", labels.shape().rank()}, kNoLabel);
     return cast(equal(expand_dims(own, -1), iota(labels.device(), classes, DType::i32)), DType::i32);

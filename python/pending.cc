@@ -31,7 +31,7 @@ class PendingWork {
     for (const std::shared_ptr<Node>& node : traced.nodes) nodes_.erase(node.get());
   }
 
-  // A result that nobody will read.
+  // A result that will never be read.
   void dropped(const Tensor& result) {
     if (nodes_.empty()) return;
     Trace traced = trace(std::span(&result, 1));
@@ -132,7 +132,7 @@ constexpr Observer kObserver = {
 
 destructor original_dealloc = nullptr;
 
-// Of each Tensor object.
+// tp_dealloc of Tensor.
 void dealloc(PyObject* self) {
   if (nb::inst_ready(self)) {
     const Tensor& tensor = *nb::inst_ptr<Tensor>(self);

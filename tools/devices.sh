@@ -62,7 +62,7 @@ find_nvcc() {
     "$toolchain_root/usr/local/cuda/bin" "$toolchain_root/opt/cuda/bin" "${folders[@]}"
 }
 
-# missing_headers COMPILER HEADERS...: those that are neither beside the compiler nor the system's.
+# missing_headers COMPILER HEADERS...: those that are neither next to the compiler nor the system's.
 missing_headers() {
   local beside header
   beside=$(dirname "$1")/../include

@@ -25,7 +25,7 @@ bool holds(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// The option of this name, as it is written or with dashes for underscores; null where there is none.
+// The option of this name, as written or with dashes for underscores; null if there is none.
 OptionSpec* find_option(const CommandSpec& command, const std::string& given) {
   for (const std::string& name : {given, with_dashes(given)}) {
     for (const auto& option : command.options) {
@@ -39,7 +39,7 @@ OptionSpec* find_option(const CommandSpec& command, const std::string& given) {
   return nullptr;
 }
 
-// -n5: the option of the first letter, where it takes a value.
+// -n5: the option of the first letter, if it takes a value.
 OptionSpec* find_attached(const CommandSpec& command, const std::string& argument) {
   if (argument.starts_with("--") || argument.size() < 3) return nullptr;
   OptionSpec* option = find_option(command, argument.substr(0, 2));
@@ -109,7 +109,7 @@ void Parser::take_word(const std::string& word) {
   at_ = below;
 }
 
-// The next argument, whatever it is, but for an option of this command: then the value was forgotten.
+// The next argument as a value. An option of this command is refused: the value was forgotten.
 std::string Parser::next_value(const std::string& name) {
   const CommandFacts facts = facts_of(*at_);
   if (next_ == arguments_.size()) throw Error(ErrorCode::kBadInput, name + ": the value is missing", see_help(facts));

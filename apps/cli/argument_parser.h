@@ -1,9 +1,9 @@
 // Reads the arguments of the program into the options that its commands declare.
 //
-// An argument is an option where it begins with one or two dashes and a letter. "--" ends the options: all that follows
-// is text. An argument that holds a space before any "=" is text too, "-hello there", unless its first word is the name
-// of an option: then it is refused, as two arguments in one. A value is the next argument or follows "=";
-// that of a short name may follow at once: -n5. Underscores in a long name count as dashes.
+// An argument is an option if it begins with one or two dashes and a letter. "--" ends the options: the rest is text.
+// An argument with a space before any "=" is text too, "-hello there", unless its first word names an option: then it
+// is refused as two arguments in one. A value is the next argument or follows "="; the value of a short name may be
+// attached: -n5. Underscores in a long name count as dashes.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Parsed {
   enum class Wants { kAction, kHelp, kVersion };
   Wants wants = Wants::kAction;
   const CommandSpec* command = nullptr;
-  std::vector<std::string> notes;  // what the user should be told of options that do nothing
+  std::vector<std::string> notes;  // messages about options that do nothing
 };
 
 // Assigns the options' variables. Throws bad_input, with a hint, for arguments that cannot be followed.

@@ -95,7 +95,7 @@ std::vector<Result> measure_all(const std::shared_ptr<Engine>& engine, const Opt
 
 bool is_cpu(const ModelFacts& facts) { return facts.device_id == "cpu"; }
 
-// Of a CPU; a GPU has compute units, which are no threads.
+// The part about threads, for a CPU only: a GPU has compute units.
 std::string thread_count(const ModelFacts& facts) {
   return is_cpu(facts) ? fmt::format(", {} threads", facts.threads) : "";
 }

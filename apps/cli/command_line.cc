@@ -112,7 +112,7 @@ Option Option::alias(const std::string& names) {
   return *this;
 }
 
-// A bound that only says what the type can hold, or what nobody asks for, is not worth a word of help.
+// Help shows no bound that is the type's limit or beyond practical values.
 Option Option::range(int64_t least, int64_t most) {
   constexpr int64_t kLargestShown = 100000;
   option_->least = least;

@@ -1,4 +1,4 @@
-// What command_line.h's handles point to: the declared commands and options, and how each takes its value.
+// The declared commands and options, behind command_line.h's handles, and how each takes its value.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ struct OptionSpec {
   std::function<void(bool)> set;                                                          // of a flag
   std::function<void(const OptionSpec&, const std::string&, const std::string&)> assign;  // given name, text
 
-  // What the command line said.
+  // Values given on the command line.
   std::string given_as;  // "--temp"; empty: not given
   std::vector<std::string> given;
 

@@ -22,20 +22,20 @@ class Conversation {
   Conversation(std::shared_ptr<Engine> engine, const GenerationOptions& options,
                std::function<void(const std::string&)> note);
 
-  // The model's answer to `text`, which both become part of the conversation. Where the context is too short for all
-  // of it, the oldest turns are left out; the system message stays. When it throws, nothing was said.
+  // The model's answer to `text`; both become part of the conversation. If the context is too short for all of it, the
+  // oldest turns are left out; the system message stays. An exception leaves the conversation unchanged.
   GenerateResult say(const std::string& text, const std::function<void(std::string_view)>& on_text,
                      const std::atomic<bool>* cancel);
 
   void reset();
 
-  // For the next answers. The system message is changed in what was said, too.
+  // Settings of the next answers. The system message of the conversation is replaced.
   const GenerationOptions& options() const { return options_; }
   void set_generation(const GenerationOptions& options) { options_ = options; }
   void set_system(const std::string& text);
 
   bool uses_template() const { return chat_template_ != nullptr; }
-  const nlohmann::ordered_json& messages() const { return messages_; }  // [{"role", "content"}], all that was said
+  const nlohmann::ordered_json& messages() const { return messages_; }  // [{"role", "content"}], the whole conversation
 
  private:
   nlohmann::ordered_json kept_messages() const;

@@ -6,7 +6,7 @@
 
 namespace gabbro::cli {
 
-// Where SIGINT was ignored when the program started, it stays ignored.
+// A SIGINT that was ignored when the program started stays ignored.
 void install_interrupt_handler();
 
 class Cancellable {

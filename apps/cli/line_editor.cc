@@ -28,7 +28,7 @@ void use_utf8_locale() {
   if (std::strcmp(nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-// What terminals send around a paste, and what asks them to (xterm's bracketed paste mode).
+// The marks that terminals send around a paste, and the requests for them (xterm's bracketed paste mode).
 constexpr std::string_view kPasteStart = "\x1b[200~", kPasteEnd = "\x1b[201~";
 constexpr const char* kPasteOn = "\x1b[?2004h";
 constexpr const char* kPasteOff = "\x1b[?2004l";

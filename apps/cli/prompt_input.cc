@@ -18,7 +18,7 @@ std::string without_last_break(std::string text) {
   return text;
 }
 
-// What standard input has below a PROMPT. Terminals, /dev/null and other devices have nothing to say.
+// Standard input below a PROMPT. Terminals, /dev/null and other devices have no text.
 std::string text_below_prompt() {
   struct stat info = {};
   if (::fstat(STDIN_FILENO, &info) != 0) return {};

@@ -148,7 +148,7 @@ void TerminalText::end_line(std::string& out) {
 
 void TerminalText::flush_word(std::string& out) {
   if (word_.empty()) return;
-  // Where the cursor is on a line that the terminal has broken itself, also after it became narrower.
+  // The cursor's column on a line that the terminal has wrapped itself, also after it became narrower.
   const auto on_screen = [&](int column) { return width_ > 0 && column > width_ ? (column - 1) % width_ + 1 : column; };
   column_ = on_screen(column_);
   const int gap = columns_of(spaces_, column_);

@@ -25,9 +25,9 @@ class TerminalText {
   // `columns` gives the width of the terminal whenever it is asked, since that may change; 0: lines are not wrapped.
   explicit TerminalText(std::function<int()> columns) : columns_(std::move(columns)) {}
 
-  // What can be shown now. The last word is held back until it is complete.
+  // Text that can be shown now. The last word is held until it is complete.
   std::string push(std::string_view bytes);
-  // What is held back: the text has ended.
+  // The held text, at the end of the output.
   std::string finish();
 
  private:

@@ -16,7 +16,7 @@ namespace gabbro::cpu {
 class ThreadPool {
  public:
   // `cores` is how many may run at once; with more workers than that, a waiting worker gives its core away at once.
-  // After a fork the child's pool starts threads of its own with the first launch; a launch that runs meanwhile in
+  // After a fork the child's pool starts new threads with the first launch; a launch that runs meanwhile in
   // another thread delays the fork.
   ThreadPool(int workers, int cores);
   ~ThreadPool();

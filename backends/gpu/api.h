@@ -1,4 +1,4 @@
-// What the host side needs of a GPU runtime, implemented by api_sim.cc, api_cuda.cc and api_hip.cc; each plugin has
+// The host side's view of a GPU runtime, implemented by api_sim.cc, api_cuda.cc and api_hip.cc; each plugin has
 // one. All functions throw ApiError, except those that release something (close, release, destroy, unload): they work
 // on a failed device too. A function that takes a device makes it current; the others work on the objects they are
 // given.

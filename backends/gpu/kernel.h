@@ -81,7 +81,7 @@ class MakeContext {
   uint32_t* counters() const { return counters_; }
   // For shapes with several candidates (ways.h).
   Tuning& tuning() const { return tuning_; }
-  // What a kernel that reads indices by this rule needs to report one that is out of range.
+  // For a kernel that reads indices by this rule: where it reports one that is out of range.
   IndexCheck index_check(const abi::IndexRule& rule) const { return index_faults_.check_for(rule); }
 
  private:

@@ -128,7 +128,7 @@ TEST_F(Peers, ADeviceAndItself) {
 }
 
 TEST_F(Peers, NoMemoryForTheTestOrTheStages) {
-  // Allocations of the receiver: three of its own, the test's, the stages'.
+  // Allocations of the receiver: three of the device, the test's, the stages'.
   open("malloc:4");
   EXPECT_STREQ(route().reason, "there is no memory to test them in");
   expect_arrives(100);

@@ -27,7 +27,7 @@ class TuningFile {
 
   const std::string& path() const { return path_; }  // empty: nothing is kept
 
-  // Empty if there is no file. `problem` becomes one line if the file cannot be read, else empty.
+  // Empty without a file. `problem` becomes one line if the file cannot be read, else empty.
   TuningTable load(std::string& problem) const;
 
   // Adds the entries to what the file holds by now, in one step: another process reads the old file or the new one.

@@ -1,6 +1,6 @@
 """What a function uses without being given it: found by walking what its code, closure and attributes refer to.
 
-`gabbro.compile` reads the tensors among it anew in each call, and traces the function again where anything else has
+`gabbro.compile` reads the tensors among it again in each call, and traces the function again where anything else has
 changed. What cannot be seen from Python is not found: variables of running generators, and objects of extensions.
 """
 

@@ -17,7 +17,7 @@ import numpy as np
 INF, NAN = math.inf, math.nan
 TINY, LARGE = 1e-40, 1e30  # a denormal; and a number whose square is infinite
 
-# Of elementwise functions of one tensor, and, in pairs, of two.
+# Points of elementwise functions of one tensor, and, in pairs, of two.
 POINTS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 6.0, -6.0, 25.0, -30.0, 100.0, -100.0]
 POINTS += [TINY, -TINY, LARGE, -LARGE, INF, -INF, NAN]
 PAIRS = list(itertools.product([0.0, -0.0, 1.0, -1.0, 2.0, -0.5, TINY, LARGE, -LARGE, INF, -INF, NAN], repeat=2))
@@ -136,7 +136,7 @@ BINARY |= {
     "l1_loss": lambda lib, x, y: lib.F.l1_loss(x, y, reduction="none"),
     "mse_loss": lambda lib, x, y: lib.F.mse_loss(x, y, reduction="none"),
 }
-# Where PyTorch's formula or this one's subtracts nearly equal numbers, as 1 - tanh(x)² and 1 + erf(x).
+# PyTorch's formula or this one's subtracts nearly equal numbers, as 1 - tanh(x)² and 1 + erf(x).
 CANCEL = {
     "tanh": 5e-7,
     "gelu": 1e-6,

@@ -40,7 +40,7 @@ def test_nothing_else_changes():
 
 def test_values_that_are_a_part_of_the_tensor_itself():
     x = gb.arange(6.0)
-    x[0] = 0  # in memory of its own now
+    x[0] = 0  # in separate memory now
     x[1:] = x[:-1]
     assert x.tolist() == [0, 0, 1, 2, 3, 4]
     x[...] = x[::-1]

@@ -1,4 +1,4 @@
-"""Functions that have vectors of their own on the CPU: accuracy against 80-bit arithmetic, special values against
+"""Functions with vector kernels on the CPU: accuracy against 80-bit arithmetic, special values against
 NumPy, and that an element's value does not depend on where it is."""
 
 import math

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "libgabbro_";
 constexpr std::string_view kSuffix = ".so";
 
-// Where this library's own files are: its folder, the program's, ../lib/gabbro (installed) and ../lib (built) of that.
+// Folders of this library's files: its own, the program's, ../lib/gabbro (installed) and ../lib (built) of that.
 std::vector<fs::path> own_folders() {
   std::vector<fs::path> folders;
   Dl_info info{};

@@ -19,7 +19,7 @@ struct Plugin {
 // Every plugin of the first folder that has one, by descending score.
 std::vector<Plugin> load_plugins();
 
-// What is wrong with GABBRO_PLUGIN_PATH, in one line that names it: not a folder, not readable, or without plugins.
+// The fault of GABBRO_PLUGIN_PATH, in one line that names it: not a folder, not readable, or without plugins.
 // Empty: nothing, or it is not set.
 std::string plugin_path_problem();
 

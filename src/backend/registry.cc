@@ -91,7 +91,7 @@ Error missing(const std::string& name, const std::string& wanted, const std::vec
               const Candidate* unusable) {
   if (const std::string problem = plugin_path_problem(); !problem.empty()) {
     return Error(ErrorCode::kNoDevice, problem,
-                 "it is the folder of the backend plugins; without it Gabbro looks beside the program");
+                 "it is the folder of the backend plugins; without it Gabbro looks next to the program");
   }
   const bool known_device = unusable != nullptr && unusable->plugin.backend != nullptr;
   const bool has_kind = std::ranges::any_of(found, [&](const Candidate& candidate) {

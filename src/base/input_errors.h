@@ -1,4 +1,4 @@
-// Kinds of bad input that Python has exceptions of their own for.
+// Kinds of bad input for which Python has separate exceptions.
 #pragma once
 
 #include "src/base/error.h"

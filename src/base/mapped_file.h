@@ -34,7 +34,7 @@ class MappedFile {
 // The whole of a text file. Throws bad_input as above, except that an empty file is fine; `limit` bounds its size.
 std::string read_file(const std::string& path, size_t limit = size_t{1} << 30);
 
-// Writes to a temporary file beside `path`, syncs and renames: either the whole file is there or the old one is. A
+// Writes to a temporary file next to `path`, syncs and renames: either the whole file is there or the old one is. A
 // symbolic link keeps its name and its target is replaced. A pipe or a device is written to as it is.
 // Throws failed() when the disk is full or the directory cannot be written.
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);

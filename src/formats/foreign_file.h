@@ -1,5 +1,5 @@
-// What a file is that was given for a GGUF model and is none: a Git LFS pointer, a web page, an archive, a checkpoint
-// of another program. For messages; nothing here reads such files.
+// Recognizes a file that was given for a GGUF model and is not one: a Git LFS pointer, a web page, an archive, a
+// checkpoint of another program. For messages; nothing here reads such files.
 #pragma once
 
 #include <cstddef>

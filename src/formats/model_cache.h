@@ -17,7 +17,7 @@ struct CachedModel {
 // where none of these variables is set. It need not exist.
 std::string models_folder();
 
-// What is in the cache, by name; empty where the folder is missing. Throws bad_input where it cannot be read.
+// Models in the cache, by name; empty if the folder is missing. Throws bad_input if it cannot be read.
 std::vector<CachedModel> list_models();
 
 // The file or folder that `model` means: a path of a file, of a folder in the layout of Hugging Face (config.json) or

@@ -1,4 +1,4 @@
-// Who wants to know which large ops are recorded, and what is evaluated: a program whose user waits for pending work
+// Observes which large ops are recorded, and what is evaluated: a program whose user waits for pending work
 // (gabbro.synchronize).
 #pragma once
 

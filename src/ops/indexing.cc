@@ -154,8 +154,8 @@ Tensor selected(const Tensor& y, const Advanced& advanced) {
   return gathered(y, advanced, broadcast_arrays(tensors));
 }
 
-// Where the axes of the index tensors go: the place of the first of them, or the front where something else is between.
-// Numbers beside index tensors count as such.
+// The axis of the result at which the axes of the index tensors go: that of the first of them, or the front if
+// something else is between. Numbers next to index tensors count as such.
 class Placement {
  public:
   void see(bool advanced, int axis) {

@@ -9,7 +9,7 @@ namespace gabbro {
 
 inline constexpr int64_t kNoLabel = INT64_MIN;  // for `ignored`
 
-// Which labels are not `ignored`: bool of their shape.
+// bool of the labels' shape: true if not `ignored`.
 Tensor counted_labels(const Tensor& labels, int64_t ignored);
 
 // The labels as i32 within [0, classes), 0 for an ignored one. One out of range raises IndexError, as in pick.h.

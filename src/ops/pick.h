@@ -1,12 +1,12 @@
-// What functions that read or write elements by index share. Negative indices count from the end; others out of range
-// raise IndexError: on a CPU when the result is computed, on a GPU at the next synchronization.
+// Common part of the functions that read or write elements by index. Negative indices count from the end; others out of
+// range raise IndexError: on a CPU when the result is computed, on a GPU at the next synchronization.
 #pragma once
 
 #include "src/graph/node.h"
 
 namespace gabbro {
 
-// Who gave an index, for the message about one that is out of range: the function that was called and its axis.
+// The source of an index, for the message about one that is out of range: the function that was called and its axis.
 struct IndexUse {
   const char* op;
   int64_t axis = 0;

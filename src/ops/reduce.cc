@@ -17,7 +17,7 @@ std::vector<Tensor> in_f32(const Args& a) {
   return {record(op, {cast(a[0], DType::f32)})};
 }
 
-// The dtype of a sum: f32 of halves, i64 of i32.
+// The dtype of a sum: f32 for f16 and bf16, i64 of i32.
 std::vector<TensorSpec> sum_spec(const Args& a) {
   const DType dtype = a[0].dtype();
   return result(with_last(a[0].shape(), 1), is_half(dtype) ? DType::f32 : dtype == DType::i32 ? DType::i64 : dtype);

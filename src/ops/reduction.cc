@@ -72,7 +72,7 @@ Tensor reduce(const Op& op, const Tensor& x, const Axes& axes, bool keepdims, DT
   return shaped(y, without(x.shape(), found, keepdims));
 }
 
-// Of sums and products: i64 of integers and bool.
+// dtype of sums and products: i64 for integers and bool.
 DType sum_dtype(DType dtype) { return is_floating(dtype) ? dtype : DType::i64; }
 
 void require_some(const char* op, const Tensor& x, const Axes& axes) {

@@ -88,7 +88,7 @@ Tensor resize(const char* name, const Op& op, const Tensor& x, Mode mode, const 
                  {"step_w", r.steps[1]}});
 }
 
-// The input whose centre is nearest to each output's, along one axis.
+// The input whose center is nearest to each output's, along one axis.
 Tensor nearest_exact(const Tensor& x, int axis, int64_t length, double fixed) {
   const int64_t in = x.shape()[axis];
   const auto step = static_cast<float>(fixed != 0 ? fixed : static_cast<double>(in) / static_cast<double>(length));

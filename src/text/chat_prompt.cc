@@ -22,7 +22,7 @@ std::string role_of(const ordered_json& message) {
   return message.is_object() && role != message.end() && role->is_string() ? role->get<std::string>() : "";
 }
 
-// Of a string, or of the text parts of a list.
+// The text of a string, or of the text parts of a list.
 size_t count_visible_content(const ordered_json& message) {
   const auto content = message.is_object() ? message.find("content") : message.end();
   if (!message.is_object() || content == message.end()) return 0;

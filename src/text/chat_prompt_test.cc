@@ -42,7 +42,7 @@ TEST(ChatPrompt, EachMessageHasTheFormThatIsRead) {
       prompt("{{ messages[0].content | trim }}|{% for part in messages[1].content %}{{ part.text }}{% endfor %}", kBoth)
           .text.bytes(),
       "Be brief.|Hi");
-  // What an assistant thought may be left out; nothing else changes its form for that.
+  // An assistant's reasoning may be left out; nothing else changes its form for that.
   EXPECT_EQ(prompt("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}",
                    {{{"role", "user"}, {"content", "Hi"}}, {{"role", "assistant"}, {"content", "Hm."}}})
                 .text.bytes(),
@@ -100,7 +100,7 @@ TEST(ChatPrompt, ASystemMessageWithoutAPlaceGoesToTheUser) {
   }
 }
 
-// What a template writes and what it was given.
+// Text that a template writes, and text that it was given.
 TEST(ChatTemplate, RolesOfTheProtocolMayBecomeControlTokensAndNoOthers) {
   const auto spans = [](const char* role) {
     const ChatTemplate made("{{ '<|' + messages[0].role + '|>' }}{{ messages[0].content }}{{ bos_token }}{{ x }}");

@@ -63,7 +63,7 @@ class Tokenizer {
   int32_t padding() const { return vocabulary_->spec().padding; }
   bool adds_bos() const { return add_bos_; }
   bool adds_eos() const { return add_eos_; }
-  // What of the specification was not used, a line each.
+  // Unused parts of the specification, a line each.
   const std::vector<std::string>& warnings() const { return vocabulary_->warnings(); }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 

@@ -25,7 +25,7 @@ const std::shared_ptr<Device>& device() {
 
 Tensor upload(const Shape& shape, const Numbers& x) { return device()->upload(DType::f32, shape, x.data()); }
 
-// Of the sum of f(x), of the first and of the second order.
+// Gradients of the sum of f(x), of the first and of the second order.
 Numbers gradient(const Unary& f, const Tensor& x, int order = 1) {
   const std::vector<Tensor> inputs{x};
   const Function below = [&](std::span<const Tensor> i) {

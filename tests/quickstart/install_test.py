@@ -66,7 +66,7 @@ class Install(unittest.TestCase):
             self.assertIn("gabbro", (self.prefix / file).read_text(), file)
 
     def test_no_file_of_a_current_folder_is_taken_for_the_probe(self):
-        # Looked up on the PATH, the program's name has no folder; a file of the current folder is none of its own.
+        # Looked up on the PATH, the program's name has no folder; a file of the current folder does not belong to it.
         trap = self.folder / "trap"
         trap.mkdir()
         (trap / "gabbro_probe").write_text(f"#!/bin/sh\ntouch '{self.folder}/trapped'\n")

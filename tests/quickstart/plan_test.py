@@ -10,7 +10,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("GABBRO_BUILD_DIR", ROOT / "build" / "release"))
 TREES = ROOT / "tests" / "data" / "sysfs"
-# What each machine is built for with both tool chains: device and targets.
+# The plan for each machine with both tool chains: device and targets.
 PLANS = {
     "apu": ("rocm", "gfx1151"),
     "container": ("cpu", None),

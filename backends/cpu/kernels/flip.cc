@@ -12,7 +12,7 @@ void copy_elements(const char* in, int64_t stride, char* out, int64_t count) {
   T* y = reinterpret_cast<T*>(out);
   if (stride == 1) {
     std::copy_n(x, count, y);
-  } else if (stride == -1) {  // a loop of its own, which becomes vectors
+  } else if (stride == -1) {  // a separate loop, which the compiler vectorizes
     for (int64_t i = 0; i < count; ++i) y[i] = x[-i];
   } else {
     for (int64_t i = 0; i < count; ++i) y[i] = x[i * stride];

@@ -14,8 +14,8 @@
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
-constexpr int64_t kLongRun = 64;      // elements of a channel beside each other that are worth vectors along them
-constexpr int64_t kLeastImages = 16;  // fewer elements of a column are not worth moments of their own
+constexpr int64_t kLongRun = 64;      // adjacent elements of a channel from which on vectors run along them
+constexpr int64_t kLeastImages = 16;  // columns with fewer elements get no separate moments
 constexpr int64_t kColumns = 256;     // of a block, 1 KB of f32
 constexpr int64_t kTileElements = 16384;
 
@@ -94,7 +94,7 @@ class RunMoments : public Kernel {
   int64_t blocks_ = 1;    // of a channel
 };
 
-// Of `width` columns of `rows` rows, `stride` apart.
+// Sums of `width` columns of `rows` rows, `stride` apart.
 template <class T>
 void column_moments(const T* x, int64_t stride, int64_t rows, int64_t width, Moments* moments) {
   std::array<float, kColumns> sums{};

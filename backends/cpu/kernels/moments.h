@@ -42,7 +42,7 @@ inline Moments centered_moments(double count, double center, double sum, double 
   return {.count = count, .mean = center + sum / count, .squares = std::max(0.0, squares - sum * (sum / count))};
 }
 
-// Of a few numbers in f64: where f32 overflows, and for infinities. `each` as of block_moments.
+// Moments of a few numbers in f64: if f32 overflows, and for infinities. `each` is that of block_moments.
 template <class T, class Each>
 Moments wide_moments(int64_t count, Each&& each) {
   double sum = 0, squares = 0;
@@ -59,8 +59,8 @@ Moments wide_moments(int64_t count, Each&& each) {
   return {.count = static_cast<double>(count), .mean = mean, .squares = squares};
 }
 
-// Of a block of `count` elements, the first of which is `first`. each(body) calls body(x, length) for each of the
-// contiguous runs that it consists of.
+// Moments of a block of `count` elements, the first of which is `first`. each(body) calls body(x, length) for each of
+// the contiguous runs that it consists of.
 template <class T, class Each>
 Moments block_moments(const T& first, int64_t count, Each&& each) {
   const auto elements = static_cast<double>(count);
@@ -84,7 +84,7 @@ Moments block_moments(const T& first, int64_t count, Each&& each) {
   return centered_moments(elements, center, reduce_sum(rests[0] + rests[1]), square);
 }
 
-// Of contiguous elements, block by block.
+// Moments of contiguous elements, block by block.
 template <class T>
 Moments row_moments(const T* x, int64_t count) {
   Moments all;

@@ -1,5 +1,5 @@
-// What the kernels of `recurrent` and `recurrent_gradient` share: how a layer is divided among the workers, the packed
-// weights, and a step's matrix product.
+// Common part of the kernels of `recurrent` and `recurrent_gradient`: how a layer is divided among the workers, the
+// packed weights, and a step's matrix product.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct RecurrentShape {
 
 inline constexpr int64_t kTileBatch = 24;  // rows of a tile, whose results stay in the L1 cache
 
-// Rows are independent of each other from the first step to the last, so workers with rows of their own never wait.
+// Rows are independent of each other from the first step to the last, so workers with separate rows never wait.
 // With few rows, or weights too large for a core's cache, each step's hidden units are divided, and a barrier follows.
 class RecurrentSchedule {
  public:
@@ -95,7 +95,7 @@ inline void recurrent_product(const float* a, int64_t rows, int64_t depth, const
   });
 }
 
-// Where vector v of row `depth_row` is in packed weights of `depth` rows.
+// Offset of vector v of row `depth_row` in packed weights of `depth` rows.
 inline int64_t packed_offset(int64_t v, int64_t depth_row, int64_t depth) {
   return v / kTileVectors * kPanel * depth + depth_row * kPanel + v % kTileVectors * kLanes;
 }

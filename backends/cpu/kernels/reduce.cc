@@ -1,5 +1,5 @@
-// Reductions over the last axis: x [..., C] to [..., 1], of halves in f32, sums of i32 in i64. Integers wrap around. A
-// NaN makes sum, prod, max, min NaN and is what argmax and argmin find first; of equal elements they find the first.
+// Reductions over the last axis: x [..., C] to [..., 1], f16 and bf16 in f32, sums of i32 in i64. Integers wrap around.
+// A NaN makes sum, prod, max, min NaN and is what argmax and argmin find first; of equal elements they find the first.
 // Over nothing: sum 0, prod 1, max and min the lowest and the highest number, argmax and argmin 0.
 #include <string_view>
 

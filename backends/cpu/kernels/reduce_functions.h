@@ -132,7 +132,7 @@ float reduce_neighbours(const T* x, int64_t count) {
 template <class T>
 inline constexpr bool kVectors = std::is_same_v<Wide<T>, float>;
 
-// Elements whose sum has running results of its own, so that rounding errors grow with the number of such blocks.
+// Elements of a block with separate running results, so that rounding errors grow with the number of such blocks.
 inline constexpr int64_t kRowBlock = 16384;
 
 template <class T, class F>
@@ -168,8 +168,8 @@ void reduce_row(const void* row, int64_t stride, int64_t count, void* out) {
   *static_cast<Wide<T>*>(out) = result;
 }
 
-// Rows that lie side by side, up to kSide of them, element by element; runs of kRun elements, and kRun runs, have
-// sums of their own, so that rounding errors grow slower.
+// Adjacent rows, up to kSide of them, element by element; runs of kRun elements, and kRun runs, have
+// partial sums, so that rounding errors grow slower.
 inline constexpr int64_t kSide = 256, kRun = 64;
 
 // `count` neighbours from each of kElements places, `stride` apart, joined into as many results; NaN stays.

@@ -61,13 +61,13 @@ struct Div {
     return static_cast<T>(a / b);
   }
 };
-// Towards zero, with the rest, which is exact; but for what fmod has to do, where `exact` is not set.
+// Division toward zero, with the remainder, which is exact; but for what fmod has to do, where `exact` is not set.
 template <class T>
 struct Division {
   T whole, rest;
   bool exact;
 };
-// Of f32 in f64, which holds both.
+// f32 operands in f64, which holds both exactly.
 inline Division<double> division(float a, float b) {
   const double whole = std::trunc(static_cast<double>(a) / b), rest = a - whole * b;
   return {whole, rest, static_cast<bool>(static_cast<int>(std::fabs(whole) < 0x1p24) & static_cast<int>(rest == rest))};
@@ -163,7 +163,7 @@ struct Minimum {
   }
 };
 
-// Of integers alone.
+// Integers only.
 template <class Operation>
 struct Bitwise {
   template <class T>
@@ -193,7 +193,7 @@ template <class T, class F>
 void arithmetic_row(const Row& row) {
   map_row2<T, T>(row, [](T a, T b) { return F::of(a, b); });
 }
-// What follows from a division: of floats in vectors, and then again those elements whose division is not exact.
+// Results of a division: floats in vectors, and then again those elements whose division is not exact.
 template <class T, class F>
 void division_row(const Row& row) {
   if constexpr (std::is_integral_v<T>) {

@@ -29,7 +29,7 @@ constexpr Unary unary(const char* op) {
   return {op, row_of<float, kFunction>, row_of<double, kFunction>};
 }
 
-// Of functions that a compiler's vectors do not compute to the last bit as its single elements.
+// Rows of functions that a compiler's vectors do not compute to the last bit as its single elements.
 template <class T, T (*kFunction)(T)>
 void pieces_of(const Row& row) {
   map_pieces<T>(row, [](const T* x, T* y) {
@@ -37,7 +37,7 @@ void pieces_of(const Row& row) {
   });
 }
 
-// Of a function that is cheaper, or exact enough, within ±kMost only; other arguments take another one.
+// Rows of a function that is cheaper, or exact enough, within ±kMost only; other arguments take another one.
 template <double (*kWithin)(double), double (*kElsewhere)(double), const double& kMost>
 void reduced_pieces_of(const Row& row) {
   map_pieces<double>(row, [](const double* x, double* y) {

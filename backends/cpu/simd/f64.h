@@ -58,7 +58,7 @@ inline Exponent exponent_of(double x) {
   return {n, r, fma(-n, 0x1.cf79abc9e3b3ap-40, first - r)};
 }
 
-// Where the result is normal: |x| up to kMostNormal.
+// For a normal result: |x| up to kMostNormal.
 inline constexpr double kMostNormal = 708;
 inline double exp_of_normal(double x) {
   const Exponent e = exponent_of(x);
@@ -126,7 +126,7 @@ inline Parts parts_of(double u) {
           std::bit_cast<double>((shifted & 0x000fffffffffffff) + kRoot)};
 }
 
-// Where the argument has no logarithm, or is infinite.
+// The result for an argument without a logarithm, or an infinite one.
 inline double log_of_special(double u) {
   return select(u == 0, -std::numeric_limits<double>::infinity(),
                 select(u < 0, std::numeric_limits<double>::quiet_NaN(), u));
@@ -139,7 +139,7 @@ inline double log(double x) {
   return select(x > 0 && x < std::numeric_limits<double>::infinity(), value, log_of_special(x));
 }
 
-// What rounding took from u = 1 + x comes back divided by u.
+// The rounding error of u = 1 + x is added back, divided by u.
 inline double log1p(double x) {
   const double u = 1 + x, lost = select(x < 1, x - (u - 1), 1 - (u - x));
   const Parts parts = parts_of(u);
@@ -148,7 +148,7 @@ inline double log1p(double x) {
   return select(std::fabs(x) < 0x1p-54, x, select(ordinary, value, log_of_special(u)));
 }
 
-// Where pi / 2 is taken off |x| exactly enough.
+// The range in which pi / 2 is subtracted from |x| exactly enough.
 inline constexpr double kMostReducible = 1e5;
 
 // x = n · pi / 2 + high + low, and sine and cosine of the rest.

@@ -120,7 +120,7 @@ class MatmulVec : public Kernel {
  private:
   static constexpr int64_t kMaxShares = 32;
 
-  // Which factor is the matrix, and the layout of both. Steps are in elements.
+  // Role of each factor, and the layout of both. Steps are in elements.
   struct Roles {
     explicit Roles(const abi::KernelRequest& request) {
       const abi::MatrixView a = last_axes(request.inputs[0]), b = last_axes(request.inputs[1]);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gabbro beside PyTorch on the CPU, for functions that were once much slower: best times of both, in turn. `speed` is
+"""Gabbro next to PyTorch on the CPU, for functions that were once much slower: best times of both, in turn. `speed` is
 PyTorch's time divided by ours.
 
   PYTHONPATH=build/release/python python3 bench/peers/torch_cpu/bench.py [--threads 2] [--least 0.8] [PART OF A NAME ...]

@@ -68,7 +68,7 @@ def assigned(rows) -> Pair:
 
 
 def small_ops(mixed) -> Pair:
-    """100 ops that are recorded anew each time."""
+    """100 ops that are recorded again each time."""
     (a, x), (b, y) = both((8, 8)), both((8, 8), scale=0.3)
 
     def run(tanh, start, other):

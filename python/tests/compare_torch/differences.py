@@ -51,7 +51,7 @@ INTENDED = [
     Intended(
         "an int beside bool",
         lambda program, d: d.kind == "dtype" and d.text == "int32 instead of int64" and meets_bool(program),
-        "A Python int beside a tensor of bool makes the default integer dtype, which is int32 here and int64 in "
+        "A Python int with a tensor of bool makes the default integer dtype, which is int32 here and int64 in "
         "PyTorch; the standard leaves it open.",
     ),
     Intended(

@@ -10,7 +10,7 @@ from .program import FLOATS, DTypeName, Ref, Unfit
 
 
 def factors(g, count: int) -> tuple[int, ...]:
-    """A shape with so many elements."""
+    """A shape with `count` elements."""
     shape = []
     for _ in range(g.integer(0, 3)):
         divisors = [n for n in range(1, count + 1) if count % n == 0] if count else [0, 1, 2]

@@ -180,7 +180,7 @@ def add_sorting(op) -> None:
         weight=0.6,
     )
     op("topk", "gb.topk(a, k, axis, largest)[0]", "t.topk(a, k, axis, largest)[0]", largest, exact=True)
-    # Where elements are equal up to rounding, places differ and what is at them does not.
+    # Indices of elements that are equal up to rounding may differ; the elements may not.
     op(
         "topk places",
         "gb.take_along_axis(a, gb.topk(a, k, axis, largest)[1], axis)",

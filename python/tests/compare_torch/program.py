@@ -32,7 +32,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class DTypeName:
-    """A dtype as an argument: each library has an object of its own for it."""
+    """A dtype as an argument: each library has a separate object for it."""
 
     name: str
 

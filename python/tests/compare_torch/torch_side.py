@@ -82,7 +82,7 @@ class Run:
         if value.requires_grad:  # what each use of a value adds to its gradient is rounded, too
             value = value.view_as(value)
             value.register_hook(lambda gradient: gradient if gradient is None else self.perturbed(gradient, epsilon))
-        # Functions of several steps compute halves in float32.
+        # Functions of several steps compute f16 and bf16 in float32.
         return self.perturbed(value, min(epsilon, EPSILON["float32"])) if inner else value
 
     def call(self, number: int) -> torch.Tensor:

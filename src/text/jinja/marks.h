@@ -1,4 +1,4 @@
-// Marks of input (marked_text.h) on texts that are made in other ways than by copying pieces.
+// Marks of input (marked_text.h) on texts that are not made by copying pieces.
 #pragma once
 
 #include <initializer_list>
