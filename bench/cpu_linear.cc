@@ -202,7 +202,7 @@ int run(int threads, int64_t tokens, std::string_view only, std::string_view isa
         const double packed = static_cast<double>(stored_bytes(*isa, dtype, shape));
         const double macs = static_cast<double>(shape.rows * shape.columns * tokens) / seconds * 1e-9;
         const double gbs = packed / seconds * 1e-9;
-        const double share = tokens <= 4 ? gbs / peaks.read : macs / (is_quantised(dtype) ? peaks.bytes : peaks.floats);
+        const double share = tokens <= 4 ? gbs / peaks.read : macs / (is_quantized(dtype) ? peaks.bytes : peaks.floats);
         std::printf("%-8s %6ld %6ldx%-5ld %9.2f %8.1f %8.1f %5.0f%% %9.2f\n", dtype_name(dtype).data(), tokens,
                     shape.rows, shape.columns, seconds * 1e6, gbs, macs, share * 100, packed / pack * 1e-9);
       }

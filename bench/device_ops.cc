@@ -35,7 +35,7 @@ class Operand {
   // Normal numbers; never zeros, which some chips multiply faster.
   Operand& random(Device& device) {
     static std::mt19937 generator(1);
-    std::vector<uint16_t> halves(bytes_ / 2);
+    std::vector<uint16_t> values(bytes_ / 2);
     if (view_.dtype == DType::f32) {
       std::normal_distribution<float> normal;
       std::vector<float> values(std::min<size_t>(bytes_ / 4, 1 << 20));
@@ -45,9 +45,9 @@ class Operand {
                               std::min(values.size() * 4, bytes_ - at));
       }
     } else {  // f16: 0.5 to 2 with either sign
-      for (uint16_t& half : halves)
+      for (uint16_t& half : values)
         half = static_cast<uint16_t>(0x3800 + generator() % 0x800 + generator() % 2 * 0x8000);
-      device.copy_to_device(memory_.get(), halves.data(), bytes_);
+      device.copy_to_device(memory_.get(), values.data(), bytes_);
     }
     return *this;
   }

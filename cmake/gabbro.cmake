@@ -18,7 +18,7 @@ if(GABBRO_SANITIZE)
   target_compile_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   # A null pointer needs no sanitizer to be seen, and these two take as long to compile as all others together.
   target_compile_options(gabbro_options INTERFACE -fno-sanitize=null,vptr)
-  # g++ 12 takes what the sanitizers insert for uses of uninitialised values.
+  # g++ 12 takes what the sanitizers insert for uses of uninitialized values.
   target_compile_options(gabbro_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE})
 endif()
@@ -35,8 +35,8 @@ endif()
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 set(gabbro_alone
   src/formats/quant/ src/backend/survey.cc
-  src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/normalise.cc src/ops/pool.cc src/ops/shaping.cc
-  backends/gpu/memory_test backends/gpu/sim/faults_test backends/gpu/ways_test tests/conformance/op_cases tests/conformance/window_cases
+  src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/normalize.cc src/ops/pool.cc src/ops/shaping.cc
+  backends/gpu/memory_test backends/gpu/sim/faults_test backends/gpu/autotune_test tests/conformance/op_cases tests/conformance/window_cases
   tests/grad/op_cases tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/ops/array_calls tests/ops/op_values_test
   tests/train/training_test)
 list(APPEND gabbro_alone  # each command has a struct Options
@@ -107,7 +107,7 @@ function(gabbro_module name)
   endif()
 endfunction()
 
-# Of the tests' own sources. Expectations make much code that runs once: with all of the optimiser, the sanitizers and
+# Options of the tests' own sources. Expectations make much code that runs once: with all of the optimizer, the sanitizers and
 # coverage these files would take longer to compile than the program. Preset `asan` keeps the address sanitizer in them.
 set(gabbro_test_options $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
 if(GABBRO_COVERAGE)

@@ -2,7 +2,7 @@
 // kBlockHeads heads that share a KV head, and a split of the keys, which it reads tile by tile. For the scores a wave
 // has a part of D and half of the tile's keys, two neighbors per lane; for the output it has a part of the keys and all
 // of D.
-#include "kernels/attention_shares.h"
+#include "kernels/attention_splits.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -108,7 +108,7 @@ GPU_FUNCTION inline void multiply_keys(const AttentionArgs& a, const OfHeads* q,
   const i32 part = static_cast<i32>(wave_index()) / 2;
   const i32 each = (a.kv.dim + kParts - 1) / kParts, d_begin = part * each, d_end = min_of(a.kv.dim, d_begin + each);
   i32 keys[kColumns];
-  KeyPlace places[kColumns];
+  KeySlot places[kColumns];
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) {
     keys[c] = (2 * c + static_cast<i32>(wave_index()) % 2) * kWaveKeys + 2 * static_cast<i32>(lane());
@@ -159,8 +159,8 @@ GPU_FUNCTION inline void multiply_keys(const AttentionArgs& a, const OfHeads* q,
 // The partial products become weights, and what was seen before is made relative to the new maximum. `counts`: whether
 // the thread's key, number thread_index() % kTileKeys of the tile, is one that the token attends to.
 template <int max_dim>
-GPU_FUNCTION inline void weigh(const AttentionArgs& a, const float* partial, bool counts, OfHeads* weights,
-                               Running<max_dim>& running) {
+GPU_FUNCTION inline void apply_softmax(const AttentionArgs& a, const float* partial, bool counts, OfHeads* weights,
+                                       Running<max_dim>& running) {
   GPU_SHARED(float, maxima, kBlockHeads* kKeyWaves);
   const i32 key = static_cast<i32>(thread_index()) % kTileKeys;
   const i32 first_head = static_cast<i32>(thread_index()) / kTileKeys * kKeyHeads;
@@ -263,7 +263,7 @@ GPU_FUNCTION inline float total_of(const float* sums, i32 head) {
 
 // Stores a head's result: sums of weighted values, divided by the sum of the weights if there is one split.
 template <int max_dim>
-GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 shares,
+GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 splits,
                                        const Running<max_dim>& running, float* outputs) {
   constexpr int kThreads = static_cast<int>(kAttentionThreads);
   GPU_SHARED(float, sums, kBlockHeads* kKeyWaves);
@@ -306,7 +306,7 @@ GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const Bl
     float value = 0;
 #pragma unroll
     for (int w = 0; w < kHalf; ++w) value += outputs[(w * kBlockHeads + h) * max_dim + d];
-    store_share(a, row + h, shares, d, value, maxima[h], total_of(sums, h));
+    store_split(a, row + h, splits, d, value, maxima[h], total_of(sums, h));
   }
 }
 
@@ -331,9 +331,9 @@ GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const 
   // Rows of the tile's keys, (page·G + head)·P + slot, for two tiles.
   GPU_SHARED(i32, rows, 2 * kTileKeys);
   const i32 share = static_cast<i32>(block_index().z);
-  if (share >= keys.shares) return;
+  if (share >= keys.splits) return;
   Running<max_dim> running;
-  const i32 from = keys.base + share * keys.share, to = min_of(keys.end, from + keys.share);
+  const i32 from = keys.base + share * keys.split, to = min_of(keys.end, from + keys.split);
   if (from >= to) {
     barrier();
     begin<max_dim>(a, q, fresh, running);
@@ -361,7 +361,7 @@ GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const 
     if (base == from) begin<max_dim>(a, q, fresh, running);
     barrier();
     if (more) ask_for_tile(a, next_rows, min_of(kTileKeys, to - base - kTileKeys), scaled ? 1 : 2);
-    weigh<max_dim>(a, partial, key >= keys.first && key < to, weights, running);
+    apply_softmax<max_dim>(a, partial, key >= keys.first && key < to, weights, running);
     barrier();
     for (i32 first = 0; values.has(first); first += Values<scaled, max_dim>::kKeys) {
       if (first > 0) values.load(first);
@@ -372,9 +372,9 @@ GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const 
     next_rows = last_rows;
   }
   const i64 row = static_cast<i64>(block_index().x) * a.q.heads + heads.first;
-  store_outputs<max_dim>(a, row, heads, keys.shares, running, partial);
-  if (keys.shares > 1)
-    merge_shares<max_dim, kBlockHeads, static_cast<int>(kAttentionThreads)>(a, row, heads, keys.shares);
+  store_outputs<max_dim>(a, row, heads, keys.splits, running, partial);
+  if (keys.splits > 1)
+    merge_splits<max_dim, kBlockHeads, static_cast<int>(kAttentionThreads)>(a, row, heads, keys.splits);
 }
 
 // The queries of the block's heads, into its memory; those of heads that it does not have are zeros.
@@ -402,8 +402,8 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   attend<scaled, max_dim>(a, q, heads, sequence, keys, {nullptr, nullptr});
 }
 
-// The same of one token whose key and value are not in the cache yet. Each block turns and rounds them for itself; one
-// of those that share a KV head writes them down, for later launches.
+// The same of one token whose key and value are not in the cache yet. Each block rotates and rounds them for itself;
+// one of those that share a KV head writes them down, for later launches.
 template <bool scaled, int max_dim>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   GPU_SHARED(OfHeads, q, max_dim);
@@ -419,14 +419,15 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   const bool inside = d < a.kv.dim;
   const float* k = step.k.data + heads.kv_head * step.k.head_stride;
   const float* v = step.v.data + heads.kv_head * step.v.head_stride;
-  const KvElement own_key = kv_element<scaled>(turned(step.rope, k, safe, turn_of(step.rope, safe, position)), inside);
+  const KvElement own_key =
+      kv_element<scaled>(rotated(step.rope, k, safe, rotation_of(step.rope, safe, position)), inside);
   const KvElement own_value = kv_element<scaled>(v[safe], inside);
   if (inside) {
     key[d] = own_key.read;
     value[d] = own_value.read;
   }
   keep_queries<max_dim>(a, heads, q, [&](i32 head, i32 element) {
-    return turned(step.rope, a.q.data + head * a.q.head_stride, element, turn_of(step.rope, element, position));
+    return rotated(step.rope, a.q.data + head * a.q.head_stride, element, rotation_of(step.rope, element, position));
   });
   const bool known = in_table(a.table, a.kv, sequence, position);
   if (known && inside) write_fresh<scaled>(a, heads, sequence, position, d, own_key, own_value);

@@ -22,18 +22,18 @@ template <int dim>
 struct BlockMemory {
   using L = Layout<dim>;
   using Keys = ColumnTile<dim, L::kTileKeys>;
-  using Values = TurnedTile<L::kTileKeys, dim>;
+  using Values = TransposedTile<L::kTileKeys, dim>;
   // The next keys come while some are worked on; where copies wait in registers they need no place before.
   static constexpr int kKeySlots = kCopiesPassRegisters ? 2 : 1;
-  static constexpr u32 kTileHalves = kKeySlots * Keys::kHalves + Values::kHalves;
-  static constexpr u32 kHalves = L::kQueriesStay                 ? kTileHalves + L::kQueryHalves
-                                 : kTileHalves > L::kQueryHalves ? kTileHalves
-                                                                 : L::kQueryHalves;
-  alignas(16) Half halves[kHalves];
+  static constexpr u32 kTileElements = kKeySlots * Keys::kElements + Values::kElements;
+  static constexpr u32 kElements = L::kQueriesStay                     ? kTileElements + L::kQueryElements
+                                   : kTileElements > L::kQueryElements ? kTileElements
+                                                                       : L::kQueryElements;
+  alignas(16) Half elements[kElements];
 
-  GPU_FUNCTION Half* keys(i32 tile) { return halves + tile % kKeySlots * Keys::kHalves; }
-  GPU_FUNCTION Half* values() { return halves + kKeySlots * Keys::kHalves; }
-  GPU_FUNCTION Half* queries() { return halves + (L::kQueriesStay ? kTileHalves : 0); }
+  GPU_FUNCTION Half* keys(i32 tile) { return elements + tile % kKeySlots * Keys::kElements; }
+  GPU_FUNCTION Half* values() { return elements + kKeySlots * Keys::kElements; }
+  GPU_FUNCTION Half* queries() { return elements + (L::kQueriesStay ? kTileElements : 0); }
 };
 
 // Rows of a head in 16-byte vectors of eight elements; zeros outside.
@@ -46,14 +46,14 @@ class HeadRows {
         dim_(a.dim),
         loose_(a.loose != 0) {}
 
-  GPU_INLINE Quad load(i32 row, i32 d) const {
-    if (!loose_) return has(row, d) ? load_quad(at(row, d)) : Quad{};
-    Quad quad = {};
+  GPU_INLINE Vec16 load(i32 row, i32 d) const {
+    if (!loose_) return has(row, d) ? load_vec16(at(row, d)) : Vec16{};
+    Vec16 vec = {};
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (has(row, d + i)) quad.word[i / 2] |= static_cast<u32>(at(row, d)[i].bits) << (i % 2 * 16);
+      if (has(row, d + i)) vec.word[i / 2] |= static_cast<u32>(at(row, d)[i].bits) << (i % 2 * 16);
     }
-    return quad;
+    return vec;
   }
   // Vector `i` of those that `copies` brings.
   template <class Copy>
@@ -61,7 +61,7 @@ class HeadRows {
     if (!loose_) {
       copies.begin(i, to, has(row, d) ? at(row, d) : data_, has(row, d));
     } else if constexpr (kCopiesPassRegisters) {
-      store_quad(to, load(row, d));
+      store_vec16(to, load(row, d));
     } else {
       copies.begin(i, to, load(row, d));
     }
@@ -87,17 +87,18 @@ class TensorTiles {
   GPU_INLINE TensorTiles(const HeadRows& keys, const HeadRows& values) : key_rows_(keys), value_rows_(values) {}
 
   GPU_INLINE void begin_keys(i32 base, Half* tile) {
-    const i32 d = first_d(), first = static_cast<i32>(thread_index()) / kRowQuads;
+    const i32 d = first_d(), first = static_cast<i32>(thread_index()) / kRowVectors;
     copy(keys_, key_rows_, base + first, kRows, d,
          tile + Memory::Keys::place(static_cast<u32>(d), static_cast<u32>(first)), kRows * Memory::Keys::kPitch);
   }
   GPU_INLINE void begin_values(i32 base, Half* tile) {
-    const i32 d = first_d(), first = Memory::Values::first_row(static_cast<i32>(thread_index()) / kRowQuads, kQuads);
+    const i32 d = first_d(),
+              first = Memory::Values::first_row(static_cast<i32>(thread_index()) / kRowVectors, kVectors);
     constexpr i32 kStep = Memory::Values::row_step(kRows);
     // If copies transpose the tile, the first vector's index places all of a thread's vectors.
     copy(values_, value_rows_, base + first, kStep, d,
          tile + Memory::Values::place(static_cast<u32>(first), static_cast<u32>(d)),
-         kLoadsTurn ? kStep * Memory::Values::kPitch : 0);
+         kLoadsTranspose ? kStep * Memory::Values::kPitch : 0);
   }
   // See CacheTiles.
   template <int later>
@@ -111,31 +112,31 @@ class TensorTiles {
   GPU_INLINE void begin_none() { keys_.sent(); }
 
  private:
-  static constexpr int kRowQuads = dim / 8, kRows = L::kThreads / kRowQuads;  // that are copied together
-  static constexpr int kQuads = L::kTileKeys / kRows;
+  static constexpr int kRowVectors = dim / 8, kRows = L::kThreads / kRowVectors;  // that are copied together
+  static constexpr int kVectors = L::kTileKeys / kRows;
 
-  GPU_INLINE static i32 first_d() { return static_cast<i32>(thread_index()) % kRowQuads * 8; }
+  GPU_INLINE static i32 first_d() { return static_cast<i32>(thread_index()) % kRowVectors * 8; }
   template <class Copy>
   GPU_INLINE static void copy(Copy& copies, const HeadRows& rows, i32 first, i32 step, i32 d, Half* to, u32 to_step) {
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i) rows.begin(copies, i, to + static_cast<u32>(i) * to_step, first + i * step, d);
+    for (int i = 0; i < kVectors; ++i) rows.begin(copies, i, to + static_cast<u32>(i) * to_step, first + i * step, d);
     copies.sent();
   }
 
   HeadRows key_rows_, value_rows_;
-  TileCopy<kQuads> keys_;
-  typename Memory::Values::template Copy<kQuads> values_;
+  TileCopy<kVectors> keys_;
+  typename Memory::Values::template Copy<kVectors> values_;
 };
 
 // The block's queries, from row `first` on, into its memory.
 template <int dim>
 GPU_FUNCTION inline void load_queries(const HeadRows& q, i32 first, Half* queries) {
   using L = Layout<dim>;
-  constexpr int kRowQuads = dim / 8, kRows = L::kThreads / kRowQuads;
-  const i32 d = static_cast<i32>(thread_index()) % kRowQuads * 8;
+  constexpr int kRowVectors = dim / 8, kRows = L::kThreads / kRowVectors;
+  const i32 d = static_cast<i32>(thread_index()) % kRowVectors * 8;
 #pragma unroll 4
-  for (i32 row = static_cast<i32>(thread_index()) / kRowQuads; row < L::kRows; row += kRows) {
-    store_quad(queries + static_cast<u32>(row) * L::kQueryPitch + d, q.load(first + row, d));
+  for (i32 row = static_cast<i32>(thread_index()) / kRowVectors; row < L::kRows; row += kRows) {
+    store_vec16(queries + static_cast<u32>(row) * L::kQueryPitch + d, q.load(first + row, d));
   }
 }
 
@@ -222,7 +223,7 @@ GPU_FUNCTION inline void store_rows(const DenseAttentionArgs& a, i64 first, i32 
 #pragma unroll
     for (int slot = 0; slot < kRowSlots; ++slot) {
       const float sum = rows.sum[r][slot] = row_sum(rows.sum[r][slot]);
-      inverse[slot] = a.shares > 1 ? 1 : sum != 0 ? 1 / sum : 0;
+      inverse[slot] = a.splits > 1 ? 1 : sum != 0 ? 1 / sum : 0;
     }
 #pragma unroll
     for (Accumulator& output : rows.output[r]) {
@@ -230,9 +231,9 @@ GPU_FUNCTION inline void store_rows(const DenseAttentionArgs& a, i64 first, i32 
       for (int i = 0; i < Accumulator::kCount; ++i) output.value[i] *= inverse[row_slot(i)];
     }
   }
-  if (a.shares > 1) {
+  if (a.splits > 1) {
     const auto partial = [&](i32 row) {
-      return a.partials + ((first + row) * a.shares + block_index().z) * partial_floats(a.dim);
+      return a.partials + ((first + row) * a.splits + block_index().z) * partial_floats(a.dim);
     };
     for_outputs<1>(a, count, rows, [&](i32 row, i32 d, const float* sum) { partial(row)[d] = *sum; });
 #pragma unroll
@@ -284,7 +285,7 @@ GPU_FUNCTION inline void attention_dense(const DenseAttentionArgs& a) {
   TensorTiles<dim> tiles(HeadRows(a.k, batch, kv_head, a.keys, a), HeadRows(a.v, batch, kv_head, a.keys, a));
 
   const i32 all = a.causal != 0 ? min_of(a.keys, first + L::kRows) : a.keys;
-  const i32 share = ((all + L::kTileKeys - 1) / L::kTileKeys + a.shares - 1) / a.shares * L::kTileKeys;
+  const i32 share = ((all + L::kTileKeys - 1) / L::kTileKeys + a.splits - 1) / a.splits * L::kTileKeys;
   const i32 begin = static_cast<i32>(block_index().z) * share, end = min_of(all, begin + share);
   // Up to here every row sees every key.
   const i32 seen = a.causal != 0 ? min_of(a.keys, first + 1) : a.keys;
@@ -306,7 +307,7 @@ GPU_FUNCTION inline void attention_dense(const DenseAttentionArgs& a) {
     multiply_keys<T, typename Memory::Keys>(rows, memory.keys(tile), scores);
     if (has_mask) mask_scores<L>(a, mask, first, key, scores);
     if (key + L::kTileKeys > seen) hide<L>(a, first, key, scores);
-    weigh(rows, factor, scores);
+    apply_softmax(rows, factor, scores);
     tiles.template end_values<1>();
     barrier();  // all values are there
     multiply_values<T, typename Memory::Values>(rows, values, scores);

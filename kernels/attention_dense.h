@@ -26,14 +26,14 @@ struct AttentionMask {
   i64 key;
 };
 
-// Grid (B·H, L in parts of the block's rows, shares). With several shares a second launch (AttentionMergeArgs) follows.
+// Grid (B·H, L in parts of the block's rows, splits). With several splits a second launch (AttentionMergeArgs) follows.
 struct DenseAttentionArgs {
   StridedHeads q;
   StridedHeads k;  // G heads: query head h reads head h / group
   StridedHeads v;
   AttentionMask mask;
   void* y;          // [B, H, L, D]
-  float* partials;  // with shares > 1: [B, H, L, shares, partial_floats(D)]
+  float* partials;  // with splits > 1: [B, H, L, splits, partial_floats(D)]
   i32 heads;        // H
   i32 group;        // H / G
   i32 queries;      // L
@@ -41,7 +41,7 @@ struct DenseAttentionArgs {
   i32 dim;          // D
   i32 causal;       // query l sees keys 0 .. l
   i32 loose;        // D is no multiple of 8, or not all rows of q, k and v begin at multiples of 16 bytes
-  i32 shares;       // that the keys are dealt out to
+  i32 splits;       // that the keys are dealt out to
   float scale;      // over 0
 };
 inline constexpr int kDenseRows = 128, kWideDenseRows = 64;  // of a block; the latter where D > 128

@@ -4,7 +4,7 @@
 //
 // A tile of a GEMM has 16 rows and eight heads fill half of them: rows 8-15 hold the f16 residual of the queries and of
 // the probabilities, so that results are those of f32.
-#include "kernels/attention_shares.h"
+#include "kernels/attention_splits.h"
 #include "kernels/cache_tiles.h"
 
 #if defined(GABBRO_MATRIX_CORES)
@@ -27,8 +27,8 @@ struct BlockMemory {
   static constexpr u32 kPitch = dim + 8;
   alignas(16) Half queries[kTile * kPitch];
   struct Slot {
-    alignas(16) Half keys[Tiles::Keys::kHalves];
-    alignas(16) Half values[Tiles::Values::kHalves];
+    alignas(16) Half keys[Tiles::Keys::kElements];
+    alignas(16) Half values[Tiles::Values::kElements];
   } slots[kSlots];
   float maxima[kWaves][kMatrixHeads];
   float sums[kWaves][kMatrixHeads];
@@ -80,11 +80,11 @@ GPU_FUNCTION inline Accumulator multiply_keys(const Half* queries, const Half* k
   }
 #pragma unroll
   for (int i = 0; i < Accumulator::kCount; ++i) parts[0].value[i] += parts[1].value[i];
-  return add_row_halves(parts[0]);
+  return add_row_pairs(parts[0]);
 }
 
 template <int dim>
-GPU_FUNCTION inline void weigh(Running<dim>& running, Accumulator& scores) {
+GPU_FUNCTION inline void apply_softmax(Running<dim>& running, Accumulator& scores) {
   float highest[kRowSlots], factor[kRowSlots];
 #pragma unroll
   for (int slot = 0; slot < kRowSlots; ++slot) highest[slot] = running.maximum[slot];
@@ -116,7 +116,7 @@ GPU_FUNCTION inline void weigh(Running<dim>& running, Accumulator& scores) {
 
 // A share's result, or part of one: see partial_floats().
 template <int dim>
-GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 shares,
+GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 splits,
                                        const Running<dim>& running, BlockMemory<dim>& memory) {
   const i32 wave = static_cast<i32>(wave_index());
   float* const outputs = memory.outputs();
@@ -134,7 +134,7 @@ GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const Bl
   }
 #pragma unroll
   for (int tile = 0; tile < running.kDimTiles; ++tile) {
-    const Accumulator whole = add_row_halves(running.output[tile]);
+    const Accumulator whole = add_row_pairs(running.output[tile]);
 #pragma unroll
     for (int i = 0; i < Accumulator::kCount; ++i) {
       const u32 head = row_of(i);
@@ -155,7 +155,7 @@ GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const Bl
       value += factor * outputs[(w * kMatrixHeads + head) * dim + d];
       total += factor * memory.sums[w][head];
     }
-    store_share(a, row + head, shares, d, value, highest * kLn2, total);
+    store_split(a, row + head, splits, d, value, highest * kLn2, total);
   }
 }
 
@@ -168,8 +168,8 @@ class Share {
   GPU_FUNCTION Share(const AttentionArgs& a, const BlockHeads& heads, i32 sequence, const Keys& keys,
                      BlockMemory<dim>& memory)
       : a_(a), heads_(heads), keys_(keys), memory_(memory), tiles_(a, heads.kv_head) {
-    from_ = keys.base + static_cast<i32>(block_index().z) * keys.share;
-    to_ = min_of(keys.end, from_ + keys.share);
+    from_ = keys.base + static_cast<i32>(block_index().z) * keys.split;
+    to_ = min_of(keys.end, from_ + keys.split);
     count_ = to_ > from_ ? (to_ - from_ + kTileKeys - 1) / kTileKeys : 0;
     tiles_.select(sequence, {max_of(keys.first, from_), to_});
 #pragma unroll
@@ -197,7 +197,7 @@ class Share {
       Accumulator scores = multiply_keys<dim>(memory_.queries, slot.keys, own_key);
       if (a_.softcap > 0) cap(a_.softcap, scores);
       if (base < keys_.first || base + kTileKeys > to_) hide(base + static_cast<i32>(own_key), scores);
-      weigh(running, scores);
+      apply_softmax(running, scores);
       const Fragment weights = to_fragment(scores);
 #pragma unroll
       for (int d = 0; d < running.kDimTiles; ++d) {
@@ -206,8 +206,8 @@ class Share {
       if constexpr (kSlots == kAhead) barrier();
     }
     const i64 row = static_cast<i64>(block_index().x) * a_.q.heads + heads_.first;
-    store_outputs<dim>(a_, row, heads_, keys_.shares, running, memory_);
-    if (keys_.shares > 1) merge_shares<dim, kMatrixHeads, kThreads>(a_, row, heads_, keys_.shares);
+    store_outputs<dim>(a_, row, heads_, keys_.splits, running, memory_);
+    if (keys_.splits > 1) merge_splits<dim, kMatrixHeads, kThreads>(a_, row, heads_, keys_.splits);
   }
 
  private:
@@ -252,7 +252,7 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   const i32 sequence = a.sequence[token], position = a.positions[token];
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
   const Keys keys = known_keys<kMatrixShareKeys, kTileKeys>(a, known, position, position + 1);
-  if (static_cast<i32>(block_index().z) >= keys.shares) return;
+  if (static_cast<i32>(block_index().z) >= keys.splits) return;
   const BlockHeads heads = block_heads(a);
   Share<dim> share(a, heads, sequence, keys, memory);
   const float* x = a.q.data + token * a.q.token_stride;
@@ -260,8 +260,8 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   share.attend(-1);
 }
 
-// The same of one token whose key and value are not in the cache yet. Each block turns and rounds them for itself; one
-// of those that share a KV head writes them down, for later launches.
+// The same of one token whose key and value are not in the cache yet. Each block rotates and rounds them for itself;
+// one of those that share a KV head writes them down, for later launches.
 template <int dim>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   auto& memory = block_memory<BlockMemory<dim>>();
@@ -271,17 +271,17 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   const i32 sequence = a.sequence[0], position = a.positions[0];
   const bool known = in_table(a.table, a.kv, sequence, position);
   const Keys keys = known_keys<kMatrixShareKeys, kTileKeys>(a, known, position, position + 1);
-  if (static_cast<i32>(block_index().z) >= keys.shares) return;
+  if (static_cast<i32>(block_index().z) >= keys.splits) return;
   const BlockHeads heads = block_heads(a);
   Share<dim> share(a, heads, sequence, keys, memory);
   const i32 d = static_cast<i32>(thread_index()) % dim, safe = min_of(d, a.kv.dim - 1);
-  const Turn turn = turn_of(step.rope, safe, position);
+  const Rotation rotation = rotation_of(step.rope, safe, position);
   keep_queries<dim>(a, heads, memory.queries, [&](i32 head, i32 element) {
-    return turned(step.rope, a.q.data + head * a.q.head_stride, element, turn);
+    return rotated(step.rope, a.q.data + head * a.q.head_stride, element, rotation);
   });
   if (static_cast<i32>(thread_index()) < dim) {
     const bool inside = d < a.kv.dim;
-    const float k = turned(step.rope, step.k.data + heads.kv_head * step.k.head_stride, safe, turn);
+    const float k = rotated(step.rope, step.k.data + heads.kv_head * step.k.head_stride, safe, rotation);
     const KvElement own_key = kv_element<false>(k, inside);
     const KvElement own_value = kv_element<false>(step.v.data[heads.kv_head * step.v.head_stride + safe], inside);
     memory.fresh_key[d] = inside ? own_key.half : Half{0};

@@ -11,11 +11,11 @@ constexpr i32 partial_floats(i32 dim) { return dim + 2; }
 
 // Grid (rows / heads, heads).
 struct AttentionMergeArgs {
-  const float* partials;  // [rows][shares][partial_floats(dim)]
+  const float* partials;  // [rows][splits][partial_floats(dim)]
   void* y;                // [rows][dim]
   i32 heads;
   i32 dim;
-  i32 shares;
+  i32 splits;
 };
 
 }  // namespace gabbro::gpu

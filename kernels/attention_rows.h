@@ -20,7 +20,7 @@ struct RowLayout {
   static constexpr int kDimTiles = dim / static_cast<int>(kTile);
   // Pitch of the queries in elements: 16 bytes of padding spread eight rows over all banks.
   static constexpr u32 kQueryPitch = static_cast<u32>(dim) + 8;
-  static constexpr u32 kQueryHalves = rows * kQueryPitch;
+  static constexpr u32 kQueryElements = rows * kQueryPitch;
   using Scores = Accumulator[kRowTiles][kKeyTiles];
 };
 
@@ -100,7 +100,7 @@ GPU_FUNCTION inline void multiply_keys(const QueryRows<L>& rows, const Half* key
 // Scores become weights relative to the rows' new maxima; outputs and sums are made to match. `factor` times a score is
 // a logarithm to the base 2.
 template <class L>
-GPU_FUNCTION inline void weigh(QueryRows<L>& rows, float factor, typename L::Scores& scores) {
+GPU_FUNCTION inline void apply_softmax(QueryRows<L>& rows, float factor, typename L::Scores& scores) {
 #pragma unroll
   for (int r = 0; r < L::kRowTiles; ++r) {
     float highest[kRowSlots], shrink[kRowSlots];

@@ -15,14 +15,14 @@ template <class T>
 GPU_FUNCTION inline void attention_merge(const AttentionMergeArgs& a) {
   const i64 row = static_cast<i64>(block_index().x) * a.heads + block_index().y;
   const i32 floats = partial_floats(a.dim);
-  const float* partials = a.partials + row * a.shares * floats;
+  const float* partials = a.partials + row * a.splits * floats;
   float highest = kNoMaximum, total = 0;
-  for (i32 s = 0; s < a.shares; ++s) highest = max_of(highest, partials[s * floats + a.dim]);
-  for (i32 s = 0; s < a.shares; ++s)
+  for (i32 s = 0; s < a.splits; ++s) highest = max_of(highest, partials[s * floats + a.dim]);
+  for (i32 s = 0; s < a.splits; ++s)
     total += partials[s * floats + a.dim + 1] * exp(partials[s * floats + a.dim] - highest);
   for (i32 d = static_cast<i32>(thread_index()); d < a.dim; d += static_cast<i32>(block_size())) {
     float value = 0;
-    for (i32 s = 0; s < a.shares; ++s) value += partials[s * floats + d] * exp(partials[s * floats + a.dim] - highest);
+    for (i32 s = 0; s < a.splits; ++s) value += partials[s * floats + d] * exp(partials[s * floats + a.dim] - highest);
     static_cast<T*>(a.y)[row * a.dim + d] = from_float<T>(total != 0 ? value / total : 0);
   }
 }

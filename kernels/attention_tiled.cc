@@ -23,18 +23,18 @@ struct BlockMemory {
   // The next keys come while some are worked on; where copies wait in registers they need no place before.
   static constexpr int kKeySlots = kCopiesPassRegisters || scaled ? 2 : 1;
   using Layout = ManyRows<dim>;
-  static constexpr u32 kQueryHalves = Layout::kQueryHalves;
-  static constexpr u32 kTileHalves = kKeySlots * Tiles::Keys::kHalves + Tiles::Values::kHalves;
-  static constexpr u32 kHalves = Layout::kQueriesStay         ? kTileHalves + kQueryHalves
-                                 : kTileHalves > kQueryHalves ? kTileHalves
-                                                              : kQueryHalves;
-  alignas(16) Half halves[kHalves];
+  static constexpr u32 kQueryElements = Layout::kQueryElements;
+  static constexpr u32 kTileElements = kKeySlots * Tiles::Keys::kElements + Tiles::Values::kElements;
+  static constexpr u32 kElements = Layout::kQueriesStay             ? kTileElements + kQueryElements
+                                   : kTileElements > kQueryElements ? kTileElements
+                                                                    : kQueryElements;
+  alignas(16) Half elements[kElements];
   RowPlace places[kQueryRows];
   KeyRange seen[kQueryRows];  // by each row
 
-  GPU_FUNCTION Half* keys(i32 tile) { return halves + tile % kKeySlots * Tiles::Keys::kHalves; }
-  GPU_FUNCTION Half* values() { return halves + kKeySlots * Tiles::Keys::kHalves; }
-  GPU_FUNCTION Half* queries() { return halves + (Layout::kQueriesStay ? kTileHalves : 0); }
+  GPU_FUNCTION Half* keys(i32 tile) { return elements + tile % kKeySlots * Tiles::Keys::kElements; }
+  GPU_FUNCTION Half* values() { return elements + kKeySlots * Tiles::Keys::kElements; }
+  GPU_FUNCTION Half* queries() { return elements + (Layout::kQueriesStay ? kTileElements : 0); }
 };
 
 GPU_FUNCTION inline KeyRange keys_of_token(const AttentionArgs& a, i32 token) {
@@ -89,7 +89,7 @@ GPU_FUNCTION inline void load_queries(const AttentionArgs& a, i32 first, const R
       value[j] = min_of(max_of(element, -kLargestHalf), kLargestHalf);
     }
     *reinterpret_cast<u32*>(queries + static_cast<u32>(row) * ManyRows<dim>::kQueryPitch + d) =
-        pack_halves(value[0], value[1]);
+        pack_f16x2(value[0], value[1]);
   }
 }
 
@@ -111,8 +111,8 @@ GPU_FUNCTION inline void store_rows(const AttentionArgs& a, i32 first, const Row
       const float sum = rows.sum[r][slot];
       float* to = a.y + row * a.kv.dim;
       float factor = sum > 0 ? 1 / sum : 0;
-      if (a.shares > 1) {
-        to = a.partials + (row * a.shares + block_index().z) * partial_floats(a.kv.dim);
+      if (a.splits > 1) {
+        to = a.partials + (row * a.splits + block_index().z) * partial_floats(a.kv.dim);
         factor = 1;
         to[a.kv.dim] = rows.maximum[r][slot] * kLn2;  // by every lane that has the row
         to[a.kv.dim + 1] = sum;
@@ -188,7 +188,7 @@ GPU_FUNCTION inline void attention_tiled(const AttentionArgs& a) {
       memory.seen[own_row] = token >= from && token < to ? keys_of_token(a, first + token) : KeyRange{0, 0};
     }
     const i32 base = all.begin / kTileKeys * kTileKeys, count = (all.end - base + kTileKeys - 1) / kTileKeys;
-    const i32 share = (count + a.shares - 1) / a.shares * kTileKeys;
+    const i32 share = (count + a.splits - 1) / a.splits * kTileKeys;
     const i32 begin = base + static_cast<i32>(block_index().z) * share, end = min_of(all.end, begin + share);
     tiles.select(a.sequence[first + from], {max_of(all.begin, begin), end});
     if (begin < end) tiles.begin_keys(begin, memory.keys(0));
@@ -204,13 +204,13 @@ GPU_FUNCTION inline void attention_tiled(const AttentionArgs& a) {
         tiles.begin_none();
       }
       typename ManyRows<dim>::Scores scores;
-      multiply_keys<Half, TurnedTile<dim, kTileKeys>>(rows, memory.keys(tile), scores);
+      multiply_keys<Half, TransposedTile<dim, kTileKeys>>(rows, memory.keys(tile), scores);
       if (a.softcap > 0) cap_all(a.softcap, scores);
       if (!all_see) hide<dim>(memory.seen, key, scores);
-      weigh(rows, 1, scores);
+      apply_softmax(rows, 1, scores);
       tiles.template end_values<1>();
       barrier();  // all values are there
-      multiply_values<Half, TurnedTile<kTileKeys, dim>>(rows, values, scores);
+      multiply_values<Half, TransposedTile<kTileKeys, dim>>(rows, values, scores);
     }
     barrier();
   }

@@ -16,18 +16,18 @@ inline constexpr i32 kNoKey = 0x7fffffff;  // behind all
 
 // Eight neighboring elements of a cache as f16; `scale` advances by `scale_step` per element (0: all share one).
 template <bool scaled>
-GPU_FUNCTION inline Quad load_halves(const KvSide& side, i64 element, i64 scale, i64 scale_step) {
-  if constexpr (!scaled) return load_quad(static_cast<const Half*>(side.data) + element);
+GPU_FUNCTION inline Vec16 load_f16(const KvSide& side, i64 element, i64 scale, i64 scale_step) {
+  if constexpr (!scaled) return load_vec16(static_cast<const Half*>(side.data) + element);
   const u64 codes = *reinterpret_cast<const u64*>(static_cast<const i8*>(side.data) + element);
   float values[8];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     values[i] = static_cast<float>(static_cast<i8>(codes >> (8 * i))) * to_float(side.scale[scale + i * scale_step]);
   }
-  Quad halves;
+  Vec16 f16;
 #pragma unroll
-  for (int w = 0; w < 4; ++w) halves.word[w] = pack_halves(values[2 * w], values[2 * w + 1]);
-  return halves;
+  for (int w = 0; w < 4; ++w) f16.word[w] = pack_f16x2(values[2 * w], values[2 * w + 1]);
+  return f16;
 }
 
 // Brings tiles of `tile_keys` keys and their values, of one KV head and sequence, into the block's memory, by all its
@@ -35,8 +35,8 @@ GPU_FUNCTION inline Quad load_halves(const KvSide& side, i64 element, i64 scale,
 template <bool scaled, int dim, int tile_keys, int threads>
 class CacheTiles {
  public:
-  using Keys = TurnedTile<dim, tile_keys>;    // k: elements of a head, columns: keys
-  using Values = TurnedTile<tile_keys, dim>;  // k: keys, columns: elements of a head
+  using Keys = TransposedTile<dim, tile_keys>;    // k: elements of a head, columns: keys
+  using Values = TransposedTile<tile_keys, dim>;  // k: keys, columns: elements of a head
 
   GPU_FUNCTION CacheTiles(const AttentionArgs& a, i32 head) : a_(a), head_(head) {}
 
@@ -78,19 +78,19 @@ class CacheTiles {
   GPU_FUNCTION void begin_none() { keys_.sent(); }
 
  private:
-  static constexpr int kQuads = tile_keys * dim / 8 / threads;
+  static constexpr int kVectors = tile_keys * dim / 8 / threads;
 
   // `whole`: all of D is there.
   template <bool whole>
   GPU_FUNCTION void copy_keys(i32 base, Half* tile) {
-    constexpr int kRowQuads = tile_keys / 8, kRows = threads / kRowQuads;
-    const i32 column = static_cast<i32>(thread_index()) % kRowQuads * 8, key = base + column;
-    const i32 row = Keys::first_row(static_cast<i32>(thread_index()) / kRowQuads, kQuads);
-    const KeyPlace place = key_place(a_.kv, page(key), head_, slot_of(key));
+    constexpr int kRowVectors = tile_keys / 8, kRows = threads / kRowVectors;
+    const i32 column = static_cast<i32>(thread_index()) % kRowVectors * 8, key = base + column;
+    const i32 row = Keys::first_row(static_cast<i32>(thread_index()) / kRowVectors, kVectors);
+    const KeySlot place = key_slot(a_.kv, page(key), head_, slot_of(key));
     const i64 step = static_cast<i64>(a_.kv.page) * Keys::row_step(kRows);
     i64 element = place.element + static_cast<i64>(a_.kv.page) * row;
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i, element += step) {
+    for (int i = 0; i < kVectors; ++i, element += step) {
       const i32 d = row + i * Keys::row_step(kRows);
       copy(keys_, i, tile + Keys::place(static_cast<u32>(d), static_cast<u32>(column)), a_.keys, element,
            place.scale + static_cast<i64>(d / kScaleGroup) * a_.kv.page, 1, whole || d < a_.kv.dim);
@@ -100,13 +100,13 @@ class CacheTiles {
   // `whole`: all of D, and all keys are seen and on one page.
   template <bool whole>
   GPU_FUNCTION void copy_values(i32 base, Half* tile) {
-    constexpr int kRowQuads = dim / 8, kRows = threads / kRowQuads;
-    const i32 d = static_cast<i32>(thread_index()) % kRowQuads * 8;
-    const i32 first = Values::first_row(static_cast<i32>(thread_index()) / kRowQuads, kQuads);
+    constexpr int kRowVectors = dim / 8, kRows = threads / kRowVectors;
+    const i32 d = static_cast<i32>(thread_index()) % kRowVectors * 8;
+    const i32 first = Values::first_row(static_cast<i32>(thread_index()) / kRowVectors, kVectors);
     constexpr i32 kStep = Values::row_step(kRows);
     ValuePlace place = value_place(a_.kv, page(base + first), head_, slot_of(base + first));
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i) {
+    for (int i = 0; i < kVectors; ++i) {
       const i32 slot = first + i * kStep, key = base + slot;
       if constexpr (whole) {
         if (i > 0) place = {place.element + dim * kStep, place.scale + dim / kScaleGroup * kStep};
@@ -122,7 +122,7 @@ class CacheTiles {
   // Converted elements are stored at once: in flight they would need twice the registers of their loads.
   template <class Copy>
   GPU_FUNCTION static void land(Copy& copies) {
-    if constexpr (!kLoadsTurn) copies.landed();
+    if constexpr (!kLoadsTranspose) copies.landed();
   }
 
   // Page numbers out of range are held within the cache, keys past the end on the last page.
@@ -135,11 +135,11 @@ class CacheTiles {
   GPU_FUNCTION static void copy(Copy& copies, int i, Half* to, const KvSide& side, i64 element, i64 scale,
                                 i64 scale_step, bool inside) {
     if constexpr (scaled) {
-      const Quad halves = inside ? load_halves<true>(side, element, scale, scale_step) : Quad{};
-      if constexpr (kLoadsTurn) {
-        store_quad(to, halves);
+      const Vec16 f16 = inside ? load_f16<true>(side, element, scale, scale_step) : Vec16{};
+      if constexpr (kLoadsTranspose) {
+        store_vec16(to, f16);
       } else {
-        copies.begin(i, to, halves);
+        copies.begin(i, to, f16);
       }
     } else {
       copies.begin(i, to, static_cast<const Half*>(side.data) + (inside ? element : 0), inside);
@@ -150,8 +150,8 @@ class CacheTiles {
   i32 head_;
   i32 sequence_ = 0;
   KeyRange range_{0, 0};
-  typename Keys::template Copy<kQuads> keys_;
-  typename Values::template Copy<kQuads> values_;
+  typename Keys::template Copy<kVectors> keys_;
+  typename Values::template Copy<kVectors> values_;
 };
 
 // Scores of keys become `softcap · tanh(score / softcap)`, of logarithms to the base 2.

@@ -37,7 +37,7 @@ struct Type<Boolean> {
   static constexpr Kind kind = Kind::kBoolean;
 };
 
-// The value as an arithmetic type: halves as float, booleans as 0 or 1.
+// The value as an arithmetic type: f16 as float, booleans as 0 or 1.
 template <class T>
 GPU_FUNCTION inline T widened(T x) {
   return x;

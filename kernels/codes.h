@@ -36,9 +36,9 @@ GPU_FUNCTION inline void load_plane(const u8* plane, i64 block, u32* words) {
   if constexpr (width >= 4) {
 #pragma unroll
     for (int q = 0; q < width / 4; ++q) {
-      const Quad quad = load_quad(from + q * 16);
+      const Vec16 vec = load_vec16(from + q * 16);
 #pragma unroll
-      for (int w = 0; w < 4; ++w) words[q * 4 + w] = quad.word[w];
+      for (int w = 0; w < 4; ++w) words[q * 4 + w] = vec.word[w];
     }
   } else {
 #pragma unroll

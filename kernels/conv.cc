@@ -47,7 +47,7 @@ GPU_FUNCTION inline void conv_tiled(const ConvArgs& a) {
   const T* x = static_cast<const T*>(a.x) + static_cast<i64>(batch) * a.in_channels * inputs;
   const T* weight = static_cast<const T*>(a.weight) + static_cast<i64>(group) * a.out_channels * depth;
   const int thread = static_cast<int>(thread_index()), tx = thread % kSide, ty = thread / kSide;
-  // Neighbouring threads load neighbouring outputs, each thread always the same one; and neighbouring weights of a row.
+  // Neighboring threads load neighboring outputs, each thread always the same one; and neighboring weights of a row.
   const i32 my_output = output + thread % kConvTile;
   const Place my_place = place_of(my_output < outputs ? my_output : 0, w.out);
   float sums[kEach][kEach] = {};

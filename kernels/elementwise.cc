@@ -225,4 +225,4 @@ GABBRO_MOVES(u16)
 GABBRO_MOVES(u32)
 GABBRO_MOVES(u64)
 // For inputs whose rows are whole 16-byte vectors.
-GPU_KERNEL(concat_quads, 256, gabbro::gpu::ConcatArgs, concat<gabbro::gpu::GABBRO_GPU::Quad>)
+GPU_KERNEL(concat_vec16, 256, gabbro::gpu::ConcatArgs, concat<gabbro::gpu::GABBRO_GPU::Vec16>)

@@ -6,7 +6,7 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Neighbours that a thread moves together.
+// Neighbors that a thread moves together.
 template <class T, int count>
 struct alignas(sizeof(T) * count) Pack {
   T element[count];

@@ -19,11 +19,11 @@ GPU_FUNCTION inline i64 head_offset(const KvShape& kv, i32 page, i32 head) {
   return (static_cast<i64>(page) * kv.heads + head) * kv.dim * kv.page;
 }
 
-struct KeyPlace {
+struct KeySlot {
   i64 element;  // of d = 0; the next d is kv.page further
   i64 scale;    // of the first 32; the next is kv.page further
 };
-GPU_FUNCTION inline KeyPlace key_place(const KvShape& kv, i32 page, i32 head, i32 slot) {
+GPU_FUNCTION inline KeySlot key_slot(const KvShape& kv, i32 page, i32 head, i32 slot) {
   const i64 offset = head_offset(kv, page, head);
   return {offset + slot, offset / kScaleGroup + slot};
 }

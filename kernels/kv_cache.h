@@ -71,12 +71,12 @@ constexpr i32 rope_heads_of_block(i64 tokens) { return tokens >= 64 ? 8 : 1; }
 inline constexpr int kBlockHeads = 4;
 inline constexpr int kMatrixHeads = 8;                          // on matrix cores
 inline constexpr int kShareKeys = 128, kMatrixShareKeys = 256;  // of a share, or a multiple of it
-inline constexpr int kMaxShares = 64;
+inline constexpr int kMaxSplits = 64;
 constexpr i32 decode_parts(i64 group, i64 block_heads) {
   return static_cast<i32>((group + block_heads - 1) / block_heads);
 }
 
-// Causal attention, grid (T, G·decode_parts(H/G), shares): where there are few blocks otherwise, the keys are dealt out
+// Causal attention, grid (T, G·decode_parts(H/G), splits): where there are few blocks otherwise, the keys are dealt out
 // to several, the last of which puts their results together.
 struct AttentionArgs {
   HeadsView q;
@@ -87,9 +87,9 @@ struct AttentionArgs {
   const i32* sequence;
   const i32* positions;
   float* y;         // [T][H][D]
-  float* partials;  // with shares > 1: [T][H][shares][D + 2], see partial_floats()
-  u32* arrived;     // with shares > 1: [T][grid.y], zeros, and zeros again at the end
-  i32 shares;
+  float* partials;  // with splits > 1: [T][H][splits][D + 2], see partial_floats()
+  u32* arrived;     // with splits > 1: [T][grid.y], zeros, and zeros again at the end
+  i32 splits;
   i32 group;       // heads that share a KV head,
   i32 parts;       // number of parts of a group,
   i32 part_heads;  // heads per part
@@ -99,8 +99,8 @@ struct AttentionArgs {
   i32 tokens;
 };
 
-// Many tokens, on matrix cores: grid (G, T in parts of kQueryRows / group, shares). A block's rows are its tokens'
-// queries of the heads that share a KV head. With several shares a second launch (AttentionMergeArgs) follows.
+// Many tokens, on matrix cores: grid (G, T in parts of kQueryRows / group, splits). A block's rows are its tokens'
+// queries of the heads that share a KV head. With several splits a second launch (AttentionMergeArgs) follows.
 inline constexpr int kQueryRows = 128;
 
 // One token whose key and value come with the launch.

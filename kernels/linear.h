@@ -6,7 +6,7 @@
 namespace gabbro::gpu {
 
 // Activations [T, K], rounded to 8 bits: grid (T, slices of K), a block each.
-struct QuantiseRowsArgs {
+struct QuantizeRowsArgs {
   const float* x;
   const float* norm;  // [K]: RMSNorm before; or null
   i8* codes;          // [T][K]
@@ -18,14 +18,14 @@ struct QuantiseRowsArgs {
 };
 
 // 16-byte vectors of a row that a thread holds: 4096 columns, and 14336, the widest of an 8B model.
-inline constexpr int kHalvedRowQuads = 4, kHalvedWideRowQuads = 14;
+inline constexpr int kConvertedRowVectors = 4, kConvertedWideRowVectors = 14;
 
 // Activations [T, K] as f16 for matrix cores: grid T, a block each. A row whose largest element is below 2⁻⁴, or not
 // below 2¹⁵, is scaled by a power of two to 2¹⁴ or above: nothing overflows, and few elements are subnormal.
-struct HalveRowsArgs {
+struct ConvertRowsArgs {
   const float* x;
   const float* norm;  // [K]: RMSNorm before; or null
-  Half* halves;       // [T][depth], zeros from K on
+  Half* f16;          // [T][depth], zeros from K on
   float* scales;      // [T]: what undoes the multiplication
   i32 columns;        // K, a multiple of 4
   i32 depth;          // K in whole tiles
@@ -34,11 +34,11 @@ struct HalveRowsArgs {
 
 // The same of silu(first · s) · (second · s), [T, K] each, with s what undoes the scale of the activations that they
 // are products of.
-struct HalveGatedArgs {
+struct ConvertGatedArgs {
   const float* first;
   const float* second;
   const float* scales_before;  // [T]
-  Half* halves;
+  Half* f16;
   float* scales;
   i32 columns;
   i32 depth;
@@ -60,7 +60,7 @@ struct LinearMatrix {
 
 inline constexpr int kMaxMatrices = 3;
 inline constexpr int kLinearThreads = 256;  // of a block, where nothing else is said
-// Neighbouring rows that a wave handles together: activations are read once for them.
+// Neighboring rows that a wave handles together: activations are read once for them.
 inline constexpr int kWaveRows = 2;
 
 // Most columns of quantized weights in decode: a block keeps the whole token, rounded.
@@ -84,7 +84,7 @@ constexpr OneRow one_row_of(i64 chunks, i64 wave) {
 constexpr i32 waves_of(i64 rows) { return static_cast<i32>((rows + kWaveRows - 1) / kWaveRows); }
 
 // y = x·Wᵀ for up to three matrices of one format: a wave kWaveRows rows, grid.y tiles of tokens. With kSiluMul the
-// rows of the first two go together: silu(y0)·y1. The kernels for one token round and normalise x themselves.
+// rows of the first two go together: silu(y0)·y1. The kernels for one token round and normalize x themselves.
 struct LinearArgs {
   LinearMatrix matrices[kMaxMatrices];
   i32 count;
@@ -97,7 +97,7 @@ struct LinearArgs {
   const float* x;         // plain weights, and one token
   const float* norm;      // one token: [K] of an RMSNorm before; or null
   float epsilon;
-  const i8* codes;  // quantised weights: see QuantiseRowsArgs
+  const i8* codes;  // quantized weights: see QuantizeRowsArgs
   const float* scales;
   const i32* sums;
 };
@@ -109,14 +109,14 @@ inline constexpr int kManyTokens = 128;  // tokens of a tile, or
 inline constexpr int kSomeTokens = 32;
 inline constexpr int kTiledThreads = 128;
 
-// Grid (tiles of tokens, tiles of rows of all matrices): neighbouring blocks read the same weights.
+// Grid (tiles of tokens, tiles of rows of all matrices): neighboring blocks read the same weights.
 struct LinearTiledArgs {
   LinearMatrix matrices[kMaxMatrices];
   i32 columns;
   i32 tokens;
   Epilogue epilogue;
   const float* residual;  // [T][rows]
-  const Half* halves;     // see HalveRowsArgs
+  const Half* f16;        // see ConvertRowsArgs
   const float* scales;
   i32 depth;
 };
@@ -126,9 +126,9 @@ struct LinearTiledArgs {
 inline constexpr float kWeightScale = 16;
 
 // Rows of a matrix as f16 [rows][K]: blocks of kLinearThreads threads, a thread 32 weights or, of bf16, 8.
-struct HalveWeightsArgs {
+struct ConvertWeightsArgs {
   LinearMatrix matrix;
-  Half* halves;
+  Half* f16;
   i32 first_row;
   i32 rows;
   i32 columns;
@@ -139,7 +139,7 @@ struct LinearFinishArgs {
   LinearMatrix matrices[2];  // with kSiluMul both, and the result goes to the first's y
   Epilogue epilogue;
   const float* residual;  // [T][rows]
-  const float* scales;    // see HalveRowsArgs
+  const float* scales;    // see ConvertRowsArgs
 };
 inline constexpr i32 kFinishRows = 8 * kLinearThreads;
 

@@ -1,4 +1,4 @@
-// Quantised weights times one token, bound by memory: a wave a row, or with kSiluMul one of both matrices. Nothing is
+// Quantized weights times one token, bound by memory: a wave a row, or with kSiluMul one of both matrices. Nothing is
 // launched before to prepare x: each block keeps the whole of it, rounded, and with an RMSNorm before (y = x·weight /
 // rms(x), Zhang & Sennrich 2019) the products are those of x·weight, and 1 / rms(x) comes at the end. Waves that go
 // through their rows each for itself are faster here than blocks that do it together, as for plain weights: unpacking
@@ -55,7 +55,7 @@ GPU_FUNCTION inline void finish(const LinearArgs& a, const Rows<count>& rows, fl
 // 32 elements of x in the block's memory: codes in ±127 with a scale (the scheme of llama.cpp's q8_1). 48 bytes, so
 // that the lanes of a wave meet in no bank.
 struct RoundedBlock {
-  Quad low, high;  // codes
+  Vec16 low, high;  // codes
   float scale;
   i32 sums[2];  // of the codes of each half
   i32 unused;
@@ -95,12 +95,12 @@ GPU_FUNCTION inline float round_row(const LinearArgs& a, RoundedBlock* row) {
   const i32 fours = a.columns / 4, wave = static_cast<i32>(kWave), threads = static_cast<i32>(block_size());
   const i32 end = (fours + wave - 1) / wave * wave;  // all lanes of a wave take part in its shuffles
   for (i32 first = static_cast<i32>(thread_index()); first < end; first += kAhead * threads) {
-    Quad x[kAhead], norm[kAhead] = {};
+    Vec16 x[kAhead], norm[kAhead] = {};
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) {
       const i32 four = min_of(first + j * threads, fours - 1);
-      x[j] = load_quad(a.x + four * 4);
-      if (a.norm != nullptr) norm[j] = load_quad(a.norm + four * 4);
+      x[j] = load_vec16(a.x + four * 4);
+      if (a.norm != nullptr) norm[j] = load_vec16(a.norm + four * 4);
     }
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) {
@@ -204,7 +204,7 @@ constexpr int steps_ahead(const Packing& p, int count) {
 // weights always on their way; the first of them while x is still computed by the launch ahead, and then rounded.
 // `count`: 1, or 2 with kSiluMul.
 template <Packing p, int count>
-GPU_FUNCTION inline void linear_one_quantised(const LinearArgs& a) {
+GPU_FUNCTION inline void linear_one_quantized(const LinearArgs& a) {
   constexpr int kStepsAhead = steps_ahead(p, count);
   GPU_SHARED(RoundedBlock, x, kMaxOneColumns / kBlock);
   RowLoader<p, count> loader(a);
@@ -235,10 +235,10 @@ GPU_FUNCTION inline void linear_one_quantised(const LinearArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_QUANTISED(name, packing)                                                                       \
+#define GABBRO_QUANTIZED(name, packing)                                                                       \
   GPU_EARLY_KERNEL(linear_##name##_1, gabbro::gpu::GABBRO_GPU::kBlockThreads, gabbro::gpu::LinearArgs,        \
-                   linear_one_quantised<gabbro::gpu::packing, 1>)                                             \
+                   linear_one_quantized<gabbro::gpu::packing, 1>)                                             \
   GPU_EARLY_KERNEL(linear_##name##_1_paired, gabbro::gpu::GABBRO_GPU::kBlockThreads, gabbro::gpu::LinearArgs, \
-                   linear_one_quantised<gabbro::gpu::packing, 2>)
+                   linear_one_quantized<gabbro::gpu::packing, 2>)
 
-GABBRO_FOR_EACH_FORMAT(GABBRO_QUANTISED)
+GABBRO_FOR_EACH_FORMAT(GABBRO_QUANTIZED)

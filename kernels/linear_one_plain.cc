@@ -13,18 +13,18 @@ namespace gabbro::gpu::GABBRO_GPU {
 template <int count>
 GPU_FUNCTION inline void load_activations(const LinearArgs& a, i32 first, float* values, float& squares) {
 #pragma unroll
-  for (int quad = 0; quad < count / 4; ++quad) {
-    const Quad bits = load_quad(a.x + first + quad * 4);
+  for (int vec = 0; vec < count / 4; ++vec) {
+    const Vec16 bits = load_vec16(a.x + first + vec * 4);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) values[quad * 4 + i] = bits_to_float(bits.word[i]);
+    for (int i = 0; i < 4; ++i) values[vec * 4 + i] = bits_to_float(bits.word[i]);
   }
   if (a.norm == nullptr) return;
 #pragma unroll
-  for (int quad = 0; quad < count / 4; ++quad) {
-    const Quad weights = load_quad(a.norm + first + quad * 4);
+  for (int vec = 0; vec < count / 4; ++vec) {
+    const Vec16 weights = load_vec16(a.norm + first + vec * 4);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      float& value = values[quad * 4 + i];
+      float& value = values[vec * 4 + i];
       squares = fma(value, value, squares);
       value *= bits_to_float(weights.word[i]);
     }
@@ -51,7 +51,7 @@ struct PlainWeights {
     load_activations<kColumns>(a, chunk * kColumns, part.value, squares);
     return part;
   }
-  GPU_FUNCTION static float dot(const Quad& raw, const Part& x) {
+  GPU_FUNCTION static float dot(const Vec16& raw, const Part& x) {
     const PlainVector<T> weights = plain_of<T>(raw);
     float result = 0;
 #pragma unroll
@@ -89,7 +89,7 @@ GPU_FUNCTION inline OnePlace one_place(i32 row_threads) {
   return {thread / row_threads, static_cast<i32>(block_size()) / row_threads, thread % row_threads};
 }
 
-// A group of neighbouring rows of a matrix (with kSiluMul: of both).
+// A group of neighboring rows of a matrix (with kSiluMul: of both).
 struct RowGroup {
   int matrix;
   i32 first;  // row
@@ -114,20 +114,20 @@ class ChunksAhead {
   struct Memory {};
 
   GPU_FUNCTION explicit ChunksAhead(Memory&) {}
-  GPU_FUNCTION void begin(int i, const void* from) { chunks_[i] = load_quad(from); }
+  GPU_FUNCTION void begin(int i, const void* from) { chunks_[i] = load_vec16(from); }
   GPU_FUNCTION void sent() {}
   template <int later>
   GPU_FUNCTION void landed() {}
-  GPU_FUNCTION Quad chunk(int i) const { return chunks_[i]; }
+  GPU_FUNCTION Vec16 chunk(int i) const { return chunks_[i]; }
 
  private:
-  Quad chunks_[count];
+  Vec16 chunks_[count];
 };
 template <int count>
 class ChunksAhead<count, true> {
  public:
   struct Memory {
-    Quad chunks[count][kOneThreads];  // each thread reads only its own
+    Vec16 chunks[count][kOneThreads];  // each thread reads only its own
   };
 
   GPU_FUNCTION explicit ChunksAhead(Memory& memory) : memory_(memory) {}
@@ -137,7 +137,7 @@ class ChunksAhead<count, true> {
   GPU_FUNCTION void landed() {
     copy_.template landed<later>();
   }
-  GPU_FUNCTION Quad chunk(int i) const { return memory_.chunks[i][thread_index()]; }
+  GPU_FUNCTION Vec16 chunk(int i) const { return memory_.chunks[i][thread_index()]; }
 
  private:
   Memory& memory_;

@@ -24,12 +24,12 @@ GPU_FUNCTION inline void dot_plain_rows(const LinearMatrix& m, i32 row, const Li
 #pragma unroll
       for (int t = 0; t < W; ++t) {
 #pragma unroll
-        for (int quad = 0; quad < kCount; quad += 4) {
-          const PlainVector<float> values = load_plain<float>(reinterpret_cast<const u8*>(x[t] + k + quad));
+        for (int vec = 0; vec < kCount; vec += 4) {
+          const PlainVector<float> values = load_plain<float>(reinterpret_cast<const u8*>(x[t] + k + vec));
 #pragma unroll
           for (int r = 0; r < kWaveRows; ++r) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) sums[r * W + t] = fma(w[r].value[quad + i], values.value[i], sums[r * W + t]);
+            for (int i = 0; i < 4; ++i) sums[r * W + t] = fma(w[r].value[vec + i], values.value[i], sums[r * W + t]);
           }
         }
       }

@@ -1,14 +1,14 @@
 // Weights times many tokens on matrix cores: a block multiplies kTileRows rows of weights with a tile of tokens. Both
 // are in its memory as f16, kTileDepth columns at a time and double-buffered: the next columns are in flight while the
 // waves multiply.
-#include "kernels/halves.h"
+#include "kernels/convert_f16.h"
 #include "kernels/linear_finish.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
 // Elements from one row of a tile to the next: 16 bytes of padding spread eight rows over all banks.
 inline constexpr u32 kPitch = kTileDepth + 8;
-inline constexpr int kRowQuads = kTileDepth / 8;
+inline constexpr int kRowVectors = kTileDepth / 8;
 
 // How the waves of a block share a tile: each `kRows` rows of it and `kTokens` tokens.
 template <int tile_tokens>
@@ -58,16 +58,16 @@ class HalfRows {
  public:
   GPU_FUNCTION HalfRows(const LinearTiledArgs& a, const TileRows& rows) : columns_(a.columns) {
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i) {
-      const i32 row = row_of_quad(i);
+    for (int i = 0; i < kVectors; ++i) {
+      const i32 row = row_of_vector(i);
       const LinearMatrix& m = a.matrices[rows.matrix_of(row)];
       from_[i] = reinterpret_cast<const Half*>(m.low + min_of(rows.place_of(row), m.rows - 1) * m.row_step) + column();
     }
   }
   GPU_FUNCTION void begin(i32 k, Half* tile) {
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i) {
-      copy_.begin(i, tile + row_of_quad(i) * static_cast<i32>(kPitch) + column(), from_[i] + k,
+    for (int i = 0; i < kVectors; ++i) {
+      copy_.begin(i, tile + row_of_vector(i) * static_cast<i32>(kPitch) + column(), from_[i] + k,
                   k + column() < columns_);
     }
     copy_.sent();
@@ -75,15 +75,15 @@ class HalfRows {
   GPU_FUNCTION void end(i32, Half*) { copy_.template landed<0>(); }
 
  private:
-  static constexpr int kQuads = kTileRows * kRowQuads / kTiledThreads;
-  GPU_FUNCTION static i32 row_of_quad(int i) {
-    return (static_cast<i32>(thread_index()) + i * kTiledThreads) / kRowQuads;
+  static constexpr int kVectors = kTileRows * kRowVectors / kTiledThreads;
+  GPU_FUNCTION static i32 row_of_vector(int i) {
+    return (static_cast<i32>(thread_index()) + i * kTiledThreads) / kRowVectors;
   }
-  GPU_FUNCTION static i32 column() { return static_cast<i32>(thread_index()) % kRowQuads * 8; }
+  GPU_FUNCTION static i32 column() { return static_cast<i32>(thread_index()) % kRowVectors * 8; }
 
   i32 columns_;
-  const Half* from_[kQuads];
-  TileCopy<kQuads> copy_;
+  const Half* from_[kVectors];
+  TileCopy<kVectors> copy_;
 };
 
 class BFloatRows {
@@ -95,14 +95,14 @@ class BFloatRows {
   }
   GPU_FUNCTION void begin(i32 k, Half*) {
 #pragma unroll
-    for (int q = 0; q < kRowQuads; ++q) {
-      quads_[q] = k + q * 8 < columns_ ? load_quad(from_ + static_cast<i64>(k + q * 8) * 2) : Quad{};
+    for (int q = 0; q < kRowVectors; ++q) {
+      vectors_[q] = k + q * 8 < columns_ ? load_vec16(from_ + static_cast<i64>(k + q * 8) * 2) : Vec16{};
     }
   }
   GPU_FUNCTION void end(i32, Half* tile) {
 #pragma unroll
-    for (int q = 0; q < kRowQuads; ++q) {
-      store_quad(tile + thread_index() * kPitch + q * 8, halves_of_bfloats(quads_[q]));
+    for (int q = 0; q < kRowVectors; ++q) {
+      store_vec16(tile + thread_index() * kPitch + q * 8, f16_of_bf16(vectors_[q]));
     }
   }
 
@@ -110,14 +110,14 @@ class BFloatRows {
   static_assert(kTileRows == kTiledThreads);  // a thread a row
   i32 columns_;
   const u8* from_;
-  Quad quads_[kRowQuads];
+  Vec16 vectors_[kRowVectors];
 };
 
-// A thread a row, of which it dequantises one block of 32 at a time.
+// A thread a row, of which it dequantizes one block of 32 at a time.
 template <Packing p>
-class QuantisedRows {
+class QuantizedRows {
  public:
-  GPU_FUNCTION QuantisedRows(const LinearTiledArgs& a, const TileRows& rows) {
+  GPU_FUNCTION QuantizedRows(const LinearTiledArgs& a, const TileRows& rows) {
     const i32 row = static_cast<i32>(thread_index());
     matrix_ = a.matrices[rows.matrix_of(row)];
     first_block_ = static_cast<i64>(min_of(rows.place_of(row), matrix_.rows - 1)) * (a.columns / kBlock);
@@ -182,29 +182,29 @@ class TokenTile {
  public:
   GPU_FUNCTION TokenTile(const LinearTiledArgs& a, i32 token) {
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i) {
-      const i32 own = min_of(token + token_of_quad(i), a.tokens - 1);
-      from_[i] = a.halves + static_cast<i64>(own) * a.depth + column();
+    for (int i = 0; i < kVectors; ++i) {
+      const i32 own = min_of(token + token_of_vector(i), a.tokens - 1);
+      from_[i] = a.f16 + static_cast<i64>(own) * a.depth + column();
     }
   }
   GPU_FUNCTION void begin(i32 k, Half* tile) {
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i) {
-      copy_.begin(i, tile + token_of_quad(i) * static_cast<i32>(kPitch) + column(), from_[i] + k, true);
+    for (int i = 0; i < kVectors; ++i) {
+      copy_.begin(i, tile + token_of_vector(i) * static_cast<i32>(kPitch) + column(), from_[i] + k, true);
     }
     copy_.sent();
   }
   GPU_FUNCTION void end() { copy_.template landed<0>(); }
 
  private:
-  static constexpr int kQuads = tile_tokens * kRowQuads / kTiledThreads;
-  GPU_FUNCTION static i32 token_of_quad(int i) {
-    return (static_cast<i32>(thread_index()) + i * kTiledThreads) / kRowQuads;
+  static constexpr int kVectors = tile_tokens * kRowVectors / kTiledThreads;
+  GPU_FUNCTION static i32 token_of_vector(int i) {
+    return (static_cast<i32>(thread_index()) + i * kTiledThreads) / kRowVectors;
   }
-  GPU_FUNCTION static i32 column() { return static_cast<i32>(thread_index()) % kRowQuads * 8; }
+  GPU_FUNCTION static i32 column() { return static_cast<i32>(thread_index()) % kRowVectors * 8; }
 
-  const Half* from_[kQuads];
-  TileCopy<kQuads> copy_;
+  const Half* from_[kVectors];
+  TileCopy<kVectors> copy_;
 };
 
 // This wave's products of a tile: sums += weights · tokensᵀ.
@@ -228,9 +228,9 @@ GPU_FUNCTION inline void multiply_tiles(const Half* weights, const Half* tokens,
 template <class Rows, int tile_tokens>
 GPU_FUNCTION inline void linear_tiled(const LinearTiledArgs& a) {
   using Share = WaveShare<tile_tokens>;
-  constexpr u32 kWeightHalves = kTileRows * kPitch, kTokenHalves = tile_tokens * kPitch;
-  GPU_SHARED(Half, weights, 2 * kWeightHalves);
-  GPU_SHARED(Half, tokens, 2 * kTokenHalves);
+  constexpr u32 kWeightElements = kTileRows * kPitch, kTokenElements = tile_tokens * kPitch;
+  GPU_SHARED(Half, weights, 2 * kWeightElements);
+  GPU_SHARED(Half, tokens, 2 * kTokenElements);
   const i32 token = static_cast<i32>(block_index().x) * tile_tokens;
   const TileRows tile = tile_rows(a, Share::kRows);
   Rows rows(a, tile);
@@ -241,11 +241,11 @@ GPU_FUNCTION inline void linear_tiled(const LinearTiledArgs& a) {
 
   const auto begin = [&](i32 k) {
     const u32 half = static_cast<u32>(k / kTileDepth % 2);
-    columns.begin(k, tokens + half * kTokenHalves);
-    rows.begin(k, weights + half * kWeightHalves);
+    columns.begin(k, tokens + half * kTokenElements);
+    rows.begin(k, weights + half * kWeightElements);
   };
   const auto end = [&](i32 k) {
-    rows.end(k, weights + static_cast<u32>(k / kTileDepth % 2) * kWeightHalves);
+    rows.end(k, weights + static_cast<u32>(k / kTileDepth % 2) * kWeightElements);
     columns.end();
   };
   begin(0);
@@ -255,8 +255,8 @@ GPU_FUNCTION inline void linear_tiled(const LinearTiledArgs& a) {
     const bool more = k + kTileDepth < a.depth;
     if (more) begin(k + kTileDepth);
     const u32 half = static_cast<u32>(k / kTileDepth % 2);
-    multiply_tiles<Share>(weights + half * kWeightHalves + static_cast<u32>(own_row) * kPitch,
-                          tokens + half * kTokenHalves + static_cast<u32>(own_token) * kPitch, sums);
+    multiply_tiles<Share>(weights + half * kWeightElements + static_cast<u32>(own_row) * kPitch,
+                          tokens + half * kTokenElements + static_cast<u32>(own_token) * kPitch, sums);
     if (more) end(k + kTileDepth);
     barrier();
   }
@@ -290,8 +290,8 @@ GPU_FUNCTION inline void linear_tiled_bf16(const LinearTiledArgs& a) {
   linear_tiled<BFloatRows, tile_tokens>(a);
 }
 template <Packing p, int tile_tokens>
-GPU_FUNCTION inline void linear_tiled_quantised(const LinearTiledArgs& a) {
-  linear_tiled<QuantisedRows<p>, tile_tokens>(a);
+GPU_FUNCTION inline void linear_tiled_quantized(const LinearTiledArgs& a) {
+  linear_tiled<QuantizedRows<p>, tile_tokens>(a);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU
@@ -303,8 +303,8 @@ GPU_KERNEL(linear_bf16_tiled_128, 128, gabbro::gpu::LinearTiledArgs, linear_tile
 
 #define GABBRO_LINEAR(name, packing)                                       \
   GPU_KERNEL(linear_##name##_tiled_32, 128, gabbro::gpu::LinearTiledArgs,  \
-             linear_tiled_quantised<gabbro::gpu::packing, 32>)             \
+             linear_tiled_quantized<gabbro::gpu::packing, 32>)             \
   GPU_KERNEL(linear_##name##_tiled_128, 128, gabbro::gpu::LinearTiledArgs, \
-             linear_tiled_quantised<gabbro::gpu::packing, 128>)
+             linear_tiled_quantized<gabbro::gpu::packing, 128>)
 
 GABBRO_FOR_EACH_FORMAT(GABBRO_LINEAR)

@@ -15,9 +15,9 @@ struct Four {
 GPU_FUNCTION inline Four load_four(const float* p, i64 left, bool aligned) {
   Four four = {};
   if (aligned && left >= 4) {
-    const Quad quad = load_quad(p);
+    const Vec16 vec = load_vec16(p);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) four.value[i] = bits_to_float(quad.word[i]);
+    for (int i = 0; i < 4; ++i) four.value[i] = bits_to_float(vec.word[i]);
   } else {
 #pragma unroll
     for (int i = 0; i < 4; ++i) four.value[i] = i < left ? p[i] : 0;

@@ -12,21 +12,21 @@ struct PlainVector {
   float value[kCount];
 };
 template <class T>
-GPU_FUNCTION inline PlainVector<T> plain_of(const Quad& quad) {
+GPU_FUNCTION inline PlainVector<T> plain_of(const Vec16& vec) {
   PlainVector<T> vector;
 #pragma unroll
   for (int i = 0; i < PlainVector<T>::kCount; ++i) {
     if constexpr (sizeof(T) == 4) {
-      vector.value[i] = bits_to_float(quad.word[i]);
+      vector.value[i] = bits_to_float(vec.word[i]);
     } else {
-      vector.value[i] = to_float(T{static_cast<u16>(quad.word[i / 2] >> (i % 2 * 16))});
+      vector.value[i] = to_float(T{static_cast<u16>(vec.word[i / 2] >> (i % 2 * 16))});
     }
   }
   return vector;
 }
 template <class T>
 GPU_FUNCTION inline PlainVector<T> load_plain(const u8* p) {
-  return plain_of<T>(load_quad(p));
+  return plain_of<T>(load_vec16(p));
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

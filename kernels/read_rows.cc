@@ -13,7 +13,7 @@ GPU_FUNCTION inline i64 source_row(const CheckedReadRowsArgs& a) {
 }
 
 template <Packing p>
-GPU_FUNCTION inline void read_quantised_rows(const CheckedReadRowsArgs& args) {
+GPU_FUNCTION inline void read_quantized_rows(const CheckedReadRowsArgs& args) {
   const ReadRowsArgs& a = args.rows;
   const i64 row = source_row(args);
   float* y = a.y + static_cast<i64>(block_index().x) * a.columns;
@@ -43,7 +43,7 @@ GPU_FUNCTION inline void read_plain_rows(const CheckedReadRowsArgs& args) {
 }  // namespace gabbro::gpu::GABBRO_GPU
 
 #define GABBRO_READ(name, packing) \
-  GPU_KERNEL(read_rows_##name, 64, gabbro::gpu::CheckedReadRowsArgs, read_quantised_rows<gabbro::gpu::packing>)
+  GPU_KERNEL(read_rows_##name, 64, gabbro::gpu::CheckedReadRowsArgs, read_quantized_rows<gabbro::gpu::packing>)
 
 GPU_KERNEL(read_rows_f32, 64, gabbro::gpu::CheckedReadRowsArgs, read_plain_rows<float>)
 GPU_KERNEL(read_rows_f16, 64, gabbro::gpu::CheckedReadRowsArgs, read_plain_rows<gabbro::gpu::Half>)

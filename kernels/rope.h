@@ -6,29 +6,29 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 // Rotation of element d of a head: the angle position · inverse_frequency.
-struct Turn {
+struct Rotation {
   float cos = 1, sin = 0;
 };
-GPU_FUNCTION inline bool is_turned(const RopeArgs& rope, i32 d) {
+GPU_FUNCTION inline bool is_rotated(const RopeArgs& rope, i32 d) {
   return rope.inverse_frequencies != nullptr && d < 2 * rope.half;
 }
-GPU_FUNCTION inline Turn turn_of(const RopeArgs& rope, i32 d, i32 position) {
-  if (!is_turned(rope, d)) return {};
+GPU_FUNCTION inline Rotation rotation_of(const RopeArgs& rope, i32 d, i32 position) {
+  if (!is_rotated(rope, d)) return {};
   const float angle = static_cast<float>(position) * rope.inverse_frequencies[rope.interleaved ? d / 2 : d % rope.half];
   return {cos(angle) * rope.magnitude, sin(angle) * rope.magnitude};
 }
 // Index of the other element of d's rotated pair; d itself if it is not rotated.
 GPU_FUNCTION inline i32 partner(const RopeArgs& rope, i32 d) {
-  if (!is_turned(rope, d)) return d;
+  if (!is_rotated(rope, d)) return d;
   return rope.interleaved ? d ^ 1 : d < rope.half ? d + rope.half : d - rope.half;
 }
-GPU_FUNCTION inline float turned(const RopeArgs& rope, float x, float other, i32 d, const Turn& turn) {
-  if (!is_turned(rope, d)) return x;
+GPU_FUNCTION inline float rotated(const RopeArgs& rope, float x, float other, i32 d, const Rotation& rotation) {
+  if (!is_rotated(rope, d)) return x;
   const bool first = rope.interleaved ? d % 2 == 0 : d < rope.half;
-  return first ? x * turn.cos - other * turn.sin : x * turn.cos + other * turn.sin;
+  return first ? x * rotation.cos - other * rotation.sin : x * rotation.cos + other * rotation.sin;
 }
-GPU_FUNCTION inline float turned(const RopeArgs& rope, const float* x, i32 d, const Turn& turn) {
-  return turned(rope, x[d], x[partner(rope, d)], d, turn);
+GPU_FUNCTION inline float rotated(const RopeArgs& rope, const float* x, i32 d, const Rotation& rotation) {
+  return rotated(rope, x[d], x[partner(rope, d)], d, rotation);
 }
 
 // An element as the cache keeps it.
@@ -68,7 +68,7 @@ GPU_FUNCTION inline void store_kv(const KvSide& side, i64 element, i64 scale, co
 
 // Element d of the key (or value) of a token at the place.
 template <bool scaled>
-GPU_FUNCTION inline void store_key(const KvSide& side, const KvShape& kv, const KeyPlace& place, i32 d,
+GPU_FUNCTION inline void store_key(const KvSide& side, const KvShape& kv, const KeySlot& place, i32 d,
                                    const KvElement& x) {
   store_kv<scaled>(side, place.element + static_cast<i64>(d) * kv.page,
                    place.scale + static_cast<i64>(d / kScaleGroup) * kv.page, x, d % kScaleGroup == 0);

@@ -8,47 +8,47 @@ namespace gabbro::gpu::GABBRO_GPU {
 inline constexpr i32 kElements = kMaxHeadDim / kRopeThreads;
 
 // Rotations of the thread's elements, the same for all heads of a token.
-class Turns {
+class Rotations {
  public:
-  GPU_FUNCTION Turns(const RopeArgs& rope, i32 position) : rope_(rope) {
+  GPU_FUNCTION Rotations(const RopeArgs& rope, i32 position) : rope_(rope) {
 #pragma unroll
-    for (i32 i = 0; i < kElements; ++i) turns_[i] = turn_of(rope, element(i), position);
+    for (i32 i = 0; i < kElements; ++i) rotations_[i] = rotation_of(rope, element(i), position);
   }
   GPU_FUNCTION static i32 element(i32 i) { return i * kRopeThreads + static_cast<i32>(thread_index()); }
   // The thread's element `i` of a head, at index d, rotated.
-  GPU_FUNCTION float operator()(const float* x, i32 i, i32 d) const { return turned(rope_, x, d, turns_[i]); }
+  GPU_FUNCTION float operator()(const float* x, i32 i, i32 d) const { return rotated(rope_, x, d, rotations_[i]); }
 
  private:
   const RopeArgs& rope_;
-  Turn turns_[kElements];
+  Rotation rotations_[kElements];
 };
 
-GPU_FUNCTION inline void rope_q(const RopeKvArgs& a, const Turns& turns, i32 token, i32 head) {
+GPU_FUNCTION inline void rope_q(const RopeKvArgs& a, const Rotations& rotations, i32 token, i32 head) {
   const float* x = a.q.data + token * a.q.token_stride + head * a.q.head_stride;
   float* y = a.y + (static_cast<i64>(token) * a.q.heads + head) * a.dim;
 #pragma unroll
   for (i32 i = 0; i < kElements; ++i) {
-    const i32 d = Turns::element(i);
-    if (d < a.dim) y[d] = turns(x, i, d);
+    const i32 d = Rotations::element(i);
+    if (d < a.dim) y[d] = rotations(x, i, d);
   }
 }
 
 // A head of k or of v, to the place of its token in the cache.
 template <bool scaled>
-GPU_FUNCTION inline void write_head(const RopeKvArgs& a, const Turns& turns, i32 token, i32 head, bool keys, i32 page,
-                                    i32 slot) {
+GPU_FUNCTION inline void write_head(const RopeKvArgs& a, const Rotations& rotations, i32 token, i32 head, bool keys,
+                                    i32 page, i32 slot) {
   const HeadsView& view = keys ? a.k : a.v;
   const float* x = view.data + token * view.token_stride + head * view.head_stride;
 #pragma unroll
   for (i32 i = 0; i < kElements; ++i) {
     if (i * kRopeThreads >= a.dim) break;
-    const i32 d = Turns::element(i);
+    const i32 d = Rotations::element(i);
     const bool inside = d < a.dim;
     const i32 safe = inside ? d : 0;
-    const KvElement element = kv_element<scaled>(keys ? turns(x, i, safe) : x[safe], inside);
+    const KvElement element = kv_element<scaled>(keys ? rotations(x, i, safe) : x[safe], inside);
     if (!inside) continue;
     if (keys) {
-      store_key<scaled>(a.keys, a.kv, key_place(a.kv, page, head, slot), d, element);
+      store_key<scaled>(a.keys, a.kv, key_slot(a.kv, page, head, slot), d, element);
     } else {
       store_value<scaled>(a.values, value_place(a.kv, page, head, slot), d, element);
     }
@@ -59,9 +59,9 @@ GPU_FUNCTION inline void rope_kv(const RopeKvArgs& a) {
   const i32 token = static_cast<i32>(block_index().x), position = a.positions == nullptr ? 0 : a.positions[token];
   const i32 first = static_cast<i32>(block_index().y) * a.heads_of_block;
   const i32 end = min_of(first + a.heads_of_block, a.q.heads + a.k.heads + a.v.heads);
-  const Turns turns(a.rope, position);
+  const Rotations rotations(a.rope, position);
   i32 head = first;
-  for (; head < min_of(end, a.q.heads); ++head) rope_q(a, turns, token, head);
+  for (; head < min_of(end, a.q.heads); ++head) rope_q(a, rotations, token, head);
   if (head >= end) return;
   // Nothing is written where the sequence, position or page is outside: such a token is padding.
   const i32 sequence = a.sequence[token];
@@ -73,9 +73,9 @@ GPU_FUNCTION inline void rope_kv(const RopeKvArgs& a) {
     const bool keys = own < a.k.heads;
     const i32 side_head = keys ? own : own - a.k.heads, slot = position % a.kv.page;
     if ((keys ? a.keys : a.values).scale != nullptr) {
-      write_head<true>(a, turns, token, side_head, keys, page, slot);
+      write_head<true>(a, rotations, token, side_head, keys, page, slot);
     } else {
-      write_head<false>(a, turns, token, side_head, keys, page, slot);
+      write_head<false>(a, rotations, token, side_head, keys, page, slot);
     }
   }
 }
@@ -95,7 +95,7 @@ GPU_FUNCTION inline void rope_keys(const RopeKvArgs& a) {
     const bool known = first + thread < a.tokens && in_table(a.table, a.kv, sequence, position);
     const i32 page = known ? page_of(a.table, a.kv, sequence, position) : -1;
     const bool inside = page >= 0 && page < a.kv.pages;
-    places[thread] = inside ? key_place(a.kv, page, head, position & (a.kv.page - 1)).element : -1;
+    places[thread] = inside ? key_slot(a.kv, page, head, position & (a.kv.page - 1)).element : -1;
   }
   for (i32 d = thread; d < a.dim; d += threads) {
     const i32 other = partner(a.rope, d);
@@ -112,7 +112,8 @@ GPU_FUNCTION inline void rope_keys(const RopeKvArgs& a) {
       }
 #pragma unroll
       for (i32 i = 0; i < kTogether; ++i) {
-        tile[(begin + i) * kPitch + d] = to_half(turned(a.rope, own[i], with[i], d, turn_of(a.rope, d, position[i])));
+        tile[(begin + i) * kPitch + d] =
+            to_half(rotated(a.rope, own[i], with[i], d, rotation_of(a.rope, d, position[i])));
       }
     }
   }

@@ -83,7 +83,7 @@ GPU_FUNCTION inline void scan(const ScanArgs& a) {
   }
 }
 
-// A row of whole packs: each wave has neighbouring ones, a pack a lane at a time.
+// A row of whole packs: each wave has neighboring ones, a pack a lane at a time.
 template <class T>
 GPU_FUNCTION inline void scan_row(const ScanArgs& a) {
   GPU_SHARED(T, waves, kMaxWaves);

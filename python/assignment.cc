@@ -7,7 +7,7 @@
 namespace gabbro::python {
 namespace {
 
-// What the indices pick of an axis: start, start + step, ...
+// Positions of an axis that the indices pick: start, start + step, ...
 struct Range {
   int64_t start = 0;
   int64_t length = 0;
@@ -63,17 +63,17 @@ Tensor placed(const Tensor& x, const Tensor& values, const std::vector<Range>& r
 }
 
 Tensor with_ranges(const Tensor& x, Tensor values, std::vector<Range> ranges) {
-  std::vector<int64_t> lengths, turned;
+  std::vector<int64_t> lengths, flipped;
   for (size_t axis = 0; axis < ranges.size(); ++axis) {
     Range& range = ranges[axis];
     lengths.push_back(range.length);
     if (range.step > 0) continue;
-    turned.push_back(static_cast<int64_t>(axis));
+    flipped.push_back(static_cast<int64_t>(axis));
     range.start += (range.length - 1) * range.step;
     range.step = -range.step;
   }
   values = reshape(values, Shape(lengths));
-  return placed(x, turned.empty() ? values : flip(values, Axes(turned)), ranges, 0);
+  return placed(x, flipped.empty() ? values : flip(values, Axes(flipped)), ranges, 0);
 }
 
 // By the place of each element in x made flat.

@@ -126,7 +126,7 @@ bool is_plain_value(const Tensor& x) { return x.has_value() && x.state().history
 bool assign_in_place(nb::handle self, nb::handle object, nb::handle value) {
   static auto& own = *new OwnStorages;  // lives as long as the process
   Tensor& x = nb::cast<Tensor&>(self);
-  if (!x.defined() || !x.device()->host_accessible() || x.spec().packed || is_quantised(x.dtype()) || is_tracing() ||
+  if (!x.defined() || !x.device()->host_accessible() || x.spec().packed || is_quantized(x.dtype()) || is_tracing() ||
       x.state().history != nullptr)
     return false;
   const bool number = is_number(value);

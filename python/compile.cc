@@ -81,9 +81,9 @@ class CompiledFunction {
     for (size_t i = 0; i < captures_.size(); ++i) inputs.push_back(captures_.place(i));
     for (const std::shared_ptr<Device>& device : key_devices_) inputs.push_back(next_key(device));
     std::vector<Tensor> results;
-    // To let other threads go on and to listen to Ctrl-C takes longer than a little plan.
-    if (auto little = compiled_->run_if_little(inputs)) {
-      results = std::move(*little);
+    // To let other threads go on and to listen to Ctrl-C takes longer than a small plan.
+    if (auto inline_results = compiled_->try_run_inline(inputs)) {
+      results = std::move(*inline_results);
     } else {
       run_interruptibly([&](const std::atomic<bool>* cancel) { results = (*compiled_)(inputs, cancel); });
     }
@@ -98,7 +98,7 @@ class CompiledFunction {
 
   void set_guards(const nb::list& guards) { captures_.set_guards(guards); }
 
-  // Of each launch: op, kernel, bytes and floating point operations; 0 where the kernel does not say.
+  // One row per launch: op, kernel, bytes and floating point operations; 0 where the kernel does not say.
   nb::list launches() const {
     nb::list facts;
     for (const PlanStep& step : compiled_->plan().steps()) {
@@ -195,7 +195,7 @@ class Replays {
   std::vector<nb::object> known_;
 };
 
-// What tells apart the inputs that need plans of their own.
+// The key of a plan: inputs with different keys need different plans.
 nb::tuple signature_of(const Tensor& x) {
   evaluate(x);
   nb::list strides;

@@ -69,7 +69,7 @@ Returns
 dict
     ``allocated_bytes``: in use. ``reserved_bytes``: taken from the runtime, which is that and what is kept for later.
     Both at this moment, and with ``_peak`` the most there was. ``allocations`` and ``frees``; of the allocations those
-    that the runtime was not asked for (``cache_hits``) and those for which what was kept had to be given back first
+    that the runtime was not asked for (``cache_hits``) and those for which cached memory had to be released first
     (``retries``); ``failures``: for which there was no memory. All of it again with ``pinned_`` before the name: memory
     of the host that copies need not go round. Peaks and counts are since the device was first used, or since
     `reset_memory_stats`. A CPU keeps nothing and pins nothing.
@@ -124,7 +124,7 @@ RuntimeError
             return d.device->trim(kind_of(pinned));
           },
           nb::kw_only(), nb::arg("pinned") = false,
-          R"(Gives back what no tensor uses, the scratch memory of plans as well, so that other programs can have it.
+          R"(Releases the memory that no tensor uses, the scratch memory of plans as well, for use by other programs.
 
 Returns
 -------

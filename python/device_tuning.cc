@@ -30,12 +30,12 @@ nb::list shapes_list(const DeviceObject& d) {
   nb::list result;
   for (const abi::MeasuredShape& shape : d.device->measured_shapes()) {
     nb::dict seconds;
-    for (int32_t i = 0; i < shape.way_count; ++i) {
-      if (shape.ways[i].fit) seconds[shape.ways[i].name] = shape.ways[i].seconds;
+    for (int32_t i = 0; i < shape.candidate_count; ++i) {
+      if (shape.candidates[i].fit) seconds[shape.candidates[i].name] = shape.candidates[i].seconds;
     }
     nb::dict item;
     item["shape"] = shape.shape;
-    item["chosen"] = shape.ways[shape.chosen].name;
+    item["chosen"] = shape.candidates[shape.chosen].name;
     item["seconds"] = seconds;
     result.append(item);
   }
@@ -49,7 +49,7 @@ void bind_device_tuning(DeviceClass& device) {
       .def(
           "tuning_stats", [](const DeviceObject& d) { return tuning_dict(facts_of(*d.device)); },
           nb::sig("def tuning_stats(self) -> dict[str, Any]"),
-          R"(What the device does about shapes that can be computed in several ways, and what came of it.
+          R"(Settings and counts of the autotuner, which chooses the kernel for shapes with several candidates.
 
 Returns
 -------
@@ -81,7 +81,7 @@ RuntimeError
           nb::kw_only(), nb::arg("measure") = nb::none(), nb::arg("search") = nb::none(), nb::arg("file") = nb::none(),
           nb::sig("def set_tuning(self, *, measure: bool | None = None, search: bool | None = None, "
                   "file: str | PathLike[str] | None = None) -> None"),
-          R"(Changes what the device does about shapes that can be computed in several ways.
+          R"(Changes the settings of the autotuner, which chooses the kernel for shapes with several candidates.
 
 It holds for whatever is planned from now on; functions that `gabbro.compile` has traced keep their kernels. What is left
 out stays as it is.
@@ -89,7 +89,7 @@ out stays as it is.
 Parameters
 ----------
 measure : bool
-    Whether shapes whose fastest way nobody knows are measured when they are first computed, which is slower once.
+    Whether shapes without a known fastest kernel are measured when they are first computed, which is slower once.
 search : bool
     Whether libraries that can search among their algorithms (MIOpen) do so before that: minutes a shape.
 file : path
@@ -109,7 +109,7 @@ RuntimeError
             const WithoutGil without_gil;
             d.device->forget_tuning();
           },
-          R"(Forgets what is known of the ways' speed, and the counts. The file stays as it is.
+          R"(Clears the measured speeds and the counts. The file stays as it is.
 
 Raises
 ------
@@ -122,7 +122,7 @@ RuntimeError
 Returns
 -------
 list of dict
-    ``shape``: in words. ``chosen``: the fastest way. ``seconds``: by way, of those whose result was right.
+    ``shape``: in words. ``chosen``: the fastest candidate. ``seconds``: by candidate, of those whose result was right.
 )");
 }
 

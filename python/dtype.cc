@@ -119,7 +119,7 @@ True
       "_promote",
       [](nb::handle a, nb::handle b) {
         const DType x = dtype_argument(a), y = dtype_argument(b);
-        if (is_quantised(x) || is_quantised(y))
+        if (is_quantized(x) || is_quantized(y))
           throw bad_input("[result_type] {} and {} do not meet", dtype_public_name(x), dtype_public_name(y));
         return dtype_object(promote(x, y));
       },

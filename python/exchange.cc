@@ -219,7 +219,7 @@ nb::tuple pickled(const Tensor& x) {
                         needs_gradient(x));
 }
 
-// In memory of its own, which the host sees.
+// In separate memory, which the host sees.
 Tensor copied_to_host(const Tensor& x) {
   const nb::bytes data = contents(x);
   return open_device("cpu")->upload(x.dtype(), x.shape(), data.data());

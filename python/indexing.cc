@@ -14,8 +14,8 @@ bool is_flag(nb::handle part) {
 }
 
 Tensor checked_tensor(const Tensor& index) {
-  if (is_floating(index.dtype()) || is_quantised(index.dtype()))
-    throw nb::type_error(fmt::format("[getitem] a {} tensor is no index", dtype_public_name(index.dtype())).c_str());
+  if (is_floating(index.dtype()) || is_quantized(index.dtype()))
+    throw nb::type_error(fmt::format("[getitem] a {} tensor is not an index", dtype_public_name(index.dtype())).c_str());
   if (index.dtype() == DType::boolean) require_no_trace();  // the result's shape depends on its values
   return index;
 }
@@ -51,7 +51,7 @@ Index part_argument(nb::handle part, const Tensor& x) {
     if (list && places.shape().elements() == 0 && is_floating(places.dtype())) return cast(places, DType::i32);
     return checked_tensor(places);
   }
-  throw nb::type_error(fmt::format("[getitem] {} is no index: integers, slices, None, '...', tensors and lists are",
+  throw nb::type_error(fmt::format("[getitem] {} is not an index: integers, slices, None, '...', tensors and lists are",
                                    nb::repr(part).c_str())
                            .c_str());
 }

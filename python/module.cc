@@ -51,6 +51,6 @@ NB_MODULE(_core, m) {
   bind_copies(m);
   bind_network_functions(m);
   bind_initial_values(m);
-  bind_optimisers(m);
+  bind_optimizers(m);
   watch_pending_work();
 }

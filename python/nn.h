@@ -18,7 +18,7 @@ void bind_transformers(nb::module_& m);
 void bind_copies(nb::module_& m);
 void bind_network_functions(nb::module_& m);
 void bind_initial_values(nb::module_& m);
-void bind_optimisers(nb::module_& m);
+void bind_optimizers(nb::module_& m);
 void bind_training(nb::module_& m);
 
 // `device` of layers: None for the default.
@@ -34,7 +34,7 @@ inline nn::Factory factory(const DeviceArgument& device, DType dtype) {
 }
 
 // run.cc. What a training step leaves to be computed (losses, moments of a batch): the thread's next step of an
-// optimiser computes it in its own plan, as far as somebody still holds it.
+// optimizer computes it in its own plan, as far as somebody still holds it.
 void compute_with_step(const Tensor& tensor);
 std::vector<Tensor> left_to_compute(const std::shared_ptr<Device>& device);  // forgets them
 

@@ -82,7 +82,7 @@ padding_idx : int, optional
       nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
   tensor_member(embedding, "weight", &nn::Embedding::weight);
 
-  nb::class_<nn::QuantizedLinear, nn::Layer> quantised(m, "QuantizedLinear",
+  nb::class_<nn::QuantizedLinear, nn::Layer> quantized(m, "QuantizedLinear",
                                                        R"(A linear layer with a weight in a block format, for inference.
 
 Parameters
@@ -100,13 +100,13 @@ ValueError
 >>> gb.nn.QuantizedLinear(gb.nn.Linear(32, 2), "q8_0")(gb.ones((1, 32))).shape
 (1, 2)
 )");
-  quantised.def(
+  quantized.def(
       "__init__",
       [](nn::QuantizedLinear* self, const nn::Linear& layer, DType format) {
         new (self) nn::QuantizedLinear(layer, format);
       },
       nb::arg("linear"), nb::arg("format"));
-  quantised.def(
+  quantized.def(
       "__init__",
       [](nn::QuantizedLinear* self, int64_t in_features, int64_t out_features, DType format, bool bias,
          DeviceArgument device) {
@@ -114,8 +114,8 @@ ValueError
       },
       nb::arg("in_features"), nb::arg("out_features"), nb::arg("format"), nb::kw_only(), nb::arg("bias") = true,
       nb::arg("device").none() = DeviceArgument{nb::none()});
-  tensor_member(quantised, "weight", &nn::QuantizedLinear::weight);
-  tensor_member(quantised, "bias", &nn::QuantizedLinear::bias, true);
+  tensor_member(quantized, "weight", &nn::QuantizedLinear::weight);
+  tensor_member(quantized, "bias", &nn::QuantizedLinear::bias, true);
 }
 
 }  // namespace gabbro::python

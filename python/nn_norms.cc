@@ -1,4 +1,4 @@
-// Normalisation and dropout as layers.
+// Normalization and dropout as layers.
 #include "src/nn/dropout.h"
 #include "src/nn/norm.h"
 #include "src/nn/similarity.h"

@@ -1,4 +1,4 @@
-// What becomes a part of a module when it is assigned to an attribute, and the places of tensors as Python's objects.
+// Registration of tensors and modules that are assigned to attributes, and their names.
 #include <algorithm>
 #include <unordered_map>
 

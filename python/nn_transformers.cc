@@ -92,7 +92,7 @@ layer_norm_eps : float
 batch_first : bool
     Inputs and outputs are [B, L, E], else [L, B, E].
 norm_first : bool
-    Normalises what goes into a part, not what comes out.
+    Normalizes what goes into a part, not what comes out.
 bias : bool
 device, dtype
     As those of `Linear`.

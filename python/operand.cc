@@ -151,7 +151,7 @@ void rebind(const char* op, nb::handle object, const Tensor& value) {
     throw bad_input("[{}] in place: {} {} requires a gradient and was not computed; change it under no_grad()", op,
                     dtype_public_name(target.dtype()), target.shape().to_string());
   }
-  // A step of an optimiser leaves parameters what they are, with the gradients that they have.
+  // A step of an optimizer leaves parameters what they are, with the gradients that they have.
   const Tensor before = target;
   target = value;
   if (!leaf) return;

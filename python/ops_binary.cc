@@ -56,7 +56,7 @@ constexpr Function kFunctions[] = {
     {"floor_divide", floor_divide, Kind::kNumber, "a / b rounded down, element by element; of integers by zero: 0.",
      "[7, -7]", "2", "tensor([ 3, -4])"},
     {"trunc_divide", trunc_divide, Kind::kNumber,
-     "a / b rounded towards zero, element by element; of integers by zero: 0.", "[7, -7]", "2", "tensor([ 3, -3])"},
+     "a / b rounded toward zero, element by element; of integers by zero: 0.", "[7, -7]", "2", "tensor([ 3, -3])"},
     {"remainder", remainder, Kind::kNumber,
      "What floor_divide leaves of a, with the sign of b, element by element; of integers by zero: 0.", "[7, -7]", "4",
      "tensor([3, 1])"},

@@ -112,7 +112,7 @@ tensor([1., 0.])
                 "Tensor"),
         R"(The same numbers in another dtype.
 
-Floats become integers by truncation, held within their range (NaN: 0), and halves by rounding to nearest even.
+Floats become integers by truncation, held within their range (NaN: 0), and float16 and bfloat16 by rounding to nearest even.
 
 Parameters
 ----------

@@ -1,4 +1,4 @@
-// Normalisations.
+// Normalizations.
 #include "python/ops.h"
 #include "src/graph/history.h"
 #include "src/ops/grad.h"
@@ -126,7 +126,7 @@ weight, bias : Tensor, optional
     [C]
 eps : float
 training : bool
-    With the moments of this batch; the running ones are moved towards them by `momentum`, in place
+    With the moments of this batch; the running ones are moved toward them by `momentum`, in place
     (`batch_norm_training` returns them).
 momentum : float
 
@@ -166,7 +166,7 @@ tensor([[0., 1.]])
 Returns
 -------
 y, running_mean, running_var : tuple of Tensor
-    The running moments, moved towards those of the batch by `momentum` (the variance as ``var`` with correction 1).
+    The running moments, moved toward those of the batch by `momentum` (the variance as ``var`` with correction 1).
 
 >>> y, mean, var = gb.batch_norm_training(gb.tensor([[1.0], [3.0]]), gb.zeros(1), gb.ones(1), momentum=0.5, eps=0.0)
 >>> y.tolist(), mean.tolist(), var.tolist()

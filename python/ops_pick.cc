@@ -186,7 +186,7 @@ x : Tensor
 indices : Tensor
     Integers, with the lengths of `x` along the other axes; negative ones count from the end.
 values : Tensor
-    Of the shape of `indices`; of the dtype of `x`, or float32 for halves.
+    Of the shape of `indices`; of the dtype of `x`, or float32 for float16 and bfloat16.
 axis : int
     From -ndim to ndim - 1.
 

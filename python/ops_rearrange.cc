@@ -172,7 +172,7 @@ axis : int, optional
 Raises
 ------
 ValueError
-    For an axis that `x` does not have, negative numbers of times, and as many as there are not elements.
+    For an axis that `x` does not have, negative numbers of times, and a number of repeats that does not fit the axis.
 
 >>> gb.repeat(gb.tensor([1, 2]), 2)
 tensor([1, 1, 2, 2])

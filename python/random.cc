@@ -84,7 +84,7 @@ KeyRecorder::~KeyRecorder() { keys_of_trace = before_; }
 void bind_random(nb::module_& m) {
   m.def(
       "seed", [](uint64_t number) { generator() = {.seed = number}; }, nb::arg("number"),
-      R"(Starts the random numbers anew: equal seeds give equal numbers, bit by bit, on every device.
+      R"(Restarts the random numbers: equal seeds give equal numbers, bit by bit, on every device.
 
 >>> gb.seed(7)
 >>> a = gb.rand(3)

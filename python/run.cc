@@ -59,7 +59,7 @@ class InterruptScope {
   bool active_ = false;
 };
 
-// The tensors in nested lists, tuples and dicts, and of what has a method __tensors__: modules, optimisers.
+// The tensors in nested lists, tuples and dicts, and of what has a method __tensors__: modules, optimizers.
 void collect(nb::handle object, std::vector<Tensor>& tensors) {
   const Deeper step(" in what is to be evaluated");
   if (nb::isinstance<Tensor>(object)) {
@@ -108,7 +108,7 @@ std::pair<std::string, std::string> explain(const std::vector<Tensor>& results) 
 
 void compute_with_step(const Tensor& tensor) {
   if (tensor.has_value()) return;
-  // Where there is no step that would forget them, those that are gone are dropped before the list grows.
+  // Expired entries are dropped before the list grows, since no step may ever clear them.
   if (left.size() == left.capacity()) std::erase_if(left, [](const auto& state) { return state.expired(); });
   left.push_back(tensor.shared_state());
 }
@@ -144,19 +144,19 @@ void evaluate(std::span<const Tensor> tensors) {
   if (tensors.size() == 1 && tensors[0].defined()) {
     if (tensors[0].has_value()) return;
     require_this_process(*tensors[0].device());
-    if (eval_if_little(tensors[0])) return;
+    if (try_eval_inline(tensors[0])) return;
   }
   Evaluation evaluation(tensors);
   if (!evaluation.has_work()) return;
   require_this_process(*tensors.front().device());
-  // To let other threads go on and to listen to Ctrl-C takes longer than a little plan.
-  if (evaluation.run_if_little()) return evaluation.finish();
+  // To let other threads go on and to listen to Ctrl-C takes longer than a small plan.
+  if (evaluation.try_run_inline()) return evaluation.finish();
   run_interruptibly([&](const std::atomic<bool>* cancel) { evaluation.run(cancel); });
   evaluation.finish();
 }
 
 void bind_run(nb::module_& m, TensorClass& tensor) {
-  // What the library evaluates itself: the initial values of a layer, for one.
+  // Values that the library evaluates itself, such as the initial values of a layer.
   set_runner([](const std::function<void(const std::atomic<bool>* cancel)>& run) {
     if (PyGILState_Check() == 1) return run_interruptibly(run);
     run(nullptr);  // within what runs already
@@ -166,8 +166,8 @@ void bind_run(nb::module_& m, TensorClass& tensor) {
 
 Parameters
 ----------
-*tensors : Tensor, module or optimiser, or nested lists, tuples and dicts of these
-    Afterwards they have values, and so do the parameters, buffers and states of modules and optimisers. What else such a container holds is left alone.
+*tensors : Tensor, module or optimizer, or nested lists, tuples and dicts of these
+    Afterward they have values, and so do the parameters, buffers and states of modules and optimizers. What else such a container holds is left alone.
 
 >>> x = gb.tensor([1.0, 2.0]) * 2
 >>> gb.eval(x)

@@ -34,10 +34,10 @@ void bind_schedules(nb::module_& m) {
   nb::class_<train::PlateauScheduler>(m, "_PlateauScheduler")
       .def(
           "__init__",
-          [](train::PlateauScheduler* self, train::Optimiser& optimiser, bool smaller_is_better, double factor,
+          [](train::PlateauScheduler* self, train::Optimizer& optimizer, bool smaller_is_better, double factor,
              int64_t patience, int64_t cooldown, double threshold, double least) {
             new (self)
-                train::PlateauScheduler(optimiser, {smaller_is_better, factor, patience, cooldown, threshold, least});
+                train::PlateauScheduler(optimizer, {smaller_is_better, factor, patience, cooldown, threshold, least});
           },
           nb::keep_alive<1, 2>())
       .def("step", &train::PlateauScheduler::step)

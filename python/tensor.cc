@@ -46,7 +46,7 @@ std::string repr(const Tensor& x) {
   if (x.dtype() != DType::f32 && x.dtype() != DType::i32 && x.dtype() != DType::boolean)
     facts += fmt::format(", dtype={}", dtype_public_name(x.dtype()));
   if (device != "cpu") facts += fmt::format(", device='{}'", device);
-  if (is_quantised(x.dtype()) || x.spec().packed)
+  if (is_quantized(x.dtype()) || x.spec().packed)
     return fmt::format("tensor(..., shape={}{})", x.shape().to_string(), facts);
   return fmt::format("tensor({}{})", numbers(x, "tensor("), facts);
 }

@@ -64,11 +64,11 @@ find_nvcc() {
 
 # missing_headers COMPILER HEADERS...: those that are neither next to the compiler nor the system's.
 missing_headers() {
-  local beside header
-  beside=$(dirname "$1")/../include
+  local include_folder header
+  include_folder=$(dirname "$1")/../include
   shift
   for header in "$@"; do
-    [ -e "$beside/$header" ] || [ -e "$toolchain_root/opt/rocm/include/$header" ] || [ -e "$toolchain_root/usr/include/$header" ] ||
+    [ -e "$include_folder/$header" ] || [ -e "$toolchain_root/opt/rocm/include/$header" ] || [ -e "$toolchain_root/usr/include/$header" ] ||
       printf '%s ' "$header"
   done
 }

@@ -28,7 +28,7 @@ ACCUMULATION = [
 # can tell by their size.
 #   v_mov_b32 v200, 0x3c00; v_mov_b32 v72, 0; v_mul_f16_e32 v210, 2.0, v200      leaves v210 as it was, and multiplies v72
 #   v_cvt_f32_f16_e32 v5, v200                                                   converts the upper half of v72
-HALVES = [
+F16 = [
     Correction(EMULATOR, "bits['d'] == 16 and (vdst_reg >= _c(128))",
                "bits['d'] == 16 and ctx.wave_size == 32 and (vdst_reg >= _c(128))"),
     Correction(EMULATOR, "bits['s0'] == 16 and (vsrc1_reg >= _c(128))",
@@ -67,7 +67,7 @@ ROUNDING = [
 # RDNA 3, RDNA 4 and CDNA 3 ISA, DS_LOAD_U16_D16, _D16_HI and their kind (DS_READ_... on CDNA): one half of the register is loaded, "the
 # other is preserved". The emulator has loads from LDS write the low half whichever it is, and clear the other.
 #   v_mov_b32 v2, 0x11112222; ds_load_u16_d16_hi v2, v1      leaves 0x0000c0d0 of 0xc0d0 in LDS, and not 0xc0d02222
-LOADED_HALVES = [
+LOADED_F16 = [
     Correction(EMULATOR, "        return _write_val(bit_width, val, _wdata, vdst_reg + _c(dword_idx), lane, exec_mask)\n",
                "        if bit_width == 16:\n"
                "          old = (ctx.raccvgpr_dyn if use_acc else ctx.rvgpr_dyn)(vdst_reg, lane)\n"
@@ -153,7 +153,7 @@ SPEED = [
 ]
 ADDED = {TRANSLATIONS: pathlib.Path(__file__).resolve().parent / "emulator_translations.py"}
 
-CORRECTIONS = ACCUMULATION + HALVES + DIVISION + ROUNDING + LOADED_HALVES + PERMUTED + REMAINDERS + MODIFIERS + SPEED
+CORRECTIONS = ACCUMULATION + F16 + DIVISION + ROUNDING + LOADED_F16 + PERMUTED + REMAINDERS + MODIFIERS + SPEED
 EMULATOR_CORRECTIONS = BUFFERS
 
 

@@ -1,19 +1,16 @@
 #!/usr/bin/env python3
 """Checks the language of code and documents: standard terms, American spelling, comments that begin with a noun.
 
-    lint_language.py [ROOT] [--all] [PATH]...
+    lint_language.py [--root ROOT] [--count] [PATH]...
 
 Prints one line per finding, `file:line: "words": use ...`, and exits 1 when there is one. The terms are those of
-docs/words.md. Checks the folders in CHECKED, or with --all the whole tree, or the named files and folders.
-Fixtures, which other programs wrote, are not checked.
+docs/words.md. Checks the whole tree, or the named files and folders. Fixtures, which other programs wrote, are not
+checked.
 """
 import argparse
 import pathlib
 import re
 import sys
-
-# Folders and files that are checked. Text elsewhere predates the rule.
-CHECKED = ("tools/lint_language.py",)
 
 CODE = {".h", ".cc", ".cu", ".hip", ".in"}
 HASH_COMMENTS = {".py", ".sh", ".cmake", ".txt", ""}
@@ -25,9 +22,9 @@ NAMES_THE_WORDS = {"tools/lint_language.py", "tests/lint/lint_language_test.py"}
 
 # A phrase of comments, messages and documents, and the standard term. Ordinary uses are left out of each pattern.
 PHRASES = [
-    (r"turned(?! (?:on|off|into|out|up|away))|\bturning (?:angle|rows|columns|weights|tiles)", "transposed; of RoPE: rotated"),
+    (r"(?<!re)turned(?! (?:on|off|into|out|up|away))|\bturning (?:angle|rows|columns|weights|tiles)", "transposed; of RoPE: rotated"),
     (r"\blies?\b(?! (?:in|on) wait)|\blying\b", "is stored, is in, layout, stride"),
-    (r"(?<!endian::)\blittle\b(?![- _]endian| memory)", "small, inline, short"),
+    (r"(?<!endian::)(?<!')\blittle\b(?![- _]endian| memory)", "small, inline, short"),
     (r"\bways\b|\ball the way\b|\bchoose_way\b", "algorithms, candidates"),
     (r"\bin shares\b|\bshares of (?:the )?(?:keys|rows|columns|tokens)\b|\battention_shares\b", "splits (split-K, flash decoding)"),
     (r"\bhalves\b(?! (?:the|a|its|of the (?:file|text|chunk)))", "f16 values, fp16/bf16"),
@@ -60,13 +57,13 @@ PHRASES = [
 BRITISH = re.compile(
     r"(?:normal|quant|optim|initial|serial|recogn|minim|maxim|synchron|vector|token|organ|summar|util|material|"
     r"random|general|parallel|linear|special|standard|real|local|final|memor|emphas|categor|custom|prior|"
-    r"stabil|symbol|visual|author|apolog|penal|equal)is(?:e(?:d|r|rs|s)?|ing|ation|ations)(?![a-z])|"
-    r"(?:colour|behaviour|neighbour|favour|honour|labour)|(?:centre|centred|centring|metre|metres|fibre)(?![a-z])|"
-    r"(?:cancelled|cancelling|canceller|labelled|labelling|modelled|modelling|travelled|signalled)(?![a-z])|"
-    r"(?:towards|afterwards|whilst|learnt|spelt|misspelt|grey|catalogue|artefact|judgement|licence|analyse[ds]?)(?![a-z])",
+    r"stabil|symbol|visual|author|apolog|penal|equal)is(?:e(?:d|r|rs|s)?|ing|ation|ations)(?-i:(?![a-z]))|"
+    r"(?:colour|behaviour|neighbour|favour|honour|labour)|(?:centre|centred|centring|metre|metres|fibre)(?-i:(?![a-z]))|"
+    r"(?:cancelled|cancelling|canceller|labelled|labelling|modelled|modelling|travelled|signalled)(?-i:(?![a-z]))|"
+    r"(?:towards|afterwards|whilst|learnt|spelt|misspelt|grey|catalogue|artefact|judgement|licence|analyse[ds]?)(?-i:(?![a-z]))",
     re.IGNORECASE)
 # Spellings that other interfaces fix: a field of a stable JSON document, a library's name.
-FIXED_SPELLINGS = re.compile(r'"quantisation"|`quantisation`|\bquantisation\b(?=[,\]}])')
+FIXED_SPELLINGS = re.compile(r'"cancelled"|"quantisation"|`quantisation`|\bquantisation\b(?=[,\]}])')
 
 RELATIVE = re.compile(r"^(?:What|Of|Where|Whoever|Who|Whose|Which)\b(?!.*\?\s*$)")
 
@@ -127,7 +124,7 @@ def files_of(root, names):
             yield file, path
 
 
-def lint(root, names=CHECKED):
+def lint(root, names=None):
     """All findings as (file, line, what). `names` are files and folders below `root`; None: the whole tree."""
     findings = []
     for file, path in files_of(root, names):
@@ -141,13 +138,12 @@ def lint(root, names=CHECKED):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    parser.add_argument("--all", action="store_true", help="check the whole tree")
     parser.add_argument("--count", action="store_true", help="print the number of findings per folder")
     parser.add_argument("paths", nargs="*", help="files and folders below the root")
     args = parser.parse_args()
     if not args.root.is_dir():
         sys.exit(f"lint_language: error: {args.root} is not a folder")
-    names = None if args.all else [name.rstrip("/") for name in args.paths] or CHECKED
+    names = [name.rstrip("/") for name in args.paths] or None
     findings = lint(args.root, names)
     if args.count:
         counts = {}

@@ -13,7 +13,7 @@ packages_fuzz=(clang libclang-rt-dev)
 # Another version of clang-format would lay the code out differently; this one is in both distributions.
 packages_lint=(git clang-tidy clang-format-14 shellcheck python3)
 
-# What could not be done at all, and what to do about it. (A check that failed is exit status 1.)
+# Ends the script: an error that stops it, and a hint. (A check that failed is exit status 1.)
 fail() {  # MESSAGE HINT
   printf '%s: error: %s\n' "${0##*/}" "$1" >&2
   printf 'hint: %s\n' "$2" >&2
@@ -22,7 +22,7 @@ fail() {  # MESSAGE HINT
 
 say() { printf '== %s\n' "$*" >&2; }
 
-# Which of the named packages are not installed.
+# Prints those of the named packages that are not installed.
 missing_packages() {
   local package status
   for package in "$@"; do

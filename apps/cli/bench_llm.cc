@@ -69,22 +69,22 @@ std::string test_name(const char* kind, int tokens, int depth) {
 
 std::vector<Result> measure_all(const std::shared_ptr<Engine>& engine, const Options& o) {
   const ModelFacts& facts = engine->facts();
-  const Cancellable cancellable;
+  const Cancelable cancelable;
   Session session(engine);
   std::vector<Result> results;
-  if (o.depth > 0) session.append(random_tokens(o.depth, facts.vocabulary, o.seed + 2), cancellable.flag());
+  if (o.depth > 0) session.append(random_tokens(o.depth, facts.vocabulary, o.seed + 2), cancelable.flag());
   if (o.prompt > 0) {
     const auto tokens = random_tokens(o.prompt, facts.vocabulary, o.seed);
     results.push_back(measure(test_name("pp", o.prompt, o.depth), o.prompt, o, [&] {
       session.truncate(o.depth);
-      session.append(tokens, cancellable.flag());
+      session.append(tokens, cancelable.flag());
     }));
   }
   if (o.generate > 0) {
     const auto tokens = random_tokens(o.generate, facts.vocabulary, o.seed + 1);
     results.push_back(measure(test_name("tg", o.generate, o.depth), o.generate, o, [&] {
       session.truncate(o.depth);
-      for (const int32_t& token : tokens) session.append({&token, 1}, cancellable.flag());
+      for (const int32_t& token : tokens) session.append({&token, 1}, cancelable.flag());
     }));
     // All weights once, the keys and values of the depth, and on average half of those that the test writes.
     results.back().bytes_per_token = static_cast<double>(facts.bytes_per_token) +
@@ -130,7 +130,7 @@ Json document(const std::vector<Result>& results, const Engine& engine, const Op
   if (const auto peak = engine.memory_peak()) out["memory_peak"] = *peak;
   if (!o.shape.empty()) {
     out["shape"] = o.shape;
-    out["type"] = facts.quantisation;
+    out["type"] = facts.quantization;
   }
   return out;
 }

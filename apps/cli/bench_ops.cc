@@ -75,13 +75,13 @@ std::vector<OpRow> chosen_rows(const OpsOptions& o, const std::string& size) {
 }
 
 void measure_rows(std::vector<OpRow>& rows, const OpsRun& run, const OpMeasuring& options) {
-  const Cancellable cancellable;
+  const Cancelable cancelable;
   ProgressBar bar("measuring", true);
   for (size_t i = 0; i < rows.size(); ++i) {
     bar.show(static_cast<double>(i) / static_cast<double>(rows.size()));
     OpRow& row = rows[i];
     try {
-      row.result = measure_op(run.device, row.op_case, row.dtype, options, cancellable.flag());
+      row.result = measure_op(run.device, row.op_case, row.dtype, options, cancelable.flag());
     } catch (const OutOfMemory& error) {
       row.skipped = error.what();
     }

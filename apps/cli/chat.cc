@@ -23,7 +23,7 @@ constexpr const char* kHelp =
     "A line that ends in \\ continues; \"\"\" begins and ends a text of several lines; a pasted text is one message.\n"
     "Ctrl-C stops an answer.\n";
 
-// What the user types, as whole inputs.
+// The user's input, one whole input at a time.
 class Inputs {
  public:
   Inputs() : editor_(history_path()) {}
@@ -87,10 +87,10 @@ void save(const Conversation& conversation, const std::string& path) {
 
 void answer(Conversation& conversation, const std::string& input, bool wrap,
             const std::function<void(const GenerateResult&)>& after_answer) {
-  const Cancellable cancellable;
+  const Cancelable cancelable;
   TextOutput output(wrap ? TextOutput::Lines::kWrapped : TextOutput::Lines::kAsTheyAre);
   const auto show = [&](std::string_view text) { output.write(text); };
-  const GenerateResult result = conversation.say(input, show, cancellable.flag());
+  const GenerateResult result = conversation.say(input, show, cancelable.flag());
   output.end_line();
   after_answer(result);
 }

@@ -16,7 +16,7 @@ namespace gabbro::cli {
 struct OptionSpec;   // command_spec.h
 struct CommandSpec;  // command_spec.h
 
-// What the chosen command does, after its options were read. Returns the exit code.
+// Runs the chosen command after its options were read. Returns the exit code.
 using Action = std::function<int()>;
 
 // A handle to an option. Each function states one more thing about it, and returns the handle again.

@@ -1,5 +1,5 @@
 // `fit`: whether a model fits each device of this machine, how fast it will be there, and what would fit where it does
-// not. The model may be a file, or a shape that nobody has downloaded.
+// not. The model may be a file, or a published shape that is not downloaded.
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
@@ -30,7 +30,7 @@ struct Options {
   int64_t context = 0;
 };
 
-// What a device means for the workload. Memory 0 and bandwidth 0: unknown.
+// The workload on one device. Memory 0 and bandwidth 0: unknown.
 struct Forecast {
   SurveyedDevice device;
   uint64_t memory_free = 0;
@@ -109,7 +109,7 @@ std::vector<Forecast> forecasts(const Workload& w, int threads) {
     }
     forecast.memory_free = facts.memory_free;
     Workload here = w;
-    here.part = prompt_part(facts, w.needs.quantisation);
+    here.part = prefill_chunk(facts, w.needs.quantization);
     forecast.fits = facts.memory_free > 0 && here.total_bytes() <= facts.memory_free;
     if (!forecast.fits && facts.memory_free > 0) forecast.remedies = remedies(here, facts.memory_free);
     find_bandwidth(forecast, std::max(0.0, measured));
@@ -118,7 +118,7 @@ std::vector<Forecast> forecasts(const Workload& w, int threads) {
   return all;
 }
 
-// Where it would run: the first usable device that holds it, in the order of `auto`.
+// The first usable device that holds it, in the order of `auto`.
 const Forecast* placement(const std::vector<Forecast>& all) {
   const auto found = std::ranges::find_if(all, [](const Forecast& f) { return f.device.facts.usable && f.fits; });
   return found != all.end() ? &*found : nullptr;
@@ -204,7 +204,7 @@ std::string device_lines(const Workload& w, const Forecast& f) {
 
 std::string verdict(const Workload& w, const std::vector<Forecast>& all) {
   if (const Forecast* chosen = placement(all)) {
-    return fmt::format("It fits {}: weights, cache and scratch all lie there ({} of {} free).\n",
+    return fmt::format("It fits {}: weights, cache and scratch are all there ({} of {} free).\n",
                        chosen->device.facts.id, human_bytes(w.total_bytes()), human_bytes(chosen->memory_free));
   }
   const auto idle = std::ranges::find_if(all, &Forecast::fits);

@@ -12,13 +12,13 @@ namespace gabbro::cli {
 namespace {
 
 // A signal handler can reach nothing but globals; these two are it.
-std::atomic<bool> g_cancelled{false};
-std::atomic<bool> g_cancellable{false};
+std::atomic<bool> g_canceled{false};
+std::atomic<bool> g_cancelable{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void on_interrupt(int) {
-  if (!g_cancellable || g_cancelled) _exit(static_cast<int>(ErrorCode::kInterrupted));
-  g_cancelled = true;
+  if (!g_cancelable || g_canceled) _exit(static_cast<int>(ErrorCode::kInterrupted));
+  g_canceled = true;
 }
 
 }  // namespace
@@ -32,15 +32,15 @@ void install_interrupt_handler() {
   sigaction(SIGINT, &action, nullptr);
 }
 
-Cancellable::Cancellable() {
-  g_cancelled = false;
-  g_cancellable = true;
+Cancelable::Cancelable() {
+  g_canceled = false;
+  g_cancelable = true;
 }
 
-Cancellable::~Cancellable() { g_cancellable = false; }
+Cancelable::~Cancelable() { g_cancelable = false; }
 
-const std::atomic<bool>* Cancellable::flag() const { return &g_cancelled; }
-bool Cancellable::cancelled() const { return g_cancelled; }
+const std::atomic<bool>* Cancelable::flag() const { return &g_canceled; }
+bool Cancelable::canceled() const { return g_canceled; }
 
 bool wait_for_input(int descriptor) {
   // Between the look at the flag and the wait no signal may slip through: it is held back until poll waits.
@@ -49,7 +49,7 @@ bool wait_for_input(int descriptor) {
   sigaddset(&interrupt, SIGINT);
   pthread_sigmask(SIG_BLOCK, &interrupt, &before);
   bool ready = false;
-  while (!ready && !g_cancelled) {
+  while (!ready && !g_canceled) {
     pollfd input = {.fd = descriptor, .events = POLLIN, .revents = 0};
     ready = ppoll(&input, 1, nullptr, &before) != -1 || errno != EINTR;  // what else is wrong, read() will say
   }

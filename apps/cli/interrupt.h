@@ -1,4 +1,4 @@
-// Ctrl-C. Outside of a Cancellable it ends the program with code 130 at once; inside one it sets a flag, and a second
+// Ctrl-C. Outside of a Cancelable it ends the program with code 130 at once; inside one it sets a flag, and a second
 // one ends the program.
 #pragma once
 
@@ -9,18 +9,18 @@ namespace gabbro::cli {
 // A SIGINT that was ignored when the program started stays ignored.
 void install_interrupt_handler();
 
-class Cancellable {
+class Cancelable {
  public:
-  Cancellable();  // also clears the flag
-  ~Cancellable();
-  Cancellable(const Cancellable&) = delete;
-  Cancellable& operator=(const Cancellable&) = delete;
+  Cancelable();  // also clears the flag
+  ~Cancelable();
+  Cancelable(const Cancelable&) = delete;
+  Cancelable& operator=(const Cancelable&) = delete;
 
   const std::atomic<bool>* flag() const;
-  bool cancelled() const;
+  bool canceled() const;
 };
 
-// Inside a Cancellable: waits until `descriptor` has something to read. False on Ctrl-C, also where that came before.
+// Inside a Cancelable: waits until `descriptor` has something to read. False on Ctrl-C, also where that came before.
 bool wait_for_input(int descriptor);
 
 }  // namespace gabbro::cli

@@ -102,7 +102,7 @@ LineEditor::~LineEditor() {
 
 LineEditor::Status LineEditor::read(const char* prompt, std::string& line) {
   prompt_ = prompt;
-  const Cancellable cancellable;
+  const Cancelable cancelable;
   int count = 0;
   // el_gets() writes the prompt before it takes the terminal over; a Ctrl-D in between would reach us as a zero byte.
   el_set(editor_, EL_PREP_TERM, 1);
@@ -110,7 +110,7 @@ LineEditor::Status LineEditor::read(const char* prompt, std::string& line) {
   if (knows_escape_sequences()) say(kPasteOn);
   const char* text = el_gets(editor_, &count);
   if (knows_escape_sequences()) say(kPasteOff);
-  if (cancellable.cancelled()) {
+  if (cancelable.canceled()) {
     el_reset(editor_);
     return Status::kInterrupted;
   }

@@ -42,7 +42,7 @@ void add_list(Command root) {
       print_document(models);
     } else if (models.empty()) {
       report("note", models_folder().empty()
-                         ? "there is no model cache: neither GABBRO_HOME, XDG_CACHE_HOME nor HOME is set"
+                         ? "no model cache is configured: neither GABBRO_HOME, XDG_CACHE_HOME nor HOME is set"
                          : "no models in " + models_folder());
     } else {
       print_table(models);

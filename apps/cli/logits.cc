@@ -33,9 +33,9 @@ int run(const Options& o) {
   const auto engine = load_engine(o.model, o.common, std::ssize(tokens));
   const int64_t vocabulary = engine->facts().vocabulary;
   check_tokens(tokens, vocabulary);
-  const Cancellable cancellable;
+  const Cancelable cancelable;
   Session session(engine);
-  const auto logits = session.append_all_logits(tokens, cancellable.flag());  // [tokens, V]
+  const auto logits = session.append_all_logits(tokens, cancelable.flag());  // [tokens, V]
   const int64_t shape[] = {std::ssize(tokens), vocabulary};
   const std::string start = npy_start(o.out, logits, shape);
   const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(start)), std::as_bytes(logits)};

@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   try {
     return cli::run_program(argc, argv);
   } catch (const Error& error) {
-    // Who pressed Ctrl-C knows what happened.
+    // No message: the user pressed Ctrl-C.
     return error.code() == ErrorCode::kInterrupted ? static_cast<int>(error.code()) : cli::fail(error);
   } catch (const cli::OutputClosed&) {
     return cli::kFailure;

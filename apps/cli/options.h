@@ -50,7 +50,7 @@ void add_generation_options(Command command, GenerationOptions& options);
 // Those of them that a chat can change between two answers. The options' values at this time are the defaults.
 void add_sampling_options(Command command, GenerationOptions& options);
 
-// What they come to. Throws bad_input that names the option for a value that cannot be, before anything is loaded.
+// The resulting options. Throws bad_input that names the option for a value that cannot be, before anything is loaded.
 void finish(GenerationOptions& options);
 // Takes what was not given as an option from the model's file, else what suits the use: an answer to one prompt is
 // always the same, a chat is not. Returns a line that says where the settings come from.

@@ -81,12 +81,12 @@ int run(const Options& o) {
   Session session(engine);
   Sum sum;
   {
-    const Cancellable cancellable;
+    const Cancelable cancelable;
     ProgressBar bar("perplexity", !o.common.json);
     for (size_t i = 0; i < chunks; ++i) {
       const std::span<int32_t> chunk(tokens.data() + i * context, context);
       if (tokenizer.adds_bos()) chunk[0] = tokenizer.bos();
-      add_chunk(sum, session, chunk, cancellable.flag());
+      add_chunk(sum, session, chunk, cancelable.flag());
       bar.show(static_cast<double>(i + 1) / static_cast<double>(chunks));
     }
   }

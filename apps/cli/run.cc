@@ -56,11 +56,11 @@ void note(const Options& o, const std::string& text) {
 }
 
 int answer_once(Conversation& conversation, const std::string& prompt, const Options& o, const ModelFacts& facts) {
-  const Cancellable cancellable;
+  const Cancelable cancelable;
   TextOutput output(o.wrap ? TextOutput::Lines::kWrapped : TextOutput::Lines::kAsTheyAre);
   const auto stream = [&](std::string_view text) { output.write(text); };
-  const GenerateResult result = o.common.json ? conversation.say(prompt, {}, cancellable.flag())
-                                              : conversation.say(prompt, stream, cancellable.flag());
+  const GenerateResult result = o.common.json ? conversation.say(prompt, {}, cancelable.flag())
+                                              : conversation.say(prompt, stream, cancelable.flag());
   if (o.common.json) {
     print_document(result, o, facts);
   } else {
@@ -68,7 +68,7 @@ int answer_once(Conversation& conversation, const std::string& prompt, const Opt
   }
   if (const std::string cut = describe_cut(result, o.generation.generate, facts); !cut.empty()) note(o, cut);
   if (o.stats || o.common.verbose()) report_speed(result, o.generation.generate.sampler.seed);
-  return result.stop_reason == StopReason::kCancelled ? static_cast<int>(ErrorCode::kInterrupted) : 0;
+  return result.stop_reason == StopReason::kCanceled ? static_cast<int>(ErrorCode::kInterrupted) : 0;
 }
 
 int run(Options& o) {

@@ -39,11 +39,11 @@ std::shared_ptr<Device> open_for_tuning(const Options& o) {
   return device;
 }
 
-// One measurement stands for the lengths from half of it up; up to eight tokens there is one way. Before the model is
-// loaded, the longest part that one of any format has.
+// One measurement stands for the lengths from half of it up; up to eight tokens there is one candidate. Before the
+// model is loaded, the longest part that one of any format has.
 std::vector<int> default_tokens(const Device& device) {
   std::vector<int> tokens;
-  for (int count = 16; count <= prompt_part(device.facts(), "f16"); count *= 2) tokens.push_back(count);
+  for (int count = 16; count <= prefill_chunk(device.facts(), "f16"); count *= 2) tokens.push_back(count);
   return tokens;
 }
 
@@ -54,7 +54,7 @@ std::shared_ptr<Engine> load(const Options& o, int context, const std::shared_pt
 
 // Prompts of each length; the device measures a shape when it is first launched.
 void run_prompts(const std::shared_ptr<Engine>& engine, const std::vector<int>& lengths) {
-  const Cancellable cancellable;
+  const Cancelable cancelable;
   ProgressBar bar("measuring", true);
   Session session(engine);
   for (size_t i = 0; i < lengths.size(); ++i) {
@@ -63,7 +63,7 @@ void run_prompts(const std::shared_ptr<Engine>& engine, const std::vector<int>& 
     for (size_t t = 0; t < tokens.size(); ++t)
       tokens[t] = static_cast<int32_t>(t * 7919 % static_cast<size_t>(engine->facts().vocabulary));
     session.truncate(0);
-    session.append(tokens, cancellable.flag());
+    session.append(tokens, cancelable.flag());
   }
 }
 
@@ -77,19 +77,22 @@ Json document(const ModelFacts& facts, const abi::TuningFacts& tuning,
               {"known", tuning.known},
               {"shapes", Json::array()}};
   for (const abi::MeasuredShape& shape : measured) {
-    Json ways = Json::array();
-    for (const abi::MeasuredWay& way : std::span(shape.ways, static_cast<size_t>(shape.way_count))) {
-      ways.push_back(
-          {{"name", way.name}, {"seconds", way.seconds > 0 ? Json(way.seconds) : Json(nullptr)}, {"fit", way.fit}});
+    Json candidates = Json::array();
+    for (const abi::MeasuredCandidate& candidate :
+         std::span(shape.candidates, static_cast<size_t>(shape.candidate_count))) {
+      candidates.push_back({{"name", candidate.name},
+                            {"seconds", candidate.seconds > 0 ? Json(candidate.seconds) : Json(nullptr)},
+                            {"fit", candidate.fit}});
     }
-    out["shapes"].push_back({{"shape", shape.shape}, {"chosen", shape.ways[shape.chosen].name}, {"ways", ways}});
+    out["shapes"].push_back(
+        {{"shape", shape.shape}, {"chosen", shape.candidates[shape.chosen].name}, {"candidates", candidates}});
   }
   return out;
 }
 
-std::string outcome(const abi::MeasuredWay& way) {
-  if (way.fit) return fmt::format("{:>12.1f} us", way.seconds * 1e6);
-  return way.seconds > 0 ? "  wrong result" : "        failed";
+std::string outcome(const abi::MeasuredCandidate& candidate) {
+  if (candidate.fit) return fmt::format("{:>12.1f} us", candidate.seconds * 1e6);
+  return candidate.seconds > 0 ? "  wrong result" : "        failed";
 }
 
 std::string table(const ModelFacts& facts, const abi::TuningFacts& tuning,
@@ -98,9 +101,10 @@ std::string table(const ModelFacts& facts, const abi::TuningFacts& tuning,
                                 facts.device_id, printable(facts.device_name), measured.size());
   for (const abi::MeasuredShape& shape : measured) {
     out += fmt::format("\n{}\n", printable(shape.shape));
-    for (int32_t i = 0; i < shape.way_count; ++i) {
-      const abi::MeasuredWay& way = shape.ways[i];
-      out += fmt::format("  {} {:<24} {}\n", i == shape.chosen ? '*' : ' ', printable(way.name), outcome(way));
+    for (int32_t i = 0; i < shape.candidate_count; ++i) {
+      const abi::MeasuredCandidate& candidate = shape.candidates[i];
+      out +=
+          fmt::format("  {} {:<24} {}\n", i == shape.chosen ? '*' : ' ', printable(candidate.name), outcome(candidate));
     }
   }
   if (tuning.problem[0] != '\0') return out;

@@ -1,4 +1,4 @@
-// What is wrong with a command line, in the words of the user who typed it.
+// Errors of a command line, in the words of the user who typed it.
 #pragma once
 
 #include <string>

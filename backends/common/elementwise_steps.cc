@@ -39,7 +39,7 @@ bool read_constant(std::string_view text, double& number) {
 bool read_dtype(std::string_view name, DType& dtype) {
   for (int i = 0; i < kDTypeCount; ++i) {
     dtype = static_cast<DType>(i);
-    if (dtype_name(dtype) == name) return !is_quantised(dtype);
+    if (dtype_name(dtype) == name) return !is_quantized(dtype);
   }
   return false;
 }

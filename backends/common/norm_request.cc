@@ -57,7 +57,7 @@ bool read_rms_norm(const KernelRequest& request, NormRequest& norm) {
           .epsilon = static_cast<float>(real_attribute(request, "epsilon", 0)),
           .weight_at = 1,
           .half_parameters = is_half(x) && request.inputs[1].dtype == x.dtype,
-          .centred = false};
+          .centered = false};
   if (norm.columns < 1 || norm.columns > kMost ||
       !has_shape(request.inputs[1], norm.half_parameters ? x.dtype : DType::f32, {norm.columns}))
     return false;

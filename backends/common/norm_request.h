@@ -1,4 +1,4 @@
-// The operands of the normalising ops, whatever the device.
+// The operands of the normalizing ops, whatever the device.
 #pragma once
 
 #include "backends/common/request.h"
@@ -18,7 +18,7 @@ struct NormRequest {
   int weight_at = -1;  // the inputs' numbers, or -1
   int bias_at = -1;
   bool half_parameters = false;  // of x's dtype, which is f16 or bf16; else f32
-  bool centred = true;           // false: rms_norm, which takes the mean for 0
+  bool centered = true;          // false: rms_norm, which takes the mean for 0
   int addend_at = -1;            // of add_rms_norm and add_layer_norm; output 1 is the sum
   int64_t activation = 0;        // of batch_norm_fused: 1 relu, 2 gelu_tanh, 3 silu
 };

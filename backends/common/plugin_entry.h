@@ -90,7 +90,7 @@ template <class D>
 Status execute_on(Device* device, Stream*, const Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
   return guarded([&] {
     if (device_cast<D>(device).execute(launches, count, cancel)) return Status{};
-    return make_status(StatusCode::kCancelled, "cancelled");
+    return make_status(StatusCode::kCanceled, "cancelled");
   });
 }
 

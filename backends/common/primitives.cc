@@ -6,7 +6,7 @@
 
 namespace gabbro::abi {
 
-bool is_strided(const TensorView& view) { return view.layout == Layout::kStrided && !is_quantised(view.dtype); }
+bool is_strided(const TensorView& view) { return view.layout == Layout::kStrided && !is_quantized(view.dtype); }
 
 StridedAxes merge_axes(std::span<const TensorView> inputs) {
   StridedAxes axes;
@@ -73,7 +73,7 @@ bool is_concat(const KernelRequest& request, int& axis) {
   if (request.input_count < 1 || !has_operands(request, request.input_count, 1)) return false;
   const TensorView& y = request.outputs[0];
   const int64_t given = integer_attribute(request, "axis", 0), along = given < 0 ? given + y.rank : given;
-  if (along < 0 || along >= y.rank || is_quantised(y.dtype) || !is_contiguous(y)) return false;
+  if (along < 0 || along >= y.rank || is_quantized(y.dtype) || !is_contiguous(y)) return false;
   int64_t extent = 0;
   for (int i = 0; i < request.input_count; ++i) {
     const TensorView& x = request.inputs[i];

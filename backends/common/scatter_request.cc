@@ -17,7 +17,7 @@ bool have_rows_alike(const TensorView& a, const TensorView& b) {
 }
 
 bool read_rows(const TensorView& x, const TensorView& indices, AlongRequest& along) {
-  if (!have_rows_alike(x, indices) || !is_tensor(x, x.dtype) || is_quantised(x.dtype)) return false;
+  if (!have_rows_alike(x, indices) || !is_tensor(x, x.dtype) || is_quantized(x.dtype)) return false;
   along = {.columns = x.shape[x.rank - 1], .picks = indices.shape[x.rank - 1], .dtype = x.dtype};
   along.rows = 1;
   for (int i = 0; i + 1 < x.rank; ++i) along.rows *= x.shape[i];

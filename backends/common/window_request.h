@@ -56,7 +56,7 @@ struct ResizeRequest {
   int64_t in[2], out[2];
   DType dtype = DType::f32;
   int64_t mode = 0;              // 0: the mean of what an output covers, 1: the nearest, 2: bilinear
-  bool aligned_corners = false;  // bilinear: the corners' centres lie on each other, else their corners
+  bool aligned_corners = false;  // bilinear: the centers of the corner elements coincide, else their corners
   float step[2] = {0, 0};        // inputs from one output to the next; 0: in / out
 };
 bool read_resize(const KernelRequest& request, ResizeRequest& resize);

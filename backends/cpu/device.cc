@@ -13,7 +13,7 @@ namespace gabbro::cpu {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kHugePage = KeptBlocks::kHugePage;
+constexpr size_t kHugePage = BlockCache::kHugePage;
 
 // Launches to look ahead for weights: between those of q, k, v and of the output stand rope and attention.
 constexpr int32_t kWeightsAhead = 3;
@@ -21,17 +21,17 @@ constexpr int32_t kWeightsAhead = 3;
 // To start a pool that spins and to wait for its last worker costs about 1 µs, 50 µs once it sleeps, and a millisecond
 // where others keep the processor busy (a chain of 4096 elements: 1.1 ms with two threads, 15 µs with one). One thread
 // takes 10 to 20 µs for this many bytes in its cache, or operations.
-constexpr double kLittleBytes = 131072;
-constexpr double kLittleFlops = 262144;
+constexpr double kSmallBytes = 131072;
+constexpr double kSmallFlops = 262144;
 
 // Whether one thread does it sooner than several. A kernel that does not know its work counts as much.
-bool is_little(const abi::Launch* launches, int32_t count) {
+bool is_small(const abi::Launch* launches, int32_t count) {
   double bytes = 0, flops = 0;
   for (int32_t i = 0; i < count; ++i) {
     const auto* kernel = static_cast<const Kernel*>(launches[i].kernel);
     bytes += kernel->bytes;
     flops += kernel->flops;
-    if (kernel->bytes == 0 || bytes > kLittleBytes || flops > kLittleFlops) return false;
+    if (kernel->bytes == 0 || bytes > kSmallBytes || flops > kSmallFlops) return false;
   }
   return true;
 }
@@ -109,7 +109,7 @@ void CpuDevice::free(void* pointer) {
   kept_.put(pointer, size / kHugePage * kHugePage);  // malloc may have added to it
 }
 
-void CpuDevice::free_for_good(void* pointer) {
+void CpuDevice::free_unpooled(void* pointer) {
   if (pointer == nullptr) return;
   memory_.released(malloc_usable_size(pointer));
   std::free(pointer);
@@ -156,7 +156,7 @@ bool CpuDevice::execute(const abi::Launch* launches, int32_t count, const std::a
       }
     }
   };
-  const bool whole = is_little(launches, count) ? pool_.run_alone(walk, cancel) : pool_.run(walk, cancel);
+  const bool whole = is_small(launches, count) ? pool_.run_alone(walk, cancel) : pool_.run(walk, cancel);
   if (const auto message = index_fault_.take()) throw abi::StatusError(abi::StatusCode::kBadIndex, *message);
   return whole;
 }

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string>
 
+#include "backends/cpu/block_cache.h"
 #include "backends/cpu/host.h"
 #include "backends/cpu/index_fault.h"
-#include "backends/cpu/kept_blocks.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/pool.h"
 
@@ -40,7 +40,7 @@ class CpuDevice {
   // 64-byte aligned; null where there is not so much.
   void* allocate(size_t bytes);
   void free(void* pointer);           // may keep it for the next allocation of its size
-  void free_for_good(void* pointer);  // gives it back to the system
+  void free_unpooled(void* pointer);  // gives it back to the system
   size_t trim() { return kept_.clear(); }
   abi::PoolFacts memory_facts() const;
   void reset_memory_facts() { memory_.reset(); }
@@ -51,7 +51,7 @@ class CpuDevice {
   // Null where there is no kernel for the request.
   std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request);
 
-  // Wakes the pool once for the whole list, unless there is little to do. False: cancelled. Throws StatusError
+  // Wakes the pool once for the whole list, unless the launches are small. False: canceled. Throws StatusError
   // kBadIndex if a kernel found an index that is out of range.
   bool execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel);
 
@@ -59,7 +59,7 @@ class CpuDevice {
   const IsaTable& isa_;
   uint64_t memory_total_;
   MemoryCount memory_;
-  KeptBlocks kept_;
+  BlockCache kept_;
   ThreadPool pool_;
   IndexFault index_fault_;
 };

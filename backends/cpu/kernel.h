@@ -36,7 +36,7 @@ struct TeamState {
 };
 
 // One of the threads that carry out a launch together. Every worker runs the same kernel code: it must make the same
-// sequence of barrier() and parallel_for() calls as the others, also when the launch is cancelled (cancelled() may
+// sequence of barrier() and parallel_for() calls as the others, also when the launch is canceled (canceled() may
 // differ between workers, stopped() does not). Nothing may be thrown.
 class Worker {
  public:
@@ -45,7 +45,7 @@ class Worker {
 
   int index() const { return index_; }
   int count() const { return team_.workers; }
-  bool cancelled() const { return team_.cancel != nullptr && team_.cancel->load(std::memory_order_relaxed); }
+  bool canceled() const { return team_.cancel != nullptr && team_.cancel->load(std::memory_order_relaxed); }
 
   // Whether the last barrier() saw a request to cancel.
   bool stopped() const { return team_.stopped; }
@@ -65,7 +65,7 @@ class Worker {
     std::atomic<int64_t>& next = team_.loops[set_][loop_++].next;
     for (;;) {
       const int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
-      if (begin >= items || cancelled()) return;
+      if (begin >= items || canceled()) return;
       body(begin, std::min(begin + grain, items));
     }
   }
@@ -78,12 +78,12 @@ class Worker {
   void stream_for(int64_t items, int together, Body&& body) {
     assert(!streamed_ && items < int64_t{1} << 31);
     streamed_ = true;
-    for (Range range; !(range = take_front(index_, items, together)).empty() && !cancelled();) {
+    for (Range range; !(range = take_front(index_, items, together)).empty() && !canceled();) {
       body(range.begin, range.end);
     }
     for (int step = 1; step < count(); ++step) {
       const int other = (index_ + step) % count();
-      for (int64_t item; (item = take_back(other, items)) >= 0 && !cancelled();) body(item, item + 1);
+      for (int64_t item; (item = take_back(other, items)) >= 0 && !canceled();) body(item, item + 1);
     }
   }
   int64_t run_begin(int worker, int64_t items) const { return worker * items / count(); }

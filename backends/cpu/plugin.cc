@@ -80,7 +80,7 @@ Status allocate(abi::Device* device, size_t bytes, void** pointer) {
 
 void free(abi::Device* device, void* pointer) { cpu(device).free(pointer); }
 
-void free_for_good(abi::Device* device, void* pointer) { cpu(device).free_for_good(pointer); }
+void free_unpooled(abi::Device* device, void* pointer) { cpu(device).free_unpooled(pointer); }
 
 Status trim(abi::Device* device, abi::MemoryKind kind, size_t* bytes) {
   *bytes = kind == abi::MemoryKind::kDevice ? cpu(device).trim() : 0;
@@ -117,7 +117,7 @@ constexpr abi::Backend kBackend = {
     .close = abi::close_device<CpuDevice>,
     .allocate = allocate,
     .free = free,
-    .free_for_good = free_for_good,
+    .free_unpooled = free_unpooled,
     .copy_to_device = copy,
     .copy_to_host = copy,
     .memory_facts = memory_facts,

@@ -246,22 +246,22 @@ TEST(Plugin, executes_launches_in_their_order) {
   }
 }
 
-TEST(Plugin, stops_when_cancelled) {
+TEST(Plugin, stops_when_canceled) {
   const Opened device(2);
   Chain chain(device, 1 << 18, 20000);
   std::atomic<bool> cancel{false};
   std::chrono::steady_clock::time_point requested;
-  std::thread canceller([&] {
+  std::thread canceler([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     requested = std::chrono::steady_clock::now();
     cancel = true;
   });
   const abi::Status status = chain.execute(&cancel);
   const auto late = std::chrono::steady_clock::now() - requested;
-  canceller.join();
-  EXPECT_EQ(status.code, abi::StatusCode::kCancelled);
+  canceler.join();
+  EXPECT_EQ(status.code, abi::StatusCode::kCanceled);
   EXPECT_LT(std::chrono::duration<double>(late).count(), 0.1);
-  EXPECT_EQ(chain.execute(&cancel).code, abi::StatusCode::kCancelled);
+  EXPECT_EQ(chain.execute(&cancel).code, abi::StatusCode::kCanceled);
 }
 
 TEST(Plugin, packs_what_its_instruction_set_arranges) {

@@ -95,7 +95,7 @@ class PoolsAtFork {
 void Worker::barrier() {
   const uint32_t generation = team_.generation.load(std::memory_order_relaxed);
   if (team_.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == team_.workers) {
-    team_.stopped = cancelled();
+    team_.stopped = canceled();
     team_.arrived.store(0, std::memory_order_relaxed);
     team_.generation.store(generation + 1, std::memory_order_release);
     if (team_.workers > 1) team_.generation.notify_all();

@@ -171,7 +171,7 @@ TEST(Cancel, ends_a_long_launch) {
   ThreadPool pool(2, 2);
   std::atomic<bool> cancel{false};
   Clock::time_point requested;
-  std::thread canceller([&] {
+  std::thread canceler([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     requested = Clock::now();
     cancel = true;
@@ -186,7 +186,7 @@ TEST(Cancel, ends_a_long_launch) {
       },
       &cancel);
   const double late = seconds_since(requested);
-  canceller.join();
+  canceler.join();
   EXPECT_FALSE(finished);
   EXPECT_LT(late, 0.1);
   EXPECT_TRUE(pool.run([](Worker&) {}));

@@ -26,7 +26,7 @@ struct Queue;     // a stream of work on it
 struct Module;    // a loaded code object
 struct Function;  // a kernel in one
 struct Graph;     // captured work, ready to be replayed
-struct Product;   // of a vendor's library, for one shape
+struct Gemm;      // of a vendor's library, for one shape
 struct Convolution;
 
 const char* backend_name();  // "sim", "cuda", "rocm"
@@ -58,7 +58,7 @@ void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes);
 void synchronize(Queue* queue);
 // Launches from here on may be skipped once `cancel` (null: none) is true. Only the simulator, whose launches are
 // synchronous, checks it; work that a device has been given cannot be canceled.
-void heed(Queue* queue, const std::atomic<bool>* cancel);
+void set_cancel_flag(Queue* queue, const std::atomic<bool>* cancel);
 
 // Lets `to` read the memory of `from`, another device or the same. Why that cannot be, in one line, or nothing.
 std::string connect(Context* to, Context* from);
@@ -83,16 +83,16 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
 
 // A factor of a product: for each batch a matrix [lines][depth]. Steps are in elements.
 struct Factor {
-  int64_t step;            // from line to line
-  int64_t batch_step = 0;  // 0: all batches share the matrix
-  bool turned = false;     // stored [depth][lines]; `step` is from one index of the depth to the next
+  int64_t step;             // from line to line
+  int64_t batch_step = 0;   // 0: all batches share the matrix
+  bool transposed = false;  // stored [depth][lines]; `step` is from one index of the depth to the next
 };
 
 enum class Activation { kNone, kRelu, kGeluTanh, kSilu };
 
 // y [batches][tokens][rows] = activation(alpha · x [tokens][depth] · w [rows][depth]ᵀ + addend + bias), summed in f32.
 // The addend, which may be null, has y's layout.
-struct ProductShape {
+struct GemmShape {
   DType dtype = DType::f16;   // of x and w: f32, f16 or bf16
   DType result = DType::f32;  // of y, the addend and the bias: f32, or dtype
   int64_t rows, tokens, depth;
@@ -103,7 +103,7 @@ struct ProductShape {
   bool bias = false;  // [rows]
   Activation activation = Activation::kNone;
 };
-struct ProductOperands {
+struct GemmOperands {
   const void* w;
   const void* x;
   const void* addend;
@@ -118,9 +118,9 @@ std::vector<std::string> product_libraries(Context* context);  // "hipBLASLt"
 std::string library_version(Context* context, const std::string& library);
 
 // Null where there is no such library, or it does not take this shape.
-Product* make_product(Context* context, const std::string& library, const ProductShape& shape);
-void destroy_product(Product* product);
-void multiply(Queue* queue, const Product* product, const ProductOperands& operands);
+Gemm* make_gemm(Context* context, const std::string& library, const GemmShape& shape);
+void destroy_gemm(Gemm* product);
+void multiply(Queue* queue, const Gemm* product, const GemmOperands& operands);
 
 // y [N, groups · out_channels, out...] = the cross-correlation of x [N, groups · in_channels, in...] with w [groups ·
 // out_channels, in_channels, kernel...], all contiguous and of one type: f32, f16 or bf16, summed in f32. Three axes.

@@ -1,5 +1,5 @@
 // A vendor's convolution library on one device: MIOpen or cuDNN. It is used only for shapes for which it was measured
-// to be faster than our kernels with an equal result (ways.h).
+// to be faster than our kernels with an equal result (autotune.h).
 #pragma once
 
 #include <memory>

@@ -75,11 +75,10 @@ const api::Function* MakeContext::function(const std::string& name) const {
   return function;
 }
 
-std::shared_ptr<const api::Product> MakeContext::product(const std::string& library,
-                                                         const api::ProductShape& shape) const {
-  api::Product* product = api::make_product(context_, library, shape);
+std::shared_ptr<const api::Gemm> MakeContext::product(const std::string& library, const api::GemmShape& shape) const {
+  api::Gemm* product = api::make_gemm(context_, library, shape);
   if (product == nullptr) return nullptr;
-  return {product, [](const api::Product* p) { api::destroy_product(const_cast<api::Product*>(p)); }};
+  return {product, [](const api::Gemm* p) { api::destroy_gemm(const_cast<api::Gemm*>(p)); }};
 }
 
 std::shared_ptr<const api::Convolution> MakeContext::convolution(const std::string& library,
@@ -221,8 +220,8 @@ void GpuDevice::forget_graphs_locked() {
 
 bool GpuDevice::execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
   const std::lock_guard lock(mutex_);
-  const auto cancelled = [&] { return cancel != nullptr && cancel->load(std::memory_order_relaxed); };
-  if (cancelled()) return false;
+  const auto canceled = [&] { return cancel != nullptr && cancel->load(std::memory_order_relaxed); };
+  if (canceled()) return false;
   if (replay(launches, count)) return true;
   // A list counts as run once only when all of it was: a kernel's first launch may have to wait for the queue, which
   // nothing that is captured may.
@@ -230,13 +229,13 @@ bool GpuDevice::execute(const abi::Launch* launches, int32_t count, const std::a
     GpuDevice& device;
     bool whole = false;
     ~Attempt() {
-      api::heed(device.queue_, nullptr);
+      api::set_cancel_flag(device.queue_, nullptr);
       if (!whole) device.forget_graphs_locked();
     }
   } attempt{*this};
-  api::heed(queue_, cancel);
-  for (int32_t i = 0; i < count && !cancelled(); ++i) enqueue(launches + i, 1);
-  return attempt.whole = !cancelled();
+  api::set_cancel_flag(queue_, cancel);
+  for (int32_t i = 0; i < count && !canceled(); ++i) enqueue(launches + i, 1);
+  return attempt.whole = !canceled();
 }
 
 }  // namespace gabbro::gpu

@@ -25,7 +25,7 @@ struct Launcher {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;  // of nothing; the runtimes refuse it
     api::launch(queue, function, grid, &args, sizeof args);
   }
-  void operator()(const api::Product* product, const api::ProductOperands& operands) const {
+  void operator()(const api::Gemm* product, const api::GemmOperands& operands) const {
     api::multiply(queue, product, operands);
   }
   void operator()(const api::Convolution* convolution, const void* x, const void* w, void* y, void* scratch) const {
@@ -68,7 +68,7 @@ class MakeContext {
   // The vendor's libraries that may be asked for products, in that order.
   std::vector<std::string> libraries() const { return api::product_libraries(context_); }
   // Null where the library is missing, or does not take the product.
-  std::shared_ptr<const api::Product> product(const std::string& library, const api::ProductShape& shape) const;
+  std::shared_ptr<const api::Gemm> product(const std::string& library, const api::GemmShape& shape) const;
   // The vendor's libraries that may be asked for convolutions, and the same of them.
   std::vector<std::string> convolution_libraries() const { return api::convolution_libraries(context_); }
   bool trusts_convolution_libraries() const { return api::trusts_convolution_libraries(context_); }
@@ -79,7 +79,7 @@ class MakeContext {
   // kCounters zeros in the device's memory, for the blocks of a launch to count each other. Who changes them leaves
   // zeros behind.
   uint32_t* counters() const { return counters_; }
-  // For shapes with several candidates (ways.h).
+  // For shapes with several candidates (autotune.h).
   Tuning& tuning() const { return tuning_; }
   // For a kernel that reads indices by this rule: where it reports one that is out of range.
   IndexCheck index_check(const abi::IndexRule& rule) const { return index_faults_.check_for(rule); }

@@ -22,7 +22,7 @@ constexpr int64_t kTokens[] = {1, 5, 20, 70};
 
 // Largest errors, relative to the root mean square of the result: f32, f16, and activations in 8 bits, whose rounding
 // errors reach 1e-6, 1e-3 and 0.03. A wrong kernel is usually off by 1 and more.
-constexpr double kFloats = 1e-4, kHalves = 1e-2, kCodes = 0.15;
+constexpr double kF32Tolerance = 1e-4, kF16Tolerance = 1e-2, kQuantizedTolerance = 0.15;
 
 using Values = std::vector<double>;
 
@@ -145,7 +145,7 @@ class KernelCheck {
                  weight = random_values(kColumns, 3);
     const Operand x(device_, {kRows, kColumns}, a), y(device_, {kRows, kColumns}, b), w(device_, {kColumns}, weight);
     const auto at = [](int64_t row, int64_t column) { return static_cast<size_t>(row * kColumns + column); };
-    Values added = a, sums(kRows), running = a, normalised = a, shares = a;
+    Values added = a, sums(kRows), running = a, normalized = a, shares = a;
     for (int64_t row = 0; row < kRows; ++row) {
       double squares = 0, all = 0;
       for (int64_t c = 0; c < kColumns; ++c) {
@@ -156,26 +156,28 @@ class KernelCheck {
         all += std::exp(a[at(row, c)]);
       }
       for (int64_t c = 0; c < kColumns; ++c) {
-        normalised[at(row, c)] *= weight[static_cast<size_t>(c)] / std::sqrt(squares / kColumns);
+        normalized[at(row, c)] *= weight[static_cast<size_t>(c)] / std::sqrt(squares / kColumns);
         shares[at(row, c)] = std::exp(a[at(row, c)]) / all;
       }
     }
-    expect("add", "add", {x, y}, {kRows, kColumns}, added, kFloats);
-    expect("sum", "sum", {x}, {kRows, 1}, sums, kFloats);
-    expect("cumsum", "cumsum", {x}, {kRows, kColumns}, running, kFloats);
-    expect("rms_norm", "rms_norm", {x, w}, {kRows, kColumns}, normalised, kFloats);
-    expect("softmax", "softmax", {x}, {kRows, kColumns}, shares, kFloats);
+    expect("add", "add", {x, y}, {kRows, kColumns}, added, kF32Tolerance);
+    expect("sum", "sum", {x}, {kRows, 1}, sums, kF32Tolerance);
+    expect("cumsum", "cumsum", {x}, {kRows, kColumns}, running, kF32Tolerance);
+    expect("rms_norm", "rms_norm", {x, w}, {kRows, kColumns}, normalized, kF32Tolerance);
+    expect("softmax", "softmax", {x}, {kRows, kColumns}, shares, kF32Tolerance);
   }
 
   void products() {
     const Values a = random_values(kRows * kDepth, 5), b = random_values(kOutputs * kDepth, 6);
-    const Operand x(device_, {kRows, kDepth}, a), y(device_, {kDepth, kOutputs}, turned(b));
-    expect("matmul", "matmul", {x, y}, {kRows, kOutputs}, product(a, b, kRows, kOutputs, kDepth), kFloats);
+    const Operand x(device_, {kRows, kDepth}, a), y(device_, {kDepth, kOutputs}, transposed(b));
+    expect("matmul", "matmul", {x, y}, {kRows, kOutputs}, product(a, b, kRows, kOutputs, kDepth), kF32Tolerance);
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0}) {
       const auto [w, values] = weights(device_, dtype, kOutputs, kDepth);
       for (const int64_t tokens : kTokens) {
         const Values input = random_values(tokens * kDepth, 8);
-        const double tolerance = dtype == DType::f32 ? kFloats : is_quantised(dtype) ? kCodes : kHalves;
+        const double tolerance = dtype == DType::f32   ? kF32Tolerance
+                                 : is_quantized(dtype) ? kQuantizedTolerance
+                                                       : kF16Tolerance;
         expect(fmt::format("linear {}, {} tokens", dtype_name(dtype), tokens), "linear",
                {Operand(device_, {tokens, kDepth}, input), w}, {tokens, kOutputs},
                product(input, values, tokens, kOutputs, kDepth), tolerance);
@@ -187,7 +189,7 @@ class KernelCheck {
 
  private:
   // [kOutputs][kDepth] to [kDepth][kOutputs].
-  static Values turned(const Values& values) {
+  static Values transposed(const Values& values) {
     Values other(values.size());
     for (int64_t i = 0; i < kOutputs * kDepth; ++i)
       other[static_cast<size_t>(i % kDepth * kOutputs + i / kDepth)] = values[static_cast<size_t>(i)];

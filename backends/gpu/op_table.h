@@ -67,7 +67,7 @@ std::unique_ptr<Kernel> make_random(const abi::KernelRequest& request, const Mak
 std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const MakeContext& context);
 // ops/scan.cc
 std::unique_ptr<Kernel> make_cumsum(const abi::KernelRequest& request, const MakeContext& context);
-// ops/normalise.cc
+// ops/normalize.cc
 std::unique_ptr<Kernel> make_layer_norm(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_add_norm(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_group_norm(const abi::KernelRequest& request, const MakeContext& context);

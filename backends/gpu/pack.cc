@@ -45,7 +45,7 @@ struct Packer {
     }
   }
 
-  void store_halves(const DecodedBlock& block, std::byte* to) const {
+  void store_f16(const DecodedBlock& block, std::byte* to) const {
     store_half(block.scale, to);
     if (p.minimum) store_half(block.minimum, to + 2);
   }
@@ -66,10 +66,10 @@ struct Packer {
       const int64_t at = row * columns + first;
       for (int i = 0; i < info.block_elements; i += kBlock) codes(block.codes + i, (at + i) / kBlock);
       if (p.sub_scales) {
-        store_halves(block, target + layout.super_scales + at / kSuperBlock * p.super_bytes());
+        store_f16(block, target + layout.super_scales + at / kSuperBlock * p.super_bytes());
         for (int g = 0; g < kSuperBlock / p.group; ++g) store_sub_scale(block, g, at);
       } else {
-        store_halves(block, target + layout.scales + at / kBlock * p.scale_bytes());
+        store_f16(block, target + layout.scales + at / kBlock * p.scale_bytes());
       }
     }
   }
@@ -107,7 +107,7 @@ Packing packing_of(DType dtype) {
 }
 
 size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) {
-  if (!is_quantised(dtype) || rows <= 0 || columns <= 0 || columns % dtype_info(dtype).block_elements != 0) return 0;
+  if (!is_quantized(dtype) || rows <= 0 || columns <= 0 || columns % dtype_info(dtype).block_elements != 0) return 0;
   return static_cast<size_t>(packed_layout(packing_of(dtype), rows, columns).bytes);
 }
 

@@ -10,7 +10,7 @@
 
 namespace gabbro::gpu {
 
-Packing packing_of(DType dtype);  // `dtype` is quantised
+Packing packing_of(DType dtype);  // `dtype` is quantized
 
 // 0 if the matrix is read in the file's layout: plain dtypes, and rows that are not whole blocks.
 size_t packed_bytes(DType dtype, int64_t rows, int64_t columns);

@@ -52,9 +52,7 @@ Status allocate(abi::Device* device, size_t bytes, void** pointer) {
 
 void free(abi::Device* device, void* pointer) { gpu(device).free(pointer); }
 
-void free_for_good(abi::Device* device, void* pointer) {
-  gpu(device).pool(abi::MemoryKind::kDevice).give_back(pointer);
-}
+void free_unpooled(abi::Device* device, void* pointer) { gpu(device).pool(abi::MemoryKind::kDevice).release(pointer); }
 
 Status copy_to_device(abi::Device* device, abi::Stream*, void* target, const void* host, size_t bytes) {
   return guarded([&] {
@@ -182,7 +180,7 @@ const abi::Backend& backend() {
       .close = abi::close_device<GpuDevice>,
       .allocate = allocate,
       .free = free,
-      .free_for_good = free_for_good,
+      .free_unpooled = free_unpooled,
       .copy_to_device = copy_to_device,
       .copy_to_host = copy_to_host,
       .allocate_host = allocate_host,

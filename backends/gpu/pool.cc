@@ -83,7 +83,7 @@ Pool::Piece Pool::take_back(void* pointer) {
   used_.erase(found);
   ++facts_.releases;
   facts_.in_use -= piece.bytes;
-  if (piece.slab != nullptr) piece.slab->give_back(pointer, piece.bytes);
+  if (piece.slab != nullptr) piece.slab->release(pointer, piece.bytes);
   return piece;
 }
 
@@ -94,7 +94,7 @@ void Pool::release(void* pointer) {
   if (piece.slab == nullptr) kept_[piece.bytes].push_back(pointer);
 }
 
-void Pool::give_back(void* pointer) {
+void Pool::release(void* pointer) {
   if (pointer == nullptr) return;
   const std::lock_guard lock(mutex_);
   const Piece piece = take_back(pointer);

@@ -38,15 +38,15 @@ TEST(Pool, KeepsNothingOfWhatIsGivenBack) {
   const ContextPointer context = open();
   Pool pool(context.get());
   pool.allocate(1000);
-  pool.give_back(pool.allocate(5000));
-  pool.give_back(nullptr);
+  pool.release(pool.allocate(5000));
+  pool.release(nullptr);
   const abi::PoolFacts facts = pool.facts();
   EXPECT_EQ(facts.reserved, 1000U);
   EXPECT_EQ(facts.in_use, 1000U);
   EXPECT_EQ(facts.releases, 1U);
   ASSERT_TRUE(pool.reserve(1 << 20));
   void* part = pool.allocate(Pool::kReservedPiece);
-  pool.give_back(part);
+  pool.release(part);
   EXPECT_EQ(pool.allocate(Pool::kReservedPiece), part) << "what was reserved stays";
 }
 

@@ -20,7 +20,7 @@ void* Slab::take(size_t bytes) {
   return base_ + offset;
 }
 
-void Slab::give_back(void* piece, size_t bytes) {
+void Slab::release(void* piece, size_t bytes) {
   size_t offset = static_cast<size_t>(static_cast<std::byte*>(piece) - base_);
   free_ += bytes;
   const auto after = gaps_.lower_bound(offset);

@@ -18,7 +18,7 @@ class Slab {
   // `bytes` is rounded and more than 0, as in the next. Null where no gap is large enough; of several the smallest is
   // taken.
   void* take(size_t bytes);
-  void give_back(void* piece, size_t bytes);
+  void release(void* piece, size_t bytes);
 
   void* base() const { return base_; }
   size_t bytes() const { return bytes_; }

@@ -21,13 +21,13 @@ TEST(Slab, TakesTheSmallestGapThatIsLargeEnough) {
   void* const c = slab.take(512);
   void* const d = slab.take(256);
   EXPECT_EQ(offset(d), 1792);
-  slab.give_back(a, 1024);
-  slab.give_back(c, 512);
+  slab.release(a, 1024);
+  slab.release(c, 512);
   EXPECT_EQ(slab.take(512), c);
   EXPECT_EQ(slab.take(512), a);
   EXPECT_EQ(slab.take(2304), nullptr) << "2048 bytes are left at the end, and 512 elsewhere";
   EXPECT_EQ(offset(slab.take(2048)), 2048);
-  slab.give_back(b, 256);
+  slab.release(b, 256);
 }
 
 TEST(Slab, IsWholeAgainInWhateverOrderPiecesComeBack) {
@@ -40,15 +40,15 @@ TEST(Slab, IsWholeAgainInWhateverOrderPiecesComeBack) {
       if (void* piece = slab.take(bytes); piece != nullptr && random() % 2 == 0) {
         pieces.emplace_back(piece, bytes);
       } else if (piece != nullptr) {
-        slab.give_back(piece, bytes);
+        slab.release(piece, bytes);
       } else if (!pieces.empty()) {
         const size_t which = random() % pieces.size();
-        slab.give_back(pieces[which].first, pieces[which].second);
+        slab.release(pieces[which].first, pieces[which].second);
         pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(which));
       }
       EXPECT_EQ(slab.unused(), pieces.empty());
     }
-    for (const auto& [piece, bytes] : pieces) slab.give_back(piece, bytes);
+    for (const auto& [piece, bytes] : pieces) slab.release(piece, bytes);
     EXPECT_TRUE(slab.unused());
     EXPECT_EQ(slab.take(memory.size()), memory.data());
   }

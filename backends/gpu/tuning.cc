@@ -21,9 +21,9 @@ TuningFile file_of(const abi::TuningOptions& options) {
 }
 
 TuningEntry entry_of(const Measurement& measurement) {
-  TuningEntry entry{.chosen = measurement.ways[measurement.chosen].name, .ways = {}};
-  for (const Measurement::Way& way : measurement.ways) {
-    if (way.fit) entry.ways.emplace_back(way.name, way.seconds);
+  TuningEntry entry{.chosen = measurement.candidates[measurement.chosen].name, .candidates = {}};
+  for (const Measurement::Candidate& candidate : measurement.candidates) {
+    if (candidate.fit) entry.candidates.emplace_back(candidate.name, candidate.seconds);
   }
   return entry;
 }
@@ -87,9 +87,9 @@ std::string Tuning::known(const std::string& shape) const {
 
 std::string Tuning::look_up(const std::string& shape) {
   const std::lock_guard lock(mutex_);
-  std::string way = known_locked(shape);
-  ++(way.empty() ? misses_ : hits_);
-  return way;
+  std::string candidate = known_locked(shape);
+  ++(candidate.empty() ? misses_ : hits_);
+  return candidate;
 }
 
 bool Tuning::measures(const std::string& shape) const {
@@ -139,13 +139,13 @@ bool Tuning::measured(size_t number, abi::MeasuredShape& shape) const {
   const Measurement& own = measured_[number];
   shape = {};
   set_text(shape.shape, own.shape);
-  shape.way_count = static_cast<int32_t>(std::min<size_t>(own.ways.size(), abi::kMaxWays));
+  shape.candidate_count = static_cast<int32_t>(std::min<size_t>(own.candidates.size(), abi::kMaxCandidates));
   shape.chosen = static_cast<int32_t>(own.chosen);
-  for (int32_t i = 0; i < shape.way_count; ++i) {
-    const Measurement::Way& way = own.ways[static_cast<size_t>(i)];
-    set_text(shape.ways[i].name, way.name);
-    shape.ways[i].seconds = way.seconds;
-    shape.ways[i].fit = way.fit;
+  for (int32_t i = 0; i < shape.candidate_count; ++i) {
+    const Measurement::Candidate& candidate = own.candidates[static_cast<size_t>(i)];
+    set_text(shape.candidates[i].name, candidate.name);
+    shape.candidates[i].seconds = candidate.seconds;
+    shape.candidates[i].fit = candidate.fit;
   }
   return true;
 }

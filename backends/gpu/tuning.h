@@ -1,4 +1,4 @@
-// Choice among the candidates for a shape: known speeds, and what the device measures. The measuring is in ways.cc.
+// Choice among the candidates for a shape: known speeds, and what the device measures. The measuring is in autotune.cc.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@
 namespace gabbro::gpu {
 
 struct Measurement {
-  struct Way {
+  struct Candidate {
     std::string name;
     double seconds = 0;  // of a launch
     bool fit = false;    // it did not fail, and its result is right
   };
   std::string shape;
-  std::vector<Way> ways;
+  std::vector<Candidate> candidates;
   size_t chosen = 0;
   double seconds = 0;  // that it took to find out
 };

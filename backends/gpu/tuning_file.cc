@@ -38,7 +38,7 @@ std::string_view cut(std::string_view& rest, char separator) {
 }
 
 // "hipBLASLt=1.25e-05"
-std::optional<std::pair<std::string, double>> read_way(std::string_view field) {
+std::optional<std::pair<std::string, double>> read_candidate(std::string_view field) {
   const size_t sign = field.rfind('=');
   if (sign == 0 || sign == std::string_view::npos) return std::nullopt;
   double seconds = 0;
@@ -49,16 +49,17 @@ std::optional<std::pair<std::string, double>> read_way(std::string_view field) {
   return std::pair{std::string(field.substr(0, sign)), seconds};
 }
 
-// Device, shape, the chosen way, and each way with its time; tabs between them.
+// Device, shape, the chosen candidate, and each way with its time; tabs between them.
 bool read_entry(std::string_view line, TuningTable& table) {
   const std::string_view device = cut(line, '\t'), shape = cut(line, '\t');
-  TuningEntry entry{.chosen = std::string(cut(line, '\t')), .ways = {}};
+  TuningEntry entry{.chosen = std::string(cut(line, '\t')), .candidates = {}};
   while (!line.empty()) {
-    auto way = read_way(cut(line, '\t'));
-    if (!way) return false;
-    entry.ways.push_back(std::move(*way));
+    auto candidate = read_candidate(cut(line, '\t'));
+    if (!candidate) return false;
+    entry.candidates.push_back(std::move(*candidate));
   }
-  const bool known = std::ranges::any_of(entry.ways, [&](const auto& way) { return way.first == entry.chosen; });
+  const bool known =
+      std::ranges::any_of(entry.candidates, [&](const auto& candidate) { return candidate.first == entry.chosen; });
   if (device.empty() || shape.empty() || !known) return false;
   table[{std::string(device), std::string(shape)}] = std::move(entry);
   return true;
@@ -74,7 +75,7 @@ std::string text_of(const TuningTable& table) {
   std::string text = fmt::format("{}\n", kHeader);
   for (const auto& [key, entry] : table) {
     text += one_field(key.first) + '\t' + one_field(key.second) + '\t' + one_field(entry.chosen);
-    for (const auto& [name, seconds] : entry.ways) text += fmt::format("\t{}={}", one_field(name), seconds);
+    for (const auto& [name, seconds] : entry.candidates) text += fmt::format("\t{}={}", one_field(name), seconds);
     text += '\n';
   }
   return text;

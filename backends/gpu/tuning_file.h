@@ -10,8 +10,8 @@
 namespace gabbro::gpu {
 
 struct TuningEntry {
-  std::string chosen;                                // one of `candidates`
-  std::vector<std::pair<std::string, double>> ways;  // with their seconds: those that came out right
+  std::string chosen;                                      // one of `candidates`
+  std::vector<std::pair<std::string, double>> candidates;  // with their seconds: those that came out right
 };
 
 // By device (hardware, driver, libraries and their versions) and shape.

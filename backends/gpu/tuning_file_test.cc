@@ -32,7 +32,7 @@ class TuningFiles : public testing::Test {
 
   static TuningTable table(const char* shape, const char* chosen = "few") {
     return {{{"gfx1100 Radeon, 96 units", shape},
-             {.chosen = chosen, .ways = {{"few", 1.5e-5}, {"tiled 128", 2e-5}, {"hip=BLAS", 3}}}}};
+             {.chosen = chosen, .candidates = {{"few", 1.5e-5}, {"tiled 128", 2e-5}, {"hip=BLAS", 3}}}}};
   }
 
   fs::path folder_;
@@ -50,7 +50,7 @@ TEST_F(TuningFiles, WhatWasStoredIsThereAgain) {
   EXPECT_EQ(found.begin()->first.second, "linear 1");
   EXPECT_EQ(found.begin()->second.chosen, "tiled 128");
   EXPECT_EQ(found.rbegin()->second.chosen, "hip=BLAS");
-  EXPECT_EQ(found.rbegin()->second.ways, table("").begin()->second.ways);
+  EXPECT_EQ(found.rbegin()->second.candidates, table("").begin()->second.candidates);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "scratch files are left";
 }
 
@@ -139,7 +139,7 @@ TEST_F(TuningFiles, AFolderThatCannotBeWrittenIsSaid) {
 
 TEST_F(TuningFiles, NamesCannotBreakTheLines) {
   TuningTable odd;
-  odd[{"a\tdevice\n", "shape\t1"}] = {.chosen = "a\nway", .ways = {{"a\nway", 1}}};
+  odd[{"a\tdevice\n", "shape\t1"}] = {.chosen = "a\nway", .candidates = {{"a\nway", 1}}};
   ASSERT_EQ(TuningFile(path()).store(odd), "");
   std::string problem;
   const TuningTable found = load(path(), problem);

@@ -18,7 +18,7 @@ inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" cons
 // kBadIndex: a kernel has read an index that is out of range. It has selected nothing, and the device can go on; the
 // message is for the user as it is. From `execute`, or from the next call that waits for the device (`synchronize`,
 // `copy_to_host`, `copy_between`), which reports the first such index since the one before.
-enum class StatusCode : int32_t { kOk, kFailed, kOutOfMemory, kLost, kCancelled, kUnsupported, kBadIndex };
+enum class StatusCode : int32_t { kOk, kFailed, kOutOfMemory, kLost, kCanceled, kUnsupported, kBadIndex };
 
 // `message` is one line without the words "error:"; empty when the code is kOk.
 struct Status {
@@ -33,7 +33,7 @@ enum class Layout : uint8_t { kStrided, kPacked };
 struct TensorView {
   void* data;                 // first element; null in a KernelRequest
   int64_t shape[kMaxRank];    // slowest axis first
-  int64_t strides[kMaxRank];  // in elements; 0 along a broadcast axis; rows of a quantised matrix are contiguous
+  int64_t strides[kMaxRank];  // in elements; 0 along a broadcast axis; rows of a quantized matrix are contiguous
   int32_t rank;
   DType dtype;
   Layout layout;
@@ -59,7 +59,7 @@ struct KernelRequest {
   int32_t attribute_count;
 };
 
-// A kernel specialised for one request. The backend owns what `handle` points to until `release_kernel`.
+// A kernel specialized for one request. The backend owns what `handle` points to until `release_kernel`.
 struct BoundKernel {
   const void* handle;
   size_t scratch_bytes;        // device memory that each launch needs besides inputs and outputs
@@ -112,7 +112,7 @@ struct DeviceOptions {
   TuningOptions tuning;  // of backends that measure
 };
 
-inline constexpr int kMaxWays = 8;
+inline constexpr int kMaxCandidates = 8;
 
 // Known speeds of a device's candidates.
 struct TuningFacts {
@@ -127,7 +127,7 @@ struct TuningFacts {
   double seconds;  // that measuring took since the device was opened
 };
 
-struct MeasuredWay {
+struct MeasuredCandidate {
   char name[32];   // "tiled 128", "hipBLASLt"
   double seconds;  // of a launch; 0 where it failed
   bool fit;        // whether it may be chosen: it did not fail, and its result is right
@@ -135,8 +135,8 @@ struct MeasuredWay {
 
 struct MeasuredShape {
   char shape[220];  // "linear up to 512 tokens x 4096, q4_k 14336 + 14336, silu_mul"
-  MeasuredWay ways[kMaxWays];
-  int32_t way_count;
+  MeasuredCandidate candidates[kMaxCandidates];
+  int32_t candidate_count;
   int32_t chosen;
 };
 
@@ -190,7 +190,7 @@ struct Backend {
   // Memory, ordered by the stream (null: the device's default stream). Alignment is at least 64 bytes.
   Status (*allocate)(Device* device, size_t bytes, void** pointer);
   void (*free)(Device* device, void* pointer);
-  void (*free_for_good)(Device* device, void* pointer);  // keeps nothing for later; optional (null: `free` does so)
+  void (*free_unpooled)(Device* device, void* pointer);  // keeps nothing for later; optional (null: `free` does so)
   Status (*copy_to_device)(Device* device, Stream* stream, void* target, const void* host, size_t bytes);
   Status (*copy_to_host)(Device* device, Stream* stream, void* host, const void* source, size_t bytes);
   // Optional (null: any memory does). Host memory that copies need not go round (pinned).
@@ -219,7 +219,7 @@ struct Backend {
   Status (*find_kernel)(Device* device, const KernelRequest* request, BoundKernel* kernel);
   void (*release_kernel)(Device* device, const void* handle);
 
-  // Carries out the launches in their order. Stops early with kCancelled when `cancel` (may be null) becomes true.
+  // Carries out the launches in their order. Stops early with kCanceled when `cancel` (may be null) becomes true.
   Status (*execute)(Device* device, Stream* stream, const Launch* launches, int32_t count,
                     const std::atomic<bool>* cancel);
 

@@ -1,4 +1,4 @@
-// Element types: plain numbers, and the block-quantised formats of GGUF.
+// Element types: plain numbers, and the block-quantized formats of GGUF.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ enum class DType : uint8_t {
   i32,
   i64,
   boolean,
-  // Block-quantised: `linear`, `embedding` and `dequantize` alone accept them.
+  // Block-quantized: `linear`, `embedding` and `dequantize` alone accept them.
   q4_0,
   q4_1,
   q5_0,
@@ -53,7 +53,7 @@ constexpr DTypeInfo dtype_info(DType dtype) {
 }
 
 constexpr std::string_view dtype_name(DType dtype) { return dtype_info(dtype).name; }
-constexpr bool is_quantised(DType dtype) { return dtype >= DType::q4_0; }
+constexpr bool is_quantized(DType dtype) { return dtype >= DType::q4_0; }
 constexpr bool is_floating(DType dtype) { return dtype <= DType::f64; }
 
 // Bytes of `elements` consecutive elements; `elements` is a multiple of the block size.

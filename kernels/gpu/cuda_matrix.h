@@ -7,14 +7,14 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr bool kCopiesPassRegisters = true;
-inline constexpr bool kLoadsTurn = true;
+inline constexpr bool kLoadsTranspose = true;
 GPU_FUNCTION inline void hold_loads() {}  // loads are volatile as it is
 
 // Words as ldmatrix gives them: rows 0-7 of k 0-7, rows 8-15 of k 0-7, and both of k 8-15.
 struct Fragment {
   u32 word[4];
 };
-// Rows 0-7 of k 0-7 and of k 8-15, then rows 8-15: an instruction takes two words that are neighbours.
+// Rows 0-7 of k 0-7 and of k 8-15, then rows 8-15: an instruction takes two words that are neighbors.
 struct Columns {
   u32 word[4];
 };
@@ -56,7 +56,7 @@ GPU_FUNCTION inline Columns load_columns(const Half* tile, u32 pitch) {
                : "r"(address));
   return f;
 }
-GPU_FUNCTION inline Columns load_turned(const Half* tile, u32 pitch) {
+GPU_FUNCTION inline Columns load_transposed(const Half* tile, u32 pitch) {
   Columns f;
   const u32 address = shared_address(tile + lane() % 16 * pitch + lane() / 16 * 8);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -86,7 +86,7 @@ GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulat
 }
 #undef GABBRO_MULTIPLY
 
-GPU_FUNCTION inline u32 pack_halves(float x, float y) {
+GPU_FUNCTION inline u32 pack_f16x2(float x, float y) {
   u32 pair;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
   return pair;
@@ -98,21 +98,21 @@ GPU_FUNCTION inline u32 pack_bfloats(float x, float y) {
 }
 template <class T>
 GPU_FUNCTION inline u32 pack(float x, float y) {
-  return kIsBFloat<T> ? pack_bfloats(x, y) : pack_halves(x, y);
+  return kIsBFloat<T> ? pack_bfloats(x, y) : pack_f16x2(x, y);
 }
-GPU_FUNCTION inline u32 add_halves(u32 a, u32 b) {
+GPU_FUNCTION inline u32 add_f16x2(u32 a, u32 b) {
   u32 sum;
   asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
   return sum;
 }
-GPU_FUNCTION inline u32 fma_halves(u32 a, u32 b, u32 c) {
+GPU_FUNCTION inline u32 fma_f16x2(u32 a, u32 b, u32 c) {
   u32 sum;
   asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
   return sum;
 }
-GPU_FUNCTION inline void spread_bytes(u32 word, u32* halves) {
-  halves[0] = __byte_perm(word, 0x64646464, 0x4140);
-  halves[1] = __byte_perm(word, 0x64646464, 0x4342);
+GPU_FUNCTION inline void spread_bytes(u32 word, u32* f16) {
+  f16[0] = __byte_perm(word, 0x64646464, 0x4140);
+  f16[1] = __byte_perm(word, 0x64646464, 0x4342);
 }
 
 template <class T = Half>
@@ -138,6 +138,6 @@ class TileCopy {
   }
 };
 template <int count, u32 pitch>
-using TurnedCopy = TileCopy<count>;
+using TransposedCopy = TileCopy<count>;
 
 }  // namespace gabbro::gpu::GABBRO_GPU

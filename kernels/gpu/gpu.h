@@ -59,10 +59,10 @@ GPU_FUNCTION inline BFloat from_float<BFloat>(float x) {
 }
 
 // 16 bytes, moved by one instruction; the address must be a multiple of 16.
-struct alignas(16) Quad {
+struct alignas(16) Vec16 {
   u32 word[4];
 };
-GPU_FUNCTION inline Quad load_quad(const void* p) { return *static_cast<const Quad*>(p); }
+GPU_FUNCTION inline Vec16 load_vec16(const void* p) { return *static_cast<const Vec16*>(p); }
 
 template <class T>
 GPU_FUNCTION inline T min_of(T a, T b) {

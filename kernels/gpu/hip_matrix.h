@@ -23,19 +23,20 @@ inline constexpr int kRowSlots = 1;
 GPU_FUNCTION constexpr int row_slot(int) { return 0; }
 GPU_FUNCTION inline u32 row_of(int) { return lane() % 16; }
 
-// Elements of its row that a lane holds: RDNA 3 needs all of them in both halves of the wave, as dot products do.
+// Elements of its row that a lane holds: RDNA 3 needs all of them in both 16-lane parts of the wave, as dot products
+// do.
 #if defined(__GFX12__)
-inline constexpr int kFragmentHalves = 8;
+inline constexpr int kFragmentElements = 8;
 #elif defined(GABBRO_MFMA)
-inline constexpr int kFragmentHalves = 4;
+inline constexpr int kFragmentElements = 4;
 #else
-inline constexpr int kFragmentHalves = 16;
+inline constexpr int kFragmentElements = 16;
 #endif
 // The first of them.
-GPU_FUNCTION inline u32 first_k() { return kFragmentHalves == 16 ? 0 : lane() / 16 * kFragmentHalves; }
+GPU_FUNCTION inline u32 first_k() { return kFragmentElements == 16 ? 0 : lane() / 16 * kFragmentElements; }
 
 struct Fragment {
-  u32 word[kFragmentHalves / 2];
+  u32 word[kFragmentElements / 2];
 };
 using Columns = Fragment;
 
@@ -66,7 +67,7 @@ GPU_FUNCTION inline float row_sum(float x) {
   return x;
 }
 
-GPU_FUNCTION inline u32 pack_halves(float x, float y) {
+GPU_FUNCTION inline u32 pack_f16x2(float x, float y) {
   return __builtin_bit_cast(u32, HalfPair{static_cast<_Float16>(x), static_cast<_Float16>(y)});
 }
 GPU_FUNCTION inline u32 pack_bfloats(float x, float y) {
@@ -74,42 +75,42 @@ GPU_FUNCTION inline u32 pack_bfloats(float x, float y) {
 }
 template <class T>
 GPU_FUNCTION inline u32 pack(float x, float y) {
-  return kIsBFloat<T> ? pack_bfloats(x, y) : pack_halves(x, y);
+  return kIsBFloat<T> ? pack_bfloats(x, y) : pack_f16x2(x, y);
 }
-GPU_FUNCTION inline u32 add_halves(u32 a, u32 b) {
+GPU_FUNCTION inline u32 add_f16x2(u32 a, u32 b) {
   return __builtin_bit_cast(u32, __builtin_bit_cast(HalfPair, a) + __builtin_bit_cast(HalfPair, b));
 }
-GPU_FUNCTION inline u32 fma_halves(u32 a, u32 b, u32 c) {
+GPU_FUNCTION inline u32 fma_f16x2(u32 a, u32 b, u32 c) {
   return __builtin_bit_cast(u32,
                             __builtin_elementwise_fma(__builtin_bit_cast(HalfPair, a), __builtin_bit_cast(HalfPair, b),
                                                       __builtin_bit_cast(HalfPair, c)));
 }
-GPU_FUNCTION inline void spread_bytes(u32 word, u32* halves) {
-  halves[0] = __builtin_amdgcn_perm(0x64646464, word, 0x04010400);
-  halves[1] = __builtin_amdgcn_perm(0x64646464, word, 0x04030402);
+GPU_FUNCTION inline void spread_bytes(u32 word, u32* f16) {
+  f16[0] = __builtin_amdgcn_perm(0x64646464, word, 0x04010400);
+  f16[1] = __builtin_amdgcn_perm(0x64646464, word, 0x04030402);
 }
 
 GPU_FUNCTION inline Fragment load_fragment(const Half* tile, u32 pitch) {
   const Half* from = tile + lane() % 16 * pitch + first_k();
   Fragment f;
-  if constexpr (kFragmentHalves == 4) {
+  if constexpr (kFragmentElements == 4) {
     const u64 pair = *reinterpret_cast<const u64*>(from);
     f.word[0] = static_cast<u32>(pair);
     f.word[1] = static_cast<u32>(pair >> 32);
   } else {
 #pragma unroll
-    for (int q = 0; q < kFragmentHalves / 8; ++q) {
-      const Quad quad = load_quad(from + q * 8);
+    for (int q = 0; q < kFragmentElements / 8; ++q) {
+      const Vec16 vec = load_vec16(from + q * 8);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) f.word[q * 4 + i] = quad.word[i];
+      for (int i = 0; i < 4; ++i) f.word[q * 4 + i] = vec.word[i];
     }
   }
   return f;
 }
 GPU_FUNCTION inline Columns load_columns(const Half* tile, u32 pitch) { return load_fragment(tile, pitch); }
-inline constexpr bool kLoadsTurn = false;
+inline constexpr bool kLoadsTranspose = false;
 GPU_FUNCTION inline void hold_loads() { asm volatile("" ::: "memory"); }
-GPU_FUNCTION inline Columns load_turned(const Half* tile, u32 pitch) {
+GPU_FUNCTION inline Columns load_transposed(const Half* tile, u32 pitch) {
   const Columns columns = load_columns(tile, pitch);
   hold_loads();
   return columns;
@@ -119,10 +120,10 @@ GPU_FUNCTION inline Columns load_turned(const Half* tile, u32 pitch) {
 using Sums = float __attribute__((ext_vector_type(Accumulator::kCount)));
 template <class T>
 GPU_FUNCTION inline Sums product(const Fragment& first, const Fragment& second, const Sums& before) {
-  using Halves = _Float16 __attribute__((ext_vector_type(kFragmentHalves)));
-  using BFloats = short __attribute__((ext_vector_type(kFragmentHalves)));
+  using HalfVector = _Float16 __attribute__((ext_vector_type(kFragmentElements)));
+  using BFloatVector = short __attribute__((ext_vector_type(kFragmentElements)));
   if constexpr (kIsBFloat<T>) {
-    const auto a = __builtin_bit_cast(BFloats, first), b = __builtin_bit_cast(BFloats, second);
+    const auto a = __builtin_bit_cast(BFloatVector, first), b = __builtin_bit_cast(BFloatVector, second);
 #if defined(__GFX11__)
     return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, before);
 #elif defined(__GFX12__)
@@ -134,7 +135,7 @@ GPU_FUNCTION inline Sums product(const Fragment& first, const Fragment& second, 
     return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, before, 0, 0, 0);
 #endif
   } else {
-    const auto a = __builtin_bit_cast(Halves, first), b = __builtin_bit_cast(Halves, second);
+    const auto a = __builtin_bit_cast(HalfVector, first), b = __builtin_bit_cast(HalfVector, second);
 #if defined(__GFX11__)
     return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, before);
 #elif defined(__GFX12__)
@@ -177,15 +178,15 @@ template <class T = Half>
 GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums) {
 #pragma unroll
   for (int i = 0; i < Accumulator::kCount; ++i) {
-    u32 column[kFragmentHalves / 2];
+    u32 column[kFragmentElements / 2];
 #pragma unroll
-    for (int w = 0; w < kFragmentHalves / 2; ++w) {
+    for (int w = 0; w < kFragmentElements / 2; ++w) {
       column[w] = b.word[w];
       asm volatile("" : "+v"(column[w]));  // not shuffled earlier than it is used
       column[w] = shuffle(column[w], column_of(i));
     }
 #pragma unroll
-    for (int w = 0; w < kFragmentHalves / 2; ++w) sums.value[i] = dot2<T>(a.word[w], column[w], sums.value[i]);
+    for (int w = 0; w < kFragmentElements / 2; ++w) sums.value[i] = dot2<T>(a.word[w], column[w], sums.value[i]);
     asm volatile("" : "+v"(sums.value[i]) : : "memory");
   }
 }
@@ -198,12 +199,12 @@ GPU_FUNCTION inline Fragment to_fragment(const Accumulator& sums) {
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) own[i] = pack<T>(sums.value[2 * i], sums.value[2 * i + 1]);
   Fragment f;
-  if constexpr (kFragmentHalves < 16) {  // the lane has the columns that it shall hold
+  if constexpr (kFragmentElements < 16) {  // the lane has the columns that it shall hold
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) f.word[i] = own[i];
   } else {
 #pragma unroll
-    for (int i = 0; i < kFragmentHalves / 2; ++i) {
+    for (int i = 0; i < kFragmentElements / 2; ++i) {
       f.word[i] = shuffle(own[i % kPairs], lane() % 16 + static_cast<u32>(i / kPairs) * 16);
     }
 #if defined(__GFX11__)  // so far columns 0 2 4 ... and then 1 3 5 ...
@@ -222,6 +223,6 @@ GPU_FUNCTION inline Fragment to_fragment(const Accumulator& sums) {
 template <int count>
 using TileCopy = RegisterCopy<count>;
 template <int count, u32 pitch>
-using TurnedCopy = RegisterCopy<count, pitch>;
+using TransposedCopy = RegisterCopy<count, pitch>;
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -54,7 +54,7 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr u32 kTile = 16;  // rows, columns and depth of a product
 
-GPU_FUNCTION inline Accumulator add_row_halves(const Accumulator& sums) {
+GPU_FUNCTION inline Accumulator add_row_pairs(const Accumulator& sums) {
   Accumulator both;
 #pragma unroll
   for (int i = 0; i < Accumulator::kCount; ++i) {
@@ -63,35 +63,37 @@ GPU_FUNCTION inline Accumulator add_row_halves(const Accumulator& sums) {
   return both;
 }
 
-GPU_FUNCTION inline void store_quad(void* p, const Quad& quad) { *static_cast<Quad*>(p) = quad; }
+GPU_FUNCTION inline void store_vec16(void* p, const Vec16& vec) { *static_cast<Vec16*>(p) = vec; }
 
 // A tile of columns from a source that is stored transposed, `depth` rows k of `width` columns. If loads transpose, the
 // tile keeps the source's layout; else copies transpose it, and a lane loads its part of a column by one or two
 // instructions. Rows have 16 bytes of padding, which spread eight of them over all banks.
 template <int depth, int width>
-struct TurnedTile {
-  static constexpr u32 kPitch = (kLoadsTurn ? width : depth) + 8;
-  static constexpr u32 kHalves = (kLoadsTurn ? depth : width) * kPitch;
+struct TransposedTile {
+  static constexpr u32 kPitch = (kLoadsTranspose ? width : depth) + 8;
+  static constexpr u32 kElements = (kLoadsTranspose ? depth : width) * kPitch;
 
-  GPU_FUNCTION static u32 place(u32 k, u32 column) { return kLoadsTurn ? k * kPitch + column : column * kPitch + k; }
+  GPU_FUNCTION static u32 place(u32 k, u32 column) {
+    return kLoadsTranspose ? k * kPitch + column : column * kPitch + k;
+  }
   // 16 columns from `column` on, of 16 rows from k on.
   GPU_FUNCTION static Columns load(const Half* tile, u32 k, u32 column) {
-    return load_turned(tile + place(k, column), kPitch);
+    return load_transposed(tile + place(k, column), kPitch);
   }
   // 16-byte vectors of the copy: `count` per thread, all of the same columns, from row first_row() in steps of
   // row_step(), for the `threads` that have these columns. If copies transpose, a thread has consecutive rows, else a
   // wave has.
   template <int count>
-  using Copy = TurnedCopy<count, kPitch>;
-  static constexpr i32 row_step(i32 threads) { return kLoadsTurn ? threads : 1; }
-  static constexpr i32 first_row(i32 thread, i32 count) { return kLoadsTurn ? thread : thread * count; }
+  using Copy = TransposedCopy<count, kPitch>;
+  static constexpr i32 row_step(i32 threads) { return kLoadsTranspose ? threads : 1; }
+  static constexpr i32 first_row(i32 thread, i32 count) { return kLoadsTranspose ? thread : thread * count; }
 };
 
 // A tile of columns in the source's layout, `width` columns of `depth` k each.
 template <int depth, int width>
 struct ColumnTile {
   static constexpr u32 kPitch = depth + 8;
-  static constexpr u32 kHalves = width * kPitch;
+  static constexpr u32 kElements = width * kPitch;
 
   GPU_FUNCTION static u32 place(u32 k, u32 column) { return column * kPitch + k; }
   GPU_FUNCTION static Columns load(const Half* tile, u32 k, u32 column) {

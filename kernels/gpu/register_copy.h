@@ -12,20 +12,20 @@ template <int count, u32 pitch = 0>
 class RegisterCopy {
  public:
   GPU_FUNCTION void begin(int i, void* to, const void* from, bool inside) {
-    begin(i, to, inside ? load_quad(from) : Quad{});
+    begin(i, to, inside ? load_vec16(from) : Vec16{});
   }
-  GPU_FUNCTION void begin(int i, void* to, const Quad& quad) {
-    to_[i] = static_cast<Quad*>(to);
-    quads_[i] = quad;
+  GPU_FUNCTION void begin(int i, void* to, const Vec16& vec) {
+    to_[i] = static_cast<Vec16*>(to);
+    vectors_[i] = vec;
   }
   GPU_FUNCTION void sent() {}
   template <int later = 0>
   GPU_FUNCTION void landed() {
     if constexpr (pitch > 0) {
-      store_turned();
+      store_transposed();
     } else {
 #pragma unroll
-      for (int i = 0; i < count; ++i) *to_[i] = quads_[i];
+      for (int i = 0; i < count; ++i) *to_[i] = vectors_[i];
     }
   }
 
@@ -33,18 +33,18 @@ class RegisterCopy {
   struct alignas(2 * count) Together {
     u16 half[count];
   };
-  GPU_FUNCTION void store_turned() {
+  GPU_FUNCTION void store_transposed() {
 #pragma unroll
     for (u32 j = 0; j < 8; ++j) {
       Together column;
 #pragma unroll
-      for (int i = 0; i < count; ++i) column.half[i] = static_cast<u16>(quads_[i].word[j / 2] >> (j % 2 * 16));
+      for (int i = 0; i < count; ++i) column.half[i] = static_cast<u16>(vectors_[i].word[j / 2] >> (j % 2 * 16));
       *reinterpret_cast<Together*>(reinterpret_cast<u16*>(to_[0]) + j * pitch) = column;
     }
   }
 
-  Quad* to_[count];
-  Quad quads_[count] = {};
+  Vec16* to_[count];
+  Vec16 vectors_[count] = {};
 };
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -9,10 +9,10 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 // Elements of a fragment, and sums, of a lane.
-inline constexpr int kFragmentHalves = 256 / kWave;
+inline constexpr int kFragmentElements = 256 / kWave;
 
 struct Fragment {
-  u16 half[kFragmentHalves];
+  u16 half[kFragmentElements];
 };
 using Columns = Fragment;
 
@@ -44,23 +44,23 @@ inline float row_sum(float x) {
 
 inline Fragment load_fragment(const Half* tile, u32 pitch) {
   Fragment f;
-  for (int i = 0; i < kFragmentHalves; ++i) f.half[i] = tile[row_of(i) * pitch + column_of(i)].bits;
+  for (int i = 0; i < kFragmentElements; ++i) f.half[i] = tile[row_of(i) * pitch + column_of(i)].bits;
   return f;
 }
 inline Columns load_columns(const Half* tile, u32 pitch) { return load_fragment(tile, pitch); }
-inline constexpr bool kLoadsTurn = kWave == 32;
+inline constexpr bool kLoadsTranspose = kWave == 32;
 inline void hold_loads() {}
-inline Columns load_turned(const Half* tile, u32 pitch) {
-  if constexpr (!kLoadsTurn) return load_columns(tile, pitch);
+inline Columns load_transposed(const Half* tile, u32 pitch) {
+  if constexpr (!kLoadsTranspose) return load_columns(tile, pitch);
   Fragment f;
-  for (int i = 0; i < kFragmentHalves; ++i) f.half[i] = tile[column_of(i) * pitch + row_of(i)].bits;
+  for (int i = 0; i < kFragmentElements; ++i) f.half[i] = tile[column_of(i) * pitch + row_of(i)].bits;
   return f;
 }
 
 // All of a fragment of `T`, in every lane: values[row][k].
 template <class T>
 inline void gather(const Fragment& f, float (*values)[16], const char* file, int line) {
-  for (int first = 0; first < kFragmentHalves; first += 4) {
+  for (int first = 0; first < kFragmentElements; first += 4) {
     u64 bits = 0;
     std::memcpy(&bits, f.half + first, sizeof bits);
     const u64* all = sim::exchange(bits, {file, line});
@@ -86,34 +86,34 @@ inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums, con
 template <class T = Half>
 inline Fragment to_fragment(const Accumulator& sums) {
   Fragment f;
-  for (int i = 0; i < kFragmentHalves; ++i) f.half[i] = from_float<T>(sums.value[i]).bits;
+  for (int i = 0; i < kFragmentElements; ++i) f.half[i] = from_float<T>(sums.value[i]).bits;
   return f;
 }
 
-inline u32 pack_halves(float x, float y) {
+inline u32 pack_f16x2(float x, float y) {
   return float_to_half_bits(x) | static_cast<u32>(float_to_half_bits(y)) << 16;
 }
 inline u32 pack_bfloats(float x, float y) { return to_bfloat(x).bits | static_cast<u32>(to_bfloat(y).bits) << 16; }
 template <class T>
 inline u32 pack(float x, float y) {
-  return kIsBFloat<T> ? pack_bfloats(x, y) : pack_halves(x, y);
+  return kIsBFloat<T> ? pack_bfloats(x, y) : pack_f16x2(x, y);
 }
 // A product of two f16 values has 22 bits: all but the last rounding is exact in double precision.
-inline u32 fma_halves(u32 a, u32 b, u32 c) {
+inline u32 fma_f16x2(u32 a, u32 b, u32 c) {
   const auto half = [](u32 pair, int shift) { return double{half_bits_to_float(static_cast<u16>(pair >> shift))}; };
   const auto sum = [&](int shift) { return static_cast<float>(half(a, shift) * half(b, shift) + half(c, shift)); };
-  return pack_halves(sum(0), sum(16));
+  return pack_f16x2(sum(0), sum(16));
 }
-inline u32 add_halves(u32 a, u32 b) { return fma_halves(a, 0x3c003c00, b); }
-inline void spread_bytes(u32 word, u32* halves) {
+inline u32 add_f16x2(u32 a, u32 b) { return fma_f16x2(a, 0x3c003c00, b); }
+inline void spread_bytes(u32 word, u32* f16) {
   for (int i = 0; i < 2; ++i) {
-    halves[i] = 0x64006400 | (word >> (16 * i) & 0xff) | (word >> (16 * i + 8) & 0xff) << 16;
+    f16[i] = 0x64006400 | (word >> (16 * i) & 0xff) | (word >> (16 * i + 8) & 0xff) << 16;
   }
 }
 
 template <int count>
 using TileCopy = RegisterCopy<count>;
 template <int count, u32 pitch>
-using TurnedCopy = RegisterCopy<count, kLoadsTurn ? 0 : pitch>;
+using TransposedCopy = RegisterCopy<count, kLoadsTranspose ? 0 : pitch>;
 
 }  // namespace gabbro::gpu::GABBRO_GPU

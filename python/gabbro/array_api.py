@@ -191,8 +191,8 @@ def cumulative_prod(
     axis = _only_axis("cumulative_prod", x, axis)
     kind = _core.prod(x, axis).dtype if dtype is None else _core._dtype(dtype)
     # f16 and bf16 are multiplied as float32, as in other functions of many elements.
-    halves = kind in (_core.float16, _core.bfloat16)
-    rows = _core.moveaxis(x.astype(_core.float32 if halves else kind), axis, 0)
+    is_half = kind in (_core.float16, _core.bfloat16)
+    rows = _core.moveaxis(x.astype(_core.float32 if is_half else kind), axis, 0)
     step = 1
     while step < rows.shape[0]:  # then each element is the product of 2 · step of them
         rows = _core.concat([rows[:step], rows[step:] * rows[:-step]], 0)
@@ -204,7 +204,7 @@ def cumulative_prod(
 def diff(
     x: Tensor, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
-    """Differences of neighbours along an axis, `n` times.
+    """Differences of neighbors along an axis, `n` times.
 
     Parameters
     ----------

@@ -102,14 +102,14 @@ class GradScaler:
 
     def unscale_(self, optimizer: Optimizer) -> None:
         """Divides the gradients by the scale: for clipping. `step` does it where it was not done."""
-        self._scaler.unscale(optimizer._optimiser)
+        self._scaler.unscale(optimizer._optimizer)
 
     def step(self, optimizer: Optimizer) -> None:
-        """A step of the optimiser, unless a gradient is infinite or NaN."""
-        self._scaler.step(optimizer._optimiser)
+        """A step of the optimizer, unless a gradient is infinite or NaN."""
+        self._scaler.step(optimizer._optimizer)
 
     def update(self) -> None:
-        """After all optimisers' steps: a smaller scale after an overflow, or a larger one from time to time."""
+        """After all optimizers' steps: a smaller scale after an overflow, or a larger one from time to time."""
         self._scaler.update()
 
     def get_scale(self) -> float:

@@ -36,12 +36,12 @@ SHAPES = [
 @pytest.mark.parametrize("dtype", [gb.float32, gb.float64, gb.float16, gb.bfloat16], ids=str)
 def test_variance_far_from_zero(rng, shape, axis, dtype):
     """Not the mean but the spread of the elements decides what is lost, in blocks as between them."""
-    halves = dtype in (gb.float16, gb.bfloat16)
-    mean = 100.0 if halves else 1e4
+    is_half = dtype in (gb.float16, gb.bfloat16)
+    mean = 100.0 if is_half else 1e4
     # The blocks of a row have different means.
     x = tensor(
         mean
-        + rng.standard_normal(shape) * (4 if halves else 1)
+        + rng.standard_normal(shape) * (4 if is_half else 1)
         + np.linspace(0, 3, shape[0]).reshape(-1, *[1] * (len(shape) - 1)),
         dtype,
     )
@@ -124,7 +124,7 @@ def test_norms_of_long_rows(rng, shape):
 
 @pytest.mark.parametrize("device", ["cpu", "sim:0", "sim:1"])
 @pytest.mark.parametrize("dtype", [gb.float16, gb.bfloat16], ids=str)
-def test_squares_of_halves(device_named, rng, device, dtype):
+def test_squares_in_half_precision(device_named, rng, device, dtype):
     """Norms, products and their gradients are computed in float32, where squares of 256 and more are finite."""
     device_named(device)
     unit = 2.0**-10 if dtype is gb.float16 else 2.0**-7

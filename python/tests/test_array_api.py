@@ -246,7 +246,7 @@ def test_special_values(name, dtype):
         # For numbers this large the remainder by pi is NumPy's in float32.
         x = x[~(np.abs(x) == np.asarray(1e30, dtype))] if name in ("sin", "cos", "tan") else x
         check(function(name), x[1:] if name == "signbit" else x)  # a NaN has no sign here
-        check(function(name), x[np.abs(x) < 10])  # and where no neighbour needs the C library's function
+        check(function(name), x[np.abs(x) < 10])  # and where no neighbor needs the C library's function
         return
     # The standard does not say which zero the larger one is.
     signs = name not in ("maximum", "minimum")

@@ -17,8 +17,8 @@ def pickled(protocol):
     return lambda value: pickle.loads(pickle.dumps(value, protocol))
 
 
-WAYS = [copy.deepcopy, *(pickled(protocol) for protocol in range(2, 6))]
-ways = pytest.mark.parametrize("copied", WAYS, ids=["deepcopy", *(f"pickle{protocol}" for protocol in range(2, 6))])
+METHODS = [copy.deepcopy, *(pickled(protocol) for protocol in range(2, 6))]
+methods = pytest.mark.parametrize("copied", METHODS, ids=["deepcopy", *(f"pickle{protocol}" for protocol in range(2, 6))])
 
 IMAGE = (2, 4, 8, 8)
 LAYERS = {
@@ -138,7 +138,7 @@ class Tied(nn.Module):
         return x @ self.weight.T
 
 
-@ways
+@methods
 def test_shared_parameters_and_modules_stay_shared(copied):
     model = Tied()
     model.layers.eval()
@@ -155,7 +155,7 @@ def test_shared_parameters_and_modules_stay_shared(copied):
     assert model.mean.tolist() == [0.5] and model.plain.tolist() == [7.0]
 
 
-@ways
+@methods
 def test_a_copy_trains_alone_and_as_the_model_would(copied):
     gb.seed(3)
     model = Tied()
@@ -227,7 +227,7 @@ class Wide(nn.Linear):
         self.gain = nn.Parameter(gb.tensor([3.0]))
 
 
-@ways
+@methods
 def test_classes_of_users(copied):
     chosen = copied(Chosen())
     assert chosen.cache == {} and [n for n, _ in chosen.named_parameters()] == ["weight"]
@@ -237,7 +237,7 @@ def test_classes_of_users(copied):
     assert [n for n, _ in other.named_parameters()] == ["weight", "bias", "gain"]
 
 
-@ways
+@methods
 def test_tensors_and_parameters(copied):
     x = copied(gb.tensor([1.0, 2.0]))
     assert x.tolist() == [1.0, 2.0] and not x.requires_grad
@@ -282,7 +282,7 @@ OPTIMIZERS = [
 ]
 
 
-@ways
+@methods
 @pytest.mark.parametrize("make", OPTIMIZERS)
 def test_optimizers_go_on_with_the_copied_parameters(copied, make):
     model = nn.Linear(2, 1)
@@ -316,7 +316,7 @@ def halved(step):
     return 0.5**step
 
 
-@ways
+@methods
 def test_schedulers(copied):
     lr = gb.optim.lr_scheduler
     makes = [

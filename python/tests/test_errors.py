@@ -134,7 +134,7 @@ def test_no_memory_is_a_memory_error():
         (gb.ones((1 << 20, 1 << 20)) + gb.ones((1 << 20, 1))).eval()
 
 
-def test_an_uninitialised_tensor_is_refused():
+def test_an_uninitialized_tensor_is_refused():
     with pytest.raises((TypeError, RuntimeError)):
         gb.Tensor.__new__(gb.Tensor).eval()
     with pytest.raises(TypeError):
@@ -157,7 +157,7 @@ def test_lists_without_an_end_are_recursion_errors():
         deep = deep[0]
 
 
-def test_numbers_of_optimisers_that_are_none_are_named():
+def test_numbers_of_optimizers_that_are_none_are_named():
     parameters = [gb.nn.Parameter(gb.ones(2))]
     for call, name in (
         (lambda: gb.optim.SGD(parameters, lr="fast"), "lr"),

@@ -1,4 +1,4 @@
-"""Gradients: that Python's ways to them lead to the right ones, against finite differences and PyTorch."""
+"""Gradients through each Python function that computes them, against finite differences and PyTorch."""
 
 import gc
 import threading

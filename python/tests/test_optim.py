@@ -1,4 +1,4 @@
-"""Optimisers, their schedules, mixed precision; and that a loop of training plans once."""
+"""Optimizers, their schedules, mixed precision; and that a loop of training plans once."""
 
 import copy
 
@@ -17,7 +17,7 @@ OPTIMIZERS = {
 }
 
 
-def minimised(optimizer, weight, steps=5):
+def minimized(optimizer, weight, steps=5):
     for _ in range(steps):
         (weight * weight * weight).sum().backward()
         optimizer.step()
@@ -30,8 +30,8 @@ def test_steps_agree_with_pytorch(name):
     start = np.array([1.0, -2.0, 0.5], np.float32)
     for options in OPTIMIZERS[name]:
         ours, theirs = nn.Parameter(gb.tensor(start)), torch.nn.Parameter(torch.from_numpy(start.copy()))
-        minimised(getattr(gb.optim, name)([ours], **options), ours)
-        minimised(getattr(torch.optim, name)([theirs], **options), theirs)
+        minimized(getattr(gb.optim, name)([ours], **options), ours)
+        minimized(getattr(torch.optim, name)([theirs], **options), theirs)
         np.testing.assert_allclose(ours.numpy(), theirs.detach().numpy(), rtol=1e-5, err_msg=str(options))
 
 
@@ -97,7 +97,7 @@ def test_groups():
 def test_a_state_goes_on_where_it_was():
     weights = [nn.Parameter(gb.tensor([1.0, 2.0])) for _ in range(2)]
     optimizers = [gb.optim.Adam([weight], lr=0.1) for weight in weights]
-    minimised(optimizers[0], weights[0], 3)
+    minimized(optimizers[0], weights[0], 3)
     state = optimizers[0].state_dict()
     assert sorted(state["state"][0]) == ["exp_avg", "exp_avg_sq", "step"]
     optimizers[1].load_state_dict(state)
@@ -105,7 +105,7 @@ def test_a_state_goes_on_where_it_was():
         weights[1] *= 0
         weights[1] += weights[0].detach()
     for optimizer, weight in zip(optimizers, weights, strict=True):
-        minimised(optimizer, weight, 2)
+        minimized(optimizer, weight, 2)
     np.testing.assert_array_equal(weights[0].numpy(), weights[1].numpy())
     broken = copy.copy(state) | {"state": {0: {"step": gb.tensor(1.0)}}}
     with pytest.raises(ValueError, match="exp_avg"):
@@ -199,7 +199,7 @@ def test_steps_that_overflow_are_left_out():
         assert (weight.item(), scaler.get_scale()) == (value, scale)
 
 
-def test_eval_takes_modules_and_optimisers():
+def test_eval_takes_modules_and_optimizers():
     model = nn.Linear(2, 1)
     optimizer = gb.optim.Adam(model.parameters())
     loss = model(gb.ones((1, 2))).sum()

@@ -7,14 +7,14 @@ import pytest
 
 import gabbro as gb
 
-HALVES = {gb.float16: 2**-11, gb.bfloat16: 2**-8}
+SPACING = {gb.float16: 2**-11, gb.bfloat16: 2**-8}
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", SPACING)
 def test_numbers_of_16_bits_stay_below_one(dtype):
     gb.seed(0)
     x = gb.rand(300_000, dtype=dtype).astype(gb.float32).numpy()
-    step = HALVES[dtype]
+    step = SPACING[dtype]
     assert x.min() == 0 and x.max() == 1 - step
     assert np.array_equal(x, np.floor(x / step) * step)
     # Evenly spread: each of 8 equal ranges has its share within 5 standard deviations of the binomial distribution.
@@ -22,7 +22,7 @@ def test_numbers_of_16_bits_stay_below_one(dtype):
     assert np.abs(counts - len(x) / 8).max() < 5 * math.sqrt(len(x) * 7 / 64)
 
 
-@pytest.mark.parametrize("dtype", [gb.float32, gb.float64, *HALVES])
+@pytest.mark.parametrize("dtype", [gb.float32, gb.float64, *SPACING])
 @pytest.mark.parametrize("low, high", [(0.0, 1.0), (-1.0, 1.0), (0.1, 0.3), (-3.0, -1.0), (1.0, 1.0 + 2**-6), (5, 1e4)])
 def test_uniform_numbers_stay_within_their_bounds(dtype, low, high):
     gb.seed(1)
@@ -52,7 +52,7 @@ def test_whole_numbers_stay_within_their_bounds():
 def test_the_bits_are_those_of_the_simulator(device_named):
     def drawn():
         gb.seed(9)
-        tensors = [gb.rand(99, dtype=dtype).astype(gb.float32) for dtype in HALVES]
+        tensors = [gb.rand(99, dtype=dtype).astype(gb.float32) for dtype in SPACING]
         tensors += [gb.randint(0, 7, 99), gb.nn.init.uniform_(gb.zeros(99, dtype=gb.float16), -1, 1).astype(gb.float32)]
         return [tensor.tolist() for tensor in tensors]
 

@@ -6,9 +6,9 @@ from typing_extensions import assert_type
 import gabbro as gb
 
 
-def standardised(x: gb.Tensor, epsilon: float = 1e-5) -> gb.Tensor:
-    centred = x - x.mean(axis=-1, keepdims=True)
-    return centred / gb.sqrt(gb.mean(centred * centred, axis=-1, keepdims=True) + epsilon)
+def standardized(x: gb.Tensor, epsilon: float = 1e-5) -> gb.Tensor:
+    centered = x - x.mean(axis=-1, keepdims=True)
+    return centered / gb.sqrt(gb.mean(centered * centered, axis=-1, keepdims=True) + epsilon)
 
 
 def loss(parameters: dict[str, gb.Tensor], x: gb.Tensor) -> gb.Tensor:
@@ -49,7 +49,7 @@ def main() -> None:
     train(Net(4), gb.ones((2, 3)))
     gb.set_device("cpu")
     x = gb.tensor(np.ones((2, 3), np.float32))
-    y = standardised(x)[0, ::2, None]
+    y = standardized(x)[0, ::2, None]
     y[0] = 1.0
     y += 2
     assert_type(2 * y, gb.Tensor)
@@ -59,8 +59,8 @@ def main() -> None:
     assert_type(gb.topk(y, 1, axis=0), tuple[gb.Tensor, gb.Tensor])
     for row in x:
         print(row.item(), float(row), gb.zeros(3, dtype="float16", device=x.device))
-    step = gb.compile(standardised)
-    print(step(x, epsilon=0.1).numpy().sum(), gb.explain(standardised, x))
+    step = gb.compile(standardized)
+    print(step(x, epsilon=0.1).numpy().sum(), gb.explain(standardized, x))
     print(gb.conv2d(gb.rand(1, 2, 5, 5), gb.rand((3, 2, 3, 3)), stride=(2, 1)).reshape(-1).tolist())
     y[gb.tensor([0]), y[0] > 0] = 0
     assert_type(y.sum((0, 1)), gb.Tensor)

@@ -11,7 +11,7 @@ void check(const abi::Status& status, const std::string& doing) {
   switch (status.code) {
     case StatusCode::kOk:
       return;
-    case StatusCode::kCancelled:
+    case StatusCode::kCanceled:
       throw Error(ErrorCode::kInterrupted, "interrupted");
     case StatusCode::kOutOfMemory:
       throw OutOfMemory(fmt::format("{}: out of memory: {}", doing, status.message));
@@ -60,8 +60,8 @@ std::shared_ptr<void> Device::allocate(size_t bytes) {
   return {allocated(bytes), [backend = backend_, device = device_](void* memory) { backend->free(device, memory); }};
 }
 
-std::shared_ptr<void> Device::allocate_apart(size_t bytes) {
-  const auto free = backend_->free_for_good != nullptr ? backend_->free_for_good : backend_->free;
+std::shared_ptr<void> Device::allocate_unpooled(size_t bytes) {
+  const auto free = backend_->free_unpooled != nullptr ? backend_->free_unpooled : backend_->free;
   return {allocated(bytes), [free, device = device_](void* memory) { free(device, memory); }};
 }
 
@@ -196,7 +196,7 @@ void* Device::workspace(size_t bytes) {
   if (bytes > workspace_bytes_) {
     workspace_.reset();  // release first, then allocate more
     workspace_bytes_ = 0;
-    workspace_ = allocate_apart(bytes);  // a piece that was too small once is no use to anybody
+    workspace_ = allocate_unpooled(bytes);  // a piece that was too small once is no use to anybody
     workspace_bytes_ = bytes;
   }
   return workspace_.get();

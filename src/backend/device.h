@@ -49,7 +49,7 @@ class Device : public std::enable_shared_from_this<Device> {
   // Memory that is freed with its last owner. Throws OutOfMemory.
   std::shared_ptr<void> allocate(size_t bytes);
   // Goes back to the system when it is freed, where allocate()'s is kept for the next that asks for as much.
-  std::shared_ptr<void> allocate_apart(size_t bytes);
+  std::shared_ptr<void> allocate_unpooled(size_t bytes);
   // Host memory that copies need not go round, where the device has such; freed with its last owner. Throws as above.
   std::shared_ptr<void> allocate_host(size_t bytes);
   // Use of the pools. Throws if the device does not count.

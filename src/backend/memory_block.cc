@@ -5,7 +5,7 @@
 namespace gabbro {
 
 MemoryBlock::MemoryBlock(std::shared_ptr<Device> device, size_t bytes) : device_(std::move(device)), free_(bytes) {
-  if (bytes > 0) memory_ = device_->allocate_apart(bytes);
+  if (bytes > 0) memory_ = device_->allocate_unpooled(bytes);
 }
 
 std::shared_ptr<void> MemoryBlock::take(size_t bytes) {

@@ -74,7 +74,7 @@ Status find_kernel(abi::Device*, const abi::KernelRequest* request, abi::BoundKe
 
 Status execute(abi::Device*, abi::Stream*, const abi::Launch* launches, int32_t count,
                const std::atomic<bool>* cancel) {
-  if (cancel != nullptr && cancel->load()) return fail(StatusCode::kCancelled, "cancelled");
+  if (cancel != nullptr && cancel->load()) return fail(StatusCode::kCanceled, "cancelled");
   for (const abi::Launch& launch : std::span(launches, static_cast<size_t>(count))) {
     const auto* op = static_cast<const char*>(launch.kernel);
     const bool in_place = std::strstr(op, "kv_write") != nullptr || std::strcmp(op, "attention_step") == 0 ||

@@ -94,7 +94,7 @@ void MappedFile::will_need(size_t offset, size_t size) const {
 }
 
 void MappedFile::release(size_t offset, size_t size) const {
-  const size_t start = (offset + kPage - 1) / kPage * kPage;  // whole pages only: neighbours share the edges
+  const size_t start = (offset + kPage - 1) / kPage * kPage;  // whole pages only: neighbors share the edges
   const size_t end = (offset + size) / kPage * kPage;
   if (end > start) ::madvise(static_cast<std::byte*>(data_) + start, end - start, MADV_DONTNEED);
 }

@@ -13,7 +13,7 @@ ModelFacts describe(const gguf::File& file, const ModelNeeds& needs) {
   ModelFacts facts;
   facts.name = needs.name;
   facts.architecture = file.require_string("general.architecture");
-  facts.quantisation = needs.quantisation;
+  facts.quantization = needs.quantization;
   facts.parameters = needs.parameters;
   facts.vocabulary = needs.shape.vocabulary;
   facts.layers = needs.shape.layers;

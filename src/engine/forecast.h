@@ -8,13 +8,13 @@
 
 namespace gabbro {
 
-// What is to run: `shape` is that of the model, from which other types are computed.
+// The workload: `shape` is that of the model, from which other types are computed.
 struct Workload {
   ModelNeeds needs;
   llm::LlamaShape shape;
   int64_t context = 0;  // tokens
   DType kv_type = DType::f16;
-  int64_t part = kPromptPart;  // tokens of a prompt at a time: prompt_part() of the device
+  int64_t part = kPrefillChunk;  // tokens of a prompt at a time: prefill_chunk() of the device
 
   uint64_t kv_bytes() const;
   uint64_t scratch_bytes() const;

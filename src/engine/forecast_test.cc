@@ -65,7 +65,7 @@ TEST(Forecast, TokensPerSecond) {
   EXPECT_NEAR(tokens_per_second(w, 100e9, 0.5, 0), 50e9 / weights, 0.02);
 }
 
-// What is said to fit does, and the next step does not.
+// A context that is said to fit does, and the next larger one does not.
 TEST(Forecast, RemediesAreTheLargestThatFit) {
   Workload w = workload("llama-8b", "q4_k_m", 131072);  // 4.6 GiB of weights and 16 GiB of cache
   const uint64_t free = 12 * kGib;

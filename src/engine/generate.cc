@@ -127,7 +127,7 @@ StopReason decode(Session& session, std::span<const float> logits, Sampler& samp
   const text::Tokenizer& tokenizer = session.engine().tokenizer();
   const int64_t context = session.engine().facts().context;
   while (options.max_tokens < 0 || std::ssize(token_ids) < options.max_tokens) {
-    if (cancel != nullptr && *cancel) return StopReason::kCancelled;
+    if (cancel != nullptr && *cancel) return StopReason::kCanceled;
     const int32_t token = sampler.sample(logits);
     if (!options.ignore_end && tokenizer.is_end_of_generation(token)) return StopReason::kEndOfGeneration;
     sampler.accept(token);
@@ -152,7 +152,7 @@ const char* stop_reason_name(StopReason reason) {
       return "stop";
     case StopReason::kContextFull:
       return "context";
-    case StopReason::kCancelled:
+    case StopReason::kCanceled:
       return "cancelled";
   }
   return "unknown";
@@ -178,7 +178,7 @@ GenerateResult generate(Session& session, std::span<const int32_t> prompt, const
     result.stop_reason = decode(session, logits, sampler, options, cancel, output, result.token_ids);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInterrupted) throw;
-    result.stop_reason = StopReason::kCancelled;
+    result.stop_reason = StopReason::kCanceled;
   }
   *spent = seconds_since(start);
   result.text = output.finish();

@@ -17,7 +17,7 @@ struct GenerateOptions {
   bool ignore_end = false;  // for benchmarks: end-of-generation tokens do not stop
 };
 
-enum class StopReason { kEndOfGeneration, kMaxTokens, kStopText, kContextFull, kCancelled };
+enum class StopReason { kEndOfGeneration, kMaxTokens, kStopText, kContextFull, kCanceled };
 const char* stop_reason_name(StopReason reason);  // "eos", "length", "stop", "context", "cancelled"
 
 struct GenerateResult {
@@ -32,7 +32,7 @@ struct GenerateResult {
 
 // Makes the session hold `prompt` (reusing the longest common prefix with what it holds), then generates. `on_text`
 // gets whole characters as soon as they are certain. When `cancel` becomes true, returns what there is, with
-// kCancelled.
+// kCanceled.
 GenerateResult generate(Session& session, std::span<const int32_t> prompt, const GenerateOptions& options,
                         const std::function<void(std::string_view)>& on_text = {},
                         const std::atomic<bool>* cancel = nullptr);

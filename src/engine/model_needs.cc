@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kDefaultContext = 4096;  // tokens; more is asked for with --ctx, since its cache takes memory
 
-// What the weights are, by bytes: for files that do not say.
+// The format of most bytes of the weights, for files that do not name one.
 std::string most_common_type(const gguf::File& file) {
   std::map<std::string, size_t> bytes;
   for (const gguf::TensorInfo& info : file.tensors()) bytes[std::string(info.type_name)] += info.data.size();
@@ -43,7 +43,7 @@ ModelNeeds needs_of(const gguf::File& file) {
   if (needs.name.empty()) needs.name = std::filesystem::path(file.path()).stem().string();
   const FileType* type = nullptr;
   if (file.find("general.file_type") != nullptr) type = find_file_type(file.require_u32("general.file_type"));
-  needs.quantisation = type != nullptr ? std::string(type->name) : most_common_type(file);
+  needs.quantization = type != nullptr ? std::string(type->name) : most_common_type(file);
   const bool own_head = file.tensor("output.weight") != nullptr;
   for (const gguf::TensorInfo& info : file.tensors())
     add_tensor(needs, own_head, info.name, info.elements(), info.data.size());
@@ -51,7 +51,7 @@ ModelNeeds needs_of(const gguf::File& file) {
 }
 
 ModelNeeds needs_of(const llm::LlamaShape& shape, const FileType& type) {
-  ModelNeeds needs{.name = shape.name, .quantisation = std::string(type.name), .shape = shape.sizes};
+  ModelNeeds needs{.name = shape.name, .quantization = std::string(type.name), .shape = shape.sizes};
   for (const llm::PlannedTensor& tensor : llm::planned_tensors(shape, type))
     add_tensor(needs, !shape.tied, tensor.name, tensor.elements(), tensor.bytes());
   return needs;
@@ -66,10 +66,10 @@ uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context) 
   return static_cast<uint64_t>((context + kPage - 1) / kPage * kPage) * kv_bytes_per_token(shape, kv_type);
 }
 
-int64_t prompt_part(const abi::DeviceFacts& facts, std::string_view quantisation) {
+int64_t prefill_chunk(const abi::DeviceFacts& facts, std::string_view quantization) {
   constexpr int32_t kManyUnits = 100;  // H100: 132, MI300X: 304; Radeon cards have fewer
-  if (facts.host_accessible || facts.compute_units < kManyUnits) return kPromptPart;
-  return quantisation == "f16" ? 4 * kPromptPart : 2 * kPromptPart;
+  if (facts.host_accessible || facts.compute_units < kManyUnits) return kPrefillChunk;
+  return quantization == "f16" ? 4 * kPrefillChunk : 2 * kPrefillChunk;
 }
 
 // The largest step is the feed-forward part of a part of a prompt: the stream and its norm [T, C], gate, up and their
@@ -87,7 +87,7 @@ int64_t context_of(const llm::ModelShape& shape, int64_t wanted) {
   if (wanted < 0) throw bad_input("the context cannot be {} tokens", wanted);
   const int64_t context = wanted > 0 ? wanted : std::min(shape.context_trained, kDefaultContext);
   if (context > shape.context_trained * 64) {
-    throw bad_input("a context of {} tokens is absurd for a model trained with {}", context, shape.context_trained);
+    throw bad_input("a context of {} tokens exceeds 64 x the trained context {}", context, shape.context_trained);
   }
   return context;
 }

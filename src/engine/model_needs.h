@@ -1,4 +1,4 @@
-// What a model takes on a device, known before it is loaded: from its file's header, or from its shape alone.
+// Memory that a model needs on a device, computed before it is loaded: from its file's header, or from its shape alone.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace gabbro {
 
 struct ModelNeeds {
   std::string name;          // general.name, or the file's name
-  std::string quantisation;  // "q4_k_m"; where the file does not say: the format that most of its bytes have
+  std::string quantization;  // "q4_k_m"; where the file does not say: the format that most of its bytes have
   llm::ModelShape shape;
   int64_t parameters = 0;
   uint64_t weight_bytes = 0;
@@ -25,17 +25,17 @@ ModelNeeds needs_of(const llm::LlamaShape& shape, const FileType& type);
 
 // Keys and values of one token, in bytes; `kv_type` is f16 or q8_0.
 uint64_t kv_bytes_per_token(const llm::ModelShape& shape, DType kv_type);
-// Of a context of so many tokens, which is allocated in whole pages.
+// Bytes of the KV cache for a context of `tokens`, which is allocated in whole pages.
 uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context);
 // Tokens of a prompt that go through the model together: enough for the weights to be read once for many, few enough
 // for the activations to stay in the caches and for Ctrl-C to be noticed. More on a card whose matrix cores are done
 // with them in no time; twice as many again of weights in f16, since others become halves there first, which takes
 // memory.
-inline constexpr int64_t kPromptPart = 512;
-int64_t prompt_part(const abi::DeviceFacts& facts, std::string_view quantisation);
+inline constexpr int64_t kPrefillChunk = 512;
+int64_t prefill_chunk(const abi::DeviceFacts& facts, std::string_view quantization);
 // Activations and kernels' scratch of the largest step, a part of a prompt: an estimate from above (model_needs.cc
 // says how it is made up; a test compares it with the arenas that plans have).
-uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t part = kPromptPart);
+uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t part = kPrefillChunk);
 
 // The tokens that a session holds. `wanted` 0: what the model was trained for, 4096 at most. Throws bad_input for a
 // number that cannot be meant.

@@ -12,7 +12,7 @@ constexpr uint64_t kSeed = 1;
 
 std::string gib(uint64_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 
-// Of the device, and where its memory is the host's, of the host. 0: nobody says.
+// Free memory of the device, or of the host if the device uses the host's memory. 0: unknown.
 uint64_t free_memory(const Device& device) {
   uint64_t free = device.facts().memory_free;
   if (free == 0 || device.host_accessible()) {
@@ -27,7 +27,7 @@ void require_memory(const llm::LlamaShape& shape, const FileType& type, const Lo
   const ModelNeeds needs = needs_of(shape, type);
   const int64_t context = context_of(shape.sizes, options.context);
   const uint64_t cache = kv_bytes(shape.sizes, options.kv_type, context);
-  const uint64_t scratch = scratch_bytes(shape.sizes, context, prompt_part(device.facts(), needs.quantisation));
+  const uint64_t scratch = scratch_bytes(shape.sizes, context, prefill_chunk(device.facts(), needs.quantization));
   const uint64_t free = free_memory(device);
   if (free == 0 || needs.weight_bytes + cache + scratch <= free) return;
   throw Error(ErrorCode::kNoDevice,

@@ -52,7 +52,7 @@ TEST(SamplerSteps, KeepWhatTheirDefinitionsKeep) {
     const auto logits = logits_named(row["logits"]);
     const std::string step = row["step"];
     const float value = row["value"];
-    // Both ways of arriving at a step: from all logits in the order of ids, and from a sorted selection.
+    // Both inputs of a step: all logits in the order of ids, and a sorted selection.
     for (const bool sorted : {false, true}) {
       Candidates candidates;
       candidates.assign_top(logits, step == "top_k" ? row["value"].get<int64_t>() : 0);
@@ -93,7 +93,7 @@ TEST(SamplerSteps, PenaltiesFollowTheirDefinitions) {
   }
 }
 
-// What llama.cpp takes off each token (tests/reference/make_dry_fixture.py).
+// llama.cpp's penalty of each token (tests/reference/make_dry_fixture.py).
 TEST(SamplerSteps, DryBreaksSequencesWhereLlamaCppDoes) {
   const std::string data = GABBRO_SOURCE_DIR "/tests/data/";
   const auto tiny = read_tokenizer(gguf::File::open(data + "tiny/tiny-f16.gguf"));

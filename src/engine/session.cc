@@ -31,7 +31,7 @@ struct Session::State {
   void extend(std::span<const int32_t> more, int64_t part_tokens, const StepFunction& step);
   void check_room(std::span<const int32_t> more) const;
   void take_pages(int64_t length);
-  void give_back_pages(int64_t length);
+  void release_pages(int64_t length);
   std::vector<int32_t> page_row() const;
   Tensor step_many(std::span<const int32_t> part, const std::vector<int32_t>& output_rows,
                    const std::atomic<bool>* cancel);
@@ -45,7 +45,7 @@ Session::Session(std::shared_ptr<Engine> engine) : state_(std::make_unique<State
 
 Session::~Session() {
   const std::lock_guard lock(state_->shared().mutex);
-  state_->give_back_pages(0);
+  state_->release_pages(0);
 }
 
 const Engine& Session::engine() const { return *state_->engine; }
@@ -73,9 +73,9 @@ void Session::State::take_pages(int64_t length) {
   while (static_cast<int64_t>(pages.size()) * kPageTokens < length) pages.push_back(shared().pages->take());
 }
 
-void Session::State::give_back_pages(int64_t length) {
+void Session::State::release_pages(int64_t length) {
   while (!pages.empty() && static_cast<int64_t>(pages.size() - 1) * kPageTokens >= length) {
-    shared().pages->give_back(pages.back());
+    shared().pages->release(pages.back());
     pages.pop_back();
   }
 }
@@ -136,7 +136,7 @@ Tensor Session::State::step_one(int32_t token, const std::atomic<bool>* cancel) 
   return (*decode.run)(cancel).front();
 }
 
-// Appends `more` in parts of so many tokens: step(part, is_last) computes one, whose pages are there. Whatever throws,
+// Appends `more` in chunks of `part` tokens: step(part, is_last) computes one, whose pages are there. Whatever throws,
 // the tokens are as before.
 template <class StepFunction>
 void Session::State::extend(std::span<const int32_t> more, int64_t part_tokens, const StepFunction& step) {
@@ -152,7 +152,7 @@ void Session::State::extend(std::span<const int32_t> more, int64_t part_tokens, 
     }
   } catch (...) {
     tokens.resize(before);
-    give_back_pages(static_cast<int64_t>(before));
+    release_pages(static_cast<int64_t>(before));
     throw;
   }
 }
@@ -161,7 +161,7 @@ std::span<const float> Session::append(std::span<const int32_t> more, const std:
   State& s = *state_;
   const std::lock_guard lock(s.shared().mutex);
   Tensor result;
-  s.extend(more, prompt_part(s.shared().device->facts(), s.shared().facts.quantisation),
+  s.extend(more, prefill_chunk(s.shared().device->facts(), s.shared().facts.quantization),
            [&](std::span<const int32_t> part, bool is_last) {
              if (part.size() == 1) {
                result = s.step_one(part[0], cancel);
@@ -177,7 +177,7 @@ std::span<const float> Session::append_all_logits(std::span<const int32_t> more,
   State& s = *state_;
   const std::lock_guard lock(s.shared().mutex);
   std::vector<float> all;
-  s.extend(more, kPromptPart, [&](std::span<const int32_t> part, bool) {
+  s.extend(more, kPrefillChunk, [&](std::span<const int32_t> part, bool) {
     if (all.empty()) all.reserve(more.size() * static_cast<size_t>(s.shared().facts.vocabulary));
     std::vector<int32_t> rows(part.size());
     std::iota(rows.begin(), rows.end(), 0);
@@ -195,7 +195,7 @@ void Session::truncate(int64_t length) {
     throw bad_input("a session of {} tokens cannot be cut to {}", s.tokens.size(), length);
   }
   s.tokens.resize(static_cast<size_t>(length));
-  s.give_back_pages(length);
+  s.release_pages(length);
 }
 
 }  // namespace gabbro

@@ -37,7 +37,7 @@ struct LoadOptions {
 struct ModelFacts {
   std::string name;          // general.name, or the file's name
   std::string architecture;  // "llama"
-  std::string quantisation;  // "q4_1": the format that most weights have
+  std::string quantization;  // "q4_1": the format that most weights have
   int64_t parameters = 0;
   int64_t vocabulary = 0;  // V, rows of the output head
   int64_t layers = 0;
@@ -59,7 +59,7 @@ class Engine {
   // Throws bad_input for a file that is not a model we can run, naming what is wrong; kNoDevice as DESIGN 8 says.
   static std::shared_ptr<Engine> load(const std::string& path, const LoadOptions& options);
   // The same of an opened file, on a device that is open already (null: the one of the options). The file is not needed
-  // afterwards.
+  // afterward.
   static std::shared_ptr<Engine> load(const gguf::File& file, const LoadOptions& options,
                                       std::shared_ptr<Device> device);
   ~Engine();

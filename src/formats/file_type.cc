@@ -134,7 +134,7 @@ const FileType* find_file_type(std::string_view name) {
 }
 
 DType mixture_dtype(const FileType& type, const MixtureTensor& tensor, const MixtureModel& model) {
-  if (!is_quantised(type.base)) return type.base;
+  if (!is_quantized(type.base)) return type.base;
   const bool is_head = tensor.role == TensorRole::kOutput || (tensor.role == TensorRole::kTokenEmbedding && model.tied);
   DType dtype = type.base;
   if (!is_head) {

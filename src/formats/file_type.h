@@ -38,7 +38,7 @@ struct MixtureModel {
   bool tied = false;  // the token embeddings are the output head too
 };
 
-// The format that llama.cpp's quantiser, without an importance matrix, gives a matrix of a file of that type: attention
+// The format that llama.cpp's quantizer, without an importance matrix, gives a matrix of a file of that type: attention
 // values, down projections and the output head get more bits, and rows that are no number of blocks another format.
 DType mixture_dtype(const FileType& type, const MixtureTensor& tensor, const MixtureModel& model);
 

@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "src/base/error.h"
-#include "src/graph/kept_values.h"
 #include "src/graph/observer.h"
+#include "src/graph/retained_values.h"
 
 namespace gabbro {
 namespace {
@@ -99,22 +99,22 @@ Evaluation::Evaluation(std::span<const Tensor> tensors) {
   device_ = common_device("eval", pending_);
   traced_ = trace(pending_);
   if (const Observer* watching = observer()) watching->evaluated(traced_);
-  const KeptValues kept = kept_values(traced_, pending_);
+  const RetainedValues kept = retained_values(traced_, pending_);
   for (const Tensor& tensor : kept.left) left_.emplace_back(tensor.state().node, tensor.state().output);
   for (const std::vector<Tensor>* more : {&kept.held, &kept.left}) {
     for (const Tensor& tensor : *more) traced_.program.results.push_back(traced_.value(tensor));
     pending_.insert(pending_.end(), more->begin(), more->end());
   }
-  const std::optional<LittleTrace> little = pending_.size() == 1 ? trace_little(pending_[0]) : std::nullopt;
-  key_ = little ? little->key : structure_key(traced_.program);
+  const std::optional<InlineTrace> inline_trace = pending_.size() == 1 ? trace_inline(pending_[0]) : std::nullopt;
+  key_ = inline_trace ? inline_trace->key : structure_key(traced_.program);
 }
 
-bool Evaluation::run_if_little() {
+bool Evaluation::try_run_inline() {
   const std::unique_lock lock(device_->execution_mutex(), std::try_to_lock);
   PlanCache* const cache = lock.owns_lock() ? cache_under_lock(*device_) : nullptr;
   if (cache == nullptr) return false;
   plan_ = cache->known(key_);
-  if (plan_ == nullptr || !plan_->is_little()) return false;
+  if (plan_ == nullptr || !plan_->is_small()) return false;
   values_ = plan_->run_locked(traced_.parameters);
   return true;
 }
@@ -136,8 +136,8 @@ void Evaluation::finish() {
     left_[i].first->kept.emplace_back(left_[i].second, values_[values_.size() - left_.size() + i]);
 }
 
-bool eval_if_little(const Tensor& tensor) {
-  const std::optional<LittleTrace> traced = trace_little(tensor);
+bool try_eval_inline(const Tensor& tensor) {
+  const std::optional<InlineTrace> traced = trace_inline(tensor);
   if (!traced) return false;
   TensorState& state = tensor.state();
   std::vector<Tensor> values;
@@ -146,7 +146,7 @@ bool eval_if_little(const Tensor& tensor) {
     PlanCache* const cache = lock.owns_lock() ? cache_under_lock(*state.device) : nullptr;
     if (cache == nullptr) return false;
     const std::shared_ptr<Plan> plan = cache->known(traced->key);
-    if (plan == nullptr || !plan->is_little()) return false;
+    if (plan == nullptr || !plan->is_small()) return false;
     values = plan->run_locked(traced->parameters);
   }
   state.storage = values[0].state().storage;
@@ -161,7 +161,7 @@ Runner runner = nullptr;
 void set_runner(Runner own) { runner = own; }
 
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel) {
-  if (tensors.size() == 1 && eval_if_little(tensors[0])) return;
+  if (tensors.size() == 1 && try_eval_inline(tensors[0])) return;
   Evaluation evaluation(tensors);
   if (!evaluation.has_work()) return;
   if (cancel == nullptr && runner != nullptr) {
@@ -285,8 +285,8 @@ std::vector<Tensor> Compiled::operator()(std::span<const Tensor> inputs, const s
   return plan_->run(parameters_of(inputs), cancel, &storages_);
 }
 
-std::optional<std::vector<Tensor>> Compiled::run_if_little(std::span<const Tensor> inputs) {
-  if (!plan_->is_little()) return std::nullopt;
+std::optional<std::vector<Tensor>> Compiled::try_run_inline(std::span<const Tensor> inputs) {
+  if (!plan_->is_small()) return std::nullopt;
   const std::unique_lock lock(device_->execution_mutex(), std::try_to_lock);
   if (!lock.owns_lock()) return std::nullopt;
   return plan_->run_locked(parameters_of(inputs), nullptr, &storages_);

@@ -12,9 +12,9 @@
 
 namespace gabbro {
 
-// Computes the tensors (all on one device); afterwards they have values. Plans are cached by the graph's structure.
-// Intermediates live in the arena and are gone afterwards, but for those of a training step that are needed again
-// (kept_values.h).
+// Computes the tensors (all on one device); afterward they have values. Plans are cached by the graph's structure.
+// Intermediates live in the arena and are gone afterward, but for those of a training step that are needed again
+// (retained_values.h).
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel = nullptr);
 
 // Runs eval()'s plans when it is given no `cancel`; it calls run(cancel) at least once, and again if that threw
@@ -25,7 +25,7 @@ void set_runner(Runner runner);
 
 // Evaluates a small graph inline, as eval does: a few ops whose plan is known and takes microseconds, on a device that
 // is idle. Returns whether it did. For callers that hold a lock.
-bool eval_if_little(const Tensor& tensor);
+bool try_eval_inline(const Tensor& tensor);
 
 // The steps of eval, for callers with a separate lock around the graph (Python's): the first and the last read and
 // write the tensors, and want it held; run() touches neither them nor their nodes.
@@ -34,12 +34,12 @@ class Evaluation {
   explicit Evaluation(std::span<const Tensor> tensors);
 
   bool has_work() const { return !pending_.empty(); }
-  bool run_if_little();                                 // says whether it did, as eval_if_little
-  void run(const std::atomic<bool>* cancel = nullptr);  // again, after it was cancelled
+  bool try_run_inline();                                // says whether it did, as try_eval_inline
+  void run(const std::atomic<bool>* cancel = nullptr);  // again, after it was canceled
   void finish();
 
  private:
-  std::vector<Tensor> pending_;  // what was asked for, and what is kept (kept_values.h)
+  std::vector<Tensor> pending_;  // what was asked for, and what is kept (retained_values.h)
   std::vector<std::pair<std::shared_ptr<Node>, int>>
       left_;  // of the last of these: the nodes that keep them, and which output it is
   std::shared_ptr<Device> device_;
@@ -68,7 +68,7 @@ class Compiled {
   // With these for the inputs: of their shapes, dtypes and strides, and with values; else throws bad_input.
   std::vector<Tensor> operator()(std::span<const Tensor> inputs, const std::atomic<bool>* cancel = nullptr);
   // The same for a small graph on an idle device; else nothing, and nothing is done.
-  std::optional<std::vector<Tensor>> run_if_little(std::span<const Tensor> inputs);
+  std::optional<std::vector<Tensor>> try_run_inline(std::span<const Tensor> inputs);
   // Whether this one has a value, and the spec, device and strides that input `number` had in the trace.
   bool takes(size_t number, const Tensor& input) const;
 

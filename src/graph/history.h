@@ -17,7 +17,7 @@ struct History {
 };
 
 // Makes x, which nothing that needs a gradient was computed from, a leaf: what is computed from it from now on needs a
-// gradient. Throws bad_input "[requires_grad] ..." for integers, bool, quantised and packed tensors, and for a tensor
+// gradient. Throws bad_input "[requires_grad] ..." for integers, bool, quantized and packed tensors, and for a tensor
 // that has a history.
 void require_gradient(const Tensor& x);
 inline bool needs_gradient(const Tensor& x) { return x.state().history != nullptr; }

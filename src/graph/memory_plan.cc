@@ -18,10 +18,10 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
     if (bytes == 0) continue;
     size_t offset = 0;
     for (const size_t other : placed) {
-      const Lifetime& neighbour = lifetimes[other];
-      if (neighbour.last < life.first || neighbour.first > life.last) continue;
+      const Lifetime& neighbor = lifetimes[other];
+      if (neighbor.last < life.first || neighbor.first > life.last) continue;
       if (plan.offsets[other] >= offset + bytes) break;
-      offset = std::max(offset, plan.offsets[other] + (neighbour.bytes + kAlignment - 1) / kAlignment * kAlignment);
+      offset = std::max(offset, plan.offsets[other] + (neighbor.bytes + kAlignment - 1) / kAlignment * kAlignment);
     }
     plan.offsets[buffer] = offset;
     plan.bytes = std::max(plan.bytes, offset + bytes);

@@ -62,14 +62,14 @@ void Plan::build_launches() {
 
   // A core does this much in its cache in ten or twenty microseconds. A kernel that does not know its work counts as
   // much.
-  constexpr double kLittleBytes = 131072, kLittleFlops = 2097152;
+  constexpr double kSmallBytes = 131072, kSmallFlops = 2097152;
   double bytes = 0, flops = 0;
   for (const PlanStep& step : steps_) {
     bytes += step.kernel->bound.bytes;
     flops += step.kernel->bound.flops;
   }
-  little_ = device_.lock()->host_accessible() && bytes <= kLittleBytes && flops <= kLittleFlops &&
-            std::ranges::none_of(steps_, [](const PlanStep& step) { return step.kernel->bound.bytes == 0; });
+  small_ = device_.lock()->host_accessible() && bytes <= kSmallBytes && flops <= kSmallFlops &&
+           std::ranges::none_of(steps_, [](const PlanStep& step) { return step.kernel->bound.bytes == 0; });
 }
 
 std::vector<Tensor> Plan::run(std::span<const Tensor> parameters, const std::atomic<bool>* cancel,

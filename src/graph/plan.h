@@ -42,7 +42,7 @@ class Plan {
                                  std::vector<std::shared_ptr<void>>* reusable = nullptr);
 
   // Whether it takes a few microseconds of a device that works in host memory.
-  bool is_little() const { return little_; }
+  bool is_small() const { return small_; }
 
   // Facts of the plan, for tests and `explain`.
   const std::vector<PlanStep>& steps() const { return steps_; }
@@ -79,7 +79,7 @@ class Plan {
   std::vector<abi::Launch> launches_;
   std::vector<Patch> patches_;
   size_t arena_bytes_ = 0;
-  bool little_ = false;
+  bool small_ = false;
 };
 
 // The view of a value as kernels get it; `data` is null.

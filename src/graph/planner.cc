@@ -51,9 +51,9 @@ Planner::Planner(Plan& plan, std::shared_ptr<Device> device)
     : plan_(plan), program_(plan.program_), device_(std::move(device)) {}
 
 void Planner::grow() {
-  for (size_t value = roots_.size(); value < program_.values.size(); ++value) {
-    roots_.push_back(static_cast<int>(value));
-    same_.push_back(static_cast<int>(value));
+  for (size_t value = storage_of_.size(); value < program_.values.size(); ++value) {
+    storage_of_.push_back(static_cast<int>(value));
+    alias_of_.push_back(static_cast<int>(value));
     plan_.layouts_.push_back(Layout::contiguous(program_.values[value].shape));
   }
 }
@@ -96,18 +96,18 @@ void Planner::define_outputs(const Instruction& instruction) {
   }
 }
 
-bool Planner::is_nothing(const Instruction& instruction) const {
+bool Planner::is_empty(const Instruction& instruction) const {
   return std::ranges::all_of(instruction.outputs, [&](int output) { return bytes_of(output) == 0; });
 }
 
-bool Planner::is_known(const Instruction& instruction) {
+bool Planner::eliminate_common_subexpression(const Instruction& instruction) {
   if (!instruction.op->in_place.empty()) return false;
   const auto [entry, added] = known_.try_emplace(instruction_key(instruction), instruction.outputs);
   if (added) return false;
   for (size_t i = 0; i < instruction.outputs.size(); ++i) {
     const auto value = static_cast<size_t>(instruction.outputs[i]), before = static_cast<size_t>(entry->second[i]);
-    same_[value] = same_[before];
-    roots_[value] = roots_[before];
+    alias_of_[value] = alias_of_[before];
+    storage_of_[value] = storage_of_[before];
     plan_.layouts_[value] = plan_.layouts_[before];
   }
   return true;
@@ -116,11 +116,11 @@ bool Planner::is_known(const Instruction& instruction) {
 void Planner::emit(const Instruction& original) {
   grow();
   Instruction instruction = original;
-  for (int& input : instruction.inputs) input = same_[static_cast<size_t>(input)];
-  if (is_known(instruction)) return;
+  for (int& input : instruction.inputs) input = alias_of_[static_cast<size_t>(input)];
+  if (eliminate_common_subexpression(instruction)) return;
   if (instruction.op->view != nullptr) return emit_view(instruction);
   define_outputs(instruction);
-  if (is_nothing(instruction)) return;
+  if (is_empty(instruction)) return;
   const Layouts inputs = layouts_of(instruction.inputs);
   const Layouts outputs = layouts_of(instruction.outputs);
   if (auto kernel = find_kernel(instruction, inputs, outputs)) return emit_step(instruction, std::move(kernel));
@@ -182,7 +182,7 @@ void Planner::emit_view(const Instruction& instruction) {
                        layout->strides != plan_.layouts_[static_cast<size_t>(source)].strides ||
                        layout->offset != plan_.layouts_[static_cast<size_t>(source)].offset;
   plan_.layouts_[static_cast<size_t>(result)] = *layout;
-  if (!changed && instruction.inputs.size() == 1) same_[static_cast<size_t>(result)] = source;
+  if (!changed && instruction.inputs.size() == 1) alias_of_[static_cast<size_t>(result)] = source;
 }
 
 int Planner::emit_copy(int value) {
@@ -277,7 +277,7 @@ void Planner::run() {
   describe_results();
   assign_memory();
   for (size_t value = 0; value < program_.values.size(); ++value)
-    plan_.buffers_[value] = plan_.buffers_[static_cast<size_t>(roots_[value])];
+    plan_.buffers_[value] = plan_.buffers_[static_cast<size_t>(storage_of_[value])];
 }
 
 }  // namespace gabbro

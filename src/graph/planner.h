@@ -18,9 +18,9 @@ class Planner {
   using Layouts = std::vector<Layout>;
 
   // Whether its results have no elements: e.g. unused logits of a prompt's chunk.
-  bool is_nothing(const Instruction& instruction) const;
+  bool is_empty(const Instruction& instruction) const;
   // Whether an instruction computed the same before: then its outputs stand for that one's.
-  bool is_known(const Instruction& instruction);
+  bool eliminate_common_subexpression(const Instruction& instruction);
   void emit(const Instruction& original);
   void emit_view(const Instruction& instruction);
   void emit_step(const Instruction& instruction, std::shared_ptr<KernelHandle> kernel);
@@ -32,14 +32,14 @@ class Planner {
   void assign_memory();
   void describe_results();
   size_t bytes_of(int value) const;
-  int& root(int value) { return roots_[static_cast<size_t>(value)]; }
+  int& root(int value) { return storage_of_[static_cast<size_t>(value)]; }
   void grow();  // per-value tables follow program_.values
 
   Plan& plan_;
   Program& program_;
   std::shared_ptr<Device> device_;
-  std::vector<int> roots_;  // by value: the value whose memory it uses (itself, or what it is a view of)
-  std::vector<int> same_;   // by value: the one that it stands for, or itself
+  std::vector<int> storage_of_;  // by value: the value whose memory it uses (itself, or what it is a view of)
+  std::vector<int> alias_of_;    // by value: the one that it stands for, or itself
   std::unordered_map<std::string, std::vector<int>> known_;  // by instruction_key: the outputs
 };
 

@@ -194,7 +194,7 @@ std::string structure_key(const Program& program) {
   return key.take();
 }
 
-std::optional<LittleTrace> trace_little(const Tensor& result) {
+std::optional<InlineTrace> trace_inline(const Tensor& result) {
   constexpr size_t kMostNodes = 512, kMostParameters = 256;
   if (!result.defined() || result.has_value()) return std::nullopt;
   thread_local std::vector<const Node*> nodes;  // whose memory is used again
@@ -216,7 +216,7 @@ std::optional<LittleTrace> trace_little(const Tensor& result) {
   std::ranges::sort(nodes, {}, &Node::sequence);
   for (size_t i = 0; i < nodes.size(); ++i) numbers.find_or_add(nodes[i]) = static_cast<int>(i);
 
-  LittleTrace traced;
+  InlineTrace traced;
   KeyWriter key(std::max<size_t>(512, 64 * nodes.size()));
   key.number(SIZE_MAX);  // no program has as many parameters
   for (const Node* const node : nodes) {

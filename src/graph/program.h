@@ -47,11 +47,11 @@ std::string structure_key(const Program& program);
 
 // Trace of a small graph for eval (src/graph/eval.h), without a program: a fixed number of allocations instead of
 // several per op. None if there are more ops or inputs, or if some belong to a training step.
-struct LittleTrace {
+struct InlineTrace {
   std::string key;                 // equal for two exactly when they do the same; never equal to a structure_key
   std::vector<Tensor> parameters;  // those of trace()
 };
-std::optional<LittleTrace> trace_little(const Tensor& result);
+std::optional<InlineTrace> trace_inline(const Tensor& result);
 
 // Equal for two instructions exactly when they compute the same: op, attributes and inputs.
 std::string instruction_key(const Instruction& instruction);

@@ -1,4 +1,4 @@
-// Convolutions, named and initialised as in torch.nn.
+// Convolutions, named and initialized as in torch.nn.
 #pragma once
 
 #include "src/nn/module.h"

@@ -78,8 +78,8 @@ Tensor orthogonal(const Factory& make, const Shape& shape, double gain) {
   if (shape.rank() < 2) throw bad_input("[orthogonal] wants two axes or more, not shape {}", shape.to_string());
   const auto rows = static_cast<size_t>(shape[0]);
   const size_t columns = rows == 0 ? 0 : static_cast<size_t>(shape.elements()) / rows;
-  const bool turned = rows > columns;
-  const size_t count = turned ? columns : rows, length = turned ? rows : columns;
+  const bool transposed = rows > columns;
+  const size_t count = transposed ? columns : rows, length = transposed ? rows : columns;
   const std::vector<float> drawn = numbers(make, shape.elements(), randn);
   std::vector<double> vectors(drawn.begin(), drawn.end());  // [count, length]
   const auto vector = [&](size_t i) { return std::span(vectors).subspan(i * length, length); };
@@ -97,7 +97,7 @@ Tensor orthogonal(const Factory& make, const Shape& shape, double gain) {
   std::vector<float> values(drawn.size());
   for (size_t i = 0; i < rows; ++i)
     for (size_t j = 0; j < columns; ++j)
-      values[i * columns + j] = static_cast<float>(gain * (turned ? vector(j)[i] : vector(i)[j]));
+      values[i * columns + j] = static_cast<float>(gain * (transposed ? vector(j)[i] : vector(i)[j]));
   return on_device(make, shape, values);
 }
 

@@ -12,12 +12,12 @@ int64_t KvCacheConfig::bytes_per_token() const {
 KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config) : config_(config) {
   const int64_t p = KvCacheConfig::kPageTokens;
   const int64_t d = config.dimension;
-  const bool quantised = config.dtype == DType::q8_0;
-  if (!quantised && config.dtype != DType::f16)
+  const bool quantized = config.dtype == DType::q8_0;
+  if (!quantized && config.dtype != DType::f16)
     throw bad_input("a KV cache is f16 or q8_0, not {}", dtype_name(config.dtype));
-  if (quantised && d % 32 != 0)
+  if (quantized && d % 32 != 0)
     throw bad_input("a q8_0 KV cache needs heads of a multiple of 32 elements; this model's have {}", d);
-  const DType dtype = quantised ? DType::i8 : DType::f16;
+  const DType dtype = quantized ? DType::i8 : DType::f16;
   const Shape keys{config.pages, config.heads, d, p}, values{config.pages, config.heads, p, d};
   const Shape key_scales{config.pages, config.heads, d / 32, p}, value_scales{config.pages, config.heads, p, d / 32};
   const auto bytes = [](DType type, const Shape& shape) {
@@ -27,7 +27,7 @@ KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& con
   size_t room = 0;
   if (!device->host_accessible()) {
     room = MemoryBlock::rounded(bytes(dtype, keys)) + MemoryBlock::rounded(bytes(dtype, values));
-    if (quantised)
+    if (quantized)
       room +=
           MemoryBlock::rounded(bytes(DType::f16, key_scales)) + MemoryBlock::rounded(bytes(DType::f16, value_scales));
   }
@@ -37,7 +37,7 @@ KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& con
   };
   for (int64_t i = 0; i < config.layers; ++i) {
     KvLayer layer{.keys = make(dtype, keys), .values = make(dtype, values)};
-    if (quantised) {
+    if (quantized) {
       layer.key_scales = make(DType::f16, key_scales);
       layer.value_scales = make(DType::f16, value_scales);
     }
@@ -56,6 +56,6 @@ int32_t PagePool::take() {
   return page;
 }
 
-void PagePool::give_back(int32_t page) { free_.push_back(page); }
+void PagePool::release(int32_t page) { free_.push_back(page); }
 
 }  // namespace gabbro::nn

@@ -40,7 +40,7 @@ class PagePool {
   explicit PagePool(int64_t pages);
   int64_t available() const { return static_cast<int64_t>(free_.size()); }
   int32_t take();  // throws Error kNoDevice when none is left
-  void give_back(int32_t page);
+  void release(int32_t page);
 
  private:
   std::vector<int32_t> free_;  // the lowest on top

@@ -50,7 +50,7 @@ TEST(PagePool, HandsOutEachPageOnceUntilItIsGivenBack) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNoDevice);
   }
-  pool.give_back(1);
+  pool.release(1);
   EXPECT_EQ(pool.available(), 1);
   EXPECT_EQ(pool.take(), 1);
 }

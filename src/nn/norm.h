@@ -1,4 +1,4 @@
-// Normalisation, named and initialised as in torch.nn.
+// Normalization, named and initialized as in torch.nn.
 #pragma once
 
 #include "src/nn/module.h"

@@ -13,7 +13,7 @@ namespace gabbro::nn {
 namespace {
 
 size_t row_bytes(DType format, int64_t columns) {
-  if (!is_quantised(format)) throw bad_input("[quantized_linear] {} is no block format", dtype_name(format));
+  if (!is_quantized(format)) throw bad_input("[quantized_linear] {} is no block format", dtype_name(format));
   const int64_t block = dtype_info(format).block_elements;
   if (columns < 1 || columns % block != 0)
     throw bad_input("[quantized_linear] row length {} is not a multiple of {}'s block size {}", columns,

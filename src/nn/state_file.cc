@@ -48,7 +48,7 @@ StateDict load_state(const std::string& path, const std::shared_ptr<Device>& dev
 void save_state(const std::string& path, const StateDict& state, const std::map<std::string, std::string>& metadata) {
   std::vector<Tensor> values;
   for (const NamedTensor& named : state) {
-    if (!named.tensor.defined() || is_quantised(named.tensor.dtype()) || named.tensor.spec().packed)
+    if (!named.tensor.defined() || is_quantized(named.tensor.dtype()) || named.tensor.spec().packed)
       throw bad_input("{}: tensor '{}' cannot be saved: only plain ones can", path, named.name);
     values.push_back(named.tensor);
   }

@@ -15,7 +15,7 @@ struct TransformerLayerOptions {
   std::function<Tensor(const Tensor&)> activation = [](const Tensor& x) { return relu(x); };
   double layer_norm_eps = 1e-5;
   bool batch_first = false;  // [B, L, E], else [L, B, E]
-  bool norm_first = false;   // normalises what goes into a part, not what comes out
+  bool norm_first = false;   // normalizes what goes into a part, not what comes out
   bool bias = true;
 };
 

@@ -69,11 +69,11 @@ const Op kAttention = {
         },
 };
 
-Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPlaces& places, const AttentionOptions& options) {
+Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPositions& places, const AttentionOptions& options) {
   require_dtype("attention", q, {DType::f32});
   require_rank("attention", q, 3);
   require_cache("attention", cache);
-  require_places("attention", places, q.shape()[0]);
+  require_positions("attention", places, q.shape()[0]);
   const Shape& keys = cache.keys.shape();
   if (keys[1] == 0 || q.shape()[1] % keys[1] != 0 || q.shape()[2] != keys[2]) {
     throw bad_input("[attention] queries {} do not fit a cache of {}", q.shape().to_string(), keys.to_string());

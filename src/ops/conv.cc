@@ -48,7 +48,7 @@ Tensor padded(Tensor x, int axis, int64_t before, int64_t behind, double value) 
 }
 
 // [C, O / g, kernel...] to [O, C / g, kernel...], with the taps in the opposite order.
-Tensor turned_weights(const Tensor& weight, int64_t groups) {
+Tensor transposed_weights(const Tensor& weight, int64_t groups) {
   const Shape& s = weight.shape();
   const int64_t taps = s[2] * s[3] * s[4];
   const Tensor by_tap = permute(reshape(weight, Shape{s[0], s[1], taps}), {2, 0, 1});  // [taps, C, O/g]
@@ -94,13 +94,13 @@ Tensor weight_gradient(const Tensor& x, const Tensor& dy, const WindowAxes& w, i
   }
   const Tensor grouped = permute(reshape(x, Shape{images, groups, channels, xs[2], xs[3], xs[4]}), {2, 1, 0, 3, 4, 5});
   const Tensor input = reshape(grouped, Shape{channels, groups * images, xs[2], xs[3], xs[4]});
-  WindowAxes turned{.kernel = w.out, .stride = w.dilation, .padding = w.padding, .dilation = w.stride};
-  set_outputs("conv", input, xs, turned);
-  Attributes attributes = window_attributes(turned);
+  WindowAxes transposed{.kernel = w.out, .stride = w.dilation, .padding = w.padding, .dilation = w.stride};
+  set_outputs("conv", input, xs, transposed);
+  Attributes attributes = window_attributes(transposed);
   attributes.set("groups", groups);
   Tensor y = record(kConv, {input, permute(dy, {1, 0, 2, 3, 4})}, attributes);  // [C / groups, O, kernel or more...]
   for (size_t i = 0; i < 3; ++i)
-    if (turned.out[i] != w.kernel[i]) y = slice(y, static_cast<int64_t>(i) + 2, 0, w.kernel[i]);
+    if (transposed.out[i] != w.kernel[i]) y = slice(y, static_cast<int64_t>(i) + 2, 0, w.kernel[i]);
   return permute(y, {1, 0, 2, 3, 4});
 }
 
@@ -216,7 +216,7 @@ const Op kConvTranspose = {
             const int64_t behind = w.in[i] + w.padding[i] - inputs[0].shape()[axis];
             inputs[0] = padded(inputs[0], axis, before, behind, 0);
           }
-          inputs[1] = turned_weights(inputs[1], groups);
+          inputs[1] = transposed_weights(inputs[1], groups);
           set_outputs("conv_transpose", inputs[0], inputs[0].shape(), plain);
           Attributes attributes = window_attributes(plain);
           attributes.set("groups", groups);

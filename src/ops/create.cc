@@ -15,14 +15,14 @@ const Op kIota = {
 };
 
 Tensor iota(const std::shared_ptr<Device>& device, int64_t count, DType dtype, double start, double step) {
-  if (is_quantised(dtype)) throw bad_input("[iota] does not give {}", dtype_name(dtype));
+  if (is_quantized(dtype)) throw bad_input("[iota] does not give {}", dtype_name(dtype));
   if (count < 0) throw bad_input("[iota] {} elements", count);
   return record(kIota, {}, {{"count", count}, {"dtype", static_cast<int64_t>(dtype)}, {"start", start}, {"step", step}},
                 device);
 }
 
 Tensor full(const std::shared_ptr<Device>& device, const Shape& shape, const Number& number, DType dtype) {
-  if (is_quantised(dtype)) throw bad_input("[full] does not give {}", dtype_name(dtype));
+  if (is_quantized(dtype)) throw bad_input("[full] does not give {}", dtype_name(dtype));
   const double real = dtype == DType::boolean ? (number.real() != 0 ? 1 : 0) : number.real();
   Attributes attributes{{"count", int64_t{1}}, {"dtype", static_cast<int64_t>(dtype)}, {"start", real}, {"step", 0.0}};
   if (dtype == DType::i64) attributes.set("start", number.integer());

@@ -43,7 +43,7 @@ Tensor whole_arange(const DevicePointer& device, int64_t start, int64_t stop, in
     return count == 0 || (std::min(start, last) >= low && std::max(start, last) <= high);
   };
   const DType type = dtype.value_or(fits(kDefaultInteger) ? kDefaultInteger : DType::i64);
-  if (type == DType::boolean || is_quantised(type)) throw bad_input("[arange] does not give {}", dtype_name(type));
+  if (type == DType::boolean || is_quantized(type)) throw bad_input("[arange] does not give {}", dtype_name(type));
   if (is_integer(type) && !fits(type))
     throw overflow("[arange] elements from {} to {} do not fit in {}", start, last, dtype_name(type));
   if (type != DType::i64) return iota(device, count, type, static_cast<double>(start), static_cast<double>(step));
@@ -69,7 +69,7 @@ Tensor arange(const DevicePointer& device, const Number& start, const Number& st
   const bool whole = !start.is_real() && !stop.is_real() && !step.is_real();
   if (whole) return whole_arange(device, start.integer(), stop.integer(), step.integer(), dtype);
   const DType type = dtype.value_or(kDefaultFloat);
-  if (type == DType::boolean || is_quantised(type)) throw bad_input("[arange] does not give {}", dtype_name(type));
+  if (type == DType::boolean || is_quantized(type)) throw bad_input("[arange] does not give {}", dtype_name(type));
   if (step.real() == 0) throw bad_input("[arange] a step of 0");
   if (type == DType::i64) throw bad_input("[arange] i64 has a whole start, stop and step");
   const double length = std::ceil((stop.real() - start.real()) / step.real());

@@ -127,9 +127,9 @@ const Op kDotProductAttention = {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const DotProductAttention& options) {
   require_attention(q, k, v, options.mask);
-  const bool halves = (q.dtype() == DType::f16 || q.dtype() == DType::bf16) && k.dtype() == q.dtype() &&
+  const bool is_half_precision = (q.dtype() == DType::f16 || q.dtype() == DType::bf16) && k.dtype() == q.dtype() &&
                       v.dtype() == q.dtype() && q.shape().rank() <= 4;
-  if (!halves) return composition(q, k, v, options);
+  if (!is_half_precision) return composition(q, k, v, options);
   std::vector<Tensor> inputs{of_batches(q), of_batches(k), of_batches(v)};
   if (options.mask.defined()) {
     const DType dtype = options.mask.dtype();

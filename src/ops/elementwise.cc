@@ -268,7 +268,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 
 Tensor cast(const Tensor& x, DType dtype) {
   require_plain("cast", x);
-  if (is_quantised(dtype)) throw bad_input("[cast] {} to {} is not done", dtype_name(x.dtype()), dtype_name(dtype));
+  if (is_quantized(dtype)) throw bad_input("[cast] {} to {} is not done", dtype_name(x.dtype()), dtype_name(dtype));
   if (x.dtype() == dtype) return x;
   return record(kCast, {x}, {{"dtype", static_cast<int64_t>(dtype)}});
 }

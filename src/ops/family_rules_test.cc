@@ -18,15 +18,15 @@ TEST(FamilyRules, SortingNamesTheAxisAndTheShape) {
   EXPECT_EQ(topk(x, 0).values.shape(), (Shape{2, 0}));
 }
 
-TEST(FamilyRules, NormalisationsNameTheParametersAndTheShape) {
+TEST(FamilyRules, NormalizationsNameTheParametersAndTheShape) {
   const Tensor x = leaf(Shape{2, 6, 5}), six = leaf(Shape{6}), five = leaf(Shape{5}), none;
   expect_refusals({
       {[&] { layer_norm(x, six, none, 1e-5f); },
        "[layer_norm] a parameter of shape (6,) where (5,) is needed for x (2, 6, 5)"},
       {[&] { layer_norm(x, five, six, 1e-5f); },
        "[layer_norm] a parameter of shape (6,) where (5,) is needed for x (2, 6, 5)"},
-      {[&] { layer_norm(five, x, none, 1e-5f); }, "[layer_norm] 3 axes cannot be normalised in shape (5,)"},
-      {[&] { layer_norm(leaf(Shape{}), none, none, 1e-5f); }, "[layer_norm] 1 axes cannot be normalised in shape ()"},
+      {[&] { layer_norm(five, x, none, 1e-5f); }, "[layer_norm] 3 axes cannot be normalized in shape (5,)"},
+      {[&] { layer_norm(leaf(Shape{}), none, none, 1e-5f); }, "[layer_norm] 1 axes cannot be normalized in shape ()"},
       {[&] { layer_norm(leaf(Shape{5}, DType::i32), none, none, 1e-5f); },
        "[layer_norm] does not take i32 of shape (5,) (only f32, f16, bf16)"},
       {[&] { layer_norm(x, leaf(Shape{5}, DType::f16), none, 1e-5f); },

@@ -72,7 +72,7 @@ TEST(Gradients, BadCallsAreRefused) {
   const Tensor y = total(exp(x)), once = total(exp(x));
   backward(once);
   const KvLayer cache{.keys = leaf(Shape{1, 1, 32, 16}, DType::f16), .values = leaf(Shape{1, 1, 16, 32}, DType::f16)};
-  const TokenPlaces places{leaf(Shape{1}, DType::i32), leaf(Shape{1}, DType::i32), leaf(Shape{1, 1}, DType::i32)};
+  const TokenPositions places{leaf(Shape{1}, DType::i32), leaf(Shape{1}, DType::i32), leaf(Shape{1, 1}, DType::i32)};
   const Tensor key = parameter(Shape{1, 1, 32});
   const Tensor written = total(cast(kv_write(cache, key, key, places).keys, DType::f32));
   const auto by_x = [&](const Tensor& output, const GradientOptions& options = {}) {

@@ -81,7 +81,7 @@ Tensor concat(const std::vector<Tensor>& parts, int64_t axis) {
 
 Tensor dequantize(const Tensor& weight) {
   require_rank("dequantize", weight, 2);
-  if (!is_quantised(weight.dtype()) && !weight.spec().packed) return cast(weight, DType::f32);
+  if (!is_quantized(weight.dtype()) && !weight.spec().packed) return cast(weight, DType::f32);
   return record(kDequantize, {weight});
 }
 

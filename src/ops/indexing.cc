@@ -83,8 +83,8 @@ Tensor sliced(const Tensor& x, int axis, const Slice& s) {
   const int64_t count = way > 0 ? (way - 1) / step + 1 : 0;
   if (count == 0) return slice(x, axis, 0, 0);
   if (forward) return slice(x, axis, start, count, count > 1 ? step : 1);
-  const Tensor turned = flip(slice(x, axis, start - (count - 1) * step, count, count > 1 ? step : 1), axis);
-  return turned;
+  const Tensor flipped = flip(slice(x, axis, start - (count - 1) * step, count, count > 1 ? step : 1), axis);
+  return flipped;
 }
 
 // The index tensors of x[...], once all else was done as views: y has an axis for each.

@@ -24,7 +24,7 @@ struct Written {
   Tensor scales;
 };
 
-Written write(const Tensor& cache, const Tensor& scales, const Tensor& x, const TokenPlaces& places, bool keys) {
+Written write(const Tensor& cache, const Tensor& scales, const Tensor& x, const TokenPositions& places, bool keys) {
   std::vector<Tensor> inputs{cache, x, places.page_table, places.sequence, places.positions};
   if (scales.defined()) inputs.push_back(scales);
   std::vector<Tensor> outputs = record_all(kKvWrite, std::move(inputs), {{"keys", int64_t{keys}}});
@@ -55,7 +55,7 @@ void require_cache(const char* op, const KvLayer& cache) {
   }
 }
 
-void require_places(const char* op, const TokenPlaces& places, int64_t tokens) {
+void require_positions(const char* op, const TokenPositions& places, int64_t tokens) {
   require_dtype(op, places.positions, {DType::i32});
   require_dtype(op, places.sequence, {DType::i32});
   require_dtype(op, places.page_table, {DType::i32});
@@ -68,12 +68,12 @@ void require_places(const char* op, const TokenPlaces& places, int64_t tokens) {
     throw bad_input("[{}] the page table {} has no pages", op, places.page_table.shape().to_string());
 }
 
-KvLayer kv_write(const KvLayer& cache, const Tensor& k, const Tensor& v, const TokenPlaces& places) {
+KvLayer kv_write(const KvLayer& cache, const Tensor& k, const Tensor& v, const TokenPositions& places) {
   require_cache("kv_write", cache);
   require_rank("kv_write", k, 3);
   require_dtype("kv_write", k, {DType::f32});
   require_dtype("kv_write", v, {DType::f32});
-  require_places("kv_write", places, k.shape()[0]);
+  require_positions("kv_write", places, k.shape()[0]);
   const Shape& keys = cache.keys.shape();
   if (!(k.shape() == v.shape()) || keys[1] != k.shape()[1] || keys[2] != k.shape()[2]) {
     throw bad_input("[kv_write] keys {} and values {} do not fit a cache of {}", k.shape().to_string(),

@@ -41,7 +41,7 @@ const Op kLinear = {
       const Tensor dy = as_matrix(a.gradients[0]), x = as_matrix(a[0]);  // [T, N], [T, K]
       const Tensor weight = is_half(x.dtype()) ? a[1] : dequantize(a[1]);
       Gradients gradients{reshape(matmul(dy, weight), a[0].shape()), Tensor()};
-      if (!is_quantised(a[1].dtype())) gradients[1] = cast(matmul(permute(dy, {1, 0}), x), a[1].dtype());
+      if (!is_quantized(a[1].dtype())) gradients[1] = cast(matmul(permute(dy, {1, 0}), x), a[1].dtype());
       if (a.size() == 3) gradients.push_back(sum_to(dy, a[2].shape()));
       return gradients;
     },
@@ -71,13 +71,13 @@ Tensor linear(const Tensor& input, const Tensor& own_weight, const Tensor& bias)
     throw bad_input("[linear] bias {} does not fit weight {}", bias.shape().to_string(), weight.shape().to_string());
   }
   if (x.dtype() == DType::f64) {  // kernels compute in f32
-    const Tensor plain = is_quantised(weight.dtype()) || weight.spec().packed ? dequantize(weight) : weight;
+    const Tensor plain = is_quantized(weight.dtype()) || weight.spec().packed ? dequantize(weight) : weight;
     const Tensor y = matmul(x, permute(plain, {1, 0}));
     return bias.defined() ? y + bias : y;
   }
   // f16 by f16 and bf16 by bf16 stay in their dtype: BLAS libraries multiply them so.
-  const bool halves = is_half(x.dtype()) && weight.dtype() == x.dtype() && !weight.spec().packed;
-  const DType computed = halves ? x.dtype() : DType::f32;
+  const bool in_half = is_half(x.dtype()) && weight.dtype() == x.dtype() && !weight.spec().packed;
+  const DType computed = in_half ? x.dtype() : DType::f32;
   std::vector<Tensor> inputs{cast(x, computed), weight};
   if (bias.defined()) inputs.push_back(cast(bias, computed));
   return cast(record(kLinear, inputs), x.dtype());

@@ -1,4 +1,4 @@
-// Normalisation.
+// Normalization.
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"

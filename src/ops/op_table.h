@@ -30,7 +30,7 @@ extern const Op kIm2col, kConv, kConvTranspose, kConvWeightGradient, kPool, kMax
     kUpsample2d;
 // random.cc, loss.cc
 extern const Op kRandom, kBce;
-// normalise.cc
+// normalize.cc
 extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments, kBatchNormSums;
 // flip.cc, recurrent.cc
 extern const Op kFlip, kRecurrent, kRecurrentGradient;

@@ -81,7 +81,7 @@ Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);  // a fraction, also of integers
-// Rounded down, and what is left, with the sign of b; rounded towards zero. Of integers by zero: 0.
+// Rounded down, and what is left, with the sign of b; rounded toward zero. Of integers by zero: 0.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, const Tensor& b);
 Tensor trunc_divide(const Tensor& a, const Tensor& b);
@@ -190,7 +190,7 @@ struct BatchNorm {
   float epsilon = 1e-5f;
 };
 Tensor batch_norm(const Tensor& x, const BatchNorm& norm);
-// The same with the moments of this batch, and the running ones moved towards them by `momentum` (the variance as
+// The same with the moments of this batch, and the running ones moved toward them by `momentum` (the variance as
 // var(x) with correction 1, as PyTorch has it).
 struct TrainedBatchNorm {
   Tensor y, running_mean, running_variance;
@@ -251,13 +251,14 @@ struct KvLayer {
 };
 
 // Positions of the tokens of one step.
-struct TokenPlaces {
+struct TokenPositions {
   Tensor positions;   // i32 [T], in their sequence
   Tensor sequence;    // i32 [T], row of the page table
   Tensor page_table;  // i32 [B, M]
 };
 
-KvLayer kv_write(const KvLayer& cache, const Tensor& k, const Tensor& v, const TokenPlaces& places);  // k, v [T, G, D]
+KvLayer kv_write(const KvLayer& cache, const Tensor& k, const Tensor& v,
+                 const TokenPositions& places);  // k, v [T, G, D]
 
 struct AttentionOptions {
   float scale = 1;     // on the scores; usually 1/sqrt(D)
@@ -265,7 +266,7 @@ struct AttentionOptions {
   float softcap = 0;   // 0: none; else s -> softcap · tanh(s / softcap) (Gemma 2)
 };
 // Causal attention of q [T, H, D] over the cache (which already holds the keys of these tokens) -> [T, H, D].
-Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPlaces& places, const AttentionOptions& options);
+Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPositions& places, const AttentionOptions& options);
 
 // Losses of f32, f16 or bf16 (computed in f32), as torch.nn.functional has them: one number (shape ()), or with kNone
 // one for each element.

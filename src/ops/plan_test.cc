@@ -159,7 +159,7 @@ TEST_F(PlanTest, TensorsMoveToOtherDevicesWithTheirLayout) {
   EXPECT_EQ(to_device(leaf(Shape{0, 3}), other).shape(), (Shape{0, 3}));
 }
 
-TEST_F(PlanTest, CancelledRunsThrowInterrupted) {
+TEST_F(PlanTest, CanceledRunsThrowInterrupted) {
   const std::atomic<bool> cancel = true;
   const Tensor y = exp(leaf(Shape{3}));
   try {
@@ -180,8 +180,8 @@ struct Decoder {
 
   Tensor operator()() const {
     const Tensor x = leaf(Shape{tokens, kC});
-    const TokenPlaces places{leaf(Shape{tokens}, DType::i32), leaf(Shape{tokens}, DType::i32),
-                             leaf(Shape{1, kPages}, DType::i32)};
+    const TokenPositions places{leaf(Shape{tokens}, DType::i32), leaf(Shape{tokens}, DType::i32),
+                                leaf(Shape{1, kPages}, DType::i32)};
     const Tensor frequencies = leaf(Shape{kD / 2});
     const auto matrix = [&](int64_t n, int64_t k) { return leaf(Shape{n, k}, DType::q8_0); };
     Tensor h = rms_norm(x, leaf(Shape{kC}), 1e-5f);
@@ -210,7 +210,7 @@ TEST_F(PlanTest, ADecoderLayerOfOneTokenIsFourLaunches) {
 }
 
 TEST_F(PlanTest, ScalesThatSomeoneElseReadsAreWrittenBeforeHeReadsThem) {
-  const TokenPlaces places{leaf(Shape{1}, DType::i32), leaf(Shape{1}, DType::i32), leaf(Shape{1, 1}, DType::i32)};
+  const TokenPositions places{leaf(Shape{1}, DType::i32), leaf(Shape{1}, DType::i32), leaf(Shape{1, 1}, DType::i32)};
   const Tensor frequencies = leaf(Shape{16});
   const auto attend = [&](bool reader) {
     const Tensor x = leaf(Shape{1, 1, 32});
@@ -323,8 +323,8 @@ TEST_F(PlanTest, OnlyWhatLiesInOrderIsOverwrittenOrRead) {
   EXPECT_EQ(to_host<float>(x), values);
   EXPECT_THROW(overwrite(x, values.data(), 16), Error);
   EXPECT_THROW(overwrite(exp(x), values.data(), 32), Error);
-  Tensor turned = permute(x, {1, 0});
-  EXPECT_THROW(overwrite(turned, values.data(), 32), Error);
+  Tensor transposed = permute(x, {1, 0});
+  EXPECT_THROW(overwrite(transposed, values.data(), 32), Error);
   EXPECT_THROW(to_host<uint16_t>(x), Error);
   EXPECT_EQ(to_host<float>(slice(x, 0, 4, 0)).size(), 0U);
 }

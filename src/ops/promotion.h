@@ -7,7 +7,7 @@
 // - The default integer is i32 and the default float f32. Functions that give fractions (sqrt, mean, div) take bool and
 //   integers as f32. Sums and products of bool and integers are of i64. Indices and places are of i32.
 // - A number of the host is weak: it takes the tensor's dtype. Only where its kind does not fit does the tensor change:
-//   a fraction beside integers or bool makes f32, an integer beside bool i32.
+//   a fraction with integers or bool makes f32, an integer with bool i32.
 // - Block formats meet nothing: linear, embedding and dequantize alone take them.
 // f64 is computed by the CPU alone; other devices say so when they plan.
 #pragma once

@@ -53,7 +53,7 @@ double from(double x, DType dtype) {
 double below(double x, DType dtype) {
   const double near = rounded(x, dtype);
   if (near < x) return near;
-  const double inside = near - spacing(near, dtype) / 2;  // the spacing halves below a power of two
+  const double inside = near - spacing(near, dtype) / 2;  // the spacing is half as large below a power of two
   const double lower = rounded(inside, dtype);
   return lower < near ? lower : rounded(near - spacing(near, dtype), dtype);
 }

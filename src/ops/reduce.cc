@@ -47,7 +47,7 @@ Gradients of_sum(const GradientArgs& a) { return {cast(broadcast_to(a.gradients[
 Gradients of_extreme(const GradientArgs& a) {
   const Tensor x = cast(a[0], a.outputs[0].dtype());
   const Tensor hits =
-      cast(equal(x, broadcast_to(a.outputs[0], x.shape())), x.dtype());  // none beside a NaN, whose row gets NaN
+      cast(equal(x, broadcast_to(a.outputs[0], x.shape())), x.dtype());  // none in a row with a NaN, which gets NaN
   return {cast(hits * (a.gradients[0] / sum(hits, -1, kKeepDims)), a[0].dtype())};
 }
 
@@ -55,9 +55,9 @@ Gradients of_extreme(const GradientArgs& a) {
 Tensor reversed(const Tensor& x) {
   const int rank = x.shape().rank();
   const int64_t columns = x.shape()[rank - 1], rows = columns == 0 ? 0 : x.shape().elements() / columns;
-  const Tensor turned = permute(reshape(x, Shape{rows, columns}), {1, 0});
+  const Tensor transposed = permute(reshape(x, Shape{rows, columns}), {1, 0});
   const Tensor order = iota(x.device(), columns, DType::i32, static_cast<double>(columns - 1), -1);
-  return reshape(permute(gather(turned, order), {1, 0}), x.shape());
+  return reshape(permute(gather(transposed, order), {1, 0}), x.shape());
 }
 
 // Along the last axis, the product of all elements before each: of x moved by one, by doubling the distance.

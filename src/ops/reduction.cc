@@ -60,7 +60,7 @@ Tensor reduce_groups(const Op& op, Tensor x, const std::vector<int>& axes) {
   return x;
 }
 
-// In a dtype that kernels reduce: i32 for bool and small integers. What they make of halves is f32.
+// In a dtype that kernels reduce: i32 for bool and small integers. Their result for f16 and bf16 is f32.
 Tensor reducible(const Tensor& x) { return is_half(x.dtype()) ? x : cast(x, as_computed(x.dtype())); }
 
 // In a dtype that kernels compute in: f32 for halves as well.

@@ -10,7 +10,7 @@ void require_defined(const char* op, const Tensor& x) {
 
 void require_plain(const char* op, const Tensor& x) {
   require_defined(op, x);
-  if (!x.spec().packed && !is_quantised(x.dtype())) return;
+  if (!x.spec().packed && !is_quantized(x.dtype())) return;
   throw bad_input("[{}] does not take a {}{} matrix {}: only linear, embedding and dequantize do", op,
                   x.spec().packed ? "packed " : "", dtype_name(x.dtype()), x.shape().to_string());
 }

@@ -8,8 +8,8 @@
 
 namespace gabbro {
 
-struct KvLayer;      // ops.h
-struct TokenPlaces;  // ops.h
+struct KvLayer;         // ops.h
+struct TokenPositions;  // ops.h
 
 // Each throws bad_input "[op] ..." unless the tensor is defined, has strided elements (no block format, not packed),
 // has one of the dtypes (and such elements), or has the rank.
@@ -20,7 +20,7 @@ void require_rank(const char* op, const Tensor& x, int rank);
 
 // The parts of a cache layer fit each other; the places are those of `tokens` tokens (kv_cache.cc).
 void require_cache(const char* op, const KvLayer& cache);
-void require_places(const char* op, const TokenPlaces& places, int64_t tokens);
+void require_positions(const char* op, const TokenPositions& places, int64_t tokens);
 
 // f16 or bf16, which are computed in f32: by separate kernels, or between casts.
 inline bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }

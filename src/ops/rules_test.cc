@@ -27,7 +27,7 @@ KvLayer cache(DType dtype = DType::f16) {
   return layer;
 }
 
-TokenPlaces places(int64_t tokens) {
+TokenPositions places(int64_t tokens) {
   return {.positions = leaf(Shape{tokens}, DType::i32),
           .sequence = leaf(Shape{tokens}, DType::i32),
           .page_table = leaf(Shape{1, 3}, DType::i32)};
@@ -218,7 +218,7 @@ TEST(Rules, RopeNamesTheShapes) {
 TEST(Rules, TheCacheAndThePlacesMustFit) {
   const Tensor kv = leaf(Shape{4, 2, 32});
   const Tensor q = leaf(Shape{4, 6, 32});
-  const TokenPlaces four = places(4);
+  const TokenPositions four = places(4);
   expect_refusals({
       {[&] {
          kv_write(cache(), leaf(Shape{4, 3, 32}), kv, four);
@@ -240,10 +240,10 @@ TEST(Rules, TheCacheAndThePlacesMustFit) {
        },
        "[kv_write] a cache with keys f16 (3, 2, 32, 16) has no scales"},
       {[&] {
-         kv_write(cache(), kv, kv, with(four, &TokenPlaces::page_table, leaf(Shape{1, 0}, DType::i32)));
+         kv_write(cache(), kv, kv, with(four, &TokenPositions::page_table, leaf(Shape{1, 0}, DType::i32)));
        },
        "[kv_write] the page table (1, 0) has no pages"},
-      {[&] { kv_write(cache(), kv, kv, with(four, &TokenPlaces::page_table, Tensor())); },
+      {[&] { kv_write(cache(), kv, kv, with(four, &TokenPositions::page_table, Tensor())); },
        "[kv_write] an input is not a tensor"},
       {[&] {
          attention(leaf(Shape{4, 5, 32}), cache(), four, {});

@@ -1,4 +1,4 @@
-// Shapes and strided layouts: how the elements of a tensor lie in its storage. No arithmetic on elements.
+// Shapes and strided layouts: the arrangement of a tensor's elements in its storage. No arithmetic on elements.
 #pragma once
 
 #include <array>

@@ -12,7 +12,7 @@
 namespace gabbro {
 namespace {
 
-// Where each element of a layout lies, in row-major order: the independent way to compare views.
+// Offset of each element of a layout, in row-major order: the independent way to compare views.
 std::vector<int64_t> places(const Layout& layout) {
   std::vector<int64_t> result;
   const int64_t count = layout.shape.elements();

@@ -13,7 +13,7 @@ class Device;    // src/backend/device.h
 struct Node;     // src/graph/node.h
 struct History;  // src/graph/history.h
 
-// What is known of a tensor before it has a value. A packed tensor is a matrix in its device's own arrangement.
+// Properties of a tensor that are known before it has a value. A packed tensor is a matrix in its device's own arrangement.
 struct TensorSpec {
   Shape shape;
   DType dtype = DType::f32;
@@ -26,7 +26,7 @@ struct TensorState {
   TensorSpec spec;
   std::shared_ptr<Device> device;
 
-  // With a value: its memory (freed with the last handle) and where the elements lie in it.
+  // With a value: its memory (freed with the last handle) and the layout of the elements in it.
   std::shared_ptr<void> storage;
   Layout layout;
 

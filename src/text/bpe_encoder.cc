@@ -99,7 +99,7 @@ class BpeEncoder::Word {
   static constexpr int32_t kGone = std::numeric_limits<int32_t>::min();
 
   const MergeTable& merges_;
-  std::vector<Merge> found_;  // of each pair of neighbours
+  std::vector<Merge> found_;  // of each pair of neighbors
   std::vector<int32_t> before_, after_;
   std::vector<Candidate> heap_;
 };

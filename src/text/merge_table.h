@@ -1,4 +1,4 @@
-// The merges of byte pair encoding: which two neighbouring symbols become which, and how early.
+// The merges of byte pair encoding: which two neighboring symbols become which, and how early.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 
 namespace gabbro::text {
 
-// The text as a chain of symbols, each a stretch of it. Two neighbours that together spell a token may become one; the
+// The text as a chain of symbols, each a stretch of it. Two neighbors that together spell a token may become one; the
 // token with the highest score goes first, the leftmost of equals.
 class SentencePieceEncoder::Merger {
  public:

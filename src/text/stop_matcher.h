@@ -1,4 +1,4 @@
-// Ends a stream of text at the first of several stop strings, which may lie across the pieces in which the text
+// Ends a stream of text at the first of several stop strings, which may cross the pieces in which the text
 // arrives.
 #pragma once
 
@@ -20,11 +20,11 @@ class StopMatcher {
   // The text that can no longer belong to a stop string. Once stopped() nothing comes any more.
   std::string push(std::string_view text);
 
-  // What was held back in case a stop string had begun: the text has ended.
+  // Text held back in case a stop string had begun, at the end of the text.
   std::string flush();
 
   bool stopped() const { return match_ >= 0; }
-  // Which of the stop strings it was, as numbered by the constructor's argument; or -1.
+  // Index of the matched stop string in the constructor's argument; or -1.
   int match() const { return match_; }
 
  private:

@@ -12,7 +12,7 @@ class Utf8Stream {
   // part).
   std::string push(std::string_view bytes);
 
-  // What is still held back, as U+FFFD: the text has ended.
+  // The rest that is held back, as U+FFFD, at the end of the text.
   std::string flush();
 
  private:

@@ -14,7 +14,7 @@ namespace gabbro::text {
 
 constexpr int32_t kNoToken = -1;
 
-// What a GGUF file says under tokenizer.ggml.*, each field named as its key. Empty vectors, -1 and nullopt mean "not
+// The keys tokenizer.ggml.* of a GGUF file, each field named as its key. Empty vectors, -1 and nullopt mean "not
 // there".
 struct VocabularySpec {
   std::string model;         // "gpt2", "gemma4" (byte pair encoding) or "llama" (SentencePiece BPE)

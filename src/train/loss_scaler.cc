@@ -40,17 +40,17 @@ void LossScaler::restore(const Tensor& scale, const Tensor& good_steps) {
 
 Tensor LossScaler::scaled(const Tensor& loss) const { return cast(loss, DType::f32) * scale_; }
 
-void LossScaler::unscale(const Optimiser& optimiser) {
-  if (std::ranges::find(unscaled_, &optimiser) != unscaled_.end())
+void LossScaler::unscale(const Optimizer& optimizer) {
+  if (std::ranges::find(unscaled_, &optimizer) != unscaled_.end())
     throw bad_input("[loss_scaler] the gradients were unscaled already; update() ends a step");
-  unscaled_.push_back(&optimiser);
+  unscaled_.push_back(&optimizer);
   const NoGrad no_grad;
   const TrainingNodes training;
   const Tensor factor = one_ / scale_;
   std::vector<Tensor> overflows;
   if (overflow_.defined()) overflows.push_back(overflow_);
-  for (size_t group = 0; group < optimiser.groups(); ++group) {
-    for (const nn::Slot& slot : optimiser.parameters(group)) {
+  for (size_t group = 0; group < optimizer.groups(); ++group) {
+    for (const nn::Slot& slot : optimizer.parameters(group)) {
       const Tensor gradient = gradient_of(*slot.tensor);
       if (!gradient.defined()) continue;
       const Tensor unscaled = cast(gradient, DType::f32) * factor;
@@ -61,9 +61,9 @@ void LossScaler::unscale(const Optimiser& optimiser) {
   if (!overflows.empty()) overflow_ = any(stack(overflows), kAllAxes);
 }
 
-void LossScaler::step(Optimiser& optimiser) {
-  if (std::ranges::find(unscaled_, &optimiser) == unscaled_.end()) unscale(optimiser);
-  optimiser.step({.skip = overflow_});
+void LossScaler::step(Optimizer& optimizer) {
+  if (std::ranges::find(unscaled_, &optimizer) == unscaled_.end()) unscale(optimizer);
+  optimizer.step({.skip = overflow_});
 }
 
 void LossScaler::update() {

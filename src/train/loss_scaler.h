@@ -1,7 +1,7 @@
 // Scaling of the loss for training in f16, whose small gradients would else become 0 (Micikevicius et al. 2018).
 #pragma once
 
-#include "src/train/optimiser.h"
+#include "src/train/optimizer.h"
 
 namespace gabbro::train {
 
@@ -12,17 +12,17 @@ struct LossScalerOptions {
 
 // As torch.amp.GradScaler, but nothing is read back: the scale is a tensor, and a step with a gradient that is infinite
 // or NaN leaves everything as it is by selecting in the same plan.
-//   backward(scaler.scaled(loss)); scaler.unscale(optimiser); clip...; scaler.step(optimiser); scaler.update();
+//   backward(scaler.scaled(loss)); scaler.unscale(optimizer); clip...; scaler.step(optimizer); scaler.update();
 // Then evaluate() with scaler.tensors().
 class LossScaler {
  public:
   explicit LossScaler(const std::shared_ptr<Device>& device, const LossScalerOptions& options = {});
 
   Tensor scaled(const Tensor& loss) const;  // in f32
-  // The optimiser's gradients divided by the scale, once for each step; step() does it if it was not done.
-  void unscale(const Optimiser& optimiser);
-  void step(Optimiser& optimiser);
-  // After all optimisers' steps: a smaller scale where a gradient was not finite, else a larger one from time to time.
+  // The optimizer's gradients divided by the scale, once for each step; step() does it if it was not done.
+  void unscale(const Optimizer& optimizer);
+  void step(Optimizer& optimizer);
+  // After all optimizers' steps: a smaller scale where a gradient was not finite, else a larger one from time to time.
   void update();
 
   // Goes on with what tensors() gave.
@@ -35,7 +35,7 @@ class LossScaler {
   LossScalerOptions options_;
   Tensor scale_, good_steps_;  // f32 ()
   Tensor overflow_;            // bool (): since the last update; undefined where nothing was unscaled
-  std::vector<const Optimiser*> unscaled_;
+  std::vector<const Optimizer*> unscaled_;
   Tensor growth_, backoff_, interval_, one_, zero_;  // f32 ()
 };
 

@@ -97,19 +97,19 @@ Schedule sequential(std::vector<Schedule> schedules, std::vector<int64_t> milest
   };
 }
 
-Scheduler::Scheduler(Optimiser& optimiser, Schedule schedule) : optimiser_(optimiser), schedule_(std::move(schedule)) {
-  for (size_t group = 0; group < optimiser.groups(); ++group) base_.push_back(optimiser.lr(group));
+Scheduler::Scheduler(Optimizer& optimizer, Schedule schedule) : optimizer_(optimizer), schedule_(std::move(schedule)) {
+  for (size_t group = 0; group < optimizer.groups(); ++group) base_.push_back(optimizer.lr(group));
   set(0);
 }
 
 void Scheduler::set(int64_t step) {
   if (step < 0) throw bad_input("[scheduler] step {}", step);
   step_ = step;
-  for (size_t group = 0; group < base_.size(); ++group) optimiser_.set_lr(schedule_(base_[group], step), group);
+  for (size_t group = 0; group < base_.size(); ++group) optimizer_.set_lr(schedule_(base_[group], step), group);
 }
 
-PlateauScheduler::PlateauScheduler(Optimiser& optimiser, const PlateauOptions& options)
-    : optimiser_(optimiser),
+PlateauScheduler::PlateauScheduler(Optimizer& optimizer, const PlateauOptions& options)
+    : optimizer_(optimizer),
       options_(options),
       best_(options.smaller_is_better ? std::numeric_limits<double>::infinity()
                                       : -std::numeric_limits<double>::infinity()) {
@@ -138,8 +138,8 @@ void PlateauScheduler::step(double measure) {
     bad_steps_ = 0;
   }
   if (bad_steps_ <= options_.patience) return;
-  for (size_t group = 0; group < optimiser_.groups(); ++group)
-    optimiser_.set_lr(std::max(optimiser_.lr(group) * options_.factor, options_.least), group);
+  for (size_t group = 0; group < optimizer_.groups(); ++group)
+    optimizer_.set_lr(std::max(optimizer_.lr(group) * options_.factor, options_.least), group);
   cooling_ = options_.cooldown;
   bad_steps_ = 0;
 }

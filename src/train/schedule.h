@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "src/train/optimiser.h"
+#include "src/train/optimizer.h"
 
 namespace gabbro::train {
 
@@ -36,16 +36,16 @@ Schedule one_cycle(const OneCycle& options);
 // Schedule i ends where milestone i is, and the next begins there at its step 0.
 Schedule sequential(std::vector<Schedule> schedules, std::vector<int64_t> milestones);
 
-// Sets an optimiser's rates, at once those of step 0.
+// Sets an optimizer's rates, at once those of step 0.
 class Scheduler {
  public:
-  Scheduler(Optimiser& optimiser, Schedule schedule);
+  Scheduler(Optimizer& optimizer, Schedule schedule);
   void step() { set(step_ + 1); }
   int64_t current_step() const { return step_; }
   void set(int64_t step);
 
  private:
-  Optimiser& optimiser_;
+  Optimizer& optimizer_;
   Schedule schedule_;
   std::vector<double> base_;  // by group
   int64_t step_ = 0;
@@ -61,7 +61,7 @@ struct PlateauOptions {
 // Multiplies the rates by a factor when a measure has stopped getting better: ReduceLROnPlateau.
 class PlateauScheduler {
  public:
-  PlateauScheduler(Optimiser& optimiser, const PlateauOptions& options);
+  PlateauScheduler(Optimizer& optimizer, const PlateauOptions& options);
   void step(double measure);
 
   struct State {
@@ -72,7 +72,7 @@ class PlateauScheduler {
   void set_state(const State& state);
 
  private:
-  Optimiser& optimiser_;
+  Optimizer& optimizer_;
   PlateauOptions options_;
   double best_;
   int64_t bad_steps_ = 0, cooling_ = 0;

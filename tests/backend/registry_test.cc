@@ -189,7 +189,7 @@ TEST(Device, StatusCodesBecomeErrors) {
       check(status, "doing");
     });
   };
-  EXPECT_EQ(error(abi::StatusCode::kCancelled).code(), ErrorCode::kInterrupted);
+  EXPECT_EQ(error(abi::StatusCode::kCanceled).code(), ErrorCode::kInterrupted);
   EXPECT_EQ(error(abi::StatusCode::kOutOfMemory).code(), ErrorCode::kNoDevice);
   EXPECT_STREQ(error(abi::StatusCode::kOutOfMemory).what(), "doing: out of memory: why");
   EXPECT_EQ(error(abi::StatusCode::kLost).code(), ErrorCode::kFailed);

@@ -106,7 +106,7 @@ class Fit(test_devices.Recorded):
         for arguments, words in (([], "MODEL is missing"), (["--arch", "llama"], "--params"), (["--params", "8B"], "--arch"),
                                  (["--arch", "gpt", "--params", "8B"], "--arch: 'gpt'"), (["--shape", "llama-8b", TINY_F16], "MODEL"),
                                  ([TINY_F16, "--type", "q4_0"], "--type"), (["--shape", "llama-8b", "--type", "q9"], "q9"),
-                                 (["--shape", "llama-8b", "--ctx", "1000000000"], "absurd"), (["no-such-model"], "no-such-model")):
+                                 (["--shape", "llama-8b", "--ctx", "1000000000"], "exceeds"), (["no-such-model"], "no-such-model")):
             self.fails(2, "fit", *arguments, says=words)
 
 

@@ -113,7 +113,7 @@ class RealModel(TestCase):
                             environment={"GABBRO_HOME": str(self.folder)})
         self.addCleanup(terminal.close)
         terminal.wait_for(rb"> ")
-        terminal.type("Name three colours.\n")
+        terminal.type("Name three colors.\n")
         terminal.wait_for(rb"\(0 cached\)")
         terminal.wait_for(rb"> ")
         terminal.type("And one more?\n")

@@ -147,7 +147,7 @@ class Inspect(TestCase):
         self.fails(2, "inspect", self.folder / "missing.gguf", says="missing.gguf")
         self.fails(2, "inspect", self.folder, says=str(self.folder))
         self.fails(2, "inspect", self.file("empty.gguf", b""), says="empty.gguf")
-        self.fails(2, "inspect", self.file("text.gguf", b"hello, world, this is no model at all"), says="text.gguf")
+        self.fails(2, "inspect", self.file("text.gguf", b"hello, world, this is not a model at all"), says="text.gguf")
         self.fails(2, "inspect", "", says="")
         self.fails(2, "inspect", "/dev/null")
 

@@ -28,10 +28,10 @@ class Tune(TestCase):
         linear = [shape for shape in d["shapes"] if shape["shape"].startswith("linear up to 16 tokens x ")]
         self.assertGreaterEqual(len(linear), 3, d)  # q, k and v; attention's output; the two of the feed-forward part
         for shape in linear:
-            ways = {way["name"]: way for way in shape["ways"]}
-            self.assertEqual(set(ways), {"few", "tiled 32", "tiled 128", "simulated library"})
-            self.assertTrue(all(way["fit"] and way["seconds"] > 0 for way in ways.values()), shape)
-            self.assertEqual(shape["chosen"], min(ways, key=lambda name: ways[name]["seconds"]))
+            candidates = {candidate["name"]: candidate for candidate in shape["candidates"]}
+            self.assertEqual(set(candidates), {"few", "tiled 32", "tiled 128", "simulated library"})
+            self.assertTrue(all(candidate["fit"] and candidate["seconds"] > 0 for candidate in candidates.values()), shape)
+            self.assertEqual(shape["chosen"], min(candidates, key=lambda name: candidates[name]["seconds"]))
         # The file has what the document says.
         lines = self.kept.read_text().splitlines()
         self.assertEqual(lines[0], "gabbro tuning 1")
@@ -72,7 +72,7 @@ class Tune(TestCase):
             result = self.succeeds(*arguments, self.folder / "after.npy", environment=self.environment)
             self.assertEqual(result.err, b"")
             same = (self.folder / "before.npy").read_bytes() == (self.folder / "after.npy").read_bytes()
-            self.assertEqual(same, way == "few", way)  # the rule for 16 tokens; tiles round otherwise
+            self.assertEqual(same, candidate == "few", candidate)  # the rule for 16 tokens; tiles round otherwise
 
     def test_a_bad_file_is_one_line_and_no_more(self):
         for content, words in ((b"gabbro tuning 1\nnonsense\n", "is ignored: line 2 is damaged"),

@@ -80,13 +80,13 @@ class BadUsage(TestCase):
     def test_no_command(self):
         self.fails(2, says="a command is missing")
 
-    def test_misspelt_command(self):
+    def test_misspelled_command(self):
         self.fails(2, "rnu", says=["unknown command 'rnu'", "did you mean run?"])
         self.fails(2, "perplexitty", "m", says="did you mean perplexity?")
         self.fails(2, "xyzzy", says="unknown command 'xyzzy'")
         self.fails(2, "bench", "lm", says="did you mean llm?")
 
-    def test_misspelt_option(self):
+    def test_misspelled_option(self):
         self.fails(2, "run", TINY_F16, "hi", "--temprature", "1", says=["unknown option --temprature", "--temperature?"])
         self.fails(2, "run", TINY_F16, "hi", "--temprature=1", says=["unknown option --temprature", "--temperature?"])
         self.fails(2, "tokenize", TINY_F16, "hi", "--jsn", says="did you mean --json?")

@@ -159,7 +159,7 @@ TEST_P(Chains, OfInputsThatLieInWaysOfTheirOwn) {
     const Tensor plain = kept(m.normal(shape)), wide = kept(m.normal(Shape{3, 2, 32}));
     const Tensor row = broadcast_to(kept(m.normal(Shape{columns})), shape);
     const Tensor column = broadcast_to(kept(m.normal(Shape{3, 1, 1})), shape);
-    const Tensor turned = permute(kept(m.normal(Shape{columns, 2, 3})), {2, 1, 0});
+    const Tensor transposed = permute(kept(m.normal(Shape{columns, 2, 3})), {2, 1, 0});
     const Tensor number = broadcast_to(kept(m.normal(Shape{1, 1, 1})), shape);
     for (const int64_t begin : {8, 3}) {
       const Tensor part = slice(wide, 2, begin, columns);
@@ -171,7 +171,7 @@ TEST_P(Chains, OfInputsThatLieInWaysOfTheirOwn) {
         const Tensor scaled = step(together, step(together, plain * row) + column);
         return on_host(step(together, step(together, scaled - part) * step(together, last + number)));
       };
-      for (const Tensor& last : {plain, turned}) {
+      for (const Tensor& last : {plain, transposed}) {
         const std::vector<float> expected = run(false, last), found = run(true, last);
         for (size_t n = 0; n < expected.size(); ++n) {
           ASSERT_NEAR(found[n], expected[n],

@@ -25,7 +25,7 @@ struct LayerCase {
   int64_t heads, kv_heads, dim;
   int64_t window = 0;
   float softcap = 0;
-  bool quantised_cache = false;
+  bool quantized_cache = false;
   bool interleaved = false;
 };
 
@@ -48,12 +48,12 @@ class Layer {
     down_ = m.weights(c.dtype, width, feed);
     frequencies_ = m.normal(Shape{c.dim / 2}, 0.1f);
     const int64_t pages = (c.start + c.tokens + kPage - 1) / kPage;
-    const auto cache = [&](const Shape& shape) { return c.quantised_cache ? m.bytes(shape) : m.halves(shape, 1); };
+    const auto cache = [&](const Shape& shape) { return c.quantized_cache ? m.bytes(shape) : m.f16(shape, 1); };
     cache_.keys = cache(Shape{pages, c.kv_heads, c.dim, kPage});
     cache_.values = cache(Shape{pages, c.kv_heads, kPage, c.dim});
-    if (c.quantised_cache) {
-      cache_.key_scales = m.halves(Shape{pages, c.kv_heads, c.dim / 32, kPage}, 0.01f);
-      cache_.value_scales = m.halves(Shape{pages, c.kv_heads, kPage, c.dim / 32}, 0.01f);
+    if (c.quantized_cache) {
+      cache_.key_scales = m.f16(Shape{pages, c.kv_heads, c.dim / 32, kPage}, 0.01f);
+      cache_.value_scales = m.f16(Shape{pages, c.kv_heads, kPage, c.dim / 32}, 0.01f);
     }
     places_ = {.positions = m.ints(Shape{c.tokens}, [&](int64_t i) { return static_cast<int32_t>(c.start + i); }),
                .sequence = m.ints(Shape{c.tokens}, [](int64_t) { return 0; }),
@@ -72,15 +72,15 @@ class Layer {
     const RopeOptions turn{.interleaved = case_.interleaved, .magnitude = 1.1f};
     Tensor h = done(rms_norm(x_, norms_[0], 1e-5f));
     const Tensor q = done(linear(h, q_)), k = done(linear(h, k_)), v = done(linear(h, v_));
-    const Tensor turned_q = done(rope(heads(q), places_.positions, frequencies_, turn));
-    const Tensor turned_k = done(rope(heads(k), places_.positions, frequencies_, turn));
-    KvLayer cache = kv_write(cache_, turned_k, heads(v), places_);
+    const Tensor rotated_q = done(rope(heads(q), places_.positions, frequencies_, turn));
+    const Tensor rotated_k = done(rope(heads(k), places_.positions, frequencies_, turn));
+    KvLayer cache = kv_write(cache_, rotated_k, heads(v), places_);
     if (!together) {
       for (Tensor* t : {&cache.keys, &cache.values}) *t = done(*t);
     }
     const AttentionOptions options{
         .scale = 1 / std::sqrt(static_cast<float>(case_.dim)), .window = case_.window, .softcap = case_.softcap};
-    const Tensor mixed = done(attention(turned_q, cache, places_, options));
+    const Tensor mixed = done(attention(rotated_q, cache, places_, options));
     const int64_t width = case_.heads * case_.dim;
     const Tensor middle = done(x_ + done(linear(reshape(mixed, Shape{case_.tokens, width}), out_)));
     h = done(rms_norm(middle, norms_[1], 1e-5f));
@@ -93,12 +93,12 @@ class Layer {
   LayerCase case_;
   Tensor x_, norms_[2], q_, k_, v_, out_, gate_, up_, down_, frequencies_;
   KvLayer cache_;
-  TokenPlaces places_;
+  TokenPositions places_;
 };
 
 // Both round activations of block formats to the same codes, except for those near the middle between two: some fall to
 // the other side, by a 127th of the largest of their block.
-double tolerance(DType dtype) { return is_quantised(dtype) ? 3e-2 : 1e-4; }
+double tolerance(DType dtype) { return is_quantized(dtype) ? 3e-2 : 1e-4; }
 
 TEST(Fusion, ALayerGivesWhatItsOpsGive) {
   const std::shared_ptr<Device> device = open_device("auto", {.threads = 2});
@@ -120,16 +120,16 @@ TEST(Fusion, ALayerGivesWhatItsOpsGive) {
                    .window = 30,
                    .softcap = 20});
   cases.push_back(
-      {.dtype = DType::f16, .tokens = 1, .start = 63, .heads = 4, .kv_heads = 2, .dim = 64, .quantised_cache = true});
+      {.dtype = DType::f16, .tokens = 1, .start = 63, .heads = 4, .kv_heads = 2, .dim = 64, .quantized_cache = true});
   cases.push_back(
-      {.dtype = DType::f16, .tokens = 1, .start = 1100, .heads = 4, .kv_heads = 2, .dim = 96, .quantised_cache = true});
+      {.dtype = DType::f16, .tokens = 1, .start = 1100, .heads = 4, .kv_heads = 2, .dim = 96, .quantized_cache = true});
   // With a BLAS library activations are f16.
   for (const DType dtype : {DType::f16, DType::q8_0})
     cases.push_back({.dtype = dtype, .tokens = 21, .start = 5, .heads = 4, .kv_heads = 2, .dim = 32});
   cases.push_back({.dtype = DType::q4_0, .tokens = 3, .start = 30, .heads = 4, .kv_heads = 2, .dim = 32});
   for (const LayerCase& c : cases) {
     SCOPED_TRACE(
-        fmt::format("{} T={} start={} D={} i8={}", dtype_name(c.dtype), c.tokens, c.start, c.dim, c.quantised_cache));
+        fmt::format("{} T={} start={} D={} i8={}", dtype_name(c.dtype), c.tokens, c.start, c.dim, c.quantized_cache));
     const std::vector<float> expected = Layer(device, c).run(false), actual = Layer(device, c).run(true);
     double squares = 0, worst = 0;
     for (const float value : expected) squares += static_cast<double>(value) * value;
@@ -159,7 +159,7 @@ TEST(Fusion, ProductsTakeABiasAndAnActivation) {
       return made;
     };
     const Tensor x = make(Shape{3, 5, 24}), weight = make(Shape{16, 24}), bias = make(Shape{16}),
-                 turned = permute(weight, {1, 0});
+                 transposed = permute(weight, {1, 0});
     for (const auto& [name, activation] : activations) {
       const auto expect_one = [&](const char* what, const std::function<Tensor(const Tensor&)>& product) {
         SCOPED_TRACE(fmt::format("{} {} {}", what, dtype_name(dtype), name));
@@ -176,7 +176,7 @@ TEST(Fusion, ProductsTakeABiasAndAnActivation) {
       };
       expect_one("linear", [&](const Tensor& t) { return linear(t, weight, bias); });
       expect_one("linear without a bias", [&](const Tensor& t) { return linear(t, weight); });
-      expect_one("matmul and a bias", [&](const Tensor& t) { return matmul(t, turned) + bias; });
+      expect_one("matmul and a bias", [&](const Tensor& t) { return matmul(t, transposed) + bias; });
     }
   }
 }
@@ -255,12 +255,12 @@ TEST(KvWrite, ManyTokensGiveWhatFewDo) {
   const auto page = [](int64_t i) { return static_cast<int32_t>((i * 3 + 1) % kPages); };
   const auto write = [&](int64_t step) {
     Maker same(device, 6);
-    KvLayer cache{.keys = same.halves(Shape{kPages, kHeads, kDim, kPage}, 1),
-                  .values = same.halves(Shape{kPages, kHeads, kPage, kDim}, 1)};
+    KvLayer cache{.keys = same.f16(Shape{kPages, kHeads, kDim, kPage}, 1),
+                  .values = same.f16(Shape{kPages, kHeads, kPage, kDim}, 1)};
     for (int64_t first = 0; first < kTokens; first += step) {
-      const TokenPlaces places{.positions = m.ints(Shape{step}, [&](int64_t i) { return position(first + i); }),
-                               .sequence = m.ints(Shape{step}, [&](int64_t i) { return sequence(first + i); }),
-                               .page_table = m.ints(Shape{kSequences, kPages / kSequences}, page)};
+      const TokenPositions places{.positions = m.ints(Shape{step}, [&](int64_t i) { return position(first + i); }),
+                                  .sequence = m.ints(Shape{step}, [&](int64_t i) { return sequence(first + i); }),
+                                  .page_table = m.ints(Shape{kSequences, kPages / kSequences}, page)};
       cache = kv_write(cache, slice(k, 0, first, step), slice(v, 0, first, step), places);
     }
     std::vector<float> written = to_host<float>(cast(cache.keys, DType::f32));

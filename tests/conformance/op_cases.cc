@@ -67,7 +67,7 @@ constexpr double kSixteenBits = 1.4142136 * 6 * 0.5 / 8191 / 1.7320508;
 
 // The queries of 64 tokens or more, and their probabilities, may be rounded to f16: each an error of at most 2^-11,
 // which the sums over D and over the keys do not amplify.
-constexpr double kHalves = 1.4142136 * 0x1p-11;
+constexpr double kF16Rounding = 1.4142136 * 0x1p-11;
 
 void norm_cases(std::vector<OpCase>& cases) {
   for (const int64_t columns : {1, 15, 16, 17, 31, 64, 65, 576}) {
@@ -112,15 +112,15 @@ void matmul_cases(std::vector<OpCase>& cases) {
                                {{3, 34}, {34, 19}},
                                {{403, 5}, {5, 40}},
                                {{13, 1029}, {1029, 35}}}) {
-      for (const bool turned : {false, true}) {  // both factors are stored transposed
+      for (const bool transposed : {false, true}) {  // both factors are stored transposed
         cases.push_back({.name = fmt::format("matmul {} {} {} {}", dtype_name(dtype), a.to_string(), b.to_string(),
-                                             turned ? "turned" : ""),
+                                             transposed ? "transposed" : ""),
                          .op = &kMatmul,
                          .inputs =
                              [=, a = a, b = b](Maker& m) {
                                const auto factor = [&](const Shape& shape) {
                                  const Tensor plain = cast(m.normal(shape), dtype);
-                                 if (!turned) return plain;
+                                 if (!transposed) return plain;
                                  Tensor other = matrix_transpose(plain);
                                  eval(std::span(&other, 1));
                                  other = other + full(other.device(), Shape{}, 0, dtype);  // contiguous
@@ -139,8 +139,8 @@ void matmul_cases(std::vector<OpCase>& cases) {
 void linear_cases(std::vector<OpCase>& cases) {
   for (int type = 0; type < kDTypeCount; ++type) {
     const auto dtype = static_cast<DType>(type);
-    const bool quantised = is_quantised(dtype), words = dtype == DType::f16 || dtype == DType::bf16;
-    if (!quantised && dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) continue;
+    const bool quantized = is_quantized(dtype), words = dtype == DType::f16 || dtype == DType::bf16;
+    if (!quantized && dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) continue;
     const int64_t columns = 3 * std::max<int64_t>(dtype_info(dtype).block_elements, dtype == DType::f32 ? 21 : 32);
     const auto add = [&](int64_t tokens, int64_t rows, int64_t depth) {
       cases.push_back({.name = fmt::format("linear {} {}x{}x{}", dtype_name(dtype), tokens, rows, depth),
@@ -151,8 +151,8 @@ void linear_cases(std::vector<OpCase>& cases) {
                                                 m.normal(Shape{rows})};
                            },
                        .attributes = {},
-                       .tolerance = quantised ? kEightBits : summed(depth) + (words && tokens > 4 ? kSixteenBits : 0),
-                       .magnitude = quantised ? eight_bit_magnitude : products_magnitude});
+                       .tolerance = quantized ? kEightBits : summed(depth) + (words && tokens > 4 ? kSixteenBits : 0),
+                       .magnitude = quantized ? eight_bit_magnitude : products_magnitude});
     };
     for (const int64_t rows : {1, 15, 33}) {
       for (const int64_t tokens : {1, 2, 5, 40}) add(tokens, rows, columns);
@@ -178,7 +178,7 @@ void rope_cases(std::vector<OpCase>& cases) {
   for (const bool interleaved : {false, true}) {
     for (const int64_t dim : {2, 16, 64, 80}) {
       const int64_t half = dim == 80 ? 16 : dim / 2;  // 80: only a part of the head is rotated
-      cases.push_back({.name = fmt::format("rope {} D={}", interleaved ? "interleaved" : "halves", dim),
+      cases.push_back({.name = fmt::format("rope {} D={}", interleaved ? "interleaved" : "half rotation", dim),
                        .op = &kRope,
                        .inputs =
                            [=](Maker& m) {
@@ -196,7 +196,7 @@ void rope_cases(std::vector<OpCase>& cases) {
 struct AttentionShape {
   int64_t tokens, heads, kv_heads, dim, page, start, window;
   double softcap;
-  bool quantised;
+  bool quantized;
   bool mixed = false;  // tokens of two sequences, in turn
 };
 
@@ -218,7 +218,7 @@ void attention_cases(std::vector<OpCase>& cases) {
   for (const AttentionShape& s : shapes) {
     cases.push_back(
         {.name = fmt::format("attention T={} H={} G={} D={} P={} start={} window={} softcap={} {}{}", s.tokens, s.heads,
-                             s.kv_heads, s.dim, s.page, s.start, s.window, s.softcap, s.quantised ? "q8_0" : "f16",
+                             s.kv_heads, s.dim, s.page, s.start, s.window, s.softcap, s.quantized ? "q8_0" : "f16",
                              s.mixed ? " of two sequences" : ""),
          .op = &kAttention,
          .inputs =
@@ -228,15 +228,15 @@ void attention_cases(std::vector<OpCase>& cases) {
                const Shape values{pages + 2, s.kv_heads, s.page, s.dim};
                std::vector<Tensor> inputs{
                    m.normal(Shape{s.tokens, s.heads, s.dim}),
-                   s.quantised ? m.bytes(keys) : m.halves(keys, 1),
-                   s.quantised ? m.bytes(values) : m.halves(values, 1),
+                   s.quantized ? m.bytes(keys) : m.f16(keys, 1),
+                   s.quantized ? m.bytes(values) : m.f16(values, 1),
                    m.ints(Shape{2, pages},
                           [=](int64_t i) { return static_cast<int32_t>(i < pages ? i : pages + 1 - i % pages); }),
                    m.ints(Shape{s.tokens}, [=](int64_t i) { return s.mixed ? static_cast<int32_t>(i / 5 % 2) : 1; }),
                    m.ints(Shape{s.tokens}, [=](int64_t i) { return static_cast<int32_t>(s.start + i); })};
-               if (s.quantised) {
-                 inputs.push_back(m.halves(Shape{pages + 2, s.kv_heads, s.dim / 32, s.page}, 0.01f));
-                 inputs.push_back(m.halves(Shape{pages + 2, s.kv_heads, s.page, s.dim / 32}, 0.01f));
+               if (s.quantized) {
+                 inputs.push_back(m.f16(Shape{pages + 2, s.kv_heads, s.dim / 32, s.page}, 0.01f));
+                 inputs.push_back(m.f16(Shape{pages + 2, s.kv_heads, s.page, s.dim / 32}, 0.01f));
                }
                return inputs;
              },
@@ -244,7 +244,7 @@ void attention_cases(std::vector<OpCase>& cases) {
                         {"window", s.window},
                         {"softcap", s.softcap}},
          // Scores have an error of D terms times their size (up to about 6), which exp turns into a relative one.
-         .tolerance = 8 * summed(s.dim) + summed(s.start + s.tokens) + (s.tokens >= 64 ? kHalves : 0)});
+         .tolerance = 8 * summed(s.dim) + summed(s.start + s.tokens) + (s.tokens >= 64 ? kF16Rounding : 0)});
   }
 }
 
@@ -257,7 +257,7 @@ Tensor Maker::normal(const Shape& shape, float deviation) {
   return device_->upload(DType::f32, shape, values.data());
 }
 
-Tensor Maker::halves(const Shape& shape, float deviation) {
+Tensor Maker::f16(const Shape& shape, float deviation) {
   std::normal_distribution<float> distribution(0, deviation);
   std::vector<uint16_t> values(static_cast<size_t>(shape.elements()));
   for (uint16_t& value : values) value = float_to_half_bits(distribution(random_));
@@ -279,7 +279,7 @@ Tensor Maker::ints(const Shape& shape, const std::function<int32_t(int64_t)>& at
 Tensor Maker::weights(DType dtype, int64_t rows, int64_t columns) {
   const auto count = static_cast<size_t>(rows * columns);
   const auto data = std::make_shared<std::vector<std::byte>>(dtype_bytes(dtype, count));
-  if (!is_quantised(dtype) || quant_format(dtype).encode != nullptr) {
+  if (!is_quantized(dtype) || quant_format(dtype).encode != nullptr) {
     std::normal_distribution<float> distribution(0, 0.1f);
     std::vector<float> values(count);
     for (float& value : values) value = distribution(random_);

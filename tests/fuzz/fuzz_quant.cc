@@ -1,4 +1,4 @@
-// Any bytes as blocks of any format (the first byte picks it): codes stay in range, and a row dequantises. What the
+// Any bytes as blocks of any format (the first byte picks it): codes stay in range, and a row dequantizes. What the
 // encoders make of any floats decodes too.
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Normalisation, images and attention.
+// Normalization, images and attention.
 #include "src/base/half.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
@@ -148,7 +148,7 @@ void add_losses(std::vector<OpCase>& cases) {
 void add_attention(std::vector<OpCase>& cases) {
   for (const bool interleaved : {false, true}) {
     cases.push_back(
-        {interleaved ? "rope of neighbours" : "rope of halves",
+        {interleaved ? "rope of neighbors" : "rope of half rotation",
          &kRope,
          {{Shape{3, 2, 8}}, {Shape{3}, 0.1, 1}},
          one([=](const Inputs& x) {
@@ -165,17 +165,18 @@ void add_attention(std::vector<OpCase>& cases) {
   cases.push_back({"scaled_dot_product_attention", &kDotProductAttention, {q, kv, kv}, dense(0)});
   cases.push_back({"scaled_dot_product_attention with a mask", &kDotProductAttention, {q, kv, kv, mask}, dense(1)});
   // The queries' gradient: the cache is a state, and its halves are constants.
-  cases.push_back({"attention", &kAttention, {{Shape{2, 4, 16}, -1, 1}}, one([](const Inputs& x) {
-                     std::vector<uint16_t> keys, values;
-                     for (int i = 0; i < 2 * 16 * 16; ++i) {
-                       keys.push_back(float_to_half_bits(static_cast<float>(i * 37 % 23 - 11) / 16));
-                       values.push_back(float_to_half_bits(static_cast<float>(i * 29 % 31 - 15) / 16));
-                     }
-                     const KvLayer cache{.keys = device()->upload(DType::f16, Shape{1, 2, 16, 16}, keys.data()),
-                                         .values = device()->upload(DType::f16, Shape{1, 2, 16, 16}, values.data())};
-                     const TokenPlaces places{ints(Shape{2}, {5, 6}), ints(Shape{2}, {0, 0}), ints(Shape{1, 1}, {0})};
-                     return attention(x[0], cache, places, {.scale = 0.5f, .window = 4, .softcap = 3});
-                   })});
+  cases.push_back(
+      {"attention", &kAttention, {{Shape{2, 4, 16}, -1, 1}}, one([](const Inputs& x) {
+         std::vector<uint16_t> keys, values;
+         for (int i = 0; i < 2 * 16 * 16; ++i) {
+           keys.push_back(float_to_half_bits(static_cast<float>(i * 37 % 23 - 11) / 16));
+           values.push_back(float_to_half_bits(static_cast<float>(i * 29 % 31 - 15) / 16));
+         }
+         const KvLayer cache{.keys = device()->upload(DType::f16, Shape{1, 2, 16, 16}, keys.data()),
+                             .values = device()->upload(DType::f16, Shape{1, 2, 16, 16}, values.data())};
+         const TokenPositions places{ints(Shape{2}, {5, 6}), ints(Shape{2}, {0, 0}), ints(Shape{1, 1}, {0})};
+         return attention(x[0], cache, places, {.scale = 0.5f, .window = 4, .softcap = 3});
+       })});
 }
 
 // Each cell, in both directions, of three steps.

@@ -227,7 +227,7 @@ const std::map<std::string, std::string>& ops_without_gradient() {
       {"iota", "has no input"},
       {"resolve_index", "maps indices to indices"},
       {"random", "of a key"},
-      {"dequantize", "of quantised weights"},
+      {"dequantize", "of quantized weights"},
       {"recurrent_gradient", "recurrent has gradients of higher order by its composition"},
       {"kv_write", "writes a state in place"},
   };

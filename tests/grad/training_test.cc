@@ -58,7 +58,7 @@ TEST(HigherOrder, AFunctionThatCapturesAnOuterInputIsDifferentiatedByIt) {
   expect_near(value_and_grad(outer, a).gradients[0], a[0] + a[0], 1e-6);
 }
 
-// A network with normalisation, attention by hand and a loss, of weights [8, 8].
+// A network with normalization, attention by hand and a loss, of weights [8, 8].
 Tensor network(const Tensor& x, const std::vector<Tensor>& w) {
   const Tensor h = layer_norm(x, {}, {}, 1e-5f);
   const Tensor q = linear(h, w[0]), k = linear(h, w[1]), v = linear(h, w[2]);

@@ -33,7 +33,7 @@ TEST(RmsNorm, equals_its_definition) {
       for_each_target([&](const Target& target) {
         Tensor y(DType::f32, {rows, 1, columns});
         target.run({"rms_norm", {&x, &weight}, {&y}, {real("epsilon", 1e-5)}});
-        // The sum of positive terms in 64 lanes is off by columns/64 + 8 roundings; the root halves that.
+        // The sum of positive terms in 64 lanes is off by columns/64 + 8 roundings; the root is half as far off.
         const double roundings = 4 + static_cast<double>(columns) / 128 + 4;
         expect_close(y.values<float>(), expected,
                      [&](size_t i) { return roundings * kEpsilon * std::abs(expected[i]); });

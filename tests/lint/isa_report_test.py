@@ -24,7 +24,7 @@ amdhsa.kernels:
         .value_kind:     by_value
     .group_segment_fixed_size: 128
     .max_flat_workgroup_size: 256
-    .name:           quantise_rows
+    .name:           quantize_rows
     .private_segment_fixed_size: 0
     .sgpr_count:     24
     .vgpr_count:     21
@@ -65,8 +65,8 @@ lq.o:\tfile format elf64-amdgpu
 class Parsing(unittest.TestCase):
     def test_notes(self):
         kernels = isa_report.parse_notes(NOTES)
-        self.assertEqual(set(kernels), {"quantise_rows", "linear_q4_k_1"})
-        self.assertEqual(kernels["quantise_rows"]["vgpr_count"], 21)
+        self.assertEqual(set(kernels), {"quantize_rows", "linear_q4_k_1"})
+        self.assertEqual(kernels["quantize_rows"]["vgpr_count"], 21)
         self.assertEqual(kernels["linear_q4_k_1"]["vgpr_spill_count"], 3)
         self.assertEqual(kernels["linear_q4_k_1"]["private_segment_fixed_size"], 16)
 
@@ -104,13 +104,13 @@ class Parsing(unittest.TestCase):
             self.assertEqual(list(isa_report.complaints(target, name, spilled)), [f"{target}: {name} uses scratch memory"])
 
     def test_a_page_keeps_its_words_and_gets_new_tables(self):
-        kernel = isa_report.parse_notes(NOTES)["quantise_rows"]
+        kernel = isa_report.parse_notes(NOTES)["quantize_rows"]
         kernel["occupancy"] = 16
-        report = {"gfx1100": {"quantise_rows": kernel, "halve_rows": kernel, "linear_q4_1_2": kernel, "add_f32": kernel}}
+        report = {"gfx1100": {"quantize_rows": kernel, "convert_rows_f16": kernel, "linear_q4_1_2": kernel, "add_f32": kernel}}
         page = isa_report.page_with("# Head\n\nWords.\n\n## gfx1100\n\n| old |\n| --- |\n| row |\n\n## gfx1201\n\n| kept |\n\n"
                                     "## Kernels of a prompt\n\nMore.\n\n### gfx1100\n\n| old |\n", report)
         rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("|")]
-        self.assertEqual(rows, ["| kernel", "| ---", "| quantise_rows", "| kept |", "| kernel", "| ---", "| halve_rows"])
+        self.assertEqual(rows, ["| kernel", "| ---", "| quantize_rows", "| kept |", "| kernel", "| ---", "| convert_rows_f16"])
         self.assertTrue(page.startswith("# Head\n\nWords.\n\n## gfx1100\n\n| kernel |"), page)
         self.assertIn("## Kernels of a prompt\n\nMore.\n\n### gfx1100\n\n", page)
 

@@ -210,7 +210,7 @@ class OpRecipe(unittest.TestCase):
         environment = {"GABBRO_DEVICE": "cpu", **os.environ, "GABBRO_BUILD_DIR": str(self.build)}
         tests = "*softsign*:Coverage.EveryOp*:FamilyRules.Elementwise*"
         output = run([program, f"--gtest_filter={tests}"], env=environment)
-        # Three cases in two ways; the gradient; every op has one; refusals.
+        # Three cases, each called twice; the gradient; every op has one; refusals.
         self.assertIn("[  PASSED  ] 9 tests", output)
 
     def test_python_has_it(self):

@@ -131,16 +131,16 @@ TEST(Generate, EqualSeedsGiveEqualTexts) {
   EXPECT_NE(runs[0], runs[2]);
 }
 
-TEST(Generate, StopsWhenItIsCancelled) {
+TEST(Generate, StopsWhenItIsCanceled) {
   Session session(engine());
   std::atomic<bool> cancel = true;
-  EXPECT_EQ(generate(session, kPrompt, greedy(5), {}, &cancel).stop_reason, StopReason::kCancelled);
+  EXPECT_EQ(generate(session, kPrompt, greedy(5), {}, &cancel).stop_reason, StopReason::kCanceled);
   EXPECT_TRUE(session.tokens().empty());
   cancel = false;
   int parts = 0;
   const GenerateResult result = generate(
       session, kPrompt, greedy(100), [&](std::string_view) { cancel = ++parts == 3; }, &cancel);
-  EXPECT_EQ(result.stop_reason, StopReason::kCancelled);
+  EXPECT_EQ(result.stop_reason, StopReason::kCanceled);
   EXPECT_EQ(result.token_ids.size(), 3U);
   EXPECT_FALSE(result.text.empty());
   cancel = false;

@@ -78,7 +78,7 @@ TEST(RandomModelMemory, ScratchIsWhatPlansHave) {
   }
 }
 
-TEST(RandomModelMemory, TooLittleIsSaidInOneLine) {
+TEST(RandomModelMemory, TooSmallIsSaidInOneLine) {
   const llm::LlamaShape shape = llm::parse_llama_shape("layers=4096,embedding=65536,heads=64");
   try {
     load_random_model(shape, *find_file_type("f32"), {.device = "cpu"});

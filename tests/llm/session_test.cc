@@ -203,7 +203,7 @@ TEST(Session, PagesGoBackToTheEngine) {
   second.append(sequence(100));
 }
 
-TEST(Session, ACancelledCallLeavesTheSessionAsItWas) {
+TEST(Session, ACanceledCallLeavesTheSessionAsItWas) {
   const auto shared = engine({.context = 2048});
   const std::vector<int32_t> ids = sequence(1500);
   Session session(shared);
@@ -300,7 +300,7 @@ TEST(Engine, TellsWhatTheFileCallsItself) {
 
 TEST(Engine, RefusesAbsurdOptionsAndFiles) {
   EXPECT_EQ(code_of([] { engine({.context = -5}); }, "the context cannot be -5 tokens"), ErrorCode::kBadInput);
-  EXPECT_EQ(code_of([] { engine({.context = 1 << 30}); }, "a context of 1073741824 tokens is absurd"),
+  EXPECT_EQ(code_of([] { engine({.context = 1 << 30}); }, "a context of 1073741824 tokens exceeds"),
             ErrorCode::kBadInput);
   EXPECT_EQ(code_of([] { engine({.kv_type = DType::q4_0}); }, "a KV cache is f16 or q8_0, not q4_0"),
             ErrorCode::kBadInput);

@@ -20,7 +20,7 @@ constexpr int64_t kC = 64, kH = 4, kG = 2, kD = 32, kF = 96, kP = 64, kPages = 2
 struct Settings {
   DType weights;
   bool bias;
-  bool quantised_cache;
+  bool quantized_cache;
   int64_t tokens;
 };
 
@@ -41,7 +41,7 @@ class FusedLayer : public testing::TestWithParam<Settings> {
       return done(linear(x, weight, s.bias ? m.normal(Shape{n}) : Tensor()));
     };
     const auto heads = [&](const Tensor& y) { return done(reshape(y, Shape{t, y.shape()[1] / kD, kD})); };
-    const TokenPlaces places{
+    const TokenPositions places{
         .positions = m.ints(Shape{t}, [](int64_t i) { return static_cast<int32_t>(i); }),
         .sequence = m.ints(Shape{t}, [](int64_t) { return 0; }),
         .page_table = m.ints(Shape{1, kPages}, [](int64_t i) { return static_cast<int32_t>(1 - i); })};
@@ -49,9 +49,9 @@ class FusedLayer : public testing::TestWithParam<Settings> {
       const std::vector<uint16_t> bytes(static_cast<size_t>(shape.elements()), 0);
       return device()->upload(dtype, shape, bytes.data());
     };
-    const DType stored = s.quantised_cache ? DType::i8 : DType::f16;
+    const DType stored = s.quantized_cache ? DType::i8 : DType::f16;
     KvLayer cache{.keys = zeros(stored, Shape{kPages, kG, kD, kP}), .values = zeros(stored, Shape{kPages, kG, kP, kD})};
-    if (s.quantised_cache) {
+    if (s.quantized_cache) {
       cache.key_scales = zeros(DType::f16, Shape{kPages, kG, kD / 32, kP});
       cache.value_scales = zeros(DType::f16, Shape{kPages, kG, kP, kD / 32});
     }
@@ -80,7 +80,7 @@ TEST_P(FusedLayer, GivesWhatItsOpsGive) {
     return x;
   });
   // With activations rounded to 8 bits (block formats), another order of additions before can change one code.
-  const double tolerance = is_quantised(GetParam().weights) || GetParam().quantised_cache ? 2e-2 : 2e-6;
+  const double tolerance = is_quantized(GetParam().weights) || GetParam().quantized_cache ? 2e-2 : 2e-6;
   eval(fused);
   for (size_t i = 0; i < fused.size(); ++i) {
     const std::vector<float> actual = to_host<float>(fused[i]);

@@ -144,7 +144,7 @@ Tensor cached_attention(const std::vector<Tensor>& x, const json& a, DType dtype
     std::vector<int32_t> positions(static_cast<size_t>(count));
     std::iota(positions.begin(), positions.end(), static_cast<int32_t>(start));
     const std::vector<int32_t> sequence(positions.size(), 0);
-    return TokenPlaces{.positions = ints(positions), .sequence = ints(sequence), .page_table = page_table};
+    return TokenPositions{.positions = ints(positions), .sequence = ints(sequence), .page_table = page_table};
   };
   const int64_t early = kv[0] / 3;
   for (const auto& [start, count] : {std::pair(int64_t{0}, early), std::pair(early, kv[0] - early)}) {
@@ -331,7 +331,7 @@ INSTANTIATE_TEST_SUITE_P(PyTorch, OpValues, testing::Range<size_t>(0, cases().si
   return fmt::format("{}_{}", info.param, cases()[info.param].at("op").template get<std::string>());
 });
 
-TEST(QuantisedCache, KeepsAttentionCloseToTheFloatOne) {
+TEST(QuantizedCache, KeepsAttentionCloseToTheFloatOne) {
   size_t checked = 0;
   for (size_t index = 0; index < cases().size(); ++index) {
     const json& c = cases()[index];

@@ -92,7 +92,7 @@ Value binary(const Value& x) {
   });
 }
 
-Value turned(const Value& x) {
+Value transposed(const Value& x) {
   std::vector<int> axes(x.shape.size());
   std::iota(axes.begin(), axes.end(), 0);
   std::rotate(axes.begin(), axes.begin() + *rc::gen::inRange(0, static_cast<int>(axes.size())), axes.end());
@@ -143,7 +143,7 @@ Value doubled(const Value& x) {
 }
 
 RC_GTEST_PROP(RandomGraph, IsWhatANaiveInterpreterComputes, ()) {
-  constexpr Value (*kSteps[])(const Value&) = {unary, binary, binary, turned, cut, reshaped, doubled};
+  constexpr Value (*kSteps[])(const Value&) = {unary, binary, binary, transposed, cut, reshaped, doubled};
   std::vector<Value> values{leaf()};
   const int count = *rc::gen::inRange(1, 12);
   for (int i = 0; i < count; ++i) {
@@ -167,9 +167,9 @@ TEST(Eval, ManyViewsInOnePlanNeedCopies) {
   Tensor x = device()->upload(DType::f32, Shape{2, 3}, numbers.data());
   for (int i = 0; i < 30; ++i) {  // [2, 3] as columns [3, 2], read again as [2, 3]
     x = reshape(permute(x, {1, 0}), Shape{2, 3});
-    std::vector<float> turned(6);
-    for (size_t k = 0; k < 6; ++k) turned[k] = numbers[k % 2 * 3 + k / 2];
-    numbers = turned;
+    std::vector<float> transposed(6);
+    for (size_t k = 0; k < 6; ++k) transposed[k] = numbers[k % 2 * 3 + k / 2];
+    numbers = transposed;
   }
   EXPECT_EQ(to_host<float>(x), numbers);
 }
@@ -180,32 +180,32 @@ TEST(Eval, AFewOpsAreRunAtOnceWhenTheirPlanIsKnown) {
   const Tensor x = device()->upload(DType::f32, Shape{3}, numbers.data());
   const Tensor y = device()->upload(DType::f32, Shape{3}, numbers.data());
   const Tensor first = x * x;
-  EXPECT_FALSE(eval_if_little(first)) << "nothing is planned yet";
+  EXPECT_FALSE(try_eval_inline(first)) << "nothing is planned yet";
   EXPECT_EQ(to_host<float>(first), (std::vector<float>{1, 4, 9}));
   const size_t plans = plans_made(*device());
   const Tensor again = y * y;
-  EXPECT_TRUE(eval_if_little(again));
+  EXPECT_TRUE(try_eval_inline(again));
   EXPECT_TRUE(again.has_value());
   EXPECT_EQ(to_host<float>(again), (std::vector<float>{1, 4, 9}));
   EXPECT_EQ(plans_made(*device()), plans);
-  EXPECT_FALSE(eval_if_little(x * y)) << "two tensors are another plan than one twice";
-  EXPECT_FALSE(eval_if_little((x * x) * x)) << "two ops, which are another plan than one";
-  EXPECT_FALSE(eval_if_little(x)) << "a value";
+  EXPECT_FALSE(try_eval_inline(x * y)) << "two tensors are another plan than one twice";
+  EXPECT_FALSE(try_eval_inline((x * x) * x)) << "two ops, which are another plan than one";
+  EXPECT_FALSE(try_eval_inline(x)) << "a value";
   const auto several = [](const Tensor& a, const Tensor& b) {
     const Tensor shared = a * b;
     return sum(reshape(shared + exp(shared - shared), Shape{1, 3}) - b, kAllAxes);
   };
   EXPECT_EQ(to_host<float>(several(x, y)), std::vector<float>{14 + 3 - 6});
   const Tensor sums = several(y, x);
-  EXPECT_TRUE(eval_if_little(sums));
+  EXPECT_TRUE(try_eval_inline(sums));
   EXPECT_EQ(to_host<float>(sums), std::vector<float>{14 + 3 - 6});
-  EXPECT_FALSE(eval_if_little(several(x, x))) << "one tensor twice";
+  EXPECT_FALSE(try_eval_inline(several(x, x))) << "one tensor twice";
   Tensor chain = x;
   for (int i = 0; i < 513; ++i) chain = chain + y;
-  for (int i = 0; i < 2; ++i) EXPECT_FALSE(eval_if_little(chain)) << "too many";
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(try_eval_inline(chain)) << "too many";
   for (int i = 0; i < 2; ++i) {
     const Tensor large = iota(device(), 100'000, DType::f32);
-    EXPECT_FALSE(eval_if_little(large));
+    EXPECT_FALSE(try_eval_inline(large));
     eval(std::span(&large, 1));
   }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mean KL divergence of Gabbro's and llama.cpp's logits from a float32 reference of the same dequantised weights.
+"""Mean KL divergence of Gabbro's and llama.cpp's logits from a float32 reference of the same dequantized weights.
 
     kl.py --models FOLDER --work FOLDER [--formats q4_0,q8_0] [--gabbro PATH] [--no-gabbro]
 
@@ -7,7 +7,7 @@ FOLDER of models: smollm2-135m-instruct-<format>.gguf (bench/peers/llama_cpp/for
 slow is kept in the work folder and made only where it is missing: tokens.txt (the first 768 tokens of
 tests/data/english.txt, by `gabbro tokenize`), reference-<format>.npy (reference.py: torch and transformers) and
 llama-<format>.json (llama_logits.py: llama-cpp-python). Needs numpy; runs outside CI. Exits 1 where Gabbro diverges more
-than llama.cpp does from a quantised format, or more than 1e-5 from F32, F16 or BF16.
+than llama.cpp does from a quantized format, or more than 1e-5 from F32, F16 or BF16.
 """
 import argparse
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Float32 logits of a llama-family GGUF file, computed by transformers from the dequantised weights.
+"""Float32 logits of a llama-family GGUF file, computed by transformers from the dequantized weights.
 
 Needs numpy, gguf, torch and transformers; runs outside CI.
 
@@ -69,7 +69,7 @@ MODEL_NAMES = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.we
 
 
 def state_dict(tensors, config):
-    """The dequantised weights under their names in transformers."""
+    """The dequantized weights under their names in transformers."""
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
     state = {}
     for name, weight in tensors.items():

@@ -17,7 +17,7 @@ FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
 NAME = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64", torch.bool: "bool",
         torch.int8: "i8", torch.uint8: "u8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64"}
-# Half a unit in the last place, and a neighbour's: what a result that is rounded once more may be off, in units of 2^-24.
+# Half a unit in the last place, and a neighbor's: what a result that is rounded once more may be off, in units of 2^-24.
 ROUNDED = {torch.float16: 2.0**13, torch.bfloat16: 2.0**16}
 
 
@@ -136,13 +136,13 @@ def elementwise():
         for name in ["log1p", "log2", "log10", "reciprocal", "log", "sqrt", "rsqrt"]:
             add(name, [positive], computed(getattr(torch, name), positive), 8)
         add("acosh", [above], computed(torch.acosh, above), 8)
-        halves = torch.tensor([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.75, -0.25] + special, dtype=dtype)
+        values = torch.tensor([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.75, -0.25] + special, dtype=dtype)
         for name in ["floor", "ceil", "round", "trunc", "isnan", "isinf", "isfinite"]:
-            add(name, [halves], getattr(torch, name)(halves))
+            add(name, [values], getattr(torch, name)(values))
         for name in ["sign", "abs", "neg", "square"]:
-            add(name, [halves], getattr(torch, name)(halves) if name != "sign" else torch.where(halves.isnan(), halves, torch.sign(halves)))
+            add(name, [values], getattr(torch, name)(values) if name != "sign" else torch.where(values.isnan(), values, torch.sign(values)))
         for name in ["expm1", "atan", "asinh", "tanh", "log1p"]:
-            add(name, [halves.abs()], computed(getattr(torch, name), halves.abs()), 8)
+            add(name, [values.abs()], computed(getattr(torch, name), values.abs()), 8)
         a = torch.tensor([-7, 7, -7, 7, 5.5, -5.5, 0, 1, 1], dtype=dtype)
         b = torch.tensor([2, -2, -2, 2, 0.5, 0.75, -3, 0, math.inf], dtype=dtype)
         add("floor_divide", [a, b], computed(lambda p, q: torch.floor_divide(p, q), a, b))

@@ -19,10 +19,10 @@ def grid(*shape):
     return torch.randint(-16, 17, shape).float() / 16
 
 
-def add(op, inputs, expected, ulps, halves=False, images=1, **attributes):
+def add(op, inputs, expected, ulps, half_precision=False, images=1, **attributes):
     """`images` of the inputs are images or weights, which have the dtype of an f16 or bf16 case."""
     cases.add(op, [x.numpy() for x in inputs], expected.numpy(), ulps, **attributes)
-    for dtype, (torch_dtype, epsilon) in HALF.items() if halves else ():
+    for dtype, (torch_dtype, epsilon) in HALF.items() if half_precision else ():
         given = [(x.numpy(), dtype) if i < images else x.numpy() for i, x in enumerate(inputs)]
         cases.add(op, given, (expected.to(torch_dtype).float().numpy(), dtype), epsilon, **attributes)
 
@@ -39,7 +39,7 @@ def convolutions():
         function = [functional.conv1d, functional.conv2d, functional.conv3d][axes - 1]
         options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         ulps = 4 * math.prod(w[1:]) + 8
-        add(f"conv{axes}d", [image, weight, bias], function(image, weight, bias, **options), ulps, halves=axes == 2 and w[0] < 9, images=2,
+        add(f"conv{axes}d", [image, weight, bias], function(image, weight, bias, **options), ulps, half_precision=axes == 2 and w[0] < 9, images=2,
             **options)
         add(f"conv{axes}d", [image, weight], function(image, weight, **options), ulps, **options)
         if axes == 2 and x[0] > 0:
@@ -57,7 +57,7 @@ def transposed():
         options = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation,
                    "groups": groups}
         add("conv_transpose2d", [image, weight, bias], functional.conv_transpose2d(image, weight, bias, **options),
-            4 * math.prod(w) + 8, halves=True, images=2, **options)
+            4 * math.prod(w) + 8, half_precision=True, images=2, **options)
         add("conv_transpose2d", [image, weight], functional.conv_transpose2d(image, weight, **options), 4 * math.prod(w) + 8,
             **options)
 
@@ -74,7 +74,7 @@ def pooling():
             options["stride"] = stride
         largest = [functional.max_pool1d, functional.max_pool2d, functional.max_pool3d][axes - 1]
         mean = [functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d][axes - 1]
-        add(f"max_pool{axes}d", [image], largest(image, kernel, stride, padding, dilation), 0, halves=axes == 2,
+        add(f"max_pool{axes}d", [image], largest(image, kernel, stride, padding, dilation), 0, half_precision=axes == 2,
             dilation=dilation, **options)
         for counted in [True, False]:
             add(f"avg_pool{axes}d", [image], mean(image, kernel, stride, padding, count_include_pad=counted), 64,
@@ -90,12 +90,12 @@ def resizing():
                    ((1, 1, 2, 4), (4, 8)), ((2, 1, 6, 6), (6, 3))]:
         image = grid(*x)
         size = {"height": out[0], "width": out[1]}
-        add("adaptive_avg_pool2d", [image], functional.adaptive_avg_pool2d(image, out), 64, halves=True, **size)
+        add("adaptive_avg_pool2d", [image], functional.adaptive_avg_pool2d(image, out), 64, half_precision=True, **size)
         add("upsample_nearest2d", [image], functional.interpolate(image, size=out, mode="nearest"), 0, **size)
         for align in [False, True]:
             resized = functional.interpolate(image, size=out, mode="bilinear", align_corners=align)
             # A place in the image is rounded to a unit in its last place, which counts as much as an element does.
-            add("upsample_bilinear2d", [image], resized, 16 * max(x[2:]), halves=not align, align_corners=align, **size)
+            add("upsample_bilinear2d", [image], resized, 16 * max(x[2:]), half_precision=not align, align_corners=align, **size)
 
 
 convolutions()

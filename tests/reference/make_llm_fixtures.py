@@ -34,8 +34,8 @@ def weight(name, shape):
     return value.reshape(shape)
 
 
-def halves(x, heads):
-    """Rows in the order of GGUF files, where pairs are neighbours, into that of transformers."""
+def rotate_half_order(x, heads):
+    """Rows in the order of GGUF files, where pairs are neighbors, into that of transformers."""
     return x.reshape(heads, D // 2, 2, -1).swapaxes(1, 2).reshape(x.shape)
 
 
@@ -61,7 +61,7 @@ def load(model, tied, bias):
                 parts.append(("bias", (rows,)))
             for part, shape in parts:
                 value = weight(f"{ours}{our}.{part}", shape)
-                state[f"{theirs}{their}.{part}"] = torch.from_numpy((halves(value, heads) if heads else value).copy())
+                state[f"{theirs}{their}.{part}"] = torch.from_numpy((rotate_half_order(value, heads) if heads else value).copy())
     missing, unexpected = model.load_state_dict(state, strict=False)
     assert not unexpected and all("rotary" in m for m in missing), (missing, unexpected)
 

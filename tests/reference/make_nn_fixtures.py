@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/data/nn: what PyTorch's modules, optimisers and schedules do, and two safetensors files.
+"""Writes tests/data/nn: what PyTorch's modules, optimizers and schedules do, and two safetensors files.
 
-Of a module: its state dict's names and shapes, outputs, gradients, and its buffers afterwards; of an optimiser: a small
+Of a module: its state dict's names and shapes, outputs, gradients, and its buffers afterward; of an optimizer: a small
 network's parameters after each of five steps. Inputs and parameters are the formulas of `numbers`, which the tests
-(tests/nn/modules_test.cc, tests/train/optimisers_test.cc) have as well; seeds of gradients are those of make_grad_fixtures.py.
+(tests/nn/modules_test.cc, tests/train/optimizers_test.cc) have as well; seeds of gradients are those of make_grad_fixtures.py.
 Expected values are computed in f64; `ulps` is how far off they may be, in units of 2^-24 of the largest: 16, and four times
 what PyTorch is off in f32. Needs torch and safetensors. Usage: make_nn_fixtures.py [folder]
 """
@@ -208,7 +208,7 @@ class Lion(torch.optim.Optimizer):
 
 
 O = torch.optim
-OPTIMISERS = {
+OPTIMIZERS = {
     "sgd": lambda p: O.SGD(p, 0.1),
     "sgd_momentum": lambda p: O.SGD(p, 0.1, momentum=0.9, dampening=0.2, weight_decay=0.05),
     "sgd_nesterov": lambda p: O.SGD(p, 0.1, momentum=0.8, nesterov=True),
@@ -227,15 +227,15 @@ def train(make, dtype, clip):
     model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)).to(dtype)
     set_state(model)
     x, y = numbers((7, 3), 100, 1 / 8).to(dtype), numbers((7, 2), 101, 1 / 8).to(dtype)
-    optimiser = make(model.parameters())
+    optimizer = make(model.parameters())
     history = []
     for _ in range(5):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(x), y)
         loss.backward()
         if clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimiser.step()
+        optimizer.step()
         history.append([p.detach().clone() for p in model.parameters()] + [loss.detach()])
     return history
 
@@ -256,25 +256,25 @@ SCHEDULES = {
 
 
 def rates(make):
-    optimiser = O.SGD([torch.zeros(1, requires_grad=True)], 0.5)
-    scheduler = make(optimiser)
+    optimizer = O.SGD([torch.zeros(1, requires_grad=True)], 0.5)
+    scheduler = make(optimizer)
     found = []
     for _ in range(12):
-        found.append(optimiser.param_groups[0]["lr"])
-        optimiser.step()
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
         if len(found) < 12:
             scheduler.step()
     return found
 
 
 def plateau():
-    optimiser = O.SGD([torch.zeros(1, requires_grad=True)], 0.5)
-    scheduler = O.lr_scheduler.ReduceLROnPlateau(optimiser, factor=0.5, patience=1, cooldown=1, min_lr=0.1)
+    optimizer = O.SGD([torch.zeros(1, requires_grad=True)], 0.5)
+    scheduler = O.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1, cooldown=1, min_lr=0.1)
     losses = [1.0, 0.8, 0.81, 0.8, 0.79, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.5, 0.6, 0.6, 0.6]
     found = []
     for loss in losses:
         scheduler.step(loss)
-        found.append(optimiser.param_groups[0]["lr"])
+        found.append(optimizer.param_groups[0]["lr"])
     return {"losses": losses, "rates": found}
 
 
@@ -303,11 +303,11 @@ def main():
     for family in (layers, losses, attention, recurrent):
         family(modules)
     write("modules.json", modules.cases, folder)
-    optimisers = []
-    for name, make, clip in [(n, m, 0) for n, m in OPTIMISERS.items()] + [("sgd_clipped", OPTIMISERS["sgd"], 0.3)]:
+    optimizers = []
+    for name, make, clip in [(n, m, 0) for n, m in OPTIMIZERS.items()] + [("sgd_clipped", OPTIMIZERS["sgd"], 0.3)]:
         wide, narrow = (train(make, d, clip) for d in (torch.float64, torch.float32))
-        optimisers.append({"name": name, "steps": [[pack(a, b) for a, b in zip(*s)] for s in zip(wide, narrow)]})
-    write("optimisers.json", optimisers, folder)
+        optimizers.append({"name": name, "steps": [[pack(a, b) for a, b in zip(*s)] for s in zip(wide, narrow)]})
+    write("optimizers.json", optimizers, folder)
     schedules = [{"name": n, "rates": rates(m)} for n, m in SCHEDULES.items()]
     write_safetensors(folder)
     write("schedules.json", schedules + [{"name": "plateau", **plateau()}], folder)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/ops/norm.json: normalisations, log_softmax, reductions and cumsum as PyTorch computes them.
+"""Writes tests/data/ops/norm.json: normalizations, log_softmax, reductions and cumsum as PyTorch computes them.
 
 Inputs are multiples of 1/16 below 4, exact in f16 and bf16 as in f32. Needs torch. Usage: make_norm_fixtures.py [output]
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Fixtures of the block formats, from gguf-py (pip install gguf) and ggml's own quantisers.
+"""Fixtures of the block formats, from gguf-py (pip install gguf) and ggml's own quantizers.
 
 usage: make_quant_fixtures.py LIBGGML_BASE.SO
 
-For every format, in tests/data/formats/quant/: NAME.blocks (raw blocks: some of random bits, some that ggml quantised
-from numbers like a model's) and NAME.f32 (what gguf.quants.dequantize makes of them). For the formats that we quantise:
+For every format, in tests/data/formats/quant/: NAME.blocks (raw blocks: some of random bits, some that ggml quantized
+from numbers like a model's) and NAME.f32 (what gguf.quants.dequantize makes of them). For the formats that we quantize:
 NAME.encoded, the blocks that ggml makes of values.f32.
 """
 import ctypes

@@ -114,10 +114,10 @@ def write(path, quantisation, file_type):
     for name, value in weights():
         if value.ndim == 1:
             w.add_tensor(name, value)
-        elif quantisation == Q.F16:
+        elif quantization == Q.F16:
             w.add_tensor(name, value.astype(np.float16))
         else:
-            w.add_tensor(name, gguf.quants.quantize(value, quantisation), raw_dtype=quantisation)
+            w.add_tensor(name, gguf.quants.quantize(value, quantization), raw_dtype=quantization)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()

@@ -51,7 +51,7 @@ class Survival : public testing::Test {
     bool engine_goes_on = false;  // and the next session of the same engine gives the right logits
   };
 
-  // Loads and generates with a fault; whatever comes of it, all memory is free afterwards.
+  // Loads and generates with a fault; whatever comes of it, all memory is free afterward.
   Outcome run_with(const std::string& fault) {
     Outcome outcome;
     std::shared_ptr<Engine> engine;

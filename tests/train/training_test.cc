@@ -1,4 +1,4 @@
-// Whole training loops: schedules, clipping, mixed precision, loss scaling, state dicts of optimisers, and that all of
+// Whole training loops: schedules, clipping, mixed precision, loss scaling, state dicts of optimizers, and that all of
 // it is planned once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include "src/ops/products.h"
 #include "src/train/clipping.h"
 #include "src/train/loss_scaler.h"
-#include "src/train/optimisers.h"
+#include "src/train/optimizers.h"
 #include "src/train/schedule.h"
 #include "tests/nn/fixtures.h"
 
@@ -84,13 +84,13 @@ TEST(Schedules, AreThoseOfPyTorch) {
 
 TEST(Schedules, OfAPlateauIsThatOfPyTorch) {
   const auto model = network();
-  Sgd optimiser(*model, {.lr = 0.5});
-  PlateauScheduler scheduler(optimiser, {.factor = 0.5, .patience = 1, .cooldown = 1, .least = 0.1});
+  Sgd optimizer(*model, {.lr = 0.5});
+  PlateauScheduler scheduler(optimizer, {.factor = 0.5, .patience = 1, .cooldown = 1, .least = 0.1});
   for (const json& c : nn::fixture("schedules")) {
     if (c.at("name") != "plateau") continue;
     for (size_t i = 0; i < c.at("losses").size(); ++i) {
       scheduler.step(c.at("losses")[i]);
-      EXPECT_NEAR(optimiser.lr(), c.at("rates")[i].get<double>(), 1e-12) << i;
+      EXPECT_NEAR(optimizer.lr(), c.at("rates")[i].get<double>(), 1e-12) << i;
     }
   }
 }
@@ -101,8 +101,8 @@ TEST(Training, LearnsAndPlansOnceUnderASchedule) {
   for (const nn::Slot& slot : model->parameters())
     groups[slot.name.ends_with("weight") ? 0 : 1].parameters.push_back(slot);
   groups[1].weight_decay = 0;
-  AdamW optimiser(groups, {.lr = 0.05});
-  Scheduler scheduler(optimiser, sequential({linear(0.1, 1, 5), cosine(100)}, {5}));
+  AdamW optimizer(groups, {.lr = 0.05});
+  Scheduler scheduler(optimizer, sequential({linear(0.1, 1, 5), cosine(100)}, {5}));
   const Tensor x = examples(), y = targets(x);
   float first = 0, last = 0;
   size_t plans = 0;
@@ -110,9 +110,9 @@ TEST(Training, LearnsAndPlansOnceUnderASchedule) {
     const Tensor loss = mse_loss((*model)(x), y);
     backward(loss);
     const Tensor norm = clip_gradient_norm(model->parameters(), 1.0);
-    optimiser.step();
+    optimizer.step();
     scheduler.step();
-    evaluate(*model, optimiser, {loss, norm});
+    evaluate(*model, optimizer, {loss, norm});
     last = host(loss)[0];
     if (step == 0) {
       first = last;
@@ -127,7 +127,7 @@ TEST(Training, LearnsAndPlansOnceUnderASchedule) {
 
 TEST(Training, LeavesNothingOfThePastBehind) {
   const auto model = network();
-  Adam optimiser(*model);
+  Adam optimizer(*model);
   const Tensor x = examples(), y = targets(x);
   std::vector<std::weak_ptr<TensorState>> past;
   for (int step = 0; step < 2; ++step) {
@@ -135,16 +135,16 @@ TEST(Training, LeavesNothingOfThePastBehind) {
     backward(loss);
     for (const Tensor& tensor : model->tensors()) past.emplace_back(tensor.shared_state());
     for (const nn::Slot& slot : model->parameters()) past.emplace_back(gradient_of(*slot.tensor).shared_state());
-    optimiser.step();
-    evaluate(*model, optimiser, {loss});
+    optimizer.step();
+    evaluate(*model, optimizer, {loss});
   }
   for (size_t i = 0; i < past.size() / 2; ++i) EXPECT_TRUE(past[i].expired()) << i;
 }
 
-TEST(Training, LearnsInHalvesAndUnderAutocastWithAScaledLoss) {
+TEST(Training, LearnsInHalfPrecisionAndUnderAutocastWithAScaledLoss) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const auto model = network();
-    Adam optimiser(*model, {.lr = 0.05});
+    Adam optimizer(*model, {.lr = 0.05});
     LossScaler scaler(device(), {.scale = 0x1p40, .growth_interval = 20});  // overflows at first
     const Tensor x = examples(), y = targets(x);
     float first = 0, last = 0;
@@ -158,12 +158,12 @@ TEST(Training, LearnsInHalvesAndUnderAutocastWithAScaledLoss) {
       }
       EXPECT_EQ(loss.dtype(), DType::f32);
       backward(scaler.scaled(loss));
-      scaler.unscale(optimiser);
-      scaler.step(optimiser);
+      scaler.unscale(optimizer);
+      scaler.step(optimizer);
       scaler.update();
       std::vector<Tensor> more = scaler.tensors();
       more.push_back(loss);
-      evaluate(*model, optimiser, more);
+      evaluate(*model, optimizer, more);
       last = host(loss)[0];
       if (step == 0) {
         first = last;
@@ -237,12 +237,12 @@ TEST(Clipping, ChangesNothingWithinTheBounds) {
   EXPECT_EQ(error_of([&] { clip_gradient_norm({}, 1); }), "[clip_gradient_norm] there are no parameters");
 }
 
-TEST(Optimisers, GoOnFromTheirStateDicts) {
+TEST(Optimizers, GoOnFromTheirStateDicts) {
   const Tensor x = examples(), y = targets(x);
-  const auto step = [&](nn::Module& model, Adam& optimiser, nn::Sequential& net) {
+  const auto step = [&](nn::Module& model, Adam& optimizer, nn::Sequential& net) {
     backward(mse_loss(net(x), y));
-    optimiser.step();
-    evaluate(model, optimiser);
+    optimizer.step();
+    evaluate(model, optimizer);
   };
   const auto a = network(), b = network();
   for (const auto& model : {a, b}) model->train(false);
@@ -256,45 +256,45 @@ TEST(Optimisers, GoOnFromTheirStateDicts) {
   nn::StateDict state = of_a.state_dict();
   EXPECT_EQ(state[1].name, "0.weight.exp_avg");
   state.pop_back();
-  EXPECT_EQ(error_of([&] { of_b.load_state_dict(state); }), "[optimiser] the state 4.bias.exp_avg_sq is missing");
+  EXPECT_EQ(error_of([&] { of_b.load_state_dict(state); }), "[optimizer] the state 4.bias.exp_avg_sq is missing");
   state = of_a.state_dict();
   state.push_back({"5.bias.step", state[0].tensor});
   EXPECT_EQ(error_of([&] { of_b.load_state_dict(state); }),
-            "[optimiser] the state 5.bias.step belongs to no parameter");
+            "[optimizer] the state 5.bias.step belongs to no parameter");
 }
 
-TEST(Optimisers, LeaveParametersWithoutGradientsAndRefuseWhatIsWrong) {
+TEST(Optimizers, LeaveParametersWithoutGradientsAndRefuseWhatIsWrong) {
   const auto model = network();
   const std::vector<float> before = host(model->tensors()[0]);
-  Sgd optimiser(*model, {.lr = 1, .momentum = 0.5});
-  optimiser.step();
+  Sgd optimizer(*model, {.lr = 1, .momentum = 0.5});
+  optimizer.step();
   EXPECT_EQ(host(model->tensors()[0]), before);
   std::vector<nn::Slot> twice = model->parameters();
   twice.push_back(twice.front());
   EXPECT_EQ(error_of([&] { Sgd(std::vector<ParameterGroup>{{.parameters = twice}}); }),
-            "[optimiser] 0.weight is there twice");
-  EXPECT_EQ(error_of([&] { Sgd(std::vector<ParameterGroup>{}); }), "[optimiser] there are no parameters");
+            "[optimizer] 0.weight is there twice");
+  EXPECT_EQ(error_of([&] { Sgd(std::vector<ParameterGroup>{}); }), "[optimizer] there are no parameters");
   EXPECT_EQ(error_of([&] { Sgd(*model, {.nesterov = true}); }),
             "[sgd] Nesterov's momentum needs a momentum and no dampening");
   EXPECT_EQ(error_of([&] { Adam(*model, {.beta1 = 1}); }), "[adam] beta1 1 is not in [0, 1)");
 }
 
-TEST(Optimisers, TrainHalvesInF32) {
+TEST(Optimizers, TrainHalfPrecisionInF32) {
   const auto model = network(DType::f16);
-  Adam optimiser(*model, {.lr = 0.05});
+  Adam optimizer(*model, {.lr = 0.05});
   const Tensor x = cast(examples(), DType::f16), y = cast(targets(examples()), DType::f16);
   float first = 0, last = 0;
   for (int step = 0; step < 60; ++step) {
     const Tensor loss = mse_loss((*model)(x), y);
     backward(loss);
-    optimiser.step();
-    evaluate(*model, optimiser, {loss});
+    optimizer.step();
+    evaluate(*model, optimizer, {loss});
     last = host(loss)[0];
     if (step == 0) first = last;
   }
   EXPECT_LT(last, 0.3F * first);
   EXPECT_EQ(model->tensors()[0].dtype(), DType::f16);
-  EXPECT_EQ(optimiser.state_dict()[1].tensor.dtype(), DType::f32);
+  EXPECT_EQ(optimizer.state_dict()[1].tensor.dtype(), DType::f32);
 }
 
 }  // namespace

@@ -227,7 +227,7 @@ class Attention : public Kernel {
     } else {
       tiled_scores(space, rows, keys, blocks);
     }
-    soften(space, run, base, begin, end);
+    apply_softmax(space, run, base, begin, end);
     if (direct) {
       direct_output(space, rows, values, begin - base, end - base);
     } else {
@@ -303,7 +303,7 @@ class Attention : public Kernel {
   }
 
   // Scores become weights e^(s - maximum); sums and outputs so far are brought to the new maximum.
-  void soften(const Workspace& space, const Run& run, int64_t base, int64_t begin, int64_t end) const {
+  void apply_softmax(const Workspace& space, const Run& run, int64_t base, int64_t begin, int64_t end) const {
     const int vectors = static_cast<int>((end - base + kLanes - 1) / kLanes);
     for (int64_t i = 0; i < run.count; ++i) {
       const int64_t position = run.position + i;

@@ -1,5 +1,5 @@
 // Elementwise functions of two tensors of one dtype, of f16 and bf16 by f32, and `clamp` of three. maximum and minimum
-// of a NaN are NaN. Of i32: arithmetic wraps around, division truncates towards zero and by zero gives 0; a negative
+// of a NaN are NaN. Of i32: arithmetic wraps around, division truncates toward zero and by zero gives 0; a negative
 // power of anything but ±1 is 0.
 #include <cmath>
 #include <string_view>
@@ -69,9 +69,9 @@ void pow_row(const Row& row) {
   });
 }
 
-// Of halves, in registers.
+// f16 and bf16, in registers.
 template <class T, class F>
-void arithmetic_row_of_halves(const Row& row) {
+void arithmetic_row_f16(const Row& row) {
   const auto *a = static_cast<const T*>(row.in[0]), *b = static_cast<const T*>(row.in[1]);
   auto* y = static_cast<T*>(row.out);
   const int64_t sa = row.stride[0], sb = row.stride[1];
@@ -127,8 +127,8 @@ constexpr Binary arithmetic(const char* op) {
 template <class F>
 constexpr Binary arithmetic_in_registers(const char* op) {
   Binary binary = arithmetic<F>(op);
-  binary.f16 = arithmetic_row_of_halves<Half, F>;
-  binary.bf16 = arithmetic_row_of_halves<BFloat, F>;
+  binary.f16 = arithmetic_row_f16<Half, F>;
+  binary.bf16 = arithmetic_row_f16<BFloat, F>;
   return binary;
 }
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backends/common/window_request.h"
+#include "backends/cpu/kernels/clipped_row.h"
 #include "backends/cpu/kernels/matrix_packs.h"
-#include "backends/cpu/kernels/seen_row.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 #include "backends/cpu/simd/simd.h"
 
@@ -29,7 +29,7 @@ constexpr int64_t kPackedBand = 128;  // outputs from which on packing the weigh
 constexpr int64_t kKeptFloats = 1 << 18;  // of packed weights that are kept for the next band, a MiB
 constexpr int64_t kGrain = 1 << 16;       // products that a worker takes at a time, at least
 
-// Outputs that see the same taps: of a convolution all. They are made in bands of neighbouring ones.
+// Outputs that see the same taps: of a convolution all. They are made in bands of neighboring ones.
 struct Phase {
   Lengths first{}, count{};      // along each axis of y: from `first` on, every `out_step`
   std::vector<Lengths> taps;     // index in x of tap t of output q: q · in_step + taps[t]
@@ -85,7 +85,7 @@ class Conv : public Kernel {
       for (int64_t d = 0; d < w.stride[0]; ++d)
         for (int64_t h = 0; h < w.stride[1]; ++h)
           for (int64_t v = 0; v < w.stride[2]; ++v) add_phase({d, h, v});
-      turned_floats_ = conv.groups * group_floats();
+      transposed_floats_ = conv.groups * group_floats();
     } else {
       add_phase({});
     }
@@ -104,7 +104,7 @@ class Conv : public Kernel {
     }
     scratch_bytes = static_cast<size_t>(workers * worker_floats()) * sizeof(float);
     implementation = transposed ? "conv_transpose" : "conv";
-    const int64_t seen = x_[0] * x_[1] * x_[2], made = y_[0] * y_[1] * y_[2];
+    const int64_t clipped = x_[0] * x_[1] * x_[2], made = y_[0] * y_[1] * y_[2];
     flops = 2.0 * static_cast<double>(conv.images * conv.groups * conv.out_channels * conv.in_channels) *
             static_cast<double>(w.taps() * w.outputs());
     bytes = 4.0 * static_cast<double>(conv.images * conv.groups * (conv.in_channels * seen + conv.out_channels * made));
@@ -115,15 +115,15 @@ class Conv : public Kernel {
     const int64_t blocks = (conv_.out_channels + kRowBlock - 1) / kRowBlock;
     const int64_t outputs = y_[0] * y_[1] * y_[2] / std::max<int64_t>(1, bands_);  // of a band, on the average
     const int64_t work = std::min(kRowBlock, conv_.out_channels) * conv_.in_channels * conv_.window.taps() * outputs;
-    bool turned = false;
+    bool weights_transposed = false;
     int64_t packed = -1;
     worker.parallel_for(conv_.images * conv_.groups * blocks * bands_,
                         std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
-                          if (transposed_ && !turned) {
-                            turn(static_cast<const float*>(launch.inputs[1].data),
-                                 scratch + copy_floats_ + sum_floats_ + packed_floats_);
+                          if (transposed_ && !weights_transposed) {
+                            transpose_weights(static_cast<const float*>(launch.inputs[1].data),
+                                              scratch + copy_floats_ + sum_floats_ + packed_floats_);
                           }
-                          turned = true;
+                          weights_transposed = true;
                           for (int64_t item = begin; item < end; ++item) {
                             const int64_t batch = item / (blocks * bands_);
                             make_band(launch, batch, item / bands_ % blocks * kRowBlock, item % bands_, scratch,
@@ -134,7 +134,7 @@ class Conv : public Kernel {
 
  private:
   int64_t worker_floats() const {
-    return (copy_floats_ + sum_floats_ + packed_floats_ + turned_floats_ + kLanes - 1) / kLanes * kLanes;
+    return (copy_floats_ + sum_floats_ + packed_floats_ + transposed_floats_ + kLanes - 1) / kLanes * kLanes;
   }
 
   // The outputs with these remainders.
@@ -146,13 +146,13 @@ class Conv : public Kernel {
     for (int64_t tap = 0; tap < w.taps(); ++tap) {
       const Lengths at{tap / (w.kernel[1] * w.kernel[2]), tap / w.kernel[2] % w.kernel[1], tap % w.kernel[2]};
       Lengths from{};
-      bool seen = true;
+      bool clipped = true;
       for (int i = 0; i < 3; ++i) {
         const int64_t moved = first[i] + w.padding[i] - at[i] * w.dilation[i];
         from[i] = transposed_ ? moved / out_step_[i] : -moved;
-        seen = seen && (!transposed_ || moved % out_step_[i] == 0);
+        clipped = seen && (!transposed_ || moved % out_step_[i] == 0);
       }
-      if (!seen) continue;
+      if (!clipped) continue;
       phase.taps.push_back(from);
       phase.weights.push_back(tap);
     }
@@ -224,10 +224,10 @@ class Conv : public Kernel {
   int64_t group_floats() const { return conv_.out_channels * conv_.in_channels * conv_.window.taps(); }
 
   // A transposed convolution's weights [C, O, taps] as one matrix [O, C · taps] for each phase, group by group.
-  void turn(const float* weight, float* turned) const {
+  void transpose_weights(const float* weight, float* to_weights) const {
     for (int64_t group = 0; group < conv_.groups; ++group) {
       const float* from = weight + group * group_floats();
-      float* to = turned + group * group_floats();
+      float* to = to_weights + group * group_floats();
       for (const Phase& phase : phases_)
         for (int64_t o = 0; o < conv_.out_channels; ++o)
           for (int64_t c = 0; c < conv_.in_channels; ++c)
@@ -314,13 +314,13 @@ class Conv : public Kernel {
       const int64_t d = band.at[0] * in_step_[0] + tap;
       for (int64_t ahead = 0; ahead < in_step_[1]; ++ahead) {
         for (const int64_t left : phase.lefts) {
-          const SeenRow seen(x_[2], band.at[2] * step + left + phase.low[2], step, band.columns + more);
-          const SeenRows rows{.height = d >= 0 && d < x_[0] ? x_[1] : 0,
-                              .length = x_[2],
-                              .first = band.at[1] * in_step_[1] + ahead + phase.low[1],
-                              .step = in_step_[1],
-                              .rows = phase.copied_rows};
-          copy_seen_rows(seen, rows, x + d * x_[1] * x_[2], phase.pitch, to);
+          const ClippedRow clipped(x_[2], band.at[2] * step + left + phase.low[2], step, band.columns + more);
+          const ClippedRows rows{.height = d >= 0 && d < x_[0] ? x_[1] : 0,
+                                 .length = x_[2],
+                                 .first = band.at[1] * in_step_[1] + ahead + phase.low[1],
+                                 .step = in_step_[1],
+                                 .rows = phase.copied_rows};
+          copy_clipped_rows(clipped, rows, x + d * x_[1] * x_[2], phase.pitch, to);
           to += phase.copied_rows * phase.pitch;
         }
       }
@@ -346,7 +346,7 @@ class Conv : public Kernel {
   Lengths in_step_{1, 1, 1}, out_step_{1, 1, 1};  // of x and of y, between outputs of a phase
   std::vector<Phase> phases_;
   int64_t bands_ = 0;
-  int64_t copy_floats_ = 0, sum_floats_ = 0, packed_floats_ = 0, turned_floats_ = 0;  // of a worker's scratch
+  int64_t copy_floats_ = 0, sum_floats_ = 0, packed_floats_ = 0, transposed_floats_ = 0;  // of a worker's scratch
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backends/common/window_request.h"
+#include "backends/cpu/kernels/clipped_row.h"
 #include "backends/cpu/kernels/matrix_packs.h"
-#include "backends/cpu/kernels/seen_row.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 #include "backends/cpu/simd/simd.h"
 
@@ -66,7 +66,7 @@ void add_taps(const Steps& steps, const Range* taps, int64_t channels, const flo
       const float* row_weights = weights + d * steps.weight_tap[0] + h * steps.weight_tap[1];
       // A channel's taps one after the other: planes a multiple of 4 KiB apart share a set of the L1 cache.
       for (int64_t c = 0; c < channels; ++c, row += steps.x_channel, row_weights += steps.weight_channel) {
-        const float *seen = row, *factors = row_weights;
+        const float *clipped = row, *factors = row_weights;
         for (int64_t v = 0; v < taps[2].count; ++v, seen += steps.x_tap[2], factors += kPanel) {
           F32 factor[kVectors];
 #pragma GCC unroll 2
@@ -118,7 +118,7 @@ class ConvChannels : public Kernel {
   ConvChannels(const abi::ConvRequest& conv, bool transposed, int workers) : conv_(conv), transposed_(transposed) {
     const Window& w = conv.window;
     for (int axis = 0; axis < 2; ++axis) {
-      for (int64_t q = 0; q < w.out[axis]; ++q) taps_[axis].push_back(seen_by(axis, q));
+      for (int64_t q = 0; q < w.out[axis]; ++q) taps_[axis].push_back(clipped_by(axis, q));
     }
     const int64_t tiles = pieces(w.out[2], kMatrixRows);
     for (int64_t t = 0; t < tiles; ++t) tiles_.push_back(make_tile(t * w.out[2] / tiles, (t + 1) * w.out[2] / tiles));
@@ -161,7 +161,7 @@ class ConvChannels : public Kernel {
   }
 
  private:
-  // Neighbouring output channels.
+  // Neighboring output channels.
   struct Panel {
     int64_t group;
     int64_t first;  // of all groups' channels
@@ -178,17 +178,17 @@ class ConvChannels : public Kernel {
   int64_t worker_floats() const { return packed_floats() + conv_.window.out[2] * kPanel; }
 
   // The taps along an axis by which output q sees x.
-  Range seen_by(int axis, int64_t q) const {
+  Range clipped_by(int axis, int64_t q) const {
     const Window& w = conv_.window;
-    const SeenRow seen(w.in[axis], q * w.stride[axis] - w.padding[axis], w.dilation[axis], w.kernel[axis]);
-    return {seen.begin, seen.end - seen.begin};
+    const ClippedRow clipped(w.in[axis], q * w.stride[axis] - w.padding[axis], w.dilation[axis], w.kernel[axis]);
+    return {clipped.begin, clipped.end - clipped.begin};
   }
 
   Tile make_tile(int64_t begin, int64_t end) const {
     const Window& w = conv_.window;
     Tile tile{.outputs = {begin, end - begin}, .passes = {}};
     for (int64_t tap = 0; tap < w.kernel[2]; ++tap) {
-      const SeenRow row(w.in[2], begin * w.stride[2] - w.padding[2] + tap * w.dilation[2], w.stride[2], end - begin);
+      const ClippedRow row(w.in[2], begin * w.stride[2] - w.padding[2] + tap * w.dilation[2], w.stride[2], end - begin);
       const Range seeing{row.begin, row.end - row.begin};
       if (seeing.count == 0) continue;
       if (!tile.passes.empty() && tile.passes.back().outputs == seeing) {  // there is no gap between such taps
@@ -271,11 +271,11 @@ class ConvChannels : public Kernel {
     const int64_t outputs = conv_.window.out[2], plane = conv_.window.outputs();
     int64_t o = 0;
     for (; o + 8 <= channels && outputs >= 8; o += 8) {
-      const auto turn = [&](int64_t p) {
+      const auto transpose = [&](int64_t p) {
         transpose_eights(sums + p * kPanel + o, kPanel, 8, y + o * plane + p, plane);
       };
-      for (int64_t p = 0; p + 8 < outputs; p += 8) turn(p);
-      turn(outputs - 8);
+      for (int64_t p = 0; p + 8 < outputs; p += 8) transpose(p);
+      transpose(outputs - 8);
     }
     for (; o < channels; ++o) {
       for (int64_t p = 0; p < outputs; ++p) y[o * plane + p] = sums[p * kPanel + o];

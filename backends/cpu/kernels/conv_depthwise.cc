@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "backends/common/window_request.h"
+#include "backends/cpu/kernels/clipped_vectors.h"
 #include "backends/cpu/kernels/depthwise_tile.h"
-#include "backends/cpu/kernels/seen_vectors.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -21,10 +21,10 @@ constexpr int64_t kCopy = 6 << 10;      // floats of a band's copy: 24 KiB of L1
 constexpr int64_t kMostCopy = 1 << 18;  // of the rows of one tile, which see many planes where strides are large
 constexpr int64_t kShares = 4;          // bands for each worker, where there are as many
 constexpr int64_t kGrain = 1 << 16;     // products that a worker takes at a time, at least
-static_assert(SeenVectors::kMost * kLanes >= kDepthwisePitch);
+static_assert(ClippedVectors::kMost * kLanes >= kDepthwisePitch);
 
 // How outputs are cut into bands, and what the copy of a band looks like: [kernel[0]][planes_down][planes_along]
-// [copied_rows][kDepthwisePitch]. With a dilation, neighbouring rows of outputs may see different rows of x: a band has
+// [copied_rows][kDepthwisePitch]. With a dilation, neighboring rows of outputs may see different rows of x: a band has
 // rows that are `apart` from each other, of one phase.
 struct Layout {
   Layout(const abi::ConvRequest& conv, int workers) {
@@ -69,7 +69,7 @@ struct Layout {
 struct Band {
   int64_t depth, down, along;  // its first output
   int64_t rows, columns;
-  SeenVectors seen, between;  // by the first taps of the first two planes along
+  ClippedVectors clipped, between;  // by the first taps of the first two planes along
 };
 
 class DepthwiseConv : public Kernel {
@@ -133,17 +133,17 @@ class DepthwiseConv : public Kernel {
     const int64_t first = number % layout_.bands_down * layout_.rows;
     number /= layout_.bands_down;
     const int64_t phase = number % layout_.phases, columns = std::min(layout_.columns, w.out[2] - along);
-    const auto seen = [&](int64_t left) {
-      return SeenVectors(
-          SeenRow(w.in[2], along * w.stride[2] - w.padding[2] + left, w.stride[2], columns + layout_.beyond));
+    const auto clipped = [&](int64_t left) {
+      return ClippedVectors(
+          ClippedRow(w.in[2], along * w.stride[2] - w.padding[2] + left, w.stride[2], columns + layout_.beyond));
     };
     return {.depth = number / layout_.phases,
             .down = phase + first * layout_.apart,
             .along = along,
             .rows = std::min(layout_.rows, pieces(w.out[1] - phase, layout_.apart) - first),
             .columns = columns,
-            .seen = seen(0),
-            .between = seen(1)};
+            .clipped = clipped(0),
+            .between = clipped(1)};
   }
 
   void make_band(const abi::Launch& launch, const Band& band, int64_t batch, float* scratch) const {
@@ -174,23 +174,23 @@ class DepthwiseConv : public Kernel {
       const int64_t d = band.depth * w.stride[0] - w.padding[0] + depth * w.dilation[0];
       const int64_t plane = batch * w.inputs() + d * w.in[1] * w.in[2];
       for (int64_t down = 0; down < layout_.planes_down; ++down, to += planes * floats) {
-        const SeenRows rows{.height = d >= 0 && d < w.in[0] ? w.in[1] : 0,
-                            .length = w.in[2],
-                            .first = band.down * w.stride[1] - w.padding[1] + down * w.dilation[1],
-                            .step = layout_.row_step,
-                            .rows = band.rows + layout_.copied_rows - layout_.rows};
+        const ClippedRows rows{.height = d >= 0 && d < w.in[0] ? w.in[1] : 0,
+                               .length = w.in[2],
+                               .first = band.down * w.stride[1] - w.padding[1] + down * w.dilation[1],
+                               .step = layout_.row_step,
+                               .rows = band.rows + layout_.copied_rows - layout_.rows};
         if (kMasksLanes && w.stride[2] <= 2) {
-          const SeenCopy copy{all, plane, kDepthwisePitch, planes == 2 ? floats : 0, to};
+          const ClippedCopy copy{all, plane, kDepthwisePitch, planes == 2 ? floats : 0, to};
           if (w.stride[2] == 1) {
-            copy_seen_vectors<1>(band.seen, band.seen, rows, copy);
+            copy_clipped_vectors<1>(band.clipped, band.clipped, rows, copy);
           } else {
-            copy_seen_vectors<2>(band.seen, band.between, rows, copy);
+            copy_clipped_vectors<2>(band.clipped, band.between, rows, copy);
           }
         } else {
           for (int64_t along = 0; along < planes; ++along) {
-            const int64_t left = band.seen.row.left + along * w.dilation[2] % w.stride[2];
-            copy_seen_rows(SeenRow(w.in[2], left, w.stride[2], band.seen.row.count), rows, x + plane, kDepthwisePitch,
-                           to + along * floats);
+            const int64_t left = band.clipped.row.left + along * w.dilation[2] % w.stride[2];
+            copy_clipped_rows(ClippedRow(w.in[2], left, w.stride[2], band.clipped.row.count), rows, x + plane,
+                              kDepthwisePitch, to + along * floats);
           }
         }
       }

@@ -63,7 +63,7 @@ class SmallDepthwiseConv : public Kernel {
     for (int64_t column = 0; column < w.out[2]; ++column) {
       std::vector<TapRun> longer, shorter;
       for (int64_t along = 0; along < w.kernel[2]; ++along) {
-        const int64_t seen = column * w.stride[2] - w.padding[2] + along * w.dilation[2];
+        const int64_t clipped = column * w.stride[2] - w.padding[2] + along * w.dilation[2];
         if (seen < 0 || seen >= w.in[2]) continue;
         cut_taps(w.kernel[1], pieces(w.kernel[1], kDepthwiseTaps), [&](int64_t taps, int64_t first) {
           const TapRun run{.at = first * kDepthwisePitch + seen * kLanes,

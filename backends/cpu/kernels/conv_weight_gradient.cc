@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/common/window_request.h"
-#include "backends/cpu/kernels/seen_row.h"
+#include "backends/cpu/kernels/clipped_row.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 #include "backends/cpu/simd/simd.h"
 
@@ -21,7 +21,7 @@ constexpr int64_t kRowBlock = 8;            // channels of dy that are copied at
 constexpr int64_t kCopyFloats = 32 * 1024;  // of a worker's copy, which stays in the L2 cache
 constexpr int64_t kFewestOutputs = 8;       // of a slice: lanes beyond would be of no use
 
-// Neighbouring outputs of one image: whole rows, or a part of one.
+// Neighboring outputs of one image: whole rows, or a part of one.
 struct Band {
   int64_t image, depth, row, column;
 };
@@ -140,14 +140,14 @@ class ConvWeightGradient : public Kernel {
           to += plane_floats_;
           continue;
         }
-        const SeenRow seen(w.in[2], left, w.stride[2], columns);
+        const ClippedRow clipped(w.in[2], left, w.stride[2], columns);
         for (int64_t phase = 0; phase < phases_; ++phase, to += plane_floats_) {
-          const SeenRows rows{.height = d >= 0 && d < w.in[0] ? w.in[1] : 0,
-                              .length = w.in[2],
-                              .first = band.row * w.stride[1] + phase - w.padding[1],
-                              .step = w.stride[1],
-                              .rows = rows_ + more_rows_};
-          copy_seen_rows(seen, rows, x + d * w.in[1] * w.in[2], columns_, to);
+          const ClippedRows rows{.height = d >= 0 && d < w.in[0] ? w.in[1] : 0,
+                                 .length = w.in[2],
+                                 .first = band.row * w.stride[1] + phase - w.padding[1],
+                                 .step = w.stride[1],
+                                 .rows = rows_ + more_rows_};
+          copy_clipped_rows(clipped, rows, x + d * w.in[1] * w.in[2], columns_, to);
         }
       }
     }
@@ -173,7 +173,7 @@ class ConvWeightGradient : public Kernel {
       for (int64_t i = 0; i < away; ++i) to[i] = 0;
   }
 
-  // Filters of neighbouring images are often a power of two apart, and would share the sets of the cache.
+  // Filters of neighboring images are often a power of two apart, and would share the sets of the cache.
   void copy_gradients(const Some& some, int64_t first, int64_t filters) const {
     const int64_t zeros = some.padded() - some.outputs;
     float* to = some.gradients;
@@ -207,22 +207,22 @@ class ConvWeightGradient : public Kernel {
       for (int64_t o = 0; o < filters; o += kTileChannels) {
         const auto some_filters = static_cast<int>(std::min<int64_t>(kTileChannels, filters - o));
         float* out = dw + o * conv_.in_channels * taps + first;
-        add_tile(some_filters, static_cast<int>(count), some, seen, o, out);
+        add_tile(some_filters, static_cast<int>(count), some, clipped, o, out);
       }
     }
   }
 
-  void add_tile(int filters, int taps, const Some& some, const float* const* seen, int64_t o, float* out) const {
+  void add_tile(int filters, int taps, const Some& some, const float* const* clipped, int64_t o, float* out) const {
     const auto of_size = [&]<int kCode>() {
       constexpr int kFilters = kCode / kTileTaps + 1, kTaps = kCode % kTileTaps + 1;
-      if (filters == kFilters && taps == kTaps) tile<kFilters, kTaps>(some, seen, o, out);
+      if (filters == kFilters && taps == kTaps) tile<kFilters, kTaps>(some, clipped, o, out);
     };
     [&]<int... kCodes>(std::integer_sequence<int, kCodes...>) { (of_size.template operator()<kCodes>(), ...); }
     (std::make_integer_sequence<int, kTileChannels * kTileTaps>{});
   }
 
   template <int kFilters, int kTaps>
-  void tile(const Some& some, const float* const* seen, int64_t o, float* out) const {
+  void tile(const Some& some, const float* const* clipped, int64_t o, float* out) const {
     F32 sums[kFilters][kTaps];
 #pragma GCC unroll 4
     for (int r = 0; r < kFilters; ++r) {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "backends/cpu/kernels/seen_row.h"
+#include "backends/cpu/kernels/clipped_row.h"
 #include "backends/cpu/simd/simd.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -45,10 +45,10 @@ template <Lanes kAre, int kRows, int kTaps>
     }
 #pragma GCC unroll 16
     for (int row = 0; row < kRows + kTaps - 1; ++row) {
-      const F32 seen = load_once(x + run->at + row * kDepthwisePitch);
+      const F32 clipped = load_once(x + run->at + row * kDepthwisePitch);
 #pragma GCC unroll 8
       for (int tap = 0; tap < kTaps; ++tap) {
-        if (row - tap >= 0 && row - tap < kRows) sum[row - tap] = fma(weight[tap], seen, sum[row - tap]);
+        if (row - tap >= 0 && row - tap < kRows) sum[row - tap] = fma(weight[tap], clipped, sum[row - tap]);
       }
     }
   }

@@ -192,7 +192,7 @@ class FusedElementwise : public Kernel {
 
 std::unique_ptr<Kernel> make_elementwise(const abi::KernelRequest& request, const MakeContext& context) {
   const auto steps = abi::read_elementwise(request);
-  if (!steps || has_turned_input(request)) return nullptr;
+  if (!steps || has_transposed_input(request)) return nullptr;
   auto kernel = std::make_unique<FusedElementwise>();
   if (!kernel->make(request, *steps, context)) return nullptr;
   return kernel;

@@ -15,7 +15,7 @@ struct KvTarget {
 };
 
 // x / scale to the nearest integer in ±127; NaN gives -127.
-inline int8_t quantised(float x, float inverse_scale) {
+inline int8_t quantized(float x, float inverse_scale) {
   const float scaled = x * inverse_scale;
   if (!(scaled > -127.0f)) return -127;
   return static_cast<int8_t>(std::nearbyint(std::min(scaled, 127.0f)));
@@ -45,7 +45,7 @@ inline void store_head(const KvShape& shape, const float* x, void* data, uint16_
     const float rounded = half_bits_to_float(bits);  // what the reader will multiply by
     scale[d / kScaleGroup * stride] = bits;
     const float inverse = rounded > 0 ? 1 / rounded : 0;
-    for (int64_t i = d; i < d + kScaleGroup; ++i) to[i * stride] = quantised(x[i], inverse);
+    for (int64_t i = d; i < d + kScaleGroup; ++i) to[i * stride] = quantized(x[i], inverse);
   }
 }
 

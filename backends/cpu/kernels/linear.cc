@@ -44,24 +44,24 @@ void Linear::add_matrix(const abi::TensorView& weight) {
   const DTypeInfo info = dtype_info(dtype);
   Matrix m = {.dtype = dtype,
               .packed = weight.layout == abi::Layout::kPacked,
-              .in_place = tiling_.few() && !is_quantised(dtype) && weight.strides[1] == 1,
+              .in_place = tiling_.few() && !is_quantized(dtype) && weight.strides[1] == 1,
               .rows = weight.shape[0],
               .row_step = weight.strides[0] / info.block_elements * info.block_bytes,
               .column_step = weight.strides[1] * info.block_bytes,
               .panels = panel_count(weight.shape[0]),
               .panel_bytes = panel_bytes(dtype, columns_)};
-  const bool words = is_quantised(dtype) || (!tiling_.few() && dtype != DType::f32 && columns_ % kChunk == 0);
+  const bool words = is_quantized(dtype) || (!tiling_.few() && dtype != DType::f32 && columns_ % kChunk == 0);
   (words ? activations_.words : tiling_.few() ? activations_.rows : activations_.plain) = true;
   if (tiling_.few()) {
     const int width = tiling_.full_width();
-    if (words) m.few_quantised = few_quantised(dtype, width);
+    if (words) m.few_quantized = few_quantized(dtype, width);
     if (!words) m.few_plain = few_plain(dtype, width);
   } else {
     if (options_.epilogue != Epilogue::kSiluMul) m.panels_per_item = kTileVectors;
     if (words) m.unpack = unpack_function(dtype);
     for (int w = 4; w <= kTileTokens; w += 4) {
       for (int count = 1; count <= 2; ++count) {
-        if (words) m.many_words[w / 4 - 1][count - 1] = many_words(dtype, w, count);
+        if (words) m.multi_token_i16[w / 4 - 1][count - 1] = multi_token_i16(dtype, w, count);
         if (!words) m.many_plain[w / 4 - 1][count - 1] = many_plain(dtype, w, count);
       }
     }
@@ -186,9 +186,9 @@ void Linear::multiply_few(const Item& item, const char* tile, float* y) const {
   for (int i = 0, together = 1; i < item.count; i += together) {
     const Matrix& m = *item.matrices[i];
     float* out = y + i * width * kPanelRows;
-    if (m.few_quantised != nullptr) {
+    if (m.few_quantized != nullptr) {
       together = 1;
-      m.few_quantised(item.weights[i], columns_, activations_.word_tile(tile, width, m.variant), out);
+      m.few_quantized(item.weights[i], columns_, activations_.word_tile(tile, width, m.variant), out);
       continue;
     }
     const auto follows = [&](int j) {
@@ -208,14 +208,16 @@ void Linear::multiply_few(const Item& item, const char* tile, float* y) const {
 void Linear::multiply_many(const Item& item, const char* tile, int width, float* y) const {
   const Matrix& first = *item.matrices[0];
   const Matrix& last = *item.matrices[item.count - 1];
-  const bool alike = first.many_words[0][0] == last.many_words[0][0] && first.many_plain[0][0] == last.many_plain[0][0];
+  const bool alike =
+      first.multi_token_i16[0][0] == last.multi_token_i16[0][0] && first.many_plain[0][0] == last.many_plain[0][0];
   const int together = alike ? item.count : 1;
   for (int i = 0; i < item.count; i += together) {
     const Matrix& m = *item.matrices[i];
     const int w = width / 4 - 1;
     float* out = y + i * width * kPanelRows;
     if (m.unpack != nullptr) {
-      m.many_words[w][together - 1](item.unpacked + i, columns_, activations_.word_tile(tile, width, m.variant), out);
+      m.multi_token_i16[w][together - 1](item.unpacked + i, columns_, activations_.word_tile(tile, width, m.variant),
+                                         out);
     } else {
       m.many_plain[w][together - 1](item.weights + i, columns_, activations_.plain_tile(tile), out);
     }

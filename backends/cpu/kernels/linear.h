@@ -34,13 +34,13 @@ class Linear : public Kernel {
     int variant = 0;  // of the activations' sums
     int64_t first_item = 0;
     int panels_per_item = 1;
-    FewQuantised few_quantised = nullptr;
+    FewQuantized few_quantized = nullptr;
     FewPlain few_plain = nullptr;
-    Unpack unpack = nullptr;                        // of matrices that meet many tokens as words
-    ManyWords many_words[kTileTokens / 4][2] = {};  // of width 4, 8, 12, for one or two panels
+    Unpack unpack = nullptr;                                 // of matrices that meet many tokens as words
+    MultiTokenI16 multi_token_i16[kTileTokens / 4][2] = {};  // of width 4, 8, 12, for one or two panels
     ManyPlain many_plain[kTileTokens / 4][2] = {};
   };
-  // Panels that are computed together: neighbours; with silu·mul the same ones of both matrices, first those of the
+  // Panels that are computed together: neighbors; with silu·mul the same ones of both matrices, first those of the
   // first matrix.
   static constexpr int kMaxItemPanels = 8;
   struct Item {
@@ -73,7 +73,7 @@ class Linear : public Kernel {
   ActivationPlan activations_;
   std::vector<Matrix> matrices_;
   int64_t items_ = 0;    // of all matrices
-  int together_ = 1;     // neighbouring items that a product with few tokens takes at once
+  int together_ = 1;     // neighboring items that a product with few tokens takes at once
   int item_panels_ = 1;  // in those, at most
   int64_t tiles_per_piece_ = 1;
   int64_t pieces_ = 1;  // into which the tiles of an item are cut

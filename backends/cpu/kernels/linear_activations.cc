@@ -22,7 +22,7 @@ void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t co
   store_first(y + whole, last * factor * load_first(weight + whole, rest), rest);
 }
 
-void ActivationPlan::quantise(const float* x, int token, int width, char* tile) const {
+void ActivationPlan::quantize(const float* x, int token, int width, char* tile) const {
   auto* codes = reinterpret_cast<int16_t*>(tile + words_at(width));
   auto* scales = reinterpret_cast<float*>(tile + scales_at(width));
   F32 probe = zero_f32();
@@ -77,7 +77,7 @@ void ActivationPlan::prepare(const float* x, const float* norm_weight, int used,
       rms_norm_row(values, norm_weight, epsilon, columns, row);
       values = row;
     }
-    if (words) quantise(values, token, width, target);
+    if (words) quantize(values, token, width, target);
     auto* tile = reinterpret_cast<float*>(target);
     if (rows) std::copy_n(values, columns, tile + token * columns);
     if (plain) {

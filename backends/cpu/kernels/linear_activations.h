@@ -1,4 +1,4 @@
-// The activations of a linear as its dot products want them: tokens in tiles, quantised or f32, with an RMSNorm before
+// The activations of a linear as its dot products want them: tokens in tiles, quantized or f32, with an RMSNorm before
 // where one is fused in.
 #pragma once
 
@@ -19,8 +19,8 @@ constexpr int tokens_at_once(int width, int most) {
   return most;
 }
 
-// Quantised activations are codes of 16 bits within ±kWordLevels, a scale per chunk: 32 products of two fit 32 bits. In
-// 8 bits, as llama.cpp has them, activations are what costs a quantised model most of its precision: KL against f32
+// Quantized activations are codes of 16 bits within ±kWordLevels, a scale per chunk: 32 products of two fit 32 bits. In
+// 8 bits, as llama.cpp has them, activations are what costs a quantized model most of its precision: KL against f32
 // activations 2e-3 to 3e-3, with 16 bits 1e-6. A chunk with no value above kLeastWordPeak counts as zeros:
 // kWordLevels / peak would overflow.
 inline constexpr float kWordLevels = 8191, kLeastWordPeak = 0x1p-114f;
@@ -98,7 +98,7 @@ struct ActivationPlan {
   int64_t sums_at(int width, int variant) const {
     return scales_at(width) + aligned(columns / 8 * width) + variant * aligned(columns / 4 * width);
   }
-  void quantise(const float* x, int token, int width, char* tile) const;
+  void quantize(const float* x, int token, int width, char* tile) const;
   void add_sums(int64_t chunk, int token, int width, float scale, int32_t low, int32_t high, char* tile) const;
 };
 

@@ -17,7 +17,7 @@ template <int64_t bytes, int64_t distance>
 }
 
 // Up to kFewTokens tokens, straight from the packed form.
-using FewQuantised = void (*)(const void* panel, int64_t columns, const WordTile& x, float* y);
+using FewQuantized = void (*)(const void* panel, int64_t columns, const WordTile& x, float* y);
 
 // The same for plain weights, which are read in place: the rows of up to kFewPanels panels, each of consecutive
 // elements. x: [W][K]; results: [panels][W][16]. Panels are interleaved, since a core reads several streams of
@@ -30,7 +30,7 @@ struct PlainRows {
 };
 using FewPlain = void (*)(const PlainRows& rows, const float* x, float* y);
 
-FewQuantised few_quantised(DType dtype, int width);
+FewQuantized few_quantized(DType dtype, int width);
 FewPlain few_plain(DType dtype, int width);
 
 // More tokens, weights as codes of 16 bits: a panel is unpacked once, and then meets all tiles from the nearest caches.
@@ -44,11 +44,11 @@ struct UnpackedPanel {
 };
 using Unpack = void (*)(const void* panel, int64_t columns, const UnpackedPanel& out);
 // `count` (1 or 2) panels of formats with one function.
-using ManyWords = void (*)(const UnpackedPanel* panels, int64_t columns, const WordTile& x, float* y);
+using MultiTokenI16 = void (*)(const UnpackedPanel* panels, int64_t columns, const WordTile& x, float* y);
 
-// f16, bf16 and quantised formats; K is a multiple of kChunk.
+// f16, bf16 and quantized formats; K is a multiple of kChunk.
 Unpack unpack_function(DType dtype);
-ManyWords many_words(DType dtype, int width, int count);
+MultiTokenI16 multi_token_i16(DType dtype, int width, int count);
 
 // More tokens, any plain weights: `count` (1 or 2) panels.
 using ManyPlain = void (*)(const void* const* panels, int64_t columns, const float* x, float* y);

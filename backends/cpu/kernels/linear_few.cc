@@ -1,4 +1,4 @@
-// Quantised weights, one to four tokens: the packed panel is streamed once, and this should be bound by memory.
+// Quantized weights, one to four tokens: the packed panel is streamed once, and this should be bound by memory.
 #include <bit>
 
 #include "backends/cpu/kernels/linear_dot.h"
@@ -105,9 +105,9 @@ void dot(const void* panel, int64_t columns, const WordTile& x, float* y) {
 
 }  // namespace
 
-FewQuantised few_quantised(DType dtype, int width) {
-  return dispatch_quantised(dtype, [&]<DType type>() -> FewQuantised {
-    static constexpr FewQuantised kWidths[] = {dot<type, 1>, dot<type, 2>, dot<type, 3>, dot<type, 4>};
+FewQuantized few_quantized(DType dtype, int width) {
+  return dispatch_quantized(dtype, [&]<DType type>() -> FewQuantized {
+    static constexpr FewQuantized kWidths[] = {dot<type, 1>, dot<type, 2>, dot<type, 3>, dot<type, 4>};
     return kWidths[width - 1];
   });
 }

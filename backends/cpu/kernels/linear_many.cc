@@ -52,7 +52,7 @@ template <Packing p, int first, int count>
 
 // A level times its sub-scale is a code: at most 127·128 / 4 (Q6_K, IQ4_XS).
 template <DType dtype>
-void unpack_quantised(const void* panel, int64_t columns, const UnpackedPanel& out) {
+void unpack_quantized(const void* panel, int64_t columns, const UnpackedPanel& out) {
   constexpr Packing p = packing_of(dtype);
   constexpr int kGroups = kChunk / p.group, kVectors = 8 / kGroups;
   const auto* bytes = static_cast<const uint8_t*>(panel);
@@ -140,12 +140,12 @@ void many(const UnpackedPanel* panels, int64_t columns, const WordTile& tile, fl
 }
 
 template <int kMinimums, int W>
-ManyWords many_of(int count) {
+MultiTokenI16 many_of(int count) {
   return count == 2 ? many<kMinimums, W, 2> : many<kMinimums, W, 1>;
 }
 
 template <int kMinimums>
-ManyWords many_of(int width, int count) {
+MultiTokenI16 many_of(int width, int count) {
   return width == 12  ? many_of<kMinimums, 12>(count)
          : width == 8 ? many_of<kMinimums, 8>(count)
                       : many_of<kMinimums, 4>(count);
@@ -175,10 +175,10 @@ UnpackedPanel UnpackedPanel::at(char* memory, int64_t columns) {
 Unpack unpack_function(DType dtype) {
   if (dtype == DType::f16) return unpack_plain<DType::f16>;
   if (dtype == DType::bf16) return unpack_plain<DType::bf16>;
-  return dispatch_quantised(dtype, []<DType type>() -> Unpack { return unpack_quantised<type>; });
+  return dispatch_quantized(dtype, []<DType type>() -> Unpack { return unpack_quantized<type>; });
 }
 
-ManyWords many_words(DType dtype, int width, int count) {
+MultiTokenI16 multi_token_i16(DType dtype, int width, int count) {
   const int per_chunk = minimums_of(dtype);
   return per_chunk == 2   ? many_of<2>(width, count)
          : per_chunk == 1 ? many_of<1>(width, count)

@@ -1,5 +1,5 @@
 // `linear`, `linear_fused`, `embedding` and `dequantize` on every instruction set of this machine, against a
-// double-precision product of the dequantised weights (src/formats/quant, tested against the gguf package).
+// double-precision product of the dequantized weights (src/formats/quant, tested against the gguf package).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ struct Weight {
   DType dtype;
   int64_t rows, columns;
   std::vector<std::byte> file;
-  std::vector<float> values;  // dequantised
+  std::vector<float> values;  // dequantized
 };
 
 // Offsets of a block's f16 scales; its other bits may have any value.
@@ -63,7 +63,7 @@ Weight make_weight(DType dtype, int64_t rows, int64_t columns, unsigned seed) {
   std::uniform_real_distribution<float> unit(-1, 1);
   weight.file.resize(dtype_bytes(dtype, elements));
   weight.values.resize(elements);
-  if (is_quantised(dtype)) {
+  if (is_quantized(dtype)) {
     const auto step = static_cast<size_t>(dtype_info(dtype).block_bytes);
     for (std::byte& byte : weight.file) byte = static_cast<std::byte>(random());
     for (size_t at = 0; at < weight.file.size(); at += step) {
@@ -88,7 +88,7 @@ Weight make_weight(DType dtype, int64_t rows, int64_t columns, unsigned seed) {
 constexpr float kWordLevels = 8191;
 
 // Operands as i16 codes, as the kernels document it: round to nearest, amax / levels over 32 consecutive k.
-std::vector<double> quantised_to_words(const std::vector<float>& x) {
+std::vector<double> quantized_to_words(const std::vector<float>& x) {
   std::vector<double> result(x.size());
   for (size_t first = 0; first + 32 <= x.size(); first += 32) {
     float peak = 0;
@@ -151,7 +151,7 @@ class PerIsa : public testing::TestWithParam<const IsaTable*> {
   // The weight as an operand: packed into memory that `keep` holds if its format has a packed form, or in place.
   abi::TensorView operand(const Weight& weight, bool packed) {
     abi::TensorView result = view({weight.rows, weight.columns}, weight.file.data(), weight.dtype);
-    if (packed && is_quantised(weight.dtype)) {
+    if (packed && is_quantized(weight.dtype)) {
       keep_.emplace_back(GetParam()->packed_bytes(weight.dtype, weight.rows, weight.columns));
       result.data = keep_.back().data.get();
       result.layout = abi::Layout::kPacked;
@@ -182,7 +182,7 @@ std::vector<float> random_floats(int64_t count, unsigned seed) {
   return values;
 }
 
-std::vector<float> normalised(const Case& c, const std::vector<float>& x, const std::vector<float>& weight) {
+std::vector<float> normalized(const Case& c, const std::vector<float>& x, const std::vector<float>& weight) {
   std::vector<float> result(x.size());
   for (int64_t t = 0; t < c.tokens; ++t) {
     double squares = 0;
@@ -212,20 +212,20 @@ Expected product(const T* x, const T* weights, int64_t columns, float bias) {
   return sum;
 }
 
-// Many tokens meet f16 and bf16 weights as 16-bit codes, where K allows it; quantised weights always meet such codes.
+// Many tokens meet f16 and bf16 weights as 16-bit codes, where K allows it; quantized weights always meet such codes.
 bool is_weight_rounded(const Case& c, DType dtype) {
   return (dtype == DType::f16 || dtype == DType::bf16) && c.tokens > 4 && c.columns % 32 == 0;
 }
-bool is_x_rounded(const Case& c, DType dtype) { return is_quantised(dtype) || is_weight_rounded(c, dtype); }
+bool is_x_rounded(const Case& c, DType dtype) { return is_quantized(dtype) || is_weight_rounded(c, dtype); }
 
 // The kernels round a scale or two per group, each product's sum over a group, and the sum over the groups: at most
 // columns/16 + 8 roundings relative to the sum of absolute values (K for plain weights). Formats with a minimum add up
 // two large parts: the size counts weights as |code part| + |minimum part|, at most 4 times what is left here in random
-// blocks. A normalised x may fall on the other side of a rounding to a code, which moves it by amax/8191; up to four
+// blocks. A normalized x may fall on the other side of a rounding to a code, which moves it by amax/8191; up to four
 // do.
 double tolerance(const Case& c, DType dtype, const Expected& expected) {
   const double roundings =
-      is_quantised(dtype) ? static_cast<double>(c.columns) / 16 + 8 : static_cast<double>(c.columns);
+      is_quantized(dtype) ? static_cast<double>(c.columns) / 16 + 8 : static_cast<double>(c.columns);
   double result = 4 * roundings * kEpsilon * expected.size;
   if (c.norm && is_x_rounded(c, dtype)) {
     result += 2e-3 / 64 * 4 * expected.size / std::sqrt(static_cast<double>(c.columns));
@@ -279,12 +279,12 @@ class LinearTest : public PerIsa {
          {"norm", abi::AttributeKind::kInteger, c.norm, 0, nullptr},
          {"epsilon", abi::AttributeKind::kReal, 0, 1e-5, nullptr},
          {"epilogue", abi::AttributeKind::kInteger, c.epilogue, 0, nullptr}});
-    const std::vector<float> plain = c.norm ? normalised(c, x, norm) : x;
-    const std::vector<double> words = quantised_to_words(plain);
+    const std::vector<float> plain = c.norm ? normalized(c, x, norm) : x;
+    const std::vector<double> words = quantized_to_words(plain);
     std::vector<std::vector<double>> weight_words;
     for (const Weight& weight : weights) {
       weight_words.push_back(is_weight_rounded(c, weight.dtype)
-                                 ? quantised_to_words(weight.values)
+                                 ? quantized_to_words(weight.values)
                                  : std::vector<double>(weight.values.begin(), weight.values.end()));
     }
     const auto expect = [&](size_t m, int64_t t, int64_t row) {

@@ -1,4 +1,4 @@
-// f32 matrix products [..., M, K] × [..., K, N] of few columns whose factors both have neighbours along K: a dot
+// f32 matrix products [..., M, K] × [..., K, N] of few columns whose factors both have neighbors along K: a dot
 // product for each element of the result, in vectors along K. With few and long ones K is divided among the workers.
 #include <algorithm>
 

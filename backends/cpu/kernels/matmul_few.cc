@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "backends/common/primitives.h"
+#include "backends/cpu/kernels/clipped_row.h"
 #include "backends/cpu/kernels/elements.h"
 #include "backends/cpu/kernels/kernels.h"
-#include "backends/cpu/kernels/seen_row.h"
 #include "backends/cpu/kernels/strided.h"
 
 namespace gabbro::cpu::GABBRO_ISA {

@@ -1,5 +1,5 @@
 // Matrix products [..., M, K] x [..., K, N] of bf16 on processors that add products of pairs to an f32 sum. Blocks of
-// both factors are packed as pairs of neighbours along K, words of 32 bits, which go through the packs of f32 as if
+// both factors are packed as pairs of neighbors along K, words of 32 bits, which go through the packs of f32 as if
 // they were floats. Elements and sums below 2^-126 count as zero, as the processor has it. On others, products of
 // halves are composed of casts and matmul.cc.
 #include <algorithm>
@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "backends/common/primitives.h"
+#include "backends/cpu/kernels/clipped_row.h"
 #include "backends/cpu/kernels/elements.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/matrix_packs.h"
-#include "backends/cpu/kernels/seen_row.h"
 #include "backends/cpu/kernels/strided.h"
 
 namespace gabbro::cpu::GABBRO_ISA {

@@ -78,7 +78,7 @@ inline void pack_columns(const abi::MatrixView& b, const float* from, float* to)
   }
 }
 
-// Neighbouring panels of these as B.
+// Neighboring panels of these as B.
 struct PanelSource {
   const float* data;
   int64_t rows;

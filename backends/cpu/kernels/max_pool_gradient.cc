@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/common/window_request.h"
-#include "backends/cpu/kernels/largest_seen.h"
+#include "backends/cpu/kernels/max_pool_scan.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 
@@ -35,7 +35,7 @@ class MaxPoolGradient : public Kernel {
 
  private:
   abi::PoolRequest pool_;
-  LargestSeen largest_;
+  MaxPoolScan largest_;
 };
 
 }  // namespace

@@ -99,8 +99,8 @@ template <class T>
 void column_moments(const T* x, int64_t stride, int64_t rows, int64_t width, Moments* moments) {
   std::array<float, kColumns> sums{};
   int64_t row = 0;
-  for (; row + 4 <= rows; row += 4) join_neighbours<Sum, 4>(x + row * stride, stride, width, sums.data());
-  for (; row < rows; ++row) join_neighbours<Sum, 1>(x + row * stride, stride, width, sums.data());
+  for (; row + 4 <= rows; row += 4) join_neighbors<Sum, 4>(x + row * stride, stride, width, sums.data());
+  for (; row < rows; ++row) join_neighbors<Sum, 1>(x + row * stride, stride, width, sums.data());
   std::array<float, 2 * kLanes> centers{}, rests{}, squares{};
   const auto count = static_cast<double>(rows);
   for (int64_t first = 0; first < width; first += 2 * kLanes) {

@@ -68,7 +68,7 @@ class RecurrentSchedule {
     };
     if (by_rows_) {
       worker.parallel_for(batch_, rows_, [&](int64_t begin, int64_t end) {
-        for (int64_t step = 0; step < count && !worker.cancelled(); ++step) tiles(step, begin, end, 0, blocks_);
+        for (int64_t step = 0; step < count && !worker.canceled(); ++step) tiles(step, begin, end, 0, blocks_);
       });
       return;
     }

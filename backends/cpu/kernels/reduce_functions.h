@@ -94,10 +94,10 @@ struct Min {
 template <class F>
 inline constexpr bool kOverlooksNan = std::is_same_v<F, Max> || std::is_same_v<F, Min>;
 
-// A row of neighbours by vectors: four running results, for each waits for the one before, and so rounding errors of
+// A row of neighbors by vectors: four running results, for each waits for the one before, and so rounding errors of
 // sums grow 64 times slower. NaN is looked for in pairs of vectors.
 template <class F, class T>
-float reduce_neighbours(const T* x, int64_t count) {
+float reduce_neighbors(const T* x, int64_t count) {
   const F32 start = splat(F::template start<float>());
   F32 results[4] = {start, start, start, start};
   [[maybe_unused]] Mask has_nan = unordered(start, start);
@@ -138,7 +138,7 @@ inline constexpr int64_t kRowBlock = 16384;
 template <class T, class F>
 Wide<T> reduce_block(const T* x, int64_t stride, int64_t count) {
   if constexpr (kVectors<T>) {
-    if (stride == 1) return reduce_neighbours<F>(x, count);
+    if (stride == 1) return reduce_neighbors<F>(x, count);
   }
   // As many running results as a vector has lanes, so that the compiler can use vectors.
   Wide<T> lanes[kLanes];
@@ -172,9 +172,9 @@ void reduce_row(const void* row, int64_t stride, int64_t count, void* out) {
 // partial sums, so that rounding errors grow slower.
 inline constexpr int64_t kSide = 256, kRun = 64;
 
-// `count` neighbours from each of kElements places, `stride` apart, joined into as many results; NaN stays.
+// `count` neighbors from each of kElements places, `stride` apart, joined into as many results; NaN stays.
 template <class F, int kElements, class T>
-void join_neighbours(const T* x, int64_t stride, int64_t count, float* results) {
+void join_neighbors(const T* x, int64_t stride, int64_t count, float* results) {
   for (int64_t j = 0; j < count; j += kLanes) {
     const int lanes = static_cast<int>(std::min<int64_t>(kLanes, count - j));
     F32 result = load_some(results + j, lanes);
@@ -187,7 +187,7 @@ void join_neighbours(const T* x, int64_t stride, int64_t count, float* results) 
   }
 }
 template <class F, int kElements, class T>
-requires(!kVectors<T>) void join_neighbours(const T* x, int64_t stride, int64_t count, T* results) {
+requires(!kVectors<T>) void join_neighbors(const T* x, int64_t stride, int64_t count, T* results) {
   for (int i = 0; i < kElements; ++i) {
     for (int64_t j = 0; j < count; ++j) results[j] = F::join(results[j], x[i * stride + j]);
   }
@@ -199,14 +199,14 @@ void reduce_runs(const T* x, int64_t stride, int64_t first, int64_t last, int64_
   const auto reduce_run = [&](int64_t begin, int64_t end, Wide<T>* run) {
     std::fill_n(run, width, F::template start<Wide<T>>());
     int64_t i = begin;
-    for (; i + 4 <= end; i += 4) join_neighbours<F, 4>(x + i * stride, stride, width, run);
-    for (; i < end; ++i) join_neighbours<F, 1>(x + i * stride, stride, width, run);
+    for (; i + 4 <= end; i += 4) join_neighbors<F, 4>(x + i * stride, stride, width, run);
+    for (; i < end; ++i) join_neighbors<F, 1>(x + i * stride, stride, width, run);
   };
   reduce_run(first, std::min(last, first + kRun), results);
   Wide<T> run[kSide];
   for (int64_t begin = first + kRun; begin < last; begin += kRun) {
     reduce_run(begin, std::min(last, begin + kRun), run);
-    join_neighbours<F, 1>(run, 0, width, results);
+    join_neighbors<F, 1>(run, 0, width, results);
   }
 }
 
@@ -219,7 +219,7 @@ void reduce_side(const void* rows, int64_t stride, int64_t count, void* out, int
   Wide<T> runs[kSide];
   for (int64_t first = kRuns; first < count; first += kRuns) {
     reduce_runs<T, F>(x, stride, first, std::min(count, first + kRuns), width, runs);
-    join_neighbours<F, 1>(runs, 0, width, all);
+    join_neighbors<F, 1>(runs, 0, width, all);
   }
 }
 
@@ -228,7 +228,7 @@ bool is_better(T candidate, T best) {
   return best == best && ((kMax ? candidate > best : candidate < best) || candidate != candidate);
 }
 
-// The first place of `value`, which is somewhere, in a row of neighbours; of NaN that of any. Whole vectors are looked
+// The first place of `value`, which is somewhere, in a row of neighbors; of NaN that of any. Whole vectors are looked
 // at first.
 template <class T>
 int64_t first_place(const T* x, int64_t count, Wide<T> value) {
@@ -271,7 +271,7 @@ void arg_row(const void* row, int64_t stride, int64_t count, void* out) {
   *static_cast<int32_t*>(out) = static_cast<int32_t>(best);
 }
 
-// `width` neighbours as they are computed with: halves as f32 in `memory`.
+// `width` neighbors as they are computed with: halves as f32 in `memory`.
 template <class T>
 const Wide<T>* widened(const T* x, int64_t width, Wide<T>* memory) {
   if constexpr (kHalf<T>) {
@@ -311,7 +311,7 @@ struct Part {
 // Part by part, in order, joined into those of the parts before.
 template <class T, class F>
 void join_results(const Part& part, void* out) {
-  join_neighbours<F, 1>(static_cast<const Wide<T>*>(part.results), 0, part.rows, static_cast<Wide<T>*>(out));
+  join_neighbors<F, 1>(static_cast<const Wide<T>*>(part.results), 0, part.rows, static_cast<Wide<T>*>(out));
 }
 template <class T, bool kMax>
 void join_places(const Part& part, void* out) {

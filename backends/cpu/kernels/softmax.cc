@@ -31,16 +31,16 @@ class Softmax : public Kernel {
       for (int64_t row = begin; row < end; ++row) {
         T* out = y + row * columns_;
         if constexpr (kHalf<T>) {
-          soften(x + row * columns_, out, static_cast<float*>(launch.scratch) + worker.index() * columns_);
+          softmax_row(x + row * columns_, out, static_cast<float*>(launch.scratch) + worker.index() * columns_);
         } else {
-          soften(x + row * columns_, out, out);
+          softmax_row(x + row * columns_, out, out);
         }
       }
     });
   }
 
  private:
-  void soften(const T* x, T* y, float* powers) const {
+  void softmax_row(const T* x, T* y, float* exponentials) const {
     const float lowest = -std::numeric_limits<float>::infinity();
     F32 highest = splat(lowest);
     for_vectors(columns_, [&](int64_t i, int count, int) {
@@ -52,7 +52,7 @@ class Softmax : public Kernel {
       F32 block = zero_f32();
       for_vectors(columns, [&](int64_t i, int count, int) {
         const F32 v = exp(load_some(x + begin + i, count) - maximum);
-        if (!logarithm_) store_some(powers + begin + i, v, count);
+        if (!logarithm_) store_some(exponentials + begin + i, v, count);
         block += only_first(v, count, 0);
       });
       sums += block;
@@ -65,8 +65,9 @@ class Softmax : public Kernel {
       return;
     }
     const F32 inverse = splat(1 / reduce_sum(sums));
-    for_vectors(columns_,
-                [&](int64_t i, int count, int) { store_some(y + i, load_some(powers + i, count) * inverse, count); });
+    for_vectors(columns_, [&](int64_t i, int count, int) {
+      store_some(y + i, load_some(exponentials + i, count) * inverse, count);
+    });
   }
 
   int64_t columns_;

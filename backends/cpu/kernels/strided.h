@@ -16,29 +16,29 @@ using abi::kMaxStridedInputs;
 // Elements that a worker takes at a time: enough to hide the shared counter, few enough to share and to cancel.
 inline constexpr int64_t kElementGrain = 4096;
 
-inline constexpr int64_t kTurnedSide = 16;  // least length of both axes of a transposed input
+inline constexpr int64_t kTransposedSide = 16;  // least length of both axes of a transposed input
 
 // The contiguous axis of an input whose last axis is strided; -1 if it is not transposed like that.
-inline int turned_axis(const abi::TensorView& x) {
+inline int transposed_axis(const abi::TensorView& x) {
   const int last = x.rank - 1;
-  if (last < 1 || x.shape[last] < kTurnedSide || x.strides[last] == 0 || x.strides[last] == 1) return -1;
+  if (last < 1 || x.shape[last] < kTransposedSide || x.strides[last] == 0 || x.strides[last] == 1) return -1;
   for (int axis = 0; axis < last; ++axis) {
-    if (x.strides[axis] == 1 && x.shape[axis] >= kTurnedSide) return axis;
+    if (x.strides[axis] == 1 && x.shape[axis] >= kTransposedSide) return axis;
   }
   return -1;
 }
 
 // Whether a large input is transposed. It is copied first, by tiles (transpose.cc): element by element, each of its
 // cache lines would be read many times.
-inline bool has_turned_input(const abi::KernelRequest& request) {
+inline bool has_transposed_input(const abi::KernelRequest& request) {
   constexpr int64_t kMany = 1 << 14;
   return std::any_of(request.inputs, request.inputs + request.input_count,
-                     [](const abi::TensorView& x) { return turned_axis(x) >= 0 && elements(x) >= kMany; });
+                     [](const abi::TensorView& x) { return transposed_axis(x) >= 0 && elements(x) >= kMany; });
 }
 
 // Elementwise, of inputs that are walked by rows.
 inline bool is_elementwise_by_rows(const abi::KernelRequest& request, int inputs) {
-  return is_elementwise(request, inputs) && !has_turned_input(request);
+  return is_elementwise(request, inputs) && !has_transposed_input(request);
 }
 
 class StridedWalk {

@@ -10,11 +10,11 @@
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
-constexpr int64_t kSide = kTurnedSide;  // neighbours of the input: a line of four-byte elements
-constexpr int64_t kLength = 64;         // neighbours of the output in a tile
-constexpr int64_t kNear = 64;           // of a work item, so that it uses more than a line of each page
-constexpr int64_t kFar = 256;           // likewise
-constexpr int64_t kGrain = 1 << 14;     // elements of a work item
+constexpr int64_t kSide = kTransposedSide;  // neighbors of the input: a line of four-byte elements
+constexpr int64_t kLength = 64;             // neighbors of the output in a tile
+constexpr int64_t kNear = 64;               // of a work item, so that it uses more than a line of each page
+constexpr int64_t kFar = 256;               // likewise
+constexpr int64_t kGrain = 1 << 14;         // elements of a work item
 
 struct Loop {
   int64_t count;
@@ -24,7 +24,7 @@ struct Loop {
 
 // `rows` rows of `count` elements, kSide at most, `step` apart: tile[i][c] = row c's element i.
 template <class T>
-void turn(const T* x, int64_t step, int64_t rows, int64_t count, T (*tile)[kLength]) {
+void transpose_tile(const T* x, int64_t step, int64_t rows, int64_t count, T (*tile)[kLength]) {
   int64_t c = 0;
   if constexpr (sizeof(T) == 4) {  // only moved: any word passes as a float
     for (; count == kSide && c + 8 <= rows; c += 8) {
@@ -55,7 +55,7 @@ void transpose_block(const void* in, void* out, const Loop& near, const Loop& fa
       const int64_t count = std::min(kSide, near.count - first);
       const T* x = static_cast<const T*>(in) + begin * far.in_stride + first;
       T* y = static_cast<T*>(out) + first * near.out_stride + begin;
-      turn(x, far.in_stride, length, count, tile);
+      transpose_tile(x, far.in_stride, length, count, tile);
       for (int64_t i = 0; i < count; ++i) std::copy_n(tile[i], length, y + i * near.out_stride);
     }
   }
@@ -121,7 +121,7 @@ class TransposingCopy : public Kernel {
 KernelPointer make_transposing_copy(const abi::KernelRequest& request, const MakeContext&) {
   if (!is_elementwise(request, 1) || request.inputs[0].dtype != request.outputs[0].dtype) return nullptr;
   const abi::TensorView& in = request.inputs[0];
-  const int axis = turned_axis(in);
+  const int axis = transposed_axis(in);
   return axis < 0 ? nullptr : std::make_unique<TransposingCopy>(in, axis);
 }
 

@@ -89,7 +89,7 @@ template <class... Rest>
   return fma(-size, tail, max(splat(-0.0f), x));  // -0 far below, as in PyTorch
 }
 // The same for f16 and bf16, within 2⁻¹⁵ of the result: with fewer terms, and the exponent as it is rounded.
-[[gnu::always_inline]] inline F32 gelu_of_halves(F32 x) {
+[[gnu::always_inline]] inline F32 gelu_f16(F32 x) {
   constexpr float kEnd = 10, kHalfLog2 = 0.721347511f;
   const F32 size = abs(min(splat(kEnd), x));
   const F32 t = min(splat(kEnd), size);
@@ -142,9 +142,9 @@ struct Unary {
   RowFunction f16 = nullptr, bf16 = nullptr;  // null: by f32
 };
 
-template <F32 (*kFunction)(F32), F32 (*kOfHalves)(F32) = kFunction>
+template <F32 (*kFunction)(F32), F32 (*kF16Function)(F32) = kFunction>
 constexpr Unary by_vectors(const char* op) {
-  return {op, vector_row_of<float, kFunction>, vector_row_of<Half, kOfHalves>, vector_row_of<BFloat, kOfHalves>};
+  return {op, vector_row_of<float, kFunction>, vector_row_of<Half, kF16Function>, vector_row_of<BFloat, kF16Function>};
 }
 
 constexpr Unary kUnary[] = {
@@ -162,7 +162,7 @@ constexpr Unary kUnary[] = {
     by_vectors<erf>("erf"),
     {"relu", row_of<[](float x) { return x < 0 ? 0 : x; }>},
     by_vectors<silu>("silu"),
-    by_vectors<gelu, gelu_of_halves>("gelu"),
+    by_vectors<gelu, gelu_f16>("gelu"),
     by_vectors<gelu_tanh>("gelu_tanh"),
 };
 

@@ -26,19 +26,19 @@ TEST(Gelu, is_close_where_it_is_small) {
 
 // For every f16 or bf16 between -10 and 10: the nearest result, or one that is off by a sixteenth of a unit more.
 template <class T>
-void check_halves(DType dtype) {
-  std::vector<T> halves;
+void check_f16(DType dtype) {
+  std::vector<T> values;
   std::vector<double> expected;
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     T x;
     x.bits = static_cast<uint16_t>(bits);
     const auto value = static_cast<double>(static_cast<float>(x));
     if (!(std::abs(value) < 10)) continue;
-    halves.push_back(x);
+    values.push_back(x);
     expected.push_back(0.5 * value * std::erfc(-value * M_SQRT1_2));
   }
-  Tensor x(dtype, {static_cast<int64_t>(halves.size())}), y(dtype, {x.count()});
-  std::copy(halves.begin(), halves.end(), x.data<T>());
+  Tensor x(dtype, {static_cast<int64_t>(values.size())}), y(dtype, {x.count()});
+  std::copy(values.begin(), values.end(), x.data<T>());
   constexpr bool kIsHalf = std::is_same_v<T, Half>;
   for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
     run(isa, {"gelu", {&x}, {&y}, {}}, pool);
@@ -51,9 +51,9 @@ void check_halves(DType dtype) {
     });
   });
 }
-TEST(Gelu, of_halves) {
-  check_halves<Half>(DType::f16);
-  check_halves<BFloat>(DType::bf16);
+TEST(Gelu, of_f16_and_bf16) {
+  check_f16<Half>(DType::f16);
+  check_f16<BFloat>(DType::bf16);
 }
 
 TEST(Gelu, ends) {

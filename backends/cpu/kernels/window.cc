@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "backends/common/window_request.h"
-#include "backends/cpu/kernels/largest_seen.h"
+#include "backends/cpu/kernels/clipped_row.h"
+#include "backends/cpu/kernels/max_pool_scan.h"
 #include "backends/cpu/kernels/rows.h"
-#include "backends/cpu/kernels/seen_row.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -24,7 +24,7 @@ const float* row_seen(const Window& w, const float* x, int64_t d, int64_t h, int
 }
 
 // The row of outputs seen through tap kw: a part of row_seen().
-SeenRow seen_through(const Window& w, int64_t kw) {
+ClippedRow clipped_through(const Window& w, int64_t kw) {
   return {w.in[2], kw * w.dilation[2] - w.padding[2], w.stride[2], w.out[2]};
 }
 
@@ -44,10 +44,10 @@ class Im2col : public Kernel {
       for (int64_t slice = begin; slice < end; ++slice) {
         const int64_t d = slice % w.out[0], tap = slice / w.out[0] % w.taps(), plane = slice / w.out[0] / w.taps();
         const int64_t kd = tap / w.kernel[2] / w.kernel[1], kh = tap / w.kernel[2] % w.kernel[1];
-        const SeenRow seen = seen_through(w, tap % w.kernel[2]);
+        const ClippedRow clipped = clipped_through(w, tap % w.kernel[2]);
         float* to = y + slice * w.out[1] * w.out[2];
         for (int64_t h = 0; h < w.out[1]; ++h, to += w.out[2]) {
-          copy_seen(seen, row_seen(w, x + plane * w.inputs(), d, h, kd, kh), im2col_.value, to);
+          copy_clipped(clipped, row_seen(w, x + plane * w.inputs(), d, h, kd, kh), im2col_.value, to);
         }
       }
     });
@@ -105,10 +105,10 @@ class Pool : public Kernel {
         for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
           if (w.stride[2] == 2) {  // which the compiler has vectors for
             pool_tap(
-                seen_through(w, kw), from, [](int64_t o) { return 2 * o; }, y);
+                clipped_through(w, kw), from, [](int64_t o) { return 2 * o; }, y);
           } else {
             pool_tap(
-                seen_through(w, kw), from, [step = w.stride[2]](int64_t o) { return step * o; }, y);
+                clipped_through(w, kw), from, [step = w.stride[2]](int64_t o) { return step * o; }, y);
           }
         }
       }
@@ -117,15 +117,15 @@ class Pool : public Kernel {
   }
 
   template <class Place>
-  void pool_tap(const SeenRow& seen, const float* from, Place place, float* y) const {
-    const int64_t left = seen.left, end = seen.end;
+  void pool_tap(const ClippedRow& clipped, const float* from, Place place, float* y) const {
+    const int64_t left = clipped.left, end = clipped.end;
     if (pool_.largest) {
-      for (int64_t o = seen.begin; o < end; ++o) {
+      for (int64_t o = clipped.begin; o < end; ++o) {
         const float value = from[left + place(o)];
         y[o] = value > y[o] || value != value ? value : y[o];
       }
     } else {
-      for (int64_t o = seen.begin; o < end; ++o) y[o] += from[left + place(o)];
+      for (int64_t o = clipped.begin; o < end; ++o) y[o] += from[left + place(o)];
     }
   }
 
@@ -143,7 +143,7 @@ class Pool : public Kernel {
   }
 
   abi::PoolRequest pool_;
-  std::optional<LargestSeen> largest_;  // for short rows: a table as large as a window
+  std::optional<MaxPoolScan> largest_;  // for short rows: a table as large as a window
 };
 
 // Between inputs `low` and `high`, by `part` of the way.

@@ -91,9 +91,9 @@ inline void store_codes(const uint8_t* vectors, uint8_t* chunk) {
   }
 }
 
-// function.template operator()<dtype>() for a quantised dtype; the functions of all formats have one type.
+// function.template operator()<dtype>() for a quantized dtype; the functions of all formats have one type.
 template <class Function>
-auto dispatch_quantised(DType dtype, Function&& function) {
+auto dispatch_quantized(DType dtype, Function&& function) {
   switch (dtype) {
     case DType::q4_0:
       return function.template operator()<DType::q4_0>();

@@ -18,9 +18,9 @@
 namespace gabbro::cpu {
 
 inline constexpr int kPanelRows = 16;
-inline constexpr int kChunk = 32;  // k of a chunk, and of the scale of quantised activations
+inline constexpr int kChunk = 32;  // k of a chunk, and of the scale of quantized activations
 
-// The part of a QuantFormat (src/formats/quant/quant.h) that kernels are specialised by. `zero` is the code of level 0;
+// The part of a QuantFormat (src/formats/quant/quant.h) that kernels are specialized by. `zero` is the code of level 0;
 // with a codebook it is what its levels are shifted by, to be unsigned.
 struct Packing {
   int bits;
@@ -58,13 +58,13 @@ constexpr Packing packing_of(DType dtype) {
     case DType::iq4_xs:
       return {4, 32, 128, false, true, true};
     default:
-      return {};  // not quantised
+      return {};  // not quantized
   }
 }
 
 // Dtypes of weights of `linear`, `embedding` and `dequantize`: packed if quantized, else plain and in place.
 constexpr bool is_weight_dtype(DType dtype) {
-  return is_quantised(dtype) || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+  return is_quantized(dtype) || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
 constexpr int64_t chunk_bytes(Packing p) { return 64 * p.bits; }
@@ -89,7 +89,7 @@ constexpr int64_t minimum_at(Packing p) { return scale_at(p) + 64; }
 constexpr int64_t block_bytes(Packing p) { return minimum_at(p) + (p.minimum ? 64 : 0); }
 
 constexpr int64_t panel_bytes(DType dtype, int64_t columns) {
-  if (!is_quantised(dtype)) return columns * kPanelRows * dtype_info(dtype).block_bytes;
+  if (!is_quantized(dtype)) return columns * kPanelRows * dtype_info(dtype).block_bytes;
   const Packing p = packing_of(dtype);
   if (p.sub_scales) return columns / 256 * block_bytes(p);
   const int64_t chunks = columns / kChunk;

@@ -132,12 +132,12 @@ void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
           minimum *= block[sub_minimums_at(p) + at];
         }
       } else {
-        uint16_t halves[2] = {};
+        uint16_t f16_bits[2] = {};
         const uint8_t* header = panel + small_scale_at(p, chunk) + row * 2;
-        std::memcpy(&halves[0], header, 2);
-        if (p.minimum) std::memcpy(&halves[1], header + 32, 2);
-        scale = half_bits_to_float(halves[0]);
-        minimum = half_bits_to_float(halves[1]);
+        std::memcpy(&f16_bits[0], header, 2);
+        if (p.minimum) std::memcpy(&f16_bits[1], header + 32, 2);
+        scale = half_bits_to_float(f16_bits[0]);
+        minimum = half_bits_to_float(f16_bits[1]);
       }
       const float value = scale * static_cast<float>(levels[i / 4][row * 4 + i % 4] - p.zero);
       out[chunk * kChunk + i] = p.minimum ? value + minimum : value;
@@ -148,7 +148,7 @@ void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
 }  // namespace
 
 size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) {
-  if (!is_quantised(dtype) || rows <= 0 || columns <= 0 || columns % dtype_info(dtype).block_elements != 0) return 0;
+  if (!is_quantized(dtype) || rows <= 0 || columns <= 0 || columns % dtype_info(dtype).block_elements != 0) return 0;
   return static_cast<size_t>(panel_count(rows) * panel_bytes(dtype, columns));
 }
 
@@ -164,8 +164,8 @@ void gather_rows(const StridedMatrix& matrix, int64_t panel, void* target) {
 void pack_panel(const StridedMatrix& matrix, int64_t panel, void* target) {
   auto* bytes = static_cast<uint8_t*>(target);
   if (matrix.dtype == DType::f32) return pack_elements<uint32_t>(matrix, panel, bytes);
-  if (!is_quantised(matrix.dtype)) return pack_words(matrix, panel, bytes);
-  dispatch_quantised(matrix.dtype, [&]<DType dtype> { pack_blocks<dtype>(matrix, panel, bytes); });
+  if (!is_quantized(matrix.dtype)) return pack_words(matrix, panel, bytes);
+  dispatch_quantized(matrix.dtype, [&]<DType dtype> { pack_blocks<dtype>(matrix, panel, bytes); });
 }
 
 void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target, Worker& worker) {
@@ -183,7 +183,7 @@ void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* ta
 
 void unpack_row(DType dtype, const void* panel, int row, int64_t columns, float* out) {
   const auto* bytes = static_cast<const uint8_t*>(panel);
-  dispatch_quantised(dtype, [&]<DType type> { unpack_blocks<type>(bytes, row, columns, out); });
+  dispatch_quantized(dtype, [&]<DType type> { unpack_blocks<type>(bytes, row, columns, out); });
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

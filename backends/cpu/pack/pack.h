@@ -33,7 +33,7 @@ void gather_rows(const StridedMatrix& matrix, int64_t panel, void* target);
 // One panel of it, panel_bytes(dtype, columns) at `target` (64-byte aligned).
 void pack_panel(const StridedMatrix& matrix, int64_t panel, void* target);
 
-// Row `row` (0 to 15) of a packed panel of a quantised format as f32 [columns].
+// Row `row` (0 to 15) of a packed panel of a quantized format as f32 [columns].
 void unpack_row(DType dtype, const void* panel, int row, int64_t columns, float* out);
 
 }  // namespace gabbro::cpu::GABBRO_ISA

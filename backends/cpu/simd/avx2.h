@@ -56,8 +56,8 @@ inline F32 load_once(const float* p) { return load(p); }
 // Elements 0, 2, ... 30 of 32, and those between.
 template <int kPick>
 __m256 load_alternate(const float* p) {
-  const __m256 halves = _mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8), kPick);
-  return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(halves), 0xd8));
+  const __m256 parts = _mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8), kPick);
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(parts), 0xd8));
 }
 inline F32 load_even(const float* p) { return {load_alternate<0x88>(p), load_alternate<0x88>(p + 16)}; }
 inline F32 load_odd(const float* p) { return {load_alternate<0xdd>(p), load_alternate<0xdd>(p + 16)}; }
@@ -79,13 +79,13 @@ inline void store_first(float* p, F32 x, int count) {
   std::memcpy(p, lanes, static_cast<size_t>(count) * sizeof(float));
 }
 inline F32 load_half(const void* p) {
-  const auto* halves = static_cast<const __m128i*>(p);
-  return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+  const auto* parts = static_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(parts)), _mm256_cvtph_ps(_mm_loadu_si128(parts + 1))};
 }
 inline void store_half(void* p, F32 x) {
-  auto* halves = static_cast<__m128i*>(p);
-  _mm_storeu_si128(halves, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-  _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  auto* parts = static_cast<__m128i*>(p);
+  _mm_storeu_si128(parts, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm_storeu_si128(parts + 1, _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 inline F32 load_bfloat(const void* p) {
   const auto* words = static_cast<const __m128i*>(p);
@@ -198,13 +198,13 @@ inline int32_t reduce_sum(I32 x) {
 }
 
 inline Bytes load_bytes(const void* p) {
-  const auto* halves = static_cast<const __m256i*>(p);
-  return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+  const auto* parts = static_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(parts), _mm256_loadu_si256(parts + 1)};
 }
 inline void store_bytes(void* p, Bytes x) {
-  auto* halves = static_cast<__m256i*>(p);
-  _mm256_storeu_si256(halves, x.a);
-  _mm256_storeu_si256(halves + 1, x.b);
+  auto* parts = static_cast<__m256i*>(p);
+  _mm256_storeu_si256(parts, x.a);
+  _mm256_storeu_si256(parts + 1, x.b);
 }
 inline Bytes splat_byte(uint8_t x) {
   const __m256i bytes = _mm256_set1_epi8(static_cast<char>(x));
@@ -230,13 +230,13 @@ inline Bytes lookup(const uint8_t* table, Bytes index) {
 
 // 32 signed words: lane i holds words 2i and 2i+1.
 inline Words load_words(const int16_t* p) {
-  const auto* halves = reinterpret_cast<const __m256i*>(p);
-  return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+  const auto* parts = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(parts), _mm256_loadu_si256(parts + 1)};
 }
 inline void store_words(int16_t* p, Words x) {
-  auto* halves = reinterpret_cast<__m256i*>(p);
-  _mm256_storeu_si256(halves, x.a);
-  _mm256_storeu_si256(halves + 1, x.b);
+  auto* parts = reinterpret_cast<__m256i*>(p);
+  _mm256_storeu_si256(parts, x.a);
+  _mm256_storeu_si256(parts + 1, x.b);
 }
 inline Words join_words(I32 even, I32 odd) {  // the low 16 bits of each
   return {_mm256_blend_epi16(even.a, _mm256_slli_epi32(odd.a, 16), 0xaa),

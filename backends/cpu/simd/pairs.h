@@ -12,7 +12,7 @@ namespace gabbro::cpu::GABBRO_ISA {
 // b [steps][kVectors · 16].
 template <int kRows, int kVectors, int kRowStep>
 void add_pairs(const float* a, const float* b, int64_t steps, bool accumulate, float* sums, int64_t stride) {
-  const auto halves = [](const float* pair, float& low, float& high) {
+  const auto split_pair = [](const float* pair, float& low, float& high) {
     uint32_t bits;
     std::memcpy(&bits, pair, sizeof bits);
     low = std::bit_cast<float>(bits << 16);
@@ -23,8 +23,8 @@ void add_pairs(const float* a, const float* b, int64_t steps, bool accumulate, f
       float sum = accumulate ? sums[r * stride + j] : 0;
       for (int64_t s = 0; s < steps; ++s) {
         float a_low, a_high, b_low, b_high;
-        halves(a + s * kRowStep + r, a_low, a_high);
-        halves(b + s * kVectors * 16 + j, b_low, b_high);
+        split_pair(a + s * kRowStep + r, a_low, a_high);
+        split_pair(b + s * kVectors * 16 + j, b_low, b_high);
         sum += a_low * b_low;
         sum += a_high * b_high;
       }

@@ -134,7 +134,7 @@ struct Module {
 struct Graph {
   CUgraphExec exec = nullptr;
 };
-struct Product {
+struct Gemm {
   std::unique_ptr<CublasProduct> product;
 };
 struct Convolution {
@@ -264,7 +264,7 @@ void synchronize(Queue* queue) {
   driver().check(driver().cuStreamSynchronize_(queue->stream), "waiting for the device");
 }
 
-void heed(Queue*, const std::atomic<bool>*) {}
+void set_cancel_flag(Queue*, const std::atomic<bool>*) {}
 
 std::string connect(Context* to, Context* from) {
   if (to->device == from->device) return {};
@@ -417,7 +417,7 @@ std::string library_version(Context* context, const std::string& library) {
   return library == kCublas ? cublas_version() : library == kCudnn ? cudnn_version() : "";
 }
 
-Product* make_product(Context* context, const std::string& library, const ProductShape& shape) {
+Gemm* make_gemm(Context* context, const std::string& library, const GemmShape& shape) {
   if (library != kCublas) return nullptr;
   context->use();
   if (context->workspace == 0 && driver().cuMemAlloc_(&context->workspace, kCublasWorkspace) != CUDA_SUCCESS) {
@@ -425,12 +425,12 @@ Product* make_product(Context* context, const std::string& library, const Produc
     return nullptr;
   }
   auto product = make_cublas_product(shape);
-  return product == nullptr ? nullptr : new Product{std::move(product)};
+  return product == nullptr ? nullptr : new Gemm{std::move(product)};
 }
 
-void destroy_product(Product* product) { delete product; }
+void destroy_gemm(Gemm* product) { delete product; }
 
-void multiply(Queue* queue, const Product* product, const ProductOperands& operands) {
+void multiply(Queue* queue, const Gemm* product, const GemmOperands& operands) {
   queue->context->use();
   product->product->run(queue->stream, operands, reinterpret_cast<void*>(queue->context->workspace));
 }

@@ -48,7 +48,7 @@ cudaDataType_t type_of(DType dtype) {
   return dtype == DType::f32 ? CUDA_R_32F : dtype == DType::f16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-cublasLtEpilogue_t epilogue_of(const ProductShape& shape) {
+cublasLtEpilogue_t epilogue_of(const GemmShape& shape) {
   switch (shape.activation) {
     case Activation::kRelu:
       return shape.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
@@ -64,7 +64,7 @@ cublasLtEpilogue_t epilogue_of(const ProductShape& shape) {
 // The library counts columns first: our row-major y is its yᵀ [rows, tokens] = wᵀᵀ·xᵀ.
 class PreparedProduct final : public CublasProduct {
  public:
-  PreparedProduct(const Library& library, const ProductShape& shape) : library_(library), shape_(shape) {}
+  PreparedProduct(const Library& library, const GemmShape& shape) : library_(library), shape_(shape) {}
   ~PreparedProduct() override {
     for (cublasLtMatrixLayout_t layout : {w_, x_, y_}) {
       if (layout != nullptr) library_.cublasLtMatrixLayoutDestroy_(layout);
@@ -76,20 +76,20 @@ class PreparedProduct final : public CublasProduct {
 
   // False where the library takes no such product.
   bool prepare() {
-    const cublasOperation_t w_turn = shape_.w.turned ? CUBLAS_OP_N : CUBLAS_OP_T,
-                            x_turn = shape_.x.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t w_transpose = shape_.w.transposed ? CUBLAS_OP_N : CUBLAS_OP_T,
+                            x_transpose = shape_.x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = epilogue_of(shape_);
     return library_.cublasLtMatmulDescCreate_(&description_, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
-           describe(CUBLASLT_MATMUL_DESC_TRANSA, w_turn) && describe(CUBLASLT_MATMUL_DESC_TRANSB, x_turn) &&
+           describe(CUBLASLT_MATMUL_DESC_TRANSA, w_transpose) && describe(CUBLASLT_MATMUL_DESC_TRANSB, x_transpose) &&
            describe(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) && lay_out(w_, shape_.dtype, shape_.w, shape_.rows) &&
            lay_out(x_, shape_.dtype, shape_.x, shape_.tokens) &&
            lay_out(y_, shape_.result,
-                   {.step = shape_.y_step, .batch_step = shape_.tokens * shape_.y_step, .turned = true}, shape_.rows,
-                   shape_.tokens) &&
+                   {.step = shape_.y_step, .batch_step = shape_.tokens * shape_.y_step, .transposed = true},
+                   shape_.rows, shape_.tokens) &&
            choose(kAlignment, aligned_) && choose(static_cast<uint32_t>(dtype_bytes(shape_.dtype, 1)), unaligned_);
   }
 
-  void run(CUstream stream, const ProductOperands& o, void* workspace) const override {
+  void run(CUstream stream, const GemmOperands& o, void* workspace) const override {
     const float beta = o.addend == nullptr ? 0 : 1;
     const bool aligned =
         ((reinterpret_cast<uintptr_t>(o.w) | reinterpret_cast<uintptr_t>(o.x) | reinterpret_cast<uintptr_t>(o.y) |
@@ -122,8 +122,8 @@ class PreparedProduct final : public CublasProduct {
     return lay_out(layout, dtype, factor, lines, shape_.depth);
   }
   bool lay_out(cublasLtMatrixLayout_t& layout, DType dtype, const Factor& factor, int64_t lines, int64_t depth) const {
-    const auto first = static_cast<uint64_t>(factor.turned ? lines : depth),
-               second = static_cast<uint64_t>(factor.turned ? depth : lines);
+    const auto first = static_cast<uint64_t>(factor.transposed ? lines : depth),
+               second = static_cast<uint64_t>(factor.transposed ? depth : lines);
     const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
       return library_.cublasLtMatrixLayoutSetAttribute_(layout, attribute, &value, sizeof value) ==
              CUBLAS_STATUS_SUCCESS;
@@ -160,7 +160,7 @@ class PreparedProduct final : public CublasProduct {
   }
 
   const Library& library_;
-  ProductShape shape_;
+  GemmShape shape_;
   cublasLtMatmulDesc_t description_ = nullptr;
   cublasLtMatrixLayout_t w_ = nullptr, x_ = nullptr, y_ = nullptr;
   cublasLtMatmulAlgo_t aligned_ = {}, unaligned_ = {};
@@ -173,7 +173,7 @@ std::string cublas_version() {
   return library == nullptr ? "" : version_text(library->cublasLtGetVersion_());
 }
 
-std::unique_ptr<CublasProduct> make_cublas_product(const ProductShape& shape) {
+std::unique_ptr<CublasProduct> make_cublas_product(const GemmShape& shape) {
   const Library* library = Library::get();
   if (library == nullptr || shape.activation == Activation::kSilu) return nullptr;
   auto product = std::make_unique<PreparedProduct>(*library, shape);

@@ -1,4 +1,4 @@
-// cuBLASLt behind api::Product. The library is opened when the first product is made; where it is missing there are
+// cuBLASLt behind api::Gemm. The library is opened when the first product is made; where it is missing there are
 // none.
 #pragma once
 
@@ -16,7 +16,7 @@ class CublasProduct {
   virtual ~CublasProduct() = default;
 
   // Throws where the library fails.
-  virtual void run(CUstream stream, const ProductOperands& operands, void* workspace) const = 0;
+  virtual void run(CUstream stream, const GemmOperands& operands, void* workspace) const = 0;
 };
 
 // Workspace of a GEMM on the device.
@@ -26,6 +26,6 @@ inline constexpr size_t kCublasWorkspace = size_t{32} << 20;  // NVIDIA's advice
 std::string cublas_version();
 
 // Null where there is no library, or it takes no such product. The device's context is current.
-std::unique_ptr<CublasProduct> make_cublas_product(const ProductShape& shape);
+std::unique_ptr<CublasProduct> make_cublas_product(const GemmShape& shape);
 
 }  // namespace gabbro::gpu::api

@@ -9,9 +9,9 @@
 #include "backends/gpu/api.h"
 #include "backends/gpu/facts.h"
 #include "backends/gpu/hip/code_objects.h"
+#include "backends/gpu/hip/gemm_libraries.h"
 #include "backends/gpu/hip/kernel_compiler.h"
 #include "backends/gpu/hip/miopen.h"
-#include "backends/gpu/hip/products.h"
 #include "backends/gpu/hip/runtime.h"
 
 namespace gabbro::gpu::api {
@@ -53,7 +53,7 @@ struct Module {
 struct Graph {
   hipGraphExec_t exec = nullptr;
 };
-struct Product {
+struct Gemm {
   std::unique_ptr<hip::LibraryProduct> product;
 };
 struct Convolution {
@@ -184,7 +184,7 @@ void synchronize(Queue* queue) {
   runtime().check(runtime().hipStreamSynchronize_(queue->stream), "waiting for the device");
 }
 
-void heed(Queue*, const std::atomic<bool>*) {}
+void set_cancel_flag(Queue*, const std::atomic<bool>*) {}
 
 std::string connect(Context* to, Context* from) {
   if (to->device == from->device) return {};
@@ -258,14 +258,14 @@ std::string library_version(Context* context, const std::string& library) {
   return libraries_of(context).version(library);
 }
 
-Product* make_product(Context* context, const std::string& library, const ProductShape& shape) {
+Gemm* make_gemm(Context* context, const std::string& library, const GemmShape& shape) {
   auto product = libraries_of(context).make(library, shape);
-  return product == nullptr ? nullptr : new Product{std::move(product)};
+  return product == nullptr ? nullptr : new Gemm{std::move(product)};
 }
 
-void destroy_product(Product* product) { delete product; }
+void destroy_gemm(Gemm* product) { delete product; }
 
-void multiply(Queue* queue, const Product* product, const ProductOperands& operands) {
+void multiply(Queue* queue, const Gemm* product, const GemmOperands& operands) {
   queue->context->use();
   product->product->run(queue->stream, operands);
 }

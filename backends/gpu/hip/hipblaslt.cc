@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/hip/gemm_libraries.h"
 #include "backends/gpu/hip/library.h"
-#include "backends/gpu/hip/products.h"
 #include "backends/gpu/hip/runtime.h"
 #include "backends/gpu/hip/tensile_files.h"
 
@@ -59,7 +59,7 @@ class Hipblaslt final : public ProductLibrary, public std::enable_shared_from_th
     if (hipblasLtGetVersion_(handle, &number) != HIPBLAS_STATUS_SUCCESS) return "of an unknown version";
     return fmt::format("{}.{}.{}", number / 100000, number / 100 % 1000, number % 100);
   }
-  std::unique_ptr<LibraryProduct> make(const ProductShape& shape) override;
+  std::unique_ptr<LibraryProduct> make(const GemmShape& shape) override;
   void* workspace() const { return workspace_->memory(); }
 
  private:
@@ -70,7 +70,7 @@ hipDataType type_of(DType dtype) {
   return dtype == DType::f32 ? HIP_R_32F : dtype == DType::f16 ? HIP_R_16F : HIP_R_16BF;
 }
 
-hipblasLtEpilogue_t epilogue_of(const ProductShape& shape) {
+hipblasLtEpilogue_t epilogue_of(const GemmShape& shape) {
   switch (shape.activation) {
     case api::Activation::kRelu:
       return shape.bias ? HIPBLASLT_EPILOGUE_RELU_BIAS : HIPBLASLT_EPILOGUE_RELU;
@@ -87,7 +87,7 @@ hipblasLtEpilogue_t epilogue_of(const ProductShape& shape) {
 // The library counts columns first: our row-major y is its yᵀ [rows, tokens] = wᵀᵀ·xᵀ.
 class HipblasltProduct final : public LibraryProduct {
  public:
-  HipblasltProduct(std::shared_ptr<const Hipblaslt> library, const ProductShape& shape)
+  HipblasltProduct(std::shared_ptr<const Hipblaslt> library, const GemmShape& shape)
       : library_(std::move(library)), shape_(shape) {}
   ~HipblasltProduct() override {
     for (hipblasLtMatrixLayout_t layout : {w_, x_, y_}) {
@@ -100,14 +100,14 @@ class HipblasltProduct final : public LibraryProduct {
 
   // False where the library takes no such product.
   bool prepare() {
-    const int32_t w_turn = shape_.w.turned ? HIPBLAS_OP_N : HIPBLAS_OP_T,
-                  x_turn = shape_.x.turned ? HIPBLAS_OP_T : HIPBLAS_OP_N;
+    const int32_t w_transpose = shape_.w.transposed ? HIPBLAS_OP_N : HIPBLAS_OP_T,
+                  x_transpose = shape_.x.transposed ? HIPBLAS_OP_T : HIPBLAS_OP_N;
     const uint32_t epilogue = epilogue_of(shape_);
     const int32_t bias_type = type_of(shape_.result);
-    const api::Factor y = {.step = shape_.y_step, .batch_step = shape_.tokens * shape_.y_step, .turned = true};
+    const api::Factor y = {.step = shape_.y_step, .batch_step = shape_.tokens * shape_.y_step, .transposed = true};
     return library_->hipblasLtMatmulDescCreate_(&description_, HIPBLAS_COMPUTE_32F, HIP_R_32F) ==
                HIPBLAS_STATUS_SUCCESS &&
-           describe(HIPBLASLT_MATMUL_DESC_TRANSA, w_turn) && describe(HIPBLASLT_MATMUL_DESC_TRANSB, x_turn) &&
+           describe(HIPBLASLT_MATMUL_DESC_TRANSA, w_transpose) && describe(HIPBLASLT_MATMUL_DESC_TRANSB, x_transpose) &&
            describe(HIPBLASLT_MATMUL_DESC_EPILOGUE, epilogue) &&
            (!shape_.bias || describe(HIPBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias_type)) &&
            lay_out(w_, shape_.dtype, shape_.w, shape_.rows, shape_.depth) &&
@@ -115,7 +115,7 @@ class HipblasltProduct final : public LibraryProduct {
            lay_out(y_, shape_.result, y, shape_.rows, shape_.tokens) && choose();
   }
 
-  void run(hipStream_t stream, const api::ProductOperands& o) const override {
+  void run(hipStream_t stream, const api::GemmOperands& o) const override {
     const float beta = o.addend == nullptr ? 0 : 1;
     const bool described = !shape_.bias || describe(HIPBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias);
     const hipblasStatus_t status =
@@ -139,8 +139,8 @@ class HipblasltProduct final : public LibraryProduct {
   // A matrix [lines][depth], or [depth][lines] if transposed; the library's first axis is the contiguous one.
   bool lay_out(hipblasLtMatrixLayout_t& layout, DType dtype, const api::Factor& factor, int64_t lines,
                int64_t depth) const {
-    const auto first = static_cast<uint64_t>(factor.turned ? lines : depth),
-               second = static_cast<uint64_t>(factor.turned ? depth : lines);
+    const auto first = static_cast<uint64_t>(factor.transposed ? lines : depth),
+               second = static_cast<uint64_t>(factor.transposed ? depth : lines);
     const auto set = [&](hipblasLtMatrixLayoutAttribute_t attribute, const auto& value) {
       return library_->hipblasLtMatrixLayoutSetAttribute_(layout, attribute, &value, sizeof value) ==
              HIPBLAS_STATUS_SUCCESS;
@@ -170,13 +170,13 @@ class HipblasltProduct final : public LibraryProduct {
   }
 
   std::shared_ptr<const Hipblaslt> library_;
-  ProductShape shape_;
+  GemmShape shape_;
   hipblasLtMatmulDesc_t description_ = nullptr;
   hipblasLtMatrixLayout_t w_ = nullptr, x_ = nullptr, y_ = nullptr;
   hipblasLtMatmulAlgo_t algorithm_;
 };
 
-std::unique_ptr<LibraryProduct> Hipblaslt::make(const ProductShape& shape) {
+std::unique_ptr<LibraryProduct> Hipblaslt::make(const GemmShape& shape) {
   auto product = std::make_unique<HipblasltProduct>(shared_from_this(), shape);
   if (!product->prepare()) return nullptr;
   return product;

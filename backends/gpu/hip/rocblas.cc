@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/hip/gemm_libraries.h"
 #include "backends/gpu/hip/library.h"
-#include "backends/gpu/hip/products.h"
 #include "backends/gpu/hip/runtime.h"
 #include "backends/gpu/hip/tensile_files.h"
 
@@ -62,7 +62,7 @@ class Rocblas final : public ProductLibrary, public std::enable_shared_from_this
     const bool told = rocblas_get_version_string_(text, sizeof text) == rocblas_status_success;
     return told ? text : "of an unknown version";
   }
-  std::unique_ptr<LibraryProduct> make(const ProductShape& shape) override;
+  std::unique_ptr<LibraryProduct> make(const GemmShape& shape) override;
 
  private:
   std::shared_ptr<Workspace> workspace_;
@@ -77,23 +77,25 @@ rocblas_datatype type_of(DType dtype) {
 // The library counts columns first: our row-major y is its yᵀ [rows, tokens] = wᵀᵀ·xᵀ.
 class RocblasProduct final : public LibraryProduct {
  public:
-  RocblasProduct(std::shared_ptr<const Rocblas> library, const ProductShape& shape)
+  RocblasProduct(std::shared_ptr<const Rocblas> library, const GemmShape& shape)
       : library_(std::move(library)), shape_(shape) {}
 
-  void run(hipStream_t stream, const api::ProductOperands& o) const override {
+  void run(hipStream_t stream, const api::GemmOperands& o) const override {
     const auto number = [](int64_t value) { return static_cast<rocblas_int>(value); };
-    const auto turn = [](bool turned) { return turned ? rocblas_operation_transpose : rocblas_operation_none; };
-    const ProductShape& s = shape_;
+    const auto transpose = [](bool transposed) {
+      return transposed ? rocblas_operation_transpose : rocblas_operation_none;
+    };
+    const GemmShape& s = shape_;
     const rocblas_datatype type = type_of(s.dtype), result = type_of(s.result);
     const int64_t y_batch = s.tokens * s.y_step;
     const float beta = o.addend == nullptr ? 0 : 1;
     rocblas_status status = library_->rocblas_set_stream_(library_->handle, stream);
     if (status == rocblas_status_success) {
       status = library_->rocblas_gemm_strided_batched_ex_(
-          library_->handle, turn(!s.w.turned), turn(s.x.turned), number(s.rows), number(s.tokens), number(s.depth),
-          &s.alpha, o.w, type, number(s.w.step), s.w.batch_step, o.x, type, number(s.x.step), s.x.batch_step, &beta,
-          o.addend == nullptr ? o.y : o.addend, result, number(s.y_step), y_batch, o.y, result, number(s.y_step),
-          y_batch, number(s.batches), rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0);
+          library_->handle, transpose(!s.w.transposed), transpose(s.x.transposed), number(s.rows), number(s.tokens),
+          number(s.depth), &s.alpha, o.w, type, number(s.w.step), s.w.batch_step, o.x, type, number(s.x.step),
+          s.x.batch_step, &beta, o.addend == nullptr ? o.y : o.addend, result, number(s.y_step), y_batch, o.y, result,
+          number(s.y_step), y_batch, number(s.batches), rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0);
     }
     if (status != rocblas_status_success) {
       throw ApiError(abi::StatusCode::kFailed,
@@ -103,10 +105,10 @@ class RocblasProduct final : public LibraryProduct {
 
  private:
   std::shared_ptr<const Rocblas> library_;
-  ProductShape shape_;
+  GemmShape shape_;
 };
 
-std::unique_ptr<LibraryProduct> Rocblas::make(const ProductShape& shape) {
+std::unique_ptr<LibraryProduct> Rocblas::make(const GemmShape& shape) {
   if (shape.bias || shape.activation != api::Activation::kNone) return nullptr;  // it only multiplies
   for (int64_t number :
        {shape.rows, shape.tokens, shape.depth, shape.batches, shape.w.step, shape.x.step, shape.y_step}) {

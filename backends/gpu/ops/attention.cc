@@ -167,22 +167,22 @@ class RopeKvWrite : public Kernel {
 // From this number of tokens on, attention uses matrix cores, if the cache can be read 16 bytes at a time. Queries and
 // probabilities become f16; with fewer tokens that gains hardly anything, and they stay f32.
 constexpr int64_t kManyTokens = 64;
-bool has_quads(const KvShape& kv) { return kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16; }
+bool fits_vec16(const KvShape& kv) { return kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16; }
 bool takes_tiles(const KvShape& kv, int64_t tokens, int64_t group) {
-  return tokens >= kManyTokens && has_quads(kv) && group <= kQueryRows;
+  return tokens >= kManyTokens && fits_vec16(kv) && group <= kQueryRows;
 }
 // Fewer tokens: elements are read in pairs.
 bool takes_pairs(const KvShape& kv) { return kv.dim % 2 == 0 && kv.page >= 2; }
 
-// Into how many shares the keys are cut: `enough` blocks keep the device busy, of which there are `blocks` for each; a
+// Into how many splits the keys are cut: `enough` blocks keep the device busy, of which there are `blocks` for each; a
 // share has `least` keys or more where the cache is full.
-i32 shares_for(int64_t blocks, int64_t enough, int64_t capacity, int64_t least) {
-  return static_cast<i32>(std::clamp<int64_t>(std::min(enough / blocks, capacity / least), 1, kMaxShares));
+i32 splits_for(int64_t blocks, int64_t enough, int64_t capacity, int64_t least) {
+  return static_cast<i32>(std::clamp<int64_t>(std::min(enough / blocks, capacity / least), 1, kMaxSplits));
 }
 size_t partial_bytes(int64_t rows, const AttentionArgs& args) {
-  return args.shares == 1 ? 0 : static_cast<size_t>(rows * args.shares * partial_floats(args.kv.dim)) * sizeof(float);
+  return args.splits == 1 ? 0 : static_cast<size_t>(rows * args.splits * partial_floats(args.kv.dim)) * sizeof(float);
 }
-std::string in_shares(i32 shares) { return shares == 1 ? "" : " in " + std::to_string(shares); }
+std::string split_note(i32 splits) { return splits == 1 ? "" : " in " + std::to_string(splits); }
 
 // Few tokens: the common part of `attention` and `attention_step`.
 struct Decode {
@@ -190,12 +190,12 @@ struct Decode {
   std::string name;
   Dim grid;
 
-  // Sets the number of shares as well.
+  // Sets the number of splits as well.
   Decode(const std::string& op, bool scaled, int64_t heads, int64_t capacity, const MakeContext& context,
          AttentionArgs& args)
       : name(op + (scaled ? "_i8" : "_f16") + (args.kv.dim <= 128 ? "_128" : "_256")) {
     int64_t least_keys = kShareKeys, block_heads = kBlockHeads;
-    if (!scaled && has_quads(args.kv)) {
+    if (!scaled && fits_vec16(args.kv)) {
       const std::string on_matrix_cores = op + "_matrix" + (args.kv.dim <= 64 ? "_64" : "_128");
       function = context.function_if_any(on_matrix_cores);
       if (function != nullptr) {
@@ -210,9 +210,9 @@ struct Decode {
     args.part_heads = (args.group + args.parts - 1) / args.parts;
     grid = {static_cast<u32>(args.tokens), static_cast<u32>(args.kv.heads * args.parts)};
     const int64_t blocks = int64_t{grid.x} * grid.y;
-    args.shares = blocks > kCounters ? 1 : shares_for(blocks, api::resident_blocks(function), capacity, least_keys);
+    args.splits = blocks > kCounters ? 1 : splits_for(blocks, api::resident_blocks(function), capacity, least_keys);
     args.arrived = context.counters();
-    grid.z = static_cast<u32>(args.shares);
+    grid.z = static_cast<u32>(args.splits);
   }
 };
 
@@ -223,7 +223,7 @@ class Attention : public Kernel {
     const Decode decode("attention", scaled, heads, capacity, context, fixed_);
     function_ = decode.function;
     grid_ = decode.grid;
-    implementation = decode.name + in_shares(fixed_.shares);
+    implementation = decode.name + split_note(fixed_.splits);
     scratch_bytes = partial_bytes(fixed.tokens * heads, fixed_);
   }
 
@@ -262,18 +262,18 @@ class AttentionTiled : public Attention {
     function_ = context.function(name);
     grid_ = {static_cast<u32>(fixed.kv.heads),
              blocks_for(fixed.tokens, static_cast<u32>(kQueryRows / (heads / fixed.kv.heads)))};
-    fixed_.shares = shares_for(int64_t{grid_.x} * grid_.y, kEnoughBlocks, capacity, kLeastKeys);
-    grid_.z = static_cast<u32>(fixed_.shares);
-    implementation = name + in_shares(fixed_.shares);
+    fixed_.splits = splits_for(int64_t{grid_.x} * grid_.y, kEnoughBlocks, capacity, kLeastKeys);
+    grid_.z = static_cast<u32>(fixed_.splits);
+    implementation = name + split_note(fixed_.splits);
     scratch_bytes = partial_bytes(fixed.tokens * heads, fixed_);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     const AttentionArgs own = args(launch);
     run(function_, grid_, own);
-    if (own.shares == 1) return;
+    if (own.splits == 1) return;
     const Dim rows = {static_cast<u32>(own.tokens), static_cast<u32>(own.q.heads)};
-    run(merge_, rows, AttentionMergeArgs{own.partials, own.y, own.q.heads, own.kv.dim, own.shares});
+    run(merge_, rows, AttentionMergeArgs{own.partials, own.y, own.q.heads, own.kv.dim, own.splits});
   }
 
  private:
@@ -289,7 +289,7 @@ class AttentionStep : public Kernel {
     const Decode decode("attention_step", scaled, heads, capacity, context, fixed_);
     function_ = decode.function;
     grid_ = decode.grid;
-    implementation = decode.name + in_shares(fixed_.shares);
+    implementation = decode.name + split_note(fixed_.splits);
     scratch_bytes = partial_bytes(heads, fixed_);
   }
 

@@ -57,14 +57,14 @@ class AttentionDense : public Kernel {
     grid_ = {static_cast<u32>(heads), blocks_for(args.queries, static_cast<u32>(block_rows))};
     // The keys are dealt out where there would be too few blocks to keep the device busy.
     const int64_t blocks = int64_t{grid_.x} * grid_.y, enough = api::resident_blocks(function_);
-    args_.shares = static_cast<i32>(std::clamp<int64_t>(std::min(enough / blocks, args.keys / kLeastKeys), 1, kMost));
-    grid_.z = static_cast<u32>(args_.shares);
+    args_.splits = static_cast<i32>(std::clamp<int64_t>(std::min(enough / blocks, args.keys / kLeastKeys), 1, kMost));
+    grid_.z = static_cast<u32>(args_.splits);
     implementation = name;
     rows_ = heads * args.queries;
-    if (args_.shares > 1) {
+    if (args_.splits > 1) {
       merge_ = context.function("attention_dense_merge_" + type);
-      implementation += " in " + std::to_string(args_.shares);
-      scratch_bytes = static_cast<size_t>(rows_ * args_.shares * partial_floats(args.dim)) * sizeof(float);
+      implementation += " in " + std::to_string(args_.splits);
+      scratch_bytes = static_cast<size_t>(rows_ * args_.splits * partial_floats(args.dim)) * sizeof(float);
     }
     const double pairs = static_cast<double>(heads) * args.queries * args.keys;
     flops = 4 * pairs * args.dim * (args.causal != 0 ? 0.5 : 1);
@@ -84,11 +84,11 @@ class AttentionDense : public Kernel {
     args.partials = static_cast<float*>(launch.scratch);
     run(function_, grid_, args);
     if (merge_ == nullptr) return;
-    run(merge_, {static_cast<u32>(rows_)}, AttentionMergeArgs{args.partials, args.y, 1, args.dim, args.shares});
+    run(merge_, {static_cast<u32>(rows_)}, AttentionMergeArgs{args.partials, args.y, 1, args.dim, args.splits});
   }
 
  private:
-  static constexpr int64_t kMost = 16;  // shares
+  static constexpr int64_t kMost = 16;  // splits
 
   DenseAttentionArgs args_;
   const api::Function* function_ = nullptr;

@@ -66,14 +66,14 @@ class Concat : public Kernel {
         outer_(elements_from(request.outputs[0], axis)),
         pack_(kPackBytes / static_cast<int64_t>(dtype_bytes(request.outputs[0].dtype, 1))) {
     int64_t before = 0;
-    bool quads = outer_ % pack_ == 0;
+    bool vectors = outer_ % pack_ == 0;
     for (int i = 0; i < request.input_count; ++i) {
       const int64_t inner = elements_from(request.inputs[i], axis);
       parts_.push_back({axes_of({&request.inputs[i], 1}), inner, before});
       before += inner;
-      quads = quads && inner % pack_ == 0 && abi::is_contiguous(request.inputs[i]);
+      vectors = vectors && inner % pack_ == 0 && abi::is_contiguous(request.inputs[i]);
     }
-    if (quads) quads_ = context.function("concat_quads");
+    if (vectors) vectors_ = context.function("concat_vec16");
     implementation = "concat";
     bytes = 2.0 * static_cast<double>(elements(request.outputs[0])) *
             static_cast<double>(dtype_bytes(request.outputs[0].dtype, 1));
@@ -88,12 +88,12 @@ class Concat : public Kernel {
                          .outer = outer_,
                          .before = part.before,
                          .axes = part.axes};
-      const bool quads = quads_ != nullptr && begins_with_a_pack(args.in) && begins_with_a_pack(args.out);
-      if (quads) {  // which are the elements then
+      const bool vectors = vectors_ != nullptr && begins_with_a_pack(args.in) && begins_with_a_pack(args.out);
+      if (vectors) {  // which are the elements then
         for (i64* count : {&args.inner, &args.outer, &args.before, &args.axes.total, &args.axes.shape[0]})
           *count /= pack_;
       }
-      run(quads ? quads_ : function_, {blocks_for(args.axes.total, kElementThreads * kPerThread)}, args);
+      run(vectors ? vectors_ : function_, {blocks_for(args.axes.total, kElementThreads * kPerThread)}, args);
     }
   }
 
@@ -104,7 +104,7 @@ class Concat : public Kernel {
     int64_t before;
   };
   const api::Function* function_;
-  const api::Function* quads_ = nullptr;  // for contiguous, aligned parts of whole 16-byte vectors
+  const api::Function* vectors_ = nullptr;  // for contiguous, aligned parts of whole 16-byte vectors
   int64_t outer_;
   int64_t pack_;  // elements of a 16-byte vector
   std::vector<Part> parts_;
@@ -179,7 +179,7 @@ std::unique_ptr<Kernel> make_copy(const abi::KernelRequest& request, const MakeC
 }
 
 std::unique_ptr<Kernel> make_cast(const abi::KernelRequest& request, const MakeContext& context) {
-  if (!is_elementwise(request, 1) || is_quantised(request.outputs[0].dtype)) return nullptr;
+  if (!is_elementwise(request, 1) || is_quantized(request.outputs[0].dtype)) return nullptr;
   const std::string from(dtype_name(request.inputs[0].dtype)), to(dtype_name(request.outputs[0].dtype));
   return std::make_unique<Elementwise>(request, "cast_" + from + "_" + to, context);
 }

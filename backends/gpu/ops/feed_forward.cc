@@ -36,15 +36,15 @@ class FeedForward : public Kernel {
         columns_(request.inputs[FeedForwardOptions::kGate].shape[1]),
         hidden_(request.inputs[FeedForwardOptions::kGate].shape[0]),
         tokens_(elements(request.inputs[0]) / columns_),
-        halve_(context.function(halve_rows_name(columns_))),
-        halve_gated_(context.function("halve_gated")),
+        convert_(context.function(convert_rows_name(columns_))),
+        convert_gated_(context.function("convert_gated_f16")),
         finish_(context.function("linear_finish")) {
     ScratchLayout layout;
-    x_at_ = layout.place(tokens_ * halves_depth(columns_) * 2);
+    x_at_ = layout.place(tokens_ * f16_depth(columns_) * 2);
     x_scales_at_ = layout.place(tokens_ * 4);
     gate_at_ = layout.place(tokens_ * hidden_ * 4);
     up_at_ = layout.place(tokens_ * hidden_ * 4);
-    gated_at_ = layout.place(tokens_ * halves_depth(hidden_) * 2);
+    gated_at_ = layout.place(tokens_ * f16_depth(hidden_) * 2);
     gated_scales_at_ = layout.place(tokens_ * 4);
     weights_at_ = layout.place(
         std::max({matrices_.gate.scratch_bytes(), matrices_.up.scratch_bytes(), matrices_.down.scratch_bytes()}));
@@ -55,7 +55,7 @@ class FeedForward : public Kernel {
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     auto* scratch = static_cast<std::byte*>(launch.scratch);
-    const auto halves_at = [&](int64_t at) { return reinterpret_cast<Half*>(scratch + at); };
+    const auto f16_at = [&](int64_t at) { return reinterpret_cast<Half*>(scratch + at); };
     const auto floats_at = [&](int64_t at) { return reinterpret_cast<float*>(scratch + at); };
     const auto product = [&](const LibraryMatrix& library, int input_index, const Half* x, const float* addend,
                              float* y) {
@@ -65,30 +65,30 @@ class FeedForward : public Kernel {
       return matrix;
     };
     const u32 tokens = static_cast<u32>(tokens_);
-    run(halve_, {tokens},
-        HalveRowsArgs{.x = input<float>(launch, FeedForwardOptions::kX),
-                      .norm = options_.norm ? input<float>(launch, options_.norm_at()) : nullptr,
-                      .halves = halves_at(x_at_),
-                      .scales = floats_at(x_scales_at_),
-                      .columns = static_cast<i32>(columns_),
-                      .depth = static_cast<i32>(halves_depth(columns_)),
-                      .epsilon = options_.epsilon});
-    product(matrices_.gate, FeedForwardOptions::kGate, halves_at(x_at_), nullptr, floats_at(gate_at_));
-    product(matrices_.up, FeedForwardOptions::kUp, halves_at(x_at_), nullptr, floats_at(up_at_));
-    run(halve_gated_, {tokens},
-        HalveGatedArgs{.first = floats_at(gate_at_),
-                       .second = floats_at(up_at_),
-                       .scales_before = floats_at(x_scales_at_),
-                       .halves = halves_at(gated_at_),
-                       .scales = floats_at(gated_scales_at_),
-                       .columns = static_cast<i32>(hidden_),
-                       .depth = static_cast<i32>(halves_depth(hidden_))});
+    run(convert_, {tokens},
+        ConvertRowsArgs{.x = input<float>(launch, FeedForwardOptions::kX),
+                        .norm = options_.norm ? input<float>(launch, options_.norm_at()) : nullptr,
+                        .f16 = f16_at(x_at_),
+                        .scales = floats_at(x_scales_at_),
+                        .columns = static_cast<i32>(columns_),
+                        .depth = static_cast<i32>(f16_depth(columns_)),
+                        .epsilon = options_.epsilon});
+    product(matrices_.gate, FeedForwardOptions::kGate, f16_at(x_at_), nullptr, floats_at(gate_at_));
+    product(matrices_.up, FeedForwardOptions::kUp, f16_at(x_at_), nullptr, floats_at(up_at_));
+    run(convert_gated_, {tokens},
+        ConvertGatedArgs{.first = floats_at(gate_at_),
+                         .second = floats_at(up_at_),
+                         .scales_before = floats_at(x_scales_at_),
+                         .f16 = f16_at(gated_at_),
+                         .scales = floats_at(gated_scales_at_),
+                         .columns = static_cast<i32>(hidden_),
+                         .depth = static_cast<i32>(f16_depth(hidden_))});
     const float* residual = options_.residual ? input<float>(launch, options_.residual_at()) : nullptr;
     LinearFinishArgs finish = {.epilogue = options_.residual ? Epilogue::kAdd : Epilogue::kNone,
                                .residual = residual,
                                .scales = floats_at(gated_scales_at_)};
     finish.matrices[0] =
-        product(matrices_.down, FeedForwardOptions::kDown, halves_at(gated_at_), residual, output<float>(launch, 0));
+        product(matrices_.down, FeedForwardOptions::kDown, f16_at(gated_at_), residual, output<float>(launch, 0));
     run(finish_, {tokens, blocks_for(finish.matrices[0].rows, kFinishRows)}, finish);
   }
 
@@ -96,7 +96,7 @@ class FeedForward : public Kernel {
   FeedForwardOptions options_;
   Matrices matrices_;
   int64_t columns_, hidden_, tokens_;
-  const api::Function *halve_, *halve_gated_, *finish_;
+  const api::Function *convert_, *convert_gated_, *finish_;
   int64_t x_at_, x_scales_at_, gate_at_, up_at_, gated_at_, gated_scales_at_, weights_at_;
 };
 
@@ -104,7 +104,7 @@ std::optional<Matrices> matrices_of(const abi::KernelRequest& request, const std
                                     const MakeContext& context) {
   const auto make = [&](int at) {
     const abi::TensorView& weight = request.inputs[at];
-    return LibraryMatrix::make(library, weight, tokens, halves_depth(weight.shape[1]), context);
+    return LibraryMatrix::make(library, weight, tokens, f16_depth(weight.shape[1]), context);
   };
   auto gate = make(FeedForwardOptions::kGate), up = make(FeedForwardOptions::kUp),
        down = make(FeedForwardOptions::kDown);

@@ -16,14 +16,14 @@ std::optional<api::Factor> factor_of(int64_t lines, int64_t depth, int64_t line_
   const bool along = depth_stride == 1 || depth == 1, across = line_stride == 1 || lines == 1;
   if (along && (lines == 1 || line_stride >= depth)) return api::Factor{.step = lines == 1 ? depth : line_stride};
   if (across && (depth == 1 || depth_stride >= lines)) {
-    return api::Factor{.step = depth == 1 ? lines : depth_stride, .turned = true};
+    return api::Factor{.step = depth == 1 ? lines : depth_stride, .transposed = true};
   }
   return std::nullopt;
 }
 
 class Product : public Kernel {
  public:
-  Product(std::string name, const LibraryMatmul& m, std::shared_ptr<const api::Product> product)
+  Product(std::string name, const LibraryMatmul& m, std::shared_ptr<const api::Gemm> product)
       : product_(std::move(product)), bias_(m.bias) {
     implementation = std::move(name);
     const auto batches = static_cast<double>(m.batches);
@@ -42,7 +42,7 @@ class Product : public Kernel {
   }
 
  private:
-  std::shared_ptr<const api::Product> product_;
+  std::shared_ptr<const api::Gemm> product_;
   bool bias_;
 };
 

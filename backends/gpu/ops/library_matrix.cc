@@ -33,13 +33,13 @@ std::optional<LibraryMatrix> LibraryMatrix::make(const std::string& library, con
                                              .w = {.step = converted ? matrix.columns_ : weight.strides[0]},
                                              .x = {.step = depth},
                                              .y_step = rows,
-                                             .alpha = is_quantised(weight.dtype) ? 1 / kWeightScale : 1});
+                                             .alpha = is_quantized(weight.dtype) ? 1 / kWeightScale : 1});
     if (product == nullptr) return std::nullopt;
     matrix.slices_.push_back({first, count, std::move(product)});
   }
   if (converted) {
-    matrix.halve_ = context.function("halve_weights_" + std::string(dtype_name(weight.dtype)));
-    matrix.threads_of_row_ = static_cast<u32>(matrix.columns_ / (is_quantised(weight.dtype) ? kBlock : 8));
+    matrix.convert_ = context.function("convert_weights_f16_" + std::string(dtype_name(weight.dtype)));
+    matrix.threads_of_row_ = static_cast<u32>(matrix.columns_ / (is_quantized(weight.dtype) ? kBlock : 8));
   }
   return matrix;
 }
@@ -48,14 +48,14 @@ void LibraryMatrix::enqueue(const Launcher& run, const LinearMatrix& matrix, con
                             void* scratch) const {
   for (const Slice& slice : slices_) {
     const void* weights = matrix.low;
-    if (halve_ != nullptr) {
+    if (convert_ != nullptr) {
       weights = scratch;
-      run(halve_, {blocks_for(slice.rows * threads_of_row_, kLinearThreads)},
-          HalveWeightsArgs{.matrix = matrix,
-                           .halves = static_cast<Half*>(scratch),
-                           .first_row = static_cast<i32>(slice.first_row),
-                           .rows = static_cast<i32>(slice.rows),
-                           .columns = static_cast<i32>(columns_)});
+      run(convert_, {blocks_for(slice.rows * threads_of_row_, kLinearThreads)},
+          ConvertWeightsArgs{.matrix = matrix,
+                             .f16 = static_cast<Half*>(scratch),
+                             .first_row = static_cast<i32>(slice.first_row),
+                             .rows = static_cast<i32>(slice.rows),
+                             .columns = static_cast<i32>(columns_)});
     }
     run(slice.product.get(), {.w = weights,
                               .x = x,

@@ -14,8 +14,8 @@ namespace gabbro::gpu {
 
 class LibraryMatrix {
  public:
-  // For f16 activations [tokens][depth] (HalveRowsArgs). Nothing if the library is missing or refuses, or memory is too
-  // short for f16 copies of quantized weights.
+  // For f16 activations [tokens][depth] (ConvertRowsArgs). Nothing if the library is missing or refuses, or memory is
+  // too short for f16 copies of quantized weights.
   static std::optional<LibraryMatrix> make(const std::string& library, const abi::TensorView& weight, int64_t tokens,
                                            int64_t depth, const MakeContext& context);
 
@@ -29,12 +29,12 @@ class LibraryMatrix {
  private:
   struct Slice {
     int64_t first_row, rows;
-    std::shared_ptr<const api::Product> product;
+    std::shared_ptr<const api::Gemm> product;
   };
 
   int64_t columns_ = 0;
-  const api::Function* halve_ = nullptr;  // null: the weights are f16
-  u32 threads_of_row_ = 0;                // that convert a row
+  const api::Function* convert_ = nullptr;  // null: the weights are f16
+  u32 threads_of_row_ = 0;                  // that convert a row
   int64_t scratch_bytes_ = 0;
   std::vector<Slice> slices_;
 };

@@ -11,11 +11,11 @@
 
 #include "backends/common/linear_request.h"
 #include "backends/common/request.h"
+#include "backends/gpu/autotune.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/library_matrix.h"
 #include "backends/gpu/ops/weights.h"
 #include "backends/gpu/tuning.h"
-#include "backends/gpu/ways.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
 
@@ -31,7 +31,7 @@ constexpr int64_t kTiledTokens = 32;
 constexpr int64_t kTooManyForFew = 128;
 
 // A candidate for a product: the kernels for few tokens, tiles of `tile_tokens` tokens, or a library.
-struct LinearWay {
+struct LinearCandidate {
   int tile_tokens = 0;
   std::string library;
 };
@@ -39,18 +39,18 @@ struct LinearWay {
 class Linear : public Kernel {
  public:
   // The request's operands are checked (below).
-  Linear(const abi::KernelRequest& request, const abi::LinearOptions& options, const LinearWay& way,
+  Linear(const abi::KernelRequest& request, const abi::LinearOptions& options, const LinearCandidate& candidate,
          const MakeContext& context)
       : options_(options),
-        tile_tokens_(way.library.empty() ? way.tile_tokens : kSomeTokens),  // a library reads halves as well
+        tile_tokens_(candidate.library.empty() ? candidate.tile_tokens : kSomeTokens),  // a library reads f16 as well
         columns_(request.inputs[1].shape[1]),
         tokens_(elements(request.inputs[0]) / columns_),
         rows_(request.inputs[1].shape[0]),
-        depth_(halves_depth(columns_)) {
+        depth_(f16_depth(columns_)) {
     const bool paired = options.epilogue == abi::Epilogue::kSiluMul;
     wave_ = context.wave();
     while (width_ < 8 && width_ < tokens_) width_ *= 2;
-    if (!way.library.empty()) make_library(way.library, request, context);
+    if (!candidate.library.empty()) make_library(candidate.library, request, context);
     for (int m = 0; m < options.count; ++m) {
       const abi::TensorView& weight = request.inputs[1 + m];
       Group* last = groups_.empty() ? nullptr : &groups_.back();
@@ -61,7 +61,7 @@ class Linear : public Kernel {
                            .function = context.function(name),
                            .reads = reads,
                            .first = m,
-                           .row_threads = is_quantised(weight.dtype) ? 0 : one_row(weight).threads});
+                           .row_threads = is_quantized(weight.dtype) ? 0 : one_row(weight).threads});
         last = &groups_.back();
       }
       ++last->count;
@@ -73,13 +73,13 @@ class Linear : public Kernel {
       bytes += rows * weight_row_bytes(weight) + static_cast<double>(tokens_) * rows * 4;
       flops += 2 * static_cast<double>(tokens_) * rows * static_cast<double>(columns_);
     }
-    if (reads_any(Reads::kCodes)) quantise_ = context.function("quantise_rows");
-    if (reads_any(Reads::kHalves)) halve_ = context.function(halve_rows_name(columns_));
+    if (reads_any(Reads::kCodes)) quantize_ = context.function("quantize_rows");
+    if (reads_any(Reads::kF16)) convert_ = context.function(convert_rows_name(columns_));
     if (!library_.empty()) finish_ = context.function("linear_finish");
-    if (reads_any(Reads::kFloats) && options.norm) normalise_ = context.function("rms_norm");
+    if (reads_any(Reads::kFloats) && options.norm) normalize_ = context.function("rms_norm");
     lay_out_scratch();
-    implementation = std::string(request.op) + " " + (library_.empty() ? groups_.front().name : way.library);
-    taken_ = way.library.empty() == library_.empty();
+    implementation = std::string(request.op) + " " + (library_.empty() ? groups_.front().name : candidate.library);
+    taken_ = candidate.library.empty() == library_.empty();
   }
 
   // Whether the way is one for this request: the library takes all of it, and matrices whose epilogue joins them are of
@@ -101,8 +101,8 @@ class Linear : public Kernel {
       many.residual = few.residual = input<float>(launch, options_.residual_at());
     const Dim rows = {static_cast<u32>(tokens_), slices_of(tokens_, columns_)};
     const i32 slice = slice_of(tokens_, columns_);
-    if (quantise_ != nullptr) {
-      const QuantiseRowsArgs quantise = {.x = few.x,
+    if (quantize_ != nullptr) {
+      const QuantizeRowsArgs quantize = {.x = few.x,
                                          .norm = norm,
                                          .codes = reinterpret_cast<i8*>(scratch),
                                          .scales = reinterpret_cast<float*>(scratch + scales_at_),
@@ -110,32 +110,32 @@ class Linear : public Kernel {
                                          .columns = few.columns,
                                          .slice = slice,
                                          .epsilon = options_.epsilon};
-      run(quantise_, rows, quantise);
-      few.codes = quantise.codes;
-      few.scales = quantise.scales;
-      few.sums = quantise.sums;
+      run(quantize_, rows, quantize);
+      few.codes = quantize.codes;
+      few.scales = quantize.scales;
+      few.sums = quantize.sums;
     }
-    if (halve_ != nullptr) {
-      const HalveRowsArgs halve = {.x = few.x,
-                                   .norm = norm,
-                                   .halves = reinterpret_cast<Half*>(scratch + halves_at_),
-                                   .scales = reinterpret_cast<float*>(scratch + row_scales_at_),
-                                   .columns = few.columns,
-                                   .depth = many.depth,
-                                   .epsilon = options_.epsilon};
-      run(halve_, {static_cast<u32>(tokens_)}, halve);
-      many.halves = halve.halves;
-      many.scales = halve.scales;
+    if (convert_ != nullptr) {
+      const ConvertRowsArgs convert = {.x = few.x,
+                                       .norm = norm,
+                                       .f16 = reinterpret_cast<Half*>(scratch + f16_at_),
+                                       .scales = reinterpret_cast<float*>(scratch + row_scales_at_),
+                                       .columns = few.columns,
+                                       .depth = many.depth,
+                                       .epsilon = options_.epsilon};
+      run(convert_, {static_cast<u32>(tokens_)}, convert);
+      many.f16 = convert.f16;
+      many.scales = convert.scales;
     }
     const float* floats = few.x;
-    if (normalise_ != nullptr) {
-      auto* normalised = reinterpret_cast<float*>(scratch + normalised_at_);
-      run(normalise_, rows, RowsArgs{few.x, norm, normalised, few.columns, slice, options_.epsilon});
-      floats = normalised;
+    if (normalize_ != nullptr) {
+      auto* normalized = reinterpret_cast<float*>(scratch + normalized_at_);
+      run(normalize_, rows, RowsArgs{few.x, norm, normalized, few.columns, slice, options_.epsilon});
+      floats = normalized;
     }
     if (!library_.empty()) return enqueue_library(launch, run, many);
     for (const Group& group : groups_) {
-      if (group.reads == Reads::kHalves) {
+      if (group.reads == Reads::kF16) {
         for (int i = 0; i < group.count; ++i) many.matrices[i] = matrix(launch, group.first + i);
         run(group.function, {blocks_for(tokens_, static_cast<u32>(tile_tokens_)), static_cast<u32>(group.row_tiles)},
             many);
@@ -156,7 +156,7 @@ class Linear : public Kernel {
   }
 
  private:
-  enum class Reads { kFloats, kCodes, kHalves, kItself };  // the form of the activations; kItself: x as it is
+  enum class Reads { kFloats, kCodes, kF16, kItself };  // the form of the activations; kItself: x as it is
 
   struct Group {
     std::string name;
@@ -186,7 +186,7 @@ class Linear : public Kernel {
       LinearMatrix& own = finish.matrices[paired ? m : 0];
       own = matrix(launch, m);
       if (paired && m == 1) own.y = reinterpret_cast<float*>(scratch + second_at_);
-      library_[static_cast<size_t>(m)].enqueue(run, own, many.halves, many.residual, scratch + weights_at_);
+      library_[static_cast<size_t>(m)].enqueue(run, own, many.f16, many.residual, scratch + weights_at_);
       if (paired && m == 0) continue;
       run(finish_, {static_cast<u32>(tokens_), blocks_for(finish.matrices[0].rows, kFinishRows)}, finish);
     }
@@ -199,28 +199,29 @@ class Linear : public Kernel {
     ScratchLayout layout;
     const auto place = [&](int64_t count_of_bytes) { return layout.place(count_of_bytes); };
     const int64_t values = tokens_ * columns_;
-    if (quantise_ != nullptr) {
+    if (quantize_ != nullptr) {
       place(values);
       scales_at_ = place(values / 8);
       sums_at_ = place(values / 4);
     }
-    if (halve_ != nullptr) {
-      halves_at_ = place(tokens_ * depth_ * 2);
+    if (convert_ != nullptr) {
+      f16_at_ = place(tokens_ * depth_ * 2);
       row_scales_at_ = place(tokens_ * 4);
     }
     int64_t weights = 0;
     for (const LibraryMatrix& matrix : library_) weights = std::max(weights, matrix.scratch_bytes());
     weights_at_ = place(weights);
     if (!library_.empty() && options_.epilogue == abi::Epilogue::kSiluMul) second_at_ = place(tokens_ * rows_ * 4);
-    if (normalise_ != nullptr) normalised_at_ = place(values * 4);
+    if (normalize_ != nullptr) normalized_at_ = place(values * 4);
     scratch_bytes = layout.bytes();
   }
 
   Reads reads_of(const abi::TensorView& weight) const {
-    if (tile_tokens_ > 0 && takes_halves(weight)) return Reads::kHalves;
-    const bool one = tokens_ == 1 && (is_quantised(weight.dtype) ? columns_ <= kMaxOneColumns
-                                                                 : one_row(weight).slots > 0 && in_quads(weight));
-    return one ? Reads::kItself : is_quantised(weight.dtype) ? Reads::kCodes : Reads::kFloats;
+    if (tile_tokens_ > 0 && takes_f16(weight)) return Reads::kF16;
+    const bool one =
+        tokens_ == 1 && (is_quantized(weight.dtype) ? columns_ <= kMaxOneColumns
+                                                    : one_row(weight).slots > 0 && is_16_byte_aligned(weight));
+    return one ? Reads::kItself : is_quantized(weight.dtype) ? Reads::kCodes : Reads::kFloats;
   }
 
   // Decode with plain weights.
@@ -239,14 +240,14 @@ class Linear : public Kernel {
 
   std::string kernel_name(const abi::TensorView& weight, Reads reads) const {
     const std::string name = "linear_" + std::string(dtype_name(weight.dtype));
-    if (reads == Reads::kHalves) return name + "_tiled_" + std::to_string(tile_tokens_);
+    if (reads == Reads::kF16) return name + "_tiled_" + std::to_string(tile_tokens_);
     if (reads == Reads::kItself) {
       const bool paired = options_.epilogue == abi::Epilogue::kSiluMul;
-      const std::string slots = is_quantised(weight.dtype) ? "" : "_" + std::to_string(one_row(weight).slots);
+      const std::string slots = is_quantized(weight.dtype) ? "" : "_" + std::to_string(one_row(weight).slots);
       return name + "_1" + slots + (paired ? "_paired" : "");
     }
     const std::string sized = name + "_" + std::to_string(std::max(width_, 2));
-    return is_quantised(weight.dtype) || in_quads(weight) ? sized : sized + "_any";
+    return is_quantized(weight.dtype) || is_16_byte_aligned(weight) ? sized : sized + "_any";
   }
 
   LinearMatrix matrix(const abi::Launch& launch, int m) const {
@@ -267,40 +268,40 @@ class Linear : public Kernel {
   int width_ = 1;  // tokens that a wave handles together
   u32 wave_ = 32;
   std::vector<Group> groups_;
-  const api::Function* quantise_ = nullptr;
+  const api::Function* quantize_ = nullptr;
   std::vector<LibraryMatrix> library_;
-  const api::Function* halve_ = nullptr;
+  const api::Function* convert_ = nullptr;
   const api::Function* finish_ = nullptr;
-  const api::Function* normalise_ = nullptr;
-  int64_t scales_at_ = 0, sums_at_ = 0, halves_at_ = 0, row_scales_at_ = 0, weights_at_ = 0, second_at_ = 0,
-          normalised_at_ = 0;
+  const api::Function* normalize_ = nullptr;
+  int64_t scales_at_ = 0, sums_at_ = 0, f16_at_ = 0, row_scales_at_ = 0, weights_at_ = 0, second_at_ = 0,
+          normalized_at_ = 0;
 };
 
 // All candidates for the request, in the order of the rule above. A library that the rule does not ask comes last.
-std::vector<std::pair<std::string, LinearWay>> ways_of(const abi::KernelRequest& request, int matrices,
-                                                       const MakeContext& context) {
+std::vector<std::pair<std::string, LinearCandidate>> candidates_of(const abi::KernelRequest& request, int matrices,
+                                                                   const MakeContext& context) {
   const std::span<const abi::TensorView> weights(request.inputs + 1, static_cast<size_t>(matrices));
   const int64_t tokens = elements(request.inputs[0]) / weights[0].shape[1];
-  const std::pair few("few", LinearWay{});
-  if (tokens <= kFewTokens || std::ranges::none_of(weights, takes_halves)) return {few};
+  const std::pair few("few", LinearCandidate{});
+  if (tokens <= kFewTokens || std::ranges::none_of(weights, takes_f16)) return {few};
   const bool asks =
       std::ranges::all_of(weights, [&](const abi::TensorView& weight) { return asks_library(weight, tokens); });
-  std::vector<std::pair<std::string, LinearWay>> libraries, tiles, ways;
-  if (std::ranges::all_of(weights, takes_halves) && (asks || context.tuning().active())) {
+  std::vector<std::pair<std::string, LinearCandidate>> libraries, tiles, candidates;
+  if (std::ranges::all_of(weights, takes_f16) && (asks || context.tuning().active())) {
     for (const std::string& library : context.libraries()) libraries.push_back({library, {.library = library}});
   }
   for (const int tile : {kSomeTokens, kManyTokens}) {
-    const std::pair tiled("tiled " + std::to_string(tile), LinearWay{.tile_tokens = tile});
+    const std::pair tiled("tiled " + std::to_string(tile), LinearCandidate{.tile_tokens = tile});
     // The larger ones first where they are the rule.
     tiles.insert(tokens > 2 * kSomeTokens ? tiles.begin() : tiles.end(), tiled);
   }
-  const auto add = [&](const auto& more) { ways.insert(ways.end(), more.begin(), more.end()); };
+  const auto add = [&](const auto& more) { candidates.insert(candidates.end(), more.begin(), more.end()); };
   if (asks) add(libraries);
-  if (tokens <= kTiledTokens) ways.push_back(few);
+  if (tokens <= kTiledTokens) candidates.push_back(few);
   add(tiles);
-  if (tokens > kTiledTokens && tokens <= kTooManyForFew) ways.push_back(few);
+  if (tokens > kTiledTokens && tokens <= kTooManyForFew) candidates.push_back(few);
   if (!asks) add(libraries);
-  return ways;
+  return candidates;
 }
 
 std::string shape_of(const abi::KernelRequest& request, const abi::LinearOptions& options) {
@@ -328,14 +329,16 @@ std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const Mak
   }
   const auto options = abi::read_linear_request(request, is_weight);
   if (!options) return nullptr;
-  std::vector<Way> ways;
-  for (const auto& [name, way] : ways_of(request, options->count, context)) {
-    ways.push_back({.name = name, .ours = way.library.empty(), .make = [&, way = way]() -> std::unique_ptr<Kernel> {
-                      auto kernel = std::make_unique<Linear>(request, *options, way, context);
-                      return kernel->taken() ? std::move(kernel) : nullptr;
-                    }});
+  std::vector<Candidate> candidates;
+  for (const auto& [name, candidate] : candidates_of(request, options->count, context)) {
+    candidates.push_back({.name = name,
+                          .ours = candidate.library.empty(),
+                          .make = [&, candidate = candidate]() -> std::unique_ptr<Kernel> {
+                            auto kernel = std::make_unique<Linear>(request, *options, candidate, context);
+                            return kernel->taken() ? std::move(kernel) : nullptr;
+                          }});
   }
-  return choose_way(ways.size() > 1 ? shape_of(request, *options) : "", ways, context);
+  return autotune(candidates.size() > 1 ? shape_of(request, *options) : "", candidates, context);
 }
 
 }  // namespace gabbro::gpu

@@ -2,11 +2,11 @@
 // `matmul_fused`, and `linear` of many tokens where x and the weights are of one of these.
 #include <fmt/format.h>
 
+#include "backends/gpu/autotune.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/library_matmul.h"
 #include "backends/gpu/ops/strided.h"
 #include "backends/gpu/ops/weights.h"
-#include "backends/gpu/ways.h"
 #include "kernels/matmul.h"
 
 namespace gabbro::gpu {
@@ -83,10 +83,10 @@ class MatmulVec : public Kernel {
       constexpr int64_t kLeastDepth = 64;
       const int64_t enough =
           blocks > kCounters ? 1 : int64_t{api::resident_blocks(function_)} / std::max<int64_t>(blocks, 1);
-      const auto shares = std::clamp<int64_t>(std::min(enough, roles_.depth / kLeastDepth), 1, kMaxShares);
-      grid_ = {static_cast<u32>(tiles), static_cast<u32>(shares), static_cast<u32>(batches_.total)};
-      if (shares > 1) {
-        scratch_bytes = static_cast<size_t>(batches_.total * shares * roles_.count * roles_.length) * sizeof(float);
+      const auto splits = std::clamp<int64_t>(std::min(enough, roles_.depth / kLeastDepth), 1, kMaxSplits);
+      grid_ = {static_cast<u32>(tiles), static_cast<u32>(splits), static_cast<u32>(batches_.total)};
+      if (splits > 1) {
+        scratch_bytes = static_cast<size_t>(batches_.total * splits * roles_.count * roles_.length) * sizeof(float);
       }
     }
     aligned_ = true;
@@ -118,7 +118,7 @@ class MatmulVec : public Kernel {
   }
 
  private:
-  static constexpr int64_t kMaxShares = 32;
+  static constexpr int64_t kMaxSplits = 32;
 
   // Role of each factor, and the layout of both. Steps are in elements.
   struct Roles {
@@ -166,18 +166,18 @@ std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const Mak
   if (!is_matmul(request)) return nullptr;
   const DType dtype = request.inputs[0].dtype;
   const abi::MatrixView a = last_axes(request.inputs[0]), b = last_axes(request.inputs[1]);
-  std::vector<Way> ways;
+  std::vector<Candidate> candidates;
   const auto add_ours = [&](std::string name, auto make) {
-    if (dtype == DType::f32) ways.push_back({.name = std::move(name), .ours = true, .make = make});
+    if (dtype == DType::f32) candidates.push_back({.name = std::move(name), .ours = true, .make = make});
   };
   // Without a measurement, a library is asked before the kernels that multiply tiles.
   if (MatmulVec::takes(request)) add_ours("vectors", [&] { return std::make_unique<MatmulVec>(request, context); });
   LibraryMatmul matmul;
   if (read_library_matmul(request, matmul)) {
     for (const std::string& library : context.libraries()) {
-      ways.push_back({.name = library, .ours = false, .make = [&matmul, library, &context] {
-                        return make_library_matmul("matmul", library, matmul, context);
-                      }});
+      candidates.push_back({.name = library, .ours = false, .make = [&matmul, library, &context] {
+                              return make_library_matmul("matmul", library, matmul, context);
+                            }});
     }
   }
   const bool small = std::min(a.rows, b.columns) < kSmallSide;
@@ -186,7 +186,7 @@ std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const Mak
              [&, side] { return std::make_unique<Matmul>(request, side, context); });
   }
   const int64_t products = elements(request.outputs[0]) / std::max<int64_t>(a.rows * b.columns, 1);
-  return choose_way(shape_of("matmul", dtype, products, a, b), ways, context);
+  return autotune(shape_of("matmul", dtype, products, a, b), candidates, context);
 }
 
 std::unique_ptr<Kernel> make_matmul_fused(const abi::KernelRequest& request, const MakeContext& context) {
@@ -201,15 +201,15 @@ std::unique_ptr<Kernel> make_matmul_fused(const abi::KernelRequest& request, con
                                 .b = fused.b,
                                 .bias = fused.bias,
                                 .activation = kActivations[fused.activation]};
-  std::vector<Way> ways;
+  std::vector<Candidate> candidates;
   for (const std::string& library : context.libraries()) {
-    ways.push_back({.name = library, .ours = false, .make = [&, library] {
-                      return make_library_matmul(request.op, library, matmul, context);
-                    }});
+    candidates.push_back({.name = library, .ours = false, .make = [&, library] {
+                            return make_library_matmul(request.op, library, matmul, context);
+                          }});
   }
-  return choose_way(shape_of("matmul_fused", matmul.dtype, 1, fused.a, fused.b) +
-                        fmt::format(", {} {}", fused.bias ? "bias" : "no bias", fused.activation),
-                    ways, context);
+  return autotune(shape_of("matmul_fused", matmul.dtype, 1, fused.a, fused.b) +
+                      fmt::format(", {} {}", fused.bias ? "bias" : "no bias", fused.activation),
+                  candidates, context);
 }
 
 }  // namespace gabbro::gpu

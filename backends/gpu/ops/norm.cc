@@ -3,7 +3,7 @@
 
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
-#include "backends/gpu/ops/normalise.h"
+#include "backends/gpu/ops/normalize.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -40,7 +40,7 @@ std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const M
   abi::NormRequest norm;
   if (!read_rms_norm(request, norm)) return nullptr;
   if (norm.dtype == DType::f32 && norm.rows <= kFewRows) return std::make_unique<RmsNorm>(request, norm, context);
-  return make_normalised_rows(request, norm, context);
+  return make_normalized_rows(request, norm, context);
 }
 
 }  // namespace gabbro::gpu

@@ -63,15 +63,15 @@ class ProductConv : public Kernel {
 
  private:
   // For each image, y [channels, plane] = filters [channels, depth] · columns [depth, plane].
-  std::shared_ptr<const api::Product> product_of(int64_t images, DType dtype, const std::string& library,
-                                                 const MakeContext& context) const {
+  std::shared_ptr<const api::Gemm> product_of(int64_t images, DType dtype, const std::string& library,
+                                              const MakeContext& context) const {
     return context.product(library, {.dtype = dtype,
                                      .result = dtype,
                                      .rows = plane_,
                                      .tokens = channels_,
                                      .depth = depth_,
                                      .batches = images,
-                                     .w = {.step = plane_, .batch_step = depth_ * plane_, .turned = true},
+                                     .w = {.step = plane_, .batch_step = depth_ * plane_, .transposed = true},
                                      .x = {.step = depth_},
                                      .y_step = plane_});
   }
@@ -81,7 +81,7 @@ class ProductConv : public Kernel {
   int64_t some_;  // images at a time
   const api::Function* im2col_ = nullptr;
   ConvBias bias_;
-  std::shared_ptr<const api::Product> product_, rest_;
+  std::shared_ptr<const api::Gemm> product_, rest_;
 };
 
 }  // namespace

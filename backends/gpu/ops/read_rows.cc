@@ -27,7 +27,7 @@ class ReadRows : public Kernel {
     ReadRowsArgs args = {.ids = launch.input_count > 1 ? input<i32>(launch, 1) : nullptr,
                          .y = output<float>(launch, 0),
                          .columns = static_cast<i32>(weight.shape[1])};
-    if (is_quantised(weight.dtype)) {
+    if (is_quantized(weight.dtype)) {
       args.matrix = packed_matrix(weight.dtype, weight.shape[0], weight.shape[1], weight.data);
     } else {
       args.matrix = {.low = static_cast<const u8*>(weight.data),
@@ -45,7 +45,7 @@ class ReadRows : public Kernel {
 
 bool is_matrix(const abi::TensorView& view) {
   if (view.rank != 2 || view.shape[0] < 1 || view.shape[1] < 1) return false;
-  if (is_quantised(view.dtype)) return view.layout == abi::Layout::kPacked;
+  if (is_quantized(view.dtype)) return view.layout == abi::Layout::kPacked;
   if (view.layout != abi::Layout::kStrided || view.strides[1] != 1) return false;
   return view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
 }

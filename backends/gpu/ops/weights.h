@@ -10,33 +10,33 @@ namespace gabbro::gpu {
 // Whether there are kernels for a matrix of `columns` columns.
 inline bool is_weight(const abi::TensorView& view, int64_t columns) {
   if (view.rank != 2 || view.shape[0] < 1 || view.shape[1] != columns) return false;
-  if (is_quantised(view.dtype)) return view.layout == abi::Layout::kPacked;
+  if (is_quantized(view.dtype)) return view.layout == abi::Layout::kPacked;
   if (view.layout != abi::Layout::kStrided || view.strides[1] != 1) return false;
   return view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
 }
 
-inline bool in_quads(const abi::TensorView& weight) {
+inline bool is_16_byte_aligned(const abi::TensorView& weight) {
   const int64_t step = weight.strides[0] * dtype_info(weight.dtype).block_bytes;
   return weight.strides[1] == 1 && step % 16 == 0 && weight.shape[1] * dtype_info(weight.dtype).block_bytes % 16 == 0;
 }
 
 // Whether the weights can be multiplied with f16 activations on matrix cores.
-inline bool takes_halves(const abi::TensorView& weight) {
-  return is_quantised(weight.dtype) || (weight.dtype != DType::f32 && in_quads(weight));
+inline bool takes_f16(const abi::TensorView& weight) {
+  return is_quantized(weight.dtype) || (weight.dtype != DType::f32 && is_16_byte_aligned(weight));
 }
 
 // Without bias and y.
 inline LinearMatrix linear_matrix(const abi::TensorView& weight) {
-  if (is_quantised(weight.dtype)) return packed_matrix(weight.dtype, weight.shape[0], weight.shape[1], weight.data);
+  if (is_quantized(weight.dtype)) return packed_matrix(weight.dtype, weight.shape[0], weight.shape[1], weight.data);
   return {.low = static_cast<const u8*>(weight.data),
           .rows = static_cast<i32>(weight.shape[0]),
           .row_step = weight.strides[0] * dtype_info(weight.dtype).block_bytes};
 }
 
 // Columns in whole tiles: the pitch of f16 activations.
-constexpr int64_t halves_depth(int64_t columns) { return (columns + kTileDepth - 1) / kTileDepth * kTileDepth; }
-inline const char* halve_rows_name(int64_t columns) {
-  return columns <= 4 * kHalvedRowQuads * kLinearThreads ? "halve_rows" : "halve_wide_rows";
+constexpr int64_t f16_depth(int64_t columns) { return (columns + kTileDepth - 1) / kTileDepth * kTileDepth; }
+inline const char* convert_rows_name(int64_t columns) {
+  return columns <= 4 * kConvertedRowVectors * kLinearThreads ? "convert_rows_f16" : "convert_wide_rows_f16";
 }
 
 // Parts of a launch's scratch memory, one behind the other.
@@ -59,7 +59,7 @@ class ScratchLayout {
 constexpr int64_t kFewTokens = 8;
 constexpr int64_t kConvertedTokens = 16;  // for weights that are not f16
 inline bool asks_library(const abi::TensorView& weight, int64_t tokens) {
-  return takes_halves(weight) && tokens > (weight.dtype == DType::f16 ? kFewTokens : kConvertedTokens);
+  return takes_f16(weight) && tokens > (weight.dtype == DType::f16 ? kFewTokens : kConvertedTokens);
 }
 
 }  // namespace gabbro::gpu

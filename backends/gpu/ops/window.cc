@@ -8,13 +8,13 @@
 #include <limits>
 
 #include "backends/common/window_request.h"
+#include "backends/gpu/autotune.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/conv_bias.h"
 #include "backends/gpu/ops/product_conv.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 #include "backends/gpu/tuning.h"
-#include "backends/gpu/ways.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -201,7 +201,7 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
   const bool tiled = conv.out_channels >= kTiledChannels;
   const bool large = flops_of(conv) >= kLibraryFlops, trusted = large && context.trusts_convolution_libraries();
   const bool worth = large && conv.out_channels >= kTiledChannels;
-  std::vector<Way> ours, products, asked, ways;
+  std::vector<Candidate> ours, products, asked, candidates;
   for (const bool tiles : {tiled, !tiled}) {
     ours.push_back({.name = tiles ? "tiled" : "direct", .ours = true, .make = [&, tiles] {
                       const std::string kernel = name_of(tiles ? "conv_tiled_" : "conv_direct_", conv.dtype);
@@ -225,8 +225,8 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
                        }});
     }
   }
-  const auto add = [&](std::vector<Way>& more, bool now) {
-    if (now) ways.insert(ways.end(), more.begin(), more.end());
+  const auto add = [&](std::vector<Candidate>& more, bool now) {
+    if (now) candidates.insert(candidates.end(), more.begin(), more.end());
     if (now) more.clear();
   };
   // The rule, and behind it what only a measurement may choose. A convolution with one tap is a product of matrices;
@@ -234,8 +234,8 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
   add(asked, trusted && !is_pointwise(conv));
   add(products, worth);
   add(asked, trusted);
-  for (std::vector<Way>* rest : {&ours, &products, &asked}) add(*rest, true);
-  return choose_way(shape_of(conv, libraries), ways, context);
+  for (std::vector<Candidate>* rest : {&ours, &products, &asked}) add(*rest, true);
+  return autotune(shape_of(conv, libraries), candidates, context);
 }
 
 std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context) {

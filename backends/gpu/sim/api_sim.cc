@@ -82,8 +82,8 @@ struct Queue {
   Context* context;
   const std::atomic<bool>* cancel = nullptr;
 };
-struct Product {
-  ProductShape shape;
+struct Gemm {
+  GemmShape shape;
   std::string library;
 };
 struct Convolution {
@@ -145,7 +145,7 @@ void synchronize(Queue* queue) {
   if (!queue->context->failure.empty()) throw ApiError(StatusCode::kFailed, queue->context->failure);
 }
 
-void heed(Queue* queue, const std::atomic<bool>* cancel) { queue->cancel = cancel; }
+void set_cancel_flag(Queue* queue, const std::atomic<bool>* cancel) { queue->cancel = cancel; }
 
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) {
   queue->context->require_present();
@@ -281,20 +281,20 @@ std::string library_version(Context*, const std::string& library) {
   const char* version = std::getenv("GABBRO_SIM_PRODUCTS_VERSION");
   return library == "missing library" ? "" : version == nullptr ? "1.0" : version;
 }
-Product* make_product(Context*, const std::string& library, const ProductShape& shape) {
+Gemm* make_gemm(Context*, const std::string& library, const GemmShape& shape) {
   if (library == "declining library" || library == "missing library") return nullptr;
-  return new Product{shape, library};
+  return new Gemm{shape, library};
 }
-void destroy_product(Product* product) { delete product; }
-void multiply(Queue*, const Product* product, const ProductOperands& o) {
+void destroy_gemm(Gemm* product) { delete product; }
+void multiply(Queue*, const Gemm* product, const GemmOperands& o) {
   if (product->library == "failing library") throw ApiError(StatusCode::kFailed, "sim: the library fails");
-  const ProductShape& s = product->shape;
+  const GemmShape& s = product->shape;
   const float alpha = product->library == "wrong library" ? 2 * s.alpha : s.alpha;
   const auto line_of = [&](const void* matrix, const Factor& factor, int64_t batch, int64_t line) {
-    const int64_t first = batch * factor.batch_step + (factor.turned ? line : line * factor.step);
+    const int64_t first = batch * factor.batch_step + (factor.transposed ? line : line * factor.step);
     std::vector<float> values(static_cast<size_t>(s.depth));
     for (int64_t k = 0; k < s.depth; ++k)
-      values[static_cast<size_t>(k)] = read_float(matrix, first + k * (factor.turned ? factor.step : 1), s.dtype);
+      values[static_cast<size_t>(k)] = read_float(matrix, first + k * (factor.transposed ? factor.step : 1), s.dtype);
     return values;
   };
   for (int64_t batch = 0; batch < s.batches; ++batch) {
@@ -331,7 +331,7 @@ void convolve(Queue*, const Convolution* convolution, const void* x, const void*
   };
   const int64_t outputs = volume(s.out), taps = volume(s.kernel), inputs = volume(s.in);
   const int64_t all_inputs = s.images * s.groups * s.in_channels * inputs;
-  std::vector<float> turned(s.transposed ? static_cast<size_t>(all_inputs) : 0);
+  std::vector<float> sums(s.transposed ? static_cast<size_t>(all_inputs) : 0);
   for (int64_t i = 0; i < s.images * s.groups * s.out_channels * outputs; ++i) {
     const int64_t plane = i / outputs, channel = plane % (s.groups * s.out_channels);
     const int64_t first = (plane / (s.groups * s.out_channels) * s.groups + channel / s.out_channels) * s.in_channels;
@@ -349,7 +349,7 @@ void convolve(Queue*, const Convolution* convolution, const void* x, const void*
       const int64_t place_in_x = (first + k / taps) * inputs + (at[0] * s.in[1] + at[1]) * s.in[2] + at[2];
       const float factor = read_float(w, channel * s.in_channels * taps + k, s.dtype);
       if (s.transposed) {
-        turned[static_cast<size_t>(place_in_x)] += read_float(x, i, s.dtype) * factor;
+        sums[static_cast<size_t>(place_in_x)] += read_float(x, i, s.dtype) * factor;
       } else {
         sum += read_float(x, place_in_x, s.dtype) * factor;
       }
@@ -359,7 +359,7 @@ void convolve(Queue*, const Convolution* convolution, const void* x, const void*
     write_float(y, i, s.dtype, sum);
   }
   for (int64_t i = 0; s.transposed && i < all_inputs; ++i) {
-    const float sum = turned[static_cast<size_t>(i)];
+    const float sum = sums[static_cast<size_t>(i)];
     write_float(y, i, s.dtype, wrong ? 2 * sum + 1 : sum);
   }
 }

@@ -85,18 +85,18 @@ TEST_P(Simulator, MultipliesTiles) {
   for (int i = 0; i < 3 * kElements; ++i) args_.data[i] = static_cast<float>(i * 37 % 11 - 5 + (i / kElements == 2));
   const float *a = args_.data, *b = a + kElements, *c = b + kElements;
   ASSERT_EQ(run("test_matrix"), "");
-  const float *product = args_.out, *turned = product + kElements, *chained = turned + kElements;
+  const float *product = args_.out, *transposed = product + kElements, *chained = transposed + kElements;
   for (int row = 0; row < kSide; ++row) {
     float largest = -1e30f, sum = 0;
     for (int column = 0; column < kSide; ++column) {
-      float expected = 0, expected_turned = 0, expected_chained = 0;
+      float expected = 0, expected_transposed = 0, expected_chained = 0;
       for (int k = 0; k < kSide; ++k) {
         expected += a[row * kSide + k] * b[column * kSide + k];
-        expected_turned += a[row * kSide + k] * b[k * kSide + column];
+        expected_transposed += a[row * kSide + k] * b[k * kSide + column];
         expected_chained += product[row * kSide + k] * c[k * kSide + column];
       }
       EXPECT_EQ(product[row * kSide + column], expected) << "a·bᵀ at " << row << ", " << column;
-      EXPECT_EQ(turned[row * kSide + column], expected_turned) << "a·b at " << row << ", " << column;
+      EXPECT_EQ(transposed[row * kSide + column], expected_transposed) << "a·b at " << row << ", " << column;
       EXPECT_EQ(chained[row * kSide + column], expected_chained) << "(a·bᵀ)·c at " << row << ", " << column;
       largest = std::max(largest, expected);
       sum += expected;
@@ -111,7 +111,7 @@ TEST_P(Simulator, MultipliesTiles) {
   }
 }
 
-TEST_P(Simulator, CalculatesWithPairsOfHalves) {
+TEST_P(Simulator, CalculatesWithPairsOfF16) {
   const float pairs[] = {1.5f, -3, 0.25f, 2048};
   std::copy_n(pairs, 4, args_.data);
   ASSERT_EQ(run("test_pairs"), "");

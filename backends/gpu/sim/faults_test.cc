@@ -163,20 +163,20 @@ TEST_F(Faults, SeveralAreJoinedWithCommas) {
   expect_next_device_works();
 }
 
-TEST_F(Faults, ALaunchIsLeftWhenItIsCancelled) {
+TEST_F(Faults, ALaunchIsLeftWhenItIsCanceled) {
   constexpr int64_t kMany = int64_t{1} << 28;  // minutes
   abi::Device* device = open(nullptr);
   void* x = allocate(device, kMany * sizeof(float));
   std::atomic<bool> cancel{false};
   std::chrono::steady_clock::time_point requested;
-  std::thread canceller([&] {
+  std::thread canceler([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     requested = std::chrono::steady_clock::now();
     cancel = true;
   });
-  EXPECT_EQ(negate(device, x, x, kMany, &cancel).code, StatusCode::kCancelled);
+  EXPECT_EQ(negate(device, x, x, kMany, &cancel).code, StatusCode::kCanceled);
   const auto late = std::chrono::steady_clock::now() - requested;
-  canceller.join();
+  canceler.join();
   EXPECT_LT(std::chrono::duration<double>(late).count(), 5);
   EXPECT_EQ(backend().synchronize(device, nullptr).code, StatusCode::kOk);
   expect_works(device);

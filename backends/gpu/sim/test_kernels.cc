@@ -50,36 +50,37 @@ GPU_FUNCTION inline void test_missing_lane(const TestArgs& a) {
 // for each row of a·bᵀ its largest element and its sum; then a·bᵀ with rows eight apart added.
 GPU_FUNCTION inline void test_matrix(const TestArgs& a) {
   constexpr u32 kPitch = 24, kElements = kTile * kTile;
-  using Turned = TurnedTile<kTile, kTile>;
+  using Transposed = TransposedTile<kTile, kTile>;
   GPU_SHARED(Half, tiles, 2 * kTile * kPitch);
-  GPU_SHARED(Half, turned_tiles, 2 * Turned::kHalves);  // of the last two
+  GPU_SHARED(Half, transposed_tiles, 2 * Transposed::kElements);  // of the last two
   for (u32 i = thread_index(); i < 3 * kElements; i += block_size()) {
     const u32 tile = i / kElements, row = i % kElements / kTile, column = i % kTile;
     if (tile < 2) tiles[i / kTile * kPitch + column] = to_half(a.data[i]);
-    if (tile > 0) turned_tiles[(tile - 1) * Turned::kHalves + Turned::place(row, column)] = to_half(a.data[i]);
+    if (tile > 0)
+      transposed_tiles[(tile - 1) * Transposed::kElements + Transposed::place(row, column)] = to_half(a.data[i]);
   }
   barrier();
   if (wave_index() > 0) return;
   const Half* second = tiles + kTile * kPitch;
   const Fragment first = load_fragment(tiles, kPitch);
-  Accumulator product, turned, chained;
+  Accumulator product, transposed, chained;
   multiply(first, load_columns(second, kPitch), product);
-  multiply(first, Turned::load(turned_tiles, 0, 0), turned);
-  multiply(to_fragment(product), Turned::load(turned_tiles + Turned::kHalves, 0, 0), chained);
+  multiply(first, Transposed::load(transposed_tiles, 0, 0), transposed);
+  multiply(to_fragment(product), Transposed::load(transposed_tiles + Transposed::kElements, 0, 0), chained);
   float largest[kRowSlots], sums[kRowSlots] = {};
   for (float& x : largest) x = -1e30f;
   for (int i = 0; i < Accumulator::kCount; ++i) {
     const u32 place = row_of(i) * kTile + column_of(i);
     a.out[place] = product.value[i];
-    a.out[kElements + place] = turned.value[i];
+    a.out[kElements + place] = transposed.value[i];
     a.out[2 * kElements + place] = chained.value[i];
     float& peak = largest[row_slot(i)];
     peak = max_of(peak, product.value[i]);
     sums[row_slot(i)] += product.value[i];
   }
-  const Accumulator halves = add_row_halves(product);
+  const Accumulator paired = add_row_pairs(product);
   for (int i = 0; i < Accumulator::kCount; ++i) {
-    a.out[3 * kElements + 2 * kTile + row_of(i) * kTile + column_of(i)] = halves.value[i];
+    a.out[3 * kElements + 2 * kTile + row_of(i) * kTile + column_of(i)] = paired.value[i];
   }
   for (int slot = 0; slot < kRowSlots; ++slot) {
     largest[slot] = row_max(largest[slot]);
@@ -93,8 +94,8 @@ GPU_FUNCTION inline void test_matrix(const TestArgs& a) {
 
 // Pairs x and y from `data`; out: x + y, x·y + y, and four bytes spread out.
 GPU_FUNCTION inline void test_pairs(const TestArgs& a) {
-  const u32 x = pack_halves(a.data[0], a.data[1]), y = pack_halves(a.data[2], a.data[3]);
-  u32 words[4] = {add_halves(x, y), fma_halves(x, y, y)};
+  const u32 x = pack_f16x2(a.data[0], a.data[1]), y = pack_f16x2(a.data[2], a.data[3]);
+  u32 words[4] = {add_f16x2(x, y), fma_f16x2(x, y, y)};
   spread_bytes(0xff017f80, words + 2);
   for (u32 i = thread_index(); i < 8; i += block_size()) {
     a.out[i] = to_float(Half{static_cast<u16>(words[i / 2] >> (i % 2 * 16))});
@@ -103,7 +104,7 @@ GPU_FUNCTION inline void test_pairs(const TestArgs& a) {
 
 // 16-byte vectors of `data` in reverse order; zeros if the index says so.
 GPU_FUNCTION inline void test_tile_copy(const TestArgs& a) {
-  GPU_SHARED(Quad, tile, 128);
+  GPU_SHARED(Vec16, tile, 128);
   TileCopy<1> even, odd;
   const u32 t = thread_index();
   if (t % 2 == 0) even.begin(0, tile + t, a.data + t % 64 * 4, static_cast<i64>(t) != a.index);
@@ -113,7 +114,7 @@ GPU_FUNCTION inline void test_tile_copy(const TestArgs& a) {
   if (t % 2 == 0) even.landed<1>();
   if (t % 2 == 1) odd.landed();
   barrier();
-  if (t < 64) store_quad(a.out + t * 4, tile[63 - t]);
+  if (t < 64) store_vec16(a.out + t * 4, tile[63 - t]);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -40,9 +40,9 @@ def table(document: dict[str, Any]) -> str:
     rows, peer = document["results"], document["peer"]
     width = max(len(row["name"]) for row in rows)
     threads = f", {document['threads']} threads" if document["threads"] else ""
-    beside = f", beside {peer['name']} {peer['version']}" if peer else ""
+    compared = f", compared with {peer['name']} {peer['version']}" if peer else ""
     lines = [
-        f"gabbro {document['version']} on {document['device']} ({document['device_name']}){threads}{beside}: "
+        f"gabbro {document['version']} on {document['device']} ({document['device_name']}){threads}{compared}: "
         f"{len(rows)} cases of size {document['size']}"
     ]
     theirs = f"{peer['name'] + ' us':>11} {'ratio':>6} " if peer else ""

@@ -1,4 +1,4 @@
-"""Optimisers, and schedules of their rates: as torch.optim has them.
+"""Optimizers, and schedules of their rates: as torch.optim has them.
 
 >>> model = gb.nn.Linear(2, 1)
 >>> optimizer = gb.optim.AdamW(model.parameters(), lr=0.1)

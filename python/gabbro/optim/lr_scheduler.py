@@ -70,7 +70,7 @@ class _Sequence:
 
 
 class LRScheduler:
-    """Sets the rates of an optimiser's groups: at once those of step 0, and with each `step` the next.
+    """Sets the rates of an optimizer's groups: at once those of step 0, and with each `step` the next.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ class ReduceLROnPlateau:
             raise TypeError(f"[lr_scheduler] a {type(optimizer).__name__} is not an optimizer")
         self.optimizer = optimizer
         self._options = (mode == "min", factor, patience, cooldown, threshold, min_lr)
-        self._scheduler = _core._PlateauScheduler(optimizer._optimiser, *self._options)
+        self._scheduler = _core._PlateauScheduler(optimizer._optimizer, *self._options)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_scheduler": self._scheduler._state()}
@@ -269,14 +269,14 @@ class ReduceLROnPlateau:
         if not isinstance(state, dict) or not {"optimizer", "_options", "_scheduler"} <= state.keys():
             raise ValueError(f"[unpickle] this is not the state of a {type(self).__name__}")
         vars(self).update(state)
-        self._scheduler = _core._PlateauScheduler(self.optimizer._optimiser, *self._options)
+        self._scheduler = _core._PlateauScheduler(self.optimizer._optimizer, *self._options)
         self._scheduler._set_state(*state["_scheduler"])
 
     def step(self, metrics: float) -> None:
         """Looks at the measure of one more step."""
         self._scheduler.step(float(metrics))
         for i, group in enumerate(self.optimizer.param_groups):
-            group["lr"] = self.optimizer._optimiser.lr(i)
+            group["lr"] = self.optimizer._optimizer.lr(i)
 
     def get_last_lr(self) -> list[float]:
         """The rates of the groups."""

@@ -1,4 +1,4 @@
-"""What the optimisers have in common: groups of parameters, steps, states."""
+"""What the optimizers have in common: groups of parameters, steps, states."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def _check_parameter(number: int, tensor: Any) -> None:
 class ParameterGroup(dict[str, Any]):
     """Parameters with their learning rate: ``group["lr"] = 0.1`` changes it."""
 
-    def __init__(self, optimiser: _core._Optimiser, number: int, values: dict[str, Any]) -> None:
+    def __init__(self, optimizer: _core._Optimizer, number: int, values: dict[str, Any]) -> None:
         super().__init__(values)
-        self._optimiser = optimiser
+        self._optimizer = optimizer
         self._number = number
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name == "lr":
-            self._optimiser.set_lr(value, self._number)
+            self._optimizer.set_lr(value, self._number)
         elif name in self and self[name] is not value:
             raise ValueError(f"[optim] {name} of a group cannot be changed")
         super().__setitem__(name, value)
 
 
 class Optimizer:
-    """What all optimisers have.
+    """What all optimizers have.
 
-    A step uses the gradients up: ``grad`` of a parameter is None afterwards, so `zero_grad` has nothing left to do.
+    A step uses the gradients up: ``grad`` of a parameter is None afterward, so `zero_grad` has nothing left to do.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Optimizer:
         A dict is a separate group: ``{"params": [...], "lr": 0.1, "weight_decay": 0.0}``, of which the last two may
         be left out.
     options : dict
-        The optimiser's numbers, under PyTorch's names.
+        The optimizer's numbers, under PyTorch's names.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class Optimizer:
     (True, 0.5)
     """
 
-    _kind: Callable[[list[Any], dict[str, Any]], _core._Optimiser]
+    _kind: Callable[[list[Any], dict[str, Any]], _core._Optimizer]
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, Any]], options: dict[str, Any]) -> None:
         if isinstance(params, (Tensor, set, frozenset)):
@@ -86,16 +86,16 @@ class Optimizer:
         self._make(values, options)
 
     def _make(self, groups: list[dict[str, Any]], options: dict[str, Any]) -> None:
-        self._optimiser = type(self)._kind(
+        self._optimizer = type(self)._kind(
             [(group["params"], group["lr"], group["weight_decay"]) for group in groups], options
         )
         self.defaults = options
-        self.param_groups = [ParameterGroup(self._optimiser, i, group) for i, group in enumerate(groups)]
+        self.param_groups = [ParameterGroup(self._optimizer, i, group) for i, group in enumerate(groups)]
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name != "_optimiser"}
+        state = {name: value for name, value in vars(self).items() if name != "_optimizer"}
         state["param_groups"] = [dict(group) for group in self.param_groups]
-        return {**state, "state": self._optimiser.state_dict()}
+        return {**state, "state": self._optimizer.state_dict()}
 
     def __setstate__(self, state: Any) -> None:
         if not isinstance(state, dict) or not {"param_groups", "defaults", "state"} <= state.keys():
@@ -103,11 +103,11 @@ class Optimizer:
         attributes = dict(state)
         tensors = attributes.pop("state")
         self._make(attributes.pop("param_groups"), attributes.pop("defaults"))
-        self._optimiser.load_state_dict(tensors)
+        self._optimizer.load_state_dict(tensors)
         vars(self).update(attributes)
 
     def __tensors__(self) -> list[Tensor]:
-        return self._optimiser.__tensors__()
+        return self._optimizer.__tensors__()
 
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
         """Moves the parameters by their gradients, and computes them.
@@ -121,17 +121,17 @@ class Optimizer:
             It computes the loss and its gradients again, and returns the loss, which is the result.
         """
         loss = closure() if closure is not None else None
-        self._optimiser.step()
+        self._optimizer.step()
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients."""
-        self._optimiser.zero_grad()
+        self._optimizer.zero_grad()
 
     def state_dict(self) -> dict[str, Any]:
         """The states by the number of their parameter, and the groups, as in torch.optim."""
         state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in self._optimiser.state_dict().items():
+        for name, tensor in self._optimizer.state_dict().items():
             parameter, key = name.rsplit(".", 1)
             state.setdefault(int(parameter.split()[-1]), {})[key] = tensor
         groups, count = [], 0
@@ -152,7 +152,7 @@ class Optimizer:
         groups = state_dict["param_groups"]
         if [len(group["params"]) for group in groups] != [len(group["params"]) for group in self.param_groups]:
             raise ValueError("[optim] the state is that of other groups of parameters")
-        self._optimiser.load_state_dict(
+        self._optimizer.load_state_dict(
             {
                 f"parameter {number}.{name}": tensor
                 for number, states in state_dict["state"].items()

@@ -1,4 +1,4 @@
-"""The optimisers, with torch.optim's arguments and formulas."""
+"""The optimizers, with torch.optim's arguments and formulas."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Adagrad(Optimizer):
 class RMSprop(Optimizer):
     """Hinton 2012, lecture 6e: v = alpha · v + (1 - alpha) · g²; p -= lr · g / (sqrt(v) + eps).
 
-    Centred, v is the variance of the gradients and not their mean square (Graves 2013).
+    Centered, v is the variance of the gradients and not their mean square (Graves 2013).
 
     >>> weight = gb.nn.Parameter(gb.tensor([1.0]))
     >>> optimizer = gb.optim.RMSprop([weight], lr=0.5, alpha=0.75)

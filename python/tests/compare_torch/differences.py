@@ -49,7 +49,7 @@ INTENDED = [
         "The second derivative of copysign is 0; PyTorch divides 0 by 0 where the magnitude is 0.",
     ),
     Intended(
-        "an int beside bool",
+        "an int with a bool",
         lambda program, d: d.kind == "dtype" and d.text == "int32 instead of int64" and meets_bool(program),
         "A Python int with a tensor of bool makes the default integer dtype, which is int32 here and int64 in "
         "PyTorch; the standard leaves it open.",

@@ -128,7 +128,7 @@ class Generator:
     def floating(
         self, rank: int | None = None, least: int = 0, shape: tuple[int, ...] | None = None, dtype: str | None = None
     ) -> Ref:
-        """A tensor of floats; with at least so many axes, or so many, or of a shape."""
+        """A tensor of floats; with at least `least` axes, or exactly `rank`, or of a shape."""
 
         def fits(x: torch.Tensor) -> bool:
             name = dtype_name(x)

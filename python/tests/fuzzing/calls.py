@@ -1,4 +1,4 @@
-"""What is called: functions, methods, modules, optimisers, indexing, exchange, transformations, devices.
+"""What is called: functions, methods, modules, optimizers, indexing, exchange, transformations, devices.
 
 Each generator of `SCENES` yields what it is about to do as a line of text, does it, and yields the next.
 """

@@ -1,4 +1,4 @@
-// The tokens that may still be chosen, and the few ways to order and weigh them. Ties go to the lower id everywhere, so
+// The tokens that may still be chosen, and the operations that sort them and apply softmax. Ties go to the lower id everywhere, so
 // that a result never depends on how a selection happened to run.
 #pragma once
 

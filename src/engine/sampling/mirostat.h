@@ -1,4 +1,4 @@
-// Mirostat (Basu et al. 2021): truncation that steers the surprise of what is said towards tau bits.
+// Mirostat (Basu et al. 2021): truncation that steers the surprise of what is said toward tau bits.
 #pragma once
 
 #include "src/engine/sampling/candidates.h"

@@ -24,14 +24,14 @@ class SequenceBreakers {
 
   // How many tokens at the end follow the last breaker; all where there is none.
   size_t tokens_behind_last(std::span<const int32_t> tokens) const;
-  // A breaker lies within this token.
+  // This token contains a whole breaker.
   bool is_breaker(int32_t token) const;
 
  private:
   using Tail = std::vector<int32_t>;
   void add(const text::Tokenizer& tokenizer, int32_t token, const std::string& word, const std::string& breaker);
 
-  // A token in which a breaker begins -> what has to follow it; empty where the whole breaker lies within the token.
+  // A token in which a breaker begins -> what has to follow it; empty if the token contains the whole breaker.
   std::unordered_map<int32_t, std::vector<Tail>> tails_;
 };
 

@@ -41,7 +41,7 @@ HalfPlaces half_places(DType dtype) {
 }
 
 bool all_finite(DType dtype, const std::byte* source, int64_t elements) {
-  if (is_quantised(dtype)) {
+  if (is_quantized(dtype)) {
     const DTypeInfo info = dtype_info(dtype);
     const HalfPlaces places = half_places(dtype);
     const int64_t blocks = elements / info.block_elements;

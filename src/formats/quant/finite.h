@@ -13,7 +13,7 @@ struct HalfPlaces {
   int scale;
   int minimum;
 };
-HalfPlaces half_places(DType dtype);  // quantised
+HalfPlaces half_places(DType dtype);  // quantized
 
 // True when every element is a finite number. Of block formats it reads the scales and minimums alone, which decide it.
 // `elements` is a multiple of the block size.

@@ -61,7 +61,7 @@ void narrow(const float* source, std::byte* out, int64_t elements) {
 }  // namespace
 
 const QuantFormat& quant_format(DType dtype) {
-  assert(is_quantised(dtype));
+  assert(is_quantized(dtype));
   return *kFormats[static_cast<int>(dtype) - kFirst];
 }
 
@@ -70,7 +70,7 @@ void dequantize_row(DType dtype, const std::byte* source, float* out, int64_t el
   if (dtype == DType::f32) return widen<float>(source, out, elements);
   if (dtype == DType::f16) return widen<Half>(source, out, elements);
   if (dtype == DType::bf16) return widen<BFloat>(source, out, elements);
-  if (!is_quantised(dtype)) throw bad_input("cannot dequantise {}", dtype_name(dtype));
+  if (!is_quantized(dtype)) throw bad_input("cannot dequantize {}", dtype_name(dtype));
   const QuantFormat& format = quant_format(dtype);
   const DTypeInfo info = dtype_info(dtype);
   DecodedBlock block;
@@ -85,8 +85,8 @@ void quantize_row(DType dtype, const float* source, std::byte* out, int64_t elem
   if (dtype == DType::f32) return narrow<float>(source, out, elements);
   if (dtype == DType::f16) return narrow<Half>(source, out, elements);
   if (dtype == DType::bf16) return narrow<BFloat>(source, out, elements);
-  const QuantFormat* format = is_quantised(dtype) ? &quant_format(dtype) : nullptr;
-  if (format == nullptr || format->encode == nullptr) throw bad_input("cannot quantise to {}", dtype_name(dtype));
+  const QuantFormat* format = is_quantized(dtype) ? &quant_format(dtype) : nullptr;
+  if (format == nullptr || format->encode == nullptr) throw bad_input("cannot quantize to {}", dtype_name(dtype));
   const DTypeInfo info = dtype_info(dtype);
   for (int64_t b = 0; b < blocks; ++b) {
     format->encode(source + b * info.block_elements, out + b * info.block_bytes);

@@ -1,4 +1,4 @@
-// The block-quantised formats of GGUF: how to read a block of each, in one canonical form.
+// The block-quantized formats of GGUF: how to read a block of each, in one canonical form.
 // A format is a file of this folder plus one line in the list in quant.cc. Depends on base alone.
 #pragma once
 
@@ -33,15 +33,15 @@ struct QuantFormat {
   // Reads dtype_info(dtype).block_bytes bytes. Every bit pattern decodes: codes < 2^bits always; scale and minimum may
   // be infinite or NaN in a damaged file.
   void (*decode)(const std::byte* block, DecodedBlock& out);
-  // Rounds block_elements floats to the nearest levels as llama.cpp's reference quantiser does; null where we have
+  // Rounds block_elements floats to the nearest levels as llama.cpp's reference quantizer does; null where we have
   // none. Values that are not finite give a block that decodes, but to no useful value.
   void (*encode)(const float* values, std::byte* block);
 };
 
-// `dtype` is quantised: is_quantised(dtype).
+// `dtype` is quantized: is_quantized(dtype).
 const QuantFormat& quant_format(DType dtype);
 
-// Row-wise conversion to f32 of every quantised format, and of f32, f16 and bf16. `elements` is a multiple of the block
+// Row-wise conversion to f32 of every quantized format, and of f32, f16 and bf16. `elements` is a multiple of the block
 // size. Throws bad_input for another dtype or a partial block.
 void dequantize_row(DType dtype, const std::byte* source, float* out, int64_t elements);
 

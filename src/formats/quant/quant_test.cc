@@ -27,7 +27,7 @@ std::vector<T> load(const std::string& name) {
   return values;
 }
 
-std::vector<DType> quantised() {
+std::vector<DType> quantized() {
   std::vector<DType> all;
   for (int i = static_cast<int>(DType::q4_0); i < kDTypeCount; ++i) all.push_back(static_cast<DType>(i));
   return all;
@@ -39,12 +39,12 @@ class EveryFormat : public testing::TestWithParam<DType> {
   const DTypeInfo info = dtype_info(GetParam());
   const std::string name{info.name};
 };
-INSTANTIATE_TEST_SUITE_P(Quant, EveryFormat, testing::ValuesIn(quantised()),
+INSTANTIATE_TEST_SUITE_P(Quant, EveryFormat, testing::ValuesIn(quantized()),
                          [](const auto& instance) { return std::string(dtype_name(instance.param)); });
 
 // scale · sub_scale is exact (11 + 8 bits), so a term is rounded once at most, and the sum of two terms once more
 // unless the compiler fuses them: expected and actual differ by at most 2 · 2⁻²⁴ · (|a| + |b|).
-TEST_P(EveryFormat, DequantisesAsGgufPyDoes) {
+TEST_P(EveryFormat, DequantizesAsGgufPyDoes) {
   const auto blocks = load<std::byte>(name + ".blocks");
   const auto expected = load<float>(name + ".f32");
   ASSERT_EQ(dtype_bytes(GetParam(), expected.size()), blocks.size());
@@ -105,7 +105,7 @@ TEST_P(EveryFormat, RefusesAPartialBlock) {
 
 constexpr DType kEncoded[] = {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0};
 
-TEST(Quant, QuantisesAsGgmlDoes) {
+TEST(Quant, QuantizesAsGgmlDoes) {
   const auto values = load<float>("values.f32");
   for (const DType dtype : kEncoded) {
     const auto expected = load<std::byte>(std::string(dtype_name(dtype)) + ".encoded");
@@ -119,7 +119,7 @@ TEST(Quant, QuantisesAsGgmlDoes) {
   }
 }
 
-// Whatever comes in, a block comes out that decodes to codes in range, without undefined behaviour on the way.
+// Whatever comes in, a block comes out that decodes to codes in range, without undefined behavior on the way.
 TEST(Quant, EncodersSurviveValuesThatAreNotFinite) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const float odd : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 3e38f, -3e38f, 1e-45f}) {

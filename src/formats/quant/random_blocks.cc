@@ -101,7 +101,7 @@ void fill_numbers(DType dtype, std::span<std::byte> out, float deviation, std::m
 
 void fill_random(DType dtype, std::span<std::byte> out, float deviation, uint64_t seed) {
   std::mt19937_64 random(seed);
-  if (is_quantised(dtype)) {
+  if (is_quantized(dtype)) {
     fill_blocks(dtype, out, deviation, random);
   } else {
     fill_numbers(dtype, out, deviation, random);

@@ -57,7 +57,7 @@ TEST_P(RandomBlocks, HaveAllCodesAndFollowTheSeed) {
   const std::vector<std::byte> bytes = fill(1);
   EXPECT_EQ(bytes, fill(1));
   EXPECT_NE(bytes, fill(2));
-  if (!is_quantised(GetParam())) return;
+  if (!is_quantized(GetParam())) return;
   const QuantFormat& format = quant_format(GetParam());
   const DTypeInfo info = dtype_info(GetParam());
   std::set<int> codes, scales;

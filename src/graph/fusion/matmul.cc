@@ -46,7 +46,7 @@ class MatmulFuser {
     const std::string_view op = instruction.op->name;
     if (op != "linear" && op != "matmul") return {};
     const TensorSpec &a = spec(instruction.inputs[0]), &b = spec(instruction.inputs[1]);
-    if (a.dtype != b.dtype || a.packed || b.packed || is_quantised(b.dtype)) return {};
+    if (a.dtype != b.dtype || a.packed || b.packed || is_quantized(b.dtype)) return {};
     if (a.shape.rank() < 2 || b.shape.rank() != 2 || a.shape.elements() == 0 || b.shape.elements() == 0) return {};
     Product product{.removed = {index},
                     .inputs = instruction.inputs,

@@ -28,7 +28,7 @@ int writer(const Program& program, const DataFlow& flow, int cache, bool keys) {
                                                                                                       : DataFlow::kNone;
 }
 
-// The scales of a quantised cache, too, are read by this attention alone: others might read them before the fused
+// The scales of a quantized cache, too, are read by this attention alone: others might read them before the fused
 // write.
 bool scales_fit(const DataFlow& flow, const Instruction& attention, const Instruction& k_write,
                 const Instruction& v_write) {

@@ -23,7 +23,7 @@ struct ModelShape {
 // The tokens of one step.
 struct Step {
   Tensor ids;  // i32 [T]
-  TokenPlaces places;
+  TokenPositions places;
   Tensor output_rows;  // i32 [R]: the tokens whose logits are wanted; undefined: all of them
 };
 

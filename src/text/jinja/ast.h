@@ -96,7 +96,7 @@ struct Expr {
       node;
 };
 
-// What an assignment stores into: a name, an attribute of a namespace, or a tuple of targets.
+// The target of an assignment: a name, an attribute of a namespace, or a tuple of targets.
 struct Target {
   int line = 1;
   std::string name;

@@ -34,7 +34,7 @@ Value filter_float(Runtime& runtime, const Value& value, const Args& args) {
   return number ? Value(*number) : bound.get(0, 0.0);
 }
 
-// round(value, digits) of Python: correctly rounded in decimal, halves to even.
+// round(value, digits) of Python: correctly rounded in decimal, ties to even.
 double round_float(Runtime& runtime, double value, int64_t digits) {
   if (!std::isfinite(value) || digits > 323) return value;
   if (digits < -308) return std::copysign(0.0, value);

@@ -101,7 +101,7 @@ std::string filter_name(Runtime& runtime, const Value& name) {
   return name.string();
 }
 
-// What holds the arguments must count as deep as the deepest of them.
+// A container of the arguments counts as deep as the deepest of them.
 Value source_of(Runtime& runtime, const Value& value, const Args& args) {
   std::vector<Value> all = args.positional;
   for (const auto& [name, argument] : args.named) all.push_back(argument);

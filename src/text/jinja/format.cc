@@ -46,7 +46,7 @@ class Percent {
  private:
   char peek() const { return at_ < format_.size() ? format_[at_] : '\0'; }
 
-  // What has __getitem__ may stay unused.
+  // Arguments with __getitem__ may stay unused.
   bool is_mapping() const {
     return arguments_.is_dict() || arguments_.kind() == Kind::kList || arguments_.is_undefined() ||
            arguments_.type_name() == "range";
@@ -170,7 +170,7 @@ class Percent {
     return mark_as(escapes_ ? escape_text(repr(runtime_, value)) : repr(runtime_, value), {&value});
   }
 
-  // What Markup wraps around its arguments converts texts to numbers too, and knows no __index__.
+  // Markup's wrapper of arguments converts texts to numbers too, and has no __index__.
   double real(const Value& value) {
     require_defined(runtime_, value);
     if (value.is_number()) return value.number();

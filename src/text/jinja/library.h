@@ -1,4 +1,4 @@
-// What templates find by name: filters, tests and global functions.
+// Functions that templates find by name: filters, tests and global functions.
 #pragma once
 
 #include <span>

@@ -76,7 +76,7 @@ char32_t read_octal(std::string_view body, size_t* at) {
   return value;
 }
 
-// What follows a backslash at *at.
+// The escape after a backslash at *at.
 void append_escape(std::string_view body, size_t* at, int line, std::string* out) {
   constexpr std::string_view kNames = "abfnrtv\\'\"";
   constexpr std::string_view kValues = "\a\b\f\n\r\t\v\\'\"";

@@ -155,7 +155,7 @@ Value replace_method(Runtime& runtime, const Value& self, const Args& args) {
 struct Part {
   std::string_view text;
   int64_t start = 0;
-  bool valid = true;  // false: the start lies behind the end
+  bool valid = true;  // false: the start is after the end
 };
 
 Part part_of(Runtime& runtime, const Value& self, const Bound& bound) {

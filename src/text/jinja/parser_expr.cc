@@ -330,7 +330,7 @@ ExprPtr Parser::parse_subscript(ExprPtr object) {
   return make(line, Subscript{std::move(object), std::move(key)}, deep);
 }
 
-// What stands between brackets: a key, or a slice, which takes over the object.
+// The contents of brackets: a key, or a slice, which takes over the object.
 ExprPtr Parser::parse_subscribed(ExprPtr* object) {
   const int line = current().line;
   ExprPtr start, stop, step;

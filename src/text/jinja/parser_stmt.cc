@@ -105,7 +105,7 @@ Body Parser::parse_body(Names end_tags, std::string_view opened_by) {
   return parse_until(end_tags, opened_by);
 }
 
-// A body that Jinja compiles as a frame of its own: there unknown filters count even inside a branch.
+// A body that Jinja compiles as a separate frame: there unknown filters count even inside a branch.
 Body Parser::parse_frame(Names end_tags, std::string_view opened_by) {
   std::vector<Unknown> outer = std::move(unknown_);
   unknown_.clear();

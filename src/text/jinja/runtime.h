@@ -1,4 +1,4 @@
-// What every operation of a running template shares: its bounds, the line that runs, and the way to call things.
+// State of a running template: its bounds, the current line, and how to call things.
 // Templates come with model files from anywhere, so steps, memory, nesting and output are all bounded.
 #pragma once
 
@@ -47,7 +47,7 @@ class Runtime {
   void scan(std::string_view text) { step(text.size() / 64); }
   // Accounts for `bytes` before they are allocated.
   void reserve(size_t bytes);
-  // A string's worth of bytes, which has a bound of its own.
+  // A string's worth of bytes, which has a separate bound.
   void reserve_text(size_t bytes);
   void reserve_text(const MarkedText& text) {
     reserve_text(text.size());

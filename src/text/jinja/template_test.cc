@@ -127,7 +127,7 @@ TEST(Hostile, EndsWithAnErrorThatNamesTheLine) {
   }
 }
 
-// What Python gives at the ends of the 64 bits.
+// Python's results at the ends of the 64-bit range.
 TEST(Numbers, AtTheEndsOfTheirRange) {
   const std::string least = "(-9223372036854775807-1)";
   EXPECT_EQ(render("{{ " + least + "|round(-18) }}"), "-9000000000000000000");

@@ -1,5 +1,5 @@
 // UTF-8 text as Python's str sees it: code points, whitespace, case. A byte that is not part of valid UTF-8 counts
-// as one code point of its own and is kept as it is.
+// as one separate code point and is kept as it is.
 #pragma once
 
 #include <cstdint>

@@ -128,7 +128,7 @@ class Dict {
 // The text that equal keys share. Throws for what Python cannot hash: lists, dicts.
 std::string hash_key(Runtime& runtime, const Value& key);
 
-// What is neither plain data nor undefined.
+// A value that is neither plain data nor undefined.
 class Object : public std::enable_shared_from_this<Object> {
  public:
   virtual ~Object() = default;
