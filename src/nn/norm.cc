@@ -10,7 +10,7 @@
 namespace gabbro::nn {
 namespace {
 
-Shape normalized_shape(const char* op, const std::vector<int64_t>& lengths) {
+Shape checked_shape(const char* op, const std::vector<int64_t>& lengths) {
   if (lengths.empty()) throw bad_input("[{}] no axes to normalize", op);
   return Shape(lengths);
 }
@@ -86,7 +86,7 @@ Tensor BatchNorm::forward(const Tensor& x) {
 }
 
 LayerNorm::LayerNorm(const Factory& make, const LayerNormOptions& o)
-    : shape_(normalized_shape("layer_norm", o.normalized_shape)), eps_(o.eps) {
+    : shape_(checked_shape("layer_norm", o.normalized_shape)), eps_(o.eps) {
   if (!o.elementwise_affine) return;
   add_parameter("weight", weight, init::ones(make, shape_));
   if (o.bias) add_parameter("bias", bias, init::zeros(make, shape_));
@@ -101,7 +101,7 @@ Tensor LayerNorm::forward(const Tensor& x) {
 }
 
 RMSNorm::RMSNorm(const Factory& make, const RMSNormOptions& o)
-    : shape_(normalized_shape("rms_norm", o.normalized_shape)), eps_(o.eps) {
+    : shape_(checked_shape("rms_norm", o.normalized_shape)), eps_(o.eps) {
   if (o.elementwise_affine) add_parameter("weight", weight, init::ones(make, shape_));
 }
 
