@@ -6,9 +6,9 @@
 #include "apps/cli/bench_files.h"
 #include "src/base/error.h"
 #include "src/graph/eval.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "src/ops/ops.h"
-#include "src/ops/products.h"
+#include "src/ops/functions/products.h"
 
 namespace gabbro::cli {
 namespace {

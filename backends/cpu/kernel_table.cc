@@ -2,7 +2,7 @@
 #include <string_view>
 
 #include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/index_kernels.h"
+#include "backends/cpu/kernels/index/index_kernels.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 #include "backends/cpu/pack/pack.h"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "backends/gpu/kernel.h"
-#include "backends/gpu/peers.h"
-#include "backends/gpu/pool.h"
-#include "backends/gpu/tuning.h"
+#include "backends/gpu/doctor/peers.h"
+#include "backends/gpu/memory/pool.h"
+#include "backends/gpu/tuning/tuning.h"
 
 namespace gabbro::gpu {
 

@@ -10,7 +10,7 @@
 
 #include "backends/common/index_rule.h"
 #include "backends/gpu/api.h"
-#include "kernels/index_check.h"
+#include "kernels/index/index_check.h"
 
 namespace gabbro::gpu {
 

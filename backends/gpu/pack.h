@@ -1,12 +1,12 @@
-// Weight matrices from the block formats of GGUF to the planes of kernels/packing.h, on the host.
+// Weight matrices from the block formats of GGUF to the planes of kernels/linear/packing.h, on the host.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
 #include "gabbro/dtype.h"
-#include "kernels/linear.h"
-#include "kernels/packing.h"
+#include "kernels/linear/linear.h"
+#include "kernels/linear/packing.h"
 
 namespace gabbro::gpu {
 

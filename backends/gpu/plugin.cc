@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "backends/common/plugin_entry.h"
-#include "backends/gpu/checks.h"
+#include "backends/gpu/doctor/checks.h"
 #include "backends/gpu/device.h"
 #include "backends/gpu/facts.h"
 

@@ -2,9 +2,9 @@
 
 #include "src/base/error.h"
 #include "src/nn/init.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "src/ops/rules.h"
-#include "src/ops/smooth.h"
+#include "src/ops/functions/smooth.h"
 
 namespace gabbro::nn {
 namespace {

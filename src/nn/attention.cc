@@ -7,8 +7,8 @@
 #include "src/graph/history.h"
 #include "src/nn/dropout.h"
 #include "src/nn/init.h"
-#include "src/ops/arrays.h"
-#include "src/ops/products.h"
+#include "src/ops/functions/arrays.h"
+#include "src/ops/functions/products.h"
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {

@@ -2,7 +2,7 @@
 
 #include "src/base/error.h"
 #include "src/nn/init.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 
 namespace gabbro::nn {
 namespace {

@@ -1,11 +1,11 @@
 #include "src/nn/loss.h"
 
 #include "src/base/error.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "src/ops/autocast.h"
-#include "src/ops/labels.h"
+#include "src/ops/functions/labels.h"
 #include "src/ops/rules.h"
-#include "src/ops/smooth.h"
+#include "src/ops/functions/smooth.h"
 
 namespace gabbro::nn {
 namespace {

@@ -3,7 +3,7 @@
 #include "src/backend/device.h"
 #include "src/base/error.h"
 #include "src/nn/init.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "src/ops/grad.h"
 #include "src/ops/rules.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "src/nn/module.h"
-#include "src/ops/resize.h"
+#include "src/ops/functions/resize.h"
 
 namespace gabbro::nn {
 

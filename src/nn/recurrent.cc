@@ -6,7 +6,7 @@
 #include "src/base/error.h"
 #include "src/nn/dropout.h"
 #include "src/nn/init.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "src/ops/promotion.h"
 #include "src/ops/rules.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/graph/node.h"
-#include "src/ops/axes.h"
+#include "src/ops/functions/axes.h"
 #include "src/ops/promotion.h"
 
 namespace gabbro {

@@ -3,7 +3,7 @@
 #include "src/ops/recurrent.h"
 
 #include "src/graph/history.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "src/ops/grad.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"

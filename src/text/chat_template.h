@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "src/text/jinja/template.h"
+#include "src/jinja/template.h"
 
 namespace gabbro::text {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "src/ops/grad.h"
 
 namespace gabbro::train {

@@ -4,7 +4,7 @@
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "src/ops/grad.h"
 
 namespace gabbro::train {

@@ -10,7 +10,7 @@
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
 #include "src/graph/eval.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "src/ops/op_table.h"
 
 namespace gabbro::conformance {

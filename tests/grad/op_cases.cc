@@ -1,7 +1,7 @@
 #include "tests/grad/op_cases.h"
 
 #include "src/backend/registry.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "src/ops/op_table.h"
 
 namespace gabbro::grad {

@@ -71,7 +71,7 @@ LINES = {
         "std::map<std::string, OpCall> kOps",
         '      {"softsign", [](const Inputs& i, const json&) { return softsign(i[0]); }},'),
     "tests/grad/op_cases.cc": ("unary(kSilu, silu);", "  unary(kSoftsign, softsign, -1.9, 2.2);"),
-    "python/ops_elementwise.cc": (
+    "python/src/ops_elementwise.cc": (
         '{"silu", silu,',
         '    {"softsign", softsign, Kind::kFloat, "x / (1 + abs(x)), element by element.", "[1.0, -3.0]",\n'
         '     "tensor([ 0.5 , -0.75])"},'),
@@ -222,7 +222,7 @@ class OpRecipe(unittest.TestCase):
             if path.suffix in (".so", ".pyi") and not path.name.startswith("_core.") or path.name == "gabbro_probe":
                 (package / path.name).symlink_to(path.resolve())
         extension = next((self.build / "python" / "gabbro").glob("_core*.so"))
-        replaced = "python/ops_elementwise.cc"
+        replaced = "python/src/ops_elementwise.cc"
         objects = self.builds.compile(["src/ops/softsign.cc", "src/ops/op_table.cc", replaced], "gabbro_core")
         self.builds.link(str(extension.relative_to(self.build)), objects,
                          lambda path: not path.endswith("/ops_elementwise.cc.o"), package / extension.name)

@@ -1,7 +1,7 @@
 #include "src/backend/device.h"
 #include "src/nn/recurrent.h"
 #include "src/nn/transformer.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "tests/nn/module_cases.h"
 
 namespace gabbro::nn {

@@ -9,7 +9,7 @@
 #include "src/nn/activation.h"
 #include "src/nn/loss.h"
 #include "src/nn/similarity.h"
-#include "src/ops/arrays.h"
+#include "src/ops/functions/arrays.h"
 #include "src/ops/grad.h"
 
 namespace gabbro::nn {

@@ -1,8 +1,8 @@
 // How the ops of tests/data/ops/arrays.json are called.
 #include <map>
 
-#include "src/ops/arrays.h"
-#include "src/ops/products.h"
+#include "src/ops/functions/arrays.h"
+#include "src/ops/functions/products.h"
 #include "tests/ops/op_calls.h"
 
 namespace gabbro {

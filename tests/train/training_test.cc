@@ -14,7 +14,7 @@
 #include "src/nn/loss.h"
 #include "src/nn/norm.h"
 #include "src/ops/grad.h"
-#include "src/ops/products.h"
+#include "src/ops/functions/products.h"
 #include "src/train/clipping.h"
 #include "src/train/loss_scaler.h"
 #include "src/train/optimizers.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/kernels/elementwise.h"
+#include "backends/cpu/kernels/elementwise/elementwise.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 

@@ -7,7 +7,7 @@
 
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
-#include "kernels/kv_cache.h"
+#include "kernels/attention/kv_cache.h"
 
 namespace gabbro::gpu {
 namespace {

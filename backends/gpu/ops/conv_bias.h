@@ -6,7 +6,7 @@
 #include "backends/common/window_request.h"
 #include "backends/gpu/kernel.h"
 #include "backends/gpu/ops/strided.h"
-#include "kernels/window.h"
+#include "kernels/conv/window.h"
 
 namespace gabbro::gpu {
 

@@ -8,7 +8,7 @@
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/library_matrix.h"
 #include "backends/gpu/ops/weights.h"
-#include "backends/gpu/tuning.h"
+#include "backends/gpu/tuning/tuning.h"
 
 namespace gabbro::gpu {
 namespace {

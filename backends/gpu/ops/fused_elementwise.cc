@@ -13,7 +13,7 @@
 #include "backends/gpu/code_cache.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/strided.h"
-#include "kernels/fused_elementwise.h"
+#include "kernels/elementwise/fused_elementwise.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -48,7 +48,7 @@ const char* type_name(DType dtype) {
   }
 }
 
-// The name in kernels/elementwise.h: "FloorDivide" of "floor_divide".
+// The name in kernels/elementwise/elementwise.h: "FloorDivide" of "floor_divide".
 std::string function_name(std::string_view op) {
   static const std::map<std::string_view, const char*> kComparisons = {{"eq", "Equal"},   {"ne", "NotEqual"},
                                                                        {"lt", "Less"},    {"le", "LessEqual"},
@@ -79,7 +79,7 @@ std::string expression(const abi::ElementwiseStep& step, const std::vector<DType
   return fmt::format("{}::of({})", function_name(step.op), fmt::join(values, ", "));
 }
 
-// Whether there is a kernel of the op alone, so a function in kernels/elementwise.h for these types.
+// Whether there is a kernel of the op alone, so a function in kernels/elementwise/elementwise.h for these types.
 bool is_known(const abi::ElementwiseStep& step, const std::vector<DType>& operands, const MakeContext& context) {
   const abi::StepRequest request(step.op.c_str(), operands, step.dtype, 1);
   return std::ranges::any_of(
@@ -170,7 +170,7 @@ std::string steps_text(const abi::KernelRequest& request, const abi::Elementwise
     body += fmt::format("      r{}.element[i] = v{};\n", i, read.results[static_cast<size_t>(i)]);
     writes += fmt::format("    fused_write<{}, count>(a, {}, first, r{});\n", type, i, i);
   }
-  return fmt::format(R"(#include "kernels/fused_access.h"
+  return fmt::format(R"(#include "kernels/elementwise/fused_access.h"
 
 namespace gabbro::gpu::GABBRO_GPU {{
 

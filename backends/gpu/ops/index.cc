@@ -1,5 +1,5 @@
 // `gather`, `resolve_index`, `scatter`, and `iota`.
-#include "kernels/index.h"
+#include "kernels/index/index.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/packing.h"
+#include "kernels/linear/packing.h"
 
 namespace gabbro::gpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/gpu/kernel.h"
-#include "kernels/linear.h"
+#include "kernels/linear/linear.h"
 
 namespace gabbro::gpu {
 

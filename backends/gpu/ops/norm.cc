@@ -1,5 +1,5 @@
 // `rms_norm` over the last axis: of few rows in f32, as a token has them, by many blocks a row.
-#include "kernels/norm.h"
+#include "kernels/rows/norm.h"
 
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"

@@ -6,7 +6,7 @@
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
-#include "kernels/normalize.h"
+#include "kernels/rows/normalize.h"
 
 namespace gabbro::gpu {
 namespace {

@@ -1,5 +1,5 @@
 // `random`: numbers of a counter.
-#include "kernels/random.h"
+#include "kernels/elementwise/random.h"
 
 #include "backends/common/random_request.h"
 #include "backends/gpu/op_table.h"

@@ -4,7 +4,7 @@
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/pack.h"
-#include "kernels/read_rows.h"
+#include "kernels/rows/read_rows.h"
 
 namespace gabbro::gpu {
 namespace {

@@ -1,5 +1,5 @@
 // Reductions over the last axis.
-#include "kernels/reduce.h"
+#include "kernels/rows/reduce.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"

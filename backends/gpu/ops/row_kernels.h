@@ -1,4 +1,4 @@
-// Choice of the kernel that keeps a row in registers (kernels/row_packs.h), by the row's length.
+// Choice of the kernel that keeps a row in registers (kernels/rows/row_packs.h), by the row's length.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // `cumsum` over the last axis.
-#include "kernels/scan.h"
+#include "kernels/rows/scan.h"
 
 #include "backends/common/primitives.h"
 #include "backends/gpu/op_table.h"

@@ -1,5 +1,5 @@
 // `take_along`, `scatter_add` and `index_add`.
-#include "kernels/scatter_add.h"
+#include "kernels/index/scatter_add.h"
 
 #include "backends/common/scatter_request.h"
 #include "backends/gpu/op_table.h"

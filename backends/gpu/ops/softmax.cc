@@ -1,5 +1,5 @@
 // `softmax` and `log_softmax` over the last axis.
-#include "kernels/softmax.h"
+#include "kernels/rows/softmax.h"
 
 #include <limits>
 #include <string_view>

@@ -1,5 +1,5 @@
 // `sort` and `topk` over the last axis.
-#include "kernels/sort.h"
+#include "kernels/rows/sort.h"
 
 #include <algorithm>
 #include <bit>

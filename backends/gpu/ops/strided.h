@@ -7,7 +7,7 @@
 
 #include "backends/common/primitives.h"
 #include "backends/gpu/kernel.h"
-#include "kernels/strided.h"
+#include "kernels/elementwise/strided.h"
 
 namespace gabbro::gpu {
 

@@ -3,7 +3,7 @@
 
 #include "backends/common/request.h"
 #include "backends/gpu/pack.h"
-#include "kernels/linear.h"
+#include "kernels/linear/linear.h"
 
 namespace gabbro::gpu {
 

@@ -1,20 +1,20 @@
 // Convolutions, im2col, pooling and resizing of images. Convolutions have two kernels of ours, and of the vendor's
 // libraries, where the convolution is worth opening one, those of products of matrices, and those of convolutions where
 // they were measured or can be trusted.
-#include "kernels/window.h"
+#include "kernels/conv/window.h"
 
 #include <fmt/format.h>
 
 #include <limits>
 
 #include "backends/common/window_request.h"
-#include "backends/gpu/autotune.h"
+#include "backends/gpu/tuning/autotune.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/conv_bias.h"
-#include "backends/gpu/ops/product_conv.h"
+#include "backends/gpu/ops/gemm_conv.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
-#include "backends/gpu/tuning.h"
+#include "backends/gpu/tuning/tuning.h"
 
 namespace gabbro::gpu {
 namespace {

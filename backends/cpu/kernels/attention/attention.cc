@@ -1,0 +1,436 @@
+// Causal attention over the paged KV cache, in the manner of FlashAttention-2 (Dao 2023): tiles of queries walk over
+// tiles of keys with a running maximum and sum per row; no T × T matrix. All query heads of a KV head are rows of one
+// tile, so that keys and values are read and converted once. Long contexts of few tokens are split among the workers
+// and merged.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/attention/kv_cache.h"
+#include "backends/cpu/kernels/matmul/product_tile.h"
+#include "backends/cpu/simd/math.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+constexpr int kKeyTile = 64;  // keys at a time: with D = 128, K and V tiles of 32 KiB stay in the L2
+constexpr int kKeyBlocks = kKeyTile / kLanes;
+constexpr int kPanel = kTileVectors * kLanes;  // adjacent keys in the converted tile of K
+constexpr int64_t kRowTarget = 48;             // query rows of a tile: converting K and V then costs a few percent
+constexpr int64_t kSplitKeys = 256;            // a split of fewer keys costs more in merging than it saves
+constexpr float kNoMaximum = -1e30f;           // of a row without keys; finite, so that differences are never NaN
+
+int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// Constants of the request.
+struct Plan {
+  KvShape kv;
+  int64_t tokens = 0;        // T
+  int64_t heads = 0;         // H
+  int64_t group = 0;         // H / G: query heads of a KV head
+  int64_t padded = 0;        // D rounded up to whole vectors
+  int64_t token_stride = 0;  // of q
+  int64_t head_stride = 0;
+  int64_t tile_tokens = 0;
+  int64_t max_splits = 1;
+  int64_t window = 0;
+  float scale = 1;
+  float softcap = 0;
+
+  int64_t tiles() const { return (tokens + tile_tokens - 1) / tile_tokens; }
+  int64_t rows() const { return round_up(tile_tokens * group, kTileRows); }
+};
+
+// One worker's memory, in floats.
+struct Workspace {
+  float* q;        // [rows][D], scaled
+  float* out;      // [rows][padded], not yet divided by the sum
+  float* scores;   // [rows][kKeyTile]
+  float* maximum;  // [rows]
+  float* sum;      // [rows][16]
+  float* keys;     // [kKeyTile / kPanel][D][kPanel]
+  float* values;   // [kKeyTile][padded]
+
+  static int64_t size(const Plan& plan) {
+    return plan.rows() * (round_up(plan.kv.dim, kLanes) + plan.padded + kKeyTile + 2 * kLanes) +
+           kKeyTile * (plan.kv.dim + plan.padded);
+  }
+  Workspace(const Plan& plan, float* memory) {
+    const auto take = [&memory](int64_t count) { return std::exchange(memory, memory + count); };
+    q = take(plan.rows() * round_up(plan.kv.dim, kLanes));
+    out = take(plan.rows() * plan.padded);
+    scores = take(plan.rows() * kKeyTile);
+    maximum = take(plan.rows() * kLanes);
+    sum = take(plan.rows() * kLanes);
+    keys = take(kKeyTile * plan.kv.dim);
+    values = take(kKeyTile * plan.padded);
+  }
+};
+
+// Consecutive positions of one sequence: the queries of a tile that are worked on together.
+struct Run {
+  int64_t token;  // the first one's index in the step
+  int64_t count;
+  int64_t sequence;
+  int64_t position;  // the first one's
+};
+
+class Attention : public Kernel {
+ public:
+  Attention(const Plan& plan, int workers) : plan_(plan) {
+    worker_floats_ = Workspace::size(plan_);
+    if (plan_.max_splits > 1) partial_floats_ = plan_.tokens * plan_.heads * (plan_.padded + kLanes);
+    scratch_bytes = sizeof(float) * static_cast<size_t>(workers * worker_floats_ + plan_.max_splits * partial_floats_);
+    implementation = std::string("attention ") + (plan_.kv.bytes ? "i8" : "f16");
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const Step step(*this, launch);
+    const Workspace space(plan_, static_cast<float*>(launch.scratch) + worker.index() * worker_floats_);
+    float* partials = static_cast<float*>(launch.scratch) + worker.count() * worker_floats_;
+    const int64_t splits = splits_for(step);
+    const int64_t units = plan_.tiles() * plan_.kv.heads;
+    worker.parallel_for(units * splits, 1, [&](int64_t unit, int64_t) {
+      // Last tiles first: they have the most keys.
+      const int64_t tile = plan_.tiles() - 1 - unit / splits / plan_.kv.heads;
+      const int64_t head = unit / splits % plan_.kv.heads;
+      const int64_t split = unit % splits;
+      const int64_t end = std::min(plan_.tokens, (tile + 1) * plan_.tile_tokens);
+      for (Run run{}; step.next_run(tile * plan_.tile_tokens, end, run);) {
+        attend(step, space, run, head, split, splits);
+        if (splits == 1) {
+          write_output(step, space, run, head);
+        } else {
+          write_partial(space, run, head, partials + split * partial_floats_);
+        }
+      }
+    });
+    if (splits == 1) return;
+    worker.barrier();
+    worker.parallel_for(plan_.tokens * plan_.heads, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) merge(partials, splits, row, step.out + row * plan_.kv.dim);
+    });
+  }
+
+ private:
+  // The operands of one launch.
+  struct Step {
+    Step(const Attention& kernel, const abi::Launch& launch)
+        : plan(kernel.plan_),
+          q(static_cast<const float*>(launch.inputs[0].data)),
+          k_cache(launch.inputs[1].data),
+          v_cache(launch.inputs[2].data),
+          k_scale(plan.kv.bytes ? launch.inputs[6].data : nullptr),
+          v_scale(plan.kv.bytes ? launch.inputs[7].data : nullptr),
+          table{static_cast<const int32_t*>(launch.inputs[3].data), launch.inputs[3].shape[0],
+                launch.inputs[3].shape[1]},
+          sequence(static_cast<const int32_t*>(launch.inputs[4].data)),
+          positions(static_cast<const int32_t*>(launch.inputs[5].data)),
+          out(static_cast<float*>(launch.outputs[0].data)) {}
+
+    // The first run (count 0 in `run`) or the one after `run`, within tokens [begin, end). A token whose sequence or
+    // position is not in the table is a separate run without keys.
+    bool next_run(int64_t begin, int64_t end, Run& run) const {
+      const int64_t first = run.count == 0 ? begin : run.token + run.count;
+      if (first >= end) return false;
+      run = {.token = first, .count = 1, .sequence = sequence[first], .position = positions[first]};
+      if (run.sequence < 0 || run.sequence >= table.sequences || run.position < 0 ||
+          run.position >= table.tokens(plan.kv)) {
+        run.sequence = 0;
+        run.position = -1;
+        return true;
+      }
+      const int64_t most = std::min(end - first, table.tokens(plan.kv) - run.position);
+      while (run.count < most && sequence[first + run.count] == run.sequence &&
+             positions[first + run.count] == run.position + run.count) {
+        ++run.count;
+      }
+      return true;
+    }
+
+    const Plan& plan;
+    const float* q;
+    const void* k_cache;
+    const void* v_cache;
+    const void* k_scale;
+    const void* v_scale;
+    PageTable table;
+    const int32_t* sequence;
+    const int32_t* positions;
+    float* out;
+  };
+
+  int64_t splits_for(const Step& step) const {
+    if (plan_.max_splits == 1) return 1;
+    int64_t keys = 0;
+    for (int64_t t = 0; t < plan_.tokens; ++t) keys = std::max<int64_t>(keys, int64_t{step.positions[t]} + 1);
+    if (plan_.window > 0) keys = std::min(keys, plan_.window);
+    return std::clamp<int64_t>(keys / kSplitKeys, 1, plan_.max_splits);
+  }
+
+  // The first key that the query at `position` sees.
+  int64_t first_key(int64_t position) const {
+    return plan_.window > 0 ? std::max<int64_t>(0, position - plan_.window + 1) : 0;
+  }
+
+  void attend(const Step& step, const Workspace& space, const Run& run, int64_t head, int64_t split,
+              int64_t splits) const {
+    const int rows = static_cast<int>(run.count * plan_.group);
+    load_queries(step, space, run, head);
+    std::fill_n(space.out, rows * plan_.padded, 0.0f);
+    std::fill_n(space.maximum, rows, kNoMaximum);
+    std::fill_n(space.sum, rows * kLanes, 0.0f);
+    const int64_t begin = first_key(run.position);
+    const int64_t end = run.position + run.count;
+    const int64_t share = round_up((end - begin + splits - 1) / splits, kKeyTile);
+    const int64_t from = begin + split * share;
+    const int64_t to = std::min(end, from + share);
+    for (int64_t key = from; key < to;) {
+      const int64_t aligned = key / kLanes * kLanes;
+      const int64_t stop = std::min(to, aligned + kKeyTile);
+      key_tile(step, space, run, head, aligned, key, stop);
+      key = stop;
+    }
+  }
+
+  void load_queries(const Step& step, const Workspace& space, const Run& run, int64_t head) const {
+    float* to = space.q;
+    for (int64_t t = run.token; t < run.token + run.count; ++t) {
+      for (int64_t h = head * plan_.group; h < (head + 1) * plan_.group; ++h, to += plan_.kv.dim) {
+        const float* from = step.q + t * plan_.token_stride + h * plan_.head_stride;
+        for (int64_t d = 0; d < plan_.kv.dim; ++d) to[d] = from[d] * plan_.scale;
+      }
+    }
+  }
+
+  // Keys [begin, end) of the tile that starts at `base`, a multiple of 16.
+  void key_tile(const Step& step, const Workspace& space, const Run& run, int64_t head, int64_t base, int64_t begin,
+                int64_t end) const {
+    KvBlock keys[kKeyBlocks];
+    KvBlock values[kKeyBlocks];
+    const int blocks = static_cast<int>((end - base + kLanes - 1) / kLanes);
+    for (int i = 0; i < blocks; ++i) {
+      const int64_t token = base + i * kLanes;
+      const int64_t page = step.table.page(plan_.kv, run.sequence, token);
+      const int64_t slot = token & (plan_.kv.page - 1);
+      keys[i] = key_block(plan_.kv, step.k_cache, step.k_scale, page, head, slot);
+      values[i] = value_block(plan_.kv, step.v_cache, step.v_scale, page, head, slot);
+    }
+    const int rows = static_cast<int>(run.count * plan_.group);
+    if (rows <= kTileRows) prefetch_values(values, blocks);
+    // One block of rows uses each element once: converting it on the way into the registers saves the detour.
+    const bool direct = rows <= kTileRows && !plan_.kv.bytes && plan_.padded == plan_.kv.dim;
+    if (direct) {
+      direct_scores(space, rows, keys, blocks);
+    } else {
+      tiled_scores(space, rows, keys, blocks);
+    }
+    apply_softmax(space, run, base, begin, end);
+    if (direct) {
+      direct_output(space, rows, values, begin - base, end - base);
+    } else {
+      tiled_output(space, rows, values, blocks, begin - base, end - base);
+    }
+  }
+
+  // With few queries the cache comes from memory at the pace of a tile's arithmetic: while the scores are computed, the
+  // values are on their way (one token of 128 keys, Zen 3: 5.8 to 5.1 µs).
+  void prefetch_values(const KvBlock* values, int blocks) const {
+    const int64_t block_bytes = kLanes * plan_.kv.dim * (plan_.kv.bytes ? 1 : 2);
+    for (int i = 0; i < blocks; ++i) {
+      for (int64_t at = 0; at < block_bytes; at += 64) prefetch(static_cast<const char*>(values[i].data) + at);
+    }
+  }
+
+  void direct_scores(const Workspace& space, int rows, const KvBlock* keys, int blocks) const {
+    const int step = tile_vectors(rows);
+    for (int block = 0; block < blocks; block += step) {
+      const ProductTile tile{space.q, plan_.kv.dim, 1, space.scores + block * kLanes, kKeyTile, false};
+      product_tile(rows, std::min(step, blocks - block), tile, HalfKeys{keys + block, plan_.kv.page}, 0, plan_.kv.dim);
+    }
+  }
+
+  void direct_output(const Workspace& space, int rows, const KvBlock* values, int64_t begin, int64_t end) const {
+    const int step = tile_vectors(rows);
+    const int vectors = static_cast<int>(plan_.padded / kLanes);
+    for (int v = 0; v < vectors; v += step) {
+      const ProductTile tile{space.scores, kKeyTile, 1, space.out + v * kLanes, plan_.padded, true};
+      product_tile(rows, std::min(step, vectors - v), tile, HalfValues{values, plan_.kv.dim, v * kLanes}, begin, end);
+    }
+  }
+
+  void tiled_scores(const Workspace& space, int rows, const KvBlock* keys, int blocks) const {
+    for (int i = 0; i < blocks; ++i) {
+      float* to = space.keys + i / kTileVectors * plan_.kv.dim * kPanel + i % kTileVectors * kLanes;
+      convert_keys(plan_.kv, keys[i], to, kPanel);
+    }
+    for (int block = 0; block < blocks; block += kTileVectors) {
+      const FloatSource source{space.keys + block * kLanes * plan_.kv.dim, kPanel};
+      for (int row = 0; row < rows; row += kTileRows) {
+        const ProductTile tile{space.q + row * plan_.kv.dim,
+                               plan_.kv.dim,
+                               1,
+                               space.scores + row * kKeyTile + block * kLanes,
+                               kKeyTile,
+                               false};
+        product_tile(std::min(kTileRows, rows - row), std::min(kTileVectors, blocks - block), tile, source, 0,
+                     plan_.kv.dim);
+      }
+    }
+  }
+
+  void tiled_output(const Workspace& space, int rows, const KvBlock* values, int blocks, int64_t begin,
+                    int64_t end) const {
+    for (int i = 0; i < blocks; ++i) {
+      const int tokens = static_cast<int>(std::min<int64_t>(kLanes, end - i * kLanes));
+      convert_values(plan_.kv, values[i], tokens, space.values + i * kLanes * plan_.padded, plan_.padded);
+    }
+    const int vectors = static_cast<int>(plan_.padded / kLanes);
+    for (int v = 0; v < vectors; v += kTileVectors) {
+      const FloatSource source{space.values + v * kLanes, plan_.padded};
+      for (int row = 0; row < rows; row += kTileRows) {
+        const ProductTile tile{space.scores + row * kKeyTile,
+                               kKeyTile,
+                               1,
+                               space.out + row * plan_.padded + v * kLanes,
+                               plan_.padded,
+                               true};
+        product_tile(std::min(kTileRows, rows - row), std::min(kTileVectors, vectors - v), tile, source, begin, end);
+      }
+    }
+  }
+
+  // Scores become weights e^(s - maximum); sums and outputs so far are brought to the new maximum.
+  void apply_softmax(const Workspace& space, const Run& run, int64_t base, int64_t begin, int64_t end) const {
+    const int vectors = static_cast<int>((end - base + kLanes - 1) / kLanes);
+    for (int64_t i = 0; i < run.count; ++i) {
+      const int64_t position = run.position + i;
+      const int64_t low = std::max(begin, first_key(position)) - base;
+      const int64_t high = std::min(end, position + 1) - base;
+      for (int64_t row = i * plan_.group; row < (i + 1) * plan_.group; ++row) {
+        soften_row(space, row, vectors, low, high);
+      }
+    }
+  }
+
+  void soften_row(const Workspace& space, int64_t row, int vectors, int64_t low, int64_t high) const {
+    float* scores = space.scores + row * kKeyTile;
+    F32 scored[kKeyBlocks];
+    F32 highest = splat(kNoMaximum);
+    for (int v = 0; v < vectors; ++v) {
+      scored[v] = load(scores + v * kLanes);
+      if (plan_.softcap > 0) scored[v] = splat(plan_.softcap) * tanh(scored[v] * splat(1 / plan_.softcap));
+      if (v * kLanes < low || (v + 1) * kLanes > high) {
+        const F32 lane = load(kLaneNumbers) + splat(static_cast<float>(v * kLanes));
+        const F32 hidden = splat(-std::numeric_limits<float>::infinity());
+        scored[v] = select(lane < splat(static_cast<float>(high)), scored[v], hidden);
+        scored[v] = select(lane < splat(static_cast<float>(low)), hidden, scored[v]);
+      }
+      highest = max(scored[v], highest);
+    }
+    const float old_maximum = space.maximum[row];
+    const float maximum = std::max(old_maximum, reduce_max(highest));
+    F32 sum = load(space.sum + row * kLanes);
+    if (maximum != old_maximum) {
+      const F32 factor = splat(std::exp(old_maximum - maximum));
+      float* out = space.out + row * plan_.padded;
+      for (int64_t d = 0; d < plan_.padded; d += kLanes) store(out + d, load(out + d) * factor);
+      sum *= factor;
+      space.maximum[row] = maximum;
+    }
+    for (int v = 0; v < vectors; ++v) {
+      const F32 weight = exp(scored[v] - splat(maximum));
+      store(scores + v * kLanes, weight);
+      sum += weight;
+    }
+    store(space.sum + row * kLanes, sum);
+  }
+
+  static float inverse(float sum) { return sum == 0 ? 0.0f : 1 / sum; }  // a query without keys gives zeros
+
+  void write_output(const Step& step, const Workspace& space, const Run& run, int64_t head) const {
+    for (int64_t i = 0; i < run.count; ++i) {
+      for (int64_t h = 0; h < plan_.group; ++h) {
+        const int64_t row = i * plan_.group + h;
+        const float factor = inverse(reduce_sum(load(space.sum + row * kLanes)));
+        const float* from = space.out + row * plan_.padded;
+        float* to = step.out + ((run.token + i) * plan_.heads + head * plan_.group + h) * plan_.kv.dim;
+        for (int64_t d = 0; d < plan_.kv.dim; ++d) to[d] = from[d] * factor;
+      }
+    }
+  }
+
+  // A partial result is a row of out, then the maximum and the sum.
+  void write_partial(const Workspace& space, const Run& run, int64_t head, float* partial) const {
+    for (int64_t i = 0; i < run.count; ++i) {
+      for (int64_t h = 0; h < plan_.group; ++h) {
+        const int64_t row = i * plan_.group + h;
+        const int64_t index = (run.token + i) * plan_.heads + head * plan_.group + h;
+        float* to = partial + index * (plan_.padded + kLanes);
+        std::copy_n(space.out + row * plan_.padded, plan_.padded, to);
+        to[plan_.padded] = space.maximum[row];
+        to[plan_.padded + 1] = reduce_sum(load(space.sum + row * kLanes));
+      }
+    }
+  }
+
+  void merge(const float* partials, int64_t splits, int64_t row, float* to) const {
+    const float* first = partials + row * (plan_.padded + kLanes);
+    float maximum = kNoMaximum;
+    for (int64_t s = 0; s < splits; ++s) maximum = std::max(maximum, first[s * partial_floats_ + plan_.padded]);
+    float sum = 0;
+    std::fill_n(to, plan_.kv.dim, 0.0f);
+    for (int64_t s = 0; s < splits; ++s) {
+      const float* from = first + s * partial_floats_;
+      const float factor = std::exp(from[plan_.padded] - maximum);
+      sum += from[plan_.padded + 1] * factor;
+      for (int64_t d = 0; d < plan_.kv.dim; ++d) to[d] += from[d] * factor;
+    }
+    const float factor = inverse(sum);
+    for (int64_t d = 0; d < plan_.kv.dim; ++d) to[d] *= factor;
+  }
+
+  static constexpr float kLaneNumbers[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+  Plan plan_;
+  int64_t worker_floats_ = 0;
+  int64_t partial_floats_ = 0;
+};
+
+}  // namespace
+
+KernelPointer make_attention(const abi::KernelRequest& request, const MakeContext& context) {
+  const bool bytes = request.input_count == 8;
+  if (!has_operands(request, bytes ? 8 : 6, 1)) return nullptr;
+  const abi::TensorView* in = request.inputs;
+  const abi::TensorView& q = in[0];  // [T, H, D]
+  Plan plan;
+  KvShape values;
+  if (!is_plain(q, DType::f32) || q.rank != 3 || (q.strides[2] != 1 && q.shape[2] != 1)) return nullptr;
+  if (!read_kv_shape(in[1], bytes ? &in[6] : nullptr, true, plan.kv)) return nullptr;
+  if (!read_kv_shape(in[2], bytes ? &in[7] : nullptr, false, values) || !same_kv(plan.kv, values)) return nullptr;
+  plan.tokens = q.shape[0];
+  plan.heads = q.shape[1];
+  if (q.shape[2] != plan.kv.dim || plan.heads == 0 || plan.heads % plan.kv.heads != 0) return nullptr;
+  if (in[3].rank != 2 || !has_shape(in[3], DType::i32, {in[3].shape[0], in[3].shape[1]})) return nullptr;
+  if (!has_shape(in[4], DType::i32, {plan.tokens}) || !has_shape(in[5], DType::i32, {plan.tokens})) return nullptr;
+  if (!has_shape(request.outputs[0], DType::f32, {plan.tokens, plan.heads, plan.kv.dim})) return nullptr;
+  plan.group = plan.heads / plan.kv.heads;
+  plan.padded = round_up(plan.kv.dim, kLanes);
+  plan.token_stride = q.strides[0];
+  plan.head_stride = q.strides[1];
+  plan.window = std::max<int64_t>(0, integer_attribute(request, "window", 0));
+  plan.scale = static_cast<float>(real_attribute(request, "scale", 1.0 / std::sqrt(static_cast<double>(plan.kv.dim))));
+  plan.softcap = static_cast<float>(real_attribute(request, "softcap", 0));
+  // Tiles small enough that each worker gets a few; where even single tokens are too few, splits of the keys.
+  const int64_t wanted = int64_t{4} * context.workers;
+  plan.tile_tokens = std::max<int64_t>(1, kRowTarget / plan.group);
+  plan.tile_tokens = std::clamp<int64_t>(plan.tokens * plan.kv.heads / wanted, 1, plan.tile_tokens);
+  const int64_t units = std::max<int64_t>(1, plan.tiles() * plan.kv.heads);
+  plan.max_splits = context.workers == 1 || units >= wanted ? 1 : (wanted + units - 1) / units;
+  return std::make_unique<Attention>(plan, context.workers);
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,198 @@
+// rope, kv_write, and the fused rope_kv_write: rotating q and k and writing k and v into the cache in one launch.
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/attention/kv_store.h"
+#include "backends/cpu/kernels/attention/rope_math.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+// Activations [T, heads, D], the last axis contiguous.
+struct Heads {
+  int64_t tokens = 0;
+  int64_t heads = 0;
+  int64_t dim = 0;
+  int64_t token_stride = 0;
+  int64_t head_stride = 0;
+
+  int64_t total() const { return tokens * heads * dim; }
+};
+
+bool read_heads(const abi::TensorView& x, Heads& heads) {
+  if (!is_plain(x, DType::f32) || x.rank != 3 || (x.strides[2] != 1 && x.shape[2] != 1)) return false;
+  heads = {x.shape[0], x.shape[1], x.shape[2], x.strides[0], x.strides[1]};
+  return true;
+}
+
+bool is_ids(const abi::TensorView& view, int64_t count) { return has_shape(view, DType::i32, {count}); }
+
+bool is_page_table(const abi::TensorView& view) {
+  return view.rank == 2 && has_shape(view, DType::i32, {view.shape[0], view.shape[1]});
+}
+
+PageTable page_table(const abi::TensorView& view) {
+  return {static_cast<const int32_t*>(view.data), view.shape[0], view.shape[1]};
+}
+
+// Tokens that a worker takes at a time.
+constexpr int64_t kTokenGrain = 8;
+
+class Rope : public Kernel {
+ public:
+  Rope(const Heads& x, const RopeShape& shape) : x_(x), shape_(shape) {
+    implementation = "rope";
+    bytes = 8.0 * static_cast<double>(x.total());
+    flops = 3.0 * static_cast<double>(x.total());
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* x = static_cast<const float*>(launch.inputs[0].data);
+    const auto* positions = static_cast<const int32_t*>(launch.inputs[1].data);
+    const auto* frequencies = static_cast<const float*>(launch.inputs[2].data);
+    auto* y = static_cast<float*>(launch.outputs[0].data);
+    worker.parallel_for(x_.tokens, kTokenGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const Rotation rotation(shape_, frequencies, positions[t]);
+        for (int64_t h = 0; h < x_.heads; ++h) {
+          rotation.apply(x + t * x_.token_stride + h * x_.head_stride, y + (t * x_.heads + h) * x_.dim, x_.dim);
+        }
+      }
+    });
+  }
+
+ private:
+  Heads x_;
+  RopeShape shape_;
+};
+
+class KvWrite : public Kernel {
+ public:
+  KvWrite(const Heads& x, const KvShape& shape, bool keys) : x_(x), shape_(shape), keys_(keys) {
+    implementation = keys ? "kv_write keys" : "kv_write values";
+    bytes = 6.0 * static_cast<double>(x.total());
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const KvTarget target{launch.inputs[0].data, shape_.bytes ? launch.inputs[5].data : nullptr};
+    const auto* x = static_cast<const float*>(launch.inputs[1].data);
+    const PageTable table = page_table(launch.inputs[2]);
+    const auto* sequence = static_cast<const int32_t*>(launch.inputs[3].data);
+    const auto* positions = static_cast<const int32_t*>(launch.inputs[4].data);
+    worker.parallel_for(x_.tokens, kTokenGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        store_token(shape_, target, keys_, table, sequence[t], positions[t], x + t * x_.token_stride, x_.head_stride);
+      }
+    });
+  }
+
+ private:
+  Heads x_;
+  KvShape shape_;
+  bool keys_;
+};
+
+class RopeKvWrite : public Kernel {
+ public:
+  RopeKvWrite(const Heads& q, const Heads& k, const Heads& v, const RopeShape& rope, const KvShape& kv)
+      : q_(q), k_(k), v_(v), rope_(rope), kv_(kv) {
+    implementation = std::string("rope_kv_write ") + (kv.bytes ? "i8" : "f16");
+    bytes = 8.0 * static_cast<double>(q.total()) + 6.0 * static_cast<double>(k.total() + v.total());
+    flops = 3.0 * static_cast<double>(q.total() + k.total());
+  }
+
+  // Whether the rotated keys of one head fit the stack.
+  static bool fits(const Heads& k) { return k.dim <= kMaxDim; }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const auto* q = static_cast<const float*>(launch.inputs[0].data);
+    const auto* k = static_cast<const float*>(launch.inputs[1].data);
+    const auto* v = static_cast<const float*>(launch.inputs[2].data);
+    const auto* positions = static_cast<const int32_t*>(launch.inputs[3].data);
+    const auto* frequencies = static_cast<const float*>(launch.inputs[4].data);
+    const KvTarget keys{launch.inputs[5].data, kv_.bytes ? launch.inputs[9].data : nullptr};
+    const KvTarget values{launch.inputs[6].data, kv_.bytes ? launch.inputs[10].data : nullptr};
+    const PageTable table = page_table(launch.inputs[7]);
+    const auto* sequence = static_cast<const int32_t*>(launch.inputs[8].data);
+    auto* y = static_cast<float*>(launch.outputs[0].data);
+    worker.parallel_for(q_.tokens, kTokenGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const Rotation rotation(rope_, frequencies, positions[t]);
+        for (int64_t h = 0; h < q_.heads; ++h) {
+          rotation.apply(q + t * q_.token_stride + h * q_.head_stride, y + (t * q_.heads + h) * q_.dim, q_.dim);
+        }
+        write_keys(rotation, keys, table, sequence[t], positions[t], k + t * k_.token_stride);
+        store_token(kv_, values, false, table, sequence[t], positions[t], v + t * v_.token_stride, v_.head_stride);
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kMaxDim = 2 * RopeShape::kMaxPairs;
+
+  void write_keys(const Rotation& rotation, const KvTarget& target, const PageTable& table, int64_t sequence,
+                  int64_t position, const float* k) const {
+    if (sequence < 0 || sequence >= table.sequences || position < 0 || position >= table.tokens(kv_)) return;
+    const int64_t page = table.pages[sequence * table.columns + (position >> kv_.shift)];
+    if (page < 0 || page >= kv_.pages) return;
+    for (int64_t head = 0; head < k_.heads; ++head) {
+      float rotated[kMaxDim];
+      rotation.apply(k + head * k_.head_stride, rotated, k_.dim);
+      const KvBlock block = key_block(kv_, target.cache, target.scale, page, head, position & (kv_.page - 1));
+      store_head(kv_, rotated, const_cast<void*>(block.data), const_cast<uint16_t*>(block.scale), kv_.page);
+    }
+  }
+
+  Heads q_;
+  Heads k_;
+  Heads v_;
+  RopeShape rope_;
+  KvShape kv_;
+};
+
+}  // namespace
+
+KernelPointer make_rope(const abi::KernelRequest& request, const MakeContext&) {
+  Heads x;
+  RopeShape shape;
+  if (!has_operands(request, 3, 1) || !read_heads(request.inputs[0], x)) return nullptr;
+  if (!is_ids(request.inputs[1], x.tokens) || !read_rope_shape(request, request.inputs[2], x.dim, shape))
+    return nullptr;
+  if (!has_shape(request.outputs[0], DType::f32, {x.tokens, x.heads, x.dim})) return nullptr;
+  return std::make_unique<Rope>(x, shape);
+}
+
+KernelPointer make_kv_write(const abi::KernelRequest& request, const MakeContext&) {
+  const bool bytes = request.input_count == 6;
+  if (!has_operands(request, bytes ? 6 : 5, bytes ? 2 : 1)) return nullptr;
+  const abi::TensorView* in = request.inputs;
+  const bool keys = integer_attribute(request, "keys", 0) != 0;
+  Heads x;
+  KvShape shape;
+  if (!read_kv_shape(in[0], bytes ? &in[5] : nullptr, keys, shape) || !read_heads(in[1], x)) return nullptr;
+  if (x.heads != shape.heads || x.dim != shape.dim || !is_page_table(in[2])) return nullptr;
+  if (!is_ids(in[3], x.tokens) || !is_ids(in[4], x.tokens)) return nullptr;
+  return std::make_unique<KvWrite>(x, shape, keys);
+}
+
+KernelPointer make_rope_kv_write(const abi::KernelRequest& request, const MakeContext&) {
+  const bool bytes = request.input_count == 11;
+  if (!has_operands(request, bytes ? 11 : 9, bytes ? 5 : 3)) return nullptr;
+  const abi::TensorView* in = request.inputs;
+  Heads q;
+  Heads k;
+  Heads v;
+  RopeShape rope;
+  KvShape keys;
+  KvShape values;
+  if (!read_heads(in[0], q) || !read_heads(in[1], k) || !read_heads(in[2], v)) return nullptr;
+  if (!read_kv_shape(in[5], bytes ? &in[9] : nullptr, true, keys)) return nullptr;
+  if (!read_kv_shape(in[6], bytes ? &in[10] : nullptr, false, values) || !same_kv(keys, values)) return nullptr;
+  for (const Heads* x : {&k, &v}) {
+    if (x->tokens != q.tokens || x->heads != keys.heads || x->dim != keys.dim) return nullptr;
+  }
+  if (q.dim != k.dim || !RopeKvWrite::fits(k) || !read_rope_shape(request, in[4], q.dim, rope)) return nullptr;
+  if (!is_ids(in[3], q.tokens) || !is_page_table(in[7]) || !is_ids(in[8], q.tokens)) return nullptr;
+  if (!has_shape(request.outputs[0], DType::f32, {q.tokens, q.heads, q.dim})) return nullptr;
+  return std::make_unique<RopeKvWrite>(q, k, v, rope, keys);
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

@@ -1,0 +1,212 @@
+#include "backends/gpu/doctor/kernel_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "src/base/half.h"
+#include "src/formats/quant/quant.h"
+
+namespace gabbro::gpu {
+namespace {
+
+// Sizes that are no multiple of a wave or a tile, over several blocks; columns of weights come in whole blocks.
+constexpr int64_t kRows = 37, kColumns = 259;
+constexpr int64_t kOutputs = 131, kDepth = 416;
+// One token, few, and some for each of the sizes of tiles: other kernels each.
+constexpr int64_t kTokens[] = {1, 5, 20, 70};
+
+// Largest errors, relative to the root mean square of the result: f32, f16, and activations in 8 bits, whose rounding
+// errors reach 1e-6, 1e-3 and 0.03. A wrong kernel is usually off by 1 and more.
+constexpr double kF32Tolerance = 1e-4, kF16Tolerance = 1e-2, kQuantizedTolerance = 0.15;
+
+using Values = std::vector<double>;
+
+Values random_values(int64_t count, uint32_t seed) {
+  Values values(static_cast<size_t>(count));
+  for (double& value : values) {
+    seed = seed * 1664525 + 1013904223;
+    value = static_cast<float>(seed >> 8) * 0x1p-23f - 1;
+  }
+  return values;
+}
+
+std::vector<float> floats(const Values& values) { return {values.begin(), values.end()}; }
+
+// An operand on the device.
+class Operand {
+ public:
+  Operand(GpuDevice& device, std::vector<int64_t> shape, DType dtype, const void* content, size_t bytes)
+      : memory_(device.allocate(bytes), [&device](void* pointer) { device.free(pointer); }), bytes_(bytes) {
+    if (memory_ == nullptr)
+      throw ApiError(abi::StatusCode::kOutOfMemory, fmt::format("no device memory for {} bytes", bytes));
+    view_ = {.rank = static_cast<int32_t>(shape.size()), .dtype = dtype, .layout = abi::Layout::kStrided};
+    int64_t stride = 1;
+    for (size_t i = shape.size(); i-- > 0; stride *= shape[i]) {
+      view_.shape[i] = shape[i];
+      view_.strides[i] = stride;
+    }
+    view_.data = memory_.get();
+    if (content != nullptr) device.copy_to_device(view_.data, content, bytes);
+  }
+  Operand(GpuDevice& device, std::vector<int64_t> shape, const Values& values)
+      : Operand(device, std::move(shape), DType::f32, floats(values).data(), values.size() * sizeof(float)) {}
+
+  void set_layout(abi::Layout layout) { view_.layout = layout; }
+  const abi::TensorView& view() const { return view_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<void> memory_;
+  size_t bytes_;
+  abi::TensorView view_{};
+};
+
+// [rows, columns] of a type of weights, and the values that it has after rounding.
+std::pair<Operand, Values> weights(GpuDevice& device, DType dtype, int64_t rows, int64_t columns) {
+  const std::vector<float> source = floats(random_values(rows * columns, 7));
+  std::vector<std::byte> blocks(dtype_bytes(dtype, source.size()));
+  std::vector<float> rounded(source.size());
+  const size_t row_bytes = blocks.size() / static_cast<size_t>(rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    std::byte* const own = blocks.data() + static_cast<size_t>(row) * row_bytes;
+    quantize_row(dtype, source.data() + row * columns, own, columns);
+    dequantize_row(dtype, own, rounded.data() + row * columns, columns);
+  }
+  const size_t packed = device.packed_bytes(dtype, rows, columns);
+  Operand operand(device, {rows, columns}, dtype, packed == 0 ? blocks.data() : nullptr,
+                  packed == 0 ? blocks.size() : packed);
+  if (packed > 0) {
+    device.pack(dtype, rows, columns, blocks.data(), operand.view().data);
+    operand.set_layout(abi::Layout::kPacked);
+  }
+  return {std::move(operand), Values(rounded.begin(), rounded.end())};
+}
+
+// x [tokens][depth] times w [outputs][depth], transposed.
+Values product(const Values& x, const Values& w, int64_t tokens, int64_t outputs, int64_t depth) {
+  Values y(static_cast<size_t>(tokens * outputs));
+  for (int64_t i = 0; i < tokens * outputs; ++i) {
+    for (int64_t k = 0; k < depth; ++k) {
+      y[static_cast<size_t>(i)] +=
+          x[static_cast<size_t>(i / outputs * depth + k)] * w[static_cast<size_t>(i % outputs * depth + k)];
+    }
+  }
+  return y;
+}
+
+class KernelCheck {
+ public:
+  explicit KernelCheck(GpuDevice& device) : device_(device) {}
+
+  void expect(const std::string& name, const char* op, const std::vector<Operand>& in, std::vector<int64_t> shape,
+              const Values& expected, double tolerance, const std::vector<abi::Attribute>& attributes = {}) {
+    const Operand out(device_, std::move(shape), DType::f32, nullptr, expected.size() * sizeof(float));
+    std::vector<abi::TensorView> views;
+    for (const Operand& operand : in) views.push_back(operand.view());
+    abi::TensorView result = out.view();
+    const abi::KernelRequest request = {.op = op,
+                                        .inputs = views.data(),
+                                        .input_count = static_cast<int32_t>(views.size()),
+                                        .outputs = &result,
+                                        .output_count = 1,
+                                        .attributes = attributes.data(),
+                                        .attribute_count = static_cast<int32_t>(attributes.size())};
+    const auto kernel = device_.make_kernel(request);
+    if (kernel == nullptr) throw ApiError(abi::StatusCode::kFailed, "there is no kernel for " + name);
+    const Operand scratch(device_, {}, DType::f32, nullptr, std::max<size_t>(kernel->scratch_bytes, 1));
+    const abi::Launch launch = {.kernel = kernel.get(),
+                                .inputs = views.data(),
+                                .outputs = &result,
+                                .input_count = request.input_count,
+                                .output_count = 1,
+                                .scratch = scratch.view().data};
+    device_.execute(&launch, 1, nullptr);
+    std::vector<float> found(expected.size());
+    device_.copy_to_host(found.data(), result.data, found.size() * sizeof(float));
+    device_.forget_graphs();
+    double error = 0, size = 0;
+    bool numbers = true;
+    for (size_t i = 0; i < found.size(); ++i) {
+      numbers = numbers && std::isfinite(found[i]);
+      error = std::max(error, std::abs(found[i] - expected[i]));
+      size += expected[i] * expected[i];
+    }
+    error /= std::sqrt(size / static_cast<double>(found.size()));
+    verdicts_.push_back({.name = name, .right = numbers && error <= tolerance, .error = error});
+  }
+
+  void rows() {
+    const Values a = random_values(kRows * kColumns, 1), b = random_values(kRows * kColumns, 2),
+                 weight = random_values(kColumns, 3);
+    const Operand x(device_, {kRows, kColumns}, a), y(device_, {kRows, kColumns}, b), w(device_, {kColumns}, weight);
+    const auto at = [](int64_t row, int64_t column) { return static_cast<size_t>(row * kColumns + column); };
+    Values added = a, sums(kRows), running = a, normalized = a, shares = a;
+    for (int64_t row = 0; row < kRows; ++row) {
+      double squares = 0, all = 0;
+      for (int64_t c = 0; c < kColumns; ++c) {
+        added[at(row, c)] += b[at(row, c)];
+        sums[static_cast<size_t>(row)] += a[at(row, c)];
+        running[at(row, c)] = sums[static_cast<size_t>(row)];
+        squares += a[at(row, c)] * a[at(row, c)];
+        all += std::exp(a[at(row, c)]);
+      }
+      for (int64_t c = 0; c < kColumns; ++c) {
+        normalized[at(row, c)] *= weight[static_cast<size_t>(c)] / std::sqrt(squares / kColumns);
+        shares[at(row, c)] = std::exp(a[at(row, c)]) / all;
+      }
+    }
+    expect("add", "add", {x, y}, {kRows, kColumns}, added, kF32Tolerance);
+    expect("sum", "sum", {x}, {kRows, 1}, sums, kF32Tolerance);
+    expect("cumsum", "cumsum", {x}, {kRows, kColumns}, running, kF32Tolerance);
+    expect("rms_norm", "rms_norm", {x, w}, {kRows, kColumns}, normalized, kF32Tolerance);
+    expect("softmax", "softmax", {x}, {kRows, kColumns}, shares, kF32Tolerance);
+  }
+
+  void products() {
+    const Values a = random_values(kRows * kDepth, 5), b = random_values(kOutputs * kDepth, 6);
+    const Operand x(device_, {kRows, kDepth}, a), y(device_, {kDepth, kOutputs}, transposed(b));
+    expect("matmul", "matmul", {x, y}, {kRows, kOutputs}, product(a, b, kRows, kOutputs, kDepth), kF32Tolerance);
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0}) {
+      const auto [w, values] = weights(device_, dtype, kOutputs, kDepth);
+      for (const int64_t tokens : kTokens) {
+        const Values input = random_values(tokens * kDepth, 8);
+        const double tolerance = dtype == DType::f32   ? kF32Tolerance
+                                 : is_quantized(dtype) ? kQuantizedTolerance
+                                                       : kF16Tolerance;
+        expect(fmt::format("linear {}, {} tokens", dtype_name(dtype), tokens), "linear",
+               {Operand(device_, {tokens, kDepth}, input), w}, {tokens, kOutputs},
+               product(input, values, tokens, kOutputs, kDepth), tolerance);
+      }
+    }
+  }
+
+  std::vector<KernelVerdict> take() { return std::move(verdicts_); }
+
+ private:
+  // [kOutputs][kDepth] to [kDepth][kOutputs].
+  static Values transposed(const Values& values) {
+    Values other(values.size());
+    for (int64_t i = 0; i < kOutputs * kDepth; ++i)
+      other[static_cast<size_t>(i % kDepth * kOutputs + i / kDepth)] = values[static_cast<size_t>(i)];
+    return other;
+  }
+
+  GpuDevice& device_;
+  std::vector<KernelVerdict> verdicts_;
+};
+
+}  // namespace
+
+std::vector<KernelVerdict> check_kernels(GpuDevice& device) {
+  KernelCheck check(device);
+  check.rows();
+  check.products();
+  return check.take();
+}
+
+}  // namespace gabbro::gpu

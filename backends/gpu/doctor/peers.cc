@@ -1,0 +1,120 @@
+#include "backends/gpu/doctor/peers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace gabbro::gpu {
+namespace {
+
+// Size of each of the two stages: while one is read, the other is written. Smaller ones lose time in pauses.
+constexpr size_t kStageBytes = size_t{4} << 20;
+
+// Sizes that the test copies: odd ones, up to one that no cache between the devices holds, and where each begins.
+constexpr size_t kTestBytes = (size_t{16} << 20) + 3;
+constexpr size_t kTestSizes[] = {1, 4097, (size_t{1} << 20) - 1, kTestBytes - 64};
+constexpr size_t kTestOffset = 60;
+
+uint64_t checksum(std::span<const std::byte> bytes) {  // FNV-1a
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
+  return hash;
+}
+
+std::vector<std::byte> pattern(size_t bytes, uint32_t seed) {
+  std::vector<std::byte> values(bytes);
+  for (std::byte& value : values) {
+    seed = seed * 1664525 + 1013904223;
+    value = static_cast<std::byte>(seed >> 24);
+  }
+  return values;
+}
+
+// Null where there is none.
+std::shared_ptr<std::byte> test_memory(api::Context* context) {
+  return {static_cast<std::byte*>(api::allocate(context, kTestBytes)), [context](std::byte* memory) {
+            if (memory != nullptr) api::release(context, memory);
+          }};
+}
+
+bool switched_off() {
+  const char* wanted = std::getenv("GABBRO_PEER_COPIES");
+  return wanted != nullptr && std::string_view(wanted) == "0";
+}
+
+}  // namespace
+
+const PeerCopies::Route& PeerCopies::route_from(const PeerEnd& from) {
+  const auto known = routes_.find(from.index);
+  return known != routes_.end() ? known->second : routes_.emplace(from.index, examine(from)).first->second;
+}
+
+PeerCopies::Route PeerCopies::examine(const PeerEnd& from) {
+  if (switched_off()) return {.direct = false, .reason = kSwitchedOff};
+  try {
+    const std::string unreachable = api::connect(own_.context, from.context);
+    if (!unreachable.empty()) return {.direct = false, .reason = unreachable};
+    return test(from);
+  } catch (const ApiError& error) {
+    if (error.code == abi::StatusCode::kLost) throw;
+    return {.direct = false, .reason = error.what()};
+  }
+}
+
+PeerCopies::Route PeerCopies::test(const PeerEnd& from) {
+  const auto source = test_memory(from.context), target = test_memory(own_.context);
+  if (source == nullptr || target == nullptr) return {.direct = false, .reason = "there is no memory to test them in"};
+  std::vector<std::byte> arrived(kTestBytes);
+  uint32_t seed = 1;
+  for (const size_t bytes : kTestSizes) {
+    const std::vector<std::byte> sent = pattern(kTestBytes, seed++), before = pattern(kTestBytes, seed++);
+    api::copy_to_device(from.queue, source.get(), sent.data(), kTestBytes);
+    api::copy_to_device(own_.queue, target.get(), before.data(), kTestBytes);
+    copy_directly(target.get() + kTestOffset, from, source.get() + kTestOffset, bytes);
+    api::copy_to_host(own_.queue, arrived.data(), target.get(), kTestBytes);
+    // All of it, so that bytes that landed elsewhere are noticed too.
+    std::vector<std::byte> expected = before;
+    std::copy_n(sent.begin() + kTestOffset, bytes, expected.begin() + kTestOffset);
+    const uint64_t found = checksum(arrived), wanted = checksum(expected);
+    if (found != wanted) {
+      return {.direct = false,
+              .reason = fmt::format("of {} bytes sent directly the checksum was {:016x} and not {:016x}", bytes, found,
+                                    wanted),
+              .damaged = true};
+    }
+  }
+  return {.direct = true};
+}
+
+void PeerCopies::copy_directly(void* target, const PeerEnd& from, const void* source, size_t bytes) {
+  api::synchronize(from.queue);
+  api::copy_peer(own_.queue, target, from.context, source, bytes);
+  api::synchronize(own_.queue);
+}
+
+void PeerCopies::copy(void* target, const PeerEnd& from, const void* source, size_t bytes) {
+  if (bytes == 0) return;
+  route_from(from).direct ? copy_directly(target, from, source, bytes) : copy_staged(target, from, source, bytes);
+}
+
+void PeerCopies::copy_staged(void* target, const PeerEnd& from, const void* source, size_t bytes) {
+  if (stage_ == nullptr) stage_.reset(api::allocate_pinned(own_.context, 2 * kStageBytes));
+  if (stage_ == nullptr) throw ApiError(abi::StatusCode::kOutOfMemory, "no pinned memory to copy through");
+  auto* const stages = static_cast<std::byte*>(stage_.get());
+  for (size_t at = 0, turn = 0; at < bytes; at += kStageBytes, ++turn) {
+    const size_t part = std::min(bytes - at, kStageBytes);
+    std::byte* stage = stages + turn % 2 * kStageBytes;
+    // The other stage is still on its way to the device; the one that was before it has arrived.
+    api::copy_to_host(from.queue, stage, static_cast<const std::byte*>(source) + at, part);
+    api::synchronize(own_.queue);
+    api::copy_to_device(own_.queue, static_cast<std::byte*>(target) + at, stage, part);
+  }
+  api::synchronize(own_.queue);
+}
+
+}  // namespace gabbro::gpu

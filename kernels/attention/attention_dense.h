@@ -1,0 +1,50 @@
+// Arguments of attention over f16 and bf16 tensors: softmax(q·kᵀ·scale + mask)·v.
+#pragma once
+
+#include "kernels/attention/attention_merge.h"
+
+namespace gabbro::gpu {
+
+// f16 or bf16 [B, heads, rows, D] with strides in elements; the last axis is contiguous.
+struct StridedHeads {
+  const void* data;
+  i64 batch;
+  i64 head;
+  i64 row;
+};
+
+// Meaning of a mask: whether a key is attended to, or a summand of its score.
+enum class MaskType : i32 { kNone, kBool, kFloat, kHalf, kBFloat };
+
+// [B, H, L, S]; strides in elements, 0 where it has one for all.
+struct AttentionMask {
+  const void* data;
+  MaskType type;
+  i64 batch;
+  i64 head;
+  i64 row;
+  i64 key;
+};
+
+// Grid (B·H, L in parts of the block's rows, splits). With several splits a second launch (AttentionMergeArgs) follows.
+struct DenseAttentionArgs {
+  StridedHeads q;
+  StridedHeads k;  // G heads: query head h reads head h / group
+  StridedHeads v;
+  AttentionMask mask;
+  void* y;          // [B, H, L, D]
+  float* partials;  // with splits > 1: [B, H, L, splits, partial_floats(D)]
+  i32 heads;        // H
+  i32 group;        // H / G
+  i32 queries;      // L
+  i32 keys;         // S
+  i32 dim;          // D
+  i32 causal;       // query l sees keys 0 .. l
+  i32 loose;        // D is no multiple of 8, or not all rows of q, k and v begin at multiples of 16 bytes
+  i32 splits;       // that the keys are dealt out to
+  float scale;      // over 0
+};
+inline constexpr int kDenseRows = 128, kWideDenseRows = 64;  // of a block; the latter where D > 128
+inline constexpr int kMaxDenseDim = 256;
+
+}  // namespace gabbro::gpu

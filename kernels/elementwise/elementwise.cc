@@ -1,0 +1,228 @@
+// Elementwise functions of tensors; what each is stands in elementwise.h.
+#include "kernels/elementwise/elementwise.h"
+
+#include "kernels/rows/row_packs.h"
+#include "kernels/elementwise/strided_access.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// Position of a thread's 16 bytes in the result.
+struct PackPlace {
+  i64 row, column;  // of the slower and of the faster axis
+};
+
+template <class T>
+GPU_FUNCTION inline PackPlace pack_place(const ElementwiseArgs& a, i64 pack) {
+  if (a.axes.rank == 1) return {0, pack * RowPack<T>::kElements};
+  const u32 packs = static_cast<u32>(a.axes.shape[0]) / RowPack<T>::kElements, row = static_cast<u32>(pack) / packs;
+  return {row, static_cast<i64>(static_cast<u32>(pack) - row * packs) * RowPack<T>::kElements};
+}
+
+// These 16 bytes of an input, or as many times its number.
+template <class T>
+GPU_FUNCTION inline RowPack<T> read_pack(const ElementwiseArgs& a, int input, const PackPlace& place) {
+  const auto* x = static_cast<const T*>(a.in[input]) + place.row * a.axes.strides[input][1];
+  if (a.axes.strides[input][0] != 0) return *reinterpret_cast<const RowPack<T>*>(x + place.column);
+  const T number = x[0];
+  RowPack<T> all;
+#pragma unroll
+  for (int e = 0; e < RowPack<T>::kElements; ++e) all.value[e] = number;
+  return all;
+}
+
+// of(e) is element e of the thread's 16 bytes of the result.
+template <class T, class Of>
+GPU_FUNCTION inline void write_pack(const ElementwiseArgs& a, i64 pack, Of of) {
+  RowPack<T> y;
+#pragma unroll
+  for (int e = 0; e < RowPack<T>::kElements; ++e) y.value[e] = of(e);
+  static_cast<RowPack<T>*>(a.out)[pack] = y;
+}
+
+template <class F, class T>
+GPU_FUNCTION inline void unary(const ElementwiseArgs& a) {
+  if (a.packs) {
+    const i64 pack = global_index();
+    if (pack * RowPack<T>::kElements >= a.axes.total) return;
+    const RowPack<T> x = read_pack<T>(a, 0, pack_place<T>(a, pack));
+    return write_pack<T>(a, pack, [&](int e) { return Narrowed<T>::of(F::of(widened(x.value[e]))); });
+  }
+  const auto* x = static_cast<const T*>(a.in[0]);
+  auto* y = static_cast<T*>(a.out);
+  for_elements<T, 1>(
+      a.axes, [&](const i64* at) { return Narrowed<T>::of(F::of(widened(x[at[0]]))); },
+      [&](i64 i, T value) { y[i] = value; });
+}
+
+template <class F, class T, class Result>
+GPU_FUNCTION inline void binary(const ElementwiseArgs& a) {
+  // Divisions of sixteen small integers would be sixteen times the code.
+  if constexpr (Type<T>::kind != Kind::kInteger && sizeof(T) == sizeof(Result)) {
+    if (a.packs) {
+      const i64 pack = global_index();
+      if (pack * RowPack<T>::kElements >= a.axes.total) return;
+      const PackPlace place = pack_place<T>(a, pack);
+      const RowPack<T> x0 = read_pack<T>(a, 0, place), x1 = read_pack<T>(a, 1, place);
+      return write_pack<Result>(
+          a, pack, [&](int e) { return Narrowed<Result>::of(F::of(widened(x0.value[e]), widened(x1.value[e]))); });
+    }
+  }
+  const T *x0 = static_cast<const T*>(a.in[0]), *x1 = static_cast<const T*>(a.in[1]);
+  auto* y = static_cast<Result*>(a.out);
+  for_elements<Result, 2>(
+      a.axes, [&](const i64* at) { return Narrowed<Result>::of(F::of(widened(x0[at[0]]), widened(x1[at[1]]))); },
+      [&](i64 i, Result value) { y[i] = value; });
+}
+
+// x, lowest, highest.
+template <class T>
+GPU_FUNCTION inline void clamp(const ElementwiseArgs& a) {
+  const T *x = static_cast<const T*>(a.in[0]), *low = static_cast<const T*>(a.in[1]),
+          *high = static_cast<const T*>(a.in[2]);
+  auto* y = static_cast<T*>(a.out);
+  for_elements<T, 3>(
+      a.axes,
+      [&](const i64* at) {
+        return Narrowed<T>::of(Minimum::of(Maximum::of(widened(x[at[0]]), widened(low[at[1]])), widened(high[at[2]])));
+      },
+      [&](i64 i, T value) { y[i] = value; });
+}
+
+template <class T>
+GPU_FUNCTION inline void where(const ElementwiseArgs& a) {
+  const auto* condition = static_cast<const u8*>(a.in[0]);
+  const T *x0 = static_cast<const T*>(a.in[1]), *x1 = static_cast<const T*>(a.in[2]);
+  auto* y = static_cast<T*>(a.out);
+  for_elements<T, 3>(
+      a.axes, [&](const i64* at) { return condition[at[0]] != 0 ? x0[at[1]] : x1[at[2]]; },
+      [&](i64 i, T value) { y[i] = value; });
+}
+
+template <class T>
+GPU_FUNCTION inline void copy(const ElementwiseArgs& a) {
+  const auto* x = static_cast<const T*>(a.in[0]);
+  auto* y = static_cast<T*>(a.out);
+  for_elements<T, 1>(
+      a.axes, [&](const i64* at) { return x[at[0]]; }, [&](i64 i, T value) { y[i] = value; });
+}
+
+template <class T>
+GPU_FUNCTION inline void concat(const ConcatArgs& a) {
+  const auto* x = static_cast<const T*>(a.in);
+  auto* y = static_cast<T*>(a.out);
+  for_elements<T, 1>(
+      a.axes, [&](const i64* at) { return x[at[0]]; },
+      [&](i64 i, T value) { y[i / a.inner * a.outer + a.before + i % a.inner] = value; });
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
+
+#define GABBRO_UNARY(name, F)                                                                                     \
+  GPU_KERNEL(name##_f32, 256, gabbro::gpu::ElementwiseArgs, unary<gabbro::gpu::GABBRO_GPU::F, float>)             \
+  GPU_KERNEL(name##_f16, 256, gabbro::gpu::ElementwiseArgs, unary<gabbro::gpu::GABBRO_GPU::F, gabbro::gpu::Half>) \
+  GPU_KERNEL(name##_bf16, 256, gabbro::gpu::ElementwiseArgs, unary<gabbro::gpu::GABBRO_GPU::F, gabbro::gpu::BFloat>)
+GABBRO_UNARY(neg, Neg)
+GABBRO_UNARY(abs, Abs)
+GABBRO_UNARY(exp, Exp)
+GABBRO_UNARY(log, Log)
+GABBRO_UNARY(sqrt, Sqrt)
+GABBRO_UNARY(rsqrt, Rsqrt)
+GABBRO_UNARY(sin, Sin)
+GABBRO_UNARY(cos, Cos)
+GABBRO_UNARY(tanh, Tanh)
+GABBRO_UNARY(sigmoid, Sigmoid)
+GABBRO_UNARY(floor, Floor)
+GABBRO_UNARY(ceil, Ceil)
+GABBRO_UNARY(round, Round)
+GABBRO_UNARY(trunc, Trunc)
+GABBRO_UNARY(expm1, Expm1)
+GABBRO_UNARY(log1p, Log1p)
+GABBRO_UNARY(log2, Log2)
+GABBRO_UNARY(log10, Log10)
+GABBRO_UNARY(tan, Tan)
+GABBRO_UNARY(sinh, Sinh)
+GABBRO_UNARY(cosh, Cosh)
+GABBRO_UNARY(asin, Asin)
+GABBRO_UNARY(acos, Acos)
+GABBRO_UNARY(atan, Atan)
+GABBRO_UNARY(asinh, Asinh)
+GABBRO_UNARY(acosh, Acosh)
+GABBRO_UNARY(atanh, Atanh)
+GABBRO_UNARY(sign, Sign)
+GABBRO_UNARY(erf, Erf)
+GABBRO_UNARY(relu, Relu)
+GABBRO_UNARY(silu, Silu)
+GABBRO_UNARY(gelu, Gelu)
+GABBRO_UNARY(gelu_tanh, GeluTanh)
+
+#define GABBRO_ARITHMETIC_OF(name, F, dtype, T) \
+  GPU_KERNEL(name##_##dtype, 256, gabbro::gpu::ElementwiseArgs, binary<gabbro::gpu::GABBRO_GPU::F, T, T>)
+#define GABBRO_OF_FLOATS(name, F)                       \
+  GABBRO_ARITHMETIC_OF(name, F, f32, float)             \
+  GABBRO_ARITHMETIC_OF(name, F, f16, gabbro::gpu::Half) \
+  GABBRO_ARITHMETIC_OF(name, F, bf16, gabbro::gpu::BFloat)
+#define GABBRO_OF_INTEGERS(name, F)                    \
+  GABBRO_ARITHMETIC_OF(name, F, i8, gabbro::gpu::i8)   \
+  GABBRO_ARITHMETIC_OF(name, F, u8, gabbro::gpu::u8)   \
+  GABBRO_ARITHMETIC_OF(name, F, i16, gabbro::gpu::i16) \
+  GABBRO_ARITHMETIC_OF(name, F, i32, gabbro::gpu::i32) \
+  GABBRO_ARITHMETIC_OF(name, F, i64, gabbro::gpu::i64)
+#define GABBRO_ARITHMETIC(name, F) \
+  GABBRO_OF_FLOATS(name, F)        \
+  GABBRO_OF_INTEGERS(name, F)
+GABBRO_ARITHMETIC(add, Add)
+GABBRO_ARITHMETIC(sub, Sub)
+GABBRO_ARITHMETIC(mul, Mul)
+GABBRO_ARITHMETIC(div, Div)
+GABBRO_ARITHMETIC(pow, Pow)
+GABBRO_ARITHMETIC(maximum, Maximum)
+GABBRO_ARITHMETIC(minimum, Minimum)
+GABBRO_ARITHMETIC(floor_divide, FloorDivide)
+GABBRO_ARITHMETIC(remainder, Remainder)
+GABBRO_OF_FLOATS(atan2, Atan2)
+GABBRO_OF_FLOATS(hypot, Hypot)
+GABBRO_OF_INTEGERS(bitwise_and, BitwiseAnd)
+GABBRO_OF_INTEGERS(bitwise_or, BitwiseOr)
+GABBRO_OF_INTEGERS(bitwise_xor, BitwiseXor)
+GABBRO_OF_INTEGERS(left_shift, LeftShift)
+GABBRO_OF_INTEGERS(right_shift, RightShift)
+
+#define GABBRO_COMPARISON_OF(name, F, dtype, T) \
+  GPU_KERNEL(name##_##dtype, 256, gabbro::gpu::ElementwiseArgs, binary<gabbro::gpu::GABBRO_GPU::F, T, gabbro::gpu::u8>)
+#define GABBRO_COMPARISON(name, F)                         \
+  GABBRO_COMPARISON_OF(name, F, f32, float)                \
+  GABBRO_COMPARISON_OF(name, F, f16, gabbro::gpu::Half)    \
+  GABBRO_COMPARISON_OF(name, F, bf16, gabbro::gpu::BFloat) \
+  GABBRO_COMPARISON_OF(name, F, i8, gabbro::gpu::i8)       \
+  GABBRO_COMPARISON_OF(name, F, u8, gabbro::gpu::u8)       \
+  GABBRO_COMPARISON_OF(name, F, i16, gabbro::gpu::i16)     \
+  GABBRO_COMPARISON_OF(name, F, i32, gabbro::gpu::i32)     \
+  GABBRO_COMPARISON_OF(name, F, i64, gabbro::gpu::i64)
+GABBRO_COMPARISON(eq, Equal)
+GABBRO_COMPARISON(ne, NotEqual)
+GABBRO_COMPARISON(lt, Less)
+GABBRO_COMPARISON(le, LessEqual)
+GABBRO_COMPARISON(gt, Greater)
+GABBRO_COMPARISON(ge, GreaterEqual)
+
+#define GABBRO_LOGICAL(name, F)                              \
+  GPU_KERNEL(name##_bool, 256, gabbro::gpu::ElementwiseArgs, \
+             binary<gabbro::gpu::GABBRO_GPU::F, gabbro::gpu::u8, gabbro::gpu::u8>)
+GABBRO_LOGICAL(logical_and, LogicalAnd)
+GABBRO_LOGICAL(logical_or, LogicalOr)
+
+GPU_KERNEL(clamp_f32, 256, gabbro::gpu::ElementwiseArgs, clamp<float>)
+GPU_KERNEL(clamp_f16, 256, gabbro::gpu::ElementwiseArgs, clamp<gabbro::gpu::Half>)
+GPU_KERNEL(clamp_bf16, 256, gabbro::gpu::ElementwiseArgs, clamp<gabbro::gpu::BFloat>)
+GPU_KERNEL(clamp_i32, 256, gabbro::gpu::ElementwiseArgs, clamp<gabbro::gpu::i32>)
+
+#define GABBRO_MOVES(T)                                                           \
+  GPU_KERNEL(copy_##T, 256, gabbro::gpu::ElementwiseArgs, copy<gabbro::gpu::T>)   \
+  GPU_KERNEL(where_##T, 256, gabbro::gpu::ElementwiseArgs, where<gabbro::gpu::T>) \
+  GPU_KERNEL(concat_##T, 256, gabbro::gpu::ConcatArgs, concat<gabbro::gpu::T>)
+GABBRO_MOVES(u8)
+GABBRO_MOVES(u16)
+GABBRO_MOVES(u32)
+GABBRO_MOVES(u64)
+// For inputs whose rows are whole 16-byte vectors.
+GPU_KERNEL(concat_vec16, 256, gabbro::gpu::ConcatArgs, concat<gabbro::gpu::GABBRO_GPU::Vec16>)

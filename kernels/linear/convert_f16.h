@@ -1,0 +1,48 @@
+// Weights as f16, for matrix cores.
+#pragma once
+
+#include "kernels/linear/codes.h"
+#include "kernels/gpu/matrix.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// A block's codes as f16 values of kWeightScale times the weight; scales and minimums are those of its groups.
+template <Packing p>
+GPU_FUNCTION inline void store_block(const Codes& codes, const float* scales, const float* minimums, Half* to) {
+  constexpr int kWords = 8 * p.group / kBlock;  // of a group
+  constexpr bool kSigned = p.bits == 8 || p.codebook;
+  // The half -(1024 + the code of level 0), of what spread_bytes() gives.
+  constexpr u32 kMinusZero = 0xe400 | (kSigned ? 128 : p.zero);
+  u32 f16[16];
+#pragma unroll
+  for (int g = 0; g < kBlock / p.group; ++g) {
+    const float scale = scales[g] * kWeightScale, minimum = p.minimum ? minimums[g] * kWeightScale : 0;
+    const u32 factor = pack_f16x2(scale, scale), summand = pack_f16x2(minimum, minimum);
+#pragma unroll
+    for (int w = g * kWords; w < (g + 1) * kWords; ++w) {
+      spread_bytes(static_cast<u32>(codes.word[w]) ^ (kSigned ? 0x80808080 : 0), f16 + 2 * w);
+#pragma unroll
+      for (int i = 2 * w; i < 2 * w + 2; ++i) {
+        f16[i] = fma_f16x2(add_f16x2(f16[i], kMinusZero * 0x10001), factor, summand);
+      }
+    }
+  }
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    store_vec16(to + q * 8, Vec16{f16[4 * q], f16[4 * q + 1], f16[4 * q + 2], f16[4 * q + 3]});
+  }
+}
+
+// f16 holds all bf16 values between 6.1e-5 and 65504 exactly. Smaller ones lose bits (steps of 6e-8), larger ones
+// become infinite; weights have neither.
+GPU_FUNCTION inline Vec16 f16_of_bf16(const Vec16& bfloats) {
+  Vec16 f16;
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    const u32 pair = bfloats.word[w];
+    f16.word[w] = pack_f16x2(bits_to_float(pair << 16), bits_to_float(pair & 0xffff0000));
+  }
+  return f16;
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU

@@ -1,0 +1,51 @@
+// Rows of weight matrices as f32: `embedding` and `dequantize`. A block of threads a row.
+#include "kernels/rows/read_rows.h"
+
+#include "kernels/linear/codes.h"
+#include "kernels/index/index_position.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// An id that is out of range is reported, and reads row 0.
+GPU_FUNCTION inline i64 source_row(const CheckedReadRowsArgs& a) {
+  if (a.rows.ids == nullptr) return block_index().x;
+  return max_of<i64>(checked_position(a.check, a.rows.ids[block_index().x]), 0);
+}
+
+template <Packing p>
+GPU_FUNCTION inline void read_quantized_rows(const CheckedReadRowsArgs& args) {
+  const ReadRowsArgs& a = args.rows;
+  const i64 row = source_row(args);
+  float* y = a.y + static_cast<i64>(block_index().x) * a.columns;
+  const i32 blocks = a.columns / kBlock;
+  for (i32 b = static_cast<i32>(thread_index()); b < blocks; b += static_cast<i32>(block_size())) {
+    const i64 block = row * blocks + b;
+    const Codes codes = load_codes<p>(a.matrix, block);
+    for (int i = 0; i < kBlock; ++i) {
+      const i64 group = (block * kBlock + i) / p.group;
+      const i32 level = static_cast<i8>(codes.word[i / 4] >> (i % 4 * 8)) - p.zero;
+      float value = group_scale<p>(a.matrix, group) * static_cast<float>(level);
+      if constexpr (p.minimum) value += group_minimum<p>(a.matrix, group);
+      y[b * kBlock + i] = value;
+    }
+  }
+}
+
+template <class T>
+GPU_FUNCTION inline void read_plain_rows(const CheckedReadRowsArgs& args) {
+  const ReadRowsArgs& a = args.rows;
+  const T* from = reinterpret_cast<const T*>(a.matrix.low + source_row(args) * a.matrix.row_step);
+  float* y = a.y + static_cast<i64>(block_index().x) * a.columns;
+  for (i32 k = static_cast<i32>(thread_index()); k < a.columns; k += static_cast<i32>(block_size()))
+    y[k] = to_float(from[k]);
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
+
+#define GABBRO_READ(name, packing) \
+  GPU_KERNEL(read_rows_##name, 64, gabbro::gpu::CheckedReadRowsArgs, read_quantized_rows<gabbro::gpu::packing>)
+
+GPU_KERNEL(read_rows_f32, 64, gabbro::gpu::CheckedReadRowsArgs, read_plain_rows<float>)
+GPU_KERNEL(read_rows_f16, 64, gabbro::gpu::CheckedReadRowsArgs, read_plain_rows<gabbro::gpu::Half>)
+GPU_KERNEL(read_rows_bf16, 64, gabbro::gpu::CheckedReadRowsArgs, read_plain_rows<gabbro::gpu::BFloat>)
+GABBRO_FOR_EACH_FORMAT(GABBRO_READ)

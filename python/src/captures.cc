@@ -1,0 +1,116 @@
+#include "python/src/captures.h"
+
+#include <algorithm>
+
+#include "python/src/checked.h"
+#include "python/src/device.h"
+#include "python/src/nn.h"
+#include "src/graph/autocast.h"
+#include "src/graph/history.h"
+
+namespace gabbro::python {
+namespace {
+
+// The same object, or an equal number or text of the same class.
+bool same(PyObject* now, PyObject* before) {
+  if (now == before) return true;
+  if (now == nullptr || Py_TYPE(now) != Py_TYPE(before)) return false;
+  if (!PyLong_CheckExact(now) && !PyFloat_CheckExact(now) && !PyUnicode_CheckExact(now) && !PyBytes_CheckExact(now) &&
+      !PyComplex_CheckExact(now))
+    return false;
+  const int equal = PyObject_RichCompareBool(now, before, Py_EQ);
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+// `expected` is a tuple: the elements that a list had.
+bool same_list(PyObject* list, PyObject* expected) {
+  const Py_ssize_t size = PyTuple_Size(expected);
+  if (PyList_Size(list) != size) return false;
+  for (Py_ssize_t i = 0; i < size; ++i)
+    if (!same(PyList_GetItem(list, i), PyTuple_GetItem(expected, i))) return false;
+  return true;
+}
+
+// `expected` is a dict with the items that a dict had.
+bool same_dict(PyObject* dict, PyObject* expected) {
+  if (PyDict_Size(dict) != PyDict_Size(expected)) return false;
+  PyObject *key = nullptr, *value = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(expected, &at, &key, &value) != 0;) {
+    PyObject* const now = PyDict_GetItemWithError(dict, key);
+    if (now == nullptr || !same(now, value)) {
+      PyErr_Clear();
+      return false;
+    }
+  }
+  return true;
+}
+
+bool equal(nb::handle now, nb::handle before) {
+  const int result = PyObject_RichCompareBool(now.ptr(), before.ptr(), Py_EQ);
+  if (result < 0) throw nb::python_error();
+  return result == 1;
+}
+
+}  // namespace
+
+Captures::Modes Captures::modes() {
+  return {.gradients = gradients_enabled(), .autocast = autocast_dtype(), .device = chosen_device()};
+}
+
+Captures::Captures(const nb::list& places) : modes_(modes()) {
+  for (nb::handle place : places) places_.push_back(nb::borrow(place));
+}
+
+void Captures::set_guards(const nb::list& guards) {
+  guards_.clear();
+  constexpr std::pair<const char*, Kind> kKinds[] = {
+      {"item", Kind::kItem},   {"cell", Kind::kCell},   {"attribute", Kind::kAttribute}, {"list", Kind::kList},
+      {"dict", Kind::kDict},   {"equal", Kind::kEqual}, {"bytes", Kind::kBytes},         {"training", Kind::kTraining},
+      {"state", Kind::kState}, {"size", Kind::kSize}};
+  for (nb::handle guard : guards) {
+    const std::string name = text_of(guard[0]);
+    const auto kind = std::ranges::find(kKinds, name, [](const auto& entry) { return std::string_view(entry.first); });
+    if (kind == std::end(kKinds)) throw bad_input("[compile] a guard of the kind '{}'", name);
+    guards_.push_back({kind->second, nb::borrow(guard[1]), nb::borrow(guard[2]), nb::borrow(guard[3])});
+    if (kind->second == Kind::kState)
+      guards_.back().state = nb::cast<const Tensor&>(guards_.back().holder).shared_state();
+  }
+}
+
+bool Captures::holds(const Guard& guard) {
+  PyObject *const holder = guard.holder.ptr(), *const expected = guard.expected.ptr();
+  switch (guard.kind) {
+    case Kind::kItem: {
+      PyObject* const now = PyDict_GetItemWithError(holder, guard.key.ptr());
+      return same(now, expected);
+    }
+    case Kind::kCell: {
+      const nb::object now = nb::getattr(guard.holder, "cell_contents", nb::handle());
+      return same(now.ptr(), expected);
+    }
+    case Kind::kAttribute: {
+      const nb::object now = nb::getattr(guard.holder, guard.key, nb::handle());
+      return same(now.ptr(), expected);
+    }
+    case Kind::kList:
+      return same_list(holder, expected);
+    case Kind::kDict:
+      return same_dict(holder, expected);
+    case Kind::kEqual:
+      return equal(guard.holder, guard.expected);
+    case Kind::kBytes:
+      return equal(guard.holder.attr("tobytes")(), guard.expected);
+    case Kind::kTraining:
+      return nb::cast<const nn::Module&>(guard.holder).is_training() == (expected == Py_True);
+    case Kind::kSize:
+      return PyDict_Size(holder) == PyLong_AsSsize_t(expected);
+    case Kind::kState:
+      return nb::cast<const Tensor&>(guard.holder).shared_state() == guard.state;
+  }
+  return false;
+}
+
+bool Captures::hold() const { return modes_ == modes() && std::ranges::all_of(guards_, holds); }
+
+}  // namespace gabbro::python

@@ -1,0 +1,47 @@
+// Objects that a traced function uses without being given them: tensors, whose values are read again in each call,
+// and everything else, which has to be as it was.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "python/src/bind.h"
+
+namespace gabbro::python {
+
+class Captures {
+ public:
+  // `places`: objects of the class Tensor.
+  explicit Captures(const nb::list& places);
+  // Tuples that begin with a kind, see captures.cc.
+  void set_guards(const nb::list& guards);
+
+  // Whether everything but the tensors is as it was, the modes of the thread among it.
+  bool hold() const;
+
+  size_t size() const { return places_.size(); }
+  Tensor& place(size_t i) const { return nb::cast<Tensor&>(places_[i]); }
+
+ private:
+  enum class Kind { kItem, kCell, kAttribute, kList, kDict, kEqual, kBytes, kTraining, kState, kSize };
+  struct Guard {
+    Kind kind;
+    nb::object holder, key, expected;
+    std::shared_ptr<TensorState> state = nullptr;  // kState: the value that a tensor had
+  };
+  struct Modes {
+    bool gradients = true;
+    std::optional<DType> autocast;
+    const Device* device = nullptr;  // of new tensors
+    bool operator==(const Modes&) const = default;
+  };
+
+  static Modes modes();
+  static bool holds(const Guard& guard);
+
+  std::vector<Guard> guards_;
+  std::vector<nb::object> places_;
+  Modes modes_;
+};
+
+}  // namespace gabbro::python

@@ -1,0 +1,248 @@
+// Functions that are traced once and then replayed (gabbro/replay.py is their face).
+#include <unordered_set>
+
+#include "python/src/assignment.h"
+#include "python/src/bind.h"
+#include "python/src/captures.h"
+#include "python/src/random_state.h"
+#include "src/base/error.h"
+#include "src/graph/eval.h"
+#include "src/graph/history.h"
+
+namespace gabbro::python {
+namespace {
+
+int traces = 0;  // running; guarded by the GIL
+
+struct TraceScope {
+  TraceScope() { ++traces; }
+  ~TraceScope() { --traces; }
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+};
+
+// Another handle of the same value: what the function captures is not taken for an input. It has no history, since the
+// plan's results have none.
+Tensor placeholder(const Tensor& example) {
+  auto state = std::make_shared<TensorState>(example.state());
+  state->history.reset();
+  return Tensor(std::move(state));
+}
+
+// A tensor to which a function has given another value (x += y, a running mean): an argument, or a captured place.
+struct Update {
+  bool is_argument;
+  size_t index;
+};
+
+class CompiledFunction {
+ public:
+  // `function` takes tensors like the examples, which have values, and gives a list of tensors.
+  // `guards` and `places` are what gabbro/captures.py has found; the function may change the guards while it is traced.
+  CompiledFunction(const nb::callable& function, const std::vector<Tensor>& examples, const nb::list& guards,
+                   const nb::list& places)
+      : captures_(places), arguments_(examples.size()) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& example : examples) inputs.push_back(placeholder(example));
+    const PutBack put_back(captures_);
+    std::unordered_set<const TensorState*> known;
+    for (size_t i = 0; i < captures_.size(); ++i) {
+      Tensor& place = captures_.place(i);
+      evaluate(place);
+      // Places that have one value now may have several later.
+      if (!known.insert(&place.state()).second) place = Tensor(std::make_shared<TensorState>(place.state()));
+      inputs.push_back(place);
+      gradients_.push_back(needs_gradient(place));
+    }
+    std::vector<Tensor> keys;
+    std::vector<Tensor> results = traced(function, inputs, keys);
+    for (const Tensor& key : keys) key_devices_.push_back(key.device());
+    inputs.insert(inputs.end(), keys.begin(), keys.end());
+    compiled_ = std::make_unique<Compiled>([&] { return results; }, inputs);
+    compiled_->forget_inputs();
+    captures_.set_guards(guards);
+  }
+
+  // Whether it was made for such arguments, all with values, and everything else that it depends on.
+  bool takes(std::span<const Tensor> arguments) const {
+    if (arguments.size() != arguments_ || !captures_.hold()) return false;
+    for (size_t i = 0; i < arguments_; ++i)
+      if (!compiled_->takes(i, arguments[i])) return false;
+    for (size_t i = 0; i < captures_.size(); ++i) {
+      const Tensor& place = captures_.place(i);
+      evaluate(place);
+      if (!compiled_->takes(arguments_ + i, place) || needs_gradient(place) != gradients_[i]) return false;
+    }
+    return true;
+  }
+
+  // `holders`: the arguments as objects of Python, of which those that the function changes get their new values.
+  std::vector<Tensor> operator()(std::vector<Tensor> inputs, nb::handle holders) {
+    for (size_t i = 0; i < captures_.size(); ++i) inputs.push_back(captures_.place(i));
+    for (const std::shared_ptr<Device>& device : key_devices_) inputs.push_back(next_key(device));
+    std::vector<Tensor> results;
+    // To let other threads go on and to listen to Ctrl-C takes longer than a small plan.
+    if (auto inline_results = compiled_->try_run_inline(inputs)) {
+      results = std::move(*inline_results);
+    } else {
+      run_interruptibly([&](const std::atomic<bool>* cancel) { results = (*compiled_)(inputs, cancel); });
+    }
+    const size_t own = results.size() - updates_.size();
+    for (size_t i = 0; i < updates_.size(); ++i) {
+      const auto [is_argument, index] = updates_[i];
+      give(is_argument ? nb::cast<Tensor&>(nb::object(holders[index])) : captures_.place(index), results[own + i]);
+    }
+    results.resize(own);
+    return results;
+  }
+
+  void set_guards(const nb::list& guards) { captures_.set_guards(guards); }
+
+  // One row per launch: op, kernel, bytes and floating point operations; 0 where the kernel does not say.
+  nb::list launches() const {
+    nb::list facts;
+    for (const PlanStep& step : compiled_->plan().steps()) {
+      const abi::BoundKernel& kernel = step.kernel->bound;
+      facts.append(nb::make_tuple(step.op->name, kernel.implementation, kernel.bytes, kernel.flops));
+    }
+    return facts;
+  }
+
+ private:
+  // Calls the function with the first of the inputs. The results, and the values that it gave to arguments and places.
+  std::vector<Tensor> traced(const nb::callable& function, const std::vector<Tensor>& inputs,
+                             std::vector<Tensor>& keys) {
+    nb::list arguments;
+    for (size_t i = 0; i < arguments_; ++i) arguments.append(inputs[i]);
+    const TraceScope scope;
+    const KeyRecorder recorder(keys);
+    auto results = nb::cast<std::vector<Tensor>>(function(*arguments));
+    if (results.empty()) throw bad_input("[compile] the function has no results");
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool is_argument = i < arguments_;
+      const size_t index = is_argument ? i : i - arguments_;
+      const Tensor now = is_argument ? nb::cast<Tensor>(nb::object(arguments[i])) : captures_.place(index);
+      if (&now.state() == &inputs[i].state()) continue;
+      updates_.push_back({is_argument, index});
+      results.push_back(now);
+    }
+    return results;
+  }
+
+  // Gives the places their values back when it ends.
+  class PutBack {
+   public:
+    explicit PutBack(const Captures& captures) : captures_(captures) {
+      for (size_t i = 0; i < captures.size(); ++i) before_.push_back(captures.place(i));
+    }
+    ~PutBack() {
+      for (size_t i = 0; i < before_.size(); ++i) captures_.place(i) = before_[i];
+    }
+    PutBack(const PutBack&) = delete;
+    PutBack& operator=(const PutBack&) = delete;
+
+   private:
+    const Captures& captures_;
+    std::vector<Tensor> before_;
+  };
+
+  // A leaf stays one, with its gradient.
+  static void give(Tensor& place, const Tensor& value) {
+    const std::shared_ptr<History> history = place.state().history;
+    place = value;
+    if (history == nullptr || history->node != nullptr) return;
+    auto state = std::make_shared<TensorState>(value.state());
+    state->history = std::make_shared<History>(History{.gradient = history->gradient});
+    place = Tensor(std::move(state));
+  }
+
+  Captures captures_;
+  size_t arguments_;
+  std::vector<bool> gradients_;  // of each place: whether it needed one
+  std::vector<Update> updates_;
+  std::vector<std::shared_ptr<Device>> key_devices_;
+  std::unique_ptr<Compiled> compiled_;
+};
+
+// The replays of one function that are for tensors alone and give one, and so can be found without taking apart what
+// they are called with.
+class Replays {
+ public:
+  void add(nb::object compiled) {
+    if (known_.size() == kMany) known_.erase(known_.begin());
+    known_.push_back(std::move(compiled));
+  }
+
+  // None where there is no replay for these.
+  nb::object operator()(const nb::tuple& arguments) const {
+    if (known_.empty() || traces > 0) return nb::none();
+    std::vector<Tensor> inputs;
+    inputs.reserve(arguments.size());
+    for (nb::handle argument : arguments) {
+      if (!nb::isinstance<Tensor>(argument)) return nb::none();
+      inputs.push_back(nb::cast<const Tensor&>(argument));
+      evaluate(inputs.back());
+    }
+    for (const nb::object& held : known_) {
+      auto& compiled = nb::cast<CompiledFunction&>(held);
+      if (compiled.takes(inputs)) return nb::cast(std::move(compiled(std::move(inputs), arguments).front()));
+    }
+    return nb::none();
+  }
+
+ private:
+  static constexpr size_t kMany = 16;  // more are found as fast by what tells them apart
+  std::vector<nb::object> known_;
+};
+
+// The key of a plan: inputs with different keys need different plans.
+nb::tuple signature_of(const Tensor& x) {
+  evaluate(x);
+  nb::list strides;
+  for (int axis = 0; axis < x.shape().rank(); ++axis)
+    strides.append(x.state().layout.strides[static_cast<size_t>(axis)]);
+  return nb::make_tuple(dtype_public_name(x.dtype()), shape_tuple(x.shape()), nb::tuple(strides),
+                        x.device()->facts().id);
+}
+
+}  // namespace
+
+bool is_tracing() { return traces > 0; }
+
+void require_no_trace() {
+  if (!is_tracing()) return;
+  throw bad_input("[compile] a function may not read values of tensors while it is traced: it would read them once");
+}
+
+void bind_compile(nb::module_& m) {
+  nb::class_<CompiledFunction>(m, "_CompiledFunction")
+      .def(
+          "__init__",
+          [](CompiledFunction* self, const nb::callable& function, const std::vector<Tensor>& examples,
+             const nb::list& guards,
+             const nb::list& places) { new (self) CompiledFunction(function, examples, guards, places); },
+          nb::sig("def __init__(self, function: Callable[..., list[Tensor]], examples: list[Tensor], "
+                  "guards: list[tuple[str, Any, Any, Any]], places: list[Tensor]) -> None"))
+      .def(
+          "takes", [](const CompiledFunction& self, const std::vector<Tensor>& inputs) { return self.takes(inputs); },
+          nb::sig("def takes(self, inputs: list[Tensor], /) -> bool"))
+      .def(
+          "__call__",
+          [](CompiledFunction& self, const nb::list& inputs) {
+            return self(nb::cast<std::vector<Tensor>>(inputs), inputs);
+          },
+          nb::sig("def __call__(self, inputs: list[Tensor], /) -> list[Tensor]"))
+      .def("set_guards", &CompiledFunction::set_guards,
+           nb::sig("def set_guards(self, guards: list[tuple[str, Any, Any, Any]], /) -> None"))
+      .def("launches", &CompiledFunction::launches,
+           nb::sig("def launches(self) -> list[tuple[str, str, float, float]]"));
+  nb::class_<Replays>(m, "_Replays")
+      .def(nb::init<>())
+      .def("add", &Replays::add, nb::sig("def add(self, compiled: _CompiledFunction, /) -> None"))
+      .def("__call__", &Replays::operator(),
+           nb::sig("def __call__(self, arguments: tuple[Any, ...], /) -> Tensor | None"));
+  m.def("_is_tracing", is_tracing);
+  m.def("_signature", signature_of, nb::sig("def _signature(x: Tensor, /) -> tuple[Any, ...]"));
+}
+
+}  // namespace gabbro::python

@@ -1,0 +1,159 @@
+// Gradients: of tensors (requires_grad_, backward, grad) and of functions (gabbro/gradients.py is their face).
+#include "src/ops/grad.h"
+#include "python/src/nn.h"
+#include "src/base/error.h"
+#include "src/nn/checkpoint.h"
+
+namespace gabbro::python {
+namespace {
+
+Tensor seed_like(const Tensor& x, nb::handle seed) {
+  if (seed.is_none()) return Tensor();
+  const Tensor tensor = operand("backward", seed, x);
+  return tensor.shape().rank() == 0 ? broadcast_to(cast(tensor, x.dtype()), x.shape()) : tensor;
+}
+
+void set_requires_gradient(const Tensor& x, bool required) {
+  if (required) return require_gradient(x);
+  if (!is_leaf(x)) {
+    throw bad_input("[requires_grad] {} of shape {} was computed from a tensor that requires a gradient: use detach()",
+                    dtype_public_name(x.dtype()), x.shape().to_string());
+  }
+  x.state().history.reset();
+}
+
+nb::object gradient_object(const Tensor& x) {
+  require_no_trace();  // the plan would hold the gradient of that time
+  const Tensor gradient = gradient_of(x);
+  return gradient.defined() ? nb::cast(gradient) : nb::none();
+}
+
+void set_gradient(const Tensor& x, nb::handle value) {
+  require_no_trace();
+  if (value.is_none()) return clear_gradient(x);
+  if (!needs_gradient(x) || !is_leaf(x)) throw bad_input("[grad] only a tensor that requires a gradient holds one");
+  const Tensor gradient = operand("grad", value, x);
+  if (gradient.spec() != x.spec()) {
+    throw bad_input("[grad] {} of shape {} is no gradient of {} of shape {}", dtype_public_name(gradient.dtype()),
+                    gradient.shape().to_string(), dtype_public_name(x.dtype()), x.shape().to_string());
+  }
+  x.state().history->gradient = gradient;
+}
+
+// A Python function that histories keep: the last of them may go in any thread.
+std::shared_ptr<nb::callable> kept(nb::callable function) {
+  return {new nb::callable(std::move(function)), [](nb::callable* object) {
+            if (!Py_IsInitialized()) return;
+            const nb::gil_scoped_acquire acquire;
+            delete object;
+          }};
+}
+
+nb::object called(const nb::callable& function, std::span<const Tensor> inputs) {
+  return function(std::vector<Tensor>(inputs.begin(), inputs.end()));
+}
+
+nb::tuple value_and_gradients(const nb::callable& function, const std::vector<Tensor>& inputs) {
+  const ValueAndGradients result = value_and_grad(
+      [&](std::span<const Tensor> copies) {
+        const nb::object value = called(function, copies);
+        return nb::isinstance<Tensor>(value) ? nb::cast<Tensor>(value) : Tensor();
+      },
+      inputs);
+  return nb::make_tuple(result.value, result.gradients);
+}
+
+std::vector<Tensor> checkpointed(nb::callable function, const std::vector<Tensor>& inputs) {
+  return nn::checkpoint(
+      [function = kept(std::move(function))](std::span<const Tensor> copies) {
+        return nb::cast<std::vector<Tensor>>(called(*function, copies));
+      },
+      inputs, module_generator());
+}
+
+}  // namespace
+
+void bind_gradients(nb::module_& m, TensorClass& tensor) {
+  nb::class_<GradientMode>(m, "_GradientMode").def(nb::init<bool>());
+  m.def("is_grad_enabled", gradients_enabled, R"(Whether histories for gradients are recorded in this thread.
+
+>>> with gb.no_grad():
+...     gb.is_grad_enabled()
+False
+)");
+  m.def("_value_and_grad", value_and_gradients,
+        nb::sig("def _value_and_grad(function: Callable[[list[Tensor]], Any], inputs: list[Tensor], /) -> "
+                "tuple[Tensor, list[Tensor]]"));
+  m.def("_checkpoint", checkpointed,
+        nb::sig("def _checkpoint(function: Callable[[list[Tensor]], list[Tensor]], inputs: list[Tensor], /) -> "
+                "list[Tensor]"));
+  m.def("detach", detach, nb::arg("x"), R"(The same values without a history: no gradient goes through it. A view.
+
+>>> x = gb.tensor([2.0]).requires_grad_()
+>>> gb.detach(x * x).requires_grad
+False
+)");
+  tensor
+      .def(
+          "requires_grad_",
+          [](nb::object self, bool requires_grad) {
+            set_requires_gradient(nb::cast<const Tensor&>(self), requires_grad);
+            return self;
+          },
+          nb::arg("requires_grad") = true, nb::sig("def requires_grad_(self, requires_grad: bool = True) -> Tensor"),
+          R"(Says that a gradient by this tensor is wanted, and returns the tensor.
+
+What is computed from it from now on remembers how. ``requires_grad_(False)`` takes that back.
+
+Raises
+------
+ValueError
+    For a tensor that is not of float32, float64, float16 or bfloat16, or was computed from one that requires a gradient.
+
+>>> gb.tensor([2.0]).requires_grad_().requires_grad
+True
+)")
+      .def_prop_rw("requires_grad", needs_gradient, set_requires_gradient,
+                   "Whether it needs a gradient: asked for, or computed from one that does.")
+      .def_prop_ro("is_leaf", is_leaf, "Whether it was not computed from tensors that need a gradient.")
+      .def_prop_rw("grad", gradient_object, set_gradient, nb::arg("value").none(),
+                   nb::for_getter(nb::sig("def grad(self) -> Tensor | None")),
+                   nb::for_setter(nb::sig("def grad(self, value: Tensor | None, /) -> None")),
+                   "What `backward` has summed up so far; None before, and after it was set to None.")
+      .def(
+          "backward",
+          [](const Tensor& x, nb::handle seed, bool retain_graph) {
+            require_no_trace();
+            backward(x, {.seed = seed_like(x, seed), .keep_history = retain_graph});
+            compute_with_step(x);
+          },
+          nb::arg("seed") = nb::none(), nb::arg("retain_graph") = false,
+          nb::sig("def backward(self, seed: Operand | None = None, retain_graph: bool = False) -> None"),
+          R"(Adds the gradients of this tensor by all tensors that it was computed from to their ``grad``.
+
+Parameters
+----------
+seed : Tensor or number, optional
+    The gradient of this tensor, of its shape and dtype. Without it 1, for a tensor of one element.
+retain_graph : bool
+    Keeps the history, which is freed otherwise.
+
+Raises
+------
+ValueError
+    Where the tensor needs no gradient, has several elements and no seed, or its history was freed, and for an op that
+    has no gradient.
+
+>>> x = gb.tensor([2.0, 3.0]).requires_grad_()
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([4., 6.])
+)")
+      .def("detach", detach, R"(The same values without a history: as `gabbro.detach`.
+
+>>> (gb.tensor([2.0]).requires_grad_() * 2).detach().requires_grad
+False
+)");
+}
+
+}  // namespace gabbro::python

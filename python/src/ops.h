@@ -1,0 +1,35 @@
+// Common declarations of the op bindings. One file for each part of src/ops/ops.h.
+#pragma once
+
+#include "python/src/casters.h"
+#include "src/base/error.h"
+#include "src/ops/functions/arrays.h"
+#include "src/ops/functions/products.h"
+
+namespace gabbro::python {
+
+void bind_creation(nb::module_& m);
+void bind_random(nb::module_& m);
+void bind_elementwise(nb::module_& m, TensorClass& tensor);
+void bind_binary(nb::module_& m);
+void bind_choosing(nb::module_& m, TensorClass& tensor);
+void bind_reductions(nb::module_& m, TensorClass& tensor);
+void bind_sorting(nb::module_& m, TensorClass& tensor);
+void bind_views(nb::module_& m, TensorClass& tensor);
+void bind_rearranging(nb::module_& m, TensorClass& tensor);
+void bind_picking(nb::module_& m, TensorClass& tensor);
+void bind_products(nb::module_& m, TensorClass& tensor);
+void bind_networks(nb::module_& m);
+void bind_norms(nb::module_& m);
+void bind_windows(nb::module_& m);
+void bind_losses(nb::module_& m);
+
+using OptionalTensor = std::optional<Tensor>;
+
+// An omitted argument is an undefined tensor.
+inline Tensor or_none(const OptionalTensor& tensor) { return tensor.value_or(Tensor()); }
+
+// ops_loss.cc. "none", "mean" or "sum", as the losses have it; throws for other names.
+Reduce reduction(const char* op, const std::string& name);
+
+}  // namespace gabbro::python
