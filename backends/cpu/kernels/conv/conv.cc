@@ -107,7 +107,8 @@ class Conv : public Kernel {
     const int64_t clipped = x_[0] * x_[1] * x_[2], made = y_[0] * y_[1] * y_[2];
     flops = 2.0 * static_cast<double>(conv.images * conv.groups * conv.out_channels * conv.in_channels) *
             static_cast<double>(w.taps() * w.outputs());
-    bytes = 4.0 * static_cast<double>(conv.images * conv.groups * (conv.in_channels * seen + conv.out_channels * made));
+    bytes =
+        4.0 * static_cast<double>(conv.images * conv.groups * (conv.in_channels * clipped + conv.out_channels * made));
   }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
@@ -150,7 +151,7 @@ class Conv : public Kernel {
       for (int i = 0; i < 3; ++i) {
         const int64_t moved = first[i] + w.padding[i] - at[i] * w.dilation[i];
         from[i] = transposed_ ? moved / out_step_[i] : -moved;
-        clipped = seen && (!transposed_ || moved % out_step_[i] == 0);
+        clipped = clipped && (!transposed_ || moved % out_step_[i] == 0);
       }
       if (!clipped) continue;
       phase.taps.push_back(from);

@@ -67,13 +67,13 @@ void add_taps(const Steps& steps, const Range* taps, int64_t channels, const flo
       // A channel's taps one after the other: planes a multiple of 4 KiB apart share a set of the L1 cache.
       for (int64_t c = 0; c < channels; ++c, row += steps.x_channel, row_weights += steps.weight_channel) {
         const float *clipped = row, *factors = row_weights;
-        for (int64_t v = 0; v < taps[2].count; ++v, seen += steps.x_tap[2], factors += kPanel) {
+        for (int64_t v = 0; v < taps[2].count; ++v, clipped += steps.x_tap[2], factors += kPanel) {
           F32 factor[kVectors];
 #pragma GCC unroll 2
           for (int j = 0; j < kVectors; ++j) factor[j] = load(factors + j * kLanes);
 #pragma GCC unroll 16
           for (int p = 0; p < kOutputs; ++p) {
-            const F32 element = splat(seen[p * kStep]);
+            const F32 element = splat(clipped[p * kStep]);
 #pragma GCC unroll 2
             for (int j = 0; j < kVectors; ++j) sum[p][j] = fma(element, factor[j], sum[p][j]);
           }

@@ -64,9 +64,9 @@ class SmallDepthwiseConv : public Kernel {
       std::vector<TapRun> longer, shorter;
       for (int64_t along = 0; along < w.kernel[2]; ++along) {
         const int64_t clipped = column * w.stride[2] - w.padding[2] + along * w.dilation[2];
-        if (seen < 0 || seen >= w.in[2]) continue;
+        if (clipped < 0 || clipped >= w.in[2]) continue;
         cut_taps(w.kernel[1], pieces(w.kernel[1], kDepthwiseTaps), [&](int64_t taps, int64_t first) {
-          const TapRun run{.at = first * kDepthwisePitch + seen * kLanes,
+          const TapRun run{.at = first * kDepthwisePitch + clipped * kLanes,
                            .weight = (first * w.kernel[2] + along) * kLanes};
           (taps == longest_ ? longer : shorter).push_back(run);
         });

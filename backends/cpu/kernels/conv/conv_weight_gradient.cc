@@ -199,9 +199,9 @@ class ConvWeightGradient : public Kernel {
     const int64_t taps = conv_.window.taps(), all = channels * taps;
     for (int64_t first = 0, tap = 0; first < all; first += kTileTaps) {
       const int64_t count = std::min<int64_t>(kTileTaps, all - first);
-      const float* seen[kTileTaps];
+      const float* clipped[kTileTaps];
       for (int64_t j = 0; j < count; ++j) {
-        seen[j] = copy + starts_[static_cast<size_t>(tap)];
+        clipped[j] = copy + starts_[static_cast<size_t>(tap)];
         if (++tap == taps) tap = 0, copy += channel_floats_;
       }
       for (int64_t o = 0; o < filters; o += kTileChannels) {
@@ -239,7 +239,7 @@ class ConvWeightGradient : public Kernel {
         for (int r = 0; r < kFilters; ++r) factors[r] = load(dy + r * filter + i);
 #pragma GCC unroll 6
         for (int j = 0; j < kTaps; ++j) {
-          const F32 values = chosen(load(seen[j] + at + i));
+          const F32 values = chosen(load(clipped[j] + at + i));
 #pragma GCC unroll 4
           for (int r = 0; r < kFilters; ++r) sums[r][j] = fma(factors[r], values, sums[r][j]);
         }

@@ -88,13 +88,13 @@ class MaxPoolScan {
     const auto all = static_cast<int64_t>(taps_.size());
     for (int64_t begin = 0; begin < all; begin += kTogether) {
       const int64_t end = std::min(all, begin + kTogether);
-      float seen[kTogether][kLanes];
+      float clipped[kTogether][kLanes];
       for (int64_t t = begin; t < end; ++t) {
         const float* from = x + taps_[static_cast<size_t>(t)];
-        for (int i = 0; i < kLanes; ++i) seen[t - begin][i] = from[whole.first[i]];
+        for (int i = 0; i < kLanes; ++i) clipped[t - begin][i] = from[whole.first[i]];
       }
       for (int64_t t = begin; t < end; ++t) {
-        const F32 value = load(seen[t - begin]), number = splat(static_cast<float>(t));
+        const F32 value = load(clipped[t - begin]), number = splat(static_cast<float>(t));
         // Nothing is taken that is no larger, or behind a NaN.
         const Mask less = value < best, same = value == best, is_number = best == best;
         tap = select(is_number, select(less, tap, select(same, tap, number)), tap);
