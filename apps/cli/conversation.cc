@@ -56,7 +56,7 @@ nlohmann::ordered_json Conversation::kept_messages() const {
 std::vector<int32_t> Conversation::prompt_tokens() {
   const text::Tokenizer& tokenizer = engine_->tokenizer();
   const nlohmann::ordered_json messages = kept_messages();
-  text::MarkedText text;
+  jinja::MarkedText text;
   if (chat_template_ != nullptr) {
     text::ChatPrompt prompt = text::render_prompt(*chat_template_, messages, nullptr, true, variables_);
     text::require_user_text(prompt, messages);
@@ -65,7 +65,7 @@ std::vector<int32_t> Conversation::prompt_tokens() {
   } else {
     for (const auto& message : messages) {
       const std::string content = message["content"].get<std::string>();
-      text.append(options_.parse_special ? text::MarkedText(content) : text::MarkedText::input(content));
+      text.append(options_.parse_special ? jinja::MarkedText(content) : jinja::MarkedText::input(content));
       if (message["role"] == "system") text.append("\n\n");
     }
   }

@@ -3,7 +3,7 @@
 
 #include "src/jinja/operators.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 constexpr std::string_view kSigns[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
@@ -189,4 +189,4 @@ int64_t truncate_to_int(Runtime& runtime, double value) {
   return static_cast<int64_t>(value);
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -11,7 +11,7 @@
 #include "src/jinja/operators.h"
 #include "src/jinja/value.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 struct Expr;
 struct Stmt;
@@ -175,4 +175,4 @@ struct Stmt {
       node;
 };
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -5,7 +5,7 @@
 #include "src/jinja/search.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 // Walks something by index; holds on to it meanwhile.
@@ -264,4 +264,4 @@ bool ordered(Runtime& runtime, Order order, const Value& left, const Value& righ
                       left.type_name(), right.type_name());
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

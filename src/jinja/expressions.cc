@@ -2,7 +2,7 @@
 #include "src/jinja/library.h"
 #include "src/jinja/operators.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 bool compare(Runtime& runtime, Comparison comparison, const Value& left, const Value& right) {
@@ -198,4 +198,4 @@ bool Interpreter::call_test(const std::string& name, const Value& input, const A
   return test(*this, input, args);
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

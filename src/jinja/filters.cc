@@ -8,7 +8,7 @@
 #include "src/jinja/parser.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 FilterFunction find_filter(std::string_view name) {
   for (const auto& group : {text_filters(), markup_filters(), number_filters(), sequence_filters(), order_filters()}) {
@@ -65,4 +65,4 @@ std::vector<Value> sort_by(Runtime& runtime, std::vector<Value> items, const std
   return items;
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -1,9 +1,9 @@
-// Filters that make HTML. There is no automatic escaping in chat templates: only these give Markup.
+// Filters that make HTML. There is no automatic escaping: only these give Markup.
 #include "src/jinja/library.h"
 #include "src/jinja/marks.h"
 #include "src/jinja/operators.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 Value filter_escape(Runtime& runtime, const Value& value, const Args& args) {
@@ -95,4 +95,4 @@ constexpr FilterEntry kMarkupFilters[] = {
 
 std::span<const FilterEntry> markup_filters() { return kMarkupFilters; }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

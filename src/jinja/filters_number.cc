@@ -5,7 +5,7 @@
 #include "src/jinja/library.h"
 #include "src/jinja/operators.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 Value filter_abs(Runtime& runtime, const Value& value, const Args& args) {
@@ -129,4 +129,4 @@ constexpr FilterEntry kNumberFilters[] = {
 
 std::span<const FilterEntry> number_filters() { return kNumberFilters; }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -4,7 +4,7 @@
 #include "src/jinja/library.h"
 #include "src/jinja/operators.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 Value filter_sort(Runtime& runtime, const Value& value, const Args& args) {
@@ -126,4 +126,4 @@ constexpr FilterEntry kOrderFilters[] = {
 
 std::span<const FilterEntry> order_filters() { return kOrderFilters; }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

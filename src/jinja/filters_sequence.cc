@@ -5,7 +5,7 @@
 #include "src/jinja/operators.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 Value filter_default(Runtime& runtime, const Value& value, const Args& args) {
@@ -211,7 +211,7 @@ Value filter_attr(Runtime& runtime, const Value& value, const Args& args) {
 }
 
 Value filter_random(Runtime& runtime, const Value&, const Args&) {
-  throw runtime.error("the filter 'random' is not supported: a chat template gives the same text each time");
+  throw runtime.error("the filter 'random' is not supported: a template gives the same text each time");
 }
 
 constexpr FilterEntry kSequenceFilters[] = {
@@ -240,4 +240,4 @@ constexpr FilterEntry kSequenceFilters[] = {
 
 std::span<const FilterEntry> sequence_filters() { return kSequenceFilters; }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

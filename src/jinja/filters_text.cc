@@ -8,7 +8,7 @@
 #include "src/jinja/utf8.h"
 #include "src/jinja/wrap.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 template <Mapping mapping>
@@ -249,4 +249,4 @@ MarkedText pad_text(Runtime& runtime, const MarkedText& text, int64_t width, cha
   return result;
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

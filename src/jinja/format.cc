@@ -6,7 +6,7 @@
 #include "src/jinja/operators.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 // A value as the format has it; a text that needed no padding keeps its marks.
@@ -340,4 +340,4 @@ MarkedText format_braces(Runtime& runtime, const Value& format, const Args& args
   return with_format_marks(format, Braces(runtime, format.is_markup(), args).run(format.string(), 1));
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

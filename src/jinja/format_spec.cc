@@ -7,7 +7,7 @@
 #include "src/jinja/operators.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 constexpr int64_t kMaxPrecision = 1000;  // more digits than any float has
@@ -189,4 +189,4 @@ FormatSpec parse_format_spec(Runtime& runtime, const std::string& text) {
   return spec;
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -5,7 +5,7 @@
 
 #include "src/jinja/runtime.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 struct FormatSpec {
   std::string fill = " ";
@@ -22,4 +22,4 @@ struct FormatSpec {
 std::string format_value(Runtime& runtime, const Value& value, const FormatSpec& spec);
 FormatSpec parse_format_spec(Runtime& runtime, const std::string& text);
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

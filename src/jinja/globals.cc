@@ -1,4 +1,4 @@
-// The global functions: Jinja's own, and the two that chat templates add.
+// The global functions: Jinja's own, and the two that transformers adds.
 #include <algorithm>
 #include <array>
 
@@ -7,7 +7,7 @@
 #include "src/jinja/objects.h"
 #include "src/jinja/operators.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 constexpr uint64_t kMaxRange = 100000;  // Jinja's sandbox allows no more
@@ -105,4 +105,4 @@ bool find_global(std::string_view name, Value* value) {
   return true;
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -9,7 +9,7 @@
 #include "src/jinja/ast.h"
 #include "src/jinja/runtime.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 // The variables of one scope; what it lacks is looked up in the scope around it.
 struct Frame {
@@ -88,4 +88,4 @@ class Interpreter : public Runtime {
   std::vector<std::shared_ptr<Object>> kept_;
 };
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -1,11 +1,11 @@
-// json.dumps of Python, as the filter tojson of the chat templates uses it.
+// json.dumps of Python, as transformers' filter tojson uses it.
 #include <algorithm>
 #include <cmath>
 
 #include "src/jinja/operators.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 class JsonWriter {
@@ -169,4 +169,4 @@ std::string dump_json(Runtime& runtime, const Value& value, const JsonStyle& sty
   return writer.take();
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

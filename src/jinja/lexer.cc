@@ -6,7 +6,7 @@
 #include "src/jinja/runtime.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 // One kind of newline, and none at the very end.
@@ -291,4 +291,4 @@ std::string describe(const Token& token) {
   }
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

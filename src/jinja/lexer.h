@@ -7,7 +7,7 @@
 
 #include "src/jinja/value.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 enum class TokenKind {
   kData,  // text between tags
@@ -36,4 +36,4 @@ std::vector<Token> tokenize(std::string_view source);
 // How messages name a token, as in "expected token 'x', got 'y'".
 std::string describe(const Token& token);
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -6,7 +6,7 @@
 
 #include "src/jinja/runtime.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 using FilterFunction = Value (*)(Runtime&, const Value& input, const Args&);
 using TestFunction = bool (*)(Runtime&, const Value& input, const Args&);
@@ -52,4 +52,4 @@ std::vector<Value> sort_by(Runtime& runtime, std::vector<Value> items, const std
 // dict(...) of Python.
 Dict make_dict(Runtime& runtime, const Args& args);
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

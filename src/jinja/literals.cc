@@ -6,7 +6,7 @@
 #include "src/jinja/runtime.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 int digit_value(char c) {
@@ -146,4 +146,4 @@ std::string unescape(std::string_view body, int line) {
   return out;
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -6,7 +6,7 @@
 
 #include "src/jinja/value.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 // The number that starts at `begin`, and its length in bytes; length 0 where none does. Throws where an integer is
 // longer than 64 bits.
@@ -19,4 +19,4 @@ NumberLiteral read_number(std::string_view source, size_t begin, int line);
 // The text between the quotes of a literal, with its escapes resolved as Python's unicode-escape codec does.
 std::string unescape(std::string_view body, int line);
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -5,7 +5,7 @@
 #include "src/jinja/operators.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 // Attributes that every Python object has; the sandbox forbids them.
@@ -149,4 +149,4 @@ Value get_slice(Runtime& runtime, const Value& value, const Value& start, const 
                            : runtime.sequence(std::move(items), value.kind() == Kind::kTuple);
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -4,7 +4,7 @@
 
 #include "src/jinja/operators.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 bool Loop::advance(Runtime& runtime) {
   Value value;
@@ -195,4 +195,4 @@ Value Interpreter::run_macro(const MacroNode& macro, const FramePtr& frame, cons
   return text(std::move(out));
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -5,7 +5,7 @@
 
 #include "src/jinja/interpreter.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 class Loop : public Object {
  public:
@@ -64,4 +64,4 @@ class MacroObject : public Object {
   FramePtr frame_;
 };
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

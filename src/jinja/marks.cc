@@ -1,6 +1,6 @@
 #include "src/jinja/marks.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 std::optional<int32_t> input_source(const Value& value) {
   std::optional<int32_t> found;
@@ -55,4 +55,4 @@ MarkedText map_text(const MarkedText& text, Mapping mapping) {
   return mark_as(std::move(whole), {&source});
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

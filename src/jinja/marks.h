@@ -8,7 +8,7 @@
 
 #include "src/jinja/value.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 // The source of the input that a value holds in its strings, keys and items; kMixedInput for several, and for objects,
 // which may hold any.
@@ -24,4 +24,4 @@ MarkedText map_pieces(const MarkedText& text, Mapping mapping);
 // result is marked where something of `text` is.
 MarkedText map_text(const MarkedText& text, Mapping mapping);
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -7,9 +7,9 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
-#include "src/text/chat_template.h"
+#include "src/jinja/from_json.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 using nlohmann::ordered_json;
@@ -98,4 +98,4 @@ TEST(Marks, ChangeNoText) {
 }
 
 }  // namespace
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -7,7 +7,7 @@
 #include "src/jinja/operators.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 MarkedText unescape(Runtime& runtime, MarkedText text) {
@@ -115,4 +115,4 @@ MarkedText strip_tags(Runtime& runtime, const MarkedText& text) {
   return mark_as(unescape(runtime, std::move(result)).bytes(), {&source});
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

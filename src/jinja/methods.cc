@@ -6,7 +6,7 @@
 #include "src/jinja/objects.h"
 #include "src/jinja/operators.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 template <DictView::Part part>
@@ -118,4 +118,4 @@ bool find_method(Runtime& runtime, const Value& value, std::string_view name, Va
   return false;
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

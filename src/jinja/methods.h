@@ -6,7 +6,7 @@
 
 #include "src/jinja/runtime.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 using MethodFunction = Value (*)(Runtime&, const Value& self, const Args&);
 
@@ -19,4 +19,4 @@ std::span<const MethodEntry> text_methods();        // methods_text.cc: finding,
 std::span<const MethodEntry> text_shape_methods();  // methods_shape.cc: case, kinds of characters, padding
 std::span<const MethodEntry> markup_methods();      // markup.cc: what Markup has and other texts lack
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

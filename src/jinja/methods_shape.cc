@@ -5,7 +5,7 @@
 #include "src/jinja/operators.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 template <std::string (*mapping)(std::string_view)>
@@ -140,4 +140,4 @@ constexpr MethodEntry kShapeMethods[] = {
 
 std::span<const MethodEntry> text_shape_methods() { return kShapeMethods; }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

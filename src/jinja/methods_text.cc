@@ -7,7 +7,7 @@
 #include "src/jinja/search.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 void no_keywords(Runtime& runtime, const Args& args) {
@@ -273,4 +273,4 @@ constexpr MethodEntry kTextMethods[] = {
 
 std::span<const MethodEntry> text_methods() { return kTextMethods; }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

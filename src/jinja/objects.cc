@@ -2,7 +2,7 @@
 
 #include "src/jinja/operators.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 std::string Namespace::repr(Runtime& runtime) const {
   const Nested nested(runtime);
@@ -112,4 +112,4 @@ Value Joiner::call(Runtime& runtime, const Args& args) {
   return "";
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

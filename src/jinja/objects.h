@@ -3,7 +3,7 @@
 
 #include "src/jinja/runtime.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 template <class T, class... A>
 Value make_object(A&&... args) {
@@ -95,4 +95,4 @@ class Joiner : public Object {
   bool used_ = false;
 };
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

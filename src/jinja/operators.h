@@ -3,7 +3,7 @@
 
 #include "src/jinja/runtime.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 bool truth(const Value& value);
 int64_t length(Runtime& runtime, const Value& value);  // throws for what has none
@@ -73,4 +73,4 @@ std::optional<double> parse_float(std::string_view text);
 // int(value) of a float; throws where 64 bits do not hold it.
 int64_t truncate_to_int(Runtime& runtime, double value);
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

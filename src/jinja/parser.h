@@ -8,7 +8,7 @@
 #include "src/jinja/ast.h"
 #include "src/jinja/lexer.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 class Parser {
  public:
@@ -117,4 +117,4 @@ class Parser {
 bool has_filter(std::string_view name);
 bool has_test(std::string_view name);
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

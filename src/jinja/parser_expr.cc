@@ -4,7 +4,7 @@
 #include "src/jinja/parser_nesting.h"
 #include "src/jinja/runtime.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 template <class T>
 ExprPtr Parser::make(int line, T node, int depth) {
@@ -439,4 +439,4 @@ void Parser::note_test(const std::string& name, int line) {
   if (!has_test(name)) unknown_.push_back({line, fmt::format("No test named '{}'.", name)});
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -3,7 +3,7 @@
 
 #include "src/jinja/parser.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 inline constexpr int kMaxNesting = 100;    // of brackets and tags, each about twelve calls deep in the parser
 inline constexpr int kMaxTreeDepth = 400;  // of the syntax tree, which a chain like a.b.c deepens without nesting
@@ -23,4 +23,4 @@ class Parser::Nesting {
   Parser& parser_;
 };
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

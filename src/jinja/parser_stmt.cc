@@ -6,7 +6,7 @@
 #include "src/jinja/parser_nesting.h"
 #include "src/jinja/runtime.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 template <class T>
@@ -317,13 +317,13 @@ Scope Parser::parse_autoescape() {
   const int line = current().line;
   const ExprPtr value = parse_expression();
   const auto* literal = std::get_if<Literal>(&value->node);
-  if (!literal || truth(literal->value)) fail(line, "autoescape is not supported in a chat template");
+  if (!literal || truth(literal->value)) fail(line, "autoescape is not supported");
   Scope node{parse_frame({"endautoescape"}, "autoescape")};
   advance();
   return node;
 }
 
-// Jinja, too, fails for these only when they run: chat templates have no loader.
+// Jinja, too, fails for these only when they run: there is no loader.
 Unsupported Parser::parse_unsupported(std::string_view tag) {
   while (current().kind != TokenKind::kBlockEnd && current().kind != TokenKind::kEnd) advance();
   return {std::string(tag)};
@@ -363,4 +363,4 @@ Target Parser::parse_target(bool with_namespace, bool ends_with_in) {
   return tuple;
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -7,7 +7,7 @@
 #include "src/jinja/operators.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 void append_repr(Runtime& runtime, const Value& value, std::string* out);
@@ -200,4 +200,4 @@ std::optional<double> parse_float(std::string_view text) {
   return negative ? -value : value;
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

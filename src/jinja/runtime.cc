@@ -4,14 +4,14 @@
 
 #include "src/jinja/operators.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 Error template_error(int line, std::string_view message) {
   std::string text(message);
   for (char& c : text) {
     if (c == '\n' || c == '\r') c = ' ';
   }
-  return bad_input("chat template: line {}: {}", line, text);
+  return bad_input("template: line {}: {}", line, text);
 }
 
 void Runtime::reserve(size_t bytes) {
@@ -103,4 +103,4 @@ std::string Bound::string(size_t index, std::string_view otherwise) const {
 
 bool Bound::truth(size_t index, bool otherwise) const { return has(index) ? jinja::truth(*values_[index]) : otherwise; }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

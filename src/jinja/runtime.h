@@ -13,7 +13,7 @@
 #include "src/base/error.h"
 #include "src/jinja/value.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 struct Limits {
   uint64_t steps = 20'000'000;       // nodes evaluated and elements touched: about two seconds
@@ -25,7 +25,7 @@ struct Limits {
 // Containers nest no deeper than this, so that walking and freeing them cannot exhaust the stack.
 inline constexpr int kMaxValueDepth = 300;
 
-// "chat template: line 12: ...", in one line whatever the message holds.
+// "template: line 12: ...", in one line whatever the message holds.
 Error template_error(int line, std::string_view message);
 
 class Runtime {
@@ -172,4 +172,4 @@ class Bound {
   std::vector<const Value*> values_;
 };
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 size_t find_text(Runtime& runtime, std::string_view text, std::string_view wanted, size_t from) {
   if (from > text.size()) return std::string_view::npos;
@@ -26,4 +26,4 @@ size_t BackwardSearch::next() {
   return text_.size() - at_;
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

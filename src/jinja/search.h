@@ -6,7 +6,7 @@
 
 #include "src/jinja/runtime.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 // The first occurrence of `wanted` from byte `from` on, or npos. Accounts for what it reads.
 size_t find_text(Runtime& runtime, std::string_view text, std::string_view wanted, size_t from = 0);
@@ -23,4 +23,4 @@ class BackwardSearch {
   size_t at_ = 0;
 };
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -3,7 +3,7 @@
 #include "src/jinja/objects.h"
 #include "src/jinja/operators.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 template <class... T>
@@ -101,7 +101,7 @@ Interpreter::Flow Interpreter::run(const Stmt& statement, const FramePtr& frame,
           [&](const Scope& node) { return run(node.body, inner(), out); },
           [&](const LoopControl& node) { return node.is_break ? Flow::kBreak : Flow::kContinue; },
           [&](const Unsupported& node) -> Flow {
-            throw error("{{% {} %}} is not supported: a chat template stands alone", node.tag);
+            throw error("{{% {} %}} is not supported: a template stands alone", node.tag);
           },
       },
       statement.node);
@@ -214,4 +214,4 @@ void Interpreter::run_loop(const For& node, const Value& iterable, const FramePt
   if (!finished_one) run(node.otherwise, std::make_shared<Frame>(frame), out);
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -3,7 +3,7 @@
 #include "src/jinja/interpreter.h"
 #include "src/jinja/parser.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 struct Tree {
   Body body;
@@ -18,4 +18,4 @@ MarkedText Template::render(const Dict& variables, const Options& options) const
   return Interpreter(variables, options.limits, options.now).render(tree_->body);
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -10,13 +10,13 @@
 #include "src/jinja/runtime.h"
 #include "src/jinja/value.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 struct Tree;
 
 class Template {
  public:
-  // Throws bad_input, "chat template: line 3: ...", for what Jinja does not accept.
+  // Throws bad_input, "template: line 3: ...", for what Jinja does not accept.
   explicit Template(std::string_view source);
   ~Template();
   Template(Template&&) noexcept;
@@ -34,4 +34,4 @@ class Template {
   std::unique_ptr<const Tree> tree_;
 };
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -8,9 +8,9 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
-#include "src/text/chat_template.h"
+#include "src/jinja/from_json.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 using nlohmann::ordered_json;
@@ -38,7 +38,7 @@ void expect_same(const ordered_json& expected, const std::string& actual, const 
     return;
   }
   const std::string message = expected.at("error").get<std::string>();
-  EXPECT_THAT(actual, HasSubstr("error: chat template: line ")) << what << "\n" << message;
+  EXPECT_THAT(actual, HasSubstr("error: template: line ")) << what << "\n" << message;
   for (const std::string_view own : {"TemplateError: ", "UndefinedError: "}) {
     if (message.starts_with(own)) {
       EXPECT_THAT(actual, HasSubstr(message.substr(own.size()))) << what;
@@ -61,27 +61,6 @@ TEST_F(Fixtures, SnippetsGiveWhatJinjaGives) {
   for (const ordered_json& row : file.at("snippets")) {
     const auto source = row.at("template").get<std::string>();
     expect_same(row, render(source, file.at("variables"), options), source);
-  }
-}
-
-TEST_F(Fixtures, TemplatesGiveWhatJinjaGives) {
-  const ordered_json file = ordered_json::parse(read_file(kFolder + "renders.json"));
-  ASSERT_GE(file.at("renders").size(), 25u);
-  for (const auto& [name, renders] : file.at("renders").items()) {
-    ChatTemplate chat(read_file(kFolder + name));
-    chat.set_now(file.at("now").get<std::time_t>());
-    for (const auto& [conversation, expected] : renders.items()) {
-      ordered_json variables = file.at("conversations").at(conversation);
-      std::string actual;
-      try {
-        actual = chat.render(variables.at("messages"), variables.at("tools"),
-                             variables.at("add_generation_prompt").get<bool>(), variables)
-                     .bytes();
-      } catch (const Error& error) {
-        actual = std::string("error: ") + error.what();
-      }
-      expect_same(expected, actual, name + " " + conversation);
-    }
   }
 }
 
@@ -122,7 +101,7 @@ TEST(Hostile, EndsWithAnErrorThatNamesTheLine) {
            "\n" + dots + " }}",
            "\n" + blocks,
        }) {
-    EXPECT_THAT(render(source, {{"a", nullptr}}, options), HasSubstr("error: chat template: line 2: "))
+    EXPECT_THAT(render(source, {{"a", nullptr}}, options), HasSubstr("error: template: line 2: "))
         << source.substr(0, 99);
   }
 }
@@ -132,14 +111,14 @@ TEST(Numbers, AtTheEndsOfTheirRange) {
   const std::string least = "(-9223372036854775807-1)";
   EXPECT_EQ(render("{{ " + least + "|round(-18) }}"), "-9000000000000000000");
   EXPECT_EQ(render("{{ " + least + "|round(-1) }}"),
-            "error: chat template: line 1: integer overflow: integers are 64 bits wide here");
+            "error: template: line 1: integer overflow: integers are 64 bits wide here");
   EXPECT_EQ(render("{{ 9223372036854775807|round(-18) }} {{ -15|round(-1) }} {{ 25|round(-1) }}"),
             "9000000000000000000 -20 20");
   EXPECT_EQ(render("{{ range(" + least + ", 9223372036854775807, 9223372036854775807)|list }}"),
             "[-9223372036854775808, -1, 9223372036854775806]");
   for (const char* format : {"%.*d", "%*d"}) {
     EXPECT_EQ(render(std::string("{{ '") + format + "' % (9223372036854775807, -1) }}"),
-              "error: chat template: line 1: width too big");
+              "error: template: line 1: width too big");
   }
 }
 
@@ -165,7 +144,7 @@ TEST(Hostile, ReadingLongTextsIsBounded) {
         "{% if a in [b] %}{% endif %}", "{% if a in {1: 2} %}{% endif %}", "{% if a is lower %}{% endif %}",
         "{% if a.isalpha() %}{% endif %}", "{% if 'a'.find(a) %}{% endif %}", "{% if a[-1] %}{% endif %}"}) {
     EXPECT_THAT(render(text + use + "{% endfor %}", ordered_json::object(), {.limits = {.steps = 50'000}}),
-                HasSubstr("error: chat template: line 2: the template takes more"))
+                HasSubstr("error: template: line 2: the template takes more"))
         << use;
   }
   for (const char* use :
@@ -173,14 +152,14 @@ TEST(Hostile, ReadingLongTextsIsBounded) {
         "{{ ([a] * 200)|sort|length }}"}) {
     EXPECT_THAT(render(std::string("\n{% set a = 'A' * 250000 %}") + use, ordered_json::object(),
                        {.limits = {.memory = size_t{16} << 20}}),
-                HasSubstr("error: chat template: line 2: the template makes more"))
+                HasSubstr("error: template: line 2: the template makes more"))
         << use;
   }
 }
 
 TEST(Errors, AreOneLine) {
-  EXPECT_EQ(render("a\n\n{{ foo.bar }}"), "error: chat template: line 3: 'foo' is undefined");
-  EXPECT_EQ(render("{{ raise_exception('two\nlines') }}"), "error: chat template: line 1: two lines");
+  EXPECT_EQ(render("a\n\n{{ foo.bar }}"), "error: template: line 3: 'foo' is undefined");
+  EXPECT_EQ(render("{{ raise_exception('two\nlines') }}"), "error: template: line 1: two lines");
 }
 
 TEST(FromJson, RejectsWhatAValueCannotHold) {
@@ -191,4 +170,4 @@ TEST(FromJson, RejectsWhatAValueCannotHold) {
 }
 
 }  // namespace
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

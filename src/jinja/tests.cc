@@ -7,7 +7,7 @@
 #include "src/jinja/parser.h"
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 const Value& only(Runtime& runtime, const Args& args) {
@@ -121,4 +121,4 @@ TestFunction find_test(std::string_view name) {
 
 bool has_test(std::string_view name) { return find_test(name) != nullptr; }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

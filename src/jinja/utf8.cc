@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 utf8proc_category_t category(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
@@ -331,4 +331,4 @@ void for_each_line(std::string_view text, bool keep_ends, const std::function<vo
   if (begin < text.size()) take(text.substr(begin));
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

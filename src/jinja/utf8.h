@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 // The code point at byte `position`, which moves behind it. A stray byte gives 0xDC00 + byte (as surrogateescape does).
 char32_t next_code_point(std::string_view text, size_t* position);
@@ -43,4 +43,4 @@ std::string_view strip(std::string_view text, int sides, const std::string* char
 // The lines as str.splitlines() cuts them.
 void for_each_line(std::string_view text, bool keep_ends, const std::function<void(std::string_view)>& take);
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

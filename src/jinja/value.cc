@@ -6,7 +6,7 @@
 #include "src/jinja/operators.h"
 #include "src/jinja/runtime.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 std::string text_key(std::string_view text) {
@@ -210,4 +210,4 @@ std::string Object::repr(Runtime&) const { return fmt::format("<{} object>", typ
 
 Value Object::call(Runtime& runtime, const Args&) { throw runtime.error("'{}' object is not callable", type_name()); }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

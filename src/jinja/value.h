@@ -15,9 +15,9 @@
 #include <variant>
 #include <vector>
 
-#include "src/text/marked_text.h"
+#include "src/jinja/marked_text.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 class Dict;
 class Iterator;
@@ -165,4 +165,4 @@ class Iterator : public Object {
   }
 };
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

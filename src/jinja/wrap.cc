@@ -4,7 +4,7 @@
 
 #include "src/jinja/utf8.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 namespace {
 
 using Chunks = std::vector<std::u32string_view>;
@@ -104,4 +104,4 @@ std::vector<std::string> wrap_line(Runtime& runtime, std::string_view line, cons
   return lines;
 }
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

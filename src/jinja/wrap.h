@@ -7,7 +7,7 @@
 
 #include "src/jinja/runtime.h"
 
-namespace gabbro::text::jinja {
+namespace gabbro::jinja {
 
 struct WrapStyle {
   int64_t width = 79;  // of a line, in code points; positive
@@ -17,4 +17,4 @@ struct WrapStyle {
 
 std::vector<std::string> wrap_line(Runtime& runtime, std::string_view line, const WrapStyle& style);
 
-}  // namespace gabbro::text::jinja
+}  // namespace gabbro::jinja

@@ -38,7 +38,7 @@ size_t count_visible_content(const ordered_json& message) {
 }
 
 struct Rendering {
-  MarkedText text;
+  jinja::MarkedText text;
   std::vector<size_t> lost;       // as in ChatPrompt
   std::vector<size_t> shortened;  // of which a part is missing
   std::vector<size_t> absent;     // the lost ones and an assistant's, whose thoughts a template may leave out
@@ -54,10 +54,10 @@ struct Conversation {
   Rendering render(const ordered_json& messages) const {
     Rendering result{.text = chat_template.render(messages, tools, add_generation_prompt, extra)};
     std::vector<size_t> kept(messages.size());
-    for (const InputSpan& span : result.text.spans()) {
+    for (const jinja::InputSpan& span : result.text.spans()) {
       const std::string_view piece = std::string_view(result.text.bytes()).substr(span.begin, span.end - span.begin);
       if (span.source >= 0) kept[static_cast<size_t>(span.source)] += count_visible(piece);
-      result.is_mixed = result.is_mixed || span.source == kMixedInput;
+      result.is_mixed = result.is_mixed || span.source == jinja::kMixedInput;
     }
     if (result.is_mixed || !messages.is_array()) return result;
     for (size_t i = 0; i < messages.size(); ++i) {
@@ -129,7 +129,7 @@ std::optional<ordered_json> merge_system(const ordered_json& messages) {
 
 ChatPrompt render_prompt(const ChatTemplate& chat_template, const ordered_json& messages, const ordered_json& tools,
                          bool add_generation_prompt, const ordered_json& extra) {
-  from_json(messages);  // throws for what nests too deeply: it could not even be copied for a retry
+  ChatTemplate::check_nesting(messages);  // deeper messages could not even be copied for a retry
   const Conversation conversation{chat_template, tools, add_generation_prompt, extra};
   const bool has_system = messages.is_array() && !messages.empty() && is_system(messages[0]);
   ChatPrompt prompt;

@@ -11,7 +11,7 @@
 namespace gabbro::text {
 
 struct ChatPrompt {
-  MarkedText text;
+  jinja::MarkedText text;
   std::vector<std::string> notes;  // what was done for the template, one line each: for the user to see
   std::vector<size_t> lost;        // messages (but for the assistant's) of whose content nothing is in the text
 };

@@ -107,8 +107,9 @@ TEST(ChatTemplate, RolesOfTheProtocolMayBecomeControlTokensAndNoOthers) {
     return made.render({{{"role", role}, {"content", "C"}}}, nullptr, true, {{"bos_token", "<s>"}, {"x", "<s>"}})
         .spans();
   };
-  EXPECT_EQ(spans("user"), (std::vector<InputSpan>{{8, 9, 0}, {12, 15, kOtherInput}}));
-  EXPECT_EQ(spans("im_end"), (std::vector<InputSpan>{{2, 8, kOtherInput}, {10, 11, 0}, {14, 17, kOtherInput}}));
+  EXPECT_EQ(spans("user"), (std::vector<jinja::InputSpan>{{8, 9, 0}, {12, 15, jinja::kOtherInput}}));
+  EXPECT_EQ(spans("im_end"),
+            (std::vector<jinja::InputSpan>{{2, 8, jinja::kOtherInput}, {10, 11, 0}, {14, 17, jinja::kOtherInput}}));
 }
 
 TEST(BuiltinTemplates, EachKeepsAllText) {

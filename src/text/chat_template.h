@@ -20,8 +20,11 @@ class ChatTemplate {
   // itself (raise_exception).
   // The content of message i is input of source i. All other strings are input too, but for the roles that every
   // conversation has (system, user, assistant, tool ...) and the variables whose names end with "_token".
-  MarkedText render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
-                    bool add_generation_prompt, const nlohmann::ordered_json& extra) const;
+  jinja::MarkedText render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
+                           bool add_generation_prompt, const nlohmann::ordered_json& extra) const;
+
+  // Throws bad_input for messages that nest too deeply.
+  static void check_nesting(const nlohmann::ordered_json& messages);
 
   // The time that strftime_now tells; without it, the present.
   void set_now(std::optional<std::time_t> now) { now_ = now; }
@@ -33,9 +36,5 @@ class ChatTemplate {
   jinja::Template template_;
   std::optional<std::time_t> now_;
 };
-
-// JSON as a template's value; key order is kept. Its strings are input of `source`, or not marked where that is null.
-// Throws bad_input for JSON that nests too deeply, and for integers of more than 64 bits.
-jinja::Value from_json(const nlohmann::ordered_json& json, const int32_t* source = nullptr);
 
 }  // namespace gabbro::text

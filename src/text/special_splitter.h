@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/text/marked_text.h"
+#include "src/jinja/marked_text.h"
 #include "src/text/vocabulary.h"
 
 namespace gabbro::text {

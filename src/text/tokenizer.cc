@@ -81,7 +81,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
   return encode_fragments(splitter_->split(text, options.parse_special), options);
 }
 
-std::vector<int32_t> Tokenizer::encode_marked(const MarkedText& text, EncodeOptions options) const {
+std::vector<int32_t> Tokenizer::encode_marked(const jinja::MarkedText& text, EncodeOptions options) const {
   check_length(text.bytes());
   return encode_fragments(splitter_->split(text.bytes(), options.parse_special, text.spans()), options);
 }

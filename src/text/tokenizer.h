@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/jinja/marked_text.h"
 #include "src/text/encoder.h"
-#include "src/text/marked_text.h"
 #include "src/text/special_splitter.h"
 #include "src/text/vocabulary.h"
 
@@ -37,7 +37,7 @@ class Tokenizer {
 
   // The same, but what the text has of input is plain text: a control token, or a token that structures conversations
   // (special_splitter.h), is made only of bytes that are not input. Other text gets the same tokens as above.
-  std::vector<int32_t> encode_marked(const MarkedText& text, EncodeOptions options = {}) const;
+  std::vector<int32_t> encode_marked(const jinja::MarkedText& text, EncodeOptions options = {}) const;
 
   // The special tokens that a text spells out, and the text between them.
   std::vector<Fragment> split_special(std::string_view text) const { return splitter_->split(text, true); }

@@ -68,10 +68,10 @@ TEST(Tokenizer, MarkedTextHasTheIdsOfHuggingFace) {
           tokenizer.encode(text, kPlain) == tokenizer.encode(text, {.add_special = false, .parse_special = false});
       if (!harmless) continue;
       for (const size_t period : {1, 2, 5}) {
-        MarkedText marked;
+        jinja::MarkedText marked;
         for (size_t at = 0; at < text.size(); at += period) {
           const std::string piece = text.substr(at, period);
-          marked.append(at / period % 2 == 0 ? MarkedText::input(piece) : MarkedText(piece));
+          marked.append(at / period % 2 == 0 ? jinja::MarkedText::input(piece) : jinja::MarkedText(piece));
         }
         EXPECT_EQ(tokenizer.encode_marked(marked, kPlain), result[0].get<Ids>()) << text;
         ++checked;
@@ -89,9 +89,9 @@ TEST(Tokenizer, InputNeverBecomesAControlToken) {
     for (int32_t id = 0; id < tokenizer.size(); ++id) {
       if (!tokenizer.vocabulary().has(id, kControlToken)) continue;
       const std::string text = "a" + std::string(tokenizer.vocabulary().text(id)) + "a";
-      const Ids ids = tokenizer.encode_marked(MarkedText::input(text), kPlain);
+      const Ids ids = tokenizer.encode_marked(jinja::MarkedText::input(text), kPlain);
       for (const int32_t made : ids) EXPECT_FALSE(tokenizer.vocabulary().has(made, kControlToken)) << text;
-      MarkedText written("a");  // the same text from a template
+      jinja::MarkedText written("a");  // the same text from a template
       written.append(std::string(tokenizer.vocabulary().text(id)));
       const Ids forged = tokenizer.encode_marked(written, kPlain);
       EXPECT_NE(std::find(forged.begin(), forged.end(), id), forged.end()) << text;

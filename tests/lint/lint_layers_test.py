@@ -18,9 +18,9 @@ GOOD = {
     "src/base/error.cc": '#include "src/base/error.h"\n',
     "src/tensor/shape.h": HEADER + '#include "src/base/error.h"\n',
     "src/graph/node.cc": '#include "gabbro/tensor.h"\n#include "src/tensor/shape.h"\n',
-    "src/engine/session.cc": '#include "src/graph/node.h"\n#include "src/jinja.h"\n',
+    "src/engine/session.cc": '#include "src/graph/node.h"\n#include "src/text/prompt.h"\n',
     "src/graph/node.h": HEADER,
-    "src/jinja.h": HEADER,
+    "src/text/prompt.h": HEADER,
     "src/formats/quant/q4_0.h": HEADER,
     "backends/cpu/gemv.h": HEADER,
     "backends/cpu/gemv.cc": '#include "backends/cpu/gemv.h"\n#include "gabbro/backend_abi.h"\n'
@@ -37,7 +37,7 @@ GOOD = {
 BAD = [
     ({"src/base/up.cc": '#include "src/tensor/shape.h"\n'}, "base may not include"),
     ({"src/text/up.cc": '#include "src/graph/node.h"\n'}, "text may not include"),
-    ({"src/formats/side.cc": '#include "src/jinja.h"\n'}, "formats may not include"),
+    ({"src/formats/side.cc": '#include "src/text/prompt.h"\n'}, "formats may not include"),
     ({"src/tensor/up.h": HEADER + '#include "src/graph/node.h"\n'}, "tensor may not include"),
     ({"src/graph/up.cc": '#include "src/engine/session.h"\n'}, "graph may not include"),
     ({"src/engine/plugin.cc": '#include "backends/cpu/gemv.h"\n'}, "backends are plugins"),

@@ -4,7 +4,8 @@
 #include <iostream>
 
 #include "src/base/error.h"
-#include "src/text/chat_template.h"
+#include "src/jinja/from_json.h"
+#include "src/jinja/template.h"
 
 int main() {
   using nlohmann::ordered_json;
@@ -18,7 +19,7 @@ int main() {
       const gabbro::text::jinja::Template parsed(request.at("template").get_ref<const std::string&>());
       gabbro::text::jinja::Dict variables;
       for (const auto& [name, value] : request.at("variables").items()) {
-        variables.set(name, gabbro::text::from_json(value));
+        variables.set(name, gabbro::jinja::from_json(value));
       }
       answer["text"] = parsed.render(variables, {.now = request.at("now").get<std::time_t>()}).bytes();
     } catch (const gabbro::Error& error) {

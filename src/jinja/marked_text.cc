@@ -1,8 +1,8 @@
-#include "src/text/marked_text.h"
+#include "src/jinja/marked_text.h"
 
 #include <algorithm>
 
-namespace gabbro::text {
+namespace gabbro::jinja {
 
 MarkedText MarkedText::input(std::string bytes, int32_t source) {
   MarkedText text(std::move(bytes));
@@ -42,4 +42,4 @@ MarkedText MarkedText::slice(std::string_view view) const {
   return substr(static_cast<size_t>(view.data() - bytes_.data()), view.size());
 }
 
-}  // namespace gabbro::text
+}  // namespace gabbro::jinja

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace gabbro::text {
+namespace gabbro::jinja {
 
 // The bytes [begin, end) come from the content of message `source`, or from one of these:
 constexpr int32_t kOtherInput = -1;  // tools, documents, variables, other fields of messages
@@ -63,4 +63,4 @@ class MarkedText {
   std::vector<InputSpan> spans_;
 };
 
-}  // namespace gabbro::text
+}  // namespace gabbro::jinja

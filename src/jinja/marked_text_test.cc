@@ -1,8 +1,8 @@
-#include "src/text/marked_text.h"
+#include "src/jinja/marked_text.h"
 
 #include <gtest/gtest.h>
 
-namespace gabbro::text {
+namespace gabbro::jinja {
 namespace {
 
 using Spans = std::vector<InputSpan>;
@@ -57,4 +57,4 @@ TEST(MarkedText, PiecesAreTheWholeText) {
 }
 
 }  // namespace
-}  // namespace gabbro::text
+}  // namespace gabbro::jinja
