@@ -35,7 +35,7 @@ endif()
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 set(gabbro_alone
   src/formats/quant/ src/backend/survey.cc
-  src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/normalize.cc src/ops/pool.cc src/ops/functions/reshape.cc
+  src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/layer_norm.cc src/ops/pool.cc src/ops/functions/rearrange.cc
   backends/gpu/memory/memory_test backends/gpu/sim/faults_test backends/gpu/tuning/autotune_test tests/conformance/op_cases tests/conformance/window_cases
   tests/grad/op_cases tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/ops/array_calls tests/ops/op_values_test
   tests/train/training_test)

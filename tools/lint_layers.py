@@ -155,7 +155,7 @@ def lint_text(path, lines, report):
 
 
 def lint_page(root, path, lines, report):
-    """Paths that a page of documentation names exist: `src/ops/norm.cc` in backticks, or [text](target)."""
+    """Paths that a page of documentation names exist: `src/ops/rms_norm.cc` in backticks, or [text](target)."""
     here = (root / path).parent
     for number, line in enumerate(lines, 1):
         for name in QUOTED_PATH.findall(line):

@@ -7,8 +7,8 @@
 #include "src/base/error.h"
 #include "src/graph/eval.h"
 #include "src/ops/functions/arrays.h"
+#include "src/ops/functions/tensor_products.h"
 #include "src/ops/ops.h"
-#include "src/ops/functions/products.h"
 
 namespace gabbro::cli {
 namespace {

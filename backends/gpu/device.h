@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backends/gpu/kernel.h"
 #include "backends/gpu/doctor/peers.h"
+#include "backends/gpu/kernel.h"
 #include "backends/gpu/memory/pool.h"
 #include "backends/gpu/tuning/tuning.h"
 

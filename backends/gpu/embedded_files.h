@@ -10,7 +10,7 @@
 namespace gabbro::gpu {
 
 struct EmbeddedFile {
-  const char* name;  // "norm" of an image, "kernels/rows/norm.cc" of a source
+  const char* name;  // "norm" of an image, "kernels/rows/rms_norm.cc" of a source
   const char* data;  // with a zero behind it
   size_t bytes;
 

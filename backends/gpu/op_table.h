@@ -48,7 +48,7 @@ std::unique_ptr<Kernel> make_iota(const abi::KernelRequest& request, const MakeC
 // ops/matmul.cc
 std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_matmul_fused(const abi::KernelRequest& request, const MakeContext& context);
-// ops/norm.cc
+// ops/rms_norm.cc
 std::unique_ptr<Kernel> make_rms_norm(const abi::KernelRequest& request, const MakeContext& context);
 // ops/scatter_add.cc
 std::unique_ptr<Kernel> make_take_along(const abi::KernelRequest& request, const MakeContext& context);
@@ -67,7 +67,7 @@ std::unique_ptr<Kernel> make_random(const abi::KernelRequest& request, const Mak
 std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const MakeContext& context);
 // ops/scan.cc
 std::unique_ptr<Kernel> make_cumsum(const abi::KernelRequest& request, const MakeContext& context);
-// ops/normalize.cc
+// ops/layer_norm.cc
 std::unique_ptr<Kernel> make_layer_norm(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_add_norm(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_group_norm(const abi::KernelRequest& request, const MakeContext& context);

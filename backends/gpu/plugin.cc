@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "backends/common/plugin_entry.h"
-#include "backends/gpu/doctor/checks.h"
 #include "backends/gpu/device.h"
+#include "backends/gpu/doctor/checks.h"
 #include "backends/gpu/facts.h"
 
 namespace gabbro::gpu {

@@ -1,8 +1,8 @@
 // Tiles of the paged cache in a block's memory, where matrix cores read them.
 #pragma once
 
-#include "kernels/gpu/matrix.h"
 #include "kernels/attention/kv_access.h"
+#include "kernels/gpu/matrix.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 

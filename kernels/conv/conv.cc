@@ -2,8 +2,8 @@
 // that are never made: a block makes a tile of channels by outputs out of panels in shared memory. conv_direct and
 // conv_transpose give each element of the result to a thread: for groups of few channels. conv_bias follows the
 // convolution of a library.
-#include "kernels/gpu/gpu.h"
 #include "kernels/conv/window.h"
+#include "kernels/gpu/gpu.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 

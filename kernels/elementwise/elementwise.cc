@@ -1,8 +1,8 @@
 // Elementwise functions of tensors; what each is stands in elementwise.h.
 #include "kernels/elementwise/elementwise.h"
 
-#include "kernels/rows/row_packs.h"
 #include "kernels/elementwise/strided_access.h"
+#include "kernels/rows/row_packs.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 

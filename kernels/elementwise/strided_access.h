@@ -1,8 +1,8 @@
 // Offsets of the elements of strided operands.
 #pragma once
 
-#include "kernels/gpu/gpu.h"
 #include "kernels/elementwise/strided.h"
+#include "kernels/gpu/gpu.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 

@@ -1,5 +1,5 @@
-// Blocks of 32 codes out of the planes of kernels/linear/packing.h, as eight words of four signed bytes: word j holds those of
-// elements 4j to 4j + 3 (with a codebook their levels).
+// Blocks of 32 codes out of the planes of kernels/linear/packing.h, as eight words of four signed bytes: word j holds
+// those of elements 4j to 4j + 3 (with a codebook their levels).
 #pragma once
 
 #include "kernels/gpu/gpu.h"

@@ -1,8 +1,8 @@
 // Weights as f16, for matrix cores.
 #pragma once
 
-#include "kernels/linear/codes.h"
 #include "kernels/gpu/matrix.h"
+#include "kernels/linear/codes.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 

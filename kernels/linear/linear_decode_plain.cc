@@ -2,8 +2,8 @@
 // the next group always on their way; a thread has the same columns of all of them, and so keeps its part of x in
 // registers. Nothing is launched before to prepare x: with an RMSNorm before (y = x·weight / rms(x), Zhang & Sennrich
 // 2019) the products are those of x·weight, and 1 / rms(x) comes at the end.
-#include "kernels/linear/codes.h"
 #include "kernels/gpu/matrix.h"
+#include "kernels/linear/codes.h"
 #include "kernels/linear/linear_finish.h"
 #include "kernels/linear/plain.h"
 

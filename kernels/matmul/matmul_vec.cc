@@ -1,7 +1,7 @@
 // f32 matrix product with few vectors on one side, bound by reading the other side, "the matrix": y[i] is the product
 // of row i of length `depth` with each vector. Two kernels: the matrix is contiguous along the depth, or across it.
-#include "kernels/matmul/matmul.h"
 #include "kernels/elementwise/strided_access.h"
+#include "kernels/matmul/matmul.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 

@@ -1,8 +1,8 @@
 // Rows of weight matrices as f32: `embedding` and `dequantize`. A block of threads a row.
 #include "kernels/rows/read_rows.h"
 
-#include "kernels/linear/codes.h"
 #include "kernels/index/index_position.h"
+#include "kernels/linear/codes.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 

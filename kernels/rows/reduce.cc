@@ -4,8 +4,8 @@
 // many adjacent rows as a wave has lanes.
 #include "kernels/rows/reduce.h"
 
-#include "kernels/rows/row_packs.h"
 #include "kernels/elementwise/strided_access.h"
+#include "kernels/rows/row_packs.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 

@@ -15,7 +15,8 @@ bool is_flag(nb::handle part) {
 
 Tensor checked_tensor(const Tensor& index) {
   if (is_floating(index.dtype()) || is_quantized(index.dtype()))
-    throw nb::type_error(fmt::format("[getitem] a {} tensor is not an index", dtype_public_name(index.dtype())).c_str());
+    throw nb::type_error(
+        fmt::format("[getitem] a {} tensor is not an index", dtype_public_name(index.dtype())).c_str());
   if (index.dtype() == DType::boolean) require_no_trace();  // the result's shape depends on its values
   return index;
 }

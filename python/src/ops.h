@@ -4,7 +4,7 @@
 #include "python/src/casters.h"
 #include "src/base/error.h"
 #include "src/ops/functions/arrays.h"
-#include "src/ops/functions/products.h"
+#include "src/ops/functions/tensor_products.h"
 
 namespace gabbro::python {
 

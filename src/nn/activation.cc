@@ -3,8 +3,8 @@
 #include "src/base/error.h"
 #include "src/nn/init.h"
 #include "src/ops/functions/arrays.h"
-#include "src/ops/rules.h"
 #include "src/ops/functions/smooth.h"
+#include "src/ops/rules.h"
 
 namespace gabbro::nn {
 namespace {

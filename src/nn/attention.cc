@@ -8,7 +8,7 @@
 #include "src/nn/dropout.h"
 #include "src/nn/init.h"
 #include "src/ops/functions/arrays.h"
-#include "src/ops/functions/products.h"
+#include "src/ops/functions/tensor_products.h"
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {

@@ -4,7 +4,7 @@
 #include "src/graph/eval.h"
 #include "src/nn/init.h"
 #include "src/ops/grad.h"
-#include "src/ops/functions/pick.h"
+#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {

@@ -4,7 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/nn/init.h"
-#include "src/ops/functions/products.h"
+#include "src/ops/functions/tensor_products.h"
 
 namespace gabbro::nn {
 

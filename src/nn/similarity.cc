@@ -1,10 +1,10 @@
 #include "src/nn/similarity.h"
 
 #include "src/ops/functions/arrays.h"
+#include "src/ops/functions/smooth.h"
 #include "src/ops/grad.h"
 #include "src/ops/promotion.h"
 #include "src/ops/rules.h"
-#include "src/ops/functions/smooth.h"
 
 namespace gabbro::nn {
 namespace {

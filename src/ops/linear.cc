@@ -3,7 +3,7 @@
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
-#include "src/ops/functions/pick.h"
+#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

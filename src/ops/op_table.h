@@ -13,7 +13,7 @@ extern const Op kReshape, kBroadcast, kPermute, kSlice, kIdentity;
 extern const Op kNeg, kAbs, kExp, kLog, kSqrt, kRsqrt, kSin, kCos, kTanh, kSigmoid, kFloor, kErf;
 extern const Op kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kLe, kLt, kLogicalAnd, kWhere, kCast;
 extern const Op kPow, kEq, kNe, kGt, kGe, kLogicalOr, kClamp;
-// math.cc
+// elementwise_math.cc
 extern const Op kCeil, kRound, kTrunc, kSign, kExpm1, kLog1p, kLog2, kLog10, kTan, kSinh, kCosh, kAsin, kAcos, kAtan;
 extern const Op kAsinh, kAcosh, kAtanh, kAtan2, kHypot, kFloorDivide, kRemainder;
 extern const Op kBitwiseAnd, kBitwiseOr, kBitwiseXor, kLeftShift, kRightShift;
@@ -30,15 +30,15 @@ extern const Op kIm2col, kConv, kConvTranspose, kConvWeightGradient, kPool, kMax
     kUpsample2d;
 // random.cc, loss.cc
 extern const Op kRandom, kBce;
-// normalize.cc
+// layer_norm.cc
 extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments, kBatchNormSums;
 // flip.cc, recurrent.cc
 extern const Op kFlip, kRecurrent, kRecurrentGradient;
-// create.cc, matmul.cc, index.cc
+// create.cc, matmul.cc, gather.cc
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
 // pick.cc
 extern const Op kResolveIndex;
-// activation.cc, norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc, dot_product_attention.cc
+// activation.cc, rms_norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc, dot_product_attention.cc
 extern const Op kRelu, kGelu, kGeluTanh;
 extern const Op kSilu, kSoftmax, kLogSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;
 extern const Op kDotProductAttention;

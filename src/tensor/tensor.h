@@ -13,7 +13,8 @@ class Device;    // src/backend/device.h
 struct Node;     // src/graph/node.h
 struct History;  // src/graph/history.h
 
-// Properties of a tensor that are known before it has a value. A packed tensor is a matrix in its device's own arrangement.
+// Properties of a tensor that are known before it has a value. A packed tensor is a matrix in its device's own
+// arrangement.
 struct TensorSpec {
   Shape shape;
   DType dtype = DType::f32;

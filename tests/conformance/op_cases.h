@@ -19,7 +19,7 @@ class Maker {
   Tensor normal(const Shape& shape, float deviation = 1);      // f32
   Tensor weights(DType dtype, int64_t rows, int64_t columns);  // any format, packed where the device packs
   Tensor ints(const Shape& shape, const std::function<int32_t(int64_t)>& at);  // i32
-  Tensor f16(const Shape& shape, float deviation);                          // f16
+  Tensor f16(const Shape& shape, float deviation);                             // f16
   Tensor bytes(const Shape& shape);                                            // i8, -127..127
 
  private:

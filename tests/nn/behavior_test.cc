@@ -18,7 +18,7 @@
 #include "src/nn/quantized.h"
 #include "src/nn/state_file.h"
 #include "src/nn/transformer.h"
-#include "src/ops/functions/products.h"
+#include "src/ops/functions/tensor_products.h"
 #include "tests/nn/fixtures.h"
 
 namespace gabbro::nn {

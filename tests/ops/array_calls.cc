@@ -2,7 +2,7 @@
 #include <map>
 
 #include "src/ops/functions/arrays.h"
-#include "src/ops/functions/products.h"
+#include "src/ops/functions/tensor_products.h"
 #include "tests/ops/op_calls.h"
 
 namespace gabbro {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backends/gpu/device.h"
-#include "backends/gpu/facts.h"
 #include "backends/gpu/doctor/kernel_check.h"
+#include "backends/gpu/facts.h"
 
 namespace gabbro::gpu {
 namespace {

@@ -43,7 +43,7 @@ CodeCache cache_for(const std::string& architecture) {
   return {architecture, fmt::format("hip{}", runtime().version()), kernel_sources()};
 }
 
-// "norm" of "kernels/rows/norm.cc".
+// "norm" of "kernels/rows/rms_norm.cc".
 std::string stem_of(std::string_view path) {
   path.remove_prefix(path.rfind('/') + 1);
   return std::string(path.substr(0, path.find('.')));

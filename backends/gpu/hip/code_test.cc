@@ -51,7 +51,7 @@ class Cache : public testing::Test {
 
   static CodeCache cache(std::string_view architecture = "gfx1100", std::string_view compiler = "hip70200000",
                          const char* text = "a") {
-    const std::array sources = {EmbeddedFile{"kernels/rows/norm.cc", text, 1}};
+    const std::array sources = {EmbeddedFile{"kernels/rows/rms_norm.cc", text, 1}};
     return {architecture, compiler, sources};
   }
   static std::string loaded(const CodeCache& cache, const std::string& name = "norm") {

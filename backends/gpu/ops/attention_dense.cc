@@ -12,7 +12,8 @@
 namespace gabbro::gpu {
 namespace {
 
-// A smaller scale would let keys that are not seen come too near to those that are (kernels/attention/attention_scores.h).
+// A smaller scale would let keys that are not seen come too near to those that are
+// (kernels/attention/attention_scores.h).
 constexpr double kLeastScale = 1e-20;
 
 constexpr int64_t kPackElements = kPackBytes / static_cast<int64_t>(sizeof(Half));

@@ -11,13 +11,13 @@
 
 #include "backends/common/linear_request.h"
 #include "backends/common/request.h"
-#include "backends/gpu/tuning/autotune.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/library_matrix.h"
 #include "backends/gpu/ops/weights.h"
+#include "backends/gpu/tuning/autotune.h"
 #include "backends/gpu/tuning/tuning.h"
 #include "kernels/linear/linear.h"
-#include "kernels/rows/norm.h"
+#include "kernels/rows/rms_norm.h"
 
 namespace gabbro::gpu {
 namespace {

@@ -8,12 +8,12 @@
 #include <limits>
 
 #include "backends/common/window_request.h"
-#include "backends/gpu/tuning/autotune.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/conv_bias.h"
 #include "backends/gpu/ops/gemm_conv.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
+#include "backends/gpu/tuning/autotune.h"
 #include "backends/gpu/tuning/tuning.h"
 
 namespace gabbro::gpu {

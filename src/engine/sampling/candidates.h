@@ -1,5 +1,5 @@
-// The tokens that may still be chosen, and the operations that sort them and apply softmax. Ties go to the lower id everywhere, so
-// that a result never depends on how a selection happened to run.
+// The tokens that may still be chosen, and the operations that sort them and apply softmax. Ties go to the lower id
+// everywhere, so that a result never depends on how a selection happened to run.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "src/ops/functions/arrays.h"
-#include "src/ops/functions/products.h"
+#include "src/ops/functions/tensor_products.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

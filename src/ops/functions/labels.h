@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "src/ops/functions/pick.h"
+#include "src/ops/pick.h"
 
 namespace gabbro {
 

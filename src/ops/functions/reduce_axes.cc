@@ -6,12 +6,12 @@
 
 #include "src/ops/autocast.h"
 #include "src/ops/functions/axis.h"
+#include "src/ops/functions/smooth.h"
 #include "src/ops/grad.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/promotion.h"
 #include "src/ops/rules.h"
-#include "src/ops/functions/smooth.h"
 
 namespace gabbro {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
-#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/attention/kv_cache.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/matmul/product_tile.h"
 #include "backends/cpu/simd/math.h"
 

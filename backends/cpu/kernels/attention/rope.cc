@@ -1,7 +1,7 @@
 // rope, kv_write, and the fused rope_kv_write: rotating q and k and writing k and v into the cache in one launch.
-#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/attention/kv_store.h"
 #include "backends/cpu/kernels/attention/rope_math.h"
+#include "backends/cpu/kernels/kernels.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {

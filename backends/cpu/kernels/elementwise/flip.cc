@@ -1,6 +1,6 @@
 // `flip`: a copy whose input is walked by negative strides along the reversed axes.
-#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/elementwise/strided.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 
 namespace gabbro::cpu::GABBRO_ISA {

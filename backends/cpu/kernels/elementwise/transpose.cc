@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backends/common/primitives.h"
-#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/elementwise/strided.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/simd/simd.h"
 
 namespace gabbro::cpu::GABBRO_ISA {

@@ -4,10 +4,10 @@
 #include <limits>
 #include <string_view>
 
+#include "backends/cpu/kernels/attention/rope_math.h"
 #include "backends/cpu/kernels/elementwise/elementwise.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/pieces.h"
-#include "backends/cpu/kernels/attention/rope_math.h"
 #include "backends/cpu/simd/library.h"
 #include "backends/cpu/simd/math.h"
 

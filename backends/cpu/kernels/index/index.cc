@@ -8,9 +8,9 @@
 
 #include "backends/common/primitives.h"
 #include "backends/cpu/index_fault.h"
+#include "backends/cpu/kernels/elementwise/strided.h"
 #include "backends/cpu/kernels/index/index_kernels.h"
 #include "backends/cpu/kernels/kernels.h"
-#include "backends/cpu/kernels/elementwise/strided.h"
 #include "src/base/half.h"
 
 namespace gabbro::cpu::GABBRO_ISA {

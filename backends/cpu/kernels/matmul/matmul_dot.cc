@@ -4,8 +4,8 @@
 
 #include "backends/common/primitives.h"
 #include "backends/cpu/kernels/elementwise/elements.h"
-#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/elementwise/strided.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 
 namespace gabbro::cpu::GABBRO_ISA {

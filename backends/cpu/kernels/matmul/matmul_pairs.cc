@@ -9,9 +9,9 @@
 #include "backends/common/primitives.h"
 #include "backends/cpu/kernels/conv/clipped_row.h"
 #include "backends/cpu/kernels/elementwise/elements.h"
+#include "backends/cpu/kernels/elementwise/strided.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/matmul/matrix_packs.h"
-#include "backends/cpu/kernels/elementwise/strided.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {

@@ -3,11 +3,11 @@
 // Over nothing: sum 0, prod 1, max and min the lowest and the highest number, argmax and argmin 0.
 #include <string_view>
 
+#include "backends/cpu/kernels/elementwise/strided.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/rows/reduce_functions.h"
 #include "backends/cpu/kernels/rows/reduce_integers.h"
 #include "backends/cpu/kernels/rows/rows.h"
-#include "backends/cpu/kernels/elementwise/strided.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {

@@ -8,7 +8,7 @@
 #include "src/ops/functions/axis.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
-#include "src/ops/functions/pick.h"
+#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

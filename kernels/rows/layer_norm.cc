@@ -2,11 +2,11 @@
 // sqrt(variance + epsilon) · weight + bias; RMSNorm (Zhang & Sennrich 2019), which is the same with a mean of 0; and
 // the moments that they need. In f32, the variance from the distances to the mean; those of slices are joined as Chan
 // et al. (1979) do.
-#include "kernels/rows/normalize.h"
+#include "kernels/rows/layer_norm.h"
 
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/rows/row_packs.h"
 #include "kernels/elementwise/strided.h"
+#include "kernels/rows/row_packs.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "src/ops/functions/arrays.h"
+#include "src/ops/functions/tensor_products.h"
 #include "src/ops/op_table.h"
-#include "src/ops/functions/products.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {
@@ -128,7 +128,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const DotProductAttention& options) {
   require_attention(q, k, v, options.mask);
   const bool is_half_precision = (q.dtype() == DType::f16 || q.dtype() == DType::bf16) && k.dtype() == q.dtype() &&
-                      v.dtype() == q.dtype() && q.shape().rank() <= 4;
+                                 v.dtype() == q.dtype() && q.shape().rank() <= 4;
   if (!is_half_precision) return composition(q, k, v, options);
   std::vector<Tensor> inputs{of_batches(q), of_batches(k), of_batches(v)};
   if (options.mask.defined()) {

@@ -1,12 +1,12 @@
 // layer_norm, group_norm, batch_norm and moments; the first also behind a sum, batch_norm with an activation.
-#include "backends/gpu/ops/normalize.h"
+#include "backends/gpu/ops/layer_norm.h"
 
 #include <algorithm>
 
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
-#include "kernels/rows/normalize.h"
+#include "kernels/rows/layer_norm.h"
 
 namespace gabbro::gpu {
 namespace {

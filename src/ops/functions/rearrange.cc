@@ -5,7 +5,7 @@
 
 #include "src/ops/functions/arrays.h"
 #include "src/ops/functions/axis.h"
-#include "src/ops/functions/pick.h"
+#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

@@ -1,4 +1,4 @@
-#include "src/ops/functions/products.h"
+#include "src/ops/functions/tensor_products.h"
 
 #include <algorithm>
 

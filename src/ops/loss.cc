@@ -1,7 +1,7 @@
 // Losses: compositions, in f32.
 #include "src/ops/autocast.h"
-#include "src/ops/gradient_rules.h"
 #include "src/ops/functions/labels.h"
+#include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"

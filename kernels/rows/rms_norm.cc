@@ -1,5 +1,5 @@
 // RMSNorm (Zhang & Sennrich 2019): y = x / sqrt(mean(x²) + epsilon) · weight; accumulated in f32.
-#include "kernels/rows/norm.h"
+#include "kernels/rows/rms_norm.h"
 
 #include "kernels/gpu/gpu.h"
 

@@ -1,4 +1,4 @@
-#include "src/ops/functions/pick.h"
+#include "src/ops/pick.h"
 
 #include <limits>
 

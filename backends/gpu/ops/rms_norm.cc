@@ -1,9 +1,9 @@
 // `rms_norm` over the last axis: of few rows in f32, as a token has them, by many blocks a row.
-#include "kernels/rows/norm.h"
+#include "kernels/rows/rms_norm.h"
 
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
-#include "backends/gpu/ops/normalize.h"
+#include "backends/gpu/ops/layer_norm.h"
 
 namespace gabbro::gpu {
 namespace {
