@@ -1,6 +1,6 @@
 // Activations and softmax.
 #include "src/ops/autocast.h"
-#include "src/ops/functions/axis.h"
+#include "src/ops/axis.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"

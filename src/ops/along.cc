@@ -1,6 +1,6 @@
 // Elements by index along an axis, sums of elements and rows by index, and triangles.
 #include "src/base/input_errors.h"
-#include "src/ops/functions/axis.h"
+#include "src/ops/axis.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"

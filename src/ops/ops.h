@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/graph/node.h"
-#include "src/ops/functions/axes.h"
+#include "src/ops/axes.h"
 #include "src/ops/promotion.h"
 
 namespace gabbro {
@@ -150,7 +150,7 @@ Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);    
 TopK topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);  // the first k of sort
 
 // [..., M, K] × [..., K, N] -> [..., M, N], with batch axes that broadcast; a vector is a row on the left and a column
-// on the right, as in NumPy. Of any number; more products are in products.h.
+// on the right, as in NumPy. Of any number; more products are in functions/tensor_products.h.
 Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor gather(const Tensor& x, const Tensor& indices);  // rows: x [R, ...], i32 [T] -> [T, ...]
 Tensor concat(const std::vector<Tensor>& parts, int64_t axis);

@@ -1,4 +1,4 @@
-// Pooling of images; resizing is resize.cc.
+// Pooling of images; resizing is functions/resize.cc.
 #include <limits>
 
 #include "src/ops/gradient_rules.h"

@@ -1,6 +1,6 @@
 // Reductions over the last axis, [..., C] to [..., 1], and sums along it: what kernels do. Of halves they give f32, and
 // sums of i32 are i64.
-// reduction.cc has the functions.
+// functions/reduce_axes.cc has the functions.
 #include "src/graph/history.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"

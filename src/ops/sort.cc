@@ -1,5 +1,5 @@
 // Sorting along an axis: stable, with a NaN after all numbers, as NumPy does; so NaNs come first where the largest do.
-#include "src/ops/functions/axis.h"
+#include "src/ops/axis.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"

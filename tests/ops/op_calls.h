@@ -15,7 +15,7 @@ using Inputs = std::vector<Tensor>;
 Tensor family_op(const std::string& op, const std::shared_ptr<Device>& device, const Inputs& inputs,
                  const nlohmann::json& attributes);
 
-// Ops of arrays.h, products.h and reductions over axes; nothing for any other name, or for one without axes.
+// Ops of arrays.h, tensor_products.h and reductions over axes; nothing for any other name, or for one without axes.
 std::optional<Tensor> array_op(const std::string& op, const std::shared_ptr<Device>& device, const Inputs& inputs,
                                const nlohmann::json& attributes);
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/ops/axis.h"
 #include "src/ops/functions/arrays.h"
-#include "src/ops/functions/axis.h"
 #include "src/ops/pick.h"
 #include "src/ops/rules.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "src/ops/autocast.h"
-#include "src/ops/functions/axis.h"
+#include "src/ops/axis.h"
 #include "src/ops/functions/smooth.h"
 #include "src/ops/grad.h"
 #include "src/ops/op_table.h"

@@ -1,4 +1,4 @@
-#include "src/ops/functions/axis.h"
+#include "src/ops/axis.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "src/ops/functions/axes.h"
+#include "src/ops/axes.h"
 
 #include <algorithm>
 #include <numeric>
