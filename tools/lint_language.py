@@ -13,7 +13,8 @@ import re
 import sys
 
 # Folders and files that are checked. Text elsewhere predates the rule.
-CHECKED = ("tools/lint_language.py",)
+CHECKED = ("README.md", "CONTRIBUTING.md", "docs", "tests/quality/README.md", "tools/lint_docs.py", "tools/lint_language.py",
+           "tests/lint/lint_docs_test.py")
 
 CODE = {".h", ".cc", ".cu", ".hip", ".in"}
 HASH_COMMENTS = {".py", ".sh", ".cmake", ".txt", ""}
