@@ -117,7 +117,7 @@ def model_times(target, sizes, dtype):
 
 
 def model_table():
-    """Tokens a second by format, and milliseconds of the models' prompts; the numbers of a cell have slashes between."""
+    """Tokens a second by format, and milliseconds of the models' prompts; a cell's numbers have slashes between."""
     formats = ("q4_k", "q8_0", "f16")
     models = ("llama-1b", "llama-8b", "llama-70b")
     heads = [*(model[6:] for model in models), "prompts"]
@@ -129,5 +129,6 @@ def model_table():
         tokens = ["/".join(f"{1e3 / times[model, dtype][0]:.0f}" for dtype in formats if times[model, dtype])
                   for model in models]
         prompts = "/".join(f"{times[model, 'q4_k'][1]:.0f}" for model in models if times[model, "q4_k"])
-        cells = [target, chip.name, f"{bandwidth(target) / 1e9:.0f}", f"{half_rate(target) / 1e12:.0f}", *tokens, prompts]
+        rates = [f"{bandwidth(target) / 1e9:.0f}", f"{half_rate(target) / 1e12:.0f}"]
+        cells = [target, chip.name, *rates, *tokens, prompts]
         yield f"| {' | '.join(cells)} |"

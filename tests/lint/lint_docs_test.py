@@ -66,7 +66,7 @@ class LintDocs(unittest.TestCase):
                 self.assertIn(expected, findings[0])
 
     def test_anchors_are_those_of_github(self):
-        self.assertEqual(lint_docs.anchor_of("Kernels for each card, `gabbro doctor`"), "kernels-for-each-card-gabbro-doctor")
+        self.assertEqual(lint_docs.anchor_of("Cards, and `gabbro doctor`"), "cards-and-gabbro-doctor")
         self.assertEqual(lint_docs.anchor_of("[Links](x.md) & more"), "links--more")
 
 
