@@ -27,7 +27,7 @@ class ChatTemplate;
 }  // namespace text
 
 struct LoadOptions {
-  std::string device = "auto";           // names of DESIGN 4
+  std::string device = "auto";           // "rocm:1", "gpu", "gfx1100": docs/rocm_guide.md
   int threads = 0;                       // of a CPU device; 0: one per physical core
   int64_t context = 0;                   // tokens; 0: the smaller of what the model was trained for and 4096
   DType kv_type = DType::f16;            // or q8_0
@@ -56,7 +56,8 @@ struct ModelFacts {
 
 class Engine {
  public:
-  // Throws bad_input for a file that is not a model we can run, naming what is wrong; kNoDevice as DESIGN 8 says.
+  // Throws bad_input for a file that is not a model we can run, naming what is wrong; kNoDevice if the device is
+  // missing or has too little memory.
   static std::shared_ptr<Engine> load(const std::string& path, const LoadOptions& options);
   // The same of an opened file, on a device that is open already (null: the one of the options). The file is not needed
   // afterward.
