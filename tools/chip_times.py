@@ -117,15 +117,18 @@ def model_times(target, sizes, dtype):
 
 
 def model_table():
+    """Tokens a second by format, and milliseconds of the models' prompts; a cell's numbers have slashes between."""
     formats = ("q4_k", "q8_0", "f16")
     models = ("llama-1b", "llama-8b", "llama-70b")
-    heads = [f"{model[6:]} {dtype}" for model in models for dtype in formats]
-    yield f"| target | card | GB/s | TFLOP/s | {' | '.join(heads)} | {' | '.join(f'prompt {model[6:]}' for model in models)} |"
-    yield "| --- |" + " --- |" * (3 + len(heads) + len(models))
+    heads = [*(model[6:] for model in models), "prompts"]
+    yield f"| target | card | GB/s | TFLOP/s | {' | '.join(heads)} |"
+    yield "| --- |" + " --- |" * (3 + len(heads))
     known = shapes()
     for target, chip in CHIPS.items():
         times = {(model, dtype): model_times(target, known[model], dtype) for model in models for dtype in formats}
-        tokens = [f"{1e3 / time[0]:.0f}" if time else "" for time in times.values()]
-        prompts = [f"{times[model, 'q4_k'][1]:.0f} ms" if times[model, "q4_k"] else "" for model in models]
-        yield (f"| {target} | {chip.name} | {bandwidth(target) / 1e9:.0f} | {half_rate(target) / 1e12:.0f} | {' | '.join(tokens)} | "
-               f"{' | '.join(prompts)} |")
+        tokens = ["/".join(f"{1e3 / times[model, dtype][0]:.0f}" for dtype in formats if times[model, dtype])
+                  for model in models]
+        prompts = "/".join(f"{times[model, 'q4_k'][1]:.0f}" for model in models if times[model, "q4_k"])
+        rates = [f"{bandwidth(target) / 1e9:.0f}", f"{half_rate(target) / 1e12:.0f}"]
+        cells = [target, chip.name, *rates, *tokens, prompts]
+        yield f"| {' | '.join(cells)} |"

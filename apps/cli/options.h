@@ -33,7 +33,7 @@ Option add_kv_type(Command command, std::string& kv_type);
 // Options of llama.cpp and Ollama that do nothing here: each gives a note.
 void accept_options_of_other_programs(Command command);
 
-// Options of generation (DESIGN 8).
+// Options of generation, the same in every command.
 struct GenerationOptions {
   GenerateOptions generate;
   int64_t context = 0;

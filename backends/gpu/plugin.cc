@@ -52,7 +52,9 @@ Status allocate(abi::Device* device, size_t bytes, void** pointer) {
 
 void free(abi::Device* device, void* pointer) { gpu(device).free(pointer); }
 
-void free_unpooled(abi::Device* device, void* pointer) { gpu(device).pool(abi::MemoryKind::kDevice).release(pointer); }
+void free_unpooled(abi::Device* device, void* pointer) {
+  gpu(device).pool(abi::MemoryKind::kDevice).release_unpooled(pointer);
+}
 
 Status copy_to_device(abi::Device* device, abi::Stream*, void* target, const void* host, size_t bytes) {
   return guarded([&] {

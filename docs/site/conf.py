@@ -39,7 +39,7 @@ for module in (gb, gb.nn, gb.nn.functional):
 
 
 def set_off_examples(app, what, name, obj, options, lines):
-    """Examples that follow a section, which would be taken for a part of it, get one of their own."""
+    """Examples that follow a section, which would be taken for a part of it, get a separate section."""
     first = next((i for i, line in enumerate(lines) if line.startswith(">>> ")), None)
     if first is not None and any(line.startswith("---") for line in lines[:first]):
         lines[first:first] = ["Examples", "--------"]

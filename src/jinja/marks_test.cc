@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
 #include "src/jinja/from_json.h"
+#include "src/jinja/template.h"
 
 namespace gabbro::jinja {
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/jinja/from_json.h"
 
 namespace gabbro::text {
 namespace {

@@ -89,7 +89,7 @@ SpecialSplitter::Match SpecialSplitter::longest_match(std::string_view text, siz
 }
 
 std::vector<SpecialSplitter::Match> SpecialSplitter::find_matches(std::string_view text, bool parse_control,
-                                                                  std::span<const InputSpan> input) const {
+                                                                  std::span<const jinja::InputSpan> input) const {
   std::vector<Match> matches;
   auto span = input.begin();
   for (size_t at = 0; at < text.size(); ++at) {
@@ -140,7 +140,7 @@ std::vector<SpecialSplitter::Match> SpecialSplitter::choose(std::string_view tex
 }
 
 std::vector<Fragment> SpecialSplitter::split(std::string_view text, bool parse_control,
-                                             std::span<const InputSpan> input) const {
+                                             std::span<const jinja::InputSpan> input) const {
   std::vector<Fragment> fragments;
   size_t at = 0;
   for (const Match& match : choose(text, find_matches(text, parse_control, input))) {

@@ -26,7 +26,8 @@ class SpecialSplitter {
   // With `parse_control` false, control tokens are not looked for, as llama.cpp does it. In `input`, and across its
   // edges, neither are tokens that users have added and that structure a conversation: those of the form <|...|>, and
   // those that end a generation or a turn.
-  std::vector<Fragment> split(std::string_view text, bool parse_control, std::span<const InputSpan> input = {}) const;
+  std::vector<Fragment> split(std::string_view text, bool parse_control,
+                              std::span<const jinja::InputSpan> input = {}) const;
 
  private:
   enum class Kind : uint8_t { kPlain, kStructural, kControl };
@@ -57,7 +58,8 @@ class SpecialSplitter {
   int32_t child(int32_t node, uint8_t byte) const;
   Kind kind_of(int32_t token) const;
   Match longest_match(std::string_view text, size_t at, const Limits& limits) const;
-  std::vector<Match> find_matches(std::string_view text, bool parse_control, std::span<const InputSpan> input) const;
+  std::vector<Match> find_matches(std::string_view text, bool parse_control,
+                                  std::span<const jinja::InputSpan> input) const;
   std::vector<Match> choose(std::string_view text, std::vector<Match> heap) const;
 
   const Vocabulary& vocabulary_;

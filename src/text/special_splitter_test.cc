@@ -47,7 +47,7 @@ TEST(SpecialSplitter, InputBecomesNoControlToken) {
   // A control token, one that users have added, one of these that structures conversations, and one that ends a turn.
   const Vocabulary vocabulary(
       spec_of({"<|im_end|>", "<u>", "<|user|>", "<end_of_turn>", "<|im_end|>x"}, {3, 4, 4, 4, 3}));
-  const auto split_input = [&](std::string_view text, std::vector<InputSpan> input) {
+  const auto split_input = [&](std::string_view text, std::vector<jinja::InputSpan> input) {
     std::vector<std::string> out;
     for (const Fragment& fragment : SpecialSplitter(vocabulary).split(text, true, input)) {
       out.push_back(fragment.token == kNoToken ? std::string(fragment.text)

@@ -11,6 +11,7 @@
 
 #include "backends/gpu/device.h"
 #include "backends/gpu/doctor/kernel_check.h"
+#include "backends/gpu/doctor/test_pattern.h"
 #include "backends/gpu/facts.h"
 
 namespace gabbro::gpu {
@@ -50,16 +51,6 @@ class Memory {
   void* pointer_;
 };
 
-// Bytes that depend on their place and on `seed`.
-std::vector<std::byte> pattern(size_t bytes, uint32_t seed) {
-  std::vector<std::byte> values(bytes);
-  for (std::byte& value : values) {
-    seed = seed * 1664525 + 1013904223;
-    value = static_cast<std::byte>(seed >> 24);
-  }
-  return values;
-}
-
 bool check_code_objects(GpuDevice& device, abi::CheckResult& result) {
   const std::string kernels = device.kernels();
   // Said of code that is compiled at each start.
@@ -76,7 +67,7 @@ bool check_allocator(GpuDevice& device, abi::CheckResult& result) {
   const std::vector<size_t> sizes = {1, 4097, kMiB - 1, 3 * kMiB + 5, 16 * kMiB};
   size_t before = 0;
   for (int cycle = 0; cycle <= kCycles; ++cycle) {
-    const std::vector<std::byte> written = pattern(4096, static_cast<uint32_t>(cycle));
+    const std::vector<std::byte> written = test_pattern(4096, static_cast<uint32_t>(cycle));
     for (const size_t bytes : sizes) {
       const Memory memory(device, bytes);
       const size_t part = std::min(bytes, written.size());
@@ -111,7 +102,7 @@ bool check_host_copies(GpuDevice& device, abi::CheckResult& result) {
   constexpr double kSlow = 3e9;  // bytes/s: four lanes of PCIe 3.0 reach 3.2
   const auto pinned = device.allocate_pinned(kBytes);
   const Memory memory(device, kBytes);
-  const std::vector<std::byte> pageable = pattern(kBytes, 1);
+  const std::vector<std::byte> pageable = test_pattern(kBytes, 1);
   std::memcpy(pinned.get(), pageable.data(), kBytes);
   const auto rate = [&](const void* host) {
     double fastest = 0;
@@ -214,7 +205,7 @@ bool check_peer_copies(GpuDevice& device, abi::CheckResult& result) {
     if (!route.direct && reason.empty()) reason = route.reason;
     damaged = damaged || route.damaged;
     const Memory source(peer, kBytes), target(device, kBytes);
-    const std::vector<std::byte> sent = pattern(kBytes, static_cast<uint32_t>(other) + 1);
+    const std::vector<std::byte> sent = test_pattern(kBytes, static_cast<uint32_t>(other) + 1);
     std::vector<std::byte> arrived(kBytes);
     peer.copy_to_device(source.get(), sent.data(), kBytes);
     device.copy_staged_from(peer, target.get(), source.get(), kBytes);

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/gpu/doctor/test_pattern.h"
+
 namespace gabbro::gpu {
 namespace {
 
@@ -24,15 +26,6 @@ uint64_t checksum(std::span<const std::byte> bytes) {  // FNV-1a
   uint64_t hash = 0xcbf29ce484222325;
   for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
   return hash;
-}
-
-std::vector<std::byte> pattern(size_t bytes, uint32_t seed) {
-  std::vector<std::byte> values(bytes);
-  for (std::byte& value : values) {
-    seed = seed * 1664525 + 1013904223;
-    value = static_cast<std::byte>(seed >> 24);
-  }
-  return values;
 }
 
 // Null where there is none.
@@ -72,7 +65,7 @@ PeerCopies::Route PeerCopies::test(const PeerEnd& from) {
   std::vector<std::byte> arrived(kTestBytes);
   uint32_t seed = 1;
   for (const size_t bytes : kTestSizes) {
-    const std::vector<std::byte> sent = pattern(kTestBytes, seed++), before = pattern(kTestBytes, seed++);
+    const std::vector<std::byte> sent = test_pattern(kTestBytes, seed++), before = test_pattern(kTestBytes, seed++);
     api::copy_to_device(from.queue, source.get(), sent.data(), kTestBytes);
     api::copy_to_device(own_.queue, target.get(), before.data(), kTestBytes);
     copy_directly(target.get() + kTestOffset, from, source.get() + kTestOffset, bytes);

@@ -94,7 +94,7 @@ void Pool::release(void* pointer) {
   if (piece.slab == nullptr) kept_[piece.bytes].push_back(pointer);
 }
 
-void Pool::release(void* pointer) {
+void Pool::release_unpooled(void* pointer) {
   if (pointer == nullptr) return;
   const std::lock_guard lock(mutex_);
   const Piece piece = take_back(pointer);

@@ -33,7 +33,7 @@ class Pool {
   // Null if there is not enough memory even after the cached pieces were released.
   void* allocate(size_t bytes);
   void release(void* pointer);  // keeps it for later
-  void release(void* pointer);  // to the runtime, unless it is of what was reserved
+  void release_unpooled(void* pointer);  // to the runtime, unless it is of what was reserved
   // Asks the runtime for `bytes` at once. False if it does not have them. Pieces of less than kReservedPiece are not
   // taken from a reservation: a long-lived number would keep all of it from being released.
   bool reserve(size_t bytes);

@@ -38,15 +38,15 @@ TEST(Pool, KeepsNothingOfWhatIsGivenBack) {
   const ContextPointer context = open();
   Pool pool(context.get());
   pool.allocate(1000);
-  pool.release(pool.allocate(5000));
-  pool.release(nullptr);
+  pool.release_unpooled(pool.allocate(5000));
+  pool.release_unpooled(nullptr);
   const abi::PoolFacts facts = pool.facts();
   EXPECT_EQ(facts.reserved, 1000U);
   EXPECT_EQ(facts.in_use, 1000U);
   EXPECT_EQ(facts.releases, 1U);
   ASSERT_TRUE(pool.reserve(1 << 20));
   void* part = pool.allocate(Pool::kReservedPiece);
-  pool.release(part);
+  pool.release_unpooled(part);
   EXPECT_EQ(pool.allocate(Pool::kReservedPiece), part) << "what was reserved stays";
 }
 

@@ -62,7 +62,8 @@ struct ModelFacts {
 
 class Engine {
  public:
-  // Throws bad_input for a file that is not a model we can run, naming what is wrong; kNoDevice as open_device().
+  // Throws bad_input for a file that is not a model we can run, naming what is wrong; kNoDevice if the device is
+  // missing or has too little memory.
   static std::shared_ptr<Engine> load(const std::string& path, const LoadOptions& options);
   // The same of an opened file, on a device that is open already (null: the one of the options). The file is not needed
   // afterward.

@@ -49,7 +49,7 @@ class DepthwiseOperands {
         const int64_t w = column * c.stride[1] - c.padding[1] + tap % c.kernel[1] * c.dilation[1];
         if (h < 0 || h >= c.in[0] || w < 0 || w >= c.in[1]) continue;
         const double clipped = x.at<float>((plane / c.outputs * c.in[0] + h) * c.in[1] + w);
-        const double product = seen * weight.at<float>(channel * c.taps() + tap);
+        const double product = clipped * weight.at<float>(channel * c.taps() + tap);
         sum += product;
         size += std::abs(product);
       }
@@ -141,7 +141,7 @@ TEST(DepthwiseConv, what_an_output_does_not_see_does_not_reach_it) {
   strided.stride = {2, 2};
   narrow.in = {9, 7};
   narrow.groups = 16;
-  for (const DepthwiseCase& seen : {c, strided, narrow}) {
+  for (const DepthwiseCase& clipped : {c, strided, narrow}) {
     DepthwiseOperands operands(clipped);
     const int64_t columns = clipped.in[1], plane = 9 * columns;
     for (const int64_t place : {int64_t{0}, columns, columns - 1, plane - 1, 2 * plane + 4 * columns}) {
