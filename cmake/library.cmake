@@ -3,7 +3,7 @@
 # cannot meet another version of the library.
 add_library(libgabbro SHARED ${CMAKE_CURRENT_LIST_DIR}/library.cc)
 target_link_libraries(libgabbro PRIVATE gabbro_train gabbro_engine)
-target_link_options(libgabbro PRIVATE -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/library.map -Wl,--no-undefined)
+target_link_options(libgabbro PRIVATE -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/library.map)
 # Modules with public functions, of which nothing may be left out because the library itself does not call it.
 set_target_properties(libgabbro PROPERTIES
   LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,gabbro_tensor,gabbro_backend,gabbro_graph,gabbro_ops,gabbro_nn,gabbro_train,gabbro_engine")
