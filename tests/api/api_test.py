@@ -58,7 +58,7 @@ class Api(unittest.TestCase):
             list(pool.map(compile_alone, self.headers))
 
     def test_all_symbols_are_declared_in_the_headers(self):
-        declared, internal = set(), {"State"}
+        declared, internal = set(), set()
         for header in self.headers:
             text = re.sub(r"//.*", "", header.read_text())
             before, push, after = text.partition("#pragma GCC visibility push(default)")
@@ -72,6 +72,7 @@ class Api(unittest.TestCase):
             self.assertTrue(names and names[0] == "gabbro", symbol)
             self.assertLessEqual(set(names), declared, symbol)
             self.assertFalse(set(names) & internal, symbol)
+            self.assertNotRegex(symbol, r"\d(Device|Engine|Session|Sampler)5State")
 
     def test_the_library_is_named_by_its_minor_version(self):
         self.assertIn("[libgabbro.so.0.1]", run("readelf", "-d", self.prefix / "lib" / "libgabbro.so"))
@@ -104,7 +105,7 @@ class Api(unittest.TestCase):
         folder.mkdir()
         (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(x CXX)\n"
                                                "find_package(gabbro 0.2 REQUIRED)\n")
-        with self.assertRaisesRegex(AssertionError, "compatible with requested\\s+version"):
+        with self.assertRaisesRegex(AssertionError, "with requested version"):
             run("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
 
     def test_an_example_by_pkg_config(self):

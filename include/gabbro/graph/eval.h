@@ -29,7 +29,7 @@ void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel = nul
 // The elements in row-major order, after eval. T must be the dtype's C++ type (2-byte integers for f16 and bf16,
 // uint8_t for bool); else throws bad_input "[to_host] ...".
 template <class T>
-std::vector<T> to_host(const Tensor& tensor);
+[[gnu::visibility("default")]] std::vector<T> to_host(const Tensor& tensor);
 // The only element. Throws bad_input as above, and where there are more or none.
 template <class T>
 T item(const Tensor& tensor) {
