@@ -63,7 +63,7 @@ BRITISH = re.compile(
     r"(?:towards|afterwards|whilst|learnt|spelt|misspelt|grey|catalogue|artefact|judgement|licence|analyse[ds]?)(?-i:(?![a-z]))",
     re.IGNORECASE)
 # Spellings that other interfaces fix: a field of a stable JSON document, a library's name.
-FIXED_SPELLINGS = re.compile(r'"cancelled"|"quantisation"|`quantisation`|\bquantisation\b(?=[,\]}])')
+FIXED_SPELLINGS = re.compile(r'"cancelled"|"quantisation"|`quantisation`')
 
 RELATIVE = re.compile(r"^(?:What|Of|Where|Whoever|Who|Whose|Which)\b(?!.*\?\s*$)")
 

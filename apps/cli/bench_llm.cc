@@ -107,7 +107,7 @@ Json document(const std::vector<Result>& results, const Engine& engine, const Op
   Json rows = Json::array();
   for (const Result& r : results) {
     Json row = {{"model", facts.name},
-                {"quantisation", facts.quantisation},
+                {"quantisation", facts.quantization},
                 {"device", facts.device_id},
                 {"threads", is_cpu(facts) ? Json(facts.threads) : Json(nullptr)},
                 {"test", r.test},
@@ -138,7 +138,7 @@ Json document(const std::vector<Result>& results, const Engine& engine, const Op
 std::string table(const std::vector<Result>& results, const Engine& engine, const Options& o, double bandwidth) {
   const ModelFacts& facts = engine.facts();
   std::string out = fmt::format("{} {}{} on {} ({}){}\n\n{:<16} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
-                                printable(facts.name), facts.quantisation, o.shape.empty() ? "" : " of random weights",
+                                printable(facts.name), facts.quantization, o.shape.empty() ? "" : " of random weights",
                                 facts.device_id, printable(facts.device_name), thread_count(facts), "test",
                                 "median t/s", "min", "max", "GB/s", "of memory");
   for (const Result& r : results) {

@@ -162,7 +162,7 @@ Json device_document(const Workload& w, const Forecast& f) {
 
 Json document(const Workload& w, const std::vector<Forecast>& all) {
   Json out = {{"model", w.needs.name},
-              {"type", w.needs.quantisation},
+              {"type", w.needs.quantization},
               {"parameters", w.needs.parameters},
               {"context", w.context},
               {"kv_type", dtype_name(w.kv_type)},
@@ -217,7 +217,7 @@ std::string verdict(const Workload& w, const std::vector<Forecast>& all) {
 std::string table(const Workload& w, const std::vector<Forecast>& all) {
   std::string out =
       fmt::format("{} {}, {:.2f} B parameters: {} weights + {} cache ({} tokens, {}) + {} scratch = {}\n\n",
-                  printable(w.needs.name), w.needs.quantisation, static_cast<double>(w.needs.parameters) / 1e9,
+                  printable(w.needs.name), w.needs.quantization, static_cast<double>(w.needs.parameters) / 1e9,
                   human_bytes(w.needs.weight_bytes), human_bytes(w.kv_bytes()), w.context, dtype_name(w.kv_type),
                   human_bytes(w.scratch_bytes()), human_bytes(w.total_bytes()));
   out += fmt::format("{:<17} {:>10} {:>5} {:>10} {:>8} {:>8}\n", "device", "free", "fits", "memory", "tokens/s",

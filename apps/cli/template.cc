@@ -75,7 +75,7 @@ int run(const Options& o) {
     report("warning", fmt::format("the chat template leaves out the text of message {}", i + 1));
   if (o.common.json) {
     Json input = Json::array();  // the bytes that came from the messages, and become no control tokens
-    for (const text::InputSpan& span : prompt.text.spans()) {
+    for (const jinja::InputSpan& span : prompt.text.spans()) {
       if (!input.empty() && input.back()[1] == span.begin) {
         input.back()[1] = span.end;
       } else {

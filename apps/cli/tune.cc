@@ -70,7 +70,7 @@ void run_prompts(const std::shared_ptr<Engine>& engine, const std::vector<int>& 
 Json document(const ModelFacts& facts, const abi::TuningFacts& tuning,
               const std::vector<abi::MeasuredShape>& measured) {
   Json out = {{"model", facts.name},
-              {"quantisation", facts.quantisation},
+              {"quantisation", facts.quantization},
               {"device", facts.device_id},
               {"device_name", facts.device_name},
               {"file", tuning.file[0] == '\0' ? Json(nullptr) : Json(tuning.file)},
@@ -97,7 +97,7 @@ std::string outcome(const abi::MeasuredCandidate& candidate) {
 
 std::string table(const ModelFacts& facts, const abi::TuningFacts& tuning,
                   const std::vector<abi::MeasuredShape>& measured) {
-  std::string out = fmt::format("{} {} on {} ({}): {} shapes measured\n", printable(facts.name), facts.quantisation,
+  std::string out = fmt::format("{} {} on {} ({}): {} shapes measured\n", printable(facts.name), facts.quantization,
                                 facts.device_id, printable(facts.device_name), measured.size());
   for (const abi::MeasuredShape& shape : measured) {
     out += fmt::format("\n{}\n", printable(shape.shape));

@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Types, RandomModel,
 TEST_P(RandomModel, GivesLogitsLikeAModelDoes) {
   const LoadOptions options{.device = "cpu", .threads = 2, .context = 128};
   const auto engine = load_random_model(llm::parse_llama_shape(kShape), *find_file_type(GetParam()), options);
-  EXPECT_EQ(engine->facts().quantisation, GetParam());
+  EXPECT_EQ(engine->facts().quantization, GetParam());
   Session session(engine);
   const auto first = session.append(tokens(64));
   double squares = 0;

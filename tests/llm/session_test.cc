@@ -272,7 +272,7 @@ TEST(Engine, TellsTheFactsOfItsModel) {
   const ModelFacts& facts = shared->facts();
   EXPECT_EQ(last, 1);
   EXPECT_EQ(facts.architecture, "llama");
-  EXPECT_EQ(facts.quantisation, "q8_0");
+  EXPECT_EQ(facts.quantization, "q8_0");
   EXPECT_EQ(facts.vocabulary, TinyModel::kV);
   EXPECT_EQ(facts.layers, TinyModel::kL);
   EXPECT_EQ(facts.context, 100);
@@ -292,10 +292,10 @@ TEST(Engine, TellsWhatTheFileCallsItself) {
                    {"tokenizer.chat_template", std::string("{{ bos_token }}")}};
   const auto shared = engine({}, model);
   EXPECT_EQ(shared->facts().name, "Tiny");
-  EXPECT_EQ(shared->facts().quantisation, "q4_k_m");
+  EXPECT_EQ(shared->facts().quantization, "q4_k_m");
   EXPECT_NE(shared->chat_template(), nullptr);
   model.general["general.file_type"] = int64_t{9999};  // a type of the future: what most weights are
-  EXPECT_EQ(engine({}, model)->facts().quantisation, "f32");
+  EXPECT_EQ(engine({}, model)->facts().quantization, "f32");
 }
 
 TEST(Engine, RefusesAbsurdOptionsAndFiles) {

@@ -84,7 +84,7 @@ def weights():
     yield "output_norm.weight", rng.uniform(0.8, 1.2, C).astype(np.float32)
 
 
-def write(path, quantisation, file_type):
+def write(path, quantization, file_type):
     tokens, merges = train()
     specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<pad>"]
     base = len(tokens)
