@@ -134,6 +134,7 @@ def lint_code(root, path, lines, report, macros):
         target = resolve(root, quoted or angled)
         if public and (target or quoted) and not (quoted or angled).startswith("gabbro/"):
             report(path, number, f"a public header may not include {quoted or angled}: it is installed without src/")
+            continue
         if quoted and target is None:
             report(path, number, f'"{quoted}" is not a path from the root of the repository')
         if target:

@@ -6,10 +6,18 @@ import re
 
 INCLUDE = pathlib.Path(__file__).parents[2] / "include"
 PAGES = ("tensor", "ops", "nn", "optim", "device", "llm")
-# Headers that every page includes are on the page of their own topic.
-HOMES = {"gabbro/tensor/": "tensor", "gabbro/graph/eval.h": "tensor", "gabbro/ops/promotion.h": "ops",
-         "gabbro/backend": "device", "gabbro/dtype.h": "tensor", "gabbro/error.h": "tensor", "gabbro/ops/create.h": "tensor",
-         "gabbro/ops/grad.h": "optim", "gabbro/graph/history.h": "optim"}
+# The page of headers that several pages include.
+HOMES = {
+    "gabbro/backend": "device",
+    "gabbro/dtype.h": "tensor",
+    "gabbro/error.h": "tensor",
+    "gabbro/graph/eval.h": "tensor",
+    "gabbro/graph/history.h": "optim",
+    "gabbro/ops/create.h": "tensor",
+    "gabbro/ops/grad.h": "optim",
+    "gabbro/ops/promotion.h": "ops",
+    "gabbro/tensor/": "tensor",
+}
 
 
 def text_of(comment):
@@ -72,7 +80,7 @@ def included(header, found):
 
 
 def home(header):
-    """The page of a header that has one of its own, else None."""
+    """The page that HOMES says, or None."""
     return next((page for beginning, page in HOMES.items() if header.startswith(beginning)), None)
 
 
@@ -84,8 +92,10 @@ def page(name, taken):
     intro, _ = comment_and_rest((INCLUDE / top).read_text(encoding="utf-8").split("\n"))
     out = [f"# {top}", "", text_of(intro), "", "```cpp", f"#include <{top}>", "```", ""]
     for header in sorted(found[1:]):
-        if header in taken or home(header) not in (None, name) or header.count("/") == 1 and home(header) is None:
+        if header in taken or home(header) not in (None, name):
             continue
+        if header.count("/") == 1 and home(header) is None:
+            continue  # it has a page
         taken.add(header)
         out += section(header)
     return "\n".join(out)

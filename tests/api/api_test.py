@@ -1,4 +1,4 @@
-"""The installed C++ library: its headers alone, its symbols, and the examples built with find_package and pkg-config."""
+"""The installed C++ library: its headers, its symbols, and the examples built by find_package and pkg-config."""
 import concurrent.futures
 import os
 import pathlib
@@ -19,8 +19,8 @@ STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 def run(*words, **variables):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GABBRO_")}
     environment |= {"GABBRO_DEVICE": "cpu", "GABBRO_TUNING_FILE": "", **variables}
-    done = subprocess.run(list(map(str, words)), env=environment, cwd="/", stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=300)
+    done = subprocess.run(list(map(str, words)), env=environment, cwd="/", stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         raise AssertionError(f"{words} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -65,7 +65,8 @@ class Api(unittest.TestCase):
             declared |= set(re.findall(r"\w+", after))
             # Forward declarations before the pragma are of types that only the library knows.
             internal |= set(re.findall(r"(?:class|struct|namespace) (\w+)", before)) - {"gabbro"} if push else set()
-        symbols = run("nm", "-D", "--defined-only", "--format=just-symbols", self.prefix / "lib" / "libgabbro.so").split()
+        library = self.prefix / "lib" / "libgabbro.so"
+        symbols = run("nm", "-D", "--defined-only", "--format=just-symbols", library).split()
         self.assertGreater(len(symbols), 500)
         for symbol in symbols:
             names = identifiers(symbol)
@@ -86,8 +87,8 @@ class Api(unittest.TestCase):
 
     def test_examples_by_find_package(self):
         build = self.folder / "examples"
-        run("cmake", "-S", EXAMPLES, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DCMAKE_CXX_COMPILER={COMPILER}",
-            "-DCMAKE_BUILD_TYPE=Debug")
+        run("cmake", "-S", EXAMPLES, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}",
+            f"-DCMAKE_CXX_COMPILER={COMPILER}", "-DCMAKE_BUILD_TYPE=Debug")
         run("cmake", "--build", build, "--parallel", os.cpu_count())
         self.check_training(run(build / "train"))
         run(build / "custom_function")
@@ -109,7 +110,8 @@ class Api(unittest.TestCase):
             run("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
 
     def test_an_example_by_pkg_config(self):
-        flags = run("pkg-config", "--cflags", "--libs", "gabbro", PKG_CONFIG_PATH=self.prefix / "lib" / "pkgconfig").split()
+        folder = self.prefix / "lib" / "pkgconfig"
+        flags = run("pkg-config", "--cflags", "--libs", "gabbro", PKG_CONFIG_PATH=folder).split()
         program = self.folder / "train_by_pkg_config"
         run(COMPILER, *STRICT, EXAMPLES / "train.cc", "-o", program, *flags)
         self.check_training(run(program, LD_LIBRARY_PATH=self.prefix / "lib"))
