@@ -176,9 +176,9 @@ template <class T>
 std::vector<T> to_host(const Tensor& tensor) {
   eval(std::span(&tensor, 1));
   const TensorState& state = tensor.state();
-  const bool is_number = state.spec.dtype == DType::f32 || state.spec.dtype == DType::f64;
+  const bool is_float = state.spec.dtype == DType::f32 || state.spec.dtype == DType::f64;
   if (state.spec.packed || dtype_info(state.spec.dtype).block_bytes != sizeof(T) ||
-      std::is_floating_point_v<T> != is_number) {
+      (std::is_floating_point_v<T> && !is_float)) {
     throw bad_input("[to_host] a {} tensor cannot be read as {} of {} bytes", dtype_name(state.spec.dtype),
                     std::is_floating_point_v<T> ? "floats" : "integers", sizeof(T));
   }

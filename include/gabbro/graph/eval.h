@@ -26,8 +26,9 @@ namespace gabbro {
 // .
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel = nullptr);
 
-// The elements in row-major order, after eval. T must be the dtype's C++ type (2-byte integers for f16 and bf16,
-// uint8_t for bool); else throws bad_input "[to_host] ...".
+// The elements in row-major order, after eval. T is the dtype's C++ type, or an integer of its size for the bits:
+// 2-byte integers for f16 and bf16, uint8_t for bool. Throws bad_input "[to_host] ..." for other sizes, and for floats
+// of integers.
 template <class T>
 [[gnu::visibility("default")]] std::vector<T> to_host(const Tensor& tensor);
 // The only element. Throws bad_input as above, and where there are more or none.
