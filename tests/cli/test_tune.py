@@ -63,11 +63,11 @@ class Tune(TestCase):
         arguments = ("logits", TINY_Q4_0, "--tokens", ",".join(map(str, range(16))), "--out")
         self.succeeds(*arguments, self.folder / "before.npy", environment=self.environment)
         self.tune(model=TINY_Q4_0)
-        for way in ("few", "tiled 32", "tiled 128"):
+        for candidate in ("few", "tiled 32", "tiled 128"):
             lines = [line.split("\t") for line in self.kept.read_text().splitlines()]
             for line in lines[1:]:
                 if line[1].startswith("linear"):
-                    line[2] = way
+                    line[2] = candidate
             self.kept.write_text("\n".join("\t".join(line) for line in lines) + "\n")
             result = self.succeeds(*arguments, self.folder / "after.npy", environment=self.environment)
             self.assertEqual(result.err, b"")
