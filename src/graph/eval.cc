@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <list>
+#include <type_traits>
 #include <unordered_map>
 
 #include "src/base/error.h"
