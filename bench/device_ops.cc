@@ -84,8 +84,8 @@ class Bench {
     std::vector<abi::TensorView> in, out;
     for (const Operand* operand : row.inputs) in.push_back(operand->view());
     for (const Operand* operand : row.outputs) out.push_back(operand->view());
-    const auto kernel = device_.find_kernel(
-        {row.op, in.data(), static_cast<int32_t>(in.size()), out.data(), static_cast<int32_t>(out.size()), nullptr, 0});
+    const auto kernel = find_kernel(device_, {row.op, in.data(), static_cast<int32_t>(in.size()), out.data(),
+                                              static_cast<int32_t>(out.size()), nullptr, 0});
     if (kernel == nullptr) return 0;
     const auto scratch = device_.allocate(std::max<size_t>(kernel->bound.scratch_bytes, 1));
     constexpr int kLaunches = 8;
@@ -97,7 +97,7 @@ class Bench {
                                                         .scratch = scratch.get()});
     const auto run = [&](int times) {
       const auto begin = std::chrono::steady_clock::now();
-      for (int i = 0; i < times; ++i) device_.execute(launches, nullptr);
+      for (int i = 0; i < times; ++i) execute(device_, launches, nullptr);
       float one = 0;
       device_.copy_to_host(&one, row.outputs[0]->view().data, sizeof one);
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / (times * kLaunches);

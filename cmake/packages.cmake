@@ -9,7 +9,9 @@ set(CPACK_PACKAGE_CONTACT "${GABBRO_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "runs language models on AMD and NVIDIA GPUs and CPUs")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Gabbro runs language models in GGUF files on the command line. Its backends are
 plugins: this package has those that it was built with. GPUs are used through
-the libraries of their drivers, which are opened where they are installed.")
+the libraries of their drivers, which are opened where they are installed. The
+C++ library of tensors, networks and language models is in it too, with its
+headers.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_MONOLITHIC_INSTALL ON)
@@ -17,6 +19,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # needs dpkg-shlibdeps of dpkg-dev
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # libgabbro.so: ldconfig, and dependencies of packages that link it
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 if(GABBRO_ROCM)
   set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libamdhip64-7 | libamdhip64-6 | hip-runtime-amd")

@@ -24,12 +24,14 @@ ALLOWED["engine"] |= {"formats", "jinja", "text"}
 ALLOWED["testgen"] = set(ALLOWED) | {"engine"}
 ALLOWED["apps"] = set(ALLOWED)
 
-# The module that each public header belongs to; where none is named, the top of the ladder.
-PUBLIC_HEADERS = {"dtype.h": "base", "backend_abi.h": "base", "tensor.h": "tensor", "device.h": "backend",
-                  "ops.h": "ops", "nn.h": "nn", "optim.h": "train", "llm.h": "engine", "image.h": "engine"}
+# The module that each public header belongs to: include/gabbro/ops/reduce.h to ops, and the headers that users name first
+# to the highest module that they include. Where none is named, the top of the ladder.
+PUBLIC_HEADERS = {"dtype.h": "base", "backend_abi.h": "base", "error.h": "base", "device.h": "backend", "tensor.h": "ops",
+                  "ops.h": "ops", "nn.h": "nn", "optim.h": "train", "llm.h": "engine", "image.h": "engine",
+                  "gabbro.h": "engine"}
 
 # Headers that a backend may include.
-BACKEND_MAY_INCLUDE = ("include/gabbro/backend_abi.h", "include/gabbro/dtype.h", "src/base/", "src/formats/quant/",
+BACKEND_MAY_INCLUDE = ("include/gabbro/backend_abi.h", "include/gabbro/dtype.h", "include/gabbro/error.h", "src/base/", "src/formats/quant/",
                        "backends/common/")
 # The simulator's meaning of the kernels' vocabulary is host code.
 SIMULATOR_VOCABULARY = "kernels/gpu/sim.h"
@@ -64,7 +66,7 @@ def module_of(path):
     if parts[0] == "src" and len(parts) > 2:
         return parts[1]
     if parts[:2] == ["include", "gabbro"]:
-        return PUBLIC_HEADERS.get(parts[-1], LADDER[-1])
+        return parts[2] if len(parts) > 3 else PUBLIC_HEADERS.get(parts[2], LADDER[-1])
     if parts[0] in ("apps", "backends", "kernels"):
         return parts[0]
     return None
@@ -130,6 +132,9 @@ def lint_code(root, path, lines, report, macros):
                    f"{quoted or angled}: only backends/gpu and kernels/gpu/{{hip,cuda}}.h name HIP or CUDA")
             continue
         target = resolve(root, quoted or angled)
+        if public and (target or quoted) and not (quoted or angled).startswith("gabbro/"):
+            report(path, number, f"a public header may not include {quoted or angled}: it is installed without src/")
+            continue
         if quoted and target is None:
             report(path, number, f'"{quoted}" is not a path from the root of the repository')
         if target:

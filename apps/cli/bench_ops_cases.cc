@@ -4,10 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/bench_files.h"
+#include "gabbro/ops/products.h"
 #include "src/base/error.h"
 #include "src/graph/eval.h"
-#include "src/ops/functions/arrays.h"
-#include "src/ops/functions/tensor_products.h"
 #include "src/ops/ops.h"
 
 namespace gabbro::cli {

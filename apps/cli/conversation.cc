@@ -54,7 +54,6 @@ nlohmann::ordered_json Conversation::kept_messages() const {
 }
 
 std::vector<int32_t> Conversation::prompt_tokens() {
-  const text::Tokenizer& tokenizer = engine_->tokenizer();
   const nlohmann::ordered_json messages = kept_messages();
   jinja::MarkedText text;
   if (chat_template_ != nullptr) {
@@ -69,11 +68,7 @@ std::vector<int32_t> Conversation::prompt_tokens() {
       if (message["role"] == "system") text.append("\n\n");
     }
   }
-  // Templates write bos themselves or leave it to the tokenizer: either way it is there once, and eos not at all.
-  std::vector<int32_t> tokens = tokenizer.encode_marked(text, {.add_special = false});
-  const bool begins_with_bos = !tokens.empty() && tokens.front() == tokenizer.bos();
-  if (tokenizer.adds_bos() && !begins_with_bos) tokens.insert(tokens.begin(), tokenizer.bos());
-  return tokens;
+  return encode_prompt(engine_->tokenizer(), text);
 }
 
 // The user message after the oldest one in the prompt, or 0 where there is none.

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "apps/cli/options.h"
-#include "src/engine/generate.h"
-#include "src/engine/session.h"
+#include "gabbro/engine/generate.h"
+#include "gabbro/engine/session.h"
 #include "src/text/chat_template.h"
 
 namespace gabbro::cli {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/cli/options.h"
-#include "src/engine/session.h"
+#include "gabbro/engine/session.h"
 #include "src/models/llm/llama_shape.h"
 
 namespace gabbro::cli {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "apps/cli/command_line.h"
-#include "src/engine/generate.h"
-#include "src/engine/session.h"
+#include "gabbro/engine/generate.h"
+#include "gabbro/engine/session.h"
 
 namespace gabbro::cli {
 

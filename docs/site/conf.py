@@ -1,13 +1,17 @@
 """Sphinx's settings: `./test python` builds the site, with the built package on PYTHONPATH."""
 
+import pathlib
+import sys
 import types
 
 import gabbro as gb
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # cpp_headers
+
 project = "Gabbro"
 author = "the Gabbro authors"
 version = release = gb.__version__
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "myst_parser"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "myst_parser", "cpp_headers"]
 html_theme = "furo"
 html_title = "Gabbro"
 html_show_copyright = False

@@ -9,6 +9,7 @@
 
 #include "gabbro/dtype.h"
 
+#pragma GCC visibility push(default)
 namespace gabbro::abi {
 
 inline constexpr uint32_t kVersion = 8;  // a plugin of another version is refused, with a message
@@ -244,3 +245,4 @@ struct Backend {
 };
 
 }  // namespace gabbro::abi
+#pragma GCC visibility pop

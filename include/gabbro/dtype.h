@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace gabbro {
 
 enum class DType : uint8_t {
@@ -62,3 +63,4 @@ constexpr size_t dtype_bytes(DType dtype, size_t elements) {
 }
 
 }  // namespace gabbro
+#pragma GCC visibility pop

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "src/backend/device.h"
-#include "src/ops/functions/arrays.h"
+#include "src/ops/ops.h"
 #include "src/tensor/tensor.h"
 
 namespace gabbro::python {

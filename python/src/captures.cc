@@ -5,7 +5,7 @@
 #include "python/src/checked.h"
 #include "python/src/device.h"
 #include "python/src/nn.h"
-#include "src/graph/autocast.h"
+#include "gabbro/graph/autocast.h"
 #include "src/graph/history.h"
 
 namespace gabbro::python {

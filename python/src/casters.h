@@ -3,7 +3,7 @@
 #pragma once
 
 #include "python/src/bind.h"
-#include "src/ops/axes.h"
+#include "gabbro/ops/axes.h"
 
 namespace gabbro::python {
 

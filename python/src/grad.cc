@@ -2,7 +2,7 @@
 #include "src/ops/grad.h"
 #include "python/src/nn.h"
 #include "src/base/error.h"
-#include "src/nn/checkpoint.h"
+#include "gabbro/nn/checkpoint.h"
 
 namespace gabbro::python {
 namespace {

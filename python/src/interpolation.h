@@ -2,7 +2,7 @@
 #pragma once
 
 #include "python/src/ops.h"
-#include "src/ops/functions/resize.h"
+#include "gabbro/ops/resize.h"
 
 namespace gabbro::python {
 

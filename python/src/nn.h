@@ -4,7 +4,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include "python/src/ops.h"
-#include "src/nn/module.h"
+#include "gabbro/nn/module.h"
 
 namespace gabbro::python {
 

@@ -1,5 +1,5 @@
 // Activations: as layers, and as functions those that the ops do not have.
-#include "src/nn/activation.h"
+#include "gabbro/nn/activation.h"
 
 #include "python/src/nn.h"
 

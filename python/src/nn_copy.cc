@@ -2,16 +2,16 @@
 // tensors that live in them.
 #include "python/src/nn.h"
 #include "src/graph/history.h"
-#include "src/nn/activation.h"
-#include "src/nn/attention.h"
-#include "src/nn/conv.h"
-#include "src/nn/dropout.h"
-#include "src/nn/embedding.h"
-#include "src/nn/linear.h"
-#include "src/nn/norm.h"
-#include "src/nn/pool.h"
-#include "src/nn/quantized.h"
-#include "src/nn/recurrent.h"
+#include "gabbro/nn/activation.h"
+#include "gabbro/nn/attention.h"
+#include "gabbro/nn/conv.h"
+#include "gabbro/nn/dropout.h"
+#include "gabbro/nn/embedding.h"
+#include "gabbro/nn/linear.h"
+#include "gabbro/nn/norm.h"
+#include "gabbro/nn/pool.h"
+#include "gabbro/nn/quantized.h"
+#include "gabbro/nn/recurrent.h"
 
 namespace gabbro::python {
 namespace {

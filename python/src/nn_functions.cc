@@ -1,8 +1,8 @@
 // Functions of gabbro/nn that are in C++: losses that the ops do not have, initial values, dropout, state files.
-#include "src/nn/dropout.h"
-#include "src/nn/init.h"
-#include "src/nn/loss.h"
-#include "src/nn/state_file.h"
+#include "gabbro/nn/dropout.h"
+#include "gabbro/nn/init.h"
+#include "gabbro/nn/loss.h"
+#include "gabbro/nn/state_file.h"
 
 #include "python/src/checked.h"
 #include "python/src/nn.h"

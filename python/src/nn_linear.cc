@@ -1,7 +1,7 @@
 // Layers with weight matrices and tables: Linear, Bilinear, Embedding, QuantizedLinear.
-#include "src/nn/embedding.h"
-#include "src/nn/linear.h"
-#include "src/nn/quantized.h"
+#include "gabbro/nn/embedding.h"
+#include "gabbro/nn/linear.h"
+#include "gabbro/nn/quantized.h"
 
 #include "python/src/nn.h"
 

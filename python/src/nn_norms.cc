@@ -1,7 +1,7 @@
 // Normalization and dropout as layers.
-#include "src/nn/dropout.h"
-#include "src/nn/norm.h"
-#include "src/nn/similarity.h"
+#include "gabbro/nn/dropout.h"
+#include "gabbro/nn/norm.h"
+#include "gabbro/nn/similarity.h"
 
 #include "python/src/nn.h"
 

@@ -1,6 +1,6 @@
 // Layers of sequences: RNN, LSTM, GRU and MultiheadAttention.
-#include "src/nn/attention.h"
-#include "src/nn/recurrent.h"
+#include "gabbro/nn/attention.h"
+#include "gabbro/nn/recurrent.h"
 
 #include "python/src/nn.h"
 

@@ -1,5 +1,5 @@
 // Layers of a transformer; stacks of them are gabbro/nn/stacks.py.
-#include "src/nn/transformer.h"
+#include "gabbro/nn/transformer.h"
 
 #include "python/src/nn.h"
 

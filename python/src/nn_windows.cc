@@ -1,6 +1,6 @@
 // Layers that look at images [N, C, ...] through a window: convolutions, pools, resizing.
-#include "src/nn/conv.h"
-#include "src/nn/pool.h"
+#include "gabbro/nn/conv.h"
+#include "gabbro/nn/pool.h"
 
 #include "python/src/interpolation.h"
 #include "python/src/nn.h"

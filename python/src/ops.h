@@ -3,8 +3,8 @@
 
 #include "python/src/casters.h"
 #include "src/base/error.h"
-#include "src/ops/functions/arrays.h"
-#include "src/ops/functions/tensor_products.h"
+#include "src/ops/ops.h"
+#include "gabbro/ops/products.h"
 
 namespace gabbro::python {
 

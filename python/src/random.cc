@@ -4,7 +4,7 @@
 #include "python/src/nn.h"
 #include "python/src/ops.h"
 #include "python/src/random_state.h"
-#include "src/ops/random.h"
+#include "gabbro/ops/random.h"
 
 namespace gabbro::python {
 namespace {

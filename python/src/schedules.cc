@@ -1,6 +1,6 @@
 // Schedules of learning rates and mixed precision, for gabbro/lr_scheduler.py and gabbro/precision.py.
-#include "src/graph/autocast.h"
-#include "src/train/schedule.h"
+#include "gabbro/graph/autocast.h"
+#include "gabbro/train/schedule.h"
 
 #include "python/src/nn.h"
 

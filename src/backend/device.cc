@@ -28,6 +28,13 @@ void check(const abi::Status& status, const std::string& doing) {
 
 namespace {
 
+void* allocated(const abi::Backend* backend, abi::Device* device, const abi::DeviceFacts& facts, size_t bytes) {
+  void* pointer = nullptr;
+  const abi::Status status = backend->allocate(device, bytes, &pointer);
+  if (status.code != abi::StatusCode::kOk) check(status, fmt::format("allocating {} bytes on {}", bytes, facts.id));
+  return pointer;
+}
+
 Error does_not_count(const abi::DeviceFacts& facts) { return failed("device {} does not count its memory", facts.id); }
 
 Error one_way(const abi::DeviceFacts& facts) {
@@ -37,88 +44,93 @@ Error one_way(const abi::DeviceFacts& facts) {
 }  // namespace
 
 Device::Device(const abi::Backend* backend, int index, const abi::DeviceOptions& options, std::shared_ptr<void> library)
-    : backend_(backend), library_(std::move(library)) {
-  check(backend_->device_facts(index, &facts_), fmt::format("device {}:{}", backend_->name, index));
-  check(backend_->open(index, &options, &device_), fmt::format("opening device {}", facts_.id));
+    : state_(std::make_unique<State>()) {
+  state_->backend = backend;
+  state_->library = std::move(library);
+  check(backend->device_facts(index, &facts_), fmt::format("device {}:{}", backend->name, index));
+  check(backend->open(index, &options, &state_->device), fmt::format("opening device {}", facts_.id));
 }
 
 Device::~Device() {
-  graph_context_.reset();  // its kernels and the workspace belong to the device
-  workspace_.reset();
-  backend_->close(device_);
-}
-
-void* Device::allocated(size_t bytes) {
-  void* pointer = nullptr;
-  const abi::Status status = backend_->allocate(device_, bytes, &pointer);
-  if (status.code != abi::StatusCode::kOk) check(status, fmt::format("allocating {} bytes on {}", bytes, facts_.id));
-  return pointer;
+  state_->graph_context.reset();  // its kernels and the scratch belong to the device
+  state_->scratch.reset();
+  state_->backend->close(state_->device);
 }
 
 std::shared_ptr<void> Device::allocate(size_t bytes) {
   // Tensors hold their device, so it outlives them; only the device's own memory is freed by its destructor.
-  return {allocated(bytes), [backend = backend_, device = device_](void* memory) { backend->free(device, memory); }};
+  return {allocated(state_->backend, state_->device, facts_, bytes),
+          [backend = state_->backend, device = state_->device](void* memory) { backend->free(device, memory); }};
 }
 
 std::shared_ptr<void> Device::allocate_unpooled(size_t bytes) {
-  const auto free = backend_->free_unpooled != nullptr ? backend_->free_unpooled : backend_->free;
-  return {allocated(bytes), [free, device = device_](void* memory) { free(device, memory); }};
+  const auto free = state_->backend->free_unpooled != nullptr ? state_->backend->free_unpooled : state_->backend->free;
+  return {allocated(state_->backend, state_->device, facts_, bytes),
+          [free, device = state_->device](void* memory) { free(device, memory); }};
 }
 
 std::shared_ptr<void> Device::allocate_host(size_t bytes) {
-  if (backend_->allocate_host == nullptr) return std::make_shared<std::byte[]>(bytes);
+  if (state_->backend->allocate_host == nullptr) return std::make_shared<std::byte[]>(bytes);
   void* pointer = nullptr;
-  check(backend_->allocate_host(device_, bytes, &pointer),
+  check(state_->backend->allocate_host(state_->device, bytes, &pointer),
         fmt::format("allocating {} bytes of host memory for {}", bytes, facts_.id));
-  return {pointer, [backend = backend_, device = device_](void* memory) { backend->free_host(device, memory); }};
+  return {pointer,
+          [backend = state_->backend, device = state_->device](void* memory) { backend->free_host(device, memory); }};
 }
 
+bool Device::counts_memory() const { return state_->backend->memory_facts != nullptr; }
+
 abi::PoolFacts Device::memory(abi::MemoryKind kind) const {
-  if (backend_->memory_facts == nullptr) throw does_not_count(facts_);
+  if (state_->backend->memory_facts == nullptr) throw does_not_count(facts_);
   abi::PoolFacts facts{};
-  check(backend_->memory_facts(device_, kind, &facts), fmt::format("the memory of {}", facts_.id));
+  check(state_->backend->memory_facts(state_->device, kind, &facts), fmt::format("the memory of {}", facts_.id));
   return facts;
 }
 
 void Device::reset_memory_facts(abi::MemoryKind kind) {
-  if (backend_->reset_memory_facts == nullptr) throw does_not_count(facts_);
-  check(backend_->reset_memory_facts(device_, kind), fmt::format("the memory of {}", facts_.id));
+  if (state_->backend->reset_memory_facts == nullptr) throw does_not_count(facts_);
+  check(state_->backend->reset_memory_facts(state_->device, kind), fmt::format("the memory of {}", facts_.id));
 }
 
 void Device::reserve(abi::MemoryKind kind, size_t bytes) {
-  if (backend_->reserve == nullptr) {
+  if (state_->backend->reserve == nullptr) {
     throw failed("device {} keeps no memory: each allocation is the system's, and there is nothing to reserve",
                  facts_.id);
   }
   const char* what = kind == abi::MemoryKind::kPinned ? "pinned memory for" : "memory on";
-  check(backend_->reserve(device_, kind, bytes), fmt::format("reserving {} bytes of {} {}", bytes, what, facts_.id));
+  check(state_->backend->reserve(state_->device, kind, bytes),
+        fmt::format("reserving {} bytes of {} {}", bytes, what, facts_.id));
 }
 
 size_t Device::trim(abi::MemoryKind kind) {
   size_t bytes = 0;
-  const std::lock_guard lock(execution_mutex_);  // the workspace is not in use
+  const std::lock_guard lock(state_->execution_mutex);  // the workspace is not in use
   if (kind == abi::MemoryKind::kDevice) {
-    workspace_.reset();
-    workspace_bytes_ = 0;
+    state_->scratch.reset();
+    state_->scratch_bytes = 0;
   }
-  if (backend_->trim == nullptr) return 0;
-  check(backend_->trim(device_, kind, &bytes), fmt::format("releasing memory of {}", facts_.id));
+  if (state_->backend->trim == nullptr) return 0;
+  check(state_->backend->trim(state_->device, kind, &bytes), fmt::format("releasing memory of {}", facts_.id));
   return bytes;
 }
 
 void Device::copy_to_device(void* target, const void* host, size_t bytes) {
-  check(backend_->copy_to_device(device_, nullptr, target, host, bytes), fmt::format("copying to {}", facts_.id));
+  check(state_->backend->copy_to_device(state_->device, nullptr, target, host, bytes),
+        fmt::format("copying to {}", facts_.id));
 }
 
 void Device::copy_to_host(void* host, const void* source, size_t bytes) {
-  check(backend_->copy_to_host(device_, nullptr, host, source, bytes), fmt::format("copying from {}", facts_.id));
+  check(state_->backend->copy_to_host(state_->device, nullptr, host, source, bytes),
+        fmt::format("copying from {}", facts_.id));
 }
 
-void Device::synchronize() { check(backend_->synchronize(device_, nullptr), fmt::format("waiting for {}", facts_.id)); }
+void Device::synchronize() {
+  check(state_->backend->synchronize(state_->device, nullptr), fmt::format("waiting for {}", facts_.id));
+}
 
 void Device::copy_from(Device& other, void* target, const void* source, size_t bytes) {
-  if (backend_ == other.backend_ && backend_->copy_between != nullptr) {
-    return check(backend_->copy_between(device_, target, other.device_, source, bytes),
+  if (state_->backend == other.state_->backend && state_->backend->copy_between != nullptr) {
+    return check(state_->backend->copy_between(state_->device, target, other.state_->device, source, bytes),
                  fmt::format("copying from {} to {}", other.facts_.id, facts_.id));
   }
   constexpr size_t kPart = size_t{16} << 20;
@@ -127,14 +139,14 @@ void Device::copy_from(Device& other, void* target, const void* source, size_t b
     const size_t part = std::min(bytes - at, kPart);
     other.copy_to_host(stage.get(), static_cast<const std::byte*>(source) + at, part);
     copy_to_device(static_cast<std::byte*>(target) + at, stage.get(), part);
-    check(backend_->synchronize(device_, nullptr), fmt::format("copying to {}", facts_.id));
+    check(state_->backend->synchronize(state_->device, nullptr), fmt::format("copying to {}", facts_.id));
   }
 }
 
 abi::PeerRoute Device::route_from(Device& other) {
   abi::PeerRoute route{};
-  if (backend_ == other.backend_ && backend_->peer_route != nullptr) {
-    check(backend_->peer_route(device_, other.device_, &route),
+  if (state_->backend == other.state_->backend && state_->backend->peer_route != nullptr) {
+    check(state_->backend->peer_route(state_->device, other.state_->device, &route),
           fmt::format("copying from {} to {}", other.facts_.id, facts_.id));
     return route;
   }
@@ -144,7 +156,7 @@ abi::PeerRoute Device::route_from(Device& other) {
 }
 
 size_t Device::matrix_bytes(DType dtype, int64_t rows, int64_t columns) const {
-  const size_t packed = backend_->packed_bytes(device_, dtype, rows, columns);
+  const size_t packed = state_->backend->packed_bytes(state_->device, dtype, rows, columns);
   if (packed > 0 || host_accessible()) return packed;
   return dtype_bytes(dtype, static_cast<size_t>(rows * columns));
 }
@@ -155,9 +167,9 @@ Tensor Device::upload_matrix(DType dtype, int64_t rows, int64_t columns, const s
   if (bytes == 0) return tensor_in(std::const_pointer_cast<void>(host), dtype, Shape{rows, columns});  // only read
   Tensor matrix = tensor_in(block != nullptr ? block->take(bytes) : allocate(bytes), dtype, Shape{rows, columns});
   TensorState& state = matrix.state();
-  state.spec.packed = backend_->packed_bytes(device_, dtype, rows, columns) > 0;
+  state.spec.packed = state_->backend->packed_bytes(state_->device, dtype, rows, columns) > 0;
   if (!state.spec.packed) return copy_to_device(state.storage.get(), host.get(), bytes), matrix;
-  check(backend_->pack(device_, dtype, rows, columns, host.get(), state.storage.get()),
+  check(state_->backend->pack(state_->device, dtype, rows, columns, host.get(), state.storage.get()),
         fmt::format("packing weights on {}", facts_.id));
   return matrix;
 }
@@ -178,60 +190,64 @@ Tensor Device::upload(DType dtype, const Shape& shape, const void* host) {
   return tensor;
 }
 
-std::shared_ptr<KernelHandle> Device::find_kernel(const abi::KernelRequest& request) {
+std::shared_ptr<KernelHandle> find_kernel(Device& device, const abi::KernelRequest& request) {
+  const Device::State& state = device.state();
   abi::BoundKernel bound{};
-  const abi::Status status = backend_->find_kernel(device_, &request, &bound);
+  const abi::Status status = state.backend->find_kernel(state.device, &request, &bound);
   if (status.code == abi::StatusCode::kUnsupported) return nullptr;
-  check(status, fmt::format("[{}] on {}", request.op, facts_.id));
-  return std::make_shared<KernelHandle>(backend_, device_, bound);
+  check(status, fmt::format("[{}] on {}", request.op, device.facts().id));
+  return std::make_shared<KernelHandle>(state.backend, state.device, bound);
 }
 
-void Device::execute(std::span<const abi::Launch> launches, const std::atomic<bool>* cancel) {
+void execute(Device& device, std::span<const abi::Launch> launches, const std::atomic<bool>* cancel) {
+  const Device::State& state = device.state();
   const auto count = static_cast<int32_t>(launches.size());
-  const abi::Status status = backend_->execute(device_, nullptr, launches.data(), count, cancel);
-  if (status.code != abi::StatusCode::kOk) check(status, fmt::format("running on {}", facts_.id));
+  const abi::Status status = state.backend->execute(state.device, nullptr, launches.data(), count, cancel);
+  if (status.code != abi::StatusCode::kOk) check(status, fmt::format("running on {}", device.facts().id));
 }
 
-void* Device::workspace(size_t bytes) {
-  if (bytes > workspace_bytes_) {
-    workspace_.reset();  // release first, then allocate more
-    workspace_bytes_ = 0;
-    workspace_ = allocate_unpooled(bytes);  // a piece that was too small once is no use to anybody
-    workspace_bytes_ = bytes;
+void* workspace(Device& device, size_t bytes) {
+  Device::State& state = device.state();
+  if (bytes > state.scratch_bytes) {
+    state.scratch.reset();  // release first, then allocate more
+    state.scratch_bytes = 0;
+    state.scratch = device.allocate_unpooled(bytes);  // a piece that was too small once is no use again
+    state.scratch_bytes = bytes;
   }
-  return workspace_.get();
+  return state.scratch.get();
 }
 
 std::optional<abi::TuningFacts> Device::tuning() const {
-  if (backend_->tuning_facts == nullptr) return std::nullopt;
+  if (state_->backend->tuning_facts == nullptr) return std::nullopt;
   abi::TuningFacts facts{};
-  check(backend_->tuning_facts(device_, &facts), fmt::format("what {} has measured", facts_.id));
+  check(state_->backend->tuning_facts(state_->device, &facts), fmt::format("what {} has measured", facts_.id));
   return facts;
 }
 
-void Device::forget_plans() {
+void Device::State::forget_plans() {
   std::shared_ptr<void> plans;  // let go of without the lock
-  const std::lock_guard lock(execution_mutex_);
-  plans.swap(graph_context_);
+  const std::lock_guard lock(execution_mutex);
+  plans.swap(graph_context);
 }
 
 void Device::set_tuning(const abi::TuningOptions& options) {
-  if (backend_->set_tuning == nullptr) throw one_way(facts_);
-  check(backend_->set_tuning(device_, &options), fmt::format("tuning {}", facts_.id));
-  forget_plans();
+  if (state_->backend->set_tuning == nullptr) throw one_way(facts_);
+  check(state_->backend->set_tuning(state_->device, &options), fmt::format("tuning {}", facts_.id));
+  state_->forget_plans();
 }
 
 void Device::forget_tuning() {
-  if (backend_->forget_tuning == nullptr) throw one_way(facts_);
-  check(backend_->forget_tuning(device_), fmt::format("tuning {}", facts_.id));
-  forget_plans();
+  if (state_->backend->forget_tuning == nullptr) throw one_way(facts_);
+  check(state_->backend->forget_tuning(state_->device), fmt::format("tuning {}", facts_.id));
+  state_->forget_plans();
 }
 
 std::vector<abi::MeasuredShape> Device::measured_shapes() const {
   std::vector<abi::MeasuredShape> shapes;
   abi::MeasuredShape shape{};
-  while (backend_->measured_shape != nullptr &&
-         backend_->measured_shape(device_, static_cast<int32_t>(shapes.size()), &shape).code == abi::StatusCode::kOk) {
+  while (state_->backend->measured_shape != nullptr &&
+         state_->backend->measured_shape(state_->device, static_cast<int32_t>(shapes.size()), &shape).code ==
+             abi::StatusCode::kOk) {
     shapes.push_back(shape);
   }
   return shapes;

@@ -17,13 +17,17 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "libgabbro_";
 constexpr std::string_view kSuffix = ".so";
 
-// Folders of this library's files: its own, the program's, ../lib/gabbro (installed) and ../lib (built) of that.
+// Folders of this library's files: its own and gabbro/ there (libgabbro.so, installed), the program's, ../lib/gabbro
+// (installed) and ../lib (built) of that.
 std::vector<fs::path> own_folders() {
   std::vector<fs::path> folders;
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&load_plugins), &info) != 0 && info.dli_fname != nullptr) {
     // A program that was found on the PATH has no folder in its name; the current folder is none of ours.
-    if (fs::path folder = fs::path(info.dli_fname).parent_path(); !folder.empty()) folders.push_back(std::move(folder));
+    if (fs::path folder = fs::path(info.dli_fname).parent_path(); !folder.empty()) {
+      folders.push_back(folder);
+      folders.push_back(folder / "gabbro");
+    }
   }
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);

@@ -1,21 +1,9 @@
-// Kinds of bad input for which Python has separate exceptions.
+// Kinds of bad input for which Python has separate exceptions, with formatted messages.
 #pragma once
 
 #include "src/base/error.h"
 
 namespace gabbro {
-
-// An index that is out of range.
-class IndexError : public Error {
- public:
-  explicit IndexError(const std::string& message) : Error(ErrorCode::kBadInput, message) {}
-};
-
-// A number that a dtype does not hold.
-class OverflowError : public Error {
- public:
-  explicit OverflowError(const std::string& message) : Error(ErrorCode::kBadInput, message) {}
-};
 
 // throw bad_index("[take] axis {} has no elements to select", axis);
 template <class... Args>

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "gabbro/engine/session.h"
 #include "src/engine/sampling_defaults.h"
-#include "src/engine/session.h"
 #include "src/graph/eval.h"
 #include "src/models/llm/model.h"
 #include "src/text/chat_template.h"

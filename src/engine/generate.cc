@@ -1,4 +1,4 @@
-#include "src/engine/generate.h"
+#include "gabbro/engine/generate.h"
 
 #include <algorithm>
 #include <chrono>

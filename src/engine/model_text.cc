@@ -86,4 +86,11 @@ nlohmann::ordered_json template_variables(const text::Tokenizer& tokenizer) {
   return variables;
 }
 
+std::vector<int32_t> encode_prompt(const text::Tokenizer& tokenizer, const jinja::MarkedText& prompt) {
+  std::vector<int32_t> tokens = tokenizer.encode_marked(prompt, {.add_special = false});
+  const bool begins_with_bos = !tokens.empty() && tokens.front() == tokenizer.bos();
+  if (tokenizer.adds_bos() && !begins_with_bos) tokens.insert(tokens.begin(), tokenizer.bos());
+  return tokens;
+}
+
 }  // namespace gabbro

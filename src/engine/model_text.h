@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/formats/gguf.h"
 #include "src/text/tokenizer.h"
@@ -25,5 +26,9 @@ std::optional<std::string> read_chat_template(const gguf::File& file);
 
 // bos_token and eos_token as a template's variables, as transformers passes them; a token that is missing is left out.
 nlohmann::ordered_json template_variables(const text::Tokenizer& tokenizer);
+
+// The tokens of a rendered template. Templates write bos themselves or leave it to the tokenizer: either way it is
+// there once, and eos not at all.
+std::vector<int32_t> encode_prompt(const text::Tokenizer& tokenizer, const jinja::MarkedText& prompt);
 
 }  // namespace gabbro

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "src/engine/session.h"
+#include "gabbro/engine/session.h"
 #include "src/models/llm/llama_shape.h"
 
 namespace gabbro {

@@ -1,6 +1,6 @@
 // The chain: bias, penalties, DRY, top-k, typical, top-p, min-p, XTC, temperature, draw. With mirostat: bias,
 // temperature, mirostat, as its authors and llama.cpp have it, with the penalties still before it.
-#include "src/engine/sampler.h"
+#include "gabbro/engine/sampler.h"
 
 #include <cmath>
 #include <optional>

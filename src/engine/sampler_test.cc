@@ -1,5 +1,5 @@
 // Each step against its definition in NumPy (tests/reference/make_sampler_fixture.py), and whole chains by their draws.
-#include "src/engine/sampler.h"
+#include "gabbro/engine/sampler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

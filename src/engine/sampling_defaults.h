@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/engine/sampler.h"
+#include "gabbro/engine/sampler.h"
 #include "src/formats/gguf.h"
 
 namespace gabbro {

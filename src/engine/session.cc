@@ -1,4 +1,4 @@
-#include "src/engine/session.h"
+#include "gabbro/engine/session.h"
 
 #include <algorithm>
 #include <numeric>

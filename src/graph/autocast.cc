@@ -1,4 +1,4 @@
-#include "src/graph/autocast.h"
+#include "gabbro/graph/autocast.h"
 
 #include <utility>
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <list>
+#include <type_traits>
 #include <unordered_map>
 
 #include "src/base/error.h"
@@ -60,8 +61,8 @@ class PlanCache {
 
 // Shared, since Device::set_tuning() may forget the device's own.
 std::shared_ptr<PlanCache> cache_of(Device& device) {
-  const std::lock_guard lock(device.execution_mutex());
-  std::shared_ptr<void>& context = device.graph_context();
+  const std::lock_guard lock(device.state().execution_mutex);
+  std::shared_ptr<void>& context = device.state().graph_context;
   if (context == nullptr) context = std::make_shared<PlanCache>();
   return std::static_pointer_cast<PlanCache>(context);
 }
@@ -78,7 +79,7 @@ std::shared_ptr<Device> common_device(const char* doing, std::span<const Tensor>
 }
 
 // Guarded by the execution mutex. Null: nothing was planned yet.
-PlanCache* cache_under_lock(Device& device) { return static_cast<PlanCache*>(device.graph_context().get()); }
+PlanCache* cache_under_lock(Device& device) { return static_cast<PlanCache*>(device.state().graph_context.get()); }
 
 // How many elements of its storage a layout spans, from its first one on.
 int64_t span_of(const Layout& layout) {
@@ -110,7 +111,7 @@ Evaluation::Evaluation(std::span<const Tensor> tensors) {
 }
 
 bool Evaluation::try_run_inline() {
-  const std::unique_lock lock(device_->execution_mutex(), std::try_to_lock);
+  const std::unique_lock lock(device_->state().execution_mutex, std::try_to_lock);
   PlanCache* const cache = lock.owns_lock() ? cache_under_lock(*device_) : nullptr;
   if (cache == nullptr) return false;
   plan_ = cache->known(key_);
@@ -142,7 +143,7 @@ bool try_eval_inline(const Tensor& tensor) {
   TensorState& state = tensor.state();
   std::vector<Tensor> values;
   {
-    const std::unique_lock lock(state.device->execution_mutex(), std::try_to_lock);
+    const std::unique_lock lock(state.device->state().execution_mutex, std::try_to_lock);
     PlanCache* const cache = lock.owns_lock() ? cache_under_lock(*state.device) : nullptr;
     if (cache == nullptr) return false;
     const std::shared_ptr<Plan> plan = cache->known(traced->key);
@@ -176,9 +177,11 @@ template <class T>
 std::vector<T> to_host(const Tensor& tensor) {
   eval(std::span(&tensor, 1));
   const TensorState& state = tensor.state();
-  if (state.spec.packed || dtype_info(state.spec.dtype).block_bytes != sizeof(T)) {
-    throw bad_input("[to_host] a {} tensor cannot be read as elements of {} bytes", dtype_name(state.spec.dtype),
-                    sizeof(T));
+  const bool is_float = state.spec.dtype == DType::f32 || state.spec.dtype == DType::f64;
+  if (state.spec.packed || dtype_info(state.spec.dtype).block_bytes != sizeof(T) ||
+      (std::is_floating_point_v<T> && !is_float)) {
+    throw bad_input("[to_host] a {} tensor cannot be read as {} of {} bytes", dtype_name(state.spec.dtype),
+                    std::is_floating_point_v<T> ? "floats" : "integers", sizeof(T));
   }
   const Layout& layout = state.layout;
   const int64_t elements = layout.shape.elements();
@@ -247,6 +250,10 @@ Compiled::Compiled(const std::function<std::vector<Tensor>()>& function, std::sp
   plan_ = std::make_unique<Plan>(device_, std::move(traced.program));
 }
 
+Compiled::~Compiled() = default;
+Compiled::Compiled(Compiled&&) noexcept = default;
+Compiled& Compiled::operator=(Compiled&&) noexcept = default;
+
 void Compiled::forget_inputs() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     auto state = std::make_shared<TensorState>(inputs_[i].state());
@@ -287,7 +294,7 @@ std::vector<Tensor> Compiled::operator()(std::span<const Tensor> inputs, const s
 
 std::optional<std::vector<Tensor>> Compiled::try_run_inline(std::span<const Tensor> inputs) {
   if (!plan_->is_small()) return std::nullopt;
-  const std::unique_lock lock(device_->execution_mutex(), std::try_to_lock);
+  const std::unique_lock lock(device_->state().execution_mutex, std::try_to_lock);
   if (!lock.owns_lock()) return std::nullopt;
   return plan_->run_locked(parameters_of(inputs), nullptr, &storages_);
 }

@@ -1,21 +1,17 @@
-// Reading values: eval, copies to the host, compile().
+// Evaluation inside the library: its steps, inline runs, programs. gabbro/graph/eval.h has what users call.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
+#include "gabbro/graph/eval.h"
 #include "src/backend/device.h"
 #include "src/graph/plan.h"
+#include "src/graph/program.h"
 
 namespace gabbro {
-
-// Computes the tensors (all on one device); afterward they have values. Plans are cached by the graph's structure.
-// Intermediates live in the arena and are gone afterward, but for those of a training step that are needed again
-// (retained_values.h).
-void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel = nullptr);
 
 // Runs eval()'s plans when it is given no `cancel`; it calls run(cancel) at least once, and again if that threw
 // kInterrupted and the plan is to go on. A program that has to be able to stop any computation of the library (initial
@@ -48,48 +44,6 @@ class Evaluation {
   std::shared_ptr<Plan> plan_;
   std::vector<Tensor> values_;
 };
-
-// The elements in row-major order, after eval. T must be the dtype's C++ type (2-byte integers for f16 and bf16).
-template <class T>
-std::vector<T> to_host(const Tensor& tensor);
-
-// The same elements on another device, after eval; x itself where it is there already. Throws for packed tensors.
-Tensor to_device(const Tensor& x, const std::shared_ptr<Device>& device);
-
-// A function traced once and replayed: it builds the graph from tensors that it captures (weights, states, input
-// buffers), whose contents may change between runs, but not their places. The tensors that take the place of `inputs`
-// may be others in each run.
-class Compiled {
- public:
-  explicit Compiled(const std::function<std::vector<Tensor>()>& function, std::span<const Tensor> inputs = {});
-
-  // The results of this run. Their memory is written again by the next run, unless the caller still holds them then.
-  std::vector<Tensor> operator()(const std::atomic<bool>* cancel = nullptr);
-  // With these for the inputs: of their shapes, dtypes and strides, and with values; else throws bad_input.
-  std::vector<Tensor> operator()(std::span<const Tensor> inputs, const std::atomic<bool>* cancel = nullptr);
-  // The same for a small graph on an idle device; else nothing, and nothing is done.
-  std::optional<std::vector<Tensor>> try_run_inline(std::span<const Tensor> inputs);
-  // Whether this one has a value, and the spec, device and strides that input `number` had in the trace.
-  bool takes(size_t number, const Tensor& input) const;
-
-  const Plan& plan() const { return *plan_; }
-
-  // Lets go of the values that the inputs had in the trace, for functions that are only called with other ones.
-  void forget_inputs();
-
- private:
-  std::shared_ptr<Device> device_;  // outlives the plan's kernels
-  std::vector<Tensor> captured_;
-  std::vector<Tensor> inputs_;
-  std::vector<int> places_;  // of each input among captured_; -1: the function does not use it
-  std::unique_ptr<Plan> plan_;
-  std::vector<std::shared_ptr<void>> storages_;
-
-  std::vector<Tensor> parameters_of(std::span<const Tensor> inputs) const;
-};
-
-// A tensor whose contents the host may replace in place: the inputs of compiled functions, and states.
-void overwrite(const Tensor& tensor, const void* host, size_t bytes);
 
 // Computes a program on these parameters and leaves its results: its plan is cached as those of eval are.
 void run_program(const std::shared_ptr<Device>& device, const Program& program, std::span<const Tensor> parameters,

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "gabbro/graph/autocast.h"
 #include "src/base/error.h"
-#include "src/graph/autocast.h"
 #include "src/graph/program.h"
 
 namespace gabbro {

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "gabbro/graph/history.h"
 #include "src/graph/node.h"
 
 namespace gabbro {
@@ -16,32 +17,9 @@ struct History {
   Tensor gradient;             // of a leaf: what backward() has summed up so far; undefined before
 };
 
-// Makes x, which nothing that needs a gradient was computed from, a leaf: what is computed from it from now on needs a
-// gradient. Throws bad_input "[requires_grad] ..." for integers, bool, quantized and packed tensors, and for a tensor
-// that has a history.
-void require_gradient(const Tensor& x);
-inline bool needs_gradient(const Tensor& x) { return x.state().history != nullptr; }
 inline bool is_leaf(const Tensor& x) { return !needs_gradient(x) || x.state().history->node == nullptr; }
 // f16, bf16, f32 and f64 can have a gradient.
 bool is_differentiable(DType dtype);
-
-// Whether histories are recorded in this thread; they are, unless a NoGrad lives.
-bool gradients_enabled();
-
-// Sets that for as long as it lives.
-class GradientMode {
- public:
-  explicit GradientMode(bool enabled);
-  ~GradientMode();
-  GradientMode(const GradientMode&) = delete;
-  GradientMode& operator=(const GradientMode&) = delete;
-
- private:
-  bool before_;
-};
-struct NoGrad : GradientMode {
-  NoGrad() : GradientMode(false) {}
-};
 
 // While it lives, the nodes of this thread count as part of a training step (Node::training).
 class TrainingNodes {

@@ -75,7 +75,7 @@ void Plan::build_launches() {
 std::vector<Tensor> Plan::run(std::span<const Tensor> parameters, const std::atomic<bool>* cancel,
                               std::vector<std::shared_ptr<void>>* reusable) {
   const std::shared_ptr<Device> device = device_.lock();
-  const std::lock_guard lock(device->execution_mutex());
+  const std::lock_guard lock(device->state().execution_mutex);
   return run_locked(parameters, cancel, reusable);
 }
 
@@ -83,7 +83,7 @@ std::vector<Tensor> Plan::run_locked(std::span<const Tensor> parameters, const s
                                      std::vector<std::shared_ptr<void>>* reusable) {
   const std::shared_ptr<Device> device = device_.lock();
   // Never of no bytes: a value without elements has an address too.
-  auto* arena = static_cast<std::byte*>(device->workspace(std::max<size_t>(arena_bytes_, 64)));
+  auto* arena = static_cast<std::byte*>(workspace(*device, std::max<size_t>(arena_bytes_, 64)));
 
   std::vector<std::shared_ptr<void>> storages(results_.size());  // by Buffer::index
   for (const Result& result : results_) {
@@ -114,7 +114,7 @@ std::vector<Tensor> Plan::run_locked(std::span<const Tensor> parameters, const s
     views_[patch.view].data = base + patch.byte_offset;
   }
   for (size_t i = 0; i < launches_.size(); ++i) launches_[i].scratch = arena + steps_[i].scratch_offset;
-  device->execute(launches_, cancel);
+  execute(*device, launches_, cancel);
 
   std::vector<Tensor> tensors;
   for (const Result& result : results_) {

@@ -83,7 +83,7 @@ std::shared_ptr<KernelHandle> Planner::find_kernel(const Instruction& instructio
       .attributes = attributes.data(),
       .attribute_count = static_cast<int32_t>(attributes.size()),
   };
-  return device_->find_kernel(request);
+  return gabbro::find_kernel(*device_, request);
 }
 
 void Planner::define_outputs(const Instruction& instruction) {

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "gabbro/graph/autocast.h"
 #include "src/backend/device.h"
 #include "src/base/error.h"
-#include "src/graph/autocast.h"
 
 namespace gabbro {
 namespace {

@@ -22,7 +22,7 @@ class Keeper {
         if (!input.has_value()) ++uses[&input.state()];
     for (const std::shared_ptr<Node>& node : traced_.nodes)
       for (const Tensor& input : node->inputs)
-        if (!input.has_value() && input.shared_state().use_count() > uses.at(&input.state())) held_.push_back(input);
+        if (!input.has_value() && input.use_count() > uses.at(&input.state())) held_.push_back(input);
     for (const Tensor& tensor : held_) add(tensor, kept_.held);
   }
 

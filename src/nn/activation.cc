@@ -1,9 +1,9 @@
-#include "src/nn/activation.h"
+#include "gabbro/nn/activation.h"
 
+#include "gabbro/nn/init.h"
 #include "src/base/error.h"
-#include "src/nn/init.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/functions/smooth.h"
+#include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {

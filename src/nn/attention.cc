@@ -1,14 +1,14 @@
-#include "src/nn/attention.h"
+#include "gabbro/nn/attention.h"
 
 #include <cmath>
 #include <limits>
 
+#include "gabbro/nn/dropout.h"
+#include "gabbro/nn/init.h"
+#include "gabbro/ops/products.h"
 #include "src/base/error.h"
 #include "src/graph/history.h"
-#include "src/nn/dropout.h"
-#include "src/nn/init.h"
-#include "src/ops/functions/arrays.h"
-#include "src/ops/functions/tensor_products.h"
+#include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {

@@ -1,4 +1,4 @@
-#include "src/nn/checkpoint.h"
+#include "gabbro/nn/checkpoint.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
-#include "src/nn/conv.h"
+#include "gabbro/nn/conv.h"
 
+#include "gabbro/nn/init.h"
 #include "src/base/error.h"
-#include "src/nn/init.h"
-#include "src/ops/functions/arrays.h"
+#include "src/ops/ops.h"
 
 namespace gabbro::nn {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/nn/dropout.h"
+#include "gabbro/nn/dropout.h"
 
 #include "src/base/error.h"
 #include "src/ops/rules.h"

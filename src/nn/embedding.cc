@@ -1,8 +1,8 @@
-#include "src/nn/embedding.h"
+#include "gabbro/nn/embedding.h"
 
+#include "gabbro/nn/init.h"
 #include "src/base/error.h"
 #include "src/graph/eval.h"
-#include "src/nn/init.h"
 #include "src/ops/grad.h"
 #include "src/ops/pick.h"
 #include "src/ops/rules.h"

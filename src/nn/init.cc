@@ -1,14 +1,14 @@
-#include "src/nn/init.h"
+#include "gabbro/nn/init.h"
 
 #include <cmath>
 #include <numbers>
 #include <span>
 #include <vector>
 
+#include "gabbro/ops/random.h"
 #include "src/base/error.h"
 #include "src/graph/eval.h"
 #include "src/graph/history.h"
-#include "src/ops/random.h"
 
 namespace gabbro::nn::init {
 namespace {

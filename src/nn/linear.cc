@@ -1,10 +1,10 @@
-#include "src/nn/linear.h"
+#include "gabbro/nn/linear.h"
 
 #include <cmath>
 
+#include "gabbro/nn/init.h"
+#include "gabbro/ops/products.h"
 #include "src/base/error.h"
-#include "src/nn/init.h"
-#include "src/ops/functions/tensor_products.h"
 
 namespace gabbro::nn {
 

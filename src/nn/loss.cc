@@ -1,10 +1,10 @@
-#include "src/nn/loss.h"
+#include "gabbro/nn/loss.h"
 
 #include "src/base/error.h"
 #include "src/ops/autocast.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/functions/labels.h"
 #include "src/ops/functions/smooth.h"
+#include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {

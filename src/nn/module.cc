@@ -1,4 +1,4 @@
-#include "src/nn/module.h"
+#include "gabbro/nn/module.h"
 
 #include <algorithm>
 #include <unordered_map>

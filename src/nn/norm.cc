@@ -1,10 +1,10 @@
-#include "src/nn/norm.h"
+#include "gabbro/nn/norm.h"
 
+#include "gabbro/nn/init.h"
 #include "src/backend/device.h"
 #include "src/base/error.h"
-#include "src/nn/init.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/grad.h"
+#include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro::nn {

@@ -1,13 +1,13 @@
-#include "src/nn/quantized.h"
+#include "gabbro/nn/quantized.h"
 
 #include <cstring>
 
+#include "gabbro/nn/init.h"
 #include "src/backend/device.h"
 #include "src/base/error.h"
 #include "src/formats/quant/quant.h"
 #include "src/graph/eval.h"
 #include "src/graph/history.h"
-#include "src/nn/init.h"
 
 namespace gabbro::nn {
 namespace {

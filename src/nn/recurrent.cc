@@ -1,12 +1,12 @@
-#include "src/nn/recurrent.h"
+#include "gabbro/nn/recurrent.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "gabbro/nn/dropout.h"
+#include "gabbro/nn/init.h"
 #include "src/base/error.h"
-#include "src/nn/dropout.h"
-#include "src/nn/init.h"
-#include "src/ops/functions/arrays.h"
+#include "src/ops/ops.h"
 #include "src/ops/promotion.h"
 #include "src/ops/rules.h"
 

@@ -1,8 +1,8 @@
-#include "src/nn/similarity.h"
+#include "gabbro/nn/similarity.h"
 
-#include "src/ops/functions/arrays.h"
 #include "src/ops/functions/smooth.h"
 #include "src/ops/grad.h"
+#include "src/ops/ops.h"
 #include "src/ops/promotion.h"
 #include "src/ops/rules.h"
 

@@ -1,4 +1,4 @@
-#include "src/nn/state_file.h"
+#include "gabbro/nn/state_file.h"
 
 #include <deque>
 

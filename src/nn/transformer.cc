@@ -1,4 +1,4 @@
-#include "src/nn/transformer.h"
+#include "gabbro/nn/transformer.h"
 
 namespace gabbro::nn {
 namespace {

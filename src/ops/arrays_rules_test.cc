@@ -1,7 +1,7 @@
 // Results and refusals of creation, shapes, indexing, products and promotion: each message names the op and the
 // argument.
-#include "src/ops/functions/arrays.h"
-#include "src/ops/functions/tensor_products.h"
+#include "gabbro/ops/products.h"
+#include "src/ops/ops.h"
 #include "src/ops/refusals.h"
 
 namespace gabbro {

@@ -3,7 +3,7 @@
 // precision, in f32. All other ops take any operands.
 #pragma once
 
-#include "src/graph/autocast.h"
+#include "gabbro/graph/autocast.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
 

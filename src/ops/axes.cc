@@ -1,4 +1,4 @@
-#include "src/ops/axes.h"
+#include "gabbro/ops/axes.h"
 
 #include <algorithm>
 #include <numeric>

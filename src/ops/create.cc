@@ -1,4 +1,5 @@
 // Tensors that come from no other tensor.
+#include "src/backend/device.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -13,6 +14,16 @@ const Op kIota = {
           return result(Shape{a.attributes.integer("count")}, static_cast<DType>(a.attributes.integer("dtype")));
         },
 };
+
+Tensor from_host(const DevicePointer& device, DType dtype, const Shape& shape, std::span<const std::byte> bytes) {
+  const auto elements = static_cast<size_t>(shape.elements());
+  const bool whole_blocks = elements % dtype_info(dtype).block_elements == 0;
+  if (!whole_blocks || bytes.size() != dtype_bytes(dtype, elements)) {
+    throw bad_input("[tensor] {} bytes are not a {} tensor of shape {}", bytes.size(), dtype_name(dtype),
+                    shape.to_string());
+  }
+  return device->upload(dtype, shape, bytes.data());
+}
 
 Tensor iota(const std::shared_ptr<Device>& device, int64_t count, DType dtype, double start, double step) {
   if (is_quantized(dtype)) throw bad_input("[iota] does not give {}", dtype_name(dtype));

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "src/ops/functions/arrays.h"
-#include "src/ops/functions/tensor_products.h"
+#include "gabbro/ops/products.h"
 #include "src/ops/op_table.h"
+#include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

@@ -1,6 +1,6 @@
 // Elements in reverse order along some axes.
-#include "src/ops/functions/arrays.h"
 #include "src/ops/op_table.h"
+#include "src/ops/ops.h"
 #include "src/ops/pick.h"
 #include "src/ops/rules.h"
 

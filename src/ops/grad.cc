@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "gabbro/graph/autocast.h"
 #include "src/base/error.h"
-#include "src/graph/autocast.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"

@@ -5,9 +5,9 @@
 #include "src/base/input_errors.h"
 #include "src/graph/eval.h"
 #include "src/ops/axis.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
+#include "src/ops/ops.h"
 #include "src/ops/pick.h"
 #include "src/ops/rules.h"
 

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "gabbro/ops.h"  // before the names of ops: g++ 12 takes enumerators such as Reduce::kSum for shadows of them
 #include "src/graph/node.h"
 
 namespace gabbro {

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "src/base/input_errors.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/op_table.h"
+#include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

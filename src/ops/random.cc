@@ -1,5 +1,5 @@
 // Random numbers: functions of a key, so that equal keys give equal numbers, bit by bit, on every device.
-#include "src/ops/random.h"
+#include "gabbro/ops/random.h"
 
 #include <cmath>
 #include <limits>

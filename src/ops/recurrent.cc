@@ -1,12 +1,12 @@
 // RNN (Elman 1990), LSTM (Hochreiter & Schmidhuber 1997) and GRU (Cho et al. 2014) over all steps, with the formulas of
 // torch.nn, and their gradient by backpropagation through time.
-#include "src/ops/recurrent.h"
+#include "gabbro/ops/recurrent.h"
 
 #include "src/graph/history.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/grad.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"
+#include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

@@ -1,10 +1,10 @@
-#include "src/train/clipping.h"
+#include "gabbro/train/clipping.h"
 
 #include <cmath>
 
 #include "src/base/error.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/grad.h"
+#include "src/ops/ops.h"
 
 namespace gabbro::train {
 namespace {

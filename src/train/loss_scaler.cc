@@ -1,11 +1,11 @@
-#include "src/train/loss_scaler.h"
+#include "gabbro/train/loss_scaler.h"
 
 #include <algorithm>
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/grad.h"
+#include "src/ops/ops.h"
 
 namespace gabbro::train {
 

@@ -1,4 +1,4 @@
-#include "src/train/optimizer.h"
+#include "gabbro/train/optimizer.h"
 
 #include <cmath>
 #include <unordered_set>

@@ -1,5 +1,5 @@
 // Each update has PyTorch's order of operations, so that the results agree to some units in the last place.
-#include "src/train/optimizers.h"
+#include "gabbro/train/optimizers.h"
 
 #include <cmath>
 

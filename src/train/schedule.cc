@@ -1,4 +1,4 @@
-#include "src/train/schedule.h"
+#include "gabbro/train/schedule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,7 +10,6 @@
 
 #include "src/backend/registry.h"
 #include "src/graph/eval.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/ops.h"
 #include "tests/conformance/op_cases.h"
 

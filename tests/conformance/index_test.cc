@@ -11,7 +11,7 @@
 #include "src/backend/registry.h"
 #include "src/base/input_errors.h"
 #include "src/graph/eval.h"
-#include "src/ops/functions/arrays.h"
+#include "src/ops/ops.h"
 
 namespace gabbro::conformance {
 namespace {

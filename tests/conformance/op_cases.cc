@@ -10,8 +10,8 @@
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
 #include "src/graph/eval.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/op_table.h"
+#include "src/ops/ops.h"
 
 namespace gabbro::conformance {
 namespace {

@@ -1,8 +1,8 @@
 // Normalization, images and attention.
+#include "gabbro/ops/recurrent.h"
 #include "src/base/half.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
-#include "src/ops/recurrent.h"
 #include "src/ops/window.h"
 #include "tests/grad/op_cases.h"
 

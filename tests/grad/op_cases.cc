@@ -1,8 +1,8 @@
 #include "tests/grad/op_cases.h"
 
 #include "src/backend/registry.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/op_table.h"
+#include "src/ops/ops.h"
 
 namespace gabbro::grad {
 namespace {

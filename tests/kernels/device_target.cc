@@ -36,7 +36,7 @@ class DeviceTarget : public Target {
                              .input_count = static_cast<int32_t>(in.size()),
                              .output_count = static_cast<int32_t>(out.size()),
                              .scratch = scratch.get()};
-    device_->execute({&launch, 1}, nullptr);
+    execute(*device_, {&launch, 1}, nullptr);
     for (Tensor* tensor : call.outputs) {
       device_->copy_to_host(tensor->memory().data(), memory[tensor].get(), tensor->memory().size());
     }
@@ -49,9 +49,9 @@ class DeviceTarget : public Target {
     for (auto* list : {&in, &out}) {
       for (abi::TensorView& view : *list) view.data = nullptr;
     }
-    return device_->find_kernel({call.op, in.data(), static_cast<int32_t>(in.size()), out.data(),
-                                 static_cast<int32_t>(out.size()), call.attributes.data(),
-                                 static_cast<int32_t>(call.attributes.size())});
+    return find_kernel(
+        *device_, {call.op, in.data(), static_cast<int32_t>(in.size()), out.data(), static_cast<int32_t>(out.size()),
+                   call.attributes.data(), static_cast<int32_t>(call.attributes.size())});
   }
 
   std::shared_ptr<Device> device_ = open_device("auto", {.threads = 2});

@@ -59,7 +59,7 @@ Tensor softsign(const Tensor& x) {
 LINES = {
     "src/ops/op_table.h": ("extern const Op kSilu", "// softsign.cc\nextern const Op kSoftsign;"),
     "src/ops/op_table.cc": ("&kSilu,", "      &kSoftsign,"),
-    "src/ops/ops.h": ("Tensor silu(", "Tensor softsign(const Tensor& x);  // x / (1 + |x|)"),
+    "include/gabbro/ops/neural.h": ("Tensor silu(", "Tensor softsign(const Tensor& x);  // x / (1 + |x|)"),
     "src/ops/family_rules_test.cc": (
         "{[&] { gelu(flags); }",
         '      {[&] { softsign(flags); }, "[softsign] does not take bool of shape (2, 5) (only f32, f16, bf16, f64)"},'),

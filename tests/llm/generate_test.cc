@@ -1,5 +1,5 @@
 // The generation loop: what ends it, what it reuses, and that equal seeds give equal texts.
-#include "src/engine/generate.h"
+#include "gabbro/engine/generate.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "src/engine/session.h"
+#include "gabbro/engine/session.h"
 #include "tests/llm/tiny_model.h"
 
 namespace gabbro {

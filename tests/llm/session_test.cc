@@ -1,5 +1,5 @@
 // Sessions: however the tokens come in, the logits are those of the sequence; and a call that fails changes nothing.
-#include "src/engine/session.h"
+#include "gabbro/engine/session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,20 +5,20 @@
 #include <cmath>
 #include <filesystem>
 
+#include "gabbro/nn/activation.h"
+#include "gabbro/nn/checkpoint.h"
+#include "gabbro/nn/conv.h"
+#include "gabbro/nn/dropout.h"
+#include "gabbro/nn/embedding.h"
+#include "gabbro/nn/init.h"
+#include "gabbro/nn/linear.h"
+#include "gabbro/nn/norm.h"
+#include "gabbro/nn/quantized.h"
+#include "gabbro/nn/state_file.h"
+#include "gabbro/nn/transformer.h"
+#include "gabbro/ops/products.h"
 #include "src/base/error.h"
 #include "src/graph/eval.h"
-#include "src/nn/activation.h"
-#include "src/nn/checkpoint.h"
-#include "src/nn/conv.h"
-#include "src/nn/dropout.h"
-#include "src/nn/embedding.h"
-#include "src/nn/init.h"
-#include "src/nn/linear.h"
-#include "src/nn/norm.h"
-#include "src/nn/quantized.h"
-#include "src/nn/state_file.h"
-#include "src/nn/transformer.h"
-#include "src/ops/functions/tensor_products.h"
 #include "tests/nn/fixtures.h"
 
 namespace gabbro::nn {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "gabbro/nn/module.h"
 #include "src/backend/device.h"
-#include "src/nn/module.h"
 
 namespace gabbro::nn {
 

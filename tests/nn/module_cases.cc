@@ -1,13 +1,13 @@
 #include "tests/nn/module_cases.h"
 
-#include "src/nn/activation.h"
-#include "src/nn/conv.h"
-#include "src/nn/dropout.h"
-#include "src/nn/embedding.h"
-#include "src/nn/linear.h"
-#include "src/nn/loss.h"
-#include "src/nn/norm.h"
-#include "src/nn/pool.h"
+#include "gabbro/nn/activation.h"
+#include "gabbro/nn/conv.h"
+#include "gabbro/nn/dropout.h"
+#include "gabbro/nn/embedding.h"
+#include "gabbro/nn/linear.h"
+#include "gabbro/nn/loss.h"
+#include "gabbro/nn/norm.h"
+#include "gabbro/nn/pool.h"
 
 namespace gabbro::nn {
 namespace {

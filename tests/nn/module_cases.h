@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/nn/module.h"
+#include "gabbro/nn/module.h"
 
 namespace gabbro::nn {
 

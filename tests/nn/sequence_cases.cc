@@ -1,7 +1,7 @@
+#include "gabbro/nn/recurrent.h"
+#include "gabbro/nn/transformer.h"
 #include "src/backend/device.h"
-#include "src/nn/recurrent.h"
-#include "src/nn/transformer.h"
-#include "src/ops/functions/arrays.h"
+#include "src/ops/ops.h"
 #include "tests/nn/module_cases.h"
 
 namespace gabbro::nn {

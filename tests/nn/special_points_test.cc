@@ -4,13 +4,13 @@
 
 #include <cmath>
 
+#include "gabbro/nn/activation.h"
+#include "gabbro/nn/loss.h"
+#include "gabbro/nn/similarity.h"
 #include "src/backend/registry.h"
 #include "src/graph/eval.h"
-#include "src/nn/activation.h"
-#include "src/nn/loss.h"
-#include "src/nn/similarity.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/grad.h"
+#include "src/ops/ops.h"
 
 namespace gabbro::nn {
 namespace {

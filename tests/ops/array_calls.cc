@@ -1,8 +1,8 @@
 // How the ops of tests/data/ops/arrays.json are called.
 #include <map>
 
-#include "src/ops/functions/arrays.h"
-#include "src/ops/functions/tensor_products.h"
+#include "gabbro/ops/products.h"
+#include "src/ops/ops.h"
 #include "tests/ops/op_calls.h"
 
 namespace gabbro {

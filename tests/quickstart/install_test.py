@@ -1,6 +1,7 @@
 """`cmake --install` gives a program that needs nothing of the build, and works wherever its prefix is moved."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,11 @@ MODEL = ROOT / "tests" / "data" / "tiny" / "tiny-f16.gguf"
 FILES = ["bin/gabbro", "lib/gabbro/gabbro_probe", "lib/gabbro/libgabbro_cpu.so", "share/man/man1/gabbro.1",
          "share/bash-completion/completions/gabbro", "share/zsh/site-functions/_gabbro",
          "share/fish/vendor_completions.d/gabbro.fish", "share/doc/gabbro/copyright"]
+# The C++ library: the names of a release, and of the headers those of the source.
+FILES += ["lib/libgabbro.so", "lib/libgabbro.so.0.1", "lib/libgabbro.so.0.1.0", "lib/pkgconfig/gabbro.pc",
+          "lib/cmake/gabbro/gabbroConfig.cmake", "lib/cmake/gabbro/gabbroConfigVersion.cmake"]
+FILES += [str(path.relative_to(ROOT)) for path in (ROOT / "include").rglob("*.h")]
+CONFIGURATION = re.compile(r"lib/cmake/gabbro/gabbroConfig-\w+\.cmake")  # named after the build's type
 GPU_PLUGINS = ["lib/gabbro/libgabbro_rocm.so", "lib/gabbro/libgabbro_cuda.so"]  # where the build has them
 
 
@@ -37,7 +43,9 @@ class Install(unittest.TestCase):
 
     def test_all_files_are_there_and_no_others(self):
         files = sorted(str(path.relative_to(self.prefix)) for path in self.prefix.rglob("*") if not path.is_dir())
-        self.assertEqual([file for file in files if file not in GPU_PLUGINS], sorted(FILES))
+        self.assertEqual(len([file for file in files if CONFIGURATION.fullmatch(file)]), 1)
+        self.assertEqual([file for file in files if file not in GPU_PLUGINS and not CONFIGURATION.fullmatch(file)],
+                         sorted(FILES))
 
     def answer(self, program, **variables):
         return run(program, "run", MODEL, "hello", "--raw", "-n", "4", "--temperature", "0", **variables)

@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "gabbro/engine/session.h"
 #include "src/backend/registry.h"
 #include "src/base/error.h"
-#include "src/engine/session.h"
 #include "tests/llm/tiny_model.h"
 
 namespace gabbro {

@@ -5,13 +5,13 @@
 #include <functional>
 #include <map>
 
+#include "gabbro/nn/activation.h"
+#include "gabbro/nn/linear.h"
+#include "gabbro/nn/loss.h"
+#include "gabbro/train/clipping.h"
+#include "gabbro/train/optimizers.h"
 #include "src/graph/eval.h"
-#include "src/nn/activation.h"
-#include "src/nn/linear.h"
-#include "src/nn/loss.h"
 #include "src/ops/grad.h"
-#include "src/train/clipping.h"
-#include "src/train/optimizers.h"
 #include "tests/nn/fixtures.h"
 
 namespace gabbro::train {

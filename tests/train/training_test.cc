@@ -5,20 +5,20 @@
 
 #include <cmath>
 
+#include "gabbro/graph/autocast.h"
+#include "gabbro/nn/activation.h"
+#include "gabbro/nn/dropout.h"
+#include "gabbro/nn/linear.h"
+#include "gabbro/nn/loss.h"
+#include "gabbro/nn/norm.h"
+#include "gabbro/ops/products.h"
+#include "gabbro/train/clipping.h"
+#include "gabbro/train/loss_scaler.h"
+#include "gabbro/train/optimizers.h"
+#include "gabbro/train/schedule.h"
 #include "src/base/error.h"
-#include "src/graph/autocast.h"
 #include "src/graph/eval.h"
-#include "src/nn/activation.h"
-#include "src/nn/dropout.h"
-#include "src/nn/linear.h"
-#include "src/nn/loss.h"
-#include "src/nn/norm.h"
-#include "src/ops/functions/tensor_products.h"
 #include "src/ops/grad.h"
-#include "src/train/clipping.h"
-#include "src/train/loss_scaler.h"
-#include "src/train/optimizers.h"
-#include "src/train/schedule.h"
 #include "tests/nn/fixtures.h"
 
 namespace gabbro::train {

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/engine/sampler.h"
+#include "gabbro/engine/sampler.h"
 #include "src/engine/sampling/sequence_breakers.h"
 
 namespace gabbro::sampling {

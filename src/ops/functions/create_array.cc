@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "src/base/input_errors.h"
-#include "src/ops/functions/arrays.h"
+#include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

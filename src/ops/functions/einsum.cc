@@ -2,8 +2,8 @@
 #include <cctype>
 #include <map>
 
-#include "src/ops/functions/arrays.h"
-#include "src/ops/functions/tensor_products.h"
+#include "gabbro/ops/products.h"
+#include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

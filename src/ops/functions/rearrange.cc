@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "src/ops/axis.h"
-#include "src/ops/functions/arrays.h"
+#include "src/ops/ops.h"
 #include "src/ops/pick.h"
 #include "src/ops/rules.h"
 

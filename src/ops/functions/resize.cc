@@ -1,12 +1,12 @@
 // Resizing of images: adaptive pooling and interpolation.
-#include "src/ops/functions/resize.h"
+#include "gabbro/ops/resize.h"
 
 #include <cmath>
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
-#include "src/ops/functions/arrays.h"
 #include "src/ops/op_table.h"
+#include "src/ops/ops.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

@@ -1,8 +1,8 @@
-#include "src/ops/functions/tensor_products.h"
+#include "gabbro/ops/products.h"
 
 #include <algorithm>
 
-#include "src/ops/functions/arrays.h"
+#include "src/ops/ops.h"
 #include "src/ops/promotion.h"
 #include "src/ops/rules.h"
 

@@ -1,0 +1,1 @@
+// The library is made of the modules in src/; a target needs a source.

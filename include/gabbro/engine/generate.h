@@ -1,0 +1,42 @@
+// The generation loop: prompt in, text out as it comes, until a stop.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gabbro/engine/sampler.h"
+#include "gabbro/engine/session.h"
+
+#pragma GCC visibility push(default)
+namespace gabbro {
+
+struct GenerateOptions {
+  int max_tokens = -1;              // -1: until the model stops or the context is full
+  std::vector<std::string> stop{};  // texts, or names of control tokens, that end the generation; not in the result
+  SamplerOptions sampler{};
+  bool ignore_end = false;  // for benchmarks: end-of-generation tokens do not stop
+};
+
+enum class StopReason { kEndOfGeneration, kMaxTokens, kStopText, kContextFull, kCanceled };
+const char* stop_reason_name(StopReason reason);  // "eos", "length", "stop", "context", "cancelled"
+
+struct GenerateResult {
+  std::string text;  // valid UTF-8
+  std::vector<int32_t> token_ids;
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;  // prompt tokens that the session already held
+  double prefill_seconds = 0;
+  double decode_seconds = 0;
+  StopReason stop_reason = StopReason::kEndOfGeneration;
+};
+
+// Makes the session hold `prompt` (reusing the longest common prefix with what it holds), then generates. `on_text`
+// gets whole characters as soon as they are certain. When `cancel` becomes true, returns what there is, with
+// kCanceled.
+GenerateResult generate(Session& session, std::span<const int32_t> prompt, const GenerateOptions& options,
+                        const std::function<void(std::string_view)>& on_text = {},
+                        const std::atomic<bool>* cancel = nullptr);
+
+}  // namespace gabbro
+#pragma GCC visibility pop

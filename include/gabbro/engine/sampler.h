@@ -1,0 +1,68 @@
+// The sampler chain: from logits to one token. Pure: what it does depends on its options, its seed and the tokens it
+// was told of, on nothing else.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gabbro {
+
+namespace text {
+class Tokenizer;  // src/text/tokenizer.h
+}
+
+}  // namespace gabbro
+
+#pragma GCC visibility push(default)
+namespace gabbro {
+
+// Defaults change nothing; a step whose value is its default is left out of the chain.
+struct SamplerOptions {
+  float temperature = 0.8f;        // 0: the most likely token, always
+  int top_k = 40;                  // 0: off
+  float top_p = 0.95f;             // 1: off
+  float min_p = 0.05f;             // 0: off
+  float typical_p = 1.0f;          // 1: off (Meister et al. 2022)
+  float repeat_penalty = 1.0f;     // 1: off (Keskar et al. 2019)
+  float frequency_penalty = 0.0f;  // OpenAI's definition, over the last `penalty_window` tokens
+  float presence_penalty = 0.0f;
+  int penalty_window = 64;      // 0: no penalties; -1: the whole context
+  float dry_multiplier = 0.0f;  // 0: off ("don't repeat yourself")
+  float dry_base = 1.75f;
+  int dry_allowed_length = 2;
+  std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};  // no repetition reaches across these
+  float xtc_probability = 0.0f;                                             // 0: off ("exclude top choices")
+  float xtc_threshold = 0.1f;
+  int mirostat = 0;  // 0: off; 1, 2: the version (Basu et al. 2021)
+  float mirostat_tau = 5.0f;
+  float mirostat_eta = 0.1f;
+  std::vector<std::pair<int32_t, float>> logit_bias{};
+  uint64_t seed = 0;  // 0: a random one
+};
+
+class Sampler {
+ public:
+  // Throws bad_input that names the option when a value is outside its range; `vocabulary` is the number of tokens, and
+  // `tokenizer` tells which of them hold DRY's sequence breakers: without it there are none.
+  Sampler(const SamplerOptions& options, int64_t vocabulary, const text::Tokenizer* tokenizer = nullptr);
+  ~Sampler();
+
+  // One token for logits [V] f32. Throws failed() when no logit is a number.
+  int32_t sample(std::span<const float> logits);
+
+  // Tells of a token that is now part of the context (prompt tokens too), for penalties and DRY.
+  void accept(int32_t token);
+
+  uint64_t seed() const;  // the one in use
+
+ private:
+  struct [[gnu::visibility("hidden")]] State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gabbro
+#pragma GCC visibility pop

@@ -1,0 +1,119 @@
+// A loaded language model (Engine) and one sequence of tokens on it (Session).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gabbro/dtype.h"
+
+namespace gabbro {
+
+struct SamplingDefaults;  // src/engine/sampling_defaults.h
+
+namespace gguf {
+class File;  // src/formats/gguf.h
+}
+
+namespace text {
+class Tokenizer;     // src/text/tokenizer.h
+class ChatTemplate;  // src/text/chat_template.h
+}  // namespace text
+
+}  // namespace gabbro
+
+#pragma GCC visibility push(default)
+namespace gabbro {
+
+class Device;  // gabbro/device.h
+
+struct LoadOptions {
+  std::string device = "auto";             // as open_device() takes it
+  int threads = 0;                         // of a CPU device; 0: one per physical core
+  int64_t context = 0;                     // tokens; 0: the smaller of what the model was trained for and 4096
+  DType kv_type = DType::f16;              // or q8_0
+  std::function<void(double)> progress{};  // called with the fraction of the weights that is loaded, 0..1
+};
+
+struct ModelFacts {
+  std::string name;          // general.name, or the file's name
+  std::string architecture;  // "llama"
+  std::string quantization;  // "q4_1": the format that most weights have
+  int64_t parameters = 0;
+  int64_t vocabulary = 0;  // V, rows of the output head
+  int64_t layers = 0;
+  int64_t context_trained = 0;  // tokens
+  int64_t context = 0;          // tokens that a session can hold
+  uint64_t file_bytes = 0;
+  uint64_t weight_bytes = 0;     // on the device
+  uint64_t bytes_per_token = 0;  // weights read to generate one token, without the KV cache
+  uint64_t kv_bytes_per_token = 0;
+  std::string device_id;  // "cpu"
+  std::string device_name;
+  std::vector<std::string> warnings;  // what of the file's metadata was not used, a line each
+  std::string device_note;  // one line on what the device could not use, such as a damaged tuning file; mostly empty
+  int threads = 0;
+};
+
+class Engine {
+ public:
+  // Throws bad_input for a file that is not a model we can run, naming what is wrong; kNoDevice if the device is
+  // missing or has too little memory.
+  static std::shared_ptr<Engine> load(const std::string& path, const LoadOptions& options);
+  // The same of an opened file, on a device that is open already (null: the one of the options). The file is not needed
+  // afterward.
+  static std::shared_ptr<Engine> load(const gguf::File& file, const LoadOptions& options,
+                                      std::shared_ptr<Device> device);
+  ~Engine();
+
+  const ModelFacts& facts() const;
+  // Throws bad_input where the file says that it has no vocabulary (tokenizer.ggml.model is "none").
+  const text::Tokenizer& tokenizer() const;
+  // How the file says that tokens should be chosen; nothing applies it unasked.
+  const SamplingDefaults& sampling_defaults() const;
+  // Null where the file has none. Read and parsed by the first call, since only chats need it: a template that is wrong
+  // is a bad_input of each call, and stops nothing else.
+  const text::ChatTemplate* chat_template() const;
+  // The most that was allocated on the device at once, in bytes, since it was opened; what it maps from the file is not
+  // in it. Nothing where the device does not count.
+  std::optional<uint64_t> memory_peak() const;
+
+ private:
+  friend class Session;
+  struct [[gnu::visibility("hidden")]] State;
+  explicit Engine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// One sequence. Not thread-safe; the sessions of one engine take turns.
+class Session {
+ public:
+  explicit Session(std::shared_ptr<Engine> engine);
+  ~Session();
+
+  const Engine& engine() const;
+
+  // Appends tokens and returns the logits [V] after the last one, valid until the next call. An id outside the
+  // vocabulary or more tokens than the context holds: bad_input. When `cancel` becomes true: Error kInterrupted within
+  // 100 ms, and the session holds the tokens it held before the call.
+  std::span<const float> append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr);
+
+  // The same, but the logits of every one of `tokens`: [tokens, V].
+  std::span<const float> append_all_logits(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr);
+
+  // Forgets all but the first `length` tokens.
+  void truncate(int64_t length);
+  std::span<const int32_t> tokens() const;
+
+ private:
+  struct [[gnu::visibility("hidden")]] State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gabbro
+#pragma GCC visibility pop

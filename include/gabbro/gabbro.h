@@ -1,0 +1,9 @@
+// The whole public API.
+#pragma once
+
+#include "gabbro/device.h"
+#include "gabbro/llm.h"
+#include "gabbro/nn.h"
+#include "gabbro/ops.h"
+#include "gabbro/optim.h"
+#include "gabbro/tensor.h"

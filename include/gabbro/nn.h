@@ -1,0 +1,21 @@
+// Modules with the names, arguments and initial values of torch.nn: layers, losses, initializers, state files.
+#pragma once
+
+#include "gabbro/nn/activation.h"
+#include "gabbro/nn/attention.h"
+#include "gabbro/nn/checkpoint.h"
+#include "gabbro/nn/conv.h"
+#include "gabbro/nn/dropout.h"
+#include "gabbro/nn/embedding.h"
+#include "gabbro/nn/factory.h"
+#include "gabbro/nn/init.h"
+#include "gabbro/nn/linear.h"
+#include "gabbro/nn/loss.h"
+#include "gabbro/nn/module.h"
+#include "gabbro/nn/norm.h"
+#include "gabbro/nn/pool.h"
+#include "gabbro/nn/quantized.h"
+#include "gabbro/nn/recurrent.h"
+#include "gabbro/nn/similarity.h"
+#include "gabbro/nn/state_file.h"
+#include "gabbro/nn/transformer.h"
