@@ -25,14 +25,19 @@ std::string bad_index_message(const IndexRule& rule, int64_t index) {
 }
 
 bool read_resolve_index(const KernelRequest& request, ResolveRequest& resolve) {
-  if (!has_operands(request, 1, 1)) return false;
+  const bool has_outer = request.input_count == 2;
+  if (!has_operands(request, has_outer ? 2 : 1, 1)) return false;
   const TensorView &x = request.inputs[0], &y = request.outputs[0];
   resolve = {.count = elements(x),
              .repeats = integer_attribute(request, "repeats", 1),
              .size = integer_attribute(request, "size", 0),
-             .dtype = x.dtype};
+             .dtype = x.dtype,
+             .has_outer = has_outer};
   const bool integer = x.dtype >= DType::i8 && x.dtype <= DType::i64;
   if (!integer || !is_plain(x, x.dtype) || !is_contiguous(x) || !is_plain(y, DType::i32) || !is_contiguous(y))
+    return false;
+  if (has_outer && (resolve.repeats != 1 || !is_plain(request.inputs[1], DType::i32) ||
+                    !is_contiguous(request.inputs[1]) || elements(request.inputs[1]) != resolve.count))
     return false;
   if (resolve.size < (resolve.count > 0 ? 1 : 0) || resolve.repeats < 1) return false;
   return resolve.size * resolve.repeats <= std::numeric_limits<int32_t>::max() &&

@@ -27,11 +27,13 @@ std::string bad_index_message(const IndexRule& rule, int64_t index);
 
 // `resolve_index`: indices of an integer dtype -> their positions along an axis of `size`, i32 of the same shape.
 // With attribute `repeats` R: indices [K] -> [R * K], where run r is for row r of R axes that follow each other.
+// With a second input `outer` (i32, of the indices' shape): outer · size + position, the row of two axes in one.
 struct ResolveRequest {
   int64_t count = 0;  // indices
   int64_t repeats = 1;
   int64_t size = 0;
   DType dtype = DType::i32;
+  bool has_outer = false;
 };
 bool read_resolve_index(const KernelRequest& request, ResolveRequest& resolve);
 

@@ -111,7 +111,8 @@ bool is_scan(const KernelRequest& request) {
   if (!has_operands(request, 1, 1)) return false;
   const TensorView &x = request.inputs[0], &y = request.outputs[0];
   if (x.rank < 1 || !is_strided(x) || !is_contiguous(x)) return false;
-  return is_plain(y, x.dtype) && is_contiguous(y) && same_shape(x, y) && elements(x) > 0;
+  const DType sum = x.dtype == DType::i32 ? DType::i64 : x.dtype;
+  return is_plain(y, sum) && is_contiguous(y) && same_shape(x, y) && elements(x) > 0;
 }
 
 bool is_matmul(const KernelRequest& request) {

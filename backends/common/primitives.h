@@ -55,7 +55,7 @@ int64_t elements_from(const TensorView& view, int axis);
 // [..., C] of any plain dtype to [..., 1] of the same, of f32 for f16 and bf16, or of i32 if the result is an index.
 bool is_reduction(const KernelRequest& request, bool index);
 
-// Contiguous [..., C] of any plain type with C > 0 to the same.
+// Contiguous [..., C] of any plain type with C > 0 to the same; of i32 to i64.
 bool is_scan(const KernelRequest& request);
 
 // [..., M, K] × [..., K, N] of one plain type, strided, with broadcast batch axes.

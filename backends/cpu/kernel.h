@@ -63,8 +63,9 @@ class Worker {
   void parallel_for(int64_t items, int64_t grain, Body&& body) {
     assert(loop_ < TeamState::kLoops);
     std::atomic<int64_t>& next = team_.loops[set_][loop_++].next;
-    for (;;) {
-      const int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
+    const bool alone = count() == 1;  // an atomic addition waits until all stores have reached the cache
+    for (int64_t first = 0;; first += grain) {
+      const int64_t begin = alone ? first : next.fetch_add(grain, std::memory_order_relaxed);
       if (begin >= items || canceled()) return;
       body(begin, std::min(begin + grain, items));
     }

@@ -20,7 +20,8 @@ GPU_FUNCTION inline void resolve_index(const ResolveIndexArgs& a) {
   const i64 at = global_index();
   if (at >= a.count) return;
   const i64 found = max_of<i64>(checked_position(a.check, static_cast<const T*>(a.indices)[at]), 0);
-  for (i64 r = 0; r < a.repeats; ++r) a.y[r * a.count + at] = static_cast<i32>(r * a.check.size + found);
+  for (i64 r = 0; r < a.repeats; ++r)
+    a.y[r * a.count + at] = static_cast<i32>((a.outer == nullptr ? r : a.outer[at]) * a.check.size + found);
 }
 
 // Each block looks whether a later row has its index, so that blocks need not know of each other.

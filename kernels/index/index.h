@@ -20,6 +20,7 @@ struct GatherArgs {
 // A thread an index: y[r * count + i] = r * size + the position of index i, for r < repeats.
 struct ResolveIndexArgs {
   const void* indices;
+  const i32* outer;  // null: the number of the run
   i32* y;
   i64 count;
   i64 repeats;

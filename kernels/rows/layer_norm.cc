@@ -18,15 +18,14 @@ GPU_FUNCTION inline float parameter_of(const NormalizeArgs& a, const void* param
                            : static_cast<const float*>(parameter)[channel];
 }
 
-// A channel's y = x · scale + shift.
+// A channel's y = x · scale + shift of a normalized x. Its product with the row's factor may overflow.
 struct Affine {
   float scale, shift;
 };
 template <class T>
-GPU_FUNCTION inline Affine affine_of(const NormalizeArgs& a, i64 row, i32 column, float mean, float factor) {
+GPU_FUNCTION inline Affine affine_of(const NormalizeArgs& a, i64 row, i32 column) {
   const i64 channel = row % a.groups * (a.columns / a.spatial) + (a.spatial == 1 ? column : column / a.spatial);
-  const float scale = factor * parameter_of<T>(a, a.weight, channel, 1);
-  return {scale, parameter_of<T>(a, a.bias, channel, 0) - mean * scale};
+  return {parameter_of<T>(a, a.weight, channel, 1), parameter_of<T>(a, a.bias, channel, 0)};
 }
 
 // Weights or biases of a vector's elements.
@@ -83,8 +82,8 @@ GPU_FUNCTION inline void normalize_rows(const NormalizeArgs& a) {
   const float factor = 1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon);
 #pragma unroll 4
   for (i32 k = first; k < a.columns; k += step) {
-    const Affine affine = affine_of<T>(a, row, k, 0, factor);
-    y[k] = from_float<T>(fma(to_float(x[k]) - mean, affine.scale, affine.shift));
+    const Affine affine = affine_of<T>(a, row, k);
+    y[k] = from_float<T>(fma((to_float(x[k]) - mean) * factor, affine.scale, affine.shift));
   }
 }
 
@@ -134,10 +133,10 @@ GPU_FUNCTION inline void normalize_known(const KnownArgs& a) {
         a.total <= 0xffffffff ? static_cast<u32>(at) / static_cast<u32>(a.norm.columns) : at / a.norm.columns;
     const i64 place = row % a.statistics;
     const float mean = a.mean[place], factor = 1 / sqrt(a.variance[place] + a.norm.epsilon);
-    const Affine affine = affine_of<T>(a.norm, row, static_cast<i32>(at - row * a.norm.columns), 0, factor);
+    const Affine affine = affine_of<T>(a.norm, row, static_cast<i32>(at - row * a.norm.columns));
     const float x = to_float(static_cast<const T*>(a.norm.x)[at]);
     static_cast<T*>(a.norm.y)[at] =
-        from_float<T>(activated(a.norm.activation, fma(x - mean, affine.scale, affine.shift)));
+        from_float<T>(activated(a.norm.activation, fma((x - mean) * factor, affine.scale, affine.shift)));
   }
 }
 
@@ -147,7 +146,7 @@ GPU_FUNCTION inline void normalize_known_rows(const KnownRowsArgs& a) {
   const i64 row = block_index().x;
   const i32 begin = static_cast<i32>(block_index().y) * a.slice, end = min_of(begin + a.slice, a.norm.columns);
   const float mean = a.mean[row % a.statistics], factor = 1 / sqrt(a.variance[row % a.statistics] + a.norm.epsilon);
-  const Affine affine = affine_of<T>(a.norm, row, 0, 0, factor);
+  const Affine affine = affine_of<T>(a.norm, row, 0);
   const auto* x = reinterpret_cast<const RowPack<T>*>(static_cast<const T*>(a.norm.x) + row * a.norm.columns);
   auto* y = reinterpret_cast<RowPack<T>*>(static_cast<T*>(a.norm.y) + row * a.norm.columns);
   const i32 first = begin / kElements + static_cast<i32>(thread_index()), step = static_cast<i32>(block_size());
@@ -156,7 +155,7 @@ GPU_FUNCTION inline void normalize_known_rows(const KnownRowsArgs& a) {
     RowPack<T> pack = x[p];
 #pragma unroll
     for (int e = 0; e < kElements; ++e) {
-      const float y_e = fma(to_float(pack.value[e]) - mean, affine.scale, affine.shift);
+      const float y_e = fma((to_float(pack.value[e]) - mean) * factor, affine.scale, affine.shift);
       pack.value[e] = from_float<T>(activated(a.norm.activation, y_e));
     }
     y[p] = pack;

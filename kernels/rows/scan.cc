@@ -1,6 +1,6 @@
-// cumsum: y_i = x_0 + ... + x_i over the last axis; of i32 and i64 it wraps around. A row that fits the registers of a
-// block is read once. Other rows of several tiles take three launches: the sums of the tiles, the sums of all tiles
-// before each, and the elements of each tile.
+// cumsum: y_i = x_0 + ... + x_i over the last axis; i64 of i32 and i64, which wraps around. A row that fits the
+// registers of a block is read once. Other rows of several tiles take three launches: the sums of the tiles, the sums
+// of all tiles before each, and the elements of each tile.
 #include "kernels/rows/scan.h"
 
 #include "kernels/rows/row_packs.h"
@@ -36,14 +36,15 @@ GPU_FUNCTION inline T sum_before(T value, T& total) {
   return before;
 }
 
-// T: float, or an unsigned number for i32 and i64, whose sums wrap around.
-template <class T>
+// X: the elements; T: the sums, of integers unsigned, so that they wrap around.
+template <class X, class T>
 GPU_FUNCTION inline void scan_sums(const ScanArgs& a) {
   const i64 row = block_index().x / static_cast<u32>(a.tiles);
   const i64 begin = static_cast<i64>(block_index().x % static_cast<u32>(a.tiles)) * kScanTile;
-  const T* x = static_cast<const T*>(a.x) + row * a.columns;
+  const X* x = static_cast<const X*>(a.x) + row * a.columns;
   T sum = 0, total;
-  for (i64 i = begin + thread_index(); i < min_of(begin + kScanTile, a.columns); i += block_size()) sum += x[i];
+  for (i64 i = begin + thread_index(); i < min_of(begin + kScanTile, a.columns); i += block_size())
+    sum += static_cast<T>(x[i]);
   sum_before(sum, total);
   if (thread_index() == 0) static_cast<T*>(a.sums)[block_index().x] = total;
 }
@@ -62,17 +63,17 @@ GPU_FUNCTION inline void scan_offsets(const ScanArgs& a) {
   }
 }
 
-template <class T>
+template <class X, class T>
 GPU_FUNCTION inline void scan(const ScanArgs& a) {
   const i64 row = block_index().x / static_cast<u32>(a.tiles);
   const i64 begin = static_cast<i64>(block_index().x % static_cast<u32>(a.tiles)) * kScanTile +
                     static_cast<i64>(thread_index()) * kScannedByThread;
-  const T* x = static_cast<const T*>(a.x) + row * a.columns;
+  const X* x = static_cast<const X*>(a.x) + row * a.columns;
   T* y = static_cast<T*>(a.y) + row * a.columns;
   T sums[kScannedByThread], sum = 0, total;
 #pragma unroll
   for (i32 i = 0; i < kScannedByThread; ++i) {
-    if (begin + i < a.columns) sum += x[begin + i];
+    if (begin + i < a.columns) sum += static_cast<T>(x[begin + i]);
     sums[i] = sum;
   }
   T before = sum_before(sum, total);
@@ -83,21 +84,30 @@ GPU_FUNCTION inline void scan(const ScanArgs& a) {
   }
 }
 
+// Sums of a 16-byte vector of X.
+template <class X, class T>
+struct alignas(16) ScanPack {
+  T value[RowPack<X>::kElements];
+};
+
 // A row of whole packs: each wave has neighboring ones, a pack a lane at a time.
-template <class T>
+template <class X, class T>
 GPU_FUNCTION inline void scan_row(const ScanArgs& a) {
   GPU_SHARED(T, waves, kMaxWaves);
-  constexpr i32 kElements = RowPack<T>::kElements;
+  constexpr i32 kElements = RowPack<X>::kElements;
   const i64 row = static_cast<i64>(block_index().x) * a.columns;
-  const auto* x = reinterpret_cast<const RowPack<T>*>(static_cast<const T*>(a.x) + row);
-  auto* y = reinterpret_cast<RowPack<T>*>(static_cast<T*>(a.y) + row);
+  const auto* x = reinterpret_cast<const RowPack<X>*>(static_cast<const X*>(a.x) + row);
+  auto* y = reinterpret_cast<ScanPack<X, T>*>(static_cast<T*>(a.y) + row);
   const i32 packs = static_cast<i32>(a.columns / kElements);
   const i32 first = static_cast<i32>(wave_index() * kWave * kScanPacks + lane());
-  RowPack<T> sums[kScanPacks];
+  ScanPack<X, T> sums[kScanPacks];
 #pragma unroll
   for (i32 p = 0; p < kScanPacks; ++p) {
     const i32 place = first + p * static_cast<i32>(kWave);
-    if (place < packs) sums[p] = x[place];
+    if (place >= packs) continue;
+    const RowPack<X> pack = x[place];
+#pragma unroll
+    for (i32 e = 0; e < kElements; ++e) sums[p].value[e] = static_cast<T>(pack.value[e]);
   }
   T carried = 0;  // what the wave has before these packs
 #pragma unroll
@@ -132,12 +142,12 @@ GPU_FUNCTION inline void scan_row(const ScanArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_SCAN(name, T)                                                                              \
-  GPU_KERNEL(scan_row_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan_row<T>)              \
-  GPU_KERNEL(scan_row_##name##_small, gabbro::gpu::kScanSmallThreads, gabbro::gpu::ScanArgs, scan_row<T>) \
-  GPU_KERNEL(scan_sums_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan_sums<T>)            \
-  GPU_KERNEL(scan_offsets_##name, 256, gabbro::gpu::ScanArgs, scan_offsets<T>)                            \
-  GPU_KERNEL(scan_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan<T>)
-GABBRO_SCAN(f32, float)
-GABBRO_SCAN(i32, gabbro::gpu::u32)
-GABBRO_SCAN(i64, gabbro::gpu::u64)
+#define GABBRO_SCAN(name, X, T)                                                                              \
+  GPU_KERNEL(scan_row_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan_row<X, T>)              \
+  GPU_KERNEL(scan_row_##name##_small, gabbro::gpu::kScanSmallThreads, gabbro::gpu::ScanArgs, scan_row<X, T>) \
+  GPU_KERNEL(scan_sums_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan_sums<X, T>)            \
+  GPU_KERNEL(scan_offsets_##name, 256, gabbro::gpu::ScanArgs, scan_offsets<T>)                               \
+  GPU_KERNEL(scan_##name, gabbro::gpu::kScanThreads, gabbro::gpu::ScanArgs, scan<X, T>)
+GABBRO_SCAN(f32, float, float)
+GABBRO_SCAN(i32, gabbro::gpu::i32, gabbro::gpu::u64)
+GABBRO_SCAN(i64, gabbro::gpu::u64, gabbro::gpu::u64)

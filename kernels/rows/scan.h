@@ -1,5 +1,5 @@
-// Arguments of cumsum over the last axis of contiguous x [rows, columns] of f32 or i32. A block a tile of a row, or a
-// row of whole 16-byte vectors.
+// Arguments of cumsum over the last axis of contiguous x [rows, columns] of f32, i32 or i64; the sums of i32 are i64. A
+// block a tile of a row, or a row of whole 16-byte vectors.
 #pragma once
 
 #include "kernels/gpu/types.h"
@@ -11,7 +11,7 @@ inline constexpr i32 kScannedByThread = 8;  // elements that follow each other
 inline constexpr i32 kScanTile = static_cast<i32>(kScanThreads) * kScannedByThread;
 
 // Rows that a block keeps in its registers, by its threads.
-inline constexpr i32 kScanPacks = 8;  // of a thread, at most; four registers each
+inline constexpr i32 kScanPacks = 8;  // of a thread, at most; four registers each, eight of i32
 inline constexpr u32 kScanSmallThreads = 64;
 constexpr i64 longest_scanned_row(u32 threads) { return static_cast<i64>(threads) * kScanPacks * 4; }
 

@@ -1,5 +1,7 @@
 """Sums of many elements, and compositions of half precision, are as accurate as NumPy's in float64."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -122,6 +124,78 @@ def test_norms_of_long_rows(rng, shape):
     np.testing.assert_allclose(F.rms_norm(t, shape[1:], eps=1e-5).numpy(), wide / root, rtol=20 * EPSILON)
 
 
+def normalized(x: np.ndarray, centered: bool = True) -> np.ndarray:
+    """The rows of x with a mean of 0 (if `centered`) and a mean square of 1, in float64."""
+    x = x.astype("f8")
+    distance = x - x.mean(-1, keepdims=True) if centered else x
+    return distance / np.sqrt((distance * distance).mean(-1, keepdims=True))
+
+
+LARGE = -3e38  # a weight whose product with 1 / sqrt(variance) is infinite
+
+
+def large_norms() -> dict:
+    """By name: a norm of [3, 4, C] with large weights, and what it multiplies them by."""
+
+    def flat(x, rows):
+        return normalized(x.reshape(*rows, -1)).reshape(x.shape)
+
+    channels = gb.full(4, LARGE)
+
+    def columns(x):
+        return gb.full(x.shape[-1], LARGE)
+
+    def batch(x):
+        return normalized(x.swapaxes(0, 1).reshape(4, -1)).reshape(4, 3, -1).swapaxes(0, 1)
+
+    return {
+        "layer_norm": (lambda x: gb.layer_norm(x, columns(x), None, 1e-20), normalized),
+        "rms_norm": (lambda x: F.rms_norm(x, x.shape[-1:], columns(x), 1e-20), lambda x: normalized(x, False)),
+        "group_norm": (lambda x: gb.group_norm(x, 2, channels, None, 1e-20), lambda x: flat(x, (3, 2))),
+        "batch_norm": (
+            lambda x: gb.batch_norm(x, gb.zeros(4), gb.ones(4), channels, training=True, eps=1e-20),
+            batch,
+        ),
+    }
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0", "sim:1"])
+@pytest.mark.parametrize("columns", [7, 64])
+@pytest.mark.parametrize("name", list(large_norms()))
+def test_weights_of_norms_are_multiplied_last(device_named, rng, device, columns, name):
+    """A result is finite where it is in float64, though the weight times 1 / sqrt(variance) is not."""
+    device_named(device)
+    norm, factor = large_norms()[name]
+    x = (0.01 * rng.standard_normal((3, 4, columns))).astype("f4")
+    expected = factor(x) * LARGE
+    finite = np.abs(expected) < 3.4e38
+    assert finite.sum() > x.size / 2
+    got = norm(gb.tensor(x)).numpy()
+    assert not np.isnan(got).any()
+    np.testing.assert_allclose(got[finite], expected[finite], rtol=1e-5, atol=3e38 * 1e-5)
+
+
+@pytest.mark.parametrize("name", list(large_norms()))
+def test_gradients_of_norms_with_large_weights(rng, name):
+    norm, factor = large_norms()[name]
+    x = (0.01 * rng.standard_normal((3, 4, 7))).astype("f4")
+    dy = rng.standard_normal(x.shape)
+
+    def loss(x):  # in float64; its values are not used
+        return (factor(x) * dy).sum() * -3
+
+    step = 1e-7
+    expected = np.empty(x.shape)
+    for i in np.ndindex(x.shape):
+        above, below = x.astype("f8"), x.astype("f8")
+        above[i] += step
+        below[i] -= step
+        expected[i] = (loss(above) - loss(below)) / (2 * step)
+    scale = gb.tensor((1e-38 * dy).astype("f4"))
+    got = gb.grad(lambda x: (norm(x) * scale).sum())(gb.tensor(x)).numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("device", ["cpu", "sim:0", "sim:1"])
 @pytest.mark.parametrize("dtype", [gb.float16, gb.bfloat16], ids=str)
 def test_squares_in_half_precision(device_named, rng, device, dtype):
@@ -169,3 +243,73 @@ def test_results_do_not_depend_on_the_number_of_threads(rng, shape, axis):
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("beta", "threshold"), [(1, 20), (2, 20), (0.5, 10)])
+def test_second_derivative_of_softplus(beta, threshold):
+    """beta · s · (1 - s) with s = sigmoid(beta · x), and 0 above the threshold and at the infinities."""
+    x = np.array([-1e4, -100, -50, -20.5, -20, -10, -1e-3, 0, 1e-3, 1, 4.9, 9.9, 10.1, 19.5, 20.1, 50, 1e4], "f4")
+    first = gb.grad(lambda x: F.softplus(x, beta, threshold).sum())
+    got = gb.grad(lambda x: first(x).sum())(gb.tensor(x)).numpy()
+    s = 1 / (1 + np.exp(-beta * x.astype(np.longdouble)))
+    expected = np.where(beta * x > threshold, 0, beta * s * (1 - s))
+    np.testing.assert_allclose(got, expected, rtol=3e-6, atol=2.0**-149)
+    ends = gb.grad(lambda x: first(x).sum())(gb.tensor([-math.inf, math.inf])).numpy()
+    np.testing.assert_array_equal(ends, 0)
+
+
+def wide(function):
+    return lambda x: function(x.astype(np.longdouble))
+
+
+# Elementwise functions by name: NumPy's in 80 bits, or Python's in 64.
+FUNCTIONS = {
+    **{n: wide(getattr(np, n)) for n in ("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "square")},
+    **{n: wide(getattr(np, n)) for n in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{n: wide(getattr(np, "arc" + n[1:])) for n in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+    "rsqrt": wide(lambda x: 1 / np.sqrt(x)),
+    "reciprocal": wide(lambda x: 1 / x),
+    "sigmoid": wide(lambda x: 1 / (1 + np.exp(-x))),
+    "silu": wide(lambda x: x / (1 + np.exp(-x))),
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+}
+
+
+def error_in_ulps(got: np.ndarray, expected: np.ndarray, digits: int, smallest: int) -> np.ndarray:
+    """Of a dtype with `digits` bits and a smallest number of 2 ** smallest. Signs of 0, NaNs and infinities must agree."""
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    ordinary = np.isfinite(expected) & np.isfinite(got)
+    got, expected = got[ordinary], expected[ordinary]
+    exponent = np.where(expected == 0, smallest, np.maximum(np.frexp(expected)[1] - digits, smallest))
+    return np.abs(got - expected) / np.ldexp(np.longdouble(1), exponent)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_within_2_units_of_the_last_place(name):
+    """At floats of all exponents and both signs, every 9973rd of all there are."""
+    x = np.arange(0, 2**32, 9973 if name != "erf" else 99_991, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[name](x)
+    got = getattr(gb, name)(gb.tensor(x)).numpy()
+    with np.errstate(over="ignore"):
+        rounded = expected.astype(np.float32)
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(rounded))
+    zero = expected == 0
+    np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(expected[zero]))
+    error = error_in_ulps(got.astype(np.longdouble), expected, 24, -149)
+    assert error.max() <= (2.5 if name == "silu" else 2), f"{error.max():.3f} units"
+
+
+@pytest.mark.parametrize("dtype", [gb.float16, gb.bfloat16], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_halves_are_rounded_once(name, dtype):
+    """The nearest number, or one that is off by a thousandth of a unit more: all numbers of the dtype."""
+    bits = np.arange(2**16, dtype=np.uint32)
+    x = (bits << 16).view(np.float32) if dtype is gb.bfloat16 else bits.astype(np.uint16).view(np.float16)
+    x = x.astype(np.float32)
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[name](x)
+    got = double(getattr(gb, name)(gb.tensor(x).astype(dtype)))
+    digits, smallest = (11, -24) if dtype is gb.float16 else (8, -133)
+    error = error_in_ulps(got.astype(np.longdouble), expected, digits, smallest)
+    assert error.max() <= 0.501, f"{error.max():.4f} units"

@@ -23,6 +23,13 @@ class Keeper {
     for (const std::shared_ptr<Node>& node : traced_.nodes)
       for (const Tensor& input : node->inputs)
         if (!input.has_value() && input.use_count() > uses.at(&input.state())) held_.push_back(input);
+    // An output that no traced node reads, next to one that is read.
+    for (const std::shared_ptr<Node>& node : traced_.nodes) {
+      for (size_t i = 0; i < node->made.size(); ++i) {
+        const auto state = node->made[i].lock();
+        if (state != nullptr && !uses.contains(state.get())) held_.push_back(output_of(node, static_cast<int>(i)));
+      }
+    }
     for (const Tensor& tensor : held_) add(tensor, kept_.held);
   }
 

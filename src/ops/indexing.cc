@@ -106,8 +106,9 @@ Tensor table_rows(const Tensor& y, const Advanced& advanced, const std::vector<T
     if (count > INT32_MAX) throw bad_input("[index] axes of {} elements in all are too long", count);
     if (length == 0 && tensors[0].shape().elements() > 0)
       throw bad_input("[index] axis {} has no elements to select", advanced.sources[i]);
-    const Tensor places = positions_of(tensors[i], length, index_attributes({"index", advanced.sources[i]}));
-    rows = i == 0 ? places : rows * full(y.device(), Shape{}, length, DType::i32) + places;
+    const Attributes attributes = index_attributes({"index", advanced.sources[i]});
+    rows =
+        i == 0 ? positions_of(tensors[i], length, attributes) : joined_positions(rows, tensors[i], length, attributes);
   }
   return rows;
 }
@@ -132,9 +133,10 @@ Tensor gathered(const Tensor& y, const Advanced& advanced, const std::vector<Ten
   } else {
     int64_t count = 0;
     const Tensor rows = table_rows(y, advanced, tensors, count);
-    const Tensor table = reshape(permute(y, order), Shape{count, product(rest)});
-    const Tensor taken = gather(table, reshape(rows, Shape{shape.elements()}));
-    moved = permute(reshape(taken, Shape{shape.elements(), product(before), product(after)}), {1, 0, 2});
+    const Tensor table = reshape(std::ranges::is_sorted(order) ? y : permute(y, order), Shape{count, product(rest)});
+    moved = gather(table, shape.rank() == 1 ? rows : reshape(rows, Shape{shape.elements()}));
+    if (!before.empty())
+      moved = permute(reshape(moved, Shape{shape.elements(), product(before), product(after)}), {1, 0, 2});
   }
   std::vector<int64_t> lengths(before.begin(), before.end());
   lengths.insert(lengths.end(), shape.lengths().begin(), shape.lengths().end());

@@ -175,9 +175,15 @@ const Op kBatchNorm = {
       const Tensor &x = a[0], &dy = a.gradients[0];
       const std::vector<Tensor> sums = record_all(kBatchNormSums, {x, a[1], dy});
       const Tensor factor = rsqrt(a[2] + scalar(x.device(), a.attributes.real("epsilon")));
-      const Tensor scale = has_weight ? factor * in_f32(a[3]) : factor;
-      Gradients gradients{cast(in_f32(dy) * reshape(scale, channel_shape(x)), x.dtype()), neg(sums[0] * scale),
-                          sums[1] * scale * factor * factor * scalar(x.device(), -0.5)};
+      // The weight comes last: its product with the factor may overflow.
+      const Shape shape = channel_shape(x);
+      const auto weighted = [&](const Tensor& y, const Shape& as) {
+        return has_weight ? y * reshape(in_f32(a[3]), as) : y;
+      };
+      const Shape channels = factor.shape();
+      Gradients gradients{cast(weighted(in_f32(dy) * reshape(factor, shape), shape), x.dtype()),
+                          neg(weighted(sums[0] * factor, channels)),
+                          weighted(sums[1] * factor * factor * factor * scalar(x.device(), -0.5), channels)};
       if (has_weight) gradients.push_back(cast(sums[1] * factor, a[3].dtype()));
       if (has_bias) gradients.push_back(cast(sums[0], a[a.size() - 1].dtype()));
       return gradients;

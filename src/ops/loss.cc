@@ -40,12 +40,11 @@ void require_classes(const char* op, const Tensor& x, const Tensor& target) {
   }
 }
 
-// x [N, V] in f32.
-Tensor negative_log_likelihood(const char* op, const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
-  const int64_t rows = x.shape()[0];
+// `picked` [N]: the logarithms of the targets' probabilities, in f32.
+Tensor negative_log_likelihood(const Tensor& picked, const Tensor& target, Reduce reduce, int32_t ignored) {
+  const int64_t rows = target.shape()[0];
   const Tensor counted = counted_labels(target, ignored);  // [N]
-  const Tensor picked = take_labels(x, reshape(target, Shape{rows, 1}), {.op = op, .axis = 1}, ignored);
-  const Tensor losses = where(counted, neg(reshape(picked, Shape{rows})), constant(x, 0));
+  const Tensor losses = where(counted, neg(reshape(picked, Shape{rows})), constant(picked, 0));
   if (reduce == Reduce::kNone) return losses;
   const Tensor total = sum(losses, -1, kKeepDims);
   return reshape(reduce == Reduce::kSum ? total : total / sum(cast(counted, DType::f32), -1, kKeepDims), Shape{});
@@ -81,6 +80,40 @@ const Op kBce = {
     },
 };
 
+// x f32 [N, V], labels i32 [N, 1] to log_softmax(x) at the labels [N, 1], 0 for an ignored one, and everywhere [N, V].
+// As one op: the gradient of the parts would be a tensor of zeros with one number a row, read again to sum it up.
+const Op kLabelLogProbability = {
+    .name = "label_log_probability",
+    .infer =
+        [](const Args& a) {
+          return std::vector<TensorSpec>{{.shape = a[1].shape(), .dtype = DType::f32},
+                                         {.shape = a[0].shape(), .dtype = DType::f32}};
+        },
+    .compose =
+        [](const Args& a) {
+          const Tensor y = log_softmax(a[0]);
+          return std::vector{take_along_last(y, a[1], a.attributes), y};
+        },
+    // dpicked · (1 at the label - softmax(x)), and that of log_softmax.
+    .gradient = [](const GradientArgs& a) -> Gradients {
+      const int64_t classes = a[0].shape()[1];
+      const Tensor probability = exp(a.outputs[1]), &dpicked = a.gradients[0], &dy = a.gradients[1];
+      Tensor dx;
+      if (dpicked.defined()) {
+        const Tensor label = positions_of(a[1], classes, a.attributes), zero = constant(a[0], 0);
+        const Tensor counted = counted_labels(a[1], a.attributes.integer("ignored"));
+        const Tensor d = where(counted, dpicked, zero);  // [N, 1]
+        const Tensor hit = equal(label, iota(dpicked.device(), classes, DType::i32));
+        dx = (cast(hit, DType::f32) - probability) * d;
+      }
+      if (dy.defined()) {
+        const Tensor other = dy - probability * sum(dy, -1, kKeepDims);
+        dx = dx.defined() ? dx + other : other;
+      }
+      return {dx, Tensor()};
+    },
+};
+
 Tensor mse_loss(const Tensor& input, const Tensor& wanted, Reduce reduce) {
   const Tensor x = for_sum(input), target = for_sum(wanted);
   require_pair("mse_loss", x, target);
@@ -110,13 +143,19 @@ Tensor kl_div(const Tensor& input, const Tensor& wanted, Reduce reduce) {
 
 Tensor nll_loss(const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
   require_classes("nll_loss", x, target);
-  return cast(negative_log_likelihood("nll_loss", in_f32(x), target, reduce, ignored), for_sum(x).dtype());
+  const Tensor labels = reshape(target, Shape{x.shape()[0], 1});
+  const Tensor picked = take_labels(in_f32(x), labels, {.op = "nll_loss", .axis = 1}, ignored);
+  return cast(negative_log_likelihood(picked, target, reduce, ignored), for_sum(x).dtype());
 }
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, Reduce reduce, int32_t ignored) {
   require_classes("cross_entropy", x, target);
-  return cast(negative_log_likelihood("cross_entropy", log_softmax(in_f32(x)), target, reduce, ignored),
-              for_sum(x).dtype());
+  const IndexUse use{.op = "cross_entropy", .axis = 1};
+  const Attributes attributes = label_attributes(use, ignored);
+  const Tensor labels = reshape(target, Shape{x.shape()[0], 1});
+  const Tensor readable = readable_indices(labels, x.shape()[1], use, attributes);
+  const Tensor picked = record_all(kLabelLogProbability, {in_f32(x), readable}, attributes)[0];
+  return cast(negative_log_likelihood(picked, target, reduce, ignored), for_sum(x).dtype());
 }
 
 }  // namespace gabbro

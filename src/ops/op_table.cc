@@ -98,6 +98,7 @@ std::span<const Op* const> op_table() {
       &kConcat,
       &kDequantize,  //
       &kBce,
+      &kLabelLogProbability,
       &kSilu,
       &kSoftmax,
       &kLogSoftmax,

@@ -30,7 +30,7 @@ extern const Op kSort, kTopk;
 extern const Op kIm2col, kConv, kConvTranspose, kConvWeightGradient, kPool, kMaxPoolGradient, kAdaptiveAvgPool2d,
     kUpsample2d;
 // random.cc, loss.cc
-extern const Op kRandom, kBce;
+extern const Op kRandom, kBce, kLabelLogProbability;
 // layer_norm.cc
 extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments, kBatchNormSums;
 // flip.cc, recurrent.cc

@@ -30,7 +30,8 @@ Tensor repeated_positions(const Tensor& indices, int64_t size, int64_t repeats, 
 
 }  // namespace
 
-// Indices of an integer dtype -> i32 of their shape, or with attribute `repeats` R > 1 of [K] -> [R * K].
+// Indices of an integer dtype -> i32 of their shape, or with attribute `repeats` R > 1 of [K] -> [R * K]. With a second
+// input `outer`: outer · size + position.
 const Op kResolveIndex = {
     .name = "resolve_index",
     .infer =
@@ -45,6 +46,12 @@ Attributes index_attributes(const IndexUse& use) { return {{"for", std::string(u
 
 Attributes label_attributes(const IndexUse& use, int64_t ignored) {
   return {{"for", std::string(use.op)}, {"axis", use.axis}, {"labels", int64_t{1}}, {"ignored", ignored}};
+}
+
+Tensor joined_positions(const Tensor& outer, const Tensor& indices, int64_t size, Attributes attributes) {
+  attributes.set("size", size);
+  attributes.set("repeats", int64_t{1});
+  return record(kResolveIndex, {indices, outer}, std::move(attributes));
 }
 
 Tensor positions_of(const Tensor& indices, int64_t size, const Attributes& attributes) {

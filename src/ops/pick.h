@@ -27,6 +27,10 @@ Tensor readable_indices(const Tensor& indices, int64_t size, const IndexUse& use
 // Positions within [0, size), i32, of the shape of the indices; 0 for an ignored one.
 Tensor positions_of(const Tensor& indices, int64_t size, const Attributes& attributes);
 
+// outer · size + position of the indices, i32: the row of two axes in one, of which `outer` (i32, of the shape of the
+// indices) is the position along the first.
+Tensor joined_positions(const Tensor& outer, const Tensor& indices, int64_t size, Attributes attributes);
+
 // x's elements at `indices` [K], of any integer dtype, along an axis: [..., K, ...]. x is read in place, however many
 // axes are before this one.
 Tensor pick(const Tensor& x, const Tensor& indices, int axis, const IndexUse& use);

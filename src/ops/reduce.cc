@@ -17,10 +17,12 @@ std::vector<Tensor> in_f32(const Args& a) {
   return {record(op, {cast(a[0], DType::f32)})};
 }
 
-// The dtype of a sum: f32 for f16 and bf16, i64 of i32.
+// The dtype of sums: i64 of i32.
+DType wide_integer(DType dtype) { return dtype == DType::i32 ? DType::i64 : dtype; }
+// f32 for f16 and bf16.
 std::vector<TensorSpec> sum_spec(const Args& a) {
   const DType dtype = a[0].dtype();
-  return result(with_last(a[0].shape(), 1), is_half(dtype) ? DType::f32 : dtype == DType::i32 ? DType::i64 : dtype);
+  return result(with_last(a[0].shape(), 1), is_half(dtype) ? DType::f32 : wide_integer(dtype));
 }
 
 Op reduction(const char* name, std::vector<Tensor> (*compose)(const Args& a),
@@ -102,7 +104,7 @@ const Op kArgmin = search("argmin", in_f32<kArgmin>);
 // The sum of the elements up to each: those with a larger index count as 0.
 const Op kCumsum = {
     .name = "cumsum",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = [](const Args& a) { return result(a[0].shape(), wide_integer(a[0].dtype())); },
     .compose =
         [](const Args& a) {
           const Tensor& x = a[0];  // [..., C]
@@ -112,7 +114,8 @@ const Op kCumsum = {
           const Tensor index = iota(x.device(), columns, DType::i32);
           const Tensor before = less_equal(index, reshape(index, Shape{columns, 1}));  // [C, C]
           return std::vector{reshape(
-              cast(sum(where(before, flat, scalar(x.device(), 0, x.dtype())), -1, kKeepDims), x.dtype()), x.shape())};
+              cast(sum(where(before, flat, scalar(x.device(), 0, x.dtype())), -1, kKeepDims), wide_integer(x.dtype())),
+              x.shape())};
         },
     .gradient = [](const GradientArgs& a) -> Gradients { return {reversed(cumsum(reversed(a.gradients[0])))}; },
 };

@@ -143,6 +143,9 @@ void add_losses(std::vector<OpCase>& cases) {
   cases.push_back({"bce", &kBce, {{Shape{5, 3}, 0.1, 0.9}, {Shape{5, 3}, 0.1, 0.9}}, one([](const Inputs& x) {
                      return bce_loss(x[0], x[1], Reduce::kNone);
                    })});
+  cases.push_back({"cross_entropy", &kLabelLogProbability, {{Shape{4, 5}}}, one([](const Inputs& x) {
+                     return cross_entropy(x[0], ints(Shape{4}, {4, 0, -100, 2}), Reduce::kNone);
+                   })});
 }
 
 void add_attention(std::vector<OpCase>& cases) {

@@ -119,6 +119,20 @@ inline F32 abs(F32 x) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
 }
+inline F32 copysign(F32 size, F32 sign) {
+  const __m256 bit = _mm256_set1_ps(-0.0f);
+  const auto joined = [&](__m256 a, __m256 b) { return _mm256_or_ps(_mm256_andnot_ps(bit, a), _mm256_and_ps(bit, b)); };
+  return {joined(size.a, sign.a), joined(size.b, sign.b)};
+}
+inline F32 reciprocal(F32 a) {
+  const __m256 one = _mm256_set1_ps(1);
+  return {_mm256_div_ps(one, a.a), _mm256_div_ps(one, a.b)};
+}
+inline F32 reciprocal(F32 a, F32 rest) {
+  const F32 r = reciprocal(a);
+  return {_mm256_fnmadd_ps(_mm256_mul_ps(r.a, rest.a), r.a, r.a),
+          _mm256_fnmadd_ps(_mm256_mul_ps(r.b, rest.b), r.b, r.b)};
+}
 inline F32 sqrt(F32 x) { return {_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)}; }
 inline F32 floor(F32 x) { return {_mm256_floor_ps(x.a), _mm256_floor_ps(x.b)}; }
 inline F32 round_even(F32 x) {

@@ -97,6 +97,20 @@ inline F32 fma(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 inline F32 max(F32 a, F32 b) { return {_mm512_max_ps(a.v, b.v)}; }
 inline F32 min(F32 a, F32 b) { return {_mm512_min_ps(a.v, b.v)}; }
 inline F32 abs(F32 a) { return {_mm512_abs_ps(a.v)}; }
+inline F32 copysign(F32 size, F32 sign) {
+  const __m512i bits = _mm512_castps_si512(size.v), mask = _mm512_set1_epi32(INT32_MIN);
+  return {_mm512_castsi512_ps(_mm512_ternarylogic_epi32(mask, _mm512_castps_si512(sign.v), bits, 0xca))};
+}
+// 1 / a within 1 ulp, for a of which it is a normal number.
+inline F32 reciprocal(F32 a) {
+  const __m512 r = _mm512_rcp14_ps(a.v);
+  return {_mm512_fmadd_ps(_mm512_fnmadd_ps(a.v, r, _mm512_set1_ps(1)), r, r)};
+}
+// 1 / (a + rest), for a rest of less than an ulp.
+inline F32 reciprocal(F32 a, F32 rest) {
+  const __m512 r = _mm512_rcp14_ps(a.v), error = _mm512_fnmadd_ps(a.v, r, _mm512_set1_ps(1));
+  return {_mm512_fmadd_ps(_mm512_fnmadd_ps(rest.v, r, error), r, r)};
+}
 inline F32 sqrt(F32 a) { return {_mm512_sqrt_ps(a.v)}; }
 inline F32 floor(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}; }
 inline F32 round_even(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }

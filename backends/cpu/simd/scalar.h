@@ -121,6 +121,18 @@ inline F32 min(F32 a, F32 b) {
 inline F32 abs(F32 a) {
   return each_lane<F32>([&](int i) { return std::fabs(a.v[i]); });
 }
+inline F32 copysign(F32 size, F32 sign) {
+  return each_lane<F32>([&](int i) { return std::copysign(size.v[i], sign.v[i]); });
+}
+inline F32 reciprocal(F32 a) {
+  return each_lane<F32>([&](int i) { return 1 / a.v[i]; });
+}
+inline F32 reciprocal(F32 a, F32 rest) {
+  return each_lane<F32>([&](int i) {
+    const float r = 1 / a.v[i];
+    return r - r * rest.v[i] * r;
+  });
+}
 inline F32 sqrt(F32 a) {
   return each_lane<F32>([&](int i) { return std::sqrt(a.v[i]); });
 }

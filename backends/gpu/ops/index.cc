@@ -55,12 +55,14 @@ class ResolveIndex : public Kernel {
         resolve_(resolve) {
     implementation = "resolve_index";
     bytes = static_cast<double>(resolve.count) *
-            (static_cast<double>(dtype_bytes(resolve.dtype, 1)) + static_cast<double>(resolve.repeats) * sizeof(i32));
+            (static_cast<double>(dtype_bytes(resolve.dtype, 1)) +
+             static_cast<double>(resolve.repeats + (resolve.has_outer ? 1 : 0)) * sizeof(i32));
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     run(function_, {blocks_for(resolve_.count, kElementThreads)},
         ResolveIndexArgs{.indices = input<void>(launch, 0),
+                         .outer = resolve_.has_outer ? input<i32>(launch, 1) : nullptr,
                          .y = output<i32>(launch, 0),
                          .count = resolve_.count,
                          .repeats = resolve_.repeats,

@@ -11,7 +11,7 @@ namespace {
 
 class Scan : public Kernel {
  public:
-  Scan(const abi::TensorView& x, const MakeContext& context)
+  Scan(const abi::TensorView& x, const abi::TensorView& y, const MakeContext& context)
       : columns_(x.shape[x.rank - 1]),
         rows_(elements(x) / columns_),
         tiles_((columns_ + kScanTile - 1) / kScanTile),
@@ -23,9 +23,9 @@ class Scan : public Kernel {
     const int64_t words = row_bytes / 4;  // registers of a row
     if (row_bytes % kPackBytes == 0 && words <= longest_scanned_row(kScanThreads))
       row_ = context.function("scan_row_" + name_ + (words <= longest_scanned_row(kScanSmallThreads) ? "_small" : ""));
-    scratch_bytes = tiles_ == 1 ? 0 : static_cast<size_t>(rows_ * tiles_) * dtype_bytes(x.dtype, 1);
+    scratch_bytes = tiles_ == 1 ? 0 : static_cast<size_t>(rows_ * tiles_) * dtype_bytes(y.dtype, 1);
     implementation = "cumsum " + name_;
-    bytes = 2.0 * static_cast<double>(dtype_bytes(x.dtype, 1)) * static_cast<double>(elements(x));
+    bytes = static_cast<double>(dtype_bytes(x.dtype, 1) + dtype_bytes(y.dtype, 1)) * static_cast<double>(elements(x));
     flops = static_cast<double>(elements(x));
   }
 
@@ -62,7 +62,7 @@ std::unique_ptr<Kernel> make_cumsum(const abi::KernelRequest& request, const Mak
   if (!is_scan(request)) return nullptr;
   const DType dtype = request.inputs[0].dtype;
   const bool scanned = dtype == DType::f32 || dtype == DType::i32 || dtype == DType::i64;
-  return scanned ? std::make_unique<Scan>(request.inputs[0], context) : nullptr;
+  return scanned ? std::make_unique<Scan>(request.inputs[0], request.outputs[0], context) : nullptr;
 }
 
 }  // namespace gabbro::gpu

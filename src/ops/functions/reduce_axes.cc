@@ -214,10 +214,12 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
 
 Tensor cumsum(const Tensor& x, int64_t axis) {
   require_plain("cumsum", x);
-  const DType dtype = sum_dtype(for_sum(x).dtype());
+  const DType own = for_sum(x).dtype(), dtype = sum_dtype(own);
   const int index = x.shape().axis("cumsum", axis);
   if (x.shape().elements() == 0) return cast(x, dtype);
-  return axis_from_last(record(kCumsum, {axis_to_last(cast(x, dtype), index)}), index);
+  // Of i32 the op makes i64 itself.
+  const bool narrow = dtype == DType::i64 && own != DType::i64;
+  return axis_from_last(record(kCumsum, {axis_to_last(cast(x, narrow ? DType::i32 : dtype), index)}), index);
 }
 
 }  // namespace gabbro

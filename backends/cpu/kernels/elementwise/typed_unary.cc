@@ -1,12 +1,13 @@
 // Elementwise functions of one tensor: of f64 all, and of f32 (and f16 and bf16 by f32) those that have no function
-// over F32. Loops over simd/f64.h and simd/library.h, of which the compiler makes vectors. `round` goes to the even one
-// of two.
+// over F32. Loops over simd/f32.h, simd/f64.h and simd/library.h, of which the compiler makes vectors. `round` goes to
+// the even one of two.
 #include <cmath>
 #include <string_view>
 
 #include "backends/cpu/kernels/elementwise/elementwise.h"
 #include "backends/cpu/kernels/pieces.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
+#include "backends/cpu/simd/f32.h"
 #include "backends/cpu/simd/f64.h"
 #include "backends/cpu/simd/library.h"
 
@@ -29,46 +30,27 @@ constexpr Unary unary(const char* op) {
   return {op, row_of<float, kFunction>, row_of<double, kFunction>};
 }
 
-// Rows of functions that a compiler's vectors do not compute to the last bit as its single elements.
-template <class T, T (*kFunction)(T)>
-void pieces_of(const Row& row) {
-  map_pieces<T>(row, [](const T* x, T* y) {
-    for (int i = 0; i < kPiece; ++i) y[i] = kFunction(x[i]);
-  });
-}
-
-// Rows of a function that is cheaper, or exact enough, within ±kMost only; other arguments take another one.
-template <double (*kWithin)(double), double (*kElsewhere)(double), const double& kMost>
-void reduced_pieces_of(const Row& row) {
-  map_pieces<double>(row, [](const double* x, double* y) {
-    int outside = 0;
-    for (int i = 0; i < kPiece; ++i) {
-      y[i] = kWithin(x[i]);
-      outside |= static_cast<int>(!(std::fabs(x[i]) <= kMost));
-    }
-    if (outside == 0) return;
-    for (int i = 0; i < kPiece; ++i) {
-      if (!(std::fabs(x[i]) <= kMost)) y[i] = kElsewhere(x[i]);
-    }
-  });
-}
-
 template <float (*kFloat)(float), double (*kDouble)(double)>
 constexpr Unary by_pieces(const char* op) {
   return {op, pieces_of<float, kFloat>, pieces_of<double, kDouble>};
 }
 
+template <float (*kBase)(const f32::Logarithm&), double (*kDouble)(double)>
+constexpr Unary logarithm(const char* op) {
+  return {op, normal_pieces_of<f32::log_of_normal<kBase>, f32::log_of_any<kBase>>, pieces_of<double, kDouble>};
+}
+
 constexpr Unary kUnary[] = {
     unary<[](auto x) { return -x; }>("neg"),
     unary<[](auto x) { return std::fabs(x); }>("abs"),
-    {"exp", nullptr, reduced_pieces_of<f64::exp_of_normal, f64::exp, f64::kMostNormal>},
-    {"log", nullptr, pieces_of<double, f64::log>},
+    {"exp", nullptr, reduced_pieces_of<double, f64::exp_of_normal, f64::exp, f64::kMostNormal>},
+    logarithm<f32::of_base_e, f64::log>("log"),
     unary<[](auto x) { return std::sqrt(x); }>("sqrt"),
     unary<[](auto x) { return 1 / std::sqrt(x); }>("rsqrt"),
-    {"sin", nullptr, reduced_pieces_of<f64::sin, ::sin, f64::kMostReducible>},
-    {"cos", nullptr, reduced_pieces_of<f64::cos, ::cos, f64::kMostReducible>},
+    {"sin", nullptr, reduced_pieces_of<double, f64::sin, ::sin, f64::kMostReducible>},
+    {"cos", nullptr, reduced_pieces_of<double, f64::cos, ::cos, f64::kMostReducible>},
     {"tanh", nullptr, pieces_of<double, f64::tanh>},
-    {"sigmoid", nullptr, reduced_pieces_of<f64::sigmoid_of_normal, f64::sigmoid, f64::kMostNormal>},
+    {"sigmoid", nullptr, reduced_pieces_of<double, f64::sigmoid_of_normal, f64::sigmoid, f64::kMostNormal>},
     unary<[](auto x) { return std::floor(x); }>("floor"),
     {"erf", nullptr, pieces_of<double, ::erf>},
     unary<[](auto x) { return std::ceil(x); }>("ceil"),
@@ -78,19 +60,20 @@ constexpr Unary kUnary[] = {
                               : x < 0  ? -1
                               : x == 0 ? 0
                                        : x; }>("sign"),
-    by_pieces<::expm1f, f64::expm1>("expm1"),
-    by_pieces<::log1pf, f64::log1p>("log1p"),
-    by_pieces<::log2f, ::log2>("log2"),
-    by_pieces<::log10f, ::log10>("log10"),
-    {"tan", pieces_of<float, ::tanf>, reduced_pieces_of<f64::tan, ::tan, f64::kMostReducible>},
-    by_pieces<::sinhf, ::sinh>("sinh"),
-    by_pieces<::coshf, ::cosh>("cosh"),
-    by_pieces<::asinf, ::asin>("asin"),
-    by_pieces<::acosf, ::acos>("acos"),
-    by_pieces<::atanf, ::atan>("atan"),
-    by_pieces<::asinhf, ::asinh>("asinh"),
-    by_pieces<::acoshf, ::acosh>("acosh"),
-    by_pieces<::atanhf, ::atanh>("atanh"),
+    by_pieces<f32::expm1, f64::expm1>("expm1"),
+    by_pieces<f32::log1p, f64::log1p>("log1p"),
+    logarithm<f32::of_base_2, ::log2>("log2"),
+    logarithm<f32::of_base_10, ::log10>("log10"),
+    {"tan", reduced_pieces_of<float, f32::tan, ::tanf, f32::kMostReducible>,
+     reduced_pieces_of<double, f64::tan, ::tan, f64::kMostReducible>},
+    by_pieces<f32::sinh, ::sinh>("sinh"),
+    by_pieces<f32::cosh, ::cosh>("cosh"),
+    by_pieces<f32::asin, ::asin>("asin"),
+    by_pieces<f32::acos, ::acos>("acos"),
+    by_pieces<f32::atan, ::atan>("atan"),
+    by_pieces<f32::asinh, ::asinh>("asinh"),
+    by_pieces<f32::acosh, ::acosh>("acosh"),
+    by_pieces<f32::atanh, ::atanh>("atanh"),
 };
 
 }  // namespace

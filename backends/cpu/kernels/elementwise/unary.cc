@@ -1,14 +1,10 @@
 // Elementwise functions of one tensor of f32, or of f16 and bf16 by f32.
-#include <bit>
 #include <cmath>
-#include <limits>
 #include <string_view>
 
 #include "backends/cpu/kernels/attention/rope_math.h"
 #include "backends/cpu/kernels/elementwise/elementwise.h"
 #include "backends/cpu/kernels/kernels.h"
-#include "backends/cpu/kernels/pieces.h"
-#include "backends/cpu/simd/library.h"
 #include "backends/cpu/simd/math.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -39,7 +35,7 @@ void vector_row_of(const Row& row) {
 // By sine_cosine() where that is exact enough, else by the C library.
 template <bool kSine>
 F32 sine_or_cosine(F32 x) {
-  if (reduce_max(abs(x)) <= kMaxReducible) {
+  if (!any(splat(kMaxReducible) < abs(x))) {
     if constexpr (!kSine) return sine_cosine(x).cosine;
     return select(abs(x) < splat(0x1p-12f), x, sine_cosine(x).sine);  // -0 of -0; x³/6 is less than half a unit
   }
@@ -107,35 +103,6 @@ template <class... Rest>
   return splat(0.5f) * x * (splat(1.0f) + tanh(splat(0.797884561f) * inner));
 }
 
-// Natural logarithm within 1 unit in the last place, without branches: the polynomial of Cephes' logf (Moshier 1992)
-// for the mantissa in [√½, √2), and the exponent's share of ln 2 in two parts.
-[[gnu::always_inline]] inline float log_of(float x) {
-  const bool subnormal = x < 0x1p-126f;
-  const auto bits = std::bit_cast<int32_t>(subnormal ? x * 0x1p23f : x);
-  const int32_t above = bits - 0x3f3504f3;  // √½
-  const auto exponent = static_cast<float>((above >> 23) - (subnormal ? 23 : 0));
-  const float f = std::bit_cast<float>((above & 0x7fffff) + 0x3f3504f3) - 1, square = f * f;
-  float y = 7.0376836292e-2f * f - 1.1514610310e-1f;
-  y = y * f + 1.1676998740e-1f;
-  y = y * f - 1.2420140846e-1f;
-  y = y * f + 1.4249322787e-1f;
-  y = y * f - 1.6668057665e-1f;
-  y = y * f + 2.0000714765e-1f;
-  y = y * f - 2.4999993993e-1f;
-  y = y * f + 3.3333331174e-1f;
-  const float small = y * f * square - exponent * 2.12194440e-4f - 0.5f * square;
-  const float result = exponent * 0.693359375f + (f + small);
-  // 0, ∞ and NaN, and what is below 0.
-  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
-  const float zero_or_more = x == 0 ? -kInfinity : x < kInfinity ? result : x;
-  return x < 0 ? kNan : zero_or_more;
-}
-void log_row(const Row& row) {
-  map_pieces<float>(row, [](const float* x, float* y) {
-    for (int i = 0; i < kPiece; ++i) y[i] = log_of(x[i]);
-  });
-}
-
 struct Unary {
   const char* op;
   RowFunction row;
@@ -151,7 +118,6 @@ constexpr Unary kUnary[] = {
     {"neg", row_of<[](float x) { return -x; }>},
     {"abs", row_of<[](float x) { return std::fabs(x); }>},
     by_vectors<exp>("exp"),
-    {"log", log_row},
     {"sqrt", row_of<[](float x) { return std::sqrt(x); }>},
     {"rsqrt", row_of<[](float x) { return 1.0f / std::sqrt(x); }>},
     by_vectors<sine_or_cosine<true>>("sin"),

@@ -1,10 +1,97 @@
-// How close gelu comes, on each instruction set.
+// Accuracy of the elementwise functions, on each instruction set.
+#include <bit>
 #include <cmath>
 
 #include "backends/cpu/kernel_test_util.h"
 
 namespace gabbro::cpu::test {
 namespace {
+
+// Error in units in the last place of a float. Infinite results must be, and 0 has its sign.
+double ulps(float actual, double expected) {
+  constexpr double kWrong = 1e9;
+  if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) == std::isnan(actual) ? 0 : kWrong;
+  const auto nearest = static_cast<float>(expected);
+  if (actual == nearest) return std::signbit(actual) == std::signbit(nearest) ? 0.5 : kWrong;
+  if (std::isinf(nearest)) return std::isinf(expected) || std::isinf(actual) ? kWrong : 1;
+  if (std::isinf(actual)) return std::abs(expected) > 0x1.fffffdp127 ? 1 : kWrong;
+  int exponent = -149;
+  if (expected != 0) std::frexp(expected, &exponent);
+  return std::abs(actual - expected) / std::ldexp(1.0, std::max(exponent - 24, -149));
+}
+
+struct Function {
+  const char* op;
+  double (*of)(double);  // of the C library for f64, within one of its units
+  double most = 2;       // units of the last place
+};
+// exp2 is pow with a base of 2.
+constexpr Function kFunctions[] = {
+    {"exp", std::exp},
+    {"expm1", std::expm1},
+    {"log", std::log},
+    {"log1p", std::log1p},
+    {"log2", std::log2},
+    {"log10", std::log10},
+    {"sin", std::sin},
+    {"cos", std::cos},
+    {"tan", std::tan},
+    {"asin", std::asin},
+    {"acos", std::acos},
+    {"atan", std::atan},
+    {"sinh", std::sinh},
+    {"cosh", std::cosh},
+    {"tanh", std::tanh},
+    {"asinh", std::asinh},
+    {"acosh", std::acosh},
+    {"atanh", std::atanh},
+    {"erf", std::erf},
+    {"sqrt", std::sqrt},
+    {"rsqrt", [](double x) { return 1 / std::sqrt(x); }},
+    {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
+    {"silu", [](double x) { return x / (1 + std::exp(-x)); }, 2.5},
+    {"exp2", [](double x) { return std::exp2(x); }},
+};
+
+// Every 9973rd float of all there are, so that all exponents and both signs occur, and those next to the ends of
+// ranges.
+std::vector<float> arguments() {
+  std::vector<float> values;
+  for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 9973)
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  for (const float x : {0.0f, 0x1p-149f, 0x1p-126f, 0.5f, 0.625f, 1.0f, 9.0f, 88.0f, 1e5f, INFINITY}) {
+    for (const float sign : {1.0f, -1.0f}) {
+      values.insert(values.end(), {sign * x, sign * std::nextafter(x, 0.0f), sign * std::nextafter(x, INFINITY)});
+    }
+  }
+  return values;
+}
+
+TEST(Functions, are_within_2_units_of_the_last_place) {
+  const std::vector<float> values = arguments();
+  Tensor x(DType::f32, {static_cast<int64_t>(values.size())}), y(DType::f32, {x.count()}),
+      two(DType::f32, {x.count()}, {0}, 0, 1);
+  std::copy(values.begin(), values.end(), x.data<float>());
+  two.at<float>(0) = 2;
+  for (const Function& function : kFunctions) {
+    std::vector<double> expected;
+    for (const float value : values) expected.push_back(function.of(static_cast<double>(value)));
+    for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
+      if (pool.workers() > 1) return;
+      const bool power = function.op == std::string_view("exp2");
+      run(isa, power ? Call{"pow", {&two, &x}, {&y}, {}} : Call{function.op, {&x}, {&y}, {}}, pool);
+      double worst = 0;
+      size_t where = 0;
+      for (size_t i = 0; i < values.size(); ++i) {
+        const double error = ulps(y.at<float>(static_cast<int64_t>(i)), expected[i]);
+        if (error > worst) worst = error, where = i;
+      }
+      EXPECT_LE(worst, function.most) << function.op << "(" << values[where] << ") is "
+                                      << y.at<float>(static_cast<int64_t>(where)) << " instead of " << expected[where];
+      RecordProperty(std::string(function.op) + "_" + std::string(isa.name), std::to_string(worst));
+    });
+  }
+}
 
 // The relative error where Φ is small, for which 1 + erf(x / √2) would leave nothing.
 TEST(Gelu, is_close_where_it_is_small) {

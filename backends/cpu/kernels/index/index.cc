@@ -41,18 +41,26 @@ class Gather : public Kernel, public IndexReader {
     auto* y = static_cast<char*>(launch.outputs[0].data);
     const int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, x_.bytes));
     worker.parallel_for(count_, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t row = position(indices[i]);
-        if (row >= 0) {
-          std::memcpy(y + i * x_.bytes, x + row * x_.stride, static_cast<size_t>(x_.bytes));
-        } else {
-          std::memset(y + i * x_.bytes, 0, static_cast<size_t>(x_.bytes));
-        }
-      }
+      if (x_.bytes == 4) return copy(x, indices, y, begin, end, std::integral_constant<int64_t, 4>());
+      if (x_.bytes == 8) return copy(x, indices, y, begin, end, std::integral_constant<int64_t, 8>());
+      copy(x, indices, y, begin, end, x_.bytes);
     });
   }
 
  private:
+  // Bytes: of a row; a constant for single elements, for which a call of memcpy would take most of the time.
+  template <class Bytes>
+  void copy(const char* x, const int32_t* indices, char* y, int64_t begin, int64_t end, Bytes row_bytes) const {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = position(indices[i]);
+      if (row >= 0) {
+        std::memcpy(y + i * row_bytes, x + row * x_.stride, static_cast<size_t>(row_bytes));
+      } else {
+        std::memset(y + i * row_bytes, 0, static_cast<size_t>(row_bytes));
+      }
+    }
+  }
+
   Rows x_;
   int64_t count_;
 };
@@ -65,18 +73,20 @@ class ResolveIndex : public Kernel, public IndexReader {
       : IndexReader(abi::read_index_rule(request, resolve.size)), resolve_(resolve) {
     implementation = "resolve_index";
     bytes = static_cast<double>(resolve.count) *
-            static_cast<double>(sizeof(T) + static_cast<size_t>(resolve.repeats) * sizeof(int32_t));
+            static_cast<double>(sizeof(T) +
+                                static_cast<size_t>(resolve.repeats + (resolve.has_outer ? 1 : 0)) * sizeof(int32_t));
   }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
     const auto* indices = static_cast<const T*>(launch.inputs[0].data);
     auto* y = static_cast<int32_t*>(launch.outputs[0].data);
+    const auto* outer = resolve_.has_outer ? static_cast<const int32_t*>(launch.inputs[1].data) : nullptr;
     const int64_t count = resolve_.count;
     worker.parallel_for(count * resolve_.repeats, kElementGrain, [&](int64_t begin, int64_t end) {
       int64_t run = begin / count, i = begin % count;
       for (int64_t at = begin; at < end; ++at) {
         const int64_t found = std::max<int64_t>(position(indices[i]), 0);
-        y[at] = static_cast<int32_t>(run * resolve_.size + found);
+        y[at] = static_cast<int32_t>((outer == nullptr ? run : outer[i]) * resolve_.size + found);
         if (++i == count) i = 0, ++run;
       }
     });

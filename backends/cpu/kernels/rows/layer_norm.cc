@@ -120,25 +120,25 @@ class Normalize : public Kernel {
     const float factor = 1 / std::sqrt(statistics.variance + norm_.epsilon);
     const W* weight = parameter<W>(launch, norm_.weight_at, group * channels);
     const W* bias = parameter<W>(launch, norm_.bias_at, group * channels);
-    const F32 center = splat(statistics.mean);
+    const F32 center = splat(statistics.mean), scale = splat(factor);
+    // The weight comes last: times the scale it may overflow.
+    const auto store = [&](int64_t at, int lanes, F32 w, F32 shift) {
+      store_some(y + at, fma((load_some(x + at, lanes) - center) * scale, w, shift), lanes);
+    };
     if (norm_.spatial > 1 || channels == 1) {
       for (int64_t begin = columns.begin; begin < columns.end;) {
         const int64_t channel = begin / norm_.spatial, end = std::min(columns.end, (channel + 1) * norm_.spatial);
-        const F32 scale = splat(weight == nullptr ? factor : factor * static_cast<float>(weight[channel]));
+        const F32 w = splat(weight == nullptr ? 1 : static_cast<float>(weight[channel]));
         const F32 shift = splat(bias == nullptr ? 0 : static_cast<float>(bias[channel]));
-        for_vectors(end - begin, [&](int64_t i, int lanes, int) {
-          store_some(y + begin + i, fma(load_some(x + begin + i, lanes) - center, scale, shift), lanes);
-        });
+        for_vectors(end - begin, [&](int64_t i, int lanes, int) { store(begin + i, lanes, w, shift); });
         begin = end;
       }
       return;
     }
     for_vectors(columns.end - columns.begin, [&](int64_t i, int lanes, int) {
       const int64_t at = columns.begin + i;
-      F32 scale = splat(factor);
-      if (weight != nullptr) scale = scale * load_some(weight + at, lanes);
-      const F32 shift = bias == nullptr ? zero_f32() : load_some(bias + at, lanes);
-      store_some(y + at, fma(load_some(x + at, lanes) - center, scale, shift), lanes);
+      store(at, lanes, weight == nullptr ? splat(1) : load_some(weight + at, lanes),
+            bias == nullptr ? zero_f32() : load_some(bias + at, lanes));
     });
   }
 

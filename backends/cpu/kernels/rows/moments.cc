@@ -15,6 +15,7 @@ namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
 constexpr int64_t kLongRun = 64;      // adjacent elements of a channel from which on vectors run along them
+constexpr int64_t kShortRun = 32;     // up to which a vector has an element of each of kLanes channels
 constexpr int64_t kLeastImages = 16;  // columns with fewer elements get no separate moments
 constexpr int64_t kColumns = 256;     // of a block, 1 KB of f32
 constexpr int64_t kTileElements = 16384;
@@ -49,6 +50,14 @@ class RunMoments : public Kernel {
       variance[channel] = static_cast<float>(moments.squares / moments.count);
     };
     const int64_t grain = row_grain(std::min(kMomentBlock, images_ * inner_));
+    if (images_ == 1 && inner_ > 0 && inner_ <= kShortRun) {
+      worker.parallel_for((request_.channels + kLanes - 1) / kLanes, row_grain(kLanes * inner_),
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t i = begin * kLanes; i < std::min(request_.channels, end * kLanes); i += kLanes)
+                              short_runs(x, i, std::min<int64_t>(kLanes, request_.channels - i), finish);
+                          });
+      return;
+    }
     if (blocks_ == 1) {
       worker.parallel_for(request_.channels, grain, [&](int64_t begin, int64_t end) {
         for (int64_t channel = begin; channel < end; ++channel) finish(channel, block(x, channel, 0));
@@ -71,6 +80,39 @@ class RunMoments : public Kernel {
   }
 
  private:
+  // Up to kLanes channels from `first` on, a lane each.
+  template <class Finish>
+  void short_runs(const T* x, int64_t first, int64_t channels, Finish&& finish) const {
+    alignas(64) float rows[kLanes * kShortRun], columns[kShortRun * kLanes] = {};
+    const T* from = x + first * inner_;
+    for (int64_t i = 0; i < channels * inner_; i += kLanes) {
+      const auto lanes = static_cast<int>(std::min<int64_t>(kLanes, channels * inner_ - i));
+      store_first(rows + i, load_some(from + i, lanes), lanes);
+    }
+    for (int64_t r = 0; r < channels; ++r) {
+      for (int64_t c = 0; c < inner_; ++c) columns[c * kLanes + r] = rows[r * inner_ + c];
+    }
+    F32 sum = zero_f32(), rest = zero_f32(), square = zero_f32();
+    for (int64_t c = 0; c < inner_; ++c) sum += load(columns + c * kLanes);
+    alignas(64) float centers[kLanes], rests[kLanes], squares[kLanes];
+    store(centers, sum);
+    for (int r = 0; r < kLanes; ++r) centers[r] = moment_center(columns[r], centers[r] / static_cast<float>(inner_));
+    const F32 center = load(centers);
+    for (int64_t c = 0; c < inner_; ++c) {
+      const F32 distance = load(columns + c * kLanes) - center;
+      rest += distance;
+      square = fma(distance, distance, square);
+    }
+    store(rests, rest);
+    store(squares, square);
+    for (int64_t r = 0; r < channels; ++r) {
+      const T* run = from + r * inner_;
+      finish(first + r, std::isfinite(squares[r])
+                            ? centered_moments(static_cast<double>(inner_), centers[r], rests[r], squares[r])
+                            : wide_moments<T>(inner_, [&](auto body) { body(run, inner_); }));
+    }
+  }
+
   Moments block(const T* x, int64_t channel, int64_t index) const {
     if (images_ * inner_ == 0) return {.count = 0, .mean = NAN, .squares = NAN};
     const int64_t step = request_.channels * inner_;

@@ -1,8 +1,7 @@
-// `cumsum` over the last axis, f32, f64, i32 and i64 (which wrap around); of f16 and bf16 the sum is f32. An addition
-// waits for the one before, so that a worker has several rows under way at once, a piece of each at a time.
+// `cumsum` over the last axis, f32, f64, i64 (which wraps around) and i32 to i64; of f16 and bf16 the sum is f32. An
+// addition waits for the one before, so that a worker has several rows under way at once, a piece of each at a time.
 #include <algorithm>
 #include <array>
-#include <type_traits>
 
 #include "backends/common/primitives.h"
 #include "backends/cpu/kernels/kernels.h"
@@ -14,18 +13,19 @@ namespace {
 constexpr int64_t kRows = 4;    // under way at once
 constexpr int64_t kPiece = 16;  // elements of each at a time, so few that the next row's begin before they end
 
-template <class T>
+// Y is the element of the result, unsigned for integers.
+template <class T, class Y = T>
 class Scan : public Kernel {
  public:
   explicit Scan(const abi::TensorView& x) : columns_(x.shape[x.rank - 1]), rows_(elements(x) / columns_) {
     implementation = "cumsum";
-    bytes = 2.0 * sizeof(T) * static_cast<double>(elements(x));
+    bytes = static_cast<double>(sizeof(T) + sizeof(Y)) * static_cast<double>(elements(x));
     flops = static_cast<double>(elements(x));
   }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
     const auto* x = static_cast<const T*>(launch.inputs[0].data);
-    auto* y = static_cast<T*>(launch.outputs[0].data);
+    auto* y = static_cast<Y*>(launch.outputs[0].data);
     worker.parallel_for(rows_, row_grain(columns_), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; row += kRows) {
         add_up(x + row * columns_, y + row * columns_, std::min(kRows, end - row));
@@ -34,9 +34,9 @@ class Scan : public Kernel {
   }
 
  private:
-  using Sum = std::conditional_t<kHalf<T>, float, T>;
+  using Sum = Wide<Y>;
 
-  void add_up(const T* x, T* y, int64_t rows) const {
+  void add_up(const T* x, Y* y, int64_t rows) const {
     std::array<Sum, kRows> sums{};
     for (int64_t begin = 0; begin < columns_; begin += kPiece) {
       const int64_t count = std::min(kPiece, columns_ - begin);
@@ -47,14 +47,14 @@ class Scan : public Kernel {
     }
   }
 
-  static Sum add_piece(const T* x, T* y, int64_t count, Sum sum) {
+  static Sum add_piece(const T* x, Y* y, int64_t count, Sum sum) {
     if constexpr (kHalf<T>) {
       alignas(64) float wide[kPiece];
       widen(x, 1, wide, count);
       for (int64_t i = 0; i < count; ++i) wide[i] = sum += wide[i];
       narrow(wide, y, count);
     } else {
-      for (int64_t i = 0; i < count; ++i) y[i] = sum += x[i];
+      for (int64_t i = 0; i < count; ++i) y[i] = sum += static_cast<Y>(x[i]);
     }
     return sum;
   }
@@ -78,7 +78,7 @@ KernelPointer make_cumsum(const abi::KernelRequest& request, const MakeContext&)
     case DType::f64:
       return std::make_unique<Scan<double>>(x);
     case DType::i32:
-      return std::make_unique<Scan<uint32_t>>(x);
+      return std::make_unique<Scan<int32_t, uint64_t>>(x);
     case DType::i64:
       return std::make_unique<Scan<uint64_t>>(x);
     default:
