@@ -60,6 +60,7 @@ def half_rate(target):
 def weight_bytes():
     """format -> bytes of an element."""
     rows = re.findall(r'\{"(\w+)", (\d+), (\d+)\}', read("include/gabbro/dtype.h"))
+    rows += re.findall(r'X\((\w+),.*?\.block_elements = (\d+), *\.block_bytes = (\d+)', read("include/gabbro/quant_traits.h"))
     return {name: int(size) / int(elements) for name, elements, size in rows}
 
 

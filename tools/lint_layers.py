@@ -26,13 +26,15 @@ ALLOWED["apps"] = set(ALLOWED)
 
 # The module that each public header belongs to: include/gabbro/ops/reduce.h to ops, and the headers that users name first
 # to the highest module that they include. Where none is named, the top of the ladder.
-PUBLIC_HEADERS = {"dtype.h": "base", "backend_abi.h": "base", "error.h": "base", "device.h": "backend", "tensor.h": "ops",
+PUBLIC_HEADERS = {"dtype.h": "base", "quant_traits.h": "base", "backend_abi.h": "base", "error.h": "base", "device.h": "backend", "tensor.h": "ops",
                   "ops.h": "ops", "nn.h": "nn", "optim.h": "train", "llm.h": "engine", "image.h": "engine",
                   "gabbro.h": "engine"}
 
 # Headers that a backend may include.
 BACKEND_MAY_INCLUDE = ("include/gabbro/backend_abi.h", "include/gabbro/dtype.h", "include/gabbro/error.h", "src/base/", "src/formats/quant/",
                        "backends/common/")
+# The table of block formats, which includes nothing: dtypes, kernels and the host are made from it.
+TABLE_OF_FORMATS = "include/gabbro/quant_traits.h"
 # The simulator's meaning of the kernels' vocabulary is host code.
 SIMULATOR_VOCABULARY = "kernels/gpu/sim.h"
 
@@ -86,6 +88,8 @@ def is_test(path):
 
 def check_layer(path, target):
     """Why `path` may not include `target`, or None."""
+    if target == TABLE_OF_FORMATS:
+        return None
     source, included = module_of(path), module_of(target)
     if source is None or included is None:
         if source is not None and target.startswith(("tests/", "bench/")) and not is_test(path):

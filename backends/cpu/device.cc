@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "backends/common/dequantized.h"
 #include "backends/common/status_error.h"
+#include "backends/cpu/pack/layout.h"
 
 namespace gabbro::cpu {
 namespace {
@@ -129,7 +131,9 @@ void CpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* hos
   pool_.run([&](Worker& worker) { isa_.pack(dtype, rows, columns, host, target, worker); });
 }
 
-std::unique_ptr<Kernel> CpuDevice::make_kernel(const abi::KernelRequest& request) {
+std::unique_ptr<Kernel> CpuDevice::make_kernel(const abi::KernelRequest& wanted) {
+  const abi::StoredRequest stored(wanted, has_panels);
+  const abi::KernelRequest& request = stored.get();
   for (const KernelEntry& entry : isa_.kernels) {
     if (std::string_view(entry.op) != request.op) continue;
     auto kernel = entry.make(request, {.workers = pool_.workers()});

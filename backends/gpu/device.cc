@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "backends/common/dequantized.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/pack.h"
 
@@ -164,7 +165,9 @@ void GpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* hos
   copy_to_device(target, packed.data(), packed.size());
 }
 
-std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& request) const {
+std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& wanted) const {
+  const abi::StoredRequest stored(wanted, has_kernels);
+  const abi::KernelRequest& request = stored.get();
   const std::lock_guard lock(making_);
   const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), counters_.get(), tuning_,
                             index_faults_);

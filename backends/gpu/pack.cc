@@ -1,9 +1,11 @@
 #include "backends/gpu/pack.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
+#include "backends/common/dequantized.h"
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
 
@@ -20,12 +22,10 @@ void store_plane(const uint8_t* codes, int width, int from, std::byte* plane) {
   }
 }
 
-void store_half(float value, std::byte* to) {
-  const uint16_t bits = float_to_half_bits(value);
-  std::memcpy(to, &bits, 2);
-}
+void store_word(uint16_t bits, std::byte* to) { std::memcpy(to, &bits, 2); }
 
 struct Packer {
+  DType dtype;
   Packing p;
   PackedLayout layout;
   int64_t columns;
@@ -45,9 +45,10 @@ struct Packer {
     }
   }
 
-  void store_f16(const DecodedBlock& block, std::byte* to) const {
-    store_half(block.scale, to);
-    if (p.minimum) store_half(block.minimum, to + 2);
+  void store_scales(const DecodedBlock& block, std::byte* to) const {
+    const float scale = std::ldexp(block.scale, p.scale_shift);
+    store_word(p.bfloat_scale ? float_to_bfloat_bits(scale) : float_to_half_bits(scale), to);
+    if (p.minimum) store_word(float_to_half_bits(block.minimum), to + 2);
   }
 
   // Stores group `g` of the 256 codes from `first` on.
@@ -58,68 +59,58 @@ struct Packer {
     if (p.minimum) to[groups] = static_cast<std::byte>(block.sub_minimums[g]);
   }
 
-  void row(const QuantFormat& format, const std::byte* source, int64_t row) const {
-    const DTypeInfo info = dtype_info(format.dtype);
+  void row(const std::byte* source, int64_t row) const {
+    const DTypeInfo info = dtype_info(dtype);
+    const auto decode = quant_format(dtype).decode;
     DecodedBlock block;
     for (int64_t first = 0; first < columns; first += info.block_elements) {
-      format.decode(source + first / info.block_elements * info.block_bytes, block);
+      decode(source + first / info.block_elements * info.block_bytes, block);
       const int64_t at = row * columns + first;
-      for (int i = 0; i < info.block_elements; i += kBlock) codes(block.codes + i, (at + i) / kBlock);
-      if (p.sub_scales) {
-        store_f16(block, target + layout.super_scales + at / kSuperBlock * p.super_bytes());
-        for (int g = 0; g < kSuperBlock / p.group; ++g) store_sub_scale(block, g, at);
-      } else {
-        store_f16(block, target + layout.scales + at / kBlock * p.scale_bytes());
+      for (int i = 0; i < info.block_elements; i += kBlock) {
+        codes(block.codes + i, (at + i) / kBlock);
+        if (!p.sub_scales) store_scales(block, target + layout.scales + (at + i) / kBlock * p.scale_bytes());
       }
+      if (!p.sub_scales) continue;
+      store_scales(block, target + layout.super_scales + at / kSuperBlock * p.super_bytes());
+      for (int g = 0; g < kSuperBlock / p.group; ++g) store_sub_scale(block, g, at);
     }
   }
 };
 
 }  // namespace
 
-Packing packing_of(DType dtype) {
-  switch (dtype) {
-    case DType::q4_0:
-      return kQ4_0;
-    case DType::q4_1:
-      return kQ4_1;
-    case DType::q5_0:
-      return kQ5_0;
-    case DType::q5_1:
-      return kQ5_1;
-    case DType::q8_0:
-      return kQ8_0;
-    case DType::q2_k:
-      return kQ2_K;
-    case DType::q3_k:
-      return kQ3_K;
-    case DType::q4_k:
-      return kQ4_K;
-    case DType::q5_k:
-      return kQ5_K;
-    case DType::q6_k:
-      return kQ6_K;
-    case DType::iq4_nl:
-      return kIQ4_NL;
-    default:
-      return kIQ4_XS;
-  }
+bool has_kernels(DType dtype) { return !kernel_format(dtype).empty(); }
+
+std::string_view kernel_format(DType dtype) {
+  struct Row {
+    std::string_view name;
+    Packing packing;
+  };
+  static constexpr Row kRows[] = {
+#define GABBRO_APPLY(name) {#name, packing_of(formats::name)},
+      GABBRO_FOR_EACH_FORMAT(GABBRO_APPLY)
+#undef GABBRO_APPLY
+  };
+  if (!is_quantized(dtype)) return dtype_name(dtype);
+  const auto* found = std::ranges::find(kRows, packing_of(quant_traits(dtype)), &Row::packing);
+  return found != std::end(kRows) ? found->name : std::string_view();
 }
 
 size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) {
   if (!is_quantized(dtype) || rows <= 0 || columns <= 0 || columns % dtype_info(dtype).block_elements != 0) return 0;
-  return static_cast<size_t>(packed_layout(packing_of(dtype), rows, columns).bytes);
+  if (!has_kernels(dtype)) return abi::dequantized_bytes(rows, columns);
+  return static_cast<size_t>(packed_layout(packing_of(quant_traits(dtype)), rows, columns).bytes);
 }
 
 std::vector<std::byte> pack_matrix(DType dtype, int64_t rows, int64_t columns, const void* host) {
-  const Packing p = packing_of(dtype);
+  const Packing p = packing_of(quant_traits(dtype));
   std::vector<std::byte> packed(packed_bytes(dtype, rows, columns));
-  const Packer packer{p, packed_layout(p, rows, columns), columns, packed.data()};
-  const QuantFormat& format = quant_format(dtype);
+  const Packer packer{dtype, p, packed_layout(p, rows, columns), columns, packed.data()};
   const auto row_bytes = static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(columns)));
   const auto* source = static_cast<const std::byte*>(host);
   const auto share = [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) packer.row(format, source + row * row_bytes, row);
+    if (!has_kernels(dtype)) return abi::dequantize_rows(dtype, host, columns, begin, end, packed.data());
+    for (int64_t row = begin; row < end; ++row) packer.row(source + row * row_bytes, row);
   };
   const int64_t threads =
       std::clamp<int64_t>(rows * columns >> 20, 1, std::max(1u, std::thread::hardware_concurrency()));
@@ -130,7 +121,7 @@ std::vector<std::byte> pack_matrix(DType dtype, int64_t rows, int64_t columns, c
 }
 
 LinearMatrix packed_matrix(DType dtype, int64_t rows, int64_t columns, const void* data) {
-  const Packing p = packing_of(dtype);
+  const Packing p = packing_of(quant_traits(dtype));
   const PackedLayout layout = packed_layout(p, rows, columns);
   const auto* base = static_cast<const u8*>(data);
   return {.low = base + layout.low,

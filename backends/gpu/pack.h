@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "gabbro/dtype.h"
@@ -10,15 +11,18 @@
 
 namespace gabbro::gpu {
 
-Packing packing_of(DType dtype);  // `dtype` is quantized
+// The name that the kernels of a dtype have; empty for a quantized format without.
+std::string_view kernel_format(DType dtype);
+bool has_kernels(DType dtype);
 
-// 0 if the matrix is read in the file's layout: plain dtypes, and rows that are not whole blocks.
+// 0 if the matrix is read in the file's layout: plain dtypes, and rows that are not whole blocks. Formats without
+// kernels are dequantized (backends/common/dequantized.h).
 size_t packed_bytes(DType dtype, int64_t rows, int64_t columns);
 
 // `host`: the row-major blocks. The result has packed_bytes() bytes.
 std::vector<std::byte> pack_matrix(DType dtype, int64_t rows, int64_t columns, const void* host);
 
-// The planes of a packed matrix at `data`.
+// The planes of a packed matrix at `data`, of a format with kernels.
 LinearMatrix packed_matrix(DType dtype, int64_t rows, int64_t columns, const void* data);
 
 }  // namespace gabbro::gpu

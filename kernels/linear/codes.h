@@ -12,9 +12,10 @@ struct Codes {
   i32 word[8];
 };
 
-// The levels of IQ4_NL and IQ4_XS for four codes: -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113.
+// The codebook's levels for four codes.
+template <Packing p>
 GPU_FUNCTION inline u32 codebook_levels(u32 codes) {
-  constexpr u64 kLow = 0xf6eaddcfbfad9881, kHigh = 0x7159453526190d01;
+  constexpr u64 kLow = p.low_levels, kHigh = p.high_levels;
   u32 levels = 0;
   for (int shift = 0; shift < 32; shift += 8) {
     const u32 code = codes >> shift & 15;
@@ -80,7 +81,7 @@ GPU_FUNCTION inline Codes codes_of(const PlaneWords<p>& planes) {
   }
   Codes codes;
 #pragma unroll
-  for (int w = 0; w < 8; ++w) codes.word[w] = static_cast<i32>(p.codebook ? codebook_levels(words[w]) : words[w]);
+  for (int w = 0; w < 8; ++w) codes.word[w] = static_cast<i32>(p.codebook ? codebook_levels<p>(words[w]) : words[w]);
   return codes;
 }
 
@@ -112,7 +113,14 @@ GPU_FUNCTION inline RawScales<p> load_scales(const LinearMatrix& m, i64 block) {
 // Scale of the levels of group `g` of the block, and the summand of each.
 template <Packing p>
 GPU_FUNCTION inline float scale_of(const RawScales<p>& raw, int g) {
-  const float scale = to_float(Half{static_cast<u16>(p.sub_scales ? raw.super : raw.block)});
+  const u16 bits = static_cast<u16>(p.sub_scales ? raw.super : raw.block);
+  float scale = 0;
+  if constexpr (p.bfloat_scale) {
+    scale = to_float(BFloat{bits});
+  } else {
+    scale = to_float(Half{bits});
+  }
+  if constexpr (p.scale_shift != 0) scale *= 1.0f / (1 << p.scale_shift);
   return p.sub_scales ? scale * static_cast<float>(static_cast<i8>(raw.block >> 8 * g)) : scale;
 }
 template <Packing p>

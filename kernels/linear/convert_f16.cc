@@ -206,8 +206,8 @@ GPU_KERNEL(convert_gated_f16, 256, gabbro::gpu::ConvertGatedArgs,
 GPU_KERNEL(linear_finish, 256, gabbro::gpu::LinearFinishArgs, linear_finish)
 GPU_KERNEL(convert_weights_f16_bf16, 256, gabbro::gpu::ConvertWeightsArgs, convert_bf16_weights)
 
-#define GABBRO_HALVE(name, packing)                                            \
+#define GABBRO_HALVE(name)                                                     \
   GPU_KERNEL(convert_weights_f16_##name, 256, gabbro::gpu::ConvertWeightsArgs, \
-             convert_weights_f16<gabbro::gpu::packing>)
+             convert_weights_f16<GABBRO_PACKING(name)>)
 
 GABBRO_FOR_EACH_FORMAT(GABBRO_HALVE)

@@ -235,10 +235,10 @@ GPU_FUNCTION inline void linear_one_quantized(const LinearArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_QUANTIZED(name, packing)                                                                       \
+#define GABBRO_QUANTIZED(name)                                                                                \
   GPU_EARLY_KERNEL(linear_##name##_1, gabbro::gpu::GABBRO_GPU::kBlockThreads, gabbro::gpu::LinearArgs,        \
-                   linear_one_quantized<gabbro::gpu::packing, 1>)                                             \
+                   linear_one_quantized<GABBRO_PACKING(name), 1>)                                             \
   GPU_EARLY_KERNEL(linear_##name##_1_paired, gabbro::gpu::GABBRO_GPU::kBlockThreads, gabbro::gpu::LinearArgs, \
-                   linear_one_quantized<gabbro::gpu::packing, 2>)
+                   linear_one_quantized<GABBRO_PACKING(name), 2>)
 
 GABBRO_FOR_EACH_FORMAT(GABBRO_QUANTIZED)

@@ -114,9 +114,9 @@ GPU_FUNCTION inline void linear_quantized(const LinearArgs& a) {
 
 GPU_KERNEL(quantize_rows, 256, gabbro::gpu::QuantizeRowsArgs, quantize_rows)
 
-#define GABBRO_LINEAR(name, packing)                                                                           \
-  GPU_EARLY_KERNEL(linear_##name##_2, 256, gabbro::gpu::LinearArgs, linear_quantized<gabbro::gpu::packing, 2>) \
-  GPU_EARLY_KERNEL(linear_##name##_4, 256, gabbro::gpu::LinearArgs, linear_quantized<gabbro::gpu::packing, 4>) \
-  GPU_EARLY_KERNEL(linear_##name##_8, 256, gabbro::gpu::LinearArgs, linear_quantized<gabbro::gpu::packing, 8>)
+#define GABBRO_LINEAR(name)                                                                                    \
+  GPU_EARLY_KERNEL(linear_##name##_2, 256, gabbro::gpu::LinearArgs, linear_quantized<GABBRO_PACKING(name), 2>) \
+  GPU_EARLY_KERNEL(linear_##name##_4, 256, gabbro::gpu::LinearArgs, linear_quantized<GABBRO_PACKING(name), 4>) \
+  GPU_EARLY_KERNEL(linear_##name##_8, 256, gabbro::gpu::LinearArgs, linear_quantized<GABBRO_PACKING(name), 8>)
 
 GABBRO_FOR_EACH_FORMAT(GABBRO_LINEAR)

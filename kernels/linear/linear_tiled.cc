@@ -301,10 +301,10 @@ GPU_KERNEL(linear_f16_tiled_128, 128, gabbro::gpu::LinearTiledArgs, linear_tiled
 GPU_KERNEL(linear_bf16_tiled_32, 128, gabbro::gpu::LinearTiledArgs, linear_tiled_bf16<32>)
 GPU_KERNEL(linear_bf16_tiled_128, 128, gabbro::gpu::LinearTiledArgs, linear_tiled_bf16<128>)
 
-#define GABBRO_LINEAR(name, packing)                                       \
+#define GABBRO_LINEAR(name)                                                \
   GPU_KERNEL(linear_##name##_tiled_32, 128, gabbro::gpu::LinearTiledArgs,  \
-             linear_tiled_quantized<gabbro::gpu::packing, 32>)             \
+             linear_tiled_quantized<GABBRO_PACKING(name), 32>)             \
   GPU_KERNEL(linear_##name##_tiled_128, 128, gabbro::gpu::LinearTiledArgs, \
-             linear_tiled_quantized<gabbro::gpu::packing, 128>)
+             linear_tiled_quantized<GABBRO_PACKING(name), 128>)
 
 GABBRO_FOR_EACH_FORMAT(GABBRO_LINEAR)

@@ -5,16 +5,18 @@
 //   2 bits: 8 bytes a block; byte i holds codes i, i + 8, i + 16, i + 24, from the lowest bits up.
 //   1 bit:  4 bytes a block; byte i holds codes i, i + 4, ... i + 28.
 // 3 bits are planes of 2 and 1, 5 of 4 and 1, 6 of 4 and 2: the second holds the upper bits.
-//   scales: for each block its f16 scale, then its f16 minimum if there is one; or, if a format has sub-scales, the i8
-//   sub-scales of its groups, then the u8 sub-minimums, and in a separate plane the f16 scale, and minimum, of each
-//   256. One load of up to four bytes brings all that a block has of either plane.
+//   scales: for each block its f16 or bf16 scale, then its f16 minimum if there is one; or, if a format has sub-scales,
+//   the i8 sub-scales of its groups, then the u8 sub-minimums, and in a separate plane the f16 scale, and minimum, of
+//   each 256. One load of up to four bytes brings all that a block has of either plane.
 // The same for every chip.
 #pragma once
 
+#include "include/gabbro/quant_traits.h"
 #include "kernels/gpu/types.h"
 
 namespace gabbro::gpu {
 
+// The traits of a format (include/gabbro/quant_traits.h) that kernels are specialized by.
 struct Packing {
   int bits;
   int group;  // codes that share a scale: 16 or 32
@@ -22,7 +24,12 @@ struct Packing {
   bool minimum;
   bool sub_scales;
   bool codebook;
+  bool bfloat_scale;    // scales are bf16, not f16
+  int scale_shift;      // stored scales are 2^scale_shift times those of the levels
+  u64 low_levels = 0;   // codebook: levels 0 to 7, a byte each
+  u64 high_levels = 0;  // 8 to 15
 
+  constexpr bool operator==(const Packing&) const = default;
   constexpr int low_bits() const { return bits == 8 ? 8 : bits >= 4 ? 4 : 2; }
   constexpr int high_bits() const { return bits - low_bits(); }
   constexpr int scale_bytes() const { return (sub_scales ? 32 / group : 2) * (minimum ? 2 : 1); }  // of a block
@@ -54,35 +61,51 @@ constexpr PackedLayout packed_layout(const Packing& p, i64 rows, i64 columns) {
   return layout;
 }
 
-// The formats, in the order in which kernels are instantiated; the host finds a kernel by the format's name.
-// clang-format off
-inline constexpr Packing kQ4_0 =   {.bits = 4, .group = 32, .zero = 8,  .minimum = false, .sub_scales = false, .codebook = false};
-inline constexpr Packing kQ4_1 =   {.bits = 4, .group = 32, .zero = 0,  .minimum = true,  .sub_scales = false, .codebook = false};
-inline constexpr Packing kQ5_0 =   {.bits = 5, .group = 32, .zero = 16, .minimum = false, .sub_scales = false, .codebook = false};
-inline constexpr Packing kQ5_1 =   {.bits = 5, .group = 32, .zero = 0,  .minimum = true,  .sub_scales = false, .codebook = false};
-inline constexpr Packing kQ8_0 =   {.bits = 8, .group = 32, .zero = 0,  .minimum = false, .sub_scales = false, .codebook = false};
-inline constexpr Packing kQ2_K =   {.bits = 2, .group = 16, .zero = 0,  .minimum = true,  .sub_scales = true,  .codebook = false};
-inline constexpr Packing kQ3_K =   {.bits = 3, .group = 16, .zero = 4,  .minimum = false, .sub_scales = true,  .codebook = false};
-inline constexpr Packing kQ4_K =   {.bits = 4, .group = 32, .zero = 0,  .minimum = true,  .sub_scales = true,  .codebook = false};
-inline constexpr Packing kQ5_K =   {.bits = 5, .group = 32, .zero = 0,  .minimum = true,  .sub_scales = true,  .codebook = false};
-inline constexpr Packing kQ6_K =   {.bits = 6, .group = 16, .zero = 32, .minimum = false, .sub_scales = true,  .codebook = false};
-inline constexpr Packing kIQ4_NL = {.bits = 4, .group = 32, .zero = 0,  .minimum = false, .sub_scales = false, .codebook = true};
-inline constexpr Packing kIQ4_XS = {.bits = 4, .group = 32, .zero = 0,  .minimum = false, .sub_scales = true,  .codebook = true};
-// clang-format on
+constexpr u64 level_bytes(const QuantLevels* levels, int first) {
+  u64 bytes = 0;
+  for (int i = 0; levels != nullptr && i < 8; ++i)
+    bytes |= static_cast<u64>(static_cast<u8>(levels->value[first + i])) << (8 * i);
+  return bytes;
+}
 
-// X(name, packing) for each of them.
-#define GABBRO_FOR_EACH_FORMAT(X) \
-  X(q4_0, kQ4_0)                  \
-  X(q4_1, kQ4_1)                  \
-  X(q5_0, kQ5_0)                  \
-  X(q5_1, kQ5_1)                  \
-  X(q8_0, kQ8_0)                  \
-  X(q2_k, kQ2_K)                  \
-  X(q3_k, kQ3_K)                  \
-  X(q4_k, kQ4_K)                  \
-  X(q5_k, kQ5_K)                  \
-  X(q6_k, kQ6_K)                  \
-  X(iq4_nl, kIQ4_NL)              \
-  X(iq4_xs, kIQ4_XS)
+constexpr Packing packing_of(const QuantTraits& t) {
+  return {.bits = t.bits,
+          .group = t.group,
+          .zero = t.levels != nullptr ? 0
+                  : t.bits == 8       ? t.zero - 128
+                                      : t.zero,
+          .minimum = t.has_minimum(),
+          .sub_scales = t.sub_scales,
+          .codebook = t.levels != nullptr,
+          .bfloat_scale = t.scale == ScaleCode::kE8M0,
+          .scale_shift = t.scale_shift,
+          .low_levels = level_bytes(t.levels, 0),
+          .high_levels = level_bytes(t.levels, 8)};
+}
+
+// X(format) for each packing that has kernels, a row each: the kernels are named after the format, and formats of equal
+// packing share them. Other formats are dequantized to f16.
+#define GABBRO_FOR_EACH_FORMAT(X)    \
+  X(q4_0)                            \
+  X(q4_1)                            \
+  X(q5_0)                            \
+  X(q5_1)                            \
+  X(q8_0)                            \
+  X(q2_k)                            \
+  X(q3_k)                            \
+  X(q4_k)                            \
+  X(q5_k)                            \
+  X(q6_k)                            \
+  X(iq4_nl)                          \
+  X(iq4_xs)                          \
+  X(mxfp4)                           \
+  X(iq3_s)                           \
+  X(iq3_xxs)                         \
+  X(iq2_s) /* and IQ2_XXS, IQ2_XS */ \
+  X(iq1_s) /* and IQ1_M */           \
+  X(q2_0)  /* and Q1_0, TQ1_0, TQ2_0 */
+
+// Packing of a row, as a template argument of kernels.
+#define GABBRO_PACKING(name) gabbro::gpu::packing_of(gabbro::formats::name)
 
 }  // namespace gabbro::gpu

@@ -42,8 +42,8 @@ GPU_FUNCTION inline void read_plain_rows(const CheckedReadRowsArgs& args) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_READ(name, packing) \
-  GPU_KERNEL(read_rows_##name, 64, gabbro::gpu::CheckedReadRowsArgs, read_quantized_rows<gabbro::gpu::packing>)
+#define GABBRO_READ(name) \
+  GPU_KERNEL(read_rows_##name, 64, gabbro::gpu::CheckedReadRowsArgs, read_quantized_rows<GABBRO_PACKING(name)>)
 
 GPU_KERNEL(read_rows_f32, 64, gabbro::gpu::CheckedReadRowsArgs, read_plain_rows<float>)
 GPU_KERNEL(read_rows_f16, 64, gabbro::gpu::CheckedReadRowsArgs, read_plain_rows<gabbro::gpu::Half>)

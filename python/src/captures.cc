@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "gabbro/graph/autocast.h"
 #include "python/src/checked.h"
 #include "python/src/device.h"
 #include "python/src/nn.h"
-#include "gabbro/graph/autocast.h"
 #include "src/graph/history.h"
 
 namespace gabbro::python {

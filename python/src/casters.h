@@ -2,8 +2,8 @@
 // function.
 #pragma once
 
-#include "python/src/bind.h"
 #include "gabbro/ops/axes.h"
+#include "python/src/bind.h"
 
 namespace gabbro::python {
 

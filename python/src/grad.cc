@@ -1,8 +1,8 @@
 // Gradients: of tensors (requires_grad_, backward, grad) and of functions (gabbro/gradients.py is their face).
 #include "src/ops/grad.h"
+#include "gabbro/nn/checkpoint.h"
 #include "python/src/nn.h"
 #include "src/base/error.h"
-#include "gabbro/nn/checkpoint.h"
 
 namespace gabbro::python {
 namespace {

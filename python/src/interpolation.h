@@ -1,8 +1,8 @@
 // The arguments of interpolate and Upsample.
 #pragma once
 
-#include "python/src/ops.h"
 #include "gabbro/ops/resize.h"
+#include "python/src/ops.h"
 
 namespace gabbro::python {
 

@@ -3,8 +3,8 @@
 
 #include <nanobind/stl/shared_ptr.h>
 
-#include "python/src/ops.h"
 #include "gabbro/nn/module.h"
+#include "python/src/ops.h"
 
 namespace gabbro::python {
 

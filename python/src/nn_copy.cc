@@ -1,7 +1,5 @@
 // Parts of copies and pickles of modules (gabbro/nn/copying.py): the arguments of classes of C++, and the
 // tensors that live in them.
-#include "python/src/nn.h"
-#include "src/graph/history.h"
 #include "gabbro/nn/activation.h"
 #include "gabbro/nn/attention.h"
 #include "gabbro/nn/conv.h"
@@ -12,6 +10,8 @@
 #include "gabbro/nn/pool.h"
 #include "gabbro/nn/quantized.h"
 #include "gabbro/nn/recurrent.h"
+#include "python/src/nn.h"
+#include "src/graph/history.h"
 
 namespace gabbro::python {
 namespace {

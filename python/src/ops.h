@@ -1,10 +1,10 @@
 // Common declarations of the op bindings. One file for each part of src/ops/ops.h.
 #pragma once
 
+#include "gabbro/ops/products.h"
 #include "python/src/casters.h"
 #include "src/base/error.h"
 #include "src/ops/ops.h"
-#include "gabbro/ops/products.h"
 
 namespace gabbro::python {
 

@@ -1,8 +1,8 @@
 // Optimizers and schedules as gabbro/optim.py uses them, which has torch.optim's names and documentation.
 #include "gabbro/train/optimizers.h"
-#include "src/graph/eval.h"
 #include "gabbro/train/clipping.h"
 #include "gabbro/train/loss_scaler.h"
+#include "src/graph/eval.h"
 
 #include "python/src/checked.h"
 #include "python/src/nn.h"

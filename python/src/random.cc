@@ -1,10 +1,10 @@
 // Random numbers: one generator for the process, which `seed` sets. Each call takes a separate stream.
 #include <random>
 
+#include "gabbro/ops/random.h"
 #include "python/src/nn.h"
 #include "python/src/ops.h"
 #include "python/src/random_state.h"
-#include "gabbro/ops/random.h"
 
 namespace gabbro::python {
 namespace {

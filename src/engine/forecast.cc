@@ -31,6 +31,7 @@ std::optional<DType> smaller_cache(Workload workload, uint64_t free_memory) {
 std::optional<std::string> smaller_type(Workload workload, uint64_t free_memory) {
   const uint64_t weight_bytes = workload.needs.weight_bytes;
   for (const FileType& type : std::views::reverse(file_types())) {
+    if (!type.proposed) continue;
     workload.needs = needs_of(workload.shape, type);
     if (workload.needs.weight_bytes < weight_bytes && fits(workload, free_memory)) return std::string(type.name);
   }

@@ -14,6 +14,7 @@ struct FileType {
   uint32_t number;        // general.file_type, as llama.cpp counts them
   std::string_view name;  // "q4_k_m"
   DType base;             // of all matrices that no rule excepts
+  bool proposed = false;  // any model keeps its quality, and weights in memory are no larger than in the file
 };
 
 // Those whose formats we can run, by rising size.
@@ -23,10 +24,20 @@ const FileType* find_file_type(uint32_t number);  // null for one that is not in
 const FileType* find_file_type(std::string_view name);
 
 // Role of a matrix, as far as mixtures distinguish it.
-enum class TensorRole { kTokenEmbedding, kOutput, kAttentionV, kAttentionOutput, kFfnDown, kOther };
+enum class TensorRole {
+  kTokenEmbedding,
+  kOutput,
+  kAttentionQ,
+  kAttentionK,
+  kAttentionV,
+  kAttentionOutput,
+  kFfnGate,
+  kFfnUp,
+  kFfnDown,
+};
 
 struct MixtureTensor {
-  TensorRole role = TensorRole::kOther;
+  TensorRole role = TensorRole::kFfnUp;
   int64_t layer = 0;
   int64_t columns = 0;
 };
@@ -38,8 +49,9 @@ struct MixtureModel {
   bool tied = false;  // the token embeddings are the output head too
 };
 
-// The format that llama.cpp's quantizer, without an importance matrix, gives a matrix of a file of that type: attention
-// values, down projections and the output head get more bits, and rows that are no number of blocks another format.
+// The format that llama.cpp's quantizer gives a matrix of a file of that type: attention values, down projections and
+// the output head get more bits, and rows that are not whole blocks another format. IQ1, IQ2 and IQ3 are quantized with
+// an importance matrix, the others without. MXFP4 is that of all matrices, not of experts alone.
 DType mixture_dtype(const FileType& type, const MixtureTensor& tensor, const MixtureModel& model);
 
 }  // namespace gabbro

@@ -18,6 +18,12 @@ TEST(FileType, NamesAndNumbersAreThoseOfLlamaCpp) {
   EXPECT_EQ(find_file_type("iq4_nl")->number, 25u);
   EXPECT_EQ(find_file_type("iq4_xs")->number, 30u);
   EXPECT_EQ(find_file_type("bf16")->number, 32u);
+  EXPECT_EQ(find_file_type("iq2_xxs")->number, 19u);
+  EXPECT_EQ(find_file_type("iq2_s")->number, 28u);
+  EXPECT_EQ(find_file_type("iq1_m")->number, 31u);
+  EXPECT_EQ(find_file_type("tq2_0")->number, 37u);
+  EXPECT_EQ(find_file_type("MXFP4")->number, 38u);
+  EXPECT_EQ(find_file_type("nvfp4")->number, 39u);
   EXPECT_EQ(find_file_type("q5_k"), find_file_type("q5_k_m"));
   EXPECT_EQ(find_file_type(15u), find_file_type("q4_k_m"));
   EXPECT_EQ(find_file_type("q4_k_x"), nullptr);
@@ -34,8 +40,7 @@ TEST(FileType, TheListHasEachFormatAndNoneTwice) {
     EXPECT_TRUE(numbers.insert(type.number).second) << type.name;
     bases.insert(type.base);
   }
-  for (int i = static_cast<int>(DType::q4_0); i < kDTypeCount; ++i)
-    EXPECT_TRUE(bases.contains(static_cast<DType>(i))) << i;
+  for (int i = kFirstQuantized; i < kDTypeCount; ++i) EXPECT_TRUE(bases.contains(static_cast<DType>(i))) << i;
   EXPECT_TRUE(bases.contains(DType::f32) && bases.contains(DType::f16) && bases.contains(DType::bf16));
 }
 
@@ -51,6 +56,10 @@ TEST(Mixture, RowsThatAreNoNumberOfBlocks) {
   EXPECT_EQ(of("q5_k_s", 96), DType::q5_1);
   EXPECT_EQ(of("q6_k", 96), DType::q8_0);
   EXPECT_EQ(of("iq4_xs", 96), DType::iq4_nl);
+  EXPECT_EQ(of("iq2_s", 96), DType::iq4_nl);
+  EXPECT_EQ(of("tq1_0", 96), DType::q4_0);
+  EXPECT_EQ(of("q2_0", 96), DType::q4_0);
+  EXPECT_EQ(of("nvfp4", 96), DType::f16);
   EXPECT_EQ(of("q4_k_s", 33), DType::f16);
   EXPECT_EQ(of("q8_0", 33), DType::f16);
   EXPECT_EQ(of("f32", 33), DType::f32);

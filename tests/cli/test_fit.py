@@ -7,7 +7,9 @@ import test_devices
 
 TINY = "layers=2,embedding=64,heads=4,kv-heads=2,vocabulary=300,feed-forward=96"
 TYPES = ["q2_k_s", "q2_k", "q3_k_s", "q3_k_m", "q3_k_l", "iq4_xs", "q4_0", "iq4_nl", "q4_k_s", "q4_k_m", "q4_1", "q5_0",
-         "q5_k_s", "q5_k_m", "q5_1", "q6_k", "q8_0", "f16", "bf16", "f32"]
+         "q5_k_s", "q5_k_m", "q5_1", "q6_k", "q8_0", "f16", "bf16", "f32",
+         "q1_0", "iq1_s", "tq1_0", "iq1_m", "iq2_xxs", "tq2_0", "q2_0", "iq2_xs", "iq2_s", "iq2_m", "iq3_xxs", "iq3_xs",
+         "iq3_s", "iq3_m", "mxfp4", "nvfp4"]
 LLAMA_70B = ["--arch", "llama", "--params", "70B", "--type", "q4_k_m"]
 GIB = 1 << 30
 

@@ -103,9 +103,9 @@ double tolerance(DType dtype) { return is_quantized(dtype) ? 3e-2 : 1e-4; }
 TEST(Fusion, ALayerGivesWhatItsOpsGive) {
   const std::shared_ptr<Device> device = open_device("auto", {.threads = 2});
   std::vector<LayerCase> cases;
-  for (const DType dtype :
-       {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0,
-        DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs}) {
+  std::vector<DType> weights = {DType::f32, DType::f16, DType::bf16};
+  for (int i = kFirstQuantized; i < kDTypeCount; ++i) weights.push_back(static_cast<DType>(i));
+  for (const DType dtype : weights) {
     cases.push_back({.dtype = dtype, .tokens = 1, .start = 40, .heads = 4, .kv_heads = 2, .dim = 64});
   }
   cases.push_back({.dtype = DType::f16, .tokens = 1, .start = 0, .heads = 4, .kv_heads = 4, .dim = 16});

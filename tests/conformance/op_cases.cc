@@ -9,6 +9,7 @@
 
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
+#include "src/formats/quant/random_blocks.h"
 #include "src/graph/eval.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
@@ -284,8 +285,8 @@ Tensor Maker::weights(DType dtype, int64_t rows, int64_t columns) {
     std::vector<float> values(count);
     for (float& value : values) value = distribution(random_);
     quantize_row(dtype, values.data(), data->data(), static_cast<int64_t>(count));
-  } else {  // every bit pattern is a block, but its 16-bit scales must be small numbers: clear the exponents' top bits
-    for (std::byte& byte : *data) byte = static_cast<std::byte>(random_() & 0x2f);
+  } else {
+    fill_random(dtype, *data, 0.1f, random_());
   }
   return device_->upload_matrix(dtype, rows, columns, {data, data->data()});
 }

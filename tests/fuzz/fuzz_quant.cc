@@ -13,19 +13,18 @@ using namespace gabbro;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  constexpr int kFirst = static_cast<int>(DType::q4_0);
-  const auto dtype = static_cast<DType>(kFirst + data[0] % (kDTypeCount - kFirst));
+  const auto dtype = static_cast<DType>(kFirstQuantized + data[0] % kQuantFormatCount);
   const DTypeInfo info = dtype_info(dtype);
   const QuantFormat& format = quant_format(dtype);
   // Copied, so that the sanitizer sees a read past the last block.
   const size_t blocks = (size - 1) / info.block_bytes;
   const auto* first = reinterpret_cast<const std::byte*>(data + 1);
   const std::vector<std::byte> bytes(first, first + blocks * info.block_bytes);
-  for (size_t b = 0; b < blocks; ++b) {
+  for (size_t b = 0; b < blocks && format.decode != nullptr; ++b) {
     DecodedBlock block;
     format.decode(bytes.data() + b * info.block_bytes, block);
     for (int i = 0; i < info.block_elements; ++i) {
-      if (block.codes[i] >> format.bits != 0) std::abort();
+      if (block.codes[i] >> quant_traits(dtype).bits != 0) std::abort();
     }
   }
   std::vector<float> values(blocks * info.block_elements);

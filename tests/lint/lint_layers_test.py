@@ -12,7 +12,9 @@ import lint_layers  # noqa: E402
 HEADER = "// What it is.\n#pragma once\n"
 GOOD = {
     "include/gabbro/backend_abi.h": HEADER,
-    "include/gabbro/dtype.h": HEADER,
+    "include/gabbro/quant_traits.h": HEADER,
+    "include/gabbro/dtype.h": HEADER + '#include "gabbro/quant_traits.h"\n',
+    "kernels/linear/packing.h": HEADER + '#include "include/gabbro/quant_traits.h"\n',
     "include/gabbro/tensor/tensor.h": HEADER + "#include <gabbro/dtype.h>\n",
     "include/gabbro/ops.h": HEADER + '#include "gabbro/ops/reduce.h"\n',
     "include/gabbro/ops/reduce.h": HEADER + '#include "gabbro/dtype.h"\n',

@@ -142,14 +142,18 @@ class Build:
         self.build, self.tree, self.folder = build, tree, folder
         self.commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
 
-    def compile(self, sources, target):
-        """Objects of these sources, with the options that `target` is compiled with, but as fast as can be."""
+    def compile(self, sources, target, precompiled=True):
+        """Objects of these sources, with the options that `target` is compiled with, but as fast as can be. `precompiled`:
+        with its precompiled headers, which are those of this tree."""
         known = next(entry for entry in self.commands if f"/{target}.dir/" in entry["command"])
         words = shlex.split(known["command"])
         options = words[:words.index("-o")]
         copied = {f"-I{ROOT}": f"-I{self.tree}", f"-I{ROOT}/include": f"-I{self.tree}/include",
                   f'-DGABBRO_SOURCE_DIR="{ROOT}"': f'-DGABBRO_SOURCE_DIR="{self.tree}"'}
         options = [copied.get(option, option) for option in options]
+        while not precompiled and "-include" in options:
+            at = options.index("-include")
+            del options[at:at + 2]
 
         def one(source):
             target = self.folder / (source.replace("/", "_") + ".o")

@@ -42,8 +42,8 @@ def all_types():
     writer.add_tensor("half", np.arange(5, dtype=np.float16))
     blocks = np.arange(3 * 2 * 18, dtype=np.uint8).reshape(3, 36)
     writer.add_tensor("blocks", blocks, raw_dtype=gguf.GGMLQuantizationType.Q4_0)
-    unsupported = np.zeros((2, 66), np.uint8)
-    writer.add_tensor("unsupported", unsupported, raw_dtype=gguf.GGMLQuantizationType.IQ2_XXS)
+    unsupported = np.zeros((2, 292), np.uint8)
+    writer.add_tensor("unsupported", unsupported, raw_dtype=gguf.GGMLQuantizationType.Q8_K)
     writer.add_tensor("last", np.arange(8, dtype=np.float32).reshape(2, 1, 4))
     finish(writer)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Fixtures of the block formats, from gguf-py (pip install gguf) and ggml's own quantizers.
 
-usage: make_quant_fixtures.py LIBGGML_BASE.SO
+usage: make_quant_fixtures.py [LIBGGML_BASE.SO]
 
-For every format, in tests/data/formats/quant/: NAME.blocks (raw blocks: some of random bits, some that ggml quantized
-from numbers like a model's) and NAME.f32 (what gguf.quants.dequantize makes of them). For the formats that we quantize:
-NAME.encoded, the blocks that ggml makes of values.f32.
+For every format, in tests/data/formats/quant/: NAME.blocks (raw blocks: some of random bits, some with scales like a
+model's) and NAME.f32 (what gguf.quants.dequantize makes of them). For the formats that we quantize: NAME.encoded, the
+blocks that ggml makes of values.f32. Without the library, only the formats of RANDOM are written.
 """
 import ctypes
 import pathlib
@@ -16,6 +16,10 @@ import numpy as np
 
 FORMATS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"]
 ENCODED = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"]
+# Formats with blocks of random bits alone, and where a block's f16 scale is; None: any scale is like a model's.
+RANDOM = {"Q1_0": 0, "Q2_0": 0, "TQ1_0": 52, "TQ2_0": 64, "IQ1_S": 0, "IQ1_M": None, "IQ2_XXS": 0, "IQ2_XS": 0, "IQ2_S": 0,
+          "IQ3_XXS": 0, "IQ3_S": 0, "MXFP4": None, "NVFP4": None}
+SIZES = {"Q1_0": (128, 18), "Q2_0": (64, 18)}  # formats that gguf-py does not read
 FOLDER = pathlib.Path(__file__).parent.parent / "data" / "formats" / "quant"
 
 
@@ -36,7 +40,38 @@ def rows_of_every_kind(random):
     return np.concatenate(rows).astype(np.float32)
 
 
+def dequantize(blocks, name):
+    """Of blocks [N, bytes]."""
+    if name not in SIZES:
+        return gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType[name]).astype(np.float32)
+    # ggml-quants.c, dequantize_row_q1_0 and dequantize_row_q2_0: f16 d, then codes from the lowest bits up.
+    bits = 1 if name == "Q1_0" else 2
+    scale = blocks[:, :2].copy().view(np.float16).astype(np.float32)
+    codes = (blocks[:, 2:, None] >> np.arange(0, 8, bits, dtype=np.uint8)) & (2**bits - 1)
+    levels = codes.reshape(len(blocks), -1).astype(np.float32)
+    return scale * (2 * levels - 1 if bits == 1 else levels - 1)
+
+
+def make_random(name, scale_at, count):
+    random = np.random.default_rng([20261125, *name.encode()])
+    elements, size = SIZES.get(name) or gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]]
+    blocks = random.integers(0, 256, (count // elements, size), dtype=np.uint8)
+    if name == "IQ1_M":  # f16 scales in the top nibbles of four words: no infinity
+        blocks[:, 55] &= 0xbf
+    elif scale_at is not None:
+        some = blocks[len(blocks) // 3:]
+        scales = (random.uniform(-0.01, 0.01, len(some))).astype(np.float16)
+        some[:, scale_at:scale_at + 2] = scales[:, None].view(np.uint8)
+    blocks.tofile(FOLDER / f"{name.lower()}.blocks")
+    with np.errstate(all="ignore"):
+        dequantize(blocks, name).tofile(FOLDER / f"{name.lower()}.f32")
+
+
 def main():
+    for name, scale_at in RANDOM.items():
+        make_random(name, scale_at, 1536)
+    if len(sys.argv) < 2:
+        return
     library = ctypes.CDLL(sys.argv[1])
     random = np.random.default_rng(20261121)
     FOLDER.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,8 @@
 // 4 and 2.
 #pragma once
 
+#include <array>
+#include <iterator>
 #include <utility>
 
 #include "backends/cpu/pack/layout.h"
@@ -21,8 +23,13 @@ template <int count, class Body>
   (std::make_integer_sequence<int, count>{});
 }
 
-// The levels of IQ4_NL and IQ4_XS plus 128.
-inline constexpr uint8_t kShiftedLevels[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+// A codebook's levels plus packing.zero: unsigned bytes.
+template <Packing p>
+inline constexpr auto kShiftedLevels = [] {
+  std::array<uint8_t, 16> shifted{};
+  for (size_t i = 0; i < shifted.size(); ++i) shifted[i] = static_cast<uint8_t>(p.levels->value[i] + p.zero);
+  return shifted;
+}();
 
 // Bits of a plane of `width` bits for vector q, moved to bit `at` of each byte.
 template <int width, int at, int q>
@@ -54,8 +61,15 @@ template <int bits, int q>
 // Levels as unsigned bytes, of which packing.zero counts as zero.
 template <Packing p, int q>
 [[gnu::always_inline]] inline Bytes level_vector(const uint8_t* chunk) {
-  if constexpr (p.codebook) return lookup(kShiftedLevels, code_vector<p.bits, q>(chunk));
+  if constexpr (p.levels != nullptr) return lookup(kShiftedLevels<p>.data(), code_vector<p.bits, q>(chunk));
   return code_vector<p.bits, q>(chunk);
+}
+
+// The scales of a chunk's 16 rows, of formats without sub-scales.
+template <Packing p>
+[[gnu::always_inline]] inline F32 load_scale(const uint8_t* header) {
+  if constexpr (p.bfloat_scale) return load_bfloat(header);
+  return load_half(header);
 }
 
 // Builds a plane of `width` bits out of bits `from` and up of the eight vectors.
@@ -91,35 +105,21 @@ inline void store_codes(const uint8_t* vectors, uint8_t* chunk) {
   }
 }
 
-// function.template operator()<dtype>() for a quantized dtype; the functions of all formats have one type.
+// function.template operator()<packing>() of a quantized dtype, a function pointer of one type for all packings; null
+// where has_panels() is false.
 template <class Function>
-auto dispatch_quantized(DType dtype, Function&& function) {
-  switch (dtype) {
-    case DType::q4_0:
-      return function.template operator()<DType::q4_0>();
-    case DType::q4_1:
-      return function.template operator()<DType::q4_1>();
-    case DType::q5_0:
-      return function.template operator()<DType::q5_0>();
-    case DType::q5_1:
-      return function.template operator()<DType::q5_1>();
-    case DType::q8_0:
-      return function.template operator()<DType::q8_0>();
-    case DType::q2_k:
-      return function.template operator()<DType::q2_k>();
-    case DType::q3_k:
-      return function.template operator()<DType::q3_k>();
-    case DType::q4_k:
-      return function.template operator()<DType::q4_k>();
-    case DType::q5_k:
-      return function.template operator()<DType::q5_k>();
-    case DType::q6_k:
-      return function.template operator()<DType::q6_k>();
-    case DType::iq4_nl:
-      return function.template operator()<DType::iq4_nl>();
-    default:
-      return function.template operator()<DType::iq4_xs>();
+auto dispatch_packing(DType dtype, const Function& function) {
+  decltype(function.template operator()<packing_of(kPackedFormats[0])>()) found = nullptr;
+  [&]<size_t... i>(std::index_sequence<i...>) {
+    const auto is_it = [&]<size_t row>() {
+      constexpr Packing p = packing_of(kPackedFormats[row]);
+      if (packing_of(dtype) == p) found = function.template operator()<p>();
+      return found != nullptr;
+    };
+    (is_it.template operator()<i>() || ...);
   }
+  (std::make_index_sequence<std::size(kPackedFormats)>{});
+  return found;
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -2,10 +2,12 @@
 // A matrix [N, K] is cut into panels of 16 rows (the last is filled up with rows of zeros). In a panel, four
 // consecutive k of the 16 rows make a vector of 64 codes, byte 4·row + k%4: what two dot2 take. Eight vectors are a
 // chunk of 32 k, stored in bit planes that together have the bits of the format (pack/codes.h): 64·bits bytes.
-//   32-element formats: pairs of chunks (the last may be alone), each a header and its codes. Header: per chunk f16
-//     scale [16], f16 minimum [16] if any; padded to 64 bytes where a chunk is alone. One stream, front to back: with
-//     all headers in front of the panel, a panel of K = 576 came from memory at a third of the speed (Zen 4).
-//   256-element formats: per block 8 chunks, i8 sub-scales [256/group][16], u8 sub-minimums likewise if any,
+//   Formats without sub-scales: pairs of chunks (the last may be alone), each a header and its codes. Header: per chunk
+//     f16 or bf16 scale [16], f16 minimum [16] if any; padded to 64 bytes where a chunk is alone. One stream, front to
+//     back: with all headers in front of the panel, a panel of K = 576 came from memory at a third of the speed (Zen
+//     4).
+//   Formats with sub-scales, of 256 elements a block: per block 8 chunks, i8 sub-scales [256/group][16], u8
+//   sub-minimums likewise if any,
 //     f32 scale [16], f32 minimum [16] if any.
 //   f32, f16, bf16 have no packed form; a GEMM with many tokens packs panels of elements [K][16] itself.
 #pragma once
@@ -20,46 +22,47 @@ namespace gabbro::cpu {
 inline constexpr int kPanelRows = 16;
 inline constexpr int kChunk = 32;  // k of a chunk, and of the scale of quantized activations
 
-// The part of a QuantFormat (src/formats/quant/quant.h) that kernels are specialized by. `zero` is the code of level 0;
-// with a codebook it is what its levels are shifted by, to be unsigned.
+// The traits of a format (include/gabbro/quant_traits.h) that kernels are specialized by. `zero` is the code of level
+// 0; with a codebook it is what its levels are shifted by, to be unsigned.
 struct Packing {
   int bits;
   int group;
   int zero;
   bool minimum;
   bool sub_scales;
-  bool codebook;
+  bool bfloat_scale;          // the scales of chunks are bf16, not f16
+  const QuantLevels* levels;  // codebook, or null
+  bool operator==(const Packing&) const = default;
 };
 
 constexpr Packing packing_of(DType dtype) {
-  switch (dtype) {
-    case DType::q4_0:
-      return {4, 32, 8, false, false, false};
-    case DType::q4_1:
-      return {4, 32, 0, true, false, false};
-    case DType::q5_0:
-      return {5, 32, 16, false, false, false};
-    case DType::q5_1:
-      return {5, 32, 0, true, false, false};
-    case DType::q8_0:
-      return {8, 32, 128, false, false, false};
-    case DType::q2_k:
-      return {2, 16, 0, true, true, false};
-    case DType::q3_k:
-      return {3, 16, 4, false, true, false};
-    case DType::q4_k:
-      return {4, 32, 0, true, true, false};
-    case DType::q5_k:
-      return {5, 32, 0, true, true, false};
-    case DType::q6_k:
-      return {6, 16, 32, false, true, false};
-    case DType::iq4_nl:
-      return {4, 32, 128, false, false, true};
-    case DType::iq4_xs:
-      return {4, 32, 128, false, true, true};
-    default:
-      return {};  // not quantized
+  if (!is_quantized(dtype)) return {};
+  const QuantTraits& t = quant_traits(dtype);
+  return {.bits = t.bits,
+          .group = t.group,
+          .zero = t.levels != nullptr ? 128 : t.zero,
+          .minimum = t.has_minimum(),
+          .sub_scales = t.sub_scales,
+          .bfloat_scale = t.scale == ScaleCode::kE8M0,
+          .levels = t.levels};
+}
+
+// Formats whose packing has kernels, a row each; formats of equal packing share them.
+inline constexpr DType kPackedFormats[] = {
+    DType::q4_0,  DType::q4_1, DType::q5_0,   DType::q5_1,   DType::q8_0,  DType::q2_k,  DType::q3_k,    DType::q4_k,
+    DType::q5_k,  DType::q6_k, DType::iq4_nl, DType::iq4_xs, DType::mxfp4, DType::iq3_s, DType::iq3_xxs,
+    DType::iq2_s,  // and IQ2_XXS, IQ2_XS
+    DType::iq1_s,  // and IQ1_M
+    DType::q2_0,   // and Q1_0, TQ1_0, TQ2_0
+};
+
+// Whether a quantized format is packed into panels. The others are dequantized (backends/common/dequantized.h).
+constexpr bool has_panels(DType dtype) {
+  const Packing packing = packing_of(dtype);
+  for (const DType format : kPackedFormats) {
+    if (packing_of(format) == packing) return is_quantized(dtype);
   }
+  return false;
 }
 
 // Dtypes of weights of `linear`, `embedding` and `dequantize`: packed if quantized, else plain and in place.
@@ -69,7 +72,7 @@ constexpr bool is_weight_dtype(DType dtype) {
 
 constexpr int64_t chunk_bytes(Packing p) { return 64 * p.bits; }
 
-// 32-element formats.
+// Formats without sub-scales.
 constexpr int64_t header_step(Packing p) { return p.minimum ? 64 : 32; }
 constexpr int64_t header_bytes(Packing p, int64_t chunks) { return chunks > 1 ? 2 * header_step(p) : 64; }
 constexpr int64_t pair_bytes(Packing p) { return header_bytes(p, 2) + 2 * chunk_bytes(p); }
@@ -81,7 +84,7 @@ constexpr int64_t small_codes_at(Packing p, int64_t chunk, int64_t columns) {
   return chunk / 2 * pair_bytes(p) + header_bytes(p, columns / kChunk - first) + chunk % 2 * chunk_bytes(p);
 }
 
-// 256-element formats: offsets in a block.
+// Formats with sub-scales: offsets in a block.
 constexpr int64_t sub_scales_at(Packing p) { return 8 * chunk_bytes(p); }
 constexpr int64_t sub_minimums_at(Packing p) { return sub_scales_at(p) + 256 / p.group * kPanelRows; }
 constexpr int64_t scale_at(Packing p) { return sub_minimums_at(p) + (p.minimum ? 256 / p.group * kPanelRows : 0); }

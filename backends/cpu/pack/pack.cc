@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/common/dequantized.h"
 #include "backends/cpu/pack/codes.h"
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
@@ -29,15 +30,16 @@ void store_chunk(const DecodedBlock* blocks, int first, uint8_t* chunk) {
   store_codes<bits>(vectors, chunk);
 }
 
+// Codes `first` and on of blocks without sub-scales, as chunk `chunk` of the panel.
 template <Packing p>
-void store_small_block(const DecodedBlock* blocks, int64_t chunk, int64_t columns, uint8_t* panel) {
+void store_small_block(const DecodedBlock* blocks, int first, int64_t chunk, int64_t columns, uint8_t* panel) {
   uint16_t scales[2][kPanelRows];
   for (int row = 0; row < kPanelRows; ++row) {
-    scales[0][row] = float_to_half_bits(blocks[row].scale);
+    scales[0][row] = p.bfloat_scale ? float_to_bfloat_bits(blocks[row].scale) : float_to_half_bits(blocks[row].scale);
     scales[1][row] = float_to_half_bits(blocks[row].minimum);
   }
   std::memcpy(panel + small_scale_at(p, chunk), scales, static_cast<size_t>(header_step(p)));
-  store_chunk<p.bits>(blocks, 0, panel + small_codes_at(p, chunk, columns));
+  store_chunk<p.bits>(blocks, first, panel + small_codes_at(p, chunk, columns));
 }
 
 template <Packing p>
@@ -53,11 +55,10 @@ void store_super_block(const DecodedBlock* blocks, uint8_t* target) {
   }
 }
 
-template <DType dtype>
+template <Packing p>
 void pack_blocks(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
-  constexpr Packing p = packing_of(dtype);
-  constexpr DTypeInfo info = dtype_info(dtype);
-  const auto decode = quant_format(dtype).decode;
+  const DTypeInfo info = dtype_info(matrix.dtype);
+  const auto decode = quant_format(matrix.dtype).decode;
   const std::byte* source = first_row(matrix, panel);
   const int rows = rows_of_panel(matrix, panel);
   DecodedBlock blocks[kPanelRows];
@@ -67,7 +68,8 @@ void pack_blocks(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
     if constexpr (p.sub_scales) {
       store_super_block<p>(blocks, target + b * block_bytes(p));
     } else {
-      store_small_block<p>(blocks, b, matrix.columns, target);
+      const int chunks = info.block_elements / kChunk;
+      for (int c = 0; c < chunks; ++c) store_small_block<p>(blocks, c * kChunk, b * chunks + c, matrix.columns, target);
     }
   }
   const int64_t chunks = matrix.columns / kChunk;
@@ -112,9 +114,8 @@ void pack_words(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
   }
 }
 
-template <DType dtype>
+template <Packing p>
 void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
-  constexpr Packing p = packing_of(dtype);
   alignas(64) uint8_t levels[8][64];
   for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
     const uint8_t* block = panel + chunk / 8 * block_bytes(p);
@@ -136,7 +137,7 @@ void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
         const uint8_t* header = panel + small_scale_at(p, chunk) + row * 2;
         std::memcpy(&f16_bits[0], header, 2);
         if (p.minimum) std::memcpy(&f16_bits[1], header + 32, 2);
-        scale = half_bits_to_float(f16_bits[0]);
+        scale = p.bfloat_scale ? bfloat_bits_to_float(f16_bits[0]) : half_bits_to_float(f16_bits[0]);
         minimum = half_bits_to_float(f16_bits[1]);
       }
       const float value = scale * static_cast<float>(levels[i / 4][row * 4 + i % 4] - p.zero);
@@ -149,6 +150,7 @@ void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
 
 size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) {
   if (!is_quantized(dtype) || rows <= 0 || columns <= 0 || columns % dtype_info(dtype).block_elements != 0) return 0;
+  if (!has_panels(dtype)) return abi::dequantized_bytes(rows, columns);
   return static_cast<size_t>(panel_count(rows) * panel_bytes(dtype, columns));
 }
 
@@ -165,10 +167,16 @@ void pack_panel(const StridedMatrix& matrix, int64_t panel, void* target) {
   auto* bytes = static_cast<uint8_t*>(target);
   if (matrix.dtype == DType::f32) return pack_elements<uint32_t>(matrix, panel, bytes);
   if (!is_quantized(matrix.dtype)) return pack_words(matrix, panel, bytes);
-  dispatch_quantized(matrix.dtype, [&]<DType dtype> { pack_blocks<dtype>(matrix, panel, bytes); });
+  using PackBlocks = void (*)(const StridedMatrix&, int64_t, uint8_t*);
+  dispatch_packing(matrix.dtype, []<Packing p>() -> PackBlocks { return pack_blocks<p>; })(matrix, panel, bytes);
 }
 
 void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target, Worker& worker) {
+  if (!has_panels(dtype)) {
+    return worker.parallel_for(rows, kPanelRows, [&](int64_t begin, int64_t end) {
+      abi::dequantize_rows(dtype, host, columns, begin, end, target);
+    });
+  }
   const StridedMatrix matrix = {static_cast<const std::byte*>(host),
                                 dtype,
                                 rows,
@@ -183,7 +191,8 @@ void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* ta
 
 void unpack_row(DType dtype, const void* panel, int row, int64_t columns, float* out) {
   const auto* bytes = static_cast<const uint8_t*>(panel);
-  dispatch_quantized(dtype, [&]<DType type> { unpack_blocks<type>(bytes, row, columns, out); });
+  using UnpackBlocks = void (*)(const uint8_t*, int, int64_t, float*);
+  dispatch_packing(dtype, []<Packing p>() -> UnpackBlocks { return unpack_blocks<p>; })(bytes, row, columns, out);
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -38,7 +38,7 @@ std::optional<LibraryMatrix> LibraryMatrix::make(const std::string& library, con
     matrix.slices_.push_back({first, count, std::move(product)});
   }
   if (converted) {
-    matrix.convert_ = context.function("convert_weights_f16_" + std::string(dtype_name(weight.dtype)));
+    matrix.convert_ = context.function("convert_weights_f16_" + std::string(kernel_format(weight.dtype)));
     matrix.threads_of_row_ = static_cast<u32>(matrix.columns_ / (is_quantized(weight.dtype) ? kBlock : 8));
   }
   return matrix;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/common/dequantized.h"
 #include "backends/common/linear_request.h"
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
@@ -239,7 +240,7 @@ class Linear : public Kernel {
   }
 
   std::string kernel_name(const abi::TensorView& weight, Reads reads) const {
-    const std::string name = "linear_" + std::string(dtype_name(weight.dtype));
+    const std::string name = "linear_" + std::string(kernel_format(weight.dtype));
     if (reads == Reads::kF16) return name + "_tiled_" + std::to_string(tile_tokens_);
     if (reads == Reads::kItself) {
       const bool paired = options_.epilogue == abi::Epilogue::kSiluMul;
@@ -251,8 +252,7 @@ class Linear : public Kernel {
   }
 
   LinearMatrix matrix(const abi::Launch& launch, int m) const {
-    const abi::TensorView& weight = launch.inputs[1 + m];
-    LinearMatrix result = linear_matrix(weight);
+    LinearMatrix result = linear_matrix(abi::stored_view(launch.inputs[1 + m], has_kernels));
     if (options_.bias) result.bias = input<float>(launch, options_.bias_at(m));
     if (m < launch.output_count) result.y = output<float>(launch, m);
     return result;

@@ -1,6 +1,7 @@
 // `embedding` and `dequantize`: rows of a weight matrix as f32.
 #include <string>
 
+#include "backends/common/dequantized.h"
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/pack.h"
@@ -14,7 +15,7 @@ class ReadRows : public Kernel {
   ReadRows(const abi::KernelRequest& request, int64_t rows, const MakeContext& context)
       : rows_(rows), check_(context.index_check(abi::read_index_rule(request, request.inputs[0].shape[0]))) {
     const abi::TensorView& weight = request.inputs[0];
-    const std::string name(dtype_name(weight.dtype));
+    const std::string name(kernel_format(weight.dtype));
     function_ = context.function("read_rows_" + name);
     implementation = std::string(request.op) + " " + name;
     const auto values = static_cast<double>(rows * weight.shape[1]);
@@ -23,7 +24,7 @@ class ReadRows : public Kernel {
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    const abi::TensorView& weight = launch.inputs[0];
+    const abi::TensorView weight = abi::stored_view(launch.inputs[0], has_kernels);
     ReadRowsArgs args = {.ids = launch.input_count > 1 ? input<i32>(launch, 1) : nullptr,
                          .y = output<float>(launch, 0),
                          .columns = static_cast<i32>(weight.shape[1])};

@@ -1,4 +1,4 @@
-// The formats that quant.cc lists, and what their decoders share. Private to this folder.
+// The functions of each format, and what their decoders share. Private to this folder.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@ namespace gabbro::quant {
 
 static_assert(std::endian::native == std::endian::little, "blocks are read as little-endian");
 
-extern const QuantFormat kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0;
-extern const QuantFormat kQ2K, kQ3K, kQ4K, kQ5K, kQ6K;
-extern const QuantFormat kIq4Nl, kIq4Xs;
-
-// The levels of IQ4_NL and IQ4_XS: 16 points, denser near zero (ggml-common.h, kvalues_iq4nl).
-inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+// <format>.cc defines each.
+namespace decoders {
+#define GABBRO_APPLY(name, ...) extern const QuantFormat name;
+GABBRO_QUANT_FORMATS(GABBRO_APPLY)
+#undef GABBRO_APPLY
+}  // namespace decoders
 
 inline uint8_t byte_at(const std::byte* bytes, int i) { return std::to_integer<uint8_t>(bytes[i]); }
 
@@ -68,6 +68,34 @@ inline void set_one_group(DecodedBlock& out, float scale, float minimum) {
   out.minimum = minimum;
   out.sub_scales[0] = 1;
   out.sub_minimums[0] = 1;
+}
+
+// Formats of several groups under one scale.
+inline void set_equal_groups(DecodedBlock& out, float scale, int groups) {
+  out.scale = scale;
+  out.minimum = 0;
+  for (int g = 0; g < groups; ++g) out.sub_scales[g] = static_cast<int8_t>(out.sub_minimums[g] = 1);
+}
+
+// A sub-scale of 32 elements, in a canonical form with groups of 16.
+inline void set_sub_scale_pair(DecodedBlock& out, int pair, int sub_scale) {
+  for (int g = 2 * pair; g < 2 * pair + 2; ++g) {
+    out.sub_scales[g] = static_cast<int8_t>(sub_scale);
+    out.sub_minimums[g] = 1;
+  }
+}
+
+// Sixteen sub-scales 2s + 1, s in a nibble.
+inline void set_odd_sub_scales(const std::byte* nibbles, DecodedBlock& out) {
+  for (int g = 0; g < 16; ++g) {
+    out.sub_scales[g] = static_cast<int8_t>(2 * (byte_at(nibbles, g / 2) >> (g % 2 * 4) & 15) + 1);
+    out.sub_minimums[g] = 1;
+  }
+}
+
+// 256 codes in two runs of 128: byte l of 32 holds elements l, l + 32, l + 64 and l + 96, low bits first.
+inline void unpack_two_bits(const std::byte* bytes, uint8_t* codes) {
+  for (int i = 0; i < 256; ++i) codes[i] = (byte_at(bytes, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2)) & 3;
 }
 
 // The 6-bit scales and minimums of Q4_K and Q5_K, eight of each in 12 bytes: bytes 0-3 and 4-7 hold the first four

@@ -8,13 +8,6 @@
 
 namespace gabbro {
 
-// Byte offsets of a block's f16 numbers: its scale, and its minimum; -1: it has none.
-struct HalfPlaces {
-  int scale;
-  int minimum;
-};
-HalfPlaces half_places(DType dtype);  // quantized
-
 // True when every element is a finite number. Of block formats it reads the scales and minimums alone, which decide it.
 // `elements` is a multiple of the block size.
 bool all_finite(DType dtype, const std::byte* source, int64_t elements);

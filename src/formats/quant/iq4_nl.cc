@@ -12,7 +12,6 @@ void decode(const std::byte* block, DecodedBlock& out) {
 
 }  // namespace
 
-constinit const QuantFormat kIq4Nl = {
-    .dtype = DType::iq4_nl, .bits = 4, .group = 32, .zero = 0, .codebook = kIq4Levels, .decode = decode};
+constinit const QuantFormat decoders::iq4_nl = {.decode = decode};
 
 }  // namespace gabbro::quant

@@ -20,12 +20,6 @@ void decode(const std::byte* block, DecodedBlock& out) {
 
 }  // namespace
 
-constinit const QuantFormat kIq4Xs = {.dtype = DType::iq4_xs,
-                                      .bits = 4,
-                                      .group = 32,
-                                      .zero = 0,
-                                      .has_sub_scales = true,
-                                      .codebook = kIq4Levels,
-                                      .decode = decode};
+constinit const QuantFormat decoders::iq4_xs = {.decode = decode};
 
 }  // namespace gabbro::quant

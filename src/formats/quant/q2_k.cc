@@ -7,24 +7,17 @@ namespace gabbro::quant {
 namespace {
 
 void decode(const std::byte* block, DecodedBlock& out) {
-  const std::byte* codes = block + 16;
   out.scale = load_half(block + 80);
   out.minimum = -load_half(block + 82);
   for (int g = 0; g < 16; ++g) {
     out.sub_scales[g] = static_cast<int8_t>(byte_at(block, g) & 15);
     out.sub_minimums[g] = byte_at(block, g) >> 4;
   }
-  for (int i = 0; i < 256; ++i) out.codes[i] = (byte_at(codes, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2)) & 3;
+  unpack_two_bits(block + 16, out.codes);
 }
 
 }  // namespace
 
-constinit const QuantFormat kQ2K = {.dtype = DType::q2_k,
-                                    .bits = 2,
-                                    .group = 16,
-                                    .zero = 0,
-                                    .has_minimum = true,
-                                    .has_sub_scales = true,
-                                    .decode = decode};
+constinit const QuantFormat decoders::q2_k = {.decode = decode};
 
 }  // namespace gabbro::quant

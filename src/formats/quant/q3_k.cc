@@ -25,7 +25,6 @@ void decode(const std::byte* block, DecodedBlock& out) {
 
 }  // namespace
 
-constinit const QuantFormat kQ3K = {
-    .dtype = DType::q3_k, .bits = 3, .group = 16, .zero = 4, .has_sub_scales = true, .decode = decode};
+constinit const QuantFormat decoders::q3_k = {.decode = decode};
 
 }  // namespace gabbro::quant

@@ -17,7 +17,6 @@ void encode(const float* values, std::byte* block) {
 
 }  // namespace
 
-constinit const QuantFormat kQ4_0 = {
-    .dtype = DType::q4_0, .bits = 4, .group = 32, .zero = 8, .decode = decode, .encode = encode};
+constinit const QuantFormat decoders::q4_0 = {.decode = decode, .encode = encode};
 
 }  // namespace gabbro::quant

@@ -20,7 +20,6 @@ void encode(const float* values, std::byte* block) {
 
 }  // namespace
 
-constinit const QuantFormat kQ4_1 = {
-    .dtype = DType::q4_1, .bits = 4, .group = 32, .zero = 0, .has_minimum = true, .decode = decode, .encode = encode};
+constinit const QuantFormat decoders::q4_1 = {.decode = decode, .encode = encode};
 
 }  // namespace gabbro::quant

@@ -9,12 +9,6 @@ void decode(const std::byte* block, DecodedBlock& out) { decode_k_nibbles(block,
 
 }  // namespace
 
-constinit const QuantFormat kQ4K = {.dtype = DType::q4_k,
-                                    .bits = 4,
-                                    .group = 32,
-                                    .zero = 0,
-                                    .has_minimum = true,
-                                    .has_sub_scales = true,
-                                    .decode = decode};
+constinit const QuantFormat decoders::q4_k = {.decode = decode};
 
 }  // namespace gabbro::quant

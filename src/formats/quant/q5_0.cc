@@ -20,7 +20,6 @@ void encode(const float* values, std::byte* block) {
 
 }  // namespace
 
-constinit const QuantFormat kQ5_0 = {
-    .dtype = DType::q5_0, .bits = 5, .group = 32, .zero = 16, .decode = decode, .encode = encode};
+constinit const QuantFormat decoders::q5_0 = {.decode = decode, .encode = encode};
 
 }  // namespace gabbro::quant

@@ -22,7 +22,6 @@ void encode(const float* values, std::byte* block) {
 
 }  // namespace
 
-constinit const QuantFormat kQ5_1 = {
-    .dtype = DType::q5_1, .bits = 5, .group = 32, .zero = 0, .has_minimum = true, .decode = decode, .encode = encode};
+constinit const QuantFormat decoders::q5_1 = {.decode = decode, .encode = encode};
 
 }  // namespace gabbro::quant

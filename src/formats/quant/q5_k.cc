@@ -16,12 +16,6 @@ void decode(const std::byte* block, DecodedBlock& out) {
 
 }  // namespace
 
-constinit const QuantFormat kQ5K = {.dtype = DType::q5_k,
-                                    .bits = 5,
-                                    .group = 32,
-                                    .zero = 0,
-                                    .has_minimum = true,
-                                    .has_sub_scales = true,
-                                    .decode = decode};
+constinit const QuantFormat decoders::q5_k = {.decode = decode};
 
 }  // namespace gabbro::quant

@@ -24,7 +24,6 @@ void decode(const std::byte* block, DecodedBlock& out) {
 
 }  // namespace
 
-constinit const QuantFormat kQ6K = {
-    .dtype = DType::q6_k, .bits = 6, .group = 16, .zero = 32, .has_sub_scales = true, .decode = decode};
+constinit const QuantFormat decoders::q6_k = {.decode = decode};
 
 }  // namespace gabbro::quant

@@ -21,7 +21,6 @@ void encode(const float* values, std::byte* block) {
 
 }  // namespace
 
-constinit const QuantFormat kQ8_0 = {
-    .dtype = DType::q8_0, .bits = 8, .group = 32, .zero = 128, .decode = decode, .encode = encode};
+constinit const QuantFormat decoders::q8_0 = {.decode = decode, .encode = encode};
 
 }  // namespace gabbro::quant

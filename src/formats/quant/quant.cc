@@ -2,7 +2,6 @@
 
 #include <cassert>
 #include <cstring>
-#include <iterator>
 
 #include "src/base/error.h"
 #include "src/base/half.h"
@@ -11,13 +10,11 @@
 namespace gabbro {
 namespace {
 
-// In the order of DType, from q4_0 on.
 constexpr const QuantFormat* kFormats[] = {
-    &quant::kQ4_0, &quant::kQ4_1, &quant::kQ5_0, &quant::kQ5_1, &quant::kQ8_0,  &quant::kQ2K,
-    &quant::kQ3K,  &quant::kQ4K,  &quant::kQ5K,  &quant::kQ6K,  &quant::kIq4Nl, &quant::kIq4Xs,
+#define GABBRO_APPLY(name, ...) &quant::decoders::name,
+    GABBRO_QUANT_FORMATS(GABBRO_APPLY)
+#undef GABBRO_APPLY
 };
-constexpr int kFirst = static_cast<int>(DType::q4_0);
-static_assert(std::size(kFormats) == kDTypeCount - kFirst);
 
 int64_t count_blocks(DType dtype, int64_t elements) {
   const int block = dtype_info(dtype).block_elements;
@@ -27,15 +24,15 @@ int64_t count_blocks(DType dtype, int64_t elements) {
   return elements / block;
 }
 
-void dequantize_block(const QuantFormat& format, const DecodedBlock& block, float* out, int elements) {
-  for (int first = 0; first < elements; first += format.group) {
-    const int g = first / format.group;
+void dequantize_block(const QuantTraits& traits, const DecodedBlock& block, float* out) {
+  for (int first = 0; first < traits.block_elements; first += traits.group) {
+    const int g = first / traits.group;
     const float scale = block.scale * block.sub_scales[g];
     const float minimum = block.minimum * block.sub_minimums[g];
-    for (int i = first; i < first + format.group; ++i) {
+    for (int i = first; i < first + traits.group; ++i) {
       const int code = block.codes[i];
-      const int level = format.codebook != nullptr ? format.codebook[code] : code - format.zero;
-      out[i] = format.has_minimum ? scale * level + minimum : scale * level;
+      const int level = traits.levels != nullptr ? traits.levels->value[code] : code - traits.zero;
+      out[i] = traits.has_minimum() ? scale * level + minimum : scale * level;
     }
   }
 }
@@ -62,7 +59,7 @@ void narrow(const float* source, std::byte* out, int64_t elements) {
 
 const QuantFormat& quant_format(DType dtype) {
   assert(is_quantized(dtype));
-  return *kFormats[static_cast<int>(dtype) - kFirst];
+  return *kFormats[static_cast<int>(dtype) - kFirstQuantized];
 }
 
 void dequantize_row(DType dtype, const std::byte* source, float* out, int64_t elements) {
@@ -72,11 +69,15 @@ void dequantize_row(DType dtype, const std::byte* source, float* out, int64_t el
   if (dtype == DType::bf16) return widen<BFloat>(source, out, elements);
   if (!is_quantized(dtype)) throw bad_input("cannot dequantize {}", dtype_name(dtype));
   const QuantFormat& format = quant_format(dtype);
-  const DTypeInfo info = dtype_info(dtype);
+  const QuantTraits& traits = quant_traits(dtype);
   DecodedBlock block;
-  for (int64_t b = 0; b < blocks; ++b) {
-    format.decode(source + b * info.block_bytes, block);
-    dequantize_block(format, block, out + b * info.block_elements, info.block_elements);
+  for (int64_t b = 0; b < blocks; ++b, source += traits.block_bytes, out += traits.block_elements) {
+    if (format.decode == nullptr) {
+      format.dequantize(source, out);
+    } else {
+      format.decode(source, block);
+      dequantize_block(traits, block, out);
+    }
   }
 }
 
@@ -86,7 +87,7 @@ void quantize_row(DType dtype, const float* source, std::byte* out, int64_t elem
   if (dtype == DType::f16) return narrow<Half>(source, out, elements);
   if (dtype == DType::bf16) return narrow<BFloat>(source, out, elements);
   const QuantFormat* format = is_quantized(dtype) ? &quant_format(dtype) : nullptr;
-  if (format == nullptr || format->encode == nullptr) throw bad_input("cannot quantize to {}", dtype_name(dtype));
+  if (format == nullptr || format->encode == nullptr) throw bad_input("no encoder for {}", dtype_name(dtype));
   const DTypeInfo info = dtype_info(dtype);
   for (int64_t b = 0; b < blocks; ++b) {
     format->encode(source + b * info.block_elements, out + b * info.block_bytes);

@@ -1,5 +1,5 @@
-// The block-quantized formats of GGUF: how to read a block of each, in one canonical form.
-// A format is a file of this folder plus one line in the list in quant.cc. Depends on base alone.
+// The block-quantized formats of GGUF: how to decode a block of each, in one canonical form. A format is a row of
+// traits.h and a file of this folder. Depends on base alone.
 #pragma once
 
 #include <cstddef>
@@ -9,33 +9,29 @@
 
 namespace gabbro {
 
-// A block of any format, decoded. With g = i / group,
+// A block of any format with codes, decoded. With t = quant_traits(dtype) and g = i / t.group,
 //   value[i] = scale · sub_scales[g] · level(codes[i]) + minimum · sub_minimums[g]
-//   level(code) = codebook ? codebook[code] : int(code) - zero
-// Formats without sub-scales have sub_scales[0] = sub_minimums[0] = 1; those without a minimum have minimum = 0.
+//   level(code) = t.levels ? t.levels->value[code] : int(code) - t.zero
+// Formats without sub-scales have sub_scales[g] = sub_minimums[g] = 1; those without a minimum have minimum = 0.
 // Entries past the block's elements (codes) or groups (the others) are unspecified.
 struct DecodedBlock {
   uint8_t codes[256];
   float scale;
-  float minimum;  // what is added: the "m" of Q4_1 and Q5_1, minus the "dmin" of the K formats
+  float minimum;  // the summand: the "m" of Q4_1 and Q5_1, minus the "dmin" of the K formats
   int8_t sub_scales[16];
   uint8_t sub_minimums[16];
 };
 
+// The functions of a format; each reads or writes dtype_info(dtype).block_bytes bytes. Every bit pattern is a block;
+// scales and minimums may be infinite or NaN in a damaged file.
 struct QuantFormat {
-  DType dtype;
-  int bits;   // of a code: 2, 3, 4, 5, 6 or 8
-  int group;  // elements that share a sub-scale: 16 or 32
-  int zero;   // the code of level 0
-  bool has_minimum;
-  bool has_sub_scales;
-  const int8_t* codebook;  // 16 levels, or null
-  // Reads dtype_info(dtype).block_bytes bytes. Every bit pattern decodes: codes < 2^bits always; scale and minimum may
-  // be infinite or NaN in a damaged file.
-  void (*decode)(const std::byte* block, DecodedBlock& out);
-  // Rounds block_elements floats to the nearest levels as llama.cpp's reference quantizer does; null where we have
-  // none. Values that are not finite give a block that decodes, but to no useful value.
-  void (*encode)(const float* values, std::byte* block);
+  // Formats with codes, else null: codes < 2^bits always.
+  void (*decode)(const std::byte* block, DecodedBlock& out) = nullptr;
+  // Formats without codes, else null: the block's values.
+  void (*dequantize)(const std::byte* block, float* out) = nullptr;
+  // Rounds block_elements floats to the nearest levels as llama.cpp's reference quantizer does; null: no encoder.
+  // Values that are not finite give a block that decodes, but to no useful value.
+  void (*encode)(const float* values, std::byte* block) = nullptr;
 };
 
 // `dtype` is quantized: is_quantized(dtype).

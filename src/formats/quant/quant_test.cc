@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -29,21 +30,23 @@ std::vector<T> load(const std::string& name) {
 
 std::vector<DType> quantized() {
   std::vector<DType> all;
-  for (int i = static_cast<int>(DType::q4_0); i < kDTypeCount; ++i) all.push_back(static_cast<DType>(i));
+  for (int i = kFirstQuantized; i < kDTypeCount; ++i) all.push_back(static_cast<DType>(i));
   return all;
 }
 
 class EveryFormat : public testing::TestWithParam<DType> {
  protected:
   const QuantFormat& format = quant_format(GetParam());
+  const QuantTraits& traits = quant_traits(GetParam());
   const DTypeInfo info = dtype_info(GetParam());
   const std::string name{info.name};
 };
 INSTANTIATE_TEST_SUITE_P(Quant, EveryFormat, testing::ValuesIn(quantized()),
                          [](const auto& instance) { return std::string(dtype_name(instance.param)); });
 
-// scale · sub_scale is exact (11 + 8 bits), so a term is rounded once at most, and the sum of two terms once more
-// unless the compiler fuses them: expected and actual differ by at most 2 · 2⁻²⁴ · (|a| + |b|).
+// scale · sub_scale is exact (11 + 8 bits), so without a minimum a value is rounded once, in both. With a minimum each
+// term is rounded, and their sum once more unless the compiler fuses them: expected and actual differ by at most
+// 2 · 2⁻²⁴ · (|a| + |b|).
 TEST_P(EveryFormat, DequantizesAsGgufPyDoes) {
   const auto blocks = load<std::byte>(name + ".blocks");
   const auto expected = load<float>(name + ".f32");
@@ -56,21 +59,29 @@ TEST_P(EveryFormat, DequantizesAsGgufPyDoes) {
       EXPECT_FALSE(std::isfinite(actual[i])) << i;
       continue;
     }
+    ++finite;
+    if (!traits.has_minimum()) {
+      ASSERT_EQ(std::bit_cast<uint32_t>(actual[i]), std::bit_cast<uint32_t>(expected[i])) << name << " element " << i;
+      continue;
+    }
     DecodedBlock block;
     format.decode(blocks.data() + i / info.block_elements * info.block_bytes, block);
-    const size_t g = i % info.block_elements / format.group;
-    const double offset = format.has_minimum ? static_cast<double>(block.minimum) * block.sub_minimums[g] : 0;
+    const size_t g = i % info.block_elements / static_cast<size_t>(traits.group);
+    const double offset = static_cast<double>(block.minimum) * block.sub_minimums[g];
     const double tolerance = 0x1p-23 * (std::fabs(expected[i] - offset) + std::fabs(offset));
     ASSERT_NEAR(actual[i], expected[i], tolerance) << name << " element " << i;
-    ++finite;
   }
   EXPECT_GE(finite, 1024);  // the blocks that ggml made
 }
 
-TEST_P(EveryFormat, SaysOfItselfWhatItsBlocksHold) {
-  EXPECT_EQ(format.dtype, GetParam());
-  EXPECT_TRUE(format.group == 16 || format.group == 32);
-  EXPECT_EQ(info.block_elements % format.group, 0);
+TEST_P(EveryFormat, HasBlocksAsItsTraitsSay) {
+  EXPECT_NE(format.decode == nullptr, format.dequantize == nullptr);
+  EXPECT_EQ(format.decode == nullptr, traits.bits == 0);
+  EXPECT_TRUE(traits.group == 16 || traits.group == 32);
+  EXPECT_EQ(info.block_elements % 32, 0);
+  EXPECT_LT(traits.scale_at, traits.block_bytes);
+  EXPECT_LT(traits.minimum_at, traits.block_bytes - 1);
+  if (format.decode == nullptr) return;
   std::mt19937 random(7);
   std::vector<std::byte> bytes(info.block_bytes);
   int largest = 0;
@@ -79,19 +90,20 @@ TEST_P(EveryFormat, SaysOfItselfWhatItsBlocksHold) {
     DecodedBlock block;
     format.decode(bytes.data(), block);
     for (int i = 0; i < info.block_elements; ++i) largest = std::max<int>(largest, block.codes[i]);
-    if (!format.has_minimum) {
+    if (!traits.has_minimum()) {
       EXPECT_EQ(block.minimum, 0);
     }
-    for (int g = 0; g < info.block_elements / format.group; ++g) {
-      if (!format.has_sub_scales) {
+    for (int g = 0; g < info.block_elements / traits.group; ++g) {
+      if (!traits.sub_scales) {
         EXPECT_EQ(block.sub_scales[g], 1);
       }
-      if (!format.has_minimum || !format.has_sub_scales) {
+      if (!traits.has_minimum() || !traits.sub_scales) {
         EXPECT_EQ(block.sub_minimums[g], 1);
       }
     }
   }
-  EXPECT_EQ(largest, (1 << format.bits) - 1);
+  EXPECT_LT(largest, 1 << traits.bits);
+  EXPECT_GE(largest, 1 << (traits.bits - 1));  // fewer bits would not do
 }
 
 TEST_P(EveryFormat, RefusesAPartialBlock) {

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "src/formats/quant/blocks.h"
-#include "src/formats/quant/finite.h"
+#include "src/formats/quant/scale_codes.h"
 
 namespace gabbro {
 namespace {
 
 constexpr int kSampleBlocks = 64;
-constexpr int kScales = 16;  // different ones, a power of two; from half to one and a half of the middle one
+constexpr int kScales = 16;            // different ones, a power of two; from half to one and a half of the middle one
+constexpr float kLargestMean = 0.15f;  // over the standard deviation
 
 void fill_bits(std::span<std::byte> out, std::mt19937_64& random) {
   size_t at = 0;
@@ -25,15 +26,18 @@ void fill_bits(std::span<std::byte> out, std::mt19937_64& random) {
   std::memcpy(out.data() + at, &bits, out.size() - at);
 }
 
+// The block's scale, and minimum if it has one.
+void store_scales(const QuantTraits& traits, float scale, float minimum, std::byte* block) {
+  quant::store_scale(traits, scale, block);
+  if (traits.has_minimum()) quant::store_half(block + traits.minimum_at, minimum);
+}
+
 // The sample's values with this scale and this minimum in each of its blocks.
 std::vector<float> decode_with(DType dtype, std::vector<std::byte> sample, float scale, float minimum) {
-  const DTypeInfo info = dtype_info(dtype);
-  const HalfPlaces places = half_places(dtype);
-  for (size_t block = 0; block < sample.size(); block += info.block_bytes) {
-    quant::store_half(&sample[block + static_cast<size_t>(places.scale)], scale);
-    if (places.minimum >= 0) quant::store_half(&sample[block + static_cast<size_t>(places.minimum)], minimum);
-  }
-  std::vector<float> values(sample.size() / info.block_bytes * info.block_elements);
+  const QuantTraits& traits = quant_traits(dtype);
+  const auto size = static_cast<size_t>(traits.block_bytes);
+  for (size_t block = 0; block < sample.size(); block += size) store_scales(traits, scale, minimum, &sample[block]);
+  std::vector<float> values(sample.size() / size * static_cast<size_t>(traits.block_elements));
   dequantize_row(dtype, sample.data(), values.data(), static_cast<int64_t>(values.size()));
   return values;
 }
@@ -45,6 +49,7 @@ float mean(const std::vector<float>& values) {
 struct BlockScale {
   float scale;
   float minimum;
+  bool both_signs;  // levels without a zero mean: every other block has the negative scale
 };
 
 // Measured on a sample of random codes rather than derived for each format.
@@ -52,30 +57,25 @@ BlockScale block_scale(DType dtype, float deviation, std::mt19937_64& random) {
   std::vector<std::byte> sample(size_t{kSampleBlocks} * dtype_info(dtype).block_bytes);
   fill_bits(sample, random);
   float minimum = 0;
-  if (half_places(dtype).minimum >= 0)
+  if (quant_traits(dtype).has_minimum())
     minimum = -mean(decode_with(dtype, sample, 1, 0)) / mean(decode_with(dtype, sample, 0, 1));
   double squares = 0;
   const std::vector<float> values = decode_with(dtype, sample, 1, minimum);
   for (const float value : values) squares += static_cast<double>(value) * value;
-  const float scale = deviation / static_cast<float>(std::sqrt(squares / static_cast<double>(values.size())));
-  return {scale, scale * minimum};
+  const float root = static_cast<float>(std::sqrt(squares / static_cast<double>(values.size())));
+  const float scale = deviation / root;
+  return {scale, scale * minimum, std::fabs(mean(values)) > kLargestMean * root};
 }
 
 void fill_blocks(DType dtype, std::span<std::byte> out, float deviation, std::mt19937_64& random) {
   const BlockScale middle = block_scale(dtype, deviation, random);
-  const HalfPlaces places = half_places(dtype);
+  const QuantTraits& traits = quant_traits(dtype);
   fill_bits(out, random);
-  uint16_t scales[kScales], minimums[kScales];
-  for (int i = 0; i < kScales; ++i) {
-    const float factor = 0.5f + static_cast<float>(i) / kScales;
-    scales[i] = float_to_half_bits(middle.scale * factor);
-    minimums[i] = float_to_half_bits(middle.minimum * factor);
-  }
-  for (size_t block = 0; block < out.size(); block += dtype_info(dtype).block_bytes) {
-    const size_t choice = random() % kScales;
-    std::memcpy(&out[block + static_cast<size_t>(places.scale)], &scales[choice], sizeof(uint16_t));
-    if (places.minimum >= 0)
-      std::memcpy(&out[block + static_cast<size_t>(places.minimum)], &minimums[choice], sizeof(uint16_t));
+  for (size_t block = 0; block < out.size(); block += static_cast<size_t>(traits.block_bytes)) {
+    const uint64_t choice = random();
+    const float factor = 0.5f + static_cast<float>(choice % kScales) / kScales;
+    const float sign = middle.both_signs && choice / kScales % 2 == 1 ? -1.0f : 1.0f;
+    store_scales(traits, sign * middle.scale * factor, middle.minimum * factor, &out[block]);
   }
 }
 

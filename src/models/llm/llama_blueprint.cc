@@ -83,13 +83,13 @@ std::vector<PlannedTensor> planned_tensors(const LlamaShape& shape, const FileTy
   for (; layer < s.layers; ++layer) {
     const std::string prefix = fmt::format("blk.{}.", layer);
     vector(prefix + "attn_norm", s.embedding);
-    matrix(prefix + "attn_q", q_width, s.embedding, TensorRole::kOther);
-    matrix(prefix + "attn_k", kv_width, s.embedding, TensorRole::kOther);
+    matrix(prefix + "attn_q", q_width, s.embedding, TensorRole::kAttentionQ);
+    matrix(prefix + "attn_k", kv_width, s.embedding, TensorRole::kAttentionK);
     matrix(prefix + "attn_v", kv_width, s.embedding, TensorRole::kAttentionV);
     matrix(prefix + "attn_output", s.embedding, q_width, TensorRole::kAttentionOutput);
     vector(prefix + "ffn_norm", s.embedding);
-    matrix(prefix + "ffn_gate", s.feed_forward, s.embedding, TensorRole::kOther);
-    matrix(prefix + "ffn_up", s.feed_forward, s.embedding, TensorRole::kOther);
+    matrix(prefix + "ffn_gate", s.feed_forward, s.embedding, TensorRole::kFfnGate);
+    matrix(prefix + "ffn_up", s.feed_forward, s.embedding, TensorRole::kFfnUp);
     matrix(prefix + "ffn_down", s.embedding, s.feed_forward, TensorRole::kFfnDown);
   }
   return tensors;

@@ -69,9 +69,10 @@ TEST(LlamaShape, NumbersOfParameters) {
 // Llama 3.1 8B in each type: tools/quantize/README.md of llama.cpp, rounded to 0.01 GiB there.
 TEST(LlamaShape, PublishedSizesOfTheMixtures) {
   const std::pair<const char*, double> kPublished[] = {
-      {"q2_k_s", 2.78}, {"q2_k", 2.95},   {"q3_k_s", 3.41}, {"q3_k_l", 4.02}, {"iq4_xs", 4.17},
-      {"iq4_nl", 4.38}, {"q4_k_s", 4.36}, {"q4_k_m", 4.58}, {"q5_k_s", 5.21}, {"q5_k_m", 5.33},
-      {"q6_k", 6.14},   {"q8_0", 7.95},   {"f16", 14.96},
+      {"q2_k_s", 2.78}, {"q2_k", 2.95},    {"q3_k_s", 3.41}, {"q3_k_l", 4.02},  {"iq4_xs", 4.17}, {"iq4_nl", 4.38},
+      {"q4_k_s", 4.36}, {"q4_k_m", 4.58},  {"q5_k_s", 5.21}, {"q5_k_m", 5.33},  {"q6_k", 6.14},   {"q8_0", 7.95},
+      {"f16", 14.96},   {"iq1_s", 1.87},   {"iq1_m", 2.01},  {"iq2_xxs", 2.23}, {"iq2_xs", 2.42}, {"iq2_s", 2.56},
+      {"iq2_m", 2.74},  {"iq3_xxs", 3.04}, {"iq3_xs", 3.27}, {"iq3_s", 3.42},   {"iq3_m", 3.52},
   };
   for (const auto& [type, size] : kPublished) {
     EXPECT_NEAR(gib(sizes_of("llama-8b", type).bytes), size, 0.0051) << type;

@@ -17,7 +17,7 @@ class WeightRows {
     if (weight.rank != 2 || !is_weight_dtype(weight.dtype) || weight.shape[0] < 1) return false;
     const int block = dtype_info(weight.dtype).block_elements;
     if (weight.shape[1] % block != 0) return false;
-    if (weight.layout == abi::Layout::kPacked) return is_quantized(weight.dtype);
+    if (weight.layout == abi::Layout::kPacked) return has_panels(weight.dtype);
     return weight.strides[1] == 1 && weight.strides[0] % block == 0;
   }
 

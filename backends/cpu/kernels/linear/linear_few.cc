@@ -38,7 +38,7 @@ void small_blocks(const uint8_t* pair, int64_t columns, WordTile x, float* y) {
       I32 dots[W];
       start(dots, x.sums, p.zero == 0);
       dot_vectors<p, 0, 8>(dots, chunk, x.codes);
-      const F32 scale = load_half(header);
+      const F32 scale = load_scale<p>(header);
       for (int t = 0; t < W; ++t) results[t] = fma(to_f32(dots[t]), scale * splat(x.scales[t]), results[t]);
       if constexpr (p.minimum) {
         const F32 minimum = load_half(header + 32);
@@ -95,9 +95,8 @@ void super_blocks(const uint8_t* block, int64_t columns, WordTile x, float* y) {
   for (int t = 0; t < W; ++t) store(y + t * kLanes, results[t]);
 }
 
-template <DType dtype, int W>
+template <Packing p, int W>
 void dot(const void* panel, int64_t columns, const WordTile& x, float* y) {
-  constexpr Packing p = packing_of(dtype);
   const auto* bytes = static_cast<const uint8_t*>(panel);
   if constexpr (p.sub_scales) return super_blocks<p, W>(bytes, columns, x, y);
   return small_blocks<p, W>(bytes, columns, x, y);
@@ -106,8 +105,8 @@ void dot(const void* panel, int64_t columns, const WordTile& x, float* y) {
 }  // namespace
 
 FewQuantized few_quantized(DType dtype, int width) {
-  return dispatch_quantized(dtype, [&]<DType type>() -> FewQuantized {
-    static constexpr FewQuantized kWidths[] = {dot<type, 1>, dot<type, 2>, dot<type, 3>, dot<type, 4>};
+  return dispatch_packing(dtype, [&]<Packing p>() -> FewQuantized {
+    static constexpr FewQuantized kWidths[] = {dot<p, 1>, dot<p, 2>, dot<p, 3>, dot<p, 4>};
     return kWidths[width - 1];
   });
 }

@@ -9,9 +9,9 @@ namespace {
 bool is_weight(const abi::TensorView& view, int64_t columns) {
   if (view.rank != 2 || view.shape[0] < 1 || view.shape[1] != columns || !is_weight_dtype(view.dtype)) return false;
   if (columns % dtype_info(view.dtype).block_elements != 0) return false;
-  if (view.layout == abi::Layout::kPacked) return is_quantized(view.dtype);
-  return !is_quantized(view.dtype) ||
-         (view.strides[1] == 1 && view.strides[0] % dtype_info(view.dtype).block_elements == 0);
+  if (view.layout == abi::Layout::kPacked) return has_panels(view.dtype);
+  return !is_quantized(view.dtype) || (has_panels(view.dtype) && view.strides[1] == 1 &&
+                                       view.strides[0] % dtype_info(view.dtype).block_elements == 0);
 }
 
 }  // namespace

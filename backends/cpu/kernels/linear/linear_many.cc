@@ -51,9 +51,8 @@ template <Packing p, int first, int count>
 }
 
 // A level times its sub-scale is a code: at most 127·128 / 4 (Q6_K, IQ4_XS).
-template <DType dtype>
+template <Packing p>
 void unpack_quantized(const void* panel, int64_t columns, const UnpackedPanel& out) {
-  constexpr Packing p = packing_of(dtype);
   constexpr int kGroups = kChunk / p.group, kVectors = 8 / kGroups;
   const auto* bytes = static_cast<const uint8_t*>(panel);
   for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
@@ -75,7 +74,7 @@ void unpack_quantized(const void* panel, int64_t columns, const UnpackedPanel& o
     } else {
       const uint8_t* header = bytes + small_scale_at(p, chunk);
       unpack_vectors<p, 0, 8>(bytes + small_codes_at(p, chunk, columns), splat_words(1), codes);
-      store(out.scales + chunk * kPanelRows, load_half(header));
+      store(out.scales + chunk * kPanelRows, load_scale<p>(header));
       if constexpr (p.minimum) store(minimums, load_half(header + 32));
     }
   }
@@ -175,7 +174,7 @@ UnpackedPanel UnpackedPanel::at(char* memory, int64_t columns) {
 Unpack unpack_function(DType dtype) {
   if (dtype == DType::f16) return unpack_plain<DType::f16>;
   if (dtype == DType::bf16) return unpack_plain<DType::bf16>;
-  return dispatch_quantized(dtype, []<DType type>() -> Unpack { return unpack_quantized<type>; });
+  return dispatch_packing(dtype, []<Packing p>() -> Unpack { return unpack_quantized<p>; });
 }
 
 MultiTokenI16 multi_token_i16(DType dtype, int width, int count) {

@@ -9,18 +9,26 @@
 #include <random>
 #include <span>
 
+#include "backends/common/dequantized.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/pack/layout.h"
 #include "backends/cpu/pool.h"
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
+#include "src/formats/quant/scale_codes.h"
 
 namespace gabbro::cpu {
 namespace {
 
-constexpr DType kWeightTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q4_0,   DType::q4_1,
-                                  DType::q5_0, DType::q5_1, DType::q8_0, DType::q2_k,   DType::q3_k,
-                                  DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs};
+std::vector<DType> weight_types() {
+  std::vector<DType> types = {DType::f32, DType::f16, DType::bf16};
+  for (int i = kFirstQuantized; i < kDTypeCount; ++i) types.push_back(static_cast<DType>(i));
+  return types;
+}
+
+// The dtype that kernels see: formats without panels are dequantized to f16. Those that there are lose nothing by it.
+DType stored(DType dtype) { return is_quantized(dtype) && !has_panels(dtype) ? DType::f16 : dtype; }
+
 constexpr double kEpsilon = 0x1p-24;
 
 template <class T>
@@ -37,25 +45,6 @@ struct Weight {
   std::vector<float> values;  // dequantized
 };
 
-// Offsets of a block's f16 scales; its other bits may have any value.
-std::vector<int> half_offsets(DType dtype) {
-  switch (dtype) {
-    case DType::q4_1:
-    case DType::q5_1:
-    case DType::q4_k:
-    case DType::q5_k:
-      return {0, 2};
-    case DType::q2_k:
-      return {80, 82};
-    case DType::q3_k:
-      return {108};
-    case DType::q6_k:
-      return {208};
-    default:
-      return {0};
-  }
-}
-
 Weight make_weight(DType dtype, int64_t rows, int64_t columns, unsigned seed) {
   Weight weight = {.dtype = dtype, .rows = rows, .columns = columns, .file = {}, .values = {}};
   const auto elements = static_cast<size_t>(rows * columns);
@@ -64,13 +53,13 @@ Weight make_weight(DType dtype, int64_t rows, int64_t columns, unsigned seed) {
   weight.file.resize(dtype_bytes(dtype, elements));
   weight.values.resize(elements);
   if (is_quantized(dtype)) {
-    const auto step = static_cast<size_t>(dtype_info(dtype).block_bytes);
+    const QuantTraits& traits = quant_traits(dtype);
     for (std::byte& byte : weight.file) byte = static_cast<std::byte>(random());
-    for (size_t at = 0; at < weight.file.size(); at += step) {
-      for (int offset : half_offsets(dtype)) {
-        const Half half(unit(random) * 0.02f);
-        std::memcpy(&weight.file[at + static_cast<size_t>(offset)], &half, 2);
-      }
+    for (size_t at = 0; at < weight.file.size(); at += static_cast<size_t>(traits.block_bytes)) {
+      std::byte* const block = &weight.file[at];
+      quant::store_scale(traits, unit(random) * 0.02f, block);
+      const Half minimum(unit(random) * 0.02f);
+      if (traits.has_minimum()) std::memcpy(block + traits.minimum_at, &minimum, 2);
     }
   } else {
     std::vector<float> values(elements);
@@ -119,7 +108,9 @@ class PerIsa : public testing::TestWithParam<const IsaTable*> {
     if (!GetParam()->supported()) GTEST_SKIP() << "this processor has no " << GetParam()->name;
   }
 
-  std::unique_ptr<Kernel> find(const abi::KernelRequest& request) {
+  std::unique_ptr<Kernel> find(const abi::KernelRequest& wanted) {
+    const abi::StoredRequest stored_request(wanted, has_panels);
+    const abi::KernelRequest& request = stored_request.get();
     for (const KernelEntry& entry : GetParam()->kernels) {
       if (std::string_view(entry.op) != request.op) continue;
       if (auto kernel = entry.make(request, {.workers = pool_.workers()})) return kernel;
@@ -214,9 +205,10 @@ Expected product(const T* x, const T* weights, int64_t columns, float bias) {
 
 // Many tokens meet f16 and bf16 weights as 16-bit codes, where K allows it; quantized weights always meet such codes.
 bool is_weight_rounded(const Case& c, DType dtype) {
-  return (dtype == DType::f16 || dtype == DType::bf16) && c.tokens > 4 && c.columns % 32 == 0;
+  const bool is_half = stored(dtype) == DType::f16 || dtype == DType::bf16;
+  return is_half && c.tokens > 4 && c.columns % 32 == 0;
 }
-bool is_x_rounded(const Case& c, DType dtype) { return is_quantized(dtype) || is_weight_rounded(c, dtype); }
+bool is_x_rounded(const Case& c, DType dtype) { return is_quantized(stored(dtype)) || is_weight_rounded(c, dtype); }
 
 // The kernels round a scale or two per group, each product's sum over a group, and the sum over the groups: at most
 // columns/16 + 8 roundings relative to the sum of absolute values (K for plain weights). Formats with a minimum add up
@@ -225,7 +217,7 @@ bool is_x_rounded(const Case& c, DType dtype) { return is_quantized(dtype) || is
 // do.
 double tolerance(const Case& c, DType dtype, const Expected& expected) {
   const double roundings =
-      is_quantized(dtype) ? static_cast<double>(c.columns) / 16 + 8 : static_cast<double>(c.columns);
+      is_quantized(stored(dtype)) ? static_cast<double>(c.columns) / 16 + 8 : static_cast<double>(c.columns);
   double result = 4 * roundings * kEpsilon * expected.size;
   if (c.norm && is_x_rounded(c, dtype)) {
     result += 2e-3 / 64 * 4 * expected.size / std::sqrt(static_cast<double>(c.columns));
@@ -327,7 +319,7 @@ class LinearTest : public PerIsa {
 int64_t block(DType dtype) { return std::max<int64_t>(32, dtype_info(dtype).block_elements); }
 
 TEST_P(LinearTest, EveryFormatAndTokenCount) {
-  for (DType dtype : kWeightTypes) {
+  for (DType dtype : weight_types()) {
     for (int64_t tokens : {1, 2, 3, 4, 5, 11, 12, 13, 64, 65}) {
       check({.tokens = tokens, .columns = 3 * block(dtype), .rows = {31}}, {dtype});
       if (HasFatalFailure()) return;
@@ -336,7 +328,7 @@ TEST_P(LinearTest, EveryFormatAndTokenCount) {
 }
 
 TEST_P(LinearTest, OddRowsAndOneBlock) {
-  for (DType dtype : kWeightTypes) {
+  for (DType dtype : weight_types()) {
     for (int64_t rows : {1, 15, 16, 17, 49}) {
       for (int64_t tokens : {1, 7}) {
         check({.tokens = tokens, .columns = block(dtype), .rows = {rows}, .bias = true}, {dtype});
@@ -358,7 +350,7 @@ TEST_P(LinearTest, PlainWeightsOfAnyWidth) {
 }
 
 TEST_P(LinearTest, FusedWithNormBiasAndEpilogues) {
-  for (DType dtype : kWeightTypes) {
+  for (DType dtype : weight_types()) {
     for (int64_t tokens : {1, 4, 13}) {
       const int64_t columns = 2 * block(dtype);
       check({.tokens = tokens, .columns = columns, .rows = {48, 17, 33}, .bias = true, .norm = true}, {dtype});
@@ -380,7 +372,8 @@ TEST_P(LinearTest, MatricesOfDifferentFormats) {
 }
 
 TEST_P(LinearTest, WeightsAsTheyLie) {
-  for (DType dtype : kWeightTypes) {
+  for (DType dtype : weight_types()) {
+    if (stored(dtype) != dtype) continue;  // the composition dequantizes them
     for (int64_t tokens : {1, 6}) {
       check({.tokens = tokens, .columns = 2 * block(dtype), .rows = {35}, .packed = false}, {dtype});
       if (HasFatalFailure()) return;
@@ -406,7 +399,7 @@ TEST_P(LinearTest, TransposedPlainWeight) {
 
 TEST_P(LinearTest, ATokenThatIsNotFiniteSpoilsNoOther) {
   constexpr float kBad[] = {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3e38f};
-  for (DType dtype : kWeightTypes) {
+  for (DType dtype : weight_types()) {
     for (int64_t tokens : {2, 14}) {
       const int64_t columns = block(dtype);
       const Weight weight = make_weight(dtype, 20, columns, 5);
@@ -479,7 +472,7 @@ TEST_P(LinearTest, AWeightThatIsNotFiniteSpoilsItsRowAlone) {
 }
 
 TEST_P(LinearTest, EmbeddingAndDequantizeGiveTheFileValues) {
-  for (DType dtype : kWeightTypes) {
+  for (DType dtype : weight_types()) {
     for (bool packed : {true, false}) {
       const int64_t columns = 2 * block(dtype);
       const Weight weight = make_weight(dtype, 37, columns, 3);

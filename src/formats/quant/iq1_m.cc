@@ -1,0 +1,31 @@
+// IQ1_M, 256 elements in 56 bytes: 32 bytes with the low 8 bits of grid points of eight elements, 16 bytes of nibbles
+// with three more bits of a point and the sign of its offset, and four words: four 3-bit sub-scales s of 16 elements
+// each, and in the top nibbles together f16 d; value = d · (2s + 1) · (x ± 1/8) with x in {-1, 0, 1}.
+// The canonical levels are 8x ± 1, its scale is d / 8.
+#include "src/formats/quant/blocks.h"
+#include "src/formats/quant/grids.h"
+#include "src/formats/quant/scale_codes.h"
+
+namespace gabbro::quant {
+namespace {
+
+void decode(const std::byte* block, DecodedBlock& out) {
+  const std::byte *upper = block + 32, *scales = block + 48;
+  out.scale = half_bits_to_float(load_nibbles(scales)) / 8;
+  out.minimum = 0;
+  for (int g = 0; g < 16; ++g) {
+    out.sub_scales[g] = static_cast<int8_t>(2 * (load_word(scales + 2 * (g / 4)) >> (g % 4 * 3) & 7) + 1);
+    out.sub_minimums[g] = 1;
+  }
+  for (int i = 0; i < 32; ++i) {
+    const int nibble = byte_at(upper, i / 2) >> (i % 2 * 4) & 15;
+    const int index = byte_at(block, i) | (nibble & 7) << 8;
+    unpack_point8(kIq1SGrid[index], nibble >> 3 != 0 ? 255 : 0, out.codes + 8 * i);
+  }
+}
+
+}  // namespace
+
+constinit const QuantFormat decoders::iq1_m = {.decode = decode};
+
+}  // namespace gabbro::quant
