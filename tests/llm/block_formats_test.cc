@@ -5,8 +5,8 @@
 #include <deque>
 #include <vector>
 
+#include "gabbro/engine/session.h"
 #include "src/backend/registry.h"
-#include "src/engine/session.h"
 #include "src/formats/quant/quant.h"
 #include "src/formats/random_file.h"
 #include "src/models/llm/llama_shape.h"

@@ -201,7 +201,7 @@ inline float acos(float x) {
   return select(sine.near, middle, pi + fma(pi, -2.78275199e-8f, twice));
 }
 
-// Of |x| above 1 π/2 - atan(1 / |x|).
+// For |x| above 1: π/2 - atan(1 / |x|).
 inline float atan(float x) {
   const float size = std::fabs(x);
   const bool far = size > 1;

@@ -217,7 +217,7 @@ Tensor cumsum(const Tensor& x, int64_t axis) {
   const DType own = for_sum(x).dtype(), dtype = sum_dtype(own);
   const int index = x.shape().axis("cumsum", axis);
   if (x.shape().elements() == 0) return cast(x, dtype);
-  // Of i32 the op makes i64 itself.
+  // The op itself makes i64 from i32.
   const bool narrow = dtype == DType::i64 && own != DType::i64;
   return axis_from_last(record(kCumsum, {axis_to_last(cast(x, narrow ? DType::i32 : dtype), index)}), index);
 }
