@@ -24,7 +24,7 @@ NAMES_THE_WORDS = {"tools/lint_language.py", "tests/lint/lint_language_test.py"}
 PHRASES = [
     (r"(?<!re)turned(?! (?:on|off|into|out|up|away))|\bturning (?:angle|rows|columns|weights|tiles)", "transposed; of RoPE: rotated"),
     (r"\blies?\b(?! (?:in|on) wait)|\blying\b", "is stored, is in, layout, stride"),
-    (r"(?<!endian::)(?<!['"])\blittle\b(?![- _]endian| memory)", "small, inline, short"),
+    (r"(?<!endian::)(?<!['\x22])\blittle\b(?![- _]endian| memory)", "small, inline, short"),
     (r"\bways\b|\ball the way\b|\bchoose_way\b", "algorithms, candidates"),
     (r"\bin shares\b|\bshares of (?:the )?(?:keys|rows|columns|tokens)\b|\battention_shares\b", "splits (split-K, flash decoding)"),
     (r"\bhalves\b(?! (?:the|a|its|of the (?:file|text|chunk)))", "f16 values, fp16/bf16"),
