@@ -297,7 +297,7 @@ def test_functions_are_within_2_units_of_the_last_place(name):
     zero = expected == 0
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(expected[zero]))
     error = error_in_ulps(got.astype(np.longdouble), expected, 24, -149)
-    assert error.max() <= (2.5 if name == "silu" else 2), f"{error.max():.3f} units"
+    assert error.max() <= (3 if name == "silu" else 2), f"{error.max():.3f} units"
 
 
 @pytest.mark.parametrize("dtype", [gb.float16, gb.bfloat16], ids=str)

@@ -42,9 +42,9 @@ inline F32 over_one_plus_exp(F32 y, F32 x) {
   const F32 value = select(below, fma(quotient, t, quotient), quotient), power = zero_unless(below, n);
   return any(n < splat(-125.0f)) ? scale_by_power(value, power) : scale_by_normal_power(value, power);
 }
-// Within 2 ulp (measured likewise).
+// Within 2 ulp (every 197th float, against double), without a fused multiply-add 2.1.
 inline F32 sigmoid(F32 x) { return over_one_plus_exp(splat(1.0f), x); }
-// Within 2.5 ulp. NaN of -∞, as in PyTorch: the t of -195 is below 0. -0 of -0.
+// Within 2.7 ulp, without a fused multiply-add 3. NaN of -∞, as in PyTorch: the t of -195 is below 0. -0 of -0.
 inline F32 silu(F32 x) { return copysign(over_one_plus_exp(x, x), x); }
 
 // tanh |x| = 1 - 2 / (e²ˣ + 1); near zero x + x³ · p(x²), a minimax polynomial. Within 1.5 ulp (measured likewise).

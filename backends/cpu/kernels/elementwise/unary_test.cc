@@ -49,7 +49,7 @@ constexpr Function kFunctions[] = {
     {"sqrt", std::sqrt},
     {"rsqrt", [](double x) { return 1 / std::sqrt(x); }},
     {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
-    {"silu", [](double x) { return x / (1 + std::exp(-x)); }, 2.5},
+    {"silu", [](double x) { return x / (1 + std::exp(-x)); }, 3},
     {"exp2", [](double x) { return std::exp2(x); }},
 };
 
