@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "backends/gpu/pack.h"
 #include "kernels/linear/packing.h"
 
 namespace gabbro::gpu {
