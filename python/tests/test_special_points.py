@@ -81,12 +81,8 @@ INTENDED: dict[str, list[Difference]] = {
     "binary_cross_entropy": [Difference(order, lambda x, expected: np.isinf(expected)) for order in (1, 2)],
     # The limit of the derivative of t · log(t) is left out where t is 0.
     "kl_div": [Difference(1, lambda x, expected: x[1] == 0)],
-    # PyTorch gives 0 where exp(-x) overflows in float32. 1 - sigmoid(x) has few digits left, in PyTorch too.
-    "silu": [
-        Difference(0, lambda x, expected: x[0] == -100),
-        Difference(1, lambda x, expected: x[0] == -100),
-        Difference(2, lambda x, expected: np.abs(x[0]) > 5),
-    ],
+    # 1 - sigmoid(x) has few digits left, in PyTorch too.
+    "silu": [Difference(2, lambda x, expected: np.abs(x[0]) > 20)],
     # Two terms of 1e40 cancel: what is left of them is their rounding.
     "pow": [Difference(2, lambda x, expected: (np.abs(x[0]) < 1e-30) & (np.abs(x[1]) < 1e-30))],
     # NaN, as the variance is.

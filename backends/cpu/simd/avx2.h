@@ -128,11 +128,6 @@ inline F32 reciprocal(F32 a) {
   const __m256 one = _mm256_set1_ps(1);
   return {_mm256_div_ps(one, a.a), _mm256_div_ps(one, a.b)};
 }
-inline F32 reciprocal(F32 a, F32 rest) {
-  const F32 r = reciprocal(a);
-  return {_mm256_fnmadd_ps(_mm256_mul_ps(r.a, rest.a), r.a, r.a),
-          _mm256_fnmadd_ps(_mm256_mul_ps(r.b, rest.b), r.b, r.b)};
-}
 inline F32 sqrt(F32 x) { return {_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)}; }
 inline F32 floor(F32 x) { return {_mm256_floor_ps(x.a), _mm256_floor_ps(x.b)}; }
 inline F32 round_even(F32 x) {

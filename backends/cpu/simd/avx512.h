@@ -106,11 +106,6 @@ inline F32 reciprocal(F32 a) {
   const __m512 r = _mm512_rcp14_ps(a.v);
   return {_mm512_fmadd_ps(_mm512_fnmadd_ps(a.v, r, _mm512_set1_ps(1)), r, r)};
 }
-// 1 / (a + rest), for a rest of less than an ulp.
-inline F32 reciprocal(F32 a, F32 rest) {
-  const __m512 r = _mm512_rcp14_ps(a.v), error = _mm512_fnmadd_ps(a.v, r, _mm512_set1_ps(1));
-  return {_mm512_fmadd_ps(_mm512_fnmadd_ps(rest.v, r, error), r, r)};
-}
 inline F32 sqrt(F32 a) { return {_mm512_sqrt_ps(a.v)}; }
 inline F32 floor(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}; }
 inline F32 round_even(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }

@@ -127,12 +127,6 @@ inline F32 copysign(F32 size, F32 sign) {
 inline F32 reciprocal(F32 a) {
   return each_lane<F32>([&](int i) { return 1 / a.v[i]; });
 }
-inline F32 reciprocal(F32 a, F32 rest) {
-  return each_lane<F32>([&](int i) {
-    const float r = 1 / a.v[i];
-    return r - r * rest.v[i] * r;
-  });
-}
 inline F32 sqrt(F32 a) {
   return each_lane<F32>([&](int i) { return std::sqrt(a.v[i]); });
 }

@@ -128,9 +128,15 @@ class Normalize : public Kernel {
     if (norm_.spatial > 1 || channels == 1) {
       for (int64_t begin = columns.begin; begin < columns.end;) {
         const int64_t channel = begin / norm_.spatial, end = std::min(columns.end, (channel + 1) * norm_.spatial);
-        const F32 w = splat(weight == nullptr ? 1 : static_cast<float>(weight[channel]));
+        const float w = weight == nullptr ? 1 : static_cast<float>(weight[channel]), both = factor * w;
         const F32 shift = splat(bias == nullptr ? 0 : static_cast<float>(bias[channel]));
-        for_vectors(end - begin, [&](int64_t i, int lanes, int) { store(begin + i, lanes, w, shift); });
+        if (std::isnormal(both)) {
+          for_vectors(end - begin, [&](int64_t i, int lanes, int) {
+            store_some(y + begin + i, fma(load_some(x + begin + i, lanes) - center, splat(both), shift), lanes);
+          });
+        } else {
+          for_vectors(end - begin, [&](int64_t i, int lanes, int) { store(begin + i, lanes, splat(w), shift); });
+        }
         begin = end;
       }
       return;
