@@ -281,7 +281,7 @@ FUNCTIONS = {
 
 
 def error_in_ulps(got: np.ndarray, expected: np.ndarray, digits: int, smallest: int) -> np.ndarray:
-    """Of a dtype with `digits` bits and a smallest number of 2 ** smallest. Signs of 0, NaNs and infinities must agree."""
+    """Of a dtype with `digits` bits and a smallest number of 2 ** smallest. NaNs must agree."""
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
     ordinary = np.isfinite(expected) & np.isfinite(got)
     got, expected = got[ordinary], expected[ordinary]

@@ -164,8 +164,8 @@ def test_functions_made_of_others(rng):
     for side in ("left", "right"):
         expected = np.searchsorted(ordered, values, side).astype("int32")
         close(gb.searchsorted(gb.tensor(ordered), gb.tensor(values), side=side), expected)
-        reversed_values = gb.tensor(ordered[::-1])
-        close(gb.searchsorted(reversed_values, gb.tensor(values), side=side, sorter=gb.argsort(reversed_values)), expected)
+        reversed_ = gb.tensor(ordered[::-1])
+        close(gb.searchsorted(reversed_, gb.tensor(values), side=side, sorter=gb.argsort(reversed_)), expected)
     close(gb.cumulative_sum(gb.tensor(values), axis=1), values.cumsum(1).astype("int64"))
     close(gb.diff(gb.tensor(values), n=2), np.diff(values, n=2))
     both = gb.diff(gb.tensor(values), axis=0, prepend=gb.tensor(values), append=gb.tensor(values))

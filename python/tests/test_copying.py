@@ -18,7 +18,8 @@ def pickled(protocol):
 
 
 METHODS = [copy.deepcopy, *(pickled(protocol) for protocol in range(2, 6))]
-methods = pytest.mark.parametrize("copied", METHODS, ids=["deepcopy", *(f"pickle{protocol}" for protocol in range(2, 6))])
+NAMES = ["deepcopy", *(f"pickle{protocol}" for protocol in range(2, 6))]
+methods = pytest.mark.parametrize("copied", METHODS, ids=NAMES)
 
 IMAGE = (2, 4, 8, 8)
 LAYERS = {

@@ -71,17 +71,19 @@ Moments block_moments(const T& first, int64_t count, Each&& each) {
   const float mean = reduce_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) / static_cast<float>(count);
   const float center = moment_center(static_cast<float>(first), mean);
   const F32 centers = splat(center);
-  F32 rests[2] = {zero_f32(), zero_f32()}, squares[2] = {zero_f32(), zero_f32()};
+  F32 rests[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
+  F32 squares[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
   each([&](const T* x, int64_t length) {
     for_vectors(length, [&](int64_t i, int lanes, int k) {
       const F32 distance = only_first(load_some(x + i, lanes) - centers, lanes, 0);
-      rests[k % 2] += distance;
-      squares[k % 2] = fma(distance, distance, squares[k % 2]);
+      rests[k] += distance;
+      squares[k] = fma(distance, distance, squares[k]);
     });
   });
-  const float square = reduce_sum(squares[0] + squares[1]);
+  const float square = reduce_sum((squares[0] + squares[1]) + (squares[2] + squares[3]));
   if (!std::isfinite(square)) return wide_moments<T>(count, each);
-  return centered_moments(elements, center, reduce_sum(rests[0] + rests[1]), square);
+  const float rest = reduce_sum((rests[0] + rests[1]) + (rests[2] + rests[3]));
+  return centered_moments(elements, center, rest, square);
 }
 
 // Moments of contiguous elements, block by block.
