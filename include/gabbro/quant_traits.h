@@ -8,7 +8,10 @@ namespace gabbro {
 // The levels that the codes of a format with a codebook stand for.
 struct QuantLevels {
   signed char value[16];
+  bool used = true;
+  bool operator==(const QuantLevels&) const = default;
 };
+inline constexpr QuantLevels kNoLevels = {.value = {}, .used = false};
 
 // IQ4_NL, IQ4_XS: 16 levels, denser near zero.
 inline constexpr QuantLevels kIq4Levels = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
@@ -38,10 +41,10 @@ struct QuantTraits {
 
   // Codes, in the canonical form of src/formats/quant/quant.h. Formats with equal fields from here to `scale_shift`,
   // and of one encoding of scales, share packed layouts and kernels.
-  int bits = 0;                         // of a code: 2, 3, 4, 5, 6 or 8; 0: no codes, the format is only dequantized
-  int group = 32;                       // elements that share a sub-scale: 16 or 32
-  int zero = 0;                         // the code of level 0
-  const QuantLevels* levels = nullptr;  // codebook
+  int bits = 0;                    // of a code: 2, 3, 4, 5, 6 or 8; 0: no codes, the format is only dequantized
+  int group = 32;                  // elements that share a sub-scale: 16 or 32
+  int zero = 0;                    // the code of level 0
+  QuantLevels levels = kNoLevels;  // codebook
   bool sub_scales = false;
   int scale_shift = 0;  // the canonical scale is the stored one times 2^-scale_shift
 
@@ -78,9 +81,9 @@ struct QuantTraits {
   X(q6_k,    .ggml_name = "Q6_K",    .ggml_type = 14, .file_type = 18, .block_elements = 256, .block_bytes = 210,   \
              .bits = 6, .group = 16, .zero = 32, .sub_scales = true, .scale_at = 208)                               \
   X(iq4_nl,  .ggml_name = "IQ4_NL",  .ggml_type = 20, .file_type = 25, .block_elements = 32,  .block_bytes = 18,    \
-             .bits = 4, .levels = &kIq4Levels)                                                                      \
+             .bits = 4, .levels = kIq4Levels)                                                                      \
   X(iq4_xs,  .ggml_name = "IQ4_XS",  .ggml_type = 23, .file_type = 30, .block_elements = 256, .block_bytes = 136,   \
-             .bits = 4, .levels = &kIq4Levels, .sub_scales = true)                                                  \
+             .bits = 4, .levels = kIq4Levels, .sub_scales = true)                                                  \
   X(q1_0,    .ggml_name = "Q1_0",    .ggml_type = 41, .file_type = 40, .block_elements = 128, .block_bytes = 18,    \
              .bits = 2, .zero = 1)                                                                                  \
   X(q2_0,    .ggml_name = "Q2_0",    .ggml_type = 42, .file_type = 41, .block_elements = 64,  .block_bytes = 18,    \
@@ -90,22 +93,22 @@ struct QuantTraits {
   X(tq2_0,   .ggml_name = "TQ2_0",   .ggml_type = 35, .file_type = 37, .block_elements = 256, .block_bytes = 66,    \
              .bits = 2, .zero = 1, .scale_at = 64)                                                                  \
   X(iq1_s,   .ggml_name = "IQ1_S",   .ggml_type = 19, .file_type = 24, .block_elements = 256, .block_bytes = 50,    \
-             .bits = 3, .group = 16, .levels = &kIq1Levels, .sub_scales = true, .scale_shift = 3)                   \
+             .bits = 3, .group = 16, .levels = kIq1Levels, .sub_scales = true, .scale_shift = 3)                   \
   X(iq1_m,   .ggml_name = "IQ1_M",   .ggml_type = 29, .file_type = 31, .block_elements = 256, .block_bytes = 56,    \
-             .bits = 3, .group = 16, .levels = &kIq1Levels, .sub_scales = true, .scale_shift = 3,                   \
+             .bits = 3, .group = 16, .levels = kIq1Levels, .sub_scales = true, .scale_shift = 3,                   \
              .scale = ScaleCode::kF16Nibbles, .scale_at = 48)                                                       \
   X(iq2_xxs, .ggml_name = "IQ2_XXS", .ggml_type = 16, .file_type = 19, .block_elements = 256, .block_bytes = 66,    \
-             .bits = 3, .group = 16, .levels = &kIq2Levels, .sub_scales = true, .scale_shift = 3)                   \
+             .bits = 3, .group = 16, .levels = kIq2Levels, .sub_scales = true, .scale_shift = 3)                   \
   X(iq2_xs,  .ggml_name = "IQ2_XS",  .ggml_type = 17, .file_type = 20, .block_elements = 256, .block_bytes = 74,    \
-             .bits = 3, .group = 16, .levels = &kIq2Levels, .sub_scales = true, .scale_shift = 3)                   \
+             .bits = 3, .group = 16, .levels = kIq2Levels, .sub_scales = true, .scale_shift = 3)                   \
   X(iq2_s,   .ggml_name = "IQ2_S",   .ggml_type = 22,                  .block_elements = 256, .block_bytes = 82,    \
-             .bits = 3, .group = 16, .levels = &kIq2Levels, .sub_scales = true, .scale_shift = 3)                   \
+             .bits = 3, .group = 16, .levels = kIq2Levels, .sub_scales = true, .scale_shift = 3)                   \
   X(iq3_xxs, .ggml_name = "IQ3_XXS", .ggml_type = 18, .file_type = 23, .block_elements = 256, .block_bytes = 98,    \
-             .bits = 4, .levels = &kIq3XxsLevels, .sub_scales = true, .scale_shift = 2)                             \
+             .bits = 4, .levels = kIq3XxsLevels, .sub_scales = true, .scale_shift = 2)                             \
   X(iq3_s,   .ggml_name = "IQ3_S",   .ggml_type = 21, .file_type = 26, .block_elements = 256, .block_bytes = 110,   \
-             .bits = 4, .levels = &kIq3SLevels, .sub_scales = true)                                                 \
+             .bits = 4, .levels = kIq3SLevels, .sub_scales = true)                                                 \
   X(mxfp4,   .ggml_name = "MXFP4",   .ggml_type = 39, .file_type = 38, .block_elements = 32,  .block_bytes = 17,    \
-             .bits = 4, .levels = &kFp4Levels, .scale = ScaleCode::kE8M0)                                           \
+             .bits = 4, .levels = kFp4Levels, .scale = ScaleCode::kE8M0)                                           \
   X(nvfp4,   .ggml_name = "NVFP4",   .ggml_type = 40, .file_type = 39, .block_elements = 64,  .block_bytes = 36,    \
              .group = 16, .scale = ScaleCode::kUE4M3)
 // clang-format on

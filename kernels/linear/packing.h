@@ -61,22 +61,22 @@ constexpr PackedLayout packed_layout(const Packing& p, i64 rows, i64 columns) {
   return layout;
 }
 
-constexpr u64 level_bytes(const QuantLevels* levels, int first) {
+constexpr u64 level_bytes(const QuantLevels& levels, int first) {
   u64 bytes = 0;
-  for (int i = 0; levels != nullptr && i < 8; ++i)
-    bytes |= static_cast<u64>(static_cast<u8>(levels->value[first + i])) << (8 * i);
+  for (int i = 0; levels.used && i < 8; ++i)
+    bytes |= static_cast<u64>(static_cast<u8>(levels.value[first + i])) << (8 * i);
   return bytes;
 }
 
 constexpr Packing packing_of(const QuantTraits& t) {
   return {.bits = t.bits,
           .group = t.group,
-          .zero = t.levels != nullptr ? 0
-                  : t.bits == 8       ? t.zero - 128
-                                      : t.zero,
+          .zero = t.levels.used ? 0
+                  : t.bits == 8 ? t.zero - 128
+                                : t.zero,
           .minimum = t.has_minimum(),
           .sub_scales = t.sub_scales,
-          .codebook = t.levels != nullptr,
+          .codebook = t.levels.used,
           .bfloat_scale = t.scale == ScaleCode::kE8M0,
           .scale_shift = t.scale_shift,
           .low_levels = level_bytes(t.levels, 0),

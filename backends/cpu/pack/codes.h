@@ -27,7 +27,7 @@ template <int count, class Body>
 template <Packing p>
 inline constexpr auto kShiftedLevels = [] {
   std::array<uint8_t, 16> shifted{};
-  for (size_t i = 0; i < shifted.size(); ++i) shifted[i] = static_cast<uint8_t>(p.levels->value[i] + p.zero);
+  for (size_t i = 0; i < shifted.size(); ++i) shifted[i] = static_cast<uint8_t>(p.levels.value[i] + p.zero);
   return shifted;
 }();
 
@@ -61,7 +61,7 @@ template <int bits, int q>
 // Levels as unsigned bytes, of which packing.zero counts as zero.
 template <Packing p, int q>
 [[gnu::always_inline]] inline Bytes level_vector(const uint8_t* chunk) {
-  if constexpr (p.levels != nullptr) return lookup(kShiftedLevels<p>.data(), code_vector<p.bits, q>(chunk));
+  if constexpr (p.levels.used) return lookup(kShiftedLevels<p>.data(), code_vector<p.bits, q>(chunk));
   return code_vector<p.bits, q>(chunk);
 }
 

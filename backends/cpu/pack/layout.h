@@ -30,8 +30,8 @@ struct Packing {
   int zero;
   bool minimum;
   bool sub_scales;
-  bool bfloat_scale;          // the scales of chunks are bf16, not f16
-  const QuantLevels* levels;  // codebook, or null
+  bool bfloat_scale;   // the scales of chunks are bf16, not f16
+  QuantLevels levels;  // codebook
   bool operator==(const Packing&) const = default;
 };
 
@@ -40,7 +40,7 @@ constexpr Packing packing_of(DType dtype) {
   const QuantTraits& t = quant_traits(dtype);
   return {.bits = t.bits,
           .group = t.group,
-          .zero = t.levels != nullptr ? 128 : t.zero,
+          .zero = t.levels.used ? 128 : t.zero,
           .minimum = t.has_minimum(),
           .sub_scales = t.sub_scales,
           .bfloat_scale = t.scale == ScaleCode::kE8M0,

@@ -31,7 +31,7 @@ void dequantize_block(const QuantTraits& traits, const DecodedBlock& block, floa
     const float minimum = block.minimum * block.sub_minimums[g];
     for (int i = first; i < first + traits.group; ++i) {
       const int code = block.codes[i];
-      const int level = traits.levels != nullptr ? traits.levels->value[code] : code - traits.zero;
+      const int level = traits.levels.used ? traits.levels.value[code] : code - traits.zero;
       out[i] = traits.has_minimum() ? scale * level + minimum : scale * level;
     }
   }

@@ -11,7 +11,7 @@ namespace gabbro {
 
 // A block of any format with codes, decoded. With t = quant_traits(dtype) and g = i / t.group,
 //   value[i] = scale · sub_scales[g] · level(codes[i]) + minimum · sub_minimums[g]
-//   level(code) = t.levels ? t.levels->value[code] : int(code) - t.zero
+//   level(code) = t.levels.used ? t.levels.value[code] : int(code) - t.zero
 // Formats without sub-scales have sub_scales[g] = sub_minimums[g] = 1; those without a minimum have minimum = 0.
 // Entries past the block's elements (codes) or groups (the others) are unspecified.
 struct DecodedBlock {
