@@ -75,7 +75,7 @@ class Device : public std::enable_shared_from_this<Device> {
   std::optional<abi::TuningFacts> tuning() const;
   std::vector<abi::MeasuredShape> measured_shapes() const;
   // Changes how that goes on, and forgets the plans of the device, so that it holds for whatever is evaluated next.
-  // What was compiled (`Compiled`) keeps its kernels. Throws where there is one way for each shape.
+  // Compiled functions (`Compiled`) keep their kernels. Throws if the device has one kernel for each shape.
   void set_tuning(const abi::TuningOptions& options);
   void forget_tuning();
 

@@ -1,5 +1,5 @@
 // Reverse-mode gradients. Histories (history.h) are walked backwards; what comes out are lazy tensors built
-// of ops, which are computed, and planned, together with whatever else they are evaluated with.
+// of ops, which are planned and computed together with everything else in the same evaluation.
 #pragma once
 
 #include <functional>
