@@ -11,10 +11,13 @@ import pathlib
 import re
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from tree_files import tree_files  # noqa: E402
+
 MAX_LENGTH = 100
 FOLDERS = ("src", "include", "backends", "kernels", "apps", "python", "tests", "bench", "docs", "examples", "tools",
            "cmake")
-SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".cache"}
 FIXTURES = re.compile(r"^tests/(data/|fuzz/corpus/|.*/fixtures/)")
 JOURNAL = re.compile(r"^docs/journal/")
 
@@ -99,11 +102,9 @@ def lint_page(root, file, path, report):
 def lint(root):
     """All findings as (file, line, message)."""
     findings = []
-    for file in sorted(root.rglob("*.md")):
-        relative = file.relative_to(root)
-        if SKIPPED_FOLDERS & set(relative.parts) or not file.is_file() or FIXTURES.match(relative.as_posix()):
-            continue
-        lint_page(root, file, relative.as_posix(), lambda *finding: findings.append(finding))
+    for file, path in tree_files(root):
+        if file.suffix == ".md" and not FIXTURES.match(path):
+            lint_page(root, file, path, lambda *finding: findings.append(finding))
     return findings
 
 

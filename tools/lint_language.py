@@ -12,10 +12,13 @@ import pathlib
 import re
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from tree_files import tree_files  # noqa: E402
+
 CODE = {".h", ".cc", ".cu", ".hip", ".in"}
 HASH_COMMENTS = {".py", ".sh", ".cmake", ".txt", ""}
 PAGES = {".md"}
-SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".cache"}
 FIXTURES = re.compile(r"^tests/(data/|fuzz/corpus/|.*/fixtures/)|^LICENSE$|/requirements\.txt$|array_api_skips\.txt$|\.json$")
 # The linter, its test, and the glossary name the words that they refuse.
 NAMES_THE_WORDS = {"tools/lint_language.py", "tests/lint/lint_language_test.py"}
@@ -116,10 +119,7 @@ def is_text(file, path):
 
 
 def files_of(root, names):
-    for file in sorted(root.rglob("*")):
-        path = file.relative_to(root).as_posix()
-        if SKIPPED_FOLDERS & set(pathlib.PurePosixPath(path).parts) or not file.is_file() or file.is_symlink():
-            continue
+    for file, path in tree_files(root):
         if is_text(file, path) and (names is None or any(path == name or path.startswith(name + "/") for name in names)):
             yield file, path
 

@@ -10,6 +10,10 @@ import pathlib
 import re
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from tree_files import tree_files  # noqa: E402
+
 # A module of src/ and what it may include besides itself: the ladder of docs/architecture.md, bottom first.
 LADDER = ["base", "tensor", "backend", "graph", "ops", "nn", "train", "models", "engine"]
 ALLOWED = {module: set(LADDER[:i]) for i, module in enumerate(LADDER)}
@@ -44,7 +48,6 @@ VENDOR_FILES = re.compile(r"^(backends/gpu/|kernels/gpu/(hip|cuda)\.h$)")
 
 CODE = {".h", ".cc", ".hip", ".cu"}
 TEXT = CODE | {".py", ".sh", ".md", ".cmake", ".txt", ".json", ".yml", ""}
-SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".cache"}
 # Fixtures hold what other programs wrote.
 FIXTURES = re.compile(r"^tests/(data/|fuzz/corpus/|.*/fixtures/)|^LICENSE$")
 MAX_LINES = 800
@@ -163,18 +166,11 @@ def lint_text(path, lines, report):
                 report(path, number, f"{what}: {match[0]}")
 
 
-def files_under(root):
-    for path in sorted(root.rglob("*")):
-        relative = path.relative_to(root)
-        if path.is_file() and not path.is_symlink() and not SKIPPED_FOLDERS & set(relative.parts):
-            yield path, relative.as_posix()
-
-
 def lint(root):
     """All findings as (file, line, what)."""
     findings, macros = [], {}
     report = lambda path, number, what: findings.append((path, number, what))
-    for file, path in files_under(root):
+    for file, path in tree_files(root):
         if file.suffix not in TEXT or FIXTURES.search(path):
             continue
         try:
