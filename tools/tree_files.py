@@ -1,5 +1,5 @@
-"""The files of a source tree, for the linters."""
-import pathlib
+"""The files of a source tree, for the linters and for tests that change a copy of it."""
+import shutil
 import subprocess
 
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".cache"}
@@ -20,3 +20,10 @@ def tree_files(root):
         path = file.relative_to(root)
         if file.is_file() and not file.is_symlink() and not SKIPPED_FOLDERS & set(path.parts):
             yield file, path.as_posix()
+
+
+def copy_tree(root, target):
+    """Copies the files of `tree_files` to the folder `target`, which is made."""
+    for file, path in tree_files(root):
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, target / path)

@@ -23,6 +23,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import lint_layers  # noqa: E402
+from tree_files import copy_tree  # noqa: E402
 
 RECIPE = "docs/recipes/op.md"
 
@@ -186,8 +187,7 @@ class OpRecipe(unittest.TestCase):
         cls.folder = cls.build / "recipe"
         shutil.rmtree(cls.folder, ignore_errors=True)
         cls.tree = cls.folder / "tree"
-        hidden = shutil.ignore_patterns("build", ".*", "__pycache__")
-        shutil.copytree(ROOT, cls.tree, ignore=hidden, symlinks=True)
+        copy_tree(ROOT, cls.tree)
         cls.touched = add_op(cls.tree)
         cls.builds = Build(cls.build, cls.tree, cls.folder)
 

@@ -108,8 +108,7 @@ class QuantRecipe(unittest.TestCase):
         cls.folder = cls.build / "quant_recipe"
         shutil.rmtree(cls.folder, ignore_errors=True)
         cls.tree = cls.folder / "tree"
-        hidden = shutil.ignore_patterns("build", ".*", "__pycache__")
-        shutil.copytree(ROOT, cls.tree, ignore=hidden, symlinks=True)
+        recipe.copy_tree(ROOT, cls.tree)
         cls.touched = add_format(cls.tree)
         cls.builds = recipe.Build(cls.build, cls.tree, cls.folder)
 
