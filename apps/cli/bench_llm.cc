@@ -13,7 +13,7 @@
 #include "apps/cli/read_bandwidth.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
-#include "src/models/llm/llama_shape.h"
+#include "src/models/llm/model_plan.h"
 
 namespace gabbro::cli {
 namespace {
@@ -164,7 +164,7 @@ std::shared_ptr<Engine> load(const Options& o) {
   if (o.shape.empty() && o.model.empty())
     throw Error(ErrorCode::kBadInput, "MODEL is missing", "--shape llama-8b does without one");
   if (o.shape.empty()) return load_engine(o.model, o.common, context);
-  return load_random_engine(llm::parse_llama_shape(o.shape), parse_type(o.type), o.common, context);
+  return load_random_engine(llm::parse_blueprint(o.shape), parse_type(o.type), o.common, context);
 }
 
 int run(const Options& o) {

@@ -6,7 +6,7 @@
 #include "src/backend/missing_device.h"
 #include "src/backend/registry.h"
 #include "src/engine/random_model.h"
-#include "src/formats/gguf.h"
+#include "src/formats/checkpoint.h"
 #include "src/formats/model_cache.h"
 
 namespace gabbro::cli {
@@ -47,11 +47,11 @@ std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOption
                                     const std::string& kv_type, const std::shared_ptr<Device>& device) {
   const std::string path = resolve_model(model);
   return load_visibly(common, load_options(common, context, kv_type), [&](const LoadOptions& options) {
-    return Engine::load(gguf::File::open(path), options, device);
+    return Engine::load(Checkpoint::open(path), options, device);
   });
 }
 
-std::shared_ptr<Engine> load_random_engine(const llm::LlamaShape& shape, const FileType& type,
+std::shared_ptr<Engine> load_random_engine(const llm::Blueprint& shape, const FileType& type,
                                            const CommonOptions& common, int64_t context,
                                            const std::shared_ptr<Device>& device) {
   return load_visibly(common, load_options(common, context),

@@ -6,7 +6,7 @@
 
 #include "apps/cli/options.h"
 #include "gabbro/engine/session.h"
-#include "src/models/llm/llama_shape.h"
+#include "src/models/llm/model_plan.h"
 
 namespace gabbro::cli {
 
@@ -16,7 +16,7 @@ std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOption
                                     const std::shared_ptr<Device>& device = nullptr);
 
 // A model of random weights, without a file.
-std::shared_ptr<Engine> load_random_engine(const llm::LlamaShape& shape, const FileType& type,
+std::shared_ptr<Engine> load_random_engine(const llm::Blueprint& shape, const FileType& type,
                                            const CommonOptions& common, int64_t context,
                                            const std::shared_ptr<Device>& device = nullptr);
 

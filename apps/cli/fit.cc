@@ -13,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/engine/forecast.h"
 #include "src/formats/model_cache.h"
+#include "src/models/llm/registry.h"
 
 namespace gabbro::cli {
 namespace {
@@ -44,38 +45,43 @@ struct Forecast {
 constexpr const char* kFormula =
     "tokens/s = share x bandwidth / (bytes_per_token + tokens in cache x kv_bytes_per_token)";
 
-llm::LlamaShape shape_of(const Options& o) {
-  if (!o.shape.empty()) return llm::parse_llama_shape(o.shape);
+llm::Blueprint blueprint_of(const Options& o) {
+  if (!o.shape.empty()) return llm::parse_blueprint(o.shape);
   if (o.architecture.empty())
     throw Error(ErrorCode::kBadInput, "MODEL is missing", "--arch llama --params 8B, or --shape, do without one");
   std::string family = o.architecture;
   for (char& c : family) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (family != "llama") {
+  if (llm::find_family(family) == nullptr) {
+    std::string known;
+    for (const llm::Family& other : llm::families())
+      known += (known.empty() ? "" : ", ") + std::string(other.architecture);
     throw Error(ErrorCode::kBadInput, fmt::format("--arch: '{}' is not a known family", o.architecture),
-                "known: llama; --shape takes the sizes of any model that computes as it does");
+                "known: " + known);
   }
   const auto parameters = llm::parse_parameter_count(o.parameters);
   if (!parameters) {
     throw Error(ErrorCode::kBadInput, fmt::format("--params: '{}' is not a number of parameters", o.parameters),
                 "from 10M to 2T: 350M, 3.5B, 70B");
   }
-  return llm::llama_shape_of_size(*parameters);
+  llm::Blueprint blueprint = llm::blueprint_of_size(*parameters);
+  blueprint.architecture = family;
+  return blueprint;
 }
 
 Workload workload_of(const Options& o) {
   Workload w{.kv_type = o.kv_type == "q8_0" ? DType::q8_0 : DType::f16};
   if (o.model.empty()) {
-    w.shape = shape_of(o);
-    w.needs = needs_of(w.shape, parse_type(o.type));
+    w.plan = llm::plan_of(blueprint_of(o));
+    w.needs = needs_of(w.plan, parse_type(o.type));
   } else {
-    const gguf::File file = gguf::File::open(resolve_model(o.model));
-    w.needs = needs_of(file);
-    w.shape = llm::llama_shape_of(file);
+    const Checkpoint checkpoint = Checkpoint::open(resolve_model(o.model));
+    w.needs = needs_of(checkpoint);
+    w.plan = llm::plan_of(checkpoint);
   }
   w.context = context_of(w.needs.shape, o.context);
-  if (w.kv_type == DType::q8_0 && w.shape.sizes.head_dimension % 32 != 0)
+  if (w.kv_type == DType::q8_0 && w.plan.sizes.head_dimension % 32 != 0)
     throw bad_input("--kv-type: q8_0 needs heads of a multiple of 32 elements, these have {}",
-                    w.shape.sizes.head_dimension);
+                    w.plan.sizes.head_dimension);
   return w;
 }
 

@@ -8,7 +8,7 @@
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
-#include "src/formats/gguf.h"
+#include "src/formats/checkpoint.h"
 #include "src/formats/model_cache.h"
 
 namespace gabbro::cli {
@@ -26,41 +26,33 @@ constexpr size_t kShownElements = 6;      // of an array in the table
 constexpr size_t kShownCharacters = 100;  // of a string in the table
 
 // An array appears as its first elements; the whole vocabulary would drown the rest.
-Json as_json(const gguf::Value& value) {
-  using gguf::ValueType;
-  switch (value.type()) {
-    case ValueType::string:
-      return std::string(*value.as<std::string_view>());
-    case ValueType::boolean:
-      return *value.as<bool>();
-    case ValueType::f32:
-    case ValueType::f64:
-      return *value.as<double>();
-    case ValueType::u64:
-      return *value.as<uint64_t>();
-    case ValueType::array: {
-      Json first = Json::array();
-      for (const gguf::Value& element : value.elements(kShownElements)) first.push_back(as_json(element));
-      return {{"type", gguf::value_type_name(value.element_type())}, {"count", value.size()}, {"first", first}};
-    }
-    default:
-      return *value.as<int64_t>();
+Json as_json(const MetadataValue& value) {
+  if (value.is_array()) {
+    Json first = Json::array();
+    for (const MetadataValue& element : value.elements(kShownElements)) first.push_back(as_json(element));
+    return {{"type", value.element_type_name()}, {"count", value.size()}, {"first", first}};
   }
+  if (const auto text = value.as<std::string_view>()) return std::string(*text);
+  if (const auto integer = value.as<int64_t>(); integer) return *integer;
+  if (const auto integer = value.as<uint64_t>(); integer) return *integer;
+  if (const auto number = value.as<double>()) return *number;
+  if (const auto flag = value.as<bool>()) return *flag;
+  return nullptr;
 }
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-std::string as_text(const gguf::Value& value) {
+std::string as_text(const MetadataValue& value) {
   if (value.is_array()) {
     std::string text;
-    for (const gguf::Value& element : value.elements(kShownElements))
+    for (const MetadataValue& element : value.elements(kShownElements))
       text += (text.empty() ? "" : ", ") + as_text(element);
     if (value.size() > kShownElements) text += ", ...";
-    return fmt::format("[{}] ({} of {})", text, value.size(), gguf::value_type_name(value.element_type()));
+    return fmt::format("[{}] ({} of {})", text, value.size(), value.element_type_name());
   }
-  if (value.type() != gguf::ValueType::string) return dump(as_json(value));
-  const auto whole = *value.as<std::string_view>();
-  return printable(whole.substr(0, kShownCharacters)) + (whole.size() > kShownCharacters ? "..." : "");
+  const auto whole = value.as<std::string_view>();
+  if (!whole) return dump(as_json(value));
+  return printable(whole->substr(0, kShownCharacters)) + (whole->size() > kShownCharacters ? "..." : "");
 }
 
 struct Totals {
@@ -69,14 +61,14 @@ struct Totals {
   std::vector<std::pair<std::string, size_t>> formats;  // by falling number of tensors
 };
 
-Totals total(const gguf::File& file) {
+Totals total(const Checkpoint& checkpoint) {
   Totals totals;
-  for (const gguf::TensorInfo& tensor : file.tensors()) {
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
     totals.parameters += static_cast<uint64_t>(tensor.elements());
     totals.bytes += tensor.data.size();
     auto at = std::find_if(totals.formats.begin(), totals.formats.end(),
-                           [&](const auto& f) { return f.first == tensor.type_name; });
-    if (at == totals.formats.end()) at = totals.formats.insert(at, {std::string(tensor.type_name), 0});
+                           [&](const auto& f) { return f.first == tensor.format; });
+    if (at == totals.formats.end()) at = totals.formats.insert(at, {std::string(tensor.format), 0});
     ++at->second;
   }
   std::stable_sort(totals.formats.begin(), totals.formats.end(),
@@ -84,48 +76,50 @@ Totals total(const gguf::File& file) {
   return totals;
 }
 
-void print_document(const gguf::File& file, const Options& o) {
-  const Totals totals = total(file);
-  Json document = {{"path", file.path()},
-                   {"version", file.version()},
-                   {"parts", file.parts().size()},
-                   {"tensor_count", file.tensors().size()},
+void print_document(const Checkpoint& checkpoint, const Options& o) {
+  const Totals totals = total(checkpoint);
+  const bool gguf = checkpoint.layout() == CheckpointLayout::kGguf;
+  Json document = {{"path", checkpoint.path()},
+                   {"format", gguf ? "gguf" : "safetensors"},
+                   {"version", gguf ? Json(checkpoint.gguf_version()) : Json(nullptr)},
+                   {"parts", checkpoint.file_count()},
+                   {"tensor_count", checkpoint.tensors().size()},
                    {"parameters", totals.parameters},
                    {"tensor_bytes", totals.bytes},
                    {"formats", Json::object()},
                    {"metadata", Json::object()}};
   for (const auto& [name, count] : totals.formats) document["formats"][name] = count;
-  for (const gguf::Field& field : file.fields()) document["metadata"][std::string(field.key)] = as_json(field.value);
+  for (const MetadataField& field : checkpoint.metadata().fields())
+    document["metadata"][std::string(field.key)] = as_json(field.value);
   if (o.tensors) {
     document["tensors"] = Json::array();
-    for (const gguf::TensorInfo& tensor : file.tensors()) {
-      document["tensors"].push_back({{"name", tensor.name},
-                                     {"format", tensor.type_name},
-                                     {"shape", tensor.shape},
-                                     {"bytes", tensor.data.size()}});
+    for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+      document["tensors"].push_back(
+          {{"name", tensor.name}, {"format", tensor.format}, {"shape", tensor.shape}, {"bytes", tensor.data.size()}});
     }
   }
   print_json(document);
 }
 
-void print_table(const gguf::File& file, const Options& o) {
-  const Totals totals = total(file);
+void print_table(const Checkpoint& checkpoint, const Options& o) {
+  const Totals totals = total(checkpoint);
   std::string formats;
   for (const auto& [name, count] : totals.formats) formats += fmt::format(" {}x{}", count, name);
-  std::string out = fmt::format(
-      "{}: GGUF v{}{}, {} tensors, {:.1f} M parameters, {}{}\n\n", printable(file.path()), file.version(),
-      file.parts().size() > 1 ? fmt::format(" in {} parts", file.parts().size()) : "", file.tensors().size(),
-      static_cast<double>(totals.parameters) / 1e6, human_bytes(totals.bytes), formats.empty() ? "" : "," + formats);
+  std::string out =
+      fmt::format("{}: {}, {} tensors, {:.1f} M parameters, {}{}\n\n", printable(checkpoint.path()),
+                  checkpoint.description(), checkpoint.tensors().size(), static_cast<double>(totals.parameters) / 1e6,
+                  human_bytes(totals.bytes), formats.empty() ? "" : "," + formats);
   size_t width = 0;
-  for (const gguf::Field& field : file.fields()) width = std::max(width, printable(field.key).size());
+  for (const MetadataField& field : checkpoint.metadata().fields())
+    width = std::max(width, printable(field.key).size());
   width = std::min<size_t>(width, 48);
-  for (const gguf::Field& field : file.fields()) {
+  for (const MetadataField& field : checkpoint.metadata().fields()) {
     out += fmt::format("{:<{}}  {}\n", printable(field.key), width, as_text(field.value));
   }
   if (o.tensors) {
     out += fmt::format("\n{:<40} {:>8} {:>20} {:>10}\n", "tensor", "format", "shape", "size");
-    for (const gguf::TensorInfo& tensor : file.tensors()) {
-      out += fmt::format("{:<40} {:>8} {:>20} {:>10}\n", printable(tensor.name), tensor.type_name,
+    for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+      out += fmt::format("{:<40} {:>8} {:>20} {:>10}\n", printable(tensor.name), tensor.format,
                          fmt::format("{}", fmt::join(tensor.shape, " x ")), human_bytes(tensor.data.size()));
     }
   }
@@ -143,8 +137,8 @@ void add_inspect(Command root) {
   command.alias("show");
   command.example("gabbro inspect MODEL --tensors");
   command.runs([o] {
-    const auto file = gguf::File::open(resolve_model(o->model));
-    o->common.json ? print_document(file, *o) : print_table(file, *o);
+    const Checkpoint checkpoint = Checkpoint::open(resolve_model(o->model));
+    o->common.json ? print_document(checkpoint, *o) : print_table(checkpoint, *o);
     return 0;
   });
 }

@@ -53,8 +53,8 @@ Source read_source(const std::string& name) {
   if (const auto builtin = text::find_builtin_template(name); builtin && !exists)
     return {.text = std::string(*builtin)};
   if (exists && !std::filesystem::is_directory(name, ignored) && !is_model(name)) return {.text = read_input(name)};
-  const auto file = gguf::File::open(resolve_model(name));
-  const auto text = read_chat_template(file);
+  const auto file = Checkpoint::open(resolve_model(name));
+  const auto text = file.chat_template();
   if (!text) throw bad_input("{}: the model has no chat template", file.path());
   const text::Tokenizer tokenizer = read_tokenizer(file);
   for (const std::string& warning : tokenizer.warnings()) report("warning", file.path() + ": " + warning);

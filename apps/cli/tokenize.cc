@@ -32,8 +32,8 @@ std::string text_of(const Options& o) {
 }
 
 // The prompt that `run` makes of a conversation, with the model's own template.
-std::vector<int32_t> encode_messages(const Options& o, const gguf::File& file, const text::Tokenizer& tokenizer) {
-  const auto source = read_chat_template(file);
+std::vector<int32_t> encode_messages(const Options& o, const Checkpoint& file, const text::Tokenizer& tokenizer) {
+  const auto source = file.chat_template();
   if (!source) throw bad_input("{}: the model has no chat template", file.path());
   const text::ChatPrompt prompt =
       text::render_prompt(text::ChatTemplate(*source), read_json_list(o.messages, "messages"), nullptr, true,
@@ -56,7 +56,7 @@ void print_tokens(const Options& o, const text::Tokenizer& tokenizer, const std:
 }
 
 int run(const Options& o) {
-  const auto file = gguf::File::open(resolve_model(o.model));
+  const auto file = Checkpoint::open(resolve_model(o.model));
   const text::Tokenizer tokenizer = read_tokenizer(file);
   for (const std::string& warning : tokenizer.warnings()) report("warning", file.path() + ": " + warning);
   if (!o.messages.empty()) {

@@ -49,7 +49,7 @@ std::vector<int> default_tokens(const Device& device) {
 
 std::shared_ptr<Engine> load(const Options& o, int context, const std::shared_ptr<Device>& device) {
   if (o.shape.empty()) return load_engine(o.model, o.common, context, "f16", device);
-  return load_random_engine(llm::parse_llama_shape(o.shape), parse_type(o.type), o.common, context, device);
+  return load_random_engine(llm::parse_blueprint(o.shape), parse_type(o.type), o.common, context, device);
 }
 
 // Prompts of each length; the device measures a shape when it is first launched.

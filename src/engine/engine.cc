@@ -4,33 +4,33 @@
 #include "src/engine/engine_state.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/model_text.h"
-#include "src/formats/gguf.h"
+#include "src/models/llm/config_reader.h"
 
 namespace gabbro {
 namespace {
 
-ModelFacts describe(const gguf::File& file, const ModelNeeds& needs) {
+ModelFacts describe(const Checkpoint& checkpoint, const ModelNeeds& needs) {
   ModelFacts facts;
   facts.name = needs.name;
-  facts.architecture = file.require_string("general.architecture");
+  facts.architecture = llm::architecture_of(checkpoint);
   facts.quantization = needs.quantization;
   facts.parameters = needs.parameters;
   facts.vocabulary = needs.shape.vocabulary;
   facts.layers = needs.shape.layers;
   facts.context_trained = needs.shape.context_trained;
-  for (const auto& part : file.parts()) facts.file_bytes += part->bytes().size();
+  facts.file_bytes = checkpoint.file_bytes();
   facts.weight_bytes = needs.weight_bytes;
   facts.bytes_per_token = needs.bytes_per_token;
   return facts;
 }
 
-std::shared_future<std::unique_ptr<const text::ChatTemplate>> read_template_later(const gguf::File& file) {
+std::shared_future<std::unique_ptr<const text::ChatTemplate>> read_template_later(const Checkpoint& checkpoint) {
   using Template = std::unique_ptr<const text::ChatTemplate>;
   try {
     const auto parse = [](const std::optional<std::string>& source) {
       return source ? std::make_unique<const text::ChatTemplate>(*source) : Template();
     };
-    return std::async(std::launch::deferred, parse, read_chat_template(file)).share();
+    return std::async(std::launch::deferred, parse, checkpoint.chat_template()).share();
   } catch (const Error&) {  // the field is no text
     std::promise<Template> failed;
     failed.set_exception(std::current_exception());
@@ -65,33 +65,33 @@ std::optional<uint64_t> Engine::memory_peak() const {
 }
 
 std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions& options) {
-  return load(gguf::File::open(path), options, nullptr);
+  return load(Checkpoint::open(path), options, nullptr);
 }
 
-std::shared_ptr<Engine> Engine::load(const gguf::File& file, const LoadOptions& options,
+std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOptions& options,
                                      std::shared_ptr<Device> device) {
   auto state = std::make_unique<State>();
-  if (has_vocabulary(file)) state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(file));
-  state->chat_template = read_template_later(file);
+  if (has_vocabulary(checkpoint)) state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
+  state->chat_template = read_template_later(checkpoint);
   state->device = device != nullptr ? device : open_device(options.device, {.threads = options.threads});
-  const ModelNeeds needs = needs_of(file);
+  const ModelNeeds needs = needs_of(checkpoint);
   const llm::ModelShape& shape = needs.shape;
   if (state->tokenizer != nullptr && state->tokenizer->size() > shape.vocabulary) {
-    throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", file.path(), state->tokenizer->size(),
-                    shape.vocabulary);
+    throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", checkpoint.path(),
+                    state->tokenizer->size(), shape.vocabulary);
   }
 
   const int64_t p = nn::KvCacheConfig::kPageTokens;
   ModelFacts& facts = state->facts;
-  facts = describe(file, needs);
+  facts = describe(checkpoint, needs);
   facts.context = context_of(shape, options.context);
-  state->sampling = read_sampling_defaults(file);
+  state->sampling = read_sampling_defaults(checkpoint);
   if (state->tokenizer != nullptr) {
     for (const std::string& warning : state->tokenizer->warnings())
-      facts.warnings.push_back(file.path() + ": " + warning);
+      facts.warnings.push_back(checkpoint.path() + ": " + warning);
   }
   facts.warnings.insert(facts.warnings.end(), state->sampling.warnings.begin(), state->sampling.warnings.end());
-  state->model = llm::load_model(file, state->device, facts.context, [&](uint64_t done, uint64_t total) {
+  state->model = llm::load_model(checkpoint, state->device, facts.context, [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   });
   const int64_t pages = (facts.context + p - 1) / p;

@@ -23,7 +23,7 @@ std::optional<int64_t> longest_context(Workload workload, uint64_t free_memory) 
 }
 
 std::optional<DType> smaller_cache(Workload workload, uint64_t free_memory) {
-  if (workload.kv_type != DType::f16 || workload.shape.sizes.head_dimension % 32 != 0) return {};
+  if (workload.kv_type != DType::f16 || workload.plan.sizes.head_dimension % 32 != 0) return {};
   workload.kv_type = DType::q8_0;
   return fits(workload, free_memory) ? std::optional(DType::q8_0) : std::nullopt;
 }
@@ -32,7 +32,7 @@ std::optional<std::string> smaller_type(Workload workload, uint64_t free_memory)
   const uint64_t weight_bytes = workload.needs.weight_bytes;
   for (const FileType& type : std::views::reverse(file_types())) {
     if (!type.proposed) continue;
-    workload.needs = needs_of(workload.shape, type);
+    workload.needs = needs_of(workload.plan, type);
     if (workload.needs.weight_bytes < weight_bytes && fits(workload, free_memory)) return std::string(type.name);
   }
   return {};

@@ -8,10 +8,10 @@
 
 namespace gabbro {
 
-// The workload: `shape` is that of the model, from which other types are computed.
+// The workload: `plan` is that of the model, from which other types are computed.
 struct Workload {
   ModelNeeds needs;
-  llm::LlamaShape shape;
+  llm::ModelPlan plan;
   int64_t context = 0;  // tokens
   DType kv_type = DType::f16;
   int64_t part = kPrefillChunk;  // tokens of a prompt at a time: prefill_chunk() of the device

@@ -10,8 +10,8 @@ namespace {
 constexpr uint64_t kGib = uint64_t{1} << 30;
 
 Workload workload(const char* shape, const char* type, int64_t context) {
-  Workload w{.shape = llm::parse_llama_shape(shape)};
-  w.needs = needs_of(w.shape, *find_file_type(type));
+  Workload w{.plan = llm::plan_of(llm::parse_blueprint(shape))};
+  w.needs = needs_of(w.plan, *find_file_type(type));
   w.context = context;
   return w;
 }
@@ -28,12 +28,12 @@ TEST(ModelNeeds, KeysAndValuesByHand) {
 
 // The committed model, of which a row is (64 / 32) · 34 bytes in q8_0; gguf-py lists the same tensors.
 TEST(ModelNeeds, OfAFileAndOfItsShapeAreTheSame) {
-  const gguf::File file = gguf::File::open(std::string(GABBRO_SOURCE_DIR) + "/tests/data/tiny/tiny-q8_0.gguf");
+  const Checkpoint file = Checkpoint::open(std::string(GABBRO_SOURCE_DIR) + "/tests/data/tiny/tiny-q8_0.gguf");
   uint64_t bytes = 0;
-  for (const gguf::TensorInfo& tensor : file.tensors()) bytes += tensor.data.size();
+  for (const CheckpointTensor& tensor : file.tensors()) bytes += tensor.data.size();
   const ModelNeeds needs = needs_of(file);
   EXPECT_EQ(needs.weight_bytes, bytes);
-  const ModelNeeds computed = needs_of(llm::llama_shape_of(file), *find_file_type("q8_0"));
+  const ModelNeeds computed = needs_of(llm::plan_of(file), *find_file_type("q8_0"));
   EXPECT_EQ(computed.weight_bytes, bytes);
   EXPECT_EQ(computed.parameters, needs.parameters);
   EXPECT_EQ(computed.bytes_per_token, needs.bytes_per_token);

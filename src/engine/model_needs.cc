@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <map>
 
 #include "src/base/error.h"
+#include "src/models/llm/registry.h"
 #include "src/nn/kv_cache.h"
 
 namespace gabbro {
@@ -14,9 +14,9 @@ namespace {
 constexpr int64_t kDefaultContext = 4096;  // tokens; more is asked for with --ctx, since its cache takes memory
 
 // The format of most bytes of the weights, for files that do not name one.
-std::string most_common_type(const gguf::File& file) {
+std::string most_common_type(const Checkpoint& checkpoint) {
   std::map<std::string, size_t> bytes;
-  for (const gguf::TensorInfo& info : file.tensors()) bytes[std::string(info.type_name)] += info.data.size();
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) bytes[std::string(tensor.format)] += tensor.data.size();
   std::string best;
   for (const auto& [name, count] : bytes) {
     if (best.empty() || count > bytes[best]) best = name;
@@ -25,10 +25,10 @@ std::string most_common_type(const gguf::File& file) {
   return best;
 }
 
-void add_tensor(ModelNeeds& needs, bool own_head, std::string_view name, int64_t elements, uint64_t bytes) {
+// `table_only`: a table of which one row is read for a token.
+void add_tensor(ModelNeeds& needs, bool table_only, int64_t elements, uint64_t bytes) {
   needs.parameters += elements;
   needs.weight_bytes += bytes;
-  const bool table_only = own_head && name == "token_embd.weight";  // one row of it is read for a token
   if (!table_only) needs.bytes_per_token += bytes;
 }
 
@@ -38,22 +38,24 @@ nn::KvCacheConfig cache_config(const llm::ModelShape& shape, DType kv_type) {
 
 }  // namespace
 
-ModelNeeds needs_of(const gguf::File& file) {
-  ModelNeeds needs{.name = std::string(file.string_or("general.name", "")), .shape = llm::read_shape(file)};
-  if (needs.name.empty()) needs.name = std::filesystem::path(file.path()).stem().string();
+ModelNeeds needs_of(const Checkpoint& checkpoint) {
+  const Metadata& metadata = checkpoint.metadata();
+  const llm::ModelPlan plan = llm::plan_of(checkpoint);
+  ModelNeeds needs{.name = plan.name, .shape = plan.sizes};
   const FileType* type = nullptr;
-  if (file.find("general.file_type") != nullptr) type = find_file_type(file.require_u32("general.file_type"));
-  needs.quantization = type != nullptr ? std::string(type->name) : most_common_type(file);
-  const bool own_head = file.tensor("output.weight") != nullptr;
-  for (const gguf::TensorInfo& info : file.tensors())
-    add_tensor(needs, own_head, info.name, info.elements(), info.data.size());
+  if (metadata.has("general.file_type")) type = find_file_type(metadata.require_u32("general.file_type"));
+  needs.quantization = type != nullptr ? std::string(type->name) : most_common_type(checkpoint);
+  const std::string embeddings =
+      llm::weight_name(llm::family_of(checkpoint).names, checkpoint.layout(), llm::kEmbeddings);
+  for (const CheckpointTensor& tensor : checkpoint.tensors())
+    add_tensor(needs, !plan.tied && tensor.name == embeddings, tensor.elements(), tensor.data.size());
   return needs;
 }
 
-ModelNeeds needs_of(const llm::LlamaShape& shape, const FileType& type) {
-  ModelNeeds needs{.name = shape.name, .quantization = std::string(type.name), .shape = shape.sizes};
-  for (const llm::PlannedTensor& tensor : llm::planned_tensors(shape, type))
-    add_tensor(needs, !shape.tied, tensor.name, tensor.elements(), tensor.bytes());
+ModelNeeds needs_of(const llm::ModelPlan& plan, const FileType& type) {
+  ModelNeeds needs{.name = plan.name, .quantization = std::string(type.name), .shape = plan.sizes};
+  for (const llm::PlannedTensor& tensor : llm::planned_tensors(plan, type))
+    add_tensor(needs, !plan.tied && tensor.name == llm::kEmbeddings, tensor.elements(), tensor.bytes());
   return needs;
 }
 

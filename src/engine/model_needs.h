@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "gabbro/backend_abi.h"
-#include "src/models/llm/llama_shape.h"
+#include "src/models/llm/model_plan.h"
 
 namespace gabbro {
 
@@ -20,8 +20,8 @@ struct ModelNeeds {
 };
 
 // Throws bad_input as llm::read_shape does.
-ModelNeeds needs_of(const gguf::File& file);
-ModelNeeds needs_of(const llm::LlamaShape& shape, const FileType& type);
+ModelNeeds needs_of(const Checkpoint& checkpoint);
+ModelNeeds needs_of(const llm::ModelPlan& plan, const FileType& type);
 
 // Keys and values of one token, in bytes; `kv_type` is f16 or q8_0.
 uint64_t kv_bytes_per_token(const llm::ModelShape& shape, DType kv_type);

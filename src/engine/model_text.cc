@@ -7,9 +7,9 @@
 namespace gabbro {
 namespace {
 
-int32_t token_or_none(const gguf::File& file, std::string_view name) {
+int32_t token_or_none(const Metadata& file, std::string_view name) {
   const std::string key = "tokenizer.ggml." + std::string(name) + "_token_id";
-  const gguf::Value* value = file.find(key);
+  const MetadataValue* value = file.find(key);
   if (value == nullptr) return text::kNoToken;
   const auto id = value->as<int64_t>();
   if (!id) throw bad_input("{}: field '{}' is {}, not a token id", file.path(), key, value->describe());
@@ -19,12 +19,12 @@ int32_t token_or_none(const gguf::File& file, std::string_view name) {
   return static_cast<int32_t>(*id);
 }
 
-std::optional<bool> bool_or_none(const gguf::File& file, std::string_view key) {
+std::optional<bool> bool_or_none(const Metadata& file, std::string_view key) {
   if (file.find(key) == nullptr) return std::nullopt;
   return file.require_bool(key);
 }
 
-std::vector<std::string> strings_or_none(const gguf::File& file, std::string_view key) {
+std::vector<std::string> strings_or_none(const Metadata& file, std::string_view key) {
   if (file.find(key) == nullptr) return {};
   const auto views = file.strings(key);
   return {views.begin(), views.end()};
@@ -32,7 +32,8 @@ std::vector<std::string> strings_or_none(const gguf::File& file, std::string_vie
 
 }  // namespace
 
-text::VocabularySpec read_vocabulary(const gguf::File& file) {
+text::VocabularySpec read_vocabulary(const Checkpoint& checkpoint) {
+  const Metadata& file = checkpoint.metadata();
   if (file.find("tokenizer.ggml.model") == nullptr || file.find("tokenizer.ggml.tokens") == nullptr) {
     throw bad_input("{}: the file has no vocabulary (tokenizer.ggml.model and tokenizer.ggml.tokens)", file.path());
   }
@@ -60,23 +61,19 @@ text::VocabularySpec read_vocabulary(const gguf::File& file) {
   return spec;
 }
 
-bool has_vocabulary(const gguf::File& file) {
-  const std::string_view model = file.string_or("tokenizer.ggml.model", "");
+bool has_vocabulary(const Checkpoint& checkpoint) {
+  if (checkpoint.layout() == CheckpointLayout::kHuggingFace) return false;
+  const std::string_view model = checkpoint.metadata().string_or("tokenizer.ggml.model", "");
   return model != "none" && model != "no_vocab";
 }
 
-text::Tokenizer read_tokenizer(const gguf::File& file) {
-  text::VocabularySpec spec = read_vocabulary(file);
+text::Tokenizer read_tokenizer(const Checkpoint& checkpoint) {
+  text::VocabularySpec spec = read_vocabulary(checkpoint);
   try {
     return text::Tokenizer(std::move(spec));
   } catch (const Error& error) {
-    throw Error(error.code(), file.path() + ": " + error.what(), error.hint());
+    throw Error(error.code(), checkpoint.path() + ": " + error.what(), error.hint());
   }
-}
-
-std::optional<std::string> read_chat_template(const gguf::File& file) {
-  if (file.find("tokenizer.chat_template") == nullptr) return std::nullopt;
-  return std::string(file.require_string("tokenizer.chat_template"));
 }
 
 nlohmann::ordered_json template_variables(const text::Tokenizer& tokenizer) {

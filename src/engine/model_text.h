@@ -1,4 +1,4 @@
-// The text side of a GGUF file: its vocabulary and its chat template, as the tokenizer and the template engine want
+// The text side of a checkpoint: its vocabulary and its chat template, as the tokenizer and the template engine want
 // them.
 #pragma once
 
@@ -7,22 +7,19 @@
 #include <string>
 #include <vector>
 
-#include "src/formats/gguf.h"
+#include "src/formats/checkpoint.h"
 #include "src/text/tokenizer.h"
 
 namespace gabbro {
 
 // Throws bad_input that names the file and the field: a missing vocabulary, wrong types.
-text::VocabularySpec read_vocabulary(const gguf::File& file);
+text::VocabularySpec read_vocabulary(const Checkpoint& checkpoint);
 
 // False where the file says that it has none: tokenizer.ggml.model is "none", or "no_vocab", as llama.cpp writes it.
-bool has_vocabulary(const gguf::File& file);
+bool has_vocabulary(const Checkpoint& checkpoint);
 
 // The tokenizer of the file; its errors name the file too.
-text::Tokenizer read_tokenizer(const gguf::File& file);
-
-// The source of the chat template; nullopt where the file has none.
-std::optional<std::string> read_chat_template(const gguf::File& file);
+text::Tokenizer read_tokenizer(const Checkpoint& checkpoint);
 
 // bos_token and eos_token as a template's variables, as transformers passes them; a token that is missing is left out.
 nlohmann::ordered_json template_variables(const text::Tokenizer& tokenizer);

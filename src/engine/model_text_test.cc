@@ -19,7 +19,7 @@ constexpr std::string_view kTokens[] = {"<unk>", "<s>", "</s>", "a", "b"};
 
 // A file with a vocabulary and what `more` adds.
 template <class More>
-gguf::File file_with(More&& more) {
+Checkpoint file_with(More&& more) {
   gguf::Writer writer;
   writer.add_string("general.architecture", "llama");
   writer.add_string("tokenizer.ggml.model", "llama");
@@ -29,12 +29,12 @@ gguf::File file_with(More&& more) {
   more(writer);
   const std::string path = testing::TempDir() + "model_text-" + std::to_string(::getpid()) + ".gguf";
   writer.write(path);
-  return gguf::File::open(path);
+  return Checkpoint::open(path);
 }
 
 template <class More>
 std::string refusal(More&& more) {
-  const gguf::File file = file_with(more);
+  const Checkpoint file = file_with(more);
   try {
     read_tokenizer(file);
   } catch (const Error& error) {
@@ -46,7 +46,7 @@ std::string refusal(More&& more) {
 }
 
 TEST(ModelText, ReadsWhatTheFileSays) {
-  const gguf::File file = file_with([](gguf::Writer& w) {
+  const Checkpoint file = file_with([](gguf::Writer& w) {
     w.add_u32("tokenizer.ggml.bos_token_id", 1);
     w.add_integer("tokenizer.ggml.eos_token_id", ValueType::i32, 2);
     w.add_u32("tokenizer.ggml.padding_token_id", 0xffffffff);
@@ -63,10 +63,10 @@ TEST(ModelText, ReadsWhatTheFileSays) {
   EXPECT_EQ(spec.eot, text::kNoToken);
   EXPECT_EQ(spec.add_bos, false);
   EXPECT_EQ(spec.add_eos, std::nullopt);
-  EXPECT_EQ(read_chat_template(file), "{{ eos_token }}");
+  EXPECT_EQ(file.chat_template(), "{{ eos_token }}");
   const auto variables = template_variables(read_tokenizer(file));
   EXPECT_EQ(variables.dump(), R"({"bos_token":"<s>","eos_token":"</s>"})");
-  EXPECT_EQ(read_chat_template(file_with([](gguf::Writer&) {})), std::nullopt);
+  EXPECT_EQ(file_with([](gguf::Writer&) {}).chat_template(), std::nullopt);
 }
 
 TEST(ModelText, NamesTheFieldThatIsWrong) {

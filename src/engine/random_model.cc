@@ -22,29 +22,29 @@ uint64_t free_memory(const Device& device) {
   return free;
 }
 
-void require_memory(const llm::LlamaShape& shape, const FileType& type, const LoadOptions& options,
+void require_memory(const llm::Blueprint& blueprint, const FileType& type, const LoadOptions& options,
                     const Device& device) {
-  const ModelNeeds needs = needs_of(shape, type);
-  const int64_t context = context_of(shape.sizes, options.context);
-  const uint64_t cache = kv_bytes(shape.sizes, options.kv_type, context);
-  const uint64_t scratch = scratch_bytes(shape.sizes, context, prefill_chunk(device.facts(), needs.quantization));
+  const ModelNeeds needs = needs_of(llm::plan_of(blueprint), type);
+  const int64_t context = context_of(needs.shape, options.context);
+  const uint64_t cache = kv_bytes(needs.shape, options.kv_type, context);
+  const uint64_t scratch = scratch_bytes(needs.shape, context, prefill_chunk(device.facts(), needs.quantization));
   const uint64_t free = free_memory(device);
   if (free == 0 || needs.weight_bytes + cache + scratch <= free) return;
   throw Error(ErrorCode::kNoDevice,
               fmt::format("{} in {} does not fit {}: {} of weights, {} of cache for {} tokens and {} of scratch, but "
                           "{} are free",
-                          shape.name, type.name, device.facts().id, gib(needs.weight_bytes), gib(cache), context,
+                          blueprint.name, type.name, device.facts().id, gib(needs.weight_bytes), gib(cache), context,
                           gib(scratch), gib(free)),
               "gabbro fit says what would");
 }
 
 }  // namespace
 
-std::shared_ptr<Engine> load_random_model(const llm::LlamaShape& shape, const FileType& type,
+std::shared_ptr<Engine> load_random_model(const llm::Blueprint& blueprint, const FileType& type,
                                           const LoadOptions& options, std::shared_ptr<Device> device) {
   if (device == nullptr) device = open_device(options.device, {.threads = options.threads});
-  require_memory(shape, type, options, *device);
-  return Engine::load(llm::random_llama(shape, type, kSeed), options, std::move(device));
+  require_memory(blueprint, type, options, *device);
+  return Engine::load(llm::random_checkpoint(blueprint, type, kSeed), options, std::move(device));
 }
 
 }  // namespace gabbro

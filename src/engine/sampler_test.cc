@@ -96,7 +96,7 @@ TEST(SamplerSteps, PenaltiesFollowTheirDefinitions) {
 // llama.cpp's penalty of each token (tests/reference/make_dry_fixture.py).
 TEST(SamplerSteps, DryBreaksSequencesWhereLlamaCppDoes) {
   const std::string data = GABBRO_SOURCE_DIR "/tests/data/";
-  const auto tiny = read_tokenizer(gguf::File::open(data + "tiny/tiny-f16.gguf"));
+  const auto tiny = read_tokenizer(Checkpoint::open(data + "tiny/tiny-f16.gguf"));
   const text::Tokenizer sentencepiece(text::sentencepiece_spec());
   const auto rows = nlohmann::json::parse(read_file(data + "sampler/dry_breakers.json"));
   ASSERT_GT(rows.size(), 100u);
@@ -120,7 +120,7 @@ TEST(SamplerSteps, DryBreaksSequencesWhereLlamaCppDoes) {
 }
 
 TEST(Sampler, ReadsSequenceBreakersByTheTokenizer) {
-  const auto tokenizer = read_tokenizer(gguf::File::open(GABBRO_SOURCE_DIR "/tests/data/tiny/tiny-f16.gguf"));
+  const auto tokenizer = read_tokenizer(Checkpoint::open(GABBRO_SOURCE_DIR "/tests/data/tiny/tiny-f16.gguf"));
   const auto choice = [&](std::vector<std::string> breakers) {
     SamplerOptions options;
     options.temperature = 0;

@@ -25,7 +25,7 @@ constexpr SamplingField kSamplingFields[] = {
     {"general.sampling.mirostat_eta", "--mirostat-eta", &SamplerOptions::mirostat_eta, nullptr, 0, 1},
 };
 
-std::optional<double> number_of(const gguf::Value& value) {
+std::optional<double> number_of(const MetadataValue& value) {
   if (const auto number = value.as<double>()) return number;
   if (const auto integer = value.as<int64_t>()) return static_cast<double>(*integer);
   return std::nullopt;
@@ -43,10 +43,11 @@ void SamplingDefault::apply(SamplerOptions& options) const {
   }
 }
 
-SamplingDefaults read_sampling_defaults(const gguf::File& file) {
+SamplingDefaults read_sampling_defaults(const Checkpoint& checkpoint) {
+  const Metadata& file = checkpoint.metadata();
   SamplingDefaults defaults;
   for (const SamplingField& field : kSamplingFields) {
-    const gguf::Value* value = file.find(field.key);
+    const MetadataValue* value = file.find(field.key);
     if (value == nullptr) continue;
     std::optional<double> number = number_of(*value);
     // llama.cpp turns off top-k by 0 and below.

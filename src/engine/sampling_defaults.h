@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gabbro/engine/sampler.h"
-#include "src/formats/gguf.h"
+#include "src/formats/checkpoint.h"
 
 namespace gabbro {
 
@@ -32,6 +32,6 @@ struct SamplingDefaults {
   std::vector<std::string> warnings;    // a line for each value that was ignored: not a number, or outside its range
 };
 
-SamplingDefaults read_sampling_defaults(const gguf::File& file);
+SamplingDefaults read_sampling_defaults(const Checkpoint& checkpoint);
 
 }  // namespace gabbro

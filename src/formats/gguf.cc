@@ -8,25 +8,6 @@
 #include "src/formats/gguf_split.h"
 
 namespace gabbro::gguf {
-namespace {
-
-template <class T>
-constexpr std::string_view kWanted{};
-template <>
-constexpr std::string_view kWanted<uint32_t> = "u32";
-template <>
-constexpr std::string_view kWanted<int32_t> = "i32";
-template <>
-constexpr std::string_view kWanted<uint64_t> = "u64";
-template <>
-constexpr std::string_view kWanted<float> = "f32";
-template <>
-constexpr std::string_view kWanted<bool> = "bool";
-template <>
-constexpr std::string_view kWanted<std::string_view> = "string";
-
-}  // namespace
-
 int64_t TensorInfo::elements() const {
   int64_t count = 1;
   for (const int64_t dimension : shape) count *= dimension;  // the parser has seen that it fits
@@ -49,7 +30,7 @@ File File::open(const std::string& path) {
     throw Error(ErrorCode::kBadInput, path + ": the file is empty", unfinished_hint(0));
   const std::optional<SplitName> split = parse_split_name(path);
   File file;
-  file.path_ = path;
+  file.set_path(path);
   const uint32_t count = split ? split->count : 1;
   for (uint32_t i = 0; i < count; ++i) file.add_part(open_part(split ? split->path(i) : path, i, count), i, count);
   file.index_tensors();
@@ -59,7 +40,7 @@ File File::open(const std::string& path) {
 
 File File::of(std::unique_ptr<MappedFile> mapped) {
   File file;
-  file.path_ = mapped->path();
+  file.set_path(mapped->path());
   file.add_part(std::move(mapped), 0, 1);
   file.index_tensors();
   return file;
@@ -76,9 +57,9 @@ void File::add_part(std::unique_ptr<MappedFile> opened, uint32_t number, uint32_
   }
   if (number != 0) return;  // the other parts repeat nothing but the split.* fields
   version_ = part.version;
-  fields_ = std::move(part.fields);
-  field_index_.reserve(fields_.size());
-  for (const Field& field : fields_) field_index_.emplace(field.key, &field.value);
+  std::vector<MetadataField> fields;
+  for (const Field& field : part.fields) fields.push_back({field.key, field.value});
+  set_fields(std::move(fields), mapped->path(), mapped->bytes().data());
 }
 
 void File::index_tensors() {
@@ -105,72 +86,8 @@ const TensorInfo* File::tensor(std::string_view name) const {
 
 const TensorInfo& File::require_tensor(std::string_view name) const {
   const TensorInfo* found = tensor(name);
-  if (found == nullptr) throw bad_input("{}: tensor {} is missing", path_, quote(name));
+  if (found == nullptr) throw bad_input("{}: tensor {} is missing", path(), quote(name));
   return *found;
 }
-
-const Value* File::find(std::string_view key) const {
-  const auto found = field_index_.find(key);
-  return found == field_index_.end() ? nullptr : found->second;
-}
-
-const Value& File::require_value(std::string_view key) const {
-  const Value* value = find(key);
-  if (value == nullptr) throw bad_input("{}: metadata {} is missing", path_, quote(key));
-  return *value;
-}
-
-void File::refuse(std::string_view key, const Value& value, std::string_view wanted) const {
-  throw bad_input("{}: metadata {} at byte {}: {} is not {}", parts_[0]->path(), quote(key),
-                  value.data() - parts_[0]->bytes().data(), value.describe(), wanted);
-}
-
-template <class T>
-std::optional<T> File::get(std::string_view key) const {
-  const Value* value = find(key);
-  if (value == nullptr) return {};
-  const std::optional<T> result = value->as<T>();
-  if (!result) refuse(key, *value, kWanted<T>);
-  return result;
-}
-
-template <class T>
-T File::require(std::string_view key) const {
-  const Value& value = require_value(key);
-  const std::optional<T> result = value.as<T>();
-  if (!result) refuse(key, value, kWanted<T>);
-  return *result;
-}
-
-template <class T>
-std::vector<T> File::require_vector(std::string_view key) const {
-  const Value& value = require_value(key);
-  std::optional<std::vector<T>> result = value.as_vector<T>();
-  if (!result) refuse(key, value, fmt::format("an array of {}", kWanted<T>));
-  return std::move(*result);
-}
-
-std::vector<uint32_t> File::u32_per_layer(std::string_view key, size_t count) const {
-  const Value& value = require_value(key);
-  if (!value.is_array()) return std::vector<uint32_t>(count, require<uint32_t>(key));
-  if (value.size() != count) refuse(key, value, fmt::format("one for each of {} layers", count));
-  return require_vector<uint32_t>(key);
-}
-
-template std::optional<uint32_t> File::get(std::string_view) const;
-template std::optional<uint64_t> File::get(std::string_view) const;
-template std::optional<float> File::get(std::string_view) const;
-template std::optional<bool> File::get(std::string_view) const;
-template std::optional<std::string_view> File::get(std::string_view) const;
-template uint32_t File::require(std::string_view) const;
-template uint64_t File::require(std::string_view) const;
-template float File::require(std::string_view) const;
-template bool File::require(std::string_view) const;
-template std::string_view File::require(std::string_view) const;
-template std::vector<uint32_t> File::require_vector(std::string_view) const;
-template std::vector<int32_t> File::require_vector(std::string_view) const;
-template std::vector<float> File::require_vector(std::string_view) const;
-template std::vector<bool> File::require_vector(std::string_view) const;
-template std::vector<std::string_view> File::require_vector(std::string_view) const;
 
 }  // namespace gabbro::gguf

@@ -35,7 +35,7 @@ TEST(Gguf, ReadsEveryTypeOfMetadata) {
   EXPECT_THAT(file.i32s("t.i32s"), ElementsAre(1, -2, 3));
   EXPECT_THAT(file.f32s("t.f32s"), ElementsAre(0.5f, -1.5f));
   EXPECT_THAT(file.bools("t.bools"), ElementsAre(true, false, true));
-  const std::vector<Value> nested = file.find("t.nested")->elements();
+  const std::vector<MetadataValue> nested = file.find("t.nested")->elements();
   ASSERT_EQ(nested.size(), 2u);
   EXPECT_THAT(*nested[0].as_vector<int32_t>(), ElementsAre(1, 2));
   EXPECT_THAT(*nested[1].as_vector<uint32_t>(), ElementsAre(3));
@@ -159,7 +159,7 @@ TEST(GgufWriter, WritesWhatGgufPyWrites) {
 TEST(GgufWriter, CopiesTheFieldsOfAnotherFile) {
   const File file = File::open(fixture("all_types.gguf"));
   Writer writer;
-  for (const Field& field : file.fields()) writer.add_value(field.key, field.value);
+  for (const MetadataField& field : file.fields()) writer.add_value(field.key, *field.value.gguf());
   for (const TensorInfo& tensor : file.tensors()) {
     writer.add_tensor(tensor.name, tensor.ggml_type, tensor.shape, tensor.data);
   }

@@ -66,12 +66,14 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
 
 }  // namespace
 
-DType TensorInfo::dtype() const {
+std::optional<DType> TensorInfo::known_dtype() const {
   const ElementType* type = find_type(dtype_name);
-  if (type == nullptr || !type->dtype) {
-    throw bad_input("tensor {}: is {}, which is none of our dtypes", gguf::quote(name), dtype_name);
-  }
-  return *type->dtype;
+  return type != nullptr ? type->dtype : std::nullopt;
+}
+
+DType TensorInfo::dtype() const {
+  if (const auto dtype = known_dtype()) return *dtype;
+  throw bad_input("tensor {}: is {}, which is none of our dtypes", gguf::quote(name), dtype_name);
 }
 
 Contents parse(std::span<const std::byte> bytes, std::string_view name) {
@@ -128,7 +130,7 @@ Contents parse(std::span<const std::byte> bytes, std::string_view name) {
 }
 
 File::File(const std::string& path)
-    : mapped_(std::make_unique<MappedFile>(path)), contents_(parse(mapped_->bytes(), path)) {}
+    : mapped_(std::make_shared<const MappedFile>(path)), contents_(parse(mapped_->bytes(), path)) {}
 
 const TensorInfo* File::tensor(std::string_view name) const {
   const auto found = std::ranges::find(contents_.tensors, name, &TensorInfo::name);

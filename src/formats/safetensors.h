@@ -25,7 +25,8 @@ struct TensorInfo {
   std::vector<int64_t> shape;       // row-major; lengths may be 0, and there may be none
   std::span<const std::byte> data;  // a view into the file, aligned to nothing
 
-  DType dtype() const;  // throws bad_input, naming tensor and dtype, where we have none such
+  std::optional<DType> known_dtype() const;  // nothing where we have none such
+  DType dtype() const;                       // throws bad_input then, naming tensor and dtype
 };
 
 struct Contents {
@@ -47,9 +48,10 @@ class File {
   std::span<const TensorInfo> tensors() const { return contents_.tensors; }
   const TensorInfo* tensor(std::string_view name) const;  // null if there is none
   const std::map<std::string, std::string>& metadata() const { return contents_.metadata; }
+  const std::shared_ptr<const MappedFile>& mapped() const { return mapped_; }
 
  private:
-  std::unique_ptr<MappedFile> mapped_;
+  std::shared_ptr<const MappedFile> mapped_;
   Contents contents_;
 };
 

@@ -9,7 +9,7 @@
 #include "src/backend/registry.h"
 #include "src/formats/quant/quant.h"
 #include "src/formats/random_file.h"
-#include "src/models/llm/llama_shape.h"
+#include "src/models/llm/model_plan.h"
 
 namespace gabbro {
 namespace {
@@ -18,15 +18,15 @@ constexpr const char* kSmallShape =
     "layers=1,embedding=256,heads=4,kv-heads=2,feed-forward=256,vocabulary=67,context=128";
 
 // The tensors of `file`, the block formats among them as f32.
-gguf::File dequantized(const gguf::File& file) {
+Checkpoint dequantized(const Checkpoint& file) {
   gguf::Writer writer(gguf::kPageAlignment);
-  for (const gguf::Field& field : file.fields()) {
-    if (field.key != "general.alignment") writer.add_value(field.key, field.value);
+  for (const MetadataField& field : file.metadata().fields()) {
+    if (field.key != "general.alignment") writer.add_value(field.key, *field.value.gguf());
   }
   std::deque<std::vector<float>> values;
-  for (const gguf::TensorInfo& tensor : file.tensors()) {
+  for (const CheckpointTensor& tensor : file.tensors()) {
     if (!is_quantized(tensor.dtype())) {
-      writer.add_tensor(tensor.name, tensor.ggml_type, tensor.shape, tensor.data);
+      writer.add_tensor(tensor.name, gguf::ggml_type_number(tensor.dtype()), tensor.shape, tensor.data);
       continue;
     }
     std::vector<float>& row = values.emplace_back(static_cast<size_t>(tensor.elements()));
@@ -37,7 +37,7 @@ gguf::File dequantized(const gguf::File& file) {
 }
 
 // After a prompt, and after each token that follows.
-std::vector<float> logits_of(const gguf::File& file, const std::shared_ptr<Device>& device) {
+std::vector<float> logits_of(const Checkpoint& file, const std::shared_ptr<Device>& device) {
   Session session(Engine::load(file, {.context = 128}, device));
   std::vector<int32_t> prompt(17);
   for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i * 37 % 67);
@@ -67,9 +67,9 @@ INSTANTIATE_TEST_SUITE_P(Models, EveryBlockFormat, testing::ValuesIn(block_forma
 TEST_P(EveryBlockFormat, GivesTheLogitsOfItsDequantizedWeights) {
   const auto device = open_device("auto", {.threads = 2});
   const FileType pure{.number = 0, .name = "pure", .base = GetParam()};
-  const llm::LlamaShape shape = llm::parse_llama_shape(kSmallShape);
-  const std::vector<float> expected = logits_of(dequantized(llm::random_llama(shape, pure, 1)), device);
-  const std::vector<float> actual = logits_of(llm::random_llama(shape, pure, 1), device);
+  const llm::Blueprint shape = llm::parse_blueprint(kSmallShape);
+  const std::vector<float> expected = logits_of(dequantized(llm::random_checkpoint(shape, pure, 1)), device);
+  const std::vector<float> actual = logits_of(llm::random_checkpoint(shape, pure, 1), device);
   ASSERT_EQ(actual.size(), expected.size());
   double errors = 0, squares = 0;
   for (size_t i = 0; i < actual.size(); ++i) {

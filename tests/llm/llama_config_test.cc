@@ -24,7 +24,7 @@ using testing::HasSubstr;
 std::string refusal(const TinyModel& model) {
   const std::string path = model.write("config");
   try {
-    const gguf::File file = gguf::File::open(path);
+    const Checkpoint file = Checkpoint::open(path);
     llm::load_model(file, open_device("null"), TinyModel::kContext, {});
     return "";
   } catch (const Error& error) {
@@ -45,7 +45,7 @@ std::string refusal_of_field(const std::string& name, T value) {
 
 TEST(LlamaConfig, ReadsTheSizes) {
   TinyModel model = tiny_llama();
-  const gguf::File file = gguf::File::open(model.write("config"));
+  const Checkpoint file = Checkpoint::open(model.write("config"));
   const llm::LlamaConfig config = llm::read_llama_config(file);
   EXPECT_EQ(config.shape.layers, TinyModel::kL);
   EXPECT_EQ(config.shape.heads, TinyModel::kH);
@@ -62,7 +62,7 @@ TEST(LlamaConfig, ReadsTheSizes) {
 TEST(LlamaConfig, OldFilesNameTheLinearScaleAlone) {
   TinyModel model = tiny_llama();
   model.fields["rope.scale_linear"] = 2.0f;
-  const llm::LlamaConfig config = llm::read_llama_config(gguf::File::open(model.write("config")));
+  const llm::LlamaConfig config = llm::read_llama_config(Checkpoint::open(model.write("config")));
   EXPECT_EQ(config.rope.scaling, nn::RopeScaling::kLinear);
   EXPECT_EQ(config.rope.factor, 2);
 }
@@ -70,7 +70,7 @@ TEST(LlamaConfig, OldFilesNameTheLinearScaleAlone) {
 // As llama.cpp does, for which linear scaling needs no name.
 TEST(LlamaConfig, AFactorAloneScalesLinearly) {
   TinyModel model = tiny_llama();
-  const auto rope = [&] { return llm::read_llama_config(gguf::File::open(model.write("config"))).rope; };
+  const auto rope = [&] { return llm::read_llama_config(Checkpoint::open(model.write("config"))).rope; };
   model.fields["rope.scaling.factor"] = 4.0f;
   EXPECT_EQ(rope().scaling, nn::RopeScaling::kLinear);
   EXPECT_EQ(rope().factor, 4);
@@ -199,18 +199,18 @@ TEST(Families, UnknownOnesAreNamedWithThoseThatWork) {
   TinyModel model = tiny_llama();
   model.architecture = "abacus";
   try {
-    llm::load_model(gguf::File::open(model.write("config")), open_device("null"), TinyModel::kContext, {});
+    llm::load_model(Checkpoint::open(model.write("config")), open_device("null"), TinyModel::kContext, {});
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("models of architecture 'abacus' are not supported"));
-    EXPECT_EQ(error.hint(), "supported: llama, granite");
+    EXPECT_EQ(error.hint(), "supported: llama, mistral, granite");
   }
 }
 
 TEST(Loading, TellsHowFarItIs) {
   std::vector<uint64_t> steps;
   uint64_t all = 0;
-  llm::load_model(gguf::File::open(tiny_llama().write("config")), open_device("null"), TinyModel::kContext,
+  llm::load_model(Checkpoint::open(tiny_llama().write("config")), open_device("null"), TinyModel::kContext,
                   [&](uint64_t done, uint64_t total) {
                     steps.push_back(done);
                     all = total;

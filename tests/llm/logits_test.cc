@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gabbro/engine/session.h"
+#include "tests/llm/tiny_folder.h"
 #include "tests/llm/tiny_model.h"
 
 namespace gabbro {
@@ -60,17 +61,27 @@ test::TinyTensor vector_of(const std::vector<float>& values) {
   return {.shape = {static_cast<int64_t>(values.size())}, .values = values};
 }
 
-// The model gives the logits of the case, but for a divergence of `most`.
-void expect_logits(const json& c, const test::TinyModel& model, double most, int64_t context = 0) {
-  Session session(Engine::load(model.write("logits"), {.threads = 2, .context = context}));
+std::vector<float> logits_of(const std::string& path, const json& c, int64_t context = 0) {
+  Session session(Engine::load(path, {.threads = 2, .context = context}));
   const std::vector<int32_t> ids = c.at("ids");
   const std::span<const float> all = session.append_all_logits(ids);
+  return {all.begin(), all.end()};
+}
+
+// The model gives the logits of the case, but for a divergence of `most`.
+void expect_logits(const json& c, const std::string& path, double most, int64_t context = 0) {
+  const std::vector<float> logits = logits_of(path, c, context);
+  const std::span<const float> all = logits;
   for (size_t i = 0; i < c.at("positions").size(); ++i) {
     const std::vector<float> expected = c.at("logits")[i];
     const size_t position = c.at("positions")[i];
     const auto actual = all.subspan(position * expected.size(), expected.size());
     EXPECT_LE(divergence(expected, actual), most) << c.at("name") << " position " << position;
   }
+}
+
+void expect_logits(const json& c, const test::TinyModel& model, double most, int64_t context = 0) {
+  expect_logits(c, model.write("logits"), most, context);
 }
 
 TEST_P(TinyLogits, AreThoseOfTransformers) {
@@ -84,6 +95,21 @@ TEST_P(TinyLogits, AreThoseOfTransformers) {
 
 const json& case_named(const std::string& name) {
   return *std::ranges::find_if(cases(), [&](const json& c) { return c.at("name") == name; });
+}
+
+// The same weights in a folder of transformers, with its configuration, in one file and in three.
+TEST(HuggingFaceFolder, GivesTheLogitsOfTransformersAndThoseOfTheGgufFileToTheBit) {
+  for (const json& c : cases()) {
+    SCOPED_TRACE(c.at("name").get<std::string>());
+    test::TinyModel model = model_of(c);
+    for (const DType dtype : {DType::f32, DType::f16}) {
+      model.weights = dtype;
+      const std::string folder = test::write_folder(model, c.at("config"), dtype == DType::f32 ? 1 : 3);
+      expect_logits(c, folder, 1e-5);
+      if (const std::vector<float> factors = c.at("factors"); !factors.empty()) continue;  // rounded in the fixture
+      EXPECT_EQ(logits_of(folder, c), logits_of(model.write("logits"), c));
+    }
+  }
 }
 
 TEST(RotaryScaling, IsLinearWhereTheFileNamesTheFactorAlone) {

@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(Types, RandomModel,
 
 TEST_P(RandomModel, GivesLogitsLikeAModelDoes) {
   const LoadOptions options{.device = "cpu", .threads = 2, .context = 128};
-  const auto engine = load_random_model(llm::parse_llama_shape(kShape), *find_file_type(GetParam()), options);
+  const auto engine = load_random_model(llm::parse_blueprint(kShape), *find_file_type(GetParam()), options);
   EXPECT_EQ(engine->facts().quantization, GetParam());
   Session session(engine);
   const auto first = session.append(tokens(64));
@@ -48,9 +48,9 @@ TEST_P(RandomModel, GivesLogitsLikeAModelDoes) {
 }
 
 // The arena of the plan of `count` tokens at the end of `context`.
-size_t arena_of(const llm::LlamaShape& shape, const char* type, int64_t count, int64_t context) {
+size_t arena_of(const llm::Blueprint& shape, const char* type, int64_t count, int64_t context) {
   const auto device = open_device("cpu", {.threads = 2});
-  const gguf::File file = llm::random_llama(shape, *find_file_type(type), 1);
+  const Checkpoint file = llm::random_checkpoint(shape, *find_file_type(type), 1);
   const auto model = llm::load_model(file, device, context, {});
   const int64_t pages = context / nn::KvCacheConfig::kPageTokens;
   const nn::KvCache cache(device, {.layers = shape.sizes.layers,
@@ -68,7 +68,7 @@ size_t arena_of(const llm::LlamaShape& shape, const char* type, int64_t count, i
 }
 
 TEST(RandomModelMemory, ScratchIsWhatPlansHave) {
-  const llm::LlamaShape shape = llm::parse_llama_shape(kShape);
+  const llm::Blueprint shape = llm::parse_blueprint(kShape);
   for (const char* type : {"q4_k_m", "f16"}) {
     for (const int64_t context : {int64_t{64}, int64_t{512}, int64_t{2048}}) {
       const size_t arena = arena_of(shape, type, std::min(context, int64_t{512}), context);
@@ -79,7 +79,7 @@ TEST(RandomModelMemory, ScratchIsWhatPlansHave) {
 }
 
 TEST(RandomModelMemory, TooSmallIsSaidInOneLine) {
-  const llm::LlamaShape shape = llm::parse_llama_shape("layers=4096,embedding=65536,heads=64");
+  const llm::Blueprint shape = llm::parse_blueprint("layers=4096,embedding=65536,heads=64");
   try {
     load_random_model(shape, *find_file_type("f32"), {.device = "cpu"});
     FAIL();

@@ -66,6 +66,16 @@ def load(model, tied, bias):
     assert not unexpected and all("rotary" in m for m in missing), (missing, unexpected)
 
 
+def config_of(model):
+    """config.json, without what says how transformers computes it."""
+    kept = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+            "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings", "rms_norm_eps", "hidden_act",
+            "tie_word_embeddings", "rope_parameters", "embedding_multiplier", "attention_multiplier",
+            "residual_multiplier", "logits_scaling")
+    config = model.config.to_dict()
+    return {key: config[key] for key in kept if key in config}
+
+
 def main():
     cases = []
 
@@ -81,7 +91,8 @@ def main():
         with torch.no_grad():
             logits = model(torch.tensor([IDS])).logits[0]
         cases.append({"name": name, "architecture": "granite" if granite else "llama", "fields": ours, "tied": tied,
-                      "bias": bias, "factors": list(factors), "ids": IDS, "positions": [0, 5, 11],
+                      "bias": bias, "factors": list(factors), "config": config_of(model),
+                      "ids": IDS, "positions": [0, 5, 11],
                       "logits": [[float(f"{v:.7g}") for v in logits[p].tolist()] for p in (0, 5, 11)]})
 
     case("tied", {})

@@ -12,7 +12,7 @@ int main(int count, char** arguments) {
   try {
     const bool special = count < 2 || std::strcmp(arguments[1], "--no-special") != 0;
     if (count != (special ? 3 : 4)) throw gabbro::bad_input("usage: tokenize_framed [--no-special] MODEL FILE");
-    const auto file = gabbro::gguf::File::open(arguments[count - 2]);
+    const auto file = gabbro::Checkpoint::open(arguments[count - 2]);
     const gabbro::text::Tokenizer tokenizer = gabbro::read_tokenizer(file);
     const std::string texts = gabbro::read_file(arguments[count - 1]);
     for (size_t at = 0; at + 4 <= texts.size();) {

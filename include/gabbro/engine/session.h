@@ -15,10 +15,7 @@
 namespace gabbro {
 
 struct SamplingDefaults;  // src/engine/sampling_defaults.h
-
-namespace gguf {
-class File;  // src/formats/gguf.h
-}
+class Checkpoint;         // src/formats/checkpoint.h
 
 namespace text {
 class Tokenizer;     // src/text/tokenizer.h
@@ -65,9 +62,9 @@ class Engine {
   // Throws bad_input for a file that is not a model we can run, naming what is wrong; kNoDevice if the device is
   // missing or has too little memory.
   static std::shared_ptr<Engine> load(const std::string& path, const LoadOptions& options);
-  // The same of an opened file, on a device that is open already (null: the one of the options). The file is not needed
+  // The same of an opened model, on a device that is open already (null: the one of the options). It is not needed
   // afterward.
-  static std::shared_ptr<Engine> load(const gguf::File& file, const LoadOptions& options,
+  static std::shared_ptr<Engine> load(const Checkpoint& checkpoint, const LoadOptions& options,
                                       std::shared_ptr<Device> device);
   ~Engine();
 

@@ -4,37 +4,55 @@
 
 #include "src/base/error.h"
 #include "src/models/llm/registry.h"
-#include "src/models/llm/weights.h"
 
 namespace gabbro::llm {
 namespace {
 
-// The divisors of the rotary frequencies that the file carries: Llama 3's table, or LongRoPE's for contexts that are
-// longer than the original one, or not. As in llama.cpp, the context that may be used decides, not what is in it.
-std::vector<float> rope_factors(WeightLoader& weights, const nn::RopeConfig& rope, int64_t context) {
+constexpr WeightName kNames[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"output", "lm_head"},
+    {"blk.{}.attn_norm", "model.layers.{}.input_layernorm"},
+    {"blk.{}.attn_q", "model.layers.{}.self_attn.q_proj"},
+    {"blk.{}.attn_k", "model.layers.{}.self_attn.k_proj"},
+    {"blk.{}.attn_v", "model.layers.{}.self_attn.v_proj"},
+    {"blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"},
+    {"blk.{}.ffn_norm", "model.layers.{}.post_attention_layernorm"},
+    {"blk.{}.ffn_gate", "model.layers.{}.mlp.gate_proj"},
+    {"blk.{}.ffn_up", "model.layers.{}.mlp.up_proj"},
+    {"blk.{}.ffn_down", "model.layers.{}.mlp.down_proj"},
+};
+
+// The divisors of the rotary frequencies: Llama 3's table, or LongRoPE's for contexts that are longer than the original
+// one, or not. As in llama.cpp, the context that may be used decides, not what is in it.
+std::vector<float> rope_divisors(const Checkpoint& checkpoint, WeightSource& weights, const ModelRope& rope,
+                                 int64_t context) {
+  const bool extended = rope.scaling == nn::RopeScaling::kLongRope && context > rope.original_context;
+  if (checkpoint.layout() == CheckpointLayout::kHuggingFace) return extended ? rope.long_divisors : rope.divisors;
   std::string name = "rope_freqs.weight";
   if (rope.scaling == nn::RopeScaling::kLongRope) {
-    name = context > rope.original_context ? "rope_factors_long.weight" : "rope_factors_short.weight";
+    name = extended ? "rope_factors_long.weight" : "rope_factors_short.weight";
   } else if (!weights.has(name)) {
     return {};
   }
-  std::vector<float> factors = weights.host_vector(name, rope.dimensions / 2);
-  if (std::ranges::any_of(factors, [](float factor) { return factor <= 0; }))
-    throw bad_input("{}: tensor '{}' has values that are not above 0; the file is damaged", weights.path(), name);
-  return factors;
+  std::vector<float> divisors = weights.host_vector(name, rope.dimensions / 2);
+  if (std::ranges::any_of(divisors, [](float divisor) { return divisor <= 0; }))
+    throw bad_input("{}: tensor '{}' has values that are not above 0; the file is damaged", checkpoint.path(), name);
+  return divisors;
 }
 
 }  // namespace
 
-Llama::Llama(const gguf::File& file, const std::shared_ptr<Device>& device, int64_t context,
-             const LoadProgress& progress)
-    : config_(read_llama_config(file)) {
-  WeightLoader weights(file, device, progress);
+const std::span<const WeightName> kLlamaNames = kNames;
+
+Llama::Llama(const Checkpoint& checkpoint, WeightSource& weights, int64_t context)
+    : config_(read_llama_config(checkpoint)) {
   const ModelShape& s = config_.shape;
   const nn::RopeFrequencies frequencies =
-      nn::rope_frequencies(config_.rope, rope_factors(weights, config_.rope, context));
-  inverse_frequencies_ = device->upload(DType::f32, Shape{config_.rope.dimensions / 2}, frequencies.inverse.data());
+      nn::rope_frequencies(config_.rope, rope_divisors(checkpoint, weights, config_.rope, context));
+  inverse_frequencies_ = weights.upload(frequencies.inverse);
   rope_ = {.interleaved = config_.rope.interleaved, .magnitude = frequencies.magnitude};
+  const PairedRows paired{.head_dimension = s.head_dimension, .rotated = config_.rope.dimensions};
 
   token_embd_ = weights.matrix("token_embd.weight", s.vocabulary, s.embedding);
   const int64_t q_width = s.heads * s.head_dimension;
@@ -43,8 +61,8 @@ Llama::Llama(const gguf::File& file, const std::shared_ptr<Device>& device, int6
     const std::string prefix = fmt::format("blk.{}.", i);
     layers_.push_back({
         .attn_norm = weights.vector(prefix + "attn_norm.weight", s.embedding),
-        .attn_q = weights.linear(prefix + "attn_q", q_width, s.embedding),
-        .attn_k = weights.linear(prefix + "attn_k", kv_width, s.embedding),
+        .attn_q = weights.linear(prefix + "attn_q", q_width, s.embedding, paired),
+        .attn_k = weights.linear(prefix + "attn_k", kv_width, s.embedding, paired),
         .attn_v = weights.linear(prefix + "attn_v", kv_width, s.embedding),
         .attn_output = weights.linear(prefix + "attn_output", s.embedding, q_width),
         .ffn_norm = weights.vector(prefix + "ffn_norm.weight", s.embedding),
@@ -100,11 +118,10 @@ Tensor Llama::forward(const Step& step, const nn::KvCache& cache) const {
   return scaled(output_(h), 1 / config_.logit_scale);                // [R, V]
 }
 
-ModelShape read_llama_shape(const gguf::File& file) { return read_llama_config(file).shape; }
+ModelShape read_llama_shape(const Checkpoint& checkpoint) { return read_llama_config(checkpoint).shape; }
 
-std::unique_ptr<LanguageModel> load_llama(const gguf::File& file, const std::shared_ptr<Device>& device,
-                                          int64_t context, const LoadProgress& progress) {
-  return std::make_unique<Llama>(file, device, context, progress);
+std::unique_ptr<LanguageModel> build_llama(const Checkpoint& checkpoint, WeightSource& weights, int64_t context) {
+  return std::make_unique<Llama>(checkpoint, weights, context);
 }
 
 }  // namespace gabbro::llm

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "src/models/llm/llama_config.h"
-#include "src/nn/projection.h"
+#include "src/models/llm/weights.h"
 
 namespace gabbro::llm {
 
 class Llama : public LanguageModel {
  public:
-  Llama(const gguf::File& file, const std::shared_ptr<Device>& device, int64_t context, const LoadProgress& progress);
+  Llama(const Checkpoint& checkpoint, WeightSource& weights, int64_t context);
 
   const ModelShape& shape() const override { return config_.shape; }
   Tensor forward(const Step& step, const nn::KvCache& cache) const override;

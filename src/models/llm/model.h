@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "src/formats/gguf.h"
+#include "src/formats/checkpoint.h"
 #include "src/nn/kv_cache.h"
 
 namespace gabbro::llm {
@@ -39,12 +39,12 @@ class LanguageModel {
 // How far loading is: bytes of weights that are on the device, and of all.
 using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 
-// The sizes of the file's model, by its general.architecture, without loading it. Throws bad_input for an architecture
-// that is not in registry.cc, or for a file that lacks what it needs; the message names the file and the field.
-ModelShape read_shape(const gguf::File& file);
+// The sizes of a checkpoint's model, by its architecture, without loading it. Throws bad_input for an architecture that
+// is not in registry.cc, or for a checkpoint that lacks what it needs; the message names the file and the field.
+ModelShape read_shape(const Checkpoint& checkpoint);
 
 // Builds the model, for sequences of `context` tokens at most. Throws as above; the message may also name a tensor.
-std::unique_ptr<LanguageModel> load_model(const gguf::File& file, const std::shared_ptr<Device>& device,
+std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
                                           int64_t context, const LoadProgress& progress);
 
 }  // namespace gabbro::llm

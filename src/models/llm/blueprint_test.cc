@@ -1,4 +1,4 @@
-#include "src/models/llm/llama_shape.h"
+#include "src/models/llm/model_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct Sizes {
 
 Sizes sizes_of(const std::string& shape, const std::string& type) {
   Sizes sizes;
-  for (const PlannedTensor& tensor : planned_tensors(parse_llama_shape(shape), *find_file_type(type))) {
+  for (const PlannedTensor& tensor : planned_tensors(plan_of(parse_blueprint(shape)), *find_file_type(type))) {
     if (tensor.name != "rope_freqs.weight") sizes.parameters += tensor.elements();
     sizes.bytes += tensor.bytes();
     ++sizes.formats[std::string(dtype_name(tensor.dtype))];
@@ -35,7 +35,7 @@ Sizes sizes_of(const std::string& shape, const std::string& type) {
 double gib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 // As the models' own pages on Hugging Face count them.
-TEST(LlamaShape, PublishedNumbersOfParameters) {
+TEST(Blueprint, PublishedNumbersOfParameters) {
   EXPECT_EQ(sizes_of("llama-1b", "f16").parameters, 1235814400);
   EXPECT_EQ(sizes_of("llama-3b", "f16").parameters, 3212749824);
   EXPECT_EQ(sizes_of("llama-8b", "f16").parameters, 8030261248);
@@ -47,18 +47,19 @@ TEST(LlamaShape, PublishedNumbersOfParameters) {
   EXPECT_EQ(sizes_of("llama-405b", "f16").parameters, 405853388800);
 }
 
-TEST(LlamaShape, AnySizeHasItsNumberOfParameters) {
+TEST(Blueprint, AnySizeHasItsNumberOfParameters) {
   for (double parameters = 1e7; parameters <= 2e12; parameters *= 1.13) {
-    const LlamaShape shape = llama_shape_of_size(parameters);
+    const Blueprint shape = blueprint_of_size(parameters);
     int64_t found = 0;
-    for (const PlannedTensor& tensor : planned_tensors(shape, *find_file_type("f16"))) found += tensor.elements();
+    for (const PlannedTensor& tensor : planned_tensors(plan_of(shape), *find_file_type("f16")))
+      found += tensor.elements();
     EXPECT_NEAR(static_cast<double>(found) / parameters, 1, 0.02) << shape.name;
     EXPECT_EQ(shape.sizes.heads % shape.sizes.kv_heads, 0) << shape.name;
   }
-  EXPECT_EQ(llama_shape_of_size(8e9).sizes.feed_forward, 14336);  // a published size has the published shape
+  EXPECT_EQ(blueprint_of_size(8e9).sizes.feed_forward, 14336);  // a published size has the published shape
 }
 
-TEST(LlamaShape, NumbersOfParameters) {
+TEST(Blueprint, NumbersOfParameters) {
   EXPECT_EQ(parse_parameter_count("8B"), 8e9);
   EXPECT_EQ(parse_parameter_count("3.5b"), 3.5e9);
   EXPECT_EQ(parse_parameter_count("350M"), 350e6);
@@ -67,7 +68,7 @@ TEST(LlamaShape, NumbersOfParameters) {
 }
 
 // Llama 3.1 8B in each type: tools/quantize/README.md of llama.cpp, rounded to 0.01 GiB there.
-TEST(LlamaShape, PublishedSizesOfTheMixtures) {
+TEST(Blueprint, PublishedSizesOfTheMixtures) {
   const std::pair<const char*, double> kPublished[] = {
       {"q2_k_s", 2.78}, {"q2_k", 2.95},    {"q3_k_s", 3.41}, {"q3_k_l", 4.02},  {"iq4_xs", 4.17}, {"iq4_nl", 4.38},
       {"q4_k_s", 4.36}, {"q4_k_m", 4.58},  {"q5_k_s", 5.21}, {"q5_k_m", 5.33},  {"q6_k", 6.14},   {"q8_0", 7.95},
@@ -83,7 +84,7 @@ TEST(LlamaShape, PublishedSizesOfTheMixtures) {
 }
 
 // SmolLM2-135M as llama-quantize makes it; its rows of 576 are no number of blocks of 256.
-TEST(LlamaShape, TheMixturesOfAModelWithOddRows) {
+TEST(Blueprint, TheMixturesOfAModelWithOddRows) {
   const std::string smol =
       "layers=30,embedding=576,heads=9,kv-heads=3,head-dimension=64,feed-forward=1536,vocabulary=49152,tied=1";
   using Formats = std::map<std::string, int>;
@@ -105,15 +106,15 @@ TEST(LlamaShape, TheMixturesOfAModelWithOddRows) {
   expect("bf16", {{"bf16", 211}, {"f32", 61}}, 269100288);
 }
 
-TEST(LlamaShape, SizesInAText) {
-  const LlamaShape shape = parse_llama_shape("layers=2,embedding=64,heads=4");
+TEST(Blueprint, SizesInAText) {
+  const Blueprint shape = parse_blueprint("layers=2,embedding=64,heads=4");
   EXPECT_EQ(shape.sizes.kv_heads, 4);
   EXPECT_EQ(shape.sizes.head_dimension, 16);
   EXPECT_EQ(shape.sizes.feed_forward, 256);
   EXPECT_EQ(shape.sizes.vocabulary, 32000);
   EXPECT_EQ(shape.sizes.context_trained, 4096);
   EXPECT_FALSE(shape.tied);
-  const LlamaShape other = parse_llama_shape(
+  const Blueprint other = parse_blueprint(
       "tied=1,layers=3,embedding=96,heads=6,kv-heads=2,head-dimension=32,feed-forward=7,vocabulary=11,context=13");
   EXPECT_TRUE(other.tied);
   EXPECT_EQ(other.sizes.kv_heads, 2);
@@ -123,7 +124,7 @@ TEST(LlamaShape, SizesInAText) {
   EXPECT_EQ(other.sizes.context_trained, 13);
 }
 
-TEST(LlamaShape, TextsThatAreNoShape) {
+TEST(Blueprint, TextsThatAreNoShape) {
   const std::pair<const char*, const char*> kBad[] = {
       {"", "neither a known shape"},
       {"llama-9b", "neither a known shape"},
@@ -144,7 +145,7 @@ TEST(LlamaShape, TextsThatAreNoShape) {
   };
   for (const auto& [text, message] : kBad) {
     try {
-      parse_llama_shape(text);
+      parse_blueprint(text);
       ADD_FAILURE() << text;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kBadInput);
@@ -154,12 +155,12 @@ TEST(LlamaShape, TextsThatAreNoShape) {
 }
 
 // Read back by the reader of files, it is the shape that it was made from.
-TEST(RandomLlama, IsReadAsAnyFileIs) {
+TEST(RandomCheckpoint, IsReadAsAnyFileIs) {
   for (const char* text : {"llama-1b", "llama-70b", "layers=2,embedding=64,heads=4,kv-heads=2,vocabulary=300"}) {
-    const LlamaShape shape = parse_llama_shape(text);
-    const gguf::File file = random_llama(shape, *find_file_type("q4_k_m"), 1);
+    const Blueprint shape = parse_blueprint(text);
+    const Checkpoint file = random_checkpoint(shape, *find_file_type("q4_k_m"), 1);
     const LlamaConfig config = read_llama_config(file);
-    const LlamaShape read = llama_shape_of(file);
+    const ModelPlan read = plan_of(file);
     EXPECT_EQ(read.tied, shape.tied);
     EXPECT_EQ(read.sizes.layers, shape.sizes.layers);
     EXPECT_EQ(read.sizes.embedding, shape.sizes.embedding);
@@ -175,10 +176,10 @@ TEST(RandomLlama, IsReadAsAnyFileIs) {
 }
 
 // transformers' _compute_llama3_parameters: the divisors of base 500000, 8192 tokens, low 1 and high 4.
-TEST(RandomLlama, RotaryFrequenciesAreStretchedAsPublished) {
+TEST(RandomCheckpoint, RotaryFrequenciesAreStretchedAsPublished) {
   const auto divisors = [](const char* shape) {
-    const gguf::File file = random_llama(parse_llama_shape(shape), *find_file_type("q4_0"), 1);
-    const gguf::TensorInfo& tensor = file.require_tensor("rope_freqs.weight");
+    const Checkpoint file = random_checkpoint(parse_blueprint(shape), *find_file_type("q4_0"), 1);
+    const CheckpointTensor& tensor = file.require_tensor("rope_freqs.weight");
     std::vector<float> values(static_cast<size_t>(tensor.elements()));
     std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
     return values;

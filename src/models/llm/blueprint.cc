@@ -1,4 +1,4 @@
-#include "src/models/llm/llama_shape.h"
+#include "src/models/llm/blueprint.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "src/base/error.h"
-#include "src/models/llm/llama_config.h"
+#include "src/models/llm/registry.h"
 
 namespace gabbro::llm {
 namespace {
@@ -39,7 +39,7 @@ int64_t parse_size(const std::string& name, const std::string& text, int64_t mos
 
 std::string known_names() {
   std::string names;
-  for (const LlamaShape& shape : published_llama_shapes()) names += (names.empty() ? "" : ", ") + shape.name;
+  for (const Blueprint& shape : published_blueprints()) names += (names.empty() ? "" : ", ") + shape.name;
   return names;
 }
 
@@ -78,15 +78,18 @@ void fill_defaults(ModelShape& s) {
 
 }  // namespace
 
-LlamaShape parse_llama_shape(const std::string& text) {
-  for (const LlamaShape& shape : published_llama_shapes()) {
+Blueprint parse_blueprint(const std::string& text) {
+  for (const Blueprint& shape : published_blueprints()) {
     if (shape.name == text) return shape;
   }
-  LlamaShape shape{.name = text};
+  Blueprint shape{.name = text};
   for (const auto& [name, value] : parse_assignments(text)) {
     const auto size = std::ranges::find_if(kSizes, [&](const Size& s) { return s.name == name; });
     if (size != std::end(kSizes)) {
       shape.sizes.*size->field = parse_size(name, value, size->most);
+    } else if (name == "architecture") {
+      if (find_family(value) == nullptr) throw bad_input("--shape: the architecture '{}' is not supported", value);
+      shape.architecture = value;
     } else if (name == "tied") {
       shape.tied = parse_size(name, value, 1) == 1;
     } else {
@@ -95,15 +98,6 @@ LlamaShape parse_llama_shape(const std::string& text) {
   }
   fill_defaults(shape.sizes);
   return shape;
-}
-
-LlamaShape llama_shape_of(const gguf::File& file) {
-  const LlamaConfig config = read_llama_config(file);
-  return {.name = std::string(file.string_or("general.name", file.path())),
-          .sizes = config.shape,
-          .tied = file.tensor("output.weight") == nullptr,
-          .norm_epsilon = config.norm_epsilon,
-          .rope_base = static_cast<float>(config.rope.base)};
 }
 
 }  // namespace gabbro::llm

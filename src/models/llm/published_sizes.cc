@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "src/models/llm/llama_shape.h"
+#include "src/models/llm/blueprint.h"
 
 namespace gabbro::llm {
 namespace {
@@ -11,8 +11,8 @@ namespace {
 constexpr double kLeastParameters = 1e7, kMostParameters = 2e12;
 
 // Llama 1 and 2: no grouped keys and values below 34B, a vocabulary of 32,000.
-LlamaShape llama_2(const char* name, int64_t layers, int64_t embedding, int64_t heads, int64_t kv_heads,
-                   int64_t feed_forward, int64_t context) {
+Blueprint llama_2(const char* name, int64_t layers, int64_t embedding, int64_t heads, int64_t kv_heads,
+                  int64_t feed_forward, int64_t context) {
   return {.name = name,
           .sizes = {.layers = layers,
                     .embedding = embedding,
@@ -25,8 +25,7 @@ LlamaShape llama_2(const char* name, int64_t layers, int64_t embedding, int64_t 
 }
 
 // Llama 3.1 and 3.2: eight heads of keys and values.
-LlamaShape llama_3(const char* name, int64_t layers, int64_t embedding, int64_t heads, int64_t feed_forward,
-                   bool tied) {
+Blueprint llama_3(const char* name, int64_t layers, int64_t embedding, int64_t heads, int64_t feed_forward, bool tied) {
   return {.name = name,
           .sizes = {.layers = layers,
                     .embedding = embedding,
@@ -41,7 +40,7 @@ LlamaShape llama_3(const char* name, int64_t layers, int64_t embedding, int64_t 
           .rope_factor = tied ? 32.0f : 8.0f};
 }
 
-int64_t parameters_of(const LlamaShape& shape) {
+int64_t parameters_of(const Blueprint& shape) {
   const ModelShape& s = shape.sizes;
   const int64_t queries = s.heads * s.head_dimension, keys = s.kv_heads * s.head_dimension;
   const int64_t layer = s.embedding * (2 * queries + 2 * keys + 3 * s.feed_forward + 2);
@@ -77,8 +76,8 @@ std::string size_name(double parameters) {
 
 }  // namespace
 
-std::span<const LlamaShape> published_llama_shapes() {
-  static const LlamaShape kShapes[] = {
+std::span<const Blueprint> published_blueprints() {
+  static const Blueprint kShapes[] = {
       llama_3("llama-1b", 16, 2048, 32, 8192, true),         // Llama 3.2 1B
       llama_3("llama-3b", 28, 3072, 24, 8192, true),         // Llama 3.2 3B
       llama_2("llama-7b", 32, 4096, 32, 32, 11008, 4096),    // Llama 2 7B
@@ -108,9 +107,9 @@ std::optional<double> parse_parameter_count(std::string_view text) {
   return value * factor;
 }
 
-LlamaShape llama_shape_of_size(double parameters) {
-  LlamaShape shape{.name = size_name(parameters)};
-  for (const LlamaShape& published : published_llama_shapes()) {
+Blueprint blueprint_of_size(double parameters) {
+  Blueprint shape{.name = size_name(parameters)};
+  for (const Blueprint& published : published_blueprints()) {
     if (published.name == shape.name) return published;
   }
   const bool large = parameters >= 1e9;  // as Llama 3; the smaller ones as llama2.c

@@ -1,0 +1,144 @@
+#include "src/formats/checkpoint.h"
+
+#include <cstring>
+#include <filesystem>
+
+#include "src/base/error.h"
+#include "src/formats/checkpoint_state.h"
+#include "src/formats/ggml_type.h"
+#include "src/formats/gguf.h"
+#include "src/formats/gguf_parse.h"
+
+namespace gabbro {
+namespace {
+
+// Bytes of `elements` of a row; nothing where they are no whole blocks.
+std::optional<size_t> row_bytes(DType dtype, int64_t elements) {
+  if (elements % dtype_info(dtype).block_elements != 0) return {};
+  return dtype_bytes(dtype, static_cast<size_t>(elements));
+}
+
+void require_matrix(const CheckpointTensor& tensor) {
+  if (tensor.shape.size() != 2)
+    throw bad_input("{}: tensor {} is not a matrix", tensor.file->path(), gguf::quote(tensor.name));
+}
+
+[[noreturn]] void refuse_range(const CheckpointTensor& tensor, const char* what, int64_t first, int64_t count) {
+  throw bad_input("{}: tensor {} of shape ({}, {}) has no {} {} to {}", tensor.file->path(), gguf::quote(tensor.name),
+                  tensor.shape[0], tensor.shape[1], what, first, first + count);
+}
+
+bool holds(int64_t length, int64_t first, int64_t count) {
+  return first >= 0 && count > 0 && first <= length && count <= length - first;
+}
+
+}  // namespace
+
+int64_t CheckpointTensor::elements() const {
+  int64_t count = 1;
+  for (const int64_t dimension : shape) count *= dimension;  // the readers have seen that it fits
+  return count;
+}
+
+uint64_t CheckpointTensor::offset() const { return static_cast<uint64_t>(data.data() - file->bytes().data()); }
+
+DType CheckpointTensor::dtype() const {
+  if (known_dtype) return *known_dtype;
+  throw bad_input("{}: tensor {}: format {} is not supported", file->path(), gguf::quote(name), format);
+}
+
+CheckpointTensor CheckpointTensor::rows(int64_t first, int64_t count) const {
+  require_matrix(*this);
+  if (!holds(shape[0], first, count)) refuse_range(*this, "rows", first, count);
+  const size_t row = data.size() / static_cast<size_t>(shape[0]);
+  CheckpointTensor part = *this;
+  part.shape[0] = count;
+  part.data = data.subspan(row * static_cast<size_t>(first), row * static_cast<size_t>(count));
+  return part;
+}
+
+std::vector<std::byte> CheckpointTensor::columns(int64_t first, int64_t count) const {
+  require_matrix(*this);
+  const auto before = row_bytes(dtype(), first), width = row_bytes(dtype(), count);
+  if (!holds(shape[1], first, count) || !before || !width) refuse_range(*this, "columns", first, count);
+  const size_t row = data.size() / static_cast<size_t>(shape[0]);
+  std::vector<std::byte> out(*width * static_cast<size_t>(shape[0]));
+  for (size_t i = 0; i < static_cast<size_t>(shape[0]); ++i)
+    std::memcpy(out.data() + i * *width, data.data() + i * row + *before, *width);
+  return out;
+}
+
+void Checkpoint::State::add_tensor(CheckpointTensor tensor) {
+  const auto [entry, is_new] = index.emplace(tensor.name, tensors.size());
+  if (!is_new) {
+    throw bad_input("{}: tensor {} is in {} too", tensor.file->path(), gguf::quote(tensor.name),
+                    tensors[entry->second].file->path());
+  }
+  tensors.push_back(std::move(tensor));
+}
+
+std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_gguf(gguf::File opened) {
+  struct GgufState final : State {
+    explicit GgufState(gguf::File f) : file(std::move(f)) {}
+    const Metadata& metadata() const override { return file; }
+    std::optional<std::string> chat_template() const override {
+      if (!file.has("tokenizer.chat_template")) return std::nullopt;
+      return std::string(file.require_string("tokenizer.chat_template"));
+    }
+    gguf::File file;
+  };
+  auto state = std::make_shared<GgufState>(std::move(opened));
+  const gguf::File& file = state->file;
+  state->path = file.path();
+  state->gguf_version = file.version();
+  state->file_count = file.parts().size();
+  for (const auto& part : file.parts()) state->file_bytes += part->bytes().size();
+  for (const gguf::TensorInfo& info : file.tensors()) {
+    const gguf::GgmlType* type = gguf::find_ggml_type(info.ggml_type);
+    state->add_tensor({.name = info.name,
+                       .format = info.type_name,
+                       .known_dtype = type != nullptr ? type->dtype : std::nullopt,
+                       .shape = info.shape,
+                       .data = info.data,
+                       .file = info.file});
+  }
+  return state;
+}
+
+Checkpoint::Checkpoint(gguf::File file) : state_(State::of_gguf(std::move(file))) {}
+
+Checkpoint Checkpoint::open(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const bool folder = fs::is_directory(path, ignored) && fs::exists(fs::path(path) / "config.json", ignored);
+  if (folder || path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json"))
+    return Checkpoint(State::of_hugging_face(path));
+  return gguf::File::open(path);
+}
+
+const std::string& Checkpoint::path() const { return state_->path; }
+CheckpointLayout Checkpoint::layout() const { return state_->layout; }
+uint32_t Checkpoint::gguf_version() const { return state_->gguf_version; }
+size_t Checkpoint::file_count() const { return state_->file_count; }
+uint64_t Checkpoint::file_bytes() const { return state_->file_bytes; }
+const Metadata& Checkpoint::metadata() const { return state_->metadata(); }
+std::span<const CheckpointTensor> Checkpoint::tensors() const { return state_->tensors; }
+std::optional<std::string> Checkpoint::chat_template() const { return state_->chat_template(); }
+
+std::string Checkpoint::description() const {
+  const bool gguf = layout() == CheckpointLayout::kGguf;
+  const std::string text = gguf ? fmt::format("GGUF v{}", gguf_version()) : "safetensors";
+  return file_count() == 1 ? text : fmt::format("{} in {} {}", text, file_count(), gguf ? "parts" : "files");
+}
+
+const CheckpointTensor* Checkpoint::tensor(std::string_view name) const {
+  const auto found = state_->index.find(name);
+  return found == state_->index.end() ? nullptr : &state_->tensors[found->second];
+}
+
+const CheckpointTensor& Checkpoint::require_tensor(std::string_view name) const {
+  if (const CheckpointTensor* found = tensor(name)) return *found;
+  throw bad_input("{}: tensor {} is missing", path(), gguf::quote(name));
+}
+
+}  // namespace gabbro

@@ -1,0 +1,81 @@
+// The one view of a model's files, whatever they are: tensors by name, the configuration, the chat template. Readers: a
+// GGUF file (in parts too), a safetensors file, and a folder as the Hugging Face Hub has it (sharded too).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gabbro/dtype.h"
+#include "src/base/mapped_file.h"
+#include "src/formats/metadata.h"
+
+namespace gabbro {
+
+namespace gguf {
+class File;  // src/formats/gguf.h
+}
+
+// Which names tensors and fields have: those of llama.cpp, or those of transformers.
+enum class CheckpointLayout { kGguf, kHuggingFace };
+
+// Views into the files, which `file` keeps mapped; `name` and `format` are valid as long as the checkpoint is.
+struct CheckpointTensor {
+  std::string_view name;
+  std::string_view format;           // as the file calls it: "Q4_K", "BF16"
+  std::optional<DType> known_dtype;  // nothing: a format that does not run
+  std::vector<int64_t> shape;        // row-major
+  std::span<const std::byte> data;   // GGUF: at a multiple of 8 bytes from the start of the file
+  std::shared_ptr<const MappedFile> file;
+
+  int64_t elements() const;
+  uint64_t offset() const;  // of the data, in bytes from the start of the file
+  DType dtype() const;      // throws bad_input that names file, tensor and format where it is not known
+
+  // Rows [first, first + count) of a matrix, in place. Throws bad_input where they are not there.
+  CheckpointTensor rows(int64_t first, int64_t count) const;
+  // Columns of a matrix, row after row: [rows, count]. Throws as above, and where they do not begin and end with
+  // blocks.
+  std::vector<std::byte> columns(int64_t first, int64_t count) const;
+};
+
+// A handle: copies are of the same files.
+class Checkpoint {
+ public:
+  // A .gguf file (of several parts any), a .safetensors file with its config.json next to it, a
+  // model.safetensors.index.json, or the folder of one. Throws bad_input that names the file and what is wrong there.
+  static Checkpoint open(const std::string& path);
+  // The same of an opened or generated file.
+  Checkpoint(gguf::File file);  // NOLINT(google-explicit-constructor): the same model
+
+  const std::string& path() const;  // as it was opened, for messages
+  CheckpointLayout layout() const;
+  std::string description() const;  // "GGUF v3 in 2 parts", "safetensors in 3 files"
+  uint32_t gguf_version() const;    // 0: of another layout
+  size_t file_count() const;        // that hold tensors
+  uint64_t file_bytes() const;      // of these
+
+  // Fields of GGUF; of a folder those of config.json, nested ones as "rope_scaling.factor", and those of
+  // generation_config.json after "generation_config.".
+  const Metadata& metadata() const;
+
+  std::span<const CheckpointTensor> tensors() const;            // in the order of the files
+  const CheckpointTensor* tensor(std::string_view name) const;  // null if there is none
+  const CheckpointTensor& require_tensor(std::string_view name) const;
+
+  // The source of the chat template: tokenizer.chat_template, chat_template.jinja, or that of tokenizer_config.json
+  // (the one that is called "default" where there are several). Nothing where there is none.
+  std::optional<std::string> chat_template() const;
+
+ private:
+  struct State;
+  explicit Checkpoint(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace gabbro

@@ -1,0 +1,34 @@
+// The inside of Checkpoint, filled by its readers. Private to src/formats.
+#pragma once
+
+#include <unordered_map>
+
+#include "src/formats/checkpoint.h"
+
+namespace gabbro {
+
+struct Checkpoint::State {
+  State() = default;
+  State(const State&) = delete;
+  virtual ~State() = default;
+
+  virtual const Metadata& metadata() const = 0;
+  virtual std::optional<std::string> chat_template() const = 0;
+
+  // Checks that names are unique.
+  void add_tensor(CheckpointTensor tensor);
+
+  std::string path;
+  uint32_t gguf_version = 0;
+  size_t file_count = 1;
+  CheckpointLayout layout = CheckpointLayout::kGguf;
+  uint64_t file_bytes = 0;
+  std::vector<CheckpointTensor> tensors;
+  std::unordered_map<std::string_view, size_t> index;  // in `tensors`
+
+  static std::shared_ptr<const State> of_gguf(gguf::File file);
+  // `path`: a folder, a .safetensors file, or an index.
+  static std::shared_ptr<const State> of_hugging_face(const std::string& path);
+};
+
+}  // namespace gabbro

@@ -1,0 +1,163 @@
+// Models as the Hugging Face Hub has them: safetensors files, with or without an index, and JSON files next to them.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "src/base/error.h"
+#include "src/formats/checkpoint_state.h"
+#include "src/formats/foreign_file.h"
+#include "src/formats/gguf_parse.h"
+#include "src/formats/json_file.h"
+#include "src/formats/safetensors.h"
+
+namespace gabbro {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
+
+bool file_exists(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// The fields of JSON documents, with the keys of nested objects joined by a dot.
+class JsonMetadata : public Metadata {
+ public:
+  void add(const Json& document, const std::string& prefix) {
+    for (const auto& [key, value] : document.items()) {
+      const std::string name = prefix + key;
+      if (value.is_object()) {
+        add(value, name + ".");
+      } else if (!value.is_null() && !values_.contains(name)) {
+        order_.push_back(&*values_.emplace(name, &value).first);
+      }
+    }
+  }
+  void finish(const std::string& path) {
+    std::vector<MetadataField> fields;
+    for (const auto* entry : order_) fields.push_back({entry->first, MetadataValue(*entry->second)});
+    set_path(path);
+    set_fields(std::move(fields), path);
+  }
+
+ private:
+  std::map<std::string, const Json*> values_;
+  std::vector<const std::pair<const std::string, const Json*>*> order_;
+};
+
+// The names of the files that hold the tensors, from an index: {"weight_map": {tensor: file}}.
+std::set<std::string> files_of_index(const fs::path& path) {
+  const Json index = read_json_file(path.string());
+  const auto map = index.is_object() ? index.find("weight_map") : index.end();
+  if (!index.is_object() || map == index.end() || !map->is_object())
+    throw bad_input("{}: has no weight_map", path.string());
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map->items()) {
+    if (!file.is_string())
+      throw bad_input("{}: weight_map: {} is not the name of a file", path.string(), gguf::quote(tensor));
+    const auto& name = file.get_ref<const std::string&>();
+    if (name.empty() || name.find('/') != name.npos || name == "." || name == ".." || name.find('\0') != name.npos)
+      throw bad_input("{}: weight_map: {} is not a file of the folder", path.string(), gguf::quote(name));
+    files.insert(name);
+  }
+  if (files.empty()) throw bad_input("{}: weight_map names no file", path.string());
+  return files;
+}
+
+// The safetensors files of a folder: those of its index, the one that is called model.safetensors, or all.
+std::set<std::string> files_of_folder(const fs::path& folder) {
+  std::set<std::string> indices, files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.ends_with(kIndexSuffix)) indices.insert(name);
+    if (name.ends_with(".safetensors")) files.insert(name);
+  }
+  if (error) throw bad_input("{}: {}", folder.string(), error.message());
+  const std::string usual = "model" + std::string(kIndexSuffix);
+  if (indices.contains(usual)) return files_of_index(folder / usual);
+  if (files.contains("model.safetensors")) return {"model.safetensors"};
+  if (indices.size() == 1) return files_of_index(folder / *indices.begin());
+  if (files.empty()) {
+    throw Error(ErrorCode::kBadInput, folder.string() + ": the folder holds no safetensors files",
+                folder_hint(folder.string()));
+  }
+  return files;
+}
+
+// The template of tokenizer_config.json: a text, or a list of {"name", "template"}.
+std::optional<std::string> template_of(const Json& config) {
+  const auto found = config.is_object() ? config.find("chat_template") : config.end();
+  if (!config.is_object() || found == config.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  if (!found->is_array()) return {};
+  std::optional<std::string> first;
+  for (const Json& entry : *found) {
+    const bool whole = entry.is_object() && entry.contains("template") && entry["template"].is_string();
+    if (!whole) continue;
+    const bool is_default = entry.contains("name") && entry["name"] == "default";
+    if (!first || is_default) first = entry["template"].get<std::string>();
+  }
+  return first;
+}
+
+}  // namespace
+
+std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(const std::string& path) {
+  struct FolderState final : State {
+    const Metadata& metadata() const override { return fields; }
+    std::optional<std::string> chat_template() const override {
+      const fs::path own = folder / "chat_template.jinja", config = folder / "tokenizer_config.json";
+      constexpr size_t kMostBytes = size_t{16} << 20;
+      if (file_exists(own)) return read_file(own.string(), kMostBytes);
+      return file_exists(config) ? template_of(read_json_file(config.string())) : std::nullopt;
+    }
+    fs::path folder;
+    std::vector<std::unique_ptr<const safetensors::File>> files;
+    std::vector<Json> documents;
+    JsonMetadata fields;
+  };
+  auto state = std::make_shared<FolderState>();
+  state->path = path;
+  state->layout = CheckpointLayout::kHuggingFace;
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(path, ignored);
+  state->folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
+  const bool is_index = !is_folder && path.ends_with(kIndexSuffix);
+  const std::set<std::string> names = is_folder  ? files_of_folder(path)
+                                      : is_index ? files_of_index(path)
+                                                 : std::set{fs::path(path).filename().string()};
+  for (const std::string& name : names) {
+    const std::string file_path = (state->folder / name).string();
+    if (names.size() > 1 && !file_exists(file_path)) {
+      throw Error(ErrorCode::kBadInput, fmt::format("{}: is missing (a part of {})", file_path, path),
+                  "all parts of a model have to be in one folder");
+    }
+    const auto& file = state->files.emplace_back(std::make_unique<const safetensors::File>(file_path));
+    state->file_bytes += file->mapped()->bytes().size();
+    for (const safetensors::TensorInfo& info : file->tensors()) {
+      state->add_tensor({.name = info.name,
+                         .format = info.dtype_name,
+                         .known_dtype = info.known_dtype(),
+                         .shape = info.shape,
+                         .data = info.data,
+                         .file = file->mapped()});
+    }
+  }
+  state->file_count = names.size();
+  state->documents.reserve(2);  // fields are views
+  for (const auto& [name, prefix] : {std::pair("config.json", ""), {"generation_config.json", "generation_config."}}) {
+    if (!file_exists(state->folder / name)) continue;
+    const Json& document = state->documents.emplace_back(read_json_file((state->folder / name).string()));
+    if (!document.is_object()) throw bad_input("{}: is not an object", (state->folder / name).string());
+    state->fields.add(document, prefix);
+  }
+  state->fields.finish(path);
+  return state;
+}
+
+}  // namespace gabbro

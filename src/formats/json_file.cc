@@ -1,0 +1,32 @@
+#include "src/formats/json_file.h"
+
+#include <unordered_set>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/base/mapped_file.h"
+#include "src/formats/gguf_parse.h"
+
+namespace gabbro {
+
+nlohmann::ordered_json read_json_file(const std::string& path, size_t limit) {
+  using Json = nlohmann::ordered_json;
+  constexpr int kMostDepth = 100;
+  const std::string text = read_file(path, limit);
+  std::vector<std::unordered_set<std::string>> keys;  // of the open objects
+  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kMostDepth) throw bad_input("{}: is nested deeper than {}", path, kMostDepth);
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
+      throw bad_input("{}: key {} is there twice", path, gguf::quote(parsed.get<std::string>()));
+    return true;
+  };
+  try {
+    return Json::parse(text, check);
+  } catch (const Json::parse_error& error) {
+    throw bad_input("{}: no JSON at byte {}", path, error.byte);
+  }
+}
+
+}  // namespace gabbro

@@ -1,0 +1,78 @@
+#include "src/models/llm/config_reader.h"
+
+#include <fmt/format.h>
+
+#include "src/base/error.h"
+
+namespace gabbro::llm {
+
+std::string architecture_of(const Checkpoint& checkpoint) {
+  const bool gguf = checkpoint.layout() == CheckpointLayout::kGguf;
+  return std::string(checkpoint.metadata().require_string(gguf ? "general.architecture" : "model_type"));
+}
+
+ConfigReader::ConfigReader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
+  if (!is_hugging_face()) prefix_ = architecture_of(checkpoint) + ".";
+}
+
+std::string ConfigReader::key(FieldName name) const {
+  const char* own = is_hugging_face() ? name.hugging_face : name.gguf;
+  return own == nullptr ? "" : prefix_ + own;
+}
+
+bool ConfigReader::has(FieldName name) const { return checkpoint_.metadata().has(key(name)); }
+
+int64_t ConfigReader::size(FieldName name, int64_t most) const { return bounded(name, integer(name), 1, most); }
+
+int64_t ConfigReader::size_or(FieldName name, int64_t other, int64_t least, int64_t most) const {
+  return has(name) ? bounded(name, integer(name), least, most) : other;
+}
+
+float ConfigReader::number_or(FieldName name, float other, float least, float most) const {
+  const float value = checkpoint_.metadata().f32_or(key(name), other);
+  if (!(value >= least && value <= most)) refuse(name, fmt::format("is {}, expected {} to {}", value, least, most));
+  return value;
+}
+
+std::string ConfigReader::text_or(FieldName name, const char* other) const {
+  return std::string(checkpoint_.metadata().string_or(key(name), other));
+}
+
+bool ConfigReader::flag_or(FieldName name, bool other) const {
+  return checkpoint_.metadata().bool_or(key(name), other);
+}
+
+std::vector<float> ConfigReader::numbers(FieldName name, int64_t count, float least, float most) const {
+  std::vector<float> values = checkpoint_.metadata().f32s(key(name));
+  if (std::ssize(values) != count) refuse(name, fmt::format("has {} numbers, expected {}", values.size(), count));
+  for (const float value : values) {
+    if (!(value >= least && value <= most)) refuse(name, fmt::format("has {}, expected {} to {}", value, least, most));
+  }
+  return values;
+}
+
+void ConfigReader::refuse(FieldName name, const std::string& why) const {
+  throw bad_input("{}: field '{}' {}", checkpoint_.path(), key(name), why);
+}
+
+// A number, or an array of one equal number for each layer, as some converters write it.
+int64_t ConfigReader::integer(FieldName name) const {
+  const Metadata& metadata = checkpoint_.metadata();
+  const MetadataValue* value = metadata.find(key(name));
+  if (value == nullptr || !value->is_array()) return metadata.require_u32(key(name));
+  const uint32_t layers = metadata.require_u32(key({"block_count", "num_hidden_layers"}));
+  const std::vector<uint32_t> values = metadata.u32_per_layer(key(name), layers);
+  for (const uint32_t other : values) {
+    if (other != values.front())
+      refuse(name, fmt::format("differs between layers ({} and {}), which is not supported", values.front(), other));
+  }
+  if (values.empty()) refuse(name, "is an empty array");
+  return values.front();
+}
+
+int64_t ConfigReader::bounded(FieldName name, int64_t value, int64_t least, int64_t most) const {
+  if (value < least || value > most) refuse(name, fmt::format("is {}, expected {} to {}", value, least, most));
+  return value;
+}
+
+}  // namespace gabbro::llm

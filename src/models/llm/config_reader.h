@@ -1,0 +1,47 @@
+// The fields of a checkpoint's configuration, with bounds, by their names in either layout.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/formats/checkpoint.h"
+
+namespace gabbro::llm {
+
+// A field in GGUF (after the architecture's name and a dot) and in config.json; null: that layout has none.
+struct FieldName {
+  const char* gguf;
+  const char* hugging_face;
+};
+
+// Each throws bad_input that names the model and the field: missing, of another type, or out of bounds.
+class ConfigReader {
+ public:
+  explicit ConfigReader(const Checkpoint& checkpoint);
+
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  bool is_hugging_face() const { return checkpoint_.layout() == CheckpointLayout::kHuggingFace; }
+
+  bool has(FieldName name) const;
+  int64_t size(FieldName name, int64_t most) const;  // 1 to `most`
+  int64_t size_or(FieldName name, int64_t other, int64_t least, int64_t most) const;
+  float number_or(FieldName name, float other, float least, float most) const;
+  std::string text_or(FieldName name, const char* other) const;
+  bool flag_or(FieldName name, bool other) const;
+  std::vector<float> numbers(FieldName name, int64_t count, float least, float most) const;
+  [[noreturn]] void refuse(FieldName name, const std::string& why) const;
+
+ private:
+  std::string key(FieldName name) const;  // "" where the layout has no such field
+  int64_t integer(FieldName name) const;
+  int64_t bounded(FieldName name, int64_t value, int64_t least, int64_t most) const;
+
+  const Checkpoint& checkpoint_;
+  std::string prefix_;  // "llama." of GGUF
+};
+
+// general.architecture of GGUF, model_type of config.json. Throws bad_input where it is missing.
+std::string architecture_of(const Checkpoint& checkpoint);
+
+}  // namespace gabbro::llm

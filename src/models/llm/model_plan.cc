@@ -1,0 +1,144 @@
+#include "src/models/llm/model_plan.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "src/formats/ggml_type.h"
+#include "src/formats/gguf.h"
+#include "src/formats/random_file.h"
+#include "src/models/llm/registry.h"
+#include "src/models/llm/rope_config.h"
+
+namespace gabbro::llm {
+namespace {
+
+// Trained matrices have about this; sums over some thousand elements then stay near 1.
+constexpr float kDeviation = 0.02f;
+constexpr const char *kHead = "output.weight", *kRopeDivisors = "rope_freqs.weight";
+
+gguf::Writer fields_of(const Blueprint& blueprint) {
+  const ModelShape& s = blueprint.sizes;
+  gguf::Writer writer(gguf::kPageAlignment);
+  const auto key = [&](const char* name) { return blueprint.architecture + "." + name; };
+  const auto size = [&](const char* name, int64_t value) { writer.add_u32(key(name), static_cast<uint32_t>(value)); };
+  writer.add_string("general.architecture", blueprint.architecture);
+  writer.add_string("general.name", blueprint.name);
+  size("block_count", s.layers);
+  size("context_length", s.context_trained);
+  size("embedding_length", s.embedding);
+  size("feed_forward_length", s.feed_forward);
+  size("attention.head_count", s.heads);
+  size("attention.head_count_kv", s.kv_heads);
+  size("attention.key_length", s.head_dimension);
+  size("attention.value_length", s.head_dimension);
+  writer.add_f32(key("attention.layer_norm_rms_epsilon"), blueprint.norm_epsilon);
+  size("rope.dimension_count", s.head_dimension);
+  writer.add_f32(key("rope.freq_base"), blueprint.rope_base);
+  writer.add_string("tokenizer.ggml.model", "none");
+  return writer;
+}
+
+bool has_tensor(const Blueprint& blueprint, const std::string& name) {
+  if (name == kHead) return !blueprint.tied;
+  if (name == kRopeDivisors) return blueprint.rope_factor != 1;
+  return !name.ends_with(".bias");
+}
+
+std::vector<float> rope_divisors(const Blueprint& blueprint) {
+  constexpr double kOriginalContext = 8192, kLow = 1, kHigh = 4;  // of Llama 3
+  return llama3_divisors(blueprint.sizes.head_dimension, blueprint.rope_base, blueprint.rope_factor, kLow, kHigh,
+                         kOriginalContext);
+}
+
+ModelPlan plan(const Checkpoint& checkpoint, std::function<bool(const std::string&)> has) {
+  const Family& family = family_of(checkpoint);
+  WeightList list(std::move(has));
+  ModelPlan plan{.name = std::string(checkpoint.metadata().string_or("general.name", ""))};
+  plan.sizes = family.build(checkpoint, list, 0)->shape();
+  plan.tensors.assign(list.tensors().begin(), list.tensors().end());
+  plan.tied = std::ranges::none_of(plan.tensors, [](const RequestedTensor& t) { return t.name == kHead; });
+  if (plan.name.empty()) plan.name = std::filesystem::path(checkpoint.path()).stem().string();
+  return plan;
+}
+
+// The role of "blk.12.attn_v.weight" and its layer.
+MixtureTensor role_of(const RequestedTensor& tensor) {
+  static const std::map<std::string_view, TensorRole> kRoles = {
+      {"token_embd", TensorRole::kTokenEmbedding}, {"output", TensorRole::kOutput},
+      {"attn_q", TensorRole::kAttentionQ},         {"attn_k", TensorRole::kAttentionK},
+      {"attn_v", TensorRole::kAttentionV},         {"attn_output", TensorRole::kAttentionOutput},
+      {"ffn_gate", TensorRole::kFfnGate},          {"ffn_up", TensorRole::kFfnUp},
+      {"ffn_down", TensorRole::kFfnDown}};
+  MixtureTensor out{.columns = tensor.shape.back()};
+  std::string_view name = tensor.name;
+  name.remove_suffix(std::string_view(".weight").size());
+  if (name.starts_with("blk.")) {
+    name.remove_prefix(4);
+    std::from_chars(name.data(), name.data() + name.size(), out.layer);
+    name.remove_prefix(name.find('.') + 1);
+  }
+  const auto role = kRoles.find(name);
+  out.role = role != kRoles.end() ? role->second : TensorRole::kFfnUp;  // which no mixture excepts
+  return out;
+}
+
+}  // namespace
+
+int64_t PlannedTensor::elements() const {
+  int64_t count = 1;
+  for (const int64_t dimension : shape) count *= dimension;
+  return count;
+}
+
+uint64_t PlannedTensor::bytes() const { return dtype_bytes(dtype, static_cast<size_t>(elements())); }
+
+ModelPlan plan_of(const Checkpoint& checkpoint) {
+  const std::span<const WeightName> names = family_of(checkpoint).names;
+  return plan(checkpoint, [&](const std::string& name) {
+    return checkpoint.tensor(weight_name(names, checkpoint.layout(), name)) != nullptr;
+  });
+}
+
+ModelPlan plan_of(const Blueprint& blueprint) {
+  gguf::Writer writer = fields_of(blueprint);
+  // The only tensor that families look for while they read sizes: the vocabulary's.
+  const int64_t embeddings[] = {blueprint.sizes.vocabulary, 1};
+  writer.declare_tensor(kEmbeddings, gguf::ggml_type_number(DType::f32), embeddings);
+  const Checkpoint header = gguf::random_file(blueprint.name, writer, kDeviation, 0);
+  return plan(header, [&](const std::string& name) { return has_tensor(blueprint, name); });
+}
+
+std::vector<PlannedTensor> planned_tensors(const ModelPlan& plan, const FileType& type) {
+  const ModelShape& s = plan.sizes;
+  const MixtureModel model{.layers = s.layers, .heads = s.heads, .kv_heads = s.kv_heads, .tied = plan.tied};
+  std::vector<PlannedTensor> tensors;
+  for (const RequestedTensor& tensor : plan.tensors) {
+    const DType dtype = tensor.shape.size() == 2 ? mixture_dtype(type, role_of(tensor), model) : DType::f32;
+    tensors.push_back({tensor.name, tensor.shape, dtype});
+  }
+  return tensors;
+}
+
+Checkpoint random_checkpoint(const Blueprint& blueprint, const FileType& type, uint64_t seed) {
+  gguf::Writer writer = fields_of(blueprint);
+  writer.add_u32("general.file_type", type.number);
+  const std::vector<float> ones(
+      static_cast<size_t>(std::max(blueprint.sizes.embedding, blueprint.sizes.head_dimension)), 1.0f);
+  const std::vector<float> divisors = rope_divisors(blueprint);
+  for (const PlannedTensor& tensor : planned_tensors(plan_of(blueprint), type)) {
+    const uint32_t number = gguf::ggml_type_number(tensor.dtype);
+    if (tensor.shape.size() == 2) {
+      writer.declare_tensor(tensor.name, number, tensor.shape);
+    } else {
+      const std::span<const float> values = tensor.name == kRopeDivisors ? divisors : ones;
+      writer.add_tensor(tensor.name, number, tensor.shape,
+                        std::as_bytes(values.first(static_cast<size_t>(tensor.elements()))));
+    }
+  }
+  return gguf::random_file(blueprint.name, writer, kDeviation, seed);
+}
+
+}  // namespace gabbro::llm

@@ -1,0 +1,42 @@
+// What a model's file holds: its tensors by name, shape and format, from a checkpoint or from a blueprint.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/formats/checkpoint.h"
+#include "src/formats/file_type.h"
+#include "src/models/llm/blueprint.h"
+#include "src/models/llm/weights.h"
+
+namespace gabbro::llm {
+
+struct ModelPlan {
+  std::string name;  // general.name, or the file's name
+  ModelShape sizes;
+  bool tied = false;                     // the token embeddings are the output head too
+  std::vector<RequestedTensor> tensors;  // by their names in GGUF, in the order in which the family asks for them
+};
+
+// What the family of the checkpoint, or of the blueprint, asks for. Throws bad_input as read_shape does.
+ModelPlan plan_of(const Checkpoint& checkpoint);
+ModelPlan plan_of(const Blueprint& blueprint);
+
+inline constexpr const char* kEmbeddings = "token_embd.weight";
+
+// A tensor of a file of a given type.
+struct PlannedTensor {
+  std::string name;
+  std::vector<int64_t> shape;  // row-major
+  DType dtype;
+
+  int64_t elements() const;
+  uint64_t bytes() const;
+};
+std::vector<PlannedTensor> planned_tensors(const ModelPlan& plan, const FileType& type);
+
+// A model of random weights in memory (src/formats/random_file.h). Its activations stay finite and of the size of a
+// trained model's. It has no vocabulary: tokenizer.ggml.model is "none".
+Checkpoint random_checkpoint(const Blueprint& blueprint, const FileType& type, uint64_t seed);
+
+}  // namespace gabbro::llm

@@ -1,0 +1,120 @@
+#include "src/models/llm/rope_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <list>
+#include <numbers>
+
+namespace gabbro::llm {
+namespace {
+
+constexpr int64_t kMostContext = int64_t{1} << 32;
+
+nn::RopeScaling parse_scaling(const ConfigReader& fields, FieldName name, const std::string& text) {
+  if (text == "none") return nn::RopeScaling::kNone;
+  if (text == "linear") return nn::RopeScaling::kLinear;
+  if (text == "yarn") return nn::RopeScaling::kYarn;
+  if (text == "longrope") return nn::RopeScaling::kLongRope;
+  fields.refuse(name, fmt::format("is '{}', expected none, linear, yarn or longrope", text));
+}
+
+void read_gguf(const ConfigReader& fields, int64_t context_trained, nn::RopeConfig& rope) {
+  const FieldName type{"rope.scaling.type", nullptr}, factor{"rope.scaling.factor", nullptr};
+  rope.base = fields.number_or({"rope.freq_base", nullptr}, 10000.0f, 1.0f, 1e12f);
+  rope.scaling = parse_scaling(fields, type, fields.text_or(type, "linear"));  // llama.cpp's default
+  const FieldName early_factor{"rope.scale_linear", nullptr};
+  rope.factor = fields.number_or(fields.has(factor) ? factor : early_factor, 1.0f, 1e-3f, 1e6f);
+  rope.original_context =
+      fields.size_or({"rope.scaling.original_context_length", nullptr}, context_trained, 1, kMostContext);
+  rope.attention_factor = fields.number_or({"rope.scaling.attn_factor", nullptr}, 1.0f, 1e-3f, 1e3f);
+  rope.extrapolation = fields.number_or({"rope.scaling.yarn_ext_factor", nullptr}, 1.0f, 0.0f, 1.0f);
+  rope.beta_fast = fields.number_or({"rope.scaling.yarn_beta_fast", nullptr}, 32.0f, 0.01f, 1e4f);
+  rope.beta_slow = fields.number_or({"rope.scaling.yarn_beta_slow", nullptr}, 1.0f, 0.01f, 1e4f);
+}
+
+// The object is called rope_scaling, or rope_parameters since transformers 5, where the base is in it too.
+struct HuggingFaceNames {
+  explicit HuggingFaceNames(const ConfigReader& fields)
+      : prefix(fields.has({nullptr, "rope_parameters.rope_theta"}) || fields.has({nullptr, "rope_parameters.rope_type"})
+                   ? "rope_parameters."
+                   : "rope_scaling.") {}
+  const char* operator()(const char* name) { return names.emplace_back(prefix + name).c_str(); }
+
+  std::string prefix;
+  std::list<std::string> names;
+};
+
+void read_hugging_face(const ConfigReader& fields, int64_t context_trained, ModelRope& rope) {
+  HuggingFaceNames names(fields);
+  const auto own = [&](const char* name) { return FieldName{nullptr, names(name)}; };
+  const FieldName base = fields.has({nullptr, "rope_theta"}) ? FieldName{nullptr, "rope_theta"} : own("rope_theta");
+  rope.base = fields.number_or(base, 10000.0f, 1.0f, 1e12f);
+  const FieldName type = fields.has(own("rope_type")) ? own("rope_type") : own("type");
+  const std::string kind = fields.text_or(type, "default");
+  const auto number = [&](const char* name, float other) { return fields.number_or(own(name), other, 1e-3f, 1e6f); };
+  rope.original_context =
+      fields.size_or({nullptr, "original_max_position_embeddings"}, context_trained, 1, kMostContext);
+  rope.original_context =
+      fields.size_or(own("original_max_position_embeddings"), rope.original_context, 1, kMostContext);
+  const double stretch = static_cast<double>(context_trained) / static_cast<double>(rope.original_context);
+  if (kind == "default") {
+    rope.scaling = nn::RopeScaling::kNone;
+  } else if (kind == "llama3") {
+    rope.scaling = nn::RopeScaling::kNone;
+    rope.divisors = llama3_divisors(rope.dimensions, rope.base, number("factor", 8), number("low_freq_factor", 1),
+                                    number("high_freq_factor", 4), static_cast<double>(rope.original_context));
+  } else if (kind == "linear" || kind == "yarn") {
+    rope.scaling = kind == "linear" ? nn::RopeScaling::kLinear : nn::RopeScaling::kYarn;
+    rope.factor = number("factor", kind == "yarn" ? static_cast<float>(stretch) : 1);
+    rope.beta_fast = number("beta_fast", 32);
+    rope.beta_slow = number("beta_slow", 1);
+    if (kind == "yarn" && fields.has(own("attention_factor")))  // in place of YaRN's own
+      rope.attention_factor = number("attention_factor", 1) / (1 + 0.1 * std::log(rope.factor));
+  } else if (kind == "longrope" || kind == "su") {
+    rope.scaling = nn::RopeScaling::kLongRope;
+    rope.divisors = fields.numbers(own("short_factor"), rope.dimensions / 2, 1e-6f, 1e9f);
+    rope.long_divisors = fields.numbers(own("long_factor"), rope.dimensions / 2, 1e-6f, 1e9f);
+    const float given = number("factor", static_cast<float>(stretch));
+    const double magnitude =
+        given <= 1 ? 1 : std::sqrt(1 + std::log(given) / std::log(static_cast<double>(rope.original_context)));
+    rope.attention_factor = number("attention_factor", static_cast<float>(magnitude));
+  } else {
+    fields.refuse(type, fmt::format("is '{}', expected default, linear, yarn, longrope or llama3", kind));
+  }
+}
+
+}  // namespace
+
+std::vector<float> llama3_divisors(int64_t dimensions, double base, double factor, double low, double high,
+                                   double original_context) {
+  std::vector<float> divisors;
+  for (int64_t i = 0; i < dimensions; i += 2) {
+    const double frequency = std::pow(base, -static_cast<double>(i) / static_cast<double>(dimensions));
+    const double waves = original_context * frequency / (2 * std::numbers::pi);  // in the original context
+    const double smooth = std::clamp((waves - low) / (high - low), 0.0, 1.0);
+    divisors.push_back(static_cast<float>(1 / ((1 - smooth) / factor + smooth)));
+  }
+  return divisors;
+}
+
+ModelRope read_rope(const ConfigReader& fields, int64_t head_dimension, int64_t context_trained,
+                    bool pairs_interleaved) {
+  ModelRope rope;
+  rope.interleaved = pairs_interleaved;
+  const FieldName dimensions{"rope.dimension_count", nullptr};
+  const float fraction = fields.number_or({nullptr, "partial_rotary_factor"}, 1.0f, 1e-3f, 1.0f);
+  const auto rotated = static_cast<int64_t>(static_cast<float>(head_dimension) * fraction);
+  rope.dimensions = fields.size_or(dimensions, rotated, 2, head_dimension);
+  if (rope.dimensions % 2 != 0)
+    fields.refuse(dimensions, fmt::format("is {}, expected an even number", rope.dimensions));
+  if (fields.is_hugging_face()) {
+    read_hugging_face(fields, context_trained, rope);
+  } else {
+    read_gguf(fields, context_trained, rope);
+  }
+  return rope;
+}
+
+}  // namespace gabbro::llm

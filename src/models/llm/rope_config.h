@@ -1,0 +1,27 @@
+// Rotary embeddings as a checkpoint configures them.
+#pragma once
+
+#include <vector>
+
+#include "src/models/llm/config_reader.h"
+#include "src/nn/rope.h"
+
+namespace gabbro::llm {
+
+struct ModelRope : nn::RopeConfig {
+  // Divisors of the frequencies [R/2] where config.json has them; GGUF files hold them as tensors. LongRoPE has one set
+  // for contexts up to the original one, and one for longer ones.
+  std::vector<float> divisors, long_divisors;
+};
+
+// `pairs_interleaved`: whether the family's weights pair elements (2i, 2i + 1) of a head. Throws bad_input as
+// ConfigReader does, also for a kind of scaling that is not known.
+ModelRope read_rope(const ConfigReader& fields, int64_t head_dimension, int64_t context_trained,
+                    bool pairs_interleaved);
+
+// Llama 3's divisors: waves of more than `original_context` / `low` tokens are stretched by `factor`, those of less
+// than `original_context` / `high` not at all, and those between partly (transformers' _compute_llama3_parameters).
+std::vector<float> llama3_divisors(int64_t dimensions, double base, double factor, double low, double high,
+                                   double original_context);
+
+}  // namespace gabbro::llm
