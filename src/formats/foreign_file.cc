@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kExamined = 4096;
 const char* const kConvert =
-    "only GGUF files run here: look for a GGUF version of the model, or convert it with llama.cpp's "
+    "GGUF and safetensors files run here: look for such a version of the model, or convert it with llama.cpp's "
     "convert_hf_to_gguf.py";
 
 struct Signature {
@@ -102,7 +102,8 @@ std::optional<ForeignFile> recognize_checkpoint(std::string_view start, size_t s
     std::memcpy(&header, start.data(), sizeof header);
     const bool safetensors = start[8] == '{' && header >= 2 && header < (uint64_t{1} << 30);
     if (safetensors && (header + 8 <= size || lower(path).ends_with(".safetensors")))
-      return ForeignFile{"a safetensors file, which is not supported yet", kConvert};
+      return ForeignFile{"a safetensors file",
+                         "give it a name that ends in .safetensors, with its config.json next to it"};
   }
   return std::nullopt;
 }
@@ -126,12 +127,13 @@ std::string folder_hint(const std::string& folder) {
   constexpr size_t kShown = 10;
   namespace fs = std::filesystem;
   std::vector<std::string> files;
-  bool checkpoint = false;
+  bool safetensors = false, diffusers = false;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (lower(name).ends_with(".gguf")) files.push_back(name);
-    checkpoint = checkpoint || name == "config.json" || name == "model_index.json" || name.ends_with(".safetensors");
+    safetensors = safetensors || name.ends_with(".safetensors");
+    diffusers = diffusers || name == "model_index.json";
   }
   std::sort(files.begin(), files.end());
   if (!files.empty()) {
@@ -139,8 +141,9 @@ std::string folder_hint(const std::string& folder) {
     files.resize(std::min(files.size(), kShown));
     return fmt::format("name one of the GGUF files in it: {}{}", fmt::join(files, ", "), more);
   }
-  if (checkpoint) return fmt::format("folders with safetensors do not run yet: {}", kConvert);
-  return "there is no .gguf file in it: name the file of a model";
+  if (diffusers) return "folders of diffusers, which hold a picture model, do not run yet";
+  if (safetensors) return "its config.json is missing: download that too";
+  return "there is neither a .gguf nor a .safetensors file in it: name the file or the folder of a model";
 }
 
 std::string unfinished_hint(size_t size, std::optional<uint64_t> expected) {

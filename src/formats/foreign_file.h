@@ -1,4 +1,4 @@
-// Recognizes a file that was given for a GGUF model and is not one: a Git LFS pointer, a web page, an archive, a
+// Recognizes a file that was given for a model and is not one that we read: a Git LFS pointer, a web page, an archive, a
 // checkpoint of another program. For messages; nothing here reads such files.
 #pragma once
 

@@ -24,7 +24,7 @@ DType TensorInfo::dtype() const {
 File File::open(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    throw Error(ErrorCode::kBadInput, path + ": is a folder, not a file: models are GGUF files", folder_hint(path));
+    throw Error(ErrorCode::kBadInput, path + ": is a folder without a model", folder_hint(path));
   }
   if (std::filesystem::is_regular_file(path, ignored) && std::filesystem::file_size(path, ignored) == 0 && !ignored)
     throw Error(ErrorCode::kBadInput, path + ": the file is empty", unfinished_hint(0));
