@@ -52,11 +52,8 @@ llm::Blueprint blueprint_of(const Options& o) {
   std::string family = o.architecture;
   for (char& c : family) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (llm::find_family(family) == nullptr) {
-    std::string known;
-    for (const llm::Family& other : llm::families())
-      known += (known.empty() ? "" : ", ") + std::string(other.architecture);
     throw Error(ErrorCode::kBadInput, fmt::format("--arch: '{}' is not a known family", o.architecture),
-                "known: " + known);
+                "known: " + llm::known_architectures());
   }
   const auto parameters = llm::parse_parameter_count(o.parameters);
   if (!parameters) {
@@ -244,10 +241,11 @@ void add_fit(Command root) {
   const auto o = std::make_shared<Options>();
   Option model = add_model(command, o->model).optional();
   Option shape = add_shape(command, o->shape).excludes(model);
-  Option architecture = command.option("--arch", o->architecture, "Family of a model that is not downloaded: llama")
-                            .placeholder("NAME")
-                            .excludes(model)
-                            .excludes(shape);
+  Option architecture =
+      command.option("--arch", o->architecture, "Family of a model that is not downloaded: llama, granite")
+          .placeholder("NAME")
+          .excludes(model)
+          .excludes(shape);
   Option parameters =
       command.option("--params", o->parameters, "Its number of parameters, of any size: 350M, 3.5B, 8B, 70B")
           .placeholder("N")

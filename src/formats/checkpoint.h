@@ -1,4 +1,4 @@
-// The one view of a model's files, whatever they are: tensors by name, the configuration, the chat template. Readers: a
+// The one view of a model's files: tensors by name, the configuration, the chat template. Readers: a
 // GGUF file (in parts too), a safetensors file, and a folder as the Hugging Face Hub has it (sharded too).
 #pragma once
 
@@ -21,7 +21,7 @@ namespace gguf {
 class File;  // src/formats/gguf.h
 }
 
-// Which names tensors and fields have: those of llama.cpp, or those of transformers.
+// Names of tensors and fields: those of llama.cpp, or those of transformers.
 enum class CheckpointLayout { kGguf, kHuggingFace };
 
 // Views into the files, which `file` keeps mapped; `name` and `format` are valid as long as the checkpoint is.

@@ -43,8 +43,6 @@ std::vector<float> rope_divisors(const Checkpoint& checkpoint, WeightSource& wei
 
 }  // namespace
 
-const std::span<const WeightName> kLlamaNames = kNames;
-
 Llama::Llama(const Checkpoint& checkpoint, WeightSource& weights, int64_t context)
     : config_(read_llama_config(checkpoint)) {
   const ModelShape& s = config_.shape;
@@ -118,10 +116,21 @@ Tensor Llama::forward(const Step& step, const nn::KvCache& cache) const {
   return scaled(output_(h), 1 / config_.logit_scale);                // [R, V]
 }
 
-ModelShape read_llama_shape(const Checkpoint& checkpoint) { return read_llama_config(checkpoint).shape; }
+namespace {
 
-std::unique_ptr<LanguageModel> build_llama(const Checkpoint& checkpoint, WeightSource& weights, int64_t context) {
-  return std::make_unique<Llama>(checkpoint, weights, context);
-}
+// Llama 1 to 3, Mistral, SmolLM 1 and 2, Yi, TinyLlama, Vicuna and others; Granite. GGUF files call all but the last
+// llama.
+constexpr std::string_view kArchitectures[] = {"llama", "mistral", "granite"};
+
+}  // namespace
+
+extern const Family kLlama;
+const Family kLlama = {
+    .architectures = kArchitectures,
+    .names = kNames,
+    .read_shape = [](const Checkpoint& checkpoint) { return read_llama_config(checkpoint).shape; },
+    .build = [](const Checkpoint& checkpoint, WeightSource& weights, int64_t context)
+        -> std::unique_ptr<LanguageModel> { return std::make_unique<Llama>(checkpoint, weights, context); },
+};
 
 }  // namespace gabbro::llm

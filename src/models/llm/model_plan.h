@@ -1,4 +1,4 @@
-// What a model's file holds: its tensors by name, shape and format, from a checkpoint or from a blueprint.
+// The contents of a model's file: its tensors by name, shape and format, from a checkpoint or from a blueprint.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct ModelPlan {
   std::vector<RequestedTensor> tensors;  // by their names in GGUF, in the order in which the family asks for them
 };
 
-// What the family of the checkpoint, or of the blueprint, asks for. Throws bad_input as read_shape does.
+// The tensors that the family of the checkpoint, or of the blueprint, asks for. Throws bad_input as read_shape does.
 ModelPlan plan_of(const Checkpoint& checkpoint);
 ModelPlan plan_of(const Blueprint& blueprint);
 

@@ -8,30 +8,37 @@
 
 namespace gabbro::llm {
 
-std::span<const Family> families() {
-  static const Family kFamilies[] = {
-      // Llama 1-3, Mistral, SmolLM 1-2, Yi, TinyLlama, Vicuna ...
-      {"llama", kLlamaNames, read_llama_shape, build_llama},
-      {"mistral", kLlamaNames, read_llama_shape, build_llama},  // as transformers calls it
-      {"granite", kLlamaNames, read_llama_shape, build_llama},
+extern const Family kLlama;  // llama.cc
+
+std::span<const Family* const> families() {
+  static constexpr const Family* kFamilies[] = {
+      &kLlama,
   };
   return kFamilies;
 }
 
 const Family* find_family(std::string_view architecture) {
-  const auto found = std::ranges::find(families(), architecture, &Family::architecture);
-  return found != families().end() ? &*found : nullptr;
+  const auto found = std::ranges::find_if(families(), [&](const Family* family) {
+    return std::ranges::find(family->architectures, architecture) != family->architectures.end();
+  });
+  return found != families().end() ? *found : nullptr;
+}
+
+std::string known_architectures() {
+  std::string known;
+  for (const Family* family : families()) {
+    for (const std::string_view name : family->architectures) known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  return known;
 }
 
 const Family& family_of(const Checkpoint& checkpoint) {
   const std::string architecture = architecture_of(checkpoint);
   if (const Family* family = find_family(architecture)) return *family;
-  std::string known;
-  for (const Family& family : families()) known += (known.empty() ? "" : ", ") + std::string(family.architecture);
   throw Error(
       ErrorCode::kBadInput,
       fmt::format("{}: models of architecture {} are not supported", checkpoint.path(), gguf::quote(architecture)),
-      "supported: " + known);
+      "supported: " + known_architectures());
 }
 
 ModelShape read_shape(const Checkpoint& checkpoint) { return family_of(checkpoint).read_shape(checkpoint); }
