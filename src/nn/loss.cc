@@ -97,6 +97,12 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& target, const BceWithLogit
   if (!(x.shape() == target.shape())) {
     throw bad_input("[bce_with_logits] x is {} and the target {}", x.shape().to_string(), target.shape().to_string());
   }
+  for (const Tensor* weight : {&options.weight, &options.pos_weight}) {
+    if (!weight->defined()) continue;
+    require_plain("bce_with_logits", *weight);
+    if (broadcast_shapes("bce_with_logits", weight->shape(), x.shape()) == x.shape()) continue;
+    throw bad_input("[bce_with_logits] weights {} for x {}", weight->shape().to_string(), x.shape().to_string());
+  }
   const Tensor logits = in_f32(x), t = in_f32(target);
   const Tensor miss = log_one_plus_exp(neg(logits));
   Tensor losses = neg(t - 1) * logits;
