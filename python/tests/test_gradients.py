@@ -270,11 +270,9 @@ def test_ignored_rows_count_for_nothing(smoothing, weights):
     assert roots(gb.ones((3, 2)))[1:].tolist() == [[0, 0], [0, 0]]
 
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-
-
 def both(f, *arrays):
     """f of Gabbro's and of PyTorch's tensors, and the gradients by all of them."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     ours, theirs = [gb.tensor(a).requires_grad_() for a in arrays], [torch.tensor(a).requires_grad_() for a in arrays]
     value, expected = f(gb, gb, *ours), f(torch, torch.nn.functional, *theirs)
     close(value, expected.detach().numpy(), epsilons=256)
