@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .compare import Difference
-from .program import Program, refs_of
+from .compare import LARGEST, Difference
+from .program import DTypeName, Program, refs_of
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,37 @@ INTENDED = [
         "Where all scores of a query are minus infinity without a mask, softmax has no value; PyTorch gives 0.",
     ),
     Intended(
+        "products beyond the dtype",
+        lambda program, d: d.kind == "value" and has_extremes(program, {"prod", "cumulative_prod"}),
+        "The order of factors decides which products on the way overflow or underflow.",
+    ),
+    Intended(
+        "second derivatives beyond the dtype",
+        lambda program, d: (
+            d.kind == "value"
+            and "second gradient" in d.where
+            and "np.float64(nan), PyTorch" in d.text
+            and has_extremes(program, calls(program))
+        ),
+        "Of numbers next to the limit, products on the way to a second derivative are infinite in some order alone.",
+    ),
+    Intended(
+        "gradients beyond the dtype",
+        lambda program, d: (
+            d.kind == "value"
+            and "gradient" in d.where
+            and "np.float64(nan), PyTorch" in d.text
+            and gradients_overflow(program)
+        ),
+        "A gradient on the way that its dtype does not hold is infinite, and NaN as soon as it meets another.",
+    ),
+    Intended(
+        "numbers that float16 does not hold",
+        lambda program, d: d.kind == "value" and has_half_scalar_beyond(program),
+        "A Python number is rounded to the dtype of the tensor that it meets, as the standard has it; PyTorch takes it "
+        "in float32.",
+    ),
+    Intended(
         "no variance",
         lambda program, d: (
             "np.float64(nan), PyTorch np.float64(inf)" in d.text and bool({"var", "std"} & calls(program))
@@ -128,11 +159,11 @@ INTENDED = [
         lambda program, d: (
             d.kind == "value"
             and "np.float64(nan)" in d.text
-            and "interpolate" in calls(program)
+            and bool({"interpolate", "adaptive_avg_pool2d"} & calls(program))
             and has_infinity(program)
         ),
-        "A pixel between two others is a weighted mean of both, also where a weight is 0; which axis comes first, and "
-        "whether one of the same length is left out, decides where 0 meets infinity.",
+        "Resizing, or its gradient, is a product with a matrix of weights, also where a weight is 0; which axis comes "
+        "first, and whether one of the same length is left out, decides where 0 meets infinity.",
     ),
     Intended(
         "integers and bool are taken",
@@ -144,6 +175,11 @@ INTENDED = [
         "products promote",
         lambda program, d: refuses(d, "same dtype", "expected scalar type") and bool(PRODUCTS & calls(program)),
         "Factors of two dtypes meet in the dtype of both, as in sums and as the standard has it.",
+    ),
+    Intended(
+        "values are cast",
+        lambda program, d: refuses(d, "dtype to be equal to src.dtype") and "put_along_axis" in calls(program),
+        "put_along_axis casts values to the dtype of the tensor, as documented and as NumPy's.",
     ),
     Intended(
         "integers divided by zero",
@@ -206,12 +242,36 @@ def has_extremes(program: Program, functions: set[str]) -> bool:
     return False
 
 
+def gradients_overflow(program: Program) -> bool:
+    """The gradient of a result, exactly, is larger than the numbers of its dtype."""
+    from .torch_side import Run, dtype_name
+
+    run = Run(program)
+    run.forward()
+    dtypes = [dtype_name(y) for y in run.results]
+    exact = Run(program, dtypes)
+    exact.forward()
+    numbers = [at for at, y in enumerate(exact.results) if y.requires_grad]
+    outputs = [exact.results[at] for at in program.outputs]
+    found = exact.gradients_of([exact.results[at] for at in numbers], outputs, False) if numbers else []
+    return any((gradient.abs() > LARGEST[dtypes[at]]).any().item() for at, gradient in zip(numbers, found, strict=True))
+
+
+def has_half_scalar_beyond(program: Program) -> bool:
+    """A number of a call with a tensor is 0 or infinite in float16, which the program has."""
+    arguments = [value for call in program.calls for value in call.args.values()]
+    is_half = any(x.dtype == "float16" for x in program.inputs) or DTypeName("float16") in arguments
+    sizes = [abs(value) for value in arguments if isinstance(value, float)]
+    return is_half and any(0 < size < 2.0**-25 or 65520 <= size < np.inf for size in sizes)
+
+
 def has_infinity(program: Program) -> bool:
     """Infinity or NaN, in gradients as well."""
     from .torch_side import Run
 
-    gradients = Run(program).outcome().gradients
-    return any((~np.isfinite(array)).any() for array in [*floats_of(program), *gradients])
+    outcome = Run(program).outcome()
+    arrays = [*floats_of(program), *outcome.gradients, *outcome.seconds]
+    return any((~np.isfinite(array)).any() for array in arrays)
 
 
 def intended(program: Program, difference: Difference) -> Intended | None:

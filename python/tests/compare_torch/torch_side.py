@@ -128,7 +128,9 @@ class Run:
             self.results.append(self.call(number))
 
     def gradients(self, outputs: list[torch.Tensor], create: bool) -> list[torch.Tensor]:
-        wanted = [x for x in self.inputs if x.requires_grad]
+        return self.gradients_of([x for x in self.inputs if x.requires_grad], outputs, create)
+
+    def gradients_of(self, wanted: list[torch.Tensor], outputs: list[torch.Tensor], create: bool) -> list[torch.Tensor]:
         weights = weights_of(self.program, [tuple(y.shape) for y in outputs])
         loss = torch.zeros((), dtype=torch.float64)
         for y, weight in zip(outputs, weights, strict=True):
