@@ -41,11 +41,13 @@ double measure_read_bandwidth(int threads) {
   const auto workers = static_cast<size_t>(std::max(1, threads));
   const size_t words = probe_bytes() / sizeof(uint64_t) / workers;
   if (words < (size_t{1} << 20)) return 0;
-  constexpr int kPasses = 6;
+  constexpr size_t kPasses = 6;
+  constexpr double kMostSeconds = 2;  // no pass begins after it: a busy machine is not kept waiting
   std::atomic<size_t> ready{0};
   std::atomic<uint64_t> sink{0};
-  std::atomic<bool> out_of_memory{false};
-  std::vector<double> seconds(workers * kPasses);
+  std::atomic<bool> out_of_memory{false}, enough{false};
+  const auto begun = Clock::now();
+  std::vector<double> seconds(workers * kPasses, 0.0);
   std::vector<std::thread> pool;
   for (size_t w = 0; w < workers; ++w) {
     pool.emplace_back([&, w] {
@@ -58,10 +60,12 @@ double measure_read_bandwidth(int threads) {
       for (size_t pass = 0; pass < kPasses; ++pass) {
         ++ready;
         while (ready < workers * (pass + 1)) std::this_thread::yield();
-        if (out_of_memory) return;
+        if (out_of_memory || enough) return;
         const auto start = Clock::now();
         sink += sum(buffer.get(), words);
         seconds[w * kPasses + pass] = std::chrono::duration<double>(Clock::now() - start).count();
+        // Before the first worker counts as ready, so that all see the same.
+        if (w == 0 && std::chrono::duration<double>(Clock::now() - begun).count() > kMostSeconds) enough = true;
       }
     });
   }
@@ -71,6 +75,7 @@ double measure_read_bandwidth(int threads) {
   for (size_t pass = 0; pass < kPasses; ++pass) {  // a pass lasts as long as its slowest thread
     double slowest = 0;
     for (size_t w = 0; w < workers; ++w) slowest = std::max(slowest, seconds[w * kPasses + pass]);
+    if (slowest == 0) break;  // it was not begun
     best = std::max(best, static_cast<double>(words * sizeof(uint64_t) * workers) / slowest);
   }
   return best;

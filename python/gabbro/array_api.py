@@ -249,6 +249,9 @@ def logaddexp(a: Operand, b: Operand) -> Tensor:
     tensor([0.6931472])
     """
     a, b = _core._operands("logaddexp", a, b)
+    dtype = result_type(a, b)
+    if dtype in (_core.float16, _core.bfloat16):  # computed in float32, and rounded once
+        return logaddexp(a.astype(_core.float32), b.astype(_core.float32)).astype(dtype)
     first = _core.greater(a, b)  # and not maximum and abs, which have other derivatives where a and b are equal
     larger, smaller = _core.where(first, a, b), _core.where(first, b, a)
     # Equal infinities have no difference, and larger ones than any number are the result.

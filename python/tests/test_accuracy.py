@@ -74,6 +74,16 @@ def test_equal_elements_have_no_variance_and_no_gradient(device_named, device, s
             assert not gradient.numpy().any()
 
 
+@pytest.mark.parametrize("dtype", [gb.float16, gb.bfloat16])
+def test_logaddexp_of_halves_is_rounded_once(rng, dtype):
+    """Also near 0, where the larger number and the logarithm cancel."""
+    a = gb.tensor(-rng.random(999), dtype=dtype)
+    b = gb.tensor(np.log(-np.expm1(double(a)) + 1e-3), dtype=dtype)
+    exact = np.logaddexp(double(a), double(b))
+    one_ulp = 2.0**-10 if dtype == gb.float16 else 2.0**-7
+    np.testing.assert_allclose(double(gb.logaddexp(a, b)), exact, rtol=one_ulp, atol=2.0**-22)
+
+
 def test_long_rows_of_infinities_and_large_numbers():
     rows = np.ones((3, 9000), "f4")
     rows[0, 5000], rows[1, 100] = np.inf, np.nan

@@ -89,11 +89,13 @@ def test_kernels_do_not_read_past_the_end_of_an_array():
         gb.eval(gb.linear(matrix, matrix), gb.layer_norm(matrix), x.astype("float16"), x > 0, gb.rms_norm(matrix, x))
 
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
 @pytest.mark.parametrize("dtype", [*PAIRS, "bfloat16"])
-def test_pytorch_in_both_directions(dtype):
+def test_pytorch_in_both_directions(torch, dtype):
     theirs = torch.arange(6).reshape(2, 3).to(getattr(torch, dtype)).T
     ours = gb.from_dlpack(theirs)
     assert ours.dtype == dtype and ours.shape == (3, 2) and ours.tolist() == theirs.tolist()
@@ -104,7 +106,7 @@ def test_pytorch_in_both_directions(dtype):
     assert torch.equal(back, theirs)
 
 
-def test_results_for_pytorch():
+def test_results_for_pytorch(torch):
     x = torch.from_dlpack(gb.ones((2, 3)) * 3)
     gc.collect()
     assert x.sum().item() == 18.0

@@ -226,11 +226,53 @@ def test_elementwise_gradients(name, rng):
     np.testing.assert_allclose(gb.grad(lambda x: f(x).sum())(gb.tensor(x)).numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("axes", [(0, 2), (0, 1), (-1, 0, 1), None])
+def test_equal_extremes_share_the_gradient(name, axes):
+    x = np.array([[[1.0, 1], [1, 3]], [[0, 1], [3, 3]]], "float32") * (1 if name == "max" else -1)
+    y = getattr(gb, name)(gb.tensor(x), axes, True).numpy()
+    hits = (x == y).astype("float32")
+    expected = hits / hits.sum(axes if axes is None else tuple(axes), keepdims=True)
+    np.testing.assert_allclose(gb.grad(lambda x: getattr(gb, name)(x, axes).sum())(gb.tensor(x)).numpy(), expected)
+
+
+def test_a_power_of_zero_has_no_second_derivative():
+    first = gb.grad(lambda x: (x**0).sum())
+    assert gb.grad(lambda x: first(x).sum())(gb.tensor([0.0, 2.0])).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("dtype", [gb.float32, gb.float16, gb.float64])
+def test_a_query_that_attends_to_nothing_has_no_gradient(dtype):
+    ones = gb.ones((1, 2, 4), dtype=dtype)
+    mask = gb.tensor([[0.0], [-np.inf]], dtype=dtype)
+
+    def f(q, k, v):
+        y = gb.scaled_dot_product_attention(q, k, v, mask)
+        assert y[0, 1].tolist() == [0] * 4
+        return y.sum()
+
+    dq, dk, dv = gb.grad(f, range(3))(ones, ones[:, :1], ones[:, :1])
+    assert dq.tolist() == [[[0] * 4] * 2] and dk.tolist() == [[[0] * 4]] and dv.tolist() == [[[1] * 4]]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weights", [None, [np.inf, 1.0]])
+def test_ignored_rows_count_for_nothing(smoothing, weights):
+    x = gb.tensor([[1.0, 1.0], [np.nan, np.inf], [2.0, 1.0]])
+    target = gb.tensor([1, 0, 0])
+    weight = None if weights is None else gb.tensor(weights)
+
+    def loss(x):
+        return gb.nn.functional.cross_entropy(x, target, weight, 0, "none", smoothing)
+
+    assert loss(x)[1:].tolist() == [0, 0]
+    roots = gb.grad(lambda x: gb.sqrt(gb.nn.functional.cross_entropy(x, target, None, 0, "none", smoothing)).sum())
+    assert roots(gb.ones((3, 2)))[1:].tolist() == [[0, 0], [0, 0]]
 
 
 def both(f, *arrays):
     """f of Gabbro's and of PyTorch's tensors, and the gradients by all of them."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     ours, theirs = [gb.tensor(a).requires_grad_() for a in arrays], [torch.tensor(a).requires_grad_() for a in arrays]
     value, expected = f(gb, gb, *ours), f(torch, torch.nn.functional, *theirs)
     close(value, expected.detach().numpy(), epsilons=256)

@@ -277,3 +277,34 @@ def test_losses_agree_with_their_formulas(rng):
     close(actual, kept.mean(dtype=np.float32), 16)
     with pytest.raises(ValueError, match="reduction"):
         nn.MSELoss(reduction="average")
+
+
+def test_norms_take_parameters_of_the_normalized_shape_alone():
+    x = gb.ones((1, 2, 3))
+    for name in ("layer_norm", "rms_norm"):
+        norm = getattr(gb.nn.functional, name)
+        assert norm(x, (2, 3), gb.ones((2, 3))).shape == x.shape
+        assert norm(gb.ones((0, 2, 3)), (2, 3), gb.ones((2, 3))).shape == (0, 2, 3)
+        for shape, weight in (((3,), (1, 3)), ((3,), (1, 2, 3)), ((2, 3), (6,)), ((2, 3), (3,)), ((3,), ())):
+            with pytest.raises(ValueError, match=rf"\[{name}\]"):
+                norm(x, shape, gb.ones(weight))
+        with pytest.raises(ValueError, match=rf"\[{name}\]"):
+            norm(x, (), None)
+    with pytest.raises(ValueError, match=r"\[layer_norm\]"):
+        gb.nn.functional.layer_norm(x, (3,), None, gb.ones((1, 3)))
+
+
+def test_weights_do_not_broadcast_losses_to_a_larger_shape():
+    x = gb.zeros(())
+    for weights in ({"weight": gb.ones(1)}, {"pos_weight": gb.ones((1, 1))}):
+        with pytest.raises(ValueError, match=r"\[bce_with_logits\]"):
+            gb.nn.functional.binary_cross_entropy_with_logits(x, x, **weights)
+    loss = gb.nn.functional.binary_cross_entropy_with_logits(gb.zeros((2, 3)), gb.ones((2, 3)), gb.ones(3), "none")
+    assert loss.shape == (2, 3)
+
+
+@pytest.mark.parametrize(("large", "dtype"), [(3e38, gb.float32), (1e300, gb.float64)])
+def test_an_infinite_norm_makes_no_nan(large, dtype):
+    x = gb.tensor([large, large], dtype=dtype)
+    assert gb.nn.functional.cosine_similarity(x, gb.ones(2, dtype=dtype), 0).item() == 0
+    assert gb.nn.functional.normalize(x, 0).tolist() == [0, 0]

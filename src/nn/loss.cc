@@ -97,6 +97,12 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& target, const BceWithLogit
   if (!(x.shape() == target.shape())) {
     throw bad_input("[bce_with_logits] x is {} and the target {}", x.shape().to_string(), target.shape().to_string());
   }
+  for (const Tensor* weight : {&options.weight, &options.pos_weight}) {
+    if (!weight->defined()) continue;
+    require_plain("bce_with_logits", *weight);
+    if (broadcast_shapes("bce_with_logits", weight->shape(), x.shape()) == x.shape()) continue;
+    throw bad_input("[bce_with_logits] weights {} for x {}", weight->shape().to_string(), x.shape().to_string());
+  }
   const Tensor logits = in_f32(x), t = in_f32(target);
   const Tensor miss = log_one_plus_exp(neg(logits));
   Tensor losses = neg(t - 1) * logits;
@@ -122,21 +128,22 @@ Tensor cross_entropy_loss(const Tensor& x, const Tensor& target, const CrossEntr
   const int64_t rows = logarithms.shape()[0], classes = logarithms.shape()[1];
   const IndexUse use{"cross_entropy", 1};
   const Tensor labels = reshape(target, Shape{rows, 1});
-  const Tensor counted = cast(counted_labels(labels, o.ignore_index), DType::f32);  // [R, 1]
-  Tensor weights, shares = counted;                                                 // of classes [V]; of rows [R, 1]
+  const Tensor counted = counted_labels(labels, o.ignore_index), zero = weak(logarithms, 0);  // [R, 1], ()
+  Tensor weights, shares = cast(counted, DType::f32);  // of classes [V]; of rows [R, 1]
   if (o.weight.defined()) {
     if (!(o.weight.shape() == Shape{classes})) {
       throw bad_input("[cross_entropy] weights {} for x {}", o.weight.shape().to_string(), x.shape().to_string());
     }
     weights = in_f32(o.weight);
     const Tensor own = gather(weights, label_positions(reshape(target, Shape{rows}), classes, use, o.ignore_index));
-    shares = counted * reshape(own, Shape{rows, 1});
+    shares = where(counted, reshape(own, Shape{rows, 1}), zero);
   }
   Tensor losses = neg(take_labels(logarithms, labels, use, o.ignore_index)) * shares;
   if (o.label_smoothing > 0) {
-    const Tensor all = neg(sum(weights.defined() ? logarithms * weights : logarithms, -1, kKeepDims)) * counted;
+    const Tensor all = neg(sum(weights.defined() ? logarithms * weights : logarithms, -1, kKeepDims));
     losses = losses * (1 - o.label_smoothing) + all * (o.label_smoothing / static_cast<double>(classes));
   }
+  losses = where(counted, losses, zero);  // an ignored row has no gradient, whatever follows
   if (o.reduce == Reduce::kNone) return cast(reshape(losses, target.shape()), for_sum(x).dtype());
   const Tensor total = sum(losses, kAllAxes);
   return cast(o.reduce == Reduce::kSum ? total : total / sum(shares, kAllAxes), for_sum(x).dtype());

@@ -16,8 +16,8 @@ Tensor norm(const Tensor& x, int64_t axis) { return sqrt_of_squares(sum(x * x, a
 
 // x / max(|x|, epsilon), with the gradient of x / |x| for a norm of max(|x|, epsilon).
 Tensor direction(const Tensor& x, int64_t axis, double epsilon) {
-  const Tensor length = norm(x, axis);
-  return x / (length + detach(maximum(length, weak(length, epsilon)) - length));
+  const Tensor length = norm(x, axis), least = weak(length, epsilon);
+  return x / where(less(length, least), length + detach(least - length), length);
 }
 
 }  // namespace

@@ -90,7 +90,8 @@ Tensor composition(const Tensor& q, const Tensor& k, const Tensor& v, const DotP
       weights = where(own, softmax(where(own, scores, never)), zero);
     } else {
       scores = scores + cast(own, wide);
-      weights = where(equal(scores, never), zero, softmax(scores));
+      const Tensor hidden = equal(scores, never);  // has no gradient, also where a query attends to nothing
+      weights = where(hidden, zero, softmax(where(hidden, never, scores)));
     }
   }
   std::vector<int64_t> lengths = lengths_of(q);

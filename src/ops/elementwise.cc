@@ -150,8 +150,9 @@ const Op kMinimum = binary_op("minimum", [](const GradientArgs& a) { return of_l
 // b·a^(b-1), 0 where b is 0; and a^b·log a, 0 where a is 0 and b is not negative.
 const Op kPow = binary_op("pow", [](const GradientArgs& a) -> Gradients {
   const Tensor x = widened(a[0]), b = widened(a[1]), y = widened(a.outputs[0]), dy = widened(a.gradients[0]);
-  const Tensor zero = number_like(x, 0);
-  const Tensor dx = where(equal(b, zero), zero, dy * (b * pow(x, b - number_like(b, 1))));
+  const Tensor zero = number_like(x, 0), one = number_like(x, 1), is_constant = equal(b, zero);
+  const Tensor base = where(is_constant, one, x);  // a second derivative does not meet 1 / 0
+  const Tensor dx = where(is_constant, zero, dy * (b * pow(base, b - one)));
   const Tensor flat = logical_and(equal(x, zero), greater_equal(b, zero));
   return {cast(dx, a[0].dtype()), cast(where(flat, zero, dy * y * log(x)), a[0].dtype())};
 });

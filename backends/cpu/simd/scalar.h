@@ -301,10 +301,14 @@ inline void store_i16_dealt(int16_t* p, I32 a) {
     p[i] = static_cast<int16_t>(value < -32768 ? -32768 : value > 32767 ? 32767 : value);
   }
 }
-// Lane i of the sum gains the dot product of words 2i and 2i+1 with two others.
+// Lane i of the sum gains the dot product of words 2i and 2i+1 with two others. Wraps around, as the instructions do.
 inline Pair splat_pair(const int16_t* p) { return {{p[0], p[1]}}; }
 inline I32 dot2(I32 sum, Words a, Pair b) {
-  return each_lane<I32>([&](int i) { return sum.v[i] + a.v[2 * i] * b.v[0] + a.v[2 * i + 1] * b.v[1]; });
+  const auto product = [](int32_t x, int32_t y) { return static_cast<uint32_t>(x * y); };
+  return each_lane<I32>([&](int i) {
+    return static_cast<int32_t>(static_cast<uint32_t>(sum.v[i]) + product(a.v[2 * i], b.v[0]) +
+                                product(a.v[2 * i + 1], b.v[1]));
+  });
 }
 
 inline void prefetch(const void*) {}

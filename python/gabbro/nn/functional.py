@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from .. import _core
@@ -147,10 +148,16 @@ def dropout2d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return _core._dropout(x, p, training, True)
 
 
-def _require_last(x: Tensor, normalized_shape: Sequence[int], what: str) -> None:
+def _flat_end(x: Tensor, normalized_shape: Sequence[int], what: str, *parameters: Tensor | None) -> Tensor:
+    """x with the last axes as one; the shapes of parameters are checked."""
     shape = tuple(normalized_shape)
-    if x.shape[-len(shape) :] != shape:
+    before = x.shape[: -len(shape)]
+    if not shape or x.shape != (*before, *shape):
         raise ValueError(f"[{what}] {x.shape} does not end with {shape}")
+    for parameter in parameters:
+        if parameter is not None and parameter.shape != shape:
+            raise ValueError(f"[{what}] a parameter of shape {parameter.shape} for the normalized shape {shape}")
+    return x if len(shape) == 1 else x.reshape((*before, math.prod(shape)))
 
 
 def layer_norm(
@@ -161,25 +168,24 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """The last axes with mean 0 and variance 1, then times the weight and plus the bias (Ba et al. 2016)."""
-    _require_last(x, normalized_shape, "layer_norm")
-    if len(normalized_shape) == 1:
-        return _core.layer_norm(x, weight, bias, eps)
-    flat = _core.layer_norm(
-        x.reshape((*x.shape[: -len(normalized_shape)], -1)),
-        None if weight is None else weight.reshape(-1),
-        None if bias is None else bias.reshape(-1),
+    flat = _flat_end(x, normalized_shape, "layer_norm", weight, bias)
+    length = flat.shape[-1]
+    y = _core.layer_norm(
+        flat,
+        None if weight is None else weight.reshape(length),
+        None if bias is None else bias.reshape(length),
         eps,
     )
-    return flat.reshape(x.shape)
+    return y.reshape(x.shape)
 
 
 def rms_norm(
     x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float = 1.1920929e-07
 ) -> Tensor:
     """The last axes divided by the root of their mean square, then times the weight (Zhang and Sennrich 2019)."""
-    _require_last(x, normalized_shape, "rms_norm")
-    flat = x.reshape((*x.shape[: -len(normalized_shape)], -1))
-    scale = _core.ones(flat.shape[-1], dtype=x.dtype, device=x.device) if weight is None else weight.reshape(-1)
+    flat = _flat_end(x, normalized_shape, "rms_norm", weight)
+    length = flat.shape[-1]
+    scale = _core.ones(length, dtype=x.dtype, device=x.device) if weight is None else weight.reshape(length)
     return _core.rms_norm(flat, scale, eps).reshape(x.shape)
 
 
@@ -235,7 +241,7 @@ def binary_cross_entropy_with_logits(
     x, target : Tensor
         Of one shape.
     weight, pos_weight : Tensor, optional
-        Of each element, and of the positive ones; they broadcast.
+        Of each element, and of the positive ones; they broadcast to the shape of x.
     reduction : str
         ``"mean"``, ``"sum"`` or ``"none"``.
     """

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .compare import Difference
-from .program import Program
+from .compare import LARGEST, Difference
+from .program import DTypeName, Program, refs_of
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,16 @@ def meets_bool(program: Program) -> bool:
 def calls(program: Program) -> set[str]:
     return {call.op for call in program.calls}
 
+
+def refuses(difference: Difference, *reasons: str) -> bool:
+    """Gabbro answers what PyTorch refuses for one of these reasons."""
+    return difference.kind == "answered" and any(reason in difference.text for reason in reasons)
+
+
+PRODUCTS = {"matmul", "operator @", "matmul of integers", "bmm", "einsum", "tensordot", "vecdot", "linear", "bilinear"}
+
+NORMS = {"cosine_similarity", "normalize", "layer_norm", "layer_norm of axes", "rms_norm", "group_norm"}
+NORMS |= {"batch_norm", "batch_norm_training"}
 
 # Functions whose results are places or counts: int32 here, int64 in PyTorch.
 PLACES = {"argmax", "argmin", "argsort", "count_nonzero", "searchsorted", "nonzero", "one_hot"}
@@ -76,6 +86,52 @@ INTENDED = [
         "std is the root of var, which float32 holds up to 3.4e38; PyTorch keeps the square in float64.",
     ),
     Intended(
+        "norms beyond the dtype",
+        lambda program, d: d.kind == "value" and has_extremes(program, NORMS),
+        "Norms and moments are infinite or NaN where a sum or a square overflows; PyTorch's norm of one element is its "
+        "magnitude, and its mean a running one.",
+    ),
+    Intended(
+        "scores that overflow",
+        lambda program, d: (
+            d.kind == "value"
+            and "np.float64(nan), PyTorch np.float64(0.0)" in d.text
+            and has_extremes(program, {"scaled_dot_product_attention"})
+        ),
+        "Where all scores of a query are minus infinity without a mask, softmax has no value; PyTorch gives 0.",
+    ),
+    Intended(
+        "products beyond the dtype",
+        lambda program, d: d.kind == "value" and has_extremes(program, {"prod", "cumulative_prod"}),
+        "The order of factors decides which products on the way overflow or underflow.",
+    ),
+    Intended(
+        "second derivatives beyond the dtype",
+        lambda program, d: (
+            d.kind == "value"
+            and "second gradient" in d.where
+            and "np.float64(nan), PyTorch" in d.text
+            and has_extremes(program, calls(program))
+        ),
+        "Of numbers next to the limit, products on the way to a second derivative are infinite in some order alone.",
+    ),
+    Intended(
+        "gradients beyond the dtype",
+        lambda program, d: (
+            d.kind == "value"
+            and "gradient" in d.where
+            and "np.float64(nan), PyTorch" in d.text
+            and gradients_overflow(program)
+        ),
+        "A gradient on the way that its dtype does not hold is infinite, and NaN as soon as it meets another.",
+    ),
+    Intended(
+        "numbers that float16 does not hold",
+        lambda program, d: d.kind == "value" and has_half_scalar_beyond(program),
+        "A Python number is rounded to the dtype of the tensor that it meets, as the standard has it; PyTorch takes it "
+        "in float32.",
+    ),
+    Intended(
         "no variance",
         lambda program, d: (
             "np.float64(nan), PyTorch np.float64(inf)" in d.text and bool({"var", "std"} & calls(program))
@@ -83,19 +139,72 @@ INTENDED = [
         "With a correction that is not less than the number of elements, the standard's var and std are NaN.",
     ),
     Intended(
-        "a weight of 0 times infinity or NaN",
+        "padding times infinity or NaN",
         lambda program, d: (
             d.kind == "value"
             and "np.float64(nan), PyTorch" in d.text
-            and "interpolate" in calls(program)
+            and any(op.startswith("conv") for op in calls(program))
             and has_infinity(program)
         ),
-        "A pixel between two others is a weighted mean of both, also where a weight is 0.",
+        "A convolution is a product with zeros as padding, also between the elements of a transposed one; whether "
+        "PyTorch's is depends on the dtype and the kernel that it chooses.",
+    ),
+    Intended(
+        "searchsorted among NaN",
+        lambda program, d: d.kind == "value" and "searchsorted" in calls(program) and has_nan(program),
+        "NaN come last, as sort puts them; PyTorch takes a NaN to be smaller than each number.",
+    ),
+    Intended(
+        "a weight of 0 times infinity or NaN",
+        lambda program, d: (
+            d.kind == "value"
+            and "np.float64(nan)" in d.text
+            and bool({"interpolate", "adaptive_avg_pool2d"} & calls(program))
+            and has_infinity(program)
+        ),
+        "Resizing, or its gradient, is a product with a matrix of weights, also where a weight is 0; which axis comes "
+        "first, and whether one of the same length is left out, decides where 0 meets infinity.",
     ),
     Intended(
         "integers and bool are taken",
-        lambda program, d: d.kind == "answered" and ("floating point" in d.text or "support bool" in d.text),
-        "Functions of floats take integers and bool, as float32, and argmax takes bool, where PyTorch's refuse them.",
+        lambda program, d: refuses(d, "floating point", "support bool", "with a bool tensor"),
+        "Functions of floats take integers and bool, as float32, and argmax and a minus with a number take bool, where "
+        "PyTorch's refuse them.",
+    ),
+    Intended(
+        "products promote",
+        lambda program, d: refuses(d, "same dtype", "expected scalar type") and bool(PRODUCTS & calls(program)),
+        "Factors of two dtypes meet in the dtype of both, as in sums and as the standard has it.",
+    ),
+    Intended(
+        "values are cast",
+        lambda program, d: refuses(d, "dtype to be equal to src.dtype") and "put_along_axis" in calls(program),
+        "put_along_axis casts values to the dtype of the tensor, as documented and as NumPy's.",
+    ),
+    Intended(
+        "integers divided by zero",
+        lambda program, d: refuses(d, "ZeroDivisionError"),
+        "0, as documented and as NumPy's: a check would wait for the device at each division.",
+    ),
+    Intended(
+        "negative powers of integers",
+        lambda program, d: refuses(d, "negative integer powers"),
+        "0 but for ±1, as documented and as PyTorch's where the power is a tensor.",
+    ),
+    Intended(
+        "probabilities are not checked",
+        lambda program, d: refuses(d, "should be between 0 and 1"),
+        "binary_cross_entropy gives what the formula does outside [0, 1]: a check would wait for the device.",
+    ),
+    Intended(
+        "the sign of NaN",
+        lambda program, d: d.kind == "value" and bool({"copysign", "signbit"} & calls(program)) and has_nan(program),
+        "signbit of a NaN is False, as documented: IEEE 754 leaves the sign of a computed NaN open.",
+    ),
+    Intended(
+        "six axes",
+        lambda program, d: d.kind == "refused" and "more than 6 axes" in d.text,
+        "Tensors have at most 6 axes, also those on the way to a result.",
     ),
     Intended(
         "no axis of shape ()",
@@ -118,8 +227,51 @@ def has_nan(program: Program) -> bool:
     return any(np.isnan(array).any() for array in floats_of(program))
 
 
+def has_extremes(program: Program, functions: set[str]) -> bool:
+    """A tensor argument of one of these functions has a number whose square float32, or its float64, does not hold."""
+    from .torch_side import Run, to_numpy
+
+    run = Run(program)
+    run.forward()
+    for call in program.calls:
+        for ref in refs_of(call.args) if call.op in functions else []:
+            x = run.inputs[ref.number] if ref.kind == "x" else run.results[ref.number]
+            size = np.abs(to_numpy(x).astype(np.float64))
+            if (size[np.isfinite(size)] > (1e153 if "64" in str(x.dtype) else 1e18)).any():
+                return True
+    return False
+
+
+def gradients_overflow(program: Program) -> bool:
+    """The gradient of a result, exactly, is larger than the numbers of its dtype."""
+    from .torch_side import Run, dtype_name
+
+    run = Run(program)
+    run.forward()
+    dtypes = [dtype_name(y) for y in run.results]
+    exact = Run(program, dtypes)
+    exact.forward()
+    numbers = [at for at, y in enumerate(exact.results) if y.requires_grad]
+    outputs = [exact.results[at] for at in program.outputs]
+    found = exact.gradients_of([exact.results[at] for at in numbers], outputs, False) if numbers else []
+    return any((gradient.abs() > LARGEST[dtypes[at]]).any().item() for at, gradient in zip(numbers, found, strict=True))
+
+
+def has_half_scalar_beyond(program: Program) -> bool:
+    """A number of a call with a tensor is 0 or infinite in float16, which the program has."""
+    arguments = [value for call in program.calls for value in call.args.values()]
+    is_half = any(x.dtype == "float16" for x in program.inputs) or DTypeName("float16") in arguments
+    sizes = [abs(value) for value in arguments if isinstance(value, float)]
+    return is_half and any(0 < size < 2.0**-25 or 65520 <= size < np.inf for size in sizes)
+
+
 def has_infinity(program: Program) -> bool:
-    return any((~np.isfinite(array)).any() for array in floats_of(program))
+    """Infinity or NaN, in gradients as well."""
+    from .torch_side import Run
+
+    outcome = Run(program).outcome()
+    arrays = [*floats_of(program), *outcome.gradients, *outcome.seconds]
+    return any((~np.isfinite(array)).any() for array in arrays)
 
 
 def intended(program: Program, difference: Difference) -> Intended | None:

@@ -290,7 +290,8 @@ def add_activations(op) -> None:
     op("gelu", "gb.gelu(a)", "t.gelu(a)", a_float, inner=True)
     op("gelu tanh", "F.gelu(a, approximate='tanh')", "t.gelu_tanh(a)", a_float, inner=True)
     for name in ("elu", "celu", "leaky_relu"):
-        op(name, f"F.{name}(a, alpha)", f"TF.{name}(a, alpha)", slope, inner=True, weight=0.7)
+        theirs = "t.celu" if name == "celu" else f"TF.{name}"
+        op(name, f"F.{name}(a, alpha)", f"{theirs}(a, alpha)", slope, inner=True, weight=0.7)
     op("softplus", "F.softplus(a, beta, threshold)", "TF.softplus(a, beta, threshold)", soft, inner=True, weight=0.7)
     op("hardtanh", "F.hardtanh(a, low, high)", "TF.hardtanh(a, low, high)", interval, weight=0.7, exact=True)
     op("glu", "F.glu(a, dim)", "TF.glu(a, dim)", gates, inner=True, weight=0.7)

@@ -230,14 +230,14 @@ def add_norms(op) -> None:
     op(
         "group_norm",
         "F.group_norm(a, groups, w, bias, eps)",
-        "TF.group_norm(a, groups, w, bias, eps)",
+        "t.group_norm(a, groups, w, bias, eps)",
         grouped,
         **narrow,
     )
     op(
         "batch_norm",
         "gb.batch_norm(a, mean, var, w, bias, eps)",
-        "TF.batch_norm(a, mean, var, w, bias, False, 0.1, eps)",
+        "t.batch_norm(a, mean, var, w, bias, False, eps)",
         batch_norm,
         weight=0.7,
         **narrow,
@@ -245,7 +245,7 @@ def add_norms(op) -> None:
     op(
         "batch_norm_training",
         "gb.batch_norm_training(a, mean, var, w, bias, 0.1, eps)[0]",
-        "TF.batch_norm(a, mean.clone(), var.clone(), w, bias, True, 0.1, eps)",
+        "t.batch_norm(a, mean, var, w, bias, True, eps)",
         batch_norm,
         weight=0.7,
         **narrow,
@@ -296,7 +296,7 @@ def add_windows(op) -> None:
     op(
         "conv_transpose2d",
         "F.conv_transpose2d(a, w, bias, stride, padding, more, groups, dilation)",
-        "TF.conv_transpose2d(a, w, bias, stride, padding, more, groups, dilation)",
+        "t.conv_transpose2d(a, w, bias, stride, padding, more, groups, dilation)",
         transposed,
         weight=0.7,
         **narrow,

@@ -169,7 +169,7 @@ def add_rows(op) -> None:
     op(
         "scaled_dot_product_attention",
         "F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=scale)",
-        "TF.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=scale)",
+        "t.attention(q, k, v, mask, causal, scale)",
         attention,
         **inner,
     )

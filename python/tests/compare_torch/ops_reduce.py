@@ -166,7 +166,7 @@ def add_running(op) -> None:
     )
     op("diff", "gb.diff(a, axis=axis, n=n)", "torch.diff(a, n, axis)", differences, inner=True, weight=0.5)
     op("softmax", "gb.softmax(a, axis)", "torch.softmax(a, axis)", along_float, inner=True)
-    op("log_softmax", "F.log_softmax(a, dim=axis)", "torch.log_softmax(a, axis)", along_float, inner=True)
+    op("log_softmax", "F.log_softmax(a, dim=axis)", "t.log_softmax(a, axis)", along_float, inner=True)
 
 
 def add_sorting(op) -> None:

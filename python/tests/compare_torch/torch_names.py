@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as TF
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 def meet(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -117,6 +118,9 @@ def layer_norm(a: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 
 
 def bce(x: Tensor, target: Tensor, reduction: str) -> Tensor:
+    """In the reference of numbers that random rounding errors leave within [0, 1]: PyTorch refuses others."""
+    if is_reference():
+        x, target = (a + (a.clamp(0, 1) - a).detach() for a in (x, target))
     return TF.binary_cross_entropy(x, target, reduction=reduction)
 
 
@@ -172,6 +176,18 @@ def sign(a: Tensor) -> Tensor:
     return torch.where(torch.isnan(a), a.detach(), y) if a.dtype.is_floating_point else y
 
 
+# Puts a rounding error into a step of a function (`Run.call` sets it).
+rounding: Callable[[Tensor], Tensor] = lambda x: x  # noqa: E731
+
+
+def log_softmax(a: Tensor, axis: int) -> Tensor:
+    """In the reference by its parts: the error of the sum is all that there is where its logarithm is near 0."""
+    if not is_reference() or a.ndim == 0 or a.shape[axis] == 0:
+        return torch.log_softmax(a, axis)
+    distance = a - a.detach().amax(axis, keepdim=True)
+    return distance - torch.log(rounding(torch.exp(distance).sum(axis, keepdim=True)))
+
+
 def is_reference() -> bool:
     """Whether this is the run in float64 (`Run.computed` sets the default dtype)."""
     return torch.get_default_dtype() == torch.float64
@@ -193,6 +209,62 @@ def gelu_tanh(a: Tensor) -> Tensor:
 
 def mish(a: Tensor) -> Tensor:
     return a * torch.tanh(TF.softplus(a)) if is_reference() else TF.mish(a)
+
+
+def conv_transpose2d(a: Tensor, w: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
+    """Refuses empty results of float16 and bfloat16, as PyTorch does of the other dtypes."""
+    y = TF.conv_transpose2d(a, w, bias, *rest)
+    if 0 in y.shape[2:]:
+        raise ValueError("output size is too small")
+    return y
+
+
+def celu(a: Tensor, alpha: float) -> Tensor:
+    """In the reference by its parts: the derivative of PyTorch's has 1 / alpha in float32, also of float64."""
+    if not is_reference():
+        return TF.celu(a, alpha)
+    return torch.where(a < 0, alpha * torch.expm1(torch.where(a < 0, a, 0) / alpha), a)
+
+
+def group_norm(a: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    """In the reference by its parts: PyTorch's a · (weight · scale) - mean · (weight · scale) is NaN for an infinite
+    weight."""
+    if not is_reference():
+        return TF.group_norm(a, groups, weight, bias, eps)
+    return with_channels(TF.group_norm(a, groups, None, None, eps), weight, bias)
+
+
+def batch_norm(
+    a: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, eps: float
+) -> Tensor:
+    """In the reference by its parts, as `group_norm`."""
+    if training:
+        mean, var = mean.clone(), var.clone()
+    if not is_reference():
+        return TF.batch_norm(a, mean, var, weight, bias, training, 0.1, eps)
+    return with_channels(TF.batch_norm(a, mean, var, None, None, training, 0.1, eps), weight, bias)
+
+
+def with_channels(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    shape = (-1, *(1 for _ in y.shape[2:]))
+    y = y if weight is None else y * weight.reshape(shape)
+    return y if bias is None else y + bias.reshape(shape)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor:
+    """By PyTorch's composition: its fused kernel gives 0 where scores are NaN. In the reference by parts, in which no
+    key that is hidden by a bool mask counts; PyTorch adds minus infinity to its score, and NaN stays."""
+    if not is_reference():
+        with sdpa_kernel(SDPBackend.MATH):
+            return TF.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=scale)
+    scores = q * (q.shape[-1] ** -0.5 if scale is None else scale) @ k.transpose(-1, -2)
+    if causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if mask is None:
+        return torch.softmax(scores, -1) @ v
+    scores = scores if mask.dtype == torch.bool else scores + mask
+    hidden = ~mask if mask.dtype == torch.bool else scores == -torch.inf
+    return torch.where(hidden, 0, torch.softmax(scores.masked_fill(hidden, -torch.inf), -1)) @ v
 
 
 def topk(a: Tensor, k: int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as TF
 
 from . import torch_names
-from .compare import EPSILON
+from .compare import EPSILON, FEW
 from .operations import OPERATIONS
 from .outcome import Outcome, weights_of
 from .program import FLOATS, DTypeName, Input, Program, Ref, substituted
@@ -40,12 +40,26 @@ def to_numpy(x: torch.Tensor) -> np.ndarray:
     return (x.double() if x.dtype.is_floating_point else x).numpy(force=True)
 
 
+class Rounded(torch.autograd.Function):
+    """float64 to the next number of a dtype, with the derivative 1."""
+
+    @staticmethod
+    def forward(context: Any, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return x.to(dtype).to(x.dtype)
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient, None
+
+
 class Run:
     """One run of a program: with `dtypes` (those of its calls) in float64, and with `noise` (a seed) perturbed."""
 
     def __init__(self, program: Program, dtypes: list[str] | None = None, noise: int | None = None):
         self.program, self.dtypes, self.exact = program, dtypes, dtypes is not None
         self.noise = None if noise is None else torch.Generator().manual_seed(noise)
+        # In some of many runs results are numbers of the dtype: they may meet a point where a derivative is infinite.
+        self.rounds = noise is not None and noise >= FEW[0] and noise % 2 == 1
         self.names = {"torch": torch, "TF": TF, "t": torch_names}
         self.inputs = []
         for x in program.inputs:
@@ -90,17 +104,21 @@ class Run:
         op = OPERATIONS[call.op]
         dtype = "" if self.dtypes is None else self.dtypes[number]
         args = substituted(call.args, lambda item: self.argument(op.inner, item, dtype))
+        epsilon = min(EPSILON.get(dtype, 0), EPSILON["float32"])
+        torch_names.rounding = lambda x: self.perturbed(x, epsilon)
         with self.perturbed_memory(op.exact, dtype):
             result = eval(op.torch_code, self.names, args)
         if self.exact and not op.exact and dtype in FLOATS:
             result = self.perturbed(result, EPSILON[dtype])
+            if self.rounds:
+                result = Rounded.apply(result, getattr(torch, dtype))
             if op.inner and self.noise is not None:  # a sum that is zero may have either sign
                 result = result * torch.where(result == 0, self.signs(result), 1.0)
         return result
 
     def perturbed_memory(self, exact: bool, dtype: str) -> Any:
         """What a call keeps for its gradient was rounded."""
-        if self.noise is None or exact or self.program.order == 0 or dtype not in FLOATS:
+        if self.noise is None or self.rounds or exact or self.program.order == 0 or dtype not in FLOATS:
             return contextlib.nullcontext()
         pack = lambda x: self.perturbed(x.detach(), EPSILON[dtype])  # noqa: E731
         return torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x)
@@ -110,7 +128,9 @@ class Run:
             self.results.append(self.call(number))
 
     def gradients(self, outputs: list[torch.Tensor], create: bool) -> list[torch.Tensor]:
-        wanted = [x for x in self.inputs if x.requires_grad]
+        return self.gradients_of([x for x in self.inputs if x.requires_grad], outputs, create)
+
+    def gradients_of(self, wanted: list[torch.Tensor], outputs: list[torch.Tensor], create: bool) -> list[torch.Tensor]:
         weights = weights_of(self.program, [tuple(y.shape) for y in outputs])
         loss = torch.zeros((), dtype=torch.float64)
         for y, weight in zip(outputs, weights, strict=True):

@@ -60,6 +60,20 @@ Tensor reduce_groups(const Op& op, Tensor x, const std::vector<int>& axes) {
   return x;
 }
 
+// x with the axes made one and moved to the end: a copy where they are not adjacent.
+Tensor axes_to_last(const Tensor& x, const std::vector<int>& axes) {
+  std::vector<int> order;
+  std::vector<int64_t> lengths;
+  for (int axis = 0; axis < x.shape().rank(); ++axis) {
+    if (std::ranges::find(axes, axis) != axes.end()) continue;
+    order.push_back(axis);
+    lengths.push_back(x.shape()[axis]);
+  }
+  order.insert(order.end(), axes.begin(), axes.end());
+  lengths.push_back(count_of(x.shape(), axes));
+  return reshape(permute(x, order), Shape(lengths));
+}
+
 // In a dtype that kernels reduce: i32 for bool and small integers. Their result for f16 and bf16 is f32.
 Tensor reducible(const Tensor& x) { return is_half(x.dtype()) ? x : cast(x, as_computed(x.dtype())); }
 
@@ -84,6 +98,11 @@ void require_some(const char* op, const Tensor& x, const Axes& axes) {
 Tensor extreme(const Op& op, const Tensor& x, const Axes& axes, bool keepdims) {
   require_plain(op.name, x);
   require_some(op.name, x, axes);
+  const std::vector<int> found = axes.of(op.name, x.shape());
+  const bool adjacent = found.empty() || found.back() - found.front() + 1 == static_cast<int>(found.size());
+  // Elements that are equal share the gradient equally, so one reduction sees all of them.
+  if (!adjacent && gradients_enabled() && needs_gradient(x))
+    return shaped(reduce(op, axes_to_last(x, found), Axes(-1), false, x.dtype()), without(x.shape(), found, keepdims));
   return reduce(op, x, axes, keepdims, x.dtype());
 }
 
@@ -139,13 +158,8 @@ Tensor mean_square(const Tensor& x, const std::vector<int>& axes) {
   }
   if (const auto parts = outer_and_inner(x.shape(), axes))
     return reshape(record_all(kMoments, {reshape(x, *parts)})[1], shape);
-  std::vector<int> order;
-  for (int axis = 0; axis < x.shape().rank(); ++axis) {
-    if (std::ranges::find(axes, axis) == axes.end()) order.push_back(axis);
-  }
-  order.insert(order.end(), axes.begin(), axes.end());
   const Shape rows{1, shape.elements(), count_of(x.shape(), axes)};
-  return reshape(record_all(kMoments, {reshape(permute(x, order), rows)})[1], shape);
+  return reshape(record_all(kMoments, {reshape(axes_to_last(x, axes), rows)})[1], shape);
 }
 
 Tensor spread(const char* op, const Tensor& x, const Axes& axes, double correction, bool keepdims, bool root) {
