@@ -135,7 +135,7 @@ std::unique_ptr<Kernel> CpuDevice::make_kernel(const abi::KernelRequest& wanted)
   const abi::StoredRequest stored(wanted, has_panels);
   const abi::KernelRequest& request = stored.get();
   for (const KernelEntry& entry : isa_.kernels) {
-    if (std::string_view(entry.op) != request.op) continue;
+    if (!entry.has(request.op)) continue;
     auto kernel = entry.make(request, {.workers = pool_.workers()});
     if (kernel == nullptr) continue;
     if (auto* reader = dynamic_cast<IndexReader*>(kernel.get())) reader->report_to(&index_fault_);
