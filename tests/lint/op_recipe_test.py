@@ -39,7 +39,7 @@ namespace gabbro {
 // y = x / (1 + |x|).
 const Op kSoftsign = {
     .name = "softsign",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     .compose = [](const Args& a) { return std::vector{a[0] / (abs(a[0]) + number_like(a[0], 1))}; },
     // (1 - |y|)².
     .gradient = [](const GradientArgs& a) -> Gradients {
@@ -49,7 +49,7 @@ const Op kSoftsign = {
 };
 
 Tensor softsign(const Tensor& x) {
-  require_dtype("softsign", x, {DType::f32, DType::f16, DType::bf16, DType::f64});
+  require_dtype("softsign", x, kFloating);
   return record(kSoftsign, {x});
 }
 
@@ -76,8 +76,8 @@ SOFTSIGN = {
 # The primitive: x³.
 CUBE = {
     "src/ops/elementwise_math.cc": [
-        ('const Op kTrunc = like_first(', """\
-const Op kCube = like_first("cube", [](const GradientArgs& a) {
+        ('const Op kTrunc = elementwise_op(', """\
+const Op kCube = elementwise_op("cube", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * x * x * number_like(x, 3); });
 });"""),
