@@ -10,6 +10,7 @@
 #include "backends/common/dequantized.h"
 #include "backends/common/status_error.h"
 #include "backends/cpu/pack/layout.h"
+#include "src/base/round_up.h"
 
 namespace gabbro::cpu {
 namespace {
@@ -92,7 +93,7 @@ void* CpuDevice::allocate(size_t bytes) {
   if (in_use > memory_total_ || bytes > memory_total_ - in_use) return memory_.refused(), nullptr;
   if (kept_.bytes() > memory_total_ - in_use - bytes) kept_.clear();
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
-  const size_t size = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+  const size_t size = round_up(std::max<size_t>(bytes, 1), alignment);
   void* pointer = alignment == kHugePage ? kept_.take(size) : nullptr;
   if (pointer == nullptr) {
     pointer = std::aligned_alloc(alignment, size);
