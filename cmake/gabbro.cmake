@@ -37,7 +37,7 @@ set(gabbro_alone
   src/formats/quant/ src/backend/survey.cc
   src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/layer_norm.cc src/ops/pool.cc src/ops/functions/rearrange.cc
   backends/gpu/memory/memory_test backends/gpu/sim/faults_test backends/gpu/tuning/autotune_test tests/conformance/op_cases tests/conformance/window_cases
-  tests/grad/op_cases tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/ops/array_calls tests/ops/op_values_test
+  tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/ops/op_values_test
   tests/train/training_test)
 list(APPEND gabbro_alone  # each command has a struct Options
   apps/cli/doctor apps/cli/fit apps/cli/inspect apps/cli/line_editor apps/cli/logits apps/cli/perplexity apps/cli/run
@@ -85,6 +85,7 @@ function(gabbro_module name)
     set(ARG_BATCH 16)
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/cases/")  # of tests: gabbro_op_cases
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
@@ -141,6 +142,17 @@ function(gabbro_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 900
     ENVIRONMENT "GABBRO_BUILD_DIR=${CMAKE_BINARY_DIR}$<$<STREQUAL:${ARG_LABEL},per_backend>:;GABBRO_DEVICE=cpu>")
+endfunction()
+
+# gabbro_op_cases(): the library gabbro_op_cases of src/ops/cases, for tests.
+function(gabbro_op_cases)
+  if(GABBRO_TESTS)
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/cases/*.cc)
+    add_library(gabbro_op_cases STATIC ${sources})
+    target_compile_options(gabbro_op_cases PRIVATE ${gabbro_test_options})
+    target_link_libraries(gabbro_op_cases PUBLIC gabbro_ops nlohmann_json::nlohmann_json)
+    set_target_properties(gabbro_op_cases PROPERTIES UNITY_BUILD OFF)
+  endif()
 endfunction()
 
 # gabbro_fuzzer(name DEPS targets...): tests/fuzz/fuzz_<name>.cc, which defines LLVMFuzzerTestOneInput. With the preset

@@ -10,6 +10,7 @@
 #include "backends/common/dequantized.h"
 #include "backends/common/status_error.h"
 #include "backends/cpu/pack/layout.h"
+#include "src/base/round_up.h"
 
 namespace gabbro::cpu {
 namespace {
@@ -92,7 +93,7 @@ void* CpuDevice::allocate(size_t bytes) {
   if (in_use > memory_total_ || bytes > memory_total_ - in_use) return memory_.refused(), nullptr;
   if (kept_.bytes() > memory_total_ - in_use - bytes) kept_.clear();
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
-  const size_t size = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+  const size_t size = round_up(std::max<size_t>(bytes, 1), alignment);
   void* pointer = alignment == kHugePage ? kept_.take(size) : nullptr;
   if (pointer == nullptr) {
     pointer = std::aligned_alloc(alignment, size);
@@ -135,7 +136,7 @@ std::unique_ptr<Kernel> CpuDevice::make_kernel(const abi::KernelRequest& wanted)
   const abi::StoredRequest stored(wanted, has_panels);
   const abi::KernelRequest& request = stored.get();
   for (const KernelEntry& entry : isa_.kernels) {
-    if (std::string_view(entry.op) != request.op) continue;
+    if (!entry.has(request.op)) continue;
     auto kernel = entry.make(request, {.workers = pool_.workers()});
     if (kernel == nullptr) continue;
     if (auto* reader = dynamic_cast<IndexReader*>(kernel.get())) reader->report_to(&index_fault_);

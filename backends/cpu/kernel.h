@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "gabbro/backend_abi.h"
 
@@ -159,8 +160,10 @@ struct MakeContext {
 using MakeKernel = std::unique_ptr<Kernel> (*)(const abi::KernelRequest& request, const MakeContext& context);
 
 struct KernelEntry {
-  const char* op;
+  const char* op;  // null: `make` knows which ops it has
   MakeKernel make;
+
+  bool has(std::string_view name) const { return op == nullptr || op == name; }
 };
 
 // One instruction set: everything that is compiled once per set (namespace gabbro::cpu::<name>), behind function

@@ -33,7 +33,7 @@ inline std::unique_ptr<Kernel> make(const IsaTable& isa, const Call& call, int w
                                    call.attributes.data(),
                                    static_cast<int32_t>(call.attributes.size())};
   for (const KernelEntry& entry : isa.kernels) {
-    if (std::string_view(entry.op) != call.op) continue;
+    if (!entry.has(call.op)) continue;
     if (auto kernel = entry.make(request, {.workers = workers})) return kernel;
   }
   return nullptr;

@@ -5,6 +5,7 @@
 
 #include "backends/common/plugin_entry.h"
 #include "backends/cpu/device.h"
+#include "src/base/set_text.h"
 
 namespace gabbro::cpu {
 namespace {
@@ -15,11 +16,6 @@ using abi::Status;
 using abi::StatusCode;
 
 CpuDevice& cpu(abi::Device* device) { return abi::device_cast<CpuDevice>(device); }
-
-template <size_t N>
-void set_text(char (&field)[N], const std::string& text) {
-  std::snprintf(field, N, "%s", text.c_str());
-}
 
 Status no_such_device(int32_t index) {
   return make_status(StatusCode::kFailed, "cpu:" + std::to_string(index) + ": there is one CPU device, cpu:0");

@@ -172,7 +172,7 @@ std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& wanted)
   const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), counters_.get(), tuning_,
                             index_faults_);
   for (const OpEntry& entry : op_table()) {
-    if (std::string_view(entry.op) != request.op) continue;
+    if (!entry.has(request.op)) continue;
     if (auto kernel = entry.make(request, context)) return kernel;
   }
   return nullptr;

@@ -1,15 +1,19 @@
-// The ops that a GPU has kernels for: one row per op, and one function that makes a kernel for a request.
+// The ops that a GPU has kernels for: one row per op, or per family of elementwise ops, and one function that makes a
+// kernel for a request.
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "backends/gpu/kernel.h"
 
 namespace gabbro::gpu {
 
 struct OpEntry {
-  const char* op;
+  const char* op;  // null: `make` knows which ops it has (kernels/elementwise/op_list.h)
   MakeKernel make;
+
+  bool has(std::string_view name) const { return op == nullptr || op == name; }
 };
 
 // The first row that takes a request wins.

@@ -51,7 +51,7 @@ struct Attribute {
 };
 
 struct KernelRequest {
-  const char* op;  // a name of src/ops/op_table.cc, or of a fused op (docs/fused_ops.md)
+  const char* op;  // a name of src/ops/op_table.h, or of a fused op (docs/fused_ops.md)
   const TensorView* inputs;
   int32_t input_count;
   const TensorView* outputs;  // contiguous, or aliasing an input where the op writes a state

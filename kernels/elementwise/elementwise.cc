@@ -1,6 +1,7 @@
 // Elementwise functions of tensors; what each is stands in elementwise.h.
 #include "kernels/elementwise/elementwise.h"
 
+#include "kernels/elementwise/op_list.h"
 #include "kernels/elementwise/strided_access.h"
 #include "kernels/rows/row_packs.h"
 
@@ -121,39 +122,7 @@ GPU_FUNCTION inline void concat(const ConcatArgs& a) {
   GPU_KERNEL(name##_f32, 256, gabbro::gpu::ElementwiseArgs, unary<gabbro::gpu::GABBRO_GPU::F, float>)             \
   GPU_KERNEL(name##_f16, 256, gabbro::gpu::ElementwiseArgs, unary<gabbro::gpu::GABBRO_GPU::F, gabbro::gpu::Half>) \
   GPU_KERNEL(name##_bf16, 256, gabbro::gpu::ElementwiseArgs, unary<gabbro::gpu::GABBRO_GPU::F, gabbro::gpu::BFloat>)
-GABBRO_UNARY(neg, Neg)
-GABBRO_UNARY(abs, Abs)
-GABBRO_UNARY(exp, Exp)
-GABBRO_UNARY(log, Log)
-GABBRO_UNARY(sqrt, Sqrt)
-GABBRO_UNARY(rsqrt, Rsqrt)
-GABBRO_UNARY(sin, Sin)
-GABBRO_UNARY(cos, Cos)
-GABBRO_UNARY(tanh, Tanh)
-GABBRO_UNARY(sigmoid, Sigmoid)
-GABBRO_UNARY(floor, Floor)
-GABBRO_UNARY(ceil, Ceil)
-GABBRO_UNARY(round, Round)
-GABBRO_UNARY(trunc, Trunc)
-GABBRO_UNARY(expm1, Expm1)
-GABBRO_UNARY(log1p, Log1p)
-GABBRO_UNARY(log2, Log2)
-GABBRO_UNARY(log10, Log10)
-GABBRO_UNARY(tan, Tan)
-GABBRO_UNARY(sinh, Sinh)
-GABBRO_UNARY(cosh, Cosh)
-GABBRO_UNARY(asin, Asin)
-GABBRO_UNARY(acos, Acos)
-GABBRO_UNARY(atan, Atan)
-GABBRO_UNARY(asinh, Asinh)
-GABBRO_UNARY(acosh, Acosh)
-GABBRO_UNARY(atanh, Atanh)
-GABBRO_UNARY(sign, Sign)
-GABBRO_UNARY(erf, Erf)
-GABBRO_UNARY(relu, Relu)
-GABBRO_UNARY(silu, Silu)
-GABBRO_UNARY(gelu, Gelu)
-GABBRO_UNARY(gelu_tanh, GeluTanh)
+GABBRO_UNARY_OPS(GABBRO_UNARY)
 
 #define GABBRO_ARITHMETIC_OF(name, F, dtype, T) \
   GPU_KERNEL(name##_##dtype, 256, gabbro::gpu::ElementwiseArgs, binary<gabbro::gpu::GABBRO_GPU::F, T, T>)
@@ -170,22 +139,9 @@ GABBRO_UNARY(gelu_tanh, GeluTanh)
 #define GABBRO_ARITHMETIC(name, F) \
   GABBRO_OF_FLOATS(name, F)        \
   GABBRO_OF_INTEGERS(name, F)
-GABBRO_ARITHMETIC(add, Add)
-GABBRO_ARITHMETIC(sub, Sub)
-GABBRO_ARITHMETIC(mul, Mul)
-GABBRO_ARITHMETIC(div, Div)
-GABBRO_ARITHMETIC(pow, Pow)
-GABBRO_ARITHMETIC(maximum, Maximum)
-GABBRO_ARITHMETIC(minimum, Minimum)
-GABBRO_ARITHMETIC(floor_divide, FloorDivide)
-GABBRO_ARITHMETIC(remainder, Remainder)
-GABBRO_OF_FLOATS(atan2, Atan2)
-GABBRO_OF_FLOATS(hypot, Hypot)
-GABBRO_OF_INTEGERS(bitwise_and, BitwiseAnd)
-GABBRO_OF_INTEGERS(bitwise_or, BitwiseOr)
-GABBRO_OF_INTEGERS(bitwise_xor, BitwiseXor)
-GABBRO_OF_INTEGERS(left_shift, LeftShift)
-GABBRO_OF_INTEGERS(right_shift, RightShift)
+GABBRO_ARITHMETIC_OPS(GABBRO_ARITHMETIC)
+GABBRO_OPS_OF_FLOATS(GABBRO_OF_FLOATS)
+GABBRO_OPS_OF_INTEGERS(GABBRO_OF_INTEGERS)
 
 #define GABBRO_COMPARISON_OF(name, F, dtype, T) \
   GPU_KERNEL(name##_##dtype, 256, gabbro::gpu::ElementwiseArgs, binary<gabbro::gpu::GABBRO_GPU::F, T, gabbro::gpu::u8>)
@@ -198,18 +154,12 @@ GABBRO_OF_INTEGERS(right_shift, RightShift)
   GABBRO_COMPARISON_OF(name, F, i16, gabbro::gpu::i16)     \
   GABBRO_COMPARISON_OF(name, F, i32, gabbro::gpu::i32)     \
   GABBRO_COMPARISON_OF(name, F, i64, gabbro::gpu::i64)
-GABBRO_COMPARISON(eq, Equal)
-GABBRO_COMPARISON(ne, NotEqual)
-GABBRO_COMPARISON(lt, Less)
-GABBRO_COMPARISON(le, LessEqual)
-GABBRO_COMPARISON(gt, Greater)
-GABBRO_COMPARISON(ge, GreaterEqual)
+GABBRO_COMPARISON_OPS(GABBRO_COMPARISON)
 
 #define GABBRO_LOGICAL(name, F)                              \
   GPU_KERNEL(name##_bool, 256, gabbro::gpu::ElementwiseArgs, \
              binary<gabbro::gpu::GABBRO_GPU::F, gabbro::gpu::u8, gabbro::gpu::u8>)
-GABBRO_LOGICAL(logical_and, LogicalAnd)
-GABBRO_LOGICAL(logical_or, LogicalOr)
+GABBRO_LOGICAL_OPS(GABBRO_LOGICAL)
 
 GPU_KERNEL(clamp_f32, 256, gabbro::gpu::ElementwiseArgs, clamp<float>)
 GPU_KERNEL(clamp_f16, 256, gabbro::gpu::ElementwiseArgs, clamp<gabbro::gpu::Half>)

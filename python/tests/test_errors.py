@@ -110,6 +110,16 @@ ODD = [None, "a", 3, -1, 1 << 70, 2.5, float("nan"), [], {}, object(), X, FLAGS,
        IMAGE, gb.tensor([1.0], dtype="float64"), gb.tensor([1], dtype="int8"), np.zeros(3), (1, 2), (X, X)]  # fmt: skip
 
 
+OF_FLOATS = [name for name in FUNCTIONS if "Of float32, float64, float16 or bfloat16.\n" in getattr(gb, name).__doc__]
+
+
+@pytest.mark.parametrize("name", OF_FLOATS)
+def test_dtypes_that_a_docstring_does_not_name_are_refused(name):
+    for x in (FLAGS, gb.tensor([1, 2])):
+        with pytest.raises(ValueError, match=rf"^\[{name}\] does not take (bool|i32)"):
+            getattr(gb, name)(x)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_random_arguments_give_a_result_or_an_ordinary_exception(name):
     rng = np.random.default_rng(sum(name.encode()))

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "src/base/round_up.h"
+
 namespace gabbro {
 
 class Device;
@@ -15,7 +17,7 @@ class MemoryBlock {
   MemoryBlock(std::shared_ptr<Device> device, size_t bytes);
 
   static constexpr size_t kAlignment = 256;
-  static constexpr size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+  static constexpr size_t rounded(size_t bytes) { return round_up(bytes, kAlignment); }
 
   // A piece; without enough room, a separate allocation. The block is freed with the last of its pieces.
   std::shared_ptr<void> take(size_t bytes);

@@ -10,6 +10,7 @@
 #include "src/backend/ranking.h"
 #include "src/backend/survey.h"
 #include "src/base/error.h"
+#include "src/base/set_text.h"
 
 namespace gabbro {
 namespace {
@@ -19,12 +20,6 @@ struct Candidate {
   int index = 0;
   abi::DeviceFacts facts{};
 };
-
-template <size_t N>
-void set_text(char (&target)[N], const std::string& text) {
-  std::strncpy(target, text.c_str(), N - 1);
-  target[N - 1] = '\0';
-}
 
 // Memory as the kernel counts it, for devices that say where they are.
 void refine(std::vector<Candidate>& found) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/backend/registry.h"
+#include "src/base/set_text.h"
 
 namespace gabbro {
 namespace {
@@ -13,12 +14,6 @@ namespace {
 using namespace discovery;
 
 RuntimeKind kind_of(const Card& card) { return card.amd() ? RuntimeKind::kHip : RuntimeKind::kCuda; }
-
-template <size_t N>
-void set_text(char (&target)[N], const std::string& text) {
-  std::strncpy(target, text.c_str(), N - 1);
-  target[N - 1] = '\0';
-}
 
 std::string driver_text(const Machine& machine, const Card& card) {
   const KernelFacts& kernel = machine.kernel;

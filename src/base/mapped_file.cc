@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/base/round_up.h"
 
 namespace gabbro {
 namespace {
@@ -94,7 +95,7 @@ void MappedFile::will_need(size_t offset, size_t size) const {
 }
 
 void MappedFile::release(size_t offset, size_t size) const {
-  const size_t start = (offset + kPage - 1) / kPage * kPage;  // whole pages only: neighbors share the edges
+  const size_t start = round_up(offset, kPage);  // whole pages only: neighbors share the edges
   const size_t end = (offset + size) / kPage * kPage;
   if (end > start) ::madvise(static_cast<std::byte*>(data_) + start, end - start, MADV_DONTNEED);
 }

@@ -64,6 +64,25 @@ std::optional<uint64_t> Engine::memory_peak() const {
   return state_->device->memory(abi::MemoryKind::kDevice).reserved_peak;
 }
 
+int64_t Engine::State::pages_per_sequence() const {
+  constexpr int64_t kPage = nn::KvCacheConfig::kPageTokens;
+  return (facts.context + kPage - 1) / kPage;
+}
+
+DecodeStep& Engine::State::decode_step(int64_t sequences) {
+  DecodeStep& step = decode[sequences];
+  if (step.run) return step;
+  step.ids = int_tensor(device, Shape{sequences});
+  step.positions = int_tensor(device, Shape{sequences});
+  step.sequences = int_tensor(device, Shape{sequences});
+  step.page_table = int_tensor(device, Shape{sequences, pages_per_sequence()});
+  const llm::Step inputs{
+      .ids = step.ids,
+      .places = {.positions = step.positions, .sequence = step.sequences, .page_table = step.page_table}};
+  step.run.emplace([this, inputs] { return std::vector{model->forward(inputs, *cache)}; });
+  return step;
+}
+
 std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions& options) {
   return load(Checkpoint::open(path), options, nullptr);
 }
@@ -94,7 +113,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   state->model = llm::load_model(checkpoint, state->device, facts.context, [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   });
-  const int64_t pages = (facts.context + p - 1) / p;
+  const int64_t pages = (facts.context + p - 1) / p * std::max<int64_t>(1, options.sequences);
   state->cache.emplace(state->device, nn::KvCacheConfig{.layers = shape.layers,
                                                         .heads = shape.kv_heads,
                                                         .dimension = shape.head_dimension,
@@ -107,10 +126,6 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   if (const auto tuning = state->device->tuning()) facts.device_note = tuning->problem;
   facts.threads = options.threads > 0 ? options.threads : state->device->facts().compute_units;
 
-  DecodeStep& decode = state->decode;
-  decode.ids = int_tensor(state->device, Shape{1});
-  decode.positions = int_tensor(state->device, Shape{1});
-  decode.page_table = int_tensor(state->device, Shape{1, pages});
   return std::shared_ptr<Engine>(new Engine(std::move(state)));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <future>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -15,12 +16,12 @@
 
 namespace gabbro {
 
-// The step of one token, traced once: its inputs are overwritten in place and its plan replayed.
+// The step of one token for each of S sequences, traced once: its inputs are overwritten in place, and its plan
+// replayed.
 struct DecodeStep {
-  Tensor ids;                     // i32 [1]
-  Tensor positions;               // i32 [1]
-  Tensor page_table;              // i32 [1, M]
-  std::vector<int32_t> page_row;  // what it holds
+  Tensor ids, positions, sequences;                                                // i32 [S]
+  Tensor page_table;                                                               // i32 [S, M]
+  std::vector<int32_t> held_ids, held_positions, held_sequences, held_page_table;  // their values
   std::optional<Compiled> run;
 };
 
@@ -33,8 +34,11 @@ struct Engine::State {
   std::shared_future<std::unique_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too
   ModelFacts facts;
   SamplingDefaults sampling;
-  DecodeStep decode;
-  std::mutex mutex;  // one session at a time
+  std::map<int64_t, DecodeStep> decode;  // by S
+  std::mutex mutex;                      // one step at a time
+
+  int64_t pages_per_sequence() const;  // M
+  DecodeStep& decode_step(int64_t sequences);
 };
 
 }  // namespace gabbro

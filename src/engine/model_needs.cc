@@ -5,6 +5,7 @@
 #include <map>
 
 #include "src/base/error.h"
+#include "src/base/round_up.h"
 #include "src/models/llm/registry.h"
 #include "src/nn/kv_cache.h"
 
@@ -65,7 +66,7 @@ uint64_t kv_bytes_per_token(const llm::ModelShape& shape, DType kv_type) {
 
 uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context) {
   constexpr int64_t kPage = nn::KvCacheConfig::kPageTokens;
-  return static_cast<uint64_t>((context + kPage - 1) / kPage * kPage) * kv_bytes_per_token(shape, kv_type);
+  return static_cast<uint64_t>(round_up(context, kPage)) * kv_bytes_per_token(shape, kv_type);
 }
 
 int64_t prefill_chunk(const abi::DeviceFacts& facts, std::string_view quantization) {

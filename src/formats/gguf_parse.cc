@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "src/base/round_up.h"
 #include "src/formats/gguf_cursor.h"
 
 namespace gabbro::gguf {
@@ -242,7 +243,7 @@ std::vector<TensorInfo> read_tensors(Cursor& cursor, uint64_t count, uint32_t al
   std::vector<Entry> entries;
   std::unordered_set<std::string_view> names;
   for (uint64_t i = 0; i < count; ++i) entries.push_back(read_entry(cursor, i, names));
-  const uint64_t data_start = (cursor.position() + uint64_t{alignment} - 1) / alignment * alignment;
+  const uint64_t data_start = round_up(uint64_t{cursor.position()}, alignment);
   const auto expected = expected_size(entries, data_start);
   for (Entry& entry : entries) place(cursor, entry, data_start, alignment, expected);
   check_overlap(cursor, entries);

@@ -4,6 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
+#include "src/base/round_up.h"
 #include "src/formats/ggml_type.h"
 #include "src/formats/gguf_parse.h"
 
@@ -19,8 +20,6 @@ void put_string(std::string& out, std::string_view text) {
   put<uint64_t>(out, text.size());
   out += text;
 }
-
-size_t align_up(size_t size, size_t alignment) { return (size + alignment - 1) / alignment * alignment; }
 
 const GgmlType& known_type(std::string_view name, uint32_t ggml_type) {
   const GgmlType* type = find_ggml_type(ggml_type);
@@ -144,9 +143,9 @@ std::string Writer::header() const {
     for (auto dimension = tensor.shape.rbegin(); dimension != tensor.shape.rend(); ++dimension) put(out, *dimension);
     put(out, tensor.type);
     put(out, offset);
-    offset += align_up(tensor.size, alignment_);
+    offset += round_up(tensor.size, alignment_);
   }
-  out.resize(align_up(out.size(), alignment_));
+  out.resize(round_up(out.size(), alignment_));
   return out;
 }
 
@@ -155,7 +154,7 @@ std::vector<std::span<const std::byte>> Writer::pieces(const std::string& header
   for (const Tensor& tensor : tensors_) {
     if (tensor.data.empty()) throw bad_input("tensor {} has no data", quote(tensor.name));
     out.push_back(tensor.data);
-    out.push_back(std::span(padding_).first(align_up(tensor.size, alignment_) - tensor.size));
+    out.push_back(std::span(padding_).first(round_up(tensor.size, alignment_) - tensor.size));
   }
   return out;
 }

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "src/base/error.h"
+#include "src/base/round_up.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/quant/random_blocks.h"
 
@@ -18,8 +19,6 @@ namespace {
 
 constexpr size_t kPage = kPageAlignment;
 constexpr size_t kRunBytes = size_t{16} << 20;  // no cache keeps it, and the 140 GB of a 70B model are 8,400 mappings
-
-size_t whole_pages(size_t size) { return (size + kPage - 1) / kPage * kPage; }
 
 Error cannot(const std::string& what) { return failed("cannot {}: {}", what, std::strerror(errno)); }
 
@@ -49,7 +48,7 @@ class Space {
 // Pages without a name, which can be mapped in many places.
 class Pages {
  public:
-  explicit Pages(size_t size) : size_(whole_pages(size)), descriptor_(::memfd_create("gabbro", MFD_CLOEXEC)) {
+  explicit Pages(size_t size) : size_(round_up(size, kPage)), descriptor_(::memfd_create("gabbro", MFD_CLOEXEC)) {
     if (descriptor_ < 0 || ::ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) {
       const Error error = cannot(fmt::format("get {} bytes of shared memory", size_));
       close();
@@ -97,7 +96,7 @@ class RandomRun {
   void map(size_t number, std::byte* target, size_t size) const {
     size_t offset = number * 37 % (pages_.size() / step_) * step_;
     for (size_t done = 0; done < size;) {
-      const size_t part = std::min(whole_pages(size - done), pages_.size() - offset);
+      const size_t part = std::min(round_up(size - done, kPage), pages_.size() - offset);
       pages_.map(offset, target + done, part);
       done += part;
       offset = 0;
@@ -122,7 +121,7 @@ File random_file(const std::string& name, const Writer& writer, float deviation,
   if (writer.alignment() != kPageAlignment) throw bad_input("{}: its tensors are not aligned to pages", name);
   const std::string header = writer.header();
   size_t size = header.size();
-  for (const Writer::Tensor& tensor : writer.tensors()) size += whole_pages(tensor.size);
+  for (const Writer::Tensor& tensor : writer.tensors()) size += round_up(tensor.size, kPage);
   Space space(size);
   map_bytes(std::as_bytes(std::span(header)), space.at(0));
   std::map<DType, RandomRun> runs;
@@ -137,7 +136,7 @@ File random_file(const std::string& name, const Writer& writer, float deviation,
       const auto run = runs.try_emplace(*dtype, *dtype, deviation, seed + static_cast<uint64_t>(*dtype)).first;
       run->second.map(i, space.at(offset), tensor.size);
     }
-    offset += whole_pages(tensor.size);
+    offset += round_up(tensor.size, kPage);
   }
   return File::of(space.give_away(name));
 }

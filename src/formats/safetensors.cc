@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "src/base/error.h"
+#include "src/base/round_up.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/safetensors_header.h"
 
@@ -172,7 +173,7 @@ void write(const std::string& path, std::span<const TensorData> tensors,
     pieces.push_back(part.tensor->data);
   }
   std::string text = write_header(header);
-  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
+  text.resize(round_up(text.size(), kLengthBytes), ' ');
   const uint64_t length = text.size();
   text.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
   pieces[0] = std::as_bytes(std::span(text));

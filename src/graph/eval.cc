@@ -157,16 +157,16 @@ bool try_eval_inline(const Tensor& tensor) {
 }
 
 namespace {
-Runner runner = nullptr;
+EvalHook eval_hook = nullptr;
 }
-void set_runner(Runner own) { runner = own; }
+void set_eval_hook(EvalHook hook) { eval_hook = hook; }
 
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel) {
   if (tensors.size() == 1 && try_eval_inline(tensors[0])) return;
   Evaluation evaluation(tensors);
   if (!evaluation.has_work()) return;
-  if (cancel == nullptr && runner != nullptr) {
-    runner([&](const std::atomic<bool>* watched) { evaluation.run(watched); });
+  if (cancel == nullptr && eval_hook != nullptr) {
+    eval_hook([&](const std::atomic<bool>* watched) { evaluation.run(watched); });
   } else {
     evaluation.run(cancel);
   }

@@ -16,8 +16,8 @@ namespace gabbro {
 // Runs eval()'s plans when it is given no `cancel`; it calls run(cancel) at least once, and again if that threw
 // kInterrupted and the plan is to go on. A program that has to be able to stop any computation of the library (initial
 // values of a layer, a state that is loaded) sets it before it computes.
-using Runner = void (*)(const std::function<void(const std::atomic<bool>* cancel)>& run);
-void set_runner(Runner runner);
+using EvalHook = void (*)(const std::function<void(const std::atomic<bool>* cancel)>& run);
+void set_eval_hook(EvalHook hook);
 
 // Evaluates a small graph inline, as eval does: a few ops whose plan is known and takes microseconds, on a device that
 // is idle. Returns whether it did. For callers that hold a lock.

@@ -23,13 +23,13 @@ namespace {
 
 // Removes instructions without users.
 void drop_unused(Program& program) {
-  std::vector<bool> used(program.values.size(), false);
-  for (const int result : program.results) used[static_cast<size_t>(result)] = true;
+  Indexed<bool> used(program.values.size(), false);
+  for (const int result : program.results) used[result] = true;
   for (size_t i = program.instructions.size(); i-- > 0;) {
     Instruction& instruction = program.instructions[i];
-    const bool wanted = std::ranges::any_of(instruction.outputs, [&](int o) { return used[static_cast<size_t>(o)]; });
+    const bool wanted = std::ranges::any_of(instruction.outputs, [&](int o) { return used[o]; });
     if (wanted || !instruction.op->in_place.empty()) {
-      for (const int input : instruction.inputs) used[static_cast<size_t>(input)] = true;
+      for (const int input : instruction.inputs) used[input] = true;
     } else {
       instruction = Instruction{};
     }
@@ -54,27 +54,27 @@ DataFlow::DataFlow(const Program& program)
       is_result_(program.values.size(), false) {
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    for (const int output : instruction.outputs) producers_[static_cast<size_t>(output)] = static_cast<int>(i);
-    for (const int input : instruction.inputs) users_[static_cast<size_t>(input)].push_back(static_cast<int>(i));
+    for (const int output : instruction.outputs) producers_[output] = static_cast<int>(i);
+    for (const int input : instruction.inputs) users_[input].push_back(static_cast<int>(i));
   }
-  for (const int result : program.results) is_result_[static_cast<size_t>(result)] = true;
+  for (const int result : program.results) is_result_[result] = true;
 }
 
 int DataFlow::only_user(int value, std::string_view op) const {
   const std::span<const int> all = users(value);
   if (all.size() != 1 || is_result(value)) return kNone;
-  return program_.instructions[static_cast<size_t>(all[0])].op->name == op ? all[0] : kNone;
+  return program_.instructions[all[0]].op->name == op ? all[0] : kNone;
 }
 
 int DataFlow::only_producer(int value, std::string_view op) const {
   const int made_by = producer(value);
   if (made_by == kNone || users(value).size() != 1 || is_result(value)) return kNone;
-  return program_.instructions[static_cast<size_t>(made_by)].op->name == op ? made_by : kNone;
+  return program_.instructions[made_by].op->name == op ? made_by : kNone;
 }
 
 void replace(Program& program, int at, std::span<const int> removed, Instruction fused) {
-  for (const int index : removed) program.instructions[static_cast<size_t>(index)] = Instruction{};
-  program.instructions[static_cast<size_t>(at)] = std::move(fused);
+  for (const int index : removed) program.instructions[index] = Instruction{};
+  program.instructions[at] = std::move(fused);
 }
 
 void erase_removed(Program& program) {

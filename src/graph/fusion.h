@@ -29,9 +29,9 @@ class DataFlow {
 
   explicit DataFlow(const Program& program);
 
-  int producer(int value) const { return producers_[static_cast<size_t>(value)]; }  // kNone: a parameter
-  std::span<const int> users(int value) const { return users_[static_cast<size_t>(value)]; }
-  bool is_result(int value) const { return is_result_[static_cast<size_t>(value)]; }
+  int producer(int value) const { return producers_[value]; }  // kNone: a parameter
+  std::span<const int> users(int value) const { return users_[value]; }
+  bool is_result(int value) const { return is_result_[value]; }
 
   // The only instruction that uses the value, if it is the named op and the value is not a result; else kNone.
   int only_user(int value, std::string_view op) const;
@@ -40,9 +40,9 @@ class DataFlow {
 
  private:
   const Program& program_;
-  std::vector<int> producers_;
-  std::vector<std::vector<int>> users_;
-  std::vector<bool> is_result_;
+  Indexed<int> producers_;
+  Indexed<std::vector<int>> users_;
+  Indexed<bool> is_result_;
 };
 
 // Puts `fused` at the place of instruction `at` and takes out `removed` (which contains `at`). Removing is done by

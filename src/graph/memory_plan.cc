@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/base/round_up.h"
+
 namespace gabbro {
 
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
@@ -14,14 +16,14 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
   std::vector<size_t> placed;  // by ascending offset
   for (const size_t buffer : order) {
     const Lifetime& life = lifetimes[buffer];
-    const size_t bytes = (life.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t bytes = round_up(life.bytes, kAlignment);
     if (bytes == 0) continue;
     size_t offset = 0;
     for (const size_t other : placed) {
       const Lifetime& neighbor = lifetimes[other];
       if (neighbor.last < life.first || neighbor.first > life.last) continue;
       if (plan.offsets[other] >= offset + bytes) break;
-      offset = std::max(offset, plan.offsets[other] + (neighbor.bytes + kAlignment - 1) / kAlignment * kAlignment);
+      offset = std::max(offset, plan.offsets[other] + round_up(neighbor.bytes, kAlignment));
     }
     plan.offsets[buffer] = offset;
     plan.bytes = std::max(plan.bytes, offset + bytes);

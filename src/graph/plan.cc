@@ -36,8 +36,7 @@ Plan::Plan(std::shared_ptr<Device> device, Program program) : device_(device), p
 void Plan::build_launches() {
   // A step whose outputs are all empty has nothing to do.
   const auto is_empty = [&](const PlanStep& step) {
-    return std::ranges::all_of(step.outputs,
-                               [&](int v) { return program_.values[static_cast<size_t>(v)].shape.elements() == 0; });
+    return std::ranges::all_of(step.outputs, [&](int v) { return program_.values[v].shape.elements() == 0; });
   };
   std::erase_if(steps_, is_empty);
   size_t count = 0;
@@ -140,11 +139,11 @@ std::string Plan::explain() const {
   for (const PlanStep& step : steps_) {
     text += fmt::format("{:<16} {:<28}", step.op->name, step.kernel->bound.implementation);
     for (const int input : step.inputs) {
-      const TensorSpec& spec = program_.values[static_cast<size_t>(input)];
+      const TensorSpec& spec = program_.values[input];
       text += fmt::format(" {}{}", dtype_name(spec.dtype), spec.shape.to_string());
     }
     text += " ->";
-    for (const int output : step.outputs) text += " " + program_.values[static_cast<size_t>(output)].shape.to_string();
+    for (const int output : step.outputs) text += " " + program_.values[output].shape.to_string();
     text += '\n';
   }
   return text + fmt::format("{} launches; arena {:.1f} KiB\n", steps_.size(), static_cast<double>(arena_bytes_) / 1024);

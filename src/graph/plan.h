@@ -71,8 +71,8 @@ class Plan {
 
   std::weak_ptr<Device> device_;
   Program program_;
-  std::vector<Layout> layouts_;  // by value number
-  std::vector<Buffer> buffers_;  // by value number
+  Indexed<Layout> layouts_;  // by value number
+  Indexed<Buffer> buffers_;  // by value number
   std::vector<PlanStep> steps_;
   std::vector<Result> results_;
   std::vector<abi::TensorView> views_;

@@ -28,7 +28,7 @@ std::string Plan::to_dot() const {
   // By memory, for a view has that of what it is a view of: the node that wrote there last.
   std::map<std::tuple<Buffer::Kind, int, size_t>, std::string> writers;
   const auto writer = [&](int value) -> std::string& {
-    const Buffer& buffer = buffers_[static_cast<size_t>(value)];
+    const Buffer& buffer = buffers_[value];
     return writers[{buffer.kind, buffer.index, buffer.offset}];
   };
   for (size_t i = 0; i < program_.parameters.size(); ++i) writer(program_.parameters[i]) = fmt::format("in{}", i);
@@ -41,8 +41,7 @@ std::string Plan::to_dot() const {
   const auto edge = [&](int value, const std::string& to) {
     const std::string from = writer(value);
     if (from.empty()) return;  // empty tensors come from nowhere
-    edges +=
-        fmt::format("  {} -> {} [label=\"{}\"];\n", from, to, spec_text(program_.values[static_cast<size_t>(value)]));
+    edges += fmt::format("  {} -> {} [label=\"{}\"];\n", from, to, spec_text(program_.values[value]));
     if (from.starts_with("in")) used[from] = "input " + from.substr(2);
   };
   for (size_t i = 0; i < steps_.size(); ++i) {

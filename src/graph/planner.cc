@@ -60,7 +60,7 @@ void Planner::grow() {
 
 Planner::Layouts Planner::layouts_of(std::span<const int> values) const {
   Layouts layouts;
-  for (const int value : values) layouts.push_back(plan_.layouts_[static_cast<size_t>(value)]);
+  for (const int value : values) layouts.push_back(plan_.layouts_[value]);
   return layouts;
 }
 
@@ -68,10 +68,10 @@ std::shared_ptr<KernelHandle> Planner::find_kernel(const Instruction& instructio
                                                    const Layouts& outputs) const {
   std::vector<abi::TensorView> views;
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
-    views.push_back(make_view(program_.values[static_cast<size_t>(instruction.inputs[i])], inputs[i]));
+    views.push_back(make_view(program_.values[instruction.inputs[i]], inputs[i]));
   }
   for (size_t i = 0; i < instruction.outputs.size(); ++i) {
-    views.push_back(make_view(program_.values[static_cast<size_t>(instruction.outputs[i])], outputs[i]));
+    views.push_back(make_view(program_.values[instruction.outputs[i]], outputs[i]));
   }
   const std::vector<abi::Attribute> attributes = abi_attributes(instruction.attributes);
   const abi::KernelRequest request = {
@@ -92,7 +92,7 @@ void Planner::define_outputs(const Instruction& instruction) {
     if (input < 0) continue;
     const int source = instruction.inputs[static_cast<size_t>(input)];
     root(instruction.outputs[i]) = root(source);
-    plan_.layouts_[static_cast<size_t>(instruction.outputs[i])] = plan_.layouts_[static_cast<size_t>(source)];
+    plan_.layouts_[instruction.outputs[i]] = plan_.layouts_[source];
   }
 }
 
@@ -116,7 +116,7 @@ bool Planner::eliminate_common_subexpression(const Instruction& instruction) {
 void Planner::emit(const Instruction& original) {
   grow();
   Instruction instruction = original;
-  for (int& input : instruction.inputs) input = alias_of_[static_cast<size_t>(input)];
+  for (int& input : instruction.inputs) input = alias_of_[input];
   if (eliminate_common_subexpression(instruction)) return;
   if (instruction.op->view != nullptr) return emit_view(instruction);
   define_outputs(instruction);
@@ -155,7 +155,7 @@ void Planner::emit(const Instruction& original) {
     bool is_double = false;
     for (const std::vector<int>& values : {instruction.inputs, instruction.outputs}) {
       for (const int value : values) {
-        const TensorSpec& spec = program_.values[static_cast<size_t>(value)];
+        const TensorSpec& spec = program_.values[value];
         is_double |= spec.dtype == DType::f64;
         what += fmt::format("{}{}{}", what.empty() ? "" : ", ", dtype_name(spec.dtype), spec.shape.to_string());
       }
@@ -170,23 +170,22 @@ void Planner::emit(const Instruction& original) {
 void Planner::emit_view(const Instruction& instruction) {
   int source = instruction.inputs[0];
   const int result = instruction.outputs[0];
-  const Shape shape = program_.values[static_cast<size_t>(result)].shape;  // a copy: emit_copy() moves the values
-  std::optional<Layout> layout =
-      instruction.op->view(plan_.layouts_[static_cast<size_t>(source)], shape, instruction.attributes);
+  const Shape shape = program_.values[result].shape;  // a copy: emit_copy() moves the values
+  std::optional<Layout> layout = instruction.op->view(plan_.layouts_[source], shape, instruction.attributes);
   if (!layout) {
     source = emit_copy(source);
-    layout = instruction.op->view(plan_.layouts_[static_cast<size_t>(source)], shape, instruction.attributes);
+    layout = instruction.op->view(plan_.layouts_[source], shape, instruction.attributes);
   }
   root(result) = root(source);
-  const bool changed = layout->shape != plan_.layouts_[static_cast<size_t>(source)].shape ||
-                       layout->strides != plan_.layouts_[static_cast<size_t>(source)].strides ||
-                       layout->offset != plan_.layouts_[static_cast<size_t>(source)].offset;
-  plan_.layouts_[static_cast<size_t>(result)] = *layout;
-  if (!changed && instruction.inputs.size() == 1) alias_of_[static_cast<size_t>(result)] = source;
+  const bool changed = layout->shape != plan_.layouts_[source].shape ||
+                       layout->strides != plan_.layouts_[source].strides ||
+                       layout->offset != plan_.layouts_[source].offset;
+  plan_.layouts_[result] = *layout;
+  if (!changed && instruction.inputs.size() == 1) alias_of_[result] = source;
 }
 
 int Planner::emit_copy(int value) {
-  const int copy = program_.add_value(program_.values[static_cast<size_t>(value)]);
+  const int copy = program_.add_value(program_.values[value]);
   grow();
   const Instruction instruction{.op = &kCopy, .inputs = {value}, .outputs = {copy}};
   auto kernel = find_kernel(instruction, layouts_of(instruction.inputs), layouts_of(instruction.outputs));
@@ -203,7 +202,7 @@ void Planner::emit_step(const Instruction& instruction, std::shared_ptr<KernelHa
 }
 
 size_t Planner::bytes_of(int value) const {
-  const TensorSpec& spec = program_.values[static_cast<size_t>(value)];
+  const TensorSpec& spec = program_.values[value];
   return dtype_bytes(spec.dtype, static_cast<size_t>(spec.shape.elements()));
 }
 
@@ -211,29 +210,27 @@ void Planner::describe_results() {
   std::vector<int> owners;  // storages that are results; their index is Buffer::index
   for (const int value : program_.results) {
     const int owner = root(value);
-    Buffer& buffer = plan_.buffers_[static_cast<size_t>(owner)];
+    Buffer& buffer = plan_.buffers_[owner];
     if (buffer.kind == Buffer::Kind::kArena) {
       buffer = {.kind = Buffer::Kind::kResult, .index = static_cast<int>(owners.size())};
       owners.push_back(owner);
     }
-    plan_.results_.push_back({.spec = program_.values[static_cast<size_t>(value)],
-                              .layout = plan_.layouts_[static_cast<size_t>(value)],
-                              .buffer = buffer,
-                              .bytes = bytes_of(owner)});
+    plan_.results_.push_back(
+        {.spec = program_.values[value], .layout = plan_.layouts_[value], .buffer = buffer, .bytes = bytes_of(owner)});
   }
 }
 
 void Planner::assign_memory() {
   const size_t count = program_.values.size();
-  std::vector<Lifetime> lifetimes(count);
+  Indexed<Lifetime> lifetimes(count);
   for (size_t step = 0; step < plan_.steps_.size(); ++step) {
     const int now = static_cast<int>(step);
     for (const int output : plan_.steps_[step].outputs) {
-      Lifetime& life = lifetimes[static_cast<size_t>(root(output))];
+      Lifetime& life = lifetimes[root(output)];
       if (life.bytes == 0) life = {.bytes = bytes_of(root(output)), .first = now, .last = now};
       life.last = now;
     }
-    for (const int input : plan_.steps_[step].inputs) lifetimes[static_cast<size_t>(root(input))].last = now;
+    for (const int input : plan_.steps_[step].inputs) lifetimes[root(input)].last = now;
   }
   for (size_t value = 0; value < count; ++value) {
     if (plan_.buffers_[value].kind != Buffer::Kind::kArena) lifetimes[value].bytes = 0;
@@ -253,15 +250,13 @@ void Planner::run() {
   fuse(program_, [this](const Program& program, const Instruction& instruction) {
     Layouts inputs;
     Layouts outputs;
-    for (const int input : instruction.inputs)
-      inputs.push_back(Layout::contiguous(program.values[static_cast<size_t>(input)].shape));
-    for (const int output : instruction.outputs)
-      outputs.push_back(Layout::contiguous(program.values[static_cast<size_t>(output)].shape));
+    for (const int input : instruction.inputs) inputs.push_back(Layout::contiguous(program.values[input].shape));
+    for (const int output : instruction.outputs) outputs.push_back(Layout::contiguous(program.values[output].shape));
     return find_kernel(instruction, inputs, outputs) != nullptr;
   });
   grow();
   for (size_t i = 0; i < program_.parameters.size(); ++i) {
-    Layout& layout = plan_.layouts_[static_cast<size_t>(program_.parameters[i])];
+    Layout& layout = plan_.layouts_[program_.parameters[i]];
     layout = program_.parameter_layouts[i];
     layout.offset = 0;  // each run adds its own
   }
@@ -271,13 +266,12 @@ void Planner::run() {
 
   plan_.buffers_.resize(program_.values.size());
   for (size_t i = 0; i < program_.parameters.size(); ++i) {
-    plan_.buffers_[static_cast<size_t>(program_.parameters[i])] = {.kind = Buffer::Kind::kParameter,
-                                                                   .index = static_cast<int>(i)};
+    plan_.buffers_[program_.parameters[i]] = {.kind = Buffer::Kind::kParameter, .index = static_cast<int>(i)};
   }
   describe_results();
   assign_memory();
   for (size_t value = 0; value < program_.values.size(); ++value)
-    plan_.buffers_[value] = plan_.buffers_[static_cast<size_t>(storage_of_[value])];
+    plan_.buffers_[value] = plan_.buffers_[storage_of_[value]];
 }
 
 }  // namespace gabbro

@@ -32,14 +32,14 @@ class Planner {
   void assign_memory();
   void describe_results();
   size_t bytes_of(int value) const;
-  int& root(int value) { return storage_of_[static_cast<size_t>(value)]; }
+  int& root(int value) { return storage_of_[value]; }
   void grow();  // per-value tables follow program_.values
 
   Plan& plan_;
   Program& program_;
   std::shared_ptr<Device> device_;
-  std::vector<int> storage_of_;  // by value: the value whose memory it uses (itself, or what it is a view of)
-  std::vector<int> alias_of_;    // by value: the one that it stands for, or itself
+  Indexed<int> storage_of_;  // by value: the value whose memory it uses (itself, or what it is a view of)
+  Indexed<int> alias_of_;    // by value: the one that it stands for, or itself
   std::unordered_map<std::string, std::vector<int>> known_;  // by instruction_key: the outputs
 };
 

@@ -176,7 +176,7 @@ std::string structure_key(const Program& program) {
   KeyWriter key;
   key.number(program.parameters.size());
   for (size_t i = 0; i < program.parameters.size(); ++i) {
-    const TensorSpec& spec = program.values[static_cast<size_t>(program.parameters[i])];
+    const TensorSpec& spec = program.values[program.parameters[i]];
     key.number(program.parameters[i]);
     key.tensor(spec, program.parameter_layouts[i].strides);
   }
@@ -185,8 +185,8 @@ std::string structure_key(const Program& program) {
     key.number(instruction.outputs.size());
     for (const int output : instruction.outputs) {
       key.number(output);
-      key.number(program.values[static_cast<size_t>(output)].dtype);
-      key.numbers(program.values[static_cast<size_t>(output)].shape.lengths());
+      key.number(program.values[output].dtype);
+      key.numbers(program.values[output].shape.lengths());
     }
   }
   key.number(program.results.size());
@@ -258,7 +258,7 @@ bool expand(Program& program, const Instruction& instruction, const std::shared_
   std::unordered_map<const TensorState*, int> values;
   for (const int input : instruction.inputs) {
     auto state = std::make_shared<TensorState>();
-    state->spec = program.values[static_cast<size_t>(input)];
+    state->spec = program.values[input];
     state->device = device;
     state->layout = Layout::contiguous(state->spec.shape);
     values[state.get()] = input;
@@ -278,14 +278,14 @@ bool expand(Program& program, const Instruction& instruction, const std::shared_
     int& name = renamed[static_cast<size_t>(part.program.results[i])];
     if (name >= 0) throw failed("internal: the composition of {} returns its input", instruction.op->name);
     name = instruction.outputs[i];
-    if (program.values[static_cast<size_t>(name)] != results[i].spec()) {
+    if (program.values[name] != results[i].spec()) {
       throw failed("internal: the composition of {} gives another shape or dtype than its rule", instruction.op->name);
     }
   }
   for (Instruction& inner : part.program.instructions) {
     const auto rename = [&](int& value) {
       int& name = renamed[static_cast<size_t>(value)];
-      if (name < 0) name = program.add_value(part.program.values[static_cast<size_t>(value)]);
+      if (name < 0) name = program.add_value(part.program.values[value]);
       value = name;
     };
     for (int& input : inner.inputs) rename(input);

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/indexed.h"
 #include "src/graph/node.h"
 
 namespace gabbro {
@@ -18,11 +19,11 @@ struct Instruction {
 };
 
 struct Program {
-  std::vector<TensorSpec> values;         // by value number
+  Indexed<TensorSpec> values;             // by value number
   std::vector<int> parameters;            // values that come from outside, in order
   std::vector<Layout> parameter_layouts;  // strides (the offset is left to each run)
   std::vector<int> results;
-  std::vector<Instruction> instructions;  // in an order that computes before it uses
+  Indexed<Instruction> instructions;  // in an order that computes before it uses
 
   int add_value(const TensorSpec& spec);
 };

@@ -9,17 +9,11 @@
 namespace gabbro::nn {
 namespace {
 
-// f(x) in f32, rounded to x's dtype; of f64 as it is.
-template <class F>
-Tensor in_f32(const Tensor& x, F f) {
-  return cast(f(is_half(x.dtype()) ? cast(x, DType::f32) : x), x.dtype());
-}
-
 // x above 0, below(x) below, with a gradient of `slope` at 0, and no other derivatives there. Nothing overflows where
 // it is not used.
 template <class F>
 Tensor by_sign(const Tensor& x, double slope, F below) {
-  return in_f32(x, [&](const Tensor& v) {
+  return computed_in_f32(x, [&](const Tensor& v) {
     const Tensor zero = weak(v, 0), is_below = less(v, zero);
     const Tensor rest = slope == 1 ? v : where(less_equal(v, zero), v * slope, v);
     return where(is_below, below(where(is_below, v, zero)), rest);
@@ -31,7 +25,7 @@ Tensor by_sign(const Tensor& x, double slope, F below) {
 Tensor relu6(const Tensor& x) { return clamp(x, 0, 6); }
 
 Tensor leaky_relu(const Tensor& x, double slope) {
-  return in_f32(x, [&](const Tensor& v) { return where(greater(v, weak(v, 0)), v, v * slope); });
+  return computed_in_f32(x, [&](const Tensor& v) { return where(greater(v, weak(v, 0)), v, v * slope); });
 }
 
 Tensor elu(const Tensor& x, double alpha) {
@@ -44,36 +38,36 @@ Tensor celu(const Tensor& x, double alpha) {
 
 Tensor selu(const Tensor& x) {
   constexpr double kAlpha = 1.6732632423543772, kScale = 1.0507009873554805;  // the paper's section "SNNs"
-  return in_f32(x, [](const Tensor& v) { return elu(v, kAlpha) * kScale; });
+  return computed_in_f32(x, [](const Tensor& v) { return elu(v, kAlpha) * kScale; });
 }
 
 Tensor mish(const Tensor& x) {
-  return in_f32(x, [](const Tensor& v) { return v * tanh(log_one_plus_exp(v)); });
+  return computed_in_f32(x, [](const Tensor& v) { return v * tanh(log_one_plus_exp(v)); });
 }
 
 Tensor softplus(const Tensor& x, double beta, double threshold) {
-  return in_f32(x, [&](const Tensor& v) {
+  return computed_in_f32(x, [&](const Tensor& v) {
     const Tensor scaled = v * beta;
     return where(greater(scaled, weak(v, threshold)), v, log_one_plus_exp(scaled) / beta);
   });
 }
 
 Tensor softsign(const Tensor& x) {
-  return in_f32(x, [](const Tensor& v) { return v / (abs(v) + 1); });
+  return computed_in_f32(x, [](const Tensor& v) { return v / (abs(v) + 1); });
 }
 
 Tensor log_sigmoid(const Tensor& x) {
-  return in_f32(x, [](const Tensor& v) { return neg(log_one_plus_exp(neg(v))); });
+  return computed_in_f32(x, [](const Tensor& v) { return neg(log_one_plus_exp(neg(v))); });
 }
 
 Tensor hard_tanh(const Tensor& x, double low, double high) { return clamp(x, low, high); }
 
 Tensor hard_sigmoid(const Tensor& x) {
-  return in_f32(x, [](const Tensor& v) { return relu6(v + 3) / 6; });
+  return computed_in_f32(x, [](const Tensor& v) { return relu6(v + 3) / 6; });
 }
 
 Tensor hard_swish(const Tensor& x) {
-  return in_f32(x, [](const Tensor& v) { return v * hard_sigmoid(v); });
+  return computed_in_f32(x, [](const Tensor& v) { return v * hard_sigmoid(v); });
 }
 
 Tensor glu(const Tensor& x, int64_t axis) {

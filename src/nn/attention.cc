@@ -30,7 +30,7 @@ class ScoreMask {
   void add(const Tensor& mask, const Shape& shape) {
     const Tensor shaped = reshape(mask, shape);
     if (mask.dtype() == DType::boolean) return hide(shaped);
-    require_dtype("multihead_attention", mask, {DType::f32, DType::f16, DType::bf16, DType::f64});
+    require_dtype("multihead_attention", mask, kFloating);
     added_ = added_.defined() ? added_ + cast(shaped, dtype_) : cast(shaped, dtype_);
   }
   void hide(const Tensor& hidden) { hidden_ = hidden_.defined() ? logical_or(hidden_, hidden) : hidden; }

@@ -10,10 +10,6 @@
 namespace gabbro::nn {
 namespace {
 
-constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::bf16};
-
-Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
-
 // x - target in f32.
 Tensor difference(const char* op, const Tensor& x, const Tensor& target) {
   require_dtype(op, x, kReal);

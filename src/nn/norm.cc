@@ -17,7 +17,7 @@ Shape checked_shape(const char* op, const std::vector<int64_t>& lengths) {
 
 // x [..., shape...] as [..., elements of shape].
 Tensor with_flat_end(const char* op, const Tensor& x, const Shape& shape) {
-  require_dtype(op, x, {DType::f32, DType::f16, DType::bf16});
+  require_dtype(op, x, kReal);
   const int before = x.shape().rank() - shape.rank();
   bool fits = before >= 0;
   for (int axis = 0; fits && axis < shape.rank(); ++axis) fits = x.shape()[before + axis] == shape[axis];

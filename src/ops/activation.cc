@@ -9,17 +9,9 @@
 namespace gabbro {
 namespace {
 
-constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::bf16, DType::f64};
-
-// f(x) in f32, rounded to x's dtype; of f64 as it is.
-template <class F>
-std::vector<Tensor> in_f32(const Tensor& x, F f) {
-  return {cast(f(is_half(x.dtype()) ? cast(x, DType::f32) : x), x.dtype())};
-}
-
 // Kernels know the last axis alone.
 Tensor along(const Op& op, const Tensor& x, int64_t axis) {
-  require_dtype(op.name, x, kReal);
+  require_dtype(op.name, x, kFloating);
   const int index = x.shape().axis(op.name, axis);
   return axis_from_last(record(op, {axis_to_last(for_sum(x), index)}), index);
 }
@@ -29,8 +21,11 @@ Tensor along(const Op& op, const Tensor& x, int64_t axis) {
 // SiLU (Elfwing et al. 2018): y = x · sigmoid(x).
 const Op kSilu = {
     .name = "silu",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
-    .compose = [](const Args& a) { return in_f32(a[0], [](const Tensor& x) { return x * sigmoid(x); }); },
+    .infer = like_first,
+    .compose =
+        [](const Args& a) {
+          return std::vector{computed_in_f32(a[0], [](const Tensor& x) { return x * sigmoid(x); })};
+        },
     // With s = sigmoid(x): s · (1 + x · (1 - s)).
     .gradient =
         [](const GradientArgs& a) {
@@ -45,9 +40,11 @@ const Op kSilu = {
 // y = max(x, 0).
 const Op kRelu = {
     .name = "relu",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     .compose =
-        [](const Args& a) { return in_f32(a[0], [](const Tensor& x) { return maximum(x, number_like(x, 0)); }); },
+        [](const Args& a) {
+          return std::vector{computed_in_f32(a[0], [](const Tensor& x) { return maximum(x, number_like(x, 0)); })};
+        },
     // 0 at 0; dy at a NaN.
     .gradient = [](const GradientArgs& a) -> Gradients {
       const Tensor zero = number_like(a[0], 0);
@@ -59,13 +56,13 @@ const Op kRelu = {
 // GELU (Hendrycks & Gimpel 2016): y = x · Φ(x) = x/2 · (1 + erf(x/√2)).
 const Op kGelu = {
     .name = "gelu",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     .compose =
         [](const Args& a) {
-          return in_f32(a[0], [](const Tensor& x) {
+          return std::vector{computed_in_f32(a[0], [](const Tensor& x) {
             const Tensor root_half = number_like(x, 0.70710678118654752), half = number_like(x, 0.5);
             return half * x * (number_like(x, 1) + erf(x * root_half));
-          });
+          })};
         },
     // Φ(x) + x · φ(x).
     .gradient =
@@ -83,14 +80,14 @@ const Op kGelu = {
 // The same with tanh(√(2/π) · (x + 0.044715·x³)) for erf(x/√2).
 const Op kGeluTanh = {
     .name = "gelu_tanh",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     .compose =
         [](const Args& a) {
-          return in_f32(a[0], [](const Tensor& x) {
+          return std::vector{computed_in_f32(a[0], [](const Tensor& x) {
             const Tensor inner = x + number_like(x, 0.044715) * x * x * x;
             const Tensor y = number_like(x, 1) + tanh(number_like(x, 0.79788456080286536) * inner);
             return number_like(x, 0.5) * x * y;
-          });
+          })};
         },
     // With t the hyperbolic tangent: (1 + t + x · (1 - t²) · √(2/π) · (1 + 3 · 0.044715 · x²)) / 2.
     .gradient =
@@ -108,7 +105,7 @@ const Op kGeluTanh = {
 // y = exp(x - max x) / sum exp(x - max x) over the last axis.
 const Op kSoftmax = {
     .name = "softmax",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     .compose =
         [](const Args& a) {
           if (is_half(a[0].dtype())) return std::vector{cast(softmax(cast(a[0], DType::f32)), a[0].dtype())};
@@ -127,7 +124,7 @@ const Op kSoftmax = {
 // y = (x - max x) - log sum exp(x - max x) over the last axis.
 const Op kLogSoftmax = {
     .name = "log_softmax",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     .compose =
         [](const Args& a) {
           if (is_half(a[0].dtype())) return std::vector{cast(log_softmax(cast(a[0], DType::f32)), a[0].dtype())};
@@ -142,17 +139,17 @@ const Op kLogSoftmax = {
 };
 
 Tensor silu(const Tensor& x) {
-  require_dtype("silu", x, kReal);
+  require_dtype("silu", x, kFloating);
   return record(kSilu, {x});
 }
 
 Tensor relu(const Tensor& x) {
-  require_dtype("relu", x, kReal);
+  require_dtype("relu", x, kFloating);
   return record(kRelu, {x});
 }
 
 Tensor gelu(const Tensor& x, bool approximate) {
-  require_dtype("gelu", x, kReal);
+  require_dtype("gelu", x, kFloating);
   return record(approximate ? kGeluTanh : kGelu, {x});
 }
 

@@ -42,8 +42,6 @@ Tensor summed(const Tensor& x) { return cast(x, is_half(x.dtype()) ? DType::f32 
 
 int64_t last_of(const Tensor& x) { return x.shape()[x.shape().rank() - 1]; }
 
-std::vector<TensorSpec> like_first(const Args& a) { return result(a[0].shape(), a[0].dtype()); }
-
 // Column index minus row index of a matrix, i32 [M, N].
 Tensor diagonals(const Tensor& x) {
   const int64_t rows = x.shape()[x.shape().rank() - 2], columns = last_of(x);

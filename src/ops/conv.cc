@@ -11,10 +11,6 @@
 namespace gabbro {
 namespace {
 
-constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::bf16};
-
-Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
-
 Tensor full(const Tensor& like, const Shape& shape, double value) {
   return broadcast_to(scalar(like.device(), value), shape);
 }

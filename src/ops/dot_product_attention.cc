@@ -26,7 +26,7 @@ Tensor grouped(const Tensor& x, int64_t groups) {
 }
 
 void require_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
-  for (const Tensor* x : {&q, &k, &v}) require_dtype(kName, *x, {DType::f32, DType::f16, DType::bf16, DType::f64});
+  for (const Tensor* x : {&q, &k, &v}) require_dtype(kName, *x, kFloating);
   const int rank = q.shape().rank();
   bool fits = rank >= 2 && k.shape().rank() == rank && v.shape().rank() == rank;
   for (int axis = 0; fits && axis < rank - 3; ++axis)

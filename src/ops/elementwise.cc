@@ -11,17 +11,6 @@
 namespace gabbro {
 namespace {
 
-using GradientRule = Gradients (*)(const GradientArgs& a);
-
-Op unary_op(const char* name, GradientRule gradient) {
-  return {.name = name,
-          .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
-          .gradient = gradient,
-          .elementwise = true};
-}
-
-Op binary_op(const char* name, GradientRule gradient) { return unary_op(name, gradient); }
-
 // As PyTorch has it: half of dy to each of two equal elements, all of it to both where one is NaN.
 Gradients of_larger(const GradientArgs& a, const Tensor& x, const Tensor& y) {
   const Tensor& dy = a.gradients[0];
@@ -52,24 +41,9 @@ Op comparison_op(const char* name) {
           .elementwise = true};
 }
 
-constexpr std::initializer_list<DType> kNumber = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8,
-                                                  DType::u8,  DType::i16, DType::i32,  DType::i64};
-
 Tensor unary(const Op& op, const Tensor& x) {
   require_plain(op.name, x);
   return record(op, {cast(x, as_float(x.dtype()))});
-}
-
-Tensor broadcast_if_needed(const Tensor& x, const Shape& shape) {
-  return x.shape() == shape ? x : broadcast_to(x, shape);
-}
-
-// Kernels see both inputs in the result's shape, with stride 0 along broadcast axes.
-Tensor binary(const Op& op, const Tensor& a, const Tensor& b, std::initializer_list<DType> dtypes) {
-  const auto [x, y] = promoted(op.name, a, b);
-  require_dtype(op.name, x, dtypes);
-  const Shape shape = broadcast_shapes(op.name, a.shape(), b.shape());
-  return record(op, {broadcast_if_needed(x, shape), broadcast_if_needed(y, shape)});
 }
 
 bool are_flags(const char* op, const Tensor& a, const Tensor& b) {
@@ -80,75 +54,78 @@ bool are_flags(const char* op, const Tensor& a, const Tensor& b) {
 
 // Two bool operands go to another op.
 Tensor number_or_flags(const Op& op, const Op& of_flags, const Tensor& a, const Tensor& b) {
-  return are_flags(op.name, a, b) ? binary(of_flags, a, b, {DType::boolean}) : binary(op, a, b, kNumber);
+  return are_flags(op.name, a, b) ? record_binary(of_flags, a, b, {DType::boolean}) : record_binary(op, a, b, kNumber);
 }
 
 Tensor logical(const Op& op, const Tensor& a, const Tensor& b) {
   require_plain(op.name, a);
   require_plain(op.name, b);
-  return binary(op, cast(a, DType::boolean), cast(b, DType::boolean), {DType::boolean});
+  return record_binary(op, cast(a, DType::boolean), cast(b, DType::boolean), {DType::boolean});
 }
 
 // bool is compared as 0 and 1.
 Tensor compared(const Op& op, const Tensor& a, const Tensor& b) {
-  return are_flags(op.name, a, b) ? binary(op, cast(a, DType::i32), cast(b, DType::i32), kNumber)
-                                  : binary(op, a, b, kNumber);
+  return are_flags(op.name, a, b) ? record_binary(op, cast(a, DType::i32), cast(b, DType::i32), kNumber)
+                                  : record_binary(op, a, b, kNumber);
 }
 
 }  // namespace
 
-const Op kNeg = unary_op("neg", [](const GradientArgs& a) -> Gradients { return {neg(a.gradients[0])}; });
+const Op kNeg = elementwise_op("neg", [](const GradientArgs& a) -> Gradients { return {neg(a.gradients[0])}; });
 // 0 at 0.
-const Op kAbs = unary_op("abs", [](const GradientArgs& a) -> Gradients {
+const Op kAbs = elementwise_op("abs", [](const GradientArgs& a) -> Gradients {
   const Tensor zero = number_like(a[0], 0), &dy = a.gradients[0];
   return {where(greater(a[0], zero), dy, where_or_zero(less(a[0], zero), neg(dy)))};
 });
-const Op kExp = unary_op("exp", [](const GradientArgs& a) -> Gradients { return {a.gradients[0] * a.outputs[0]}; });
-const Op kLog = unary_op("log", [](const GradientArgs& a) -> Gradients { return {a.gradients[0] / a[0]}; });
-const Op kSqrt = unary_op("sqrt", [](const GradientArgs& a) {
+const Op kExp =
+    elementwise_op("exp", [](const GradientArgs& a) -> Gradients { return {a.gradients[0] * a.outputs[0]}; });
+const Op kLog = elementwise_op("log", [](const GradientArgs& a) -> Gradients { return {a.gradients[0] / a[0]}; });
+const Op kSqrt = elementwise_op("sqrt", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy / (y * number_like(y, 2)); });
 });
-const Op kRsqrt = unary_op("rsqrt", [](const GradientArgs& a) {
+const Op kRsqrt = elementwise_op("rsqrt", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * number_like(y, -0.5) * y * y * y; });
 });
-const Op kSin = unary_op("sin", [](const GradientArgs& a) {
+const Op kSin = elementwise_op("sin", [](const GradientArgs& a) {
   return elementwise_gradient(a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * cos(x); });
 });
-const Op kCos = unary_op("cos", [](const GradientArgs& a) {
+const Op kCos = elementwise_op("cos", [](const GradientArgs& a) {
   return elementwise_gradient(a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return neg(dy * sin(x)); });
 });
-const Op kTanh = unary_op("tanh", [](const GradientArgs& a) {
+const Op kTanh = elementwise_op("tanh", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (number_like(y, 1) - y * y); });
 });
-const Op kSigmoid = unary_op("sigmoid", [](const GradientArgs& a) {
+const Op kSigmoid = elementwise_op("sigmoid", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * y * (number_like(y, 1) - y); });
 });
-const Op kFloor = unary_op("floor", no_gradient);
+const Op kFloor = elementwise_op("floor", no_gradient);
 // 2/√π · exp(-x²).
-const Op kErf = unary_op("erf", [](const GradientArgs& a) {
+const Op kErf = elementwise_op("erf", [](const GradientArgs& a) {
   return elementwise_gradient(a, [](const Tensor& x, const Tensor&, const Tensor& dy) {
     return dy * number_like(x, 2 * std::numbers::inv_sqrtpi) * exp(neg(x * x));
   });
 });
-const Op kAdd = binary_op("add", [](const GradientArgs& a) -> Gradients { return {a.gradients[0], a.gradients[0]}; });
-const Op kSub = binary_op("sub", [](const GradientArgs& a) -> Gradients {
+const Op kAdd = elementwise_op("add", [](const GradientArgs& a) -> Gradients {
+  return {a.gradients[0], a.gradients[0]};
+});
+const Op kSub = elementwise_op("sub", [](const GradientArgs& a) -> Gradients {
   return {a.gradients[0], neg(a.gradients[0])};
 });
-const Op kMul = binary_op("mul", [](const GradientArgs& a) -> Gradients {
+const Op kMul = elementwise_op("mul", [](const GradientArgs& a) -> Gradients {
   return {a.gradients[0] * a[1], a.gradients[0] * a[0]};
 });
-const Op kDiv = binary_op("div", [](const GradientArgs& a) -> Gradients {
+const Op kDiv = elementwise_op("div", [](const GradientArgs& a) -> Gradients {
   const Tensor& dy = a.gradients[0];
   return {dy / a[1], cast(neg(widened(dy) * widened(a.outputs[0]) / widened(a[1])), dy.dtype())};
 });
-const Op kMaximum = binary_op("maximum", [](const GradientArgs& a) { return of_larger(a, a[0], a[1]); });
-const Op kMinimum = binary_op("minimum", [](const GradientArgs& a) { return of_larger(a, a[1], a[0]); });
+const Op kMaximum = elementwise_op("maximum", [](const GradientArgs& a) { return of_larger(a, a[0], a[1]); });
+const Op kMinimum = elementwise_op("minimum", [](const GradientArgs& a) { return of_larger(a, a[1], a[0]); });
 // b·a^(b-1), 0 where b is 0; and a^b·log a, 0 where a is 0 and b is not negative.
-const Op kPow = binary_op("pow", [](const GradientArgs& a) -> Gradients {
+const Op kPow = elementwise_op("pow", [](const GradientArgs& a) -> Gradients {
   const Tensor x = widened(a[0]), b = widened(a[1]), y = widened(a.outputs[0]), dy = widened(a.gradients[0]);
   const Tensor zero = number_like(x, 0), one = number_like(x, 1), is_constant = equal(b, zero);
   const Tensor base = where(is_constant, one, x);  // a second derivative does not meet 1 / 0
@@ -162,12 +139,12 @@ const Op kGt = comparison_op("gt");
 const Op kGe = comparison_op("ge");
 const Op kLe = comparison_op("le");
 const Op kLt = comparison_op("lt");
-const Op kLogicalAnd = binary_op("logical_and", no_gradient);
-const Op kLogicalOr = binary_op("logical_or", no_gradient);
+const Op kLogicalAnd = elementwise_op("logical_and", no_gradient);
+const Op kLogicalOr = elementwise_op("logical_or", no_gradient);
 // x, lowest, highest.
 const Op kClamp = {
     .name = "clamp",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     .compose = [](const Args& a) { return std::vector{minimum(maximum(a[0], a[1]), a[2])}; },
     .gradient = of_clamp,
     .elementwise = true,
@@ -211,20 +188,20 @@ Tensor floor(const Tensor& x) {
 }
 Tensor erf(const Tensor& x) { return unary(kErf, x); }
 Tensor add(const Tensor& a, const Tensor& b) { return number_or_flags(kAdd, kLogicalOr, a, b); }
-Tensor sub(const Tensor& a, const Tensor& b) { return binary(kSub, a, b, kNumber); }
+Tensor sub(const Tensor& a, const Tensor& b) { return record_binary(kSub, a, b, kNumber); }
 Tensor mul(const Tensor& a, const Tensor& b) { return number_or_flags(kMul, kLogicalAnd, a, b); }
 Tensor div(const Tensor& a, const Tensor& b) {
   const auto [x, y] = promoted("div", a, b);
   const DType dtype = as_float(x.dtype());
-  return binary(kDiv, cast(x, dtype), cast(y, dtype), kNumber);
+  return record_binary(kDiv, cast(x, dtype), cast(y, dtype), kNumber);
 }
 Tensor trunc_divide(const Tensor& a, const Tensor& b) {
   const auto [x, y] = promoted("trunc_divide", a, b);
-  return is_floating(x.dtype()) ? trunc(div(x, y)) : binary(kDiv, x, y, kNumber);
+  return is_floating(x.dtype()) ? trunc(div(x, y)) : record_binary(kDiv, x, y, kNumber);
 }
 Tensor maximum(const Tensor& a, const Tensor& b) { return number_or_flags(kMaximum, kLogicalOr, a, b); }
 Tensor minimum(const Tensor& a, const Tensor& b) { return number_or_flags(kMinimum, kLogicalAnd, a, b); }
-Tensor pow(const Tensor& a, const Tensor& b) { return binary(kPow, for_sum(a), for_sum(b), kNumber); }
+Tensor pow(const Tensor& a, const Tensor& b) { return record_binary(kPow, for_sum(a), for_sum(b), kNumber); }
 Tensor equal(const Tensor& a, const Tensor& b) { return compared(kEq, a, b); }
 Tensor not_equal(const Tensor& a, const Tensor& b) { return compared(kNe, a, b); }
 Tensor greater(const Tensor& a, const Tensor& b) { return compared(kGt, a, b); }

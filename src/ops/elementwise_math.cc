@@ -12,17 +12,6 @@
 namespace gabbro {
 namespace {
 
-constexpr std::initializer_list<DType> kNumber = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8,
-                                                  DType::u8,  DType::i16, DType::i32,  DType::i64};
-constexpr std::initializer_list<DType> kInteger = {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64};
-
-Op like_first(const char* name, Gradients (*gradient)(const GradientArgs& a)) {
-  return {.name = name,
-          .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
-          .gradient = gradient,
-          .elementwise = true};
-}
-
 Tensor of_float(const Op& op, const Tensor& x) {
   require_plain(op.name, x);
   const Tensor argument = for_sum(x);
@@ -35,17 +24,9 @@ Tensor rounded(const Op& op, const Tensor& x) {
   return is_floating(x.dtype()) ? record(op, {x}) : x;
 }
 
-Tensor binary(const Op& op, const Tensor& a, const Tensor& b, std::initializer_list<DType> dtypes) {
-  const auto [x, y] = promoted(op.name, a, b);
-  require_dtype(op.name, x, dtypes);
-  const Shape shape = broadcast_shapes(op.name, a.shape(), b.shape());
-  const auto widened = [&](const Tensor& t) { return t.shape() == shape ? t : broadcast_to(t, shape); };
-  return record(op, {widened(x), widened(y)});
-}
-
 Tensor binary_float(const Op& op, const Tensor& a, const Tensor& b) {
   const auto [x, y] = promoted(op.name, a, b);
-  return binary(op, cast(x, as_float(x.dtype())), cast(y, as_float(y.dtype())), kNumber);
+  return record_binary(op, cast(x, as_float(x.dtype())), cast(y, as_float(y.dtype())), kNumber);
 }
 
 // bool goes to `of_flags`.
@@ -53,7 +34,7 @@ Tensor bitwise(const Op& op, Tensor (*of_flags)(const Tensor&, const Tensor&), c
   require_plain(op.name, a);
   require_plain(op.name, b);
   const bool flags = a.dtype() == DType::boolean && b.dtype() == DType::boolean;
-  return flags ? of_flags(a, b) : binary(op, a, b, kInteger);
+  return flags ? of_flags(a, b) : record_binary(op, a, b, kInteger);
 }
 
 // bool of x's shape that is the same everywhere.
@@ -63,82 +44,82 @@ Tensor infinity(const Tensor& x) { return number_like(x, std::numeric_limits<dou
 
 }  // namespace
 
-const Op kCeil = like_first("ceil", no_gradient);
-const Op kRound = like_first("round", no_gradient);
-const Op kTrunc = like_first("trunc", no_gradient);
-const Op kSign = like_first("sign", no_gradient);
+const Op kCeil = elementwise_op("ceil", no_gradient);
+const Op kRound = elementwise_op("round", no_gradient);
+const Op kTrunc = elementwise_op("trunc", no_gradient);
+const Op kSign = elementwise_op("sign", no_gradient);
 // e^x, which y + 1 has no digits of where x is far below 0.
-const Op kExpm1 = like_first("expm1", [](const GradientArgs& a) {
+const Op kExpm1 = elementwise_op("expm1", [](const GradientArgs& a) {
   return elementwise_gradient(a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * exp(x); });
 });
-const Op kLog1p = like_first("log1p", [](const GradientArgs& a) {
+const Op kLog1p = elementwise_op("log1p", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (x + number_like(x, 1)); });
 });
-const Op kLog2 = like_first("log2", [](const GradientArgs& a) {
+const Op kLog2 = elementwise_op("log2", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (x * number_like(x, std::numbers::ln2)); });
 });
-const Op kLog10 = like_first("log10", [](const GradientArgs& a) {
+const Op kLog10 = elementwise_op("log10", [](const GradientArgs& a) {
   return elementwise_gradient(a, [](const Tensor& x, const Tensor&, const Tensor& dy) {
     return dy / (x * number_like(x, std::numbers::ln10));
   });
 });
-const Op kTan = like_first("tan", [](const GradientArgs& a) {
+const Op kTan = elementwise_op("tan", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (y * y + number_like(y, 1)); });
 });
-const Op kSinh = like_first("sinh", [](const GradientArgs& a) {
+const Op kSinh = elementwise_op("sinh", [](const GradientArgs& a) {
   return elementwise_gradient(a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * cosh(x); });
 });
-const Op kCosh = like_first("cosh", [](const GradientArgs& a) {
+const Op kCosh = elementwise_op("cosh", [](const GradientArgs& a) {
   return elementwise_gradient(a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * sinh(x); });
 });
-const Op kAsin = like_first("asin", [](const GradientArgs& a) {
+const Op kAsin = elementwise_op("asin", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * rsqrt(number_like(x, 1) - x * x); });
 });
-const Op kAcos = like_first("acos", [](const GradientArgs& a) {
+const Op kAcos = elementwise_op("acos", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return neg(dy * rsqrt(number_like(x, 1) - x * x)); });
 });
-const Op kAtan = like_first("atan", [](const GradientArgs& a) {
+const Op kAtan = elementwise_op("atan", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (x * x + number_like(x, 1)); });
 });
-const Op kAsinh = like_first("asinh", [](const GradientArgs& a) {
+const Op kAsinh = elementwise_op("asinh", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * rsqrt(x * x + number_like(x, 1)); });
 });
-const Op kAcosh = like_first("acosh", [](const GradientArgs& a) {
+const Op kAcosh = elementwise_op("acosh", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * rsqrt(x * x - number_like(x, 1)); });
 });
-const Op kAtanh = like_first("atanh", [](const GradientArgs& a) {
+const Op kAtanh = elementwise_op("atanh", [](const GradientArgs& a) {
   return elementwise_gradient(
       a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (number_like(x, 1) - x * x); });
 });
 // dy · x / (x² + y²) and -dy · y / (x² + y²), 0 at the origin.
-const Op kAtan2 = like_first("atan2", [](const GradientArgs& a) -> Gradients {
+const Op kAtan2 = elementwise_op("atan2", [](const GradientArgs& a) -> Gradients {
   const Tensor y = widened(a[0]), x = widened(a[1]), square = x * x + y * y, zero = number_like(square, 0);
   const Tensor at_origin = equal(square, zero);
   const Tensor share = where(at_origin, zero, widened(a.gradients[0])) / where(at_origin, number_like(x, 1), square);
   return {cast(share * x, a[0].dtype()), cast(neg(share * y), a[1].dtype())};
 });
-const Op kHypot = like_first("hypot", [](const GradientArgs& a) -> Gradients {
+const Op kHypot = elementwise_op("hypot", [](const GradientArgs& a) -> Gradients {
   const Tensor dy = widened(a.gradients[0]), y = widened(a.outputs[0]);  // 1 / y may be infinite, x / y is not
   return {cast(dy * (widened(a[0]) / y), a[0].dtype()), cast(dy * (widened(a[1]) / y), a[1].dtype())};
 });
-const Op kFloorDivide = like_first("floor_divide", no_gradient);
+const Op kFloorDivide = elementwise_op("floor_divide", no_gradient);
 // a - floor(a / b) · b, whose floor is a step.
-const Op kRemainder = like_first("remainder", [](const GradientArgs& a) -> Gradients {
+const Op kRemainder = elementwise_op("remainder", [](const GradientArgs& a) -> Gradients {
   return {a.gradients[0], neg(a.gradients[0] * floor_divide(a[0], a[1]))};
 });
-const Op kBitwiseAnd = like_first("bitwise_and", no_gradient);
-const Op kBitwiseOr = like_first("bitwise_or", no_gradient);
-const Op kBitwiseXor = like_first("bitwise_xor", no_gradient);
-const Op kLeftShift = like_first("left_shift", no_gradient);
-const Op kRightShift = like_first("right_shift", no_gradient);
+const Op kBitwiseAnd = elementwise_op("bitwise_and", no_gradient);
+const Op kBitwiseOr = elementwise_op("bitwise_or", no_gradient);
+const Op kBitwiseXor = elementwise_op("bitwise_xor", no_gradient);
+const Op kLeftShift = elementwise_op("left_shift", no_gradient);
+const Op kRightShift = elementwise_op("right_shift", no_gradient);
 
 Tensor ceil(const Tensor& x) { return rounded(kCeil, x); }
 Tensor round(const Tensor& x) { return rounded(kRound, x); }
@@ -189,8 +170,8 @@ Tensor isfinite(const Tensor& x) {
 
 Tensor atan2(const Tensor& y, const Tensor& x) { return binary_float(kAtan2, y, x); }
 Tensor hypot(const Tensor& a, const Tensor& b) { return binary_float(kHypot, a, b); }
-Tensor floor_divide(const Tensor& a, const Tensor& b) { return binary(kFloorDivide, a, b, kNumber); }
-Tensor remainder(const Tensor& a, const Tensor& b) { return binary(kRemainder, a, b, kNumber); }
+Tensor floor_divide(const Tensor& a, const Tensor& b) { return record_binary(kFloorDivide, a, b, kNumber); }
+Tensor remainder(const Tensor& a, const Tensor& b) { return record_binary(kRemainder, a, b, kNumber); }
 Tensor bitwise_and(const Tensor& a, const Tensor& b) { return bitwise(kBitwiseAnd, logical_and, a, b); }
 Tensor bitwise_or(const Tensor& a, const Tensor& b) { return bitwise(kBitwiseOr, logical_or, a, b); }
 Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return bitwise(kBitwiseXor, not_equal, a, b); }
@@ -204,7 +185,7 @@ Tensor bitwise_not(const Tensor& x) {
   if (x.dtype() == DType::boolean) return logical_not(x);
   return bitwise_xor(x, number_like(x, x.dtype() == DType::u8 ? 255 : -1));
 }
-Tensor left_shift(const Tensor& a, const Tensor& b) { return binary(kLeftShift, a, b, kInteger); }
-Tensor right_shift(const Tensor& a, const Tensor& b) { return binary(kRightShift, a, b, kInteger); }
+Tensor left_shift(const Tensor& a, const Tensor& b) { return record_binary(kLeftShift, a, b, kInteger); }
+Tensor right_shift(const Tensor& a, const Tensor& b) { return record_binary(kRightShift, a, b, kInteger); }
 
 }  // namespace gabbro

@@ -14,7 +14,7 @@ bool is_reversed(const Attributes& attributes, int axis) { return (attributes.in
 // The attribute `axes` has a bit for each axis.
 const Op kFlip = {
     .name = "flip",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     .compose =
         [](const Args& a) {
           Tensor y = a[0];

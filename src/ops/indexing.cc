@@ -188,7 +188,7 @@ Tensor number_sliced(const Tensor& y, int axis, int64_t number, const Shape& sha
 // x [..., C], indices [..., K], values [..., K] to [..., C].
 const Op kScatterSet = {
     .name = "scatter_set",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     // The value of the last index that is this position, or x.
     .compose =
         [](const Args& a) {

@@ -8,10 +8,6 @@
 namespace gabbro {
 namespace {
 
-constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::bf16};
-
-Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
-
 // Normalization over the last axis: y = (x - mean) · scale, with scale = 1 / sqrt(variance + epsilon).
 struct Rows {
   Tensor scale, y;
@@ -94,8 +90,6 @@ void require_channels(const char* op, const Tensor& x) {
   require_dtype(op, x, kReal);
   if (x.shape().rank() < 2) throw bad_input("[{}] wants x [N, C, ...], not shape {}", op, x.shape().to_string());
 }
-
-std::vector<TensorSpec> like_first(const Args& a) { return result(a[0].shape(), a[0].dtype()); }
 
 // The groups of x [N, C, ...], one a row.
 Shape grouped_rows(const Tensor& x, const Attributes& attributes) {

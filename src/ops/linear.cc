@@ -60,7 +60,7 @@ const Op kEmbedding = {
 
 Tensor linear(const Tensor& input, const Tensor& own_weight, const Tensor& bias) {
   const Tensor x = for_product(input), weight = for_product(own_weight);
-  require_dtype("linear", x, {DType::f32, DType::f16, DType::bf16, DType::f64});
+  require_dtype("linear", x, kFloating);
   require_rank("linear", weight, 2);
   const int rank = x.shape().rank();
   if (rank == 0 || x.shape()[rank - 1] != weight.shape()[1]) {

@@ -9,9 +9,6 @@
 namespace gabbro {
 namespace {
 
-constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::bf16};
-
-Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
 // A number of shape (), so that losses of tensors of shape () keep it.
 Tensor constant(const Tensor& like, double value) { return full(like.device(), Shape{}, value, DType::f32); }
 

@@ -1,4 +1,4 @@
-// The visible list of all ops: one line each, by file.
+// The visible list of all ops, by file: a declaration and a row of the table each.
 #pragma once
 
 #include <span>
@@ -44,6 +44,46 @@ extern const Op kRelu, kGelu, kGeluTanh;
 extern const Op kSilu, kSoftmax, kLogSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;
 extern const Op kDotProductAttention;
 
-std::span<const Op* const> op_table();
+// clang-format off
+inline constexpr const Op* kOpTable[] = {
+    // view.cc
+    &kReshape, &kBroadcast, &kPermute, &kSlice, &kIdentity,
+    // elementwise.cc
+    &kNeg, &kAbs, &kExp, &kLog, &kSqrt, &kRsqrt, &kSin, &kCos, &kTanh, &kSigmoid, &kFloor, &kErf,
+    &kAdd, &kSub, &kMul, &kDiv, &kMaximum, &kMinimum, &kLe, &kLt, &kLogicalAnd, &kWhere, &kCast,
+    &kPow, &kEq, &kNe, &kGt, &kGe, &kLogicalOr, &kClamp,
+    // elementwise_math.cc
+    &kCeil, &kRound, &kTrunc, &kSign, &kExpm1, &kLog1p, &kLog2, &kLog10, &kTan, &kSinh, &kCosh, &kAsin, &kAcos,
+    &kAtan, &kAsinh, &kAcosh, &kAtanh, &kAtan2, &kHypot, &kFloorDivide, &kRemainder,
+    &kBitwiseAnd, &kBitwiseOr, &kBitwiseXor, &kLeftShift, &kRightShift,
+    // reduce.cc
+    &kSum, &kMax, &kMin, &kProd, &kArgmax, &kArgmin, &kCumsum,
+    // along.cc
+    &kTakeAlong, &kScatterAdd, &kIndexAdd,
+    // indexing.cc
+    &kScatterSet,
+    // sort.cc
+    &kSort, &kTopk,
+    // conv.cc, pool.cc
+    &kIm2col, &kConv, &kConvTranspose, &kConvWeightGradient, &kPool, &kMaxPoolGradient, &kAdaptiveAvgPool2d,
+    &kUpsample2d,
+    // random.cc, loss.cc
+    &kRandom, &kBce, &kLabelLogProbability,
+    // layer_norm.cc
+    &kLayerNorm, &kGroupNorm, &kBatchNorm, &kMoments, &kBatchNormSums,
+    // flip.cc, recurrent.cc
+    &kFlip, &kRecurrent, &kRecurrentGradient,
+    // create.cc, matmul.cc, gather.cc
+    &kIota, &kMatmul, &kGather, &kConcat, &kDequantize,
+    // pick.cc
+    &kResolveIndex,
+    // activation.cc, rms_norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc, dot_product_attention.cc
+    &kRelu, &kGelu, &kGeluTanh,
+    &kSilu, &kSoftmax, &kLogSoftmax, &kRmsNorm, &kLinear, &kEmbedding, &kRope, &kKvWrite, &kAttention,
+    &kDotProductAttention,
+};
+// clang-format on
+
+inline std::span<const Op* const> op_table() { return kOpTable; }
 
 }  // namespace gabbro

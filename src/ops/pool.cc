@@ -9,10 +9,6 @@
 namespace gabbro {
 namespace {
 
-constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::bf16};
-
-Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
-
 // The elements of each window of each plane; outside the plane everything is `value`: [planes, outputs, taps].
 Tensor windows(const Tensor& x, const WindowAxes& w, double value) {
   const Shape& s = x.shape();
@@ -102,7 +98,7 @@ const Op kPool = {
 // x [N, C, D, H, W], dy [N, C, out...] to what x gets: each output's goes to the first of the largest that it saw.
 const Op kMaxPoolGradient = {
     .name = "max_pool_gradient",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     .compose =
         [](const Args& a) {
           const Tensor dx = to_the_largest(in_f32(a[0]), in_f32(a[1]), window_of(a.attributes));

@@ -9,7 +9,7 @@ namespace gabbro {
 // RMSNorm (Zhang & Sennrich 2019): y = x / sqrt(mean(x²) + epsilon) · weight, over the last axis, accumulated in f32.
 const Op kRmsNorm = {
     .name = "rms_norm",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     .compose =
         [](const Args& a) {
           const Tensor x = cast(a[0], DType::f32);
@@ -26,7 +26,7 @@ const Op kRmsNorm = {
 };
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon) {
-  require_dtype("rms_norm", x, {DType::f32, DType::f16, DType::bf16});
+  require_dtype("rms_norm", x, kReal);
   require_dtype("rms_norm", weight, {DType::f32, x.dtype()});
   const int rank = x.shape().rank();
   if (rank == 0 || !(weight.shape() == Shape{x.shape()[rank - 1]})) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "src/ops/ops.h"
+#include "src/ops/promotion.h"
+
 namespace gabbro {
 
 void require_defined(const char* op, const Tensor& x) {
@@ -27,6 +30,17 @@ void require_dtype(const char* op, const Tensor& x, std::initializer_list<DType>
 void require_rank(const char* op, const Tensor& x, int rank) {
   require_defined(op, x);
   if (x.shape().rank() != rank) throw bad_input("[{}] wants {} axes, not shape {}", op, rank, x.shape().to_string());
+}
+
+Tensor record_binary(const Op& op, const Tensor& a, const Tensor& b, std::initializer_list<DType> dtypes) {
+  const auto [x, y] = promoted(op.name, a, b);
+  require_dtype(op.name, x, dtypes);
+  const Shape shape = broadcast_shapes(op.name, a.shape(), b.shape());
+  return record(op, {broadcast_if_needed(x, shape), broadcast_if_needed(y, shape)});
+}
+
+Tensor broadcast_if_needed(const Tensor& x, const Shape& shape) {
+  return x.shape() == shape ? x : broadcast_to(x, shape);
 }
 
 Shape with_last(const Shape& shape, int64_t length) {

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 
+#include "gabbro/ops/elementwise.h"
 #include "src/base/error.h"
 #include "src/graph/node.h"
 
@@ -10,6 +11,13 @@ namespace gabbro {
 
 struct KvLayer;         // ops.h
 struct TokenPositions;  // ops.h
+
+// Dtypes that ops take.
+inline constexpr std::initializer_list<DType> kReal = {DType::f32, DType::f16, DType::bf16};
+inline constexpr std::initializer_list<DType> kFloating = {DType::f32, DType::f16, DType::bf16, DType::f64};
+inline constexpr std::initializer_list<DType> kInteger = {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64};
+inline constexpr std::initializer_list<DType> kNumber = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8,
+                                                         DType::u8,  DType::i16, DType::i32,  DType::i64};
 
 // Each throws bad_input "[op] ..." unless the tensor is defined, has strided elements (no block format, not packed),
 // has one of the dtypes (and such elements), or has the rank.
@@ -29,6 +37,27 @@ inline bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType:
 inline std::vector<TensorSpec> result(const Shape& shape, DType dtype) {
   return {TensorSpec{.shape = shape, .dtype = dtype}};
 }
+
+// An Op's `infer`: one result like the first input.
+inline std::vector<TensorSpec> like_first(const Args& a) { return result(a[0].shape(), a[0].dtype()); }
+
+inline Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
+
+// f(x) in f32, rounded to x's dtype; of f64 as it is.
+template <class F>
+Tensor computed_in_f32(const Tensor& x, F f) {
+  return cast(f(is_half(x.dtype()) ? in_f32(x) : x), x.dtype());
+}
+
+// An elementwise primitive with a result like its first input.
+inline Op elementwise_op(const char* name, Gradients (*gradient)(const GradientArgs& a)) {
+  return {.name = name, .infer = like_first, .gradient = gradient, .elementwise = true};
+}
+
+// Records the op of a and b in the dtype in which they meet, one of `dtypes`, and in the shape to which they broadcast:
+// kernels see stride 0 along broadcast axes.
+Tensor broadcast_if_needed(const Tensor& x, const Shape& shape);
+Tensor record_binary(const Op& op, const Tensor& a, const Tensor& b, std::initializer_list<DType> dtypes);
 
 // The lengths of x's axes, to be changed.
 inline std::vector<int64_t> lengths_of(const Tensor& x) {

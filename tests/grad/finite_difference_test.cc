@@ -7,17 +7,23 @@
 #include <set>
 
 #include "src/graph/eval.h"
+#include "src/ops/cases/cases.h"
 #include "src/ops/grad.h"
 #include "src/ops/op_table.h"
-#include "tests/grad/op_cases.h"
 
 namespace gabbro::grad {
 namespace {
 
+using cases::device, cases::GradientCase, cases::Input;
 using Numbers = std::vector<float>;
 
-const std::vector<OpCase>& cases() {
-  static const std::vector<OpCase> all = op_cases();
+// The cases of all entries.
+const std::vector<GradientCase>& gradient_cases() {
+  static const std::vector<GradientCase> all = [] {
+    std::vector<GradientCase> joined;
+    for (const cases::Entry& e : cases::entries()) joined.insert(joined.end(), e.gradients.begin(), e.gradients.end());
+    return joined;
+  }();
   return all;
 }
 
@@ -33,7 +39,7 @@ Numbers numbers_of(const Input& input, std::mt19937& random) {
 
 class Differentiated : public testing::TestWithParam<size_t> {
  protected:
-  const OpCase& c = cases()[GetParam()];
+  const GradientCase& c = gradient_cases()[GetParam()];
   std::mt19937 random{7};
   std::vector<Numbers> x;
 
@@ -124,19 +130,20 @@ TEST_P(Differentiated, IsWhatFiniteDifferencesSay) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, Differentiated, testing::Range<size_t>(0, cases().size()), [](const auto& info) {
-  std::string name = std::to_string(info.param) + "_" + cases()[info.param].name;
+INSTANTIATE_TEST_SUITE_P(Ops, Differentiated, testing::Range<size_t>(0, gradient_cases().size()), [](const auto& info) {
+  std::string name = std::to_string(info.param) + "_" + gradient_cases()[info.param].name;
   std::ranges::replace_if(
       name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;
 });
 
 TEST(Coverage, EveryOpHasACaseOrAReasonWhyItHasNoGradient) {
-  std::set<std::string> with_case;
-  for (const OpCase& c : cases()) with_case.insert(c.op->name);
-  for (const Op* op : op_table()) {
-    EXPECT_NE(with_case.contains(op->name), ops_without_gradient().contains(op->name)) << op->name;
+  std::set<const Op*> with_case, without;
+  for (const GradientCase& c : gradient_cases()) with_case.insert(c.op);
+  for (const cases::Entry& e : cases::entries()) {
+    for (const auto& [op, reason] : e.without_gradient) without.insert(op);
   }
+  for (const Op* op : op_table()) EXPECT_NE(with_case.contains(op), without.contains(op)) << op->name;
 }
 
 }  // namespace

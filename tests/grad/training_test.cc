@@ -5,12 +5,14 @@
 #include <thread>
 
 #include "src/graph/eval.h"
+#include "src/ops/cases/cases.h"
 #include "src/ops/grad.h"
 #include "src/ops/ops.h"
-#include "tests/grad/op_cases.h"
 
 namespace gabbro::grad {
 namespace {
+
+using cases::device, cases::ints;
 
 Tensor total(const Tensor& x) { return sum(x, kAllAxes); }
 

@@ -5,6 +5,7 @@
 
 #include "backends/common/kernel_test.h"
 #include "src/base/half.h"
+#include "src/ops/cases/cases.h"
 
 namespace gabbro::kernel_test {
 namespace {
@@ -47,69 +48,33 @@ const std::vector<View>& view_cases() {
   return kCases;
 }
 
-struct UnaryCase {
-  const char* op;
-  double (*function)(double);
-  float low;
-  float high;
-  double ulps;  // of the larger of the result and `floor`
-  double floor;
-};
+// Functions with a kernel on every backend.
+std::vector<cases::Unary> unary_cases() {
+  std::vector<cases::Unary> found = cases::unary_functions();
+  std::erase_if(found, [](const cases::Unary& f) { return !f.kernel; });
+  return found;
+}
 
-// Three ulp for what the vocabulary computes (2 for e^x, and the operations around it), one for the C library's; sine
-// and cosine have an absolute error near their zeros.
-const std::vector<UnaryCase>& unary_cases() {
-  static const std::vector<UnaryCase> kCases = {
-      {"neg", [](double x) { return -x; }, -2, 2, 0, 0},
-      {"abs", [](double x) { return std::abs(x); }, -2, 2, 0, 0},
-      {"exp", [](double x) { return std::exp(x); }, -80, 80, 3, 0},
-      {"log", [](double x) { return std::log(x); }, 0, 50, 1, 0},
-      {"sqrt", [](double x) { return std::sqrt(x); }, 0, 50, 1, 0},
-      {"rsqrt", [](double x) { return 1 / std::sqrt(x); }, 0.01f, 50, 2, 0},
-      {"sin", [](double x) { return std::sin(x); }, -5000, 5000, 2, 1},
-      {"cos", [](double x) { return std::cos(x); }, -5000, 5000, 2, 1},
-      {"tanh", [](double x) { return std::tanh(x); }, -10, 10, 6, 0},
-      {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, -30, 30, 6, 0},
-      {"floor", [](double x) { return std::floor(x); }, -20, 20, 0, 0},
-      {"erf", [](double x) { return std::erf(x); }, -5, 5, 2, 0},
-      {"relu", [](double x) { return x < 0 ? 0 : x; }, -5, 5, 0, 0},
-      {"ceil", [](double x) { return std::ceil(x); }, -20, 20, 0, 0},
-      {"round", [](double x) { return std::nearbyint(x); }, -20, 20, 0, 0},
-      {"trunc", [](double x) { return std::trunc(x); }, -20, 20, 0, 0},
-      {"sign", [](double x) { return x > 0   ? 1
-                                     : x < 0 ? -1
-                                             : x; }, -2, 2, 0, 0},
-      {"expm1", [](double x) { return std::expm1(x); }, -20, 80, 2, 0},
-      {"log1p", [](double x) { return std::log1p(x); }, -0.99f, 50, 2, 0},
-      {"log2", [](double x) { return std::log2(x); }, 0, 50, 2, 0},
-      {"log10", [](double x) { return std::log10(x); }, 0, 50, 2, 0},
-      {"tan", [](double x) { return std::tan(x); }, -5000, 5000, 4, 0},
-      {"sinh", [](double x) { return std::sinh(x); }, -80, 80, 3, 0},
-      {"cosh", [](double x) { return std::cosh(x); }, -80, 80, 3, 0},
-      {"asin", [](double x) { return std::asin(x); }, -1, 1, 3, 0},
-      {"acos", [](double x) { return std::acos(x); }, -1, 1, 3, 0},
-      {"atan", [](double x) { return std::atan(x); }, -50, 50, 2, 0},
-      {"asinh", [](double x) { return std::asinh(x); }, -50, 50, 3, 0},
-      {"acosh", [](double x) { return std::acosh(x); }, 1, 50, 3, 0},
-      {"atanh", [](double x) { return std::atanh(x); }, -0.99f, 0.99f, 3, 0},
-  };
-  return kCases;
+std::vector<cases::Binary> binary_cases() {
+  std::vector<cases::Binary> found = cases::binary_functions();
+  std::erase_if(found, [](const cases::Binary& f) { return !f.ulps; });
+  return found;
 }
 
 TEST(Elementwise, unary) {
   std::mt19937 generator(1);
-  for (const UnaryCase& c : unary_cases()) {
+  for (const cases::Unary& c : unary_cases()) {
     for (const View& view : view_cases()) {
-      SCOPED_TRACE(std::string(c.op) + " of " + ::testing::PrintToString(view.shape));
+      SCOPED_TRACE(std::string(c.name) + " of " + ::testing::PrintToString(view.shape));
       Tensor x(DType::f32, view.shape, view.strides, view.offset, view.span);
-      x.random(generator, c.low, c.high);
+      x.random(generator, c.kernel->low, c.kernel->high);
       std::vector<double> expected;
-      for (const float value : x.values<float>()) expected.push_back(c.function(value));
+      for (const float value : x.values<float>()) expected.push_back(c.reference(value));
       for_each_target([&](const Target& target) {
         Tensor y(DType::f32, view.shape);
-        target.run({c.op, {&x}, {&y}, {}});
+        target.run({c.op->name, {&x}, {&y}, {}});
         expect_close(y.values<float>(), expected, [&](size_t i) {
-          return c.ulps * kEpsilon * std::max({std::abs(expected[i]), c.floor, 1e-38});
+          return c.kernel->ulps * kEpsilon * std::max({std::abs(expected[i]), c.kernel->floor, 1e-38});
         });
       });
     }
@@ -118,15 +83,15 @@ TEST(Elementwise, unary) {
 
 TEST(Elementwise, unary_of_what_is_not_finite) {
   const std::vector<float> values = {kNan, kInfinity, -kInfinity, 0.0f, -0.0f, 1e30f, -1e30f, 1e-42f};
-  for (const UnaryCase& c : unary_cases()) {
-    SCOPED_TRACE(c.op);
+  for (const cases::Unary& c : unary_cases()) {
+    SCOPED_TRACE(c.name);
     Tensor x(DType::f32, {static_cast<int64_t>(values.size())});
     std::copy(values.begin(), values.end(), x.data<float>());
     for_each_target([&](const Target& target) {
       Tensor y(DType::f32, {x.count()});
-      target.run({c.op, {&x}, {&y}, {}});
+      target.run({c.op->name, {&x}, {&y}, {}});
       for (size_t i = 0; i < values.size(); ++i) {
-        const double expected = c.function(values[i]);
+        const double expected = c.reference(values[i]);
         const float rounded = static_cast<float>(expected);
         const float actual = y.at<float>(static_cast<int64_t>(i));
         EXPECT_EQ(std::isnan(actual), std::isnan(expected)) << values[i] << " gives " << actual;
@@ -195,43 +160,14 @@ TEST(Elementwise, zeros_have_their_signs) {
   });
 }
 
-struct BinaryCase {
-  const char* op;
-  double (*function)(double, double);
-  double ulps;
-};
-
-const std::vector<BinaryCase>& binary_cases() {
-  static const std::vector<BinaryCase> kCases = {
-      {"add", [](double a, double b) { return a + b; }, 1},
-      {"sub", [](double a, double b) { return a - b; }, 1},
-      {"mul", [](double a, double b) { return a * b; }, 1},
-      {"div", [](double a, double b) { return a / b; }, 1},
-      {"pow", [](double a, double b) { return std::pow(a, b); }, 2},
-      {"maximum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::max(a, b); }, 0},
-      {"minimum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::min(a, b); }, 0},
-      {"atan2", [](double a, double b) { return std::atan2(a, b); }, 3},
-      {"hypot", [](double a, double b) { return std::hypot(a, b); }, 2},
-      {"floor_divide", [](double a, double b) { return std::floor(a / b); }, 0},
-      {"remainder", [](double a, double b) { return a - b * std::floor(a / b); }, 1},
-      {"eq", [](double a, double b) { return a == b ? 1.0 : 0.0; }, 0},
-      {"ne", [](double a, double b) { return a != b ? 1.0 : 0.0; }, 0},
-      {"lt", [](double a, double b) { return a < b ? 1.0 : 0.0; }, 0},
-      {"le", [](double a, double b) { return a <= b ? 1.0 : 0.0; }, 0},
-      {"gt", [](double a, double b) { return a > b ? 1.0 : 0.0; }, 0},
-      {"ge", [](double a, double b) { return a >= b ? 1.0 : 0.0; }, 0},
-  };
-  return kCases;
-}
-
 // The first input takes each view, the second is contiguous, or one number for all.
 TEST(Elementwise, binary) {
   std::mt19937 generator(2);
   std::uniform_real_distribution<float> uniform(0.5f, 3);
-  for (const BinaryCase& c : binary_cases()) {
+  for (const cases::Binary& c : binary_cases()) {
     for (const View& view : view_cases()) {
       for (const bool broadcast : {false, true}) {
-        SCOPED_TRACE(std::string(c.op) + " of " + ::testing::PrintToString(view.shape));
+        SCOPED_TRACE(std::string(c.name) + " of " + ::testing::PrintToString(view.shape));
         Tensor a(DType::f32, view.shape, view.strides, view.offset, view.span);
         Tensor b(DType::f32, view.shape, broadcast ? Shape(view.shape.size(), 0) : Tensor::contiguous(view.shape), 0,
                  broadcast ? 1 : Tensor::product(view.shape));
@@ -241,14 +177,14 @@ TEST(Elementwise, binary) {
         turn = broadcast ? 0 : 1;
         b.fill<float>(next);
         std::vector<double> expected;
-        for (int64_t i = 0; i < a.count(); ++i) expected.push_back(c.function(a.at<float>(i), b.at<float>(i)));
-        const bool comparison = c.op[2] == '\0';
+        for (int64_t i = 0; i < a.count(); ++i) expected.push_back(c.reference(a.at<float>(i), b.at<float>(i)));
+        const bool comparison = c.name[2] == '\0';
         for_each_target([&](const Target& target) {
           Tensor y(comparison ? DType::boolean : DType::f32, view.shape);
-          target.run({c.op, {&a, &b}, {&y}, {}});
+          target.run({c.op->name, {&a, &b}, {&y}, {}});
           std::vector<float> actual;
           for (int64_t i = 0; i < y.count(); ++i) actual.push_back(comparison ? y.at<uint8_t>(i) : y.at<float>(i));
-          expect_close(actual, expected, [&](size_t i) { return c.ulps * kEpsilon * std::abs(expected[i]) + 1e-45; });
+          expect_close(actual, expected, [&](size_t i) { return *c.ulps * kEpsilon * std::abs(expected[i]) + 1e-45; });
         });
       }
     }

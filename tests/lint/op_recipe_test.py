@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Adds an op to a copy of the tree as docs/recipes/op.md says: it touches the files that the recipe lists and no others, and its tests pass.
+"""Adds an op of other ops, and an elementwise primitive, to copies of the tree as docs/recipes/op.md says: each touches the
+files that its list there has and no others, at most 6 and 10, and its tests pass.
 
     op_recipe_test.py BUILD [--python]
 
@@ -14,7 +15,6 @@ import pathlib
 import re
 import shlex
 import shutil
-import struct
 import subprocess
 import sys
 import unittest
@@ -39,7 +39,7 @@ namespace gabbro {
 // y = x / (1 + |x|).
 const Op kSoftsign = {
     .name = "softsign",
-    .infer = [](const Args& a) { return result(a[0].shape(), a[0].dtype()); },
+    .infer = like_first,
     .compose = [](const Args& a) { return std::vector{a[0] / (abs(a[0]) + number_like(a[0], 1))}; },
     // (1 - |y|)².
     .gradient = [](const GradientArgs& a) -> Gradients {
@@ -49,82 +49,84 @@ const Op kSoftsign = {
 };
 
 Tensor softsign(const Tensor& x) {
-  require_dtype("softsign", x, {DType::f32, DType::f16, DType::bf16, DType::f64});
+  require_dtype("softsign", x, kFloating);
   return record(kSoftsign, {x});
 }
 
 }  // namespace gabbro
 """
 
-# File: the line after which something is put in (the only one that has these words), and what.
-LINES = {
-    "src/ops/op_table.h": ("extern const Op kSilu", "// softsign.cc\nextern const Op kSoftsign;"),
-    "src/ops/op_table.cc": ("&kSilu,", "      &kSoftsign,"),
-    "include/gabbro/ops/neural.h": ("Tensor silu(", "Tensor softsign(const Tensor& x);  // x / (1 + |x|)"),
-    "src/ops/family_rules_test.cc": (
-        "{[&] { gelu(flags); }",
-        '      {[&] { softsign(flags); }, "[softsign] does not take bool of shape (2, 5) (only f32, f16, bf16, f64)"},'),
-    "tests/reference/make_tensor_fixtures.py": (
-        'each_dtype("silu"', '    for y in [x, x[:, :0], x[:1, :1]]:\n'
-                             '        cases.add("softsign", [y.numpy()], functional.softsign(y).numpy(), 2)'),
-    "tests/reference/make_grad_fixtures.py": ('"silu": unary(', '    "softsign": unary(functional.softsign),'),
-    "tests/ops/op_calls.cc": (
-        "std::map<std::string, OpCall> kOps",
-        '      {"softsign", [](const Inputs& i, const json&) { return softsign(i[0]); }},'),
-    "tests/grad/op_cases.cc": ("unary(kSilu, silu);", "  unary(kSoftsign, softsign, -1.9, 2.2);"),
-    "python/src/ops_elementwise.cc": (
+# The op of other ops. File: lines, as the words that only the line before has, and the text.
+SOFTSIGN = {
+    "src/ops/op_table.h": [("extern const Op kSilu", "// softsign.cc\nextern const Op kSoftsign;"),
+                           ("    &kSilu, ", "    &kSoftsign,")],
+    "include/gabbro/ops/neural.h": [("Tensor silu(", "Tensor softsign(const Tensor& x);  // x / (1 + |x|)")],
+    "src/ops/cases/elementwise.cc": [(
+        "const Unary kUnary[] = {",
+        '    {.name = "softsign", .op = &kSoftsign, .call = softsign,\n'
+        '     .reference = [](double x) { return x / (1 + std::abs(x)); }, .low = -1.9, .high = 2.2,\n'
+        '     .refusal = "[softsign] does not take bool of shape (2, 5) (only f32, f16, bf16, f64)"},')],
+    "python/src/ops_elementwise.cc": [(
         '{"silu", silu,',
         '    {"softsign", softsign, Kind::kFloat, "x / (1 + abs(x)), element by element.", "[1.0, -3.0]",\n'
-        '     "tensor([ 0.5 , -0.75])"},'),
-    "python/tests/test_ops.py": ('"silu": lambda', '    "softsign": lambda x: x / (1 + np.abs(x)),'),
-    "python/tests/test_errors.py": ('"bilinear": [', '    "softsign": [lambda f: f(FLAGS)],'),
-    "docs/site/api/operations.rst": ("   silu", "   softsign"),
-    "docs/fused_ops.md": ("- `clamp` (x, lowest", "- `softsign` x / (1 + |x|) of any shape (f32, f16, bf16), with a composition"),
+        '     "tensor([ 0.5 , -0.75])"},')],
+    "docs/site/api/operations.rst": [("   silu", "   softsign")],
 }
-FIXTURE = "tests/data/ops/tensor.json"  # make_tensor_fixtures.py writes it with PyTorch; here, its cases come from Python
+
+# The primitive: x³.
+CUBE = {
+    "src/ops/elementwise_math.cc": [
+        ('const Op kTrunc = elementwise_op(', """\
+const Op kCube = elementwise_op("cube", [](const GradientArgs& a) {
+  return elementwise_gradient(
+      a, [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * x * x * number_like(x, 3); });
+});"""),
+        ("Tensor expm1(const Tensor& x) {", "Tensor cube(const Tensor& x) { return of_float(kCube, x); }")],
+    "src/ops/op_table.h": [("extern const Op kCeil,", "extern const Op kCube;"), ("    &kCeil, ", "    &kCube,")],
+    "include/gabbro/ops/elementwise.h": [("Tensor expm1(", "Tensor cube(const Tensor& x);  // x³")],
+    "src/ops/cases/elementwise.cc": [(
+        "const Unary kUnary[] = {",
+        '    {.name = "cube", .op = &kCube, .call = cube, .reference = [](double x) { return x * x * x; },\n'
+        '     .kernel = {{-20, 20, 3}}},')],
+    "backends/cpu/kernels/elementwise/typed_unary.cc": [(
+        "constexpr Unary kUnary[] = {", '    unary<[](auto x) { return x * x * x; }>("cube"),')],
+    "kernels/elementwise/elementwise.h": [("namespace gabbro::gpu::GABBRO_GPU {", """\
+struct Cube {
+  GPU_FUNCTION static float of(float x) { return x * x * x; }
+};""")],
+    "kernels/elementwise/op_list.h": [("  X(neg, Neg)", "  X(cube, Cube) \\")],
+    "python/src/ops_elementwise.cc": [(
+        "constexpr Function kFunctions[] = {",
+        '    {"cube", cube, Kind::kFraction, "x · x · x, element by element.", "[2.0]", "tensor([8.])"},')],
+    "docs/site/api/operations.rst": [("   square", "   cube")],
+    "docs/fused_ops.md": [("- unary, of floats: ", "  `cube` (x³), and")],
+}
 
 # The test programs that know of the op, in one.
-SOURCES = ["src/ops/softsign.cc", "src/ops/op_table.cc", "src/ops/family_rules_test.cc", "tests/ops/op_calls.cc",
-           "tests/ops/array_calls.cc", "tests/ops/op_values_test.cc", "tests/grad/op_cases.cc", "tests/grad/layer_cases.cc",
-           "tests/grad/finite_difference_test.cc"]
+TESTS = ["src/ops/cases/elementwise.cc", "tests/ops/entries_test.cc", "tests/ops/op_values_test.cc",
+         "tests/grad/finite_difference_test.cc"]
 
 
-def single(x):
-    return struct.unpack("f", struct.pack("f", x))[0]
+def add_op(tree, changes):
+    """Writes the lines into the files of the tree."""
+    for path, insertions in changes.items():
+        for words, text in insertions:
+            lines = (tree / path).read_text(encoding="utf-8").split("\n")
+            found = [number for number, line in enumerate(lines) if words in line]
+            if len(found) != 1:
+                raise AssertionError(f"{path} has {len(found)} lines with {words}: tell this test after which the op goes")
+            # A call that goes on in further lines ends before the next entry.
+            end = found[0]
+            while lines[end].count("{") > lines[end].count("}") and lines[end + 1].startswith("       "):
+                end += 1
+            lines.insert(end + 1, text)
+            (tree / path).write_text("\n".join(lines), encoding="utf-8")
 
 
-def fixture_cases():
-    """On 11, no and one element; a tensor is (shape, numbers)."""
-    for shape, x in (((11,), [i * 0.375 - 2 for i in range(11)]), ((3, 0), []), ((1, 1), [-0.0])):
-        tensor = lambda data: {"dtype": "f32", "shape": list(shape), "data": data}
-        yield {"op": "softsign", "inputs": [tensor(x)], "attributes": {},
-               "output": tensor([float(f"{single(v / (1 + abs(v))):.9g}") for v in x]), "ulps": 2}
-
-
-def add_op(tree):
-    """Writes the op into the tree. The paths of what changed."""
-    (tree / "src/ops/softsign.cc").write_text(OP, encoding="utf-8")
-    for path, (words, text) in LINES.items():
-        lines = (tree / path).read_text(encoding="utf-8").split("\n")
-        found = [number for number, line in enumerate(lines) if words in line]
-        if len(found) != 1:
-            raise AssertionError(f"{path} has {len(found)} lines with {words}: tell this test after which the op goes")
-        # A call that goes on in further lines ends before the next entry.
-        end = found[0]
-        while lines[end].count("{") > lines[end].count("}") and lines[end + 1].startswith("       "):
-            end += 1
-        lines.insert(end + 1, text)
-        (tree / path).write_text("\n".join(lines), encoding="utf-8")
-    cases = (tree / FIXTURE).read_text(encoding="utf-8")
-    added = "".join(",\n" + json.dumps(case, separators=(",", ":")) for case in fixture_cases())
-    (tree / FIXTURE).write_text(cases.removesuffix("]\n") + added + "]\n", encoding="utf-8")
-    return ["src/ops/softsign.cc", *LINES, FIXTURE]
-
-
-def listed():
-    """The patterns of the recipe's list of files."""
+def listed(heading):
+    """The patterns of the list of files in a section of the recipe."""
     text = (ROOT / RECIPE).read_text(encoding="utf-8")
-    section = re.search(r"^## The files\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
+    section = re.search(rf"^## {heading}\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
     lines = [line for line in section[1].split("\n") if line.startswith("- ")] if section else []
     return re.findall(r"`([\w*./]+)`", "\n".join(lines))
 
@@ -143,6 +145,11 @@ class Build:
         self.build, self.tree, self.folder = build, tree, folder
         self.commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
 
+    def targets(self, source):
+        """The targets that a source is compiled for."""
+        commands = [entry["command"] for entry in self.commands if entry["file"].endswith(source)]
+        return [re.search(r"/CMakeFiles/(\w+)\.dir/", command)[1] for command in commands]
+
     def compile(self, sources, target, precompiled=True):
         """Objects of these sources, with the options that `target` is compiled with, but as fast as can be. `precompiled`:
         with its precompiled headers, which are those of this tree."""
@@ -157,9 +164,9 @@ class Build:
             del options[at:at + 2]
 
         def one(source):
-            target = self.folder / (source.replace("/", "_") + ".o")
-            run([*options, "-O0", "-g0", "-o", target, "-c", self.tree / source], cwd=known["directory"])
-            return str(target)
+            path = self.folder / f"{target}_{source.replace('/', '_')}.o"
+            run([*options, "-O0", "-g0", "-o", path, "-c", self.tree / source], cwd=known["directory"])
+            return str(path)
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(one, sources))
@@ -178,44 +185,59 @@ class Build:
         run(words, cwd=self.build)
 
 
-class OpRecipe(unittest.TestCase):
+class Recipe:
+    """What the recipes of both kinds of ops have in common."""
+
     build = python = None
 
     @classmethod
     def setUpClass(cls):
         # Always the same folder, for a compiler cache.
-        cls.folder = cls.build / "recipe"
+        cls.folder = cls.build / "recipe" / cls.op
         shutil.rmtree(cls.folder, ignore_errors=True)
         cls.tree = cls.folder / "tree"
         copy_tree(ROOT, cls.tree)
-        cls.touched = add_op(cls.tree)
+        add_op(cls.tree, cls.changes)
+        if cls.source:
+            (cls.tree / cls.source).write_text(OP, encoding="utf-8")
+        cls.touched = [*cls.changes, *([cls.source] if cls.source else [])]
         cls.builds = Build(cls.build, cls.tree, cls.folder)
 
     @classmethod
     def tearDownClass(cls):
         shutil.rmtree(cls.folder, ignore_errors=True)
 
+    def setUp(self):
+        if self.python and "python" not in self._testMethodName:
+            self.skipTest("CTest runs it")
+
     def test_it_touches_the_files_that_the_recipe_lists_and_no_others(self):
-        patterns = listed()
+        patterns = listed(self.heading)
         self.assertTrue(patterns)
         for path in self.touched:
             self.assertTrue(any(fnmatch.fnmatch(path, pattern) for pattern in patterns), f"{RECIPE} does not list {path}")
         for pattern in patterns:
             self.assertTrue(fnmatch.filter(self.touched, pattern), f"{RECIPE} lists {pattern}, which need not change")
+        self.assertLessEqual(len(self.touched), self.most_files)
 
     def test_the_tree_keeps_the_rules_of_the_house(self):
         self.assertEqual(lint_layers.lint(self.tree), [])
 
-    def test_its_values_gradients_and_refusals_are_right(self):
-        if self.python:
-            self.skipTest("CTest runs it")
+    def values_and_gradients(self, plugins):
+        """The output of the op's tests with the plugins of a folder."""
+        sources = [self.source or self.rule, *TESTS]
         program = self.folder / "op_tests"
-        self.builds.link("tests/op_values_test", self.builds.compile(SOURCES, "op_values_test"), lambda path: False, program)
-        environment = {"GABBRO_DEVICE": "cpu", **os.environ, "GABBRO_BUILD_DIR": str(self.build)}
-        tests = "*softsign*:Coverage.EveryOp*:FamilyRules.Elementwise*"
-        output = run([program, f"--gtest_filter={tests}"], env=environment)
-        # Three cases, each called twice; the gradient; every op has one; refusals.
-        self.assertIn("[  PASSED  ] 9 tests", output)
+        self.builds.link("tests/op_values_test", self.builds.compile(sources, "op_values_test"), lambda path: False, program)
+        environment = {"GABBRO_DEVICE": "cpu", **os.environ, "GABBRO_PLUGIN_PATH": str(plugins)}
+        return run([program, f"--gtest_filter=*{self.op}*:Coverage.EveryOp*"], env=environment)
+
+
+class OpOfOtherOps(Recipe, unittest.TestCase):
+    op, source, changes, heading, most_files = "softsign", "src/ops/softsign.cc", SOFTSIGN, "The files", 6
+
+    def test_its_values_gradients_and_refusals_are_right(self):
+        # Values, refusals, the gradient, and every op has one.
+        self.assertIn("[  PASSED  ] 4 tests", self.values_and_gradients(self.build / "lib"))
 
     def test_python_has_it(self):
         if not self.python:
@@ -227,21 +249,61 @@ class OpRecipe(unittest.TestCase):
                 (package / path.name).symlink_to(path.resolve())
         extension = next((self.build / "python" / "gabbro").glob("_core*.so"))
         replaced = "python/src/ops_elementwise.cc"
-        objects = self.builds.compile(["src/ops/softsign.cc", "src/ops/op_table.cc", replaced], "gabbro_core")
+        objects = self.builds.compile(["src/ops/softsign.cc", replaced], "gabbro_core")
         self.builds.link(str(extension.relative_to(self.build)), objects,
                          lambda path: not path.endswith("/ops_elementwise.cc.o"), package / extension.name)
         environment = {"GABBRO_DEVICE": "cpu", **os.environ, "PYTHONPATH": str(package.parent)}
         output = run([sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-k", "softsign or lists_everything",
-                      "python/tests/test_ops.py", "python/tests/test_errors.py", "python/tests/test_doctests.py"],
+                      "python/tests/test_errors.py", "python/tests/test_doctests.py"],
                      cwd=self.tree, env=environment)
-        for test in ("test_unary[softsign]", "test_values_that_do_not_fit_are_value_errors_with_the_ops_name[softsign-",
-                     "test_examples[softsign]", "test_the_site_lists_everything"):
+        for test in ("test_dtypes_that_a_docstring_does_not_name_are_refused[softsign]", "test_examples[softsign]",
+                     "test_the_site_lists_everything"):
             self.assertRegex(output, re.escape(test) + r".* PASSED")
+
+
+class ElementwisePrimitive(Recipe, unittest.TestCase):
+    op, source, changes, heading, most_files = "cube", None, CUBE, "Elementwise primitives", 10
+    rule = "src/ops/elementwise_math.cc"
+
+    def plugin(self, name, objects, replaced):
+        """A folder with libgabbro_<name>.so, in which these objects replace those with the ends."""
+        library = f"libgabbro_{name}.so"
+        (self.folder / "lib").mkdir(exist_ok=True)
+        self.builds.link(f"lib/{library}", objects, lambda path: not path.endswith(replaced), self.folder / "lib" / library)
+        return self.folder / "lib"
+
+    def test_it_is_right_on_the_cpu(self):
+        kernel = "backends/cpu/kernels/elementwise/typed_unary.cc"
+        objects = []
+        for target in self.builds.targets("backends/cpu/kernel_table.cc"):
+            objects += self.builds.compile([kernel], target)
+            compiled = (self.build / f"backends/cpu/CMakeFiles/{target}.dir").rglob("*.cc.o")
+            objects += [str(path) for path in sorted(compiled) if path.name != "typed_unary.cc.o"]
+        plugins = self.plugin("cpu", objects, ())
+        # Values, (no) refusals, the gradient, and every op has one.
+        self.assertIn("[  PASSED  ] 4 tests", self.values_and_gradients(plugins))
+        self.assert_kernels_are_exact(plugins, "cpu")
+
+    def test_it_is_right_on_gpus(self):
+        if not (self.build / "lib/libgabbro_sim.so").exists():
+            self.skipTest("the simulator is not built")
+        kernels = "kernels/elementwise/elementwise.cc"
+        objects = self.builds.compile(["backends/gpu/ops/elementwise.cc"], "gabbro_gpu_host")
+        objects += self.builds.compile([kernels], "gabbro_sim_kernels_32")
+        self.assert_kernels_are_exact(self.plugin("sim", objects, "_sim_kernels_32.dir/__/__/" + kernels + ".o"), "sim:0")
+
+    def assert_kernels_are_exact(self, plugins, device):
+        sources = [self.rule, "src/ops/cases/elementwise.cc", "tests/kernels/elementwise_test.cc",
+                   "tests/kernels/device_target.cc"]
+        program = self.folder / "kernel_tests"
+        self.builds.link("tests/kernel_test", self.builds.compile(sources, "kernel_test"), lambda path: False, program)
+        environment = {**os.environ, "GABBRO_DEVICE": device, "GABBRO_PLUGIN_PATH": str(plugins)}
+        self.assertIn("[  PASSED  ] 2 tests", run([program, "--gtest_filter=Elementwise.unary*"], env=environment))
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__.strip())
-    OpRecipe.build = pathlib.Path(sys.argv[1]).resolve()
-    OpRecipe.python = "--python" in sys.argv[2:]
+    Recipe.build = pathlib.Path(sys.argv[1]).resolve()
+    Recipe.python = "--python" in sys.argv[2:]
     unittest.main(argv=sys.argv[:1])

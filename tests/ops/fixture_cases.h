@@ -5,19 +5,21 @@
 #include <string>
 #include <vector>
 
-#include "src/backend/device.h"
 #include "src/graph/node.h"
-#include "tests/ops/op_calls.h"
+#include "src/ops/cases/attributes.h"
+#include "src/ops/cases/cases.h"
 
 namespace gabbro::fixtures {
 
-const std::shared_ptr<Device>& device();
+using cases::device, cases::dtype_of, cases::Inputs;
 nlohmann::json cases_of(const std::string& file);
 Shape shape_of(const nlohmann::json& lengths);
 Tensor upload(const nlohmann::json& tensor);
 std::vector<double> read(const Tensor& tensor);
 // The op of a case on these inputs.
-Tensor apply(const std::string& op, const Inputs& x, const nlohmann::json& attributes);
+inline Tensor apply(const std::string& op, const Inputs& x, const nlohmann::json& attributes) {
+  return cases::entry(op).call(x, attributes);
+}
 // The same elements with a stride of two; tensors without axes or elements, and of six axes, unchanged.
 Tensor in_steps(const Tensor& x);
 

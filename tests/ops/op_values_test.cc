@@ -8,29 +8,22 @@
 #include <cmath>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
-#include "src/backend/registry.h"
 #include "src/base/error.h"
 #include "src/base/half.h"
 #include "src/graph/eval.h"
+#include "src/ops/cases/attention.h"
+#include "src/ops/cases/attributes.h"
 #include "src/ops/ops.h"
 #include "tests/ops/fixture_cases.h"
-#include "tests/ops/op_calls.h"
 
 namespace gabbro {
 
 using nlohmann::json;
 
 namespace fixtures {
-
-const std::shared_ptr<Device>& device() {
-  static const std::shared_ptr<Device> opened = open_device("auto", {.threads = 2});
-  return opened;
-}
 
 json cases_of(const std::string& file) {
   return json::parse(std::ifstream(GABBRO_SOURCE_DIR "/tests/data/ops/" + file + ".json"));
@@ -115,114 +108,6 @@ std::vector<double> read(const Tensor& tensor) {
   }
 }
 
-namespace {
-
-Tensor ints(const std::vector<int32_t>& values) {
-  return device()->upload(DType::i32, Shape{std::ssize(values)}, values.data());
-}
-
-// q, and the keys and values of all tokens, of which q's are the last. They are written in two steps, to pages in
-// shuffled order.
-Tensor cached_attention(const std::vector<Tensor>& x, const json& a, DType dtype) {
-  const Shape& kv = x[1].shape();
-  const int64_t page = a.at("page");
-  const int64_t pages = (kv[0] + page - 1) / page;
-  const auto zeros = [&](DType type, const Shape& shape) {
-    const std::vector<uint16_t> bytes(static_cast<size_t>(shape.elements()), 0);
-    return device()->upload(type, shape, bytes.data());
-  };
-  KvLayer cache{.keys = zeros(dtype, Shape{pages + 1, kv[1], kv[2], page}),
-                .values = zeros(dtype, Shape{pages + 1, kv[1], page, kv[2]})};
-  if (dtype == DType::i8) {
-    cache.key_scales = zeros(DType::f16, Shape{pages + 1, kv[1], kv[2] / 32, page});
-    cache.value_scales = zeros(DType::f16, Shape{pages + 1, kv[1], page, kv[2] / 32});
-  }
-  std::vector<int32_t> table(static_cast<size_t>(pages));
-  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(table.size() - i);
-  const Tensor page_table = reshape(ints(table), Shape{1, pages});
-  const auto places = [&](int64_t start, int64_t count) {
-    std::vector<int32_t> positions(static_cast<size_t>(count));
-    std::iota(positions.begin(), positions.end(), static_cast<int32_t>(start));
-    const std::vector<int32_t> sequence(positions.size(), 0);
-    return TokenPositions{.positions = ints(positions), .sequence = ints(sequence), .page_table = page_table};
-  };
-  const int64_t early = kv[0] / 3;
-  for (const auto& [start, count] : {std::pair(int64_t{0}, early), std::pair(early, kv[0] - early)}) {
-    cache = kv_write(cache, slice(x[1], 0, start, count), slice(x[2], 0, start, count), places(start, count));
-  }
-  const int64_t tokens = x[0].shape()[0];
-  return attention(x[0], cache, places(kv[0] - tokens, tokens),
-                   {.scale = 1 / std::sqrt(static_cast<float>(kv[2])),
-                    .window = a.at("window"),
-                    .softcap = a.at("softcap").get<float>()});
-}
-
-}  // namespace
-
-Tensor apply(const std::string& op, const Inputs& x, const json& a) {
-  using Function = Tensor (*)(const Inputs&, const json&);
-  static const std::map<std::string, Function> kOps = {
-      {"neg", [](const Inputs& i, const json&) { return neg(i[0]); }},
-      {"abs", [](const Inputs& i, const json&) { return abs(i[0]); }},
-      {"exp", [](const Inputs& i, const json&) { return exp(i[0]); }},
-      {"log", [](const Inputs& i, const json&) { return log(i[0]); }},
-      {"sqrt", [](const Inputs& i, const json&) { return sqrt(i[0]); }},
-      {"rsqrt", [](const Inputs& i, const json&) { return rsqrt(i[0]); }},
-      {"sin", [](const Inputs& i, const json&) { return sin(i[0]); }},
-      {"cos", [](const Inputs& i, const json&) { return cos(i[0]); }},
-      {"tanh", [](const Inputs& i, const json&) { return tanh(i[0]); }},
-      {"sigmoid", [](const Inputs& i, const json&) { return sigmoid(i[0]); }},
-      {"silu", [](const Inputs& i, const json&) { return silu(i[0]); }},
-      {"add", [](const Inputs& i, const json&) { return i[0] + i[1]; }},
-      {"sub", [](const Inputs& i, const json&) { return i[0] - i[1]; }},
-      {"mul", [](const Inputs& i, const json&) { return i[0] * i[1]; }},
-      {"div", [](const Inputs& i, const json&) { return i[0] / i[1]; }},
-      {"maximum", [](const Inputs& i, const json&) { return maximum(i[0], i[1]); }},
-      {"minimum", [](const Inputs& i, const json&) { return minimum(i[0], i[1]); }},
-      {"less_equal", [](const Inputs& i, const json&) { return less_equal(i[0], i[1]); }},
-      {"less", [](const Inputs& i, const json&) { return less(i[0], i[1]); }},
-      {"logical_and", [](const Inputs& i, const json&) { return logical_and(i[0], i[1]); }},
-      {"where", [](const Inputs& i, const json&) { return where(i[0], i[1], i[2]); }},
-      {"cast", [](const Inputs& i, const json& b) { return cast(i[0], dtype_of(b.at("dtype"))); }},
-      {"through_f16", [](const Inputs& i, const json&) { return cast(cast(i[0], DType::f16), DType::f32); }},
-      {"through_bf16", [](const Inputs& i, const json&) { return cast(cast(i[0], DType::bf16), DType::f32); }},
-      {"sum", [](const Inputs& i, const json&) { return sum(i[0], -1, kKeepDims); }},
-      {"mean", [](const Inputs& i, const json&) { return mean(i[0], -1, kKeepDims); }},
-      {"max", [](const Inputs& i, const json&) { return max(i[0], -1, kKeepDims); }},
-      {"argmax", [](const Inputs& i, const json&) { return argmax(i[0], -1, kKeepDims); }},
-      {"softmax", [](const Inputs& i, const json&) { return softmax(i[0]); }},
-      {"rms_norm", [](const Inputs& i, const json& b) { return rms_norm(i[0], i[1], b.at("epsilon")); }},
-      {"reshape", [](const Inputs& i, const json& b) { return reshape(i[0], shape_of(b.at("shape"))); }},
-      {"permute", [](const Inputs& i, const json& b) { return permute(i[0], b.at("axes")); }},
-      {"permute_reshape",
-       [](const Inputs& i, const json& b) { return reshape(permute(i[0], b.at("axes")), shape_of(b.at("shape"))); }},
-      {"broadcast_to", [](const Inputs& i, const json& b) { return broadcast_to(i[0], shape_of(b.at("shape"))); }},
-      {"slice", [](const Inputs& i,
-                   const json& b) { return slice(i[0], b.at("axis"), b.at("start"), b.at("length"), b.at("step")); }},
-      {"gather", [](const Inputs& i, const json&) { return gather(i[0], i[1]); }},
-      {"concat", [](const Inputs& i, const json& b) { return gabbro::concat(i, b.at("axis")); }},
-      {"iota",
-       [](const Inputs&, const json& b) {
-         return iota(device(), b.at("count"), dtype_of(b.at("dtype")), b.at("start"), b.at("step"));
-       }},
-      {"matmul", [](const Inputs& i, const json&) { return matmul(i[0], i[1]); }},
-      {"matmul_transposed",
-       [](const Inputs& i, const json&) {
-         return matmul(i[0], permute(i[1], {1, 0}));
-       }},
-      {"linear", [](const Inputs& i, const json&) { return linear(i[0], i[1], i.size() == 3 ? i[2] : Tensor()); }},
-      {"embedding", [](const Inputs& i, const json&) { return embedding(i[0], i[1]); }},
-      {"rope",
-       [](const Inputs& i, const json& b) {
-         return rope(i[0], i[1], i[2], {.interleaved = b.at("interleaved"), .magnitude = b.at("magnitude")});
-       }},
-      {"attention", [](const Inputs& i, const json& b) { return cached_attention(i, b, DType::f16); }},
-  };
-  if (const auto y = array_op(op, device(), x, a)) return *y;
-  const auto found = kOps.find(op);
-  return found == kOps.end() ? family_op(op, device(), x, a) : found->second(x, a);
-}
-
 // Every second element of a longer last axis, from 1 on.
 Tensor in_steps(const Tensor& x) {
   if (x.shape().rank() == 0 || x.shape().rank() == Shape::kMaxRank || x.shape().elements() == 0) return x;
@@ -243,7 +128,7 @@ namespace {
 
 using namespace fixtures;
 
-const json& cases() {
+const json& fixture_cases() {
   static const json all = [] {
     json joined = json::array();
     for (const char* name : {"values", "sort", "norm", "random", "conv", "tensor", "arrays"}) {
@@ -297,7 +182,7 @@ void expect_close(const Tensor& result, const json& expected, double tolerance) 
 
 // "8 attention (3, 4, 16) (37, 2, 16) (37, 2, 16)", for messages.
 std::string title(size_t index) {
-  const json& c = cases()[index];
+  const json& c = fixture_cases()[index];
   std::string text = std::to_string(index) + " " + c.at("op").get<std::string>();
   for (const json& input : c.at("inputs")) text += " " + shape_of(input.at("shape")).to_string();
   return text;
@@ -307,7 +192,7 @@ class OpValues : public testing::TestWithParam<size_t> {};
 
 TEST_P(OpValues, AreThoseOfPyTorch) {
   SCOPED_TRACE(title(GetParam()));
-  const json& c = cases()[GetParam()];
+  const json& c = fixture_cases()[GetParam()];
   Inputs inputs;
   for (const json& input : c.at("inputs")) inputs.push_back(upload(input));
   if (is_refused(c, [&] { return apply(c.at("op"), inputs, c.at("attributes")); })) return;
@@ -318,7 +203,7 @@ TEST_P(OpValues, AreThoseOfPyTorch) {
 
 TEST_P(OpValues, DoNotDependOnHowTheInputsLie) {
   SCOPED_TRACE(title(GetParam()));
-  const json& c = cases()[GetParam()];
+  const json& c = fixture_cases()[GetParam()];
   Inputs inputs;
   for (const json& input : c.at("inputs")) inputs.push_back(in_steps(upload(input)));
   if (is_refused(c, [&] { return apply(c.at("op"), inputs, c.at("attributes")); })) return;
@@ -327,20 +212,20 @@ TEST_P(OpValues, DoNotDependOnHowTheInputsLie) {
 }
 
 // "8_attention": a filter can name an op.
-INSTANTIATE_TEST_SUITE_P(PyTorch, OpValues, testing::Range<size_t>(0, cases().size()), [](const auto& info) {
-  return fmt::format("{}_{}", info.param, cases()[info.param].at("op").template get<std::string>());
+INSTANTIATE_TEST_SUITE_P(PyTorch, OpValues, testing::Range<size_t>(0, fixture_cases().size()), [](const auto& info) {
+  return fmt::format("{}_{}", info.param, fixture_cases()[info.param].at("op").template get<std::string>());
 });
 
 TEST(QuantizedCache, KeepsAttentionCloseToTheFloatOne) {
   size_t checked = 0;
-  for (size_t index = 0; index < cases().size(); ++index) {
-    const json& c = cases()[index];
+  for (size_t index = 0; index < fixture_cases().size(); ++index) {
+    const json& c = fixture_cases()[index];
     if (c.at("op") != "attention" || c.at("inputs")[1].at("shape")[2] != 32) continue;
     ++checked;
     Inputs inputs;
     for (const json& input : c.at("inputs")) inputs.push_back(upload(input));
     // A value is off by up to half a step, 1/254 of its group's largest; so are the weights that the keys give.
-    expect_close(cached_attention(inputs, c.at("attributes"), DType::i8), c.at("output"), 0.02);
+    expect_close(cases::cached_attention(inputs, c.at("attributes"), DType::i8), c.at("output"), 0.02);
   }
   EXPECT_GT(checked, 0U);
 }

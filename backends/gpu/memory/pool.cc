@@ -5,6 +5,8 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "src/base/round_up.h"
+
 namespace gabbro::gpu {
 
 Pool::~Pool() {
@@ -22,7 +24,7 @@ Pool::~Pool() {
 size_t Pool::size_class(size_t bytes) {
   size_t step = api::allocation_step();
   while (step > 1 && step * 16 < bytes && step < (size_t{2} << 20)) step *= 2;
-  return (std::max<size_t>(bytes, 1) + step - 1) / step * step;
+  return round_up(std::max<size_t>(bytes, 1), step);
 }
 
 void* Pool::from_source(size_t bytes) {

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <map>
 
+#include "src/base/round_up.h"
+
 namespace gabbro::gpu {
 
 class Slab {
@@ -13,7 +15,7 @@ class Slab {
 
   // Pieces begin at multiples of this, as allocations of the runtimes do.
   static constexpr size_t kAlignment = 256;
-  static size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+  static size_t rounded(size_t bytes) { return round_up(bytes, kAlignment); }
 
   // `bytes` is rounded and more than 0, as in the next. Null where no gap is large enough; of several the smallest is
   // taken.

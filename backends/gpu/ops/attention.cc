@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "backends/common/attention_request.h"
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
 #include "kernels/attention/kv_cache.h"
@@ -88,17 +89,18 @@ class Rope : public Kernel {
   Rope(const abi::KernelRequest& request, const RopeArgs& rope, const MakeContext& context)
       : functions_(context), rope_(rope) {
     implementation = "rope";
-    bytes = 8.0 * static_cast<double>(elements(request.inputs[0]));
+    bytes = 8.0 * static_cast<double>(elements(request.inputs[abi::RopeInput::kX]));
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    const abi::TensorView& x = launch.inputs[0];
+    using In = abi::RopeInput;
+    const abi::TensorView& x = launch.inputs[In::kX];
     RopeKvArgs args = {.q = heads_view(x),
                        .y = output<float>(launch, 0),
                        .rope = rope_,
                        .dim = static_cast<i32>(x.shape[2]),
-                       .positions = input<i32>(launch, 1)};
-    args.rope.inverse_frequencies = input<float>(launch, 2);
+                       .positions = input<i32>(launch, In::kPositions)};
+    args.rope.inverse_frequencies = input<float>(launch, In::kFrequencies);
     functions_(run, x.shape[0], args);
   }
 
@@ -115,14 +117,15 @@ class KvWrite : public Kernel {
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    const abi::TensorView& x = launch.inputs[1];
+    using In = abi::KvWriteInput;
+    const abi::TensorView& x = launch.inputs[In::kX];
     RopeKvArgs args = {.kv = kv_,
                        .dim = kv_.dim,
-                       .table = page_table(launch.inputs[2]),
-                       .sequence = input<i32>(launch, 3),
-                       .positions = input<i32>(launch, 4)};
+                       .table = page_table(launch.inputs[In::kPageTable]),
+                       .sequence = input<i32>(launch, In::kSequence),
+                       .positions = input<i32>(launch, In::kPositions)};
     (keys_ ? args.k : args.v) = heads_view(x);
-    (keys_ ? args.keys : args.values) = side(launch, 0, scaled_ ? 5 : -1);
+    (keys_ ? args.keys : args.values) = side(launch, In::kCache, scaled_ ? In::kScale : -1);
     functions_(run, x.shape[0], args);
   }
 
@@ -140,20 +143,21 @@ class RopeKvWrite : public Kernel {
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    const abi::TensorView& q = launch.inputs[0];
+    using In = abi::RopeKvInput;
+    const abi::TensorView& q = launch.inputs[In::kQ];
     RopeKvArgs args = {.q = heads_view(q),
-                       .k = heads_view(launch.inputs[1]),
-                       .v = heads_view(launch.inputs[2]),
+                       .k = heads_view(launch.inputs[In::kK]),
+                       .v = heads_view(launch.inputs[In::kV]),
                        .y = output<float>(launch, 0),
                        .rope = rope_,
-                       .keys = side(launch, 5, scaled_ ? 9 : -1),
-                       .values = side(launch, 6, scaled_ ? 10 : -1),
+                       .keys = side(launch, In::kKeys, scaled_ ? In::kKeyScale : -1),
+                       .values = side(launch, In::kValues, scaled_ ? In::kValueScale : -1),
                        .kv = kv_,
                        .dim = kv_.dim,
-                       .table = page_table(launch.inputs[7]),
-                       .sequence = input<i32>(launch, 8),
-                       .positions = input<i32>(launch, 3)};
-    args.rope.inverse_frequencies = input<float>(launch, 4);
+                       .table = page_table(launch.inputs[In::kPageTable]),
+                       .sequence = input<i32>(launch, In::kSequence),
+                       .positions = input<i32>(launch, In::kPositions)};
+    args.rope.inverse_frequencies = input<float>(launch, In::kFrequencies);
     functions_(run, q.shape[0], args);
   }
 
@@ -233,13 +237,14 @@ class Attention : public Kernel {
   Attention(const AttentionArgs& fixed, bool scaled) : fixed_(fixed), scaled_(scaled) {}
 
   AttentionArgs args(const abi::Launch& launch) const {
+    using In = abi::AttentionInput;
     AttentionArgs args = fixed_;
-    args.q = heads_view(launch.inputs[0]);
-    args.keys = side(launch, 1, scaled_ ? 6 : -1);
-    args.values = side(launch, 2, scaled_ ? 7 : -1);
-    args.table = page_table(launch.inputs[3]);
-    args.sequence = input<i32>(launch, 4);
-    args.positions = input<i32>(launch, 5);
+    args.q = heads_view(launch.inputs[In::kQ]);
+    args.keys = side(launch, In::kKeys, scaled_ ? In::kKeyScale : -1);
+    args.values = side(launch, In::kValues, scaled_ ? In::kValueScale : -1);
+    args.table = page_table(launch.inputs[In::kPageTable]);
+    args.sequence = input<i32>(launch, In::kSequence);
+    args.positions = input<i32>(launch, In::kPositions);
     args.y = output<float>(launch, 0);
     args.partials = static_cast<float*>(launch.scratch);
     return args;
@@ -294,16 +299,19 @@ class AttentionStep : public Kernel {
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    AttentionStepArgs args = {
-        .attention = fixed_, .k = heads_view(launch.inputs[1]), .v = heads_view(launch.inputs[2]), .rope = rope_};
-    args.rope.inverse_frequencies = input<float>(launch, 4);
+    using In = abi::RopeKvInput;
+    AttentionStepArgs args = {.attention = fixed_,
+                              .k = heads_view(launch.inputs[In::kK]),
+                              .v = heads_view(launch.inputs[In::kV]),
+                              .rope = rope_};
+    args.rope.inverse_frequencies = input<float>(launch, In::kFrequencies);
     AttentionArgs& attention = args.attention;
-    attention.q = heads_view(launch.inputs[0]);
-    attention.keys = side(launch, 5, scaled_ ? 9 : -1);
-    attention.values = side(launch, 6, scaled_ ? 10 : -1);
-    attention.table = page_table(launch.inputs[7]);
-    attention.sequence = input<i32>(launch, 8);
-    attention.positions = input<i32>(launch, 3);
+    attention.q = heads_view(launch.inputs[In::kQ]);
+    attention.keys = side(launch, In::kKeys, scaled_ ? In::kKeyScale : -1);
+    attention.values = side(launch, In::kValues, scaled_ ? In::kValueScale : -1);
+    attention.table = page_table(launch.inputs[In::kPageTable]);
+    attention.sequence = input<i32>(launch, In::kSequence);
+    attention.positions = input<i32>(launch, In::kPositions);
     attention.y = output<float>(launch, 0);
     attention.partials = static_cast<float*>(launch.scratch);
     run(function_, grid_, args);
@@ -334,45 +342,56 @@ struct RopeKvRequest {
   bool scaled = false;
 };
 std::optional<RopeKvRequest> read_rope_kv(const abi::KernelRequest& request) {
+  using In = abi::RopeKvInput;
   RopeKvRequest result;
-  result.scaled = request.input_count == 11;
-  if (!has_operands(request, result.scaled ? 11 : 9, result.scaled ? 5 : 3)) return std::nullopt;
+  result.scaled = request.input_count == In::kScaledCount;
+  if (!has_operands(request, result.scaled ? In::kScaledCount : In::kCount, result.scaled ? 5 : 3)) return std::nullopt;
   const abi::TensorView* in = request.inputs;
   KvShape &keys = result.kv, values{};
-  if (!is_heads(in[0]) || !is_heads(in[1]) || !is_heads(in[2])) return std::nullopt;
-  if (!read_kv_shape(in[5], result.scaled ? &in[9] : nullptr, true, keys)) return std::nullopt;
-  if (!read_kv_shape(in[6], result.scaled ? &in[10] : nullptr, false, values) || !same(keys, values))
+  if (!is_heads(in[In::kQ]) || !is_heads(in[In::kK]) || !is_heads(in[In::kV])) return std::nullopt;
+  if (!read_kv_shape(in[In::kKeys], result.scaled ? &in[In::kKeyScale] : nullptr, true, keys)) return std::nullopt;
+  if (!read_kv_shape(in[In::kValues], result.scaled ? &in[In::kValueScale] : nullptr, false, values) ||
+      !same(keys, values))
     return std::nullopt;
-  for (int i = 1; i <= 2; ++i) {
-    if (in[i].shape[0] != in[0].shape[0] || in[i].shape[1] != keys.heads || in[i].shape[2] != keys.dim)
+  for (const int i : {In::kK, In::kV}) {
+    if (in[i].shape[0] != in[In::kQ].shape[0] || in[i].shape[1] != keys.heads || in[i].shape[2] != keys.dim)
       return std::nullopt;
   }
-  if (in[0].shape[2] != keys.dim || !read_rope(request, in[4], keys.dim, result.rope)) return std::nullopt;
-  if (!is_ids(in[3], in[0].shape[0]) || !is_page_table(in[7]) || !is_ids(in[8], in[0].shape[0])) return std::nullopt;
+  if (in[In::kQ].shape[2] != keys.dim || !read_rope(request, in[In::kFrequencies], keys.dim, result.rope))
+    return std::nullopt;
+  if (!is_ids(in[In::kPositions], in[In::kQ].shape[0]) || !is_page_table(in[In::kPageTable]) ||
+      !is_ids(in[In::kSequence], in[In::kQ].shape[0]))
+    return std::nullopt;
   return result;
 }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_rope(const abi::KernelRequest& request, const MakeContext& context) {
+  using In = abi::RopeInput;
   RopeArgs rope{};
-  if (!has_operands(request, 3, 1) || !is_heads(request.inputs[0])) return nullptr;
-  const abi::TensorView& x = request.inputs[0];
-  if (!is_ids(request.inputs[1], x.shape[0]) || !read_rope(request, request.inputs[2], x.shape[2], rope))
+  if (!has_operands(request, In::kCount, 1) || !is_heads(request.inputs[In::kX])) return nullptr;
+  const abi::TensorView& x = request.inputs[In::kX];
+  if (!is_ids(request.inputs[In::kPositions], x.shape[0]) ||
+      !read_rope(request, request.inputs[In::kFrequencies], x.shape[2], rope))
     return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {x.shape[0], x.shape[1], x.shape[2]})) return nullptr;
   return std::make_unique<Rope>(request, rope, context);
 }
 
 std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const MakeContext& context) {
-  const bool scaled = request.input_count == 6;
-  if (!has_operands(request, scaled ? 6 : 5, scaled ? 2 : 1)) return nullptr;
+  using In = abi::KvWriteInput;
+  const bool scaled = request.input_count == In::kScaledCount;
+  if (!has_operands(request, scaled ? In::kScaledCount : In::kCount, scaled ? 2 : 1)) return nullptr;
   const abi::TensorView* in = request.inputs;
   const bool keys = integer_attribute(request, "keys", 0) != 0;
   KvShape kv{};
-  if (!read_kv_shape(in[0], scaled ? &in[5] : nullptr, keys, kv) || !is_heads(in[1])) return nullptr;
-  if (in[1].shape[1] != kv.heads || in[1].shape[2] != kv.dim || !is_page_table(in[2])) return nullptr;
-  if (!is_ids(in[3], in[1].shape[0]) || !is_ids(in[4], in[1].shape[0])) return nullptr;
+  if (!read_kv_shape(in[In::kCache], scaled ? &in[In::kScale] : nullptr, keys, kv) || !is_heads(in[In::kX]))
+    return nullptr;
+  if (in[In::kX].shape[1] != kv.heads || in[In::kX].shape[2] != kv.dim || !is_page_table(in[In::kPageTable]))
+    return nullptr;
+  if (!is_ids(in[In::kSequence], in[In::kX].shape[0]) || !is_ids(in[In::kPositions], in[In::kX].shape[0]))
+    return nullptr;
   return std::make_unique<KvWrite>(kv, keys, scaled, context);
 }
 
@@ -382,9 +401,10 @@ std::unique_ptr<Kernel> make_rope_kv_write(const abi::KernelRequest& request, co
 }
 
 std::unique_ptr<Kernel> make_attention_step(const abi::KernelRequest& request, const MakeContext& context) {
+  using In = abi::RopeKvInput;
   const auto read = read_rope_kv(request);
   if (!read) return nullptr;
-  const abi::TensorView &q = request.inputs[0], &table = request.inputs[7];
+  const abi::TensorView &q = request.inputs[In::kQ], &table = request.inputs[In::kPageTable];
   const int64_t heads = q.shape[1];
   if (q.shape[0] != 1 || heads % read->kv.heads != 0 || !takes_pairs(read->kv)) return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {1, heads, read->kv.dim})) return nullptr;
@@ -393,19 +413,21 @@ std::unique_ptr<Kernel> make_attention_step(const abi::KernelRequest& request, c
 }
 
 std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const MakeContext& context) {
-  const bool scaled = request.input_count == 8;
-  if (!has_operands(request, scaled ? 8 : 6, 1)) return nullptr;
+  using In = abi::AttentionInput;
+  const bool scaled = request.input_count == In::kScaledCount;
+  if (!has_operands(request, scaled ? In::kScaledCount : In::kCount, 1)) return nullptr;
   const abi::TensorView* in = request.inputs;
   KvShape keys{}, values{};
-  if (!is_heads(in[0])) return nullptr;
-  if (!read_kv_shape(in[1], scaled ? &in[6] : nullptr, true, keys)) return nullptr;
-  if (!read_kv_shape(in[2], scaled ? &in[7] : nullptr, false, values) || !same(keys, values)) return nullptr;
-  const int64_t tokens = in[0].shape[0], heads = in[0].shape[1];
-  if (in[0].shape[2] != keys.dim || heads % keys.heads != 0 || !is_page_table(in[3])) return nullptr;
-  if (!is_ids(in[4], tokens) || !is_ids(in[5], tokens)) return nullptr;
+  if (!is_heads(in[In::kQ])) return nullptr;
+  if (!read_kv_shape(in[In::kKeys], scaled ? &in[In::kKeyScale] : nullptr, true, keys)) return nullptr;
+  if (!read_kv_shape(in[In::kValues], scaled ? &in[In::kValueScale] : nullptr, false, values) || !same(keys, values))
+    return nullptr;
+  const int64_t tokens = in[In::kQ].shape[0], heads = in[In::kQ].shape[1];
+  if (in[In::kQ].shape[2] != keys.dim || heads % keys.heads != 0 || !is_page_table(in[In::kPageTable])) return nullptr;
+  if (!is_ids(in[In::kSequence], tokens) || !is_ids(in[In::kPositions], tokens)) return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {tokens, heads, keys.dim})) return nullptr;
   const AttentionArgs fixed = read_attention(request, keys, tokens);
-  const int64_t capacity = in[3].shape[1] * keys.page;
+  const int64_t capacity = in[In::kPageTable].shape[1] * keys.page;
   if (takes_tiles(keys, tokens, heads / keys.heads))
     return std::make_unique<AttentionTiled>(fixed, heads, capacity, scaled, context);
   if (!takes_pairs(keys)) return nullptr;

@@ -1,12 +1,30 @@
 // Elementwise ops, and `concat`, which moves elements in the same way.
+#include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
+#include "kernels/elementwise/op_list.h"
 
 namespace gabbro::gpu {
 namespace {
+
+// The ops of each family.
+#define GABBRO_APPLY(op, function) #op,
+constexpr std::string_view kUnary[] = {GABBRO_UNARY_OPS(GABBRO_APPLY)};
+constexpr std::string_view kArithmetic[] = {GABBRO_ARITHMETIC_OPS(GABBRO_APPLY)};
+constexpr std::string_view kOfFloats[] = {GABBRO_OPS_OF_FLOATS(GABBRO_APPLY)};
+constexpr std::string_view kOfIntegers[] = {GABBRO_OPS_OF_INTEGERS(GABBRO_APPLY)};
+constexpr std::string_view kComparisons[] = {GABBRO_COMPARISON_OPS(GABBRO_APPLY)};
+constexpr std::string_view kLogical[] = {GABBRO_LOGICAL_OPS(GABBRO_APPLY)};
+#undef GABBRO_APPLY
+
+// Whether the request is for an op of this family, with operands as elementwise ops have them.
+bool is_of_family(std::span<const std::string_view> family, const abi::KernelRequest& request, int inputs) {
+  return std::ranges::find(family, request.op) != family.end() && is_elementwise(request, inputs);
+}
 
 bool is_real(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
@@ -126,30 +144,30 @@ std::unique_ptr<Kernel> make_typed(const abi::KernelRequest& request, DType resu
 }  // namespace
 
 std::unique_ptr<Kernel> make_unary(const abi::KernelRequest& request, const MakeContext& context) {
-  if (!is_elementwise(request, 1) || !is_real(request.inputs[0].dtype)) return nullptr;
+  if (!is_of_family(kUnary, request, 1) || !is_real(request.inputs[0].dtype)) return nullptr;
   return make_typed(request, request.inputs[0].dtype, context);
 }
 
 std::unique_ptr<Kernel> make_arithmetic(const abi::KernelRequest& request, const MakeContext& context) {
+  if (!is_of_family(kArithmetic, request, 2)) return nullptr;
   const DType dtype = request.inputs[0].dtype;
-  if (!is_elementwise(request, 2) || (!is_real(dtype) && !is_whole(dtype))) return nullptr;
-  return make_typed(request, dtype, context);
+  return is_real(dtype) || is_whole(dtype) ? make_typed(request, dtype, context) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_of_floats(const abi::KernelRequest& request, const MakeContext& context) {
-  const DType dtype = request.inputs[0].dtype;
-  return is_elementwise(request, 2) && is_real(dtype) ? make_typed(request, dtype, context) : nullptr;
+  if (!is_of_family(kOfFloats, request, 2) || !is_real(request.inputs[0].dtype)) return nullptr;
+  return make_typed(request, request.inputs[0].dtype, context);
 }
 
 std::unique_ptr<Kernel> make_of_integers(const abi::KernelRequest& request, const MakeContext& context) {
-  const DType dtype = request.inputs[0].dtype;
-  return is_elementwise(request, 2) && is_whole(dtype) ? make_typed(request, dtype, context) : nullptr;
+  if (!is_of_family(kOfIntegers, request, 2) || !is_whole(request.inputs[0].dtype)) return nullptr;
+  return make_typed(request, request.inputs[0].dtype, context);
 }
 
 std::unique_ptr<Kernel> make_comparison(const abi::KernelRequest& request, const MakeContext& context) {
+  if (!is_of_family(kComparisons, request, 2)) return nullptr;
   const DType dtype = request.inputs[0].dtype;
-  if (!is_elementwise(request, 2) || (!is_real(dtype) && !is_whole(dtype))) return nullptr;
-  return make_typed(request, DType::boolean, context);
+  return is_real(dtype) || is_whole(dtype) ? make_typed(request, DType::boolean, context) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const MakeContext& context) {
@@ -159,7 +177,7 @@ std::unique_ptr<Kernel> make_clamp(const abi::KernelRequest& request, const Make
 }
 
 std::unique_ptr<Kernel> make_logical(const abi::KernelRequest& request, const MakeContext& context) {
-  if (!is_elementwise(request, 2)) return nullptr;
+  if (!is_of_family(kLogical, request, 2)) return nullptr;
   for (const abi::TensorView* view : {&request.inputs[0], &request.inputs[1], &request.outputs[0]}) {
     if (view->dtype != DType::boolean) return nullptr;
   }

@@ -1,9 +1,8 @@
 // elementwise: ops that use each other's results, by a kernel that is written for them and compiled on this machine.
 #include <algorithm>
-#include <cctype>
-#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/strided.h"
 #include "kernels/elementwise/fused_elementwise.h"
+#include "kernels/elementwise/op_list.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -48,19 +48,16 @@ const char* type_name(DType dtype) {
   }
 }
 
-// The name in kernels/elementwise/elementwise.h: "FloorDivide" of "floor_divide".
-std::string function_name(std::string_view op) {
-  static const std::map<std::string_view, const char*> kComparisons = {{"eq", "Equal"},   {"ne", "NotEqual"},
-                                                                       {"lt", "Less"},    {"le", "LessEqual"},
-                                                                       {"gt", "Greater"}, {"ge", "GreaterEqual"}};
-  if (const auto found = kComparisons.find(op); found != kComparisons.end()) return found->second;
-  std::string name;
-  bool capital = true;
-  for (const char letter : op) {
-    if (letter != '_') name += capital ? static_cast<char>(std::toupper(static_cast<unsigned char>(letter))) : letter;
-    capital = letter == '_';
-  }
-  return name;
+// Functions of kernels/elementwise/elementwise.h: {"floor_divide", "FloorDivide"}.
+#define GABBRO_APPLY(op, function) {#op, #function},
+constexpr std::pair<std::string_view, std::string_view> kFunctions[] = {
+    GABBRO_UNARY_OPS(GABBRO_APPLY) GABBRO_ARITHMETIC_OPS(GABBRO_APPLY) GABBRO_OPS_OF_FLOATS(GABBRO_APPLY)
+        GABBRO_OPS_OF_INTEGERS(GABBRO_APPLY) GABBRO_COMPARISON_OPS(GABBRO_APPLY) GABBRO_LOGICAL_OPS(GABBRO_APPLY)};
+#undef GABBRO_APPLY
+
+std::string_view function_name(std::string_view op) {
+  const auto* found = std::ranges::find(kFunctions, op, [](const auto& function) { return function.first; });
+  return found == std::end(kFunctions) ? std::string_view() : found->second;
 }
 
 // The C++ expression of a step on the elements of its operands.
@@ -83,7 +80,7 @@ std::string expression(const abi::ElementwiseStep& step, const std::vector<DType
 bool is_known(const abi::ElementwiseStep& step, const std::vector<DType>& operands, const MakeContext& context) {
   const abi::StepRequest request(step.op.c_str(), operands, step.dtype, 1);
   return std::ranges::any_of(
-      op_table(), [&](const OpEntry& entry) { return step.op == entry.op && entry.make(request, context) != nullptr; });
+      op_table(), [&](const OpEntry& entry) { return entry.has(step.op) && entry.make(request, context) != nullptr; });
 }
 
 // Elements of a pack.

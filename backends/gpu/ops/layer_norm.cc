@@ -7,6 +7,7 @@
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 #include "kernels/rows/layer_norm.h"
+#include "src/base/round_up.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -39,7 +40,7 @@ class MomentsPart {
     const int64_t count = moments.outer * moments.inner;
     const int64_t slices = std::clamp<int64_t>(count / kLeastSlice, 1, kMostSlices);
     slice_ = (count + slices - 1) / slices;
-    if (packs_) slice_ = (slice_ + pack - 1) / pack * pack;
+    if (packs_) slice_ = round_up(slice_, pack);
     slices_ = slice_ == 0 ? 1 : (count + slice_ - 1) / slice_;
   }
 

@@ -3,6 +3,7 @@
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
+#include "src/base/round_up.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -35,7 +36,7 @@ class Reduce : public Kernel {
     if (column_stride_ == 1 && columns_ % pack == 0) {
       in_packs_ = true;
       for (int axis = 0; axis < rows_.rank; ++axis) in_packs_ = in_packs_ && rows_.strides[0][axis] % pack == 0;
-      if (in_packs_) part_columns_ = (part_columns_ + pack - 1) / pack * pack;
+      if (in_packs_) part_columns_ = round_up(part_columns_, pack);
     }
     scratch_bytes = parts_ > 1 ? static_cast<size_t>(parts_ * rows_.total * kLargestState) : 0;
     flops = static_cast<double>(rows_.total) * static_cast<double>(columns_);

@@ -4,6 +4,7 @@
 #include "backends/common/request.h"
 #include "backends/gpu/pack.h"
 #include "kernels/linear/linear.h"
+#include "src/base/round_up.h"
 
 namespace gabbro::gpu {
 
@@ -34,7 +35,7 @@ inline LinearMatrix linear_matrix(const abi::TensorView& weight) {
 }
 
 // Columns in whole tiles: the pitch of f16 activations.
-constexpr int64_t f16_depth(int64_t columns) { return (columns + kTileDepth - 1) / kTileDepth * kTileDepth; }
+constexpr int64_t f16_depth(int64_t columns) { return round_up(columns, kTileDepth); }
 inline const char* convert_rows_name(int64_t columns) {
   return columns <= 4 * kConvertedRowVectors * kLinearThreads ? "convert_rows_f16" : "convert_wide_rows_f16";
 }
@@ -45,7 +46,7 @@ class ScratchLayout {
   // Offset of the part.
   int64_t place(int64_t bytes) {
     const int64_t at = bytes_;
-    bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += round_up(bytes, kAlignment);
     return at;
   }
   size_t bytes() const { return static_cast<size_t>(bytes_); }

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "src/base/round_up.h"
+
 namespace gabbro::gpu::sim {
 namespace {
 
@@ -47,8 +49,8 @@ std::byte* first_written(std::byte* begin, std::byte* end) {
 }  // namespace
 
 void* allocate(size_t bytes) {
-  const size_t padded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  const size_t pages = (padded + kPage - 1) / kPage * kPage;
+  const size_t padded = round_up(std::max<size_t>(bytes, 1), kAlignment);
+  const size_t pages = round_up(padded, kPage);
   const size_t mapped = pages + 2 * kPage;
   void* mapping = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;

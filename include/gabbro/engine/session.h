@@ -16,6 +16,8 @@ namespace gabbro {
 
 struct SamplingDefaults;  // src/engine/sampling_defaults.h
 class Checkpoint;         // src/formats/checkpoint.h
+class Runner;             // src/engine/runner.h
+class Sequence;
 
 namespace text {
 class Tokenizer;     // src/text/tokenizer.h
@@ -33,6 +35,7 @@ struct LoadOptions {
   std::string device = "auto";             // as open_device() takes it
   int threads = 0;                         // of a CPU device; 0: one per physical core
   int64_t context = 0;                     // tokens; 0: the smaller of what the model was trained for and 4096
+  int64_t sequences = 1;                   // of that context whose keys and values the cache holds together
   DType kv_type = DType::f16;              // or q8_0
   std::function<void(double)> progress{};  // called with the fraction of the weights that is loaded, 0..1
 };
@@ -81,6 +84,8 @@ class Engine {
   std::optional<uint64_t> memory_peak() const;
 
  private:
+  friend class Runner;
+  friend class Sequence;
   friend class Session;
   struct [[gnu::visibility("hidden")]] State;
   explicit Engine(std::unique_ptr<State> state);

@@ -22,12 +22,12 @@ std::vector<int> inputs_after(const Instruction& write) {
 void fuse_attention_step(Program& program, const HasKernel& has_kernel) {
   const DataFlow flow(program);
   for (int index = 0; index < static_cast<int>(program.instructions.size()); ++index) {
-    const Instruction attention = program.instructions[static_cast<size_t>(index)];
+    const Instruction attention = program.instructions[index];
     if (attention.op == nullptr || std::string_view(attention.op->name) != "attention") continue;
     const int writer = flow.only_producer(attention.inputs[0], "rope_kv_write");
     if (writer == DataFlow::kNone) continue;
-    const Instruction write = program.instructions[static_cast<size_t>(writer)];
-    if (program.values[static_cast<size_t>(write.inputs[0])].shape[0] != 1) continue;
+    const Instruction write = program.instructions[writer];
+    if (program.values[write.inputs[0]].shape[0] != 1) continue;
     // Another reader of the cache might run before the attention.
     const auto read_here_alone = [&](int value) { return flow.users(value).size() == 1; };
     if (attention.inputs != inputs_after(write) || !std::ranges::all_of(write.outputs, read_here_alone)) continue;

@@ -79,7 +79,7 @@ class StepWriter {
   const std::string& text() const { return text_; }
 
  private:
-  DType dtype_of(int value) const { return program_.values[static_cast<size_t>(value)].dtype; }
+  DType dtype_of(int value) const { return program_.values[value].dtype; }
 
   // The number of the value; f16 and bf16 values as f32.
   int wide(int value) {
@@ -122,9 +122,9 @@ class ElementwiseFuser {
  private:
   static constexpr int kNoGroup = -1;
 
-  const Instruction& at(int index) const { return program_.instructions[static_cast<size_t>(index)]; }
-  const Shape& shape_of(int value) const { return program_.values[static_cast<size_t>(value)].shape; }
-  int group_of(int index) const { return group_of_[static_cast<size_t>(index)]; }
+  const Instruction& at(int index) const { return program_.instructions[index]; }
+  const Shape& shape_of(int value) const { return program_.values[value].shape; }
+  int group_of(int index) const { return group_of_[index]; }
 
   bool is_member(const Instruction& instruction) const {
     if (!instruction.op->elementwise) return false;
@@ -140,7 +140,7 @@ class ElementwiseFuser {
     for (const int input : at(index).inputs) {
       const int producer = flow_.producer(input);
       if (producer == DataFlow::kNone || group_of(producer) == kNoGroup || taken.contains(group_of(producer))) continue;
-      const Chain& other = groups_[static_cast<size_t>(group_of(producer))];
+      const Chain& other = groups_[group_of(producer)];
       Chain both = joined;
       both.members.insert(both.members.end(), other.members.begin(), other.members.end());
       std::ranges::sort(both.members);
@@ -148,8 +148,8 @@ class ElementwiseFuser {
       taken.insert(group_of(producer));
       joined = std::move(both);
     }
-    for (const int group : taken) groups_[static_cast<size_t>(group)].members.clear();
-    for (const int member : joined.members) group_of_[static_cast<size_t>(member)] = static_cast<int>(groups_.size());
+    for (const int group : taken) groups_[group].members.clear();
+    for (const int member : joined.members) group_of_[member] = static_cast<int>(groups_.size());
     groups_.push_back(std::move(joined));
   }
 
@@ -237,16 +237,16 @@ class ElementwiseFuser {
   Program& program_;
   const HasKernel& has_kernel_;
   DataFlow flow_;
-  std::vector<int> group_of_;  // by instruction
-  std::vector<Chain> groups_;  // those that were taken into another one are empty
-  int barrier_ = 0;            // the last instruction so far that writes a state
+  Indexed<int> group_of_;  // by instruction
+  Indexed<Chain> groups_;  // those that were taken into another one are empty
+  int barrier_ = 0;        // the last instruction so far that writes a state
 };
 
 // Takes out what computes the same as an instruction before it, so that it is not a step of several chains.
 void share_equal(Program& program) {
   std::unordered_map<std::string, const Instruction*> known;
   std::unordered_map<int, int> same;  // values of what is taken out, and what stands for them
-  const auto spec = [&](int value) { return program.values[static_cast<size_t>(value)]; };
+  const auto spec = [&](int value) { return program.values[value]; };
   const auto shared = [&](int value) {
     const auto found = same.find(value);
     return found == same.end() ? value : found->second;

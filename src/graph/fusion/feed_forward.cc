@@ -25,14 +25,14 @@ bool is_down(const Instruction& instruction, int x) {
 void fuse_feed_forward(Program& program, const HasKernel& has_kernel) {
   const DataFlow flow(program);
   for (int index = 0; index < static_cast<int>(program.instructions.size()); ++index) {
-    const Instruction gated = program.instructions[static_cast<size_t>(index)];
+    const Instruction gated = program.instructions[index];
     if (!is(gated, "linear_fused") || gated.attributes.integer("epilogue") != kSiluMul ||
         gated.attributes.integer("bias") != 0)
       continue;
     const int x = gated.outputs[0];
     if (flow.users(x).size() != 1 || flow.is_result(x)) continue;
     const int user = flow.users(x)[0];
-    const Instruction& down = program.instructions[static_cast<size_t>(user)];
+    const Instruction& down = program.instructions[user];
     if (!is_down(down, x)) continue;
     const bool norm = gated.attributes.integer("norm") != 0, residual = is(down, "linear_fused");
     Instruction fused{.op = &kFeedForward, .outputs = down.outputs};

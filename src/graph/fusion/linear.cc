@@ -27,7 +27,7 @@ class LinearFuser {
 
   void run() {
     for (int index = 0; index < static_cast<int>(program_.instructions.size()); ++index) {
-      const Instruction& instruction = program_.instructions[static_cast<size_t>(index)];
+      const Instruction& instruction = program_.instructions[index];
       if (instruction.op == nullptr || std::string_view(instruction.op->name) != "linear") continue;
       Group group = group_of(index);
       add_norm(group);
@@ -39,7 +39,7 @@ class LinearFuser {
   }
 
  private:
-  const Instruction& at(int index) const { return program_.instructions[static_cast<size_t>(index)]; }
+  const Instruction& at(int index) const { return program_.instructions[index]; }
 
   // The linears with the same x as this one, the first of them. All weights must be there before the first one runs.
   Group group_of(int first) const {
@@ -82,7 +82,7 @@ class LinearFuser {
     if (add == DataFlow::kNone) return;
     const std::vector<int>& inputs = at(add).inputs;
     const int other = inputs[0] == y ? inputs[1] : inputs[0];
-    if (other == y || !(program_.values[static_cast<size_t>(other)] == program_.values[static_cast<size_t>(y)])) return;
+    if (other == y || !(program_.values[other] == program_.values[y])) return;
     const int made_by = flow_.producer(other);  // a broadcast view is not a residual
     if (made_by != DataFlow::kNone && at(made_by).op != nullptr &&
         std::string_view(at(made_by).op->name) == "broadcast_to")

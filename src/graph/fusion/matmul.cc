@@ -37,8 +37,8 @@ class MatmulFuser {
     int64_t activation = 0;
   };
 
-  const Instruction& at(int index) const { return program_.instructions[static_cast<size_t>(index)]; }
-  const TensorSpec& spec(int value) const { return program_.values[static_cast<size_t>(value)]; }
+  const Instruction& at(int index) const { return program_.instructions[index]; }
+  const TensorSpec& spec(int value) const { return program_.values[value]; }
 
   std::optional<Product> product_at(int index) const {
     const Instruction& instruction = at(index);

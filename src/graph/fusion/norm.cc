@@ -25,8 +25,8 @@ class NormFuser {
   }
 
  private:
-  const Instruction& at(int index) const { return program_.instructions[static_cast<size_t>(index)]; }
-  const TensorSpec& spec(int value) const { return program_.values[static_cast<size_t>(value)]; }
+  const Instruction& at(int index) const { return program_.instructions[index]; }
+  const TensorSpec& spec(int value) const { return program_.values[value]; }
 
   // A sum reads a view in place; the norm would have it copied first.
   bool is_view(int value) const {

@@ -24,8 +24,7 @@ bool same_rotation(const Instruction& a, const Instruction& b) {
 int writer(const Program& program, const DataFlow& flow, int cache, bool keys) {
   const int write = flow.only_producer(cache, "kv_write");
   if (write == DataFlow::kNone) return DataFlow::kNone;
-  return program.instructions[static_cast<size_t>(write)].attributes.integer("keys") == int64_t{keys} ? write
-                                                                                                      : DataFlow::kNone;
+  return program.instructions[write].attributes.integer("keys") == int64_t{keys} ? write : DataFlow::kNone;
 }
 
 // The scales of a quantized cache, too, are read by this attention alone: others might read them before the fused
@@ -44,7 +43,7 @@ bool scales_fit(const DataFlow& flow, const Instruction& attention, const Instru
 
 void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel) {
   const DataFlow flow(program);
-  const auto at = [&](int index) -> const Instruction& { return program.instructions[static_cast<size_t>(index)]; };
+  const auto at = [&](int index) -> const Instruction& { return program.instructions[index]; };
   for (int index = 0; index < static_cast<int>(program.instructions.size()); ++index) {
     if (at(index).op == nullptr || std::string_view(at(index).op->name) != "attention") continue;
     Instruction attention = at(index);

@@ -74,7 +74,7 @@ struct Resize {
 };
 
 Tensor resize(const char* name, const Op& op, const Tensor& x, Mode mode, const Resize& r) {
-  require_dtype(name, x, {DType::f32, DType::f16, DType::bf16});
+  require_dtype(name, x, kReal);
   require_rank(name, x, 4);
   if (r.lengths[0] < 1 || r.lengths[1] < 1 || x.shape()[2] < 1 || x.shape()[3] < 1) {
     throw bad_input("[{}] x {} cannot have {} rows of {}", name, x.shape().to_string(), r.lengths[0], r.lengths[1]);
@@ -156,7 +156,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
     case Interpolation::kNearestExact:
       break;
   }
-  require_dtype("interpolate", x, {DType::f32, DType::f16, DType::bf16});
+  require_dtype("interpolate", x, kReal);
   if (r.lengths[0] < 1 || r.lengths[1] < 1 || x.shape()[2] < 1 || x.shape()[3] < 1)
     throw bad_input("[interpolate] x {} cannot have {} rows of {}", x.shape().to_string(), r.lengths[0], r.lengths[1]);
   return nearest_exact(nearest_exact(x, 2, r.lengths[0], r.steps[0]), 3, r.lengths[1], r.steps[1]);

@@ -7,10 +7,12 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/common/attention_request.h"
 #include "backends/cpu/kernels/attention/kv_cache.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/matmul/product_tile.h"
 #include "backends/cpu/simd/math.h"
+#include "src/base/round_up.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
@@ -21,8 +23,6 @@ constexpr int kPanel = kTileVectors * kLanes;  // adjacent keys in the converted
 constexpr int64_t kRowTarget = 48;             // query rows of a tile: converting K and V then costs a few percent
 constexpr int64_t kSplitKeys = 256;            // a split of fewer keys costs more in merging than it saves
 constexpr float kNoMaximum = -1e30f;           // of a row without keys; finite, so that differences are never NaN
-
-int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // Constants of the request.
 struct Plan {
@@ -117,17 +117,18 @@ class Attention : public Kernel {
  private:
   // The operands of one launch.
   struct Step {
+    using In = abi::AttentionInput;
     Step(const Attention& kernel, const abi::Launch& launch)
         : plan(kernel.plan_),
-          q(static_cast<const float*>(launch.inputs[0].data)),
-          k_cache(launch.inputs[1].data),
-          v_cache(launch.inputs[2].data),
-          k_scale(plan.kv.bytes ? launch.inputs[6].data : nullptr),
-          v_scale(plan.kv.bytes ? launch.inputs[7].data : nullptr),
-          table{static_cast<const int32_t*>(launch.inputs[3].data), launch.inputs[3].shape[0],
-                launch.inputs[3].shape[1]},
-          sequence(static_cast<const int32_t*>(launch.inputs[4].data)),
-          positions(static_cast<const int32_t*>(launch.inputs[5].data)),
+          q(static_cast<const float*>(launch.inputs[In::kQ].data)),
+          k_cache(launch.inputs[In::kKeys].data),
+          v_cache(launch.inputs[In::kValues].data),
+          k_scale(plan.kv.bytes ? launch.inputs[In::kKeyScale].data : nullptr),
+          v_scale(plan.kv.bytes ? launch.inputs[In::kValueScale].data : nullptr),
+          table{static_cast<const int32_t*>(launch.inputs[In::kPageTable].data), launch.inputs[In::kPageTable].shape[0],
+                launch.inputs[In::kPageTable].shape[1]},
+          sequence(static_cast<const int32_t*>(launch.inputs[In::kSequence].data)),
+          positions(static_cast<const int32_t*>(launch.inputs[In::kPositions].data)),
           out(static_cast<float*>(launch.outputs[0].data)) {}
 
     // The first run (count 0 in `run`) or the one after `run`, within tokens [begin, end). A token whose sequence or
@@ -402,20 +403,27 @@ class Attention : public Kernel {
 }  // namespace
 
 KernelPointer make_attention(const abi::KernelRequest& request, const MakeContext& context) {
-  const bool bytes = request.input_count == 8;
-  if (!has_operands(request, bytes ? 8 : 6, 1)) return nullptr;
+  using In = abi::AttentionInput;
+  const bool bytes = request.input_count == In::kScaledCount;
+  if (!has_operands(request, bytes ? In::kScaledCount : In::kCount, 1)) return nullptr;
   const abi::TensorView* in = request.inputs;
-  const abi::TensorView& q = in[0];  // [T, H, D]
+  const abi::TensorView& q = in[In::kQ];  // [T, H, D]
   Plan plan;
   KvShape values;
   if (!is_plain(q, DType::f32) || q.rank != 3 || (q.strides[2] != 1 && q.shape[2] != 1)) return nullptr;
-  if (!read_kv_shape(in[1], bytes ? &in[6] : nullptr, true, plan.kv)) return nullptr;
-  if (!read_kv_shape(in[2], bytes ? &in[7] : nullptr, false, values) || !same_kv(plan.kv, values)) return nullptr;
+  if (!read_kv_shape(in[In::kKeys], bytes ? &in[In::kKeyScale] : nullptr, true, plan.kv)) return nullptr;
+  if (!read_kv_shape(in[In::kValues], bytes ? &in[In::kValueScale] : nullptr, false, values) ||
+      !same_kv(plan.kv, values))
+    return nullptr;
   plan.tokens = q.shape[0];
   plan.heads = q.shape[1];
   if (q.shape[2] != plan.kv.dim || plan.heads == 0 || plan.heads % plan.kv.heads != 0) return nullptr;
-  if (in[3].rank != 2 || !has_shape(in[3], DType::i32, {in[3].shape[0], in[3].shape[1]})) return nullptr;
-  if (!has_shape(in[4], DType::i32, {plan.tokens}) || !has_shape(in[5], DType::i32, {plan.tokens})) return nullptr;
+  if (in[In::kPageTable].rank != 2 ||
+      !has_shape(in[In::kPageTable], DType::i32, {in[In::kPageTable].shape[0], in[In::kPageTable].shape[1]}))
+    return nullptr;
+  if (!has_shape(in[In::kSequence], DType::i32, {plan.tokens}) ||
+      !has_shape(in[In::kPositions], DType::i32, {plan.tokens}))
+    return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {plan.tokens, plan.heads, plan.kv.dim})) return nullptr;
   plan.group = plan.heads / plan.kv.heads;
   plan.padded = round_up(plan.kv.dim, kLanes);

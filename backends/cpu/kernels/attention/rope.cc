@@ -1,4 +1,5 @@
 // rope, kv_write, and the fused rope_kv_write: rotating q and k and writing k and v into the cache in one launch.
+#include "backends/common/attention_request.h"
 #include "backends/cpu/kernels/attention/kv_store.h"
 #include "backends/cpu/kernels/attention/rope_math.h"
 #include "backends/cpu/kernels/kernels.h"
@@ -45,9 +46,10 @@ class Rope : public Kernel {
   }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
-    const auto* x = static_cast<const float*>(launch.inputs[0].data);
-    const auto* positions = static_cast<const int32_t*>(launch.inputs[1].data);
-    const auto* frequencies = static_cast<const float*>(launch.inputs[2].data);
+    using In = abi::RopeInput;
+    const auto* x = static_cast<const float*>(launch.inputs[In::kX].data);
+    const auto* positions = static_cast<const int32_t*>(launch.inputs[In::kPositions].data);
+    const auto* frequencies = static_cast<const float*>(launch.inputs[In::kFrequencies].data);
     auto* y = static_cast<float*>(launch.outputs[0].data);
     worker.parallel_for(x_.tokens, kTokenGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -72,11 +74,12 @@ class KvWrite : public Kernel {
   }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
-    const KvTarget target{launch.inputs[0].data, shape_.bytes ? launch.inputs[5].data : nullptr};
-    const auto* x = static_cast<const float*>(launch.inputs[1].data);
-    const PageTable table = page_table(launch.inputs[2]);
-    const auto* sequence = static_cast<const int32_t*>(launch.inputs[3].data);
-    const auto* positions = static_cast<const int32_t*>(launch.inputs[4].data);
+    using In = abi::KvWriteInput;
+    const KvTarget target{launch.inputs[In::kCache].data, shape_.bytes ? launch.inputs[In::kScale].data : nullptr};
+    const auto* x = static_cast<const float*>(launch.inputs[In::kX].data);
+    const PageTable table = page_table(launch.inputs[In::kPageTable]);
+    const auto* sequence = static_cast<const int32_t*>(launch.inputs[In::kSequence].data);
+    const auto* positions = static_cast<const int32_t*>(launch.inputs[In::kPositions].data);
     worker.parallel_for(x_.tokens, kTokenGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         store_token(shape_, target, keys_, table, sequence[t], positions[t], x + t * x_.token_stride, x_.head_stride);
@@ -103,15 +106,16 @@ class RopeKvWrite : public Kernel {
   static bool fits(const Heads& k) { return k.dim <= kMaxDim; }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
-    const auto* q = static_cast<const float*>(launch.inputs[0].data);
-    const auto* k = static_cast<const float*>(launch.inputs[1].data);
-    const auto* v = static_cast<const float*>(launch.inputs[2].data);
-    const auto* positions = static_cast<const int32_t*>(launch.inputs[3].data);
-    const auto* frequencies = static_cast<const float*>(launch.inputs[4].data);
-    const KvTarget keys{launch.inputs[5].data, kv_.bytes ? launch.inputs[9].data : nullptr};
-    const KvTarget values{launch.inputs[6].data, kv_.bytes ? launch.inputs[10].data : nullptr};
-    const PageTable table = page_table(launch.inputs[7]);
-    const auto* sequence = static_cast<const int32_t*>(launch.inputs[8].data);
+    using In = abi::RopeKvInput;
+    const auto* q = static_cast<const float*>(launch.inputs[In::kQ].data);
+    const auto* k = static_cast<const float*>(launch.inputs[In::kK].data);
+    const auto* v = static_cast<const float*>(launch.inputs[In::kV].data);
+    const auto* positions = static_cast<const int32_t*>(launch.inputs[In::kPositions].data);
+    const auto* frequencies = static_cast<const float*>(launch.inputs[In::kFrequencies].data);
+    const KvTarget keys{launch.inputs[In::kKeys].data, kv_.bytes ? launch.inputs[In::kKeyScale].data : nullptr};
+    const KvTarget values{launch.inputs[In::kValues].data, kv_.bytes ? launch.inputs[In::kValueScale].data : nullptr};
+    const PageTable table = page_table(launch.inputs[In::kPageTable]);
+    const auto* sequence = static_cast<const int32_t*>(launch.inputs[In::kSequence].data);
     auto* y = static_cast<float*>(launch.outputs[0].data);
     worker.parallel_for(q_.tokens, kTokenGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -151,31 +155,36 @@ class RopeKvWrite : public Kernel {
 }  // namespace
 
 KernelPointer make_rope(const abi::KernelRequest& request, const MakeContext&) {
+  using In = abi::RopeInput;
   Heads x;
   RopeShape shape;
-  if (!has_operands(request, 3, 1) || !read_heads(request.inputs[0], x)) return nullptr;
-  if (!is_ids(request.inputs[1], x.tokens) || !read_rope_shape(request, request.inputs[2], x.dim, shape))
+  if (!has_operands(request, In::kCount, 1) || !read_heads(request.inputs[In::kX], x)) return nullptr;
+  if (!is_ids(request.inputs[In::kPositions], x.tokens) ||
+      !read_rope_shape(request, request.inputs[In::kFrequencies], x.dim, shape))
     return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {x.tokens, x.heads, x.dim})) return nullptr;
   return std::make_unique<Rope>(x, shape);
 }
 
 KernelPointer make_kv_write(const abi::KernelRequest& request, const MakeContext&) {
-  const bool bytes = request.input_count == 6;
-  if (!has_operands(request, bytes ? 6 : 5, bytes ? 2 : 1)) return nullptr;
+  using In = abi::KvWriteInput;
+  const bool bytes = request.input_count == In::kScaledCount;
+  if (!has_operands(request, bytes ? In::kScaledCount : In::kCount, bytes ? 2 : 1)) return nullptr;
   const abi::TensorView* in = request.inputs;
   const bool keys = integer_attribute(request, "keys", 0) != 0;
   Heads x;
   KvShape shape;
-  if (!read_kv_shape(in[0], bytes ? &in[5] : nullptr, keys, shape) || !read_heads(in[1], x)) return nullptr;
-  if (x.heads != shape.heads || x.dim != shape.dim || !is_page_table(in[2])) return nullptr;
-  if (!is_ids(in[3], x.tokens) || !is_ids(in[4], x.tokens)) return nullptr;
+  if (!read_kv_shape(in[In::kCache], bytes ? &in[In::kScale] : nullptr, keys, shape) || !read_heads(in[In::kX], x))
+    return nullptr;
+  if (x.heads != shape.heads || x.dim != shape.dim || !is_page_table(in[In::kPageTable])) return nullptr;
+  if (!is_ids(in[In::kSequence], x.tokens) || !is_ids(in[In::kPositions], x.tokens)) return nullptr;
   return std::make_unique<KvWrite>(x, shape, keys);
 }
 
 KernelPointer make_rope_kv_write(const abi::KernelRequest& request, const MakeContext&) {
-  const bool bytes = request.input_count == 11;
-  if (!has_operands(request, bytes ? 11 : 9, bytes ? 5 : 3)) return nullptr;
+  using In = abi::RopeKvInput;
+  const bool bytes = request.input_count == In::kScaledCount;
+  if (!has_operands(request, bytes ? In::kScaledCount : In::kCount, bytes ? 5 : 3)) return nullptr;
   const abi::TensorView* in = request.inputs;
   Heads q;
   Heads k;
@@ -183,14 +192,18 @@ KernelPointer make_rope_kv_write(const abi::KernelRequest& request, const MakeCo
   RopeShape rope;
   KvShape keys;
   KvShape values;
-  if (!read_heads(in[0], q) || !read_heads(in[1], k) || !read_heads(in[2], v)) return nullptr;
-  if (!read_kv_shape(in[5], bytes ? &in[9] : nullptr, true, keys)) return nullptr;
-  if (!read_kv_shape(in[6], bytes ? &in[10] : nullptr, false, values) || !same_kv(keys, values)) return nullptr;
+  if (!read_heads(in[In::kQ], q) || !read_heads(in[In::kK], k) || !read_heads(in[In::kV], v)) return nullptr;
+  if (!read_kv_shape(in[In::kKeys], bytes ? &in[In::kKeyScale] : nullptr, true, keys)) return nullptr;
+  if (!read_kv_shape(in[In::kValues], bytes ? &in[In::kValueScale] : nullptr, false, values) || !same_kv(keys, values))
+    return nullptr;
   for (const Heads* x : {&k, &v}) {
     if (x->tokens != q.tokens || x->heads != keys.heads || x->dim != keys.dim) return nullptr;
   }
-  if (q.dim != k.dim || !RopeKvWrite::fits(k) || !read_rope_shape(request, in[4], q.dim, rope)) return nullptr;
-  if (!is_ids(in[3], q.tokens) || !is_page_table(in[7]) || !is_ids(in[8], q.tokens)) return nullptr;
+  if (q.dim != k.dim || !RopeKvWrite::fits(k) || !read_rope_shape(request, in[In::kFrequencies], q.dim, rope))
+    return nullptr;
+  if (!is_ids(in[In::kPositions], q.tokens) || !is_page_table(in[In::kPageTable]) ||
+      !is_ids(in[In::kSequence], q.tokens))
+    return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {q.tokens, q.heads, q.dim})) return nullptr;
   return std::make_unique<RopeKvWrite>(q, k, v, rope, keys);
 }

@@ -13,6 +13,7 @@
 #include "backends/cpu/kernels/matmul/matrix_packs.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 #include "backends/cpu/simd/simd.h"
+#include "src/base/round_up.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
@@ -135,7 +136,7 @@ class Conv : public Kernel {
 
  private:
   int64_t worker_floats() const {
-    return (copy_floats_ + sum_floats_ + packed_floats_ + transposed_floats_ + kLanes - 1) / kLanes * kLanes;
+    return round_up(copy_floats_ + sum_floats_ + packed_floats_ + transposed_floats_, kLanes);
   }
 
   // The outputs with these remainders.

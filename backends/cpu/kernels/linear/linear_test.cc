@@ -112,7 +112,7 @@ class PerIsa : public testing::TestWithParam<const IsaTable*> {
     const abi::StoredRequest stored_request(wanted, has_panels);
     const abi::KernelRequest& request = stored_request.get();
     for (const KernelEntry& entry : GetParam()->kernels) {
-      if (std::string_view(entry.op) != request.op) continue;
+      if (!entry.has(request.op)) continue;
       if (auto kernel = entry.make(request, {.workers = pool_.workers()})) return kernel;
     }
     return nullptr;

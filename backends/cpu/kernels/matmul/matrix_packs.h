@@ -7,6 +7,7 @@
 
 #include "backends/common/primitives.h"
 #include "backends/cpu/kernels/matmul/product_tile.h"
+#include "src/base/round_up.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 
@@ -16,11 +17,9 @@ inline constexpr int64_t kPanel = kTileVectors * kLanes;  // columns of a panel 
 inline constexpr int64_t kPackSlack = 16;
 
 constexpr int64_t packed_rows_floats(int64_t rows, int64_t depth) {
-  return (rows + kMatrixRows - 1) / kMatrixRows * kMatrixRows * depth + kPackSlack;
+  return round_up(rows, kMatrixRows) * depth + kPackSlack;
 }
-constexpr int64_t packed_columns_floats(int64_t columns, int64_t depth) {
-  return (columns + kPanel - 1) / kPanel * kPanel * depth;
-}
+constexpr int64_t packed_columns_floats(int64_t columns, int64_t depth) { return round_up(columns, kPanel) * depth; }
 
 // At most kMatrixRows rows of A [rows, columns]: to [columns][kMatrixRows], of which absent rows are left as they are.
 inline void pack_row_tile(const abi::MatrixView& a, const float* from, float* to) {

@@ -1,0 +1,176 @@
+#include "src/engine/runner.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "src/base/error.h"
+#include "src/engine/engine_state.h"
+
+namespace gabbro {
+namespace {
+
+constexpr int64_t kPageTokens = nn::KvCacheConfig::kPageTokens;
+constexpr int32_t kNoSequence = -1;  // of padding: its keys are written nowhere, and its attention gives zeros
+
+Tensor upload_ints(Device& device, const Shape& shape, const std::vector<int32_t>& values) {
+  return device.upload(DType::i32, shape, values.data());
+}
+
+// Writes `values` into the tensor where they are not those of the step before.
+void update(Tensor& tensor, std::vector<int32_t>& held, std::vector<int32_t> values) {
+  if (values == held) return;
+  overwrite(tensor, values.data(), values.size() * sizeof(int32_t));
+  held = std::move(values);
+}
+
+int64_t rows_of(const Chunk& chunk) {
+  if (chunk.rows == Chunk::Rows::kAll) return std::ssize(chunk.tokens);
+  return chunk.rows == Chunk::Rows::kLast ? 1 : 0;
+}
+
+}  // namespace
+
+void check_room(const Engine& engine, int64_t length, std::span<const int32_t> more) {
+  if (more.empty()) throw bad_input("no tokens to append");
+  const ModelFacts& facts = engine.facts();
+  for (const int32_t token : more) {
+    if (token < 0 || token >= facts.vocabulary)
+      throw bad_input("token {} is outside the vocabulary of {} tokens", token, facts.vocabulary);
+  }
+  if (length + std::ssize(more) > facts.context) {
+    throw Error(
+        ErrorCode::kBadInput,
+        fmt::format("{} tokens are more than the context of {} holds", length + std::ssize(more), facts.context),
+        fmt::format("the model was trained with {}: choose with --ctx", facts.context_trained));
+  }
+}
+
+Sequence::~Sequence() {
+  if (engine_ == nullptr) return;  // moved from
+  const std::lock_guard lock(engine_->state_->mutex);
+  release_pages(0);
+}
+
+void Sequence::truncate(int64_t length) {
+  if (length < 0 || length > std::ssize(tokens_))
+    throw bad_input("a session of {} tokens cannot be cut to {}", tokens_.size(), length);
+  const std::lock_guard lock(engine_->state_->mutex);
+  tokens_.resize(static_cast<size_t>(length));
+  release_pages(length);
+}
+
+void Sequence::take_pages(int64_t length) {
+  while (std::ssize(pages_) * kPageTokens < length) pages_.push_back(engine_->state_->pages->take());
+}
+
+void Sequence::release_pages(int64_t length) {
+  while (!pages_.empty() && (std::ssize(pages_) - 1) * kPageTokens >= length) {
+    engine_->state_->pages->release(pages_.back());
+    pages_.pop_back();
+  }
+}
+
+std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
+  Engine::State& shared = *engine_->state_;
+  const std::lock_guard lock(shared.mutex);
+  std::set<const Sequence*> seen;
+  int64_t rows = 0;
+  bool single_tokens = true;
+  for (const Chunk& chunk : chunks) {
+    check_room(*engine_, std::ssize(chunk.sequence->tokens_), chunk.tokens);
+    if (chunk.sequence->engine_ != engine_ || !seen.insert(chunk.sequence).second)
+      throw bad_input("a step takes each sequence once, and those of its engine alone");
+    rows += rows_of(chunk);
+    single_tokens = single_tokens && chunk.tokens.size() == 1 && chunk.rows != Chunk::Rows::kNone;
+  }
+  if (chunks.empty()) return {};
+  try {
+    for (const Chunk& chunk : chunks)
+      chunk.sequence->take_pages(std::ssize(chunk.sequence->tokens_) + std::ssize(chunk.tokens));
+    const Tensor result = single_tokens ? decode(chunks, cancel) : forward(chunks, cancel);
+    const std::span<const float> logits = host(result, rows);
+    for (const Chunk& chunk : chunks) {
+      chunk.sequence->tokens_.insert(chunk.sequence->tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
+    }
+    return logits;
+  } catch (...) {
+    for (const Chunk& chunk : chunks) chunk.sequence->release_pages(std::ssize(chunk.sequence->tokens_));
+    throw;
+  }
+}
+
+Tensor Runner::decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
+  Engine::State& shared = *engine_->state_;
+  const auto size = static_cast<int64_t>(std::bit_ceil(chunks.size()));
+  DecodeStep& step = shared.decode_step(size);
+  const auto width = static_cast<size_t>(shared.pages_per_sequence());
+  std::vector<int32_t> ids(static_cast<size_t>(size), 0), positions(ids), sequences(ids.size(), kNoSequence),
+      page_table(ids.size() * width, 0);
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const Sequence& sequence = *chunks[i].sequence;
+    ids[i] = chunks[i].tokens[0];
+    positions[i] = static_cast<int32_t>(sequence.tokens_.size());
+    sequences[i] = static_cast<int32_t>(i);
+    std::ranges::copy(sequence.pages_, page_table.begin() + static_cast<std::ptrdiff_t>(i * width));
+  }
+  update(step.ids, step.held_ids, std::move(ids));
+  update(step.positions, step.held_positions, std::move(positions));
+  update(step.sequences, step.held_sequences, std::move(sequences));
+  update(step.page_table, step.held_page_table, std::move(page_table));
+  logits_ = Tensor();  // so that its memory can be written again
+  return (*step.run)(cancel).front();
+}
+
+Tensor Runner::forward(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
+  Engine::State& shared = *engine_->state_;
+  Device& device = *shared.device;
+  // The number of pages of the longest sequence, so that short ones share plans.
+  const auto width = static_cast<size_t>(shared.pages_per_sequence());
+  std::vector<int32_t> ids, positions, sequences, output_rows, page_table(chunks.size() * width, 0);
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const Chunk& chunk = chunks[i];
+    for (size_t t = 0; t < chunk.tokens.size(); ++t) {
+      const bool wanted =
+          chunk.rows == Chunk::Rows::kAll || (chunk.rows == Chunk::Rows::kLast && t + 1 == chunk.tokens.size());
+      if (wanted) output_rows.push_back(static_cast<int32_t>(ids.size()));
+      ids.push_back(chunk.tokens[t]);
+      positions.push_back(static_cast<int32_t>(chunk.sequence->tokens_.size() + t));
+      sequences.push_back(static_cast<int32_t>(i));
+    }
+    std::ranges::copy(chunk.sequence->pages_, page_table.begin() + static_cast<std::ptrdiff_t>(i * width));
+  }
+  // Steps of several sequences have many lengths: padded, they share plans.
+  constexpr size_t kMultiple = 16;
+  while (chunks.size() > 1 && ids.size() % kMultiple != 0) {
+    ids.push_back(0);
+    positions.push_back(0);
+    sequences.push_back(kNoSequence);
+  }
+  const Shape count{std::ssize(ids)};
+  const llm::Step step{
+      .ids = upload_ints(device, count, ids),
+      .places = {.positions = upload_ints(device, count, positions),
+                 .sequence = upload_ints(device, count, sequences),
+                 .page_table = upload_ints(device, Shape{std::ssize(chunks), static_cast<int64_t>(width)}, page_table)},
+      .output_rows = upload_ints(device, Shape{std::ssize(output_rows)}, output_rows)};
+  Tensor result = shared.model->forward(step, *shared.cache);
+  eval(std::span(&result, 1), cancel);
+  return result;
+}
+
+std::span<const float> Runner::host(const Tensor& logits, int64_t rows) {
+  Device& device = *engine_->state_->device;
+  logits_ = logits;
+  const auto count = static_cast<size_t>(rows * engine_->state_->facts.vocabulary);
+  const void* const memory = logits.state().storage.get();
+  if (device.host_accessible()) return {static_cast<const float*>(memory), count};
+  if (host_bytes_ < count * sizeof(float)) {
+    host_bytes_ = count * sizeof(float);
+    host_logits_ = device.allocate_host(host_bytes_);
+  }
+  device.copy_to_host(host_logits_.get(), memory, count * sizeof(float));
+  return {static_cast<const float*>(host_logits_.get()), count};
+}
+
+}  // namespace gabbro

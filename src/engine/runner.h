@@ -1,0 +1,75 @@
+// One pass of a model over tokens of several sequences: chunks of prompts and single tokens, mixed as they come.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gabbro/engine/session.h"
+#include "src/ops/ops.h"
+
+namespace gabbro {
+
+// The tokens of one conversation, and the pages of the cache that hold their keys and values.
+class Sequence {
+ public:
+  explicit Sequence(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+  ~Sequence();
+  Sequence(Sequence&&) = default;
+  Sequence& operator=(Sequence&&) = delete;
+
+  std::span<const int32_t> tokens() const { return tokens_; }
+  // Forgets all but the first `length` tokens. Throws bad_input where there are not as many.
+  void truncate(int64_t length);
+
+ private:
+  friend class Runner;
+  void take_pages(int64_t length);
+  void release_pages(int64_t length);
+
+  std::shared_ptr<Engine> engine_;
+  std::vector<int32_t> tokens_;
+  std::vector<int32_t> pages_;
+};
+
+// Tokens to append to a sequence, and the rows of logits that are wanted.
+struct Chunk {
+  enum class Rows { kNone, kLast, kAll };
+
+  Sequence* sequence = nullptr;
+  std::span<const int32_t> tokens;
+  Rows rows = Rows::kLast;
+};
+
+// Throws bad_input where `more` cannot be appended to a sequence of `length` tokens: empty, an id outside of the
+// vocabulary, or more than the context holds.
+void check_room(const Engine& engine, int64_t length, std::span<const int32_t> more);
+
+// Steps of one token per sequence are padded to 1, 2, 4, 8 ... sequences, for each of which a plan is replayed. Within
+// one of these sizes the logits of a sequence are the same to the bit, whatever the others are. Not thread-safe; the
+// runners and sequences of one engine take turns.
+class Runner {
+ public:
+  explicit Runner(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+
+  const std::shared_ptr<Engine>& engine() const { return engine_; }
+
+  // Appends the tokens of each chunk to its sequence, and returns the wanted logits [R, V] in the order of chunks and
+  // tokens, valid until the next step. A sequence that is there twice, an id outside of the vocabulary or more tokens
+  // than the context holds: bad_input; no free page: kNoDevice. When `cancel` becomes true: kInterrupted within 100 ms.
+  // Whatever throws, the sequences are as before.
+  std::span<const float> step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel = nullptr);
+
+ private:
+  Tensor decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
+  Tensor forward(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
+  std::span<const float> host(const Tensor& logits, int64_t rows);
+
+  std::shared_ptr<Engine> engine_;
+  Tensor logits_;                      // of the last step
+  std::shared_ptr<void> host_logits_;  // of that step, where the device's memory is not the host's
+  size_t host_bytes_ = 0;
+};
+
+}  // namespace gabbro
