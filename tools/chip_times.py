@@ -94,7 +94,7 @@ def shapes():
     found = {}
     # Lines of the table: llama_2(name, layers, embedding, heads, kv_heads, feed_forward, context) and
     # llama_3(name, layers, embedding, heads, feed_forward, tied).
-    for kind, name, numbers in re.findall(r'(llama_[23])\("([\w-]+)", ([\d, ]+)', read("src/models/llm/llama_sizes.cc")):
+    for kind, name, numbers in re.findall(r'(llama_[23])\("([\w-]+)", ([\d, ]+)', read("src/models/llm/published_sizes.cc")):
         layers, embedding, heads, *rest = (int(number) for number in numbers.strip(", ").split(", "))
         kv_heads, feed_forward, vocabulary = (rest[0], rest[1], 32000) if kind == "llama_2" else (8, rest[0], 128256)
         found[name] = {"layers": layers, "embedding": embedding, "heads": heads, "kv_heads": kv_heads,

@@ -37,8 +37,8 @@ TEST(Pack, FormatsOfEqualPackingShareKernels) {
     const auto dtype = static_cast<DType>(i);
     for (int j = kFirstQuantized; j < i; ++j) {
       const auto other = static_cast<DType>(j);
-      if (packing_of(quant_traits(dtype)) == packing_of(quant_traits(other)))
-        EXPECT_EQ(kernel_format(dtype), kernel_format(other)) << dtype_name(dtype) << " " << dtype_name(other);
+      if (packing_of(quant_traits(dtype)) != packing_of(quant_traits(other))) continue;
+      EXPECT_EQ(kernel_format(dtype), kernel_format(other)) << dtype_name(dtype) << " " << dtype_name(other);
     }
   }
   EXPECT_EQ(kernel_format(DType::q4_k), "q4_k");

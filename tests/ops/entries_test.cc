@@ -58,7 +58,7 @@ TEST_P(Entries, RefuseWithTheOpsName) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, Entries, testing::Range<size_t>(0, cases::entries().size()),
-                         [](const auto& info) { return cases::entries()[info.param].name; });
+                         [](const auto& test) { return cases::entries()[test.param].name; });
 
 }  // namespace
 }  // namespace gabbro

@@ -212,8 +212,8 @@ TEST_P(OpValues, DoNotDependOnHowTheInputsLie) {
 }
 
 // "8_attention": a filter can name an op.
-INSTANTIATE_TEST_SUITE_P(PyTorch, OpValues, testing::Range<size_t>(0, fixture_cases().size()), [](const auto& info) {
-  return fmt::format("{}_{}", info.param, fixture_cases()[info.param].at("op").template get<std::string>());
+INSTANTIATE_TEST_SUITE_P(PyTorch, OpValues, testing::Range<size_t>(0, fixture_cases().size()), [](const auto& test) {
+  return fmt::format("{}_{}", test.param, fixture_cases()[test.param].at("op").template get<std::string>());
 });
 
 TEST(QuantizedCache, KeepsAttentionCloseToTheFloatOne) {

@@ -136,9 +136,9 @@ void check_f16(DType dtype) {
   constexpr bool kIsHalf = std::is_same_v<T, Half>;
   for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
     run(isa, {"gelu", {&x}, {&y}, {}}, pool);
-    std::vector<float> values;
-    for (const T value : y.values<T>()) values.push_back(static_cast<float>(value));
-    expect_close(values, expected, [&](size_t i) {
+    std::vector<float> actual;
+    for (const T value : y.values<T>()) actual.push_back(static_cast<float>(value));
+    expect_close(actual, expected, [&](size_t i) {
       const double unit =
           kIsHalf ? std::max(std::abs(expected[i]) * 0x1p-10, 0x1p-24) : std::abs(expected[i]) * 0x1p-7 + 0x1p-126;
       return unit * (0.5 + 0.0625);
