@@ -1,0 +1,164 @@
+// Steps of several sequences, against the same sequences alone.
+#include "src/engine/runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "src/base/error.h"
+#include "tests/llm/tiny_model.h"
+
+namespace gabbro {
+namespace {
+
+using test::tiny_llama;
+using test::TinyModel;
+
+constexpr int64_t kV = TinyModel::kV;
+
+class RunnerTest : public testing::Test {
+ protected:
+  static std::shared_ptr<Engine> load(int64_t sequences, int64_t context = 0) {
+    return Engine::load(tiny_llama().write("runner"), {.threads = 2, .context = context, .sequences = sequences});
+  }
+
+  static std::vector<int32_t> prompt(int64_t number, size_t length) {
+    std::vector<int32_t> ids(length);
+    for (size_t i = 0; i < length; ++i)
+      ids[i] = static_cast<int32_t>((i * 7 + static_cast<size_t>(number) * 31 + 3) % kV);
+    return ids;
+  }
+
+  static std::vector<std::vector<float>> rows_of(std::span<const float> logits) {
+    std::vector<std::vector<float>> rows;
+    for (size_t i = 0; i + kV <= logits.size(); i += kV)
+      rows.emplace_back(logits.begin() + static_cast<std::ptrdiff_t>(i),
+                        logits.begin() + static_cast<std::ptrdiff_t>(i + kV));
+    return rows;
+  }
+
+  static int32_t best(std::span<const float> row) {
+    return static_cast<int32_t>(std::ranges::max_element(row) - row.begin());
+  }
+};
+
+// The tokens that the most probable ones give, of one prompt alone.
+std::vector<int32_t> greedy(const std::shared_ptr<Engine>& engine, const std::vector<int32_t>& prompt, int count) {
+  Session session(engine);
+  std::vector<int32_t> tokens;
+  std::span<const float> logits = session.append(prompt);
+  for (int i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()));
+    logits = session.append({&tokens.back(), 1});
+  }
+  return tokens;
+}
+
+TEST_F(RunnerTest, GreedyTokensAreThoseOfEachSequenceAlone) {
+  constexpr size_t kSequences = 16;
+  constexpr int kTokens = 12;
+  const auto engine = load(kSequences);
+  Runner runner(engine);
+  std::deque<Sequence> sequences;
+  std::vector<std::vector<int32_t>> prompts, tokens(kSequences);
+  std::vector<Chunk> chunks;
+  for (size_t i = 0; i < kSequences; ++i) {
+    prompts.push_back(prompt(static_cast<int64_t>(i), 3 + 5 * i));
+    sequences.emplace_back(engine);
+  }
+  for (size_t i = 0; i < kSequences; ++i) chunks.push_back({&sequences[i], prompts[i]});
+  std::vector<std::vector<float>> rows = rows_of(runner.step(chunks));
+  for (int t = 0; t < kTokens; ++t) {
+    ASSERT_EQ(rows.size(), kSequences);
+    for (size_t i = 0; i < kSequences; ++i) {
+      tokens[i].push_back(best(rows[i]));
+      chunks[i].tokens = std::span(&tokens[i].back(), 1);
+    }
+    rows = rows_of(runner.step(chunks));
+  }
+  for (size_t i = 0; i < kSequences; ++i) {
+    EXPECT_EQ(tokens[i], greedy(load(1), prompts[i], kTokens)) << i;
+    EXPECT_EQ(sequences[i].tokens().size(), prompts[i].size() + kTokens);
+  }
+}
+
+// In a step of three, which is padded to four, what the others hold changes no bit.
+TEST_F(RunnerTest, LogitsDependOnNoOtherSequenceOfTheStep) {
+  const auto engine = load(9);
+  Runner runner(engine);
+  const std::vector<int32_t> own = prompt(0, 70);
+  const auto logits_among = [&](int64_t first, size_t place) {
+    std::deque<Sequence> sequences;
+    std::vector<std::vector<int32_t>> prompts;
+    for (size_t i = 0; i < 3; ++i) {
+      sequences.emplace_back(engine);
+      prompts.push_back(i == place ? own : prompt(first + static_cast<int64_t>(i), 5 + 20 * i));
+      const Chunk chunk{&sequences[i], prompts[i]};
+      runner.step(std::span(&chunk, 1));
+    }
+    const int32_t token = 11;
+    std::vector<Chunk> chunks;
+    for (Sequence& sequence : sequences) chunks.push_back({&sequence, std::span(&token, 1)});
+    return rows_of(runner.step(chunks))[place];
+  };
+  const std::vector<float> expected = logits_among(1, 0);
+  EXPECT_EQ(logits_among(20, 0), expected);
+  EXPECT_EQ(logits_among(40, 2), expected);
+}
+
+// A part of a prompt and single tokens in one step; rows that are wanted come in the order of the chunks.
+TEST_F(RunnerTest, MixesPromptsAndSingleTokens) {
+  const auto engine = load(3);
+  Runner runner(engine);
+  Sequence a(engine), b(engine);
+  const std::vector<int32_t> first = prompt(1, 20), second = prompt(2, 33);
+  const Chunk begin{&a, first, Chunk::Rows::kNone};
+  EXPECT_TRUE(runner.step(std::span(&begin, 1)).empty());
+  const int32_t token = 5;
+  const Chunk mixed[] = {{&b, second, Chunk::Rows::kAll}, {&a, std::span(&token, 1), Chunk::Rows::kLast}};
+  const auto rows = rows_of(runner.step(mixed));
+  ASSERT_EQ(rows.size(), second.size() + 1);
+  Session alone(engine);
+  const auto close = [](std::span<const float> expected, std::span<const float> actual) {
+    ASSERT_EQ(expected.size(), actual.size());
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 2e-3) << i;
+  };
+  const auto all = alone.append_all_logits(second);
+  for (size_t i = 0; i < second.size(); ++i) close(all.subspan(i * kV, kV), rows[i]);
+  alone.truncate(0);
+  alone.append(first);
+  close(alone.append(std::span(&token, 1)), rows.back());
+}
+
+TEST_F(RunnerTest, WhatThrowsLeavesSequencesAsBefore) {
+  const auto engine = load(1, 128);  // two pages
+  Runner runner(engine);
+  Sequence a(engine), b(engine);
+  const std::vector<int32_t> long_one = prompt(1, 100), short_one = prompt(2, 30);
+  const auto error_of = [&](std::vector<Chunk> chunks, const std::atomic<bool>* cancel = nullptr) {
+    try {
+      runner.step(chunks, cancel);
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_THAT(error_of({{&a, long_one}, {&b, short_one}}), testing::HasSubstr("the KV cache is full"));
+  EXPECT_TRUE(a.tokens().empty() && b.tokens().empty());
+  EXPECT_THAT(error_of({{&a, short_one}, {&a, short_one}}), testing::HasSubstr("each sequence once"));
+  const int32_t outside = kV;
+  EXPECT_THAT(error_of({{&a, short_one}, {&b, std::span(&outside, 1)}}), testing::HasSubstr("outside the vocabulary"));
+  EXPECT_THAT(error_of({{&a, prompt(1, 129)}}), testing::HasSubstr("more than the context"));
+  const std::atomic<bool> canceled = true;
+  EXPECT_NE(error_of({{&a, long_one}}, &canceled), "");
+  EXPECT_TRUE(a.tokens().empty());
+  EXPECT_EQ(error_of({{&a, long_one}}), "");  // both pages are free again
+  a.truncate(64);
+  EXPECT_EQ(error_of({{&b, short_one}}), "");
+  EXPECT_THROW(b.truncate(31), Error);
+}
+
+}  // namespace
+}  // namespace gabbro
