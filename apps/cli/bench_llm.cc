@@ -2,6 +2,7 @@
 // gives.
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -13,6 +14,7 @@
 #include "apps/cli/read_bandwidth.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
+#include "src/engine/runner.h"
 #include "src/models/llm/model_plan.h"
 
 namespace gabbro::cli {
@@ -29,6 +31,8 @@ struct Options {
   int prompt = 512;
   int generate = 128;
   int depth = 0;  // tokens that are in the cache before each test
+  std::string batch = "1";
+  std::vector<int32_t> batches;  // numbers of sequences
   int repetitions = 5;
   bool warmup = true;
   uint64_t seed = 1;
@@ -67,6 +71,52 @@ std::string test_name(const char* kind, int tokens, int depth) {
   return fmt::format("{}{}{}", kind, tokens, depth > 0 ? fmt::format(" @ d{}", depth) : "");
 }
 
+// Several sequences together: a prompt for each, then a token for each after its prompt. Rates are of all sequences.
+std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int count, const Options& o) {
+  const ModelFacts& facts = engine->facts();
+  const Cancelable cancelable;
+  Runner runner(engine);
+  std::deque<Sequence> sequences;
+  for (int i = 0; i < count; ++i) sequences.emplace_back(engine);
+  const auto before = random_tokens(o.depth, facts.vocabulary, o.seed + 2),
+             prompt = random_tokens(o.prompt, facts.vocabulary, o.seed),
+             generated = random_tokens(o.generate, facts.vocabulary, o.seed + 1);
+  const auto fill = [&](const std::vector<int32_t>& tokens) {
+    for (Sequence& sequence : sequences) {
+      for (std::span<const int32_t> rest = tokens; !rest.empty();) {
+        const auto chunk = rest.first(std::min(rest.size(), static_cast<size_t>(runner.prompt_chunk())));
+        rest = rest.subspan(chunk.size());
+        const Chunk step{&sequence, chunk, rest.empty() ? Chunk::Rows::kLast : Chunk::Rows::kNone};
+        runner.step(std::span(&step, 1), cancelable.flag());
+      }
+    }
+  };
+  const auto cut = [&](int64_t length) {
+    for (Sequence& sequence : sequences) sequence.truncate(length);
+  };
+  fill(before);
+  std::vector<Result> results;
+  const std::string suffix = fmt::format(" x{}", count);
+  if (o.prompt > 0) {
+    results.push_back(measure(test_name("pp", o.prompt, o.depth) + suffix, count * o.prompt, o, [&] {
+      cut(o.depth);
+      fill(prompt);
+    }));
+  }
+  if (o.generate > 0) {
+    results.push_back(measure(test_name("tg", o.generate, o.depth + o.prompt) + suffix, count * o.generate, o, [&] {
+      cut(o.depth + o.prompt);
+      std::vector<Chunk> chunks;
+      for (Sequence& sequence : sequences) chunks.push_back({&sequence, {}, Chunk::Rows::kLast});
+      for (const int32_t& token : generated) {
+        for (Chunk& chunk : chunks) chunk.tokens = {&token, 1};
+        runner.step(chunks, cancelable.flag());
+      }
+    }));
+  }
+  return results;
+}
+
 std::vector<Result> measure_all(const std::shared_ptr<Engine>& engine, const Options& o) {
   const ModelFacts& facts = engine->facts();
   const Cancelable cancelable;
@@ -100,7 +150,9 @@ std::string thread_count(const ModelFacts& facts) {
   return is_cpu(facts) ? fmt::format(", {} threads", facts.threads) : "";
 }
 
-uint64_t kv_bytes(const ModelFacts& facts) { return facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context); }
+uint64_t kv_bytes(const ModelFacts& facts) {
+  return facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context * facts.sequences);
+}
 
 Json document(const std::vector<Result>& results, const Engine& engine, const Options& o, double bandwidth) {
   const ModelFacts& facts = engine.facts();
@@ -160,17 +212,28 @@ std::string table(const std::vector<Result>& results, const Engine& engine, cons
 }
 
 std::shared_ptr<Engine> load(const Options& o) {
-  const int context = o.depth + std::max({o.prompt, o.generate, 1});
+  const int32_t sequences = std::ranges::max(o.batches);
+  const int together = sequences > 1 ? o.prompt + o.generate : std::max(o.prompt, o.generate);
+  const int context = o.depth + std::max(together, 1);
   if (o.shape.empty() && o.model.empty())
     throw Error(ErrorCode::kBadInput, "MODEL is missing", "--shape llama-8b does without one");
-  if (o.shape.empty()) return load_engine(o.model, o.common, context);
-  return load_random_engine(llm::parse_blueprint(o.shape), parse_type(o.type), o.common, context);
+  if (o.shape.empty()) return load_engine(o.model, o.common, context, "f16", nullptr, sequences);
+  return load_random_engine(llm::parse_blueprint(o.shape), parse_type(o.type), o.common, context, nullptr, sequences);
 }
 
-int run(const Options& o) {
+int run(Options& o) {
+  o.batches = parse_token_list(o.batch, "--batch");
+  for (const int32_t count : o.batches) {
+    if (count < 1 || count > 1024) throw bad_input("--batch: {} is not between 1 and 1024", count);
+  }
+  if (o.batches.empty()) throw bad_input("--batch: a number of sequences is missing");
   const auto engine = load(o);
   const ModelFacts& facts = engine->facts();
-  const auto results = measure_all(engine, o);
+  std::vector<Result> results;
+  for (const int32_t count : o.batches) {
+    const auto more = count == 1 ? measure_all(engine, o) : measure_batch(engine, count, o);
+    results.insert(results.end(), more.begin(), more.end());
+  }
   const double bandwidth = is_cpu(facts) ? measure_read_bandwidth(facts.threads) : 0;
   if (o.common.json) {
     print_json(document(results, *engine, o, bandwidth));
@@ -200,6 +263,8 @@ void add_bench(Command root) {
   command.number("-d,--depth", o->depth, "Tokens that are in the cache before each test")
       .alias("--n-depth")
       .range(0, 1 << 24);
+  command.option("-b,--batch", o->batch, "Numbers of sequences that are computed together, such as 1,8,32")
+      .placeholder("LIST");
   command.number("-r,--repetitions", o->repetitions, "How often each test is measured").range(1, 10000);
   command.flag("--warmup,!--no-warmup", o->warmup, "Run each test once before it is measured (the default)");
   command.number("--seed", o->seed, "Seed of the random tokens");

@@ -2,24 +2,11 @@
 
 #include <algorithm>
 
-#include "apps/cli/chat_template_argument.h"
-#include "src/engine/model_text.h"
-#include "src/text/chat_prompt.h"
-
 namespace gabbro::cli {
 
 Conversation::Conversation(std::shared_ptr<Engine> engine, const GenerationOptions& options,
                            std::function<void(const std::string&)> note)
-    : engine_(std::move(engine)), session_(engine_), options_(options), note_(std::move(note)) {
-  if (!options_.chat_template.empty()) {
-    own_template_ = std::make_unique<const text::ChatTemplate>(read_template_argument(options_.chat_template));
-    chat_template_ = own_template_.get();
-  } else if (!options_.raw) {
-    chat_template_ = engine_->chat_template();
-  }
-  variables_ = template_variables(engine_->tokenizer());
-  for (const std::string& variable : options_.template_variables)
-    add_template_variable(variables_, variable, "--template-var");
+    : engine_(std::move(engine)), session_(engine_), options_(options), note_(note), encoder_(engine_, options, note) {
   reset();
 }
 
@@ -27,10 +14,6 @@ void Conversation::reset() {
   messages_ = nlohmann::ordered_json::array();
   if (!options_.system.empty()) messages_.push_back({{"role", "system"}, {"content", options_.system}});
   first_ = messages_.size();
-}
-
-void Conversation::note_once(const std::string& text) {
-  if (noted_.insert(text).second) note_(text);
 }
 
 void Conversation::set_system(const std::string& text) {
@@ -53,24 +36,6 @@ nlohmann::ordered_json Conversation::kept_messages() const {
   return kept;
 }
 
-std::vector<int32_t> Conversation::prompt_tokens() {
-  const nlohmann::ordered_json messages = kept_messages();
-  jinja::MarkedText text;
-  if (chat_template_ != nullptr) {
-    text::ChatPrompt prompt = text::render_prompt(*chat_template_, messages, nullptr, true, variables_);
-    text::require_user_text(prompt, messages);
-    for (const std::string& note : prompt.notes) note_once(note);
-    text = std::move(prompt.text);
-  } else {
-    for (const auto& message : messages) {
-      const std::string content = message["content"].get<std::string>();
-      text.append(options_.parse_special ? jinja::MarkedText(content) : jinja::MarkedText::input(content));
-      if (message["role"] == "system") text.append("\n\n");
-    }
-  }
-  return encode_prompt(engine_->tokenizer(), text);
-}
-
 // The user message after the oldest one in the prompt, or 0 where there is none.
 size_t Conversation::next_turn() const {
   for (size_t i = first_ + 1; i < messages_.size(); ++i) {
@@ -84,11 +49,11 @@ std::vector<int32_t> Conversation::fitting_prompt() {
   const int64_t context = engine_->facts().context;
   const int64_t wanted = options_.generate.max_tokens;
   const int64_t room = context - (wanted >= 0 ? std::min(wanted, context / 2) : context / 4);
-  std::vector<int32_t> tokens = prompt_tokens();
+  std::vector<int32_t> tokens = encoder_.encode(kept_messages());
   const size_t before = first_;
   while (std::ssize(tokens) > room && next_turn() != 0) {
     first_ = next_turn();
-    tokens = prompt_tokens();
+    tokens = encoder_.encode(kept_messages());
   }
   if (first_ != before) {
     note_(fmt::format("the context of {} tokens is full: the {} oldest messages are left out from here on{}", context,

@@ -4,14 +4,12 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "apps/cli/options.h"
+#include "apps/cli/prompt_encoder.h"
 #include "gabbro/engine/generate.h"
 #include "gabbro/engine/session.h"
-#include "src/text/chat_template.h"
 
 namespace gabbro::cli {
 
@@ -34,24 +32,19 @@ class Conversation {
   void set_generation(const GenerationOptions& options) { options_ = options; }
   void set_system(const std::string& text);
 
-  bool uses_template() const { return chat_template_ != nullptr; }
+  bool uses_template() const { return encoder_.uses_template(); }
   const nlohmann::ordered_json& messages() const { return messages_; }  // [{"role", "content"}], the whole conversation
 
  private:
   nlohmann::ordered_json kept_messages() const;
-  std::vector<int32_t> prompt_tokens();
   std::vector<int32_t> fitting_prompt();
   size_t next_turn() const;
-  void note_once(const std::string& text);
 
   std::shared_ptr<Engine> engine_;
   Session session_;
   GenerationOptions options_;
   std::function<void(const std::string&)> note_;
-  std::set<std::string> noted_;
-  std::unique_ptr<const text::ChatTemplate> own_template_;
-  const text::ChatTemplate* chat_template_ = nullptr;
-  nlohmann::ordered_json variables_;
+  PromptEncoder encoder_;
   nlohmann::ordered_json messages_;
   size_t first_ = 0;  // the oldest message that is still in the prompt, but for the system's
 };

@@ -44,17 +44,22 @@ std::shared_ptr<Engine> load_visibly(const CommonOptions& common, LoadOptions op
 }  // namespace
 
 std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context,
-                                    const std::string& kv_type, const std::shared_ptr<Device>& device) {
+                                    const std::string& kv_type, const std::shared_ptr<Device>& device,
+                                    int64_t sequences) {
   const std::string path = resolve_model(model);
-  return load_visibly(common, load_options(common, context, kv_type), [&](const LoadOptions& options) {
+  LoadOptions wanted = load_options(common, context, kv_type);
+  wanted.sequences = sequences;
+  return load_visibly(common, wanted, [&](const LoadOptions& options) {
     return Engine::load(Checkpoint::open(path), options, device);
   });
 }
 
 std::shared_ptr<Engine> load_random_engine(const llm::Blueprint& shape, const FileType& type,
                                            const CommonOptions& common, int64_t context,
-                                           const std::shared_ptr<Device>& device) {
-  return load_visibly(common, load_options(common, context),
+                                           const std::shared_ptr<Device>& device, int64_t sequences) {
+  LoadOptions wanted = load_options(common, context);
+  wanted.sequences = sequences;
+  return load_visibly(common, wanted,
                       [&](const LoadOptions& options) { return load_random_model(shape, type, options, device); });
 }
 
@@ -63,7 +68,7 @@ std::string describe(const ModelFacts& facts) {
   for (const abi::DeviceFacts& device : list_devices()) {
     if (device.id == facts.device_id) memory = device.memory_total;
   }
-  const uint64_t cache = facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context);
+  const uint64_t cache = facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context * facts.sequences);
   return fmt::format("{}  {}{}  {} weights + {} cache{}", facts.device_id, printable(facts.device_name),
                      facts.device_id == "cpu" ? fmt::format(" ({} threads)", facts.threads) : "",
                      human_bytes(facts.weight_bytes), human_bytes(cache),

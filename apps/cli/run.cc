@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/cli/batch.h"
 #include "apps/cli/chat.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/conversation.h"
@@ -21,6 +22,7 @@ struct Options {
   GenerationOptions generation;
   std::string model;
   PromptInput input;
+  BatchInput batch;
   bool stats = false;
   bool wrap = true;
 };
@@ -73,17 +75,24 @@ int answer_once(Conversation& conversation, const std::string& prompt, const Opt
 
 int run(Options& o) {
   finish(o.generation);
-  const bool interactive = is_interactive(o.input);
+  std::vector<std::string> prompts;
+  if (!o.batch.file.empty()) {
+    if (o.input.prompt || !o.input.file.empty()) throw bad_input("--prompts takes the place of PROMPT and --file");
+    prompts = read_prompts(o.batch.file);
+  }
+  const bool interactive = prompts.empty() && is_interactive(o.input);
   std::string prompt;
   if (interactive) {
     if (o.common.json) throw bad_input("--json needs a prompt");
-  } else {
+  } else if (prompts.empty()) {
     prompt = read_prompt(o.input);
   }
-  const auto engine = load_engine(o.model, o.common, o.generation.context, o.generation.kv_type);
+  const int64_t sequences = std::min(std::ssize(prompts), o.batch.parallel);
+  const auto engine = load_engine(o.model, o.common, o.generation.context, o.generation.kv_type, nullptr, sequences);
   const std::string sampling = apply_sampling_defaults(o.generation, engine->sampling_defaults(), interactive);
   if (is_terminal(STDERR_FILENO) || o.common.verbose()) say(describe(engine->facts()) + "\n");
   if (o.common.verbose()) say(sampling + "\n");
+  if (!prompts.empty()) return answer_all(engine, prompts, o.generation, o.common);
   Conversation conversation(engine, o.generation, [&](const std::string& text) { note(o, text); });
   if (!conversation.uses_template() && !o.generation.raw) {
     report("note", "the model has no chat template: it continues the text as it is (--raw)");
@@ -103,6 +112,7 @@ void add_run(Command root) {
   const auto o = std::make_shared<Options>();
   add_model(command, o->model);
   add_prompt(command, o->input);
+  add_batch(command, o->batch);
   add_generation_options(command, o->generation);
   command.flag("--stats,--verbose", o->stats, "End with a line about speed on standard error");
   add_device_options(command, o->common);
@@ -113,6 +123,7 @@ void add_run(Command root) {
   command.example("gabbro run smollm2-135m-instruct-q4_1 \"What is the capital of France?\"");
   command.example("cat notes.txt | gabbro run MODEL \"Summarize this:\"");
   command.example("gabbro run MODEL --raw -n 20 \"Once upon a time\"");
+  command.example("gabbro run MODEL --prompts questions.txt > answers.jsonl");
   command.example("while read -r line; do gabbro run MODEL --no-stdin -- \"$line\"; done < questions.txt");
   command.runs([o] { return run(*o); });
 }

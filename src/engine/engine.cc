@@ -104,6 +104,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   ModelFacts& facts = state->facts;
   facts = describe(checkpoint, needs);
   facts.context = context_of(shape, options.context);
+  facts.sequences = std::max<int64_t>(1, options.sequences);
   state->sampling = read_sampling_defaults(checkpoint);
   if (state->tokenizer != nullptr) {
     for (const std::string& warning : state->tokenizer->warnings())
@@ -113,7 +114,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   state->model = llm::load_model(checkpoint, state->device, facts.context, [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   });
-  const int64_t pages = (facts.context + p - 1) / p * std::max<int64_t>(1, options.sequences);
+  const int64_t pages = (facts.context + p - 1) / p * facts.sequences;
   state->cache.emplace(state->device, nn::KvCacheConfig{.layers = shape.layers,
                                                         .heads = shape.kv_heads,
                                                         .dimension = shape.head_dimension,

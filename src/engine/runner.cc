@@ -6,6 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/engine_state.h"
+#include "src/engine/model_needs.h"
 
 namespace gabbro {
 namespace {
@@ -69,6 +70,10 @@ void Sequence::release_pages(int64_t length) {
     engine_->state_->pages->release(pages_.back());
     pages_.pop_back();
   }
+}
+
+int64_t Runner::prompt_chunk() const {
+  return prefill_chunk(engine_->state_->device->facts(), engine_->state_->facts.quantization);
 }
 
 std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {

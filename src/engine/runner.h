@@ -54,6 +54,7 @@ class Runner {
   explicit Runner(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
+  int64_t prompt_chunk() const;  // tokens of prompts that the device computes well in one step
 
   // Appends the tokens of each chunk to its sequence, and returns the wanted logits [R, V] in the order of chunks and
   // tokens, valid until the next step. A sequence that is there twice, an id outside of the vocabulary or more tokens

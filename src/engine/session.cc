@@ -48,9 +48,8 @@ const Engine& Session::engine() const { return *state_->runner.engine(); }
 std::span<const int32_t> Session::tokens() const { return state_->sequence.tokens(); }
 
 std::span<const float> Session::append(std::span<const int32_t> more, const std::atomic<bool>* cancel) {
-  const ModelFacts& facts = engine().facts();
   std::span<const float> logits;
-  state_->extend(more, prefill_chunk(engine().state_->device->facts(), facts.quantization), Chunk::Rows::kLast, cancel,
+  state_->extend(more, state_->runner.prompt_chunk(), Chunk::Rows::kLast, cancel,
                  [&](std::span<const float> rows) { logits = rows; });
   return logits;
 }

@@ -49,6 +49,7 @@ struct ModelFacts {
   int64_t layers = 0;
   int64_t context_trained = 0;  // tokens
   int64_t context = 0;          // tokens that a session can hold
+  int64_t sequences = 1;        // of that length that the cache holds together
   uint64_t file_bytes = 0;
   uint64_t weight_bytes = 0;     // on the device
   uint64_t bytes_per_token = 0;  // weights read to generate one token, without the KV cache

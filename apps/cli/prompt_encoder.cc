@@ -1,0 +1,42 @@
+#include "apps/cli/prompt_encoder.h"
+
+#include "apps/cli/chat_template_argument.h"
+#include "src/engine/model_text.h"
+#include "src/text/chat_prompt.h"
+
+namespace gabbro::cli {
+
+PromptEncoder::PromptEncoder(std::shared_ptr<Engine> engine, const GenerationOptions& options,
+                             std::function<void(const std::string&)> note)
+    : engine_(std::move(engine)), note_(std::move(note)), parse_special_(options.parse_special) {
+  if (!options.chat_template.empty()) {
+    own_template_ = std::make_unique<const text::ChatTemplate>(read_template_argument(options.chat_template));
+    chat_template_ = own_template_.get();
+  } else if (!options.raw) {
+    chat_template_ = engine_->chat_template();
+  }
+  variables_ = template_variables(engine_->tokenizer());
+  for (const std::string& variable : options.template_variables)
+    add_template_variable(variables_, variable, "--template-var");
+}
+
+std::vector<int32_t> PromptEncoder::encode(const nlohmann::ordered_json& messages) {
+  jinja::MarkedText text;
+  if (chat_template_ != nullptr) {
+    text::ChatPrompt prompt = text::render_prompt(*chat_template_, messages, nullptr, true, variables_);
+    text::require_user_text(prompt, messages);
+    for (const std::string& note : prompt.notes) {
+      if (noted_.insert(note).second) note_(note);
+    }
+    text = std::move(prompt.text);
+  } else {
+    for (const auto& message : messages) {
+      const std::string content = message["content"].get<std::string>();
+      text.append(parse_special_ ? jinja::MarkedText(content) : jinja::MarkedText::input(content));
+      if (message["role"] == "system") text.append("\n\n");
+    }
+  }
+  return encode_prompt(engine_->tokenizer(), text);
+}
+
+}  // namespace gabbro::cli

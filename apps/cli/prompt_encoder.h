@@ -1,0 +1,38 @@
+// Messages as the tokens of a prompt: by a chat template, or in raw mode one after the other.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "apps/cli/options.h"
+#include "src/text/chat_template.h"
+
+namespace gabbro::cli {
+
+class PromptEncoder {
+ public:
+  // Uses options.chat_template, else the model's own, unless options.raw or where there is none. `note` gets a line,
+  // once, for each thing that was done to fit the template.
+  PromptEncoder(std::shared_ptr<Engine> engine, const GenerationOptions& options,
+                std::function<void(const std::string&)> note);
+
+  bool uses_template() const { return chat_template_ != nullptr; }
+
+  // `messages`: [{"role", "content"}]. Throws bad_input where the template refuses them or drops the user's text.
+  std::vector<int32_t> encode(const nlohmann::ordered_json& messages);
+
+ private:
+  std::shared_ptr<Engine> engine_;
+  std::function<void(const std::string&)> note_;
+  bool parse_special_;
+  std::set<std::string> noted_;
+  std::unique_ptr<const text::ChatTemplate> own_template_;
+  const text::ChatTemplate* chat_template_ = nullptr;
+  nlohmann::ordered_json variables_;
+};
+
+}  // namespace gabbro::cli

@@ -1,0 +1,85 @@
+#include "src/engine/batch.h"
+
+#include <algorithm>
+#include <list>
+
+#include "src/base/error.h"
+
+namespace gabbro {
+namespace {
+
+struct Active {
+  size_t index;
+  Request* request;
+  Sequence sequence;
+  std::span<const int32_t> tokens;  // of the step that is made
+};
+
+// The tokens of the next step: one of each request that generates, and the next chunk of prompts in their order.
+std::vector<Chunk> next_step(std::list<Active>& active, int64_t prompt_tokens) {
+  std::vector<Chunk> chunks;
+  for (Active& a : active) {
+    a.tokens = a.request->pending();
+    const bool generates = std::ssize(a.sequence.tokens()) >= std::ssize(a.request->prompt());
+    if (!generates) {
+      const bool whole = std::ssize(a.tokens) <= prompt_tokens;
+      a.tokens = a.tokens.first(whole ? a.tokens.size() : static_cast<size_t>(prompt_tokens));
+      prompt_tokens -= std::ssize(a.tokens);
+      if (a.tokens.empty()) continue;
+      chunks.push_back({&a.sequence, a.tokens, whole ? Chunk::Rows::kLast : Chunk::Rows::kNone});
+    } else {
+      chunks.push_back({&a.sequence, a.tokens, Chunk::Rows::kLast});
+    }
+  }
+  return chunks;
+}
+
+}  // namespace
+
+void run_batch(const std::shared_ptr<Engine>& engine, std::span<Request> requests, const BatchOptions& options) {
+  Runner runner(engine);
+  const ModelFacts& facts = engine->facts();
+  std::list<Active> active;
+  size_t next = 0;
+  const auto retire = [&] {
+    for (auto a = active.begin(); a != active.end();) {
+      if (!a->request->finished()) {
+        ++a;
+        continue;
+      }
+      const size_t index = a->index;
+      a = active.erase(a);
+      if (options.on_finished) options.on_finished(index);
+    }
+  };
+  const auto cancel_all = [&] {
+    for (Active& a : active) a.request->cancel();
+    retire();
+    for (; next < requests.size(); ++next) {
+      requests[next].cancel();
+      if (options.on_finished) options.on_finished(next);
+    }
+  };
+  while (next < requests.size() || !active.empty()) {
+    for (; next < requests.size() && std::ssize(active) < facts.sequences; ++next)
+      active.push_back({.index = next, .request = &requests[next], .sequence = Sequence(engine), .tokens = {}});
+    const std::vector<Chunk> chunks = next_step(active, runner.prompt_chunk());
+    try {
+      std::span<const float> logits = runner.step(chunks, options.cancel);
+      if (options.cancel != nullptr && *options.cancel) return cancel_all();
+      const auto row = static_cast<size_t>(facts.vocabulary);
+      for (const Chunk& chunk : chunks) {
+        const auto a = std::ranges::find(active, chunk.sequence, [](Active& other) { return &other.sequence; });
+        const bool has_row = chunk.rows == Chunk::Rows::kLast;
+        a->request->appended(chunk.tokens.size(), has_row ? logits.first(row) : logits.first(0));
+        if (has_row) logits = logits.subspan(row);
+      }
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInterrupted) throw;
+      return cancel_all();
+    }
+    retire();
+  }
+}
+
+}  // namespace gabbro

@@ -1,0 +1,205 @@
+#include "src/engine/request.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "src/base/error.h"
+#include "src/text/stop_matcher.h"
+#include "src/text/tokenizer.h"
+#include "src/text/utf8_stream.h"
+
+namespace gabbro {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A control token in the stream that is searched for stop texts: a byte that UTF-8 does not have, then four that no
+// text begins with. Vocabularies have at most 2^24 tokens.
+constexpr char kControlMark = '\xFF';
+constexpr size_t kControlCodeSize = 5;
+
+std::string control_code(int32_t token) {
+  std::string code(1, kControlMark);
+  for (int shift = 18; shift >= 0; shift -= 6) code += static_cast<char>(0x80 | (token >> shift & 0x3F));
+  return code;
+}
+
+std::string without_control_codes(std::string text) {
+  for (size_t at = text.find(kControlMark); at != text.npos; at = text.find(kControlMark, at))
+    text.erase(at, kControlCodeSize);
+  return text;
+}
+
+// The stop texts, and again those that name control tokens, with codes for these: models write them as tokens or, more
+// rarely, as text.
+std::vector<std::string> with_control_codes(std::vector<std::string> stops, const text::Tokenizer& tokenizer) {
+  const size_t count = stops.size();
+  for (size_t i = 0; i < count; ++i) {
+    std::string coded;
+    for (const text::Fragment& fragment : tokenizer.split_special(stops[i])) {
+      if (fragment.token == text::kNoToken) {
+        coded += fragment.text;
+      } else {
+        coded += tokenizer.is_control(fragment.token) ? control_code(fragment.token) : tokenizer.piece(fragment.token);
+      }
+    }
+    if (coded.find(kControlMark) != coded.npos) stops.push_back(std::move(coded));
+  }
+  return stops;
+}
+
+void check_prompt(std::span<const int32_t> prompt, const ModelFacts& facts) {
+  if (prompt.empty()) throw bad_input("the prompt is empty");
+  if (std::ssize(prompt) > facts.context) {
+    const bool trained_for_more = facts.context < facts.context_trained;
+    throw Error(
+        ErrorCode::kBadInput,
+        fmt::format("the prompt has {} tokens, more than the context of {} holds", prompt.size(), facts.context),
+        trained_for_more
+            ? fmt::format("shorten the prompt, or start with a larger --ctx; this model was trained for {}",
+                          facts.context_trained)
+            : "shorten the prompt");
+  }
+}
+
+}  // namespace
+
+// Tokens become bytes, bytes become whole characters, and characters pass once no stop text can begin in them.
+class Request::Text {
+ public:
+  Text(const text::Tokenizer& tokenizer, const GenerateOptions& options,
+       const std::function<void(std::string_view)>& on_text)
+      : tokenizer_(tokenizer), on_text_(on_text) {
+    const std::vector<std::string> stops = with_control_codes(options.stop, tokenizer);
+    has_control_stops_ = stops.size() > options.stop.size();
+    stops_.emplace(stops);
+  }
+
+  // False when a stop text was completed.
+  bool add(int32_t token) {
+    // The output head may have more rows than the vocabulary has tokens, for a round number: those are no text.
+    if (token >= tokenizer_.size()) return true;
+    if (!tokenizer_.is_control(token)) {
+      pass(stops_->push(characters_.push(tokenizer_.piece(token))));
+    } else if (has_control_stops_) {
+      pass(stops_->push(characters_.flush()));
+      pass(stops_->push(control_code(token)));
+    }
+    return !stops_->stopped();
+  }
+
+  std::string finish() {
+    if (!stops_->stopped()) pass(stops_->push(characters_.flush()));
+    if (!stops_->stopped()) pass(stops_->flush());
+    return std::move(text_);
+  }
+
+ private:
+  void pass(std::string text) {
+    if (has_control_stops_) text = without_control_codes(std::move(text));
+    if (text.empty()) return;
+    text_ += text;
+    if (on_text_) on_text_(text);
+  }
+
+  const text::Tokenizer& tokenizer_;
+  text::Utf8Stream characters_;
+  std::optional<text::StopMatcher> stops_;
+  bool has_control_stops_ = false;  // control tokens are searched for, though they are never shown
+  const std::function<void(std::string_view)>& on_text_;
+  std::string text_;
+};
+
+struct Request::State {
+  State(const Engine& model, std::vector<int32_t> tokens, const GenerateOptions& chosen,
+        std::function<void(std::string_view)> listener)
+      : engine(model),
+        prompt(std::move(tokens)),
+        options(chosen),
+        on_text(std::move(listener)),
+        sampler(options.sampler, engine.facts().vocabulary, &engine.tokenizer()),
+        output(engine.tokenizer(), options, on_text) {
+    check_prompt(prompt, engine.facts());
+    result.prompt_tokens = std::ssize(prompt);
+  }
+
+  void finish(StopReason reason) {
+    result.stop_reason = reason;
+    finished = true;
+  }
+  void choose(std::span<const float> logits);
+
+  const Engine& engine;
+  const std::vector<int32_t> prompt;
+  const GenerateOptions options;
+  const std::function<void(std::string_view)> on_text;
+  Sampler sampler;
+  Text output;
+  GenerateResult result;
+  size_t held = 0;  // tokens of the prompt that the sequence has
+  bool finished = false;
+  Clock::time_point start = Clock::now();
+};
+
+// The next token, unless the generation ends.
+void Request::State::choose(std::span<const float> logits) {
+  if (options.max_tokens >= 0 && std::ssize(result.token_ids) >= options.max_tokens)
+    return finish(StopReason::kMaxTokens);
+  const int32_t token = sampler.sample(logits);
+  if (!options.ignore_end && engine.tokenizer().is_end_of_generation(token))
+    return finish(StopReason::kEndOfGeneration);
+  sampler.accept(token);
+  result.token_ids.push_back(token);
+  if (!output.add(token)) return finish(StopReason::kStopText);
+  if (std::ssize(result.token_ids) == options.max_tokens) return finish(StopReason::kMaxTokens);
+  const int64_t in_sequence = std::ssize(prompt) + std::ssize(result.token_ids) - 1;
+  if (in_sequence >= engine.facts().context) finish(StopReason::kContextFull);
+}
+
+Request::Request(const Engine& engine, std::vector<int32_t> prompt, const GenerateOptions& options,
+                 std::function<void(std::string_view)> on_text)
+    : state_(std::make_unique<State>(engine, std::move(prompt), options, std::move(on_text))) {}
+Request::~Request() = default;
+Request::Request(Request&&) noexcept = default;
+
+std::span<const int32_t> Request::prompt() const { return state_->prompt; }
+
+void Request::skip(int64_t count) {
+  state_->held = static_cast<size_t>(count);
+  state_->result.cached_tokens = count;
+}
+
+bool Request::finished() const { return state_->finished; }
+
+std::span<const int32_t> Request::pending() const {
+  const State& s = *state_;
+  if (s.finished) return {};
+  if (s.held < s.prompt.size()) return std::span(s.prompt).subspan(s.held);
+  return {&s.result.token_ids.back(), 1};
+}
+
+void Request::appended(size_t count, std::span<const float> logits) {
+  State& s = *state_;
+  if (s.held < s.prompt.size()) {
+    s.held += count;
+    if (s.held < s.prompt.size()) return;
+    s.result.prefill_seconds = seconds_since(s.start);
+    s.start = Clock::now();
+    for (const int32_t token : s.prompt) s.sampler.accept(token);
+  }
+  s.choose(logits);
+}
+
+void Request::cancel() { state_->finish(StopReason::kCanceled); }
+
+GenerateResult Request::take() {
+  State& s = *state_;
+  (s.held < s.prompt.size() ? s.result.prefill_seconds : s.result.decode_seconds) = seconds_since(s.start);
+  s.result.text = s.output.finish();
+  return std::move(s.result);
+}
+
+}  // namespace gabbro

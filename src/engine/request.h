@@ -1,0 +1,47 @@
+// One generation as a state machine: it says which tokens its sequence needs next, and takes the logits after them. So
+// a command line drives one, and a batch many.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gabbro/engine/generate.h"
+#include "gabbro/engine/sampler.h"
+
+namespace gabbro {
+
+class Request {
+ public:
+  // Throws bad_input for a prompt that is empty or longer than the context, and for options that no sampler takes.
+  // `on_text` gets whole characters as soon as they are certain.
+  Request(const Engine& engine, std::vector<int32_t> prompt, const GenerateOptions& options,
+          std::function<void(std::string_view)> on_text = {});
+  ~Request();
+  Request(Request&&) noexcept;
+  Request& operator=(Request&&) = delete;
+
+  std::span<const int32_t> prompt() const;
+  // The sequence holds the first `count` tokens of the prompt already; less than all.
+  void skip(int64_t count);
+
+  bool finished() const;
+  // The tokens to append next: the rest of the prompt, or the token that was chosen last. Empty where it is finished.
+  std::span<const int32_t> pending() const;
+  // The first `count` of them were appended. `logits` [V] are those after the last of them, and needed only where these
+  // were all.
+  void appended(size_t count, std::span<const float> logits);
+  void cancel();
+
+  GenerateResult take();  // once, at the end
+
+ private:
+  class Text;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gabbro
