@@ -26,7 +26,7 @@ const char* stop_reason_name(StopReason reason) {
 GenerateResult generate(Session& session, std::span<const int32_t> prompt, const GenerateOptions& options,
                         const std::function<void(std::string_view)>& on_text, const std::atomic<bool>* cancel) {
   Request request(session.engine(), {prompt.begin(), prompt.end()}, options, on_text);
-  // What both begin with is kept; the last token always runs, for its logits.
+  // The common beginning is kept; the last token always runs, for its logits.
   const auto held = session.tokens();
   const auto [differs, unused] = std::mismatch(prompt.begin(), prompt.end() - 1, held.begin(), held.end());
   session.truncate(differs - prompt.begin());

@@ -1,5 +1,5 @@
-// Recognizes a file that was given for a model and is not one that we read: a Git LFS pointer, a web page, an archive, a
-// checkpoint of another program. For messages; nothing here reads such files.
+// Recognizes a file that was given for a model and is not one that we read: a Git LFS pointer, a web page, an archive,
+// a checkpoint of another program. For messages; nothing here reads such files.
 #pragma once
 
 #include <cstddef>
