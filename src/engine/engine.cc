@@ -51,7 +51,7 @@ Engine::~Engine() = default;
 const ModelFacts& Engine::facts() const { return state_->facts; }
 
 const text::Tokenizer& Engine::tokenizer() const {
-  if (state_->tokenizer == nullptr) throw bad_input("{}: the model has no vocabulary", state_->facts.name);
+  if (state_->tokenizer == nullptr) throw bad_input("{}: {}", state_->facts.name, state_->no_tokenizer);
   return *state_->tokenizer;
 }
 
@@ -90,6 +90,9 @@ std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions&
 std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOptions& options,
                                      std::shared_ptr<Device> device) {
   auto state = std::make_unique<State>();
+  state->no_tokenizer = checkpoint.layout() == CheckpointLayout::kHuggingFace
+                            ? "tokenizers of safetensors folders are not supported, those of GGUF files are"
+                            : "the model has no vocabulary";
   if (has_vocabulary(checkpoint)) state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
   state->chat_template = read_template_later(checkpoint);
   state->device = device != nullptr ? device : open_device(options.device, {.threads = options.threads});

@@ -31,6 +31,7 @@ struct Engine::State {
   std::optional<nn::KvCache> cache;
   std::optional<nn::PagePool> pages;
   std::unique_ptr<text::Tokenizer> tokenizer;
+  std::string no_tokenizer;  // why there is none
   std::shared_future<std::unique_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too
   ModelFacts facts;
   SamplingDefaults sampling;
