@@ -4,6 +4,7 @@
 #include <list>
 
 #include "src/base/error.h"
+#include "src/engine/page_pool.h"
 
 namespace gabbro {
 namespace {
@@ -15,15 +16,33 @@ struct Active {
   std::span<const int32_t> tokens;  // of the step that is made
 };
 
-// The tokens of the next step: one of each request that generates, and the next chunk of prompts in their order.
+// Whether the next page of `later` is computed in this step for `earlier`, whose prompt begins likewise.
+bool waits_for(const Active& later, const Active& earlier) {
+  const size_t held = later.sequence.tokens().size(), end = held + static_cast<size_t>(PagePool::kTokens);
+  const std::span<const int32_t> a = later.request->prompt(), b = earlier.request->prompt();
+  const size_t before = earlier.sequence.tokens().size(), after = before + earlier.tokens.size();
+  return held % static_cast<size_t>(PagePool::kTokens) == 0 && before < end && end <= after && end < a.size() &&
+         end <= b.size() && std::ranges::equal(a.first(end), b.first(end));
+}
+
+// The tokens of the next step: one of each request that generates, and the next chunk of prompts in their order, but of
+// those that begin likewise the first.
 std::vector<Chunk> next_step(std::list<Active>& active, int64_t prompt_tokens) {
   std::vector<Chunk> chunks;
-  for (Active& a : active) {
-    a.tokens = a.request->pending();
+  for (auto at = active.begin(); at != active.end(); ++at) {
+    Active& a = *at;
+    a.tokens = {};
     const bool generates = std::ssize(a.sequence.tokens()) >= std::ssize(a.request->prompt());
     if (!generates) {
+      a.request->skip(a.sequence.reuse(a.request->prompt()));
+      if (std::any_of(active.begin(), at, [&](const Active& earlier) { return waits_for(a, earlier); })) continue;
+    }
+    a.tokens = a.request->pending();
+    if (!generates) {
       const bool whole = std::ssize(a.tokens) <= prompt_tokens;
-      a.tokens = a.tokens.first(whole ? a.tokens.size() : static_cast<size_t>(prompt_tokens));
+      if (!whole)
+        a.tokens =
+            a.tokens.first(static_cast<size_t>(prompt_tokens / PagePool::kTokens * PagePool::kTokens));  // whole pages
       prompt_tokens -= std::ssize(a.tokens);
       if (a.tokens.empty()) continue;
       chunks.push_back({&a.sequence, a.tokens, whole ? Chunk::Rows::kLast : Chunk::Rows::kNone});

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gabbro/engine/session.h"
+#include "src/engine/page_pool.h"
 #include "src/engine/sampling_defaults.h"
 #include "src/graph/eval.h"
 #include "src/models/llm/model.h"
@@ -29,9 +30,9 @@ struct Engine::State {
   std::shared_ptr<Device> device;
   std::unique_ptr<llm::LanguageModel> model;
   std::optional<nn::KvCache> cache;
-  std::optional<nn::PagePool> pages;
+  std::optional<PagePool> pages;
   std::unique_ptr<text::Tokenizer> tokenizer;
-  std::string no_tokenizer;  // why there is none
+  std::string no_tokenizer;                                                     // why there is none
   std::shared_future<std::unique_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too
   ModelFacts facts;
   SamplingDefaults sampling;

@@ -168,8 +168,8 @@ Request::Request(Request&&) noexcept = default;
 std::span<const int32_t> Request::prompt() const { return state_->prompt; }
 
 void Request::skip(int64_t count) {
+  state_->result.cached_tokens += count - static_cast<int64_t>(state_->held);
   state_->held = static_cast<size_t>(count);
-  state_->result.cached_tokens = count;
 }
 
 bool Request::finished() const { return state_->finished; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/engine/engine_state.h"
@@ -53,15 +54,50 @@ Sequence::~Sequence() {
   release_pages(0);
 }
 
+Sequence::Sequence(const Sequence& other)
+    : engine_(other.engine_), tokens_(other.tokens_), pages_(other.pages_), names_(other.names_) {
+  const std::lock_guard lock(engine_->state_->mutex);
+  for (const int32_t page : pages_) engine_->state_->pages->share(page);
+}
+
 void Sequence::truncate(int64_t length) {
   if (length < 0 || length > std::ssize(tokens_))
     throw bad_input("a session of {} tokens cannot be cut to {}", tokens_.size(), length);
   const std::lock_guard lock(engine_->state_->mutex);
   tokens_.resize(static_cast<size_t>(length));
+  names_.resize(std::min(names_.size(), static_cast<size_t>(length / kPageTokens)));
   release_pages(length);
 }
 
+int64_t Sequence::reuse(std::span<const int32_t> prompt) {
+  const std::lock_guard lock(engine_->state_->mutex);
+  PagePool& pool = *engine_->state_->pages;
+  constexpr auto kPage = static_cast<size_t>(kPageTokens);
+  while (tokens_.size() % kPage == 0 && tokens_.size() + kPage < prompt.size()) {
+    const std::span<const int32_t> next = prompt.subspan(tokens_.size(), kPage);
+    const PagePool::Found found = pool.find(names_.empty() ? PagePool::kNone : names_.back(), next);
+    if (found.page < 0) break;
+    pool.share(found.page);
+    pages_.push_back(found.page);
+    names_.push_back(found.name);
+    tokens_.insert(tokens_.end(), next.begin(), next.end());
+  }
+  return std::ssize(tokens_);
+}
+
+// Pages for `length` tokens, of which those after the present ones can be written.
 void Sequence::take_pages(int64_t length) {
+  PagePool& pool = *engine_->state_->pages;
+  if (std::ssize(tokens_) % kPageTokens != 0) {
+    int32_t& last = pages_[tokens_.size() / kPageTokens];
+    if (pool.is_shared(last)) {
+      const int32_t own = pool.take();
+      engine_->state_->cache->copy_page(last, own);
+      pool.release(std::exchange(last, own));
+    } else {
+      pool.remove_name(last);
+    }
+  }
   while (std::ssize(pages_) * kPageTokens < length) pages_.push_back(engine_->state_->pages->take());
 }
 
@@ -69,6 +105,15 @@ void Sequence::release_pages(int64_t length) {
   while (!pages_.empty() && (std::ssize(pages_) - 1) * kPageTokens >= length) {
     engine_->state_->pages->release(pages_.back());
     pages_.pop_back();
+  }
+}
+
+void Sequence::name_pages() {
+  constexpr auto kPage = static_cast<size_t>(kPageTokens);
+  while ((names_.size() + 1) * kPage <= tokens_.size()) {
+    const size_t i = names_.size();
+    const PagePool::Name before = names_.empty() ? PagePool::kNone : names_.back();
+    names_.push_back(engine_->state_->pages->set_name(pages_[i], before, std::span(tokens_).subspan(i * kPage, kPage)));
   }
 }
 
@@ -97,6 +142,7 @@ std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::at
     const std::span<const float> logits = host(result, rows);
     for (const Chunk& chunk : chunks) {
       chunk.sequence->tokens_.insert(chunk.sequence->tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
+      chunk.sequence->name_pages();
     }
     return logits;
   } catch (...) {

@@ -11,26 +11,34 @@
 
 namespace gabbro {
 
-// The tokens of one conversation, and the pages of the cache that hold their keys and values.
+// The tokens of one conversation, and the pages of the cache that hold their keys and values. A value: a copy shares
+// pages until one of both writes to them.
 class Sequence {
  public:
   explicit Sequence(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
   ~Sequence();
+  Sequence(const Sequence& other);
   Sequence(Sequence&&) = default;
   Sequence& operator=(Sequence&&) = delete;
 
   std::span<const int32_t> tokens() const { return tokens_; }
   // Forgets all but the first `length` tokens. Throws bad_input where there are not as many.
   void truncate(int64_t length);
+  // Where the sequence is a beginning of `prompt`: takes over whole pages that other sequences, also former ones,
+  // computed for the same tokens after the same beginning. The last token of the prompt stays to be computed. Returns
+  // how many tokens the sequence has now.
+  int64_t reuse(std::span<const int32_t> prompt);
 
  private:
   friend class Runner;
   void take_pages(int64_t length);
   void release_pages(int64_t length);
+  void name_pages();
 
   std::shared_ptr<Engine> engine_;
   std::vector<int32_t> tokens_;
   std::vector<int32_t> pages_;
+  std::vector<uint64_t> names_;  // of the full pages
 };
 
 // Tokens to append to a sequence, and the rows of logits that are wanted.

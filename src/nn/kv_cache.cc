@@ -45,17 +45,18 @@ KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& con
   }
 }
 
-PagePool::PagePool(int64_t pages) {
-  for (int64_t page = pages; page-- > 0;) free_.push_back(static_cast<int32_t>(page));
+void KvCache::copy_page(int32_t from, int32_t to) const {
+  for (const KvLayer& layer : layers_) {
+    for (const Tensor* states : {&layer.keys, &layer.values, &layer.key_scales, &layer.value_scales}) {
+      if (!states->defined()) continue;
+      Device& device = *states->device();
+      const size_t bytes = dtype_bytes(states->dtype(), static_cast<size_t>(states->shape().elements())) /
+                           static_cast<size_t>(config_.pages);
+      auto* const memory = static_cast<std::byte*>(states->state().storage.get());
+      device.copy_from(device, memory + static_cast<size_t>(to) * bytes, memory + static_cast<size_t>(from) * bytes,
+                       bytes);
+    }
+  }
 }
-
-int32_t PagePool::take() {
-  if (free_.empty()) throw Error(ErrorCode::kNoDevice, "the KV cache is full: all its pages belong to sequences");
-  const int32_t page = free_.back();
-  free_.pop_back();
-  return page;
-}
-
-void PagePool::release(int32_t page) { free_.push_back(page); }
 
 }  // namespace gabbro::nn

@@ -1,4 +1,4 @@
-// The paged KV cache of a model: one pair of states a layer, and the pages that sequences own.
+// The paged KV cache of a model: one pair of states a layer.
 #pragma once
 
 #include <memory>
@@ -28,22 +28,12 @@ class KvCache {
 
   const KvCacheConfig& config() const { return config_; }
   const KvLayer& layer(size_t index) const { return layers_[index]; }
+  // Copies the keys and values of a page, in all layers.
+  void copy_page(int32_t from, int32_t to) const;
 
  private:
   KvCacheConfig config_;
   std::vector<KvLayer> layers_;
-};
-
-// Hands out the pages of a cache to sequences.
-class PagePool {
- public:
-  explicit PagePool(int64_t pages);
-  int64_t available() const { return static_cast<int64_t>(free_.size()); }
-  int32_t take();  // throws Error kNoDevice when none is left
-  void release(int32_t page);
-
- private:
-  std::vector<int32_t> free_;  // the lowest on top
 };
 
 }  // namespace gabbro::nn

@@ -39,21 +39,5 @@ TEST(KvCache, RefusesOtherFormatsAndOddHeads) {
   }
 }
 
-TEST(PagePool, HandsOutEachPageOnceUntilItIsGivenBack) {
-  PagePool pool(3);
-  EXPECT_EQ(pool.take(), 0);
-  EXPECT_EQ(pool.take(), 1);
-  EXPECT_EQ(pool.take(), 2);
-  try {
-    pool.take();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kNoDevice);
-  }
-  pool.release(1);
-  EXPECT_EQ(pool.available(), 1);
-  EXPECT_EQ(pool.take(), 1);
-}
-
 }  // namespace
 }  // namespace gabbro::nn

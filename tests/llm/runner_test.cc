@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "src/base/error.h"
+#include "src/engine/batch.h"
 #include "tests/llm/tiny_model.h"
 
 namespace gabbro {
@@ -158,6 +159,89 @@ TEST_F(RunnerTest, WhatThrowsLeavesSequencesAsBefore) {
   a.truncate(64);
   EXPECT_EQ(error_of({{&b, short_one}}), "");
   EXPECT_THROW(b.truncate(31), Error);
+}
+
+// A beginning that another sequence computed is taken over, whether that one is still there or not.
+TEST_F(RunnerTest, ABeginningIsComputedOnce) {
+  const auto engine = load(2);
+  Runner runner(engine);
+  const std::vector<int32_t> whole = prompt(1, 200);
+  const auto logits_after = [&](Sequence& sequence, std::span<const int32_t> tokens) {
+    const Chunk chunk{&sequence, tokens};
+    const auto logits = runner.step(std::span(&chunk, 1));
+    return std::vector<float>(logits.begin(), logits.end());
+  };
+  Session alone(load(1));
+  const auto span = alone.append(whole);
+  const std::vector<float> expected(span.begin(), span.end());
+  {
+    Sequence first(engine);
+    EXPECT_EQ(first.reuse(whole), 0);
+    EXPECT_EQ(logits_after(first, whole), expected);
+    Sequence second(engine);
+    EXPECT_EQ(second.reuse(whole), 192);  // three pages of 64
+    EXPECT_EQ(second.reuse(whole), 192);
+    logits_after(second, std::span(whole).subspan(192));
+  }
+  Sequence third(engine);
+  std::vector<int32_t> other = whole;
+  other[100] ^= 1;
+  EXPECT_EQ(third.reuse(other), 64);
+  Sequence fourth(engine);
+  EXPECT_EQ(fourth.reuse(std::span(whole).first(128)), 64);  // its last token has to be computed
+  EXPECT_EQ(fourth.reuse(std::span(whole).first(129)), 128);
+}
+
+// Changing a page that others have, or whose tokens have a name, changes nothing for them.
+TEST_F(RunnerTest, PagesAreCopiedWhereTheyAreWritten) {
+  for (const DType kv_type : {DType::f16, DType::q8_0}) {
+    const auto engine = Engine::load(tiny_llama().write("runner"), {.threads = 2, .sequences = 3, .kv_type = kv_type});
+    Runner runner(engine);
+    const std::vector<int32_t> begin = prompt(1, 100), one = prompt(2, 40), two = prompt(3, 40);
+    const auto step = [&](Sequence& sequence, std::span<const int32_t> tokens) {
+      const Chunk chunk{&sequence, tokens};
+      const auto logits = runner.step(std::span(&chunk, 1));
+      return std::vector<float>(logits.begin(), logits.end());
+    };
+    const auto expected = [&](std::initializer_list<std::span<const int32_t>> parts) {
+      const auto fresh = Engine::load(tiny_llama().write("runner"), {.threads = 2, .sequences = 1, .kv_type = kv_type});
+      Runner own(fresh);
+      Sequence sequence(fresh);
+      std::vector<float> last;
+      for (const auto part : parts) {
+        const Chunk chunk{&sequence, part};
+        const auto logits = own.step(std::span(&chunk, 1));
+        last.assign(logits.begin(), logits.end());
+      }
+      return last;
+    };
+    Sequence a(engine);
+    step(a, begin);
+    Sequence b = a;
+    EXPECT_EQ(step(a, one), expected({begin, one}));
+    EXPECT_EQ(step(b, two), expected({begin, two}));
+    EXPECT_EQ(step(a, two), expected({begin, one, two}));
+    // A page with a name is cut and written anew: who looks for its old tokens does not find it.
+    b.truncate(30);
+    step(b, one);
+    Sequence c(engine);
+    EXPECT_EQ(c.reuse(begin), 64);  // a's page, or the one that b left
+    EXPECT_EQ(step(c, std::span(begin).subspan(64)),
+              expected({std::span(begin).first(64), std::span(begin).subspan(64)}));
+  }
+}
+
+TEST_F(RunnerTest, RequestsOfABatchShareTheirBeginning) {
+  const auto engine = load(4);
+  std::vector<Request> requests;
+  for (int i = 0; i < 6; ++i) {
+    std::vector<int32_t> ids = prompt(1, 150);
+    ids.push_back(i + 3);
+    requests.emplace_back(*engine, ids, GenerateOptions{.max_tokens = 4, .sampler = {.temperature = 0}});
+  }
+  int64_t cached = 0;
+  run_batch(engine, requests, {.on_finished = [&](size_t i) { cached += requests[i].take().cached_tokens; }});
+  EXPECT_EQ(cached, 5 * 128);
 }
 
 }  // namespace
