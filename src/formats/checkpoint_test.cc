@@ -196,6 +196,8 @@ TEST_F(CheckpointFolder, NamesWhatIsWrong) {
   EXPECT_THAT(refusal(), HasSubstr("config.json: is not an object"));
   put("config.json", R"({"a": 1, "a": 2})");
   EXPECT_THAT(refusal(), HasSubstr("config.json: key 'a' is there twice"));
+  put("config.json", R"({"a": 1e999})");
+  EXPECT_THAT(refusal(), HasSubstr("config.json: a number is out of range"));
   put("config.json", std::string(5000, '[') + std::string(5000, ']'));
   EXPECT_THAT(refusal(), HasSubstr("is nested deeper than 100"));
   fs::remove(folder_ / "config.json");

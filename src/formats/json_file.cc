@@ -26,6 +26,8 @@ nlohmann::ordered_json read_json_file(const std::string& path, size_t limit) {
     return Json::parse(text, check);
   } catch (const Json::parse_error& error) {
     throw bad_input("{}: no JSON at byte {}", path, error.byte);
+  } catch (const Json::out_of_range&) {
+    throw bad_input("{}: a number is out of range", path);
   }
 }
 
