@@ -114,13 +114,15 @@ class NumberTable {
   size_t count_ = 0;
 };
 
+// Bytes are written through a cursor: a key of a small graph takes a hundred numbers, and a microsecond is all there
+// is.
 class KeyWriter {
  public:
-  explicit KeyWriter(size_t bytes = 512) { key_.reserve(bytes); }  // by default what a few ops take
+  explicit KeyWriter(size_t bytes = 512) : key_(bytes, '\0') {}  // by default what a few ops take
 
   template <class T>
   void number(T value) {
-    key_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    std::memcpy(room(sizeof value), &value, sizeof value);
   }
   void numbers(std::span<const int64_t> values) {
     number(values.size());
@@ -128,7 +130,7 @@ class KeyWriter {
   }
   void text(std::string_view text) {
     number(text.size());
-    key_ += text;
+    std::memcpy(room(text.size()), text.data(), text.size());
   }
   void tensor(const TensorSpec& spec, const Strides& strides) {
     number(spec.dtype);
@@ -152,10 +154,21 @@ class KeyWriter {
     number(instruction.inputs.size());
     for (const int input : instruction.inputs) number(input);
   }
-  std::string take() { return std::move(key_); }
+  std::string take() {
+    key_.resize(size_);
+    return std::move(key_);
+  }
 
  private:
-  std::string key_;
+  char* room(size_t bytes) {
+    if (key_.size() - size_ < bytes) key_.resize(2 * (key_.size() + bytes));
+    char* const at = key_.data() + size_;
+    size_ += bytes;
+    return at;
+  }
+
+  std::string key_;  // its first size_ bytes
+  size_t size_ = 0;
 };
 
 }  // namespace
@@ -197,7 +210,8 @@ std::string structure_key(const Program& program) {
 std::optional<InlineTrace> trace_inline(const Tensor& result) {
   constexpr size_t kMostNodes = 512, kMostParameters = 256;
   if (!result.defined() || result.has_value()) return std::nullopt;
-  thread_local std::vector<const Node*> nodes;  // whose memory is used again
+  thread_local std::vector<const Node*> nodes_of_thread;  // whose memory is used again
+  std::vector<const Node*>& nodes = nodes_of_thread;      // looked up once
   nodes.assign(1, result.state().node.get());
   NumberTable numbers;
   numbers.find_or_add(nodes[0]) = 0;

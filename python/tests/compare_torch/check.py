@@ -81,7 +81,7 @@ def near(expected: Outcome) -> Callable[[], Reference]:
 
 
 def has_equal_arguments(program: Program, device: str) -> bool:
-    """Whether the last call has the same integers in both: an argmax of numbers that are nearly equal may be another."""
+    """Whether the last call has the same integers in both: an argmax of nearly equal numbers may be another."""
     from .torch_side import Run
 
     made = [ref.number for ref in refs_of(program.calls[-1].args) if ref.kind == "v"]
