@@ -24,8 +24,8 @@ class Sequence {
   std::span<const int32_t> tokens() const { return tokens_; }
   // Forgets all but the first `length` tokens. Throws bad_input where there are not as many.
   void truncate(int64_t length);
-  // Where the sequence is a beginning of `prompt`: takes over whole pages that other sequences, also former ones,
-  // computed for the same tokens after the same beginning. The last token of the prompt stays to be computed. Returns
+  // Takes over whole pages that other sequences, also former ones, computed for the same tokens after the same
+  // beginning; the sequence has to be a beginning of `prompt`. The last token of the prompt stays to be computed. Returns
   // how many tokens the sequence has now.
   int64_t reuse(std::span<const int32_t> prompt);
 

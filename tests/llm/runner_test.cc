@@ -221,7 +221,7 @@ TEST_F(RunnerTest, PagesAreCopiedWhereTheyAreWritten) {
     EXPECT_EQ(step(a, one), expected({begin, one}));
     EXPECT_EQ(step(b, two), expected({begin, two}));
     EXPECT_EQ(step(a, two), expected({begin, one, two}));
-    // A page with a name is cut and written anew: who looks for its old tokens does not find it.
+    // A page with a name is cut and written again: who looks for its old tokens does not find it.
     b.truncate(30);
     step(b, one);
     Sequence c(engine);
