@@ -25,8 +25,8 @@ class Sequence {
   // Forgets all but the first `length` tokens. Throws bad_input where there are not as many.
   void truncate(int64_t length);
   // Takes over whole pages that other sequences, also former ones, computed for the same tokens after the same
-  // beginning; the sequence has to be a beginning of `prompt`. The last token of the prompt stays to be computed. Returns
-  // how many tokens the sequence has now.
+  // beginning; the sequence has to be a beginning of `prompt`. The last token of the prompt stays to be computed.
+  // Returns how many tokens the sequence has now.
   int64_t reuse(std::span<const int32_t> prompt);
 
  private:
