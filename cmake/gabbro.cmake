@@ -35,7 +35,6 @@ endif()
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 set(gabbro_alone
   src/formats/quant/ src/backend/survey.cc
-  src/graph/plan.cc src/graph/program.cc  # their functions are inlined less in larger sources: 5 % of a small op
   src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/layer_norm.cc src/ops/pool.cc src/ops/functions/rearrange.cc
   backends/gpu/memory/memory_test backends/gpu/sim/faults_test backends/gpu/tuning/autotune_test tests/conformance/op_cases tests/conformance/window_cases
   tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/ops/op_values_test

@@ -37,9 +37,6 @@ Json row_of(size_t index, const std::string& prompt, const GenerateResult& resul
           {"stop_reason", stop_reason_name(result.stop_reason)}};
 }
 
-// Valid JSON whatever bytes the model wrote.
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 }  // namespace
 
 void add_batch(Command command, BatchInput& input) {
@@ -102,7 +99,7 @@ int answer_all(const std::shared_ptr<Engine>& engine, const std::vector<std::str
       if (common.json) {
         rows.push_back(std::move(row));
       } else {
-        print(dump(row) + "\n");
+        print(one_line_json(row) + "\n");
       }
     }
   };

@@ -83,18 +83,13 @@ std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int cou
              generated = random_tokens(o.generate, facts.vocabulary, o.seed + 1);
   const auto fill = [&](const std::vector<int32_t>& tokens) {
     for (Sequence& sequence : sequences) {
-      for (std::span<const int32_t> rest = tokens; !rest.empty();) {
-        const auto chunk = rest.first(std::min(rest.size(), static_cast<size_t>(runner.prompt_chunk())));
-        rest = rest.subspan(chunk.size());
-        const Chunk step{&sequence, chunk, rest.empty() ? Chunk::Rows::kLast : Chunk::Rows::kNone};
-        runner.step(std::span(&step, 1), cancelable.flag());
-      }
+      runner.append(sequence, tokens, runner.prompt_chunk(), Chunk::Rows::kLast, cancelable.flag(), [](auto) {});
     }
   };
   const auto cut = [&](int64_t length) {
     for (Sequence& sequence : sequences) sequence.truncate(length);
   };
-  fill(before);
+  if (o.depth > 0) fill(before);
   std::vector<Result> results;
   const std::string suffix = fmt::format(" x{}", count);
   if (o.prompt > 0) {

@@ -33,14 +33,12 @@ Json as_json(const MetadataValue& value) {
     return {{"type", value.element_type_name()}, {"count", value.size()}, {"first", first}};
   }
   if (const auto text = value.as<std::string_view>()) return std::string(*text);
-  if (const auto integer = value.as<int64_t>(); integer) return *integer;
-  if (const auto integer = value.as<uint64_t>(); integer) return *integer;
+  if (const auto integer = value.as<int64_t>()) return *integer;
+  if (const auto integer = value.as<uint64_t>()) return *integer;
   if (const auto number = value.as<double>()) return *number;
   if (const auto flag = value.as<bool>()) return *flag;
   return nullptr;
 }
-
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string as_text(const MetadataValue& value) {
   if (value.is_array()) {
@@ -51,7 +49,7 @@ std::string as_text(const MetadataValue& value) {
     return fmt::format("[{}] ({} of {})", text, value.size(), value.element_type_name());
   }
   const auto whole = value.as<std::string_view>();
-  if (!whole) return dump(as_json(value));
+  if (!whole) return one_line_json(as_json(value));
   return printable(whole->substr(0, kShownCharacters)) + (whole->size() > kShownCharacters ? "..." : "");
 }
 

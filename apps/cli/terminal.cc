@@ -61,6 +61,10 @@ std::string escaped_json(std::string_view document) {
 
 }  // namespace
 
+std::string one_line_json(const nlohmann::ordered_json& document) {
+  return document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 void print_json(const nlohmann::ordered_json& document) {
   std::string text = document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   print(is_terminal(STDOUT_FILENO) ? escaped_json(text) : text);

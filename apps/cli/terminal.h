@@ -28,6 +28,8 @@ int terminal_columns();
 
 // Writes all of it at once; throws failed() where that cannot be done (a full disk), OutputClosed on a broken pipe.
 void print(std::string_view text);
+// On one line; invalid UTF-8 becomes U+FFFD.
+std::string one_line_json(const nlohmann::ordered_json& document);
 // Invalid UTF-8 becomes U+FFFD. On a terminal, characters that it would obey are \u escapes, which mean the same.
 void print_json(const nlohmann::ordered_json& document);
 

@@ -32,23 +32,20 @@ std::vector<Chunk> next_step(std::list<Active>& active, int64_t prompt_tokens) {
   for (auto at = active.begin(); at != active.end(); ++at) {
     Active& a = *at;
     a.tokens = {};
-    const bool generates = std::ssize(a.sequence.tokens()) >= std::ssize(a.request->prompt());
-    if (!generates) {
+    const bool in_prompt = std::ssize(a.sequence.tokens()) < std::ssize(a.request->prompt());
+    if (in_prompt) {
       a.request->skip(a.sequence.reuse(a.request->prompt()));
       if (std::any_of(active.begin(), at, [&](const Active& earlier) { return waits_for(a, earlier); })) continue;
     }
     a.tokens = a.request->pending();
-    if (!generates) {
-      const bool whole = std::ssize(a.tokens) <= prompt_tokens;
-      if (!whole)
-        a.tokens =
-            a.tokens.first(static_cast<size_t>(prompt_tokens / PagePool::kTokens * PagePool::kTokens));  // whole pages
-      prompt_tokens -= std::ssize(a.tokens);
-      if (a.tokens.empty()) continue;
-      chunks.push_back({&a.sequence, a.tokens, whole ? Chunk::Rows::kLast : Chunk::Rows::kNone});
-    } else {
-      chunks.push_back({&a.sequence, a.tokens, Chunk::Rows::kLast});
+    Chunk::Rows rows = Chunk::Rows::kLast;
+    if (in_prompt && std::ssize(a.tokens) > prompt_tokens) {
+      const int64_t whole_pages = prompt_tokens / PagePool::kTokens * PagePool::kTokens;
+      a.tokens = a.tokens.first(static_cast<size_t>(whole_pages));
+      rows = Chunk::Rows::kNone;
     }
+    if (in_prompt) prompt_tokens -= std::ssize(a.tokens);
+    if (!a.tokens.empty()) chunks.push_back({&a.sequence, a.tokens, rows});
   }
   return chunks;
 }

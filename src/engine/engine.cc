@@ -1,6 +1,7 @@
 // Loading: a file becomes an Engine.
 #include "src/backend/registry.h"
 #include "src/base/error.h"
+#include "src/base/round_up.h"
 #include "src/engine/engine_state.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/model_text.h"
@@ -65,8 +66,7 @@ std::optional<uint64_t> Engine::memory_peak() const {
 }
 
 int64_t Engine::State::pages_per_sequence() const {
-  constexpr int64_t kPage = nn::KvCacheConfig::kPageTokens;
-  return (facts.context + kPage - 1) / kPage;
+  return round_up(facts.context, PagePool::kTokens) / PagePool::kTokens;
 }
 
 DecodeStep& Engine::State::decode_step(int64_t sequences) {
@@ -103,7 +103,6 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
                     state->tokenizer->size(), shape.vocabulary);
   }
 
-  const int64_t p = nn::KvCacheConfig::kPageTokens;
   ModelFacts& facts = state->facts;
   facts = describe(checkpoint, needs);
   facts.context = context_of(shape, options.context);
@@ -117,7 +116,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   state->model = llm::load_model(checkpoint, state->device, facts.context, [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   });
-  const int64_t pages = (facts.context + p - 1) / p * facts.sequences;
+  const int64_t pages = state->pages_per_sequence() * facts.sequences;
   state->cache.emplace(state->device, nn::KvCacheConfig{.layers = shape.layers,
                                                         .heads = shape.kv_heads,
                                                         .dimension = shape.head_dimension,

@@ -31,8 +31,7 @@ int64_t rows_of(const Chunk& chunk) {
   return chunk.rows == Chunk::Rows::kLast ? 1 : 0;
 }
 
-}  // namespace
-
+// Throws bad_input where `more` cannot be appended to a sequence of `length` tokens.
 void check_room(const Engine& engine, int64_t length, std::span<const int32_t> more) {
   if (more.empty()) throw bad_input("no tokens to append");
   const ModelFacts& facts = engine.facts();
@@ -47,6 +46,8 @@ void check_room(const Engine& engine, int64_t length, std::span<const int32_t> m
         fmt::format("the model was trained with {}: choose with --ctx", facts.context_trained));
   }
 }
+
+}  // namespace
 
 Sequence::~Sequence() {
   if (engine_ == nullptr) return;  // moved from
@@ -147,6 +148,24 @@ std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::at
     return logits;
   } catch (...) {
     for (const Chunk& chunk : chunks) chunk.sequence->release_pages(std::ssize(chunk.sequence->tokens_));
+    throw;
+  }
+}
+
+void Runner::append(Sequence& sequence, std::span<const int32_t> tokens, int64_t chunk_tokens, Chunk::Rows rows,
+                    const std::atomic<bool>* cancel, const std::function<void(std::span<const float>)>& visit) {
+  const int64_t before = std::ssize(sequence.tokens_);
+  check_room(*engine_, before, tokens);
+  try {
+    while (!tokens.empty()) {
+      const auto chunk = tokens.first(std::min(tokens.size(), static_cast<size_t>(chunk_tokens)));
+      tokens = tokens.subspan(chunk.size());
+      const bool silent = rows == Chunk::Rows::kLast && !tokens.empty();
+      const Chunk one{&sequence, chunk, silent ? Chunk::Rows::kNone : rows};
+      visit(step(std::span(&one, 1), cancel));
+    }
+  } catch (...) {
+    sequence.truncate(before);
     throw;
   }
 }

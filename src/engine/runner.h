@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -50,10 +51,6 @@ struct Chunk {
   Rows rows = Rows::kLast;
 };
 
-// Throws bad_input where `more` cannot be appended to a sequence of `length` tokens: empty, an id outside of the
-// vocabulary, or more than the context holds.
-void check_room(const Engine& engine, int64_t length, std::span<const int32_t> more);
-
 // Steps of one token per sequence are padded to 1, 2, 4, 8 ... sequences, for each of which a plan is replayed. Within
 // one of these sizes the logits of a sequence are the same to the bit, whatever the others are. Not thread-safe; the
 // runners and sequences of one engine take turns.
@@ -69,6 +66,11 @@ class Runner {
   // than the context holds: bad_input; no free page: kNoDevice. When `cancel` becomes true: kInterrupted within 100 ms.
   // Whatever throws, the sequences are as before.
   std::span<const float> step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel = nullptr);
+
+  // The same of many tokens of one sequence, in steps of `chunk_tokens`. `rows` are kLast or kAll; visit(logits) gets
+  // those of each step.
+  void append(Sequence& sequence, std::span<const int32_t> tokens, int64_t chunk_tokens, Chunk::Rows rows,
+              const std::atomic<bool>* cancel, const std::function<void(std::span<const float>)>& visit);
 
  private:
   Tensor decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);

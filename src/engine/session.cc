@@ -11,34 +11,10 @@ namespace gabbro {
 struct Session::State {
   explicit State(const std::shared_ptr<Engine>& engine) : runner(engine), sequence(engine) {}
 
-  // Appends `more` in chunks: visit(logits) gets the rows of each. Whatever throws, the tokens are as before.
-  template <class Visit>
-  void extend(std::span<const int32_t> more, int64_t chunk_tokens, Chunk::Rows rows, const std::atomic<bool>* cancel,
-              const Visit& visit);
-
   Runner runner;
   Sequence sequence;
   std::vector<float> all_logits;  // of several steps
 };
-
-template <class Visit>
-void Session::State::extend(std::span<const int32_t> more, int64_t chunk_tokens, Chunk::Rows rows,
-                            const std::atomic<bool>* cancel, const Visit& visit) {
-  const int64_t before = std::ssize(sequence.tokens());
-  check_room(*runner.engine(), before, more);
-  try {
-    while (!more.empty()) {
-      const auto chunk = more.first(std::min(more.size(), static_cast<size_t>(chunk_tokens)));
-      more = more.subspan(chunk.size());
-      const bool silent = rows == Chunk::Rows::kLast && !more.empty();
-      const Chunk step{&sequence, chunk, silent ? Chunk::Rows::kNone : rows};
-      visit(runner.step(std::span(&step, 1), cancel));
-    }
-  } catch (...) {
-    sequence.truncate(before);
-    throw;
-  }
-}
 
 Session::Session(std::shared_ptr<Engine> engine) : state_(std::make_unique<State>(engine)) {}
 Session::~Session() = default;
@@ -49,16 +25,16 @@ std::span<const int32_t> Session::tokens() const { return state_->sequence.token
 
 std::span<const float> Session::append(std::span<const int32_t> more, const std::atomic<bool>* cancel) {
   std::span<const float> logits;
-  state_->extend(more, state_->runner.prompt_chunk(), Chunk::Rows::kLast, cancel,
-                 [&](std::span<const float> rows) { logits = rows; });
+  state_->runner.append(state_->sequence, more, state_->runner.prompt_chunk(), Chunk::Rows::kLast, cancel,
+                        [&](std::span<const float> rows) { logits = rows; });
   return logits;
 }
 
 std::span<const float> Session::append_all_logits(std::span<const int32_t> more, const std::atomic<bool>* cancel) {
   std::vector<float> all;
   all.reserve(more.size() * static_cast<size_t>(engine().facts().vocabulary));
-  state_->extend(more, kPrefillChunk, Chunk::Rows::kAll, cancel,
-                 [&](std::span<const float> rows) { all.insert(all.end(), rows.begin(), rows.end()); });
+  state_->runner.append(state_->sequence, more, kPrefillChunk, Chunk::Rows::kAll, cancel,
+                        [&](std::span<const float> rows) { all.insert(all.end(), rows.begin(), rows.end()); });
   state_->all_logits = std::move(all);
   return state_->all_logits;
 }

@@ -220,6 +220,19 @@ struct Decode {
   }
 };
 
+// The operands of a launch, whose positions are those of In: abi::AttentionInput, or RopeKvInput for attention_step.
+template <class In>
+void set_operands(AttentionArgs& args, const abi::Launch& launch, bool scaled) {
+  args.q = heads_view(launch.inputs[In::kQ]);
+  args.keys = side(launch, In::kKeys, scaled ? In::kKeyScale : -1);
+  args.values = side(launch, In::kValues, scaled ? In::kValueScale : -1);
+  args.table = page_table(launch.inputs[In::kPageTable]);
+  args.sequence = input<i32>(launch, In::kSequence);
+  args.positions = input<i32>(launch, In::kPositions);
+  args.y = output<float>(launch, 0);
+  args.partials = static_cast<float*>(launch.scratch);
+}
+
 class Attention : public Kernel {
  public:
   Attention(const AttentionArgs& fixed, int64_t heads, int64_t capacity, bool scaled, const MakeContext& context)
@@ -237,16 +250,8 @@ class Attention : public Kernel {
   Attention(const AttentionArgs& fixed, bool scaled) : fixed_(fixed), scaled_(scaled) {}
 
   AttentionArgs args(const abi::Launch& launch) const {
-    using In = abi::AttentionInput;
     AttentionArgs args = fixed_;
-    args.q = heads_view(launch.inputs[In::kQ]);
-    args.keys = side(launch, In::kKeys, scaled_ ? In::kKeyScale : -1);
-    args.values = side(launch, In::kValues, scaled_ ? In::kValueScale : -1);
-    args.table = page_table(launch.inputs[In::kPageTable]);
-    args.sequence = input<i32>(launch, In::kSequence);
-    args.positions = input<i32>(launch, In::kPositions);
-    args.y = output<float>(launch, 0);
-    args.partials = static_cast<float*>(launch.scratch);
+    set_operands<abi::AttentionInput>(args, launch, scaled_);
     return args;
   }
 
@@ -305,15 +310,7 @@ class AttentionStep : public Kernel {
                               .v = heads_view(launch.inputs[In::kV]),
                               .rope = rope_};
     args.rope.inverse_frequencies = input<float>(launch, In::kFrequencies);
-    AttentionArgs& attention = args.attention;
-    attention.q = heads_view(launch.inputs[In::kQ]);
-    attention.keys = side(launch, In::kKeys, scaled_ ? In::kKeyScale : -1);
-    attention.values = side(launch, In::kValues, scaled_ ? In::kValueScale : -1);
-    attention.table = page_table(launch.inputs[In::kPageTable]);
-    attention.sequence = input<i32>(launch, In::kSequence);
-    attention.positions = input<i32>(launch, In::kPositions);
-    attention.y = output<float>(launch, 0);
-    attention.partials = static_cast<float*>(launch.scratch);
+    set_operands<In>(args.attention, launch, scaled_);
     run(function_, grid_, args);
   }
 

@@ -1,5 +1,5 @@
-// Reverse-mode gradients. Histories (history.h) are walked backwards; what comes out are lazy tensors built
-// of ops, which are planned and computed together with everything else in the same evaluation.
+// Reverse-mode gradients. Histories (history.h) are walked backward; the results are lazy tensors, planned and computed
+// with the rest of their evaluation.
 #pragma once
 
 #include <functional>
