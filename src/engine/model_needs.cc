@@ -47,7 +47,7 @@ ModelNeeds needs_of(const Checkpoint& checkpoint) {
   if (metadata.has("general.file_type")) type = find_file_type(metadata.require_u32("general.file_type"));
   needs.quantization = type != nullptr ? std::string(type->name) : most_common_type(checkpoint);
   const std::string embeddings =
-      llm::weight_name(llm::family_of(checkpoint).names, checkpoint.layout(), llm::kEmbeddings);
+      llm::weight_name(llm::family_of(checkpoint).names, checkpoint, llm::kEmbeddings);
   for (const CheckpointTensor& tensor : checkpoint.tensors())
     add_tensor(needs, !plan.tied && tensor.name == embeddings, tensor.elements(), tensor.data.size());
   return needs;

@@ -44,7 +44,8 @@ gguf::Writer fields_of(const Blueprint& blueprint) {
 bool has_tensor(const Blueprint& blueprint, const std::string& name) {
   if (name == kHead) return !blueprint.tied;
   if (name == kRopeDivisors) return blueprint.rope_factor != 1;
-  return !name.ends_with(".bias");
+  const bool alternative = name.ends_with(".attn_qkv.weight") || name.starts_with("rope_factors_");
+  return !alternative && !name.ends_with(".bias");
 }
 
 std::vector<float> rope_divisors(const Blueprint& blueprint) {
@@ -97,9 +98,7 @@ uint64_t PlannedTensor::bytes() const { return dtype_bytes(dtype, static_cast<si
 
 ModelPlan plan_of(const Checkpoint& checkpoint) {
   const std::span<const WeightName> names = family_of(checkpoint).names;
-  return plan(checkpoint, [&](const std::string& name) {
-    return checkpoint.tensor(weight_name(names, checkpoint.layout(), name)) != nullptr;
-  });
+  return plan(checkpoint, [&](const std::string& name) { return has_weight(names, checkpoint, name); });
 }
 
 ModelPlan plan_of(const Blueprint& blueprint) {
