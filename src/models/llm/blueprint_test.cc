@@ -171,7 +171,6 @@ TEST(RandomCheckpoint, IsReadAsAnyFileIs) {
     EXPECT_EQ(read.sizes.vocabulary, shape.sizes.vocabulary);
     EXPECT_EQ(read.sizes.context_trained, shape.sizes.context_trained);
     EXPECT_EQ(config.rope.base, shape.rope_base);
-    EXPECT_TRUE(config.rope.interleaved);
   }
 }
 
