@@ -13,6 +13,7 @@
 #include "gabbro/engine/session.h"
 #include "src/formats/quant/quant.h"
 #include "src/formats/safetensors.h"
+#include "src/models/llm/convert.h"
 
 namespace gabbro {
 namespace {
@@ -120,6 +121,24 @@ TEST_P(FamilyLogits, InF32AreThoseOfTransformersForAPromptAndForCachedSteps) {
 
 TEST_P(FamilyLogits, InBf16AreThoseOfTransformersForAPromptAndForCachedSteps) {
   expect_logits(folder(), read_expected(folder()), kToleranceHalf);
+}
+
+std::vector<float> logits_of(const std::string& path, const Expected& expected) {
+  Session session(Engine::load(path, {.threads = 2}));
+  const std::span<const float> logits = session.append_all_logits(expected.ids);
+  return {logits.begin(), logits.end()};
+}
+
+// The GGUF file of a folder holds the same numbers, under its own names and in its own order.
+TEST_P(FamilyLogits, AreTheSameToTheBitFromTheConvertedFile) {
+  const Expected expected = read_expected(folder());
+  const std::string path = testing::TempDir() + "family-" + std::to_string(::getpid()) + ".gguf";
+  for (const char* type : {"f32", "bf16"}) {
+    llm::convert(Checkpoint::open(folder()), path, {.type = find_file_type(std::string_view(type)), .threads = 2});
+    const std::string source = std::string_view(type) == "f32" ? in_f32(folder()) : folder();
+    EXPECT_EQ(logits_of(path, expected), logits_of(source, expected)) << type;
+  }
+  fs::remove(path);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyLogits, testing::ValuesIn(families()),

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/models/llm/decoder_config.h"
+#include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/registry.h"
 
 namespace gabbro::llm {
@@ -75,6 +76,8 @@ constexpr Family decoder_family(std::span<const std::string_view> architectures,
                   int64_t context) -> std::unique_ptr<LanguageModel> {
         return std::make_unique<Decoder>(read_config(checkpoint), checkpoint, weights, context);
       },
+      .write_fields = [](const Checkpoint& checkpoint,
+                         GgufFields& fields) { write_decoder_fields(read_config(checkpoint), fields); },
   };
 }
 

@@ -55,13 +55,18 @@ DecoderConfig read_decoder_config(const ConfigReader& fields, std::span<const We
   constexpr FieldName kRmsEpsilon{"attention.layer_norm_rms_epsilon", "rms_norm_eps"};
   constexpr FieldName kLayerEpsilon{"attention.layer_norm_epsilon", "layer_norm_eps|layer_norm_epsilon|norm_epsilon"};
   config.norm_epsilon = fields.number_or(fields.has(kLayerEpsilon) ? kLayerEpsilon : kRmsEpsilon, epsilon, 0.0f, 1.0f);
-  config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dimension));
+  const float scale = fields.number_or({"attention.scale", nullptr}, 0.0f, 0.0f, 1e3f);
+  config.attention_scale = scale != 0 ? scale : default_attention_scale(shape);
   config.layers = read_layers(fields, shape.layers, 0);
   config.rope = read_rope(fields, {.head_dimension = shape.head_dimension, .context_trained = shape.context_trained});
   constexpr FieldName kExperts{"expert_count", "num_local_experts|num_experts|n_routed_experts"};
   if (const int64_t experts = fields.size_or(kExperts, 0, 0, int64_t{1} << 20); experts > 0)
     fields.refuse(kExperts, fmt::format("is {}: mixture-of-experts models are not supported", experts));
   return config;
+}
+
+float default_attention_scale(const ModelShape& shape) {
+  return 1 / std::sqrt(static_cast<float>(shape.head_dimension));
 }
 
 std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, int64_t pattern) {

@@ -46,10 +46,12 @@ struct DecoderConfig {
   Activation activation = Activation::kSilu;
   bool gated = true;
 
-  float embedding_scale = 1;  // on the token embeddings
-  float residual_scale = 1;   // on what each block adds to the stream
+  float embedding_scale = 1;           // on the token embeddings
+  bool embedding_scale_given = false;  // by a field; else the family computes it
+  float residual_scale = 1;            // on what each block adds to the stream
   float logit_scale = 1;
-  float logit_softcap = 0;  // 0: none
+  bool logits_divided = false;  // the field of GGUF is a divisor
+  float logit_softcap = 0;      // 0: none
 
   // Names and layouts of tensors that differ from the usual ones.
   const char* attn_norm_name = "attn_norm";
@@ -63,6 +65,8 @@ struct DecoderConfig {
 // by read_layers without a pattern. `names` are the family's, for the vocabulary's size. Throws bad_input that names
 // the file and the field where a size is missing, out of range, or does not fit the others.
 DecoderConfig read_decoder_config(const ConfigReader& fields, std::span<const WeightName> names);
+
+float default_attention_scale(const ModelShape& shape);  // 1/sqrt(D)
 
 // One kind for each layer: windows from layer_types of config.json, else as "every `pattern`-th layer sees everything"
 // (0: none does, 1: all do).

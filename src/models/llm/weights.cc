@@ -204,18 +204,18 @@ Tensor CheckpointWeights::upload(std::span<const float> values) {
   return device_->upload(DType::f32, Shape{std::ssize(values)}, values.data());
 }
 
-void WeightList::add(const std::string& name, std::vector<int64_t> shape) {
+void WeightList::add(const std::string& name, std::vector<int64_t> shape, const TransformersLayout& theirs) {
   const bool known = std::ranges::any_of(tensors_, [&](const RequestedTensor& t) { return t.name == name; });
-  if (!known) tensors_.push_back({name, std::move(shape)});
+  if (!known) tensors_.push_back({name, std::move(shape), theirs});
 }
 
-Tensor WeightList::matrix(const std::string& name, MatrixSize size, const TransformersLayout&) {
-  add(name, {size.rows, size.columns});
+Tensor WeightList::matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
+  add(name, {size.rows, size.columns}, theirs);
   return {};
 }
 
-std::vector<float> WeightList::host_vector(const std::string& name, int64_t length, const TransformersLayout&) {
-  add(name, {length});
+std::vector<float> WeightList::host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) {
+  add(name, {length}, theirs);
   return std::vector<float>(static_cast<size_t>(length), 1.0f);
 }
 

@@ -100,6 +100,7 @@ class CheckpointWeights : public WeightSource {
 struct RequestedTensor {
   std::string name;
   std::vector<int64_t> shape;  // row-major
+  TransformersLayout theirs;
 };
 
 // Lists what a family asks for; its tensors are undefined, so that the model cannot run.
@@ -116,7 +117,7 @@ class WeightList : public WeightSource {
   Tensor upload(std::span<const float> values) override;
 
  private:
-  void add(const std::string& name, std::vector<int64_t> shape);
+  void add(const std::string& name, std::vector<int64_t> shape, const TransformersLayout& theirs);
 
   std::function<bool(const std::string& name)> has_;
   std::vector<RequestedTensor> tensors_;

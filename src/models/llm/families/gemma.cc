@@ -38,6 +38,7 @@ DecoderConfig read_windowed(const ConfigReader& fields, int64_t pattern, int64_t
   const ModelShape& shape = config.shape;
   config.norm_placement = NormPlacement::kAround;
   config.layers = read_layers(fields, shape.layers, pattern);
+  if (fields.has({"attention.scale", nullptr})) return config;
   const int64_t scalar = shape.layers == large ? shape.embedding / shape.heads : shape.head_dimension;
   const float usual = static_cast<float>(scalar);
   config.attention_scale = 1 / std::sqrt(fields.number_or({nullptr, "query_pre_attn_scalar"}, usual, 1.0f, 1e6f));
