@@ -197,6 +197,15 @@ Tensor Decoder::layer(const Layer& w, Tensor x, const Step& step, KvLayer cache,
   return config_.parallel ? stream + update + added : stream + added;
 }
 
+std::vector<nn::CacheLayer> Decoder::cache_spec() const {
+  std::vector<nn::CacheLayer> layers;
+  for (const LayerKind& kind : config_.layers) {
+    layers.push_back(
+        {.heads = config_.shape.kv_heads, .dimension = config_.shape.head_dimension, .window = kind.window});
+  }
+  return layers;
+}
+
 Tensor Decoder::embed(const Step& step) const {
   const Tensor x = scaled(embedding(token_embd_, step.ids), config_.embedding_scale);  // [T, C]
   return config_.learned_positions ? x + embedding(position_embd_, step.places.positions) : x;

@@ -14,6 +14,7 @@ class Decoder : public LanguageModel {
   Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSource& weights, int64_t context);
 
   const ModelShape& shape() const override { return config_.shape; }
+  std::vector<nn::CacheLayer> cache_spec() const override;
   Tensor forward(const Step& step, const nn::KvCache& cache) const override;
 
  private:

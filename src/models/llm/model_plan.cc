@@ -58,7 +58,9 @@ ModelPlan plan(const Checkpoint& checkpoint, std::function<bool(const std::strin
   const Family& family = family_of(checkpoint);
   WeightList list(std::move(has));
   ModelPlan plan{.name = std::string(checkpoint.metadata().string_or("general.name", ""))};
-  plan.sizes = family.build(checkpoint, list, 0)->shape();
+  const std::unique_ptr<LanguageModel> model = family.build(checkpoint, list, 0);
+  plan.sizes = model->shape();
+  plan.cache = model->cache_spec();
   plan.tensors.assign(list.tensors().begin(), list.tensors().end());
   plan.tied = std::ranges::none_of(plan.tensors, [](const RequestedTensor& t) { return t.name == kHead; });
   if (plan.name.empty()) plan.name = std::filesystem::path(checkpoint.path()).stem().string();
