@@ -9,7 +9,7 @@
 
 namespace gabbro::nn {
 
-// What the cache holds of a layer, as the model asks for it.
+// The keys and values of a layer, as the model asks for them.
 struct CacheLayer {
   int64_t heads = 0;      // G
   int64_t dimension = 0;  // D

@@ -23,7 +23,7 @@ class Convert(TestCase):
         self.assertEqual(facts["metadata"]["general.architecture"], "qwen3")
         self.assertEqual(facts["metadata"]["general.name"], "qwen3")
         self.assertEqual(facts["metadata"]["general.file_type"], 7)
-        self.assertEqual(facts["formats"]["Q8_0"], 20)  # rows of 48 elements are no blocks
+        self.assertEqual(facts["formats"]["Q8_0"], 20)  # a row of 48 is not a whole number of blocks
         self.succeeds("logits", out, "--tokens", "1,2,3", "--out", self.folder / "x.npy")
         self.assertEqual(list(self.folder.glob("*.partial*")), [])
 
