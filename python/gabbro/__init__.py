@@ -9,7 +9,7 @@
 import math as _math
 import os as _os
 
-from . import _core, backend, nn, optim
+from . import _core, backend, llm, nn, optim
 from ._core import *  # noqa: F403
 from ._core import DeviceError as DeviceError
 from ._core import bool_ as bool
@@ -61,6 +61,7 @@ __all__ = [
     "iinfo",
     "imag",
     "isdtype",
+    "llm",
     "load_state",
     "logaddexp",
     "nextafter",

@@ -36,6 +36,7 @@ void bind_indexing(TensorClass& tensor);
 void bind_assignment(TensorClass& tensor);
 void bind_exchange(nb::module_& m, TensorClass& tensor);
 void bind_run(nb::module_& m, TensorClass& tensor);
+void bind_language_models(nb::module_& m);
 void bind_compile(nb::module_& m);
 void bind_gradients(nb::module_& m, TensorClass& tensor);
 

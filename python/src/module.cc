@@ -52,5 +52,6 @@ NB_MODULE(_core, m) {
   bind_network_functions(m);
   bind_initial_values(m);
   bind_optimizers(m);
+  bind_language_models(m);
   watch_pending_work();
 }

@@ -1,0 +1,325 @@
+"""Language models: loading, generating, tokens.
+
+>>> model = gb.llm.load("model.gguf")  # doctest: +SKIP
+>>> model.generate("The capital of France is", max_tokens=8).text  # doctest: +SKIP
+' Paris.'
+>>> messages = [{"role": "user", "content": "Name a color."}]
+>>> for piece in model.stream(messages):  # doctest: +SKIP
+...     print(piece, end="", flush=True)
+Blue.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+from . import _core
+from ._core import Tensor
+
+__all__ = ["Generation", "LanguageModel", "Tokenizer", "load"]
+
+Message = dict[str, str]
+Prompt = str | Sequence[Message] | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A finished answer.
+
+    Attributes
+    ----------
+    text : str
+    token_ids : list[int]
+        The generated tokens; the end token is not among them.
+    prompt_tokens, cached_tokens : int
+        Tokens of the prompt, and those of them whose keys and values were there already.
+    prefill_seconds, decode_seconds : float
+    stop_reason : str
+        'eos', 'length' (``max_tokens``), 'stop' (a text of ``stop``) or 'context' (it is full).
+    """
+
+    text: str
+    token_ids: list[int]
+    prompt_tokens: int
+    cached_tokens: int
+    prefill_seconds: float
+    decode_seconds: float
+    stop_reason: str
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Generated tokens a second, without the prompt."""
+        return len(self.token_ids) / self.decode_seconds if self.decode_seconds > 0 else 0.0
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Tokenizer:
+    """The tokenizer of a model, with the names of transformers."""
+
+    def __init__(self, model: _core._LanguageModel) -> None:
+        self._model = model
+        self._special = model.special_tokens()
+
+    @property
+    def vocab_size(self) -> int:
+        return self._model.token_count()
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    @property
+    def bos_token_id(self) -> int | None:
+        return self._special["bos"]
+
+    @property
+    def eos_token_id(self) -> int | None:
+        return self._special["eos"]
+
+    @property
+    def unk_token_id(self) -> int | None:
+        return self._special["unk"]
+
+    @property
+    def pad_token_id(self) -> int | None:
+        return self._special["pad"]
+
+    def encode(self, text: str, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
+        """Token ids of a text.
+
+        Parameters
+        ----------
+        text : str
+        add_special_tokens : bool
+            Begin (end) with the bos (eos) token where the model wants it.
+        parse_special : bool
+            Control tokens that the text spells out become those tokens; else they are plain text.
+        """
+        return self._model.encode(text, add_special_tokens, parse_special)
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, text: str, add_special_tokens: bool = True
+    ) -> dict[str, list[int]]: ...
+    @overload
+    def __call__(self, text: Sequence[str], add_special_tokens: bool = True) -> dict[str, list[list[int]]]: ...
+    def __call__(self, text: str | Sequence[str], add_special_tokens: bool = True) -> dict[str, Any]:
+        """``{"input_ids": ids}`` of a text, or of each of several."""
+        if isinstance(text, str):
+            return {"input_ids": self.encode(text, add_special_tokens)}
+        return {"input_ids": [self.encode(each, add_special_tokens) for each in text]}
+
+    def decode(self, token_ids: int | Sequence[int], skip_special_tokens: bool = False) -> str:
+        """The text of tokens; bytes that are no UTF-8 become U+FFFD."""
+        ids = [token_ids] if isinstance(token_ids, int) else list(token_ids)
+        return self._model.decode(ids, not skip_special_tokens)
+
+    def batch_decode(self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = False) -> list[str]:
+        return [self.decode(ids, skip_special_tokens) for ids in sequences]
+
+    def convert_ids_to_tokens(self, ids: int | Sequence[int]) -> str | list[str]:
+        """The text of each token by itself."""
+        if isinstance(ids, int):
+            return self._model.piece(ids).decode(errors="replace")
+        return [self._model.piece(each).decode(errors="replace") for each in ids]
+
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | list[int | None] | None:
+        """Ids of tokens as the vocabulary spells them; None for one that is not in it."""
+        if isinstance(tokens, str):
+            return self._model.find(tokens)
+        return [self._model.find(each) for each in tokens]
+
+    def apply_chat_template(self, conversation: Sequence[Message]) -> list[int]:
+        """Token ids of a conversation and of the beginning of the assistant's answer.
+
+        Parameters
+        ----------
+        conversation : list of {'role': ..., 'content': ...}
+
+        Raises
+        ------
+        ValueError
+            If the model has no chat template, or its template refuses the conversation.
+        """
+        return self._model.chat(_pairs(conversation))
+
+
+class LanguageModel:
+    """A loaded model; :func:`load` makes one."""
+
+    def __init__(self, model: _core._LanguageModel) -> None:
+        self._model = model
+        self.facts: dict[str, Any] = model.facts()
+        self._tokenizer: Tokenizer | None = None
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        if self._tokenizer is None:
+            self._tokenizer = Tokenizer(self._model)
+        return self._tokenizer
+
+    def __repr__(self) -> str:
+        f = self.facts
+        return (f"<LanguageModel {f['name']}: {f['architecture']}, {f['quantization']}, "
+                f"{f['parameters'] / 1e6:.0f} M parameters on {f['device']}>")
+
+    @overload
+    def generate(self, prompt: str, **options: Any) -> Generation: ...
+    @overload
+    def generate(self, prompt: Sequence[Message], **options: Any) -> Generation: ...
+    @overload
+    def generate(self, prompt: Sequence[Prompt], **options: Any) -> list[Generation]: ...
+    def generate(self, prompt: Any, **options: Any) -> Generation | list[Generation]:
+        """Continues a text, or answers a conversation.
+
+        Parameters
+        ----------
+        prompt : str, list of messages, list of token ids, or a list of such prompts
+            A text is continued as it is. Messages, ``{'role': ..., 'content': ...}``, go through the model's chat
+            template. Several prompts are computed together, as many at a time as ``sequences`` of :func:`load`.
+        max_tokens : int
+            -1, the default: until the model stops or the context is full.
+        temperature : float
+            0: the most likely token, always.
+        top_k, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty : number
+            Further steps of sampling. What is left out is as the model's files say, else as the command line has it.
+        seed : int
+            The same seed gives the same tokens; 0, the default: a random one.
+        stop : list of str
+            Texts that end the generation; they are not in the result.
+
+        Returns
+        -------
+        Generation, or a list of them for several prompts
+
+        Raises
+        ------
+        ValueError
+            If a prompt is empty or longer than the context, or an option is out of range.
+        """
+        single = _is_single(prompt)
+        prompts = [self._ids(prompt)] if single else [self._ids(each) for each in prompt]
+        results = [Generation(**r) for r in self._model.generate(prompts, _checked(options), None, None)]
+        return results[0] if single else results
+
+    def stream(self, prompt: Prompt, **options: Any) -> Iterator[str]:
+        """The same for one prompt, as an iterator over pieces of the answer's text.
+
+        The generation ends when the iterator is closed or is not referenced any more.
+        """
+        ids, checked = self._ids(prompt), _checked(options)
+        return self._pieces(ids, checked)
+
+    def _pieces(self, ids: list[int], options: dict[str, Any]) -> Iterator[str]:
+        pieces: queue.SimpleQueue[str | BaseException | None] = queue.SimpleQueue()
+        cancel = _core._CancelFlag()
+
+        def work() -> None:
+            try:
+                self._model.generate([ids], options, lambda _, piece: pieces.put(piece), cancel)
+                pieces.put(None)
+            except BaseException as error:  # raised again where the iterator is read
+                pieces.put(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while (piece := pieces.get()) is not None:
+                if isinstance(piece, BaseException):
+                    raise piece
+                yield piece
+        finally:
+            cancel.cancel()
+            thread.join()
+
+    def logits(self, token_ids: Sequence[int]) -> Tensor:
+        """f32 logits [tokens, vocabulary] after each of the tokens, on the CPU."""
+        return self._model.logits(list(token_ids))
+
+    def _ids(self, prompt: Any) -> list[int]:
+        if isinstance(prompt, str):
+            return self.tokenizer.encode(prompt)
+        prompt = list(prompt) if isinstance(prompt, (list, tuple)) else [None]
+        if prompt and isinstance(prompt[0], dict):
+            return self.tokenizer.apply_chat_template(prompt)
+        if all(isinstance(each, int) for each in prompt):
+            return [int(each) for each in prompt]
+        raise TypeError("[generate] a prompt is a text, a list of messages or a list of token ids")
+
+
+_OPTIONS = frozenset(("max_tokens", "temperature", "top_k", "top_p", "min_p", "typical_p", "repeat_penalty",
+                      "frequency_penalty", "presence_penalty", "seed", "stop"))
+
+
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    for name in options:
+        if name not in _OPTIONS:
+            raise TypeError(f"[generate] unknown option '{name}'; there are {', '.join(sorted(_OPTIONS))}")
+    given = {name: value for name, value in options.items() if value is not None}
+    if isinstance(given.get("stop"), str):
+        given["stop"] = [given["stop"]]
+    return given
+
+
+def _is_single(prompt: Any) -> bool:
+    return isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], (dict, int)))
+
+
+def _pairs(conversation: Sequence[Message]) -> list[tuple[str, str]]:
+    for message in conversation:
+        if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
+            raise ValueError("[apply_chat_template] a message is {'role': ..., 'content': ...}")
+    return [(message["role"], message["content"]) for message in conversation]
+
+
+def _bar(share: float) -> None:
+    done = int(share * 30)
+    print(f"\rloading [{'#' * done}{' ' * (30 - done)}] {share:4.0%}", end="" if share < 1 else "\r\033[K",
+          file=sys.stderr, flush=True)
+
+
+def load(
+    model: str,
+    *,
+    device: str = "auto",
+    threads: int = 0,
+    context: int = 0,
+    sequences: int = 1,
+    kv_type: Literal["f16", "q8_0"] = "f16",
+    progress: bool | Callable[[float], Any] = True,
+) -> LanguageModel:
+    """Loads a language model.
+
+    Parameters
+    ----------
+    model : str
+        A GGUF file, a folder or file of safetensors, or a name that ``gabbro list`` shows.
+    device : str
+        'auto' (a usable GPU, else the CPU), 'cpu', 'rocm', 'cuda:0', ...
+    threads : int
+        Of the CPU; 0: one for each physical core.
+    context : int
+        Tokens that a prompt and its answer may have; 0: what the model was trained for, at most 4096.
+    sequences : int
+        Prompts that are computed together.
+    kv_type : str
+        Format of the KV cache.
+    progress : bool or function
+        True draws a bar where standard error is a terminal. A function is called with the fraction that is loaded.
+
+    Raises
+    ------
+    ValueError
+        If the files are no model that runs here; the message names what is wrong.
+    DeviceError
+        If the device is missing or has too little memory.
+    """
+    report = progress if callable(progress) else _bar if progress and sys.stderr.isatty() else None
+    return LanguageModel(
+        _core._LanguageModel.load(str(model), device, threads, context, sequences, kv_type, report))

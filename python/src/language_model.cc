@@ -1,0 +1,245 @@
+// Language models: the part of gabbro.llm that is not Python. The GIL is released while a model loads and runs.
+#include <nanobind/stl/vector.h>
+
+#include "gabbro/engine/chat.h"
+#include "python/src/checked.h"
+#include "python/src/fork.h"
+#include "src/base/error.h"
+#include "src/engine/batch.h"
+#include "src/formats/model_cache.h"
+#include "src/text/tokenizer.h"
+
+namespace gabbro::python {
+namespace {
+
+// Stops a generation from another thread.
+struct CancelFlag {
+  std::atomic<bool> set{false};
+};
+
+// Functions of Python that are called while the GIL is released. The first error ends the work, and is raised after it.
+class Callback {
+ public:
+  explicit Callback(nb::object function) : function_(std::move(function)) {}
+
+  template <class... Arguments>
+  void operator()(const Arguments&... arguments) {
+    if (function_.is_none()) return;
+    const nb::gil_scoped_acquire gil;
+    if (error_ != nullptr) return;
+    try {
+      function_(arguments...);
+    } catch (nb::python_error&) {
+      error_ = std::current_exception();
+    }
+  }
+  bool failed() const { return error_ != nullptr; }
+  void rethrow() const {
+    if (error_ != nullptr) std::rethrow_exception(error_);
+  }
+
+ private:
+  nb::object function_;
+  std::exception_ptr error_;
+};
+
+struct LanguageModel {
+  std::shared_ptr<Engine> engine;
+};
+
+LanguageModel load(const std::string& model, const LoadOptions& wanted, nb::object progress) {
+  LoadOptions options = wanted;
+  Callback report(std::move(progress));
+  if (!report.failed()) options.progress = [&](double share) { report(share); };
+  LanguageModel loaded;
+  {
+    const WithoutGil without_gil;
+    loaded.engine = Engine::load(resolve_model(model), options);
+  }
+  report.rethrow();
+  return loaded;
+}
+
+nb::dict facts_of(const LanguageModel& model) {
+  const ModelFacts& f = model.engine->facts();
+  nb::dict facts;
+  facts["name"] = f.name;
+  facts["architecture"] = f.architecture;
+  facts["quantization"] = f.quantization;
+  facts["parameters"] = f.parameters;
+  facts["vocabulary"] = f.vocabulary;
+  facts["layers"] = f.layers;
+  facts["context_trained"] = f.context_trained;
+  facts["context"] = f.context;
+  facts["sequences"] = f.sequences;
+  facts["weight_bytes"] = f.weight_bytes;
+  facts["bytes_per_token"] = f.bytes_per_token;
+  facts["kv_bytes_per_token"] = f.kv_bytes_per_token;
+  facts["device"] = f.device_id;
+  facts["device_name"] = f.device_name;
+  facts["warnings"] = f.warnings;
+  return facts;
+}
+
+template <class T>
+void read_option(const nb::dict& options, const char* name, T& value) {
+  if (options.contains(name)) value = value_argument<T>("generate", name, options[name]);
+}
+
+GenerateOptions options_of(const Engine& engine, const nb::dict& given) {
+  GenerateOptions options;
+  options.sampler = default_sampling(engine);
+  SamplerOptions& s = options.sampler;
+  read_option(given, "max_tokens", options.max_tokens);
+  read_option(given, "stop", options.stop);
+  read_option(given, "temperature", s.temperature);
+  read_option(given, "top_k", s.top_k);
+  read_option(given, "top_p", s.top_p);
+  read_option(given, "min_p", s.min_p);
+  read_option(given, "typical_p", s.typical_p);
+  read_option(given, "repeat_penalty", s.repeat_penalty);
+  read_option(given, "frequency_penalty", s.frequency_penalty);
+  read_option(given, "presence_penalty", s.presence_penalty);
+  read_option(given, "seed", s.seed);
+  return options;
+}
+
+nb::dict as_dict(const GenerateResult& result) {
+  nb::dict values;
+  values["text"] = result.text;
+  values["token_ids"] = result.token_ids;
+  values["prompt_tokens"] = result.prompt_tokens;
+  values["cached_tokens"] = result.cached_tokens;
+  values["prefill_seconds"] = result.prefill_seconds;
+  values["decode_seconds"] = result.decode_seconds;
+  values["stop_reason"] = stop_reason_name(result.stop_reason);
+  return values;
+}
+
+// All prompts together, as many at a time as the cache holds. `on_text(index, piece)` may be None.
+nb::list generate(const LanguageModel& model, const std::vector<std::vector<int32_t>>& prompts, const nb::dict& given,
+                  nb::object on_text, CancelFlag* cancel) {
+  const GenerateOptions options = options_of(*model.engine, given);
+  Callback report(std::move(on_text));
+  CancelFlag own;
+  CancelFlag& flag = cancel != nullptr ? *cancel : own;
+  std::vector<Request> requests;
+  const auto make_requests = [&] {
+    requests.clear();
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      requests.emplace_back(*model.engine, prompts[i], options, [&report, &flag, i](std::string_view piece) {
+        report(i, nb::str(piece.data(), piece.size()));
+        if (report.failed()) flag.set = true;
+      });
+    }
+  };
+  make_requests();
+  if (cancel != nullptr) {
+    const WithoutGil without_gil;
+    run_batch(model.engine, requests, {.cancel = &cancel->set});
+  } else {
+    run_interruptibly([&](const std::atomic<bool>* interrupted) {
+      run_batch(model.engine, requests, {.cancel = interrupted != nullptr ? interrupted : &flag.set});
+      if (interrupted != nullptr && *interrupted) {
+        make_requests();  // where Python's handler does not raise, it starts again
+        throw Error(ErrorCode::kInterrupted, "interrupted", "");
+      }
+    });
+  }
+  report.rethrow();
+  nb::list results;
+  for (Request& request : requests) results.append(as_dict(request.take()));
+  return results;
+}
+
+// f32 [tokens, V] on the CPU.
+Tensor logits(const LanguageModel& model, const std::vector<int32_t>& ids) {
+  std::vector<float> values;
+  run_interruptibly([&](const std::atomic<bool>* cancel) {
+    Session session(model.engine);
+    const std::span<const float> all = session.append_all_logits(ids, cancel);
+    values.assign(all.begin(), all.end());
+  });
+  const auto rows = static_cast<int64_t>(ids.size());
+  return device_argument(nb::str("cpu"))->upload(DType::f32, Shape{rows, std::ssize(values) / rows}, values.data());
+}
+
+std::vector<int32_t> encode(const LanguageModel& model, const std::string& text, bool add_special, bool parse_special) {
+  const WithoutGil without_gil;
+  return model.engine->tokenizer().encode(text, {.add_special = add_special, .parse_special = parse_special});
+}
+
+nb::str decode(const LanguageModel& model, const std::vector<int32_t>& ids, bool show_control) {
+  const std::string text = model.engine->tokenizer().decode(ids, {.show_control = show_control});
+  return nb::steal<nb::str>(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+std::vector<int32_t> chat(const LanguageModel& model,
+                          const std::vector<std::pair<std::string, std::string>>& messages) {
+  std::vector<ChatMessage> conversation;
+  for (const auto& [role, content] : messages) conversation.push_back({role, content});
+  const WithoutGil without_gil;
+  return chat_prompt(*model.engine, conversation);
+}
+
+nb::dict special_tokens(const LanguageModel& model) {
+  const text::Tokenizer& t = model.engine->tokenizer();
+  nb::dict ids;
+  const auto add = [&](const char* name, int32_t id) {
+    ids[name] = id == text::kNoToken ? nb::object(nb::none()) : nb::cast(id);
+  };
+  add("bos", t.bos());
+  add("eos", t.eos());
+  add("unk", t.unknown());
+  add("pad", t.padding());
+  return ids;
+}
+
+}  // namespace
+
+void bind_language_models(nb::module_& m) {
+  nb::class_<CancelFlag>(m, "_CancelFlag").def(nb::init<>()).def("cancel", [](CancelFlag& flag) { flag.set = true; });
+  nb::class_<LanguageModel>(m, "_LanguageModel")
+      .def_static(
+          "load",
+          [](const std::string& model, const std::string& device, int threads, int64_t context, int64_t sequences,
+             const std::string& kv_type, nb::object progress) {
+            if (kv_type != "f16" && kv_type != "q8_0")
+              throw bad_input("[load] kv_type is '{}', expected f16 or q8_0", kv_type);
+            return load(model,
+                        {.device = device,
+                         .threads = threads,
+                         .context = context,
+                         .sequences = sequences,
+                         .kv_type = kv_type == "f16" ? DType::f16 : DType::q8_0},
+                        std::move(progress));
+          },
+          nb::arg("model"), nb::arg("device"), nb::arg("threads"), nb::arg("context"), nb::arg("sequences"),
+          nb::arg("kv_type"), nb::arg("progress").none(),
+          nb::sig("def load(model: str, device: str, threads: int, context: int, sequences: int, kv_type: str, "
+                  "progress: Callable[[float], Any] | None) -> _LanguageModel"))
+      .def("facts", facts_of, nb::sig("def facts(self) -> dict[str, Any]"))
+      .def("has_chat_template", [](const LanguageModel& model) { return has_chat_template(*model.engine); })
+      .def("encode", encode, nb::arg("text"), nb::arg("add_special"), nb::arg("parse_special"))
+      .def("decode", decode, nb::arg("ids"), nb::arg("show_control"))
+      .def("piece",
+           [](const LanguageModel& model, int32_t id) {
+             const std::string_view piece = model.engine->tokenizer().piece(id);
+             return nb::bytes(piece.data(), piece.size());
+           })
+      .def("find",
+           [](const LanguageModel& model, const std::string& text) -> std::optional<int32_t> {
+             const int32_t id = model.engine->tokenizer().find(text);
+             return id == text::kNoToken ? std::nullopt : std::optional(id);
+           })
+      .def("token_count", [](const LanguageModel& model) { return model.engine->tokenizer().size(); })
+      .def("special_tokens", special_tokens, nb::sig("def special_tokens(self) -> dict[str, int | None]"))
+      .def("chat", chat, nb::arg("messages"))
+      .def("generate", generate, nb::arg("prompts"), nb::arg("options"), nb::arg("on_text").none(),
+           nb::arg("cancel").none(),
+           nb::sig("def generate(self, prompts: Sequence[Sequence[int]], options: dict[str, Any], on_text: "
+                   "Callable[[int, str], Any] | None, cancel: _CancelFlag | None) -> list[dict[str, Any]]"))
+      .def("logits", logits, nb::arg("ids"));
+}
+
+}  // namespace gabbro::python

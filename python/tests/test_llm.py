@@ -1,0 +1,124 @@
+"""gabbro.llm: models of the fixtures, whose logits are those of transformers."""
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gabbro as gb
+
+DATA = Path(__file__).resolve().parents[2] / "tests" / "data"
+TINY = DATA / "tiny" / "tiny-q8_0.gguf"
+
+
+def read_safetensors(path):
+    """Arrays of a file, without the safetensors package."""
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    data = raw[8 + length :]
+    types = {"F32": np.float32, "I32": np.int32}
+    return {
+        name: np.frombuffer(data[slice(*entry["data_offsets"])], types[entry["dtype"]]).reshape(entry["shape"])
+        for name, entry in header.items()
+        if name != "__metadata__"
+    }
+
+
+@pytest.fixture(scope="module")
+def model():
+    return gb.llm.load(TINY, device="cpu", sequences=3, progress=False)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2", "phi3"])
+def test_logits_are_those_of_transformers(family):
+    expected = read_safetensors(DATA / "families" / family / "expected.safetensors")
+    loaded = gb.llm.load(DATA / "families" / family, device="cpu")
+    logits = loaded.logits(expected["ids"].tolist()).numpy()
+    assert logits.dtype == np.float32
+    assert logits.shape == expected["logits"].shape
+    error = np.linalg.norm(logits - expected["logits"], axis=1) / np.linalg.norm(expected["logits"], axis=1)
+    assert error.max() < 1e-2  # weights in bf16
+
+
+def test_greedy_tokens_are_the_largest_logits(model):
+    prompt = model.tokenizer.encode("hello there")
+    answer = model.generate(prompt, max_tokens=5, temperature=0)
+    ids = list(prompt)
+    for token in answer.token_ids:
+        assert token == int(model.logits(ids).numpy()[-1].argmax())
+        ids.append(token)
+    assert answer.prompt_tokens == len(prompt)
+    assert answer.stop_reason in ("length", "eos")
+    assert str(answer) == answer.text
+
+
+def test_several_prompts_give_what_each_gives_alone(model):
+    prompts = ["one", "two words", "and three more words"]
+    together = model.generate(prompts, max_tokens=6, temperature=0)
+    assert [each.token_ids for each in together] == [
+        model.generate(prompt, max_tokens=6, temperature=0).token_ids for prompt in prompts
+    ]
+    assert model.generate([], max_tokens=1) == []
+
+
+def test_a_stream_gives_the_same_text(model):
+    whole = model.generate("hello", max_tokens=12, temperature=0).text
+    assert "".join(model.stream("hello", max_tokens=12, temperature=0)) == whole
+
+
+def test_a_closed_stream_ends_its_generation(model):
+    before = threading.active_count()
+    stream = model.stream("hello", max_tokens=200, temperature=1, seed=3)
+    next(stream)
+    stream.close()
+    assert threading.active_count() == before
+    assert model.generate("hello", max_tokens=1).token_ids
+
+
+def test_seeds_repeat(model):
+    first = model.generate("hello", max_tokens=8, temperature=1.5, seed=5).token_ids
+    assert first == model.generate("hello", max_tokens=8, temperature=1.5, seed=5).token_ids
+    assert any(first != model.generate("hello", max_tokens=8, temperature=1.5, seed=s).token_ids for s in (6, 7, 8))
+
+
+def test_tokens_there_and_back(model):
+    tokenizer = model.tokenizer
+    text = "Hello, wörld! 12"
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids, skip_special_tokens=True).strip() == text
+    assert tokenizer(text) == {"input_ids": ids}
+    assert tokenizer([text, "a"])["input_ids"][0] == ids
+    assert len(tokenizer) == tokenizer.vocab_size == model.facts["vocabulary"]
+    token = tokenizer.convert_ids_to_tokens(ids[-1])
+    assert isinstance(token, str)
+    assert tokenizer.convert_tokens_to_ids("no such token at all") is None
+
+
+def test_errors_name_what_is_wrong(model):
+    with pytest.raises(ValueError, match=r"nowhere\.gguf"):
+        gb.llm.load("nowhere.gguf")
+    with pytest.raises(ValueError, match="kv_type is 'f8'"):
+        gb.llm.load(TINY, kv_type="f8")
+    with pytest.raises(TypeError, match="unknown option 'max_token'"):
+        model.generate("a", max_token=3)
+    with pytest.raises(TypeError, match="temperature cannot be 'hot'"):
+        model.generate("a", temperature="hot")
+    with pytest.raises(ValueError, match=r"top.p"):
+        model.generate("a", top_p=-1)
+    with pytest.raises(TypeError, match="a prompt is"):
+        model.generate([1.5])
+    with pytest.raises(ValueError, match="outside the vocabulary"):
+        model.logits([10**6])
+    with pytest.raises(ValueError, match="message is"):
+        model.tokenizer.apply_chat_template([{"text": "a"}])
+
+
+def test_an_error_of_a_callback_ends_the_load():
+    def fail(share):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        gb.llm.load(TINY, device="cpu", progress=fail)
