@@ -8,8 +8,10 @@
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
+#include "src/base/error.h"
 #include "src/formats/checkpoint.h"
 #include "src/formats/model_cache.h"
+#include "src/formats/quant/finite.h"
 
 namespace gabbro::cli {
 namespace {
@@ -20,6 +22,7 @@ struct Options {
   CommonOptions common;
   std::string model;
   bool tensors = false;
+  bool check = false;
 };
 
 constexpr size_t kShownElements = 6;      // of an array in the table
@@ -124,6 +127,26 @@ void print_table(const Checkpoint& checkpoint, const Options& o) {
   print(out);
 }
 
+// Throws bad_input that names the first tensor with values that are not numbers, and how many more there are.
+void check_tensors(const Checkpoint& checkpoint) {
+  ProgressBar bar("reading", true);
+  std::vector<std::string_view> damaged;
+  uint64_t done = 0;
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    const bool has_values =
+        tensor.known_dtype && (is_floating(*tensor.known_dtype) || is_quantized(*tensor.known_dtype));
+    if (has_values && !all_finite(*tensor.known_dtype, tensor.data.data(), tensor.elements()))
+      damaged.push_back(tensor.name);
+    tensor.file->release(tensor.offset(), tensor.data.size());
+    done += tensor.data.size();
+    bar.show(static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, checkpoint.file_bytes())));
+  }
+  if (damaged.empty()) return;
+  const std::string more = damaged.size() > 1 ? fmt::format(" and {} other tensors have", damaged.size() - 1) : " has";
+  throw bad_input("{}: tensor '{}'{} values that are not numbers; the file is damaged", checkpoint.path(),
+                  printable(damaged.front()), more);
+}
+
 }  // namespace
 
 void add_inspect(Command root) {
@@ -131,11 +154,13 @@ void add_inspect(Command root) {
   const auto o = std::make_shared<Options>();
   add_model(command, o->model);
   command.flag("--tensors", o->tensors, "List the tensors too");
+  command.flag("--check", o->check, "Read all weights, and name the tensors that are damaged");
   add_output_options(command, o->common);
   command.alias("show");
   command.example("gabbro inspect MODEL --tensors");
   command.runs([o] {
     const Checkpoint checkpoint = Checkpoint::open(resolve_model(o->model));
+    if (o->check) check_tensors(checkpoint);
     o->common.json ? print_document(checkpoint, *o) : print_table(checkpoint, *o);
     return 0;
   });

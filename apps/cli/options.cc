@@ -48,6 +48,11 @@ void add_device_options(Command command, CommonOptions& options) {
   add_threads(command, options);
 }
 
+void add_check_weights(Command command, CommonOptions& options) {
+  command.flag("--check-weights,!--no-check-weights", options.check_weights,
+               "Refuse damaged weights while they are loaded (the default)");
+}
+
 void add_threads(Command command, CommonOptions& options) {
   command.number("-t,--threads", options.threads, "Threads of a CPU device; 0: one per physical core")
       .alias("--num-thread")
@@ -200,6 +205,7 @@ LoadOptions load_options(const CommonOptions& common, int64_t context, const std
   LoadOptions options;
   options.device = common.device;
   options.threads = common.threads;
+  options.check_weights = common.check_weights;
   options.context = context;
   options.kv_type = kv_type == "q8_0" ? DType::q8_0 : DType::f16;
   return options;

@@ -17,6 +17,7 @@ struct CommonOptions {
   std::string log_level = "warning";
   std::string device = "auto";
   int threads = 0;
+  bool check_weights = true;
 
   bool verbose() const { return log_level == "info" || log_level == "debug"; }
 };
@@ -26,6 +27,8 @@ void add_output_options(Command command, CommonOptions& options);
 // --device and --threads.
 void add_device_options(Command command, CommonOptions& options);
 void add_threads(Command command, CommonOptions& options);
+// --check-weights
+void add_check_weights(Command command, CommonOptions& options);
 // --ctx
 Option add_context(Command command, int64_t& context);
 // --kv-type

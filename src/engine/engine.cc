@@ -113,9 +113,12 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
       facts.warnings.push_back(checkpoint.path() + ": " + warning);
   }
   facts.warnings.insert(facts.warnings.end(), state->sampling.warnings.begin(), state->sampling.warnings.end());
-  state->model = llm::load_model(checkpoint, state->device, facts.context, [&](uint64_t done, uint64_t total) {
+  const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
-  });
+  };
+  state->model =
+      llm::load_model(checkpoint, state->device,
+                      {.context = facts.context, .check_weights = options.check_weights, .progress = progress});
   const int64_t pages = state->pages_per_sequence() * facts.sequences;
   state->cache.emplace(
       state->device, nn::KvCacheConfig{.layers = state->model->cache_spec(), .pages = pages, .dtype = options.kv_type});

@@ -144,6 +144,16 @@ Sampler::Sampler(const SamplerOptions& options, int64_t vocabulary, const text::
 
 Sampler::~Sampler() = default;
 
+namespace {
+
+Error no_number(size_t logits) {
+  return Error(ErrorCode::kFailed,
+               fmt::format("the model's output is not a number (all {} logits are NaN or -inf)", logits),
+               "its file may be damaged: gabbro inspect MODEL --check reads all of it");
+}
+
+}  // namespace
+
 int32_t Sampler::sample(std::span<const float> logits) {
   State& s = *state_;
   if (std::ssize(logits) != s.vocabulary) {
@@ -152,12 +162,12 @@ int32_t Sampler::sample(std::span<const float> logits) {
   const auto edited = s.edit(logits);
   if (s.options.temperature == 0) {
     const int32_t id = sampling::argmax(edited);
-    if (id < 0) throw failed("the model's output is not a number (all {} logits are NaN or -inf)", logits.size());
+    if (id < 0) throw no_number(logits.size());
     return id;
   }
   s.truncate(edited);
   if (s.candidates.items.empty()) {
-    throw failed("the model's output is not a number (all {} logits are NaN or -inf)", logits.size());
+    throw no_number(logits.size());
   }
   s.apply_temperature();
   if (s.mirostat) {

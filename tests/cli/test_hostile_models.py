@@ -106,6 +106,15 @@ class HostileModels(TestCase):
             result = self.fails_with_either("run", self.folder / "nan.gguf", "hi", "-n", "4", *extra)
             self.assertRegex(result.err.decode(), "not (a )?number")
 
+    def test_damaged_weights_that_are_used_in_the_file(self):
+        file = Gguf(TINY_F16)
+        tensor = file.tensor("blk.0.ffn_up.weight")
+        tensor.data = struct.pack("<e", float("nan")) + tensor.data[2:]
+        file.write(self.folder / "nan.gguf")
+        self.fails(2, "inspect", self.folder / "nan.gguf", "--check", says="blk.0.ffn_up.weight")
+        good = support.gabbro("inspect", TINY_F16, "--check")
+        self.assertEqual(good.code, 0, good)
+
     def fails_with_either(self, *arguments):
         code = support.gabbro(*arguments).code
         self.assertIn(code, (1, 2))

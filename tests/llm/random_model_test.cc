@@ -51,7 +51,7 @@ TEST_P(RandomModel, GivesLogitsLikeAModelDoes) {
 size_t arena_of(const llm::Blueprint& shape, const char* type, int64_t count, int64_t context) {
   const auto device = open_device("cpu", {.threads = 2});
   const Checkpoint file = llm::random_checkpoint(shape, *find_file_type(type), 1);
-  const auto model = llm::load_model(file, device, context, {});
+  const auto model = llm::load_model(file, device, {.context = context});
   const int64_t pages = context / nn::KvCacheConfig::kPageTokens;
   const nn::KvCache cache(device, {.layers = model->cache_spec(), .pages = pages});
   const std::vector<int32_t> zeros(static_cast<size_t>(std::max(count, pages)), 0);

@@ -37,6 +37,7 @@ struct LoadOptions {
   int64_t context = 0;                     // tokens; 0: the smaller of what the model was trained for and 4096
   int64_t sequences = 1;                   // of that context whose keys and values the cache holds together
   DType kv_type = DType::f16;              // or q8_0
+  bool check_weights = true;               // refuse values that are not numbers, in weights that loading reads anyway
   std::function<void(double)> progress{};  // called with the fraction of the weights that is loaded, 0..1
 };
 

@@ -45,8 +45,15 @@ using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 // is not in registry.cc, or for a checkpoint that lacks what it needs; the message names the file and the field.
 ModelShape read_shape(const Checkpoint& checkpoint);
 
-// Builds the model, for sequences of `context` tokens at most. Throws as above; the message may also name a tensor.
+struct LoadModelOptions {
+  int64_t context = 0;        // tokens of a sequence, at most
+  bool check_weights = true;  // refuse values that are not numbers, in all weights that loading reads anyway
+  LoadProgress progress{};
+};
+
+// Builds the model. Weights that the device uses in place, in the mapped file, are not read, and not checked. Throws as
+// above; the message may also name a tensor.
 std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
-                                          int64_t context, const LoadProgress& progress);
+                                          const LoadModelOptions& options);
 
 }  // namespace gabbro::llm

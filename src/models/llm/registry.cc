@@ -58,10 +58,10 @@ const Family& family_of(const Checkpoint& checkpoint) {
 ModelShape read_shape(const Checkpoint& checkpoint) { return family_of(checkpoint).read_shape(checkpoint); }
 
 std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
-                                          int64_t context, const LoadProgress& progress) {
+                                          const LoadModelOptions& options) {
   const Family& family = family_of(checkpoint);
-  CheckpointWeights weights(checkpoint, family.names, device, progress);
-  return family.build(checkpoint, weights, context);
+  CheckpointWeights weights(checkpoint, family.names, device, options);
+  return family.build(checkpoint, weights, options.context);
 }
 
 }  // namespace gabbro::llm

@@ -121,12 +121,13 @@ nn::Projection WeightSource::linear(const std::string& prefix, MatrixSize size, 
 }
 
 CheckpointWeights::CheckpointWeights(const Checkpoint& checkpoint, std::span<const WeightName> names,
-                                     std::shared_ptr<Device> device, LoadProgress progress)
+                                     std::shared_ptr<Device> device, const LoadModelOptions& options)
     : checkpoint_(checkpoint),
       names_(names),
       device_(std::move(device)),
       memory_(device_, bytes_of_matrices(checkpoint, *device_)),
-      progress_(std::move(progress)) {
+      check_weights_(options.check_weights),
+      progress_(options.progress) {
   for (const CheckpointTensor& tensor : checkpoint.tensors()) total_ += tensor.data.size();
 }
 
@@ -147,7 +148,7 @@ const CheckpointTensor& CheckpointWeights::checked(const std::string& name, std:
 }
 
 void CheckpointWeights::check_values(const CheckpointTensor& tensor) const {
-  if (all_finite(tensor.dtype(), tensor.data.data(), tensor.elements())) return;
+  if (!check_weights_ || all_finite(tensor.dtype(), tensor.data.data(), tensor.elements())) return;
   throw bad_input("{}: tensor {} has values that are not numbers; the file is damaged", checkpoint_.path(),
                   gguf::quote(tensor.name));
 }
@@ -168,13 +169,14 @@ Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const
                     gguf::quote(whole.name), whole.format);
   const int64_t rows = size.count > 0 ? size.count : size.rows;
   const CheckpointTensor wanted = rows == size.rows || converted ? whole : whole.rows(size.first, size.count);
-  check_values(wanted);
+  const bool copied = converted || !is_aligned(wanted.data, wanted.dtype());
+  if (copied || device_->matrix_bytes(wanted.dtype(), rows, size.columns) > 0) check_values(wanted);
   std::shared_ptr<const void> bytes(wanted.file, wanted.data.data());
   if (converted) {
     const auto copy = in_our_layout(whole, size.rows, theirs);
     const size_t row = copy->size() / static_cast<size_t>(size.rows);
     bytes = std::shared_ptr<const void>(copy, copy->data() + static_cast<size_t>(size.first) * row);
-  } else if (!is_aligned(wanted.data, wanted.dtype())) {
+  } else if (copied) {
     const auto copy = std::make_shared<std::vector<std::byte>>(wanted.data.begin(), wanted.data.end());
     bytes = std::shared_ptr<const void>(copy, copy->data());
   }

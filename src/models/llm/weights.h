@@ -75,7 +75,7 @@ class WeightSource {
 class CheckpointWeights : public WeightSource {
  public:
   CheckpointWeights(const Checkpoint& checkpoint, std::span<const WeightName> names, std::shared_ptr<Device> device,
-                    LoadProgress progress);
+                    const LoadModelOptions& options);
 
   bool has(const std::string& name) const override;
   Tensor matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
@@ -91,6 +91,7 @@ class CheckpointWeights : public WeightSource {
   std::span<const WeightName> names_;
   std::shared_ptr<Device> device_;
   MemoryBlock memory_;  // of the matrices
+  bool check_weights_;
   LoadProgress progress_;
   uint64_t total_ = 0;
   uint64_t done_ = 0;
