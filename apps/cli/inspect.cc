@@ -9,7 +9,7 @@
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
 #include "src/formats/checkpoint.h"
-#include "src/formats/model_cache.h"
+#include "src/hub/model_cache.h"
 
 namespace gabbro::cli {
 namespace {
