@@ -1,4 +1,4 @@
-// Removing models from the disk: first what would go is listed, then it goes, and nothing else.
+// Removal of models from the disk: first what would go is listed, then it goes, and nothing else.
 #pragma once
 
 #include <cstdint>

@@ -13,22 +13,21 @@ extern const std::string_view kShortNames;  // short_names.cc.in
 
 namespace {
 
-constexpr size_t kLongestId = 96, kLongestRevision = 200, kLongestTag = 200;
+constexpr size_t kLongestName = 96, kLongestRevision = 200, kLongestTag = 200;
 
 bool is_name_character(char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; }
 
 // One part of "owner/name".
 bool is_name(std::string_view name) {
   const auto at_the_edge = [](char c) { return c == '-' || c == '.'; };
-  return !name.empty() && std::ranges::all_of(name, is_name_character) && !at_the_edge(name.front()) &&
-         !at_the_edge(name.back());
+  return !name.empty() && name.size() <= kLongestName && std::ranges::all_of(name, is_name_character) &&
+         !at_the_edge(name.front()) && !at_the_edge(name.back());
 }
 
 bool is_id(std::string_view id) {
   const size_t slash = id.find('/');
-  return slash != std::string_view::npos && id.size() <= kLongestId && is_name(id.substr(0, slash)) &&
-         is_name(id.substr(slash + 1)) && id.find("--") == std::string_view::npos &&
-         id.find("..") == std::string_view::npos && !id.ends_with(".git");
+  return slash != std::string_view::npos && is_name(id.substr(0, slash)) && is_name(id.substr(slash + 1)) &&
+         id.find("--") == std::string_view::npos && id.find("..") == std::string_view::npos && !id.ends_with(".git");
 }
 
 // Also the path of a file in the repository.

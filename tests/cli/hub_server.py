@@ -77,7 +77,8 @@ class HubServer:
         return self.repos.setdefault(name, Repo())
 
     def fault(self, part, kind, times=1, **details):
-        """kind: status, break, stall, drip, endless, wrong, ignore_range, redirect, headers."""
+        """kind: status (code, headers), body, redirect (to), headers, break (after), stall and drip (after, seconds),
+        endless, longer (by how much), wrong, ignore_range, other_range."""
         self.faults.append({"part": part, "kind": kind, "times": times, **details})
 
     def take_fault(self, role, path):
@@ -105,6 +106,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+    def do_HEAD(self):
+        self.do_GET()
 
     def do_GET(self):
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -184,7 +188,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def send_file(self, data, headers):
         kind = self.fault["kind"]
@@ -206,6 +211,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.send_header("Content-Length", str(len(body) + self.fault.get("longer", 0)))
         self.end_headers()
+        if self.command == "HEAD":
+            return None
         if kind == "break":
             self.send_body(body[:self.fault["after"]])
             return self.abort()
