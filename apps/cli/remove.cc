@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
 #include "src/hub/removal.h"
@@ -28,7 +30,17 @@ bool is_confirmed(const hub::Removal& removal) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-int remove_model(const std::string& name, bool yes) {
+void print_removed(const hub::Removal& removal, bool json) {
+  if (json) {
+    nlohmann::ordered_json paths = removal.files;
+    for (const std::string& folder : removal.folders) paths.push_back(folder);
+    return print_json({{"removed", removal.models}, {"bytes", removal.bytes}, {"paths", paths}});
+  }
+  for (const std::string& model : removal.models) print(fmt::format("removed {}\n", printable(model)));
+  report("note", fmt::format("{} are free again", human_bytes(removal.bytes)));
+}
+
+int remove_model(const std::string& name, bool yes, bool json) {
   if (!yes && !is_terminal(STDIN_FILENO))
     throw Error(ErrorCode::kBadInput, "rm asks before it removes, and standard input is not a terminal",
                 "--yes removes without a question");
@@ -38,8 +50,7 @@ int remove_model(const std::string& name, bool yes) {
     return 0;
   }
   hub::remove(removal);
-  for (const std::string& model : removal.models) print(fmt::format("removed {}\n", printable(model)));
-  report("note", fmt::format("{} are free again", human_bytes(removal.bytes)));
+  print_removed(removal, json);
   return 0;
 }
 
@@ -48,16 +59,18 @@ int remove_model(const std::string& name, bool yes) {
 void add_remove(Command root) {
   Command command = root.subcommand("rm", "Remove a model from the disk");
   const auto name = std::make_shared<std::string>();
+  const auto common = std::make_shared<CommonOptions>();
   const auto yes = std::make_shared<bool>(false);
   command
       .option("MODEL", *name,
               "A name that 'gabbro list' shows; owner/name without a quantization means all of the repository")
       .required();
   command.flag("-y,--yes", *yes, "Do not ask");
+  add_output_options(command, *common);
   command.alias("remove");
   command.footer("Models in the folders of Ollama and LM Studio are left to these programs.");
   command.example("gabbro rm Qwen/Qwen3-8B-GGUF:q4_k_m");
-  command.runs([name, yes] { return remove_model(*name, *yes); });
+  command.runs([name, yes, common] { return remove_model(*name, *yes, common->json); });
 }
 
 }  // namespace gabbro::cli

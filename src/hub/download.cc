@@ -146,6 +146,7 @@ class Downloader {
   void run_job(HubClient& client, const Job& job) {
     FileDownload& file = *job.file;
     if (!job.verify) fetch(client, file, job.range);
+    file.hash_arrived(false);  // while this thread counts as running: finish() is for the last one
     bool last = false;
     {
       const std::lock_guard lock(mutex_);
@@ -158,7 +159,7 @@ class Downloader {
       last = file.running == 0 && file.todo.empty();
       if (last) ++file.running;  // no other thread may take it for the last one
     }
-    if (!last) return file.hash_arrived(false);
+    if (!last) return;
     const bool finished = file.finish();
     const std::lock_guard lock(mutex_);
     --file.running;

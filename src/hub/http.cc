@@ -14,6 +14,7 @@ namespace gabbro::hub {
 namespace {
 
 constexpr size_t kMostHeaderBytes = 256 << 10;
+constexpr size_t kMostDroppedBytes = size_t{1} << 20;  // of an error's page, which no one reads
 constexpr long kConnectSeconds = 20, kSlowestBytes = 1024;
 
 struct Curl {
@@ -56,7 +57,7 @@ struct Exchange {
   const std::atomic<bool>& stop;
   const BodySink& sink;
   HttpResponse response;
-  size_t header_bytes = 0;
+  size_t header_bytes = 0, dropped_bytes = 0;
   std::exception_ptr thrown;
 };
 
@@ -75,8 +76,11 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
   auto& exchange = *static_cast<Exchange*>(user);
   try {
     curl().getinfo(exchange.handle, CURLINFO_RESPONSE_CODE, &exchange.response.status);
-    if (exchange.response.status == 200 || exchange.response.status == 206)
+    if (exchange.response.status == 200 || exchange.response.status == 206) {
       exchange.sink(exchange.response, std::as_bytes(std::span(data, size)));
+    } else if ((exchange.dropped_bytes += size) > kMostDroppedBytes) {
+      return 0;
+    }
     return size;
   } catch (...) {
     exchange.thrown = std::current_exception();
@@ -140,7 +144,7 @@ HttpResponse HttpClient::get(const HttpRequest& request, const BodySink& sink) {
     throw HttpError(HttpError::Kind::kFatal, fmt::format("{}: is not an http address", gguf::quote(request.url)));
   const Curl& c = curl();
   CURL* handle = state_->handle;
-  Exchange exchange{handle, state_->stop, sink, {}, 0, {}};
+  Exchange exchange{.handle = handle, .stop = state_->stop, .sink = sink};
   char detail[CURL_ERROR_SIZE] = "";
   curl_slist* list = c.append(nullptr, "Accept-Encoding: identity");
   if (!request.token.empty()) list = c.append(list, fmt::format("Authorization: Bearer {}", request.token).c_str());
@@ -174,7 +178,8 @@ HttpResponse HttpClient::get(const HttpRequest& request, const BodySink& sink) {
   const CURLcode code = c.perform(handle);
   if (exchange.thrown) std::rethrow_exception(exchange.thrown);
   if (code == CURLE_ABORTED_BY_CALLBACK) throw Error(ErrorCode::kInterrupted, "interrupted");
-  if (code != CURLE_OK) throw error_of(code, request.url, detail);
+  const bool known = exchange.dropped_bytes > kMostDroppedBytes;  // status and headers, which is all that is needed
+  if (code != CURLE_OK && !known) throw error_of(code, request.url, detail);
   c.getinfo(handle, CURLINFO_RESPONSE_CODE, &exchange.response.status);
   return exchange.response;
 }

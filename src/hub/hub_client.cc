@@ -145,7 +145,7 @@ void HubClient::read(const std::string& id, const std::string& commit, const Rep
   for (int redirects = 0; redirects <= kMostRedirects; ++redirects) {
     sent.token = token_for(sent.url);
     const HttpResponse response = http_.get(sent, sink);
-    if (origin(sent.url) == origin(settings_.endpoint)) {
+    if (file.lfs && origin(sent.url) == origin(settings_.endpoint)) {
       check_header(response, "x-linked-etag", plain_etag(response.header("x-linked-etag")), file.blob, file);
       check_header(response, "x-linked-size", response.header("x-linked-size"), std::to_string(file.size), file);
       check_header(response, "x-repo-commit", response.header("x-repo-commit"), commit, file);

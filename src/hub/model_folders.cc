@@ -142,7 +142,10 @@ std::vector<std::string> lm_studio_folders() {
   if (home.empty()) return {};
   std::error_code ignored;
   const std::string pointer = home + "/.lmstudio-home-pointer";
-  if (fs::is_regular_file(pointer, ignored)) return {std::string(trim(read_file(pointer, 4096))) + "/models"};
+  try {
+    if (fs::is_regular_file(pointer, ignored)) return {std::string(trim(read_file(pointer, 4096))) + "/models"};
+  } catch (const Error&) {  // of another program: its default places remain
+  }
   return {home + "/.lmstudio/models", home + "/.cache/lm-studio/models"};
 }
 

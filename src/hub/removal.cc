@@ -85,15 +85,16 @@ std::map<std::string, size_t> uses_of_blobs(const RepoCache& cache) {
   return uses;
 }
 
-// One GGUF model of a snapshot, and its blobs that no other file needs.
-Removal gguf_model(const RepoCache& cache, const std::string& commit, const RepoName& name, const GgufModel& model) {
+// Files of a snapshot, and their blobs that no other file needs.
+Removal files_of_snapshot(const RepoCache& cache, const std::string& commit, const RepoName& name,
+                          const std::vector<std::string>& files) {
   const std::vector<std::string> all = cache.files(commit);
-  if (cache.commits().size() == 1 && all.size() == model.files.size()) return whole_repository(cache);
+  if (cache.commits().size() == 1 && all.size() == files.size()) return whole_repository(cache);
   Removal removal;
   removal.models = {name.text()};
   removal.locks = locks_of(cache);
   std::map<std::string, size_t> uses = uses_of_blobs(cache);
-  for (const std::string& file : model.files) {
+  for (const std::string& file : files) {
     const std::string link = cache.snapshot(commit) + "/" + file;
     removal.files.push_back(link);
     for (fs::path folder = fs::path(link).parent_path(); folder != fs::path(cache.folder()) / "snapshots";
@@ -109,7 +110,7 @@ Removal gguf_model(const RepoCache& cache, const std::string& commit, const Repo
     }
   }
   // A reference to a snapshot that is gone would be an error for huggingface_hub.
-  if (all.size() == model.files.size()) {
+  if (all.size() == files.size()) {
     for (const std::string& revision : cache.revisions_of(commit))
       removal.files.push_back(cache.folder() + "/refs/" + revision);
   }
@@ -129,10 +130,12 @@ std::optional<Removal> hub_removal(const std::string& text) {
       const std::vector<std::string> revisions = cache.revisions_of(commit);
       const std::string wanted = name->revision.empty() ? kDefaultRevision : name->revision;
       if (commit != wanted && std::ranges::find(revisions, wanted) == revisions.end()) continue;
+      if (name->tag.empty()) return files_of_snapshot(cache, commit, {id, name->revision, ""}, cache.files(commit));
       const std::vector<GgufModel> models = gguf_models(cache.files(commit));
-      const std::vector<GgufModel> found = name->tag.empty() ? models : models_of_tag(models, name->tag);
+      const std::vector<GgufModel> found = models_of_tag(models, name->tag);
       if (found.size() == 1)
-        return gguf_model(cache, commit, {id, name->revision, tag_of(found.front(), models)}, found.front());
+        return files_of_snapshot(cache, commit, {id, name->revision, tag_of(found.front(), models)},
+                                 found.front().files);
     }
   }
   return {};

@@ -17,8 +17,9 @@ struct Removal {
 };
 
 // By a name that `gabbro list` shows, never by a path: a model of Gabbro's own folder; a GGUF model of the Hub's cache
-// ("owner/name:q4_k_m"); or all of a repository ("owner/name"). Files that other snapshots of the repository need stay.
-// Throws bad_input where there is no such model, and for models of Ollama and LM Studio, with a hint.
+// ("owner/name:q4_k_m"); all of a snapshot ("owner/name@revision") or of a repository ("owner/name"). Files that other
+// snapshots of the repository need stay. Throws bad_input where there is no such model, and for models of Ollama and LM
+// Studio, with a hint.
 Removal plan_removal(const std::string& name);
 
 // Throws failed() where a file cannot be removed, or a download of the repository is running.

@@ -77,8 +77,8 @@ class HubServer:
         return self.repos.setdefault(name, Repo())
 
     def fault(self, part, kind, times=1, **details):
-        """kind: status (code, headers), body, redirect (to), headers, break (after), stall and drip (after, seconds),
-        endless, longer (by how much), wrong, ignore_range, other_range."""
+        """kind: status (code, headers), body, redirect (to), headers, break (after, reset), stall and drip (after, seconds),
+        endless, endless_error (code), longer (by how much), wrong, ignore_range, other_range."""
         self.faults.append({"part": part, "kind": kind, "times": times, **details})
 
     def take_fault(self, role, path):
@@ -118,6 +118,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.fault = self.hub.take_fault(self.role, self.path) or {"kind": ""}
         if self.fault["kind"] == "status":
             return self.answer(self.fault["code"], b"", self.fault.get("headers", {}))
+        if self.fault["kind"] == "endless_error":
+            self.send_response(self.fault["code"])
+            self.send_header("Connection", "close")
+            self.end_headers()
+            while True:
+                self.send_body(b"\0" * 65536)
         if self.fault["kind"] == "redirect":
             return self.answer(302, b"", {"Location": self.fault["to"]})
         if self.fault["kind"] == "body":
@@ -215,7 +221,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return None
         if kind == "break":
             self.send_body(body[:self.fault["after"]])
-            return self.abort()
+            return self.abort() if self.fault.get("reset") else self.end()
         if kind in ("stall", "drip"):
             self.send_body(body[:self.fault.get("after", 0)])
             for byte in body[self.fault.get("after", 0):self.fault.get("after", 0) + self.fault["seconds"]]:
@@ -238,6 +244,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.hub.bytes_sent += len(piece)
             if self.hub.chunk_seconds:
                 time.sleep(self.hub.chunk_seconds)
+
+    def end(self):
+        self.close_connection = True
 
     def abort(self):
         """A reset, not an end."""

@@ -201,6 +201,18 @@ class Removing(ModelsTest):
         self.assertFalse((self.repo_folder("own/m") / "refs" / "old").exists())
         self.assertFalse((self.repo_folder("own/m") / "snapshots" / old).exists())
 
+    def test_a_snapshot(self):
+        repo = self.hub.repo("own/m")
+        old = repo.commit({"config.json": b"{}", "model.safetensors": b"old", "d/x.txt": b"x"}, "v1")
+        new = repo.commit({"config.json": b"{}", "model.safetensors": b"new"})
+        self.pull("own/m@v1", "--include", "*")
+        self.pull("own/m")
+        self.assertEqual(sorted(self.listed()), ["own/m", "own/m@v1"])
+        self.rm("own/m@v1", "--yes")
+        self.check_cache("own/m", new, ["config.json", "model.safetensors"])
+        self.assertFalse((self.repo_folder("own/m") / "snapshots" / old).exists())
+        self.assertEqual(len(list((self.repo_folder("own/m") / "blobs").iterdir())), 2)
+
     def test_a_whole_repository(self):
         self.hub.repo("own/m").commit({"config.json": b"{}", "model.safetensors": b"w"})
         self.hub.repo("own/other").commit({"m-q8_0.gguf": b"o"})
@@ -209,7 +221,9 @@ class Removing(ModelsTest):
         self.rm("own/m", "--yes")
         self.assertFalse(self.repo_folder("own/m").exists())
         self.assertEqual(list(self.listed()), ["own/other:q8_0"])
-        self.rm("own/other:q8_0", "--yes")  # the last of its files
+        document = json.loads(self.rm("own/other:q8_0", "--yes", "--json").text)  # the last of its files
+        self.assertEqual((document["removed"], document["bytes"]), (["own/other:q8_0"], 1 + 40))
+        self.assertIn(str(self.repo_folder("own/other")), document["paths"])
         self.assertEqual(self.files(), {"hf/hub/CACHEDIR.TAG"})
 
     def test_links_that_lead_out_are_removed_alone(self):

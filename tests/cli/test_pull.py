@@ -103,6 +103,11 @@ class Downloads(PullTest):
         document = json.loads(self.pull("own/m", "--json").text)
         self.assertEqual(document["bytes_received"], len(b'{"new": 1}'))
         self.check_cache("own/m", new, files)
+        link = self.snapshot_file("own/m", new, "config.json")
+        link.unlink()
+        link.symlink_to("../../../nowhere")
+        self.pull("own/m")
+        self.check_cache("own/m", new, files)
         self.assertEqual(self.snapshot_file("own/m", old, "config.json").read_bytes(), b"{}")
 
     def test_two_names_of_one_content_are_one_download(self):
@@ -207,6 +212,10 @@ class Faults(PullTest):
         self.assertLess(self.hub.bytes_sent, 2 * self.SIZE)
         self.assertTrue(any(r["range"] and not r["range"].startswith("bytes=0-") for r in self.hub.requests))
 
+    def test_connections_that_are_reset(self):
+        self.hub.fault("files:", "break", times=2, after=3 * MIB + 7, reset=True)
+        self.succeeds_in_the_end("--connections", "2")
+
     def test_attempts_without_data_are_counted(self):
         self.hub.fault("files:", "break", times=100, after=10)
         self.pull_fails(1, "own/m", "--retries", "1", says="127.0.0.1")
@@ -294,6 +303,10 @@ class Faults(PullTest):
         self.hub.faults.clear()
         self.pull("own/small", "--include", "*")
         self.check_cache("own/small", commit, ["x.txt"])
+
+    def test_an_error_without_an_end(self):
+        self.hub.fault("/resolve/", "endless_error", code=404)
+        self.pull_fails(1, "own/m", says="m-q8_0.gguf: the Hub answers 404")
 
     def test_another_range(self):
         self.hub.fault("files:", "other_range", times=100)
