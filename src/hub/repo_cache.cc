@@ -87,7 +87,7 @@ void RepoCache::link(const std::string& commit, const std::string& path, const s
   if (::symlink(target.c_str(), name.c_str()) == 0) return;
   std::error_code ignored;
   if (errno == EEXIST && fs::read_symlink(name, ignored) == target) return;
-  // What is there is replaced in one step.
+  // Another link or file of that name is replaced in one step.
   const std::string temporary = fmt::format("{}.{}.tmp", name, getpid());
   ::unlink(temporary.c_str());
   if (::symlink(target.c_str(), temporary.c_str()) != 0 || ::rename(temporary.c_str(), name.c_str()) != 0) {

@@ -264,7 +264,7 @@ class Faults(PullTest):
 
     def begin(self):
         """A download that broke off; returns the bytes of its incomplete file."""
-        self.hub.fault("files:", "break", times=100, after=5 * MIB)
+        self.hub.fault("files:", "break", times=100, after=2 * MIB + 9)
         self.pull_fails(1, "own/m", "--retries", "0", "--connections", "1")
         self.hub.faults.clear()
         return bytearray(self.incomplete.read_bytes())
