@@ -56,7 +56,8 @@ class Downloader {
       }
     }
     // Small files first: their errors (no access, for one) come before the hours of the large ones.
-    std::ranges::stable_sort(waiting_, {}, [](const auto& file) { return file->file().size; });
+    std::stable_sort(waiting_.begin(), waiting_.end(),
+                     [](const auto& a, const auto& b) { return a->file().size < b->file().size; });
   }
 
   uint64_t run() {

@@ -71,7 +71,7 @@ std::vector<CachedModel> ollama_models() {
     std::error_code ignored;
     if (blob) models.push_back({name, *blob, fs::file_size(*blob, ignored), ModelSource::kOllama});
   });
-  std::ranges::stable_sort(models, {}, &CachedModel::name);
+  std::stable_sort(models.begin(), models.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return models;
 }
 

@@ -51,7 +51,7 @@ void link_files(const RepoCache& cache, const std::string& commit, const Selecti
     return file.path == selection.model || file.path == "config.json" || file.path == "model_index.json";
   };
   std::vector<RepoFile> files = selection.files;
-  std::ranges::stable_partition(files, [&](const RepoFile& file) { return !is_entry(file); });
+  std::stable_partition(files.begin(), files.end(), [&](const RepoFile& file) { return !is_entry(file); });
   for (const RepoFile& file : files) cache.link(commit, file.path, file.blob);
 }
 

@@ -161,7 +161,8 @@ std::optional<FileLock> FileLock::try_lock(const std::string& path) {
     if (flock(file, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) return {};
       if (errno == EINTR) continue;
-      throw failed("{}: cannot be locked: {}", path, std::strerror(errno));
+      throw Error(ErrorCode::kFailed, fmt::format("{}: cannot be locked: {}", path, std::strerror(errno)),
+                  "HF_HUB_CACHE can name a folder on a disk with locks");
     }
     struct stat opened = {}, named = {};
     if (fstat(file, &opened) == 0 && stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino) return lock;

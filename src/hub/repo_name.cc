@@ -32,8 +32,10 @@ bool is_id(std::string_view id) {
 
 // Also the path of a file in the repository.
 bool is_tag(std::string_view tag) {
-  return !tag.empty() && tag.size() <= kLongestTag &&
-         std::ranges::all_of(tag, [](char c) { return is_name_character(c) || c == '/' || c == '+' || c == ' '; });
+  return tag.size() <= kLongestTag && std::ranges::all_of(split(tag, '/'), [](std::string_view part) {
+           return !part.empty() && part != ".." &&
+                  std::ranges::all_of(part, [](char c) { return is_name_character(c) || c == '+' || c == ' '; });
+         });
 }
 
 bool is_model_file(std::string_view text) {

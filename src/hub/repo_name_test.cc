@@ -38,7 +38,9 @@ TEST(RepoNames, OtherTextsAreNone) {
                                       "a/b..c",   "a/b.git",
                                       "a/b.gguf", "a/b.SafeTensors",
                                       "a b/c",    "a/b:",
-                                      "a/b:x:y",  "a/b@",
+                                      "a/b:x:y",  "a/b://",
+                                      "a/b:/x",   "a/b:x//y",
+                                      "a/b:../x", "a/b@",
                                       "a/b@../x", "a/b@-x",
                                       "a/b@x//y", "a/\xC3\xA9",
                                       "a/b\n",    "https://other.host/a/b"})

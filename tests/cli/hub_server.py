@@ -41,9 +41,11 @@ class Repo:
 
 
 class HubServer:
-    """`with HubServer() as hub:`; `hub.url` is what HF_ENDPOINT has to be."""
+    """`with HubServer() as hub:`; `hub.url` is what HF_ENDPOINT has to be. `tls`: an ssl.SSLContext, or None, of the Hub
+    and of the host of large files."""
 
-    def __init__(self, page_size=1000):
+    def __init__(self, page_size=1000, tls=(None, None)):
+        self.tls = tls
         self.repos, self.faults, self.requests = {}, [], []
         self.page_size = page_size
         self.chunk_seconds = 0.0  # after each 64 KiB of a large file
@@ -52,8 +54,9 @@ class HubServer:
         self.bytes_sent = 0
 
     def __enter__(self):
-        self.hosts = [self._start("hub"), self._start("files")]
-        self.url, self.files_url = (f"http://127.0.0.1:{host.server_port}" for host in self.hosts)
+        self.hosts = [self._start("hub", self.tls[0]), self._start("files", self.tls[1])]
+        self.url, self.files_url = (f"http{'s' if tls else ''}://127.0.0.1:{host.server_port}"
+                                    for host, tls in zip(self.hosts, self.tls))
         return self
 
     def __exit__(self, *_):
@@ -61,7 +64,7 @@ class HubServer:
             host.shutdown()
             host.server_close()
 
-    def _start(self, role):
+    def _start(self, role, tls):
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
             request_queue_size = 256
@@ -70,6 +73,8 @@ class HubServer:
                 pass  # clients that are killed are what many tests are about
 
         server = Server(("127.0.0.1", 0), type("Handler", (Handler,), {"hub": self, "role": role}))
+        if tls:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return server
 

@@ -23,8 +23,9 @@ class PullTest(TestCase):
         self.cache = self.folder / "hf" / "hub"
         self.environment = {"HF_ENDPOINT": self.hub.url, "HF_HOME": str(self.folder / "hf"), "HF_HUB_CACHE": "",
                             "GABBRO_HOME": str(self.folder / "gabbro"), "HOME": str(self.folder), "XDG_CACHE_HOME": "",
-                            "OLLAMA_MODELS": "", "HF_TOKEN": "", "HF_HUB_OFFLINE": "", "http_proxy": "",
-                            "HF_HUB_DOWNLOAD_TIMEOUT": ""}
+                            "OLLAMA_MODELS": "", "HF_TOKEN": "", "HF_HUB_OFFLINE": "", "HF_HUB_DOWNLOAD_TIMEOUT": "",
+                            **dict.fromkeys(["http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY",
+                                             "NO_PROXY", "CURL_CA_BUNDLE", "SSL_CERT_FILE"], "")}
 
     def enter(self):  # Python before 3.11
         hub = HubServer(self.PAGE_SIZE)

@@ -5,14 +5,16 @@ GABBRO_PULL_KILLS=50 python3 tests/cli/test_pull.py Kills kills downloads at 50 
 import json
 import os
 import random
+import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import time
 import unittest
 
 import support
-from hub_server import git_hash, sha256
+from hub_server import HubServer, git_hash, sha256
 from pseudo_terminal import Terminal
 from pull_support import MIB, PullTest, noise
 
@@ -185,6 +187,41 @@ class Access(PullTest):
         self.pull_fails(1, "own/m", says="the Hub answers 418")
         self.hub.fault("files:", "status", code=404)
         self.pull_fails(1, "own/m", says="m-q8_0.gguf: the Hub answers 404")
+
+
+class Encryption(PullTest):
+    def setUp(self):
+        if shutil.which("openssl") is None:
+            self.skipTest("no openssl command, which makes the certificate")
+        super().setUp()
+        self.certificate = self.folder / "certificate.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", self.certificate, "-out",
+                        self.folder / "public.pem"], check=True, capture_output=True)
+        with open(self.certificate, "a") as file:
+            file.write((self.folder / "public.pem").read_text())
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.load_cert_chain(self.certificate)
+
+    def serve(self, files_tls):
+        hub = HubServer(tls=(self.tls, files_tls))
+        hub.__enter__()
+        self.addCleanup(hub.__exit__)
+        self.hub, self.environment["HF_ENDPOINT"] = hub, hub.url
+        self.commit = hub.repo("own/m").commit({"m-q8_0.gguf": noise(2 * MIB), "x.txt": b"x"})
+
+    def test_certificates_are_checked(self):
+        self.serve(self.tls)
+        self.pull_fails(1, "own/m", says=["certificate", "hint: CURL_CA_BUNDLE or SSL_CERT_FILE"], SSL_CERT_FILE="")
+        for name in "SSL_CERT_FILE", "CURL_CA_BUNDLE":
+            self.pull("own/m", **{name: str(self.folder / "public.pem")})
+        self.check_cache("own/m", self.commit, ["m-q8_0.gguf"])
+
+    def test_no_redirect_leads_to_a_connection_without_encryption(self):
+        self.serve(None)
+        self.pull_fails(1, "own/m", says="a redirect leads from https to 'http://127.0.0.1",
+                        SSL_CERT_FILE=str(self.folder / "public.pem"))
+        self.assertEqual([r for r in self.hub.requests if r["role"] == "files"], [])
 
 
 class Faults(PullTest):
