@@ -24,7 +24,7 @@ uint64_t bytes_of(const std::string& path) {
 
 uint64_t bytes_of(const std::string& folder, const std::vector<std::string>& files) {
   uint64_t sum = 0;
-  for (const std::string& file : files) sum += bytes_of(folder + "/" + file);
+  for (const std::string& file : files) sum += bytes_of(fmt::format("{}/{}", folder, file));
   return sum;
 }
 
@@ -62,9 +62,9 @@ template <class Visit>
 void for_each_lm_studio_folder(const Visit& visit) {
   for (const std::string& root : lm_studio_folders()) {
     for (const std::string& owner : folders_in(root)) {
-      for (const std::string& name : folders_in(root + "/" + owner)) {
+      for (const std::string& name : folders_in(fmt::format("{}/{}", root, owner))) {
         const std::string folder = fmt::format("{}/{}/{}", root, owner, name);
-        visit(repo_folder({owner + "/" + name, "", ""}, folder, files_in(folder)));
+        visit(repo_folder({fmt::format("{}/{}", owner, name), "", ""}, folder, files_in(folder)));
       }
     }
   }

@@ -24,6 +24,7 @@ bool matches(const std::vector<std::string>& patterns, const std::string& path) 
 
 std::vector<std::string> paths_of(const std::vector<RepoFile>& files) {
   std::vector<std::string> paths;
+  paths.reserve(files.size());
   for (const RepoFile& file : files) paths.push_back(file.path);
   return paths;
 }

@@ -28,7 +28,7 @@ std::string home_of_hub() {
 
 // A token becomes part of a header: only visible ASCII is allowed.
 std::string checked_token(std::string_view text, const std::string& source) {
-  const std::string token(trim(text));
+  std::string token(trim(text));
   if (!std::ranges::all_of(token, [](char c) { return c > ' ' && c < 0x7f; }))
     throw bad_input("{}: is not a token of the Hub", source);
   return token;
