@@ -34,7 +34,7 @@ endif()
 # These sources have a file-local name that another source of their target has too, and are compiled alone.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 set(gabbro_alone
-  src/formats/quant/ src/backend/survey.cc
+  src/formats/quant/ src/models/llm/families/ src/backend/survey.cc
   src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/layer_norm.cc src/ops/pool.cc src/ops/functions/rearrange.cc
   backends/gpu/memory/memory_test backends/gpu/sim/faults_test backends/gpu/tuning/autotune_test tests/conformance/op_cases tests/conformance/window_cases
   tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/ops/op_values_test

@@ -15,6 +15,7 @@ void add_tokenize(Command root);
 void add_template(Command root);
 void add_logits(Command root);
 void add_perplexity(Command root);
+void add_convert(Command root);
 void add_bench(Command root);
 void add_bench_ops(Command bench);  // below `bench`
 void add_tune(Command root);

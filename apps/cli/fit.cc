@@ -174,7 +174,7 @@ Json document(const Workload& w, const std::vector<Forecast>& all) {
               {"scratch_bytes", w.scratch_bytes()},
               {"total_bytes", w.total_bytes()},
               {"bytes_per_token", w.needs.bytes_per_token},
-              {"kv_bytes_per_token", kv_bytes_per_token(w.needs.shape, w.kv_type)},
+              {"kv_bytes_per_token", kv_bytes_per_token(w.needs, w.kv_type)},
               {"formula", kFormula},
               {"placement", nullptr},
               {"devices", Json::array()}};

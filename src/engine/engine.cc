@@ -117,11 +117,8 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   });
   const int64_t pages = state->pages_per_sequence() * facts.sequences;
-  state->cache.emplace(state->device, nn::KvCacheConfig{.layers = shape.layers,
-                                                        .heads = shape.kv_heads,
-                                                        .dimension = shape.head_dimension,
-                                                        .pages = pages,
-                                                        .dtype = options.kv_type});
+  state->cache.emplace(
+      state->device, nn::KvCacheConfig{.layers = state->model->cache_spec(), .pages = pages, .dtype = options.kv_type});
   state->pages.emplace(pages);
   facts.kv_bytes_per_token = static_cast<uint64_t>(state->cache->config().bytes_per_token());
   facts.device_id = state->device->facts().id;

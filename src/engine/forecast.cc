@@ -1,5 +1,6 @@
 #include "src/engine/forecast.h"
 
+#include <algorithm>
 #include <ranges>
 
 #include "src/nn/kv_cache.h"
@@ -23,7 +24,8 @@ std::optional<int64_t> longest_context(Workload workload, uint64_t free_memory) 
 }
 
 std::optional<DType> smaller_cache(Workload workload, uint64_t free_memory) {
-  if (workload.kv_type != DType::f16 || workload.plan.sizes.head_dimension % 32 != 0) return {};
+  const auto fits_blocks = [](const nn::CacheLayer& layer) { return layer.dimension % 32 == 0; };
+  if (workload.kv_type != DType::f16 || !std::ranges::all_of(workload.needs.cache, fits_blocks)) return {};
   workload.kv_type = DType::q8_0;
   return fits(workload, free_memory) ? std::optional(DType::q8_0) : std::nullopt;
 }
@@ -40,7 +42,7 @@ std::optional<std::string> smaller_type(Workload workload, uint64_t free_memory)
 
 }  // namespace
 
-uint64_t Workload::kv_bytes() const { return gabbro::kv_bytes(needs.shape, kv_type, context); }
+uint64_t Workload::kv_bytes() const { return gabbro::kv_bytes(needs, kv_type, context); }
 uint64_t Workload::scratch_bytes() const { return gabbro::scratch_bytes(needs.shape, context, part); }
 uint64_t Workload::total_bytes() const { return needs.weight_bytes + kv_bytes() + scratch_bytes(); }
 
@@ -51,7 +53,7 @@ Remedies remedies(const Workload& workload, uint64_t free_memory) {
 }
 
 double tokens_per_second(const Workload& workload, double bandwidth, double share, int64_t tokens_in_cache) {
-  const uint64_t kv = kv_bytes_per_token(workload.needs.shape, workload.kv_type);
+  const uint64_t kv = kv_bytes_per_token(workload.needs, workload.kv_type);
   const uint64_t bytes = workload.needs.bytes_per_token + static_cast<uint64_t>(tokens_in_cache) * kv;
   return share * bandwidth / static_cast<double>(bytes);
 }

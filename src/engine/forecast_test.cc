@@ -19,11 +19,11 @@ Workload workload(const char* shape, const char* type, int64_t context) {
 // Llama 3.1 8B: 32 layers, 8 heads of 128, keys and values. f16 takes 2 bytes, q8_0 34 for 32.
 TEST(ModelNeeds, KeysAndValuesByHand) {
   const Workload w = workload("llama-8b", "q4_k_m", 8192);
-  EXPECT_EQ(kv_bytes_per_token(w.needs.shape, DType::f16), 131072u);
-  EXPECT_EQ(kv_bytes_per_token(w.needs.shape, DType::q8_0), 69632u);
+  EXPECT_EQ(kv_bytes_per_token(w.needs, DType::f16), 131072u);
+  EXPECT_EQ(kv_bytes_per_token(w.needs, DType::q8_0), 69632u);
   EXPECT_EQ(w.kv_bytes(), kGib);
-  EXPECT_EQ(kv_bytes(w.needs.shape, DType::f16, 1), 64u * 131072);  // a page
-  EXPECT_EQ(kv_bytes(w.needs.shape, DType::f16, 65), 128u * 131072);
+  EXPECT_EQ(kv_bytes(w.needs, DType::f16, 1), 64u * 131072);  // a page
+  EXPECT_EQ(kv_bytes(w.needs, DType::f16, 65), 128u * 131072);
 }
 
 // The committed model, of which a row is (64 / 32) · 34 bytes in q8_0; gguf-py lists the same tensors.

@@ -33,40 +33,35 @@ void add_tensor(ModelNeeds& needs, bool table_only, int64_t elements, uint64_t b
   if (!table_only) needs.bytes_per_token += bytes;
 }
 
-nn::KvCacheConfig cache_config(const llm::ModelShape& shape, DType kv_type) {
-  return {.layers = shape.layers, .heads = shape.kv_heads, .dimension = shape.head_dimension, .dtype = kv_type};
-}
-
 }  // namespace
 
 ModelNeeds needs_of(const Checkpoint& checkpoint) {
   const Metadata& metadata = checkpoint.metadata();
   const llm::ModelPlan plan = llm::plan_of(checkpoint);
-  ModelNeeds needs{.name = plan.name, .shape = plan.sizes};
+  ModelNeeds needs{.name = plan.name, .shape = plan.sizes, .cache = plan.cache};
   const FileType* type = nullptr;
   if (metadata.has("general.file_type")) type = find_file_type(metadata.require_u32("general.file_type"));
   needs.quantization = type != nullptr ? std::string(type->name) : most_common_type(checkpoint);
-  const std::string embeddings =
-      llm::weight_name(llm::family_of(checkpoint).names, checkpoint.layout(), llm::kEmbeddings);
+  const std::string embeddings = llm::weight_name(llm::family_of(checkpoint).names, checkpoint, llm::kEmbeddings);
   for (const CheckpointTensor& tensor : checkpoint.tensors())
     add_tensor(needs, !plan.tied && tensor.name == embeddings, tensor.elements(), tensor.data.size());
   return needs;
 }
 
 ModelNeeds needs_of(const llm::ModelPlan& plan, const FileType& type) {
-  ModelNeeds needs{.name = plan.name, .quantization = std::string(type.name), .shape = plan.sizes};
+  ModelNeeds needs{.name = plan.name, .quantization = std::string(type.name), .shape = plan.sizes, .cache = plan.cache};
   for (const llm::PlannedTensor& tensor : llm::planned_tensors(plan, type))
     add_tensor(needs, !plan.tied && tensor.name == llm::kEmbeddings, tensor.elements(), tensor.bytes());
   return needs;
 }
 
-uint64_t kv_bytes_per_token(const llm::ModelShape& shape, DType kv_type) {
-  return static_cast<uint64_t>(cache_config(shape, kv_type).bytes_per_token());
+uint64_t kv_bytes_per_token(const ModelNeeds& needs, DType kv_type) {
+  return static_cast<uint64_t>(nn::KvCacheConfig{.layers = needs.cache, .dtype = kv_type}.bytes_per_token());
 }
 
-uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context) {
+uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, int64_t context) {
   constexpr int64_t kPage = nn::KvCacheConfig::kPageTokens;
-  return static_cast<uint64_t>(round_up(context, kPage)) * kv_bytes_per_token(shape, kv_type);
+  return static_cast<uint64_t>(round_up(context, kPage)) * kv_bytes_per_token(needs, kv_type);
 }
 
 int64_t prefill_chunk(const abi::DeviceFacts& facts, std::string_view quantization) {

@@ -14,6 +14,7 @@ struct ModelNeeds {
   std::string name;          // general.name, or the file's name
   std::string quantization;  // "q4_k_m"; where the file does not say: the format that most of its bytes have
   llm::ModelShape shape;
+  std::vector<nn::CacheLayer> cache;  // by layer
   int64_t parameters = 0;
   uint64_t weight_bytes = 0;
   uint64_t bytes_per_token = 0;  // weights that are read to generate one token
@@ -24,9 +25,9 @@ ModelNeeds needs_of(const Checkpoint& checkpoint);
 ModelNeeds needs_of(const llm::ModelPlan& plan, const FileType& type);
 
 // Keys and values of one token, in bytes; `kv_type` is f16 or q8_0.
-uint64_t kv_bytes_per_token(const llm::ModelShape& shape, DType kv_type);
+uint64_t kv_bytes_per_token(const ModelNeeds& needs, DType kv_type);
 // Bytes of the KV cache for a context of `tokens`, which is allocated in whole pages.
-uint64_t kv_bytes(const llm::ModelShape& shape, DType kv_type, int64_t context);
+uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, int64_t context);
 // Tokens of a prompt that go through the model together: enough for the weights to be read once for many, few enough
 // for the activations to stay in the caches and for Ctrl-C to be noticed. More on a card whose matrix cores are done
 // with them in no time; twice as many again of weights in f16, since others become halves there first, which takes

@@ -109,6 +109,11 @@ void Writer::add_u32s(std::string_view key, std::span<const uint32_t> values) {
   add_numbers(key, ValueType::u32, values);
 }
 
+void Writer::add_bools(std::string_view key, const std::vector<bool>& values) {
+  const std::vector<uint8_t> bytes(values.begin(), values.end());
+  add_numbers(key, ValueType::boolean, std::span<const uint8_t>(bytes));
+}
+
 void Writer::add_value(std::string_view key, const Value& value) {
   begin_field(key, value.type());
   fields_.append(reinterpret_cast<const char*>(value.data()), value.bytes());

@@ -29,6 +29,7 @@ class Writer {
   void add_f32s(std::string_view key, std::span<const float> values);
   void add_i32s(std::string_view key, std::span<const int32_t> values);
   void add_u32s(std::string_view key, std::span<const uint32_t> values);
+  void add_bools(std::string_view key, const std::vector<bool>& values);
 
   // A field as another file has it.
   void add_value(std::string_view key, const Value& value);

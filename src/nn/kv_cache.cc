@@ -4,42 +4,68 @@
 
 namespace gabbro::nn {
 
+namespace {
+
+// The states of a layer.
+struct LayerShapes {
+  LayerShapes(const CacheLayer& layer, int64_t pages) {
+    const int64_t p = KvCacheConfig::kPageTokens, g = layer.heads, d = layer.dimension;
+    keys = {pages, g, d, p};
+    values = {pages, g, p, d};
+    key_scales = {pages, g, d / 32, p};
+    value_scales = {pages, g, p, d / 32};
+  }
+
+  size_t rounded_bytes(bool quantized) const {
+    const auto bytes = [](DType type, const Shape& shape) {
+      return MemoryBlock::rounded(dtype_bytes(type, static_cast<size_t>(shape.elements())));
+    };
+    const DType dtype = quantized ? DType::i8 : DType::f16;
+    const size_t scales = quantized ? bytes(DType::f16, key_scales) + bytes(DType::f16, value_scales) : 0;
+    return bytes(dtype, keys) + bytes(dtype, values) + scales;
+  }
+
+  Shape keys, values, key_scales, value_scales;
+};
+
+void check(const KvCacheConfig& config) {
+  const bool quantized = config.dtype == DType::q8_0;
+  if (!quantized && config.dtype != DType::f16)
+    throw bad_input("a KV cache is f16 or q8_0, not {}", dtype_name(config.dtype));
+  for (const CacheLayer& layer : config.layers) {
+    if (quantized && layer.dimension % 32 != 0)
+      throw bad_input("a q8_0 KV cache needs heads of a multiple of 32 elements; this model's have {}",
+                      layer.dimension);
+  }
+}
+
+}  // namespace
+
 int64_t KvCacheConfig::bytes_per_token() const {
-  const int64_t elements = 2 * layers * heads * dimension;  // keys and values
+  int64_t elements = 0;  // keys and values
+  for (const CacheLayer& layer : layers) elements += 2 * layer.heads * layer.dimension;
   return dtype == DType::f16 ? elements * 2 : elements + elements / 32 * 2;
 }
 
 KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config) : config_(config) {
-  const int64_t p = KvCacheConfig::kPageTokens;
-  const int64_t d = config.dimension;
+  check(config);
   const bool quantized = config.dtype == DType::q8_0;
-  if (!quantized && config.dtype != DType::f16)
-    throw bad_input("a KV cache is f16 or q8_0, not {}", dtype_name(config.dtype));
-  if (quantized && d % 32 != 0)
-    throw bad_input("a q8_0 KV cache needs heads of a multiple of 32 elements; this model's have {}", d);
-  const DType dtype = quantized ? DType::i8 : DType::f16;
-  const Shape keys{config.pages, config.heads, d, p}, values{config.pages, config.heads, p, d};
-  const Shape key_scales{config.pages, config.heads, d / 32, p}, value_scales{config.pages, config.heads, p, d / 32};
-  const auto bytes = [](DType type, const Shape& shape) {
-    return dtype_bytes(type, static_cast<size_t>(shape.elements()));
-  };
   // The host gives pages out as they are written, and large ones where a block is large: there each layer has its own.
   size_t room = 0;
   if (!device->host_accessible()) {
-    room = MemoryBlock::rounded(bytes(dtype, keys)) + MemoryBlock::rounded(bytes(dtype, values));
-    if (quantized)
-      room +=
-          MemoryBlock::rounded(bytes(DType::f16, key_scales)) + MemoryBlock::rounded(bytes(DType::f16, value_scales));
+    for (const CacheLayer& layer : config.layers) room += LayerShapes(layer, config.pages).rounded_bytes(quantized);
   }
-  MemoryBlock block(device, static_cast<size_t>(config.layers) * room);
+  MemoryBlock block(device, room);
   const auto make = [&](DType type, const Shape& shape) {
-    return device->tensor_in(block.take(bytes(type, shape)), type, shape);
+    return device->tensor_in(block.take(dtype_bytes(type, static_cast<size_t>(shape.elements()))), type, shape);
   };
-  for (int64_t i = 0; i < config.layers; ++i) {
-    KvLayer layer{.keys = make(dtype, keys), .values = make(dtype, values)};
+  const DType dtype = quantized ? DType::i8 : DType::f16;
+  for (const CacheLayer& spec : config.layers) {
+    const LayerShapes shapes(spec, config.pages);
+    KvLayer layer{.keys = make(dtype, shapes.keys), .values = make(dtype, shapes.values)};
     if (quantized) {
-      layer.key_scales = make(DType::f16, key_scales);
-      layer.value_scales = make(DType::f16, value_scales);
+      layer.key_scales = make(DType::f16, shapes.key_scales);
+      layer.value_scales = make(DType::f16, shapes.value_scales);
     }
     layers_.push_back(std::move(layer));
   }

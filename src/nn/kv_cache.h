@@ -9,10 +9,17 @@
 
 namespace gabbro::nn {
 
-struct KvCacheConfig {
-  int64_t layers = 0;
+// The keys and values of a layer, as the model asks for them.
+struct CacheLayer {
   int64_t heads = 0;      // G
   int64_t dimension = 0;  // D
+  int64_t window = 0;     // tokens that attention reaches back; 0: all. Their keys stay in the cache all the same
+
+  bool operator==(const CacheLayer&) const = default;
+};
+
+struct KvCacheConfig {
+  std::vector<CacheLayer> layers;
   int64_t pages = 0;
   DType dtype = DType::f16;  // or q8_0: 8 bits with a scale for each 32 elements; D must be a multiple of 32
 

@@ -10,8 +10,9 @@ namespace gabbro::nn {
 namespace {
 
 TEST(KvCache, HasTheShapesOfThePagedLayout) {
-  const KvCache cache(open_device("null"),
-                      {.layers = 2, .heads = 3, .dimension = 64, .pages = 5, .dtype = DType::q8_0});
+  const KvCache cache(
+      open_device("null"),
+      {.layers = {{.heads = 1, .dimension = 32}, {.heads = 3, .dimension = 64}}, .pages = 5, .dtype = DType::q8_0});
   const KvLayer& layer = cache.layer(1);
   EXPECT_EQ(layer.keys.shape(), (Shape{5, 3, 64, 64}));
   EXPECT_EQ(layer.values.shape(), (Shape{5, 3, 64, 64}));
@@ -21,17 +22,19 @@ TEST(KvCache, HasTheShapesOfThePagedLayout) {
 }
 
 TEST(KvCache, SaysWhatATokenTakes) {
-  KvCacheConfig config{.layers = 30, .heads = 3, .dimension = 64, .pages = 1};
+  KvCacheConfig config{.layers = std::vector(30, CacheLayer{.heads = 3, .dimension = 64}), .pages = 1};
   EXPECT_EQ(config.bytes_per_token(), 30 * 3 * 64 * 2 * 2);  // keys and values of two bytes
   config.dtype = DType::q8_0;
   EXPECT_EQ(config.bytes_per_token(), 30 * 3 * 2 * (64 + 4));
+  config.layers.push_back({.heads = 1, .dimension = 128});  // layers may differ
+  EXPECT_EQ(config.bytes_per_token(), 30 * 3 * 2 * (64 + 4) + 2 * (128 + 8));
 }
 
 TEST(KvCache, RefusesOtherFormatsAndOddHeads) {
   const auto device = open_device("null");
-  EXPECT_THROW(KvCache(device, {.layers = 1, .heads = 1, .dimension = 32, .pages = 1, .dtype = DType::f32}), Error);
+  EXPECT_THROW(KvCache(device, {.layers = {{.heads = 1, .dimension = 32}}, .pages = 1, .dtype = DType::f32}), Error);
   try {
-    KvCache(device, {.layers = 1, .heads = 1, .dimension = 80, .pages = 1, .dtype = DType::q8_0});
+    KvCache(device, {.layers = {{.heads = 1, .dimension = 80}}, .pages = 1, .dtype = DType::q8_0});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kBadInput);

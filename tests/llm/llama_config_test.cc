@@ -9,7 +9,7 @@
 
 #include "src/backend/registry.h"
 #include "src/base/error.h"
-#include "src/models/llm/llama_config.h"
+#include "src/models/llm/decoder_config.h"
 #include "src/models/llm/registry.h"
 #include "tests/llm/tiny_model.h"
 
@@ -19,6 +19,10 @@ namespace {
 using test::tiny_llama;
 using test::TinyModel;
 using testing::HasSubstr;
+
+llm::DecoderConfig read_config(const Checkpoint& file) {
+  return llm::read_decoder_config(llm::ConfigReader(file), llm::kDecoderNames);
+}
 
 // The message with which loading fails, after the file's name; "" where it does not.
 std::string refusal(const TinyModel& model) {
@@ -46,7 +50,7 @@ std::string refusal_of_field(const std::string& name, T value) {
 TEST(LlamaConfig, ReadsTheSizes) {
   TinyModel model = tiny_llama();
   const Checkpoint file = Checkpoint::open(model.write("config"));
-  const llm::LlamaConfig config = llm::read_llama_config(file);
+  const llm::DecoderConfig config = read_config(file);
   EXPECT_EQ(config.shape.layers, TinyModel::kL);
   EXPECT_EQ(config.shape.heads, TinyModel::kH);
   EXPECT_EQ(config.shape.kv_heads, TinyModel::kG);
@@ -54,7 +58,7 @@ TEST(LlamaConfig, ReadsTheSizes) {
   EXPECT_EQ(config.shape.vocabulary, TinyModel::kV);
   EXPECT_EQ(config.shape.context_trained, TinyModel::kContext);
   EXPECT_FLOAT_EQ(config.attention_scale, 1 / std::sqrt(32.0f));
-  EXPECT_EQ(config.window, 0);
+  EXPECT_EQ(config.layers[0].window, 0);
   EXPECT_EQ(config.rope.dimensions, TinyModel::kD);
   EXPECT_EQ(refusal(model), "");
 }
@@ -62,7 +66,7 @@ TEST(LlamaConfig, ReadsTheSizes) {
 TEST(LlamaConfig, OldFilesNameTheLinearScaleAlone) {
   TinyModel model = tiny_llama();
   model.fields["rope.scale_linear"] = 2.0f;
-  const llm::LlamaConfig config = llm::read_llama_config(Checkpoint::open(model.write("config")));
+  const llm::DecoderConfig config = read_config(Checkpoint::open(model.write("config")));
   EXPECT_EQ(config.rope.scaling, nn::RopeScaling::kLinear);
   EXPECT_EQ(config.rope.factor, 2);
 }
@@ -70,7 +74,7 @@ TEST(LlamaConfig, OldFilesNameTheLinearScaleAlone) {
 // As llama.cpp does, for which linear scaling needs no name.
 TEST(LlamaConfig, AFactorAloneScalesLinearly) {
   TinyModel model = tiny_llama();
-  const auto rope = [&] { return llm::read_llama_config(Checkpoint::open(model.write("config"))).rope; };
+  const auto rope = [&] { return read_config(Checkpoint::open(model.write("config"))).rope; };
   model.fields["rope.scaling.factor"] = 4.0f;
   EXPECT_EQ(rope().scaling, nn::RopeScaling::kLinear);
   EXPECT_EQ(rope().factor, 4);
@@ -203,7 +207,7 @@ TEST(Families, UnknownOnesAreNamedWithThoseThatWork) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("models of architecture 'abacus' are not supported"));
-    EXPECT_EQ(error.hint(), "supported: llama, mistral, granite");
+    EXPECT_THAT(error.hint(), HasSubstr("llama, mistral, "));
   }
 }
 

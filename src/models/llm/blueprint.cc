@@ -11,7 +11,7 @@
 namespace gabbro::llm {
 namespace {
 
-// The sizes that a text may give: name, where they go, and the most that is taken (llama_config.cc's).
+// The sizes that a text may give: name, where they go, and the most that is taken (decoder_config.cc's).
 struct Size {
   const char* name;
   int64_t ModelShape::*field;

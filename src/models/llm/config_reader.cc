@@ -2,22 +2,42 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/base/error.h"
 
 namespace gabbro::llm {
 
+constexpr const char *kTextConfig = "text_config.", *kTextModelType = "text_config.model_type";
+
 std::string architecture_of(const Checkpoint& checkpoint) {
   const bool gguf = checkpoint.layout() == CheckpointLayout::kGguf;
-  return std::string(checkpoint.metadata().require_string(gguf ? "general.architecture" : "model_type"));
+  const bool nested = !gguf && checkpoint.metadata().has(kTextModelType);
+  return std::string(checkpoint.metadata().require_string(gguf     ? "general.architecture"
+                                                          : nested ? kTextModelType
+                                                                   : "model_type"));
 }
 
 ConfigReader::ConfigReader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
-  if (!is_hugging_face()) prefix_ = architecture_of(checkpoint) + ".";
+  if (!is_hugging_face()) {
+    prefix_ = architecture_of(checkpoint) + ".";
+  } else if (checkpoint.metadata().has(kTextModelType)) {
+    prefix_ = kTextConfig;
+  }
 }
 
 std::string ConfigReader::key(FieldName name) const {
   const char* own = is_hugging_face() ? name.hugging_face : name.gguf;
-  return own == nullptr ? "" : prefix_ + own;
+  if (own == nullptr) return "";
+  std::string first;
+  for (std::string_view rest = own; !rest.empty();) {
+    const size_t end = std::min(rest.find('|'), rest.size());
+    std::string candidate = prefix_ + std::string(rest.substr(0, end));
+    if (checkpoint_.metadata().has(candidate)) return candidate;
+    if (first.empty()) first = std::move(candidate);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return first;
 }
 
 bool ConfigReader::has(FieldName name) const { return checkpoint_.metadata().has(key(name)); }
@@ -42,6 +62,20 @@ bool ConfigReader::flag_or(FieldName name, bool other) const {
   return checkpoint_.metadata().bool_or(key(name), other);
 }
 
+std::vector<std::string> ConfigReader::texts(FieldName name) const {
+  if (!has(name)) return {};
+  const std::vector<std::string_view> values = checkpoint_.metadata().strings(key(name));
+  return {values.begin(), values.end()};
+}
+
+std::vector<int64_t> ConfigReader::sizes(FieldName name) const {
+  const MetadataValue* const value = checkpoint_.metadata().find(key(name));
+  if (value == nullptr) return {};
+  if (const auto flags = value->as_vector<bool>(); flags && !flags->empty()) return {flags->begin(), flags->end()};
+  const std::vector<int32_t> values = checkpoint_.metadata().i32s(key(name));
+  return {values.begin(), values.end()};
+}
+
 std::vector<float> ConfigReader::numbers(FieldName name, int64_t count, float least, float most) const {
   std::vector<float> values = checkpoint_.metadata().f32s(key(name));
   if (std::ssize(values) != count) refuse(name, fmt::format("has {} numbers, expected {}", values.size(), count));
@@ -60,7 +94,7 @@ int64_t ConfigReader::integer(FieldName name) const {
   const Metadata& metadata = checkpoint_.metadata();
   const MetadataValue* value = metadata.find(key(name));
   if (value == nullptr || !value->is_array()) return metadata.require_u32(key(name));
-  const uint32_t layers = metadata.require_u32(key({"block_count", "num_hidden_layers"}));
+  const uint32_t layers = metadata.require_u32(key({"block_count", "num_hidden_layers|n_layer"}));
   const std::vector<uint32_t> values = metadata.u32_per_layer(key(name), layers);
   for (const uint32_t other : values) {
     if (other != values.front())

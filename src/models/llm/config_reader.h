@@ -9,7 +9,8 @@
 
 namespace gabbro::llm {
 
-// A field in GGUF (after the architecture's name and a dot) and in config.json; null: that layout has none.
+// A field in GGUF (after the architecture's name and a dot) and in config.json; null: that layout has none. Names with
+// "|" between them are alternatives, of which the first that is there counts.
 struct FieldName {
   const char* gguf;
   const char* hugging_face;
@@ -29,6 +30,8 @@ class ConfigReader {
   float number_or(FieldName name, float other, float least, float most) const;
   std::string text_or(FieldName name, const char* other) const;
   bool flag_or(FieldName name, bool other) const;
+  std::vector<std::string> texts(FieldName name) const;  // empty where it is missing
+  std::vector<int64_t> sizes(FieldName name) const;      // the same; of numbers or flags
   std::vector<float> numbers(FieldName name, int64_t count, float least, float most) const;
   [[noreturn]] void refuse(FieldName name, const std::string& why) const;
 
@@ -38,10 +41,11 @@ class ConfigReader {
   int64_t bounded(FieldName name, int64_t value, int64_t least, int64_t most) const;
 
   const Checkpoint& checkpoint_;
-  std::string prefix_;  // "llama." of GGUF
+  std::string prefix_;  // "llama." of GGUF; "text_config." of a model that also sees or hears
 };
 
-// general.architecture of GGUF, model_type of config.json. Throws bad_input where it is missing.
+// general.architecture of GGUF, model_type of config.json or of the language model in it. Throws bad_input where it is
+// missing.
 std::string architecture_of(const Checkpoint& checkpoint);
 
 }  // namespace gabbro::llm

@@ -32,6 +32,8 @@ class LanguageModel {
   virtual ~LanguageModel() = default;
 
   virtual const ModelShape& shape() const = 0;
+  // Contents of the cache, layer by layer.
+  virtual std::vector<nn::CacheLayer> cache_spec() const = 0;
   // Logits [R, V] of the wanted tokens. Writes the keys and values of all tokens into the cache.
   virtual Tensor forward(const Step& step, const nn::KvCache& cache) const = 0;
 };

@@ -44,7 +44,8 @@ gguf::Writer fields_of(const Blueprint& blueprint) {
 bool has_tensor(const Blueprint& blueprint, const std::string& name) {
   if (name == kHead) return !blueprint.tied;
   if (name == kRopeDivisors) return blueprint.rope_factor != 1;
-  return !name.ends_with(".bias");
+  const bool alternative = name.ends_with(".attn_qkv.weight") || name.starts_with("rope_factors_");
+  return !alternative && !name.ends_with(".bias");
 }
 
 std::vector<float> rope_divisors(const Blueprint& blueprint) {
@@ -57,7 +58,9 @@ ModelPlan plan(const Checkpoint& checkpoint, std::function<bool(const std::strin
   const Family& family = family_of(checkpoint);
   WeightList list(std::move(has));
   ModelPlan plan{.name = std::string(checkpoint.metadata().string_or("general.name", ""))};
-  plan.sizes = family.build(checkpoint, list, 0)->shape();
+  const std::unique_ptr<LanguageModel> model = family.build(checkpoint, list, 0);
+  plan.sizes = model->shape();
+  plan.cache = model->cache_spec();
   plan.tensors.assign(list.tensors().begin(), list.tensors().end());
   plan.tied = std::ranges::none_of(plan.tensors, [](const RequestedTensor& t) { return t.name == kHead; });
   if (plan.name.empty()) plan.name = std::filesystem::path(checkpoint.path()).stem().string();
@@ -97,9 +100,7 @@ uint64_t PlannedTensor::bytes() const { return dtype_bytes(dtype, static_cast<si
 
 ModelPlan plan_of(const Checkpoint& checkpoint) {
   const std::span<const WeightName> names = family_of(checkpoint).names;
-  return plan(checkpoint, [&](const std::string& name) {
-    return checkpoint.tensor(weight_name(names, checkpoint.layout(), name)) != nullptr;
-  });
+  return plan(checkpoint, [&](const std::string& name) { return has_weight(names, checkpoint, name); });
 }
 
 ModelPlan plan_of(const Blueprint& blueprint) {

@@ -14,6 +14,7 @@ namespace gabbro::llm {
 struct ModelPlan {
   std::string name;  // general.name, or the file's name
   ModelShape sizes;
+  std::vector<nn::CacheLayer> cache;     // by layer
   bool tied = false;                     // the token embeddings are the output head too
   std::vector<RequestedTensor> tensors;  // by their names in GGUF, in the order in which the family asks for them
 };

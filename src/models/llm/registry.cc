@@ -8,11 +8,25 @@
 
 namespace gabbro::llm {
 
-extern const Family kLlama;  // llama.cc
+extern const Family kCohere, kCohere2;         // cohere.cc
+extern const Family kFalcon;                   // falcon.cc
+extern const Family kGemma, kGemma2, kGemma3;  // gemma.cc
+extern const Family kGlm;                      // glm.cc
+extern const Family kGpt2;                     // gpt2.cc
+extern const Family kGptNeox;                  // gpt_neox.cc
+extern const Family kLlama, kGranite;          // llama.cc
+extern const Family kOlmo;                     // olmo.cc
+extern const Family kPhi;                      // phi.cc
+extern const Family kPhi3;                     // phi3.cc
+extern const Family kQwen2, kQwen3;            // qwen.cc
+extern const Family kSmolLm3;                  // smollm3.cc
+extern const Family kStableLm;                 // stablelm.cc
+extern const Family kStarCoder2;               // starcoder2.cc
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &kLlama,
+      &kCohere,  &kCohere2, &kFalcon, &kGemma, &kGemma3, &kGemma2, &kGlm,     &kGpt2,     &kGptNeox,    &kLlama,
+      &kGranite, &kOlmo,    &kPhi,    &kPhi3,  &kQwen2,  &kQwen3,  &kSmolLm3, &kStableLm, &kStarCoder2,
   };
   return kFamilies;
 }

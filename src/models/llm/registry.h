@@ -9,12 +9,17 @@
 
 namespace gabbro::llm {
 
+struct GgufFields;  // gguf_fields.h
+
 struct Family {
-  std::span<const std::string_view> architectures;  // general.architecture of GGUF, model_type of config.json
+  // general.architecture of GGUF (the first of them in files that we write), and model_type of config.json.
+  std::span<const std::string_view> architectures;
   std::span<const WeightName> names;
   ModelShape (*read_shape)(const Checkpoint& checkpoint);
   // Asks `weights` for all tensors of the model. Sequences have `context` tokens at most.
   std::unique_ptr<LanguageModel> (*build)(const Checkpoint& checkpoint, WeightSource& weights, int64_t context);
+  // The configuration as fields of GGUF.
+  void (*write_fields)(const Checkpoint& checkpoint, GgufFields& fields);
 };
 
 std::span<const Family* const> families();

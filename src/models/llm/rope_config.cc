@@ -36,20 +36,22 @@ void read_gguf(const ConfigReader& fields, int64_t context_trained, nn::RopeConf
 
 // The object is called rope_scaling, or rope_parameters since transformers 5, where the base is in it too.
 struct HuggingFaceNames {
-  explicit HuggingFaceNames(const ConfigReader& fields)
-      : prefix(fields.has({nullptr, "rope_parameters.rope_theta"}) || fields.has({nullptr, "rope_parameters.rope_type"})
-                   ? "rope_parameters."
-                   : "rope_scaling.") {}
+  HuggingFaceNames(const ConfigReader& fields, const std::string& section) : prefix("rope_parameters." + section) {
+    const bool there = fields.has({nullptr, (*this)("rope_theta")}) || fields.has({nullptr, (*this)("rope_type")});
+    if (!there) prefix = "rope_scaling.";
+  }
   const char* operator()(const char* name) { return names.emplace_back(prefix + name).c_str(); }
 
   std::string prefix;
   std::list<std::string> names;
 };
 
-void read_hugging_face(const ConfigReader& fields, int64_t context_trained, ModelRope& rope) {
-  HuggingFaceNames names(fields);
+void read_hugging_face(const ConfigReader& fields, const RopeSource& source, ModelRope& rope) {
+  const int64_t context_trained = source.context_trained;
+  HuggingFaceNames names(fields, source.section);
   const auto own = [&](const char* name) { return FieldName{nullptr, names(name)}; };
-  const FieldName base = fields.has({nullptr, "rope_theta"}) ? FieldName{nullptr, "rope_theta"} : own("rope_theta");
+  constexpr FieldName kBase{nullptr, "rope_theta|rotary_emb_base"};
+  const FieldName base = fields.has(own("rope_theta")) ? own("rope_theta") : kBase;
   rope.base = fields.number_or(base, 10000.0f, 1.0f, 1e12f);
   const FieldName type = fields.has(own("rope_type")) ? own("rope_type") : own("type");
   const std::string kind = fields.text_or(type, "default");
@@ -99,20 +101,21 @@ std::vector<float> llama3_divisors(int64_t dimensions, double base, double facto
   return divisors;
 }
 
-ModelRope read_rope(const ConfigReader& fields, int64_t head_dimension, int64_t context_trained,
-                    bool pairs_interleaved) {
+ModelRope read_rope(const ConfigReader& fields, const RopeSource& source) {
   ModelRope rope;
-  rope.interleaved = pairs_interleaved;
+  rope.interleaved = false;
   const FieldName dimensions{"rope.dimension_count", nullptr};
-  const float fraction = fields.number_or({nullptr, "partial_rotary_factor"}, 1.0f, 1e-3f, 1.0f);
-  const auto rotated = static_cast<int64_t>(static_cast<float>(head_dimension) * fraction);
-  rope.dimensions = fields.size_or(dimensions, rotated, 2, head_dimension);
+  HuggingFaceNames names(fields, source.section);
+  const FieldName own{nullptr, names("partial_rotary_factor")}, general{nullptr, "partial_rotary_factor|rotary_pct"};
+  const float fraction = fields.number_or(fields.has(own) ? own : general, 1.0f, 1e-3f, 1.0f);
+  const auto rotated = static_cast<int64_t>(static_cast<float>(source.head_dimension) * fraction);
+  rope.dimensions = fields.size_or(dimensions, rotated, 2, source.head_dimension);
   if (rope.dimensions % 2 != 0)
     fields.refuse(dimensions, fmt::format("is {}, expected an even number", rope.dimensions));
   if (fields.is_hugging_face()) {
-    read_hugging_face(fields, context_trained, rope);
+    read_hugging_face(fields, source, rope);
   } else {
-    read_gguf(fields, context_trained, rope);
+    read_gguf(fields, source.context_trained, rope);
   }
   return rope;
 }

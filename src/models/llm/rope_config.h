@@ -14,10 +14,14 @@ struct ModelRope : nn::RopeConfig {
   std::vector<float> divisors, long_divisors;
 };
 
-// `pairs_interleaved`: whether the family's weights pair elements (2i, 2i + 1) of a head. Throws bad_input as
-// ConfigReader does, also for a kind of scaling that is not known.
-ModelRope read_rope(const ConfigReader& fields, int64_t head_dimension, int64_t context_trained,
-                    bool pairs_interleaved);
+struct RopeSource {
+  int64_t head_dimension = 0;
+  int64_t context_trained = 0;
+  const char* section = "";  // of rope_parameters in config.json, for models with several: "full_attention."
+};
+
+// Pairs are (i, i + R/2). Throws bad_input as ConfigReader does, also for a kind of scaling that is not known.
+ModelRope read_rope(const ConfigReader& fields, const RopeSource& source);
 
 // Llama 3's divisors: waves of more than `original_context` / `low` tokens are stretched by `factor`, those of less
 // than `original_context` / `high` not at all, and those between partly (transformers' _compute_llama3_parameters).

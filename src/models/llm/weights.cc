@@ -2,7 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 #include "src/base/error.h"
@@ -23,21 +25,23 @@ size_t bytes_of_matrices(const Checkpoint& checkpoint, const Device& device) {
   return bytes;
 }
 
-// The row of transformers' order that is row `row` of GGUF's.
-int64_t row_in_halves(int64_t row, PairedRows order) {
-  const int64_t head = row / order.head_dimension, i = row % order.head_dimension;
-  if (i >= order.rotated) return row;
-  return head * order.head_dimension + i / 2 + (i % 2) * (order.rotated / 2);
-}
-
-// A copy of `count` rows with those of each head in pairs.
-std::shared_ptr<std::vector<std::byte>> rows_in_pairs(std::span<const std::byte> data, int64_t count,
-                                                      PairedRows order) {
-  const size_t row = data.size() / static_cast<size_t>(count);
-  auto copy = std::make_shared<std::vector<std::byte>>(data.size());
-  for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(copy->data() + static_cast<size_t>(i) * row,
-                data.data() + static_cast<size_t>(row_in_halves(i, order)) * row, row);
+// A copy of the tensor's bytes in the layout of GGUF.
+std::shared_ptr<std::vector<std::byte>> in_our_layout(const CheckpointTensor& tensor, int64_t rows,
+                                                      const TransformersLayout& theirs) {
+  const std::byte* const data = tensor.data.data();
+  const size_t count = static_cast<size_t>(rows), row = tensor.data.size() / count;
+  auto copy = std::make_shared<std::vector<std::byte>>(tensor.data.size());
+  if (theirs.transposed) {
+    const size_t element = dtype_info(tensor.dtype()).block_bytes, columns = row / element;
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t j = 0; j < columns; ++j)
+        std::memcpy(copy->data() + (i * columns + j) * element, data + (j * count + i) * element, element);
+    }
+    return copy;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const auto source = static_cast<size_t>(theirs.row ? theirs.row(static_cast<int64_t>(i)) : static_cast<int64_t>(i));
+    std::memcpy(copy->data() + i * row, data + source * row, row);
   }
   return copy;
 }
@@ -50,29 +54,69 @@ bool is_aligned(std::span<const std::byte> data, DType dtype) {
 
 }  // namespace
 
-std::string weight_name(std::span<const WeightName> names, CheckpointLayout layout, const std::string& name) {
-  if (layout == CheckpointLayout::kGguf) return name;
-  const size_t suffix = name.rfind('.');  // ".weight" or ".bias"
-  for (const WeightName& known : names) {
-    const std::string_view pattern = known.gguf;
-    const size_t hole = pattern.find("{}");
-    const std::string_view module = std::string_view(name).substr(0, suffix);
-    if (hole == pattern.npos) {
-      if (module == pattern) return known.hugging_face + name.substr(suffix);
-      continue;
-    }
-    const std::string_view before = pattern.substr(0, hole), after = pattern.substr(hole + 2);
-    if (!module.starts_with(before) || !module.ends_with(after) || module.size() <= pattern.size() - 2) continue;
-    const std::string_view number = module.substr(hole, module.size() - before.size() - after.size());
-    if (number.find_first_not_of("0123456789") != number.npos) continue;
-    return fmt::format(fmt::runtime(known.hugging_face), number) + name.substr(suffix);
-  }
-  throw std::logic_error("no name in transformers' layout for " + name);
+TransformersLayout paired_rows(int64_t head_dimension, int64_t rotated) {
+  return {.row = [=](int64_t row) {
+    const int64_t head = row / head_dimension, i = row % head_dimension;
+    if (i >= rotated) return row;
+    return head * head_dimension + i / 2 + (i % 2) * (rotated / 2);
+  }};
 }
 
-nn::Projection WeightSource::linear(const std::string& prefix, int64_t rows, int64_t columns, PairedRows order) {
-  nn::Projection projection{.weight = matrix(prefix + ".weight", rows, columns, order)};
-  if (has(prefix + ".bias")) projection.bias = vector(prefix + ".bias", rows, order);
+namespace {
+
+// The number in `module` where `pattern` has "{}"; "" where the pattern has none; nothing where they differ.
+std::optional<std::string_view> match(std::string_view pattern, std::string_view module) {
+  const size_t hole = pattern.find("{}");
+  if (hole == pattern.npos) return module == pattern ? std::optional<std::string_view>("") : std::nullopt;
+  const std::string_view before = pattern.substr(0, hole), after = pattern.substr(hole + 2);
+  if (!module.starts_with(before) || !module.ends_with(after) || module.size() <= pattern.size() - 2) return {};
+  const std::string_view number = module.substr(hole, module.size() - before.size() - after.size());
+  return number.find_first_not_of("0123456789") == number.npos ? std::optional(number) : std::nullopt;
+}
+
+// The names that a tensor may have in transformers' layout. Models that also see or hear have their language model
+// below another name.
+std::vector<std::string> transformers_names(std::span<const WeightName> names, const std::string& name) {
+  const size_t suffix = name.rfind('.');  // ".weight" or ".bias"
+  std::vector<std::string> found;
+  for (const WeightName& known : names) {
+    const auto number = match(known.gguf, std::string_view(name).substr(0, suffix));
+    if (!number) continue;
+    const std::string theirs = fmt::format(fmt::runtime(known.hugging_face), *number) + name.substr(suffix);
+    found.push_back(theirs);
+    constexpr std::string_view kModel = "model.";
+    found.push_back("language_model." + theirs);
+    if (theirs.starts_with(kModel)) found.push_back("model.language_model." + theirs.substr(kModel.size()));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string weight_name(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name) {
+  if (checkpoint.layout() == CheckpointLayout::kGguf) return name;
+  const std::vector<std::string> theirs = transformers_names(names, name);
+  if (theirs.empty()) throw std::logic_error("no name in transformers' layout for " + name);
+  for (const std::string& candidate : theirs) {
+    if (checkpoint.tensor(candidate) != nullptr) return candidate;
+  }
+  return theirs.front();
+}
+
+bool has_weight(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name) {
+  if (checkpoint.layout() == CheckpointLayout::kGguf) return checkpoint.tensor(name) != nullptr;
+  return std::ranges::any_of(transformers_names(names, name),
+                             [&](const std::string& theirs) { return checkpoint.tensor(theirs) != nullptr; });
+}
+
+nn::Projection WeightSource::linear(const std::string& prefix, MatrixSize size, const TransformersLayout& theirs) {
+  nn::Projection projection{.weight = matrix(prefix + ".weight", size, theirs)};
+  if (!has(prefix + ".bias")) return projection;
+  TransformersLayout of_bias = theirs;
+  of_bias.transposed = false;
+  const std::vector<float> bias = host_vector(prefix + ".bias", size.rows, of_bias);
+  const size_t count = static_cast<size_t>(size.count > 0 ? size.count : size.rows);
+  projection.bias = upload(std::span(bias).subspan(static_cast<size_t>(size.first), count));
   return projection;
 }
 
@@ -86,14 +130,10 @@ CheckpointWeights::CheckpointWeights(const Checkpoint& checkpoint, std::span<con
   for (const CheckpointTensor& tensor : checkpoint.tensors()) total_ += tensor.data.size();
 }
 
-std::string CheckpointWeights::name_in_file(const std::string& name) const {
-  return weight_name(names_, checkpoint_.layout(), name);
-}
-
-bool CheckpointWeights::has(const std::string& name) const { return checkpoint_.tensor(name_in_file(name)) != nullptr; }
+bool CheckpointWeights::has(const std::string& name) const { return has_weight(names_, checkpoint_, name); }
 
 const CheckpointTensor& CheckpointWeights::checked(const std::string& name, std::vector<int64_t> shape) const {
-  const CheckpointTensor& tensor = checkpoint_.require_tensor(name_in_file(name));
+  const CheckpointTensor& tensor = checkpoint_.require_tensor(weight_name(names_, checkpoint_, name));
   if (tensor.shape != shape) {
     throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", checkpoint_.path(),
                     gguf::quote(tensor.name), fmt::join(tensor.shape, ", "), fmt::join(shape, ", "));
@@ -103,42 +143,60 @@ const CheckpointTensor& CheckpointWeights::checked(const std::string& name, std:
     throw bad_input("{}: tensor {}: weights in format {} are not supported", checkpoint_.path(),
                     gguf::quote(tensor.name), tensor.format);
   }
-  if (!all_finite(dtype, tensor.data.data(), tensor.elements())) {
-    throw bad_input("{}: tensor {} has values that are not numbers; the file is damaged", checkpoint_.path(),
-                    gguf::quote(tensor.name));
-  }
   return tensor;
 }
 
-void CheckpointWeights::loaded(const CheckpointTensor& tensor, bool used_in_place) {
+void CheckpointWeights::check_values(const CheckpointTensor& tensor) const {
+  if (all_finite(tensor.dtype(), tensor.data.data(), tensor.elements())) return;
+  throw bad_input("{}: tensor {} has values that are not numbers; the file is damaged", checkpoint_.path(),
+                  gguf::quote(tensor.name));
+}
+
+void CheckpointWeights::loaded(const CheckpointTensor& tensor, size_t bytes, bool used_in_place) {
   if (!used_in_place) tensor.file->release(tensor.offset(), tensor.data.size());  // these pages need not stay in memory
-  done_ += tensor.data.size();
+  done_ += bytes;
   if (progress_) progress_(done_, total_);
 }
 
-Tensor CheckpointWeights::matrix(const std::string& name, int64_t rows, int64_t columns, PairedRows order) {
-  const CheckpointTensor& tensor = checked(name, {rows, columns});
-  std::shared_ptr<const void> bytes(tensor.file, tensor.data.data());
-  if (order.head_dimension != 0 && checkpoint_.layout() == CheckpointLayout::kHuggingFace) {
-    const auto copy = rows_in_pairs(tensor.data, rows, order);
-    bytes = std::shared_ptr<const void>(copy, copy->data());
-  } else if (!is_aligned(tensor.data, tensor.dtype())) {
-    const auto copy = std::make_shared<std::vector<std::byte>>(tensor.data.begin(), tensor.data.end());
+Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
+  const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && !theirs.is_same();
+  const bool transposed = converted && theirs.transposed;
+  const CheckpointTensor& whole = checked(
+      name, transposed ? std::vector<int64_t>{size.columns, size.rows} : std::vector<int64_t>{size.rows, size.columns});
+  if (transposed && is_quantized(whole.dtype()))
+    throw bad_input("{}: tensor {} is stored transposed, which {} cannot be", checkpoint_.path(),
+                    gguf::quote(whole.name), whole.format);
+  const int64_t rows = size.count > 0 ? size.count : size.rows;
+  const CheckpointTensor wanted = rows == size.rows || converted ? whole : whole.rows(size.first, size.count);
+  check_values(wanted);
+  std::shared_ptr<const void> bytes(wanted.file, wanted.data.data());
+  if (converted) {
+    const auto copy = in_our_layout(whole, size.rows, theirs);
+    const size_t row = copy->size() / static_cast<size_t>(size.rows);
+    bytes = std::shared_ptr<const void>(copy, copy->data() + static_cast<size_t>(size.first) * row);
+  } else if (!is_aligned(wanted.data, wanted.dtype())) {
+    const auto copy = std::make_shared<std::vector<std::byte>>(wanted.data.begin(), wanted.data.end());
     bytes = std::shared_ptr<const void>(copy, copy->data());
   }
-  Tensor matrix = device_->upload_matrix(tensor.dtype(), rows, columns, bytes, &memory_);
-  loaded(tensor, matrix.state().storage.get() == tensor.data.data());
+  Tensor matrix = device_->upload_matrix(wanted.dtype(), rows, size.columns, bytes, &memory_);
+  loaded(wanted, whole.data.size() / static_cast<size_t>(size.rows) * static_cast<size_t>(rows),
+         matrix.state().storage.get() == wanted.data.data());
   return matrix;
 }
 
-std::vector<float> CheckpointWeights::host_vector(const std::string& name, int64_t length, PairedRows order) {
+std::vector<float> CheckpointWeights::host_vector(const std::string& name, int64_t length,
+                                                  const TransformersLayout& theirs) {
   const CheckpointTensor& tensor = checked(name, {length});
+  check_values(tensor);
+  const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && !theirs.is_same();
   std::vector<std::byte> aligned(tensor.data.begin(), tensor.data.end());
-  if (order.head_dimension != 0 && checkpoint_.layout() == CheckpointLayout::kHuggingFace)
-    aligned = std::move(*rows_in_pairs(tensor.data, length, order));
+  if (converted) aligned = std::move(*in_our_layout(tensor, length, theirs));
   std::vector<float> values(static_cast<size_t>(length));
   dequantize_row(tensor.dtype(), aligned.data(), values.data(), length);
-  loaded(tensor);
+  if (converted) {
+    for (float& value : values) value += theirs.offset;
+  }
+  loaded(tensor, tensor.data.size());
   return values;
 }
 
@@ -146,13 +204,18 @@ Tensor CheckpointWeights::upload(std::span<const float> values) {
   return device_->upload(DType::f32, Shape{std::ssize(values)}, values.data());
 }
 
-Tensor WeightList::matrix(const std::string& name, int64_t rows, int64_t columns, PairedRows) {
-  tensors_.push_back({name, {rows, columns}});
+void WeightList::add(const std::string& name, std::vector<int64_t> shape, const TransformersLayout& theirs) {
+  const bool known = std::ranges::any_of(tensors_, [&](const RequestedTensor& t) { return t.name == name; });
+  if (!known) tensors_.push_back({name, std::move(shape), theirs});
+}
+
+Tensor WeightList::matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
+  add(name, {size.rows, size.columns}, theirs);
   return {};
 }
 
-std::vector<float> WeightList::host_vector(const std::string& name, int64_t length, PairedRows) {
-  tensors_.push_back({name, {length}});
+std::vector<float> WeightList::host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) {
+  add(name, {length}, theirs);
   return std::vector<float>(static_cast<size_t>(length), 1.0f);
 }
 

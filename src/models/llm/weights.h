@@ -1,6 +1,7 @@
 // The weights that a family asks for by name while it is built: from a checkpoint onto a device, or only listed.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <span>
 #include <string>
@@ -14,17 +15,38 @@
 namespace gabbro::llm {
 
 // A module of tensors in both layouts; "{}" is the number of the layer. A family has a table of them, and asks by the
-// name of GGUF.
+// name of GGUF. Of several rows for one name the first whose tensor exists counts.
 struct WeightName {
   const char* gguf;          // "blk.{}.attn_q"
   const char* hugging_face;  // "model.layers.{}.self_attn.q_proj"
 };
 
-// The rows of a projection whose heads are rotated in pairs (2i, 2i + 1). GGUF files have them in that order, those of
-// transformers have the elements i and i + `rotated` / 2 of a head as a pair.
-struct PairedRows {
-  int64_t head_dimension = 0;  // 0: rows are as they are in either layout
-  int64_t rotated = 0;         // elements of a head that are
+// A table with rows of `own` before those of `common`.
+template <size_t A, size_t B>
+constexpr std::array<WeightName, A + B> with_names(const WeightName (&own)[A], const WeightName (&common)[B]) {
+  std::array<WeightName, A + B> all{};
+  for (size_t i = 0; i < A; ++i) all[i] = own[i];
+  for (size_t i = 0; i < B; ++i) all[A + i] = common[i];
+  return all;
+}
+
+// How transformers stores a tensor where that differs from GGUF's layout, in which it is asked for.
+struct TransformersLayout {
+  std::function<int64_t(int64_t row)> row;  // the row there of each row here; empty: the same
+  bool transposed = false;                  // stored [columns, rows]
+  float offset = 0;                         // added to the values of a vector
+
+  bool is_same() const { return !row && !transposed && offset == 0; }
+};
+
+// Heads that are rotated in pairs (2i, 2i + 1): GGUF files have them in that order, those of transformers have the
+// elements i and i + `rotated` / 2 of a head as a pair.
+TransformersLayout paired_rows(int64_t head_dimension, int64_t rotated);
+
+// A matrix, or some rows of it.
+struct MatrixSize {
+  int64_t rows = 0, columns = 0;  // of the whole matrix
+  int64_t first = 0, count = 0;   // the rows that are wanted; count 0: all
 };
 
 // All functions throw bad_input that names the file and the tensor: missing, of another shape, of a format that does
@@ -36,16 +58,17 @@ class WeightSource {
   virtual ~WeightSource() = default;
 
   virtual bool has(const std::string& name) const = 0;  // a tensor's: "output.weight"
-  // [rows, columns] as `linear` and `embedding` want it.
-  virtual Tensor matrix(const std::string& name, int64_t rows, int64_t columns, PairedRows order = {}) = 0;
-  virtual std::vector<float> host_vector(const std::string& name, int64_t length, PairedRows order = {}) = 0;
+  // As `linear` and `embedding` want it.
+  virtual Tensor matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs = {}) = 0;
+  virtual std::vector<float> host_vector(const std::string& name, int64_t length,
+                                         const TransformersLayout& theirs = {}) = 0;
   virtual Tensor upload(std::span<const float> values) = 0;  // f32 [n] on the device
 
-  Tensor vector(const std::string& name, int64_t length, PairedRows order = {}) {
-    return upload(host_vector(name, length, order));
+  Tensor vector(const std::string& name, int64_t length, const TransformersLayout& theirs = {}) {
+    return upload(host_vector(name, length, theirs));
   }
   // PREFIX.weight, and PREFIX.bias if it is there.
-  nn::Projection linear(const std::string& prefix, int64_t rows, int64_t columns, PairedRows order = {});
+  nn::Projection linear(const std::string& prefix, MatrixSize size, const TransformersLayout& theirs = {});
 };
 
 // Tensors of a checkpoint, which has to live as long as the loading takes, on a device.
@@ -55,14 +78,14 @@ class CheckpointWeights : public WeightSource {
                     LoadProgress progress);
 
   bool has(const std::string& name) const override;
-  Tensor matrix(const std::string& name, int64_t rows, int64_t columns, PairedRows order) override;
-  std::vector<float> host_vector(const std::string& name, int64_t length, PairedRows order) override;
+  Tensor matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
+  std::vector<float> host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) override;
   Tensor upload(std::span<const float> values) override;
 
  private:
-  std::string name_in_file(const std::string& name) const;
   const CheckpointTensor& checked(const std::string& name, std::vector<int64_t> shape) const;
-  void loaded(const CheckpointTensor& tensor, bool used_in_place = false);
+  void check_values(const CheckpointTensor& tensor) const;
+  void loaded(const CheckpointTensor& tensor, size_t bytes, bool used_in_place = false);
 
   const Checkpoint& checkpoint_;
   std::span<const WeightName> names_;
@@ -77,6 +100,7 @@ class CheckpointWeights : public WeightSource {
 struct RequestedTensor {
   std::string name;
   std::vector<int64_t> shape;  // row-major
+  TransformersLayout theirs;
 };
 
 // Lists what a family asks for; its tensors are undefined, so that the model cannot run.
@@ -88,17 +112,20 @@ class WeightList : public WeightSource {
   std::span<const RequestedTensor> tensors() const { return tensors_; }
 
   bool has(const std::string& name) const override { return has_(name); }
-  Tensor matrix(const std::string& name, int64_t rows, int64_t columns, PairedRows order) override;
-  std::vector<float> host_vector(const std::string& name, int64_t length, PairedRows order) override;  // ones
+  Tensor matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
+  std::vector<float> host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) override;
   Tensor upload(std::span<const float> values) override;
 
  private:
+  void add(const std::string& name, std::vector<int64_t> shape, const TransformersLayout& theirs);
+
   std::function<bool(const std::string& name)> has_;
   std::vector<RequestedTensor> tensors_;
 };
 
-// The name in a checkpoint's layout of a tensor that a family asks for. Throws std::logic_error where the table has
-// none.
-std::string weight_name(std::span<const WeightName> names, CheckpointLayout layout, const std::string& name);
+// The name in the checkpoint of a tensor that a family asks for: that of a tensor that is there, else the one that is
+// missing. Throws std::logic_error where the table has none.
+std::string weight_name(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name);
+bool has_weight(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name);
 
 }  // namespace gabbro::llm

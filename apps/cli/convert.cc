@@ -1,0 +1,106 @@
+// `convert`: a GGUF file of a safetensors folder, or of another GGUF file with its weights in other formats.
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/model_argument.h"
+#include "apps/cli/options.h"
+#include "apps/cli/terminal.h"
+#include "src/base/error.h"
+#include "src/hub/model_cache.h"
+#include "src/models/llm/convert.h"
+
+namespace gabbro::cli {
+namespace {
+
+struct Options {
+  CommonOptions common;
+  std::string model;
+  std::string out;
+  std::string type = "f16";
+  bool force = false;
+};
+
+const FileType& type_of(const std::string& name) {
+  if (const FileType* type = find_file_type(std::string_view(name))) return *type;
+  std::string known;
+  for (const FileType& type : file_types()) known += (known.empty() ? "" : ", ") + std::string(type.name);
+  throw Error(ErrorCode::kBadInput, fmt::format("--type: '{}' is not known", name), "known: " + known);
+}
+
+// MODEL-TYPE.gguf in the current folder.
+std::string default_name(const std::string& model, const std::string& type) {
+  const std::filesystem::path path = std::filesystem::weakly_canonical(model);
+  const bool folder = std::filesystem::is_directory(path);
+  return (folder ? path.filename() : path.stem()).string() + "-" + type + ".gguf";
+}
+
+void check_target(const Options& o, const std::string& out, const Checkpoint& checkpoint) {
+  struct stat target = {}, source = {};
+  if (::stat(out.c_str(), &target) != 0) return;
+  if (!S_ISREG(target.st_mode)) throw bad_input("{}: is there, and is not a file", out);
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    if (::stat(tensor.file->path().c_str(), &source) == 0 && source.st_ino == target.st_ino &&
+        source.st_dev == target.st_dev)
+      throw bad_input("{}: is the model that is read", out);
+  }
+  if (!o.force) throw Error(ErrorCode::kBadInput, fmt::format("{}: is there already", out), "replace it with --force");
+}
+
+int run(const Options& o) {
+  const FileType& type = type_of(o.type);
+  const std::string model = resolve_model(o.model);
+  const Checkpoint checkpoint = Checkpoint::open(model);
+  const std::string out = o.out.empty() ? default_name(model, std::string(type.name)) : o.out;
+  check_target(o, out, checkpoint);
+  const Cancelable cancelable;
+  const auto start = std::chrono::steady_clock::now();
+  llm::Converted result;
+  {
+    ProgressBar bar("converting", true);
+    result = llm::convert(
+        checkpoint, out,
+        {.type = &type,
+         .threads = o.common.threads,
+         .progress = [&](uint64_t done,
+                         uint64_t total) { bar.show(static_cast<double>(done) / static_cast<double>(total)); },
+         .cancel = cancelable.flag()});
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (const std::string& warning : result.warnings) report("warning", warning);
+  if (o.common.json) {
+    print_json({{"path", out},
+                {"type", type.name},
+                {"bytes", result.bytes},
+                {"tensors", result.tensors},
+                {"tensors_continued", result.tensors_found},
+                {"seconds", seconds}});
+    return 0;
+  }
+  print(fmt::format("{}: {} tensors, {}{}, {:.1f} s\n", out, result.tensors, human_bytes(result.bytes),
+                    result.tensors_found > 0 ? fmt::format(" ({} tensors were there)", result.tensors_found) : "",
+                    seconds));
+  return 0;
+}
+
+}  // namespace
+
+void add_convert(Command root) {
+  Command command = root.subcommand("convert", "Write a model as one GGUF file, with its weights in any format");
+  const auto o = std::make_shared<Options>();
+  add_model(command, o->model);
+  command.option("-o,--out", o->out, "File to write; MODEL-TYPE.gguf in this folder where it is left out")
+      .placeholder("FILE.gguf");
+  command.option("--type", o->type, "Format of the weights: f32, bf16, f16, q8_0, q4_k_m, ...").placeholder("TYPE");
+  command.flag("--force", o->force, "Replace a file that is there");
+  add_threads(command, o->common);
+  add_output_options(command, o->common);
+  command.example("gabbro convert Qwen3-4B --type q8_0 -o qwen3-4b-q8_0.gguf");
+  command.runs([o] { return run(*o); });
+}
+
+}  // namespace gabbro::cli

@@ -1,0 +1,323 @@
+#include "src/models/llm/convert.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "src/base/error.h"
+#include "src/base/resumable_file.h"
+#include "src/base/round_up.h"
+#include "src/formats/ggml_type.h"
+#include "src/formats/gguf_parse.h"
+#include "src/formats/gguf_writer.h"
+#include "src/formats/quant/finite.h"
+#include "src/formats/quant/quant.h"
+#include "src/models/llm/config_reader.h"
+#include "src/models/llm/gguf_fields.h"
+#include "src/models/llm/model_plan.h"
+#include "src/models/llm/registry.h"
+
+namespace gabbro::llm {
+namespace {
+
+// A tensor of the new file, and where its values come from.
+struct Target {
+  std::string name;
+  std::vector<int64_t> shape;  // row-major
+  uint32_t type = 0;           // of GGML
+  std::optional<DType> dtype;  // nothing: copied as it is
+  const CheckpointTensor* source = nullptr;
+  TransformersLayout theirs;
+  const std::vector<float>* table = nullptr;  // instead of a source
+  uint64_t offset = 0, bytes = 0;             // in the new file
+
+  int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
+  int64_t rows() const {
+    int64_t count = 1;
+    for (size_t i = 0; i + 1 < shape.size(); ++i) count *= shape[i];
+    return count;
+  }
+};
+
+bool has_encoder(DType dtype) { return !is_quantized(dtype) || quant_format(dtype).encode != nullptr; }
+
+// Everything that decides the new file's contents, in one line.
+std::string recipe_of(const Checkpoint& checkpoint, const FileType& type, const std::string& header) {
+  std::map<std::string, std::pair<int64_t, int64_t>> files;
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    struct stat info = {};
+    const std::string& path = tensor.file->path();
+    if (!files.contains(path) && ::stat(path.c_str(), &info) == 0)
+      files[path] = {info.st_size, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
+  }
+  std::string recipe = fmt::format("gabbro 1 {} {:x}", type.name, std::hash<std::string>()(header));
+  for (const auto& [path, facts] : files)
+    recipe += fmt::format(" {}:{}:{}", std::filesystem::path(path).filename().string(), facts.first, facts.second);
+  std::ranges::replace(recipe, '\n', ' ');
+  return recipe;
+}
+
+void copy_fields(const Metadata& metadata, gguf::Writer& writer) {
+  for (const MetadataField& field : metadata.fields()) {
+    const bool replaced = field.key == "general.file_type" || field.key == "general.quantization_version" ||
+                          field.key == "general.alignment" || field.key.starts_with("split.");
+    if (!replaced) writer.add_value(field.key, *field.value.gguf());
+  }
+}
+
+// Defaults of generation by their names in generation_config.json and in GGUF.
+constexpr std::pair<const char*, const char*> kSampling[] = {
+    {"generation_config.temperature", "general.sampling.temp"},
+    {"generation_config.top_p", "general.sampling.top_p"},
+    {"generation_config.min_p", "general.sampling.min_p"},
+    {"generation_config.repetition_penalty", "general.sampling.penalty_repeat"},
+};
+
+void write_fields(const Checkpoint& checkpoint, const Family& family, GgufFields& fields) {
+  gguf::Writer& writer = fields.writer;
+  const Metadata& metadata = checkpoint.metadata();
+  writer.add_string("general.architecture", fields.architecture);
+  writer.add_string("general.type", "model");
+  std::filesystem::path path(checkpoint.path());
+  if (!std::filesystem::is_directory(path)) path = path.parent_path();
+  writer.add_string("general.name", std::filesystem::weakly_canonical(path).filename().string());
+  family.write_fields(checkpoint, fields);
+  for (const auto& [theirs, ours] : kSampling) {
+    if (metadata.has(theirs)) writer.add_f32(ours, metadata.require_f32(theirs));
+  }
+  constexpr const char* kTopK = "generation_config.top_k";
+  if (metadata.has(kTopK))
+    writer.add_integer("general.sampling.top_k", gguf::ValueType::i32, metadata.require_u32(kTopK));
+  writer.add_string("tokenizer.ggml.model", "none");
+  if (const auto source = checkpoint.chat_template()) writer.add_string("tokenizer.chat_template", *source);
+}
+
+class Conversion {
+ public:
+  Conversion(const Checkpoint& checkpoint, const std::string& path, const ConvertOptions& options)
+      : checkpoint_(checkpoint), path_(path), options_(options) {}
+
+  Converted run() {
+    plan();
+    lay_out();
+    ResumableFile file(path_, recipe_of(checkpoint_, *options_.type, header_), total_);
+    file_ = &file;
+    result_.tensors_found = file.parts_found();
+    file.write(0, std::as_bytes(std::span(header_)));
+    for (const Target& target : targets_) convert(target);
+    file.finish();
+    return result_;
+  }
+
+ private:
+  void plan();
+  void add(Target target);
+  void lay_out();
+  void convert(const Target& target);
+  void convert_rows(const Target& target, int64_t first, int64_t count, std::vector<std::byte>& out) const;
+  const std::byte* source_row(const Target& target, int64_t row, std::vector<std::byte>& gathered) const;
+
+  const Checkpoint& checkpoint_;
+  const std::string& path_;
+  const ConvertOptions& options_;
+  std::vector<Target> targets_;
+  std::map<std::string, std::vector<float>> tables_;
+  gguf::Writer writer_;
+  std::string header_;
+  uint64_t total_ = 0, done_ = 0;
+  ResumableFile* file_ = nullptr;
+  Converted result_;
+};
+
+void Conversion::plan() {
+  const Family& family = family_of(checkpoint_);
+  const ModelPlan model = plan_of(checkpoint_);
+  const std::vector<PlannedTensor> planned = planned_tensors(model, *options_.type);
+  const bool gguf = checkpoint_.layout() == CheckpointLayout::kGguf;
+  if (gguf) {
+    copy_fields(checkpoint_.metadata(), writer_);
+  } else {
+    GgufFields fields{.writer = writer_, .architecture = std::string(family.architectures.front())};
+    write_fields(checkpoint_, family, fields);
+    tables_ = std::move(fields.tables);
+  }
+  writer_.add_u32("general.file_type", options_.type->number);
+  writer_.add_u32("general.quantization_version", 2);
+  for (const auto& [name, values] : tables_) {
+    add({.name = name,
+         .shape = {std::ssize(values)},
+         .type = gguf::ggml_type_number(DType::f32),
+         .dtype = DType::f32,
+         .table = &values});
+  }
+  std::map<std::string_view, size_t> used;
+  for (size_t i = 0; i < planned.size(); ++i) {
+    const CheckpointTensor& source =
+        checkpoint_.require_tensor(weight_name(family.names, checkpoint_, planned[i].name));
+    used.emplace(source.name, i);
+    // A vector of GGUF stays as it is, whatever its format.
+    const DType dtype = planned[i].shape.size() == 1 && gguf ? source.dtype() : planned[i].dtype;
+    add({.name = planned[i].name,
+         .shape = planned[i].shape,
+         .type = gguf::ggml_type_number(dtype),
+         .dtype = dtype,
+         .source = &source,
+         .theirs = gguf ? TransformersLayout{} : model.tensors[i].theirs});
+  }
+  if (!gguf) return;
+  for (const CheckpointTensor& source : checkpoint_.tensors()) {  // those that the family does not ask for
+    if (used.contains(source.name)) continue;
+    if (!source.known_dtype) {
+      throw bad_input("{}: tensor {}: format {} cannot be converted", checkpoint_.path(), gguf::quote(source.name),
+                      source.format);
+    }
+    add({.name = std::string(source.name),
+         .shape = source.shape,
+         .type = gguf::ggml_type_number(source.dtype()),
+         .source = &source});
+  }
+}
+
+void Conversion::add(Target target) {
+  if (target.dtype && !has_encoder(*target.dtype)) {
+    throw Error(ErrorCode::kBadInput, fmt::format("there is no encoder for {}", dtype_name(*target.dtype)),
+                "choose another --type");
+  }
+  if (target.source != nullptr && target.dtype) {
+    const DType from = target.source->dtype();
+    if (is_quantized(from) && from != *target.dtype && result_.warnings.empty()) {
+      result_.warnings.push_back(
+          fmt::format("{}: its weights are {} already; quantized again they lose more than from the original",
+                      checkpoint_.path(), target.source->format));
+    }
+    result_.bytes_before += target.source->data.size();
+  }
+  targets_.push_back(std::move(target));
+}
+
+void Conversion::lay_out() {
+  for (const Target& target : targets_) writer_.declare_tensor(target.name, target.type, target.shape);
+  header_ = writer_.header();
+  total_ = header_.size();
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    targets_[i].offset = total_;
+    targets_[i].bytes = writer_.tensors()[i].size;
+    total_ += round_up(targets_[i].bytes, writer_.alignment());
+  }
+  result_.bytes = total_;
+  result_.tensors = targets_.size();
+}
+
+// The row in the source's format, of the file or put together from its columns.
+const std::byte* Conversion::source_row(const Target& target, int64_t row, std::vector<std::byte>& gathered) const {
+  const CheckpointTensor& source = *target.source;
+  const auto rows = static_cast<size_t>(target.rows()), columns = static_cast<size_t>(target.columns());
+  const std::byte* const data = source.data.data();
+  if (target.theirs.transposed) {
+    const size_t element = dtype_info(source.dtype()).block_bytes;
+    gathered.resize(columns * element);
+    for (size_t j = 0; j < columns; ++j)
+      std::memcpy(gathered.data() + j * element, data + (j * rows + static_cast<size_t>(row)) * element, element);
+    return gathered.data();
+  }
+  const int64_t there = target.theirs.row ? target.theirs.row(row) : row;
+  return data + static_cast<size_t>(there) * (source.data.size() / rows);
+}
+
+void Conversion::convert_rows(const Target& target, int64_t first, int64_t count, std::vector<std::byte>& out) const {
+  const auto columns = target.columns();
+  const size_t row_bytes = target.bytes / static_cast<size_t>(target.rows());
+  out.resize(row_bytes * static_cast<size_t>(count));
+  if (target.table != nullptr) {
+    std::memcpy(out.data(), target.table->data(), out.size());
+    return;
+  }
+  const CheckpointTensor& source = *target.source;
+  const bool as_it_is = (!target.dtype || *target.dtype == source.dtype()) && target.theirs.offset == 0;
+  std::vector<float> values(static_cast<size_t>(columns));
+  std::vector<std::byte> gathered;
+  for (int64_t i = 0; i < count; ++i) {
+    // A vector is one row here, whose elements are the rows of its layout.
+    const bool reordered = target.shape.size() == 1 && target.theirs.row;
+    const std::byte* row = reordered ? source.data.data() : source_row(target, first + i, gathered);
+    if (reordered) {
+      const size_t element = source.data.size() / static_cast<size_t>(columns);
+      gathered.resize(source.data.size());
+      for (int64_t j = 0; j < columns; ++j)
+        std::memcpy(gathered.data() + static_cast<size_t>(j) * element,
+                    row + static_cast<size_t>(target.theirs.row(j)) * element, element);
+      row = gathered.data();
+    }
+    if (target.dtype && !all_finite(source.dtype(), row, columns)) {
+      throw bad_input("{}: tensor {} has values that are not numbers; the file is damaged", checkpoint_.path(),
+                      gguf::quote(source.name));
+    }
+    std::byte* const to = out.data() + static_cast<size_t>(i) * row_bytes;
+    if (as_it_is) {
+      std::memcpy(to, row, row_bytes);
+      continue;
+    }
+    dequantize_row(source.dtype(), row, values.data(), columns);
+    for (float& value : values) value += target.theirs.offset;
+    quantize_row(*target.dtype, values.data(), to, columns);
+  }
+}
+
+void Conversion::convert(const Target& target) {
+  if (file_->has(target.name)) {
+    done_ += target.bytes;
+    return;
+  }
+  constexpr size_t kChunk = size_t{4} << 20;  // bytes of the source that a thread takes at a time
+  const int64_t rows = target.rows();
+  const size_t per_row = target.source != nullptr ? target.source->data.size() / static_cast<size_t>(rows) : kChunk;
+  const int64_t rows_per_chunk =
+      std::clamp<int64_t>(static_cast<int64_t>(kChunk / std::max<size_t>(per_row, 1)), 1, rows);
+  std::atomic<int64_t> next = 0;
+  std::atomic<bool> stopped = false;
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto work = [&] {
+    std::vector<std::byte> out;
+    try {
+      for (int64_t first; !stopped && (first = next.fetch_add(rows_per_chunk)) < rows;) {
+        if (options_.cancel != nullptr && *options_.cancel) throw Error(ErrorCode::kInterrupted, "interrupted", "");
+        const int64_t count = std::min(rows_per_chunk, rows - first);
+        convert_rows(target, first, count, out);
+        file_->write(target.offset + static_cast<uint64_t>(first) * (out.size() / static_cast<size_t>(count)), out);
+        const std::lock_guard lock(mutex);
+        done_ += out.size();
+        if (options_.progress) options_.progress(done_, total_);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+      stopped = true;
+    }
+  };
+  const int64_t chunks = (rows + rows_per_chunk - 1) / rows_per_chunk;
+  const int threads = options_.threads > 0 ? options_.threads : static_cast<int>(std::thread::hardware_concurrency());
+  std::vector<std::thread> others;
+  for (int64_t i = 1; i < std::min<int64_t>(threads, chunks); ++i) others.emplace_back(work);
+  work();
+  for (std::thread& thread : others) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  file_->complete(target.name);
+  if (target.source != nullptr) target.source->file->release(target.source->offset(), target.source->data.size());
+}
+
+}  // namespace
+
+Converted convert(const Checkpoint& checkpoint, const std::string& path, const ConvertOptions& options) {
+  return Conversion(checkpoint, path, options).run();
+}
+
+}  // namespace gabbro::llm

@@ -1,0 +1,33 @@
+// Conversion of a model to one GGUF file: from another layout, or to other formats of its weights.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "src/formats/checkpoint.h"
+#include "src/formats/file_type.h"
+
+namespace gabbro::llm {
+
+struct ConvertOptions {
+  const FileType* type = nullptr;  // of the new file
+  int threads = 0;                 // 0: one for each processor
+  std::function<void(uint64_t done, uint64_t total)> progress;
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+struct Converted {
+  uint64_t bytes = 0;
+  size_t tensors = 0;
+  size_t tensors_found = 0;           // of an earlier attempt that was interrupted
+  uint64_t bytes_before = 0;          // of the model's tensors
+  std::vector<std::string> warnings;  // one line each
+};
+
+// Writes `path`. What is complete of an interrupted conversion of the same files is kept. Throws bad_input for a model
+// that cannot be read, has values that are not numbers, or a type without an encoder; failed() for a full disk;
+// kInterrupted when `cancel` becomes true.
+Converted convert(const Checkpoint& checkpoint, const std::string& path, const ConvertOptions& options);
+
+}  // namespace gabbro::llm

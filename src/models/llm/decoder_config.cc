@@ -1,0 +1,125 @@
+#include "src/models/llm/decoder_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/base/error.h"
+
+namespace gabbro::llm {
+namespace {
+
+constexpr FieldName kLayers{"block_count", "num_hidden_layers|n_layer"};
+constexpr FieldName kEmbedding{"embedding_length", "hidden_size|n_embd"};
+constexpr FieldName kHeads{"attention.head_count", "num_attention_heads|n_head"};
+constexpr FieldName kKvHeads{"attention.head_count_kv", "num_key_value_heads|num_kv_heads"};
+constexpr FieldName kHeadDimension{"attention.key_length", "head_dim"};
+constexpr FieldName kContext{"context_length", "max_position_embeddings|n_positions"};
+constexpr FieldName kFeedForward{"feed_forward_length", "intermediate_size|n_inner|ffn_hidden_size"};
+constexpr FieldName kWindow{"attention.sliding_window", "sliding_window"};
+constexpr int64_t kLongestContext = int64_t{1} << 32;
+
+void read_sizes(const ConfigReader& fields, std::span<const WeightName> names, ModelShape& shape) {
+  shape.layers = fields.size(kLayers, 4096);
+  shape.embedding = fields.size(kEmbedding, 1 << 20);
+  shape.heads = fields.size(kHeads, 1 << 14);
+  shape.kv_heads = fields.size_or(kKvHeads, shape.heads, 1, shape.heads);
+  if (shape.heads % shape.kv_heads != 0)
+    fields.refuse(kKvHeads, fmt::format("is {}, which does not divide the {} heads", shape.kv_heads, shape.heads));
+  if (!fields.has(kHeadDimension) && shape.embedding % shape.heads != 0) {
+    fields.refuse(kHeads,
+                  fmt::format("is {}, which does not divide the embedding length {}", shape.heads, shape.embedding));
+  }
+  shape.head_dimension = fields.size_or(kHeadDimension, shape.embedding / shape.heads, 2, 1 << 12);
+  constexpr FieldName kValueLength{"attention.value_length", nullptr};
+  if (fields.size_or(kValueLength, shape.head_dimension, 1, 1 << 12) != shape.head_dimension)
+    fields.refuse(kValueLength, "differs from the key length, which is not supported");
+  shape.context_trained = fields.size(kContext, kLongestContext);
+  shape.feed_forward =
+      fields.has(kFeedForward) || !fields.is_hugging_face() ? fields.size(kFeedForward, 1 << 22) : 4 * shape.embedding;
+  const Checkpoint& checkpoint = fields.checkpoint();
+  const std::string name = weight_name(names, checkpoint, "token_embd.weight");
+  const CheckpointTensor& table = checkpoint.require_tensor(name);
+  if (table.shape.size() != 2) throw bad_input("{}: tensor '{}' is not a matrix", checkpoint.path(), name);
+  shape.vocabulary = table.shape[0];
+}
+
+}  // namespace
+
+DecoderConfig read_decoder_config(const ConfigReader& fields, std::span<const WeightName> names) {
+  DecoderConfig config;
+  ModelShape& shape = config.shape;
+  read_sizes(fields, names, shape);
+  const float epsilon = fields.is_hugging_face() ? 1e-6f : 1e-5f;  // defaults of transformers and of llama.cpp
+  constexpr FieldName kRmsEpsilon{"attention.layer_norm_rms_epsilon", "rms_norm_eps"};
+  constexpr FieldName kLayerEpsilon{"attention.layer_norm_epsilon", "layer_norm_eps|layer_norm_epsilon|norm_epsilon"};
+  config.norm_epsilon = fields.number_or(fields.has(kLayerEpsilon) ? kLayerEpsilon : kRmsEpsilon, epsilon, 0.0f, 1.0f);
+  const float scale = fields.number_or({"attention.scale", nullptr}, 0.0f, 0.0f, 1e3f);
+  config.attention_scale = scale != 0 ? scale : default_attention_scale(shape);
+  config.layers = read_layers(fields, shape.layers, 0);
+  config.rope = read_rope(fields, {.head_dimension = shape.head_dimension, .context_trained = shape.context_trained});
+  constexpr FieldName kExperts{"expert_count", "num_local_experts|num_experts|n_routed_experts"};
+  if (const int64_t experts = fields.size_or(kExperts, 0, 0, int64_t{1} << 20); experts > 0)
+    fields.refuse(kExperts, fmt::format("is {}: mixture-of-experts models are not supported", experts));
+  return config;
+}
+
+float default_attention_scale(const ModelShape& shape) {
+  return 1 / std::sqrt(static_cast<float>(shape.head_dimension));
+}
+
+std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, int64_t pattern) {
+  constexpr FieldName kTypes{nullptr, "layer_types"}, kInUse{nullptr, "use_sliding_window"};
+  constexpr FieldName kPattern{"attention.sliding_window_pattern", "sliding_window_pattern|_sliding_window_pattern"};
+  int64_t window = fields.size_or(kWindow, 0, 0, kLongestContext);
+  if (!fields.flag_or(kInUse, true)) window = 0;
+  std::vector<LayerKind> kinds(static_cast<size_t>(layers));
+  if (const std::vector<std::string> types = fields.texts(kTypes); !types.empty()) {
+    if (std::ssize(types) != layers)
+      fields.refuse(kTypes, fmt::format("has {} layers, the model has {}", types.size(), layers));
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (types[i] != "sliding_attention" && types[i] != "full_attention")
+        fields.refuse(kTypes, fmt::format("has '{}', expected sliding_attention or full_attention", types[i]));
+      if (types[i] == "sliding_attention") kinds[i].window = window;
+    }
+    return kinds;
+  }
+  std::vector<int64_t> sliding = fields.sizes(kPattern);  // of GGUF: one number, or a flag for each layer
+  if (sliding.size() == 1) {
+    pattern = sliding.front();
+    sliding.clear();
+  }
+  if (!sliding.empty() && std::ssize(sliding) != layers)
+    fields.refuse(kPattern, fmt::format("has {} layers, the model has {}", sliding.size(), layers));
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const bool full = sliding.empty() ? pattern > 0 && (static_cast<int64_t>(i) + 1) % pattern == 0 : sliding[i] == 0;
+    kinds[i].window = full ? 0 : window;
+  }
+  return kinds;
+}
+
+Activation read_activation(const ConfigReader& fields, Activation other) {
+  constexpr FieldName kActivation{nullptr, "hidden_activation|hidden_act|activation_function|activation"};
+  if (!fields.has(kActivation)) return other;
+  const std::string name = fields.text_or(kActivation, "");
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "gelu") return Activation::kGelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::kGeluTanh;
+  if (name == "relu") return Activation::kRelu;
+  if (name == "relu2") return Activation::kReluSquared;
+  fields.refuse(kActivation, fmt::format("is '{}', expected silu, gelu, gelu_new, relu or relu2", name));
+}
+
+TransformersLayout rows_by_group(const ModelShape& shape) {
+  const int64_t d = shape.head_dimension, groups = shape.kv_heads, queries = shape.heads / groups;
+  return {.row = [=](int64_t row) {
+    const int64_t head = row / d, within = row % d;
+    const int64_t keys = groups * queries, values = keys + groups;  // the first head of each
+    const int64_t group = head < keys ? head / queries : (head - (head < values ? keys : values));
+    const int64_t of_group = head < keys ? head % queries : queries + (head < values ? 0 : 1);
+    return (group * (queries + 2) + of_group) * d + within;
+  }};
+}
+
+}  // namespace gabbro::llm

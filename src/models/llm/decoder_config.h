@@ -1,0 +1,102 @@
+// The configuration of a decoder-only transformer: the sizes and the choices in which families differ.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/models/llm/model.h"
+#include "src/models/llm/rope_config.h"
+#include "src/models/llm/weights.h"
+
+namespace gabbro::llm {
+
+enum class NormKind { kRms, kLayer };
+enum class NormPlacement { kBefore, kAfter, kAround };  // of attention and of the feed-forward block
+enum class Activation { kSilu, kGelu, kGeluTanh, kRelu, kReluSquared };
+
+// Norms of queries and keys: none, over each head with a weight [D], or over all heads together with a weight [H·D].
+enum class QkNorm { kNone, kHead, kAllHeads };
+
+// In what the layers of a model differ.
+struct LayerKind {
+  int64_t window = 0;       // of attention, in tokens; 0: none
+  bool rotated = true;      // whether queries and keys get rotary embeddings
+  bool local_rope = false;  // those of local_rope instead of those of rope
+};
+
+struct DecoderConfig {
+  ModelShape shape;
+  NormKind norm = NormKind::kRms;
+  NormPlacement norm_placement = NormPlacement::kBefore;
+  float norm_epsilon = 1e-5f;
+  float norm_offset = 0;  // transformers' weights of norms are smaller than GGUF's by this (Gemma: 1)
+  // Attention and feed-forward block read the same stream, and are added to it together; `shared_norm`: also its norm.
+  bool parallel = false;
+  bool shared_norm = false;
+
+  QkNorm qk_norm = QkNorm::kNone;
+  float attention_scale = 0;    // on the scores
+  float attention_softcap = 0;  // 0: none
+  std::vector<LayerKind> layers;
+  ModelRope rope;
+  std::optional<ModelRope> local_rope;
+  bool learned_positions = false;  // embeddings of positions are added to those of tokens
+
+  Activation activation = Activation::kSilu;
+  bool gated = true;
+
+  float embedding_scale = 1;           // on the token embeddings
+  bool embedding_scale_given = false;  // by a field; else the family computes it
+  float residual_scale = 1;            // on what each block adds to the stream
+  float logit_scale = 1;
+  bool logits_divided = false;  // the field of GGUF is a divisor
+  float logit_softcap = 0;      // 0: none
+
+  // Names and layouts of tensors that differ from the usual ones.
+  const char* attn_norm_name = "attn_norm";
+  const char* ffn_norm_name = "ffn_norm";
+  bool paired_heads = false;        // GGUF's q and k have the rows of a rotated pair next to each other
+  TransformersLayout fused_rows;    // of attn_qkv
+  bool transposed_linears = false;  // transformers stores matrices of layers as [columns, rows]
+};
+
+// The fields that most families share: sizes, the epsilon of the norms, scale of attention, rotary embeddings, windows
+// by read_layers without a pattern. `names` are the family's, for the vocabulary's size. Throws bad_input that names
+// the file and the field where a size is missing, out of range, or does not fit the others.
+DecoderConfig read_decoder_config(const ConfigReader& fields, std::span<const WeightName> names);
+
+float default_attention_scale(const ModelShape& shape);  // 1/sqrt(D)
+
+// One kind for each layer: windows from layer_types of config.json, else as "every `pattern`-th layer sees everything"
+// (0: none does, 1: all do).
+std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, int64_t pattern);
+
+// hidden_act of config.json and its other names; `other` where there is none, and for GGUF.
+Activation read_activation(const ConfigReader& fields, Activation other);
+
+// Rows of a fused matrix of transformers that has for each group of heads its queries, a key and a value, while GGUF
+// has all queries, then all keys, then all values.
+TransformersLayout rows_by_group(const ModelShape& shape);
+
+// The names that most families share.
+inline constexpr WeightName kDecoderNames[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"output", "lm_head"},
+    {"blk.{}.attn_norm", "model.layers.{}.input_layernorm"},
+    {"blk.{}.attn_q", "model.layers.{}.self_attn.q_proj"},
+    {"blk.{}.attn_k", "model.layers.{}.self_attn.k_proj"},
+    {"blk.{}.attn_v", "model.layers.{}.self_attn.v_proj"},
+    {"blk.{}.attn_qkv", "model.layers.{}.self_attn.qkv_proj"},
+    {"blk.{}.attn_q_norm", "model.layers.{}.self_attn.q_norm"},
+    {"blk.{}.attn_k_norm", "model.layers.{}.self_attn.k_norm"},
+    {"blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"},
+    {"blk.{}.ffn_norm", "model.layers.{}.post_attention_layernorm"},
+    {"blk.{}.ffn_gate", "model.layers.{}.mlp.gate_proj"},
+    {"blk.{}.ffn_up", "model.layers.{}.mlp.up_proj"},
+    {"blk.{}.ffn_up", "model.layers.{}.mlp.gate_up_proj"},
+    {"blk.{}.ffn_down", "model.layers.{}.mlp.down_proj"},
+};
+
+}  // namespace gabbro::llm

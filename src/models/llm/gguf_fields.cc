@@ -1,0 +1,70 @@
+#include "src/models/llm/gguf_fields.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gabbro::llm {
+namespace {
+
+void write_rope(const ModelRope& rope, GgufFields& fields) {
+  fields.size("rope.dimension_count", rope.dimensions);
+  fields.number("rope.freq_base", rope.base);
+  if (rope.scaling == nn::RopeScaling::kLongRope) {
+    fields.tables["rope_factors_short.weight"] = rope.divisors;
+    fields.tables["rope_factors_long.weight"] = rope.long_divisors;
+  } else if (!rope.divisors.empty()) {
+    fields.tables["rope_freqs.weight"] = rope.divisors;
+  }
+  if (rope.scaling == nn::RopeScaling::kNone) return;
+  const char* const names[] = {"none", "linear", "yarn", "longrope"};
+  fields.writer.add_string(fields.architecture + ".rope.scaling.type", names[static_cast<size_t>(rope.scaling)]);
+  fields.number("rope.scaling.factor", rope.factor);
+  fields.size("rope.scaling.original_context_length", rope.original_context);
+  if (rope.attention_factor != 1) fields.number("rope.scaling.attn_factor", rope.attention_factor);
+  if (rope.scaling == nn::RopeScaling::kYarn) {
+    fields.number("rope.scaling.yarn_beta_fast", rope.beta_fast);
+    fields.number("rope.scaling.yarn_beta_slow", rope.beta_slow);
+  }
+}
+
+void write_windows(const std::vector<LayerKind>& layers, GgufFields& fields) {
+  const auto widest = std::ranges::max_element(layers, {}, &LayerKind::window);
+  if (widest == layers.end() || widest->window == 0) return;
+  fields.size("attention.sliding_window", widest->window);
+  std::vector<bool> sliding;
+  for (const LayerKind& layer : layers) sliding.push_back(layer.window > 0);
+  if (std::ranges::find(sliding, false) != sliding.end())
+    fields.writer.add_bools(fields.architecture + ".attention.sliding_window_pattern", sliding);
+}
+
+}  // namespace
+
+void write_decoder_fields(const DecoderConfig& config, GgufFields& fields) {
+  const ModelShape& s = config.shape;
+  fields.size("block_count", s.layers);
+  fields.size("context_length", s.context_trained);
+  fields.size("embedding_length", s.embedding);
+  fields.size("feed_forward_length", s.feed_forward);
+  fields.size("attention.head_count", s.heads);
+  fields.size("attention.head_count_kv", s.kv_heads);
+  fields.size("attention.key_length", s.head_dimension);
+  fields.size("attention.value_length", s.head_dimension);
+  fields.size("vocab_size", s.vocabulary);
+  fields.number(config.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+                config.norm_epsilon);
+  if (config.attention_scale != default_attention_scale(s)) fields.number("attention.scale", config.attention_scale);
+  if (config.attention_softcap != 0) fields.number("attn_logit_softcapping", config.attention_softcap);
+  if (config.logit_softcap != 0) fields.number("final_logit_softcapping", config.logit_softcap);
+  if (config.embedding_scale_given) fields.number("embedding_scale", config.embedding_scale);
+  if (config.residual_scale != 1) fields.number("residual_scale", config.residual_scale);
+  if (config.logit_scale != 1)
+    fields.number("logit_scale", config.logits_divided ? 1 / config.logit_scale : config.logit_scale);
+  if (!config.shared_norm && config.attn_norm_name == std::string_view("attn_norm"))
+    fields.writer.add_bool(fields.architecture + ".use_parallel_residual", config.parallel);
+  write_windows(config.layers, fields);
+  write_rope(config.rope, fields);
+  if (config.local_rope && config.local_rope->base != config.rope.base)
+    fields.number("rope.freq_base_swa", config.local_rope->base);
+}
+
+}  // namespace gabbro::llm

@@ -1,0 +1,27 @@
+// The configuration of a model as fields of GGUF, for files that are converted from another layout.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "src/formats/gguf_writer.h"
+#include "src/models/llm/decoder_config.h"
+
+namespace gabbro::llm {
+
+struct GgufFields {
+  gguf::Writer& writer;
+  std::string architecture;                          // prefix of the family's fields
+  std::map<std::string, std::vector<float>> tables;  // further tensors, f32: the divisors of rotary frequencies
+
+  void size(const char* name, int64_t value) {
+    writer.add_u32(architecture + "." + name, static_cast<uint32_t>(value));
+  }
+  void number(const char* name, double value) { writer.add_f32(architecture + "." + name, static_cast<float>(value)); }
+};
+
+// Read again by the family, they give the same configuration.
+void write_decoder_fields(const DecoderConfig& config, GgufFields& fields);
+
+}  // namespace gabbro::llm

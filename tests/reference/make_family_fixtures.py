@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Writes tests/data/families: a tiny random model of each family as transformers saves it, and its logits.
+
+A folder has config.json and model.safetensors (bf16), and expected.safetensors: `ids` i32 [T] and `logits` f32 [T, V],
+computed in float32 with keys and values rounded to f16, as Gabbro's cache holds them. Needs torch and transformers.
+Usage: make_family_fixtures.py [NAME...]
+"""
+import json
+import pathlib
+import shutil
+import sys
+import zlib
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+OUT = pathlib.Path(__file__).resolve().parents[1] / "data" / "families"
+TOKENS = 28
+VOCABULARY = 96
+COMMON = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
+              num_key_value_heads=2, max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+
+# Folder, configuration class and what differs from COMMON (None removes a field).
+FAMILIES = {
+    "llama": ("LlamaConfig", dict(rope_theta=5000.0)),
+    "mistral": ("MistralConfig", dict(sliding_window=8, head_dim=16)),
+    "qwen2": ("Qwen2Config", dict(tie_word_embeddings=True)),
+    "qwen3": ("Qwen3Config", dict(head_dim=16)),
+    "gemma": ("GemmaConfig", dict(head_dim=16)),
+    "gemma2": ("Gemma2Config", dict(head_dim=16, query_pre_attn_scalar=24, sliding_window=8, num_hidden_layers=4)),
+    "gemma3": ("Gemma3TextConfig", dict(head_dim=16, query_pre_attn_scalar=24, sliding_window=8, num_hidden_layers=7)),
+    "phi": ("PhiConfig", dict(num_key_value_heads=4, partial_rotary_factor=0.5)),
+    "phi3": ("Phi3Config", dict()),
+    "gpt2": ("GPT2Config", dict(n_embd=32, n_layer=3, n_head=4, n_positions=256, hidden_size=None,
+                                intermediate_size=None, num_hidden_layers=None, num_attention_heads=None,
+                                num_key_value_heads=None, max_position_embeddings=None)),
+    "gpt_neox": ("GPTNeoXConfig", dict(num_key_value_heads=None, rotary_pct=0.5)),
+    "falcon": ("FalconConfig", dict(num_key_value_heads=None, intermediate_size=None, num_kv_heads=2,
+                                    new_decoder_architecture=True, bias=False, alibi=False)),
+    "falcon_multi_query": ("FalconConfig", dict(num_key_value_heads=None, intermediate_size=None, multi_query=True,
+                                                parallel_attn=True, new_decoder_architecture=False, bias=False,
+                                                alibi=False)),
+    "olmo2": ("Olmo2Config", dict()),
+    "olmo3": ("Olmo3Config", dict(sliding_window=8, num_hidden_layers=5)),
+    "smollm3": ("SmolLM3Config", dict(num_hidden_layers=5)),
+    "granite": ("GraniteConfig", dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.5,
+                                      logits_scaling=2.0)),
+    "cohere": ("CohereConfig", dict(logit_scale=0.25)),
+    "cohere2": ("Cohere2Config", dict(logit_scale=0.25, sliding_window=8, num_hidden_layers=5)),
+    "stablelm": ("StableLmConfig", dict(partial_rotary_factor=0.5, use_qkv_bias=True)),
+    "stablelm_parallel": ("StableLmConfig", dict(partial_rotary_factor=0.5, use_parallel_residual=True)),
+    "starcoder2": ("Starcoder2Config", dict(use_bias=True)),
+    "glm4": ("Glm4Config", dict(head_dim=16, partial_rotary_factor=0.5, attention_bias=True)),
+}
+
+
+class HalfCache(transformers.DynamicCache):
+    """Keys and values rounded to f16."""
+
+    def update(self, key_states, value_states, layer_idx, *args, **kwargs):
+        def rounded(x):
+            return x.to(torch.float16).to(x.dtype)
+        return super().update(rounded(key_states), rounded(value_states), layer_idx, *args, **kwargs)
+
+
+def randomize(model, seed):
+    """Weights that make every part count: matrices that keep the size of activations, norms and biases off neutral."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, value in model.named_parameters():
+        noise = torch.randn(value.shape, generator=generator)
+        if value.ndim >= 2 and "embed" not in name and "wte" not in name and "wpe" not in name:
+            noise *= value.shape[-1] ** -0.5
+        elif value.ndim == 1:
+            neutral = value.data.mean().round()  # 1 of a norm's weight (0 of Gemma's), 0 of a bias
+            noise = neutral + 0.2 * noise
+        value.data.copy_(noise.to(torch.bfloat16).to(torch.float32))
+
+
+def write(name, seed):
+    class_name, fields = FAMILIES[name]
+    config = getattr(transformers, class_name)(
+        **{key: value for key, value in {**COMMON, **fields}.items() if value is not None})
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    randomize(model, seed)
+    model.tie_weights()
+    generator = torch.Generator().manual_seed(seed + 1)
+    ids = torch.randint(3, VOCABULARY, (1, TOKENS), generator=generator)
+    with torch.no_grad():
+        logits = model(ids, past_key_values=HalfCache(config=config)).logits[0].float()
+        # Token by token through the cache: the same, or the fixture is about something else.
+        cache = HalfCache(config=config)
+        for i in range(TOKENS):
+            step = model(ids[:, i:i + 1], past_key_values=cache).logits[0, -1].float()
+            assert (step - logits[i]).abs().max() < 1e-3 * logits.abs().max(), (name, i)
+    folder = OUT / name
+    shutil.rmtree(folder, ignore_errors=True)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    config_file = folder / "config.json"
+    kept = {key: value for key, value in json.loads(config_file.read_text()).items() if key != "transformers_version"}
+    config_file.write_text(json.dumps(kept, indent=1) + "\n")
+    weights = load_file(folder / "model.safetensors")
+    save_file(weights, folder / "model.safetensors")
+    save_file({"ids": ids[0].to(torch.int32), "logits": logits}, folder / "expected.safetensors")
+    print(f"{name}: {sum(f.stat().st_size for f in folder.iterdir()) / 1e3:.0f} KB, "
+          f"logits up to {logits.abs().max():.1f}, {len(weights)} tensors")
+
+
+def main():
+    names = sys.argv[1:] or list(FAMILIES)
+    for name in names:
+        write(name, seed=zlib.crc32(name.encode()))
+
+
+if __name__ == "__main__":
+    main()
