@@ -144,6 +144,17 @@ function(gabbro_test name)
     ENVIRONMENT "GABBRO_BUILD_DIR=${CMAKE_BINARY_DIR}$<$<STREQUAL:${ARG_LABEL},per_backend>:;GABBRO_DEVICE=cpu>")
 endfunction()
 
+# gabbro_hub_names(): adds src/hub/short_names.txt and the headers of libcurl and libcrypto to gabbro_hub.
+function(gabbro_hub_names)
+  set(folder ${CMAKE_SOURCE_DIR}/src/hub)
+  file(READ ${folder}/short_names.txt short_names)
+  configure_file(${folder}/short_names.cc.in ${CMAKE_BINARY_DIR}/short_names.cc @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${folder}/short_names.txt)
+  target_sources(gabbro_hub PRIVATE ${CMAKE_BINARY_DIR}/short_names.cc)
+  target_include_directories(gabbro_hub PRIVATE ${CURL_INCLUDE_DIRS} ${CRYPTO_INCLUDE_DIRS})
+  target_link_libraries(gabbro_hub PUBLIC ${CMAKE_DL_LIBS})
+endfunction()
+
 # gabbro_op_cases(): the library gabbro_op_cases of src/ops/cases, for tests.
 function(gabbro_op_cases)
   if(GABBRO_TESTS)

@@ -19,6 +19,8 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # needs dpkg-shlibdeps of dpkg-dev
+# Opened at run time by downloads alone (src/hub).
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libcurl4t64 | libcurl4 | libcurl3t64-gnutls | libcurl3-gnutls, libssl3t64 | libssl3, ca-certificates")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # libgabbro.so: ldconfig, and dependencies of packages that link it
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 if(GABBRO_ROCM)

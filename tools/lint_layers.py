@@ -19,6 +19,7 @@ LADDER = ["base", "tensor", "backend", "graph", "ops", "nn", "train", "models", 
 ALLOWED = {module: set(LADDER[:i]) for i, module in enumerate(LADDER)}
 ALLOWED["jinja"] = {"base"}
 ALLOWED["formats"] = {"base", "tensor"}
+ALLOWED["hub"] = {"base", "formats"}
 ALLOWED["text"] = {"base", "tensor", "jinja"}
 ALLOWED["nn"] |= {"formats"}
 ALLOWED["train"] |= {"formats"}

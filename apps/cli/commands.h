@@ -7,6 +7,9 @@ namespace gabbro::cli {
 
 // Each adds its subcommand to `root`, with its options and what it does.
 void add_run(Command root);
+void add_pull(Command root);
+void add_list(Command root);
+void add_remove(Command root);
 void add_inspect(Command root);
 void add_tokenize(Command root);
 void add_template(Command root);
@@ -19,7 +22,6 @@ void add_tune(Command root);
 void add_fit(Command root);
 void add_devices(Command root);
 void add_doctor(Command root);
-void add_list(Command root);
 void add_completion(Command root);
 void add_man(Command root);
 

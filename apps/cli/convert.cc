@@ -11,7 +11,7 @@
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
-#include "src/formats/model_cache.h"
+#include "src/hub/model_cache.h"
 #include "src/models/llm/convert.h"
 
 namespace gabbro::cli {

@@ -7,7 +7,7 @@
 #include "src/backend/registry.h"
 #include "src/engine/random_model.h"
 #include "src/formats/checkpoint.h"
-#include "src/formats/model_cache.h"
+#include "src/hub/model_cache.h"
 
 namespace gabbro::cli {
 

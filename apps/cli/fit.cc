@@ -12,7 +12,7 @@
 #include "src/backend/survey.h"
 #include "src/base/error.h"
 #include "src/engine/forecast.h"
-#include "src/formats/model_cache.h"
+#include "src/hub/model_cache.h"
 #include "src/models/llm/registry.h"
 
 namespace gabbro::cli {

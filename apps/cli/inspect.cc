@@ -10,8 +10,8 @@
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
 #include "src/formats/checkpoint.h"
-#include "src/formats/model_cache.h"
 #include "src/formats/quant/finite.h"
+#include "src/hub/model_cache.h"
 
 namespace gabbro::cli {
 namespace {

@@ -1,18 +1,21 @@
-// `list`: the models in the cache.
+// `list`: the models on this machine, in Gabbro's own folder and in those of other programs.
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
-#include "src/formats/model_cache.h"
+#include "src/hub/model_cache.h"
+#include "src/hub/settings.h"
 
 namespace gabbro::cli {
 namespace {
 
 void print_document(const std::vector<CachedModel>& models) {
-  nlohmann::ordered_json document = {{"folder", models_folder()}, {"models", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json document = {
+      {"folder", models_folder()}, {"hub_folder", hub::cache_folder()}, {"models", nlohmann::ordered_json::array()}};
   for (const CachedModel& model : models) {
-    document["models"].push_back({{"name", model.name}, {"path", model.path}, {"bytes", model.bytes}});
+    document["models"].push_back(
+        {{"name", model.name}, {"path", model.path}, {"bytes", model.bytes}, {"source", name_of(model.source)}});
   }
   print_json(document);
 }
@@ -31,7 +34,7 @@ void print_table(const std::vector<CachedModel>& models) {
 }  // namespace
 
 void add_list(Command root) {
-  Command command = root.subcommand("list", "List the models in the cache");
+  Command command = root.subcommand("list", "List the models on this machine");
   const auto common = std::make_shared<CommonOptions>();
   add_output_options(command, *common);
   command.alias("ls");
@@ -43,7 +46,7 @@ void add_list(Command root) {
     } else if (models.empty()) {
       report("note", models_folder().empty()
                          ? "no model cache is configured: neither GABBRO_HOME, XDG_CACHE_HOME nor HOME is set"
-                         : "no models in " + models_folder());
+                         : fmt::format("no models in {} and {}", models_folder(), hub::cache_folder()));
     } else {
       print_table(models);
     }

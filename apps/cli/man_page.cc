@@ -56,7 +56,7 @@ std::string man_page(const CommandFacts& root) {
   page += ".SH SYNOPSIS\n.B gabbro\n\\fICOMMAND\\fR [\\fIOPTIONS\\fR] ...\n";
   page += ".SH DESCRIPTION\n" + roff(root.description);
   page +=
-      "\nMODEL is a GGUF file, or a name that \\fBgabbro list\\fR shows.\n"
+      "\nMODEL is a GGUF file, a model folder, or a name that \\fBgabbro list\\fR shows.\n"
       "A file that is read may be \\- (standard input), and one that is written \\- (standard output).\n"
       "An argument is an option where it begins with a dash and a letter; \\-\\- ends the options.\n"
       "An argument with a space in it is text, unless its first word is the name of an option.\n"
@@ -68,6 +68,12 @@ std::string man_page(const CommandFacts& root) {
       ".SH ENVIRONMENT\n.TP\nGABBRO_HOME\nWhere models, history, compiled kernels and tuning results are kept.\n"
       ".TP\nXDG_CACHE_HOME, XDG_STATE_HOME\nAbsolute paths: gabbro/models below the first, gabbro/history below the "
       "second, where GABBRO_HOME is not set.\n"
+      ".TP\nHF_HUB_CACHE, HF_HOME\nThe cache of the Hugging Face Hub, where \\fBgabbro pull\\fR puts models: "
+      "~/.cache/huggingface/hub where neither is set.\n"
+      ".TP\nHF_TOKEN, HF_TOKEN_PATH\nThe token for private and gated models, or the file that has it.\n"
+      ".TP\nHF_ENDPOINT, HF_HUB_OFFLINE, HF_HUB_DOWNLOAD_TIMEOUT\nAnother server than https://huggingface.co; 1: no "
+      "downloads; seconds after which a stalled transfer is repeated.\n"
+      ".TP\nOLLAMA_MODELS\nThe folder of Ollama's models, which are found too.\n"
       ".TP\nGABBRO_DEVICE\nThe device, where \\-\\-device does not name one.\n"
       ".TP\nGABBRO_TUNING_FILE\nWhere \\fBgabbro tune\\fR keeps what it measures; empty: nowhere.\n"
       ".TP\nGABBRO_TUNE\n1: shapes without a measurement are measured when a model first needs them.\n"

@@ -1,4 +1,4 @@
-// MODEL on the command line, and what may stand in for it; gabbro::resolve_model (src/formats/model_cache.h) says what
+// MODEL on the command line, and what may stand in for it; gabbro::resolve_model (src/hub/model_cache.h) says what
 // it means.
 #pragma once
 

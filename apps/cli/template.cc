@@ -11,7 +11,7 @@
 #include "src/base/error.h"
 #include "src/engine/model_text.h"
 #include "src/formats/foreign_file.h"
-#include "src/formats/model_cache.h"
+#include "src/hub/model_cache.h"
 #include "src/text/builtin_templates.h"
 #include "src/text/chat_prompt.h"
 

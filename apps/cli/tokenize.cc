@@ -9,7 +9,7 @@
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
 #include "src/engine/model_text.h"
-#include "src/formats/model_cache.h"
+#include "src/hub/model_cache.h"
 #include "src/text/chat_prompt.h"
 
 namespace gabbro::cli {

@@ -9,26 +9,29 @@
 
 namespace gabbro {
 
-nlohmann::ordered_json read_json_file(const std::string& path, size_t limit) {
+nlohmann::ordered_json parse_json(std::string_view text, const std::string& name) {
   using Json = nlohmann::ordered_json;
   constexpr int kMostDepth = 100;
-  const std::string text = read_file(path, limit);
   std::vector<std::unordered_set<std::string>> keys;  // of the open objects
   const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMostDepth) throw bad_input("{}: is nested deeper than {}", path, kMostDepth);
+    if (depth > kMostDepth) throw bad_input("{}: is nested deeper than {}", name, kMostDepth);
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
-      throw bad_input("{}: key {} is there twice", path, gguf::quote(parsed.get<std::string>()));
+      throw bad_input("{}: key {} is there twice", name, gguf::quote(parsed.get<std::string>()));
     return true;
   };
   try {
     return Json::parse(text, check);
   } catch (const Json::parse_error& error) {
-    throw bad_input("{}: no JSON at byte {}", path, error.byte);
+    throw bad_input("{}: no JSON at byte {}", name, error.byte);
   } catch (const Json::out_of_range&) {
-    throw bad_input("{}: a number is out of range", path);
+    throw bad_input("{}: a number is out of range", name);
   }
+}
+
+nlohmann::ordered_json read_json_file(const std::string& path, size_t limit) {
+  return parse_json(read_file(path, limit), path);
 }
 
 }  // namespace gabbro

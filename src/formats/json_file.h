@@ -3,11 +3,15 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 namespace gabbro {
 
-// The document of a file; the order of its keys is kept. Throws bad_input that names the file: no JSON, nested deeper
-// than 100, a key twice in one object, or more than `limit` bytes.
+// The document of a text; the order of its keys is kept. Throws bad_input that begins with `name`: no JSON, nested
+// deeper than 100, or a key twice in one object.
+nlohmann::ordered_json parse_json(std::string_view text, const std::string& name);
+
+// The same of a file, which has at most `limit` bytes.
 nlohmann::ordered_json read_json_file(const std::string& path, size_t limit = size_t{64} << 20);
 
 }  // namespace gabbro

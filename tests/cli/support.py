@@ -18,6 +18,8 @@ os.environ.setdefault("GABBRO_DEVICE", "cpu")
 os.environ.setdefault("GABBRO_SYSFS_ROOT", str(ROOT / "tests" / "data" / "sysfs" / "no_gpu"))
 SKIPPED = 77  # CTest's SKIP_RETURN_CODE
 os.environ.setdefault("GABBRO_TUNING_FILE", "")  # nothing that was measured on this machine
+# Models of other programs on this machine, and the real Hub, are none of the tests' business.
+os.environ.update(HF_HUB_CACHE="/nonexistent/hub", OLLAMA_MODELS="/nonexistent/ollama", HF_ENDPOINT="http://127.0.0.1:9")
 # A hang is a failure too; the sanitized builds are slow.
 TIMEOUT = 300
 

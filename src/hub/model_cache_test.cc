@@ -1,4 +1,4 @@
-#include "src/formats/model_cache.h"
+#include "src/hub/model_cache.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "src/formats/model_cache.h"
+#include "src/hub/model_cache.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +13,10 @@
 #include "src/base/error.h"
 #include "src/formats/foreign_file.h"
 #include "src/formats/gguf_split.h"
+#include "src/hub/model_folders.h"
+#include "src/hub/repo_name.h"
+#include "src/hub/settings.h"
+#include "src/hub/text.h"
 
 namespace gabbro {
 namespace {
@@ -22,16 +26,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view kExtension = ".gguf";
 constexpr size_t kNamesInHint = 10;
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
+using hub::variable;
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool same_but_for_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
-}
+bool same_but_for_case(std::string_view a, std::string_view b) { return hub::lower_case(a) == hub::lower_case(b); }
 
 std::string_view without_extension(std::string_view name) {
   const size_t size = name.size() - std::min(name.size(), kExtension.size());
@@ -66,15 +63,18 @@ void add_file(const fs::directory_entry& entry, std::map<std::string, CachedMode
   const auto split = gguf::parse_split_name(path);
   const std::string name = split ? fs::path(split->prefix).filename().string() : std::string(without_extension(file));
   const std::string first = split ? split->path(0) : path;
-  models.try_emplace(first, CachedModel{name, first, 0}).first->second.bytes += size;
+  models.try_emplace(first, CachedModel{.name = name, .path = first}).first->second.bytes += size;
 }
 
-std::string hint(const std::string& folder) {
-  const std::vector<CachedModel> models = list_models();
+// How to come by a model of that name, which is not there.
+std::string hint(const std::string& model, const std::string& folder) {
+  if (hub::find_short_name(model) || hub::parse_repo_name(model))
+    return fmt::format("gabbro pull {} downloads it from the Hugging Face Hub", model);
+  const std::vector<CachedModel> models = own_models();
   if (models.empty()) return fmt::format("give the path of a .gguf file, or put one into {}", folder);
   std::vector<std::string_view> names;
   names.reserve(models.size());
-  for (const CachedModel& model : models) names.push_back(model.name);
+  for (const CachedModel& other : models) names.push_back(other.name);
   const size_t shown = std::min(names.size(), kNamesInHint);
   std::string more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
   names.resize(shown);
@@ -85,7 +85,7 @@ std::string hint(const std::string& folder) {
 // the exact one before one in another case.
 std::string find_in_cache(const std::string& model) {
   const std::string_view name = without_extension(model);
-  std::vector<CachedModel> found = list_models();
+  std::vector<CachedModel> found = own_models();
   std::erase_if(found, [&](const CachedModel& other) { return !same_but_for_case(other.name, name); });
   for (const CachedModel& other : found) {
     if (fs::path(other.path).filename() == model) return other.path;
@@ -108,7 +108,21 @@ std::string models_folder() {
   return home.empty() ? "" : home + "/.cache/gabbro/models";
 }
 
-std::vector<CachedModel> list_models() {
+const char* name_of(ModelSource source) {
+  switch (source) {
+    case ModelSource::kGabbro:
+      return "gabbro";
+    case ModelSource::kHub:
+      return "hub";
+    case ModelSource::kOllama:
+      return "ollama";
+    case ModelSource::kLmStudio:
+      return "lmstudio";
+  }
+  return "";
+}
+
+std::vector<CachedModel> own_models() {
   std::map<std::string, CachedModel> models;
   std::error_code error;
   const std::string folder = models_folder();
@@ -116,7 +130,8 @@ std::vector<CachedModel> list_models() {
     std::error_code ignored;
     const std::string path = entry->path().string(), name = entry->path().filename().string();
     if (entry->is_regular_file(ignored)) add_file(*entry, models);
-    if (entry->is_directory(ignored) && is_model_folder(path)) models[path] = {name, path, bytes_below(path)};
+    if (entry->is_directory(ignored) && is_model_folder(path))
+      models[path] = {.name = name, .path = path, .bytes = bytes_below(path)};
   }
   if (error && error != std::errc::no_such_file_or_directory)
     throw bad_input("{}: the model cache cannot be read: {}", folder, error.message());
@@ -127,17 +142,34 @@ std::vector<CachedModel> list_models() {
   return list;
 }
 
+std::vector<CachedModel> list_models() {
+  std::vector<CachedModel> models = own_models();
+  for (const auto& others : {hub::hub_models(), hub::ollama_models(), hub::lm_studio_models()})
+    models.insert(models.end(), others.begin(), others.end());
+  return models;
+}
+
+std::optional<std::string> find_model(const std::string& name) {
+  if (std::string path = find_in_cache(name); !path.empty()) return path;
+  const auto short_name = hub::find_short_name(name);
+  if (const auto repo = short_name ? short_name : hub::parse_repo_name(name)) {
+    if (auto path = hub::find_hub_model(*repo)) return path;
+    if (auto path = hub::find_lm_studio_model(*repo)) return path;
+  }
+  return hub::find_ollama_model(name);
+}
+
 std::string resolve_model(const std::string& model) {
   std::error_code ignored;
   const bool exists = !model.empty() && fs::exists(model, ignored);
   if (exists && (!fs::is_directory(model, ignored) || is_model_folder(model))) return model;
-  if (std::string path = find_in_cache(model); !path.empty()) return path;
+  if (const auto path = find_model(model)) return *path;
   if (exists) {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: is a folder, but holds no model", model), folder_hint(model));
   }
   const std::string folder = models_folder();
   throw Error(ErrorCode::kBadInput, fmt::format("no model {}: neither a file nor in the cache", gguf::quote(model)),
-              hint(folder.empty() ? "$GABBRO_HOME/models" : folder));
+              hint(model, folder.empty() ? "$GABBRO_HOME/models" : folder));
 }
 
 }  // namespace gabbro

@@ -1,0 +1,25 @@
+// The choice of a repository's files that are downloaded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/hub/listing.h"
+#include "src/hub/repo_name.h"
+
+namespace gabbro::hub {
+
+struct Selection {
+  std::vector<RepoFile> files;
+  std::string model;  // path of the GGUF file to open; empty: the folder is the model
+  std::string tag;    // of the GGUF model
+};
+
+// With patterns (as of the shell; `*` matches '/' too): the files that match one of `include` (or all where there is
+// none) and none of `exclude`. Else the GGUF model that the tag or its absence means, with all of its parts; or, of a
+// repository with safetensors, what a model folder takes: weights, configuration, tokenizer, templates. Throws
+// bad_input, with a hint that lists what there is.
+Selection select_files(const std::vector<RepoFile>& files, const RepoName& name,
+                       const std::vector<std::string>& include, const std::vector<std::string>& exclude);
+
+}  // namespace gabbro::hub

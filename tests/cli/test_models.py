@@ -1,0 +1,251 @@
+"""Models on this machine: Gabbro's own, those of the Hub's cache, Ollama and LM Studio; finding, listing, removing."""
+import fcntl
+import hashlib
+import json
+import pathlib
+import shutil
+
+import support
+from pseudo_terminal import Terminal
+from pull_support import PullTest
+from support import TINY_F16, TINY_Q8_0
+
+MODEL = pathlib.Path(TINY_Q8_0).read_bytes()
+OTHER = pathlib.Path(TINY_F16).read_bytes()
+
+
+class ModelsTest(PullTest):
+    def listed(self):
+        models = json.loads(self.run_gabbro("list", "--json").text)["models"]
+        return {m["name"]: m for m in models}
+
+    def put(self, path, data):
+        path = self.folder / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    def ollama(self, name, data, media_type="application/vnd.ollama.image.model", digest=None):
+        digest = digest or "sha256:" + hashlib.sha256(data).hexdigest()
+        self.put(f".ollama/models/blobs/sha256-{hashlib.sha256(data).hexdigest()}", data)
+        layers = [{"mediaType": "application/vnd.ollama.image.template", "digest": "sha256:" + "0" * 64, "size": 1},
+                  {"mediaType": media_type, "digest": digest, "size": len(data)}]
+        return self.put(f".ollama/models/manifests/{name}", json.dumps({"schemaVersion": 2, "layers": layers}))
+
+    def opens(self, name, data):
+        """`inspect` reads this model, which is the one in the file of these bytes."""
+        document = json.loads(self.run_gabbro("inspect", name, "--json").text)
+        self.assertEqual(pathlib.Path(document["path"]).read_bytes(), data)
+
+    def refuses(self, *arguments, says):
+        return self.fails(2, *arguments, says=says, environment=self.environment)
+
+
+class Finding(ModelsTest):
+    def test_models_of_the_hub(self):
+        self.hub.repo("Own/M-GGUF").commit({"M-Q8_0.gguf": MODEL, "M-F16.gguf": OTHER})
+        self.pull("Own/M-GGUF:q8_0")
+        self.opens("Own/M-GGUF", MODEL)
+        self.pull("Own/M-GGUF:f16")
+        for name in "Own/M-GGUF:q8_0", "own/m-gguf:Q8_0", "hf.co/Own/M-GGUF:q8_0", "Own/M-GGUF@main:q8_0", "Own/M-GGUF:M-Q8_0.gguf":
+            self.opens(name, MODEL)
+        self.refuses("inspect", "Own/M-GGUF", says=["could be one of 2 models", "f16, q8_0"])
+        self.refuses("inspect", "Own/M-GGUF:q4_0", says=["no model", "hint: gabbro pull Own/M-GGUF:q4_0"])
+        answer = json.loads(self.run_gabbro("run", "own/m-gguf:q8_0", "Hi", "-n", "1", "--json").text)
+        self.assertEqual(answer["generated_tokens"], 1)
+        listed = self.listed()
+        self.assertEqual(sorted(listed), ["Own/M-GGUF:f16", "Own/M-GGUF:q8_0"])
+        self.assertEqual((listed["Own/M-GGUF:q8_0"]["bytes"], listed["Own/M-GGUF:q8_0"]["source"]), (len(MODEL), "hub"))
+
+    def test_revisions_of_the_hub(self):
+        repo = self.hub.repo("own/m")
+        repo.commit({"m-q8_0.gguf": MODEL}, "v1")
+        commit = repo.commit({"m-q8_0.gguf": OTHER}, "v2")
+        self.pull("own/m@v1")
+        self.opens("own/m", MODEL)  # the only one that is there
+        self.pull("own/m@v2")
+        self.opens("own/m@v1", MODEL)
+        self.opens("own/m@v2:q8_0", OTHER)
+        self.opens(f"own/m@{commit}", OTHER)
+        self.refuses("inspect", "own/m", says="no model 'own/m'")
+        self.assertEqual(sorted(self.listed()), ["own/m@v1:q8_0", "own/m@v2:q8_0"])
+
+    def test_short_names(self):
+        self.hub.repo("Qwen/Qwen3-8B-GGUF").commit({"Qwen3-8B-Q4_K_M.gguf": MODEL})
+        self.refuses("run", "qwen3:8b", "hi", says=["no model 'qwen3:8b'", "hint: gabbro pull qwen3:8b downloads it"])
+        self.pull("qwen3:8b")
+        self.opens("Qwen3:8B", MODEL)
+
+    def test_what_is_not_whole_is_not_there(self):
+        repo = self.hub.repo("own/m")
+        commit = repo.commit({f"m-q8_0-0000{i}-of-00002.gguf": bytes([i]) for i in (1, 2)})
+        self.pull("own/m:q8_0")
+        self.assertEqual(list(self.listed()), ["own/m:q8_0"])
+        self.snapshot_file("own/m", commit, "m-q8_0-00002-of-00002.gguf").unlink()
+        self.assertEqual(self.listed(), {})
+        self.refuses("inspect", "own/m:q8_0", says="gabbro pull own/m:q8_0")
+
+    def test_folders_that_are_not_caches(self):
+        for name in "models--x", "models--a--b", "models--..--..", "datasets--a--b", "models--a--b--c--d":
+            (self.cache / name / "snapshots" / "x").mkdir(parents=True)
+        (self.cache / "models--a--b" / "refs").mkdir()
+        (self.cache / "models--a--b" / "refs" / "main").write_text("../../../..")
+        self.assertEqual(self.listed(), {})
+        self.refuses("inspect", "a/b", says="no model")
+
+    def test_models_of_ollama(self):
+        self.ollama("registry.ollama.ai/library/tiny/latest", MODEL)
+        self.ollama("registry.ollama.ai/me/tiny/8b", OTHER)
+        self.ollama("hf.co/own/m-GGUF/Q8_0", OTHER)
+        for name in "tiny", "tiny:latest", "TINY":
+            self.opens(name, MODEL)
+        self.opens("me/tiny:8b", OTHER)
+        self.opens("hf.co/own/m-GGUF:Q8_0", OTHER)
+        self.assertEqual({n: m["source"] for n, m in self.listed().items()},
+                         dict.fromkeys(["tiny:latest", "me/tiny:8b", "hf.co/own/m-GGUF:Q8_0"], "ollama"))
+        self.refuses("inspect", "tiny:7b", says="no model 'tiny:7b'")
+        self.refuses("rm", "tiny", "--yes", says=["in Ollama's folder", "hint: ollama rm tiny:latest"])
+
+    def test_manifests_that_are_hostile(self):
+        self.put("secret", OTHER)
+        self.ollama("registry.ollama.ai/library/a/latest", MODEL, digest="sha256:../../../../secret")
+        self.ollama("registry.ollama.ai/library/b/latest", MODEL, media_type="application/vnd.ollama.image.adapter")
+        self.put(".ollama/models/manifests/registry.ollama.ai/library/c/latest", "{" * 100000)
+        self.put(".ollama/models/manifests/registry.ollama.ai/library/d", "{}")
+        self.ollama("registry.ollama.ai/library/e/latest", MODEL)
+        self.put(f".ollama/models/blobs/sha256-{hashlib.sha256(MODEL).hexdigest()}", MODEL[:-1])
+        self.assertEqual(self.listed(), {})
+        for name in "abcde":
+            self.refuses("inspect", name, says="no model")
+
+    def test_models_of_lm_studio(self):
+        self.put(".lmstudio/models/own/m-GGUF/m-Q8_0.gguf", MODEL)
+        self.put(".lmstudio/models/own/m-GGUF/mmproj-m-f16.gguf", b"projector")
+        self.opens("own/m-gguf", MODEL)
+        self.opens("own/m-GGUF:q8_0", MODEL)
+        self.assertEqual({n: m["source"] for n, m in self.listed().items()}, {"own/m-GGUF:q8_0": "lmstudio"})
+        self.refuses("rm", "own/m-GGUF:q8_0", "--yes", says="in LM Studio's folder")
+        (self.folder / ".lmstudio-home-pointer").write_text(f"{self.folder}/elsewhere\n")
+        self.assertEqual(self.listed(), {})
+        shutil.move(self.folder / ".lmstudio", self.folder / "elsewhere")
+        self.assertEqual(list(self.listed()), ["own/m-GGUF:q8_0"])
+
+    def test_own_models_come_first(self):
+        self.put("gabbro/models/tiny.gguf", MODEL)
+        self.ollama("registry.ollama.ai/library/tiny/latest", OTHER)
+        self.opens("tiny", MODEL)
+        self.opens("tiny:latest", OTHER)
+
+
+class Removing(ModelsTest):
+    def files(self):
+        return {str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if not p.is_dir()}
+
+    def rm(self, *arguments):
+        return self.succeeds("rm", *arguments, environment=self.environment)
+
+    def test_it_asks(self):
+        self.put("gabbro/models/tiny.gguf", MODEL)
+        self.refuses("rm", "tiny", says=["not a terminal", "--yes"])
+        terminal = Terminal("rm", "tiny", environment=self.environment)
+        self.addCleanup(terminal.close)
+        terminal.wait_for(rb"tiny\r\n  \S+/gabbro/models/tiny.gguf\r\nRemove [0-9.]+ KiB\? \[y/N\] ")
+        terminal.type("n\n")
+        terminal.wait_for(b"nothing was removed")
+        self.assertEqual(terminal.leave(), 0)
+        self.assertEqual(list(self.listed()), ["tiny"])
+        terminal = Terminal("rm", "tiny", environment=self.environment)
+        self.addCleanup(terminal.close)
+        terminal.wait_for(rb"\[y/N\] ")
+        terminal.type("y\n")
+        terminal.wait_for(b"removed tiny")
+        self.assertEqual((terminal.leave(), self.listed()), (0, {}))
+
+    def test_own_models(self):
+        for name in "a.gguf", "b-00001-of-00002.gguf", "b-00002-of-00002.gguf", "c/config.json", "c/x.safetensors", "notes.txt":
+            self.put(f"gabbro/models/{name}", b"x")
+        outside = self.put("outside/config.json", b"{}")
+        (self.folder / "gabbro/models/link").symlink_to(outside.parent)
+        (self.folder / "gabbro/models/c/link").symlink_to(outside.parent)
+        for name in "b", "c", "link":
+            self.rm(name, "--yes")
+        self.assertEqual(self.files(), {"gabbro/models/a.gguf", "gabbro/models/notes.txt", "outside/config.json"})
+
+    def test_paths_are_refused(self):
+        path = self.put("gabbro/models/a.gguf", MODEL)
+        for name in str(path), "../a", "..", ".", "/", "notes.txt", "own/../a", "":
+            self.fails(2, "rm", "--yes", "--", name, environment=self.environment)
+        self.assertTrue(path.exists())
+
+    def test_a_quantization_of_the_hub(self):
+        files = {"m-q8_0-00001-of-00002.gguf": b"1", "m-q8_0-00002-of-00002.gguf": b"2", "m-f16.gguf": b"2", "x.txt": b"t"}
+        commit = self.hub.repo("own/m").commit(files)
+        self.pull("own/m", "--include", "*")
+        self.rm("own/m:q8_0", "--yes")  # its second part has the content of another file
+        self.check_cache("own/m", commit, ["m-f16.gguf", "x.txt"])
+        self.assertEqual(len(list((self.repo_folder("own/m") / "blobs").iterdir())), 2)
+        self.refuses("rm", "own/m:q8_0", "--yes", says="no model 'own/m:q8_0'")
+
+    def test_other_snapshots_keep_their_files(self):
+        repo = self.hub.repo("own/m")
+        old = repo.commit({"m-q8_0.gguf": MODEL, "m-f16.gguf": b"old"}, "old")
+        new = repo.commit({"m-q8_0.gguf": MODEL, "m-f16.gguf": b"new"})
+        self.pull("own/m@old", "--include", "*")
+        self.pull("own/m", "--include", "*")
+        self.rm("own/m:q8_0", "--yes")
+        self.check_cache("own/m", old, ["m-q8_0.gguf", "m-f16.gguf"], "old")
+        self.check_cache("own/m", new, ["m-f16.gguf"])
+        self.rm("own/m@old:q8_0", "--yes")
+        self.rm("own/m@old:f16", "--yes")
+        self.check_cache("own/m", new, ["m-f16.gguf"])
+        self.assertFalse((self.repo_folder("own/m") / "refs" / "old").exists())
+        self.assertFalse((self.repo_folder("own/m") / "snapshots" / old).exists())
+
+    def test_a_snapshot(self):
+        repo = self.hub.repo("own/m")
+        old = repo.commit({"config.json": b"{}", "model.safetensors": b"old", "d/x.txt": b"x"}, "v1")
+        new = repo.commit({"config.json": b"{}", "model.safetensors": b"new"})
+        self.pull("own/m@v1", "--include", "*")
+        self.pull("own/m")
+        self.assertEqual(sorted(self.listed()), ["own/m", "own/m@v1"])
+        self.rm("own/m@v1", "--yes")
+        self.check_cache("own/m", new, ["config.json", "model.safetensors"])
+        self.assertFalse((self.repo_folder("own/m") / "snapshots" / old).exists())
+        self.assertEqual(len(list((self.repo_folder("own/m") / "blobs").iterdir())), 2)
+
+    def test_a_whole_repository(self):
+        self.hub.repo("own/m").commit({"config.json": b"{}", "model.safetensors": b"w"})
+        self.hub.repo("own/other").commit({"m-q8_0.gguf": b"o"})
+        self.pull("own/m")
+        self.pull("own/other")
+        self.rm("own/m", "--yes")
+        self.assertFalse(self.repo_folder("own/m").exists())
+        self.assertEqual(list(self.listed()), ["own/other:q8_0"])
+        document = json.loads(self.rm("own/other:q8_0", "--yes", "--json").text)  # the last of its files
+        self.assertEqual((document["removed"], document["bytes"]), (["own/other:q8_0"], 1 + 40))
+        self.assertIn(str(self.repo_folder("own/other")), document["paths"])
+        self.assertEqual(self.files(), {"hf/hub/CACHEDIR.TAG"})
+
+    def test_links_that_lead_out_are_removed_alone(self):
+        commit = self.hub.repo("own/m").commit({"m-q8_0.gguf": MODEL, "m-f16.gguf": b"x"})
+        self.pull("own/m", "--include", "*")
+        outside = self.put("outside.gguf", MODEL)
+        link = self.snapshot_file("own/m", commit, "m-q8_0.gguf")
+        link.unlink()
+        link.symlink_to(outside)
+        self.rm("own/m:q8_0", "--yes")
+        self.assertEqual(outside.read_bytes(), MODEL)
+        self.assertFalse(link.is_symlink())
+
+    def test_a_download_that_is_running_stops_it(self):
+        self.hub.repo("own/m").commit({"m-q8_0.gguf": MODEL})
+        self.pull("own/m")
+        lock = next((self.cache / ".locks" / "models--own--m").iterdir())
+        with open(lock, "r+") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            self.fails(1, "rm", "own/m", "--yes", says="own/m:q8_0 is being downloaded", environment=self.environment)
+        self.rm("own/m", "--yes")
+
+
+if __name__ == "__main__":
+    support.main()
