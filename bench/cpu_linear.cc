@@ -139,7 +139,7 @@ double measure(const IsaTable& isa, ThreadPool& pool, DType dtype, const Shape& 
   const size_t source_bytes = static_cast<size_t>(shape.rows) * dtype_bytes(dtype, static_cast<size_t>(shape.columns));
   const bool as_it_lies = isa.packed_bytes(dtype, shape.rows, shape.columns) == 0;
   const size_t packed = stored_bytes(isa, dtype, shape);
-  const size_t copies = tokens > 4 ? 1 : (size_t{192} << 20) / packed + 1;
+  const size_t copies = tokens > 32 ? 1 : (size_t{192} << 20) / packed + 1;
   std::mt19937 random(1);
   const Memory source = allocate(source_bytes), weights = allocate(packed * copies);
   for (size_t i = 0; i < source_bytes; ++i) source.get()[i] = static_cast<std::byte>(random() & 0x3f);
@@ -165,7 +165,7 @@ double measure(const IsaTable& isa, ThreadPool& pool, DType dtype, const Shape& 
       .op = "linear", .inputs = inputs, .input_count = 2, .outputs = &output, .output_count = 1};
   std::unique_ptr<Kernel> kernel;
   for (const KernelEntry& entry : isa.kernels) {
-    if (std::string_view(entry.op) == "linear") kernel = entry.make(request, {.workers = pool.workers()});
+    if (entry.op != nullptr && entry.has("linear")) kernel = entry.make(request, {.workers = pool.workers()});
   }
   const Memory scratch = allocate(kernel->scratch_bytes);
   inputs[0].data = x.data();
@@ -195,7 +195,7 @@ int run(int threads, int64_t tokens, std::string_view only, std::string_view isa
       if (!only.empty() && only != dtype_name(dtype)) continue;
       for (Shape shape : kShapes) {
         if (shape.columns % dtype_info(dtype).block_elements != 0) shape.columns = (shape.columns + 255) / 256 * 256;
-        if (!is_weight_dtype(dtype) || (tokens > 4 && shape.rows > 10000)) continue;
+        if (!is_weight_dtype(dtype) || (tokens > 32 && shape.rows > 10000)) continue;
         double pack = 0;
         const double seconds = measure(*isa, pool, dtype, shape, tokens, &pack);
         total += seconds * shape.times;

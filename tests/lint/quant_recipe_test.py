@@ -59,7 +59,7 @@ FORMATS = [SOURCE, "src/formats/quant/quant.cc", "src/formats/quant/finite.cc", 
            "src/formats/ggml_type.cc", "src/formats/file_type.cc", "src/formats/quant/quant_test.cc",
            "src/formats/quant/random_blocks_test.cc", "src/formats/file_type_test.cc"]
 KERNELS = ["backends/cpu/kernels/linear/linear.cc", "backends/cpu/kernels/linear/linear_make.cc", "backends/cpu/kernels/linear/linear_few.cc",
-           "backends/cpu/kernels/linear/linear_many.cc", "backends/cpu/kernels/linear/linear_plain.cc", "backends/cpu/kernels/index/embedding.cc",
+           "backends/cpu/kernels/linear/linear_small_batch.cc", "backends/cpu/kernels/linear/linear_many.cc", "backends/cpu/kernels/linear/linear_plain.cc", "backends/cpu/kernels/index/embedding.cc",
            "backends/cpu/pack/pack.cc", "backends/cpu/kernel_table.cc"]
 CPU_TESTS = ["backends/cpu/kernels/linear/linear_test.cc"]
 SHARED = ["backends/common/dequantized.cc", "backends/common/linear_request.cc", "backends/common/request.cc"]

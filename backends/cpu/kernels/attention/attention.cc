@@ -92,18 +92,22 @@ class Attention : public Kernel {
     float* partials = static_cast<float*>(launch.scratch) + worker.count() * worker_floats_;
     const int64_t splits = splits_for(step);
     const int64_t units = plan_.tiles() * plan_.kv.heads;
-    worker.parallel_for(units * splits, 1, [&](int64_t unit, int64_t) {
-      // Last tiles first: they have the most keys.
-      const int64_t tile = plan_.tiles() - 1 - unit / splits / plan_.kv.heads;
-      const int64_t head = unit / splits % plan_.kv.heads;
-      const int64_t split = unit % splits;
-      const int64_t end = std::min(plan_.tokens, (tile + 1) * plan_.tile_tokens);
-      for (Run run{}; step.next_run(tile * plan_.tile_tokens, end, run);) {
-        attend(step, space, run, head, split, splits);
-        if (splits == 1) {
-          write_output(step, space, run, head);
-        } else {
-          write_partial(space, run, head, partials + split * partial_floats_);
+    // All heads of a tile on one worker, where there are tiles enough: their keys are neighbors in the cache's pages.
+    const bool together = splits == 1 && plan_.tiles() >= 2 * worker.count();
+    worker.parallel_for(units * splits, together ? plan_.kv.heads : 1, [&](int64_t first, int64_t last) {
+      for (int64_t unit = first; unit < last; ++unit) {
+        // Last tiles first: they have the most keys.
+        const int64_t tile = plan_.tiles() - 1 - unit / splits / plan_.kv.heads;
+        const int64_t head = unit / splits % plan_.kv.heads;
+        const int64_t split = unit % splits;
+        const int64_t end = std::min(plan_.tokens, (tile + 1) * plan_.tile_tokens);
+        for (Run run{}; step.next_run(tile * plan_.tile_tokens, end, run);) {
+          attend(step, space, run, head, split, splits, unit + 1 < last);
+          if (splits == 1) {
+            write_output(step, space, run, head);
+          } else {
+            write_partial(space, run, head, partials + split * partial_floats_);
+          }
         }
       }
     });
@@ -176,8 +180,9 @@ class Attention : public Kernel {
     return plan_.window > 0 ? std::max<int64_t>(0, position - plan_.window + 1) : 0;
   }
 
-  void attend(const Step& step, const Workspace& space, const Run& run, int64_t head, int64_t split,
-              int64_t splits) const {
+  // `next_head`: whether the same run of the next head comes after this one.
+  void attend(const Step& step, const Workspace& space, const Run& run, int64_t head, int64_t split, int64_t splits,
+              bool next_head) const {
     const int rows = static_cast<int>(run.count * plan_.group);
     load_queries(step, space, run, head);
     std::fill_n(space.out, rows * plan_.padded, 0.0f);
@@ -191,7 +196,14 @@ class Attention : public Kernel {
     for (int64_t key = from; key < to;) {
       const int64_t aligned = key / kLanes * kLanes;
       const int64_t stop = std::min(to, aligned + kKeyTile);
-      key_tile(step, space, run, head, aligned, key, stop);
+      const KeyTile tile = {.head = head, .base = aligned, .begin = key, .end = stop};
+      KeyTile next = tile;  // the one after it
+      if (stop < to) {
+        next.base = stop;
+      } else if (next_head) {
+        next = {.head = head + 1, .base = from / kLanes * kLanes, .begin = from, .end = to};
+      }
+      key_tile(step, space, run, tile, next, key == from);
       key = stop;
     }
   }
@@ -207,30 +219,43 @@ class Attention : public Kernel {
   }
 
   // Keys [begin, end) of the tile that starts at `base`, a multiple of 16.
-  void key_tile(const Step& step, const Workspace& space, const Run& run, int64_t head, int64_t base, int64_t begin,
-                int64_t end) const {
+  struct KeyTile {
+    int64_t head, base, begin, end;
+  };
+
+  KvBlock keys_at(const Step& step, const Run& run, int64_t head, int64_t token) const {
+    return key_block(plan_.kv, step.k_cache, step.k_scale, step.table.page(plan_.kv, run.sequence, token), head,
+                     token & (plan_.kv.page - 1));
+  }
+  KvBlock values_at(const Step& step, const Run& run, int64_t head, int64_t token) const {
+    return value_block(plan_.kv, step.v_cache, step.v_scale, step.table.page(plan_.kv, run.sequence, token), head,
+                       token & (plan_.kv.page - 1));
+  }
+
+  // `first`: nothing of the tile was prefetched.
+  void key_tile(const Step& step, const Workspace& space, const Run& run, const KeyTile& keys_of, const KeyTile& next,
+                bool first) const {
+    const auto [head, base, begin, end] = keys_of;
     KvBlock keys[kKeyBlocks];
     KvBlock values[kKeyBlocks];
     const int blocks = static_cast<int>((end - base + kLanes - 1) / kLanes);
     for (int i = 0; i < blocks; ++i) {
-      const int64_t token = base + i * kLanes;
-      const int64_t page = step.table.page(plan_.kv, run.sequence, token);
-      const int64_t slot = token & (plan_.kv.page - 1);
-      keys[i] = key_block(plan_.kv, step.k_cache, step.k_scale, page, head, slot);
-      values[i] = value_block(plan_.kv, step.v_cache, step.v_scale, page, head, slot);
+      keys[i] = keys_at(step, run, head, base + i * kLanes);
+      values[i] = values_at(step, run, head, base + i * kLanes);
     }
     const int rows = static_cast<int>(run.count * plan_.group);
-    if (rows <= kTileRows) prefetch_values(values, blocks);
+    if (rows <= kTileRows && first) prefetch_values(values, blocks);
     // One block of rows uses each element once: converting it on the way into the registers saves the detour.
     const bool direct = rows <= kTileRows && !plan_.kv.bytes && plan_.padded == plan_.kv.dim;
     if (direct) {
-      direct_scores(space, rows, keys, blocks);
+      direct_scores(space, rows, keys, blocks, distance(keys[0], keys_at(step, run, next.head, next.base)));
     } else {
       tiled_scores(space, rows, keys, blocks);
     }
     apply_softmax(space, run, base, begin, end);
     if (direct) {
-      direct_output(space, rows, values, begin - base, end - base);
+      direct_output(space, rows, values, begin - base, end - base,
+                    distance(values[0], values_at(step, run, next.head, next.base)));
     } else {
       tiled_output(space, rows, values, blocks, begin - base, end - base);
     }
@@ -245,20 +270,27 @@ class Attention : public Kernel {
     }
   }
 
-  void direct_scores(const Workspace& space, int rows, const KvBlock* keys, int blocks) const {
+  static int64_t distance(const KvBlock& from, const KvBlock& to) {
+    return static_cast<const char*>(to.data) - static_cast<const char*>(from.data);
+  }
+
+  void direct_scores(const Workspace& space, int rows, const KvBlock* keys, int blocks, int64_t ahead) const {
     const int step = tile_vectors(rows);
     for (int block = 0; block < blocks; block += step) {
       const ProductTile tile{space.q, plan_.kv.dim, 1, space.scores + block * kLanes, kKeyTile, false};
-      product_tile(rows, std::min(step, blocks - block), tile, HalfKeys{keys + block, plan_.kv.page}, 0, plan_.kv.dim);
+      product_tile(rows, std::min(step, blocks - block), tile, HalfKeys{keys + block, plan_.kv.page, ahead}, 0,
+                   plan_.kv.dim);
     }
   }
 
-  void direct_output(const Workspace& space, int rows, const KvBlock* values, int64_t begin, int64_t end) const {
+  void direct_output(const Workspace& space, int rows, const KvBlock* values, int64_t begin, int64_t end,
+                     int64_t ahead) const {
     const int step = tile_vectors(rows);
     const int vectors = static_cast<int>(plan_.padded / kLanes);
     for (int v = 0; v < vectors; v += step) {
       const ProductTile tile{space.scores, kKeyTile, 1, space.out + v * kLanes, plan_.padded, true};
-      product_tile(rows, std::min(step, vectors - v), tile, HalfValues{values, plan_.kv.dim, v * kLanes}, begin, end);
+      product_tile(rows, std::min(step, vectors - v), tile, HalfValues{values, plan_.kv.dim, v * kLanes, ahead}, begin,
+                   end);
     }
   }
 

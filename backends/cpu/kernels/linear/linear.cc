@@ -9,6 +9,8 @@
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
 
+constexpr int64_t kMinPartColumns = 128;  // of activations that one worker prepares for all
+
 constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
@@ -52,12 +54,17 @@ void Linear::add_matrix(const abi::TensorView& weight) {
               .panel_bytes = panel_bytes(dtype, columns_)};
   const bool words = is_quantized(dtype) || (!tiling_.few() && dtype != DType::f32 && columns_ % kChunk == 0);
   (words ? activations_.words : tiling_.few() ? activations_.rows : activations_.plain) = true;
+  const bool packed = is_quantized(dtype) && tiling_.packed();
+  if (!tiling_.few() && options_.epilogue != Epilogue::kSiluMul) m.panels_per_item = kTileVectors;
   if (tiling_.few()) {
     const int width = tiling_.full_width();
     if (words) m.few_quantized = few_quantized(dtype, width);
     if (!words) m.few_plain = few_plain(dtype, width);
+  } else if (packed) {
+    for (int count = 1; count <= 2; ++count) {
+      for (int w = 4; w <= kPackedTile; w += 4) m.packed_dot[w / 4 - 1][count - 1] = packed_dot(dtype, w, count);
+    }
   } else {
-    if (options_.epilogue != Epilogue::kSiluMul) m.panels_per_item = kTileVectors;
     if (words) m.unpack = unpack_function(dtype);
     for (int w = 4; w <= kTileTokens; w += 4) {
       for (int count = 1; count <= 2; ++count) {
@@ -68,7 +75,7 @@ void Linear::add_matrix(const abi::TensorView& weight) {
   }
   // Unpacked levels have their zero at 0.
   const Packing p = packing_of(dtype);
-  if (p.minimum || (tiling_.few() && p.zero != 0)) {
+  if (p.minimum || (packed && p.zero != 0)) {
     const GroupSums sums = {.group = p.group, .zero = p.zero, .minimum = p.minimum};
     const auto known = std::find(activations_.sums.begin(), activations_.sums.end(), sums);
     m.variant = static_cast<int>(known - activations_.sums.begin());
@@ -111,6 +118,10 @@ void Linear::plan_scratch(int workers) {
     }
   }
   const int64_t tile = activations_.tile_bytes(tiling_.full_width());
+  if (tiling_.small_batch()) {
+    column_parts_ =
+        std::clamp<int64_t>(columns_ / kMinPartColumns, 1, (workers + tiling_.count() - 1) / tiling_.count());
+  }
   if (!tiling_.few()) shared_bytes_ = tiling_.count() * tile;
   worker_bytes_ =
       item_panels_ * (repacked_bytes_ + unpacked_bytes_) + activations_.row_bytes() + (tiling_.few() ? tile : 0);
@@ -126,7 +137,7 @@ const char* Linear::prepare_few(const Pass& pass) const {
   char* tile = row + activations_.row_bytes();
   const float* norm = options_.norm ? pass.input(options_.norm_at()) : nullptr;
   const int width = tiling_.full_width();
-  activations_.prepare(pass.input(0), norm, width, width, tile, reinterpret_cast<float*>(row));
+  activations_.prepare(pass.input(0), norm, width, width, {0, columns_}, tile, reinterpret_cast<float*>(row));
   return tile;
 }
 
@@ -134,11 +145,12 @@ void Linear::prepare_many(const Pass& pass, Worker& worker) const {
   auto* row = reinterpret_cast<float*>(pass.own + item_panels_ * (repacked_bytes_ + unpacked_bytes_));
   const float* norm = options_.norm ? pass.input(options_.norm_at()) : nullptr;
   const int64_t step = activations_.tile_bytes(tiling_.full_width());
-  worker.parallel_for(tiling_.count(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t tile = begin; tile < end; ++tile) {
-      const float* x = pass.input(0) + tiling_.first(tile) * columns_;
-      activations_.prepare(x, norm, tiling_.used(tile), tiling_.width(tile), pass.shared + tile * step, row);
-    }
+  worker.parallel_for(tiling_.count() * column_parts_, 1, [&](int64_t index, int64_t) {
+    const int64_t tile = index / column_parts_, part = index % column_parts_, chunks = columns_ / kChunk;
+    const auto at = [&](int64_t p) { return p == column_parts_ ? columns_ : p * chunks / column_parts_ * kChunk; };
+    const float* x = pass.input(0) + tiling_.first(tile) * columns_;
+    activations_.prepare(x, norm, tiling_.used(tile), tiling_.width(tile), {at(part), at(part + 1)},
+                         pass.shared + tile * step, row);
   });
   worker.barrier();
 }
@@ -208,14 +220,19 @@ void Linear::multiply_few(const Item& item, const char* tile, float* y) const {
 void Linear::multiply_many(const Item& item, const char* tile, int width, float* y) const {
   const Matrix& first = *item.matrices[0];
   const Matrix& last = *item.matrices[item.count - 1];
-  const bool alike =
-      first.multi_token_i16[0][0] == last.multi_token_i16[0][0] && first.many_plain[0][0] == last.many_plain[0][0];
+  const bool alike = first.packed_dot[0][0] == last.packed_dot[0][0] &&
+                     first.multi_token_i16[0][0] == last.multi_token_i16[0][0] &&
+                     first.many_plain[0][0] == last.many_plain[0][0];
   const int together = alike ? item.count : 1;
   for (int i = 0; i < item.count; i += together) {
     const Matrix& m = *item.matrices[i];
     const int w = width / 4 - 1;
     float* out = y + i * width * kPanelRows;
-    if (m.unpack != nullptr) {
+    if (m.packed_dot[0][0] != nullptr) {
+      const int64_t panels = &first == &last ? item.count : 1;  // of this matrix in an item
+      m.packed_dot[w][together - 1]({item.weights + i, panels * m.panel_bytes}, columns_,
+                                    activations_.word_tile(tile, width, m.variant), out);
+    } else if (m.unpack != nullptr) {
       m.multi_token_i16[w][together - 1](item.unpacked + i, columns_, activations_.word_tile(tile, width, m.variant),
                                          out);
     } else {
@@ -249,7 +266,7 @@ void Linear::finish(const Pass& pass, const Item& item, int64_t tile, int width,
 }
 
 std::span<const std::byte> Linear::first_weights(const abi::Launch& launch, const Worker& worker) const {
-  if (!tiling_.few()) return {};
+  if (!tiling_.packed()) return {};
   const int64_t begin = worker.run_begin(worker.index(), items_), end = worker.run_begin(worker.index() + 1, items_);
   if (begin == end) return {};
   Item item;
@@ -258,7 +275,8 @@ std::span<const std::byte> Linear::first_weights(const abi::Launch& launch, cons
   if (!m.packed && !m.in_place) return {};
   // With silu·mul the next item's panels come after the other matrix's.
   const bool paired = options_.epilogue == Epilogue::kSiluMul;
-  const int64_t panels = paired ? item.count / 2 : std::min(m.panels - item.panels[0], end - begin);
+  const int64_t panels =
+      paired ? item.count / 2 : std::min(m.panels - item.panels[0], (end - begin) * m.panels_per_item);
   const auto* data = static_cast<const std::byte*>(launch.inputs[1 + (&m - matrices_.data())].data);
   const int64_t step = m.packed ? m.panel_bytes : kPanelRows * m.row_step;
   const int64_t rows_left = m.rows - item.panels[0] * kPanelRows;
@@ -291,7 +309,7 @@ void Linear::run_few(const Pass& pass, Worker& worker) const {
 void Linear::run_many(const Pass& pass, Worker& worker) const {
   prepare_many(pass, worker);
   const int64_t step = activations_.tile_bytes(tiling_.full_width());
-  worker.parallel_for(items_ * pieces_, grain_, [&](int64_t begin, int64_t end) {
+  const auto compute = [&](int64_t begin, int64_t end) {
     alignas(64) float y[2 * kTileTokens * kPanelRows];
     for (int64_t index = begin; index < end; ++index) {
       Item item;
@@ -304,7 +322,12 @@ void Linear::run_many(const Pass& pass, Worker& worker) const {
         finish(pass, item, tile, width, y);
       }
     }
-  });
+  };
+  if (tiling_.small_batch()) {
+    worker.stream_for(items_, 1, compute);
+  } else {
+    worker.parallel_for(items_ * pieces_, grain_, compute);
+  }
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

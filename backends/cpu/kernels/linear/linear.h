@@ -36,7 +36,8 @@ class Linear : public Kernel {
     int panels_per_item = 1;
     FewQuantized few_quantized = nullptr;
     FewPlain few_plain = nullptr;
-    Unpack unpack = nullptr;                                 // of matrices that meet many tokens as words
+    PackedDot packed_dot[kPackedTile / 4][2] = {};           // small batches: of width 4, 8, for one or two panels
+    Unpack unpack = nullptr;                                 // of matrices that meet their tokens as words
     MultiTokenI16 multi_token_i16[kTileTokens / 4][2] = {};  // of width 4, 8, 12, for one or two panels
     ManyPlain many_plain[kTileTokens / 4][2] = {};
   };
@@ -78,6 +79,7 @@ class Linear : public Kernel {
   int64_t tiles_per_piece_ = 1;
   int64_t pieces_ = 1;  // into which the tiles of an item are cut
   int64_t grain_ = 1;
+  int64_t column_parts_ = 1;  // into which the activations of a tile are cut, to be prepared
   int64_t shared_bytes_ = 0;  // all tiles, where there are many tokens
   int64_t worker_bytes_ = 0;
   int64_t repacked_bytes_ = 0, unpacked_bytes_ = 0;  // per panel of an item

@@ -22,11 +22,12 @@ void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t co
   store_first(y + whole, last * factor * load_first(weight + whole, rest), rest);
 }
 
-void ActivationPlan::quantize(const float* x, int token, int width, char* tile) const {
+void ActivationPlan::quantize(const float* x, int token, int width, Columns part, char* tile) const {
   auto* codes = reinterpret_cast<int16_t*>(tile + words_at(width));
   auto* scales = reinterpret_cast<float*>(tile + scales_at(width));
   F32 probe = zero_f32();
-  for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
+  const int64_t begin = part.begin / kChunk, end = part.end / kChunk;
+  for (int64_t chunk = begin; chunk < end; ++chunk) {
     const F32 low = load(x + chunk * kChunk), high = load(x + chunk * kChunk + kLanes);
     probe = fma(low, zero_f32(), fma(high, zero_f32(), probe));
     const float peak = reduce_max(max(abs(low), abs(high)));
@@ -47,7 +48,7 @@ void ActivationPlan::quantize(const float* x, int token, int width, char* tile) 
   }
   // A token with an infinity or a NaN has no codes; NaN scales make NaNs of its results.
   if (const float sound = reduce_sum(probe); sound != 0) {
-    for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) scales[chunk * width + token] = sound;
+    for (int64_t chunk = begin; chunk < end; ++chunk) scales[chunk * width + token] = sound;
   }
 }
 
@@ -68,20 +69,22 @@ void ActivationPlan::add_sums(int64_t chunk, int token, int width, float scale, 
   }
 }
 
-void ActivationPlan::prepare(const float* x, const float* norm_weight, int used, int width, char* target,
+void ActivationPlan::prepare(const float* x, const float* norm_weight, int used, int width, Columns part, char* target,
                              float* row) const {
-  if (used < width) std::memset(target, 0, static_cast<size_t>(tile_bytes(width)));
-  for (int token = 0; token < used; ++token) {
+  for (int token = 0; token < width; ++token) {
     const float* values = x + token * columns;
-    if (norm) {
+    if (token >= used) {
+      if (token == used) std::fill_n(row, columns, 0.0f);
+      values = row;
+    } else if (norm) {
       rms_norm_row(values, norm_weight, epsilon, columns, row);
       values = row;
     }
-    if (words) quantize(values, token, width, target);
+    if (words) quantize(values, token, width, part, target);
     auto* tile = reinterpret_cast<float*>(target);
-    if (rows) std::copy_n(values, columns, tile + token * columns);
+    if (rows) std::copy(values + part.begin, values + part.end, tile + token * columns + part.begin);
     if (plain) {
-      for (int64_t k = 0; k < columns; ++k) tile[k * width + token] = values[k];
+      for (int64_t k = part.begin; k < part.end; ++k) tile[k * width + token] = values[k];
     }
   }
 }

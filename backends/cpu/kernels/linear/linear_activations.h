@@ -10,7 +10,10 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-inline constexpr int kFewTokens = 4;    // up to here a product streams packed weights once and is bound by memory
+inline constexpr int kFewTokens = 4;   // up to here a product streams packed weights once and is bound by memory
+inline constexpr int kPackedTile = 8;  // of the tiles that meet packed weights after that,
+inline constexpr int kPackedTokens = kTileVectors == 2 ? 8 : 4;  // of such a tile at once, with sums in registers
+inline constexpr int kSmallBatch = 16;                           // up to here: the decode steps of several sequences
 inline constexpr int kTileTokens = 12;  // of the widest tile: a multiple of what any set multiplies at once
 
 // Tokens of a tile per step, for a kernel with registers for `most`: a divisor of the width.
@@ -43,15 +46,17 @@ struct WordTile {
   const int32_t* sums;   // [K/group][W], i32 or f32 (GroupSums)
 };
 
-// How T tokens are cut into tiles: up to kFewTokens are one tile; else all are kTileTokens wide, but for the last,
+// How T tokens are cut into tiles: up to kFewTokens are one tile; else all are full_width() wide, but for the last,
 // whose width is the next multiple of four, with tokens of zeros.
 class Tiling {
  public:
   explicit Tiling(int64_t tokens) : tokens_(tokens) {}
   int64_t tokens() const { return tokens_; }
   bool few() const { return tokens_ <= kFewTokens; }
-  int64_t count() const { return few() ? 1 : (tokens_ + kTileTokens - 1) / kTileTokens; }
-  int full_width() const { return few() ? static_cast<int>(tokens_) : kTileTokens; }
+  bool small_batch() const { return !few() && tokens_ <= kSmallBatch; }
+  bool packed() const { return tokens_ <= kSmallBatch; }  // whether quantized weights are used in the packed form
+  int64_t count() const { return few() ? 1 : (tokens_ + full_width() - 1) / full_width(); }
+  int full_width() const { return few() ? static_cast<int>(tokens_) : small_batch() ? kPackedTile : kTileTokens; }
   int64_t first(int64_t tile) const { return tile * full_width(); }
   int used(int64_t tile) const {
     const int64_t left = tokens_ - first(tile);
@@ -78,9 +83,14 @@ struct ActivationPlan {
   }
   int64_t row_bytes() const { return (columns * 4 + 63) / 64 * 64; }  // of the temporary below
 
-  // x: rows of K floats. Fills the tile at `target` (64-byte aligned) with `used` tokens, and up to `width` with zeros.
-  // `row` is a temporary of row_bytes().
-  void prepare(const float* x, const float* norm_weight, int used, int width, char* target, float* row) const;
+  // Columns [begin, end), multiples of kChunk but for K itself.
+  struct Columns {
+    int64_t begin, end;
+  };
+  // x: rows of K floats. Fills `part` of the tile at `target` (64-byte aligned) with `used` tokens, and up to `width`
+  // with zeros. `row` is a temporary of row_bytes().
+  void prepare(const float* x, const float* norm_weight, int used, int width, Columns part, char* target,
+               float* row) const;
 
   const float* plain_tile(const char* tile) const { return reinterpret_cast<const float*>(tile); }
   // With the sums of place `variant` in `sums`.
@@ -98,7 +108,7 @@ struct ActivationPlan {
   int64_t sums_at(int width, int variant) const {
     return scales_at(width) + aligned(columns / 8 * width) + variant * aligned(columns / 4 * width);
   }
-  void quantize(const float* x, int token, int width, char* tile) const;
+  void quantize(const float* x, int token, int width, Columns part, char* tile) const;
   void add_sums(int64_t chunk, int token, int width, float scale, int32_t low, int32_t high, char* tile) const;
 };
 

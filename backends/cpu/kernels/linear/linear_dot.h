@@ -33,6 +33,14 @@ using FewPlain = void (*)(const PlainRows& rows, const float* x, float* y);
 FewQuantized few_quantized(DType dtype, int width);
 FewPlain few_plain(DType dtype, int width);
 
+// Up to kSmallBatch tokens, in tiles, also from the packed form: `count` (1 or 2) panels of one format.
+struct PackedPanels {
+  const void* const* panels;
+  int64_t ahead;  // bytes from a panel to the one that will be read in its place in the next item
+};
+using PackedDot = void (*)(const PackedPanels& weights, int64_t columns, const WordTile& x, float* y);
+PackedDot packed_dot(DType dtype, int width, int count);  // width: 4 or kPackedTile
+
 // More tokens, weights as codes of 16 bits: a panel is unpacked once, and then meets all tiles from the nearest caches.
 // Whatever the format, a chunk of a row has one scale.
 struct UnpackedPanel {

@@ -320,7 +320,7 @@ int64_t block(DType dtype) { return std::max<int64_t>(32, dtype_info(dtype).bloc
 
 TEST_P(LinearTest, EveryFormatAndTokenCount) {
   for (DType dtype : weight_types()) {
-    for (int64_t tokens : {1, 2, 3, 4, 5, 11, 12, 13, 64, 65}) {
+    for (int64_t tokens : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 64, 65}) {
       check({.tokens = tokens, .columns = 3 * block(dtype), .rows = {31}}, {dtype});
       if (HasFatalFailure()) return;
     }
@@ -351,7 +351,7 @@ TEST_P(LinearTest, PlainWeightsOfAnyWidth) {
 
 TEST_P(LinearTest, FusedWithNormBiasAndEpilogues) {
   for (DType dtype : weight_types()) {
-    for (int64_t tokens : {1, 4, 13}) {
+    for (int64_t tokens : {1, 4, 8, 13, 18}) {
       const int64_t columns = 2 * block(dtype);
       check({.tokens = tokens, .columns = columns, .rows = {48, 17, 33}, .bias = true, .norm = true}, {dtype});
       check({.tokens = tokens, .columns = columns, .rows = {33}, .bias = true, .epilogue = 1}, {dtype});
@@ -362,7 +362,7 @@ TEST_P(LinearTest, FusedWithNormBiasAndEpilogues) {
 }
 
 TEST_P(LinearTest, MatricesOfDifferentFormats) {
-  for (int64_t tokens : {1, 3, 25}) {
+  for (int64_t tokens : {1, 3, 8, 11, 25}) {
     check({.tokens = tokens, .columns = 512, .rows = {32, 17, 64, 16}, .norm = true},
           {DType::q4_k, DType::q6_k, DType::f16, DType::q5_0});
     check({.tokens = tokens, .columns = 256, .rows = {40, 40}, .epilogue = 2}, {DType::q8_0, DType::bf16});
@@ -400,7 +400,7 @@ TEST_P(LinearTest, TransposedPlainWeight) {
 TEST_P(LinearTest, ATokenThatIsNotFiniteSpoilsNoOther) {
   constexpr float kBad[] = {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3e38f};
   for (DType dtype : weight_types()) {
-    for (int64_t tokens : {2, 14}) {
+    for (int64_t tokens : {2, 14, 18}) {
       const int64_t columns = block(dtype);
       const Weight weight = make_weight(dtype, 20, columns, 5);
       const abi::TensorView operand_view = operand(weight, true);
