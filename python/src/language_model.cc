@@ -6,7 +6,7 @@
 #include "python/src/fork.h"
 #include "src/base/error.h"
 #include "src/engine/batch.h"
-#include "src/formats/model_cache.h"
+#include "src/hub/model_cache.h"
 #include "src/text/tokenizer.h"
 
 namespace gabbro::python {
