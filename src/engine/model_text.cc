@@ -30,6 +30,17 @@ std::vector<std::string> strings_or_none(const Metadata& file, std::string_view 
   return {views.begin(), views.end()};
 }
 
+// The field eos_token_id, one id or a list, of generation_config.json, else of config.json.
+std::vector<int32_t> end_tokens(const Metadata& fields) {
+  for (const char* key : {"generation_config.eos_token_id", "eos_token_id"}) {
+    const MetadataValue* value = fields.find(key);
+    if (value == nullptr) continue;
+    if (const auto id = value->as<int32_t>()) return {*id};
+    if (const auto ids = value->as_vector<int32_t>()) return *ids;
+  }
+  return {};
+}
+
 }  // namespace
 
 text::VocabularySpec read_vocabulary(const Checkpoint& checkpoint) {
@@ -62,12 +73,24 @@ text::VocabularySpec read_vocabulary(const Checkpoint& checkpoint) {
 }
 
 bool has_vocabulary(const Checkpoint& checkpoint) {
-  if (checkpoint.layout() == CheckpointLayout::kHuggingFace) return false;
+  if (checkpoint.layout() == CheckpointLayout::kHuggingFace) return is_tokenizer_path(checkpoint.path());
   const std::string_view model = checkpoint.metadata().string_or("tokenizer.ggml.model", "");
   return model != "none" && model != "no_vocab";
 }
 
+text::Tokenizer read_tokenizer(TokenizerFiles files, std::vector<int32_t> end_of_generation) {
+  return text::Tokenizer(text::read_tokenizer_files({.name = files.folder,
+                                                     .tokenizer_json = std::move(files.tokenizer_json),
+                                                     .sentencepiece_model = std::move(files.sentencepiece_model),
+                                                     .tokenizer_config = std::move(files.tokenizer_config),
+                                                     .special_tokens_map = std::move(files.special_tokens_map),
+                                                     .added_tokens = std::move(files.added_tokens),
+                                                     .end_of_generation = std::move(end_of_generation)}));
+}
+
 text::Tokenizer read_tokenizer(const Checkpoint& checkpoint) {
+  if (checkpoint.layout() == CheckpointLayout::kHuggingFace)
+    return read_tokenizer(checkpoint.tokenizer_files(), end_tokens(checkpoint.metadata()));
   text::VocabularySpec spec = read_vocabulary(checkpoint);
   try {
     return text::Tokenizer(std::move(spec));

@@ -14,8 +14,8 @@ namespace gabbro::text {
 
 constexpr int32_t kNoToken = -1;
 
-// The keys tokenizer.ggml.* of a GGUF file, each field named as its key. Empty vectors, -1 and nullopt mean "not
-// there".
+// The keys tokenizer.ggml.* of a GGUF file, each field named as its key; other files fill in the same fields. Empty
+// vectors, -1 and nullopt mean "not there".
 struct VocabularySpec {
   std::string model;         // "gpt2", "gemma4" (byte pair encoding) or "llama" (SentencePiece BPE)
   std::string pre;           // name of the pre-tokenizer, for "gpt2"
@@ -36,6 +36,10 @@ struct VocabularySpec {
   int32_t fim_pad = kNoToken;
   int32_t fim_rep = kNoToken;
   int32_t fim_sep = kNoToken;
+
+  std::vector<std::string> notes;          // for warnings()
+  bool types_are_exact = false;            // the texts of tokens do not make them control tokens
+  std::vector<int32_t> end_of_generation;  // tokens that end a generation, besides those that their texts tell
 
   std::optional<bool> add_bos;
   std::optional<bool> add_eos;
