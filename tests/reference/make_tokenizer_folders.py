@@ -29,6 +29,9 @@ GPT4O_SPLIT = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}
                r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
+SMALL_RULES = None  # the file of a short list of normalization rules, to be taken instead of those that are built in
+
+
 def corpus(count=3000, seed=7):
     """Texts to train on, well-formed."""
     return [text.decode() for text in tokenizer_text.lines(count, seed, broken=False)]
@@ -39,7 +42,7 @@ def special(content, **flags):
     return AddedToken(content, special=True, normalized=False, **flags)
 
 
-def byte_level(split, specials, added=(), size=900, normalizer=None, ignore_merges=False, prefix_space=False, unk=None):
+def byte_level(split, specials, added=(), size=700, normalizer=None, ignore_merges=False, prefix_space=False, unk=None):
     """Byte-level BPE; `split`: a regular expression, a list of pre-tokenizers, or None for GPT-2's own."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges, unk_token=unk))
@@ -367,6 +370,8 @@ def sentencepiece_model(kind, **options):
     import sentencepiece
     texts = [part for text in corpus() for part in text.replace("\r", "\n").split("\n") if part.strip() and "\0" not in part]
     out = io.BytesIO()
+    if SMALL_RULES and options.get("normalization_rule_name", "nmt_nfkc") != "identity":
+        options = options | {"normalization_rule_name": "user_defined", "normalization_rule_tsv": SMALL_RULES}
     settings = {"vocab_size": 1000, "character_coverage": 0.98, "hard_vocab_limit": False, "max_sentencepiece_length": 12}
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(texts), model_writer=out, model_type=kind, num_threads=1,
                                              minloglevel=2, **(settings | options))
@@ -396,15 +401,18 @@ def write(folder, name, content):
         file.write(content)
 
 
-def write_folder(out, name):
-    folder = os.path.join(out, name)
+def folder_files(name):
+    """The files of the tokenizer `name`."""
     if name in SENTENCEPIECE:
         kind, options = SENTENCEPIECE[name]
-        write(folder, "tokenizer.model", sentencepiece_model(kind, **options))
-        return
+        return {"tokenizer.model": sentencepiece_model(kind, **options)}
     tokenizer, config = TOKENIZER_JSON[name]()
-    write(folder, "tokenizer.json", tokenizer.to_str().encode())
-    write(folder, "tokenizer_config.json", json.dumps(config).encode())
+    return {"tokenizer.json": tokenizer.to_str().encode(), "tokenizer_config.json": json.dumps(config).encode()}
+
+
+def write_folder(out, name):
+    for file, content in folder_files(name).items():
+        write(os.path.join(out, name), file, content)
 
 
 def main():
