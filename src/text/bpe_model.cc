@@ -40,6 +40,7 @@ class BpeModel final : public WordModel {
 
   const TokenTable& tokens() const override { return tokens_; }
   std::unique_ptr<ModelMemory> make_memory() const override { return std::make_unique<Memory>(); }
+  int32_t unknown() const override { return unknown_; }
 
   void protect(const std::vector<bool>& ids) override {
     protected_ = ids;

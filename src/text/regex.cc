@@ -109,7 +109,7 @@ Regex::Matcher::Matcher(Matcher&& other) noexcept
 
 void Regex::Matcher::check_time(size_t subject_bytes) {
   // Tokenizing takes less than 1 us a byte; a pattern that needs hundreds of times as long is meant to.
-  constexpr auto kPatience = std::chrono::seconds(20);
+  constexpr auto kPatience = std::chrono::seconds(5);
   constexpr auto kPerByte = std::chrono::microseconds(100);
   constexpr uint32_t kCallsPerCheck = 64;
   if (calls_++ % kCallsPerCheck != 0) return;

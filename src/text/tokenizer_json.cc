@@ -115,6 +115,7 @@ TokenizerSpec read_tokenizer_json(const TokenizerFiles& files) {
     }
     return model.find(text);
   };
+  spec.vocabulary.unknown = parts->model->unknown();
   name_special_tokens(configs, find, spec.vocabulary);
   if (const auto node = root.find("post_processor")) {
     SpecialTemplate special = read_special_template(*node, static_cast<int32_t>(spec.vocabulary.tokens.size()));

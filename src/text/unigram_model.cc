@@ -27,6 +27,7 @@ class UnigramModel final : public WordModel {
 
   const TokenTable& tokens() const override { return tokens_; }
   std::unique_ptr<ModelMemory> make_memory() const override { return std::make_unique<Memory>(); }
+  int32_t unknown() const override { return unknown_; }
   void protect(const std::vector<bool>& ids) override { protected_ = ids; }
 
   void encode(std::string_view word, bool plain, ModelMemory& memory, std::vector<int32_t>& out) const override {

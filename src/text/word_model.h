@@ -9,6 +9,7 @@
 
 #include "src/text/json_node.h"
 #include "src/text/string_table.h"
+#include "src/text/vocabulary.h"
 
 namespace gabbro::text {
 
@@ -46,6 +47,9 @@ class WordModel {
   virtual ~WordModel() = default;
   virtual const TokenTable& tokens() const = 0;
   virtual std::unique_ptr<ModelMemory> make_memory() const = 0;
+
+  // The token of text that has no other, or kNoToken.
+  virtual int32_t unknown() const = 0;
 
   // Appends the tokens of a word, which is well-formed UTF-8. Where `plain`, none of protect().
   virtual void encode(std::string_view word, bool plain, ModelMemory& memory, std::vector<int32_t>& out) const = 0;

@@ -18,13 +18,14 @@ class WordTokens : public WordModel {
 
   const TokenTable& tokens() const override { return tokens_; }
   std::unique_ptr<ModelMemory> make_memory() const override { return std::make_unique<ModelMemory>(); }
+  int32_t unknown() const override { return unknown_; }
   void protect(const std::vector<bool>& ids) override { protected_ = ids; }
 
  protected:
   bool may_use(int32_t id, bool plain) const {
     return !(plain && static_cast<size_t>(id) < protected_.size() && protected_[static_cast<size_t>(id)]);
   }
-  int32_t unknown() const {
+  int32_t require_unknown() const {
     if (unknown_ < 0)
       throw bad_input("model.unk_token: '{}' is not a token of the model, and the text needs it", unk_token_);
     return unknown_;
@@ -52,13 +53,13 @@ class WordPieceModel final : public WordTokens {
   void encode(std::string_view word, bool plain, ModelMemory&, std::vector<int32_t>& out) const override {
     size_t characters = 0;
     for (size_t at = 0; at < word.size(); at += utf8_length(word[at])) ++characters;
-    if (characters > options_.max_input_chars_per_word) return out.push_back(unknown());
+    if (characters > options_.max_input_chars_per_word) return out.push_back(require_unknown());
     const size_t before = out.size();
     for (size_t begin = 0; begin < word.size();) {
       const auto [token, end] = longest(word, begin, plain);
       if (token < 0) {
         out.resize(before);
-        return out.push_back(unknown());
+        return out.push_back(require_unknown());
       }
       out.push_back(token);
       begin = end;
@@ -89,7 +90,7 @@ class WordLevelModel final : public WordTokens {
   using WordTokens::WordTokens;
   void encode(std::string_view word, bool plain, ModelMemory&, std::vector<int32_t>& out) const override {
     const int32_t token = tokens().find(word);
-    out.push_back(token >= 0 && may_use(token, plain) ? token : unknown());
+    out.push_back(token >= 0 && may_use(token, plain) ? token : require_unknown());
   }
 };
 
