@@ -69,6 +69,11 @@ text::VocabularySpec read_vocabulary(const Checkpoint& checkpoint) {
   spec.add_bos = bool_or_none(file, "tokenizer.ggml.add_bos_token");
   spec.add_eos = bool_or_none(file, "tokenizer.ggml.add_eos_token");
   spec.add_space_prefix = bool_or_none(file, "tokenizer.ggml.add_space_prefix");
+  spec.remove_extra_whitespaces = bool_or_none(file, "tokenizer.ggml.remove_extra_whitespaces");
+  if (file.find("tokenizer.ggml.precompiled_charsmap") != nullptr) {
+    for (const int32_t byte : file.i32s("tokenizer.ggml.precompiled_charsmap"))
+      spec.precompiled_charsmap += static_cast<char>(byte);
+  }
   return spec;
 }
 

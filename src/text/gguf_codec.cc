@@ -101,6 +101,8 @@ TokenizerSpec read_gguf_vocabulary(VocabularySpec vocabulary) {
   const std::string model = vocabulary.model;
   if (model == "gpt2" || model == "gemma4") return read_byte_pairs(std::move(vocabulary));
   if (model == "llama") return read_sentencepiece_pairs(std::move(vocabulary));
+  if (model == "t5") return read_gguf_unigram(std::move(vocabulary));
+  if (model == "bert") return read_gguf_word_pieces(std::move(vocabulary));
   throw bad_input("tokenizer.ggml.model: tokenizer '{}' is not supported", model);
 }
 

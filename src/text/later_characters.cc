@@ -3,6 +3,7 @@
 #include "src/text/later_characters.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace gabbro::text {
 namespace {

@@ -1,6 +1,7 @@
 // Tokenizers of SentencePiece files (tokenizer.model).
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <unordered_map>
 #include <utility>
 
@@ -308,6 +309,30 @@ void choose_ends(const ConfigFiles& configs, VocabularySpec& vocabulary) {
   vocabulary.add_eos = flag("add_eos_token").value_or(is_t5 && vocabulary.eos != kNoToken);
 }
 
+// Makes the codec of a file with tokens that others add to it.
+std::function<std::unique_ptr<const Codec>(const Vocabulary&)> codec_maker(std::shared_ptr<SentencePieceFile> file,
+                                                                           const std::string& where,
+                                                                           const std::vector<AddedToken>& added) {
+  return [file, where, added](const Vocabulary& all) {
+    std::vector<AddedToken> special = added;
+    const std::vector<int32_t>& ends = all.end_of_generation();
+    for (int32_t id = 0; id < static_cast<int32_t>(file->pieces.size()); ++id) {
+      const std::string text(all.text(id));
+      if (all.has(id, kControlToken | kUnknownToken)) {
+        special.push_back({.id = id, .content = text, .special = true});
+      } else if (all.has(id, kUserDefinedToken) && structures_conversations(text)) {
+        // The model finds it, except in input.
+        special.push_back({.id = id, .content = text, .normalized = true, .structural = true});
+      }
+    }
+    for (AddedToken& token : special) {
+      token.structural = token.structural || std::binary_search(ends.begin(), ends.end(), token.id) ||
+                         structures_conversations(token.content);
+    }
+    return std::make_unique<SentencePieceCodec>(std::move(*file), std::move(special), all, where);
+  };
+}
+
 }  // namespace
 
 TokenizerSpec read_sentencepiece(const TokenizerFiles& files) {
@@ -336,24 +361,35 @@ TokenizerSpec read_sentencepiece(const TokenizerFiles& files) {
   };
   name_special_tokens(configs, find, vocabulary);
   choose_ends(configs, vocabulary);
-  spec.make_codec = [file, where, tokens = added.tokens()](const Vocabulary& all) {
-    std::vector<AddedToken> special = tokens;
-    const std::vector<int32_t>& ends = all.end_of_generation();
-    for (int32_t id = 0; id < static_cast<int32_t>(file->pieces.size()); ++id) {
-      const std::string text(all.text(id));
-      if (all.has(id, kControlToken | kUnknownToken)) {
-        special.push_back({.id = id, .content = text, .special = true});
-      } else if (all.has(id, kUserDefinedToken) && structures_conversations(text)) {
-        // The model finds it, except in input.
-        special.push_back({.id = id, .content = text, .normalized = true, .structural = true});
-      }
-    }
-    for (AddedToken& token : special) {
-      token.structural = token.structural || std::binary_search(ends.begin(), ends.end(), token.id) ||
-                         structures_conversations(token.content);
-    }
-    return std::make_unique<SentencePieceCodec>(std::move(*file), std::move(special), all, where);
-  };
+  spec.make_codec = codec_maker(file, where, added.tokens());
+  return spec;
+}
+
+TokenizerSpec read_gguf_unigram(VocabularySpec vocabulary) {
+  const std::string where = "tokenizer.ggml.tokens";
+  const size_t count = vocabulary.tokens.size();
+  if (vocabulary.scores.size() != count)
+    throw bad_input("tokenizer.ggml.scores: {} entries for {} tokens", vocabulary.scores.size(), count);
+  if (vocabulary.types.size() != count)
+    throw bad_input("tokenizer.ggml.token_type: {} entries for {} tokens", vocabulary.types.size(), count);
+  auto file = std::make_shared<SentencePieceFile>();
+  file->kind = SentencePieceFile::Kind::kUnigram;
+  for (size_t i = 0; i < count; ++i) {
+    if (!std::isfinite(vocabulary.scores[i])) throw bad_input("tokenizer.ggml.scores[{}]: not a number", i);
+    if (vocabulary.tokens[i].empty()) throw bad_input("{}[{}]: is empty", where, i);
+    file->pieces.push_back({vocabulary.tokens[i], vocabulary.scores[i], vocabulary.types[i]});
+    file->byte_fallback = file->byte_fallback || vocabulary.types[i] == static_cast<int32_t>(TokenType::kByte);
+  }
+  file->charsmap = vocabulary.precompiled_charsmap;
+  file->add_dummy_prefix = vocabulary.add_space_prefix.value_or(true);
+  file->remove_extra_whitespaces = vocabulary.remove_extra_whitespaces.value_or(true);
+  check_sentencepiece(*file, where);
+  vocabulary.unknown = file->unknown;
+  if (!vocabulary.add_bos) vocabulary.add_bos = false;
+  if (!vocabulary.add_eos) vocabulary.add_eos = vocabulary.eos != kNoToken;
+  TokenizerSpec spec;
+  spec.vocabulary = std::move(vocabulary);
+  spec.make_codec = codec_maker(file, "tokenizer.ggml.precompiled_charsmap", {});
   return spec;
 }
 

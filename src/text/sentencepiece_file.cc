@@ -81,7 +81,9 @@ void check_denormalizer(ProtobufReader message) {
   }
 }
 
-void check_pieces(SentencePieceFile& file, const std::string& where) {
+}  // namespace
+
+void check_sentencepiece(SentencePieceFile& file, const std::string& where) {
   std::unordered_set<std::string_view> seen;
   std::array<bool, 256> bytes{};
   file.unknown = -1;
@@ -112,8 +114,6 @@ void check_pieces(SentencePieceFile& file, const std::string& where) {
   drop_outside(file.padding);
 }
 
-}  // namespace
-
 SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::string& where) {
   SentencePieceFile file;
   ProtobufReader message(bytes, where);
@@ -137,7 +137,7 @@ SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::str
         break;
     }
   }
-  check_pieces(file, where);
+  check_sentencepiece(file, where);
   using Kind = SentencePieceFile::Kind;
   if (file.kind != Kind::kUnigram && file.kind != Kind::kBpe)
     throw bad_input("{}: model type {} is not supported (unigram and BPE are)", where, static_cast<int>(file.kind));

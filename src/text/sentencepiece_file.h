@@ -33,4 +33,8 @@ struct SentencePieceFile {
 // that are not finite, byte fallback without all bytes, a denormalizer.
 SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::string& where);
 
+// The checks of the above that are about pieces, for a file that was filled in otherwise; finds the unknown piece, and
+// drops bos, eos and padding that are not control pieces.
+void check_sentencepiece(SentencePieceFile& file, const std::string& where);
+
 }  // namespace gabbro::text

@@ -1,6 +1,7 @@
 #include "src/text/split_step.h"
 
 #include <algorithm>
+#include <iterator>
 #include <array>
 #include <utility>
 

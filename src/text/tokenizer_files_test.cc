@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/text/base64.h"
+#include "src/text/sentencepiece_file.h"
 #include "src/text/test_vocabulary.h"
 #include "src/text/tokenizer.h"
 
@@ -166,6 +167,55 @@ TEST(TokenizerFiles, TakesEndsOfGenerationFromOtherFiles) {
   const Tokenizer tokenizer(read_tokenizer_files(files));
   EXPECT_TRUE(tokenizer.is_end_of_generation(7));
   EXPECT_FALSE(tokenizer.is_end_of_generation(8));
+}
+
+void expect_ids_of(const std::string& name, const Tokenizer& tokenizer, EncodeOptions options) {
+  const Document fixture = read_fixture("folders/" + name + ".json");
+  const auto texts = read_fixture("folders/texts.json").get<std::vector<std::string>>();
+  for (size_t i = 0; i < texts.size(); i += kEachText) {
+    const Ids ids = tokenizer.encode(from_hex(texts[i]), options);
+    EXPECT_EQ(ids, fixture["ids"][i].get<Ids>()) << from_hex(texts[i]);
+    EXPECT_EQ(lossy(tokenizer.decode(ids, {.remove_special = false})), fixture["texts"][i].get<std::string>());
+  }
+}
+
+// GGUF spells WordPiece otherwise than BERT's vocabularies.
+TEST(TokenizerFiles, WordPiecesOfGgufAreThoseOfBert) {
+  for (const std::string name : {"bert-uncased", "bert-cased"}) {
+    const Document fixture = read_fixture("folders/" + name + ".json");
+    const Document vocabulary =
+        Document::parse(fixture["files"]["tokenizer.json"].get<std::string>())["model"]["vocab"];
+    VocabularySpec spec;
+    spec.model = "bert";
+    spec.tokens.resize(vocabulary.size());
+    spec.types.assign(vocabulary.size(), 1);
+    for (const auto& [text, id] : vocabulary.items()) {
+      const bool special = text.starts_with('[') && text.ends_with(']') && text.size() > 2;
+      if (special) spec.types[id.get<size_t>()] = 3;
+      spec.tokens[id.get<size_t>()] = special ? text : text.starts_with("##") ? text.substr(2) : "\xE2\x96\x81" + text;
+    }
+    expect_ids_of(name, Tokenizer(std::move(spec)), {});
+  }
+}
+
+TEST(TokenizerFiles, UnigramsOfGgufAreThoseOfSentencePiece) {
+  const Document fixture = read_fixture("folders/sp-t5.json");
+  const SentencePieceFile file = read_sentencepiece_file(*files_of(fixture).sentencepiece_model, "fixture");
+  VocabularySpec spec;
+  spec.model = "t5";
+  for (const SentencePieceFile::Piece& piece : file.pieces) {
+    spec.tokens.push_back(piece.text);
+    spec.scores.push_back(piece.score);
+    spec.types.push_back(piece.type);
+  }
+  spec.eos = file.eos;
+  spec.precompiled_charsmap = file.charsmap;
+  const Tokenizer tokenizer(spec);
+  EXPECT_TRUE(tokenizer.adds_eos());
+  EXPECT_FALSE(tokenizer.adds_bos());
+  expect_ids_of("sp-t5", tokenizer, {.add_special = false, .parse_special = false});
+  spec.scores.pop_back();
+  EXPECT_THROW(Tokenizer{spec}, Error);
 }
 
 // The complaint about a tokenizer.json that `spoil` has changed.

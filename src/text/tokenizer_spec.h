@@ -33,6 +33,8 @@ struct TokenizerFiles {
 TokenizerSpec read_gguf_vocabulary(VocabularySpec vocabulary);   // gguf_codec.cc
 TokenizerSpec read_tokenizer_json(const TokenizerFiles& files);  // tokenizer_json.cc
 TokenizerSpec read_sentencepiece(const TokenizerFiles& files);   // sentencepiece_codec.cc
+TokenizerSpec read_gguf_unigram(VocabularySpec vocabulary);      // sentencepiece_codec.cc
+TokenizerSpec read_gguf_word_pieces(VocabularySpec vocabulary);  // gguf_word_pieces.cc
 // tokenizer.json where there is one, else the SentencePiece model.
 TokenizerSpec read_tokenizer_files(const TokenizerFiles& files);
 
