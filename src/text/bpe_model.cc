@@ -1,5 +1,6 @@
 #include "src/text/bpe_model.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -8,6 +9,8 @@
 #include "src/text/byte_alphabet.h"
 #include "src/text/merger.h"
 #include "src/text/utf8.h"
+#include "src/text/word_cache.h"
+#include "src/text/word_cutter.h"
 
 namespace gabbro::text {
 namespace {
@@ -36,6 +39,7 @@ class BpeModel final : public WordModel {
       ascii_[c] = tokens_.find({&text, 1});
     }
     table_ = build_table({});
+    learn_cuts();
   }
 
   const TokenTable& tokens() const override { return tokens_; }
@@ -62,7 +66,27 @@ class BpeModel final : public WordModel {
     return true;
   }
 
+  size_t next_cut(std::string_view word, size_t from) const override {
+    return cuts_ && !as_bytes_ ? cutter_.next_cut(word, from) : word.npos;
+  }
+
   void encode(std::string_view word, bool plain, ModelMemory& memory, std::vector<int32_t>& out) const override {
+    if (!cuts_ || as_bytes_ || word.size() <= WordCache::kMostBytes) return encode_word(word, plain, memory, out);
+    auto& cache = static_cast<Memory&>(memory).cache;
+    cutter_.for_each_word(word, [&](std::string_view part) {
+      const auto encode_part = [&](std::vector<int32_t>& tokens) { encode_word(part, plain, memory, tokens); };
+      if (plain) return encode_part(out);
+      cache.append(part, out, encode_part);
+    });
+  }
+
+ private:
+  struct Memory final : ModelMemory {
+    Merger merger;
+    WordCache cache;  // of the parts of long words
+  };
+
+  void encode_word(std::string_view word, bool plain, ModelMemory& memory, std::vector<int32_t>& out) const {
     if (options_.ignore_merges) {
       const int32_t whole = as_bytes_ ? find_bytes(word) : tokens_.find(word);
       if (whole != kMissing && !(plain && is_protected(whole))) return out.push_back(whole);
@@ -77,11 +101,6 @@ class BpeModel final : public WordModel {
     merger.merge(plain && plain_table_ ? *plain_table_ : *table_);
     out.insert(out.end(), merger.symbols.begin(), merger.symbols.end());
   }
-
- private:
-  struct Memory final : ModelMemory {
-    Merger merger;
-  };
 
   bool is_protected(int32_t id) const {
     return static_cast<size_t>(id) < protected_.size() && protected_[static_cast<size_t>(id)];
@@ -127,6 +146,22 @@ class BpeModel final : public WordModel {
       table->set(merge.left, merge.right, {static_cast<uint32_t>(i), merge.result});
     }
     return table;
+  }
+
+  // Texts that are not cut into words before are cut here, where escaped spaces begin words: no merge makes a token
+  // that has one inside, and the space itself is known, so that no unknown token goes across.
+  void learn_cuts() {
+    cuts_ = !options_.ignore_merges && options_.continuing_subword_prefix.empty() &&
+            options_.end_of_word_suffix.empty() && tokens_.find(kEscapedSpace) != kMissing;
+    std::vector<bool> made;
+    for (const BpeMerge& merge : merges_) {
+      made.resize(std::max(made.size(), static_cast<size_t>(merge.result) + 1));
+      made[static_cast<size_t>(merge.result)] = true;
+    }
+    for (const TokenTable::Entry& entry : tokens_.entries()) {
+      if (cuts_ && static_cast<size_t>(entry.id) < made.size() && made[static_cast<size_t>(entry.id)])
+        cutter_.learn(entry.text);
+    }
   }
 
   // The bytes of every token that is spelled in the alphabet.
@@ -200,7 +235,8 @@ class BpeModel final : public WordModel {
   std::array<int32_t, 128> ascii_{};
   std::vector<bool> protected_;
   int32_t unknown_ = kMissing;
-  bool as_bytes_ = false;
+  WordCutter cutter_;
+  bool as_bytes_ = false, cuts_ = false;
 };
 
 }  // namespace

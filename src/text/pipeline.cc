@@ -1,13 +1,11 @@
 #include "src/text/pipeline.h"
 
 #include <algorithm>
-#include <deque>
-#include <optional>
 #include <utility>
 
 #include "src/text/decode_stages.h"
+#include "src/text/pipeline_worker.h"
 #include "src/text/utf8.h"
-#include "src/text/word_cache.h"
 
 namespace gabbro::text {
 namespace {
@@ -31,57 +29,6 @@ std::string_view replace_broken(std::string_view text, std::string& buffer, std:
 }
 
 }  // namespace
-
-// One thread's way from a piece of text to tokens.
-class Pipeline::Worker {
- public:
-  explicit Worker(const Pipeline& pipeline) : parts_(pipeline.parts_), memory_(parts_.model->make_memory()) {
-    matchers_.resize(parts_.steps.size());
-    for (size_t i = 0; i < parts_.steps.size(); ++i) sinks_.emplace_back(*this, i);
-  }
-
-  void encode(std::string_view text, bool at_origin, bool plain, std::vector<int32_t>& out) {
-    plain_ = plain;
-    out_ = &out;
-    for (size_t i = 0; i < parts_.steps.size(); ++i) {
-      matchers_[i].reset();
-      if (const Regex* regex = parts_.steps[i]->regex()) matchers_[i].emplace(*regex);
-    }
-    run(0, {text, at_origin});
-    kept_.clear();
-  }
-
- private:
-  // Takes the pieces of step `step`.
-  class Sink final : public PieceSink {
-   public:
-    Sink(Worker& worker, size_t step) : worker_(worker), step_(step) {}
-    void take(const Piece& piece) override { worker_.run(step_ + 1, piece); }
-    std::string_view keep(std::string text) override { return worker_.kept_.emplace_back(std::move(text)); }
-    Regex::Matcher& matcher() override { return *worker_.matchers_[step_]; }
-
-   private:
-    Worker& worker_;
-    size_t step_;
-  };
-
-  void run(size_t step, const Piece& piece) {
-    if (piece.text.empty()) return;
-    if (step < parts_.steps.size()) return parts_.steps[step]->split(piece, sinks_[step]);
-    const auto encode = [&](std::vector<int32_t>& out) { parts_.model->encode(piece.text, plain_, *memory_, out); };
-    if (plain_) return encode(*out_);
-    cache_.append(piece.text, *out_, encode);
-  }
-
-  const PipelineParts& parts_;
-  std::unique_ptr<ModelMemory> memory_;
-  std::vector<std::optional<Regex::Matcher>> matchers_;  // of the steps that have one
-  std::deque<Sink> sinks_;
-  std::deque<std::string> kept_;
-  WordCache cache_;
-  std::vector<int32_t>* out_ = nullptr;
-  bool plain_ = false;
-};
 
 Pipeline::Pipeline(PipelineParts parts, const Vocabulary& vocabulary)
     : parts_(std::move(parts)), vocabulary_(vocabulary), added_(std::move(parts_.added), parts_.normalizer.get()) {
@@ -134,14 +81,15 @@ void Pipeline::encode(const CodecText& request, std::vector<int32_t>& out) const
       whole = normalized.text;
     }
     if (!added_.any_normalized()) {
-      worker->encode(whole, normalized.origin_end > 0, plain, out);
+      encode_fragment(whole, normalized.origin_end > 0, plain, request.threads, *worker, out);
       continue;
     }
     for (const Fragment& part : added_.split_normalized(whole, scope, request.marked)) {
       if (part.token != kNoToken) {
         out.push_back(part.token);
       } else {
-        worker->encode(part.text, normalized.origin_end > 0 && part.text.data() == whole.data(), plain, out);
+        const bool at_origin = normalized.origin_end > 0 && part.text.data() == whole.data();
+        encode_fragment(part.text, at_origin, plain, request.threads, *worker, out);
       }
     }
   }

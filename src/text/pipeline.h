@@ -38,6 +38,15 @@ class Pipeline final : public Codec {
   class Worker;
   class DecodeStream;
 
+  // Text between added tokens. Long texts are cut where no token can cross and go to several threads; the tokens are
+  // the same (pipeline_parallel.cc).
+  void encode_fragment(std::string_view text, bool at_origin, bool plain, size_t threads, Worker& worker,
+                       std::vector<int32_t>& out) const;
+  bool encode_chunks(std::string_view text, bool at_origin, bool plain, size_t chunks, std::vector<int32_t>& out) const;
+  bool encode_matches(std::string_view text, bool at_origin, bool plain, size_t chunks,
+                      std::vector<int32_t>& out) const;
+  size_t next_cut(std::string_view text, size_t from) const;
+
   std::unique_ptr<Worker> take_worker() const;
   void return_worker(std::unique_ptr<Worker> worker) const;
   std::string_view decoder_text(int32_t id) const;

@@ -1,8 +1,8 @@
 #include "src/text/split_step.h"
 
 #include <algorithm>
-#include <iterator>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "src/base/error.h"
@@ -110,6 +110,9 @@ class RegexStep final : public SplitStep {
   }
   const Regex* regex() const override { return pattern_.regex(); }
   bool isolates_matches() const override { return regex() != nullptr && behavior_ == Behavior::kIsolated; }
+  bool passes(std::string_view text) const override {
+    return regex() == nullptr && !invert_ && text.find(pattern_.text()) == text.npos;
+  }
 
  private:
   TextPattern pattern_;
@@ -139,6 +142,17 @@ class CharacterStep final : public SplitStep {
     }
     if (done < piece.text.size()) joiner.add(done, piece.text.size(), false);
     joiner.finish();
+  }
+
+  // Each such character begins a piece, or is none.
+  size_t next_cut(std::string_view text, size_t from) const override {
+    const bool cuts =
+        behavior_ == Behavior::kRemoved || behavior_ == Behavior::kIsolated || behavior_ == Behavior::kMergedWithNext;
+    for (size_t at = from; cuts && at < text.size(); at = next_character(text, at)) {
+      const Character character = read_utf8(text, at);
+      if (character.length > 0 && predicate_(character.code_point)) return at;
+    }
+    return text.npos;
   }
 
  private:
@@ -189,6 +203,10 @@ class MetaspaceStep final : public SplitStep {
       begin = at;
     }
     out.take({whole.text.substr(begin), whole.at_origin && begin == 0, whole.as_bytes});
+  }
+
+  size_t next_cut(std::string_view text, size_t from) const override {
+    return split_ ? text.find(' ', from) : text.npos;
   }
 
  private:

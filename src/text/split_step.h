@@ -35,6 +35,17 @@ class SplitStep {
   // True where the pieces are the matches of regex(), found one after another, and what is between them: a search that
   // starts at the end of any match goes on like the search from the beginning.
   virtual bool isolates_matches() const { return false; }
+  // A position at or after `from` where the text can be cut, so that the pieces of both parts are those of the whole
+  // text; npos where there is none, or none is known.
+  virtual size_t next_cut(std::string_view text, size_t from) const {
+    (void)text, (void)from;
+    return std::string_view::npos;
+  }
+  // True where the step passes the text on as one piece.
+  virtual bool passes(std::string_view text) const {
+    (void)text;
+    return false;
+  }
   // True of a step that spells bytes as characters of GPT-2's alphabet.
   virtual bool spells_bytes() const { return false; }
 };

@@ -30,12 +30,16 @@ Tokenizer::Tokenizer(TokenizerSpec spec) : prefix_(std::move(spec.prefix)), suff
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
-  return encode_text({.text = text, .parse_special = options.parse_special}, options);
+  return encode_text({.text = text, .parse_special = options.parse_special, .threads = options.threads}, options);
 }
 
 std::vector<int32_t> Tokenizer::encode_marked(const jinja::MarkedText& text, EncodeOptions options) const {
-  return encode_text(
-      {.text = text.bytes(), .parse_special = options.parse_special, .marked = true, .input = text.spans()}, options);
+  return encode_text({.text = text.bytes(),
+                      .parse_special = options.parse_special,
+                      .marked = true,
+                      .input = text.spans(),
+                      .threads = options.threads},
+                     options);
 }
 
 std::vector<int32_t> Tokenizer::encode_text(const CodecText& text, EncodeOptions options) const {

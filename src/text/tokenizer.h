@@ -21,6 +21,7 @@ namespace gabbro::text {
 struct EncodeOptions {
   bool add_special = true;    // begin (end) with the bos (eos) token where the model wants it
   bool parse_special = true;  // control tokens that the text spells out become those tokens
+  size_t threads = 0;         // that a long text may use; 0: those of the machine
 };
 
 struct DecodeOptions {

@@ -119,13 +119,28 @@ TEST_P(TokenizerFolder, AddsItsEndsOnlyWhenAsked) {
 }
 
 TEST_P(TokenizerFolder, LongTextsTakeTimeLinearOrAlmostSo) {
-  const size_t size = size_t{1} << 18;
+  const size_t size = size_t{1} << 16;
   for (const char* part : {"a", " ", "7", "\n", "é", "word "}) {
     std::string text;
     while (text.size() < size) text += part;
     const Ids ids = tokenizer.encode(text, options);
     EXPECT_LE(ids.size(), text.size() + 4);
     (void)tokenizer.decode(ids);
+  }
+}
+
+TEST_P(TokenizerFolder, ThreadsMakeNoDifference) {
+  const auto texts = read_fixture("folders/texts.json").get<std::vector<std::string>>();
+  std::string text;
+  for (size_t i = 0; text.size() < (size_t{3} << 17); ++i) text += from_hex(texts[i * 7 % texts.size()]);
+  // Stretches in which a chunk finds no place to begin.
+  for (const char* part : {"", "x"}) {
+    std::string whole = text;
+    for (size_t i = 0; i < (size_t{1} << 17) && *part != '\0'; ++i) whole += part;
+    whole += "end of it";
+    const Ids one = tokenizer.encode(whole, {.parse_special = false, .threads = 1});
+    for (const size_t threads : {2, 4})
+      EXPECT_EQ(tokenizer.encode(whole, {.parse_special = false, .threads = threads}), one) << part << threads;
   }
 }
 

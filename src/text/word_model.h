@@ -54,6 +54,13 @@ class WordModel {
   // Appends the tokens of a word, which is well-formed UTF-8. Where `plain`, none of protect().
   virtual void encode(std::string_view word, bool plain, ModelMemory& memory, std::vector<int32_t>& out) const = 0;
 
+  // A position at or after `from`, which is not 0, where a word can be cut so that the tokens of both parts are those
+  // of the whole word; npos where there is none, or none is known.
+  virtual size_t next_cut(std::string_view word, size_t from) const {
+    (void)word, (void)from;
+    return std::string_view::npos;
+  }
+
   // Tokens that plain text must not become, by id. Called once, before the first encode().
   virtual void protect(const std::vector<bool>& ids) = 0;
 
