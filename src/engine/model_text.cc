@@ -1,5 +1,6 @@
 #include "src/engine/model_text.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
@@ -78,7 +79,11 @@ text::VocabularySpec read_vocabulary(const Checkpoint& checkpoint) {
 }
 
 bool has_vocabulary(const Checkpoint& checkpoint) {
-  if (checkpoint.layout() == CheckpointLayout::kHuggingFace) return is_tokenizer_path(checkpoint.path());
+  if (checkpoint.layout() == CheckpointLayout::kHuggingFace) {
+    std::error_code ignored;
+    const std::filesystem::path path(checkpoint.path());
+    return is_tokenizer_path((std::filesystem::is_directory(path, ignored) ? path : path.parent_path()).string());
+  }
   const std::string_view model = checkpoint.metadata().string_or("tokenizer.ggml.model", "");
   return model != "none" && model != "no_vocab";
 }

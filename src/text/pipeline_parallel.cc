@@ -32,7 +32,7 @@ void run_on_threads(size_t count, const std::function<void(size_t)>& work) {
   }
 }
 
-// Where `count` chunks of about the same size begin: at characters.
+// The begins of `count` chunks of about the same size, at characters.
 std::vector<size_t> chunk_begins(std::string_view text, size_t count) {
   std::vector<size_t> begins;
   for (size_t i = 0; i < count; ++i) {
@@ -121,7 +121,7 @@ bool Pipeline::encode_matches(std::string_view text, bool at_origin, bool plain,
   });
   if (std::find(finds_nothing.begin(), finds_nothing.end(), 1) != finds_nothing.end()) return false;
 
-  // Where each chunk takes over from those before it. Matches in between go to the chunk before.
+  // Each chunk takes over from those before it. Matches in between go to the chunk before.
   Regex::Matcher matcher(regex);
   std::vector<size_t> ends(chunks, text.size());
   size_t before = 0;  // the last chunk that counts

@@ -112,8 +112,8 @@ TEST_P(TokenizerFolder, NeverMakesControlTokensOfInput) {
 TEST_P(TokenizerFolder, AddsItsEndsOnlyWhenAsked) {
   const Ids with = tokenizer.encode("fox"), without = tokenizer.encode("fox", {.add_special = false});
   EXPECT_EQ(tokenizer.adds_bos() && with != without, tokenizer.adds_bos());
-  if (tokenizer.adds_bos()) EXPECT_EQ(with.front(), tokenizer.bos());
-  if (tokenizer.adds_eos()) EXPECT_EQ(with.back(), tokenizer.eos());
+  EXPECT_TRUE(!tokenizer.adds_bos() || with.front() == tokenizer.bos());
+  EXPECT_TRUE(!tokenizer.adds_eos() || with.back() == tokenizer.eos());
   EXPECT_EQ(tokenizer.decode(with, {.show_control = true}),
             tokenizer.decode(without, {.remove_special = false, .show_control = true}));
 }
@@ -144,8 +144,8 @@ TEST_P(TokenizerFolder, ThreadsMakeNoDifference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, TokenizerFolder, ::testing::ValuesIn(folder_names()), [](const auto& info) {
-  std::string name = info.param;
+INSTANTIATE_TEST_SUITE_P(Fixtures, TokenizerFolder, ::testing::ValuesIn(folder_names()), [](const auto& fixture) {
+  std::string name = fixture.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });
