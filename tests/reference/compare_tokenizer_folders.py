@@ -109,7 +109,8 @@ def measure(program, folder):
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "texts")
         write_frames(path, [text])
-        printed = subprocess.run([program, "--time", folder, path], check=True, capture_output=True).stdout.decode()
+        command = [program, "--time", "--one-thread", folder, path]
+        printed = subprocess.run(command, check=True, capture_output=True).stdout.decode()
     seconds = float(printed.split()[0])
     print(f"{os.path.basename(folder)}: {len(text) / seconds / 1e6:.1f} MB/s, reference {len(text) / theirs / 1e6:.1f} MB/s, "
           f"{theirs / seconds:.1f} times as fast", flush=True)

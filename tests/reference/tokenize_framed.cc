@@ -64,11 +64,13 @@ int main(int count, char** arguments) {
       }
     }
     if (paths.size() != 2)
-      throw gabbro::bad_input("usage: tokenize_framed [--no-special] [--decode] [--with-ends] [--time] MODEL FILE");
+      throw gabbro::bad_input(
+          "usage: tokenize_framed [--no-special] [--decode] [--with-ends] [--one-thread] [--time] MODEL FILE");
     const Tokenizer tokenizer = open_tokenizer(paths[0]);
     const std::string texts = gabbro::read_file(paths[1]);
     const gabbro::text::EncodeOptions options{.add_special = flags.contains("--with-ends"),
-                                              .parse_special = !flags.contains("--no-special")};
+                                              .parse_special = !flags.contains("--no-special"),
+                                              .threads = flags.contains("--one-thread") ? size_t{1} : size_t{0}};
     const auto start = std::chrono::steady_clock::now();
     size_t tokens = 0;
     for (const std::string_view text : split_frames(texts)) {
