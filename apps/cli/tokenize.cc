@@ -1,14 +1,15 @@
 // `tokenize`: text to tokens, and back with --decode.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/chat_template_argument.h"
 #include "apps/cli/commands.h"
-#include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
 #include "src/engine/model_text.h"
+#include "src/formats/tokenizer_files.h"
 #include "src/hub/model_cache.h"
 #include "src/text/chat_prompt.h"
 
@@ -22,9 +23,27 @@ struct Options {
   std::string file;
   std::string messages;
   std::optional<std::string> decode;
+  bool jsonl = false;
   bool no_special = false;
   bool no_bos = false;
 };
+
+// A tokenizer and where it comes from: a model, or the files of a tokenizer alone.
+struct Source {
+  std::string path;
+  text::Tokenizer tokenizer;
+  std::optional<std::string> chat_template;
+};
+
+Source open_source(const std::string& model) {
+  const std::string path = is_tokenizer_path(model) ? model : resolve_model(model);
+  if (is_tokenizer_path(path)) {
+    const TokenizerFiles files = read_tokenizer_files(path);
+    return {path, read_tokenizer(files), read_chat_template(files.folder)};
+  }
+  const auto file = Checkpoint::open(path);
+  return {file.path(), read_tokenizer(file), file.chat_template()};
+}
 
 std::string text_of(const Options& o) {
   if (!o.file.empty()) return read_input(o.file);
@@ -32,16 +51,38 @@ std::string text_of(const Options& o) {
 }
 
 // The prompt that `run` makes of a conversation, with the model's own template.
-std::vector<int32_t> encode_messages(const Options& o, const Checkpoint& file, const text::Tokenizer& tokenizer) {
-  const auto source = file.chat_template();
-  if (!source) throw bad_input("{}: the model has no chat template", file.path());
+std::vector<int32_t> encode_messages(const Options& o, const Source& source) {
+  if (!source.chat_template) throw bad_input("{}: the model has no chat template", source.path);
   const text::ChatPrompt prompt =
-      text::render_prompt(text::ChatTemplate(*source), read_json_list(o.messages, "messages"), nullptr, true,
-                          template_variables(tokenizer));
+      text::render_prompt(text::ChatTemplate(*source.chat_template), read_json_list(o.messages, "messages"), nullptr,
+                          true, template_variables(source.tokenizer));
   for (const std::string& note : prompt.notes) report("note", note);
   for (const size_t i : prompt.lost)
     report("warning", fmt::format("the chat template leaves out the text of message {}", i + 1));
-  return tokenizer.encode_marked(prompt.text, {.add_special = !o.no_bos});
+  return source.tokenizer.encode_marked(prompt.text, {.add_special = !o.no_bos});
+}
+
+text::EncodeOptions encode_options(const Options& o) {
+  return {.add_special = !o.no_bos, .parse_special = !o.no_special};
+}
+
+// A text a line, as a JSON string or as the field "text" of an object; for each the ids, a document a line.
+void print_lines(const Options& o, const text::Tokenizer& tokenizer) {
+  const std::string lines = text_of(o);
+  size_t number = 0;
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = std::min(lines.find('\n', at), lines.size());
+    const std::string_view line = std::string_view(lines).substr(at, end - at);
+    at = end + 1;
+    ++number;
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    const auto document = nlohmann::json::parse(line, nullptr, false);
+    const bool is_object = document.is_object() && document.contains("text");
+    if (!document.is_string() && !(is_object && document["text"].is_string()))
+      throw bad_input("line {}: is neither a JSON string nor an object with a string \"text\"", number);
+    const auto text = is_object ? document["text"].get<std::string>() : document.get<std::string>();
+    print(nlohmann::json{{"token_ids", tokenizer.encode(text, encode_options(o))}}.dump() + "\n");
+  }
 }
 
 void print_tokens(const Options& o, const text::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
@@ -56,16 +97,19 @@ void print_tokens(const Options& o, const text::Tokenizer& tokenizer, const std:
 }
 
 int run(const Options& o) {
-  const auto file = Checkpoint::open(resolve_model(o.model));
-  const text::Tokenizer tokenizer = read_tokenizer(file);
-  for (const std::string& warning : tokenizer.warnings()) report("warning", file.path() + ": " + warning);
+  const Source source = open_source(o.model);
+  const text::Tokenizer& tokenizer = source.tokenizer;
+  for (const std::string& warning : tokenizer.warnings()) report("warning", source.path + ": " + warning);
   if (!o.messages.empty()) {
-    print_tokens(o, tokenizer, encode_messages(o, file, tokenizer));
+    print_tokens(o, tokenizer, encode_messages(o, source));
     return 0;
   }
   if (!o.decode) {
-    print_tokens(o, tokenizer,
-                 tokenizer.encode(text_of(o), {.add_special = !o.no_bos, .parse_special = !o.no_special}));
+    if (o.jsonl) {
+      print_lines(o, tokenizer);
+    } else {
+      print_tokens(o, tokenizer, tokenizer.encode(text_of(o), encode_options(o)));
+    }
     return 0;
   }
   const auto ids = parse_token_list(*o.decode, "--decode");
@@ -85,7 +129,13 @@ int run(const Options& o) {
 void add_tokenize(Command root) {
   Command command = root.subcommand("tokenize", "Turn text into tokens, or tokens into text");
   const auto o = std::make_shared<Options>();
-  add_model(command, o->model);
+  command
+      .option("MODEL", o->model,
+              "A GGUF file, a folder with tokenizer.json or tokenizer.model, one of these files, or a name that "
+              "'gabbro list' shows")
+      .alias("-m,--model")
+      .check(require_mappable)
+      .required();
   Option text = command.option("TEXT", o->text, "The text; -, or without --file nothing: standard input")
                     .takes_text()
                     .alias("-p,--prompt");
@@ -96,12 +146,15 @@ void add_tokenize(Command root) {
   command.option("--messages", o->messages, "A conversation: the tokens of the prompt that `run` makes of it")
       .placeholder("FILE.json")
       .excludes(text);
+  command.flag("--jsonl", o->jsonl,
+               "The text has a JSON document a line: a string, or an object with \"text\"; print the ids of each");
   command.flag("--no-special", o->no_special,
                "Treat control tokens that the text spells out as plain text, as `run` treats messages");
   command.flag("--no-bos", o->no_bos, "Do not add the tokens that begin and end a text");
   add_output_options(command, o->common);
   command.example("gabbro tokenize MODEL \"Hello there\"");
   command.example("gabbro tokenize MODEL --decode 1,2,3");
+  command.example("gabbro tokenize path/to/folder --file texts.jsonl --jsonl");
   command.runs([o] { return run(*o); });
 }
 

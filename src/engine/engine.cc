@@ -91,7 +91,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
                                      std::shared_ptr<Device> device) {
   auto state = std::make_unique<State>();
   state->no_tokenizer = checkpoint.layout() == CheckpointLayout::kHuggingFace
-                            ? "tokenizers of safetensors folders are not supported, those of GGUF files are"
+                            ? "the folder has no tokenizer (tokenizer.json or tokenizer.model)"
                             : "the model has no vocabulary";
   if (has_vocabulary(checkpoint)) state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
   state->chat_template = read_template_later(checkpoint);

@@ -1,5 +1,6 @@
 #include "src/engine/model_text.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
@@ -30,6 +31,17 @@ std::vector<std::string> strings_or_none(const Metadata& file, std::string_view 
   return {views.begin(), views.end()};
 }
 
+// The field eos_token_id, one id or a list, of generation_config.json, else of config.json.
+std::vector<int32_t> end_tokens(const Metadata& fields) {
+  for (const char* key : {"generation_config.eos_token_id", "eos_token_id"}) {
+    const MetadataValue* value = fields.find(key);
+    if (value == nullptr) continue;
+    if (const auto id = value->as<int32_t>()) return {*id};
+    if (const auto ids = value->as_vector<int32_t>()) return *ids;
+  }
+  return {};
+}
+
 }  // namespace
 
 text::VocabularySpec read_vocabulary(const Checkpoint& checkpoint) {
@@ -58,16 +70,37 @@ text::VocabularySpec read_vocabulary(const Checkpoint& checkpoint) {
   spec.add_bos = bool_or_none(file, "tokenizer.ggml.add_bos_token");
   spec.add_eos = bool_or_none(file, "tokenizer.ggml.add_eos_token");
   spec.add_space_prefix = bool_or_none(file, "tokenizer.ggml.add_space_prefix");
+  spec.remove_extra_whitespaces = bool_or_none(file, "tokenizer.ggml.remove_extra_whitespaces");
+  if (file.find("tokenizer.ggml.precompiled_charsmap") != nullptr) {
+    for (const int32_t byte : file.i32s("tokenizer.ggml.precompiled_charsmap"))
+      spec.precompiled_charsmap += static_cast<char>(byte);
+  }
   return spec;
 }
 
 bool has_vocabulary(const Checkpoint& checkpoint) {
-  if (checkpoint.layout() == CheckpointLayout::kHuggingFace) return false;
+  if (checkpoint.layout() == CheckpointLayout::kHuggingFace) {
+    std::error_code ignored;
+    const std::filesystem::path path(checkpoint.path());
+    return is_tokenizer_path((std::filesystem::is_directory(path, ignored) ? path : path.parent_path()).string());
+  }
   const std::string_view model = checkpoint.metadata().string_or("tokenizer.ggml.model", "");
   return model != "none" && model != "no_vocab";
 }
 
+text::Tokenizer read_tokenizer(TokenizerFiles files, std::vector<int32_t> end_of_generation) {
+  return text::Tokenizer(text::read_tokenizer_files({.name = files.folder,
+                                                     .tokenizer_json = std::move(files.tokenizer_json),
+                                                     .sentencepiece_model = std::move(files.sentencepiece_model),
+                                                     .tokenizer_config = std::move(files.tokenizer_config),
+                                                     .special_tokens_map = std::move(files.special_tokens_map),
+                                                     .added_tokens = std::move(files.added_tokens),
+                                                     .end_of_generation = std::move(end_of_generation)}));
+}
+
 text::Tokenizer read_tokenizer(const Checkpoint& checkpoint) {
+  if (checkpoint.layout() == CheckpointLayout::kHuggingFace)
+    return read_tokenizer(checkpoint.tokenizer_files(), end_tokens(checkpoint.metadata()));
   text::VocabularySpec spec = read_vocabulary(checkpoint);
   try {
     return text::Tokenizer(std::move(spec));

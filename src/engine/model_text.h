@@ -15,11 +15,14 @@ namespace gabbro {
 // Throws bad_input that names the file and the field: a missing vocabulary, wrong types.
 text::VocabularySpec read_vocabulary(const Checkpoint& checkpoint);
 
-// False where the file says that it has none: tokenizer.ggml.model is "none", or "no_vocab", as llama.cpp writes it.
+// False where the file says that it has none: tokenizer.ggml.model is "none", or "no_vocab", as llama.cpp writes it;
+// and for a folder without tokenizer files.
 bool has_vocabulary(const Checkpoint& checkpoint);
 
-// The tokenizer of the file; its errors name the file too.
+// The tokenizer of the file, or of the folder; errors name the file too.
 text::Tokenizer read_tokenizer(const Checkpoint& checkpoint);
+// The same of files alone; end_of_generation: ids that other files of the folder name.
+text::Tokenizer read_tokenizer(TokenizerFiles files, std::vector<int32_t> end_of_generation = {});
 
 // bos_token and eos_token as a template's variables, as transformers passes them; a token that is missing is left out.
 nlohmann::ordered_json template_variables(const text::Tokenizer& tokenizer);

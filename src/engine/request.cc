@@ -72,7 +72,7 @@ class Request::Text {
  public:
   Text(const text::Tokenizer& tokenizer, const GenerateOptions& options,
        const std::function<void(std::string_view)>& on_text)
-      : tokenizer_(tokenizer), on_text_(on_text) {
+      : tokenizer_(tokenizer), characters_(tokenizer, {.continues = true}), on_text_(on_text) {
     const std::vector<std::string> stops = with_control_codes(options.stop, tokenizer);
     has_control_stops_ = stops.size() > options.stop.size();
     stops_.emplace(stops);
@@ -83,7 +83,7 @@ class Request::Text {
     // The output head may have more rows than the vocabulary has tokens, for a round number: those are no text.
     if (token >= tokenizer_.size()) return true;
     if (!tokenizer_.is_control(token)) {
-      pass(stops_->push(characters_.push(tokenizer_.piece(token))));
+      pass(stops_->push(characters_.push(token)));
     } else if (has_control_stops_) {
       pass(stops_->push(characters_.flush()));
       pass(stops_->push(control_code(token)));
@@ -106,7 +106,7 @@ class Request::Text {
   }
 
   const text::Tokenizer& tokenizer_;
-  text::Utf8Stream characters_;
+  text::TokenStream characters_;
   std::optional<text::StopMatcher> stops_;
   bool has_control_stops_ = false;  // control tokens are searched for, though they are never shown
   const std::function<void(std::string_view)>& on_text_;

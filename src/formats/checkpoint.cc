@@ -124,6 +124,7 @@ uint64_t Checkpoint::file_bytes() const { return state_->file_bytes; }
 const Metadata& Checkpoint::metadata() const { return state_->metadata(); }
 std::span<const CheckpointTensor> Checkpoint::tensors() const { return state_->tensors; }
 std::optional<std::string> Checkpoint::chat_template() const { return state_->chat_template(); }
+TokenizerFiles Checkpoint::tokenizer_files() const { return state_->tokenizer_files(); }
 
 std::string Checkpoint::description() const {
   const bool gguf = layout() == CheckpointLayout::kGguf;

@@ -14,6 +14,7 @@
 #include "gabbro/dtype.h"
 #include "src/base/mapped_file.h"
 #include "src/formats/metadata.h"
+#include "src/formats/tokenizer_files.h"
 
 namespace gabbro {
 
@@ -71,6 +72,8 @@ class Checkpoint {
   // The source of the chat template: tokenizer.chat_template, chat_template.jinja, or that of tokenizer_config.json
   // (the one that is called "default" where there are several). Nothing where there is none.
   std::optional<std::string> chat_template() const;
+  // The files that describe the tokenizer of a folder; empty for GGUF, whose metadata() has the vocabulary.
+  TokenizerFiles tokenizer_files() const;
 
  private:
   struct State;

@@ -14,6 +14,7 @@ struct Checkpoint::State {
 
   virtual const Metadata& metadata() const = 0;
   virtual std::optional<std::string> chat_template() const = 0;
+  virtual TokenizerFiles tokenizer_files() const { return {}; }
 
   // Checks that names are unique.
   void add_tensor(CheckpointTensor tensor);

@@ -10,6 +10,7 @@
 #include "src/formats/gguf_parse.h"
 #include "src/formats/json_file.h"
 #include "src/formats/safetensors.h"
+#include "src/formats/tokenizer_files.h"
 
 namespace gabbro {
 namespace {
@@ -89,33 +90,13 @@ std::set<std::string> files_of_folder(const fs::path& folder) {
   return files;
 }
 
-// The template of tokenizer_config.json: a text, or a list of {"name", "template"}.
-std::optional<std::string> template_of(const Json& config) {
-  const auto found = config.is_object() ? config.find("chat_template") : config.end();
-  if (!config.is_object() || found == config.end()) return {};
-  if (found->is_string()) return found->get<std::string>();
-  if (!found->is_array()) return {};
-  std::optional<std::string> first;
-  for (const Json& entry : *found) {
-    const bool whole = entry.is_object() && entry.contains("template") && entry["template"].is_string();
-    if (!whole) continue;
-    const bool is_default = entry.contains("name") && entry["name"] == "default";
-    if (!first || is_default) first = entry["template"].get<std::string>();
-  }
-  return first;
-}
-
 }  // namespace
 
 std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(const std::string& path) {
   struct FolderState final : State {
     const Metadata& metadata() const override { return fields; }
-    std::optional<std::string> chat_template() const override {
-      const fs::path own = folder / "chat_template.jinja", config = folder / "tokenizer_config.json";
-      constexpr size_t kMostBytes = size_t{16} << 20;
-      if (file_exists(own)) return read_file(own.string(), kMostBytes);
-      return file_exists(config) ? template_of(read_json_file(config.string())) : std::nullopt;
-    }
+    std::optional<std::string> chat_template() const override { return read_chat_template(folder.string()); }
+    TokenizerFiles tokenizer_files() const override { return read_tokenizer_files(folder.string()); }
     fs::path folder;
     std::vector<std::unique_ptr<const safetensors::File>> files;
     std::vector<Json> documents;

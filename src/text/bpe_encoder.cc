@@ -1,109 +1,10 @@
 #include "src/text/bpe_encoder.h"
 
-#include <algorithm>
-#include <limits>
-
 #include "src/base/error.h"
 #include "src/text/byte_alphabet.h"
 #include "src/text/utf8.h"
 
 namespace gabbro::text {
-namespace {
-
-constexpr int32_t kEnd = -1;
-
-// Nearly all words are shorter; for them looking through all pairs needs no heap. Longer ones must not take quadratic
-// time.
-constexpr size_t kShortWord = 32;
-
-}  // namespace
-
-// The symbols of one word, and the merging of them. Kept from word to word for its memory.
-class BpeEncoder::Word {
- public:
-  explicit Word(const MergeTable& merges) : merges_(merges) {}
-
-  std::vector<int32_t> symbols;
-
-  void merge() {
-    if (symbols.size() <= kShortWord) {
-      merge_short();
-    } else {
-      merge_long();
-    }
-  }
-
- private:
-  struct Candidate {
-    uint32_t rank;
-    int32_t at;           // the left symbol
-    int32_t left, right;  // what stood there; if that has changed, the candidate is void
-    int32_t result;
-    bool operator<(const Candidate& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
-  };
-
-  void merge_short() {
-    const size_t pairs = symbols.size() < 2 ? 0 : symbols.size() - 1;
-    found_.resize(pairs);
-    for (size_t i = 0; i < pairs; ++i) found_[i] = merges_.find(symbols[i], symbols[i + 1]);
-    while (!found_.empty()) {
-      const auto best = std::min_element(found_.begin(), found_.end(), [](auto a, auto b) { return a.rank < b.rank; });
-      if (best->rank == Merge::kNever) return;
-      const auto at = best - found_.begin();
-      symbols[static_cast<size_t>(at)] = best->result;
-      symbols.erase(symbols.begin() + at + 1);
-      found_.erase(best);
-      const auto i = static_cast<size_t>(at);
-      if (i > 0) found_[i - 1] = merges_.find(symbols[i - 1], symbols[i]);
-      if (i < found_.size()) found_[i] = merges_.find(symbols[i], symbols[i + 1]);
-    }
-  }
-
-  void merge_long() {
-    const auto count = static_cast<int32_t>(symbols.size());
-    before_.resize(symbols.size());
-    after_.resize(symbols.size());
-    for (int32_t i = 0; i < count; ++i) {
-      before_[index(i)] = i - 1;
-      after_[index(i)] = i + 1 < count ? i + 1 : kEnd;
-    }
-    for (int32_t i = 0; i + 1 < count; ++i) consider(i);
-    while (!heap_.empty()) {
-      const Candidate best = heap_.front();
-      std::pop_heap(heap_.begin(), heap_.end());
-      heap_.pop_back();
-      const int32_t right = after_[index(best.at)];
-      if (symbols[index(best.at)] != best.left || right == kEnd || symbols[index(right)] != best.right) continue;
-      symbols[index(best.at)] = best.result;
-      symbols[index(right)] = kGone;
-      const int32_t next = after_[index(best.at)] = after_[index(right)];
-      if (next != kEnd) before_[index(next)] = best.at;
-      after_[index(right)] = kEnd;
-      if (before_[index(best.at)] != kEnd) consider(before_[index(best.at)]);
-      consider(best.at);
-    }
-    std::erase(symbols, kGone);
-  }
-
-  void consider(int32_t at) {
-    const int32_t right = after_[index(at)];
-    if (right == kEnd) return;
-    const int32_t left_symbol = symbols[index(at)], right_symbol = symbols[index(right)];
-    const Merge merge = merges_.find(left_symbol, right_symbol);
-    if (merge.rank == Merge::kNever) return;
-    heap_.push_back({merge.rank, at, left_symbol, right_symbol, merge.result});
-    std::push_heap(heap_.begin(), heap_.end());
-  }
-
-  static size_t index(int32_t i) { return static_cast<size_t>(i); }
-  static constexpr int32_t kGone = std::numeric_limits<int32_t>::min();
-
-  const MergeTable& merges_;
-  std::vector<Merge> found_;  // of each pair of neighbors
-  std::vector<int32_t> before_, after_;
-  std::vector<Candidate> heap_;
-};
-
 BpeEncoder::BpeEncoder(const Vocabulary& vocabulary, std::string_view pretokenizer,
                        const std::vector<std::string>& merges)
     : vocabulary_(vocabulary), pretokenizer_(pretokenizer), merges_(merges.size()) {
@@ -174,7 +75,7 @@ void BpeEncoder::encode(std::string_view text, bool /*fresh*/, std::vector<int32
   text = repair_utf8(text, repaired);
 
   PreTokenizer::Splitter splitter(pretokenizer_);
-  Word word(merges_);
+  Merger word;
   size_t begin = 0;
   for (const size_t end : splitter.split(text)) {
     const std::string_view piece = text.substr(begin, end - begin);
@@ -192,10 +93,10 @@ void BpeEncoder::encode(std::string_view text, bool /*fresh*/, std::vector<int32
   }
 }
 
-void BpeEncoder::encode_word(std::string_view text, Word& word, std::vector<int32_t>& out) const {
+void BpeEncoder::encode_word(std::string_view text, Merger& word, std::vector<int32_t>& out) const {
   word.symbols.clear();
   append_symbols(text, word);
-  word.merge();
+  word.merge(merges_);
   for (const int32_t symbol : word.symbols) emit(symbol, out);
 }
 
@@ -210,7 +111,7 @@ int32_t BpeEncoder::whole_token(std::string_view word) const {
   return vocabulary_.find_plain(spelled);
 }
 
-void BpeEncoder::append_symbols(std::string_view word, Word& symbols) const {
+void BpeEncoder::append_symbols(std::string_view word, Merger& symbols) const {
   if (rule().byte_level) {
     for (const char byte : word) symbols.symbols.push_back(byte_symbols_[static_cast<uint8_t>(byte)]);
     return;

@@ -5,6 +5,7 @@
 
 #include "src/text/encoder.h"
 #include "src/text/merge_table.h"
+#include "src/text/merger.h"
 #include "src/text/pretokenizer.h"
 #include "src/text/word_cutter.h"
 
@@ -23,16 +24,14 @@ class BpeEncoder final : public Encoder {
   void append_piece(std::string_view token, std::string& out) const override;
 
  private:
-  class Word;
-
   int32_t find_symbol(std::string_view text) const;
   std::string_view symbol_text(int32_t symbol) const;
   int32_t find_or_add_symbol(std::string_view text);
   int32_t joined_symbol(std::string_view left, std::string_view right, int32_t guess);
   void add_merges(const std::vector<std::string>& merges);
   int32_t whole_token(std::string_view word) const;
-  void append_symbols(std::string_view word, Word& symbols) const;
-  void encode_word(std::string_view text, Word& word, std::vector<int32_t>& out) const;
+  void append_symbols(std::string_view word, Merger& symbols) const;
+  void encode_word(std::string_view text, Merger& word, std::vector<int32_t>& out) const;
   void emit(int32_t symbol, std::vector<int32_t>& out) const;
 
   const Vocabulary& vocabulary_;

@@ -17,4 +17,10 @@ void MergeTable::add(int32_t left, int32_t right, Merge merge) {
   slots_[i] = {left, right, merge};
 }
 
+void MergeTable::set(int32_t left, int32_t right, Merge merge) {
+  size_t i = slot_of(left, right);
+  while (slots_[i].left >= 0 && (slots_[i].left != left || slots_[i].right != right)) i = (i + 1) & mask_;
+  slots_[i] = {left, right, merge};
+}
+
 }  // namespace gabbro::text

@@ -1,6 +1,7 @@
 // A compiled regular expression over UTF-8 (PCRE2 with its just-in-time compiler), shared by threads.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -9,9 +10,14 @@ namespace gabbro::text {
 
 class Regex {
  public:
-  // Unicode rules: \d \w and (?i) follow Unicode, \s and \S are the property White_Space. Throws failed() naming the
-  // pattern.
+  // A pattern of ours. Unicode rules: \d \w and (?i) follow Unicode, \s and \S are the property White_Space. Throws
+  // failed() naming the pattern.
   explicit Regex(const std::string& pattern);
+
+  // A pattern of a file, in Oniguruma's syntax for Ruby (oniguruma.h). Its matches may take a bounded number of steps.
+  // Throws bad_input that names `where` and the pattern.
+  static Regex from_file(std::string_view pattern, const std::string& where);
+
   ~Regex();
   Regex(Regex&&) noexcept;
 
@@ -22,18 +28,27 @@ class Regex {
     ~Matcher();
     Matcher(Matcher&&) noexcept;
 
-    // The first match in `subject` (well-formed UTF-8) at or after `start`.
+    // The first match in `subject` (well-formed UTF-8) at or after `start`. Throws bad_input where the pattern of a
+    // file exceeds its steps, or the time that a text of this length may take.
     bool find(std::string_view subject, size_t start);
     size_t begin() const;
     size_t end() const;
 
    private:
+    void check_time(size_t subject_bytes);
+
     const Regex* regex_;
     void* data_;
+    uint32_t calls_ = 0;
+    std::chrono::steady_clock::time_point started_;
   };
 
  private:
+  Regex() = default;
+  void compile(const std::string& spelled, uint32_t options, bool trusted);
+
   std::string pattern_;
+  std::string where_;  // empty: a pattern of ours
   void* code_ = nullptr;
   void* limits_ = nullptr;
   bool jit_ = false;

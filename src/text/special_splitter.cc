@@ -7,8 +7,8 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// <|im_start|>, <|turn>, <turn|>, <｜User｜>, <start_of_turn>: what chat templates write between messages. Some files
-// list them as tokens that users have added.
+}  // namespace
+
 bool structures_conversations(std::string_view text) {
   constexpr std::string_view kWideBar = "\xEF\xBD\x9C";  // U+FF5C
   if (text == "<start_of_turn>" || text == "<end_of_turn>") return true;
@@ -16,8 +16,6 @@ bool structures_conversations(std::string_view text) {
   const std::string_view inside = text.substr(1, text.size() - 2);
   return inside.starts_with('|') || inside.ends_with('|') || inside.starts_with(kWideBar) || inside.ends_with(kWideBar);
 }
-
-}  // namespace
 
 // The special tokens, sorted, make the trie level by level: a node is a range of them that agree up to some depth.
 SpecialSplitter::SpecialSplitter(const Vocabulary& vocabulary) : vocabulary_(vocabulary), roots_(256, kNoToken) {

@@ -17,6 +17,10 @@ struct Fragment {
   int32_t token = kNoToken;  // else the special token that stood here
 };
 
+// <|im_start|>, <|turn>, <turn|>, <｜User｜>, <start_of_turn>: what chat templates write between messages. Some files
+// list them as tokens that users have added.
+bool structures_conversations(std::string_view token);
+
 // Longer tokens go first, wherever they stand; of equally long ones, the one further left. White space that a token
 // swallows (kStripLeft, kStripRight) belongs to no fragment.
 class SpecialSplitter {

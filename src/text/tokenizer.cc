@@ -4,27 +4,11 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/text/bpe_encoder.h"
-#include "src/text/sentencepiece_encoder.h"
 
 namespace gabbro::text {
 namespace {
 
 constexpr size_t kMaxText = size_t{1} << 30;  // symbols are counted in 31 bits
-
-// The byte that a token <0xXX> stands for.
-bool parse_byte(std::string_view token, char& byte) {
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
-  };
-  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return false;
-  const int high = digit(token[3]), low = digit(token[4]);
-  byte = static_cast<char>(high * 16 + low);
-  return high >= 0 && low >= 0;
-}
 
 void check_length(std::string_view text) {
   if (text.size() > kMaxText)
@@ -33,93 +17,64 @@ void check_length(std::string_view text) {
 
 }  // namespace
 
-Tokenizer::Tokenizer(VocabularySpec spec) {
-  const std::vector<std::string> merges = std::move(spec.merges);
-  const std::string model = spec.model;
-  const std::string pre = model == "gemma4" ? model : spec.pre;
-  vocabulary_ = std::make_unique<const Vocabulary>(std::move(spec));
-  if (model == "gpt2" || model == "gemma4") {
-    if (merges.empty() && pre != "kimi-k2") throw bad_input("tokenizer.ggml.merges: missing");
-    auto encoder = std::make_unique<const BpeEncoder>(*vocabulary_, pre, merges);
-    add_bos_ = encoder->rule().add_bos;
-    encoder_ = std::move(encoder);
-  } else if (model == "llama") {
-    add_bos_ = true;
-    add_space_prefix_ = vocabulary_->spec().add_space_prefix.value_or(true);
-    encoder_ = std::make_unique<const SentencePieceEncoder>(*vocabulary_, add_space_prefix_);
-  } else {
-    throw bad_input("tokenizer.ggml.model: tokenizer '{}' is not supported", model);
-  }
-  add_bos_ = vocabulary_->spec().add_bos.value_or(add_bos_);
-  add_eos_ = vocabulary_->spec().add_eos.value_or(false);
-  if (add_bos_ && bos() == kNoToken) throw bad_input("tokenizer.ggml.add_bos_token: set, but there is no bos_token_id");
-  if (add_eos_ && eos() == kNoToken) throw bad_input("tokenizer.ggml.add_eos_token: set, but there is no eos_token_id");
-  splitter_ = std::make_unique<const SpecialSplitter>(*vocabulary_);
-  spell_pieces();
-}
-
-void Tokenizer::spell_pieces() {
-  const Vocabulary& vocabulary = *vocabulary_;
-  piece_begins_.reserve(static_cast<size_t>(size()) + 1);
-  for (int32_t id = 0; id < size(); ++id) {
-    piece_begins_.push_back(pieces_.size());
-    const std::string_view text = vocabulary.text(id);
-    char byte = 0;
-    if (vocabulary.has(id, kControlToken | kUnknownToken | kUserDefinedToken)) {
-      pieces_ += text;
-    } else if (vocabulary.has(id, kNormalToken)) {
-      encoder_->append_piece(text, pieces_);
-    } else if (vocabulary.has(id, kByteToken) && parse_byte(text, byte)) {
-      pieces_ += byte;
-    }
-  }
-  piece_begins_.push_back(pieces_.size());
+Tokenizer::Tokenizer(TokenizerSpec spec) : prefix_(std::move(spec.prefix)), suffix_(std::move(spec.suffix)) {
+  vocabulary_ = std::make_unique<const Vocabulary>(std::move(spec.vocabulary));
+  codec_ = spec.make_codec(*vocabulary_);
+  const auto add = [&](const std::optional<bool>& wanted, const char* kind, int32_t id, std::vector<int32_t>& tokens) {
+    if (!wanted.value_or(false)) return;
+    if (id == kNoToken) throw bad_input("tokenizer.ggml.add_{}_token: set, but there is no {}_token_id", kind, kind);
+    tokens = {id};
+  };
+  add(vocabulary_->spec().add_bos, "bos", bos(), prefix_);
+  add(vocabulary_->spec().add_eos, "eos", eos(), suffix_);
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
-  check_length(text);
-  return encode_fragments(splitter_->split(text, options.parse_special), options);
+  return encode_text({.text = text, .parse_special = options.parse_special, .threads = options.threads}, options);
 }
 
 std::vector<int32_t> Tokenizer::encode_marked(const jinja::MarkedText& text, EncodeOptions options) const {
-  check_length(text.bytes());
-  return encode_fragments(splitter_->split(text.bytes(), options.parse_special, text.spans()), options);
+  return encode_text({.text = text.bytes(),
+                      .parse_special = options.parse_special,
+                      .marked = true,
+                      .input = text.spans(),
+                      .threads = options.threads},
+                     options);
 }
 
-std::vector<int32_t> Tokenizer::encode_fragments(const std::vector<Fragment>& fragments, EncodeOptions options) const {
+std::vector<int32_t> Tokenizer::encode_text(const CodecText& text, EncodeOptions options) const {
+  check_length(text.text);
   std::vector<int32_t> out;
-  if (options.add_special && add_bos_) out.push_back(bos());
-  bool fresh = true;
-  for (const Fragment& fragment : fragments) {
-    fresh = fresh || fragment.token != kNoToken;
-    if (fragment.token != kNoToken) {
-      out.push_back(fragment.token);
-    } else {
-      encoder_->encode(fragment.text, std::exchange(fresh, false), out);
-    }
-  }
-  if (options.add_special && add_eos_) out.push_back(eos());
+  if (options.add_special) out = prefix_;
+  codec_->encode(text, out);
+  if (options.add_special) out.insert(out.end(), suffix_.begin(), suffix_.end());
   return out;
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, DecodeOptions options) const {
-  bool strip_space = add_space_prefix_;
-  if (options.remove_special && add_bos_ && !ids.empty() && ids.front() == bos()) ids = ids.subspan(1);
-  if (options.remove_special && add_eos_ && !ids.empty() && ids.back() == eos()) ids = ids.first(ids.size() - 1);
+  for (const int32_t id : ids) check_id(id);
+  if (options.remove_special && ids.size() >= prefix_.size() && std::ranges::equal(ids.first(prefix_.size()), prefix_))
+    ids = ids.subspan(prefix_.size());
+  if (options.remove_special && ids.size() >= suffix_.size() && std::ranges::equal(ids.last(suffix_.size()), suffix_))
+    ids = ids.first(ids.size() - suffix_.size());
+  const auto stream = codec_->decode({.show_control = options.show_control});
   std::string out;
-  for (const int32_t id : ids) {
-    std::string_view text = piece(id);
-    if (is_control(id) && !options.show_control) text = {};
-    if (std::exchange(strip_space, false) && text.starts_with(' ')) text.remove_prefix(1);
-    out += text;
-  }
-  return out;
+  for (const int32_t id : ids) out += stream->push(id);
+  return out + stream->finish();
 }
 
 std::string_view Tokenizer::piece(int32_t id) const {
   check_id(id);
-  const auto i = static_cast<size_t>(id);
-  return std::string_view(pieces_).substr(piece_begins_[i], piece_begins_[i + 1] - piece_begins_[i]);
+  std::call_once(pieces_->made, [&] {
+    pieces_->begins.reserve(static_cast<size_t>(size()) + 1);
+    for (int32_t each = 0; each < size(); ++each) {
+      pieces_->begins.push_back(pieces_->bytes.size());
+      codec_->append_piece(each, pieces_->bytes);
+    }
+    pieces_->begins.push_back(pieces_->bytes.size());
+  });
+  const size_t begin = pieces_->begins[static_cast<size_t>(id)], end = pieces_->begins[static_cast<size_t>(id) + 1];
+  return std::string_view(pieces_->bytes).substr(begin, end - begin);
 }
 
 bool Tokenizer::is_control(int32_t id) const {

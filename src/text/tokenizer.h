@@ -4,14 +4,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/jinja/marked_text.h"
-#include "src/text/encoder.h"
-#include "src/text/special_splitter.h"
+#include "src/text/codec.h"
+#include "src/text/tokenizer_spec.h"
+#include "src/text/utf8_stream.h"
 #include "src/text/vocabulary.h"
 
 namespace gabbro::text {
@@ -19,6 +21,7 @@ namespace gabbro::text {
 struct EncodeOptions {
   bool add_special = true;    // begin (end) with the bos (eos) token where the model wants it
   bool parse_special = true;  // control tokens that the text spells out become those tokens
+  size_t threads = 0;         // that a long text may use; 0: those of the machine
 };
 
 struct DecodeOptions {
@@ -29,7 +32,8 @@ struct DecodeOptions {
 class Tokenizer {
  public:
   // Throws bad_input that names the field of the file that is wrong or not supported.
-  explicit Tokenizer(VocabularySpec spec);
+  explicit Tokenizer(TokenizerSpec spec);
+  explicit Tokenizer(VocabularySpec spec) : Tokenizer(read_gguf_vocabulary(std::move(spec))) {}
 
   // Any bytes will do: broken UTF-8 counts as U+FFFD where the vocabulary is made of words, and as bytes otherwise.
   // May be called by several threads at once.
@@ -40,7 +44,7 @@ class Tokenizer {
   std::vector<int32_t> encode_marked(const jinja::MarkedText& text, EncodeOptions options = {}) const;
 
   // The special tokens that a text spells out, and the text between them.
-  std::vector<Fragment> split_special(std::string_view text) const { return splitter_->split(text, true); }
+  std::vector<Fragment> split_special(std::string_view text) const { return codec_->split_special(text); }
 
   // May end within a character; see Utf8Stream. Throws bad_input for an id outside the vocabulary.
   std::string decode(std::span<const int32_t> ids, DecodeOptions options = {}) const;
@@ -61,25 +65,54 @@ class Tokenizer {
   int32_t eot() const { return vocabulary_->spec().eot; }
   int32_t unknown() const { return vocabulary_->spec().unknown; }
   int32_t padding() const { return vocabulary_->spec().padding; }
-  bool adds_bos() const { return add_bos_; }
-  bool adds_eos() const { return add_eos_; }
+  bool adds_bos() const { return !prefix_.empty() && prefix_.front() == bos(); }
+  bool adds_eos() const { return !suffix_.empty() && suffix_.back() == eos(); }
   // Unused parts of the specification, a line each.
   const std::vector<std::string>& warnings() const { return vocabulary_->warnings(); }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
  private:
-  std::vector<int32_t> encode_fragments(const std::vector<Fragment>& fragments, EncodeOptions options) const;
+  friend class TokenStream;
+  std::vector<int32_t> encode_text(const CodecText& text, EncodeOptions options) const;
   void check_id(int32_t id) const;
-  void spell_pieces();
+  // The bytes of all tokens, one after another; made when they are first asked for.
+  struct Pieces {
+    std::once_flag made;
+    std::string bytes;
+    std::vector<size_t> begins;  // one per token, and the end
+  };
 
   std::unique_ptr<const Vocabulary> vocabulary_;
-  std::unique_ptr<const Encoder> encoder_;
-  std::unique_ptr<const SpecialSplitter> splitter_;
-  std::string pieces_;                // the bytes of all tokens, one after another
-  std::vector<size_t> piece_begins_;  // one per token, and the end
-  bool add_bos_ = false;
-  bool add_eos_ = false;
-  bool add_space_prefix_ = false;
+  std::unique_ptr<const Codec> codec_;
+  std::vector<int32_t> prefix_, suffix_;  // tokens that begin and end a text
+  std::unique_ptr<Pieces> pieces_ = std::make_unique<Pieces>();
+};
+
+// Text of tokens as they arrive: whole characters. All of it together is what decode() gives, with U+FFFD for what is
+// not UTF-8. The tokenizer outlives it.
+class TokenStream {
+ public:
+  explicit TokenStream(const Tokenizer& tokenizer, Codec::DecodeMode mode = {})
+      : tokenizer_(tokenizer), mode_(mode), stream_(tokenizer.codec_->decode(mode)) {}
+
+  // Throws bad_input for an id outside the vocabulary.
+  std::string push(int32_t id) {
+    tokenizer_.check_id(id);
+    return characters_.push(stream_->push(id));
+  }
+  // The text that is held back. More tokens may follow.
+  std::string flush() {
+    std::string text = characters_.push(stream_->finish());
+    mode_.continues = true;
+    stream_ = tokenizer_.codec_->decode(mode_);
+    return text + characters_.flush();
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  Codec::DecodeMode mode_;
+  std::unique_ptr<Codec::Stream> stream_;
+  Utf8Stream characters_;
 };
 
 }  // namespace gabbro::text

@@ -1,5 +1,6 @@
 #include "src/text/vocabulary.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -34,12 +35,20 @@ uint8_t attribute_of(int32_t type) {
 
 Vocabulary::Vocabulary(VocabularySpec spec) : spec_(std::move(spec)), table_(spec_.tokens.size()) {
   check();
+  warnings_ = std::move(spec_.notes);
   drop_outside_ids();
   set_defaults();
   for (const std::string& token : spec_.tokens) table_.add(token);
   attributes_.assign(spec_.tokens.size(), kNormalToken);
   for (size_t i = 0; i < spec_.types.size(); ++i) attributes_[i] = attribute_of(spec_.types[i]);
-  end_of_generation_ = derive_special_tokens(table_, spec_, attributes_);
+  std::vector<uint8_t> derived = attributes_;
+  end_of_generation_ = derive_special_tokens(table_, spec_, derived);
+  if (!spec_.types_are_exact) attributes_ = std::move(derived);
+  for (const int32_t id : spec_.end_of_generation) {
+    if (contains(id)) end_of_generation_.push_back(id);
+  }
+  std::sort(end_of_generation_.begin(), end_of_generation_.end());
+  end_of_generation_.erase(std::unique(end_of_generation_.begin(), end_of_generation_.end()), end_of_generation_.end());
 }
 
 void Vocabulary::check() const {

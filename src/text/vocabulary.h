@@ -14,10 +14,11 @@ namespace gabbro::text {
 
 constexpr int32_t kNoToken = -1;
 
-// The keys tokenizer.ggml.* of a GGUF file, each field named as its key. Empty vectors, -1 and nullopt mean "not
-// there".
+// The keys tokenizer.ggml.* of a GGUF file, each field named as its key; other files fill in the same fields. Empty
+// vectors, -1 and nullopt mean "not there".
 struct VocabularySpec {
-  std::string model;         // "gpt2", "gemma4" (byte pair encoding) or "llama" (SentencePiece BPE)
+  std::string model;         // "gpt2", "gemma4" (byte pair encoding), "llama" (SentencePiece BPE),
+                             // "t5" (SentencePiece unigram) or "bert" (WordPiece)
   std::string pre;           // name of the pre-tokenizer, for "gpt2"
   std::string name;          // general.name; llama.cpp derives a rule of Phi-3 from it
   std::string architecture;  // general.architecture; likewise
@@ -37,9 +38,15 @@ struct VocabularySpec {
   int32_t fim_rep = kNoToken;
   int32_t fim_sep = kNoToken;
 
+  std::vector<std::string> notes;          // for warnings()
+  bool types_are_exact = false;            // the texts of tokens do not make them control tokens
+  std::vector<int32_t> end_of_generation;  // tokens that end a generation, besides those that their texts tell
+
   std::optional<bool> add_bos;
   std::optional<bool> add_eos;
   std::optional<bool> add_space_prefix;
+  std::optional<bool> remove_extra_whitespaces;
+  std::string precompiled_charsmap;  // of the normalizer, for "t5"; see charsmap.h
 };
 
 enum class TokenType : int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };

@@ -23,6 +23,14 @@ class WordCutter {
     }
   }
 
+  // The first cut at or after `from`, which is not 0; npos where there is none.
+  size_t next_cut(std::string_view text, size_t from) const {
+    for (size_t at = text.find(kEscapedSpace, from); at != text.npos; at = text.find(kEscapedSpace, at + 1)) {
+      if (!joined_[static_cast<uint8_t>(text[at - 1])]) return at;
+    }
+    return text.npos;
+  }
+
   // f(word) for each word of `text`. Reads characters as utf8_length() has them, like the encoders.
   template <class F>
   void for_each_word(std::string_view text, F f) const {

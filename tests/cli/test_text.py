@@ -1,4 +1,5 @@
 """tokenize, template and inspect: no model runs."""
+import base64
 import json
 import os
 import pathlib
@@ -10,6 +11,63 @@ from support import TINY_F16, TINY_Q4_0, TestCase, gabbro
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 RENDERED = "<|im_start|>user\nHi<|im_end|>\n"
+
+
+class TokenizerFolders(TestCase):
+    """Folders with tokenizer.json or a SentencePiece model, of the fixtures that text_test compares text by text."""
+    FIXTURES = support.ROOT / "tests" / "data" / "text" / "folders"
+
+    def write_folder(self, name):
+        fixture = json.loads((self.FIXTURES / f"{name}.json").read_text())
+        for file, content in fixture["files"].items():
+            self.file(file, base64.b64decode(content) if file.endswith(".model") else content)
+        return fixture
+
+    def ids(self, *arguments, **options):
+        return json.loads(self.succeeds("tokenize", *arguments, "--json", **options).out)["token_ids"]
+
+    def test_folder_and_its_file_give_the_reference_ids(self):
+        fixture = self.write_folder("llama3")
+        texts = [bytes.fromhex(text) for text in json.loads((self.FIXTURES / "texts.json").read_text())]
+        for index in (0, 60, 150):
+            self.assertEqual(self.ids(self.folder, stdin=texts[index]), fixture["ids"][index])
+            self.assertEqual(self.ids(self.folder / "tokenizer.json", stdin=texts[index]), fixture["ids"][index])
+
+    def test_sentencepiece_model(self):
+        fixture = self.write_folder("sp-llama2")
+        text = bytes.fromhex(json.loads((self.FIXTURES / "texts.json").read_text())[60])
+        self.assertEqual(self.ids(self.folder, "--no-bos", "--no-special", stdin=text), fixture["ids"][60])
+        self.assertEqual(self.ids(self.folder / "tokenizer.model", "--no-bos", "--no-special", stdin=text), fixture["ids"][60])
+
+    def test_a_document_a_line(self):
+        self.write_folder("llama3")
+        lines = self.file("texts.jsonl", '"fox"\n\n{"text": "two\\nlines", "id": 7}\n')
+        out = self.succeeds("tokenize", self.folder, "--file", lines, "--jsonl").text.splitlines()
+        self.assertEqual([json.loads(line)["token_ids"] for line in out],
+                         [self.ids(self.folder, "fox"), self.ids(self.folder, "two\nlines")])
+        broken = self.file("broken.jsonl", '{"text": 7}\n')
+        self.fails(2, "tokenize", self.folder, "--file", broken, "--jsonl", says="line 1")
+
+    def test_chat_template_of_the_folder(self):
+        self.write_folder("llama3")
+        messages = self.file("messages.json", json.dumps(MESSAGES))
+        self.fails(2, "tokenize", self.folder, "--messages", messages, says="no chat template")
+        template = "{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>{{ m.content }}<|eot_id|>{% endfor %}"
+        config = json.loads((self.folder / "tokenizer_config.json").read_text())
+        written = self.ids(self.folder, "<|start_header_id|>user<|end_header_id|>Hi<|eot_id|>")
+        for value in (template, [{"name": "tool_use", "template": "x"}, {"name": "default", "template": template}]):
+            self.file("tokenizer_config.json", json.dumps(config | {"chat_template": value}))
+            self.assertEqual(self.ids(self.folder, "--messages", messages), written)
+        self.file("chat_template.jinja", "{{ messages[0].content }}")
+        self.assertEqual(self.ids(self.folder, "--messages", messages), self.ids(self.folder, "Hi"))
+
+    def test_bad_files_say_where(self):
+        self.write_folder("llama3")
+        document = json.loads((self.folder / "tokenizer.json").read_text())
+        self.file("tokenizer.json", json.dumps(document | {"normalizer": {"type": "ROT13"}}))
+        self.fails(2, "tokenize", self.folder, "x", says="tokenizer.json.normalizer.type")
+        self.file("tokenizer.json", "{")
+        self.fails(2, "tokenize", self.folder, "x", says="no JSON at byte")
 
 
 class Tokenize(TestCase):

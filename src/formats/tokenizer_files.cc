@@ -1,0 +1,88 @@
+#include "src/formats/tokenizer_files.h"
+
+#include <filesystem>
+
+#include "src/base/mapped_file.h"
+#include "src/formats/json_file.h"
+
+namespace gabbro {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSentencePieceNames[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+                                               "sentencepiece.model"};
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+std::optional<std::string> read_if_there(const fs::path& path) {
+  constexpr size_t kMostBytes = size_t{128} << 20;  // the largest tokenizer.json have 35 MB
+  if (!is_file(path)) return {};
+  return read_file(path.string(), kMostBytes);
+}
+
+// The template of tokenizer_config.json: a text, or a list of {"name", "template"}.
+std::optional<std::string> template_of(const Json& config) {
+  const auto found = config.is_object() ? config.find("chat_template") : config.end();
+  if (!config.is_object() || found == config.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  if (!found->is_array()) return {};
+  std::optional<std::string> first;
+  for (const Json& entry : *found) {
+    const bool whole = entry.is_object() && entry.contains("template") && entry["template"].is_string();
+    if (!whole) continue;
+    const bool is_default = entry.contains("name") && entry["name"] == "default";
+    if (!first || is_default) first = entry["template"].get<std::string>();
+  }
+  return first;
+}
+
+}  // namespace
+
+bool is_tokenizer_path(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    const std::string name = fs::path(path).filename().string();
+    return name.ends_with(".json") && !name.ends_with(".safetensors.index.json")
+               ? is_file(path)
+               : name.ends_with(".model") && is_file(path);
+  }
+  if (is_file(fs::path(path) / "tokenizer.json")) return true;
+  for (const char* name : kSentencePieceNames) {
+    if (is_file(fs::path(path) / name)) return true;
+  }
+  return false;
+}
+
+TokenizerFiles read_tokenizer_files(const std::string& path) {
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(path, ignored);
+  const fs::path folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
+  TokenizerFiles files;
+  files.folder = folder.empty() ? "." : folder.string();
+  if (is_folder) {
+    files.tokenizer_json = read_if_there(folder / "tokenizer.json");
+    for (const char* name : kSentencePieceNames) {
+      if (!files.tokenizer_json && !files.sentencepiece_model) files.sentencepiece_model = read_if_there(folder / name);
+    }
+  } else {
+    (path.ends_with(".model") ? files.sentencepiece_model : files.tokenizer_json) = read_if_there(path);
+  }
+  files.tokenizer_config = read_if_there(folder / "tokenizer_config.json");
+  files.special_tokens_map = read_if_there(folder / "special_tokens_map.json");
+  files.added_tokens = read_if_there(folder / "added_tokens.json");
+  return files;
+}
+
+std::optional<std::string> read_chat_template(const std::string& folder) {
+  const fs::path own = fs::path(folder) / "chat_template.jinja", config = fs::path(folder) / "tokenizer_config.json";
+  constexpr size_t kMostBytes = size_t{16} << 20;
+  if (is_file(own)) return read_file(own.string(), kMostBytes);
+  return is_file(config) ? template_of(read_json_file(config.string())) : std::nullopt;
+}
+
+}  // namespace gabbro

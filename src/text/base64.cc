@@ -1,0 +1,38 @@
+#include "src/text/base64.h"
+
+#include <cstdint>
+
+#include "src/base/error.h"
+
+namespace gabbro::text {
+namespace {
+
+int base64_value(char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+}  // namespace
+
+std::string decode_base64(std::string_view text, const std::string& where) {
+  if (text.size() % 4 != 0) throw bad_input("{}: base64 of {} characters is not whole", where, text.size());
+  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
+  std::string out;
+  out.reserve(text.size() / 4 * 3 + 2);
+  uint32_t bits = 0;
+  int count = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const int value = base64_value(text[i]);
+    if (value < 0) throw bad_input("{}: character {} is not base64", where, i);
+    bits = bits << 6 | static_cast<uint32_t>(value);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    out += static_cast<char>(bits >> count & 0xFF);
+  }
+  return out;
+}
+
+}  // namespace gabbro::text
