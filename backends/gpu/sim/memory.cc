@@ -24,6 +24,7 @@ struct Allocation {
   size_t bytes;
   std::byte* mapping;
   size_t mapped;
+  bool pinned;
 };
 
 std::mutex mutex;
@@ -48,7 +49,7 @@ std::byte* first_written(std::byte* begin, std::byte* end) {
 
 }  // namespace
 
-void* allocate(size_t bytes) {
+void* allocate(size_t bytes, bool pinned) {
   const size_t padded = round_up(std::max<size_t>(bytes, 1), kAlignment);
   const size_t pages = round_up(padded, kPage);
   const size_t mapped = pages + 2 * kPage;
@@ -61,7 +62,7 @@ void* allocate(size_t bytes) {
   std::memset(base + kPage, kPattern, pages - padded);
   std::memset(pointer + bytes, kPattern, padded - bytes);
   const std::lock_guard lock(mutex);
-  allocations()[reinterpret_cast<std::uintptr_t>(pointer)] = {bytes, base, mapped};
+  allocations()[reinterpret_cast<std::uintptr_t>(pointer)] = {bytes, base, mapped, pinned};
   total_bytes += bytes;
   return pointer;
 }
@@ -111,6 +112,32 @@ std::string describe_address(const void* address) {
   if (after != allocations().end() && at >= reinterpret_cast<std::uintptr_t>(after->second.mapping))
     return fmt::format("access {} bytes before an allocation of {} bytes", after->first - at, after->second.bytes);
   return fmt::format("access at {}, which is no device memory", address);
+}
+
+namespace {
+
+// The allocation that this byte is in, or null; the mutex is held.
+const std::pair<const std::uintptr_t, Allocation>* allocation_of(std::uintptr_t at) {
+  const auto after = allocations().upper_bound(at);
+  if (after == allocations().begin()) return nullptr;
+  const auto& found = *std::prev(after);
+  return at < found.first + found.second.bytes ? &found : nullptr;
+}
+
+}  // namespace
+
+bool is_pinned(const void* memory) {
+  const std::lock_guard lock(mutex);
+  const auto* const found = allocation_of(reinterpret_cast<std::uintptr_t>(memory));
+  return found != nullptr && found->second.pinned;
+}
+
+std::string describe_range(std::uintptr_t begin, std::uintptr_t end) {
+  const std::lock_guard lock(mutex);
+  const auto* const found = allocation_of(begin);
+  if (found == nullptr) return fmt::format("{} bytes at {:#x}, which is no device memory", end - begin, begin);
+  return fmt::format("bytes {} to {} of an allocation of {} bytes", begin - found->first, end - found->first,
+                     found->second.bytes);
 }
 
 size_t allocated_bytes() {

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace gabbro::gpu::sim {
 
-void* allocate(size_t bytes);  // null where there is no memory
-void release(void* pointer);   // throws std::logic_error where it is no allocation
+void* allocate(size_t bytes, bool pinned = false);  // null where there is no memory
+bool is_pinned(const void* memory);                 // whether it is inside an allocation of pinned memory
+void release(void* pointer);                        // throws std::logic_error where it is no allocation
 
 // Looks for writes close to an allocation, which no guard page catches, and restores the pattern: "a write 4 bytes
 // behind an allocation of 400 bytes", or empty.
@@ -16,6 +18,9 @@ std::string find_overwritten();
 
 // "access at byte 400 of the allocation of 400 bytes", for messages.
 std::string describe_address(const void* address);
+
+// "bytes 0 to 400 of an allocation of 400 bytes".
+std::string describe_range(std::uintptr_t begin, std::uintptr_t end);
 
 size_t allocated_bytes();
 size_t allocation_count();
