@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "backends/gpu/sim/host_guard.h"
 #include "backends/gpu/sim/memory.h"
 #include "backends/gpu/sim/objects.h"
 
@@ -99,6 +100,7 @@ void* allocate(Context* context, size_t bytes) { return allocate_memory(context,
 // Work that uses the memory is done first, as the runtimes do.
 void release(Context*, void* pointer) {
   sim::Scheduler::shared().finish_all();
+  sim::HostGuard::shared().forget(pointer, sim::allocation_bytes(pointer));
   sim::release(pointer);
 }
 size_t allocation_step() { return 1; }
@@ -121,10 +123,18 @@ void destroy_queue(Queue* queue) {
   delete queue;
 }
 
+namespace {
+
+void host_waits(const sim::Clock& time) {
+  sim::Ordering::shared().host_waits(time);
+  sim::HostGuard::shared().host_has_waited();
+}
+
+}  // namespace
+
 void synchronize(Queue* queue) {
   sim::Scheduler::shared().finish(queue->stream);
-  auto& ordering = sim::Ordering::shared();
-  ordering.host_waits(ordering.time_of(queue->actor));
+  host_waits(sim::Ordering::shared().time_of(queue->actor));
   Context& context = *queue->context;
   context.require_present();
   const std::lock_guard lock(context.mutex);
@@ -152,7 +162,7 @@ void wait(Queue* queue, Event* event) {
 void synchronize_event(Event* event) {
   if (event->marker == nullptr) return;
   sim::Scheduler::shared().finish(*event->marker);
-  sim::Ordering::shared().host_waits(event->time);
+  host_waits(event->time);
 }
 
 void Queue::declare(const std::string& name, std::span<const Access> accesses) {
@@ -185,11 +195,20 @@ AccessCheck* access_check() {
   return &check;
 }
 
+void Queue::guard(const char* name, const void* host, size_t bytes, bool reads) {
+  sim::HostGuard::shared().copy_enqueued(actor, name, host, bytes, reads,
+                                         [of = context](const std::string& message) { of->fail(message); });
+}
+
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) {
   const Access accesses[] = {{target, bytes, true}, {host, sim::is_pinned(host) ? bytes : 0, false}};
   queue->declare("copy to the device", accesses);
   if (bytes == 0) return;
-  if (sim::is_pinned(host)) return queue->enqueue([=] { std::memcpy(target, host, bytes); });
+  if (sim::is_pinned(host)) {
+    queue->guard("copy to the device", host, bytes, true);
+    return queue->enqueue(
+        [=] { sim::HostGuard::shared().access(host, bytes, [&] { std::memcpy(target, host, bytes); }); });
+  }
   const auto* const begin = static_cast<const std::byte*>(host);
   queue->enqueue(
       [target, copied = std::vector(begin, begin + bytes)] { std::memcpy(target, copied.data(), copied.size()); });
@@ -199,10 +218,13 @@ void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
   const Access accesses[] = {{source, bytes, false}, {host, sim::is_pinned(host) ? bytes : 0, true}};
   queue->declare("copy to the host", accesses);
   if (bytes == 0) return;
+  if (sim::is_pinned(host)) queue->guard("copy to the host", host, bytes, false);
   queue->enqueue([=, context = queue->context] {
     if (context->has_failed()) return;
-    std::memcpy(host, source, bytes);
-    if (++context->reads == context->damaged_read) flip_bit(host, bytes);
+    sim::HostGuard::shared().access(host, bytes, [&] {
+      std::memcpy(host, source, bytes);
+      if (++context->reads == context->damaged_read) flip_bit(host, bytes);
+    });
   });
 }
 

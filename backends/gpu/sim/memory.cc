@@ -25,6 +25,7 @@ struct Allocation {
   std::byte* mapping;
   size_t mapped;
   bool pinned;
+  bool readable = true;
 };
 
 std::mutex mutex;
@@ -85,6 +86,7 @@ void release(void* pointer) {
 std::string find_overwritten() {
   const std::lock_guard lock(mutex);
   for (const auto& [address, allocation] : allocations()) {
+    if (!allocation.readable) continue;
     auto* start = reinterpret_cast<std::byte*>(address);
     std::byte *first = allocation.mapping + kPage, *last = allocation.mapping + allocation.mapped - kPage;
     if (std::byte* written = first_written(start + allocation.bytes, last)) {
@@ -138,6 +140,31 @@ std::string describe_range(std::uintptr_t begin, std::uintptr_t end) {
   if (found == nullptr) return fmt::format("{} bytes at {:#x}, which is no device memory", end - begin, begin);
   return fmt::format("bytes {} to {} of an allocation of {} bytes", begin - found->first, end - found->first,
                      found->second.bytes);
+}
+
+std::pair<std::uintptr_t, std::uintptr_t> own_pages(const void* memory, size_t bytes) {
+  const std::lock_guard lock(mutex);
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory), end = begin + bytes;
+  const auto* const found = allocation_of(begin);
+  if (found == nullptr || bytes == 0) return {0, 0};
+  // The rest of an allocation's pages is padding.
+  const auto first = begin == found->first ? begin / kPage * kPage : round_up(begin, kPage);
+  const auto last = end == found->first + found->second.bytes ? round_up(end, kPage) : end / kPage * kPage;
+  return {first, std::max(first, last)};
+}
+
+void set_protection(std::uintptr_t begin, std::uintptr_t end, int protection) {
+  const std::lock_guard lock(mutex);
+  ::mprotect(reinterpret_cast<void*>(begin), end - begin, protection);
+  // The allocation begins in the first of the pages, or before.
+  const auto after = allocations().lower_bound(end);
+  if (after != allocations().begin()) std::prev(after)->second.readable = protection != PROT_NONE;
+}
+
+size_t allocation_bytes(const void* pointer) {
+  const std::lock_guard lock(mutex);
+  const auto found = allocations().find(reinterpret_cast<std::uintptr_t>(pointer));
+  return found == allocations().end() ? 0 : found->second.bytes;
 }
 
 size_t allocated_bytes() {

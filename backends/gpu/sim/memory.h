@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace gabbro::gpu::sim {
 
@@ -22,6 +23,12 @@ std::string describe_address(const void* address);
 // "bytes 0 to 400 of an allocation of 400 bytes".
 std::string describe_range(std::uintptr_t begin, std::uintptr_t end);
 
+// The pages of this memory, in an allocation, that have nothing else: from the first byte of one to the end of another.
+std::pair<std::uintptr_t, std::uintptr_t> own_pages(const void* memory, size_t bytes);
+// PROT_NONE and so on, of such pages.
+void set_protection(std::uintptr_t begin, std::uintptr_t end, int protection);
+
+size_t allocation_bytes(const void* pointer);  // of the allocation that begins there; 0 where there is none
 size_t allocated_bytes();
 size_t allocation_count();
 

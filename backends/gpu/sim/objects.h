@@ -53,6 +53,8 @@ struct Queue {
 
   // Enqueues work under a name, with its accesses. Throws where these are not ordered.
   void declare(const std::string& name, std::span<const Access> accesses);
+  // Protects pinned memory that the copy which was declared last reads, or writes.
+  void guard(const char* name, const void* host, size_t bytes, bool reads);
   void enqueue(std::function<void()> work) { sim::Scheduler::shared().enqueue(stream, std::move(work)); }
 };
 

@@ -72,6 +72,11 @@ Clock Ordering::time_of(Actor stream) {
   return clocks_[stream];
 }
 
+uint64_t Ordering::last_time(Actor stream) {
+  const std::lock_guard lock(mutex_);
+  return clocks_[stream][stream];
+}
+
 void Ordering::wait(Actor stream, const Clock& event) {
   const std::lock_guard lock(mutex_);
   join(clocks_[stream], event);

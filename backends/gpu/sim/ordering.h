@@ -35,6 +35,7 @@ class Ordering {
   std::string enqueue(Actor stream, const std::string& name, std::span<const api::Access> accesses);
 
   Clock time_of(Actor stream);
+  uint64_t last_time(Actor stream);  // of what was enqueued last
   void wait(Actor stream, const Clock& event);
   void host_waits(const Clock& event);
 

@@ -324,6 +324,33 @@ const std::vector<Program>& programs() {
          return result;
        },
        18},
+      {"the_host_fills_memory_again_that_is_being_copied",
+       {"the host writes", "copy to the device"},
+       [](Machine& m, bool ordered) {
+         float *in = m.host(19), *out = m.host(0);
+         void* x = m.device();
+         m.upload(m.copies, x, in);
+         if (ordered) m.synchronize(m.copies);
+         in[kOrderedCount - 1] = 20;
+         m.download(m.copies, out, x);
+         m.synchronize(m.copies);
+         return m.error.empty() ? out[kOrderedCount - 1] : 0;
+       },
+       19},
+      {"the_host_reads_a_result_that_is_not_there",
+       {"the host reads or writes", "copy to the host"},
+       [](Machine& m, bool ordered) {
+         float *in = m.host(21), *out = m.host(0);
+         void *x = m.device(), *y = m.device();
+         m.upload(m.compute, x, in);
+         m.negate(m.compute, x, y);
+         m.download(m.compute, out, y);
+         if (ordered) m.synchronize(m.compute);
+         const float result = out[5];
+         m.synchronize(m.compute);
+         return result;
+       },
+       -21},
   };
   return all;
 }
