@@ -100,7 +100,9 @@ void* allocate(Context* context, size_t bytes) { return allocate_memory(context,
 // Work that uses the memory is done first, as the runtimes do.
 void release(Context*, void* pointer) {
   sim::Scheduler::shared().finish_all();
-  sim::HostGuard::shared().forget(pointer, sim::allocation_bytes(pointer));
+  const size_t bytes = sim::allocation_bytes(pointer);
+  sim::HostGuard::shared().forget(pointer, bytes);
+  sim::Ordering::shared().allocated(pointer, bytes);  // by the host, perhaps, from here on
   sim::release(pointer);
 }
 size_t allocation_step() { return 1; }

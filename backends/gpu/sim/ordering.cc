@@ -109,6 +109,7 @@ std::string Ordering::describe(const Stamp& now, const char* does, const Stamp& 
 // Looks for an earlier access that is not ordered before this one.
 std::string Ordering::conflict(const Stamp& now, const api::Access& access, const Clock& clock) const {
   const uintptr_t begin = address_of(access.memory), end = begin + access.bytes;
+  if (begin == end) return {};
   const char* const does = access.writes ? "writes" : "reads";
   auto segment = segments_.upper_bound(begin);
   if (segment != segments_.begin()) --segment;

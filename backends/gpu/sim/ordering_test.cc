@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/gpu/sim/memory.h"
+#include "backends/gpu/sim/ordering.h"
 #include "gabbro/backend_abi.h"
 
 extern "C" const gabbro::abi::Backend* gabbro_backend();
@@ -395,6 +396,48 @@ TEST_P(Ordered, FreedMemoryIsReusedByAnotherStreamAfterAWait) {
   EXPECT_EQ(out[0], -20);
   m.free(m.copies, again);
   EXPECT_EQ(m.error, "");
+}
+
+TEST(Ordering, KnowsBytesByTheirRange) {
+  sim::Ordering ordering;
+  std::array<std::byte, 100> memory{};
+  const auto access = [&](size_t from, size_t bytes, bool writes) {
+    return std::array<api::Access, 1>{{{memory.data() + from, bytes, writes}}};
+  };
+  const sim::Ordering::Actor a = ordering.add_stream(), b = ordering.add_stream();
+  EXPECT_EQ(ordering.enqueue(a, "first", access(10, 20, true)), "");
+  EXPECT_EQ(ordering.enqueue(b, "before", access(0, 10, true)), "");
+  EXPECT_EQ(ordering.enqueue(b, "after", access(30, 70, false)), "");
+  EXPECT_EQ(ordering.enqueue(b, "none", access(15, 0, true)), "");
+  EXPECT_NE(ordering.enqueue(b, "first byte", access(10, 1, false)), "");
+  EXPECT_NE(ordering.enqueue(b, "last byte", access(29, 5, false)), "");
+  EXPECT_NE(ordering.enqueue(a, "over a read", access(50, 1, true)), "");
+  EXPECT_EQ(ordering.enqueue(a, "read too", access(50, 1, false)), "");
+  EXPECT_EQ(ordering.freed(a, memory.data() + 10, 20), "");
+  EXPECT_EQ(ordering.enqueue(a, "none", access(12, 0, false)), "");
+  EXPECT_NE(ordering.enqueue(a, "freed", access(12, 1, false)), "");
+  ordering.allocated(memory.data() + 10, 20);
+  EXPECT_EQ(ordering.enqueue(a, "another's", access(12, 1, false)), "");
+}
+
+// Three streams: an event carries what its stream has waited for.
+TEST(Ordering, GoesThroughEventsOfOthers) {
+  sim::Ordering ordering;
+  std::array<std::byte, 8> memory{};
+  const std::array<api::Access, 1> write{{{memory.data(), 8, true}}}, read{{{memory.data(), 8, false}}};
+  const sim::Ordering::Actor a = ordering.add_stream(), b = ordering.add_stream(), c = ordering.add_stream();
+  EXPECT_EQ(ordering.enqueue(a, "write", write), "");
+  const sim::Clock written = ordering.time_of(a);
+  const sim::Clock early = ordering.time_of(b);
+  ordering.wait(b, written);
+  const sim::Clock late = ordering.time_of(b);
+  ordering.wait(c, early);
+  EXPECT_NE(ordering.enqueue(c, "read", read), "");
+  ordering.wait(c, late);
+  EXPECT_EQ(ordering.enqueue(c, "read", read), "");
+  EXPECT_NE(ordering.enqueue(a, "write again", write), "") << "c reads";
+  ordering.host_waits(ordering.time_of(c));
+  EXPECT_EQ(ordering.enqueue(a, "write again", write), "") << "the host has waited for c";
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Ordered, testing::Values(0, 1, 2, 3, 17, 4711));
