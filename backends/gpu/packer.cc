@@ -1,5 +1,7 @@
 #include "backends/gpu/packer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -12,25 +14,20 @@
 namespace gabbro::gpu {
 namespace {
 
+struct Lattice {
+  DType format;
+  std::span<const uint16_t> points;
+};
+const Lattice kLattices[] = {
+    {DType::iq1_s, quant::kIq1SGrid},   {DType::iq1_m, quant::kIq1SGrid}, {DType::iq2_xxs, quant::kIq2XxsGrid},
+    {DType::iq2_xs, quant::kIq2XsGrid}, {DType::iq2_s, quant::kIq2SGrid}, {DType::iq3_xxs, quant::kIq3XxsGrid},
+    {DType::iq3_s, quant::kIq3SGrid},
+};
+
 // The lattice of a format; empty where it has none.
 std::span<const uint16_t> lattice_of(DType dtype) {
-  switch (dtype) {
-    case DType::iq1_s:
-    case DType::iq1_m:
-      return quant::kIq1SGrid;
-    case DType::iq2_xxs:
-      return quant::kIq2XxsGrid;
-    case DType::iq2_xs:
-      return quant::kIq2XsGrid;
-    case DType::iq2_s:
-      return quant::kIq2SGrid;
-    case DType::iq3_xxs:
-      return quant::kIq3XxsGrid;
-    case DType::iq3_s:
-      return quant::kIq3SGrid;
-    default:
-      return {};
-  }
+  const auto* found = std::ranges::find(kLattices, dtype, &Lattice::format);
+  return found == std::end(kLattices) ? std::span<const uint16_t>() : found->points;
 }
 
 void declare(api::Queue* queue, const abi::PackRequest& r, const void* source, void* target) {
