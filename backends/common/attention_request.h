@@ -2,6 +2,8 @@
 // kCount inputs without, kScaledCount with them.
 #pragma once
 
+#include "backends/common/request.h"
+
 namespace gabbro::abi {
 
 struct RopeInput {
@@ -45,5 +47,12 @@ struct RopeKvInput {
     kScaledCount
   };
 };
+
+// Whether the outputs of rope_kv_write or attention_step, but the first, are the caches and their scales.
+inline bool writes_kv(const KernelRequest& request, bool scaled) {
+  using In = RopeKvInput;
+  return scaled ? has_aliases(request, 1, {In::kKeys, In::kValues, In::kKeyScale, In::kValueScale})
+                : has_aliases(request, 1, {In::kKeys, In::kValues});
+}
 
 }  // namespace gabbro::abi

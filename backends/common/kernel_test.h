@@ -103,12 +103,22 @@ inline abi::Attribute real(const char* name, double value) {
   return {.name = name, .kind = abi::AttributeKind::kReal, .real = value};
 }
 
-// One call of an op. `inputs` and `outputs` are borrowed.
+// One call of an op. `inputs` and `outputs` are borrowed; an output that is an input too is written in place.
 struct Call {
   const char* op;
   std::vector<Tensor*> inputs;
   std::vector<Tensor*> outputs;
   std::vector<abi::Attribute> attributes;
+
+  // KernelRequest::aliases.
+  std::vector<int32_t> aliases() const {
+    std::vector<int32_t> all;
+    for (const Tensor* output : outputs) {
+      const auto input = std::find(inputs.begin(), inputs.end(), output);
+      all.push_back(input == inputs.end() ? -1 : static_cast<int32_t>(input - inputs.begin()));
+    }
+    return all;
+  }
 };
 
 inline std::vector<abi::TensorView> views(const std::vector<Tensor*>& tensors) {

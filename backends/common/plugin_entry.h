@@ -41,12 +41,19 @@ D& device_cast(Device* device) {
   return *reinterpret_cast<D*>(device);
 }
 
-// The streams of a backend that has one queue a device: the default one.
-inline Status create_default_stream(Device*, Stream** stream) {
+// The streams and events of a backend whose calls return when their work is done.
+inline Status create_null_stream(Device*, Stream** stream) {
   *stream = nullptr;
   return {};
 }
-inline void destroy_default_stream(Device*, Stream*) {}
+inline void destroy_null_stream(Device*, Stream*) {}
+inline Status create_null_event(Device*, Event** event) {
+  *event = nullptr;
+  return {};
+}
+inline void destroy_null_event(Device*, Event*) {}
+inline Status order_null_event(Device*, Stream*, Event*) { return {}; }  // `record` and `wait`
+inline Status synchronize_null_event(Device*, Event*) { return {}; }
 
 template <class D>
 void close_device(Device* device) {
@@ -58,13 +65,21 @@ size_t packed_bytes_on(Device* device, DType dtype, int64_t rows, int64_t column
   return device_cast<D>(device).packed_bytes(dtype, rows, columns);
 }
 
+// Whether the request's rows are rows of its matrix, and begin and end where `pack` may be asked to.
+inline bool is_sound(const PackRequest& r) {
+  return r.rows > 0 && r.columns > 0 && r.first_row >= 0 && r.row_count > 0 && r.first_row < r.rows &&
+         r.row_count <= r.rows - r.first_row && r.first_row % kPackRows == 0 &&
+         (r.row_count % kPackRows == 0 || r.first_row + r.row_count == r.rows);
+}
+
 template <class D>
-Status pack_on(Device* device, DType dtype, int64_t rows, int64_t columns, const void* host, void* target) {
+Status pack_on(Device* device, Stream* stream, const PackRequest* request, const void* source, void* target) {
   return guarded([&] {
-    if (device_cast<D>(device).packed_bytes(dtype, rows, columns) == 0) {
-      return make_status(StatusCode::kUnsupported, "no packed form of " + std::string(dtype_name(dtype)));
+    if (!is_sound(*request)) return make_status(StatusCode::kFailed, "a part of a matrix that cannot be packed");
+    if (device_cast<D>(device).packed_bytes(request->dtype, request->rows, request->columns) == 0) {
+      return make_status(StatusCode::kUnsupported, "no packed form of " + std::string(dtype_name(request->dtype)));
     }
-    device_cast<D>(device).pack(dtype, rows, columns, host, target);
+    device_cast<D>(device).pack(stream, *request, source, target);
     return Status{};
   });
 }
@@ -87,9 +102,10 @@ Status find_kernel_on(Device* device, const KernelRequest* request, BoundKernel*
 }
 
 template <class D>
-Status execute_on(Device* device, Stream*, const Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
+Status execute_on(Device* device, Stream* stream, const Launch* launches, int32_t count,
+                  const std::atomic<bool>* cancel) {
   return guarded([&] {
-    if (device_cast<D>(device).execute(launches, count, cancel)) return Status{};
+    if (device_cast<D>(device).execute(stream, launches, count, cancel)) return Status{};
     return make_status(StatusCode::kCanceled, "cancelled");
   });
 }

@@ -57,7 +57,7 @@ bool is_gather(const KernelRequest& request, RowMove& move) {
 }
 
 bool is_scatter(const KernelRequest& request, RowMove& move) {
-  if (!has_operands(request, 3, 1)) return false;
+  if (!has_operands(request, 3, 1) || !has_aliases(request, 0, {0})) return false;
   if (!read_rows(request.inputs[0], move.target) || !read_rows(request.inputs[2], move.source)) return false;
   if (request.inputs[0].dtype != request.inputs[2].dtype || move.target.columns != move.source.columns) return false;
   return has_shape(request.inputs[1], DType::i32, {move.source.count});

@@ -67,6 +67,21 @@ bool has_operands(const KernelRequest& request, int inputs, int outputs) {
          std::all_of(request.outputs, request.outputs + outputs, is_sound);
 }
 
+bool has_aliases(const KernelRequest& request, int first, std::initializer_list<int> inputs) {
+  const auto count = static_cast<int>(inputs.size());
+  if (request.aliases == nullptr || first + count > request.output_count) return false;
+  for (int i = 0; i < request.output_count; ++i) {
+    const int wanted = i < first || i >= first + count ? -1 : inputs.begin()[i - first];
+    if (request.aliases[i] != wanted || wanted >= request.input_count) return false;
+  }
+  return true;
+}
+
+bool has_any_alias(const KernelRequest& request) {
+  return request.aliases != nullptr &&
+         std::any_of(request.aliases, request.aliases + request.output_count, [](int32_t input) { return input >= 0; });
+}
+
 bool same_shape(const TensorView& a, const TensorView& b) {
   return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
 }

@@ -24,6 +24,10 @@ bool has_shape(const TensorView& view, DType dtype, std::initializer_list<int64_
 // Whether the request has this many inputs and outputs, all with ranks, shapes and layouts that make sense.
 bool has_operands(const KernelRequest& request, int inputs, int outputs);
 
+// Whether the outputs from `first` on are written into these inputs, and no other output is written into one.
+bool has_aliases(const KernelRequest& request, int first, std::initializer_list<int> inputs);
+bool has_any_alias(const KernelRequest& request);
+
 bool same_shape(const TensorView& a, const TensorView& b);
 
 }  // namespace gabbro::abi

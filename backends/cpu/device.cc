@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "backends/common/dequantized.h"
+#include "backends/common/request.h"
 #include "backends/common/status_error.h"
 #include "backends/cpu/pack/layout.h"
 #include "src/base/round_up.h"
@@ -128,15 +129,19 @@ size_t CpuDevice::packed_bytes(DType dtype, int64_t rows, int64_t columns) const
   return isa_.packed_bytes(dtype, rows, columns);
 }
 
-void CpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target) {
-  pool_.run([&](Worker& worker) { isa_.pack(dtype, rows, columns, host, target, worker); });
+void CpuDevice::pack(abi::Stream*, const abi::PackRequest& r, const void* source, void* target) {
+  // Panels are whole: kPackRows is a multiple of their rows.
+  static_assert(abi::kPackRows % kPanelRows == 0);
+  auto* const own = static_cast<std::byte*>(target) + packed_bytes(r.dtype, r.first_row, r.columns);
+  pool_.run([&](Worker& worker) { isa_.pack(r.dtype, r.row_count, r.columns, source, own, worker); });
 }
 
 std::unique_ptr<Kernel> CpuDevice::make_kernel(const abi::KernelRequest& wanted) {
   const abi::StoredRequest stored(wanted, has_panels);
   const abi::KernelRequest& request = stored.get();
+  const bool in_place = has_any_alias(request);
   for (const KernelEntry& entry : isa_.kernels) {
-    if (!entry.has(request.op)) continue;
+    if (!entry.has(request.op) || entry.in_place != in_place) continue;
     auto kernel = entry.make(request, {.workers = pool_.workers()});
     if (kernel == nullptr) continue;
     if (auto* reader = dynamic_cast<IndexReader*>(kernel.get())) reader->report_to(&index_fault_);
@@ -145,7 +150,7 @@ std::unique_ptr<Kernel> CpuDevice::make_kernel(const abi::KernelRequest& wanted)
   return nullptr;
 }
 
-bool CpuDevice::execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
+bool CpuDevice::execute(abi::Stream*, const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
   const auto walk = [&](Worker& worker) {
     int32_t expected = 0;  // the launch whose weights the worker was told of
     for (int32_t i = 0; i < count && !worker.stopped(); ++i) {

@@ -46,14 +46,14 @@ class CpuDevice {
   void reset_memory_facts() { memory_.reset(); }
 
   size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) const;
-  void pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target);
+  void pack(abi::Stream* stream, const abi::PackRequest& request, const void* source, void* target);
 
   // Null where there is no kernel for the request.
   std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request);
 
   // Wakes the pool once for the whole list, unless the launches are small. False: canceled. Throws StatusError
   // kBadIndex if a kernel found an index that is out of range.
-  bool execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel);
+  bool execute(abi::Stream* stream, const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel);
 
  private:
   const IsaTable& isa_;

@@ -159,9 +159,13 @@ struct MakeContext {
 // Null where there is no kernel for this request. The request lives only during the call.
 using MakeKernel = std::unique_ptr<Kernel> (*)(const abi::KernelRequest& request, const MakeContext& context);
 
+// For the last column of the table.
+inline constexpr bool kInPlace = true;
+
 struct KernelEntry {
   const char* op;  // null: `make` knows which ops it has
   MakeKernel make;
+  bool in_place = false;  // writes outputs into inputs (abi::KernelRequest::aliases); other kernels never do
 
   bool has(std::string_view name) const { return op == nullptr || op == name; }
 };

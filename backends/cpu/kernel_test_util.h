@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/common/kernel_test.h"
+#include "backends/common/request.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/pool.h"
@@ -25,15 +26,17 @@ inline std::unique_ptr<Kernel> make(const IsaTable& isa, const Call& call, int w
   for (auto* list : {&in, &out}) {
     for (abi::TensorView& view : *list) view.data = nullptr;
   }
+  const std::vector<int32_t> aliases = call.aliases();
   const abi::KernelRequest request{call.op,
                                    in.data(),
                                    static_cast<int32_t>(in.size()),
                                    out.data(),
                                    static_cast<int32_t>(out.size()),
                                    call.attributes.data(),
-                                   static_cast<int32_t>(call.attributes.size())};
+                                   static_cast<int32_t>(call.attributes.size()),
+                                   aliases.data()};
   for (const KernelEntry& entry : isa.kernels) {
-    if (!entry.has(call.op)) continue;
+    if (!entry.has(call.op) || entry.in_place != abi::has_any_alias(request)) continue;
     if (auto kernel = entry.make(request, {.workers = workers})) return kernel;
   }
   return nullptr;

@@ -68,15 +68,15 @@ Status open(int32_t index, const abi::DeviceOptions* options, abi::Device** devi
   });
 }
 
-Status allocate(abi::Device* device, size_t bytes, void** pointer) {
+Status allocate(abi::Device* device, abi::Stream*, size_t bytes, void** pointer) {
   *pointer = cpu(device).allocate(bytes);
   if (*pointer != nullptr) return {};
   return make_status(StatusCode::kOutOfMemory, "cpu: no memory for " + std::to_string(bytes) + " bytes");
 }
 
-void free(abi::Device* device, void* pointer) { cpu(device).free(pointer); }
+void free(abi::Device* device, abi::Stream*, void* pointer) { cpu(device).free(pointer); }
 
-void free_unpooled(abi::Device* device, void* pointer) { cpu(device).free_unpooled(pointer); }
+void free_unpooled(abi::Device* device, abi::Stream*, void* pointer) { cpu(device).free_unpooled(pointer); }
 
 Status trim(abi::Device* device, abi::MemoryKind kind, size_t* bytes) {
   *bytes = kind == abi::MemoryKind::kDevice ? cpu(device).trim() : 0;
@@ -111,6 +111,14 @@ constexpr abi::Backend kBackend = {
     .device_facts = device_facts,
     .open = open,
     .close = abi::close_device<CpuDevice>,
+    .create_stream = abi::create_null_stream,
+    .destroy_stream = abi::destroy_null_stream,
+    .synchronize = synchronize,
+    .create_event = abi::create_null_event,
+    .destroy_event = abi::destroy_null_event,
+    .record = abi::order_null_event,
+    .wait = abi::order_null_event,
+    .synchronize_event = abi::synchronize_null_event,
     .allocate = allocate,
     .free = free,
     .free_unpooled = free_unpooled,
@@ -119,9 +127,6 @@ constexpr abi::Backend kBackend = {
     .memory_facts = memory_facts,
     .reset_memory_facts = reset_memory_facts,
     .trim = trim,
-    .create_stream = abi::create_default_stream,
-    .destroy_stream = abi::destroy_default_stream,
-    .synchronize = synchronize,
     .packed_bytes = abi::packed_bytes_on<CpuDevice>,
     .pack = abi::pack_on<CpuDevice>,
     .find_kernel = abi::find_kernel_on<CpuDevice>,

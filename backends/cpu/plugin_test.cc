@@ -113,14 +113,14 @@ TEST(Plugin, allocates_aligned_memory_or_says_that_there_is_none) {
   const Opened device(1);
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{100}, size_t{5} << 20}) {
     void* pointer = nullptr;
-    ASSERT_EQ(backend().allocate(device, bytes, &pointer).code, abi::StatusCode::kOk);
+    ASSERT_EQ(backend().allocate(device, nullptr, bytes, &pointer).code, abi::StatusCode::kOk);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(pointer) % 64, 0u);
     std::memset(pointer, 1, bytes);
-    backend().free(device, pointer);
+    backend().free(device, nullptr, pointer);
   }
   for (const size_t bytes : {size_t{1} << 50, ~size_t{0}}) {
     void* pointer = &pointer;
-    const abi::Status status = backend().allocate(device, bytes, &pointer);
+    const abi::Status status = backend().allocate(device, nullptr, bytes, &pointer);
     EXPECT_EQ(status.code, abi::StatusCode::kOutOfMemory);
     EXPECT_EQ(pointer, nullptr);
     EXPECT_NE(std::string(status.message).find(std::to_string(bytes)), std::string::npos) << status.message;
@@ -134,9 +134,9 @@ TEST(Plugin, does_not_give_out_more_memory_than_there_is) {
   // Nothing is written to these, so that the system would promise more than it has.
   const size_t quarter = facts.memory_total / 4;
   std::vector<void*> pointers(9, nullptr);
-  for (void*& pointer : pointers) backend().allocate(device, quarter, &pointer);
+  for (void*& pointer : pointers) backend().allocate(device, nullptr, quarter, &pointer);
   EXPECT_LE(std::ranges::count_if(pointers, [](void* pointer) { return pointer != nullptr; }), 4);
-  for (void* pointer : pointers) backend().free(device, pointer);
+  for (void* pointer : pointers) backend().free(device, nullptr, pointer);
 }
 
 TEST(Plugin, counts_its_memory) {
@@ -147,16 +147,16 @@ TEST(Plugin, counts_its_memory) {
     return now;
   };
   void *small = nullptr, *large = nullptr, *none = nullptr;
-  ASSERT_EQ(backend().allocate(device, 1000, &small).code, abi::StatusCode::kOk);
-  ASSERT_EQ(backend().allocate(device, size_t{5} << 20, &large).code, abi::StatusCode::kOk);
-  EXPECT_EQ(backend().allocate(device, size_t{1} << 50, &none).code, abi::StatusCode::kOutOfMemory);
+  ASSERT_EQ(backend().allocate(device, nullptr, 1000, &small).code, abi::StatusCode::kOk);
+  ASSERT_EQ(backend().allocate(device, nullptr, size_t{5} << 20, &large).code, abi::StatusCode::kOk);
+  EXPECT_EQ(backend().allocate(device, nullptr, size_t{1} << 50, &none).code, abi::StatusCode::kOutOfMemory);
   abi::PoolFacts now = facts(abi::MemoryKind::kDevice);
   EXPECT_GE(now.in_use, 1000u + (uint64_t{5} << 20));
   EXPECT_EQ(now.reserved, now.in_use);
   EXPECT_EQ(now.allocations, 2u);
   EXPECT_EQ(now.failures, 1u);
   const uint64_t peak = now.in_use_peak;
-  backend().free(device, large);
+  backend().free(device, nullptr, large);
   now = facts(abi::MemoryKind::kDevice);
   EXPECT_LT(now.in_use, uint64_t{1} << 20);
   EXPECT_EQ(now.in_use_peak, peak);
@@ -164,7 +164,7 @@ TEST(Plugin, counts_its_memory) {
   EXPECT_EQ(backend().reset_memory_facts(device, abi::MemoryKind::kDevice).code, abi::StatusCode::kOk);
   EXPECT_EQ(facts(abi::MemoryKind::kDevice).in_use_peak, now.in_use);
   EXPECT_EQ(facts(abi::MemoryKind::kDevice).allocations, 0u);
-  backend().free(device, small);
+  backend().free(device, nullptr, small);
   EXPECT_EQ(facts(abi::MemoryKind::kDevice).in_use, 0u);
   EXPECT_EQ(facts(abi::MemoryKind::kPinned).reserved, 0u);
 }
@@ -181,6 +181,12 @@ TEST(Plugin, copies_and_streams) {
   EXPECT_EQ(backend().copy_to_host(device, stream, nullptr, nullptr, 0).code, abi::StatusCode::kOk);
   EXPECT_EQ(backend().synchronize(device, stream).code, abi::StatusCode::kOk);
   EXPECT_EQ(target, source);
+  abi::Event* event = nullptr;
+  ASSERT_EQ(backend().create_event(device, &event).code, abi::StatusCode::kOk);
+  EXPECT_EQ(backend().record(device, stream, event).code, abi::StatusCode::kOk);
+  EXPECT_EQ(backend().wait(device, nullptr, event).code, abi::StatusCode::kOk);
+  EXPECT_EQ(backend().synchronize_event(device, event).code, abi::StatusCode::kOk);
+  backend().destroy_event(device, event);
   backend().destroy_stream(device, stream);
 }
 
@@ -268,8 +274,8 @@ TEST(Plugin, packs_what_its_instruction_set_arranges) {
   const Opened device(2);
   EXPECT_EQ(backend().packed_bytes(device, DType::i64, 16, 32), 0u);
   const uint64_t row = 0;
-  const abi::Status status = backend().pack(device, DType::i64, 1, 1, &row, nullptr);
-  EXPECT_EQ(status.code, abi::StatusCode::kUnsupported);
+  const abi::PackRequest integers = {DType::i64, 1, 1, 0, 1};
+  EXPECT_EQ(backend().pack(device, nullptr, &integers, &row, nullptr).code, abi::StatusCode::kUnsupported);
   const size_t bytes = backend().packed_bytes(device, DType::q8_0, 17, 64);
   if (bytes == 0) return;
   const std::vector<uint8_t> matrix(dtype_bytes(DType::q8_0, 17 * 64));
@@ -277,7 +283,37 @@ TEST(Plugin, packs_what_its_instruction_set_arranges) {
   void* target = packed.data();
   size_t space = packed.size();
   std::align(64, bytes, target, space);
-  EXPECT_EQ(backend().pack(device, DType::q8_0, 17, 64, matrix.data(), target).code, abi::StatusCode::kOk);
+  const abi::PackRequest all = {DType::q8_0, 17, 64, 0, 17};
+  EXPECT_EQ(backend().pack(device, nullptr, &all, matrix.data(), target).code, abi::StatusCode::kOk);
+}
+
+TEST(Plugin, packs_a_matrix_by_parts) {
+  constexpr int64_t kRows = 150, kColumns = 512;
+  const Opened device(2);
+  for (const DType dtype : {DType::q4_0, DType::q4_k, DType::q8_0, DType::nvfp4}) {
+    std::vector<uint8_t> matrix(dtype_bytes(dtype, kRows * kColumns));
+    for (size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<uint8_t>(i * 7 % 61);
+    const size_t bytes = backend().packed_bytes(device, dtype, kRows, kColumns);
+    void *whole = nullptr, *parts = nullptr;
+    for (void** target : {&whole, &parts}) {
+      ASSERT_EQ(backend().allocate(device, nullptr, bytes, target).code, abi::StatusCode::kOk);
+    }
+    const abi::PackRequest all = {dtype, kRows, kColumns, 0, kRows};
+    ASSERT_EQ(backend().pack(device, nullptr, &all, matrix.data(), whole).code, abi::StatusCode::kOk);
+    for (const auto [first, count] : {std::pair<int64_t, int64_t>{128, 22}, {0, 64}, {64, 64}}) {
+      const abi::PackRequest part = {dtype, kRows, kColumns, first, count};
+      const uint8_t* const source = matrix.data() + dtype_bytes(dtype, static_cast<size_t>(first * kColumns));
+      ASSERT_EQ(backend().pack(device, nullptr, &part, source, parts).code, abi::StatusCode::kOk);
+    }
+    EXPECT_EQ(std::memcmp(whole, parts, bytes), 0) << dtype_name(dtype);
+    for (const abi::PackRequest wrong : {abi::PackRequest{dtype, kRows, kColumns, 10, 64},
+                                         {dtype, kRows, kColumns, 0, 30},
+                                         {dtype, kRows, kColumns, 128, 64},
+                                         {dtype, kRows, kColumns, 0, 0}}) {
+      EXPECT_EQ(backend().pack(device, nullptr, &wrong, matrix.data(), parts).code, abi::StatusCode::kFailed);
+    }
+    for (void* memory : {whole, parts}) backend().free(device, nullptr, memory);
+  }
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ namespace api {
 // The objects of the runtime, each behind its own type.
 struct Context;   // an opened device
 struct Queue;     // a stream of work on it
+struct Event;     // a point in a queue's work
 struct Module;    // a loaded code object
 struct Function;  // a kernel in one
 struct Graph;     // captured work, ready to be replayed
@@ -51,11 +52,37 @@ void* allocate_pinned(Context* context, size_t bytes);
 void release_pinned(Context* context, void* pointer);
 
 Queue* create_queue(Context* context);
-void destroy_queue(Queue* queue);
+void destroy_queue(Queue* queue);  // which is synchronized, or its device failed
 // Host memory must stay as it is until the queue is synchronized, unless it is not pinned: then it is copied at once.
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes);
-void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes);
+void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes);  // there once it is synchronized
 void synchronize(Queue* queue);
+
+Event* create_event(Context* context);
+void destroy_event(Event* event);
+void record(Queue* queue, Event* event);
+void wait(Queue* queue, Event* event);  // what is enqueued from here on; nothing where it was never recorded
+void synchronize_event(Event* event);
+
+// Checks that accesses to memory are ordered by queues and events.
+struct Access {
+  const void* memory;
+  size_t bytes;
+  bool writes;
+};
+class AccessCheck {
+ public:
+  virtual ~AccessCheck() = default;
+  // The accesses of what is enqueued next under this name. Throws where one is not ordered after an earlier one that it
+  // conflicts with. Copies declare themselves.
+  virtual void enqueued(Queue* queue, const std::string& name, std::vector<Access> accesses) = 0;
+  // Memory of a pool is handed out, and is freed by work on the queue (null: by the host). The next wait reports an
+  // error of the latter.
+  virtual void allocated(const void* memory, size_t bytes) = 0;
+  virtual void freed(Context* context, Queue* queue, const void* memory, size_t bytes) = 0;
+};
+AccessCheck* access_check();  // null but on the simulator
+
 // Launches from here on may be skipped once `cancel` (null: none) is true. Only the simulator, whose launches are
 // synchronous, checks it; work that a device has been given cannot be canceled.
 void set_cancel_flag(Queue* queue, const std::atomic<bool>* cancel);
@@ -144,7 +171,19 @@ void destroy_convolution(Convolution* convolution);
 size_t convolution_scratch(const Convolution* convolution);  // bytes of device memory
 void convolve(Queue* queue, const Convolution* convolution, const void* x, const void* w, void* y, void* scratch);
 
-// Work enqueued between the two becomes a graph instead of being done. end_capture may return null: no graphs here.
+// Devices that compute one thing together; see abi::Backend.
+struct Group;
+struct Collectives {
+  Group* (*make_group)(const std::vector<Context*>& contexts);  // null where these devices have none
+  void (*destroy_group)(Group* group);
+  void (*all_reduce)(Group* group, const std::vector<Queue*>& queues, const void* const* sources, void* const* targets,
+                     DType dtype, int64_t elements, abi::Reduction reduction);
+  void (*all_gather)(Group* group, const std::vector<Queue*>& queues, const void* const* sources, void* const* targets,
+                     size_t bytes);
+};
+const Collectives* collectives();  // null where there are none
+
+// Work enqueued between the two becomes a graph instead of being done. False: no graphs here.
 bool begin_capture(Queue* queue);
 Graph* end_capture(Queue* queue);
 void replay(Queue* queue, Graph* graph);

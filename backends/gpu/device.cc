@@ -7,36 +7,12 @@
 #include <string_view>
 
 #include "backends/common/dequantized.h"
+#include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/pack.h"
 
 namespace gabbro::gpu {
 namespace {
-
-std::vector<const void*> signature_of(const abi::Launch* launches, int32_t count) {
-  std::vector<const void*> signature;
-  for (int32_t i = 0; i < count; ++i) {
-    const abi::Launch& launch = launches[i];
-    signature.push_back(launch.kernel);
-    signature.push_back(launch.scratch);
-    for (int32_t k = 0; k < launch.input_count; ++k) signature.push_back(launch.inputs[k].data);
-    for (int32_t k = 0; k < launch.output_count; ++k) signature.push_back(launch.outputs[k].data);
-  }
-  return signature;
-}
-
-// FNV-1a over the words.
-uint64_t hash_of(const std::vector<const void*>& signature) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const void* word : signature) hash = (hash ^ reinterpret_cast<uintptr_t>(word)) * 0x100000001b3;
-  return hash;
-}
-
-std::shared_ptr<uint32_t> make_counters(api::Context* context) {
-  void* memory = api::allocate(context, kCounters * sizeof(uint32_t));
-  if (memory == nullptr) throw ApiError(abi::StatusCode::kOutOfMemory, "no memory for the device's counters");
-  return {static_cast<uint32_t*>(memory), [context](uint32_t* counters) { api::release(context, counters); }};
-}
 
 // Key under which measurements are valid: chip or partition, driver, these kernels, and the libraries.
 std::string describe_for_tuning(int32_t index, api::Context* context) {
@@ -92,59 +68,93 @@ std::shared_ptr<const api::Convolution> MakeContext::convolution(const std::stri
 GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
     : index_(index),
       context_(api::open(index)),
-      counters_(make_counters(context_.get())),
       index_faults_(context_.get()),
       tuning_(options.tuning, [index, context = context_.get()] { return describe_for_tuning(index, context); }),
-      pool_(context_.get()),
-      pinned_(context_.get(), {api::allocate_pinned, api::release_pinned}) {
+      compute_(std::make_unique<GpuStream>(context_.get())),
+      pool_(context_.get(), {api::allocate, api::release}, compute_.get()),
+      pinned_(context_.get(), {api::allocate_pinned, api::release_pinned}, nullptr) {
   module_ = api::load_module(context_.get());
-  queue_ = api::create_queue(context_.get());
-  index_faults_.reset(queue_);
-  const std::vector<uint32_t> zeros(kCounters);
-  api::copy_to_device(queue_, counters_.get(), zeros.data(), zeros.size() * sizeof(uint32_t));
+  packer_ = std::make_unique<Packer>(context_.get());
+  index_faults_.reset(compute_->queue());
 }
 
 GpuDevice::~GpuDevice() {
-  forget_graphs();
-  try {
-    api::synchronize(queue_);
-  } catch (const ApiError&) {
-    // The device failed before; what is left is to free what can be freed.
-  }
+  streams_.clear();
+  packer_.reset();
   peers_.reset();
-  api::destroy_queue(queue_);
+  compute_->drain();
   api::unload_module(module_);
 }
 
-// Work of other threads must not enter a graph that is being captured.
-void GpuDevice::copy_to_device(void* target, const void* host, size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  api::copy_to_device(queue_, target, host, bytes);
-  if (pinned_.holds(host)) api::synchronize(queue_);  // of other memory the runtime has made a copy
+GpuStream* GpuDevice::create_stream() {
+  auto stream = std::make_unique<GpuStream>(context_.get());
+  const std::lock_guard lock(streams_mutex_);
+  return streams_.emplace_back(std::move(stream)).get();
 }
 
-void GpuDevice::copy_to_host(void* host, const void* source, size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  api::copy_to_host(queue_, host, source, bytes);
-  throw_bad_index();
+void GpuDevice::destroy_stream(GpuStream* stream) {
+  std::unique_ptr<GpuStream> own;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    const auto found = std::ranges::find(streams_, stream, &std::unique_ptr<GpuStream>::get);
+    if (found == streams_.end()) return;
+    own = std::move(*found);
+    streams_.erase(found);
+  }
+  own->drain();
+  pool_.forget_stream(own.get());
 }
 
-void GpuDevice::synchronize() {
-  const std::lock_guard lock(mutex_);
-  api::synchronize(queue_);
-  throw_bad_index();
+void GpuDevice::record(abi::Stream* on, api::Event* event) {
+  GpuStream& own = stream(on);
+  const std::lock_guard lock(own.mutex());
+  api::record(own.queue(), event);
 }
 
-// After a wait for the queue, which is held.
-void GpuDevice::throw_bad_index() {
-  if (const auto message = index_faults_.take(queue_)) throw ApiError(abi::StatusCode::kBadIndex, *message);
+void GpuDevice::wait(abi::Stream* on, api::Event* event) {
+  GpuStream& own = stream(on);
+  const std::lock_guard lock(own.mutex());
+  api::wait(own.queue(), event);
+}
+
+void GpuDevice::copy_to_device(abi::Stream* on, void* target, const void* host, size_t bytes) {
+  GpuStream& own = stream(on);
+  const std::lock_guard lock(own.mutex());
+  api::copy_to_device(own.queue(), target, host, bytes);  // of memory that is not pinned the runtime makes a copy
+}
+
+void GpuDevice::copy_to_host(abi::Stream* on, void* host, const void* source, size_t bytes) {
+  GpuStream& own = stream(on);
+  const std::lock_guard lock(own.mutex());
+  api::copy_to_host(own.queue(), host, source, bytes);
+  if (is_pinned(host)) return;
+  api::synchronize(own.queue());
+  throw_bad_index(own.queue());
+}
+
+void GpuDevice::synchronize_stream(abi::Stream* on) {
+  GpuStream& own = stream(on);
+  const std::lock_guard lock(own.mutex());
+  api::synchronize(own.queue());
+  throw_bad_index(own.queue());
+}
+
+void GpuDevice::synchronize_event(api::Event* event) {
+  api::synchronize_event(event);
+  const std::lock_guard lock(compute_->mutex());
+  throw_bad_index(compute_->queue());
+}
+
+// After a wait; the queue is held.
+void GpuDevice::throw_bad_index(api::Queue* queue) {
+  if (const auto message = index_faults_.take(queue)) throw ApiError(abi::StatusCode::kBadIndex, *message);
 }
 
 void GpuDevice::copy_from(GpuDevice& from, void* target, const void* source, size_t bytes) {
   with_peer(from, [&](PeerCopies& peers, const PeerEnd& end) {
     peers.copy(target, end, source, bytes);
-    from.throw_bad_index();
-    throw_bad_index();
+    from.throw_bad_index(from.compute_->queue());
+    throw_bad_index(compute_->queue());
   });
 }
 
@@ -160,85 +170,34 @@ size_t GpuDevice::packed_bytes(DType dtype, int64_t rows, int64_t columns) const
   return gpu::packed_bytes(dtype, rows, columns);
 }
 
-void GpuDevice::pack(DType dtype, int64_t rows, int64_t columns, const void* host, void* target) {
-  const std::vector<std::byte> packed = pack_matrix(dtype, rows, columns, host);
-  copy_to_device(target, packed.data(), packed.size());
+void GpuDevice::pack(abi::Stream* on, const abi::PackRequest& request, const void* source, void* target) {
+  const api::Function* function = nullptr;
+  {
+    const std::lock_guard lock(making_);
+    function = api::find_function(module_, Packer::kernel_name(request.dtype).c_str());
+  }
+  GpuStream& own = stream(on);
+  const std::lock_guard lock(own.mutex());
+  packer_->pack(own.queue(), function, request, source, target);
 }
 
 std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& wanted) const {
   const abi::StoredRequest stored(wanted, has_kernels);
   const abi::KernelRequest& request = stored.get();
   const std::lock_guard lock(making_);
-  const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), counters_.get(), tuning_,
-                            index_faults_);
+  const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), tuning_, index_faults_);
+  const bool in_place = abi::has_any_alias(request);
   for (const OpEntry& entry : op_table()) {
-    if (!entry.has(request.op)) continue;
+    if (!entry.has(request.op) || entry.in_place != in_place) continue;
     if (auto kernel = entry.make(request, context)) return kernel;
   }
   return nullptr;
 }
 
-void GpuDevice::enqueue(const abi::Launch* launches, int32_t count) {
-  const Launcher run{queue_};
-  for (int32_t i = 0; i < count; ++i) static_cast<const Kernel*>(launches[i].kernel)->enqueue(launches[i], run);
-}
-
-// Whether the launches went out as a graph.
-bool GpuDevice::replay(const abi::Launch* launches, int32_t count) {
-  if (count < kGraphLaunches) return false;
-  std::vector<const void*> signature = signature_of(launches, count);
-  Recorded& recorded = recorded_[hash_of(signature)];
-  recorded.used = ++clock_;
-  if (recorded.signature != signature) {  // new, or another list with the same hash
-    if (recorded.graph != nullptr) api::destroy_graph(recorded.graph);
-    recorded.graph = nullptr;
-    recorded.signature = std::move(signature);
-    if (recorded_.size() > kMaxGraphs) {
-      const auto oldest = std::ranges::min_element(recorded_, {}, [](const auto& entry) { return entry.second.used; });
-      if (oldest->second.graph != nullptr) api::destroy_graph(oldest->second.graph);
-      recorded_.erase(oldest);
-    }
-    return false;
-  }
-  if (recorded.graph == nullptr) {
-    if (!api::begin_capture(queue_)) return false;
-    enqueue(launches, count);
-    recorded.graph = api::end_capture(queue_);
-  }
-  api::replay(queue_, recorded.graph);
-  return true;
-}
-
-void GpuDevice::forget_graphs() {
-  const std::lock_guard lock(mutex_);
-  forget_graphs_locked();
-}
-
-void GpuDevice::forget_graphs_locked() {
-  for (auto& [hash, recorded] : recorded_) {
-    if (recorded.graph != nullptr) api::destroy_graph(recorded.graph);
-  }
-  recorded_.clear();
-}
-
-bool GpuDevice::execute(const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
-  const std::lock_guard lock(mutex_);
-  const auto canceled = [&] { return cancel != nullptr && cancel->load(std::memory_order_relaxed); };
-  if (canceled()) return false;
-  if (replay(launches, count)) return true;
-  // A list counts as run once only when all of it was: a kernel's first launch may have to wait for the queue, which
-  // nothing that is captured may.
-  struct Attempt {
-    GpuDevice& device;
-    bool whole = false;
-    ~Attempt() {
-      api::set_cancel_flag(device.queue_, nullptr);
-      if (!whole) device.forget_graphs_locked();
-    }
-  } attempt{*this};
-  api::set_cancel_flag(queue_, cancel);
-  for (int32_t i = 0; i < count && !canceled(); ++i) enqueue(launches + i, 1);
-  return attempt.whole = !canceled();
+void GpuDevice::forget_graphs_of(const void* kernel) {
+  compute_->forget_graphs_of(kernel);
+  const std::lock_guard lock(streams_mutex_);
+  for (const auto& other : streams_) other->forget_graphs_of(kernel);
 }
 
 }  // namespace gabbro::gpu

@@ -40,9 +40,12 @@ IndexCheck IndexFaults::check_for(const abi::IndexRule& rule) {
 
 std::optional<std::string> IndexFaults::take(api::Queue* queue) {
   if (std::atomic_ref(fault_->set).load(std::memory_order_acquire) == 0) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (std::atomic_ref(fault_->set).load(std::memory_order_acquire) == 0)
+    return std::nullopt;  // taken by another thread
   const IndexFault fault = *fault_;
   reset(queue);
-  const std::lock_guard lock(mutex_);
+  api::synchronize(queue);  // or another queue's next reset would not be ordered after it
   const Site& site = sites_.at(fault.site);
   return abi::bad_index_message(
       {.size = fault.size, .least = site.labels ? 0 : -fault.size, .op = site.op, .axis = site.axis}, fault.index);

@@ -39,7 +39,7 @@ class IndexFaults {
   std::shared_ptr<IndexFault> fault_;  // pinned
   std::shared_ptr<u32> claimed_;       // of the device
   std::vector<Site> sites_;
-  std::mutex mutex_;  // of sites_
+  std::mutex mutex_;
 };
 
 }  // namespace gabbro::gpu

@@ -15,9 +15,14 @@ namespace gabbro::gpu {
 
 class Tuning;
 
+inline constexpr int64_t kCounters = 1024;  // of a stream
+
 // Destination of the launches of one execute().
 struct Launcher {
   api::Queue* queue;
+  // kCounters zeros in the device's memory, for the blocks of a launch to count each other: callers must restore the
+  // zeros.
+  uint32_t* counters;
 
   template <class Args>
   void operator()(const api::Function* function, Dim grid, const Args& args) const {
@@ -47,14 +52,8 @@ class Kernel {
 // The device as a kernel sees it when it is made.
 class MakeContext {
  public:
-  MakeContext(api::Context* context, api::Module* module, uint32_t wave, uint32_t* counters, Tuning& tuning,
-              IndexFaults& index_faults)
-      : context_(context),
-        module_(module),
-        wave_(wave),
-        counters_(counters),
-        tuning_(tuning),
-        index_faults_(index_faults) {}
+  MakeContext(api::Context* context, api::Module* module, uint32_t wave, Tuning& tuning, IndexFaults& index_faults)
+      : context_(context), module_(module), wave_(wave), tuning_(tuning), index_faults_(index_faults) {}
 
   uint32_t wave() const { return wave_; }
   // Throws where the code object lacks it: host and kernels are of one build.
@@ -76,9 +75,6 @@ class MakeContext {
   std::shared_ptr<const api::Convolution> convolution(const std::string& library, const api::ConvShape& shape,
                                                       bool search) const;
   size_t free_memory() const { return api::free_memory(context_); }
-  // kCounters zeros in the device's memory, for the blocks of a launch to count each other. Who changes them leaves
-  // zeros behind.
-  uint32_t* counters() const { return counters_; }
   // For shapes with several candidates (autotune.h).
   Tuning& tuning() const { return tuning_; }
   // For a kernel that reads indices by this rule: where it reports one that is out of range.
@@ -88,12 +84,9 @@ class MakeContext {
   api::Context* context_;
   api::Module* module_;
   uint32_t wave_;
-  uint32_t* counters_;
   Tuning& tuning_;
   IndexFaults& index_faults_;
 };
-inline constexpr int64_t kCounters = 1024;
-
 // Null where there is no kernel for this request. The request lives only during the call.
 using MakeKernel = std::unique_ptr<Kernel> (*)(const abi::KernelRequest& request, const MakeContext& context);
 

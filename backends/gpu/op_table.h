@@ -9,9 +9,13 @@
 
 namespace gabbro::gpu {
 
+// For the last column of the table.
+inline constexpr bool kInPlace = true;
+
 struct OpEntry {
   const char* op;  // null: `make` knows which ops it has (kernels/elementwise/op_list.h)
   MakeKernel make;
+  bool in_place = false;  // writes outputs into inputs (abi::KernelRequest::aliases); other kernels never do
 
   bool has(std::string_view name) const { return op == nullptr || op == name; }
 };

@@ -24,7 +24,7 @@ void store_plane(const uint8_t* codes, int width, int from, std::byte* plane) {
 
 void store_word(uint16_t bits, std::byte* to) { std::memcpy(to, &bits, 2); }
 
-struct Packer {
+struct PlaneWriter {
   DType dtype;
   Packing p;
   PackedLayout layout;
@@ -105,12 +105,12 @@ size_t packed_bytes(DType dtype, int64_t rows, int64_t columns) {
 std::vector<std::byte> pack_matrix(DType dtype, int64_t rows, int64_t columns, const void* host) {
   const Packing p = packing_of(quant_traits(dtype));
   std::vector<std::byte> packed(packed_bytes(dtype, rows, columns));
-  const Packer packer{dtype, p, packed_layout(p, rows, columns), columns, packed.data()};
+  const PlaneWriter writer{dtype, p, packed_layout(p, rows, columns), columns, packed.data()};
   const auto row_bytes = static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(columns)));
   const auto* source = static_cast<const std::byte*>(host);
   const auto share = [&](int64_t begin, int64_t end) {
     if (!has_kernels(dtype)) return abi::dequantize_rows(dtype, host, columns, begin, end, packed.data());
-    for (int64_t row = begin; row < end; ++row) packer.row(source + row * row_bytes, row);
+    for (int64_t row = begin; row < end; ++row) writer.row(source + row * row_bytes, row);
   };
   const int64_t threads =
       std::clamp<int64_t>(rows * columns >> 20, 1, std::max(1u, std::thread::hardware_concurrency()));
@@ -118,6 +118,21 @@ std::vector<std::byte> pack_matrix(DType dtype, int64_t rows, int64_t columns, c
   for (int64_t i = 1; i < threads; ++i) helpers.emplace_back(share, rows * i / threads, rows * (i + 1) / threads);
   share(0, rows / threads);
   return helpers.clear(), packed;
+}
+
+std::vector<PlaneRows> plane_rows(const abi::PackRequest& r) {
+  const auto rows_of = [&](int64_t plane, int64_t row_bytes) {
+    return PlaneRows{static_cast<size_t>(plane + r.first_row * row_bytes),
+                     static_cast<size_t>(r.row_count * row_bytes)};
+  };
+  if (!has_kernels(r.dtype)) return {rows_of(0, static_cast<int64_t>(abi::dequantized_bytes(1, r.columns)))};
+  const Packing p = packing_of(quant_traits(r.dtype));
+  const PackedLayout layout = packed_layout(p, r.rows, r.columns);
+  std::vector<PlaneRows> planes = {rows_of(layout.low, r.columns * p.low_bits() / 8),
+                                   rows_of(layout.scales, r.columns / kBlock * p.scale_bytes())};
+  if (p.high_bits() > 0) planes.push_back(rows_of(layout.high, r.columns * p.high_bits() / 8));
+  if (p.sub_scales) planes.push_back(rows_of(layout.super_scales, r.columns / kSuperBlock * p.super_bytes()));
+  return planes;
 }
 
 LinearMatrix packed_matrix(DType dtype, int64_t rows, int64_t columns, const void* data) {

@@ -1,6 +1,10 @@
 // The entry point of libgabbro_sim.so, libgabbro_cuda.so and libgabbro_rocm.so: the contract's table of functions. No
 // exception leaves this file.
+#include <algorithm>
 #include <cstdio>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 #include "backends/common/plugin_entry.h"
 #include "backends/gpu/device.h"
@@ -42,32 +46,69 @@ Status open(int32_t index, const abi::DeviceOptions* options, abi::Device** devi
   });
 }
 
-Status allocate(abi::Device* device, size_t bytes, void** pointer) {
+Status allocate(abi::Device* device, abi::Stream* stream, size_t bytes, void** pointer) {
   return guarded([&] {
-    *pointer = gpu(device).allocate(bytes);
+    *pointer = gpu(device).allocate(stream, bytes);
     if (*pointer != nullptr) return Status{};
     return make_status(StatusCode::kOutOfMemory, "no device memory for " + std::to_string(bytes) + " bytes");
   });
 }
 
-void free(abi::Device* device, void* pointer) { gpu(device).free(pointer); }
+void free(abi::Device* device, abi::Stream* stream, void* pointer) { gpu(device).free(stream, pointer); }
 
-void free_unpooled(abi::Device* device, void* pointer) {
-  gpu(device).pool(abi::MemoryKind::kDevice).release_unpooled(pointer);
+void free_unpooled(abi::Device* device, abi::Stream* stream, void* pointer) {
+  gpu(device).pool(abi::MemoryKind::kDevice).release_unpooled(pointer, &gpu(device).stream(stream));
 }
 
-Status copy_to_device(abi::Device* device, abi::Stream*, void* target, const void* host, size_t bytes) {
+// A call of the contract whose body only does something.
+template <class Body>
+Status done(const Body& body) {
   return guarded([&] {
-    gpu(device).copy_to_device(target, host, bytes);
+    body();
     return Status{};
   });
 }
 
-Status copy_to_host(abi::Device* device, abi::Stream*, void* host, const void* source, size_t bytes) {
-  return guarded([&] {
-    gpu(device).copy_to_host(host, source, bytes);
-    return Status{};
-  });
+Status create_stream(abi::Device* device, abi::Stream** stream) {
+  return done([&] { *stream = reinterpret_cast<abi::Stream*>(gpu(device).create_stream()); });
+}
+
+void destroy_stream(abi::Device* device, abi::Stream* stream) {
+  if (stream != nullptr) gpu(device).destroy_stream(&gpu(device).stream(stream));
+}
+
+Status synchronize(abi::Device* device, abi::Stream* stream) {
+  return done([&] { gpu(device).synchronize_stream(stream); });
+}
+
+api::Event* event_of(abi::Event* event) { return reinterpret_cast<api::Event*>(event); }
+
+Status create_event(abi::Device* device, abi::Event** event) {
+  return done([&] { *event = reinterpret_cast<abi::Event*>(gpu(device).create_event()); });
+}
+
+void destroy_event(abi::Device*, abi::Event* event) {
+  if (event != nullptr) api::destroy_event(event_of(event));
+}
+
+Status record(abi::Device* device, abi::Stream* stream, abi::Event* event) {
+  return done([&] { gpu(device).record(stream, event_of(event)); });
+}
+
+Status wait(abi::Device* device, abi::Stream* stream, abi::Event* event) {
+  return done([&] { gpu(device).wait(stream, event_of(event)); });
+}
+
+Status synchronize_event(abi::Device* device, abi::Event* event) {
+  return done([&] { gpu(device).synchronize_event(event_of(event)); });
+}
+
+Status copy_to_device(abi::Device* device, abi::Stream* stream, void* target, const void* host, size_t bytes) {
+  return done([&] { gpu(device).copy_to_device(stream, target, host, bytes); });
+}
+
+Status copy_to_host(abi::Device* device, abi::Stream* stream, void* host, const void* source, size_t bytes) {
+  return done([&] { gpu(device).copy_to_host(stream, host, source, bytes); });
 }
 
 Status allocate_host(abi::Device* device, size_t bytes, void** pointer) {
@@ -78,6 +119,8 @@ Status allocate_host(abi::Device* device, size_t bytes, void** pointer) {
 }
 
 void free_host(abi::Device* device, void* pointer) { gpu(device).release_pinned(pointer); }
+
+bool is_pinned(abi::Device* device, const void* host) { return gpu(device).is_pinned(host); }
 
 Status memory_facts(abi::Device* device, abi::MemoryKind kind, abi::PoolFacts* facts) {
   return guarded([&] {
@@ -107,15 +150,8 @@ Status trim(abi::Device* device, abi::MemoryKind kind, size_t* bytes) {
   });
 }
 
-Status synchronize(abi::Device* device, abi::Stream*) {
-  return guarded([&] {
-    gpu(device).synchronize();
-    return Status{};
-  });
-}
-
 void release_kernel(abi::Device* device, const void* handle) {
-  gpu(device).forget_graphs();  // another kernel may be allocated at the same address
+  gpu(device).forget_graphs_of(handle);  // another kernel may be allocated at the same address
   delete static_cast<const Kernel*>(handle);
 }
 
@@ -171,6 +207,75 @@ Status peer_route(abi::Device* to, abi::Device* from, abi::PeerRoute* route) {
   });
 }
 
+// Devices that compute together.
+struct DeviceGroup {
+  std::vector<GpuDevice*> devices;
+  api::Group* group;
+
+  // body(the streams' queues), with the streams held.
+  template <class Body>
+  void run(abi::Stream* const* streams, const Body& body) {
+    std::vector<GpuStream*> own;
+    for (size_t i = 0; i < devices.size(); ++i)
+      own.push_back(&devices[i]->stream(streams == nullptr ? nullptr : streams[i]));
+    std::vector<api::Queue*> queues;
+    for (GpuStream* stream : own) queues.push_back(stream->queue());
+    std::ranges::sort(own);  // one order for all threads
+    std::vector<std::unique_lock<std::mutex>> locks;
+    for (GpuStream* stream : own) locks.emplace_back(stream->mutex());
+    body(queues);
+  }
+};
+
+DeviceGroup& group_of(abi::Group* group) { return *reinterpret_cast<DeviceGroup*>(group); }
+
+Status create_group(abi::Device* const* devices, int32_t count, abi::Group** group) {
+  return guarded([&] {
+    auto made = std::make_unique<DeviceGroup>();
+    std::vector<api::Context*> contexts;
+    for (int32_t i = 0; i < count; ++i) {
+      made->devices.push_back(&gpu(devices[i]));
+      if (std::ranges::count(made->devices, made->devices.back()) > 1)
+        return make_status(StatusCode::kFailed, "a device is twice in a group");
+      contexts.push_back(made->devices.back()->context());
+    }
+    if (contexts.empty()) return make_status(StatusCode::kFailed, "a group without devices");
+    made->group = api::collectives()->make_group(contexts);
+    if (made->group == nullptr) return make_status(StatusCode::kUnsupported, "no collectives between these devices");
+    *group = reinterpret_cast<abi::Group*>(made.release());
+    return Status{};
+  });
+}
+
+void destroy_group(abi::Group* group) {
+  if (group == nullptr) return;
+  api::collectives()->destroy_group(group_of(group).group);
+  delete &group_of(group);
+}
+
+Status all_reduce(abi::Group* group, abi::Stream* const* streams, const void* const* sources, void* const* targets,
+                  DType dtype, int64_t elements, abi::Reduction reduction) {
+  return guarded([&] {
+    if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
+      return make_status(StatusCode::kUnsupported, "all_reduce of " + std::string(dtype_name(dtype)));
+    DeviceGroup& own = group_of(group);
+    own.run(streams, [&](const std::vector<api::Queue*>& queues) {
+      api::collectives()->all_reduce(own.group, queues, sources, targets, dtype, elements, reduction);
+    });
+    return Status{};
+  });
+}
+
+Status all_gather(abi::Group* group, abi::Stream* const* streams, const void* const* sources, void* const* targets,
+                  size_t bytes) {
+  return done([&] {
+    DeviceGroup& own = group_of(group);
+    own.run(streams, [&](const std::vector<api::Queue*>& queues) {
+      api::collectives()->all_gather(own.group, queues, sources, targets, bytes);
+    });
+  });
+}
+
 const abi::Backend& backend() {
   static const abi::Backend table = {
       .abi_version = abi::kVersion,
@@ -180,6 +285,14 @@ const abi::Backend& backend() {
       .device_facts = device_facts,
       .open = open,
       .close = abi::close_device<GpuDevice>,
+      .create_stream = create_stream,
+      .destroy_stream = destroy_stream,
+      .synchronize = synchronize,
+      .create_event = create_event,
+      .destroy_event = destroy_event,
+      .record = record,
+      .wait = wait,
+      .synchronize_event = synchronize_event,
       .allocate = allocate,
       .free = free,
       .free_unpooled = free_unpooled,
@@ -187,13 +300,11 @@ const abi::Backend& backend() {
       .copy_to_host = copy_to_host,
       .allocate_host = allocate_host,
       .free_host = free_host,
+      .is_pinned = is_pinned,
       .memory_facts = memory_facts,
       .reset_memory_facts = reset_memory_facts,
       .reserve = reserve,
       .trim = trim,
-      .create_stream = abi::create_default_stream,
-      .destroy_stream = abi::destroy_default_stream,
-      .synchronize = synchronize,
       .packed_bytes = abi::packed_bytes_on<GpuDevice>,
       .pack = abi::pack_on<GpuDevice>,
       .find_kernel = abi::find_kernel_on<GpuDevice>,
@@ -206,6 +317,10 @@ const abi::Backend& backend() {
       .forget_tuning = forget_tuning,
       .copy_between = copy_between,
       .peer_route = peer_route,
+      .create_group = api::collectives() != nullptr ? create_group : nullptr,
+      .destroy_group = api::collectives() != nullptr ? destroy_group : nullptr,
+      .all_reduce = api::collectives() != nullptr ? all_reduce : nullptr,
+      .all_gather = api::collectives() != nullptr ? all_gather : nullptr,
   };
   return table;
 }

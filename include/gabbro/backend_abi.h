@@ -12,7 +12,7 @@
 #pragma GCC visibility push(default)
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 9;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 10;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
@@ -54,11 +54,29 @@ struct KernelRequest {
   const char* op;  // a name of src/ops/op_table.h, or of a fused op (docs/fused_ops.md)
   const TensorView* inputs;
   int32_t input_count;
-  const TensorView* outputs;  // contiguous, or aliasing an input where the op writes a state
+  const TensorView* outputs;  // contiguous, or of an input's layout where `aliases` names that input
   int32_t output_count;
   const Attribute* attributes;
   int32_t attribute_count;
+  // For each output the input that it is written into (the op updates a state in place), or -1: each launch gives both
+  // the same address. Null: no output aliases an input. A backend that does not write these outputs in place answers
+  // kUnsupported, as it does where an op that updates a state has no such input.
+  const int32_t* aliases;
 };
+
+// Rows [first_row, first_row + row_count) of a row-major matrix [rows, columns] in a file's layout. `first_row` is a
+// multiple of kPackRows, and so is `row_count` unless the matrix ends there.
+inline constexpr int64_t kPackRows = 64;
+struct PackRequest {
+  DType dtype;
+  int64_t rows;
+  int64_t columns;
+  int64_t first_row;
+  int64_t row_count;
+};
+
+// How all_reduce combines the elements of the ranks.
+enum class Reduction : int32_t { kSum, kMax };
 
 // A kernel specialized for one request. The backend owns what `handle` points to until `release_kernel`.
 struct BoundKernel {
@@ -175,7 +193,9 @@ struct CheckResult {
 };
 
 struct Device;  // the backend's own
-struct Stream;
+struct Stream;  // a queue of work on a device, carried out in order; null: the device's compute stream
+struct Event;   // a point in a stream's work
+struct Group;   // devices of one backend that compute together
 
 struct Backend {
   uint32_t abi_version;
@@ -188,15 +208,41 @@ struct Backend {
   Status (*open)(int32_t index, const DeviceOptions* options, Device** device);
   void (*close)(Device* device);
 
-  // Memory, ordered by the stream (null: the device's default stream). Alignment is at least 64 bytes.
-  Status (*allocate)(Device* device, size_t bytes, void** pointer);
-  void (*free)(Device* device, void* pointer);
-  void (*free_unpooled)(Device* device, void* pointer);  // keeps nothing for later; optional (null: `free` does so)
+  // Streams. Work on one stream is carried out in the order in which it was enqueued; work on different streams in any
+  // order, also at the same time, unless events say otherwise. A device has its compute stream, which a null Stream
+  // names everywhere below, and any number of others, e.g. one for copies. A device that has done everything when the
+  // call returns may return null streams and events. The device outlives its streams and events.
+  Status (*create_stream)(Device* device, Stream** stream);
+  void (*destroy_stream)(Device* device, Stream* stream);  // waits for its work
+  // Waits on the host for all that was enqueued on the stream.
+  Status (*synchronize)(Device* device, Stream* stream);
+  Status (*create_event)(Device* device, Event** event);
+  void (*destroy_event)(Device* device, Event* event);
+  // The event is what was enqueued on the stream so far; a later `record` replaces that for later waits.
+  Status (*record)(Device* device, Stream* stream, Event* event);
+  // Later work on the stream begins after the event, which may be another device's of this backend. Does nothing where
+  // the event was never recorded.
+  Status (*wait)(Device* device, Stream* stream, Event* event);
+  // Waits on the host.
+  Status (*synchronize_event)(Device* device, Event* event);
+
+  // Memory. `allocate` gives memory to be used first by work on `stream`, or by work ordered after it. Alignment is at
+  // least 64 bytes. `free` may be called while work that uses the memory is under way, if that is on `stream`, or
+  // ordered before what is enqueued there next. No other memory call need be ordered.
+  Status (*allocate)(Device* device, Stream* stream, size_t bytes, void** pointer);
+  void (*free)(Device* device, Stream* stream, void* pointer);
+  // Keeps nothing for later; optional (null: `free` does so).
+  void (*free_unpooled)(Device* device, Stream* stream, void* pointer);
+  // Copies on the stream. Where the host's memory is pinned, the call does not wait, and the memory must stay as it is
+  // (copy_to_device), or is filled (copy_to_host), until the stream has come so far. Where it is not, it may be written
+  // again (copy_to_device), or is filled (copy_to_host), on return.
   Status (*copy_to_device)(Device* device, Stream* stream, void* target, const void* host, size_t bytes);
   Status (*copy_to_host)(Device* device, Stream* stream, void* host, const void* source, size_t bytes);
-  // Optional (null: any memory does). Host memory that copies need not go round (pinned).
+  // Optional (all null: no memory is pinned). Pinned memory of the host, which copies read and write directly;
+  // `free_host` only once no copy uses it.
   Status (*allocate_host)(Device* device, size_t bytes, void** pointer);
   void (*free_host)(Device* device, void* pointer);
+  bool (*is_pinned)(Device* device, const void* host);
 
   // Optional (null: nothing is counted).
   Status (*memory_facts)(Device* device, MemoryKind kind, PoolFacts* facts);
@@ -206,21 +252,17 @@ struct Backend {
   Status (*reserve)(Device* device, MemoryKind kind, size_t bytes);
   Status (*trim)(Device* device, MemoryKind kind, size_t* bytes);
 
-  // Streams. A device without asynchronous work may return null streams.
-  Status (*create_stream)(Device* device, Stream** stream);
-  void (*destroy_stream)(Device* device, Stream* stream);
-  Status (*synchronize)(Device* device, Stream* stream);
-
   // Weights. The size of the packed form of a row-major matrix [rows, columns], or 0 if this backend reads the file's
-  // layout. `pack` reads host memory and writes device memory.
+  // layout. `pack` is work on the stream: it reads row_count rows in the file's layout from `source`, memory of the
+  // device, and writes their part of the packed matrix that begins at `target`.
   size_t (*packed_bytes)(Device* device, DType dtype, int64_t rows, int64_t columns);
-  Status (*pack)(Device* device, DType dtype, int64_t rows, int64_t columns, const void* host, void* target);
+  Status (*pack)(Device* device, Stream* stream, const PackRequest* request, const void* source, void* target);
 
   // Kernels. kUnsupported means "use the composition".
   Status (*find_kernel)(Device* device, const KernelRequest* request, BoundKernel* kernel);
   void (*release_kernel)(Device* device, const void* handle);
 
-  // Carries out the launches in their order. Stops early with kCanceled when `cancel` (may be null) becomes true.
+  // Enqueues the launches on the stream, in order. Stops early with kCanceled when `cancel` (may be null) becomes true.
   Status (*execute)(Device* device, Stream* stream, const Launch* launches, int32_t count,
                     const std::atomic<bool>* cancel);
 
@@ -242,6 +284,20 @@ struct Backend {
   // backend, after all that was enqueued on either; the bytes are there on return. The first use of a pair tests it.
   Status (*copy_between)(Device* to, void* target, Device* from, const void* source, size_t bytes);
   Status (*peer_route)(Device* to, Device* from, PeerRoute* route);
+
+  // Optional (all null: no groups). Devices of this backend that compute one thing together; rank i is devices[i], and
+  // no device is there twice. A collective is enqueued for all ranks at once, rank i's share on streams[i]: it begins
+  // there after what was enqueued before, and what is enqueued later sees its result. kUnsupported: not for these
+  // devices, or not for this dtype.
+  Status (*create_group)(Device* const* devices, int32_t count, Group** group);
+  void (*destroy_group)(Group* group);  // after its collectives are over
+  // targets[i] [elements] = the reduction of all sources [elements], f32, f16 or bf16, added up in f32 in the order of
+  // the ranks, so that all ranks get the same bits. targets[i] may be sources[i].
+  Status (*all_reduce)(Group* group, Stream* const* streams, const void* const* sources, void* const* targets,
+                       DType dtype, int64_t elements, Reduction reduction);
+  // targets[i] [ranks][bytes] = all sources [bytes], in the order of the ranks. sources[i] may be targets[i] + i·bytes.
+  Status (*all_gather)(Group* group, Stream* const* streams, const void* const* sources, void* const* targets,
+                       size_t bytes);
 };
 
 }  // namespace gabbro::abi

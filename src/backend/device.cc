@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/backend/stream.h"
 #include "src/base/input_errors.h"
 
 namespace gabbro {
@@ -30,7 +31,7 @@ namespace {
 
 void* allocated(const abi::Backend* backend, abi::Device* device, const abi::DeviceFacts& facts, size_t bytes) {
   void* pointer = nullptr;
-  const abi::Status status = backend->allocate(device, bytes, &pointer);
+  const abi::Status status = backend->allocate(device, nullptr, bytes, &pointer);
   if (status.code != abi::StatusCode::kOk) check(status, fmt::format("allocating {} bytes on {}", bytes, facts.id));
   return pointer;
 }
@@ -51,22 +52,27 @@ Device::Device(const abi::Backend* backend, int index, const abi::DeviceOptions&
   check(backend->open(index, &options, &state_->device), fmt::format("opening device {}", facts_.id));
 }
 
+Device::State::~State() = default;
+
 Device::~Device() {
   state_->graph_context.reset();  // its kernels and the scratch belong to the device
   state_->scratch.reset();
+  state_->compute.reset();
+  state_->copies.reset();
   state_->backend->close(state_->device);
 }
 
 std::shared_ptr<void> Device::allocate(size_t bytes) {
   // Tensors hold their device, so it outlives them; only the device's own memory is freed by its destructor.
-  return {allocated(state_->backend, state_->device, facts_, bytes),
-          [backend = state_->backend, device = state_->device](void* memory) { backend->free(device, memory); }};
+  return {
+      allocated(state_->backend, state_->device, facts_, bytes),
+      [backend = state_->backend, device = state_->device](void* memory) { backend->free(device, nullptr, memory); }};
 }
 
 std::shared_ptr<void> Device::allocate_unpooled(size_t bytes) {
   const auto free = state_->backend->free_unpooled != nullptr ? state_->backend->free_unpooled : state_->backend->free;
   return {allocated(state_->backend, state_->device, facts_, bytes),
-          [free, device = state_->device](void* memory) { free(device, memory); }};
+          [free, device = state_->device](void* memory) { free(device, nullptr, memory); }};
 }
 
 std::shared_ptr<void> Device::allocate_host(size_t bytes) {
@@ -114,18 +120,32 @@ size_t Device::trim(abi::MemoryKind kind) {
   return bytes;
 }
 
+namespace {
+
+// A copy whose host memory is pinned is still under way.
+void finish_copy(const Device::State& state, abi::Status& status, const void* host) {
+  if (status.code != abi::StatusCode::kOk || state.backend->is_pinned == nullptr) return;
+  if (state.backend->is_pinned(state.device, host)) status = state.backend->synchronize(state.device, nullptr);
+}
+
+}  // namespace
+
 void Device::copy_to_device(void* target, const void* host, size_t bytes) {
-  check(state_->backend->copy_to_device(state_->device, nullptr, target, host, bytes),
-        fmt::format("copying to {}", facts_.id));
+  abi::Status status = state_->backend->copy_to_device(state_->device, nullptr, target, host, bytes);
+  finish_copy(*state_, status, host);
+  if (status.code != abi::StatusCode::kOk) check(status, fmt::format("copying to {}", facts_.id));
 }
 
 void Device::copy_to_host(void* host, const void* source, size_t bytes) {
-  check(state_->backend->copy_to_host(state_->device, nullptr, host, source, bytes),
-        fmt::format("copying from {}", facts_.id));
+  abi::Status status = state_->backend->copy_to_host(state_->device, nullptr, host, source, bytes);
+  finish_copy(*state_, status, host);
+  if (status.code != abi::StatusCode::kOk) check(status, fmt::format("copying from {}", facts_.id));
 }
 
 void Device::synchronize() {
   check(state_->backend->synchronize(state_->device, nullptr), fmt::format("waiting for {}", facts_.id));
+  const std::lock_guard lock(state_->streams_mutex);
+  if (state_->copies != nullptr) state_->copies->synchronize();
 }
 
 void Device::copy_from(Device& other, void* target, const void* source, size_t bytes) {
@@ -169,9 +189,29 @@ Tensor Device::upload_matrix(DType dtype, int64_t rows, int64_t columns, const s
   TensorState& state = matrix.state();
   state.spec.packed = state_->backend->packed_bytes(state_->device, dtype, rows, columns) > 0;
   if (!state.spec.packed) return copy_to_device(state.storage.get(), host.get(), bytes), matrix;
-  check(state_->backend->pack(state_->device, dtype, rows, columns, host.get(), state.storage.get()),
-        fmt::format("packing weights on {}", facts_.id));
+  pack_from_host({dtype, rows, columns, 0, rows}, static_cast<const std::byte*>(host.get()), state.storage.get());
   return matrix;
+}
+
+// By parts that go through device memory, one after the other on the compute stream.
+void Device::pack_from_host(const abi::PackRequest& all, const std::byte* host, void* target) {
+  constexpr size_t kStageBytes = size_t{4} << 20;  // longer than the launches by far, and little memory
+  const size_t row_bytes = dtype_bytes(all.dtype, static_cast<size_t>(all.columns));
+  const auto packed = [&](const abi::Status& status) {
+    check(status, fmt::format("packing weights on {}", facts_.id));
+  };
+  if (host_accessible()) return packed(state_->backend->pack(state_->device, nullptr, &all, host, target));
+  const auto fitting = static_cast<int64_t>(kStageBytes / (row_bytes * abi::kPackRows));
+  const int64_t step = std::min(all.rows, std::max<int64_t>(fitting, 1) * abi::kPackRows);
+  const std::shared_ptr<void> stage = allocate(static_cast<size_t>(step) * row_bytes);
+  for (int64_t row = 0; row < all.rows; row += step) {
+    const abi::PackRequest part = {all.dtype, all.rows, all.columns, row, std::min(step, all.rows - row)};
+    const std::byte* const from = host + static_cast<size_t>(row) * row_bytes;
+    const size_t bytes = static_cast<size_t>(part.row_count) * row_bytes;
+    packed(state_->backend->copy_to_device(state_->device, nullptr, stage.get(), from, bytes));
+    packed(state_->backend->pack(state_->device, nullptr, &part, stage.get(), target));
+  }
+  if (state_->backend->is_pinned != nullptr && state_->backend->is_pinned(state_->device, host)) synchronize();
 }
 
 Tensor Device::tensor_in(std::shared_ptr<void> memory, DType dtype, const Shape& shape) {

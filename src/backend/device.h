@@ -27,7 +27,11 @@ struct KernelHandle {
   abi::BoundKernel bound;
 };
 
+class Stream;  // src/backend/stream.h
+
 struct Device::State {
+  ~State();
+
   const abi::Backend* backend = nullptr;
   std::shared_ptr<void> library;
   abi::Device* device = nullptr;
@@ -38,6 +42,13 @@ struct Device::State {
   // Scratch that all plans of the device share, since only one of them runs at a time.
   std::shared_ptr<void> scratch;
   size_t scratch_bytes = 0;
+
+  // The device's two streams: plans and the copies of Device go to the first, work that is to overlap with them to the
+  // second. `owner` is the device of this state.
+  Stream& compute_stream(Device& owner);
+  Stream& copy_stream(Device& owner);
+  std::mutex streams_mutex;
+  std::unique_ptr<Stream> compute, copies;  // from their first use on
 
   void forget_plans();
 };

@@ -1,5 +1,7 @@
-// The null backend accepts every op, hands out host memory and runs nothing. Its `execute` checks what a plan promises:
-// every pointer is set, and no launch writes over one of its inputs unless the op writes a state in place.
+// The null backend accepts every op, of which it knows none, hands out host memory and runs nothing. Its `execute`
+// checks what a plan promises: every pointer is set, and a launch writes over those of its inputs that its request
+// says, and over no other.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -7,7 +9,8 @@
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "src/backend/registry.h"
 
@@ -38,7 +41,7 @@ Status open(int32_t, const abi::DeviceOptions*, abi::Device** device) {
   return {};
 }
 
-Status allocate(abi::Device*, size_t bytes, void** pointer) {
+Status allocate(abi::Device*, abi::Stream*, size_t bytes, void** pointer) {
   *pointer = std::aligned_alloc(64, (bytes + 127) / 64 * 64);
   return *pointer != nullptr ? Status{} : fail(StatusCode::kOutOfMemory, "host memory");
 }
@@ -48,17 +51,12 @@ Status copy(abi::Device*, abi::Stream*, void* target, const void* source, size_t
   return {};
 }
 
-// "null", and of the fused op `elementwise` its steps: "elementwise exp add". Lives as long as the process.
+// "null", and the attributes that are texts: "null, steps: exp 0". Lives as long as the process, as the next.
 const char* implementation_of(const abi::KernelRequest& request) {
-  if (std::strcmp(request.op, "elementwise") != 0) return "null";
-  std::string text = request.op;
+  std::string text = "null";
   for (const abi::Attribute& attribute : std::span(request.attributes, static_cast<size_t>(request.attribute_count))) {
-    if (std::strcmp(attribute.name, "steps") != 0) continue;
-    for (std::string_view rest = attribute.text; !rest.empty();) {
-      text.append(" ").append(rest.substr(0, rest.find(' ')));
-      const size_t end = rest.find("; ");
-      rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 2);
-    }
+    if (attribute.kind == abi::AttributeKind::kText)
+      text.append(", ").append(attribute.name).append(": ").append(attribute.text);
   }
   static std::mutex mutex;
   static std::set<std::string> known;
@@ -66,27 +64,50 @@ const char* implementation_of(const abi::KernelRequest& request) {
   return known.insert(std::move(text)).first->c_str();
 }
 
+using Aliases = std::vector<int32_t>;  // by output, as in the request
+
+const Aliases* aliases_of(const abi::KernelRequest& request) {
+  Aliases aliases(static_cast<size_t>(request.output_count), -1);
+  if (request.aliases != nullptr) std::copy_n(request.aliases, aliases.size(), aliases.begin());
+  static std::mutex mutex;
+  static std::set<Aliases> known;
+  const std::lock_guard lock(mutex);
+  return &*known.insert(std::move(aliases)).first;
+}
+
 Status find_kernel(abi::Device*, const abi::KernelRequest* request, abi::BoundKernel* kernel) {
-  *kernel = {
-      .handle = request->op, .scratch_bytes = 0, .implementation = implementation_of(*request), .bytes = 0, .flops = 0};
+  *kernel = {.handle = aliases_of(*request),
+             .scratch_bytes = 0,
+             .implementation = implementation_of(*request),
+             .bytes = 0,
+             .flops = 0};
   return {};
+}
+
+// Null, or what is wrong with the launch.
+const char* fault_of(const abi::Launch& launch) {
+  const auto& aliases = *static_cast<const Aliases*>(launch.kernel);
+  const std::span inputs(launch.inputs, static_cast<size_t>(launch.input_count));
+  for (const abi::TensorView& input : inputs) {
+    if (input.data == nullptr) return "a launch has an input without memory";
+  }
+  for (size_t i = 0; i < static_cast<size_t>(launch.output_count); ++i) {
+    void* const output = launch.outputs[i].data;
+    if (output == nullptr) return "a launch has an output without memory";
+    const void* const declared = aliases[i] < 0 ? nullptr : inputs[static_cast<size_t>(aliases[i])].data;
+    if (declared != nullptr && declared != output) return "an output is not in the memory of the input it aliases";
+    for (const abi::TensorView& input : inputs) {
+      if (input.data == output && output != declared) return "a launch writes over its own input";
+    }
+  }
+  return nullptr;
 }
 
 Status execute(abi::Device*, abi::Stream*, const abi::Launch* launches, int32_t count,
                const std::atomic<bool>* cancel) {
   if (cancel != nullptr && cancel->load()) return fail(StatusCode::kCanceled, "cancelled");
   for (const abi::Launch& launch : std::span(launches, static_cast<size_t>(count))) {
-    const auto* op = static_cast<const char*>(launch.kernel);
-    const bool in_place = std::strstr(op, "kv_write") != nullptr || std::strcmp(op, "attention_step") == 0 ||
-                          std::strcmp(op, "scatter") == 0;
-    for (const abi::TensorView& output : std::span(launch.outputs, static_cast<size_t>(launch.output_count))) {
-      if (output.data == nullptr) return fail(StatusCode::kFailed, "a launch has an output without memory");
-      for (const abi::TensorView& input : std::span(launch.inputs, static_cast<size_t>(launch.input_count))) {
-        if (input.data == nullptr) return fail(StatusCode::kFailed, "a launch has an input without memory");
-        if (input.data == output.data && !in_place)
-          return fail(StatusCode::kFailed, "a launch writes over its own input");
-      }
-    }
+    if (const char* fault = fault_of(launch)) return fail(StatusCode::kFailed, fault);
   }
   return {};
 }
@@ -99,10 +120,6 @@ constexpr abi::Backend kBackend = {
     .device_facts = facts,
     .open = open,
     .close = [](abi::Device*) {},
-    .allocate = allocate,
-    .free = [](abi::Device*, void* pointer) { std::free(pointer); },
-    .copy_to_device = copy,
-    .copy_to_host = copy,
     .create_stream =
         [](abi::Device*, abi::Stream** stream) {
           *stream = nullptr;
@@ -110,8 +127,21 @@ constexpr abi::Backend kBackend = {
         },
     .destroy_stream = [](abi::Device*, abi::Stream*) {},
     .synchronize = [](abi::Device*, abi::Stream*) { return Status{}; },
+    .create_event =
+        [](abi::Device*, abi::Event** event) {
+          *event = nullptr;
+          return Status{};
+        },
+    .destroy_event = [](abi::Device*, abi::Event*) {},
+    .record = [](abi::Device*, abi::Stream*, abi::Event*) { return Status{}; },
+    .wait = [](abi::Device*, abi::Stream*, abi::Event*) { return Status{}; },
+    .synchronize_event = [](abi::Device*, abi::Event*) { return Status{}; },
+    .allocate = allocate,
+    .free = [](abi::Device*, abi::Stream*, void* pointer) { std::free(pointer); },
+    .copy_to_device = copy,
+    .copy_to_host = copy,
     .packed_bytes = [](abi::Device*, DType, int64_t, int64_t) { return size_t{0}; },
-    .pack = [](abi::Device*, DType, int64_t, int64_t, const void*,
+    .pack = [](abi::Device*, abi::Stream*, const abi::PackRequest*, const void*,
                void*) { return fail(StatusCode::kUnsupported, "pack"); },
     .find_kernel = find_kernel,
     .release_kernel = [](abi::Device*, const void*) {},

@@ -74,6 +74,11 @@ std::shared_ptr<KernelHandle> Planner::find_kernel(const Instruction& instructio
     views.push_back(make_view(program_.values[instruction.outputs[i]], outputs[i]));
   }
   const std::vector<abi::Attribute> attributes = abi_attributes(instruction.attributes);
+  const bool in_place = !instruction.op->in_place.empty();
+  std::vector<int32_t> aliases;
+  for (size_t i = 0; in_place && i < instruction.outputs.size(); ++i) {
+    aliases.push_back(in_place_input(*instruction.op, i));
+  }
   const abi::KernelRequest request = {
       .op = instruction.op->name,
       .inputs = views.data(),
@@ -82,6 +87,7 @@ std::shared_ptr<KernelHandle> Planner::find_kernel(const Instruction& instructio
       .output_count = static_cast<int32_t>(instruction.outputs.size()),
       .attributes = attributes.data(),
       .attribute_count = static_cast<int32_t>(attributes.size()),
+      .aliases = in_place ? aliases.data() : nullptr,
   };
   return gabbro::find_kernel(*device_, request);
 }

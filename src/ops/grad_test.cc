@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "src/graph/eval.h"
+#include "src/ops/launch_name.h"
 #include "src/ops/ops.h"
 #include "src/ops/refusals.h"
 
@@ -25,11 +26,7 @@ Plan plan_of(const std::vector<Tensor>& results) { return Plan(device(), trace(r
 std::vector<std::string> launches(const std::vector<Tensor>& results) {
   const Plan plan = plan_of(results);
   std::vector<std::string> names;
-  for (const PlanStep& step : plan.steps()) {
-    // A fused launch is named by its steps.
-    const bool fused = std::string_view(step.op->name) == "elementwise";
-    names.emplace_back(fused ? step.kernel->bound.implementation : step.op->name);
-  }
+  for (const PlanStep& step : plan.steps()) names.push_back(launch_name(step));
   return names;
 }
 

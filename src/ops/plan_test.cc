@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/graph/eval.h"
 #include "src/graph/fusion.h"
+#include "src/ops/launch_name.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 
@@ -22,11 +23,7 @@ class PlanTest : public testing::Test {
   std::vector<std::string> launches(const Tensor& result) {
     Plan plan(device_, trace(std::span(&result, 1)).program);
     std::vector<std::string> names;
-    for (const PlanStep& step : plan.steps()) {
-      // A fused launch is named by its steps.
-      const bool fused = std::string_view(step.op->name) == "elementwise";
-      names.emplace_back(fused ? step.kernel->bound.implementation : step.op->name);
-    }
+    for (const PlanStep& step : plan.steps()) names.push_back(launch_name(step));
     return names;
   }
 

@@ -47,12 +47,12 @@ constexpr gabbro::abi::Backend kBackend = {
         },
     .close = [](gabbro::abi::Device*) {},
     .allocate =
-        [](gabbro::abi::Device* device, size_t bytes, void** pointer) {
+        [](gabbro::abi::Device* device, gabbro::abi::Stream*, size_t bytes, void** pointer) {
           if (bytes > 1000) return fail(code_of(device));
           *pointer = std::malloc(bytes + 1);
           return Status{};
         },
-    .free = [](gabbro::abi::Device*, void* pointer) { std::free(pointer); },
+    .free = [](gabbro::abi::Device*, gabbro::abi::Stream*, void* pointer) { std::free(pointer); },
     .copy_to_device = [](gabbro::abi::Device* device, gabbro::abi::Stream*, void*, const void*,
                          size_t) { return fail(code_of(device)); },
     .copy_to_host =
@@ -61,7 +61,7 @@ constexpr gabbro::abi::Backend kBackend = {
           return Status{};
         },
     .packed_bytes = [](gabbro::abi::Device*, gabbro::DType, int64_t, int64_t) { return size_t{8}; },
-    .pack = [](gabbro::abi::Device* device, gabbro::DType, int64_t, int64_t, const void*,
+    .pack = [](gabbro::abi::Device* device, gabbro::abi::Stream*, const gabbro::abi::PackRequest*, const void*,
                void*) { return fail(code_of(device)); },
     .find_kernel =
         [](gabbro::abi::Device* device, const gabbro::abi::KernelRequest* request, gabbro::abi::BoundKernel* kernel) {

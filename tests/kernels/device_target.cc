@@ -49,9 +49,10 @@ class DeviceTarget : public Target {
     for (auto* list : {&in, &out}) {
       for (abi::TensorView& view : *list) view.data = nullptr;
     }
+    const std::vector<int32_t> aliases = call.aliases();
     return find_kernel(
         *device_, {call.op, in.data(), static_cast<int32_t>(in.size()), out.data(), static_cast<int32_t>(out.size()),
-                   call.attributes.data(), static_cast<int32_t>(call.attributes.size())});
+                   call.attributes.data(), static_cast<int32_t>(call.attributes.size()), aliases.data()});
   }
 
   std::shared_ptr<Device> device_ = open_device("auto", {.threads = 2});

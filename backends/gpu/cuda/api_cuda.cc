@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -38,7 +39,8 @@ constexpr const char* kCudnn = "cuDNN";
   X(cuModuleGetFunction) X(cuModuleGetGlobal) X(cuMemcpyDtoH) X(cuFuncGetAttribute) X(cuFuncSetAttribute) \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
   X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString) \
-  X(cuDeviceCanAccessPeer) X(cuCtxEnablePeerAccess) X(cuMemcpyPeerAsync)
+  X(cuDeviceCanAccessPeer) X(cuCtxEnablePeerAccess) X(cuMemcpyPeerAsync) X(cuEventCreate) X(cuEventDestroy) \
+  X(cuEventRecord) X(cuEventSynchronize) X(cuStreamWaitEvent)
 // clang-format on
 // Those that drivers before CUDA 12.4 lack; null there.
 #define GABBRO_LATER_CUDA_FUNCTIONS(X) X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName)
@@ -105,8 +107,10 @@ int attribute(CUdevice device, CUdevice_attribute which) {
 struct Context {
   CUdevice device = 0;
   CUcontext context = nullptr;
-  bool overlaps = false;                             // launches with the end of the one ahead
-  CUdeviceptr workspace = 0;                         // of cuBLASLt, from its first product on
+  bool overlaps = false;  // launches with the end of the one ahead
+  std::mutex workspace_mutex;
+  CUdeviceptr workspace = 0;  // of cuBLASLt, from its first product on, until a queue takes it
+  bool workspace_taken = false;
   std::unique_ptr<ConvolutionLibrary> convolutions;  // from the first convolution on; null where there is none
   bool convolutions_opened = false;
 
@@ -117,6 +121,11 @@ struct Context {
 struct Queue {
   Context* context;
   CUstream stream = nullptr;
+  CUdeviceptr workspace = 0;  // of cuBLASLt, from its first product on this queue on
+};
+struct Event {
+  Context* context;
+  CUevent event = nullptr;
 };
 struct Function {
   CUfunction function = nullptr;
@@ -239,6 +248,7 @@ Queue* create_queue(Context* context) {
 }
 
 void destroy_queue(Queue* queue) {
+  if (queue->workspace != 0 && queue->context->try_use()) driver().cuMemFree_(queue->workspace);
   driver().cuStreamDestroy_(queue->stream);
   delete queue;
 }
@@ -251,18 +261,45 @@ void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) 
 }
 
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
+  if (bytes == 0) return;
   queue->context->use();
-  if (bytes > 0) {
-    driver().check(driver().cuMemcpyDtoHAsync_(host, reinterpret_cast<CUdeviceptr>(source), bytes, queue->stream),
-                   "copying from the device");
-  }
-  synchronize(queue);
+  driver().check(driver().cuMemcpyDtoHAsync_(host, reinterpret_cast<CUdeviceptr>(source), bytes, queue->stream),
+                 "copying from the device");
 }
 
 void synchronize(Queue* queue) {
   queue->context->use();
   driver().check(driver().cuStreamSynchronize_(queue->stream), "waiting for the device");
 }
+
+Event* create_event(Context* context) {
+  context->use();
+  auto event = std::make_unique<Event>(context);
+  driver().check(driver().cuEventCreate_(&event->event, CU_EVENT_DISABLE_TIMING), "creating an event");
+  return event.release();
+}
+
+void destroy_event(Event* event) {
+  if (event->context->try_use()) driver().cuEventDestroy_(event->event);
+  delete event;
+}
+
+void record(Queue* queue, Event* event) {
+  queue->context->use();
+  driver().check(driver().cuEventRecord_(event->event, queue->stream), "recording an event");
+}
+
+void wait(Queue* queue, Event* event) {
+  queue->context->use();
+  driver().check(driver().cuStreamWaitEvent_(queue->stream, event->event, 0), "waiting for an event");
+}
+
+void synchronize_event(Event* event) {
+  event->context->use();
+  driver().check(driver().cuEventSynchronize_(event->event), "waiting for an event");
+}
+
+AccessCheck* access_check() { return nullptr; }
 
 void set_cancel_flag(Queue*, const std::atomic<bool>*) {}
 
@@ -420,9 +457,13 @@ std::string library_version(Context* context, const std::string& library) {
 Gemm* make_gemm(Context* context, const std::string& library, const GemmShape& shape) {
   if (library != kCublas) return nullptr;
   context->use();
-  if (context->workspace == 0 && driver().cuMemAlloc_(&context->workspace, kCublasWorkspace) != CUDA_SUCCESS) {
-    context->workspace = 0;
-    return nullptr;
+  {
+    const std::lock_guard lock(context->workspace_mutex);
+    if (context->workspace == 0 && !context->workspace_taken &&
+        driver().cuMemAlloc_(&context->workspace, kCublasWorkspace) != CUDA_SUCCESS) {
+      context->workspace = 0;
+      return nullptr;
+    }
   }
   auto product = make_cublas_product(shape);
   return product == nullptr ? nullptr : new Gemm{std::move(product)};
@@ -430,9 +471,26 @@ Gemm* make_gemm(Context* context, const std::string& library, const GemmShape& s
 
 void destroy_gemm(Gemm* product) { delete product; }
 
+namespace {
+
+// The first queue takes the one that was there when its product was made.
+void* workspace_of(Queue& queue) {
+  if (queue.workspace == 0) {
+    const std::lock_guard lock(queue.context->workspace_mutex);
+    queue.workspace = std::exchange(queue.context->workspace, 0);
+    queue.context->workspace_taken = queue.context->workspace_taken || queue.workspace != 0;
+  }
+  if (queue.workspace == 0) {
+    driver().check(driver().cuMemAlloc_(&queue.workspace, kCublasWorkspace), "allocating a library's workspace");
+  }
+  return reinterpret_cast<void*>(queue.workspace);
+}
+
+}  // namespace
+
 void multiply(Queue* queue, const Gemm* product, const GemmOperands& operands) {
   queue->context->use();
-  product->product->run(queue->stream, operands, reinterpret_cast<void*>(queue->context->workspace));
+  product->product->run(queue->stream, operands, workspace_of(*queue));
 }
 
 std::vector<std::string> convolution_libraries(Context*) { return {kCudnn}; }
@@ -454,6 +512,8 @@ void convolve(Queue* queue, const Convolution* convolution, const void* x, const
   queue->context->use();
   convolution->convolution->run(queue->stream, x, w, y, scratch);
 }
+
+const Collectives* collectives() { return nullptr; }
 
 bool begin_capture(Queue* queue) {
   queue->context->use();

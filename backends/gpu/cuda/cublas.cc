@@ -2,6 +2,8 @@
 
 #include <cublasLt.h>
 
+#include <mutex>
+
 #include <fmt/format.h>
 
 #include "backends/gpu/cuda/library.h"
@@ -95,6 +97,8 @@ class PreparedProduct final : public CublasProduct {
         ((reinterpret_cast<uintptr_t>(o.w) | reinterpret_cast<uintptr_t>(o.x) | reinterpret_cast<uintptr_t>(o.y) |
           reinterpret_cast<uintptr_t>(o.addend) | reinterpret_cast<uintptr_t>(o.bias)) &
          (kAlignment - 1)) == 0;
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (shape_.bias) lock.lock();  // the description has its address, also for another stream's call
     const bool described = !shape_.bias || describe(CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias);
     const cublasStatus_t status =
         !described ? CUBLAS_STATUS_INVALID_VALUE
@@ -164,6 +168,7 @@ class PreparedProduct final : public CublasProduct {
   cublasLtMatmulDesc_t description_ = nullptr;
   cublasLtMatrixLayout_t w_ = nullptr, x_ = nullptr, y_ = nullptr;
   cublasLtMatmulAlgo_t aligned_ = {}, unaligned_ = {};
+  mutable std::mutex mutex_;
 };
 
 }  // namespace

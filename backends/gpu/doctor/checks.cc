@@ -37,11 +37,11 @@ double seconds(const Body& body) {
 // Device memory, released by the destructor.
 class Memory {
  public:
-  Memory(GpuDevice& device, size_t bytes) : device_(device), pointer_(device.allocate(bytes)) {
+  Memory(GpuDevice& device, size_t bytes) : device_(device), pointer_(device.allocate(nullptr, bytes)) {
     if (pointer_ == nullptr)
       throw ApiError(abi::StatusCode::kOutOfMemory, fmt::format("no device memory for {} bytes", bytes));
   }
-  ~Memory() { device_.free(pointer_); }
+  ~Memory() { device_.free(nullptr, pointer_); }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   void* get() const { return pointer_; }
@@ -74,8 +74,8 @@ bool check_allocator(GpuDevice& device, abi::CheckResult& result) {
       auto* const ending = static_cast<std::byte*>(memory.get()) + bytes - part;
       std::vector<std::byte> read(part);
       for (void* place : {memory.get(), static_cast<void*>(ending)}) {
-        device.copy_to_device(place, written.data(), part);
-        device.copy_to_host(read.data(), place, part);
+        device.copy_to_device(nullptr, place, written.data(), part);
+        device.copy_to_host(nullptr, read.data(), place, part);
         if (std::equal(read.begin(), read.end(), written.begin())) continue;
         answer(result, CheckStatus::kError,
                fmt::format("an allocation of {} bytes does not hold what is written", bytes),
@@ -108,15 +108,18 @@ bool check_host_copies(GpuDevice& device, abi::CheckResult& result) {
     double fastest = 0;
     for (int repeat = 0; repeat < 3; ++repeat) {
       fastest = std::max(fastest, kBytes / seconds([&] {
-                                    device.copy_to_device(memory.get(), host, kBytes);
-                                    device.synchronize();
+                                    device.copy_to_device(nullptr, memory.get(), host, kBytes);
+                                    device.synchronize_stream(nullptr);
                                   }));
     }
     return fastest;
   };
   const double pageable_rate = rate(pageable.data()), pinned_rate = rate(pinned.get());
   std::memset(pinned.get(), 0, kBytes);
-  const double back_rate = kBytes / seconds([&] { device.copy_to_host(pinned.get(), memory.get(), kBytes); });
+  const double back_rate = kBytes / seconds([&] {
+                             device.copy_to_host(nullptr, pinned.get(), memory.get(), kBytes);
+                             device.synchronize_stream(nullptr);
+                           });
   const std::string rates = fmt::format("to the device {:.1f} GB/s pinned, {:.1f} GB/s pageable; back {:.1f} GB/s",
                                         pinned_rate / 1e9, pageable_rate / 1e9, back_rate / 1e9);
   if (std::memcmp(pinned.get(), pageable.data(), kBytes) != 0) {
@@ -149,11 +152,11 @@ bool check_bandwidth(GpuDevice& device, abi::CheckResult& result) {
   double fastest = 1e9;
   for (int repeat = 0; repeat < 4; ++repeat) {
     fastest = std::min(fastest, seconds([&] {
-                         device.execute(&launch, 1, nullptr);
-                         device.synchronize();
+                         device.execute(nullptr, &launch, 1, nullptr);
+                         device.synchronize_stream(nullptr);
                        }));
   }
-  device.forget_graphs();
+  device.forget_graphs_of(kernel.get());
   const double reached = 2.0 * static_cast<double>(bytes) / fastest, share = reached / possible;
   const std::string summary =
       fmt::format("a copy moves {:.0f} GB/s, {:.0f} % of what the memory can do", reached / 1e9, 100 * share);
@@ -207,9 +210,9 @@ bool check_peer_copies(GpuDevice& device, abi::CheckResult& result) {
     const Memory source(peer, kBytes), target(device, kBytes);
     const std::vector<std::byte> sent = test_pattern(kBytes, static_cast<uint32_t>(other) + 1);
     std::vector<std::byte> arrived(kBytes);
-    peer.copy_to_device(source.get(), sent.data(), kBytes);
+    peer.copy_to_device(nullptr, source.get(), sent.data(), kBytes);
     device.copy_staged_from(peer, target.get(), source.get(), kBytes);
-    device.copy_to_host(arrived.data(), target.get(), kBytes);
+    device.copy_to_host(nullptr, arrived.data(), target.get(), kBytes);
     if (arrived == sent) continue;
     answer(result, CheckStatus::kError, fmt::format("copies from {} are damaged even through the host's memory", name),
            "iommu=pt on the kernel's command line; where it stays so, a card or its slot is faulty");

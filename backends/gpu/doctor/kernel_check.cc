@@ -41,7 +41,8 @@ std::vector<float> floats(const Values& values) { return {values.begin(), values
 class Operand {
  public:
   Operand(GpuDevice& device, std::vector<int64_t> shape, DType dtype, const void* content, size_t bytes)
-      : memory_(device.allocate(bytes), [&device](void* pointer) { device.free(pointer); }), bytes_(bytes) {
+      : memory_(device.allocate(nullptr, bytes), [&device](void* pointer) { device.free(nullptr, pointer); }),
+        bytes_(bytes) {
     if (memory_ == nullptr)
       throw ApiError(abi::StatusCode::kOutOfMemory, fmt::format("no device memory for {} bytes", bytes));
     view_ = {.rank = static_cast<int32_t>(shape.size()), .dtype = dtype, .layout = abi::Layout::kStrided};
@@ -51,7 +52,7 @@ class Operand {
       view_.strides[i] = stride;
     }
     view_.data = memory_.get();
-    if (content != nullptr) device.copy_to_device(view_.data, content, bytes);
+    if (content != nullptr) device.copy_to_device(nullptr, view_.data, content, bytes);
   }
   Operand(GpuDevice& device, std::vector<int64_t> shape, const Values& values)
       : Operand(device, std::move(shape), DType::f32, floats(values).data(), values.size() * sizeof(float)) {}
@@ -81,7 +82,8 @@ std::pair<Operand, Values> weights(GpuDevice& device, DType dtype, int64_t rows,
   Operand operand(device, {rows, columns}, dtype, packed == 0 ? blocks.data() : nullptr,
                   packed == 0 ? blocks.size() : packed);
   if (packed > 0) {
-    device.pack(dtype, rows, columns, blocks.data(), operand.view().data);
+    const Operand file(device, {rows, columns}, dtype, blocks.data(), blocks.size());
+    device.pack(nullptr, {dtype, rows, columns, 0, rows}, file.view().data, operand.view().data);
     operand.set_layout(abi::Layout::kPacked);
   }
   return {std::move(operand), Values(rounded.begin(), rounded.end())};
@@ -125,10 +127,10 @@ class KernelCheck {
                                 .input_count = request.input_count,
                                 .output_count = 1,
                                 .scratch = scratch.view().data};
-    device_.execute(&launch, 1, nullptr);
+    device_.execute(nullptr, &launch, 1, nullptr);
     std::vector<float> found(expected.size());
-    device_.copy_to_host(found.data(), result.data, found.size() * sizeof(float));
-    device_.forget_graphs();
+    device_.copy_to_host(nullptr, found.data(), result.data, found.size() * sizeof(float));
+    device_.forget_graphs_of(kernel.get());
     double error = 0, size = 0;
     bool numbers = true;
     for (size_t i = 0; i < found.size(); ++i) {

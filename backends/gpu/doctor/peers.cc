@@ -70,6 +70,7 @@ PeerCopies::Route PeerCopies::test(const PeerEnd& from) {
     api::copy_to_device(own_.queue, target.get(), before.data(), kTestBytes);
     copy_directly(target.get() + kTestOffset, from, source.get() + kTestOffset, bytes);
     api::copy_to_host(own_.queue, arrived.data(), target.get(), kTestBytes);
+    api::synchronize(own_.queue);
     // All of it, so that bytes that landed elsewhere are noticed too.
     std::vector<std::byte> expected = before;
     std::copy_n(sent.begin() + kTestOffset, bytes, expected.begin() + kTestOffset);
@@ -104,6 +105,7 @@ void PeerCopies::copy_staged(void* target, const PeerEnd& from, const void* sour
     std::byte* stage = stages + turn % 2 * kStageBytes;
     // The other stage is still on its way to the device; the one that was before it has arrived.
     api::copy_to_host(from.queue, stage, static_cast<const std::byte*>(source) + at, part);
+    api::synchronize(from.queue);
     api::synchronize(own_.queue);
     api::copy_to_device(own_.queue, static_cast<std::byte*>(target) + at, stage, part);
   }

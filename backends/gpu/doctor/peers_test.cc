@@ -47,7 +47,7 @@ class Peers : public testing::Test {
 
   static void* allocate(abi::Device* device, size_t bytes) {
     void* memory = nullptr;
-    EXPECT_EQ(backend().allocate(device, bytes, &memory).code, StatusCode::kOk);
+    EXPECT_EQ(backend().allocate(device, nullptr, bytes, &memory).code, StatusCode::kOk);
     return memory;
   }
 
@@ -64,8 +64,8 @@ class Peers : public testing::Test {
     ASSERT_EQ(backend().copy_to_host(to_, nullptr, arrived.data(), target, arrived.size()).code, StatusCode::kOk);
     sent.front() = sent.back() = std::byte{0xee};
     EXPECT_TRUE(arrived == sent) << bytes << " bytes";
-    backend().free(from_, source);
-    backend().free(to_, target);
+    backend().free(from_, nullptr, source);
+    backend().free(to_, nullptr, target);
   }
 
   abi::PeerRoute route() {

@@ -40,6 +40,10 @@ struct Queue {
   Context* context;
   hipStream_t stream = nullptr;
 };
+struct Event {
+  Context* context;
+  hipEvent_t event = nullptr;
+};
 struct Function {
   hipFunction_t function = nullptr;
   uint32_t threads = 0;
@@ -171,18 +175,45 @@ void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) 
 }
 
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
+  if (bytes == 0) return;
   queue->context->use();
-  if (bytes > 0) {
-    runtime().check(runtime().hipMemcpyDtoHAsync_(host, const_cast<void*>(source), bytes, queue->stream),
-                    "copying from the device");
-  }
-  synchronize(queue);
+  runtime().check(runtime().hipMemcpyDtoHAsync_(host, const_cast<void*>(source), bytes, queue->stream),
+                  "copying from the device");
 }
 
 void synchronize(Queue* queue) {
   queue->context->use();
   runtime().check(runtime().hipStreamSynchronize_(queue->stream), "waiting for the device");
 }
+
+Event* create_event(Context* context) {
+  context->use();
+  auto event = std::make_unique<Event>(context);
+  runtime().check(runtime().hipEventCreateWithFlags_(&event->event, hipEventDisableTiming), "creating an event");
+  return event.release();
+}
+
+void destroy_event(Event* event) {
+  if (event->context->try_use()) static_cast<void>(runtime().hipEventDestroy_(event->event));
+  delete event;
+}
+
+void record(Queue* queue, Event* event) {
+  queue->context->use();
+  runtime().check(runtime().hipEventRecord_(event->event, queue->stream), "recording an event");
+}
+
+void wait(Queue* queue, Event* event) {
+  queue->context->use();
+  runtime().check(runtime().hipStreamWaitEvent_(queue->stream, event->event, 0), "waiting for an event");
+}
+
+void synchronize_event(Event* event) {
+  event->context->use();
+  runtime().check(runtime().hipEventSynchronize_(event->event), "waiting for an event");
+}
+
+AccessCheck* access_check() { return nullptr; }
 
 void set_cancel_flag(Queue*, const std::atomic<bool>*) {}
 
@@ -290,6 +321,8 @@ void convolve(Queue* queue, const Convolution* convolution, const void* x, const
   queue->context->use();
   convolution->convolution->run(queue->stream, x, w, y, scratch);
 }
+
+const Collectives* collectives() { return nullptr; }
 
 bool begin_capture(Queue* queue) {
   queue->context->use();

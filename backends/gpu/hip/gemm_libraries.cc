@@ -120,11 +120,21 @@ ProductLibraries::ProductLibraries(std::string_view architecture) : target_(targ
 
 std::shared_ptr<Workspace> Workspace::make() {
   auto workspace = std::make_shared<Workspace>();
-  return runtime().hipMalloc_(&workspace->memory_, kBytes) == hipSuccess ? workspace : nullptr;
+  return runtime().hipMalloc_(&workspace->first_, kBytes) == hipSuccess ? workspace : nullptr;
 }
 
 Workspace::~Workspace() {
-  if (memory_ != nullptr) static_cast<void>(runtime().hipFree_(memory_));
+  if (first_ != nullptr) static_cast<void>(runtime().hipFree_(first_));
+  for (const auto& [stream, memory] : by_stream_) static_cast<void>(runtime().hipFree_(memory));
+}
+
+void* Workspace::memory(hipStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_stream_.find(stream);
+  if (known != by_stream_.end()) return known->second;
+  void* memory = std::exchange(first_, nullptr);
+  if (memory == nullptr) runtime().check(runtime().hipMalloc_(&memory, kBytes), "allocating a library's workspace");
+  return by_stream_.emplace(stream, memory).first->second;
 }
 
 ProductLibraries::~ProductLibraries() {

@@ -34,7 +34,7 @@ class ProductLibrary {
   virtual std::unique_ptr<LibraryProduct> make(const GemmShape& shape) = 0;
 };
 
-// Memory of the device that a library's products may use, one after another.
+// Memory of the device that a library's products may use, one after another on a stream.
 class Workspace {
  public:
   // Default workspace of hipBLASLt and rocBLAS on most targets.
@@ -47,10 +47,13 @@ class Workspace {
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  void* memory() const { return memory_; }
+  // That of the stream, which is allocated when another stream than the first asks. Throws ApiError.
+  void* memory(hipStream_t stream);
 
  private:
-  void* memory_ = nullptr;
+  std::mutex mutex_;
+  void* first_ = nullptr;  // until a stream takes it
+  std::map<hipStream_t, void*> by_stream_;
 };
 
 // Null where there is no such library that has code for `target`.

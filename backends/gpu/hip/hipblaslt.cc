@@ -2,6 +2,7 @@
 #include <hipblaslt/hipblaslt.h>
 
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -60,7 +61,7 @@ class Hipblaslt final : public ProductLibrary, public std::enable_shared_from_th
     return fmt::format("{}.{}.{}", number / 100000, number / 100 % 1000, number % 100);
   }
   std::unique_ptr<LibraryProduct> make(const GemmShape& shape) override;
-  void* workspace() const { return workspace_->memory(); }
+  void* workspace(hipStream_t stream) const { return workspace_->memory(stream); }
 
  private:
   std::shared_ptr<Workspace> workspace_;
@@ -117,12 +118,14 @@ class HipblasltProduct final : public LibraryProduct {
 
   void run(hipStream_t stream, const api::GemmOperands& o) const override {
     const float beta = o.addend == nullptr ? 0 : 1;
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (shape_.bias) lock.lock();  // the description has its address, also for another stream's call
     const bool described = !shape_.bias || describe(HIPBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias);
     const hipblasStatus_t status =
         !described ? HIPBLAS_STATUS_INVALID_VALUE
                    : library_->hipblasLtMatmul_(library_->handle, description_, &shape_.alpha, o.w, w_, o.x, x_, &beta,
                                                 o.addend == nullptr ? o.y : o.addend, y_, o.y, y_, &algorithm_,
-                                                library_->workspace(), Workspace::kBytes, stream);
+                                                library_->workspace(stream), Workspace::kBytes, stream);
     if (status != HIPBLAS_STATUS_SUCCESS) {
       throw ApiError(abi::StatusCode::kFailed,
                      fmt::format("rocm: multiplying with hipBLASLt: status {}", static_cast<int>(status)));
@@ -174,6 +177,7 @@ class HipblasltProduct final : public LibraryProduct {
   hipblasLtMatmulDesc_t description_ = nullptr;
   hipblasLtMatrixLayout_t w_ = nullptr, x_ = nullptr, y_ = nullptr;
   hipblasLtMatmulAlgo_t algorithm_;
+  mutable std::mutex mutex_;
 };
 
 std::unique_ptr<LibraryProduct> Hipblaslt::make(const GemmShape& shape) {

@@ -1,10 +1,11 @@
-// rocBLAS: one handle for a device.
+// rocBLAS: one handle for a device, which is told the stream when it changes.
 #include <rocblas/rocblas.h>
 
 #include <dlfcn.h>
 
 #include <climits>
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -53,7 +54,6 @@ class Rocblas final : public ProductLibrary, public std::enable_shared_from_this
     workspace_ = Workspace::make();
     // Without atomics the same product gives the same bits each time.
     return workspace_ != nullptr && rocblas_create_handle_(&handle) == rocblas_status_success &&
-           rocblas_set_workspace_(handle, workspace_->memory(), Workspace::kBytes) == rocblas_status_success &&
            rocblas_set_atomics_mode_(handle, rocblas_atomics_not_allowed) == rocblas_status_success;
   }
 
@@ -64,8 +64,21 @@ class Rocblas final : public ProductLibrary, public std::enable_shared_from_this
   }
   std::unique_ptr<LibraryProduct> make(const GemmShape& shape) override;
 
+  // The handle is for one caller at a time, and has one stream.
+  std::mutex& mutex() const { return mutex_; }
+  rocblas_status use(hipStream_t stream) const {
+    if (stream == current_) return rocblas_status_success;
+    rocblas_status status = rocblas_set_stream_(handle, stream);
+    if (status == rocblas_status_success)
+      status = rocblas_set_workspace_(handle, workspace_->memory(stream), Workspace::kBytes);
+    current_ = status == rocblas_status_success ? stream : nullptr;
+    return status;
+  }
+
  private:
   std::shared_ptr<Workspace> workspace_;
+  mutable std::mutex mutex_;
+  mutable hipStream_t current_ = nullptr;
 };
 
 rocblas_datatype type_of(DType dtype) {
@@ -89,7 +102,8 @@ class RocblasProduct final : public LibraryProduct {
     const rocblas_datatype type = type_of(s.dtype), result = type_of(s.result);
     const int64_t y_batch = s.tokens * s.y_step;
     const float beta = o.addend == nullptr ? 0 : 1;
-    rocblas_status status = library_->rocblas_set_stream_(library_->handle, stream);
+    const std::lock_guard lock(library_->mutex());
+    rocblas_status status = library_->use(stream);
     if (status == rocblas_status_success) {
       status = library_->rocblas_gemm_strided_batched_ex_(
           library_->handle, transpose(!s.w.transposed), transpose(s.x.transposed), number(s.rows), number(s.tokens),

@@ -16,7 +16,8 @@ namespace gabbro::gpu::hip {
   X(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor) \
   X(hipStreamBeginCapture) X(hipStreamEndCapture) X(hipGraphInstantiateWithFlags) X(hipGraphLaunch) \
   X(hipGraphExecDestroy) X(hipGraphDestroy) X(hipGetErrorString) X(hipStreamCreateWithFlags) \
-  X(hipDeviceCanAccessPeer) X(hipDeviceEnablePeerAccess) X(hipMemcpyPeerAsync)
+  X(hipDeviceCanAccessPeer) X(hipDeviceEnablePeerAccess) X(hipMemcpyPeerAsync) \
+  X(hipEventCreateWithFlags) X(hipEventDestroy) X(hipEventRecord) X(hipEventSynchronize) X(hipStreamWaitEvent)
 // clang-format on
 
 class Runtime {

@@ -10,11 +10,12 @@
 namespace gabbro::gpu {
 
 Pool::~Pool() {
+  if (event_ != nullptr) api::destroy_event(event_);
   for (const auto& [pointer, piece] : used_) {
     if (piece.slab == nullptr) source_.release(context_, pointer);
   }
-  for (const auto& [size, pointers] : kept_) {
-    for (void* pointer : pointers) source_.release(context_, pointer);
+  for (const auto& [size, pieces] : kept_) {
+    for (const Kept& kept : pieces) source_.release(context_, kept.pointer);
   }
   for (const Slab& slab : slabs_) source_.release(context_, slab.base());
 }
@@ -40,24 +41,39 @@ void Pool::to_source(void* pointer, size_t bytes) {
   facts_.reserved -= bytes;
 }
 
+void Pool::order_after(GpuStream* later, GpuStream* earlier) {
+  if (later == nullptr || earlier == nullptr || later == earlier) return;
+  if (event_ == nullptr) event_ = api::create_event(context_);
+  order(*later, *earlier, event_);
+}
+
 // A freed piece of this very size, or a part of what was reserved; else null, and what to ask the runtime for.
-std::pair<void*, Pool::Piece> Pool::find_kept(size_t size) {
+std::pair<void*, Pool::Piece> Pool::find_kept(size_t size, GpuStream* stream) {
   if (const auto found = kept_.find(size); found != kept_.end() && !found->second.empty()) {
-    void* const pointer = found->second.back();
-    found->second.pop_back();
+    std::vector<Kept>& pieces = found->second;
+    // The last one that needs no wait; it is the last of all where there is one stream.
+    auto best = std::find_if(pieces.rbegin(), pieces.rend(),
+                             [&](const Kept& kept) { return kept.stream == stream || kept.stream == nullptr; });
+    if (best == pieces.rend()) best = pieces.rbegin();
+    order_after(stream, best->stream);
+    void* const pointer = best->pointer;
+    pieces.erase(std::next(best).base());
     return {pointer, {size, nullptr}};
   }
   if (size < kReservedPiece) return {nullptr, {size, nullptr}};
   const size_t part = Slab::rounded(size);
   for (Slab& slab : slabs_) {
-    if (void* const pointer = slab.take(part)) return {pointer, {part, &slab}};
+    void* const pointer = slab.take(part);
+    if (pointer == nullptr) continue;
+    order_after(stream, home_);
+    return {pointer, {part, &slab}};
   }
   return {nullptr, {size, nullptr}};
 }
 
-void* Pool::allocate(size_t bytes) {
+void* Pool::allocate(size_t bytes, GpuStream* stream) {
   const std::lock_guard lock(mutex_);
-  auto [pointer, piece] = find_kept(size_class(bytes));
+  auto [pointer, piece] = find_kept(size_class(bytes), stream);
   const bool hit = pointer != nullptr;
   if (!hit) pointer = from_source(piece.bytes);
   if (pointer == nullptr && facts_.reserved > facts_.in_use) {
@@ -69,6 +85,7 @@ void* Pool::allocate(size_t bytes) {
     ++facts_.failures;
     return nullptr;
   }
+  if (auto* const check = api::access_check()) check->allocated(pointer, piece.bytes);
   used_[pointer] = piece;
   ++facts_.allocations;
   if (hit) ++facts_.hits;
@@ -78,29 +95,45 @@ void* Pool::allocate(size_t bytes) {
 }
 
 // It is no longer in use, and its slab, if it has one, has it again.
-Pool::Piece Pool::take_back(void* pointer) {
+Pool::Piece Pool::take_back(void* pointer, GpuStream* stream) {
   const auto found = used_.find(pointer);
   if (found == used_.end()) throw std::logic_error("gpu: freed what the pool did not allocate");
   const Piece piece = found->second;
+  if (auto* const check = api::access_check())
+    check->freed(context_, stream == nullptr ? nullptr : stream->queue(), pointer, piece.bytes);
   used_.erase(found);
   ++facts_.releases;
   facts_.in_use -= piece.bytes;
-  if (piece.slab != nullptr) piece.slab->release(pointer, piece.bytes);
+  if (piece.slab != nullptr) {
+    order_after(home_, stream);
+    piece.slab->release(pointer, piece.bytes);
+  }
   return piece;
 }
 
-void Pool::release(void* pointer) {
+void Pool::release(void* pointer, GpuStream* stream) {
   if (pointer == nullptr) return;
   const std::lock_guard lock(mutex_);
-  const Piece piece = take_back(pointer);
-  if (piece.slab == nullptr) kept_[piece.bytes].push_back(pointer);
+  const Piece piece = take_back(pointer, stream);
+  if (piece.slab == nullptr) kept_[piece.bytes].push_back({pointer, stream});
 }
 
-void Pool::release_unpooled(void* pointer) {
+void Pool::release_unpooled(void* pointer, GpuStream* stream) {
   if (pointer == nullptr) return;
   const std::lock_guard lock(mutex_);
-  const Piece piece = take_back(pointer);
-  if (piece.slab == nullptr) to_source(pointer, piece.bytes);
+  const Piece piece = take_back(pointer, stream);
+  if (piece.slab != nullptr) return;
+  if (stream != nullptr) stream->drain();
+  to_source(pointer, piece.bytes);
+}
+
+void Pool::forget_stream(const GpuStream* stream) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [size, pieces] : kept_) {
+    for (Kept& kept : pieces) {
+      if (kept.stream == stream) kept.stream = nullptr;
+    }
+  }
 }
 
 bool Pool::reserve(size_t bytes) {
@@ -117,11 +150,15 @@ bool Pool::reserve(size_t bytes) {
 
 size_t Pool::trim_locked() {
   const size_t before = facts_.reserved;
-  for (const auto& [size, pointers] : kept_) {
-    for (void* pointer : pointers) to_source(pointer, size);
+  for (const auto& [size, pieces] : kept_) {
+    for (const Kept& kept : pieces) {
+      if (kept.stream != nullptr) kept.stream->drain();
+      to_source(kept.pointer, size);
+    }
   }
   kept_.clear();
   for (auto slab = slabs_.begin(); slab != slabs_.end();) {
+    if (slab->unused() && home_ != nullptr) home_->drain();
     if (slab->unused()) to_source(slab->base(), slab->bytes());
     slab = slab->unused() ? slabs_.erase(slab) : std::next(slab);
   }

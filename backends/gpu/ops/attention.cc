@@ -215,7 +215,6 @@ struct Decode {
     grid = {static_cast<u32>(args.tokens), static_cast<u32>(args.kv.heads * args.parts)};
     const int64_t blocks = int64_t{grid.x} * grid.y;
     args.splits = blocks > kCounters ? 1 : splits_for(blocks, api::resident_blocks(function), capacity, least_keys);
-    args.arrived = context.counters();
     grid.z = static_cast<u32>(args.splits);
   }
 };
@@ -244,7 +243,11 @@ class Attention : public Kernel {
     scratch_bytes = partial_bytes(fixed.tokens * heads, fixed_);
   }
 
-  void enqueue(const abi::Launch& launch, const Launcher& run) const override { run(function_, grid_, args(launch)); }
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    AttentionArgs own = args(launch);
+    own.arrived = run.counters;
+    run(function_, grid_, own);
+  }
 
  protected:
   Attention(const AttentionArgs& fixed, bool scaled) : fixed_(fixed), scaled_(scaled) {}
@@ -311,6 +314,7 @@ class AttentionStep : public Kernel {
                               .rope = rope_};
     args.rope.inverse_frequencies = input<float>(launch, In::kFrequencies);
     set_operands<In>(args.attention, launch, scaled_);
+    args.attention.arrived = run.counters;
     run(function_, grid_, args);
   }
 
@@ -343,6 +347,7 @@ std::optional<RopeKvRequest> read_rope_kv(const abi::KernelRequest& request) {
   RopeKvRequest result;
   result.scaled = request.input_count == In::kScaledCount;
   if (!has_operands(request, result.scaled ? In::kScaledCount : In::kCount, result.scaled ? 5 : 3)) return std::nullopt;
+  if (!abi::writes_kv(request, result.scaled)) return std::nullopt;
   const abi::TensorView* in = request.inputs;
   KvShape &keys = result.kv, values{};
   if (!is_heads(in[In::kQ]) || !is_heads(in[In::kK]) || !is_heads(in[In::kV])) return std::nullopt;
@@ -388,6 +393,8 @@ std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const M
   if (in[In::kX].shape[1] != kv.heads || in[In::kX].shape[2] != kv.dim || !is_page_table(in[In::kPageTable]))
     return nullptr;
   if (!is_ids(in[In::kSequence], in[In::kX].shape[0]) || !is_ids(in[In::kPositions], in[In::kX].shape[0]))
+    return nullptr;
+  if (!(scaled ? has_aliases(request, 0, {In::kCache, In::kScale}) : has_aliases(request, 0, {In::kCache})))
     return nullptr;
   return std::make_unique<KvWrite>(kv, keys, scaled, context);
 }

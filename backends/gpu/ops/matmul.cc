@@ -74,7 +74,6 @@ class MatmulVec : public Kernel {
     along_ = roles_.depth_step == 1;
     implementation = along_ ? "matmul_vec_along" : "matmul_vec_across";
     function_ = context.function(implementation);
-    counters_ = context.counters();
     const int64_t columns = 4 * int64_t{context.wave()}, tiles = (roles_.length + columns - 1) / columns;
     const int64_t blocks = tiles * batches_.total;
     if (along_) {
@@ -104,7 +103,7 @@ class MatmulVec : public Kernel {
                       .vectors = input<float>(launch, 1 - roles_.matrix),
                       .y = output<float>(launch, 0),
                       .partials = static_cast<float*>(launch.scratch),
-                      .arrived = counters_,
+                      .arrived = run.counters,
                       .length = roles_.length,
                       .depth = roles_.depth,
                       .matrix_step = along_ ? roles_.step : roles_.depth_step,
@@ -152,7 +151,6 @@ class MatmulVec : public Kernel {
   Dim grid_;
   bool along_ = false, aligned_ = false;
   const api::Function* function_;
-  uint32_t* counters_;
 };
 
 std::string shape_of(const char* op, DType dtype, int64_t batches, const abi::MatrixView& a, const abi::MatrixView& b) {

@@ -17,6 +17,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/sim/fault_handler.h"
+#include "backends/gpu/sim/host_guard.h"
 #include "backends/gpu/sim/memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -251,7 +253,8 @@ struct sigaction previous_action;
 
 void on_fault(int signal, siginfo_t* info, void* machine) {
   if (current_block_ptr == nullptr) {
-    ::sigaction(signal, &previous_action, nullptr);  // and the instruction faults once more
+    if (HostGuard::shared().take_fault(info->si_addr)) return;  // and the instruction is done again
+    ::sigaction(signal, &previous_action, nullptr);             // and the instruction faults once more
     return;
   }
   fault_address = info->si_addr;
@@ -259,16 +262,6 @@ void on_fault(int signal, siginfo_t* info, void* machine) {
   // As a call would leave the stack: 8 below a multiple of 16, and clear of the red zone.
   registers[REG_RSP] = (registers[REG_RSP] - 256) / 16 * 16 - 8;
   registers[REG_RIP] = reinterpret_cast<greg_t>(&stop_at_fault);
-}
-
-void catch_faults() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    struct sigaction action {};
-    action.sa_sigaction = on_fault;
-    action.sa_flags = SA_SIGINFO | SA_NODEFER;
-    ::sigaction(SIGSEGV, &action, &previous_action);
-  });
 }
 
 std::map<std::pair<std::string, u32>, const Registration*>& registrations() {
@@ -287,6 +280,16 @@ Registration::Registration(const char* kernel, u32 kernel_wave, u32 block_thread
 const Registration* find_kernel(const std::string& name, u32 wave) {
   const auto found = registrations().find({name, wave});
   return found == registrations().end() ? nullptr : found->second;
+}
+
+void catch_faults() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    ::sigaction(SIGSEGV, &action, &previous_action);
+  });
 }
 
 u32 current_thread() { return current_block_ptr->current; }

@@ -45,7 +45,7 @@ class Faults : public testing::Test {
 
   static void* allocate(abi::Device* device, size_t bytes, StatusCode expected = StatusCode::kOk) {
     void* memory = nullptr;
-    const abi::Status status = backend().allocate(device, bytes, &memory);
+    const abi::Status status = backend().allocate(device, nullptr, bytes, &memory);
     EXPECT_EQ(status.code, expected) << status.message;
     EXPECT_EQ(memory == nullptr, expected != StatusCode::kOk);
     return memory;
@@ -80,8 +80,8 @@ class Faults : public testing::Test {
     ASSERT_EQ(negate(device, x, y).code, StatusCode::kOk);
     ASSERT_EQ(backend().copy_to_host(device, nullptr, values.data(), y, kBytes).code, StatusCode::kOk);
     for (const float value : values) ASSERT_EQ(value, -2);
-    backend().free(device, x);
-    backend().free(device, y);
+    backend().free(device, nullptr, x);
+    backend().free(device, nullptr, y);
   }
 
   static void expect_next_device_works() {
@@ -98,8 +98,8 @@ TEST_F(Faults, AnAllocationFails) {
   void* first = allocate(device, kBytes);
   allocate(device, kBytes, StatusCode::kOutOfMemory);
   void* third = allocate(device, kBytes);  // the device goes on
-  backend().free(device, first);
-  backend().free(device, third);
+  backend().free(device, nullptr, first);
+  backend().free(device, nullptr, third);
   expect_works(device);
   backend().close(device);
   expect_next_device_works();
@@ -115,7 +115,7 @@ TEST_F(Faults, ADeviceWithoutMemoryForItselfIsNotOpened) {
 TEST_F(Faults, OutOfMemoryNamesTheSize) {
   abi::Device* device = open("malloc:4");
   void* memory = nullptr;
-  const abi::Status status = backend().allocate(device, 1234567, &memory);
+  const abi::Status status = backend().allocate(device, nullptr, 1234567, &memory);
   EXPECT_NE(std::string(status.message).find("1234567 bytes"), std::string::npos) << status.message;
   backend().close(device);
 }
@@ -148,7 +148,7 @@ TEST_F(Faults, TheDeviceIsLost) {
   EXPECT_EQ(backend().copy_to_device(device, nullptr, x, &value, sizeof value).code, StatusCode::kLost);
   EXPECT_EQ(backend().copy_to_host(device, nullptr, &value, x, sizeof value).code, StatusCode::kLost);
   allocate(device, 2 * kBytes, StatusCode::kLost);
-  backend().free(device, x);
+  backend().free(device, nullptr, x);
   backend().close(device);
   expect_next_device_works();
 }
@@ -180,7 +180,7 @@ TEST_F(Faults, ALaunchIsLeftWhenItIsCanceled) {
   EXPECT_LT(std::chrono::duration<double>(late).count(), 5);
   EXPECT_EQ(backend().synchronize(device, nullptr).code, StatusCode::kOk);
   expect_works(device);
-  backend().free(device, x);
+  backend().free(device, nullptr, x);
   backend().close(device);
 }
 

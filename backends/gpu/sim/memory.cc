@@ -24,6 +24,8 @@ struct Allocation {
   size_t bytes;
   std::byte* mapping;
   size_t mapped;
+  bool pinned;
+  bool readable = true;
 };
 
 std::mutex mutex;
@@ -48,7 +50,7 @@ std::byte* first_written(std::byte* begin, std::byte* end) {
 
 }  // namespace
 
-void* allocate(size_t bytes) {
+void* allocate(size_t bytes, bool pinned) {
   const size_t padded = round_up(std::max<size_t>(bytes, 1), kAlignment);
   const size_t pages = round_up(padded, kPage);
   const size_t mapped = pages + 2 * kPage;
@@ -61,7 +63,7 @@ void* allocate(size_t bytes) {
   std::memset(base + kPage, kPattern, pages - padded);
   std::memset(pointer + bytes, kPattern, padded - bytes);
   const std::lock_guard lock(mutex);
-  allocations()[reinterpret_cast<std::uintptr_t>(pointer)] = {bytes, base, mapped};
+  allocations()[reinterpret_cast<std::uintptr_t>(pointer)] = {bytes, base, mapped, pinned};
   total_bytes += bytes;
   return pointer;
 }
@@ -84,6 +86,7 @@ void release(void* pointer) {
 std::string find_overwritten() {
   const std::lock_guard lock(mutex);
   for (const auto& [address, allocation] : allocations()) {
+    if (!allocation.readable) continue;
     auto* start = reinterpret_cast<std::byte*>(address);
     std::byte *first = allocation.mapping + kPage, *last = allocation.mapping + allocation.mapped - kPage;
     if (std::byte* written = first_written(start + allocation.bytes, last)) {
@@ -111,6 +114,57 @@ std::string describe_address(const void* address) {
   if (after != allocations().end() && at >= reinterpret_cast<std::uintptr_t>(after->second.mapping))
     return fmt::format("access {} bytes before an allocation of {} bytes", after->first - at, after->second.bytes);
   return fmt::format("access at {}, which is no device memory", address);
+}
+
+namespace {
+
+// The allocation that this byte is in, or null; the mutex is held.
+const std::pair<const std::uintptr_t, Allocation>* allocation_of(std::uintptr_t at) {
+  const auto after = allocations().upper_bound(at);
+  if (after == allocations().begin()) return nullptr;
+  const auto& found = *std::prev(after);
+  return at < found.first + found.second.bytes ? &found : nullptr;
+}
+
+}  // namespace
+
+bool is_pinned(const void* memory) {
+  const std::lock_guard lock(mutex);
+  const auto* const found = allocation_of(reinterpret_cast<std::uintptr_t>(memory));
+  return found != nullptr && found->second.pinned;
+}
+
+std::string describe_range(std::uintptr_t begin, std::uintptr_t end) {
+  const std::lock_guard lock(mutex);
+  const auto* const found = allocation_of(begin);
+  if (found == nullptr) return fmt::format("{} bytes at {:#x}, which is no device memory", end - begin, begin);
+  return fmt::format("bytes {} to {} of an allocation of {} bytes", begin - found->first, end - found->first,
+                     found->second.bytes);
+}
+
+std::pair<std::uintptr_t, std::uintptr_t> own_pages(const void* memory, size_t bytes) {
+  const std::lock_guard lock(mutex);
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory), end = begin + bytes;
+  const auto* const found = allocation_of(begin);
+  if (found == nullptr || bytes == 0) return {0, 0};
+  // The rest of an allocation's pages is padding.
+  const auto first = begin == found->first ? begin / kPage * kPage : round_up(begin, kPage);
+  const auto last = end == found->first + found->second.bytes ? round_up(end, kPage) : end / kPage * kPage;
+  return {first, std::max(first, last)};
+}
+
+void set_protection(std::uintptr_t begin, std::uintptr_t end, int protection) {
+  const std::lock_guard lock(mutex);
+  ::mprotect(reinterpret_cast<void*>(begin), end - begin, protection);
+  // The allocation begins in the first of the pages, or before.
+  const auto after = allocations().lower_bound(end);
+  if (after != allocations().begin()) std::prev(after)->second.readable = protection != PROT_NONE;
+}
+
+size_t allocation_bytes(const void* pointer) {
+  const std::lock_guard lock(mutex);
+  const auto found = allocations().find(reinterpret_cast<std::uintptr_t>(pointer));
+  return found == allocations().end() ? 0 : found->second.bytes;
 }
 
 size_t allocated_bytes() {

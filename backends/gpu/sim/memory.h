@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
 
 namespace gabbro::gpu::sim {
 
-void* allocate(size_t bytes);  // null where there is no memory
-void release(void* pointer);   // throws std::logic_error where it is no allocation
+void* allocate(size_t bytes, bool pinned = false);  // null where there is no memory
+bool is_pinned(const void* memory);                 // whether it is inside an allocation of pinned memory
+void release(void* pointer);                        // throws std::logic_error where it is no allocation
 
 // Looks for writes close to an allocation, which no guard page catches, and restores the pattern: "a write 4 bytes
 // behind an allocation of 400 bytes", or empty.
@@ -17,6 +20,15 @@ std::string find_overwritten();
 // "access at byte 400 of the allocation of 400 bytes", for messages.
 std::string describe_address(const void* address);
 
+// "bytes 0 to 400 of an allocation of 400 bytes".
+std::string describe_range(std::uintptr_t begin, std::uintptr_t end);
+
+// The pages of this memory, in an allocation, that have nothing else: from the first byte of one to the end of another.
+std::pair<std::uintptr_t, std::uintptr_t> own_pages(const void* memory, size_t bytes);
+// PROT_NONE and so on, of such pages.
+void set_protection(std::uintptr_t begin, std::uintptr_t end, int protection);
+
+size_t allocation_bytes(const void* pointer);  // of the allocation that begins there; 0 where there is none
 size_t allocated_bytes();
 size_t allocation_count();
 

@@ -1,10 +1,12 @@
 #include "backends/gpu/tuning/autotune.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -47,6 +49,7 @@ Results results_of(const abi::Launch& launch, api::Queue* queue) {
     const auto count = std::min(static_cast<size_t>(elements(view)), kCompared);
     std::vector<std::byte> bytes(dtype_bytes(view.dtype, count));
     api::copy_to_host(queue, bytes.data(), view.data, bytes.size());
+    api::synchronize(queue);
     std::vector<float>& values = all.emplace_back(count);
     for (size_t i = 0; i < count; ++i) values[i] = float_of(bytes.data(), view.dtype, i);
   }
@@ -88,10 +91,14 @@ class Autotuner : public Kernel {
     }
   }
 
-  // Execution takes the queue's turn: one launch at a time.
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    if (chosen_ == nullptr) choose(launch, run);
-    chosen_->enqueue(launch, run);
+    const Kernel* kernel = chosen_.load(std::memory_order_acquire);
+    if (kernel == nullptr) {
+      const std::lock_guard lock(mutex_);  // another stream's first launch may be choosing
+      if (chosen_.load(std::memory_order_relaxed) == nullptr) choose(launch, run);
+      kernel = chosen_.load(std::memory_order_relaxed);
+    }
+    kernel->enqueue(launch, run);
   }
 
  private:
@@ -100,8 +107,9 @@ class Autotuner : public Kernel {
     // Another kernel of the same shape may have been measured, with built that this one lacks.
     const std::string known = tuning_.known(shape_);
     const auto found = std::ranges::find(candidates_, known, &BuiltCandidate::name);
-    chosen_ = (found == candidates_.end() ? candidates_.front() : *found).kernel.get();
-    std::erase_if(candidates_, [&](const BuiltCandidate& candidate) { return candidate.kernel.get() != chosen_; });
+    const Kernel* const chosen = (found == candidates_.end() ? candidates_.front() : *found).kernel.get();
+    std::erase_if(candidates_, [&](const BuiltCandidate& candidate) { return candidate.kernel.get() != chosen; });
+    chosen_.store(chosen, std::memory_order_release);
   }
 
   void measure(const abi::Launch& launch, const Launcher& run) const {
@@ -169,7 +177,8 @@ class Autotuner : public Kernel {
 
   std::string shape_;
   mutable std::vector<BuiltCandidate> candidates_;
-  mutable const Kernel* chosen_ = nullptr;
+  mutable std::atomic<const Kernel*> chosen_{nullptr};
+  mutable std::mutex mutex_;
   double seconds_;
   Tuning& tuning_;
 };

@@ -45,7 +45,7 @@ class Opened {
   }
   ~Opened() {
     for (const void* kernel : kernels_) backend().release_kernel(device_, kernel);
-    for (void* memory : memory_) backend().free(device_, memory);
+    for (void* memory : memory_) backend().free(device_, nullptr, memory);
     backend().close(device_);
   }
   Opened(const Opened&) = delete;
@@ -93,7 +93,7 @@ class Opened {
 
   void* allocate(size_t bytes) {
     void* memory = nullptr;
-    EXPECT_EQ(backend().allocate(device_, bytes, &memory).code, StatusCode::kOk);
+    EXPECT_EQ(backend().allocate(device_, nullptr, bytes, &memory).code, StatusCode::kOk);
     memory_.push_back(memory);
     return memory;
   }
@@ -328,7 +328,9 @@ TEST_F(Autotune, QuantizedWeightsAndFusedMatrices) {
   in[0].data = device.upload(Product(20).x);
   for (int m : {1, 2}) {
     in[static_cast<size_t>(m)].data = device.allocate(backend().packed_bytes(device.get(), DType::q8_0, 40, 64));
-    ASSERT_EQ(backend().pack(device.get(), DType::q8_0, 40, 64, blocks.data(), in[static_cast<size_t>(m)].data).code,
+    const abi::PackRequest rows = {DType::q8_0, 40, 64, 0, 40};
+    const void* const source = device.upload(blocks);
+    ASSERT_EQ(backend().pack(device.get(), nullptr, &rows, source, in[static_cast<size_t>(m)].data).code,
               StatusCode::kOk);
   }
   out.data = device.allocate(20 * 40 * sizeof(float));

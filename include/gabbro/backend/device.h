@@ -49,7 +49,7 @@ class Device : public std::enable_shared_from_this<Device> {
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
 
-  void synchronize();  // waits for all that was enqueued
+  void synchronize();  // waits for all that was enqueued on its compute and its copy stream
 
   // Copies from another device's memory to this one's; the bytes are there on return. Devices of one backend may have a
   // direct route; between others the copy goes through host memory.
@@ -84,6 +84,8 @@ class Device : public std::enable_shared_from_this<Device> {
   State& state() { return *state_; }
 
  private:
+  void pack_from_host(const abi::PackRequest& all, const std::byte* host, void* target);
+
   abi::DeviceFacts facts_{};
   std::unique_ptr<State> state_;
 };

@@ -178,13 +178,16 @@ KernelPointer make_kv_write(const abi::KernelRequest& request, const MakeContext
     return nullptr;
   if (x.heads != shape.heads || x.dim != shape.dim || !is_page_table(in[In::kPageTable])) return nullptr;
   if (!is_ids(in[In::kSequence], x.tokens) || !is_ids(in[In::kPositions], x.tokens)) return nullptr;
+  if (!(bytes ? has_aliases(request, 0, {In::kCache, In::kScale}) : has_aliases(request, 0, {In::kCache})))
+    return nullptr;
   return std::make_unique<KvWrite>(x, shape, keys);
 }
 
 KernelPointer make_rope_kv_write(const abi::KernelRequest& request, const MakeContext&) {
   using In = abi::RopeKvInput;
   const bool bytes = request.input_count == In::kScaledCount;
-  if (!has_operands(request, bytes ? In::kScaledCount : In::kCount, bytes ? 5 : 3)) return nullptr;
+  if (!has_operands(request, bytes ? In::kScaledCount : In::kCount, bytes ? 5 : 3) || !abi::writes_kv(request, bytes))
+    return nullptr;
   const abi::TensorView* in = request.inputs;
   Heads q;
   Heads k;
