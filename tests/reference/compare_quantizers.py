@@ -4,15 +4,15 @@
     compare_quantizers.py LIBGGML_BASE.SO OURS.SO [--model MODEL.gguf] [--formats q4_k,q6_k] [--rows 64]
     compare_quantizers.py LIBGGML_BASE.SO OURS.SO --figures 'llama.cpp of llama-cpp-python 0.3.36'
 
-LIBGGML_BASE.SO comes from a build of llama.cpp, whose sources are in the source distribution of llama-cpp-python. OURS.SO
-is quantize_rows.cc with the sources of src/formats/quant and fmt, from the root of the tree:
+LIBGGML_BASE.SO comes from a build of llama.cpp, whose sources are in the source distribution of llama-cpp-python.
+OURS.SO is quantize_rows.cc with the sources of src/formats/quant and fmt, from the root of the tree:
 
     c++ -std=c++20 -O3 -DNDEBUG -shared -fPIC -I. -Iinclude tests/reference/quantize_rows.cc \\
       $(ls src/formats/quant/*.cc | grep -v _test) -lfmt -o OURS.SO
 
-Errors are sqrt(Σ w (x - x')² / Σ w x²): w = 1 without importance, with it the column's. Formats that ggml quantizes only
-with importance get weights of 1 there. A ratio above 1 means that ours is worse; the script exits 1 then. Speeds are
-millions of values a second. --figures writes the errors that encode_test.cc compares with.
+Errors are sqrt(Σ w (x - x')² / Σ w x²): w = 1 without importance, with it the column's. Formats that ggml quantizes
+only with importance get weights of 1 there. A ratio above 1 means that ours is worse; the script exits 1 then.
+Speeds are millions of values a second. --figures writes the errors that encode_test.cc compares with.
 """
 import argparse
 import ctypes
@@ -25,6 +25,9 @@ import numpy as np
 
 NEED_IMPORTANCE = {"iq2_xxs", "iq2_xs", "iq1_s", "iq1_m"}
 FIGURES = pathlib.Path(__file__).parent.parent / "data" / "formats" / "quant" / "ggml_errors.txt"
+
+
+int64 = ctypes.c_int64
 
 
 def pointer(array):
@@ -53,8 +56,8 @@ class Ggml:
         out = np.zeros(rows.size // kind.elements * kind.size, np.uint8)
         self.library.ggml_quantize_init(ctypes.c_int(kind.ggml_type))
         start = time.thread_time()
-        self.library.ggml_quantize_chunk(ctypes.c_int(kind.ggml_type), pointer(rows), pointer(out), ctypes.c_int64(0),
-                                         ctypes.c_int64(rows.shape[0]), ctypes.c_int64(rows.shape[1]), pointer(importance))
+        self.library.ggml_quantize_chunk(ctypes.c_int(kind.ggml_type), pointer(rows), pointer(out), int64(0),
+                                         int64(rows.shape[0]), int64(rows.shape[1]), pointer(importance))
         return out, time.thread_time() - start
 
 
@@ -74,16 +77,16 @@ class Ours:
         """The blocks, and the seconds that they took. Tables of the format are made before."""
         out = np.zeros(rows.size // kind.elements * kind.size, np.uint8)
         first = np.zeros(kind.size, np.uint8)
-        self.library.gabbro_quantize(ctypes.c_int(kind.index), pointer(rows), pointer(first), ctypes.c_int64(1),
-                                     ctypes.c_int64(kind.elements), None)
+        self.library.gabbro_quantize(ctypes.c_int(kind.index), pointer(rows), pointer(first), int64(1),
+                                     int64(kind.elements), None)
         start = time.thread_time()
-        self.library.gabbro_quantize(ctypes.c_int(kind.index), pointer(rows), pointer(out), ctypes.c_int64(rows.shape[0]),
-                                     ctypes.c_int64(rows.shape[1]), pointer(importance))
+        self.library.gabbro_quantize(ctypes.c_int(kind.index), pointer(rows), pointer(out), int64(rows.shape[0]),
+                                     int64(rows.shape[1]), pointer(importance))
         return out, time.thread_time() - start
 
     def dequantize(self, kind, blocks, shape):
         out = np.zeros(shape, np.float32)
-        self.library.gabbro_dequantize(ctypes.c_int(kind.index), pointer(blocks), pointer(out), ctypes.c_int64(out.size))
+        self.library.gabbro_dequantize(ctypes.c_int(kind.index), pointer(blocks), pointer(out), int64(out.size))
         return out
 
 
@@ -153,7 +156,7 @@ def main():
     parser.add_argument("--model")
     parser.add_argument("--formats", help="comma-separated; all by default")
     parser.add_argument("--rows", type=int, default=64)
-    parser.add_argument("--figures", metavar="ORIGIN", help=f"write {FIGURES.name}; ORIGIN names the version of llama.cpp")
+    parser.add_argument("--figures", metavar="ORIGIN", help=f"write {FIGURES.name}; names the version of llama.cpp")
     options = parser.parse_args()
     ggml, ours = Ggml(options.ggml), Ours(options.ours)
     if options.figures:
@@ -162,7 +165,8 @@ def main():
     names = options.formats.lower().split(",") if options.formats else None
     cases, importance = make_rows(1536, options.rows, options.model)
     worse = 0
-    print(f"{'format':8} {'rows':11} {'importance':10} {'ggml':>9} {'ours':>9} {'ratio':>7} {'M/s ggml':>9} {'ours':>7} {'speed':>6}")
+    print(f"{'format':8} {'rows':11} {'importance':10} {'ggml':>9} {'ours':>9} {'ratio':>7} "
+          f"{'M/s ggml':>9} {'ours':>7} speed")
     for kind in ours.formats():
         if not kind.has_encoder or (names and kind.name not in names):
             continue
@@ -174,9 +178,10 @@ def main():
                 actual = relative_error(rows, ours.dequantize(kind, blocks, rows.shape), weights)
                 ratio = actual / expected if expected else 1.0 + (actual > 0)
                 worse += ratio > 1 + 1e-6
-                print(f"{kind.name:8} {case:11} {'yes' if weights is not None else 'no':10} {expected:9.5f} {actual:9.5f} "
-                      f"{ratio:7.4f} {rows.size / seconds / 1e6:9.2f} {rows.size / our_seconds / 1e6:7.2f} "
-                      f"{seconds / our_seconds:6.2f}{'  WORSE' if ratio > 1 + 1e-6 else ''}", flush=True)
+                given = "no" if weights is None else "yes"
+                print(f"{kind.name:8} {case:11} {given:10} {expected:9.5f} {actual:9.5f} {ratio:7.4f} "
+                      f"{rows.size / seconds / 1e6:9.2f} {rows.size / our_seconds / 1e6:7.2f} "
+                      f"{seconds / our_seconds:5.2f}{'  WORSE' if ratio > 1 + 1e-6 else ''}", flush=True)
     sys.exit(worse > 0)
 
 

@@ -18,8 +18,9 @@ const char* gabbro_format(int index, int* numbers) {
   return dtype_name(dtype).data();
 }
 
-// Of [rows, columns]; the format has an encoder.
-void gabbro_quantize(int index, const float* source, void* out, int64_t rows, int64_t columns, const float* importance) {
+// Quantizes [rows, columns]; the format has an encoder.
+void gabbro_quantize(int index, const float* source, void* out, int64_t rows, int64_t columns,
+                     const float* importance) {
   const auto dtype = static_cast<DType>(kFirstQuantized + index);
   const auto bytes = static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(columns)));
   for (int64_t row = 0; row < rows; ++row)

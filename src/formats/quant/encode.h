@@ -1,4 +1,4 @@
-// What the encoders share: a block scaled for a search, its groups in lanes, rounding of f16 scales. They minimize
+// Common to the encoders: a block scaled for a search, its groups in lanes, rounding of f16 scales. They minimize
 //   Σ w · (value - decoded value)²,  w = the column's importance, or 1.
 // Private to this folder.
 #pragma once

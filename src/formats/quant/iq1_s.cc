@@ -28,9 +28,9 @@ constexpr GridFormat kGrid = {.digits = 8,
                               .signs = GridSigns::kNone,
                               .shift = GridShift::kGroup,
                               .scale_shift = 0,
-                              .first = 1.0f,
-                              .step = 0.25f,
-                              .count = 5};
+                              .first = 1.1f,
+                              .step = 0.4f,
+                              .count = 3};
 
 void encode(const float* values, const float* importance, std::byte* block) {
   const GridFit<kGrid> fit(iq1_lattice(), values, importance);

@@ -34,7 +34,7 @@ class Lattice {
   std::vector<uint16_t> neighbors_;
 };
 
-// Of two formats. The others have one lattice each, in their files.
+// IQ1_S and IQ1_M share it. The others have one lattice each, in their files.
 const Lattice& iq1_lattice();
 
 }  // namespace gabbro::quant

@@ -25,8 +25,11 @@ void decode(const std::byte* block, DecodedBlock& out) {
 }
 
 void encode(const float* values, const float* importance, std::byte* block) {
-  const ScaleFit<UniformLevels<-4, 3>, 16, 16, -32, 31> fit(
-      values, importance, {.first = 0.75f, .step = 0.1f, .count = 5, .both_signs = true});
+  // Equal weights need fewer candidates.
+  constexpr ScaleCandidates kEqual = {.first = 0.8f, .step = 0.12f, .count = 3, .both_signs = false};
+  constexpr ScaleCandidates kWeighted = {.first = 0.75f, .step = 0.1f, .count = 5, .both_signs = true};
+  const ScaleFit<UniformLevels<-4, 3>, 16, 16, -32, 31> fit(values, importance,
+                                                            is_weighted(importance, 256) ? kWeighted : kEqual);
   std::byte *low_bits = block + 32, *scales = block + 96;
   std::memset(block, 0, 108);
   store_half(block + 108, fit.scale);
