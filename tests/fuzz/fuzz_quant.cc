@@ -33,7 +33,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<float> floats((size - 1) / sizeof(float) / info.block_elements * info.block_elements);
   if (!floats.empty()) std::memcpy(floats.data(), data + 1, floats.size() * sizeof(float));
   std::vector<std::byte> encoded(dtype_bytes(dtype, floats.size()));
-  quantize_row(dtype, floats.data(), encoded.data(), static_cast<int64_t>(floats.size()));
+  const bool weighted = size > 1 && data[1] % 2 == 1;  // the values as their own importance
+  const float* importance = weighted ? floats.data() : nullptr;
+  quantize_row(dtype, floats.data(), importance, encoded.data(), static_cast<int64_t>(floats.size()));
   dequantize_row(dtype, encoded.data(), floats.data(), static_cast<int64_t>(floats.size()));
   return 0;
 }

@@ -51,6 +51,11 @@ inline void pack_nibbles(const uint8_t* codes, int count, std::byte* bytes) {
   for (int i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>((codes[i] & 15) | (codes[i + count] & 15) << 4);
 }
 
+// Numbers of 4 bits, the first one in the low nibble.
+inline void pack_nibble_pairs(const int* numbers, int count, std::byte* bytes) {
+  for (int i = 0; i < count; i += 2) bytes[i / 2] = static_cast<std::byte>(numbers[i] | numbers[i + 1] << 4);
+}
+
 // Bit i of 32 is the fifth bit of code i.
 inline void add_fifth_bits(const std::byte* bytes, uint8_t* codes) {
   const uint32_t bits = load_u32(bytes);
@@ -98,6 +103,14 @@ inline void unpack_two_bits(const std::byte* bytes, uint8_t* codes) {
   for (int i = 0; i < 256; ++i) codes[i] = (byte_at(bytes, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2)) & 3;
 }
 
+inline void pack_two_bits(const uint8_t* codes, std::byte* bytes) {
+  for (int i = 0; i < 64; ++i) {
+    const uint8_t* first = codes + i / 32 * 128 + i % 32;
+    bytes[i] =
+        static_cast<std::byte>((first[0] & 3) | (first[32] & 3) << 2 | (first[64] & 3) << 4 | (first[96] & 3) << 6);
+  }
+}
+
 // The 6-bit scales and minimums of Q4_K and Q5_K, eight of each in 12 bytes: bytes 0-3 and 4-7 hold the first four
 // scales and minimums in their low six bits; bytes 8-11 the low nibbles of the last four (scale low, minimum high),
 // whose upper two bits are the top bits of bytes 0-3 and 4-7.
@@ -118,6 +131,23 @@ inline void decode_k_nibbles(const std::byte* block, const std::byte* nibbles, D
   out.minimum = -load_half(block + 2);
   unpack_k_scales(block + 4, out);
   for (int quarter = 0; quarter < 4; ++quarter) unpack_nibbles(nibbles + 32 * quarter, 32, out.codes + 64 * quarter);
+}
+
+inline void pack_k_scales(const int* scales, const int* minimums, std::byte* packed) {
+  for (int g = 0; g < 4; ++g) {
+    packed[g] = static_cast<std::byte>(scales[g] | scales[g + 4] >> 4 << 6);
+    packed[g + 4] = static_cast<std::byte>(minimums[g] | minimums[g + 4] >> 4 << 6);
+    packed[g + 8] = static_cast<std::byte>((scales[g + 4] & 15) | (minimums[g + 4] & 15) << 4);
+  }
+}
+
+// The same part, of what an encoder found (fit_range.h).
+template <class Fit>
+void encode_k_nibbles(const Fit& fit, std::byte* block, std::byte* nibbles) {
+  store_half(block, fit.scale);
+  store_half(block + 2, fit.minimum);
+  pack_k_scales(fit.sub_scales, fit.sub_minimums, block + 4);
+  for (int quarter = 0; quarter < 4; ++quarter) pack_nibbles(fit.codes + 64 * quarter, 32, nibbles + 32 * quarter);
 }
 
 // Truncates to a code; what is not finite saturates, and NaN becomes 0.

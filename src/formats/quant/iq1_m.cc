@@ -3,6 +3,7 @@
 // each, and in the top nibbles together f16 d; value = d · (2s + 1) · (x ± 1/8) with x in {-1, 0, 1}.
 // The canonical levels are 8x ± 1, its scale is d / 8.
 #include "src/formats/quant/blocks.h"
+#include "src/formats/quant/fit_grid.h"
 #include "src/formats/quant/grids.h"
 #include "src/formats/quant/scale_codes.h"
 
@@ -24,8 +25,35 @@ void decode(const std::byte* block, DecodedBlock& out) {
   }
 }
 
+constexpr GridFormat kGrid = {.digits = 8,
+                              .group = 16,
+                              .largest_sub = 7,
+                              .signs = GridSigns::kNone,
+                              .shift = GridShift::kPoint,
+                              .scale_shift = 0,
+                              .first = 1.1f,
+                              .step = 0.4f,
+                              .count = 3};
+
+void encode(const float* values, const float* importance, std::byte* block) {
+  const GridFit<kGrid> fit(iq1_lattice(), values, importance);
+  std::byte *upper = block + 32, *scales = block + 48;
+  std::memset(upper, 0, 16);
+  for (int i = 0; i < 32; ++i) {
+    block[i] = static_cast<std::byte>(fit.points[i] & 255);
+    upper[i / 2] |= static_cast<std::byte>((fit.points[i] >> 8 | (fit.shifted_down[i] ? 8 : 0)) << (i % 2 * 4));
+  }
+  const int scale = float_to_half_bits(fit.scale);
+  for (int quarter = 0; quarter < 4; ++quarter) {
+    int word = (scale >> (4 * quarter) & 15) << 12;
+    for (int i = 0; i < 4; ++i) word |= fit.sub_scales[4 * quarter + i] << (3 * i);
+    const auto bits = static_cast<uint16_t>(word);
+    std::memcpy(scales + 2 * quarter, &bits, sizeof bits);
+  }
+}
+
 }  // namespace
 
-constinit const QuantFormat decoders::iq1_m = {.decode = decode};
+constinit const QuantFormat decoders::iq1_m = {.decode = decode, .encode = encode};
 
 }  // namespace gabbro::quant

@@ -2,6 +2,7 @@
 // for each 32: three more bits of the four points, a 3-bit sub-scale s, the sign of the offset; value = d · (2s + 1) ·
 // (x ± 1/8) with x in {-1, 0, 1}. The canonical levels are 8x ± 1, its scale is d / 8.
 #include "src/formats/quant/blocks.h"
+#include "src/formats/quant/fit_grid.h"
 #include "src/formats/quant/grids.h"
 #include "src/formats/quant/scale_codes.h"
 
@@ -21,8 +22,32 @@ void decode(const std::byte* block, DecodedBlock& out) {
   }
 }
 
+constexpr GridFormat kGrid = {.digits = 8,
+                              .group = 32,
+                              .largest_sub = 7,
+                              .signs = GridSigns::kNone,
+                              .shift = GridShift::kGroup,
+                              .scale_shift = 0,
+                              .first = 1.1f,
+                              .step = 0.4f,
+                              .count = 3};
+
+void encode(const float* values, const float* importance, std::byte* block) {
+  const GridFit<kGrid> fit(iq1_lattice(), values, importance);
+  store_half(block, fit.scale);
+  for (int g = 0; g < 8; ++g) {
+    int word = fit.sub_scales[g] << 12 | (fit.shifted_down[4 * g] ? 1 << 15 : 0);
+    for (int i = 0; i < 4; ++i) {
+      block[2 + 4 * g + i] = static_cast<std::byte>(fit.points[4 * g + i] & 255);
+      word |= fit.points[4 * g + i] >> 8 << (3 * i);
+    }
+    const auto bits = static_cast<uint16_t>(word);
+    std::memcpy(block + 34 + 2 * g, &bits, sizeof bits);
+  }
+}
+
 }  // namespace
 
-constinit const QuantFormat decoders::iq1_s = {.decode = decode};
+constinit const QuantFormat decoders::iq1_s = {.decode = decode, .encode = encode};
 
 }  // namespace gabbro::quant

@@ -2,6 +2,7 @@
 // 4 bytes with their low nibbles, 128 bytes of nibbles (16 bytes a group: elements 0-15 low, 16-31 high), which index
 // the 16 levels of kIq4Levels; value = d · (s - 32) · level(q).
 #include "src/formats/quant/blocks.h"
+#include "src/formats/quant/fit_scale.h"
 
 namespace gabbro::quant {
 namespace {
@@ -18,8 +19,21 @@ void decode(const std::byte* block, DecodedBlock& out) {
   }
 }
 
+void encode(const float* values, const float* importance, std::byte* block) {
+  const ScaleFit<CodebookLevels<kIq4Levels>, 8, 32, -32, 31> fit(
+      values, importance, {.first = 0.84f, .step = 0.04f, .count = 8, .both_signs = true});
+  store_half(block, fit.scale);
+  std::memset(block + 2, 0, 6);
+  for (int g = 0; g < 8; ++g) {
+    const int code = fit.sub_scales[g] + 32;
+    block[2 + g / 4] |= static_cast<std::byte>(code >> 4 << (g % 4 * 2));
+    block[4 + g / 2] |= static_cast<std::byte>((code & 15) << (g % 2 * 4));
+    pack_nibbles(fit.codes + 32 * g, 16, block + 8 + 16 * g);
+  }
+}
+
 }  // namespace
 
-constinit const QuantFormat decoders::iq4_xs = {.decode = decode};
+constinit const QuantFormat decoders::iq4_xs = {.decode = decode, .encode = encode};
 
 }  // namespace gabbro::quant

@@ -1,6 +1,7 @@
 // Q5_1, 32 elements in 24 bytes: f16 scale d, f16 minimum m, 32 fifth bits (bit i is element i's), 16 bytes of nibbles
 // (elements 0-15 low, 16-31 high); value = d · q + m.
 #include "src/formats/quant/blocks.h"
+#include "src/formats/quant/fit_range.h"
 
 namespace gabbro::quant {
 namespace {
@@ -11,11 +12,19 @@ void decode(const std::byte* block, DecodedBlock& out) {
   add_fifth_bits(block + 4, out.codes);
 }
 
-void encode(const float* values, std::byte* block) {
+// Without importance as llama.cpp's reference quantizer.
+void encode(const float* values, const float* importance, std::byte* block) {
   uint8_t codes[32];
-  float minimum;
-  store_half(block, encode_range(values, 31, codes, &minimum));
-  store_half(block + 2, minimum);
+  if (is_weighted(importance, 32)) {
+    const RangeFit<31, 1, 32, 1> fit(values, importance, {.first = 29.5f, .step = 0.15f, .count = 24});
+    store_half(block, fit.scale);
+    store_half(block + 2, fit.minimum);
+    std::copy_n(fit.codes, 32, codes);
+  } else {
+    float minimum;
+    store_half(block, encode_range(values, 31, codes, &minimum));
+    store_half(block + 2, minimum);
+  }
   store_fifth_bits(codes, block + 4);
   pack_nibbles(codes, 16, block + 8);
 }

@@ -9,7 +9,7 @@ void decode(const std::byte* block, DecodedBlock& out) {
   for (int i = 0; i < 32; ++i) out.codes[i] = byte_at(block + 2, i) ^ 128;
 }
 
-void encode(const float* values, std::byte* block) {
+void encode(const float* values, const float* /*importance*/, std::byte* block) {
   const float scale = std::fabs(signed_peak(values, 32)) / 127;
   const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
   store_half(block, scale);

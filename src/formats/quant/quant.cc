@@ -81,7 +81,7 @@ void dequantize_row(DType dtype, const std::byte* source, float* out, int64_t el
   }
 }
 
-void quantize_row(DType dtype, const float* source, std::byte* out, int64_t elements) {
+void quantize_row(DType dtype, const float* source, const float* importance, std::byte* out, int64_t elements) {
   const int64_t blocks = count_blocks(dtype, elements);
   if (dtype == DType::f32) return narrow<float>(source, out, elements);
   if (dtype == DType::f16) return narrow<Half>(source, out, elements);
@@ -90,7 +90,8 @@ void quantize_row(DType dtype, const float* source, std::byte* out, int64_t elem
   if (format == nullptr || format->encode == nullptr) throw bad_input("no encoder for {}", dtype_name(dtype));
   const DTypeInfo info = dtype_info(dtype);
   for (int64_t b = 0; b < blocks; ++b) {
-    format->encode(source + b * info.block_elements, out + b * info.block_bytes);
+    const int64_t first = b * info.block_elements;
+    format->encode(source + first, importance == nullptr ? nullptr : importance + first, out + b * info.block_bytes);
   }
 }
 

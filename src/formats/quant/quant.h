@@ -29,9 +29,10 @@ struct QuantFormat {
   void (*decode)(const std::byte* block, DecodedBlock& out) = nullptr;
   // Formats without codes, else null: the block's values.
   void (*dequantize)(const std::byte* block, float* out) = nullptr;
-  // Rounds block_elements floats to the nearest levels as llama.cpp's reference quantizer does; null: no encoder.
-  // Values that are not finite give a block that decodes, but to no useful value.
-  void (*encode)(const float* values, std::byte* block) = nullptr;
+  // Quantizes block_elements floats; null: no encoder. `importance` has a weight of each element's squared error, or is
+  // null: equal weights. Negative and NaN weights count as 0; all of them 0 as none. Values that are not finite give a
+  // block that decodes, but to no useful value.
+  void (*encode)(const float* values, const float* importance, std::byte* block) = nullptr;
 };
 
 // `dtype` is quantized: is_quantized(dtype).
@@ -41,7 +42,12 @@ const QuantFormat& quant_format(DType dtype);
 // size. Throws bad_input for another dtype or a partial block.
 void dequantize_row(DType dtype, const std::byte* source, float* out, int64_t elements);
 
-// The other way, for f32, f16, bf16 and the formats that have an encoder: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
-void quantize_row(DType dtype, const float* source, std::byte* out, int64_t elements);
+// The other way, for f32, f16, bf16 and the formats that have an encoder. `importance` has a weight of each element,
+// for example the mean of its squared activations, or is null. Throws as above, and for a format without an encoder.
+void quantize_row(DType dtype, const float* source, const float* importance, std::byte* out, int64_t elements);
+
+inline void quantize_row(DType dtype, const float* source, std::byte* out, int64_t elements) {
+  quantize_row(dtype, source, nullptr, out, elements);
+}
 
 }  // namespace gabbro

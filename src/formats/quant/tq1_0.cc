@@ -3,6 +3,7 @@
 // hold elements l, l + 32, ... l + 128, the next 16 those of 160 to 239 in steps of 16, the last four the rest in steps
 // of 4.
 #include "src/formats/quant/blocks.h"
+#include "src/formats/quant/fit_scale.h"
 
 namespace gabbro::quant {
 namespace {
@@ -23,8 +24,26 @@ void decode(const std::byte* block, DecodedBlock& out) {
   unpack_digits(block + 48, 4, 4, out.codes + 240);
 }
 
+// The least byte with these digits: their number in base 3, of five digits, as a fraction of 3^5.
+void pack_digits(const uint8_t* codes, int count, int digits, std::byte* bytes) {
+  for (int i = 0; i < count; ++i) {
+    int number = 0;
+    for (int k = 0; k < 5; ++k) number = 3 * number + (k < digits ? codes[k * count + i] : 0);
+    bytes[i] = static_cast<std::byte>((number * 256 + 242) / 243);
+  }
+}
+
+void encode(const float* values, const float* importance, std::byte* block) {
+  const ScaleFit<UniformLevels<-1, 1>, 1, 256, 1, 1> fit(
+      values, importance, {.first = 1.0f, .step = 0.25f, .count = 12, .both_signs = false});
+  pack_digits(fit.codes, 32, 5, block);
+  pack_digits(fit.codes + 160, 16, 5, block + 32);
+  pack_digits(fit.codes + 240, 4, 4, block + 48);
+  store_half(block + 52, fit.scale);
+}
+
 }  // namespace
 
-constinit const QuantFormat decoders::tq1_0 = {.decode = decode};
+constinit const QuantFormat decoders::tq1_0 = {.decode = decode, .encode = encode};
 
 }  // namespace gabbro::quant
