@@ -11,6 +11,7 @@
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
+#include "src/engine/tokenizer_fields.h"
 #include "src/hub/model_cache.h"
 #include "src/models/llm/convert.h"
 
@@ -66,6 +67,10 @@ int run(const Options& o) {
         checkpoint, out,
         {.type = &type,
          .threads = o.common.threads,
+         .write_tokenizer =
+             [&](int64_t vocabulary, gguf::Writer& writer) {
+               return write_tokenizer_fields(checkpoint, vocabulary, writer);
+             },
          .progress = [&](uint64_t done,
                          uint64_t total) { bar.show(static_cast<double>(done) / static_cast<double>(total)); },
          .cancel = cancelable.flag()});

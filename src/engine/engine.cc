@@ -93,7 +93,12 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   state->no_tokenizer = checkpoint.layout() == CheckpointLayout::kHuggingFace
                             ? "the folder has no tokenizer (tokenizer.json or tokenizer.model)"
                             : "the model has no vocabulary";
-  if (has_vocabulary(checkpoint)) state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
+  try {
+    if (has_vocabulary(checkpoint)) state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
+  } catch (const Error& error) {
+    if (checkpoint.layout() == CheckpointLayout::kGguf) throw;
+    state->no_tokenizer = error.what();  // token ids do without
+  }
   state->chat_template = read_template_later(checkpoint);
   state->device = device != nullptr ? device : open_device(options.device, {.threads = options.threads});
   const ModelNeeds needs = needs_of(checkpoint);

@@ -88,14 +88,26 @@ bool has_vocabulary(const Checkpoint& checkpoint) {
   return model != "none" && model != "no_vocab";
 }
 
+namespace {
+
+text::TokenizerFiles text_files(TokenizerFiles files, std::vector<int32_t> end_of_generation) {
+  return {.name = files.folder,
+          .tokenizer_json = std::move(files.tokenizer_json),
+          .sentencepiece_model = std::move(files.sentencepiece_model),
+          .tokenizer_config = std::move(files.tokenizer_config),
+          .special_tokens_map = std::move(files.special_tokens_map),
+          .added_tokens = std::move(files.added_tokens),
+          .end_of_generation = std::move(end_of_generation)};
+}
+
+}  // namespace
+
+text::TokenizerFiles tokenizer_files_of(const Checkpoint& checkpoint) {
+  return text_files(checkpoint.tokenizer_files(), end_tokens(checkpoint.metadata()));
+}
+
 text::Tokenizer read_tokenizer(TokenizerFiles files, std::vector<int32_t> end_of_generation) {
-  return text::Tokenizer(text::read_tokenizer_files({.name = files.folder,
-                                                     .tokenizer_json = std::move(files.tokenizer_json),
-                                                     .sentencepiece_model = std::move(files.sentencepiece_model),
-                                                     .tokenizer_config = std::move(files.tokenizer_config),
-                                                     .special_tokens_map = std::move(files.special_tokens_map),
-                                                     .added_tokens = std::move(files.added_tokens),
-                                                     .end_of_generation = std::move(end_of_generation)}));
+  return text::Tokenizer(text::read_tokenizer_files(text_files(std::move(files), std::move(end_of_generation))));
 }
 
 text::Tokenizer read_tokenizer(const Checkpoint& checkpoint) {

@@ -15,6 +15,9 @@ namespace gabbro {
 // Throws bad_input that names the file and the field: a missing vocabulary, wrong types.
 text::VocabularySpec read_vocabulary(const Checkpoint& checkpoint);
 
+// The files of a folder's tokenizer.
+text::TokenizerFiles tokenizer_files_of(const Checkpoint& checkpoint);
+
 // False where the file says that it has none: tokenizer.ggml.model is "none", or "no_vocab", as llama.cpp writes it;
 // and for a folder without tokenizer files.
 bool has_vocabulary(const Checkpoint& checkpoint);

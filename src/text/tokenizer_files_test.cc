@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/text/base64.h"
+#include "src/text/gguf_vocabulary.h"
 #include "src/text/sentencepiece_file.h"
 #include "src/text/test_vocabulary.h"
 #include "src/text/tokenizer.h"
@@ -246,6 +247,25 @@ std::string complaint(const std::string& name, const std::function<void(Document
     EXPECT_EQ(error.code(), ErrorCode::kBadInput);
     return error.what();
   }
+}
+
+// The vocabulary for a GGUF file gives the same tokens where it says so, and nearly the same else.
+TEST(TokenizerFiles, AreWrittenAsGgufDescribesThem) {
+  const auto texts = read_fixture("folders/texts.json").get<std::vector<std::string>>();
+  size_t written_ones = 0;
+  for (const char* name : {"llama3", "qwen2", "phi", "deepseek", "sp-llama2", "llama2", "bert-uncased", "sp-t5"}) {
+    SCOPED_TRACE(name);
+    const Document fixture = read_fixture(std::string("folders/") + name + ".json");
+    const auto written = gguf_vocabulary(files_of(fixture), 0);
+    ASSERT_TRUE(written);
+    ++written_ones;
+    const Tokenizer original = open_fixture(fixture), converted(written->spec);
+    size_t different = 0;
+    for (const std::string& hex : texts)
+      different += original.encode(from_hex(hex)) == converted.encode(from_hex(hex)) ? 0 : 1;
+    EXPECT_LE(different, texts.size() / 4);  // added tokens with flags, and normalizers
+  }
+  EXPECT_EQ(written_ones, 8U);
 }
 
 TEST(TokenizerFiles, NamesThePathThatIsWrong) {

@@ -96,7 +96,6 @@ void write_fields(const Checkpoint& checkpoint, const Family& family, GgufFields
   constexpr const char* kTopK = "generation_config.top_k";
   if (metadata.has(kTopK))
     writer.add_integer("general.sampling.top_k", gguf::ValueType::i32, metadata.require_u32(kTopK));
-  writer.add_string("tokenizer.ggml.model", "none");
   if (const auto source = checkpoint.chat_template()) writer.add_string("tokenizer.chat_template", *source);
 }
 
@@ -135,6 +134,7 @@ class Conversion {
   uint64_t total_ = 0, done_ = 0;
   ResumableFile* file_ = nullptr;
   Converted result_;
+  bool requantized_ = false;
 };
 
 void Conversion::plan() {
@@ -147,6 +147,11 @@ void Conversion::plan() {
   } else {
     GgufFields fields{.writer = writer_, .architecture = std::string(family.architectures.front())};
     write_fields(checkpoint_, family, fields);
+    if (options_.write_tokenizer) {
+      result_.warnings = options_.write_tokenizer(model.sizes.vocabulary, writer_);
+    } else {
+      writer_.add_string("tokenizer.ggml.model", "none");
+    }
     tables_ = std::move(fields.tables);
   }
   writer_.add_u32("general.file_type", options_.type->number);
@@ -193,7 +198,8 @@ void Conversion::add(Target target) {
   }
   if (target.source != nullptr && target.dtype) {
     const DType from = target.source->dtype();
-    if (is_quantized(from) && from != *target.dtype && result_.warnings.empty()) {
+    if (is_quantized(from) && from != *target.dtype && !requantized_) {
+      requantized_ = true;
       result_.warnings.push_back(
           fmt::format("{}: its weights are {} already; quantized again they lose more than from the original",
                       checkpoint_.path(), target.source->format));
