@@ -38,7 +38,7 @@ for own_rows in [False, True]:
     for tokens in [0, 1, 2, 33]:
         add(distinct(tokens, 2, 5), 5, 17, 13, own_rows)
     add(np.full((33, 3), 2, np.int32), 4, 16, 8, own_rows)                # all on one expert
-    add(random.integers(0, 2, (9, 2)).astype(np.int32) * 5, 6, 3, 7, own_rows)  # 0 and 5; nobody chose the others
+    add(random.integers(0, 2, (9, 2)).astype(np.int32) * 5, 6, 3, 7, own_rows)  # 0 and 5; no token chose the others
     for dtype in ["f16", "bf16"]:
         add(distinct(3, 2, 4), 4, 20, 32, own_rows, dtype)
         add(distinct(21, 2, 4), 4, 20, 32, own_rows, dtype)

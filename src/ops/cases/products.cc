@@ -1,6 +1,6 @@
 // Products of matrices and tensors.
-#include "gabbro/ops/experts.h"
 #include "gabbro/ops/products.h"
+#include "gabbro/ops/experts.h"
 #include "src/ops/cases/attributes.h"
 #include "src/ops/cases/cases.h"
 #include "src/ops/op_table.h"
@@ -28,7 +28,7 @@ std::vector<GradientCase> linears() {
   return cases;
 }
 
-// Of 3 experts, of which no token goes to the second.
+// Three experts, of which no token goes to the second.
 GradientCase expert_gradient(const Shape& x) {
   return {"expert_linear " + x.to_string(), &kExpertLinear, {{x}, {Shape{6, 4}}}, one([](const Inputs& inputs) {
             return expert_linear(inputs[0], inputs[1], ints(Shape{3, 2}, {0, 2, 2, 0, 0, 2}), 3);
