@@ -4,6 +4,7 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/index/index_kernels.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/linear/linear_kernels.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 #include "backends/cpu/pack/pack.h"
 
@@ -74,6 +75,7 @@ constexpr KernelEntry kKernels[] = {
     {"concat", make_concat},
     {"linear", make_linear},
     {"linear_fused", make_linear},
+    {"expert_linear", make_expert_linear},
     {"embedding", make_embedding},
     {"dequantize", make_dequantize},
     {"matmul", make_typed_matmul},

@@ -55,6 +55,7 @@ constexpr OpEntry kOps[] = {
     {"concat", make_concat},
     {"linear", make_linear},
     {"linear_fused", make_linear},
+    {"expert_linear", make_expert_linear},
     {"feed_forward", make_feed_forward},
     {"embedding", make_embedding},
     {"dequantize", make_dequantize},

@@ -25,6 +25,8 @@ std::span<const OpEntry> op_table();
 
 // ops/linear.cc
 std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const MakeContext& context);
+// ops/expert_linear.cc
+std::unique_ptr<Kernel> make_expert_linear(const abi::KernelRequest& request, const MakeContext& context);
 // ops/read_rows.cc
 std::unique_ptr<Kernel> make_embedding(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_dequantize(const abi::KernelRequest& request, const MakeContext& context);

@@ -1,4 +1,5 @@
 // Functions of neural networks: softmax, linear, embedding.
+#include "gabbro/ops/experts.h"
 #include "python/src/ops.h"
 
 namespace gabbro::python {
@@ -69,6 +70,35 @@ ValueError
 
 >>> gb.linear(gb.tensor([[1.0, 2.0]]), gb.tensor([[3.0, 4.0]]), gb.tensor([1.0]))
 tensor([[12.]])
+)");
+  m.def("expert_linear", expert_linear, nb::arg("x"), nb::arg("weight"), nb::arg("ids"), nb::arg("experts"),
+        R"(Products of each token with the weights of the experts that it is routed to.
+
+Parameters
+----------
+x : Tensor
+    [T, K], or [T, U, K] with a row for each expert of a token.
+weight : Tensor
+    [E * N, K], of any float or block format: the N rows of each expert, one expert after the other.
+ids : Tensor
+    [T, U], integers of any dtype: experts from -E to E - 1.
+experts : int
+    E
+
+Returns
+-------
+Tensor
+    [T, U, N] of x's dtype.
+
+Raises
+------
+ValueError
+    Where shapes or dtypes do not fit.
+IndexError
+    For an expert that is out of range.
+
+>>> gb.expert_linear(gb.tensor([[1.0, 2.0]]), gb.tensor([[3.0, 4.0], [5.0, 6.0]]), gb.tensor([[1, 0]]), 2)
+tensor([[[17.], [11.]]])
 )");
   m.def(
       "embedding", [](const Tensor& ids, const Tensor& weight) { return embedding(weight, ids); }, nb::arg("ids"),

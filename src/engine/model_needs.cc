@@ -27,10 +27,21 @@ std::string most_common_type(const Checkpoint& checkpoint) {
 }
 
 // `table_only`: a table of which one row is read for a token.
-void add_tensor(ModelNeeds& needs, bool table_only, int64_t elements, uint64_t bytes) {
+void add_tensor(ModelNeeds& needs, bool table_only, int64_t elements, uint64_t bytes, const llm::ExpertsSize& experts) {
   needs.parameters += elements;
   needs.weight_bytes += bytes;
-  if (!table_only) needs.bytes_per_token += bytes;
+  if (!table_only) needs.bytes_per_token += llm::bytes_read(experts, bytes);
+}
+
+// The tensors of experts, by their names in the checkpoint.
+std::map<std::string_view, llm::ExpertsSize> expert_tensors(const Checkpoint& checkpoint, const llm::ModelPlan& plan) {
+  std::map<std::string_view, llm::ExpertsSize> found;
+  for (const llm::RequestedTensor& requested : plan.tensors) {
+    if (requested.experts.experts == 0) continue;
+    const llm::ExpertTensors experts(llm::family_of(checkpoint).names, checkpoint, requested.name, requested.experts);
+    for (const CheckpointTensor* tensor : experts.tensors()) found[tensor->name] = requested.experts;
+  }
+  return found;
 }
 
 }  // namespace
@@ -43,15 +54,19 @@ ModelNeeds needs_of(const Checkpoint& checkpoint) {
   if (metadata.has("general.file_type")) type = find_file_type(metadata.require_u32("general.file_type"));
   needs.quantization = type != nullptr ? std::string(type->name) : most_common_type(checkpoint);
   const std::string embeddings = llm::weight_name(llm::family_of(checkpoint).names, checkpoint, llm::kEmbeddings);
-  for (const CheckpointTensor& tensor : checkpoint.tensors())
-    add_tensor(needs, !plan.tied && tensor.name == embeddings, tensor.elements(), tensor.data.size());
+  const auto experts = expert_tensors(checkpoint, plan);
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    const auto of = experts.find(tensor.name);
+    add_tensor(needs, !plan.tied && tensor.name == embeddings, tensor.elements(), tensor.data.size(),
+               of != experts.end() ? of->second : llm::ExpertsSize{});
+  }
   return needs;
 }
 
 ModelNeeds needs_of(const llm::ModelPlan& plan, const FileType& type) {
   ModelNeeds needs{.name = plan.name, .quantization = std::string(type.name), .shape = plan.sizes, .cache = plan.cache};
   for (const llm::PlannedTensor& tensor : llm::planned_tensors(plan, type))
-    add_tensor(needs, !plan.tied && tensor.name == llm::kEmbeddings, tensor.elements(), tensor.bytes());
+    add_tensor(needs, !plan.tied && tensor.name == llm::kEmbeddings, tensor.elements(), tensor.bytes(), tensor.experts);
   return needs;
 }
 
@@ -76,7 +91,9 @@ int64_t prefill_chunk(const abi::DeviceFacts& facts, std::string_view quantizati
 uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t part) {
   const int64_t tokens = std::min(part, context);
   const int64_t attention = 2 * (shape.heads + shape.kv_heads) * shape.head_dimension;
-  const int64_t widest = std::max(3 * shape.feed_forward, attention);
+  // Experts have gate, up and their product [T, U, F], and what each adds to the stream [T, U, C].
+  const int64_t experts = shape.experts_used * (3 * shape.expert_feed_forward + 2 * shape.embedding);
+  const int64_t widest = std::max({3 * shape.feed_forward, attention, experts});
   const int64_t elements = tokens * (4 * shape.embedding + widest) + shape.vocabulary;
   return static_cast<uint64_t>(elements) * sizeof(float);
 }

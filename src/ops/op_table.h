@@ -39,10 +39,11 @@ extern const Op kFlip, kRecurrent, kRecurrentGradient;
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
 // pick.cc
 extern const Op kResolveIndex;
-// activation.cc, rms_norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc, dot_product_attention.cc
+// activation.cc, rms_norm.cc, linear.cc, expert_linear.cc, rope.cc, kv_cache.cc, attention.cc,
+// dot_product_attention.cc
 extern const Op kRelu, kGelu, kGeluTanh;
 extern const Op kSilu, kSoftmax, kLogSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;
-extern const Op kDotProductAttention;
+extern const Op kExpertLinear, kDotProductAttention;
 
 // clang-format off
 inline constexpr const Op* kOpTable[] = {
@@ -77,10 +78,11 @@ inline constexpr const Op* kOpTable[] = {
     &kIota, &kMatmul, &kGather, &kConcat, &kDequantize,
     // pick.cc
     &kResolveIndex,
-    // activation.cc, rms_norm.cc, linear.cc, rope.cc, kv_cache.cc, attention.cc, dot_product_attention.cc
+    // activation.cc, rms_norm.cc, linear.cc, expert_linear.cc, rope.cc, kv_cache.cc, attention.cc,
+    // dot_product_attention.cc
     &kRelu, &kGelu, &kGeluTanh,
     &kSilu, &kSoftmax, &kLogSoftmax, &kRmsNorm, &kLinear, &kEmbedding, &kRope, &kKvWrite, &kAttention,
-    &kDotProductAttention,
+    &kExpertLinear, &kDotProductAttention,
 };
 // clang-format on
 

@@ -175,6 +175,47 @@ void linear_cases(std::vector<OpCase>& cases) {
   }
 }
 
+// Tokens T, experts of a token U, of all E, rows of an expert N; K columns, and whether each expert has an x.
+struct ExpertShape {
+  int64_t tokens, used, experts, rows;
+  bool own_rows;
+  bool on_one;  // all tokens go to one expert; else to neighboring ones, and some experts get none
+};
+
+void expert_cases(std::vector<OpCase>& cases) {
+  for (const DType dtype :
+       {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_k, DType::q6_k, DType::mxfp4, DType::iq4_nl}) {
+    const bool quantized = is_quantized(dtype), words = dtype == DType::f16 || dtype == DType::bf16;
+    const int64_t columns = 2 * std::max<int64_t>(dtype_info(dtype).block_elements, dtype == DType::f32 ? 21 : 32);
+    for (const ExpertShape& s : {ExpertShape{1, 2, 5, 16, false, false},
+                                 {1, 1, 1, 33, true, true},
+                                 {2, 3, 7, 15, true, false},
+                                 {7, 2, 9, 33, false, false},
+                                 {33, 2, 3, 48, true, false},
+                                 {33, 4, 8, 15, false, true},
+                                 {65, 2, 40, 17, true, false},
+                                 {150, 2, 4, 64, false, false}}) {
+      cases.push_back(
+          {.name = fmt::format("expert_linear {} {}x{} of {} {}x{}{}{}", dtype_name(dtype), s.tokens, s.used, s.experts,
+                               s.rows, columns, s.own_rows ? " own rows" : "", s.on_one ? " on one" : ""),
+           .op = &kExpertLinear,
+           .inputs =
+               [=](Maker& m) {
+                 const Shape x = s.own_rows ? Shape{s.tokens, s.used, columns} : Shape{s.tokens, columns};
+                 return std::vector{
+                     m.normal(x), m.weights(dtype, s.experts * s.rows, columns),
+                     m.ints(Shape{s.tokens, s.used}, [=](int64_t i) {
+                       const int64_t token = i / s.used, used = i % s.used;
+                       return static_cast<int32_t>(s.on_one ? s.experts - 1 : (token * token + 3 * used) % s.experts);
+                     })};
+               },
+           .attributes = {{"experts", s.experts}},
+           .tolerance = quantized ? kEightBits : summed(columns) + (words ? kSixteenBits : 0),
+           .magnitude = quantized ? eight_bit_magnitude : products_magnitude});
+    }
+  }
+}
+
 void rope_cases(std::vector<OpCase>& cases) {
   for (const bool interleaved : {false, true}) {
     for (const int64_t dim : {2, 16, 64, 80}) {
@@ -296,6 +337,7 @@ std::vector<OpCase> op_cases() {
   norm_cases(cases);
   matmul_cases(cases);
   linear_cases(cases);
+  expert_cases(cases);
   rope_cases(cases);
   attention_cases(cases);
   add_family_cases(cases);

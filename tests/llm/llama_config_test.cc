@@ -112,7 +112,7 @@ TEST(LlamaConfig, EverySizeHasBounds) {
       {"rope.dimension_count", 34, "field 'llama.rope.dimension_count' is 34, expected 2 to 32"},
       {"rope.scaling.original_context_length", 0,
        "field 'llama.rope.scaling.original_context_length' is 0, expected 1 to 4294967296"},
-      {"expert_count", 8, "field 'llama.expert_count' is 8: mixture-of-experts models are not supported"},
+      {"expert_count", 8, "metadata 'llama.expert_used_count' is missing"},
   };
   for (const auto& c : cases) EXPECT_EQ(refusal_of_field(c.field, c.value), c.message);
   TinyModel model = tiny_llama();

@@ -131,7 +131,7 @@ using namespace fixtures;
 const json& fixture_cases() {
   static const json all = [] {
     json joined = json::array();
-    for (const char* name : {"values", "sort", "norm", "random", "conv", "tensor", "arrays"}) {
+    for (const char* name : {"values", "sort", "norm", "random", "conv", "tensor", "arrays", "experts"}) {
       for (json& c : cases_of(name)) joined.push_back(std::move(c));
     }
     return joined;

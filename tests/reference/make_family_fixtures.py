@@ -51,6 +51,15 @@ FAMILIES = {
     "stablelm": ("StableLmConfig", dict(partial_rotary_factor=0.5, use_qkv_bias=True)),
     "stablelm_parallel": ("StableLmConfig", dict(partial_rotary_factor=0.5, use_parallel_residual=True)),
     "starcoder2": ("Starcoder2Config", dict(use_bias=True)),
+    "mixtral": ("MixtralConfig", dict(num_local_experts=5, sliding_window=8)),
+    "qwen2_moe": ("Qwen2MoeConfig", dict(num_experts=6, num_experts_per_tok=3, moe_intermediate_size=32,
+                                         shared_expert_intermediate_size=64, mlp_only_layers=[1])),
+    "qwen3_moe": ("Qwen3MoeConfig", dict(head_dim=16, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=24,
+                                         norm_topk_prob=True, decoder_sparse_step=2, num_hidden_layers=4)),
+    "olmoe": ("OlmoeConfig", dict(num_experts=6, num_experts_per_tok=2)),
+    "granitemoe": ("GraniteMoeConfig", dict(num_local_experts=5, embedding_multiplier=3.0, attention_multiplier=0.2,
+                                            residual_multiplier=0.5, logits_scaling=2.0)),
+    "phimoe": ("PhimoeConfig", dict(num_local_experts=5, router_jitter_noise=0.1)),
     "glm4": ("Glm4Config", dict(head_dim=16, partial_rotary_factor=0.5, attention_bias=True)),
 }
 

@@ -24,6 +24,9 @@ constexpr Size kSizes[] = {
     {"kv-heads", &ModelShape::kv_heads, 1 << 14},
     {"head-dimension", &ModelShape::head_dimension, 1 << 12},
     {"feed-forward", &ModelShape::feed_forward, 1 << 22},
+    {"experts", &ModelShape::experts, 1 << 16},
+    {"experts-used", &ModelShape::experts_used, 1 << 16},
+    {"expert-feed-forward", &ModelShape::expert_feed_forward, 1 << 22},
     {"vocabulary", &ModelShape::vocabulary, 1 << 24},
     {"context", &ModelShape::context_trained, 1 << 30},
 };
@@ -72,6 +75,12 @@ void fill_defaults(ModelShape& s) {
   if (s.head_dimension == 0) s.head_dimension = s.embedding / s.heads;
   if (s.head_dimension % 2 != 0) throw bad_input("--shape: a head-dimension of {} is not even", s.head_dimension);
   if (s.feed_forward == 0) s.feed_forward = 4 * s.embedding;
+  if (s.experts == 0 && (s.experts_used > 0 || s.expert_feed_forward > 0))
+    throw bad_input("--shape: experts-used and expert-feed-forward are of a model with experts");
+  if (s.experts > 0 && s.experts_used == 0) s.experts_used = std::min<int64_t>(2, s.experts);
+  if (s.experts_used > s.experts)
+    throw bad_input("--shape: {} experts-used are more than the {} experts", s.experts_used, s.experts);
+  if (s.experts > 0 && s.expert_feed_forward == 0) s.expert_feed_forward = s.feed_forward;
   if (s.vocabulary == 0) s.vocabulary = 32000;
   if (s.context_trained == 0) s.context_trained = 4096;
 }

@@ -34,7 +34,8 @@ Blueprint blueprint_of_size(double parameters);
 
 // "llama-8b", or the sizes themselves, as "layers=2,embedding=64,heads=4" and, each with a default, architecture
 // (llama), kv-heads (heads), head-dimension (embedding / heads), feed-forward (4 · embedding), vocabulary (32000),
-// context (4096), tied (0). Throws bad_input that names what is wrong.
+// context (4096), tied (0); and of a mixture
+// experts, experts-used (2), expert-feed-forward (feed-forward). Throws bad_input that names what is wrong.
 Blueprint parse_blueprint(const std::string& text);
 
 }  // namespace gabbro::llm

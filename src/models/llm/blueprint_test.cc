@@ -139,7 +139,7 @@ TEST(Blueprint, TextsThatAreNoShape) {
       {"layers=99999999999999999999,embedding=64,heads=4", "layers is"},
       {"layers=5000,embedding=64,heads=4", "up to 4096"},
       {"layers=2,layers=2,embedding=64,heads=4", "layers is there twice"},
-      {"layers=2,embedding=64,heads=4,experts=2", "no size 'experts'"},
+      {"layers=2,embedding=64,heads=4,experts=2,experts-used=3", "3 experts-used are more than the 2 experts"},
       {"layers=2,embedding=64,heads=4,", "neither a known shape"},
       {"layers=2,embedding=64,heads=4,tied=2", "tied is '2'"},
   };

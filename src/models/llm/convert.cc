@@ -36,6 +36,7 @@ struct Target {
   std::optional<DType> dtype;  // nothing: copied as it is
   const CheckpointTensor* source = nullptr;
   TransformersLayout theirs;
+  std::optional<ExpertTensors> experts;       // of which `source` is the first
   const std::vector<float>* table = nullptr;  // instead of a source
   uint64_t offset = 0, bytes = 0;             // in the new file
 
@@ -165,8 +166,11 @@ void Conversion::plan() {
   }
   std::map<std::string_view, size_t> used;
   for (size_t i = 0; i < planned.size(); ++i) {
+    std::optional<ExpertTensors> experts;
+    if (planned[i].experts.experts > 0) experts.emplace(family.names, checkpoint_, planned[i].name, planned[i].experts);
     const CheckpointTensor& source =
-        checkpoint_.require_tensor(weight_name(family.names, checkpoint_, planned[i].name));
+        experts ? experts->first()
+                : checkpoint_.require_tensor(weight_name(family.names, checkpoint_, planned[i].name));
     used.emplace(source.name, i);
     // A vector of GGUF stays as it is, whatever its format.
     const DType dtype = planned[i].shape.size() == 1 && gguf ? source.dtype() : planned[i].dtype;
@@ -175,7 +179,8 @@ void Conversion::plan() {
          .type = gguf::ggml_type_number(dtype),
          .dtype = dtype,
          .source = &source,
-         .theirs = gguf ? TransformersLayout{} : model.tensors[i].theirs});
+         .theirs = gguf ? TransformersLayout{} : model.tensors[i].theirs,
+         .experts = std::move(experts)});
   }
   if (!gguf) return;
   for (const CheckpointTensor& source : checkpoint_.tensors()) {  // those that the family does not ask for
@@ -204,7 +209,8 @@ void Conversion::add(Target target) {
           fmt::format("{}: its weights are {} already; quantized again they lose more than from the original",
                       checkpoint_.path(), target.source->format));
     }
-    result_.bytes_before += target.source->data.size();
+    const int64_t elements = target.rows() * target.columns();
+    result_.bytes_before += dtype_bytes(from, static_cast<size_t>(elements));
   }
   targets_.push_back(std::move(target));
 }
@@ -226,6 +232,7 @@ void Conversion::lay_out() {
 const std::byte* Conversion::source_row(const Target& target, int64_t row, std::vector<std::byte>& gathered) const {
   const CheckpointTensor& source = *target.source;
   const auto rows = static_cast<size_t>(target.rows()), columns = static_cast<size_t>(target.columns());
+  if (target.experts) return target.experts->row(row);
   const std::byte* const data = source.data.data();
   if (target.theirs.transposed) {
     const size_t element = dtype_info(source.dtype()).block_bytes;
@@ -284,7 +291,8 @@ void Conversion::convert(const Target& target) {
   }
   constexpr size_t kChunk = size_t{4} << 20;  // bytes of the source that a thread takes at a time
   const int64_t rows = target.rows();
-  const size_t per_row = target.source != nullptr ? target.source->data.size() / static_cast<size_t>(rows) : kChunk;
+  const size_t per_row =
+      target.source != nullptr ? dtype_bytes(target.source->dtype(), static_cast<size_t>(target.columns())) : kChunk;
   const int64_t rows_per_chunk =
       std::clamp<int64_t>(static_cast<int64_t>(kChunk / std::max<size_t>(per_row, 1)), 1, rows);
   std::atomic<int64_t> next = 0;
@@ -317,7 +325,13 @@ void Conversion::convert(const Target& target) {
   for (std::thread& thread : others) thread.join();
   if (failure) std::rethrow_exception(failure);
   file_->complete(target.name);
-  if (target.source != nullptr) target.source->file->release(target.source->offset(), target.source->data.size());
+  if (target.source == nullptr) return;
+  if (target.experts) {
+    for (const CheckpointTensor* tensor : target.experts->tensors())
+      tensor->file->release(tensor->offset(), tensor->data.size());
+  } else {
+    target.source->file->release(target.source->offset(), target.source->data.size());
+  }
 }
 
 }  // namespace

@@ -116,6 +116,10 @@ void Decoder::load_attention(WeightSource& weights, const std::string& prefix, L
 void Decoder::load_feed_forward(WeightSource& weights, const std::string& prefix, Layer& layer) const {
   const ModelShape& s = config_.shape;
   const TransformersLayout theirs{.transposed = config_.transposed_linears};
+  if (Mixture::is_in(config_, weights, prefix)) {
+    layer.mixture = std::make_shared<Mixture>(config_, weights, prefix);
+    return;
+  }
   if (!config_.gated) {
     layer.ffn_up = weights.linear(prefix + "ffn_up", {s.feed_forward, s.embedding}, theirs);
   } else if (weights.has(prefix + "ffn_gate.weight")) {
@@ -144,22 +148,6 @@ Tensor Decoder::heads(const Tensor& x, const Norm& norm) const {
                                               : normalized(norm, reshape(x, shape));
 }
 
-Tensor Decoder::activated(const Tensor& x) const {
-  switch (config_.activation) {
-    case Activation::kSilu:
-      return silu(x);
-    case Activation::kGelu:
-      return gelu(x);
-    case Activation::kGeluTanh:
-      return gelu(x, true);
-    case Activation::kRelu:
-      return relu(x);
-    case Activation::kReluSquared:
-      return square(relu(x));
-  }
-  throw std::logic_error("unknown activation");
-}
-
 Tensor Decoder::attend(const Layer& w, const Tensor& h, const Step& step, KvLayer cache) const {
   Tensor q = heads(w.attn_q(h), w.attn_q_norm);  // [T, H, D]
   Tensor k = heads(w.attn_k(h), w.attn_k_norm);  // [T, G, D]
@@ -177,7 +165,9 @@ Tensor Decoder::attend(const Layer& w, const Tensor& h, const Step& step, KvLaye
 }
 
 Tensor Decoder::feed_forward(const Layer& w, const Tensor& h) const {
-  return w.ffn_down(config_.gated ? activated(w.ffn_gate(h)) * w.ffn_up(h) : activated(w.ffn_up(h)));
+  if (w.mixture) return (*w.mixture)(h);
+  const auto f = [&](const Tensor& x) { return activated(config_.activation, x); };
+  return w.ffn_down(config_.gated ? f(w.ffn_gate(h)) * w.ffn_up(h) : f(w.ffn_up(h)));
 }
 
 // `rows`, where given, are the tokens that are wanted from here on: i32 [R].

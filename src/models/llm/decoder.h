@@ -5,6 +5,7 @@
 
 #include "src/models/llm/decoder_config.h"
 #include "src/models/llm/gguf_fields.h"
+#include "src/models/llm/mixture.h"
 #include "src/models/llm/registry.h"
 
 namespace gabbro::llm {
@@ -24,19 +25,20 @@ class Decoder : public LanguageModel {
   // Fields are named as the tensors of GGUF files: blk.N.attn_q.weight and so on.
   struct Layer {
     LayerKind kind;
-    Norm attn_norm;              // [C]
-    nn::Projection attn_q;       // [H·D, C]
-    nn::Projection attn_k;       // [G·D, C]
-    nn::Projection attn_v;       // [G·D, C]
-    Norm attn_q_norm;            // [D] or [H·D]
-    Norm attn_k_norm;            // [D] or [G·D]
-    nn::Projection attn_output;  // [C, H·D]
-    Norm post_attention_norm;    // [C]
-    Norm ffn_norm;               // [C]
-    nn::Projection ffn_gate;     // [F, C]
-    nn::Projection ffn_up;       // [F, C]
-    nn::Projection ffn_down;     // [C, F]
-    Norm post_ffw_norm;          // [C]
+    Norm attn_norm;                          // [C]
+    nn::Projection attn_q;                   // [H·D, C]
+    nn::Projection attn_k;                   // [G·D, C]
+    nn::Projection attn_v;                   // [G·D, C]
+    Norm attn_q_norm;                        // [D] or [H·D]
+    Norm attn_k_norm;                        // [D] or [G·D]
+    nn::Projection attn_output;              // [C, H·D]
+    Norm post_attention_norm;                // [C]
+    Norm ffn_norm;                           // [C]
+    nn::Projection ffn_gate;                 // [F, C]
+    nn::Projection ffn_up;                   // [F, C]
+    nn::Projection ffn_down;                 // [C, F]
+    std::shared_ptr<const Mixture> mixture;  // instead of these three; or null
+    Norm post_ffw_norm;                      // [C]
   };
   struct Rope {
     RopeOptions options;
@@ -54,7 +56,6 @@ class Decoder : public LanguageModel {
   Tensor feed_forward(const Layer& w, const Tensor& h) const;
   Tensor normalized(const Norm& norm, const Tensor& x) const;
   Tensor heads(const Tensor& x, const Norm& norm) const;
-  Tensor activated(const Tensor& x) const;
 
   DecoderConfig config_;
   Rope rope_, local_rope_;

@@ -48,6 +48,14 @@ void read_sizes(const ConfigReader& fields, std::span<const WeightName> names, M
 }  // namespace
 
 DecoderConfig read_decoder_config(const ConfigReader& fields, std::span<const WeightName> names) {
+  if (const int64_t experts = fields.size_or(kExpertCount, 0, 0, int64_t{1} << 20); experts > 0) {
+    fields.refuse(kExpertCount,
+                  fmt::format("is {}: mixtures of experts of this architecture are not supported", experts));
+  }
+  return read_mixed_config(fields, names);
+}
+
+DecoderConfig read_mixed_config(const ConfigReader& fields, std::span<const WeightName> names) {
   DecoderConfig config;
   ModelShape& shape = config.shape;
   read_sizes(fields, names, shape);
@@ -59,9 +67,6 @@ DecoderConfig read_decoder_config(const ConfigReader& fields, std::span<const We
   config.attention_scale = scale != 0 ? scale : default_attention_scale(shape);
   config.layers = read_layers(fields, shape.layers, 0);
   config.rope = read_rope(fields, {.head_dimension = shape.head_dimension, .context_trained = shape.context_trained});
-  constexpr FieldName kExperts{"expert_count", "num_local_experts|num_experts|n_routed_experts"};
-  if (const int64_t experts = fields.size_or(kExperts, 0, 0, int64_t{1} << 20); experts > 0)
-    fields.refuse(kExperts, fmt::format("is {}: mixture-of-experts models are not supported", experts));
   return config;
 }
 
@@ -97,6 +102,22 @@ std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, i
     kinds[i].window = full ? 0 : window;
   }
   return kinds;
+}
+
+Tensor activated(Activation activation, const Tensor& x) {
+  switch (activation) {
+    case Activation::kSilu:
+      return silu(x);
+    case Activation::kGelu:
+      return gelu(x);
+    case Activation::kGeluTanh:
+      return gelu(x, true);
+    case Activation::kRelu:
+      return relu(x);
+    case Activation::kReluSquared:
+      return square(relu(x));
+  }
+  throw std::logic_error("unknown activation");
 }
 
 Activation read_activation(const ConfigReader& fields, Activation other) {

@@ -18,6 +18,20 @@ enum class Activation { kSilu, kGelu, kGeluTanh, kRelu, kReluSquared };
 // Norms of queries and keys: none, over each head with a weight [D], or over all heads together with a weight [H·D].
 enum class QkNorm { kNone, kHead, kAllHeads };
 
+// How a router makes scores of its logits: over all experts, each by itself, or as Mixture::route_by_margin() says.
+enum class RouterScore { kSoftmax, kSigmoid, kMargin };
+
+// A mixture of experts (mixture.h), whose sizes are in ModelShape.
+struct MixtureConfig {
+  RouterScore score = RouterScore::kSoftmax;
+  float margin = 0;         // of kMargin, relative to the best logit
+  bool normalized = false;  // the weights of a token's experts are made to add up to 1
+  float scale = 1;          // on these weights
+  int64_t groups = 1;       // of experts, of which a token's best few have all of its experts
+  int64_t groups_used = 1;
+  int64_t shared_feed_forward = 0;  // of the expert of all tokens, where there is one
+};
+
 // In what the layers of a model differ.
 struct LayerKind {
   int64_t window = 0;       // of attention, in tokens; 0: none
@@ -45,6 +59,7 @@ struct DecoderConfig {
 
   Activation activation = Activation::kSilu;
   bool gated = true;
+  MixtureConfig mixture;
 
   float embedding_scale = 1;           // on the token embeddings
   bool embedding_scale_given = false;  // by a field; else the family computes it
@@ -61,16 +76,22 @@ struct DecoderConfig {
   bool transposed_linears = false;  // transformers stores matrices of layers as [columns, rows]
 };
 
+constexpr FieldName kExpertCount{"expert_count", "num_local_experts|num_experts|n_routed_experts"};
+
 // The fields that most families share: sizes, the epsilon of the norms, scale of attention, rotary embeddings, windows
 // by read_layers without a pattern. `names` are the family's, for the vocabulary's size. Throws bad_input that names
 // the file and the field where a size is missing, out of range, or does not fit the others.
+// The same of a dense model alone, and of one that may be a mixture of experts (read_mixture).
 DecoderConfig read_decoder_config(const ConfigReader& fields, std::span<const WeightName> names);
+DecoderConfig read_mixed_config(const ConfigReader& fields, std::span<const WeightName> names);
 
 float default_attention_scale(const ModelShape& shape);  // 1/sqrt(D)
 
 // One kind for each layer: windows from layer_types of config.json, else as "every `pattern`-th layer sees everything"
 // (0: none does, 1: all do).
 std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, int64_t pattern);
+
+Tensor activated(Activation activation, const Tensor& x);
 
 // hidden_act of config.json and its other names; `other` where there is none, and for GGUF.
 Activation read_activation(const ConfigReader& fields, Activation other);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/models/llm/mixture.h"
+
 namespace gabbro::llm {
 namespace {
 
@@ -61,6 +63,7 @@ void write_decoder_fields(const DecoderConfig& config, GgufFields& fields) {
     fields.number("logit_scale", config.logits_divided ? 1 / config.logit_scale : config.logit_scale);
   if (!config.shared_norm && config.attn_norm_name == std::string_view("attn_norm"))
     fields.writer.add_bool(fields.architecture + ".use_parallel_residual", config.parallel);
+  write_mixture_fields(config, fields);
   write_windows(config.layers, fields);
   write_rope(config.rope, fields);
   if (config.local_rope && config.local_rope->base != config.rope.base)

@@ -18,6 +18,10 @@ struct ModelShape {
   int64_t feed_forward = 0;     // F
   int64_t vocabulary = 0;       // V
   int64_t context_trained = 0;  // tokens
+  // Mixtures of experts; all 0 in dense models.
+  int64_t experts = 0;              // E
+  int64_t experts_used = 0;         // U, of a token
+  int64_t expert_feed_forward = 0;  // of each
 };
 
 // The tokens of one step.

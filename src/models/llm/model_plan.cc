@@ -30,6 +30,11 @@ gguf::Writer fields_of(const Blueprint& blueprint) {
   size("context_length", s.context_trained);
   size("embedding_length", s.embedding);
   size("feed_forward_length", s.feed_forward);
+  if (s.experts > 0) {
+    size("expert_count", s.experts);
+    size("expert_used_count", s.experts_used);
+    size("expert_feed_forward_length", s.expert_feed_forward);
+  }
   size("attention.head_count", s.heads);
   size("attention.head_count_kv", s.kv_heads);
   size("attention.key_length", s.head_dimension);
@@ -44,7 +49,9 @@ gguf::Writer fields_of(const Blueprint& blueprint) {
 bool has_tensor(const Blueprint& blueprint, const std::string& name) {
   if (name == kHead) return !blueprint.tied;
   if (name == kRopeDivisors) return blueprint.rope_factor != 1;
-  const bool alternative = name.ends_with(".attn_qkv.weight") || name.starts_with("rope_factors_");
+  if (name.ends_with(".ffn_gate_inp.weight")) return blueprint.sizes.experts > 0;
+  const bool alternative =
+      name.ends_with(".attn_qkv.weight") || name.ends_with("_shexp.weight") || name.starts_with("rope_factors_");
   return !alternative && !name.ends_with(".bias");
 }
 
@@ -74,7 +81,10 @@ MixtureTensor role_of(const RequestedTensor& tensor) {
       {"attn_q", TensorRole::kAttentionQ},         {"attn_k", TensorRole::kAttentionK},
       {"attn_v", TensorRole::kAttentionV},         {"attn_output", TensorRole::kAttentionOutput},
       {"ffn_gate", TensorRole::kFfnGate},          {"ffn_up", TensorRole::kFfnUp},
-      {"ffn_down", TensorRole::kFfnDown}};
+      {"ffn_down", TensorRole::kFfnDown},          {"ffn_gate_exps", TensorRole::kFfnGate},
+      {"ffn_up_exps", TensorRole::kFfnUp},         {"ffn_down_exps", TensorRole::kFfnDown},
+      {"ffn_gate_shexp", TensorRole::kFfnGate},    {"ffn_up_shexp", TensorRole::kFfnUp},
+      {"ffn_down_shexp", TensorRole::kFfnDown}};
   MixtureTensor out{.columns = tensor.shape.back()};
   std::string_view name = tensor.name;
   name.remove_suffix(std::string_view(".weight").size());
@@ -98,6 +108,11 @@ int64_t PlannedTensor::elements() const {
 
 uint64_t PlannedTensor::bytes() const { return dtype_bytes(dtype, static_cast<size_t>(elements())); }
 
+uint64_t bytes_read(const ExpertsSize& experts, uint64_t bytes) {
+  if (experts.experts == 0) return bytes;
+  return bytes * static_cast<uint64_t>(experts.used) / static_cast<uint64_t>(experts.experts);
+}
+
 ModelPlan plan_of(const Checkpoint& checkpoint) {
   const std::span<const WeightName> names = family_of(checkpoint).names;
   return plan(checkpoint, [&](const std::string& name) { return has_weight(names, checkpoint, name); });
@@ -117,8 +132,9 @@ std::vector<PlannedTensor> planned_tensors(const ModelPlan& plan, const FileType
   const MixtureModel model{.layers = s.layers, .heads = s.heads, .kv_heads = s.kv_heads, .tied = plan.tied};
   std::vector<PlannedTensor> tensors;
   for (const RequestedTensor& tensor : plan.tensors) {
-    const DType dtype = tensor.shape.size() == 2 ? mixture_dtype(type, role_of(tensor), model) : DType::f32;
-    tensors.push_back({tensor.name, tensor.shape, dtype});
+    const bool in_f32 = tensor.in_f32 || tensor.shape.size() < 2;
+    const DType dtype = in_f32 ? DType::f32 : mixture_dtype(type, role_of(tensor), model);
+    tensors.push_back({tensor.name, tensor.shape, dtype, tensor.experts});
   }
   return tensors;
 }
@@ -131,7 +147,7 @@ Checkpoint random_checkpoint(const Blueprint& blueprint, const FileType& type, u
   const std::vector<float> divisors = rope_divisors(blueprint);
   for (const PlannedTensor& tensor : planned_tensors(plan_of(blueprint), type)) {
     const uint32_t number = gguf::ggml_type_number(tensor.dtype);
-    if (tensor.shape.size() == 2) {
+    if (tensor.shape.size() >= 2) {
       writer.declare_tensor(tensor.name, number, tensor.shape);
     } else {
       const std::span<const float> values = tensor.name == kRopeDivisors ? divisors : ones;

@@ -23,6 +23,9 @@ struct ModelPlan {
 ModelPlan plan_of(const Checkpoint& checkpoint);
 ModelPlan plan_of(const Blueprint& blueprint);
 
+// The bytes of `bytes` that are read for one token: of experts only of those that it is routed to.
+uint64_t bytes_read(const ExpertsSize& experts, uint64_t bytes);
+
 inline constexpr const char* kEmbeddings = "token_embd.weight";
 
 // A tensor of a file of a given type.
@@ -30,6 +33,7 @@ struct PlannedTensor {
   std::string name;
   std::vector<int64_t> shape;  // row-major
   DType dtype;
+  ExpertsSize experts{};  // of a tensor [E, rows, columns]
 
   int64_t elements() const;
   uint64_t bytes() const;

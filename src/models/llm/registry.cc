@@ -8,25 +8,28 @@
 
 namespace gabbro::llm {
 
-extern const Family kCohere, kCohere2;         // cohere.cc
-extern const Family kFalcon;                   // falcon.cc
-extern const Family kGemma, kGemma2, kGemma3;  // gemma.cc
-extern const Family kGlm;                      // glm.cc
-extern const Family kGpt2;                     // gpt2.cc
-extern const Family kGptNeox;                  // gpt_neox.cc
-extern const Family kLlama, kGranite;          // llama.cc
-extern const Family kOlmo;                     // olmo.cc
-extern const Family kPhi;                      // phi.cc
-extern const Family kPhi3;                     // phi3.cc
-extern const Family kQwen2, kQwen3;            // qwen.cc
-extern const Family kSmolLm3;                  // smollm3.cc
-extern const Family kStableLm;                 // stablelm.cc
-extern const Family kStarCoder2;               // starcoder2.cc
+extern const Family kCohere, kCohere2;                     // cohere.cc
+extern const Family kFalcon;                               // falcon.cc
+extern const Family kGemma, kGemma2, kGemma3;              // gemma.cc
+extern const Family kGlm;                                  // glm.cc
+extern const Family kGpt2;                                 // gpt2.cc
+extern const Family kGptNeox;                              // gpt_neox.cc
+extern const Family kLlama, kGranite, kGraniteMoe;         // llama.cc
+extern const Family kOlmo;                                 // olmo.cc
+extern const Family kOlmoe;                                // olmoe.cc
+extern const Family kPhi;                                  // phi.cc
+extern const Family kPhi3;                                 // phi3.cc
+extern const Family kPhiMoe;                               // phimoe.cc
+extern const Family kQwen2, kQwen3, kQwen2Moe, kQwen3Moe;  // qwen.cc
+extern const Family kSmolLm3;                              // smollm3.cc
+extern const Family kStableLm;                             // stablelm.cc
+extern const Family kStarCoder2;                           // starcoder2.cc
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &kCohere,  &kCohere2, &kFalcon, &kGemma, &kGemma3, &kGemma2, &kGlm,     &kGpt2,     &kGptNeox,    &kLlama,
-      &kGranite, &kOlmo,    &kPhi,    &kPhi3,  &kQwen2,  &kQwen3,  &kSmolLm3, &kStableLm, &kStarCoder2,
+      &kCohere,  &kCohere2, &kFalcon,  &kGemma,      &kGemma3,   &kGemma2,  &kGlm,      &kGpt2,
+      &kGptNeox, &kLlama,   &kGranite, &kGraniteMoe, &kOlmo,     &kOlmoe,   &kPhi,      &kPhi3,
+      &kPhiMoe,  &kQwen2,   &kQwen3,   &kQwen2Moe,   &kQwen3Moe, &kSmolLm3, &kStableLm, &kStarCoder2,
   };
   return kFamilies;
 }

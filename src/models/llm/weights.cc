@@ -18,9 +18,11 @@ namespace {
 size_t bytes_of_matrices(const Checkpoint& checkpoint, const Device& device) {
   size_t bytes = 0;
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    if (tensor.shape.size() != 2 || !tensor.known_dtype) continue;  // it may be one that the model does not use
+    const size_t rank = tensor.shape.size();
+    if (rank < 2 || rank > 3 || !tensor.known_dtype) continue;  // it may be one that the model does not use
     if (tensor.elements() == 0) continue;
-    bytes += MemoryBlock::rounded(device.matrix_bytes(*tensor.known_dtype, tensor.shape[0], tensor.shape[1]));
+    const int64_t columns = tensor.shape.back();
+    bytes += MemoryBlock::rounded(device.matrix_bytes(*tensor.known_dtype, tensor.elements() / columns, columns));
   }
   return bytes;
 }
@@ -82,7 +84,8 @@ std::vector<std::string> transformers_names(std::span<const WeightName> names, c
   for (const WeightName& known : names) {
     const auto number = match(known.gguf, std::string_view(name).substr(0, suffix));
     if (!number) continue;
-    const std::string theirs = fmt::format(fmt::runtime(known.hugging_face), *number) + name.substr(suffix);
+    const std::string theirs =
+        fmt::format(fmt::runtime(known.hugging_face), *number) + (known.whole ? "" : name.substr(suffix));
     found.push_back(theirs);
     constexpr std::string_view kModel = "model.";
     found.push_back("language_model." + theirs);
@@ -91,22 +94,71 @@ std::vector<std::string> transformers_names(std::span<const WeightName> names, c
   return found;
 }
 
+// The name of the tensor of one expert; of other tensors the name itself.
+std::string of_expert(std::string name, int64_t expert) {
+  if (const size_t star = name.find('*'); star != name.npos) name.replace(star, 1, std::to_string(expert));
+  return name;
+}
+
+// The first that is there.
+const std::string* find_name(const std::vector<std::string>& candidates, const Checkpoint& checkpoint) {
+  const auto found = std::ranges::find_if(
+      candidates, [&](const std::string& candidate) { return checkpoint.tensor(of_expert(candidate, 0)) != nullptr; });
+  return found != candidates.end() ? &*found : nullptr;
+}
+
 }  // namespace
 
 std::string weight_name(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name) {
   if (checkpoint.layout() == CheckpointLayout::kGguf) return name;
   const std::vector<std::string> theirs = transformers_names(names, name);
   if (theirs.empty()) throw std::logic_error("no name in transformers' layout for " + name);
-  for (const std::string& candidate : theirs) {
-    if (checkpoint.tensor(candidate) != nullptr) return candidate;
-  }
-  return theirs.front();
+  const std::string* const found = find_name(theirs, checkpoint);
+  return of_expert(found != nullptr ? *found : theirs.front(), 0);
 }
 
 bool has_weight(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name) {
   if (checkpoint.layout() == CheckpointLayout::kGguf) return checkpoint.tensor(name) != nullptr;
-  return std::ranges::any_of(transformers_names(names, name),
-                             [&](const std::string& theirs) { return checkpoint.tensor(theirs) != nullptr; });
+  return find_name(transformers_names(names, name), checkpoint) != nullptr;
+}
+
+ExpertTensors::ExpertTensors(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name,
+                             const ExpertsSize& size)
+    : size_(size), stored_rows_(size.rows) {
+  const bool gguf = checkpoint.layout() == CheckpointLayout::kGguf;
+  const std::vector<std::string> candidates = gguf ? std::vector{name} : transformers_names(names, name);
+  if (candidates.empty()) throw std::logic_error("no name in transformers' layout for " + name);
+  const std::string* const found = find_name(candidates, checkpoint);
+  const std::string& pattern = found != nullptr ? *found : candidates.front();
+  const bool apart = pattern.find('*') != pattern.npos;
+  for (int64_t e = 0; e < (apart ? size.experts : 1); ++e)
+    tensors_.push_back(&checkpoint.require_tensor(of_expert(pattern, e)));
+  std::vector<int64_t> shape = {size.rows, size.columns};
+  if (!apart) shape.insert(shape.begin(), size.experts);
+  if (!apart && !gguf && first().shape == std::vector{size.experts, 2 * size.rows, size.columns}) {
+    stored_rows_ = 2 * size.rows;
+    shape[1] = stored_rows_;
+  }
+  for (const CheckpointTensor* tensor : tensors_) {
+    if (tensor->shape != shape) {
+      throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", checkpoint.path(),
+                      gguf::quote(tensor->name), fmt::join(tensor->shape, ", "), fmt::join(shape, ", "));
+    }
+    if (tensor->dtype() != first().dtype()) {
+      throw bad_input("{}: tensor {} has format {}, that of the first expert {}", checkpoint.path(),
+                      gguf::quote(tensor->name), tensor->format, first().format);
+    }
+  }
+  const auto rows = static_cast<size_t>(apart ? stored_rows_ : size.experts * stored_rows_);
+  row_bytes_ = first().data.size() / rows;
+}
+
+const std::byte* ExpertTensors::row(int64_t row) const {
+  const int64_t expert = row / size_.rows, within = row % size_.rows;
+  const int64_t there = stored_rows_ == size_.rows ? within : size_.part * size_.rows + within;
+  if (tensors_.size() > 1)
+    return tensors_[static_cast<size_t>(expert)]->data.data() + static_cast<size_t>(there) * row_bytes_;
+  return first().data.data() + static_cast<size_t>(expert * stored_rows_ + there) * row_bytes_;
 }
 
 nn::Projection WeightSource::linear(const std::string& prefix, MatrixSize size, const TransformersLayout& theirs) {
@@ -133,17 +185,24 @@ CheckpointWeights::CheckpointWeights(const Checkpoint& checkpoint, std::span<con
 
 bool CheckpointWeights::has(const std::string& name) const { return has_weight(names_, checkpoint_, name); }
 
+namespace {
+
+void require_weight_format(const CheckpointTensor& tensor, const Checkpoint& checkpoint) {
+  const DType dtype = tensor.dtype();
+  if (is_quantized(dtype) || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) return;
+  throw bad_input("{}: tensor {}: weights in format {} are not supported", checkpoint.path(), gguf::quote(tensor.name),
+                  tensor.format);
+}
+
+}  // namespace
+
 const CheckpointTensor& CheckpointWeights::checked(const std::string& name, std::vector<int64_t> shape) const {
   const CheckpointTensor& tensor = checkpoint_.require_tensor(weight_name(names_, checkpoint_, name));
   if (tensor.shape != shape) {
     throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", checkpoint_.path(),
                     gguf::quote(tensor.name), fmt::join(tensor.shape, ", "), fmt::join(shape, ", "));
   }
-  const DType dtype = tensor.dtype();
-  if (!is_quantized(dtype) && dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) {
-    throw bad_input("{}: tensor {}: weights in format {} are not supported", checkpoint_.path(),
-                    gguf::quote(tensor.name), tensor.format);
-  }
+  require_weight_format(tensor, checkpoint_);
   return tensor;
 }
 
@@ -186,11 +245,48 @@ Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const
   return matrix;
 }
 
+Tensor CheckpointWeights::matrix_f32(const std::string& name, MatrixSize size) {
+  const CheckpointTensor& tensor = checked(name, {size.rows, size.columns});
+  check_values(tensor);
+  const std::vector<std::byte> aligned(tensor.data.begin(), tensor.data.end());
+  const auto values = std::make_shared<std::vector<float>>(static_cast<size_t>(tensor.elements()));
+  const size_t row = aligned.size() / static_cast<size_t>(size.rows);
+  for (int64_t i = 0; i < size.rows; ++i)
+    dequantize_row(tensor.dtype(), aligned.data() + static_cast<size_t>(i) * row, values->data() + i * size.columns,
+                   size.columns);
+  loaded(tensor, tensor.data.size());
+  return device_->upload_matrix(DType::f32, size.rows, size.columns, {values, values->data()});
+}
+
+Tensor CheckpointWeights::experts(const std::string& name, const ExpertsSize& size) {
+  const ExpertTensors experts(names_, checkpoint_, name, size);
+  const CheckpointTensor& first = experts.first();
+  const DType dtype = first.dtype();
+  for (const CheckpointTensor* tensor : experts.tensors()) {
+    require_weight_format(*tensor, checkpoint_);
+    check_values(*tensor);
+  }
+  const int64_t rows = size.experts * size.rows;
+  std::shared_ptr<const void> bytes(first.file, first.data.data());
+  if (!experts.in_one_piece() || !is_aligned(first.data, dtype)) {
+    const size_t row = dtype_bytes(dtype, static_cast<size_t>(size.columns));
+    const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(rows) * row);
+    for (int64_t i = 0; i < rows; ++i) std::memcpy(copy->data() + static_cast<size_t>(i) * row, experts.row(i), row);
+    bytes = {copy, copy->data()};
+  }
+  Tensor matrix = device_->upload_matrix(dtype, rows, size.columns, bytes, &memory_);
+  const bool in_place = matrix.state().storage.get() == first.data.data();
+  const size_t total = dtype_bytes(dtype, static_cast<size_t>(rows * size.columns)) / experts.tensors().size();
+  for (const CheckpointTensor* tensor : experts.tensors()) loaded(*tensor, total, in_place);
+  return matrix;
+}
+
 std::vector<float> CheckpointWeights::host_vector(const std::string& name, int64_t length,
                                                   const TransformersLayout& theirs) {
-  const CheckpointTensor& tensor = checked(name, {length});
-  check_values(tensor);
   const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && !theirs.is_same();
+  const bool row = theirs.one_row && checkpoint_.layout() == CheckpointLayout::kHuggingFace;
+  const CheckpointTensor& tensor = checked(name, row ? std::vector<int64_t>{1, length} : std::vector{length});
+  check_values(tensor);
   std::vector<std::byte> aligned(tensor.data.begin(), tensor.data.end());
   if (converted) aligned = std::move(*in_our_layout(tensor, length, theirs));
   std::vector<float> values(static_cast<size_t>(length));
@@ -206,18 +302,28 @@ Tensor CheckpointWeights::upload(std::span<const float> values) {
   return device_->upload(DType::f32, Shape{std::ssize(values)}, values.data());
 }
 
-void WeightList::add(const std::string& name, std::vector<int64_t> shape, const TransformersLayout& theirs) {
-  const bool known = std::ranges::any_of(tensors_, [&](const RequestedTensor& t) { return t.name == name; });
-  if (!known) tensors_.push_back({name, std::move(shape), theirs});
+void WeightList::add(RequestedTensor tensor) {
+  const bool known = std::ranges::any_of(tensors_, [&](const RequestedTensor& t) { return t.name == tensor.name; });
+  if (!known) tensors_.push_back(std::move(tensor));
 }
 
 Tensor WeightList::matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
-  add(name, {size.rows, size.columns}, theirs);
+  add({.name = name, .shape = {size.rows, size.columns}, .theirs = theirs});
+  return {};
+}
+
+Tensor WeightList::matrix_f32(const std::string& name, MatrixSize size) {
+  add({.name = name, .shape = {size.rows, size.columns}, .in_f32 = true});
+  return {};
+}
+
+Tensor WeightList::experts(const std::string& name, const ExpertsSize& size) {
+  add({.name = name, .shape = {size.experts, size.rows, size.columns}, .experts = size});
   return {};
 }
 
 std::vector<float> WeightList::host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) {
-  add(name, {length}, theirs);
+  add({.name = name, .shape = {length}, .theirs = theirs});
   return std::vector<float>(static_cast<size_t>(length), 1.0f);
 }
 

@@ -15,10 +15,12 @@
 namespace gabbro::llm {
 
 // A module of tensors in both layouts; "{}" is the number of the layer. A family has a table of them, and asks by the
-// name of GGUF. Of several rows for one name the first whose tensor exists counts.
+// name of GGUF. Of several rows for one name the first whose tensor exists counts. Where transformers has a tensor for
+// each expert, "*" is the number of the expert.
 struct WeightName {
   const char* gguf;          // "blk.{}.attn_q"
   const char* hugging_face;  // "model.layers.{}.self_attn.q_proj"
+  bool whole = false;        // it has no ".weight" or ".bias" after that
 };
 
 // A table with rows of `own` before those of `common`.
@@ -30,11 +32,21 @@ constexpr std::array<WeightName, A + B> with_names(const WeightName (&own)[A], c
   return all;
 }
 
+template <size_t A, size_t B>
+constexpr std::array<WeightName, A + B> with_names(const WeightName (&own)[A],
+                                                   const std::array<WeightName, B>& common) {
+  std::array<WeightName, A + B> all{};
+  for (size_t i = 0; i < A; ++i) all[i] = own[i];
+  for (size_t i = 0; i < B; ++i) all[A + i] = common[i];
+  return all;
+}
+
 // How transformers stores a tensor where that differs from GGUF's layout, in which it is asked for.
 struct TransformersLayout {
   std::function<int64_t(int64_t row)> row;  // the row there of each row here; empty: the same
   bool transposed = false;                  // stored [columns, rows]
   float offset = 0;                         // added to the values of a vector
+  bool one_row = false;                     // a vector is stored as [1, n]
 
   bool is_same() const { return !row && !transposed && offset == 0; }
 };
@@ -49,6 +61,36 @@ struct MatrixSize {
   int64_t first = 0, count = 0;   // the rows that are wanted; count 0: all
 };
 
+// The matrices of all experts of a layer, each [rows, columns]. Where transformers stores the rows of two of them
+// together, [E, 2 · rows, columns], this is the first (0) or the second (1).
+struct ExpertsSize {
+  int64_t experts = 0, rows = 0, columns = 0;
+  int64_t used = 0;  // experts that a token needs
+  int part = 0;
+};
+
+// The rows of a layer's experts in the checkpoint: one tensor for all, or one for each.
+class ExpertTensors {
+ public:
+  // `name` is GGUF's. Throws bad_input that names the file and the tensor: missing, of another shape or format than the
+  // others.
+  ExpertTensors(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name,
+                const ExpertsSize& size);
+
+  std::span<const CheckpointTensor* const> tensors() const { return tensors_; }
+  const CheckpointTensor& first() const { return *tensors_.front(); }
+  // Row `row` of [E · rows, columns].
+  const std::byte* row(int64_t row) const;
+  // Whether these rows follow each other in the file.
+  bool in_one_piece() const { return tensors_.size() == 1 && stored_rows_ == size_.rows; }
+
+ private:
+  ExpertsSize size_;
+  int64_t stored_rows_;  // of an expert
+  size_t row_bytes_;
+  std::vector<const CheckpointTensor*> tensors_;
+};
+
 // All functions throw bad_input that names the file and the tensor: missing, of another shape, of a format that does
 // not run, or with values that are not numbers.
 class WeightSource {
@@ -60,6 +102,9 @@ class WeightSource {
   virtual bool has(const std::string& name) const = 0;  // a tensor's: "output.weight"
   // As `linear` and `embedding` want it.
   virtual Tensor matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs = {}) = 0;
+  virtual Tensor matrix_f32(const std::string& name, MatrixSize size) = 0;  // in f32, whatever the file has
+  // The matrices of all experts as one of E · rows rows, as `expert_linear` wants it.
+  virtual Tensor experts(const std::string& name, const ExpertsSize& size) = 0;
   virtual std::vector<float> host_vector(const std::string& name, int64_t length,
                                          const TransformersLayout& theirs = {}) = 0;
   virtual Tensor upload(std::span<const float> values) = 0;  // f32 [n] on the device
@@ -79,6 +124,8 @@ class CheckpointWeights : public WeightSource {
 
   bool has(const std::string& name) const override;
   Tensor matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
+  Tensor matrix_f32(const std::string& name, MatrixSize size) override;
+  Tensor experts(const std::string& name, const ExpertsSize& size) override;
   std::vector<float> host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) override;
   Tensor upload(std::span<const float> values) override;
 
@@ -102,6 +149,8 @@ struct RequestedTensor {
   std::string name;
   std::vector<int64_t> shape;  // row-major
   TransformersLayout theirs;
+  ExpertsSize experts{};  // of a tensor [E, rows, columns]
+  bool in_f32 = false;    // read in f32, and stored so in GGUF
 };
 
 // Lists what a family asks for; its tensors are undefined, so that the model cannot run.
@@ -114,11 +163,13 @@ class WeightList : public WeightSource {
 
   bool has(const std::string& name) const override { return has_(name); }
   Tensor matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
+  Tensor matrix_f32(const std::string& name, MatrixSize size) override;
+  Tensor experts(const std::string& name, const ExpertsSize& size) override;
   std::vector<float> host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) override;
   Tensor upload(std::span<const float> values) override;
 
  private:
-  void add(const std::string& name, std::vector<int64_t> shape, const TransformersLayout& theirs);
+  void add(RequestedTensor tensor);
 
   std::function<bool(const std::string& name)> has_;
   std::vector<RequestedTensor> tensors_;

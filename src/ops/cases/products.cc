@@ -1,5 +1,6 @@
 // Products of matrices and tensors.
 #include "gabbro/ops/products.h"
+#include "gabbro/ops/experts.h"
 #include "src/ops/cases/attributes.h"
 #include "src/ops/cases/cases.h"
 #include "src/ops/op_table.h"
@@ -27,6 +28,13 @@ std::vector<GradientCase> linears() {
   return cases;
 }
 
+// Three experts, of which no token goes to the second.
+GradientCase expert_gradient(const Shape& x) {
+  return {"expert_linear " + x.to_string(), &kExpertLinear, {{x}, {Shape{6, 4}}}, one([](const Inputs& inputs) {
+            return expert_linear(inputs[0], inputs[1], ints(Shape{3, 2}, {0, 2, 2, 0, 0, 2}), 3);
+          })};
+}
+
 Tensor tensor_product(const Inputs& x, const json& a) {
   return a.contains("count") ? tensordot(x[0], x[1], a.at("count").get<int64_t>())
                              : tensordot(x[0], x[1], a.at("of_a").get<std::vector<int64_t>>(),
@@ -51,6 +59,24 @@ void add_products(std::vector<Entry>& entries) {
           {.name = "linear",
            .call = [](const Inputs& x, const json&) { return linear(x[0], x[1], optional(x, 2)); },
            .gradients = linears()},
+          {.name = "expert_linear",
+           .call = [](const Inputs& x, const json& a) { return expert_linear(x[0], x[1], x[2], a.at("experts")); },
+           .gradients = {expert_gradient({3, 4}), expert_gradient({3, 2, 4})},
+           .refusals = {{[] {
+                           const Tensor x = refused_input(DType::f32), ids = refused_input(DType::i32, Shape{2, 1});
+                           expert_linear(x, refused_input(DType::f32, Shape{7, 5}), ids, 3);
+                         },
+                         "[expert_linear] weight (7, 5) is not of 3 experts with rows each"},
+                        {[] {
+                           const Tensor x = refused_input(DType::f32), ids = refused_input(DType::i32, Shape{3, 1});
+                           expert_linear(x, refused_input(DType::f32, Shape{6, 5}), ids, 3);
+                         },
+                         "[expert_linear] input (2, 5) does not fit ids (3, 1)"},
+                        {[] {
+                           const Tensor x = refused_input(DType::f32), ids = refused_input(DType::i32, Shape{2, 1});
+                           expert_linear(x, refused_input(DType::f32, Shape{6, 4}), ids, 3);
+                         },
+                         "[expert_linear] input (2, 5) does not fit weight (6, 4)"}}},
           {.name = "embedding",
            .call = [](const Inputs& x, const json&) { return embedding(x[0], x[1]); },
            .gradients = {{"embedding", &kEmbedding, {{Shape{4, 3}}}, one([](const Inputs& x) {

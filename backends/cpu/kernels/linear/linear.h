@@ -14,6 +14,9 @@ namespace gabbro::cpu::GABBRO_ISA {
 using abi::Epilogue;
 using abi::LinearOptions;
 
+// Whether products read this matrix of K columns: packed, or rows in the file's layout.
+bool is_linear_weight(const abi::TensorView& matrix, int64_t columns);
+
 class Linear : public Kernel {
  public:
   // The request's operands are checked (linear_make.cc).

@@ -4,9 +4,7 @@
 #include "backends/cpu/kernels/linear/linear.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
-namespace {
-
-bool is_weight(const abi::TensorView& view, int64_t columns) {
+bool is_linear_weight(const abi::TensorView& view, int64_t columns) {
   if (view.rank != 2 || view.shape[0] < 1 || view.shape[1] != columns || !is_weight_dtype(view.dtype)) return false;
   if (columns % dtype_info(view.dtype).block_elements != 0) return false;
   if (view.layout == abi::Layout::kPacked) return has_panels(view.dtype);
@@ -14,10 +12,8 @@ bool is_weight(const abi::TensorView& view, int64_t columns) {
                                        view.strides[0] % dtype_info(view.dtype).block_elements == 0);
 }
 
-}  // namespace
-
 KernelPointer make_linear(const abi::KernelRequest& request, const MakeContext& context) {
-  const auto options = abi::read_linear_request(request, is_weight);
+  const auto options = abi::read_linear_request(request, is_linear_weight);
   return options ? std::make_unique<Linear>(request, *options, context.workers) : nullptr;
 }
 

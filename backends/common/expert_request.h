@@ -1,0 +1,29 @@
+// Operands of a request of `expert_linear` (src/ops/expert_linear.cc). Compiled once, for no particular instruction
+// set.
+#pragma once
+
+#include <optional>
+
+#include "backends/common/linear_request.h"
+
+namespace gabbro::abi {
+
+// y[t, u] = x[t] or x[t, u] · W[ids[t, u]]ᵀ. Inputs are x, the weights [E·N, K] and the ids [T, U].
+struct ExpertRequest {
+  int64_t tokens = 0;     // T
+  int64_t used = 0;       // U, experts of a token
+  int64_t experts = 0;    // E
+  int64_t rows = 0;       // N, of an expert
+  int64_t columns = 0;    // K
+  bool own_rows = false;  // x is [T, U, K]
+
+  int64_t slots() const { return tokens * used; }                               // products
+  int64_t row_of(int64_t slot) const { return own_rows ? slot : slot / used; }  // of x
+  // Experts whose weights are read at most; how many is not known before the ids are.
+  int64_t most_read() const { return experts < slots() ? experts : slots(); }
+};
+
+// Nothing where the request makes no sense, or the weight is refused.
+std::optional<ExpertRequest> read_expert_request(const KernelRequest& request, IsWeight is_weight);
+
+}  // namespace gabbro::abi

@@ -1,0 +1,35 @@
+// Phi-3.5-MoE: a mixture of experts whose router compares each choice with the logits near it; LayerNorms with a bias.
+#include "src/models/llm/decoder.h"
+#include "src/models/llm/registry.h"
+
+namespace gabbro::llm {
+namespace {
+
+constexpr std::string_view kArchitectures[] = {"phimoe"};
+
+constexpr WeightName kOwn[] = {
+    {"blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.gate"},
+    {"blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.experts.*.w1"},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.experts.*.w3"},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.experts.*.w2"},
+};
+constexpr auto kNames = with_names(kOwn, kMixtureDecoderNames);
+
+DecoderConfig read_config(const Checkpoint& checkpoint) {
+  const ConfigReader fields(checkpoint);
+  DecoderConfig config = read_mixed_config(fields, kNames);
+  config.norm = NormKind::kLayer;
+  config.activation = read_activation(fields, Activation::kSilu);
+  config.mixture.score = RouterScore::kMargin;
+  constexpr float kPublishedMargin = 0.01f;  // of files by llama.cpp, which has no such field
+  config.mixture.margin = fields.number_or({"expert_margin", "router_jitter_noise"}, kPublishedMargin, 0.0f, 1.0f);
+  read_mixture(fields, config);
+  return config;
+}
+
+}  // namespace
+
+extern const Family kPhiMoe;
+const Family kPhiMoe = decoder_family<read_config>(kArchitectures, kNames);
+
+}  // namespace gabbro::llm

@@ -1,0 +1,102 @@
+#include "src/models/llm/mixture.h"
+
+#include <limits>
+
+#include "gabbro/ops/experts.h"
+
+namespace gabbro::llm {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Tensor without(const Tensor& x, const Tensor& excluded) { return where(excluded, scalar(x.device(), -kInfinity), x); }
+
+}  // namespace
+
+bool Mixture::is_in(const DecoderConfig& config, const WeightSource& weights, const std::string& prefix) {
+  return config.shape.experts > 0 && weights.has(prefix + "ffn_gate_inp.weight");
+}
+
+Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::string& prefix)
+    : config_(config.mixture),
+      activation_(config.activation),
+      experts_(config.shape.experts),
+      used_(config.shape.experts_used) {
+  const ModelShape& s = config.shape;
+  const auto experts = [&](const char* name, int64_t rows, int64_t columns, int part) {
+    return weights.experts(
+        prefix + name, {.experts = s.experts, .rows = rows, .columns = columns, .used = s.experts_used, .part = part});
+  };
+  ffn_gate_inp_ = weights.matrix_f32(prefix + "ffn_gate_inp.weight", {s.experts, s.embedding});
+  if (const std::string bias = prefix + "exp_probs_b.bias"; weights.has(bias))
+    exp_probs_b_ = weights.vector(bias, s.experts);
+  ffn_gate_exps_ = experts("ffn_gate_exps.weight", s.expert_feed_forward, s.embedding, 0);
+  ffn_up_exps_ = experts("ffn_up_exps.weight", s.expert_feed_forward, s.embedding, 1);
+  ffn_down_exps_ = experts("ffn_down_exps.weight", s.embedding, s.expert_feed_forward, 0);
+  if (!weights.has(prefix + "ffn_down_shexp.weight")) return;
+  const int64_t shared = config_.shared_feed_forward;
+  if (const std::string gate = prefix + "ffn_gate_inp_shexp.weight"; weights.has(gate))
+    ffn_gate_inp_shexp_ = weights.vector(gate, s.embedding, {.one_row = true});
+  ffn_gate_shexp_ = weights.linear(prefix + "ffn_gate_shexp", {shared, s.embedding});
+  ffn_up_shexp_ = weights.linear(prefix + "ffn_up_shexp", {shared, s.embedding});
+  ffn_down_shexp_ = weights.linear(prefix + "ffn_down_shexp", {s.embedding, shared});
+}
+
+// Scores outside of the groups with the best pairs of experts, as -infinity (DeepSeek-V3, arXiv 2412.19437).
+Tensor Mixture::in_best_groups(const Tensor& choice) const {
+  const int64_t tokens = choice.shape()[0], groups = config_.groups, members = experts_ / groups;
+  const Tensor grouped = reshape(choice, Shape{tokens, groups, members});
+  const Tensor group_scores = sum(topk(grouped, std::min<int64_t>(2, members)).values, -1);  // [T, groups]
+  const Tensor best = reshape(topk(group_scores, config_.groups_used).indices, Shape{tokens, config_.groups_used, 1});
+  const Tensor numbers = iota(choice.device(), groups, DType::i32);
+  const Tensor chosen = reshape(any(equal(best, numbers), 1), Shape{tokens, groups, 1});
+  return reshape(without(grouped, logical_not(chosen)), Shape{tokens, experts_});
+}
+
+// Phi-3.5-MoE (SparseMixer-v2, arXiv 2409.12136): the best expert, weighted by a softmax over those that are within the
+// margin of it, and so on with the best of the others.
+Mixture::Routing Mixture::route_by_margin(const Tensor& logits) const {
+  const DevicePointer device = logits.device();
+  const Tensor numbers = iota(device, experts_, DType::i32);
+  std::vector<Tensor> ids, weights;
+  Tensor left = logits;
+  for (int64_t u = 0; u < used_; ++u) {
+    const Tensor best = max(left, -1, true);                                                             // [T, 1]
+    const Tensor distance = (best - logits) / maximum(abs(logits), best);                                // [T, E]
+    const Tensor gates = softmax(without(left, greater(distance, scalar(device, 2 * config_.margin))));  // [T, E]
+    const Tensor id = argmax(left, -1, true);                                                            // [T, 1]
+    ids.push_back(id);
+    weights.push_back(take_along_axis(gates, id));
+    left = without(left, equal(numbers, id));
+  }
+  return {concat(ids, 1), concat(weights, 1)};
+}
+
+Mixture::Routing Mixture::route(const Tensor& logits) const {
+  if (config_.score == RouterScore::kMargin) return route_by_margin(logits);
+  const Tensor scores = config_.score == RouterScore::kSigmoid ? sigmoid(logits) : softmax(logits);  // [T, E]
+  Tensor choice = exp_probs_b_.defined() ? scores + exp_probs_b_ : scores;
+  if (config_.groups > 1) choice = in_best_groups(choice);
+  const TopK best = topk(choice, used_);
+  const bool changed = exp_probs_b_.defined() || config_.groups > 1;
+  Tensor weights = changed ? take_along_axis(scores, best.indices) : best.values;
+  if (config_.normalized) weights = weights / sum(weights, -1, true);
+  if (config_.scale != 1) weights = weights * scalar(weights.device(), config_.scale);
+  return {best.indices, weights};
+}
+
+Tensor Mixture::operator()(const Tensor& h) const {
+  const Routing routing = route(linear(h, ffn_gate_inp_));
+  const Tensor gate = expert_linear(h, ffn_gate_exps_, routing.ids, experts_);  // [T, U, F]
+  const Tensor up = expert_linear(h, ffn_up_exps_, routing.ids, experts_);      // [T, U, F]
+  const Tensor each = expert_linear(activated(activation_, gate) * up, ffn_down_exps_, routing.ids, experts_);
+  const Tensor weights = reshape(routing.weights, Shape{h.shape()[0], used_, 1});
+  const Tensor routed = sum(each * weights, 1);  // [T, C]
+  if (!ffn_down_shexp_.weight.defined()) return routed;
+  Tensor shared = ffn_down_shexp_(activated(activation_, ffn_gate_shexp_(h)) * ffn_up_shexp_(h));  // [T, C]
+  if (ffn_gate_inp_shexp_.defined())
+    shared = shared * sigmoid(linear(h, reshape(ffn_gate_inp_shexp_, Shape{1, h.shape()[1]})));
+  return routed + shared;
+}
+
+}  // namespace gabbro::llm

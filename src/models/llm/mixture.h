@@ -1,0 +1,73 @@
+// Mixture of experts: a feed-forward block of which each token runs the few experts that a router chooses, and one that
+// all tokens share, if there is one.
+#pragma once
+
+#include <span>
+
+#include "src/models/llm/config_reader.h"
+#include "src/models/llm/decoder_config.h"
+
+namespace gabbro::llm {
+
+struct GgufFields;  // gguf_fields.h
+
+// The names that most families share.
+inline constexpr WeightName kMixtureNames[] = {
+    {"blk.{}.ffn_gate_inp", "model.layers.{}.mlp.gate"},
+    {"blk.{}.exp_probs_b", "model.layers.{}.mlp.gate.e_score_correction_bias", true},
+    {"blk.{}.ffn_gate_exps", "model.layers.{}.mlp.experts.*.gate_proj"},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.mlp.experts.*.up_proj"},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.mlp.experts.*.down_proj"},
+    {"blk.{}.ffn_gate_exps", "model.layers.{}.mlp.experts.gate_up_proj", true},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.mlp.experts.gate_up_proj", true},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.mlp.experts.down_proj", true},
+    {"blk.{}.ffn_gate_inp_shexp", "model.layers.{}.mlp.shared_expert_gate"},
+    {"blk.{}.ffn_gate_shexp", "model.layers.{}.mlp.shared_expert.gate_proj"},
+    {"blk.{}.ffn_up_shexp", "model.layers.{}.mlp.shared_expert.up_proj"},
+    {"blk.{}.ffn_down_shexp", "model.layers.{}.mlp.shared_expert.down_proj"},
+    {"blk.{}.ffn_gate_shexp", "model.layers.{}.mlp.shared_experts.gate_proj"},
+    {"blk.{}.ffn_up_shexp", "model.layers.{}.mlp.shared_experts.up_proj"},
+    {"blk.{}.ffn_down_shexp", "model.layers.{}.mlp.shared_experts.down_proj"},
+};
+inline constexpr auto kMixtureDecoderNames = with_names(kMixtureNames, kDecoderNames);
+
+// Reads the sizes and the router's fields into `config`, whose mixture has the family's defaults. Dense where the
+// checkpoint says that there are no experts.
+void read_mixture(const ConfigReader& fields, DecoderConfig& config);
+void write_mixture_fields(const DecoderConfig& config, GgufFields& fields);
+
+class Mixture {
+ public:
+  // Whether the layer of this prefix ("blk.3.") has a router; the others are dense.
+  static bool is_in(const DecoderConfig& config, const WeightSource& weights, const std::string& prefix);
+
+  Mixture(const DecoderConfig& config, WeightSource& weights, const std::string& prefix);
+
+  Tensor operator()(const Tensor& h) const;  // [T, C] -> [T, C]
+
+ private:
+  struct Routing {
+    Tensor ids;      // i32 [T, U]
+    Tensor weights;  // [T, U]
+  };
+
+  Routing route(const Tensor& logits) const;
+  Routing route_by_margin(const Tensor& logits) const;
+  Tensor in_best_groups(const Tensor& choice) const;
+
+  MixtureConfig config_;
+  Activation activation_;
+  int64_t experts_, used_;
+  Tensor ffn_gate_inp_;   // [E, C]
+  Tensor exp_probs_b_;    // [E] or undefined
+  Tensor ffn_gate_exps_;  // [E·F, C]
+  Tensor ffn_up_exps_;    // [E·F, C]
+  Tensor ffn_down_exps_;  // [E·C, F]
+  // The shared expert; undefined: there is none.
+  Tensor ffn_gate_inp_shexp_;      // [C] or undefined
+  nn::Projection ffn_gate_shexp_;  // [S, C]
+  nn::Projection ffn_up_shexp_;    // [S, C]
+  nn::Projection ffn_down_shexp_;  // [C, S]
+};
+
+}  // namespace gabbro::llm
