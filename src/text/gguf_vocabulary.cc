@@ -97,7 +97,7 @@ std::vector<std::string> merges_of(const Json& model) {
   return merges;
 }
 
-// Of byte pair encoding without bytes: a token counts the more, the earlier a merge makes it.
+// Scores for byte pair encoding on characters: the earlier a merge makes a token, the higher.
 std::vector<float> scores_of_merges(const std::vector<std::string>& tokens, const std::vector<std::string>& merges) {
   std::unordered_map<std::string, float> ranks;
   for (size_t i = 0; i < merges.size(); ++i) {

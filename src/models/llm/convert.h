@@ -14,7 +14,7 @@ namespace gabbro::llm {
 struct ConvertOptions {
   const FileType* type = nullptr;  // of the new file
   int threads = 0;                 // 0: one for each processor
-  // Writes the fields of a folder's tokenizer for so many tokens, and returns warnings; null: the file has none.
+  // Writes the fields of the tokenizer of a folder, and returns warnings; null: the file has none.
   std::function<std::vector<std::string>(int64_t vocabulary, gguf::Writer& writer)> write_tokenizer{};
   std::function<void(uint64_t done, uint64_t total)> progress;
   const std::atomic<bool>* cancel = nullptr;
