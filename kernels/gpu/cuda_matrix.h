@@ -65,6 +65,19 @@ GPU_FUNCTION inline Columns load_transposed(const Half* tile, u32 pitch) {
   return f;
 }
 
+// Elements 4q to 4q + 3 of k are those of lane q of four.
+inline constexpr int kLaneRows = 2, kLaneDepth = 4, kDepthLanes = 4;
+GPU_FUNCTION inline u32 lane_row(int i) { return lane() / 4 + static_cast<u32>(i) * 8; }
+GPU_FUNCTION inline u32 lane_part() { return lane() % 4; }
+template <int words>
+GPU_FUNCTION inline Fragment fragment_of(const u32 (&rows)[kLaneRows][words], int first) {
+  return {{rows[0][first], rows[1][first], rows[0][first + 1], rows[1][first + 1]}};
+}
+template <int words>
+GPU_FUNCTION inline Columns columns_of(const u32 (&columns)[kLaneRows][words], int first) {
+  return {{columns[0][first], columns[0][first + 1], columns[1][first], columns[1][first + 1]}};
+}
+
 // Two instructions, of eight columns each.
 #define GABBRO_MULTIPLY(type)                                                                  \
   asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                   \

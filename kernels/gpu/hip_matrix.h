@@ -108,6 +108,21 @@ GPU_FUNCTION inline Fragment load_fragment(const Half* tile, u32 pitch) {
   return f;
 }
 GPU_FUNCTION inline Columns load_columns(const Half* tile, u32 pitch) { return load_fragment(tile, pitch); }
+
+inline constexpr int kLaneRows = 1, kLaneDepth = kFragmentElements, kDepthLanes = 16 / kFragmentElements;
+GPU_FUNCTION inline u32 lane_row(int) { return lane() % 16; }
+GPU_FUNCTION inline u32 lane_part() { return kDepthLanes == 1 ? 0 : lane() / 16; }
+template <int words>
+GPU_FUNCTION inline Fragment fragment_of(const u32 (&rows)[kLaneRows][words], int first) {
+  Fragment f;
+#pragma unroll
+  for (int w = 0; w < kFragmentElements / 2; ++w) f.word[w] = rows[0][first + w];
+  return f;
+}
+template <int words>
+GPU_FUNCTION inline Columns columns_of(const u32 (&columns)[kLaneRows][words], int first) {
+  return fragment_of(columns, first);
+}
 inline constexpr bool kLoadsTranspose = false;
 GPU_FUNCTION inline void hold_loads() { asm volatile("" ::: "memory"); }
 GPU_FUNCTION inline Columns load_transposed(const Half* tile, u32 pitch) {

@@ -16,6 +16,13 @@
 //                                      fit in registers
 //   multiply<T>(a, b, sums)            sums += a·bᵀ; T: Half or BFloat
 //   to_fragment<T>(sums)               rounded; columns become k
+// Products over a k whose order does not matter need no memory of the block: any elements may be a lane's, if they are
+// the same of both operands.
+//   kLaneRows, kLaneDepth              a lane has kLaneDepth elements of each of kLaneRows rows (or columns)
+//   kDepthLanes                        16 / kLaneDepth: lanes that have elements of the same row
+//   lane_row(i), lane_part()           the lane's row i, and which of the kDepthLanes parts of k is the lane's
+//   fragment_of(words, first)          from words[kLaneRows][...], pairs of elements from number `first` on
+//   columns_of(words, first)           likewise
 // GABBRO_MATRIX_CORES is defined if the target has matrix cores and they are enabled.
 //
 // Copies of tiles into the block's memory:

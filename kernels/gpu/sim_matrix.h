@@ -57,6 +57,24 @@ inline Columns load_transposed(const Half* tile, u32 pitch) {
   return f;
 }
 
+// In the order of `half`, the elements of a lane's rows take turns in pairs.
+inline constexpr int kLaneRows = kRowSlots, kLaneDepth = 4, kDepthLanes = 4;
+inline u32 lane_row(int i) { return kWave == 32 ? lane() / 4 + static_cast<u32>(i) * 8 : lane() % 16; }
+inline u32 lane_part() { return kWave == 32 ? lane() % 4 : lane() / 16; }
+template <int words>
+inline Fragment fragment_of(const u32 (&rows)[kLaneRows][words], int first) {
+  Fragment f;
+  for (int i = 0; i < kFragmentElements; ++i) {
+    const u32 word = rows[row_slot(i)][first + i / (2 * kLaneRows)];
+    f.half[i] = static_cast<u16>(word >> (i % 2 * 16));
+  }
+  return f;
+}
+template <int words>
+inline Columns columns_of(const u32 (&columns)[kLaneRows][words], int first) {
+  return fragment_of(columns, first);
+}
+
 // All of a fragment of `T`, in every lane: values[row][k].
 template <class T>
 inline void gather(const Fragment& f, float (*values)[16], const char* file, int line) {

@@ -77,9 +77,10 @@ class RowShare {
   float held_[held][4];
 };
 
-// The block's row as f16, and the factor that undoes its scale: see ConvertRowsArgs.
-template <class Share>
-GPU_FUNCTION inline void store_f16(Share& share, i32 columns, i32 depth, Half* row, float* undone_by) {
+// The block's row as f16, and the factor that undoes its scale: see ConvertRowsArgs. Columns from k on, a multiple of
+// four, go to f16 + place(k).
+template <class Share, class Place>
+GPU_FUNCTION inline void store_f16(Share& share, i32 columns, i32 depth, Half* f16, float* undone_by, Place place) {
   float peak = 0;
   share.for_vectors([&](i32, const float* values) {
 #pragma unroll
@@ -91,17 +92,16 @@ GPU_FUNCTION inline void store_f16(Share& share, i32 columns, i32 depth, Half* r
   if (exponent >= 127 - 4 && exponent < 127 + 15) exponent = 127 + 14;
   const float scale = bits_to_float((268 - exponent) << 23);
   if (thread_index() == 0) *undone_by = bits_to_float((exponent - 14) << 23);
-  u64* f16 = reinterpret_cast<u64*>(row);
+  const auto four = [&](i32 k) { return reinterpret_cast<u64*>(f16 + place(k)); };
   share.for_vectors([&](i32 k, const float* values) {
-    f16[k / 4] = pack_f16x2(values[0] * scale, values[1] * scale) |
-                 static_cast<u64>(pack_f16x2(values[2] * scale, values[3] * scale)) << 32;
+    *four(k) = pack_f16x2(values[0] * scale, values[1] * scale) |
+               static_cast<u64>(pack_f16x2(values[2] * scale, values[3] * scale)) << 32;
   });
-  for (i32 k = columns + static_cast<i32>(thread_index()) * 4; k < depth; k += kLinearThreads * 4) f16[k / 4] = 0;
+  for (i32 k = columns + static_cast<i32>(thread_index()) * 4; k < depth; k += kLinearThreads * 4) *four(k) = 0;
 }
 
-template <int held>
-GPU_FUNCTION inline void convert_rows_f16(const ConvertRowsArgs& a) {
-  const i64 row = block_index().x;
+template <int held, class Place>
+GPU_FUNCTION inline void convert_row_f16(const ConvertRowsArgs& a, i64 row, Half* f16, Place place) {
   RowShare<PlainRow, held> share({a.x + row * a.columns}, a.norm, a.columns);
   if (a.norm != nullptr) {
     float squares = 0;
@@ -111,7 +111,33 @@ GPU_FUNCTION inline void convert_rows_f16(const ConvertRowsArgs& a) {
     });
     share.normalize(1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon));
   }
-  store_f16(share, a.columns, a.depth, a.f16 + row * a.depth, a.scales + row);
+  store_f16(share, a.columns, a.depth, f16, a.scales + row, place);
+}
+
+struct InOrder {
+  GPU_FUNCTION i32 operator()(i32 k) const { return k; }
+};
+// See batch_vector().
+struct InBatchOrder {
+  i32 token, padded;
+  bool blocks;
+  GPU_FUNCTION i64 operator()(i32 k) const { return batch_vector(token, k / 8, padded, blocks) * 8 + k % 8; }
+};
+
+template <int held>
+GPU_FUNCTION inline void convert_rows_f16(const ConvertRowsArgs& a) {
+  const i64 row = block_index().x;
+  convert_row_f16<held>(a, row, a.f16 + row * a.depth, InOrder{});
+}
+
+template <int held>
+GPU_FUNCTION inline void convert_batch_f16(const ConvertBatchArgs& a) {
+  const i32 token = static_cast<i32>(block_index().x);
+  const InBatchOrder place = {token, a.padded, a.blocks};
+  if (token < a.tokens) return convert_row_f16<held>(a.rows, token, a.rows.f16, place);
+  for (i32 k = static_cast<i32>(thread_index()) * 8; k < a.rows.depth; k += kLinearThreads * 8) {
+    store_vec16(a.rows.f16 + place(k), Vec16{});
+  }
 }
 
 template <int held>
@@ -119,7 +145,7 @@ GPU_FUNCTION inline void convert_gated_f16(const ConvertGatedArgs& a) {
   const i64 row = block_index().x;
   const GatedRow gated = {a.first + row * a.columns, a.second + row * a.columns, a.scales_before[row]};
   RowShare<GatedRow, held> share(gated, nullptr, a.columns);
-  store_f16(share, a.columns, a.depth, a.f16 + row * a.depth, a.scales + row);
+  store_f16(share, a.columns, a.depth, a.f16 + row * a.depth, a.scales + row, InOrder{});
 }
 
 // A thread a block of 32 codes.
@@ -201,6 +227,9 @@ GPU_FUNCTION inline void linear_finish(const LinearFinishArgs& a) {
 GPU_KERNEL(convert_rows_f16, 256, gabbro::gpu::ConvertRowsArgs, convert_rows_f16<gabbro::gpu::kConvertedRowVectors>)
 GPU_KERNEL(convert_wide_rows_f16, 256, gabbro::gpu::ConvertRowsArgs,
            convert_rows_f16<gabbro::gpu::kConvertedWideRowVectors>)
+GPU_KERNEL(convert_batch_f16, 256, gabbro::gpu::ConvertBatchArgs, convert_batch_f16<gabbro::gpu::kConvertedRowVectors>)
+GPU_KERNEL(convert_wide_batch_f16, 256, gabbro::gpu::ConvertBatchArgs,
+           convert_batch_f16<gabbro::gpu::kConvertedWideRowVectors>)
 GPU_KERNEL(convert_gated_f16, 256, gabbro::gpu::ConvertGatedArgs,
            convert_gated_f16<gabbro::gpu::kConvertedWideRowVectors>)
 GPU_KERNEL(linear_finish, 256, gabbro::gpu::LinearFinishArgs, linear_finish)

@@ -6,26 +6,34 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+// `count` words of a block's codes from word `first` on, all of one group, as f16 values of kWeightScale times the
+// weight: two pairs a word.
+template <Packing p>
+GPU_FUNCTION inline void convert_codes(const Codes& codes, int first, int count, float scale, float minimum, u32* f16) {
+  constexpr bool kSigned = p.bits == 8 || p.codebook;
+  // The half -(1024 + the code of level 0), of what spread_bytes() gives.
+  constexpr u32 kMinusZero = 0xe400 | (kSigned ? 128 : p.zero);
+  scale *= kWeightScale;
+  minimum = p.minimum ? minimum * kWeightScale : 0;
+  const u32 factor = pack_f16x2(scale, scale), summand = pack_f16x2(minimum, minimum);
+#pragma unroll
+  for (int w = 0; w < count; ++w) {
+    spread_bytes(static_cast<u32>(codes.word[first + w]) ^ (kSigned ? 0x80808080 : 0), f16 + 2 * w);
+#pragma unroll
+    for (int i = 2 * w; i < 2 * w + 2; ++i) {
+      f16[i] = fma_f16x2(add_f16x2(f16[i], kMinusZero * 0x10001), factor, summand);
+    }
+  }
+}
+
 // A block's codes as f16 values of kWeightScale times the weight; scales and minimums are those of its groups.
 template <Packing p>
 GPU_FUNCTION inline void store_block(const Codes& codes, const float* scales, const float* minimums, Half* to) {
   constexpr int kWords = 8 * p.group / kBlock;  // of a group
-  constexpr bool kSigned = p.bits == 8 || p.codebook;
-  // The half -(1024 + the code of level 0), of what spread_bytes() gives.
-  constexpr u32 kMinusZero = 0xe400 | (kSigned ? 128 : p.zero);
   u32 f16[16];
 #pragma unroll
   for (int g = 0; g < kBlock / p.group; ++g) {
-    const float scale = scales[g] * kWeightScale, minimum = p.minimum ? minimums[g] * kWeightScale : 0;
-    const u32 factor = pack_f16x2(scale, scale), summand = pack_f16x2(minimum, minimum);
-#pragma unroll
-    for (int w = g * kWords; w < (g + 1) * kWords; ++w) {
-      spread_bytes(static_cast<u32>(codes.word[w]) ^ (kSigned ? 0x80808080 : 0), f16 + 2 * w);
-#pragma unroll
-      for (int i = 2 * w; i < 2 * w + 2; ++i) {
-        f16[i] = fma_f16x2(add_f16x2(f16[i], kMinusZero * 0x10001), factor, summand);
-      }
-    }
+    convert_codes<p>(codes, g * kWords, kWords, scales[g], p.minimum ? minimums[g] : 0, f16 + 2 * g * kWords);
   }
 #pragma unroll
   for (int q = 0; q < 4; ++q) {

@@ -121,6 +121,50 @@ struct LinearTiledArgs {
   i32 depth;
 };
 
+// Products of a small batch of tokens on matrix cores, bound by memory: a wave has two tiles of 16 rows, with kSiluMul
+// one of each matrix, and waves share K where there are too few rows to keep the device busy.
+inline constexpr int kBatchRows = 32;
+inline constexpr int kBatchDepth = 128;  // the activations have whole multiples of it
+inline constexpr int kMaxBatchTile = 64;
+// As many as have registers: a multiprocessor of NVIDIA has 64 Ki of them.
+constexpr int batch_threads(int tile_tokens) { return tile_tokens == kMaxBatchTile ? 256 : 512; }
+
+// Order of the f16 activations of a small batch. A vector is 8 elements: for each 16 of them along K, and eight tokens,
+// 4 x 8 x 4 vectors, so that a wave loads consecutive ones. Of the 16, the first axis is a vector's number in its block
+// of 32 and the last the block's, or, for weights that are not quantized, the other way around.
+constexpr i64 batch_vector(i32 token, i32 vector, i32 tokens, bool blocks) {
+  const i32 inner = vector % 4, outer = vector / 4 % 4;
+  const i64 tile = static_cast<i64>(vector / 16) * (tokens / 8) + token / 8;
+  return ((tile * 4 + (blocks ? inner : outer)) * 8 + token % 8) * 4 + (blocks ? outer : inner);
+}
+
+// As ConvertRowsArgs, in that order: grid `padded` tokens, of which those past the end are zeros.
+struct ConvertBatchArgs {
+  ConvertRowsArgs rows;
+  i32 tokens, padded;
+  bool blocks;
+};
+
+// Grid (tiles / row_waves, tiles of tokens, splits of K).
+struct LinearBatchArgs {
+  LinearMatrix matrices[kMaxMatrices];
+  i32 tiles;      // of kBatchRows rows (with kSiluMul of half as many of both matrices), of all matrices
+  i32 row_waves;  // waves of a block that have different rows; the others share their columns
+  i32 columns;
+  i32 tokens, padded;
+  Epilogue epilogue;
+  const float* residual;  // [T][rows]
+  const Half* f16;        // see ConvertBatchArgs
+  const float* scales;
+  float* partials;  // [tiles of tokens][tiles][splits][32 x tile of tokens]
+  u32* arrived;     // zeros, one for each block of a split
+};
+// Tiles that a matrix of `rows` rows takes.
+constexpr i32 batch_tiles(i64 rows, Epilogue epilogue) {
+  const i64 own = epilogue == Epilogue::kSiluMul ? kBatchRows / 2 : kBatchRows;
+  return static_cast<i32>((rows + own - 1) / own);
+}
+
 // Quantized weights become f16 values of this times the weight, which the GEMM's epilogue undoes: in formats with
 // sub-scales many weights are below the smallest normal f16, and none is near 4096.
 inline constexpr float kWeightScale = 16;

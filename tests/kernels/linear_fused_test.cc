@@ -120,6 +120,7 @@ TEST(LinearFused, equals_its_definition) {
       {70, 40, {15, 200, 3}, 0, true, true}, {1, 72, {33, 5}, 0, true, true},
       {1, 520, {9}, 1, true, true},          {1, 2056, {70, 70}, 2, true, true},
       {1, 8200, {5, 3}, 0, false, true},     {1, 8200, {3}, 0, true, false},
+      {40, 8200, {20}, 1, true, true},       {7, 1032, {33, 60}, 0, true, true},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(std::to_string(c.tokens) + " tokens, K " + std::to_string(c.columns) + ", epilogue " +

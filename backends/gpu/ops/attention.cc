@@ -172,8 +172,11 @@ class RopeKvWrite : public Kernel {
 // probabilities become f16; with fewer tokens that gains hardly anything, and they stay f32.
 constexpr int64_t kManyTokens = 64;
 bool fits_vec16(const KvShape& kv) { return kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16; }
-bool takes_tiles(const KvShape& kv, int64_t tokens, int64_t group) {
-  return tokens >= kManyTokens && fits_vec16(kv) && group <= kQueryRows;
+// A tile of tokens walks over the keys of all of its sequences: with less than half a tile of tokens for each sequence,
+// as in decode, the kernels for few tokens read fewer keys.
+bool takes_tiles(const KvShape& kv, int64_t tokens, int64_t sequences, int64_t group) {
+  if (tokens < kManyTokens || !fits_vec16(kv) || group > kQueryRows) return false;
+  return sequences == 1 || tokens >= sequences * std::max<int64_t>(2, kQueryRows / group / 2);
 }
 // Fewer tokens: elements are read in pairs.
 bool takes_pairs(const KvShape& kv) { return kv.dim % 2 == 0 && kv.page >= 2; }
@@ -432,7 +435,7 @@ std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const 
   if (!has_shape(request.outputs[0], DType::f32, {tokens, heads, keys.dim})) return nullptr;
   const AttentionArgs fixed = read_attention(request, keys, tokens);
   const int64_t capacity = in[In::kPageTable].shape[1] * keys.page;
-  if (takes_tiles(keys, tokens, heads / keys.heads))
+  if (takes_tiles(keys, tokens, in[In::kPageTable].shape[0], heads / keys.heads))
     return std::make_unique<AttentionTiled>(fixed, heads, capacity, scaled, context);
   if (!takes_pairs(keys)) return nullptr;
   return std::make_unique<Attention>(fixed, heads, capacity, scaled, context);

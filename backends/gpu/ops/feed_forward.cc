@@ -7,6 +7,7 @@
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/library_matrix.h"
+#include "backends/gpu/ops/linear_batch.h"
 #include "backends/gpu/ops/weights.h"
 #include "backends/gpu/tuning/tuning.h"
 
@@ -140,7 +141,7 @@ std::unique_ptr<Kernel> make_feed_forward(const abi::KernelRequest& request, con
   // While candidates of each product are measured, each product is a separate launch.
   if (context.tuning().active()) return nullptr;
   for (const abi::TensorView* weight : {&gate, &up, &down}) {
-    if (!asks_library(*weight, tokens)) return nullptr;
+    if (!asks_library(*weight, tokens) || asks_batch(*weight, tokens, context)) return nullptr;
   }
   for (const std::string& library : context.libraries()) {
     if (auto matrices = matrices_of(request, library, tokens, context))

@@ -14,6 +14,7 @@
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/ops/library_matrix.h"
+#include "backends/gpu/ops/linear_batch.h"
 #include "backends/gpu/ops/weights.h"
 #include "backends/gpu/tuning/autotune.h"
 #include "backends/gpu/tuning/tuning.h"
@@ -23,18 +24,21 @@
 namespace gabbro::gpu {
 namespace {
 
-// The rule for shapes without a measurement: up to kFewTokens the kernels that read the weights once for eight tokens
-// are the fastest; above, a vendor's library, which for weights that are not f16 takes as long for 16 tokens as for 64
-// (8B Q4_K_M on an H100: 24 ms, where the former take 9 ms for each eight). Without a library, above kTiledTokens our
-// tiles: they reach 0.53, 0.94 and 1.53 times the former's speed with 16, 32 and 64 tokens.
+// The rule for shapes without a measurement: where there are matrix cores, the kernels for a small batch. Else, up to
+// kFewTokens the kernels that read the weights once for eight tokens are the fastest; above, a vendor's library, which
+// for weights that are not f16 takes as long for 16 tokens as for 64 (8B Q4_K_M on an H100: 24 ms, where the former
+// take 9 ms for each eight). Without a library, above kTiledTokens our tiles: they reach 0.53, 0.94 and 1.53 times the
+// former's speed with 16, 32 and 64 tokens.
 constexpr int64_t kTiledTokens = 32;
 // From here on the kernels for eight tokens, which read the weights once per eight, are not worth a measurement.
 constexpr int64_t kTooManyForFew = 128;
 
-// A candidate for a product: the kernels for few tokens, tiles of `tile_tokens` tokens, or a library.
+// A candidate for a product: the kernels for few tokens, those for a small batch, tiles of `tile_tokens` tokens, or a
+// library.
 struct LinearCandidate {
   int tile_tokens = 0;
   std::string library;
+  bool batch = false;
 };
 
 class Linear : public Kernel {
@@ -283,10 +287,15 @@ std::vector<std::pair<std::string, LinearCandidate>> candidates_of(const abi::Ke
   const std::span<const abi::TensorView> weights(request.inputs + 1, static_cast<size_t>(matrices));
   const int64_t tokens = elements(request.inputs[0]) / weights[0].shape[1];
   const std::pair few("few", LinearCandidate{});
-  if (tokens <= kFewTokens || std::ranges::none_of(weights, takes_f16)) return {few};
+  std::vector<std::pair<std::string, LinearCandidate>> libraries, tiles, candidates;
+  const auto wants_batch = [&](const abi::TensorView& weight) { return asks_batch(weight, tokens, context); };
+  if (std::ranges::all_of(weights, wants_batch)) candidates.push_back({"batch", {.batch = true}});
+  if (tokens <= kFewTokens || std::ranges::none_of(weights, takes_f16)) {
+    candidates.push_back(few);
+    return candidates;
+  }
   const bool asks =
       std::ranges::all_of(weights, [&](const abi::TensorView& weight) { return asks_library(weight, tokens); });
-  std::vector<std::pair<std::string, LinearCandidate>> libraries, tiles, candidates;
   if (std::ranges::all_of(weights, takes_f16) && (asks || context.tuning().active())) {
     for (const std::string& library : context.libraries()) libraries.push_back({library, {.library = library}});
   }
@@ -334,6 +343,7 @@ std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const Mak
     candidates.push_back({.name = name,
                           .ours = candidate.library.empty(),
                           .make = [&, candidate = candidate]() -> std::unique_ptr<Kernel> {
+                            if (candidate.batch) return make_linear_batch(request, *options, context);
                             auto kernel = std::make_unique<Linear>(request, *options, candidate, context);
                             return kernel->taken() ? std::move(kernel) : nullptr;
                           }});

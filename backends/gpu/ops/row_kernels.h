@@ -19,12 +19,13 @@ inline constexpr int64_t kPackBytes = 16;
 // The fewest threads that hold the row: idle ones take the registers of another row (docs/performance.md).
 inline const RowKernel* row_kernel(int64_t columns, DType dtype, uint32_t wave, bool huge) {
   static constexpr RowKernel kWave32 = {"_wave", int64_t{32} * 4, true}, kWave64 = {"_wave", int64_t{64} * 4, true},
-                             kSmall = {"_small", int64_t{128} * 4, false}, kBlock = {"_block", int64_t{256} * 4, false},
+                             kSmall = {"_small", int64_t{128} * 4, false},
+                             kOneBlock = {"_block", int64_t{256} * 4, false},
                              kWide = {"_wide", int64_t{512} * 4, false}, kHuge = {"_huge", int64_t{1024} * 4, false},
                              kHugeWords = {"_huge", int64_t{1024} * 8, false};
   const auto bytes = static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(columns)));
   if (bytes % kPackBytes != 0) return nullptr;
-  for (const RowKernel* kernel : {wave == 32 ? &kWave32 : &kWave64, &kSmall, &kBlock, &kWide}) {
+  for (const RowKernel* kernel : {wave == 32 ? &kWave32 : &kWave64, &kSmall, &kOneBlock, &kWide}) {
     if (bytes / kPackBytes <= kernel->packs) return kernel;
   }
   const RowKernel* largest = dtype == DType::f32 ? &kHugeWords : &kHuge;

@@ -1,0 +1,194 @@
+#include "backends/gpu/ops/linear_batch.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/common/dequantized.h"
+#include "backends/common/request.h"
+#include "src/base/round_up.h"
+
+namespace gabbro::gpu {
+namespace {
+
+int tile_of(int64_t tokens) { return tokens <= 16 ? 16 : tokens <= 32 ? 32 : kMaxBatchTile; }
+
+std::string batch_kernel_name(const abi::TensorView& weight, int64_t tokens) {
+  return "linear_" + std::string(kernel_format(weight.dtype)) + "_batch_" + std::to_string(tile_of(tokens));
+}
+
+// Null for f32 and unaligned weights, and targets without matrix cores.
+const api::Function* batch_function(const abi::TensorView& weight, int64_t tokens, const MakeContext& context) {
+  return takes_f16(weight) ? context.function_if_any(batch_kernel_name(weight, tokens)) : nullptr;
+}
+
+// How the waves share the rows and K.
+struct Shares {
+  i32 row_waves;
+  u32 splits;
+};
+
+// The shares with the shortest time by a model of it: rounds of blocks, of which each takes as long as its waves' steps
+// of kBatchDepth columns, and what it takes to begin and to add the sums up. Waves with the same columns share what
+// they read of the activations.
+Shares shares_of(int64_t tiles, int64_t columns, int64_t token_tiles, int tile_tokens, int64_t waves,
+                 int64_t resident) {
+  constexpr int64_t kMaxSplits = 8;
+  constexpr double kBegin = 2, kAddWaves = 0.5, kAddSplits = 2;  // steps
+  const int64_t steps = (columns + kBatchDepth - 1) / kBatchDepth;
+  Shares best = {1, 1};
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t row_waves = waves; row_waves >= 1; row_waves /= 2) {
+    const int64_t blocks = (tiles + row_waves - 1) / row_waves * token_tiles;
+    for (int64_t splits = 1; splits <= kMaxSplits; splits *= 2) {
+      const int64_t workers = waves / row_waves * splits;
+      if (workers > std::max<int64_t>(steps, waves / row_waves)) break;
+      if (splits > 1 && blocks > kCounters) break;
+      const auto rounds = static_cast<double>((blocks * splits + resident - 1) / resident);
+      const double reads = 1 + static_cast<double>(tile_tokens) / kMaxBatchTile / static_cast<double>(row_waves);
+      const double time = rounds * (static_cast<double>((steps + workers - 1) / workers) * reads + kBegin +
+                                    (row_waves < waves ? kAddWaves : 0) + (splits > 1 ? kAddSplits : 0));
+      if (time < least) {
+        least = time;
+        best = {static_cast<i32>(row_waves), static_cast<u32>(splits)};
+      }
+    }
+  }
+  return best;
+}
+
+class LinearBatch : public Kernel {
+ public:
+  LinearBatch(const abi::KernelRequest& request, const abi::LinearOptions& options, const MakeContext& context)
+      : options_(options),
+        columns_(request.inputs[1].shape[1]),
+        tokens_(elements(request.inputs[0]) / columns_),
+        padded_(round_up(tokens_, tile_of(tokens_))),
+        depth_(round_up(columns_, kBatchDepth)),
+        blocks_(is_quantized(request.inputs[1].dtype)),
+        counters_(context.counters()),
+        convert_(context.function(convert_batch_name(columns_))) {
+    int64_t partial_floats = 0;
+    for (int m = 0; m < options.count; ++m) {
+      const abi::TensorView& weight = request.inputs[1 + m];
+      add(batch_kernel_name(weight, tokens_), weight, m, context);
+      const auto rows = static_cast<double>(weight.shape[0]);
+      bytes += rows * static_cast<double>(columns_) * dtype_info(weight.dtype).block_bytes /
+                   dtype_info(weight.dtype).block_elements +
+               static_cast<double>(tokens_) * rows * 4;
+      flops += 2 * static_cast<double>(tokens_) * rows * static_cast<double>(columns_);
+    }
+    for (Group& group : groups_) {
+      group.shares =
+          shares_of(group.tiles, columns_, padded_ / tile_of(tokens_), tile_of(tokens_),
+                    api::block_threads(group.function) / context.wave(), api::resident_blocks(group.function));
+      if (group.shares.splits > 1)
+        partial_floats = std::max(partial_floats, group.tiles * group.shares.splits * kBatchRows * padded_);
+    }
+    ScratchLayout layout;
+    f16_at_ = layout.place(padded_ * depth_ * 2);
+    scales_at_ = layout.place(tokens_ * 4);
+    partials_at_ = layout.place(partial_floats * 4);
+    scratch_bytes = layout.bytes();
+    implementation = std::string(request.op) + " " + groups_.front().name;
+  }
+
+  // The epilogue joins the two matrices, so both have to be of one launch.
+  bool taken() const { return options_.epilogue != abi::Epilogue::kSiluMul || groups_.size() == 1; }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    auto* scratch = static_cast<std::byte*>(launch.scratch);
+    const ConvertRowsArgs rows = {.x = input<float>(launch, 0),
+                                  .norm = options_.norm ? input<float>(launch, options_.norm_at()) : nullptr,
+                                  .f16 = reinterpret_cast<Half*>(scratch + f16_at_),
+                                  .scales = reinterpret_cast<float*>(scratch + scales_at_),
+                                  .columns = static_cast<i32>(columns_),
+                                  .depth = static_cast<i32>(depth_),
+                                  .epsilon = options_.epsilon};
+    const auto tokens = static_cast<i32>(tokens_), padded = static_cast<i32>(padded_);
+    run(convert_, {static_cast<u32>(padded_)}, ConvertBatchArgs{rows, tokens, padded, blocks_});
+    LinearBatchArgs args = {.columns = rows.columns,
+                            .tokens = tokens,
+                            .padded = padded,
+                            .epilogue = static_cast<Epilogue>(options_.epilogue),
+                            .f16 = rows.f16,
+                            .scales = rows.scales,
+                            .partials = reinterpret_cast<float*>(scratch + partials_at_),
+                            .arrived = counters_};
+    if (options_.epilogue == abi::Epilogue::kAdd) args.residual = input<float>(launch, options_.residual_at());
+    for (const Group& group : groups_) {
+      for (int i = 0; i < group.count; ++i) args.matrices[i] = matrix(launch, group.first + i);
+      args.tiles = group.tiles;
+      args.row_waves = group.shares.row_waves;
+      run(group.function,
+          {blocks_for(group.tiles, static_cast<u32>(args.row_waves)), static_cast<u32>(padded_ / tile_of(tokens_)),
+           group.shares.splits},
+          args);
+    }
+  }
+
+ private:
+  // Matrices of one launch.
+  struct Group {
+    std::string name;
+    const api::Function* function;
+    int first;
+    int count = 0;
+    i32 tiles = 0;
+    Shares shares{};
+  };
+
+  static const char* convert_batch_name(int64_t columns) {
+    return columns <= 4 * kConvertedRowVectors * kLinearThreads ? "convert_batch_f16" : "convert_wide_batch_f16";
+  }
+
+  void add(const std::string& name, const abi::TensorView& weight, int m, const MakeContext& context) {
+    if (groups_.empty() || groups_.back().name != name || groups_.back().count == kMaxMatrices)
+      groups_.push_back({.name = name, .function = context.function(name), .first = m});
+    Group& group = groups_.back();
+    ++group.count;
+    if (options_.epilogue == abi::Epilogue::kSiluMul && m > 0) return;
+    group.tiles += batch_tiles(weight.shape[0], static_cast<Epilogue>(options_.epilogue));
+  }
+
+  LinearMatrix matrix(const abi::Launch& launch, int m) const {
+    LinearMatrix result = linear_matrix(abi::stored_view(launch.inputs[1 + m], has_kernels));
+    if (options_.bias) result.bias = input<float>(launch, options_.bias_at(m));
+    if (m < launch.output_count) result.y = output<float>(launch, m);
+    return result;
+  }
+
+  abi::LinearOptions options_;
+  int64_t columns_, tokens_;
+  int64_t padded_;  // tokens in whole tiles
+  int64_t depth_;   // columns in whole chunks
+  bool blocks_;
+  u32* counters_;
+  const api::Function* convert_;
+  std::vector<Group> groups_;
+  int64_t f16_at_ = 0, scales_at_ = 0, partials_at_ = 0;
+};
+
+}  // namespace
+
+bool asks_batch(const abi::TensorView& weight, int64_t tokens, const MakeContext& context) {
+  const int64_t most = weight.dtype == DType::f16 ? kBatchTokens : kBatchConvertedTokens;
+  const int64_t least = is_quantized(weight.dtype) ? 2 : kBatchPlainTokens;
+  return tokens >= least && tokens <= most && batch_function(weight, tokens, context) != nullptr;
+}
+
+std::unique_ptr<Kernel> make_linear_batch(const abi::KernelRequest& request, const abi::LinearOptions& options,
+                                          const MakeContext& context) {
+  const int64_t tokens = elements(request.inputs[0]) / request.inputs[1].shape[1];
+  for (int m = 0; m < options.count; ++m) {
+    const abi::TensorView& weight = request.inputs[1 + m];
+    if (batch_function(weight, tokens, context) == nullptr) return nullptr;
+    if (is_quantized(weight.dtype) != is_quantized(request.inputs[1].dtype)) return nullptr;
+  }
+  auto kernel = std::make_unique<LinearBatch>(request, options, context);
+  return kernel->taken() ? std::move(kernel) : nullptr;
+}
+
+}  // namespace gabbro::gpu
