@@ -22,7 +22,7 @@ static_assert(kFusedInputs == abi::kMaxElementwiseInputs && kFusedOutputs == abi
 static_assert(kFusedConstants == abi::kMaxElementwiseConstants);
 static_assert(kFusedAxes == abi::kMaxRank && kFusedInputs <= abi::kMaxStridedInputs);
 
-constexpr int64_t kPackBytes = 16;  // that a thread moves at once
+constexpr int64_t kFusedPackBytes = 16;  // that a thread moves at once
 
 // As kernels/ spells a type.
 const char* type_name(DType dtype) {
@@ -90,7 +90,7 @@ int pack_count(const abi::KernelRequest& request) {
     widest = std::max(widest, static_cast<int64_t>(dtype_bytes(request.inputs[i].dtype, 1)));
   for (int i = 0; i < request.output_count; ++i)
     widest = std::max(widest, static_cast<int64_t>(dtype_bytes(request.outputs[i].dtype, 1)));
-  return static_cast<int>(std::min<int64_t>(kPackBytes / widest, 8));
+  return static_cast<int>(std::min<int64_t>(kFusedPackBytes / widest, 8));
 }
 
 // Layouts of a request's inputs for a thread that moves `count` elements.

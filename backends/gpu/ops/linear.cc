@@ -24,11 +24,11 @@
 namespace gabbro::gpu {
 namespace {
 
-// The rule for shapes without a measurement: where there are matrix cores, the kernels for a small batch. Else, up to
-// kFewTokens the kernels that read the weights once for eight tokens are the fastest; above, a vendor's library, which
-// for weights that are not f16 takes as long for 16 tokens as for 64 (8B Q4_K_M on an H100: 24 ms, where the former
-// take 9 ms for each eight). Without a library, above kTiledTokens our tiles: they reach 0.53, 0.94 and 1.53 times the
-// former's speed with 16, 32 and 64 tokens.
+// The rule for shapes without a measurement: up to kFewTokens the kernels that read the weights once for eight tokens
+// are the fastest; above, where there are matrix cores, the kernels for a small batch, or for f16 weights a vendor's
+// library. For other weights a library takes as long for 16 tokens as for 64 (8B Q4_K_M on an H100: 24 ms, where the
+// kernels for eight tokens take 9 ms for each eight). Without either, above kTiledTokens our tiles: they reach 0.53,
+// 0.94 and 1.53 times the speed of the kernels for eight tokens with 16, 32 and 64 tokens.
 constexpr int64_t kTiledTokens = 32;
 // From here on the kernels for eight tokens, which read the weights once per eight, are not worth a measurement.
 constexpr int64_t kTooManyForFew = 128;
@@ -289,7 +289,10 @@ std::vector<std::pair<std::string, LinearCandidate>> candidates_of(const abi::Ke
   const std::pair few("few", LinearCandidate{});
   std::vector<std::pair<std::string, LinearCandidate>> libraries, tiles, candidates;
   const auto wants_batch = [&](const abi::TensorView& weight) { return asks_batch(weight, tokens, context); };
-  if (std::ranges::all_of(weights, wants_batch)) candidates.push_back({"batch", {.batch = true}});
+  const auto may_batch = [&](const abi::TensorView& weight) { return takes_batch(weight, tokens, context); };
+  const std::pair batch("batch", LinearCandidate{.batch = true});
+  const bool asks_ours = std::ranges::all_of(weights, wants_batch);
+  if (asks_ours) candidates.push_back(batch);
   if (tokens <= kFewTokens || std::ranges::none_of(weights, takes_f16)) {
     candidates.push_back(few);
     return candidates;
@@ -306,6 +309,7 @@ std::vector<std::pair<std::string, LinearCandidate>> candidates_of(const abi::Ke
   }
   const auto add = [&](const auto& more) { candidates.insert(candidates.end(), more.begin(), more.end()); };
   if (asks) add(libraries);
+  if (!asks_ours && std::ranges::all_of(weights, may_batch)) candidates.push_back(batch);
   if (tokens <= kTiledTokens) candidates.push_back(few);
   add(tiles);
   if (tokens > kTiledTokens && tokens <= kTooManyForFew) candidates.push_back(few);

@@ -9,13 +9,8 @@
 
 namespace gabbro::gpu {
 
-// Most tokens for which these kernels are asked first. They read the weights once per kMaxBatchTile tokens, which for
-// weights that are not f16 costs less than their conversion for a library.
-constexpr int64_t kBatchTokens = 64, kBatchConvertedTokens = 192;
-// Fewest tokens with plain weights: with fewer, products in f32 keep up with memory.
-constexpr int64_t kBatchPlainTokens = 5;
-
-// Whether there are such kernels for the weight, and the rule prefers them.
+// Whether there are such kernels for the weight, and whether the rule prefers them to others.
+bool takes_batch(const abi::TensorView& weight, int64_t tokens, const MakeContext& context);
 bool asks_batch(const abi::TensorView& weight, int64_t tokens, const MakeContext& context);
 
 // Null if a matrix has no such kernel, or the matrices want activations in different orders.

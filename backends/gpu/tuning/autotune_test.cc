@@ -202,9 +202,10 @@ class Autotune : public testing::Test {
 
 TEST_F(Autotune, NothingIsMeasuredUnlessAsked) {
   Opened device(abi::Tuning::kKnown, file_);
-  EXPECT_EQ(Product(20).check(device), "linear linear_f16_8");
-  EXPECT_EQ(Product(33).check(device), "linear linear_f16_tiled_32");
-  EXPECT_EQ(Product(65).check(device), "linear linear_f16_tiled_128");
+  EXPECT_EQ(Product(4).check(device), "linear linear_f16_4");
+  EXPECT_EQ(Product(20).check(device), "linear linear_f16_batch_32");
+  EXPECT_EQ(Product(65).check(device), "linear linear_f16_batch_64");
+  EXPECT_EQ(Product(193).check(device), "linear linear_f16_tiled_128");
   EXPECT_EQ(device.facts().measured, 0);
   EXPECT_STREQ(device.facts().file, file_.c_str());
   EXPECT_FALSE(std::filesystem::exists(file_));
@@ -218,7 +219,7 @@ TEST_F(Autotune, AllAreMeasuredByTheFirstLaunchAndKept) {
     ASSERT_EQ(device.facts().measured, 1);
     const abi::MeasuredShape shape = device.measured(0);
     EXPECT_STREQ(shape.shape, "linear up to 32 tokens x 64, f16 40");
-    EXPECT_THAT(names(shape), ElementsAre("simulated library", "few", "tiled 32", "tiled 128"));
+    EXPECT_THAT(names(shape), ElementsAre("simulated library", "batch", "few", "tiled 32", "tiled 128"));
     for (int32_t i = 0; i < shape.candidate_count; ++i) {
       EXPECT_TRUE(shape.candidates[i].fit) << i;
       EXPECT_GT(shape.candidates[i].seconds, 0) << i;
@@ -246,8 +247,8 @@ TEST_F(Autotune, KnownResultsAreUsed) {
     Product(20).check(device);
   }
   for (const auto& [candidate, implementation] :
-       {std::pair{"few", "linear linear_f16_8"}, std::pair{"tiled 32", "linear linear_f16_tiled_32"},
-        std::pair{"tiled 128", "linear linear_f16_tiled_128"},
+       {std::pair{"few", "linear linear_f16_8"}, std::pair{"batch", "linear linear_f16_batch_32"},
+        std::pair{"tiled 32", "linear linear_f16_tiled_32"}, std::pair{"tiled 128", "linear linear_f16_tiled_128"},
         std::pair{"simulated library", "linear simulated library"}}) {
     prefer(candidate);
     Opened device(abi::Tuning::kKnown, file_);
@@ -280,7 +281,7 @@ TEST_F(Autotune, AnotherLibraryVersionOrDeviceIsAnotherMeasurement) {
   ::unsetenv("GABBRO_SIM_WAVE");
   set("GABBRO_SIM_PRODUCTS", "missing");  // the library is gone: the rule, without it
   Opened device(abi::Tuning::kKnown, file_);
-  EXPECT_EQ(Product(20).check(device), "linear linear_f16_8");
+  EXPECT_EQ(Product(20).check(device), "linear linear_f16_batch_32");
 }
 
 TEST_F(Autotune, LibrariesThatFailOrAreWrongAreNotTaken) {
@@ -289,8 +290,8 @@ TEST_F(Autotune, LibrariesThatFailOrAreWrongAreNotTaken) {
     Opened device(abi::Tuning::kMeasureAll, file_);
     Product(20).check(device);
     const abi::MeasuredShape shape = device.measured(0);
-    EXPECT_THAT(names(shape),
-                ElementsAre("failing library", "wrong library", "simulated library", "few", "tiled 32", "tiled 128"));
+    EXPECT_THAT(names(shape), ElementsAre("failing library", "wrong library", "simulated library", "batch", "few",
+                                          "tiled 32", "tiled 128"));
     EXPECT_FALSE(shape.candidates[0].fit);
     EXPECT_EQ(shape.candidates[0].seconds, 0);
     EXPECT_FALSE(shape.candidates[1].fit);
@@ -337,7 +338,7 @@ TEST_F(Autotune, QuantizedWeightsAndFusedMatrices) {
   ASSERT_EQ(device.execute(kernel, in, out).code, StatusCode::kOk);
   const abi::MeasuredShape shape = device.measured(0);
   EXPECT_STREQ(shape.shape, "linear up to 32 tokens x 64, q8_0 40 + 40, silu_mul");
-  EXPECT_THAT(names(shape), ElementsAre("few", "tiled 32", "tiled 128"));
+  EXPECT_THAT(names(shape), ElementsAre("batch", "few", "tiled 32", "tiled 128"));
   for (int32_t i = 0; i < shape.candidate_count; ++i) EXPECT_TRUE(shape.candidates[i].fit) << shape.candidates[i].name;
 }
 
@@ -515,7 +516,7 @@ TEST_F(Autotune, TheVariableAsksForWhatIsNotKnown) {
 TEST_F(Autotune, AnOpenDeviceIsToldToMeasureAndToStop) {
   Opened device(abi::Tuning::kKnown, file_);
   EXPECT_EQ(device.facts().mode, abi::Tuning::kKnown);
-  EXPECT_EQ(Product(20).check(device), "linear linear_f16_8");
+  EXPECT_EQ(Product(20).check(device), "linear linear_f16_batch_32");
   ASSERT_EQ(device.set({.mode = abi::Tuning::kMeasureUnknown, .file = file_.c_str()}).code, StatusCode::kOk);
   EXPECT_EQ(device.facts().mode, abi::Tuning::kMeasureUnknown);
   EXPECT_THAT(Product(20).check(device), HasSubstr("measured at its first launch"));
@@ -594,7 +595,7 @@ TEST_F(Autotune, ADamagedFileIsSaidAndTheRuleHolds) {
   std::ofstream(file_) << "gabbro tuning 1\nnonsense\n";
   Opened device(abi::Tuning::kKnown, file_);
   EXPECT_EQ(device.facts().problem, "the tuning file " + file_ + " is ignored: line 2 is damaged");
-  EXPECT_EQ(Product(20).check(device), "linear linear_f16_8");
+  EXPECT_EQ(Product(20).check(device), "linear linear_f16_batch_32");
 }
 
 TEST_F(Autotune, WhatCannotBeKeptIsTakenAllTheSame) {

@@ -164,7 +164,7 @@ void ExpertLinear::prepare_tile(const abi::Launch& launch, const Routing& routin
   const auto* x = static_cast<const float*>(launch.inputs[0].data);
   for (int i = 0; i < used; ++i)
     std::copy_n(x + sizes_.row_of(slots[i]) * sizes_.columns, sizes_.columns, gathered + i * sizes_.columns);
-  activations_.prepare(gathered, nullptr, used, tile_width(used), target, row);
+  activations_.prepare(gathered, nullptr, used, tile_width(used), {0, sizes_.columns}, target, row);
 }
 
 // Panels of the packed matrix may have rows of two experts, where those of one are not whole panels.
