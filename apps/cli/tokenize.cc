@@ -1,5 +1,6 @@
 // `tokenize`: text to tokens, and back with --decode.
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/chat_template_argument.h"
@@ -32,17 +33,17 @@ struct Options {
 struct Source {
   std::string path;
   text::Tokenizer tokenizer;
-  std::optional<std::string> chat_template;
+  std::function<std::optional<std::string>()> chat_template;  // read where it is needed
 };
 
 Source open_source(const std::string& model) {
   const std::string path = is_tokenizer_path(model) ? model : resolve_model(model);
   if (is_tokenizer_path(path)) {
     const TokenizerFiles files = read_tokenizer_files(path);
-    return {path, read_tokenizer(files), read_chat_template(files.folder)};
+    return {path, read_tokenizer(files), [folder = files.folder] { return read_chat_template(folder); }};
   }
   const auto file = Checkpoint::open(path);
-  return {file.path(), read_tokenizer(file), file.chat_template()};
+  return {file.path(), read_tokenizer(file), [file] { return file.chat_template(); }};
 }
 
 std::string text_of(const Options& o) {
@@ -52,10 +53,11 @@ std::string text_of(const Options& o) {
 
 // The prompt that `run` makes of a conversation, with the model's own template.
 std::vector<int32_t> encode_messages(const Options& o, const Source& source) {
-  if (!source.chat_template) throw bad_input("{}: the model has no chat template", source.path);
+  const std::optional<std::string> chat_template = source.chat_template();
+  if (!chat_template) throw bad_input("{}: the model has no chat template", source.path);
   const text::ChatPrompt prompt =
-      text::render_prompt(text::ChatTemplate(*source.chat_template), read_json_list(o.messages, "messages"), nullptr,
-                          true, template_variables(source.tokenizer));
+      text::render_prompt(text::ChatTemplate(*chat_template), read_json_list(o.messages, "messages"), nullptr, true,
+                          template_variables(source.tokenizer));
   for (const std::string& note : prompt.notes) report("note", note);
   for (const size_t i : prompt.lost)
     report("warning", fmt::format("the chat template leaves out the text of message {}", i + 1));

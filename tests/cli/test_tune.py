@@ -29,7 +29,7 @@ class Tune(TestCase):
         self.assertGreaterEqual(len(linear), 3, d)  # q, k and v; attention's output; the two of the feed-forward part
         for shape in linear:
             candidates = {candidate["name"]: candidate for candidate in shape["candidates"]}
-            self.assertEqual(set(candidates), {"few", "tiled 32", "tiled 128", "simulated library"})
+            self.assertEqual(set(candidates), {"batch", "few", "tiled 32", "tiled 128", "simulated library"})
             self.assertTrue(all(candidate["fit"] and candidate["seconds"] > 0 for candidate in candidates.values()), shape)
             self.assertEqual(shape["chosen"], min(candidates, key=lambda name: candidates[name]["seconds"]))
         # The file has what the document says.
@@ -41,7 +41,7 @@ class Tune(TestCase):
     def test_the_table(self):
         result = self.succeeds("tune", TINY_F16, "--tokens", "9,16", environment=self.environment)
         self.assertRegex(result.text, r"(?m)^Tiny f16 on sim:0 \(simulated GPU, waves of 32 lanes\): \d+ shapes measured$")
-        self.assertRegex(result.text, r"(?m)^  \* (few|tiled 32|tiled 128) +\d+\.\d us$")
+        self.assertRegex(result.text, r"(?m)^  \* (batch|few|tiled 32|tiled 128) +\d+\.\d us$")
         self.assertRegex(result.text, r"\d+ shapes of this device are known in .*tuning\.txt")
         self.assertEqual(result.err, b"")
 
@@ -63,7 +63,7 @@ class Tune(TestCase):
         arguments = ("logits", TINY_Q4_0, "--tokens", ",".join(map(str, range(16))), "--out")
         self.succeeds(*arguments, self.folder / "before.npy", environment=self.environment)
         self.tune(model=TINY_Q4_0)
-        for candidate in ("few", "tiled 32", "tiled 128"):
+        for candidate in ("batch", "few", "tiled 128"):
             lines = [line.split("\t") for line in self.kept.read_text().splitlines()]
             for line in lines[1:]:
                 if line[1].startswith("linear"):
@@ -72,7 +72,7 @@ class Tune(TestCase):
             result = self.succeeds(*arguments, self.folder / "after.npy", environment=self.environment)
             self.assertEqual(result.err, b"")
             same = (self.folder / "before.npy").read_bytes() == (self.folder / "after.npy").read_bytes()
-            self.assertEqual(same, candidate == "few", candidate)  # the rule for 16 tokens; tiles round otherwise
+            self.assertEqual(same, candidate == "batch", candidate)  # the rule for 16 tokens; others round otherwise
 
     def test_a_bad_file_is_one_line_and_no_more(self):
         for content, words in ((b"gabbro tuning 1\nnonsense\n", "is ignored: line 2 is damaged"),
