@@ -290,8 +290,8 @@ TEST_F(Autotune, LibrariesThatFailOrAreWrongAreNotTaken) {
     Opened device(abi::Tuning::kMeasureAll, file_);
     Product(20).check(device);
     const abi::MeasuredShape shape = device.measured(0);
-    EXPECT_THAT(names(shape), ElementsAre("failing library", "wrong library", "simulated library", "batch", "few",
-                                          "tiled 32", "tiled 128"));
+    EXPECT_THAT(names(shape),
+                ElementsAre("failing library", "wrong library", "simulated library", "batch", "few", "tiled 32"));
     EXPECT_FALSE(shape.candidates[0].fit);
     EXPECT_EQ(shape.candidates[0].seconds, 0);
     EXPECT_FALSE(shape.candidates[1].fit);
