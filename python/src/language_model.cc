@@ -50,7 +50,7 @@ struct LanguageModel {
 LanguageModel load(const std::string& model, const LoadOptions& wanted, nb::object progress) {
   LoadOptions options = wanted;
   Callback report(std::move(progress));
-  if (!report.failed()) options.progress = [&](double share) { report(share); };
+  options.progress = [&](double share) { report(share); };
   LanguageModel loaded;
   {
     const WithoutGil without_gil;

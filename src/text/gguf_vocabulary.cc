@@ -38,7 +38,8 @@ struct Flags {
 };
 
 // The fields that do not depend on the kind.
-VocabularySpec common(const VocabularySpec& read, Flags added, const TokenizerSpec& theirs) {
+VocabularySpec common(const VocabularySpec& read, Flags added, const std::vector<int32_t>& prefix,
+                      const std::vector<int32_t>& suffix) {
   VocabularySpec spec;
   spec.tokens = read.tokens;
   spec.scores = read.scores;
@@ -47,8 +48,8 @@ VocabularySpec common(const VocabularySpec& read, Flags added, const TokenizerSp
   spec.eos = read.eos;
   spec.unknown = read.unknown;
   spec.padding = read.padding;
-  if (spec.bos == kNoToken && !theirs.prefix.empty()) spec.bos = theirs.prefix.front();
-  if (spec.eos == kNoToken && !theirs.suffix.empty()) spec.eos = theirs.suffix.front();
+  if (spec.bos == kNoToken && !prefix.empty()) spec.bos = prefix.front();
+  if (spec.eos == kNoToken && !suffix.empty()) spec.eos = suffix.front();
   for (const int32_t end : read.end_of_generation) {
     if (end != spec.eos && spec.eot == kNoToken) spec.eot = end;
   }
@@ -208,12 +209,13 @@ std::optional<GgufVocabulary> gguf_vocabulary(const TokenizerFiles& files, int32
   TokenizerFiles counting = files;
   if (files.sentencepiece_model) counting.tokenizer_json.reset();
   TokenizerSpec theirs = read_tokenizer_files(files);
-  const Tokenizer original(read_tokenizer_files(files));
   const VocabularySpec read = counting.tokenizer_json ? theirs.vocabulary : read_tokenizer_files(counting).vocabulary;
+  const std::vector<int32_t> begin = theirs.prefix, end = theirs.suffix;
+  const Tokenizer original(std::move(theirs));
   const std::vector<int32_t> with = original.encode("a"), bare = original.encode("a", {.add_special = false});
   const bool prefix = with.size() > bare.size() && with.front() != bare.front();
   const bool suffix = with.size() > bare.size() + (prefix ? 1 : 0);
-  const VocabularySpec base = common(read, {prefix, suffix}, theirs);
+  const VocabularySpec base = common(read, {prefix, suffix}, begin, end);
   size_t most = 0;
   std::optional<VocabularySpec> best;
   for (VocabularySpec& candidate : counting.tokenizer_json ? of_json(files, base) : of_sentencepiece(files, base)) {

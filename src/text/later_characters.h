@@ -1,5 +1,5 @@
-// Characters that got a property after the versions of Unicode whose tables `tokenizers` has: it does not treat them as
-// what they are, and the models were trained so.
+// Characters that got a property after the versions of Unicode whose tables `tokenizers` has: it treats
+// them as unassigned, and so did the training of the models.
 #pragma once
 
 #include <cstdint>

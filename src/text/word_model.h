@@ -54,8 +54,8 @@ class WordModel {
   // Appends the tokens of a word, which is well-formed UTF-8. Where `plain`, none of protect().
   virtual void encode(std::string_view word, bool plain, ModelMemory& memory, std::vector<int32_t>& out) const = 0;
 
-  // A position at or after `from`, which is not 0, where a word can be cut so that the tokens of both parts are those
-  // of the whole word; npos where there is none, or none is known.
+  // A position at or after `from`, which is not 0, where a word can be cut without a change of its tokens;
+  // npos where there is none, or none is known.
   virtual size_t next_cut(std::string_view word, size_t from) const {
     (void)word, (void)from;
     return std::string_view::npos;

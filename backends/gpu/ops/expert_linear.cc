@@ -1,5 +1,5 @@
-// `expert_linear`: activations are rounded to 8 bits for block formats; for several tokens the slots (a token and one
-// of its experts) are grouped by expert, and then each tile of slots reads the weights of its expert.
+// `expert_linear`: activations are rounded to 8 bits for block formats. With several tokens, the slots (pairs of a
+// token and an expert) are grouped by expert; each tile of slots reads the weights of one expert.
 #include <string>
 
 #include "backends/common/dequantized.h"

@@ -36,8 +36,8 @@ struct Shares {
 };
 
 // The shares with the shortest time by a model of it: rounds of blocks, of which each takes as long as its waves' steps
-// of kBatchDepth columns, and what it takes to begin and to add the sums up. Waves with the same columns share what
-// they read of the activations.
+// of kBatchDepth columns, plus a fixed cost per block and that of adding the sums. Waves with the same columns share
+// their loads of activations.
 Shares shares_of(int64_t tiles, int64_t columns, int64_t token_tiles, int tile_tokens, int64_t waves,
                  int64_t resident) {
   constexpr int64_t kMaxSplits = 8;

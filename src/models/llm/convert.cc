@@ -209,8 +209,6 @@ void Conversion::add(Target target) {
           fmt::format("{}: its weights are {} already; quantized again they lose more than from the original",
                       checkpoint_.path(), target.source->format));
     }
-    const int64_t elements = target.rows() * target.columns();
-    result_.bytes_before += dtype_bytes(from, static_cast<size_t>(elements));
   }
   targets_.push_back(std::move(target));
 }
@@ -228,21 +226,26 @@ void Conversion::lay_out() {
   result_.tensors = targets_.size();
 }
 
-// The row in the source's format, of the file or put together from its columns.
+// The row in the source's format, of the file or put together in `gathered`. A vector is one row.
 const std::byte* Conversion::source_row(const Target& target, int64_t row, std::vector<std::byte>& gathered) const {
   const CheckpointTensor& source = *target.source;
-  const auto rows = static_cast<size_t>(target.rows()), columns = static_cast<size_t>(target.columns());
+  const TransformersLayout& theirs = target.theirs;
   if (target.experts) return target.experts->row(row);
-  const std::byte* const data = source.data.data();
-  if (target.theirs.transposed) {
-    const size_t element = dtype_info(source.dtype()).block_bytes;
-    gathered.resize(columns * element);
-    for (size_t j = 0; j < columns; ++j)
-      std::memcpy(gathered.data() + j * element, data + (j * rows + static_cast<size_t>(row)) * element, element);
+  const bool vector = target.shape.size() == 1;
+  if (vector && theirs.row) {
+    const size_t element = source.data.size() / static_cast<size_t>(target.columns());
+    gathered.resize(source.data.size());
+    for (int64_t j = 0; j < target.columns(); ++j)
+      copy_row(source, target.columns(), theirs, j, gathered.data() + static_cast<size_t>(j) * element);
     return gathered.data();
   }
-  const int64_t there = target.theirs.row ? target.theirs.row(row) : row;
-  return data + static_cast<size_t>(there) * (source.data.size() / rows);
+  const size_t bytes = source.data.size() / static_cast<size_t>(target.rows());
+  if (theirs.transposed) {
+    gathered.resize(bytes);
+    copy_row(source, target.rows(), theirs, row, gathered.data());
+    return gathered.data();
+  }
+  return source.data.data() + static_cast<size_t>(theirs.row ? theirs.row(row) : row) * bytes;
 }
 
 void Conversion::convert_rows(const Target& target, int64_t first, int64_t count, std::vector<std::byte>& out) const {
@@ -258,17 +261,7 @@ void Conversion::convert_rows(const Target& target, int64_t first, int64_t count
   std::vector<float> values(static_cast<size_t>(columns));
   std::vector<std::byte> gathered;
   for (int64_t i = 0; i < count; ++i) {
-    // A vector is one row here, whose elements are the rows of its layout.
-    const bool reordered = target.shape.size() == 1 && target.theirs.row;
-    const std::byte* row = reordered ? source.data.data() : source_row(target, first + i, gathered);
-    if (reordered) {
-      const size_t element = source.data.size() / static_cast<size_t>(columns);
-      gathered.resize(source.data.size());
-      for (int64_t j = 0; j < columns; ++j)
-        std::memcpy(gathered.data() + static_cast<size_t>(j) * element,
-                    row + static_cast<size_t>(target.theirs.row(j)) * element, element);
-      row = gathered.data();
-    }
+    const std::byte* const row = source_row(target, first + i, gathered);
     if (target.dtype && !all_finite(source.dtype(), row, columns)) {
       throw bad_input("{}: tensor {} has values that are not numbers; the file is damaged", checkpoint_.path(),
                       gguf::quote(source.name));

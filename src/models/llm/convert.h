@@ -24,7 +24,6 @@ struct Converted {
   uint64_t bytes = 0;
   size_t tensors = 0;
   size_t tensors_found = 0;           // of an earlier attempt that was interrupted
-  uint64_t bytes_before = 0;          // of the model's tensors
   std::vector<std::string> warnings;  // one line each
 };
 

@@ -30,21 +30,9 @@ size_t bytes_of_matrices(const Checkpoint& checkpoint, const Device& device) {
 // A copy of the tensor's bytes in the layout of GGUF.
 std::shared_ptr<std::vector<std::byte>> in_our_layout(const CheckpointTensor& tensor, int64_t rows,
                                                       const TransformersLayout& theirs) {
-  const std::byte* const data = tensor.data.data();
-  const size_t count = static_cast<size_t>(rows), row = tensor.data.size() / count;
+  const size_t row = tensor.data.size() / static_cast<size_t>(rows);
   auto copy = std::make_shared<std::vector<std::byte>>(tensor.data.size());
-  if (theirs.transposed) {
-    const size_t element = dtype_info(tensor.dtype()).block_bytes, columns = row / element;
-    for (size_t i = 0; i < count; ++i) {
-      for (size_t j = 0; j < columns; ++j)
-        std::memcpy(copy->data() + (i * columns + j) * element, data + (j * count + i) * element, element);
-    }
-    return copy;
-  }
-  for (size_t i = 0; i < count; ++i) {
-    const auto source = static_cast<size_t>(theirs.row ? theirs.row(static_cast<int64_t>(i)) : static_cast<int64_t>(i));
-    std::memcpy(copy->data() + i * row, data + source * row, row);
-  }
+  for (int64_t i = 0; i < rows; ++i) copy_row(tensor, rows, theirs, i, copy->data() + static_cast<size_t>(i) * row);
   return copy;
 }
 
@@ -55,6 +43,19 @@ bool is_aligned(std::span<const std::byte> data, DType dtype) {
 }
 
 }  // namespace
+
+void copy_row(const CheckpointTensor& tensor, int64_t rows, const TransformersLayout& theirs, int64_t row,
+              std::byte* out) {
+  const std::byte* const data = tensor.data.data();
+  const size_t count = static_cast<size_t>(rows), bytes = tensor.data.size() / count;
+  if (theirs.transposed) {
+    const size_t element = dtype_info(tensor.dtype()).block_bytes, at = static_cast<size_t>(row);
+    for (size_t j = 0; j < bytes / element; ++j)
+      std::memcpy(out + j * element, data + (j * count + at) * element, element);
+    return;
+  }
+  std::memcpy(out, data + static_cast<size_t>(theirs.row ? theirs.row(row) : row) * bytes, bytes);
+}
 
 TransformersLayout paired_rows(int64_t head_dimension, int64_t rotated) {
   return {.row = [=](int64_t row) {

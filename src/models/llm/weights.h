@@ -51,6 +51,10 @@ struct TransformersLayout {
   bool is_same() const { return !row && !transposed && offset == 0; }
 };
 
+// Copies row `row` of GGUF's layout out of a tensor of `rows` rows there (a vector has rows of one element).
+void copy_row(const CheckpointTensor& tensor, int64_t rows, const TransformersLayout& theirs, int64_t row,
+              std::byte* out);
+
 // Heads that are rotated in pairs (2i, 2i + 1): GGUF files have them in that order, those of transformers have the
 // elements i and i + `rotated` / 2 of a head as a pair.
 TransformersLayout paired_rows(int64_t head_dimension, int64_t rotated);
