@@ -51,6 +51,14 @@ size_t allocation_step();
 void* allocate_pinned(Context* context, size_t bytes);
 void release_pinned(Context* context, void* pointer);
 
+// Addresses without memory, and memory for a part of them, all in multiples of range_step: 0 where the device, its
+// driver or the system has no such thing.
+size_t range_step(Context* context);
+void* reserve_addresses(Context* context, size_t bytes);
+bool map_memory(Context* context, void* addresses, size_t bytes);  // false where there is not enough memory
+// The first `mapped` bytes have memory, given by calls of map_memory.
+void release_addresses(Context* context, void* addresses, size_t bytes, size_t mapped);
+
 Queue* create_queue(Context* context);
 void destroy_queue(Queue* queue);  // which is synchronized, or its device failed
 // Host memory must stay as it is until the queue is synchronized, unless it is not pinned: then it is copied at once.

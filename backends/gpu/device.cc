@@ -72,7 +72,8 @@ GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
       tuning_(options.tuning, [index, context = context_.get()] { return describe_for_tuning(index, context); }),
       compute_(std::make_unique<GpuStream>(context_.get())),
       pool_(context_.get(), {api::allocate, api::release}, compute_.get()),
-      pinned_(context_.get(), {api::allocate_pinned, api::release_pinned}, nullptr) {
+      pinned_(context_.get(), {api::allocate_pinned, api::release_pinned}, nullptr),
+      ranges_(context_.get(), pool_) {
   module_ = api::load_module(context_.get());
   packer_ = std::make_unique<Packer>(context_.get());
   index_faults_.reset(compute_->queue());
@@ -84,6 +85,12 @@ GpuDevice::~GpuDevice() {
   peers_.reset();
   compute_->drain();
   api::unload_module(module_);
+}
+
+// Unmapping does not wait for work that is under way.
+void GpuDevice::release_range(void* range) {
+  compute_->drain();
+  ranges_.release(range);
 }
 
 GpuStream* GpuDevice::create_stream() {

@@ -10,6 +10,7 @@
 #include "backends/gpu/doctor/peers.h"
 #include "backends/gpu/kernel.h"
 #include "backends/gpu/memory/pool.h"
+#include "backends/gpu/memory/ranges.h"
 #include "backends/gpu/packer.h"
 #include "backends/gpu/stream.h"
 #include "backends/gpu/tuning/tuning.h"
@@ -63,6 +64,11 @@ class GpuDevice {
 
   void release_pinned(void* pointer) { pinned_.release(pointer, nullptr); }
 
+  // Null where the device has no ranges.
+  void* reserve_range(size_t bytes) { return ranges_.reserve(bytes); }
+  bool extend_range(void* range, size_t bytes) { return ranges_.extend(range, bytes); }
+  void release_range(void* range);
+
   Pool& pool(abi::MemoryKind kind) { return kind == abi::MemoryKind::kPinned ? pinned_ : pool_; }
   size_t free_memory() const { return api::free_memory(context_.get()); }
   double memory_bandwidth() const { return api::memory_bandwidth(context_.get()); }
@@ -113,6 +119,7 @@ class GpuDevice {
   mutable Tuning tuning_;
   std::unique_ptr<GpuStream> compute_;
   Pool pool_, pinned_;  // before the streams: memory is released once these are done
+  Ranges ranges_;
   std::mutex streams_mutex_;
   std::list<std::unique_ptr<GpuStream>> streams_;  // but the compute stream
   api::Module* module_ = nullptr;

@@ -60,6 +60,23 @@ void free_unpooled(abi::Device* device, abi::Stream* stream, void* pointer) {
   gpu(device).pool(abi::MemoryKind::kDevice).release_unpooled(pointer, &gpu(device).stream(stream));
 }
 
+Status reserve_range(abi::Device* device, size_t bytes, void** range) {
+  return guarded([&] {
+    *range = gpu(device).reserve_range(bytes);
+    if (*range != nullptr) return Status{};
+    return make_status(StatusCode::kUnsupported, "the device has no memory that comes by need");
+  });
+}
+
+Status extend_range(abi::Device* device, void* range, size_t bytes) {
+  return guarded([&] {
+    if (gpu(device).extend_range(range, bytes)) return Status{};
+    return make_status(StatusCode::kOutOfMemory, "no device memory for " + std::to_string(bytes) + " bytes");
+  });
+}
+
+void release_range(abi::Device* device, void* range) { gpu(device).release_range(range); }
+
 // A call of the contract whose body only does something.
 template <class Body>
 Status done(const Body& body) {
@@ -305,6 +322,9 @@ const abi::Backend& backend() {
       .reset_memory_facts = reset_memory_facts,
       .reserve = reserve,
       .trim = trim,
+      .reserve_range = reserve_range,
+      .extend_range = extend_range,
+      .release_range = release_range,
       .packed_bytes = abi::packed_bytes_on<GpuDevice>,
       .pack = abi::pack_on<GpuDevice>,
       .find_kernel = abi::find_kernel_on<GpuDevice>,

@@ -12,7 +12,7 @@
 #pragma GCC visibility push(default)
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 10;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 11;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
@@ -251,6 +251,14 @@ struct Backend {
   // of any size (a backend may exclude small ones); `trim` releases what is not in use, and returns how much that was.
   Status (*reserve)(Device* device, MemoryKind kind, size_t bytes);
   Status (*trim)(Device* device, MemoryKind kind, size_t* bytes);
+
+  // Optional (all null, or kUnsupported from reserve_range: such memory is allocated whole). A range of addresses for
+  // `bytes`, whose memory comes by need: after extend_range its first `bytes` have memory, of which what was there
+  // before keeps its contents. kOutOfMemory: the range is as it was. release_range waits for the compute stream; no
+  // other work that uses the range is under way.
+  Status (*reserve_range)(Device* device, size_t bytes, void** range);
+  Status (*extend_range)(Device* device, void* range, size_t bytes);
+  void (*release_range)(Device* device, void* range);
 
   // Weights. The size of the packed form of a row-major matrix [rows, columns], or 0 if this backend reads the file's
   // layout. `pack` is work on the stream: it reads row_count rows in the file's layout from `source`, memory of the

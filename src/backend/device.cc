@@ -84,6 +84,21 @@ std::shared_ptr<void> Device::allocate_host(size_t bytes) {
           [backend = state_->backend, device = state_->device](void* memory) { backend->free_host(device, memory); }};
 }
 
+std::shared_ptr<void> Device::reserve_range(size_t bytes) {
+  const abi::Backend* const backend = state_->backend;
+  if (backend->reserve_range == nullptr) return nullptr;
+  void* range = nullptr;
+  const abi::Status status = backend->reserve_range(state_->device, bytes, &range);
+  if (status.code == abi::StatusCode::kUnsupported) return nullptr;
+  check(status, fmt::format("reserving addresses for {} bytes on {}", bytes, facts_.id));
+  return {range, [backend, device = state_->device](void* memory) { backend->release_range(device, memory); }};
+}
+
+void Device::extend_range(void* range, size_t bytes) {
+  const abi::Status status = state_->backend->extend_range(state_->device, range, bytes);
+  if (status.code != abi::StatusCode::kOk) check(status, fmt::format("allocating {} bytes on {}", bytes, facts_.id));
+}
+
 bool Device::counts_memory() const { return state_->backend->memory_facts != nullptr; }
 
 abi::PoolFacts Device::memory(abi::MemoryKind kind) const {

@@ -44,6 +44,19 @@ Tensor int_tensor(const std::shared_ptr<Device>& device, const Shape& shape) {
   return device->upload(DType::i32, shape, zeros.data());
 }
 
+// What a user should know of a cache that comes by need, where all of it will not come.
+void warn_of_memory(const Device& device, uint64_t cache_bytes, ModelFacts& facts) {
+  if (!device.counts_memory()) return;
+  const uint64_t used = device.memory(abi::MemoryKind::kDevice).reserved, all = device.facts().memory_free;
+  const uint64_t left = all > used ? all - used : 0;
+  if (cache_bytes <= left) return;
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  facts.warnings.push_back(fmt::format(
+      "the cache of the whole context of {} tokens takes {} MiB, of which {} MiB are free on {}: --ctx {} fits",
+      facts.context, cache_bytes / kMiB, left / kMiB, device.facts().id,
+      static_cast<int64_t>(left / (facts.kv_bytes_per_token * static_cast<uint64_t>(facts.sequences)))));
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -129,6 +142,8 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
       state->device, nn::KvCacheConfig{.layers = state->model->cache_spec(), .pages = pages, .dtype = options.kv_type});
   state->pages.emplace(pages);
   facts.kv_bytes_per_token = static_cast<uint64_t>(state->cache->config().bytes_per_token());
+  if (state->cache->is_by_need())
+    warn_of_memory(*state->device, facts.kv_bytes_per_token * static_cast<uint64_t>(pages * PagePool::kTokens), facts);
   facts.device_id = state->device->facts().id;
   facts.device_name = state->device->facts().name;
   if (const auto tuning = state->device->tuning()) facts.device_note = tuning->problem;

@@ -86,20 +86,33 @@ int64_t Sequence::reuse(std::span<const int32_t> prompt) {
   return std::ssize(tokens_);
 }
 
+// A page that can be written.
+int32_t Sequence::take_page() {
+  Engine::State& shared = *engine_->state_;
+  const int32_t page = shared.pages->take();
+  try {
+    shared.cache->provide(page + 1);
+  } catch (...) {
+    shared.pages->release(page);
+    throw;
+  }
+  return page;
+}
+
 // Pages for `length` tokens, of which those after the present ones can be written.
 void Sequence::take_pages(int64_t length) {
   PagePool& pool = *engine_->state_->pages;
   if (std::ssize(tokens_) % kPageTokens != 0) {
     int32_t& last = pages_[tokens_.size() / kPageTokens];
     if (pool.is_shared(last)) {
-      const int32_t own = pool.take();
+      const int32_t own = take_page();
       engine_->state_->cache->copy_page(last, own);
       pool.release(std::exchange(last, own));
     } else {
       pool.remove_name(last);
     }
   }
-  while (std::ssize(pages_) * kPageTokens < length) pages_.push_back(engine_->state_->pages->take());
+  while (std::ssize(pages_) * kPageTokens < length) pages_.push_back(take_page());
 }
 
 void Sequence::release_pages(int64_t length) {

@@ -47,17 +47,20 @@ int64_t KvCacheConfig::bytes_per_token() const {
   return dtype == DType::f16 ? elements * 2 : elements + elements / 32 * 2;
 }
 
+// The states of all layers: by need where the device can, else in one block. The host gives pages out as they are
+// written, and large ones where a block is large: there each state has its own.
 KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config) : config_(config) {
   check(config);
   const bool quantized = config.dtype == DType::q8_0;
-  // The host gives pages out as they are written, and large ones where a block is large: there each layer has its own.
   size_t room = 0;
-  if (!device->host_accessible()) {
-    for (const CacheLayer& layer : config.layers) room += LayerShapes(layer, config.pages).rounded_bytes(quantized);
-  }
-  MemoryBlock block(device, room);
+  for (const CacheLayer& layer : config.layers) room += LayerShapes(layer, config.pages).rounded_bytes(quantized);
+  const bool by_need = !device->host_accessible() && device->reserve_range(1) != nullptr;
+  MemoryBlock block(device, by_need || device->host_accessible() ? 0 : room);
   const auto make = [&](DType type, const Shape& shape) {
-    return device->tensor_in(block.take(dtype_bytes(type, static_cast<size_t>(shape.elements()))), type, shape);
+    const size_t bytes = dtype_bytes(type, static_cast<size_t>(shape.elements()));
+    Tensor states = device->tensor_in(by_need ? device->reserve_range(bytes) : block.take(bytes), type, shape);
+    if (by_need && bytes > 0) ranges_.push_back({states, bytes / static_cast<size_t>(config.pages)});
+    return states;
   };
   const DType dtype = quantized ? DType::i8 : DType::f16;
   for (const CacheLayer& spec : config.layers) {
@@ -69,6 +72,15 @@ KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& con
     }
     layers_.push_back(std::move(layer));
   }
+}
+
+void KvCache::provide(int64_t pages) {
+  if (pages <= provided_) return;
+  for (const Range& range : ranges_) {
+    const TensorState& state = range.states.state();
+    state.device->extend_range(state.storage.get(), static_cast<size_t>(pages) * range.page_bytes);
+  }
+  provided_ = pages;
 }
 
 void KvCache::copy_page(int32_t from, int32_t to) const {

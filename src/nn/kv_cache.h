@@ -30,8 +30,13 @@ struct KvCacheConfig {
 
 class KvCache {
  public:
-  // Memory for all pages; on a CPU it becomes resident only as tokens are written.
+  // Addresses for all pages. Their memory comes by need: on a CPU as tokens are written, on other devices with
+  // provide(), but for those that cannot, which have all of it from the start. Throws OutOfMemory.
   KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config);
+
+  bool is_by_need() const { return !ranges_.empty(); }
+  // The first `pages` pages can be written and read from here on. Throws OutOfMemory.
+  void provide(int64_t pages);
 
   const KvCacheConfig& config() const { return config_; }
   const KvLayer& layer(size_t index) const { return layers_[index]; }
@@ -41,6 +46,12 @@ class KvCache {
  private:
   KvCacheConfig config_;
   std::vector<KvLayer> layers_;
+  struct Range {
+    Tensor states;
+    size_t page_bytes;
+  };
+  std::vector<Range> ranges_;  // whose memory comes with provide()
+  int64_t provided_ = 0;       // pages
 };
 
 }  // namespace gabbro::nn

@@ -231,6 +231,21 @@ TEST_F(RunnerTest, PagesAreCopiedWhereTheyAreWritten) {
   }
 }
 
+// On the host the system gives pages as they are written, and nothing is counted.
+TEST_F(RunnerTest, TheCacheOfALongContextGrowsAsItIsUsed) {
+  const auto engine = load(1, 16 * TinyModel::kContext);
+  const std::optional<uint64_t> loaded = engine->memory_peak();
+  if (!loaded) return;
+  const uint64_t token = engine->facts().kv_bytes_per_token;
+  const auto more_than_loaded = [&](size_t tokens) {
+    Session(engine).append(prompt(0, tokens));
+    return *engine->memory_peak() - *loaded;
+  };
+  const uint64_t few = more_than_loaded(20), many = more_than_loaded(20 + 8 * 64);
+  EXPECT_GE(many, few + token * 8 * 64);
+  EXPECT_LT(few, token * static_cast<uint64_t>(engine->facts().context));
+}
+
 TEST_F(RunnerTest, RequestsOfABatchShareTheirBeginning) {
   const auto engine = load(4);
   std::vector<Request> requests;

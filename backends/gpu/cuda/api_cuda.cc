@@ -42,8 +42,11 @@ constexpr const char* kCudnn = "cuDNN";
   X(cuDeviceCanAccessPeer) X(cuCtxEnablePeerAccess) X(cuMemcpyPeerAsync) X(cuEventCreate) X(cuEventDestroy) \
   X(cuEventRecord) X(cuEventSynchronize) X(cuStreamWaitEvent)
 // clang-format on
-// Those that drivers before CUDA 12.4 lack; null there.
-#define GABBRO_LATER_CUDA_FUNCTIONS(X) X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName)
+// Those that drivers before CUDA 12.4 or 10.2 lack; null there.
+#define GABBRO_LATER_CUDA_FUNCTIONS(X) \
+  X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName) \
+  X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) \
+  X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)
 #define GABBRO_TEXT_OF(x) #x
 #define GABBRO_TEXT(x) GABBRO_TEXT_OF(x)
 
@@ -226,6 +229,63 @@ void release(Context* context, void* pointer) {
 }
 
 size_t allocation_step() { return 512; }
+
+namespace {
+
+CUmemAllocationProp range_memory(const Context* context) {
+  CUmemAllocationProp memory{};
+  memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  memory.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = context->device};
+  return memory;
+}
+
+}  // namespace
+
+size_t range_step(Context* context) {
+  const Driver& cuda = driver();
+  context->use();
+  if (cuda.cuMemSetAccess_ == nullptr ||
+      attribute(context->device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 0)
+    return 0;
+  const CUmemAllocationProp memory = range_memory(context);
+  size_t step = 0;
+  cuda.check(cuda.cuMemGetAllocationGranularity_(&step, &memory, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+             "asking for the step of ranges");
+  return step;
+}
+
+void* reserve_addresses(Context* context, size_t bytes) {
+  context->use();
+  CUdeviceptr addresses = 0;
+  driver().check(driver().cuMemAddressReserve_(&addresses, bytes, 0, 0, 0), "reserving addresses");
+  return reinterpret_cast<void*>(addresses);
+}
+
+bool map_memory(Context* context, void* addresses, size_t bytes) {
+  const Driver& cuda = driver();
+  context->use();
+  const CUmemAllocationProp memory = range_memory(context);
+  const auto begin = reinterpret_cast<CUdeviceptr>(addresses);
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult result = cuda.cuMemCreate_(&handle, bytes, &memory, 0);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return false;
+  cuda.check(result, "allocating for a range");
+  const CUresult mapped = cuda.cuMemMap_(begin, bytes, 0, handle, 0);
+  cuda.cuMemRelease_(handle);  // the range has it
+  cuda.check(mapped, "mapping a range");
+  const CUmemAccessDesc access{.location = memory.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  const CUresult allowed = cuda.cuMemSetAccess_(begin, bytes, &access, 1);
+  if (allowed != CUDA_SUCCESS) cuda.cuMemUnmap_(begin, bytes);
+  cuda.check(allowed, "giving access to a range");
+  return true;
+}
+
+void release_addresses(Context* context, void* addresses, size_t bytes, size_t mapped) {
+  if (!context->try_use()) return;
+  const auto begin = reinterpret_cast<CUdeviceptr>(addresses);
+  if (mapped > 0) driver().cuMemUnmap_(begin, mapped);
+  driver().cuMemAddressFree_(begin, bytes);
+}
 
 void* allocate_pinned(Context* context, size_t bytes) {
   context->use();

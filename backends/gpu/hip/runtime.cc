@@ -19,6 +19,9 @@ Runtime::Runtime() {
   if (!find_function(library, #function, function##_)) return;
   GABBRO_HIP_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
+#define GABBRO_APPLY(function) static_cast<void>(find_function(library, #function, function##_));
+  GABBRO_LATER_HIP_FUNCTIONS(GABBRO_APPLY)
+#undef GABBRO_APPLY
   if (!find_function(library, "hipMalloc", hipMalloc_) || !find_function(library, "hipHostMalloc", hipHostMalloc_))
     return;
   // A macro for the versioned name.

@@ -93,6 +93,73 @@ TEST_P(Memory, IsNotReservedWhereThereIsNone) {
 INSTANTIATE_TEST_SUITE_P(All, Memory, testing::Values(MemoryKind::kDevice, MemoryKind::kPinned),
                          [](const auto& test) { return test.param == MemoryKind::kPinned ? "Pinned" : "Device"; });
 
+class RangeMemory : public testing::Test {
+ protected:
+  RangeMemory() { EXPECT_EQ(backend().open(0, nullptr, &device_).code, StatusCode::kOk); }
+  ~RangeMemory() override {
+    backend().close(device_);
+    EXPECT_EQ(sim::allocation_count(), 0U) << "a closed device left memory behind";
+    ::unsetenv("GABBRO_SIM_FAIL");
+  }
+
+  uint64_t in_use() {
+    abi::PoolFacts facts{};
+    EXPECT_EQ(backend().memory_facts(device_, MemoryKind::kDevice, &facts).code, StatusCode::kOk);
+    EXPECT_EQ(facts.reserved, facts.in_use);
+    return facts.in_use;
+  }
+  std::byte* reserve(size_t bytes) {
+    void* range = nullptr;
+    EXPECT_EQ(backend().reserve_range(device_, bytes, &range).code, StatusCode::kOk);
+    return static_cast<std::byte*>(range);
+  }
+
+  abi::Device* device_ = nullptr;
+};
+
+TEST_F(RangeMemory, ComesByNeedAndKeepsItsContents) {
+  std::byte* const range = reserve(100 * sim::kPage);
+  EXPECT_EQ(in_use(), 0U);
+  ASSERT_EQ(backend().extend_range(device_, range, 100).code, StatusCode::kOk);
+  EXPECT_EQ(in_use(), sim::kPage);
+  std::vector<char> written(sim::kPage, 7), read(sim::kPage);
+  ASSERT_EQ(backend().copy_to_device(device_, nullptr, range, written.data(), written.size()).code, StatusCode::kOk);
+  ASSERT_EQ(backend().extend_range(device_, range, 3 * sim::kPage).code, StatusCode::kOk);
+  EXPECT_EQ(in_use(), 3 * sim::kPage);
+  ASSERT_EQ(backend().extend_range(device_, range, 1).code, StatusCode::kOk) << "it never shrinks";
+  EXPECT_EQ(in_use(), 3 * sim::kPage);
+  ASSERT_EQ(backend().copy_to_host(device_, nullptr, read.data(), range, read.size()).code, StatusCode::kOk);
+  EXPECT_EQ(read, written);
+  backend().release_range(device_, range);
+  EXPECT_EQ(in_use(), 0U);
+  reserve(1);  // is released with the device
+}
+
+TEST_F(RangeMemory, IsAsItWasWhereThereIsNoMore) {
+  backend().close(device_);
+  ::setenv("GABBRO_SIM_FAIL", "malloc:1000", 1);
+  ASSERT_EQ(backend().open(0, nullptr, &device_).code, StatusCode::kOk);
+  std::byte* const range = reserve(2000 * sim::kPage);
+  size_t pages = 0;
+  abi::Status status;
+  while (status.code == StatusCode::kOk && pages < 2000) {
+    status = backend().extend_range(device_, range, (pages + 1) * sim::kPage);
+    pages += status.code == StatusCode::kOk ? 1 : 0;
+  }
+  EXPECT_EQ(status.code, StatusCode::kOutOfMemory);
+  EXPECT_EQ(in_use(), pages * sim::kPage);
+  EXPECT_EQ(backend().extend_range(device_, range, (pages + 1) * sim::kPage).code, StatusCode::kOk);
+}
+
+// A driver that cannot: the test of the first range fails, and memory is allocated whole.
+TEST_F(RangeMemory, IsRefusedWhereItDoesNotWork) {
+  backend().close(device_);
+  ::setenv("GABBRO_SIM_FAIL", "read:1", 1);
+  ASSERT_EQ(backend().open(0, nullptr, &device_).code, StatusCode::kOk);
+  void* range = nullptr;
+  EXPECT_EQ(backend().reserve_range(device_, 1, &range).code, StatusCode::kUnsupported);
+}
+
 // Copies from pinned memory are asynchronous: the caller may fill that memory again once the stream has come so far.
 TEST(PinnedMemory, MayBeWrittenAgainOnceItWasCopied) {
   abi::Device* device = nullptr;

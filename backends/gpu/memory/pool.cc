@@ -127,6 +127,14 @@ void Pool::release_unpooled(void* pointer, GpuStream* stream) {
   to_source(pointer, piece.bytes);
 }
 
+void Pool::count_range(std::ptrdiff_t bytes) {
+  const std::lock_guard lock(mutex_);
+  facts_.reserved += static_cast<uint64_t>(bytes);
+  facts_.in_use += static_cast<uint64_t>(bytes);
+  facts_.reserved_peak = std::max(facts_.reserved_peak, facts_.reserved);
+  facts_.in_use_peak = std::max(facts_.in_use_peak, facts_.in_use);
+}
+
 void Pool::forget_stream(const GpuStream* stream) {
   const std::lock_guard lock(mutex_);
   for (auto& [size, pieces] : kept_) {

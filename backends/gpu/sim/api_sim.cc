@@ -106,6 +106,23 @@ void release(Context*, void* pointer) {
   sim::release(pointer);
 }
 size_t allocation_step() { return 1; }
+
+size_t range_step(Context*) { return sim::kPage; }
+void* reserve_addresses(Context* context, size_t bytes) {
+  context->require_present();
+  void* const addresses = sim::reserve(bytes);
+  if (addresses == nullptr) throw ApiError(StatusCode::kOutOfMemory, "sim: no addresses");
+  sim::Ordering::shared().allocated(addresses, bytes);
+  return addresses;
+}
+bool map_memory(Context* context, void* addresses, size_t bytes) {
+  context->require_present();
+  if (++context->allocations == context->failing_allocation) return false;
+  sim::commit(addresses, bytes);
+  return true;
+}
+void release_addresses(Context* context, void* addresses, size_t, size_t) { release(context, addresses); }
+
 void* allocate_pinned(Context* context, size_t bytes) { return allocate_memory(context, bytes, true); }
 void release_pinned(Context* context, void* pointer) { release(context, pointer); }
 

@@ -16,7 +16,6 @@
 namespace gabbro::gpu::sim {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr size_t kAlignment = 64;
 constexpr int kPattern = 0xa5;
 
@@ -26,6 +25,7 @@ struct Allocation {
   size_t mapped;
   bool pinned;
   bool readable = true;
+  size_t without_memory = 0;  // of the bytes
 };
 
 std::mutex mutex;
@@ -68,6 +68,25 @@ void* allocate(size_t bytes, bool pinned) {
   return pointer;
 }
 
+void* reserve(size_t bytes) {
+  bytes = round_up(bytes, kPage);
+  void* const pointer = allocate(bytes);
+  if (pointer == nullptr) return nullptr;
+  ::mprotect(pointer, bytes, PROT_NONE);
+  const std::lock_guard lock(mutex);
+  Allocation& allocation = allocations()[reinterpret_cast<std::uintptr_t>(pointer)];
+  allocation.without_memory = bytes;
+  total_bytes -= bytes;
+  return pointer;
+}
+
+void commit(void* begin, size_t bytes) {
+  ::mprotect(begin, bytes, PROT_READ | PROT_WRITE);
+  const std::lock_guard lock(mutex);
+  std::prev(allocations().upper_bound(reinterpret_cast<std::uintptr_t>(begin)))->second.without_memory -= bytes;
+  total_bytes += bytes;
+}
+
 void release(void* pointer) {
   if (pointer == nullptr) return;
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
@@ -78,7 +97,7 @@ void release(void* pointer) {
     if (found == allocations().end()) throw std::logic_error("sim: freed what is not an allocation");
     allocation = found->second;
     allocations().erase(found);
-    total_bytes -= allocation.bytes;
+    total_bytes -= allocation.bytes - allocation.without_memory;
   }
   ::munmap(allocation.mapping, allocation.mapped);
 }

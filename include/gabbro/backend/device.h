@@ -36,6 +36,11 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<void> allocate_unpooled(size_t bytes);
   // Host memory that copies need not go round, where the device has such; freed with its last owner. Throws as above.
   std::shared_ptr<void> allocate_host(size_t bytes);
+  // Addresses for `bytes` of memory that comes by need, freed with the last owner; null where the device has no such
+  // thing. Throws where there are no addresses.
+  std::shared_ptr<void> reserve_range(size_t bytes);
+  // Now its first `bytes` have memory. Throws OutOfMemory: it is as it was.
+  void extend_range(void* range, size_t bytes);
   // Use of the pools. Throws if the device does not count.
   abi::PoolFacts memory(abi::MemoryKind kind) const;
   bool counts_memory() const;
