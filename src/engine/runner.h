@@ -33,7 +33,6 @@ class Sequence {
  private:
   friend class Runner;
   int32_t take_page();
-  int32_t take_page();
   void take_pages(int64_t length);
   void release_pages(int64_t length);
   void name_pages();
