@@ -231,11 +231,12 @@ TEST_F(RunnerTest, PagesAreCopiedWhereTheyAreWritten) {
   }
 }
 
-// On the host the system gives pages as they are written, and nothing is counted.
+// On the simulator: a card's memory comes in steps that are larger than this cache, and the host's is not counted.
 TEST_F(RunnerTest, TheCacheOfALongContextGrowsAsItIsUsed) {
   const auto engine = load(1, 16 * TinyModel::kContext);
+  if (!engine->facts().device_id.starts_with("sim")) return;
   const std::optional<uint64_t> loaded = engine->memory_peak();
-  if (!loaded) return;
+  ASSERT_TRUE(loaded);
   const uint64_t token = engine->facts().kv_bytes_per_token;
   const auto more_than_loaded = [&](size_t tokens) {
     Session(engine).append(prompt(0, tokens));
