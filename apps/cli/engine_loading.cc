@@ -1,6 +1,7 @@
 #include "apps/cli/engine_loading.h"
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "apps/cli/terminal.h"
 #include "src/backend/missing_device.h"
@@ -90,6 +91,24 @@ std::string describe_streaming(const ModelFacts& facts) {
 double streamed_share(const ModelFacts& facts, const StreamingWork& work) {
   const double seconds = facts.streaming.seconds_per_pass * static_cast<double>(work.passes);
   return work.seconds > 0 ? seconds / work.seconds : 0;
+}
+
+nlohmann::ordered_json streaming_document(const Engine& engine) {
+  const StreamingFacts& s = engine.facts().streaming;
+  const StreamingWork work = engine.streaming_work();
+  return {{"memory", s.memory},
+          {"planned_bytes", s.planned_bytes},
+          {"resident_bytes", s.resident_bytes},
+          {"host_bytes", s.host_bytes},
+          {"bytes_per_pass", s.bytes_per_pass},
+          {"file_bytes_per_pass", s.file_bytes_per_pass},
+          {"link", s.link},
+          {"link_bandwidth", s.bandwidth},
+          {"predicted_seconds_per_token", s.seconds_per_pass},
+          {"passes", work.passes},
+          {"bandwidth", work.seconds > 0 ? static_cast<double>(work.bytes) / work.seconds : 0},
+          {"share_of_limit", streamed_share(engine.facts(), work)},
+          {"waited_seconds", work.waited}};
 }
 
 std::string describe_streaming(const ModelFacts& facts, const StreamingWork& work) {

@@ -34,7 +34,7 @@ struct Options {
 constexpr int kDraftedResident = 8;   // more rows cost time where the weights are at hand
 constexpr int kDraftedStreamed = 32;  // and next to none where a pass waits for them
 
-// What drafts tokens; null: nothing. Prompt lookup costs nothing where weights are streamed, and is on there.
+// The source of drafted tokens; null: none. Prompt lookup costs nothing where weights are streamed, and is on there.
 std::shared_ptr<Drafter> make_drafter(const Options& o, const std::shared_ptr<Engine>& draft, const Engine& engine) {
   const bool streams = engine.facts().streaming.bytes_per_pass > 0;
   const int most = o.draft_tokens > 0 ? o.draft_tokens : streams ? kDraftedStreamed : kDraftedResident;
@@ -43,24 +43,6 @@ std::shared_ptr<Drafter> make_drafter(const Options& o, const std::shared_ptr<En
 }
 
 double rate(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
-
-nlohmann::ordered_json streaming_document(const Engine& engine) {
-  const StreamingFacts& s = engine.facts().streaming;
-  const StreamingWork work = engine.streaming_work();
-  return {{"memory", s.memory},
-          {"planned_bytes", s.planned_bytes},
-          {"resident_bytes", s.resident_bytes},
-          {"host_bytes", s.host_bytes},
-          {"bytes_per_pass", s.bytes_per_pass},
-          {"file_bytes_per_pass", s.file_bytes_per_pass},
-          {"link", s.link},
-          {"link_bandwidth", s.bandwidth},
-          {"predicted_seconds_per_token", s.seconds_per_pass},
-          {"passes", work.passes},
-          {"bandwidth", rate(static_cast<double>(work.bytes), work.seconds)},
-          {"share_of_limit", streamed_share(engine.facts(), work)},
-          {"waited_seconds", work.waited}};
-}
 
 void print_document(const GenerateResult& r, const Options& o, const Engine& engine) {
   const ModelFacts& facts = engine.facts();

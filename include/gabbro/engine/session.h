@@ -31,6 +31,8 @@ namespace gabbro {
 
 class Device;  // gabbro/device.h
 
+inline constexpr uint64_t kFreeMemory = UINT64_MAX;  // as a limit: nine tenths of what is free when a model is loaded
+
 struct LoadOptions {
   std::string device = "auto";  // as open_device() takes it
   int threads = 0;              // of a CPU device; 0: one per physical core

@@ -24,16 +24,19 @@ std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const Mo
   const FixedMemory fixed = fixed_memory(needs, matrices, *device, cache_bytes, facts.context);
   // An integrated GPU, like a CPU, has no memory besides the host's.
   const bool own_memory = !device->host_accessible() && !device->facts().integrated;
-  const MemoryBudget budget = {.device = options.memory, .host = own_memory ? options.host_memory : 0};
+  const uint64_t limit = options.memory == kFreeMemory ? free_memory(*device) / 10 * 9 : options.memory;
+  if (limit == 0) return nullptr;  // unknown
+  const MemoryBudget budget = {.device = limit, .host = own_memory ? options.host_memory : 0};
   const Placement placement = place(std::move(matrices), fixed, budget, device->facts().id);
-  facts.streaming.memory = options.memory;
+  facts.streaming.memory = limit;
   facts.streaming.planned_bytes = placement.device_bytes();
   facts.streaming.resident_bytes = placement.resident_bytes;
   if (!placement.streams()) return nullptr;
   facts.streaming.host_bytes = placement.host_bytes;
   facts.streaming.bytes_per_pass = placement.bytes_per_pass;
   facts.streaming.file_bytes_per_pass = placement.file_bytes_per_pass;
-  return std::make_unique<WeightStream>(device, placement.choice(default_sizes(*device)));
+  return std::make_unique<WeightStream>(device,
+                                        placement.choice(default_sizes(*device, largest_layer(placement.matrices))));
 }
 
 void start_stream(WeightStream& stream, const Checkpoint& checkpoint, Device& device, ModelFacts& facts) {

@@ -45,7 +45,7 @@ class Files {
   const std::string& path(int file) const { return files_[static_cast<size_t>(file)].mapped->path(); }
   size_t count() const { return files_.size(); }
   bool direct() const;  // all of them
-  // Which file holds this address of a mapped file, and where.
+  // The file that holds this address of a mapped file, and the offset there.
   Segment find(const std::byte* address) const;
   // Throws failed() that names a file that has changed since it was opened.
   void require_unchanged() const;

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <map>
 
@@ -14,8 +13,8 @@
 namespace gabbro::streaming {
 namespace {
 
-// What is used most per byte stays first: attention next to norms and routers, then what every token reads, and the
-// experts, of which a token reads a few, last.
+// Weights that are used most per byte stay first: attention next to norms and routers, then what every token reads, and
+// the experts, of which a token reads a few, last.
 int rank_of(const std::string& name) {
   if (name.find(".attn_") != name.npos) return 1;
   if (name.find("_exps.") != name.npos) return 3;
@@ -71,27 +70,23 @@ std::vector<size_t> in_order(const std::vector<PlacedMatrix>& matrices) {
   return order;
 }
 
-// Keeps what fits next to a ring for two layers, so that one is read while the other is computed; next to a smaller one
-// where the memory is short.
+// Keeps what fits next to the ring. While a layer runs, the next ones are read to the rest of the ring: its largest
+// matrix is enough for that where reading takes longer than computing by far; with much memory it is two layers.
 bool fill(std::vector<PlacedMatrix>& matrices, uint64_t memory, uint64_t* ring_bytes) {
-  constexpr std::array kLayers = {2.0, 1.5, 0.0};
-  for (const double layers : kLayers) {
-    stream_all(matrices);
-    const Ring all = ring_of(matrices);
-    const uint64_t wanted =
-        std::max(all.smallest(), static_cast<uint64_t>(layers * static_cast<double>(all.largest_layer)));
-    uint64_t used = resident(matrices);
-    if (used + wanted > memory) continue;
-    for (const size_t i : in_order(matrices)) {
-      PlacedMatrix& m = matrices[i];
-      if (used + wanted + m.device_bytes > memory) continue;
-      m.home = PlacedMatrix::Home::kDevice;
-      used += m.device_bytes;
-    }
-    *ring_bytes = wanted;
-    return true;
+  constexpr uint64_t kPart = 16;  // of the memory, for reading ahead
+  stream_all(matrices);
+  const Ring all = ring_of(matrices);
+  const uint64_t most = std::max(all.smallest(), 2 * all.largest_layer);
+  *ring_bytes = std::clamp(memory / kPart, all.smallest(), most);
+  uint64_t used = resident(matrices) + *ring_bytes;
+  if (used > memory) return false;
+  for (const size_t i : in_order(matrices)) {
+    PlacedMatrix& m = matrices[i];
+    if (used + m.device_bytes > memory) continue;
+    m.home = PlacedMatrix::Home::kDevice;
+    used += m.device_bytes;
   }
-  return false;
+  return true;
 }
 
 // The most used ones that are not on the device.
@@ -164,6 +159,28 @@ Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, co
   return placement;
 }
 
+namespace {
+
+// `stored` is its format in the file.
+PlacedMatrix placed(const llm::RequestedTensor& t, DType stored, bool can_stream, const Device& device) {
+  const int64_t columns = t.shape.back();
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < t.shape.size(); ++i) rows *= t.shape[i];
+  const DType dtype = t.in_f32 ? DType::f32 : stored;
+  PlacedMatrix m{.name = t.name, .layer = layer_of_matrix(t.name), .rank = rank_of(t.name)};
+  m.file_bytes = dtype_bytes(dtype, static_cast<size_t>(rows * columns));
+  m.row_bytes = m.file_bytes / static_cast<size_t>(rows);
+  const uint64_t packed = device.matrix_bytes(dtype, rows, columns);
+  m.device_bytes = MemoryBlock::rounded(packed > 0 ? packed : m.file_bytes);
+  if (m.layer >= 0 && !t.in_f32 && can_stream) {
+    m.ring_bytes = ring_bytes_of(device, dtype, rows, columns) +
+                   parts_of(t.name) * ring_bytes_of(device, dtype, abi::kPackRows, columns);
+  }
+  return m;
+}
+
+}  // namespace
+
 std::vector<PlacedMatrix> matrices_of(const Checkpoint& checkpoint, const Device& device) {
   const auto names = llm::family_of(checkpoint).names;
   const bool ours = checkpoint.layout() == CheckpointLayout::kGguf;
@@ -171,22 +188,28 @@ std::vector<PlacedMatrix> matrices_of(const Checkpoint& checkpoint, const Device
   for (const llm::RequestedTensor& t : llm::plan_of(checkpoint).tensors) {
     if (t.shape.size() < 2) continue;
     const DType dtype = checkpoint.require_tensor(llm::weight_name(names, checkpoint, t.name)).dtype();
-    const int64_t columns = t.shape.back();
-    int64_t rows = 1;
-    for (size_t i = 0; i + 1 < t.shape.size(); ++i) rows *= t.shape[i];
-    const DType kept = t.in_f32 ? DType::f32 : dtype;
-    const uint64_t bytes = dtype_bytes(kept, static_cast<size_t>(rows * columns));
-    const uint64_t packed = device.matrix_bytes(kept, rows, columns);
-    PlacedMatrix m{.name = t.name, .layer = layer_of_matrix(t.name), .rank = rank_of(t.name), .file_bytes = bytes};
-    m.row_bytes = bytes / static_cast<size_t>(rows);
-    m.device_bytes = MemoryBlock::rounded(packed > 0 ? packed : bytes);
-    const bool transposed = t.theirs.transposed && !ours;
-    if (m.layer >= 0 && !t.in_f32 && !transposed)
-      m.ring_bytes = ring_bytes_of(device, dtype, rows, columns) +
-                     parts_of(t.name) * ring_bytes_of(device, dtype, abi::kPackRows, columns);
-    matrices.push_back(std::move(m));
+    matrices.push_back(placed(t, dtype, ours || !t.theirs.transposed, device));
   }
   return matrices;
+}
+
+std::vector<PlacedMatrix> matrices_of(const llm::ModelPlan& plan, const FileType& type, const Device& device) {
+  const std::vector<llm::PlannedTensor> types = llm::planned_tensors(plan, type);
+  std::vector<PlacedMatrix> matrices;
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (types[i].shape.size() >= 2) matrices.push_back(placed(plan.tensors[i], types[i].dtype, true, device));
+  }
+  return matrices;
+}
+
+uint64_t largest_layer(const std::vector<PlacedMatrix>& matrices) {
+  std::map<int64_t, uint64_t> layers;
+  for (const PlacedMatrix& m : matrices) {
+    if (m.ring_bytes > 0) layers[m.layer] += m.file_bytes;
+  }
+  uint64_t largest = 0;
+  for (const auto& [layer, bytes] : layers) largest = std::max(largest, bytes);
+  return largest;
 }
 
 FixedMemory fixed_memory(const ModelNeeds& needs, const std::vector<PlacedMatrix>& matrices, const Device& device,
@@ -204,7 +227,7 @@ FixedMemory fixed_memory(const ModelNeeds& needs, const std::vector<PlacedMatrix
     if (m.ring_bytes > 0) largest_row = std::max(largest_row, m.row_bytes);
   }
   fixed.vectors = needs.weight_bytes > of_matrices ? needs.weight_bytes - of_matrices : 0;
-  const StreamOverhead overhead = overhead_of(device, default_sizes(device), largest_row);
+  const StreamOverhead overhead = overhead_of(device, default_sizes(device, largest_layer(matrices)), largest_row);
   fixed.buffers = overhead.device;
   if (device.host_accessible()) {
     constexpr uint64_t kPlans = uint64_t{32} << 20;  // plans, threads, text: what is allocated later

@@ -1,4 +1,4 @@
-// Where each weight of a model lives when memory is limited, decided before anything is read: on the device, in pinned
+// The place of each weight of a model whose memory is limited, decided before anything is read: on the device, in pinned
 // host memory, or in its file. What fits the device never moves.
 #pragma once
 
@@ -65,6 +65,10 @@ Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, co
 
 // The matrices of a checkpoint, and the memory that its model needs besides.
 std::vector<PlacedMatrix> matrices_of(const Checkpoint& checkpoint, const Device& device);
+// The same of a model that is not there.
+std::vector<PlacedMatrix> matrices_of(const llm::ModelPlan& plan, const FileType& type, const Device& device);
+// Bytes of one layer in the file, at most.
+uint64_t largest_layer(const std::vector<PlacedMatrix>& matrices);
 FixedMemory fixed_memory(const ModelNeeds& needs, const std::vector<PlacedMatrix>& matrices, const Device& device,
                          uint64_t kv_bytes, int64_t context);
 

@@ -51,7 +51,7 @@ struct Stage {
 struct WeightStream::Shared {
   explicit Shared(std::shared_ptr<Device> on) : device(std::move(on)) {}
 
-  // Of the thread of the stream.
+  // Functions of the thread of the stream.
   void run();
   void feed();
   bool issue();

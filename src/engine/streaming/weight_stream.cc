@@ -58,7 +58,12 @@ std::shared_ptr<void> read_to_host(Device& device, const llm::MatrixInFiles& mat
 
 }  // namespace
 
-StreamSizes default_sizes(const Device& device) { return device.host_accessible() ? kHostSizes : kDeviceSizes; }
+StreamSizes default_sizes(const Device& device, uint64_t largest_layer) {
+  StreamSizes sizes = device.host_accessible() ? kHostSizes : kDeviceSizes;
+  constexpr uint64_t kLeast = uint64_t{256} << 10;  // of small models, whose buffers should not be larger than a layer
+  sizes.piece_bytes = std::clamp<uint64_t>(largest_layer / 8, kLeast, sizes.piece_bytes);
+  return sizes;
+}
 
 StreamOverhead overhead_of(const Device& device, const StreamSizes& sizes, size_t largest_row) {
   // A piece has kPackRows rows at least, and is read with what is around it.

@@ -22,9 +22,10 @@ struct StreamOverhead {
   size_t host = 0;    // buffers of reads
   size_t device = 0;  // buffers of copies; on a device that works in host memory none
 };
-StreamSizes default_sizes(const Device& device);
+// For layers of at most this size in the file.
+StreamSizes default_sizes(const Device& device, uint64_t largest_layer);
 StreamOverhead overhead_of(const Device& device, const StreamSizes& sizes, size_t largest_row);
-// Of a matrix in the ring: its own bytes, and alignment.
+// Bytes of a matrix in the ring: its own, and alignment.
 size_t ring_bytes_of(const Device& device, DType dtype, int64_t rows, int64_t columns);
 
 struct StreamFacts {
