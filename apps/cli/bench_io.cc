@@ -15,7 +15,7 @@ namespace {
 struct IoOptions {
   CommonOptions common;
   std::string file;
-  double seconds = 3;
+  int seconds = 3;
 };
 
 std::string gb_per_second(double speed) { return fmt::format("{:.2f} GB/s", speed / 1e9); }
@@ -31,7 +31,7 @@ int measure_io(const IoOptions& o) {
   }
   const auto device = open_device(o.common.device, {.threads = o.common.threads});
   if (!device->host_accessible()) {
-    const double speed = streaming::measure_copies(*device, o.seconds / 3);
+    const double speed = streaming::measure_copies(*device, o.seconds / 3.0);
     document["device"] = {{"id", device->facts().id}, {"bytes_per_second", speed}};
     lines += fmt::format("pinned memory to {}: {}\n", device->facts().id, gb_per_second(speed));
   }
