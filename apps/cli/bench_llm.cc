@@ -28,6 +28,7 @@ struct Options {
   std::string model;
   std::string shape;  // instead of a model
   std::string type = "q4_k_m";
+  std::string write;  // a file for the model of the shape
   int prompt = 512;
   int generate = 128;
   int depth = 0;  // tokens that are in the cache before each test
@@ -175,6 +176,7 @@ Json document(const std::vector<Result>& results, const Engine& engine, const Op
               {"kv_bytes", kv_bytes(facts)},
               {"memory_peak", nullptr}};
   if (const auto peak = engine.memory_peak()) out["memory_peak"] = *peak;
+  if (facts.streaming.bytes_per_pass > 0) out["streaming"] = streaming_document(engine);
   if (!o.shape.empty()) {
     out["shape"] = o.shape;
     out["type"] = facts.quantization;
@@ -198,6 +200,7 @@ std::string table(const std::vector<Result>& results, const Engine& engine, cons
     out += "\n";
   }
   if (bandwidth > 0) out += fmt::format("\nmemory read by {} threads: {:.1f} GB/s\n", facts.threads, bandwidth / 1e9);
+  out += describe_streaming(facts, engine.streaming_work());
   if (const auto peak = engine.memory_peak()) {
     const auto gib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
     out += fmt::format("\nallocated on {} at most: {:.2f} GiB (weights {:.2f}, keys and values {:.2f})\n",
@@ -212,11 +215,23 @@ std::shared_ptr<Engine> load(const Options& o) {
   const int context = o.depth + std::max(together, 1);
   if (o.shape.empty() && o.model.empty())
     throw Error(ErrorCode::kBadInput, "MODEL is missing", "--shape llama-8b does without one");
+  if (!o.shape.empty() && !o.common.memory.empty())
+    throw Error(ErrorCode::kBadInput, "--memory needs a file to stream from", "--write FILE makes one of the shape");
   if (o.shape.empty()) return load_engine(o.model, o.common, context, "f16", nullptr, sequences);
   return load_random_engine(llm::parse_blueprint(o.shape), parse_type(o.type), o.common, context, nullptr, sequences);
 }
 
+int write_model(const Options& o) {
+  constexpr uint64_t kSeed = 1;
+  const Checkpoint model = llm::random_checkpoint(llm::parse_blueprint(o.shape), parse_type(o.type), kSeed);
+  const std::span<const std::byte> bytes = model.tensors().front().file->bytes();
+  write_file_atomically(o.write, bytes);
+  print(fmt::format("{}: {}\n", o.write, human_bytes(bytes.size())));
+  return 0;
+}
+
 int run(Options& o) {
+  if (!o.write.empty()) return write_model(o);
   o.batches = parse_token_list(o.batch, "--batch");
   for (const int32_t count : o.batches) {
     if (count < 1 || count > 1024) throw bad_input("--batch: {} is not between 1 and 1024", count);
@@ -244,11 +259,15 @@ void add_bench(Command root) {
   Command bench = root.subcommand("bench", "Measure speed");
   bench.requires_subcommand();
   add_bench_ops(bench);
+  add_bench_io(bench);
   Command command = bench.subcommand("llm", "Measure prompt processing and generation of a language model");
   const auto o = std::make_shared<Options>();
   Option model = add_model(command, o->model).optional();
   Option shape = add_shape(command, o->shape).excludes(model);
   add_type(command, o->type).needs(shape);
+  command.option("--write", o->write, "Write the model of --shape to a file, and stop")
+      .placeholder("FILE")
+      .needs(shape);
   command.number("-p,--prompt", o->prompt, "Tokens of the prompt; 0: leave this test out")
       .alias("--n-prompt")
       .range(0, 1 << 20);
@@ -264,6 +283,7 @@ void add_bench(Command root) {
   command.flag("--warmup,!--no-warmup", o->warmup, "Run each test once before it is measured (the default)");
   command.number("--seed", o->seed, "Seed of the random tokens");
   add_device_options(command, o->common);
+  add_memory_options(command, o->common);
   add_check_weights(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro bench llm MODEL -p 512 -n 128");

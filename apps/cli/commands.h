@@ -17,7 +17,8 @@ void add_logits(Command root);
 void add_perplexity(Command root);
 void add_convert(Command root);
 void add_bench(Command root);
-void add_bench_ops(Command bench);  // below `bench`
+void add_bench_io(Command bench);  // below `bench`
+void add_bench_ops(Command bench);
 void add_tune(Command root);
 void add_fit(Command root);
 void add_devices(Command root);

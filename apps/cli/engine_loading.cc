@@ -1,6 +1,7 @@
 #include "apps/cli/engine_loading.h"
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "apps/cli/terminal.h"
 #include "src/backend/missing_device.h"
@@ -37,6 +38,7 @@ std::shared_ptr<Engine> load_visibly(const CommonOptions& common, LoadOptions op
                          facts.context, facts.context_trained));
     }
   }
+  if (const std::string line = describe_streaming(facts); !line.empty() && common.log_level != "error") say(line);
   if (!engine->facts().device_note.empty()) report("note", engine->facts().device_note);
   return engine;
 }
@@ -73,6 +75,48 @@ std::string describe(const ModelFacts& facts) {
                      facts.device_id == "cpu" ? fmt::format(" ({} threads)", facts.threads) : "",
                      human_bytes(facts.weight_bytes), human_bytes(cache),
                      memory > 0 ? " of " + human_bytes(memory) : "");
+}
+
+std::string describe_streaming(const ModelFacts& facts) {
+  const StreamingFacts& s = facts.streaming;
+  if (s.bytes_per_pass == 0) return "";
+  const std::string host = s.host_bytes > 0 ? fmt::format(", {} in host memory", human_bytes(s.host_bytes)) : "";
+  return fmt::format(
+      "streaming: {} of {} weights a pass, from {} at {:.2f} GB/s: {:.3g} s per token; {} resident{}, at most {} of "
+      "{}\n",
+      human_bytes(s.bytes_per_pass), human_bytes(facts.weight_bytes), s.link, s.bandwidth / 1e9, s.seconds_per_pass,
+      human_bytes(s.resident_bytes), host, human_bytes(s.planned_bytes), human_bytes(s.memory));
+}
+
+double streamed_share(const ModelFacts& facts, const StreamingWork& work) {
+  const double seconds = facts.streaming.seconds_per_pass * static_cast<double>(work.passes);
+  return work.seconds > 0 ? seconds / work.seconds : 0;
+}
+
+nlohmann::ordered_json streaming_document(const Engine& engine) {
+  const StreamingFacts& s = engine.facts().streaming;
+  const StreamingWork work = engine.streaming_work();
+  return {{"memory", s.memory},
+          {"planned_bytes", s.planned_bytes},
+          {"resident_bytes", s.resident_bytes},
+          {"host_bytes", s.host_bytes},
+          {"bytes_per_pass", s.bytes_per_pass},
+          {"file_bytes_per_pass", s.file_bytes_per_pass},
+          {"link", s.link},
+          {"link_bandwidth", s.bandwidth},
+          {"predicted_seconds_per_token", s.seconds_per_pass},
+          {"passes", work.passes},
+          {"bandwidth", work.seconds > 0 ? static_cast<double>(work.bytes) / work.seconds : 0},
+          {"share_of_limit", streamed_share(engine.facts(), work)},
+          {"waited_seconds", work.waited}};
+}
+
+std::string describe_streaming(const ModelFacts& facts, const StreamingWork& work) {
+  if (facts.streaming.bytes_per_pass == 0 || work.seconds <= 0) return "";
+  return fmt::format(
+      "streamed {} in {} passes: {:.2f} GB/s, {:.0f} % of the link; {:.0f} % of the time waiting for it\n",
+      human_bytes(work.bytes), work.passes, static_cast<double>(work.bytes) / work.seconds / 1e9,
+      100 * streamed_share(facts, work), 100 * work.waited / work.seconds);
 }
 
 }  // namespace gabbro::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "apps/cli/options.h"
@@ -22,5 +23,13 @@ std::shared_ptr<Engine> load_random_engine(const llm::Blueprint& shape, const Fi
 
 // "cpu  AMD EPYC 9654 (2 threads)  92 MiB weights + 45 MiB cache of 31 GiB"
 std::string describe(const ModelFacts& facts);
+
+// Lines about streamed weights: what a pass will take, and what passes took. Empty where none are streamed.
+std::string describe_streaming(const ModelFacts& facts);
+std::string describe_streaming(const ModelFacts& facts, const StreamingWork& work);
+// The share of the link's bandwidth that the passes reached.
+double streamed_share(const ModelFacts& facts, const StreamingWork& work);
+// Both as a field of a JSON document.
+nlohmann::ordered_json streaming_document(const Engine& engine);
 
 }  // namespace gabbro::cli

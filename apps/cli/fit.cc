@@ -9,9 +9,12 @@
 #include "apps/cli/terminal.h"
 #include "src/backend/plugin.h"
 #include "src/backend/published_bandwidth.h"
+#include "src/backend/registry.h"
 #include "src/backend/survey.h"
 #include "src/base/error.h"
 #include "src/engine/forecast.h"
+#include "src/engine/streaming/link_probe.h"
+#include "src/engine/streaming/placement.h"
 #include "src/hub/model_cache.h"
 #include "src/models/llm/registry.h"
 
@@ -125,6 +128,62 @@ std::vector<Forecast> forecasts(const Workload& w, int threads) {
 const Forecast* placement(const std::vector<Forecast>& all) {
   const auto found = std::ranges::find_if(all, [](const Forecast& f) { return f.device.facts.usable && f.fits; });
   return found != all.end() ? &*found : nullptr;
+}
+
+// The effect of --memory on one device.
+struct StreamForecast {
+  std::string device;
+  streaming::Placement placement;
+  streaming::LinkSpeeds speeds;
+  uint64_t least = 0;  // bytes
+};
+
+StreamForecast forecast_stream(const Workload& w, const Options& o) {
+  const auto device = open_device(o.common.device, {.threads = o.common.threads});
+  std::optional<Checkpoint> checkpoint;
+  if (!o.model.empty()) checkpoint = Checkpoint::open(resolve_model(o.model));
+  const auto matrices = checkpoint ? streaming::matrices_of(*checkpoint, *device)
+                                   : streaming::matrices_of(w.plan, parse_type(o.type), *device);
+  const auto fixed = streaming::fixed_memory(w.needs, matrices, *device, w.kv_bytes(), w.context);
+  const LoadOptions limits = load_options(o.common);
+  const uint64_t host = device->host_accessible() ? 0 : limits.host_memory;
+  StreamForecast f{.device = device->facts().id, .least = streaming::smallest_budget(matrices, fixed)};
+  f.placement = streaming::place(matrices, fixed, {.device = limits.memory, .host = host}, f.device);
+  if (checkpoint && f.placement.streams())
+    f.speeds = streaming::probe_links(*checkpoint, *device, f.placement.file_bytes_per_pass > 0);
+  return f;
+}
+
+// 0: unknown.
+double seconds_per_token(const StreamForecast& f) {
+  const auto time = [](uint64_t bytes, double speed) { return speed > 0 ? static_cast<double>(bytes) / speed : 0; };
+  return std::max(time(f.placement.file_bytes_per_pass, f.speeds.file),
+                  time(f.placement.bytes_per_pass, f.speeds.device));
+}
+
+Json stream_document(const StreamForecast& f) {
+  const double seconds = seconds_per_token(f);
+  return {{"device", f.device},
+          {"planned_bytes", f.placement.device_bytes()},
+          {"least_bytes", f.least},
+          {"resident_bytes", f.placement.resident_bytes},
+          {"host_bytes", f.placement.host_bytes},
+          {"ring_bytes", f.placement.ring_bytes},
+          {"bytes_per_pass", f.placement.bytes_per_pass},
+          {"file_bytes_per_pass", f.placement.file_bytes_per_pass},
+          {"file_bandwidth", f.speeds.file > 0 ? Json(f.speeds.file) : Json(nullptr)},
+          {"device_bandwidth", f.speeds.device > 0 ? Json(f.speeds.device) : Json(nullptr)},
+          {"seconds_per_token", seconds > 0 ? Json(seconds) : Json(nullptr)}};
+}
+
+std::string stream_line(const StreamForecast& f, const Options& o) {
+  if (!f.placement.streams())
+    return fmt::format("\nWith --memory {} all of it stays on {}.\n", o.common.memory, f.device);
+  const double seconds = seconds_per_token(f);
+  return fmt::format(
+      "\nWith --memory {} on {}: {} of weights stay, {} are streamed for each token{}; {} are the least.\n",
+      o.common.memory, f.device, human_bytes(f.placement.resident_bytes), human_bytes(f.placement.bytes_per_pass),
+      seconds > 0 ? fmt::format(", {:.3g} s", seconds) : std::string(), human_bytes(f.least));
 }
 
 double rate(const Workload& w, const Forecast& f, int64_t tokens) {
@@ -254,18 +313,24 @@ void add_fit(Command root) {
   add_type(command, o->type).excludes(model);
   add_context(command, o->context);
   add_kv_type(command, o->kv_type);
-  add_threads(command, o->common);
+  add_device_options(command, o->common);
+  add_memory_options(command, o->common);
   add_output_options(command, o->common);
   command.footer(
       "--params takes any size of the family. Sizes that Llama was published in have that shape; others are "
       "interpolated between them and have that number of parameters within 2 %.");
   command.example("gabbro fit MODEL --ctx 8192");
+  command.example("gabbro fit MODEL --memory 4GiB");
   command.example("gabbro fit --arch llama --params 13B --type q4_k_m");
   command.runs([o] {
     if (const std::string problem = plugin_path_problem(); !problem.empty()) report("warning", problem);
     const Workload workload = workload_of(*o);
     const std::vector<Forecast> all = forecasts(workload, o->common.threads);
-    o->common.json ? print_json(document(workload, all)) : print(table(workload, all));
+    std::optional<StreamForecast> stream;
+    if (!o->common.memory.empty()) stream = forecast_stream(workload, *o);
+    Json out = document(workload, all);
+    if (stream) out["streaming"] = stream_document(*stream);
+    o->common.json ? print_json(out) : print(table(workload, all) + (stream ? stream_line(*stream, *o) : ""));
     return 0;
   });
 }

@@ -57,6 +57,7 @@ void add_logits(Command root) {
       .placeholder("FILE.npy")
       .required();
   add_device_options(command, o->common);
+  add_memory_options(command, o->common);
   add_check_weights(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro logits MODEL --tokens 1,2,3 --out logits.npy");

@@ -48,6 +48,34 @@ void add_device_options(Command command, CommonOptions& options) {
   add_threads(command, options);
 }
 
+void add_memory_options(Command command, CommonOptions& options) {
+  command
+      .option("--memory", options.memory,
+              "Memory that the model may take on the device, such as 4GiB: weights that do not fit are streamed from "
+              "the file, layer by layer")
+      .placeholder("SIZE");
+  command
+      .option("--host-memory", options.host_memory,
+              "With --memory on a GPU: host memory for weights that are streamed, so that fewer are read from the file")
+      .placeholder("SIZE");
+}
+
+uint64_t parse_size(const std::string& text, const char* option) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  std::string unit(stop, end);
+  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const bool decimal = unit.size() == 2 && unit[1] == 'B';
+  const size_t power = unit.empty() || unit == "B" ? 0 : std::string_view("KMGT").find(unit[0]) + 1;
+  const bool known = unit.size() <= 1 || decimal || (unit.size() == 3 && unit.ends_with("IB"));
+  const double bytes = number * std::pow(decimal ? 1000.0 : 1024.0, static_cast<double>(power));
+  constexpr double kMost = 1e15;
+  if (error != std::errc() || !known || (power == 0 && unit.size() > 1) || !(bytes >= 1 && bytes <= kMost))
+    throw bad_input("{}: '{}' is not a size such as 4GiB, 512M or 2.5GB", option, text);
+  return static_cast<uint64_t>(bytes);
+}
+
 void add_check_weights(Command command, CommonOptions& options) {
   command.flag("--check-weights,!--no-check-weights", options.check_weights,
                "Refuse damaged weights while they are loaded (the default)");
@@ -207,6 +235,10 @@ LoadOptions load_options(const CommonOptions& common, int64_t context, const std
   options.threads = common.threads;
   options.check_weights = common.check_weights;
   options.context = context;
+  if (!common.memory.empty()) options.memory = parse_size(common.memory, "--memory");
+  if (!common.host_memory.empty()) options.host_memory = parse_size(common.host_memory, "--host-memory");
+  if (options.host_memory > 0 && options.memory == 0)
+    throw bad_input("--host-memory goes with --memory, the limit on the device");
   options.kv_type = kv_type == "q8_0" ? DType::q8_0 : DType::f16;
   return options;
 }

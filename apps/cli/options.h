@@ -18,6 +18,7 @@ struct CommonOptions {
   std::string device = "auto";
   int threads = 0;
   bool check_weights = true;
+  std::string memory, host_memory;  // sizes; empty: not given
 
   bool verbose() const { return log_level == "info" || log_level == "debug"; }
 };
@@ -27,6 +28,10 @@ void add_output_options(Command command, CommonOptions& options);
 // --device and --threads.
 void add_device_options(Command command, CommonOptions& options);
 void add_threads(Command command, CommonOptions& options);
+// --memory and --host-memory.
+void add_memory_options(Command command, CommonOptions& options);
+// "4GiB", "512M" (binary), "2.5GB" (decimal) or a number of bytes. Throws bad_input that names `option`.
+uint64_t parse_size(const std::string& text, const char* option);
 // --check-weights
 void add_check_weights(Command command, CommonOptions& options);
 // --ctx

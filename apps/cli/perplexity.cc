@@ -116,6 +116,7 @@ void add_perplexity(Command root) {
       .alias("--ctx-size")
       .range(8, 1 << 24);
   add_device_options(command, o->common);
+  add_memory_options(command, o->common);
   add_check_weights(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro perplexity MODEL --file wikitext.txt --ctx 512");

@@ -13,6 +13,7 @@
 #include "apps/cli/prompt_input.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
+#include "src/engine/speculation.h"
 
 namespace gabbro::cli {
 namespace {
@@ -23,24 +24,44 @@ struct Options {
   std::string model;
   PromptInput input;
   BatchInput batch;
+  std::string draft;     // a model
+  int draft_tokens = 0;  // 0: as many as suit
+  bool lookup = false;
   bool stats = false;
   bool wrap = true;
 };
 
+constexpr int kDraftedResident = 8;   // more rows cost time where the weights are at hand
+constexpr int kDraftedStreamed = 32;  // and next to none where a pass waits for them
+
+// The source of drafted tokens; null: none. Prompt lookup costs nothing where weights are streamed, and is on there.
+std::shared_ptr<Drafter> make_drafter(const Options& o, const std::shared_ptr<Engine>& draft, const Engine& engine) {
+  const bool streams = engine.facts().streaming.bytes_per_pass > 0;
+  const int most = o.draft_tokens > 0 ? o.draft_tokens : streams ? kDraftedStreamed : kDraftedResident;
+  if (draft != nullptr) return std::make_shared<DraftModel>(draft, engine, most);
+  return o.lookup || streams ? std::make_shared<PromptLookup>(most) : nullptr;
+}
+
 double rate(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
 
-void print_document(const GenerateResult& r, const Options& o, const ModelFacts& facts) {
-  print_json({{"text", r.text},
-              {"token_ids", r.token_ids},
-              {"prompt_tokens", r.prompt_tokens},
-              {"generated_tokens", r.token_ids.size()},
-              {"prefill_seconds", r.prefill_seconds},
-              {"decode_seconds", r.decode_seconds},
-              {"tokens_per_second", rate(static_cast<double>(r.token_ids.size()), r.decode_seconds)},
-              {"stop_reason", stop_reason_name(r.stop_reason)},
-              {"device", facts.device_id},
-              {"model", facts.name},
-              {"seed", o.generation.generate.sampler.seed}});
+void print_document(const GenerateResult& r, const Options& o, const Engine& engine) {
+  const ModelFacts& facts = engine.facts();
+  nlohmann::ordered_json document(
+      {{"text", r.text},
+       {"token_ids", r.token_ids},
+       {"prompt_tokens", r.prompt_tokens},
+       {"generated_tokens", r.token_ids.size()},
+       {"prefill_seconds", r.prefill_seconds},
+       {"decode_seconds", r.decode_seconds},
+       {"tokens_per_second", rate(static_cast<double>(r.token_ids.size()), r.decode_seconds)},
+       {"stop_reason", stop_reason_name(r.stop_reason)},
+       {"drafted_tokens", r.drafted_tokens},
+       {"accepted_tokens", r.accepted_tokens},
+       {"device", facts.device_id},
+       {"model", facts.name},
+       {"seed", o.generation.generate.sampler.seed}});
+  if (facts.streaming.bytes_per_pass > 0) document["streaming"] = streaming_document(engine);
+  print_json(document);
 }
 
 void report_speed(const GenerateResult& r, uint64_t seed) {
@@ -57,19 +78,21 @@ void note(const Options& o, const std::string& text) {
   if (o.common.log_level != "error") report("note", text);
 }
 
-int answer_once(Conversation& conversation, const std::string& prompt, const Options& o, const ModelFacts& facts) {
+int answer_once(Conversation& conversation, const std::string& prompt, const Options& o, const Engine& engine) {
+  const ModelFacts& facts = engine.facts();
   const Cancelable cancelable;
   TextOutput output(o.wrap ? TextOutput::Lines::kWrapped : TextOutput::Lines::kAsTheyAre);
   const auto stream = [&](std::string_view text) { output.write(text); };
   const GenerateResult result = o.common.json ? conversation.say(prompt, {}, cancelable.flag())
                                               : conversation.say(prompt, stream, cancelable.flag());
   if (o.common.json) {
-    print_document(result, o, facts);
+    print_document(result, o, engine);
   } else {
     output.end_line();
   }
   if (const std::string cut = describe_cut(result, o.generation.generate, facts); !cut.empty()) note(o, cut);
   if (o.stats || o.common.verbose()) report_speed(result, o.generation.generate.sampler.seed);
+  if (!o.common.json && o.common.log_level != "error") say(describe_streaming(facts, engine.streaming_work()));
   return result.stop_reason == StopReason::kCanceled ? static_cast<int>(ErrorCode::kInterrupted) : 0;
 }
 
@@ -88,7 +111,15 @@ int run(Options& o) {
     prompt = read_prompt(o.input);
   }
   const int64_t sequences = std::min(std::ssize(prompts), o.batch.parallel);
+  std::shared_ptr<Engine> draft;  // first, so that its memory counts where that of the model is limited
+  if (!o.draft.empty()) {
+    CommonOptions resident = o.common;
+    resident.memory.clear();
+    resident.host_memory.clear();
+    draft = load_engine(o.draft, resident, o.generation.context, o.generation.kv_type);
+  }
   const auto engine = load_engine(o.model, o.common, o.generation.context, o.generation.kv_type, nullptr, sequences);
+  o.generation.generate.drafter = make_drafter(o, draft, *engine);
   const std::string sampling = apply_sampling_defaults(o.generation, engine->sampling_defaults(), interactive);
   if (is_terminal(STDERR_FILENO) || o.common.verbose()) say(describe(engine->facts()) + "\n");
   if (o.common.verbose()) say(sampling + "\n");
@@ -97,7 +128,7 @@ int run(Options& o) {
   if (!conversation.uses_template() && !o.generation.raw) {
     report("note", "the model has no chat template: it continues the text as it is (--raw)");
   }
-  if (!interactive) return answer_once(conversation, prompt, o, engine->facts());
+  if (!interactive) return answer_once(conversation, prompt, o, *engine);
   return chat(conversation, o.wrap, [&](const GenerateResult& result) {
     if (const std::string cut = describe_cut(result, o.generation.generate, engine->facts()); !cut.empty())
       note(o, cut);
@@ -114,8 +145,19 @@ void add_run(Command root) {
   add_prompt(command, o->input);
   add_batch(command, o->batch);
   add_generation_options(command, o->generation);
+  command
+      .option("--draft", o->draft,
+              "Smaller model with the same vocabulary whose tokens the model checks, several in one pass; the output "
+              "stays the model's own")
+      .placeholder("MODEL");
+  command.flag("--lookup", o->lookup,
+               "Let the model check what followed the same words before, several tokens in one pass (always with "
+               "streamed weights)");
+  command.number("--draft-tokens", o->draft_tokens, "Tokens to check in one pass at most; 0: as many as suit")
+      .range(0, 256);
   command.flag("--stats,--verbose", o->stats, "End with a line about speed on standard error");
   add_device_options(command, o->common);
+  add_memory_options(command, o->common);
   add_check_weights(command, o->common);
   command.flag("--wrap,!--no-wrap", o->wrap, "Wrap long lines at words on a terminal (the default)")
       .alias("!--nowordwrap");

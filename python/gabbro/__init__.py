@@ -13,6 +13,7 @@ from . import _core, backend, llm, nn, optim
 from ._core import *  # noqa: F403
 from ._core import DeviceError as DeviceError
 from ._core import bool_ as bool
+from .airllm import AutoModel
 from .array_api import (
     __array_namespace_info__,
     conj,
@@ -41,6 +42,7 @@ from .replay import Explanation, compile, explain
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
 __all__ = [
+    "AutoModel",
     "Explanation",
     "GradScaler",
     "__array_namespace_info__",

@@ -242,6 +242,10 @@ class LanguageModel:
         """f32 logits [tokens, vocabulary] after each of the tokens, on the CPU."""
         return self._model.logits(list(token_ids))
 
+    def streaming(self) -> dict[str, Any]:
+        """Weights that are streamed (``memory`` of :func:`load`), and what passes over them took; empty: none are."""
+        return self._model.streaming()
+
     def _ids(self, prompt: Any) -> list[int]:
         if isinstance(prompt, str):
             return self.tokenizer.encode(prompt)
@@ -292,6 +296,8 @@ def load(
     context: int = 0,
     sequences: int = 1,
     kv_type: Literal["f16", "q8_0"] = "f16",
+    memory: int = 0,
+    host_memory: int = 0,
     progress: bool | Callable[[float], Any] = True,
 ) -> LanguageModel:
     """Loads a language model.
@@ -310,6 +316,11 @@ def load(
         Prompts that are computed together.
     kv_type : str
         Format of the KV cache.
+    memory : int
+        Bytes that the model may take on the device (on the CPU: the process); 0: no limit; -1: nine tenths of what is
+        free. Weights that do not fit are streamed from the files, layer by layer.
+    host_memory : int
+        With ``memory`` on a GPU: bytes of host memory for streamed weights, so that fewer are read from files.
     progress : bool or function
         True draws a bar where standard error is a terminal. A function is called with the fraction that is loaded.
 
@@ -322,4 +333,4 @@ def load(
     """
     report = progress if callable(progress) else _bar if progress and sys.stderr.isatty() else None
     return LanguageModel(
-        _core._LanguageModel.load(str(model), device, threads, context, sequences, kv_type, report))
+        _core._LanguageModel.load(str(model), device, threads, context, sequences, kv_type, memory, host_memory, report))

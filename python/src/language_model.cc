@@ -81,6 +81,27 @@ nb::dict facts_of(const LanguageModel& model) {
   return facts;
 }
 
+// Weights that are streamed, and the passes over them so far; empty where all stay on the device.
+nb::dict streaming_of(const LanguageModel& model) {
+  const StreamingFacts& f = model.engine->facts().streaming;
+  nb::dict facts;
+  if (f.bytes_per_pass == 0) return facts;
+  const StreamingWork work = model.engine->streaming_work();
+  facts["memory"] = f.memory;
+  facts["planned_bytes"] = f.planned_bytes;
+  facts["resident_bytes"] = f.resident_bytes;
+  facts["host_bytes"] = f.host_bytes;
+  facts["bytes_per_pass"] = f.bytes_per_pass;
+  facts["link"] = f.link;
+  facts["link_bandwidth"] = f.bandwidth;
+  facts["predicted_seconds_per_token"] = f.seconds_per_pass;
+  facts["passes"] = work.passes;
+  facts["bytes"] = work.bytes;
+  facts["seconds"] = work.seconds;
+  facts["waited_seconds"] = work.waited;
+  return facts;
+}
+
 template <class T>
 void read_option(const nb::dict& options, const char* name, T& value) {
   if (options.contains(name)) value = value_argument<T>("generate", name, options[name]);
@@ -203,7 +224,7 @@ void bind_language_models(nb::module_& m) {
       .def_static(
           "load",
           [](const std::string& model, const std::string& device, int threads, int64_t context, int64_t sequences,
-             const std::string& kv_type, nb::object progress) {
+             const std::string& kv_type, int64_t memory, uint64_t host_memory, nb::object progress) {
             if (kv_type != "f16" && kv_type != "q8_0")
               throw bad_input("[load] kv_type is '{}', expected f16 or q8_0", kv_type);
             return load(model,
@@ -211,14 +232,17 @@ void bind_language_models(nb::module_& m) {
                          .threads = threads,
                          .context = context,
                          .sequences = sequences,
-                         .kv_type = kv_type == "f16" ? DType::f16 : DType::q8_0},
+                         .kv_type = kv_type == "f16" ? DType::f16 : DType::q8_0,
+                         .memory = memory < 0 ? kFreeMemory : static_cast<uint64_t>(memory),
+                         .host_memory = host_memory},
                         std::move(progress));
           },
           nb::arg("model"), nb::arg("device"), nb::arg("threads"), nb::arg("context"), nb::arg("sequences"),
-          nb::arg("kv_type"), nb::arg("progress").none(),
+          nb::arg("kv_type"), nb::arg("memory"), nb::arg("host_memory"), nb::arg("progress").none(),
           nb::sig("def load(model: str, device: str, threads: int, context: int, sequences: int, kv_type: str, "
-                  "progress: Callable[[float], Any] | None) -> _LanguageModel"))
+                  "memory: int, host_memory: int, progress: Callable[[float], Any] | None) -> _LanguageModel"))
       .def("facts", facts_of, nb::sig("def facts(self) -> dict[str, Any]"))
+      .def("streaming", streaming_of, nb::sig("def streaming(self) -> dict[str, Any]"))
       .def("has_chat_template", [](const LanguageModel& model) { return has_chat_template(*model.engine); })
       .def("encode", encode, nb::arg("text"), nb::arg("add_special"), nb::arg("parse_special"))
       .def("decode", decode, nb::arg("ids"), nb::arg("show_control"))

@@ -5,6 +5,7 @@
 #include "src/engine/engine_state.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/model_text.h"
+#include "src/engine/streaming/engine_streaming.h"
 #include "src/models/llm/config_reader.h"
 
 namespace gabbro {
@@ -78,21 +79,28 @@ std::optional<uint64_t> Engine::memory_peak() const {
   return state_->device->memory(abi::MemoryKind::kDevice).reserved_peak;
 }
 
+StreamingWork Engine::streaming_work() const {
+  const std::lock_guard lock(state_->mutex);
+  StreamingWork work = state_->streaming_work;
+  if (state_->stream != nullptr) work.waited = state_->stream->facts().waited;
+  return work;
+}
+
 int64_t Engine::State::pages_per_sequence() const {
   return round_up(facts.context, PagePool::kTokens) / PagePool::kTokens;
 }
 
 DecodeStep& Engine::State::decode_step(int64_t sequences) {
   DecodeStep& step = decode[sequences];
-  if (step.run) return step;
+  if (step.ids.defined()) return step;
   step.ids = int_tensor(device, Shape{sequences});
   step.positions = int_tensor(device, Shape{sequences});
   step.sequences = int_tensor(device, Shape{sequences});
   step.page_table = int_tensor(device, Shape{sequences, pages_per_sequence()});
-  const llm::Step inputs{
-      .ids = step.ids,
-      .places = {.positions = step.positions, .sequence = step.sequences, .page_table = step.page_table}};
-  step.run.emplace([this, inputs] { return std::vector{model->forward(inputs, *cache)}; });
+  if (stream == nullptr) {
+    const llm::Step inputs = step.inputs();
+    step.run.emplace([this, inputs] { return std::vector{model->forward(inputs, *cache)}; });
+  }
   return step;
 }
 
@@ -134,10 +142,15 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
-  state->model =
-      llm::load_model(checkpoint, state->device,
-                      {.context = facts.context, .check_weights = options.check_weights, .progress = progress});
   const int64_t pages = state->pages_per_sequence() * facts.sequences;
+  const uint64_t cache_bytes = kv_bytes(needs, options.kv_type, facts.context) * static_cast<uint64_t>(facts.sequences);
+  state->stream = streaming::plan_stream(checkpoint, needs, options, state->device, cache_bytes, facts);
+  state->model = llm::load_model(checkpoint, state->device,
+                                 {.context = facts.context,
+                                  .check_weights = options.check_weights,
+                                  .progress = progress,
+                                  .streamed = state->stream.get()});
+  if (state->stream != nullptr && !state->model->has_stages()) throw streaming::does_not_stream(facts);
   state->cache.emplace(
       state->device, nn::KvCacheConfig{.layers = state->model->cache_spec(), .pages = pages, .dtype = options.kv_type});
   state->pages.emplace(pages);
@@ -148,6 +161,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   facts.device_name = state->device->facts().name;
   if (const auto tuning = state->device->tuning()) facts.device_note = tuning->problem;
   facts.threads = options.threads > 0 ? options.threads : state->device->facts().compute_units;
+  if (state->stream != nullptr) streaming::start_stream(*state->stream, checkpoint, *state->device, facts);
 
   return std::shared_ptr<Engine>(new Engine(std::move(state)));
 }

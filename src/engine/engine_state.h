@@ -10,6 +10,7 @@
 #include "gabbro/engine/session.h"
 #include "src/engine/page_pool.h"
 #include "src/engine/sampling_defaults.h"
+#include "src/engine/streaming/weight_stream.h"
 #include "src/graph/eval.h"
 #include "src/models/llm/model.h"
 #include "src/text/chat_template.h"
@@ -23,11 +24,16 @@ struct DecodeStep {
   Tensor ids, positions, sequences;                                                // i32 [S]
   Tensor page_table;                                                               // i32 [S, M]
   std::vector<int32_t> held_ids, held_positions, held_sequences, held_page_table;  // their values
-  std::optional<Compiled> run;
+  std::optional<Compiled> run;                                                     // of weights that stay on the device
+
+  llm::Step inputs() const {
+    return {.ids = ids, .places = {.positions = positions, .sequence = sequences, .page_table = page_table}};
+  }
 };
 
 struct Engine::State {
   std::shared_ptr<Device> device;
+  std::unique_ptr<streaming::WeightStream> stream;  // null: all weights are on the device
   std::unique_ptr<llm::LanguageModel> model;
   std::optional<nn::KvCache> cache;
   std::optional<PagePool> pages;
@@ -37,10 +43,14 @@ struct Engine::State {
   ModelFacts facts;
   SamplingDefaults sampling;
   std::map<int64_t, DecodeStep> decode;  // by S
+  StreamingWork streaming_work;          // without `waited`
   std::mutex mutex;                      // one step at a time
 
   int64_t pages_per_sequence() const;  // M
   DecodeStep& decode_step(int64_t sequences);
+  // Logits of the wanted rows of all parts of a step, in their order, with weights that are streamed; undefined where
+  // none are wanted. Every layer runs all parts before the next one does, so that they share a pass.
+  Tensor run_pass(std::span<const llm::Step> parts, const std::atomic<bool>* cancel);
 };
 
 }  // namespace gabbro

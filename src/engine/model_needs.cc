@@ -4,6 +4,8 @@
 #include <cctype>
 #include <map>
 
+#include "src/backend/device.h"
+#include "src/backend/discovery/memory_budget.h"
 #include "src/base/error.h"
 #include "src/base/round_up.h"
 #include "src/models/llm/registry.h"
@@ -96,6 +98,15 @@ uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t pa
   const int64_t widest = std::max({3 * shape.feed_forward, attention, experts});
   const int64_t elements = tokens * (4 * shape.embedding + widest) + shape.vocabulary;
   return static_cast<uint64_t>(elements) * sizeof(float);
+}
+
+uint64_t free_memory(const Device& device) {
+  uint64_t free = device.facts().memory_free;
+  if (free == 0 || device.host_accessible()) {
+    const uint64_t host = discovery::read_host_memory(discovery::SystemRoot()).available;
+    free = free == 0 ? host : std::min(free, host);
+  }
+  return free;
 }
 
 int64_t context_of(const llm::ModelShape& shape, int64_t wanted) {

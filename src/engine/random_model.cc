@@ -1,6 +1,5 @@
 #include "src/engine/random_model.h"
 
-#include "src/backend/discovery/memory_budget.h"
 #include "src/backend/registry.h"
 #include "src/base/error.h"
 #include "src/engine/model_needs.h"
@@ -11,16 +10,6 @@ namespace {
 constexpr uint64_t kSeed = 1;
 
 std::string gib(uint64_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)); }
-
-// Free memory of the device, or of the host if the device uses the host's memory. 0: unknown.
-uint64_t free_memory(const Device& device) {
-  uint64_t free = device.facts().memory_free;
-  if (free == 0 || device.host_accessible()) {
-    const uint64_t host = discovery::read_host_memory(discovery::SystemRoot()).available;
-    free = free == 0 ? host : std::min(free, host);
-  }
-  return free;
-}
 
 void require_memory(const llm::Blueprint& blueprint, const FileType& type, const LoadOptions& options,
                     const Device& device) {

@@ -193,6 +193,18 @@ void Request::appended(size_t count, std::span<const float> logits) {
   s.choose(logits);
 }
 
+std::vector<int32_t> Request::text_so_far() const {
+  std::vector<int32_t> tokens = state_->prompt;
+  tokens.insert(tokens.end(), state_->result.token_ids.begin(), state_->result.token_ids.end());
+  return tokens;
+}
+
+void Request::speculated(int64_t drafted, int64_t accepted) {
+  state_->result.drafted_tokens += drafted;
+  state_->result.accepted_tokens += accepted;
+  ++state_->result.passes;
+}
+
 void Request::cancel() { state_->finish(StopReason::kCanceled); }
 
 GenerateResult Request::take() {

@@ -36,6 +36,10 @@ class Request {
   void appended(size_t count, std::span<const float> logits);
   void cancel();
 
+  // The prompt and what was chosen after it, for a drafter: at most the rest of the context is worth drafting.
+  std::vector<int32_t> text_so_far() const;
+  void speculated(int64_t drafted, int64_t accepted);
+
   GenerateResult take();  // once, at the end
 
  private:

@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/engine/engine_state.h"
 #include "src/engine/model_needs.h"
+#include "src/engine/streaming/engine_streaming.h"
 
 namespace gabbro {
 namespace {
@@ -132,6 +133,7 @@ void Sequence::name_pages() {
 }
 
 int64_t Runner::prompt_chunk() const {
+  if (engine_->state_->stream != nullptr) return streaming::kStreamedChunk;
   return prefill_chunk(engine_->state_->device->facts(), engine_->state_->facts.quantization);
 }
 
@@ -202,6 +204,7 @@ Tensor Runner::decode(std::span<const Chunk> chunks, const std::atomic<bool>* ca
   update(step.sequences, step.held_sequences, std::move(sequences));
   update(step.page_table, step.held_page_table, std::move(page_table));
   logits_ = Tensor();  // so that its memory can be written again
+  if (shared.stream != nullptr) return evaluate(step.inputs(), cancel);
   return (*step.run)(cancel).front();
 }
 
@@ -230,13 +233,30 @@ Tensor Runner::forward(std::span<const Chunk> chunks, const std::atomic<bool>* c
     positions.push_back(0);
     sequences.push_back(kNoSequence);
   }
-  const Shape count{std::ssize(ids)};
-  const llm::Step step{
-      .ids = upload_ints(device, count, ids),
-      .places = {.positions = upload_ints(device, count, positions),
-                 .sequence = upload_ints(device, count, sequences),
-                 .page_table = upload_ints(device, Shape{std::ssize(chunks), static_cast<int64_t>(width)}, page_table)},
-      .output_rows = upload_ints(device, Shape{std::ssize(output_rows)}, output_rows)};
+  const auto all = static_cast<int64_t>(ids.size());
+  const Tensor pages = upload_ints(device, Shape{std::ssize(chunks), static_cast<int64_t>(width)}, page_table);
+  const auto part = [&](int64_t first, int64_t count) {
+    const auto ints = [&](const std::vector<int32_t>& values) {
+      return device.upload(DType::i32, Shape{count}, values.data() + first);
+    };
+    std::vector<int32_t> rows;
+    for (const int32_t row : output_rows) {
+      if (row >= first && row < first + count) rows.push_back(row - static_cast<int32_t>(first));
+    }
+    return llm::Step{.ids = ints(ids),
+                     .places = {.positions = ints(positions), .sequence = ints(sequences), .page_table = pages},
+                     .output_rows = upload_ints(device, Shape{std::ssize(rows)}, rows)};
+  };
+  if (shared.stream == nullptr) return evaluate(part(0, all), cancel);
+  std::vector<llm::Step> parts;
+  const int64_t step = prefill_chunk(device.facts(), shared.facts.quantization);
+  for (int64_t first = 0; first < all; first += step) parts.push_back(part(first, std::min(step, all - first)));
+  return shared.run_pass(parts, cancel);
+}
+
+Tensor Runner::evaluate(const llm::Step& step, const std::atomic<bool>* cancel) {
+  Engine::State& shared = *engine_->state_;
+  if (shared.stream != nullptr) return shared.run_pass(std::span(&step, 1), cancel);
   Tensor result = shared.model->forward(step, *shared.cache);
   eval(std::span(&result, 1), cancel);
   return result;
@@ -245,6 +265,7 @@ Tensor Runner::forward(std::span<const Chunk> chunks, const std::atomic<bool>* c
 std::span<const float> Runner::host(const Tensor& logits, int64_t rows) {
   Device& device = *engine_->state_->device;
   logits_ = logits;
+  if (rows == 0) return {};
   const auto count = static_cast<size_t>(rows * engine_->state_->facts.vocabulary);
   const void* const memory = logits.state().storage.get();
   if (device.host_accessible()) return {static_cast<const float*>(memory), count};

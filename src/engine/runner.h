@@ -12,6 +12,10 @@
 
 namespace gabbro {
 
+namespace llm {
+struct Step;  // src/models/llm/model.h
+}
+
 // The tokens of one conversation, and the pages of the cache that hold their keys and values. A value: a copy shares
 // pages until one of both writes to them.
 class Sequence {
@@ -76,6 +80,7 @@ class Runner {
  private:
   Tensor decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   Tensor forward(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
+  Tensor evaluate(const llm::Step& step, const std::atomic<bool>* cancel);
   std::span<const float> host(const Tensor& logits, int64_t rows);
 
   std::shared_ptr<Engine> engine_;

@@ -2,11 +2,18 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "gabbro/engine/sampler.h"
 #include "gabbro/engine/session.h"
+
+namespace gabbro {
+
+class Drafter;  // src/engine/speculation.h
+
+}  // namespace gabbro
 
 #pragma GCC visibility push(default)
 namespace gabbro {
@@ -15,7 +22,8 @@ struct GenerateOptions {
   int max_tokens = -1;              // -1: until the model stops or the context is full
   std::vector<std::string> stop{};  // texts, or names of control tokens, that end the generation; not in the result
   SamplerOptions sampler{};
-  bool ignore_end = false;  // for benchmarks: end-of-generation tokens do not stop
+  bool ignore_end = false;             // for benchmarks: end-of-generation tokens do not stop
+  std::shared_ptr<Drafter> drafter{};  // null: one token a pass
 };
 
 enum class StopReason { kEndOfGeneration, kMaxTokens, kStopText, kContextFull, kCanceled };
@@ -25,7 +33,10 @@ struct GenerateResult {
   std::string text;  // valid UTF-8
   std::vector<int32_t> token_ids;
   int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;  // prompt tokens that the session already held
+  int64_t cached_tokens = 0;    // prompt tokens that the session already held
+  int64_t passes = 0;           // over the weights, after the prompt's
+  int64_t drafted_tokens = 0;   // that a drafter proposed
+  int64_t accepted_tokens = 0;  // of these, that the model chose
   double prefill_seconds = 0;
   double decode_seconds = 0;
   StopReason stop_reason = StopReason::kEndOfGeneration;

@@ -31,14 +31,42 @@ namespace gabbro {
 
 class Device;  // gabbro/device.h
 
+inline constexpr uint64_t kFreeMemory = UINT64_MAX;  // as a limit: nine tenths of what is free when a model is loaded
+
 struct LoadOptions {
-  std::string device = "auto";             // as open_device() takes it
-  int threads = 0;                         // of a CPU device; 0: one per physical core
-  int64_t context = 0;                     // tokens; 0: the smaller of what the model was trained for and 4096
-  int64_t sequences = 1;                   // of that context whose keys and values the cache holds together
-  DType kv_type = DType::f16;              // or q8_0
+  std::string device = "auto";  // as open_device() takes it
+  int threads = 0;              // of a CPU device; 0: one per physical core
+  int64_t context = 0;          // tokens; 0: the smaller of what the model was trained for and 4096
+  int64_t sequences = 1;        // of that context whose keys and values the cache holds together
+  DType kv_type = DType::f16;   // or q8_0
+  // Bytes that the model may take on the device (on a CPU: the process), with cache and scratch; 0: no limit. Weights
+  // that do not fit are streamed: from `host_memory` bytes of pinned host memory, where the device has its own, and
+  // from the file.
+  uint64_t memory = 0;
+  uint64_t host_memory = 0;
   bool check_weights = true;               // refuse values that are not numbers, in weights that loading reads anyway
   std::function<void(double)> progress{};  // called with the fraction of the weights that is loaded, 0..1
+};
+
+// Weights that do not stay on the device; all 0 where they do.
+struct StreamingFacts {
+  uint64_t memory = 0;               // the limit
+  uint64_t planned_bytes = 0;        // of it, at most
+  uint64_t resident_bytes = 0;       // weights on the device
+  uint64_t host_bytes = 0;           // weights in pinned host memory
+  uint64_t bytes_per_pass = 0;       // weights that each pass over the model moves
+  uint64_t file_bytes_per_pass = 0;  // of these, from files
+  std::string link;                  // that bounds a pass: "file (io_uring, direct)"
+  double bandwidth = 0;              // of it, bytes per second as measured
+  double seconds_per_pass = 0;       // predicted: bytes over bandwidth of that link
+};
+
+// Passes over streamed weights so far.
+struct StreamingWork {
+  uint64_t passes = 0;
+  uint64_t bytes = 0;
+  double seconds = 0;  // that they took
+  double waited = 0;   // of these, for weights
 };
 
 struct ModelFacts {
@@ -60,6 +88,7 @@ struct ModelFacts {
   std::vector<std::string> warnings;  // what of the file's metadata was not used, a line each
   std::string device_note;  // one line on what the device could not use, such as a damaged tuning file; mostly empty
   int threads = 0;
+  StreamingFacts streaming;
 };
 
 class Engine {
@@ -84,6 +113,7 @@ class Engine {
   // The most that was allocated on the device at once, in bytes, since it was opened; what it maps from the file is not
   // in it. Nothing where the device does not count.
   std::optional<uint64_t> memory_peak() const;
+  StreamingWork streaming_work() const;
 
  private:
   friend class Runner;

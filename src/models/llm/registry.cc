@@ -61,7 +61,7 @@ const Family& family_of(const Checkpoint& checkpoint) {
 
 ModelShape read_shape(const Checkpoint& checkpoint) { return family_of(checkpoint).read_shape(checkpoint); }
 
-// Of families without stages, which say so by has_stages().
+// For families without stages, which say so by has_stages().
 Tensor LanguageModel::embed(const Step&) const { throw std::logic_error("the model has no stages"); }
 Tensor LanguageModel::layer(int64_t, const Tensor&, const Step&, const nn::KvCache&) const {
   throw std::logic_error("the model has no stages");

@@ -1,0 +1,85 @@
+#include "src/engine/streaming/engine_streaming.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "src/base/error.h"
+#include "src/engine/model_needs.h"
+#include "src/engine/streaming/link_probe.h"
+#include "src/graph/eval.h"
+
+namespace gabbro::streaming {
+
+Error does_not_stream(const ModelFacts& facts) {
+  return Error(ErrorCode::kBadInput,
+               fmt::format("models of architecture {} are not streamed: --memory needs all of their weights to fit",
+                           facts.architecture));
+}
+
+std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const ModelNeeds& needs,
+                                          const LoadOptions& options, const std::shared_ptr<Device>& device,
+                                          uint64_t cache_bytes, ModelFacts& facts) {
+  if (options.memory == 0) return nullptr;
+  std::vector<PlacedMatrix> matrices = matrices_of(checkpoint, *device);
+  const FixedMemory fixed = fixed_memory(needs, matrices, *device, cache_bytes, facts.context);
+  // An integrated GPU, like a CPU, has no memory besides the host's.
+  const bool own_memory = !device->host_accessible() && !device->facts().integrated;
+  const uint64_t limit = options.memory == kFreeMemory ? free_memory(*device) / 10 * 9 : options.memory;
+  if (limit == 0) return nullptr;  // unknown
+  const MemoryBudget budget = {.device = limit, .host = own_memory ? options.host_memory : 0};
+  const Placement placement = place(std::move(matrices), fixed, budget, device->facts().id);
+  facts.streaming.memory = limit;
+  facts.streaming.planned_bytes = placement.device_bytes();
+  facts.streaming.resident_bytes = placement.resident_bytes;
+  if (!placement.streams()) return nullptr;
+  facts.streaming.host_bytes = placement.host_bytes;
+  facts.streaming.bytes_per_pass = placement.bytes_per_pass;
+  facts.streaming.file_bytes_per_pass = placement.file_bytes_per_pass;
+  return std::make_unique<WeightStream>(device,
+                                        placement.choice(default_sizes(*device, largest_layer(placement.matrices))));
+}
+
+void start_stream(WeightStream& stream, const Checkpoint& checkpoint, Device& device, ModelFacts& facts) {
+  StreamingFacts& s = facts.streaming;
+  const LinkSpeeds speeds = probe_links(checkpoint, device, s.file_bytes_per_pass > 0);
+  stream.start();
+  const StreamFacts started = stream.facts();
+  if (!started.note.empty()) facts.warnings.push_back(started.note);
+  const double from_file = speeds.file > 0 ? static_cast<double>(s.file_bytes_per_pass) / speeds.file : 0;
+  const double to_device = speeds.device > 0 ? static_cast<double>(s.bytes_per_pass) / speeds.device : 0;
+  s.seconds_per_pass = std::max(from_file, to_device);
+  s.link = from_file >= to_device ? "file (" + started.reader + ")" : "host memory to " + facts.device_id;
+  s.bandwidth = from_file >= to_device ? speeds.file : speeds.device;
+}
+
+}  // namespace gabbro::streaming
+
+namespace gabbro {
+namespace {
+
+Tensor computed(Tensor x, const std::atomic<bool>* cancel) {
+  eval(std::span(&x, 1), cancel);
+  return x;
+}
+
+}  // namespace
+
+Tensor Engine::State::run_pass(std::span<const llm::Step> parts, const std::atomic<bool>* cancel) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<Tensor> x;  // [T, C] of each part
+  for (const llm::Step& part : parts) x.push_back(computed(model->embed(part), cancel));
+  for (int64_t i = 0; i < model->shape().layers; ++i) {
+    stream->acquire(i, cancel);
+    for (size_t p = 0; p < parts.size(); ++p) x[p] = computed(model->layer(i, x[p], parts[p], *cache), cancel);
+    stream->release(i);
+  }
+  std::erase_if(x, [](const Tensor& rows) { return rows.shape()[0] == 0; });
+  Tensor logits;
+  if (!x.empty()) logits = computed(model->head(x.size() == 1 ? x.front() : concat(x, 0)), cancel);
+  ++streaming_work.passes;
+  streaming_work.bytes += facts.streaming.bytes_per_pass;
+  streaming_work.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return logits;
+}
+
+}  // namespace gabbro

@@ -1,0 +1,157 @@
+#include "src/engine/streaming/link_probe.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "src/backend/stream.h"
+#include "src/base/async_reader.h"
+#include "src/base/error.h"
+#include "src/base/mapped_file.h"
+#include "src/base/round_up.h"
+#include "src/engine/streaming/pieces.h"
+#include "src/engine/streaming/weight_stream.h"
+
+namespace gabbro::streaming {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSeconds = 0.25;
+constexpr int kReads = 8;
+constexpr size_t kReadBytes = size_t{4} << 20;
+
+double seconds_from(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::filesystem::path cache_file() {
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "gabbro" / "links";
+  return home != nullptr && *home == '/' ? std::filesystem::path(home) / ".cache" / "gabbro" / "links"
+                                         : std::filesystem::path();
+}
+
+// Lines "<link> <bytes per second>"; what is not one is passed over.
+class LinkCache {
+ public:
+  LinkCache() {
+    std::ifstream file(cache_file());
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line);
+      std::string link;
+      double speed = 0;
+      if (words >> link >> speed && speed > 0) speeds_[link] = speed;
+    }
+  }
+
+  template <class Measure>
+  double get(const std::string& link, const Measure& measure) {
+    const auto known = speeds_.find(link);
+    if (known != speeds_.end()) return known->second;
+    const double speed = speeds_[link] = measure();
+    save();
+    return speed;
+  }
+
+ private:
+  void save() const {
+    const std::filesystem::path path = cache_file();
+    if (path.empty()) return;
+    std::string text;
+    for (const auto& [link, speed] : speeds_) text += fmt::format("{} {:.0f}\n", link, speed);
+    std::error_code ignored;
+    std::filesystem::create_directories(path.parent_path(), ignored);
+    try {
+      write_file_atomically(path.string(), std::as_bytes(std::span(text)));
+    } catch (const Error&) {  // measured again the next time
+    }
+  }
+
+  std::map<std::string, double> speeds_;
+};
+
+const CheckpointTensor& largest_tensor(const Checkpoint& checkpoint) {
+  return *std::ranges::max_element(checkpoint.tensors(), {}, [](const CheckpointTensor& t) { return t.data.size(); });
+}
+
+std::string name_of_disk(const std::string& path) {
+  struct stat info = {};
+  return ::stat(path.c_str(), &info) == 0 ? fmt::format("disk:{}", info.st_dev) : "disk:?";
+}
+
+std::string name_of_device(const Device& device) {
+  std::string name = fmt::format("copy:{}:{}", device.facts().id, device.facts().name);
+  std::ranges::replace(name, ' ', '_');
+  return name;
+}
+
+}  // namespace
+
+double measure_file(const std::string& path, double seconds) {
+  Files files;
+  const auto mapped = std::make_shared<MappedFile>(path);
+  const int file = files.add(mapped);
+  const size_t size = mapped->bytes().size() / kReadAlignment * kReadAlignment;
+  const auto memory = std::shared_ptr<void>(std::aligned_alloc(kReadAlignment, kReads * kReadBytes), std::free);
+  std::string note;
+  const auto reader = make_async_reader(kReads, &note);
+  uint64_t offset = 0, bytes = 0;
+  int under_way = 0;
+  const auto submit = [&](uint64_t buffer) {
+    const size_t length = std::min<uint64_t>(kReadBytes, size - offset);
+    reader->submit({.file = files.descriptor(file),
+                    .offset = offset,
+                    .bytes = length,
+                    .target = static_cast<std::byte*>(memory.get()) + buffer * kReadBytes,
+                    .tag = buffer});
+    offset += length;
+    ++under_way;
+  };
+  const auto start = Clock::now();
+  for (uint64_t buffer = 0; buffer < kReads && offset < size; ++buffer) submit(buffer);
+  std::vector<FinishedRead> finished;
+  while (under_way > 0) {
+    finished.clear();
+    reader->wait(finished, std::chrono::milliseconds(100));
+    for (const FinishedRead& read : finished) {
+      --under_way;
+      if (read.result <= 0) return 0;  // the stream will say why
+      bytes += static_cast<uint64_t>(read.result);
+      if (offset < size && seconds_from(start) < seconds) submit(read.tag);
+    }
+  }
+  return bytes > 0 ? static_cast<double>(bytes) / seconds_from(start) : 0;
+}
+
+double measure_copies(Device& device, double seconds) {
+  const size_t bytes = default_sizes(device, UINT64_MAX).piece_bytes;
+  const std::shared_ptr<void> host = device.allocate_host(bytes), target = device.allocate(bytes);
+  Stream& stream = device.state().copy_stream(device);
+  stream.copy_to_device(target.get(), host.get(), bytes);  // the first one maps memory
+  stream.synchronize();
+  const auto start = Clock::now();
+  double copied = 0;
+  while (seconds_from(start) < seconds) {
+    for (int i = 0; i < 8; ++i, copied += static_cast<double>(bytes))
+      stream.copy_to_device(target.get(), host.get(), bytes);
+    stream.synchronize();
+  }
+  return copied / seconds_from(start);
+}
+
+LinkSpeeds probe_links(const Checkpoint& checkpoint, Device& device, bool reads_file) {
+  LinkCache cache;
+  LinkSpeeds speeds;
+  const std::string path = largest_tensor(checkpoint).file->path();
+  if (reads_file) speeds.file = cache.get(name_of_disk(path), [&] { return measure_file(path, kSeconds); });
+  if (!device.host_accessible())
+    speeds.device = cache.get(name_of_device(device), [&] { return measure_copies(device, kSeconds / 5); });
+  return speeds;
+}
+
+}  // namespace gabbro::streaming

@@ -1,0 +1,23 @@
+// How fast weights can arrive: direct reads of a model's file, and copies from pinned memory to a device. Measured
+// once, for a quarter of a second at most each, and cached.
+#pragma once
+
+#include "src/backend/device.h"
+#include "src/formats/checkpoint.h"
+
+namespace gabbro::streaming {
+
+struct LinkSpeeds {
+  double file = 0;    // bytes per second; 0: not measured
+  double device = 0;  // 0 where the device works in host memory
+};
+
+// The file with the most bytes of weights stands for all. The results are kept in $XDG_CACHE_HOME/gabbro/links, or
+// ~/.cache/gabbro/links, by the disk and the device.
+LinkSpeeds probe_links(const Checkpoint& checkpoint, Device& device, bool reads_file);
+
+// Direct reads of `path` as streams make them, for at most `seconds` and at most the whole file.
+double measure_file(const std::string& path, double seconds);
+double measure_copies(Device& device, double seconds);
+
+}  // namespace gabbro::streaming

@@ -1,0 +1,240 @@
+#include "src/engine/streaming/placement.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "src/backend/device.h"
+#include "src/base/error.h"
+#include "src/models/llm/registry.h"
+
+namespace gabbro::streaming {
+namespace {
+
+// Weights that are used most per byte stay first: attention next to norms and routers, then what every token reads, and
+// the experts, of which a token reads a few, last.
+int rank_of(const std::string& name) {
+  if (name.find(".attn_") != name.npos) return 1;
+  if (name.find("_exps.") != name.npos) return 3;
+  return 2;
+}
+
+int64_t layer_of_matrix(const std::string& name) {
+  constexpr size_t kPrefix = 4;
+  return name.starts_with("blk.") ? std::stoll(name.substr(kPrefix)) : -1;
+}
+
+// Parts of a fused matrix are packed one by one, and the rows of each are rounded up.
+uint64_t parts_of(const std::string& name) {
+  if (name.find(".attn_qkv.") != name.npos) return 3;
+  return name.find(".ffn_up.") != name.npos ? 2 : 0;
+}
+
+struct Ring {
+  uint64_t largest_layer = 0, largest_matrix = 0;
+  // The matrices of a layer are in it together; one that would reach over its end leaves a gap there.
+  uint64_t smallest() const { return largest_layer + largest_matrix; }
+};
+
+Ring ring_of(const std::vector<PlacedMatrix>& matrices) {
+  std::map<int64_t, uint64_t> layers;
+  Ring ring;
+  for (const PlacedMatrix& m : matrices) {
+    if (m.home == PlacedMatrix::Home::kDevice) continue;
+    layers[m.layer] += m.ring_bytes;
+    ring.largest_matrix = std::max(ring.largest_matrix, m.ring_bytes);
+  }
+  for (const auto& [layer, bytes] : layers) ring.largest_layer = std::max(ring.largest_layer, bytes);
+  return ring;
+}
+
+void stream_all(std::vector<PlacedMatrix>& matrices) {
+  for (PlacedMatrix& m : matrices) m.home = m.ring_bytes > 0 ? PlacedMatrix::Home::kFile : PlacedMatrix::Home::kDevice;
+}
+
+uint64_t resident(const std::vector<PlacedMatrix>& matrices) {
+  uint64_t bytes = 0;
+  for (const PlacedMatrix& m : matrices) bytes += m.home == PlacedMatrix::Home::kDevice ? m.device_bytes : 0;
+  return bytes;
+}
+
+// Indices of what may move, those first that stay first.
+std::vector<size_t> in_order(const std::vector<PlacedMatrix>& matrices) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    if (matrices[i].ring_bytes > 0) order.push_back(i);
+  }
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return matrices[i].rank; });
+  return order;
+}
+
+// Keeps what fits next to the ring. While a layer runs, the next ones are read to the rest of the ring: its largest
+// matrix is enough for that where reading takes longer than computing by far; with much memory it is two layers.
+bool fill(std::vector<PlacedMatrix>& matrices, uint64_t memory, uint64_t* ring_bytes) {
+  constexpr uint64_t kPart = 16;  // of the memory, for reading ahead
+  stream_all(matrices);
+  const Ring all = ring_of(matrices);
+  const uint64_t most = std::max(all.smallest(), 2 * all.largest_layer);
+  *ring_bytes = std::clamp(memory / kPart, all.smallest(), most);
+  uint64_t used = resident(matrices) + *ring_bytes;
+  if (used > memory) return false;
+  for (const size_t i : in_order(matrices)) {
+    PlacedMatrix& m = matrices[i];
+    if (used + m.device_bytes > memory) continue;
+    m.home = PlacedMatrix::Home::kDevice;
+    used += m.device_bytes;
+  }
+  return true;
+}
+
+// The most used ones that are not on the device.
+void fill_host(std::vector<PlacedMatrix>& matrices, uint64_t memory) {
+  for (const size_t i : in_order(matrices)) {
+    PlacedMatrix& m = matrices[i];
+    if (m.home != PlacedMatrix::Home::kFile || m.file_bytes > memory) continue;
+    m.home = PlacedMatrix::Home::kHost;
+    memory -= m.file_bytes;
+  }
+}
+
+uint64_t process_bytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t size = 0, pages = 0;
+  file >> size >> pages;
+  return pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+std::string mib(uint64_t bytes) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  return fmt::format("{} MiB", (bytes + kMiB - 1) / kMiB);
+}
+
+WeightStream::Choice Placement::choice(const StreamSizes& sizes) const {
+  WeightStream::Choice choice{.resident_bytes = resident_bytes, .sizes = sizes};
+  choice.sizes.ring_bytes = ring_bytes;
+  for (const PlacedMatrix& m : matrices) {
+    if (m.home != PlacedMatrix::Home::kDevice) choice.streamed.push_back(m.name);
+    if (m.home == PlacedMatrix::Home::kHost) choice.in_host.push_back(m.name);
+  }
+  std::ranges::sort(choice.streamed);
+  std::ranges::sort(choice.in_host);
+  return choice;
+}
+
+uint64_t smallest_budget(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed) {
+  stream_all(matrices);
+  return fixed.total() + resident(matrices) + ring_of(matrices).smallest();
+}
+
+Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, const MemoryBudget& budget,
+                const std::string& where) {
+  Placement placement{.fixed = fixed};
+  const auto all_fit = [&] { return fixed.total() - fixed.buffers + resident(matrices) <= budget.device; };
+  for (PlacedMatrix& m : matrices) m.home = PlacedMatrix::Home::kDevice;
+  if (budget.device > 0 && !all_fit()) {
+    if (budget.device < fixed.total() || !fill(matrices, budget.device - fixed.total(), &placement.ring_bytes)) {
+      throw Error(ErrorCode::kNoDevice,
+                  fmt::format("{} of memory on {} are not enough to stream the model: {} are the least (program {}, "
+                              "cache {}, scratch and buffers {}, the rest for embeddings, head and one layer)",
+                              mib(budget.device), where, mib(smallest_budget(matrices, fixed)), mib(fixed.program),
+                              mib(fixed.kv_cache), mib(fixed.scratch + fixed.buffers)),
+                  "a shorter --ctx or --kv-type q8_0 makes the cache smaller");
+    }
+    fill_host(matrices, budget.host);
+  }
+  for (const PlacedMatrix& m : matrices) {
+    if (m.home == PlacedMatrix::Home::kDevice) {
+      placement.resident_bytes += m.device_bytes;
+      continue;
+    }
+    placement.bytes_per_pass += m.file_bytes;
+    if (m.home == PlacedMatrix::Home::kHost) placement.host_bytes += m.file_bytes;
+    if (m.home == PlacedMatrix::Home::kFile) placement.file_bytes_per_pass += m.file_bytes;
+  }
+  placement.matrices = std::move(matrices);
+  return placement;
+}
+
+namespace {
+
+// `stored` is its format in the file.
+PlacedMatrix placed(const llm::RequestedTensor& t, DType stored, bool can_stream, const Device& device) {
+  const int64_t columns = t.shape.back();
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < t.shape.size(); ++i) rows *= t.shape[i];
+  const DType dtype = t.in_f32 ? DType::f32 : stored;
+  PlacedMatrix m{.name = t.name, .layer = layer_of_matrix(t.name), .rank = rank_of(t.name)};
+  m.file_bytes = dtype_bytes(dtype, static_cast<size_t>(rows * columns));
+  m.row_bytes = m.file_bytes / static_cast<size_t>(rows);
+  const uint64_t packed = device.matrix_bytes(dtype, rows, columns);
+  m.device_bytes = MemoryBlock::rounded(packed > 0 ? packed : m.file_bytes);
+  if (m.layer >= 0 && !t.in_f32 && can_stream) {
+    m.ring_bytes = ring_bytes_of(device, dtype, rows, columns) +
+                   parts_of(t.name) * ring_bytes_of(device, dtype, abi::kPackRows, columns);
+  }
+  return m;
+}
+
+}  // namespace
+
+std::vector<PlacedMatrix> matrices_of(const Checkpoint& checkpoint, const Device& device) {
+  const auto names = llm::family_of(checkpoint).names;
+  const bool ours = checkpoint.layout() == CheckpointLayout::kGguf;
+  std::vector<PlacedMatrix> matrices;
+  for (const llm::RequestedTensor& t : llm::plan_of(checkpoint).tensors) {
+    if (t.shape.size() < 2) continue;
+    const DType dtype = checkpoint.require_tensor(llm::weight_name(names, checkpoint, t.name)).dtype();
+    matrices.push_back(placed(t, dtype, ours || !t.theirs.transposed, device));
+  }
+  return matrices;
+}
+
+std::vector<PlacedMatrix> matrices_of(const llm::ModelPlan& plan, const FileType& type, const Device& device) {
+  const std::vector<llm::PlannedTensor> types = llm::planned_tensors(plan, type);
+  std::vector<PlacedMatrix> matrices;
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (types[i].shape.size() >= 2) matrices.push_back(placed(plan.tensors[i], types[i].dtype, true, device));
+  }
+  return matrices;
+}
+
+uint64_t largest_layer(const std::vector<PlacedMatrix>& matrices) {
+  std::map<int64_t, uint64_t> layers;
+  for (const PlacedMatrix& m : matrices) {
+    if (m.ring_bytes > 0) layers[m.layer] += m.file_bytes;
+  }
+  uint64_t largest = 0;
+  for (const auto& [layer, bytes] : layers) largest = std::max(largest, bytes);
+  return largest;
+}
+
+FixedMemory fixed_memory(const ModelNeeds& needs, const std::vector<PlacedMatrix>& matrices, const Device& device,
+                         uint64_t kv_bytes, int64_t context) {
+  const int64_t chunk = prefill_chunk(device.facts(), needs.quantization);
+  FixedMemory fixed{.kv_cache = kv_bytes, .scratch = scratch_bytes(needs.shape, context, chunk)};
+  const auto activations = [&](int64_t tokens) {
+    return static_cast<uint64_t>(std::min(tokens, context) * needs.shape.embedding) * sizeof(float);
+  };
+  fixed.scratch += activations(kStreamedChunk) + 2 * activations(chunk);  // between layers
+  uint64_t of_matrices = 0;
+  size_t largest_row = 0;
+  for (const PlacedMatrix& m : matrices) {
+    of_matrices += m.file_bytes;
+    if (m.ring_bytes > 0) largest_row = std::max(largest_row, m.row_bytes);
+  }
+  fixed.vectors = needs.weight_bytes > of_matrices ? needs.weight_bytes - of_matrices : 0;
+  const StreamOverhead overhead = overhead_of(device, default_sizes(device, largest_layer(matrices)), largest_row);
+  fixed.buffers = overhead.device;
+  if (device.host_accessible()) {
+    constexpr uint64_t kPlans = uint64_t{32} << 20;  // plans, threads, text: what is allocated later
+    fixed.program = process_bytes() + kPlans;
+    fixed.buffers += overhead.host;
+  }
+  return fixed;
+}
+
+}  // namespace gabbro::streaming

@@ -1,0 +1,78 @@
+// The place of each weight of a model whose memory is limited, decided before anything is read: on the device, in pinned
+// host memory, or in its file. What fits the device never moves.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/engine/model_needs.h"
+#include "src/engine/streaming/weight_stream.h"
+
+namespace gabbro::streaming {
+
+// Tokens of a prompt that share a pass over streamed weights.
+inline constexpr int64_t kStreamedChunk = 2048;
+
+struct PlacedMatrix {
+  enum class Home { kDevice, kHost, kFile };
+
+  std::string name;  // GGUF's
+  int64_t layer = -1;
+  size_t row_bytes = 0;       // in the file
+  int rank = 0;               // lower ones stay on the device first
+  uint64_t file_bytes = 0;    // that a pass over the weights reads
+  uint64_t device_bytes = 0;  // on the device
+  uint64_t ring_bytes = 0;    // in the ring; 0: it cannot be streamed
+  Home home = Home::kDevice;
+};
+
+struct MemoryBudget {
+  uint64_t device = 0;  // bytes, for everything; 0: no limit
+  uint64_t host = 0;    // bytes of pinned memory for weights, besides the buffers of reads
+};
+
+// Memory besides matrices, in bytes.
+struct FixedMemory {
+  uint64_t program = 0;  // of the process, where the device works in host memory
+  uint64_t vectors = 0;  // norms, biases
+  uint64_t kv_cache = 0;
+  uint64_t scratch = 0;
+  uint64_t buffers = 0;  // of the stream, on the device
+  uint64_t total() const { return program + vectors + kv_cache + scratch + buffers; }
+};
+
+struct Placement {
+  std::vector<PlacedMatrix> matrices;
+  FixedMemory fixed;
+  uint64_t resident_bytes = 0;  // of matrices on the device
+  uint64_t ring_bytes = 0;
+  uint64_t host_bytes = 0;      // of matrices in host memory
+  uint64_t bytes_per_pass = 0;  // that are streamed
+  uint64_t file_bytes_per_pass = 0;
+
+  bool streams() const { return bytes_per_pass > 0; }
+  uint64_t device_bytes() const { return fixed.total() + resident_bytes + ring_bytes; }
+  WeightStream::Choice choice(const StreamSizes& sizes) const;
+};
+
+// The smallest budget that holds these.
+uint64_t smallest_budget(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed);
+
+// Throws kNoDevice that names the smallest budget that works. `where`: "cpu".
+Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, const MemoryBudget& budget,
+                const std::string& where);
+
+// The matrices of a checkpoint, and the memory that its model needs besides.
+std::vector<PlacedMatrix> matrices_of(const Checkpoint& checkpoint, const Device& device);
+// The same of a model that is not there.
+std::vector<PlacedMatrix> matrices_of(const llm::ModelPlan& plan, const FileType& type, const Device& device);
+// Bytes of one layer in the file, at most.
+uint64_t largest_layer(const std::vector<PlacedMatrix>& matrices);
+FixedMemory fixed_memory(const ModelNeeds& needs, const std::vector<PlacedMatrix>& matrices, const Device& device,
+                         uint64_t kv_bytes, int64_t context);
+
+// "24 MiB", as messages have it.
+std::string mib(uint64_t bytes);
+
+}  // namespace gabbro::streaming

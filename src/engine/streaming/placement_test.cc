@@ -1,0 +1,88 @@
+#include "src/engine/streaming/placement.h"
+
+#include <gtest/gtest.h>
+
+#include "src/base/error.h"
+
+namespace gabbro::streaming {
+namespace {
+
+using Home = PlacedMatrix::Home;
+
+// Embeddings of 100 bytes, and four layers of attention (10), feed-forward (20) and experts (40).
+std::vector<PlacedMatrix> matrices() {
+  std::vector<PlacedMatrix> all = {{.name = "token_embd.weight", .file_bytes = 100, .device_bytes = 100}};
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int rank = 1; rank <= 3; ++rank) {
+      const uint64_t bytes = uint64_t{10} << (rank - 1);
+      all.push_back({.name = fmt::format("blk.{}.{}", i, rank),
+                     .layer = i,
+                     .rank = rank,
+                     .file_bytes = bytes,
+                     .device_bytes = bytes,
+                     .ring_bytes = bytes});
+    }
+  }
+  return all;
+}
+
+constexpr FixedMemory kFixed = {.vectors = 5, .kv_cache = 20, .scratch = 15};
+constexpr uint64_t kAll = 100 + 4 * 70 + 40;
+constexpr uint64_t kLeast = 40 + 100 + 70 + 40;  // with a ring for one layer, and its largest matrix as a gap
+
+TEST(Placement, KeepsEverythingThatFits) {
+  const Placement p = place(matrices(), kFixed, {.device = kAll}, "cpu");
+  EXPECT_FALSE(p.streams());
+  EXPECT_EQ(p.resident_bytes, kAll - 40);
+  EXPECT_EQ(p.ring_bytes, 0u);
+}
+
+TEST(Placement, WithoutALimitNothingMoves) { EXPECT_FALSE(place(matrices(), kFixed, {}, "cpu").streams()); }
+
+TEST(Placement, StreamsWhatIsUsedLeastPerByte) {
+  const Placement p = place(matrices(), kFixed, {.device = kAll - 1}, "cpu");
+  EXPECT_TRUE(p.streams());
+  for (const PlacedMatrix& m : p.matrices) {
+    if (m.rank < 2) {
+      EXPECT_EQ(m.home, Home::kDevice) << m.name;
+    }
+  }
+  EXPECT_LE(p.device_bytes(), kAll - 1);
+}
+
+TEST(Placement, StaysWithinEveryBudgetFromTheLeastOn) {
+  EXPECT_EQ(smallest_budget(matrices(), kFixed), kLeast);
+  uint64_t moved = UINT64_MAX;
+  for (uint64_t budget = kLeast; budget <= kAll; ++budget) {
+    const Placement p = place(matrices(), kFixed, {.device = budget}, "cpu");
+    EXPECT_LE(p.device_bytes(), budget);
+    uint64_t largest = 0;
+    for (int64_t layer = 0; layer < 4; ++layer) {
+      uint64_t bytes = 0;
+      for (const PlacedMatrix& m : p.matrices) bytes += m.layer == layer && m.home != Home::kDevice ? m.ring_bytes : 0;
+      largest = std::max(largest, bytes);
+    }
+    EXPECT_GE(p.ring_bytes, largest);
+    moved = std::min(moved, p.bytes_per_pass);
+  }
+  EXPECT_EQ(moved, 0u);
+}
+
+TEST(Placement, NamesTheLeastBudget) {
+  try {
+    place(matrices(), kFixed, {.device = kLeast - 1}, "cuda:0");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNoDevice);
+    EXPECT_NE(std::string(error.what()).find("cuda:0"), std::string::npos);
+  }
+}
+
+TEST(Placement, FillsHostMemoryNext) {
+  const Placement p = place(matrices(), kFixed, {.device = kLeast, .host = 75}, "cuda:0");
+  EXPECT_EQ(p.host_bytes, 60u);  // four times attention, and one feed-forward block: a second one would be too much
+  EXPECT_EQ(p.file_bytes_per_pass, 280u - 60u);
+}
+
+}  // namespace
+}  // namespace gabbro::streaming

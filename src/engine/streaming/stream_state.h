@@ -1,0 +1,114 @@
+// The inside of WeightStream: what its thread and the thread that computes share.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "src/backend/stream.h"
+#include "src/base/async_reader.h"
+#include "src/engine/streaming/pieces.h"
+#include "src/engine/streaming/weight_stream.h"
+#include "src/tensor/tensor.h"
+
+namespace gabbro::streaming {
+
+// A matrix of a layer.
+struct Streamed {
+  Tensor tensor;
+  DType dtype;
+  int64_t rows = 0, columns = 0;
+  size_t row_bytes = 0;     // in the file
+  size_t device_bytes = 0;  // in the ring
+  bool packed = false;
+  bool in_place = false;      // its reads go to the ring
+  std::vector<Piece> pieces;  // empty: it is in host memory
+  std::shared_ptr<void> host;
+};
+
+struct StreamedLayer {
+  enum class State { kFree, kFilling, kReady };
+
+  int64_t number = 0;
+  std::vector<size_t> matrices;  // in Shared::matrices
+  // Guarded by Shared::mutex.
+  State state = State::kFree;
+  std::vector<std::byte*> where;  // each matrix, in the ring
+  uint64_t ring_end = 0;          // position after the last one
+  std::unique_ptr<Event> ready, done;
+};
+
+// A buffer for one piece.
+struct Stage {
+  std::shared_ptr<void> memory;
+  std::byte* data = nullptr;
+  std::unique_ptr<Event> copied;
+  bool busy = false;
+};
+
+struct WeightStream::Shared {
+  explicit Shared(std::shared_ptr<Device> on) : device(std::move(on)) {}
+
+  // Functions of the thread of the stream.
+  void run();
+  void feed();
+  bool issue();
+  bool finish_front();
+  void complete(const FinishedRead& read);
+  void submit_pending();
+  void take_finished(std::chrono::milliseconds timeout);
+  void wait(uint64_t seen);
+  bool begin_matrix(StreamedLayer& layer, const Streamed& matrix);
+  void move_piece(const Streamed& matrix, const Piece& piece, std::byte* buffer, std::byte* target);
+  void move_rows(const Streamed& matrix, int64_t first, int64_t rows, const std::byte* source, std::byte* target);
+  void move_from_host(const Streamed& matrix, std::byte* target);
+  Stage* free_stage();
+
+  const std::shared_ptr<Device> device;
+  StreamSizes sizes;
+  Files files;
+  std::vector<Streamed> matrices;
+  std::vector<StreamedLayer> layers;  // those that have any, in order
+
+  std::shared_ptr<void> ring_memory;
+  std::byte* ring = nullptr;  // aligned for reads
+  std::vector<Stage> stages;
+  Stage gathered;                      // rows in their order
+  std::shared_ptr<void> device_stage;  // the file's layout, before it is packed
+  std::unique_ptr<AsyncReader> reader;
+  std::string reader_name, note;
+
+  // The position in the endless sequence of pieces: of what is issued.
+  size_t next_layer = 0, next_matrix = 0, next_piece = 0;
+  bool matrix_begun = false;
+  uint64_t ring_head = 0;  // position that is free next; modulo the size of the ring
+  struct Issued {
+    size_t layer, matrix;  // of `layers`, and in its list
+    const Piece* piece;    // null: all of it, from host memory
+    Stage* stage;          // null: in place
+    int reads_left;
+    std::vector<FileRead> reads;  // what is still missing, by segment
+  };
+  std::deque<Issued> issued;
+  uint64_t first_issued = 0;               // number of the front
+  static constexpr int kSegmentBits = 16;  // of a read's tag, after the number of its piece
+  std::deque<FileRead> pending;            // that are not submitted yet
+  int under_way = 0;
+  std::vector<FinishedRead> finished;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  bool stopping = false, ended = false;
+  std::exception_ptr error;
+  uint64_t ring_tail = 0;            // position up to which the ring may be written again
+  const Event* last_done = nullptr;  // of the computation that used it last
+  size_t next_acquired = 0;          // in `layers`
+  uint64_t releases = 0;
+  uint64_t bytes_arrived = 0;
+  double waited = 0;
+  std::thread thread;
+};
+
+}  // namespace gabbro::streaming

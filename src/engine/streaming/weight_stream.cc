@@ -1,0 +1,219 @@
+#include "src/engine/streaming/weight_stream.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/base/round_up.h"
+#include "src/engine/streaming/stream_state.h"
+
+namespace gabbro::streaming {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Pinned host -> device needs 16 MiB for its full rate, a disk 4 MiB (docs/performance.md); 8 reads at a time cover
+// bandwidth x latency of the fastest disks: 14 GB/s x 2 ms = 28 MiB.
+constexpr StreamSizes kHostSizes = {.piece_bytes = size_t{4} << 20, .reads = 8};
+constexpr StreamSizes kDeviceSizes = {.piece_bytes = size_t{16} << 20, .reads = 6};
+
+// The number in "blk.12.attn_q.weight".
+int64_t layer_of(const std::string& name) {
+  constexpr size_t kPrefix = 4;
+  if (!name.starts_with("blk.")) throw failed("{} is of no layer", name);
+  return std::stoll(name.substr(kPrefix));
+}
+
+std::byte* aligned(void* memory) {
+  return reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(memory), kReadAlignment));
+}
+
+bool contains(const std::vector<std::string>& sorted, const std::string& name) {
+  return std::ranges::binary_search(sorted, name);
+}
+
+Stage make_stage(const std::shared_ptr<Device>& device, size_t bytes) {
+  Stage stage;
+  stage.memory = device->allocate_host(bytes + kReadAlignment);
+  stage.data = aligned(stage.memory.get());
+  stage.copied = std::make_unique<Event>(device);
+  return stage;
+}
+
+// In our order, in memory that copies read directly.
+std::shared_ptr<void> read_to_host(Device& device, const llm::MatrixInFiles& matrix, size_t row_bytes) {
+  const std::shared_ptr<void> memory = device.allocate_host(static_cast<size_t>(matrix.rows) * row_bytes);
+  auto* out = static_cast<std::byte*>(memory.get());
+  for (int64_t i = 0; i < matrix.rows; ++i, out += row_bytes) std::memcpy(out, matrix.row(i), row_bytes);
+  for (const auto& file : matrix.files) {
+    const std::byte* const first = matrix.row(0);
+    const auto bytes = file->bytes();
+    if (first < bytes.data() || first >= bytes.data() + bytes.size()) continue;
+    file->release(static_cast<size_t>(first - bytes.data()), static_cast<size_t>(matrix.rows) * row_bytes);
+  }
+  return memory;
+}
+
+}  // namespace
+
+StreamSizes default_sizes(const Device& device, uint64_t largest_layer) {
+  StreamSizes sizes = device.host_accessible() ? kHostSizes : kDeviceSizes;
+  constexpr uint64_t kLeast = uint64_t{256} << 10;  // of small models, whose buffers should not be larger than a layer
+  sizes.piece_bytes = std::clamp<uint64_t>(largest_layer / 8, kLeast, sizes.piece_bytes);
+  return sizes;
+}
+
+StreamOverhead overhead_of(const Device& device, const StreamSizes& sizes, size_t largest_row) {
+  // A piece has kPackRows rows at least, and is read with what is around it.
+  const size_t piece = std::max(sizes.piece_bytes, largest_row * abi::kPackRows) + 2 * kReadAlignment;
+  return {.host = static_cast<size_t>(sizes.reads + 1) * (piece + kReadAlignment),
+          .device = device.host_accessible() ? 0 : piece};
+}
+
+size_t ring_bytes_of(const Device& device, DType dtype, int64_t rows, int64_t columns) {
+  const size_t packed = device.matrix_bytes(dtype, rows, columns);
+  const size_t bytes = packed > 0 ? packed : dtype_bytes(dtype, static_cast<size_t>(rows * columns));
+  return round_up(bytes, kReadAlignment) + (packed > 0 ? 0 : 2 * kReadAlignment);
+}
+
+WeightStream::WeightStream(std::shared_ptr<Device> device, Choice choice)
+    : device_(std::move(device)), choice_(std::move(choice)), shared_(std::make_shared<Shared>(device_)) {
+  shared_->sizes = choice_.sizes;
+}
+
+WeightStream::~WeightStream() {
+  std::unique_lock lock(shared_->mutex);
+  if (!shared_->thread.joinable()) return;
+  shared_->stopping = true;
+  shared_->changed.notify_all();
+  constexpr auto kPatience = std::chrono::milliseconds(30);  // a third of what Ctrl-C may take
+  const bool ended = shared_->changed.wait_for(lock, kPatience, [&] { return shared_->ended; });
+  std::thread thread = std::move(shared_->thread);
+  lock.unlock();
+  ended ? thread.join() : thread.detach();  // a detached one owns what it shares
+}
+
+bool WeightStream::takes(const std::string& name) const { return contains(choice_.streamed, name); }
+
+Tensor WeightStream::add(const llm::MatrixInFiles& matrix) {
+  Shared& s = *shared_;
+  const size_t packed = device_->matrix_bytes(matrix.dtype, matrix.rows, matrix.columns);
+  Streamed streamed{.dtype = matrix.dtype, .rows = matrix.rows, .columns = matrix.columns};
+  streamed.row_bytes = dtype_bytes(matrix.dtype, static_cast<size_t>(matrix.columns));
+  const size_t bytes = static_cast<size_t>(matrix.rows) * streamed.row_bytes;
+  streamed.packed =
+      device_->state().backend->packed_bytes(device_->state().device, matrix.dtype, matrix.rows, matrix.columns) > 0;
+  streamed.device_bytes = packed > 0 ? packed : bytes;
+  streamed.tensor = device_->tensor_in(nullptr, matrix.dtype, Shape{matrix.rows, matrix.columns});
+  streamed.tensor.state().spec.packed = streamed.packed;
+  if (contains(choice_.in_host, matrix.name)) {
+    streamed.host = read_to_host(*device_, matrix, streamed.row_bytes);
+  } else {
+    if (device_->host_accessible() && !streamed.packed)
+      streamed.pieces = cut_in_place(matrix, s.files, s.sizes.piece_bytes);
+    streamed.in_place = !streamed.pieces.empty();
+    if (!streamed.in_place) streamed.pieces = cut(matrix, s.files, s.sizes.piece_bytes, abi::kPackRows);
+  }
+  const int64_t number = layer_of(matrix.name);
+  if (s.layers.empty() || s.layers.back().number != number) {
+    s.layers.emplace_back();
+    s.layers.back().number = number;
+  }
+  s.layers.back().matrices.push_back(s.matrices.size());
+  s.matrices.push_back(std::move(streamed));
+  return s.matrices.back().tensor;
+}
+
+void WeightStream::start() {
+  Shared& s = *shared_;
+  if (s.layers.empty()) return;
+  size_t piece = 0, part = 0;
+  bool scattered = false, packs = false;
+  for (const Streamed& matrix : s.matrices) {
+    packs = packs || matrix.packed;
+    const size_t fitting = s.sizes.piece_bytes / matrix.row_bytes / abi::kPackRows * abi::kPackRows;
+    part = std::max(part, std::max<size_t>(fitting, abi::kPackRows) * matrix.row_bytes);
+    if (matrix.in_place) continue;
+    for (const Piece& p : matrix.pieces) {
+      piece = std::max(piece, p.buffer_bytes());
+      scattered = scattered || !p.row_at.empty();
+    }
+  }
+  s.sizes.ring_bytes = round_up(choice_.sizes.ring_bytes, kReadAlignment);
+  s.ring_memory = device_->allocate_unpooled(s.sizes.ring_bytes + kReadAlignment);
+  s.ring = aligned(s.ring_memory.get());
+  for (int i = 0; piece > 0 && i < s.sizes.reads; ++i) s.stages.push_back(make_stage(device_, piece));
+  if (scattered) s.gathered = make_stage(device_, piece);
+  if (packs && !device_->host_accessible()) s.device_stage = device_->allocate(part);
+  for (StreamedLayer& layer : s.layers) {
+    layer.where.resize(layer.matrices.size());
+    layer.ready = std::make_unique<Event>(device_);
+    layer.done = std::make_unique<Event>(device_);
+  }
+  if (s.files.count() > 0) {
+    s.reader = make_async_reader(s.sizes.reads, &s.note);
+    s.reader_name = fmt::format("{}, {}", s.reader->name(), s.files.direct() ? "direct" : "through the page cache");
+    if (!s.files.direct() && s.note.empty())
+      s.note = s.files.path(0) + ": its file system refuses direct reads: they go through the page cache";
+  }
+  s.thread = std::thread([shared = shared_] { shared->run(); });
+}
+
+void WeightStream::acquire(int64_t number, const std::atomic<bool>* cancel) {
+  Shared& s = *shared_;
+  const auto has = [&](const StreamedLayer& layer) { return layer.number == number; };
+  if (std::ranges::none_of(s.layers, has)) return;
+  const auto start = Clock::now();
+  for (;;) {
+    StreamedLayer& layer = s.layers[s.next_acquired];
+    std::unique_lock lock(s.mutex);
+    constexpr auto kPoll = std::chrono::milliseconds(10);
+    while (layer.state != StreamedLayer::State::kReady) {
+      if (s.error) std::rethrow_exception(s.error);
+      if (cancel != nullptr && *cancel) throw Error(ErrorCode::kInterrupted, "interrupted");
+      s.changed.wait_for(lock, kPoll);
+    }
+    if (layer.number == number) break;
+    lock.unlock();
+    release(layer.number);  // of a pass that was given up
+  }
+  s.waited += std::chrono::duration<double>(Clock::now() - start).count();
+  StreamedLayer& layer = s.layers[s.next_acquired];
+  device_->state().compute_stream(*device_).wait(*layer.ready);
+  for (size_t i = 0; i < layer.matrices.size(); ++i)
+    s.matrices[layer.matrices[i]].tensor.state().storage = std::shared_ptr<void>(s.ring_memory, layer.where[i]);
+}
+
+void WeightStream::release(int64_t number) {
+  Shared& s = *shared_;
+  if (s.layers.empty() || s.layers[s.next_acquired].number != number) return;
+  StreamedLayer& layer = s.layers[s.next_acquired];
+  device_->state().compute_stream(*device_).record(*layer.done);
+  const std::lock_guard lock(s.mutex);
+  layer.state = StreamedLayer::State::kFree;
+  s.ring_tail = layer.ring_end;
+  s.last_done = layer.done.get();
+  s.next_acquired = (s.next_acquired + 1) % s.layers.size();
+  ++s.releases;
+  s.changed.notify_all();
+}
+
+StreamFacts WeightStream::facts() const {
+  const Shared& s = *shared_;
+  StreamFacts facts;
+  for (const Streamed& matrix : s.matrices) {
+    const uint64_t bytes = static_cast<uint64_t>(matrix.rows) * matrix.row_bytes;
+    facts.bytes_per_pass += bytes;
+    if (matrix.host == nullptr) facts.file_bytes_per_pass += bytes;
+  }
+  facts.reader = s.reader_name;
+  facts.note = s.note;
+  const std::lock_guard lock(s.mutex);
+  facts.bytes = s.bytes_arrived;
+  facts.waited = s.waited;
+  return facts;
+}
+
+}  // namespace gabbro::streaming

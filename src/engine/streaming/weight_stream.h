@@ -1,0 +1,76 @@
+// Weights of layers that take turns in a ring of device memory: read ahead from the model's files, or copied from
+// pinned host memory, packed, and overwritten after their layer. docs/design/streaming.md has the picture.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/models/llm/model.h"
+
+namespace gabbro::streaming {
+
+struct StreamSizes {
+  size_t ring_bytes = 0;   // on the device
+  size_t piece_bytes = 0;  // of one read
+  int reads = 0;           // under way at a time
+};
+
+// Memory that a stream takes besides its ring, in bytes.
+struct StreamOverhead {
+  size_t host = 0;    // buffers of reads
+  size_t device = 0;  // buffers of copies; on a device that works in host memory none
+};
+// For layers of at most this size in the file.
+StreamSizes default_sizes(const Device& device, uint64_t largest_layer);
+StreamOverhead overhead_of(const Device& device, const StreamSizes& sizes, size_t largest_row);
+// Bytes of a matrix in the ring: its own, and alignment.
+size_t ring_bytes_of(const Device& device, DType dtype, int64_t rows, int64_t columns);
+
+struct StreamFacts {
+  uint64_t bytes_per_pass = 0;
+  uint64_t file_bytes_per_pass = 0;  // of these, from files
+  uint64_t bytes = 0;                // that arrived since the stream began
+  double waited = 0;                 // seconds that layers waited for their weights
+  std::string reader;                // "io_uring, direct"
+  std::string note;                  // one line: what was refused; mostly empty
+};
+
+class WeightStream : public llm::StreamedWeights {
+ public:
+  struct Choice {
+    std::vector<std::string> streamed;  // names of matrices, sorted
+    std::vector<std::string> in_host;   // of these, those that are kept in pinned host memory; sorted
+    size_t resident_bytes = 0;
+    StreamSizes sizes;
+  };
+
+  WeightStream(std::shared_ptr<Device> device, Choice choice);
+  // Ends the reads. Where one does not end within 30 ms, its memory is released when it does.
+  ~WeightStream() override;
+
+  bool takes(const std::string& name) const override;
+  Tensor add(const llm::MatrixInFiles& matrix) override;
+  size_t resident_bytes() const override { return choice_.resident_bytes; }
+
+  // Begins to read ahead. Throws OutOfMemory.
+  void start();
+
+  // Waits until the layer's weights are on the device, or will be before what is enqueued on its compute stream from
+  // here on. Throws what went wrong with reading, and kInterrupted when `cancel` becomes true. Layers come in order,
+  // again and again; those that are left out are passed over.
+  void acquire(int64_t layer, const std::atomic<bool>* cancel);
+  // All that uses them has been enqueued.
+  void release(int64_t layer);
+
+  StreamFacts facts() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Device> device_;
+  Choice choice_;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace gabbro::streaming

@@ -1,0 +1,147 @@
+// Speculation never changes what a model says: the same tokens for the same seed, and the model's own distribution.
+#include "src/engine/speculation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "gabbro/engine/generate.h"
+#include "src/base/error.h"
+#include "tests/llm/tiny_model.h"
+
+namespace gabbro {
+namespace {
+
+using test::TinyModel;
+
+constexpr int32_t kVocabulary = TinyModel::kV;
+const std::vector<int32_t> kPrompt = {10, 200, 31, 7, 100, 200, 31, 7};
+
+std::shared_ptr<Engine> load(const char* name, TinyModel model = test::tiny_llama({.tied = false})) {
+  return Engine::load(model.write(name), {.threads = 2});
+}
+
+// Right half of the time, and else wrong.
+class CoinDrafter : public Drafter {
+ public:
+  CoinDrafter(std::shared_ptr<Engine> engine, int most) : model_(engine, *engine, most) {}
+  std::vector<int32_t> propose(std::span<const int32_t> tokens, int count, const std::atomic<bool>* cancel) override {
+    std::vector<int32_t> drafted = model_.propose(tokens, count, cancel);
+    for (int32_t& token : drafted) {
+      if (random_() % 2 == 0) token = static_cast<int32_t>(random_() % kVocabulary);
+    }
+    return drafted;
+  }
+  int most() const override { return model_.most(); }
+
+ private:
+  DraftModel model_;
+  std::mt19937 random_{7};
+};
+
+GenerateOptions options_of(float temperature, uint64_t seed, int tokens) {
+  GenerateOptions options{.max_tokens = tokens, .ignore_end = true};
+  options.sampler.temperature = temperature;
+  options.sampler.top_k = 0;
+  options.sampler.top_p = 1;
+  options.sampler.min_p = 0;
+  options.sampler.seed = seed;
+  return options;
+}
+
+TEST(Speculation, GivesTheTokensOfARunWithout) {
+  const auto engine = load("speculation");
+  const std::shared_ptr<Drafter> drafters[] = {std::make_shared<PromptLookup>(8),
+                                               std::make_shared<DraftModel>(engine, *engine, 6),
+                                               std::make_shared<CoinDrafter>(engine, 5)};
+  for (const float temperature : {0.0f, 1.0f}) {
+    GenerateOptions options = options_of(temperature, 5, 60);
+    Session plain(engine);
+    const GenerateResult expected = generate(plain, kPrompt, options);
+    EXPECT_EQ(expected.drafted_tokens, 0);
+    for (const auto& drafter : drafters) {
+      options.drafter = drafter;
+      Session session(engine);
+      const GenerateResult got = generate(session, kPrompt, options);
+      EXPECT_EQ(got.token_ids, expected.token_ids) << "temperature " << temperature;
+      EXPECT_LE(got.accepted_tokens, got.drafted_tokens);
+      // The session goes on where the text ends.
+      EXPECT_LE(session.tokens().size(), kPrompt.size() + got.token_ids.size());
+    }
+  }
+}
+
+TEST(Speculation, ADraftThatIsRightSavesPasses) {
+  const auto engine = load("speculation");
+  GenerateOptions options = options_of(0, 1, 64);
+  options.drafter = std::make_shared<DraftModel>(engine, *engine, 8);
+  Session session(engine);
+  const GenerateResult result = generate(session, kPrompt, options);
+  EXPECT_EQ(result.accepted_tokens, result.drafted_tokens - std::max<int64_t>(0, result.drafted_tokens - 63));
+  EXPECT_LT(result.passes, 16);
+}
+
+TEST(Speculation, StopsWhereTheTextDoes) {
+  const auto engine = load("speculation");
+  GenerateOptions options = options_of(0, 1, 7);
+  Session plain(engine), session(engine);
+  const auto expected = generate(plain, kPrompt, options).token_ids;
+  options.drafter = std::make_shared<DraftModel>(engine, *engine, 16);
+  EXPECT_EQ(generate(session, kPrompt, options).token_ids, expected);
+  // To the end of the context.
+  options = options_of(0, 1, -1);
+  options.drafter = std::make_shared<DraftModel>(engine, *engine, 16);
+  const GenerateResult full = generate(session, kPrompt, options);
+  EXPECT_EQ(full.stop_reason, StopReason::kContextFull);
+}
+
+TEST(Speculation, RefusesADraftModelOfAnotherVocabulary) {
+  const auto engine = load("speculation");
+  TinyModel other = test::tiny_llama({.tied = false});
+  if (!other.tokens.empty()) other.tokens[5] += "x";
+  const auto draft = load("speculation_other", other);
+  if (other.tokens.empty()) GTEST_SKIP() << "the tiny model's vocabulary is generated";
+  EXPECT_THROW(DraftModel(draft, *engine, 4), Error);
+}
+
+// For tokens that are drawn from the model's distributions p, F(t) - U p(t) is uniform, F being the cumulative sum up
+// to and with the token t, and U uniform: 20 cells of 20,000 such numbers, whose chi-square has 19 degrees of freedom.
+TEST(Speculation, DrawsFromTheModelsDistribution) {
+  constexpr int kTexts = 100, kTokens = 200, kCells = 20;
+  const auto engine = load("speculation");
+  std::vector<int> cells(kCells);
+  std::mt19937_64 random(3);
+  const auto drafter = std::make_shared<CoinDrafter>(engine, 4);
+  for (int i = 0; i < kTexts; ++i) {
+    GenerateOptions options = options_of(1, static_cast<uint64_t>(i) + 1, kTokens);
+    options.drafter = drafter;
+    Session session(engine), judge(engine);
+    std::vector<int32_t> text = kPrompt;
+    const auto drawn = generate(session, kPrompt, options).token_ids;
+    text.insert(text.end(), drawn.begin(), drawn.end());
+    const std::span<const float> logits = judge.append_all_logits(text);
+    for (size_t t = kPrompt.size(); t < text.size(); ++t) {
+      const auto row = logits.subspan((t - 1) * kVocabulary, kVocabulary);
+      const float largest = *std::ranges::max_element(row);
+      double sum = 0, before = 0, own = 0;
+      for (int32_t v = 0; v < kVocabulary; ++v) {
+        const double e = std::exp(static_cast<double>(row[static_cast<size_t>(v)] - largest));
+        sum += e;
+        if (v < text[t]) before += e;
+        if (v == text[t]) own = e;
+      }
+      const double uniform = static_cast<double>(random() >> 11) * 0x1p-53;
+      const double place = (before + uniform * own) / sum;
+      ++cells[static_cast<size_t>(std::min(kCells - 1, static_cast<int>(place * kCells)))];
+    }
+  }
+  double chi_square = 0;
+  constexpr double kExpected = static_cast<double>(kTexts) * kTokens / kCells;
+  for (const int count : cells) chi_square += (count - kExpected) * (count - kExpected) / kExpected;
+  EXPECT_LT(chi_square, 43.8);  // exceeded with a probability of 0.001
+}
+
+}  // namespace
+}  // namespace gabbro

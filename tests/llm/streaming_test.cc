@@ -1,0 +1,183 @@
+// Streamed weights: the same logits as with all weights on the device, within the memory that was planned.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "src/backend/registry.h"
+#include "src/base/error.h"
+#include "src/engine/runner.h"
+#include "src/engine/speculation.h"
+#include "src/engine/streaming/placement.h"
+#include "src/models/llm/model_plan.h"
+
+namespace gabbro {
+namespace {
+
+constexpr int64_t kVocabulary = 257;
+// On a CPU the process counts too, and grows while a model is loaded: its weights have to be more than that.
+constexpr uint64_t kGrowth = uint64_t{3} << 20;
+constexpr const char* kExperts =
+    "architecture=qwen3moe,layers=4,embedding=256,heads=4,kv-heads=2,feed-forward=512,vocabulary=257,context=256,"
+    "experts=8,experts-used=2,expert-feed-forward=1024";
+
+std::string dense_shape() {
+  const int width = open_device("auto")->host_accessible() ? 512 : 256;
+  return fmt::format("layers=5,embedding={},heads=4,kv-heads=2,feed-forward={},vocabulary=257,context=256", width,
+                     3 * width);
+}
+
+// A model of random weights on a disk.
+std::string write_model(const std::string& shape, const char* type) {
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("gabbro_stream_{}_{}.gguf", ::getpid(), type);
+  const Checkpoint model = llm::random_checkpoint(llm::parse_blueprint(shape), *find_file_type(type), 1);
+  write_file_atomically(path.string(), model.tensors().front().file->bytes());
+  return path.string();
+}
+
+std::vector<int32_t> ids(int count, int first = 0) {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((first + i) * 37 % kVocabulary));
+  return tokens;
+}
+
+struct Model {
+  explicit Model(std::string file) : path(std::move(file)), device(open_device("auto", {.threads = 2})) {}
+  ~Model() { std::filesystem::remove(path); }
+
+  std::vector<streaming::PlacedMatrix> matrices() const {
+    return streaming::matrices_of(Checkpoint::open(path), *device);
+  }
+  streaming::FixedMemory fixed() const {
+    const ModelNeeds needs = needs_of(Checkpoint::open(path));
+    return streaming::fixed_memory(needs, matrices(), *device, kv_bytes(needs, DType::f16, 256), 256);
+  }
+  std::shared_ptr<Engine> load(uint64_t memory, uint64_t host_memory = 0, int64_t sequences = 1) const {
+    LoadOptions options{.threads = 2, .context = 256, .sequences = sequences};
+    options.memory = memory;
+    options.host_memory = host_memory;
+    return Engine::load(Checkpoint::open(path), options, device);
+  }
+  // With room for `extra` bytes more than it needs. Loading takes some of the process on a CPU.
+  std::shared_ptr<Engine> streamed(uint64_t extra = 0, uint64_t host_memory = 0, int64_t sequences = 1) const {
+    const uint64_t slack = device->host_accessible() ? kGrowth : 65536;
+    return load(streaming::smallest_budget(matrices(), fixed()) + extra + slack, host_memory, sequences);
+  }
+
+  std::string path;
+  std::shared_ptr<Device> device;
+};
+
+void expect_same_logits(Engine& streamed, Engine& resident, std::shared_ptr<Engine> a, std::shared_ptr<Engine> b,
+                        int prompt) {
+  ASSERT_GT(streamed.facts().streaming.bytes_per_pass, 0u);
+  ASSERT_EQ(resident.facts().streaming.bytes_per_pass, 0u);
+  Session with(std::move(a)), without(std::move(b));
+  std::vector<int32_t> next = ids(prompt);
+  for (int step = 0; step < 4; ++step) {
+    const auto got = with.append(next), expected = without.append(next);
+    const double scale = std::abs(*std::ranges::max_element(expected, {}, [](float x) { return std::abs(x); }));
+    for (size_t i = 0; i < expected.size(); ++i) {
+      // The sums of a layer are the same; where the fusion of two layers differs, f32 is rounded another time.
+      ASSERT_NEAR(got[i], expected[i], 1e-4 * scale) << "step " << step << " logit " << i;
+    }
+    const auto best = std::ranges::max_element(expected) - expected.begin();
+    EXPECT_EQ(std::ranges::max_element(got) - got.begin(), best);
+    next = {static_cast<int32_t>(best)};
+  }
+}
+
+class Streaming : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Types, Streaming, testing::Values("f16", "q8_0", "q4_k_m"));
+
+TEST_P(Streaming, GivesTheLogitsOfAllWeightsOnTheDevice) {
+  const Model model(write_model(dense_shape(), GetParam()));
+  const auto streamed = model.streamed(), resident = model.load(0);
+  expect_same_logits(*streamed, *resident, streamed, resident, 19);
+  const StreamingWork work = streamed->streaming_work();
+  EXPECT_EQ(work.passes, 4u);
+}
+
+TEST_P(Streaming, KeepsWhatFits) {
+  const Model model(write_model(dense_shape(), GetParam()));
+  const auto tight = model.streamed(), wide = model.streamed(uint64_t{700} << 10), resident = model.load(0);
+  EXPECT_LT(wide->facts().streaming.bytes_per_pass, tight->facts().streaming.bytes_per_pass);
+  expect_same_logits(*wide, *resident, wide, resident, 3);
+}
+
+TEST_P(Streaming, RunsExperts) {
+  const Model model(write_model(kExperts, GetParam()));
+  const auto streamed = model.streamed(), resident = model.load(0);
+  expect_same_logits(*streamed, *resident, streamed, resident, 7);
+}
+
+TEST_P(Streaming, CopiesFromHostMemory) {
+  const Model model(write_model(dense_shape(), GetParam()));
+  if (model.device->host_accessible()) GTEST_SKIP() << "the device works in host memory";
+  const auto streamed = model.streamed(0, uint64_t{1} << 20), resident = model.load(0);
+  EXPECT_GT(streamed->facts().streaming.host_bytes, 0u);
+  EXPECT_EQ(streamed->facts().streaming.host_bytes + streamed->facts().streaming.file_bytes_per_pass,
+            streamed->facts().streaming.bytes_per_pass);
+  expect_same_logits(*streamed, *resident, streamed, resident, 5);
+}
+
+TEST(StreamingSequences, SharePasses) {
+  const Model model(write_model(dense_shape(), "q8_0"));
+  const auto streamed = model.streamed(uint64_t{2} << 20, 0, 2), resident = model.load(0, 0, 2);
+  ASSERT_GT(streamed->facts().streaming.bytes_per_pass, 0u);
+  for (const auto& engine : {streamed, resident}) {
+    Runner runner(engine);
+    Sequence a(engine), b(engine);
+    const std::vector<int32_t> first = ids(9), second = ids(21, 5);
+    const Chunk chunks[] = {{&a, first}, {&b, second}};
+    ASSERT_EQ(runner.step(chunks).size(), static_cast<size_t>(2 * kVocabulary));
+  }
+  EXPECT_EQ(streamed->streaming_work().passes, 1u);
+}
+
+TEST(StreamingMemory, TooSmallABudgetNamesTheLeast) {
+  const Model model(write_model(dense_shape(), "q8_0"));
+  try {
+    model.load(1 << 20);
+    FAIL() << "a budget of 1 MiB was enough";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNoDevice);
+    EXPECT_NE(std::string(error.what()).find("are the least"), std::string::npos) << error.what();
+  }
+}
+
+TEST(StreamingMemory, WhatFitsIsNotStreamed) {
+  const Model model(write_model(dense_shape(), "q8_0"));
+  const auto engine = model.load(uint64_t{8} << 30);
+  EXPECT_EQ(engine->facts().streaming.bytes_per_pass, 0u);
+}
+
+TEST(StreamingFaults, ATruncatedFileIsAnErrorAndStaysOne) {
+  const Model model(write_model(dense_shape(), "q8_0"));
+  const auto engine = model.streamed();
+  ASSERT_GT(engine->facts().streaming.bytes_per_pass, 0u);
+  Session session(engine);
+  session.append(ids(3));
+  std::filesystem::resize_file(model.path, std::filesystem::file_size(model.path) / 3);
+  const auto generate_on = [&] {
+    for (int i = 0; i < 8; ++i) session.append(ids(1));  // what was read ahead is used first
+  };
+  EXPECT_THROW(generate_on(), Error);
+  EXPECT_THROW(session.append(ids(1)), Error);
+}
+
+TEST(StreamingFaults, ACanceledPassLeavesTheSessionAsItWas) {
+  const Model model(write_model(dense_shape(), "q8_0"));
+  const auto streamed = model.streamed(), resident = model.load(0);
+  Session with(streamed), without(resident);
+  const std::atomic<bool> cancel = true;
+  with.append(ids(5));
+  without.append(ids(5));
+  EXPECT_THROW(with.append(ids(1, 7), &cancel), Error);
+  const auto got = with.append(ids(1, 9)), expected = without.append(ids(1, 9));
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4);
+}
+
+}  // namespace
+}  // namespace gabbro
