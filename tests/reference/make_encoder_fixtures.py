@@ -259,7 +259,11 @@ def write(name, seed):
     config = getattr(transformers, config_name)(
         **{key: value for key, value in {**COMMON, **fields}.items() if value is not None})
     config._attn_implementation = "eager"
+    if "tie_word_embeddings" in fields:  # T5's class takes it for the scale alone
+        config.tie_word_embeddings = fields["tie_word_embeddings"]
     model = (JinaBert(config) if class_name == "JinaBert" else getattr(transformers, class_name)(config)).eval()
+    if hasattr(model, "decoder"):
+        model.set_input_embeddings(model.shared)  # of both, also where the head is separate
     randomize(model, seed)
     if hasattr(model, "tie_weights"):
         model.tie_weights()

@@ -10,17 +10,18 @@
 
 namespace gabbro::encoder {
 
-T5Decoder::T5Decoder(EncoderConfig config, bool tied, WeightSource& weights) : config_(std::move(config)), tied_(tied) {
+T5Decoder::T5Decoder(EncoderConfig config, bool scaled, WeightSource& weights)
+    : config_(std::move(config)), scaled_(scaled) {
   const ModelShape& s = config_.shape;
   config_.buckets.both_directions = false;
   token_embd_ = weights.matrix("token_embd.weight", {s.vocabulary, s.embedding});
   bias_buckets_ = weights.matrix_f32("dec.blk.0.attn_rel_b.weight", {config_.buckets.count, s.heads});
   for (int64_t i = 0; i < s.layers; ++i) layers_.push_back(load_layer(weights, i));
   output_norm_ = weights.vector("dec.output_norm.weight", s.embedding);
-  if (tied_) {
-    output_.weight = token_embd_;
-  } else {
+  if (weights.has("output.weight")) {
     output_ = weights.linear("output", {s.vocabulary, s.embedding});
+  } else {
+    output_.weight = token_embd_;
   }
 }
 
@@ -73,7 +74,7 @@ Tensor T5Decoder::forward(const EncoderBatch& batch, const Tensor& states) const
   Tensor x = embedding(token_embd_, batch.ids);  // [T, C]
   for (const Layer& w : layers_) x = layer(w, x, batch, bias, states);
   x = rms_norm(x, output_norm_, config_.norm_epsilon);
-  if (tied_) x = x * scalar(x.device(), 1 / std::sqrt(static_cast<double>(config_.shape.embedding)));
+  if (scaled_) x = x * scalar(x.device(), 1 / std::sqrt(static_cast<double>(config_.shape.embedding)));
   return output_(x);
 }
 
@@ -89,8 +90,11 @@ T5Model load_t5(const Checkpoint& checkpoint, const std::shared_ptr<Device>& dev
   llm::CheckpointWeights weights(checkpoint, family.names, device, options);
   T5Model model{.encoder = std::make_unique<Encoder>(config, weights)};
   config.shape.layers = fields.size_or(kDecoderLayers, config.shape.layers, 1, 1 << 12);
+  // T5 1.0 alone, whose head is tied. Recent files say it, others by the tie.
+  constexpr FieldName kScaled{nullptr, "scale_decoder_outputs"}, kTied{nullptr, "tie_word_embeddings"};
   const bool tied = !llm::has_weight(family.names, checkpoint, "output.weight");
-  model.decoder = std::make_unique<T5Decoder>(config, tied, weights);
+  const bool scaled = fields.flag_or(kScaled, fields.flag_or(kTied, true) && tied);
+  model.decoder = std::make_unique<T5Decoder>(config, scaled, weights);
   model.start_token = static_cast<int32_t>(fields.size_or(kStart, 0, 0, config.shape.vocabulary - 1));
   return model;
 }

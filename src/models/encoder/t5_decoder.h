@@ -8,8 +8,8 @@ namespace gabbro::encoder {
 class T5Decoder {
  public:
   // `config` is the encoder's, with the decoder's number of layers in shape.layers. Asks `weights` for the decoder's
-  // tensors. `tied`: the head is the token embeddings, and the states before it are scaled by 1/sqrt(C).
-  T5Decoder(EncoderConfig config, bool tied, WeightSource& weights);
+  // tensors; without a head in them it is the token embeddings. `scaled`: the states before it by 1/sqrt(C).
+  T5Decoder(EncoderConfig config, bool scaled, WeightSource& weights);
 
   // Logits [T, V] of one text's tokens, after `states` [S, C] of the encoder. ids and positions as make_batch has them.
   Tensor forward(const EncoderBatch& batch, const Tensor& states) const;
@@ -37,7 +37,7 @@ class T5Decoder {
                const Tensor& states) const;
 
   EncoderConfig config_;
-  bool tied_;
+  bool scaled_;
   Tensor token_embd_;    // [V, C]
   Tensor bias_buckets_;  // f32 [buckets, H]
   std::vector<Layer> layers_;
