@@ -95,7 +95,7 @@ class Embed(TestCase):
             self.fails(2, "embed", folder, "sea", says=["modules.json", says])
 
     def test_bad_models_and_options(self):
-        self.fails(2, "embed", support.TINY_F16, "x", says="encoders of architecture \"llama\" are not supported")
+        self.fails(2, "embed", support.TINY_F16, "x", says="encoders of architecture 'llama' are not supported")
         self.fails(2, "embed", ENCODERS / "bert_rerank", "x", says="is a reranker")
         self.fails(2, "embed", ENCODERS / "roberta", "x", says="has no tokenizer")
         self.fails(2, "embed", ENCODERS / "bert", "x", "--dimensions", "33", says="33")

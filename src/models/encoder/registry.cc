@@ -1,5 +1,7 @@
 #include "src/models/encoder/registry.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "src/base/error.h"
@@ -44,14 +46,16 @@ const Family* find_family(const Checkpoint& checkpoint) {
 
 const Family& family_of(const Checkpoint& checkpoint) {
   if (const Family* family = find_family(checkpoint)) return *family;
-  std::string known;
+  std::vector<std::string_view> names;
   for (const Family* family : families()) {
-    for (const std::string_view name : family->architectures) known += (known.empty() ? "" : ", ") + std::string(name);
+    for (const std::string_view name : family->architectures) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
   }
   throw Error(ErrorCode::kBadInput,
               fmt::format("{}: encoders of architecture {} are not supported", checkpoint.path(),
                           gguf::quote(architecture_name(checkpoint))),
-              "supported: " + known);
+              fmt::format("supported: {}", fmt::join(names, ", ")));
 }
 
 std::unique_ptr<Encoder> load_encoder(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
