@@ -34,14 +34,14 @@ endif()
 # These sources have a file-local name that another source of their target has too, and are compiled alone.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 set(gabbro_alone
-  src/formats/quant/ src/models/llm/families/ src/backend/survey.cc
+  src/formats/quant/ src/models/llm/families/ src/models/encoder/families/ src/backend/survey.cc
   src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/layer_norm.cc src/ops/pool.cc src/ops/functions/rearrange.cc
   backends/gpu/memory/memory_test backends/gpu/sim/faults_test backends/gpu/tuning/autotune_test tests/conformance/op_cases tests/conformance/window_cases
   tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/ops/op_values_test
   tests/train/training_test)
 list(APPEND gabbro_alone  # each command has a struct Options
-  apps/cli/doctor apps/cli/fit apps/cli/inspect apps/cli/line_editor apps/cli/logits apps/cli/perplexity apps/cli/run
-  apps/cli/template apps/cli/tokenize apps/cli/tune)
+  apps/cli/doctor apps/cli/embed apps/cli/fit apps/cli/inspect apps/cli/line_editor apps/cli/logits apps/cli/perplexity
+  apps/cli/rerank apps/cli/run apps/cli/template apps/cli/tokenize apps/cli/tune)
 list(JOIN gabbro_alone "|" gabbro_alone)
 
 # gabbro_compile_alone(sources...): takes those of gabbro_alone out of unity builds of targets of this folder.

@@ -126,6 +126,11 @@ Option Option::one_of(const std::vector<std::string>& values) {
   return *this;
 }
 
+Option Option::takes_rest() {
+  option_->rest = true;
+  return *this;
+}
+
 Option Option::takes_text() {
   option_->facts.is_text = true;
   return *this;

@@ -32,6 +32,7 @@ class Option {
   Option range(int64_t least, int64_t most);     // of whole numbers
   Option one_of(const std::vector<std::string>& values);
   Option takes_text();  // a prompt or another text of the user's: it may be empty
+  Option takes_rest();  // of a positional argument with several values: all words that follow
   Option check(std::function<void(const std::string&)> check);  // of a text; throws where it is refused
   Option needs(Option other);                                   // cannot be given without it
   Option excludes(Option other);                                // cannot be given together with it

@@ -13,6 +13,8 @@ void add_remove(Command root);
 void add_inspect(Command root);
 void add_tokenize(Command root);
 void add_template(Command root);
+void add_embed(Command root);
+void add_rerank(Command root);
 void add_logits(Command root);
 void add_perplexity(Command root);
 void add_convert(Command root);

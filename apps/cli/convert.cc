@@ -11,6 +11,7 @@
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
+#include "src/engine/conversion.h"
 #include "src/engine/tokenizer_fields.h"
 #include "src/hub/model_cache.h"
 #include "src/models/llm/convert.h"
@@ -64,7 +65,7 @@ int run(const Options& o) {
   {
     ProgressBar bar("converting", true);
     result = llm::convert(
-        checkpoint, out,
+        checkpoint, convertible_of(checkpoint), out,
         {.type = &type,
          .threads = o.common.threads,
          .write_tokenizer =

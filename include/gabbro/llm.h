@@ -5,4 +5,5 @@
 #include "gabbro/engine/generate.h"
 #include "gabbro/engine/sampler.h"
 #include "gabbro/engine/session.h"
+#include "gabbro/engine/text_encoder.h"
 #include "gabbro/error.h"

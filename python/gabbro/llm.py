@@ -1,4 +1,4 @@
-"""Language models: loading, generating, tokens.
+"""Language models: loading, generating, tokens; and text encoders.
 
 >>> model = gb.llm.load("model.gguf")  # doctest: +SKIP
 >>> model.generate("The capital of France is", max_tokens=8).text  # doctest: +SKIP
@@ -20,8 +20,9 @@ from typing import Any, Literal, overload
 
 from . import _core
 from ._core import Tensor
+from ._encoders import TextEncoder, load_encoder
 
-__all__ = ["Generation", "LanguageModel", "Tokenizer", "load"]
+__all__ = ["Generation", "LanguageModel", "TextEncoder", "Tokenizer", "load", "load_encoder"]
 
 Message = dict[str, str]
 Prompt = str | Sequence[Message] | Sequence[int]

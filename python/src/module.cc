@@ -53,5 +53,6 @@ NB_MODULE(_core, m) {
   bind_initial_values(m);
   bind_optimizers(m);
   bind_language_models(m);
+  bind_text_encoders(m);
   watch_pending_work();
 }

@@ -67,6 +67,9 @@ class Tokenizer {
   int32_t padding() const { return vocabulary_->spec().padding; }
   bool adds_bos() const { return !prefix_.empty() && prefix_.front() == bos(); }
   bool adds_eos() const { return !suffix_.empty() && suffix_.back() == eos(); }
+  // The tokens that begin and end a text, as encode() adds them.
+  std::span<const int32_t> prefix() const { return prefix_; }
+  std::span<const int32_t> suffix() const { return suffix_; }
   // Unused parts of the specification, a line each.
   const std::vector<std::string>& warnings() const { return vocabulary_->warnings(); }
   const Vocabulary& vocabulary() const { return *vocabulary_; }

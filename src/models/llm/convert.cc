@@ -1,6 +1,6 @@
 #include "src/models/llm/convert.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -82,7 +82,7 @@ constexpr std::pair<const char*, const char*> kSampling[] = {
     {"generation_config.repetition_penalty", "general.sampling.penalty_repeat"},
 };
 
-void write_fields(const Checkpoint& checkpoint, const Family& family, GgufFields& fields) {
+void write_fields(const Checkpoint& checkpoint, const Convertible& model, GgufFields& fields) {
   gguf::Writer& writer = fields.writer;
   const Metadata& metadata = checkpoint.metadata();
   writer.add_string("general.architecture", fields.architecture);
@@ -90,7 +90,7 @@ void write_fields(const Checkpoint& checkpoint, const Family& family, GgufFields
   std::filesystem::path path(checkpoint.path());
   if (!std::filesystem::is_directory(path)) path = path.parent_path();
   writer.add_string("general.name", std::filesystem::weakly_canonical(path).filename().string());
-  family.write_fields(checkpoint, fields);
+  model.write_fields(fields);
   for (const auto& [theirs, ours] : kSampling) {
     if (metadata.has(theirs)) writer.add_f32(ours, metadata.require_f32(theirs));
   }
@@ -100,10 +100,18 @@ void write_fields(const Checkpoint& checkpoint, const Family& family, GgufFields
   if (const auto source = checkpoint.chat_template()) writer.add_string("tokenizer.chat_template", *source);
 }
 
+void check_size(const CheckpointTensor& source, const PlannedTensor& planned, const TransformersLayout& theirs) {
+  const int64_t skipped = planned.shape.size() == 2 ? theirs.skipped_rows * planned.shape[1] : 0;
+  if (source.elements() == planned.elements() + skipped) return;
+  throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", source.file->path(),
+                  gguf::quote(source.name), fmt::join(source.shape, ", "), fmt::join(planned.shape, ", "));
+}
+
 class Conversion {
  public:
-  Conversion(const Checkpoint& checkpoint, const std::string& path, const ConvertOptions& options)
-      : checkpoint_(checkpoint), path_(path), options_(options) {}
+  Conversion(const Checkpoint& checkpoint, const Convertible& model, const std::string& path,
+             const ConvertOptions& options)
+      : checkpoint_(checkpoint), model_(model), path_(path), options_(options) {}
 
   Converted run() {
     plan();
@@ -126,6 +134,7 @@ class Conversion {
   const std::byte* source_row(const Target& target, int64_t row, std::vector<std::byte>& gathered) const;
 
   const Checkpoint& checkpoint_;
+  const Convertible& model_;
   const std::string& path_;
   const ConvertOptions& options_;
   std::vector<Target> targets_;
@@ -139,15 +148,14 @@ class Conversion {
 };
 
 void Conversion::plan() {
-  const Family& family = family_of(checkpoint_);
-  const ModelPlan model = plan_of(checkpoint_);
+  const ModelPlan& model = model_.plan;
   const std::vector<PlannedTensor> planned = planned_tensors(model, *options_.type);
   const bool gguf = checkpoint_.layout() == CheckpointLayout::kGguf;
   if (gguf) {
     copy_fields(checkpoint_.metadata(), writer_);
   } else {
-    GgufFields fields{.writer = writer_, .architecture = std::string(family.architectures.front())};
-    write_fields(checkpoint_, family, fields);
+    GgufFields fields{.writer = writer_, .architecture = model_.architecture};
+    write_fields(checkpoint_, model_, fields);
     if (options_.write_tokenizer) {
       result_.warnings = options_.write_tokenizer(model.sizes.vocabulary, writer_);
     } else {
@@ -167,10 +175,11 @@ void Conversion::plan() {
   std::map<std::string_view, size_t> used;
   for (size_t i = 0; i < planned.size(); ++i) {
     std::optional<ExpertTensors> experts;
-    if (planned[i].experts.experts > 0) experts.emplace(family.names, checkpoint_, planned[i].name, planned[i].experts);
+    if (planned[i].experts.experts > 0) experts.emplace(model_.names, checkpoint_, planned[i].name, planned[i].experts);
     const CheckpointTensor& source =
         experts ? experts->first()
-                : checkpoint_.require_tensor(weight_name(family.names, checkpoint_, planned[i].name));
+                : checkpoint_.require_tensor(weight_name(model_.names, checkpoint_, planned[i].name));
+    if (!experts && !gguf) check_size(source, planned[i], model.tensors[i].theirs);
     used.emplace(source.name, i);
     // A vector of GGUF stays as it is, whatever its format.
     const DType dtype = planned[i].shape.size() == 1 && gguf ? source.dtype() : planned[i].dtype;
@@ -239,13 +248,13 @@ const std::byte* Conversion::source_row(const Target& target, int64_t row, std::
       copy_row(source, target.columns(), theirs, j, gathered.data() + static_cast<size_t>(j) * element);
     return gathered.data();
   }
-  const size_t bytes = source.data.size() / static_cast<size_t>(target.rows());
+  const size_t bytes = source.data.size() / static_cast<size_t>(target.rows() + theirs.skipped_rows);
   if (theirs.transposed) {
     gathered.resize(bytes);
     copy_row(source, target.rows(), theirs, row, gathered.data());
     return gathered.data();
   }
-  return source.data.data() + static_cast<size_t>(theirs.row ? theirs.row(row) : row) * bytes;
+  return source.data.data() + static_cast<size_t>((theirs.row ? theirs.row(row) : row) + theirs.skipped_rows) * bytes;
 }
 
 void Conversion::convert_rows(const Target& target, int64_t first, int64_t count, std::vector<std::byte>& out) const {
@@ -329,8 +338,17 @@ void Conversion::convert(const Target& target) {
 
 }  // namespace
 
-Converted convert(const Checkpoint& checkpoint, const std::string& path, const ConvertOptions& options) {
-  return Conversion(checkpoint, path, options).run();
+Convertible convertible(const Checkpoint& checkpoint) {
+  const Family& family = family_of(checkpoint);
+  return {.architecture = std::string(family.architectures.front()),
+          .names = family.names,
+          .plan = plan_of(checkpoint),
+          .write_fields = [&](GgufFields& fields) { family.write_fields(checkpoint, fields); }};
+}
+
+Converted convert(const Checkpoint& checkpoint, const Convertible& model, const std::string& path,
+                  const ConvertOptions& options) {
+  return Conversion(checkpoint, model, path, options).run();
 }
 
 }  // namespace gabbro::llm

@@ -8,8 +8,21 @@
 #include "src/formats/checkpoint.h"
 #include "src/formats/file_type.h"
 #include "src/formats/gguf_writer.h"
+#include "src/models/llm/gguf_fields.h"
+#include "src/models/llm/model_plan.h"
 
 namespace gabbro::llm {
+
+// A model as the new file has it: its tensors by their names in GGUF, and its fields.
+struct Convertible {
+  std::string architecture;
+  std::span<const WeightName> names;  // in the checkpoint
+  ModelPlan plan;
+  std::function<void(GgufFields& fields)> write_fields;
+};
+
+// That of a language model (src/models/encoder/conversion.h has the other). Throws bad_input as read_shape does.
+Convertible convertible(const Checkpoint& checkpoint);
 
 struct ConvertOptions {
   const FileType* type = nullptr;  // of the new file
@@ -30,6 +43,10 @@ struct Converted {
 // Writes `path`. What is complete of an interrupted conversion of the same files is kept. Throws bad_input for a model
 // that cannot be read, has values that are not numbers, or a type without an encoder; failed() for a full disk;
 // kInterrupted when `cancel` becomes true.
-Converted convert(const Checkpoint& checkpoint, const std::string& path, const ConvertOptions& options);
+Converted convert(const Checkpoint& checkpoint, const Convertible& model, const std::string& path,
+                  const ConvertOptions& options);
+inline Converted convert(const Checkpoint& checkpoint, const std::string& path, const ConvertOptions& options) {
+  return convert(checkpoint, convertible(checkpoint), path, options);
+}
 
 }  // namespace gabbro::llm

@@ -112,10 +112,14 @@ Tensor activated(Activation activation, const Tensor& x) {
       return gelu(x);
     case Activation::kGeluTanh:
       return gelu(x, true);
+    case Activation::kQuickGelu:  // Hendrycks & Gimpel 2016, section 2: x · sigmoid(1.702 · x)
+      return x * sigmoid((x * scalar(x.device(), 1.702)));
     case Activation::kRelu:
       return relu(x);
     case Activation::kReluSquared:
       return square(relu(x));
+    case Activation::kTanh:
+      return tanh(x);
   }
   throw std::logic_error("unknown activation");
 }
@@ -126,10 +130,11 @@ Activation read_activation(const ConfigReader& fields, Activation other) {
   const std::string name = fields.text_or(kActivation, "");
   if (name == "silu" || name == "swish") return Activation::kSilu;
   if (name == "gelu") return Activation::kGelu;
+  if (name == "quick_gelu") return Activation::kQuickGelu;
   if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::kGeluTanh;
   if (name == "relu") return Activation::kRelu;
   if (name == "relu2") return Activation::kReluSquared;
-  fields.refuse(kActivation, fmt::format("is '{}', expected silu, gelu, gelu_new, relu or relu2", name));
+  fields.refuse(kActivation, fmt::format("is '{}', expected silu, gelu, gelu_new, quick_gelu, relu or relu2", name));
 }
 
 TransformersLayout rows_by_group(const ModelShape& shape) {

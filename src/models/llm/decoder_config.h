@@ -13,7 +13,7 @@ namespace gabbro::llm {
 
 enum class NormKind { kRms, kLayer };
 enum class NormPlacement { kBefore, kAfter, kAround };  // of attention and of the feed-forward block
-enum class Activation { kSilu, kGelu, kGeluTanh, kRelu, kReluSquared };
+enum class Activation { kSilu, kGelu, kGeluTanh, kQuickGelu, kRelu, kReluSquared, kTanh };
 
 // Norms of queries and keys: none, over each head with a weight [D], or over all heads together with a weight [H·D].
 enum class QkNorm { kNone, kHead, kAllHeads };

@@ -77,8 +77,11 @@ std::optional<std::string_view> match(std::string_view pattern, std::string_view
   return number.find_first_not_of("0123456789") == number.npos ? std::optional(number) : std::nullopt;
 }
 
+// The attribute of a model with a head that holds the encoder.
+constexpr const char* kEncoderPrefixes[] = {"bert.", "roberta.", "distilbert.", "mpnet.", "nomic_bert.", "model."};
+
 // The names that a tensor may have in transformers' layout. Models that also see or hear have their language model
-// below another name.
+// below another name, and encoders with a head below that of their family. Early BERT files have gamma and beta.
 std::vector<std::string> transformers_names(std::span<const WeightName> names, const std::string& name) {
   const size_t suffix = name.rfind('.');  // ".weight" or ".bias"
   std::vector<std::string> found;
@@ -91,6 +94,14 @@ std::vector<std::string> transformers_names(std::span<const WeightName> names, c
     constexpr std::string_view kModel = "model.";
     found.push_back("language_model." + theirs);
     if (theirs.starts_with(kModel)) found.push_back("model.language_model." + theirs.substr(kModel.size()));
+    if (theirs.starts_with(kModel) || known.whole) continue;
+    for (const char* prefix : kEncoderPrefixes) found.push_back(prefix + theirs);
+    constexpr std::string_view kNorm = "LayerNorm";
+    const std::string module = theirs.substr(0, theirs.rfind('.'));
+    if (!module.ends_with(kNorm)) continue;
+    const char* const early = name.ends_with(".weight") ? ".gamma" : ".beta";
+    found.push_back(module + early);
+    found.push_back("bert." + module + early);
   }
   return found;
 }
@@ -232,9 +243,12 @@ void CheckpointWeights::loaded(const CheckpointTensor& tensor, size_t bytes, boo
 Tensor CheckpointWeights::streamed_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
                                         const TransformersLayout& theirs) {
   const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && theirs.row;
-  const auto row = [first = size.first, data = whole.data.data(),
-                    bytes = whole.data.size() / static_cast<size_t>(size.rows), map = converted ? theirs.row : nullptr](
-                       int64_t i) { return data + static_cast<size_t>(map ? map(first + i) : first + i) * bytes; };
+  const int64_t skipped = whole.shape[0] - size.rows;
+  const size_t bytes = whole.data.size() / static_cast<size_t>(whole.shape[0]);
+  const auto row = [=, first = size.first, data = whole.data.data(),
+                    map = converted ? theirs.row : nullptr](int64_t i) {
+    return data + static_cast<size_t>(skipped + (map ? map(first + i) : first + i)) * bytes;
+  };
   return streamed_->add({.name = name,
                          .dtype = whole.dtype(),
                          .rows = size.count > 0 ? size.count : size.rows,
@@ -257,14 +271,15 @@ Tensor CheckpointWeights::uploaded(DType dtype, int64_t rows, int64_t columns,
 Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
   const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && !theirs.is_same();
   const bool transposed = converted && theirs.transposed;
-  const CheckpointTensor& whole = checked(
-      name, transposed ? std::vector<int64_t>{size.columns, size.rows} : std::vector<int64_t>{size.rows, size.columns});
+  const int64_t skipped = checkpoint_.layout() == CheckpointLayout::kHuggingFace ? theirs.skipped_rows : 0;
+  const CheckpointTensor& whole = checked(name, transposed ? std::vector<int64_t>{size.columns, size.rows}
+                                                           : std::vector<int64_t>{size.rows + skipped, size.columns});
   if (transposed && is_quantized(whole.dtype()))
     throw bad_input("{}: tensor {} is stored transposed, which {} cannot be", checkpoint_.path(),
                     gguf::quote(whole.name), whole.format);
   if (is_streamed(name)) return streamed_rows(whole, name, size, theirs);
   const int64_t rows = size.count > 0 ? size.count : size.rows;
-  const CheckpointTensor wanted = rows == size.rows || converted ? whole : whole.rows(size.first, size.count);
+  const CheckpointTensor wanted = rows == whole.shape[0] || converted ? whole : whole.rows(skipped + size.first, rows);
   const bool copied = converted || !is_aligned(wanted.data, wanted.dtype());
   if (copied || device_->matrix_bytes(wanted.dtype(), rows, size.columns) > 0) check_values(wanted);
   std::shared_ptr<const void> bytes(wanted.file, wanted.data.data());
@@ -277,7 +292,7 @@ Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const
     bytes = std::shared_ptr<const void>(copy, copy->data());
   }
   Tensor matrix = uploaded(wanted.dtype(), rows, size.columns, bytes);
-  loaded(wanted, whole.data.size() / static_cast<size_t>(size.rows) * static_cast<size_t>(rows),
+  loaded(wanted, whole.data.size() / static_cast<size_t>(size.rows + skipped) * static_cast<size_t>(rows),
          matrix.state().storage.get() == wanted.data.data());
   return matrix;
 }

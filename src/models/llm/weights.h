@@ -47,6 +47,7 @@ struct TransformersLayout {
   bool transposed = false;                  // stored [columns, rows]
   float offset = 0;                         // added to the values of a vector
   bool one_row = false;                     // a vector is stored as [1, n]
+  int64_t skipped_rows = 0;                 // that a matrix begins with, and that GGUF's lacks
 
   bool is_same() const { return !row && !transposed && offset == 0; }
 };

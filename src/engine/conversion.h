@@ -1,0 +1,15 @@
+// The contents of the file that `convert` writes for a checkpoint: a language model, or a text encoder with its pooling.
+#pragma once
+
+#include "src/models/llm/convert.h"
+
+namespace gabbro {
+
+// Throws bad_input that names the file and what GGUF has no place for: another architecture, a dense module.
+llm::Convertible convertible_of(const Checkpoint& checkpoint);
+
+// True of a checkpoint that is to be read as an encoder: an architecture that only encoders have, or a language model's
+// that is saved for embeddings.
+bool is_encoder(const Checkpoint& checkpoint);
+
+}  // namespace gabbro

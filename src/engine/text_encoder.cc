@@ -1,0 +1,306 @@
+#include "gabbro/engine/text_encoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <mutex>
+#include <numeric>
+
+#include "src/backend/device.h"
+#include "src/base/error.h"
+#include "src/engine/model_text.h"
+#include "src/engine/sentence_modules.h"
+#include "src/graph/eval.h"
+#include "src/models/encoder/conversion.h"
+#include "src/models/encoder/registry.h"
+
+namespace gabbro {
+namespace {
+
+using encoder::EncoderBatch;
+using encoder::Pooling;
+
+constexpr llm::WeightName kDenseNames[] = {{"dense", "linear"}};
+
+nn::Projection load_dense(const DenseModule& module, int64_t width, const std::shared_ptr<Device>& device) {
+  if (module.in != width) {
+    throw bad_input("{}: config.json: in_features is {}, the vectors before it have {}", module.folder, module.in,
+                    width);
+  }
+  const Checkpoint checkpoint = Checkpoint::open(module.folder);
+  llm::CheckpointWeights weights(checkpoint, kDenseNames, device, {});
+  return weights.linear("dense", {module.out, module.in});
+}
+
+// The pooling of GGUF files (llama.cpp's enum llama_pooling_type).
+std::optional<Pooling> pooling_of_gguf(const Checkpoint& checkpoint) {
+  const std::string key = llm::architecture_of(checkpoint) + ".pooling_type";
+  if (checkpoint.layout() != CheckpointLayout::kGguf || !checkpoint.metadata().has(key)) return std::nullopt;
+  const uint32_t number = checkpoint.metadata().require_u32(key);
+  const std::optional<Pooling> pooling = encoder::pooling_of_gguf_number(number);
+  if (!pooling) throw bad_input("{}: field '{}' is {}, expected 0 to 4", checkpoint.path(), key, number);
+  return *pooling == Pooling::kNone ? std::nullopt : pooling;
+}
+
+std::string folder_of(const Checkpoint& checkpoint) {
+  std::error_code ignored;
+  const std::filesystem::path path(checkpoint.path());
+  return (std::filesystem::is_directory(path, ignored) ? path : path.parent_path()).string();
+}
+
+std::string name_of(const Checkpoint& checkpoint) {
+  const std::string name(checkpoint.metadata().string_or("general.name", ""));
+  const std::filesystem::path path = std::filesystem::weakly_canonical(checkpoint.path());
+  return name.empty() ? path.stem().string() : name;
+}
+
+void normalize(std::span<float> vector) {
+  double sum = 0;
+  for (const float value : vector) sum += static_cast<double>(value) * value;
+  const double scale = sum > 0 ? 1 / std::sqrt(sum) : 0;
+  for (float& value : vector) value = static_cast<float>(value * scale);
+}
+
+}  // namespace
+
+struct TextEncoder::State {
+  std::shared_ptr<Device> device;
+  std::unique_ptr<encoder::Encoder> model;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::string no_tokenizer;
+  SentenceModules modules;
+  std::vector<nn::Projection> dense;  // of modules.dense
+  TextEncoderFacts facts;
+  std::mutex mutex;  // one batch at a time
+
+  const text::Tokenizer& require_tokenizer() const {
+    if (tokenizer == nullptr) throw bad_input("{}: {}", facts.name, no_tokenizer);
+    return *tokenizer;
+  }
+  TokenizedText encode(const std::string& text, size_t number, const EmbedOptions& options) const;
+  TokenizedText encode_pair(const std::string& query, const std::string& document, size_t number,
+                            const RerankOptions& options) const;
+  void require_reranker() const;
+  void check_tokens(std::span<const TokenizedText> texts) const;
+  [[noreturn]] void refuse_length(const std::string& what, size_t tokens) const;
+  // Calls visit(batch, its texts' numbers) for texts of similar length together.
+  void run_batches(std::span<const TokenizedText> texts, int64_t batch, const std::function<void(double)>& progress,
+                   const std::function<void(const EncoderBatch&, std::span<const size_t>)>& visit);
+};
+
+TextEncoder::TextEncoder(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TextEncoder::~TextEncoder() = default;
+const TextEncoderFacts& TextEncoder::facts() const { return state_->facts; }
+
+std::shared_ptr<TextEncoder> TextEncoder::load(const std::string& path, const LoadOptions& options) {
+  return load(Checkpoint::open(path), options);
+}
+
+std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, const LoadOptions& options) {
+  auto state = std::make_unique<State>();
+  const encoder::Family& family = encoder::family_of(checkpoint);
+  const bool folder = checkpoint.layout() == CheckpointLayout::kHuggingFace;
+  if (folder) state->modules = read_sentence_modules(folder_of(checkpoint));
+  state->no_tokenizer =
+      folder ? "the folder has no tokenizer (tokenizer.json or tokenizer.model)" : "the model has no vocabulary";
+  if (has_vocabulary(checkpoint)) state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
+  state->device = open_device(options.device, {.threads = options.threads});
+  const auto progress = [&](uint64_t done, uint64_t total) {
+    if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
+  };
+  state->model =
+      encoder::load_encoder(checkpoint, state->device, {.check_weights = options.check_weights, .progress = progress});
+  const encoder::EncoderConfig& config = state->model->config();
+  if (state->tokenizer != nullptr && state->tokenizer->size() > config.shape.vocabulary) {
+    throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", checkpoint.path(),
+                    state->tokenizer->size(), config.shape.vocabulary);
+  }
+  TextEncoderFacts& facts = state->facts;
+  facts.name = name_of(checkpoint);
+  facts.architecture = std::string(family.architectures.front());
+  Pooling pooling = state->modules.pooling.value_or(pooling_of_gguf(checkpoint).value_or(config.pooling));
+  if (config.head.labels > 0 && !state->modules.pooling) pooling = Pooling::kRank;
+  facts.pooling = pooling_name(pooling);
+  facts.normalized = !state->modules.found || state->modules.normalized;
+  facts.dimensions = config.projection > 0 ? config.projection : config.shape.embedding;
+  for (const DenseModule& module : state->modules.dense) {
+    state->dense.push_back(load_dense(module, facts.dimensions, state->device));
+    facts.dimensions = module.out;
+  }
+  facts.most_tokens =
+      std::min(config.shape.context_trained, state->modules.most_tokens.value_or(config.shape.context_trained));
+  facts.labels = config.head.labels;
+  facts.prompts = state->modules.prompts;
+  facts.default_prompt = state->modules.default_prompt;
+  facts.file_bytes = checkpoint.file_bytes();
+  facts.device_id = state->device->facts().id;
+  facts.device_name = state->device->facts().name;
+  facts.threads = options.threads > 0 ? options.threads : state->device->facts().compute_units;
+  if (state->tokenizer != nullptr) {
+    for (const std::string& warning : state->tokenizer->warnings())
+      facts.warnings.push_back(checkpoint.path() + ": " + warning);
+  }
+  return std::shared_ptr<TextEncoder>(new TextEncoder(std::move(state)));
+}
+
+void TextEncoder::State::refuse_length(const std::string& what, size_t tokens) const {
+  throw Error(ErrorCode::kBadInput,
+              fmt::format("{} has {} tokens, the model takes {} at most", what, tokens, facts.most_tokens),
+              "--truncate cuts texts that are too long");
+}
+
+TokenizedText TextEncoder::State::encode(const std::string& text, size_t number, const EmbedOptions& options) const {
+  const text::Tokenizer& t = require_tokenizer();
+  TokenizedText encoded{.ids = t.encode(options.prompt + text, {.parse_special = false})};
+  if (!options.prompt.empty()) {
+    const auto ids = t.encode(options.prompt, {.parse_special = false});
+    encoded.prompt = std::ssize(ids) - std::ssize(t.suffix());
+  }
+  const auto most = static_cast<size_t>(facts.most_tokens);
+  if (encoded.ids.size() > most) {
+    if (!options.truncated) refuse_length(fmt::format("text {}", number + 1), encoded.ids.size());
+    const std::span<const int32_t> suffix = t.suffix().first(std::min(t.suffix().size(), most));
+    encoded.ids.resize(most);
+    std::ranges::copy(suffix, encoded.ids.end() - std::ssize(suffix));
+  }
+  return encoded;
+}
+
+void TextEncoder::State::run_batches(std::span<const TokenizedText> texts, int64_t batch,
+                                     const std::function<void(double)>& progress,
+                                     const std::function<void(const EncoderBatch&, std::span<const size_t>)>& visit) {
+  const std::lock_guard lock(mutex);
+  std::vector<size_t> order(texts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return texts[i].ids.size(); });
+  constexpr size_t kMostTokens = size_t{1} << 14;  // of a batch: products do not get faster by more
+  for (size_t first = 0; first < order.size();) {
+    std::vector<encoder::EncoderText> together;
+    size_t end = first, tokens = 0;
+    while (end < order.size() && std::ssize(together) < batch) {
+      const TokenizedText& text = texts[order[end]];
+      if (!together.empty() && tokens + text.ids.size() > kMostTokens) break;
+      tokens += text.ids.size();
+      together.push_back({.ids = text.ids, .types = text.types, .prompt = text.prompt});
+      ++end;
+    }
+    visit(encoder::make_batch(device, together), std::span(order).subspan(first, end - first));
+    first = end;
+    if (progress) progress(static_cast<double>(end) / static_cast<double>(order.size()));
+  }
+}
+
+void TextEncoder::State::require_reranker() const {
+  if (facts.labels == 1) return;
+  throw bad_input("{}: {}", facts.name,
+                  facts.labels == 0
+                      ? "the model has no classifier, so it is no reranker"
+                      : fmt::format("the classifier has {} labels, that of a reranker has one", facts.labels));
+}
+
+void TextEncoder::State::check_tokens(std::span<const TokenizedText> texts) const {
+  const encoder::EncoderConfig& config = model->config();
+  const int64_t types = std::max<int64_t>(1, config.token_types);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const TokenizedText& text = texts[i];
+    if (text.ids.empty()) throw bad_input("text {} has no tokens", i + 1);
+    if (std::ssize(text.ids) > facts.most_tokens) refuse_length(fmt::format("text {}", i + 1), text.ids.size());
+    for (const int32_t id : text.ids) {
+      if (id < 0 || id >= config.shape.vocabulary)
+        throw bad_input("text {}: token {} is outside the vocabulary of {} tokens", i + 1, id, config.shape.vocabulary);
+    }
+    if (!text.types.empty() && text.types.size() != text.ids.size())
+      throw bad_input("text {} has {} tokens and {} types", i + 1, text.ids.size(), text.types.size());
+    for (const int32_t type : text.types) {
+      if (type < 0 || type >= types) throw bad_input("text {}: type {} is outside 0 to {}", i + 1, type, types - 1);
+    }
+  }
+}
+
+std::vector<float> TextEncoder::embed(std::span<const std::string> texts, const EmbedOptions& options) {
+  std::vector<TokenizedText> encoded;
+  for (size_t i = 0; i < texts.size(); ++i) encoded.push_back(state_->encode(texts[i], i, options));
+  return embed_tokens(encoded, options);
+}
+
+std::vector<float> TextEncoder::embed_tokens(std::span<const TokenizedText> texts, const EmbedOptions& options) {
+  State& s = *state_;
+  s.check_tokens(texts);
+  const Pooling pooling = parse_pooling(options.pooling.empty() ? s.facts.pooling : options.pooling);
+  if (pooling == Pooling::kRank && options.pooling.empty())
+    throw Error(ErrorCode::kBadInput, fmt::format("{}: the model is a reranker", s.facts.name),
+                "gabbro rerank, or --pooling");
+  const int64_t width = options.dimensions > 0 ? options.dimensions : s.facts.dimensions;
+  if (width > s.facts.dimensions)
+    throw bad_input("--dimensions {} is more than the {} of the model's vectors", width, s.facts.dimensions);
+  std::vector<float> vectors(texts.size() * static_cast<size_t>(width));
+  const bool normalized = options.normalized.value_or(s.facts.normalized);
+  s.run_batches(texts, options.batch, options.progress, [&](const EncoderBatch& batch, std::span<const size_t> which) {
+    const Tensor states = s.model->forward(batch, {.cancel = options.cancel});
+    Tensor x = s.model->pooled(batch, states, pooling, s.modules.with_prompt);  // [B, C]
+    for (size_t i = 0; i < s.dense.size(); ++i) x = s.modules.dense[i].tanh ? tanh(s.dense[i](x)) : s.dense[i](x);
+    eval(std::span(&x, 1), options.cancel);
+    const std::vector<float> rows = to_host<float>(x);
+    const auto all = static_cast<size_t>(s.facts.dimensions), wanted = static_cast<size_t>(width);
+    for (size_t i = 0; i < which.size(); ++i) {
+      const std::span<float> vector = std::span(vectors).subspan(which[i] * wanted, wanted);
+      std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(i * all), wanted, vector.begin());
+      if (normalized) normalize(vector);
+    }
+  });
+  return vectors;
+}
+
+// The longer of two texts loses tokens until both fit, as transformers' "longest_first" does.
+TokenizedText TextEncoder::State::encode_pair(const std::string& query, const std::string& document, size_t number,
+                                              const RerankOptions& options) const {
+  const text::Tokenizer& t = require_tokenizer();
+  const text::EncodeOptions plain{.add_special = false, .parse_special = false};
+  std::vector<int32_t> first = t.encode(query, plain), second = t.encode(document, plain);
+  // [CLS] a [SEP] b [SEP]; RoBERTa's texts have two tokens between them: <s> a </s></s> b </s>.
+  std::vector<int32_t> between(t.suffix().begin(), t.suffix().end());
+  if (model->config().separators == 2) between.insert(between.end(), t.suffix().begin(), t.suffix().end());
+  const size_t special = t.prefix().size() + between.size() + t.suffix().size();
+  const auto most = static_cast<size_t>(facts.most_tokens);
+  if (special + first.size() + second.size() > most) {
+    if (!options.truncated)
+      refuse_length(fmt::format("the query with document {}", number + 1), special + first.size() + second.size());
+    while (special + first.size() + second.size() > most && !(first.empty() && second.empty()))
+      (first.size() > second.size() ? first : second).pop_back();
+  }
+  TokenizedText pair;
+  pair.ids.assign(t.prefix().begin(), t.prefix().end());
+  pair.ids.insert(pair.ids.end(), first.begin(), first.end());
+  pair.ids.insert(pair.ids.end(), between.begin(), between.end());
+  pair.types.assign(pair.ids.size(), 0);
+  pair.ids.insert(pair.ids.end(), second.begin(), second.end());
+  pair.ids.insert(pair.ids.end(), t.suffix().begin(), t.suffix().end());
+  pair.types.resize(pair.ids.size(), model->config().token_types > 1 ? 1 : 0);
+  return pair;
+}
+
+std::vector<float> TextEncoder::rerank(const std::string& query, std::span<const std::string> documents,
+                                       const RerankOptions& options) {
+  std::vector<TokenizedText> pairs;
+  state_->require_reranker();
+  for (size_t i = 0; i < documents.size(); ++i) pairs.push_back(state_->encode_pair(query, documents[i], i, options));
+  return score_tokens(pairs, options);
+}
+
+std::vector<float> TextEncoder::score_tokens(std::span<const TokenizedText> pairs, const RerankOptions& options) {
+  State& s = *state_;
+  s.require_reranker();
+  s.check_tokens(pairs);
+  const bool sigmoid = !options.raw && s.modules.sigmoid.value_or(true);
+  std::vector<float> scores(pairs.size());
+  s.run_batches(pairs, options.batch, options.progress, [&](const EncoderBatch& batch, std::span<const size_t> which) {
+    const Tensor states = s.model->forward(batch, {.cancel = options.cancel});
+    Tensor x = s.model->scores(s.model->pooled(batch, states, Pooling::kRank));  // [B, 1]
+    eval(std::span(&x, 1), options.cancel);
+    const std::vector<float> logits = to_host<float>(x);
+    for (size_t i = 0; i < which.size(); ++i) scores[which[i]] = sigmoid ? 1 / (1 + std::exp(-logits[i])) : logits[i];
+  });
+  return scores;
+}
+
+}  // namespace gabbro

@@ -1,0 +1,93 @@
+// A text encoder: the graph of all families that differ by their configuration alone.
+#pragma once
+
+#include "src/models/encoder/batch.h"
+#include "src/models/encoder/encoder_config.h"
+
+namespace gabbro::encoder {
+
+struct ForwardOptions {
+  int64_t layers = 0;  // of the model that run; 0: all. Fewer: the states after them, without the final norm
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+class Encoder {
+ public:
+  // Asks `weights` for all tensors of the model, the classifier's where it is there.
+  Encoder(EncoderConfig config, WeightSource& weights);
+
+  const EncoderConfig& config() const { return config_; }
+
+  // States of all tokens of a batch, f32 [T, C].
+  Tensor forward(const EncoderBatch& batch, const ForwardOptions& options = {}) const;
+  // One vector a text, f32 [B, C]; of CLIP projected. kRank as the classifier pools.
+  Tensor pooled(const EncoderBatch& batch, const Tensor& states, Pooling pooling, bool with_prompt = true) const;
+  // The classifier's logits of pooled states [B, C], f32 [B, labels].
+  Tensor scores(const Tensor& pooled) const;
+
+ private:
+  struct Norm {
+    Tensor weight, bias;  // weight undefined: there is none
+  };
+  // Fields are named as the tensors of GGUF files: blk.N.attn_q.weight and so on.
+  struct Layer {
+    EncoderLayer kind;
+    Norm attn_norm;              // [C]
+    nn::Projection attn_q;       // [H·D, C]
+    nn::Projection attn_k;       // [G·D, C]
+    nn::Projection attn_v;       // [G·D, C]
+    Norm attn_q_norm;            // [D] or [H·D]
+    Norm attn_k_norm;            // [D] or [G·D]
+    nn::Projection attn_output;  // [C, H·D]
+    Norm attn_output_norm;       // [C]
+    Norm ffn_norm;               // [C]
+    nn::Projection ffn_gate;     // [F, C]
+    nn::Projection ffn_up;       // [F, C]
+    nn::Projection ffn_down;     // [C, F]
+    Norm layer_output_norm;      // [C]
+  };
+  struct Rope {
+    RopeOptions options;
+    Tensor inverse_frequencies;  // [R/2]
+  };
+
+  Norm load_norm(WeightSource& weights, const std::string& name, int64_t length) const;
+  void load_embeddings(WeightSource& weights);
+  Layer load_layer(WeightSource& weights, int64_t index) const;
+  void load_attention(WeightSource& weights, const std::string& prefix, Layer& layer) const;
+  void load_feed_forward(WeightSource& weights, const std::string& prefix, Layer& layer) const;
+  void load_head(WeightSource& weights);
+
+  Tensor embed(const EncoderBatch& batch) const;
+  EncoderAttention attention_of(const EncoderBatch& batch) const;
+  Tensor layer(const Layer& w, const Tensor& x, const EncoderBatch& batch, EncoderAttention attention) const;
+  Tensor feed_forward(const Layer& w, const Tensor& h) const;
+  Tensor normalized(const Norm& norm, const Tensor& x) const;
+  Tensor heads(const Tensor& x, const Norm& norm) const;
+
+  EncoderConfig config_;
+  Rope rope_, local_rope_;
+  Tensor token_embd_;     // [V, C]
+  Tensor position_embd_;  // [context, C]
+  Tensor token_types_;    // [types, C]
+  Norm token_embd_norm_;
+  Tensor bias_buckets_;  // f32 [buckets, H]
+  Tensor slopes_;        // f32 [H]
+  std::vector<Layer> layers_;
+  Norm output_norm_;
+  nn::Projection projection_;  // [P, C], of pooled states; or undefined
+  nn::Projection cls_;         // [C, C]
+  Norm cls_norm_;
+  nn::Projection cls_output_;  // [labels, C]
+};
+
+// ALiBi's slopes for any number of heads (Press et al. 2022; its code has the case of no power of 2).
+std::vector<float> alibi_slopes(int64_t heads, float largest_exponent);
+
+// The rows of a table [buckets, H] that are added to scores at the distances -(longest - 1) to longest - 1: [2 · longest - 1, H].
+Tensor biases_of_distances(const Tensor& table, const BucketConfig& config, int64_t longest);
+
+// The bucket of key - query = `distance` (Raffel et al. 2020; T5's _relative_position_bucket).
+int32_t distance_bucket(int64_t distance, const BucketConfig& config);
+
+}  // namespace gabbro::encoder

@@ -1,0 +1,57 @@
+// T5's decoder (Raffel et al. 2020): tokens that see those before them, and the states of the encoder's text.
+#pragma once
+
+#include "src/models/encoder/encoder.h"
+
+namespace gabbro::encoder {
+
+class T5Decoder {
+ public:
+  // `config` is the encoder's, with the decoder's number of layers in shape.layers. Asks `weights` for the decoder's
+  // tensors; without a head in them it is the token embeddings. `scaled`: the states before it by 1/sqrt(C).
+  T5Decoder(EncoderConfig config, bool scaled, WeightSource& weights);
+
+  // Logits [T, V] of one text's tokens, after `states` [S, C] of the encoder. ids and positions as make_batch has them.
+  Tensor forward(const EncoderBatch& batch, const Tensor& states) const;
+
+ private:
+  struct Attention {
+    Tensor norm;          // [C]
+    nn::Projection q;     // [H·D, C]
+    nn::Projection k, v;  // [H·D, C]
+    nn::Projection o;     // [C, H·D]
+  };
+  struct Layer {
+    Attention own, cross;
+    Tensor ffn_norm;          // [C]
+    nn::Projection ffn_gate;  // [F, C]
+    nn::Projection ffn_up;    // [F, C]
+    nn::Projection ffn_down;  // [C, F]
+  };
+
+  Attention load_attention(WeightSource& weights, const std::string& prefix) const;
+  Layer load_layer(WeightSource& weights, int64_t index) const;
+  Tensor heads(const Tensor& x) const;  // [T, H·D] -> [T, H, D]
+  Tensor attend_to_text(const Attention& w, const Tensor& x, const Tensor& states) const;
+  Tensor layer(const Layer& w, Tensor x, const EncoderBatch& batch, const EncoderAttention& bias,
+               const Tensor& states) const;
+
+  EncoderConfig config_;
+  bool scaled_;
+  Tensor token_embd_;    // [V, C]
+  Tensor bias_buckets_;  // f32 [buckets, H]
+  std::vector<Layer> layers_;
+  Tensor output_norm_;     // [C]
+  nn::Projection output_;  // [V, C]
+};
+
+// Encoder and decoder of a checkpoint that has both. Throws bad_input for one without, and as load_encoder does.
+struct T5Model {
+  std::unique_ptr<Encoder> encoder;
+  std::unique_ptr<T5Decoder> decoder;
+  int32_t start_token = 0;  // that the decoder begins with
+};
+T5Model load_t5(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
+                const llm::LoadModelOptions& options);
+
+}  // namespace gabbro::encoder

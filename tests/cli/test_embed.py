@@ -1,0 +1,146 @@
+"""`embed` and `rerank`: vectors and scores of transformers, from folders and from files that `convert` writes."""
+import json
+import math
+import shutil
+import struct
+
+import support
+from support import ROOT, TestCase
+
+ENCODERS = ROOT / "tests" / "data" / "encoders"
+TOLERANCE = 1e-2  # weights in bf16
+
+
+def cosine(a, b):
+    return sum(x * y for x, y in zip(a, b)) / math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
+
+
+class Embed(TestCase):
+    def setUp(self):
+        super().setUp()
+        self.expected = json.loads((ENCODERS / "bert" / "texts.json").read_text())
+        self.texts = self.expected["texts"]
+
+    def vectors(self, *arguments, **options):
+        return json.loads(self.succeeds("embed", *arguments, "--json", **options).text)["embeddings"]
+
+    def model(self, **modules):
+        """A copy of the model's folder with further files."""
+        folder = self.folder / "model"
+        shutil.copytree(ENCODERS / "bert", folder)
+        for name, content in modules.items():
+            path = folder / name.replace("__", "/")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return folder
+
+    def expect_close(self, vectors, expected=None):
+        expected = self.expected["vectors"] if expected is None else expected
+        self.assertEqual(len(vectors), len(expected))
+        for vector, wanted in zip(vectors, expected):
+            self.assertGreater(cosine(vector, wanted), 1 - 1e-4)
+            self.assertLess(max(abs(x - y) for x, y in zip(vector, wanted)), TOLERANCE)
+
+    def test_vectors_are_those_of_transformers(self):
+        self.expect_close(self.vectors(ENCODERS / "bert", *self.texts))
+        self.expect_close(self.vectors(ENCODERS / "bert", "--batch", "1", *self.texts))
+
+    def test_one_text_a_line_and_output_as_numbers_and_as_npy(self):
+        file = self.file("texts.txt", "\n".join(self.texts) + "\n")
+        lines = self.succeeds("embed", ENCODERS / "bert", "--file", file).text.splitlines()
+        self.expect_close([list(map(float, line.split())) for line in lines])
+        piped = self.succeeds("embed", ENCODERS / "bert", stdin="\n".join(self.texts).encode()).text.splitlines()
+        self.assertEqual(piped, lines)
+        out = self.folder / "x.npy"
+        self.assertEqual(self.succeeds("embed", ENCODERS / "bert", "--file", file, "--out", out).text, "")
+        raw = out.read_bytes()
+        values = struct.unpack(f"<{5 * 32}f", raw[-5 * 32 * 4:])
+        self.expect_close([list(values[i * 32:(i + 1) * 32]) for i in range(5)])
+
+    def test_the_converted_file_gives_the_same(self):
+        out = self.folder / "bert.gguf"
+        self.succeeds("convert", ENCODERS / "bert", "--type", "f32", "-o", out)
+        facts = json.loads(self.succeeds("inspect", out, "--json").text)["metadata"]
+        self.assertEqual((facts["general.architecture"], facts["bert.pooling_type"]), ("bert", 1))
+        self.expect_close(self.vectors(out, *self.texts))
+
+    def test_options_of_vectors(self):
+        plain = self.vectors(ENCODERS / "bert", "basalt", "--no-normalize")[0]
+        self.assertNotAlmostEqual(math.hypot(*plain), 1, places=2)
+        unit = self.vectors(ENCODERS / "bert", "basalt")[0]
+        self.expect_close([[x / math.hypot(*plain) for x in plain]], [unit])
+        short = self.vectors(ENCODERS / "bert", "basalt", "--dimensions", "8")[0]
+        self.expect_close([short], [[x / math.hypot(*unit[:8]) for x in unit[:8]]])
+        first = self.vectors(ENCODERS / "bert", "basalt", "--pooling", "cls")[0]
+        self.assertLess(cosine(first, unit), 0.999)
+        self.assertEqual(self.vectors(ENCODERS / "bert", "basalt", "--prefix", "dark "),
+                         self.vectors(ENCODERS / "bert", "dark basalt"))
+
+    def test_files_of_sentence_transformers(self):
+        kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
+        modules = [{"idx": i, "path": path, "type": f"sentence_transformers.models.{kind}"}
+                   for i, (path, kind) in enumerate(kinds)]
+        folder = self.model(**{
+            "modules.json": modules, "1_Pooling__config.json": {"pooling_mode_cls_token": True},
+            "sentence_bert_config.json": {"max_seq_length": 12},
+            "config_sentence_transformers.json": {"prompts": {"query": "the ", "document": ""}}})
+        self.assertEqual(self.vectors(folder, "sea"), self.vectors(ENCODERS / "bert", "sea", "--pooling", "cls"))
+        self.assertEqual(self.vectors(folder, "sea", "--prompt-name", "query"), self.vectors(folder, "the sea"))
+        self.fails(2, "embed", folder, "sea", "--prompt-name", "title", says="it has: document, query")
+        self.fails(2, "embed", folder, "sea", self.texts[4], says=["text 2 has 21 tokens", "takes 12"])
+        self.assertEqual(self.vectors(folder, self.texts[4], "--truncate"), self.vectors(folder, "a b c d e f g h i j"))
+        for content, says in (([*modules, {"type": "x.LSTM", "path": "3"}], "LSTM"), ({}, "is not an array"),
+                              ([{"type": "x.Pooling", "path": "../up"}], "not a folder of the model"), ("{", "no JSON")):
+            (folder / "modules.json").write_text(content if isinstance(content, str) else json.dumps(content))
+            self.fails(2, "embed", folder, "sea", says=["modules.json", says])
+
+    def test_bad_models_and_options(self):
+        self.fails(2, "embed", support.TINY_F16, "x", says="encoders of architecture 'llama' are not supported")
+        self.fails(2, "embed", ENCODERS / "bert_rerank", "x", says="is a reranker")
+        self.fails(2, "embed", ENCODERS / "roberta", "x", says="has no tokenizer")
+        self.fails(2, "embed", ENCODERS / "bert", "x", "--dimensions", "33", says="33")
+        self.fails(2, "embed", ENCODERS / "bert", "x", "--pooling", "median", says="median")
+        folder = self.model()
+        config = json.loads((folder / "config.json").read_text())
+        for field, value, says in (("num_attention_heads", 5, "does not divide"), ("hidden_size", 48, "has shape"),
+                                   ("num_hidden_layers", 4, "is missing"), ("intermediate_size", -1, "intermediate_size"),
+                                   ("hidden_act", "sine", "sine"), ("position_embedding_type", "relative_key", "relative_key"),
+                                   ("layer_norm_eps", "small", "layer_norm_eps")):
+            (folder / "config.json").write_text(json.dumps(config | {field: value}))
+            self.fails(2, "embed", folder, "x", says=says)
+
+
+class Rerank(TestCase):
+    def setUp(self):
+        super().setUp()
+        self.expected = json.loads((ENCODERS / "bert_rerank" / "texts.json").read_text())
+
+    def test_scores_are_those_of_transformers_best_first(self):
+        query, documents = self.expected["query"], self.expected["documents"]
+        for model in (ENCODERS / "bert_rerank", self.folder / "rerank.gguf"):
+            if model.suffix == ".gguf":
+                self.succeeds("convert", ENCODERS / "bert_rerank", "--type", "f32", "-o", model)
+            results = json.loads(self.succeeds("rerank", model, query, *documents, "--json").text)["results"]
+            self.assertEqual(sorted(r["index"] for r in results), list(range(len(documents))))
+            self.assertEqual([r["score"] for r in results], sorted((r["score"] for r in results), reverse=True))
+            for r in results:
+                self.assertAlmostEqual(r["score"], self.expected["scores"][r["index"]], delta=TOLERANCE)
+                self.assertEqual(r["document"], documents[r["index"]])
+
+    def test_top_n_raw_scores_and_files(self):
+        file = self.file("documents.txt", "\n".join(self.expected["documents"]))
+        arguments = ("rerank", ENCODERS / "bert_rerank", self.expected["query"], "--file", file, "--top-n", "2")
+        lines = self.succeeds(*arguments).text.splitlines()
+        raw = self.succeeds(*arguments, "--raw-scores").text.splitlines()
+        self.assertEqual([line.split("\t")[1] for line in lines], [line.split("\t")[1] for line in raw])
+        for line, logit in zip(lines, raw):
+            self.assertAlmostEqual(float(line.split("\t")[0]), 1 / (1 + math.exp(-float(logit.split("\t")[0]))), places=5)
+
+    def test_what_is_refused(self):
+        self.fails(2, "rerank", ENCODERS / "bert", "q", "d", says="is no reranker")
+        self.fails(2, "rerank", ENCODERS / "bert_rerank", "q", "d " * 80, says="document 1")
+        self.succeeds("rerank", ENCODERS / "bert_rerank", "q", "d " * 80, "--truncate")
+
+
+if __name__ == "__main__":
+    support.main()
