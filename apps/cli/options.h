@@ -18,6 +18,7 @@ struct CommonOptions {
   std::string device = "auto";
   int threads = 0;
   bool check_weights = true;
+  std::string quantize;  // a file type
 
   bool verbose() const { return log_level == "info" || log_level == "debug"; }
 };
@@ -29,6 +30,8 @@ void add_device_options(Command command, CommonOptions& options);
 void add_threads(Command command, CommonOptions& options);
 // --check-weights
 void add_check_weights(Command command, CommonOptions& options);
+// --quantize
+void add_quantize(Command command, CommonOptions& options);
 // --ctx
 Option add_context(Command command, int64_t& context);
 // --kv-type

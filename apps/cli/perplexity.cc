@@ -117,6 +117,7 @@ void add_perplexity(Command root) {
       .range(8, 1 << 24);
   add_device_options(command, o->common);
   add_check_weights(command, o->common);
+  add_quantize(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro perplexity MODEL --file wikitext.txt --ctx 512");
   command.runs([o] { return run(*o); });

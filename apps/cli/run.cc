@@ -117,6 +117,7 @@ void add_run(Command root) {
   command.flag("--stats,--verbose", o->stats, "End with a line about speed on standard error");
   add_device_options(command, o->common);
   add_check_weights(command, o->common);
+  add_quantize(command, o->common);
   command.flag("--wrap,!--no-wrap", o->wrap, "Wrap long lines at words on a terminal (the default)")
       .alias("!--nowordwrap");
   add_output_options(command, o->common);

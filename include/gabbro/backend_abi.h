@@ -12,7 +12,7 @@
 #pragma GCC visibility push(default)
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 10;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 11;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 

@@ -44,6 +44,18 @@ Tensor int_tensor(const std::shared_ptr<Device>& device, const Shape& shape) {
   return device->upload(DType::i32, shape, zeros.data());
 }
 
+// Null for "".
+const FileType* type_to_quantize(const std::string& name) {
+  if (name.empty()) return nullptr;
+  if (const FileType* type = find_file_type(std::string_view(name))) {
+    if (!is_quantized(type->base)) throw bad_input("--quantize: {} has no blocks", type->name);
+    return type;
+  }
+  std::string known;
+  for (const FileType& type : file_types()) known += (known.empty() ? "" : ", ") + std::string(type.name);
+  throw Error(ErrorCode::kBadInput, fmt::format("--quantize: '{}' is not known", name), "known: " + known);
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -101,7 +113,8 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   }
   state->chat_template = read_template_later(checkpoint);
   state->device = device != nullptr ? device : open_device(options.device, {.threads = options.threads});
-  const ModelNeeds needs = needs_of(checkpoint);
+  const FileType* const quantize = type_to_quantize(options.quantize);
+  const ModelNeeds needs = quantize != nullptr ? needs_of(llm::plan_of(checkpoint), *quantize) : needs_of(checkpoint);
   const llm::ModelShape& shape = needs.shape;
   if (state->tokenizer != nullptr && state->tokenizer->size() > shape.vocabulary) {
     throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", checkpoint.path(),
@@ -113,6 +126,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   facts.context = context_of(shape, options.context);
   facts.sequences = std::max<int64_t>(1, options.sequences);
   state->sampling = read_sampling_defaults(checkpoint);
+  for (const std::string& note : checkpoint.notes()) facts.warnings.push_back(checkpoint.path() + ": " + note);
   if (state->tokenizer != nullptr) {
     for (const std::string& warning : state->tokenizer->warnings())
       facts.warnings.push_back(checkpoint.path() + ": " + warning);
@@ -121,9 +135,9 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
-  state->model =
-      llm::load_model(checkpoint, state->device,
-                      {.context = facts.context, .check_weights = options.check_weights, .progress = progress});
+  state->model = llm::load_model(
+      checkpoint, state->device,
+      {.context = facts.context, .check_weights = options.check_weights, .quantize = quantize, .progress = progress});
   const int64_t pages = state->pages_per_sequence() * facts.sequences;
   state->cache.emplace(
       state->device, nn::KvCacheConfig{.layers = state->model->cache_spec(), .pages = pages, .dtype = options.kv_type});

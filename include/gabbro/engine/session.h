@@ -32,12 +32,13 @@ namespace gabbro {
 class Device;  // gabbro/device.h
 
 struct LoadOptions {
-  std::string device = "auto";             // as open_device() takes it
-  int threads = 0;                         // of a CPU device; 0: one per physical core
-  int64_t context = 0;                     // tokens; 0: the smaller of what the model was trained for and 4096
-  int64_t sequences = 1;                   // of that context whose keys and values the cache holds together
-  DType kv_type = DType::f16;              // or q8_0
-  bool check_weights = true;               // refuse values that are not numbers, in weights that loading reads anyway
+  std::string device = "auto";  // as open_device() takes it
+  int threads = 0;              // of a CPU device; 0: one per physical core
+  int64_t context = 0;          // tokens; 0: the smaller of what the model was trained for and 4096
+  int64_t sequences = 1;        // of that context whose keys and values the cache holds together
+  DType kv_type = DType::f16;   // or q8_0
+  bool check_weights = true;    // refuse values that are not numbers, in weights that loading reads anyway
+  std::string quantize;         // plain weights to this file type, "q4_k_m", while loading; empty: as they are
   std::function<void(double)> progress{};  // called with the fraction of the weights that is loaded, 0..1
 };
 

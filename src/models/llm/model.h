@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "src/formats/checkpoint.h"
+#include "src/formats/file_type.h"
 #include "src/nn/kv_cache.h"
 
 namespace gabbro::llm {
@@ -50,8 +51,9 @@ using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 ModelShape read_shape(const Checkpoint& checkpoint);
 
 struct LoadModelOptions {
-  int64_t context = 0;        // tokens of a sequence, at most
-  bool check_weights = true;  // refuse values that are not numbers, in all weights that loading reads anyway
+  int64_t context = 0;                 // tokens of a sequence, at most
+  bool check_weights = true;           // refuse values that are not numbers, in all weights that loading reads anyway
+  const FileType* quantize = nullptr;  // f32, f16 and bf16 matrices become this mixture; null: they stay as they are
   LoadProgress progress{};
 };
 
