@@ -37,7 +37,7 @@ struct CheckpointTensor {
   std::span<const std::byte> data;   // GGUF: at a multiple of 8 bytes from the start of the file
   std::shared_ptr<const MappedFile> file;
   std::shared_ptr<DerivedData> derived{};  // what makes `data`; null: the file has it
-  // Of a dequantized matrix, the quantized one with its columns in another order; null where there is none.
+  // The quantized form of a dequantized matrix, with its columns in another order; null: none.
   std::shared_ptr<const OrderedColumns> ordered{};
 
   // To be called before `data` is read: makes bytes that no file has. Throws bad_input where what they are made of is

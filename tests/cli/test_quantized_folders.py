@@ -30,7 +30,8 @@ class QuantizedFolders(TestCase):
         self.assertIn(b"quantized again", said.err)
 
     def test_a_warning_says_what_is_dequantized(self):
-        said = self.succeeds("logits", QUANTIZED / "bitsandbytes_fp4", "--tokens", "1,2", "--out", self.folder / "x.npy")
+        model, out = QUANTIZED / "bitsandbytes_fp4", self.folder / "x.npy"
+        said = self.succeeds("logits", model, "--tokens", "1,2", "--out", out)
         self.assertIn(b"7 FP4 matrices: as bf16, since its levels are not those of NF4", said.err)
 
     def test_an_unknown_method_is_one_line(self):

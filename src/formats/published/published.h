@@ -22,8 +22,8 @@ struct Matrix {
   std::vector<int64_t> shape{};
   std::vector<const CheckpointTensor*> parts{};  // that it is made of; the first is the largest
   FillData fill{};
-  // Of a matrix that is dequantized since its columns are not in the order of their groups: the block format and the
-  // bytes of the matrix whose column j is column order[j] of this one.
+  // The quantized form of a matrix that is dequantized since its columns are not in the order of their groups: the
+  // block format and the bytes of the matrix whose column j is column order[j] of this one.
   struct Ordered {
     DType dtype;
     FillData fill;

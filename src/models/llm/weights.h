@@ -97,6 +97,8 @@ class ExpertTensors {
   const CheckpointTensor& first() const { return *tensors_.front(); }
   // Row `row` of [E · rows, columns].
   const std::byte* row(int64_t row) const;
+  // Its files, each once.
+  std::vector<std::shared_ptr<const MappedFile>> files() const;
   // Whether these rows follow each other in the file.
   bool in_one_piece() const { return tensors_.size() == 1 && stored_rows_ == size_.rows; }
 
@@ -157,6 +159,11 @@ class CheckpointWeights : public WeightSource {
                      const TransformersLayout& theirs);
   const CheckpointTensor& checked(const std::string& name, std::vector<int64_t> shape) const;
   void check_values(const CheckpointTensor& tensor) const;
+  bool is_streamed(const std::string& name) const { return streamed_ != nullptr && streamed_->takes(name); }
+  void require_streamable(const CheckpointTensor& tensor, const std::string& name) const;
+  Tensor streamed_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
+                       const TransformersLayout& theirs);
+  Tensor uploaded(DType dtype, int64_t rows, int64_t columns, const std::shared_ptr<const void>& bytes);
   void loaded(const CheckpointTensor& tensor, size_t bytes, bool used_in_place = false);
   // Rows of a matrix that are to be quantized while loading, in the new format, which goes to `dtype`; else `rows`.
   std::shared_ptr<const void> quantized(const std::string& name, int64_t count, int64_t columns,
@@ -171,6 +178,7 @@ class CheckpointWeights : public WeightSource {
   std::map<std::vector<int32_t>, Tensor> orders_;  // of columns; matrices with the same input often share one
   bool check_weights_;
   LoadProgress progress_;
+  StreamedWeights* streamed_;
   uint64_t total_ = 0;
   uint64_t done_ = 0;
 };
