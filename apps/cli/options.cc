@@ -87,6 +87,11 @@ void add_threads(Command command, CommonOptions& options) {
       .range(0, kMostThreads);
 }
 
+void add_quantize(Command command, CommonOptions& options) {
+  command.option("--quantize", options.quantize, "Quantize f32, f16 and bf16 weights while loading: q8_0, q4_k_m, ...")
+      .placeholder("TYPE");
+}
+
 Option add_context(Command command, int64_t& context) {
   return command.number("-c,--ctx", context, "Context in tokens; 0: what the model was trained for, 4096 at most")
       .alias("--ctx-size,--num-ctx,--context-size,--context-length")
@@ -234,6 +239,7 @@ LoadOptions load_options(const CommonOptions& common, int64_t context, const std
   options.device = common.device;
   options.threads = common.threads;
   options.check_weights = common.check_weights;
+  options.quantize = common.quantize;
   options.context = context;
   if (!common.memory.empty()) options.memory = parse_size(common.memory, "--memory");
   if (!common.host_memory.empty()) options.host_memory = parse_size(common.host_memory, "--host-memory");

@@ -19,6 +19,7 @@ struct CommonOptions {
   int threads = 0;
   bool check_weights = true;
   std::string memory, host_memory;  // sizes; empty: not given
+  std::string quantize;             // a file type
 
   bool verbose() const { return log_level == "info" || log_level == "debug"; }
 };
@@ -34,6 +35,8 @@ void add_memory_options(Command command, CommonOptions& options);
 uint64_t parse_size(const std::string& text, const char* option);
 // --check-weights
 void add_check_weights(Command command, CommonOptions& options);
+// --quantize
+void add_quantize(Command command, CommonOptions& options);
 // --ctx
 Option add_context(Command command, int64_t& context);
 // --kv-type

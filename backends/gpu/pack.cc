@@ -35,7 +35,7 @@ struct PlaneWriter {
   void codes(const uint8_t* from, int64_t block) const {
     if (p.bits == 8) {
       for (int i = 0; i < kBlock; ++i) {  // signed from here on
-        target[layout.low + block * kBlock + i] = static_cast<std::byte>(from[i] ^ 0x80);
+        target[layout.low + block * kBlock + i] = static_cast<std::byte>(from[i] ^ (p.e4m3 ? 0 : 0x80));
       }
       return;
     }
@@ -46,6 +46,10 @@ struct PlaneWriter {
   }
 
   void store_scales(const DecodedBlock& block, std::byte* to) const {
+    if (p.float_scale) {
+      std::memcpy(to, &block.scale, sizeof block.scale);
+      return;
+    }
     const float scale = std::ldexp(block.scale, p.scale_shift);
     store_word(p.bfloat_scale ? float_to_bfloat_bits(scale) : float_to_half_bits(scale), to);
     if (p.minimum) store_word(float_to_half_bits(block.minimum), to + 2);

@@ -9,6 +9,8 @@ namespace gabbro {
 struct QuantLevels {
   signed char value[16];
   bool used = true;
+  signed char low[16] = {};  // levels of more than 8 bits are 256 · value + low
+  bool wide = false;
   bool operator==(const QuantLevels&) const = default;
 };
 inline constexpr QuantLevels kNoLevels = {.value = {}, .used = false};
@@ -24,18 +26,24 @@ inline constexpr QuantLevels kIq2Levels = {8, 25, 43, 0, -8, -25, -43, 0};
 inline constexpr QuantLevels kIq3XxsLevels = {4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62};
 inline constexpr QuantLevels kIq3SLevels = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
 
+// NF4 (Dettmers et al. 2023, QLoRA, appendix E): quantiles of the normal distribution, times 8191 and rounded.
+inline constexpr QuantLevels kNf4Levels = {.value = {-32, -22, -17, -13, -9, -6, -3, 0, 3, 5, 8, 11, 14, 18, 23, 32},
+                                           .low = {1, -71, 51, 93, -26, 23, 22, 0, -116, 38, -32, -48, 26, 0, 34, -1},
+                                           .wide = true};
+
 // Encoding of a block's scale (src/formats/quant/scale_codes.h). Minimums are always f16.
 enum class ScaleCode {
   kF16,
   kF16Nibbles,  // f16 in the top nibbles of four 16-bit words
   kE8M0,        // a power of two
   kUE4M3,       // of each group: an unsigned float of 8 bits
+  kF32,
 };
 
 struct QuantTraits {
   const char* ggml_name;  // of the element type, as GGUF files have it
-  int ggml_type;          // its number there
-  int file_type = -1;     // general.file_type of models of this format alone; -1: none
+  int ggml_type;          // its number there; from 9001 on: a format of safetensors folders that GGUF lacks
+  int file_type = -1;          // general.file_type of models of this format alone; -1: none
   int block_elements;
   int block_bytes;
 
@@ -46,7 +54,9 @@ struct QuantTraits {
   int zero = 0;                    // the code of level 0
   QuantLevels levels = kNoLevels;  // codebook
   bool sub_scales = false;
-  int scale_shift = 0;  // the canonical scale is the stored one times 2^-scale_shift
+  int scale_shift = 0;       // the canonical scale is the stored one times 2^-scale_shift
+  bool zero_points = false;  // the minimum counts in units of the scale: minus the code of level 0, a whole number
+  bool e4m3 = false;         // codes are floats: sign, four bits of exponent (bias 7), three of mantissa; none is a NaN
 
   // Byte offsets of the scales in a block.
   ScaleCode scale = ScaleCode::kF16;
@@ -110,7 +120,15 @@ struct QuantTraits {
   X(mxfp4,   .ggml_name = "MXFP4",   .ggml_type = 39, .file_type = 38, .block_elements = 32,  .block_bytes = 17,    \
              .bits = 4, .levels = kFp4Levels, .scale = ScaleCode::kE8M0)                                           \
   X(nvfp4,   .ggml_name = "NVFP4",   .ggml_type = 40, .file_type = 39, .block_elements = 64,  .block_bytes = 36,    \
-             .group = 16, .scale = ScaleCode::kUE4M3)
+             .group = 16, .scale = ScaleCode::kUE4M3)                                                               \
+  X(int4_zp, .ggml_name = "INT4_ZP", .ggml_type = 9001, .file_type = 9001, .block_elements = 32, .block_bytes = 20,  \
+             .bits = 4, .zero_points = true, .minimum_at = 2)                                                        \
+  X(int8_f32, .ggml_name = "INT8_F32", .ggml_type = 9002, .file_type = 9002, .block_elements = 32, .block_bytes = 36,\
+             .bits = 8, .zero = 128, .scale = ScaleCode::kF32)                                                       \
+  X(fp8_e4m3, .ggml_name = "FP8_E4M3", .ggml_type = 9003, .file_type = 9003, .block_elements = 32, .block_bytes = 36,\
+             .bits = 8, .e4m3 = true, .scale = ScaleCode::kF32)                                                      \
+  X(nf4, .ggml_name = "NF4", .ggml_type = 9004, .file_type = 9004, .block_elements = 64, .block_bytes = 36,          \
+             .bits = 4, .levels = kNf4Levels, .scale = ScaleCode::kF32)
 // clang-format on
 
 // The rows by their names.

@@ -75,6 +75,11 @@ GPU_FUNCTION inline i32 dot4(i32 a, i32 b, i32 sum) {
 #endif
 }
 
+// Four bytes of the eight of `low` and `high`, of which each byte of `indices` (0 to 7) names one.
+GPU_FUNCTION inline u32 select_bytes(u32 low, u32 high, u32 indices) {
+  return __builtin_amdgcn_perm(high, low, indices);
+}
+
 GPU_FUNCTION inline float bits_to_float(u32 bits) { return __builtin_bit_cast(float, bits); }
 GPU_FUNCTION inline u32 float_to_bits(float x) { return __builtin_bit_cast(u32, x); }
 GPU_FUNCTION inline float to_float(Half x) { return static_cast<float>(__builtin_bit_cast(_Float16, x.bits)); }

@@ -80,6 +80,14 @@ inline i32 dot4(i32 a, i32 b, i32 sum) {
   return sum;
 }
 
+// Four bytes of the eight of `low` and `high`, of which each byte of `indices` (0 to 7) names one.
+inline u32 select_bytes(u32 low, u32 high, u32 indices) {
+  const u64 bytes = low | static_cast<u64>(high) << 32;
+  u32 selected = 0;
+  for (int i = 0; i < 32; i += 8) selected |= static_cast<u32>(bytes >> (8 * (indices >> i & 7)) & 0xff) << i;
+  return selected;
+}
+
 inline float bits_to_float(u32 bits) { return std::bit_cast<float>(bits); }
 inline u32 float_to_bits(float x) { return std::bit_cast<u32>(x); }
 inline float to_float(Half x) { return half_bits_to_float(x.bits); }

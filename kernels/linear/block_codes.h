@@ -1,7 +1,7 @@
 // The codes and scales of blocks in a file's layout, one format a struct: what src/formats/quant decodes on the host
 // (where the layouts are described), read element by element.
 //   code(b, i, grid)   the code of element i; of 8 bits signed; `grid`: the format's lattice, for IQ1, IQ2 and IQ3
-//   scale(b)           f16 bits as stored, or those of a bf16
+//   scale(b)           f16 bits as stored, or those of a bf16 or an f32
 //   minimum(b)         f16 bits of the summand
 //   sub_scale(b, g), sub_minimum(b, g)   of group g
 #pragma once
@@ -195,6 +195,22 @@ struct iq3_s : ScaleAt<0> {
     return point4(grid[b[2 + point] | bit_at(b + 66, point) << 8], nibble_at(b + 74, point), i % 4);
   }
   GPU_FUNCTION static u32 sub_scale(const u8* b, int g) { return 2 * nibble_at(b + 106, g) + 1; }
+};
+
+struct int4_zp : ScaleAt<0> {
+  GPU_FUNCTION static u32 code(const u8* b, int i, const u16*) { return split_nibble(b + 4, 16, i); }
+  GPU_FUNCTION static u32 minimum(const u8* b) { return word_at(b, 2); }
+};
+// Bytes under an f32 scale.
+struct int8_f32 : Plain {
+  GPU_FUNCTION static u32 code(const u8* b, int i, const u16*) { return b[4 + i]; }
+  GPU_FUNCTION static u32 scale(const u8* b) { return long_at(b, 0); }
+};
+struct fp8_e4m3 : int8_f32 {};
+struct nf4 : Plain {
+  GPU_FUNCTION static u32 code(const u8* b, int i, const u16*) { return split_nibble(b + 4, 32, i); }
+  // The largest level of kNf4Levels is 8191.
+  GPU_FUNCTION static u32 scale(const u8* b) { return float_to_bits(bits_to_float(long_at(b, 0)) / 8191.0f); }
 };
 
 }  // namespace gabbro::gpu::GABBRO_GPU::blocks

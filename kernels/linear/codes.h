@@ -12,17 +12,48 @@ struct Codes {
   i32 word[8];
 };
 
+// The bytes of a table of 16, of which kLow has the first eight, for four codes.
+template <u64 kLow, u64 kHigh>
+GPU_FUNCTION inline u32 look_up_bytes(u32 codes) {
+  const u32 indices = codes & 0x07070707;
+  const u32 low = select_bytes(static_cast<u32>(kLow), static_cast<u32>(kLow >> 32), indices);
+  const u32 high = select_bytes(static_cast<u32>(kHigh), static_cast<u32>(kHigh >> 32), indices);
+  const u32 is_high = (codes >> 3 & 0x01010101) * 0xff;
+  return low ^ ((low ^ high) & is_high);
+}
+
 // The codebook's levels for four codes.
 template <Packing p>
 GPU_FUNCTION inline u32 codebook_levels(u32 codes) {
-  constexpr u64 kLow = p.low_levels, kHigh = p.high_levels;
-  u32 levels = 0;
-  for (int shift = 0; shift < 32; shift += 8) {
-    const u32 code = codes >> shift & 15;
-    levels |= static_cast<u32>((code < 8 ? kLow : kHigh) >> (code % 8 * 8) & 0xff) << shift;
-  }
-  return levels;
+  return look_up_bytes<p.low_levels, p.high_levels>(codes);
 }
+
+// Four E4M3 codes as f16 of 2⁻⁸ times their values: the same bits, seven places up. Codes 0 and 2 are the first pair, 1
+// and 3 the second.
+GPU_FUNCTION inline void dealt_f16_of_e4m3(u32 codes, u32* f16) {
+  f16[0] = (codes << 8 & 0x80008000) | (codes << 7 & 0x3f803f80);
+  f16[1] = (codes & 0x80008000) | (codes >> 1 & 0x3f803f80);
+}
+// The same in order.
+GPU_FUNCTION inline void f16_of_e4m3(u32 codes, u32* f16) {
+  u32 dealt[2];
+  dealt_f16_of_e4m3(codes, dealt);
+  f16[0] = (dealt[0] & 0xffff) | dealt[1] << 16;
+  f16[1] = dealt[0] >> 16 | (dealt[1] & 0xffff0000);
+}
+
+// Sum of the products of four E4M3 codes, times 2⁻⁸, with four signed bytes.
+GPU_FUNCTION inline float dot4_e4m3(u32 codes, u32 x, float sum) {
+  u32 f16[2];
+  dealt_f16_of_e4m3(codes, f16);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float weight = to_float(Half{static_cast<u16>(f16[i % 2] >> (i / 2 * 16))});
+    sum = fma(weight, static_cast<float>(static_cast<i8>(x >> (8 * i))), sum);
+  }
+  return sum;
+}
+inline constexpr float kE4m3Unit = 256;
 
 // The bits of a block in the layout of the planes.
 template <Packing p>
@@ -81,8 +112,10 @@ GPU_FUNCTION inline Codes codes_of(const PlaneWords<p>& planes) {
   }
   Codes codes;
 #pragma unroll
-  for (int w = 0; w < 8; ++w) codes.word[w] = static_cast<i32>(p.codebook ? codebook_levels<p>(words[w]) : words[w]);
-  return codes;
+  for (int w = 0; w < 8; ++w) {
+    codes.word[w] = static_cast<i32>(p.codebook && !p.wide ? codebook_levels<p>(words[w]) : words[w]);
+  }
+  return codes;  // of a wide codebook the codes themselves
 }
 
 template <Packing p>
@@ -113,6 +146,7 @@ GPU_FUNCTION inline RawScales<p> load_scales(const LinearMatrix& m, i64 block) {
 // Scale of the levels of group `g` of the block, and the summand of each.
 template <Packing p>
 GPU_FUNCTION inline float scale_of(const RawScales<p>& raw, int g) {
+  if constexpr (p.float_scale) return bits_to_float(raw.block);
   const u16 bits = static_cast<u16>(p.sub_scales ? raw.super : raw.block);
   float scale = 0;
   if constexpr (p.bfloat_scale) {
@@ -126,6 +160,7 @@ GPU_FUNCTION inline float scale_of(const RawScales<p>& raw, int g) {
 template <Packing p>
 GPU_FUNCTION inline float minimum_of(const RawScales<p>& raw, int g) {
   const float minimum = to_float(Half{static_cast<u16>((p.sub_scales ? raw.super : raw.block) >> 16)});
+  if constexpr (p.zero_points) return minimum * scale_of<p>(raw, g);
   return p.sub_scales ? minimum * static_cast<float>(static_cast<u8>(raw.block >> 8 * (kBlock / p.group + g)))
                       : minimum;
 }
@@ -161,7 +196,8 @@ struct RawBlock {
 template <Packing p>
 struct BlockOfRow {
   static constexpr int kGroups = kBlock / p.group;
-  Codes codes;
+  Codes codes;                // of a wide codebook the levels over 256
+  u32 rests[p.wide ? 8 : 1];  // and what they lack
   float scales[kGroups];
   float minimums[kGroups];
 };
@@ -175,12 +211,58 @@ template <Packing p>
 GPU_FUNCTION inline BlockOfRow<p> unpacked(const RawBlock<p>& raw) {
   BlockOfRow<p> block;
   block.codes = codes_of<p>(raw.planes);
+  if constexpr (p.wide) {
+#pragma unroll
+    for (int w = 0; w < 8; ++w) {
+      const u32 codes = static_cast<u32>(block.codes.word[w]);
+      block.codes.word[w] = static_cast<i32>(codebook_levels<p>(codes));
+      block.rests[w] = look_up_bytes<p.low_rests, p.high_rests>(codes);
+    }
+  }
 #pragma unroll
   for (int g = 0; g < BlockOfRow<p>::kGroups; ++g) {
     block.scales[g] = scale_of<p>(raw.scales, g);
     if constexpr (p.minimum) block.minimums[g] = minimum_of<p>(raw.scales, g);
   }
   return block;
+}
+
+// The product of `kCount` words of the block, from `first` on, with activations of 8 bits, x(word), whose sum is given.
+template <Packing p, int kCount, class Activations>
+GPU_FUNCTION inline float dot_codes(const BlockOfRow<p>& block, int first, i32 x_sum, const Activations& x) {
+  if constexpr (p.e4m3) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum = dot4_e4m3(static_cast<u32>(block.codes.word[first + i]), x(first + i), sum);
+    return sum * kE4m3Unit;
+  } else {
+    i32 sum = -p.zero * x_sum, high = 0;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const i32 four = static_cast<i32>(x(first + i));
+      if constexpr (p.wide) {
+        high = dot4(block.codes.word[first + i], four, high);
+        sum = dot4(static_cast<i32>(block.rests[first + i]), four, sum);
+      } else {
+        sum = dot4(block.codes.word[first + i], four, sum);
+      }
+    }
+    return static_cast<float>(p.wide ? 256 * high + sum : sum);
+  }
+}
+
+// Element i of four of a block's codes as a level.
+template <Packing p>
+GPU_FUNCTION inline float level_of(i32 codes, int i) {
+  const u32 code = static_cast<u32>(codes) >> (8 * i) & 0xff;
+  if constexpr (p.e4m3) {
+    return kE4m3Unit * to_float(Half{static_cast<u16>((code & 0x80) << 8 | (code & 0x7f) << 7)});
+  } else if constexpr (p.wide) {
+    const u32 high = codebook_levels<p>(code), rest = look_up_bytes<p.low_rests, p.high_rests>(code);
+    return static_cast<float>(256 * static_cast<i8>(high) + static_cast<i8>(rest));
+  } else {
+    return static_cast<float>(static_cast<i8>(code) - p.zero);
+  }
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -6,10 +6,37 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+// The same of E4M3 codes.
+GPU_FUNCTION inline void convert_e4m3(const Codes& codes, int first, int count, float scale, u32* f16) {
+  scale *= kWeightScale * kE4m3Unit;
+  const u32 factor = pack_f16x2(scale, scale);
+#pragma unroll
+  for (int w = 0; w < count; ++w) {
+    f16_of_e4m3(static_cast<u32>(codes.word[first + w]), f16 + 2 * w);
+#pragma unroll
+    for (int i = 2 * w; i < 2 * w + 2; ++i) f16[i] = fma_f16x2(f16[i], factor, 0);
+  }
+}
+// And of codes whose levels have more than 8 bits.
+template <Packing p>
+GPU_FUNCTION inline void convert_levels(const Codes& codes, int first, int count, float scale, u32* f16) {
+  scale *= kWeightScale;
+#pragma unroll
+  for (int w = 0; w < count; ++w) {
+    const i32 four = codes.word[first + w];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      f16[2 * w + i] = pack_f16x2(scale * level_of<p>(four, 2 * i), scale * level_of<p>(four, 2 * i + 1));
+    }
+  }
+}
+
 // `count` words of a block's codes from word `first` on, all of one group, as f16 values of kWeightScale times the
 // weight: two pairs a word.
 template <Packing p>
 GPU_FUNCTION inline void convert_codes(const Codes& codes, int first, int count, float scale, float minimum, u32* f16) {
+  if constexpr (p.e4m3) return convert_e4m3(codes, first, count, scale, f16);
+  if constexpr (p.wide) return convert_levels<p>(codes, first, count, scale, f16);
   constexpr bool kSigned = p.bits == 8 || p.codebook;
   // The half -(1024 + the code of level 0), of what spread_bytes() gives.
   constexpr u32 kMinusZero = 0xe400 | (kSigned ? 128 : p.zero);

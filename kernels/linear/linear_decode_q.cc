@@ -3,6 +3,7 @@
 // rms(x), Zhang & Sennrich 2019) the products are those of x·weight, and 1 / rms(x) comes at the end. Waves that go
 // through their rows each for itself are faster here than blocks that do it together, as for plain weights: unpacking
 // keeps them busy, and a barrier would have them do it all at the same time.
+#include "kernels/gpu/matrix.h"
 #include "kernels/linear/codes.h"
 #include "kernels/linear/linear_finish.h"
 
@@ -61,13 +62,44 @@ struct RoundedBlock {
   i32 unused;
 };
 
-// Rounds four elements of x, number `four`, into `row`, with the other lanes that have some of the same block.
-GPU_FUNCTION inline void round_four(const float* values, i32 four, bool inside, RoundedBlock* row) {
+// The same for weights that are floats, as f16 in ±1 with a scale; of each four elements the pairs 0 and 2, 1 and 3.
+struct HalfBlock {
+  Vec16 pairs[4];
+  float scale;
+  u32 unused[3];
+};
+template <bool is_float>
+struct TokenBlock {
+  using Type = RoundedBlock;
+};
+template <>
+struct TokenBlock<true> {
+  using Type = HalfBlock;
+};
+
+// The largest size of the 32 elements of which this lane has four.
+GPU_FUNCTION inline float block_peak(const float* values) {
   float peak = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) peak = max_of(peak, abs(values[i]));
   for (u32 step = 1; step < 8; step *= 2) peak = max_of(peak, shuffle_xor(peak, step));
-  const float inverse = peak > 7.5231638e-37f ? 127 / peak : 0;  // 2⁻¹²⁰: below it the reciprocal would overflow
+  return peak;
+}
+inline constexpr float kLeastPeak = 7.5231638e-37f;  // 2⁻¹²⁰: below it the reciprocal would overflow
+
+GPU_FUNCTION inline void round_four(const float* values, i32 four, bool inside, HalfBlock* row) {
+  const float peak = block_peak(values), inverse = peak > kLeastPeak ? 1 / peak : 0;
+  if (!inside) return;
+  HalfBlock& block = row[four / 8];
+  u32* const to = &block.pairs[four % 8 / 2].word[four % 2 * 2];
+  to[0] = pack_f16x2(values[0] * inverse, values[2] * inverse);
+  to[1] = pack_f16x2(values[1] * inverse, values[3] * inverse);
+  if (four % 8 == 0) block.scale = peak;
+}
+
+// Rounds four elements of x, number `four`, into `row`, with the other lanes that have some of the same block.
+GPU_FUNCTION inline void round_four(const float* values, i32 four, bool inside, RoundedBlock* row) {
+  const float peak = block_peak(values), inverse = peak > kLeastPeak ? 127 / peak : 0;
   u32 word = 0;
   i32 sum = 0;
 #pragma unroll
@@ -89,7 +121,8 @@ GPU_FUNCTION inline void round_four(const float* values, i32 four, bool inside, 
 }
 
 // Rounds x·norm into `row`, and returns 1 / rms(x), or 1 without a norm.
-GPU_FUNCTION inline float round_row(const LinearArgs& a, RoundedBlock* row) {
+template <class Block>
+GPU_FUNCTION inline float round_row(const LinearArgs& a, Block* row) {
   constexpr int kAhead = 2;  // loads that are under way together
   float squares = 0;
   const i32 fours = a.columns / 4, wave = static_cast<i32>(kWave), threads = static_cast<i32>(block_size());
@@ -132,14 +165,34 @@ GPU_FUNCTION inline void add_products(const RawBlock<p>* raw, const RoundedBlock
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
       const i32 x_sum = kGroups == 2 ? x.sums[g] : x.sums[0] + x.sums[1];
-      i32 sum = -p.zero * x_sum;
-#pragma unroll
-      for (int w = g * kWords; w < (g + 1) * kWords; ++w) {
-        sum = dot4(weights.codes.word[w], static_cast<i32>(w < 4 ? x.low.word[w] : x.high.word[w - 4]), sum);
-      }
+      const float dot = dot_codes<p, kWords>(weights, g * kWords, x_sum,
+                                             [&](int w) { return w < 4 ? x.low.word[w] : x.high.word[w - 4]; });
       if constexpr (p.minimum) sums[i] = fma(weights.minimums[g] * x_scale, static_cast<float>(x_sum), sums[i]);
-      sums[i] = fma(weights.scales[g] * x_scale, static_cast<float>(sum), sums[i]);
+      sums[i] = fma(weights.scales[g] * x_scale, dot, sums[i]);
     }
+  }
+}
+
+// The same of E4M3 weights. Products are summed in f16, four to a lane of a pair: they are 2⁻⁸ times a weight, at most
+// 1.9, and their sums lose less than activations of 8 bits do.
+template <Packing p, int count>
+GPU_FUNCTION inline void add_products(const RawBlock<p>* raw, const HalfBlock& x, float x_scale, float* sums) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    float sum = 0;
+#pragma unroll
+    for (int two = 0; two < 4; ++two) {
+      u32 pair = 0;
+#pragma unroll
+      for (int w = 0; w < 2; ++w) {
+        u32 weights[2];
+        dealt_f16_of_e4m3(raw[i].planes.low[2 * two + w], weights);
+        pair = fma_f16x2(weights[0], x.pairs[two].word[2 * w], pair);
+        pair = fma_f16x2(weights[1], x.pairs[two].word[2 * w + 1], pair);
+      }
+      sum += to_float(Half{static_cast<u16>(pair)}) + to_float(Half{static_cast<u16>(pair >> 16)});
+    }
+    sums[i] = fma(scale_of<p>(raw[i].scales, 0) * (x_scale * kE4m3Unit), sum, sums[i]);
   }
 }
 
@@ -206,7 +259,8 @@ constexpr int steps_ahead(const Packing& p, int count) {
 template <Packing p, int count>
 GPU_FUNCTION inline void linear_one_quantized(const LinearArgs& a) {
   constexpr int kStepsAhead = steps_ahead(p, count);
-  GPU_SHARED(RoundedBlock, x, kMaxOneColumns / kBlock);
+  using Block = typename TokenBlock<p.e4m3>::Type;
+  GPU_SHARED(Block, x, kMaxOneColumns / kBlock);
   RowLoader<p, count> loader(a);
   RawBlock<p> coming[kStepsAhead][count] = {};
 #pragma unroll
@@ -219,7 +273,7 @@ GPU_FUNCTION inline void linear_one_quantized(const LinearArgs& a) {
 #pragma unroll
     for (int i = 0; i < kStepsAhead; ++i) {
       if (index >= a.waves) break;
-      const RoundedBlock& part = x[min_of(block, loader.blocks() - 1)];
+      const Block& part = x[min_of(block, loader.blocks() - 1)];
       add_products<p, count>(coming[i], part, block < loader.blocks() ? part.scale : 0, sums);
       loader.load(coming[i]);
       block += static_cast<i32>(kWave);

@@ -70,16 +70,11 @@ GPU_FUNCTION inline void dot_rows(const LinearMatrix& m, i32 row, const LinearAr
         }
 #pragma unroll
         for (int r = 0; r < kWaveRows; ++r) {
-          i32 sum = -p.zero * x_sum;
-#pragma unroll
-          for (int i = 0; i < kWords; ++i) {
-            const int word = g * kWords + i;
-            sum = dot4(weights[r].codes.word[word], static_cast<i32>(word < 4 ? low.word[word] : high.word[word - 4]),
-                       sum);
-          }
+          const float dot = dot_codes<p, kWords>(weights[r], g * kWords, x_sum,
+                                                 [&](int w) { return w < 4 ? low.word[w] : high.word[w - 4]; });
           float& total = sums[r * W + t];
           if constexpr (p.minimum) total = fma(weights[r].minimums[g] * x_scale, static_cast<float>(x_sum), total);
-          total = fma(weights[r].scales[g] * x_scale, static_cast<float>(sum), total);
+          total = fma(weights[r].scales[g] * x_scale, dot, total);
         }
       }
     }

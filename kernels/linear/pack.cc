@@ -22,6 +22,7 @@ GPU_FUNCTION inline void store_pack_plane(const u8* codes, u8* plane) {
 }
 
 GPU_FUNCTION inline void store_pack_word(u32 word, u8* to) { *reinterpret_cast<u16*>(to) = static_cast<u16>(word); }
+GPU_FUNCTION inline void store_pack_long(u32 word, u8* to) { *reinterpret_cast<u32*>(to) = word; }
 
 // `kElements` in `kBytes` are a block of the file.
 template <class Blocks, Packing p, int kElements, int kBytes>
@@ -54,6 +55,7 @@ GPU_FUNCTION inline void pack_blocks(const PackArgs& a) {
     if (first != 0) return;
     scales = a.target + a.layout.super_scales + block / (kSuperBlock / kBlock) * p.super_bytes();
   }
+  if constexpr (p.float_scale) return store_pack_long(Blocks::scale(b), scales);
   store_pack_word(Blocks::scale(b), scales);
   if (p.minimum) store_pack_word(Blocks::minimum(b), scales + 2);
 }

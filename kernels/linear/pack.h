@@ -30,7 +30,11 @@ namespace gabbro::gpu {
   X(iq2_xs)                       \
   X(iq2_s)                        \
   X(iq3_xxs)                      \
-  X(iq3_s)
+  X(iq3_s)                        \
+  X(int4_zp)                      \
+  X(int8_f32)                     \
+  X(fp8_e4m3)                     \
+  X(nf4)
 
 struct PackArgs {
   const u8* source;  // [count / row_blocks] rows in the file's layout

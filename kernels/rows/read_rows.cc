@@ -23,8 +23,7 @@ GPU_FUNCTION inline void read_quantized_rows(const CheckedReadRowsArgs& args) {
     const Codes codes = load_codes<p>(a.matrix, block);
     for (int i = 0; i < kBlock; ++i) {
       const i64 group = (block * kBlock + i) / p.group;
-      const i32 level = static_cast<i8>(codes.word[i / 4] >> (i % 4 * 8)) - p.zero;
-      float value = group_scale<p>(a.matrix, group) * static_cast<float>(level);
+      float value = group_scale<p>(a.matrix, group) * level_of<p>(codes.word[i / 4], i % 4);
       if constexpr (p.minimum) value += group_minimum<p>(a.matrix, group);
       y[b * kBlock + i] = value;
     }

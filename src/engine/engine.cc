@@ -58,6 +58,18 @@ void warn_of_memory(const Device& device, uint64_t cache_bytes, ModelFacts& fact
       static_cast<int64_t>(left / (facts.kv_bytes_per_token * static_cast<uint64_t>(facts.sequences)))));
 }
 
+// Null for "".
+const FileType* type_to_quantize(const std::string& name) {
+  if (name.empty()) return nullptr;
+  if (const FileType* type = find_file_type(std::string_view(name))) {
+    if (!is_quantized(type->base)) throw bad_input("--quantize: {} has no blocks", type->name);
+    return type;
+  }
+  std::string known;
+  for (const FileType& type : file_types()) known += (known.empty() ? "" : ", ") + std::string(type.name);
+  throw Error(ErrorCode::kBadInput, fmt::format("--quantize: '{}' is not known", name), "known: " + known);
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -122,7 +134,8 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   }
   state->chat_template = read_template_later(checkpoint);
   state->device = device != nullptr ? device : open_device(options.device, {.threads = options.threads});
-  const ModelNeeds needs = needs_of(checkpoint);
+  const FileType* const quantize = type_to_quantize(options.quantize);
+  const ModelNeeds needs = quantize != nullptr ? needs_of(llm::plan_of(checkpoint), *quantize) : needs_of(checkpoint);
   const llm::ModelShape& shape = needs.shape;
   if (state->tokenizer != nullptr && state->tokenizer->size() > shape.vocabulary) {
     throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", checkpoint.path(),
@@ -134,6 +147,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   facts.context = context_of(shape, options.context);
   facts.sequences = std::max<int64_t>(1, options.sequences);
   state->sampling = read_sampling_defaults(checkpoint);
+  for (const std::string& note : checkpoint.notes()) facts.warnings.push_back(checkpoint.path() + ": " + note);
   if (state->tokenizer != nullptr) {
     for (const std::string& warning : state->tokenizer->warnings())
       facts.warnings.push_back(checkpoint.path() + ": " + warning);
@@ -145,9 +159,14 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   const int64_t pages = state->pages_per_sequence() * facts.sequences;
   const uint64_t cache_bytes = kv_bytes(needs, options.kv_type, facts.context) * static_cast<uint64_t>(facts.sequences);
   state->stream = streaming::plan_stream(checkpoint, needs, options, state->device, cache_bytes, facts);
+  if (state->stream != nullptr && quantize != nullptr) {
+    throw Error(ErrorCode::kBadInput, fmt::format("{}: weights that are streamed are not quantized", checkpoint.path()),
+                "gabbro convert makes a quantized file, which --memory then streams");
+  }
   state->model = llm::load_model(checkpoint, state->device,
                                  {.context = facts.context,
                                   .check_weights = options.check_weights,
+                                  .quantize = quantize,
                                   .progress = progress,
                                   .streamed = state->stream.get()});
   if (state->stream != nullptr && !state->model->has_stages()) throw streaming::does_not_stream(facts);

@@ -19,7 +19,8 @@ constexpr int64_t kDefaultContext = 4096;  // tokens; more is asked for with --c
 // The format of most bytes of the weights, for files that do not name one.
 std::string most_common_type(const Checkpoint& checkpoint) {
   std::map<std::string, size_t> bytes;
-  for (const CheckpointTensor& tensor : checkpoint.tensors()) bytes[std::string(tensor.format)] += tensor.data.size();
+  for (const CheckpointTensor& tensor : checkpoint.tensors())
+    bytes[std::string(tensor.format)] += stored_form(tensor).data.size();
   std::string best;
   for (const auto& [name, count] : bytes) {
     if (best.empty() || count > bytes[best]) best = name;
@@ -59,7 +60,7 @@ ModelNeeds needs_of(const Checkpoint& checkpoint) {
   const auto experts = expert_tensors(checkpoint, plan);
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
     const auto of = experts.find(tensor.name);
-    add_tensor(needs, !plan.tied && tensor.name == embeddings, tensor.elements(), tensor.data.size(),
+    add_tensor(needs, !plan.tied && tensor.name == embeddings, tensor.elements(), stored_form(tensor).data.size(),
                of != experts.end() ? of->second : llm::ExpertsSize{});
   }
   return needs;

@@ -8,6 +8,7 @@
 #include "src/formats/ggml_type.h"
 #include "src/formats/gguf.h"
 #include "src/formats/gguf_parse.h"
+#include "src/formats/published/derived_data.h"
 
 namespace gabbro {
 namespace {
@@ -41,6 +42,15 @@ int64_t CheckpointTensor::elements() const {
 }
 
 uint64_t CheckpointTensor::offset() const { return static_cast<uint64_t>(data.data() - file->bytes().data()); }
+
+void CheckpointTensor::prepare() const {
+  if (derived) derived->prepare();
+}
+
+void CheckpointTensor::release() const {
+  if (derived) return derived->release();
+  file->release(offset(), data.size());
+}
 
 DType CheckpointTensor::dtype() const {
   if (known_dtype) return *known_dtype;
@@ -122,6 +132,7 @@ uint32_t Checkpoint::gguf_version() const { return state_->gguf_version; }
 size_t Checkpoint::file_count() const { return state_->file_count; }
 uint64_t Checkpoint::file_bytes() const { return state_->file_bytes; }
 const Metadata& Checkpoint::metadata() const { return state_->metadata(); }
+const std::vector<std::string>& Checkpoint::notes() const { return state_->notes; }
 std::span<const CheckpointTensor> Checkpoint::tensors() const { return state_->tensors; }
 std::optional<std::string> Checkpoint::chat_template() const { return state_->chat_template(); }
 TokenizerFiles Checkpoint::tokenizer_files() const { return state_->tokenizer_files(); }

@@ -21,9 +21,12 @@ namespace gabbro {
 namespace gguf {
 class File;  // src/formats/gguf.h
 }
+class DerivedData;  // src/formats/published/derived_data.h
 
 // Names of tensors and fields: those of llama.cpp, or those of transformers.
 enum class CheckpointLayout { kGguf, kHuggingFace };
+
+struct OrderedColumns;
 
 // Views into the files, which `file` keeps mapped; `name` and `format` are valid as long as the checkpoint is.
 struct CheckpointTensor {
@@ -33,6 +36,15 @@ struct CheckpointTensor {
   std::vector<int64_t> shape;        // row-major
   std::span<const std::byte> data;   // GGUF: at a multiple of 8 bytes from the start of the file
   std::shared_ptr<const MappedFile> file;
+  std::shared_ptr<DerivedData> derived{};  // what makes `data`; null: the file has it
+  // The quantized form of a dequantized matrix, with its columns in another order; null: none.
+  std::shared_ptr<const OrderedColumns> ordered{};
+
+  // To be called before `data` is read: makes bytes that no file has. Throws bad_input where what they are made of is
+  // damaged.
+  void prepare() const;
+  // The data will not be read again soon: gives pages back.
+  void release() const;
 
   int64_t elements() const;
   uint64_t offset() const;  // of the data, in bytes from the start of the file
@@ -40,10 +52,21 @@ struct CheckpointTensor {
 
   // Rows [first, first + count) of a matrix, in place. Throws bad_input where they are not there.
   CheckpointTensor rows(int64_t first, int64_t count) const;
-  // Columns of a matrix, row after row: [rows, count]. Throws as above, and where they do not begin and end with
-  // blocks.
+  // Columns of a matrix, row after row, of prepared data: [rows, count]. Throws as above, and where they do not begin
+  // and end with blocks.
   std::vector<std::byte> columns(int64_t first, int64_t count) const;
 };
+
+// Column j of `matrix` is column order[j] of the tensor that has this.
+struct OrderedColumns {
+  CheckpointTensor matrix;
+  std::vector<int32_t> order;
+};
+
+// The tensor, or its quantized form.
+inline const CheckpointTensor& stored_form(const CheckpointTensor& tensor) {
+  return tensor.ordered ? tensor.ordered->matrix : tensor;
+}
 
 // A handle: copies are of the same files.
 class Checkpoint {
@@ -65,13 +88,16 @@ class Checkpoint {
   // generation_config.json after "generation_config.".
   const Metadata& metadata() const;
 
-  std::span<const CheckpointTensor> tensors() const;            // in the order of the files
+  // In the order of the files. The tensors of a published quantized form (src/formats/published) are one matrix here.
+  std::span<const CheckpointTensor> tensors() const;
   const CheckpointTensor* tensor(std::string_view name) const;  // null if there is none
   const CheckpointTensor& require_tensor(std::string_view name) const;
 
   // The source of the chat template: tokenizer.chat_template, chat_template.jinja, or that of tokenizer_config.json
   // (the one that is called "default" where there are several). Nothing where there is none.
   std::optional<std::string> chat_template() const;
+  // A line for each reason for which quantized matrices are in f16 or bf16.
+  const std::vector<std::string>& notes() const;
   // The files that describe the tokenizer of a folder; empty for GGUF, whose metadata() has the vocabulary.
   TokenizerFiles tokenizer_files() const;
 

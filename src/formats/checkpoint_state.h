@@ -1,9 +1,11 @@
 // The inside of Checkpoint, filled by its readers. Private to src/formats.
 #pragma once
 
+#include <deque>
 #include <unordered_map>
 
 #include "src/formats/checkpoint.h"
+#include "src/formats/published/published.h"
 
 namespace gabbro {
 
@@ -18,6 +20,8 @@ struct Checkpoint::State {
 
   // Checks that names are unique.
   void add_tensor(CheckpointTensor tensor);
+  // Replaces the tensors that these matrices are made of.
+  void replace_tensors(std::vector<published::Matrix> matrices);
 
   std::string path;
   uint32_t gguf_version = 0;
@@ -26,6 +30,8 @@ struct Checkpoint::State {
   uint64_t file_bytes = 0;
   std::vector<CheckpointTensor> tensors;
   std::unordered_map<std::string_view, size_t> index;  // in `tensors`
+  std::deque<std::string> names;                       // of tensors that no file has
+  std::vector<std::string> notes;
 
   static std::shared_ptr<const State> of_gguf(gguf::File file);
   // `path`: a folder, a .safetensors file, or an index.

@@ -130,14 +130,25 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
     }
   }
   state->file_count = names.size();
-  state->documents.reserve(2);  // fields are views
+  state->documents.reserve(3);  // fields are views
   for (const auto& [name, prefix] : {std::pair("config.json", ""), {"generation_config.json", "generation_config."}}) {
     if (!file_exists(state->folder / name)) continue;
     const Json& document = state->documents.emplace_back(read_json_file((state->folder / name).string()));
     if (!document.is_object()) throw bad_input("{}: is not an object", (state->folder / name).string());
     state->fields.add(document, prefix);
   }
+  // GPTQ models of before 2024 have their configuration in another file.
+  if (const char* name = "quantize_config.json"; file_exists(state->folder / name)) {
+    const Json& document = state->documents.emplace_back(read_json_file((state->folder / name).string()));
+    if (!document.is_object()) throw bad_input("{}: is not an object", (state->folder / name).string());
+    state->fields.add(document, "quantization_config.");
+  }
   state->fields.finish(path);
+  const published::Source source(state->tensors, state->fields, [&](std::string_view name) {
+    const auto found = state->index.find(name);
+    return found != state->index.end() ? &state->tensors[found->second] : nullptr;
+  });
+  state->replace_tensors(published::find_matrices(source));
   return state;
 }
 

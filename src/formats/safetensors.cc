@@ -32,6 +32,7 @@ constexpr ElementType kTypes[] = {
     {"F8_E4M3", 8, {}},        {"F8_E8M0", 8, {}},
     {"C64", 64, {}},           {"F4", 4, {}},
     {"F6_E2M3", 6, {}},        {"F6_E3M2", 6, {}},
+    {"F8_E4M3FNUZ", 8, {}},    {"F8_E5M2FNUZ", 8, {}},
 };
 
 constexpr size_t kLengthBytes = 8;

@@ -9,8 +9,11 @@ namespace gabbro::nn {
 struct Projection {
   Tensor weight;  // [N, K], any float or block format
   Tensor bias;    // [N] or undefined
+  Tensor order;   // i32 [K]: the element of x for each column of `weight`; undefined: in order
 
-  Tensor operator()(const Tensor& x) const { return linear(x, weight, bias); }  // [..., K] -> [..., N]
+  Tensor operator()(const Tensor& x) const {  // [..., K] -> [..., N]
+    return linear(order.defined() ? take(x, order, -1) : x, weight, bias);
+  }
 };
 
 }  // namespace gabbro::nn

@@ -20,6 +20,13 @@ ENCODED = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"]
 RANDOM = {"Q1_0": 0, "Q2_0": 0, "TQ1_0": 52, "TQ2_0": 64, "IQ1_S": 0, "IQ1_M": None, "IQ2_XXS": 0, "IQ2_XS": 0, "IQ2_S": 0,
           "IQ3_XXS": 0, "IQ3_S": 0, "MXFP4": None, "NVFP4": None}
 SIZES = {"Q1_0": (128, 18), "Q2_0": (64, 18)}  # formats that gguf-py does not read
+# Formats of safetensors folders alone (include/gabbro/quant_traits.h): elements and bytes of a block.
+PUBLISHED = {"INT4_ZP": (32, 20), "INT8_F32": (32, 36), "FP8_E4M3": (32, 36), "NF4": (64, 36)}
+# create_normal_map() of bitsandbytes.
+NF4_LEVELS = np.array([-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+                       -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+                       0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+                       0.7229568362236023, 1.0], np.float32)
 FOLDER = pathlib.Path(__file__).parent.parent / "data" / "formats" / "quant"
 
 
@@ -52,6 +59,37 @@ def dequantize(blocks, name):
     return scale * (2 * levels - 1 if bits == 1 else levels - 1)
 
 
+def e4m3_values():
+    """Of all codes (OCP 8-bit Floating Point Specification), those of NaN as further numbers."""
+    codes = np.arange(256)
+    exponent, mantissa = codes >> 3 & 15, codes & 7
+    size = np.where(exponent == 0, mantissa * 2.0**-9, (8 + mantissa) * 2.0**(exponent - 10))
+    return np.where(codes < 128, size, -size).astype(np.float32)
+
+
+def make_published(name, count):
+    random = np.random.default_rng([20261126, *name.encode()])
+    elements, size = PUBLISHED[name]
+    blocks = random.integers(0, 256, (count // elements, size), dtype=np.uint8)
+    scales = random.uniform(-0.01, 0.01, len(blocks))
+    if name == "INT4_ZP":
+        points = random.integers(0, 17, len(blocks)).astype(np.float32)
+        blocks[:, :2] = scales.astype(np.float16)[:, None].view(np.uint8)
+        blocks[:, 2:4] = (-points).astype(np.float16)[:, None].view(np.uint8)
+        codes = np.concatenate([blocks[:, 4:] & 15, blocks[:, 4:] >> 4], axis=1)
+        values = scales.astype(np.float16).astype(np.float32)[:, None] * (codes.astype(np.float32) - points[:, None])
+    else:
+        blocks[:, :4] = scales.astype(np.float32)[:, None].view(np.uint8)
+        codes = blocks[:, 4:]
+        if name == "NF4":
+            levels = NF4_LEVELS[np.concatenate([codes & 15, codes >> 4], axis=1)]
+        else:
+            levels = codes.view(np.int8).astype(np.float32) if name == "INT8_F32" else e4m3_values()[codes]
+        values = scales.astype(np.float32)[:, None] * levels
+    blocks.tofile(FOLDER / f"{name.lower()}.blocks")
+    values.astype(np.float32).tofile(FOLDER / f"{name.lower()}.f32")
+
+
 def make_random(name, scale_at, count):
     random = np.random.default_rng([20261125, *name.encode()])
     elements, size = SIZES.get(name) or gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]]
@@ -70,6 +108,8 @@ def make_random(name, scale_at, count):
 def main():
     for name, scale_at in RANDOM.items():
         make_random(name, scale_at, 1536)
+    for name in PUBLISHED:
+        make_published(name, 1536)
     if len(sys.argv) < 2:
         return
     library = ctypes.CDLL(sys.argv[1])

@@ -65,11 +65,47 @@ template <Packing p, int q>
   return code_vector<p.bits, q>(chunk);
 }
 
-// The scales of a chunk's 16 rows, of formats without sub-scales.
+// The same as words, of bytes 0 and 2 and of bytes 1 and 3 of each lane. Wide levels are 256 times those of one table
+// less those of another.
+struct LevelWords {
+  Words even, odd;
+};
+template <Packing p>
+inline constexpr auto kWideLevels = [] {
+  std::array<std::array<uint8_t, 16>, 2> tables{};
+  for (int i = 0; i < 16; ++i) {
+    const int level = 256 * p.levels.value[i] + p.levels.low[i], high = (level + 256 * 256 + 255) / 256 - 256;
+    tables[0][static_cast<size_t>(i)] = static_cast<uint8_t>(high);
+    tables[1][static_cast<size_t>(i)] = static_cast<uint8_t>(256 * high - level);
+  }
+  return tables;
+}();
+template <Packing p, int q>
+[[gnu::always_inline]] inline LevelWords level_words(const uint8_t* chunk) {
+  if constexpr (p.levels.wide) {
+    const Bytes codes = code_vector<p.bits, q>(chunk);
+    const Bytes high = lookup(kWideLevels<p>[0].data(), codes), low = lookup(kWideLevels<p>[1].data(), codes);
+    const Words unit = splat_words(256);
+    return {even_bytes(high) * unit - even_bytes(low), odd_bytes(high) * unit - odd_bytes(low)};
+  }
+  const Bytes levels = level_vector<p, q>(chunk);
+  return {even_bytes(levels), odd_bytes(levels)};
+}
+
+// The scales of a chunk's 16 rows, of formats without sub-scales; of E4M3 those of load_e4m3().
 template <Packing p>
 [[gnu::always_inline]] inline F32 load_scale(const uint8_t* header) {
+  if constexpr (p.float_scale) {
+    const F32 scale = load(reinterpret_cast<const float*>(header));
+    return p.e4m3 ? scale * splat(256) : scale;
+  }
   if constexpr (p.bfloat_scale) return load_bfloat(header);
   return load_half(header);
+}
+template <Packing p>
+[[gnu::always_inline]] inline F32 load_minimum(const uint8_t* header, F32 scale) {
+  const F32 minimum = load_half(header + 32);
+  return p.zero_points ? minimum * scale : minimum;
 }
 
 // Builds a plane of `width` bits out of bits `from` and up of the eight vectors.

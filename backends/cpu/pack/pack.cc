@@ -6,6 +6,7 @@
 #include "backends/common/dequantized.h"
 #include "backends/cpu/pack/codes.h"
 #include "src/base/half.h"
+#include "src/formats/quant/e4m3.h"
 #include "src/formats/quant/quant.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -20,31 +21,43 @@ const std::byte* first_row(const StridedMatrix& matrix, int64_t panel) {
 }
 
 // 32 codes of each of 16 rows to one chunk.
-template <int bits>
+template <Packing p>
 void store_chunk(const DecodedBlock* blocks, int first, uint8_t* chunk) {
+  if constexpr (p.e4m3) {
+    for (int row = 0; row < kPanelRows; ++row) {
+      for (int k = 0; k < kChunk; ++k) chunk[k * kPanelRows + row] = blocks[row].codes[first + k];
+    }
+    return;
+  }
   alignas(64) uint8_t vectors[8 * 64];
   for (int row = 0; row < kPanelRows; ++row) {
     const uint8_t* codes = blocks[row].codes + first;
     for (int q = 0; q < 8; ++q) std::memcpy(vectors + q * 64 + row * 4, codes + q * 4, 4);
   }
-  store_codes<bits>(vectors, chunk);
+  store_codes<p.bits>(vectors, chunk);
 }
 
 // Codes `first` and on of blocks without sub-scales, as chunk `chunk` of the panel.
 template <Packing p>
 void store_small_block(const DecodedBlock* blocks, int first, int64_t chunk, int64_t columns, uint8_t* panel) {
+  if constexpr (p.float_scale) {
+    float scales[kPanelRows];
+    for (int row = 0; row < kPanelRows; ++row) scales[row] = blocks[row].scale;
+    std::memcpy(panel + small_scale_at(p, chunk), scales, sizeof scales);
+    return store_chunk<p>(blocks, first, panel + small_codes_at(p, chunk, columns));
+  }
   uint16_t scales[2][kPanelRows];
   for (int row = 0; row < kPanelRows; ++row) {
     scales[0][row] = p.bfloat_scale ? float_to_bfloat_bits(blocks[row].scale) : float_to_half_bits(blocks[row].scale);
     scales[1][row] = float_to_half_bits(blocks[row].minimum);
   }
   std::memcpy(panel + small_scale_at(p, chunk), scales, static_cast<size_t>(header_step(p)));
-  store_chunk<p.bits>(blocks, first, panel + small_codes_at(p, chunk, columns));
+  store_chunk<p>(blocks, first, panel + small_codes_at(p, chunk, columns));
 }
 
 template <Packing p>
 void store_super_block(const DecodedBlock* blocks, uint8_t* target) {
-  for (int chunk = 0; chunk < 8; ++chunk) store_chunk<p.bits>(blocks, chunk * kChunk, target + chunk * chunk_bytes(p));
+  for (int chunk = 0; chunk < 8; ++chunk) store_chunk<p>(blocks, chunk * kChunk, target + chunk * chunk_bytes(p));
   for (int row = 0; row < kPanelRows; ++row) {
     for (int g = 0; g < 256 / p.group; ++g) {
       target[sub_scales_at(p) + g * kPanelRows + row] = static_cast<uint8_t>(blocks[row].sub_scales[g]);
@@ -54,6 +67,10 @@ void store_super_block(const DecodedBlock* blocks, uint8_t* target) {
     if (p.minimum) std::memcpy(target + minimum_at(p) + row * 4, &blocks[row].minimum, 4);
   }
 }
+
+struct ScaleOfRow {
+  float scale, minimum;
+};
 
 template <Packing p>
 void pack_blocks(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
@@ -73,7 +90,7 @@ void pack_blocks(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
     }
   }
   const int64_t chunks = matrix.columns / kChunk;
-  if (!p.sub_scales && !p.minimum && chunks % 2 == 1)
+  if (!p.sub_scales && header_step(p) < 64 && chunks % 2 == 1)
     std::memset(target + small_scale_at(p, chunks), 0, 32);  // padding
 }
 
@@ -114,34 +131,65 @@ void pack_words(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
   }
 }
 
+// Scale, and minimum if there is one, of a row in the header of a chunk without sub-scales.
+template <Packing p>
+ScaleOfRow small_scale(const uint8_t* header, int row) {
+  if constexpr (p.float_scale) {
+    float scale;
+    std::memcpy(&scale, header + row * 4, sizeof scale);
+    return {scale, 0};
+  }
+  uint16_t bits[2] = {};
+  std::memcpy(&bits[0], header + row * 2, 2);
+  if (p.minimum) std::memcpy(&bits[1], header + 32 + row * 2, 2);
+  const float scale = p.bfloat_scale ? bfloat_bits_to_float(bits[0]) : half_bits_to_float(bits[0]);
+  return {scale, half_bits_to_float(bits[1])};
+}
+
+// The same for element i of the chunk, in a block with sub-scales.
+template <Packing p>
+ScaleOfRow sub_scale(const uint8_t* block, int64_t chunk, int i, int row) {
+  const int64_t at = (chunk % 8 * kChunk + i) / p.group * kPanelRows + row;
+  ScaleOfRow result = {};
+  std::memcpy(&result.scale, block + scale_at(p) + row * 4, 4);
+  result.scale *= static_cast<int8_t>(block[sub_scales_at(p) + at]);
+  if (p.minimum) {
+    std::memcpy(&result.minimum, block + minimum_at(p) + row * 4, 4);
+    result.minimum *= block[sub_minimums_at(p) + at];
+  }
+  return result;
+}
+
+// The levels of a row in a chunk.
+template <Packing p>
+void unpack_levels(const uint8_t* codes, int row, float* levels) {
+  if constexpr (p.e4m3) {
+    for (int i = 0; i < kChunk; ++i) levels[i] = e4m3_value(codes[i * kPanelRows + row]);
+  } else {
+    alignas(64) int16_t words[8][2][32];
+    unroll<8>([&](auto q) {
+      const LevelWords both = level_words<p, q>(codes);
+      store_words(words[q][0], both.even);
+      store_words(words[q][1], both.odd);
+    });
+    for (int i = 0; i < kChunk; ++i) levels[i] = static_cast<float>(words[i / 4][i % 2][row * 2 + i % 4 / 2] - p.zero);
+  }
+}
+
 template <Packing p>
 void unpack_blocks(const uint8_t* panel, int row, int64_t columns, float* out) {
-  alignas(64) uint8_t levels[8][64];
+  float levels[kChunk];
   for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
     const uint8_t* block = panel + chunk / 8 * block_bytes(p);
     const uint8_t* codes =
         p.sub_scales ? block + chunk % 8 * chunk_bytes(p) : panel + small_codes_at(p, chunk, columns);
-    unroll<8>([&](auto q) { store_bytes(levels[q], level_vector<p, q>(codes)); });
+    unpack_levels<p>(codes, row, levels);
     for (int i = 0; i < kChunk; ++i) {
-      float scale = 0, minimum = 0;
-      if constexpr (p.sub_scales) {
-        const int64_t at = (chunk % 8 * kChunk + i) / p.group * kPanelRows + row;
-        std::memcpy(&scale, block + scale_at(p) + row * 4, 4);
-        scale *= static_cast<int8_t>(block[sub_scales_at(p) + at]);
-        if (p.minimum) {
-          std::memcpy(&minimum, block + minimum_at(p) + row * 4, 4);
-          minimum *= block[sub_minimums_at(p) + at];
-        }
-      } else {
-        uint16_t f16_bits[2] = {};
-        const uint8_t* header = panel + small_scale_at(p, chunk) + row * 2;
-        std::memcpy(&f16_bits[0], header, 2);
-        if (p.minimum) std::memcpy(&f16_bits[1], header + 32, 2);
-        scale = p.bfloat_scale ? bfloat_bits_to_float(f16_bits[0]) : half_bits_to_float(f16_bits[0]);
-        minimum = half_bits_to_float(f16_bits[1]);
-      }
-      const float value = scale * static_cast<float>(levels[i / 4][row * 4 + i % 4] - p.zero);
-      out[chunk * kChunk + i] = p.minimum ? value + minimum : value;
+      const ScaleOfRow s =
+          p.sub_scales ? sub_scale<p>(block, chunk, i, row) : small_scale<p>(panel + small_scale_at(p, chunk), row);
+      out[chunk * kChunk + i] = p.zero_points ? s.scale * (levels[i] + s.minimum)
+                                : p.minimum   ? s.scale * levels[i] + s.minimum
+                                              : s.scale * levels[i];
     }
   }
 }

@@ -92,6 +92,14 @@ inline F32 load_bfloat(const void* p) {
   const auto widen = [](__m128i w) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(w), 16)); };
   return {widen(_mm_loadu_si128(words)), widen(_mm_loadu_si128(words + 1))};
 }
+// Sixteen E4M3 floats, each times 2⁻⁸: their bits are those of an f16.
+inline F32 load_e4m3(const void* p) {
+  const __m256i wide = _mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+  const __m256i sign = _mm256_and_si256(_mm256_slli_epi16(wide, 8), _mm256_set1_epi16(INT16_MIN));
+  const __m256i rest = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(0x3f80));
+  const __m256i bits = _mm256_or_si256(sign, rest);
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(bits)), _mm256_cvtph_ps(_mm256_extracti128_si256(bits, 1))};
+}
 // To nearest even; a NaN stays one, made quiet: nothing is added to it that could carry into its exponent.
 inline __m256i bfloat_bits(__m256 x) {
   const __m256i bits = _mm256_castps_si256(x), is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));

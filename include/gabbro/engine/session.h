@@ -44,7 +44,8 @@ struct LoadOptions {
   // from the file.
   uint64_t memory = 0;
   uint64_t host_memory = 0;
-  bool check_weights = true;               // refuse values that are not numbers, in weights that loading reads anyway
+  bool check_weights = true;  // refuse values that are not numbers, in weights that loading reads anyway
+  std::string quantize;       // plain weights to this file type, "q4_k_m", while loading; empty: as they are
   std::function<void(double)> progress{};  // called with the fraction of the weights that is loaded, 0..1
 };
 

@@ -33,6 +33,12 @@ inline void store_half(std::byte* bytes, float value) {
   std::memcpy(bytes, &bits, sizeof bits);
 }
 
+inline float load_float(const std::byte* bytes) {
+  float value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
 inline uint32_t load_u32(const std::byte* bytes) {
   uint32_t value;
   std::memcpy(&value, bytes, sizeof value);

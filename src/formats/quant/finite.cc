@@ -1,5 +1,6 @@
 #include "src/formats/quant/finite.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "src/base/error.h"
@@ -39,6 +40,12 @@ bool all_scales_finite(const QuantTraits& traits, const std::byte* source, int64
       return all_blocks(first, count, bytes, [](const std::byte* at) { return is_finite_half(load_nibbles(at)); });
     case ScaleCode::kE8M0:  // 255 is a NaN, and 253 and 254 times the largest level overflow
       return all_blocks(first, count, bytes, [](const std::byte* at) { return std::to_integer<int>(*at) < 253; });
+    case ScaleCode::kF32:  // the largest level times it is finite too
+      return all_blocks(first, count, bytes, [](const std::byte* at) {
+        float scale;
+        std::memcpy(&scale, at, sizeof scale);
+        return std::fabs(scale) < 0x1p119f;
+      });
     case ScaleCode::kUE4M3:
       return true;  // its NaN reads as 0
   }

@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/base/half.h"
 #include "src/formats/quant/blocks.h"
+#include "src/formats/quant/e4m3.h"
 
 namespace gabbro {
 namespace {
@@ -24,15 +25,21 @@ int64_t count_blocks(DType dtype, int64_t elements) {
   return elements / block;
 }
 
+float level_of(const QuantTraits& traits, int code) {
+  if (traits.e4m3) return e4m3_value(static_cast<uint8_t>(code));
+  return static_cast<float>(traits.levels.used ? quant_level(traits.levels, code) : code - traits.zero);
+}
+
 void dequantize_block(const QuantTraits& traits, const DecodedBlock& block, float* out) {
   for (int first = 0; first < traits.block_elements; first += traits.group) {
     const int g = first / traits.group;
     const float scale = block.scale * block.sub_scales[g];
     const float minimum = block.minimum * block.sub_minimums[g];
     for (int i = first; i < first + traits.group; ++i) {
-      const int code = block.codes[i];
-      const int level = traits.levels.used ? traits.levels.value[code] : code - traits.zero;
-      out[i] = traits.has_minimum() ? scale * level + minimum : scale * level;
+      const float level = level_of(traits, block.codes[i]);
+      out[i] = traits.zero_points     ? scale * (level + minimum)
+               : traits.has_minimum() ? scale * level + minimum
+                                      : scale * level;
     }
   }
 }
@@ -62,7 +69,9 @@ const QuantFormat& quant_format(DType dtype) {
   return *kFormats[static_cast<int>(dtype) - kFirstQuantized];
 }
 
-void dequantize_row(DType dtype, const std::byte* source, float* out, int64_t elements) {
+namespace {
+
+void dequantize(DType dtype, bool by_codes, const std::byte* source, float* out, int64_t elements) {
   const int64_t blocks = count_blocks(dtype, elements);
   if (dtype == DType::f32) return widen<float>(source, out, elements);
   if (dtype == DType::f16) return widen<Half>(source, out, elements);
@@ -70,15 +79,26 @@ void dequantize_row(DType dtype, const std::byte* source, float* out, int64_t el
   if (!is_quantized(dtype)) throw bad_input("cannot dequantize {}", dtype_name(dtype));
   const QuantFormat& format = quant_format(dtype);
   const QuantTraits& traits = quant_traits(dtype);
+  const bool decodes = format.decode != nullptr && (by_codes || format.dequantize == nullptr);
   DecodedBlock block;
   for (int64_t b = 0; b < blocks; ++b, source += traits.block_bytes, out += traits.block_elements) {
-    if (format.decode == nullptr) {
+    if (!decodes) {
       format.dequantize(source, out);
     } else {
       format.decode(source, block);
       dequantize_block(traits, block, out);
     }
   }
+}
+
+}  // namespace
+
+void dequantize_row(DType dtype, const std::byte* source, float* out, int64_t elements) {
+  dequantize(dtype, false, source, out, elements);
+}
+
+void dequantize_codes(DType dtype, const std::byte* source, float* out, int64_t elements) {
+  dequantize(dtype, true, source, out, elements);
 }
 
 void quantize_row(DType dtype, const float* source, const float* importance, std::byte* out, int64_t elements) {

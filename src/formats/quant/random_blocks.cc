@@ -58,13 +58,15 @@ BlockScale block_scale(DType dtype, float deviation, std::mt19937_64& random) {
   fill_bits(sample, random);
   float minimum = 0;
   if (quant_traits(dtype).has_minimum())
-    minimum = -mean(decode_with(dtype, sample, 1, 0)) / mean(decode_with(dtype, sample, 0, 1));
+    minimum = -mean(decode_with(dtype, sample, 1, 0)) /
+              (mean(decode_with(dtype, sample, 1, 1)) - mean(decode_with(dtype, sample, 1, 0)));
   double squares = 0;
   const std::vector<float> values = decode_with(dtype, sample, 1, minimum);
   for (const float value : values) squares += static_cast<double>(value) * value;
   const float root = static_cast<float>(std::sqrt(squares / static_cast<double>(values.size())));
   const float scale = deviation / root;
-  return {scale, scale * minimum, std::fabs(mean(values)) > kLargestMean * root};
+  return {scale, quant_traits(dtype).zero_points ? minimum : scale * minimum,
+          std::fabs(mean(values)) > kLargestMean * root};
 }
 
 void fill_blocks(DType dtype, std::span<std::byte> out, float deviation, std::mt19937_64& random) {
@@ -75,7 +77,8 @@ void fill_blocks(DType dtype, std::span<std::byte> out, float deviation, std::mt
     const uint64_t choice = random();
     const float factor = 0.5f + static_cast<float>(choice % kScales) / kScales;
     const float sign = middle.both_signs && choice / kScales % 2 == 1 ? -1.0f : 1.0f;
-    store_scales(traits, sign * middle.scale * factor, middle.minimum * factor, &out[block]);
+    const float minimum = traits.zero_points ? middle.minimum : middle.minimum * factor;
+    store_scales(traits, sign * middle.scale * factor, minimum, &out[block]);
   }
 }
 

@@ -60,6 +60,9 @@ inline void store_scale(const QuantTraits& traits, float scale, std::byte* block
       *at = static_cast<std::byte>(std::clamp(exponent, 0.0f, 252.0f));
       return;
     }
+    case ScaleCode::kF32:
+      std::memcpy(at, &scale, sizeof scale);
+      return;
     case ScaleCode::kUE4M3: {
       uint8_t nearest = 0;
       for (uint8_t code = 1; code < 0x7f; ++code) {

@@ -291,6 +291,11 @@ void Conversion::convert(const Target& target) {
     done_ += target.bytes;
     return;
   }
+  if (target.experts) {
+    for (const CheckpointTensor* tensor : target.experts->tensors()) tensor->prepare();
+  } else if (target.source != nullptr) {
+    target.source->prepare();
+  }
   constexpr size_t kChunk = size_t{4} << 20;  // bytes of the source that a thread takes at a time
   const int64_t rows = target.rows();
   const size_t per_row =
@@ -329,10 +334,9 @@ void Conversion::convert(const Target& target) {
   file_->complete(target.name);
   if (target.source == nullptr) return;
   if (target.experts) {
-    for (const CheckpointTensor* tensor : target.experts->tensors())
-      tensor->file->release(tensor->offset(), tensor->data.size());
+    for (const CheckpointTensor* tensor : target.experts->tensors()) tensor->release();
   } else {
-    target.source->file->release(target.source->offset(), target.source->data.size());
+    target.source->release();
   }
 }
 

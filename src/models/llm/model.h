@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/formats/checkpoint.h"
+#include "src/formats/file_type.h"
 #include "src/nn/kv_cache.h"
 
 namespace gabbro::llm {
@@ -77,8 +78,9 @@ class StreamedWeights {
 };
 
 struct LoadModelOptions {
-  int64_t context = 0;        // tokens of a sequence, at most
-  bool check_weights = true;  // refuse values that are not numbers, in all weights that loading reads anyway
+  int64_t context = 0;                 // tokens of a sequence, at most
+  bool check_weights = true;           // refuse values that are not numbers, in all weights that loading reads anyway
+  const FileType* quantize = nullptr;  // f32, f16 and bf16 matrices become this mixture; null: they stay as they are
   LoadProgress progress{};
   StreamedWeights* streamed = nullptr;  // then all other weights are on the device, and nothing is used in place
 };

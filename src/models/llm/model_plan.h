@@ -28,16 +28,7 @@ uint64_t bytes_read(const ExpertsSize& experts, uint64_t bytes);
 
 inline constexpr const char* kEmbeddings = "token_embd.weight";
 
-// A tensor of a file of a given type.
-struct PlannedTensor {
-  std::string name;
-  std::vector<int64_t> shape;  // row-major
-  DType dtype;
-  ExpertsSize experts{};  // of a tensor [E, rows, columns]
-
-  int64_t elements() const;
-  uint64_t bytes() const;
-};
+// The tensors of a file of this type.
 std::vector<PlannedTensor> planned_tensors(const ModelPlan& plan, const FileType& type);
 
 // A model of random weights in memory (src/formats/random_file.h). Its activations stay finite and of the size of a

@@ -9,23 +9,13 @@
 
 #include "src/base/error.h"
 #include "src/formats/gguf_parse.h"
+#include "src/formats/published/derived_data.h"
 #include "src/formats/quant/finite.h"
 #include "src/formats/quant/quant.h"
+#include "src/models/llm/load_formats.h"
 
 namespace gabbro::llm {
 namespace {
-
-size_t bytes_of_matrices(const Checkpoint& checkpoint, const Device& device) {
-  size_t bytes = 0;
-  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    const size_t rank = tensor.shape.size();
-    if (rank < 2 || rank > 3 || !tensor.known_dtype) continue;  // it may be one that the model does not use
-    if (tensor.elements() == 0) continue;
-    const int64_t columns = tensor.shape.back();
-    bytes += MemoryBlock::rounded(device.matrix_bytes(*tensor.known_dtype, tensor.elements() / columns, columns));
-  }
-  return bytes;
-}
 
 // A copy of the tensor's bytes in the layout of GGUF.
 std::shared_ptr<std::vector<std::byte>> in_our_layout(const CheckpointTensor& tensor, int64_t rows,
@@ -182,7 +172,7 @@ const std::byte* ExpertTensors::row(int64_t row) const {
 }
 
 nn::Projection WeightSource::linear(const std::string& prefix, MatrixSize size, const TransformersLayout& theirs) {
-  nn::Projection projection{.weight = matrix(prefix + ".weight", size, theirs)};
+  nn::Projection projection = this->projection(prefix + ".weight", size, theirs);
   if (!has(prefix + ".bias")) return projection;
   TransformersLayout of_bias = theirs;
   of_bias.transposed = false;
@@ -197,12 +187,13 @@ CheckpointWeights::CheckpointWeights(const Checkpoint& checkpoint, std::span<con
     : checkpoint_(checkpoint),
       names_(names),
       device_(std::move(device)),
+      quantize_(planned_formats(checkpoint, options.quantize)),
       memory_(device_, options.streamed != nullptr ? options.streamed->resident_bytes()
-                                                   : bytes_of_matrices(checkpoint, *device_)),
+                                                   : bytes_of_matrices(checkpoint, names, quantize_, *device_)),
       check_weights_(options.check_weights),
       progress_(options.progress),
       streamed_(options.streamed) {
-  for (const CheckpointTensor& tensor : checkpoint.tensors()) total_ += tensor.data.size();
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) total_ += stored_form(tensor).data.size();
 }
 
 bool CheckpointWeights::has(const std::string& name) const { return has_weight(names_, checkpoint_, name); }
@@ -235,9 +226,18 @@ void CheckpointWeights::check_values(const CheckpointTensor& tensor) const {
 }
 
 void CheckpointWeights::loaded(const CheckpointTensor& tensor, size_t bytes, bool used_in_place) {
-  if (!used_in_place) tensor.file->release(tensor.offset(), tensor.data.size());  // these pages need not stay in memory
+  if (!used_in_place) tensor.release();  // these pages need not stay in memory
   done_ += bytes;
   if (progress_) progress_(done_, total_);
+}
+
+// Streamed rows are read from the files.
+void CheckpointWeights::require_streamable(const CheckpointTensor& tensor, const std::string& name) const {
+  if (!tensor.derived && !new_format(quantize_, name, tensor.dtype())) return;
+  throw Error(ErrorCode::kBadInput,
+              fmt::format("{}: tensor {}: weights that are quantized while loading, or are {}, cannot be streamed",
+                          checkpoint_.path(), gguf::quote(tensor.name), tensor.format),
+              "gabbro convert makes a GGUF file of them, which can");
 }
 
 Tensor CheckpointWeights::streamed_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
@@ -268,20 +268,46 @@ Tensor CheckpointWeights::uploaded(DType dtype, int64_t rows, int64_t columns,
   return device_->tensor_in(own, dtype, Shape{rows, columns});
 }
 
-Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
-  const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && !theirs.is_same();
-  const bool transposed = converted && theirs.transposed;
+const CheckpointTensor& CheckpointWeights::checked_matrix(const std::string& name, MatrixSize size,
+                                                          const TransformersLayout& theirs) const {
+  const bool transposed = checkpoint_.layout() == CheckpointLayout::kHuggingFace && theirs.transposed;
   const int64_t skipped = checkpoint_.layout() == CheckpointLayout::kHuggingFace ? theirs.skipped_rows : 0;
   const CheckpointTensor& whole = checked(name, transposed ? std::vector<int64_t>{size.columns, size.rows}
                                                            : std::vector<int64_t>{size.rows + skipped, size.columns});
   if (transposed && is_quantized(whole.dtype()))
     throw bad_input("{}: tensor {} is stored transposed, which {} cannot be", checkpoint_.path(),
                     gguf::quote(whole.name), whole.format);
-  if (is_streamed(name)) return streamed_rows(whole, name, size, theirs);
+  return whole;
+}
+
+Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
+  return upload_rows(checked_matrix(name, size, theirs), name, size, theirs);
+}
+
+nn::Projection CheckpointWeights::projection(const std::string& name, MatrixSize size,
+                                             const TransformersLayout& theirs) {
+  const CheckpointTensor& whole = checked_matrix(name, size, theirs);
+  if (!whole.ordered) return {.weight = upload_rows(whole, name, size, theirs), .bias = {}, .order = {}};
+  const std::vector<int32_t>& order = whole.ordered->order;
+  Tensor& indices = orders_[order];
+  if (!indices.defined()) indices = device_->upload(DType::i32, Shape{std::ssize(order)}, order.data());
+  return {.weight = upload_rows(whole.ordered->matrix, name, size, theirs), .bias = {}, .order = indices};
+}
+
+Tensor CheckpointWeights::upload_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
+                                      const TransformersLayout& theirs) {
+  if (is_streamed(name)) {
+    require_streamable(whole, name);
+    return streamed_rows(whole, name, size, theirs);
+  }
+  whole.prepare();
+  const int64_t skipped = checkpoint_.layout() == CheckpointLayout::kHuggingFace ? theirs.skipped_rows : 0;
+  const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && !theirs.is_same();
   const int64_t rows = size.count > 0 ? size.count : size.rows;
   const CheckpointTensor wanted = rows == whole.shape[0] || converted ? whole : whole.rows(skipped + size.first, rows);
   const bool copied = converted || !is_aligned(wanted.data, wanted.dtype());
-  if (copied || device_->matrix_bytes(wanted.dtype(), rows, size.columns) > 0) check_values(wanted);
+  const bool read = copied || new_format(quantize_, name, wanted.dtype());
+  if (read || device_->matrix_bytes(wanted.dtype(), rows, size.columns) > 0) check_values(wanted);
   std::shared_ptr<const void> bytes(wanted.file, wanted.data.data());
   if (converted) {
     const auto copy = in_our_layout(whole, size.rows, theirs);
@@ -291,14 +317,36 @@ Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const
     const auto copy = std::make_shared<std::vector<std::byte>>(wanted.data.begin(), wanted.data.end());
     bytes = std::shared_ptr<const void>(copy, copy->data());
   }
-  Tensor matrix = uploaded(wanted.dtype(), rows, size.columns, bytes);
+  DType dtype = wanted.dtype();
+  bytes = quantized(name, rows, size.columns, std::move(bytes), dtype);
+  Tensor matrix = uploaded(dtype, rows, size.columns, bytes);
   loaded(wanted, whole.data.size() / static_cast<size_t>(size.rows + skipped) * static_cast<size_t>(rows),
          matrix.state().storage.get() == wanted.data.data());
   return matrix;
 }
 
+std::shared_ptr<const void> CheckpointWeights::quantized(const std::string& name, int64_t count, int64_t columns,
+                                                         std::shared_ptr<const void> rows, DType& dtype) const {
+  const std::optional<DType> format = new_format(quantize_, name, dtype);
+  if (!format) return rows;
+  const auto* source = static_cast<const std::byte*>(rows.get());
+  const auto width = static_cast<size_t>(columns);
+  const size_t source_row = dtype_bytes(dtype, width), target_row = dtype_bytes(*format, width);
+  const auto target = std::make_shared<std::vector<std::byte>>(target_row * static_cast<size_t>(count));
+  for_row_ranges(count, 16, [&](int64_t begin, int64_t end) {
+    std::vector<float> values(width);
+    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
+      dequantize_row(dtype, source + row * source_row, values.data(), columns);
+      quantize_row(*format, values.data(), target->data() + row * target_row, columns);
+    }
+  });
+  dtype = *format;
+  return {target, target->data()};
+}
+
 Tensor CheckpointWeights::matrix_f32(const std::string& name, MatrixSize size) {
   const CheckpointTensor& tensor = checked(name, {size.rows, size.columns});
+  tensor.prepare();
   check_values(tensor);
   const std::vector<std::byte> aligned(tensor.data.begin(), tensor.data.end());
   const auto values = std::make_shared<std::vector<float>>(static_cast<size_t>(tensor.elements()));
@@ -313,14 +361,18 @@ Tensor CheckpointWeights::matrix_f32(const std::string& name, MatrixSize size) {
 Tensor CheckpointWeights::experts(const std::string& name, const ExpertsSize& size) {
   const ExpertTensors experts(names_, checkpoint_, name, size);
   const CheckpointTensor& first = experts.first();
-  const DType dtype = first.dtype();
+  DType dtype = first.dtype();
   for (const CheckpointTensor* tensor : experts.tensors()) require_weight_format(*tensor, checkpoint_);
   const int64_t rows = size.experts * size.rows;
   if (is_streamed(name)) {
+    for (const CheckpointTensor* tensor : experts.tensors()) require_streamable(*tensor, name);
     const auto row = [experts](int64_t i) { return experts.row(i); };
     return streamed_->add({name, dtype, rows, size.columns, row, experts.files()});
   }
-  for (const CheckpointTensor* tensor : experts.tensors()) check_values(*tensor);
+  for (const CheckpointTensor* tensor : experts.tensors()) {
+    tensor->prepare();
+    check_values(*tensor);
+  }
   std::shared_ptr<const void> bytes(first.file, first.data.data());
   if (!experts.in_one_piece() || !is_aligned(first.data, dtype)) {
     const size_t row = dtype_bytes(dtype, static_cast<size_t>(size.columns));
@@ -328,9 +380,10 @@ Tensor CheckpointWeights::experts(const std::string& name, const ExpertsSize& si
     for (int64_t i = 0; i < rows; ++i) std::memcpy(copy->data() + static_cast<size_t>(i) * row, experts.row(i), row);
     bytes = {copy, copy->data()};
   }
+  const size_t total = dtype_bytes(dtype, static_cast<size_t>(rows * size.columns)) / experts.tensors().size();
+  bytes = quantized(name, rows, size.columns, std::move(bytes), dtype);
   Tensor matrix = uploaded(dtype, rows, size.columns, bytes);
   const bool in_place = matrix.state().storage.get() == first.data.data();
-  const size_t total = dtype_bytes(dtype, static_cast<size_t>(rows * size.columns)) / experts.tensors().size();
   for (const CheckpointTensor* tensor : experts.tensors()) loaded(*tensor, total, in_place);
   return matrix;
 }
@@ -340,6 +393,7 @@ std::vector<float> CheckpointWeights::host_vector(const std::string& name, int64
   const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && !theirs.is_same();
   const bool row = theirs.one_row && checkpoint_.layout() == CheckpointLayout::kHuggingFace;
   const CheckpointTensor& tensor = checked(name, row ? std::vector<int64_t>{1, length} : std::vector{length});
+  tensor.prepare();
   check_values(tensor);
   std::vector<std::byte> aligned(tensor.data.begin(), tensor.data.end());
   if (converted) aligned = std::move(*in_our_layout(tensor, length, theirs));

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -74,6 +75,17 @@ struct ExpertsSize {
   int part = 0;
 };
 
+// A tensor of a file of a given type.
+struct PlannedTensor {
+  std::string name;
+  std::vector<int64_t> shape;  // row-major
+  DType dtype;
+  ExpertsSize experts{};  // of a tensor [E, rows, columns]
+
+  int64_t elements() const;
+  uint64_t bytes() const;
+};
+
 // The rows of a layer's experts in the checkpoint: one tensor for all, or one for each.
 class ExpertTensors {
  public:
@@ -109,6 +121,10 @@ class WeightSource {
   virtual bool has(const std::string& name) const = 0;  // a tensor's: "output.weight"
   // As `linear` and `embedding` want it.
   virtual Tensor matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs = {}) = 0;
+  // The same as a projection without bias, whose columns may be in another order.
+  virtual nn::Projection projection(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
+    return {.weight = matrix(name, size, theirs), .bias = {}, .order = {}};
+  }
   virtual Tensor matrix_f32(const std::string& name, MatrixSize size) = 0;  // in f32, whatever the file has
   // The matrices of all experts as one of E · rows rows, as `expert_linear` wants it.
   virtual Tensor experts(const std::string& name, const ExpertsSize& size) = 0;
@@ -131,24 +147,36 @@ class CheckpointWeights : public WeightSource {
 
   bool has(const std::string& name) const override;
   Tensor matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
+  nn::Projection projection(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
   Tensor matrix_f32(const std::string& name, MatrixSize size) override;
   Tensor experts(const std::string& name, const ExpertsSize& size) override;
   std::vector<float> host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) override;
   Tensor upload(std::span<const float> values) override;
 
  private:
+  const CheckpointTensor& checked_matrix(const std::string& name, MatrixSize size,
+                                         const TransformersLayout& theirs) const;
+  Tensor upload_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
+                     const TransformersLayout& theirs);
   const CheckpointTensor& checked(const std::string& name, std::vector<int64_t> shape) const;
   void check_values(const CheckpointTensor& tensor) const;
   bool is_streamed(const std::string& name) const { return streamed_ != nullptr && streamed_->takes(name); }
+  void require_streamable(const CheckpointTensor& tensor, const std::string& name) const;
   Tensor streamed_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
                        const TransformersLayout& theirs);
   Tensor uploaded(DType dtype, int64_t rows, int64_t columns, const std::shared_ptr<const void>& bytes);
   void loaded(const CheckpointTensor& tensor, size_t bytes, bool used_in_place = false);
+  // Rows of a matrix that are to be quantized while loading, in the new format, which goes to `dtype`; else `rows`.
+  std::shared_ptr<const void> quantized(const std::string& name, int64_t count, int64_t columns,
+                                        std::shared_ptr<const void> rows, DType& dtype) const;
 
   const Checkpoint& checkpoint_;
   std::span<const WeightName> names_;
   std::shared_ptr<Device> device_;
+  std::map<std::string, PlannedTensor>
+      quantize_;        // planned formats, by the names of GGUF; empty: as the checkpoint has them
   MemoryBlock memory_;  // of the matrices
+  std::map<std::vector<int32_t>, Tensor> orders_;  // of columns; matrices with the same input often share one
   bool check_weights_;
   LoadProgress progress_;
   StreamedWeights* streamed_;

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "backends/cpu/kernels/linear/linear_dot.h"
+#include "backends/cpu/kernels/linear/linear_e4m3.h"
 #include "backends/cpu/pack/codes.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -17,11 +18,26 @@ template <Packing p, int first, int count, int W>
 [[gnu::always_inline]] inline void dot_vectors(I32 (&dots)[W], const uint8_t* chunk, const int16_t* x) {
   unroll<count>([&](auto i) {
     constexpr int q = first + i;
-    const Bytes levels = level_vector<p, q>(chunk);
-    const Words even = even_bytes(levels), odd = odd_bytes(levels);
-    for (int t = 0; t < W; ++t) dots[t] = dot2(dots[t], even, splat_pair(x + (2 * q * W + t) * 2));
-    for (int t = 0; t < W; ++t) dots[t] = dot2(dots[t], odd, splat_pair(x + ((2 * q + 1) * W + t) * 2));
+    const LevelWords levels = level_words<p, q>(chunk);
+    for (int t = 0; t < W; ++t) dots[t] = dot2(dots[t], levels.even, splat_pair(x + (2 * q * W + t) * 2));
+    for (int t = 0; t < W; ++t) dots[t] = dot2(dots[t], levels.odd, splat_pair(x + ((2 * q + 1) * W + t) * 2));
   });
+}
+
+// The products of a chunk without sub-scales.
+template <Packing p, int W>
+[[gnu::always_inline]] inline void dot_chunk(F32 (&dots)[W], const uint8_t* chunk, const WordTile& x) {
+  if constexpr (p.e4m3) {
+    const uint8_t* const panels[] = {chunk};
+    F32 sums[1][W];
+    dot_e4m3<W>(sums, panels, 0, x.codes);
+    for (int t = 0; t < W; ++t) dots[t] = sums[0][t];
+  } else {
+    I32 sums[W];
+    start(sums, x.sums, p.zero == 0);
+    dot_vectors<p, 0, 8>(sums, chunk, x.codes);
+    for (int t = 0; t < W; ++t) dots[t] = to_f32(sums[t]);
+  }
 }
 
 inline F32 splat_bits(const int32_t* bits) { return splat(std::bit_cast<float>(*bits)); }
@@ -35,13 +51,12 @@ void small_blocks(const uint8_t* pair, int64_t columns, WordTile x, float* y) {
     const uint8_t* header = pair;
     const uint8_t* chunk = pair + header_bytes(p, left);
     for (int64_t c = 0; c < (left > 1 ? 2 : 1); ++c) {
-      I32 dots[W];
-      start(dots, x.sums, p.zero == 0);
-      dot_vectors<p, 0, 8>(dots, chunk, x.codes);
+      F32 dots[W];
+      dot_chunk<p>(dots, chunk, x);
       const F32 scale = load_scale<p>(header);
-      for (int t = 0; t < W; ++t) results[t] = fma(to_f32(dots[t]), scale * splat(x.scales[t]), results[t]);
+      for (int t = 0; t < W; ++t) results[t] = fma(dots[t], scale * splat(x.scales[t]), results[t]);
       if constexpr (p.minimum) {
-        const F32 minimum = load_half(header + 32);
+        const F32 minimum = load_minimum<p>(header, scale);
         for (int t = 0; t < W; ++t) results[t] = fma(minimum, splat_bits(x.sums + t), results[t]);
       }
       header += header_step(p);

@@ -11,30 +11,48 @@ namespace {
 
 constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// f16 or bf16: a chunk of a row is rounded to codes with its scale. A chunk with an infinity or a NaN has a scale of
-// NaN.
+// A chunk of 16 rows to codes with a scale for each row; weight(k): those of column k. With an infinity or a NaN the
+// scale is a NaN.
+template <class Weight>
+[[gnu::always_inline]] inline void round_chunk(const Weight& weight, int16_t* codes, float* scales) {
+  const F32 levels = splat(kWordLevels), least = splat(kLeastWordPeak);
+  F32 peak = zero_f32(), probe = zero_f32();
+  for (int k = 0; k < kChunk; ++k) {
+    const F32 w = weight(k);
+    peak = max(peak, abs(w));
+    probe = fma(w, zero_f32(), probe);
+  }
+  const F32 inverse = select(least < peak, levels / peak, zero_f32());
+  const auto code = [&](int k) { return round_to_i32(weight(k) * inverse); };
+  for (int k = 0; k < kChunk; k += 4) {
+    int16_t* to = codes + k * kPanelRows;
+    store_words(to, join_words(code(k), code(k + 2)));
+    store_words(to + 2 * kPanelRows, join_words(code(k + 1), code(k + 3)));
+  }
+  store(scales, peak / levels + probe);
+}
+
+// f16 or bf16.
 template <DType dtype>
 void unpack_plain(const void* panel, int64_t columns, const UnpackedPanel& out) {
   const auto* weights = static_cast<const char*>(panel);
-  const F32 levels = splat(kWordLevels), least = splat(kLeastWordPeak);
   for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
     const auto weight = [&](int k) {
       return (dtype == DType::f16 ? load_half : load_bfloat)(weights + (chunk * kChunk + k) * kPanelRows * 2);
     };
-    F32 peak = zero_f32(), probe = zero_f32();
-    for (int k = 0; k < kChunk; ++k) {
-      const F32 w = weight(k);
-      peak = max(peak, abs(w));
-      probe = fma(w, zero_f32(), probe);
-    }
-    const F32 inverse = select(least < peak, levels / peak, zero_f32());
-    const auto code = [&](int k) { return round_to_i32(weight(k) * inverse); };
-    for (int k = 0; k < kChunk; k += 4) {
-      int16_t* to = out.codes + (chunk * kChunk + k) * kPanelRows;
-      store_words(to, join_words(code(k), code(k + 2)));
-      store_words(to + 2 * kPanelRows, join_words(code(k + 1), code(k + 3)));
-    }
-    store(out.scales + chunk * kPanelRows, peak / levels + probe);
+    round_chunk(weight, out.codes + chunk * kChunk * kPanelRows, out.scales + chunk * kPanelRows);
+  }
+}
+
+template <Packing p>
+void unpack_e4m3(const void* panel, int64_t columns, const UnpackedPanel& out) {
+  const auto* bytes = static_cast<const uint8_t*>(panel);
+  for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
+    const uint8_t* codes = bytes + small_codes_at(p, chunk, columns);
+    float* const scales = out.scales + chunk * kPanelRows;
+    round_chunk([&](int k) { return load_e4m3(codes + k * kPanelRows); }, out.codes + chunk * kChunk * kPanelRows,
+                scales);
+    store(scales, load(scales) * load_scale<p>(bytes + small_scale_at(p, chunk)));
   }
 }
 
@@ -44,9 +62,9 @@ template <Packing p, int first, int count>
   const Words zero = splat_words(p.zero);
   unroll<count>([&](auto i) {
     constexpr int q = first + i;
-    const Bytes levels = level_vector<p, q>(chunk);
-    store_words(codes + 2 * q * 2 * kPanelRows, (even_bytes(levels) - zero) * factor);
-    store_words(codes + (2 * q + 1) * 2 * kPanelRows, (odd_bytes(levels) - zero) * factor);
+    const LevelWords levels = level_words<p, q>(chunk);
+    store_words(codes + 2 * q * 2 * kPanelRows, (levels.even - zero) * factor);
+    store_words(codes + (2 * q + 1) * 2 * kPanelRows, (levels.odd - zero) * factor);
   });
 }
 
@@ -74,8 +92,9 @@ void unpack_quantized(const void* panel, int64_t columns, const UnpackedPanel& o
     } else {
       const uint8_t* header = bytes + small_scale_at(p, chunk);
       unpack_vectors<p, 0, 8>(bytes + small_codes_at(p, chunk, columns), splat_words(1), codes);
-      store(out.scales + chunk * kPanelRows, load_scale<p>(header));
-      if constexpr (p.minimum) store(minimums, load_half(header + 32));
+      const F32 scale = load_scale<p>(header);
+      store(out.scales + chunk * kPanelRows, scale);
+      if constexpr (p.minimum) store(minimums, load_minimum<p>(header, scale));
     }
   }
 }
@@ -174,7 +193,13 @@ UnpackedPanel UnpackedPanel::at(char* memory, int64_t columns) {
 Unpack unpack_function(DType dtype) {
   if (dtype == DType::f16) return unpack_plain<DType::f16>;
   if (dtype == DType::bf16) return unpack_plain<DType::bf16>;
-  return dispatch_packing(dtype, []<Packing p>() -> Unpack { return unpack_quantized<p>; });
+  return dispatch_packing(dtype, []<Packing p>() -> Unpack {
+    if constexpr (p.e4m3) {
+      return unpack_e4m3<p>;
+    } else {
+      return unpack_quantized<p>;
+    }
+  });
 }
 
 MultiTokenI16 multi_token_i16(DType dtype, int width, int count) {

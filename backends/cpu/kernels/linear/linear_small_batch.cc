@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "backends/cpu/kernels/linear/linear_dot.h"
+#include "backends/cpu/kernels/linear/linear_e4m3.h"
 #include "backends/cpu/pack/codes.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -36,9 +37,9 @@ template <Packing p, int first, int count, int W, int kPanels, int kTokens>
     constexpr int q = first + i;
     Words even[kPanels], odd[kPanels];
     for (int m = 0; m < kPanels; ++m) {
-      const Bytes levels = level_vector<p, q>(panels[m] + offset);
-      even[m] = even_bytes(levels);
-      odd[m] = odd_bytes(levels);
+      const LevelWords levels = level_words<p, q>(panels[m] + offset);
+      even[m] = levels.even;
+      odd[m] = levels.odd;
     }
     for (int t = 0; t < kTokens; ++t) {
       const Pair pair = splat_pair(x + (2 * q * W + t) * 2);
@@ -49,6 +50,22 @@ template <Packing p, int first, int count, int W, int kPanels, int kTokens>
       for (int m = 0; m < kPanels; ++m) dots[m][t] = dot2(dots[m][t], odd[m], pair);
     }
   });
+}
+
+// The products of a chunk without sub-scales.
+template <Packing p, int W, int kPanels, int kTokens>
+[[gnu::always_inline]] inline void dot_chunk(Sums<F32, kPanels, kTokens>& dots, const uint8_t* const* panels,
+                                             int64_t offset, const WordTile& x) {
+  if constexpr (p.e4m3) {
+    dot_e4m3<W>(dots, panels, offset, x.codes);
+  } else {
+    Sums<I32, kPanels, kTokens> sums;
+    start(sums, x.sums, p.zero == 0);
+    dot_vectors<p, 0, 8, W>(sums, panels, offset, x.codes);
+    for (int m = 0; m < kPanels; ++m) {
+      for (int t = 0; t < kTokens; ++t) dots[m][t] = to_f32(sums[m][t]);
+    }
+  }
 }
 
 // The panels of a pass.
@@ -79,20 +96,19 @@ template <Packing p, int W, int kTokens, int kPanels>
     weights.template prefetch<pair_bytes(p)>(pair);
     int64_t header = pair, chunk = pair + header_bytes(p, left);
     for (int64_t c = 0; c < (left > 1 ? 2 : 1); ++c) {
-      Sums<I32, kPanels, kTokens> dots;
-      start(dots, x.sums, p.zero == 0);
-      dot_vectors<p, 0, 8, W>(dots, panels, chunk, x.codes);
+      Sums<F32, kPanels, kTokens> dots;
+      dot_chunk<p, W>(dots, panels, chunk, x);
       F32 scales[kPanels];
       for (int m = 0; m < kPanels; ++m) scales[m] = load_scale<p>(panels[m] + header);
       for (int t = 0; t < kTokens; ++t) {
         const F32 x_scale = splat(x.scales[t]);
         for (int m = 0; m < kPanels; ++m) {
-          results[m][t] = fma(to_f32(dots[m][t]), scales[m] * x_scale, results[m][t]);
+          results[m][t] = fma(dots[m][t], scales[m] * x_scale, results[m][t]);
         }
       }
       if constexpr (p.minimum) {
         F32 minimums[kPanels];
-        for (int m = 0; m < kPanels; ++m) minimums[m] = load_half(panels[m] + header + 32);
+        for (int m = 0; m < kPanels; ++m) minimums[m] = load_minimum<p>(panels[m] + header, scales[m]);
         for (int t = 0; t < kTokens; ++t) {
           const F32 sum = splat_bits(x.sums + t);
           for (int m = 0; m < kPanels; ++m) results[m][t] = fma(minimums[m], sum, results[m][t]);

@@ -67,9 +67,9 @@ Weight make_weight(DType dtype, int64_t rows, int64_t columns, unsigned seed) {
     quantize_row(dtype, values.data(), weight.file.data(), static_cast<int64_t>(elements));
   }
   for (int64_t row = 0; row < rows; ++row) {
-    dequantize_row(dtype,
-                   weight.file.data() + static_cast<size_t>(row) * dtype_bytes(dtype, static_cast<size_t>(columns)),
-                   &weight.values[static_cast<size_t>(row * columns)], columns);
+    dequantize_codes(dtype,
+                     weight.file.data() + static_cast<size_t>(row) * dtype_bytes(dtype, static_cast<size_t>(columns)),
+                     &weight.values[static_cast<size_t>(row * columns)], columns);
   }
   return weight;
 }
@@ -206,6 +206,7 @@ Expected product(const T* x, const T* weights, int64_t columns, float bias) {
 // Many tokens meet f16 and bf16 weights as 16-bit codes, where K allows it; quantized weights always meet such codes.
 bool is_weight_rounded(const Case& c, DType dtype) {
   const bool is_half = stored(dtype) == DType::f16 || dtype == DType::bf16;
+  if (dtype == DType::fp8_e4m3) return c.tokens > 16;  // as packed
   return is_half && c.tokens > 4 && c.columns % 32 == 0;
 }
 bool is_x_rounded(const Case& c, DType dtype) { return is_quantized(stored(dtype)) || is_weight_rounded(c, dtype); }
