@@ -60,6 +60,10 @@ void add_rerank(Command root) {
   command.option("QUERY", o->query, "The query").takes_text().alias("-q,--query").required();
   add_texts(command, o->documents, "DOCUMENT", "The documents");
   command.number("-n,--top-n", o->top, "Print only the best; 0: all").range(0, 1 << 30);
+  command
+      .option("--instruction", o->rerank.instruction,
+              "What makes a document an answer, of models that are told (Qwen 3)")
+      .placeholder("TEXT");
   command.flag("--raw-scores", o->rerank.raw, "Print the classifier's logits, without the sigmoid");
   command.number("--batch", o->rerank.batch, "Documents that are computed together").range(1, 1 << 16);
   command.flag("--truncate", o->rerank.truncated, "Cut texts that are too long; else they are refused");

@@ -45,10 +45,10 @@ std::string read_text(const Json& document, const fs::path& path, const char* na
 
 int64_t read_size(const Json& document, const fs::path& path, const char* name) {
   const auto found = document.find(name);
-  constexpr int64_t kMost = 1 << 20;
+  constexpr int64_t kLargestSize = 1 << 20;
   if (found == document.end() || !found->is_number_integer() || found->get<int64_t>() < 1 ||
-      found->get<int64_t>() > kMost)
-    throw bad_input("{}: field '{}' is not a number from 1 to {}", path.string(), name, kMost);
+      found->get<int64_t>() > kLargestSize)
+    throw bad_input("{}: field '{}' is not a number from 1 to {}", path.string(), name, kLargestSize);
   return found->get<int64_t>();
 }
 

@@ -71,7 +71,8 @@ struct TextEncoder::State {
   SentenceModules modules;
   std::vector<nn::Projection> dense;  // of modules.dense
   TextEncoderFacts facts;
-  std::mutex mutex;  // one batch at a time
+  bool answers = false;  // the classifier's logits are those of "yes" and "no"
+  std::mutex mutex;      // one batch at a time
 
   const text::Tokenizer& require_tokenizer() const {
     if (tokenizer == nullptr) throw bad_input("{}: {}", facts.name, no_tokenizer);
@@ -80,6 +81,8 @@ struct TextEncoder::State {
   TokenizedText encode(const std::string& text, size_t number, const EmbedOptions& options) const;
   TokenizedText encode_pair(const std::string& query, const std::string& document, size_t number,
                             const RerankOptions& options) const;
+  TokenizedText encode_question(const std::string& query, const std::string& document, size_t number,
+                                const RerankOptions& options) const;
   void require_reranker() const;
   void check_tokens(std::span<const TokenizedText> texts) const;
   [[noreturn]] void refuse_length(const std::string& what, size_t tokens) const;
@@ -114,6 +117,12 @@ std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, con
   if (state->tokenizer != nullptr && state->tokenizer->size() > config.shape.vocabulary) {
     throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", checkpoint.path(),
                     state->tokenizer->size(), config.shape.vocabulary);
+  }
+  state->answers = config.answers && config.head.labels == 2;
+  if (config.answers && config.head.labels == 0 && state->tokenizer != nullptr) {
+    const int32_t tokens[] = {state->tokenizer->find("yes"), state->tokenizer->find("no")};
+    state->answers = tokens[0] != text::kNoToken && tokens[1] != text::kNoToken;
+    if (state->answers) state->model->classify_by(tokens);
   }
   TextEncoderFacts& facts = state->facts;
   facts.name = name_of(checkpoint);
@@ -191,7 +200,7 @@ void TextEncoder::State::run_batches(std::span<const TokenizedText> texts, int64
 }
 
 void TextEncoder::State::require_reranker() const {
-  if (facts.labels == 1) return;
+  if (facts.labels == 1 || answers) return;
   throw bad_input("{}: {}", facts.name,
                   facts.labels == 0
                       ? "the model has no classifier, so it is no reranker"
@@ -251,9 +260,36 @@ std::vector<float> TextEncoder::embed_tokens(std::span<const TokenizedText> text
   return vectors;
 }
 
+// The question of Qwen 3 Reranker (its model card), whose pair of texts alone is cut.
+TokenizedText TextEncoder::State::encode_question(const std::string& query, const std::string& document, size_t number,
+                                                  const RerankOptions& options) const {
+  constexpr const char* kBefore =
+      "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
+      "provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n";
+  constexpr const char* kAfter = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+  constexpr const char* kInstruction = "Given a web search query, retrieve relevant passages that answer the query";
+  const text::Tokenizer& t = require_tokenizer();
+  const std::string pair =
+      fmt::format("<Instruct>: {}\n<Query>: {}\n<Document>: {}",
+                  options.instruction.empty() ? kInstruction : options.instruction, query, document);
+  TokenizedText question{.ids = t.encode(kBefore, {.add_special = false})};
+  std::vector<int32_t> ids = t.encode(pair, {.add_special = false, .parse_special = false});
+  const std::vector<int32_t> after = t.encode(kAfter, {.add_special = false});
+  const size_t around = question.ids.size() + after.size(), most = static_cast<size_t>(facts.most_tokens);
+  if (around + ids.size() > most) {
+    if (!options.truncated || around >= most)
+      refuse_length(fmt::format("the query with document {}", number + 1), around + ids.size());
+    ids.resize(most - around);
+  }
+  question.ids.insert(question.ids.end(), ids.begin(), ids.end());
+  question.ids.insert(question.ids.end(), after.begin(), after.end());
+  return question;
+}
+
 // The longer of two texts loses tokens until both fit, as transformers' "longest_first" does.
 TokenizedText TextEncoder::State::encode_pair(const std::string& query, const std::string& document, size_t number,
                                               const RerankOptions& options) const {
+  if (answers) return encode_question(query, document, number, options);
   const text::Tokenizer& t = require_tokenizer();
   const text::EncodeOptions plain{.add_special = false, .parse_special = false};
   std::vector<int32_t> first = t.encode(query, plain), second = t.encode(document, plain);
@@ -295,10 +331,14 @@ std::vector<float> TextEncoder::score_tokens(std::span<const TokenizedText> pair
   std::vector<float> scores(pairs.size());
   s.run_batches(pairs, options.batch, options.progress, [&](const EncoderBatch& batch, std::span<const size_t> which) {
     const Tensor states = s.model->forward(batch, {.cancel = options.cancel});
-    Tensor x = s.model->scores(s.model->pooled(batch, states, Pooling::kRank));  // [B, 1]
+    Tensor x = s.model->scores(s.model->pooled(batch, states, Pooling::kRank));  // [B, labels]
     eval(std::span(&x, 1), options.cancel);
     const std::vector<float> logits = to_host<float>(x);
-    for (size_t i = 0; i < which.size(); ++i) scores[which[i]] = sigmoid ? 1 / (1 + std::exp(-logits[i])) : logits[i];
+    for (size_t i = 0; i < which.size(); ++i) {
+      // The softmax of two logits is the sigmoid of their difference.
+      const float logit = s.answers ? logits[2 * i] - logits[2 * i + 1] : logits[i];
+      scores[which[i]] = sigmoid ? 1 / (1 + std::exp(-logit)) : logit;
+    }
   });
   return scores;
 }

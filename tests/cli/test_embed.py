@@ -136,6 +136,15 @@ class Rerank(TestCase):
         for line, logit in zip(lines, raw):
             self.assertAlmostEqual(float(line.split("\t")[0]), 1 / (1 + math.exp(-float(logit.split("\t")[0]))), places=5)
 
+    def test_a_language_model_answers_yes_or_no(self):
+        expected = json.loads((ENCODERS / "qwen3_reranker" / "texts.json").read_text())
+        arguments = ("rerank", ENCODERS / "qwen3_reranker", expected["query"], *expected["documents"], "--json")
+        scores = {r["index"]: r["score"] for r in json.loads(self.succeeds(*arguments).text)["results"]}
+        for index, score in enumerate(expected["scores"]):
+            self.assertAlmostEqual(scores[index], score, delta=TOLERANCE)
+        told = json.loads(self.succeeds(*arguments, "--instruction", "the deep sea").text)["results"]
+        self.assertNotEqual({r["index"]: r["score"] for r in told}, scores)
+
     def test_what_is_refused(self):
         self.fails(2, "rerank", ENCODERS / "bert", "q", "d", says="is no reranker")
         self.fails(2, "rerank", ENCODERS / "bert_rerank", "q", "d " * 80, says="document 1")

@@ -5,7 +5,7 @@ A folder has config.json and model.safetensors (bf16), the files of sentence-tra
 expected.safetensors: `ids` i32 [T] of all texts one after the other, `lengths` i32 [B], `types` i32 [T] where the model
 has types, `states` f32 [T, C], `pooled` f32 [B, P], which is not normalized, and `scores` f32 [B, labels] of a classifier,
 all of texts that are computed one by one in float32. Of T5 also `decoder_ids` i32 [T] and their `logits` f32 [T, V] for
-the first text. bert and bert_rerank also have a tokenizer.json, and texts.json
+the first text. bert, bert_rerank and qwen3_reranker also have a tokenizer.json, and texts.json
 with what transformers makes of texts: their normalized means, or the sigmoids of the scores of pairs. Needs torch,
 tokenizers and transformers.
 
@@ -57,6 +57,9 @@ FAMILIES = {
     "mpnet": ("MPNetModel", "MPNetConfig", dict(type_vocab_size=None), "max"),
     "qwen3_embedding": ("Qwen3Model", "Qwen3Config",
                         dict(type_vocab_size=None, num_key_value_heads=2, head_dim=16), "last"),
+    "qwen3_reranker": ("Qwen3ForCausalLM", "Qwen3Config",
+                       dict(type_vocab_size=None, num_key_value_heads=2, head_dim=16, max_position_embeddings=128,
+                            tie_word_embeddings=True), "last"),
     "t5": ("T5ForConditionalGeneration", "T5Config",
            dict(d_model=32, d_kv=8, d_ff=48, num_layers=3, num_heads=4, relative_attention_num_buckets=8,
                 relative_attention_max_distance=16, hidden_size=None, intermediate_size=None, num_hidden_layers=None,
@@ -170,6 +173,8 @@ def states_of(model, ids, types):
         inputs["token_type_ids"] = types[None]
     if isinstance(model, JinaBert):
         return model(**inputs)[0], None, None
+    if hasattr(model, "lm_head") and not hasattr(model, "decoder"):
+        return model.model(**inputs).last_hidden_state[0], None, None
     if hasattr(model, "decoder"):
         return model.encoder(**inputs).last_hidden_state[0], None, None
     out = model(**inputs, **({"output_hidden_states": True} if hasattr(model, "classifier") else {}))
@@ -234,6 +239,35 @@ def word_pieces():
     return tokenizer
 
 
+# Qwen 3 Reranker's prompt, by its model card.
+BEFORE = ("<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
+          "provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n")
+AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+PAIR = ("<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
+        "<Query>: {}\n<Document>: {}")
+
+
+def write_answers(folder, model):
+    """A tokenizer of words, and the scores of Qwen 3 Reranker: softmax of the logits of "yes" and "no"."""
+    control = ["<|im_start|>", "<|im_end|>", "<think>", "</think>"]
+    words = ["[UNK]", *control, "yes", "no", "system", "user", "assistant", "Judge", "Document", "Query", "Instruct", "the",
+             "rock", "sea", "dark", "deep", "basalt", "is", "a", "gabbro", ".", ",", "<", ">", ":", "query", "answer"]
+    words += [f"word{i}" for i in range(VOCABULARY - len(words))]
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.add_special_tokens(control)
+    query, documents = "the dark rock", ["basalt is a dark rock.", "the sea is deep", "", "gabbro"]
+    yes, no = words.index("yes"), words.index("no")
+    scores = []
+    for document in documents:
+        ids = [i for part in (BEFORE, PAIR.format(query, document), AFTER) for i in tokenizer.encode(part).ids]
+        with torch.no_grad():
+            logits = model(torch.tensor(ids)[None]).logits[0, -1]
+        scores.append(torch.softmax(logits[[yes, no]], dim=0)[0].item())
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(pretty=False) + "\n")
+    (folder / "texts.json").write_text(json.dumps({"query": query, "documents": documents, "scores": scores}) + "\n")
+
+
 def write_texts(folder, model):
     """The tokenizer, and what transformers gives for padded batches of texts, or of pairs of a query with each."""
     tokenizer = word_pieces()
@@ -275,6 +309,8 @@ def write(name, seed):
     dense = write_modules(folder, pooling, name, seed) if name in ("roberta", "distilbert", "mpnet") else None
     if name in ("bert", "bert_rerank"):
         write_texts(folder, model)
+    if name == "qwen3_reranker":
+        write_answers(folder, model)
     ids, types, states, pooled, scores = [], [], [], [], []
     for length in LENGTHS:
         text = torch.randint(3, VOCABULARY - 1, (length,), generator=generator)

@@ -144,6 +144,8 @@ void Encoder::load_feed_forward(WeightSource& weights, const std::string& prefix
 
 void Encoder::load_head(WeightSource& weights) {
   const int64_t labels = config_.head.labels, c = config_.shape.embedding;
+  if (config_.answers && labels == 0 && weights.has("output.weight"))
+    output_ = weights.linear("output", {config_.shape.vocabulary, c});
   if (labels == 0) return;
   if (weights.has("cls.weight")) cls_ = weights.linear("cls", {c, c});
   if (weights.has("cls.norm.weight")) cls_norm_ = load_norm(weights, "cls.norm", c);
@@ -269,6 +271,12 @@ Tensor Encoder::pooled(const EncoderBatch& batch, const Tensor& states, Pooling 
       throw std::logic_error("no pooling");
   }
   return projection_.weight.defined() ? projection_(x) : x;
+}
+
+void Encoder::classify_by(std::span<const int32_t> tokens) {
+  const Tensor ids = token_embd_.device()->upload(DType::i32, Shape{std::ssize(tokens)}, tokens.data());
+  cls_output_.weight = embedding(output_.weight.defined() ? output_.weight : token_embd_, ids);  // [labels, C]
+  eval(std::span(&cls_output_.weight, 1));
 }
 
 Tensor Encoder::scores(const Tensor& pooled) const {

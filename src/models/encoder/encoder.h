@@ -22,6 +22,8 @@ class Encoder {
   Tensor forward(const EncoderBatch& batch, const ForwardOptions& options = {}) const;
   // One vector a text, f32 [B, C]; of CLIP projected. kRank as the classifier pools.
   Tensor pooled(const EncoderBatch& batch, const Tensor& states, Pooling pooling, bool with_prompt = true) const;
+  // Makes a classifier of the language model's head: scores() gives the logits of these tokens.
+  void classify_by(std::span<const int32_t> tokens);
   // The classifier's logits of pooled states [B, C], f32 [B, labels].
   Tensor scores(const Tensor& pooled) const;
 
@@ -76,6 +78,7 @@ class Encoder {
   std::vector<Layer> layers_;
   Norm output_norm_;
   nn::Projection projection_;  // [P, C], of pooled states; or undefined
+  nn::Projection output_;      // [V, C] of a language model with a separate head
   nn::Projection cls_;         // [C, C]
   Norm cls_norm_;
   nn::Projection cls_output_;  // [labels, C]
@@ -84,7 +87,8 @@ class Encoder {
 // ALiBi's slopes for any number of heads (Press et al. 2022; its code has the case of no power of 2).
 std::vector<float> alibi_slopes(int64_t heads, float largest_exponent);
 
-// The rows of a table [buckets, H] that are added to scores at the distances -(longest - 1) to longest - 1: [2 · longest - 1, H].
+// The rows of a table [buckets, H] that are added to scores at the distances -(longest - 1) to longest - 1: [2 ·
+// longest - 1, H].
 Tensor biases_of_distances(const Tensor& table, const BucketConfig& config, int64_t longest);
 
 // The bucket of key - query = `distance` (Raffel et al. 2020; T5's _relative_position_bucket).

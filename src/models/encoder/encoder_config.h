@@ -81,6 +81,7 @@ struct EncoderConfig {
 
   Pooling pooling = Pooling::kMean;  // where no file says another
   bool normalized = true;            // the same of the vectors' length
+  bool answers = false;              // a language model, which reranks by its logits of "yes" and "no" after a question
   int separators = 1;                // end tokens between the two texts of a pair
   HeadConfig head;
   int64_t projection = 0;  // width of what pooled vectors become by a matrix (CLIP); 0: there is none

@@ -53,6 +53,8 @@ EncoderConfig read_qwen3(const Checkpoint& checkpoint) {
   config.pooling = Pooling::kLast;
   config.head.labels = read_rows(fields, kNames, "cls.output.weight");
   config.head.pooling = Pooling::kLast;
+  config.answers = config.head.labels == 2 || (fields.is_hugging_face() && config.head.labels == 0 &&
+                                               architecture_class(fields) == "Qwen3ForCausalLM");
   return config;
 }
 
