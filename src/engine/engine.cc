@@ -76,9 +76,11 @@ DecodeStep& Engine::State::decode_step(int64_t sequences) {
   step.positions = int_tensor(device, Shape{sequences});
   step.sequences = int_tensor(device, Shape{sequences});
   step.page_table = int_tensor(device, Shape{sequences, pages_per_sequence()});
+  if (states) step.slots = int_tensor(device, Shape{sequences});
   const llm::Step inputs{
       .ids = step.ids,
-      .places = {.positions = step.positions, .sequence = step.sequences, .page_table = step.page_table}};
+      .places = {
+          .positions = step.positions, .sequence = step.sequences, .page_table = step.page_table, .slots = step.slots}};
   step.run.emplace([this, inputs] { return std::vector{model->forward(inputs, *cache)}; });
   return step;
 }
@@ -126,8 +128,12 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
                       {.context = facts.context, .check_weights = options.check_weights, .progress = progress});
   const int64_t pages = state->pages_per_sequence() * facts.sequences;
   state->cache.emplace(
-      state->device, nn::KvCacheConfig{.layers = state->model->cache_spec(), .pages = pages, .dtype = options.kv_type});
+      state->device,
+      nn::KvCacheConfig{
+          .layers = state->model->cache_spec(), .pages = pages, .slots = facts.sequences, .dtype = options.kv_type});
   state->pages.emplace(pages);
+  facts.state_bytes = static_cast<uint64_t>(state->cache->config().state_bytes());
+  if (facts.state_bytes > 0) state->states.emplace(facts.sequences);
   facts.kv_bytes_per_token = static_cast<uint64_t>(state->cache->config().bytes_per_token());
   facts.device_id = state->device->facts().id;
   facts.device_name = state->device->facts().name;
