@@ -147,7 +147,8 @@ std::string thread_count(const ModelFacts& facts) {
 }
 
 uint64_t kv_bytes(const ModelFacts& facts) {
-  return facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context * facts.sequences);
+  return facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context * facts.sequences) +
+         facts.state_bytes * static_cast<uint64_t>(facts.sequences);
 }
 
 Json document(const std::vector<Result>& results, const Engine& engine, const Options& o, double bandwidth) {

@@ -234,6 +234,7 @@ Json document(const Workload& w, const std::vector<Forecast>& all) {
               {"total_bytes", w.total_bytes()},
               {"bytes_per_token", w.needs.bytes_per_token},
               {"kv_bytes_per_token", kv_bytes_per_token(w.needs, w.kv_type)},
+              {"state_bytes", state_bytes(w.needs)},
               {"formula", kFormula},
               {"placement", nullptr},
               {"devices", Json::array()}};

@@ -27,6 +27,12 @@ struct AttentionInput {
     kValueScale,
     kScaledCount
   };
+
+  // With the attribute `sinks` they are one input more, the last.
+  static bool has_sinks(const KernelRequest& request) { return integer_attribute(request, "sinks", 0) != 0; }
+  static bool is_scaled(const KernelRequest& request) {
+    return request.input_count == kScaledCount + (has_sinks(request) ? 1 : 0);
+  }
 };
 
 // Inputs of rope_kv_write and of attention_step.

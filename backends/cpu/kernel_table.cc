@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels/index/index_kernels.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/linear/linear_kernels.h"
+#include "backends/cpu/kernels/recurrence_kernels.h"
 #include "backends/cpu/kernels/tensor_kernels.h"
 #include "backends/cpu/pack/pack.h"
 
@@ -64,6 +65,9 @@ constexpr KernelEntry kKernels[] = {
     {"kv_write", make_kv_write, kInPlace},
     {"rope_kv_write", make_rope_kv_write, kInPlace},
     {"attention", make_attention},
+    {"latent_attention", make_latent_attention},
+    {"causal_conv", make_causal_conv, kInPlace},
+    {"selective_scan", make_selective_scan, kInPlace},
     {"matmul", make_matmul_dot},
     {"matmul", make_matmul_few},
     {"matmul", make_matmul},

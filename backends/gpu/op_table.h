@@ -75,6 +75,9 @@ std::unique_ptr<Kernel> make_resize(const abi::KernelRequest& request, const Mak
 std::unique_ptr<Kernel> make_random(const abi::KernelRequest& request, const MakeContext& context);
 // ops/softmax.cc
 std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const MakeContext& context);
+// ops/recurrence.cc
+std::unique_ptr<Kernel> make_causal_conv(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_selective_scan(const abi::KernelRequest& request, const MakeContext& context);
 // ops/scan.cc
 std::unique_ptr<Kernel> make_cumsum(const abi::KernelRequest& request, const MakeContext& context);
 // ops/layer_norm.cc
@@ -92,6 +95,7 @@ std::unique_ptr<Kernel> make_rope(const abi::KernelRequest& request, const MakeC
 std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_rope_kv_write(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_latent_attention(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_attention_step(const abi::KernelRequest& request, const MakeContext& context);
 
 }  // namespace gabbro::gpu

@@ -13,6 +13,7 @@ constexpr i32 partial_floats(i32 dim) { return dim + 2; }
 struct AttentionMergeArgs {
   const float* partials;  // [rows][splits][partial_floats(dim)]
   void* y;                // [rows][dim]
+  const float* sinks;     // [heads] or null
   i32 heads;
   i32 dim;
   i32 splits;

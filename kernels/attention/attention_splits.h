@@ -24,7 +24,7 @@ struct Keys {
 template <i32 least_keys, i32 aligned>
 GPU_FUNCTION inline Keys keys_of(const AttentionArgs& a, i32 position, i32 end) {
   Keys keys;
-  keys.first = a.window > 0 ? max_of(0, position + 1 - a.window) : 0;
+  keys.first = first_key(a, position);
   keys.end = end;
   keys.base = keys.first & ~(aligned - 1);
   const i32 least = max_of(1, (end - keys.base + least_keys - 1) / least_keys);  // as many splits of the least size
@@ -85,7 +85,8 @@ GPU_FUNCTION inline void ask_for_keys(const AttentionArgs& a, i32 count, i32 ele
 GPU_FUNCTION inline void store_split(const AttentionArgs& a, i64 row, i32 splits, i32 d, float value, float maximum,
                                      float total) {
   if (splits == 1) {
-    a.y[row * a.kv.dim + d] = total > 0 ? value / total : 0;
+    a.y[row * a.kv.dim + d] = a.sinks == nullptr ? (total > 0 ? value / total : 0)
+                                                 : value * final_factor(a.sinks, row % a.q.heads, maximum, total);
     return;
   }
   float* partial = a.partials + (row * a.splits + block_index().z) * partial_floats(a.kv.dim);
@@ -125,10 +126,11 @@ GPU_FUNCTION inline void merge_splits(const AttentionArgs& a, i64 row, const Blo
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) total += exp(maxima[i] - highest) * sums[i];
     total = wave_sum(total);
+    const float whole = final_factor(a.sinks, (row + head) % a.q.heads, highest, total);
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       factors[head * kMaxSplits + i * static_cast<i32>(kWave) + static_cast<i32>(lane())] =
-          total > 0 ? exp(maxima[i] - highest) / total : 0;
+          exp(maxima[i] - highest) * whole;
     }
   }
   barrier();

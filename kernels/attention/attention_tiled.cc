@@ -40,7 +40,7 @@ struct BlockMemory {
 GPU_FUNCTION inline KeyRange keys_of_token(const AttentionArgs& a, i32 token) {
   const i32 position = a.positions[token];
   if (!in_table(a.table, a.kv, a.sequence[token], position)) return {0, 0};  // none: zeros
-  return {a.window > 0 ? max_of(0, position + 1 - a.window) : 0, position + 1};
+  return {first_key(a, position), position + 1};
 }
 
 template <class Scores>
@@ -110,7 +110,7 @@ GPU_FUNCTION inline void store_rows(const AttentionArgs& a, i32 first, const Row
       const i64 row = static_cast<i64>(first + place.token) * a.q.heads + place.head;
       const float sum = rows.sum[r][slot];
       float* to = a.y + row * a.kv.dim;
-      float factor = sum > 0 ? 1 / sum : 0;
+      float factor = final_factor(a.sinks, place.head, rows.maximum[r][slot] * kLn2, sum);
       if (a.splits > 1) {
         to = a.partials + (row * a.splits + block_index().z) * partial_floats(a.kv.dim);
         factor = 1;

@@ -44,4 +44,10 @@ GPU_FUNCTION inline float read_kv(const KvSide& side, i64 element, i64 scale) {
   return to_float(static_cast<const Half*>(side.data)[element]);
 }
 
+// The first key that a token at `position` sees.
+GPU_FUNCTION inline i32 first_key(const AttentionArgs& a, i32 position) {
+  const i32 of_chunk = a.chunk > 0 ? position / a.chunk * a.chunk : 0;
+  return a.window > 0 ? max_of(of_chunk, position + 1 - a.window) : of_chunk;
+}
+
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -7,6 +7,7 @@ namespace gabbro::gpu {
 
 inline constexpr int kScaleGroup = 32;  // elements of D that share a scale in an i8 cache
 inline constexpr int kMaxHeadDim = 256;
+inline constexpr int kMaxValueDim = 1024;  // of a cache of values alone: latents
 
 // One side of the cache: keys [pages, G, D, P] or values [pages, G, P, D], f16, or i8 with scales.
 struct KvSide {
@@ -94,6 +95,8 @@ struct AttentionArgs {
   i32 parts;       // number of parts of a group,
   i32 part_heads;  // heads per part
   i32 window;
+  i32 chunk;           // of positions that see each other; 0: all
+  const float* sinks;  // [H] or null
   float scale;
   float softcap;
   i32 tokens;

@@ -39,19 +39,22 @@ GPU_FUNCTION inline void write_head(const RopeKvArgs& a, const Rotations& rotati
                                     i32 page, i32 slot) {
   const HeadsView& view = keys ? a.k : a.v;
   const float* x = view.data + token * view.token_stride + head * view.head_stride;
+  if (!keys) {  // of any length: latents are written as values
+    for (i32 first = 0; first < a.dim; first += kRopeThreads) {
+      const i32 d = first + static_cast<i32>(thread_index());
+      const bool inside = d < a.dim;
+      const KvElement element = kv_element<scaled>(x[inside ? d : 0], inside);
+      if (inside) store_value<scaled>(a.values, value_place(a.kv, page, head, slot), d, element);
+    }
+    return;
+  }
 #pragma unroll
   for (i32 i = 0; i < kElements; ++i) {
     if (i * kRopeThreads >= a.dim) break;
     const i32 d = Rotations::element(i);
     const bool inside = d < a.dim;
-    const i32 safe = inside ? d : 0;
-    const KvElement element = kv_element<scaled>(keys ? rotations(x, i, safe) : x[safe], inside);
-    if (!inside) continue;
-    if (keys) {
-      store_key<scaled>(a.keys, a.kv, key_slot(a.kv, page, head, slot), d, element);
-    } else {
-      store_value<scaled>(a.values, value_place(a.kv, page, head, slot), d, element);
-    }
+    const KvElement element = kv_element<scaled>(rotations(x, i, inside ? d : 0), inside);
+    if (inside) store_key<scaled>(a.keys, a.kv, key_slot(a.kv, page, head, slot), d, element);
   }
 }
 

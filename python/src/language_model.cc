@@ -75,6 +75,7 @@ nb::dict facts_of(const LanguageModel& model) {
   facts["weight_bytes"] = f.weight_bytes;
   facts["bytes_per_token"] = f.bytes_per_token;
   facts["kv_bytes_per_token"] = f.kv_bytes_per_token;
+  facts["state_bytes"] = f.state_bytes;
   facts["device"] = f.device_id;
   facts["device_name"] = f.device_name;
   facts["warnings"] = f.warnings;

@@ -27,7 +27,7 @@ bool waits_for(const Active& later, const Active& earlier) {
 
 // The tokens of the next step: one of each request that generates, and the next chunk of prompts in their order, but of
 // those that begin likewise the first.
-std::vector<Chunk> next_step(std::list<Active>& active, int64_t prompt_tokens) {
+std::vector<Chunk> next_step(std::list<Active>& active, int64_t prompt_tokens, bool shares_pages) {
   std::vector<Chunk> chunks;
   for (auto at = active.begin(); at != active.end(); ++at) {
     Active& a = *at;
@@ -35,7 +35,8 @@ std::vector<Chunk> next_step(std::list<Active>& active, int64_t prompt_tokens) {
     const bool in_prompt = std::ssize(a.sequence.tokens()) < std::ssize(a.request->prompt());
     if (in_prompt) {
       a.request->skip(a.sequence.reuse(a.request->prompt()));
-      if (std::any_of(active.begin(), at, [&](const Active& earlier) { return waits_for(a, earlier); })) continue;
+      if (shares_pages && std::any_of(active.begin(), at, [&](const Active& earlier) { return waits_for(a, earlier); }))
+        continue;
     }
     a.tokens = a.request->pending();
     Chunk::Rows rows = Chunk::Rows::kLast;
@@ -79,7 +80,7 @@ void run_batch(const std::shared_ptr<Engine>& engine, std::span<Request> request
   while (next < requests.size() || !active.empty()) {
     for (; next < requests.size() && std::ssize(active) < facts.sequences; ++next)
       active.push_back({.index = next, .request = &requests[next], .sequence = Sequence(engine), .tokens = {}});
-    const std::vector<Chunk> chunks = next_step(active, runner.prompt_chunk());
+    const std::vector<Chunk> chunks = next_step(active, runner.prompt_chunk(), facts.state_bytes == 0);
     try {
       std::span<const float> logits = runner.step(chunks, options.cancel);
       if (options.cancel != nullptr && *options.cancel) return cancel_all();

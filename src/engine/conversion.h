@@ -1,4 +1,5 @@
-// The contents of the file that `convert` writes for a checkpoint: a language model, or a text encoder with its pooling.
+// The contents of the file that `convert` writes for a checkpoint: a language model, or a text encoder with its
+// pooling.
 #pragma once
 
 #include "src/models/llm/convert.h"

@@ -109,6 +109,7 @@ DecodeStep& Engine::State::decode_step(int64_t sequences) {
   step.positions = int_tensor(device, Shape{sequences});
   step.sequences = int_tensor(device, Shape{sequences});
   step.page_table = int_tensor(device, Shape{sequences, pages_per_sequence()});
+  if (states) step.slots = int_tensor(device, Shape{sequences});
   if (stream == nullptr) {
     const llm::Step inputs = step.inputs();
     step.run.emplace([this, inputs] { return std::vector{model->forward(inputs, *cache)}; });
@@ -171,8 +172,12 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
                                   .streamed = state->stream.get()});
   if (state->stream != nullptr && !state->model->has_stages()) throw streaming::does_not_stream(facts);
   state->cache.emplace(
-      state->device, nn::KvCacheConfig{.layers = state->model->cache_spec(), .pages = pages, .dtype = options.kv_type});
+      state->device,
+      nn::KvCacheConfig{
+          .layers = state->model->cache_spec(), .pages = pages, .slots = facts.sequences, .dtype = options.kv_type});
   state->pages.emplace(pages);
+  facts.state_bytes = static_cast<uint64_t>(state->cache->config().state_bytes());
+  if (facts.state_bytes > 0) state->states.emplace(facts.sequences);
   facts.kv_bytes_per_token = static_cast<uint64_t>(state->cache->config().bytes_per_token());
   if (state->cache->is_by_need())
     warn_of_memory(*state->device, facts.kv_bytes_per_token * static_cast<uint64_t>(pages * PagePool::kTokens), facts);

@@ -10,6 +10,7 @@
 #include "gabbro/engine/session.h"
 #include "src/engine/page_pool.h"
 #include "src/engine/sampling_defaults.h"
+#include "src/engine/state_pool.h"
 #include "src/engine/streaming/weight_stream.h"
 #include "src/graph/eval.h"
 #include "src/models/llm/model.h"
@@ -21,13 +22,15 @@ namespace gabbro {
 // The step of one token for each of S sequences, traced once: its inputs are overwritten in place, and its plan
 // replayed.
 struct DecodeStep {
-  Tensor ids, positions, sequences;                                                // i32 [S]
-  Tensor page_table;                                                               // i32 [S, M]
-  std::vector<int32_t> held_ids, held_positions, held_sequences, held_page_table;  // their values
-  std::optional<Compiled> run;                                                     // of weights that stay on the device
+  Tensor ids, positions, sequences, slots;  // i32 [S]
+  Tensor page_table;                        // i32 [S, M]
+  // Their values.
+  std::vector<int32_t> held_ids, held_positions, held_sequences, held_slots, held_page_table;
+  std::optional<Compiled> run;  // of weights that stay on the device
 
   llm::Step inputs() const {
-    return {.ids = ids, .places = {.positions = positions, .sequence = sequences, .page_table = page_table}};
+    return {.ids = ids,
+            .places = {.positions = positions, .sequence = sequences, .page_table = page_table, .slots = slots}};
   }
 };
 
@@ -37,6 +40,7 @@ struct Engine::State {
   std::unique_ptr<llm::LanguageModel> model;
   std::optional<nn::KvCache> cache;
   std::optional<PagePool> pages;
+  std::optional<StatePool> states;  // of models that have recurrent ones
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string no_tokenizer;                                                     // why there is none
   std::shared_future<std::unique_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too

@@ -24,6 +24,7 @@ std::optional<int64_t> longest_context(Workload workload, uint64_t free_memory) 
 }
 
 std::optional<DType> smaller_cache(Workload workload, uint64_t free_memory) {
+  if (kv_bytes_per_token(workload.needs, DType::f16) == 0) return {};
   const auto fits_blocks = [](const nn::CacheLayer& layer) { return layer.dimension % 32 == 0; };
   if (workload.kv_type != DType::f16 || !std::ranges::all_of(workload.needs.cache, fits_blocks)) return {};
   workload.kv_type = DType::q8_0;
@@ -54,7 +55,8 @@ Remedies remedies(const Workload& workload, uint64_t free_memory) {
 
 double tokens_per_second(const Workload& workload, double bandwidth, double share, int64_t tokens_in_cache) {
   const uint64_t kv = kv_bytes_per_token(workload.needs, workload.kv_type);
-  const uint64_t bytes = workload.needs.bytes_per_token + static_cast<uint64_t>(tokens_in_cache) * kv;
+  const uint64_t states = 2 * state_bytes(workload.needs);  // read and written
+  const uint64_t bytes = workload.needs.bytes_per_token + static_cast<uint64_t>(tokens_in_cache) * kv + states;
   return share * bandwidth / static_cast<double>(bytes);
 }
 

@@ -77,9 +77,13 @@ uint64_t kv_bytes_per_token(const ModelNeeds& needs, DType kv_type) {
   return static_cast<uint64_t>(nn::KvCacheConfig{.layers = needs.cache, .dtype = kv_type}.bytes_per_token());
 }
 
+uint64_t state_bytes(const ModelNeeds& needs) {
+  return static_cast<uint64_t>(nn::KvCacheConfig{.layers = needs.cache}.state_bytes());
+}
+
 uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, int64_t context) {
   constexpr int64_t kPage = nn::KvCacheConfig::kPageTokens;
-  return static_cast<uint64_t>(round_up(context, kPage)) * kv_bytes_per_token(needs, kv_type);
+  return static_cast<uint64_t>(round_up(context, kPage)) * kv_bytes_per_token(needs, kv_type) + state_bytes(needs);
 }
 
 int64_t prefill_chunk(const abi::DeviceFacts& facts, std::string_view quantization) {

@@ -26,7 +26,9 @@ ModelNeeds needs_of(const llm::ModelPlan& plan, const FileType& type);
 
 // Keys and values of one token, in bytes; `kv_type` is f16 or q8_0.
 uint64_t kv_bytes_per_token(const ModelNeeds& needs, DType kv_type);
-// Bytes of the KV cache for a context of `tokens`, which is allocated in whole pages.
+// Recurrent states of a sequence, in bytes.
+uint64_t state_bytes(const ModelNeeds& needs);
+// Bytes of the cache of a sequence with a context of `tokens`: of keys and values whole pages, and the states.
 uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, int64_t context);
 // Tokens of a prompt that go through the model together: enough for the weights to be read once for many, few enough
 // for the activations to stay in the caches and for Ctrl-C to be noticed. More on a card whose matrix cores are done

@@ -66,6 +66,7 @@ void Sequence::truncate(int64_t length) {
   if (length < 0 || length > std::ssize(tokens_))
     throw bad_input("a session of {} tokens cannot be cut to {}", tokens_.size(), length);
   const std::lock_guard lock(engine_->state_->mutex);
+  if (state_->length > length) state_->length = 0;
   tokens_.resize(static_cast<size_t>(length));
   names_.resize(std::min(names_.size(), static_cast<size_t>(length / kPageTokens)));
   release_pages(length);
@@ -73,6 +74,7 @@ void Sequence::truncate(int64_t length) {
 
 int64_t Sequence::reuse(std::span<const int32_t> prompt) {
   const std::lock_guard lock(engine_->state_->mutex);
+  if (engine_->state_->states) return std::ssize(tokens_);
   PagePool& pool = *engine_->state_->pages;
   constexpr auto kPage = static_cast<size_t>(kPageTokens);
   while (tokens_.size() % kPage == 0 && tokens_.size() + kPage < prompt.size()) {
@@ -124,6 +126,7 @@ void Sequence::release_pages(int64_t length) {
 }
 
 void Sequence::name_pages() {
+  if (engine_->state_->states) return;  // pages alone do not make a beginning
   constexpr auto kPage = static_cast<size_t>(kPageTokens);
   while ((names_.size() + 1) * kPage <= tokens_.size()) {
     const size_t i = names_.size();
@@ -152,18 +155,49 @@ std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::at
   }
   if (chunks.empty()) return {};
   try {
-    for (const Chunk& chunk : chunks)
-      chunk.sequence->take_pages(std::ssize(chunk.sequence->tokens_) + std::ssize(chunk.tokens));
-    const Tensor result = single_tokens ? decode(chunks, cancel) : forward(chunks, cancel);
+    if (shared.states) prepare_states(chunks, cancel);
+    std::vector<Part> parts;
+    for (const Chunk& chunk : chunks) {
+      const int64_t length = std::ssize(chunk.sequence->tokens_);
+      chunk.sequence->take_pages(length + std::ssize(chunk.tokens));
+      parts.push_back({chunk.sequence, chunk.tokens, length, chunk.rows});
+    }
+    const Tensor result = single_tokens ? decode(chunks, cancel) : forward(parts, cancel);
     const std::span<const float> logits = host(result, rows);
     for (const Chunk& chunk : chunks) {
       chunk.sequence->tokens_.insert(chunk.sequence->tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
+      chunk.sequence->state_->length = std::ssize(chunk.sequence->tokens_);
       chunk.sequence->name_pages();
     }
     return logits;
   } catch (...) {
-    for (const Chunk& chunk : chunks) chunk.sequence->release_pages(std::ssize(chunk.sequence->tokens_));
+    for (const Chunk& chunk : chunks) {
+      chunk.sequence->release_pages(std::ssize(chunk.sequence->tokens_));
+      chunk.sequence->state_->length = 0;  // some layers may have taken the tokens in
+    }
     throw;
+  }
+}
+
+// Every sequence gets a slot, and states that have seen its tokens: computed again where they were lost.
+void Runner::prepare_states(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
+  Engine::State& shared = *engine_->state_;
+  shared.states->begin_step();
+  for (const Chunk& chunk : chunks) shared.states->take(chunk.sequence->state_);
+  for (const Chunk& chunk : chunks) {
+    Sequence& sequence = *chunk.sequence;
+    const std::span<const int32_t> tokens = sequence.tokens_;
+    if (sequence.state_->length == std::ssize(tokens)) continue;
+    sequence.release_pages(0);  // which may be shared
+    while (std::ssize(sequence.pages_) * kPageTokens < std::ssize(tokens))
+      sequence.pages_.push_back(sequence.take_page());
+    const auto step = static_cast<size_t>(prompt_chunk());
+    for (size_t first = 0; first < tokens.size(); first += step) {
+      const auto part = tokens.subspan(first, std::min(step, tokens.size() - first));
+      const Part one{&sequence, part, static_cast<int64_t>(first), Chunk::Rows::kNone};
+      forward(std::span(&one, 1), cancel);
+    }
+    sequence.state_->length = std::ssize(tokens);
   }
 }
 
@@ -191,51 +225,55 @@ Tensor Runner::decode(std::span<const Chunk> chunks, const std::atomic<bool>* ca
   DecodeStep& step = shared.decode_step(size);
   const auto width = static_cast<size_t>(shared.pages_per_sequence());
   std::vector<int32_t> ids(static_cast<size_t>(size), 0), positions(ids), sequences(ids.size(), kNoSequence),
-      page_table(ids.size() * width, 0);
+      page_table(ids.size() * width, 0), slots(shared.states ? ids.size() : 0, -1);
   for (size_t i = 0; i < chunks.size(); ++i) {
     const Sequence& sequence = *chunks[i].sequence;
     ids[i] = chunks[i].tokens[0];
     positions[i] = static_cast<int32_t>(sequence.tokens_.size());
     sequences[i] = static_cast<int32_t>(i);
+    if (shared.states) slots[i] = sequence.state_->slot;
     std::ranges::copy(sequence.pages_, page_table.begin() + static_cast<std::ptrdiff_t>(i * width));
   }
   update(step.ids, step.held_ids, std::move(ids));
   update(step.positions, step.held_positions, std::move(positions));
   update(step.sequences, step.held_sequences, std::move(sequences));
   update(step.page_table, step.held_page_table, std::move(page_table));
+  if (shared.states) update(step.slots, step.held_slots, std::move(slots));
   logits_ = Tensor();  // so that its memory can be written again
   if (shared.stream != nullptr) return evaluate(step.inputs(), cancel);
   return (*step.run)(cancel).front();
 }
 
-Tensor Runner::forward(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
+Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* cancel) {
   Engine::State& shared = *engine_->state_;
   Device& device = *shared.device;
   // The number of pages of the longest sequence, so that short ones share plans.
   const auto width = static_cast<size_t>(shared.pages_per_sequence());
-  std::vector<int32_t> ids, positions, sequences, output_rows, page_table(chunks.size() * width, 0);
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    const Chunk& chunk = chunks[i];
-    for (size_t t = 0; t < chunk.tokens.size(); ++t) {
+  std::vector<int32_t> ids, positions, sequences, output_rows, slots, page_table(parts.size() * width, 0);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = parts[i];
+    for (size_t t = 0; t < part.tokens.size(); ++t) {
       const bool wanted =
-          chunk.rows == Chunk::Rows::kAll || (chunk.rows == Chunk::Rows::kLast && t + 1 == chunk.tokens.size());
+          part.rows == Chunk::Rows::kAll || (part.rows == Chunk::Rows::kLast && t + 1 == part.tokens.size());
       if (wanted) output_rows.push_back(static_cast<int32_t>(ids.size()));
-      ids.push_back(chunk.tokens[t]);
-      positions.push_back(static_cast<int32_t>(chunk.sequence->tokens_.size() + t));
+      ids.push_back(part.tokens[t]);
+      positions.push_back(static_cast<int32_t>(part.position) + static_cast<int32_t>(t));
       sequences.push_back(static_cast<int32_t>(i));
     }
-    std::ranges::copy(chunk.sequence->pages_, page_table.begin() + static_cast<std::ptrdiff_t>(i * width));
+    slots.push_back(part.sequence->state_->slot);
+    std::ranges::copy(part.sequence->pages_, page_table.begin() + static_cast<std::ptrdiff_t>(i * width));
   }
   // Steps of several sequences have many lengths: padded, they share plans.
   constexpr size_t kMultiple = 16;
-  while (chunks.size() > 1 && ids.size() % kMultiple != 0) {
+  while (parts.size() > 1 && ids.size() % kMultiple != 0) {
     ids.push_back(0);
     positions.push_back(0);
     sequences.push_back(kNoSequence);
   }
   const auto all = static_cast<int64_t>(ids.size());
-  const Tensor pages = upload_ints(device, Shape{std::ssize(chunks), static_cast<int64_t>(width)}, page_table);
-  const auto part = [&](int64_t first, int64_t count) {
+  const Tensor pages = upload_ints(device, Shape{std::ssize(parts), static_cast<int64_t>(width)}, page_table);
+  const Tensor states = shared.states ? upload_ints(device, Shape{std::ssize(parts)}, slots) : Tensor();
+  const auto step_of = [&](int64_t first, int64_t count) {
     const auto ints = [&](const std::vector<int32_t>& values) {
       return device.upload(DType::i32, Shape{count}, values.data() + first);
     };
@@ -243,15 +281,16 @@ Tensor Runner::forward(std::span<const Chunk> chunks, const std::atomic<bool>* c
     for (const int32_t row : output_rows) {
       if (row >= first && row < first + count) rows.push_back(row - static_cast<int32_t>(first));
     }
-    return llm::Step{.ids = ints(ids),
-                     .places = {.positions = ints(positions), .sequence = ints(sequences), .page_table = pages},
-                     .output_rows = upload_ints(device, Shape{std::ssize(rows)}, rows)};
+    return llm::Step{
+        .ids = ints(ids),
+        .places = {.positions = ints(positions), .sequence = ints(sequences), .page_table = pages, .slots = states},
+        .output_rows = upload_ints(device, Shape{std::ssize(rows)}, rows)};
   };
-  if (shared.stream == nullptr) return evaluate(part(0, all), cancel);
-  std::vector<llm::Step> parts;
+  if (shared.stream == nullptr) return evaluate(step_of(0, all), cancel);
+  std::vector<llm::Step> steps;
   const int64_t step = prefill_chunk(device.facts(), shared.facts.quantization);
-  for (int64_t first = 0; first < all; first += step) parts.push_back(part(first, std::min(step, all - first)));
-  return shared.run_pass(parts, cancel);
+  for (int64_t first = 0; first < all; first += step) steps.push_back(step_of(first, std::min(step, all - first)));
+  return shared.run_pass(steps, cancel);
 }
 
 Tensor Runner::evaluate(const llm::Step& step, const std::atomic<bool>* cancel) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gabbro/engine/session.h"
+#include "src/engine/state_pool.h"
 #include "src/ops/ops.h"
 
 namespace gabbro {
@@ -17,7 +18,8 @@ struct Step;  // src/models/llm/model.h
 }
 
 // The tokens of one conversation, and the pages of the cache that hold their keys and values. A value: a copy shares
-// pages until one of both writes to them.
+// pages until one of both writes to them. Recurrent states cannot be shared or cut: a sequence that was copied, cut or
+// stopped within a step computes them again from its tokens, in its next step.
 class Sequence {
  public:
   explicit Sequence(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
@@ -45,6 +47,7 @@ class Sequence {
   std::vector<int32_t> tokens_;
   std::vector<int32_t> pages_;
   std::vector<uint64_t> names_;  // of the full pages
+  std::shared_ptr<SequenceState> state_ = std::make_shared<SequenceState>();
 };
 
 // Tokens to append to a sequence, and the rows of logits that are wanted.
@@ -78,8 +81,17 @@ class Runner {
               const std::atomic<bool>* cancel, const std::function<void(std::span<const float>)>& visit);
 
  private:
+  // Tokens of a sequence from a position on.
+  struct Part {
+    const Sequence* sequence;
+    std::span<const int32_t> tokens;
+    int64_t position;
+    Chunk::Rows rows;
+  };
+
+  void prepare_states(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   Tensor decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
-  Tensor forward(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
+  Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
   Tensor evaluate(const llm::Step& step, const std::atomic<bool>* cancel);
   std::span<const float> host(const Tensor& logits, int64_t rows);
 

@@ -6,34 +6,48 @@ namespace gabbro::nn {
 
 namespace {
 
-// The states of a layer.
-struct LayerShapes {
-  LayerShapes(const CacheLayer& layer, int64_t pages) {
-    const int64_t p = KvCacheConfig::kPageTokens, g = layer.heads, d = layer.dimension;
-    keys = {pages, g, d, p};
-    values = {pages, g, p, d};
-    key_scales = {pages, g, d / 32, p};
-    value_scales = {pages, g, p, d / 32};
-  }
+struct Part {
+  DType dtype;
+  Shape shape;
 
-  size_t rounded_bytes(bool quantized) const {
-    const auto bytes = [](DType type, const Shape& shape) {
-      return MemoryBlock::rounded(dtype_bytes(type, static_cast<size_t>(shape.elements())));
-    };
-    const DType dtype = quantized ? DType::i8 : DType::f16;
-    const size_t scales = quantized ? bytes(DType::f16, key_scales) + bytes(DType::f16, value_scales) : 0;
-    return bytes(dtype, keys) + bytes(dtype, values) + scales;
-  }
-
-  Shape keys, values, key_scales, value_scales;
+  size_t bytes() const { return dtype_bytes(dtype, static_cast<size_t>(shape.elements())); }
 };
+
+// The tensors of a layer, in the order of KvLayer and of LatentLayer.
+std::vector<Part> parts_of(const CacheLayer& layer, const KvCacheConfig& config) {
+  const int64_t n = config.pages, p = KvCacheConfig::kPageTokens, g = layer.heads, d = layer.dimension;
+  const bool quantized = config.dtype == DType::q8_0;
+  const DType dtype = quantized ? DType::i8 : DType::f16;
+  std::vector<Part> parts;
+  switch (layer.kind) {
+    case CacheKind::kKeysValues:
+      parts = {{dtype, Shape{n, g, d, p}}, {dtype, Shape{n, g, p, d}}};
+      if (quantized) {
+        parts.push_back({DType::f16, Shape{n, g, d / 32, p}});
+        parts.push_back({DType::f16, Shape{n, g, p, d / 32}});
+      }
+      break;
+    case CacheKind::kLatent:
+      parts = {{dtype, Shape{n, 1, p, d}}};
+      if (quantized) parts.push_back({DType::f16, Shape{n, 1, p, d / 32}});
+      break;
+    case CacheKind::kState:
+      for (const Shape& state : layer.states) {
+        std::vector<int64_t> all{config.slots};
+        for (int i = 0; i < state.rank(); ++i) all.push_back(state[i]);
+        parts.push_back({DType::f32, Shape(all)});
+      }
+      break;
+  }
+  return parts;
+}
 
 void check(const KvCacheConfig& config) {
   const bool quantized = config.dtype == DType::q8_0;
   if (!quantized && config.dtype != DType::f16)
     throw bad_input("a KV cache is f16 or q8_0, not {}", dtype_name(config.dtype));
   for (const CacheLayer& layer : config.layers) {
-    if (quantized && layer.dimension % 32 != 0)
+    if (quantized && layer.kind != CacheKind::kState && layer.dimension % 32 != 0)
       throw bad_input("a q8_0 KV cache needs heads of a multiple of 32 elements; this model's have {}",
                       layer.dimension);
   }
@@ -42,35 +56,54 @@ void check(const KvCacheConfig& config) {
 }  // namespace
 
 int64_t KvCacheConfig::bytes_per_token() const {
-  int64_t elements = 0;  // keys and values
-  for (const CacheLayer& layer : layers) elements += 2 * layer.heads * layer.dimension;
+  int64_t elements = 0;
+  for (const CacheLayer& layer : layers) {
+    if (layer.kind == CacheKind::kKeysValues) elements += 2 * layer.heads * layer.dimension;
+    if (layer.kind == CacheKind::kLatent) elements += layer.dimension;
+  }
   return dtype == DType::f16 ? elements * 2 : elements + elements / 32 * 2;
 }
 
-// The states of all layers: by need where the device can, else in one block. The host gives pages out as they are
-// written, and large ones where a block is large: there each state has its own.
-KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config) : config_(config) {
+int64_t KvCacheConfig::state_bytes() const {
+  int64_t elements = 0;
+  for (const CacheLayer& layer : layers) {
+    for (const Shape& state : layer.states) elements += state.elements();
+  }
+  return elements * static_cast<int64_t>(sizeof(float));
+}
+
+// The tensors of all layers; those of pages by need where the device can, else in one block. The host gives pages out
+// as they are written, and large ones where a block is large: there each tensor has its own.
+KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config)
+    : config_(config), layers_(config.layers.size()), latents_(config.layers.size()), states_(config.layers.size()) {
   check(config);
-  const bool quantized = config.dtype == DType::q8_0;
-  size_t room = 0;
-  for (const CacheLayer& layer : config.layers) room += LayerShapes(layer, config.pages).rounded_bytes(quantized);
   const bool by_need = !device->host_accessible() && device->reserve_range(1) != nullptr;
-  MemoryBlock block(device, by_need || device->host_accessible() ? 0 : room);
-  const auto make = [&](DType type, const Shape& shape) {
-    const size_t bytes = dtype_bytes(type, static_cast<size_t>(shape.elements()));
-    Tensor states = device->tensor_in(by_need ? device->reserve_range(bytes) : block.take(bytes), type, shape);
-    if (by_need && bytes > 0) ranges_.push_back({states, bytes / static_cast<size_t>(config.pages)});
-    return states;
-  };
-  const DType dtype = quantized ? DType::i8 : DType::f16;
-  for (const CacheLayer& spec : config.layers) {
-    const LayerShapes shapes(spec, config.pages);
-    KvLayer layer{.keys = make(dtype, shapes.keys), .values = make(dtype, shapes.values)};
-    if (quantized) {
-      layer.key_scales = make(DType::f16, shapes.key_scales);
-      layer.value_scales = make(DType::f16, shapes.value_scales);
+  const auto has_range = [&](const CacheLayer& layer) { return by_need && layer.kind != CacheKind::kState; };
+  size_t room = 0;
+  for (const CacheLayer& layer : config.layers) {
+    if (device->host_accessible() || has_range(layer)) continue;
+    for (const Part& part : parts_of(layer, config)) room += MemoryBlock::rounded(part.bytes());
+  }
+  MemoryBlock block(device, room);
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    const CacheLayer& layer = config.layers[i];
+    std::vector<Tensor> made;
+    for (const Part& part : parts_of(layer, config)) {
+      const bool range = has_range(layer) && part.bytes() > 0;
+      made.push_back(device->tensor_in(range ? device->reserve_range(part.bytes()) : block.take(part.bytes()),
+                                       part.dtype, part.shape));
+      if (range) ranges_.push_back({made.back(), part.bytes() / static_cast<size_t>(config.pages)});
     }
-    layers_.push_back(std::move(layer));
+    if (layer.kind == CacheKind::kState) {
+      states_[i] = std::move(made);
+      continue;
+    }
+    made.resize(4);
+    if (layer.kind == CacheKind::kLatent) {
+      latents_[i] = {.latents = made[0], .scales = made[1]};
+    } else {
+      layers_[i] = {.keys = made[0], .values = made[1], .key_scales = made[2], .value_scales = made[3]};
+    }
   }
 }
 
@@ -84,16 +117,21 @@ void KvCache::provide(int64_t pages) {
 }
 
 void KvCache::copy_page(int32_t from, int32_t to) const {
+  const auto copy = [&](const Tensor& tensor) {
+    if (!tensor.defined()) return;
+    Device& device = *tensor.device();
+    const size_t bytes = dtype_bytes(tensor.dtype(), static_cast<size_t>(tensor.shape().elements())) /
+                         static_cast<size_t>(config_.pages);
+    auto* const memory = static_cast<std::byte*>(tensor.state().storage.get());
+    device.copy_from(device, memory + static_cast<size_t>(to) * bytes, memory + static_cast<size_t>(from) * bytes,
+                     bytes);
+  };
   for (const KvLayer& layer : layers_) {
-    for (const Tensor* states : {&layer.keys, &layer.values, &layer.key_scales, &layer.value_scales}) {
-      if (!states->defined()) continue;
-      Device& device = *states->device();
-      const size_t bytes = dtype_bytes(states->dtype(), static_cast<size_t>(states->shape().elements())) /
-                           static_cast<size_t>(config_.pages);
-      auto* const memory = static_cast<std::byte*>(states->state().storage.get());
-      device.copy_from(device, memory + static_cast<size_t>(to) * bytes, memory + static_cast<size_t>(from) * bytes,
-                       bytes);
-    }
+    for (const Tensor* tensor : {&layer.keys, &layer.values, &layer.key_scales, &layer.value_scales}) copy(*tensor);
+  }
+  for (const LatentLayer& layer : latents_) {
+    copy(layer.latents);
+    copy(layer.scales);
   }
 }
 

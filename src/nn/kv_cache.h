@@ -1,4 +1,4 @@
-// The paged KV cache of a model: one pair of states a layer.
+// The cache of a model: pages of keys and values, or of latents, and recurrent states of sequences, by layer.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,15 @@
 
 namespace gabbro::nn {
 
-// The keys and values of a layer, as the model asks for them.
+enum class CacheKind { kKeysValues, kLatent, kState };
+
+// The contents of a layer's cache, as the model asks for them.
 struct CacheLayer {
-  int64_t heads = 0;      // G
+  int64_t heads = 0;      // G; of latents 1
   int64_t dimension = 0;  // D
   int64_t window = 0;     // tokens that attention reaches back; 0: all. Their keys stay in the cache all the same
+  CacheKind kind = CacheKind::kKeysValues;
+  std::vector<Shape> states{};  // of kState: f32, for each sequence
 
   bool operator==(const CacheLayer&) const = default;
 };
@@ -21,11 +25,13 @@ struct CacheLayer {
 struct KvCacheConfig {
   std::vector<CacheLayer> layers;
   int64_t pages = 0;
+  int64_t slots = 0;         // sequences that have states
   DType dtype = DType::f16;  // or q8_0: 8 bits with a scale for each 32 elements; D must be a multiple of 32
 
   static constexpr int64_t kPageTokens = 64;  // P: a page of one head is 16 KiB at D = 64 in f16, half of an L1 cache
 
   int64_t bytes_per_token() const;
+  int64_t state_bytes() const;  // of a sequence
 };
 
 class KvCache {
@@ -40,12 +46,17 @@ class KvCache {
 
   const KvCacheConfig& config() const { return config_; }
   const KvLayer& layer(size_t index) const { return layers_[index]; }
-  // Copies the keys and values of a page, in all layers.
+  const LatentLayer& latents(size_t index) const { return latents_[index]; }
+  const std::vector<Tensor>& states(size_t index) const { return states_[index]; }  // each [slots, ...]
+  // Copies what a page holds, in all layers.
   void copy_page(int32_t from, int32_t to) const;
 
  private:
   KvCacheConfig config_;
+  // By layer, undefined where it is of another kind.
   std::vector<KvLayer> layers_;
+  std::vector<LatentLayer> latents_;
+  std::vector<std::vector<Tensor>> states_;
   struct Range {
     Tensor states;
     size_t page_bytes;

@@ -20,10 +20,10 @@ RopeFrequencies rope_frequencies(const RopeConfig& config, std::span<const float
   const int64_t half = config.dimensions / 2;
   RopeFrequencies result{.inverse = std::vector<float>(static_cast<size_t>(half))};
   const bool yarn = config.scaling == RopeScaling::kYarn;
-  const double low = yarn ? std::max(0.0, std::floor(pair_of_rotations(config, config.beta_fast))) : 0;
-  const double high = yarn ? std::min(static_cast<double>(config.dimensions - 1),
-                                      std::ceil(pair_of_rotations(config, config.beta_slow)))
-                           : 0;
+  const double first = yarn ? pair_of_rotations(config, config.beta_fast) : 0;
+  const double last = yarn ? pair_of_rotations(config, config.beta_slow) : 0;
+  const double low = std::max(0.0, config.whole_pairs ? std::floor(first) : first);
+  const double high = std::min(static_cast<double>(config.dimensions - 1), config.whole_pairs ? std::ceil(last) : last);
   for (int64_t i = 0; i < half; ++i) {
     double frequency = std::pow(config.base, -2.0 * static_cast<double>(i) / static_cast<double>(config.dimensions));
     if (!factors.empty()) frequency /= factors[static_cast<size_t>(i)];

@@ -20,6 +20,7 @@ struct RopeConfig {
   double extrapolation = 1;      // YaRN's ramp between interpolation (0) and extrapolation (1) of high frequencies
   double beta_fast = 32;
   double beta_slow = 1;
+  bool whole_pairs = true;  // the ramp begins and ends at whole pairs
 };
 
 struct RopeFrequencies {

@@ -1,4 +1,5 @@
-// Causal attention over the paged KV cache (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023).
+// Causal attention over the paged KV cache (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023), or over one of
+// latents (DeepSeek-V2, arXiv 2405.04434).
 #include <limits>
 
 #include "src/ops/op_table.h"
@@ -32,7 +33,7 @@ Tensor pages_of_tokens(const Tensor& cache, const Tensor& scales, const Tensor& 
 
 }  // namespace
 
-// Inputs: q, keys, values, page_table, sequence, positions(, key_scales, value_scales).
+// Inputs: q, keys, values, page_table, sequence, positions(, key_scales, value_scales)(, sinks).
 const Op kAttention = {
     .name = "attention",
     .infer = [](const Args& a) { return result(a[0].shape(), DType::f32); },
@@ -45,7 +46,7 @@ const Op kAttention = {
           const int64_t groups = a[1].shape()[1];                    // G
           const int64_t shared = q.shape()[1] / groups;              // H/G query heads read one KV head
           const int64_t length = a[3].shape()[1] * a[1].shape()[3];  // S = M·P
-          const bool scaled = a.size() == 8;
+          const bool scaled = a[1].dtype() == DType::i8;
           const Tensor rows = gather(a[3], a[4]);  // [T, M]: the page table row of each token
           const Tensor k = pages_of_tokens(a[1], scaled ? a[6] : Tensor(), rows, 3);  // [T, M, G, D, P]
           const Tensor v = pages_of_tokens(a[2], scaled ? a[7] : Tensor(), rows, 4);  // [T, M, G, P, D]
@@ -62,12 +63,71 @@ const Op kAttention = {
           if (window > 0)
             visible =
                 logical_and(visible, less(position, key + scalar(device, static_cast<double>(window), DType::i32)));
+          if (const int64_t chunk = a.attributes.integer("chunk"); chunk > 0) {
+            const Tensor size = scalar(device, static_cast<double>(chunk), DType::i32);
+            visible = logical_and(visible, equal(floor_divide(key, size), floor_divide(position, size)));
+          }
           scores = where(visible, scores, scalar(device, -std::numeric_limits<double>::infinity()));
+          if (a.attributes.integer("sinks") != 0) {
+            const Tensor sinks =
+                broadcast_to(reshape(a[a.size() - 1], Shape{1, groups, shared, 1}), Shape{tokens, groups, shared, 1});
+            scores = slice(softmax(concat({scores, sinks}, -1)), 3, 0, length);
+          } else {
+            scores = softmax(scores);
+          }
           // Places that no token was written to may hold anything, NaN too, which no weight of 0 would take out.
           const Tensor written = where(reshape(visible, Shape{tokens, 1, length, 1}), values, scalar(device, 0));
-          return std::vector{reshape(matmul(softmax(scores), written), q.shape())};
+          return std::vector{reshape(matmul(scores, written), q.shape())};
         },
 };
+
+// Inputs as of attention, the latents for keys and for values: q, latents, latents, page_table, sequence, positions
+// (, scales, scales).
+const Op kLatentAttention = {
+    .name = "latent_attention",
+    .infer =
+        [](const Args& a) {
+          const Shape& q = a[0].shape();
+          return result(Shape{q[0], q[1], a.attributes.integer("values")}, DType::f32);
+        },
+    .compose =
+        [](const Args& a) {
+          const Tensor& q = a[0];  // [T, H, D]
+          const auto device = q.device();
+          const int64_t tokens = q.shape()[0], dim = q.shape()[2];
+          const int64_t length = a[3].shape()[1] * a[1].shape()[2];  // S = M·P
+          const bool scaled = a[1].dtype() == DType::i8;
+          const Tensor rows = gather(a[3], a[4]);                                         // [T, M]
+          const Tensor pages = pages_of_tokens(a[1], scaled ? a[6] : Tensor(), rows, 4);  // [T, M, 1, P, D]
+          const Tensor all = reshape(pages, Shape{tokens, length, dim});
+          const Tensor position = reshape(a[5], Shape{tokens, 1, 1});
+          const Tensor key = reshape(iota(device, length, DType::i32), Shape{1, 1, length});
+          const Tensor visible = less_equal(key, position);  // [T, 1, S]
+          // Places that no token was written to may hold anything, NaN too.
+          const Tensor written = where(reshape(visible, Shape{tokens, length, 1}), all, scalar(device, 0));
+          Tensor scores = matmul(q, permute(written, {0, 2, 1})) * scalar(device, a.attributes.real("scale"));
+          scores = where(visible, scores, scalar(device, -std::numeric_limits<double>::infinity()));
+          const Tensor values = slice(written, 2, 0, a.attributes.integer("values"));  // [T, S, V]
+          return std::vector{matmul(softmax(scores), values)};
+        },
+};
+
+Tensor latent_attention(const Tensor& q, const LatentLayer& cache, const TokenPositions& places,
+                        const LatentAttentionOptions& options) {
+  require_dtype("latent_attention", q, {DType::f32});
+  require_rank("latent_attention", q, 3);
+  require_latents("latent_attention", cache);
+  require_positions("latent_attention", places, q.shape()[0]);
+  const Shape& latents = cache.latents.shape();
+  if (q.shape()[2] != latents[3] || options.values < 1 || options.values > latents[3]) {
+    throw bad_input("[latent_attention] queries {} and {} values do not fit latents {}", q.shape().to_string(),
+                    options.values, latents.to_string());
+  }
+  std::vector<Tensor> inputs{q, cache.latents, cache.latents, places.page_table, places.sequence, places.positions};
+  if (cache.scales.defined()) inputs.insert(inputs.end(), {cache.scales, cache.scales});
+  return record(kLatentAttention, std::move(inputs),
+                {{"scale", static_cast<double>(options.scale)}, {"values", options.values}});
+}
 
 Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPositions& places, const AttentionOptions& options) {
   require_dtype("attention", q, {DType::f32});
@@ -83,9 +143,18 @@ Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPositions& pl
     inputs.push_back(cache.key_scales);
     inputs.push_back(cache.value_scales);
   }
+  const bool sinks = options.sinks.defined();
+  if (sinks) {
+    require_dtype("attention", options.sinks, {DType::f32});
+    if (!(options.sinks.shape() == Shape{q.shape()[1]}))
+      throw bad_input("[attention] sinks {} for {} heads", options.sinks.shape().to_string(), q.shape()[1]);
+    inputs.push_back(options.sinks);
+  }
   return record(kAttention, std::move(inputs),
                 {{"scale", static_cast<double>(options.scale)},
                  {"window", options.window},
+                 {"chunk", options.chunk},
+                 {"sinks", int64_t{sinks}},
                  {"softcap", static_cast<double>(options.softcap)}});
 }
 

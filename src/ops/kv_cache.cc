@@ -68,6 +68,35 @@ void require_positions(const char* op, const TokenPositions& places, int64_t tok
     throw bad_input("[{}] the page table {} has no pages", op, places.page_table.shape().to_string());
 }
 
+void require_latents(const char* op, const LatentLayer& cache) {
+  require_rank(op, cache.latents, 4);
+  require_dtype(op, cache.latents, {DType::f16, DType::i8});
+  const Shape& l = cache.latents.shape();  // [pages, 1, P, D]
+  const bool scaled = cache.latents.dtype() == DType::i8;
+  const bool fits =
+      scaled ? l[3] % 32 == 0 && cache.scales.defined() && cache.scales.shape() == Shape{l[0], l[1], l[2], l[3] / 32}
+             : !cache.scales.defined();
+  if (l[1] != 1 || !fits) {
+    throw bad_input("[{}] a cache of latents {} {} with scales {} is none", op, dtype_name(cache.latents.dtype()),
+                    l.to_string(), cache.scales.defined() ? cache.scales.shape().to_string() : "none");
+  }
+  if (scaled) require_dtype(op, cache.scales, {DType::f16});
+}
+
+LatentLayer latent_write(const LatentLayer& cache, const Tensor& x, const TokenPositions& places) {
+  require_latents("latent_write", cache);
+  require_rank("latent_write", x, 2);
+  require_dtype("latent_write", x, {DType::f32});
+  require_positions("latent_write", places, x.shape()[0]);
+  if (x.shape()[1] != cache.latents.shape()[3]) {
+    throw bad_input("[latent_write] latents {} do not fit a cache of {}", x.shape().to_string(),
+                    cache.latents.shape().to_string());
+  }
+  const Tensor one_head = reshape(x, Shape{x.shape()[0], 1, x.shape()[1]});
+  const Written written = write(cache.latents, cache.scales, one_head, places, false);
+  return {.latents = written.cache, .scales = written.scales};
+}
+
 KvLayer kv_write(const KvLayer& cache, const Tensor& k, const Tensor& v, const TokenPositions& places) {
   require_cache("kv_write", cache);
   require_rank("kv_write", k, 3);

@@ -35,6 +35,8 @@ extern const Op kRandom, kBce, kLabelLogProbability;
 extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments, kBatchNormSums;
 // flip.cc, recurrent.cc
 extern const Op kFlip, kRecurrent, kRecurrentGradient;
+// recurrence.cc
+extern const Op kCausalConv, kSelectiveScan;
 // create.cc, matmul.cc, gather.cc
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
 // pick.cc
@@ -43,7 +45,7 @@ extern const Op kResolveIndex;
 // dot_product_attention.cc
 extern const Op kRelu, kGelu, kGeluTanh;
 extern const Op kSilu, kSoftmax, kLogSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;
-extern const Op kExpertLinear, kDotProductAttention;
+extern const Op kExpertLinear, kDotProductAttention, kLatentAttention;
 
 // clang-format off
 inline constexpr const Op* kOpTable[] = {
@@ -74,6 +76,8 @@ inline constexpr const Op* kOpTable[] = {
     &kLayerNorm, &kGroupNorm, &kBatchNorm, &kMoments, &kBatchNormSums,
     // flip.cc, recurrent.cc
     &kFlip, &kRecurrent, &kRecurrentGradient,
+    // recurrence.cc
+    &kCausalConv, &kSelectiveScan,
     // create.cc, matmul.cc, gather.cc
     &kIota, &kMatmul, &kGather, &kConcat, &kDequantize,
     // pick.cc
@@ -82,7 +86,7 @@ inline constexpr const Op* kOpTable[] = {
     // dot_product_attention.cc
     &kRelu, &kGelu, &kGeluTanh,
     &kSilu, &kSoftmax, &kLogSoftmax, &kRmsNorm, &kLinear, &kEmbedding, &kRope, &kKvWrite, &kAttention,
-    &kExpertLinear, &kDotProductAttention,
+    &kExpertLinear, &kDotProductAttention, &kLatentAttention,
 };
 // clang-format on
 

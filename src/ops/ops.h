@@ -21,6 +21,7 @@ struct TokenPositions {
   Tensor positions;   // i32 [T], in their sequence
   Tensor sequence;    // i32 [T], row of the page table
   Tensor page_table;  // i32 [B, M]
+  Tensor slots;       // i32 [B]: where each row's recurrent states are; undefined for models without such states
 };
 
 KvLayer kv_write(const KvLayer& cache, const Tensor& k, const Tensor& v,
@@ -30,8 +31,49 @@ struct AttentionOptions {
   float scale = 1;     // on the scores; usually 1/sqrt(D)
   int64_t window = 0;  // 0: all keys up to the token's own; else only the last `window`
   float softcap = 0;   // 0: none; else s -> softcap · tanh(s / softcap) (Gemma 2)
+  int64_t chunk = 0;   // 0: none; else only keys of the same chunk of `chunk` positions (Llama 4)
+  Tensor sinks{};      // f32 [H] or undefined: a score that each softmax has besides, without a value (gpt-oss)
 };
 // Causal attention of q [T, H, D] over the cache (which already holds the keys of these tokens) -> [T, H, D].
 Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPositions& places, const AttentionOptions& options);
+
+// One layer of a paged cache of latents, one vector a token for all heads (DeepSeek-V2, arXiv 2405.04434): states.
+struct LatentLayer {
+  Tensor latents;  // [pages, 1, P, D] f16 or i8
+  Tensor scales;   // with i8: f16 [pages, 1, P, D/32]
+};
+
+LatentLayer latent_write(const LatentLayer& cache, const Tensor& x, const TokenPositions& places);  // x [T, D]
+
+struct LatentAttentionOptions {
+  float scale = 1;     // on the scores
+  int64_t values = 0;  // V: the first elements of a latent are its value, all of them its key
+};
+// Causal attention of q [T, H, D] over the latents -> [T, H, V].
+Tensor latent_attention(const Tensor& q, const LatentLayer& cache, const TokenPositions& places,
+                        const LatentAttentionOptions& options);
+
+// The result of an op with recurrent states, and the next version of these, which are written in place. The tokens of a
+// sequence follow each other in a step. A token at position 0 begins with states of zeros; one whose sequence is
+// outside the table gives zeros, and changes nothing.
+struct Recurrence {
+  Tensor y;
+  Tensor state;
+};
+// A causal convolution of each channel: x [T, C], weight f32 [C, K], bias [C] or undefined, and state f32
+// [slots, C, K - 1], the inputs of the tokens before (the latest last) -> y [T, C].
+Recurrence causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& state,
+                       const TokenPositions& places);
+
+// A selective state space (Mamba, arXiv 2312.00752; Mamba 2, arXiv 2405.21060), token by token:
+//   state = exp(dt · a) · state + (dt · x) ⊗ b,  y = state · c
+struct SelectiveScan {
+  Tensor x;      // [T, H, P]
+  Tensor dt;     // [T, H], above 0
+  Tensor a;      // f32 [H, N], or [H, 1] for all N
+  Tensor b, c;   // [T, G, N]; head h has those of group h / (H/G)
+  Tensor state;  // f32 [slots, H, P, N]
+};
+Recurrence selective_scan(const SelectiveScan& scan, const TokenPositions& places);  // y [T, H, P]
 
 }  // namespace gabbro

@@ -10,6 +10,7 @@
 namespace gabbro {
 
 struct KvLayer;         // ops.h
+struct LatentLayer;     // ops.h
 struct TokenPositions;  // ops.h
 
 // Dtypes that ops take.
@@ -28,6 +29,7 @@ void require_rank(const char* op, const Tensor& x, int rank);
 
 // The parts of a cache layer fit each other; the places are those of `tokens` tokens (kv_cache.cc).
 void require_cache(const char* op, const KvLayer& cache);
+void require_latents(const char* op, const LatentLayer& cache);
 void require_positions(const char* op, const TokenPositions& places, int64_t tokens);
 
 // f16 or bf16, which are computed in f32: by separate kernels, or between casts.

@@ -241,28 +241,49 @@ struct AttentionShape {
   double softcap;
   bool quantized;
   bool mixed = false;  // tokens of two sequences, in turn
+  int64_t chunk = 0;
+  bool sinks = false;
 };
 
 void attention_cases(std::vector<OpCase>& cases) {
   const AttentionShape shapes[] = {
-      {1, 1, 1, 16, 16, 0, 0, 0, false},         {1, 9, 3, 64, 64, 130, 0, 0, false},
-      {7, 4, 2, 32, 16, 20, 0, 0, false},        {40, 6, 3, 64, 64, 100, 0, 0, false},
-      {5, 4, 4, 24, 32, 90, 17, 0, false},       {33, 2, 1, 128, 64, 0, 0, 30, false},
-      {1, 8, 2, 64, 64, 200, 0, 0, true},        {19, 4, 2, 32, 32, 60, 25, 0, true},
-      {2, 4, 2, 32, 64, 2000, 0, 0, false},      {1, 8, 2, 64, 64, 1500, 0, 30, true},
-      {1, 2, 1, 64, 64, 1700, 300, 0, false},    {64, 4, 2, 64, 64, 0, 0, 0, false},
-      {70, 6, 2, 40, 16, 5, 0, 0, false},        {66, 7, 1, 80, 64, 70, 41, 0, false},
-      {100, 2, 2, 64, 32, 3, 0, 0, true},        {65, 3, 1, 128, 16, 130, 0, 20, false},
-      {64, 2, 1, 128, 64, 1100, 0, 0, false},    {65, 2, 1, 96, 64, 600, 300, 0, true},
-      {64, 2, 1, 256, 16, 40, 0, 0, false},      {64, 2, 1, 18, 16, 40, 0, 0, false},
-      {77, 4, 2, 32, 16, 40, 0, 0, false, true}, {67, 4, 1, 64, 64, 90, 30, 0, true, true},
+      {1, 1, 1, 16, 16, 0, 0, 0, false},
+      {1, 9, 3, 64, 64, 130, 0, 0, false},
+      {7, 4, 2, 32, 16, 20, 0, 0, false},
+      {40, 6, 3, 64, 64, 100, 0, 0, false},
+      {5, 4, 4, 24, 32, 90, 17, 0, false},
+      {33, 2, 1, 128, 64, 0, 0, 30, false},
+      {1, 8, 2, 64, 64, 200, 0, 0, true},
+      {19, 4, 2, 32, 32, 60, 25, 0, true},
+      {2, 4, 2, 32, 64, 2000, 0, 0, false},
+      {1, 8, 2, 64, 64, 1500, 0, 30, true},
+      {1, 2, 1, 64, 64, 1700, 300, 0, false},
+      {64, 4, 2, 64, 64, 0, 0, 0, false},
+      {70, 6, 2, 40, 16, 5, 0, 0, false},
+      {66, 7, 1, 80, 64, 70, 41, 0, false},
+      {100, 2, 2, 64, 32, 3, 0, 0, true},
+      {65, 3, 1, 128, 16, 130, 0, 20, false},
+      {64, 2, 1, 128, 64, 1100, 0, 0, false},
+      {65, 2, 1, 96, 64, 600, 300, 0, true},
+      {64, 2, 1, 256, 16, 40, 0, 0, false},
+      {64, 2, 1, 18, 16, 40, 0, 0, false},
+      {77, 4, 2, 32, 16, 40, 0, 0, false, true},
+      {67, 4, 1, 64, 64, 90, 30, 0, true, true},
       {23, 4, 1, 64, 64, 90, 30, 0, true, true},
+      {1, 8, 2, 64, 64, 200, 0, 0, false, false, 0, true},
+      {1, 4, 2, 32, 32, 1700, 0, 0, true, false, 48, true},
+      {1, 2, 1, 256, 16, 300, 0, 0, false, false, 0, true},
+      {19, 4, 2, 24, 32, 60, 25, 0, false, false, 0, true},
+      {70, 6, 2, 40, 16, 5, 0, 0, false, false, 32, true},
+      {66, 4, 1, 64, 64, 1100, 0, 0, true, false, 0, true},
+      {40, 4, 2, 64, 64, 30, 0, 0, false, true, 17, false},
   };
   for (const AttentionShape& s : shapes) {
     cases.push_back(
         {.name = fmt::format("attention T={} H={} G={} D={} P={} start={} window={} softcap={} {}{}", s.tokens, s.heads,
                              s.kv_heads, s.dim, s.page, s.start, s.window, s.softcap, s.quantized ? "q8_0" : "f16",
-                             s.mixed ? " of two sequences" : ""),
+                             s.mixed ? " of two sequences" : "") +
+                 (s.chunk > 0 ? fmt::format(" chunk={}", s.chunk) : "") + (s.sinks ? " with sinks" : ""),
          .op = &kAttention,
          .inputs =
              [s](Maker& m) {
@@ -281,13 +302,55 @@ void attention_cases(std::vector<OpCase>& cases) {
                  inputs.push_back(m.f16(Shape{pages + 2, s.kv_heads, s.dim / 32, s.page}, 0.01f));
                  inputs.push_back(m.f16(Shape{pages + 2, s.kv_heads, s.page, s.dim / 32}, 0.01f));
                }
+               if (s.sinks) inputs.push_back(m.normal(Shape{s.heads}, 2));
                return inputs;
              },
          .attributes = {{"scale", 1 / std::sqrt(static_cast<double>(s.dim))},
                         {"window", s.window},
+                        {"chunk", s.chunk},
+                        {"sinks", int64_t{s.sinks}},
                         {"softcap", s.softcap}},
          // Scores have an error of D terms times their size (up to about 6), which exp turns into a relative one.
          .tolerance = 8 * summed(s.dim) + summed(s.start + s.tokens) + (s.tokens >= 64 ? kF16Rounding : 0)});
+  }
+}
+
+struct LatentShape {
+  int64_t tokens, heads, dim, values, page, start;
+  bool quantized;
+};
+
+void latent_attention_cases(std::vector<OpCase>& cases) {
+  const LatentShape shapes[] = {
+      {1, 5, 24, 16, 16, 0, false},  {1, 16, 72, 64, 64, 700, false},   {7, 3, 40, 32, 32, 20, false},
+      {33, 4, 64, 40, 64, 90, true}, {1, 20, 576, 512, 64, 130, false}, {2, 9, 576, 512, 64, 61, true},
+  };
+  for (const LatentShape& s : shapes) {
+    cases.push_back(
+        {.name = fmt::format("latent_attention T={} H={} D={} V={} P={} start={} {}", s.tokens, s.heads, s.dim,
+                             s.values, s.page, s.start, s.quantized ? "q8_0" : "f16"),
+         .op = &kLatentAttention,
+         .inputs =
+             [s](Maker& m) {
+               const int64_t pages = (s.start + s.tokens + s.page - 1) / s.page;
+               const Shape shape{pages + 2, 1, s.page, s.dim};
+               const Tensor latents = s.quantized ? m.bytes(shape) : m.f16(shape, 1);
+               std::vector<Tensor> inputs{
+                   m.normal(Shape{s.tokens, s.heads, s.dim}),
+                   latents,
+                   latents,
+                   m.ints(Shape{2, pages}, [=](int64_t i) { return static_cast<int32_t>(pages + 1 - i % pages); }),
+                   m.ints(Shape{s.tokens}, [](int64_t i) { return static_cast<int32_t>(i / 5 % 2); }),
+                   m.ints(Shape{s.tokens}, [=](int64_t i) { return static_cast<int32_t>(s.start + i); })};
+               if (s.quantized) {
+                 const Tensor scales = m.f16(Shape{pages + 2, 1, s.page, s.dim / 32}, 0.01f);
+                 inputs.insert(inputs.end(), {scales, scales});
+               }
+               return inputs;
+             },
+         .attributes = {{"scale", 1 / std::sqrt(static_cast<double>(s.dim))}, {"values", s.values}},
+         // As of attention; the GPU's kernel rounds what i8 latents are to f16.
+         .tolerance = 8 * summed(s.dim) + summed(s.start + s.tokens) + (s.quantized ? kF16Rounding : 0)});
   }
 }
 
@@ -341,6 +404,7 @@ std::vector<OpCase> op_cases() {
   expert_cases(cases);
   rope_cases(cases);
   attention_cases(cases);
+  latent_attention_cases(cases);
   add_family_cases(cases);
   add_window_cases(cases);
   return cases;

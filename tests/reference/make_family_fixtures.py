@@ -21,7 +21,7 @@ VOCABULARY = 96
 COMMON = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
               num_key_value_heads=2, max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 
-# Folder, configuration class and what differs from COMMON (None removes a field).
+# Folder, configuration class and what differs from COMMON (None removes a field, "null" is None).
 FAMILIES = {
     "llama": ("LlamaConfig", dict(rope_theta=5000.0)),
     "mistral": ("MistralConfig", dict(sliding_window=8, head_dim=16)),
@@ -60,6 +60,34 @@ FAMILIES = {
     "granitemoe": ("GraniteMoeConfig", dict(num_local_experts=5, embedding_multiplier=3.0, attention_multiplier=0.2,
                                             residual_multiplier=0.5, logits_scaling=2.0)),
     "phimoe": ("PhimoeConfig", dict(num_local_experts=5, router_jitter_noise=0.1)),
+    "deepseek_v2": ("DeepseekV2Config", dict(q_lora_rank="null", kv_lora_rank=32, qk_nope_head_dim=12, qk_rope_head_dim=8,
+                                             v_head_dim=20, head_dim=8, n_routed_experts=6, num_experts_per_tok=2,
+                                             n_shared_experts=2, moe_intermediate_size=24, first_k_dense_replace=1,
+                                             topk_method="group_limited_greedy", n_group=3, topk_group=2,
+                                             routed_scaling_factor=2.0, num_key_value_heads=4)),
+    "deepseek_v3": ("DeepseekV3Config", dict(q_lora_rank=24, kv_lora_rank=32, qk_nope_head_dim=12, qk_rope_head_dim=8,
+                                             v_head_dim=20, head_dim=8, n_routed_experts=8, num_experts_per_tok=2,
+                                             n_shared_experts=1, moe_intermediate_size=24, first_k_dense_replace=1,
+                                             n_group=4, topk_group=2, routed_scaling_factor=2.5, num_key_value_heads=4,
+                                             rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0,
+                                                                  mscale=1.0, mscale_all_dim=1.0, beta_fast=32.0,
+                                                                  beta_slow=1.0,
+                                                                  original_max_position_embeddings=64))),
+    "mamba": ("MambaConfig", dict(state_size=16, conv_kernel=4, expand=2, intermediate_size=None,
+                                  num_attention_heads=None, num_key_value_heads=None, max_position_embeddings=None)),
+    "falcon_mamba": ("FalconMambaConfig", dict(state_size=8, conv_kernel=4, expand=2, intermediate_size=None,
+                                               num_attention_heads=None, num_key_value_heads=None,
+                                               max_position_embeddings=None)),
+    "mamba2": ("Mamba2Config", dict(num_heads=8, head_dim=8, state_size=24, n_groups=2, conv_kernel=4, expand=2,
+                                    chunk_size=8, intermediate_size=None, num_attention_heads=None,
+                                    num_key_value_heads=None, max_position_embeddings=None)),
+    "lfm2": ("Lfm2Config", dict(layer_types=["conv", "full_attention", "conv"], block_auto_adjust_ff_dim=True,
+                                block_multiple_of=16, conv_L_cache=3)),
+    "gpt_oss": ("GptOssConfig", dict(head_dim=16, num_local_experts=4, num_experts_per_tok=2, sliding_window=8,
+                                     num_hidden_layers=4, intermediate_size=24,
+                                     rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0,
+                                                          beta_fast=32.0, beta_slow=1.0, truncate=False,
+                                                          original_max_position_embeddings=64))),
     "glm4": ("Glm4Config", dict(head_dim=16, partial_rotary_factor=0.5, attention_bias=True)),
 }
 
@@ -89,7 +117,7 @@ def randomize(model, seed):
 def write(name, seed):
     class_name, fields = FAMILIES[name]
     config = getattr(transformers, class_name)(
-        **{key: value for key, value in {**COMMON, **fields}.items() if value is not None})
+        **{key: None if value == "null" else value for key, value in {**COMMON, **fields}.items() if value is not None})
     config._attn_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     randomize(model, seed)
@@ -97,11 +125,11 @@ def write(name, seed):
     generator = torch.Generator().manual_seed(seed + 1)
     ids = torch.randint(3, VOCABULARY, (1, TOKENS), generator=generator)
     with torch.no_grad():
-        logits = model(ids, past_key_values=HalfCache(config=config)).logits[0].float()
+        logits = model(ids, cache=HalfCache(config=config)).logits[0].float()
         # Token by token through the cache: the same, or the fixture is about something else.
         cache = HalfCache(config=config)
         for i in range(TOKENS):
-            step = model(ids[:, i:i + 1], past_key_values=cache).logits[0, -1].float()
+            step = model(ids[:, i:i + 1], cache=cache).logits[0, -1].float()
             assert (step - logits[i]).abs().max() < 1e-3 * logits.abs().max(), (name, i)
     folder = OUT / name
     shutil.rmtree(folder, ignore_errors=True)

@@ -8,49 +8,11 @@
 #include "backends/common/attention_request.h"
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/kv_views.h"
 #include "kernels/attention/kv_cache.h"
 
 namespace gabbro::gpu {
 namespace {
-
-// Activations [T, heads, D], the last axis contiguous.
-bool is_heads(const abi::TensorView& x) {
-  return is_plain(x, DType::f32) && x.rank == 3 && elements(x) > 0 && (x.strides[2] == 1 || x.shape[2] == 1);
-}
-HeadsView heads_view(const abi::TensorView& x) {
-  return {static_cast<const float*>(x.data), static_cast<i32>(x.shape[1]), x.strides[0], x.strides[1]};
-}
-
-bool is_ids(const abi::TensorView& view, int64_t count) { return has_shape(view, DType::i32, {count}); }
-bool is_page_table(const abi::TensorView& view) {
-  return view.rank == 2 && has_shape(view, DType::i32, {view.shape[0], view.shape[1]});
-}
-PageTable page_table(const abi::TensorView& view) {
-  return {static_cast<const i32*>(view.data), static_cast<i32>(view.shape[0]), static_cast<i32>(view.shape[1])};
-}
-
-// False where `cache` (and `scale`, null for f16) is not one side of a cache.
-bool read_kv_shape(const abi::TensorView& cache, const abi::TensorView* scale, bool keys, KvShape& shape) {
-  if (cache.rank != 4 || !is_contiguous(cache) || cache.dtype != (scale == nullptr ? DType::f16 : DType::i8))
-    return false;
-  const int64_t pages = cache.shape[0], heads = cache.shape[1], dim = cache.shape[keys ? 2 : 3],
-                page = cache.shape[keys ? 3 : 2];
-  if (pages < 1 || heads < 1 || dim < 1 || dim > kMaxHeadDim || !std::has_single_bit(static_cast<uint64_t>(page)))
-    return false;
-  shape = {static_cast<i32>(pages), static_cast<i32>(heads), static_cast<i32>(dim), static_cast<i32>(page),
-           std::countr_zero(static_cast<uint64_t>(page))};
-  if (scale == nullptr) return true;
-  if (dim % kScaleGroup != 0) return false;
-  return keys ? has_shape(*scale, DType::f16, {pages, heads, dim / kScaleGroup, page})
-              : has_shape(*scale, DType::f16, {pages, heads, page, dim / kScaleGroup});
-}
-bool same(const KvShape& a, const KvShape& b) {
-  return a.pages == b.pages && a.heads == b.heads && a.dim == b.dim && a.page == b.page;
-}
-
-KvSide side(const abi::Launch& launch, int cache, int scale) {
-  return {launch.inputs[cache].data, scale < 0 ? nullptr : static_cast<Half*>(launch.inputs[scale].data)};
-}
 
 bool read_rope(const abi::KernelRequest& request, const abi::TensorView& frequencies, int64_t dim, RopeArgs& rope) {
   if (frequencies.rank != 1 || !has_shape(frequencies, DType::f32, {frequencies.shape[0]})) return false;
@@ -257,7 +219,10 @@ class Attention : public Kernel {
 
   AttentionArgs args(const abi::Launch& launch) const {
     AttentionArgs args = fixed_;
-    set_operands<abi::AttentionInput>(args, launch, scaled_);
+    using In = abi::AttentionInput;
+    set_operands<In>(args, launch, scaled_);
+    const int count = scaled_ ? In::kScaledCount : In::kCount;
+    if (launch.input_count > count) args.sinks = input<float>(launch, count);
     return args;
   }
 
@@ -289,7 +254,7 @@ class AttentionTiled : public Attention {
     run(function_, grid_, own);
     if (own.splits == 1) return;
     const Dim rows = {static_cast<u32>(own.tokens), static_cast<u32>(own.q.heads)};
-    run(merge_, rows, AttentionMergeArgs{own.partials, own.y, own.q.heads, own.kv.dim, own.splits});
+    run(merge_, rows, AttentionMergeArgs{own.partials, own.y, own.sinks, own.q.heads, own.kv.dim, own.splits});
   }
 
  private:
@@ -334,6 +299,7 @@ AttentionArgs read_attention(const abi::KernelRequest& request, const KvShape& k
   const double scale = real_attribute(request, "scale", 1.0 / std::sqrt(static_cast<double>(kv.dim)));
   return {.kv = kv,
           .window = static_cast<i32>(std::max<int64_t>(0, integer_attribute(request, "window", 0))),
+          .chunk = static_cast<i32>(std::max<int64_t>(0, integer_attribute(request, "chunk", 0))),
           .scale = static_cast<float>(scale),
           .softcap = static_cast<float>(real_attribute(request, "softcap", 0)),
           .tokens = static_cast<i32>(tokens)};
@@ -421,8 +387,9 @@ std::unique_ptr<Kernel> make_attention_step(const abi::KernelRequest& request, c
 
 std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const MakeContext& context) {
   using In = abi::AttentionInput;
-  const bool scaled = request.input_count == In::kScaledCount;
-  if (!has_operands(request, scaled ? In::kScaledCount : In::kCount, 1)) return nullptr;
+  const bool scaled = In::is_scaled(request), sinks = In::has_sinks(request);
+  const int count = scaled ? In::kScaledCount : In::kCount;
+  if (!has_operands(request, count + (sinks ? 1 : 0), 1)) return nullptr;
   const abi::TensorView* in = request.inputs;
   KvShape keys{}, values{};
   if (!is_heads(in[In::kQ])) return nullptr;
@@ -433,6 +400,7 @@ std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const 
   if (in[In::kQ].shape[2] != keys.dim || heads % keys.heads != 0 || !is_page_table(in[In::kPageTable])) return nullptr;
   if (!is_ids(in[In::kSequence], tokens) || !is_ids(in[In::kPositions], tokens)) return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {tokens, heads, keys.dim})) return nullptr;
+  if (sinks && !has_shape(in[count], DType::f32, {heads})) return nullptr;
   const AttentionArgs fixed = read_attention(request, keys, tokens);
   const int64_t capacity = in[In::kPageTable].shape[1] * keys.page;
   if (takes_tiles(keys, tokens, in[In::kPageTable].shape[0], heads / keys.heads))

@@ -85,7 +85,8 @@ class AttentionDense : public Kernel {
     args.partials = static_cast<float*>(launch.scratch);
     run(function_, grid_, args);
     if (merge_ == nullptr) return;
-    run(merge_, {static_cast<u32>(rows_)}, AttentionMergeArgs{args.partials, args.y, 1, args.dim, args.splits});
+    run(merge_, {static_cast<u32>(rows_)},
+        AttentionMergeArgs{args.partials, args.y, nullptr, 1, args.dim, args.splits});
   }
 
  private:

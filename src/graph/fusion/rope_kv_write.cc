@@ -32,8 +32,9 @@ int writer(const Program& program, const DataFlow& flow, int cache, bool keys) {
 bool scales_fit(const DataFlow& flow, const Instruction& attention, const Instruction& k_write,
                 const Instruction& v_write) {
   if (k_write.outputs.size() != v_write.outputs.size()) return false;
-  if (k_write.outputs.size() == 1) return attention.inputs.size() == 6;
-  return attention.inputs.size() == 8 && attention.inputs[6] == k_write.outputs[1] &&
+  const size_t sinks = attention.attributes.integer("sinks") != 0 ? 1 : 0;
+  if (k_write.outputs.size() == 1) return attention.inputs.size() == 6 + sinks;
+  return attention.inputs.size() == 8 + sinks && attention.inputs[6] == k_write.outputs[1] &&
          attention.inputs[7] == v_write.outputs[1] &&
          flow.only_producer(attention.inputs[6], "kv_write") != DataFlow::kNone &&
          flow.only_producer(attention.inputs[7], "kv_write") != DataFlow::kNone;

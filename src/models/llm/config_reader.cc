@@ -76,6 +76,11 @@ std::vector<int64_t> ConfigReader::sizes(FieldName name) const {
   return {values.begin(), values.end()};
 }
 
+std::vector<int64_t> ConfigReader::list_or_empty(FieldName name) const {
+  const MetadataValue* const value = checkpoint_.metadata().find(key(name));
+  return value != nullptr && value->is_array() ? sizes(name) : std::vector<int64_t>();
+}
+
 std::vector<float> ConfigReader::numbers(FieldName name, int64_t count, float least, float most) const {
   std::vector<float> values = checkpoint_.metadata().f32s(key(name));
   if (std::ssize(values) != count) refuse(name, fmt::format("has {} numbers, expected {}", values.size(), count));
@@ -89,18 +94,19 @@ void ConfigReader::refuse(FieldName name, const std::string& why) const {
   throw bad_input("{}: field '{}' {}", checkpoint_.path(), key(name), why);
 }
 
-// A number, or an array of one equal number for each layer, as some converters write it.
+// A number, or an array of one equal number for each layer, as some converters write it. Layers of another kind have 0.
 int64_t ConfigReader::integer(FieldName name) const {
   const Metadata& metadata = checkpoint_.metadata();
   const MetadataValue* value = metadata.find(key(name));
   if (value == nullptr || !value->is_array()) return metadata.require_u32(key(name));
   const uint32_t layers = metadata.require_u32(key({"block_count", "num_hidden_layers|n_layer"}));
-  const std::vector<uint32_t> values = metadata.u32_per_layer(key(name), layers);
+  std::vector<uint32_t> values = metadata.u32_per_layer(key(name), layers);
+  std::erase(values, 0u);
   for (const uint32_t other : values) {
     if (other != values.front())
       refuse(name, fmt::format("differs between layers ({} and {}), which is not supported", values.front(), other));
   }
-  if (values.empty()) refuse(name, "is an empty array");
+  if (values.empty()) refuse(name, "has no number above 0");
   return values.front();
 }
 

@@ -37,9 +37,11 @@ struct Target {
   const CheckpointTensor* source = nullptr;
   TransformersLayout theirs;
   std::optional<ExpertTensors> experts;       // of which `source` is the first
+  std::optional<HeadTensors> heads;           // likewise
   const std::vector<float>* table = nullptr;  // instead of a source
   uint64_t offset = 0, bytes = 0;             // in the new file
 
+  DType from() const { return heads ? heads->dtype() : source->dtype(); }  // of the rows that are converted
   int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
   int64_t rows() const {
     int64_t count = 1;
@@ -128,6 +130,7 @@ class Conversion {
  private:
   void plan();
   void add(Target target);
+  void add_computed(const RequestedTensor& requested, const CheckpointTensor& source);
   void lay_out();
   void convert(const Target& target);
   void convert_rows(const Target& target, int64_t first, int64_t count, std::vector<std::byte>& out) const;
@@ -138,7 +141,7 @@ class Conversion {
   const std::string& path_;
   const ConvertOptions& options_;
   std::vector<Target> targets_;
-  std::map<std::string, std::vector<float>> tables_;
+  std::map<std::string, std::vector<float>> tables_, computed_;
   gguf::Writer writer_;
   std::string header_;
   uint64_t total_ = 0, done_ = 0;
@@ -174,13 +177,21 @@ void Conversion::plan() {
   }
   std::map<std::string_view, size_t> used;
   for (size_t i = 0; i < planned.size(); ++i) {
+    const RequestedTensor& requested = model.tensors[i];
     std::optional<ExpertTensors> experts;
     if (planned[i].experts.experts > 0) experts.emplace(model_.names, checkpoint_, planned[i].name, planned[i].experts);
+    std::optional<HeadTensors> heads;
+    if (requested.heads.heads > 0) heads.emplace(model_.names, checkpoint_, requested.name, requested.heads);
     const CheckpointTensor& source =
         experts ? experts->first()
                 : checkpoint_.require_tensor(weight_name(model_.names, checkpoint_, planned[i].name));
-    if (!experts && !gguf) check_size(source, planned[i], model.tensors[i].theirs);
+    if (!experts && !heads && !gguf && !requested.theirs.is_computed())
+      check_size(source, planned[i], model.tensors[i].theirs);
     used.emplace(source.name, i);
+    if (!gguf && requested.theirs.is_computed()) {
+      add_computed(requested, source);
+      continue;
+    }
     // A vector of GGUF stays as it is, whatever its format.
     const DType dtype = planned[i].shape.size() == 1 && gguf ? source.dtype() : planned[i].dtype;
     add({.name = planned[i].name,
@@ -188,8 +199,9 @@ void Conversion::plan() {
          .type = gguf::ggml_type_number(dtype),
          .dtype = dtype,
          .source = &source,
-         .theirs = gguf ? TransformersLayout{} : model.tensors[i].theirs,
-         .experts = std::move(experts)});
+         .theirs = gguf ? TransformersLayout{} : requested.theirs,
+         .experts = std::move(experts),
+         .heads = std::move(heads)});
   }
   if (!gguf) return;
   for (const CheckpointTensor& source : checkpoint_.tensors()) {  // those that the family does not ask for
@@ -203,6 +215,24 @@ void Conversion::plan() {
          .type = gguf::ggml_type_number(source.dtype()),
          .source = &source});
   }
+}
+
+// A small tensor whose values are not those of the source.
+void Conversion::add_computed(const RequestedTensor& requested, const CheckpointTensor& source) {
+  int64_t count = 1, there = 1;
+  for (const int64_t length : requested.shape) count *= length;
+  for (const int64_t length : requested.theirs.shape) there *= length;
+  if (requested.theirs.shape.empty() ? source.elements() != count : source.elements() != there) {
+    throw bad_input("{}: tensor {} has {} elements, the model's sizes ask for {}", checkpoint_.path(),
+                    gguf::quote(source.name), source.elements(), requested.theirs.shape.empty() ? count : there);
+  }
+  std::vector<float>& values = computed_[requested.name];
+  values = float_values(source, count, requested.theirs);
+  add({.name = requested.name,
+       .shape = requested.shape,
+       .type = gguf::ggml_type_number(DType::f32),
+       .dtype = DType::f32,
+       .table = &values});
 }
 
 void Conversion::add(Target target) {
@@ -239,7 +269,17 @@ void Conversion::lay_out() {
 const std::byte* Conversion::source_row(const Target& target, int64_t row, std::vector<std::byte>& gathered) const {
   const CheckpointTensor& source = *target.source;
   const TransformersLayout& theirs = target.theirs;
-  if (target.experts) return target.experts->row(row);
+  if (target.experts && target.experts->has_rows()) return target.experts->row(row);
+  if (target.experts) {
+    gathered.resize(dtype_bytes(source.dtype(), static_cast<size_t>(target.columns())));
+    target.experts->copy_row(row, gathered.data());
+    return gathered.data();
+  }
+  if (target.heads && !target.heads->in_one_piece()) {
+    gathered.resize(dtype_bytes(target.from(), static_cast<size_t>(target.columns())));
+    target.heads->copy_row(row, gathered.data());
+    return gathered.data();
+  }
   const bool vector = target.shape.size() == 1;
   if (vector && theirs.row) {
     const size_t element = source.data.size() / static_cast<size_t>(target.columns());
@@ -262,16 +302,16 @@ void Conversion::convert_rows(const Target& target, int64_t first, int64_t count
   const size_t row_bytes = target.bytes / static_cast<size_t>(target.rows());
   out.resize(row_bytes * static_cast<size_t>(count));
   if (target.table != nullptr) {
-    std::memcpy(out.data(), target.table->data(), out.size());
+    std::memcpy(out.data(), target.table->data() + first * columns, out.size());
     return;
   }
   const CheckpointTensor& source = *target.source;
-  const bool as_it_is = (!target.dtype || *target.dtype == source.dtype()) && target.theirs.offset == 0;
+  const bool as_it_is = (!target.dtype || *target.dtype == target.from()) && target.theirs.offset == 0;
   std::vector<float> values(static_cast<size_t>(columns));
   std::vector<std::byte> gathered;
   for (int64_t i = 0; i < count; ++i) {
     const std::byte* const row = source_row(target, first + i, gathered);
-    if (target.dtype && !all_finite(source.dtype(), row, columns)) {
+    if (target.dtype && !all_finite(target.from(), row, columns)) {
       throw bad_input("{}: tensor {} has values that are not numbers; the file is damaged", checkpoint_.path(),
                       gguf::quote(source.name));
     }
@@ -280,7 +320,7 @@ void Conversion::convert_rows(const Target& target, int64_t first, int64_t count
       std::memcpy(to, row, row_bytes);
       continue;
     }
-    dequantize_row(source.dtype(), row, values.data(), columns);
+    dequantize_row(target.from(), row, values.data(), columns);
     for (float& value : values) value += target.theirs.offset;
     quantize_row(*target.dtype, values.data(), to, columns);
   }

@@ -35,7 +35,8 @@ Tensor softcapped(const Tensor& x, float cap) { return cap == 0 ? x : scaled(tan
 
 }  // namespace
 
-Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSource& weights, int64_t context)
+Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSource& weights, int64_t context,
+                 const MakeMixer& make_mixer)
     : config_(std::move(config)) {
   const ModelShape& s = config_.shape;
   const auto frequencies_of = [&](const ModelRope& rope, const std::vector<float>& divisors) {
@@ -51,8 +52,8 @@ Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSourc
   token_embd_ = weights.matrix("token_embd.weight", {s.vocabulary, s.embedding});
   if (config_.learned_positions)
     position_embd_ = weights.matrix("position_embd.weight", {s.context_trained, s.embedding});
-  for (int64_t i = 0; i < s.layers; ++i) layers_.push_back(load_layer(weights, i));
-  output_norm_ = load_norm(weights, "output_norm", s.embedding);
+  for (int64_t i = 0; i < s.layers; ++i) layers_.push_back(load_layer(weights, i, make_mixer));
+  output_norm_ = load_norm(config_, weights, config_.output_norm_name, s.embedding);
   if (weights.has("output.weight")) {
     output_ = weights.linear("output", {s.vocabulary, s.embedding});
   } else {
@@ -60,139 +61,45 @@ Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSourc
   }
 }
 
-Decoder::Norm Decoder::load_norm(WeightSource& weights, const std::string& name, int64_t length) const {
-  const TransformersLayout theirs{.offset = config_.norm_offset};
-  Norm norm{.weight = weights.vector(name + ".weight", length, theirs)};
-  if (config_.norm == NormKind::kLayer && weights.has(name + ".bias"))
-    norm.bias = weights.vector(name + ".bias", length);
-  return norm;
-}
-
-Decoder::Layer Decoder::load_layer(WeightSource& weights, int64_t index) const {
-  const ModelShape& s = config_.shape;
+Decoder::Layer Decoder::load_layer(WeightSource& weights, int64_t index, const MakeMixer& make_mixer) const {
+  const int64_t c = config_.shape.embedding;
   const std::string prefix = fmt::format("blk.{}.", index);
   const bool before = config_.norm_placement != NormPlacement::kAfter;
   const bool after = config_.norm_placement != NormPlacement::kBefore;
-  Layer layer{.kind = config_.layers[static_cast<size_t>(index)]};
-  if (before) layer.attn_norm = load_norm(weights, prefix + config_.attn_norm_name, s.embedding);
-  load_attention(weights, prefix, layer);
-  if (after) layer.post_attention_norm = load_norm(weights, prefix + "post_attention_norm", s.embedding);
-  if (before && !config_.shared_norm) layer.ffn_norm = load_norm(weights, prefix + config_.ffn_norm_name, s.embedding);
-  load_feed_forward(weights, prefix, layer);
-  if (after) layer.post_ffw_norm = load_norm(weights, prefix + "post_ffw_norm", s.embedding);
+  Layer layer;
+  if (before) layer.attn_norm = load_norm(config_, weights, prefix + config_.attn_norm_name, c);
+  if (make_mixer) layer.mixer = make_mixer({.weights = weights, .prefix = prefix, .layer = index, .rope = rope_});
+  if (layer.mixer == nullptr) {
+    const LayerKind& kind = config_.layers[static_cast<size_t>(index)];
+    layer.mixer =
+        std::make_shared<SelfAttention>(config_, kind, kind.local_rope ? local_rope_ : rope_, weights, prefix);
+  }
+  if (after) layer.post_attention_norm = load_norm(config_, weights, prefix + "post_attention_norm", c);
+  if (config_.shape.feed_forward == 0) return layer;
+  if (before && !config_.shared_norm) layer.ffn_norm = load_norm(config_, weights, prefix + config_.ffn_norm_name, c);
+  layer.block = std::make_shared<FeedForward>(config_, weights, prefix);
+  if (after) layer.post_ffw_norm = load_norm(config_, weights, prefix + "post_ffw_norm", c);
   return layer;
 }
 
-void Decoder::load_attention(WeightSource& weights, const std::string& prefix, Layer& layer) const {
-  const ModelShape& s = config_.shape;
-  const int64_t q_width = s.heads * s.head_dimension, kv_width = s.kv_heads * s.head_dimension;
-  if (weights.has(prefix + "attn_qkv.weight")) {
-    TransformersLayout theirs = config_.fused_rows;
-    theirs.transposed = config_.transposed_linears;
-    const auto rows = [&](int64_t first, int64_t count) {
-      return weights.linear(prefix + "attn_qkv",
-                            {.rows = q_width + 2 * kv_width, .columns = s.embedding, .first = first, .count = count},
-                            theirs);
-    };
-    layer.attn_q = rows(0, q_width);
-    layer.attn_k = rows(q_width, kv_width);
-    layer.attn_v = rows(q_width + kv_width, kv_width);
-  } else {
-    const TransformersLayout theirs =
-        config_.paired_heads ? paired_rows(s.head_dimension, config_.rope.dimensions) : TransformersLayout{};
-    layer.attn_q = weights.linear(prefix + "attn_q", {q_width, s.embedding}, theirs);
-    layer.attn_k = weights.linear(prefix + "attn_k", {kv_width, s.embedding}, theirs);
-    layer.attn_v = weights.linear(prefix + "attn_v", {kv_width, s.embedding});
+Tensor Decoder::layer(const Layer& w, Tensor x, const MixerStep& at) const {  // x [T, C]
+  Tensor h = normalized(config_, w.attn_norm, x);
+  const Tensor mixed = (*w.mixer)(h, at);  // [R, C]
+  if (at.rows.defined()) {
+    x = gather(x, at.rows);
+    if (config_.shared_norm) h = gather(h, at.rows);
   }
-  if (config_.qk_norm != QkNorm::kNone) {
-    const bool of_all = config_.qk_norm == QkNorm::kAllHeads;
-    layer.attn_q_norm = load_norm(weights, prefix + "attn_q_norm", of_all ? q_width : s.head_dimension);
-    layer.attn_k_norm = load_norm(weights, prefix + "attn_k_norm", of_all ? kv_width : s.head_dimension);
-  }
-  layer.attn_output =
-      weights.linear(prefix + "attn_output", {s.embedding, q_width}, {.transposed = config_.transposed_linears});
-}
-
-void Decoder::load_feed_forward(WeightSource& weights, const std::string& prefix, Layer& layer) const {
-  const ModelShape& s = config_.shape;
-  const TransformersLayout theirs{.transposed = config_.transposed_linears};
-  if (Mixture::is_in(config_, weights, prefix)) {
-    layer.mixture = std::make_shared<Mixture>(config_, weights, prefix);
-    return;
-  }
-  if (!config_.gated) {
-    layer.ffn_up = weights.linear(prefix + "ffn_up", {s.feed_forward, s.embedding}, theirs);
-  } else if (weights.has(prefix + "ffn_gate.weight")) {
-    layer.ffn_gate = weights.linear(prefix + "ffn_gate", {s.feed_forward, s.embedding}, theirs);
-    layer.ffn_up = weights.linear(prefix + "ffn_up", {s.feed_forward, s.embedding}, theirs);
-  } else {  // both in one matrix, the gate first
-    const int64_t f = s.feed_forward;
-    layer.ffn_gate = weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .count = f}, theirs);
-    layer.ffn_up =
-        weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .first = f, .count = f}, theirs);
-  }
-  layer.ffn_down = weights.linear(prefix + "ffn_down", {s.embedding, s.feed_forward}, theirs);
-}
-
-Tensor Decoder::normalized(const Norm& norm, const Tensor& x) const {
-  if (!norm.weight.defined()) return x;
-  return config_.norm == NormKind::kRms ? rms_norm(x, norm.weight, config_.norm_epsilon)
-                                        : layer_norm(x, norm.weight, norm.bias, config_.norm_epsilon);
-}
-
-// [T, n·D] -> [T, n, D]
-Tensor Decoder::heads(const Tensor& x, const Norm& norm) const {
-  const int64_t d = config_.shape.head_dimension;
-  const Shape shape{x.shape()[0], x.shape()[1] / d, d};
-  return config_.qk_norm == QkNorm::kAllHeads ? reshape(normalized(norm, x), shape)
-                                              : normalized(norm, reshape(x, shape));
-}
-
-Tensor Decoder::attend(const Layer& w, const Tensor& h, const Step& step, KvLayer cache) const {
-  Tensor q = heads(w.attn_q(h), w.attn_q_norm);  // [T, H, D]
-  Tensor k = heads(w.attn_k(h), w.attn_k_norm);  // [T, G, D]
-  const Tensor v = heads(w.attn_v(h), {});       // [T, G, D]
-  if (w.kind.rotated) {
-    const Rope& turns = w.kind.local_rope ? local_rope_ : rope_;
-    q = rope(q, step.places.positions, turns.inverse_frequencies, turns.options);
-    k = rope(k, step.places.positions, turns.inverse_frequencies, turns.options);
-  }
-  cache = kv_write(cache, k, v, step.places);
-  const Tensor mixed =
-      attention(q, cache, step.places,
-                {.scale = config_.attention_scale, .window = w.kind.window, .softcap = config_.attention_softcap});
-  return reshape(mixed, Shape{h.shape()[0], mixed.shape()[1] * mixed.shape()[2]});  // [T, H·D]
-}
-
-Tensor Decoder::feed_forward(const Layer& w, const Tensor& h) const {
-  if (w.mixture) return (*w.mixture)(h);
-  const auto f = [&](const Tensor& x) { return activated(config_.activation, x); };
-  return w.ffn_down(config_.gated ? f(w.ffn_gate(h)) * w.ffn_up(h) : f(w.ffn_up(h)));
-}
-
-// `rows`, where given, are the tokens that are wanted from here on: i32 [R].
-Tensor Decoder::layer(const Layer& w, Tensor x, const Step& step, KvLayer cache,
-                      const Tensor& rows) const {  // x [T, C]
-  Tensor h = normalized(w.attn_norm, x);
-  Tensor mixed = attend(w, h, step, std::move(cache));
-  if (rows.defined()) {
-    mixed = gather(mixed, rows);
-    x = gather(x, rows);
-    if (config_.shared_norm) h = gather(h, rows);
-  }
-  const Tensor update = scaled(normalized(w.post_attention_norm, w.attn_output(mixed)), config_.residual_scale);
+  const Tensor update = scaled(normalized(config_, w.post_attention_norm, mixed), config_.residual_scale);
   const Tensor stream = config_.parallel ? x : x + update;
-  if (!config_.shared_norm) h = normalized(w.ffn_norm, stream);
-  const Tensor added = scaled(normalized(w.post_ffw_norm, feed_forward(w, h)), config_.residual_scale);
+  if (w.block == nullptr) return stream;
+  if (!config_.shared_norm) h = normalized(config_, w.ffn_norm, stream);
+  const Tensor added = scaled(normalized(config_, w.post_ffw_norm, (*w.block)(h)), config_.residual_scale);
   return config_.parallel ? stream + update + added : stream + added;
 }
 
 std::vector<nn::CacheLayer> Decoder::cache_spec() const {
   std::vector<nn::CacheLayer> layers;
-  for (const LayerKind& kind : config_.layers) {
-    layers.push_back(
-        {.heads = config_.shape.kv_heads, .dimension = config_.shape.head_dimension, .window = kind.window});
-  }
+  for (const Layer& layer : layers_) layers.push_back(layer.mixer->cache());
   return layers;
 }
 
@@ -202,13 +109,14 @@ Tensor Decoder::embed(const Step& step) const {
 }
 
 Tensor Decoder::layer(int64_t index, const Tensor& x, const Step& step, const nn::KvCache& cache) const {
-  const bool last = index + 1 == config_.shape.layers;  // what follows its attention is needed for wanted tokens alone
+  const bool last = index + 1 == config_.shape.layers;  // what follows its mixing is needed for wanted tokens alone
   const auto i = static_cast<size_t>(index);
-  return layer(layers_[i], x, step, cache.layer(i), last ? step.output_rows : Tensor());
+  const Tensor all;
+  return layer(layers_[i], x, {.step = step, .cache = cache, .layer = i, .rows = last ? step.output_rows : all});
 }
 
 Tensor Decoder::head(const Tensor& x) const {
-  const Tensor logits = output_(normalized(output_norm_, x));  // [R, V]
+  const Tensor logits = output_(normalized(config_, output_norm_, x));  // [R, V]
   return softcapped(scaled(logits, config_.logit_scale), config_.logit_softcap);
 }
 

@@ -1,18 +1,20 @@
-// A decoder-only transformer: the graph of all families that differ by their configuration alone.
+// A decoder: a stream of embeddings that layers of a token mixer and a feed-forward block add to. Families differ by
+// their configuration, and by mixers other than self-attention.
 #pragma once
 
 #include <vector>
 
 #include "src/models/llm/decoder_config.h"
 #include "src/models/llm/gguf_fields.h"
-#include "src/models/llm/mixture.h"
 #include "src/models/llm/registry.h"
+#include "src/models/llm/self_attention.h"
 
 namespace gabbro::llm {
 
 class Decoder : public LanguageModel {
  public:
-  Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSource& weights, int64_t context);
+  Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSource& weights, int64_t context,
+          const MakeMixer& make_mixer = {});
 
   const ModelShape& shape() const override { return config_.shape; }
   std::vector<nn::CacheLayer> cache_spec() const override;
@@ -23,42 +25,17 @@ class Decoder : public LanguageModel {
   Tensor head(const Tensor& x) const override;
 
  private:
-  struct Norm {
-    Tensor weight, bias;  // both undefined: there is none
-  };
-  // Fields are named as the tensors of GGUF files: blk.N.attn_q.weight and so on.
   struct Layer {
-    LayerKind kind;
-    Norm attn_norm;                          // [C]
-    nn::Projection attn_q;                   // [H·D, C]
-    nn::Projection attn_k;                   // [G·D, C]
-    nn::Projection attn_v;                   // [G·D, C]
-    Norm attn_q_norm;                        // [D] or [H·D]
-    Norm attn_k_norm;                        // [D] or [G·D]
-    nn::Projection attn_output;              // [C, H·D]
-    Norm post_attention_norm;                // [C]
-    Norm ffn_norm;                           // [C]
-    nn::Projection ffn_gate;                 // [F, C]
-    nn::Projection ffn_up;                   // [F, C]
-    nn::Projection ffn_down;                 // [C, F]
-    std::shared_ptr<const Mixture> mixture;  // instead of these three; or null
-    Norm post_ffw_norm;                      // [C]
-  };
-  struct Rope {
-    RopeOptions options;
-    Tensor inverse_frequencies;  // [R/2]
+    Norm attn_norm;  // [C]
+    std::shared_ptr<const TokenMixer> mixer;
+    Norm post_attention_norm;                  // [C]
+    Norm ffn_norm;                             // [C]
+    std::shared_ptr<const FeedForward> block;  // null: there is none
+    Norm post_ffw_norm;                        // [C]
   };
 
-  Norm load_norm(WeightSource& weights, const std::string& name, int64_t length) const;
-  Layer load_layer(WeightSource& weights, int64_t index) const;
-  void load_attention(WeightSource& weights, const std::string& prefix, Layer& layer) const;
-  void load_feed_forward(WeightSource& weights, const std::string& prefix, Layer& layer) const;
-
-  Tensor layer(const Layer& w, Tensor x, const Step& step, KvLayer cache, const Tensor& rows) const;
-  Tensor attend(const Layer& w, const Tensor& h, const Step& step, KvLayer cache) const;
-  Tensor feed_forward(const Layer& w, const Tensor& h) const;
-  Tensor normalized(const Norm& norm, const Tensor& x) const;
-  Tensor heads(const Tensor& x, const Norm& norm) const;
+  Layer load_layer(WeightSource& weights, int64_t index, const MakeMixer& make_mixer) const;
+  Tensor layer(const Layer& w, Tensor x, const MixerStep& at) const;
 
   DecoderConfig config_;
   Rope rope_, local_rope_;

@@ -20,7 +20,7 @@ constexpr FieldName kFeedForward{"feed_forward_length", "intermediate_size|n_inn
 constexpr FieldName kWindow{"attention.sliding_window", "sliding_window"};
 constexpr int64_t kLongestContext = int64_t{1} << 32;
 
-void read_sizes(const ConfigReader& fields, std::span<const WeightName> names, ModelShape& shape) {
+void read_sizes(const ConfigReader& fields, std::span<const WeightName> names, ValueLength values, ModelShape& shape) {
   shape.layers = fields.size(kLayers, 4096);
   shape.embedding = fields.size(kEmbedding, 1 << 20);
   shape.heads = fields.size(kHeads, 1 << 14);
@@ -33,19 +33,32 @@ void read_sizes(const ConfigReader& fields, std::span<const WeightName> names, M
   }
   shape.head_dimension = fields.size_or(kHeadDimension, shape.embedding / shape.heads, 2, 1 << 12);
   constexpr FieldName kValueLength{"attention.value_length", nullptr};
-  if (fields.size_or(kValueLength, shape.head_dimension, 1, 1 << 12) != shape.head_dimension)
+  if (values == ValueLength::kSame &&
+      fields.size_or(kValueLength, shape.head_dimension, 1, 1 << 12) != shape.head_dimension)
     fields.refuse(kValueLength, "differs from the key length, which is not supported");
   shape.context_trained = fields.size(kContext, kLongestContext);
   shape.feed_forward =
       fields.has(kFeedForward) || !fields.is_hugging_face() ? fields.size(kFeedForward, 1 << 22) : 4 * shape.embedding;
+  shape.vocabulary = read_vocabulary(fields, names);
+}
+
+}  // namespace
+
+int64_t read_vocabulary(const ConfigReader& fields, std::span<const WeightName> names) {
   const Checkpoint& checkpoint = fields.checkpoint();
   const std::string name = weight_name(names, checkpoint, "token_embd.weight");
   const CheckpointTensor& table = checkpoint.require_tensor(name);
   if (table.shape.size() != 2) throw bad_input("{}: tensor '{}' is not a matrix", checkpoint.path(), name);
-  shape.vocabulary = table.shape[0];
+  return table.shape[0];
 }
 
-}  // namespace
+float read_norm_epsilon(const ConfigReader& fields) {
+  const float epsilon = fields.is_hugging_face() ? 1e-6f : 1e-5f;  // defaults of transformers and of llama.cpp
+  constexpr FieldName kRmsEpsilon{"attention.layer_norm_rms_epsilon", "rms_norm_eps"};
+  constexpr FieldName kLayerEpsilon{"attention.layer_norm_epsilon",
+                                    "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"};
+  return fields.number_or(fields.has(kLayerEpsilon) ? kLayerEpsilon : kRmsEpsilon, epsilon, 0.0f, 1.0f);
+}
 
 DecoderConfig read_decoder_config(const ConfigReader& fields, std::span<const WeightName> names) {
   if (const int64_t experts = fields.size_or(kExpertCount, 0, 0, int64_t{1} << 20); experts > 0) {
@@ -55,14 +68,11 @@ DecoderConfig read_decoder_config(const ConfigReader& fields, std::span<const We
   return read_mixed_config(fields, names);
 }
 
-DecoderConfig read_mixed_config(const ConfigReader& fields, std::span<const WeightName> names) {
+DecoderConfig read_mixed_config(const ConfigReader& fields, std::span<const WeightName> names, ValueLength values) {
   DecoderConfig config;
   ModelShape& shape = config.shape;
-  read_sizes(fields, names, shape);
-  const float epsilon = fields.is_hugging_face() ? 1e-6f : 1e-5f;  // defaults of transformers and of llama.cpp
-  constexpr FieldName kRmsEpsilon{"attention.layer_norm_rms_epsilon", "rms_norm_eps"};
-  constexpr FieldName kLayerEpsilon{"attention.layer_norm_epsilon", "layer_norm_eps|layer_norm_epsilon|norm_epsilon"};
-  config.norm_epsilon = fields.number_or(fields.has(kLayerEpsilon) ? kLayerEpsilon : kRmsEpsilon, epsilon, 0.0f, 1.0f);
+  read_sizes(fields, names, values, shape);
+  config.norm_epsilon = read_norm_epsilon(fields);
   const float scale = fields.number_or({"attention.scale", nullptr}, 0.0f, 0.0f, 1e3f);
   config.attention_scale = scale != 0 ? scale : default_attention_scale(shape);
   config.layers = read_layers(fields, shape.layers, 0);
@@ -84,7 +94,8 @@ std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, i
     if (std::ssize(types) != layers)
       fields.refuse(kTypes, fmt::format("has {} layers, the model has {}", types.size(), layers));
     for (size_t i = 0; i < types.size(); ++i) {
-      if (types[i] != "sliding_attention" && types[i] != "full_attention")
+      const bool other_mixer = types[i] == "conv";  // whose family reads it
+      if (types[i] != "sliding_attention" && types[i] != "full_attention" && !other_mixer)
         fields.refuse(kTypes, fmt::format("has '{}', expected sliding_attention or full_attention", types[i]));
       if (types[i] == "sliding_attention") kinds[i].window = window;
     }
@@ -120,6 +131,8 @@ Tensor activated(Activation activation, const Tensor& x) {
       return square(relu(x));
     case Activation::kTanh:
       return tanh(x);
+    case Activation::kClampedSwish:
+      break;  // of a gate and a factor together: Mixture
   }
   throw std::logic_error("unknown activation");
 }

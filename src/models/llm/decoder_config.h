@@ -13,21 +13,32 @@ namespace gabbro::llm {
 
 enum class NormKind { kRms, kLayer };
 enum class NormPlacement { kBefore, kAfter, kAround };  // of attention and of the feed-forward block
-enum class Activation { kSilu, kGelu, kGeluTanh, kQuickGelu, kRelu, kReluSquared, kTanh };
+enum class Activation { kSilu, kGelu, kGeluTanh, kQuickGelu, kRelu, kReluSquared, kTanh, kClampedSwish };
 
 // Norms of queries and keys: none, over each head with a weight [D], or over all heads together with a weight [H·D].
 enum class QkNorm { kNone, kHead, kAllHeads };
 
-// How a router makes scores of its logits: over all experts, each by itself, or as Mixture::route_by_margin() says.
-enum class RouterScore { kSoftmax, kSigmoid, kMargin };
+// How a router makes scores of its logits: over all experts, each by itself, over the chosen ones, or as
+// Mixture::route_by_margin() says.
+enum class RouterScore { kSoftmax, kSigmoid, kChosenSoftmax, kMargin };
+
+// The gate and the factor of a gated block of gpt-oss: min(g, limit) · sigmoid(alpha · min(g, limit)), and the other
+// half held within ±limit, plus 1.
+struct ClampedSwish {
+  float alpha = 1.702f;
+  float limit = 7;
+};
 
 // A mixture of experts (mixture.h), whose sizes are in ModelShape.
 struct MixtureConfig {
   RouterScore score = RouterScore::kSoftmax;
-  float margin = 0;         // of kMargin, relative to the best logit
-  bool normalized = false;  // the weights of a token's experts are made to add up to 1
-  float scale = 1;          // on these weights
-  int64_t groups = 1;       // of experts, of which a token's best few have all of its experts
+  float margin = 0;          // of kMargin, relative to the best logit
+  bool normalized = false;   // the weights of a token's experts are made to add up to 1
+  float scale = 1;           // on these weights
+  bool router_bias = false;  // on the logits
+  bool biases = false;       // of the experts' matrices
+  ClampedSwish swish;        // of Activation::kClampedSwish
+  int64_t groups = 1;        // of experts, of which a token's best few have all of its experts
   int64_t groups_used = 1;
   int64_t shared_feed_forward = 0;  // of the expert of all tokens, where there is one
 };
@@ -52,6 +63,7 @@ struct DecoderConfig {
   QkNorm qk_norm = QkNorm::kNone;
   float attention_scale = 0;    // on the scores
   float attention_softcap = 0;  // 0: none
+  bool attention_sinks = false;
   std::vector<LayerKind> layers;
   ModelRope rope;
   std::optional<ModelRope> local_rope;
@@ -71,9 +83,13 @@ struct DecoderConfig {
   // Names and layouts of tensors that differ from the usual ones.
   const char* attn_norm_name = "attn_norm";
   const char* ffn_norm_name = "ffn_norm";
-  bool paired_heads = false;        // GGUF's q and k have the rows of a rotated pair next to each other
-  TransformersLayout fused_rows;    // of attn_qkv
-  bool transposed_linears = false;  // transformers stores matrices of layers as [columns, rows]
+  const char* output_norm_name = "output_norm";
+  int64_t value_length = 0;          // attention.value_length of GGUF; 0: D
+  bool paired_heads = false;         // GGUF's q and k have the rows of a rotated pair next to each other
+  TransformersLayout fused_rows;     // of attn_qkv
+  bool transposed_linears = false;   // transformers stores matrices of layers as [columns, rows]
+  bool transposed_experts = false;   // and those of experts
+  bool interleaved_experts = false;  // gate and up are every other row of one matrix; else its first and second half
 };
 
 constexpr FieldName kExpertCount{"expert_count", "num_local_experts|num_experts|n_routed_experts"};
@@ -83,7 +99,13 @@ constexpr FieldName kExpertCount{"expert_count", "num_local_experts|num_experts|
 // the file and the field where a size is missing, out of range, or does not fit the others.
 // The same of a dense model alone, and of one that may be a mixture of experts (read_mixture).
 DecoderConfig read_decoder_config(const ConfigReader& fields, std::span<const WeightName> names);
-DecoderConfig read_mixed_config(const ConfigReader& fields, std::span<const WeightName> names);
+enum class ValueLength { kSame, kAny };  // attention.value_length of GGUF: that of keys, or the family's affair
+DecoderConfig read_mixed_config(const ConfigReader& fields, std::span<const WeightName> names,
+                                ValueLength values = ValueLength::kSame);
+
+// Two of these fields, for families without attention: the rows of the token embeddings, and the epsilon of norms.
+int64_t read_vocabulary(const ConfigReader& fields, std::span<const WeightName> names);
+float read_norm_epsilon(const ConfigReader& fields);
 
 float default_attention_scale(const ModelShape& shape);  // 1/sqrt(D)
 

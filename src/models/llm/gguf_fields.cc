@@ -26,6 +26,7 @@ void write_rope(const ModelRope& rope, GgufFields& fields) {
   if (rope.scaling == nn::RopeScaling::kYarn) {
     fields.number("rope.scaling.yarn_beta_fast", rope.beta_fast);
     fields.number("rope.scaling.yarn_beta_slow", rope.beta_slow);
+    if (!rope.whole_pairs) fields.writer.add_bool(fields.architecture + ".rope.scaling.yarn_truncate", false);
   }
 }
 
@@ -48,9 +49,13 @@ void write_decoder_fields(const DecoderConfig& config, GgufFields& fields) {
   fields.size("embedding_length", s.embedding);
   fields.size("feed_forward_length", s.feed_forward);
   fields.size("attention.head_count", s.heads);
-  fields.size("attention.head_count_kv", s.kv_heads);
+  if (fields.kv_heads_by_layer.empty()) {
+    fields.size("attention.head_count_kv", s.kv_heads);
+  } else {
+    fields.writer.add_i32s(fields.architecture + ".attention.head_count_kv", fields.kv_heads_by_layer);
+  }
   fields.size("attention.key_length", s.head_dimension);
-  fields.size("attention.value_length", s.head_dimension);
+  fields.size("attention.value_length", config.value_length > 0 ? config.value_length : s.head_dimension);
   fields.size("vocab_size", s.vocabulary);
   fields.number(config.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
                 config.norm_epsilon);

@@ -12,8 +12,9 @@ namespace gabbro::llm {
 
 struct GgufFields {
   gguf::Writer& writer;
-  std::string architecture;                          // prefix of the family's fields
-  std::map<std::string, std::vector<float>> tables;  // further tensors, f32: the divisors of rotary frequencies
+  std::string architecture;                            // prefix of the family's fields
+  std::vector<int32_t> kv_heads_by_layer{};            // where some layers have none; empty: all have as many
+  std::map<std::string, std::vector<float>> tables{};  // further tensors, f32: the divisors of rotary frequencies
 
   void size(const char* name, int64_t value) {
     writer.add_u32(architecture + "." + name, static_cast<uint32_t>(value));

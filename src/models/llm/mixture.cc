@@ -24,15 +24,34 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
       used_(config.shape.experts_used) {
   const ModelShape& s = config.shape;
   const auto experts = [&](const char* name, int64_t rows, int64_t columns, int part) {
-    return weights.experts(
-        prefix + name, {.experts = s.experts, .rows = rows, .columns = columns, .used = s.experts_used, .part = part});
+    return weights.experts(prefix + name, {.experts = s.experts,
+                                           .rows = rows,
+                                           .columns = columns,
+                                           .used = s.experts_used,
+                                           .part = part,
+                                           .interleaved = config.interleaved_experts,
+                                           .transposed = config.transposed_experts});
+  };
+  // Rows of a matrix of biases; of gate and up those of both are stored together.
+  const auto biases = [&](const char* name, int64_t columns, int64_t parts, int64_t part) {
+    if (!config_.biases) return Tensor();
+    TransformersLayout theirs;
+    if (parts == 2) {
+      theirs.shape = {s.experts, 2 * columns};
+      theirs.element = [=](int64_t i) { return 2 * i + part; };
+    }
+    return weights.matrix_f32(prefix + name, {s.experts, columns}, theirs);
   };
   ffn_gate_inp_ = weights.matrix_f32(prefix + "ffn_gate_inp.weight", {s.experts, s.embedding});
+  if (config_.router_bias) ffn_gate_inp_b_ = weights.vector(prefix + "ffn_gate_inp.bias", s.experts);
   if (const std::string bias = prefix + "exp_probs_b.bias"; weights.has(bias))
     exp_probs_b_ = weights.vector(bias, s.experts);
   ffn_gate_exps_ = experts("ffn_gate_exps.weight", s.expert_feed_forward, s.embedding, 0);
   ffn_up_exps_ = experts("ffn_up_exps.weight", s.expert_feed_forward, s.embedding, 1);
   ffn_down_exps_ = experts("ffn_down_exps.weight", s.embedding, s.expert_feed_forward, 0);
+  ffn_gate_exps_b_ = biases("ffn_gate_exps.bias", s.expert_feed_forward, 2, 0);
+  ffn_up_exps_b_ = biases("ffn_up_exps.bias", s.expert_feed_forward, 2, 1);
+  ffn_down_exps_b_ = biases("ffn_down_exps.bias", s.embedding, 1, 0);
   if (!weights.has(prefix + "ffn_down_shexp.weight")) return;
   const int64_t shared = config_.shared_feed_forward;
   if (const std::string gate = prefix + "ffn_gate_inp_shexp.weight"; weights.has(gate))
@@ -42,11 +61,13 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
   ffn_down_shexp_ = weights.linear(prefix + "ffn_down_shexp", {s.embedding, shared});
 }
 
-// Scores outside of the groups with the best pairs of experts, as -infinity (DeepSeek-V3, arXiv 2412.19437).
+// Scores outside of the best groups of experts, as -infinity (DeepSeek-V2, arXiv 2405.04434; V3, arXiv 2412.19437).
 Tensor Mixture::in_best_groups(const Tensor& choice) const {
   const int64_t tokens = choice.shape()[0], groups = config_.groups, members = experts_ / groups;
   const Tensor grouped = reshape(choice, Shape{tokens, groups, members});
-  const Tensor group_scores = sum(topk(grouped, std::min<int64_t>(2, members)).values, -1);  // [T, groups]
+  // By their best expert, or by the best two where each is scored by itself.
+  const int64_t looked_at = config_.score == RouterScore::kSigmoid ? 2 : 1;
+  const Tensor group_scores = sum(topk(grouped, std::min(looked_at, members)).values, -1);  // [T, groups]
   const Tensor best = reshape(topk(group_scores, config_.groups_used).indices, Shape{tokens, config_.groups_used, 1});
   const Tensor numbers = iota(choice.device(), groups, DType::i32);
   const Tensor chosen = reshape(any(equal(best, numbers), 1), Shape{tokens, groups, 1});
@@ -74,6 +95,10 @@ Mixture::Routing Mixture::route_by_margin(const Tensor& logits) const {
 
 Mixture::Routing Mixture::route(const Tensor& logits) const {
   if (config_.score == RouterScore::kMargin) return route_by_margin(logits);
+  if (config_.score == RouterScore::kChosenSoftmax) {
+    const TopK best = topk(logits, used_);
+    return {best.indices, softmax(best.values)};
+  }
   const Tensor scores = config_.score == RouterScore::kSigmoid ? sigmoid(logits) : softmax(logits);  // [T, E]
   Tensor choice = exp_probs_b_.defined() ? scores + exp_probs_b_ : scores;
   if (config_.groups > 1) choice = in_best_groups(choice);
@@ -85,15 +110,31 @@ Mixture::Routing Mixture::route(const Tensor& logits) const {
   return {best.indices, weights};
 }
 
+// The row of each of the token's experts is added: y [T, U, N], bias [E, N].
+Tensor Mixture::with_bias(const Tensor& y, const Tensor& bias, const Tensor& ids) const {
+  return bias.defined() ? y + embedding(bias, ids) : y;
+}
+
+// gpt-oss (github.com/openai/gpt-oss): swish with a factor in it, gate and factor held within a limit, and 1 added to
+// the factor.
+Tensor Mixture::gated(const Tensor& gate, const Tensor& up) const {
+  if (activation_ != Activation::kClampedSwish) return activated(activation_, gate) * up;
+  const auto number = [&](float x) { return scalar(gate.device(), x); };
+  const Tensor held = minimum(gate, number(config_.swish.limit));
+  const Tensor factor = clamp(up, -config_.swish.limit, config_.swish.limit) + number(1);
+  return factor * (held * sigmoid(held * number(config_.swish.alpha)));
+}
+
 Tensor Mixture::operator()(const Tensor& h) const {
-  const Routing routing = route(linear(h, ffn_gate_inp_));
-  const Tensor gate = expert_linear(h, ffn_gate_exps_, routing.ids, experts_);  // [T, U, F]
-  const Tensor up = expert_linear(h, ffn_up_exps_, routing.ids, experts_);      // [T, U, F]
-  const Tensor each = expert_linear(activated(activation_, gate) * up, ffn_down_exps_, routing.ids, experts_);
+  const Routing routing = route(linear(h, ffn_gate_inp_, ffn_gate_inp_b_));
+  const Tensor& ids = routing.ids;
+  const Tensor gate = with_bias(expert_linear(h, ffn_gate_exps_, ids, experts_), ffn_gate_exps_b_, ids);  // [T, U, F]
+  const Tensor up = with_bias(expert_linear(h, ffn_up_exps_, ids, experts_), ffn_up_exps_b_, ids);        // [T, U, F]
+  const Tensor each = with_bias(expert_linear(gated(gate, up), ffn_down_exps_, ids, experts_), ffn_down_exps_b_, ids);
   const Tensor weights = reshape(routing.weights, Shape{h.shape()[0], used_, 1});
   const Tensor routed = sum(each * weights, 1);  // [T, C]
   if (!ffn_down_shexp_.weight.defined()) return routed;
-  Tensor shared = ffn_down_shexp_(activated(activation_, ffn_gate_shexp_(h)) * ffn_up_shexp_(h));  // [T, C]
+  Tensor shared = ffn_down_shexp_(gated(ffn_gate_shexp_(h), ffn_up_shexp_(h)));  // [T, C]
   if (ffn_gate_inp_shexp_.defined())
     shared = shared * sigmoid(linear(h, reshape(ffn_gate_inp_shexp_, Shape{1, h.shape()[1]})));
   return routed + shared;

@@ -54,15 +54,20 @@ class Mixture {
   Routing route(const Tensor& logits) const;
   Routing route_by_margin(const Tensor& logits) const;
   Tensor in_best_groups(const Tensor& choice) const;
+  Tensor gated(const Tensor& gate, const Tensor& up) const;
+  Tensor with_bias(const Tensor& y, const Tensor& bias, const Tensor& ids) const;
 
   MixtureConfig config_;
   Activation activation_;
   int64_t experts_, used_;
-  Tensor ffn_gate_inp_;   // [E, C]
-  Tensor exp_probs_b_;    // [E] or undefined
-  Tensor ffn_gate_exps_;  // [E·F, C]
-  Tensor ffn_up_exps_;    // [E·F, C]
-  Tensor ffn_down_exps_;  // [E·C, F]
+  Tensor ffn_gate_inp_;                     // [E, C]
+  Tensor ffn_gate_inp_b_;                   // [E] or undefined
+  Tensor exp_probs_b_;                      // [E] or undefined
+  Tensor ffn_gate_exps_;                    // [E·F, C]
+  Tensor ffn_up_exps_;                      // [E·F, C]
+  Tensor ffn_down_exps_;                    // [E·C, F]
+  Tensor ffn_gate_exps_b_, ffn_up_exps_b_;  // [E, F] or undefined
+  Tensor ffn_down_exps_b_;                  // [E, C] or undefined
   // The shared expert; undefined: there is none.
   Tensor ffn_gate_inp_shexp_;      // [C] or undefined
   nn::Projection ffn_gate_shexp_;  // [S, C]

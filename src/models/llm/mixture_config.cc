@@ -9,14 +9,20 @@ namespace {
 constexpr int64_t kMostExperts = int64_t{1} << 16;
 
 // Numbers of llama.cpp.
-enum GatingFunction : int64_t { kNoFunction = 0, kSoftmaxFunction = 1, kSigmoidFunction = 2 };
+enum GatingFunction : int64_t {
+  kNoFunction = 0,
+  kSoftmaxFunction = 1,
+  kSigmoidFunction = 2,
+  kChosenSoftmaxFunction = 3
+};
 
 RouterScore read_score(const ConfigReader& fields, RouterScore otherwise) {
   constexpr FieldName kFunction{"expert_gating_func", nullptr};
   const int64_t function = fields.size_or(kFunction, kNoFunction, 0, 1 << 16);
   if (function == kNoFunction) return otherwise;
   if (function == kSigmoidFunction) return RouterScore::kSigmoid;
-  if (function != kSoftmaxFunction) fields.refuse(kFunction, fmt::format("is {}, expected 0 to 2", function));
+  if (function == kChosenSoftmaxFunction) return RouterScore::kChosenSoftmax;
+  if (function != kSoftmaxFunction) fields.refuse(kFunction, fmt::format("is {}, expected 0 to 3", function));
   return otherwise == RouterScore::kSigmoid ? RouterScore::kSoftmax : otherwise;
 }
 
@@ -56,9 +62,13 @@ void write_mixture_fields(const DecoderConfig& config, GgufFields& fields) {
   fields.size("expert_used_count", shape.experts_used);
   fields.size("expert_feed_forward_length", shape.expert_feed_forward);
   fields.size("expert_shared_feed_forward_length", mixture.shared_feed_forward);
-  fields.size("expert_gating_func", mixture.score == RouterScore::kSigmoid ? kSigmoidFunction : kSoftmaxFunction);
+  fields.size("expert_gating_func", mixture.score == RouterScore::kSigmoid         ? kSigmoidFunction
+                                    : mixture.score == RouterScore::kChosenSoftmax ? kChosenSoftmaxFunction
+                                                                                   : kSoftmaxFunction);
   fields.writer.add_bool(fields.architecture + ".expert_weights_norm", mixture.normalized);
   if (mixture.score == RouterScore::kMargin) fields.number("expert_margin", mixture.margin);
+  if (mixture.swish.alpha != ClampedSwish().alpha) fields.number("expert_swiglu_alpha", mixture.swish.alpha);
+  if (mixture.swish.limit != ClampedSwish().limit) fields.number("expert_swiglu_limit", mixture.swish.limit);
   if (mixture.scale != 1) fields.number("expert_weights_scale", mixture.scale);
   if (mixture.groups > 1) {
     fields.size("expert_group_count", mixture.groups);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <map>
@@ -50,10 +51,13 @@ bool has_tensor(const Blueprint& blueprint, const std::string& name) {
   if (name == kHead) return !blueprint.tied;
   if (name == kRopeDivisors) return blueprint.rope_factor != 1;
   if (name.ends_with(".ffn_gate_inp.weight")) return blueprint.sizes.experts > 0;
-  const bool alternative =
-      name.ends_with(".attn_qkv.weight") || name.ends_with("_shexp.weight") || name.starts_with("rope_factors_");
+  const bool alternative = name.ends_with(".attn_qkv.weight") || name.ends_with(".attn_kv_b.weight") ||
+                           name.ends_with("_shexp.weight") || name.starts_with("rope_factors_");
   return !alternative && !name.ends_with(".bias");
 }
+
+// The exponents of a state space, which have to be negative for its states to stay finite.
+bool is_decay(const PlannedTensor& tensor) { return tensor.name.ends_with(".ssm_a"); }
 
 std::vector<float> rope_divisors(const Blueprint& blueprint) {
   constexpr double kOriginalContext = 8192, kLow = 1, kHigh = 4;  // of Llama 3
@@ -142,12 +146,19 @@ std::vector<PlannedTensor> planned_tensors(const ModelPlan& plan, const FileType
 Checkpoint random_checkpoint(const Blueprint& blueprint, const FileType& type, uint64_t seed) {
   gguf::Writer writer = fields_of(blueprint);
   writer.add_u32("general.file_type", type.number);
-  const std::vector<float> ones(
-      static_cast<size_t>(std::max(blueprint.sizes.embedding, blueprint.sizes.head_dimension)), 1.0f);
+  const std::vector<PlannedTensor> tensors = planned_tensors(plan_of(blueprint), type);
+  int64_t longest = 1;
+  for (const PlannedTensor& tensor : tensors) {
+    if (tensor.shape.size() < 2 || is_decay(tensor)) longest = std::max(longest, tensor.elements());
+  }
+  const std::vector<float> ones(static_cast<size_t>(longest), 1.0f), decays(static_cast<size_t>(longest), -1.0f);
   const std::vector<float> divisors = rope_divisors(blueprint);
-  for (const PlannedTensor& tensor : planned_tensors(plan_of(blueprint), type)) {
+  for (const PlannedTensor& tensor : tensors) {
     const uint32_t number = gguf::ggml_type_number(tensor.dtype);
-    if (tensor.shape.size() >= 2) {
+    if (is_decay(tensor)) {
+      writer.add_tensor(tensor.name, number, tensor.shape,
+                        std::as_bytes(std::span(decays).first(static_cast<size_t>(tensor.elements()))));
+    } else if (tensor.shape.size() >= 2) {
       writer.declare_tensor(tensor.name, number, tensor.shape);
     } else {
       const std::span<const float> values = tensor.name == kRopeDivisors ? divisors : ones;

@@ -10,12 +10,16 @@
 namespace gabbro::llm {
 
 extern const Family kCohere, kCohere2;                     // cohere.cc
+extern const Family kDeepSeek;                             // deepseek.cc
 extern const Family kFalcon;                               // falcon.cc
 extern const Family kGemma, kGemma2, kGemma3;              // gemma.cc
 extern const Family kGlm;                                  // glm.cc
 extern const Family kGpt2;                                 // gpt2.cc
 extern const Family kGptNeox;                              // gpt_neox.cc
+extern const Family kGptOss;                               // gpt_oss.cc
+extern const Family kLfm2;                                 // lfm2.cc
 extern const Family kLlama, kGranite, kGraniteMoe;         // llama.cc
+extern const Family kMamba, kMamba2;                       // mamba.cc
 extern const Family kOlmo;                                 // olmo.cc
 extern const Family kOlmoe;                                // olmoe.cc
 extern const Family kPhi;                                  // phi.cc
@@ -28,9 +32,10 @@ extern const Family kStarCoder2;                           // starcoder2.cc
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &kCohere,  &kCohere2, &kFalcon,  &kGemma,      &kGemma3,   &kGemma2,  &kGlm,      &kGpt2,
-      &kGptNeox, &kLlama,   &kGranite, &kGraniteMoe, &kOlmo,     &kOlmoe,   &kPhi,      &kPhi3,
-      &kPhiMoe,  &kQwen2,   &kQwen3,   &kQwen2Moe,   &kQwen3Moe, &kSmolLm3, &kStableLm, &kStarCoder2,
+      &kCohere,   &kCohere2,  &kDeepSeek, &kFalcon,   &kGemma,      &kGemma3,  &kGemma2,     &kGlm,
+      &kGpt2,     &kGptNeox,  &kGptOss,   &kLfm2,     &kLlama,      &kGranite, &kGraniteMoe, &kMamba,
+      &kMamba2,   &kOlmo,     &kOlmoe,    &kPhi,      &kPhi3,       &kPhiMoe,  &kQwen2,      &kQwen3,
+      &kQwen2Moe, &kQwen3Moe, &kSmolLm3,  &kStableLm, &kStarCoder2,
   };
   return kFamilies;
 }

@@ -32,6 +32,7 @@ void read_gguf(const ConfigReader& fields, int64_t context_trained, nn::RopeConf
   rope.extrapolation = fields.number_or({"rope.scaling.yarn_ext_factor", nullptr}, 1.0f, 0.0f, 1.0f);
   rope.beta_fast = fields.number_or({"rope.scaling.yarn_beta_fast", nullptr}, 32.0f, 0.01f, 1e4f);
   rope.beta_slow = fields.number_or({"rope.scaling.yarn_beta_slow", nullptr}, 1.0f, 0.01f, 1e4f);
+  rope.whole_pairs = fields.flag_or({"rope.scaling.yarn_truncate", nullptr}, rope.whole_pairs);
 }
 
 // The object is called rope_scaling, or rope_parameters since transformers 5, where the base is in it too.
@@ -72,6 +73,7 @@ void read_hugging_face(const ConfigReader& fields, const RopeSource& source, Mod
     rope.factor = number("factor", kind == "yarn" ? static_cast<float>(stretch) : 1);
     rope.beta_fast = number("beta_fast", 32);
     rope.beta_slow = number("beta_slow", 1);
+    rope.whole_pairs = fields.flag_or(own("truncate"), true);
     if (kind == "yarn" && fields.has(own("attention_factor")))  // in place of YaRN's own
       rope.attention_factor = number("attention_factor", 1) / (1 + 0.1 * std::log(rope.factor));
   } else if (kind == "longrope" || kind == "su") {

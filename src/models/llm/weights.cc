@@ -76,7 +76,8 @@ std::vector<std::string> transformers_names(std::span<const WeightName> names, c
   const size_t suffix = name.rfind('.');  // ".weight" or ".bias"
   std::vector<std::string> found;
   for (const WeightName& known : names) {
-    const auto number = match(known.gguf, std::string_view(name).substr(0, suffix));
+    auto number = match(known.gguf, std::string_view(name).substr(0, suffix));
+    if (!number && known.whole) number = match(known.gguf, name);
     if (!number) continue;
     const std::string theirs =
         fmt::format(fmt::runtime(known.hugging_face), *number) + (known.whole ? "" : name.substr(suffix));
@@ -135,11 +136,14 @@ ExpertTensors::ExpertTensors(std::span<const WeightName> names, const Checkpoint
   const bool apart = pattern.find('*') != pattern.npos;
   for (int64_t e = 0; e < (apart ? size.experts : 1); ++e)
     tensors_.push_back(&checkpoint.require_tensor(of_expert(pattern, e)));
+  gathered_ = !apart && !gguf && size.transposed;
   std::vector<int64_t> shape = {size.rows, size.columns};
   if (!apart) shape.insert(shape.begin(), size.experts);
-  if (!apart && !gguf && first().shape == std::vector{size.experts, 2 * size.rows, size.columns}) {
+  if (gathered_) std::swap(shape[1], shape[2]);
+  int64_t& rows_there = shape[gathered_ ? 2 : shape.size() - 2];
+  if (!apart && !gguf && first().shape.size() == 3 && first().shape[gathered_ ? 2 : 1] == 2 * size.rows) {
     stored_rows_ = 2 * size.rows;
-    shape[1] = stored_rows_;
+    rows_there = stored_rows_;
   }
   for (const CheckpointTensor* tensor : tensors_) {
     if (tensor->shape != shape) {
@@ -150,6 +154,10 @@ ExpertTensors::ExpertTensors(std::span<const WeightName> names, const Checkpoint
       throw bad_input("{}: tensor {} has format {}, that of the first expert {}", checkpoint.path(),
                       gguf::quote(tensor->name), tensor->format, first().format);
     }
+  }
+  if (gathered_ && is_quantized(first().dtype())) {
+    throw bad_input("{}: tensor {} is stored transposed, which {} cannot be", checkpoint.path(),
+                    gguf::quote(first().name), first().format);
   }
   const auto rows = static_cast<size_t>(apart ? stored_rows_ : size.experts * stored_rows_);
   row_bytes_ = first().data.size() / rows;
@@ -163,12 +171,100 @@ std::vector<std::shared_ptr<const MappedFile>> ExpertTensors::files() const {
   return files;
 }
 
+namespace {
+
+// Row `row` of an expert's matrix among the rows of it that are stored together.
+int64_t row_there(const ExpertsSize& size, int64_t stored_rows, int64_t row) {
+  if (stored_rows == size.rows) return row;
+  return size.interleaved ? 2 * row + size.part : size.part * size.rows + row;
+}
+
+}  // namespace
+
+void ExpertTensors::copy_row(int64_t row, std::byte* out) const {
+  if (!gathered_) {
+    std::memcpy(out, this->row(row), row_bytes_);
+    return;
+  }
+  const int64_t expert = row / size_.rows, column = row_there(size_, stored_rows_, row % size_.rows);
+  const size_t element = dtype_info(first().dtype()).block_bytes;
+  const std::byte* from = first().data.data() + static_cast<size_t>(expert) * size_.columns * stored_rows_ * element;
+  for (int64_t j = 0; j < size_.columns; ++j)
+    std::memcpy(out + j * element, from + (j * stored_rows_ + column) * element, element);
+}
+
 const std::byte* ExpertTensors::row(int64_t row) const {
-  const int64_t expert = row / size_.rows, within = row % size_.rows;
-  const int64_t there = stored_rows_ == size_.rows ? within : size_.part * size_.rows + within;
+  const int64_t expert = row / size_.rows, there = row_there(size_, stored_rows_, row % size_.rows);
   if (tensors_.size() > 1)
     return tensors_[static_cast<size_t>(expert)]->data.data() + static_cast<size_t>(there) * row_bytes_;
   return first().data.data() + static_cast<size_t>(expert * stored_rows_ + there) * row_bytes_;
+}
+
+HeadTensors::HeadTensors(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name,
+                         const HeadMatrices& size)
+    : size_(size),
+      tensor_(&checkpoint.require_tensor(weight_name(names, checkpoint, name))),
+      whole_(tensor_->shape == size.shape()) {
+  if (whole_ || tensor_->shape == size.stored_shape()) return;
+  throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", checkpoint.path(),
+                  gguf::quote(tensor_->name), fmt::join(tensor_->shape, ", "), fmt::join(size.stored_shape(), ", "));
+}
+
+DType HeadTensors::dtype() const {
+  const DType dtype = tensor_->dtype();
+  return size_.transposed && !whole_ && is_quantized(dtype) ? DType::f16 : dtype;
+}
+
+const std::byte* HeadTensors::stored_row(int64_t head, int64_t row) const {
+  const size_t bytes = tensor_->data.size() / static_cast<size_t>(size_.heads * size_.stored);
+  return tensor_->data.data() + static_cast<size_t>(head * size_.stored + size_.first + row) * bytes;
+}
+
+void HeadTensors::copy_row(int64_t row, std::byte* out) const {
+  const int64_t head = row / size_.rows, within = row % size_.rows;
+  const size_t bytes = dtype_bytes(dtype(), static_cast<size_t>(size_.columns));
+  if (whole_) {
+    std::memcpy(out, tensor_->data.data() + static_cast<size_t>(row) * bytes, bytes);
+  } else if (!size_.transposed) {
+    std::memcpy(out, stored_row(head, within), bytes);
+  } else if (is_quantized(tensor_->dtype())) {
+    std::vector<std::byte> all(bytes * static_cast<size_t>(size_.rows));
+    copy_head(head, all.data());
+    std::memcpy(out, all.data() + static_cast<size_t>(within) * bytes, bytes);
+  } else {
+    const size_t element = dtype_info(dtype()).block_bytes;
+    for (int64_t j = 0; j < size_.columns; ++j)
+      std::memcpy(out + j * element, stored_row(head, j) + within * element, element);
+  }
+}
+
+void HeadTensors::copy_head(int64_t head, std::byte* out) const {
+  const size_t bytes = dtype_bytes(dtype(), static_cast<size_t>(size_.columns));
+  if (whole_ || !size_.transposed || !is_quantized(tensor_->dtype())) {
+    for (int64_t i = 0; i < size_.rows; ++i) copy_row(head * size_.rows + i, out + static_cast<size_t>(i) * bytes);
+    return;
+  }
+  std::vector<float> row(static_cast<size_t>(size_.rows)), values(static_cast<size_t>(size_.rows * size_.columns));
+  for (int64_t j = 0; j < size_.columns; ++j) {
+    dequantize_row(tensor_->dtype(), stored_row(head, j), row.data(), size_.rows);
+    for (int64_t i = 0; i < size_.rows; ++i)
+      values[static_cast<size_t>(i * size_.columns + j)] = row[static_cast<size_t>(i)];
+  }
+  quantize_row(dtype(), values.data(), out, std::ssize(values));
+}
+
+std::vector<float> float_values(const CheckpointTensor& tensor, int64_t count, const TransformersLayout& theirs) {
+  const auto elements = static_cast<size_t>(tensor.elements());
+  std::vector<float> stored(elements);
+  const std::vector<std::byte> aligned(tensor.data.begin(), tensor.data.end());
+  dequantize_row(tensor.dtype(), aligned.data(), stored.data(), std::ssize(stored));
+  std::vector<float> values(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t there = theirs.element ? theirs.element(i) : theirs.row ? theirs.row(i) : i;
+    const float value = stored[static_cast<size_t>(there)] + theirs.offset;
+    values[static_cast<size_t>(i)] = theirs.value != nullptr ? theirs.value(value) : value;
+  }
+  return values;
 }
 
 nn::Projection WeightSource::linear(const std::string& prefix, MatrixSize size, const TransformersLayout& theirs) {
@@ -344,18 +440,45 @@ std::shared_ptr<const void> CheckpointWeights::quantized(const std::string& name
   return {target, target->data()};
 }
 
-Tensor CheckpointWeights::matrix_f32(const std::string& name, MatrixSize size) {
-  const CheckpointTensor& tensor = checked(name, {size.rows, size.columns});
+std::vector<float> CheckpointWeights::read_floats(const std::string& name, std::vector<int64_t> shape,
+                                                  const TransformersLayout& theirs) {
+  int64_t count = 1;
+  for (const int64_t length : shape) count *= length;
+  const bool gguf = checkpoint_.layout() == CheckpointLayout::kGguf;
+  if (!gguf && theirs.one_row) shape = {1, count};
+  if (!gguf && !theirs.shape.empty()) shape = theirs.shape;
+  const CheckpointTensor& tensor = checked(name, std::move(shape));
   tensor.prepare();
   check_values(tensor);
-  const std::vector<std::byte> aligned(tensor.data.begin(), tensor.data.end());
-  const auto values = std::make_shared<std::vector<float>>(static_cast<size_t>(tensor.elements()));
-  const size_t row = aligned.size() / static_cast<size_t>(size.rows);
-  for (int64_t i = 0; i < size.rows; ++i)
-    dequantize_row(tensor.dtype(), aligned.data() + static_cast<size_t>(i) * row, values->data() + i * size.columns,
-                   size.columns);
+  std::vector<float> values = float_values(tensor, count, gguf ? TransformersLayout{} : theirs);
   loaded(tensor, tensor.data.size());
+  return values;
+}
+
+Tensor CheckpointWeights::matrix_f32(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
+  const auto values = std::make_shared<std::vector<float>>(read_floats(name, {size.rows, size.columns}, theirs));
   return device_->upload_matrix(DType::f32, size.rows, size.columns, {values, values->data()});
+}
+
+Tensor CheckpointWeights::head_matrices(const std::string& name, const HeadMatrices& size, bool) {
+  const HeadTensors heads(names_, checkpoint_, name, size);
+  const CheckpointTensor& tensor = heads.tensor();
+  require_weight_format(tensor, checkpoint_);
+  tensor.prepare();
+  check_values(tensor);
+  const int64_t rows = size.heads * size.rows;
+  const DType dtype = heads.dtype();
+  std::shared_ptr<const void> bytes(tensor.file, tensor.data.data());
+  if (!heads.in_one_piece() || !is_aligned(tensor.data, dtype)) {
+    const size_t head = dtype_bytes(dtype, static_cast<size_t>(size.rows * size.columns));
+    const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(size.heads) * head);
+    for (int64_t i = 0; i < size.heads; ++i) heads.copy_head(i, copy->data() + static_cast<size_t>(i) * head);
+    bytes = {copy, copy->data()};
+  }
+  Tensor matrix = uploaded(dtype, rows, size.columns, bytes);
+  loaded(tensor, dtype_bytes(dtype, static_cast<size_t>(rows * size.columns)),
+         matrix.state().storage.get() == tensor.data.data());
+  return matrix;
 }
 
 Tensor CheckpointWeights::experts(const std::string& name, const ExpertsSize& size) {
@@ -364,7 +487,7 @@ Tensor CheckpointWeights::experts(const std::string& name, const ExpertsSize& si
   DType dtype = first.dtype();
   for (const CheckpointTensor* tensor : experts.tensors()) require_weight_format(*tensor, checkpoint_);
   const int64_t rows = size.experts * size.rows;
-  if (is_streamed(name)) {
+  if (is_streamed(name) && experts.has_rows()) {
     for (const CheckpointTensor* tensor : experts.tensors()) require_streamable(*tensor, name);
     const auto row = [experts](int64_t i) { return experts.row(i); };
     return streamed_->add({name, dtype, rows, size.columns, row, experts.files()});
@@ -377,7 +500,7 @@ Tensor CheckpointWeights::experts(const std::string& name, const ExpertsSize& si
   if (!experts.in_one_piece() || !is_aligned(first.data, dtype)) {
     const size_t row = dtype_bytes(dtype, static_cast<size_t>(size.columns));
     const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(rows) * row);
-    for (int64_t i = 0; i < rows; ++i) std::memcpy(copy->data() + static_cast<size_t>(i) * row, experts.row(i), row);
+    for (int64_t i = 0; i < rows; ++i) experts.copy_row(i, copy->data() + static_cast<size_t>(i) * row);
     bytes = {copy, copy->data()};
   }
   const size_t total = dtype_bytes(dtype, static_cast<size_t>(rows * size.columns)) / experts.tensors().size();
@@ -390,20 +513,7 @@ Tensor CheckpointWeights::experts(const std::string& name, const ExpertsSize& si
 
 std::vector<float> CheckpointWeights::host_vector(const std::string& name, int64_t length,
                                                   const TransformersLayout& theirs) {
-  const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && !theirs.is_same();
-  const bool row = theirs.one_row && checkpoint_.layout() == CheckpointLayout::kHuggingFace;
-  const CheckpointTensor& tensor = checked(name, row ? std::vector<int64_t>{1, length} : std::vector{length});
-  tensor.prepare();
-  check_values(tensor);
-  std::vector<std::byte> aligned(tensor.data.begin(), tensor.data.end());
-  if (converted) aligned = std::move(*in_our_layout(tensor, length, theirs));
-  std::vector<float> values(static_cast<size_t>(length));
-  dequantize_row(tensor.dtype(), aligned.data(), values.data(), length);
-  if (converted) {
-    for (float& value : values) value += theirs.offset;
-  }
-  loaded(tensor, tensor.data.size());
-  return values;
+  return read_floats(name, {length}, theirs);
 }
 
 Tensor CheckpointWeights::upload(std::span<const float> values) {
@@ -420,8 +530,17 @@ Tensor WeightList::matrix(const std::string& name, MatrixSize size, const Transf
   return {};
 }
 
-Tensor WeightList::matrix_f32(const std::string& name, MatrixSize size) {
-  add({.name = name, .shape = {size.rows, size.columns}, .in_f32 = true});
+Tensor WeightList::matrix_f32(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
+  add({.name = name, .shape = {size.rows, size.columns}, .theirs = theirs, .in_f32 = true});
+  return {};
+}
+
+Tensor WeightList::head_matrices(const std::string& name, const HeadMatrices& size, bool together) {
+  if (together) {
+    add({.name = name, .shape = size.stored_shape()});
+  } else {
+    add({.name = name, .shape = size.shape(), .heads = size});
+  }
   return {};
 }
 

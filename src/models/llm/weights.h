@@ -21,7 +21,7 @@ namespace gabbro::llm {
 struct WeightName {
   const char* gguf;          // "blk.{}.attn_q"
   const char* hugging_face;  // "model.layers.{}.self_attn.q_proj"
-  bool whole = false;        // it has no ".weight" or ".bias" after that
+  bool whole = false;        // it has no ".weight" or ".bias" after that; GGUF's may have none either
 };
 
 // A table with rows of `own` before those of `common`.
@@ -49,13 +49,22 @@ struct TransformersLayout {
   float offset = 0;                         // added to the values of a vector
   bool one_row = false;                     // a vector is stored as [1, n]
   int64_t skipped_rows = 0;                 // that a matrix begins with, and that GGUF's lacks
+  // For vectors and matrices that are read in f32: the shape there, if it is another one; the element there of each
+  // element here (empty: the same); and what becomes of a value.
+  std::vector<int64_t> shape{};
+  std::function<int64_t(int64_t element)> element{};
+  float (*value)(float) = nullptr;
 
-  bool is_same() const { return !row && !transposed && offset == 0; }
+  bool is_same() const { return !row && !transposed && offset == 0 && !is_computed(); }
+  bool is_computed() const { return !shape.empty() || element || value != nullptr; }
 };
 
 // Copies row `row` of GGUF's layout out of a tensor of `rows` rows there (a vector has rows of one element).
 void copy_row(const CheckpointTensor& tensor, int64_t rows, const TransformersLayout& theirs, int64_t row,
               std::byte* out);
+
+// The `count` values of a vector or a small matrix, in GGUF's layout.
+std::vector<float> float_values(const CheckpointTensor& tensor, int64_t count, const TransformersLayout& theirs);
 
 // Heads that are rotated in pairs (2i, 2i + 1): GGUF files have them in that order, those of transformers have the
 // elements i and i + `rotated` / 2 of a head as a pair.
@@ -73,6 +82,19 @@ struct ExpertsSize {
   int64_t experts = 0, rows = 0, columns = 0;
   int64_t used = 0;  // experts that a token needs
   int part = 0;
+  bool interleaved = false;  // of the rows that are stored together every other one
+  bool transposed = false;   // transformers stores [E, columns, rows]
+};
+
+// The matrices of all heads of a layer, each [rows, columns], where one matrix has `stored` rows of each head: the rows
+// from `first` on; transposed, the columns are these.
+struct HeadMatrices {
+  int64_t heads = 0, rows = 0, columns = 0;
+  int64_t first = 0, stored = 0;
+  bool transposed = false;
+
+  std::vector<int64_t> shape() const { return {heads, rows, columns}; }
+  std::vector<int64_t> stored_shape() const { return {heads * stored, transposed ? rows : columns}; }
 };
 
 // A tensor of a file of a given type.
@@ -96,18 +118,44 @@ class ExpertTensors {
 
   std::span<const CheckpointTensor* const> tensors() const { return tensors_; }
   const CheckpointTensor& first() const { return *tensors_.front(); }
-  // Row `row` of [E · rows, columns].
+  // Row `row` of [E · rows, columns]. Only where rows are stored as such.
   const std::byte* row(int64_t row) const;
+  bool has_rows() const { return !gathered_; }
+  void copy_row(int64_t row, std::byte* out) const;
   // Its files, each once.
   std::vector<std::shared_ptr<const MappedFile>> files() const;
   // Whether these rows follow each other in the file.
-  bool in_one_piece() const { return tensors_.size() == 1 && stored_rows_ == size_.rows; }
+  bool in_one_piece() const { return tensors_.size() == 1 && stored_rows_ == size_.rows && !gathered_; }
 
  private:
   ExpertsSize size_;
   int64_t stored_rows_;  // of an expert
   size_t row_bytes_;
+  bool gathered_ = false;  // stored transposed
   std::vector<const CheckpointTensor*> tensors_;
+};
+
+// The matrices of a layer's heads in the checkpoint: as they are asked for, or in one matrix.
+class HeadTensors {
+ public:
+  // Throws bad_input that names the file and the tensor: missing, or of another shape.
+  HeadTensors(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name,
+              const HeadMatrices& size);
+
+  const CheckpointTensor& tensor() const { return *tensor_; }
+  bool in_one_piece() const { return whole_; }
+  // That of the file; f16 where blocks have to be taken apart, since rows become columns.
+  DType dtype() const;
+  // Row `row` of [heads · rows, columns], and all rows of a head, in dtype().
+  void copy_row(int64_t row, std::byte* out) const;
+  void copy_head(int64_t head, std::byte* out) const;
+
+ private:
+  const std::byte* stored_row(int64_t head, int64_t row) const;
+
+  HeadMatrices size_;
+  const CheckpointTensor* tensor_;
+  bool whole_;
 };
 
 // All functions throw bad_input that names the file and the tensor: missing, of another shape, of a format that does
@@ -125,9 +173,12 @@ class WeightSource {
   virtual nn::Projection projection(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
     return {.weight = matrix(name, size, theirs), .bias = {}, .order = {}};
   }
-  virtual Tensor matrix_f32(const std::string& name, MatrixSize size) = 0;  // in f32, whatever the file has
+  // In f32, whatever the file has.
+  virtual Tensor matrix_f32(const std::string& name, MatrixSize size, const TransformersLayout& theirs = {}) = 0;
   // The matrices of all experts as one of E · rows rows, as `expert_linear` wants it.
   virtual Tensor experts(const std::string& name, const ExpertsSize& size) = 0;
+  // The same of heads; `together`: GGUF's tensor `name` is the matrix that has them all.
+  virtual Tensor head_matrices(const std::string& name, const HeadMatrices& size, bool together) = 0;
   virtual std::vector<float> host_vector(const std::string& name, int64_t length,
                                          const TransformersLayout& theirs = {}) = 0;
   virtual Tensor upload(std::span<const float> values) = 0;  // f32 [n] on the device
@@ -148,8 +199,9 @@ class CheckpointWeights : public WeightSource {
   bool has(const std::string& name) const override;
   Tensor matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
   nn::Projection projection(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
-  Tensor matrix_f32(const std::string& name, MatrixSize size) override;
+  Tensor matrix_f32(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
   Tensor experts(const std::string& name, const ExpertsSize& size) override;
+  Tensor head_matrices(const std::string& name, const HeadMatrices& size, bool together) override;
   std::vector<float> host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) override;
   Tensor upload(std::span<const float> values) override;
 
@@ -158,6 +210,7 @@ class CheckpointWeights : public WeightSource {
                                          const TransformersLayout& theirs) const;
   Tensor upload_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
                      const TransformersLayout& theirs);
+  std::vector<float> read_floats(const std::string& name, std::vector<int64_t> shape, const TransformersLayout& theirs);
   const CheckpointTensor& checked(const std::string& name, std::vector<int64_t> shape) const;
   void check_values(const CheckpointTensor& tensor) const;
   bool is_streamed(const std::string& name) const { return streamed_ != nullptr && streamed_->takes(name); }
@@ -190,6 +243,7 @@ struct RequestedTensor {
   std::vector<int64_t> shape;  // row-major
   TransformersLayout theirs;
   ExpertsSize experts{};  // of a tensor [E, rows, columns]
+  HeadMatrices heads{};   // likewise
   bool in_f32 = false;    // read in f32, and stored so in GGUF
 };
 
@@ -203,8 +257,9 @@ class WeightList : public WeightSource {
 
   bool has(const std::string& name) const override { return has_(name); }
   Tensor matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
-  Tensor matrix_f32(const std::string& name, MatrixSize size) override;
+  Tensor matrix_f32(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
   Tensor experts(const std::string& name, const ExpertsSize& size) override;
+  Tensor head_matrices(const std::string& name, const HeadMatrices& size, bool together) override;
   std::vector<float> host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) override;
   Tensor upload(std::span<const float> values) override;
 

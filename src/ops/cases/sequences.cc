@@ -31,8 +31,16 @@ Tensor attention_over_constants(const Inputs& x) {
   }
   const KvLayer cache{.keys = device()->upload(DType::f16, Shape{1, 2, 16, 16}, keys.data()),
                       .values = device()->upload(DType::f16, Shape{1, 2, 16, 16}, values.data())};
-  const TokenPositions places{ints(Shape{2}, {5, 6}), ints(Shape{2}, {0, 0}), ints(Shape{1, 1}, {0})};
+  const TokenPositions places{ints(Shape{2}, {5, 6}), ints(Shape{2}, {0, 0}), ints(Shape{1, 1}, {0}), {}};
   return attention(x[0], cache, places, {.scale = 0.5f, .window = 4, .softcap = 3});
+}
+
+Tensor latent_attention_over_constants(const Inputs& x) {
+  std::vector<uint16_t> latents;
+  for (int i = 0; i < 16 * 16; ++i) latents.push_back(float_to_half_bits(static_cast<float>(i * 37 % 23 - 11) / 16));
+  const LatentLayer cache{.latents = device()->upload(DType::f16, Shape{1, 1, 16, 16}, latents.data()), .scales = {}};
+  const TokenPositions places{ints(Shape{2}, {5, 6}), ints(Shape{2}, {0, 0}), ints(Shape{1, 1}, {0}), {}};
+  return latent_attention(x[0], cache, places, {.scale = 0.5f, .values = 10});
 }
 
 // Public calls record the op for f16 and bf16 alone; its gradient is that of its composition, in any dtype.
@@ -117,6 +125,13 @@ void add_sequences(std::vector<Entry>& entries) {
           {.name = "recurrent", .gradients = recurrent_cases()},
           {.name = "recurrent_gradient",
            .without_gradient = {{&kRecurrentGradient, "recurrent has gradients of higher order by its composition"}}},
+          {.name = "latent_attention",
+           .gradients = {{"latent_attention",
+                          &kLatentAttention,
+                          {{Shape{2, 4, 16}, -1, 1}},
+                          one(latent_attention_over_constants)}}},
+          {.name = "causal_conv", .without_gradient = {{&kCausalConv, "writes a state in place"}}},
+          {.name = "selective_scan", .without_gradient = {{&kSelectiveScan, "writes a state in place"}}},
           {.name = "kv_write", .without_gradient = {{&kKvWrite, "writes a state in place"}}},
           {.name = "random", .without_gradient = {{&kRandom, "of a key"}}},
           {.name = "random_bits",

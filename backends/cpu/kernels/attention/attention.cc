@@ -1,7 +1,7 @@
 // Causal attention over the paged KV cache, in the manner of FlashAttention-2 (Dao 2023): tiles of queries walk over
 // tiles of keys with a running maximum and sum per row; no T × T matrix. All query heads of a KV head are rows of one
 // tile, so that keys and values are read and converted once. Long contexts of few tokens are split among the workers
-// and merged.
+// and merged. `latent_attention` is the same with one KV head, whose values are the first elements of its keys.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,8 +9,8 @@
 
 #include "backends/common/attention_request.h"
 #include "backends/cpu/kernels/attention/kv_cache.h"
-#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/matmul/product_tile.h"
+#include "backends/cpu/kernels/recurrence_kernels.h"
 #include "backends/cpu/simd/math.h"
 #include "src/base/round_up.h"
 
@@ -30,12 +30,17 @@ struct Plan {
   int64_t tokens = 0;        // T
   int64_t heads = 0;         // H
   int64_t group = 0;         // H / G: query heads of a KV head
-  int64_t padded = 0;        // D rounded up to whole vectors
+  bool latent = false;       // keys and values are the same, stored as values
+  int64_t values = 0;        // elements of a value: D, or less of latents
+  int64_t padded = 0;        // these rounded up to whole vectors
+  int64_t value_stride = 0;  // of the converted tile
   int64_t token_stride = 0;  // of q
   int64_t head_stride = 0;
   int64_t tile_tokens = 0;
   int64_t max_splits = 1;
   int64_t window = 0;
+  int64_t chunk = 0;
+  bool sinks = false;
   float scale = 1;
   float softcap = 0;
 
@@ -51,11 +56,11 @@ struct Workspace {
   float* maximum;  // [rows]
   float* sum;      // [rows][16]
   float* keys;     // [kKeyTile / kPanel][D][kPanel]
-  float* values;   // [kKeyTile][padded]
+  float* values;   // [kKeyTile][value_stride]
 
   static int64_t size(const Plan& plan) {
     return plan.rows() * (round_up(plan.kv.dim, kLanes) + plan.padded + kKeyTile + 2 * kLanes) +
-           kKeyTile * (plan.kv.dim + plan.padded);
+           kKeyTile * (plan.kv.dim + plan.value_stride);
   }
   Workspace(const Plan& plan, float* memory) {
     const auto take = [&memory](int64_t count) { return std::exchange(memory, memory + count); };
@@ -65,7 +70,7 @@ struct Workspace {
     maximum = take(plan.rows() * kLanes);
     sum = take(plan.rows() * kLanes);
     keys = take(kKeyTile * plan.kv.dim);
-    values = take(kKeyTile * plan.padded);
+    values = take(kKeyTile * plan.value_stride);
   }
 };
 
@@ -83,7 +88,7 @@ class Attention : public Kernel {
     worker_floats_ = Workspace::size(plan_);
     if (plan_.max_splits > 1) partial_floats_ = plan_.tokens * plan_.heads * (plan_.padded + kLanes);
     scratch_bytes = sizeof(float) * static_cast<size_t>(workers * worker_floats_ + plan_.max_splits * partial_floats_);
-    implementation = std::string("attention ") + (plan_.kv.bytes ? "i8" : "f16");
+    implementation = std::string(plan_.latent ? "latent_attention " : "attention ") + (plan_.kv.bytes ? "i8" : "f16");
   }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
@@ -114,7 +119,8 @@ class Attention : public Kernel {
     if (splits == 1) return;
     worker.barrier();
     worker.parallel_for(plan_.tokens * plan_.heads, 4, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) merge(partials, splits, row, step.out + row * plan_.kv.dim);
+      for (int64_t row = begin; row < end; ++row)
+        merge(partials, splits, row, step.sink(row % plan_.heads), step.out + row * plan_.values);
     });
   }
 
@@ -133,7 +139,12 @@ class Attention : public Kernel {
                 launch.inputs[In::kPageTable].shape[1]},
           sequence(static_cast<const int32_t*>(launch.inputs[In::kSequence].data)),
           positions(static_cast<const int32_t*>(launch.inputs[In::kPositions].data)),
+          sinks(plan.sinks
+                    ? static_cast<const float*>(launch.inputs[plan.kv.bytes ? In::kScaledCount : In::kCount].data)
+                    : nullptr),
           out(static_cast<float*>(launch.outputs[0].data)) {}
+
+    float sink(int64_t head) const { return sinks != nullptr ? sinks[head] : kNoMaximum; }
 
     // The first run (count 0 in `run`) or the one after `run`, within tokens [begin, end). A token whose sequence or
     // position is not in the table is a separate run without keys.
@@ -164,6 +175,7 @@ class Attention : public Kernel {
     PageTable table;
     const int32_t* sequence;
     const int32_t* positions;
+    const float* sinks;  // [H] or null
     float* out;
   };
 
@@ -172,12 +184,14 @@ class Attention : public Kernel {
     int64_t keys = 0;
     for (int64_t t = 0; t < plan_.tokens; ++t) keys = std::max<int64_t>(keys, int64_t{step.positions[t]} + 1);
     if (plan_.window > 0) keys = std::min(keys, plan_.window);
+    if (plan_.chunk > 0) keys = std::min(keys, plan_.chunk);
     return std::clamp<int64_t>(keys / kSplitKeys, 1, plan_.max_splits);
   }
 
   // The first key that the query at `position` sees.
   int64_t first_key(int64_t position) const {
-    return plan_.window > 0 ? std::max<int64_t>(0, position - plan_.window + 1) : 0;
+    const int64_t of_chunk = plan_.chunk > 0 ? position / plan_.chunk * plan_.chunk : 0;
+    return plan_.window > 0 ? std::max(of_chunk, position - plan_.window + 1) : of_chunk;
   }
 
   // `next_head`: whether the same run of the next head comes after this one.
@@ -224,6 +238,7 @@ class Attention : public Kernel {
   };
 
   KvBlock keys_at(const Step& step, const Run& run, int64_t head, int64_t token) const {
+    if (plan_.latent) return values_at(step, run, head, token);
     return key_block(plan_.kv, step.k_cache, step.k_scale, step.table.page(plan_.kv, run.sequence, token), head,
                      token & (plan_.kv.page - 1));
   }
@@ -246,18 +261,19 @@ class Attention : public Kernel {
     const int rows = static_cast<int>(run.count * plan_.group);
     if (rows <= kTileRows && first) prefetch_values(values, blocks);
     // One block of rows uses each element once: converting it on the way into the registers saves the detour.
-    const bool direct = rows <= kTileRows && !plan_.kv.bytes && plan_.padded == plan_.kv.dim;
+    const bool direct = rows <= kTileRows && !plan_.kv.bytes && plan_.padded == plan_.kv.dim && !plan_.latent;
+    if (!direct) convert(space, keys, values, blocks, end - base);
     if (direct) {
       direct_scores(space, rows, keys, blocks, distance(keys[0], keys_at(step, run, next.head, next.base)));
     } else {
-      tiled_scores(space, rows, keys, blocks);
+      tiled_scores(space, rows, blocks);
     }
     apply_softmax(space, run, base, begin, end);
     if (direct) {
       direct_output(space, rows, values, begin - base, end - base,
                     distance(values[0], values_at(step, run, next.head, next.base)));
     } else {
-      tiled_output(space, rows, values, blocks, begin - base, end - base);
+      tiled_output(space, rows, begin - base, end - base);
     }
   }
 
@@ -294,11 +310,24 @@ class Attention : public Kernel {
     }
   }
 
-  void tiled_scores(const Workspace& space, int rows, const KvBlock* keys, int blocks) const {
+  // The tile of keys and of values, of which the last has `end` tokens, in f32.
+  void convert(const Workspace& space, const KvBlock* keys, const KvBlock* values, int blocks, int64_t end) const {
     for (int i = 0; i < blocks; ++i) {
+      const int tokens = static_cast<int>(std::min<int64_t>(kLanes, end - i * kLanes));
+      float* const rows = space.values + i * kLanes * plan_.value_stride;
+      convert_values(plan_.kv, values[i], tokens, rows, plan_.value_stride);
       float* to = space.keys + i / kTileVectors * plan_.kv.dim * kPanel + i % kTileVectors * kLanes;
-      convert_keys(plan_.kv, keys[i], to, kPanel);
+      if (!plan_.latent) {
+        convert_keys(plan_.kv, keys[i], to, kPanel);
+        continue;
+      }
+      for (int64_t d = 0; d < plan_.kv.dim; ++d) {
+        for (int j = 0; j < kLanes; ++j) to[d * kPanel + j] = j < tokens ? rows[j * plan_.value_stride + d] : 0;
+      }
     }
+  }
+
+  void tiled_scores(const Workspace& space, int rows, int blocks) const {
     for (int block = 0; block < blocks; block += kTileVectors) {
       const FloatSource source{space.keys + block * kLanes * plan_.kv.dim, kPanel};
       for (int row = 0; row < rows; row += kTileRows) {
@@ -314,15 +343,10 @@ class Attention : public Kernel {
     }
   }
 
-  void tiled_output(const Workspace& space, int rows, const KvBlock* values, int blocks, int64_t begin,
-                    int64_t end) const {
-    for (int i = 0; i < blocks; ++i) {
-      const int tokens = static_cast<int>(std::min<int64_t>(kLanes, end - i * kLanes));
-      convert_values(plan_.kv, values[i], tokens, space.values + i * kLanes * plan_.padded, plan_.padded);
-    }
+  void tiled_output(const Workspace& space, int rows, int64_t begin, int64_t end) const {
     const int vectors = static_cast<int>(plan_.padded / kLanes);
     for (int v = 0; v < vectors; v += kTileVectors) {
-      const FloatSource source{space.values + v * kLanes, plan_.padded};
+      const FloatSource source{space.values + v * kLanes, plan_.value_stride};
       for (int row = 0; row < rows; row += kTileRows) {
         const ProductTile tile{space.scores + row * kKeyTile,
                                kKeyTile,
@@ -381,16 +405,23 @@ class Attention : public Kernel {
     store(space.sum + row * kLanes, sum);
   }
 
-  static float inverse(float sum) { return sum == 0 ? 0.0f : 1 / sum; }  // a query without keys gives zeros
+  // The factor that makes a result of sums relative to `maximum`; a query without keys gives zeros.
+  static float final_factor(float sum, float maximum, float sink) {
+    if (sum == 0) return 0;
+    if (sink <= kNoMaximum) return 1 / sum;
+    const float highest = std::max(maximum, sink), factor = std::exp(maximum - highest);
+    return factor / (sum * factor + std::exp(sink - highest));
+  }
 
   void write_output(const Step& step, const Workspace& space, const Run& run, int64_t head) const {
     for (int64_t i = 0; i < run.count; ++i) {
       for (int64_t h = 0; h < plan_.group; ++h) {
         const int64_t row = i * plan_.group + h;
-        const float factor = inverse(reduce_sum(load(space.sum + row * kLanes)));
+        const float sum = reduce_sum(load(space.sum + row * kLanes));
+        const float factor = final_factor(sum, space.maximum[row], step.sink(head * plan_.group + h));
         const float* from = space.out + row * plan_.padded;
-        float* to = step.out + ((run.token + i) * plan_.heads + head * plan_.group + h) * plan_.kv.dim;
-        for (int64_t d = 0; d < plan_.kv.dim; ++d) to[d] = from[d] * factor;
+        float* to = step.out + ((run.token + i) * plan_.heads + head * plan_.group + h) * plan_.values;
+        for (int64_t d = 0; d < plan_.values; ++d) to[d] = from[d] * factor;
       }
     }
   }
@@ -409,20 +440,20 @@ class Attention : public Kernel {
     }
   }
 
-  void merge(const float* partials, int64_t splits, int64_t row, float* to) const {
+  void merge(const float* partials, int64_t splits, int64_t row, float sink, float* to) const {
     const float* first = partials + row * (plan_.padded + kLanes);
     float maximum = kNoMaximum;
     for (int64_t s = 0; s < splits; ++s) maximum = std::max(maximum, first[s * partial_floats_ + plan_.padded]);
     float sum = 0;
-    std::fill_n(to, plan_.kv.dim, 0.0f);
+    std::fill_n(to, plan_.values, 0.0f);
     for (int64_t s = 0; s < splits; ++s) {
       const float* from = first + s * partial_floats_;
       const float factor = std::exp(from[plan_.padded] - maximum);
       sum += from[plan_.padded + 1] * factor;
-      for (int64_t d = 0; d < plan_.kv.dim; ++d) to[d] += from[d] * factor;
+      for (int64_t d = 0; d < plan_.values; ++d) to[d] += from[d] * factor;
     }
-    const float factor = inverse(sum);
-    for (int64_t d = 0; d < plan_.kv.dim; ++d) to[d] *= factor;
+    const float factor = final_factor(sum, maximum, sink);
+    for (int64_t d = 0; d < plan_.values; ++d) to[d] *= factor;
   }
 
   static constexpr float kLaneNumbers[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -432,18 +463,20 @@ class Attention : public Kernel {
   int64_t partial_floats_ = 0;
 };
 
-}  // namespace
-
-KernelPointer make_attention(const abi::KernelRequest& request, const MakeContext& context) {
+KernelPointer make_any(const abi::KernelRequest& request, const MakeContext& context, bool latent) {
   using In = abi::AttentionInput;
-  const bool bytes = request.input_count == In::kScaledCount;
-  if (!has_operands(request, bytes ? In::kScaledCount : In::kCount, 1)) return nullptr;
+  const bool bytes = In::is_scaled(request), sinks = In::has_sinks(request);
+  const int count = bytes ? In::kScaledCount : In::kCount;
+  if (!has_operands(request, count + (sinks ? 1 : 0), 1)) return nullptr;
   const abi::TensorView* in = request.inputs;
   const abi::TensorView& q = in[In::kQ];  // [T, H, D]
   Plan plan;
   KvShape values;
   if (!is_plain(q, DType::f32) || q.rank != 3 || (q.strides[2] != 1 && q.shape[2] != 1)) return nullptr;
-  if (!read_kv_shape(in[In::kKeys], bytes ? &in[In::kKeyScale] : nullptr, true, plan.kv)) return nullptr;
+  if (!read_kv_shape(in[In::kKeys], bytes ? &in[In::kKeyScale] : nullptr, !latent, plan.kv)) return nullptr;
+  plan.latent = latent;
+  plan.values = latent ? integer_attribute(request, "values", 0) : plan.kv.dim;
+  if (latent && (plan.kv.heads != 1 || plan.values < 1 || plan.values > plan.kv.dim)) return nullptr;
   if (!read_kv_shape(in[In::kValues], bytes ? &in[In::kValueScale] : nullptr, false, values) ||
       !same_kv(plan.kv, values))
     return nullptr;
@@ -456,12 +489,16 @@ KernelPointer make_attention(const abi::KernelRequest& request, const MakeContex
   if (!has_shape(in[In::kSequence], DType::i32, {plan.tokens}) ||
       !has_shape(in[In::kPositions], DType::i32, {plan.tokens}))
     return nullptr;
-  if (!has_shape(request.outputs[0], DType::f32, {plan.tokens, plan.heads, plan.kv.dim})) return nullptr;
+  if (!has_shape(request.outputs[0], DType::f32, {plan.tokens, plan.heads, plan.values})) return nullptr;
   plan.group = plan.heads / plan.kv.heads;
-  plan.padded = round_up(plan.kv.dim, kLanes);
+  plan.padded = round_up(plan.values, kLanes);
+  plan.value_stride = round_up(plan.kv.dim, kLanes);
   plan.token_stride = q.strides[0];
   plan.head_stride = q.strides[1];
   plan.window = std::max<int64_t>(0, integer_attribute(request, "window", 0));
+  plan.chunk = std::max<int64_t>(0, integer_attribute(request, "chunk", 0));
+  plan.sinks = sinks;
+  if (sinks && !has_shape(in[count], DType::f32, {plan.heads})) return nullptr;
   plan.scale = static_cast<float>(real_attribute(request, "scale", 1.0 / std::sqrt(static_cast<double>(plan.kv.dim))));
   plan.softcap = static_cast<float>(real_attribute(request, "softcap", 0));
   // Tiles small enough that each worker gets a few; where even single tokens are too few, splits of the keys.
@@ -471,6 +508,16 @@ KernelPointer make_attention(const abi::KernelRequest& request, const MakeContex
   const int64_t units = std::max<int64_t>(1, plan.tiles() * plan.kv.heads);
   plan.max_splits = context.workers == 1 || units >= wanted ? 1 : (wanted + units - 1) / units;
   return std::make_unique<Attention>(plan, context.workers);
+}
+
+}  // namespace
+
+KernelPointer make_attention(const abi::KernelRequest& request, const MakeContext& context) {
+  return make_any(request, context, false);
+}
+
+KernelPointer make_latent_attention(const abi::KernelRequest& request, const MakeContext& context) {
+  return make_any(request, context, true);
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

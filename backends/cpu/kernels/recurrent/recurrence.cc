@@ -1,0 +1,178 @@
+// `causal_conv` and `selective_scan`: recurrences over the tokens of sequences, whose states are written in place. The
+// workers divide channels or heads among them; each walks over the tokens in their order, so that a sequence's results
+// do not depend on the others of a step.
+#include <cmath>
+
+#include "backends/common/recurrence_request.h"
+#include "backends/cpu/kernels/elementwise/elements.h"
+#include "backends/cpu/kernels/recurrence_kernels.h"
+#include "backends/cpu/simd/math.h"
+
+namespace gabbro::cpu::GABBRO_ISA {
+namespace {
+
+constexpr int kMaxTaps = 16;
+
+// The sequences of the tokens of a launch.
+struct TokenSlots {
+  const int32_t *sequence, *positions, *slots;
+  int64_t sequences;  // B
+  int64_t count;      // of slots of the states
+
+  TokenSlots(const abi::Launch& launch, int first, int64_t states)
+      : sequence(static_cast<const int32_t*>(launch.inputs[first].data)),
+        positions(static_cast<const int32_t*>(launch.inputs[first + 1].data)),
+        slots(static_cast<const int32_t*>(launch.inputs[first + 2].data)),
+        sequences(launch.inputs[first + 2].shape[0]),
+        count(states) {}
+
+  // -1: of no sequence.
+  int64_t slot(int64_t token) const {
+    const int32_t s = sequence[token];
+    if (s < 0 || s >= sequences || positions[token] < 0) return -1;
+    return slots[s] >= 0 && slots[s] < count ? slots[s] : -1;
+  }
+
+  // Calls run(slot, first, end) for tokens of a sequence that follow each other, or for one of none (slot -1).
+  template <class Run>
+  void for_each_run(int64_t tokens, const Run& run) const {
+    for (int64_t first = 0, end = 0; first < tokens; first = end) {
+      const int64_t s = slot(first);
+      for (end = first + 1; s >= 0 && end < tokens && sequence[end] == sequence[first] && positions[end] > 0;) ++end;
+      run(s, first, end);
+    }
+  }
+};
+
+class CausalConv : public Kernel {
+ public:
+  explicit CausalConv(const abi::CausalConvRequest& request) : r_(request) {
+    implementation = "causal_conv f32";
+    flops = 2.0 * static_cast<double>(r_.tokens * r_.channels * r_.taps);
+    bytes = 8.0 * static_cast<double>(r_.tokens * r_.channels + r_.channels * r_.taps);
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const int64_t blocks = (r_.channels + kLanes - 1) / kLanes;
+    worker.parallel_for(blocks, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) run_block(launch, block * kLanes);
+    });
+  }
+
+ private:
+  void run_block(const abi::Launch& launch, int64_t channel) const {
+    using In = abi::CausalConvInput;
+    const int count = static_cast<int>(std::min<int64_t>(kLanes, r_.channels - channel)),
+              taps = static_cast<int>(r_.taps);
+    const auto* weight = static_cast<const float*>(launch.inputs[In::kWeight].data) + channel * taps;
+    const float* bias = r_.bias ? static_cast<const float*>(launch.inputs[In::kBias].data) + channel : nullptr;
+    alignas(64) float transposed[kMaxTaps][kLanes] = {}, before[kMaxTaps][kLanes] = {};
+    for (int j = 0; j < count; ++j) {
+      for (int k = 0; k < taps; ++k) transposed[k][j] = weight[j * taps + k];
+    }
+    F32 w[kMaxTaps], inputs[kMaxTaps];
+    for (int k = 0; k < taps; ++k) w[k] = load(transposed[k]);
+    const F32 start = bias != nullptr ? load_some(bias, count) : zero_f32();
+    const auto* x = static_cast<const float*>(launch.inputs[In::kX].data) + channel;
+    auto* y = static_cast<float*>(launch.outputs[0].data) + channel;
+    auto* states = static_cast<float*>(launch.outputs[1].data);
+    const TokenSlots slots(launch, In::kSequence, r_.slots);
+    slots.for_each_run(r_.tokens, [&](int64_t slot, int64_t first, int64_t end) {
+      if (slot < 0) return store_some(y + first * r_.channels, zero_f32(), count);
+      float* state = states + (slot * r_.channels + channel) * (taps - 1);
+      for (int j = 0; j < count; ++j) {
+        for (int k = 0; k + 1 < taps; ++k)
+          before[k][j] = slots.positions[first] == 0 ? 0.0f : state[j * (taps - 1) + k];
+      }
+      for (int k = 0; k + 1 < taps; ++k) inputs[k] = load(before[k]);
+      for (int64_t t = first; t < end; ++t) {
+        inputs[taps - 1] = load_some(x + t * r_.channels, count);
+        F32 sum = start;
+        for (int k = 0; k < taps; ++k) sum = fma(inputs[k], w[k], sum);
+        store_some(y + t * r_.channels, sum, count);
+        for (int k = 0; k + 1 < taps; ++k) inputs[k] = inputs[k + 1];
+      }
+      for (int k = 0; k + 1 < taps; ++k) store(before[k], inputs[k]);
+      for (int j = 0; j < count; ++j) {
+        for (int k = 0; k + 1 < taps; ++k) state[j * (taps - 1) + k] = before[k][j];
+      }
+    });
+  }
+
+  abi::CausalConvRequest r_;
+};
+
+class SelectiveScanKernel : public Kernel {
+ public:
+  explicit SelectiveScanKernel(const abi::SelectiveScanRequest& request) : r_(request) {
+    implementation = "selective_scan f32";
+    const auto elements = static_cast<double>(r_.heads * r_.rows * r_.states);
+    flops = 5.0 * static_cast<double>(r_.tokens) * elements;
+    bytes = 8.0 * elements + 8.0 * static_cast<double>(r_.tokens * (r_.heads * r_.rows + r_.groups * r_.states));
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const int64_t blocks = (r_.rows + kRows - 1) / kRows;
+    const int64_t grain = std::max<int64_t>(1, 2048 / (std::min(r_.rows, kRows) * r_.states * r_.tokens));
+    worker.parallel_for(r_.heads * blocks, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) run_rows(launch, i / blocks, i % blocks * kRows);
+    });
+  }
+
+ private:
+  static constexpr int64_t kRows = 8;  // whose states stay in the L1 cache while tokens pass
+
+  void run_rows(const abi::Launch& launch, int64_t head, int64_t row) const {
+    using In = abi::SelectiveScanInput;
+    const int64_t n = r_.states, count = std::min(kRows, r_.rows - row), group = head / (r_.heads / r_.groups);
+    const auto* a = static_cast<const float*>(launch.inputs[In::kA].data) + head * (r_.one_decay ? 1 : n);
+    const auto in = [&](int index) { return static_cast<const float*>(launch.inputs[index].data); };
+    const TokenSlots slots(launch, In::kSequence, r_.slots);
+    auto* y = static_cast<float*>(launch.outputs[0].data);
+    auto* states = static_cast<float*>(launch.outputs[1].data);
+    slots.for_each_run(r_.tokens, [&](int64_t slot, int64_t first, int64_t end) {
+      if (slot < 0) return static_cast<void>(std::fill_n(y + (first * r_.heads + head) * r_.rows + row, count, 0.0f));
+      float* state = states + ((slot * r_.heads + head) * r_.rows + row) * n;
+      if (slots.positions[first] == 0) std::fill_n(state, count * n, 0.0f);
+      for (int64_t t = first; t < end; ++t) {
+        const int64_t at = t * r_.heads + head;
+        step(a, in(In::kDt)[at], in(In::kX) + at * r_.rows + row, in(In::kB) + (t * r_.groups + group) * n,
+             in(In::kC) + (t * r_.groups + group) * n, count, state, y + at * r_.rows + row);
+      }
+    });
+  }
+
+  void step(const float* a, float dt, const float* x, const float* b, const float* c, int64_t count, float* state,
+            float* y) const {
+    F32 sums[kRows];
+    for (int64_t i = 0; i < count; ++i) sums[i] = zero_f32();
+    const F32 step = splat(dt);
+    for (int64_t n = 0; n < r_.states; n += kLanes) {
+      const int lanes = static_cast<int>(std::min<int64_t>(kLanes, r_.states - n));
+      const F32 decay = exp(step * (r_.one_decay ? splat(a[0]) : load_some(a + n, lanes)));
+      const F32 in = load_some(b + n, lanes), out = load_some(c + n, lanes);
+      for (int64_t i = 0; i < count; ++i) {
+        const F32 next = fma(load_some(state + i * r_.states + n, lanes), decay, splat(dt * x[i]) * in);
+        store_some(state + i * r_.states + n, next, lanes);
+        sums[i] = fma(next, out, sums[i]);
+      }
+    }
+    for (int64_t i = 0; i < count; ++i) y[i] = reduce_sum(sums[i]);
+  }
+
+  abi::SelectiveScanRequest r_;
+};
+
+}  // namespace
+
+KernelPointer make_causal_conv(const abi::KernelRequest& request, const MakeContext&) {
+  const auto read = abi::read_causal_conv(request);
+  return read && read->taps <= kMaxTaps ? std::make_unique<CausalConv>(*read) : nullptr;
+}
+
+KernelPointer make_selective_scan(const abi::KernelRequest& request, const MakeContext&) {
+  const auto read = abi::read_selective_scan(request);
+  return read ? std::make_unique<SelectiveScanKernel>(*read) : nullptr;
+}
+
+}  // namespace gabbro::cpu::GABBRO_ISA

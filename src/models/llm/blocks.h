@@ -1,0 +1,35 @@
+// Blocks that decoders share: norms, and the feed-forward block, dense or a mixture of experts.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/models/llm/decoder_config.h"
+#include "src/models/llm/mixture.h"
+
+namespace gabbro::llm {
+
+struct Norm {
+  Tensor weight, bias;  // both undefined: there is none
+};
+
+// NAME.weight, and NAME.bias of a LayerNorm where there is one, each of `length` elements.
+Norm load_norm(const DecoderConfig& config, WeightSource& weights, const std::string& name, int64_t length);
+Tensor normalized(const DecoderConfig& config, const Norm& norm, const Tensor& x);
+
+class FeedForward {
+ public:
+  FeedForward(const DecoderConfig& config, WeightSource& weights, const std::string& prefix);
+
+  Tensor operator()(const Tensor& h) const;  // [T, C] -> [T, C]
+
+ private:
+  Activation activation_;
+  bool gated_;
+  nn::Projection ffn_gate_;                 // [F, C]
+  nn::Projection ffn_up_;                   // [F, C]
+  nn::Projection ffn_down_;                 // [C, F]
+  std::shared_ptr<const Mixture> mixture_;  // instead of these three; or null
+};
+
+}  // namespace gabbro::llm

@@ -1,0 +1,66 @@
+#include "src/models/llm/mixers/latent_attention.h"
+
+#include "gabbro/ops/experts.h"
+
+namespace gabbro::llm {
+
+LatentAttention::LatentAttention(const DecoderConfig& config, const LatentSizes& sizes, Rope rope,
+                                 WeightSource& weights, const std::string& prefix)
+    : config_(config), sizes_(sizes), rope_(std::move(rope)) {
+  const int64_t c = config_.shape.embedding, heads = config_.shape.heads, rank = sizes_.rank;
+  const int64_t queries = heads * (sizes_.unrotated + sizes_.rotated);
+  if (sizes_.q_rank == 0) {
+    attn_q_ = weights.linear(prefix + "attn_q", {queries, c});
+  } else {
+    attn_q_a_ = weights.linear(prefix + "attn_q_a", {sizes_.q_rank, c});
+    attn_q_a_norm_ = load_norm(config_, weights, prefix + "attn_q_a_norm", sizes_.q_rank);
+    attn_q_b_ = weights.linear(prefix + "attn_q_b", {queries, sizes_.q_rank});
+  }
+  attn_kv_a_mqa_ = weights.linear(prefix + "attn_kv_a_mqa", {rank + sizes_.rotated, c});
+  attn_kv_a_norm_ = load_norm(config_, weights, prefix + "attn_kv_a_norm", rank);
+  // Files of llama.cpp from before April 2025 have both in one matrix, as transformers has.
+  const std::string early = prefix + "attn_kv_b.weight";
+  const bool together = weights.has(early);
+  const int64_t stored = sizes_.unrotated + sizes_.value;
+  attn_k_b_ = weights.head_matrices(
+      together ? early : prefix + "attn_k_b.weight",
+      {.heads = heads, .rows = rank, .columns = sizes_.unrotated, .stored = stored, .transposed = true}, together);
+  attn_v_b_ = weights.head_matrices(
+      together ? early : prefix + "attn_v_b.weight",
+      {.heads = heads, .rows = sizes_.value, .columns = rank, .first = sizes_.unrotated, .stored = stored}, together);
+  attn_output_ = weights.linear(prefix + "attn_output", {c, heads * sizes_.value});
+}
+
+nn::CacheLayer LatentAttention::cache() const {
+  return {.heads = 1, .dimension = sizes_.rank + sizes_.rotated, .kind = nn::CacheKind::kLatent};
+}
+
+// Each head with its matrix: x [T, H, K], matrices [H·N, K] -> [T, H, N].
+Tensor LatentAttention::by_head(const Tensor& x, const Tensor& matrices) const {
+  const int64_t heads = config_.shape.heads;
+  const Tensor numbers = reshape(iota(x.device(), heads, DType::i32), Shape{1, heads});
+  return expert_linear(x, matrices, broadcast_to(numbers, Shape{x.shape()[0], heads}), heads);
+}
+
+Tensor LatentAttention::operator()(const Tensor& h, const MixerStep& at) const {
+  const TokenPositions& places = at.step.places;
+  const int64_t tokens = h.shape()[0], heads = config_.shape.heads, n = sizes_.unrotated, r = sizes_.rotated;
+  const Tensor flat = sizes_.q_rank == 0 ? attn_q_(h) : attn_q_b_(normalized(config_, attn_q_a_norm_, attn_q_a_(h)));
+  const Tensor q = reshape(flat, Shape{tokens, heads, n + r});  // [T, H, N + R]
+  const Tensor kv = attn_kv_a_mqa_(h);                          // [T, rank + R]
+  const auto rotated = [&](const Tensor& x) {
+    return rope(x, places.positions, rope_.inverse_frequencies, rope_.options);
+  };
+  const Tensor latent = normalized(config_, attn_kv_a_norm_, slice(kv, 1, 0, sizes_.rank));  // [T, rank]
+  const Tensor k_pe = rotated(reshape(slice(kv, 1, sizes_.rank, r), Shape{tokens, 1, r}));   // [T, 1, R]
+  const LatentLayer cache =
+      latent_write(at.cache.latents(at.layer), concat({latent, reshape(k_pe, Shape{tokens, r})}, 1), places);
+  const Tensor absorbed = by_head(slice(q, 2, 0, n), attn_k_b_);             // [T, H, rank]
+  const Tensor queries = concat({absorbed, rotated(slice(q, 2, n, r))}, 2);  // [T, H, rank + R]
+  Tensor mixed = latent_attention(queries, cache, places, {.scale = config_.attention_scale, .values = sizes_.rank});
+  if (at.rows.defined()) mixed = gather(mixed, at.rows);  // [R, H, rank]
+  const Tensor values = by_head(mixed, attn_v_b_);        // [R, H, V]
+  return attn_output_(reshape(values, Shape{values.shape()[0], heads * sizes_.value}));
+}
+
+}  // namespace gabbro::llm

@@ -1,0 +1,120 @@
+#include "src/models/llm/mixers/state_space.h"
+
+#include <cmath>
+
+namespace gabbro::llm {
+namespace {
+
+float negative_exp(float x) { return -std::exp(x); }
+
+// transformers stores the logarithm of -a, and convolutions as [channels, 1, taps].
+TransformersLayout decay_layout(std::vector<int64_t> shape) {
+  return {.shape = std::move(shape), .value = negative_exp};
+}
+TransformersLayout conv_layout(int64_t channels, int64_t taps) { return {.shape = {channels, 1, taps}}; }
+
+Tensor load_bias(WeightSource& weights, const std::string& name, int64_t length) {
+  return weights.has(name) ? weights.vector(name, length) : Tensor();
+}
+
+Tensor ones(WeightSource& weights, int64_t length) {
+  return weights.upload(std::vector<float>(static_cast<size_t>(length), 1.0f));
+}
+
+}  // namespace
+
+Tensor softplus(const Tensor& x) {
+  const Tensor zero = scalar(x.device(), 0);
+  return maximum(x, zero) + log1p(exp(-abs(x)));
+}
+
+Mamba::Mamba(const DecoderConfig& config, const StateSpaceSizes& sizes, WeightSource& weights,
+             const std::string& prefix)
+    : epsilon_(config.norm_epsilon), sizes_(sizes) {
+  const int64_t c = config.shape.embedding, i = sizes.inner, n = sizes.states;
+  ssm_in_ = weights.linear(prefix + "ssm_in", {2 * i, c});
+  ssm_conv1d_ = weights.matrix_f32(prefix + "ssm_conv1d.weight", {i, sizes.taps}, conv_layout(i, sizes.taps));
+  ssm_conv1d_b_ = load_bias(weights, prefix + "ssm_conv1d.bias", i);
+  ssm_x_ = weights.linear(prefix + "ssm_x", {sizes.rank + 2 * n, i});
+  ssm_dt_ = weights.linear(prefix + "ssm_dt", {i, sizes.rank});
+  ssm_a_ = weights.matrix_f32(prefix + "ssm_a", {i, n}, decay_layout({}));
+  ssm_d_ = weights.vector(prefix + "ssm_d", i);
+  ssm_out_ = weights.linear(prefix + "ssm_out", {c, i});
+  if (!sizes.normalized) return;
+  ones_rank_ = ones(weights, sizes.rank);
+  ones_states_ = ones(weights, n);
+}
+
+nn::CacheLayer Mamba::cache() const {
+  return {.kind = nn::CacheKind::kState,
+          .states = {Shape{sizes_.inner, sizes_.taps - 1}, Shape{sizes_.inner, 1, sizes_.states}}};
+}
+
+Tensor Mamba::operator()(const Tensor& h, const MixerStep& at) const {
+  const TokenPositions& places = at.step.places;
+  const std::vector<Tensor>& states = at.cache.states(at.layer);
+  const int64_t tokens = h.shape()[0], i = sizes_.inner, n = sizes_.states, rank = sizes_.rank;
+  const Tensor xz = ssm_in_(h);                                                                             // [T, 2·I]
+  const Tensor x = silu(causal_conv(slice(xz, 1, 0, i), ssm_conv1d_, ssm_conv1d_b_, states[0], places).y);  // [T, I]
+  const Tensor all = ssm_x_(x);  // [T, rank + 2·N]
+  const auto part = [&](int64_t first, int64_t count, const Tensor& weight) {
+    const Tensor y = slice(all, 1, first, count);
+    return weight.defined() ? rms_norm(y, weight, epsilon_) : y;
+  };
+  const Tensor dt = softplus(ssm_dt_(part(0, rank, ones_rank_)));  // [T, I]
+  const auto grouped = [&](const Tensor& y) { return reshape(y, Shape{tokens, 1, n}); };
+  const Recurrence scan = selective_scan({.x = reshape(x, Shape{tokens, i, 1}),
+                                          .dt = dt,
+                                          .a = ssm_a_,
+                                          .b = grouped(part(rank, n, ones_states_)),
+                                          .c = grouped(part(rank + n, n, ones_states_)),
+                                          .state = states[1]},
+                                         places);
+  Tensor y = (reshape(scan.y, Shape{tokens, i}) + x * ssm_d_) * silu(slice(xz, 1, i, i));  // [T, I]
+  if (at.rows.defined()) y = gather(y, at.rows);
+  return ssm_out_(y);
+}
+
+Mamba2::Mamba2(const DecoderConfig& config, const StateSpaceSizes& sizes, WeightSource& weights,
+               const std::string& prefix)
+    : epsilon_(config.norm_epsilon), sizes_(sizes) {
+  const int64_t c = config.shape.embedding, i = sizes.inner, heads = sizes.rank, of_group = i / sizes.groups;
+  ssm_in_ = weights.linear(prefix + "ssm_in", {i + convolved() + heads, c});
+  ssm_conv1d_ =
+      weights.matrix_f32(prefix + "ssm_conv1d.weight", {convolved(), sizes.taps}, conv_layout(convolved(), sizes.taps));
+  ssm_conv1d_b_ = load_bias(weights, prefix + "ssm_conv1d.bias", convolved());
+  ssm_dt_b_ = weights.vector(prefix + "ssm_dt.bias", heads);
+  ssm_a_ = weights.matrix_f32(prefix + "ssm_a", {heads, 1}, decay_layout({heads}));
+  ssm_d_ = weights.matrix_f32(prefix + "ssm_d", {heads, 1}, {.shape = {heads}});
+  ssm_norm_ = weights.matrix_f32(prefix + "ssm_norm.weight", {sizes.groups, of_group}, {.shape = {i}});
+  ones_ = ones(weights, of_group);
+  ssm_out_ = weights.linear(prefix + "ssm_out", {c, i});
+}
+
+nn::CacheLayer Mamba2::cache() const {
+  return {.kind = nn::CacheKind::kState,
+          .states = {Shape{convolved(), sizes_.taps - 1}, Shape{sizes_.rank, sizes_.head_rows(), sizes_.states}}};
+}
+
+Tensor Mamba2::operator()(const Tensor& h, const MixerStep& at) const {
+  const TokenPositions& places = at.step.places;
+  const std::vector<Tensor>& states = at.cache.states(at.layer);
+  const int64_t tokens = h.shape()[0], i = sizes_.inner, n = sizes_.states, g = sizes_.groups, heads = sizes_.rank;
+  const Tensor all = ssm_in_(h);  // [T, I + (I + 2·G·N) + H]
+  const Recurrence conv = causal_conv(slice(all, 1, i, convolved()), ssm_conv1d_, ssm_conv1d_b_, states[0], places);
+  const Tensor xbc = silu(conv.y);                                          // [T, I + 2·G·N]
+  Tensor dt = softplus(slice(all, 1, i + convolved(), heads) + ssm_dt_b_);  // [T, H]
+  if (sizes_.longest > 0) dt = clamp(dt, sizes_.shortest, sizes_.longest);
+  const Tensor x = reshape(slice(xbc, 1, 0, i), Shape{tokens, heads, i / heads});  // [T, H, P]
+  const auto grouped = [&](int64_t first) { return reshape(slice(xbc, 1, first, g * n), Shape{tokens, g, n}); };
+  const Recurrence scan = selective_scan(
+      {.x = x, .dt = dt, .a = ssm_a_, .b = grouped(i), .c = grouped(i + g * n), .state = states[1]}, places);
+  const Tensor z = slice(all, 1, 0, i);
+  Tensor y = reshape(scan.y + x * ssm_d_, Shape{tokens, i}) * silu(z);  // [T, I]
+  if (at.rows.defined()) y = gather(y, at.rows);
+  const Shape groups{y.shape()[0], g, i / g};
+  y = rms_norm(reshape(y, groups), ones_, epsilon_) * ssm_norm_;
+  return ssm_out_(reshape(y, Shape{groups[0], i}));
+}
+
+}  // namespace gabbro::llm

@@ -1,0 +1,68 @@
+// Selective state spaces: Mamba (arXiv 2312.00752), whose channels each have a state, and Mamba 2 (arXiv 2405.21060),
+// whose heads do. The cache has the last inputs of the convolution and the states.
+#pragma once
+
+#include "src/models/llm/blocks.h"
+#include "src/models/llm/token_mixer.h"
+
+namespace gabbro::llm {
+
+struct StateSpaceSizes {
+  int64_t inner = 0;                // I: channels
+  int64_t taps = 0;                 // K: of the convolution
+  int64_t states = 0;               // N
+  int64_t rank = 0;                 // of the step sizes; Mamba 2: its heads H
+  int64_t groups = 1;               // G of Mamba 2: heads that share b and c
+  bool normalized = false;          // Mamba 1: step sizes, b and c by their root mean square (Falcon Mamba)
+  float shortest = 0, longest = 0;  // Mamba 2: bounds of the step sizes; longest 0: none
+
+  int64_t head_rows() const { return inner / rank; }  // P of Mamba 2
+};
+
+class Mamba : public TokenMixer {
+ public:
+  Mamba(const DecoderConfig& config, const StateSpaceSizes& sizes, WeightSource& weights, const std::string& prefix);
+
+  nn::CacheLayer cache() const override;
+  Tensor operator()(const Tensor& h, const MixerStep& at) const override;
+
+ private:
+  float epsilon_;
+  StateSpaceSizes sizes_;
+  nn::Projection ssm_in_;  // [2·I, C]
+  Tensor ssm_conv1d_;      // [I, K]
+  Tensor ssm_conv1d_b_;    // [I] or undefined
+  nn::Projection ssm_x_;   // [rank + 2·N, I]
+  nn::Projection ssm_dt_;  // [I, rank]
+  Tensor ssm_a_;           // [I, N]
+  Tensor ssm_d_;           // [I]
+  Tensor ones_rank_, ones_states_;
+  nn::Projection ssm_out_;  // [C, I]
+};
+
+class Mamba2 : public TokenMixer {
+ public:
+  Mamba2(const DecoderConfig& config, const StateSpaceSizes& sizes, WeightSource& weights, const std::string& prefix);
+
+  nn::CacheLayer cache() const override;
+  Tensor operator()(const Tensor& h, const MixerStep& at) const override;
+
+ private:
+  int64_t convolved() const { return sizes_.inner + 2 * sizes_.groups * sizes_.states; }
+
+  float epsilon_;
+  StateSpaceSizes sizes_;
+  nn::Projection ssm_in_;   // [I + (I + 2·G·N) + H, C]
+  Tensor ssm_conv1d_;       // [I + 2·G·N, K]
+  Tensor ssm_conv1d_b_;     // [I + 2·G·N] or undefined
+  Tensor ssm_dt_b_;         // [H]
+  Tensor ssm_a_;            // [H, 1]
+  Tensor ssm_d_;            // [H, 1]
+  Tensor ssm_norm_;         // [G, I/G]
+  Tensor ones_;             // [I/G]
+  nn::Projection ssm_out_;  // [C, I]
+};
+
+Tensor softplus(const Tensor& x);  // log(1 + eˣ)
+
+}  // namespace gabbro::llm

@@ -1,0 +1,34 @@
+// Attention over keys and values of a cache, as most families have it.
+#pragma once
+
+#include "src/models/llm/blocks.h"
+#include "src/models/llm/token_mixer.h"
+
+namespace gabbro::llm {
+
+class SelfAttention : public TokenMixer {
+ public:
+  // `rope` is for the kinds of layers that rotate, or undefined.
+  SelfAttention(const DecoderConfig& config, const LayerKind& kind, Rope rope, WeightSource& weights,
+                const std::string& prefix);
+
+  nn::CacheLayer cache() const override;
+  Tensor operator()(const Tensor& h, const MixerStep& at) const override;
+
+ private:
+  Tensor heads(const Tensor& x, const Norm& norm) const;
+
+  DecoderConfig config_;
+  LayerKind kind_;
+  Rope rope_;
+  // Fields are named as the tensors of GGUF files: blk.N.attn_q.weight and so on.
+  nn::Projection attn_q_;       // [H·D, C]
+  nn::Projection attn_k_;       // [G·D, C]
+  nn::Projection attn_v_;       // [G·D, C]
+  Norm attn_q_norm_;            // [D] or [H·D]
+  Norm attn_k_norm_;            // [D] or [G·D]
+  Tensor attn_sinks_;           // [H] or undefined
+  nn::Projection attn_output_;  // [C, H·D]
+};
+
+}  // namespace gabbro::llm
