@@ -21,6 +21,7 @@ void add_convert(Command root);
 void add_bench(Command root);
 void add_bench_io(Command bench);  // below `bench`
 void add_bench_ops(Command bench);
+void add_testgen(Command root);
 void add_tune(Command root);
 void add_fit(Command root);
 void add_devices(Command root);

@@ -9,7 +9,7 @@ import support
 from support import PROGRAM, TINY_F16, TestCase, gabbro
 
 COMMANDS = ["run", "inspect", "tokenize", "template", "logits", "perplexity", "bench", "fit", "devices", "doctor",
-            "list", "pull", "rm", "completion"]
+            "list", "pull", "rm", "completion", "testgen"]
 
 
 class Help(TestCase):

@@ -1,0 +1,153 @@
+// `testgen`: tests of Hugging Face models on the user's own device, and running them.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/terminal.h"
+#include "apps/cli/testgen_options.h"
+#include "src/base/error.h"
+#include "src/testgen/write_pack.h"
+
+namespace gabbro::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json describe(const testgen::Pack& pack, const std::string& folder) {
+  Json files = Json::array();
+  for (const auto& [name, text] : pack.files) files.push_back(name);
+  return {{"type", pack.type},     {"class", pack.model_class}, {"task", pack.task},
+          {"family", pack.family}, {"inputs", pack.recipe},     {"checks", pack.checks},
+          {"notes", pack.notes},   {"folder", folder},          {"files", files}};
+}
+
+// Writes one pack for each target. With --all and --family, types that no test can be made of are lines of the list;
+// for a target that was asked for by name they are the error.
+int generate(const TestgenOptions& o) {
+  const testgen::PackOptions options = pack_options(o);
+  if (o.out.empty()) throw bad_input("-o is missing: the folder to write to");
+  const std::vector<std::string> targets = all_targets(o);
+  if (targets.empty()) throw bad_input("nothing to write tests for: give a model type, a config.json, or --all");
+  Json document = {{"types", Json::array()}, {"skipped", Json::array()}};
+  std::string lines;
+  for (const std::string& target : targets) {
+    const bool by_name = targets.size() <= o.targets.size();
+    try {
+      const testgen::Source source = read_source(target);
+      const testgen::Pack pack = testgen::make_pack(source, options);
+      if (!o.family.empty() && pack.family != o.family) continue;
+      const std::string folder = targets.size() == 1 ? o.out : (std::filesystem::path(o.out) / pack.type).string();
+      testgen::write_pack(pack, folder, o.force);
+      document["types"].push_back(describe(pack, folder));
+      lines += fmt::format("{}: {}, {} checks, {}\n", pack.type, pack.model_class, pack.checks.size(), folder);
+      for (const std::string& note : pack.notes) report("note", note);
+    } catch (const Error& error) {
+      if (by_name || error.code() != ErrorCode::kBadInput) throw;
+      document["skipped"].push_back({{"type", target}, {"reason", error.what()}});
+      lines += fmt::format("{}: no tests: {}\n", target, error.what());
+    }
+  }
+  o.common.json ? print_json(document) : print(lines);
+  return 0;
+}
+
+int print_list(const TestgenOptions& o) {
+  const testgen::TypeTable& table = testgen::TypeTable::get();
+  std::vector<std::pair<std::string, std::string>> rows;
+  if (o.list == "types") {
+    for (const std::string& type : table.types()) rows.emplace_back(type, table.find(type)->at("family"));
+  } else if (o.list == "tasks") {
+    for (const auto& [task, name] : table.tasks()) rows.emplace_back(task, name);
+  } else if (o.list == "checks") {
+    rows = testgen::all_checks();
+  } else {
+    for (const std::string& family : testgen::all_families()) rows.emplace_back(family, "");
+  }
+  Json document = {{o.list, Json::array()}, {"transformers", table.version()}};
+  std::string text;
+  for (const auto& [name, about] : rows) {
+    document[o.list].push_back({{"name", name}, {"about", about}});
+    text += about.empty() ? name + "\n" : fmt::format("{:<28} {}\n", name, about);
+  }
+  o.common.json ? print_json(document) : print(text);
+  return 0;
+}
+
+// The arguments that all Python sides have in common.
+std::vector<std::string> python_arguments(const TestgenOptions& o) {
+  std::vector<std::string> words = o.targets;
+  words.insert(words.end(),
+               {"--device", o.devices, "--limit", std::to_string(o.limit), "--jobs", std::to_string(o.jobs)});
+  if (!o.report.empty()) words.insert(words.end(), {"--report", o.report});
+  if (!o.require.empty()) words.insert(words.end(), {"--require", o.require});
+  if (o.common.json) words.push_back("--json");
+  return words;
+}
+
+int run(const TestgenOptions& o) {
+  if (!o.list.empty()) return print_list(o);
+  if (o.detect) {
+    std::vector<std::string> words;
+    if (o.run_model) words.push_back("--run-model");
+    if (!o.require.empty()) words.insert(words.end(), {"--require", o.require});
+    if (o.common.json) words.push_back("--json");
+    return run_python(o, "detect.py", words);
+  }
+  if (o.run || o.verify || !o.bisect.empty()) {
+    if (o.targets.empty())
+      throw bad_input("--{}: name the folder of a pack", o.run ? "run" : o.verify ? "verify" : "bisect");
+    std::vector<std::string> words = python_arguments(o);
+    if (o.mutate) words.push_back("--mutate");
+    if (!o.bisect.empty()) words.insert(words.end(), {"--test", o.bisect});
+    return run_python(o, o.run ? "runner.py" : o.verify ? "verify.py" : "bisect_blocks.py", words);
+  }
+  return generate(o);
+}
+
+void add_run_options(Command command, TestgenOptions& o) {
+  command.flag("--run", o.run, "Run the packs in the folders TARGET");
+  command.option("--report", o.report, "Write results.json, junit.xml, index.html and issue.md").placeholder("DIR");
+  command.option("--require", o.require, "Exit code 3 where no such device can be used").one_of({"rocm", "cuda"});
+  command.number("--jobs", o.jobs, "Packs that run at a time").range(1, 64);
+  command.number("--limit", o.limit, "Seconds that a test may take").range(1, 86400);
+  command.flag("--detect", o.detect, "Show which GPUs torch can use, and the first broken link of each other one");
+  command.flag("--run-model", o.run_model, "With --detect: run a small network on the device, too");
+  command.flag("--verify", o.verify,
+               "Check the packs themselves: they parse, are collected, and notice changed weights");
+  command.flag("--mutate", o.mutate, "With --verify: plant faults in the subject, and count those that are found");
+  command.option("--bisect", o.bisect, "Name the block and the operation of a failure, and write a reproducer")
+      .placeholder("TEST");
+  command.option("--python", o.python, "The Python that has torch, transformers and pytest").placeholder("PROGRAM");
+}
+
+}  // namespace
+
+void add_testgen(Command root) {
+  Command command = root.subcommand("testgen", "Write and run tests of Hugging Face models on your device");
+  const auto o = std::make_shared<TestgenOptions>();
+  command.option("TARGET", o->targets, "A model type such as llama, a config.json, a model folder, a downloaded model");
+  command.option("-o,--output", o->out, "The folder to write to; with several targets, a folder each in it")
+      .placeholder("DIR");
+  command.option("--task", o->task, "Test the class of this task: base, causal-lm ...").placeholder("TASK");
+  command.option("--family", o->family, "Only types of this family").placeholder("FAMILY");
+  command.flag("--all", o->all, "All model types");
+  command.option("--from", o->from, "Targets from a file, one a line").placeholder("FILE");
+  command.option("--size", o->sizes, "Sizes of the model: tiny, true (real widths, 2 layers), full")
+      .placeholder("NAMES");
+  command.option("--dtypes", o->dtypes, "f32, bf16, f16").placeholder("NAMES");
+  command.option("--devices", o->devices, "auto, all, cpu, cuda:N, rocm:N").placeholder("NAMES");
+  command.option("--checks", o->checks, "Only these checks").placeholder("NAMES");
+  command.option("--without", o->without, "All checks but these").placeholder("NAMES");
+  command.numbers("--lengths", o->lengths, "Lengths of padding").default_text("1,31,32,33");
+  command.number("--seed", o->seed, "Seed of weights and inputs");
+  command.flag("--force", o->force, "Replace packs that are there");
+  command.option("--list", o->list, "List what there is").one_of({"types", "tasks", "checks", "families"});
+  add_run_options(command, *o);
+  add_output_options(command, o->common);
+  command.example("gabbro testgen llama -o tests");
+  command.example("gabbro testgen --run tests --report report");
+  command.example("gabbro testgen --detect");
+  command.runs([o] { return run(*o); });
+}
+
+}  // namespace gabbro::cli

@@ -1,0 +1,40 @@
+// Options of `testgen`, and the sources that its arguments mean.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/cli/options.h"
+#include "src/testgen/pack.h"
+
+namespace gabbro::cli {
+
+struct TestgenOptions {
+  CommonOptions common;
+  std::vector<std::string> targets;
+  std::string out, task, family, from, list, python = "python3";
+  std::string sizes = "tiny", dtypes = "f32,bf16,f16", devices = "auto", checks, without;
+  std::vector<int> lengths = {1, 31, 32, 33};
+  uint64_t seed = 0;
+  bool all = false, force = false;
+  bool run = false, detect = false, run_model = false, verify = false, mutate = false;
+  std::string bisect, report, require;
+  int jobs = 1, limit = 120;
+};
+
+// The options of the packs. Throws bad_input for names that mean nothing, with those there are.
+testgen::PackOptions pack_options(const TestgenOptions& options);
+
+// The configuration of a target: a model type, a config.json, a folder with one, or a downloaded model. Throws bad_input.
+testgen::Source read_source(const std::string& target);
+
+// The targets of the command line, of --from and of --all, without duplicates.
+std::vector<std::string> all_targets(const TestgenOptions& options);
+
+// "a,b" as its parts; empty for an empty text. Throws bad_input, naming `option`, for an empty part.
+std::vector<std::string> split_names(const std::string& text, const char* option);
+
+// Runs a file of python/gabbro/testgen with Python; returns its exit code. Throws bad_input where there is no Python.
+int run_python(const TestgenOptions& options, const std::string& script, const std::vector<std::string>& arguments);
+
+}  // namespace gabbro::cli

@@ -1,0 +1,183 @@
+"""Reports of a run: results.json, junit.xml, index.html (one page that needs nothing else) and issue.md."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import pathlib
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+Result = dict[str, Any]
+BAD = ("failed", "crashed", "timeout")
+# In this order a cell of several results shows the first that it has.
+STATUSES = ("crashed", "timeout", "failed", "passed", "skipped")
+MARKS = {"crashed": "crash", "timeout": "hang", "failed": "fail", "passed": "ok", "skipped": "-"}
+
+STYLE = """
+:root { color-scheme: light dark;
+  --line: #8884; --ok: #2e9e5b; --bad: #d0342c; --worse: #8b1fa9; --skip: #8888; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 13px; }
+th, td { padding: .2rem .5rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
+th.turn { writing-mode: vertical-rl; transform: rotate(180deg); padding: .5rem .2rem; font-weight: 500; }
+td.cell { text-align: center; min-width: 2.1rem; }
+.passed { color: var(--ok); } .failed { color: #fff; background: var(--bad); }
+.crashed, .timeout { color: #fff; background: var(--worse); } .skipped { color: var(--skip); }
+.bar { position: relative; width: 340px; height: .8rem; background: var(--line); }
+.bar i { position: absolute; left: 0; top: 0; bottom: 0; background: var(--ok); } .bar i.over { background: var(--bad); }
+.bar b { position: absolute; top: -.15rem; bottom: -.15rem; width: 2px; background: currentColor; }
+pre { background: var(--line); padding: .6rem; overflow-x: auto; font-size: 12px; } .note { opacity: .75; }
+"""
+
+
+def without_paths(text: str) -> str:
+    """The text without names of folders of this machine and of its users."""
+    text = re.sub(r"(?<![\w/.:])(?:/[\w.+-]+){2,}/([\w.+-]+)", r".../\1", text)
+    return re.sub(r"\b[A-Za-z]:\\[\w.\\+-]+\\([\w.+-]+)", r"...\\\1", text)
+
+
+def write(document: Result, folder: pathlib.Path) -> None:
+    """Writes all four files; the folder is created."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(document, indent=1, default=str) + "\n")
+    (folder / "junit.xml").write_bytes(junit(document["results"]))
+    (folder / "index.html").write_text(page(document))
+    (folder / "issue.md").write_text(issue(document))
+
+
+def junit(results: list[Result]) -> bytes:
+    """The results as JUnit's XML: a suite for each model type."""
+    root = ElementTree.Element("testsuites")
+    for kind in sorted({r["type"] for r in results}):
+        mine = [r for r in results if r["type"] == kind]
+        counts = {"tests": len(mine), "failures": sum(r["status"] in BAD for r in mine)}
+        counts["skipped"] = sum(r["status"] == "skipped" for r in mine)
+        suite = ElementTree.SubElement(root, "testsuite", name=kind, **{k: str(v) for k, v in counts.items()})
+        for r in mine:
+            about = {"classname": kind, "name": r["test"], "time": str(r.get("seconds", 0))}
+            case = ElementTree.SubElement(suite, "testcase", about)
+            if r["status"] in BAD:
+                ElementTree.SubElement(case, "failure", message=clean_xml(r["reason"])[:200]).text = clean_xml(
+                    r["reason"]
+                )
+            elif r["status"] == "skipped":
+                ElementTree.SubElement(case, "skipped", message=clean_xml(r["reason"]))
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+
+
+def clean_xml(text: str) -> str:
+    """The text without characters that XML cannot hold."""
+    return re.sub(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
+
+
+def escape(value: Any) -> str:
+    return html.escape(str(value))
+
+
+def matrix(results: list[Result]) -> str:
+    """Model types by checks; a cell shows the worst outcome of its tests, and says which they are when pointed at."""
+    checks = list(dict.fromkeys(r["check"] for r in results))
+    cells: dict[tuple[str, str], list[Result]] = {}
+    for r in results:
+        cells.setdefault((r["type"], r["check"]), []).append(r)
+    rows = ["<tr><th>type</th>" + "".join(f'<th class="turn">{escape(c)}</th>' for c in checks) + "</tr>"]
+    for kind in sorted({r["type"] for r in results}):
+        row = [f"<th>{escape(kind)}</th>"]
+        for check in checks:
+            mine = cells.get((kind, check), [])
+            status = next((s for s in STATUSES if any(r["status"] == s for r in mine)), "")
+            title = "\n".join(f"{r['test']}: {r['status']}" for r in mine[:12])
+            row.append(f'<td class="cell {status}" title="{escape(title)}">{MARKS.get(status, "")}</td>')
+        rows.append("<tr>" + "".join(row) + "</tr>")
+    return '<div class="scroll"><table>' + "".join(rows) + "</table></div>"
+
+
+def position(ratio: float) -> float:
+    """Percent of a bar's width: 10^-3 to 10^3 on a logarithmic axis, the limit in the middle."""
+    return 100 * min(1.0, max(0.0, (math.log10(max(ratio, 1e-3)) + 3) / 6))
+
+
+def bars(results: list[Result], most: int = 25) -> str:
+    """The largest errors as shares of their limits."""
+    measured = sorted((r for r in results if r.get("ratio") is not None), key=lambda r: -float(r["ratio"]))[:most]
+    if not measured:
+        return '<p class="note">Nothing was measured.</p>'
+    rows = [
+        "<tr><th>type</th><th>test</th><th>block</th><th>error</th><th>CPU</th><th>share of the limit (log)</th></tr>"
+    ]
+    for r in measured:
+        ratio = float(r["ratio"])
+        over = " class=over" if ratio > 1 else ""
+        bar = f'<div class="bar"><i{over} style="width:{position(ratio):.1f}%"></i><b style="left:50%"></b></div>'
+        numbers = f"<td>{float(r['error'] or 0):.2e}</td><td>{float(r['reference_error'] or 0):.2e}</td>"
+        names = f"<td>{escape(r['type'])}</td><td>{escape(r['test'])}</td><td>{escape(r['block'])}</td>"
+        rows.append(f"<tr>{names}{numbers}<td>{bar}</td></tr>")
+    return '<div class="scroll"><table>' + "".join(rows) + "</table></div>"
+
+
+def reasons(results: list[Result]) -> str:
+    """Skips by reason, the most frequent first."""
+    counts: dict[str, list[str]] = {}
+    for r in results:
+        if r["status"] == "skipped":
+            counts.setdefault(r["reason"], []).append(f"{r['type']}: {r['check']}")
+    rows = [
+        f"<tr><td>{len(tests)}</td><td>{escape(reason)}</td><td>{escape(', '.join(sorted(set(tests))[:4]))}</td></tr>"
+        for reason, tests in sorted(counts.items(), key=lambda item: -len(item[1]))
+    ]
+    return '<div class="scroll"><table>' + "".join(rows) + "</table></div>" if rows else '<p class="note">None.</p>'
+
+
+def failures(results: list[Result]) -> str:
+    return "".join(
+        f"<h3>{escape(r['type'])}: {escape(r['test'])} ({r['status']})</h3><pre>{escape(r['reason'])}</pre>"
+        for r in results
+        if r["status"] in BAD
+    )
+
+
+def facts_of(document: Result) -> list[str]:
+    """Versions, cards and variables, one line each."""
+    machine = document["machine"]
+    lines = [f"{name} {version}" for name, version in document["versions"].items()]
+    for device in machine.get("torch", {}).get("devices", []):
+        lines.append(f"{device['name']} {device['gfx'] or device['sm']}, {device['memory'] / 2**30:.0f} GiB")
+    lines += [
+        f"{card['pci']} {card['gfx']}: {card['reason']}" for card in machine.get("cards", []) if card["link"] != "none"
+    ]
+    lines += [f"{name}={value}" for name, value in machine.get("environment", {}).items()]
+    return lines + list(machine.get("contradictions", []))
+
+
+def page(document: Result) -> str:
+    """The page, self-contained."""
+    results = document["results"]
+    counts = {s: sum(r["status"] == s for r in results) for s in STATUSES}
+    summary = ", ".join(f"{n} {s}" for s, n in counts.items() if n) or "no tests"
+    facts = "".join(f"<li>{escape(line)}</li>" for line in facts_of(document))
+    parts = [
+        f"<h1>Model tests</h1><p>{escape(summary)} in {document.get('seconds', 0)} s</p><ul>{facts}</ul>",
+        "<h2>Types and checks</h2>" + matrix(results),
+        "<h2>Largest errors</h2><p class=note>The line in the middle is the limit: 3 times the CPU's error in the same data "
+        "type, plus a floor.</p>" + bars(results),
+        "<h2>Failures</h2>" + (failures(results) or '<p class="note">None.</p>'),
+        "<h2>Skipped, and why</h2>" + reasons(results),
+    ]
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Model tests</title><style>{STYLE}</style>'
+    return head + "\n".join(parts) + "</html>\n"
+
+
+def issue(document: Result) -> str:
+    """Markdown for a report to a project: the facts and the failures, without private paths."""
+    failed = [r for r in document["results"] if r["status"] in BAD]
+    lines = ["## Environment", "", *(f"- {line}" for line in facts_of(document)), "", f"## {len(failed)} failures", ""]
+    for r in failed[:20]:
+        lines += [f"### {r['type']}: `{r['test']}` ({r['status']})", "", "```", r["reason"], "```", ""]
+    if len(failed) > 20:
+        lines.append(f"and {len(failed) - 20} more")
+    return without_paths("\n".join(lines)) + "\n"

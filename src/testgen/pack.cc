@@ -1,0 +1,201 @@
+#include "src/testgen/pack.h"
+
+#include <algorithm>
+
+#include "src/base/error.h"
+#include "src/testgen/embedded.h"
+#include "src/testgen/model_choice.h"
+#include "src/testgen/recipe.h"
+#include "src/testgen/shrink.h"
+#include "src/testgen/test_files.h"
+
+namespace gabbro::testgen {
+namespace {
+
+constexpr const char* kPlainFiles[] = {"conftest.py", "helpers.py", "machine.py", "support.py", "pyproject.toml"};
+constexpr const char* kTestFiles[] = {"test_detect.py",     "test_probe.py",    "test_layers.py",
+                                      "test_properties.py", "test_generate.py", "test_training.py",
+                                      "test_memory.py",     "test_speed.py",    "test_devices.py"};
+
+const Json& checks_document() {
+  static const Json document = Json::parse(embedded_file("data/checks.json"));
+  return document;
+}
+
+bool contains(const std::vector<std::string>& list, const std::string& value) {
+  return std::ranges::find(list, value) != list.end();
+}
+
+bool has_window(const Json& config) {
+  const auto found = config.find("sliding_window");
+  const bool off = config.contains("use_sliding_window") && config.at("use_sliding_window") == false;
+  return found != config.end() && found->is_number_integer() && *found > 0 && !off;
+}
+
+bool applies(const Json& check, const ModelChoice& model, const Recipe& recipe, const Json& config) {
+  if (!check.contains("needs")) return true;
+  return std::ranges::all_of(check.at("needs"), [&](const Json& need) {
+    const std::string name = need;
+    if (name.starts_with("task:")) return model.task == name.substr(5);
+    if (name == "cache") return model.signature.takes("use_cache");
+    if (name == "mask") return model.signature.takes("attention_mask");
+    if (name == "window") return has_window(config);
+    if (name == "attention") return model.signature.takes("attention_mask") || recipe.has("pixels");
+    return recipe.has(name);
+  });
+}
+
+std::vector<std::string> choose_checks(const PackOptions& options, const ModelChoice& model, const Recipe& recipe,
+                                       const Json& config) {
+  std::vector<std::string> chosen;
+  for (const Json& check : checks_document().at("checks")) {
+    const std::string id = check.at("id");
+    if (!options.checks.empty() && !contains(options.checks, id)) continue;
+    if (!contains(options.without, id) && applies(check, model, recipe, config)) chosen.push_back(id);
+  }
+  return chosen;
+}
+
+// Values of data/overrides.json for the tiny configuration: what the rules for names get wrong. null removes a field.
+void override_fields(Json& config, const std::string& type, std::vector<std::string>& changes) {
+  static const Json document = Json::parse(embedded_file("data/overrides.json"));
+  if (!document.contains(type)) return;
+  for (const auto& [path, value] : document.at(type).items()) {
+    if (path == "why") continue;
+    const Json::json_pointer place(path);
+    const bool parent = place.parent_pointer().empty() || config.contains(place.parent_pointer());
+    if (!parent || !config.at(place.parent_pointer()).is_object()) continue;
+    if (value.is_null()) {
+      config.at(place.parent_pointer()).erase(place.back());
+    } else {
+      config[place] = value;
+    }
+    changes.push_back(fmt::format("{}: {} (overrides.json)", path.substr(1), value.dump()));
+  }
+}
+
+// The tasks of the predecessor's interface that a class serves, as parts of function names.
+Json endpoint_tasks(const std::string& task) {
+  static const Json document = Json::parse(embedded_file("data/checks.json"));
+  const Json& names = document.at("endpoint_tasks");
+  return names.contains(task) ? names.at(task) : Json::array({"feature_extraction"});
+}
+
+// The rows of data/exceptions.json that are about this type and class.
+Json exceptions_of(const ModelChoice& model) {
+  static const Json document = Json::parse(embedded_file("data/exceptions.json"));
+  Json rows = Json::array();
+  for (const Json& row : document.at("rows")) {
+    const Json& types = row.at("types");
+    if (std::ranges::find(types, Json(model.type)) == types.end() || row.value("task", model.task) != model.task)
+      continue;
+    std::string link = row.at("link");
+    if (const size_t at = link.find("{type}"); at != std::string::npos)
+      link.replace(at, 6, row.value("module", model.type));
+    rows.push_back({{"check", row.at("check")}, {"reason", row.at("reason")}, {"link", link}});
+  }
+  return rows;
+}
+
+Json values_of(const Pack& pack, const ModelChoice& model, const PackOptions& options) {
+  Json values = {{"model_type", pack.type},
+                 {"model_class", pack.model_class},
+                 {"auto_class", model.auto_class},
+                 {"task", pack.task},
+                 {"family", pack.family},
+                 {"sizes", options.sizes},
+                 {"dtypes", options.dtypes},
+                 {"devices", options.devices},
+                 {"lengths", options.lengths},
+                 {"seed", options.seed},
+                 {"version", options.version},
+                 {"command", options.command},
+                 {"checks", Json::array()},
+                 {"recipe", pack.recipe},
+                 {"has_cache", model.signature.takes("use_cache")},
+                 {"endpoint_tasks", endpoint_tasks(pack.task)},
+                 {"notes", pack.notes},
+                 {"transformers", TypeTable::get().version()}};
+  for (const Json& check : checks_document().at("checks")) {
+    if (contains(pack.checks, check.at("id"))) values["checks"].push_back(check);
+  }
+  return values;
+}
+
+std::string inputs_file(const Recipe& recipe, Json values) {
+  std::string body;
+  for (const std::string& line : recipe.lines) body += (body.empty() ? "    " : "\n    ") + line;
+  values["body"] = body;
+  values["calls_ids"] = body.find("token_ids(") != std::string::npos;
+  values["calls_pixels"] = body.find("pixels(config") != std::string::npos;
+  values["calls_find"] = body.find("find(") != std::string::npos;
+  return render("inputs.py.jinja", values);
+}
+
+std::string json_text(const Json& value) { return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+void add_configs(Pack& pack, const Source& source, const PackOptions& options) {
+  Json model = source.config;
+  model["model_type"] = pack.type;
+  pack.files["model.json"] = json_text(model);
+  for (const std::string& name : options.sizes) {
+    const Size size = parse_size(name);
+    if (size == Size::kFull) continue;
+    Shrunk shrunk = shrink(model, size, source.name);
+    if (size == Size::kTiny) override_fields(shrunk.config, pack.type, shrunk.changes);
+    pack.files[name + ".json"] = json_text(shrunk.config);
+    Json changes = shrunk.changes;
+    pack.files[name + ".changes.json"] = json_text(changes);
+  }
+}
+
+}  // namespace
+
+Source default_source(const std::string& type) {
+  const auto row = TypeTable::get().find(type);
+  if (!row) throw bad_input("transformers {1} has no model type '{0}'", type, TypeTable::get().version());
+  if (row->at("defaults").is_null()) {
+    throw bad_input("{}: {} has no default values: give a config.json", type, row->at("config").get<std::string>());
+  }
+  Source source{.config = row->at("defaults"), .name = type, .is_default = true};
+  source.config["model_type"] = type;
+  return source;
+}
+
+Pack make_pack(const Source& source, const PackOptions& options) {
+  const ModelChoice model = choose_model(source, options.task);
+  Pack pack{.type = model.type, .model_class = model.model_class, .task = model.task, .family = model.family};
+  pack.notes = model.notes;
+  const Recipe recipe = choose_recipe(source, model, source.config);
+  pack.recipe = recipe.title;
+  pack.checks = choose_checks(options, model, recipe, source.config);
+  const Json values = values_of(pack, model, options);
+  add_configs(pack, source, options);
+  for (const char* name : kPlainFiles) pack.files[name] = embedded_file(std::string("templates/") + name);
+  for (const char* name : {"case.py", "endpoint.py", "README.md"}) {
+    pack.files[name] = add_imports(render(std::string(name) + ".jinja", values));
+  }
+  pack.files["inputs.py"] = inputs_file(recipe, values);
+  pack.files["exceptions.json"] = json_text(exceptions_of(model));
+  for (const char* name : kTestFiles) {
+    const std::string text = keep_checks(render(std::string(name) + ".jinja", values), pack.checks);
+    if (!text.empty()) pack.files[name] = add_imports(text);
+  }
+  return pack;
+}
+
+const std::vector<std::pair<std::string, std::string>>& all_checks() {
+  static const auto checks = [] {
+    std::vector<std::pair<std::string, std::string>> list;
+    for (const Json& check : checks_document().at("checks")) list.emplace_back(check.at("id"), check.at("title"));
+    return list;
+  }();
+  return checks;
+}
+
+const std::vector<std::string>& all_families() {
+  static const std::vector<std::string> families = checks_document().at("families");
+  return families;
+}
+
+}  // namespace gabbro::testgen

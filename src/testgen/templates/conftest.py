@@ -1,0 +1,252 @@
+"""Runs the tests of this folder in a child process, so that a crash or a hang ends one test and not the others.
+
+The child is a fork of this process, which has imported torch and has not touched a device. It runs one test after the other
+and reports each through a pipe. Where it dies or exceeds a limit, the test that ran has failed, and a new child goes on.
+    --no-isolate            run in this process, for a debugger
+    --device rocm:0         the devices to test: cpu, cuda:N, rocm:N, all; several by commas
+    --limit SECONDS         of one test
+    --require rocm          exit code 3 where there is no such device
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from typing import Any, BinaryIO
+
+import pytest
+import torch
+from _pytest.runner import runtestprotocol
+
+import case
+import machine
+import support
+
+CRASHES_OF_A_LOST_DEVICE = 3
+# Codes of AMD's runtime that stand in its last words.
+MEANINGS = {
+    "Memory access fault by GPU": "a kernel read or wrote memory that is not mapped",
+    "HSA_STATUS_ERROR_OUT_OF_RESOURCES": "the device ran out of memory or of queues",
+    "HSA_STATUS_ERROR_EXCEPTION": "a kernel trapped",
+    "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION": "a kernel accessed memory beyond an aperture",
+    "device-side assert": "an index was out of range",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-isolate", action="store_true", help="run the tests in this process")
+    parser.addoption("--device", default=case.DEVICES, help="auto, all, cpu, cuda:N, rocm:N")
+    parser.addoption("--limit", type=float, default=120.0, help="seconds a test may take")
+    parser.addoption("--require", choices=["rocm", "cuda"], help="exit code 3 where no such device can be used")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "opt_in: can freeze a desktop; runs with -m opt_in alone")
+    found = machine.detect() if config.getoption("--device") != "cpu" or config.getoption("--require") else {}
+    config.stash[FOUND] = found
+
+
+FOUND = pytest.StashKey[dict[str, Any]]()
+
+
+def devices_of(config: pytest.Config) -> list[tuple[str, str]]:
+    """(device of torch, reason to skip) for each device that --device names."""
+    wanted, found = str(config.getoption("--device")), config.stash[FOUND]
+    usable = [f"cuda:{card['index']}" for card in found.get("cards", []) if card["link"] == "none"]
+    if wanted == "auto":
+        return [(name, "") for name in usable[:1] or ["cpu"]]
+    if wanted == "all":
+        return [(name, "") for name in ["cpu", *usable]]
+    result = []
+    for name in wanted.split(","):
+        kind, _, number = name.partition(":")
+        index = f"cuda:{number or 0}"
+        fits = name == "cpu" or (index in usable and found["verdict"] == kind)
+        result.append(("cpu" if name == "cpu" else index, "" if fits else f"{name}: {found['reason'] or 'not usable'}"))
+    return result
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "device" in metafunc.fixturenames:
+        marks = {name: pytest.mark.skip(reason=why) for name, why in devices_of(metafunc.config) if why}
+        names = [name for name, _ in devices_of(metafunc.config)]
+        metafunc.parametrize("device", [pytest.param(n, marks=marks[n]) if n in marks else n for n in names])
+    if "dtype" in metafunc.fixturenames:
+        metafunc.parametrize("dtype", [support.DTYPES[name] for name in case.DTYPES], ids=case.DTYPES)
+    if "size" in metafunc.fixturenames:
+        metafunc.parametrize("size", case.SIZES)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Checks that this architecture does not promise are skipped with the reason; dangerous ones unless asked for."""
+    for item in items:
+        reason = support.require_promise(item.name.split("[")[0].removeprefix("test_"))
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=f"not promised: {reason}"))
+        if item.get_closest_marker("opt_in") and "opt_in" not in str(config.getoption("-m")):
+            item.add_marker(pytest.mark.skip(reason="opt-in: run with -m opt_in"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call":
+        worst = sorted(support.MEASURED, key=lambda entry: -entry["ratio"])[:1]
+        report.user_properties += [("measure", entry) for entry in worst]
+        support.MEASURED.clear()
+    return report
+
+
+def run_items(items: list[pytest.Item], pipe: BinaryIO, log: BinaryIO) -> None:
+    """The child: runs the items and writes one line of JSON for each report."""
+    os.setsid()
+    plugins = items[0].config.pluginmanager
+    capture = plugins.unregister(name="capturemanager")
+    if capture is not None:
+        capture.stop_global_capturing()
+    os.dup2(log.fileno(), 1)
+    os.dup2(log.fileno(), 2)
+    if case.SIZES == ["tiny"]:
+        torch.set_num_threads(1)  # more threads than work
+    gc.freeze()  # what was imported is no garbage: collections take milliseconds
+    own = os.getpid()
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        reports = runtestprotocol(item, nextitem=following, log=False)
+        if os.getpid() != own:  # a test has forked: its copy of the runner ends here
+            os._exit(0)
+        data = [item.config.hook.pytest_report_to_serializable(config=item.config, report=r) for r in reports]
+        pipe.write(json.dumps(data, default=str).encode() + b"\n")
+        pipe.flush()
+
+
+def start_child(items: list[pytest.Item]) -> tuple[int, BinaryIO, BinaryIO]:
+    """(process, reading end of its pipe, file with its output)"""
+    log = tempfile.TemporaryFile()  # noqa: SIM115
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = os.fork()
+    if process == 0:
+        os.close(reading)
+        code = 1
+        try:
+            with os.fdopen(writing, "wb") as pipe:
+                run_items(items, pipe, log)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    return process, os.fdopen(reading, "rb", buffering=0), log
+
+
+class Lines:
+    """Lines of a pipe, with a limit of time for each."""
+
+    def __init__(self, pipe: BinaryIO) -> None:
+        self.pipe = pipe
+        self.rest = b""
+
+    def next(self, seconds: float) -> bytes | None:
+        """One line; empty where the child has closed the pipe, None after `seconds`."""
+        end = time.monotonic() + seconds
+        while b"\n" not in self.rest:
+            ready, _, _ = select.select([self.pipe], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                return None
+            piece = os.read(self.pipe.fileno(), 65536)
+            if not piece:
+                return b""
+            self.rest += piece
+        line, _, self.rest = self.rest.partition(b"\n")
+        return line
+
+
+def ending_of(process: int, timed_out: bool, limit: float) -> str:
+    """How the child ended. Kills its whole process group."""
+    done, status = os.waitpid(process, os.WNOHANG if timed_out else 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
+    if not done:
+        os.waitpid(process, 0)
+    if timed_out:
+        return f"did not end in {limit:.0f} s and was killed"
+    if os.WIFSIGNALED(status):
+        return f"crashed: signal {os.WTERMSIG(status)} ({signal.Signals(os.WTERMSIG(status)).name})"
+    return f"ended the process with exit code {os.WEXITSTATUS(status)}"
+
+
+def failure(item: pytest.Item, ending: str, log: BinaryIO, seconds: float) -> pytest.TestReport:
+    """The report of a test whose process died."""
+    log.seek(0)
+    words = log.read().decode(errors="replace")
+    meaning = next((f": {text}" for words_of, text in MEANINGS.items() if words_of in words), "")
+    text = f"{item.name} {ending}{meaning}\n" + "\n".join(words.splitlines()[-30:])
+    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call", duration=seconds)
+    report.user_properties.append(("status", "timeout" if "killed" in ending else "crashed"))
+    return report
+
+
+def device_of(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params.get("device", "cpu")) if callspec else "cpu"
+
+
+def announce(item: pytest.Item, reports: list[Any]) -> None:
+    """Passes the reports on to pytest, as if the test had run here."""
+    hook = item.ihook
+    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in reports:
+        hook.pytest_runtest_logreport(report=report)
+    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+
+def run_child(config: pytest.Config, items: list[pytest.Item], limit: float) -> str:
+    """Runs items in one child and takes those that were reported out of the list; returns how the child failed."""
+    process, pipe, log = start_child(items)
+    with pipe, log:
+        lines, line = Lines(pipe), None
+        while items:
+            started = time.monotonic()
+            line = lines.next(limit)
+            if not line:
+                break
+            make = config.hook.pytest_report_from_serializable
+            announce(items.pop(0), [make(config=config, data=data) for data in json.loads(line)])
+        ending = ending_of(process, line is None, limit)
+        if not items:
+            return ""
+        announce(items[0], [failure(items[0], ending, log, time.monotonic() - started)])
+        return ending
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Takes the place of pytest's own loop: children run the tests; a device that three tests lose is lost."""
+    if session.config.getoption("--no-isolate") or session.config.option.collectonly or session.testsfailed:
+        return None
+    items, crashes = list(session.items), dict[str, int]()
+    while items:
+        if crashes.get(device_of(items[0]), 0) >= CRASHES_OF_A_LOST_DEVICE:
+            item = items.pop(0)
+            lost = f"device lost: {device_of(item)} crashed in {CRASHES_OF_A_LOST_DEVICE} tests"
+            report = pytest.TestReport(item.nodeid, item.location, {}, "failed", lost, "setup")
+            announce(item, [report])
+        elif run_child(session.config, items, float(session.config.getoption("--limit"))):
+            device = device_of(items.pop(0))
+            crashes[device] = crashes.get(device, 0) + (device != "cpu")
+        if session.shouldstop or session.shouldfail:
+            break
+    return True
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    wanted = session.config.getoption("--require")
+    if wanted and session.config.stash[FOUND].get("verdict") != wanted:
+        session.exitstatus = 3

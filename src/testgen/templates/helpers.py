@@ -1,0 +1,132 @@
+"""Small parts of the tests: fields of configurations, batches and padding, memory and time."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import support
+
+
+def parts_of(config: Any) -> list[Any]:
+    """The configuration and its parts, breadth first."""
+    parts, place = [config], 0
+    while place < len(parts):
+        parts += [value for value in vars(parts[place]).values() if hasattr(value, "model_type") and value not in parts]
+        place += 1
+    return parts
+
+
+def find(config: Any, names: list[str], default: Any = None) -> Any:
+    """The first of the fields that the configuration or one of its parts has, and that is not None."""
+    for part in parts_of(config):
+        for name in names:
+            value = getattr(part, name, None)
+            if value is not None and not callable(value):
+                return value
+    return default
+
+
+def takes(model: Any, name: str) -> bool:
+    """Whether the model's forward() has the argument."""
+    return name in inspect.signature(model.forward).parameters
+
+
+def cache_of(model: Any, output: Any) -> dict[str, Any]:
+    """The cache that a step returned, as the argument of the next one; its name depends on transformers' version."""
+    name = "cache" if takes(model, "cache") else "past_key_values"
+    return {name: output[name]}
+
+
+def offers(model: Any, attention: str) -> bool:
+    """Whether the model has this implementation of attention."""
+    if attention == "sdpa":
+        return bool(getattr(model, "_supports_sdpa", False)) and hasattr(model, "set_attn_implementation")
+    return hasattr(model, "set_attn_implementation")
+
+
+def pad(values: torch.Tensor, count: int, left: bool, value: int) -> torch.Tensor:
+    """[B, T] with `count` columns more on the left or on the right."""
+    columns = values.new_full((values.shape[0], count), value)
+    return torch.cat([columns, values] if left else [values, columns], dim=1)
+
+
+def repeat_rows(inputs: dict[str, Any], count: int) -> dict[str, Any]:
+    """The inputs of one row as a batch of equal rows."""
+    return {k: v.repeat_interleave(count, 0) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+
+
+def row_of(inputs: dict[str, Any], row: int, batch: int) -> dict[str, Any]:
+    """One row of a batch; what has another first dimension is for all rows."""
+    tensors = {k: v for k, v in inputs.items() if isinstance(v, torch.Tensor) and v.dim() and v.shape[0] == batch}
+    return {**inputs, **{k: v[row : row + 1] for k, v in tensors.items()}}
+
+
+def rows_of(value: torch.Tensor, one: torch.Tensor, count: int) -> list[torch.Tensor]:
+    """The results of each row of a batch, in the shape of `one`; that of a single number is for all."""
+    if value.shape == one.shape:
+        return [value] * count
+    return list(torch.chunk(value, count))
+
+
+def generate(model: Any, ids: torch.Tensor, **options: Any) -> torch.Tensor:
+    """model.generate() with a seed, and without end tokens of the configuration."""
+    ids = ids.to(next(model.parameters()).device)
+    torch.manual_seed(0)
+    settings = {"eos_token_id": None, "forced_eos_token_id": None, "pad_token_id": 0, **options}
+    result = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **settings)
+    assert isinstance(result, torch.Tensor)
+    return result
+
+
+def gradients(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """d(sum of products with fixed numbers of all outputs)/d(parameter), for each parameter that takes part."""
+    parameter = next(p for p in model.parameters() if p.is_floating_point())
+    given = support.on(inputs, parameter.device, parameter.dtype)
+    model.zero_grad()
+    torch.manual_seed(0)
+    wide = support.InDouble() if parameter.dtype == torch.float64 else torch.enable_grad()
+    with wide:
+        total = torch.zeros((), dtype=parameter.dtype, device=parameter.device)
+        for _, value in support.float_outputs(model(**given)):
+            numbers = torch.randn(value.shape, generator=torch.Generator().manual_seed(1))
+            total = total + (value * numbers.to(value)).sum()
+        torch.autograd.backward(total)
+    return {name: p.grad.detach().cpu() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def bytes_in_use(device: str) -> int:
+    """Memory in use: the allocator's count on a GPU, the resident set of the process on a CPU."""
+    if device != "cpu":
+        torch.cuda.synchronize(device)
+        return int(torch.cuda.memory_allocated(device))
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def forecast_bytes(model: Any, inputs: dict[str, Any]) -> int:
+    """Weights, and twice what all modules return in one pass: more is not needed at any time."""
+    total = sum(p.numel() * p.element_size() for p in model.parameters())
+    returned: list[int] = []
+
+    def count(_module: Any, _args: Any, output: Any) -> None:
+        returned.extend(t.numel() * t.element_size() for _, t in support.leaves(output))
+
+    handles = [module.register_forward_hook(count) for module in model.modules()]
+    support.outputs(model, inputs)
+    for handle in handles:
+        handle.remove()
+    return int(total) + 2 * sum(returned)
+
+
+def seconds(device: str, call: Callable[[], Any]) -> float:
+    """The time of one call, with the device's work done."""
+    started = time.perf_counter()
+    call()
+    if device != "cpu":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - started

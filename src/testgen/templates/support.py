@@ -1,0 +1,323 @@
+"""The measure of these tests: seeded weights, an oracle in f64 on the CPU, relative errors and their tolerance.
+
+A value passes where its error against the oracle is at most FACTOR times the error of the CPU in the same data type, plus
+a floor of a few rounding errors: e <= C * r + floor. No tolerance is a guess, and none depends on the model.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import json
+import math
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+import case
+
+FOLDER = pathlib.Path(__file__).parent
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+UNIT = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+FACTOR = 3.0
+# Parameters whose initial values have a meaning that random ones destroy: constants of state-space models and the like.
+KEPT = ("A_log", "dt_bias", "dt_proj", "time_decay", "logit_scale", "logit_bias", "recurrent_param", "D", "rope")
+MEASURED: list[dict[str, Any]] = []  # the worst comparison of each call of compare(); conftest.py adds it to the report
+
+
+@dataclasses.dataclass
+class Call:
+    """One call of a block: its name in the model, and what the oracle gave it."""
+
+    block: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class InDouble(TorchFunctionMode):
+    """Makes f64 of every f32 that a model asks for by name, so that the oracle is f64 in norms and softmax too."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        wide = {torch.float32: torch.float64, torch.Tensor.float: torch.Tensor.double}
+        args = tuple(wide.get(a, a) if isinstance(a, torch.dtype) else a for a in args)
+        kwargs = {k: wide.get(v, v) if isinstance(v, torch.dtype) else v for k, v in (kwargs or {}).items()}
+        return wide.get(func, func)(*args, **kwargs)  # type: ignore[operator]
+
+
+def load_config(size: str = "tiny") -> Any:
+    """The configuration tiny.json, true.json or model.json of this folder."""
+    path = FOLDER / ("model.json" if size == "full" else f"{size}.json")
+    values = json.loads(path.read_text())
+    return transformers.CONFIG_MAPPING[values["model_type"]].from_dict(values)
+
+
+@functools.cache
+def initial_model(size: str) -> Any:
+    """The model of case.MODEL_CLASS in f32 on the CPU, as its library initializes it."""
+    config = load_config(size)
+    torch.manual_seed(case.SEED)
+    model_class = getattr(transformers, case.MODEL_CLASS, None)
+    if model_class is None:
+        model_class = getattr(transformers, case.AUTO_CLASS)
+        return model_class.from_config(config).eval()
+    return model_class(config).eval()
+
+
+def build_model(size: str = "tiny") -> Any:
+    """A copy of the initial model, which the caller may change."""
+    return copy.deepcopy(initial_model(size))
+
+
+def draw(module: nn.Module, name: str, old: torch.Tensor, regime: str, generator: torch.Generator) -> torch.Tensor:
+    """New values of a parameter. Lively ones show faults that default ones hide: biases that are zero, flat softmax."""
+    noise = torch.randn(old.shape, generator=generator)
+    if isinstance(module, nn.Embedding):
+        return noise * (1e-3 if regime == "faint" else 1.0)  # faint: the mean square is about a norm's epsilon
+    if old.dim() < 2 or min(old.shape) == 1 and old.dim() == 2:
+        return old + 0.3 * noise
+    fan_in = old[0].numel() if not name.startswith("gate_up") and old.dim() != 3 else max(old.shape[1:])
+    return noise * (1.6 / math.sqrt(fan_in))
+
+
+@torch.no_grad()
+def set_weights(model: Any, regime: str = "lively", seed: int = case.SEED) -> Any:
+    """Seeded weights in one of two regimes, the same on every machine."""
+    generator = torch.Generator().manual_seed(seed)
+    seen: set[int] = set()
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if id(parameter) in seen or parameter.dim() == 0 or name in KEPT or not parameter.is_floating_point():
+                continue
+            seen.add(id(parameter))
+            parameter.copy_(draw(module, name, parameter, regime, generator))
+            padding = getattr(module, "padding_idx", None)
+            if isinstance(module, nn.Embedding) and padding is not None:
+                parameter[padding] = 0.0
+    return model
+
+
+def to_dtype(model: Any, dtype: torch.dtype) -> Any:
+    """Rounds the weights. Buffers that are not saved (the frequencies of RoPE) stay in f32, as in a loaded model."""
+    if dtype == torch.float64:
+        return model.double()
+    saved = set(model.state_dict(keep_vars=True))
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.is_floating_point() and name in saved:
+            tensor.data = tensor.data.to(dtype)
+    model.config.dtype = dtype
+    return model
+
+
+def set_implementation(model: Any, attention: str | None) -> Any:
+    """The attention by name, and experts one by one, since grouped products exist on few devices and dtypes."""
+    if attention is not None and hasattr(model, "set_attn_implementation"):
+        model.set_attn_implementation(attention)
+    if hasattr(model, "set_experts_implementation") and model._can_set_experts_implementation():
+        model.set_experts_implementation("eager")
+    return model
+
+
+@functools.cache
+def make_oracle(dtype: torch.dtype = torch.float32, regime: str = "lively", size: str = "tiny") -> Any:
+    """The model in f64 on the CPU, with weights rounded to `dtype`. Shared by the tests of a process."""
+    return set_implementation(to_dtype(set_weights(build_model(size), regime), dtype).double(), "eager")
+
+
+@functools.cache
+def make_reference(dtype: torch.dtype, regime: str = "lively", size: str = "tiny") -> Any:
+    """The model in `dtype` on the CPU: its error against the oracle is the measure of what the data type can do."""
+    return set_implementation(to_dtype(set_weights(build_model(size), regime), dtype), "eager")
+
+
+def make_subject(
+    device: str, dtype: torch.dtype, regime: str = "lively", size: str = "tiny", attention: str | None = None
+) -> Any:
+    """The model under test, on its device, with the attention that its library picks by itself (or the given one)."""
+    model = to_dtype(set_weights(build_model(size), regime), dtype)
+    return set_implementation(model, attention).to(device)
+
+
+def on(value: Any, device: str | torch.device, dtype: torch.dtype | None = None) -> Any:
+    """The same structure with its tensors on a device; floating-point ones rounded to `dtype`."""
+    if isinstance(value, torch.Tensor):
+        floating = dtype is not None and value.is_floating_point()
+        return value.detach().to(device=device, dtype=dtype if floating else value.dtype)
+    if isinstance(value, dict):
+        moved = {key: on(item, device, dtype) for key, item in value.items()}
+        return type(value)(**moved) if hasattr(value, "to_tuple") else moved
+    if isinstance(value, (list, tuple)):
+        items = [on(item, device, dtype) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """The floating-point tensors of an output, with their names."""
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point():
+            yield name or "output", value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(item, f"{name}.{key}".lstrip("."))
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from leaves(item, f"{name}[{index}]")
+
+
+@torch.no_grad()
+def run(model: Any, inputs: dict[str, Any], **options: Any) -> Any:
+    """A forward pass without a cache; the inputs are moved to the model's device and data type."""
+    parameter = next(p for p in model.parameters() if p.is_floating_point())
+    given = on(inputs, parameter.device, parameter.dtype)
+    torch.manual_seed(case.SEED)
+    if case.HAS_CACHE:
+        options.setdefault("use_cache", False)
+    if parameter.dtype != torch.float64:
+        return model(**given, **options)
+    with InDouble():
+        return model(**given, **options)
+
+
+def blocks(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """The layers of every list of layers, and the modules next to them that have weights."""
+    for name, child in model.named_children():
+        path = f"{prefix}{name}"
+        inner = any(isinstance(m, nn.ModuleList) and len(m) > 0 for m in child.modules())
+        if isinstance(child, nn.ModuleList):
+            yield from ((f"{path}.{index}", layer) for index, layer in enumerate(child))
+        elif inner:
+            yield from blocks(child, f"{path}.")
+        elif any(True for _ in child.parameters()):
+            yield path, child
+
+
+def record(oracle: Any, inputs: dict[str, Any]) -> list[Call]:
+    """Runs the oracle and returns the first two calls of each block with their arguments."""
+    calls: list[Call] = []
+    counts: dict[str, int] = {}
+
+    def note(block: str) -> Callable[..., None]:
+        def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            counts[block] = counts.get(block, 0) + 1
+            if counts[block] <= 2:
+                calls.append(Call(block, clone(args), clone(kwargs)))
+
+        return hook
+
+    handles = [m.register_forward_pre_hook(note(name), with_kwargs=True) for name, m in blocks(oracle)]
+    run(oracle, inputs)
+    for handle in handles:
+        handle.remove()
+    return calls
+
+
+def clone(value: Any) -> Any:
+    """A copy that later writes in place do not reach."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict) and not hasattr(value, "to_tuple"):
+        return {key: clone(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(clone(item) for item in value)
+    return value
+
+
+@torch.no_grad()
+def run_block(model: Any, call: Call, device: str, dtype: torch.dtype) -> list[tuple[str, torch.Tensor]]:
+    """Calls one block with the oracle's arguments (teacher forcing); the outputs are on the CPU."""
+    module = model.get_submodule(call.block)
+    args, kwargs = on(clone(call.args), device, dtype), on(clone(call.kwargs), device, dtype)
+    torch.manual_seed(case.SEED)
+    if dtype != torch.float64:
+        return list(leaves(on(module(*args, **kwargs), "cpu")))
+    with InDouble():
+        return list(leaves(module(*args, **kwargs)))
+
+
+def distance(got: torch.Tensor, exact: torch.Tensor) -> tuple[float, float]:
+    """Relative errors in the Euclidean and in the maximum norm; infinite where the finite elements differ."""
+    got, exact = got.detach().cpu().double(), exact.detach().double()
+    if got.shape != exact.shape or not torch.equal(got.isfinite(), exact.isfinite()):
+        return math.inf, math.inf
+    finite = exact.isfinite()
+    difference, exact = (got - exact)[finite], exact[finite]
+    if exact.numel() == 0:
+        return 0.0, 0.0
+    smallest = 1e-30
+    euclidean = float(difference.norm() / exact.norm().clamp_min(smallest))
+    return euclidean, float(difference.abs().max() / exact.abs().max().clamp_min(smallest))
+
+
+def depth_of(model: nn.Module) -> int:
+    """The longest sum of products in the model: the largest fan-in of its weights."""
+    return max((int(p[0].numel()) for p in model.parameters() if p.dim() == 2), default=1)
+
+
+def floor_of(dtype: torch.dtype, depth: int) -> float:
+    """The error that is always allowed: 4 rounding errors times the root of the sums' length; one of f16's or bf16's."""
+    return 4 * UNIT[dtype] * math.sqrt(depth) if dtype == torch.float32 else UNIT[dtype]
+
+
+def compare(name: str, got: Any, close: Any, exact: Any, dtype: torch.dtype, depth: int) -> None:
+    """Asserts e <= FACTOR * r + floor in both norms. got: the device's, close: the CPU's in `dtype`, exact: f64."""
+    errors, references = distance(got, exact), distance(close, exact)
+    floor = floor_of(dtype, depth)
+    limits = [FACTOR * r + floor if math.isfinite(r) else 0.0 for r in references]
+    ratio = max(e / limit if limit else math.inf for e, limit in zip(errors, limits, strict=True))
+    entry = {
+        "block": name,
+        "dtype": NAMES[dtype],
+        "error": errors[0],
+        "reference_error": references[0],
+        "limit": limits[0],
+    }
+    MEASURED.append({**entry, "ratio": ratio, "factor": errors[0] / max(references[0], 1e-30)})
+    assert math.isfinite(references[0]), f"{name}: the CPU itself overflows in {NAMES[dtype]}: nothing can be compared"
+    assert ratio <= 1.0, describe(name, got, exact, entry, ratio)
+
+
+def describe(name: str, got: torch.Tensor, exact: torch.Tensor, entry: dict[str, Any], ratio: float) -> str:
+    """What a maintainer needs of a failure: the worst element, the errors, and how to go on."""
+    lines = [f"{case.MODEL_CLASS} {name} in {entry['dtype']} on {got.device}: error {ratio:.3g} times the limit"]
+    if got.shape == exact.shape and exact.numel():
+        difference = (got.detach().cpu().double() - exact.double()).abs().nan_to_num(math.inf, math.inf)
+        index = tuple(int(i) for i in torch.unravel_index(difference.argmax(), exact.shape))
+        lines.append(f"worst element {index} of {tuple(exact.shape)}: got {got[index]:.9g}, oracle {exact[index]:.9g}")
+    else:
+        lines.append(f"shape {tuple(got.shape)}, oracle {tuple(exact.shape)}")
+    lines.append(f"e = {entry['error']:.3g}, CPU's r = {entry['reference_error']:.3g}, limit {entry['limit']:.3g}")
+    lines.append(f"torch {torch.__version__}, transformers {transformers.__version__}, hip {torch.version.hip}")
+    return "\n".join(lines)
+
+
+def require_promise(check: str) -> str | None:
+    """The reason why this architecture does not promise `check`, from exceptions.json; None where it does."""
+    rows = json.loads((FOLDER / "exceptions.json").read_text())
+    return next((f"{row['reason']} ({row['link']})" for row in rows if row["check"] == check), None)
+
+
+def on_grid(value: Any, dtype: torch.dtype) -> Any:
+    """Arguments rounded to `dtype`, in f64: the oracle and the device get the same numbers."""
+    if isinstance(value, Call):
+        return Call(value.block, on_grid(value.args, dtype), on_grid(value.kwargs, dtype))
+    return on(on(value, "cpu", dtype), "cpu", torch.float64)
+
+
+def float_outputs(output: Any) -> list[tuple[str, torch.Tensor]]:
+    """The floating-point tensors of a model's output with their names, without caches."""
+    named = dict(output) if isinstance(output, dict) else {"": output}
+    return list(leaves({k: v for k, v in named.items() if not k.startswith(("past_key", "cache"))}))
+
+
+def outputs(model: Any, inputs: dict[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+    """float_outputs() of a forward pass, by name."""
+    return dict(float_outputs(run(model, inputs, **options)))

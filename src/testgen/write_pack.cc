@@ -1,0 +1,63 @@
+#include "src/testgen/write_pack.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "src/base/error.h"
+
+namespace gabbro::testgen {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMark = "case.py";  // every pack has it
+
+void write_file(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw failed("{}: cannot be written: {}", path.string(), std::strerror(errno));
+}
+
+void check_target(const fs::path& target, bool replace) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(target, ignored))) return;
+  if (!fs::is_directory(fs::symlink_status(target, ignored)))
+    throw bad_input("{}: is there and is no folder", target.string());
+  if (fs::is_empty(target, ignored)) return;
+  if (!fs::exists(target / kMark, ignored) || !fs::exists(target / "exceptions.json", ignored)) {
+    throw bad_input("{}: is there and holds no pack", target.string());
+  }
+  if (!replace) throw bad_input("{}: is there: --force replaces it", target.string());
+}
+
+}  // namespace
+
+void write_pack(const Pack& pack, const std::string& folder, bool replace) {
+  const fs::path target = fs::path(folder).lexically_normal();
+  check_target(target, replace);
+  std::error_code error;
+  const fs::path clean = target.has_filename() ? target : target.parent_path();
+  if (clean.has_parent_path()) fs::create_directories(clean.parent_path(), error);
+  if (error) throw failed("{}: cannot be created: {}", clean.parent_path().string(), error.message());
+  const std::string ending = fmt::format(".{}.partial", ::getpid());
+  const fs::path fresh = clean.string() + ending, old = clean.string() + ending + ".old";
+  try {
+    fs::remove_all(fresh);
+    fs::create_directory(fresh);
+    for (const auto& [name, text] : pack.files) write_file(fresh / name, text);
+    if (fs::exists(clean)) fs::rename(clean, old);
+    fs::rename(fresh, clean);
+    fs::remove_all(old, error);
+  } catch (const fs::filesystem_error& problem) {
+    fs::remove_all(fresh, error);
+    if (!fs::exists(clean, error) && fs::exists(old, error)) fs::rename(old, clean, error);
+    throw failed("{}: cannot be written: {}", clean.string(), problem.code().message());
+  }
+}
+
+}  // namespace gabbro::testgen

@@ -1,0 +1,15 @@
+// Writes packs to folders: a folder appears whole, or not at all.
+#pragma once
+
+#include <string>
+
+#include "src/testgen/pack.h"
+
+namespace gabbro::testgen {
+
+// Creates `folder` with the pack's files. A folder that is there is an error, except an empty one; with `replace` a
+// folder that holds a pack is replaced, and nothing else is. Throws bad_input for a folder in the way, failed() where
+// the disk refuses.
+void write_pack(const Pack& pack, const std::string& folder, bool replace);
+
+}  // namespace gabbro::testgen

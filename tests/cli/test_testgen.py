@@ -1,0 +1,162 @@
+"""`testgen`: packs are written whole and alike, stand alone, and bad input is one line."""
+import ast
+import json
+import re
+import sys
+import time
+
+import support
+from support import SANITIZED, TestCase, gabbro
+
+TREES = support.ROOT / "tests" / "data" / "sysfs"
+# Forbidden in generated files: replacements for a missing device, hidden errors, names of models on the hub.
+FORBIDDEN = re.compile(r"\bmock|except:|except Exception|hasattr\(torch\.version|bert-base|meta-llama|huggingface\.co/[a-z]", re.I)
+HOSTILE = {"model_type": "llama\"\n'''import os", "architectures": ["X'''"]}
+
+
+def longest_function(text):
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    return max((node.end_lineno - node.lineno + 1 for node in nodes), default=0)
+
+
+class Packs(TestCase):
+    def pack(self, *arguments, name="pack"):
+        self.succeeds("testgen", *arguments, "-o", self.folder / name)
+        return {path.name: path.read_text() for path in sorted((self.folder / name).iterdir())}
+
+    def test_a_pack_is_plain_python_and_the_same_again(self):
+        files = self.pack("llama")
+        self.assertEqual(files, self.pack("llama", name="again"))
+        for name in ("case.py", "support.py", "conftest.py", "machine.py", "endpoint.py", "inputs.py", "test_layers.py",
+                     "test_properties.py", "test_generate.py", "README.md", "tiny.json", "model.json", "exceptions.json"):
+            self.assertIn(name, files)
+        for name, text in files.items():
+            self.assertNotRegex(text, FORBIDDEN, name)
+            if name.endswith(".py"):
+                self.assertLessEqual(longest_function(text), 40, name)
+        self.assertEqual(json.loads(files["tiny.json"])["hidden_size"], 64)
+        self.assertEqual(json.loads(files["tiny.json"])["num_hidden_layers"], 2)
+
+    def test_every_type_gives_a_pack_or_one_line(self):
+        types = [row["name"] for row in json.loads(self.succeeds("testgen", "--list", "types", "--json").text)["types"]]
+        started = time.monotonic()
+        document = json.loads(self.succeeds("testgen", "--all", "-o", self.folder / "all", "--json").text)
+        self.assertLess(time.monotonic() - started, 600 if SANITIZED else 60)
+        made, skipped = document["types"], document["skipped"]
+        self.assertGreaterEqual(len(types), 718)
+        self.assertEqual(sorted([row["type"] for row in made] + [row["type"] for row in skipped]), sorted(types))
+        self.assertGreaterEqual(len(made), 550)
+        for row in skipped:
+            self.assertNotIn("\n", row["reason"])
+        folders = sorted((self.folder / "all").iterdir())
+        texts = [path.read_text() for folder in folders[::50] for path in folder.glob("*.py")]
+        for text in texts + [(folder / "inputs.py").read_text() for folder in folders]:
+            self.assertLessEqual(longest_function(text), 40, text[:80])
+            self.assertNotRegex(text, FORBIDDEN)
+
+    def test_configurations_of_files_folders_and_lists(self):
+        config = {"model_type": "llama", "architectures": ["LlamaForSequenceClassification"], "hidden_size": 256,
+                  "num_hidden_layers": 5, "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 1000,
+                  "eos_token_id": [999, 2]}
+        path = self.file("config.json", json.dumps(config))
+        files = self.pack(path, name="file")
+        self.assertEqual(files, self.pack(self.folder, name="folder"))
+        self.assertIn("LlamaForSequenceClassification", files["case.py"])
+        tiny = json.loads(files["tiny.json"])
+        self.assertEqual((tiny["num_attention_heads"], tiny["num_key_value_heads"], tiny["vocab_size"]), (4, 2, 512))
+        self.assertEqual(tiny["eos_token_id"], [511, 2])
+        self.assertNotIn("test_generate.py", files)
+        names = self.file("list", "# a comment\nllama\nbert\n")
+        self.succeeds("testgen", "--from", names, "-o", self.folder / "several")
+        self.assertEqual(sorted(p.name for p in (self.folder / "several").iterdir()), ["bert", "llama"])
+
+    def test_true_size_keeps_widths(self):
+        files = self.pack("llama", "--size", "tiny,true")
+        true = json.loads(files["true.json"])
+        self.assertEqual((true["num_hidden_layers"], true["hidden_size"], true["vocab_size"]), (2, 4096, 32000))
+
+    def test_an_unknown_type_goes_by_its_class(self):
+        path = self.file("config.json", json.dumps({"model_type": "new_one", "architectures": ["NewOneForCausalLM"]}))
+        result = self.succeeds("testgen", path, "-o", self.folder / "pack")
+        self.assertIn("follows from the name of its class", result.err.decode())
+        self.assertIn("AutoModelForCausalLM", (self.folder / "pack" / "case.py").read_text())
+
+    def test_checks_are_chosen(self):
+        files = self.pack("llama", "--checks", "layers,causal")
+        self.assertIn("def test_causal", files["test_properties.py"])
+        self.assertNotIn("def test_repeat", files["test_properties.py"])
+        self.assertNotIn("test_memory.py", files)
+        self.assertNotIn("def test_padding", self.pack("llama", "--without", "padding", name="b")["test_properties.py"])
+
+    def test_bad_input_is_one_line(self):
+        out = self.folder / "out"
+        self.fails(2, "testgen", "no-such-model", "-o", out, says="no-such-model")
+        self.fails(2, "testgen", "llama", says="-o")
+        self.fails(2, "testgen", "-o", out, says="--all")
+        self.fails(2, "testgen", "llama", "-o", out, "--checks", "nonsense", says="nonsense")
+        self.fails(2, "testgen", "llama", "-o", out, "--size", "huge", says="huge")
+        self.fails(2, "testgen", "llama", "-o", out, "--task", "ctc", says="causal-lm")
+        self.fails(2, "testgen", "llama", "-o", out, "--devices", "tpu", says="tpu")
+        self.fails(2, "testgen", "llama", "-o", out, "--lengths", "0", says="0")
+        for name, text in (("a", "{"), ("b", "[]"), ("c", "{}"), ("d", json.dumps(HOSTILE)), ("e", '{"model_type": 3}'),
+                           ("f", '{"model_type": "llama", "architectures": ["a b"]}'),
+                           ("g", '{"model_type": "llama", "hidden_size": 18446744073709551615}')):
+            self.fails(2, "testgen", self.file(f"{name}.json", text), "-o", out, says=f"{name}.json")
+        self.assertFalse(out.exists())
+
+    def test_values_cannot_become_code(self):
+        config = {"model_type": "llama", "hidden_act": "'''\nimport os\n\"\"\"", "x\"'\\\n{{ 1 }}": "{% raw %}\\", "auto_map": {"a": "b"}}
+        files = self.pack(self.file("config.json", json.dumps(config)))
+        for name, text in files.items():
+            if name.endswith(".py"):
+                self.assertNotIn("import os\n\"", text)
+                ast.parse(text)
+        self.assertEqual(json.loads(files["model.json"]), config)
+        self.assertNotIn("trust_remote_code", "".join(files.values()))
+
+    def test_folders_in_the_way(self):
+        self.pack("llama")
+        self.fails(2, "testgen", "llama", "-o", self.folder / "pack", says="--force")
+        self.succeeds("testgen", "llama", "-o", self.folder / "pack", "--force")
+        (self.folder / "other").mkdir()
+        mine = self.folder / "other" / "mine.txt"
+        mine.write_text("x")
+        self.fails(2, "testgen", "llama", "-o", self.folder / "other", "--force", says="no pack")
+        self.assertEqual(mine.read_text(), "x")
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["other", "pack"])
+
+    def test_lists(self):
+        for what, word in (("tasks", "causal-lm"), ("checks", "layers"), ("families", "decoder-only")):
+            self.assertIn(word, self.succeeds("testgen", "--list", what).text)
+
+
+class Endpoints(TestCase):
+    def test_each_task_has_its_handlers(self):
+        for kind, task in (("llama", "text_generation"), ("bert", "fill_mask"), ("vit", "image_classification"),
+                           ("whisper", "audio_to_text"), ("t5", "translation"), ("detr", "object_detection")):
+            self.succeeds("testgen", kind, "-o", self.folder / kind)
+            text = (self.folder / kind / "endpoint.py").read_text()
+            names = {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+            self.assertLessEqual({"init_cpu", "init_cuda", "init_rocm"}, names)
+            for hardware in ("cpu", "cuda", "rocm"):
+                self.assertIn(f"create_{hardware}_{task}_endpoint_handler", names)
+
+
+class Running(TestCase):
+    def test_detection_without_torch_names_the_broken_link(self):
+        environment = {"GABBRO_SYSFS_ROOT": str(TREES / "no_driver")}
+        result = gabbro("testgen", "--detect", "--json", "--python", sys.executable, environment=environment)
+        found = json.loads(result.text)
+        self.assertEqual((found["verdict"], found["link"]), ("cpu", "driver"))
+        result = gabbro("testgen", "--detect", "--require", "rocm", "--python", sys.executable, environment=environment)
+        self.assertEqual(result.code, 3, result)
+
+    def test_a_missing_python_or_pack_is_an_error(self):
+        self.fails(2, "testgen", "--run", says="--run")
+        result = gabbro("testgen", "--run", self.folder, "--python", sys.executable)
+        self.assertEqual(result.code, 2, result)
+        self.fails(2, "testgen", "--detect", "--python", "/nonexistent/python", says="/nonexistent/python")
+
+
+if __name__ == "__main__":
+    support.main()
