@@ -84,7 +84,13 @@ class GenerateOutput:
 
 
 class AutoModel:
-    """A language model of any size; :meth:`from_pretrained` loads one."""
+    """A language model of any size, with the names of AirLLM; :meth:`from_pretrained` loads one.
+
+    >>> model = gb.AutoModel.from_pretrained("model.gguf", max_seq_len=128)  # doctest: +SKIP
+    >>> ids = model.tokenizer("Hello", return_tensors="np")["input_ids"]  # doctest: +SKIP
+    >>> model.tokenizer.decode(model.generate(ids, max_new_tokens=5)[0])  # doctest: +SKIP
+    'Hello! How can I help'
+    """
 
     def __init__(self, model: llm.LanguageModel, profiling_mode: bool) -> None:
         self._model = model
@@ -184,7 +190,7 @@ class AutoModel:
             answers = [self._streamed(prompt, streamer, options) for prompt in prompts]
         if self._profiling:
             self._print_profile()
-        sequences = _Ids(_Ids([*prompt, *answer]) for prompt, answer in zip(prompts, answers))
+        sequences = _Ids(_Ids([*prompt, *answer]) for prompt, answer in zip(prompts, answers, strict=True))
         return GenerateOutput(sequences) if return_dict_in_generate else sequences
 
     __call__ = generate

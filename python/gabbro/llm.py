@@ -333,5 +333,5 @@ def load(
         If the device is missing or has too little memory.
     """
     report = progress if callable(progress) else _bar if progress and sys.stderr.isatty() else None
-    return LanguageModel(
-        _core._LanguageModel.load(str(model), device, threads, context, sequences, kv_type, memory, host_memory, report))
+    return LanguageModel(_core._LanguageModel.load(
+        str(model), device, threads, context, sequences, kv_type, memory, host_memory, report))

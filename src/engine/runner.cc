@@ -304,7 +304,7 @@ Tensor Runner::evaluate(const llm::Step& step, const std::atomic<bool>* cancel) 
 std::span<const float> Runner::host(const Tensor& logits, int64_t rows) {
   Device& device = *engine_->state_->device;
   logits_ = logits;
-  if (rows == 0) return {};
+  if (!logits.defined()) return {};
   const auto count = static_cast<size_t>(rows * engine_->state_->facts.vocabulary);
   const void* const memory = logits.state().storage.get();
   if (device.host_accessible()) return {static_cast<const float*>(memory), count};

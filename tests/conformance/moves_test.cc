@@ -38,13 +38,13 @@ class Moves : public testing::Test {
 };
 
 TEST_F(Moves, GatherTakesRowsOfAnyLength) {
-  constexpr int64_t kRows = 11, kPicks = 70, kPitch = 40;
+  constexpr int64_t kLines = 11, kPicks = 70, kPitch = 40;
   std::vector<int32_t> picks;
   for (int64_t i = 0; i < kPicks; ++i)
-    picks.push_back(static_cast<int32_t>(i * 7 % (2 * kRows) - kRows));  // some from the end
+    picks.push_back(static_cast<int32_t>(i * 7 % (2 * kLines) - kLines));  // some from the end
   const Tensor indices = device()->upload(DType::i32, Shape{kPicks}, picks.data());
   for (const DType dtype : kDTypes) {
-    const Tensor whole = numbers(Shape{kRows, kPitch}, dtype);
+    const Tensor whole = numbers(Shape{kLines, kPitch}, dtype);
     const std::vector<float> source = values_of(whole);
     for (const int64_t columns : {int64_t{1}, int64_t{7}, int64_t{16}, int64_t{32}, kPitch}) {
       for (const int64_t first : {int64_t{0}, kPitch - columns}) {  // a row of the view begins anywhere
@@ -52,7 +52,7 @@ TEST_F(Moves, GatherTakesRowsOfAnyLength) {
         const std::vector<float> actual = values_of(gather(slice(whole, 1, first, columns), indices));
         ASSERT_EQ(actual.size(), static_cast<size_t>(kPicks * columns));
         for (int64_t i = 0; i < kPicks * columns; ++i) {
-          const int64_t row = (picks[static_cast<size_t>(i / columns)] + kRows) % kRows;
+          const int64_t row = (picks[static_cast<size_t>(i / columns)] + kLines) % kLines;
           ASSERT_EQ(actual[static_cast<size_t>(i)], source[static_cast<size_t>(row * kPitch + first + i % columns)]);
         }
       }
@@ -64,8 +64,8 @@ TEST_F(Moves, ConcatTakesPartsOfAnyLength) {
   for (const DType dtype : kDTypes) {
     for (const auto& [left, right] : {std::pair<int64_t, int64_t>{16, 32}, {16, 5}, {3, 13}, {48, 16}}) {
       SCOPED_TRACE(fmt::format("{} {} {}", dtype_name(dtype), left, right));
-      constexpr int64_t kRows = 9;
-      const Tensor a = numbers(Shape{kRows, left}, dtype), b = numbers(Shape{kRows, right}, dtype);
+      constexpr int64_t kLines = 9;
+      const Tensor a = numbers(Shape{kLines, left}, dtype), b = numbers(Shape{kLines, right}, dtype);
       const std::vector<float> first = values_of(a), second = values_of(b), actual = values_of(concat({a, b}, 1)),
                                below = values_of(concat({a, a}, 0));
       for (int64_t row = 0; row < kRows; ++row) {

@@ -12,7 +12,7 @@
 namespace gabbro::conformance {
 namespace {
 
-constexpr double kEpsilon = 0x1p-24;
+constexpr double kRounding = 0x1p-24;
 constexpr int64_t kSlots = 4;
 constexpr int32_t kNone = -1;
 
@@ -79,7 +79,7 @@ TEST(Recurrence, CausalConvSumsTheLastInputsOfEachSequence) {
           expected.push_back(sum);
         }
       }
-      EXPECT_LE(worst_difference(actual, expected), 64 * static_cast<double>(taps + 1) * kEpsilon) << channels;
+      EXPECT_LE(worst_difference(actual, expected), 64 * static_cast<double>(taps + 1) * kRounding) << channels;
     }
   }
 }
@@ -132,7 +132,7 @@ TEST(Recurrence, SelectiveScanUpdatesTheStateOfEachSequence) {
       }
       // Each state has an error of a few units for each token, and the sum one of N terms.
       const double units = 8.0 * static_cast<double>(tokens) + static_cast<double>(c.states);
-      EXPECT_LE(worst_difference(actual, expected), 8 * units * kEpsilon * largest) << c.heads << " " << c.states;
+      EXPECT_LE(worst_difference(actual, expected), 8 * units * kRounding * largest) << c.heads << " " << c.states;
     }
   }
 }

@@ -15,7 +15,7 @@
 namespace gabbro {
 namespace {
 
-constexpr int64_t kVocabulary = 257;
+constexpr int64_t kWords = 257;
 // On a CPU the process counts too, and grows while a model is loaded: its weights have to be more than that.
 constexpr uint64_t kGrowth = uint64_t{3} << 20;
 constexpr const char* kExperts =
@@ -38,7 +38,7 @@ std::string write_model(const std::string& shape, const char* type) {
 
 std::vector<int32_t> ids(int count, int first = 0) {
   std::vector<int32_t> tokens;
-  for (int i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((first + i) * 37 % kVocabulary));
+  for (int i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((first + i) * 37 % kWords));
   return tokens;
 }
 
@@ -131,7 +131,7 @@ TEST(StreamingSequences, SharePasses) {
     Sequence a(engine), b(engine);
     const std::vector<int32_t> first = ids(9), second = ids(21, 5);
     const Chunk chunks[] = {{&a, first}, {&b, second}};
-    ASSERT_EQ(runner.step(chunks).size(), static_cast<size_t>(2 * kVocabulary));
+    ASSERT_EQ(runner.step(chunks).size(), static_cast<size_t>(2 * kWords));
   }
   EXPECT_EQ(streamed->streaming_work().passes, 1u);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -36,7 +37,7 @@ std::filesystem::path cache_file() {
                                          : std::filesystem::path();
 }
 
-// Lines "<link> <bytes per second>"; what is not one is passed over.
+// Lines "<link> <bytes per second> <time>"; others, and those of yesterday, are passed over: disks have busy hours.
 class LinkCache {
  public:
   LinkCache() {
@@ -44,16 +45,18 @@ class LinkCache {
     for (std::string line; std::getline(file, line);) {
       std::istringstream words(line);
       std::string link;
-      double speed = 0;
-      if (words >> link >> speed && speed > 0) speeds_[link] = speed;
+      double speed = 0, time = 0;
+      constexpr double kDay = 86400;
+      if (words >> link >> speed >> time && speed > 0 && now() - time < kDay) speeds_[link] = {speed, time};
     }
   }
 
   template <class Measure>
   double get(const std::string& link, const Measure& measure) {
     const auto known = speeds_.find(link);
-    if (known != speeds_.end()) return known->second;
-    const double speed = speeds_[link] = measure();
+    if (known != speeds_.end()) return known->second.speed;
+    const double speed = measure();
+    speeds_[link] = {speed, now()};
     save();
     return speed;
   }
@@ -63,7 +66,7 @@ class LinkCache {
     const std::filesystem::path path = cache_file();
     if (path.empty()) return;
     std::string text;
-    for (const auto& [link, speed] : speeds_) text += fmt::format("{} {:.0f}\n", link, speed);
+    for (const auto& [link, known] : speeds_) text += fmt::format("{} {:.0f} {:.0f}\n", link, known.speed, known.time);
     std::error_code ignored;
     std::filesystem::create_directories(path.parent_path(), ignored);
     try {
@@ -72,7 +75,12 @@ class LinkCache {
     }
   }
 
-  std::map<std::string, double> speeds_;
+  struct Known {
+    double speed, time;  // bytes per second; seconds since 1970
+  };
+  static double now() { return static_cast<double>(std::time(nullptr)); }
+
+  std::map<std::string, Known> speeds_;
 };
 
 const CheckpointTensor& largest_tensor(const Checkpoint& checkpoint) {

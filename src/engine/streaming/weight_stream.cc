@@ -16,8 +16,9 @@ using Clock = std::chrono::steady_clock;
 
 // Pinned host -> device needs 16 MiB for its full rate, a disk 4 MiB (docs/performance.md); 8 reads at a time cover
 // bandwidth x latency of the fastest disks: 14 GB/s x 2 ms = 28 MiB.
-constexpr StreamSizes kHostSizes = {.piece_bytes = size_t{4} << 20, .reads = 8};
-constexpr StreamSizes kDeviceSizes = {.piece_bytes = size_t{16} << 20, .reads = 6};
+// A CPU that computes a layer packs nothing meanwhile: as many buffers again are for what arrives then.
+constexpr StreamSizes kHostSizes = {.piece_bytes = size_t{4} << 20, .reads = 8, .buffers = 16};
+constexpr StreamSizes kDeviceSizes = {.piece_bytes = size_t{16} << 20, .reads = 6, .buffers = 8};
 
 // The number in "blk.12.attn_q.weight".
 int64_t layer_of(const std::string& name) {
@@ -60,15 +61,15 @@ std::shared_ptr<void> read_to_host(Device& device, const llm::MatrixInFiles& mat
 
 StreamSizes default_sizes(const Device& device, uint64_t largest_layer) {
   StreamSizes sizes = device.host_accessible() ? kHostSizes : kDeviceSizes;
-  constexpr uint64_t kLeast = uint64_t{256} << 10;  // of small models, whose buffers should not be larger than a layer
-  sizes.piece_bytes = std::clamp<uint64_t>(largest_layer / 8, kLeast, sizes.piece_bytes);
+  constexpr uint64_t kLeast = uint64_t{128} << 10;  // of small models, whose buffers should not be larger than a layer
+  sizes.piece_bytes = std::clamp<uint64_t>(largest_layer / 16, kLeast, sizes.piece_bytes);
   return sizes;
 }
 
 StreamOverhead overhead_of(const Device& device, const StreamSizes& sizes, size_t largest_row) {
   // A piece has kPackRows rows at least, and is read with what is around it.
   const size_t piece = std::max(sizes.piece_bytes, largest_row * abi::kPackRows) + 2 * kReadAlignment;
-  return {.host = static_cast<size_t>(sizes.reads + 1) * (piece + kReadAlignment),
+  return {.host = static_cast<size_t>(sizes.buffers + 1) * (piece + kReadAlignment),
           .device = device.host_accessible() ? 0 : piece};
 }
 
@@ -144,7 +145,7 @@ void WeightStream::start() {
   s.sizes.ring_bytes = round_up(choice_.sizes.ring_bytes, kReadAlignment);
   s.ring_memory = device_->allocate_unpooled(s.sizes.ring_bytes + kReadAlignment);
   s.ring = aligned(s.ring_memory.get());
-  for (int i = 0; piece > 0 && i < s.sizes.reads; ++i) s.stages.push_back(make_stage(device_, piece));
+  for (int i = 0; piece > 0 && i < s.sizes.buffers; ++i) s.stages.push_back(make_stage(device_, piece));
   if (scattered) s.gathered = make_stage(device_, piece);
   if (packs && !device_->host_accessible()) s.device_stage = device_->allocate(part);
   for (StreamedLayer& layer : s.layers) {

@@ -15,6 +15,7 @@ struct StreamSizes {
   size_t ring_bytes = 0;   // on the device
   size_t piece_bytes = 0;  // of one read
   int reads = 0;           // under way at a time
+  int buffers = 0;         // for pieces that are read, or wait to be packed
 };
 
 // Memory that a stream takes besides its ring, in bytes.
