@@ -20,17 +20,23 @@ struct Facts {
   bool signed_levels = true;  // all levels fit the signed integers of `bits`
 };
 
+// Reads scales and zero points of all groups, until what is asked is known.
 Facts facts_of(const Integers& m) {
-  Facts facts;
-  const int largest = (1 << m.bits) - 1, middle = m.bits == 8 ? 128 : 8;
-  for (int64_t row = 0; row < m.rows; ++row) {
-    for (int64_t g = 0; g < m.group_count(); ++g) {
-      facts.half_scales &= is_exact_half(m.scale(row, g));
-      const int zero = m.zero(row, g);
-      facts.signed_levels &= zero <= middle && largest - zero < middle;
+  const auto all_groups = [&](const auto& check) {
+    for (int64_t row = 0; row < m.rows; ++row) {
+      for (int64_t g = 0; g < m.group_count(); ++g) {
+        if (!check(row, g)) return false;
+      }
     }
-  }
-  return facts;
+    return true;
+  };
+  const int largest = (1 << m.bits) - 1, middle = m.bits == 8 ? 128 : 8;
+  const auto is_half = [&](int64_t row, int64_t g) { return is_exact_half(m.scale(row, g)); };
+  const auto is_signed = [&](int64_t row, int64_t g) {
+    const int zero = m.zero(row, g);
+    return zero <= middle && largest - zero < middle;
+  };
+  return {.half_scales = m.half_scales || all_groups(is_half), .signed_levels = all_groups(is_signed)};
 }
 
 void store_f16(float value, std::byte* to) {
