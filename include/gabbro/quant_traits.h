@@ -43,7 +43,7 @@ enum class ScaleCode {
 struct QuantTraits {
   const char* ggml_name;  // of the element type, as GGUF files have it
   int ggml_type;          // its number there; from 9001 on: a format of safetensors folders that GGUF lacks
-  int file_type = -1;          // general.file_type of models of this format alone; -1: none
+  int file_type = -1;     // general.file_type of models of this format alone; -1: none
   int block_elements;
   int block_bytes;
 

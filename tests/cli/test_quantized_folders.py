@@ -18,11 +18,16 @@ class QuantizedFolders(TestCase):
         self.assertEqual(facts["formats"]["AWQ 4-bit"], 7)
         self.assertEqual(sum(facts["formats"].values()), 7 + 7)
 
+    def test_fit_counts_the_bytes_that_are_loaded(self):
+        said = self.json("fit", QUANTIZED / "fp8_block", "--json")
+        matrices, tables, norms = 5 * 128 * 128 + 2 * 64 * 128, 2 * 64 * 128, 3 * 128
+        self.assertEqual(said["weight_bytes"], matrices * 36 // 32 + 2 * tables + 2 * norms)
+
     def test_symmetric_blocks_are_copied_by_convert(self):
         out = self.folder / "gptq.gguf"
         said = self.succeeds("convert", QUANTIZED / "gptq", "--type", "q4_0", "-o", out)
         self.assertNotIn(b"quantized again", said.err)
-        self.assertEqual(self.json("inspect", out, "--json")["formats"]["Q4_0"], 7)
+        self.assertEqual(self.json("inspect", out, "--json")["formats"]["Q4_0"], 8)  # embeddings too
 
     def test_other_forms_are_quantized_again_with_a_warning(self):
         out = self.folder / "nf4.gguf"

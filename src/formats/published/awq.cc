@@ -51,6 +51,7 @@ Matrix matrix_of(const Source& source, int64_t group, const CheckpointTensor& we
   const CheckpointTensor& zeros = source.require(module + ".qzeros", weight, {"I32"}, {count, rows / 8});
   Matrix out{.name = module + ".weight", .format = "AWQ 4-bit", .parts = {&weight, &zeros, &scales}};
   m.bfloat_scales = scales.format == "BF16";
+  m.half_scales = scales.format == "F16";
   m.scale = [scales, rows](int64_t row, int64_t g) { return number(scales, g * rows + row); };
   m.zero = [zeros, rows](int64_t row, int64_t g) -> int { return code_at(zeros, g * (rows / 8) + row / 8, row); };
   m.codes = [weight, rows, columns](int64_t first, int64_t rows_wanted, uint8_t* codes) {

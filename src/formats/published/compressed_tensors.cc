@@ -87,6 +87,7 @@ void add_packed(const Source& source, const CheckpointTensor& packed, const std:
     matrix.parts.push_back(groups);
   }
   m.bfloat_scales = scales.format == "BF16";
+  m.half_scales = scales.format == "F16";
   m.scale = [scales, count, one = scales.elements() == 1](int64_t row, int64_t g) {
     return number(scales, one ? 0 : row * count + g);
   };

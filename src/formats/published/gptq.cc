@@ -74,6 +74,7 @@ Matrix matrix_of(const Source& source, const Config& config, const CheckpointTen
   }
   const int mask = (1 << config.bits) - 1, bits = config.bits;
   m.bfloat_scales = scales.format == "BF16";
+  m.half_scales = scales.format == "F16";
   m.scale = [scales, rows](int64_t row, int64_t g) { return number(scales, g * rows + row); };
   m.zero = [zeros, per_word, bits, mask, more = config.zeros_less_one ? 1 : 0](int64_t row, int64_t g) {
     const auto word = element<uint32_t>(zeros, g * zeros.shape[1] + row / per_word);

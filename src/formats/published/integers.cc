@@ -20,17 +20,23 @@ struct Facts {
   bool signed_levels = true;  // all levels fit the signed integers of `bits`
 };
 
+// Reads scales and zero points of all groups, until what is asked is known.
 Facts facts_of(const Integers& m) {
-  Facts facts;
-  const int largest = (1 << m.bits) - 1, middle = m.bits == 8 ? 128 : 8;
-  for (int64_t row = 0; row < m.rows; ++row) {
-    for (int64_t g = 0; g < m.group_count(); ++g) {
-      facts.half_scales &= is_exact_half(m.scale(row, g));
-      const int zero = m.zero(row, g);
-      facts.signed_levels &= zero <= middle && largest - zero < middle;
+  const auto all_groups = [&](const auto& check) {
+    for (int64_t row = 0; row < m.rows; ++row) {
+      for (int64_t g = 0; g < m.group_count(); ++g) {
+        if (!check(row, g)) return false;
+      }
     }
-  }
-  return facts;
+    return true;
+  };
+  const int largest = (1 << m.bits) - 1, middle = m.bits == 8 ? 128 : 8;
+  const auto is_half = [&](int64_t row, int64_t g) { return is_exact_half(m.scale(row, g)); };
+  const auto is_signed = [&](int64_t row, int64_t g) {
+    const int zero = m.zero(row, g);
+    return zero <= middle && largest - zero < middle;
+  };
+  return {.half_scales = m.half_scales || all_groups(is_half), .signed_levels = all_groups(is_signed)};
 }
 
 void store_f16(float value, std::byte* to) {
@@ -38,36 +44,44 @@ void store_f16(float value, std::byte* to) {
   std::memcpy(to, &bits, sizeof bits);
 }
 
-// A block of 32 codes of one group.
-void store_block(DType dtype, const uint8_t* codes, float scale, int zero, std::byte* block) {
-  const auto nibbles = [&](std::byte* to, int shift) {
-    for (int i = 0; i < 16; ++i) to[i] = static_cast<std::byte>((codes[i] + shift) | (codes[i + 16] + shift) << 4);
-  };
-  const auto levels = [&](std::byte* to) {
-    for (int i = 0; i < kIntegerBlock; ++i) to[i] = static_cast<std::byte>(codes[i] - zero);
-  };
-  switch (dtype) {
-    case DType::q4_0:
-      store_f16(scale, block);
-      return nibbles(block + 2, 8 - zero);
-    case DType::int4_zp:
-      store_f16(scale, block);
-      store_f16(static_cast<float>(-zero), block + 2);
-      return nibbles(block + 4, 0);
-    case DType::q8_0:
-      store_f16(scale, block);
-      return levels(block + 2);
-    default:  // int8_f32
-      std::memcpy(block, &scale, sizeof scale);
-      return levels(block + 4);
+// A block format of 32 codes of one group: its scale, then minus the zero point where that is stored, then the codes as
+// nibbles, or as bytes less the zero point.
+struct BlockLayout {
+  DType dtype;
+  bool float_scale, zero_point, nibbles;
+  int zero;  // code of level 0 of the nibbles
+};
+constexpr BlockLayout kLayouts[] = {
+    {.dtype = DType::q4_0, .float_scale = false, .zero_point = false, .nibbles = true, .zero = 8},
+    {.dtype = DType::int4_zp, .float_scale = false, .zero_point = true, .nibbles = true, .zero = 0},
+    {.dtype = DType::q8_0, .float_scale = false, .zero_point = false, .nibbles = false, .zero = 0},
+    {.dtype = DType::int8_f32, .float_scale = true, .zero_point = false, .nibbles = false, .zero = 0},
+};
+
+void store_block(const BlockLayout& layout, const uint8_t* codes, float scale, int zero, std::byte* block) {
+  if (layout.float_scale) {
+    std::memcpy(block, &scale, sizeof scale);
+    block += sizeof scale;
+  } else {
+    store_f16(scale, block);
+    block += sizeof(uint16_t);
   }
+  if (layout.zero_point) {
+    store_f16(static_cast<float>(-zero), block);
+    block += sizeof(uint16_t);
+  }
+  const int shift = layout.zero_point ? 0 : layout.zero - zero;
+  for (int i = 0; i < 16 && layout.nibbles; ++i)
+    block[i] = static_cast<std::byte>((codes[i] + shift) | (codes[i + 16] + shift) << 4);
+  for (int i = 0; i < kIntegerBlock && !layout.nibbles; ++i) block[i] = static_cast<std::byte>(codes[i] - zero);
 }
 
 void fill_row(const Integers& m, DType dtype, int64_t row, const uint8_t* codes, std::byte* out) {
   if (is_quantized(dtype)) {
     const size_t bytes = dtype_info(dtype).block_bytes;
+    const BlockLayout& layout = *std::ranges::find(kLayouts, dtype, &BlockLayout::dtype);
     for (int64_t k = 0; k < m.columns; k += kIntegerBlock, out += bytes)
-      store_block(dtype, codes + k, m.scale(row, k / m.group), m.zero(row, k / m.group), out);
+      store_block(layout, codes + k, m.scale(row, k / m.group), m.zero(row, k / m.group), out);
     return;
   }
   std::vector<float> scales(static_cast<size_t>(m.group_count())), zeros(scales.size());

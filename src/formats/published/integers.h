@@ -13,7 +13,8 @@ struct Integers {
   int bits = 4;                   // of a code: 2, 4 or 8
   int64_t group = 0;              // columns of a group, the last of which may be shorter
   std::vector<int32_t> groups{};  // of each column, in range; empty: column / group
-  bool bfloat_scales = false;     // scales are stored as bf16
+  bool bfloat_scales = false;     // scales are stored as bf16,
+  bool half_scales = false;       // or as f16
   // Codes of rows [first, first + count), count ≤ kRowsAtOnce: out [count][columns].
   std::function<void(int64_t first, int64_t count, uint8_t* out)> codes{};
   std::function<float(int64_t row, int64_t group)> scale{};

@@ -32,7 +32,8 @@ void require_shape(const CheckpointTensor& tensor, const std::vector<std::string
     throw bad_input("{}: tensor {} is {}, its quantization method asks for {}", tensor.file->path(),
                     gguf::quote(tensor.name), tensor.format, fmt::join(types, " or "));
   }
-  const bool fits = std::ranges::equal(tensor.shape, shape, [](int64_t a, int64_t b) { return b < 0 || a == b; });
+  const bool fits =
+      std::ranges::equal(tensor.shape, shape, [](int64_t a, int64_t b) { return b < 0 ? a > 0 : a == b; });
   if (fits) return;
   throw bad_input("{}: tensor {} has shape ({}), its quantization method asks for ({})", tensor.file->path(),
                   gguf::quote(tensor.name), fmt::join(tensor.shape, ", "), fmt::join(shape, ", "));

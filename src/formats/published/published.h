@@ -44,7 +44,7 @@ class Source {
   const Metadata& config() const { return config_; }
   const CheckpointTensor* find(const std::string& name) const { return find_(name); }
   // Throws bad_input that names the file and the tensor: missing, of another element type (as safetensors call it) or
-  // shape; -1: any length.
+  // shape; -1: any length but 0.
   const CheckpointTensor& require(const std::string& name, const CheckpointTensor& of) const;
   const CheckpointTensor& require(const std::string& name, const CheckpointTensor& of,
                                   const std::vector<std::string_view>& types, std::vector<int64_t> shape) const;

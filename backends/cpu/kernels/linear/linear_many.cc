@@ -11,6 +11,17 @@ namespace {
 
 constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// A chunk of 16 rows, each column times `inverse`, as codes.
+template <class Weight>
+[[gnu::always_inline]] inline void store_rounded(const Weight& weight, F32 inverse, int16_t* codes) {
+  const auto code = [&](int k) { return round_to_i32(weight(k) * inverse); };
+  for (int k = 0; k < kChunk; k += 4) {
+    int16_t* to = codes + k * kPanelRows;
+    store_words(to, join_words(code(k), code(k + 2)));
+    store_words(to + 2 * kPanelRows, join_words(code(k + 1), code(k + 3)));
+  }
+}
+
 // A chunk of 16 rows to codes with a scale for each row; weight(k): those of column k. With an infinity or a NaN the
 // scale is a NaN.
 template <class Weight>
@@ -22,13 +33,7 @@ template <class Weight>
     peak = max(peak, abs(w));
     probe = fma(w, zero_f32(), probe);
   }
-  const F32 inverse = select(least < peak, levels / peak, zero_f32());
-  const auto code = [&](int k) { return round_to_i32(weight(k) * inverse); };
-  for (int k = 0; k < kChunk; k += 4) {
-    int16_t* to = codes + k * kPanelRows;
-    store_words(to, join_words(code(k), code(k + 2)));
-    store_words(to + 2 * kPanelRows, join_words(code(k + 1), code(k + 3)));
-  }
+  store_rounded(weight, select(least < peak, levels / peak, zero_f32()), codes);
   store(scales, peak / levels + probe);
 }
 
@@ -44,15 +49,24 @@ void unpack_plain(const void* panel, int64_t columns, const UnpackedPanel& out) 
   }
 }
 
+// E4M3 codes have four significant bits: with a power of two as scale all are exact but those below 2⁻⁹ of the largest.
 template <Packing p>
 void unpack_e4m3(const void* panel, int64_t columns, const UnpackedPanel& out) {
   const auto* bytes = static_cast<const uint8_t*>(panel);
+  const F32 levels = splat(4096);
+  alignas(64) float powers[kPanelRows];
   for (int64_t chunk = 0; chunk < columns / kChunk; ++chunk) {
-    const uint8_t* codes = bytes + small_codes_at(p, chunk, columns);
-    float* const scales = out.scales + chunk * kPanelRows;
-    round_chunk([&](int k) { return load_e4m3(codes + k * kPanelRows); }, out.codes + chunk * kChunk * kPanelRows,
-                scales);
-    store(scales, load(scales) * load_scale<p>(bytes + small_scale_at(p, chunk)));
+    const uint8_t* weights = bytes + small_codes_at(p, chunk, columns);
+    F32 peak = zero_f32();
+    for (int k = 0; k < kChunk; ++k) peak = max(peak, abs(load_e4m3(weights + k * kPanelRows)));
+    store(powers, peak);
+    for (float& power : powers) power = std::bit_cast<float>(std::bit_cast<uint32_t>(power) & 0x7f800000u);
+    const F32 power = load(powers);  // of two, and at most the peak, which is less than twice as large
+    const F32 inverse = select(zero_f32() < peak, levels / power, zero_f32());
+    store_rounded([&](int k) { return load_e4m3(weights + k * kPanelRows); }, inverse,
+                  out.codes + chunk * kChunk * kPanelRows);
+    const F32 scale = load_scale<p>(bytes + small_scale_at(p, chunk));
+    store(out.scales + chunk * kPanelRows, power / levels * scale);
   }
 }
 
