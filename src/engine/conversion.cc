@@ -19,10 +19,15 @@ std::string folder_with(const Checkpoint& checkpoint) {
 
 }  // namespace
 
+bool has_encoder_alone(const Checkpoint& checkpoint) {
+  const std::string architecture = llm::architecture_of(checkpoint);
+  return llm::find_family(architecture) == nullptr && encoder::find_family(checkpoint) != nullptr;
+}
+
 bool is_encoder(const Checkpoint& checkpoint) {
   if (encoder::find_family(checkpoint) == nullptr) return false;
+  if (has_encoder_alone(checkpoint)) return true;
   const std::string architecture = llm::architecture_of(checkpoint);
-  if (llm::find_family(architecture) == nullptr) return true;
   if (checkpoint.layout() == CheckpointLayout::kGguf) return checkpoint.metadata().has(architecture + ".pooling_type");
   std::error_code ignored;
   const bool modules = std::filesystem::exists(folder_with(checkpoint) + "/modules.json", ignored);

@@ -13,4 +13,7 @@ llm::Convertible convertible_of(const Checkpoint& checkpoint);
 // that is saved for embeddings.
 bool is_encoder(const Checkpoint& checkpoint);
 
+// True of an architecture that only encoders have.
+bool has_encoder_alone(const Checkpoint& checkpoint);
+
 }  // namespace gabbro

@@ -2,6 +2,7 @@
 #include "src/backend/registry.h"
 #include "src/base/error.h"
 #include "src/base/round_up.h"
+#include "src/engine/conversion.h"
 #include "src/engine/engine_state.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/model_text.h"
@@ -123,6 +124,10 @@ std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions&
 
 std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOptions& options,
                                      std::shared_ptr<Device> device) {
+  if (has_encoder_alone(checkpoint)) {
+    throw Error(ErrorCode::kBadInput, checkpoint.path() + ": the model is a text encoder, which writes no text",
+                "gabbro embed, or gabbro rerank");
+  }
   auto state = std::make_unique<State>();
   state->no_tokenizer = checkpoint.layout() == CheckpointLayout::kHuggingFace
                             ? "the folder has no tokenizer (tokenizer.json or tokenizer.model)"

@@ -98,6 +98,7 @@ class Embed(TestCase):
         self.fails(2, "embed", support.TINY_F16, "x", says="encoders of architecture 'llama' are not supported")
         self.fails(2, "embed", ENCODERS / "bert_rerank", "x", says="is a reranker")
         self.fails(2, "embed", ENCODERS / "roberta", "x", says="has no tokenizer")
+        self.fails(2, "run", ENCODERS / "bert", "x", says=["is a text encoder", "gabbro embed"])
         self.fails(2, "embed", ENCODERS / "bert", "x", "--dimensions", "33", says="33")
         self.fails(2, "embed", ENCODERS / "bert", "x", "--pooling", "median", says="median")
         folder = self.model()

@@ -142,7 +142,7 @@ Tensor attend(const EncoderBatch& batch, const Tensor& q, const Tensor& k, const
               const EncoderAttention& options) {
   const Tensor queries = in_grid(batch, q);                           // [B, H, L, D]
   const Tensor keys = in_grid(batch, k), values = in_grid(batch, v);  // [B, G, L, D]
-  const int64_t whole = query_chunk(batch, q.shape()[1]);
+  const int64_t whole = options.most_queries > 0 ? options.most_queries : query_chunk(batch, q.shape()[1]);
   // Local attention reads few keys where its queries are near each other.
   constexpr int64_t kLeastLocal = 64;
   const int64_t local = std::max(kLeastLocal, 2 * options.window);

@@ -35,8 +35,9 @@ struct EncoderAttention {
   float scale = 1;
   int64_t window = 0;  // tokens on each side that are seen; 0: all
   bool causal = false;
-  Tensor slopes;         // f32 [H]: ALiBi; or undefined
-  Tensor distance_bias;  // f32 [2L - 1, H]: what is added at the distances j - i = -(L - 1) to L - 1; or undefined
+  Tensor slopes;             // f32 [H]: ALiBi; or undefined
+  int64_t most_queries = 0;  // at a time; 0: query_chunk(), and few where a window is narrow
+  Tensor distance_bias;      // f32 [2L - 1, H]: what is added at the distances j - i = -(L - 1) to L - 1; or undefined
 };
 
 // Queries that are computed at a time: their scores take 256 MiB at most, where one query's do.
