@@ -27,6 +27,10 @@ void WeightStream::Shared::run() {
   }
   changed.notify_all();
   reader.reset();  // waits for the reads that are under way
+  try {
+    device->state().copy_stream(*device).synchronize();  // nothing uses the ring when it is freed
+  } catch (const Error&) {                               // a lost device uses nothing
+  }
   const std::lock_guard lock(mutex);
   ended = true;
   changed.notify_all();

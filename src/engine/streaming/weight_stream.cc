@@ -153,6 +153,9 @@ void WeightStream::start() {
     layer.ready = std::make_unique<Event>(device_);
     layer.done = std::make_unique<Event>(device_);
   }
+  // Memory is allocated in the order of the compute stream, and used first by the other one.
+  device_->state().compute_stream(*device_).record(*s.layers.front().done);
+  device_->state().copy_stream(*device_).wait(*s.layers.front().done);
   if (s.files.count() > 0) {
     s.reader = make_async_reader(s.sizes.reads, &s.note);
     s.reader_name = fmt::format("{}, {}", s.reader->name(), s.files.direct() ? "direct" : "through the page cache");
