@@ -90,6 +90,7 @@ class Shrinker {
       if (rule->kind == Kind::kStages && value.is_array() && value.size() > 1) scope.stages = true;
       if (rule->kind == Kind::kWidths && value.is_array() && value.size() > 2) scope.stages = true;
     }
+    if (scope.stages) scope.old_layers.clear();  // "num_layers" counts stages there, each with a list element
     scope.layers = choose_layers(object, scope.old_layers);
     scope.heads = size_ == Size::kTiny ? small_heads(scope.old_heads) : scope.old_heads;
     const int64_t width = std::max(field(object, "hidden_size", path), field(object, "d_model", path));
@@ -253,7 +254,7 @@ class Shrinker {
       }
       if (rule != nullptr && rule->kind == Kind::kLayers && value.is_number_integer()) {
         const int64_t count = number(value, here);
-        if (count > rule->to) change(value, std::min(count, static_cast<int64_t>(scope.layers.size())), here);
+        if (count > rule->to && !scope.stages) change(value, std::min(count, static_cast<int64_t>(scope.layers.size())), here);
       } else if (!scope.old_layers.empty() && is_layer_table(value)) {
         cut_layers(value, scope, here);
       } else if (value.is_object() && (rule == nullptr || rule->kind != Kind::kImage)) {
