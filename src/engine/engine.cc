@@ -46,7 +46,7 @@ Tensor int_tensor(const std::shared_ptr<Device>& device, const Shape& shape) {
   return device->upload(DType::i32, shape, zeros.data());
 }
 
-// What a user should know of a cache that comes by need, where all of it will not come.
+// Warns where a cache that comes by need will not come whole.
 void warn_of_memory(const Device& device, uint64_t cache_bytes, ModelFacts& facts) {
   if (!device.counts_memory()) return;
   const uint64_t used = device.memory(abi::MemoryKind::kDevice).reserved, all = device.facts().memory_free;

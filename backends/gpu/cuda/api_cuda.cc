@@ -43,7 +43,7 @@ constexpr const char* kCudnn = "cuDNN";
   X(cuEventRecord) X(cuEventSynchronize) X(cuStreamWaitEvent)
 // clang-format on
 // Those that drivers before CUDA 12.4 or 10.2 lack; null there.
-#define GABBRO_LATER_CUDA_FUNCTIONS(X) \
+#define GABBRO_LATER_FUNCTIONS(X) \
   X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName) \
   X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) \
   X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)
@@ -54,7 +54,7 @@ class Driver {
  public:
 #define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
   GABBRO_CUDA_FUNCTIONS(GABBRO_APPLY)
-  GABBRO_LATER_CUDA_FUNCTIONS(GABBRO_APPLY)
+  GABBRO_LATER_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
 
   // The driver, or null where there is none that works.
@@ -86,7 +86,7 @@ class Driver {
 #undef GABBRO_APPLY
 #define GABBRO_APPLY(function) \
   function##_ = reinterpret_cast<decltype(function##_)>(::dlsym(library, GABBRO_TEXT(function)));
-    GABBRO_LATER_CUDA_FUNCTIONS(GABBRO_APPLY)
+    GABBRO_LATER_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
     works_ = cuInit_(0) == CUDA_SUCCESS;
   }

@@ -20,7 +20,7 @@ Runtime::Runtime() {
   GABBRO_HIP_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
 #define GABBRO_APPLY(function) static_cast<void>(find_function(library, #function, function##_));
-  GABBRO_LATER_HIP_FUNCTIONS(GABBRO_APPLY)
+  GABBRO_LATER_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
   if (!find_function(library, "hipMalloc", hipMalloc_) || !find_function(library, "hipHostMalloc", hipHostMalloc_))
     return;

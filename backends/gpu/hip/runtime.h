@@ -19,7 +19,7 @@ namespace gabbro::gpu::hip {
   X(hipDeviceCanAccessPeer) X(hipDeviceEnablePeerAccess) X(hipMemcpyPeerAsync) \
   X(hipEventCreateWithFlags) X(hipEventDestroy) X(hipEventRecord) X(hipEventSynchronize) X(hipStreamWaitEvent)
 // Those that some runtimes lack; null there.
-#define GABBRO_LATER_HIP_FUNCTIONS(X) \
+#define GABBRO_LATER_FUNCTIONS(X) \
   X(hipDeviceGetAttribute) X(hipMemGetAllocationGranularity) X(hipMemAddressReserve) X(hipMemAddressFree) \
   X(hipMemCreate) X(hipMemRelease) X(hipMemMap) X(hipMemUnmap) X(hipMemSetAccess)
 // clang-format on
@@ -28,7 +28,7 @@ class Runtime {
  public:
 #define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
   GABBRO_HIP_FUNCTIONS(GABBRO_APPLY)
-  GABBRO_LATER_HIP_FUNCTIONS(GABBRO_APPLY)
+  GABBRO_LATER_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
   // These are overloaded in the headers.
   hipError_t (*hipMalloc_)(void**, size_t) = nullptr;
