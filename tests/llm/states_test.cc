@@ -13,7 +13,7 @@
 namespace gabbro {
 namespace {
 
-constexpr int32_t kVocabulary = 96;
+constexpr int32_t kStateWords = 96;
 
 class States : public testing::TestWithParam<const char*> {
  protected:
@@ -28,7 +28,7 @@ INSTANTIATE_TEST_SUITE_P(Families, States, testing::Values("deepseek_v3", "gpt_o
 
 std::vector<int32_t> prompt_of(size_t number, size_t length) {
   std::vector<int32_t> ids(length);
-  for (size_t i = 0; i < length; ++i) ids[i] = static_cast<int32_t>((i * 7 + number * 31 + 3) % kVocabulary);
+  for (size_t i = 0; i < length; ++i) ids[i] = static_cast<int32_t>((i * 7 + number * 31 + 3) % kStateWords);
   return ids;
 }
 
@@ -66,7 +66,7 @@ TEST_P(States, GreedyTokensAreThoseOfEachSequenceAlone) {
   std::span<const float> logits = runner.step(chunks);
   for (int t = 0; t < kTokens; ++t) {
     for (size_t i = 0; i < kSequences; ++i) {
-      tokens[i].push_back(best(logits.subspan(i * kVocabulary, kVocabulary)));
+      tokens[i].push_back(best(logits.subspan(i * kStateWords, kStateWords)));
       chunks[i].tokens = std::span(&tokens[i].back(), 1);
     }
     logits = runner.step(chunks);
