@@ -36,8 +36,8 @@ set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 set(gabbro_alone
   src/formats/quant/ src/models/llm/families/ src/models/encoder/families/ src/backend/survey.cc
   src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/layer_norm.cc src/ops/pool.cc src/ops/functions/rearrange.cc
-  backends/gpu/memory/memory_test backends/gpu/sim/faults_test backends/gpu/tuning/autotune_test tests/conformance/op_cases tests/conformance/window_cases
-  tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/ops/op_values_test
+  backends/gpu/memory/memory_test backends/gpu/sim/faults_test backends/gpu/tuning/autotune_test tests/conformance/op_cases tests/conformance/recurrence_test tests/conformance/window_cases
+  tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/llm/states_test tests/ops/op_values_test
   tests/train/training_test)
 list(APPEND gabbro_alone  # each command has a struct Options
   apps/cli/doctor apps/cli/embed apps/cli/fit apps/cli/inspect apps/cli/line_editor apps/cli/logits apps/cli/perplexity

@@ -145,7 +145,7 @@ TEST_P(States, ACanceledStepLeavesTheSequenceAsBefore) {
   EXPECT_EQ(greedy(session, more, 3), expected);
 }
 
-// The counts of `fit`: keys and values by token, latents once, states by sequence.
+// The sizes that `fit` counts: keys and values by token, latents once, states by sequence.
 TEST(CacheOfFamilies, IsCountedByItsKind) {
   const auto needs = [](const char* name) {
     return needs_of(Checkpoint::open(std::string(GABBRO_SOURCE_DIR "/tests/data/families/") + name));
