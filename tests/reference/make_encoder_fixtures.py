@@ -4,8 +4,8 @@
 A folder has config.json and model.safetensors (bf16), the files of sentence-transformers where the row has some, and
 expected.safetensors: `ids` i32 [T] of all texts one after the other, `lengths` i32 [B], `types` i32 [T] where the model
 has types, `states` f32 [T, C], `pooled` f32 [B, P], which is not normalized, and `scores` f32 [B, labels] of a
-classifier, all of texts that are computed one by one in float32. Of T5 also `decoder_ids` i32 [T] and their `logits` f32 [T, V] for
-the first text. bert, bert_rerank and qwen3_reranker also have a tokenizer.json, and texts.json
+classifier, all of texts that are computed one by one in float32. Of T5 also `decoder_ids` i32 [T] and their `logits` f32 [T, V]
+for the first text. bert, bert_rerank and qwen3_reranker also have a tokenizer.json, and texts.json
 with what transformers makes of texts: their normalized means, or the sigmoids of the scores of pairs. Needs torch,
 tokenizers and transformers.
 
@@ -254,7 +254,8 @@ def write_answers(folder, model):
     """A tokenizer of words, and the scores of Qwen 3 Reranker: softmax of the logits of "yes" and "no"."""
     control = ["<|im_start|>", "<|im_end|>", "<think>", "</think>"]
     words = ["[UNK]", *control, "yes", "no", "system", "user", "assistant", "Judge", "Document", "Query", "Instruct",
-             "the", "rock", "sea", "dark", "deep", "basalt", "is", "a", "gabbro", ".", ",", "<", ">", ":", "query", "answer"]
+             "the", "rock", "sea", "dark", "deep", "basalt", "is", "a", "gabbro", ".", ",", "<", ">", ":", "query",
+             "answer"]
     words += [f"word{i}" for i in range(VOCABULARY - len(words))]
     model_of_words = tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="[UNK]")
     tokenizer = tokenizers.Tokenizer(model_of_words)
