@@ -90,7 +90,8 @@ class Embed(TestCase):
         self.fails(2, "embed", folder, "sea", self.texts[4], says=["text 2 has 21 tokens", "takes 12"])
         self.assertEqual(self.vectors(folder, self.texts[4], "--truncate"), self.vectors(folder, "a b c d e f g h i j"))
         for content, says in (([*modules, {"type": "x.LSTM", "path": "3"}], "LSTM"), ({}, "is not an array"),
-                              ([{"type": "x.Pooling", "path": "../up"}], "not a folder of the model"), ("{", "no JSON")):
+                              ([{"type": "x.Pooling", "path": "../up"}], "not a folder of the model"),
+                              ("{", "no JSON")):
             (folder / "modules.json").write_text(content if isinstance(content, str) else json.dumps(content))
             self.fails(2, "embed", folder, "sea", says=["modules.json", says])
 
@@ -104,8 +105,10 @@ class Embed(TestCase):
         folder = self.model()
         config = json.loads((folder / "config.json").read_text())
         for field, value, says in (("num_attention_heads", 5, "does not divide"), ("hidden_size", 48, "has shape"),
-                                   ("num_hidden_layers", 4, "is missing"), ("intermediate_size", -1, "intermediate_size"),
-                                   ("hidden_act", "sine", "sine"), ("position_embedding_type", "relative_key", "relative_key"),
+                                   ("num_hidden_layers", 4, "is missing"),
+                                   ("intermediate_size", -1, "intermediate_size"),
+                                   ("hidden_act", "sine", "sine"),
+                                   ("position_embedding_type", "relative_key", "relative_key"),
                                    ("layer_norm_eps", "small", "layer_norm_eps")):
             (folder / "config.json").write_text(json.dumps(config | {field: value}))
             self.fails(2, "embed", folder, "x", says=says)
@@ -135,7 +138,8 @@ class Rerank(TestCase):
         raw = self.succeeds(*arguments, "--raw-scores").text.splitlines()
         self.assertEqual([line.split("\t")[1] for line in lines], [line.split("\t")[1] for line in raw])
         for line, logit in zip(lines, raw):
-            self.assertAlmostEqual(float(line.split("\t")[0]), 1 / (1 + math.exp(-float(logit.split("\t")[0]))), places=5)
+            score, raw_score = (float(each.split("\t")[0]) for each in (line, logit))
+            self.assertAlmostEqual(score, 1 / (1 + math.exp(-raw_score)), places=5)
 
     def test_a_language_model_answers_yes_or_no(self):
         expected = json.loads((ENCODERS / "qwen3_reranker" / "texts.json").read_text())

@@ -3,9 +3,9 @@
 
 A folder has config.json and model.safetensors (bf16), the files of sentence-transformers where the row has some, and
 expected.safetensors: `ids` i32 [T] of all texts one after the other, `lengths` i32 [B], `types` i32 [T] where the model
-has types, `states` f32 [T, C], `pooled` f32 [B, P], which is not normalized, and `scores` f32 [B, labels] of a classifier,
-all of texts that are computed one by one in float32. Of T5 also `decoder_ids` i32 [T] and their `logits` f32 [T, V] for
-the first text. bert, bert_rerank and qwen3_reranker also have a tokenizer.json, and texts.json
+has types, `states` f32 [T, C], `pooled` f32 [B, P], which is not normalized, and `scores` f32 [B, labels] of a
+classifier, all of texts that are computed one by one in float32. Of T5 also `decoder_ids` i32 [T] and their `logits` f32 [T, V]
+for the first text. bert, bert_rerank and qwen3_reranker also have a tokenizer.json, and texts.json
 with what transformers makes of texts: their normalized means, or the sigmoids of the scores of pairs. Needs torch,
 tokenizers and transformers.
 
@@ -103,7 +103,8 @@ class JinaBert(torch.nn.Module):
                                        "wo": torch.nn.Linear(f, c), "layernorm": norm()})
             return torch.nn.ModuleDict({"attention": attention, "mlp": mlp})
 
-        self.encoder = torch.nn.ModuleDict({"layer": torch.nn.ModuleList(layer() for _ in range(config.num_hidden_layers))})
+        layers = torch.nn.ModuleList(layer() for _ in range(config.num_hidden_layers))
+        self.encoder = torch.nn.ModuleDict({"layer": layers})
 
     @staticmethod
     def slopes(heads):
@@ -121,7 +122,8 @@ class JinaBert(torch.nn.Module):
         bias = -self.slopes(heads)[:, None, None] * (positions[None, :] - positions[:, None]).abs()
         for layer in self.encoder["layer"]:
             a = layer["attention"]
-            q, k, v = (a["self"][name](x).view(t, heads, c // heads).transpose(0, 1) for name in ("query", "key", "value"))
+            q, k, v = (a["self"][name](x).view(t, heads, c // heads).transpose(0, 1)
+                       for name in ("query", "key", "value"))
             weights = torch.softmax(q @ k.transpose(1, 2) / math.sqrt(c // heads) + bias, dim=-1)
             x = a["output"]["LayerNorm"](a["output"]["dense"]((weights @ v).transpose(0, 1).reshape(t, c)) + x)
             gate, up = layer["mlp"]["gated_layers"](x).chunk(2, dim=-1)
@@ -204,7 +206,8 @@ def write_modules(folder, pooling, name, seed):
         {"word_embedding_dimension": 32, **{mode: key == pooling for key, mode in modes.items()}}, indent=1) + "\n")
     if name == "mpnet":
         generator = torch.Generator().manual_seed(seed + 2)
-        weight, bias = (torch.randn(shape, generator=generator).to(torch.bfloat16) * 0.25 for shape in ((24, 32), (24,)))
+        weight, bias = (torch.randn(shape, generator=generator).to(torch.bfloat16) * 0.25
+                        for shape in ((24, 32), (24,)))
         (folder / "2_Dense").mkdir()
         (folder / "2_Dense" / "config.json").write_text(json.dumps(
             {"in_features": 32, "out_features": 24, "bias": True,
@@ -250,10 +253,12 @@ PAIR = ("<Instruct>: Given a web search query, retrieve relevant passages that a
 def write_answers(folder, model):
     """A tokenizer of words, and the scores of Qwen 3 Reranker: softmax of the logits of "yes" and "no"."""
     control = ["<|im_start|>", "<|im_end|>", "<think>", "</think>"]
-    words = ["[UNK]", *control, "yes", "no", "system", "user", "assistant", "Judge", "Document", "Query", "Instruct", "the",
-             "rock", "sea", "dark", "deep", "basalt", "is", "a", "gabbro", ".", ",", "<", ">", ":", "query", "answer"]
+    words = ["[UNK]", *control, "yes", "no", "system", "user", "assistant", "Judge", "Document", "Query", "Instruct",
+             "the", "rock", "sea", "dark", "deep", "basalt", "is", "a", "gabbro", ".", ",", "<", ">", ":", "query",
+             "answer"]
     words += [f"word{i}" for i in range(VOCABULARY - len(words))]
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
+    model_of_words = tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="[UNK]")
+    tokenizer = tokenizers.Tokenizer(model_of_words)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     tokenizer.add_special_tokens(control)
     query, documents = "the dark rock", ["basalt is a dark rock.", "the sea is deep", "", "gabbro"]
@@ -339,7 +344,7 @@ def write(name, seed):
     save_file(expected, folder / "expected.safetensors")
 
     weights = {key: value.to(torch.bfloat16).contiguous() for key, value in model.state_dict().items()
-               if not key.endswith("position_ids") and key not in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")}
+               if not key.endswith(("position_ids", "coder.embed_tokens.weight"))}
     if getattr(config, "tie_word_embeddings", False):
         weights.pop("lm_head.weight", None)
     settings = {**config.to_dict(), "architectures": [class_name]}

@@ -46,6 +46,12 @@ EncoderConfig read_encoder_config(const ConfigReader& fields, std::span<const We
   return config;
 }
 
+void require_pairs(const ConfigReader& fields, const EncoderConfig& config) {
+  if (config.shape.head_dimension % 2 != 0)
+    fields.refuse(kHeads,
+                  fmt::format("gives heads of {} elements, which cannot be rotated", config.shape.head_dimension));
+}
+
 int64_t read_rows(const ConfigReader& fields, std::span<const WeightName> names, const char* name) {
   const Checkpoint& checkpoint = fields.checkpoint();
   if (!llm::has_weight(names, checkpoint, name)) return 0;

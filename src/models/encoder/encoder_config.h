@@ -100,6 +100,9 @@ struct EncoderConfig {
 EncoderConfig read_encoder_config(const ConfigReader& fields, std::span<const WeightName> names,
                                   Activation activation = Activation::kGelu);
 
+// Refuses a head of odd length, whose elements make no pairs to rotate.
+void require_pairs(const ConfigReader& fields, const EncoderConfig& config);
+
 // Rows of a matrix, by its name in GGUF; 0 where the checkpoint has none.
 int64_t read_rows(const ConfigReader& fields, std::span<const WeightName> names, const char* name);
 

@@ -62,6 +62,7 @@ EncoderConfig read_modern_bert(const Checkpoint& checkpoint) {
   config.final_norm = true;
   config.gated = true;
   config.rotated = true;
+  require_pairs(fields, config);
   read_windows(fields, config);
   config.rope = rope_with_base(config, base_of(fields, {nullptr, "rope_parameters.full_attention.rope_theta"},
                                                {"rope.freq_base", "global_rope_theta"}, 160000.0f));

@@ -35,7 +35,7 @@ EncoderConfig read_mpnet(const Checkpoint& checkpoint) {
   config.separators = 2;
   config.bias = DistanceBias::kBuckets;
   config.bias_in_layer = false;
-  config.buckets.count = fields.size_or(kBuckets, 32, 4, 1 << 16);
+  config.buckets.count = fields.size_or(kBuckets, 32, 4, 256);
   config.head.labels = read_rows(fields, kNames, "cls.output.weight");
   return config;
 }

@@ -50,6 +50,7 @@ EncoderConfig read_nomic_bert(const Checkpoint& checkpoint) {
   config.token_types = read_rows(fields, kNames, "token_types.weight");
   config.gated = true;
   config.rotated = true;
+  require_pairs(fields, config);
   config.rope.dimensions = config.shape.head_dimension;
   config.rope.interleaved = false;
   config.rope.base = fields.number_or({"rope.freq_base", "rotary_emb_base|rope_parameters.rope_theta|rope_theta"},

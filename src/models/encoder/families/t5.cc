@@ -59,7 +59,7 @@ EncoderConfig read_t5(const Checkpoint& checkpoint) {
   config.bias = DistanceBias::kBuckets;
   config.buckets.count = fields.size_or(kBuckets, 32, 4, 1 << 16);
   config.buckets.farthest = fields.size_or(kFarthest, 128, 4, 1 << 20);
-  if (config.buckets.farthest * 4 <= config.buckets.count) fields.refuse(kFarthest, "is less than the exact buckets");
+  if (config.buckets.farthest * 2 <= config.buckets.count) fields.refuse(kFarthest, "is less than the exact buckets");
   const std::string kind = fields.text_or(kFeedForward, "relu");
   config.gated = fields.is_hugging_face() ? kind.starts_with("gated-")
                                           : llm::has_weight(kNames, checkpoint, "enc.blk.0.ffn_gate.weight");
