@@ -26,7 +26,7 @@ struct Options {
   BatchInput batch;
   std::string draft;     // a model
   int draft_tokens = 0;  // 0: as many as suit
-  bool lookup = false;
+  bool lookup = false, no_lookup = false;
   bool stats = false;
   bool wrap = true;
 };
@@ -39,7 +39,7 @@ std::shared_ptr<Drafter> make_drafter(const Options& o, const std::shared_ptr<En
   const bool streams = engine.facts().streaming.bytes_per_pass > 0;
   const int most = o.draft_tokens > 0 ? o.draft_tokens : streams ? kDraftedStreamed : kDraftedResident;
   if (draft != nullptr) return std::make_shared<DraftModel>(draft, engine, most);
-  return o.lookup || streams ? std::make_shared<PromptLookup>(most) : nullptr;
+  return !o.no_lookup && (o.lookup || streams) ? std::make_shared<PromptLookup>(most) : nullptr;
 }
 
 double rate(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
@@ -153,6 +153,7 @@ void add_run(Command root) {
   command.flag("--lookup", o->lookup,
                "Let the model check what followed the same words before, several tokens in one pass (always with "
                "streamed weights)");
+  command.flag("--no-lookup", o->no_lookup, "One token in each pass, also with streamed weights");
   command.number("--draft-tokens", o->draft_tokens, "Tokens to check in one pass at most; 0: as many as suit")
       .range(0, 256);
   command.flag("--stats,--verbose", o->stats, "End with a line about speed on standard error");

@@ -80,6 +80,13 @@ class Streaming(TestCase):
         looked = json.loads(self.run_model(model, "--lookup").out)
         self.assertEqual(plain["token_ids"], looked["token_ids"])
         self.assertGreater(looked["drafted_tokens"], 0)
+        memory = f"{self.least(model) + 4}MiB"
+        once = json.loads(self.run_model(model, "--memory", memory, "--no-lookup").out)
+        often = json.loads(self.run_model(model, "--memory", memory).out)
+        self.assertEqual(once["token_ids"], plain["token_ids"])
+        self.assertEqual(often["token_ids"], plain["token_ids"])
+        self.assertEqual(once["drafted_tokens"], 0)
+        self.assertLess(often["streaming"]["passes"], once["streaming"]["passes"])
         drafted = json.loads(self.run_model(model, "--draft", model).out)
         self.assertEqual(plain["token_ids"], drafted["token_ids"])
         self.assertGreater(drafted["accepted_tokens"], 0)

@@ -23,9 +23,9 @@ constexpr const char* kExperts =
     "experts=8,experts-used=2,expert-feed-forward=1024";
 
 std::string dense_shape() {
-  const int width = open_device("auto")->host_accessible() ? 512 : 256;
-  return fmt::format("layers=5,embedding={},heads=4,kv-heads=2,feed-forward={},vocabulary=257,context=256", width,
-                     3 * width);
+  const bool is_cpu = open_device("auto")->host_accessible();  // simulated GPUs are slow
+  return fmt::format("layers={},embedding={},heads=4,kv-heads=2,feed-forward={},vocabulary=257,context=256",
+                     is_cpu ? 5 : 3, is_cpu ? 512 : 256, is_cpu ? 1536 : 512);
 }
 
 // A model of random weights on a disk.
@@ -75,7 +75,7 @@ void expect_same_logits(Engine& streamed, Engine& resident, std::shared_ptr<Engi
   ASSERT_EQ(resident.facts().streaming.bytes_per_pass, 0u);
   Session with(std::move(a)), without(std::move(b));
   std::vector<int32_t> next = ids(prompt);
-  for (int step = 0; step < 4; ++step) {
+  for (int step = 0; step < 3; ++step) {
     const auto got = with.append(next), expected = without.append(next);
     const double scale = std::abs(*std::ranges::max_element(expected, {}, [](float x) { return std::abs(x); }));
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -96,7 +96,7 @@ TEST_P(Streaming, GivesTheLogitsOfAllWeightsOnTheDevice) {
   const auto streamed = model.streamed(), resident = model.load(0);
   expect_same_logits(*streamed, *resident, streamed, resident, 19);
   const StreamingWork work = streamed->streaming_work();
-  EXPECT_EQ(work.passes, 4u);
+  EXPECT_EQ(work.passes, 3u);
 }
 
 TEST_P(Streaming, KeepsWhatFits) {

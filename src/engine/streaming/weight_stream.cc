@@ -16,8 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 // Pinned host -> device needs 16 MiB for its full rate, a disk 4 MiB (docs/performance.md); 8 reads at a time cover
 // bandwidth x latency of the fastest disks: 14 GB/s x 2 ms = 28 MiB.
-// A CPU that computes a layer packs nothing meanwhile: as many buffers again are for what arrives then.
-constexpr StreamSizes kHostSizes = {.piece_bytes = size_t{4} << 20, .reads = 8, .buffers = 16};
+// A CPU that computes a layer packs nothing meanwhile: more reads are under way then.
+constexpr StreamSizes kHostSizes = {.piece_bytes = size_t{4} << 20, .reads = 16, .buffers = 16};
 constexpr StreamSizes kDeviceSizes = {.piece_bytes = size_t{16} << 20, .reads = 6, .buffers = 8};
 
 // The number in "blk.12.attn_q.weight".
