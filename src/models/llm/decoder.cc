@@ -201,14 +201,21 @@ Tensor Decoder::embed(const Step& step) const {
   return config_.learned_positions ? x + embedding(position_embd_, step.places.positions) : x;
 }
 
-Tensor Decoder::forward(const Step& step, const nn::KvCache& cache) const {
-  Tensor x = embed(step);
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    const bool last = i + 1 == layers_.size();  // what follows its attention is needed for the wanted tokens alone
-    x = layer(layers_[i], x, step, cache.layer(i), last ? step.output_rows : Tensor());
-  }
+Tensor Decoder::layer(int64_t index, const Tensor& x, const Step& step, const nn::KvCache& cache) const {
+  const bool last = index + 1 == config_.shape.layers;  // what follows its attention is needed for wanted tokens alone
+  const auto i = static_cast<size_t>(index);
+  return layer(layers_[i], x, step, cache.layer(i), last ? step.output_rows : Tensor());
+}
+
+Tensor Decoder::head(const Tensor& x) const {
   const Tensor logits = output_(normalized(output_norm_, x));  // [R, V]
   return softcapped(scaled(logits, config_.logit_scale), config_.logit_softcap);
+}
+
+Tensor Decoder::forward(const Step& step, const nn::KvCache& cache) const {
+  Tensor x = embed(step);
+  for (int64_t i = 0; i < config_.shape.layers; ++i) x = layer(i, x, step, cache);
+  return head(x);
 }
 
 }  // namespace gabbro::llm

@@ -17,6 +17,10 @@ class Decoder : public LanguageModel {
   const ModelShape& shape() const override { return config_.shape; }
   std::vector<nn::CacheLayer> cache_spec() const override;
   Tensor forward(const Step& step, const nn::KvCache& cache) const override;
+  bool has_stages() const override { return true; }
+  Tensor embed(const Step& step) const override;
+  Tensor layer(int64_t index, const Tensor& x, const Step& step, const nn::KvCache& cache) const override;
+  Tensor head(const Tensor& x) const override;
 
  private:
   struct Norm {
@@ -50,7 +54,6 @@ class Decoder : public LanguageModel {
   void load_attention(WeightSource& weights, const std::string& prefix, Layer& layer) const;
   void load_feed_forward(WeightSource& weights, const std::string& prefix, Layer& layer) const;
 
-  Tensor embed(const Step& step) const;
   Tensor layer(const Layer& w, Tensor x, const Step& step, KvLayer cache, const Tensor& rows) const;
   Tensor attend(const Layer& w, const Tensor& h, const Step& step, KvLayer cache) const;
   Tensor feed_forward(const Layer& w, const Tensor& h) const;

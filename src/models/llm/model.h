@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "src/formats/checkpoint.h"
 #include "src/nn/kv_cache.h"
@@ -40,6 +42,13 @@ class LanguageModel {
   virtual std::vector<nn::CacheLayer> cache_spec() const = 0;
   // Logits [R, V] of the wanted tokens. Writes the keys and values of all tokens into the cache.
   virtual Tensor forward(const Step& step, const nn::KvCache& cache) const = 0;
+
+  // The same in stages, for weights that come and go (docs/design/streaming.md): forward() is embed(), layer() of each
+  // layer with the tensors named "blk.<index>.*", and head(). `x` is [T, C], after the last layer [R, C].
+  virtual bool has_stages() const { return false; }
+  virtual Tensor embed(const Step& step) const;
+  virtual Tensor layer(int64_t index, const Tensor& x, const Step& step, const nn::KvCache& cache) const;
+  virtual Tensor head(const Tensor& x) const;  // logits [R, V]
 };
 
 // How far loading is: bytes of weights that are on the device, and of all.
@@ -49,10 +58,29 @@ using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 // is not in registry.cc, or for a checkpoint that lacks what it needs; the message names the file and the field.
 ModelShape read_shape(const Checkpoint& checkpoint);
 
+// A matrix as its rows are stored in the files.
+struct MatrixInFiles {
+  std::string name;  // GGUF's
+  DType dtype = DType::f32;
+  int64_t rows = 0, columns = 0;
+  std::function<const std::byte*(int64_t row)> row;      // mapped, and not read; rows may be in any order
+  std::vector<std::shared_ptr<const MappedFile>> files;  // that hold them
+};
+
+// Takes matrices that do not stay on the device (src/engine/streaming).
+class StreamedWeights {
+ public:
+  virtual ~StreamedWeights() = default;
+  virtual bool takes(const std::string& name) const = 0;
+  virtual Tensor add(const MatrixInFiles& matrix) = 0;  // without memory until its layer's turn
+  virtual size_t resident_bytes() const = 0;            // on the device, of the matrices that it does not take
+};
+
 struct LoadModelOptions {
   int64_t context = 0;        // tokens of a sequence, at most
   bool check_weights = true;  // refuse values that are not numbers, in all weights that loading reads anyway
   LoadProgress progress{};
+  StreamedWeights* streamed = nullptr;  // then all other weights are on the device, and nothing is used in place
 };
 
 // Builds the model. Weights that the device uses in place, in the mapped file, are not read, and not checked. Throws as

@@ -1,6 +1,7 @@
 #include "src/models/llm/registry.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "src/base/error.h"
 #include "src/formats/gguf_parse.h"
@@ -59,6 +60,13 @@ const Family& family_of(const Checkpoint& checkpoint) {
 }
 
 ModelShape read_shape(const Checkpoint& checkpoint) { return family_of(checkpoint).read_shape(checkpoint); }
+
+// Of families without stages, which say so by has_stages().
+Tensor LanguageModel::embed(const Step&) const { throw std::logic_error("the model has no stages"); }
+Tensor LanguageModel::layer(int64_t, const Tensor&, const Step&, const nn::KvCache&) const {
+  throw std::logic_error("the model has no stages");
+}
+Tensor LanguageModel::head(const Tensor&) const { throw std::logic_error("the model has no stages"); }
 
 std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
                                           const LoadModelOptions& options) {

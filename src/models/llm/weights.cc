@@ -154,6 +154,14 @@ ExpertTensors::ExpertTensors(std::span<const WeightName> names, const Checkpoint
   row_bytes_ = first().data.size() / rows;
 }
 
+std::vector<std::shared_ptr<const MappedFile>> ExpertTensors::files() const {
+  std::vector<std::shared_ptr<const MappedFile>> files;
+  for (const CheckpointTensor* tensor : tensors_) {
+    if (std::ranges::find(files, tensor->file) == files.end()) files.push_back(tensor->file);
+  }
+  return files;
+}
+
 const std::byte* ExpertTensors::row(int64_t row) const {
   const int64_t expert = row / size_.rows, within = row % size_.rows;
   const int64_t there = stored_rows_ == size_.rows ? within : size_.part * size_.rows + within;
@@ -178,9 +186,11 @@ CheckpointWeights::CheckpointWeights(const Checkpoint& checkpoint, std::span<con
     : checkpoint_(checkpoint),
       names_(names),
       device_(std::move(device)),
-      memory_(device_, bytes_of_matrices(checkpoint, *device_)),
+      memory_(device_, options.streamed != nullptr ? options.streamed->resident_bytes()
+                                                   : bytes_of_matrices(checkpoint, *device_)),
       check_weights_(options.check_weights),
-      progress_(options.progress) {
+      progress_(options.progress),
+      streamed_(options.streamed) {
   for (const CheckpointTensor& tensor : checkpoint.tensors()) total_ += tensor.data.size();
 }
 
@@ -219,6 +229,31 @@ void CheckpointWeights::loaded(const CheckpointTensor& tensor, size_t bytes, boo
   if (progress_) progress_(done_, total_);
 }
 
+Tensor CheckpointWeights::streamed_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
+                                        const TransformersLayout& theirs) {
+  const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && theirs.row;
+  const auto row = [first = size.first, data = whole.data.data(),
+                    bytes = whole.data.size() / static_cast<size_t>(size.rows), map = converted ? theirs.row : nullptr](
+                       int64_t i) { return data + static_cast<size_t>(map ? map(first + i) : first + i) * bytes; };
+  return streamed_->add({.name = name,
+                         .dtype = whole.dtype(),
+                         .rows = size.count > 0 ? size.count : size.rows,
+                         .columns = size.columns,
+                         .row = row,
+                         .files = {whole.file}});
+}
+
+// On the device; where others are streamed, its own memory even if the mapped file would do.
+Tensor CheckpointWeights::uploaded(DType dtype, int64_t rows, int64_t columns,
+                                   const std::shared_ptr<const void>& bytes) {
+  if (streamed_ == nullptr || device_->matrix_bytes(dtype, rows, columns) > 0)
+    return device_->upload_matrix(dtype, rows, columns, bytes, &memory_);
+  const size_t size = dtype_bytes(dtype, static_cast<size_t>(rows * columns));
+  const std::shared_ptr<void> own = memory_.take(size);
+  device_->copy_to_device(own.get(), bytes.get(), size);
+  return device_->tensor_in(own, dtype, Shape{rows, columns});
+}
+
 Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
   const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && !theirs.is_same();
   const bool transposed = converted && theirs.transposed;
@@ -227,6 +262,7 @@ Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const
   if (transposed && is_quantized(whole.dtype()))
     throw bad_input("{}: tensor {} is stored transposed, which {} cannot be", checkpoint_.path(),
                     gguf::quote(whole.name), whole.format);
+  if (is_streamed(name)) return streamed_rows(whole, name, size, theirs);
   const int64_t rows = size.count > 0 ? size.count : size.rows;
   const CheckpointTensor wanted = rows == size.rows || converted ? whole : whole.rows(size.first, size.count);
   const bool copied = converted || !is_aligned(wanted.data, wanted.dtype());
@@ -240,7 +276,7 @@ Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const
     const auto copy = std::make_shared<std::vector<std::byte>>(wanted.data.begin(), wanted.data.end());
     bytes = std::shared_ptr<const void>(copy, copy->data());
   }
-  Tensor matrix = device_->upload_matrix(wanted.dtype(), rows, size.columns, bytes, &memory_);
+  Tensor matrix = uploaded(wanted.dtype(), rows, size.columns, bytes);
   loaded(wanted, whole.data.size() / static_cast<size_t>(size.rows) * static_cast<size_t>(rows),
          matrix.state().storage.get() == wanted.data.data());
   return matrix;
@@ -263,11 +299,13 @@ Tensor CheckpointWeights::experts(const std::string& name, const ExpertsSize& si
   const ExpertTensors experts(names_, checkpoint_, name, size);
   const CheckpointTensor& first = experts.first();
   const DType dtype = first.dtype();
-  for (const CheckpointTensor* tensor : experts.tensors()) {
-    require_weight_format(*tensor, checkpoint_);
-    check_values(*tensor);
-  }
+  for (const CheckpointTensor* tensor : experts.tensors()) require_weight_format(*tensor, checkpoint_);
   const int64_t rows = size.experts * size.rows;
+  if (is_streamed(name)) {
+    const auto row = [experts](int64_t i) { return experts.row(i); };
+    return streamed_->add({name, dtype, rows, size.columns, row, experts.files()});
+  }
+  for (const CheckpointTensor* tensor : experts.tensors()) check_values(*tensor);
   std::shared_ptr<const void> bytes(first.file, first.data.data());
   if (!experts.in_one_piece() || !is_aligned(first.data, dtype)) {
     const size_t row = dtype_bytes(dtype, static_cast<size_t>(size.columns));
@@ -275,7 +313,7 @@ Tensor CheckpointWeights::experts(const std::string& name, const ExpertsSize& si
     for (int64_t i = 0; i < rows; ++i) std::memcpy(copy->data() + static_cast<size_t>(i) * row, experts.row(i), row);
     bytes = {copy, copy->data()};
   }
-  Tensor matrix = device_->upload_matrix(dtype, rows, size.columns, bytes, &memory_);
+  Tensor matrix = uploaded(dtype, rows, size.columns, bytes);
   const bool in_place = matrix.state().storage.get() == first.data.data();
   const size_t total = dtype_bytes(dtype, static_cast<size_t>(rows * size.columns)) / experts.tensors().size();
   for (const CheckpointTensor* tensor : experts.tensors()) loaded(*tensor, total, in_place);

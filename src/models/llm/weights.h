@@ -85,6 +85,8 @@ class ExpertTensors {
   const CheckpointTensor& first() const { return *tensors_.front(); }
   // Row `row` of [E · rows, columns].
   const std::byte* row(int64_t row) const;
+  // Its files, each once.
+  std::vector<std::shared_ptr<const MappedFile>> files() const;
   // Whether these rows follow each other in the file.
   bool in_one_piece() const { return tensors_.size() == 1 && stored_rows_ == size_.rows; }
 
@@ -136,6 +138,10 @@ class CheckpointWeights : public WeightSource {
  private:
   const CheckpointTensor& checked(const std::string& name, std::vector<int64_t> shape) const;
   void check_values(const CheckpointTensor& tensor) const;
+  bool is_streamed(const std::string& name) const { return streamed_ != nullptr && streamed_->takes(name); }
+  Tensor streamed_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
+                       const TransformersLayout& theirs);
+  Tensor uploaded(DType dtype, int64_t rows, int64_t columns, const std::shared_ptr<const void>& bytes);
   void loaded(const CheckpointTensor& tensor, size_t bytes, bool used_in_place = false);
 
   const Checkpoint& checkpoint_;
@@ -144,6 +150,7 @@ class CheckpointWeights : public WeightSource {
   MemoryBlock memory_;  // of the matrices
   bool check_weights_;
   LoadProgress progress_;
+  StreamedWeights* streamed_;
   uint64_t total_ = 0;
   uint64_t done_ = 0;
 };
