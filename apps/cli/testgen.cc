@@ -93,13 +93,11 @@ int run(const TestgenOptions& o) {
     if (o.common.json) words.push_back("--json");
     return run_python(o, "detect.py", words);
   }
-  if (o.run || o.verify || !o.bisect.empty()) {
-    if (o.targets.empty())
-      throw bad_input("--{}: name the folder of a pack", o.run ? "run" : o.verify ? "verify" : "bisect");
+  if (o.run || o.verify) {
+    if (o.targets.empty()) throw bad_input("--{}: name the folder of a pack", o.run ? "run" : "verify");
     std::vector<std::string> words = python_arguments(o);
     if (o.mutate) words.push_back("--mutate");
-    if (!o.bisect.empty()) words.insert(words.end(), {"--test", o.bisect});
-    return run_python(o, o.run ? "runner.py" : o.verify ? "verify.py" : "bisect_blocks.py", words);
+    return run_python(o, o.run ? "runner.py" : "verify.py", words);
   }
   return generate(o);
 }
@@ -115,8 +113,6 @@ void add_run_options(Command command, TestgenOptions& o) {
   command.flag("--verify", o.verify,
                "Check the packs themselves: they parse, are collected, and notice changed weights");
   command.flag("--mutate", o.mutate, "With --verify: plant faults in the subject, and count those that are found");
-  command.option("--bisect", o.bisect, "Name the block and the operation of a failure, and write a reproducer")
-      .placeholder("TEST");
   command.option("--python", o.python, "The Python that has torch, transformers and pytest").placeholder("PROGRAM");
 }
 

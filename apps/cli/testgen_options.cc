@@ -1,7 +1,7 @@
 #include "apps/cli/testgen_options.h"
 
-#include <algorithm>
 #include <fmt/ranges.h>
+#include <algorithm>
 
 #include <filesystem>
 #include <sstream>
@@ -83,10 +83,10 @@ testgen::PackOptions pack_options(const TestgenOptions& o) {
                                .devices = o.devices,
                                .checks = split_names(o.checks, "--checks"),
                                .without = split_names(o.without, "--without"),
-                               .lengths = o.lengths,
                                .seed = o.seed,
                                .version = "gabbro " GABBRO_VERSION,
                                .command = command_of(o)};
+  if (!o.lengths.empty()) options.lengths = o.lengths;
   for (const std::string& size : options.sizes) testgen::parse_size(size);
   check_names(options.dtypes, {"f32", "bf16", "f16"}, "--dtypes");
   check_names(options.checks, check_ids(), "--checks");

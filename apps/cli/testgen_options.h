@@ -14,18 +14,19 @@ struct TestgenOptions {
   std::vector<std::string> targets;
   std::string out, task, family, from, list, python = "python3";
   std::string sizes = "tiny", dtypes = "f32,bf16,f16", devices = "auto", checks, without;
-  std::vector<int> lengths = {1, 31, 32, 33};
+  std::vector<int> lengths;  // empty: those of PackOptions
   uint64_t seed = 0;
   bool all = false, force = false;
   bool run = false, detect = false, run_model = false, verify = false, mutate = false;
-  std::string bisect, report, require;
+  std::string report, require;
   int jobs = 1, limit = 120;
 };
 
 // The options of the packs. Throws bad_input for names that mean nothing, with those there are.
 testgen::PackOptions pack_options(const TestgenOptions& options);
 
-// The configuration of a target: a model type, a config.json, a folder with one, or a downloaded model. Throws bad_input.
+// The configuration of a target: a model type, a config.json, a folder with one, or a downloaded model. Throws
+// bad_input.
 testgen::Source read_source(const std::string& target);
 
 // The targets of the command line, of --from and of --all, without duplicates.

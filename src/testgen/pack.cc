@@ -126,6 +126,7 @@ std::string inputs_file(const Recipe& recipe, Json values) {
   std::string body;
   for (const std::string& line : recipe.lines) body += (body.empty() ? "    " : "\n    ") + line;
   values["body"] = body;
+  values["uses_config"] = body.find("config") != std::string::npos;
   values["calls_ids"] = body.find("token_ids(") != std::string::npos;
   values["calls_pixels"] = body.find("pixels(config") != std::string::npos;
   values["calls_find"] = body.find("find(") != std::string::npos;

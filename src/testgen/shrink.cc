@@ -254,7 +254,8 @@ class Shrinker {
       }
       if (rule != nullptr && rule->kind == Kind::kLayers && value.is_number_integer()) {
         const int64_t count = number(value, here);
-        if (count > rule->to && !scope.stages) change(value, std::min(count, static_cast<int64_t>(scope.layers.size())), here);
+        if (count > rule->to && !scope.stages)
+          change(value, std::min(count, static_cast<int64_t>(scope.layers.size())), here);
       } else if (!scope.old_layers.empty() && is_layer_table(value)) {
         cut_layers(value, scope, here);
       } else if (value.is_object() && (rule == nullptr || rule->kind != Kind::kImage)) {

@@ -49,11 +49,6 @@ class Pack:
         words = [str(self.folder), "--run", "--devices", device, "--python", sys.executable]
         return _ask(words, fine=(0, 1))
 
-    def bisect(self, test: str, device: str = "auto") -> dict[str, Any]:
-        """The block and the operation that make a test fail, and the path of a reproducer."""
-        words = [str(self.folder), "--bisect", test, "--devices", device, "--python", sys.executable]
-        return _ask(words, fine=(0, 1))
-
 
 def generate(
     model: str, out: str | os.PathLike[str], *, task: str = "", size: str = "tiny", force: bool = False

@@ -14,6 +14,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -24,6 +25,7 @@ from typing import Any, BinaryIO
 
 import pytest
 import torch
+import transformers
 from _pytest.runner import runtestprotocol
 
 import case
@@ -31,6 +33,8 @@ import machine
 import support
 
 CRASHES_OF_A_LOST_DEVICE = 3
+DEVICE_ERROR = re.compile(r"(CUDA|HIP) error: ")
+RESTART = 77  # exit code of a child that wants a clean one to go on
 # Codes of AMD's runtime that stand in its last words.
 MEANINGS = {
     "Memory access fault by GPU": "a kernel read or wrote memory that is not mapped",
@@ -87,6 +91,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Checks that this architecture does not promise are skipped with the reason; dangerous ones unless asked for."""
+    if case.MODEL_TYPE not in transformers.CONFIG_MAPPING:
+        missing = f"transformers {transformers.__version__} does not have the model type {case.MODEL_TYPE}"
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=missing))
     for item in items:
         reason = support.require_promise(item.name.split("[")[0].removeprefix("test_"))
         if reason:
@@ -105,8 +113,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def run_items(items: list[pytest.Item], pipe: BinaryIO, log: BinaryIO) -> None:
-    """The child: runs the items and writes one line of JSON for each report."""
+def run_items(items: list[pytest.Item], pipe: BinaryIO, log: BinaryIO) -> int:
+    """The child: runs the items and writes one line of JSON for each; returns its exit code."""
     os.setsid()
     plugins = items[0].config.pluginmanager
     capture = plugins.unregister(name="capturemanager")
@@ -116,6 +124,8 @@ def run_items(items: list[pytest.Item], pipe: BinaryIO, log: BinaryIO) -> None:
     os.dup2(log.fileno(), 2)
     if case.SIZES == ["tiny"]:
         torch.set_num_threads(1)  # more threads than work
+    torch.backends.cuda.matmul.allow_tf32 = False  # f32 is f32: convolutions default to 10 bits of mantissa
+    torch.backends.cudnn.allow_tf32 = False
     gc.freeze()  # what was imported is no garbage: collections take milliseconds
     own = os.getpid()
     for item, following in zip(items, [*items[1:], None], strict=True):
@@ -125,6 +135,9 @@ def run_items(items: list[pytest.Item], pipe: BinaryIO, log: BinaryIO) -> None:
         data = [item.config.hook.pytest_report_to_serializable(config=item.config, report=r) for r in reports]
         pipe.write(json.dumps(data, default=str).encode() + b"\n")
         pipe.flush()
+        if any(report.failed and DEVICE_ERROR.search(str(report.longrepr)) for report in reports):
+            return RESTART  # after such an error every call on the device fails
+    return 0
 
 
 def start_child(items: list[pytest.Item]) -> tuple[int, BinaryIO, BinaryIO]:
@@ -139,8 +152,7 @@ def start_child(items: list[pytest.Item]) -> tuple[int, BinaryIO, BinaryIO]:
         code = 1
         try:
             with os.fdopen(writing, "wb") as pipe:
-                run_items(items, pipe, log)
-            code = 0
+                code = run_items(items, pipe, log)
         finally:
             os._exit(code)
     os.close(writing)
@@ -221,7 +233,7 @@ def run_child(config: pytest.Config, items: list[pytest.Item], limit: float) -> 
             make = config.hook.pytest_report_from_serializable
             announce(items.pop(0), [make(config=config, data=data) for data in json.loads(line)])
         ending = ending_of(process, line is None, limit)
-        if not items:
+        if not items or (line == b"" and ending.endswith(f"code {RESTART}")):
             return ""
         announce(items[0], [failure(items[0], ending, log, time.monotonic() - started)])
         return ending
