@@ -41,12 +41,12 @@ constexpr const char* kCudnn = "cuDNN";
   X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString) \
   X(cuDeviceCanAccessPeer) X(cuCtxEnablePeerAccess) X(cuMemcpyPeerAsync) X(cuEventCreate) X(cuEventDestroy) \
   X(cuEventRecord) X(cuEventSynchronize) X(cuStreamWaitEvent)
-// clang-format on
 // Those that drivers before CUDA 12.4 or 10.2 lack; null there.
 #define GABBRO_LATER_FUNCTIONS(X) \
   X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName) \
   X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) \
   X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)
+// clang-format on
 #define GABBRO_TEXT_OF(x) #x
 #define GABBRO_TEXT(x) GABBRO_TEXT_OF(x)
 

@@ -47,7 +47,7 @@ class Pool {
   static constexpr size_t kReservedPiece = 65536;
   size_t trim();  // releases cached pieces, and reservations without a used piece; returns the bytes
   void count_range(std::ptrdiff_t bytes);  // memory that a range (ranges.h) was given, or gave back
-  bool holds(const void* pointer) const;  // whether it is inside a piece that is in use
+  bool holds(const void* pointer) const;   // whether it is inside a piece that is in use
 
   abi::PoolFacts facts() const;
   void reset_facts();  // peaks and counts

@@ -13,7 +13,7 @@ namespace gabbro::gpu {
 
 class Ranges {
  public:
-  // Their memory is counted as the pool's, whose cached pieces are released where there is too little.
+  // Their memory is counted as the pool's, whose cached pieces are released where memory runs out.
   Ranges(api::Context* context, Pool& pool) : context_(context), pool_(pool) {}
   ~Ranges();
   Ranges(const Ranges&) = delete;

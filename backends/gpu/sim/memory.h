@@ -16,7 +16,7 @@ bool is_pinned(const void* memory);                 // whether it is inside an a
 // Pages that no access may touch, and those from `begin` on that one may from here on; released like an allocation.
 void* reserve(size_t bytes);
 void commit(void* begin, size_t bytes);
-void release(void* pointer);                        // throws std::logic_error where it is no allocation
+void release(void* pointer);  // throws std::logic_error where it is no allocation
 
 // Looks for writes close to an allocation, which no guard page catches, and restores the pattern: "a write 4 bytes
 // behind an allocation of 400 bytes", or empty.

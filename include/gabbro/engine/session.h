@@ -85,7 +85,7 @@ struct ModelFacts {
   uint64_t bytes_per_token = 0;  // weights read to generate one token, without the KV cache
   uint64_t kv_bytes_per_token = 0;
   uint64_t state_bytes = 0;  // recurrent states of a sequence, whatever its length
-  std::string device_id;  // "cpu"
+  std::string device_id;     // "cpu"
   std::string device_name;
   std::vector<std::string> warnings;  // what of the file's metadata was not used, a line each
   std::string device_note;  // one line on what the device could not use, such as a damaged tuning file; mostly empty

@@ -1,5 +1,5 @@
-// The place of each weight of a model whose memory is limited, decided before anything is read: on the device, in pinned
-// host memory, or in its file. What fits the device never moves.
+// The place of each weight of a model whose memory is limited, decided before anything is read: on the device, in
+// pinned host memory, or in its file. What fits the device never moves.
 #pragma once
 
 #include <cstdint>
