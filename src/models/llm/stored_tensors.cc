@@ -1,0 +1,249 @@
+// Tensors as they are stored: their names in both layouts, and rows of matrices that are stored together.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+
+#include <fmt/ranges.h>
+
+#include "src/base/error.h"
+#include "src/formats/gguf_parse.h"
+#include "src/formats/quant/quant.h"
+#include "src/models/llm/weights.h"
+
+namespace gabbro::llm {
+
+void copy_row(const CheckpointTensor& tensor, int64_t rows, const TransformersLayout& theirs, int64_t row,
+              std::byte* out) {
+  const std::byte* const data = tensor.data.data();
+  const size_t count = static_cast<size_t>(rows), bytes = tensor.data.size() / count;
+  if (theirs.transposed) {
+    const size_t element = dtype_info(tensor.dtype()).block_bytes, at = static_cast<size_t>(row);
+    for (size_t j = 0; j < bytes / element; ++j)
+      std::memcpy(out + j * element, data + (j * count + at) * element, element);
+    return;
+  }
+  std::memcpy(out, data + static_cast<size_t>(theirs.row ? theirs.row(row) : row) * bytes, bytes);
+}
+
+TransformersLayout paired_rows(int64_t head_dimension, int64_t rotated) {
+  return {.row = [=](int64_t row) {
+    const int64_t head = row / head_dimension, i = row % head_dimension;
+    if (i >= rotated) return row;
+    return head * head_dimension + i / 2 + (i % 2) * (rotated / 2);
+  }};
+}
+
+namespace {
+
+// The number in `module` where `pattern` has "{}"; "" where the pattern has none; nothing where they differ.
+std::optional<std::string_view> match(std::string_view pattern, std::string_view module) {
+  const size_t hole = pattern.find("{}");
+  if (hole == pattern.npos) return module == pattern ? std::optional<std::string_view>("") : std::nullopt;
+  const std::string_view before = pattern.substr(0, hole), after = pattern.substr(hole + 2);
+  if (!module.starts_with(before) || !module.ends_with(after) || module.size() <= pattern.size() - 2) return {};
+  const std::string_view number = module.substr(hole, module.size() - before.size() - after.size());
+  return number.find_first_not_of("0123456789") == number.npos ? std::optional(number) : std::nullopt;
+}
+
+// The attribute of a model with a head that holds the encoder.
+constexpr const char* kEncoderPrefixes[] = {"bert.", "roberta.", "distilbert.", "mpnet.", "nomic_bert.", "model."};
+
+// The names that a tensor may have in transformers' layout. Models that also see or hear have their language model
+// below another name, and encoders with a head below that of their family. Early BERT files have gamma and beta.
+std::vector<std::string> transformers_names(std::span<const WeightName> names, const std::string& name) {
+  const size_t suffix = name.rfind('.');  // ".weight" or ".bias"
+  std::vector<std::string> found;
+  for (const WeightName& known : names) {
+    auto number = match(known.gguf, std::string_view(name).substr(0, suffix));
+    if (!number && known.whole) number = match(known.gguf, name);
+    if (!number) continue;
+    const std::string theirs =
+        fmt::format(fmt::runtime(known.hugging_face), *number) + (known.whole ? "" : name.substr(suffix));
+    found.push_back(theirs);
+    constexpr std::string_view kModel = "model.";
+    found.push_back("language_model." + theirs);
+    if (theirs.starts_with(kModel)) found.push_back("model.language_model." + theirs.substr(kModel.size()));
+    if (theirs.starts_with(kModel) || known.whole) continue;
+    for (const char* prefix : kEncoderPrefixes) found.push_back(prefix + theirs);
+    constexpr std::string_view kNorm = "LayerNorm";
+    const std::string module = theirs.substr(0, theirs.rfind('.'));
+    if (!module.ends_with(kNorm)) continue;
+    const char* const early = name.ends_with(".weight") ? ".gamma" : ".beta";
+    found.push_back(module + early);
+    found.push_back("bert." + module + early);
+  }
+  return found;
+}
+
+// The name of the tensor of one expert; of other tensors the name itself.
+std::string of_expert(std::string name, int64_t expert) {
+  if (const size_t star = name.find('*'); star != name.npos) name.replace(star, 1, std::to_string(expert));
+  return name;
+}
+
+// The first that is there.
+const std::string* find_name(const std::vector<std::string>& candidates, const Checkpoint& checkpoint) {
+  const auto found = std::ranges::find_if(
+      candidates, [&](const std::string& candidate) { return checkpoint.tensor(of_expert(candidate, 0)) != nullptr; });
+  return found != candidates.end() ? &*found : nullptr;
+}
+
+}  // namespace
+
+std::string weight_name(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name) {
+  if (checkpoint.layout() == CheckpointLayout::kGguf) return name;
+  const std::vector<std::string> theirs = transformers_names(names, name);
+  if (theirs.empty()) throw std::logic_error("no name in transformers' layout for " + name);
+  const std::string* const found = find_name(theirs, checkpoint);
+  return of_expert(found != nullptr ? *found : theirs.front(), 0);
+}
+
+bool has_weight(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name) {
+  if (checkpoint.layout() == CheckpointLayout::kGguf) return checkpoint.tensor(name) != nullptr;
+  return find_name(transformers_names(names, name), checkpoint) != nullptr;
+}
+
+ExpertTensors::ExpertTensors(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name,
+                             const ExpertsSize& size)
+    : size_(size), stored_rows_(size.rows) {
+  const bool gguf = checkpoint.layout() == CheckpointLayout::kGguf;
+  const std::vector<std::string> candidates = gguf ? std::vector{name} : transformers_names(names, name);
+  if (candidates.empty()) throw std::logic_error("no name in transformers' layout for " + name);
+  const std::string* const found = find_name(candidates, checkpoint);
+  const std::string& pattern = found != nullptr ? *found : candidates.front();
+  const bool apart = pattern.find('*') != pattern.npos;
+  for (int64_t e = 0; e < (apart ? size.experts : 1); ++e)
+    tensors_.push_back(&checkpoint.require_tensor(of_expert(pattern, e)));
+  gathered_ = !apart && !gguf && size.transposed;
+  std::vector<int64_t> shape = {size.rows, size.columns};
+  if (!apart) shape.insert(shape.begin(), size.experts);
+  if (gathered_) std::swap(shape[1], shape[2]);
+  int64_t& rows_there = shape[gathered_ ? 2 : shape.size() - 2];
+  if (!apart && !gguf && first().shape.size() == 3 && first().shape[gathered_ ? 2 : 1] == 2 * size.rows) {
+    stored_rows_ = 2 * size.rows;
+    rows_there = stored_rows_;
+  }
+  for (const CheckpointTensor* tensor : tensors_) {
+    if (tensor->shape != shape) {
+      throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", checkpoint.path(),
+                      gguf::quote(tensor->name), fmt::join(tensor->shape, ", "), fmt::join(shape, ", "));
+    }
+    if (tensor->dtype() != first().dtype()) {
+      throw bad_input("{}: tensor {} has format {}, that of the first expert {}", checkpoint.path(),
+                      gguf::quote(tensor->name), tensor->format, first().format);
+    }
+  }
+  if (gathered_ && is_quantized(first().dtype())) {
+    throw bad_input("{}: tensor {} is stored transposed, which {} cannot be", checkpoint.path(),
+                    gguf::quote(first().name), first().format);
+  }
+  const auto rows = static_cast<size_t>(apart ? stored_rows_ : size.experts * stored_rows_);
+  row_bytes_ = first().data.size() / rows;
+}
+
+std::vector<std::shared_ptr<const MappedFile>> ExpertTensors::files() const {
+  std::vector<std::shared_ptr<const MappedFile>> files;
+  for (const CheckpointTensor* tensor : tensors_) {
+    if (std::ranges::find(files, tensor->file) == files.end()) files.push_back(tensor->file);
+  }
+  return files;
+}
+
+namespace {
+
+// Row `row` of an expert's matrix among the rows of it that are stored together.
+int64_t row_there(const ExpertsSize& size, int64_t stored_rows, int64_t row) {
+  if (stored_rows == size.rows) return row;
+  return size.interleaved ? 2 * row + size.part : size.part * size.rows + row;
+}
+
+}  // namespace
+
+void ExpertTensors::copy_row(int64_t row, std::byte* out) const {
+  if (!gathered_) {
+    std::memcpy(out, this->row(row), row_bytes_);
+    return;
+  }
+  const int64_t expert = row / size_.rows, column = row_there(size_, stored_rows_, row % size_.rows);
+  const size_t element = dtype_info(first().dtype()).block_bytes;
+  const std::byte* from = first().data.data() + static_cast<size_t>(expert) * size_.columns * stored_rows_ * element;
+  for (int64_t j = 0; j < size_.columns; ++j)
+    std::memcpy(out + j * element, from + (j * stored_rows_ + column) * element, element);
+}
+
+const std::byte* ExpertTensors::row(int64_t row) const {
+  const int64_t expert = row / size_.rows, there = row_there(size_, stored_rows_, row % size_.rows);
+  if (tensors_.size() > 1)
+    return tensors_[static_cast<size_t>(expert)]->data.data() + static_cast<size_t>(there) * row_bytes_;
+  return first().data.data() + static_cast<size_t>(expert * stored_rows_ + there) * row_bytes_;
+}
+
+HeadTensors::HeadTensors(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name,
+                         const HeadMatrices& size)
+    : size_(size),
+      tensor_(&checkpoint.require_tensor(weight_name(names, checkpoint, name))),
+      whole_(tensor_->shape == size.shape()) {
+  if (whole_ || tensor_->shape == size.stored_shape()) return;
+  throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", checkpoint.path(),
+                  gguf::quote(tensor_->name), fmt::join(tensor_->shape, ", "), fmt::join(size.stored_shape(), ", "));
+}
+
+DType HeadTensors::dtype() const {
+  const DType dtype = tensor_->dtype();
+  return size_.transposed && !whole_ && is_quantized(dtype) ? DType::f16 : dtype;
+}
+
+const std::byte* HeadTensors::stored_row(int64_t head, int64_t row) const {
+  const size_t bytes = tensor_->data.size() / static_cast<size_t>(size_.heads * size_.stored);
+  return tensor_->data.data() + static_cast<size_t>(head * size_.stored + size_.first + row) * bytes;
+}
+
+void HeadTensors::copy_row(int64_t row, std::byte* out) const {
+  const int64_t head = row / size_.rows, within = row % size_.rows;
+  const size_t bytes = dtype_bytes(dtype(), static_cast<size_t>(size_.columns));
+  if (whole_) {
+    std::memcpy(out, tensor_->data.data() + static_cast<size_t>(row) * bytes, bytes);
+  } else if (!size_.transposed) {
+    std::memcpy(out, stored_row(head, within), bytes);
+  } else if (is_quantized(tensor_->dtype())) {
+    std::vector<std::byte> all(bytes * static_cast<size_t>(size_.rows));
+    copy_head(head, all.data());
+    std::memcpy(out, all.data() + static_cast<size_t>(within) * bytes, bytes);
+  } else {
+    const size_t element = dtype_info(dtype()).block_bytes;
+    for (int64_t j = 0; j < size_.columns; ++j)
+      std::memcpy(out + j * element, stored_row(head, j) + within * element, element);
+  }
+}
+
+void HeadTensors::copy_head(int64_t head, std::byte* out) const {
+  const size_t bytes = dtype_bytes(dtype(), static_cast<size_t>(size_.columns));
+  if (whole_ || !size_.transposed || !is_quantized(tensor_->dtype())) {
+    for (int64_t i = 0; i < size_.rows; ++i) copy_row(head * size_.rows + i, out + static_cast<size_t>(i) * bytes);
+    return;
+  }
+  std::vector<float> row(static_cast<size_t>(size_.rows)), values(static_cast<size_t>(size_.rows * size_.columns));
+  for (int64_t j = 0; j < size_.columns; ++j) {
+    dequantize_row(tensor_->dtype(), stored_row(head, j), row.data(), size_.rows);
+    for (int64_t i = 0; i < size_.rows; ++i)
+      values[static_cast<size_t>(i * size_.columns + j)] = row[static_cast<size_t>(i)];
+  }
+  quantize_row(dtype(), values.data(), out, std::ssize(values));
+}
+
+std::vector<float> float_values(const CheckpointTensor& tensor, int64_t count, const TransformersLayout& theirs) {
+  const auto elements = static_cast<size_t>(tensor.elements());
+  std::vector<float> stored(elements);
+  const std::vector<std::byte> aligned(tensor.data.begin(), tensor.data.end());
+  dequantize_row(tensor.dtype(), aligned.data(), stored.data(), std::ssize(stored));
+  std::vector<float> values(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t there = theirs.element ? theirs.element(i) : theirs.row ? theirs.row(i) : i;
+    const float value = stored[static_cast<size_t>(there)] + theirs.offset;
+    values[static_cast<size_t>(i)] = theirs.value != nullptr ? theirs.value(value) : value;
+  }
+  return values;
+}
+
+}  // namespace gabbro::llm
