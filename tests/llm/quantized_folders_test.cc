@@ -92,6 +92,20 @@ TEST_P(QuantizedFolder, GivesTheLogitsOfTransformers) {
   expect_logits(folder(), read_expected(folder()), tolerance_of_device());
 }
 
+// Its experts, which are stored transposed in bf16, have rows in MXFP4.
+TEST(QuantizedExperts, GiveTheLogitsOfGptOss) {
+  const std::string folder = form_path("gpt_oss");
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  const CheckpointTensor& experts = checkpoint.require_tensor("model.layers.0.mlp.experts.down_proj");
+  EXPECT_EQ(experts.dtype(), DType::mxfp4);
+  EXPECT_EQ(dequantized(experts), values_of<float>(safetensors::File(folder + "/expected.safetensors"), "down_proj"));
+  expect_logits(folder, read_expected(folder), tolerance_of_device());
+  const std::string path = testing::TempDir() + "gpt-oss-" + std::to_string(::getpid()) + ".gguf";
+  llm::convert(checkpoint, path, {.type = find_file_type("mxfp4"), .threads = 2});
+  expect_logits(path, read_expected(folder), tolerance_of_device());
+  fs::remove(path);
+}
+
 TEST(QuantizedColumns, AreInTheOrderOfTheirGroups) {
   const Checkpoint checkpoint = Checkpoint::open(form_path("gptq_act_order"));
   const CheckpointTensor& tensor = checkpoint.require_tensor(kKeyMatrix);

@@ -221,9 +221,51 @@ def write(name, seed):
           f"logits up to {logits.abs().max():.1f}, {len(tensors)} tensors")
 
 
+def mxfp4_experts(weight):
+    """The parts X_blocks and X_scales of experts [E, K, N], as gpt-oss has them, and the weights that they stand for."""
+    from transformers.integrations.mxfp4 import FP4_VALUES, convert_moe_packed_tensors
+    rows = weight.transpose(1, 2).float()  # [E, N, K]
+    rows = rows.reshape(*rows.shape[:2], -1, 32)
+    exponents = rows.abs().amax(-1).log2().floor() - 2
+    scaled = rows / 2.0 ** exponents[..., None]
+    codes = (scaled[..., None] - torch.tensor(FP4_VALUES)).abs().argmin(-1)
+    blocks = (codes[..., 0::2] | codes[..., 1::2] << 4).to(torch.uint8)
+    scales = (exponents + 127).to(torch.uint8)
+    return blocks, scales, convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+
+
+def write_gpt_oss(name, seed):
+    """gpt-oss in its published form: experts in MXFP4, all else in bf16."""
+    config = transformers.GptOssConfig(**{**SIZES, "intermediate_size": 64}, head_dim=32, num_local_experts=4,
+                                       num_experts_per_tok=2, sliding_window=8, tie_word_embeddings=False)
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    randomize(model, seed)
+    ids = torch.randint(3, VOCABULARY, (1, TOKENS), generator=torch.Generator().manual_seed(seed + 1))
+    tensors, expected = {}, {}
+    with torch.no_grad():
+        for key, value in model.named_parameters():
+            if not key.endswith(("experts.gate_up_proj", "experts.down_proj")):
+                tensors[key] = value.to(torch.bfloat16).contiguous()
+                continue
+            tensors[f"{key}_blocks"], tensors[f"{key}_scales"], weights = mxfp4_experts(value.data)
+            value.data.copy_(weights)
+            if key == "model.layers.0.mlp.experts.down_proj":
+                expected["down_proj"] = weights.transpose(1, 2).contiguous()
+        logits = model(ids, past_key_values=HalfCache(config=config)).logits[0].float()
+    folder = OUT / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    kept = {key: value for key, value in config.to_dict().items() if key != "transformers_version"}
+    kept["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    (folder / "config.json").write_text(json.dumps(kept, indent=1, default=str) + "\n")
+    save_file(tensors, folder / "model.safetensors")
+    save_file({"ids": ids[0].to(torch.int32), "logits": logits, **expected}, folder / "expected.safetensors")
+
+
 def main():
-    for name in sys.argv[1:] or list(FORMS):
-        write(name, seed=zlib.crc32(name.encode()))
+    for name in sys.argv[1:] or [*FORMS, "gpt_oss"]:
+        (write_gpt_oss if name == "gpt_oss" else write)(name, seed=zlib.crc32(name.encode()))
 
 
 if __name__ == "__main__":

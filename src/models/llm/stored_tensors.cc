@@ -115,7 +115,7 @@ ExpertTensors::ExpertTensors(std::span<const WeightName> names, const Checkpoint
   const bool apart = pattern.find('*') != pattern.npos;
   for (int64_t e = 0; e < (apart ? size.experts : 1); ++e)
     tensors_.push_back(&checkpoint.require_tensor(of_expert(pattern, e)));
-  gathered_ = !apart && !gguf && size.transposed;
+  gathered_ = !apart && !gguf && size.transposed && !is_quantized(first().dtype());  // whose blocks are along rows
   std::vector<int64_t> shape = {size.rows, size.columns};
   if (!apart) shape.insert(shape.begin(), size.experts);
   if (gathered_) std::swap(shape[1], shape[2]);
@@ -133,10 +133,6 @@ ExpertTensors::ExpertTensors(std::span<const WeightName> names, const Checkpoint
       throw bad_input("{}: tensor {} has format {}, that of the first expert {}", checkpoint.path(),
                       gguf::quote(tensor->name), tensor->format, first().format);
     }
-  }
-  if (gathered_ && is_quantized(first().dtype())) {
-    throw bad_input("{}: tensor {} is stored transposed, which {} cannot be", checkpoint.path(),
-                    gguf::quote(first().name), first().format);
   }
   const auto rows = static_cast<size_t>(apart ? stored_rows_ : size.experts * stored_rows_);
   row_bytes_ = first().data.size() / rows;
