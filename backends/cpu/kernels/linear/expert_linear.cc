@@ -47,7 +47,7 @@ class ExpertLinear : public Kernel, public IndexReader {
   int tile_width(int used) const { return few_ ? used : (used + 3) / 4 * 4; }
   void prepare_tile(const abi::Launch& launch, const Routing& routing, int32_t tile, char* own, char* target) const;
   void load_panels(const std::byte* data, int64_t expert, int64_t item, char* own, Panels& panels) const;
-  void multiply(const Panels& panels, int64_t expert, const char* tile, int width, float* y) const;
+  void multiply(const Panels& panels, const char* tile, int width, float* y) const;
   void store_rows(const Panels& panels, int64_t expert, const int32_t* slots, int used, int width, const float* y,
                   float* out) const;
 
@@ -195,7 +195,7 @@ void ExpertLinear::load_panels(const std::byte* data, int64_t expert, int64_t it
 }
 
 // y: [panels][width][16].
-void ExpertLinear::multiply(const Panels& panels, int64_t expert, const char* tile, int width, float* y) const {
+void ExpertLinear::multiply(const Panels& panels, const char* tile, int width, float* y) const {
   const int64_t columns = sizes_.columns;
   const int count = panels.count, w = width / 4 - 1;
   if (unpack_ != nullptr) {
@@ -262,7 +262,7 @@ void ExpertLinear::run(const abi::Launch& launch, Worker& worker) const {
     load_panels(weights, expert, index % items_per_expert_, own, panels);
     for (int32_t tile = routing.first_tile[expert]; panels.count > 0 && tile < routing.first_tile[expert + 1]; ++tile) {
       const int used = tile_slots(routing, expert, tile), width = tile_width(used);
-      multiply(panels, expert, shared + tile * tile_bytes_, width, y);
+      multiply(panels, shared + tile * tile_bytes_, width, y);
       const int32_t* slots =
           routing.slots + routing.first_slot[expert] + (tile - routing.first_tile[expert]) * tile_slots_;
       store_rows(panels, expert, slots, used, width, y, out);
