@@ -65,10 +65,13 @@ def padded(model: Any, ids: torch.Tensor, count: int, left: bool) -> dict[str, A
     """The inputs for `ids` with hidden padding. Positions go on from 0, unless the model counts them from the ids."""
     mask = pad(torch.ones_like(ids), count, left, 0)
     given = {"input_ids": pad(ids, count, left, padding_id(model.config)), "attention_mask": mask}
+    return {**given, **(positions(model, mask.cumsum(1) - 1) if left else {})}
+
+
+def positions(model: Any, values: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Positions as generate() gives them; nothing for models without that argument, and for those that count ids."""
     counts = any(hasattr(module, "create_position_ids_from_input_ids") for module in model.modules())
-    if left and takes(model, "position_ids") and not counts:
-        given["position_ids"] = (mask.cumsum(1) - 1).clamp_min(0)
-    return given
+    return {"position_ids": values.clamp_min(0)} if takes(model, "position_ids") and not counts else {}
 
 
 def repeat_rows(inputs: dict[str, Any], count: int) -> dict[str, Any]:
