@@ -18,7 +18,7 @@ MARKS = {"crashed": "crash", "timeout": "hang", "failed": "fail", "passed": "ok"
 
 STYLE = """
 :root { color-scheme: light dark;
-  --line: #8884; --ok: #2e9e5b; --bad: #d0342c; --worse: #8b1fa9; --skip: #8888; }
+  --line: #8884; --ok: #2e9e5b; --bad: #d0342c; --worse: #8b1fa9; --skip: #888; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 .scroll { overflow-x: auto; }
@@ -32,7 +32,7 @@ td.cell { text-align: center; min-width: 2.1rem; }
 .bar i { position: absolute; left: 0; top: 0; bottom: 0; background: var(--ok); }
 .bar i.over { background: var(--bad); }
 .bar b { position: absolute; top: -.15rem; bottom: -.15rem; width: 2px; background: currentColor; }
-td.text { white-space: normal; min-width: 14rem; overflow-wrap: anywhere; } td.number { text-align: right; }
+td.text { white-space: normal; min-width: 14rem; overflow-wrap: anywhere; } .number { text-align: right; }
 td.cell small { display: block; font-size: 10px; line-height: 1.1; }
 .axis { display: flex; justify-content: space-between; width: 340px; font-weight: 400; opacity: .75; }
 h3 { font-size: 1rem; margin-bottom: .3rem; }
@@ -126,7 +126,8 @@ def bars(results: list[Result], most: int = 25) -> str:
         return '<p class="note">Nothing was measured.</p>'
     axis = '<div class="axis"><span>0.001</span><span>1 = limit</span><span>1000</span></div>'
     rows = [
-        "<tr><th>type</th><th>test</th><th>block</th><th>error</th><th>CPU's error</th><th>share</th>"
+        "<tr><th>type</th><th>test</th><th>block</th><th class=number>error</th>"
+        "<th class=number>CPU's error</th><th class=number>share</th>"
         f"<th>share of the limit, logarithmic{axis}</th></tr>"
     ]
     for same in list(groups.values())[:most]:
