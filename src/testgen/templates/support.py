@@ -70,7 +70,7 @@ def initial_model(size: str) -> Any:
         model_class = getattr(transformers, case.AUTO_CLASS)
         return model_class.from_config(config).eval()
     if not isinstance(config, model_class.config_class or object):  # the text part of a model of several parts
-        config = config.get_text_config()
+        config = config.get_text_config(decoder=True)
     return model_class(config).eval()
 
 
@@ -211,7 +211,9 @@ def record(oracle: Any, inputs: dict[str, Any]) -> list[Call]:
         def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             counts[block] = counts.get(block, 0) + 1
             if counts[block] <= 2:
-                calls.append(Call(block, clone(args), clone(kwargs)))
+                # Without a cache, which a second call would find filled; some models make one unasked.
+                given = {k: None if k in ("cache", "past_key_values") else v for k, v in kwargs.items()}
+                calls.append(Call(block, clone(args), clone(given)))
 
         return hook
 
