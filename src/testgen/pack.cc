@@ -74,6 +74,13 @@ void override_fields(Json& config, const std::string& type, std::vector<std::str
   }
 }
 
+// An encoder is causal only where its configuration says so; the causal class of BERT and its like asks for it.
+void make_decoder(Json& config, const std::string& task, std::vector<std::string>& changes) {
+  if (task != "causal-lm" || !config.contains("is_decoder") || config.at("is_decoder") != false) return;
+  config["is_decoder"] = true;
+  changes.push_back("is_decoder: false -> true (the causal class is tested)");
+}
+
 // The tasks of the predecessor's interface that a class serves, as parts of function names.
 Json endpoint_tasks(const std::string& task) {
   static const Json document = Json::parse(embedded_file("data/checks.json"));
@@ -92,7 +99,9 @@ Json exceptions_of(const ModelChoice& model) {
     std::string link = row.at("link");
     if (const size_t at = link.find("{type}"); at != std::string::npos)
       link.replace(at, 6, row.value("module", model.type));
-    rows.push_back({{"check", row.at("check")}, {"reason", row.at("reason")}, {"link", link}});
+    Json made = {{"check", row.at("check")}, {"reason", row.at("reason")}, {"link", link}};
+    if (row.contains("only")) made["only"] = row.at("only");
+    rows.push_back(made);
   }
   return rows;
 }
@@ -143,6 +152,7 @@ void add_configs(Pack& pack, const Source& source, const PackOptions& options) {
     const Size size = parse_size(name);
     if (size == Size::kFull) continue;
     Shrunk shrunk = shrink(model, size, source.name);
+    make_decoder(shrunk.config, pack.task, shrunk.changes);
     if (size == Size::kTiny) override_fields(shrunk.config, pack.type, shrunk.changes);
     pack.files[name + ".json"] = json_text(shrunk.config);
     Json changes = shrunk.changes;

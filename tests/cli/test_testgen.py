@@ -144,10 +144,13 @@ class Endpoints(TestCase):
 
 class Running(TestCase):
     def test_detection_without_torch_names_the_broken_link(self):
-        environment = {"GABBRO_SYSFS_ROOT": str(TREES / "no_driver")}
+        # Neither this machine's cards nor its torch count: a module of that name that cannot be found stands before it.
+        (self.folder / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
+        environment = {"GABBRO_SYSFS_ROOT": str(TREES / "no_driver"), "PYTHONPATH": str(self.folder)}
         result = gabbro("testgen", "--detect", "--json", "--python", sys.executable, environment=environment)
         found = json.loads(result.text)
         self.assertEqual((found["verdict"], found["link"]), ("cpu", "driver"))
+        self.assertEqual(found["torch"]["error"], "torch is not installed")
         result = gabbro("testgen", "--detect", "--require", "rocm", "--python", sys.executable, environment=environment)
         self.assertEqual(result.code, 3, result)
 

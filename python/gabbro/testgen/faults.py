@@ -1,7 +1,7 @@
 """Faults that `gabbro testgen --verify --mutate` plants in the model under test, and in it alone.
 
-Each is a small wrong number as broken kernels give it: the tests have to find it. A fault that changed nothing in a model
-(no bias to drop, no rotation) is not counted.
+Each is a small wrong number as broken kernels give it: the tests have to find it. A fault that changed nothing in
+a model (no bias to drop, no rotation) is not counted.
 """
 
 from __future__ import annotations

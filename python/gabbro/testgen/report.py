@@ -18,7 +18,7 @@ MARKS = {"crashed": "crash", "timeout": "hang", "failed": "fail", "passed": "ok"
 
 STYLE = """
 :root { color-scheme: light dark;
-  --line: #8884; --ok: #2e9e5b; --bad: #d0342c; --worse: #8b1fa9; --skip: #8888; }
+  --line: #8884; --ok: #2e9e5b; --bad: #d0342c; --worse: #8b1fa9; --skip: #888; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 .scroll { overflow-x: auto; }
@@ -29,9 +29,15 @@ td.cell { text-align: center; min-width: 2.1rem; }
 .passed { color: var(--ok); } .failed { color: #fff; background: var(--bad); }
 .crashed, .timeout { color: #fff; background: var(--worse); } .skipped { color: var(--skip); }
 .bar { position: relative; width: 340px; height: .8rem; background: var(--line); }
-.bar i { position: absolute; left: 0; top: 0; bottom: 0; background: var(--ok); } .bar i.over { background: var(--bad); }
+.bar i { position: absolute; left: 0; top: 0; bottom: 0; background: var(--ok); }
+.bar i.over { background: var(--bad); }
 .bar b { position: absolute; top: -.15rem; bottom: -.15rem; width: 2px; background: currentColor; }
-pre { background: var(--line); padding: .6rem; overflow-x: auto; font-size: 12px; } .note { opacity: .75; }
+td.text { white-space: normal; min-width: 14rem; overflow-wrap: anywhere; } .number { text-align: right; }
+td.cell small { display: block; font-size: 10px; line-height: 1.1; }
+.axis { display: flex; justify-content: space-between; width: 340px; font-weight: 400; opacity: .75; }
+h3 { font-size: 1rem; margin-bottom: .3rem; }
+pre { background: var(--line); padding: .6rem; white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px; }
+.note { opacity: .75; }
 """
 
 
@@ -79,6 +85,13 @@ def escape(value: Any) -> str:
     return html.escape(str(value))
 
 
+def dtypes_of(status: str, results: list[Result]) -> str:
+    """The data types that failed, where others of the same check did not."""
+    bad = list(dict.fromkeys(r["dtype"] for r in results if r["status"] in BAD and r["dtype"]))
+    good = {r["dtype"] for r in results if r["dtype"]} - set(bad)
+    return f"<small>{escape(' '.join(bad))}</small>" if status in BAD and bad and good else ""
+
+
 def matrix(results: list[Result]) -> str:
     """Model types by checks; a cell shows the worst outcome of its tests, and says which they are when pointed at."""
     checks = list(dict.fromkeys(r["check"] for r in results))
@@ -92,7 +105,8 @@ def matrix(results: list[Result]) -> str:
             mine = cells.get((kind, check), [])
             status = next((s for s in STATUSES if any(r["status"] == s for r in mine)), "")
             title = "\n".join(f"{r['test']}: {r['status']}" for r in mine[:12])
-            row.append(f'<td class="cell {status}" title="{escape(title)}">{MARKS.get(status, "")}</td>')
+            text = MARKS.get(status, "") + dtypes_of(status, mine)
+            row.append(f'<td class="cell {status}" title="{escape(title)}">{text}</td>')
         rows.append("<tr>" + "".join(row) + "</tr>")
     return '<div class="scroll"><table>' + "".join(rows) + "</table></div>"
 
@@ -103,21 +117,35 @@ def position(ratio: float) -> float:
 
 
 def bars(results: list[Result], most: int = 25) -> str:
-    """The largest errors as shares of their limits."""
-    measured = sorted((r for r in results if r.get("ratio") is not None), key=lambda r: -float(r["ratio"]))[:most]
+    """The largest errors as shares of their limits; a test of the same block in several types is one row."""
+    measured = sorted((r for r in results if r.get("ratio") is not None), key=lambda r: -float(r["ratio"]))
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for r in measured:
+        groups.setdefault((r["test"], str(r["block"])), []).append(r)
     if not measured:
         return '<p class="note">Nothing was measured.</p>'
+    axis = '<div class="axis"><span>0.001</span><span>1 = limit</span><span>1000</span></div>'
     rows = [
-        "<tr><th>type</th><th>test</th><th>block</th><th>error</th><th>CPU</th><th>share of the limit (log)</th></tr>"
+        "<tr><th>type</th><th>test</th><th>block</th><th class=number>error</th>"
+        "<th class=number>CPU's error</th><th class=number>share</th>"
+        f"<th>share of the limit, logarithmic{axis}</th></tr>"
     ]
-    for r in measured:
+    for same in list(groups.values())[:most]:
+        r, more = same[0], len({r["type"] for r in same}) - 1
         ratio = float(r["ratio"])
         over = " class=over" if ratio > 1 else ""
         bar = f'<div class="bar"><i{over} style="width:{position(ratio):.1f}%"></i><b style="left:50%"></b></div>'
-        numbers = f"<td>{float(r['error'] or 0):.2e}</td><td>{float(r['reference_error'] or 0):.2e}</td>"
-        names = f"<td>{escape(r['type'])}</td><td>{escape(r['test'])}</td><td>{escape(r['block'])}</td>"
+        values = (float(r["error"] or 0), float(r["reference_error"] or 0))
+        numbers = "".join(f'<td class="number">{text}</td>' for text in (*map("{:.2e}".format, values), f"{ratio:.3g}"))
+        kind = r["type"] + (f" and {more} more" if more else "")
+        names = f"<td>{escape(kind)}</td><td>{escape(r['test'])}</td><td>{escape(r['block'])}</td>"
         rows.append(f"<tr>{names}{numbers}<td>{bar}</td></tr>")
     return '<div class="scroll"><table>' + "".join(rows) + "</table></div>"
+
+
+def linked(text: str) -> str:
+    """The text as HTML, with its addresses as links."""
+    return re.sub(r"(https://[\w./#%+-]+[\w/])", r'<a href="\1">\1</a>', escape(text))
 
 
 def reasons(results: list[Result]) -> str:
@@ -126,25 +154,34 @@ def reasons(results: list[Result]) -> str:
     for r in results:
         if r["status"] == "skipped":
             counts.setdefault(r["reason"], []).append(f"{r['type']}: {r['check']}")
-    rows = [
-        f"<tr><td>{len(tests)}</td><td>{escape(reason)}</td><td>{escape(', '.join(sorted(set(tests))[:4]))}</td></tr>"
-        for reason, tests in sorted(counts.items(), key=lambda item: -len(item[1]))
-    ]
-    return '<div class="scroll"><table>' + "".join(rows) + "</table></div>" if rows else '<p class="note">None.</p>'
+    rows = ["<tr><th>tests</th><th>reason</th><th>where</th></tr>"]
+    for reason, tests in sorted(counts.items(), key=lambda item: -len(item[1])):
+        names = sorted(set(tests))
+        where = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        texts = f'<td class="text">{linked(reason)}</td><td class="text">{escape(where)}</td>'
+        rows.append(f'<tr><td class="number">{len(tests)}</td>{texts}</tr>')
+    return '<div class="scroll"><table>' + "".join(rows) + "</table></div>" if counts else '<p class="note">None.</p>'
 
 
 def failures(results: list[Result]) -> str:
-    return "".join(
-        f"<h3>{escape(r['type'])}: {escape(r['test'])} ({r['status']})</h3><pre>{escape(r['reason'])}</pre>"
-        for r in results
-        if r["status"] in BAD
-    )
+    """Failures of a type with the same reason are one entry."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for r in results:
+        if r["status"] in BAD:
+            groups.setdefault((r["type"], r["status"], r["reason"]), []).append(r["test"])
+    parts = []
+    for (kind, status, reason), tests in groups.items():
+        more = f" and {len(tests) - 1} more tests" if len(tests) > 1 else ""
+        parts.append(f"<h3>{escape(kind)}: {escape(tests[0])}{more} ({status})</h3><pre>{escape(reason)}</pre>")
+    return "".join(parts)
 
 
 def facts_of(document: Result) -> list[str]:
     """Versions, cards and variables, one line each."""
     machine = document["machine"]
     lines = [f"{name} {version}" for name, version in document["versions"].items()]
+    tested = sorted({r["device"] for r in document["results"] if r.get("device")})
+    lines += [f"tested on {', '.join(tested)}"] if tested else []
     for device in machine.get("torch", {}).get("devices", []):
         lines.append(f"{device['name']} {device['gfx'] or device['sm']}, {device['memory'] / 2**30:.0f} GiB")
     lines += [
@@ -162,9 +199,10 @@ def page(document: Result) -> str:
     facts = "".join(f"<li>{escape(line)}</li>" for line in facts_of(document))
     parts = [
         f"<h1>Model tests</h1><p>{escape(summary)} in {document.get('seconds', 0)} s</p><ul>{facts}</ul>",
-        "<h2>Types and checks</h2>" + matrix(results),
-        "<h2>Largest errors</h2><p class=note>The line in the middle is the limit: 3 times the CPU's error in the same data "
-        "type, plus a floor.</p>" + bars(results),
+        "<h2>Types and checks</h2><p class=note>A cell is the worst of its tests; point at it for their names. "
+        "A dash: skipped, with its reason below. Empty: the check does not apply.</p>" + matrix(results),
+        "<h2>Largest errors</h2><p class=note>The limit is 3 times the CPU's error in the same data type, plus a floor."
+        "</p>" + bars(results),
         "<h2>Failures</h2>" + (failures(results) or '<p class="note">None.</p>'),
         "<h2>Skipped, and why</h2>" + reasons(results),
     ]

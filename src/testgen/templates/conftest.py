@@ -96,7 +96,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             item.add_marker(pytest.mark.skip(reason=missing))
     for item in items:
-        reason = support.require_promise(item.name.split("[")[0].removeprefix("test_"))
+        reason = support.require_promise(item.name)
         if reason:
             item.add_marker(pytest.mark.skip(reason=f"not promised: {reason}"))
         if item.get_closest_marker("opt_in") and "opt_in" not in str(config.getoption("-m")):

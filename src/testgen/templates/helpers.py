@@ -55,6 +55,25 @@ def pad(values: torch.Tensor, count: int, left: bool, value: int) -> torch.Tenso
     return torch.cat([columns, values] if left else [values, columns], dim=1)
 
 
+def padding_id(config: Any) -> int:
+    """The id that pads a text: the configuration's, or 1 where it names none of the vocabulary."""
+    chosen = find(config, ["pad_token_id"], 1)
+    return chosen if isinstance(chosen, int) and 0 <= chosen < int(find(config, ["vocab_size"], 2)) else 1
+
+
+def padded(model: Any, ids: torch.Tensor, count: int, left: bool) -> dict[str, Any]:
+    """The inputs for `ids` with hidden padding. Positions go on from 0, unless the model counts them from the ids."""
+    mask = pad(torch.ones_like(ids), count, left, 0)
+    given = {"input_ids": pad(ids, count, left, padding_id(model.config)), "attention_mask": mask}
+    return {**given, **(positions(model, mask.cumsum(1) - 1) if left else {})}
+
+
+def positions(model: Any, values: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Positions as generate() gives them; nothing for models without that argument, and for those that count ids."""
+    counts = any(hasattr(module, "create_position_ids_from_input_ids") for module in model.modules())
+    return {"position_ids": values.clamp_min(0)} if takes(model, "position_ids") and not counts else {}
+
+
 def repeat_rows(inputs: dict[str, Any], count: int) -> dict[str, Any]:
     """The inputs of one row as a batch of equal rows."""
     return {k: v.repeat_interleave(count, 0) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}

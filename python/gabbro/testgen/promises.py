@@ -1,0 +1,62 @@
+"""Checks the rows of exceptions.json: runs what they exclude with the oracle itself, in f64 on the CPU.
+
+A row is right where the model fails there too. Where it does not, a device's fault or a mistake of the check is hidden.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+from typing import Any
+
+import runner
+
+
+def in_f64() -> Any:
+    """A plugin of pytest that keeps the excluded tests alone, in f32 and tiny; their subject is the oracle."""
+    import pytest
+
+    def oracle(device: str, dtype: Any, regime: str = "lively", size: str = "tiny", attention: Any = None) -> Any:
+        return sys.modules["support"].make_oracle(dtype, regime, size)  # type: ignore[attr-defined]
+
+    class InF64:
+        @pytest.hookimpl(tryfirst=True)  # before conftest.py marks them as skipped
+        def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+            support = sys.modules["support"]
+            excluded = support.require_promise  # type: ignore[attr-defined]
+            others = ("bf16", "f16", "true", "full")
+            items[:] = [item for item in items if excluded(item.name) and not any(f"-{w}" in item.name for w in others)]
+            support.require_promise = lambda test: None  # type: ignore[attr-defined]
+            support.make_subject = oracle  # type: ignore[attr-defined]
+
+    return InF64()
+
+
+def rows_of(pack: pathlib.Path) -> list[dict[str, str]]:
+    path = pack / "exceptions.json"
+    return list(json.loads(path.read_text())) if path.is_file() else []
+
+
+def is_about(row: dict[str, str], test: str) -> bool:
+    """Whether a row excludes a test "test_padding[cpu-f32-tiny-31-left]"."""
+    check, _, cases = test.removeprefix("test_").rstrip("]").partition("[")
+    return row["check"] == check and row.get("only", "") in ["", *cases.split("-")]
+
+
+def stale_rows(pack: pathlib.Path, options: Any) -> list[str]:
+    """Lines about rows of a pack of which no test fails in f64."""
+    rows = rows_of(pack)
+    if not rows:
+        return []
+    options.plugins, options.k, options.device = [in_f64()], None, "cpu"
+    [(_, results)] = runner.run_packs([pack], options)
+    lines = []
+    for row in rows:
+        mine = [r for r in results if is_about(row, r["test"])]
+        bad = [r for r in mine if r["status"] == "failed"]
+        about = f"{pack.name}: {row['check']} {row.get('only', '')}".strip()
+        print(f"{about}: {len(bad)} of {len(mine)} tests fail in f64", file=sys.stderr, flush=True)
+        if not bad:
+            lines.append(f"{about}: exceptions.json excludes it, but in f64 it holds")
+    return lines
