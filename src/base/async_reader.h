@@ -36,7 +36,7 @@ class AsyncReader {
 };
 
 // io_uring where the system has it, else threads; GABBRO_IO=io_uring or threads asks for one of them. `note`: one line
-// where io_uring was refused, else empty. Throws failed() where GABBRO_IO asks for io_uring in vain.
+// where io_uring was refused, else empty. Throws failed() where GABBRO_IO asks for io_uring and the system refuses it.
 std::unique_ptr<AsyncReader> make_async_reader(int depth, std::string* note);
 
 std::unique_ptr<AsyncReader> make_thread_reader(int depth);

@@ -240,7 +240,10 @@ Tensor Runner::decode(std::span<const Chunk> chunks, const std::atomic<bool>* ca
   update(step.page_table, step.held_page_table, std::move(page_table));
   if (shared.states) update(step.slots, step.held_slots, std::move(slots));
   logits_ = Tensor();  // so that its memory can be written again
-  if (shared.stream != nullptr) return evaluate(step.inputs(), cancel);
+  if (shared.stream != nullptr) {
+    const llm::Step inputs = step.inputs();
+    return shared.run_pass(std::span(&inputs, 1), cancel);
+  }
   return (*step.run)(cancel).front();
 }
 
@@ -286,17 +289,13 @@ Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* can
         .places = {.positions = ints(positions), .sequence = ints(sequences), .page_table = pages, .slots = states},
         .output_rows = upload_ints(device, Shape{std::ssize(rows)}, rows)};
   };
-  if (shared.stream == nullptr) return evaluate(step_of(0, all), cancel);
-  std::vector<llm::Step> steps;
-  const int64_t step = prefill_chunk(device.facts(), shared.facts.quantization);
-  for (int64_t first = 0; first < all; first += step) steps.push_back(step_of(first, std::min(step, all - first)));
-  return shared.run_pass(steps, cancel);
-}
-
-Tensor Runner::evaluate(const llm::Step& step, const std::atomic<bool>* cancel) {
-  Engine::State& shared = *engine_->state_;
-  if (shared.stream != nullptr) return shared.run_pass(std::span(&step, 1), cancel);
-  Tensor result = shared.model->forward(step, *shared.cache);
+  if (shared.stream != nullptr) {
+    std::vector<llm::Step> steps;
+    const int64_t most = prompt_chunk();
+    for (int64_t first = 0; first < all; first += most) steps.push_back(step_of(first, std::min(most, all - first)));
+    return shared.run_pass(steps, cancel);
+  }
+  Tensor result = shared.model->forward(step_of(0, all), *shared.cache);
   eval(std::span(&result, 1), cancel);
   return result;
 }

@@ -13,10 +13,6 @@
 
 namespace gabbro {
 
-namespace llm {
-struct Step;  // src/models/llm/model.h
-}
-
 // The tokens of one conversation, and the pages of the cache that hold their keys and values. A value: a copy shares
 // pages until one of both writes to them. Recurrent states cannot be shared or cut: a sequence that was copied, cut or
 // stopped within a step computes them again from its tokens, in its next step.
@@ -92,7 +88,6 @@ class Runner {
   void prepare_states(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   Tensor decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
-  Tensor evaluate(const llm::Step& step, const std::atomic<bool>* cancel);
   std::span<const float> host(const Tensor& logits, int64_t rows);
 
   std::shared_ptr<Engine> engine_;

@@ -16,6 +16,7 @@
 #include "src/formats/safetensors.h"
 #include "src/models/encoder/registry.h"
 #include "src/models/encoder/t5_decoder.h"
+#include "tests/llm/expected_logits.h"
 
 namespace gabbro {
 namespace {
@@ -30,13 +31,10 @@ std::vector<std::string> encoder_folders() {
   return names;
 }
 
+// Empty where the fixture has none.
 template <class T>
 std::vector<T> numbers_of(const safetensors::File& file, const std::string& name) {
-  const safetensors::TensorInfo* const tensor = file.tensor(name);
-  if (tensor == nullptr) return {};
-  std::vector<T> values(tensor->data.size() / sizeof(T));
-  std::memcpy(values.data(), tensor->data.data(), tensor->data.size());
-  return values;
+  return file.tensor(name) != nullptr ? values_of<T>(file, name) : std::vector<T>{};
 }
 
 struct ExpectedTexts {

@@ -7,7 +7,7 @@
 //   naive-quantized  one of the last two
 //   mxfp4-pack-quantized  weight_packed U8 [N, K / 2], the first of two codes in the low nibble; weight_scale U8
 //                    [N, K / 32], exponents biased by 127
-// What a module has shows in its tensors, so the targets of config_groups are not read.
+// The form of a module follows from its tensors, so the targets of config_groups are not read.
 #include <algorithm>
 
 #include "src/base/error.h"

@@ -25,7 +25,7 @@ struct Integers {
 inline constexpr int64_t kRowsAtOnce = 16;
 
 // dtype, shape, fill and dequantized_for of `out`: Q4_0, Q8_0, INT4_ZP or INT8_F32 where that is exact. The functions
-// of `integers` are called while `out` lives.
+// of `integers` are called until `out` is destroyed.
 void make_matrix(Integers integers, Matrix& out);
 
 }  // namespace gabbro::published

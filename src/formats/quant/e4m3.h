@@ -1,5 +1,6 @@
 // Floats of 8 bits, E4M3 (OCP 8-bit Floating Point Specification 1.0): sign, four bits of exponent with bias 7, three
-// of mantissa. All codes are numbers here: 0x7f and 0xff, NaN in files, are ±480. Readers of files refuse them.
+// of mantissa. All codes are numbers here: 0x7f and 0xff, NaN in the standard, are ±480. Files with these are refused
+// when they are read.
 #pragma once
 
 #include <cstdint>

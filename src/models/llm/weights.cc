@@ -106,7 +106,7 @@ void CheckpointWeights::require_streamable(const CheckpointTensor& tensor, const
 Tensor CheckpointWeights::streamed_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
                                         const TransformersLayout& theirs) {
   const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && theirs.row;
-  const int64_t skipped = whole.shape[0] - size.rows;
+  const int64_t skipped = skipped_rows(theirs);
   const size_t bytes = whole.data.size() / static_cast<size_t>(whole.shape[0]);
   const auto row = [=, first = size.first, data = whole.data.data(),
                     map = converted ? theirs.row : nullptr](int64_t i) {
@@ -131,10 +131,14 @@ Tensor CheckpointWeights::uploaded(DType dtype, int64_t rows, int64_t columns,
   return device_->tensor_in(own, dtype, Shape{rows, columns});
 }
 
+int64_t CheckpointWeights::skipped_rows(const TransformersLayout& theirs) const {
+  return checkpoint_.layout() == CheckpointLayout::kHuggingFace ? theirs.skipped_rows : 0;
+}
+
 const CheckpointTensor& CheckpointWeights::checked_matrix(const std::string& name, MatrixSize size,
                                                           const TransformersLayout& theirs) const {
   const bool transposed = checkpoint_.layout() == CheckpointLayout::kHuggingFace && theirs.transposed;
-  const int64_t skipped = checkpoint_.layout() == CheckpointLayout::kHuggingFace ? theirs.skipped_rows : 0;
+  const int64_t skipped = skipped_rows(theirs);
   const CheckpointTensor& whole = checked(name, transposed ? std::vector<int64_t>{size.columns, size.rows}
                                                            : std::vector<int64_t>{size.rows + skipped, size.columns});
   if (transposed && is_quantized(whole.dtype()))
@@ -164,7 +168,7 @@ Tensor CheckpointWeights::upload_rows(const CheckpointTensor& whole, const std::
     return streamed_rows(whole, name, size, theirs);
   }
   whole.prepare();
-  const int64_t skipped = checkpoint_.layout() == CheckpointLayout::kHuggingFace ? theirs.skipped_rows : 0;
+  const int64_t skipped = skipped_rows(theirs);
   const bool converted = checkpoint_.layout() == CheckpointLayout::kHuggingFace && !theirs.is_same();
   const int64_t rows = size.count > 0 ? size.count : size.rows;
   const CheckpointTensor wanted = rows == whole.shape[0] || converted ? whole : whole.rows(skipped + size.first, rows);

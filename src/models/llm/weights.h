@@ -206,6 +206,7 @@ class CheckpointWeights : public WeightSource {
   Tensor upload(std::span<const float> values) override;
 
  private:
+  int64_t skipped_rows(const TransformersLayout& theirs) const;
   const CheckpointTensor& checked_matrix(const std::string& name, MatrixSize size,
                                          const TransformersLayout& theirs) const;
   Tensor upload_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
