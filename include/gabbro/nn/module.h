@@ -38,7 +38,7 @@ class Module : public std::enable_shared_from_this<Module> {
   std::vector<Slot> buffers();
   // All of their tensors: what a training step has to evaluate besides the loss.
   std::vector<Tensor> tensors();
-  // Of the first of them; null where there is none.
+  // The device of the first of them; null where there is none.
   std::shared_ptr<Device> tensor_device() const;
 
   struct Child {
