@@ -40,7 +40,7 @@ set(gabbro_alone
   tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/llm/states_test tests/ops/op_values_test
   tests/train/training_test)
 list(APPEND gabbro_alone  # each command has a struct Options
-  apps/cli/doctor apps/cli/embed apps/cli/fit apps/cli/inspect apps/cli/line_editor apps/cli/logits apps/cli/perplexity
+  apps/cli/doctor apps/cli/embed apps/cli/fit apps/cli/imatrix apps/cli/inspect apps/cli/line_editor apps/cli/logits apps/cli/perplexity
   apps/cli/rerank apps/cli/run apps/cli/template apps/cli/tokenize apps/cli/tune)
 list(JOIN gabbro_alone "|" gabbro_alone)
 

@@ -287,6 +287,7 @@ void add_bench(Command root) {
   add_memory_options(command, o->common);
   add_check_weights(command, o->common);
   add_quantize(command, o->common);
+  add_lora(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro bench llm MODEL -p 512 -n 128");
   command.example("gabbro bench llm --shape llama-8b --type q4_k_m --device rocm:0");

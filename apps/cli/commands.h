@@ -18,6 +18,7 @@ void add_rerank(Command root);
 void add_logits(Command root);
 void add_perplexity(Command root);
 void add_convert(Command root);
+void add_imatrix(Command root);
 void add_bench(Command root);
 void add_bench_io(Command bench);  // below `bench`
 void add_bench_ops(Command bench);

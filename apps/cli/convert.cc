@@ -25,6 +25,8 @@ struct Options {
   std::string out;
   std::string type = "f16";
   bool force = false;
+  std::string imatrix;
+  std::vector<std::string> lora;
 };
 
 const FileType& type_of(const std::string& name) {
@@ -53,12 +55,24 @@ void check_target(const Options& o, const std::string& out, const Checkpoint& ch
   if (!o.force) throw Error(ErrorCode::kBadInput, fmt::format("{}: is there already", out), "replace it with --force");
 }
 
+std::vector<llm::MergedAdapter> adapters_of(const Options& o, const Checkpoint& checkpoint) {
+  std::vector<llm::MergedAdapter> adapters;
+  for (const std::string& lora : o.lora) {
+    const auto [path, scale] = llm::parse_adapter(lora);
+    adapters.push_back({std::make_shared<const llm::Adapter>(llm::Adapter::open(path)), scale});
+    llm::check_adapter(*adapters.back().adapter, checkpoint);
+  }
+  return adapters;
+}
+
 int run(const Options& o) {
   const FileType& type = type_of(o.type);
   const std::string model = resolve_model(o.model);
   const Checkpoint checkpoint = Checkpoint::open(model);
   const std::string out = o.out.empty() ? default_name(model, std::string(type.name)) : o.out;
   check_target(o, out, checkpoint);
+  const std::optional<ImportanceMatrix> importance =
+      o.imatrix.empty() ? std::nullopt : std::optional(ImportanceMatrix::read(o.imatrix));
   const Cancelable cancelable;
   const auto start = std::chrono::steady_clock::now();
   llm::Converted result;
@@ -72,6 +86,9 @@ int run(const Options& o) {
              [&](int64_t vocabulary, gguf::Writer& writer) {
                return write_tokenizer_fields(checkpoint, vocabulary, writer);
              },
+         .importance = importance ? &*importance : nullptr,
+         .importance_path = o.imatrix,
+         .adapters = adapters_of(o, checkpoint),
          .progress = [&](uint64_t done,
                          uint64_t total) { bar.show(static_cast<double>(done) / static_cast<double>(total)); },
          .cancel = cancelable.flag()});
@@ -102,10 +119,14 @@ void add_convert(Command root) {
   command.option("-o,--out", o->out, "File to write; MODEL-TYPE.gguf in this folder where it is left out")
       .placeholder("FILE.gguf");
   command.option("--type", o->type, "Format of the weights: f32, bf16, f16, q8_0, q4_k_m, ...").placeholder("TYPE");
+  command.option("--imatrix", o->imatrix, "Weight errors by an importance matrix of gabbro imatrix or llama.cpp")
+      .placeholder("FILE");
+  add_lora(command, o->lora, "Merge a LoRA adapter: a PEFT folder or a GGUF file; may be repeated");
   command.flag("--force", o->force, "Replace a file that is there");
   add_threads(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro convert Qwen3-4B --type q8_0 -o qwen3-4b-q8_0.gguf");
+  command.example("gabbro convert Qwen3-4B --type iq2_xs --imatrix imatrix.gguf");
   command.runs([o] { return run(*o); });
 }
 

@@ -47,10 +47,11 @@ std::shared_ptr<Engine> load_visibly(const CommonOptions& common, LoadOptions op
 
 std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context,
                                     const std::string& kv_type, const std::shared_ptr<Device>& device,
-                                    int64_t sequences) {
+                                    int64_t sequences, std::shared_ptr<llm::InputSquares> observer) {
   const std::string path = resolve_model(model);
   LoadOptions wanted = load_options(common, context, kv_type);
   wanted.sequences = sequences;
+  wanted.observer = std::move(observer);
   return load_visibly(common, wanted, [&](const LoadOptions& options) {
     return Engine::load(Checkpoint::open(path), options, device);
   });

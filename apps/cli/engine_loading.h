@@ -14,7 +14,7 @@ namespace gabbro::cli {
 // On `device` where it is open already.
 std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context = 0,
                                     const std::string& kv_type = "f16", const std::shared_ptr<Device>& device = nullptr,
-                                    int64_t sequences = 1);
+                                    int64_t sequences = 1, std::shared_ptr<llm::InputSquares> observer = nullptr);
 
 // A model of random weights, without a file.
 std::shared_ptr<Engine> load_random_engine(const llm::Blueprint& shape, const FileType& type,

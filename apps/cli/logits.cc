@@ -60,6 +60,7 @@ void add_logits(Command root) {
   add_memory_options(command, o->common);
   add_check_weights(command, o->common);
   add_quantize(command, o->common);
+  add_lora(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro logits MODEL --tokens 1,2,3 --out logits.npy");
   command.runs([o] { return run(*o); });

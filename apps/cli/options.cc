@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/sampling_defaults.h"
+#include "src/models/llm/adapter.h"
 
 namespace gabbro::cli {
 namespace {
@@ -90,6 +91,10 @@ void add_threads(Command command, CommonOptions& options) {
 void add_quantize(Command command, CommonOptions& options) {
   command.option("--quantize", options.quantize, "Quantize f32, f16 and bf16 weights while loading: q8_0, q4_k_m, ...")
       .placeholder("TYPE");
+}
+
+void add_lora(Command command, std::vector<std::string>& lora, const char* description) {
+  command.option("--lora", lora, description).placeholder("FILE[:SCALE]");
 }
 
 Option add_context(Command command, int64_t& context) {
@@ -240,6 +245,10 @@ LoadOptions load_options(const CommonOptions& common, int64_t context, const std
   options.threads = common.threads;
   options.check_weights = common.check_weights;
   options.quantize = common.quantize;
+  for (const std::string& lora : common.lora) {
+    const auto [path, scale] = llm::parse_adapter(lora);
+    options.adapters.push_back({path, scale});
+  }
   options.context = context;
   if (!common.memory.empty()) options.memory = parse_size(common.memory, "--memory");
   if (!common.host_memory.empty()) options.host_memory = parse_size(common.host_memory, "--host-memory");

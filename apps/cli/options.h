@@ -20,6 +20,7 @@ struct CommonOptions {
   bool check_weights = true;
   std::string memory, host_memory;  // sizes; empty: not given
   std::string quantize;             // a file type
+  std::vector<std::string> lora;    // FILE[:SCALE]
 
   bool verbose() const { return log_level == "info" || log_level == "debug"; }
 };
@@ -37,6 +38,11 @@ uint64_t parse_size(const std::string& text, const char* option);
 void add_check_weights(Command command, CommonOptions& options);
 // --quantize
 void add_quantize(Command command, CommonOptions& options);
+// --lora; as gabbro applies it, or merges it.
+void add_lora(Command command, std::vector<std::string>& lora, const char* description);
+inline void add_lora(Command command, CommonOptions& options) {
+  add_lora(command, options.lora, "Apply a LoRA adapter: a PEFT folder or a GGUF file; may be repeated");
+}
 // --ctx
 Option add_context(Command command, int64_t& context);
 // --kv-type

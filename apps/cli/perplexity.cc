@@ -119,6 +119,7 @@ void add_perplexity(Command root) {
   add_memory_options(command, o->common);
   add_check_weights(command, o->common);
   add_quantize(command, o->common);
+  add_lora(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro perplexity MODEL --file wikitext.txt --ctx 512");
   command.runs([o] { return run(*o); });

@@ -161,6 +161,7 @@ void add_run(Command root) {
   add_memory_options(command, o->common);
   add_check_weights(command, o->common);
   add_quantize(command, o->common);
+  add_lora(command, o->common);
   command.flag("--wrap,!--no-wrap", o->wrap, "Wrap long lines at words on a terminal (the default)")
       .alias("!--nowordwrap");
   add_output_options(command, o->common);

@@ -243,6 +243,30 @@ class LanguageModel:
         """f32 logits [tokens, vocabulary] after each of the tokens, on the CPU."""
         return self._model.logits(list(token_ids))
 
+    @property
+    def adapters(self) -> dict[str, float]:
+        """The LoRA adapters that were loaded, by path, with their present scales."""
+        return dict(self._model.adapters())
+
+    def set_adapters(self, scales: dict[str, float]) -> None:
+        """Switches LoRA adapters, from the next answer on; nothing is loaded again.
+
+        Parameters
+        ----------
+        scales : dict of path to scale
+            As :func:`load` got the paths. An adapter that is not named is not applied.
+
+        Raises
+        ------
+        ValueError
+            If a path is none of the adapters', or a scale is not a number.
+        """
+        loaded = [path for path, _ in self._model.adapters()]
+        for path in scales:
+            if path not in loaded:
+                raise ValueError(f"[set_adapters] '{path}' was not loaded; there are {', '.join(loaded) or 'none'}")
+        self._model.set_adapter_scales([float(scales.get(path, 0.0)) for path in loaded])
+
     def streaming(self) -> dict[str, Any]:
         """Weights that are streamed (``memory`` of :func:`load`), and what passes over them took; empty: none are."""
         return self._model.streaming()
@@ -299,6 +323,8 @@ def load(
     kv_type: Literal["f16", "q8_0"] = "f16",
     memory: int = 0,
     host_memory: int = 0,
+    quantize: str = "",
+    adapters: str | Sequence[str] | dict[str, float] = (),
     progress: bool | Callable[[float], Any] = True,
 ) -> LanguageModel:
     """Loads a language model.
@@ -322,6 +348,11 @@ def load(
         free. Weights that do not fit are streamed from the files, layer by layer.
     host_memory : int
         With ``memory`` on a GPU: bytes of host memory for streamed weights, so that fewer are read from files.
+    quantize : str
+        f32, f16 and bf16 weights become this type, 'q4_k_m', 'q8_0', ..., while they are loaded.
+    adapters : str, list of str, or dict of str to float
+        LoRA adapters, folders of PEFT or GGUF files, that are applied together; of a dict with these scales.
+        :meth:`LanguageModel.set_adapters` switches them.
     progress : bool or function
         True draws a bar where standard error is a terminal. A function is called with the fraction that is loaded.
 
@@ -333,5 +364,7 @@ def load(
         If the device is missing or has too little memory.
     """
     report = progress if callable(progress) else _bar if progress and sys.stderr.isatty() else None
+    named = [adapters] if isinstance(adapters, str) else adapters
+    scaled = list(named.items()) if isinstance(named, dict) else [(str(path), 1.0) for path in named]
     return LanguageModel(_core._LanguageModel.load(
-        str(model), device, threads, context, sequences, kv_type, memory, host_memory, report))
+        str(model), device, threads, context, sequences, kv_type, memory, host_memory, quantize, scaled, report))

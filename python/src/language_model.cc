@@ -225,9 +225,12 @@ void bind_language_models(nb::module_& m) {
       .def_static(
           "load",
           [](const std::string& model, const std::string& device, int threads, int64_t context, int64_t sequences,
-             const std::string& kv_type, int64_t memory, uint64_t host_memory, nb::object progress) {
+             const std::string& kv_type, int64_t memory, uint64_t host_memory, const std::string& quantize,
+             const std::vector<std::pair<std::string, float>>& adapters, nb::object progress) {
             if (kv_type != "f16" && kv_type != "q8_0")
               throw bad_input("[load] kv_type is '{}', expected f16 or q8_0", kv_type);
+            std::vector<AdapterOption> loras;
+            for (const auto& [path, scale] : adapters) loras.push_back({path, scale});
             return load(model,
                         {.device = device,
                          .threads = threads,
@@ -235,13 +238,32 @@ void bind_language_models(nb::module_& m) {
                          .sequences = sequences,
                          .kv_type = kv_type == "f16" ? DType::f16 : DType::q8_0,
                          .memory = memory < 0 ? kFreeMemory : static_cast<uint64_t>(memory),
-                         .host_memory = host_memory},
+                         .host_memory = host_memory,
+                         .quantize = quantize,
+                         .adapters = std::move(loras)},
                         std::move(progress));
           },
           nb::arg("model"), nb::arg("device"), nb::arg("threads"), nb::arg("context"), nb::arg("sequences"),
-          nb::arg("kv_type"), nb::arg("memory"), nb::arg("host_memory"), nb::arg("progress").none(),
+          nb::arg("kv_type"), nb::arg("memory"), nb::arg("host_memory"), nb::arg("quantize"), nb::arg("adapters"),
+          nb::arg("progress").none(),
           nb::sig("def load(model: str, device: str, threads: int, context: int, sequences: int, kv_type: str, "
-                  "memory: int, host_memory: int, progress: Callable[[float], Any] | None) -> _LanguageModel"))
+                  "memory: int, host_memory: int, quantize: str, adapters: list[tuple[str, float]], "
+                  "progress: Callable[[float], Any] | None) -> _LanguageModel"))
+      .def(
+          "adapters",
+          [](const LanguageModel& model) {
+            std::vector<std::pair<std::string, float>> all;
+            for (const AdapterOption& one : model.engine->adapters()) all.emplace_back(one.path, one.scale);
+            return all;
+          },
+          nb::sig("def adapters(self) -> list[tuple[str, float]]"))
+      .def(
+          "set_adapter_scales",
+          [](const LanguageModel& model, const std::vector<float>& scales) {
+            const WithoutGil without_gil;
+            model.engine->set_adapter_scales(scales);
+          },
+          nb::arg("scales"))
       .def("facts", facts_of, nb::sig("def facts(self) -> dict[str, Any]"))
       .def("streaming", streaming_of, nb::sig("def streaming(self) -> dict[str, Any]"))
       .def("has_chat_template", [](const LanguageModel& model) { return has_chat_template(*model.engine); })

@@ -116,6 +116,33 @@ def test_errors_name_what_is_wrong(model):
         model.tokenizer.apply_chat_template([{"text": "a"}])
 
 
+FAMILIES = DATA / "families"
+ADAPTERS = DATA / "adapters"
+
+
+def test_weights_are_quantized_while_loading():
+    model = gb.llm.load(FAMILIES / "qwen3", device="cpu", quantize="q8_0")
+    assert model.facts["quantization"] == "q8_0"
+    with pytest.raises(ValueError, match="'q9' is not known"):
+        gb.llm.load(FAMILIES / "qwen3", device="cpu", quantize="q9")
+
+
+def test_adapters_are_switched():
+    ids = [3, 4, 5]
+    path = str(ADAPTERS / "llama")
+    model = gb.llm.load(FAMILIES / "llama", device="cpu", adapters=path)
+    assert model.adapters == {path: 1.0}
+    adapted = model.logits(ids).numpy()
+    model.set_adapters({})
+    plain = model.logits(ids).numpy()
+    np.testing.assert_array_equal(plain, gb.llm.load(FAMILIES / "llama", device="cpu").logits(ids).numpy())
+    assert abs(adapted - plain).max() > 0.01
+    model.set_adapters({path: 1})
+    np.testing.assert_array_equal(model.logits(ids).numpy(), adapted)
+    with pytest.raises(ValueError, match="'other' was not loaded"):
+        model.set_adapters({"other": 1})
+
+
 def test_an_error_of_a_callback_ends_the_load():
     def fail(share):
         raise KeyError("mine")

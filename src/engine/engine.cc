@@ -1,4 +1,6 @@
 // Loading: a file becomes an Engine.
+#include <cmath>
+
 #include "src/backend/registry.h"
 #include "src/base/error.h"
 #include "src/base/round_up.h"
@@ -73,6 +75,20 @@ const FileType* type_to_quantize(const std::string& name) {
 
 }  // namespace
 
+namespace {
+
+std::vector<llm::ScaledAdapter> load_adapters(const std::vector<AdapterOption>& options) {
+  std::vector<llm::ScaledAdapter> adapters;
+  for (const AdapterOption& one : options) {
+    if (!std::isfinite(one.scale)) throw bad_input("{}: the adapter's scale is not a number", one.path);
+    adapters.push_back(
+        {std::make_shared<const llm::Adapter>(llm::Adapter::open(one.path)), std::make_shared<float>(one.scale)});
+  }
+  return adapters;
+}
+
+}  // namespace
+
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
 
@@ -97,6 +113,25 @@ StreamingWork Engine::streaming_work() const {
   StreamingWork work = state_->streaming_work;
   if (state_->stream != nullptr) work.waited = state_->stream->facts().waited;
   return work;
+}
+
+std::vector<AdapterOption> Engine::adapters() const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<AdapterOption> all;
+  for (const llm::ScaledAdapter& one : state_->adapters) all.push_back({one.adapter->path(), *one.scale});
+  return all;
+}
+
+void Engine::set_adapter_scales(std::span<const float> scales) {
+  const std::lock_guard lock(state_->mutex);
+  if (scales.size() != state_->adapters.size())
+    throw bad_input("{} scales for {} adapters", scales.size(), state_->adapters.size());
+  for (const float scale : scales) {
+    if (!std::isfinite(scale)) throw bad_input("an adapter's scale is not a number");
+  }
+  for (size_t i = 0; i < scales.size(); ++i) *state_->adapters[i].scale = scales[i];
+  state_->decode.clear();  // their plans hold the former scales
+  state_->pages->remove_names();
 }
 
 int64_t Engine::State::pages_per_sequence() const {
@@ -169,12 +204,21 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
     throw Error(ErrorCode::kBadInput, fmt::format("{}: weights that are streamed are not quantized", checkpoint.path()),
                 "gabbro convert makes a quantized file, which --memory then streams");
   }
+  state->adapters = load_adapters(options.adapters);
+  if (state->stream != nullptr && !state->adapters.empty()) {
+    throw Error(ErrorCode::kBadInput,
+                fmt::format("{}: adapters are not applied to weights that are streamed", checkpoint.path()),
+                "gabbro convert --lora merges them into a file, which --memory then streams");
+  }
+  state->observer = options.observer;
   state->model = llm::load_model(checkpoint, state->device,
                                  {.context = facts.context,
                                   .check_weights = options.check_weights,
                                   .quantize = quantize,
                                   .progress = progress,
-                                  .streamed = state->stream.get()});
+                                  .streamed = state->stream.get(),
+                                  .adapters = state->adapters,
+                                  .observer = options.observer});
   if (state->stream != nullptr && !state->model->has_stages()) throw streaming::does_not_stream(facts);
   state->cache.emplace(
       state->device,

@@ -13,6 +13,7 @@
 #include "src/engine/state_pool.h"
 #include "src/engine/streaming/weight_stream.h"
 #include "src/graph/eval.h"
+#include "src/models/llm/adapter.h"
 #include "src/models/llm/model.h"
 #include "src/text/chat_template.h"
 #include "src/text/tokenizer.h"
@@ -37,6 +38,8 @@ struct DecodeStep {
 struct Engine::State {
   std::shared_ptr<Device> device;
   std::unique_ptr<streaming::WeightStream> stream;  // null: all weights are on the device
+  std::vector<llm::ScaledAdapter> adapters;
+  std::shared_ptr<llm::InputSquares> observer;  // mostly null
   std::unique_ptr<llm::LanguageModel> model;
   std::optional<nn::KvCache> cache;
   std::optional<PagePool> pages;

@@ -57,6 +57,10 @@ void PagePool::remove_name(int32_t page) {
   free_.push_back(page);
 }
 
+void PagePool::remove_names() {
+  for (size_t page = 0; page < pages_.size(); ++page) remove_name(static_cast<int32_t>(page));
+}
+
 PagePool::Found PagePool::find(Name before, std::span<const int32_t> tokens) const {
   const auto [first, last] = by_hash_.equal_range(hash(before, tokens));
   for (auto entry = first; entry != last; ++entry) {

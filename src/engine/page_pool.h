@@ -38,6 +38,8 @@ class PagePool {
   Name set_name(int32_t page, Name before, std::span<const int32_t> tokens);
   // The page whose tokens are to be changed loses its name.
   void remove_name(int32_t page);
+  // All pages lose theirs: their keys and values are no longer what the model would compute.
+  void remove_names();
 
   struct Found {
     int32_t page = -1;  // none

@@ -9,6 +9,7 @@
 #include "src/engine/engine_state.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/streaming/engine_streaming.h"
+#include "src/models/llm/input_squares.h"
 
 namespace gabbro {
 namespace {
@@ -145,7 +146,7 @@ std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::at
   const std::lock_guard lock(shared.mutex);
   std::set<const Sequence*> seen;
   int64_t rows = 0;
-  bool single_tokens = true;
+  bool single_tokens = shared.observer == nullptr;
   for (const Chunk& chunk : chunks) {
     check_room(*engine_, std::ssize(chunk.sequence->tokens_), chunk.tokens);
     if (chunk.sequence->engine_ != engine_ || !seen.insert(chunk.sequence).second)
@@ -296,7 +297,19 @@ Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* can
     return shared.run_pass(steps, cancel);
   }
   Tensor result = shared.model->forward(step_of(0, all), *shared.cache);
-  eval(std::span(&result, 1), cancel);
+  if (shared.observer == nullptr) {
+    eval(std::span(&result, 1), cancel);
+    return result;
+  }
+  std::vector<Tensor> wanted = shared.observer->pending();
+  wanted.push_back(result);
+  try {
+    eval(wanted, cancel);
+  } catch (...) {
+    shared.observer->drop();
+    throw;
+  }
+  shared.observer->accumulate();
   return result;
 }
 

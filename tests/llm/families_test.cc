@@ -4,16 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
-#include <deque>
 #include <filesystem>
 #include <vector>
 
 #include "gabbro/engine/session.h"
-#include "src/formats/quant/quant.h"
-#include "src/formats/safetensors.h"
 #include "src/models/llm/convert.h"
 #include "tests/llm/expected_logits.h"
+#include "tests/llm/family_folder.h"
 
 namespace gabbro {
 namespace {
@@ -26,24 +23,6 @@ std::vector<std::string> families() {
     names.push_back(entry.path().filename().string());
   std::ranges::sort(names);
   return names;
-}
-
-// The same model with weights in f32, in a temporary folder.
-std::string in_f32(const std::string& folder) {
-  const fs::path copy = fs::path(testing::TempDir()) / ("family-" + std::to_string(::getpid()));
-  fs::remove_all(copy);
-  fs::create_directories(copy);
-  fs::copy_file(fs::path(folder) / "config.json", copy / "config.json");
-  const safetensors::File file(folder + "/model.safetensors");
-  std::deque<std::vector<float>> values;
-  std::vector<safetensors::TensorData> tensors;
-  for (const safetensors::TensorInfo& tensor : file.tensors()) {
-    auto& converted = values.emplace_back(tensor.data.size() / 2);
-    dequantize_row(tensor.dtype(), tensor.data.data(), converted.data(), std::ssize(converted));
-    tensors.push_back({tensor.name, DType::f32, tensor.shape, std::as_bytes(std::span(converted))});
-  }
-  safetensors::write((copy / "model.safetensors").string(), tensors);
-  return copy.string();
 }
 
 class FamilyLogits : public testing::TestWithParam<std::string> {

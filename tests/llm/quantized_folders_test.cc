@@ -33,6 +33,7 @@ constexpr QuantizedForm kForms[] = {
     {"gptq_asymmetric", DType::int4_zp},
     {"gptq_act_order", DType::f16},
     {"gptq_8bit_v2", DType::q8_0},
+    {"gptq_3bit", DType::q4_0},
     {"awq", DType::int4_zp},
     {"fp8_block", DType::fp8_e4m3},
     {"fp8_row", DType::fp8_e4m3},
@@ -45,6 +46,8 @@ constexpr QuantizedForm kForms[] = {
     {"compressed_int8", DType::int8_f32},
     {"compressed_fp8", DType::fp8_e4m3},
     {"compressed_mxfp4", DType::mxfp4},
+    {"compressed_nvfp4", DType::bf16},
+    {"modelopt_nvfp4", DType::bf16},
 };
 
 std::string form_path(const std::string& name) { return GABBRO_SOURCE_DIR "/tests/data/quantized/" + name; }
@@ -105,6 +108,17 @@ TEST(QuantizedExperts, GiveTheLogitsOfGptOss) {
   llm::convert(checkpoint, path, {.type = find_file_type("mxfp4"), .threads = 2});
   EXPECT_EQ(dequantized(Checkpoint::open(path).require_tensor("blk.0.ffn_down_exps.weight")), expected);
   fs::remove(path);
+}
+
+TEST(QuantizedExperts, OfOneTensorAreFp8) {
+  const std::string folder = form_path("fp8_experts");
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  const CheckpointTensor& experts = checkpoint.require_tensor("model.layers.0.mlp.experts.down_proj");
+  EXPECT_EQ(experts.dtype(), DType::fp8_e4m3);
+  EXPECT_EQ(experts.shape, (std::vector<int64_t>{3, 64, 64}));
+  const auto expected = values_of<float>(safetensors::File(folder + "/expected.safetensors"), "down_proj");
+  EXPECT_EQ(dequantized(experts), expected);
+  expect_logits(folder, read_expected(folder), tolerance_of_device());
 }
 
 TEST(QuantizedColumns, AreInTheOrderOfTheirGroups) {
@@ -215,7 +229,7 @@ void shorten(Damaged& model, const std::string& name) {
 TEST(DamagedQuantizedFolder, NamesTheFieldOfAnUnknownMethod) {
   expect_error("awq", {"config.json", "quant_method", "'hqq'", "gptq"},
                [](Damaged& m) { m.replace("\"awq\"", "\"hqq\""); });
-  expect_error("gptq", {"config.json", "bits 3"}, [](Damaged& m) { m.replace("\"bits\": 4", "\"bits\": 3"); });
+  expect_error("gptq", {"config.json", "bits 5"}, [](Damaged& m) { m.replace("\"bits\": 4", "\"bits\": 5"); });
   expect_error("gptq", {"config.json", "group_size"},
                [](Damaged& m) { m.replace("\"group_size\": 128", "\"group_size\": 0"); });
   expect_error("gptq_8bit_v2", {"checkpoint_format", "marlin"}, [](Damaged& m) { m.replace("gptq_v2", "marlin"); });

@@ -38,6 +38,24 @@ def pack_rows(codes, bits):
     return words.to(torch.uint32).view(torch.int32)
 
 
+def pack_rows_3(codes):
+    """The same of 3 bits, in three words for 32 codes, as gptqmodel/nn_modules/qlinear (pack_original) writes them."""
+    words = torch.zeros(codes.shape[0] // 32 * 3, codes.shape[1], dtype=torch.int64)
+    for block in range(codes.shape[0] // 32):
+        q, at = codes[32 * block:32 * block + 32], 3 * block
+        for j in range(10):
+            words[at] |= q[j] << (3 * j)
+        words[at] |= (q[10] << 30) & 0xffffffff
+        words[at + 1] |= q[10] >> 2 & 1
+        for j in range(10):
+            words[at + 1] |= q[11 + j] << (3 * j + 1)
+        words[at + 1] |= (q[21] << 31) & 0xffffffff
+        words[at + 2] |= q[21] >> 1 & 3
+        for j in range(10):
+            words[at + 2] |= q[22 + j] << (3 * j + 2)
+    return words.to(torch.uint32).view(torch.int32)
+
+
 def integers(weight, bits, group, symmetric, scale_type):
     """Round-to-nearest codes [N, K], scales [N, G] and zero points [N, G] of weight [N, K]."""
     rows, columns = weight.shape
@@ -57,6 +75,9 @@ def integers(weight, bits, group, symmetric, scale_type):
 
 
 def gptq(bits=4, group=128, symmetric=True, act_order=False, v2=False):
+    def packed_rows(numbers):
+        return pack_rows_3(numbers) if bits == 3 else pack_rows(numbers, bits)
+
     def pack(weight, generator):
         columns = weight.shape[1]
         order = torch.randperm(columns, generator=generator) if act_order else torch.arange(columns)
@@ -69,8 +90,7 @@ def gptq(bits=4, group=128, symmetric=True, act_order=False, v2=False):
         zeros = stored if v2 else stored + 1
         long = g_idx.long()
         value = scales[:, long] * (in_place - zeros[:, long]).float()
-        return {"qweight": pack_rows(in_place.T.contiguous(), bits),
-                "qzeros": pack_rows(stored, bits).T.contiguous(),
+        return {"qweight": packed_rows(in_place.T.contiguous()), "qzeros": packed_rows(stored).T.contiguous(),
                 "scales": scales.T.contiguous().to(torch.float16), "g_idx": g_idx}, value
     config = {"quant_method": "gptq", "bits": bits, "group_size": group, "sym": symmetric, "desc_act": act_order}
     return pack, {**config, "checkpoint_format": "gptq_v2"} if v2 else config
@@ -124,6 +144,24 @@ def bits_and_bytes(kind, double):
                   "bnb_4bit_quant_type": kind, "bnb_4bit_use_double_quant": double}
 
 
+def modelopt_nvfp4():
+    """NVFP4 as NVIDIA's Model Optimizer saves it (modelopt/torch/quantization/qtensor/nvfp4_tensor.py): codes E2M1 of
+    consecutive inputs, the first in the low nibble; value = code · weight_scale (E4M3, of 16) · weight_scale_2."""
+    levels = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+    def pack(weight, generator):
+        grouped = weight.reshape(weight.shape[0], -1, 16)
+        whole = weight.abs().max() / (6 * 448)
+        scales = (grouped.abs().amax(-1) / (6 * whole)).to(torch.float8_e4m3fn)
+        spread = scales.float()[..., None] * whole
+        codes = ((grouped / spread).abs()[..., None] - levels).abs().argmin(-1)
+        value = (levels[codes] * grouped.sign() * spread).reshape(weight.shape)
+        codes = (codes | (grouped < 0).long() << 3).reshape(weight.shape)
+        return {"weight": (codes[:, 0::2] | codes[:, 1::2] << 4).to(torch.uint8), "weight_scale": scales,
+                "weight_scale_2": whole.float(), "input_scale": torch.tensor(1.0)}, value
+    return pack, {"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_scheme": None, "ignore": ["lm_head"]}
+
+
 def compressed(form, **arguments):
     from compressed_tensors.compressors import BaseCompressor
     from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
@@ -134,6 +172,13 @@ def compressed(form, **arguments):
         compressor = BaseCompressor.get_value_from_registry(form)
         if args.type == "float" and args.num_bits == 8:
             scales, zeros = weight.abs().amax(1, keepdim=True) / 448, None
+        elif form.startswith("nvfp4"):
+            whole = 448 * 6 / weight.abs().max()
+            peaks = weight.reshape(weight.shape[0], -1, 16).abs().amax(-1)
+            state = {"weight": weight, "weight_global_scale": whole.reshape(1),
+                     "weight_scale": (peaks * whole / 6).to(torch.float8_e4m3fn).float()}
+            packed = compressor.compress(state, scheme)
+            return packed, compressor.decompress(packed, scheme)["weight"].float()
         elif form.startswith("mxfp4"):
             peaks = weight.reshape(weight.shape[0], -1, 32).abs().amax(-1)
             scales, zeros = 2.0 ** (peaks.log2().floor() - 2), None
@@ -161,6 +206,7 @@ FORMS = {
     "gptq_asymmetric": lambda: gptq(group=32, symmetric=False),
     "gptq_act_order": lambda: gptq(group=32, act_order=True),
     "gptq_8bit_v2": lambda: gptq(bits=8, group=-1, v2=True),
+    "gptq_3bit": lambda: gptq(bits=3, group=64, symmetric=False),
     "awq": lambda: awq(64),
     "fp8_block": lambda: fp8("block"),
     "fp8_row": lambda: fp8("row"),
@@ -175,6 +221,9 @@ FORMS = {
     "compressed_fp8": lambda: compressed("float-quantized", num_bits=8, type="float", strategy="channel"),
     "compressed_mxfp4": lambda: compressed("mxfp4-pack-quantized", num_bits=4, type="float", strategy="group",
                                            group_size=32, scale_dtype=torch.uint8),
+    "compressed_nvfp4": lambda: compressed("nvfp4-pack-quantized", num_bits=4, type="float", strategy="tensor_group",
+                                           group_size=16),
+    "modelopt_nvfp4": modelopt_nvfp4,
 }
 
 
@@ -199,7 +248,7 @@ def write(name, seed):
             module.weight.data.copy_(value)
             if module_name.endswith("k_proj"):
                 expected["k_proj"] = value.float().contiguous()
-        logits = model(ids, past_key_values=HalfCache(config=config)).logits[0].float()
+        logits = model(ids, cache=HalfCache(config=config)).logits[0].float()
     quantized = {key.rsplit(".", 1)[0] for key in tensors}
     for key, value in model.state_dict().items():
         if (key.endswith(".weight") and key[:-len(".weight")] in quantized) or (key == "lm_head.weight" and qwen):
@@ -234,6 +283,46 @@ def mxfp4_experts(weight):
     return blocks, scales, convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
 
 
+def write_fp8_experts(name, seed):
+    """Mixtral with the experts of a layer together in FP8, in tiles of 64 × 32, and all else in bf16."""
+    config = transformers.MixtralConfig(**{**SIZES, "hidden_size": 64, "intermediate_size": 64}, num_local_experts=3,
+                                        sliding_window=8)
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    randomize(model, seed)
+    ids = torch.randint(3, VOCABULARY, (1, TOKENS), generator=torch.Generator().manual_seed(seed + 1))
+    tensors, expected = {}, {}
+    with torch.no_grad():
+        for key, value in model.named_parameters():
+            if not key.endswith(("experts.gate_up_proj", "experts.down_proj")):
+                tensors[key] = value.to(torch.bfloat16).contiguous()
+                continue
+            tiles = value.data.reshape(value.shape[0], value.shape[1] // 64, 64, value.shape[2] // 32, 32)
+            scales = tiles.abs().amax((2, 4), keepdim=True) / 448
+            stored = (tiles / scales).to(torch.float8_e4m3fn)
+            tensors[key] = stored.reshape(value.shape)
+            tensors[f"{key}_scale_inv"] = scales[:, :, 0, :, 0].float().contiguous()
+            value.data.copy_((stored.float() * scales).reshape(value.shape))
+            if key == "model.layers.0.mlp.experts.down_proj":
+                expected["down_proj"] = value.data.clone()
+        logits = model(ids, cache=HalfCache(config=config)).logits[0].float()
+    save_folder(name, config, tensors, {"quant_method": "fp8", "activation_scheme": "dynamic",
+                                        "weight_block_size": [64, 32]}, ids, logits, expected)
+
+
+def save_folder(name, config, tensors, quantization, ids, logits, expected):
+    folder = OUT / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    kept = {key: value for key, value in config.to_dict().items() if key != "transformers_version"}
+    kept["quantization_config"] = quantization
+    (folder / "config.json").write_text(json.dumps(kept, indent=1, default=str) + "\n")
+    save_file(tensors, folder / "model.safetensors")
+    save_file({"ids": ids[0].to(torch.int32), "logits": logits, **expected}, folder / "expected.safetensors")
+    print(f"{name}: {sum(f.stat().st_size for f in folder.iterdir()) / 1e3:.0f} KB, "
+          f"logits up to {logits.abs().max():.1f}, {len(tensors)} tensors")
+
+
 def write_gpt_oss(name, seed):
     """gpt-oss in its published form: experts in MXFP4, all else in bf16."""
     config = transformers.GptOssConfig(**{**SIZES, "intermediate_size": 64}, head_dim=32, num_local_experts=4,
@@ -252,20 +341,15 @@ def write_gpt_oss(name, seed):
             value.data.copy_(weights)
             if key == "model.layers.0.mlp.experts.down_proj":
                 expected["down_proj"] = weights.transpose(1, 2).contiguous()
-        logits = model(ids, past_key_values=HalfCache(config=config)).logits[0].float()
-    folder = OUT / name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    kept = {key: value for key, value in config.to_dict().items() if key != "transformers_version"}
-    kept["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
-    (folder / "config.json").write_text(json.dumps(kept, indent=1, default=str) + "\n")
-    save_file(tensors, folder / "model.safetensors")
-    save_file({"ids": ids[0].to(torch.int32), "logits": logits, **expected}, folder / "expected.safetensors")
+        logits = model(ids, cache=HalfCache(config=config)).logits[0].float()
+    save_folder(name, config, tensors, {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}, ids, logits,
+                expected)
 
 
 def main():
-    for name in sys.argv[1:] or [*FORMS, "gpt_oss"]:
-        (write_gpt_oss if name == "gpt_oss" else write)(name, seed=zlib.crc32(name.encode()))
+    experts = {"fp8_experts": write_fp8_experts, "gpt_oss": write_gpt_oss}
+    for name in sys.argv[1:] or [*FORMS, *experts]:
+        experts.get(name, write)(name, seed=zlib.crc32(name.encode()))
 
 
 if __name__ == "__main__":

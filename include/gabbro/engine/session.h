@@ -19,6 +19,10 @@ class Checkpoint;         // src/formats/checkpoint.h
 class Runner;             // src/engine/runner.h
 class Sequence;
 
+namespace llm {
+class InputSquares;  // src/models/llm/input_squares.h
+}
+
 namespace text {
 class Tokenizer;     // src/text/tokenizer.h
 class ChatTemplate;  // src/text/chat_template.h
@@ -33,6 +37,12 @@ class Device;  // gabbro/device.h
 
 inline constexpr uint64_t kFreeMemory = UINT64_MAX;  // as a limit: nine tenths of what is free when a model is loaded
 
+// A LoRA adapter: a folder of PEFT, or a GGUF file.
+struct AdapterOption {
+  std::string path;
+  float scale = 1;  // of what it adds; 0: it is loaded, and not applied
+};
+
 struct LoadOptions {
   std::string device = "auto";  // as open_device() takes it
   int threads = 0;              // of a CPU device; 0: one per physical core
@@ -46,7 +56,9 @@ struct LoadOptions {
   uint64_t host_memory = 0;
   bool check_weights = true;  // refuse values that are not numbers, in weights that loading reads anyway
   std::string quantize;       // plain weights to this file type, "q4_k_m", while loading; empty: as they are
-  std::function<void(double)> progress{};  // called with the fraction of the weights that is loaded, 0..1
+  std::vector<AdapterOption> adapters{};          // that are applied together
+  std::function<void(double)> progress{};         // called with the fraction of the weights that is loaded, 0..1
+  std::shared_ptr<llm::InputSquares> observer{};  // sees the inputs of all matrices, for an importance matrix
 };
 
 // Weights that do not stay on the device; all 0 where they do.
@@ -116,6 +128,13 @@ class Engine {
   // in it. Nothing where the device does not count.
   std::optional<uint64_t> memory_peak() const;
   StreamingWork streaming_work() const;
+
+  // The adapters that were loaded, with their present scales.
+  std::vector<AdapterOption> adapters() const;
+  // Another scale for each of them, from the next step on; nothing is loaded again. Sequences keep the keys and values
+  // that were computed before: truncate them to 0 for answers of the new scales alone. Throws bad_input for another
+  // number of scales, or for one that is not a number.
+  void set_adapter_scales(std::span<const float> scales);
 
  private:
   friend class Runner;

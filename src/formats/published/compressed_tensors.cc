@@ -7,6 +7,8 @@
 //   naive-quantized  one of the last two
 //   mxfp4-pack-quantized  weight_packed U8 [N, K / 2], the first of two codes in the low nibble; weight_scale U8
 //                    [N, K / 32], exponents biased by 127
+//   nvfp4-pack-quantized  weight_packed U8 [N, K / 2]; weight_scale F8_E4M3 [N, K / 16], of which each is divided by
+//                    weight_global_scale F32 [1]
 // The form of a module follows from its tensors, so the targets of config_groups are not read.
 #include <algorithm>
 
@@ -15,13 +17,15 @@
 #include "src/formats/published/integers.h"
 #include "src/formats/published/mxfp4.h"
 #include "src/formats/published/numbers.h"
+#include "src/formats/published/nvfp4_folder.h"
 #include "src/formats/published/scaled_bytes.h"
 
 namespace gabbro::published {
 namespace {
 
 constexpr std::string_view kFormats[] = {"pack-quantized",  "int-quantized",        "float-quantized",
-                                         "naive-quantized", "mxfp4-pack-quantized", "mixed-precision"};
+                                         "naive-quantized", "mxfp4-pack-quantized", "nvfp4-pack-quantized",
+                                         "mixed-precision"};
 
 void check_format(const Metadata& config) {
   constexpr std::string_view kFormat = "quantization_config.format";
@@ -134,7 +138,11 @@ void add_compressed_tensors(const Source& source, std::vector<Matrix>& out) {
   check_format(source.config());
   for (const CheckpointTensor& tensor : source.tensors()) {
     if (const std::string module = without_suffix(tensor.name, ".weight_packed"); !module.empty()) {
-      if (tensor.format == "U8") {
+      if (const CheckpointTensor* whole = source.find(module + ".weight_global_scale");
+          whole && tensor.format == "U8") {
+        out.push_back(
+            nvfp4_matrix(module + ".weight", tensor, source.require(module + ".weight_scale", tensor), *whole, true));
+      } else if (tensor.format == "U8") {
         require_shape(tensor, {"U8"}, {-1, -1});
         const int64_t rows = tensor.shape[0], blocks = tensor.shape[1] / 16;
         require_shape(tensor, {"U8"}, {rows, blocks * 16});
@@ -153,7 +161,8 @@ void add_compressed_tensors(const Source& source, std::vector<Matrix>& out) {
   // The rest of a module belongs to its activations.
   for (Matrix& matrix : out) {
     const std::string module = without_suffix(matrix.name, ".weight");
-    for (const char* suffix : {".weight_shape", ".input_scale", ".input_zero_point", ".weight_zero_point"}) {
+    for (const char* suffix :
+         {".weight_shape", ".input_scale", ".input_global_scale", ".input_zero_point", ".weight_zero_point"}) {
       const CheckpointTensor* rest = source.find(module + suffix);
       if (rest != nullptr && std::ranges::find(matrix.parts, rest) == matrix.parts.end()) matrix.parts.push_back(rest);
     }

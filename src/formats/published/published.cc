@@ -21,6 +21,7 @@ constexpr Method kMethods[] = {
     {"fbgemm_fp8", add_fp8},
     {"fp8", add_fp8},
     {"gptq", add_gptq},
+    {"modelopt", add_modelopt},
     {"mxfp4", add_mxfp4},
 };
 

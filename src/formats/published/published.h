@@ -1,5 +1,5 @@
-// Quantized weights as Hugging Face folders have them: GPTQ, AWQ, FP8, bitsandbytes, compressed-tensors, MXFP4. A form
-// makes one matrix of a module's tensors, in one of our block formats where that is exact, else in f16 or bf16.
+// Quantized weights as Hugging Face folders have them: GPTQ, AWQ, FP8, bitsandbytes, compressed-tensors, MXFP4, NVFP4. A
+// form makes one matrix of a module's tensors, in one of our block formats where that is exact, else in f16 or bf16.
 #pragma once
 
 #include <cstdint>
@@ -70,6 +70,7 @@ void add_awq(const Source& source, std::vector<Matrix>& out);
 void add_fp8(const Source& source, std::vector<Matrix>& out);
 void add_bitsandbytes(const Source& source, std::vector<Matrix>& out);
 void add_compressed_tensors(const Source& source, std::vector<Matrix>& out);
+void add_modelopt(const Source& source, std::vector<Matrix>& out);
 void add_mxfp4(const Source& source, std::vector<Matrix>& out);
 
 // `name` without `suffix`; "" where it does not end so.

@@ -1,7 +1,6 @@
 #include "src/models/llm/convert.h"
 
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -21,6 +20,7 @@
 #include "src/formats/quant/finite.h"
 #include "src/formats/quant/quant.h"
 #include "src/models/llm/config_reader.h"
+#include "src/models/llm/convert_fields.h"
 #include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/model_plan.h"
 #include "src/models/llm/registry.h"
@@ -39,8 +39,15 @@ struct Target {
   std::optional<ExpertTensors> experts;       // of which `source` is the first
   std::optional<HeadTensors> heads;           // likewise
   const std::vector<float>* table = nullptr;  // instead of a source
+  MergedRows merged{};                        // what adapters add
+  std::vector<float> importance{};            // [E, columns]; empty: all errors count alike
   uint64_t offset = 0, bytes = 0;             // in the new file
 
+  const float* importance_of(int64_t row) const {
+    if (importance.empty()) return nullptr;
+    const int64_t rows_of_expert = rows() / (std::ssize(importance) / columns());
+    return importance.data() + row / rows_of_expert * columns();
+  }
   DType from() const { return heads ? heads->dtype() : source->dtype(); }  // of the rows that are converted
   int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
   int64_t rows() const {
@@ -51,56 +58,6 @@ struct Target {
 };
 
 bool has_encoder(DType dtype) { return !is_quantized(dtype) || quant_format(dtype).encode != nullptr; }
-
-// Everything that decides the new file's contents, in one line.
-std::string recipe_of(const Checkpoint& checkpoint, const FileType& type, const std::string& header) {
-  std::map<std::string, std::pair<int64_t, int64_t>> files;
-  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    struct stat info = {};
-    const std::string& path = tensor.file->path();
-    if (!files.contains(path) && ::stat(path.c_str(), &info) == 0)
-      files[path] = {info.st_size, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
-  }
-  std::string recipe = fmt::format("gabbro 1 {} {:x}", type.name, std::hash<std::string>()(header));
-  for (const auto& [path, facts] : files)
-    recipe += fmt::format(" {}:{}:{}", std::filesystem::path(path).filename().string(), facts.first, facts.second);
-  std::ranges::replace(recipe, '\n', ' ');
-  return recipe;
-}
-
-void copy_fields(const Metadata& metadata, gguf::Writer& writer) {
-  for (const MetadataField& field : metadata.fields()) {
-    const bool replaced = field.key == "general.file_type" || field.key == "general.quantization_version" ||
-                          field.key == "general.alignment" || field.key.starts_with("split.");
-    if (!replaced) writer.add_value(field.key, *field.value.gguf());
-  }
-}
-
-// Defaults of generation by their names in generation_config.json and in GGUF.
-constexpr std::pair<const char*, const char*> kSampling[] = {
-    {"generation_config.temperature", "general.sampling.temp"},
-    {"generation_config.top_p", "general.sampling.top_p"},
-    {"generation_config.min_p", "general.sampling.min_p"},
-    {"generation_config.repetition_penalty", "general.sampling.penalty_repeat"},
-};
-
-void write_fields(const Checkpoint& checkpoint, const Convertible& model, GgufFields& fields) {
-  gguf::Writer& writer = fields.writer;
-  const Metadata& metadata = checkpoint.metadata();
-  writer.add_string("general.architecture", fields.architecture);
-  writer.add_string("general.type", "model");
-  std::filesystem::path path(checkpoint.path());
-  if (!std::filesystem::is_directory(path)) path = path.parent_path();
-  writer.add_string("general.name", std::filesystem::weakly_canonical(path).filename().string());
-  model.write_fields(fields);
-  for (const auto& [theirs, ours] : kSampling) {
-    if (metadata.has(theirs)) writer.add_f32(ours, metadata.require_f32(theirs));
-  }
-  constexpr const char* kTopK = "generation_config.top_k";
-  if (metadata.has(kTopK))
-    writer.add_integer("general.sampling.top_k", gguf::ValueType::i32, metadata.require_u32(kTopK));
-  if (const auto source = checkpoint.chat_template()) writer.add_string("tokenizer.chat_template", *source);
-}
 
 void check_size(const CheckpointTensor& source, const PlannedTensor& planned, const TransformersLayout& theirs) {
   const int64_t skipped = planned.shape.size() == 2 ? theirs.skipped_rows * planned.shape[1] : 0;
@@ -118,7 +75,7 @@ class Conversion {
   Converted run() {
     plan();
     lay_out();
-    ResumableFile file(path_, recipe_of(checkpoint_, *options_.type, header_), total_);
+    ResumableFile file(path_, recipe_of(checkpoint_, options_, header_), total_);
     file_ = &file;
     result_.tensors_found = file.parts_found();
     file.write(0, std::as_bytes(std::span(header_)));
@@ -131,6 +88,8 @@ class Conversion {
   void plan();
   void add(Target target);
   void add_computed(const RequestedTensor& requested, const CheckpointTensor& source);
+  std::vector<float> importance_of(const PlannedTensor& planned) const;
+  MergedRows merged_rows(const RequestedTensor& requested);
   void lay_out();
   void convert(const Target& target);
   void convert_rows(const Target& target, int64_t first, int64_t count, std::vector<std::byte>& out) const;
@@ -148,6 +107,7 @@ class Conversion {
   ResumableFile* file_ = nullptr;
   Converted result_;
   bool requantized_ = false;
+  std::vector<const AdapterPair*> adapter_pairs_;  // that were merged
 };
 
 void Conversion::plan() {
@@ -168,6 +128,7 @@ void Conversion::plan() {
   }
   writer_.add_u32("general.file_type", options_.type->number);
   writer_.add_u32("general.quantization_version", 2);
+  write_importance_fields(options_, writer_);
   for (const auto& [name, values] : tables_) {
     add({.name = name,
          .shape = {std::ssize(values)},
@@ -201,8 +162,11 @@ void Conversion::plan() {
          .source = &source,
          .theirs = gguf ? TransformersLayout{} : requested.theirs,
          .experts = std::move(experts),
-         .heads = std::move(heads)});
+         .heads = std::move(heads),
+         .merged = merged_rows(requested),
+         .importance = importance_of(planned[i])});
   }
+  for (const MergedAdapter& one : options_.adapters) one.adapter->require_used(adapter_pairs_);
   if (!gguf) return;
   for (const CheckpointTensor& source : checkpoint_.tensors()) {  // those that the family does not ask for
     if (used.contains(source.name)) continue;
@@ -215,6 +179,21 @@ void Conversion::plan() {
          .type = gguf::ggml_type_number(source.dtype()),
          .source = &source});
   }
+}
+
+// Columns of the embeddings are inputs of no product.
+std::vector<float> Conversion::importance_of(const PlannedTensor& planned) const {
+  if (options_.importance == nullptr || planned.shape.size() < 2) return {};
+  return options_.importance->weights(planned.name, std::max<int64_t>(planned.experts.experts, 1), planned.shape.back(),
+                                      options_.importance_path);
+}
+
+MergedRows Conversion::merged_rows(const RequestedTensor& requested) {
+  if (requested.shape.size() != 2 || requested.heads.heads > 0) return {};
+  MergedRows merged(options_.adapters, model_.names, requested.name, {requested.shape[0], requested.shape[1]},
+                    requested.theirs);
+  for (const MergedRows::Term& term : merged.terms()) adapter_pairs_.push_back(term.pair);
+  return merged;
 }
 
 // A small tensor whose values are not those of the source.
@@ -306,7 +285,8 @@ void Conversion::convert_rows(const Target& target, int64_t first, int64_t count
     return;
   }
   const CheckpointTensor& source = *target.source;
-  const bool as_it_is = (!target.dtype || *target.dtype == target.from()) && target.theirs.offset == 0;
+  const bool as_it_is =
+      (!target.dtype || *target.dtype == target.from()) && target.theirs.offset == 0 && target.merged.terms().empty();
   std::vector<float> values(static_cast<size_t>(columns));
   std::vector<std::byte> gathered;
   for (int64_t i = 0; i < count; ++i) {
@@ -322,7 +302,8 @@ void Conversion::convert_rows(const Target& target, int64_t first, int64_t count
     }
     dequantize_row(target.from(), row, values.data(), columns);
     for (float& value : values) value += target.theirs.offset;
-    quantize_row(*target.dtype, values.data(), to, columns);
+    target.merged.add_to(first + i, values);
+    quantize_row(*target.dtype, values.data(), target.importance_of(first + i), to, columns);
   }
 }
 

@@ -8,7 +8,9 @@
 #include "src/formats/checkpoint.h"
 #include "src/formats/file_type.h"
 #include "src/formats/gguf_writer.h"
+#include "src/formats/importance_matrix.h"
 #include "src/models/llm/gguf_fields.h"
+#include "src/models/llm/merged_adapters.h"
 #include "src/models/llm/model_plan.h"
 
 namespace gabbro::llm {
@@ -29,6 +31,9 @@ struct ConvertOptions {
   int threads = 0;                 // 0: one for each processor
   // Writes the fields of the tokenizer of a folder, and returns warnings; null: the file has none.
   std::function<std::vector<std::string>(int64_t vocabulary, gguf::Writer& writer)> write_tokenizer{};
+  const ImportanceMatrix* importance = nullptr;  // of `importance_path`; null: all errors count alike
+  std::string importance_path{};
+  std::vector<MergedAdapter> adapters{};  // whose products are added to the weights
   std::function<void(uint64_t done, uint64_t total)> progress;
   const std::atomic<bool>* cancel = nullptr;
 };
@@ -41,8 +46,8 @@ struct Converted {
 };
 
 // Writes `path`. What is complete of an interrupted conversion of the same files is kept. Throws bad_input for a model
-// that cannot be read, has values that are not numbers, or a type without an encoder; failed() for a full disk;
-// kInterrupted when `cancel` becomes true.
+// that cannot be read, has values that are not numbers, a type without an encoder, or an importance matrix or an
+// adapter of another model; failed() for a full disk; kInterrupted when `cancel` becomes true.
 Converted convert(const Checkpoint& checkpoint, const Convertible& model, const std::string& path,
                   const ConvertOptions& options);
 inline Converted convert(const Checkpoint& checkpoint, const std::string& path, const ConvertOptions& options) {

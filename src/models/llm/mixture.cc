@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "gabbro/ops/experts.h"
+#include "src/models/llm/input_squares.h"
 
 namespace gabbro::llm {
 namespace {
@@ -21,7 +22,9 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
     : config_(config.mixture),
       activation_(config.activation),
       experts_(config.shape.experts),
-      used_(config.shape.experts_used) {
+      used_(config.shape.experts_used),
+      observer_(weights.observer()),
+      prefix_(prefix) {
   const ModelShape& s = config.shape;
   const auto experts = [&](const char* name, int64_t rows, int64_t columns, int part) {
     return weights.experts(prefix + name, {.experts = s.experts,
@@ -125,12 +128,20 @@ Tensor Mixture::gated(const Tensor& gate, const Tensor& up) const {
   return factor * (held * sigmoid(held * number(config_.swish.alpha)));
 }
 
+Tensor Mixture::of_experts(const char* name, const Tensor& x, const Tensor& weight, const Tensor& ids) const {
+  if (observer_ != nullptr) observer_->add_experts(prefix_ + name, x, ids, experts_);
+  return expert_linear(x, weight, ids, experts_);
+}
+
 Tensor Mixture::operator()(const Tensor& h) const {
   const Routing routing = route(linear(h, ffn_gate_inp_, ffn_gate_inp_b_));
   const Tensor& ids = routing.ids;
-  const Tensor gate = with_bias(expert_linear(h, ffn_gate_exps_, ids, experts_), ffn_gate_exps_b_, ids);  // [T, U, F]
-  const Tensor up = with_bias(expert_linear(h, ffn_up_exps_, ids, experts_), ffn_up_exps_b_, ids);        // [T, U, F]
-  const Tensor each = with_bias(expert_linear(gated(gate, up), ffn_down_exps_, ids, experts_), ffn_down_exps_b_, ids);
+  const Tensor gate =
+      with_bias(of_experts("ffn_gate_exps.weight", h, ffn_gate_exps_, ids), ffn_gate_exps_b_, ids);  // [T, U, F]
+  const Tensor up =
+      with_bias(of_experts("ffn_up_exps.weight", h, ffn_up_exps_, ids), ffn_up_exps_b_, ids);  // [T, U, F]
+  const Tensor each =
+      with_bias(of_experts("ffn_down_exps.weight", gated(gate, up), ffn_down_exps_, ids), ffn_down_exps_b_, ids);
   const Tensor weights = reshape(routing.weights, Shape{h.shape()[0], used_, 1});
   const Tensor routed = sum(each * weights, 1);  // [T, C]
   if (!ffn_down_shexp_.weight.defined()) return routed;

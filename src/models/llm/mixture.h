@@ -55,6 +55,7 @@ class Mixture {
   Routing route_by_margin(const Tensor& logits) const;
   Tensor in_best_groups(const Tensor& choice) const;
   Tensor gated(const Tensor& gate, const Tensor& up) const;
+  Tensor of_experts(const char* name, const Tensor& x, const Tensor& weight, const Tensor& ids) const;
   Tensor with_bias(const Tensor& y, const Tensor& bias, const Tensor& ids) const;
 
   MixtureConfig config_;
@@ -68,6 +69,8 @@ class Mixture {
   Tensor ffn_down_exps_;                    // [E·C, F]
   Tensor ffn_gate_exps_b_, ffn_up_exps_b_;  // [E, F] or undefined
   Tensor ffn_down_exps_b_;                  // [E, C] or undefined
+  std::shared_ptr<InputSquares> observer_;  // mostly null
+  std::string prefix_;
   // The shared expert; undefined: there is none.
   Tensor ffn_gate_inp_shexp_;      // [C] or undefined
   nn::Projection ffn_gate_shexp_;  // [S, C]

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "src/nn/kv_cache.h"
 
 namespace gabbro::llm {
+
+class InputSquares;    // input_squares.h
+struct ScaledAdapter;  // adapter.h
 
 struct ModelShape {
   int64_t layers = 0;
@@ -83,6 +87,8 @@ struct LoadModelOptions {
   const FileType* quantize = nullptr;  // f32, f16 and bf16 matrices become this mixture; null: they stay as they are
   LoadProgress progress{};
   StreamedWeights* streamed = nullptr;  // then all other weights are on the device, and nothing is used in place
+  std::span<const ScaledAdapter> adapters{};
+  std::shared_ptr<InputSquares> observer{};  // gets the inputs of all matrices of layers
 };
 
 // Builds the model. Weights that the device uses in place, in the mapped file, are not read, and not checked. Throws as

@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/formats/gguf_parse.h"
+#include "src/models/llm/adapter.h"
 #include "src/models/llm/config_reader.h"
 
 namespace gabbro::llm {
@@ -76,8 +77,11 @@ Tensor LanguageModel::head(const Tensor&) const { throw std::logic_error("the mo
 std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
                                           const LoadModelOptions& options) {
   const Family& family = family_of(checkpoint);
+  for (const ScaledAdapter& one : options.adapters) check_adapter(*one.adapter, checkpoint);
   CheckpointWeights weights(checkpoint, family.names, device, options);
-  return family.build(checkpoint, weights, options.context);
+  std::unique_ptr<LanguageModel> model = family.build(checkpoint, weights, options.context);
+  weights.require_adapters_used();
+  return model;
 }
 
 }  // namespace gabbro::llm

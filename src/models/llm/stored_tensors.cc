@@ -49,8 +49,10 @@ std::optional<std::string_view> match(std::string_view pattern, std::string_view
 // The attribute of a model with a head that holds the encoder.
 constexpr const char* kEncoderPrefixes[] = {"bert.", "roberta.", "distilbert.", "mpnet.", "nomic_bert.", "model."};
 
-// The names that a tensor may have in transformers' layout. Models that also see or hear have their language model
-// below another name, and encoders with a head below that of their family. Early BERT files have gamma and beta.
+}  // namespace
+
+// Models that also see or hear have their language model below another name, and encoders with a head below that of
+// their family. Early BERT files have gamma and beta.
 std::vector<std::string> transformers_names(std::span<const WeightName> names, const std::string& name) {
   const size_t suffix = name.rfind('.');  // ".weight" or ".bias"
   std::vector<std::string> found;
@@ -75,6 +77,8 @@ std::vector<std::string> transformers_names(std::span<const WeightName> names, c
   }
   return found;
 }
+
+namespace {
 
 // The name of the tensor of one expert; of other tensors the name itself.
 std::string of_expert(std::string name, int64_t expert) {

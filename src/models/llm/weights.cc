@@ -12,6 +12,8 @@
 #include "src/formats/published/derived_data.h"
 #include "src/formats/quant/finite.h"
 #include "src/formats/quant/quant.h"
+#include "src/models/llm/adapter.h"
+#include "src/models/llm/input_squares.h"
 #include "src/models/llm/load_formats.h"
 
 namespace gabbro::llm {
@@ -36,6 +38,7 @@ bool is_aligned(std::span<const std::byte> data, DType dtype) {
 
 nn::Projection WeightSource::linear(const std::string& prefix, MatrixSize size, const TransformersLayout& theirs) {
   nn::Projection projection = this->projection(prefix + ".weight", size, theirs);
+  attach(prefix + ".weight", size, theirs, projection);
   if (!has(prefix + ".bias")) return projection;
   TransformersLayout of_bias = theirs;
   of_bias.transposed = false;
@@ -55,8 +58,42 @@ CheckpointWeights::CheckpointWeights(const Checkpoint& checkpoint, std::span<con
                                                    : bytes_of_matrices(checkpoint, names, quantize_, *device_)),
       check_weights_(options.check_weights),
       progress_(options.progress),
-      streamed_(options.streamed) {
+      streamed_(options.streamed),
+      adapters_(options.adapters),
+      observer_(options.observer) {
   for (const CheckpointTensor& tensor : checkpoint.tensors()) total_ += stored_form(tensor).data.size();
+}
+
+nn::LowRank CheckpointWeights::low_rank(const ScaledAdapter& adapter, const AdapterPair& pair, MatrixSize size,
+                                        const TransformersLayout& theirs) {
+  const int64_t rows = size.count > 0 ? size.count : size.rows, rank = pair.rank;
+  const auto a = std::make_shared<std::vector<float>>(pair.a);
+  for (float& value : *a) value *= pair.factor;
+  const auto b = std::make_shared<std::vector<float>>(static_cast<size_t>(rows * rank));
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t row = adapter.adapter->stored_row(theirs, size.first + i);
+    std::copy_n(pair.b.begin() + row * rank, rank, b->begin() + i * rank);
+  }
+  return {.a = device_->upload_matrix(DType::f32, rank, size.columns, {a, a->data()}),
+          .b = device_->upload_matrix(DType::f32, rows, rank, {b, b->data()}),
+          .scale = adapter.scale};
+}
+
+void CheckpointWeights::attach(const std::string& name, MatrixSize size, const TransformersLayout& theirs,
+                               nn::Projection& projection) {
+  for (const ScaledAdapter& one : adapters_) {
+    const AdapterPair* const pair = one.adapter->find(names_, name, size, theirs);
+    if (pair == nullptr) continue;
+    adapter_pairs_.push_back(pair);
+    projection.adapters.push_back(low_rank(one, *pair, size, theirs));
+  }
+  // Parts of one matrix have the same input.
+  if (observer_ != nullptr && name.starts_with("blk.") && size.first == 0)
+    projection.observe = [observer = observer_, name](const Tensor& x) { observer->add(name, x); };
+}
+
+void CheckpointWeights::require_adapters_used() const {
+  for (const ScaledAdapter& one : adapters_) one.adapter->require_used(adapter_pairs_);
 }
 
 bool CheckpointWeights::has(const std::string& name) const { return has_weight(names_, checkpoint_, name); }

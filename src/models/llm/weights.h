@@ -15,6 +15,10 @@
 
 namespace gabbro::llm {
 
+class InputSquares;    // input_squares.h
+struct AdapterPair;    // adapter.h
+struct ScaledAdapter;  // adapter.h
+
 // A module of tensors in both layouts; "{}" is the number of the layer. A family has a table of them, and asks by the
 // name of GGUF. Of several rows for one name the first whose tensor exists counts. Where transformers has a tensor for
 // each expert, "*" is the number of the expert.
@@ -182,6 +186,11 @@ class WeightSource {
   virtual std::vector<float> host_vector(const std::string& name, int64_t length,
                                          const TransformersLayout& theirs = {}) = 0;
   virtual Tensor upload(std::span<const float> values) = 0;  // f32 [n] on the device
+  // Adds what adapters and an observer want of the rows of the matrix `name` to its projection.
+  virtual void attach(const std::string& /*name*/, MatrixSize /*size*/, const TransformersLayout& /*theirs*/,
+                      nn::Projection& /*projection*/) {}
+  // Gets the inputs of experts; null: none does.
+  virtual std::shared_ptr<InputSquares> observer() const { return nullptr; }
 
   Tensor vector(const std::string& name, int64_t length, const TransformersLayout& theirs = {}) {
     return upload(host_vector(name, length, theirs));
@@ -204,8 +213,15 @@ class CheckpointWeights : public WeightSource {
   Tensor head_matrices(const std::string& name, const HeadMatrices& size, bool together) override;
   std::vector<float> host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) override;
   Tensor upload(std::span<const float> values) override;
+  void attach(const std::string& name, MatrixSize size, const TransformersLayout& theirs,
+              nn::Projection& projection) override;
+  std::shared_ptr<InputSquares> observer() const override { return observer_; }
+  // Throws bad_input where an adapter has a matrix that no projection took.
+  void require_adapters_used() const;
 
  private:
+  nn::LowRank low_rank(const ScaledAdapter& adapter, const AdapterPair& pair, MatrixSize size,
+                       const TransformersLayout& theirs);
   int64_t skipped_rows(const TransformersLayout& theirs) const;
   const CheckpointTensor& checked_matrix(const std::string& name, MatrixSize size,
                                          const TransformersLayout& theirs) const;
@@ -234,6 +250,9 @@ class CheckpointWeights : public WeightSource {
   bool check_weights_;
   LoadProgress progress_;
   StreamedWeights* streamed_;
+  std::span<const ScaledAdapter> adapters_;
+  std::vector<const AdapterPair*> adapter_pairs_;  // that were used
+  std::shared_ptr<InputSquares> observer_;
   uint64_t total_ = 0;
   uint64_t done_ = 0;
 };
@@ -270,6 +289,9 @@ class WeightList : public WeightSource {
   std::function<bool(const std::string& name)> has_;
   std::vector<RequestedTensor> tensors_;
 };
+
+// The names that a tensor of GGUF may have in transformers' layout, the usual one first; of experts "*" is the number.
+std::vector<std::string> transformers_names(std::span<const WeightName> names, const std::string& name);
 
 // The name in the checkpoint of a tensor that a family asks for: that of a tensor that is there, else the one that is
 // missing. Throws std::logic_error where the table has none.

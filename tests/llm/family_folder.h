@@ -1,0 +1,14 @@
+// Models of tests/data/families with weights in f32.
+#pragma once
+
+#include <string>
+
+namespace gabbro {
+
+// The folder of this name there.
+std::string family_folder(const std::string& name);
+
+// The same model with weights in f32, in a temporary folder, which the next call replaces.
+std::string in_f32(const std::string& folder);
+
+}  // namespace gabbro
