@@ -1,4 +1,9 @@
-// `logits`: the model's output for every one of the given tokens, as a NumPy file.
+// `logits`: the model's output for every one of the given tokens, as a NumPy file, and with --trace that of every
+// layer.
+#include <filesystem>
+#include <map>
+#include <system_error>
+
 #include "apps/cli/commands.h"
 #include "apps/cli/engine_loading.h"
 #include "apps/cli/interrupt.h"
@@ -15,7 +20,14 @@ struct Options {
   CommonOptions common;
   std::string model;
   std::string tokens;
-  std::string out;
+  std::string out, trace;
+  int step = 0;  // tokens of a pass; 0: as many as prompts have
+};
+
+// The outputs of one layer, of all passes: float32 [tokens, width].
+struct Output {
+  std::vector<float> values;
+  int64_t width = 0;
 };
 
 void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary) {
@@ -26,20 +38,56 @@ void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary) {
   }
 }
 
+void write_array(const std::string& path, std::span<const float> values, int64_t width) {
+  const int64_t shape[] = {std::ssize(values) / width, width};
+  const std::string start = npy_start(path, values, shape);
+  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(start)), std::as_bytes(values)};
+  write_output(path, pieces);
+}
+
+std::vector<float> run_steps(Session& session, std::span<const int32_t> tokens, const Options& o) {
+  const Cancelable cancelable;
+  const size_t step = o.step == 0 ? tokens.size() : static_cast<size_t>(o.step);
+  std::vector<float> logits;
+  for (; !tokens.empty(); tokens = tokens.subspan(std::min(step, tokens.size()))) {
+    const auto rows = session.append_all_logits(tokens.first(std::min(step, tokens.size())), cancelable.flag());
+    logits.insert(logits.end(), rows.begin(), rows.end());
+  }
+  return logits;  // [tokens, V]
+}
+
+// Writes DIR/embed.npy, DIR/layers.0.npy ..., DIR/logits.npy; returns the logits.
+std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens, const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw failed("{}: cannot be created: {}", folder, error.message());
+  const Cancelable cancelable;
+  std::map<std::string, Output> outputs;
+  const auto keep = [&](const std::string& block, std::span<const float> values, std::span<const int64_t> shape) {
+    Output& output = outputs[block];
+    output.width = shape.back();
+    output.values.insert(output.values.end(), values.begin(), values.end());
+  };
+  session.append_traced(tokens, keep, cancelable.flag());
+  for (const auto& [block, output] : outputs)
+    write_array((std::filesystem::path(folder) / (block + ".npy")).string(), output.values, output.width);
+  return std::move(outputs.at("logits").values);
+}
+
 int run(const Options& o) {
+  if (o.out.empty() && o.trace.empty()) throw bad_input("--out or --trace is missing: where to write to");
+  if (!o.trace.empty() && o.step != 0) throw bad_input("--trace and --step exclude each other");
   if (is_standard_output(o.out) && o.common.json)
     throw bad_input("--json and --out {} both write standard output", o.out);
   const auto tokens = parse_token_list(o.tokens, "--tokens");
   const auto engine = load_engine(o.model, o.common, std::ssize(tokens));
   const int64_t vocabulary = engine->facts().vocabulary;
   check_tokens(tokens, vocabulary);
-  const Cancelable cancelable;
   Session session(engine);
-  const auto logits = session.append_all_logits(tokens, cancelable.flag());  // [tokens, V]
-  const int64_t shape[] = {std::ssize(tokens), vocabulary};
-  const std::string start = npy_start(o.out, logits, shape);
-  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(start)), std::as_bytes(logits)};
-  write_output(o.out, pieces);
+  const std::vector<float> logits =
+      o.trace.empty() ? run_steps(session, tokens, o) : run_traced(session, tokens, o.trace);
+  if (o.out.empty()) return 0;
+  write_array(o.out, logits, vocabulary);
   if (o.common.verbose()) {
     report("note", fmt::format("{}: float32 [{}, {}]", o.out, tokens.size(), vocabulary));
   }
@@ -54,8 +102,12 @@ void add_logits(Command root) {
   add_model(command, o->model);
   command.option("--tokens", o->tokens, "The tokens").placeholder("1,2,3").required();
   command.option("--out", o->out, "File to write: float32 [tokens, vocabulary]; -: standard output")
-      .placeholder("FILE.npy")
-      .required();
+      .placeholder("FILE.npy");
+  command.option("--trace", o->trace, "Write the output of every layer, too: embed.npy, layers.0.npy ... logits.npy")
+      .placeholder("DIR");
+  command.number("--step", o->step, "Tokens of a pass: 1 is what generation does")
+      .range(0, 65536)
+      .default_text("as a prompt");
   add_device_options(command, o->common);
   add_memory_options(command, o->common);
   add_check_weights(command, o->common);
@@ -63,6 +115,7 @@ void add_logits(Command root) {
   add_lora(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro logits MODEL --tokens 1,2,3 --out logits.npy");
+  command.example("gabbro logits MODEL --tokens 1,2,3 --trace layers");
   command.runs([o] { return run(*o); });
 }
 

@@ -11,6 +11,7 @@
 namespace gabbro::cli {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 Json describe(const testgen::Pack& pack, const std::string& folder) {
@@ -36,7 +37,7 @@ int generate(const TestgenOptions& o) {
       const testgen::Source source = read_source(target);
       const testgen::Pack pack = testgen::make_pack(source, options);
       if (!o.family.empty() && pack.family != o.family) continue;
-      const std::string folder = targets.size() == 1 ? o.out : (std::filesystem::path(o.out) / pack.type).string();
+      const std::string folder = targets.size() == 1 ? o.out : (fs::path(o.out) / pack.type).string();
       testgen::write_pack(pack, folder, o.force);
       document["types"].push_back(describe(pack, folder));
       lines += fmt::format("{}: {}, {} checks, {}\n", pack.type, pack.model_class, pack.checks.size(), folder);
@@ -84,6 +85,22 @@ std::vector<std::string> python_arguments(const TestgenOptions& o) {
   return words;
 }
 
+int bisect(const TestgenOptions& o) {
+  if (o.targets.size() != 1) throw bad_input("--bisect: name the folder of the pack that has the test");
+  std::vector<std::string> words = {
+      o.targets[0], o.bisect, "--output", o.out.empty() ? "." : o.out, "--limit", std::to_string(o.limit)};
+  if (o.common.json) words.push_back("--json");
+  return run_python(o, "bisection.py", words);
+}
+
+int golden(const TestgenOptions& o) {
+  if (o.targets.size() != 1) throw bad_input("--golden: name the folder of one model");
+  std::vector<std::string> words = {o.targets[0], o.golden, "--program", fs::read_symlink("/proc/self/exe").string()};
+  if (o.force) words.push_back("--force");
+  if (o.common.json) words.push_back("--json");
+  return run_python(o, "golden.py", words);
+}
+
 int run(const TestgenOptions& o) {
   if (!o.list.empty()) return print_list(o);
   if (o.detect) {
@@ -93,6 +110,8 @@ int run(const TestgenOptions& o) {
     if (o.common.json) words.push_back("--json");
     return run_python(o, "detect.py", words);
   }
+  if (!o.bisect.empty()) return bisect(o);
+  if (!o.golden.empty()) return golden(o);
   if (o.run || o.verify) {
     if (o.targets.empty()) throw bad_input("--{}: name the folder of a pack", o.run ? "run" : "verify");
     std::vector<std::string> words = python_arguments(o);
@@ -113,6 +132,13 @@ void add_run_options(Command command, TestgenOptions& o) {
   command.flag("--verify", o.verify,
                "Check the packs themselves: they parse, are collected, and notice changed weights");
   command.flag("--mutate", o.mutate, "With --verify: plant faults in the subject, and count those that are found");
+  command.option("--bisect", o.bisect, "Find the operation behind a failed test of the pack TARGET; -o: the reproducer")
+      .placeholder("TEST");
+  command
+      .option("--golden", o.golden,
+              "Compare Gabbro's blocks of the model folder TARGET with FILE, which is written with torch where it is "
+              "missing")
+      .placeholder("FILE");
   command.option("--python", o.python, "The Python that has torch, transformers and pytest").placeholder("PROGRAM");
 }
 
@@ -135,6 +161,8 @@ void add_testgen(Command root) {
   command.option("--checks", o->checks, "Only these checks").placeholder("NAMES");
   command.option("--without", o->without, "All checks but these").placeholder("NAMES");
   command.numbers("--lengths", o->lengths, "Lengths of padding").default_text("1,31,32,33");
+  command.option("--engine", o->engines, "transformers, gabbro: also the blocks of Gabbro against f64 (parity)")
+      .placeholder("NAMES");
   command.number("--seed", o->seed, "Seed of weights and inputs");
   command.flag("--force", o->force, "Replace packs that are there");
   command.option("--list", o->list, "List what there is").one_of({"types", "tasks", "checks", "families"});
@@ -142,6 +170,7 @@ void add_testgen(Command root) {
   add_output_options(command, o->common);
   command.example("gabbro testgen llama -o tests");
   command.example("gabbro testgen --run tests --report report");
+  command.example("gabbro testgen --bisect 'test_layers[cuda:0-f32-tiny-lively]' tests");
   command.example("gabbro testgen --detect");
   command.runs([o] { return run(*o); });
 }

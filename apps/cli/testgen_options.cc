@@ -43,6 +43,7 @@ std::string command_of(const TestgenOptions& o) {
   add("--devices", o.devices, usual.devices);
   add("--checks", o.checks, usual.checks);
   add("--without", o.without, usual.without);
+  add("--engine", o.engines, usual.engines);
   if (o.lengths != usual.lengths) text += fmt::format(" --lengths {}", fmt::join(o.lengths, ","));
   if (o.seed != usual.seed) text += fmt::format(" --seed {}", o.seed);
   return text;
@@ -83,11 +84,13 @@ testgen::PackOptions pack_options(const TestgenOptions& o) {
                                .devices = o.devices,
                                .checks = split_names(o.checks, "--checks"),
                                .without = split_names(o.without, "--without"),
+                               .engines = split_names(o.engines, "--engine"),
                                .seed = o.seed,
                                .version = "gabbro " GABBRO_VERSION,
                                .command = command_of(o)};
   if (!o.lengths.empty()) options.lengths = o.lengths;
   for (const std::string& size : options.sizes) testgen::parse_size(size);
+  check_names(options.engines, {"transformers", "gabbro"}, "--engine");
   check_names(options.dtypes, {"f32", "bf16", "f16"}, "--dtypes");
   check_names(options.checks, check_ids(), "--checks");
   check_names(options.without, check_ids(), "--without");

@@ -163,7 +163,7 @@ std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::at
       chunk.sequence->take_pages(length + std::ssize(chunk.tokens));
       parts.push_back({chunk.sequence, chunk.tokens, length, chunk.rows});
     }
-    const Tensor result = single_tokens ? decode(chunks, cancel) : forward(parts, cancel);
+    const Tensor result = single_tokens && visit_ == nullptr ? decode(chunks, cancel) : forward(parts, cancel);
     const std::span<const float> logits = host(result, rows);
     for (const Chunk& chunk : chunks) {
       chunk.sequence->tokens_.insert(chunk.sequence->tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
@@ -218,6 +218,20 @@ void Runner::append(Sequence& sequence, std::span<const int32_t> tokens, int64_t
     sequence.truncate(before);
     throw;
   }
+}
+
+void Runner::append_traced(Sequence& sequence, std::span<const int32_t> tokens, const Session::BlockVisitor& visit,
+                           const std::atomic<bool>* cancel) {
+  if (engine_->state_->stream != nullptr || !engine_->state_->model->has_stages())
+    throw Error(ErrorCode::kBadInput, "a model whose weights are streamed has no outputs of single layers");
+  visit_ = &visit;
+  try {
+    append(sequence, tokens, kPrefillChunk, Chunk::Rows::kAll, cancel, [](std::span<const float>) {});
+  } catch (...) {
+    visit_ = nullptr;
+    throw;
+  }
+  visit_ = nullptr;
 }
 
 Tensor Runner::decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
@@ -296,21 +310,35 @@ Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* can
     for (int64_t first = 0; first < all; first += most) steps.push_back(step_of(first, std::min(most, all - first)));
     return shared.run_pass(steps, cancel);
   }
-  Tensor result = shared.model->forward(step_of(0, all), *shared.cache);
-  if (shared.observer == nullptr) {
-    eval(std::span(&result, 1), cancel);
-    return result;
-  }
-  std::vector<Tensor> wanted = shared.observer->pending();
-  wanted.push_back(result);
+  return run_model(step_of(0, all), cancel);
+}
+
+void Runner::compute(const Tensor& x, const std::atomic<bool>* cancel) {
+  llm::InputSquares* const observer = engine_->state_->observer.get();
+  if (observer == nullptr) return eval(std::span(&x, 1), cancel);
+  std::vector<Tensor> wanted = observer->pending();
+  wanted.push_back(x);
   try {
     eval(wanted, cancel);
   } catch (...) {
-    shared.observer->drop();
+    observer->drop();
     throw;
   }
-  shared.observer->accumulate();
-  return result;
+  observer->accumulate();
+}
+
+Tensor Runner::run_model(const llm::Step& step, const std::atomic<bool>* cancel) {
+  Engine::State& shared = *engine_->state_;
+  const auto computed = [&](Tensor x, const std::string& block) {
+    compute(x, cancel);
+    if (visit_ != nullptr && !block.empty()) (*visit_)(block, to_host<float>(cast(x, DType::f32)), x.shape().lengths());
+    return x;
+  };
+  if (visit_ == nullptr) return computed(shared.model->forward(step, *shared.cache), "");
+  Tensor x = computed(shared.model->embed(step), "embed");
+  for (int64_t i = 0; i < shared.model->shape().layers; ++i)
+    x = computed(shared.model->layer(i, x, step, *shared.cache), fmt::format("layers.{}", i));
+  return computed(shared.model->head(x), "logits");
 }
 
 std::span<const float> Runner::host(const Tensor& logits, int64_t rows) {

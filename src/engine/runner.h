@@ -9,6 +9,7 @@
 
 #include "gabbro/engine/session.h"
 #include "src/engine/state_pool.h"
+#include "src/models/llm/model.h"
 #include "src/ops/ops.h"
 
 namespace gabbro {
@@ -76,6 +77,10 @@ class Runner {
   void append(Sequence& sequence, std::span<const int32_t> tokens, int64_t chunk_tokens, Chunk::Rows rows,
               const std::atomic<bool>* cancel, const std::function<void(std::span<const float>)>& visit);
 
+  // append() of all rows, with the output of each layer for `visit` (Session::append_traced).
+  void append_traced(Sequence& sequence, std::span<const int32_t> tokens, const Session::BlockVisitor& visit,
+                     const std::atomic<bool>* cancel);
+
  private:
   // Tokens of a sequence from a position on.
   struct Part {
@@ -88,11 +93,14 @@ class Runner {
   void prepare_states(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   Tensor decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
+  void compute(const Tensor& x, const std::atomic<bool>* cancel);  // and what the engine's observer has gathered
+  Tensor run_model(const llm::Step& step, const std::atomic<bool>* cancel);
   std::span<const float> host(const Tensor& logits, int64_t rows);
 
   std::shared_ptr<Engine> engine_;
-  Tensor logits_;                      // of the last step
-  std::shared_ptr<void> host_logits_;  // of that step, where the device's memory is not the host's
+  const Session::BlockVisitor* visit_ = nullptr;  // of append_traced()
+  Tensor logits_;                                 // of the last step
+  std::shared_ptr<void> host_logits_;             // of that step, where the device's memory is not the host's
   size_t host_bytes_ = 0;
 };
 

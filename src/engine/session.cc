@@ -39,6 +39,10 @@ std::span<const float> Session::append_all_logits(std::span<const int32_t> more,
   return state_->all_logits;
 }
 
+void Session::append_traced(std::span<const int32_t> more, const BlockVisitor& visit, const std::atomic<bool>* cancel) {
+  state_->runner.append_traced(state_->sequence, more, visit, cancel);
+}
+
 void Session::truncate(int64_t length) { state_->sequence.truncate(length); }
 
 }  // namespace gabbro

@@ -12,10 +12,11 @@
 namespace gabbro::testgen {
 namespace {
 
-constexpr const char* kPlainFiles[] = {"conftest.py", "helpers.py", "machine.py", "support.py", "pyproject.toml"};
-constexpr const char* kTestFiles[] = {"test_detect.py",     "test_probe.py",    "test_layers.py",
-                                      "test_properties.py", "test_generate.py", "test_training.py",
-                                      "test_memory.py",     "test_speed.py",    "test_devices.py"};
+constexpr const char* kPlainFiles[] = {"conftest.py", "helpers.py",   "known.py",   "locate.py",
+                                       "machine.py",  "reproduce.py", "support.py", "pyproject.toml"};
+constexpr const char* kTestFiles[] = {"test_detect.py",   "test_probe.py",    "test_layers.py", "test_properties.py",
+                                      "test_generate.py", "test_training.py", "test_memory.py", "test_speed.py",
+                                      "test_devices.py",  "test_parity.py"};
 
 const Json& checks_document() {
   static const Json document = Json::parse(embedded_file("data/checks.json"));
@@ -32,11 +33,13 @@ bool has_window(const Json& config) {
   return found != config.end() && found->is_number_integer() && *found > 0 && !off;
 }
 
-bool applies(const Json& check, const ModelChoice& model, const Recipe& recipe, const Json& config) {
+bool applies(const Json& check, const PackOptions& options, const ModelChoice& model, const Recipe& recipe,
+             const Json& config) {
   if (!check.contains("needs")) return true;
   return std::ranges::all_of(check.at("needs"), [&](const Json& need) {
     const std::string name = need;
     if (name.starts_with("task:")) return model.task == name.substr(5);
+    if (name.starts_with("engine:")) return contains(options.engines, name.substr(7));
     if (name == "cache") return model.signature.takes("use_cache");
     if (name == "mask") return model.signature.takes("attention_mask");
     if (name == "window") return has_window(config);
@@ -51,7 +54,7 @@ std::vector<std::string> choose_checks(const PackOptions& options, const ModelCh
   for (const Json& check : checks_document().at("checks")) {
     const std::string id = check.at("id");
     if (!options.checks.empty() && !contains(options.checks, id)) continue;
-    if (!contains(options.without, id) && applies(check, model, recipe, config)) chosen.push_back(id);
+    if (!contains(options.without, id) && applies(check, options, model, recipe, config)) chosen.push_back(id);
   }
   return chosen;
 }
@@ -102,6 +105,19 @@ Json exceptions_of(const ModelChoice& model) {
     Json made = {{"check", row.at("check")}, {"reason", row.at("reason")}, {"link", link}};
     if (row.contains("only")) made["only"] = row.at("only");
     rows.push_back(made);
+  }
+  return rows;
+}
+
+// The rows of data/known_faults.json that are about a check of the pack; conftest.py knows the device and the versions.
+Json known_faults_of(const Pack& pack) {
+  static const Json document = Json::parse(embedded_file("data/known_faults.json"));
+  Json rows = Json::array();
+  for (const Json& row : document.at("rows")) {
+    const Json types = row.value("types", Json::array());
+    if (!types.empty() && std::ranges::find(types, Json(pack.type)) == types.end()) continue;
+    if (std::ranges::any_of(row.at("checks"), [&](const Json& check) { return contains(pack.checks, check); }))
+      rows.push_back(row);
   }
   return rows;
 }
@@ -188,6 +204,7 @@ Pack make_pack(const Source& source, const PackOptions& options) {
   }
   pack.files["inputs.py"] = inputs_file(recipe, values);
   pack.files["exceptions.json"] = json_text(exceptions_of(model));
+  pack.files["known_faults.json"] = json_text(known_faults_of(pack));
   for (const char* name : kTestFiles) {
     const std::string text = keep_checks(render(std::string(name) + ".jinja", values), pack.checks);
     if (!text.empty()) pack.files[name] = add_imports(text);

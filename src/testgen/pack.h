@@ -25,7 +25,8 @@ struct PackOptions {
   std::string devices = "auto";
   std::vector<std::string> checks;  // empty: all that apply
   std::vector<std::string> without;
-  std::vector<int> lengths = {1, 31, 32, 33};  // of padding
+  std::vector<std::string> engines = {"transformers"};  // "gabbro" adds the check parity
+  std::vector<int> lengths = {1, 31, 32, 33};           // of padding
   uint64_t seed = 0;
   std::string version, command;  // for the head of case.py
 };

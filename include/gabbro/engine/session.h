@@ -161,6 +161,14 @@ class Session {
   // The same, but the logits of every one of `tokens`: [tokens, V].
   std::span<const float> append_all_logits(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr);
 
+  // The same, layer by layer: visit("embed", [T, C]), visit("layers.0", [T, C]) ... and visit("logits", [T, V]) get the
+  // output of each as soon as it is computed, for every chunk of at most 512 tokens again. For finding differences: no
+  // op is fused over the bounds of layers. bad_input for weights that are streamed.
+  using BlockVisitor =
+      std::function<void(const std::string& block, std::span<const float> values, std::span<const int64_t> shape)>;
+  void append_traced(std::span<const int32_t> tokens, const BlockVisitor& visit,
+                     const std::atomic<bool>* cancel = nullptr);
+
   // Forgets all but the first `length` tokens.
   void truncate(int64_t length);
   std::span<const int32_t> tokens() const;

@@ -1,10 +1,14 @@
 """Checks the rows of exceptions.json: runs what they exclude with the oracle itself, in f64 on the CPU.
 
 A row is right where the model fails there too. Where it does not, a device's fault or a mistake of the check is hidden.
+Rows of known_faults.json are checked, too: they have a day, and on a machine that they are about their tests fail.
 """
 
 from __future__ import annotations
 
+import datetime
+import importlib.metadata
+import importlib.util
 import json
 import pathlib
 import sys
@@ -60,3 +64,29 @@ def stale_rows(pack: pathlib.Path, options: Any) -> list[str]:
         if not bad:
             lines.append(f"{about}: exceptions.json excludes it, but in f64 it holds")
     return lines
+
+
+def stale_faults(pack: pathlib.Path, options: Any, machine: dict[str, Any]) -> list[str]:
+    """Lines about rows of known_faults.json that are overdue, or whose tests all pass on this machine.
+
+    machine: the document of machine.detect(). Tests run only where it is what a row is about.
+    """
+    spec = importlib.util.spec_from_file_location("known_of_pack", pack / "known.py")
+    if spec is None or spec.loader is None or not (pack / "known_faults.json").is_file():
+        return [f"{pack.name}: known.py or known_faults.json is missing"]
+    known = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(known)
+    usable = [card for card in machine.get("cards", []) if card["link"] == "none"]
+    facts = {"type": json.loads((pack / "model.json").read_text()).get("model_type"), "gfx": "", "transformers": "999"}
+    facts["hip"] = machine.get("torch", {}).get("hip") if usable else None
+    if usable:
+        facts["gfx"] = usable[0]["gfx"]
+    if importlib.util.find_spec("transformers") is not None:
+        facts["transformers"] = importlib.metadata.version("transformers")
+    about = [row for row in known.ROWS if known.here(row, facts)]
+    results: list[Any] = []
+    if about:
+        options.plugins, options.device = [], "auto"
+        options.k = " or ".join(sorted({f"test_{check}" for row in about for check in row["checks"]}))
+        [(_, results)] = runner.run_packs([pack], options)
+    return [f"{pack.name}: {line}" for line in known.stale(facts, results, datetime.date.today())]

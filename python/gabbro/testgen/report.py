@@ -28,13 +28,15 @@ th.turn { writing-mode: vertical-rl; transform: rotate(180deg); padding: .5rem .
 td.cell { text-align: center; min-width: 2.1rem; }
 .passed { color: var(--ok); } .failed { color: #fff; background: var(--bad); }
 .crashed, .timeout { color: #fff; background: var(--worse); } .skipped { color: var(--skip); }
-.bar { position: relative; width: 340px; height: .8rem; background: var(--line); }
+.bar { position: relative; width: 240px; height: .8rem; background: var(--line); }
 .bar i { position: absolute; left: 0; top: 0; bottom: 0; background: var(--ok); }
 .bar i.over { background: var(--bad); }
 .bar b { position: absolute; top: -.15rem; bottom: -.15rem; width: 2px; background: currentColor; }
 td.text { white-space: normal; min-width: 14rem; overflow-wrap: anywhere; } .number { text-align: right; }
 td.cell small { display: block; font-size: 10px; line-height: 1.1; }
-.axis { display: flex; justify-content: space-between; width: 340px; font-weight: 400; opacity: .75; }
+.axis { display: grid; grid-template-columns: 1fr 1fr 1fr; width: 240px; font-weight: 400; opacity: .75; }
+.axis :nth-child(2) { text-align: center; } .axis :nth-child(3) { text-align: right; }
+td.block { white-space: normal; min-width: 9rem; max-width: 15rem; overflow-wrap: anywhere; }
 h3 { font-size: 1rem; margin-bottom: .3rem; }
 pre { background: var(--line); padding: .6rem; white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px; }
 .note { opacity: .75; }
@@ -116,12 +118,17 @@ def position(ratio: float) -> float:
     return 100 * min(1.0, max(0.0, (math.log10(max(ratio, 1e-3)) + 3) / 6))
 
 
+def block_of(result: Result) -> str:
+    """The block without the type, which some checks add to it: types with the same block are one row."""
+    return str(result["block"]).replace(f" ({result['type']})", "")
+
+
 def bars(results: list[Result], most: int = 25) -> str:
     """The largest errors as shares of their limits; a test of the same block in several types is one row."""
     measured = sorted((r for r in results if r.get("ratio") is not None), key=lambda r: -float(r["ratio"]))
     groups: dict[tuple[str, str], list[Result]] = {}
     for r in measured:
-        groups.setdefault((r["test"], str(r["block"])), []).append(r)
+        groups.setdefault((r["test"], block_of(r)), []).append(r)
     if not measured:
         return '<p class="note">Nothing was measured.</p>'
     axis = '<div class="axis"><span>0.001</span><span>1 = limit</span><span>1000</span></div>'
@@ -138,7 +145,7 @@ def bars(results: list[Result], most: int = 25) -> str:
         values = (float(r["error"] or 0), float(r["reference_error"] or 0))
         numbers = "".join(f'<td class="number">{text}</td>' for text in (*map("{:.2e}".format, values), f"{ratio:.3g}"))
         kind = r["type"] + (f" and {more} more" if more else "")
-        names = f"<td>{escape(kind)}</td><td>{escape(r['test'])}</td><td>{escape(r['block'])}</td>"
+        names = f"<td>{escape(kind)}</td><td>{escape(r['test'])}</td><td class=block>{escape(block_of(r))}</td>"
         rows.append(f"<tr>{names}{numbers}<td>{bar}</td></tr>")
     return '<div class="scroll"><table>' + "".join(rows) + "</table></div>"
 
@@ -172,7 +179,9 @@ def failures(results: list[Result]) -> str:
     parts = []
     for (kind, status, reason), tests in groups.items():
         more = f" and {len(tests) - 1} more tests" if len(tests) > 1 else ""
-        parts.append(f"<h3>{escape(kind)}: {escape(tests[0])}{more} ({status})</h3><pre>{escape(reason)}</pre>")
+        search = f"gabbro testgen --bisect '{tests[0]}' {kind}" if re.search("times the limit|crashed", reason) else ""
+        search = f"<p class=note>The operation behind it: <code>{escape(search)}</code></p>" if search else ""
+        parts.append(f"<h3>{escape(kind)}: {escape(tests[0])}{more} ({status})</h3><pre>{linked(reason)}</pre>{search}")
     return "".join(parts)
 
 

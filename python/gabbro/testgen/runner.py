@@ -41,6 +41,7 @@ class Collector:
         status = properties.get("status") or report.outcome
         words = report.longrepr[2] if isinstance(report.longrepr, (tuple, list)) else report.longreprtext
         reason = str(words).removeprefix("Skipped: ") if status == "skipped" else first_words(str(words))
+        reason = "\n".join([reason, *properties.get("known", [])])
         self.results.append(
             {
                 "type": self.kind,

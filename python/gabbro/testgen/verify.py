@@ -2,7 +2,8 @@
 
     verify.py PACK... [--mutate] [--device NAME] [--json]
 
-An exception is stale where the model does what it is excused from, in f64 on the CPU; that needs torch.
+An exception is stale where the model does what it is excused from, in f64 on the CPU; that needs torch. A known fault
+is stale after its day, and where its tests pass on a machine that it is about.
 --mutate plants one fault after the other in the model under test and counts those that a test finds. Exit code 1 where
 a pack is wrong, or where a planted fault is not found.
 """
@@ -93,6 +94,8 @@ def main() -> int:
     elif with_rows:
         runner.warm_up()
         problems += [line for pack in with_rows for line in promises.stale_rows(pack, options)]
+    facts = runner.machine_facts() if options.device != "cpu" and importlib.util.find_spec("torch") else {}
+    problems += [line for pack in packs for line in promises.stale_faults(pack, options, facts)]
     document: dict[str, Any] = {"packs": len(packs), "problems": problems}
     if "--mutate" in sys.argv:
         document["faults"] = mutate(packs, options)

@@ -29,6 +29,7 @@ import transformers
 from _pytest.runner import runtestprotocol
 
 import case
+import known
 import machine
 import support
 
@@ -110,7 +111,21 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         worst = sorted(support.MEASURED, key=lambda entry: -entry["ratio"])[:1]
         report.user_properties += [("measure", entry) for entry in worst]
         support.MEASURED.clear()
+        if report.failed:
+            name_known(item, report)
     return report
+
+
+def name_known(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Adds the known faults that can be behind a failure; it stays one."""
+    cards = item.config.stash[FOUND].get("cards", [])
+    index = device_of(item).partition(":")[2]
+    gfx = next((card["gfx"] for card in cards if str(card["index"]) == index), "")
+    facts = {"gfx": gfx, "hip": torch.version.hip, "transformers": transformers.__version__, "type": case.MODEL_TYPE}
+    lines = known.matching(item.name, facts)
+    if lines:
+        report.user_properties.append(("known", lines))
+        report.sections.append(("known faults", "\n".join(lines)))
 
 
 def run_items(items: list[pytest.Item], pipe: BinaryIO, log: BinaryIO) -> int:
@@ -203,6 +218,7 @@ def failure(item: pytest.Item, ending: str, log: BinaryIO, seconds: float) -> py
     text = f"{item.name} {ending}{meaning}\n" + "\n".join(words.splitlines()[-30:])
     report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call", duration=seconds)
     report.user_properties.append(("status", "timeout" if "killed" in ending else "crashed"))
+    name_known(item, report)
     return report
 
 

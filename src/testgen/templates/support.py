@@ -271,8 +271,8 @@ def floor_of(dtype: torch.dtype, depth: int) -> float:
     return 4 * UNIT[dtype] * math.sqrt(depth) if dtype == torch.float32 else UNIT[dtype]
 
 
-def compare(name: str, got: Any, close: Any, exact: Any, dtype: torch.dtype, depth: int) -> None:
-    """Asserts e <= FACTOR * r + floor in both norms. got: the device's, close: the CPU's in `dtype`, exact: f64."""
+def measure(name: str, got: Any, close: Any, exact: Any, dtype: torch.dtype, depth: int) -> dict[str, Any]:
+    """Errors and `ratio`, the worst share of the limit. got: the device's, close: the CPU's in `dtype`, exact: f64."""
     errors, references = distance(got, exact), distance(close, exact)
     floor = floor_of(dtype, depth)
     limits = [FACTOR * r + floor if math.isfinite(r) else 0.0 for r in references]
@@ -284,9 +284,16 @@ def compare(name: str, got: Any, close: Any, exact: Any, dtype: torch.dtype, dep
         "reference_error": references[0],
         "limit": limits[0],
     }
-    MEASURED.append({**entry, "ratio": ratio, "factor": errors[0] / max(references[0], 1e-30)})
-    assert math.isfinite(references[0]), f"{name}: the CPU itself overflows in {NAMES[dtype]}: nothing can be compared"
-    assert ratio <= 1.0, describe(name, got, exact, entry, ratio)
+    return {**entry, "ratio": ratio, "factor": errors[0] / max(references[0], 1e-30)}
+
+
+def compare(name: str, got: Any, close: Any, exact: Any, dtype: torch.dtype, depth: int) -> None:
+    """Asserts e <= FACTOR * r + floor in both norms."""
+    entry = measure(name, got, close, exact, dtype, depth)
+    MEASURED.append(entry)
+    overflows = not math.isfinite(entry["reference_error"])
+    assert not overflows, f"{name}: the CPU itself overflows in {NAMES[dtype]}: nothing can be compared"
+    assert entry["ratio"] <= 1.0, describe(name, got, exact, entry, entry["ratio"])
 
 
 def require_in_f64(name: str, got: torch.Tensor, exact: torch.Tensor) -> None:

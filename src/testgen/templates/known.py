@@ -1,0 +1,58 @@
+"""Faults that others reported (known_faults.json): a failed test names those that match it, and stays failed."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import pathlib
+from typing import Any
+
+ROWS: list[dict[str, Any]] = json.loads((pathlib.Path(__file__).parent / "known_faults.json").read_text())
+
+
+def older(version: str, than: str) -> bool:
+    """Whether the first two numbers of a version are below those of another."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in text.split("+")[0].split(".")[:2] if part.isdigit()]
+
+    return numbers(version) < numbers(than)
+
+
+def here(row: dict[str, Any], facts: dict[str, Any]) -> bool:
+    """Whether a row is about this machine. facts: "gfx" of the device, "hip" and "transformers" versions, "type"."""
+    if "gfx" in row and facts["gfx"] not in row["gfx"]:
+        return False
+    if "hip" in row and not str(facts["hip"] or "").startswith(f"{row['hip']}."):
+        return False
+    if "transformers" in row and not older(str(facts["transformers"]), row["transformers"]):
+        return False
+    return facts["type"] in row.get("types", [facts["type"]])
+
+
+def covers(row: dict[str, Any], test: str) -> bool:
+    """Whether a row is about the test "test_attention[cuda:0-f16-tiny-sdpa]": the longest check that begins its name."""
+    name, _, cases = test.removeprefix("test_").rstrip("]").partition("[")
+    dtypes = {"f32", "bf16", "f16"} & set(cases.split("-"))
+    fits = any(name == check or name.startswith(f"{check}_") for check in row["checks"])
+    return fits and (not dtypes or not dtypes.isdisjoint(row.get("dtypes", dtypes)))
+
+
+def matching(test: str, facts: dict[str, Any]) -> list[str]:
+    """A line for each known fault that can be behind the failure of a test."""
+    rows = [row for row in ROWS if here(row, facts) and covers(row, test)]
+    return [f"known: {row['reason']} ({row['link']})" for row in rows]
+
+
+def stale(facts: dict[str, Any], results: list[dict[str, Any]], today: datetime.date) -> list[str]:
+    """Lines about rows that match this machine although all of their tests pass, and about those that are overdue."""
+    lines = []
+    for row in ROWS:
+        if datetime.date.fromisoformat(row["until"]) < today:
+            lines.append(f"known_faults.json: {row['link']}: to be looked at again since {row['until']}")
+        mine = [
+            r for r in results if covers(row, r["test"]) and r["status"] in ("passed", "failed", "crashed", "timeout")
+        ]
+        if here(row, facts) and mine and all(r["status"] == "passed" for r in mine):
+            lines.append(f"known_faults.json: {row['link']}: its {len(mine)} tests pass here")
+    return lines
