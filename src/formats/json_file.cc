@@ -9,6 +9,36 @@
 
 namespace gabbro {
 
+namespace {
+
+// Python writes numbers that JSON has not, outside of strings; here they become objects as transformers 5 writes them.
+// Empty where there are none.
+std::string with_float_objects(std::string_view text) {
+  constexpr std::string_view kNames[] = {"-Infinity", "Infinity", "NaN"};
+  std::string out;
+  size_t copied = 0;
+  bool quoted = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (quoted && text[at] == '\\') {
+      ++at;
+    } else if (text[at] == '"') {
+      quoted = !quoted;
+    } else if (!quoted) {
+      for (const std::string_view number : kNames) {
+        if (!text.substr(at).starts_with(number)) continue;
+        out.append(text.substr(copied, at - copied)).append("{\"__float__\":\"").append(number).append("\"}");
+        at += number.size() - 1;
+        copied = at + 1;
+        break;
+      }
+    }
+  }
+  if (copied > 0) out.append(text.substr(copied));
+  return out;
+}
+
+}  // namespace
+
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name) {
   using Json = nlohmann::ordered_json;
   constexpr int kMostDepth = 100;
@@ -24,6 +54,7 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& name
   try {
     return Json::parse(text, check);
   } catch (const Json::parse_error& error) {
+    if (const std::string other = with_float_objects(text); !other.empty()) return parse_json(other, name);
     throw bad_input("{}: no JSON at byte {}", name, error.byte);
   } catch (const Json::out_of_range&) {
     throw bad_input("{}: a number is out of range", name);

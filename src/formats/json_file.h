@@ -8,7 +8,8 @@
 namespace gabbro {
 
 // The document of a text; the order of its keys is kept. Throws bad_input that begins with `name`: no JSON, nested
-// deeper than 100, or a key twice in one object.
+// deeper than 100, or a key twice in one object. Python's Infinity, -Infinity and NaN, which JSON has not, are taken as
+// {"__float__": "Infinity"} and so on.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name);
 
 // The same of a file, which has at most `limit` bytes.

@@ -1,6 +1,7 @@
 #include "src/formats/metadata.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
@@ -36,6 +37,9 @@ std::optional<T> json_as(const Json& value) {
     if (value.is_boolean()) return value.get<bool>();
   } else if constexpr (std::is_floating_point_v<T>) {
     if (value.is_number()) return value.get<T>();
+    const auto name = value.is_object() && value.size() == 1 ? value.find("__float__") : value.end();
+    if (name != value.end() && *name == "Infinity") return std::numeric_limits<T>::infinity();
+    if (name != value.end() && *name == "-Infinity") return -std::numeric_limits<T>::infinity();
   } else if (value.is_number_unsigned()) {
     const auto number = value.get<uint64_t>();
     if (std::in_range<T>(number)) return static_cast<T>(number);

@@ -89,6 +89,59 @@ FAMILIES = {
                                                           beta_fast=32.0, beta_slow=1.0, truncate=False,
                                                           original_max_position_embeddings=64))),
     "glm4": ("Glm4Config", dict(head_dim=16, partial_rotary_factor=0.5, attention_bias=True)),
+    "glm4_moe": ("Glm4MoeConfig", dict(head_dim=8, partial_rotary_factor=0.5, attention_bias=True, use_qk_norm=True,
+                                       num_hidden_layers=2, n_routed_experts=6, num_experts_per_tok=2,
+                                       n_shared_experts=1, n_group=3, topk_group=2, moe_intermediate_size=24,
+                                       first_k_dense_replace=1, routed_scaling_factor=2.5,
+                                       num_nextn_predict_layers=0)),
+    "dots1": ("Dots1Config", dict(num_hidden_layers=2, head_dim=8, n_routed_experts=5, num_experts_per_tok=2,
+                                  n_shared_experts=2, moe_intermediate_size=24, first_k_dense_replace=1,
+                                  norm_topk_prob=True, routed_scaling_factor=2.5, sliding_window=8,
+                                  max_window_layers=1)),
+    "ernie4_5": ("Ernie4_5Config", dict(head_dim=16, use_bias=False, tie_word_embeddings=True)),
+    "ernie4_5_moe": ("Ernie4_5_MoeConfig", dict(num_hidden_layers=2, moe_intermediate_size=24, moe_k=2,
+                                                moe_num_experts=5, moe_num_shared_experts=2, moe_layer_start_index=1)),
+    "seed_oss": ("SeedOssConfig", dict(head_dim=16, num_hidden_layers=2, attention_bias=True,
+                                       attention_out_bias=False)),
+    "exaone4": ("Exaone4Config", dict(sliding_window=8, sliding_window_pattern=2, num_hidden_layers=4)),
+    "hunyuan_v1_dense": ("HunYuanDenseV1Config", dict(head_dim=16, num_hidden_layers=2, rope_parameters=dict(
+        rope_type="dynamic", rope_theta=10000.0, alpha=50.0, factor=1.0))),
+    "hunyuan_v1_moe": ("HunYuanMoEV1Config", dict(head_dim=8, num_hidden_layers=2, num_experts=4, moe_topk=2,
+                                                  num_shared_expert=1, intermediate_size=24)),
+    "minimax_m2": ("MiniMaxM2Config", dict(head_dim=16, rotary_dim=8, num_hidden_layers=2, num_local_experts=4,
+                                           num_experts_per_tok=2, intermediate_size=24)),
+    "arcee": ("ArceeConfig", dict()),
+    "nemotron": ("NemotronConfig", dict(head_dim=16, num_hidden_layers=2, partial_rotary_factor=0.5)),
+    "ministral3": ("Ministral3Config", dict(head_dim=16, num_hidden_layers=2, sliding_window="null",
+                                            rope_parameters=dict(
+        rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0,
+        llama_4_scaling_beta=0.3, original_max_position_embeddings=10))),
+    "granitemoeshared": ("GraniteMoeSharedConfig", dict(num_hidden_layers=2, num_local_experts=4, intermediate_size=24,
+                                                        shared_intermediate_size=40, embedding_multiplier=3.0,
+                                                        attention_multiplier=0.2, residual_multiplier=0.5,
+                                                        logits_scaling=2.0)),
+    "lfm2_moe": ("Lfm2MoeConfig", dict(layer_types=["conv", "full_attention", "conv"], conv_L_cache=3, num_experts=3,
+                                       num_experts_per_tok=2, moe_intermediate_size=24, num_dense_layers=1,
+                                       routed_scaling_factor=1.5, use_expert_bias=True, norm_topk_prob=True)),
+    "apertus": ("ApertusConfig", dict(rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=8.0,
+                                                           low_freq_factor=1.0, high_freq_factor=4.0,
+                                                           original_max_position_embeddings=64))),
+    "llama4_text": ("Llama4TextConfig", dict(head_dim=8, num_local_experts=4, num_experts_per_tok=2,
+                                             intermediate_size=16, intermediate_size_mlp=40, num_hidden_layers=4,
+                                             interleave_moe_layer_step=2, attention_chunk_size=8, floor_scale=8,
+                                             attn_scale=0.3, use_qk_norm=True)),
+    "granitemoehybrid": ("GraniteMoeHybridConfig", dict(
+        layer_types=["linear_attention", "full_attention"], num_hidden_layers=2, num_local_experts=3,
+        intermediate_size=16, shared_intermediate_size=24, mamba_n_heads=8, mamba_n_groups=2, mamba_d_state=16,
+        mamba_chunk_size=8, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.5,
+        logits_scaling=2.0, time_step_limit=[0.3, 1.5])),
+    "granitehybrid_dense": ("GraniteMoeHybridConfig", dict(
+        layer_types=["full_attention", "linear_attention"], num_hidden_layers=2, num_local_experts=0,
+        shared_intermediate_size=24, mamba_n_heads=8, mamba_d_state=16, mamba_chunk_size=8,
+        position_embedding_type="rope", attention_multiplier=0.2)),
+    "bamba": ("BambaConfig", dict(attn_layer_indices=[1], num_hidden_layers=2, mamba_n_heads=8, mamba_n_groups=2,
+                                  mamba_d_state=16, mamba_chunk_size=8)),
+    "cohere_qk_norm": ("CohereConfig", dict(logit_scale=0.25, num_hidden_layers=2, use_qk_norm=True)),
 }
 
 
@@ -112,6 +165,10 @@ def randomize(model, seed):
             neutral = value.data.mean().round()  # 1 of a norm's weight (0 of Gemma's), 0 of a bias
             noise = neutral + 0.2 * noise
         value.data.copy_(noise.to(torch.bfloat16).to(torch.float32))
+    for name, value in model.named_buffers():
+        if name.endswith(("e_score_correction_bias", "expert_bias")):
+            noise = 0.1 * torch.randn(value.shape, generator=generator)
+            value.data.copy_(noise.to(torch.bfloat16).to(torch.float32))
 
 
 def write(name, seed):

@@ -16,8 +16,9 @@ Tensor normalized(const DecoderConfig& config, const Norm& norm, const Tensor& x
                                        : layer_norm(x, norm.weight, norm.bias, config.norm_epsilon);
 }
 
-FeedForward::FeedForward(const DecoderConfig& config, WeightSource& weights, const std::string& prefix)
+FeedForward::FeedForward(const DecoderConfig& config, WeightSource& weights, const std::string& prefix, int64_t layer)
     : activation_(config.activation), gated_(config.gated) {
+  if (activation_ == Activation::kXielu) xielu_ = config.xielu[static_cast<size_t>(layer)];
   const ModelShape& s = config.shape;
   const TransformersLayout theirs{.transposed = config.transposed_linears};
   if (Mixture::is_in(config, weights, prefix)) {
@@ -27,8 +28,10 @@ FeedForward::FeedForward(const DecoderConfig& config, WeightSource& weights, con
   if (!gated_) {
     ffn_up_ = weights.linear(prefix + "ffn_up", {s.feed_forward, s.embedding}, theirs);
   } else if (weights.has(prefix + "ffn_gate.weight")) {
-    ffn_gate_ = weights.linear(prefix + "ffn_gate", {s.feed_forward, s.embedding}, theirs);
-    ffn_up_ = weights.linear(prefix + "ffn_up", {s.feed_forward, s.embedding}, theirs);
+    TransformersLayout of_gate = theirs, of_up = theirs;
+    if (config.joined_gate) of_gate.trailing_rows = of_up.skipped_rows = s.feed_forward;
+    ffn_gate_ = weights.linear(prefix + "ffn_gate", {s.feed_forward, s.embedding}, of_gate);
+    ffn_up_ = weights.linear(prefix + "ffn_up", {s.feed_forward, s.embedding}, of_up);
   } else {  // both in one matrix, the gate first
     const int64_t f = s.feed_forward;
     ffn_gate_ = weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .count = f}, theirs);
@@ -38,10 +41,17 @@ FeedForward::FeedForward(const DecoderConfig& config, WeightSource& weights, con
   ffn_down_ = weights.linear(prefix + "ffn_down", {s.embedding, s.feed_forward}, theirs);
 }
 
+Tensor FeedForward::activated(const Tensor& x) const {
+  if (activation_ != Activation::kXielu) return llm::activated(activation_, x);
+  const auto number = [&](float value) { return scalar(x.device(), value); };
+  const Tensor above = square(x) * number(xielu_.positive);
+  const Tensor below = (expm1(minimum(x, number(xielu_.epsilon))) - x) * number(xielu_.negative);
+  return where(greater(x, number(0)), above, below) + x * number(xielu_.beta);
+}
+
 Tensor FeedForward::operator()(const Tensor& h) const {
   if (mixture_) return (*mixture_)(h);
-  const auto f = [&](const Tensor& x) { return activated(activation_, x); };
-  return ffn_down_(gated_ ? f(ffn_gate_(h)) * ffn_up_(h) : f(ffn_up_(h)));
+  return ffn_down_(gated_ ? activated(ffn_gate_(h)) * ffn_up_(h) : activated(ffn_up_(h)));
 }
 
 }  // namespace gabbro::llm

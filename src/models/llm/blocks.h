@@ -19,12 +19,15 @@ Tensor normalized(const DecoderConfig& config, const Norm& norm, const Tensor& x
 
 class FeedForward {
  public:
-  FeedForward(const DecoderConfig& config, WeightSource& weights, const std::string& prefix);
+  FeedForward(const DecoderConfig& config, WeightSource& weights, const std::string& prefix, int64_t layer);
 
   Tensor operator()(const Tensor& h) const;  // [T, C] -> [T, C]
 
  private:
+  Tensor activated(const Tensor& x) const;
+
   Activation activation_;
+  Xielu xielu_;
   bool gated_;
   nn::Projection ffn_gate_;                 // [F, C]
   nn::Projection ffn_up_;                   // [F, C]

@@ -60,7 +60,8 @@ struct Target {
 bool has_encoder(DType dtype) { return !is_quantized(dtype) || quant_format(dtype).encode != nullptr; }
 
 void check_size(const CheckpointTensor& source, const PlannedTensor& planned, const TransformersLayout& theirs) {
-  const int64_t skipped = planned.shape.size() == 2 ? theirs.skipped_rows * planned.shape[1] : 0;
+  const int64_t skipped =
+      planned.shape.size() == 2 ? (theirs.skipped_rows + theirs.trailing_rows) * planned.shape[1] : 0;
   if (source.elements() == planned.elements() + skipped) return;
   throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", source.file->path(),
                   gguf::quote(source.name), fmt::join(source.shape, ", "), fmt::join(planned.shape, ", "));
@@ -267,7 +268,8 @@ const std::byte* Conversion::source_row(const Target& target, int64_t row, std::
       copy_row(source, target.columns(), theirs, j, gathered.data() + static_cast<size_t>(j) * element);
     return gathered.data();
   }
-  const size_t bytes = source.data.size() / static_cast<size_t>(target.rows() + theirs.skipped_rows);
+  const size_t bytes =
+      source.data.size() / static_cast<size_t>(target.rows() + theirs.skipped_rows + theirs.trailing_rows);
   if (theirs.transposed) {
     gathered.resize(bytes);
     copy_row(source, target.rows(), theirs, row, gathered.data());

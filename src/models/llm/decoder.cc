@@ -77,7 +77,7 @@ Decoder::Layer Decoder::load_layer(WeightSource& weights, int64_t index, const M
   if (after) layer.post_attention_norm = load_norm(config_, weights, prefix + "post_attention_norm", c);
   if (config_.shape.feed_forward == 0) return layer;
   if (before && !config_.shared_norm) layer.ffn_norm = load_norm(config_, weights, prefix + config_.ffn_norm_name, c);
-  layer.block = std::make_shared<FeedForward>(config_, weights, prefix);
+  layer.block = std::make_shared<FeedForward>(config_, weights, prefix, index);
   if (after) layer.post_ffw_norm = load_norm(config_, weights, prefix + "post_ffw_norm", c);
   return layer;
 }

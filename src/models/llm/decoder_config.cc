@@ -94,8 +94,11 @@ std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, i
     if (std::ssize(types) != layers)
       fields.refuse(kTypes, fmt::format("has {} layers, the model has {}", types.size(), layers));
     for (size_t i = 0; i < types.size(); ++i) {
-      const bool other_mixer = types[i] == "conv";  // whose family reads it
-      if (types[i] != "sliding_attention" && types[i] != "full_attention" && !other_mixer)
+      // Those of other mixers and of chunks are the family's affair.
+      constexpr std::string_view kTypesOfFamilies[] = {"conv", "chunked_attention", "linear_attention", "mamba",
+                                                       "attention"};
+      const bool of_family = std::ranges::find(kTypesOfFamilies, types[i]) != std::end(kTypesOfFamilies);
+      if (types[i] != "sliding_attention" && types[i] != "full_attention" && !of_family)
         fields.refuse(kTypes, fmt::format("has '{}', expected sliding_attention or full_attention", types[i]));
       if (types[i] == "sliding_attention") kinds[i].window = window;
     }
@@ -131,8 +134,9 @@ Tensor activated(Activation activation, const Tensor& x) {
       return square(relu(x));
     case Activation::kTanh:
       return tanh(x);
-    case Activation::kClampedSwish:
-      break;  // of a gate and a factor together: Mixture
+    case Activation::kClampedSwish:  // of a gate and a factor together: Mixture
+    case Activation::kXielu:         // with numbers of the layer: FeedForward
+      break;
   }
   throw std::logic_error("unknown activation");
 }
@@ -147,6 +151,7 @@ Activation read_activation(const ConfigReader& fields, Activation other) {
   if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::kGeluTanh;
   if (name == "relu") return Activation::kRelu;
   if (name == "relu2") return Activation::kReluSquared;
+  if (name == "xielu" && other == Activation::kXielu) return other;
   fields.refuse(kActivation, fmt::format("is '{}', expected silu, gelu, gelu_new, quick_gelu, relu or relu2", name));
 }
 

@@ -13,20 +13,28 @@ namespace gabbro::llm {
 
 enum class NormKind { kRms, kLayer };
 enum class NormPlacement { kBefore, kAfter, kAround };  // of attention and of the feed-forward block
-enum class Activation { kSilu, kGelu, kGeluTanh, kQuickGelu, kRelu, kReluSquared, kTanh, kClampedSwish };
+enum class Activation { kSilu, kGelu, kGeluTanh, kQuickGelu, kRelu, kReluSquared, kTanh, kClampedSwish, kXielu };
 
-// Norms of queries and keys: none, over each head with a weight [D], or over all heads together with a weight [H·D].
-enum class QkNorm { kNone, kHead, kAllHeads };
+// Norms of queries and keys: none, over each head with a weight [D], with a weight for each head [H, D] or without one,
+// or over all heads together with a weight [H·D].
+enum class QkNorm { kNone, kHead, kEachHead, kUnweighted, kAllHeads };
 
-// How a router makes scores of its logits: over all experts, each by itself, over the chosen ones, or as
-// Mixture::route_by_margin() says.
-enum class RouterScore { kSoftmax, kSigmoid, kChosenSoftmax, kMargin };
+// How a router makes scores of its logits: over all experts, each by itself, over the chosen ones, each of the chosen
+// ones by itself, or as Mixture::route_by_margin() says.
+enum class RouterScore { kSoftmax, kSigmoid, kChosenSoftmax, kChosenSigmoid, kMargin };
 
 // The gate and the factor of a gated block of gpt-oss: min(g, limit) · sigmoid(alpha · min(g, limit)), and the other
 // half held within ±limit, plus 1.
 struct ClampedSwish {
   float alpha = 1.702f;
   float limit = 7;
+};
+
+// The numbers of a layer's xIELU (arXiv 2411.13010): positive · x² + beta · x above 0, else
+// negative · (e^min(x, epsilon) - 1 - x) + beta · x.
+struct Xielu {
+  float positive = 0.8f, negative = 0.8f;
+  float beta = 0.5f, epsilon = -1e-6f;
 };
 
 // A mixture of experts (mixture.h), whose sizes are in ModelShape.
@@ -41,13 +49,25 @@ struct MixtureConfig {
   int64_t groups = 1;        // of experts, of which a token's best few have all of its experts
   int64_t groups_used = 1;
   int64_t shared_feed_forward = 0;  // of the expert of all tokens, where there is one
+  bool scaled_inputs = false;       // the weights of a token's experts are on what these get, not on what they give
+  bool choice_bias_in_row = false;  // transformers stores exp_probs_b as [1, E]
 };
 
 // In what the layers of a model differ.
 struct LayerKind {
   int64_t window = 0;       // of attention, in tokens; 0: none
+  int64_t chunk = 0;        // tokens that attention does not reach beyond the begin of; 0: none
   bool rotated = true;      // whether queries and keys get rotary embeddings
   bool local_rope = false;  // those of local_rope instead of those of rope
+  bool tempered = false;    // whether DecoderConfig::temperature is on its queries
+};
+
+// Factors of queries by position, for long contexts (arXiv 2501.19399, equation 2, in steps as in Llama 4):
+// 1 + scale · log(1 + floor((position + offset) / length)).
+struct AttentionTemperature {
+  float scale = 0;
+  int64_t length = 1;  // tokens of a step
+  int64_t offset = 0;
 };
 
 struct DecoderConfig {
@@ -61,6 +81,8 @@ struct DecoderConfig {
   bool shared_norm = false;
 
   QkNorm qk_norm = QkNorm::kNone;
+  bool qk_norm_last = false;  // after rotary embeddings
+  AttentionTemperature temperature;
   float attention_scale = 0;    // on the scores
   float attention_softcap = 0;  // 0: none
   bool attention_sinks = false;
@@ -70,6 +92,7 @@ struct DecoderConfig {
   bool learned_positions = false;  // embeddings of positions are added to those of tokens
 
   Activation activation = Activation::kSilu;
+  std::vector<Xielu> xielu;  // by layer, of kXielu
   bool gated = true;
   MixtureConfig mixture;
 
@@ -84,15 +107,18 @@ struct DecoderConfig {
   const char* attn_norm_name = "attn_norm";
   const char* ffn_norm_name = "ffn_norm";
   const char* output_norm_name = "output_norm";
-  int64_t value_length = 0;          // attention.value_length of GGUF; 0: D
-  bool paired_heads = false;         // GGUF's q and k have the rows of a rotated pair next to each other
-  TransformersLayout fused_rows;     // of attn_qkv
-  bool transposed_linears = false;   // transformers stores matrices of layers as [columns, rows]
-  bool transposed_experts = false;   // and those of experts
+  int64_t value_length = 0;         // attention.value_length of GGUF; 0: D
+  bool paired_heads = false;        // GGUF's q and k have the rows of a rotated pair next to each other
+  TransformersLayout fused_rows;    // of attn_qkv
+  bool transposed_linears = false;  // transformers stores matrices of layers as [columns, rows]
+  bool transposed_experts = false;  // and those of experts
+  // transformers stores gate and up as one matrix, the gate first, where GGUF has two: of the shared expert, or of a
+  // dense block.
+  bool joined_gate = false;
   bool interleaved_experts = false;  // gate and up are every other row of one matrix; else its first and second half
 };
 
-constexpr FieldName kExpertCount{"expert_count", "num_local_experts|num_experts|n_routed_experts"};
+constexpr FieldName kExpertCount{"expert_count", "num_local_experts|num_experts|n_routed_experts|moe_num_experts"};
 
 // The fields that most families share: sizes, the epsilon of the norms, scale of attention, rotary embeddings, windows
 // by read_layers without a pattern. `names` are the family's, for the vocabulary's size. Throws bad_input that names

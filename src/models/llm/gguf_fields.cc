@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "src/models/llm/mixture.h"
 
@@ -40,6 +41,20 @@ void write_windows(const std::vector<LayerKind>& layers, GgufFields& fields) {
     fields.writer.add_bools(fields.architecture + ".attention.sliding_window_pattern", sliding);
 }
 
+void write_layers(const DecoderConfig& config, GgufFields& fields) {
+  const std::vector<LayerKind>& layers = config.layers;
+  write_windows(layers, fields);
+  const auto longest = std::ranges::max_element(layers, {}, &LayerKind::chunk);
+  if (longest != layers.end() && longest->chunk > 0) fields.size("attention.chunk_size", longest->chunk);
+  std::vector<bool> rotated;
+  for (const LayerKind& layer : layers) rotated.push_back(layer.rotated);
+  if (std::ranges::adjacent_find(rotated, std::ranges::not_equal_to()) != rotated.end())
+    fields.writer.add_bools(fields.architecture + ".rope.rotated_layers", rotated);
+  if (config.temperature.scale == 0) return;
+  fields.number("attention.temperature_scale", config.temperature.scale);
+  fields.size("attention.temperature_length", config.temperature.length);
+}
+
 }  // namespace
 
 void write_decoder_fields(const DecoderConfig& config, GgufFields& fields) {
@@ -69,7 +84,7 @@ void write_decoder_fields(const DecoderConfig& config, GgufFields& fields) {
   if (!config.shared_norm && config.attn_norm_name == std::string_view("attn_norm"))
     fields.writer.add_bool(fields.architecture + ".use_parallel_residual", config.parallel);
   write_mixture_fields(config, fields);
-  write_windows(config.layers, fields);
+  write_layers(config, fields);
   write_rope(config.rope, fields);
   if (config.local_rope && config.local_rope->base != config.rope.base)
     fields.number("rope.freq_base_swa", config.local_rope->base);

@@ -48,7 +48,7 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
   ffn_gate_inp_ = weights.matrix_f32(prefix + "ffn_gate_inp.weight", {s.experts, s.embedding});
   if (config_.router_bias) ffn_gate_inp_b_ = weights.vector(prefix + "ffn_gate_inp.bias", s.experts);
   if (const std::string bias = prefix + "exp_probs_b.bias"; weights.has(bias))
-    exp_probs_b_ = weights.vector(bias, s.experts);
+    exp_probs_b_ = weights.vector(bias, s.experts, {.one_row = config_.choice_bias_in_row});
   ffn_gate_exps_ = experts("ffn_gate_exps.weight", s.expert_feed_forward, s.embedding, 0);
   ffn_up_exps_ = experts("ffn_up_exps.weight", s.expert_feed_forward, s.embedding, 1);
   ffn_down_exps_ = experts("ffn_down_exps.weight", s.embedding, s.expert_feed_forward, 0);
@@ -59,8 +59,9 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
   const int64_t shared = config_.shared_feed_forward;
   if (const std::string gate = prefix + "ffn_gate_inp_shexp.weight"; weights.has(gate))
     ffn_gate_inp_shexp_ = weights.vector(gate, s.embedding, {.one_row = true});
-  ffn_gate_shexp_ = weights.linear(prefix + "ffn_gate_shexp", {shared, s.embedding});
-  ffn_up_shexp_ = weights.linear(prefix + "ffn_up_shexp", {shared, s.embedding});
+  const int64_t other = config.joined_gate ? shared : 0;
+  ffn_gate_shexp_ = weights.linear(prefix + "ffn_gate_shexp", {shared, s.embedding}, {.trailing_rows = other});
+  ffn_up_shexp_ = weights.linear(prefix + "ffn_up_shexp", {shared, s.embedding}, {.skipped_rows = other});
   ffn_down_shexp_ = weights.linear(prefix + "ffn_down_shexp", {s.embedding, shared});
 }
 
@@ -102,6 +103,10 @@ Mixture::Routing Mixture::route(const Tensor& logits) const {
     const TopK best = topk(logits, used_);
     return {best.indices, softmax(best.values)};
   }
+  if (config_.score == RouterScore::kChosenSigmoid) {
+    const TopK best = topk(logits, used_);
+    return {best.indices, sigmoid(best.values)};
+  }
   const Tensor scores = config_.score == RouterScore::kSigmoid ? sigmoid(logits) : softmax(logits);  // [T, E]
   Tensor choice = exp_probs_b_.defined() ? scores + exp_probs_b_ : scores;
   if (config_.groups > 1) choice = in_best_groups(choice);
@@ -133,17 +138,24 @@ Tensor Mixture::of_experts(const char* name, const Tensor& x, const Tensor& weig
   return expert_linear(x, weight, ids, experts_);
 }
 
-Tensor Mixture::operator()(const Tensor& h) const {
-  const Routing routing = route(linear(h, ffn_gate_inp_, ffn_gate_inp_b_));
+Tensor Mixture::routed(const Tensor& h, const Routing& routing) const {
   const Tensor& ids = routing.ids;
-  const Tensor gate =
-      with_bias(of_experts("ffn_gate_exps.weight", h, ffn_gate_exps_, ids), ffn_gate_exps_b_, ids);  // [T, U, F]
-  const Tensor up =
-      with_bias(of_experts("ffn_up_exps.weight", h, ffn_up_exps_, ids), ffn_up_exps_b_, ids);  // [T, U, F]
+  const Tensor weights = reshape(routing.weights, Shape{h.shape()[0], used_, 1});
+  Tensor gate = of_experts("ffn_gate_exps.weight", h, ffn_gate_exps_, ids);  // [T, U, F]
+  Tensor up = of_experts("ffn_up_exps.weight", h, ffn_up_exps_, ids);        // [T, U, F]
+  if (config_.scaled_inputs) {                                               // as if h had been scaled
+    gate = gate * weights;
+    up = up * weights;
+  }
+  gate = with_bias(gate, ffn_gate_exps_b_, ids);
+  up = with_bias(up, ffn_up_exps_b_, ids);
   const Tensor each =
       with_bias(of_experts("ffn_down_exps.weight", gated(gate, up), ffn_down_exps_, ids), ffn_down_exps_b_, ids);
-  const Tensor weights = reshape(routing.weights, Shape{h.shape()[0], used_, 1});
-  const Tensor routed = sum(each * weights, 1);  // [T, C]
+  return sum(config_.scaled_inputs ? each : each * weights, 1);  // [T, C]
+}
+
+Tensor Mixture::operator()(const Tensor& h) const {
+  const Tensor routed = this->routed(h, route(linear(h, ffn_gate_inp_, ffn_gate_inp_b_)));
   if (!ffn_down_shexp_.weight.defined()) return routed;
   Tensor shared = ffn_down_shexp_(gated(ffn_gate_shexp_(h), ffn_up_shexp_(h)));  // [T, C]
   if (ffn_gate_inp_shexp_.defined())

@@ -28,6 +28,9 @@ inline constexpr WeightName kMixtureNames[] = {
     {"blk.{}.ffn_gate_shexp", "model.layers.{}.mlp.shared_experts.gate_proj"},
     {"blk.{}.ffn_up_shexp", "model.layers.{}.mlp.shared_experts.up_proj"},
     {"blk.{}.ffn_down_shexp", "model.layers.{}.mlp.shared_experts.down_proj"},
+    {"blk.{}.ffn_gate_shexp", "model.layers.{}.shared_mlp.input_linear"},
+    {"blk.{}.ffn_up_shexp", "model.layers.{}.shared_mlp.input_linear"},
+    {"blk.{}.ffn_down_shexp", "model.layers.{}.shared_mlp.output_linear"},
 };
 inline constexpr auto kMixtureDecoderNames = with_names(kMixtureNames, kDecoderNames);
 
@@ -54,6 +57,7 @@ class Mixture {
   Routing route(const Tensor& logits) const;
   Routing route_by_margin(const Tensor& logits) const;
   Tensor in_best_groups(const Tensor& choice) const;
+  Tensor routed(const Tensor& h, const Routing& routing) const;
   Tensor gated(const Tensor& gate, const Tensor& up) const;
   Tensor of_experts(const char* name, const Tensor& x, const Tensor& weight, const Tensor& ids) const;
   Tensor with_bias(const Tensor& y, const Tensor& bias, const Tensor& ids) const;

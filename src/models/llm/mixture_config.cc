@@ -20,7 +20,8 @@ RouterScore read_score(const ConfigReader& fields, RouterScore otherwise) {
   constexpr FieldName kFunction{"expert_gating_func", nullptr};
   const int64_t function = fields.size_or(kFunction, kNoFunction, 0, 1 << 16);
   if (function == kNoFunction) return otherwise;
-  if (function == kSigmoidFunction) return RouterScore::kSigmoid;
+  if (function == kSigmoidFunction)
+    return otherwise == RouterScore::kChosenSigmoid ? RouterScore::kChosenSigmoid : RouterScore::kSigmoid;
   if (function == kChosenSoftmaxFunction) return RouterScore::kChosenSoftmax;
   if (function != kSoftmaxFunction) fields.refuse(kFunction, fmt::format("is {}, expected 0 to 3", function));
   return otherwise == RouterScore::kSigmoid ? RouterScore::kSoftmax : otherwise;
@@ -33,11 +34,12 @@ void read_mixture(const ConfigReader& fields, DecoderConfig& config) {
   MixtureConfig& mixture = config.mixture;
   shape.experts = fields.size_or(kExpertCount, 0, 0, kMostExperts);
   if (shape.experts == 0) return;
-  constexpr FieldName kUsed{"expert_used_count", "num_experts_per_tok|moe_topk"};
+  constexpr FieldName kUsed{"expert_used_count", "num_experts_per_tok|moe_topk|moe_k"};
   shape.experts_used = fields.size(kUsed, shape.experts);
   shape.expert_feed_forward =
       fields.size_or({"expert_feed_forward_length", "moe_intermediate_size"}, shape.feed_forward, 1, int64_t{1} << 22);
-  const int64_t shared = fields.size_or({"expert_shared_count", "n_shared_experts"}, 1, 0, 1 << 10);
+  const int64_t shared = fields.size_or(
+      {"expert_shared_count", "n_shared_experts|moe_num_shared_experts|num_shared_expert"}, 1, 0, 1 << 10);
   mixture.shared_feed_forward =
       fields.size_or({"expert_shared_feed_forward_length", "shared_expert_intermediate_size|shared_intermediate_size"},
                      shared * shape.expert_feed_forward, 0, int64_t{1} << 22);
@@ -62,7 +64,8 @@ void write_mixture_fields(const DecoderConfig& config, GgufFields& fields) {
   fields.size("expert_used_count", shape.experts_used);
   fields.size("expert_feed_forward_length", shape.expert_feed_forward);
   fields.size("expert_shared_feed_forward_length", mixture.shared_feed_forward);
-  fields.size("expert_gating_func", mixture.score == RouterScore::kSigmoid         ? kSigmoidFunction
+  const bool sigmoid = mixture.score == RouterScore::kSigmoid || mixture.score == RouterScore::kChosenSigmoid;
+  fields.size("expert_gating_func", sigmoid                                        ? kSigmoidFunction
                                     : mixture.score == RouterScore::kChosenSoftmax ? kChosenSoftmaxFunction
                                                                                    : kSoftmaxFunction);
   fields.writer.add_bool(fields.architecture + ".expert_weights_norm", mixture.normalized);

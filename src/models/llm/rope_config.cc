@@ -62,8 +62,11 @@ void read_hugging_face(const ConfigReader& fields, const RopeSource& source, Mod
   rope.original_context =
       fields.size_or(own("original_max_position_embeddings"), rope.original_context, 1, kMostContext);
   const double stretch = static_cast<double>(context_trained) / static_cast<double>(rope.original_context);
-  if (kind == "default") {
+  const bool stretched_base = kind == "dynamic" && fields.has(own("alpha"));  // Hunyuan: for all lengths alike
+  if (kind == "default" || stretched_base) {
     rope.scaling = nn::RopeScaling::kNone;
+    const auto d = static_cast<double>(rope.dimensions);
+    if (stretched_base && d > 2) rope.base *= std::pow(static_cast<double>(number("alpha", 1)), d / (d - 2));
   } else if (kind == "llama3") {
     rope.scaling = nn::RopeScaling::kNone;
     rope.divisors = llama3_divisors(rope.dimensions, rope.base, number("factor", 8), number("low_freq_factor", 1),
@@ -76,6 +79,12 @@ void read_hugging_face(const ConfigReader& fields, const RopeSource& source, Mod
     rope.whole_pairs = fields.flag_or(own("truncate"), true);
     if (kind == "yarn" && fields.has(own("attention_factor")))  // in place of YaRN's own
       rope.attention_factor = number("attention_factor", 1) / (1 + 0.1 * std::log(rope.factor));
+    const float one = fields.number_or(own("mscale"), 0.0f, 0.0f, 100.0f),
+                all = fields.number_or(own("mscale_all_dim"), 0.0f, 0.0f, 100.0f);
+    if (kind == "yarn" && !fields.has(own("attention_factor")) && one != 0 && all != 0 && rope.factor > 1) {
+      const double log_factor = 0.1 * std::log(rope.factor);
+      rope.attention_factor = (1 + one * log_factor) / (1 + all * log_factor) / (1 + log_factor);
+    }
   } else if (kind == "longrope" || kind == "su") {
     rope.scaling = nn::RopeScaling::kLongRope;
     rope.divisors = fields.numbers(own("short_factor"), rope.dimensions / 2, 1e-6f, 1e9f);
@@ -85,7 +94,8 @@ void read_hugging_face(const ConfigReader& fields, const RopeSource& source, Mod
         given <= 1 ? 1 : std::sqrt(1 + std::log(given) / std::log(static_cast<double>(rope.original_context)));
     rope.attention_factor = number("attention_factor", static_cast<float>(magnitude));
   } else {
-    fields.refuse(type, fmt::format("is '{}', expected default, linear, yarn, longrope or llama3", kind));
+    fields.refuse(type,
+                  fmt::format("is '{}', expected default, linear, yarn, longrope, llama3 or dynamic with alpha", kind));
   }
 }
 

@@ -25,11 +25,7 @@ SelfAttention::SelfAttention(const DecoderConfig& config, const LayerKind& kind,
     attn_k_ = weights.linear(prefix + "attn_k", {kv_width, s.embedding}, theirs);
     attn_v_ = weights.linear(prefix + "attn_v", {kv_width, s.embedding});
   }
-  if (config_.qk_norm != QkNorm::kNone) {
-    const bool of_all = config_.qk_norm == QkNorm::kAllHeads;
-    attn_q_norm_ = load_norm(config_, weights, prefix + "attn_q_norm", of_all ? q_width : s.head_dimension);
-    attn_k_norm_ = load_norm(config_, weights, prefix + "attn_k_norm", of_all ? kv_width : s.head_dimension);
-  }
+  load_qk_norms(weights, prefix);
   if (config_.attention_sinks) attn_sinks_ = weights.vector(prefix + "attn_sinks.weight", s.heads);
   attn_output_ =
       weights.linear(prefix + "attn_output", {s.embedding, q_width}, {.transposed = config_.transposed_linears});
@@ -39,28 +35,75 @@ nn::CacheLayer SelfAttention::cache() const {
   return {.heads = config_.shape.kv_heads, .dimension = config_.shape.head_dimension, .window = kind_.window};
 }
 
-// [T, n·D] -> [T, n, D]
-Tensor SelfAttention::heads(const Tensor& x, const Norm& norm) const {
+void SelfAttention::load_qk_norms(WeightSource& weights, const std::string& prefix) {
   const int64_t d = config_.shape.head_dimension;
-  const Shape shape{x.shape()[0], x.shape()[1] / d, d};
-  return config_.qk_norm == QkNorm::kAllHeads ? reshape(normalized(config_, norm, x), shape)
-                                              : normalized(config_, norm, reshape(x, shape));
+  const auto load = [&](const std::string& name, int64_t heads) -> Norm {
+    if (config_.qk_norm == QkNorm::kEachHead)
+      return {.weight = weights.matrix_f32(name + ".weight", {heads, d}), .bias = {}};
+    return load_norm(config_, weights, name, config_.qk_norm == QkNorm::kAllHeads ? heads * d : d);
+  };
+  if (config_.qk_norm == QkNorm::kEachHead || config_.qk_norm == QkNorm::kUnweighted)
+    ones_ = weights.upload(std::vector<float>(static_cast<size_t>(d), 1.0f));
+  if (config_.qk_norm == QkNorm::kNone || config_.qk_norm == QkNorm::kUnweighted) return;
+  attn_q_norm_ = load(prefix + "attn_q_norm", config_.shape.heads);
+  attn_k_norm_ = load(prefix + "attn_k_norm", config_.shape.kv_heads);
+}
+
+// [T, n·D] -> [T, n, D]
+Tensor SelfAttention::heads(const Tensor& x) const {
+  const int64_t d = config_.shape.head_dimension;
+  return reshape(x, Shape{x.shape()[0], x.shape()[1] / d, d});
+}
+
+Tensor SelfAttention::with_norm(const Tensor& x, const Norm& norm) const {  // x [T, n, D]
+  switch (config_.qk_norm) {
+    case QkNorm::kNone:
+      return x;
+    case QkNorm::kHead:
+      return normalized(config_, norm, x);
+    case QkNorm::kEachHead:
+      return normalized(config_, {.weight = ones_, .bias = {}}, x) * norm.weight;
+    case QkNorm::kUnweighted:
+      return kind_.rotated ? normalized(config_, {.weight = ones_, .bias = {}}, x) : x;
+    case QkNorm::kAllHeads:
+      break;
+  }
+  const Shape shape = x.shape();
+  return reshape(normalized(config_, norm, reshape(x, Shape{shape[0], shape[1] * shape[2]})), shape);
+}
+
+// q [T, H, D], positions i32 [T]
+Tensor SelfAttention::tempered(const Tensor& q, const Tensor& positions) const {
+  const AttentionTemperature& t = config_.temperature;
+  const auto number = [&](double x) { return scalar(q.device(), x); };
+  const Tensor at = cast(positions, DType::f32) + number(static_cast<double>(t.offset));
+  const Tensor steps = floor(at / number(static_cast<double>(t.length)));
+  const Tensor factors = log1p(steps) * number(t.scale) + number(1);  // [T]
+  return q * reshape(factors, Shape{q.shape()[0], 1, 1});
 }
 
 Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
   const TokenPositions& places = at.step.places;
-  Tensor q = heads(attn_q_(h), attn_q_norm_);  // [T, H, D]
-  Tensor k = heads(attn_k_(h), attn_k_norm_);  // [T, G, D]
-  const Tensor v = heads(attn_v_(h), {});      // [T, G, D]
+  Tensor q = heads(attn_q_(h));        // [T, H, D]
+  Tensor k = heads(attn_k_(h));        // [T, G, D]
+  const Tensor v = heads(attn_v_(h));  // [T, G, D]
+  const auto normalize = [&] {
+    q = with_norm(q, attn_q_norm_);
+    k = with_norm(k, attn_k_norm_);
+  };
+  if (!config_.qk_norm_last) normalize();
   if (kind_.rotated) {
     q = rope(q, places.positions, rope_.inverse_frequencies, rope_.options);
     k = rope(k, places.positions, rope_.inverse_frequencies, rope_.options);
   }
+  if (config_.qk_norm_last) normalize();
+  if (kind_.tempered && config_.temperature.scale != 0) q = tempered(q, places.positions);
   const KvLayer cache = kv_write(at.cache.layer(at.layer), k, v, places);
   Tensor mixed = attention(q, cache, places,
                            {.scale = config_.attention_scale,
                             .window = kind_.window,
                             .softcap = config_.attention_softcap,
+                            .chunk = kind_.chunk,
                             .sinks = attn_sinks_});
   mixed = reshape(mixed, Shape{h.shape()[0], mixed.shape()[1] * mixed.shape()[2]});  // [T, H·D]
   return attn_output_(at.rows.defined() ? gather(mixed, at.rows) : mixed);

@@ -16,7 +16,10 @@ class SelfAttention : public TokenMixer {
   Tensor operator()(const Tensor& h, const MixerStep& at) const override;
 
  private:
-  Tensor heads(const Tensor& x, const Norm& norm) const;
+  void load_qk_norms(WeightSource& weights, const std::string& prefix);
+  Tensor heads(const Tensor& x) const;
+  Tensor with_norm(const Tensor& x, const Norm& norm) const;
+  Tensor tempered(const Tensor& q, const Tensor& positions) const;
 
   DecoderConfig config_;
   LayerKind kind_;
@@ -25,8 +28,9 @@ class SelfAttention : public TokenMixer {
   nn::Projection attn_q_;       // [H·D, C]
   nn::Projection attn_k_;       // [G·D, C]
   nn::Projection attn_v_;       // [G·D, C]
-  Norm attn_q_norm_;            // [D] or [H·D]
-  Norm attn_k_norm_;            // [D] or [G·D]
+  Norm attn_q_norm_;            // [D], [H·D] or [H, D]
+  Norm attn_k_norm_;            // [D], [G·D] or [G, D]
+  Tensor ones_;                 // [D], for norms whose weight is not [D]
   Tensor attn_sinks_;           // [H] or undefined
   nn::Projection attn_output_;  // [C, H·D]
 };

@@ -172,12 +172,18 @@ int64_t CheckpointWeights::skipped_rows(const TransformersLayout& theirs) const 
   return checkpoint_.layout() == CheckpointLayout::kHuggingFace ? theirs.skipped_rows : 0;
 }
 
+// The rows that are stored, of a matrix of `rows`.
+int64_t CheckpointWeights::all_rows(int64_t rows, const TransformersLayout& theirs) const {
+  return checkpoint_.layout() == CheckpointLayout::kHuggingFace ? rows + theirs.skipped_rows + theirs.trailing_rows
+                                                                : rows;
+}
+
 const CheckpointTensor& CheckpointWeights::checked_matrix(const std::string& name, MatrixSize size,
                                                           const TransformersLayout& theirs) const {
   const bool transposed = checkpoint_.layout() == CheckpointLayout::kHuggingFace && theirs.transposed;
-  const int64_t skipped = skipped_rows(theirs);
-  const CheckpointTensor& whole = checked(name, transposed ? std::vector<int64_t>{size.columns, size.rows}
-                                                           : std::vector<int64_t>{size.rows + skipped, size.columns});
+  const int64_t rows = all_rows(size.rows, theirs);
+  const CheckpointTensor& whole =
+      checked(name, transposed ? std::vector<int64_t>{size.columns, rows} : std::vector<int64_t>{rows, size.columns});
   if (transposed && is_quantized(whole.dtype()))
     throw bad_input("{}: tensor {} is stored transposed, which {} cannot be", checkpoint_.path(),
                     gguf::quote(whole.name), whole.format);
@@ -224,7 +230,7 @@ Tensor CheckpointWeights::upload_rows(const CheckpointTensor& whole, const std::
   DType dtype = wanted.dtype();
   bytes = quantized(name, rows, size.columns, std::move(bytes), dtype);
   Tensor matrix = uploaded(dtype, rows, size.columns, bytes);
-  loaded(wanted, whole.data.size() / static_cast<size_t>(size.rows + skipped) * static_cast<size_t>(rows),
+  loaded(wanted, whole.data.size() / static_cast<size_t>(all_rows(size.rows, theirs)) * static_cast<size_t>(rows),
          matrix.state().storage.get() == wanted.data.data());
   return matrix;
 }

@@ -53,6 +53,7 @@ struct TransformersLayout {
   float offset = 0;                         // added to the values of a vector
   bool one_row = false;                     // a vector is stored as [1, n]
   int64_t skipped_rows = 0;                 // that a matrix begins with, and that GGUF's lacks
+  int64_t trailing_rows = 0;                // the same of its end
   // For vectors and matrices that are read in f32: the shape there, if it is another one; the element there of each
   // element here (empty: the same); and what becomes of a value.
   std::vector<int64_t> shape{};
@@ -223,6 +224,7 @@ class CheckpointWeights : public WeightSource {
   nn::LowRank low_rank(const ScaledAdapter& adapter, const AdapterPair& pair, MatrixSize size,
                        const TransformersLayout& theirs);
   int64_t skipped_rows(const TransformersLayout& theirs) const;
+  int64_t all_rows(int64_t rows, const TransformersLayout& theirs) const;
   const CheckpointTensor& checked_matrix(const std::string& name, MatrixSize size,
                                          const TransformersLayout& theirs) const;
   Tensor upload_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,

@@ -1,5 +1,5 @@
-// Command R and R7B (Cohere 1 and 2): both blocks in parallel after one norm without bias, pairs of rotation next to
-// each other; in 2 three of four layers have a window, and they alone rotate.
+// Command R, R+ and R7B (Cohere 1 and 2): both blocks in parallel after one norm without bias, pairs of rotation next
+// to each other; in 2 three of four layers have a window, and they alone rotate.
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
@@ -10,9 +10,8 @@ constexpr std::string_view kNames1[] = {"command-r", "cohere"};
 constexpr std::string_view kNames2[] = {"cohere2"};
 
 DecoderConfig read_common(const ConfigReader& fields) {
-  constexpr FieldName kQkNorm{nullptr, "use_qk_norm"};
-  if (fields.flag_or(kQkNorm, false)) fields.refuse(kQkNorm, "is true, which is not supported");
   DecoderConfig config = read_decoder_config(fields, kDecoderNames);
+  if (has_weight(kDecoderNames, fields.checkpoint(), "blk.0.attn_q_norm.weight")) config.qk_norm = QkNorm::kEachHead;
   config.norm = NormKind::kLayer;
   config.parallel = config.shared_norm = true;
   config.rope.interleaved = true;

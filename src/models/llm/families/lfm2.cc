@@ -1,4 +1,5 @@
-// LFM 2: layers of short convolutions, and among them some of attention with norms of queries and keys.
+// LFM 2, dense and mixtures of experts: layers of short convolutions, and among them some of attention with norms of
+// queries and keys.
 #include <fmt/format.h>
 
 #include "src/models/llm/decoder.h"
@@ -8,7 +9,8 @@
 namespace gabbro::llm {
 namespace {
 
-constexpr std::string_view kArchitectures[] = {"lfm2"};
+constexpr std::string_view kDense[] = {"lfm2"};
+constexpr std::string_view kMixed[] = {"lfm2moe", "lfm2_moe"};
 
 // llama.cpp calls the norm after the last layer token_embd_norm.
 constexpr WeightName kNames[] = {
@@ -29,6 +31,14 @@ constexpr WeightName kNames[] = {
     {"blk.{}.ffn_gate", "model.layers.{}.feed_forward.w1"},
     {"blk.{}.ffn_up", "model.layers.{}.feed_forward.w3"},
     {"blk.{}.ffn_down", "model.layers.{}.feed_forward.w2"},
+    {"blk.{}.ffn_gate_inp", "model.layers.{}.feed_forward.gate"},
+    {"blk.{}.exp_probs_b.bias", "model.layers.{}.feed_forward.expert_bias", true},
+    {"blk.{}.ffn_gate_exps", "model.layers.{}.feed_forward.experts.*.w1"},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.feed_forward.experts.*.w3"},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.feed_forward.experts.*.w2"},
+    {"blk.{}.ffn_gate_exps", "model.layers.{}.feed_forward.experts.gate_up_proj", true},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.feed_forward.experts.gate_up_proj", true},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.feed_forward.experts.down_proj", true},
 };
 
 struct Config {
@@ -73,11 +83,14 @@ std::vector<bool> read_attention_layers(const ConfigReader& fields, int64_t laye
 
 Config read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
-  Config config{.decoder = read_decoder_config(fields, kNames), .attends = {}};
+  Config config{.decoder = read_mixed_config(fields, kNames), .attends = {}};
   DecoderConfig& decoder = config.decoder;
   decoder.output_norm_name = "token_embd_norm";
   decoder.qk_norm = QkNorm::kHead;
-  decoder.shape.feed_forward = read_feed_forward(fields, decoder.shape.feed_forward);
+  decoder.mixture.score = RouterScore::kSigmoid;
+  decoder.mixture.normalized = true;
+  read_mixture(fields, decoder);
+  if (decoder.shape.experts == 0) decoder.shape.feed_forward = read_feed_forward(fields, decoder.shape.feed_forward);
   config.taps = fields.size_or({"shortconv.l_cache", "conv_L_cache"}, 3, 2, 8);
   config.attends = read_attention_layers(fields, decoder.shape.layers);
   return config;
@@ -101,15 +114,18 @@ void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
   fields.size("shortconv.l_cache", config.taps);
 }
 
+constexpr Family family(std::span<const std::string_view> architectures) {
+  return {.architectures = architectures,
+          .names = kNames,
+          .read_shape = [](const Checkpoint& checkpoint) { return read_config(checkpoint).decoder.shape; },
+          .build = build,
+          .write_fields = write_fields};
+}
+
 }  // namespace
 
-extern const Family kLfm2;
-const Family kLfm2 = {
-    .architectures = kArchitectures,
-    .names = kNames,
-    .read_shape = [](const Checkpoint& checkpoint) { return read_config(checkpoint).decoder.shape; },
-    .build = build,
-    .write_fields = write_fields,
-};
+extern const Family kLfm2, kLfm2Moe;
+const Family kLfm2 = family(kDense);
+const Family kLfm2Moe = family(kMixed);
 
 }  // namespace gabbro::llm

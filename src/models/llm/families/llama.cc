@@ -7,7 +7,7 @@ namespace gabbro::llm {
 namespace {
 
 constexpr std::string_view kLlamaNames[] = {"llama", "mistral", "ministral", "mixtral"};
-constexpr std::string_view kGraniteNames[] = {"granite"}, kGraniteMoeNames[] = {"granitemoe"};
+constexpr std::string_view kGraniteNames[] = {"granite"}, kGraniteMoeNames[] = {"granitemoe", "granitemoeshared"};
 
 // A mixture of experts has the architecture llama in GGUF.
 constexpr WeightName kExperts[] = {
@@ -30,6 +30,8 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   DecoderConfig config = read_mixed_config(fields, kDecoderNames);
   config.mixture.normalized = true;
   read_mixture(fields, config);
+  config.joined_gate =
+      config.mixture.shared_feed_forward > 0;  // of granitemoeshared, the only one with a shared expert
   config.paired_heads = true;
   config.rope.interleaved = true;
   config.activation = read_activation(fields, Activation::kSilu);

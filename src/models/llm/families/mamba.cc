@@ -54,11 +54,9 @@ Config read_config(const Checkpoint& checkpoint, bool second) {
   sizes.states = fields.size_or({"ssm.state_size", "state_size"}, second ? 128 : 16, 1, 512);
   if (second) {
     sizes.rank = fields.size_or(kHeads, std::max<int64_t>(1, sizes.inner / 64), 1, 1 << 16);
-    if (sizes.inner % sizes.rank != 0)
-      fields.refuse(kHeads, fmt::format("is {}, which does not divide the inner size {}", sizes.rank, sizes.inner));
     sizes.groups = fields.size_or(kGroups, 1, 1, sizes.rank);
-    if (sizes.rank % sizes.groups != 0)
-      fields.refuse(kGroups, fmt::format("is {}, which does not divide the {} heads", sizes.groups, sizes.rank));
+    check_heads(fields, kHeads, kGroups, sizes);
+    read_step_bounds(fields, sizes);
   } else {
     sizes.rank = fields.size_or(kRank, (shape.embedding + 15) / 16, 1, 1 << 20);
     const bool falcon = fields.is_hugging_face() && architecture_of(checkpoint) == "falcon_mamba";
@@ -91,12 +89,15 @@ void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
   fields.size("attention.head_count", 0);
   fields.size("vocab_size", s.vocabulary);
   fields.number("attention.layer_norm_rms_epsilon", config.decoder.norm_epsilon);
+  if (second) {
+    write_state_space(config.sizes, fields);
+    return;
+  }
   fields.size("ssm.conv_kernel", config.sizes.taps);
   fields.size("ssm.inner_size", config.sizes.inner);
   fields.size("ssm.state_size", config.sizes.states);
   fields.size("ssm.time_step_rank", config.sizes.rank);
-  if (second) fields.size("ssm.group_count", config.sizes.groups);
-  if (!second) fields.writer.add_bool(fields.architecture + ".ssm.dt_b_c_rms", config.sizes.normalized);
+  fields.writer.add_bool(fields.architecture + ".ssm.dt_b_c_rms", config.sizes.normalized);
 }
 
 template <bool second>

@@ -15,7 +15,8 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   config.paired_heads = true;
   config.rope.interleaved = true;
   config.activation = read_activation(fields, Activation::kSilu);
-  constexpr FieldName kRotated{nullptr, "no_rope_layers"};  // 1 where a layer has them, in spite of the name
+  constexpr FieldName kRotated{"rope.rotated_layers",
+                               "no_rope_layers"};  // 1 where a layer has them, in spite of the name
   constexpr FieldName kInterval{nullptr, "no_rope_layer_interval"};
   const std::vector<int64_t> rotated = fields.sizes(kRotated);
   if (!rotated.empty() && rotated.size() != config.layers.size())

@@ -1,6 +1,9 @@
 #include "src/models/llm/mixers/state_space.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <limits>
 
 namespace gabbro::llm {
 namespace {
@@ -22,6 +25,41 @@ Tensor ones(WeightSource& weights, int64_t length) {
 }
 
 }  // namespace
+
+void read_step_bounds(const ConfigReader& fields, StateSpaceSizes& sizes) {
+  constexpr FieldName kLimit{nullptr, "time_step_limit"};
+  constexpr FieldName kShortest{"ssm.time_step_min", nullptr}, kLongest{"ssm.time_step_max", nullptr};
+  constexpr float kMost = std::numeric_limits<float>::infinity();
+  if (fields.is_hugging_face()) {
+    if (!fields.has(kLimit)) return;
+    const std::vector<float> limit = fields.numbers(kLimit, 2, 0.0f, kMost);
+    sizes.shortest = limit[0];
+    sizes.longest = limit[1];
+  } else {
+    sizes.shortest = fields.number_or(kShortest, 0.0f, 0.0f, kMost);
+    sizes.longest = fields.number_or(kLongest, kMost, 0.0f, kMost);
+  }
+  if (sizes.shortest > sizes.longest)
+    fields.refuse(fields.is_hugging_face() ? kLimit : kShortest,
+                  fmt::format("is {} to {}, expected bounds in order", sizes.shortest, sizes.longest));
+}
+
+void check_heads(const ConfigReader& fields, FieldName heads, FieldName groups, const StateSpaceSizes& sizes) {
+  if (sizes.inner % sizes.rank != 0)
+    fields.refuse(heads, fmt::format("is {}, which does not divide the inner size {}", sizes.rank, sizes.inner));
+  if (sizes.rank % sizes.groups != 0)
+    fields.refuse(groups, fmt::format("is {}, which does not divide the {} heads", sizes.groups, sizes.rank));
+}
+
+void write_state_space(const StateSpaceSizes& sizes, GgufFields& fields) {
+  fields.size("ssm.conv_kernel", sizes.taps);
+  fields.size("ssm.inner_size", sizes.inner);
+  fields.size("ssm.state_size", sizes.states);
+  fields.size("ssm.time_step_rank", sizes.rank);
+  fields.size("ssm.group_count", sizes.groups);
+  if (sizes.shortest > 0) fields.number("ssm.time_step_min", sizes.shortest);
+  if (std::isfinite(sizes.longest)) fields.number("ssm.time_step_max", sizes.longest);
+}
 
 Tensor softplus(const Tensor& x) {
   const Tensor zero = scalar(x.device(), 0);
@@ -104,7 +142,7 @@ Tensor Mamba2::operator()(const Tensor& h, const MixerStep& at) const {
   const Recurrence conv = causal_conv(slice(all, 1, i, convolved()), ssm_conv1d_, ssm_conv1d_b_, states[0], places);
   const Tensor xbc = silu(conv.y);                                          // [T, I + 2·G·N]
   Tensor dt = softplus(slice(all, 1, i + convolved(), heads) + ssm_dt_b_);  // [T, H]
-  if (sizes_.longest > 0) dt = clamp(dt, sizes_.shortest, sizes_.longest);
+  if (sizes_.shortest > 0 || std::isfinite(sizes_.longest)) dt = clamp(dt, sizes_.shortest, sizes_.longest);
   const Tensor x = reshape(slice(xbc, 1, 0, i), Shape{tokens, heads, i / heads});  // [T, H, P]
   const auto grouped = [&](int64_t first) { return reshape(slice(xbc, 1, first, g * n), Shape{tokens, g, n}); };
   const Recurrence scan = selective_scan(

@@ -1,20 +1,25 @@
 // Selective state spaces: Mamba (arXiv 2312.00752), whose channels each have a state, and Mamba 2 (arXiv 2405.21060),
 // whose heads do. The cache has the last inputs of the convolution and the states.
+// Fields that only Gabbro writes: ssm.time_step_min and ssm.time_step_max.
 #pragma once
 
+#include <limits>
+
 #include "src/models/llm/blocks.h"
+#include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/token_mixer.h"
 
 namespace gabbro::llm {
 
 struct StateSpaceSizes {
-  int64_t inner = 0;                // I: channels
-  int64_t taps = 0;                 // K: of the convolution
-  int64_t states = 0;               // N
-  int64_t rank = 0;                 // of the step sizes; Mamba 2: its heads H
-  int64_t groups = 1;               // G of Mamba 2: heads that share b and c
-  bool normalized = false;          // Mamba 1: step sizes, b and c by their root mean square (Falcon Mamba)
-  float shortest = 0, longest = 0;  // Mamba 2: bounds of the step sizes; longest 0: none
+  int64_t inner = 0;        // I: channels
+  int64_t taps = 0;         // K: of the convolution
+  int64_t states = 0;       // N
+  int64_t rank = 0;         // of the step sizes; Mamba 2: its heads H
+  int64_t groups = 1;       // G of Mamba 2: heads that share b and c
+  bool normalized = false;  // Mamba 1: step sizes, b and c by their root mean square (Falcon Mamba)
+  // Mamba 2: bounds of the step sizes.
+  float shortest = 0, longest = std::numeric_limits<float>::infinity();
 
   int64_t head_rows() const { return inner / rank; }  // P of Mamba 2
 };
@@ -64,5 +69,11 @@ class Mamba2 : public TokenMixer {
 };
 
 Tensor softplus(const Tensor& x);  // log(1 + eˣ)
+
+// The bounds of the step sizes, where config.json has a finite upper one, and GGUF both; checks the heads and groups.
+void read_step_bounds(const ConfigReader& fields, StateSpaceSizes& sizes);
+void check_heads(const ConfigReader& fields, FieldName heads, FieldName groups, const StateSpaceSizes& sizes);
+// The fields of Mamba 2 as GGUF has them.
+void write_state_space(const StateSpaceSizes& sizes, GgufFields& fields);
 
 }  // namespace gabbro::llm

@@ -1,0 +1,32 @@
+// dots.llm1: attention of Qwen 3, and mixtures of experts of DeepSeek V3 after the first layers.
+#include <algorithm>
+
+#include "src/models/llm/decoder.h"
+#include "src/models/llm/registry.h"
+
+namespace gabbro::llm {
+namespace {
+
+constexpr std::string_view kArchitectures[] = {"dots1"};
+
+DecoderConfig read_config(const Checkpoint& checkpoint) {
+  const ConfigReader fields(checkpoint);
+  DecoderConfig config = read_mixed_config(fields, kMixtureDecoderNames);
+  // Without layer_types the first layers have no window.
+  if (fields.is_hugging_face() && !fields.has({nullptr, "layer_types"})) {
+    const int64_t full = fields.size_or({nullptr, "max_window_layers"}, 62, 0, 4096);
+    for (int64_t i = 0; i < std::min(full, config.shape.layers); ++i) config.layers[static_cast<size_t>(i)].window = 0;
+  }
+  config.qk_norm = QkNorm::kHead;
+  config.activation = read_activation(fields, Activation::kSilu);
+  config.mixture.score = RouterScore::kSigmoid;
+  read_mixture(fields, config);
+  return config;
+}
+
+}  // namespace
+
+extern const Family kDots;
+const Family kDots = decoder_family<read_config>(kArchitectures, kMixtureDecoderNames);
+
+}  // namespace gabbro::llm

@@ -1,0 +1,147 @@
+// Granite 4 and Bamba: layers of Mamba 2, and among them some of attention; Granite 4 has a shared block, alone or next
+// to a mixture of experts, and Granite's factors.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/models/llm/decoder.h"
+#include "src/models/llm/mixers/state_space.h"
+#include "src/models/llm/registry.h"
+
+namespace gabbro::llm {
+namespace {
+
+constexpr std::string_view kArchitectures[] = {"granitehybrid", "granitemoehybrid", "bamba"};
+
+constexpr WeightName kOwn[] = {
+    {"output_norm", "model.final_layernorm"},
+    {"blk.{}.ssm_in", "model.layers.{}.mamba.in_proj"},
+    {"blk.{}.ssm_conv1d", "model.layers.{}.mamba.conv1d"},
+    {"blk.{}.ssm_dt.bias", "model.layers.{}.mamba.dt_bias", true},
+    {"blk.{}.ssm_a", "model.layers.{}.mamba.A_log", true},
+    {"blk.{}.ssm_d", "model.layers.{}.mamba.D", true},
+    {"blk.{}.ssm_norm", "model.layers.{}.mamba.norm"},
+    {"blk.{}.ssm_out", "model.layers.{}.mamba.out_proj"},
+    {"blk.{}.ffn_norm", "model.layers.{}.pre_ff_layernorm"},
+    {"blk.{}.ffn_gate", "model.layers.{}.feed_forward.gate_proj"},
+    {"blk.{}.ffn_up", "model.layers.{}.feed_forward.up_proj"},
+    {"blk.{}.ffn_down", "model.layers.{}.feed_forward.down_proj"},
+    {"blk.{}.ffn_gate", "model.layers.{}.shared_mlp.input_linear"},
+    {"blk.{}.ffn_up", "model.layers.{}.shared_mlp.input_linear"},
+    {"blk.{}.ffn_down", "model.layers.{}.shared_mlp.output_linear"},
+    {"blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.router.layer"},
+    {"blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.input_linear"},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.input_linear"},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.output_linear"},
+};
+constexpr auto kNames = with_names(kOwn, kMixtureDecoderNames);
+
+struct Config {
+  DecoderConfig decoder;
+  StateSpaceSizes sizes;
+  std::vector<bool> attends;  // of each layer; the others are state spaces
+};
+
+std::vector<bool> read_attention_layers(const ConfigReader& fields, int64_t layers) {
+  constexpr FieldName kTypes{nullptr, "layer_types|layers_block_type"}, kIndices{nullptr, "attn_layer_indices"};
+  constexpr FieldName kHeads{"attention.head_count_kv", nullptr};
+  std::vector<bool> attends(static_cast<size_t>(layers));
+  if (!fields.is_hugging_face()) {
+    const std::vector<int64_t> heads = fields.list_or_empty(kHeads);
+    for (size_t i = 0; i < attends.size(); ++i) attends[i] = heads.size() != attends.size() || heads[i] != 0;
+  } else if (const std::vector<std::string> types = fields.texts(kTypes); !types.empty()) {
+    if (std::ssize(types) != layers)
+      fields.refuse(kTypes, fmt::format("has {} layers, the model has {}", types.size(), layers));
+    for (size_t i = 0; i < types.size(); ++i) attends[i] = types[i] == "attention" || types[i] == "full_attention";
+  } else {
+    for (const int64_t index : fields.sizes(kIndices)) {
+      if (index < 0 || index >= layers) fields.refuse(kIndices, fmt::format("has layer {} of {}", index, layers));
+      attends[static_cast<size_t>(index)] = true;
+    }
+  }
+  return attends;
+}
+
+StateSpaceSizes read_sizes(const ConfigReader& fields, int64_t embedding) {
+  constexpr FieldName kHeads{"ssm.time_step_rank", "mamba_n_heads"}, kGroups{"ssm.group_count", "mamba_n_groups"};
+  StateSpaceSizes sizes;
+  const int64_t expand = fields.size_or({nullptr, "mamba_expand"}, 2, 1, 64);
+  sizes.inner = fields.size_or({"ssm.inner_size", nullptr}, expand * embedding, 1, 1 << 22);
+  sizes.taps = fields.size_or({"ssm.conv_kernel", "mamba_d_conv"}, 4, 2, 8);
+  sizes.states = fields.size_or({"ssm.state_size", "mamba_d_state"}, 256, 1, 512);
+  sizes.rank = fields.size_or(kHeads, 128, 1, 1 << 16);
+  sizes.groups = fields.size_or(kGroups, 1, 1, sizes.rank);
+  check_heads(fields, kHeads, kGroups, sizes);
+  read_step_bounds(fields, sizes);
+  return sizes;
+}
+
+// Granite's factors, and where its feed-forward block has its width.
+void read_granite(const ConfigReader& fields, DecoderConfig& decoder) {
+  constexpr FieldName kShared{nullptr, "shared_intermediate_size"};
+  decoder.mixture.normalized = true;
+  read_mixture(fields, decoder);
+  decoder.joined_gate = fields.has(kShared);
+  if (decoder.joined_gate && decoder.shape.experts == 0) decoder.shape.feed_forward = fields.size(kShared, 1 << 22);
+  const float scale = fields.number_or({nullptr, "attention_multiplier"}, 0.0f, 0.0f, 1e3f);
+  if (scale != 0) decoder.attention_scale = scale;
+  decoder.embedding_scale = fields.number_or({"embedding_scale", "embedding_multiplier"}, 1.0f, 1e-6f, 1e6f);
+  decoder.embedding_scale_given = decoder.embedding_scale != 1;
+  decoder.residual_scale = fields.number_or({"residual_scale", "residual_multiplier"}, 1.0f, 1e-6f, 1e6f);
+  decoder.logit_scale = 1 / fields.number_or({"logit_scale", "logits_scaling"}, 1.0f, 1e-6f, 1e6f);
+  decoder.logits_divided = true;
+}
+
+Config read_config(const Checkpoint& checkpoint) {
+  const ConfigReader fields(checkpoint);
+  Config config{.decoder = read_mixed_config(fields, kNames), .sizes = {}, .attends = {}};
+  DecoderConfig& decoder = config.decoder;
+  read_granite(fields, decoder);
+  decoder.activation = read_activation(fields, Activation::kSilu);
+  decoder.paired_heads = true;
+  decoder.rope.interleaved = true;
+  const bool bamba = fields.is_hugging_face() && architecture_of(checkpoint) == "bamba";
+  constexpr FieldName kRotated{nullptr, "attn_rotary_emb"};
+  if (bamba)
+    decoder.rope.dimensions = fields.size_or(kRotated, decoder.rope.dimensions, 2, decoder.shape.head_dimension);
+  if (decoder.rope.dimensions % 2 != 0) fields.refuse(kRotated, "is odd");
+  const bool rotated = fields.is_hugging_face()
+                           ? bamba || fields.text_or({nullptr, "position_embedding_type"}, "nope") == "rope"
+                           : fields.flag_or({"rope.scaling.finetuned", nullptr}, false);
+  for (LayerKind& kind : decoder.layers) kind.rotated = rotated;
+  config.attends = read_attention_layers(fields, decoder.shape.layers);
+  config.sizes = read_sizes(fields, decoder.shape.embedding);
+  return config;
+}
+
+std::unique_ptr<LanguageModel> build(const Checkpoint& checkpoint, WeightSource& weights, int64_t context) {
+  const Config config = read_config(checkpoint);
+  const auto mixer = [&](const MixerPlace& at) -> std::unique_ptr<TokenMixer> {
+    if (config.attends[static_cast<size_t>(at.layer)]) return nullptr;
+    return std::make_unique<Mamba2>(config.decoder, config.sizes, at.weights, at.prefix);
+  };
+  return std::make_unique<Decoder>(config.decoder, checkpoint, weights, context, mixer);
+}
+
+void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
+  const Config config = read_config(checkpoint);
+  fields.kv_heads_by_layer.clear();
+  for (const bool attends : config.attends)
+    fields.kv_heads_by_layer.push_back(attends ? static_cast<int32_t>(config.decoder.shape.kv_heads) : 0);
+  write_decoder_fields(config.decoder, fields);
+  write_state_space(config.sizes, fields);
+  fields.writer.add_bool(fields.architecture + ".rope.scaling.finetuned", config.decoder.layers.front().rotated);
+}
+
+}  // namespace
+
+extern const Family kGraniteHybrid;
+const Family kGraniteHybrid = {
+    .architectures = kArchitectures,
+    .names = kNames,
+    .read_shape = [](const Checkpoint& checkpoint) { return read_config(checkpoint).decoder.shape; },
+    .build = build,
+    .write_fields = write_fields,
+};
+
+}  // namespace gabbro::llm
