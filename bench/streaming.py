@@ -4,7 +4,8 @@
 
 Writes a model of random weights, measures plain direct reads of it (8 threads, 4 MiB each) before and after, runs
 `gabbro run --memory` in a cgroup of that size, or where that may not be made under RLIMIT_DATA, and the same without a
-limit, and compares the tokens. Prints one JSON document."""
+limit, and compares the tokens. --rounds repeats reads and run in turn; the share of the direct reads is the median of
+the rounds. --batch 8 compares the tokens per second of as many prompts with those of one. Prints one JSON document."""
 import argparse
 import contextlib
 import json
@@ -12,6 +13,7 @@ import mmap
 import os
 import pathlib
 import resource
+import statistics
 import subprocess
 import sys
 import threading
@@ -107,6 +109,20 @@ def run(options, model, *more, before=None):
     return json.loads(out), usage.ru_maxrss * 1024
 
 
+def batch_speed(options, model, count):
+    """Tokens per second of `count` prompts that are computed together."""
+    prompts = os.path.join(options.folder, f"prompts-{os.getpid()}.txt")
+    with open(prompts, "w") as file:
+        file.writelines(f"{chr(ord('a') + i)} more text to go on with\n" for i in range(count))
+    command = [options.gabbro, "run", model, "--prompts", prompts, "--parallel", str(count), "--raw", "--temperature",
+               "0", "-n", str(options.tokens), "--ctx", "512", "--json", "--device", "cpu", "--memory", options.memory,
+               *options.more]
+    try:
+        return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)["tokens_per_second"]
+    finally:
+        os.remove(prompts)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="llama-3.1-8b", choices=random_model.PUBLISHED)
@@ -114,6 +130,8 @@ def main():
     parser.add_argument("--memory", default="2GiB")
     parser.add_argument("--folder", default="/tmp")
     parser.add_argument("--tokens", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--batch", type=int, help="compare this number of prompts with one, instead")
     parser.add_argument("--keep", action="store_true", help="leave the model there")
     parser.add_argument("--unlimited", action="store_true", help="compare with the tokens without a limit")
     parser.add_argument("--gabbro", default=str(ROOT / "build" / "release" / "bin" / "gabbro"))
@@ -123,18 +141,32 @@ def main():
     if not os.path.exists(model):
         random_model.write(model, random_model.PUBLISHED[options.shape], options.type)
     limit = bytes_of(options.memory)
+    if options.batch:
+        try:
+            speeds = [(batch_speed(options, model, 1), batch_speed(options, model, options.batch))
+                      for _ in range(options.rounds)]
+            print(json.dumps({"batch": options.batch, "tokens_per_second": speeds,
+                              "ratio": statistics.median(many / one for one, many in speeds)}, indent=1))
+        finally:
+            if not options.keep:
+                os.remove(model)
+        return
     try:
         forget(model)
         reads = [direct_reads(model, 3)]
         group = Cgroup(limit)
         enter = group.enter if group.path else lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-        streamed, peak = run(options, model, "--memory", options.memory, before=enter)
-        reads.append(direct_reads(model, 3))
+        shares = []
+        for _ in range(options.rounds):
+            forget(model)
+            streamed, peak = run(options, model, "--memory", options.memory, before=enter)
+            reads.append(direct_reads(model, 3))
+            shares.append(streamed["streaming"]["bandwidth"] / ((reads[-2] + reads[-1]) / 2))
         s = streamed["streaming"]
         out = {"model_bytes": os.path.getsize(model), "limit": limit,
                "enforced_by": "cgroup" if group.path else "RLIMIT_DATA", "peak_resident": peak,
                "peak_of_group": group.peak() if group.path else None, "direct_reads": reads,
-               "streamed": s["bandwidth"], "share_of_direct_reads": s["bandwidth"] / (sum(reads) / len(reads)),
+               "streamed": s["bandwidth"], "share_of_direct_reads": statistics.median(shares), "shares": shares,
                "waited_share": s["waited_seconds"] * s["bandwidth"] / (s["passes"] * s["bytes_per_pass"]),
                "tokens_per_second": streamed["tokens_per_second"], "drafted": streamed["drafted_tokens"],
                "accepted": streamed["accepted_tokens"], "passes": s["passes"], "streaming": s}

@@ -133,7 +133,13 @@ void CpuDevice::pack(abi::Stream*, const abi::PackRequest& r, const void* source
   // Panels are whole: kPackRows is a multiple of their rows.
   static_assert(abi::kPackRows % kPanelRows == 0);
   auto* const own = static_cast<std::byte*>(target) + packed_bytes(r.dtype, r.first_row, r.columns);
-  pool_.run([&](Worker& worker) { isa_.pack(r.dtype, r.row_count, r.columns, source, own, worker); });
+  const auto task = [&](Worker& worker) { isa_.pack(r.dtype, r.row_count, r.columns, source, own, worker); };
+  // Rows of a part come one after the other, while the pool computes with other weights.
+  if (r.row_count < r.rows) {
+    ThreadPool::run_apart(task);
+  } else {
+    pool_.run(task);
+  }
 }
 
 std::unique_ptr<Kernel> CpuDevice::make_kernel(const abi::KernelRequest& wanted) {

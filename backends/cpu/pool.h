@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -45,6 +46,15 @@ class ThreadPool {
     task(worker);
     worker.barrier();
     return !alone_.stopped;
+  }
+
+  // The same next to what the pool runs, which it does not wait for.
+  template <class Task>
+  static void run_apart(const Task& task) {
+    TeamState team;
+    team.taken = std::make_unique<TeamState::Taken[]>(1);
+    Worker worker(team, 0);
+    task(worker);
   }
 
  private:

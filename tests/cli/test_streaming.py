@@ -116,15 +116,37 @@ class Streaming(TestCase):
         memory = f"{self.least(model) + 4}MiB"
         self.run_model(model, "--memory", memory)
         environment = {**os.environ, "GABBRO_IO": "threads", "LD_PRELOAD": self.faults, "GABBRO_FAULT_READS": "hang:30"}
-        process = subprocess.Popen([PROGRAM, "run", model, PROMPT, *COMMON, "--memory", memory], env=environment,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(1.5)
-        start = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
-        seconds = time.monotonic() - start
-        self.assertEqual(process.returncode, 130)
-        self.assertLess(seconds, 1)  # 0.1 on an idle machine
+        delays = []
+        for _ in range(3):
+            process = subprocess.Popen([PROGRAM, "run", model, PROMPT, *COMMON, "--memory", memory], env=environment,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(1.5)
+            start = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=20)
+            delay = time.monotonic() - start
+            self.assertEqual(process.returncode, 130)
+            start = time.monotonic()
+            gabbro("--version")  # the machine's share: a program starts and ends
+            delays.append(delay - (time.monotonic() - start))
+            if delays[-1] < 0.1:
+                return
+        self.fail(f"Ctrl-C took {delays} s longer than a program that does nothing")
+
+    def test_the_link_is_measured_once(self):
+        model = self.models["q4_0"]
+        memory = f"{self.least(model) + 4}MiB"
+        self.run_model(model, "--memory", memory)
+        links = pathlib.Path(os.environ["XDG_CACHE_HOME"], "gabbro", "links")
+        lines = links.read_text().splitlines()
+        disk, speed, measured = next(line for line in lines if line.startswith("disk:")).split()
+        self.assertGreater(float(speed), 0)
+        links.write_text(f"{disk} 123456789 {measured}\n")
+        document = json.loads(self.run_model(model, "--memory", memory).out)
+        self.assertEqual(document["streaming"]["link_bandwidth"], 123456789)
+        links.write_text(f"{disk} 123456789 1\n")  # in 1970
+        document = json.loads(self.run_model(model, "--memory", memory).out)
+        self.assertNotEqual(document["streaming"]["link_bandwidth"], 123456789)
 
     def test_a_file_that_changes(self):
         model = str(self.folder / "changing.gguf")

@@ -10,6 +10,7 @@
 #include "src/engine/runner.h"
 #include "src/engine/speculation.h"
 #include "src/engine/streaming/placement.h"
+#include "src/models/llm/convert.h"
 #include "src/models/llm/model_plan.h"
 
 namespace gabbro {
@@ -134,6 +135,45 @@ TEST(StreamingSequences, SharePasses) {
     ASSERT_EQ(runner.step(chunks).size(), static_cast<size_t>(2 * kWords));
   }
   EXPECT_EQ(streamed->streaming_work().passes, 1u);
+}
+
+// Loads the model with everything streamed that may be, and returns the bytes on the device beyond the plan.
+int64_t bytes_beyond_plan(const std::string& path) {
+  const auto device = open_device("auto", {.threads = 2});
+  const Checkpoint checkpoint = Checkpoint::open(path);
+  streaming::Placement placement{.matrices = streaming::matrices_of(checkpoint, *device)};
+  for (streaming::PlacedMatrix& m : placement.matrices) {
+    const bool streams = m.ring_bytes > 0;
+    m.home = streams ? streaming::PlacedMatrix::Home::kFile : streaming::PlacedMatrix::Home::kDevice;
+    (streams ? placement.bytes_per_pass : placement.resident_bytes) += streams ? m.file_bytes : m.device_bytes;
+  }
+  streaming::WeightStream stream(device, placement.choice(streaming::default_sizes(*device, 0)));
+  const uint64_t before = device->memory(abi::MemoryKind::kDevice).in_use;
+  const auto model = llm::load_model(checkpoint, device, {.context = 32, .streamed = &stream});
+  EXPECT_EQ(stream.facts().bytes_per_pass, placement.bytes_per_pass);
+  uint64_t vectors = 0;
+  constexpr uint64_t kRounding = 512;  // of an allocation, at most
+  for (const llm::RequestedTensor& t : llm::plan_of(checkpoint).tensors)
+    vectors += t.shape.size() == 1 ? static_cast<uint64_t>(t.shape[0]) * sizeof(float) + kRounding : 0;
+  constexpr uint64_t kFrequencies = 2 * kRounding;  // of two rotations
+  const uint64_t now = device->memory(abi::MemoryKind::kDevice).in_use - before;
+  return static_cast<int64_t>(now) - static_cast<int64_t>(placement.resident_bytes + vectors + kFrequencies);
+}
+
+class StreamingFamilies : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Fixtures, StreamingFamilies,
+                         testing::Values("deepseek_v2", "deepseek_v3", "gpt2", "gpt_oss", "mixtral", "qwen3_moe"));
+
+// Experts of gpt-oss in bf16 and linear layers of GPT-2 are stored transposed, heads of DeepSeek in part.
+TEST_P(StreamingFamilies, HaveOnTheDeviceWhatIsPlanned) {
+  const std::string folder = std::string(GABBRO_SOURCE_DIR "/tests/data/families/") + GetParam();
+  EXPECT_LE(bytes_beyond_plan(folder), 0);
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("gabbro_placed_{}.gguf", ::getpid());
+  for (const char* type : {"bf16", "q8_0"}) {
+    llm::convert(Checkpoint::open(folder), path.string(), {.type = find_file_type(type), .threads = 2});
+    EXPECT_LE(bytes_beyond_plan(path.string()), 0) << type;
+  }
+  std::filesystem::remove(path);
 }
 
 TEST(StreamingMemory, TooSmallABudgetNamesTheLeast) {

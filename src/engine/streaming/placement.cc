@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <span>
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
@@ -161,20 +162,21 @@ Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, co
 
 namespace {
 
-// `stored` is its format in the file.
-PlacedMatrix placed(const llm::RequestedTensor& t, DType stored, bool can_stream, const Device& device) {
-  const int64_t columns = t.shape.back();
-  int64_t rows = 1;
-  for (size_t i = 0; i + 1 < t.shape.size(); ++i) rows *= t.shape[i];
-  const DType dtype = t.in_f32 ? DType::f32 : stored;
-  PlacedMatrix m{.name = t.name, .layer = layer_of_matrix(t.name), .rank = rank_of(t.name)};
-  m.file_bytes = dtype_bytes(dtype, static_cast<size_t>(rows * columns));
-  m.row_bytes = m.file_bytes / static_cast<size_t>(rows);
-  const uint64_t packed = device.matrix_bytes(dtype, rows, columns);
-  m.device_bytes = MemoryBlock::rounded(packed > 0 ? packed : m.file_bytes);
-  if (m.layer >= 0 && !t.in_f32 && can_stream) {
-    m.ring_bytes = ring_bytes_of(device, dtype, rows, columns) +
-                   parts_of(t.name) * ring_bytes_of(device, dtype, abi::kPackRows, columns);
+uint64_t bytes_on(const Device& device, const llm::ModelMatrix& m) {
+  const uint64_t packed = device.matrix_bytes(m.dtype, m.rows, m.columns);
+  return MemoryBlock::rounded(packed > 0 ? packed : dtype_bytes(m.dtype, static_cast<size_t>(m.rows * m.columns)));
+}
+
+PlacedMatrix placed(const std::string& name, std::span<const llm::ModelMatrix> made, bool can_stream,
+                    const Device& device) {
+  PlacedMatrix m{.name = name, .layer = layer_of_matrix(name), .rank = rank_of(name)};
+  for (const llm::ModelMatrix& matrix : made) {
+    m.row_bytes = std::max(m.row_bytes, dtype_bytes(matrix.dtype, static_cast<size_t>(matrix.columns)));
+    m.file_bytes += dtype_bytes(matrix.dtype, static_cast<size_t>(matrix.rows * matrix.columns));
+    m.device_bytes += bytes_on(device, matrix);
+    if (m.layer < 0 || !can_stream) continue;
+    m.ring_bytes += ring_bytes_of(device, matrix.dtype, matrix.rows, matrix.columns) +
+                    parts_of(name) * ring_bytes_of(device, matrix.dtype, abi::kPackRows, matrix.columns);
   }
   return m;
 }
@@ -183,12 +185,11 @@ PlacedMatrix placed(const llm::RequestedTensor& t, DType stored, bool can_stream
 
 std::vector<PlacedMatrix> matrices_of(const Checkpoint& checkpoint, const Device& device) {
   const auto names = llm::family_of(checkpoint).names;
-  const bool ours = checkpoint.layout() == CheckpointLayout::kGguf;
   std::vector<PlacedMatrix> matrices;
   for (const llm::RequestedTensor& t : llm::plan_of(checkpoint).tensors) {
     if (t.shape.size() < 2) continue;
-    const DType dtype = checkpoint.require_tensor(llm::weight_name(names, checkpoint, t.name)).dtype();
-    matrices.push_back(placed(t, dtype, ours || !t.theirs.transposed, device));
+    matrices.push_back(
+        placed(t.name, llm::model_matrices(names, checkpoint, t), llm::has_stored_rows(names, checkpoint, t), device));
   }
   return matrices;
 }
@@ -197,7 +198,10 @@ std::vector<PlacedMatrix> matrices_of(const llm::ModelPlan& plan, const FileType
   const std::vector<llm::PlannedTensor> types = llm::planned_tensors(plan, type);
   std::vector<PlacedMatrix> matrices;
   for (size_t i = 0; i < types.size(); ++i) {
-    if (types[i].shape.size() >= 2) matrices.push_back(placed(plan.tensors[i], types[i].dtype, true, device));
+    const llm::PlannedTensor& t = types[i];
+    if (t.shape.size() < 2) continue;
+    const llm::ModelMatrix matrix = {t.dtype, t.elements() / t.shape.back(), t.shape.back()};
+    matrices.push_back(placed(t.name, {&matrix, 1}, !plan.tensors[i].in_f32, device));
   }
   return matrices;
 }

@@ -10,6 +10,7 @@
 #include "src/backend/stream.h"
 #include "src/base/async_reader.h"
 #include "src/engine/streaming/pieces.h"
+#include "src/engine/streaming/stream_times.h"
 #include "src/engine/streaming/weight_stream.h"
 #include "src/tensor/tensor.h"
 
@@ -45,26 +46,32 @@ struct Stage {
   std::shared_ptr<void> memory;
   std::byte* data = nullptr;
   std::unique_ptr<Event> copied;
-  bool busy = false;
+  bool busy = false;  // guarded by Shared::mutex
 };
 
 struct WeightStream::Shared {
   explicit Shared(std::shared_ptr<Device> on) : device(std::move(on)) {}
 
-  // Functions of the thread of the stream.
+  // Functions of the thread of the stream, which reads.
   void run();
   void feed();
   bool issue();
-  bool finish_front();
+  bool hand_over();
   void complete(const FinishedRead& read);
   void submit_pending();
   void take_finished(std::chrono::milliseconds timeout);
   void wait(uint64_t seen);
   bool begin_matrix(StreamedLayer& layer, const Streamed& matrix);
+  Stage* free_stage();
+  void fail(std::exception_ptr failure);
+
+  // Functions of the thread that packs: reads go on meanwhile.
+  struct Issued;
+  void pack_arrived();
+  void finish(const Issued& entry);
   void move_piece(const Streamed& matrix, const Piece& piece, std::byte* buffer, std::byte* target);
   void move_rows(const Streamed& matrix, int64_t first, int64_t rows, const std::byte* source, std::byte* target);
   void move_from_host(const Streamed& matrix, std::byte* target);
-  Stage* free_stage();
 
   const std::shared_ptr<Device> device;
   StreamSizes sizes;
@@ -79,17 +86,22 @@ struct WeightStream::Shared {
   std::shared_ptr<void> device_stage;  // the file's layout, before it is packed
   std::unique_ptr<AsyncReader> reader;
   std::string reader_name, note;
+  std::unique_ptr<StreamTimes> times;  // mostly null
+  StreamTimes::Clock::time_point computing_since;
 
   // The position in the endless sequence of pieces: of what is issued.
   size_t next_layer = 0, next_matrix = 0, next_piece = 0;
   bool matrix_begun = false;
+  const Event* begun_after = nullptr;
   uint64_t ring_head = 0;  // position that is free next; modulo the size of the ring
   struct Issued {
     size_t layer, matrix;  // of `layers`, and in its list
     const Piece* piece;    // null: all of it, from host memory
     Stage* stage;          // null: in place
+    const Event* after;    // of the computation that used this part of the ring last; null: none, or waited for
     int reads_left;
     std::vector<FileRead> reads;  // what is still missing, by segment
+    StreamTimes::Clock::time_point begun = {};
   };
   std::deque<Issued> issued;
   uint64_t first_issued = 0;               // number of the front
@@ -99,13 +111,15 @@ struct WeightStream::Shared {
   std::vector<FinishedRead> finished;
 
   mutable std::mutex mutex;
-  std::condition_variable changed;
+  std::condition_variable changed, arrival;
   bool stopping = false, ended = false;
+  bool all_arrived = false;    // the last piece was handed over
+  std::deque<Issued> arrived;  // read, in order, and not packed yet
   std::exception_ptr error;
   uint64_t ring_tail = 0;            // position up to which the ring may be written again
   const Event* last_done = nullptr;  // of the computation that used it last
   size_t next_acquired = 0;          // in `layers`
-  uint64_t releases = 0;
+  uint64_t releases = 0;             // of layers and of buffers
   uint64_t bytes_arrived = 0;
   double waited = 0;
   std::thread thread;

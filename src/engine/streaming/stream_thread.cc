@@ -1,7 +1,8 @@
-// The thread of a WeightStream: reads ahead, moves what has arrived to the ring, in order, and packs it there.
+// The threads of a WeightStream: one reads ahead; the other moves what has arrived to the ring, in order, and packs it.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/base/round_up.h"
@@ -14,18 +15,28 @@ constexpr auto kPoll = std::chrono::milliseconds(20);  // after which it looks w
 
 }  // namespace
 
+void WeightStream::Shared::fail(std::exception_ptr failure) {
+  {
+    const std::lock_guard lock(mutex);
+    if (!error) error = std::move(failure);
+  }
+  changed.notify_all();
+}
+
 void WeightStream::Shared::run() {
-  std::exception_ptr failure;
+  std::thread packer;
   try {
+    packer = std::thread([this] { pack_arrived(); });
     feed();
   } catch (...) {
-    failure = std::current_exception();
+    fail(std::current_exception());
   }
   {
     const std::lock_guard lock(mutex);
-    error = failure;
+    all_arrived = true;
   }
-  changed.notify_all();
+  arrival.notify_all();
+  if (packer.joinable()) packer.join();
   reader.reset();  // waits for the reads that are under way
   try {
     device->state().copy_stream(*device).synchronize();  // nothing uses the ring when it is freed
@@ -41,14 +52,14 @@ void WeightStream::Shared::feed() {
     uint64_t seen = 0;
     {
       const std::lock_guard lock(mutex);
-      if (stopping) return;
+      if (stopping || error) return;
       seen = releases;
     }
     bool progress = false;
     while (issue()) progress = true;
     submit_pending();
     take_finished(std::chrono::milliseconds(0));
-    progress = finish_front() || progress;
+    while (hand_over()) progress = true;
     if (!progress) wait(seen);
   }
 }
@@ -59,12 +70,17 @@ bool WeightStream::Shared::issue() {
   const Streamed& matrix = matrices[layer.matrices[next_matrix]];
   if (!matrix_begun && !begin_matrix(layer, matrix)) return false;
   if (matrix.host != nullptr) {
-    issued.push_back({.layer = next_layer, .matrix = next_matrix});
+    issued.push_back({.layer = next_layer, .matrix = next_matrix, .after = begun_after});
   } else {
     Stage* const stage = matrix.in_place ? nullptr : free_stage();
     if (!matrix.in_place && stage == nullptr) return false;
     const Piece& piece = matrix.pieces[next_piece];
-    Issued entry{.layer = next_layer, .matrix = next_matrix, .piece = &piece, .stage = stage};
+    Issued entry{.layer = next_layer,
+                 .matrix = next_matrix,
+                 .piece = &piece,
+                 .stage = stage,
+                 .after = std::exchange(begun_after, nullptr)};
+    entry.begun = StreamTimes::Clock::now();
     std::byte* const buffer = stage != nullptr ? stage->data : layer.where[next_matrix] - piece.skip;
     for (size_t i = 0; i < piece.segments.size(); ++i) {
       const Segment& segment = piece.segments[i];
@@ -92,31 +108,32 @@ bool WeightStream::Shared::issue() {
 // Takes room in the ring.
 bool WeightStream::Shared::begin_matrix(StreamedLayer& layer, const Streamed& matrix) {
   if (next_layer == 0 && next_matrix == 0) files.require_unchanged();
-  const Event* ended_before = nullptr;
-  {
-    const std::lock_guard lock(mutex);
-    if (next_matrix == 0 && layer.state != StreamedLayer::State::kFree) return false;
-    const size_t bytes = round_up(matrix.device_bytes, kReadAlignment) + (matrix.in_place ? 2 * kReadAlignment : 0);
-    uint64_t at = ring_head;
-    const size_t to_end = sizes.ring_bytes - at % sizes.ring_bytes;
-    if (bytes > to_end) at += to_end;
-    if (at + bytes - ring_tail > sizes.ring_bytes) return false;
-    layer.state = StreamedLayer::State::kFilling;
-    layer.where[next_matrix] = ring + at % sizes.ring_bytes + (matrix.in_place ? matrix.pieces.front().skip : 0);
-    ring_head = layer.ring_end = at + bytes;
-    ended_before = last_done;
-  }
-  if (ended_before != nullptr) device->state().copy_stream(*device).wait(*ended_before);
+  const std::lock_guard lock(mutex);
+  if (next_matrix == 0 && layer.state != StreamedLayer::State::kFree) return false;
+  const size_t bytes = round_up(matrix.device_bytes, kReadAlignment) + (matrix.in_place ? 2 * kReadAlignment : 0);
+  uint64_t at = ring_head;
+  const size_t to_end = sizes.ring_bytes - at % sizes.ring_bytes;
+  if (bytes > to_end) at += to_end;
+  if (at + bytes - ring_tail > sizes.ring_bytes) return false;
+  layer.state = StreamedLayer::State::kFilling;
+  layer.where[next_matrix] = ring + at % sizes.ring_bytes + (matrix.in_place ? matrix.pieces.front().skip : 0);
+  ring_head = layer.ring_end = at + bytes;
+  begun_after = last_done;
   matrix_begun = true;
   return true;
 }
 
 Stage* WeightStream::Shared::free_stage() {
-  const auto found = std::ranges::find_if(stages, [](const Stage& stage) { return !stage.busy; });
-  if (found == stages.end()) return nullptr;
-  found->copied->synchronize();
-  found->busy = true;
-  return &*found;
+  Stage* stage = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = std::ranges::find_if(stages, [](const Stage& s) { return !s.busy; });
+    if (found == stages.end()) return nullptr;
+    stage = &*found;
+    stage->busy = true;
+  }
+  stage->copied->synchronize();
+  return stage;
 }
 
 void WeightStream::Shared::submit_pending() {
@@ -161,32 +178,64 @@ void WeightStream::Shared::complete(const FinishedRead& read) {
   pending.push_front(asked);
 }
 
-// Moves the piece that was issued first, if it is there.
-bool WeightStream::Shared::finish_front() {
+// Gives the piece that was issued first to the thread that packs, if all of it is there.
+bool WeightStream::Shared::hand_over() {
   if (issued.empty() || issued.front().reads_left > 0) return false;
-  const Issued entry = std::move(issued.front());
+  if (const Issued& entry = issued.front(); times != nullptr && entry.piece != nullptr) {
+    times->add(StreamTimes::Kind::kRead, layers[entry.layer].number, entry.begun, StreamTimes::Clock::now(),
+               entry.piece->buffer_bytes());
+  }
+  {
+    const std::lock_guard lock(mutex);
+    arrived.push_back(std::move(issued.front()));
+  }
+  arrival.notify_one();
   issued.pop_front();
   ++first_issued;
+  return true;
+}
+
+void WeightStream::Shared::pack_arrived() {
+  try {
+    for (;;) {
+      std::unique_lock lock(mutex);
+      arrival.wait(lock, [&] { return stopping || all_arrived || !arrived.empty(); });
+      if (stopping || arrived.empty()) return;
+      const Issued entry = std::move(arrived.front());
+      arrived.pop_front();
+      lock.unlock();
+      finish(entry);
+    }
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void WeightStream::Shared::finish(const Issued& entry) {
+  Stream& stream = device->state().copy_stream(*device);
   StreamedLayer& layer = layers[entry.layer];
   const Streamed& matrix = matrices[layer.matrices[entry.matrix]];
   std::byte* const target = layer.where[entry.matrix];
+  const auto begin = StreamTimes::Clock::now();
+  if (entry.after != nullptr) stream.wait(*entry.after);
   if (entry.piece == nullptr) {
     move_from_host(matrix, target);
   } else if (entry.stage != nullptr) {
     move_piece(matrix, *entry.piece, entry.stage->data, target);
-    device->state().copy_stream(*device).record(*entry.stage->copied);
-    entry.stage->busy = false;
+    stream.record(*entry.stage->copied);
   }
   const bool whole = entry.piece == nullptr || entry.piece == &matrix.pieces.back();
   const bool last = whole && entry.matrix + 1 == layer.matrices.size();
-  if (last) device->state().copy_stream(*device).record(*layer.ready);
+  if (last) stream.record(*layer.ready);
+  if (times != nullptr) times->add(StreamTimes::Kind::kPack, layer.number, begin, StreamTimes::Clock::now(), 0);
   const std::lock_guard lock(mutex);
-  if (whole) bytes_arrived += static_cast<uint64_t>(matrix.rows) * matrix.row_bytes;
-  if (last) {
-    layer.state = StreamedLayer::State::kReady;
-    changed.notify_all();
+  if (entry.stage != nullptr) {
+    entry.stage->busy = false;
+    ++releases;
   }
-  return true;
+  if (whole) bytes_arrived += static_cast<uint64_t>(matrix.rows) * matrix.row_bytes;
+  if (last) layer.state = StreamedLayer::State::kReady;
+  changed.notify_all();
 }
 
 void WeightStream::Shared::move_piece(const Streamed& matrix, const Piece& piece, std::byte* buffer,
@@ -232,11 +281,11 @@ void WeightStream::Shared::move_from_host(const Streamed& matrix, std::byte* tar
   }
 }
 
-// Until a read has finished, or, where none is under way, a layer was released after the first `seen` ones.
+// Until a read has finished, or, where none is under way, a layer or a buffer was released after the first `seen` ones.
 void WeightStream::Shared::wait(uint64_t seen) {
   if (under_way > 0) return take_finished(kPoll);
   std::unique_lock lock(mutex);
-  changed.wait_for(lock, kPoll, [&] { return stopping || releases != seen; });
+  changed.wait_for(lock, kPoll, [&] { return stopping || error || releases != seen; });
 }
 
 }  // namespace gabbro::streaming

@@ -16,8 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 // Pinned host -> device needs 16 MiB for its full rate, a disk 4 MiB (docs/performance.md); 8 reads at a time cover
 // bandwidth x latency of the fastest disks: 14 GB/s x 2 ms = 28 MiB.
-// A CPU that computes a layer packs nothing meanwhile: more reads are under way then.
-constexpr StreamSizes kHostSizes = {.piece_bytes = size_t{4} << 20, .reads = 16, .buffers = 16};
+// Half of the buffers wait to be packed while a CPU computes a layer.
+constexpr StreamSizes kHostSizes = {.piece_bytes = size_t{4} << 20, .reads = 8, .buffers = 16};
 constexpr StreamSizes kDeviceSizes = {.piece_bytes = size_t{16} << 20, .reads = 6, .buffers = 8};
 
 // The number in "blk.12.attn_q.weight".
@@ -85,10 +85,12 @@ WeightStream::WeightStream(std::shared_ptr<Device> device, Choice choice)
 }
 
 WeightStream::~WeightStream() {
+  if (shared_->times != nullptr) shared_->times->save();
   std::unique_lock lock(shared_->mutex);
   if (!shared_->thread.joinable()) return;
   shared_->stopping = true;
   shared_->changed.notify_all();
+  shared_->arrival.notify_all();
   constexpr auto kPatience = std::chrono::milliseconds(30);  // a third of what Ctrl-C may take
   const bool ended = shared_->changed.wait_for(lock, kPatience, [&] { return shared_->ended; });
   std::thread thread = std::move(shared_->thread);
@@ -130,6 +132,7 @@ Tensor WeightStream::add(const llm::MatrixInFiles& matrix) {
 void WeightStream::start() {
   Shared& s = *shared_;
   if (s.layers.empty()) return;
+  s.times = StreamTimes::from_environment();
   size_t piece = 0, part = 0;
   bool scattered = false, packs = false;
   for (const Streamed& matrix : s.matrices) {
@@ -183,7 +186,8 @@ void WeightStream::acquire(int64_t number, const std::atomic<bool>* cancel) {
     lock.unlock();
     release(layer.number);  // of a pass that was given up
   }
-  s.waited += std::chrono::duration<double>(Clock::now() - start).count();
+  s.computing_since = Clock::now();
+  s.waited += std::chrono::duration<double>(s.computing_since - start).count();
   StreamedLayer& layer = s.layers[s.next_acquired];
   device_->state().compute_stream(*device_).wait(*layer.ready);
   for (size_t i = 0; i < layer.matrices.size(); ++i)
@@ -195,6 +199,7 @@ void WeightStream::release(int64_t number) {
   if (s.layers.empty() || s.layers[s.next_acquired].number != number) return;
   StreamedLayer& layer = s.layers[s.next_acquired];
   device_->state().compute_stream(*device_).record(*layer.done);
+  if (s.times != nullptr) s.times->add(StreamTimes::Kind::kCompute, number, s.computing_since, Clock::now(), 0);
   const std::lock_guard lock(s.mutex);
   layer.state = StreamedLayer::State::kFree;
   s.ring_tail = layer.ring_end;

@@ -199,13 +199,16 @@ const std::byte* HeadTensors::stored_row(int64_t head, int64_t row) const {
   return tensor_->data.data() + static_cast<size_t>(head * size_.stored + size_.first + row) * bytes;
 }
 
+const std::byte* HeadTensors::row(int64_t row) const {
+  if (!whole_) return stored_row(row / size_.rows, row % size_.rows);
+  return tensor_->data.data() + static_cast<size_t>(row) * dtype_bytes(dtype(), static_cast<size_t>(size_.columns));
+}
+
 void HeadTensors::copy_row(int64_t row, std::byte* out) const {
   const int64_t head = row / size_.rows, within = row % size_.rows;
   const size_t bytes = dtype_bytes(dtype(), static_cast<size_t>(size_.columns));
-  if (whole_) {
-    std::memcpy(out, tensor_->data.data() + static_cast<size_t>(row) * bytes, bytes);
-  } else if (!size_.transposed) {
-    std::memcpy(out, stored_row(head, within), bytes);
+  if (has_rows()) {
+    std::memcpy(out, this->row(row), bytes);
   } else if (is_quantized(tensor_->dtype())) {
     std::vector<std::byte> all(bytes * static_cast<size_t>(size_.rows));
     copy_head(head, all.data());
@@ -230,6 +233,33 @@ void HeadTensors::copy_head(int64_t head, std::byte* out) const {
       values[static_cast<size_t>(i * size_.columns + j)] = row[static_cast<size_t>(i)];
   }
   quantize_row(dtype(), values.data(), out, std::ssize(values));
+}
+
+std::vector<ModelMatrix> model_matrices(std::span<const WeightName> names, const Checkpoint& checkpoint,
+                                        const RequestedTensor& requested) {
+  const auto of_heads = [&](const HeadMatrices& size) {
+    const HeadTensors heads(names, checkpoint, requested.name, size);
+    return ModelMatrix{heads.dtype(), size.heads * size.rows, size.columns};
+  };
+  if (requested.heads.heads > 0) return {of_heads(requested.heads)};
+  if (!requested.taken_out.empty()) {
+    std::vector<ModelMatrix> matrices;
+    for (const HeadMatrices& size : requested.taken_out) matrices.push_back(of_heads(size));
+    return matrices;
+  }
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < requested.shape.size(); ++i) rows *= requested.shape[i];
+  const CheckpointTensor& stored = checkpoint.require_tensor(weight_name(names, checkpoint, requested.name));
+  return {{requested.in_f32 ? DType::f32 : stored.dtype(), rows, requested.shape.back()}};
+}
+
+bool has_stored_rows(std::span<const WeightName> names, const Checkpoint& checkpoint,
+                     const RequestedTensor& requested) {
+  if (requested.in_f32 || !requested.taken_out.empty()) return false;
+  if (requested.experts.experts > 0)
+    return ExpertTensors(names, checkpoint, requested.name, requested.experts).has_rows();
+  if (requested.heads.heads > 0) return HeadTensors(names, checkpoint, requested.name, requested.heads).has_rows();
+  return checkpoint.layout() == CheckpointLayout::kGguf || !requested.theirs.transposed;
 }
 
 std::vector<float> float_values(const CheckpointTensor& tensor, int64_t count, const TransformersLayout& theirs) {

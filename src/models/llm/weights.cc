@@ -131,6 +131,10 @@ void CheckpointWeights::loaded(const CheckpointTensor& tensor, size_t bytes, boo
   if (progress_) progress_(done_, total_);
 }
 
+bool CheckpointWeights::is_streamed(const RequestedTensor& requested) const {
+  return streamed_ != nullptr && streamed_->takes(requested.name) && has_stored_rows(names_, checkpoint_, requested);
+}
+
 // Streamed rows are read from the files.
 void CheckpointWeights::require_streamable(const CheckpointTensor& tensor, const std::string& name) const {
   if (!tensor.derived && !new_format(quantize_, name, tensor.dtype())) return;
@@ -206,7 +210,7 @@ nn::Projection CheckpointWeights::projection(const std::string& name, MatrixSize
 
 Tensor CheckpointWeights::upload_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
                                       const TransformersLayout& theirs) {
-  if (is_streamed(name)) {
+  if (is_streamed({.name = name, .shape = {size.rows, size.columns}, .theirs = theirs})) {
     require_streamable(whole, name);
     return streamed_rows(whole, name, size, theirs);
   }
@@ -271,17 +275,24 @@ std::vector<float> CheckpointWeights::read_floats(const std::string& name, std::
 
 Tensor CheckpointWeights::matrix_f32(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
   const auto values = std::make_shared<std::vector<float>>(read_floats(name, {size.rows, size.columns}, theirs));
-  return device_->upload_matrix(DType::f32, size.rows, size.columns, {values, values->data()});
+  const std::shared_ptr<const void> bytes(values, values->data());
+  if (streamed_ != nullptr) return uploaded(DType::f32, size.rows, size.columns, bytes);  // the plan has room for it
+  return device_->upload_matrix(DType::f32, size.rows, size.columns, bytes);
 }
 
-Tensor CheckpointWeights::head_matrices(const std::string& name, const HeadMatrices& size, bool) {
+Tensor CheckpointWeights::head_matrices(const std::string& name, const HeadMatrices& size, bool together) {
   const HeadTensors heads(names_, checkpoint_, name, size);
   const CheckpointTensor& tensor = heads.tensor();
   require_weight_format(tensor, checkpoint_);
-  tensor.prepare();
-  check_values(tensor);
   const int64_t rows = size.heads * size.rows;
   const DType dtype = heads.dtype();
+  if (!together && is_streamed({.name = name, .shape = size.shape(), .heads = size})) {
+    require_streamable(tensor, name);
+    const auto row = [heads](int64_t i) { return heads.row(i); };
+    return streamed_->add({name, dtype, rows, size.columns, row, {tensor.file}});
+  }
+  tensor.prepare();
+  check_values(tensor);
   std::shared_ptr<const void> bytes(tensor.file, tensor.data.data());
   if (!heads.in_one_piece() || !is_aligned(tensor.data, dtype)) {
     const size_t head = dtype_bytes(dtype, static_cast<size_t>(size.rows * size.columns));
@@ -301,7 +312,7 @@ Tensor CheckpointWeights::experts(const std::string& name, const ExpertsSize& si
   DType dtype = first.dtype();
   for (const CheckpointTensor* tensor : experts.tensors()) require_weight_format(*tensor, checkpoint_);
   const int64_t rows = size.experts * size.rows;
-  if (is_streamed(name) && experts.has_rows()) {
+  if (is_streamed({.name = name, .shape = {size.experts, size.rows, size.columns}, .experts = size})) {
     for (const CheckpointTensor* tensor : experts.tensors()) require_streamable(*tensor, name);
     const auto row = [experts](int64_t i) { return experts.row(i); };
     return streamed_->add({name, dtype, rows, size.columns, row, experts.files()});
@@ -352,6 +363,7 @@ Tensor WeightList::matrix_f32(const std::string& name, MatrixSize size, const Tr
 Tensor WeightList::head_matrices(const std::string& name, const HeadMatrices& size, bool together) {
   if (together) {
     add({.name = name, .shape = size.stored_shape()});
+    std::ranges::find(tensors_, name, &RequestedTensor::name)->taken_out.push_back(size);
   } else {
     add({.name = name, .shape = size.shape(), .heads = size});
   }

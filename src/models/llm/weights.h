@@ -149,6 +149,9 @@ class HeadTensors {
 
   const CheckpointTensor& tensor() const { return *tensor_; }
   bool in_one_piece() const { return whole_; }
+  bool has_rows() const { return whole_ || !size_.transposed; }  // else they are columns there
+  // Row `row` of [heads · rows, columns] in the file. Only where rows are stored as such.
+  const std::byte* row(int64_t row) const;
   // That of the file; f16 where blocks have to be taken apart, since rows become columns.
   DType dtype() const;
   // Row `row` of [heads · rows, columns], and all rows of a head, in dtype().
@@ -162,6 +165,31 @@ class HeadTensors {
   const CheckpointTensor* tensor_;
   bool whole_;
 };
+
+// A tensor that a family asked for.
+struct RequestedTensor {
+  std::string name;
+  std::vector<int64_t> shape;  // row-major
+  TransformersLayout theirs;
+  ExpertsSize experts{};                  // of a tensor [E, rows, columns]
+  HeadMatrices heads{};                   // likewise
+  std::vector<HeadMatrices> taken_out{};  // of a tensor that has the matrices of all heads: those that are made of it
+  bool in_f32 = false;                    // read in f32, and stored so in GGUF
+};
+
+// A requested matrix as the model has it.
+struct ModelMatrix {
+  DType dtype = DType::f32;
+  int64_t rows = 0, columns = 0;
+};
+
+// The matrices that the model makes of a requested one: one, mostly. Throws bad_input as WeightSource does.
+std::vector<ModelMatrix> model_matrices(std::span<const WeightName> names, const Checkpoint& checkpoint,
+                                        const RequestedTensor& requested);
+
+// Whether the rows of a requested matrix are stored as such, and can be read from the file each time they are needed.
+// Others are gathered while loading, and stay in memory. Throws as above.
+bool has_stored_rows(std::span<const WeightName> names, const Checkpoint& checkpoint, const RequestedTensor& requested);
 
 // All functions throw bad_input that names the file and the tensor: missing, of another shape, of a format that does
 // not run, or with values that are not numbers.
@@ -232,7 +260,7 @@ class CheckpointWeights : public WeightSource {
   std::vector<float> read_floats(const std::string& name, std::vector<int64_t> shape, const TransformersLayout& theirs);
   const CheckpointTensor& checked(const std::string& name, std::vector<int64_t> shape) const;
   void check_values(const CheckpointTensor& tensor) const;
-  bool is_streamed(const std::string& name) const { return streamed_ != nullptr && streamed_->takes(name); }
+  bool is_streamed(const RequestedTensor& requested) const;
   void require_streamable(const CheckpointTensor& tensor, const std::string& name) const;
   Tensor streamed_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
                        const TransformersLayout& theirs);
@@ -257,16 +285,6 @@ class CheckpointWeights : public WeightSource {
   std::shared_ptr<InputSquares> observer_;
   uint64_t total_ = 0;
   uint64_t done_ = 0;
-};
-
-// A tensor that a family asked for.
-struct RequestedTensor {
-  std::string name;
-  std::vector<int64_t> shape;  // row-major
-  TransformersLayout theirs;
-  ExpertsSize experts{};  // of a tensor [E, rows, columns]
-  HeadMatrices heads{};   // likewise
-  bool in_f32 = false;    // read in f32, and stored so in GGUF
 };
 
 // Lists what a family asks for; its tensors are undefined, so that the model cannot run.
