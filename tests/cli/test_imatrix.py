@@ -17,17 +17,18 @@ class Imatrix(TestCase):
 
     def matrix(self, *options):
         out = self.folder / "imatrix.gguf"
-        said = self.json("imatrix", TINY_F16, "--text", TEXT, "--ctx", "64", "--chunks", "3", "-o", out, "--json", *options)
+        said = self.json("imatrix", TINY_F16, "--text", TEXT, "--ctx", "64", "--chunks", "3", "-o", out, "--json",
+                         *options)
         return out, said
 
     def test_a_text_becomes_a_file_that_convert_takes(self):
         out, said = self.matrix()
         self.assertEqual((said["chunks"], said["ctx"], said["experts_without_tokens"]), (3, 64, 0))
         file = Gguf(out)
-        self.assertEqual(file.fields["general.type"][1], "imatrix")
-        self.assertEqual(file.fields["imatrix.datasets"][1][1], ["english.txt"])
-        self.assertEqual((file.fields["imatrix.chunk_count"][1], file.fields["imatrix.chunk_size"][1]), (3, 64))
-        tensors = {tensor.name: tensor for tensor in file.tensors}
+        self.assertEqual(file.fields[b"general.type"][1], b"imatrix")
+        self.assertEqual(file.fields[b"imatrix.datasets"][1][1], [b"english.txt"])
+        self.assertEqual((file.fields[b"imatrix.chunk_count"][1], file.fields[b"imatrix.chunk_size"][1]), (3, 64))
+        tensors = {tensor.name.decode(): tensor for tensor in file.tensors}
         self.assertEqual(len(tensors), 2 * said["entries"])
         counts = tensors["blk.0.ffn_down.weight.counts"]
         self.assertEqual(struct.unpack("<f", counts.data[:4]), (192.0,))  # in every layer all tokens of all chunks
@@ -40,9 +41,9 @@ class Imatrix(TestCase):
         plain, weighted = self.folder / "plain.gguf", self.folder / "weighted.gguf"
         self.succeeds("convert", TINY_F16, "--type", "q4_0", "-o", plain)
         self.succeeds("convert", TINY_F16, "--type", "q4_0", "--imatrix", out, "-o", weighted)
-        self.assertEqual(Gguf(weighted).fields["quantize.imatrix.file"][1], "imatrix.gguf")
-        self.assertEqual(Gguf(weighted).fields["quantize.imatrix.chunks_count"][1], 3)
-        before, after = ({t.name: t.data for t in Gguf(path).tensors} for path in (plain, weighted))
+        self.assertEqual(Gguf(weighted).fields[b"quantize.imatrix.file"][1], b"imatrix.gguf")
+        self.assertEqual(Gguf(weighted).fields[b"quantize.imatrix.chunks_count"][1], 3)
+        before, after = ({t.name.decode(): t.data for t in Gguf(path).tensors} for path in (plain, weighted))
         changed = {name for name in before if before[name] != after[name]}
         self.assertIn("blk.0.attn_q.weight", changed)
         self.assertTrue(all(name.startswith("blk.") for name in changed), changed)
@@ -54,7 +55,8 @@ class Imatrix(TestCase):
                    says="less than one chunk")
         new = self.folder / "new.gguf"
         self.fails(2, "convert", TINY_F16, "--imatrix", TINY_F16, "-o", new, says="not an importance matrix")
-        self.fails(2, "convert", TINY_F16, "--imatrix", self.file("x.dat", b"\1\0\0\0\2\0\0\0ab"), "-o", new, says="x.dat")
+        damaged = self.file("x.dat", b"\1\0\0\0\2\0\0\0ab")
+        self.fails(2, "convert", TINY_F16, "--imatrix", damaged, "-o", new, says="x.dat")
         self.fails(2, "convert", FAMILIES / "qwen3", "--type", "q8_0", "--imatrix", out, "-o", new,
                    says="the model's sizes ask for")
         self.assertFalse(new.exists())
