@@ -67,7 +67,7 @@ def in_a_process(program, **options):
 
 @pytest.mark.parametrize("prepare, run", [
     ("x = gb.ones((2048, 2048))\nfor _ in range(200): x = x @ gb.ones((2048, 2048))", "x.eval()"),
-    ("", "gb.nn.Linear(2**15, 2**15)"),  # whose initial values the library computes
+    ("", "gb.nn.Linear(2**15, 2**15).parameters()"),  # whose initial values the library computes
 ])  # fmt: skip
 def test_ctrl_c_stops_a_plan(prepare, run):
     process = in_a_process(f"""

@@ -78,6 +78,14 @@ std::shared_ptr<Device> common_device(const char* doing, std::span<const Tensor>
   return tensors.front().device();
 }
 
+// The trace in which tensors that were deferred are parameters.
+Trace trace_ready(std::span<const Tensor> results) {
+  Trace traced = trace(results);
+  if (traced.deferred.empty()) return traced;
+  for (const Tensor& tensor : traced.deferred) eval(std::span(&tensor, 1));
+  return trace(results);
+}
+
 // Guarded by the execution mutex. Null: nothing was planned yet.
 PlanCache* cache_under_lock(Device& device) { return static_cast<PlanCache*>(device.state().graph_context.get()); }
 
@@ -98,7 +106,7 @@ Evaluation::Evaluation(std::span<const Tensor> tensors) {
   }
   if (pending_.empty()) return;
   device_ = common_device("eval", pending_);
-  traced_ = trace(pending_);
+  traced_ = trace_ready(pending_);
   if (const Observer* watching = observer()) watching->evaluated(traced_);
   const RetainedValues kept = retained_values(traced_, pending_);
   for (const Tensor& tensor : kept.left) left_.emplace_back(tensor.state().node, tensor.state().output);
@@ -135,6 +143,16 @@ void Evaluation::finish() {
   }
   for (size_t i = 0; i < left_.size(); ++i)
     left_[i].first->kept.emplace_back(left_[i].second, values_[values_.size() - left_.size() + i]);
+}
+
+void defer(const Tensor& tensor) {
+  if (tensor.has_value()) return;
+  tensor.state().node->deferred = true;
+  if (const Observer* watching = observer()) watching->evaluated(trace(std::span(&tensor, 1)));  // it waits for no one
+}
+
+void compute_deferred(const Tensor& tensor) {
+  if (tensor.defined() && !tensor.has_value() && tensor.state().node->deferred) eval(std::span(&tensor, 1));
 }
 
 bool try_eval_inline(const Tensor& tensor) {
@@ -241,7 +259,7 @@ Compiled::Compiled(const std::function<std::vector<Tensor>()>& function, std::sp
   const std::vector<Tensor> results = function();
   if (results.empty()) throw bad_input("[compile] the function has no results");
   device_ = common_device("compile", results);
-  Trace traced = trace(results);
+  Trace traced = trace_ready(results);
   captured_ = std::move(traced.parameters);
   for (const Tensor& input : inputs_) {
     const auto place = std::ranges::find(captured_, &input.state(), [](const Tensor& x) { return &x.state(); });

@@ -23,6 +23,11 @@ void set_eval_hook(EvalHook hook);
 // is idle. Returns whether it did. For callers that hold a lock.
 bool try_eval_inline(const Tensor& tensor);
 
+// A pending tensor that may never be read, such as the initial value of a parameter that a file replaces: it is
+// computed where it is read first, by itself, so that the graphs that read it are those of later calls.
+void defer(const Tensor& tensor);
+void compute_deferred(const Tensor& tensor);  // does nothing for others
+
 // The steps of eval, for callers with a separate lock around the graph (Python's): the first and the last read and
 // write the tensors, and want it held; run() touches neither them nor their nodes.
 class Evaluation {

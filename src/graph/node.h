@@ -92,6 +92,7 @@ struct Node {
   std::vector<TensorSpec> outputs;
   std::shared_ptr<Device> device;
   uint64_t sequence = 0;  // nodes count upwards, so a node's inputs were made by smaller ones
+  bool deferred = false;  // computed before a graph that reads it, as a separate graph: see defer()
 
   // A node whose outputs need a gradient (src/graph/history.h).
   bool training = false;                         // or made for a gradient: see eval()

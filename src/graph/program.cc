@@ -34,7 +34,10 @@ class Tracer {
       stack.pop_back();
       if (node == nullptr || !trace_.first_outputs.try_emplace(node.get(), 0).second) continue;
       trace_.nodes.push_back(node);
-      for (const Tensor& input : node->inputs) stack.push_back(&input);
+      for (const Tensor& input : node->inputs) {
+        stack.push_back(&input);
+        if (input.state().node != nullptr && input.state().node->deferred) trace_.deferred.push_back(input);
+      }
     }
   }
 
@@ -216,7 +219,7 @@ std::optional<InlineTrace> trace_inline(const Tensor& result) {
   NumberTable numbers;
   numbers.find_or_add(nodes[0]) = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i]->training) return std::nullopt;
+    if (nodes[i]->training || (i > 0 && nodes[i]->deferred)) return std::nullopt;
     for (const Tensor& input : nodes[i]->inputs) {
       const Node* const node = input.state().node.get();
       if (node == nullptr) continue;

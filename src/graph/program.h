@@ -35,6 +35,7 @@ struct Trace {
   std::vector<std::shared_ptr<Node>> nodes;            // by instruction
   std::unordered_map<const Node*, int> first_outputs;  // value numbers
   std::unordered_map<const TensorState*, int> leaves;  // value numbers of the parameters
+  std::vector<Tensor> deferred;  // inputs that are to be computed before, and traced again: see defer()
 
   int value(const Tensor& tensor) const;
 };

@@ -13,13 +13,14 @@
 namespace gabbro::nn::init {
 namespace {
 
-Tensor computed(const Tensor& x) {
-  eval(std::span(&x, 1));
+// Drawn when it is read: a state that is loaded replaces most initial values before.
+Tensor deferred(const Tensor& x) {
+  defer(x);
   return x;
 }
 
 Tensor on_device(const Factory& make, const Shape& shape, const std::vector<float>& values) {
-  return computed(cast(make.device->upload(DType::f32, shape, values.data()), make.dtype));
+  return deferred(cast(make.device->upload(DType::f32, shape, values.data()), make.dtype));
 }
 
 std::vector<float> numbers(const Factory& make, int64_t count, Tensor (*draw)(const Tensor&, const Shape&)) {
@@ -48,16 +49,16 @@ double dot(std::span<const double> a, std::span<const double> b) {
 
 Tensor constant(const Factory& make, const Shape& shape, double value) {
   // Separate numbers, as training leaves them: a view of one number would be another plan.
-  return computed(reshape(iota(make.device, shape.elements(), make.dtype, value, 0), shape));
+  return deferred(reshape(iota(make.device, shape.elements(), make.dtype, value, 0), shape));
 }
 
 Tensor uniform(const Factory& make, const Shape& shape, double low, double high) {
-  return computed(gabbro::uniform(make.generator->next_key(make.device), shape, low, high, make.dtype));
+  return deferred(gabbro::uniform(make.generator->next_key(make.device), shape, low, high, make.dtype));
 }
 
 Tensor normal(const Factory& make, const Shape& shape, double mean, double deviation) {
   const Tensor x = randn(make.generator->next_key(make.device), shape);
-  return computed(cast(x * deviation + mean, make.dtype));
+  return deferred(cast(x * deviation + mean, make.dtype));
 }
 
 Tensor trunc_normal(const Factory& make, const Shape& shape, const Truncation& t) {

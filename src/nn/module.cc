@@ -110,11 +110,18 @@ std::vector<Module::Found> Module::all() const {
   return found;
 }
 
+// Computes initial values that no one has read yet, one after the other: tensors of the same shape share a plan.
+std::vector<Module::Found> Module::computed() const {
+  std::vector<Found> found = all();
+  for (const Found& f : found) compute_deferred(*f.entry->tensor);
+  return found;
+}
+
 std::vector<Slot> Module::slots(bool parameters) {
   const std::shared_ptr<Module> self = shared_from_this();  // which keeps the modules inside of it
   std::vector<Slot> slots;
   std::unordered_set<const Tensor*> known;  // a module may be inside of several
-  for (const Found& found : all()) {
+  for (const Found& found : computed()) {
     if (found.entry->is_parameter != parameters || !known.insert(found.entry->tensor).second) continue;
     slots.push_back({found.name, std::shared_ptr<Tensor>(self, found.entry->tensor)});
   }
@@ -126,13 +133,18 @@ std::vector<Slot> Module::buffers() { return slots(false); }
 
 std::vector<Tensor> Module::tensors() {
   std::vector<Tensor> tensors;
-  for (const Found& found : all()) tensors.push_back(*found.entry->tensor);
+  for (const Found& found : computed()) tensors.push_back(*found.entry->tensor);
   return tensors;
+}
+
+std::shared_ptr<Device> Module::tensor_device() const {
+  const std::vector<Found> found = all();
+  return found.empty() ? nullptr : found.front().entry->tensor->device();
 }
 
 StateDict Module::state_dict() const {
   StateDict state;
-  for (const Found& found : all())
+  for (const Found& found : computed())
     if (found.entry->persistent) state.push_back({found.name, without_history(*found.entry->tensor)});
   return state;
 }
@@ -187,7 +199,7 @@ void Module::zero_grad() {
 }
 
 void Module::requires_grad(bool required) {
-  for (const Found& found : all()) {
+  for (const Found& found : computed()) {
     if (!found.entry->is_parameter) continue;
     Tensor& member = *found.entry->tensor;
     if (required == needs_gradient(member)) continue;
@@ -204,7 +216,7 @@ void Module::to_dtype(DType dtype) {
   if (!is_differentiable(dtype)) throw bad_input("[to_dtype] parameters cannot be {}", dtype_name(dtype));
   const NoGrad no_grad;
   std::vector<Tensor> all_tensors;
-  for (const Found& found : all()) {
+  for (const Found& found : computed()) {
     Tensor& member = *found.entry->tensor;
     if (is_differentiable(member.dtype())) replace(member, cast(member, dtype));
     all_tensors.push_back(member);

@@ -290,6 +290,32 @@ std::shared_ptr<Sequential> small_model() {
       dense(6, 2)});
 }
 
+// No plan is made for them: those of uniform() and iota() are new, since no other test has these shapes.
+TEST(InitialValues, AreNotComputedWhereTheyAreReplaced) {
+  const Tensor weight = full(device(), Shape{1013, 7}, 2, DType::f32),
+               bias = full(device(), Shape{1013}, 3, DType::f32);
+  eval(std::vector<Tensor>{weight, bias});
+  const size_t before = plans_made(*device());
+  const std::shared_ptr<Linear> layer = dense(7, 1013);
+  layer->load_state_dict({{"weight", weight}, {"bias", bias}});
+  EXPECT_EQ(plans_made(*device()), before);
+  EXPECT_EQ(layer->weight.state().storage, weight.state().storage);
+}
+
+TEST(InitialValues, DoNotDependOnWhenTheyAreRead) {
+  std::vector<std::vector<float>> values;
+  for (const bool backwards : {false, true}) {
+    const Factory make{.device = device(), .generator = std::make_shared<Generator>(7)};
+    const LinearOptions options{.in_features = 5, .out_features = 3};
+    const Linear first(make, options), second(make, options);
+    const Tensor x = full(device(), Shape{2, 5}, 1, DType::f32);
+    for (const Linear* layer : {backwards ? &second : &first, backwards ? &first : &second})
+      values.push_back(host(linear(x, layer->weight, layer->bias)));
+  }
+  EXPECT_EQ(values[0], values[3]);
+  EXPECT_EQ(values[1], values[2]);
+}
+
 TEST(StateFiles, OfPyTorchAreLoaded) {
   const std::string path = GABBRO_SOURCE_DIR "/tests/data/nn/model.safetensors";
   const StateDict state = load_state(path, device());

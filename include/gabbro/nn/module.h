@@ -38,6 +38,8 @@ class Module : public std::enable_shared_from_this<Module> {
   std::vector<Slot> buffers();
   // All of their tensors: what a training step has to evaluate besides the loss.
   std::vector<Tensor> tensors();
+  // The device of the first of them; null where there is none.
+  std::shared_ptr<Device> tensor_device() const;
 
   struct Child {
     std::string name;
@@ -50,6 +52,7 @@ class Module : public std::enable_shared_from_this<Module> {
   // Replaces the values by these, brought to the dtype and device of the old ones. Throws bad_input, before anything
   // was replaced, that names tensors of other shapes and (strict) those that are missing or not known. Not strict, it
   // leaves these be.
+  // Initial values that are replaced before they were read are never computed.
   void load_state_dict(const StateDict& state, bool strict = true);
 
   // Whether dropout drops and batch norm looks at the batch; so for all modules inside.
@@ -95,6 +98,7 @@ class Module : public std::enable_shared_from_this<Module> {
   void find(const std::string& prefix, std::vector<Found>& found) const;
   bool contains(const Module& other) const;
   std::vector<Found> all() const;
+  std::vector<Found> computed() const;
   std::vector<Slot> slots(bool parameters);
 
   std::vector<Entry> entries_;
