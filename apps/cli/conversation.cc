@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/text/harmony.h"
+
 namespace gabbro::cli {
 
 Conversation::Conversation(std::shared_ptr<Engine> engine, const GenerationOptions& options,
@@ -67,7 +69,16 @@ GenerateResult Conversation::say(const std::string& text, const std::function<vo
   messages_.push_back({{"role", "user"}, {"content", text}});
   const size_t first = first_;
   try {
-    GenerateResult result = generate(session_, fitting_prompt(), options_.generate, on_text, cancel);
+    text::HarmonyChannels channels;
+    const auto show = [&](std::string_view piece) {
+      if (const std::string shown = channels.feed(piece); !shown.empty()) on_text(shown);
+    };
+    GenerateResult result = uses_template() ? generate(session_, fitting_prompt(), options_.generate, show, cancel)
+                                            : generate(session_, fitting_prompt(), options_.generate, on_text, cancel);
+    if (uses_template()) {
+      if (const std::string shown = channels.finish(); !shown.empty()) on_text(shown);
+      result.text = channels.answer();
+    }
     messages_.push_back({{"role", "assistant"}, {"content", result.text}});
     return result;
   } catch (...) {

@@ -20,7 +20,8 @@ class Conversation {
   Conversation(std::shared_ptr<Engine> engine, const GenerationOptions& options,
                std::function<void(const std::string&)> note);
 
-  // The model's answer to `text`; both become part of the conversation. If the context is too short for all of it, the
+  // The model's answer to `text`; both become part of the conversation. Of the channels of gpt-oss all are shown, those
+  // before the answer with their name, and the final one is the answer. If the context is too short for all of it, the
   // oldest turns are left out; the system message stays. An exception leaves the conversation unchanged.
   GenerateResult say(const std::string& text, const std::function<void(std::string_view)>& on_text,
                      const std::atomic<bool>* cancel);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "src/base/error.h"
 #include "src/formats/gguf.h"
@@ -105,6 +106,21 @@ TEST(CheckpointOfGguf, RowsAndColumnsOfBlocks) {
   EXPECT_THROW(matrix.rows(-1, 1), Error);
   EXPECT_THROW(matrix.rows(0, INT64_MAX), Error);
   EXPECT_THROW(checkpoint.require_tensor("output_norm.weight").rows(0, 1), Error);
+}
+
+// Python writes them so, transformers 5 as objects.
+TEST_F(CheckpointFolder, ReadsNumbersThatJsonHasNot) {
+  put("config.json", R"({"model_type": "mamba2", "note": "\\\" Infinity", "limit": [0.0, Infinity], "least": -Infinity,
+                         "new": [1, {"__float__": "Infinity"}], "wrong": NaN})");
+  put_matrix("model.safetensors", "model.embed_tokens.weight");
+  const Checkpoint checkpoint = Checkpoint::open(folder_.string());
+  const Metadata& metadata = checkpoint.metadata();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(metadata.f32s("limit"), ElementsAre(0.0f, kInfinity));
+  EXPECT_THAT(metadata.f32s("new"), ElementsAre(1.0f, kInfinity));
+  EXPECT_EQ(metadata.require_f32("least"), -kInfinity);
+  EXPECT_EQ(metadata.require_string("note"), "\\\" Infinity");
+  EXPECT_THROW(metadata.require_f32("wrong"), Error);
 }
 
 TEST_F(CheckpointFolder, HasTheFieldsOfItsConfiguration) {

@@ -31,7 +31,8 @@ class JsonMetadata : public Metadata {
   void add(const Json& document, const std::string& prefix) {
     for (const auto& [key, value] : document.items()) {
       const std::string name = prefix + key;
-      if (value.is_object()) {
+      const bool is_number = value.is_object() && value.size() == 1 && value.contains("__float__");  // see parse_json
+      if (value.is_object() && !is_number) {
         add(value, name + ".");
       } else if (!value.is_null() && !values_.contains(name)) {
         order_.push_back(&*values_.emplace(name, &value).first);

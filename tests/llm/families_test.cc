@@ -8,6 +8,10 @@
 #include <vector>
 
 #include "gabbro/engine/session.h"
+#include "src/formats/ggml_type.h"
+#include "src/formats/gguf_writer.h"
+#include "src/formats/quant/quant.h"
+#include "src/formats/safetensors.h"
 #include "src/models/llm/convert.h"
 #include "tests/llm/expected_logits.h"
 #include "tests/llm/family_folder.h"
@@ -55,6 +59,153 @@ TEST_P(FamilyLogits, AreTheSameToTheBitFromTheConvertedFile) {
   }
   fs::remove(path);
 }
+
+// Rows of keys and of values of all heads in one matrix [H · (N + V), rank], of k_b [H, rank, N] and v_b [H, V, rank].
+std::vector<float> joined_heads(const CheckpointTensor& k_b, const CheckpointTensor& v_b) {
+  const int64_t heads = k_b.shape[0], rank = k_b.shape[1], n = k_b.shape[2], v = v_b.shape[1];
+  const auto* keys = reinterpret_cast<const float*>(k_b.data.data());
+  const auto* values = reinterpret_cast<const float*>(v_b.data.data());
+  std::vector<float> joined;
+  for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t row = 0; row < n; ++row) {
+      for (int64_t i = 0; i < rank; ++i) joined.push_back(keys[(h * rank + i) * n + row]);
+    }
+    joined.insert(joined.end(), values + h * v * rank, values + (h + 1) * v * rank);
+  }
+  return joined;
+}
+
+// A file as llama.cpp wrote them before April 2025: attn_kv_b instead of attn_k_b and attn_v_b, and the sizes of heads
+// in the usual fields.
+void write_early_deepseek(const std::string& from, const std::string& to) {
+  const Checkpoint file = Checkpoint::open(from);
+  gguf::Writer writer;
+  const std::string attention = "deepseek2.attention.";
+  for (const MetadataField& field : file.metadata().fields()) {
+    const std::string key(field.key);
+    if (key == attention + "key_length" || key == attention + "value_length") continue;
+    const bool of_heads = key == attention + "key_length_mla" || key == attention + "value_length_mla";
+    writer.add_value(of_heads ? key.substr(0, key.size() - 4) : key, *field.value.gguf());
+  }
+  std::deque<std::vector<float>> joined;
+  for (const CheckpointTensor& tensor : file.tensors()) {
+    const std::string name(tensor.name);
+    const size_t at = name.find("attn_k_b");
+    if (name.find("attn_v_b") != name.npos) continue;
+    if (at == name.npos) {
+      writer.add_tensor(name, gguf::ggml_type_number(tensor.dtype()), tensor.shape, tensor.data);
+      continue;
+    }
+    const std::string prefix = name.substr(0, at);
+    const CheckpointTensor& v_b = file.require_tensor(prefix + "attn_v_b.weight");
+    const auto& values = joined.emplace_back(joined_heads(tensor, v_b));
+    const int64_t rank = tensor.shape[1], shape[] = {std::ssize(values) / rank, rank};
+    writer.add_tensor(prefix + "attn_kv_b.weight", gguf::ggml_type_number(DType::f32), shape,
+                      std::as_bytes(std::span(values)));
+  }
+  writer.write(to);
+}
+
+TEST(EarlyDeepSeekFile, GivesTheSameLogitsToTheBit) {
+  const std::string folder = GABBRO_SOURCE_DIR "/tests/data/families/deepseek_v2";
+  const Expected expected = read_expected(folder);
+  const std::string base = testing::TempDir() + "deepseek-" + std::to_string(::getpid());
+  llm::convert(Checkpoint::open(folder), base + ".gguf",
+               {.type = find_file_type(std::string_view("f32")), .threads = 1});
+  write_early_deepseek(base + ".gguf", base + "-early.gguf");
+  EXPECT_EQ(logits_of(base + "-early.gguf", expected), logits_of(base + ".gguf", expected));
+  fs::remove(base + ".gguf");
+  fs::remove(base + "-early.gguf");
+}
+
+// Mixtures of experts whose experts the fixtures have each in a tensor, and their names in transformers 5 where these
+// differ.
+struct MixedFamily {
+  const char* name;
+  std::vector<std::pair<std::string, std::string>> renamed{};
+};
+const MixedFamily kMixedFamilies[] = {
+    {"deepseek_v3"},
+    {"dots1"},
+    {"ernie4_5_moe", {{".mlp.moe_statics.", ".mlp.gate.moe_statics."}}},
+    {"glm4_moe"},
+    {"hunyuan_v1_moe"},
+    {"lfm2_moe"},
+    {"minimax_m2", {{".block_sparse_moe.", ".mlp."}}},
+    {"mixtral", {{".block_sparse_moe.", ".mlp."}}},
+    {"olmoe"},
+    {"phimoe", {{".block_sparse_moe.gate.", ".mlp.router."}, {".block_sparse_moe.", ".mlp."}}},
+    {"qwen2_moe"},
+    {"qwen3_moe"},
+};
+
+class FusedExperts : public testing::TestWithParam<MixedFamily> {};
+
+// The tensors of a folder as transformers 5 holds them: experts.gate_up_proj [E, 2F, C] and experts.down_proj [E, C,
+// F].
+class FusedFolder {
+ public:
+  FusedFolder(const std::string& folder, const MixedFamily& family) : file_(folder + "/model.safetensors") {
+    for (const safetensors::TensorInfo& tensor : file_.tensors()) {
+      std::string name(tensor.name);
+      for (const auto& [theirs, ours] : family.renamed) {
+        if (const size_t at = name.find(theirs); at != name.npos) name.replace(at, theirs.size(), ours);
+      }
+      const size_t at = name.find(".experts.0.");
+      if (at != name.npos) fuse(std::string(tensor.name), name.substr(0, at));
+      if (name.find(".experts.") == name.npos) tensors_.push_back({name, tensor.dtype(), tensor.shape, tensor.data});
+    }
+    path_ = with_config(folder);
+    safetensors::write((path_ / "model.safetensors").string(), tensors_);
+  }
+
+  std::string path() const { return path_.string(); }
+
+ private:
+  // `first` is the tensor of expert 0 as the file calls it.
+  void fuse(const std::string& first, const std::string& prefix) {
+    const bool is_gate = first.ends_with("gate_proj.weight") || first.ends_with(".w1.weight");
+    const bool is_down = first.ends_with("down_proj.weight") || first.ends_with(".w2.weight");
+    if (!is_gate && !is_down) return;  // those of `up` come with `gate`
+    auto& bytes = bytes_.emplace_back();
+    int64_t experts = 0;
+    const safetensors::TensorInfo* tensor = file_.tensor(first);
+    const std::vector<int64_t> each = tensor->shape;
+    for (; tensor != nullptr; tensor = file_.tensor(numbered(first, ++experts))) {
+      bytes.insert(bytes.end(), tensor->data.begin(), tensor->data.end());
+      if (!is_gate) continue;
+      std::string up = numbered(first, experts);
+      const bool named = up.ends_with("gate_proj.weight");
+      up.replace(up.rfind(named ? "gate_proj" : ".w1"), named ? 9 : 3, named ? "up_proj" : ".w3");
+      const safetensors::TensorInfo* const other = file_.tensor(up);
+      bytes.insert(bytes.end(), other->data.begin(), other->data.end());
+    }
+    tensors_.push_back({prefix + (is_gate ? ".experts.gate_up_proj" : ".experts.down_proj"),
+                        DType::bf16,
+                        {experts, is_gate ? 2 * each[0] : each[0], each[1]},
+                        bytes});
+  }
+
+  static std::string numbered(std::string name, int64_t expert) {
+    const std::string zero = ".experts.0.";
+    return name.replace(name.find(zero), zero.size(), ".experts." + std::to_string(expert) + ".");
+  }
+
+  safetensors::File file_;
+  fs::path path_;
+  std::deque<std::vector<std::byte>> bytes_;
+  std::vector<safetensors::TensorData> tensors_;
+};
+
+TEST_P(FusedExperts, GiveTheSameLogitsToTheBit) {
+  const std::string folder = std::string(GABBRO_SOURCE_DIR "/tests/data/families/") + GetParam().name;
+  const Expected expected = read_expected(folder);
+  const FusedFolder fused(folder, GetParam());
+  EXPECT_EQ(logits_of(fused.path(), expected), logits_of(folder, expected));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FusedExperts, testing::ValuesIn(kMixedFamilies),
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyLogits, testing::ValuesIn(families()),
                          [](const auto& tested) { return tested.param; });

@@ -16,11 +16,16 @@ namespace fs = std::filesystem;
 
 std::string family_folder(const std::string& name) { return GABBRO_SOURCE_DIR "/tests/data/families/" + name; }
 
-std::string in_f32(const std::string& folder) {
+fs::path with_config(const std::string& folder) {
   const fs::path copy = fs::path(testing::TempDir()) / ("family-" + std::to_string(::getpid()));
   fs::remove_all(copy);
   fs::create_directories(copy);
   fs::copy_file(fs::path(folder) / "config.json", copy / "config.json");
+  return copy;
+}
+
+std::string in_f32(const std::string& folder) {
+  const fs::path copy = with_config(folder);
   const safetensors::File file(folder + "/model.safetensors");
   std::deque<std::vector<float>> values;
   std::vector<safetensors::TensorData> tensors;

@@ -3,6 +3,7 @@
 namespace gabbro::llm {
 
 Norm load_norm(const DecoderConfig& config, WeightSource& weights, const std::string& name, int64_t length) {
+  if (config.plain_norms) return {.weight = weights.upload(std::vector<float>(static_cast<size_t>(length), 1.0f))};
   const TransformersLayout theirs{.offset = config.norm_offset};
   Norm norm{.weight = weights.vector(name + ".weight", length, theirs)};
   if (config.norm == NormKind::kLayer && weights.has(name + ".bias"))

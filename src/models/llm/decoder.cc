@@ -51,7 +51,8 @@ Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSourc
 
   token_embd_ = weights.matrix("token_embd.weight", {s.vocabulary, s.embedding});
   if (config_.learned_positions)
-    position_embd_ = weights.matrix("position_embd.weight", {s.context_trained, s.embedding});
+    position_embd_ = weights.matrix("position_embd.weight", {s.context_trained, s.embedding},
+                                    {.skipped_rows = config_.position_offset});
   for (int64_t i = 0; i < s.layers; ++i) layers_.push_back(load_layer(weights, i, make_mixer));
   output_norm_ = load_norm(config_, weights, config_.output_norm_name, s.embedding);
   if (weights.has("output.weight")) {

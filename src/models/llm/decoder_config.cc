@@ -10,13 +10,13 @@
 namespace gabbro::llm {
 namespace {
 
-constexpr FieldName kLayers{"block_count", "num_hidden_layers|n_layer"};
+constexpr FieldName kLayers{"block_count", "num_hidden_layers|n_layer|num_layers"};
 constexpr FieldName kEmbedding{"embedding_length", "hidden_size|n_embd"};
-constexpr FieldName kHeads{"attention.head_count", "num_attention_heads|n_head"};
+constexpr FieldName kHeads{"attention.head_count", "num_attention_heads|n_head|num_heads"};
 constexpr FieldName kKvHeads{"attention.head_count_kv", "num_key_value_heads|num_kv_heads"};
 constexpr FieldName kHeadDimension{"attention.key_length", "head_dim"};
 constexpr FieldName kContext{"context_length", "max_position_embeddings|n_positions"};
-constexpr FieldName kFeedForward{"feed_forward_length", "intermediate_size|n_inner|ffn_hidden_size"};
+constexpr FieldName kFeedForward{"feed_forward_length", "intermediate_size|n_inner|ffn_hidden_size|ffn_dim"};
 constexpr FieldName kWindow{"attention.sliding_window", "sliding_window"};
 constexpr int64_t kLongestContext = int64_t{1} << 32;
 

@@ -90,6 +90,8 @@ struct DecoderConfig {
   ModelRope rope;
   std::optional<ModelRope> local_rope;
   bool learned_positions = false;  // embeddings of positions are added to those of tokens
+  int64_t position_offset = 0;     // rows before them in transformers' table
+  bool plain_norms = false;        // norms have no weights
 
   Activation activation = Activation::kSilu;
   std::vector<Xielu> xielu;  // by layer, of kXielu

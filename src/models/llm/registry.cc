@@ -21,6 +21,8 @@ extern const Family kFalcon;                               // falcon.cc
 extern const Family kGemma, kGemma2, kGemma3;              // gemma.cc
 extern const Family kGlm;                                  // glm.cc
 extern const Family kGlmMoe;                               // glm_moe.cc
+extern const Family kGptJ;                                 // gptj.cc
+extern const Family kGptNeo;                               // gpt_neo.cc
 extern const Family kGpt2;                                 // gpt2.cc
 extern const Family kGptNeox;                              // gpt_neox.cc
 extern const Family kGptOss;                               // gpt_oss.cc
@@ -34,7 +36,9 @@ extern const Family kMiniMax;                              // minimax.cc
 extern const Family kMistral3;                             // mistral3.cc
 extern const Family kNemotron;                             // nemotron.cc
 extern const Family kOlmo;                                 // olmo.cc
+extern const Family kOlmo1;                                // olmo1.cc
 extern const Family kOlmoe;                                // olmoe.cc
+extern const Family kOpt;                                  // opt.cc
 extern const Family kPhi;                                  // phi.cc
 extern const Family kPhi3;                                 // phi3.cc
 extern const Family kPhiMoe;                               // phimoe.cc
@@ -46,12 +50,13 @@ extern const Family kStarCoder2;                           // starcoder2.cc
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &kApertus,    &kArcee,         &kCohere,  &kCohere2,    &kDeepSeek,   &kDots,    &kErnie,    &kErnieMoe,
-      &kExaone,     &kFalcon,        &kGemma,   &kGemma3,     &kGemma2,     &kGlm,     &kGlmMoe,   &kGpt2,
-      &kGptNeox,    &kGptOss,        &kHunyuan, &kHunyuanMoe, &kLfm2,       &kLfm2Moe, &kLlama,    &kGranite,
-      &kGraniteMoe, &kGraniteHybrid, &kLlama4,  &kMamba,      &kMamba2,     &kMiniMax, &kMistral3, &kNemotron,
-      &kOlmo,       &kOlmoe,         &kPhi,     &kPhi3,       &kPhiMoe,     &kQwen2,   &kQwen3,    &kQwen2Moe,
-      &kQwen3Moe,   &kSeedOss,       &kSmolLm3, &kStableLm,   &kStarCoder2,
+      &kApertus,    &kArcee,    &kCohere,   &kCohere2, &kDeepSeek, &kDots,       &kErnie,
+      &kErnieMoe,   &kExaone,   &kFalcon,   &kGemma,   &kGemma3,   &kGemma2,     &kGlm,
+      &kGlmMoe,     &kGpt2,     &kGptJ,     &kGptNeo,  &kGptNeox,  &kGptOss,     &kHunyuan,
+      &kHunyuanMoe, &kLfm2,     &kLfm2Moe,  &kLlama,   &kGranite,  &kGraniteMoe, &kGraniteHybrid,
+      &kLlama4,     &kMamba,    &kMamba2,   &kMiniMax, &kMistral3, &kNemotron,   &kOlmo,
+      &kOlmo1,      &kOlmoe,    &kOpt,      &kPhi,     &kPhi3,     &kPhiMoe,     &kQwen2,
+      &kQwen3,      &kQwen2Moe, &kQwen3Moe, &kSeedOss, &kSmolLm3,  &kStableLm,   &kStarCoder2,
   };
   return kFamilies;
 }

@@ -22,6 +22,10 @@ constexpr WeightName kGraniteExperts[] = {
     {"blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.input_linear"},
     {"blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.input_linear"},
     {"blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.output_linear"},
+    {"blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.router"},
+    {"blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.experts.gate_up_proj", true},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.experts.gate_up_proj", true},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.experts.down_proj", true},
 };
 constexpr auto kGraniteMoeTensors = with_names(kGraniteExperts, kMixtureDecoderNames);
 

@@ -9,6 +9,7 @@ constexpr std::string_view kArchitectures[] = {"phimoe"};
 
 constexpr WeightName kOwn[] = {
     {"blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.gate"},
+    {"blk.{}.ffn_gate_inp", "model.layers.{}.mlp.router"},
     {"blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.experts.*.w1"},
     {"blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.experts.*.w3"},
     {"blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.experts.*.w2"},
