@@ -1,4 +1,4 @@
-"""`logits --trace` and `--step`, and `testgen --golden`, `--bisect`, `--engine`: Gabbro's blocks against transformers' f64."""
+"""`logits --trace` and `--step`, and `testgen --golden`, `--bisect`, `--engine`: Gabbro's blocks against f64."""
 import datetime
 import importlib.util
 import json
@@ -71,8 +71,8 @@ class Trace(TestCase):
         shapes = {path.stem: read_npy(path)[0] for path in (self.folder / "trace").iterdir()}
         layers = {f"layers.{index}": (5, 32) for index in range(3)}
         self.assertEqual(shapes, {"embed": (5, 32), **layers, "logits": (5, 96)})
-        pairs = zip(read_npy(self.folder / "trace" / "logits.npy")[1], read_npy(self.folder / "plain.npy")[1], strict=True)
-        self.assertLess(max(abs(a - b) for a, b in pairs), 1e-4)
+        traced, plain = (read_npy(self.folder / name)[1] for name in ("trace/logits.npy", "plain.npy"))
+        self.assertLess(max(abs(a - b) for a, b in zip(traced, plain, strict=True)), 1e-4)
 
     def test_steps_give_the_logits_of_one_pass(self):
         self.logits("--out", self.folder / "one.npy")
@@ -84,10 +84,10 @@ class Trace(TestCase):
             self.assertLess(max(abs(a - b) for a, b in zip(values, one[1], strict=True)), 2**-8)  # weights in bf16
 
     def test_bad_usage(self):
-        self.fails(2, "logits", FAMILIES / "llama", "--tokens", "1", says="--trace")
-        self.fails(2, "logits", FAMILIES / "llama", "--tokens", "1", "--trace", self.folder, "--step", "1", says="--step")
-        file = self.file("file", "x")
-        self.fails(1, "logits", FAMILIES / "llama", "--tokens", "1", "--trace", file / "sub", says="sub")
+        words = ["logits", FAMILIES / "llama", "--tokens", "1"]
+        self.fails(2, *words, says="--trace")
+        self.fails(2, *words, "--trace", self.folder, "--step", "1", says="--step")
+        self.fails(1, *words, "--trace", self.file("file", "x") / "sub", says="sub")
 
 
 class Packs(TestCase):
@@ -128,6 +128,17 @@ class Packs(TestCase):
         self.assertEqual(known.stale(facts, failed, today), [])
         self.assertEqual(known.stale({**facts, "gfx": "gfx1100"}, [], today), [])
         self.assertEqual(len(known.stale(facts, failed, later)), len(known.ROWS))
+
+    def test_an_overdue_known_fault_fails_verify(self):
+        pack = self.pack("vit")
+        words = ["testgen", "--verify", pack, "--devices", "cpu", "--python", sys.executable]
+        self.assertEqual(support.gabbro(*words).code, 0)
+        rows = json.loads((pack / "known_faults.json").read_text())
+        rows[0]["until"] = "2020-01-01"
+        (pack / "known_faults.json").write_text(json.dumps(rows))
+        result = support.gabbro(*words)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn(f"{rows[0]['link']}: to be looked at again", result.text)
 
     def test_every_known_fault_has_a_reason_a_link_and_a_day(self):
         rows = json.loads((support.ROOT / "src" / "testgen" / "data" / "known_faults.json").read_text())["rows"]

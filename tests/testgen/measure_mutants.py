@@ -13,12 +13,14 @@ import pathlib
 import sys
 import tempfile
 
-from measure_bisect import CASES, Plant, acting, in_fork, mode_of, runner
-
 import faults
+from measure_bisect import CASES, Plant, acting, in_fork, mode_of, runner
 
 GROSS = ("attention_no_mask", "attention_mask_off_by_one", "attention_last_key", "gemm_k_tail", "bias_dropped",
          "rope_sign", "rows_swapped", "mm_k_tail", "bmm_k_tail", "mean_lane", "embedding_row", "cat_stale")
+
+# Not counted: (pack, fault) that cannot be seen in f32, with the reason.
+EQUIVALENT = {("bert", "epsilon"): "an epsilon of 1e-12, or ten times that, is below f32's rounding of the variance"}
 
 
 def find(kind, name, dtype):
@@ -80,9 +82,11 @@ def main():
         missed = [f"{row['fault']} {row['dtype']}" for row in mine
                   if row.get("changed") and not row["layers"] and not row["end_to_end"]]
         failed = [f"{row['fault']}: {row['failed'][:120]}" for row in mine if "failed" in row]
-        print(f"{pack.name}: {sum(bool(row.get('changed')) for row in mine)} faults, missed {missed} {failed}", flush=True)
+        planted = sum(bool(row.get("changed")) for row in mine)
+        print(f"{pack.name}: {planted} faults, missed {missed} {failed}", flush=True)
     for dtype in dtypes:
-        counted = [row for row in rows if row["dtype"] == dtype and row.get("changed")]
+        counted = [row for row in rows if row["dtype"] == dtype and row.get("changed")
+                   and (row["pack"], row["fault"]) not in EQUIVALENT]
         found = [row for row in counted if row["layers"] or row["end_to_end"]]
         alone = {part: sum(row[part] and not row[other] for row in counted)
                  for part, other in (("layers", "end_to_end"), ("end_to_end", "layers"))}

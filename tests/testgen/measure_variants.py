@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs legal variants of the same arithmetic through the comparison of blocks and of the whole model: no alarm may sound.
+"""Runs legal variants of the same arithmetic through the comparisons of blocks and outputs: none may fail.
 
     measure_variants.py PACK... [--seeds 20]
 
@@ -11,9 +11,8 @@ import contextlib
 import os
 import sys
 
-from measure_bisect import in_fork, runner
-
 import torch
+from measure_bisect import in_fork, runner
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
@@ -125,7 +124,8 @@ def main():
         runs += sum(row["runs"] for row in table.values())
         comparisons += sum(row["comparisons"] for row in table.values())
         alarms += found
-        print(f"{pack.name}: {found} alarms, largest {table[largest]['largest']:.3g} of the limit ({largest})", flush=True)
+        worst = f"largest {table[largest]['largest']:.3g} of the limit ({largest})"
+        print(f"{pack.name}: {found} alarms, {worst}", flush=True)
     print(f"{alarms} alarms in {runs} runs, {comparisons} comparisons")
     return int(alarms > 0 or not runs)
 

@@ -16,7 +16,8 @@ FAMILIES = pathlib.Path(__file__).resolve().parents[1] / "data" / "families"
 
 
 def main():
-    program, names = str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:] or sorted(p.name for p in FAMILIES.iterdir())
+    program = str(pathlib.Path(sys.argv[1]).resolve())
+    names = sys.argv[2:] or sorted(path.name for path in FAMILIES.iterdir())
     os.environ["GABBRO_PROGRAM"] = program
     with tempfile.TemporaryDirectory() as out:
         for name in names:
