@@ -34,8 +34,8 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   DecoderConfig config = read_mixed_config(fields, kDecoderNames);
   config.mixture.normalized = true;
   read_mixture(fields, config);
-  config.joined_gate =
-      config.mixture.shared_feed_forward > 0;  // of granitemoeshared, the only one with a shared expert
+  // granitemoeshared, the only one with a shared expert, stores its gate and up in one matrix.
+  config.joined_gate = fields.has({"expert_shared_feed_forward_length", "shared_intermediate_size"});
   config.paired_heads = true;
   config.rope.interleaved = true;
   config.activation = read_activation(fields, Activation::kSilu);
