@@ -91,7 +91,9 @@ def main():
         shifted = [[kind, layer, round(begin - options.first, 4), round(end - options.first, 4), size]
                    for kind, layer, begin, end, size in events]
         with open(options.save, "w") as file:
-            file.write('{"events": [\n' + ",\n".join(json.dumps(event) for event in shifted) + "]}\n")
+            rows = [shifted[i : i + 4] for i in range(0, len(shifted), 4)]
+            lines = (", ".join(json.dumps(event) for event in row) for row in rows)
+            file.write('{"events": [\n' + ",\n".join(lines) + "]}\n")
 
 
 if __name__ == "__main__":

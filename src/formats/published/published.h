@@ -1,5 +1,5 @@
-// Quantized weights as Hugging Face folders have them: GPTQ, AWQ, FP8, bitsandbytes, compressed-tensors, MXFP4, NVFP4. A
-// form makes one matrix of a module's tensors, in one of our block formats where that is exact, else in f16 or bf16.
+// Quantized weights as Hugging Face folders have them: GPTQ, AWQ, FP8, bitsandbytes, compressed-tensors, MXFP4, NVFP4.
+// A form makes one matrix of a module's tensors, in one of our block formats where that is exact, else in f16 or bf16.
 #pragma once
 
 #include <cstdint>
