@@ -62,10 +62,34 @@ inline void pack_nibble_pairs(const int* numbers, int count, std::byte* bytes) {
   for (int i = 0; i < count; i += 2) bytes[i / 2] = static_cast<std::byte>(numbers[i] | numbers[i + 1] << 4);
 }
 
-// Bit i of 32 is the fifth bit of code i.
+// Bit i of 32 is the fifth bit of code i. Eight at a time: byte i of `spread` is 128 or more where bit i is set.
 inline void add_fifth_bits(const std::byte* bytes, uint8_t* codes) {
-  const uint32_t bits = load_u32(bytes);
-  for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(codes[i] | ((bits >> i) & 1) << 4);
+  constexpr uint64_t kOnes = 0x0101010101010101, kDiagonal = 0x8040201008040201, kSevenBits = 0x7f7f7f7f7f7f7f7f;
+  for (int i = 0; i < 4; ++i) {
+    const uint64_t selected = byte_at(bytes, i) * kOnes & kDiagonal;
+    const uint64_t spread = selected | ((selected & kSevenBits) + kSevenBits);
+    uint64_t eight;
+    std::memcpy(&eight, codes + 8 * i, sizeof eight);
+    eight |= (spread >> 7 & kOnes) << 4;
+    std::memcpy(codes + 8 * i, &eight, sizeof eight);
+  }
+}
+
+// Of 32 bytes the bits in `mask` from bit `shift` on, as bits of 32 codes from bit `at` on. A loop of its own for each
+// shift is what compilers make vectors of.
+inline void add_bits(const std::byte* bytes, int shift, int mask, int at, uint8_t* codes) {
+  for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(codes[i] | (byte_at(bytes, i) >> shift & mask) << at);
+}
+
+// The same of two bits for 256 codes in two runs of 128: byte l of 32 holds elements l, l + 32, l + 64 and l + 96, low
+// bits first.
+inline void add_two_bits(const std::byte* bytes, int at, uint8_t* codes) {
+  for (int run = 0; run < 8; ++run) add_bits(bytes + run / 4 * 32, run % 4 * 2, 3, at, codes + run * 32);
+}
+
+// The same of one bit: byte l of 32 holds elements l, l + 32 and so on, low bits first.
+inline void add_one_bit(const std::byte* bytes, int at, uint8_t* codes) {
+  for (int run = 0; run < 8; ++run) add_bits(bytes, run, 1, at, codes + run * 32);
 }
 
 inline void store_fifth_bits(const uint8_t* codes, std::byte* bytes) {
@@ -104,9 +128,10 @@ inline void set_odd_sub_scales(const std::byte* nibbles, DecodedBlock& out) {
   }
 }
 
-// 256 codes in two runs of 128: byte l of 32 holds elements l, l + 32, l + 64 and l + 96, low bits first.
+// 256 codes as add_two_bits() has them.
 inline void unpack_two_bits(const std::byte* bytes, uint8_t* codes) {
-  for (int i = 0; i < 256; ++i) codes[i] = (byte_at(bytes, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2)) & 3;
+  std::memset(codes, 0, 256);
+  add_two_bits(bytes, 0, codes);
 }
 
 inline void pack_two_bits(const uint8_t* codes, std::byte* bytes) {

@@ -17,11 +17,8 @@ void decode(const std::byte* block, DecodedBlock& out) {
     out.sub_scales[g] = static_cast<int8_t>((low | high << 4) - 32);
     out.sub_minimums[g] = 1;
   }
-  for (int i = 0; i < 256; ++i) {
-    const int low = (byte_at(low_bits, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2)) & 3;
-    const int high = (byte_at(block, i % 32) >> (i / 32)) & 1;
-    out.codes[i] = static_cast<uint8_t>(low | high << 2);
-  }
+  unpack_two_bits(low_bits, out.codes);
+  add_one_bit(block, 2, out.codes);
 }
 
 void encode(const float* values, const float* importance, std::byte* block) {

@@ -9,10 +9,7 @@ namespace {
 
 void decode(const std::byte* block, DecodedBlock& out) {
   decode_k_nibbles(block, block + 48, out);
-  for (int i = 0; i < 256; ++i) {
-    const int fifth = (byte_at(block + 16, i % 32) >> (i / 32)) & 1;
-    out.codes[i] = static_cast<uint8_t>(out.codes[i] | fifth << 4);
-  }
+  add_one_bit(block + 16, 4, out.codes);
 }
 
 void encode(const float* values, const float* importance, std::byte* block) {

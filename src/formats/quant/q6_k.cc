@@ -17,10 +17,7 @@ void decode(const std::byte* block, DecodedBlock& out) {
   std::memcpy(out.sub_scales, block + 192, 16);
   std::fill_n(out.sub_minimums, 16, uint8_t{1});
   for (int half = 0; half < 2; ++half) unpack_nibbles(block + 64 * half, 64, out.codes + 128 * half);
-  for (int i = 0; i < 256; ++i) {
-    const int bits = (byte_at(upper, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2)) & 3;
-    out.codes[i] = static_cast<uint8_t>(out.codes[i] | bits << 4);
-  }
+  add_two_bits(upper, 4, out.codes);
 }
 
 void encode(const float* values, const float* importance, std::byte* block) {
