@@ -75,19 +75,19 @@ inline void add_fifth_bits(const std::byte* bytes, uint8_t* codes) {
   }
 }
 
-// Of 32 bytes the bits in `mask` from bit `shift` on, as bits of 32 codes from bit `at` on. A loop of its own for each
-// shift is what compilers make vectors of.
+// Adds bits of 32 bytes, those of `mask` after a shift, to 32 codes from bit `at` on. Shifts are the same for all
+// elements, so that compilers vectorize the loop.
 inline void add_bits(const std::byte* bytes, int shift, int mask, int at, uint8_t* codes) {
   for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(codes[i] | (byte_at(bytes, i) >> shift & mask) << at);
 }
 
-// The same of two bits for 256 codes in two runs of 128: byte l of 32 holds elements l, l + 32, l + 64 and l + 96, low
+// Adds two bits to each of 256 codes, in two runs of 128: byte l of 32 holds elements l, l + 32, l + 64 and l + 96, low
 // bits first.
 inline void add_two_bits(const std::byte* bytes, int at, uint8_t* codes) {
   for (int run = 0; run < 8; ++run) add_bits(bytes + run / 4 * 32, run % 4 * 2, 3, at, codes + run * 32);
 }
 
-// The same of one bit: byte l of 32 holds elements l, l + 32 and so on, low bits first.
+// Adds one bit to each of 256 codes: byte l of 32 holds elements l, l + 32 and so on, low bits first.
 inline void add_one_bit(const std::byte* bytes, int at, uint8_t* codes) {
   for (int run = 0; run < 8; ++run) add_bits(bytes, run, 1, at, codes + run * 32);
 }
