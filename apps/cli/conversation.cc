@@ -68,19 +68,22 @@ GenerateResult Conversation::say(const std::string& text, const std::function<vo
                                  const std::atomic<bool>* cancel) {
   messages_.push_back({{"role", "user"}, {"content", text}});
   const size_t first = first_;
-  try {
-    text::HarmonyChannels channels;
-    const auto show = [&](std::string_view piece) {
-      if (const std::string shown = channels.feed(piece); !shown.empty()) on_text(shown);
-    };
-    GenerateResult result = uses_template() ? generate(session_, fitting_prompt(), options_.generate, show, cancel)
-                                            : generate(session_, fitting_prompt(), options_.generate, on_text, cancel);
-    if (uses_template()) {
-      if (const std::string shown = channels.finish(); !shown.empty()) on_text(shown);
-      result.text = channels.answer();
-    }
+  const auto answered = [&](GenerateResult result) {
     messages_.push_back({{"role", "assistant"}, {"content", result.text}});
     return result;
+  };
+  try {
+    if (!uses_template()) return answered(generate(session_, fitting_prompt(), options_.generate, on_text, cancel));
+    text::HarmonyChannels channels;
+    const auto show = [&](const std::string& shown) {
+      if (on_text && !shown.empty()) on_text(shown);
+    };
+    GenerateResult result = generate(
+        session_, fitting_prompt(), options_.generate, [&](std::string_view piece) { show(channels.feed(piece)); },
+        cancel);
+    show(channels.finish());
+    result.text = channels.answer();
+    return answered(std::move(result));
   } catch (...) {
     messages_.erase(messages_.size() - 1);
     first_ = first;
