@@ -102,7 +102,7 @@ TEST_P(Streaming, GivesTheLogitsOfAllWeightsOnTheDevice) {
 
 TEST_P(Streaming, KeepsWhatFits) {
   const Model model(write_model(dense_shape(), GetParam()));
-  const auto tight = model.streamed(), wide = model.streamed(uint64_t{700} << 10), resident = model.load(0);
+  const auto tight = model.streamed(), wide = model.streamed(uint64_t{3} << 20), resident = model.load(0);
   EXPECT_LT(wide->facts().streaming.bytes_per_pass, tight->facts().streaming.bytes_per_pass);
   expect_same_logits(*wide, *resident, wide, resident, 3);
 }
