@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/models/llm/decoder.h"
+#include "src/models/llm/granite_factors.h"
 #include "src/models/llm/mixers/state_space.h"
 #include "src/models/llm/registry.h"
 
@@ -87,13 +88,7 @@ void read_granite(const ConfigReader& fields, DecoderConfig& decoder) {
   read_mixture(fields, decoder);
   decoder.joined_gate = fields.has(kShared);
   if (decoder.joined_gate && decoder.shape.experts == 0) decoder.shape.feed_forward = fields.size(kShared, 1 << 22);
-  const float scale = fields.number_or({nullptr, "attention_multiplier"}, 0.0f, 0.0f, 1e3f);
-  if (scale != 0) decoder.attention_scale = scale;
-  decoder.embedding_scale = fields.number_or({"embedding_scale", "embedding_multiplier"}, 1.0f, 1e-6f, 1e6f);
-  decoder.embedding_scale_given = decoder.embedding_scale != 1;
-  decoder.residual_scale = fields.number_or({"residual_scale", "residual_multiplier"}, 1.0f, 1e-6f, 1e6f);
-  decoder.logit_scale = 1 / fields.number_or({"logit_scale", "logits_scaling"}, 1.0f, 1e-6f, 1e6f);
-  decoder.logits_divided = true;
+  read_granite_factors(fields, decoder);
 }
 
 Config read_config(const Checkpoint& checkpoint) {

@@ -1,6 +1,7 @@
 // Llama 1 to 3, Mistral, Mixtral, Ministral, SmolLM 1 and 2, Yi, TinyLlama, Vicuna and others; Granite, which scales
 // the stream.
 #include "src/models/llm/decoder.h"
+#include "src/models/llm/granite_factors.h"
 #include "src/models/llm/registry.h"
 
 namespace gabbro::llm {
@@ -39,13 +40,7 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   config.paired_heads = true;
   config.rope.interleaved = true;
   config.activation = read_activation(fields, Activation::kSilu);
-  const float scale = fields.number_or({nullptr, "attention_multiplier"}, 0.0f, 0.0f, 1e3f);
-  if (scale != 0) config.attention_scale = scale;
-  config.embedding_scale = fields.number_or({"embedding_scale", "embedding_multiplier"}, 1.0f, 1e-6f, 1e6f);
-  config.embedding_scale_given = config.embedding_scale != 1;
-  config.residual_scale = fields.number_or({"residual_scale", "residual_multiplier"}, 1.0f, 1e-6f, 1e6f);
-  config.logit_scale = 1 / fields.number_or({"logit_scale", "logits_scaling"}, 1.0f, 1e-6f, 1e6f);
-  config.logits_divided = true;
+  read_granite_factors(fields, config);
   return config;
 }
 
