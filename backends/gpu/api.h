@@ -111,6 +111,7 @@ Function* find_function(Module* module, const char* name);  // null where there 
 // compiler refuses it.
 bool can_compile(Context* context);  // whether there is a compiler
 Function* compile_function(Module* module, const std::string& name, const std::string& source);
+uint32_t compute_units(const Context* context);  // multiprocessors
 uint32_t block_threads(const Function* function);
 uint32_t resident_blocks(const Function* function);  // that the whole device runs at a time
 

@@ -56,6 +56,7 @@ class MakeContext {
       : context_(context), module_(module), wave_(wave), tuning_(tuning), index_faults_(index_faults) {}
 
   uint32_t wave() const { return wave_; }
+  uint32_t compute_units() const { return api::compute_units(context_); }
   // Throws where the code object lacks it: host and kernels are of one build.
   const api::Function* function(const std::string& name) const;
   // For those that some targets do not have: null there.

@@ -65,7 +65,7 @@ inline constexpr int kKeyTokens = 32;  // of a block of rope_keys, grid (T in pa
 inline constexpr int kRopeThreads = 64;
 
 // Heads that a block handles: where there are many tokens several, since the angles are the same for all of them.
-constexpr i32 rope_heads_of_block(i64 tokens) { return tokens >= 64 ? 8 : 1; }
+constexpr i32 rope_heads_of_block(i64 tokens) { return tokens >= 256 ? 8 : tokens >= 64 ? 2 : 1; }
 
 // Heads that share a KV head and that a block handles together when there are few tokens, and the parts that a group of
 // them is cut into.

@@ -121,13 +121,12 @@ struct LinearTiledArgs {
   i32 depth;
 };
 
-// Products of a small batch of tokens on matrix cores, bound by memory: a wave has two tiles of 16 rows, with kSiluMul
-// one of each matrix, and waves share K where there are too few rows to keep the device busy.
-inline constexpr int kBatchRows = 32;
+// Products of a small batch of tokens on matrix cores, bound by memory: a wave has a tile of 16 rows; with kSiluMul its
+// neighbor has the same rows of the second matrix.
+inline constexpr int kBatchRows = 16;
 inline constexpr int kBatchDepth = 128;  // the activations have whole multiples of it
 inline constexpr int kMaxBatchTile = 64;
-// As many as have registers: a multiprocessor of NVIDIA has 64 Ki of them.
-constexpr int batch_threads(int tile_tokens) { return tile_tokens == kMaxBatchTile ? 256 : 512; }
+constexpr int batch_threads() { return 256; }
 
 // Order of the f16 activations of a small batch. A vector is 8 elements: for each 16 of them along K, and eight tokens,
 // 4 x 8 x 4 vectors, so that a wave loads consecutive ones. Of the 16, the first axis is a vector's number in its block
@@ -145,24 +144,23 @@ struct ConvertBatchArgs {
   bool blocks;
 };
 
-// Grid (tiles / row_waves, tiles of tokens, splits of K).
+// Grid (tiles / waves of a block, tiles of tokens, splits of K).
 struct LinearBatchArgs {
   LinearMatrix matrices[kMaxMatrices];
-  i32 tiles;      // of kBatchRows rows (with kSiluMul of half as many of both matrices), of all matrices
-  i32 row_waves;  // waves of a block that have different rows; the others share their columns
+  i32 tiles;  // of kBatchRows rows, of all matrices
   i32 columns;
   i32 tokens, padded;
   Epilogue epilogue;
   const float* residual;  // [T][rows]
   const Half* f16;        // see ConvertBatchArgs
   const float* scales;
-  float* partials;  // [tiles of tokens][tiles][splits][32 x tile of tokens]
+  float* partials;  // [tiles of tokens][tiles][splits][kBatchRows x tile of tokens]
   u32* arrived;     // zeros, one for each block of a split
 };
 // Tiles that a matrix of `rows` rows takes.
 constexpr i32 batch_tiles(i64 rows, Epilogue epilogue) {
-  const i64 own = epilogue == Epilogue::kSiluMul ? kBatchRows / 2 : kBatchRows;
-  return static_cast<i32>((rows + own - 1) / own);
+  const auto tiles = static_cast<i32>((rows + kBatchRows - 1) / kBatchRows);
+  return epilogue == Epilogue::kSiluMul ? 2 * tiles : tiles;
 }
 
 // Quantized weights become f16 values of this times the weight, which the GEMM's epilogue undoes: in formats with

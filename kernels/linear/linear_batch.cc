@@ -7,38 +7,25 @@
 #ifdef GABBRO_MATRIX_CORES
 namespace gabbro::gpu::GABBRO_GPU {
 
-inline constexpr int kRowTiles = kBatchRows / static_cast<int>(kTile);
 // Elements of a row that a lane converts and multiplies at a time, as few as can be: they take registers.
 inline constexpr int kUnit = kLaneDepth < 8 ? 8 : kLaneDepth;
 inline constexpr int kUnitWords = kUnit / 2, kUnitVectors = kUnit / 8;
 
-// The rows of a wave: kRowTiles tiles of 16, and of which matrix each is.
+inline constexpr i32 kRows = static_cast<i32>(kTile);  // of a wave
+
+// The rows of a wave. With kSiluMul waves of even number have the first matrix's, and those after them the second's.
 struct BatchRows {
-  LinearMatrix matrix[kRowTiles];
-  i32 row[kRowTiles];
+  int matrix;
+  i32 row;
 };
 
 GPU_FUNCTION inline BatchRows batch_rows(const LinearBatchArgs& a, i32 tile) {
-  constexpr i32 kRows = static_cast<i32>(kTile);
-  BatchRows rows;
-  if (a.epilogue == Epilogue::kSiluMul) {
-#pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) {
-      rows.matrix[r] = a.matrices[r];
-      rows.row[r] = tile * kRows;
-    }
-    return rows;
-  }
+  if (a.epilogue == Epilogue::kSiluMul) return {tile % 2, tile / 2 * kRows};
   int matrix = 0;
   while (tile >= batch_tiles(a.matrices[matrix].rows, a.epilogue)) {
     tile -= batch_tiles(a.matrices[matrix++].rows, a.epilogue);
   }
-#pragma unroll
-  for (int r = 0; r < kRowTiles; ++r) {
-    rows.matrix[r] = a.matrices[matrix];
-    rows.row[r] = tile * kBatchRows + r * kRows;
-  }
-  return rows;
+  return {matrix, tile * kRows};
 }
 
 // Kinds of weights: a chunk is kChunk columns of the wave's rows, of which a lane has kUnits times kUnit elements of
@@ -52,32 +39,26 @@ class BatchBlocks {
   static constexpr i32 kChunk = kDepthLanes * kBlock;
   static constexpr float kUndo = 1 / kWeightScale;
   struct Raw {
-    RawBlock<p> block[kRowTiles][kLaneRows];
+    RawBlock<p> block[kLaneRows];
   };
 
-  GPU_FUNCTION BatchBlocks(const BatchRows& rows, i32 columns) : last_(columns / kBlock - 1) {
+  GPU_FUNCTION BatchBlocks(const LinearMatrix& m, i32 first_row, i32 columns)
+      : last_(columns / kBlock - 1), matrix_(m) {
 #pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) {
-      matrix_[r] = rows.matrix[r];
-#pragma unroll
-      for (int i = 0; i < kLaneRows; ++i) {
-        const i32 row = min_of(rows.row[r] + static_cast<i32>(lane_row(i)), matrix_[r].rows - 1);
-        first_[r][i] = static_cast<u32>(row) * static_cast<u32>(last_ + 1);
-      }
+    for (int i = 0; i < kLaneRows; ++i) {
+      const i32 row = min_of(first_row + static_cast<i32>(lane_row(i)), m.rows - 1);
+      first_[i] = static_cast<u32>(row) * static_cast<u32>(last_ + 1);
     }
   }
 
   GPU_FUNCTION void load(i32 chunk, Raw& raw) const {
     const u32 block = static_cast<u32>(min_of(chunk * kDepthLanes + static_cast<i32>(lane_part()), last_));
 #pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) {
-#pragma unroll
-      for (int i = 0; i < kLaneRows; ++i) raw.block[r][i] = load_raw<p>(matrix_[r], first_[r][i] + block);
-    }
+    for (int i = 0; i < kLaneRows; ++i) raw.block[i] = load_raw<p>(matrix_, first_[i] + block);
   }
 
-  GPU_FUNCTION static void convert(const Raw& raw, int r, int i, int unit, u32* f16) {
-    const RawBlock<p>& block = raw.block[r][i];
+  GPU_FUNCTION static void convert(const Raw& raw, int i, int unit, u32* f16) {
+    const RawBlock<p>& block = raw.block[i];
     const int group = unit * kUnit / p.group;
     const float minimum = p.minimum ? minimum_of<p>(block.scales, group) : 0;
     convert_codes<p>(codes_of<p>(block.planes), unit * kUnit / 4, kUnit / 4, scale_of<p>(block.scales, group), minimum,
@@ -91,8 +72,8 @@ class BatchBlocks {
 
  private:
   i32 last_;
-  LinearMatrix matrix_[kRowTiles];
-  u32 first_[kRowTiles][kLaneRows];  // block of the row; fewer than 2^32, or the matrix would have 128 Gi weights
+  LinearMatrix matrix_;
+  u32 first_[kLaneRows];  // block of the row; fewer than 2^32, or the matrix would have 128 Gi weights
 };
 
 template <class T>
@@ -103,17 +84,14 @@ class BatchVectors {
   static constexpr i32 kChunk = kDepthLanes * 16;
   static constexpr float kUndo = 1;
   struct Raw {
-    Vec16 vec[kRowTiles][kLaneRows][2];
+    Vec16 vec[kLaneRows][2];
   };
 
-  GPU_FUNCTION BatchVectors(const BatchRows& rows, i32 columns) : last_(columns / 8 - 1) {
+  GPU_FUNCTION BatchVectors(const LinearMatrix& m, i32 first_row, i32 columns) : last_(columns / 8 - 1) {
 #pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) {
-#pragma unroll
-      for (int i = 0; i < kLaneRows; ++i) {
-        const i32 row = min_of(rows.row[r] + static_cast<i32>(lane_row(i)), rows.matrix[r].rows - 1);
-        from_[r][i] = rows.matrix[r].low + row * rows.matrix[r].row_step;
-      }
+    for (int i = 0; i < kLaneRows; ++i) {
+      const i32 row = min_of(first_row + static_cast<i32>(lane_row(i)), m.rows - 1);
+      from_[i] = m.low + row * m.row_step;
     }
   }
 
@@ -122,17 +100,14 @@ class BatchVectors {
     for (int v = 0; v < 2; ++v) {
       const i32 at = min_of(vector(chunk, v / kUnitVectors, v % kUnitVectors), last_) * 16;
 #pragma unroll
-      for (int r = 0; r < kRowTiles; ++r) {
-#pragma unroll
-        for (int i = 0; i < kLaneRows; ++i) raw.vec[r][i][v] = load_vec16(from_[r][i] + at);
-      }
+      for (int i = 0; i < kLaneRows; ++i) raw.vec[i][v] = load_vec16(from_[i] + at);
     }
   }
 
-  GPU_FUNCTION static void convert(const Raw& raw, int r, int i, int unit, u32* f16) {
+  GPU_FUNCTION static void convert(const Raw& raw, int i, int unit, u32* f16) {
 #pragma unroll
     for (int v = 0; v < kUnitVectors; ++v) {
-      const Vec16& stored = raw.vec[r][i][unit * kUnitVectors + v];
+      const Vec16& stored = raw.vec[i][unit * kUnitVectors + v];
       const Vec16 vec = kIsBFloat<T> ? f16_of_bf16(stored) : stored;
 #pragma unroll
       for (int w = 0; w < 4; ++w) f16[v * 4 + w] = vec.word[w];
@@ -145,27 +120,40 @@ class BatchVectors {
 
  private:
   i32 last_;
-  const u8* from_[kRowTiles][kLaneRows];
+  const u8* from_[kLaneRows];
 };
 
-// sums += a chunk of the wave's rows times the tokens of the tile, which begins at `token`.
+// Steps of kBatchDepth columns of the activations in a block's memory, all but one on their way.
+inline constexpr i32 kBatchStages = kCopiesPassRegisters ? 3 : 2;
+inline constexpr i32 kBatchWaves = batch_threads() / static_cast<i32>(kWave);
+inline constexpr i32 kStepVectors = kBatchDepth / 8;
+template <int tile_tokens>
+struct BatchMemory {
+  Half x[kBatchStages][tile_tokens * kBatchDepth];
+};
+
+// Chunks of weights that are under way, of `chunks` to a step. With many tokens a lane has no registers for more.
+constexpr int batch_ahead(int tile_tokens, int chunks) {
+  return chunks > 1 ? chunks : tile_tokens == kMaxBatchTile ? 1 : 3;
+}
+
+// sums += a chunk of the wave's rows times the tokens of the tile, of which `x` has a step of columns; `local`: the
+// number of the chunk in it.
 template <class Weights, int token_tiles>
-GPU_FUNCTION inline void multiply_chunk(const LinearBatchArgs& a, const typename Weights::Raw& raw, i32 chunk,
-                                        i32 token, Accumulator (&sums)[kRowTiles][token_tiles]) {
-  constexpr int kTokens = 128 * 8;  // elements from eight tokens to the next
+GPU_FUNCTION inline void multiply_chunk(const Half* x, const typename Weights::Raw& raw, int local,
+                                        Accumulator (&sums)[token_tiles]) {
+  constexpr i32 kTokens = token_tiles * kRows;
+  constexpr int kEight = 128 * 8;  // elements from eight tokens to the next
 #pragma unroll
   for (int unit = 0; unit < Weights::kUnits; ++unit) {
-    u32 rows[kRowTiles][kLaneRows][kUnitWords];
+    u32 rows[kLaneRows][kUnitWords];
 #pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) {
-#pragma unroll
-      for (int i = 0; i < kLaneRows; ++i) Weights::convert(raw, r, i, unit, rows[r][i]);
-    }
-    const Half* x[kUnitVectors];
+    for (int i = 0; i < kLaneRows; ++i) Weights::convert(raw, i, unit, rows[i]);
+    const Half* from[kUnitVectors];
 #pragma unroll
     for (int v = 0; v < kUnitVectors; ++v) {
-      const i32 first = token + static_cast<i32>(lane_row(0));
-      x[v] = a.f16 + batch_vector(first, Weights::vector(chunk, unit, v), a.padded, Weights::kBlocks) * 8;
+      const i32 first = static_cast<i32>(lane_row(0));
+      from[v] = x + batch_vector(first, Weights::vector(local, unit, v), kTokens, Weights::kBlocks) * 8;
     }
 #pragma unroll
     for (int t = 0; t < token_tiles; ++t) {
@@ -174,16 +162,14 @@ GPU_FUNCTION inline void multiply_chunk(const LinearBatchArgs& a, const typename
       for (int i = 0; i < kLaneRows; ++i) {
 #pragma unroll
         for (int v = 0; v < kUnitVectors; ++v) {
-          const Vec16 vec = load_vec16(x[v] + (2 * t + i) * kTokens);
+          const Vec16 vec = load_vec16(from[v] + (2 * t + i) * kEight);
 #pragma unroll
           for (int w = 0; w < 4; ++w) columns[i][v * 4 + w] = vec.word[w];
         }
       }
 #pragma unroll
       for (int first = 0; first < kUnitWords; first += kLaneDepth / 2) {
-        const Columns own = columns_of(columns, first);
-#pragma unroll
-        for (int r = 0; r < kRowTiles; ++r) multiply(fragment_of(rows[r], first), own, sums[r][t]);
+        multiply(fragment_of(rows, first), columns_of(columns, first), sums[t]);
       }
     }
   }
@@ -191,54 +177,19 @@ GPU_FUNCTION inline void multiply_chunk(const LinearBatchArgs& a, const typename
 
 // All sums of a wave, one after the other: body(number, sum).
 template <int token_tiles, class Body>
-GPU_FUNCTION inline void for_sums(Accumulator (&sums)[kRowTiles][token_tiles], Body body) {
+GPU_FUNCTION inline void for_sums(Accumulator (&sums)[token_tiles], Body body) {
 #pragma unroll
-  for (int r = 0; r < kRowTiles; ++r) {
+  for (int t = 0; t < token_tiles; ++t) {
 #pragma unroll
-    for (int t = 0; t < token_tiles; ++t) {
-#pragma unroll
-      for (int i = 0; i < Accumulator::kCount; ++i) {
-        body((r * token_tiles + t) * Accumulator::kCount + i, sums[r][t].value[i]);
-      }
-    }
-  }
-}
-
-// Position of a wave in its block.
-struct BatchWave {
-  i32 row, rows;      // among waves with different rows
-  i32 depth, depths;  // among waves that share their rows
-
-  GPU_FUNCTION BatchWave(i32 waves, i32 row_waves)
-      : row(static_cast<i32>(wave_index()) % row_waves),
-        rows(row_waves),
-        depth(static_cast<i32>(wave_index()) / row_waves),
-        depths(waves / row_waves) {}
-};
-
-// The waves' sums of the same rows, in the first of them; in an order that depends on their number alone.
-template <int token_tiles>
-GPU_FUNCTION inline void add_waves(const BatchWave& wave, float* memory, Accumulator (&sums)[kRowTiles][token_tiles]) {
-  constexpr i32 kSums = kRowTiles * token_tiles * Accumulator::kCount * static_cast<i32>(kWave);
-  for (i32 half = wave.depths / 2; half > 0; half /= 2) {
-    float* own = memory + (wave.depth % half * wave.rows + wave.row) * kSums + static_cast<i32>(lane());
-    if (wave.depth >= half && wave.depth < 2 * half) {
-      for_sums(sums, [&](int number, float& sum) { own[number * static_cast<int>(kWave)] = sum; });
-    }
-    barrier();
-    if (wave.depth < half) {
-      for_sums(sums, [&](int number, float& sum) { sum += own[number * static_cast<int>(kWave)]; });
-    }
-    barrier();
+    for (int i = 0; i < Accumulator::kCount; ++i) body(t * Accumulator::kCount + i, sums[t].value[i]);
   }
 }
 
 // The blocks' sums of the same rows, in their order, in the last block that comes here; false in the others. `has`:
 // whether the wave has any.
 template <int token_tiles>
-GPU_FUNCTION inline bool add_splits(const LinearBatchArgs& a, i32 tile, bool has,
-                                    Accumulator (&sums)[kRowTiles][token_tiles]) {
-  constexpr i32 kSums = kRowTiles * token_tiles * Accumulator::kCount * static_cast<i32>(kWave);
+GPU_FUNCTION inline bool add_splits(const LinearBatchArgs& a, i32 tile, bool has, Accumulator (&sums)[token_tiles]) {
+  constexpr i32 kSums = token_tiles * Accumulator::kCount * static_cast<i32>(kWave);
   GPU_SHARED(u32, arrived, 1);
   const i32 splits = static_cast<i32>(grid_size().z);
   float* partials =
@@ -265,23 +216,87 @@ GPU_FUNCTION inline bool add_splits(const LinearBatchArgs& a, i32 tile, bool has
   return true;
 }
 
+// `second`: the second matrix's sums with kSiluMul.
 template <int token_tiles>
 GPU_FUNCTION inline void store_sums(const LinearBatchArgs& a, const BatchRows& rows, i32 token, float undo,
-                                    const Accumulator (&sums)[kRowTiles][token_tiles]) {
-  const bool paired = a.epilogue == Epilogue::kSiluMul;
+                                    const Accumulator (&sums)[token_tiles], const Accumulator (&second)[token_tiles]) {
+  const LinearMatrix& m = a.matrices[rows.matrix];
 #pragma unroll
   for (int t = 0; t < token_tiles; ++t) {
 #pragma unroll
     for (int i = 0; i < Accumulator::kCount; ++i) {
-      const i32 to = token + t * static_cast<i32>(kTile) + static_cast<i32>(column_of(i));
-      if (to >= a.tokens) continue;
+      const i32 to = token + t * kRows + static_cast<i32>(column_of(i));
+      const i32 row = rows.row + static_cast<i32>(row_of(i));
+      if (to >= a.tokens || row >= m.rows) continue;
       const float scale = a.scales[to] * undo;
+      store_product(a, m, row, to, sums[t].value[i] * scale, second[t].value[i] * scale);
+    }
+  }
+}
+
+// A step of the activations, copied by the whole block.
+template <int tile_tokens>
+class StepCopy {
+ public:
+  GPU_FUNCTION StepCopy(const LinearBatchArgs& a, i32 token)
+      : from_(a.f16 + (static_cast<i64>(token / 8) * 8 * kStepVectors + thread_index()) * 8),
+        step_(static_cast<i64>(a.padded) * kBatchDepth) {}
+  GPU_FUNCTION void begin(i32 step, bool is, Half* to) {
 #pragma unroll
-      for (int r = 0; r < kRowTiles; ++r) {
-        if (paired && r > 0) continue;
-        const i32 row = rows.row[r] + static_cast<i32>(row_of(i));
-        if (row >= rows.matrix[r].rows) continue;
-        store_product(a, rows.matrix[r], row, to, sums[r][t].value[i] * scale, sums[kRowTiles - 1][t].value[i] * scale);
+    for (int i = 0; i < kCount; ++i) {
+      const i32 at = i * batch_threads() * 8;
+      if (is) copy_.begin(i, to + static_cast<i32>(thread_index()) * 8 + at, from_ + step * step_ + at, true);
+    }
+    copy_.sent();
+  }
+  template <int later>
+  GPU_FUNCTION void landed() {
+    copy_.template landed<later>();
+  }
+
+ private:
+  static constexpr int kCount = tile_tokens * kStepVectors / batch_threads();
+  static_assert(kCount * batch_threads() == tile_tokens * kStepVectors);
+  const Half* from_;
+  i64 step_;  // elements
+  TileCopy<kCount> copy_;
+};
+
+// The wave's sums over the block's steps of K.
+template <class Weights, int tile_tokens>
+GPU_FUNCTION inline void multiply_steps(const LinearBatchArgs& a, const BatchRows& rows, i32 token,
+                                        Accumulator (&sums)[tile_tokens / static_cast<int>(kTile)]) {
+  constexpr int kChunks = kBatchDepth / Weights::kChunk, kAhead = batch_ahead(tile_tokens, kChunks);
+  constexpr int kSteps = kAhead / kChunks;  // after which the chunks are where they were
+  static_assert(kSteps * kChunks == kAhead);
+  auto& memory = block_memory<BatchMemory<tile_tokens>>();
+  const Weights weights(a.matrices[rows.matrix], rows.row, a.columns);
+  const i32 steps = (a.columns + kBatchDepth - 1) / kBatchDepth;
+  const auto split = static_cast<i32>(block_index().z), splits = static_cast<i32>(grid_size().z);
+  const i32 begin = split * steps / splits, end = (split + 1) * steps / splits;
+  typename Weights::Raw coming[kAhead];
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) weights.load(min_of(begin * kChunks + i, end * kChunks - 1), coming[i]);
+  wait_for_previous();
+
+  StepCopy<tile_tokens> copy(a, token);
+  const auto stage = [&](i32 step) { return memory.x[(step - begin) % kBatchStages]; };
+#pragma unroll
+  for (int i = 0; i < kBatchStages - 1; ++i) copy.begin(begin + i, begin + i < end, stage(begin + i));
+  for (i32 first = begin; first < end; first += kSteps) {
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const i32 step = first + s, next = step + kBatchStages - 1;
+      if (step >= end) break;
+      copy.template landed<kBatchStages - 2>();
+      barrier();
+      copy.begin(next, next < end, stage(next));
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c) {
+        typename Weights::Raw& raw = coming[s * kChunks + c];
+        multiply_chunk<Weights>(stage(step), raw, c, sums);
+        const i32 chunk = step * kChunks + c + kAhead;
+        if (chunk < end * kChunks) weights.load(chunk, raw);
       }
     }
   }
@@ -290,39 +305,33 @@ GPU_FUNCTION inline void store_sums(const LinearBatchArgs& a, const BatchRows& r
 template <class Weights, int tile_tokens>
 GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   constexpr int kTokenTiles = tile_tokens / static_cast<int>(kTile);
-  // Chunks of weights that are under way: with more tokens a lane has no registers for two.
-  constexpr int kAhead = tile_tokens == 16 ? 2 : 1;
-  constexpr i32 kWaves = batch_threads(tile_tokens) / static_cast<i32>(kWave);
-  GPU_SHARED(float, memory, kWaves / 2 * kBatchRows * tile_tokens);
-  const BatchWave wave(kWaves, a.row_waves);
-  const i32 tile = static_cast<i32>(block_index().x) * a.row_waves + wave.row;
+  constexpr i32 kSums = kTokenTiles * Accumulator::kCount * static_cast<i32>(kWave);
+  const auto wave = static_cast<i32>(wave_index());
+  const i32 tile = static_cast<i32>(block_index().x) * kBatchWaves + wave;
   const i32 token = static_cast<i32>(block_index().y) * tile_tokens;
   const bool has = tile < a.tiles;
   const BatchRows rows = batch_rows(a, min_of(tile, a.tiles - 1));
-  const Weights weights(rows, a.columns);
-
-  const i32 chunks = (a.columns + Weights::kChunk - 1) / Weights::kChunk;
-  const i32 worker = static_cast<i32>(block_index().z) * wave.depths + wave.depth;
-  const i32 workers = static_cast<i32>(grid_size().z) * wave.depths;
-  const i32 begin = worker * chunks / workers, end = has ? (worker + 1) * chunks / workers : begin;
-  typename Weights::Raw coming[kAhead];
-#pragma unroll
-  for (int i = 0; i < kAhead; ++i) weights.load(min_of(begin + i, chunks - 1), coming[i]);
-  wait_for_previous();
-  Accumulator sums[kRowTiles][kTokenTiles];
-  for (i32 chunk = begin; chunk < end; chunk += kAhead) {
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      if (chunk + i >= end) break;
-      multiply_chunk<Weights>(a, coming[i], chunk + i, token, sums);
-      if (chunk + i + kAhead < end) weights.load(chunk + i + kAhead, coming[i]);
-    }
+  Accumulator sums[kTokenTiles];
+  multiply_steps<Weights, tile_tokens>(a, rows, token, sums);
+  if (grid_size().z > 1 && !add_splits(a, tile, has, sums)) return;
+  if (a.epilogue != Epilogue::kSiluMul) {
+    if (has) store_sums(a, rows, token, Weights::kUndo, sums, sums);
+    return;
   }
 
-  add_waves(wave, memory, sums);
-  const bool first = has && wave.depth == 0;
-  if (grid_size().z > 1 && !add_splits(a, tile, first, sums)) return;
-  if (first) store_sums(a, rows, token, Weights::kUndo, sums);
+  // The waves of the second matrix give their sums to those of the first.
+  auto& memory = block_memory<BatchMemory<tile_tokens>>();
+  static_assert(sizeof(memory.x) >= kBatchWaves / 2 * kSums * sizeof(float));
+  float* pair = reinterpret_cast<float*>(memory.x[0]) + wave / 2 * kSums + static_cast<i32>(lane());
+  barrier();
+  if (has && tile % 2 == 1) {
+    for_sums(sums, [&](int number, float& sum) { pair[number * static_cast<int>(kWave)] = sum; });
+  }
+  barrier();
+  if (!has || tile % 2 == 1) return;
+  Accumulator second[kTokenTiles];
+  for_sums(second, [&](int number, float& sum) { sum = pair[number * static_cast<int>(kWave)]; });
+  store_sums(a, rows, token, Weights::kUndo, sums, second);
 }
 
 template <class T, int tile_tokens>
@@ -336,9 +345,10 @@ GPU_FUNCTION inline void linear_batch_blocks(const LinearBatchArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_PLAIN(name, T, tile)                                                                              \
-  GPU_EARLY_KERNEL(linear_##name##_batch_##tile, gabbro::gpu::batch_threads(tile), gabbro::gpu::LinearBatchArgs, \
-                   linear_batch_plain<gabbro::gpu::T, tile>)
+#define GABBRO_BATCH(name, tile, ...)                                                 \
+  GPU_EARLY_MEMORY_KERNEL(linear_##name##_batch_##tile, gabbro::gpu::batch_threads(), \
+                          gabbro::gpu::GABBRO_GPU::BatchMemory<tile>, gabbro::gpu::LinearBatchArgs, __VA_ARGS__)
+#define GABBRO_PLAIN(name, T, tile) GABBRO_BATCH(name, tile, linear_batch_plain<gabbro::gpu::T, tile>)
 GABBRO_PLAIN(f16, Half, 16)
 GABBRO_PLAIN(f16, Half, 32)
 GABBRO_PLAIN(f16, Half, 64)
@@ -346,9 +356,7 @@ GABBRO_PLAIN(bf16, BFloat, 16)
 GABBRO_PLAIN(bf16, BFloat, 32)
 GABBRO_PLAIN(bf16, BFloat, 64)
 
-#define GABBRO_BLOCKS(name, tile)                                                                                \
-  GPU_EARLY_KERNEL(linear_##name##_batch_##tile, gabbro::gpu::batch_threads(tile), gabbro::gpu::LinearBatchArgs, \
-                   linear_batch_blocks<GABBRO_PACKING(name), tile>)
+#define GABBRO_BLOCKS(name, tile) GABBRO_BATCH(name, tile, linear_batch_blocks<GABBRO_PACKING(name), tile>)
 #define GABBRO_FORMAT(name) \
   GABBRO_BLOCKS(name, 16)   \
   GABBRO_BLOCKS(name, 32)   \

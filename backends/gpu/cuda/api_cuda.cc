@@ -484,6 +484,9 @@ Function* compile_function(Module* module, const std::string& name, const std::s
   return find_function(module, name.c_str());
 }
 
+uint32_t compute_units(const Context* context) {
+  return static_cast<uint32_t>(attribute(context->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+}
 uint32_t block_threads(const Function* function) { return function->threads; }
 uint32_t resident_blocks(const Function* function) { return function->resident_blocks; }
 

@@ -332,6 +332,7 @@ Function* compile_function(Module* module, const std::string& name, const std::s
   return find_function(module, name.c_str());
 }
 
+uint32_t compute_units(const Context* context) { return context->units; }
 uint32_t block_threads(const Function* function) { return function->threads; }
 uint32_t resident_blocks(const Function* function) { return function->resident_blocks; }
 

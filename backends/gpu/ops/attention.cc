@@ -31,9 +31,11 @@ class RopeKvFunctions {
   // Fills in what depends on the numbers of tokens and heads.
   void operator()(const Launcher& run, int64_t tokens, RopeKvArgs args) const {
     constexpr int64_t kManyKeys = 64;
+    // One token of each sequence has no neighbors in the cache.
+    const bool neighbors = tokens >= 2 * int64_t{args.table.sequences};
     args.tokens = static_cast<i32>(tokens);
     args.heads_of_block = rope_heads_of_block(tokens);
-    if (tokens >= kManyKeys && args.k.heads > 0 && args.keys.scale == nullptr) {
+    if (tokens >= kManyKeys && neighbors && args.k.heads > 0 && args.keys.scale == nullptr) {
       run(keys_, {blocks_for(tokens, kKeyTokens), static_cast<u32>(args.k.heads)}, args);
       args.k.heads = 0;
     }

@@ -15,8 +15,8 @@ namespace {
 
 // Weights are read once per kMaxBatchTile tokens, which costs less than their conversion for a library up to here (8B
 // Q4_K_M on an H100: 192 tokens take as long, 128 take 0.78 times as long). bf16 takes as long to read as its f16 copy.
-// For f16 weights, which need no conversion, a library is asked first: cuBLASLt takes 0.73 times as long for 32 tokens.
-constexpr int64_t kMostTokens = 192, kMostBFloatTokens = 32;
+// Weights of f16 need no conversion: a library is as fast from more than 32 tokens on.
+constexpr int64_t kMostTokens = 192, kMostPlainTokens = 32;
 
 int tile_of(int64_t tokens) { return tokens <= 16 ? 16 : tokens <= 32 ? 32 : kMaxBatchTile; }
 
@@ -29,36 +29,25 @@ const api::Function* batch_function(const abi::TensorView& weight, int64_t token
   return takes_f16(weight) ? context.function_if_any(batch_kernel_name(weight, tokens)) : nullptr;
 }
 
-// How the waves share the rows and K.
-struct Shares {
-  i32 row_waves;
-  u32 splits;
-};
-
-// The shares with the shortest time by a model of it: rounds of blocks, of which each takes as long as its waves' steps
-// of kBatchDepth columns, plus a fixed cost per block and that of adding the sums. Waves with the same columns share
-// their loads of activations.
-Shares shares_of(int64_t tiles, int64_t columns, int64_t token_tiles, int tile_tokens, int64_t waves,
-                 int64_t resident) {
-  constexpr int64_t kMaxSplits = 8;
-  constexpr double kBegin = 2, kAddWaves = 0.5, kAddSplits = 2;  // steps
+// In how many parts K is split, so that all units have work: the shortest time by a model of it. A unit runs several
+// blocks at a time, each of which is slower then; a block takes as long as its steps of kBatchDepth columns, plus a
+// fixed cost, and that of adding the parts. (The constants are fits to sweeps of an 8B model's shapes on an H200.)
+u32 splits_of(int64_t blocks, int64_t columns, int64_t units, int64_t resident) {
+  constexpr int64_t kMaxSplits = 16;
+  constexpr double kBegin = 2, kAdd = 2, kSlower = 0.5;
   const int64_t steps = (columns + kBatchDepth - 1) / kBatchDepth;
-  Shares best = {1, 1};
+  const int64_t together = std::max<int64_t>(resident / units, 1);
+  u32 best = 1;
   double least = std::numeric_limits<double>::infinity();
-  for (int64_t row_waves = waves; row_waves >= 1; row_waves /= 2) {
-    const int64_t blocks = (tiles + row_waves - 1) / row_waves * token_tiles;
-    for (int64_t splits = 1; splits <= kMaxSplits; splits *= 2) {
-      const int64_t workers = waves / row_waves * splits;
-      if (workers > std::max<int64_t>(steps, waves / row_waves)) break;
-      if (splits > 1 && blocks > kCounters) break;
-      const auto rounds = static_cast<double>((blocks * splits + resident - 1) / resident);
-      const double reads = 1 + static_cast<double>(tile_tokens) / kMaxBatchTile / static_cast<double>(row_waves);
-      const double time = rounds * (static_cast<double>((steps + workers - 1) / workers) * reads + kBegin +
-                                    (row_waves < waves ? kAddWaves : 0) + (splits > 1 ? kAddSplits : 0));
-      if (time < least) {
-        least = time;
-        best = {static_cast<i32>(row_waves), static_cast<u32>(splits)};
-      }
+  for (int64_t splits = 1; splits <= std::min(kMaxSplits, steps); splits *= 2) {
+    if (splits > 1 && blocks > kCounters) break;
+    const int64_t of_unit = (blocks * splits + units - 1) / units, at_a_time = std::min(of_unit, together);
+    const double rounds = static_cast<double>(of_unit) / static_cast<double>(at_a_time);
+    const double block = static_cast<double>((steps + splits - 1) / splits) + kBegin;
+    const double time = rounds * block * (1 + kSlower * static_cast<double>(at_a_time - 1)) + (splits > 1 ? kAdd : 0);
+    if (time < least) {
+      least = time;
+      best = static_cast<u32>(splits);
     }
   }
   return best;
@@ -85,11 +74,11 @@ class LinearBatch : public Kernel {
       flops += 2 * static_cast<double>(tokens_) * rows * static_cast<double>(columns_);
     }
     for (Group& group : groups_) {
-      group.shares =
-          shares_of(group.tiles, columns_, padded_ / tile_of(tokens_), tile_of(tokens_),
-                    api::block_threads(group.function) / context.wave(), api::resident_blocks(group.function));
-      if (group.shares.splits > 1)
-        partial_floats = std::max(partial_floats, group.tiles * group.shares.splits * kBatchRows * padded_);
+      group.blocks = blocks_for(group.tiles, api::block_threads(group.function) / context.wave());
+      group.splits = splits_of(group.blocks * (padded_ / tile_of(tokens_)), columns_, context.compute_units(),
+                               api::resident_blocks(group.function));
+      if (group.splits > 1)
+        partial_floats = std::max(partial_floats, int64_t{group.tiles} * group.splits * kBatchRows * padded_);
     }
     ScratchLayout layout;
     f16_at_ = layout.place(padded_ * depth_ * 2);
@@ -125,11 +114,7 @@ class LinearBatch : public Kernel {
     for (const Group& group : groups_) {
       for (int i = 0; i < group.count; ++i) args.matrices[i] = matrix(launch, group.first + i);
       args.tiles = group.tiles;
-      args.row_waves = group.shares.row_waves;
-      run(group.function,
-          {blocks_for(group.tiles, static_cast<u32>(args.row_waves)), static_cast<u32>(padded_ / tile_of(tokens_)),
-           group.shares.splits},
-          args);
+      run(group.function, {group.blocks, static_cast<u32>(padded_ / tile_of(tokens_)), group.splits}, args);
     }
   }
 
@@ -141,7 +126,7 @@ class LinearBatch : public Kernel {
     int first;
     int count = 0;
     i32 tiles = 0;
-    Shares shares{};
+    u32 blocks = 0, splits = 1;
   };
 
   static const char* convert_batch_name(int64_t columns) {
@@ -181,7 +166,7 @@ bool takes_batch(const abi::TensorView& weight, int64_t tokens, const MakeContex
 }
 
 bool asks_batch(const abi::TensorView& weight, int64_t tokens, const MakeContext& context) {
-  if (weight.dtype == DType::f16 || (weight.dtype == DType::bf16 && tokens > kMostBFloatTokens)) return false;
+  if (!is_quantized(weight.dtype) && tokens > kMostPlainTokens) return false;
   return takes_batch(weight, tokens, context);
 }
 

@@ -298,6 +298,7 @@ Function* compile_function(Module* module, const std::string& name, const std::s
   return find_function(module, name.c_str());  // the library stays: its kernels are in the simulator's table
 }
 
+uint32_t compute_units(const Context*) { return 1; }
 uint32_t block_threads(const Function* function) { return function->kernel->threads; }
 uint32_t resident_blocks(const Function*) { return 2; }  // few, so that tests see blocks that take several shares
 
