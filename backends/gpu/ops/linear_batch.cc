@@ -1,7 +1,6 @@
 #include "backends/gpu/ops/linear_batch.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,8 +14,8 @@ namespace {
 
 // Weights are read once per kMaxBatchTile tokens, which costs less than their conversion for a library up to here (8B
 // Q4_K_M on an H100: 192 tokens take as long, 128 take 0.78 times as long). bf16 takes as long to read as its f16 copy.
-// Weights of f16 need no conversion: a library is as fast from more than 32 tokens on.
-constexpr int64_t kMostTokens = 192, kMostPlainTokens = 32;
+// For f16 weights, which need no conversion, a library is asked first.
+constexpr int64_t kMostTokens = 192, kMostBFloatTokens = 32;
 
 int tile_of(int64_t tokens) { return tokens <= 16 ? 16 : tokens <= 32 ? 32 : kMaxBatchTile; }
 
@@ -29,28 +28,14 @@ const api::Function* batch_function(const abi::TensorView& weight, int64_t token
   return takes_f16(weight) ? context.function_if_any(batch_kernel_name(weight, tokens)) : nullptr;
 }
 
-// In how many parts K is split, so that all units have work: the shortest time by a model of it. A unit runs several
-// blocks at a time, each of which is slower then; a block takes as long as its steps of kBatchDepth columns, plus a
-// fixed cost, and that of adding the parts. (The constants are fits to sweeps of an 8B model's shapes on an H200.)
-u32 splits_of(int64_t blocks, int64_t columns, int64_t units, int64_t resident) {
-  constexpr int64_t kMaxSplits = 16;
-  constexpr double kBegin = 2, kAdd = 2, kSlower = 0.5;
+// In how many parts K is split: as few as give most units two blocks, since each part costs the adding of its sums
+// (sweeps of an 8B model's shapes on an H200).
+u32 splits_of(int64_t blocks, int64_t columns, int64_t units) {
+  constexpr int64_t kMaxSplits = 16, kEnoughPercent = 140;  // blocks, of the units
   const int64_t steps = (columns + kBatchDepth - 1) / kBatchDepth;
-  const int64_t together = std::max<int64_t>(resident / units, 1);
-  u32 best = 1;
-  double least = std::numeric_limits<double>::infinity();
-  for (int64_t splits = 1; splits <= std::min(kMaxSplits, steps); splits *= 2) {
-    if (splits > 1 && blocks > kCounters) break;
-    const int64_t of_unit = (blocks * splits + units - 1) / units, at_a_time = std::min(of_unit, together);
-    const double rounds = static_cast<double>(of_unit) / static_cast<double>(at_a_time);
-    const double block = static_cast<double>((steps + splits - 1) / splits) + kBegin;
-    const double time = rounds * block * (1 + kSlower * static_cast<double>(at_a_time - 1)) + (splits > 1 ? kAdd : 0);
-    if (time < least) {
-      least = time;
-      best = static_cast<u32>(splits);
-    }
-  }
-  return best;
+  int64_t splits = 1;
+  while (2 * splits <= std::min(kMaxSplits, steps) && blocks * splits * 100 < units * kEnoughPercent) splits *= 2;
+  return blocks > kCounters ? 1 : static_cast<u32>(splits);
 }
 
 class LinearBatch : public Kernel {
@@ -75,8 +60,7 @@ class LinearBatch : public Kernel {
     }
     for (Group& group : groups_) {
       group.blocks = blocks_for(group.tiles, api::block_threads(group.function) / context.wave());
-      group.splits = splits_of(group.blocks * (padded_ / tile_of(tokens_)), columns_, context.compute_units(),
-                               api::resident_blocks(group.function));
+      group.splits = splits_of(group.blocks * (padded_ / tile_of(tokens_)), columns_, context.compute_units());
       if (group.splits > 1)
         partial_floats = std::max(partial_floats, int64_t{group.tiles} * group.splits * kBatchRows * padded_);
     }
@@ -166,7 +150,7 @@ bool takes_batch(const abi::TensorView& weight, int64_t tokens, const MakeContex
 }
 
 bool asks_batch(const abi::TensorView& weight, int64_t tokens, const MakeContext& context) {
-  if (!is_quantized(weight.dtype) && tokens > kMostPlainTokens) return false;
+  if (weight.dtype == DType::f16 || (weight.dtype == DType::bf16 && tokens > kMostBFloatTokens)) return false;
   return takes_batch(weight, tokens, context);
 }
 
