@@ -186,11 +186,12 @@ GPU_FUNCTION inline void for_sums(Accumulator (&sums)[token_tiles], Body body) {
 }
 
 // The blocks' sums of the same rows, in their order, in the last block that comes here; false in the others. `has`:
-// whether the wave has any.
+// whether the wave has any. `arrived`: a word of the block's memory, which waves may still read before the barrier
+// here.
 template <int token_tiles>
-GPU_FUNCTION inline bool add_splits(const LinearBatchArgs& a, i32 tile, bool has, Accumulator (&sums)[token_tiles]) {
+GPU_FUNCTION inline bool add_splits(const LinearBatchArgs& a, i32 tile, bool has, u32* arrived,
+                                    Accumulator (&sums)[token_tiles]) {
   constexpr i32 kSums = token_tiles * Accumulator::kCount * static_cast<i32>(kWave);
-  GPU_SHARED(u32, arrived, 1);
   const i32 splits = static_cast<i32>(grid_size().z);
   float* partials =
       a.partials + (static_cast<i64>(block_index().y) * a.tiles + tile) * splits * kSums + static_cast<i32>(lane());
@@ -201,9 +202,9 @@ GPU_FUNCTION inline bool add_splits(const LinearBatchArgs& a, i32 tile, bool has
   fence();
   barrier();
   u32* counter = a.arrived + block_index().y * grid_size().x + block_index().x;
-  if (thread_index() == 0) arrived[0] = atomic_increment(counter);
+  if (thread_index() == 0) *arrived = atomic_increment(counter);
   barrier();
-  if (arrived[0] + 1 < static_cast<u32>(splits)) return false;
+  if (*arrived + 1 < static_cast<u32>(splits)) return false;
   fence();
   if (thread_index() == 0) *counter = 0;  // for the next launch
   if (!has) return true;
@@ -313,14 +314,14 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   const BatchRows rows = batch_rows(a, min_of(tile, a.tiles - 1));
   Accumulator sums[kTokenTiles];
   multiply_steps<Weights, tile_tokens>(a, rows, token, sums);
-  if (grid_size().z > 1 && !add_splits(a, tile, has, sums)) return;
+  auto& memory = block_memory<BatchMemory<tile_tokens>>();
+  if (grid_size().z > 1 && !add_splits(a, tile, has, reinterpret_cast<u32*>(memory.x[0]), sums)) return;
   if (a.epilogue != Epilogue::kSiluMul) {
     if (has) store_sums(a, rows, token, Weights::kUndo, sums, sums);
     return;
   }
 
   // The waves of the second matrix give their sums to those of the first.
-  auto& memory = block_memory<BatchMemory<tile_tokens>>();
   static_assert(sizeof(memory.x) >= kBatchWaves / 2 * kSums * sizeof(float));
   float* pair = reinterpret_cast<float*>(memory.x[0]) + wave / 2 * kSums + static_cast<i32>(lane());
   barrier();
