@@ -2,6 +2,7 @@
 // epilogue after it.
 #include "kernels/linear/convert_f16.h"
 
+#include "kernels/linear/batch_order.h"
 #include "kernels/linear/linear_finish.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -77,8 +78,7 @@ class RowShare {
   float held_[held][4];
 };
 
-// The block's row as f16, and the factor that undoes its scale: see ConvertRowsArgs. Columns from k on, a multiple of
-// four, go to f16 + place(k).
+// The block's row as f16, and the factor that undoes its scale: see ConvertRowsArgs. `place` stores them.
 template <class Share, class Place>
 GPU_FUNCTION inline void store_f16(Share& share, i32 columns, i32 depth, Half* f16, float* undone_by, Place place) {
   float peak = 0;
@@ -92,12 +92,12 @@ GPU_FUNCTION inline void store_f16(Share& share, i32 columns, i32 depth, Half* f
   if (exponent >= 127 - 4 && exponent < 127 + 15) exponent = 127 + 14;
   const float scale = bits_to_float((268 - exponent) << 23);
   if (thread_index() == 0) *undone_by = bits_to_float((exponent - 14) << 23);
-  const auto four = [&](i32 k) { return reinterpret_cast<u64*>(f16 + place(k)); };
   share.for_vectors([&](i32 k, const float* values) {
-    *four(k) = pack_f16x2(values[0] * scale, values[1] * scale) |
-               static_cast<u64>(pack_f16x2(values[2] * scale, values[3] * scale)) << 32;
+    place.store(f16, k, pack_f16x2(values[0] * scale, values[1] * scale),
+                pack_f16x2(values[2] * scale, values[3] * scale));
   });
-  for (i32 k = columns + static_cast<i32>(thread_index()) * 4; k < depth; k += kLinearThreads * 4) *four(k) = 0;
+  for (i32 k = columns + static_cast<i32>(thread_index()) * 4; k < depth; k += kLinearThreads * 4)
+    place.store(f16, k, 0, 0);
 }
 
 template <int held, class Place>
@@ -114,14 +114,21 @@ GPU_FUNCTION inline void convert_row_f16(const ConvertRowsArgs& a, i64 row, Half
   store_f16(share, a.columns, a.depth, f16, a.scales + row, place);
 }
 
+// Where a row's elements go, four at a time.
 struct InOrder {
-  GPU_FUNCTION i32 operator()(i32 k) const { return k; }
+  GPU_FUNCTION static void store(Half* f16, i32 k, u32 first, u32 second) {
+    *reinterpret_cast<u64*>(f16 + k) = first | static_cast<u64>(second) << 32;
+  }
 };
-// See batch_vector().
 struct InBatchOrder {
   i32 token, padded;
   bool blocks;
-  GPU_FUNCTION i64 operator()(i32 k) const { return batch_vector(token, k / 8, padded, blocks) * 8 + k % 8; }
+  GPU_FUNCTION void store(Half* f16, i32 k, u32 first, u32 second) const {
+    Half* to = f16 + batch_place(token, k, padded, blocks);
+    if (!takes_together(min_of(padded, kMaxBatchTile), blocks)) return InOrder::store(to, 0, first, second);
+    *reinterpret_cast<u32*>(to) = first;
+    *reinterpret_cast<u32*>(f16 + batch_place(token, k + 2, padded, blocks)) = second;
+  }
 };
 
 template <int held>
@@ -135,9 +142,8 @@ GPU_FUNCTION inline void convert_batch_f16(const ConvertBatchArgs& a) {
   const i32 token = static_cast<i32>(block_index().x);
   const InBatchOrder place = {token, a.padded, a.blocks};
   if (token < a.tokens) return convert_row_f16<held>(a.rows, token, a.rows.f16, place);
-  for (i32 k = static_cast<i32>(thread_index()) * 8; k < a.rows.depth; k += kLinearThreads * 8) {
-    store_vec16(a.rows.f16 + place(k), Vec16{});
-  }
+  for (i32 k = static_cast<i32>(thread_index()) * 4; k < a.rows.depth; k += kLinearThreads * 4)
+    place.store(a.rows.f16, k, 0, 0);
 }
 
 template <int held>

@@ -1,6 +1,7 @@
 // Weights times a small batch of tokens on matrix cores, bound by memory: a wave reads its weights once, converts them
 // to f16 in registers, and multiplies them with all tokens of a tile. A lane converts whole blocks of 32 or vectors of
 // 8, in the order in which memory has them; the activations are stored in an order that fits (batch_vector()).
+#include "kernels/linear/batch_order.h"
 #include "kernels/linear/convert_f16.h"
 #include "kernels/linear/linear_finish.h"
 
@@ -132,10 +133,8 @@ struct BatchMemory {
   Half x[kBatchStages][tile_tokens * kBatchDepth];
 };
 
-// Chunks of weights that are under way, of `chunks` to a step. With many tokens a lane has no registers for more.
-constexpr int batch_ahead(int tile_tokens, int chunks) {
-  return chunks > 1 ? chunks : tile_tokens == kMaxBatchTile ? 1 : 3;
-}
+// Chunks of weights that are under way, of `chunks` to a step. With many tokens a lane may have no registers for more.
+constexpr int batch_ahead(int chunks, bool few) { return chunks > 1 ? chunks : few ? 1 : 3; }
 
 // sums += a chunk of the wave's rows times the tokens of the tile, of which `x` has a step of columns; `local`: the
 // number of the chunk in it.
@@ -173,6 +172,49 @@ GPU_FUNCTION inline void multiply_chunk(const Half* x, const typename Weights::R
       }
     }
   }
+}
+
+#ifdef GABBRO_TOGETHER
+// The same by products of four waves together.
+template <class Weights, int token_tiles>
+GPU_FUNCTION inline void multiply_together(const Half* x, const typename Weights::Raw& raw,
+                                           Accumulator (&sums)[token_tiles]) {
+  constexpr int kTokens = token_tiles * kRows, kProducts = kUnit / kLaneDepth;
+#pragma unroll
+  for (int unit = 0; unit < Weights::kUnits; ++unit) {
+    u32 rows[kLaneRows][kUnitWords];
+#pragma unroll
+    for (int i = 0; i < kLaneRows; ++i) Weights::convert(raw, i, unit, rows[i]);
+    begin_together();
+#pragma unroll
+    for (int i = 0; i < kProducts; ++i) {
+      const Half* columns = x + (unit * kProducts + i) * kTokens * kRows;
+      multiply_together<kTokens>(fragment_of(rows, i * kLaneDepth / 2), together_columns<kTokens>(columns),
+                                 sums[0].value);
+    }
+    sent_together();
+    done_together<1>();  // those before have read their rows
+  }
+}
+#endif
+
+// The end of a step's products, before its activations are overwritten and after the next ones have landed.
+template <bool together>
+GPU_FUNCTION inline void end_step() {
+#ifdef GABBRO_TOGETHER
+  if constexpr (together) {
+    done_together<0>();
+    show_together();
+  }
+#endif
+}
+template <class Weights, bool together, int token_tiles>
+GPU_FUNCTION inline void multiply(const Half* x, const typename Weights::Raw& raw, int local,
+                                  Accumulator (&sums)[token_tiles]) {
+#ifdef GABBRO_TOGETHER
+  if constexpr (together) return multiply_together<Weights>(x, raw, sums);
+#endif
+  multiply_chunk<Weights>(x, raw, local, sums);
 }
 
 // All sums of a wave, one after the other: body(number, sum).
@@ -240,7 +282,7 @@ template <int tile_tokens>
 class StepCopy {
  public:
   GPU_FUNCTION StepCopy(const LinearBatchArgs& a, i32 token)
-      : from_(a.f16 + (static_cast<i64>(token / 8) * 8 * kStepVectors + thread_index()) * 8),
+      : from_(a.f16 + (static_cast<i64>(token) * kStepVectors + thread_index()) * 8),
         step_(static_cast<i64>(a.padded) * kBatchDepth) {}
   GPU_FUNCTION void begin(i32 step, bool is, Half* to) {
 #pragma unroll
@@ -267,9 +309,11 @@ class StepCopy {
 template <class Weights, int tile_tokens>
 GPU_FUNCTION inline void multiply_steps(const LinearBatchArgs& a, const BatchRows& rows, i32 token,
                                         Accumulator (&sums)[tile_tokens / static_cast<int>(kTile)]) {
-  constexpr int kChunks = kBatchDepth / Weights::kChunk, kAhead = batch_ahead(tile_tokens, kChunks);
+  constexpr bool kTogether = takes_together(tile_tokens, Weights::kBlocks);
+  constexpr int kChunks = kBatchDepth / Weights::kChunk;
+  constexpr int kAhead = batch_ahead(kChunks, tile_tokens == kMaxBatchTile && !kTogether);
   constexpr int kSteps = kAhead / kChunks;  // after which the chunks are where they were
-  static_assert(kSteps * kChunks == kAhead);
+  static_assert(kSteps * kChunks == kAhead && (!kTogether || kChunks == 1));
   auto& memory = block_memory<BatchMemory<tile_tokens>>();
   const Weights weights(a.matrices[rows.matrix], rows.row, a.columns);
   const i32 steps = (a.columns + kBatchDepth - 1) / kBatchDepth;
@@ -290,17 +334,19 @@ GPU_FUNCTION inline void multiply_steps(const LinearBatchArgs& a, const BatchRow
       const i32 step = first + s, next = step + kBatchStages - 1;
       if (step >= end) break;
       copy.template landed<kBatchStages - 2>();
+      end_step<kTogether>();
       barrier();
       copy.begin(next, next < end, stage(next));
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {
         typename Weights::Raw& raw = coming[s * kChunks + c];
-        multiply_chunk<Weights>(stage(step), raw, c, sums);
+        multiply<Weights, kTogether>(stage(step), raw, c, sums);
         const i32 chunk = step * kChunks + c + kAhead;
         if (chunk < end * kChunks) weights.load(chunk, raw);
       }
     }
   }
+  end_step<kTogether>();
 }
 
 template <class Weights, int tile_tokens>
