@@ -7,48 +7,76 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+// Which four elements of a row are a thread's number i: pairs from first(i) on, kApart columns from each other.
+struct InOrder {
+  static constexpr i32 kApart = 2;
+  GPU_FUNCTION static i32 first(i32 i) { return i * 4; }
+};
+// As takes_together() wants them: those of two neighboring lanes, see batch_place().
+struct ForLanes {
+  static constexpr i32 kApart = 32;
+  GPU_FUNCTION static i32 first(i32 i) { return i / 32 * kBatchDepth + i % 32 / 16 * 64 + i % 16 * 2; }
+};
+
+// `both`: whether the row has the second pair.
+template <class Order>
+GPU_FUNCTION inline void load_four(const float* from, bool both, float* values) {
+  if constexpr (Order::kApart == 2) {  // rows have whole fours
+    const Vec16 vec = load_vec16(from);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) values[i] = bits_to_float(vec.word[i]);
+  } else {
+    const auto pair = [&](i32 k) { return *reinterpret_cast<const FloatPair*>(from + k); };
+    const FloatPair one = pair(0), two = both ? pair(Order::kApart) : FloatPair{0, 0};
+    values[0] = one.a;
+    values[1] = one.b;
+    values[2] = two.a;
+    values[3] = two.b;
+  }
+}
+
 // A row to convert to f16: x, or silu(first · scale) · (second · scale).
 struct PlainRow {
   const float* x;
-  GPU_FUNCTION void load(i32 k, float* values) const {
-    const Vec16 vec = load_vec16(x + k);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) values[i] = bits_to_float(vec.word[i]);
+  template <class Order>
+  GPU_FUNCTION void load(i32 k, bool both, float* values) const {
+    load_four<Order>(x + k, both, values);
   }
 };
 struct GatedRow {
   const float* first;
   const float* second;
   float scale;
-  GPU_FUNCTION void load(i32 k, float* values) const {
-    const Vec16 one = load_vec16(first + k), two = load_vec16(second + k);
+  template <class Order>
+  GPU_FUNCTION void load(i32 k, bool both, float* values) const {
+    float two[4];
+    load_four<Order>(first + k, both, values);
+    load_four<Order>(second + k, both, two);
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      values[i] = silu(bits_to_float(one.word[i]) * scale) * (bits_to_float(two.word[i]) * scale);
+    for (int i = 0; i < 4; ++i) values[i] = silu(values[i] * scale) * (two[i] * scale);
   }
 };
 
-// A thread's share of a row, four elements at a time. The first ones stay in registers, so that the row is read once;
-// of a longer row the rest is read for each pass.
-template <class Row, int held>
+// A thread's share of a row, four elements at a time; what is past the row's end counts as zeros up to `depth`. The
+// first ones stay in registers, so that the row is read once; of a longer row the rest is read for each pass.
+template <class Row, int held, class Order = InOrder>
 class RowShare {
  public:
-  GPU_FUNCTION RowShare(const Row& row, const float* norm, i32 columns) : row_(row), norm_(norm), columns_(columns) {
+  GPU_FUNCTION RowShare(const Row& row, const float* norm, i32 columns, i32 depth)
+      : row_(row), norm_(norm), columns_(columns), depth_(depth) {
 #pragma unroll
-    for (int i = 0; i < held; ++i) {
-      if (column(i) < columns_) row_.load(column(i), held_[i]);
-    }
+    for (int i = 0; i < held; ++i) load(i, held_[i]);
   }
-  // body(k, values) for each four.
+  // body(k, values) for each four, of which k is the first one's column.
   template <class Body>
   GPU_FUNCTION void for_vectors(Body body) {
 #pragma unroll
     for (int i = 0; i < held; ++i) {
-      if (column(i) < columns_) body(column(i), held_[i]);
+      if (column(i) < depth_) body(column(i), held_[i]);
     }
-    for (int i = held; column(i) < columns_; ++i) {
+    for (int i = held; column(i) < depth_; ++i) {
       float values[4];
-      row_.load(column(i), values);
+      load(i, values);
       scale(column(i), values);
       body(column(i), values);
     }
@@ -57,30 +85,37 @@ class RowShare {
   GPU_FUNCTION void normalize(float factor) {
     factor_ = factor;
 #pragma unroll
-    for (int i = 0; i < held; ++i) {
-      if (column(i) < columns_) scale(column(i), held_[i]);
-    }
+    for (int i = 0; i < held; ++i) scale(column(i), held_[i]);
   }
 
  private:
-  GPU_FUNCTION static i32 column(int i) { return (static_cast<i32>(thread_index()) + i * kLinearThreads) * 4; }
-  GPU_FUNCTION void scale(i32 k, float* values) const {
-    if (factor_ == 0) return;
-    const Vec16 norm = load_vec16(norm_ + k);
+  GPU_FUNCTION static i32 column(int i) { return Order::first(static_cast<i32>(thread_index()) + i * kLinearThreads); }
+  GPU_FUNCTION bool both(i32 k) const { return k + Order::kApart < columns_; }
+  GPU_FUNCTION void load(int i, float* values) const {
+    const i32 k = column(i);
+    if (k < columns_) return row_.template load<Order>(k, both(k), values);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) values[i] *= factor_ * bits_to_float(norm.word[i]);
+    for (int j = 0; j < 4; ++j) values[j] = 0;
+  }
+  GPU_FUNCTION void scale(i32 k, float* values) const {
+    if (factor_ == 0 || k >= columns_) return;
+    float norm[4];
+    load_four<Order>(norm_ + k, both(k), norm);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) values[i] *= factor_ * norm[i];
   }
 
   const Row row_;
   const float* norm_;
-  i32 columns_;
+  i32 columns_, depth_;
   float factor_ = 0;  // 0: there is no norm, or not yet
   float held_[held][4];
 };
 
-// The block's row as f16, and the factor that undoes its scale: see ConvertRowsArgs. `place` stores them.
+// The block's row as f16, and the factor that undoes its scale: see ConvertRowsArgs. The four elements from column k on
+// go to f16 + place(k).
 template <class Share, class Place>
-GPU_FUNCTION inline void store_f16(Share& share, i32 columns, i32 depth, Half* f16, float* undone_by, Place place) {
+GPU_FUNCTION inline void store_f16(Share& share, Half* f16, float* undone_by, Place place) {
   float peak = 0;
   share.for_vectors([&](i32, const float* values) {
 #pragma unroll
@@ -93,16 +128,14 @@ GPU_FUNCTION inline void store_f16(Share& share, i32 columns, i32 depth, Half* f
   const float scale = bits_to_float((268 - exponent) << 23);
   if (thread_index() == 0) *undone_by = bits_to_float((exponent - 14) << 23);
   share.for_vectors([&](i32 k, const float* values) {
-    place.store(f16, k, pack_f16x2(values[0] * scale, values[1] * scale),
-                pack_f16x2(values[2] * scale, values[3] * scale));
+    *reinterpret_cast<u64*>(f16 + place(k)) = pack_f16x2(values[0] * scale, values[1] * scale) |
+                                              static_cast<u64>(pack_f16x2(values[2] * scale, values[3] * scale)) << 32;
   });
-  for (i32 k = columns + static_cast<i32>(thread_index()) * 4; k < depth; k += kLinearThreads * 4)
-    place.store(f16, k, 0, 0);
 }
 
-template <int held, class Place>
+template <int held, class Order, class Place>
 GPU_FUNCTION inline void convert_row_f16(const ConvertRowsArgs& a, i64 row, Half* f16, Place place) {
-  RowShare<PlainRow, held> share({a.x + row * a.columns}, a.norm, a.columns);
+  RowShare<PlainRow, held, Order> share({a.x + row * a.columns}, a.norm, a.columns, a.depth);
   if (a.norm != nullptr) {
     float squares = 0;
     share.for_vectors([&](i32, const float* values) {
@@ -111,47 +144,46 @@ GPU_FUNCTION inline void convert_row_f16(const ConvertRowsArgs& a, i64 row, Half
     });
     share.normalize(1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon));
   }
-  store_f16(share, a.columns, a.depth, f16, a.scales + row, place);
+  store_f16(share, f16, a.scales + row, place);
 }
 
-// Where a row's elements go, four at a time.
-struct InOrder {
-  GPU_FUNCTION static void store(Half* f16, i32 k, u32 first, u32 second) {
-    *reinterpret_cast<u64*>(f16 + k) = first | static_cast<u64>(second) << 32;
-  }
+struct SamePlace {
+  GPU_FUNCTION i32 operator()(i32 k) const { return k; }
 };
-struct InBatchOrder {
+// Four elements of an Order are neighbors there.
+struct BatchPlace {
   i32 token, padded;
   bool blocks;
-  GPU_FUNCTION void store(Half* f16, i32 k, u32 first, u32 second) const {
-    Half* to = f16 + batch_place(token, k, padded, blocks);
-    if (!takes_together(min_of(padded, kMaxBatchTile), blocks)) return InOrder::store(to, 0, first, second);
-    *reinterpret_cast<u32*>(to) = first;
-    *reinterpret_cast<u32*>(f16 + batch_place(token, k + 2, padded, blocks)) = second;
-  }
+  GPU_FUNCTION i64 operator()(i32 k) const { return batch_place(token, k, padded, blocks); }
 };
 
 template <int held>
 GPU_FUNCTION inline void convert_rows_f16(const ConvertRowsArgs& a) {
   const i64 row = block_index().x;
-  convert_row_f16<held>(a, row, a.f16 + row * a.depth, InOrder{});
+  convert_row_f16<held, InOrder>(a, row, a.f16 + row * a.depth, SamePlace{});
 }
 
+template <int held, class Order>
+GPU_FUNCTION inline void convert_batch_row(const ConvertBatchArgs& a) {
+  const i32 token = static_cast<i32>(block_index().x);
+  const BatchPlace place = {token, a.padded, a.blocks};
+  if (token < a.tokens) return convert_row_f16<held, Order>(a.rows, token, a.rows.f16, place);
+  for (i32 i = static_cast<i32>(thread_index()); i < a.rows.depth / 4; i += kLinearThreads) {
+    *reinterpret_cast<u64*>(a.rows.f16 + place(Order::first(i))) = 0;
+  }
+}
 template <int held>
 GPU_FUNCTION inline void convert_batch_f16(const ConvertBatchArgs& a) {
-  const i32 token = static_cast<i32>(block_index().x);
-  const InBatchOrder place = {token, a.padded, a.blocks};
-  if (token < a.tokens) return convert_row_f16<held>(a.rows, token, a.rows.f16, place);
-  for (i32 k = static_cast<i32>(thread_index()) * 4; k < a.rows.depth; k += kLinearThreads * 4)
-    place.store(a.rows.f16, k, 0, 0);
+  if (takes_together(min_of(a.padded, kMaxBatchTile), a.blocks)) return convert_batch_row<held, ForLanes>(a);
+  convert_batch_row<held, InOrder>(a);
 }
 
 template <int held>
 GPU_FUNCTION inline void convert_gated_f16(const ConvertGatedArgs& a) {
   const i64 row = block_index().x;
   const GatedRow gated = {a.first + row * a.columns, a.second + row * a.columns, a.scales_before[row]};
-  RowShare<GatedRow, held> share(gated, nullptr, a.columns);
-  store_f16(share, a.columns, a.depth, a.f16 + row * a.depth, a.scales + row, InOrder{});
+  RowShare<GatedRow, held> share(gated, nullptr, a.columns, a.depth);
+  store_f16(share, a.f16 + row * a.depth, a.scales + row, SamePlace{});
 }
 
 // A thread a block of 32 codes.

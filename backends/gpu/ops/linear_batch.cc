@@ -31,7 +31,7 @@ const api::Function* batch_function(const abi::TensorView& weight, int64_t token
 // In how many parts K is split: as few as give most units two blocks, since each part costs the adding of its sums
 // (sweeps of an 8B model's shapes on an H200).
 u32 splits_of(int64_t blocks, int64_t columns, int64_t units) {
-  constexpr int64_t kMaxSplits = 16, kEnoughPercent = 140;  // blocks, of the units
+  constexpr int64_t kMaxSplits = 16, kEnoughPercent = 150;  // blocks, of the units
   const int64_t steps = (columns + kBatchDepth - 1) / kBatchDepth;
   int64_t splits = 1;
   while (2 * splits <= std::min(kMaxSplits, steps) && blocks * splits * 100 < units * kEnoughPercent) splits *= 2;
