@@ -18,20 +18,21 @@ struct ForLanes {
   GPU_FUNCTION static i32 first(i32 i) { return i / 32 * kBatchDepth + i % 32 / 16 * 64 + i % 16 * 2; }
 };
 
-// `both`: whether the row has the second pair.
+// Without branches, so that many loads are under way: pairs past the end repeat the last one.
 template <class Order>
-GPU_FUNCTION inline void load_four(const float* from, bool both, float* values) {
+GPU_FUNCTION inline void load_four(const float* row, i32 k, i32 columns, float* values) {
   if constexpr (Order::kApart == 2) {  // rows have whole fours
-    const Vec16 vec = load_vec16(from);
+    const Vec16 vec = load_vec16(row + min_of(k, columns - 4));
 #pragma unroll
     for (int i = 0; i < 4; ++i) values[i] = bits_to_float(vec.word[i]);
   } else {
-    const auto pair = [&](i32 k) { return *reinterpret_cast<const FloatPair*>(from + k); };
-    const FloatPair one = pair(0), two = both ? pair(Order::kApart) : FloatPair{0, 0};
-    values[0] = one.a;
-    values[1] = one.b;
-    values[2] = two.a;
-    values[3] = two.b;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const i32 own = min_of(k + i * Order::kApart, columns - 2);
+      const FloatPair pair = *reinterpret_cast<const FloatPair*>(row + own);
+      values[2 * i] = pair.a;
+      values[2 * i + 1] = pair.b;
+    }
   }
 }
 
@@ -39,8 +40,8 @@ GPU_FUNCTION inline void load_four(const float* from, bool both, float* values) 
 struct PlainRow {
   const float* x;
   template <class Order>
-  GPU_FUNCTION void load(i32 k, bool both, float* values) const {
-    load_four<Order>(x + k, both, values);
+  GPU_FUNCTION void load(i32 k, i32 columns, float* values) const {
+    load_four<Order>(x, k, columns, values);
   }
 };
 struct GatedRow {
@@ -48,10 +49,10 @@ struct GatedRow {
   const float* second;
   float scale;
   template <class Order>
-  GPU_FUNCTION void load(i32 k, bool both, float* values) const {
+  GPU_FUNCTION void load(i32 k, i32 columns, float* values) const {
     float two[4];
-    load_four<Order>(first + k, both, values);
-    load_four<Order>(second + k, both, two);
+    load_four<Order>(first, k, columns, values);
+    load_four<Order>(second, k, columns, two);
 #pragma unroll
     for (int i = 0; i < 4; ++i) values[i] = silu(values[i] * scale) * (two[i] * scale);
   }
@@ -90,17 +91,18 @@ class RowShare {
 
  private:
   GPU_FUNCTION static i32 column(int i) { return Order::first(static_cast<i32>(thread_index()) + i * kLinearThreads); }
-  GPU_FUNCTION bool both(i32 k) const { return k + Order::kApart < columns_; }
   GPU_FUNCTION void load(int i, float* values) const {
     const i32 k = column(i);
-    if (k < columns_) return row_.template load<Order>(k, both(k), values);
+    row_.template load<Order>(k, columns_, values);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) values[j] = 0;
+    for (int j = 0; j < 4; ++j) {
+      if (k + j % 2 + j / 2 * Order::kApart >= columns_) values[j] = 0;
+    }
   }
   GPU_FUNCTION void scale(i32 k, float* values) const {
-    if (factor_ == 0 || k >= columns_) return;
+    if (factor_ == 0) return;
     float norm[4];
-    load_four<Order>(norm_ + k, both(k), norm);
+    load_four<Order>(norm_, k, columns_, norm);
 #pragma unroll
     for (int i = 0; i < 4; ++i) values[i] *= factor_ * norm[i];
   }
