@@ -105,7 +105,7 @@ TEST(Adapters, OnWeightsInBlocksAreThoseOnTheirValues) {
     const std::vector<float> exact = logits(values, one), plain = logits(values, {});
     expect_near(logits(blocks, one), exact, expected.vocabulary(), kRoundedInputs, type);
     converted(blocks, values, "f32", {{adapter, 1.0f}});
-    expect_near(logits(values, {}), exact, expected.vocabulary(), kTolerance, type);
+    expect_near(logits(values, {}), exact, expected.vocabulary(), 2 * kTolerance, type);  // both round keys and values
     double change = 0, length = 0;
     for (size_t i = 0; i < exact.size(); ++i) {
       change += std::pow(exact[i] - plain[i], 2);
