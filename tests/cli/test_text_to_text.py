@@ -45,8 +45,9 @@ class TextToText(TestCase):
         answer = tensor("answer")[:12]
         self.answer = answer[:answer.index(END)] if END in answer else answer
 
-    def answer_of(self, model, *options):
-        return json.loads(self.succeeds("run", model, "-n", "12", "--temp", "0", "--json", *options, self.prompt).text)
+    def answer_of(self, model, prompt=None):
+        arguments = ("run", model, "-n", "12", "--temp", "0", "--json", prompt or self.prompt)
+        return json.loads(self.succeeds(*arguments).text)
 
     def test_greedy_answers_are_those_of_transformers(self):
         document = self.answer_of(self.model)
@@ -55,8 +56,16 @@ class TextToText(TestCase):
 
     def test_the_converted_file_gives_the_same(self):
         file = self.folder / "t5.gguf"
-        self.succeeds("convert", self.model, file, "--type", "bf16")
+        self.succeeds("convert", self.model, "-o", file, "--type", "bf16")
         self.assertEqual(self.answer_of(file)["token_ids"], self.answer)
+
+    def test_several_prompts_are_answered_together(self):
+        prompts = [self.prompt, self.prompt[::-1], self.prompt[:3]]
+        file = self.file("prompts.txt", "\n".join(prompts) + "\n")
+        lines = self.succeeds("run", self.model, "--prompts", file, "--parallel", "2", "-n", "12", "--temp", "0").text
+        answers = [json.loads(line) for line in lines.splitlines()]
+        self.assertEqual([answer["token_ids"] for answer in answers],
+                         [self.answer_of(self.model, prompt=prompt)["token_ids"] for prompt in prompts])
 
     def test_options_that_it_does_not_take_are_refused(self):
         self.fails(2, "run", self.model, "--quantize", "q8_0", self.prompt, says="--quantize")
