@@ -56,4 +56,27 @@ std::optional<SelectiveScanRequest> read_selective_scan(const KernelRequest& req
   return fits ? std::optional(r) : std::nullopt;
 }
 
+std::optional<DeltaRuleRequest> read_gated_delta_rule(const KernelRequest& request) {
+  using In = DeltaRuleInput;
+  if (!has_operands(request, In::kCount, 2) || !has_aliases(request, 1, {In::kState})) return {};
+  const TensorView* in = request.inputs;
+  if (in[In::kK].rank != 3 || in[In::kV].rank != 3 || in[In::kState].rank != 4) return {};
+  const DeltaRuleRequest r{.tokens = in[In::kV].shape[0],
+                           .heads = in[In::kV].shape[1],
+                           .rows = in[In::kV].shape[2],
+                           .groups = in[In::kK].shape[1],
+                           .states = in[In::kK].shape[2],
+                           .slots = in[In::kState].shape[0]};
+  const bool fits = r.groups > 0 && r.heads % r.groups == 0 && r.rows > 0 && r.states > 0 &&
+                    has_shape(in[In::kQ], DType::f32, {r.tokens, r.groups, r.states}) &&
+                    has_shape(in[In::kK], DType::f32, {r.tokens, r.groups, r.states}) &&
+                    has_shape(in[In::kV], DType::f32, {r.tokens, r.heads, r.rows}) &&
+                    has_shape(in[In::kDecay], DType::f32, {r.tokens, r.heads}) &&
+                    has_shape(in[In::kBeta], DType::f32, {r.tokens, r.heads}) &&
+                    has_shape(in[In::kState], DType::f32, {r.slots, r.heads, r.rows, r.states}) &&
+                    has_shape(request.outputs[0], DType::f32, {r.tokens, r.heads, r.rows}) &&
+                    has_slots(request, In::kSequence, r.tokens);
+  return fits ? std::optional(r) : std::nullopt;
+}
+
 }  // namespace gabbro::abi

@@ -68,6 +68,7 @@ constexpr KernelEntry kKernels[] = {
     {"latent_attention", make_latent_attention},
     {"causal_conv", make_causal_conv, kInPlace},
     {"selective_scan", make_selective_scan, kInPlace},
+    {"gated_delta_rule", make_gated_delta_rule, kInPlace},
     {"matmul", make_matmul_dot},
     {"matmul", make_matmul_few},
     {"matmul", make_matmul},

@@ -48,6 +48,7 @@ constexpr OpEntry kOps[] = {
     {"latent_attention", make_latent_attention},
     {"causal_conv", make_causal_conv, kInPlace},
     {"selective_scan", make_selective_scan, kInPlace},
+    {"gated_delta_rule", make_gated_delta_rule, kInPlace},
     {"attention_step", make_attention_step, kInPlace},
     {"matmul", make_matmul},
     {"matmul_fused", make_matmul_fused},

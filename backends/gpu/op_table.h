@@ -78,6 +78,7 @@ std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const Ma
 // ops/recurrence.cc
 std::unique_ptr<Kernel> make_causal_conv(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_selective_scan(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_gated_delta_rule(const abi::KernelRequest& request, const MakeContext& context);
 // ops/scan.cc
 std::unique_ptr<Kernel> make_cumsum(const abi::KernelRequest& request, const MakeContext& context);
 // ops/layer_norm.cc

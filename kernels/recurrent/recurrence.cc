@@ -1,4 +1,4 @@
-// `causal_conv` and `selective_scan`: states are in registers while the tokens of a sequence pass.
+// `causal_conv`, `selective_scan` and `gated_delta_rule`: states are in registers while the tokens of a sequence pass.
 #include "kernels/recurrent/recurrence.h"
 
 #include "kernels/gpu/gpu.h"
@@ -55,6 +55,11 @@ GPU_FUNCTION inline void causal_conv(const CausalConvArgs& a) {
   }
 }
 
+GPU_FUNCTION inline float sum_of_lanes(float sum, i32 lanes) {
+  for (i32 step = 1; step < lanes; step *= 2) sum += shuffle_xor(sum, static_cast<u32>(step));
+  return sum;
+}
+
 // A row of the state is that of some lanes, which have every lanes'th of its elements.
 GPU_FUNCTION inline void selective_scan(const SelectiveScanArgs& a) {
   const i32 thread = static_cast<i32>(thread_index()), part = thread % a.lanes;
@@ -90,7 +95,59 @@ GPU_FUNCTION inline void selective_scan(const SelectiveScanArgs& a) {
       held[i] = fma(held[i], a.one_decay != 0 ? same : exp(dt * decay[i]), in * a.b[vectors + n]);
       sum = fma(held[i], a.c[vectors + n], sum);
     }
-    for (i32 step = 1; step < a.lanes; step *= 2) sum += shuffle_xor(sum, static_cast<u32>(step));
+    sum = sum_of_lanes(sum, a.lanes);
+    if (has_row && part == 0) a.y[at] = sum;
+  }
+#pragma unroll
+  for (int i = 0; i < kLaneStates; ++i) {
+    const i32 n = i * a.lanes + part;
+    if (has_row && n < a.states) state[n] = held[i];
+  }
+}
+
+// Rows and lanes as in selective_scan.
+GPU_FUNCTION inline void gated_delta_rule(const DeltaRuleArgs& a) {
+  const i32 thread = static_cast<i32>(thread_index()), part = thread % a.lanes;
+  const i32 block_rows = static_cast<i32>(kScanBlockThreads) / a.lanes, all_rows = a.heads * a.rows;
+  const i32 row = static_cast<i32>(block_index().x) * block_rows + thread / a.lanes;
+  const i32 first = static_cast<i32>(block_index().y), slot = slot_of(a.places, first);
+  const bool has_row = row < all_rows;
+  if (slot < 0) {
+    if (has_row && part == 0) a.y[static_cast<i64>(first) * all_rows + row] = 0;
+    return;
+  }
+  if (follows(a.places, first)) return;
+  const i32 safe_row = has_row ? row : 0, head = safe_row / a.rows, group = head / (a.heads / a.groups);
+  float* const state = a.state + (static_cast<i64>(slot) * all_rows + safe_row) * a.states;
+  const bool begins = a.places.positions[first] == 0;
+  float held[kLaneStates];
+#pragma unroll
+  for (int i = 0; i < kLaneStates; ++i) {
+    const i32 n = i * a.lanes + part;
+    held[i] = n < a.states && !begins ? state[n] : 0;
+  }
+  for (i32 t = first; t == first || (t < a.places.tokens && follows(a.places, t)); ++t) {
+    const i64 at = static_cast<i64>(t) * all_rows + safe_row, of_head = static_cast<i64>(t) * a.heads + head;
+    const i64 vectors = (static_cast<i64>(t) * a.groups + group) * a.states;
+    const float decay = exp(a.decay[of_head]);
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kLaneStates; ++i) {
+      const i32 n = i * a.lanes + part;
+      if (n >= a.states) continue;
+      held[i] *= decay;
+      sum = fma(held[i], a.k[vectors + n], sum);
+    }
+    const float delta = a.beta[of_head] * (a.v[at] - sum_of_lanes(sum, a.lanes));
+    sum = 0;
+#pragma unroll
+    for (int i = 0; i < kLaneStates; ++i) {
+      const i32 n = i * a.lanes + part;
+      if (n >= a.states) continue;
+      held[i] = fma(delta, a.k[vectors + n], held[i]);
+      sum = fma(held[i], a.q[vectors + n], sum);
+    }
+    sum = sum_of_lanes(sum, a.lanes);
     if (has_row && part == 0) a.y[at] = sum;
   }
 #pragma unroll
@@ -109,3 +166,4 @@ GABBRO_CAUSAL_CONV(3)
 GABBRO_CAUSAL_CONV(4)
 GABBRO_CAUSAL_CONV(8)
 GPU_KERNEL(selective_scan, gabbro::gpu::kScanBlockThreads, gabbro::gpu::SelectiveScanArgs, selective_scan)
+GPU_KERNEL(gated_delta_rule, gabbro::gpu::kScanBlockThreads, gabbro::gpu::DeltaRuleArgs, gated_delta_rule)

@@ -1,5 +1,6 @@
-// Arguments of `causal_conv` and `selective_scan` (docs/fused_ops.md): recurrences over the tokens of sequences. A
-// block that is not of the first token of a sequence in the step has nothing to do; the others walk over its tokens.
+// Arguments of `causal_conv`, `selective_scan` and `gated_delta_rule` (docs/fused_ops.md): recurrences over the tokens
+// of sequences. A block that is not of the first token of a sequence in the step has nothing to do; the others walk
+// over its tokens.
 #pragma once
 
 #include "kernels/gpu/types.h"
@@ -53,6 +54,20 @@ struct SelectiveScanArgs {
   i32 heads, rows, groups, states;  // H, P, G, N
   i32 lanes;
   i32 one_decay;
+};
+
+// Grid as of SelectiveScanArgs.
+struct DeltaRuleArgs {
+  const float* q;      // [T, G, N]
+  const float* k;      // [T, G, N]
+  const float* v;      // [T, H, P]
+  const float* decay;  // [T, H]
+  const float* beta;   // [T, H]
+  float* state;        // [slots, H, P, N]
+  float* y;            // [T, H, P]
+  TokenSlots places;
+  i32 heads, rows, groups, states;  // H, P, G, N
+  i32 lanes;
 };
 
 }  // namespace gabbro::gpu

@@ -9,6 +9,7 @@
 #include "src/engine/model_needs.h"
 #include "src/engine/model_text.h"
 #include "src/engine/streaming/engine_streaming.h"
+#include "src/engine/text_to_text.h"
 #include "src/models/llm/config_reader.h"
 
 namespace gabbro {
@@ -76,6 +77,29 @@ const FileType* type_to_quantize(const std::string& name) {
 }  // namespace
 
 namespace {
+
+void add_warnings(const Checkpoint& checkpoint, const text::Tokenizer* tokenizer, const SamplingDefaults& sampling,
+                  ModelFacts& facts) {
+  for (const std::string& note : checkpoint.notes()) facts.warnings.push_back(checkpoint.path() + ": " + note);
+  if (tokenizer != nullptr) {
+    for (const std::string& warning : tokenizer->warnings())
+      facts.warnings.push_back(checkpoint.path() + ": " + warning);
+  }
+  facts.warnings.insert(facts.warnings.end(), sampling.warnings.begin(), sampling.warnings.end());
+}
+
+void check_vocabulary(const Checkpoint& checkpoint, const text::Tokenizer* tokenizer, int64_t rows) {
+  if (tokenizer == nullptr || tokenizer->size() <= rows) return;
+  throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", checkpoint.path(), tokenizer->size(),
+                  rows);
+}
+
+void describe_device(const Device& device, const LoadOptions& options, ModelFacts& facts) {
+  facts.device_id = device.facts().id;
+  facts.device_name = device.facts().name;
+  if (const auto tuning = device.tuning()) facts.device_note = tuning->problem;
+  facts.threads = options.threads > 0 ? options.threads : device.facts().compute_units;
+}
 
 std::vector<llm::ScaledAdapter> load_adapters(const std::vector<AdapterOption>& options) {
   std::vector<llm::ScaledAdapter> adapters;
@@ -159,7 +183,8 @@ std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions&
 
 std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOptions& options,
                                      std::shared_ptr<Device> device) {
-  if (has_encoder_alone(checkpoint)) {
+  const bool answers_texts = encoder::has_t5_decoder(checkpoint);
+  if (has_encoder_alone(checkpoint) && !answers_texts) {
     throw Error(ErrorCode::kBadInput, checkpoint.path() + ": the model is a text encoder, which writes no text",
                 "gabbro embed, or gabbro rerank");
   }
@@ -175,25 +200,28 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   }
   state->chat_template = read_template_later(checkpoint);
   state->device = device != nullptr ? device : open_device(options.device, {.threads = options.threads});
+  if (answers_texts) {
+    TextToText loaded = load_text_to_text(checkpoint, options, state->device);
+    state->text_to_text = std::move(loaded.model);
+    state->facts = std::move(loaded.facts);
+    state->pages.emplace(0);
+    state->sampling = read_sampling_defaults(checkpoint);
+    add_warnings(checkpoint, state->tokenizer.get(), state->sampling, state->facts);
+    check_vocabulary(checkpoint, state->tokenizer.get(), state->facts.vocabulary);
+    describe_device(*state->device, options, state->facts);
+    return std::shared_ptr<Engine>(new Engine(std::move(state)));
+  }
   const FileType* const quantize = type_to_quantize(options.quantize);
   const ModelNeeds needs = quantize != nullptr ? needs_of(llm::plan_of(checkpoint), *quantize) : needs_of(checkpoint);
   const llm::ModelShape& shape = needs.shape;
-  if (state->tokenizer != nullptr && state->tokenizer->size() > shape.vocabulary) {
-    throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", checkpoint.path(),
-                    state->tokenizer->size(), shape.vocabulary);
-  }
+  check_vocabulary(checkpoint, state->tokenizer.get(), shape.vocabulary);
 
   ModelFacts& facts = state->facts;
   facts = describe(checkpoint, needs);
   facts.context = context_of(shape, options.context);
   facts.sequences = std::max<int64_t>(1, options.sequences);
   state->sampling = read_sampling_defaults(checkpoint);
-  for (const std::string& note : checkpoint.notes()) facts.warnings.push_back(checkpoint.path() + ": " + note);
-  if (state->tokenizer != nullptr) {
-    for (const std::string& warning : state->tokenizer->warnings())
-      facts.warnings.push_back(checkpoint.path() + ": " + warning);
-  }
-  facts.warnings.insert(facts.warnings.end(), state->sampling.warnings.begin(), state->sampling.warnings.end());
+  add_warnings(checkpoint, state->tokenizer.get(), state->sampling, facts);
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
@@ -230,10 +258,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   facts.kv_bytes_per_token = static_cast<uint64_t>(state->cache->config().bytes_per_token());
   if (state->cache->is_by_need())
     warn_of_memory(*state->device, facts.kv_bytes_per_token * static_cast<uint64_t>(pages * PagePool::kTokens), facts);
-  facts.device_id = state->device->facts().id;
-  facts.device_name = state->device->facts().name;
-  if (const auto tuning = state->device->tuning()) facts.device_note = tuning->problem;
-  facts.threads = options.threads > 0 ? options.threads : state->device->facts().compute_units;
+  describe_device(*state->device, options, facts);
   if (state->stream != nullptr) streaming::start_stream(*state->stream, checkpoint, *state->device, facts);
 
   return std::shared_ptr<Engine>(new Engine(std::move(state)));

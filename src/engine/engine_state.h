@@ -13,6 +13,7 @@
 #include "src/engine/state_pool.h"
 #include "src/engine/streaming/weight_stream.h"
 #include "src/graph/eval.h"
+#include "src/models/encoder/t5_decoder.h"
 #include "src/models/llm/adapter.h"
 #include "src/models/llm/model.h"
 #include "src/text/chat_template.h"
@@ -40,7 +41,8 @@ struct Engine::State {
   std::unique_ptr<streaming::WeightStream> stream;  // null: all weights are on the device
   std::vector<llm::ScaledAdapter> adapters;
   std::shared_ptr<llm::InputSquares> observer;  // mostly null
-  std::unique_ptr<llm::LanguageModel> model;
+  std::unique_ptr<llm::LanguageModel> model;    // null: text_to_text instead
+  std::optional<encoder::T5Model> text_to_text;
   std::optional<nn::KvCache> cache;
   std::optional<PagePool> pages;
   std::optional<StatePool> states;  // of models that have recurrent ones

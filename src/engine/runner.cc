@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -51,6 +52,9 @@ void check_room(const Engine& engine, int64_t length, std::span<const int32_t> m
 
 }  // namespace
 
+Sequence::Sequence(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+Sequence::Sequence(Sequence&&) noexcept = default;
+
 Sequence::~Sequence() {
   if (engine_ == nullptr) return;  // moved from
   const std::lock_guard lock(engine_->state_->mutex);
@@ -58,7 +62,11 @@ Sequence::~Sequence() {
 }
 
 Sequence::Sequence(const Sequence& other)
-    : engine_(other.engine_), tokens_(other.tokens_), pages_(other.pages_), names_(other.names_) {
+    : engine_(other.engine_),
+      tokens_(other.tokens_),
+      pages_(other.pages_),
+      names_(other.names_),
+      text_length_(other.text_length_) {
   const std::lock_guard lock(engine_->state_->mutex);
   for (const int32_t page : pages_) engine_->state_->pages->share(page);
 }
@@ -68,6 +76,8 @@ void Sequence::truncate(int64_t length) {
     throw bad_input("a session of {} tokens cannot be cut to {}", tokens_.size(), length);
   const std::lock_guard lock(engine_->state_->mutex);
   if (state_->length > length) state_->length = 0;
+  if (length == 0) text_length_ = 0;
+  if (length < text_length_) t5_state_.reset();
   tokens_.resize(static_cast<size_t>(length));
   names_.resize(std::min(names_.size(), static_cast<size_t>(length / kPageTokens)));
   release_pages(length);
@@ -75,7 +85,7 @@ void Sequence::truncate(int64_t length) {
 
 int64_t Sequence::reuse(std::span<const int32_t> prompt) {
   const std::lock_guard lock(engine_->state_->mutex);
-  if (engine_->state_->states) return std::ssize(tokens_);
+  if (engine_->state_->states || engine_->state_->text_to_text) return std::ssize(tokens_);
   PagePool& pool = *engine_->state_->pages;
   constexpr auto kPage = static_cast<size_t>(kPageTokens);
   while (tokens_.size() % kPage == 0 && tokens_.size() + kPage < prompt.size()) {
@@ -127,7 +137,8 @@ void Sequence::release_pages(int64_t length) {
 }
 
 void Sequence::name_pages() {
-  if (engine_->state_->states) return;  // pages alone do not make a beginning
+  // Pages alone do not make a beginning, and an encoder-decoder has none.
+  if (engine_->state_->states || engine_->state_->text_to_text) return;
   constexpr auto kPage = static_cast<size_t>(kPageTokens);
   while ((names_.size() + 1) * kPage <= tokens_.size()) {
     const size_t i = names_.size();
@@ -137,6 +148,8 @@ void Sequence::name_pages() {
 }
 
 int64_t Runner::prompt_chunk() const {
+  // The encoder reads a text as a whole.
+  if (engine_->state_->text_to_text) return std::numeric_limits<int64_t>::max() / 2;
   if (engine_->state_->stream != nullptr) return streaming::kStreamedChunk;
   return prefill_chunk(engine_->state_->device->facts(), engine_->state_->facts.quantization);
 }
@@ -160,10 +173,12 @@ std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::at
     std::vector<Part> parts;
     for (const Chunk& chunk : chunks) {
       const int64_t length = std::ssize(chunk.sequence->tokens_);
-      chunk.sequence->take_pages(length + std::ssize(chunk.tokens));
+      if (!shared.text_to_text) chunk.sequence->take_pages(length + std::ssize(chunk.tokens));
       parts.push_back({chunk.sequence, chunk.tokens, length, chunk.rows});
     }
-    const Tensor result = single_tokens && visit_ == nullptr ? decode(chunks, cancel) : forward(parts, cancel);
+    const Tensor result = shared.text_to_text                  ? answer_texts(chunks, cancel)
+                          : single_tokens && visit_ == nullptr ? decode(chunks, cancel)
+                                                               : forward(parts, cancel);
     const std::span<const float> logits = host(result, rows);
     for (const Chunk& chunk : chunks) {
       chunk.sequence->tokens_.insert(chunk.sequence->tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
@@ -222,6 +237,8 @@ void Runner::append(Sequence& sequence, std::span<const int32_t> tokens, int64_t
 
 void Runner::append_traced(Sequence& sequence, std::span<const int32_t> tokens, const Session::BlockVisitor& visit,
                            const std::atomic<bool>* cancel) {
+  if (engine_->state_->text_to_text)
+    throw Error(ErrorCode::kBadInput, "an encoder-decoder has no outputs of single layers");
   if (engine_->state_->stream != nullptr || !engine_->state_->model->has_stages())
     throw Error(ErrorCode::kBadInput, "a model whose weights are streamed has no outputs of single layers");
   visit_ = &visit;

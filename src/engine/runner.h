@@ -14,15 +14,21 @@
 
 namespace gabbro {
 
+namespace encoder {
+struct T5State;  // src/models/encoder/t5_decoder.h
+}
+
 // The tokens of one conversation, and the pages of the cache that hold their keys and values. A value: a copy shares
 // pages until one of both writes to them. Recurrent states cannot be shared or cut: a sequence that was copied, cut or
 // stopped within a step computes them again from its tokens, in its next step.
+// Of an encoder-decoder (T5) the tokens of the first step are the text that the encoder reads, and those after it the
+// decoder's answer. A sequence that is cut within the text reads all that it has with the next tokens.
 class Sequence {
  public:
-  explicit Sequence(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+  explicit Sequence(std::shared_ptr<Engine> engine);
   ~Sequence();
   Sequence(const Sequence& other);
-  Sequence(Sequence&&) = default;
+  Sequence(Sequence&&) noexcept;
   Sequence& operator=(Sequence&&) = delete;
 
   std::span<const int32_t> tokens() const { return tokens_; }
@@ -45,6 +51,8 @@ class Sequence {
   std::vector<int32_t> pages_;
   std::vector<uint64_t> names_;  // of the full pages
   std::shared_ptr<SequenceState> state_ = std::make_shared<SequenceState>();
+  int64_t text_length_ = 0;                       // of an encoder-decoder: tokens that the encoder reads
+  std::unique_ptr<encoder::T5State> t5_state_{};  // of tokens_; null: to be computed again
 };
 
 // Tokens to append to a sequence, and the rows of logits that are wanted.
@@ -91,6 +99,8 @@ class Runner {
   };
 
   void prepare_states(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
+  Tensor answer_texts(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);  // of an encoder-decoder
+  Tensor answer(const Chunk& chunk, const std::atomic<bool>* cancel);
   Tensor decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
   void compute(const Tensor& x, const std::atomic<bool>* cancel);  // and what the engine's observer has gathered

@@ -13,8 +13,18 @@ struct Part {
   size_t bytes() const { return dtype_bytes(dtype, static_cast<size_t>(shape.elements())); }
 };
 
-// The tensors of a layer, in the order of KvLayer and of LatentLayer.
-std::vector<Part> parts_of(const CacheLayer& layer, const KvCacheConfig& config) {
+std::vector<Part> states_of(const CacheLayer& layer, const KvCacheConfig& config) {
+  std::vector<Part> parts;
+  for (const Shape& state : layer.states) {
+    std::vector<int64_t> all{config.slots};
+    for (int i = 0; i < state.rank(); ++i) all.push_back(state[i]);
+    parts.push_back({DType::f32, Shape(all)});
+  }
+  return parts;
+}
+
+// The tensors of a layer's pages, in the order of KvLayer and of LatentLayer.
+std::vector<Part> pages_of(const CacheLayer& layer, const KvCacheConfig& config) {
   const int64_t n = config.pages, p = KvCacheConfig::kPageTokens, g = layer.heads, d = layer.dimension;
   const bool quantized = config.dtype == DType::q8_0;
   const DType dtype = quantized ? DType::i8 : DType::f16;
@@ -32,11 +42,6 @@ std::vector<Part> parts_of(const CacheLayer& layer, const KvCacheConfig& config)
       if (quantized) parts.push_back({DType::f16, Shape{n, 1, p, d / 32}});
       break;
     case CacheKind::kState:
-      for (const Shape& state : layer.states) {
-        std::vector<int64_t> all{config.slots};
-        for (int i = 0; i < state.rank(); ++i) all.push_back(state[i]);
-        parts.push_back({DType::f32, Shape(all)});
-      }
       break;
   }
   return parts;
@@ -78,26 +83,26 @@ KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& con
     : config_(config), layers_(config.layers.size()), latents_(config.layers.size()), states_(config.layers.size()) {
   check(config);
   const bool by_need = !device->host_accessible() && device->reserve_range(1) != nullptr;
-  const auto has_range = [&](const CacheLayer& layer) { return by_need && layer.kind != CacheKind::kState; };
   size_t room = 0;
   for (const CacheLayer& layer : config.layers) {
-    if (device->host_accessible() || has_range(layer)) continue;
-    for (const Part& part : parts_of(layer, config)) room += MemoryBlock::rounded(part.bytes());
+    if (device->host_accessible()) break;
+    for (const Part& part : states_of(layer, config)) room += MemoryBlock::rounded(part.bytes());
+    if (by_need) continue;
+    for (const Part& part : pages_of(layer, config)) room += MemoryBlock::rounded(part.bytes());
   }
   MemoryBlock block(device, room);
   for (size_t i = 0; i < config.layers.size(); ++i) {
     const CacheLayer& layer = config.layers[i];
+    for (const Part& part : states_of(layer, config))
+      states_[i].push_back(device->tensor_in(block.take(part.bytes()), part.dtype, part.shape));
     std::vector<Tensor> made;
-    for (const Part& part : parts_of(layer, config)) {
-      const bool range = has_range(layer) && part.bytes() > 0;
+    for (const Part& part : pages_of(layer, config)) {
+      const bool range = by_need && part.bytes() > 0;
       made.push_back(device->tensor_in(range ? device->reserve_range(part.bytes()) : block.take(part.bytes()),
                                        part.dtype, part.shape));
       if (range) ranges_.push_back({made.back(), part.bytes() / static_cast<size_t>(config.pages)});
     }
-    if (layer.kind == CacheKind::kState) {
-      states_[i] = std::move(made);
-      continue;
-    }
+    if (layer.kind == CacheKind::kState) continue;
     made.resize(4);
     if (layer.kind == CacheKind::kLatent) {
       latents_[i] = {.latents = made[0], .scales = made[1]};

@@ -17,7 +17,7 @@ struct CacheLayer {
   int64_t dimension = 0;  // D
   int64_t window = 0;     // tokens that attention reaches back; 0: all. Their keys stay in the cache all the same
   CacheKind kind = CacheKind::kKeysValues;
-  std::vector<Shape> states{};  // of kState: f32, for each sequence
+  std::vector<Shape> states{};  // f32, for each sequence: all of kState, and what kKeysValues has besides
 
   bool operator==(const CacheLayer&) const = default;
 };

@@ -36,7 +36,7 @@ extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments, kBatchNormSums;
 // flip.cc, recurrent.cc
 extern const Op kFlip, kRecurrent, kRecurrentGradient;
 // recurrence.cc
-extern const Op kCausalConv, kSelectiveScan;
+extern const Op kCausalConv, kSelectiveScan, kGatedDeltaRule;
 // create.cc, matmul.cc, gather.cc
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
 // pick.cc
@@ -77,7 +77,7 @@ inline constexpr const Op* kOpTable[] = {
     // flip.cc, recurrent.cc
     &kFlip, &kRecurrent, &kRecurrentGradient,
     // recurrence.cc
-    &kCausalConv, &kSelectiveScan,
+    &kCausalConv, &kSelectiveScan, &kGatedDeltaRule,
     // create.cc, matmul.cc, gather.cc
     &kIota, &kMatmul, &kGather, &kConcat, &kDequantize,
     // pick.cc

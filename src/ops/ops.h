@@ -76,4 +76,14 @@ struct SelectiveScan {
 };
 Recurrence selective_scan(const SelectiveScan& scan, const TokenPositions& places);  // y [T, H, P]
 
+// Linear attention by the gated delta rule (arXiv 2412.06464, equation 10), token by token:
+//   state = exp(decay) · state,  state += beta · (v - state · k) ⊗ k,  y = state · q
+struct DeltaRule {
+  Tensor q, k;         // [T, G, N]; head h has those of group h / (H/G)
+  Tensor v;            // [T, H, P]
+  Tensor decay, beta;  // [T, H]
+  Tensor state;        // f32 [slots, H, P, N]
+};
+Recurrence gated_delta_rule(const DeltaRule& rule, const TokenPositions& places);  // y [T, H, P]
+
 }  // namespace gabbro

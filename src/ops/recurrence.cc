@@ -1,5 +1,5 @@
-// Recurrences over the tokens of sequences, with states that are written in place: the causal convolution and the
-// selective state space of Mamba. Primitives, since their states are.
+// Recurrences over the tokens of sequences, with states that are written in place: the causal convolution, the
+// selective state space of Mamba and the gated delta rule. Primitives, since their states are.
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -23,6 +23,17 @@ const Op kSelectiveScan = {
     .infer =
         [](const Args& a) {
           return std::vector<TensorSpec>{TensorSpec{a[0].shape(), DType::f32}, a[5].spec()};
+        },
+    .in_place = {5},
+    .first_in_place = 1,
+};
+
+// Inputs: q, k, v, decay, beta, state, sequence, positions, slots.
+const Op kGatedDeltaRule = {
+    .name = "gated_delta_rule",
+    .infer =
+        [](const Args& a) {
+          return std::vector<TensorSpec>{TensorSpec{a[2].shape(), DType::f32}, a[5].spec()};
         },
     .in_place = {5},
     .first_in_place = 1,
@@ -89,6 +100,26 @@ Recurrence selective_scan(const SelectiveScan& s, const TokenPositions& places) 
   require_slots(kOp, places, tokens);
   return recurrence_of(
       record_all(kSelectiveScan, {s.x, s.dt, s.a, s.b, s.c, s.state, places.sequence, places.positions, places.slots}));
+}
+
+Recurrence gated_delta_rule(const DeltaRule& d, const TokenPositions& places) {
+  constexpr const char* kOp = "gated_delta_rule";
+  require_rank(kOp, d.k, 3);
+  require_rank(kOp, d.v, 3);
+  require_rank(kOp, d.state, 4);
+  const int64_t tokens = d.v.shape()[0], heads = d.v.shape()[1], rows = d.v.shape()[2];
+  const int64_t groups = d.k.shape()[1], states = d.k.shape()[2];
+  require_shape(kOp, "v", d.v, d.v.shape());
+  require_shape(kOp, "k", d.k, Shape{tokens, groups, states});
+  require_shape(kOp, "q", d.q, d.k.shape());
+  require_shape(kOp, "the decay", d.decay, Shape{tokens, heads});
+  require_shape(kOp, "beta", d.beta, Shape{tokens, heads});
+  require_shape(kOp, "the state", d.state, Shape{d.state.shape()[0], heads, rows, states});
+  if (groups == 0 || heads % groups != 0)
+    throw bad_input("[gated_delta_rule] {} groups do not divide the {} heads", groups, heads);
+  require_slots(kOp, places, tokens);
+  return recurrence_of(record_all(
+      kGatedDeltaRule, {d.q, d.k, d.v, d.decay, d.beta, d.state, places.sequence, places.positions, places.slots}));
 }
 
 }  // namespace gabbro

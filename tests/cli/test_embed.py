@@ -155,6 +155,14 @@ class Rerank(TestCase):
         self.fails(2, "rerank", ENCODERS / "bert_rerank", "q", "d " * 80, says="document 1")
         self.succeeds("rerank", ENCODERS / "bert_rerank", "q", "d " * 80, "--truncate")
 
+    def test_weights_with_adapters_for_tasks_are_refused_by_their_field(self):
+        folder = self.folder / "tasks"
+        shutil.copytree(ENCODERS / "xlm_roberta", folder)
+        config = json.loads((folder / "config.json").read_text())
+        config["lora_adaptations"] = ["retrieval.query", "retrieval.passage"]
+        (folder / "config.json").write_text(json.dumps(config))
+        self.fails(2, "embed", folder, "a text", says="lora_adaptations")
+
 
 if __name__ == "__main__":
     support.main()

@@ -1,5 +1,5 @@
-// causal_conv and selective_scan on one device against the same in double precision, token by token: of several
-// sequences at once, of steps that go on where another ended, and of tokens of no sequence.
+// causal_conv, selective_scan and gated_delta_rule on one device against the same in double precision, token by token:
+// of several sequences at once, of steps that go on where another ended, and of tokens of no sequence.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -133,6 +133,58 @@ TEST(Recurrence, SelectiveScanUpdatesTheStateOfEachSequence) {
       // Each state has an error of a few units for each token, and the sum one of N terms.
       const double units = 8.0 * static_cast<double>(tokens) + static_cast<double>(c.states);
       EXPECT_LE(worst_difference(actual, expected), 8 * units * kRounding * largest) << c.heads << " " << c.states;
+    }
+  }
+}
+
+// One row of the state [N] after a token, and its result.
+double delta_step(std::span<double> row, std::span<const float> q, std::span<const float> k, double decay, double beta,
+                  double v) {
+  double predicted = 0, y = 0;
+  for (size_t n = 0; n < row.size(); ++n) predicted += (row[n] *= std::exp(decay)) * k[n];
+  for (size_t n = 0; n < row.size(); ++n) y += (row[n] += beta * (v - predicted) * k[n]) * q[n];
+  return y;
+}
+
+TEST(Recurrence, GatedDeltaRuleCorrectsTheStateOfEachSequence) {
+  const std::shared_ptr<Device> device = open_device("auto", {.threads = 2});
+  for (const ScanCase& c : {ScanCase{6, 8, 2, 24, true}, ScanCase{4, 13, 4, 128, true}, ScanCase{3, 1, 1, 5, true}}) {
+    Maker m(device, 13);
+    const Tensor state = m.normal(Shape{kSlots, c.heads, c.rows, c.states});
+    std::vector<std::vector<double>> held(3, std::vector<double>(static_cast<size_t>(c.heads * c.rows * c.states)));
+    for (const StepTokens* step : {&kFirst, &kSecond}) {
+      const int64_t tokens = step->count();
+      const float unit = 1 / std::sqrt(static_cast<float>(c.states));  // of keys, so that states do not grow
+      const Tensor q = m.normal(Shape{tokens, c.groups, c.states}), k = m.normal(q.shape(), unit);
+      const Tensor v = m.normal(Shape{tokens, c.heads, c.rows});
+      const Tensor decay = neg(exp(m.normal(Shape{tokens, c.heads}))), beta = sigmoid(m.normal(decay.shape()));
+      const std::vector<float> hq = to_host<float>(q), hk = to_host<float>(k), hv = to_host<float>(v),
+                               hd = to_host<float>(decay), hb = to_host<float>(beta);
+      const Recurrence result =
+          gated_delta_rule({.q = q, .k = k, .v = v, .decay = decay, .beta = beta, .state = state}, places_of(m, *step));
+      const std::vector<float> actual = to_host<float>(result.y);
+      std::vector<double> expected;
+      const auto n = static_cast<size_t>(c.states);
+      double largest = 1;
+      for (int64_t t = 0; t < tokens; ++t) {
+        const int32_t s = step->sequence[static_cast<size_t>(t)];
+        for (int64_t i = 0; i < c.heads * c.rows; ++i) {
+          const int64_t head = i / c.rows;
+          const auto of_head = static_cast<size_t>(t * c.heads + head);
+          const size_t vectors = static_cast<size_t>(t * c.groups + head / (c.heads / c.groups)) * n;
+          double y = 0;
+          if (s >= 0) {
+            std::span<double> row(held[static_cast<size_t>(s)]);
+            y = delta_step(row.subspan(static_cast<size_t>(i) * n, n), std::span(hq).subspan(vectors, n),
+                           std::span(hk).subspan(vectors, n), hd[of_head], hb[of_head], hv[expected.size()]);
+          }
+          largest = std::max(largest, std::fabs(y));
+          expected.push_back(y);
+        }
+      }
+      // Two sums of N terms for each token, whose errors the next tokens take over.
+      const double units = static_cast<double>(tokens) * static_cast<double>(8 + 2 * c.states);
+      EXPECT_LE(worst_difference(actual, expected), units * kRounding * largest) << c.heads << " " << c.states;
     }
   }
 }

@@ -80,6 +80,43 @@ TEST(Adapters, OfLlamaCppAndOfPeftAreTheSameOnAnyFileOfTheModel) {
   fs::remove(path);
 }
 
+// Products with blocks round their inputs to 8 bits with a scale for 32 of them: by 2^-8 of the largest at most, and
+// each of the layers' products does so, one after another.
+constexpr double kRoundedInputs = 0x1p-5;
+
+// An adapter on weights in blocks gives what it gives on the same weights in f32: next to them, and merged.
+TEST(Adapters, OnWeightsInBlocksAreThoseOnTheirValues) {
+  const Expected expected = read_expected(adapter_path("llama"));
+  const auto adapter = std::make_shared<const llm::Adapter>(llm::Adapter::open(adapter_path("llama")));
+  const std::string blocks = temporary("-blocks.gguf"), values = temporary("-values.gguf");
+  const auto converted = [](const std::string& from, const std::string& to, const char* type,
+                            std::vector<llm::MergedAdapter> merged = {}) {
+    fs::remove(to);
+    llm::convert(Checkpoint::open(from), to,
+                 {.type = find_file_type(std::string_view(type)), .threads = 2, .adapters = merged});
+  };
+  for (const char* type : {"q4_0", "q8_0"}) {
+    converted(family_folder("llama"), blocks, type);
+    converted(blocks, values, "f32");
+    const auto logits = [&](const std::string& model, std::vector<AdapterOption> adapters) {
+      return all_logits(load_adapted(model, std::move(adapters)), expected.ids);
+    };
+    const std::vector<AdapterOption> one{{.path = adapter_path("llama")}};
+    const std::vector<float> exact = logits(values, one), plain = logits(values, {});
+    expect_near(logits(blocks, one), exact, expected.vocabulary(), kRoundedInputs, type);
+    converted(blocks, values, "f32", {{adapter, 1.0f}});
+    expect_near(logits(values, {}), exact, expected.vocabulary(), 2 * kTolerance, type);  // both round keys and values
+    double change = 0, length = 0;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      change += std::pow(exact[i] - plain[i], 2);
+      length += std::pow(exact[i], 2);
+    }
+    EXPECT_GT(std::sqrt(change / length), 4 * kRoundedInputs) << "the adapter hardly changes the logits";
+  }
+  fs::remove(blocks);
+  fs::remove(values);
+}
+
 TEST(Adapters, AreSwitchedWithoutLoadingAgain) {
   const Expected expected = read_expected(adapter_path("llama"));
   const auto half = values_of<float>(safetensors::File(adapter_path("llama") + "/expected.safetensors"), "half");

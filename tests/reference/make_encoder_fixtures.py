@@ -5,7 +5,7 @@ A folder has config.json and model.safetensors (bf16), the files of sentence-tra
 expected.safetensors: `ids` i32 [T] of all texts one after the other, `lengths` i32 [B], `types` i32 [T] where the model
 has types, `states` f32 [T, C], `pooled` f32 [B, P], which is not normalized, and `scores` f32 [B, labels] of a
 classifier, all of texts that are computed one by one in float32. Of T5 also `decoder_ids` i32 [T] and their `logits` f32 [T, V]
-for the first text. bert, bert_rerank and qwen3_reranker also have a tokenizer.json, and texts.json
+for the first text, and `answer` i32 [ANSWER], the greedy tokens of transformers' generate for it. bert, bert_rerank and qwen3_reranker also have a tokenizer.json, and texts.json
 with what transformers makes of texts: their normalized means, or the sigmoids of the scores of pairs. Needs torch,
 tokenizers and transformers.
 
@@ -28,6 +28,7 @@ from safetensors.torch import save_file
 
 OUT = pathlib.Path(__file__).resolve().parents[1] / "data" / "encoders"
 VOCABULARY = 96
+ANSWER = 70  # tokens: more than the decoder makes room for at first
 LENGTHS = (9, 21, 1, 14, 21)
 COMMON = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
               max_position_embeddings=64, type_vocab_size=2)
@@ -338,7 +339,10 @@ def write(name, seed):
         decoder_ids = torch.cat([torch.tensor([0]), torch.randint(3, VOCABULARY, (11,), generator=generator)])
         with torch.no_grad():
             logits = model(input_ids=ids[0][None], decoder_input_ids=decoder_ids[None]).logits[0]
-        expected |= {"decoder_ids": decoder_ids.to(torch.int32), "logits": logits}
+            answer = model.generate(ids[0][None], do_sample=False, num_beams=1, max_new_tokens=ANSWER,
+                                    decoder_start_token_id=0, eos_token_id=-1)
+        expected |= {"decoder_ids": decoder_ids.to(torch.int32), "logits": logits,
+                     "answer": answer[0, 1:].to(torch.int32)}
     if pooling == "rank":
         expected["scores"] = torch.stack(scores)
     save_file(expected, folder / "expected.safetensors")

@@ -150,6 +150,25 @@ FAMILIES = {
     "olmo": ("OlmoConfig", dict(num_hidden_layers=2)),
     "opt": ("OPTConfig", dict(num_hidden_layers=2, ffn_dim=48, word_embed_proj_dim=32, intermediate_size=None,
                               num_key_value_heads=None)),
+    "qwen3_next": ("Qwen3NextConfig", dict(
+        head_dim=16, layer_types=["linear_attention", "full_attention", "linear_attention"], mlp_only_layers=[2],
+        linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=12, linear_value_head_dim=4,
+        num_experts=3, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24)),
+    "qwen3_5_text": ("Qwen3_5TextConfig", dict(
+        head_dim=16, layer_types=["linear_attention", "full_attention"], num_hidden_layers=2, linear_num_key_heads=2,
+        linear_num_value_heads=6, linear_key_head_dim=12, linear_value_head_dim=8, tie_word_embeddings=True)),
+    "falcon_h1": ("FalconH1Config", dict(
+        num_hidden_layers=2, mamba_d_ssm=48, mamba_n_heads=6, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=16,
+        mamba_chunk_size=8, mamba_rms_norm=True, mamba_norm_before_gate=False, lm_head_multiplier=0.5,
+        embedding_multiplier=2.5, mlp_multipliers=[0.8, 0.6], key_multiplier=0.7, attention_out_multiplier=0.9,
+        attention_in_multiplier=1.1, ssm_multipliers=[0.9, 1.2, 0.8, 0.7, 0.6], ssm_in_multiplier=1.25,
+        ssm_out_multiplier=0.75)),
+    "jamba": ("JambaConfig", dict(
+        attn_layer_period=3, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1, num_experts=3,
+        num_experts_per_tok=2, mamba_d_state=8, mamba_dt_rank=6, intermediate_size=24)),
+    "nemotron_h": ("NemotronHConfig", dict(
+        num_hidden_layers=None, layers_block_type=["linear_attention", "mlp", "full_attention", "mlp"], head_dim=8,
+        ssm_state_size=16, mamba_num_heads=6, mamba_head_dim=8, n_groups=2, chunk_size=8)),
     "cohere_qk_norm": ("CohereConfig", dict(logit_scale=0.25, num_hidden_layers=2, use_qk_norm=True)),
 }
 

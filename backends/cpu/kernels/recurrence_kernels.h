@@ -8,5 +8,6 @@ namespace gabbro::cpu::GABBRO_ISA {
 KernelPointer make_latent_attention(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_causal_conv(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_selective_scan(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_gated_delta_rule(const abi::KernelRequest& request, const MakeContext& context);
 
 }  // namespace gabbro::cpu::GABBRO_ISA

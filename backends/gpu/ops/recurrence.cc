@@ -1,4 +1,4 @@
-// `causal_conv` and `selective_scan`.
+// `causal_conv`, `selective_scan` and `gated_delta_rule`.
 #include "kernels/recurrent/recurrence.h"
 #include "backends/common/recurrence_request.h"
 #include "backends/gpu/op_table.h"
@@ -80,6 +80,40 @@ class SelectiveScan : public Kernel {
   const api::Function* function_;
 };
 
+class GatedDeltaRule : public Kernel {
+ public:
+  GatedDeltaRule(const abi::DeltaRuleRequest& request, const MakeContext& context)
+      : r_(request), function_(context.function("gated_delta_rule")) {
+    const auto elements = static_cast<double>(r_.heads * r_.rows * r_.states);
+    implementation = "gated_delta_rule";
+    bytes = 8.0 * elements;
+    flops = 7.0 * static_cast<double>(r_.tokens) * elements;
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    using In = abi::DeltaRuleInput;
+    const i32 lanes = scan_lanes(r_.states);
+    run(function_, {parts(r_.heads * r_.rows, kScanBlockThreads / lanes), static_cast<u32>(r_.tokens)},
+        DeltaRuleArgs{.q = input<float>(launch, In::kQ),
+                      .k = input<float>(launch, In::kK),
+                      .v = input<float>(launch, In::kV),
+                      .decay = input<float>(launch, In::kDecay),
+                      .beta = input<float>(launch, In::kBeta),
+                      .state = output<float>(launch, 1),
+                      .y = output<float>(launch, 0),
+                      .places = token_slots(launch, In::kSequence, r_.slots),
+                      .heads = static_cast<i32>(r_.heads),
+                      .rows = static_cast<i32>(r_.rows),
+                      .groups = static_cast<i32>(r_.groups),
+                      .states = static_cast<i32>(r_.states),
+                      .lanes = lanes});
+  }
+
+ private:
+  abi::DeltaRuleRequest r_;
+  const api::Function* function_;
+};
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_causal_conv(const abi::KernelRequest& request, const MakeContext& context) {
@@ -90,6 +124,11 @@ std::unique_ptr<Kernel> make_causal_conv(const abi::KernelRequest& request, cons
 std::unique_ptr<Kernel> make_selective_scan(const abi::KernelRequest& request, const MakeContext& context) {
   const auto read = abi::read_selective_scan(request);
   return read && read->states <= kMostStates ? std::make_unique<SelectiveScan>(*read, context) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_gated_delta_rule(const abi::KernelRequest& request, const MakeContext& context) {
+  const auto read = abi::read_gated_delta_rule(request);
+  return read && read->states <= kMostStates ? std::make_unique<GatedDeltaRule>(*read, context) : nullptr;
 }
 
 }  // namespace gabbro::gpu

@@ -4,6 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/models/encoder/registry.h"
+#include "src/models/encoder/t5_decoder.h"
 
 namespace gabbro::encoder {
 namespace {
@@ -91,17 +92,30 @@ llm::Convertible convertible(const Checkpoint& checkpoint, Pooling pooling) {
   llm::WeightList list([&](const std::string& name) { return llm::has_weight(family.names, checkpoint, name); });
   const Encoder asks(config, list);
   llm::Convertible model{.architecture = std::string(family.architectures.front()), .names = family.names};
+  std::optional<T5DecoderConfig> decoder;
+  if (has_t5_decoder(checkpoint)) {
+    decoder = read_t5_decoder(checkpoint);
+    if (decoder->scaled != !list.has("output.weight"))
+      throw bad_input("{}: scale_decoder_outputs differs from a tied head's, which GGUF files cannot say",
+                      checkpoint.path());
+    const T5Decoder asks_too(decoder->config, decoder->scaled, list);
+    model.architecture = "t5";
+  }
   model.plan.sizes = config.shape;
   model.plan.tensors.assign(list.tensors().begin(), list.tensors().end());
   for (llm::RequestedTensor& tensor : model.plan.tensors) {
     // Small tables, of which a file in blocks would save nothing.
     if (tensor.name == "position_embd.weight" || tensor.name == "token_types.weight") tensor.in_f32 = true;
   }
-  model.write_fields = [&family, &checkpoint, config, number](llm::GgufFields& fields) {
+  model.write_fields = [&family, &checkpoint, config, number, decoder](llm::GgufFields& fields) {
     if (family.write_fields != nullptr) {
       family.write_fields(checkpoint, fields);
     } else {
       write_encoder_fields(config, fields);
+    }
+    if (decoder) {
+      fields.size("decoder_block_count", decoder->config.shape.layers);
+      fields.size("decoder_start_token_id", decoder->start_token);
     }
     fields.writer.add_bool(fields.architecture + ".attention.causal", config.causal);
     fields.size("pooling_type", *number);

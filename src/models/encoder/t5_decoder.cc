@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 #include "gabbro/ops/products.h"
 #include "src/base/error.h"
+#include "src/graph/eval.h"
 #include "src/models/encoder/registry.h"
 
 namespace gabbro::encoder {
@@ -49,9 +51,14 @@ Tensor T5Decoder::heads(const Tensor& x) const {
   return reshape(x, Shape{x.shape()[0], config_.shape.heads, config_.shape.head_dimension});
 }
 
+namespace {
+
+Tensor by_head(const Tensor& rows) { return permute(rows, {1, 0, 2}); }  // [n, H, D] -> [H, n, D]
+
+}  // namespace
+
 // Each token attends to all of the encoder's states: x [T, C], states [S, C] -> [T, C].
 Tensor T5Decoder::attend_to_text(const Attention& w, const Tensor& x, const Tensor& states) const {
-  const auto by_head = [](const Tensor& rows) { return permute(rows, {1, 0, 2}); };  // [n, H, D] -> [H, n, D]
   const Tensor mixed = scaled_dot_product_attention(by_head(heads(w.q(x))), by_head(heads(w.k(states))),
                                                     by_head(heads(w.v(states))), {.scale = 1.0});  // [H, T, D]
   return w.o(reshape(permute(mixed, {1, 0, 2}), Shape{x.shape()[0], mixed.shape()[0] * mixed.shape()[2]}));
@@ -63,9 +70,18 @@ Tensor T5Decoder::layer(const Layer& w, Tensor x, const EncoderBatch& batch, con
   Tensor h = norm(w.own.norm, x);
   x = x + w.own.o(attend(batch, heads(w.own.q(h)), heads(w.own.k(h)), heads(w.own.v(h)), bias));
   x = x + attend_to_text(w.cross, norm(w.cross.norm, x), states);
-  h = norm(w.ffn_norm, x);
+  return x + feed_forward(w, x);
+}
+
+Tensor T5Decoder::feed_forward(const Layer& w, const Tensor& x) const {
+  const Tensor h = rms_norm(x, w.ffn_norm, config_.norm_epsilon);
   const auto f = [&](const Tensor& of) { return llm::activated(config_.activation, of); };
-  return x + w.ffn_down(config_.gated ? f(w.ffn_gate(h)) * w.ffn_up(h) : f(w.ffn_up(h)));
+  return w.ffn_down(config_.gated ? f(w.ffn_gate(h)) * w.ffn_up(h) : f(w.ffn_up(h)));
+}
+
+Tensor T5Decoder::head(const Tensor& x) const {
+  const Tensor h = rms_norm(x, output_norm_, config_.norm_epsilon);
+  return output_(scaled_ ? h * scalar(h.device(), 1 / std::sqrt(static_cast<double>(config_.shape.embedding))) : h);
 }
 
 Tensor T5Decoder::forward(const EncoderBatch& batch, const Tensor& states) const {
@@ -73,30 +89,118 @@ Tensor T5Decoder::forward(const EncoderBatch& batch, const Tensor& states) const
   bias.distance_bias = biases_of_distances(bias_buckets_, config_.buckets, batch.longest);
   Tensor x = embedding(token_embd_, batch.ids);  // [T, C]
   for (const Layer& w : layers_) x = layer(w, x, batch, bias, states);
-  x = rms_norm(x, output_norm_, config_.norm_epsilon);
-  if (scaled_) x = x * scalar(x.device(), 1 / std::sqrt(static_cast<double>(config_.shape.embedding)));
-  return output_(x);
+  return head(x);
+}
+
+T5State T5Decoder::begin(const Tensor& states, const std::atomic<bool>* cancel) const {
+  T5State state;
+  std::vector<Tensor> all;
+  for (const Layer& w : layers_) {
+    state.text_keys.push_back(by_head(heads(w.cross.k(states))));
+    state.text_values.push_back(by_head(heads(w.cross.v(states))));
+    all.insert(all.end(), {state.text_keys.back(), state.text_values.back()});
+  }
+  eval(all, cancel);
+  return state;
+}
+
+namespace {
+
+constexpr int64_t kLeastRoom = 64;  // tokens: steps share plans until there are more
+
+// Twice as many tokens.
+void grow(T5State& state, const DevicePointer& device, const std::vector<Tensor>& like) {
+  const int64_t more = std::max(state.room, kLeastRoom);
+  const Shape shape{like.front().shape()[0], more, like.front().shape()[2]};
+  const std::vector<float> zeros(static_cast<size_t>(shape.elements()), 0.0f);
+  for (std::vector<Tensor>* const all : {&state.keys, &state.values}) {
+    all->resize(like.size());
+    for (Tensor& one : *all) {
+      const Tensor empty = device->upload(DType::f32, shape, zeros.data());
+      one = one.defined() ? concat({one, empty}, 1) : empty;
+    }
+  }
+  state.room += more;
+}
+
+}  // namespace
+
+Tensor T5Decoder::step(T5State& state, int32_t token, const std::atomic<bool>* cancel) const {
+  const DevicePointer device = token_embd_.device();
+  T5State next = state;
+  if (next.length == next.room) grow(next, device, next.text_keys);
+  const int64_t room = next.room, at = next.length;
+  std::vector<int32_t> buckets(static_cast<size_t>(room), 0);
+  std::vector<float> unseen(static_cast<size_t>(room), -std::numeric_limits<float>::infinity());
+  for (int64_t j = 0; j <= at; ++j) {
+    buckets[static_cast<size_t>(j)] = distance_bucket(j - at, config_.buckets);
+    unseen[static_cast<size_t>(j)] = 0;
+  }
+  const auto number = static_cast<int32_t>(at);
+  const Tensor position = device->upload(DType::i32, Shape{1}, &number);
+  const Tensor here = reshape(equal(iota(device, room, DType::i32), position), Shape{1, room, 1});
+  const Tensor bias =
+      permute(embedding(bias_buckets_, device->upload(DType::i32, Shape{room}, buckets.data())), {1, 0}) +
+      device->upload(DType::f32, Shape{room}, unseen.data());  // [H, N]
+  const Tensor mask = reshape(bias, Shape{config_.shape.heads, 1, room});
+  Tensor x = embedding(token_embd_, device->upload(DType::i32, Shape{1}, &token));  // [1, C]
+  const int64_t width = config_.shape.heads * config_.shape.head_dimension;
+  const auto attended = [&](const Attention& w, const Tensor& h, const Tensor& k, const Tensor& v,
+                            const Tensor& added) {
+    const Tensor mixed =
+        scaled_dot_product_attention(by_head(heads(w.q(h))), k, v, {.mask = added, .scale = 1.0});  // [H, 1, D]
+    return w.o(reshape(mixed, Shape{1, width}));
+  };
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& w = layers_[i];
+    Tensor h = rms_norm(x, w.own.norm, config_.norm_epsilon);
+    next.keys[i] = where(here, by_head(heads(w.own.k(h))), next.keys[i]);      // [H, N, D]
+    next.values[i] = where(here, by_head(heads(w.own.v(h))), next.values[i]);  // [H, N, D]
+    x = x + attended(w.own, h, next.keys[i], next.values[i], mask);
+    h = rms_norm(x, w.cross.norm, config_.norm_epsilon);
+    x = x + attended(w.cross, h, next.text_keys[i], next.text_values[i], Tensor());
+    x = x + feed_forward(w, x);
+  }
+  const Tensor logits = head(x);
+  std::vector<Tensor> wanted{logits};
+  wanted.insert(wanted.end(), next.keys.begin(), next.keys.end());
+  wanted.insert(wanted.end(), next.values.begin(), next.values.end());
+  eval(wanted, cancel);
+  ++next.length;
+  state = std::move(next);
+  return logits;
+}
+
+bool has_t5_decoder(const Checkpoint& checkpoint) {
+  const Family* const family = find_family(checkpoint);
+  const bool named = family != nullptr && !llm::transformers_names(family->names, "dec.output_norm.weight").empty();
+  return named && llm::has_weight(family->names, checkpoint, "dec.output_norm.weight");
+}
+
+T5DecoderConfig read_t5_decoder(const Checkpoint& checkpoint) {
+  const Family& family = family_of(checkpoint);
+  const ConfigReader fields(checkpoint);
+  constexpr FieldName kLayers{"decoder_block_count", "num_decoder_layers"};
+  constexpr FieldName kStart{"decoder_start_token_id", "decoder_start_token_id"};
+  if (!has_t5_decoder(checkpoint)) throw bad_input("{}: the model has no decoder", checkpoint.path());
+  T5DecoderConfig read{.config = family.read_config(checkpoint)};
+  read.config.shape.layers = fields.size_or(kLayers, read.config.shape.layers, 1, 1 << 12);
+  // T5 1.0 alone, whose head is tied. Recent files say it, others by the tie.
+  constexpr FieldName kScaled{nullptr, "scale_decoder_outputs"}, kTied{nullptr, "tie_word_embeddings"};
+  const bool tied = !llm::has_weight(family.names, checkpoint, "output.weight");
+  read.scaled = fields.flag_or(kScaled, fields.flag_or(kTied, true) && tied);
+  read.start_token = static_cast<int32_t>(fields.size_or(kStart, 0, 0, read.config.shape.vocabulary - 1));
+  return read;
 }
 
 T5Model load_t5(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
                 const llm::LoadModelOptions& options) {
+  const T5DecoderConfig read = read_t5_decoder(checkpoint);
   const Family& family = family_of(checkpoint);
-  const ConfigReader fields(checkpoint);
-  constexpr FieldName kDecoderLayers{"decoder_block_count", "num_decoder_layers"};
-  constexpr FieldName kStart{"decoder_start_token_id", "decoder_start_token_id"};
-  if (!llm::has_weight(family.names, checkpoint, "dec.output_norm.weight"))
-    throw bad_input("{}: the model has no decoder", checkpoint.path());
-  EncoderConfig config = family.read_config(checkpoint);
   llm::CheckpointWeights weights(checkpoint, family.names, device, options);
-  T5Model model{.encoder = std::make_unique<Encoder>(config, weights)};
-  config.shape.layers = fields.size_or(kDecoderLayers, config.shape.layers, 1, 1 << 12);
-  // T5 1.0 alone, whose head is tied. Recent files say it, others by the tie.
-  constexpr FieldName kScaled{nullptr, "scale_decoder_outputs"}, kTied{nullptr, "tie_word_embeddings"};
-  const bool tied = !llm::has_weight(family.names, checkpoint, "output.weight");
-  const bool scaled = fields.flag_or(kScaled, fields.flag_or(kTied, true) && tied);
-  model.decoder = std::make_unique<T5Decoder>(config, scaled, weights);
-  model.start_token = static_cast<int32_t>(fields.size_or(kStart, 0, 0, config.shape.vocabulary - 1));
-  return model;
+  return {.encoder = std::make_unique<Encoder>(family.read_config(checkpoint), weights),
+          .decoder = std::make_unique<T5Decoder>(read.config, read.scaled, weights),
+          .start_token = read.start_token};
 }
 
 }  // namespace gabbro::encoder

@@ -5,6 +5,14 @@
 
 namespace gabbro::encoder {
 
+// Keys and values of one text and of the tokens so far.
+struct T5State {
+  std::vector<Tensor> text_keys, text_values;  // by layer [H, S, D], of the encoder's states
+  std::vector<Tensor> keys, values;            // by layer [H, N, D], of tokens; those after `length` are of none
+  int64_t length = 0;                          // tokens
+  int64_t room = 0;                            // N
+};
+
 class T5Decoder {
  public:
   // `config` is the encoder's, with the decoder's number of layers in shape.layers. Asks `weights` for the decoder's
@@ -13,6 +21,11 @@ class T5Decoder {
 
   // Logits [T, V] of one text's tokens, after `states` [S, C] of the encoder. ids and positions as make_batch has them.
   Tensor forward(const EncoderBatch& batch, const Tensor& states) const;
+
+  // The same token by token: the state of a text [S, C] without tokens, and the logits [1, V] after one token more.
+  // When `cancel` becomes true: kInterrupted, and the state is as before.
+  T5State begin(const Tensor& states, const std::atomic<bool>* cancel = nullptr) const;
+  Tensor step(T5State& state, int32_t token, const std::atomic<bool>* cancel = nullptr) const;
 
  private:
   struct Attention {
@@ -35,6 +48,8 @@ class T5Decoder {
   Tensor attend_to_text(const Attention& w, const Tensor& x, const Tensor& states) const;
   Tensor layer(const Layer& w, Tensor x, const EncoderBatch& batch, const EncoderAttention& bias,
                const Tensor& states) const;
+  Tensor feed_forward(const Layer& w, const Tensor& x) const;
+  Tensor head(const Tensor& x) const;
 
   EncoderConfig config_;
   bool scaled_;
@@ -44,6 +59,15 @@ class T5Decoder {
   Tensor output_norm_;     // [C]
   nn::Projection output_;  // [V, C]
 };
+
+// The decoder's configuration, as T5Decoder takes it. Throws bad_input for a checkpoint without a decoder.
+struct T5DecoderConfig {
+  EncoderConfig config;
+  bool scaled = false;
+  int32_t start_token = 0;  // that the decoder begins with
+};
+T5DecoderConfig read_t5_decoder(const Checkpoint& checkpoint);
+bool has_t5_decoder(const Checkpoint& checkpoint);  // whether a checkpoint is a T5 with a decoder
 
 // Encoder and decoder of a checkpoint that has both. Throws bad_input for one without, and as load_encoder does.
 struct T5Model {

@@ -172,7 +172,7 @@ const AdapterPair* Adapter::find(std::span<const WeightName> names, const std::s
     }
   }
   if (pair == nullptr) return nullptr;
-  const int64_t rows = size.rows + (gguf_ ? 0 : theirs.skipped_rows);
+  const int64_t rows = size.rows + (gguf_ ? 0 : theirs.skipped_rows + theirs.trailing_rows);
   if (pair->columns != size.columns || pair->rows != rows) {
     throw bad_input("{}: tensor {} is for a matrix of shape ({}, {}), the model's is ({}, {})", path_,
                     gguf::quote(pair->tensor), pair->rows, pair->columns, rows, size.columns);

@@ -30,6 +30,7 @@ class Adapter {
 
   const std::string& path() const { return path_; }
   const std::string& architecture() const { return architecture_; }  // of GGUF; empty for PEFT's
+  bool in_gguf() const { return gguf_; }                             // in the layout of GGUF's matrices
   size_t digest() const;                                             // of names and values
 
   // The pair of GGUF's matrix `name` ("blk.0.attn_q.weight"); null if there is none. Throws bad_input where its sizes

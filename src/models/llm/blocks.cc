@@ -29,7 +29,7 @@ FeedForward::FeedForward(const DecoderConfig& config, WeightSource& weights, con
   if (!gated_) {
     ffn_up_ = weights.linear(prefix + "ffn_up", {s.feed_forward, s.embedding}, theirs);
   } else if (weights.has(prefix + "ffn_gate.weight")) {
-    TransformersLayout of_gate = theirs, of_up = theirs;
+    TransformersLayout of_gate = with_factor(config.factors.ffn_gate, theirs), of_up = theirs;
     if (config.joined_gate) of_gate.trailing_rows = of_up.skipped_rows = s.feed_forward;
     ffn_gate_ = weights.linear(prefix + "ffn_gate", {s.feed_forward, s.embedding}, of_gate);
     ffn_up_ = weights.linear(prefix + "ffn_up", {s.feed_forward, s.embedding}, of_up);
@@ -39,7 +39,8 @@ FeedForward::FeedForward(const DecoderConfig& config, WeightSource& weights, con
     ffn_up_ =
         weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .first = f, .count = f}, theirs);
   }
-  ffn_down_ = weights.linear(prefix + "ffn_down", {s.embedding, s.feed_forward}, theirs);
+  ffn_down_ =
+      weights.linear(prefix + "ffn_down", {s.embedding, s.feed_forward}, with_factor(config.factors.ffn_down, theirs));
 }
 
 Tensor FeedForward::activated(const Tensor& x) const {

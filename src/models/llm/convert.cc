@@ -193,7 +193,14 @@ MergedRows Conversion::merged_rows(const RequestedTensor& requested) {
   if (requested.shape.size() != 2 || requested.heads.heads > 0) return {};
   MergedRows merged(options_.adapters, model_.names, requested.name, {requested.shape[0], requested.shape[1]},
                     requested.theirs);
-  for (const MergedRows::Term& term : merged.terms()) adapter_pairs_.push_back(term.pair);
+  for (const MergedRows::Term& term : merged.terms()) {
+    adapter_pairs_.push_back(term.pair);
+    const bool gguf = checkpoint_.layout() == CheckpointLayout::kGguf;
+    if (!gguf && term.adapter->in_gguf() && (requested.theirs.column || requested.theirs.factor)) {
+      throw bad_input("{}: tensor {} is for GGUF's columns of '{}', which {} has in another order or with a factor",
+                      term.adapter->path(), gguf::quote(term.pair->tensor), requested.name, checkpoint_.path());
+    }
+  }
   return merged;
 }
 
@@ -287,8 +294,8 @@ void Conversion::convert_rows(const Target& target, int64_t first, int64_t count
     return;
   }
   const CheckpointTensor& source = *target.source;
-  const bool as_it_is =
-      (!target.dtype || *target.dtype == target.from()) && target.theirs.offset == 0 && target.merged.terms().empty();
+  const bool as_it_is = (!target.dtype || *target.dtype == target.from()) && target.theirs.offset == 0 &&
+                        !target.theirs.column && !target.theirs.factor && target.merged.terms().empty();
   std::vector<float> values(static_cast<size_t>(columns));
   std::vector<std::byte> gathered;
   for (int64_t i = 0; i < count; ++i) {
@@ -305,6 +312,13 @@ void Conversion::convert_rows(const Target& target, int64_t first, int64_t count
     dequantize_row(target.from(), row, values.data(), columns);
     for (float& value : values) value += target.theirs.offset;
     target.merged.add_to(first + i, values);
+    if (const auto& column = target.theirs.column) {
+      const std::vector<float> stored = values;
+      for (int64_t j = 0; j < columns; ++j) values[static_cast<size_t>(j)] = stored[static_cast<size_t>(column(j))];
+    }
+    if (const auto& factor = target.theirs.factor) {
+      for (float& value : values) value *= factor(first + i);
+    }
     quantize_row(*target.dtype, values.data(), target.importance_of(first + i), to, columns);
   }
 }

@@ -49,14 +49,15 @@ Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSourc
     rope_ = frequencies_of(config_.rope, rope_divisors(checkpoint, weights, config_.rope, context));
   if (config_.local_rope) local_rope_ = frequencies_of(*config_.local_rope, config_.local_rope->divisors);
 
-  token_embd_ = weights.matrix("token_embd.weight", {s.vocabulary, s.embedding});
+  token_embd_ =
+      weights.matrix("token_embd.weight", {s.vocabulary, s.embedding}, with_factor(config_.factors.token_embd));
   if (config_.learned_positions)
     position_embd_ = weights.matrix("position_embd.weight", {s.context_trained, s.embedding},
                                     {.skipped_rows = config_.position_offset});
   for (int64_t i = 0; i < s.layers; ++i) layers_.push_back(load_layer(weights, i, make_mixer));
   output_norm_ = load_norm(config_, weights, config_.output_norm_name, s.embedding);
   if (weights.has("output.weight")) {
-    output_ = weights.linear("output", {s.vocabulary, s.embedding});
+    output_ = weights.linear("output", {s.vocabulary, s.embedding}, with_factor(config_.factors.output));
   } else {
     output_.weight = token_embd_;
   }

@@ -21,7 +21,9 @@ constexpr FieldName kWindow{"attention.sliding_window", "sliding_window"};
 constexpr int64_t kLongestContext = int64_t{1} << 32;
 
 void read_sizes(const ConfigReader& fields, std::span<const WeightName> names, ValueLength values, ModelShape& shape) {
-  shape.layers = fields.size(kLayers, 4096);
+  constexpr FieldName kBlockTypes{nullptr, "layers_block_type"};  // Nemotron H, which says the number by it alone
+  const int64_t blocks = fields.has(kLayers) ? 0 : std::ssize(fields.texts(kBlockTypes));
+  shape.layers = blocks > 0 && blocks <= 4096 ? blocks : fields.size(kLayers, 4096);
   shape.embedding = fields.size(kEmbedding, 1 << 20);
   shape.heads = fields.size(kHeads, 1 << 14);
   shape.kv_heads = fields.size_or(kKvHeads, shape.heads, 1, shape.heads);

@@ -53,6 +53,13 @@ struct MixtureConfig {
   bool choice_bias_in_row = false;  // transformers stores exp_probs_b as [1, E]
 };
 
+// Factors that transformers applies next to its matrices, and that GGUF's matrices have in them (Falcon H1).
+struct MatrixFactors {
+  float token_embd = 1, output = 1;
+  float attn_q = 1, attn_k = 1, attn_v = 1, attn_output = 1;
+  float ffn_gate = 1, ffn_down = 1;  // of a dense block
+};
+
 // In what the layers of a model differ.
 struct LayerKind {
   int64_t window = 0;       // of attention, in tokens; 0: none
@@ -86,6 +93,7 @@ struct DecoderConfig {
   float attention_scale = 0;    // on the scores
   float attention_softcap = 0;  // 0: none
   bool attention_sinks = false;
+  bool gated_attention = false;  // attn_q has after each head's query a gate, whose sigmoid is on what the head gives
   std::vector<LayerKind> layers;
   ModelRope rope;
   std::optional<ModelRope> local_rope;
@@ -106,6 +114,7 @@ struct DecoderConfig {
   float logit_softcap = 0;      // 0: none
 
   // Names and layouts of tensors that differ from the usual ones.
+  MatrixFactors factors;
   const char* attn_norm_name = "attn_norm";
   const char* ffn_norm_name = "ffn_norm";
   const char* output_norm_name = "output_norm";

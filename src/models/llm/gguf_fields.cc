@@ -62,7 +62,11 @@ void write_decoder_fields(const DecoderConfig& config, GgufFields& fields) {
   fields.size("block_count", s.layers);
   fields.size("context_length", s.context_trained);
   fields.size("embedding_length", s.embedding);
-  fields.size("feed_forward_length", s.feed_forward);
+  if (fields.feed_forward_by_layer.empty()) {
+    fields.size("feed_forward_length", s.feed_forward);
+  } else {
+    fields.writer.add_i32s(fields.architecture + ".feed_forward_length", fields.feed_forward_by_layer);
+  }
   fields.size("attention.head_count", s.heads);
   if (fields.kv_heads_by_layer.empty()) {
     fields.size("attention.head_count_kv", s.kv_heads);

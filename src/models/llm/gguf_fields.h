@@ -14,6 +14,7 @@ struct GgufFields {
   gguf::Writer& writer;
   std::string architecture;                            // prefix of the family's fields
   std::vector<int32_t> kv_heads_by_layer{};            // where some layers have none; empty: all have as many
+  std::vector<int32_t> feed_forward_by_layer{};        // the same
   std::map<std::string, std::vector<float>> tables{};  // further tensors, f32: the divisors of rotary frequencies
 
   void size(const char* name, int64_t value) {

@@ -52,7 +52,9 @@ bool has_tensor(const Blueprint& blueprint, const std::string& name) {
   if (name == kRopeDivisors) return blueprint.rope_factor != 1;
   if (name.ends_with(".ffn_gate_inp.weight")) return blueprint.sizes.experts > 0;
   const bool alternative = name.ends_with(".attn_qkv.weight") || name.ends_with(".attn_kv_b.weight") ||
-                           name.ends_with("_shexp.weight") || name.starts_with("rope_factors_");
+                           name.ends_with("_shexp.weight") || name.starts_with("rope_factors_") ||
+                           name.ends_with(".ssm_in.weight") || name.ends_with(".ssm_dt_norm.weight") ||
+                           name.ends_with(".ssm_b_norm.weight") || name.ends_with(".ssm_c_norm.weight");
   return !alternative && !name.ends_with(".bias");
 }
 

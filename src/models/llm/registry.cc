@@ -18,6 +18,7 @@ extern const Family kDots;                                 // dots.cc
 extern const Family kErnie, kErnieMoe;                     // ernie.cc
 extern const Family kExaone;                               // exaone.cc
 extern const Family kFalcon;                               // falcon.cc
+extern const Family kFalconH1;                             // falcon_h1.cc
 extern const Family kGemma, kGemma2, kGemma3;              // gemma.cc
 extern const Family kGlm;                                  // glm.cc
 extern const Family kGlmMoe;                               // glm_moe.cc
@@ -28,6 +29,7 @@ extern const Family kGptNeox;                              // gpt_neox.cc
 extern const Family kGptOss;                               // gpt_oss.cc
 extern const Family kGraniteHybrid;                        // granite_hybrid.cc
 extern const Family kHunyuan, kHunyuanMoe;                 // hunyuan.cc
+extern const Family kJamba;                                // jamba.cc
 extern const Family kLfm2, kLfm2Moe;                       // lfm2.cc
 extern const Family kLlama, kGranite, kGraniteMoe;         // llama.cc
 extern const Family kLlama4;                               // llama4.cc
@@ -35,6 +37,7 @@ extern const Family kMamba, kMamba2;                       // mamba.cc
 extern const Family kMiniMax;                              // minimax.cc
 extern const Family kMistral3;                             // mistral3.cc
 extern const Family kNemotron;                             // nemotron.cc
+extern const Family kNemotronH;                            // nemotron_h.cc
 extern const Family kOlmo;                                 // olmo.cc
 extern const Family kOlmo1;                                // olmo1.cc
 extern const Family kOlmoe;                                // olmoe.cc
@@ -43,6 +46,7 @@ extern const Family kPhi;                                  // phi.cc
 extern const Family kPhi3;                                 // phi3.cc
 extern const Family kPhiMoe;                               // phimoe.cc
 extern const Family kQwen2, kQwen3, kQwen2Moe, kQwen3Moe;  // qwen.cc
+extern const Family kQwen3Next, kQwen35, kQwen35Moe;       // qwen_next.cc
 extern const Family kSeedOss;                              // seed_oss.cc
 extern const Family kSmolLm3;                              // smollm3.cc
 extern const Family kStableLm;                             // stablelm.cc
@@ -50,13 +54,13 @@ extern const Family kStarCoder2;                           // starcoder2.cc
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &kApertus,    &kArcee,    &kCohere,   &kCohere2, &kDeepSeek, &kDots,       &kErnie,
-      &kErnieMoe,   &kExaone,   &kFalcon,   &kGemma,   &kGemma3,   &kGemma2,     &kGlm,
-      &kGlmMoe,     &kGpt2,     &kGptJ,     &kGptNeo,  &kGptNeox,  &kGptOss,     &kHunyuan,
-      &kHunyuanMoe, &kLfm2,     &kLfm2Moe,  &kLlama,   &kGranite,  &kGraniteMoe, &kGraniteHybrid,
-      &kLlama4,     &kMamba,    &kMamba2,   &kMiniMax, &kMistral3, &kNemotron,   &kOlmo,
-      &kOlmo1,      &kOlmoe,    &kOpt,      &kPhi,     &kPhi3,     &kPhiMoe,     &kQwen2,
-      &kQwen3,      &kQwen2Moe, &kQwen3Moe, &kSeedOss, &kSmolLm3,  &kStableLm,   &kStarCoder2,
+      &kApertus,   &kArcee,   &kCohere,    &kCohere2,  &kDeepSeek,   &kDots,          &kErnie,      &kErnieMoe,
+      &kExaone,    &kFalcon,  &kFalconH1,  &kGemma,    &kGemma3,     &kGemma2,        &kGlm,        &kGlmMoe,
+      &kGpt2,      &kGptJ,    &kGptNeo,    &kGptNeox,  &kGptOss,     &kHunyuan,       &kHunyuanMoe, &kJamba,
+      &kLfm2,      &kLfm2Moe, &kLlama,     &kGranite,  &kGraniteMoe, &kGraniteHybrid, &kLlama4,     &kMamba,
+      &kMamba2,    &kMiniMax, &kMistral3,  &kNemotron, &kNemotronH,  &kOlmo,          &kOlmo1,      &kOlmoe,
+      &kOpt,       &kPhi,     &kPhi3,      &kPhiMoe,   &kQwen2,      &kQwen3,         &kQwen2Moe,   &kQwen3Moe,
+      &kQwen3Next, &kQwen35,  &kQwen35Moe, &kSeedOss,  &kSmolLm3,    &kStableLm,      &kStarCoder2,
   };
   return kFamilies;
 }

@@ -21,14 +21,16 @@ SelfAttention::SelfAttention(const DecoderConfig& config, const LayerKind& kind,
   } else {
     const TransformersLayout theirs =
         config_.paired_heads ? paired_rows(s.head_dimension, config_.rope.dimensions) : TransformersLayout{};
-    attn_q_ = weights.linear(prefix + "attn_q", {q_width, s.embedding}, theirs);
-    attn_k_ = weights.linear(prefix + "attn_k", {kv_width, s.embedding}, theirs);
-    attn_v_ = weights.linear(prefix + "attn_v", {kv_width, s.embedding});
+    const MatrixFactors& f = config_.factors;
+    const int64_t q_rows = config_.gated_attention ? 2 * q_width : q_width;
+    attn_q_ = weights.linear(prefix + "attn_q", {q_rows, s.embedding}, with_factor(f.attn_q, theirs));
+    attn_k_ = weights.linear(prefix + "attn_k", {kv_width, s.embedding}, with_factor(f.attn_k, theirs));
+    attn_v_ = weights.linear(prefix + "attn_v", {kv_width, s.embedding}, with_factor(f.attn_v));
   }
   load_qk_norms(weights, prefix);
   if (config_.attention_sinks) attn_sinks_ = weights.vector(prefix + "attn_sinks.weight", s.heads);
-  attn_output_ =
-      weights.linear(prefix + "attn_output", {s.embedding, q_width}, {.transposed = config_.transposed_linears});
+  attn_output_ = weights.linear(prefix + "attn_output", {s.embedding, q_width},
+                                with_factor(config_.factors.attn_output, {.transposed = config_.transposed_linears}));
 }
 
 nn::CacheLayer SelfAttention::cache() const {
@@ -84,7 +86,14 @@ Tensor SelfAttention::tempered(const Tensor& q, const Tensor& positions) const {
 
 Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
   const TokenPositions& places = at.step.places;
-  Tensor q = heads(attn_q_(h));        // [T, H, D]
+  Tensor q = heads(attn_q_(h));  // [T, H, D]
+  Tensor gate;                   // the same
+  if (config_.gated_attention) {
+    const int64_t tokens = q.shape()[0], all = q.shape()[1] / 2, d = q.shape()[2];
+    const Tensor both = reshape(q, Shape{tokens, all, 2 * d});
+    q = slice(both, 2, 0, d);
+    gate = reshape(slice(both, 2, d, d), Shape{tokens, all * d});
+  }
   Tensor k = heads(attn_k_(h));        // [T, G, D]
   const Tensor v = heads(attn_v_(h));  // [T, G, D]
   const auto normalize = [&] {
@@ -106,6 +115,7 @@ Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
                             .chunk = kind_.chunk,
                             .sinks = attn_sinks_});
   mixed = reshape(mixed, Shape{h.shape()[0], mixed.shape()[1] * mixed.shape()[2]});  // [T, H·D]
+  if (gate.defined()) mixed = mixed * sigmoid(gate);
   return attn_output_(at.rows.defined() ? gather(mixed, at.rows) : mixed);
 }
 

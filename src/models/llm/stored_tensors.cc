@@ -13,17 +13,42 @@
 
 namespace gabbro::llm {
 
+namespace {
+
+void multiply_row(DType dtype, std::byte* row, int64_t count, float factor) {
+  std::vector<float> values(static_cast<size_t>(count));
+  dequantize_row(dtype, row, values.data(), count);
+  for (float& value : values) value *= factor;
+  quantize_row(dtype, values.data(), row, count);
+}
+
+}  // namespace
+
+TransformersLayout with_factor(float factor, TransformersLayout layout) {
+  if (factor != 1) layout.factor = [factor](int64_t) { return factor; };
+  return layout;
+}
+
 void copy_row(const CheckpointTensor& tensor, int64_t rows, const TransformersLayout& theirs, int64_t row,
               std::byte* out) {
   const std::byte* const data = tensor.data.data();
   const size_t count = static_cast<size_t>(rows), bytes = tensor.data.size() / count;
-  if (theirs.transposed) {
-    const size_t element = dtype_info(tensor.dtype()).block_bytes, at = static_cast<size_t>(row);
-    for (size_t j = 0; j < bytes / element; ++j)
-      std::memcpy(out + j * element, data + (j * count + at) * element, element);
-    return;
+  const auto at = static_cast<size_t>((theirs.row ? theirs.row(row) : row) + theirs.skipped_rows);
+  if (theirs.transposed || theirs.column) {  // of floats
+    const size_t element = dtype_info(tensor.dtype()).block_bytes;
+    for (size_t j = 0; j < bytes / element; ++j) {
+      const size_t column = theirs.column ? static_cast<size_t>(theirs.column(static_cast<int64_t>(j))) : j;
+      const size_t there =
+          theirs.transposed ? column * count + static_cast<size_t>(row) : at * (bytes / element) + column;
+      std::memcpy(out + j * element, data + there * element, element);
+    }
+  } else {
+    std::memcpy(out, data + at * bytes, bytes);
   }
-  std::memcpy(out, data + static_cast<size_t>(theirs.row ? theirs.row(row) : row) * bytes, bytes);
+  if (theirs.factor) {
+    const auto columns = static_cast<int64_t>(bytes / dtype_info(tensor.dtype()).block_bytes);
+    multiply_row(tensor.dtype(), out, columns, theirs.factor(row));
+  }
 }
 
 TransformersLayout paired_rows(int64_t head_dimension, int64_t rotated) {
@@ -259,7 +284,8 @@ bool has_stored_rows(std::span<const WeightName> names, const Checkpoint& checkp
   if (requested.experts.experts > 0)
     return ExpertTensors(names, checkpoint, requested.name, requested.experts).has_rows();
   if (requested.heads.heads > 0) return HeadTensors(names, checkpoint, requested.name, requested.heads).has_rows();
-  return checkpoint.layout() == CheckpointLayout::kGguf || !requested.theirs.transposed;
+  const TransformersLayout& theirs = requested.theirs;
+  return checkpoint.layout() == CheckpointLayout::kGguf || (!theirs.transposed && !theirs.column && !theirs.factor);
 }
 
 std::vector<float> float_values(const CheckpointTensor& tensor, int64_t count, const TransformersLayout& theirs) {

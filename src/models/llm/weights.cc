@@ -19,12 +19,12 @@
 namespace gabbro::llm {
 namespace {
 
-// A copy of the tensor's bytes in the layout of GGUF.
-std::shared_ptr<std::vector<std::byte>> in_our_layout(const CheckpointTensor& tensor, int64_t rows,
+// A copy of `rows` rows in the layout of GGUF, of a tensor that has `stored`.
+std::shared_ptr<std::vector<std::byte>> in_our_layout(const CheckpointTensor& tensor, int64_t rows, int64_t stored,
                                                       const TransformersLayout& theirs) {
-  const size_t row = tensor.data.size() / static_cast<size_t>(rows);
-  auto copy = std::make_shared<std::vector<std::byte>>(tensor.data.size());
-  for (int64_t i = 0; i < rows; ++i) copy_row(tensor, rows, theirs, i, copy->data() + static_cast<size_t>(i) * row);
+  const size_t row = tensor.data.size() / static_cast<size_t>(stored);
+  auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(rows) * row);
+  for (int64_t i = 0; i < rows; ++i) copy_row(tensor, stored, theirs, i, copy->data() + static_cast<size_t>(i) * row);
   return copy;
 }
 
@@ -42,6 +42,7 @@ nn::Projection WeightSource::linear(const std::string& prefix, MatrixSize size, 
   if (!has(prefix + ".bias")) return projection;
   TransformersLayout of_bias = theirs;
   of_bias.transposed = false;
+  of_bias.factor = nullptr;
   const std::vector<float> bias = host_vector(prefix + ".bias", size.rows, of_bias);
   const size_t count = static_cast<size_t>(size.count > 0 ? size.count : size.rows);
   projection.bias = upload(std::span(bias).subspan(static_cast<size_t>(size.first), count));
@@ -68,11 +69,19 @@ nn::LowRank CheckpointWeights::low_rank(const ScaledAdapter& adapter, const Adap
                                         const TransformersLayout& theirs) {
   const int64_t rows = size.count > 0 ? size.count : size.rows, rank = pair.rank;
   const auto a = std::make_shared<std::vector<float>>(pair.a);
+  const bool peft = !adapter.adapter->in_gguf();
+  for (int64_t r = 0; r < rank && peft && theirs.column; ++r) {
+    for (int64_t j = 0; j < size.columns; ++j)
+      (*a)[static_cast<size_t>(r * size.columns + j)] =
+          pair.a[static_cast<size_t>(r * size.columns + theirs.column(j))];
+  }
   for (float& value : *a) value *= pair.factor;
   const auto b = std::make_shared<std::vector<float>>(static_cast<size_t>(rows * rank));
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t row = adapter.adapter->stored_row(theirs, size.first + i);
-    std::copy_n(pair.b.begin() + row * rank, rank, b->begin() + i * rank);
+    const float factor = peft && theirs.factor ? theirs.factor(size.first + i) : 1;
+    std::transform(pair.b.begin() + row * rank, pair.b.begin() + (row + 1) * rank, b->begin() + i * rank,
+                   [&](float value) { return value * factor; });
   }
   return {.a = device_->upload_matrix(DType::f32, rank, size.columns, {a, a->data()}),
           .b = device_->upload_matrix(DType::f32, rows, rank, {b, b->data()}),
@@ -191,6 +200,9 @@ const CheckpointTensor& CheckpointWeights::checked_matrix(const std::string& nam
   if (transposed && is_quantized(whole.dtype()))
     throw bad_input("{}: tensor {} is stored transposed, which {} cannot be", checkpoint_.path(),
                     gguf::quote(whole.name), whole.format);
+  if (checkpoint_.layout() == CheckpointLayout::kHuggingFace && theirs.factor && is_quantized(whole.dtype()))
+    throw bad_input("{}: tensor {} has a factor next to it, which {} cannot take in", checkpoint_.path(),
+                    gguf::quote(whole.name), whole.format);
   return whole;
 }
 
@@ -201,11 +213,23 @@ Tensor CheckpointWeights::matrix(const std::string& name, MatrixSize size, const
 nn::Projection CheckpointWeights::projection(const std::string& name, MatrixSize size,
                                              const TransformersLayout& theirs) {
   const CheckpointTensor& whole = checked_matrix(name, size, theirs);
-  if (!whole.ordered) return {.weight = upload_rows(whole, name, size, theirs), .bias = {}, .order = {}};
-  const std::vector<int32_t>& order = whole.ordered->order;
+  const bool moved = checkpoint_.layout() == CheckpointLayout::kHuggingFace && theirs.column &&
+                     is_quantized(whole.dtype());  // columns of blocks stay where they are
+  if (!whole.ordered && !moved) return {.weight = upload_rows(whole, name, size, theirs), .bias = {}, .order = {}};
+  std::vector<int32_t> order(static_cast<size_t>(size.columns));
+  for (int64_t j = 0; j < size.columns; ++j)
+    order[static_cast<size_t>(moved ? theirs.column(j) : j)] = static_cast<int32_t>(j);
+  if (whole.ordered) {
+    const std::vector<int32_t> ours = order;
+    std::ranges::transform(whole.ordered->order, order.begin(),
+                           [&](int32_t i) { return ours[static_cast<size_t>(i)]; });
+  }
   Tensor& indices = orders_[order];
   if (!indices.defined()) indices = device_->upload(DType::i32, Shape{std::ssize(order)}, order.data());
-  return {.weight = upload_rows(whole.ordered->matrix, name, size, theirs), .bias = {}, .order = indices};
+  TransformersLayout rows = theirs;
+  rows.column = nullptr;
+  const CheckpointTensor& matrix = whole.ordered ? whole.ordered->matrix : whole;
+  return {.weight = upload_rows(matrix, name, size, rows), .bias = {}, .order = indices};
 }
 
 Tensor CheckpointWeights::upload_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
@@ -224,7 +248,7 @@ Tensor CheckpointWeights::upload_rows(const CheckpointTensor& whole, const std::
   if (read || device_->matrix_bytes(wanted.dtype(), rows, size.columns) > 0) check_values(wanted);
   std::shared_ptr<const void> bytes(wanted.file, wanted.data.data());
   if (converted) {
-    const auto copy = in_our_layout(whole, size.rows, theirs);
+    const auto copy = in_our_layout(whole, size.rows, all_rows(size.rows, theirs), theirs);
     const size_t row = copy->size() / static_cast<size_t>(size.rows);
     bytes = std::shared_ptr<const void>(copy, copy->data() + static_cast<size_t>(size.first) * row);
   } else if (copied) {

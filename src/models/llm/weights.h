@@ -59,8 +59,11 @@ struct TransformersLayout {
   std::vector<int64_t> shape{};
   std::function<int64_t(int64_t element)> element{};
   float (*value)(float) = nullptr;
+  // For matrices of floats: the column there of each column here; and a factor on each row here, which GGUF has in it.
+  std::function<int64_t(int64_t column)> column{};
+  std::function<float(int64_t row)> factor{};
 
-  bool is_same() const { return !row && !transposed && offset == 0 && !is_computed(); }
+  bool is_same() const { return !row && !transposed && offset == 0 && !is_computed() && !column && !factor; }
   bool is_computed() const { return !shape.empty() || element || value != nullptr; }
 };
 
@@ -74,6 +77,9 @@ std::vector<float> float_values(const CheckpointTensor& tensor, int64_t count, c
 // Heads that are rotated in pairs (2i, 2i + 1): GGUF files have them in that order, those of transformers have the
 // elements i and i + `rotated` / 2 of a head as a pair.
 TransformersLayout paired_rows(int64_t head_dimension, int64_t rotated);
+
+// `layout` with one factor on all rows; without one where it is 1.
+TransformersLayout with_factor(float factor, TransformersLayout layout = {});
 
 // A matrix, or some rows of it.
 struct MatrixSize {

@@ -132,6 +132,7 @@ void add_sequences(std::vector<Entry>& entries) {
                           one(latent_attention_over_constants)}}},
           {.name = "causal_conv", .without_gradient = {{&kCausalConv, "writes a state in place"}}},
           {.name = "selective_scan", .without_gradient = {{&kSelectiveScan, "writes a state in place"}}},
+          {.name = "gated_delta_rule", .without_gradient = {{&kGatedDeltaRule, "writes a state in place"}}},
           {.name = "kv_write", .without_gradient = {{&kKvWrite, "writes a state in place"}}},
           {.name = "random", .without_gradient = {{&kRandom, "of a key"}}},
           {.name = "random_bits",

@@ -1,6 +1,6 @@
-// `causal_conv` and `selective_scan`: recurrences over the tokens of sequences, whose states are written in place. The
-// workers divide channels or heads among them; each walks over the tokens in their order, so that a sequence's results
-// do not depend on the others of a step.
+// `causal_conv`, `selective_scan` and `gated_delta_rule`: recurrences over the tokens of sequences, whose states are
+// written in place. The workers divide channels or heads among them; each walks over the tokens in their order, so that
+// a sequence's results do not depend on the others of a step.
 #include <cmath>
 
 #include "backends/common/recurrence_request.h"
@@ -163,6 +163,76 @@ class SelectiveScanKernel : public Kernel {
   abi::SelectiveScanRequest r_;
 };
 
+class GatedDeltaRule : public Kernel {
+ public:
+  explicit GatedDeltaRule(const abi::DeltaRuleRequest& request) : r_(request) {
+    implementation = "gated_delta_rule f32";
+    const auto elements = static_cast<double>(r_.heads * r_.rows * r_.states);
+    flops = 7.0 * static_cast<double>(r_.tokens) * elements;
+    bytes = 8.0 * elements + 8.0 * static_cast<double>(r_.tokens * (r_.heads * r_.rows + r_.groups * r_.states));
+  }
+
+  void run(const abi::Launch& launch, Worker& worker) const override {
+    const int64_t blocks = (r_.rows + kRows - 1) / kRows;
+    const int64_t grain = std::max<int64_t>(1, 2048 / (std::min(r_.rows, kRows) * r_.states * r_.tokens));
+    worker.parallel_for(r_.heads * blocks, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) run_rows(launch, i / blocks, i % blocks * kRows);
+    });
+  }
+
+ private:
+  static constexpr int64_t kRows = 8;  // as in SelectiveScanKernel
+
+  void run_rows(const abi::Launch& launch, int64_t head, int64_t row) const {
+    using In = abi::DeltaRuleInput;
+    const int64_t n = r_.states, count = std::min(kRows, r_.rows - row), group = head / (r_.heads / r_.groups);
+    const auto in = [&](int index) { return static_cast<const float*>(launch.inputs[index].data); };
+    const TokenSlots slots(launch, In::kSequence, r_.slots);
+    auto* y = static_cast<float*>(launch.outputs[0].data);
+    auto* states = static_cast<float*>(launch.outputs[1].data);
+    slots.for_each_run(r_.tokens, [&](int64_t slot, int64_t first, int64_t end) {
+      if (slot < 0) return static_cast<void>(std::fill_n(y + (first * r_.heads + head) * r_.rows + row, count, 0.0f));
+      float* state = states + ((slot * r_.heads + head) * r_.rows + row) * n;
+      if (slots.positions[first] == 0) std::fill_n(state, count * n, 0.0f);
+      for (int64_t t = first; t < end; ++t) {
+        const int64_t at = t * r_.heads + head, vectors = (t * r_.groups + group) * n;
+        step(std::exp(in(In::kDecay)[at]), in(In::kBeta)[at], in(In::kQ) + vectors, in(In::kK) + vectors,
+             in(In::kV) + at * r_.rows + row, count, state, y + at * r_.rows + row);
+      }
+    });
+  }
+
+  void step(float decay, float beta, const float* q, const float* k, const float* v, int64_t count, float* state,
+            float* y) const {
+    const F32 same = splat(decay);
+    for (int64_t i = 0; i < count; ++i) {
+      float* const row = state + i * r_.states;
+      F32 sum = zero_f32();
+      for_each_vector([&](int64_t n, int lanes) {
+        const F32 decayed = load_some(row + n, lanes) * same;
+        store_some(row + n, decayed, lanes);
+        sum = fma(decayed, load_some(k + n, lanes), sum);
+      });
+      const F32 delta = splat(beta * (v[i] - reduce_sum(sum)));
+      sum = zero_f32();
+      for_each_vector([&](int64_t n, int lanes) {
+        const F32 next = fma(delta, load_some(k + n, lanes), load_some(row + n, lanes));
+        store_some(row + n, next, lanes);
+        sum = fma(next, load_some(q + n, lanes), sum);
+      });
+      y[i] = reduce_sum(sum);
+    }
+  }
+
+  template <class Visit>
+  void for_each_vector(const Visit& visit) const {
+    for (int64_t n = 0; n < r_.states; n += kLanes)
+      visit(n, static_cast<int>(std::min<int64_t>(kLanes, r_.states - n)));
+  }
+
+  abi::DeltaRuleRequest r_;
+};
+
 }  // namespace
 
 KernelPointer make_causal_conv(const abi::KernelRequest& request, const MakeContext&) {
@@ -173,6 +243,11 @@ KernelPointer make_causal_conv(const abi::KernelRequest& request, const MakeCont
 KernelPointer make_selective_scan(const abi::KernelRequest& request, const MakeContext&) {
   const auto read = abi::read_selective_scan(request);
   return read ? std::make_unique<SelectiveScanKernel>(*read) : nullptr;
+}
+
+KernelPointer make_gated_delta_rule(const abi::KernelRequest& request, const MakeContext&) {
+  const auto read = abi::read_gated_delta_rule(request);
+  return read ? std::make_unique<GatedDeltaRule>(*read) : nullptr;
 }
 
 }  // namespace gabbro::cpu::GABBRO_ISA

@@ -30,6 +30,8 @@ constexpr auto kBertWeights = llm::with_names(kBertHead, kNames);
 constexpr auto kRobertaWeights = llm::with_names(kRobertaHead, kNames);
 
 EncoderConfig read_any(const ConfigReader& fields, std::span<const WeightName> names) {
+  constexpr FieldName kTasks{nullptr, "lora_adaptations"};  // jina-embeddings-v3
+  if (fields.has(kTasks)) fields.refuse(kTasks, "is there: weights with adapters for tasks are not supported");
   EncoderConfig config = read_encoder_config(fields, names);
   constexpr FieldName kPositions{nullptr, "position_embedding_type"}, kDecoder{nullptr, "is_decoder"};
   if (const std::string kind = fields.text_or(kPositions, "absolute"); kind != "absolute")

@@ -78,9 +78,14 @@ Mamba::Mamba(const DecoderConfig& config, const StateSpaceSizes& sizes, WeightSo
   ssm_a_ = weights.matrix_f32(prefix + "ssm_a", {i, n}, decay_layout({}));
   ssm_d_ = weights.vector(prefix + "ssm_d", i);
   ssm_out_ = weights.linear(prefix + "ssm_out", {c, i});
-  if (!sizes.normalized) return;
-  ones_rank_ = ones(weights, sizes.rank);
-  ones_states_ = ones(weights, n);
+  // Falcon Mamba's norms have no weights, Jamba's do.
+  const auto norm = [&](const std::string& name, int64_t length) {
+    if (weights.has(name + ".weight")) return weights.vector(name + ".weight", length);
+    return sizes.normalized ? ones(weights, length) : Tensor();
+  };
+  ssm_dt_norm_ = norm(prefix + "ssm_dt_norm", sizes.rank);
+  ssm_b_norm_ = norm(prefix + "ssm_b_norm", n);
+  ssm_c_norm_ = norm(prefix + "ssm_c_norm", n);
 }
 
 nn::CacheLayer Mamba::cache() const {
@@ -99,13 +104,13 @@ Tensor Mamba::operator()(const Tensor& h, const MixerStep& at) const {
     const Tensor y = slice(all, 1, first, count);
     return weight.defined() ? rms_norm(y, weight, epsilon_) : y;
   };
-  const Tensor dt = softplus(ssm_dt_(part(0, rank, ones_rank_)));  // [T, I]
+  const Tensor dt = softplus(ssm_dt_(part(0, rank, ssm_dt_norm_)));  // [T, I]
   const auto grouped = [&](const Tensor& y) { return reshape(y, Shape{tokens, 1, n}); };
   const Recurrence scan = selective_scan({.x = reshape(x, Shape{tokens, i, 1}),
                                           .dt = dt,
                                           .a = ssm_a_,
-                                          .b = grouped(part(rank, n, ones_states_)),
-                                          .c = grouped(part(rank + n, n, ones_states_)),
+                                          .b = grouped(part(rank, n, ssm_b_norm_)),
+                                          .c = grouped(part(rank + n, n, ssm_c_norm_)),
                                           .state = states[1]},
                                          places);
   Tensor y = (reshape(scan.y, Shape{tokens, i}) + x * ssm_d_) * silu(slice(xz, 1, i, i));  // [T, I]
@@ -117,16 +122,17 @@ Mamba2::Mamba2(const DecoderConfig& config, const StateSpaceSizes& sizes, Weight
                const std::string& prefix)
     : epsilon_(config.norm_epsilon), sizes_(sizes) {
   const int64_t c = config.shape.embedding, i = sizes.inner, heads = sizes.rank, of_group = i / sizes.groups;
-  ssm_in_ = weights.linear(prefix + "ssm_in", {i + convolved() + heads, c});
+  ssm_in_ = weights.linear(prefix + "ssm_in", {i + convolved() + heads, c}, {.factor = sizes.in_factor});
   ssm_conv1d_ =
       weights.matrix_f32(prefix + "ssm_conv1d.weight", {convolved(), sizes.taps}, conv_layout(convolved(), sizes.taps));
   ssm_conv1d_b_ = load_bias(weights, prefix + "ssm_conv1d.bias", convolved());
   ssm_dt_b_ = weights.vector(prefix + "ssm_dt.bias", heads);
   ssm_a_ = weights.matrix_f32(prefix + "ssm_a", {heads, 1}, decay_layout({heads}));
   ssm_d_ = weights.matrix_f32(prefix + "ssm_d", {heads, 1}, {.shape = {heads}});
-  ssm_norm_ = weights.matrix_f32(prefix + "ssm_norm.weight", {sizes.groups, of_group}, {.shape = {i}});
+  if (const std::string norm = prefix + "ssm_norm.weight"; weights.has(norm))
+    ssm_norm_ = weights.matrix_f32(norm, {sizes.groups, of_group}, {.shape = {i}});
   ones_ = ones(weights, of_group);
-  ssm_out_ = weights.linear(prefix + "ssm_out", {c, i});
+  ssm_out_ = weights.linear(prefix + "ssm_out", {c, i}, with_factor(sizes.out_factor));
 }
 
 nn::CacheLayer Mamba2::cache() const {
@@ -147,12 +153,15 @@ Tensor Mamba2::operator()(const Tensor& h, const MixerStep& at) const {
   const auto grouped = [&](int64_t first) { return reshape(slice(xbc, 1, first, g * n), Shape{tokens, g, n}); };
   const Recurrence scan = selective_scan(
       {.x = x, .dt = dt, .a = ssm_a_, .b = grouped(i), .c = grouped(i + g * n), .state = states[1]}, places);
-  const Tensor z = slice(all, 1, 0, i);
-  Tensor y = reshape(scan.y + x * ssm_d_, Shape{tokens, i}) * silu(z);  // [T, I]
+  const Tensor gate = silu(slice(all, 1, 0, i));              // [T, I]
+  Tensor y = reshape(scan.y + x * ssm_d_, Shape{tokens, i});  // [T, I]
+  if (!sizes_.gate_last || !ssm_norm_.defined()) y = y * gate;
   if (at.rows.defined()) y = gather(y, at.rows);
+  if (!ssm_norm_.defined()) return ssm_out_(y);
   const Shape groups{y.shape()[0], g, i / g};
-  y = rms_norm(reshape(y, groups), ones_, epsilon_) * ssm_norm_;
-  return ssm_out_(reshape(y, Shape{groups[0], i}));
+  y = reshape(rms_norm(reshape(y, groups), ones_, epsilon_) * ssm_norm_, y.shape());
+  if (sizes_.gate_last) y = y * (at.rows.defined() ? gather(gate, at.rows) : gate);
+  return ssm_out_(y);
 }
 
 }  // namespace gabbro::llm

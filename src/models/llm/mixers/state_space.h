@@ -3,6 +3,7 @@
 // Fields that only Gabbro writes: ssm.time_step_min and ssm.time_step_max.
 #pragma once
 
+#include <functional>
 #include <limits>
 
 #include "src/models/llm/blocks.h"
@@ -18,8 +19,11 @@ struct StateSpaceSizes {
   int64_t rank = 0;         // of the step sizes; Mamba 2: its heads H
   int64_t groups = 1;       // G of Mamba 2: heads that share b and c
   bool normalized = false;  // Mamba 1: step sizes, b and c by their root mean square (Falcon Mamba)
-  // Mamba 2: bounds of the step sizes.
+  // Mamba 2: bounds of the step sizes, and what Falcon H1 chooses.
   float shortest = 0, longest = std::numeric_limits<float>::infinity();
+  bool gate_last = false;                     // the norm is before the gate
+  std::function<float(int64_t)> in_factor{};  // on rows of transformers' ssm_in, which GGUF's has in it
+  float out_factor = 1;                       // and on those of ssm_out
 
   int64_t head_rows() const { return inner / rank; }  // P of Mamba 2
 };
@@ -41,8 +45,10 @@ class Mamba : public TokenMixer {
   nn::Projection ssm_dt_;  // [I, rank]
   Tensor ssm_a_;           // [I, N]
   Tensor ssm_d_;           // [I]
-  Tensor ones_rank_, ones_states_;
-  nn::Projection ssm_out_;  // [C, I]
+  // Weights of norms; undefined: there are none.
+  Tensor ssm_dt_norm_;              // [rank]
+  Tensor ssm_b_norm_, ssm_c_norm_;  // [N]
+  nn::Projection ssm_out_;          // [C, I]
 };
 
 class Mamba2 : public TokenMixer {
@@ -63,7 +69,7 @@ class Mamba2 : public TokenMixer {
   Tensor ssm_dt_b_;         // [H]
   Tensor ssm_a_;            // [H, 1]
   Tensor ssm_d_;            // [H, 1]
-  Tensor ssm_norm_;         // [G, I/G]
+  Tensor ssm_norm_;         // [G, I/G] or undefined
   Tensor ones_;             // [I/G]
   nn::Projection ssm_out_;  // [C, I]
 };

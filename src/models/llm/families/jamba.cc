@@ -1,0 +1,109 @@
+// Jamba: layers of Mamba 1 with norms of step sizes, b and c, and among them some of attention without positions; every
+// few layers a mixture of experts.
+#include <fmt/format.h>
+
+#include "src/models/llm/decoder.h"
+#include "src/models/llm/mixers/state_space.h"
+#include "src/models/llm/registry.h"
+
+namespace gabbro::llm {
+namespace {
+
+constexpr std::string_view kArchitectures[] = {"jamba"};
+
+constexpr WeightName kOwn[] = {
+    {"output_norm", "model.final_layernorm"},
+    {"blk.{}.ssm_in", "model.layers.{}.mamba.in_proj"},
+    {"blk.{}.ssm_conv1d", "model.layers.{}.mamba.conv1d"},
+    {"blk.{}.ssm_x", "model.layers.{}.mamba.x_proj"},
+    {"blk.{}.ssm_dt", "model.layers.{}.mamba.dt_proj"},
+    {"blk.{}.ssm_dt_norm", "model.layers.{}.mamba.dt_layernorm"},
+    {"blk.{}.ssm_b_norm", "model.layers.{}.mamba.b_layernorm"},
+    {"blk.{}.ssm_c_norm", "model.layers.{}.mamba.c_layernorm"},
+    {"blk.{}.ssm_a", "model.layers.{}.mamba.A_log", true},
+    {"blk.{}.ssm_d", "model.layers.{}.mamba.D", true},
+    {"blk.{}.ssm_out", "model.layers.{}.mamba.out_proj"},
+    {"blk.{}.ffn_norm", "model.layers.{}.pre_ff_layernorm"},
+    {"blk.{}.ffn_gate", "model.layers.{}.feed_forward.gate_proj"},
+    {"blk.{}.ffn_up", "model.layers.{}.feed_forward.up_proj"},
+    {"blk.{}.ffn_down", "model.layers.{}.feed_forward.down_proj"},
+    {"blk.{}.ffn_gate_inp", "model.layers.{}.feed_forward.router"},
+    {"blk.{}.ffn_gate_exps", "model.layers.{}.feed_forward.experts.*.gate_proj"},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.feed_forward.experts.*.up_proj"},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.feed_forward.experts.*.down_proj"},
+    {"blk.{}.ffn_gate_exps", "model.layers.{}.feed_forward.experts.gate_up_proj", true},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.feed_forward.experts.gate_up_proj", true},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.feed_forward.experts.down_proj", true},
+};
+constexpr auto kNames = with_names(kOwn, kDecoderNames);
+
+struct Config {
+  DecoderConfig decoder;
+  StateSpaceSizes sizes;
+  std::vector<bool> attends;  // of each layer; the others are state spaces
+};
+
+std::vector<bool> read_attention_layers(const ConfigReader& fields, int64_t layers) {
+  constexpr FieldName kPeriod{nullptr, "attn_layer_period"}, kOffset{nullptr, "attn_layer_offset"};
+  constexpr FieldName kHeads{"attention.head_count_kv", nullptr};
+  std::vector<bool> attends(static_cast<size_t>(layers));
+  if (!fields.is_hugging_face()) {
+    const std::vector<int64_t> heads = fields.list_or_empty(kHeads);
+    for (size_t i = 0; i < attends.size(); ++i) attends[i] = heads.size() != attends.size() || heads[i] != 0;
+    return attends;
+  }
+  const int64_t period = fields.size_or(kPeriod, 8, 1, 4096), offset = fields.size_or(kOffset, 4, 0, period - 1);
+  for (int64_t i = offset; i < layers; i += period) attends[static_cast<size_t>(i)] = true;
+  return attends;
+}
+
+Config read_config(const Checkpoint& checkpoint) {
+  const ConfigReader fields(checkpoint);
+  Config config{.decoder = read_mixed_config(fields, kNames), .sizes = {}, .attends = {}};
+  DecoderConfig& decoder = config.decoder;
+  decoder.activation = read_activation(fields, Activation::kSilu);
+  read_mixture(fields, decoder);
+  for (LayerKind& kind : decoder.layers) kind.rotated = false;
+  config.attends = read_attention_layers(fields, decoder.shape.layers);
+  const int64_t c = decoder.shape.embedding, expand = fields.size_or({nullptr, "mamba_expand"}, 2, 1, 64);
+  StateSpaceSizes& sizes = config.sizes;
+  sizes.inner = fields.size_or({"ssm.inner_size", nullptr}, expand * c, 1, 1 << 22);
+  sizes.taps = fields.size_or({"ssm.conv_kernel", "mamba_d_conv"}, 4, 2, 8);
+  sizes.states = fields.size_or({"ssm.state_size", "mamba_d_state"}, 16, 1, 512);
+  sizes.rank = fields.size_or({"ssm.time_step_rank", "mamba_dt_rank"}, (c + 15) / 16, 1, 1 << 20);
+  return config;
+}
+
+std::unique_ptr<LanguageModel> build(const Checkpoint& checkpoint, WeightSource& weights, int64_t context) {
+  const Config config = read_config(checkpoint);
+  const auto mixer = [&](const MixerPlace& at) -> std::unique_ptr<TokenMixer> {
+    if (config.attends[static_cast<size_t>(at.layer)]) return nullptr;
+    return std::make_unique<Mamba>(config.decoder, config.sizes, at.weights, at.prefix);
+  };
+  return std::make_unique<Decoder>(config.decoder, checkpoint, weights, context, mixer);
+}
+
+void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
+  const Config config = read_config(checkpoint);
+  fields.kv_heads_by_layer.clear();
+  for (const bool attends : config.attends)
+    fields.kv_heads_by_layer.push_back(attends ? static_cast<int32_t>(config.decoder.shape.kv_heads) : 0);
+  write_decoder_fields(config.decoder, fields);
+  fields.size("ssm.conv_kernel", config.sizes.taps);
+  fields.size("ssm.inner_size", config.sizes.inner);
+  fields.size("ssm.state_size", config.sizes.states);
+  fields.size("ssm.time_step_rank", config.sizes.rank);
+}
+
+}  // namespace
+
+extern const Family kJamba;
+const Family kJamba = {
+    .architectures = kArchitectures,
+    .names = kNames,
+    .read_shape = [](const Checkpoint& checkpoint) { return read_config(checkpoint).decoder.shape; },
+    .build = build,
+    .write_fields = write_fields,
+};
+
+}  // namespace gabbro::llm
