@@ -10,7 +10,8 @@
     compare_llama_cpp.py logits [--types q1_0,...,nvfp4]
         Files in the newer formats, by llama.cpp's quantizer, or by gabbro convert where that has no such type; logits
         of both programs for the same file: mean KL divergence of next-token distributions. First the older formats,
-        whose largest divergence, times --margin, is the bound of the newer ones. Exits 1 where one is above it.
+        whose largest divergence, times --margin, is the bound of the newer ones. Where one is above it, llama.cpp's
+        logits of the same weights in f32 decide. Exits 1 where one is above it then.
 
 Needs numpy, for `folder` also torch, transformers and gguf; builds llama.cpp's programs where --llama-bin is not given,
 as bench/peers/llama_cpp does. Outside CI: minutes.
@@ -160,12 +161,13 @@ def compare_perplexity(args):
     return bad
 
 
-def logits_divergence(args, model, tokens):
+def logits_divergence(args, model, tokens, reference=None):
+    """Of Gabbro's logits of a file from llama.cpp's, of the same file or of another one."""
     import compare
     import numpy
     ours, theirs = args.models / "gabbro.npy", args.models / "llama.npy"
     must(args.gabbro, "logits", model, "--tokens", tokens.read_text().strip(), "--out", ours)
-    done = run(sys.executable, ROOT / "tests/quality/llama_logits.py", model, "--tokens", tokens, "--out", theirs,
+    done = run(sys.executable, ROOT / "tests/quality/llama_logits.py", reference or model, "--tokens", tokens, "--out", theirs,
                "--threads", args.threads, env=llama_tools.bindings(args))
     if done.returncode != 0:
         print(done.stdout[-600:], file=sys.stderr)
@@ -174,6 +176,14 @@ def logits_divergence(args, model, tokens):
     ours.unlink()
     theirs.unlink()
     return float(kl.mean()), float(kl.max()), same
+
+
+def in_f32(args, model):
+    """The same weights in f32, by llama.cpp, which multiplies them by activations that are not quantized."""
+    path = args.models / f"{model.stem}-f32.gguf"
+    if not path.exists():
+        must(args.llama_bin / "llama-quantize", "--allow-requantize", model, path, "F32")
+    return path
 
 
 def compare_logits(args):
@@ -188,7 +198,8 @@ def compare_logits(args):
         older = name in OLDER.split(",")
         model = by_llama(args, name, not older)
         maker = "llama.cpp" if model else "gabbro"
-        found = logits_divergence(args, model or by_gabbro(args, name, not older), tokens)
+        model = model or by_gabbro(args, name, not older)
+        found = logits_divergence(args, model, tokens)
         if found is None:
             print(f"| {name} | {maker} | llama.cpp does not read it | | | |", flush=True)
             continue
@@ -196,6 +207,10 @@ def compare_logits(args):
         if older:
             bound = max(bound, mean)
         good = older or mean <= args.margin * bound
+        if not good:
+            print(f"| {name} | {maker} | {mean:.2e} | {largest:.2e} | {same:.1%} | against its f32 weights: |", flush=True)
+            mean, largest, same = logits_divergence(args, model, tokens, in_f32(args, model))
+            good = mean <= args.margin * bound
         bad += not good
         print(f"| {name} | {maker} | {mean:.2e} | {largest:.2e} | {same:.1%} | "
               f"{'bound' if older else 'ok' if good else f'above {args.margin * bound:.1e}'} |", flush=True)
