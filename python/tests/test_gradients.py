@@ -1,6 +1,7 @@
 """Gradients through each Python function that computes them, against finite differences and PyTorch."""
 
 import gc
+import math
 import threading
 import weakref
 
@@ -239,6 +240,13 @@ def test_equal_extremes_share_the_gradient(name, axes):
 def test_a_power_of_zero_has_no_second_derivative():
     first = gb.grad(lambda x: (x**0).sum())
     assert gb.grad(lambda x: first(x).sum())(gb.tensor([0.0, 2.0])).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_an_infinite_gradient_reaches_the_extremes_alone(name):
+    """The derivative of asin at 1 is infinite; the other elements do not get infinity times 0."""
+    x = gb.tensor([1.0, 1.0, 0.5] if name == "max" else [1.0, 1.0, 2.0])
+    assert gb.grad(lambda x: gb.asin(getattr(gb, name)(x)))(x).tolist() == [math.inf, math.inf, 0.0]
 
 
 @pytest.mark.parametrize("dtype", [gb.float32, gb.float16, gb.float64])

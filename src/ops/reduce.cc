@@ -45,12 +45,13 @@ Op search(const char* name, std::vector<Tensor> (*compose)(const Args& a)) {
 
 Gradients of_sum(const GradientArgs& a) { return {cast(broadcast_to(a.gradients[0], a[0].shape()), a[0].dtype())}; }
 
-// Shared equally by all that are the extreme, as torch.amax has it.
+// Shared equally by all that are the extreme, as torch.amax has it; the others get 0 of an infinite one, too. NaN in a
+// row with a NaN, which has no extreme.
 Gradients of_extreme(const GradientArgs& a) {
   const Tensor x = cast(a[0], a.outputs[0].dtype());
-  const Tensor hits =
-      cast(equal(x, broadcast_to(a.outputs[0], x.shape())), x.dtype());  // none in a row with a NaN, which gets NaN
-  return {cast(hits * (a.gradients[0] / sum(hits, -1, kKeepDims)), a[0].dtype())};
+  const Tensor is_extreme = equal(x, broadcast_to(a.outputs[0], x.shape()));
+  const Tensor count = sum(cast(is_extreme, x.dtype()), -1, kKeepDims), others = number_like(count, 0) / count;
+  return {cast(where(is_extreme, a.gradients[0] / count, others), a[0].dtype())};
 }
 
 // x with its last axis backwards.

@@ -2,9 +2,11 @@
 import json
 import pathlib
 import signal
+import struct
 import subprocess
 import time
 
+import gguf_edit
 import support
 from support import PROGRAM, ROOT, TINY_F16, TINY_Q8_0, TestCase
 
@@ -54,6 +56,61 @@ class Convert(TestCase):
         for name in ("a", "b"):
             self.succeeds("convert", FAMILIES / "gemma2", "--type", "f16", "-o", self.folder / name)
         self.assertEqual((self.folder / "a").read_bytes(), (self.folder / "b").read_bytes())
+
+    def test_mixtures_have_the_fields_that_llama_cpp_requires(self):
+        """Named as its src/llama-arch.cpp has them; tests/reference/compare_llama_families.py loads the files there."""
+        lead, count, step = "leading_dense_block_count", "expert_shared_count", "interleave_moe_layer_step"
+        width = "expert_shared_feed_forward_length"
+        expected = {
+            "dots1": {lead: 1, count: 2, step: 1},
+            "glm4_moe": {lead: 1, count: 1, step: 1},
+            "ernie4_5_moe": {lead: 1, width: 48, step: 1},
+            "llama4_text": {lead: 1, step: 2, width: 20},
+            "lfm2_moe": {lead: 1, width: None},
+            "granitemoe": {lead: 0, count: 0, width: None},  # with a width llama.cpp asks for the tensors
+            "granitemoeshared": {count: 1, width: 40},
+            "phimoe": {"attention.layer_norm_rms_epsilon": 1e-5},
+        }
+        for name, fields in expected.items():
+            out = self.folder / f"{name}.gguf"
+            self.succeeds("convert", FAMILIES / name, "--type", "f32", "-o", out)
+            metadata = self.json("inspect", out, "--json")["metadata"]
+            prefix = metadata["general.architecture"] + "."
+            for field, value in fields.items():
+                found = metadata.get(prefix + field)
+                self.assertEqual(round(found, 9) if isinstance(found, float) else found, value, f"{name}: {field}")
+
+    def test_numbers_of_xielu_are_those_before_softplus(self):
+        """As llama.cpp's converter writes them, of the folder's tensors, and its ggml_xielu reads them."""
+        out = self.folder / "apertus.gguf"
+        self.succeeds("convert", FAMILIES / "apertus", "--type", "f32", "-o", out)
+        fields = gguf_edit.Gguf(out).fields
+        self.assertEqual(fields[b"xielu.alpha_p"][1][1], [0.034912109375, 0.1572265625, 0.0419921875])
+        self.assertEqual(fields[b"xielu.alpha_n"][1][1], [-1.0625, -1.0234375, -0.9765625])
+
+    def test_files_by_llama_cpp_give_the_same_logits(self):
+        """It writes YaRN's `mscale_all_dim` instead of a magnitude, and a bias in a row of a matrix."""
+        def with_log_multiplier(file):
+            del file.fields[b"mistral3.rope.scaling.attn_factor"]
+            file.fields[b"mistral3.rope.scaling.yarn_log_multiplier"] = (gguf_edit.F32, 1.0)
+
+        def with_row(file):
+            bias = file.tensor("blk.1.exp_probs_b.bias")
+            bias.shape = [*bias.shape, 1]
+
+        for name, change in (("ministral3", with_log_multiplier), ("ernie4_5_moe", with_row)):
+            out, changed = self.folder / f"{name}.gguf", self.folder / f"{name}-changed.gguf"
+            self.succeeds("convert", FAMILIES / name, "--type", "f32", "-o", out)
+            file = gguf_edit.Gguf(out)
+            change(file)
+            file.write(changed)
+            logits = []
+            for model in (out, changed):
+                npy = self.folder / "x.npy"
+                self.succeeds("logits", model, "--tokens", ",".join(map(str, range(1, 25))), "--out", npy)
+                values = npy.read_bytes()[-24 * 96 * 4:]
+                logits.append(struct.unpack(f"<{24 * 96}f", values))
+            self.assertLess(max(abs(a - b) for a, b in zip(*logits)), 1e-4, name)
 
     def test_a_killed_conversion_goes_on(self):
         whole, out = self.folder / "whole.gguf", self.folder / "killed.gguf"

@@ -2,27 +2,37 @@
 """Logits of a GGUF file by llama.cpp itself, at every position, as float32 [tokens, vocabulary].
 
 Needs numpy and llama-cpp-python (`pip install llama-cpp-python`, or its unpacked sources on PYTHONPATH with
-LLAMA_CPP_LIB_PATH naming the folder of a libllama.so of the same release).
+LLAMA_CPP_LIB_PATH naming the folder of a libllama.so of the same release: llama_tools.bindings() sets both).
 
     llama_logits.py MODEL.gguf --tokens TOKENS.txt --out LOGITS.npy [--batch 512] [--threads 2]
 
 --batch 1 takes the generation path (one token at a time), the default the prompt path.
 """
 import argparse
+import collections
+import importlib.util
 import pathlib
 import re
+import sys
+import types
 
 import numpy
-from llama_cpp import llama_cpp as api
+
+# The package without its __init__.py, which imports what the functions of libllama.so do not need.
+package = types.ModuleType("llama_cpp")
+package.__path__ = importlib.util.find_spec("llama_cpp").submodule_search_locations
+sys.modules["llama_cpp"] = package
+from llama_cpp import llama_cpp as api  # noqa: E402
 
 
 def logits_of(path, tokens, batch_size, threads):
-    keep = api.llama_log_callback(lambda level, text, user: None)
+    said = collections.deque(maxlen=4)  # the last messages, which have the reason of a refusal
+    keep = api.llama_log_callback(lambda level, text, user: said.append(text.decode(errors="replace").strip()))
     api.llama_log_set(keep, None)
     api.llama_backend_init()
     model = api.llama_model_load_from_file(path.encode(), api.llama_model_default_params())
     if not model:
-        raise SystemExit(f"llama_logits: error: llama.cpp cannot load {path}")
+        raise SystemExit(f"llama_logits: error: llama.cpp cannot load {path}: {' / '.join(said)}")
     params = api.llama_context_default_params()
     params.n_ctx = len(tokens)
     params.n_batch = params.n_ubatch = batch_size

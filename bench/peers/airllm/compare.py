@@ -5,7 +5,12 @@
 VENV has the PyPI packages `airllm` and what it needs; this script needs numpy, safetensors and tokenizers. It writes a
 model of Llama's architecture with random weights in bf16, and lets each program write the same number of tokens
 greedily. Gabbro runs without a limit of memory, and within --memory, with one token a pass. Rounds alternate; the
-figures are medians of tokens per second after the first token. Prints one JSON document."""
+figures are medians of tokens per second after the first token.
+
+Plain transformers, of the same environment, computes the same tokens once in bf16, as AirLLM does, and once in f32 with
+the same weights: random weights leave the first two tokens close together, so that rounding decides between them.
+`gaps` has the distance of the two largest logits at each token in f32, `rounding` the largest difference of bf16's
+logits there. Prints one JSON document."""
 import argparse
 import json
 import os
@@ -17,7 +22,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROMPT = "abcdefgh"
-SIZES = {"3.7GB": (24, 2560, 20, 5, 6912), "1.3GB": (12, 2048, 16, 4, 5632)}
+SIZES = {"3.7GB": (24, 2560, 20, 5, 6912), "1.3GB": (12, 2048, 16, 4, 5632), "0.2GB": (6, 1024, 8, 4, 2816)}
 VOCABULARY = 32000
 
 AIRLLM = """
@@ -36,6 +41,27 @@ out = model.generate(ids, max_new_tokens=count, min_new_tokens=count, do_sample=
 times = times[1:]  # the first one is the prompt
 print("RESULT " + json.dumps({"token_ids": out[0, ids.shape[1]:].tolist(),
                               "tokens_per_second": (len(times) - 1) / (times[-1] - times[0])}))
+"""
+
+TRANSFORMERS = """
+import json, sys
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+folder, prompt, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+torch.set_num_threads(int(sys.argv[4]))
+ids = AutoTokenizer.from_pretrained(folder)([prompt], return_tensors="pt")["input_ids"]
+found, logits, path = {}, {}, None
+for name, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    out = model.generate(ids, max_new_tokens=count, min_new_tokens=count, do_sample=False)
+    found[name] = out[0, ids.shape[1]:].tolist()
+    path = out if path is None else path  # both along the tokens of f32
+    with torch.no_grad():
+        logits[name] = model(path).logits[0, ids.shape[1] - 1:-1].float()
+    del model
+top = logits["f32"].topk(2, dim=-1).values
+print("RESULT " + json.dumps({**found, "gaps": (top[:, 0] - top[:, 1]).tolist(),
+                              "rounding": (logits["f32"] - logits["bf16"]).abs().amax(-1).tolist()}))
 """
 
 
@@ -63,7 +89,8 @@ def write_model(folder, size):
         "tie_word_embeddings": False, "bos_token_id": 0, "eos_token_id": 1, "torch_dtype": "bfloat16"}))
     write_tokenizer(folder)
     rng = np.random.default_rng(1)
-    pool = (rng.standard_normal(1 << 24, dtype=np.float32) * np.float32(0.02)).view(np.uint32) >> 16
+    # A prime number: rows of a matrix that is larger than the pool are not equal, and no tokens tied.
+    pool = (rng.standard_normal(16777213, dtype=np.float32) * np.float32(0.02)).view(np.uint32) >> 16
     pool = pool.astype("<u2")
     where, weight_map = 0, {}
 
@@ -109,12 +136,13 @@ def write_model(folder, size):
     return folder
 
 
-def airllm(options, model):
-    command = [options.airllm_python, "-c", AIRLLM, str(model), PROMPT, str(options.tokens), str(options.threads)]
+def python(options, model, script):
+    """What a script in AirLLM's environment prints after RESULT."""
+    command = [options.airllm_python, "-c", script, str(model), PROMPT, str(options.tokens), str(options.threads)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if done.returncode != 0 or not lines:
-        sys.exit(f"AirLLM ended with {done.returncode}:\n{done.stdout}")
+        sys.exit(f"{options.airllm_python} ended with {done.returncode}:\n{done.stdout}")
     return json.loads(lines[-1].removeprefix("RESULT "))
 
 
@@ -145,11 +173,12 @@ def main():
     try:
         runs = {"airllm": [], "gabbro": [], "gabbro_limited": []}
         for _ in range(options.rounds):
-            runs["airllm"].append(airllm(options, model))
+            runs["airllm"].append(python(options, model, AIRLLM))
             runs["gabbro"].append(gabbro(options, model))
             runs["gabbro_limited"].append(gabbro(options, model, "--memory", options.memory, "--no-lookup"))
         speeds = {name: statistics.median(run["tokens_per_second"] for run in all_runs)
                   for name, all_runs in runs.items()}
+        plain = python(options, model, TRANSFORMERS)
         limited = runs["gabbro_limited"][0].get("streaming")
         print(json.dumps({
             "model_bytes": sum(file.stat().st_size for file in model.glob("*.safetensors")),
@@ -158,7 +187,9 @@ def main():
             "ratio": speeds["gabbro"] / speeds["airllm"],
             "ratio_limited": speeds["gabbro_limited"] / speeds["airllm"], "memory": options.memory,
             "streamed_bytes_per_pass": limited and limited["bytes_per_pass"],
-            "first_tokens": {name: all_runs[0]["token_ids"] for name, all_runs in runs.items()}}, indent=1))
+            "first_tokens": {**{name: all_runs[0]["token_ids"] for name, all_runs in runs.items()},
+                             "transformers_bf16": plain["bf16"], "transformers_f32": plain["f32"]},
+            "gaps": plain["gaps"], "rounding": plain["rounding"]}, indent=1))
     finally:
         if not options.keep:
             shutil.rmtree(model)

@@ -1,4 +1,5 @@
 """llama.cpp's own programs, built natively, and SmolLM2 in the formats that the comparisons use. Standard library only."""
+import os
 import pathlib
 import shutil
 import subprocess
@@ -62,6 +63,14 @@ def model_in(format_name, models, programs):
              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     part.rename(path)
     return path
+
+
+def bindings(args):
+    """The environment in which tests/quality/llama_logits.py finds the functions of the programs' libllama.so."""
+    package = next(args.cache.glob("source/*/llama_cpp"), None)
+    path = [str(package.parent)] if package else []
+    path += [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
+    return {"LLAMA_CPP_LIB_PATH": str(args.llama_bin), **os.environ, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def add_arguments(parser):

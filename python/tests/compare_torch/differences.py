@@ -82,8 +82,12 @@ INTENDED = [
     ),
     Intended(
         "squares beyond float32",
-        lambda program, d: "np.float64(inf), PyTorch" in d.text and "std" in calls(program),
-        "std is the root of var, which float32 holds up to 3.4e38; PyTorch keeps the square in float64.",
+        lambda program, d: (
+            "std" in calls(program)
+            and ("np.float64(inf), PyTorch" in d.text or ("gradient" in d.where and has_extremes(program, {"std"})))
+        ),
+        "std is the root of var, which float32 holds up to 3.4e38, and its gradient 0 where that is infinite; PyTorch "
+        "keeps the square in float64.",
     ),
     Intended(
         "norms beyond the dtype",

@@ -35,8 +35,9 @@ def made(x: Input, library: str) -> str:
     if library == "torch":
         return text + (".requires_grad_()" if x.grad else "")
     views = {"transposed": ".swapaxes(-1, -2)", "reversed": "[::-1]"}
-    if x.layout == "strided" and x.array.ndim >= 1:
-        return f"gb.stack([{text}] * 2, -1)[..., 0]"
+    if x.layout == "strided" and x.array.ndim >= 1 and x.array.size > 0:
+        array = np.repeat(x.array, 2, -1)
+        return f"gb.tensor({numbers(array)}, dtype=gb.{x.dtype})[..., ::2]"
     rank = 2 if x.layout == "transposed" else 1
     view = views.get(x.layout) if x.array.ndim >= rank else None
     if view is None:

@@ -119,6 +119,7 @@ void Conversion::plan() {
     copy_fields(checkpoint_.metadata(), writer_);
   } else {
     GgufFields fields{.writer = writer_, .architecture = model_.architecture};
+    note_mixtures(model, fields);
     write_fields(checkpoint_, model_, fields);
     if (options_.write_tokenizer) {
       result_.warnings = options_.write_tokenizer(model.sizes.vocabulary, writer_);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 
@@ -42,6 +43,16 @@ void copy_fields(const Metadata& metadata, gguf::Writer& writer) {
                           field.key == "general.quantization_version" || field.key == "general.alignment" ||
                           field.key.starts_with("split.");
     if (!replaced) writer.add_value(field.key, *field.value.gguf());
+  }
+}
+
+void note_mixtures(const ModelPlan& plan, GgufFields& fields) {
+  fields.mixed_layers.assign(static_cast<size_t>(plan.sizes.layers), false);
+  for (const RequestedTensor& tensor : plan.tensors) {
+    int layer = 0;
+    if (std::sscanf(tensor.name.c_str(), "blk.%d.", &layer) != 1 || layer >= plan.sizes.layers) continue;
+    if (tensor.name.ends_with(".ffn_gate_inp.weight")) fields.mixed_layers[static_cast<size_t>(layer)] = true;
+    if (tensor.name.ends_with(".ffn_down_shexp.weight")) fields.has_shared_expert = true;
   }
 }
 

@@ -13,6 +13,9 @@ std::string recipe_of(const Checkpoint& checkpoint, const ConvertOptions& option
 // The fields of a GGUF file, without those that tell how its weights are stored.
 void copy_fields(const Metadata& metadata, gguf::Writer& writer);
 
+// The layers with mixtures of experts, and whether there are shared ones, by the tensors of the plan.
+void note_mixtures(const ModelPlan& plan, GgufFields& fields);
+
 // Those of a folder, but for its tokenizer.
 void write_fields(const Checkpoint& checkpoint, const Convertible& model, GgufFields& fields);
 

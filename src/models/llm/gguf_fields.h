@@ -16,6 +16,8 @@ struct GgufFields {
   std::vector<int32_t> kv_heads_by_layer{};            // where some layers have none; empty: all have as many
   std::vector<int32_t> feed_forward_by_layer{};        // the same
   std::map<std::string, std::vector<float>> tables{};  // further tensors, f32: the divisors of rotary frequencies
+  std::vector<bool> mixed_layers{};                    // of each layer: it has a router
+  bool has_shared_expert = false;                      // next to those that routers choose
 
   void size(const char* name, int64_t value) {
     writer.add_u32(architecture + "." + name, static_cast<uint32_t>(value));

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/mixture.h"
 
@@ -56,6 +58,29 @@ void read_mixture(const ConfigReader& fields, DecoderConfig& config) {
     fields.refuse(kUsed, fmt::format("is {}, more than {} groups have", shape.experts_used, mixture.groups_used));
 }
 
+namespace {
+
+// llama.cpp finds the layers with a router, and the width of shared experts, by these fields alone.
+void write_mixed_layers(const MixtureConfig& mixture, int64_t expert_feed_forward, GgufFields& fields) {
+  const int64_t shared = mixture.shared_feed_forward, whole = std::max<int64_t>(shared / expert_feed_forward, 1);
+  if (fields.has_shared_expert) fields.size("expert_shared_feed_forward_length", shared);
+  fields.size("expert_shared_count", fields.has_shared_expert ? whole : 0);
+  const std::vector<bool>& mixed = fields.mixed_layers;
+  const auto first = std::ranges::find(mixed, true) - mixed.begin(), layers = std::ssize(mixed);
+  fields.size("leading_dense_block_count", first);
+  const auto has_step = [&](int64_t step) {
+    for (int64_t i = first; i < layers; ++i) {
+      if (mixed[static_cast<size_t>(i)] != ((i + 1) % step == 0)) return false;
+    }
+    return true;
+  };
+  for (int64_t step = 1; step <= layers; ++step) {
+    if (has_step(step)) return fields.size("interleave_moe_layer_step", step);
+  }
+}
+
+}  // namespace
+
 void write_mixture_fields(const DecoderConfig& config, GgufFields& fields) {
   const ModelShape& shape = config.shape;
   const MixtureConfig& mixture = config.mixture;
@@ -63,7 +88,7 @@ void write_mixture_fields(const DecoderConfig& config, GgufFields& fields) {
   fields.size("expert_count", shape.experts);
   fields.size("expert_used_count", shape.experts_used);
   fields.size("expert_feed_forward_length", shape.expert_feed_forward);
-  fields.size("expert_shared_feed_forward_length", mixture.shared_feed_forward);
+  write_mixed_layers(mixture, shape.expert_feed_forward, fields);
   const bool sigmoid = mixture.score == RouterScore::kSigmoid || mixture.score == RouterScore::kChosenSigmoid;
   fields.size("expert_gating_func", sigmoid                                        ? kSigmoidFunction
                                     : mixture.score == RouterScore::kChosenSoftmax ? kChosenSoftmaxFunction

@@ -29,6 +29,10 @@ void read_gguf(const ConfigReader& fields, int64_t context_trained, nn::RopeConf
   rope.original_context =
       fields.size_or({"rope.scaling.original_context_length", nullptr}, context_trained, 1, kMostContext);
   rope.attention_factor = fields.number_or({"rope.scaling.attn_factor", nullptr}, 1.0f, 1e-3f, 1e3f);
+  // llama.cpp: a magnitude of 1 over that of `mscale_all_dim` (llama_context's constructor).
+  const float all = fields.number_or({"rope.scaling.yarn_log_multiplier", nullptr}, 0.0f, 0.0f, 100.0f);
+  if (rope.scaling == nn::RopeScaling::kYarn && rope.factor > 1)
+    rope.attention_factor /= 1 + 0.1 * all * std::log(rope.factor);
   rope.extrapolation = fields.number_or({"rope.scaling.yarn_ext_factor", nullptr}, 1.0f, 0.0f, 1.0f);
   rope.beta_fast = fields.number_or({"rope.scaling.yarn_beta_fast", nullptr}, 32.0f, 0.01f, 1e4f);
   rope.beta_slow = fields.number_or({"rope.scaling.yarn_beta_slow", nullptr}, 1.0f, 0.01f, 1e4f);

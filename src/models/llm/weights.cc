@@ -120,7 +120,12 @@ void require_weight_format(const CheckpointTensor& tensor, const Checkpoint& che
 
 const CheckpointTensor& CheckpointWeights::checked(const std::string& name, std::vector<int64_t> shape) const {
   const CheckpointTensor& tensor = checkpoint_.require_tensor(weight_name(names_, checkpoint_, name));
-  if (tensor.shape != shape) {
+  // GGML does not tell the lengths of 1 at the front from those that are not there.
+  const bool gguf = checkpoint_.layout() == CheckpointLayout::kGguf;
+  const auto front = std::ranges::find_if(tensor.shape, [](int64_t length) { return length != 1; });
+  const int64_t surplus =
+      gguf ? std::min(front - tensor.shape.begin(), std::ssize(tensor.shape) - std::ssize(shape)) : 0;
+  if (!std::ranges::equal(std::span(tensor.shape).subspan(static_cast<size_t>(std::max<int64_t>(surplus, 0))), shape)) {
     throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", checkpoint_.path(),
                     gguf::quote(tensor.name), fmt::join(tensor.shape, ", "), fmt::join(shape, ", "));
   }

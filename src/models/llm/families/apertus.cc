@@ -36,7 +36,7 @@ float read_number(const Checkpoint& checkpoint, const std::string& name, float o
 
 // A field of GGUF without the architecture's name, with a number for each layer.
 void read_array(const Checkpoint& checkpoint, const char* name, std::vector<Xielu>& layers, float Xielu::*field) {
-  if (!checkpoint.metadata().has(name)) return;
+  if (!checkpoint.metadata().has(name) && field != &Xielu::positive && field != &Xielu::negative) return;
   const std::vector<float> values = checkpoint.metadata().f32s(name);
   if (values.size() != layers.size())
     throw bad_input("{}: field '{}' has {} numbers, the model {} layers", checkpoint.path(), name, values.size(),
@@ -50,7 +50,8 @@ void read_array(const Checkpoint& checkpoint, const char* name, std::vector<Xiel
 
 float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 
-std::vector<Xielu> read_xielu(const ConfigReader& fields, int64_t layers) {
+// As files have them: `positive` and `negative` are before softplus, and `negative` without beta.
+std::vector<Xielu> read_parameters(const ConfigReader& fields, int64_t layers) {
   std::vector<Xielu> all(static_cast<size_t>(layers));
   if (fields.is_hugging_face()) {
     const Checkpoint& checkpoint = fields.checkpoint();
@@ -61,8 +62,8 @@ std::vector<Xielu> read_xielu(const ConfigReader& fields, int64_t layers) {
       x.epsilon = read_number(checkpoint, prefix + "eps", x.epsilon);
       checkpoint.require_tensor(prefix + "alpha_p");
       checkpoint.require_tensor(prefix + "alpha_n");
-      x.positive = softplus(read_number(checkpoint, prefix + "alpha_p", 0));
-      x.negative = x.beta + softplus(read_number(checkpoint, prefix + "alpha_n", 0));
+      x.positive = read_number(checkpoint, prefix + "alpha_p", 0);
+      x.negative = read_number(checkpoint, prefix + "alpha_n", 0);
     }
     return all;
   }
@@ -70,6 +71,15 @@ std::vector<Xielu> read_xielu(const ConfigReader& fields, int64_t layers) {
   read_array(fields.checkpoint(), "xielu.alpha_n", all, &Xielu::negative);
   read_array(fields.checkpoint(), "xielu.beta", all, &Xielu::beta);
   read_array(fields.checkpoint(), "xielu.eps", all, &Xielu::epsilon);
+  return all;
+}
+
+std::vector<Xielu> read_xielu(const ConfigReader& fields, int64_t layers) {
+  std::vector<Xielu> all = read_parameters(fields, layers);
+  for (Xielu& x : all) {
+    x.positive = softplus(x.positive);
+    x.negative = x.beta + softplus(x.negative);
+  }
   return all;
 }
 
@@ -86,9 +96,11 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
   const DecoderConfig config = read_config(checkpoint);
   write_decoder_fields(config, fields);
+  if (config.activation != Activation::kXielu) return;
+  const std::vector<Xielu> parameters = read_parameters(ConfigReader(checkpoint), config.shape.layers);
   const auto write = [&](const char* name, float Xielu::*field) {
     std::vector<float> values;
-    for (const Xielu& layer : config.xielu) values.push_back(layer.*field);
+    for (const Xielu& layer : parameters) values.push_back(layer.*field);
     fields.writer.add_f32s(std::string("xielu.") + name, values);
   };
   write("alpha_p", &Xielu::positive);

@@ -122,10 +122,6 @@ void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
   fields.size("attention.key_length_mla", latent.unrotated + latent.rotated);
   fields.size("attention.value_length_mla", latent.value);
   if (config.mscale_factor != 0) fields.number("rope.scaling.yarn_log_multiplier", config.mscale_factor);
-  const ConfigReader reader(checkpoint);
-  if (decoder.shape.experts == 0) return;
-  fields.size("leading_dense_block_count", reader.size_or({nullptr, "first_k_dense_replace"}, 0, 0, 4096));
-  fields.size("expert_shared_count", decoder.mixture.shared_feed_forward / decoder.shape.expert_feed_forward);
 }
 
 }  // namespace

@@ -28,9 +28,20 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   return config;
 }
 
+void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
+  const DecoderConfig config = read_config(checkpoint);
+  write_decoder_fields(config, fields);
+  fields.number("attention.layer_norm_rms_epsilon", config.norm_epsilon);  // llama.cpp's name for it
+}
+
+constexpr Family with_own_fields(Family family) {
+  family.write_fields = write_fields;
+  return family;
+}
+
 }  // namespace
 
 extern const Family kPhiMoe;
-const Family kPhiMoe = decoder_family<read_config>(kArchitectures, kNames);
+const Family kPhiMoe = with_own_fields(decoder_family<read_config>(kArchitectures, kNames));
 
 }  // namespace gabbro::llm
