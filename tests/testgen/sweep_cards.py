@@ -260,14 +260,14 @@ class Sweep:
         true = [self.job(name, "true", "layers or end_to_end or attention", "true") for name in plan["true"]
                 if (self.folder / "true" / name).is_dir() and self.options.types > 100]
         self.run("faults in f32, real widths", faults + true, self.share(0.8))
-        halves = [Job(f"half-{name}", plant_faults(there / name, self.facts, device, ["bf16", "f16"]))
+        narrow = [Job(f"half-{name}", plant_faults(there / name, self.facts, device, ["bf16", "f16"]))
                   for name in of_faults]
         compiled = [self.job(name, "packs", "compile", "compile") for name in plan["compile"] if name in some]
         wrong = {(row["type"], row["dtype"]): row for row in self.alarms()}.values()
         searches = [Job(f"bisect-{row['type']}-{row['dtype']}",
                         bisect(there / row["type"], self.facts, row["test"], self.out / "bisect"), 70.0)
                     for row in list(wrong)[:12] if (there / row["type"]).is_dir()]
-        self.run("searches, compile, halves", searches + compiled + halves, self.share(0.92))
+        self.run("searches, compile, f16 and bf16", searches + compiled + narrow, self.share(0.92))
         if device != "cpu":
             quiet = [self.job(name, "packs", "speed or memory", f"quiet{turn}") for turn in range(3)
                      for name in plan["quiet"] if name in some]

@@ -14,10 +14,16 @@ def key_of(row):
 
 
 def alarms(rows):
-    """Tests that failed on the device and passed on the CPU, or were not run there."""
-    controls = {key_of(row): row["status"] for row in rows if row["phase"] == "control"}
+    """Tests that failed on the device and passed on the CPU, or whose reason no test of the type gave there.
+
+    A test that the CPU skips, or that was cut off, has the type's own reason where that type's model does not run.
+    """
+    control = [row for row in rows if row["phase"] == "control"]
+    controls = {key_of(row): row["status"] for row in control}
+    reasons = {(row["type"], first_line(row)) for row in control if row["status"] in BAD}
     failed = [row for row in rows if row["phase"] in ON_DEVICE and row["status"] in BAD]
-    return [row for row in failed if controls.get(key_of(row)) not in BAD]
+    return [row for row in failed if controls.get(key_of(row)) not in BAD
+            and (controls.get(key_of(row)) == "passed" or (row["type"], first_line(row)) not in reasons)]
 
 
 def first_line(row):
@@ -61,7 +67,7 @@ def measures_of(rows):
         mine = [r for r in rows if r["phase"] in ("sweep", "true") and r.get("dtype") == dtype]
         mine = [r for r in mine if r.get("ratio") is not None]
         ratios = sorted(float(r["ratio"]) for r in mine)
-        # Where the CPU's error is far below the floor, the quotient says nothing.
+        # The quotient says nothing where the CPU's error is far below the floor.
         factors = sorted(float(r["factor"]) for r in mine if float(r["limit"]) < 6 * float(r["reference_error"]))
         table[dtype] = {"comparisons": len(ratios)}
         for name, values in (("ratio", ratios), ("factor", factors)):
