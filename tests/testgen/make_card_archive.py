@@ -22,7 +22,7 @@ FAULTS = ["llama", "bert", "clip", "gemma2", "gpt2", "mamba", "qwen3_moe", "t5",
 TRUE = ["bert", "gpt2", "vit", "clip", "t5", "wav2vec2", "distilbert", "roberta"]
 COMPILE = ["llama", "bert", "vit", "gpt2", "qwen2", "mistral", "phi", "electra", "opt", "deit"]
 QUIET = ["llama", "bert", "vit"]
-# The order of the sweep: so many types of each kind in turn.
+# The order of the sweep: this number of types of each kind in turn.
 KINDS = {"causal-lm": 6, "masked-lm": 3, "image-classification": 2, "seq2seq-lm": 2, "base": 3, "object-detection": 1,
          "zero-shot-image-classification": 1, "ctc": 1, "audio-classification": 1, "speech-seq2seq": 1,
          "semantic-segmentation": 1, "depth-estimation": 1}

@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python" / "gabbro" / "testgen")]
 import sweep_report  # noqa: E402
 
-# Speed needs a quiet machine, and the probe is the same in all packs: both run in packs of their own phase.
+# Speed needs a quiet machine, and the probe is the same in all packs: both have separate phases.
 USUAL = "not probe and not compile and not speed and not detect"
 STARTED = time.monotonic()
 
