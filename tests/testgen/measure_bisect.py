@@ -43,6 +43,13 @@ class Plant:
         self.references, self.on_device, self.judge = locate.references, locate.on_device, locate.judge
         support.make_subject, support.run_block, support.run = self.subject, self.block, self.whole
         locate.references, locate.on_device, locate.judge = self.cpu, self.device, self.verdict
+        self.modules = locate, support
+
+    def restore(self):
+        """Takes itself out of the modules, for the next fault in the same process."""
+        locate, support = self.modules
+        support.make_subject, support.run_block, support.run = self.make, self.run_block, self.run
+        locate.references, locate.on_device, locate.judge = self.references, self.on_device, self.judge
 
     def subject(self, *args, **kwargs):
         self.subjects.append(self.make(*args, **kwargs))

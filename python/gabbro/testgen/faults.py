@@ -116,7 +116,12 @@ KERNELS: dict[str, dict[str, Change]] = {
     "bmm_k_tail": {"aten.bmm.default": cut_depth},
     "mm_bf16": {"aten.mm.default": as_bf16, "aten.addmm.default": as_bf16},
     "softmax_bf16": {"aten._softmax.default": as_bf16},
-    "flash_bf16": {"aten._scaled_dot_product_flash_attention_for_cpu.default": as_bf16},
+    "flash_bf16": {
+        "aten._scaled_dot_product_flash_attention_for_cpu.default": as_bf16,
+        "aten._scaled_dot_product_flash_attention.default": as_bf16,
+        "aten._scaled_dot_product_efficient_attention.default": as_bf16,
+        "aten._scaled_dot_product_cudnn_attention.default": as_bf16,
+    },
     "silu_bits": {"aten.silu.default": rounded},
     "gelu_bits": {"aten.gelu.default": rounded},
     "rsqrt_bits": {"aten.rsqrt.default": rounded},

@@ -118,6 +118,20 @@ def gradients(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     return {name: p.grad.detach().cpu() for name, p in model.named_parameters() if p.grad is not None}
 
 
+def gradient_depth(model: Any, inputs: dict[str, Any]) -> int:
+    """The longest sum in a gradient: over all elements of what one module returns."""
+    longest = [support.depth_of(model)]
+
+    def count(_module: Any, _args: Any, output: Any) -> None:
+        longest.extend(t.numel() for _, t in support.leaves(output))
+
+    handles = [module.register_forward_hook(count) for module in model.modules()]
+    support.outputs(model, inputs)
+    for handle in handles:
+        handle.remove()
+    return max(longest)
+
+
 def bytes_in_use(device: str) -> int:
     """Memory in use: the allocator's count on a GPU, the resident set of the process on a CPU."""
     if device != "cpu":

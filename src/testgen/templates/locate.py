@@ -149,11 +149,11 @@ def judge_part(
     if not got.is_floating_point():
         if short_name(operation) in TIES or got.is_complex():
             return None
-        wrong = got.shape != exact.shape or not torch.equal(got, exact.to(got.dtype))
+        wrong = got.shape != exact.shape or not torch.equal(got, exact.to("cpu", got.dtype))
         return Verdict(math.inf if wrong else 0.0, float(wrong), 0.0, part, "other integers than the CPU's")
     dtype = got.dtype if got.dtype in support.UNIT else operation.dtype
     errors, floor = support.distance(got, exact), support.floor_of(dtype, depth_of(operation))
-    limits = [support.FACTOR * r + floor for r in support.distance(close, exact)]
+    limits = [support.FACTOR[dtype] * r + floor for r in support.distance(close, exact)]
     if not all(math.isfinite(limit) for limit in limits):
         return None  # the CPU overflows too
     ratio, error, limit = max((e / limit, e, limit) for e, limit in zip(errors, limits, strict=True))

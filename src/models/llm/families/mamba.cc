@@ -61,6 +61,9 @@ Config read_config(const Checkpoint& checkpoint, bool second) {
     sizes.rank = fields.size_or(kRank, (shape.embedding + 15) / 16, 1, 1 << 20);
     const bool falcon = fields.is_hugging_face() && architecture_of(checkpoint) == "falcon_mamba";
     sizes.normalized = fields.flag_or({"ssm.dt_b_c_rms", nullptr}, falcon);
+    // FalconMambaConfig has an epsilon of the mixer's own; GGUF files of others have one for all norms.
+    const float other = fields.is_hugging_face() ? 1e-6F : config.decoder.norm_epsilon;
+    sizes.norm_epsilon = fields.number_or({"ssm.dt_b_c_rms_epsilon", "mixer_rms_eps"}, other, 0, 1);
   }
   // The recurrence's sizes stand for those of attention, for what a step needs.
   shape.heads = shape.kv_heads = 1;
@@ -98,6 +101,7 @@ void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
   fields.size("ssm.state_size", config.sizes.states);
   fields.size("ssm.time_step_rank", config.sizes.rank);
   fields.writer.add_bool(fields.architecture + ".ssm.dt_b_c_rms", config.sizes.normalized);
+  if (config.sizes.normalized) fields.number("ssm.dt_b_c_rms_epsilon", config.sizes.norm_epsilon);
 }
 
 template <bool second>

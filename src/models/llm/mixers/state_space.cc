@@ -68,7 +68,7 @@ Tensor softplus(const Tensor& x) {
 
 Mamba::Mamba(const DecoderConfig& config, const StateSpaceSizes& sizes, WeightSource& weights,
              const std::string& prefix)
-    : epsilon_(config.norm_epsilon), sizes_(sizes) {
+    : sizes_(sizes) {
   const int64_t c = config.shape.embedding, i = sizes.inner, n = sizes.states;
   ssm_in_ = weights.linear(prefix + "ssm_in", {2 * i, c});
   ssm_conv1d_ = weights.matrix_f32(prefix + "ssm_conv1d.weight", {i, sizes.taps}, conv_layout(i, sizes.taps));
@@ -102,7 +102,7 @@ Tensor Mamba::operator()(const Tensor& h, const MixerStep& at) const {
   const Tensor all = ssm_x_(x);  // [T, rank + 2·N]
   const auto part = [&](int64_t first, int64_t count, const Tensor& weight) {
     const Tensor y = slice(all, 1, first, count);
-    return weight.defined() ? rms_norm(y, weight, epsilon_) : y;
+    return weight.defined() ? rms_norm(y, weight, sizes_.norm_epsilon) : y;
   };
   const Tensor dt = softplus(ssm_dt_(part(0, rank, ssm_dt_norm_)));  // [T, I]
   const auto grouped = [&](const Tensor& y) { return reshape(y, Shape{tokens, 1, n}); };

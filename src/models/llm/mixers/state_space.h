@@ -1,6 +1,6 @@
 // Selective state spaces: Mamba (arXiv 2312.00752), whose channels each have a state, and Mamba 2 (arXiv 2405.21060),
 // whose heads do. The cache has the last inputs of the convolution and the states.
-// Fields that only Gabbro writes: ssm.time_step_min and ssm.time_step_max.
+// Fields that only Gabbro writes: ssm.time_step_min, ssm.time_step_max and ssm.dt_b_c_rms_epsilon.
 #pragma once
 
 #include <functional>
@@ -19,6 +19,7 @@ struct StateSpaceSizes {
   int64_t rank = 0;         // of the step sizes; Mamba 2: its heads H
   int64_t groups = 1;       // G of Mamba 2: heads that share b and c
   bool normalized = false;  // Mamba 1: step sizes, b and c by their root mean square (Falcon Mamba)
+  float norm_epsilon = 0;   // of those means
   // Mamba 2: bounds of the step sizes, and what Falcon H1 chooses.
   float shortest = 0, longest = std::numeric_limits<float>::infinity();
   bool gate_last = false;                     // the norm is before the gate
@@ -36,7 +37,6 @@ class Mamba : public TokenMixer {
   Tensor operator()(const Tensor& h, const MixerStep& at) const override;
 
  private:
-  float epsilon_;
   StateSpaceSizes sizes_;
   nn::Projection ssm_in_;  // [2·I, C]
   Tensor ssm_conv1d_;      // [I, K]

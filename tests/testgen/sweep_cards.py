@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""Runs many packs on one device against the oracle, with parallel workers, then plants faults in some of them.
+
+    sweep_cards.py FOLDER [--device cuda:0] [--out DIR] [--jobs N] [--seconds S] [--types N]
+
+FOLDER has what make_card_archive.py writes: packs/, true/ (real widths), plan.json. A test that fails on the device
+runs again on the CPU: where it fails there too it is no fault of the device, else it is an alarm. Phases that do not
+fit into the seconds are cut, and what did not run is listed. results.jsonl has a line for each test, summary.json and
+summary.md what was found; all three are kept up to date, so that a killed run leaves what it has.
+Exit code 1 where there is an alarm, or where fewer than 98 % of the faults were found.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python" / "gabbro" / "testgen")]
+import sweep_report  # noqa: E402
+
+# Speed needs a quiet machine, and the probe is the same in all packs: both have separate phases.
+USUAL = "not probe and not compile and not speed and not detect"
+STARTED = time.monotonic()
+
+
+class Job:
+    """One process: what it does, and the file to which it writes a line of JSON for each result."""
+
+    def __init__(self, name, work, limit=120.0):
+        self.name, self.work, self.limit = name, work, limit
+
+    def start(self, folder):
+        self.path, self.log = folder / f"{self.name}.jsonl", folder / f"{self.name}.log"
+        self.started = time.monotonic()
+        self.process = os.fork()
+        if self.process:
+            return
+        code = 1
+        try:
+            os.setsid()
+            log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            with open(self.path, "w", buffering=1) as file:
+                self.work(lambda row: file.write(json.dumps(row, default=str) + "\n"))
+            code = 0
+        except BaseException:  # the parent reads the log
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(code)
+
+    def rows(self, ending):
+        """The results, and one for the process where it did not end by itself."""
+        lines = self.path.read_text().splitlines() if self.path.is_file() else []
+        rows = [json.loads(line) for line in lines if line.endswith("}")]
+        if ending:
+            words = self.log.read_text(errors="replace").splitlines()[-8:] if self.log.is_file() else []
+            rows.append({"phase": "process", "job": self.name, "reason": "\n".join([ending, *words])})
+        return rows
+
+
+def descendants(process):
+    """The processes that a process has started, also those that left its group."""
+    parents = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError):
+            parents.setdefault(int(path.read_text().rpartition(")")[2].split()[1]), []).append(int(path.parent.name))
+    found, waiting = [], [process]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found += children
+        waiting += children
+    return found
+
+
+def kill(job):
+    for process in [*descendants(job.process), job.process]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def run_jobs(jobs, count, until, folder):
+    """Yields the rows of each job when it has ended, and a row for each that could not start before `until`."""
+    waiting, running = list(reversed(jobs)), {}
+    while waiting or running:
+        while waiting and len(running) < count and time.monotonic() < until:
+            job = waiting.pop()
+            job.start(folder)
+            running[job.process] = job
+        if time.monotonic() >= until:
+            yield from ([{"phase": "not run", "job": job.name}] for job in reversed(waiting))
+            waiting = []
+        for job in list(running.values()):
+            # A job that started before the end has 20 s more.
+            if time.monotonic() > min(job.started + job.limit, until + 20):
+                kill(job)
+                job.killed = f"did not end in {time.monotonic() - job.started:.0f} s"
+        process, status = os.waitpid(-1, os.WNOHANG)
+        if process == 0:
+            time.sleep(0.02)
+        elif process in running:
+            job = running.pop(process)
+            yield job.rows(getattr(job, "killed", "") or (status and f"ended with status {status}") or "")
+
+
+def enter(pack, facts):
+    """Makes the pack's modules importable; torch is asked for its devices once in the run, not once a pack."""
+    os.chdir(pack)
+    sys.path.insert(0, str(pack))
+    import machine
+
+    machine.detect = lambda: facts
+
+
+def pytest_rows(pack, facts, device, words, emit, limit=60, **extra):
+    """Runs pytest in a fork and emits a row for each test; returns the rows that failed."""
+    import runner
+
+    class Emitter(runner.Collector):
+        def pytest_runtest_logreport(self, report):
+            before = len(self.results)
+            super().pytest_runtest_logreport(report)
+            for row in self.results[before:]:
+                file = report.nodeid.split("::")[0]
+                rows.write(json.dumps({**row, "file": file, **extra}, default=str) + "\n")
+
+    path = pathlib.Path(f"/tmp/sweep_{os.getpid()}.jsonl")
+    process = os.fork()
+    if process == 0:
+        code = 1
+        try:
+            enter(pack, facts)
+            import pytest
+
+            with open(path, "w", buffering=1) as rows:
+                options = ["-q", "-p", "no:cacheprovider", "--device", device, "--limit", str(limit), "--tb=short"]
+                code = int(pytest.main([*words, *options], plugins=[Emitter(pack.name)]))
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(process, 0)
+    found = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    path.unlink(missing_ok=True)
+    if not found and os.waitstatus_to_exitcode(status) != 5:
+        found = [{"type": pack.name, "test": "pytest", "check": "pytest", "dtype": "", "status": "crashed", "file": "",
+                  "reason": f"pytest ended with status {status}, and no test ran", **extra}]
+    for row in found:
+        emit(row)
+    return [row for row in found if row["status"] in ("failed", "crashed", "timeout")]
+
+
+def sweep(pack, facts, device, expression, phase):
+    """Job: the pack's tests on the device, and those that failed again on the CPU."""
+    def work(emit):
+        limit = 110 if phase == "compile" else 60
+        failed = pytest_rows(pack, facts, device, [".", "-k", expression], emit, limit, phase=phase)
+        again = [f"{row['file']}::{row['test'].replace(device, 'cpu')}" for row in failed if row["file"]]
+        if again and device != "cpu":
+            pytest_rows(pack, facts, "cpu", again, emit, phase="control", of=phase)
+    return work
+
+
+def plant_faults(pack, facts, device, dtypes):
+    """Job: each fault of measure_mutants.py in the pack's model on the device."""
+    def work(emit):
+        enter(pack, facts)
+        import measure_mutants
+        import torch
+
+        torch.set_num_threads(1)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        for dtype in dtypes:
+            for kind, name in measure_mutants.cases():
+                if dtype != "f32" and name not in measure_mutants.GROSS:
+                    continue
+                row = {"phase": "fault", "type": pack.name, "dtype": dtype, "fault": name}
+                try:
+                    emit({**row, **measure_mutants.find(kind, name, dtype, device)})
+                except Exception as error:  # a fault that the model refuses is reported as that
+                    emit({**row, "failed": f"{type(error).__name__}: {error}"})
+    return work
+
+
+def bisect(pack, facts, test, out):
+    """Job: block and operation behind an alarm."""
+    def work(emit):
+        enter(pack, facts)
+        import locate
+
+        emit({"phase": "bisect", "type": pack.name, **locate.in_child(test, out, 60.0)})
+    return work
+
+
+def started_cuda():
+    """Whether this process has touched the device: then no fork of it could use it."""
+    import torch
+
+    return torch.cuda.is_initialized() or bool(getattr(torch.cuda, "_is_in_bad_fork", bool)())
+
+
+class Sweep:
+    """The phases, one after the other, within the seconds."""
+
+    def __init__(self, options, facts):
+        self.options, self.facts, self.rows = options, facts, []
+        self.folder, self.out = pathlib.Path(options.folder).resolve(), pathlib.Path(options.out).resolve()
+        self.parts = self.out / "parts"
+        self.parts.mkdir(parents=True, exist_ok=True)
+        self.plan = json.loads((self.folder / "plan.json").read_text())
+        self.file = open(self.out / "results.jsonl", "w", buffering=1)  # noqa: SIM115
+        self.written = 0.0
+
+    def share(self, part):
+        """The moment when `part` of the seconds is over."""
+        return STARTED + part * self.options.seconds
+
+    def run(self, title, jobs, until, count=None):
+        began = time.monotonic()
+        for rows in run_jobs(jobs, count or self.options.jobs, until, self.parts):
+            self.rows += rows
+            for row in rows:
+                self.file.write(json.dumps(row, default=str) + "\n")
+            if time.monotonic() > self.written + 10:
+                self.write()
+        self.write()
+        print(f"{title}: {len(jobs)} jobs, {time.monotonic() - began:.0f} s; at {time.monotonic() - STARTED:.0f} s",
+              flush=True)
+
+    def write(self):
+        self.written = time.monotonic()
+        return sweep_report.write(self.rows, self.facts, self.out, self.written - STARTED)
+
+    def cut_off(self):
+        """What was found until now is written; no process is left."""
+        self.write()
+        for process in descendants(os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        os._exit(4)
+
+    def job(self, name, kind, expression, phase, limit=120.0):
+        pack = self.folder / kind / name
+        return Job(f"{phase}-{name}", sweep(pack, self.facts, self.options.device, expression, phase), limit)
+
+    def alarms(self):
+        return [row for row in sweep_report.alarms(self.rows) if row["check"] in ("layers", "end_to_end", "attention")]
+
+    def phases(self):
+        device, plan, there = self.options.device, self.plan, self.folder / "packs"
+        names = [name for name in plan["types"] if (there / name).is_dir()][: self.options.types]
+        some = set(names)
+        probes = [self.job(name, "packs", "probe", "probe") for name in plan["probe"] if name in some]
+        self.run("types", probes + [self.job(name, "packs", USUAL, "sweep") for name in names], self.share(0.66))
+        of_faults = [name for name in plan["faults"] if name in some]
+        faults = [Job(f"fault-{name}", plant_faults(there / name, self.facts, device, ["f32"])) for name in of_faults]
+        true = [self.job(name, "true", "layers or end_to_end or attention", "true") for name in plan["true"]
+                if (self.folder / "true" / name).is_dir() and self.options.types > 100]
+        self.run("faults in f32, real widths", faults + true, self.share(0.8))
+        narrow = [Job(f"half-{name}", plant_faults(there / name, self.facts, device, ["bf16", "f16"]))
+                  for name in of_faults]
+        compiled = [self.job(name, "packs", "compile", "compile") for name in plan["compile"] if name in some]
+        wrong = {(row["type"], row["dtype"]): row for row in self.alarms()}.values()
+        searches = [Job(f"bisect-{row['type']}-{row['dtype']}",
+                        bisect(there / row["type"], self.facts, row["test"], self.out / "bisect"), 70.0)
+                    for row in list(wrong)[:12] if (there / row["type"]).is_dir()]
+        self.run("searches, compile, f16 and bf16", searches + compiled + narrow, self.share(0.92))
+        if device != "cpu":
+            quiet = [self.job(name, "packs", "speed or memory", f"quiet{turn}") for turn in range(3)
+                     for name in plan["quiet"] if name in some]
+            self.run("speed and memory, thrice", quiet, self.share(0.97), count=1)
+        return self.write()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--out", default="sweep")
+    parser.add_argument("--jobs", type=int, default=max(1, len(os.sched_getaffinity(0)) - 1))
+    parser.add_argument("--seconds", type=float, default=480.0)
+    parser.add_argument("--types", type=int, default=1000)
+    options = parser.parse_args()
+    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1",
+                      OMP_NUM_THREADS="1", PYTORCH_NVML_BASED_CUDA_CHECK="1", PYTHONDONTWRITEBYTECODE="1")
+    import runner
+
+    facts = runner.machine_facts() if options.device != "cpu" else {"verdict": "cpu", "reason": "", "cards": []}
+    if options.device != "cpu" and facts["verdict"] == "cpu":
+        print(f"no GPU that torch can use: {facts['reason']}")
+        return 3
+    runner.warm_up()
+    import faults  # noqa: F401  the forks need not import it
+
+    if started_cuda():
+        print("importing transformers has touched the device: forks could not use it")
+        return 3
+    print(f"ready at {time.monotonic() - STARTED:.0f} s: {options.jobs} jobs, {options.seconds:.0f} s", flush=True)
+    sweep_of_all = Sweep(options, facts)
+    signal.signal(signal.SIGTERM, lambda *_: sweep_of_all.cut_off())
+    summary = sweep_of_all.phases()
+    print((pathlib.Path(options.out) / "summary.md").read_text())
+    return int(not summary["good"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""What sweep_cards.py found: summary.json and summary.md from its rows, one a test, a planted fault or a process."""
+import collections
+import json
+
+BAD = ("failed", "crashed", "timeout")
+DTYPES = ("f32", "bf16", "f16")
+ON_DEVICE = ("sweep", "probe", "true", "compile", "quiet0", "quiet1", "quiet2")
+
+
+def key_of(row):
+    """The test without its device, in its phase."""
+    test = row["test"].replace("cuda:0", "cpu")
+    return row.get("of", row["phase"]), row["type"], test
+
+
+def alarms(rows):
+    """Tests that failed on the device and passed on the CPU, or whose reason no test of the type gave there.
+
+    A test that the CPU skips, or that was cut off, has the type's own reason where that type's model does not run.
+    """
+    control = [row for row in rows if row["phase"] == "control"]
+    controls = {key_of(row): row["status"] for row in control}
+    reasons = {(row["type"], first_line(row)) for row in control if row["status"] in BAD}
+    failed = [row for row in rows if row["phase"] in ON_DEVICE and row["status"] in BAD]
+    return [row for row in failed if controls.get(key_of(row)) not in BAD
+            and (controls.get(key_of(row)) == "passed" or (row["type"], first_line(row)) not in reasons)]
+
+
+def first_line(row):
+    return (row.get("reason", "").splitlines() or [""])[0][:300]
+
+
+def types_of(rows):
+    """{type: {dtype: {"status", counts, "reasons"}}} of the sweep; "any" has the tests without a data type."""
+    wrong = {id(row) for row in alarms(rows)}
+    table = {}
+    for row in rows:
+        if row["phase"] != "sweep":
+            continue
+        cell = table.setdefault(row["type"], {}).setdefault(row["dtype"] or "any", collections.Counter())
+        status = row["status"]
+        if status in BAD:
+            status = "alarm" if id(row) in wrong else "fails on the CPU too"
+        cell[status] += 1
+        if status != "passed":
+            reasons = table[row["type"]].setdefault("reasons", {})
+            reasons.setdefault(f"{status}: {first_line(row)}", []).append(row["test"])
+    for cells in table.values():
+        for name, cell in cells.items():
+            if name != "reasons":
+                cells[name] = {"result": result_of(cell), **cell}
+    return table
+
+
+def result_of(counts):
+    if counts["alarm"]:
+        return "alarm"
+    if counts["fails on the CPU too"]:
+        return "fails on the CPU too"
+    return "pass" if counts["passed"] else "skip"
+
+
+def measures_of(rows):
+    """{dtype: largest and 99 % of the share of the limit and of e / r}, of all comparisons that passed or failed."""
+    table = {}
+    for dtype in DTYPES:
+        mine = [r for r in rows if r["phase"] in ("sweep", "true") and r.get("dtype") == dtype]
+        mine = [r for r in mine if r.get("ratio") is not None]
+        ratios = sorted(float(r["ratio"]) for r in mine)
+        # The quotient says nothing where the CPU's error is far below the floor.
+        factors = sorted(float(r["factor"]) for r in mine if float(r["limit"]) < 6 * float(r["reference_error"]))
+        table[dtype] = {"comparisons": len(ratios)}
+        for name, values in (("ratio", ratios), ("factor", factors)):
+            if values:
+                table[dtype][name] = {"largest": values[-1], "p99": values[int(0.99 * (len(values) - 1))],
+                                      "median": values[len(values) // 2]}
+    return table
+
+
+def faults_of(rows):
+    """{dtype: planted, found, missed, by one check alone}."""
+    from measure_mutants import EQUIVALENT
+
+    table = {}
+    for dtype in DTYPES:
+        mine = [row for row in rows if row["phase"] == "fault" and row["dtype"] == dtype]
+        planted = [row for row in mine if row.get("changed") and (row["type"], row["fault"]) not in EQUIVALENT]
+        if not mine:
+            continue
+        found = [row for row in planted if row["layers"] or row["end_to_end"]]
+        missed = [f"{r['type']}: {r['fault']}" for r in planted if not r["layers"] and not r["end_to_end"]]
+        table[dtype] = {
+            "planted": len(planted), "found": len(found), "missed": missed,
+            "layers alone": sum(r["layers"] and not r["end_to_end"] for r in planted),
+            "end_to_end alone": sum(r["end_to_end"] and not r["layers"] for r in planted),
+            "refused": [f"{r['type']}: {r['fault']}: {r['failed'][:160]}" for r in mine if "failed" in r],
+        }
+    return table
+
+
+def summary_of(rows, facts, seconds):
+    types, wrong, faults = types_of(rows), alarms(rows), faults_of(rows)
+    phases = collections.defaultdict(collections.Counter)
+    for row in rows:
+        phases[row.get("of", "") + row["phase"]][row.get("status", "")] += 1
+    totals = {dtype: collections.Counter(cells[dtype]["result"] for cells in types.values() if dtype in cells)
+              for dtype in (*DTYPES, "any")}
+    cut = sorted({row["job"].removeprefix("sweep-") for row in rows if row["phase"] == "process"} & set(types))
+    planted = faults.get("f32", {"planted": 0, "found": 0})
+    share = planted["found"] / planted["planted"] if planted["planted"] else None
+    versions = {}
+    for name in ("torch", "transformers", "pytest"):
+        module = __import__(name)
+        versions[name] = module.__version__
+    return {
+        "seconds": round(seconds, 1), "versions": versions, "machine": facts,
+        "types_run": len(types), "types_cut_off": cut, "totals": totals, "alarms": wrong, "faults": faults,
+        "fault_share_f32": share, "measures": measures_of(rows),
+        "phases": phases, "processes": [row for row in rows if row["phase"] == "process"],
+        "not_run": [row["job"] for row in rows if row["phase"] == "not run"],
+        "bisect": [row for row in rows if row["phase"] == "bisect"], "types": types,
+        "good": not wrong and share is not None and share >= 0.98,
+    }
+
+
+def markdown(summary):
+    cards = [device["name"] for device in summary["machine"].get("torch", {}).get("devices", [])] or ["CPU"]
+    versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
+    cut = f", {len(summary['types_cut_off'])} of them not to the end" if summary["types_cut_off"] else ""
+    lines = [f"# {summary['types_run']} model types on {cards[0]}{cut}", "",
+             f"{versions}; {summary['seconds']:.0f} s", "",
+             "| dtype | types pass | fail on the CPU too | alarm | skip | largest share of the limit | p99 of e / r |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]
+    for dtype, row in summary["totals"].items():
+        measure = summary["measures"].get(dtype, {})
+        largest, factor = (measure.get(k, {}).get(w) for k, w in (("ratio", "largest"), ("factor", "p99")))
+        cells = [row.get(name, 0) for name in ("pass", "fails on the CPU too", "alarm", "skip")]
+        lines.append(f"| {dtype} | " + " | ".join(str(cell) for cell in cells) + f" | {largest} | {factor} |")
+    lines += ["", "| phase | passed | skipped | failed, crashed, timeout |", "| --- | --- | --- | --- |"]
+    for phase, row in summary["phases"].items():
+        if phase in ON_DEVICE:
+            lines.append(f"| {phase} | {row['passed']} | {row['skipped']} | {sum(row[name] for name in BAD)} |")
+    lines += ["", "| faults | planted | found | missed |", "| --- | --- | --- | --- |"]
+    for dtype, row in summary["faults"].items():
+        lines.append(f"| {dtype} | {row['planted']} | {row['found']} | {', '.join(row['missed'][:20])} |")
+    lines += ["", f"{len(summary['alarms'])} alarms (the device alone fails):", ""]
+    lines += [f"- {row['phase']} {row['type']} `{row['test']}`: {first_line(row)}" for row in summary["alarms"][:100]]
+    lines += ["", "Found by the search:", ""]
+    lines += [f"- {row['type']} `{row['test']}`: {row.get('block')}, {row.get('operation')}: {row.get('what')}"
+              for row in summary["bisect"]]
+    lines += ["", "Types that fail on the CPU too:", ""]
+    for name, cells in summary["types"].items():
+        for reason, tests in cells.get("reasons", {}).items():
+            if reason.startswith("fails"):
+                lines.append(f"- {name} ({len(tests)} tests, {tests[0]}): {reason.partition(': ')[2]}")
+    lines += ["", f"Not run: {', '.join(summary['not_run']) or 'none'}", ""]
+    lines += [f"- process {row['job']}: {first_line(row)}" for row in summary["processes"]]
+    return "\n".join(lines) + "\n"
+
+
+def write(rows, facts, out, seconds):
+    summary = summary_of(rows, facts, seconds)
+    for name, text in (("summary.json", json.dumps(summary, indent=1, default=str)), ("summary.md", markdown(summary))):
+        part = out / f".{name}"
+        part.write_text(text)
+        part.replace(out / name)
+    return summary

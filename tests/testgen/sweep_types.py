@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""How far every model type gets on the CPU, offline: its small model is built, runs, and agrees with f64.
+
+    sweep_types.py GABBRO [--task base|causal-lm] [--out FILE] [TYPE...]
+
+For the task base each type is one process that builds the model, runs it in f64 and in f32, and compares its outputs
+and its blocks (lively weights). For causal-lm all checks of the pack run in f32, but for those that depend on the
+machine: green is a type without a failed test. FILE has a line of JSON for each type, and types that it has already
+are not run again. Printed are the counts, the reasons, and the CPU time.
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCES = pathlib.Path(__file__).resolve().parents[2] / "python" / "gabbro" / "testgen"
+sys.path.insert(0, str(SOURCES))
+import runner  # noqa: E402
+
+WITHOUT = "probe,compile,memory,speed,detect,oom"
+STAGES = ("config", "build", "forward", "end_to_end", "layers")
+LIMIT = 120  # seconds of one type
+
+
+def generate(program, task, names, folder):
+    """(packs, types without one with the reason)"""
+    (folder / "types").write_text("\n".join(names) + "\n")
+    words = [program, "testgen", *(["--from", folder / "types"] if names else ["--all"]), "--task", task, "--dtypes", "f32", "--lengths", "1,31",
+             "--without", WITHOUT, "-o", folder / "packs", "--json"]
+    document = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    return [pathlib.Path(row["folder"]) for row in document["types"]], document["skipped"]
+
+
+def climb(pack, say):
+    """Says each stage that a pack's model reaches."""
+    os.chdir(pack)
+    sys.path.insert(0, str(pack))
+    import torch
+
+    torch.set_num_threads(1)
+    import locate
+    import support
+    from inputs import make_inputs
+
+    support.load_config()
+    say(stage="config")
+    model = support.initial_model("tiny")
+    say(stage="build", parameters=sum(p.numel() for p in model.parameters()))
+    oracle = support.make_oracle()
+    found = support.outputs(oracle, make_inputs(oracle))
+    if not found:
+        raise AssertionError("no floating-point output")
+    broken = [name for name, value in found.items() if value.isnan().any()]
+    say(stage="forward", nan=broken)
+    test = locate.Test.parse("test_layers[cpu-f32-tiny-lively]")
+    whole = locate.wrong_whole(test, "lively")
+    if whole is not None:
+        raise AssertionError(f"end to end: {whole[2]}")
+    say(stage="end_to_end")
+    wrong = next(locate.wrong_blocks(test, "lively"), None)
+    if wrong is not None:
+        raise AssertionError(f"block {wrong[0].block}: {wrong[2]}")
+    say(stage="layers")
+
+
+def in_process(work, limit=LIMIT):
+    """{what work(say) said, "reason", "seconds" of CPU} of a process."""
+    with tempfile.NamedTemporaryFile("r") as file:
+        process = os.fork()
+        if process == 0:
+            os.setsid()
+            told, sink = {}, os.open("/dev/null", os.O_WRONLY)
+            os.dup2(sink, 1)
+            os.dup2(sink, 2)
+
+            def say(**facts):
+                told.update(facts)
+                pathlib.Path(file.name).write_text(json.dumps(told, default=str))
+
+            try:
+                work(say)
+            except BaseException as error:  # the row has it
+                words = str(error).strip().splitlines() or [""]
+                say(reason=f"{type(error).__name__}: {' '.join(words[:3])}"[:400])
+            finally:
+                os._exit(0)
+        end, done = time.monotonic() + limit, 0
+        while not done:
+            done, status, usage = os.wait4(process, os.WNOHANG)
+            if not done and time.monotonic() > end:
+                os.killpg(process, signal.SIGKILL)
+                _, status, usage = os.wait4(process, 0)
+                break
+            time.sleep(0.01)
+        text = file.read()
+    row = json.loads(text) if text else {}
+    if status:
+        row["reason"] = f"ended by signal {status & 127}" if done else f"did not end in {limit} s"
+    return {**row, "seconds": round(usage.ru_utime + usage.ru_stime, 2)}
+
+
+def causal(pack, say):
+    """Says the outcome of all tests of a pack."""
+    options = argparse.Namespace(device="cpu", limit=60.0, k=None, plugins=[])
+    with tempfile.NamedTemporaryFile() as file:
+        runner.run_pack(pack, options, file.name)
+        results = json.loads(pathlib.Path(file.name).read_text())
+    counts = collections.Counter(result["status"] for result in results)
+    failures = [{k: result[k] for k in ("test", "status", "reason")} for result in results
+                if result["status"] in ("failed", "crashed", "timeout")]
+    green = counts["passed"] > 0 and not failures
+    say(stage="green" if green else "red", **counts, failures=failures)
+    if failures:
+        raise AssertionError(f"{failures[0]['test']}: {failures[0]['reason'][:300]}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("types", nargs="*")
+    parser.add_argument("--task", default="base", choices=["base", "causal-lm"])
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1")
+    path = pathlib.Path(options.out) if options.out else None
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path and path.is_file() else []
+    have, runner_of = {row["type"] for row in rows}, climb if options.task == "base" else causal
+    with tempfile.TemporaryDirectory() as temporary:
+        packs, without = generate(options.program, options.task, options.types, pathlib.Path(temporary))
+        runner.warm_up()
+        for pack in packs:
+            if pack.name in have:
+                continue
+            row = {"type": pack.name, **in_process(lambda say, pack=pack: runner_of(pack, say))}
+            rows.append(row)
+            print(f"{row['type']}: {row.get('stage')}, {row['seconds']} s {row.get('reason', '')[:200]}", flush=True)
+            if path:
+                with open(path, "a") as file:
+                    file.write(json.dumps(row) + "\n")
+    return conclude(rows, without, options.task)
+
+
+def conclude(rows, without, task):
+    seconds = sum(row["seconds"] for row in rows)
+    print(f"\n{len(rows)} types with a pack, {len(without)} without, {seconds:.0f} s of CPU time")
+    if task == "base":
+        reached = {stage: sum(row.get("stage") in STAGES[STAGES.index(stage):] for row in rows) for stage in STAGES}
+        print(reached)
+        return int(reached["build"] < 510 or reached["forward"] < 460)
+    green = sum(row.get("stage") == "green" for row in rows)
+    print(f"{green} of {len(rows)} are green")
+    return int(green < 170)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
