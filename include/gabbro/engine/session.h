@@ -67,7 +67,8 @@ struct StreamingFacts {
   uint64_t planned_bytes = 0;        // of it, at most
   uint64_t resident_bytes = 0;       // weights on the device
   uint64_t host_bytes = 0;           // weights in pinned host memory
-  uint64_t bytes_per_pass = 0;       // weights that each pass over the model moves
+  uint64_t expert_bytes = 0;         // room on the device for experts that are read when a token needs them
+  uint64_t bytes_per_pass = 0;       // weights that each pass over the model moves; of experts those of one token
   uint64_t file_bytes_per_pass = 0;  // of these, from files
   std::string link;                  // that bounds a pass: "file (io_uring, direct)"
   double bandwidth = 0;              // of it, bytes per second as measured
@@ -78,8 +79,10 @@ struct StreamingFacts {
 struct StreamingWork {
   uint64_t passes = 0;
   uint64_t bytes = 0;
-  double seconds = 0;  // that they took
-  double waited = 0;   // of these, for weights
+  double seconds = 0;                           // that they took
+  double waited = 0;                            // of these, for weights
+  uint64_t expert_hits = 0, expert_misses = 0;  // experts that were needed, and were on the device or not
+  uint64_t expert_bytes = 0;                    // of `bytes`, read for experts
 };
 
 struct ModelFacts {

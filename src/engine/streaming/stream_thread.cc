@@ -1,11 +1,11 @@
 // The threads of a WeightStream: one reads ahead; the other moves what has arrived to the ring, in order, and packs it.
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "src/base/error.h"
 #include "src/base/round_up.h"
+#include "src/engine/streaming/move_rows.h"
 #include "src/engine/streaming/stream_state.h"
 
 namespace gabbro::streaming {
@@ -156,25 +156,10 @@ void WeightStream::Shared::complete(const FinishedRead& read) {
   const size_t number = read.tag & ((1u << kSegmentBits) - 1);
   const Segment& segment = entry.piece->segments[number];
   FileRead& asked = entry.reads[number];
-  const std::string& path = files.path(segment.file);
-  if (read.result < 0 && read.result != -EINTR && read.result != -EAGAIN) {
-    throw failed("{}: cannot read {} bytes at byte {}: {}", path, asked.bytes, asked.offset,
-                 std::strerror(static_cast<int>(-read.result)));
-  }
-  const auto got = static_cast<size_t>(std::max<int64_t>(read.result, 0));
-  const uint64_t end = asked.offset + got;
-  if (end >= segment.offset + segment.needed) {
+  if (files.is_whole(segment, read.result, asked)) {
     --entry.reads_left;
     return files.forget_pages(segment);
   }
-  const size_t whole = got / kReadAlignment * kReadAlignment;
-  if (whole == 0 && read.result >= 0) {
-    throw failed("{}: the file ends at byte {}, its weights at byte {} or later: it was truncated", path, end,
-                 segment.offset + segment.needed);
-  }
-  asked.offset += whole;
-  asked.target += whole;
-  asked.bytes -= whole;
   pending.push_front(asked);
 }
 
@@ -251,24 +236,31 @@ void WeightStream::Shared::move_piece(const Streamed& matrix, const Piece& piece
   if (!piece.row_at.empty()) device->state().copy_stream(*device).record(*gathered.copied);
 }
 
-void WeightStream::Shared::move_rows(const Streamed& matrix, int64_t first, int64_t rows, const std::byte* source,
-                                     std::byte* target) {
-  Stream& stream = device->state().copy_stream(*device);
-  const size_t bytes = static_cast<size_t>(rows) * matrix.row_bytes;
-  if (!matrix.packed) {
-    target += static_cast<size_t>(first) * matrix.row_bytes;
-    if (device->host_accessible()) {
+void move_rows(Stream& stream, Device& device, const abi::PackRequest& rows, bool packed, const std::byte* source,
+               std::byte* target, void* device_stage) {
+  const size_t row_bytes = dtype_bytes(rows.dtype, static_cast<size_t>(rows.columns));
+  const size_t bytes = static_cast<size_t>(rows.row_count) * row_bytes;
+  if (!packed) {
+    target += static_cast<size_t>(rows.first_row) * row_bytes;
+    if (device.host_accessible()) {
       std::memcpy(target, source, bytes);
     } else {
       stream.copy_to_device(target, source, bytes);
     }
     return;
   }
-  if (!device->host_accessible()) {
-    stream.copy_to_device(device_stage.get(), source, bytes);
-    source = static_cast<const std::byte*>(device_stage.get());
+  if (!device.host_accessible()) {
+    stream.copy_to_device(device_stage, source, bytes);
+    source = static_cast<const std::byte*>(device_stage);
   }
-  stream.pack({matrix.dtype, matrix.rows, matrix.columns, first, rows}, source, target);
+  stream.pack(rows, source, target);
+}
+
+void WeightStream::Shared::move_rows(const Streamed& matrix, int64_t first, int64_t rows, const std::byte* source,
+                                     std::byte* target) {
+  streaming::move_rows(device->state().copy_stream(*device), *device,
+                       {matrix.dtype, matrix.rows, matrix.columns, first, rows}, matrix.packed, source, target,
+                       device_stage.get());
 }
 
 void WeightStream::Shared::move_from_host(const Streamed& matrix, std::byte* target) {

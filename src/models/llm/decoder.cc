@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "gabbro/graph/eval.h"
 #include "src/base/error.h"
 
 namespace gabbro::llm {
@@ -94,6 +95,10 @@ Tensor Decoder::layer(const Layer& w, Tensor x, const MixerStep& at) const {  //
   const Tensor stream = config_.parallel ? x : x + update;
   if (w.block == nullptr) return stream;
   if (!config_.shared_norm) h = normalized(config_, w.ffn_norm, stream);
+  if (const ExpertSlots* const slots = w.block->slots()) {  // h is computed before the experts are read: once
+    const Tensor values[] = {stream, update, h};
+    eval(values, slots->cancel());
+  }
   const Tensor added = scaled(normalized(config_, w.post_ffw_norm, (*w.block)(h)), config_.residual_scale);
   return config_.parallel ? stream + update + added : stream + added;
 }

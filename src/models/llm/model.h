@@ -1,6 +1,7 @@
 // The engine's view of a language model: its sizes, and a forward pass that builds a graph.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
@@ -72,13 +73,31 @@ struct MatrixInFiles {
   std::vector<std::shared_ptr<const MappedFile>> files;  // that hold them
 };
 
+// The matrices of a layer's experts of which some are on the device, in slots: the rows of slot s are [s · N, (s + 1) ·
+// N) of a matrix whose experts have N rows.
+class ExpertSlots {
+ public:
+  virtual ~ExpertSlots() = default;
+  virtual int64_t count() const = 0;
+  // Reads what is missing of these experts, each named once; returns the slot of each of them, or -1 where there are
+  // not as many slots: a later call brings it. All that uses the slots of an earlier call, of any layer, has been
+  // enqueued. Throws what goes wrong with reading.
+  virtual std::vector<int32_t> bring(std::span<const int32_t> experts) = 0;
+  virtual const std::atomic<bool>* cancel() const = 0;  // ends computing between two calls; null: nothing does
+};
+
 // Takes matrices that do not stay on the device (src/engine/streaming).
 class StreamedWeights {
  public:
   virtual ~StreamedWeights() = default;
   virtual bool takes(const std::string& name) const = 0;
   virtual Tensor add(const MatrixInFiles& matrix) = 0;  // without memory until its layer's turn
-  virtual size_t resident_bytes() const = 0;            // on the device, of the matrices that it does not take
+  // Whether the experts of this matrix are read when they are needed; then add_experts() gives the matrix of all slots.
+  virtual bool takes_by_need(const std::string& name) const = 0;
+  virtual Tensor add_experts(const MatrixInFiles& matrix) = 0;
+  // Of the layer of this prefix ("blk.3."); null: none of its experts are read by need.
+  virtual std::shared_ptr<ExpertSlots> expert_slots(const std::string& prefix) = 0;
+  virtual size_t resident_bytes() const = 0;  // on the device, of the matrices that it does not take
 };
 
 struct LoadModelOptions {
