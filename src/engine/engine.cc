@@ -116,6 +116,8 @@ StreamingWork Engine::streaming_work() const {
   work.waited = facts.waited + facts.experts.waited;
   work.expert_hits = facts.experts.hits;
   work.expert_misses = facts.experts.misses;
+  work.experts_early = facts.experts.early;
+  work.experts_foreseen = facts.experts.foreseen;
   work.expert_bytes = facts.experts.bytes;
   return work;
 }

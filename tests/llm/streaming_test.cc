@@ -72,7 +72,7 @@ struct Model {
   std::shared_ptr<Device> device;
 };
 
-// Where a rounding of f32 differs, a key or a value of the cache may round to the next f16.
+// A difference in f32 may round a key or a value of the cache to the next f16.
 constexpr double kCacheRounding = 0x1p-11;
 
 void expect_same_logits(Engine& streamed, Engine& resident, std::shared_ptr<Engine> a, std::shared_ptr<Engine> b,
@@ -278,9 +278,11 @@ TEST(StreamingExpertBytes, AreThoseThatWereRoutedToAndNotHeld) {
     }
   }
   ASSERT_GT(experts, 0u);
-  EXPECT_EQ(work.expert_hits + work.expert_misses, kTokens * kLayers * kUsed);
-  EXPECT_EQ(work.expert_bytes, work.expert_misses * (experts / (kLayers * 8)));
-  EXPECT_LE(work.bytes, kTokens * (dense + experts * kUsed / 8));
+  const uint64_t expert = experts / (kLayers * 8), read = work.expert_misses + work.experts_early;
+  EXPECT_EQ(work.expert_hits + work.experts_foreseen + work.expert_misses, kTokens * kLayers * kUsed);
+  EXPECT_LE(work.experts_foreseen, work.experts_early);
+  EXPECT_EQ(work.expert_bytes, read * expert);
+  EXPECT_LE(work.bytes, kTokens * dense + read * expert);
 }
 
 TEST(StreamingMemory, TooSmallABudgetNamesTheLeast) {

@@ -27,8 +27,9 @@ struct ExpertCache::Pool {
     Layer* layer = nullptr;  // null: nothing is in it
     int32_t expert = -1;
     uint64_t uses = 0, last = 0;  // times, and the clock at the last one
+    bool expected = false;        // it is being read before it is needed
   };
-  int64_t experts = 0;
+  int64_t experts = 0, used = 0;  // of a layer, and of these those of a token
   std::vector<Slot> slots;
   std::map<std::string, Tensor> matrices;  // by the end of their name: "ffn_up_exps.weight"
 };
@@ -60,6 +61,7 @@ class ExpertCache::LayerSlots : public llm::ExpertSlots {
   LayerSlots(ExpertCache* cache, Layer* layer) : cache_(cache), layer_(layer) {}
   int64_t count() const override { return std::ssize(layer_->pool->slots); }
   std::vector<int32_t> bring(std::span<const int32_t> experts) override { return cache_->bring(*layer_, experts); }
+  void expect(std::span<const int32_t> experts) override { cache_->expect(*layer_, experts); }
   const std::atomic<bool>* cancel() const override { return cache_->cancel_; }
 
  private:
@@ -82,6 +84,7 @@ ExpertCache::ExpertCache(std::shared_ptr<Device> device, std::vector<ExpertPool>
   for (const ExpertPool& wanted : pools) {
     auto pool = std::make_unique<Pool>();
     pool->experts = wanted.experts;
+    pool->used = wanted.used;
     pool->slots.resize(static_cast<size_t>(wanted.slots));
     for (const std::string& prefix : wanted.prefixes) {
       auto layer = std::make_unique<Layer>();
@@ -180,6 +183,7 @@ int64_t ExpertCache::victim(const Pool& pool) const {
 std::vector<int32_t> ExpertCache::bring(Layer& layer, std::span<const int32_t> experts) {
   Pool& pool = *layer.pool;
   ++clock_;
+  for (const int64_t at : expected_slots_) expected_layer_->pool->slots[static_cast<size_t>(at)].last = clock_;
   std::vector<int32_t> where(experts.size(), -1);
   const auto use = [&](size_t i, int64_t at) {
     Pool::Slot& slot = pool.slots[static_cast<size_t>(at)];
@@ -195,31 +199,73 @@ std::vector<int32_t> ExpertCache::bring(Layer& layer, std::span<const int32_t> e
   std::vector<int32_t> missing;
   for (size_t i = 0; i < experts.size(); ++i) {
     if (where[i] >= 0) {
-      ++facts_.hits;
+      ++(pool.slots[static_cast<size_t>(where[i])].expected ? facts_.foreseen : facts_.hits);
       continue;
     }
     const int64_t at = victim(pool);
     if (at < 0) continue;  // the next call's
     Pool::Slot& slot = pool.slots[static_cast<size_t>(at)];
     if (slot.layer != nullptr) slot.layer->slot_of[static_cast<size_t>(slot.expert)] = -1;
-    slot = {.layer = nullptr, .expert = experts[i], .uses = 0, .last = 0};
+    slot = {.layer = &layer, .expert = experts[i]};
     use(i, at);
-    slot.layer = &layer;
     slots.push_back(at);
     missing.push_back(experts[i]);
   }
-  if (missing.empty()) return where;
+  if (missing.empty() && expected_.empty()) return where;
   const auto start = std::chrono::steady_clock::now();
   try {
     read(layer, slots, missing);
   } catch (...) {
     for (const int64_t at : slots) pool.slots[static_cast<size_t>(at)] = {};
+    settle_expected(false);
     throw;
   }
+  settle_expected(true);
   for (size_t i = 0; i < slots.size(); ++i) layer.slot_of[static_cast<size_t>(missing[i])] = slots[i];
   facts_.misses += missing.size();
   facts_.waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return where;
+}
+
+// They are packed by the next call of bring(), so all of their pieces have to be in buffers until then.
+void ExpertCache::expect(Layer& layer, std::span<const int32_t> experts) {
+  Pool& pool = *layer.pool;
+  if (!expected_.empty() || under_way_ > 0) return;
+  files_.require_unchanged();
+  int64_t room = (std::ssize(pool.slots) - pool.used) / 2;  // the next call needs others, too
+  for (const int32_t expert : experts) {
+    if (room == 0) break;
+    if (layer.slot_of[static_cast<size_t>(expert)] >= 0) continue;
+    const int64_t at = victim(pool);
+    if (at < 0) break;
+    std::vector<Job> pieces = jobs(layer, {&at, 1}, {&expert, 1});
+    if (expected_.size() + pieces.size() > buffers_.size()) break;
+    std::ranges::move(pieces, std::back_inserter(expected_));
+    Pool::Slot& slot = pool.slots[static_cast<size_t>(at)];
+    if (slot.layer != nullptr) slot.layer->slot_of[static_cast<size_t>(slot.expert)] = -1;
+    slot = {.layer = &layer, .expert = expert, .last = clock_, .expected = true};
+    layer.slot_of[static_cast<size_t>(expert)] = at;
+    expected_slots_.push_back(at);
+    --room;
+  }
+  if (expected_.empty()) return;
+  expected_layer_ = &layer;
+  for (size_t i = 0; i < expected_.size(); ++i) begin(expected_[i], *buffers_[i]);
+  submit_pending();
+}
+
+// After the call of bring() in which they arrived, or that failed.
+void ExpertCache::settle_expected(bool arrived) {
+  for (const int64_t at : expected_slots_) {
+    Pool::Slot& slot = expected_layer_->pool->slots[static_cast<size_t>(at)];
+    slot.expected = false;
+    if (arrived) continue;
+    expected_layer_->slot_of[static_cast<size_t>(slot.expert)] = -1;
+    slot = {};
+  }
+  if (arrived) facts_.early += expected_slots_.size();
+  expected_slots_.clear();
+  expected_.clear();
 }
 
 std::vector<ExpertCache::Job> ExpertCache::jobs(const Layer& layer, std::span<const int64_t> slots,
@@ -236,7 +282,7 @@ std::vector<ExpertCache::Job> ExpertCache::jobs(const Layer& layer, std::span<co
 
 void ExpertCache::read(const Layer& layer, std::span<const int64_t> slots, std::span<const int32_t> experts) {
   files_.require_unchanged();
-  drain();
+  if (gave_up_) drain();
   device_->state().compute_stream(*device_).record(*computed_);  // what used the slots
   stream_->wait(*computed_);
   if (device_->host_accessible()) computed_->synchronize();  // rows that are not packed are copied at once
@@ -244,17 +290,21 @@ void ExpertCache::read(const Layer& layer, std::span<const int64_t> slots, std::
   run(all);
   stream_->record(*arrived_);
   device_->state().compute_stream(*device_).wait(*arrived_);
-  for (const Job& job : all) facts_.bytes += static_cast<uint64_t>(job.piece->rows) * job.matrix->row_bytes;
+  for (const std::vector<Job>* const part : {&all, &expected_}) {
+    for (const Job& job : *part) facts_.bytes += static_cast<uint64_t>(job.piece->rows) * job.matrix->row_bytes;
+  }
 }
 
+// These, and those that were begun before.
 void ExpertCache::run(std::vector<Job>& jobs) {
   size_t next = 0, done = 0;
   const auto give_up = [&] {
     pending_.clear();
+    gave_up_ = true;
     for (const auto& buffer : buffers_) buffer->job = nullptr;
   };
   try {
-    while (done < jobs.size()) {
+    while (done < jobs.size() + expected_.size()) {
       for (const auto& buffer : buffers_) {
         if (next < jobs.size() && buffer->job == nullptr) begin(jobs[next++], *buffer);
       }
@@ -290,14 +340,18 @@ void ExpertCache::begin(Job& job, Buffer& buffer) {
   buffer.reads_left = static_cast<int>(job.piece->segments.size());
 }
 
-// Submits what may be, and takes what has finished.
-void ExpertCache::wait_for_reads() {
-  if (cancel_ != nullptr && *cancel_) throw Error(ErrorCode::kInterrupted, "interrupted");
+void ExpertCache::submit_pending() {
   while (under_way_ < sizes_.reads && !pending_.empty()) {
     reader_->submit(pending_.back());
     pending_.pop_back();
     ++under_way_;
   }
+}
+
+// Submits what may be, and takes what has finished.
+void ExpertCache::wait_for_reads() {
+  if (cancel_ != nullptr && *cancel_) throw Error(ErrorCode::kInterrupted, "interrupted");
+  submit_pending();
   finished_.clear();
   if (under_way_ > 0) reader_->wait(finished_, kPatience);
   under_way_ -= static_cast<int>(finished_.size());
@@ -318,6 +372,7 @@ void ExpertCache::wait_for_reads() {
 // Reads of a call that was given up.
 void ExpertCache::drain() {
   while (under_way_ > 0) wait_for_reads();
+  gave_up_ = false;
 }
 
 void ExpertCache::pack(const Job& job, const Buffer& buffer) {

@@ -26,7 +26,7 @@ class ExpertCache {
   bool takes(const std::string& name) const;
   // "blk.3.ffn_up_exps.weight", the rows of an expert together -> [slots · rows of an expert, columns].
   Tensor add(const llm::MatrixInFiles& matrix);
-  // Of the layer of this prefix ("blk.3."); null: its experts are not read by need.
+  // Slots of the layer with this prefix ("blk.3."); null: its experts are not read by need.
   std::shared_ptr<llm::ExpertSlots> slots(const std::string& prefix);
   void start();
 
@@ -47,11 +47,14 @@ class ExpertCache {
 
   Layer* layer_of(const std::string& name);
   std::vector<int32_t> bring(Layer& layer, std::span<const int32_t> experts);
+  void expect(Layer& layer, std::span<const int32_t> experts);
+  void settle_expected(bool arrived);
   int64_t victim(const Pool& pool) const;
   void read(const Layer& layer, std::span<const int64_t> slots, std::span<const int32_t> experts);
   std::vector<Job> jobs(const Layer& layer, std::span<const int64_t> slots, std::span<const int32_t> experts);
   void run(std::vector<Job>& jobs);
   void drain();
+  void submit_pending();
   void wait_for_reads();
   void begin(Job& job, Buffer& buffer);
   void pack(const Job& job, const Buffer& buffer);
@@ -68,10 +71,15 @@ class ExpertCache {
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::shared_ptr<void> gathered_, device_stage_;
   size_t buffer_bytes_ = 0;
+  // Pieces of experts that are read before they are needed, and their slots.
+  std::vector<Job> expected_;
+  Layer* expected_layer_ = nullptr;
+  std::vector<int64_t> expected_slots_;
   std::vector<FileRead> pending_;
   std::vector<FinishedRead> finished_;
   int under_way_ = 0;
-  uint64_t clock_ = 0;  // calls of bring
+  bool gave_up_ = false;  // reads of a call that failed are under way
+  uint64_t clock_ = 0;    // calls of bring
   const std::atomic<bool>* cancel_ = nullptr;
   ExpertFacts facts_;
 };

@@ -25,7 +25,7 @@ struct PlacedMatrix {
   uint64_t device_bytes = 0;  // on the device
   uint64_t ring_bytes = 0;    // in the ring; 0: it cannot be streamed
   DType dtype = DType::f32;
-  // Of experts that can be read by need; else 0.
+  // Experts that can be read by need; else 0.
   int64_t experts = 0, used = 0;  // of a layer, and of these those of a token
   uint64_t slot_bytes = 0;        // of one, on the device
   Home home = Home::kDevice;

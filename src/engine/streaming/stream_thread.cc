@@ -68,7 +68,12 @@ void WeightStream::Shared::feed() {
 bool WeightStream::Shared::issue() {
   StreamedLayer& layer = layers[next_layer];
   const Streamed& matrix = matrices[layer.matrices[next_matrix]];
-  if (!matrix_begun && !begin_matrix(layer, matrix)) return false;
+  if (!matrix_begun) {
+    if (next_layer == 0 && next_matrix == 0) files.require_unchanged();
+    const std::lock_guard lock(mutex);
+    if (!takes_room_late && !take_room(layer, next_matrix, &begun_after)) return false;
+    matrix_begun = true;
+  }
   if (matrix.host != nullptr) {
     issued.push_back({.layer = next_layer, .matrix = next_matrix, .after = begun_after});
   } else {
@@ -105,21 +110,19 @@ bool WeightStream::Shared::issue() {
   return true;
 }
 
-// Takes room in the ring.
-bool WeightStream::Shared::begin_matrix(StreamedLayer& layer, const Streamed& matrix) {
-  if (next_layer == 0 && next_matrix == 0) files.require_unchanged();
-  const std::lock_guard lock(mutex);
-  if (next_matrix == 0 && layer.state != StreamedLayer::State::kFree) return false;
+// Takes room in the ring for a matrix of a layer, whose use has to wait for `after`. The caller holds the mutex.
+bool WeightStream::Shared::take_room(StreamedLayer& layer, size_t number, const Event** after) {
+  const Streamed& matrix = matrices[layer.matrices[number]];
+  if (number == 0 && layer.state != StreamedLayer::State::kFree) return false;
   const size_t bytes = round_up(matrix.device_bytes, kReadAlignment) + (matrix.in_place ? 2 * kReadAlignment : 0);
   uint64_t at = ring_head;
   const size_t to_end = sizes.ring_bytes - at % sizes.ring_bytes;
   if (bytes > to_end) at += to_end;
   if (at + bytes - ring_tail > sizes.ring_bytes) return false;
   layer.state = StreamedLayer::State::kFilling;
-  layer.where[next_matrix] = ring + at % sizes.ring_bytes + (matrix.in_place ? matrix.pieces.front().skip : 0);
+  layer.where[number] = ring + at % sizes.ring_bytes + (matrix.in_place ? matrix.pieces.front().skip : 0);
   ring_head = layer.ring_end = at + bytes;
-  begun_after = last_done;
-  matrix_begun = true;
+  *after = last_done;
   return true;
 }
 
@@ -186,8 +189,13 @@ void WeightStream::Shared::pack_arrived() {
       std::unique_lock lock(mutex);
       arrival.wait(lock, [&] { return stopping || all_arrived || !arrived.empty(); });
       if (stopping || arrived.empty()) return;
-      const Issued entry = std::move(arrived.front());
+      Issued entry = std::move(arrived.front());
       arrived.pop_front();
+      StreamedLayer& layer = layers[entry.layer];
+      if (takes_room_late && entry.piece == &matrices[layer.matrices[entry.matrix]].pieces.front()) {
+        changed.wait(lock, [&] { return stopping || error || take_room(layer, entry.matrix, &entry.after); });
+        if (stopping || error) return;
+      }
       lock.unlock();
       finish(entry);
     }

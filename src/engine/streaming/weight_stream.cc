@@ -166,6 +166,8 @@ void WeightStream::start() {
       scattered = scattered || !p.row_at.empty();
     }
   }
+  s.takes_room_late =
+      std::ranges::all_of(s.matrices, [](const Streamed& m) { return !m.in_place && m.host == nullptr; });
   s.sizes.ring_bytes = round_up(choice_.sizes.ring_bytes, kReadAlignment);
   s.ring_memory = device_->allocate_unpooled(s.sizes.ring_bytes + kReadAlignment);
   s.ring = aligned(s.ring_memory.get());

@@ -41,6 +41,8 @@ struct ExpertPool {
 struct ExpertFacts {
   int64_t slots = 0;
   uint64_t hits = 0, misses = 0;  // experts that were needed, and were there or not
+  uint64_t early = 0;             // experts that were read before they were needed,
+  uint64_t foreseen = 0;          // and of these those that then were; neither hits nor misses
   uint64_t bytes = 0;             // that were read
   double waited = 0;              // seconds
 };

@@ -48,8 +48,12 @@ class Mixture {
 
   // [T, C] -> [T, C]. With experts that are read by need it computes `h`, and waits for them.
   Tensor operator()(const Tensor& h) const;
-  // Of experts that are read by need; null: all are there.
+  // Slots of experts that are read by need; null: all are there.
   const ExpertSlots* slots() const { return slots_.get(); }
+  // The experts that it chooses for h [T, C]: i32 [T, U].
+  Tensor chosen(const Tensor& h) const { return route(linear(h, ffn_gate_inp_, ffn_gate_inp_b_)).ids; }
+  // Some of these, which are computed, are read before they are needed. Only where there are slots().
+  void expect(const Tensor& ids) const;
 
  private:
   struct Routing {

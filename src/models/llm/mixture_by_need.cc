@@ -13,17 +13,24 @@ Tensor indices(const Tensor& x, const std::vector<int32_t>& values, const Shape&
   return x.device()->upload(DType::i32, shape, values.data());
 }
 
+// Each once.
+std::vector<int32_t> experts_in(std::vector<int32_t> ids) {
+  std::ranges::sort(ids);
+  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  return ids;
+}
+
 }  // namespace
 
-// Where there are fewer slots than experts that the tokens chose, the pairs of a token and an expert run in rounds,
-// each with as many experts as there are slots.
+void Mixture::expect(const Tensor& ids) const { slots_->expect(experts_in(to_host<int32_t>(ids))); }
+
+// Experts run in rounds where there are fewer slots than experts that the tokens chose: each with the pairs of a token
+// and an expert of as many experts as there are slots.
 Tensor Mixture::run_by_need(const Tensor& h, const Choice& all) const {
   const Tensor values[] = {h, all.ids, all.weights};
   eval(values, slots_->cancel());
   const auto ids = to_host<int32_t>(all.ids);
-  std::vector<int32_t> wanted = ids;
-  std::ranges::sort(wanted);
-  wanted.erase(std::ranges::unique(wanted).begin(), wanted.end());
+  std::vector<int32_t> wanted = experts_in(ids);
   std::vector<Tensor> rounds;               // [P, C] each
   std::vector<int32_t> row_of(ids.size());  // of each pair, in all rounds
   int32_t rows = 0;

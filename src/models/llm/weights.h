@@ -210,7 +210,7 @@ class WeightSource {
   virtual Tensor matrix_f32(const std::string& name, MatrixSize size, const TransformersLayout& theirs = {}) = 0;
   // The matrices of all experts as one of E · rows rows, as `expert_linear` wants it.
   virtual Tensor experts(const std::string& name, const ExpertsSize& size) = 0;
-  // Where the layer of this prefix ("blk.3.") has the matrices of experts() in slots; null: all experts are there.
+  // Slots that the layer with this prefix ("blk.3.") has in the matrices of experts(); null: all experts are there.
   virtual std::shared_ptr<ExpertSlots> expert_slots(const std::string&) { return nullptr; }
   // The same of heads; `together`: GGUF's tensor `name` is the matrix that has them all.
   virtual Tensor head_matrices(const std::string& name, const HeadMatrices& size, bool together) = 0;
