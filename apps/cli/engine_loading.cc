@@ -125,11 +125,10 @@ nlohmann::ordered_json streaming_document(const Engine& engine) {
 std::string describe_streaming(const ModelFacts& facts, const StreamingWork& work) {
   if (facts.streaming.bytes_per_pass == 0 || work.seconds <= 0) return "";
   const auto needed = static_cast<double>(work.expert_hits + work.experts_foreseen + work.expert_misses);
-  const std::string experts =
-      needed > 0 ? fmt::format("; {:.0f} % of experts were on the device, {:.0f} % read early",
-                               100 * static_cast<double>(work.expert_hits) / needed,
-                               100 * static_cast<double>(work.experts_foreseen) / needed)
-                 : "";
+  const std::string experts = needed > 0 ? fmt::format("; {:.0f} % of experts were on the device, {:.0f} % read early",
+                                                       100 * static_cast<double>(work.expert_hits) / needed,
+                                                       100 * static_cast<double>(work.experts_foreseen) / needed)
+                                         : "";
   return fmt::format(
       "streamed {} in {} passes: {:.2f} GB/s, {:.0f} % of the link; {:.0f} % of the time waiting for it{}\n",
       human_bytes(work.bytes), work.passes, static_cast<double>(work.bytes) / work.seconds / 1e9,
