@@ -82,7 +82,7 @@ class Streaming(TestCase):
             read = s["expert_misses"] + s["experts_early"]
             self.assertEqual(s["expert_bytes_read"], read * expert)
             self.assertLess(s["expert_bytes_read"], s["passes"] * shape.layers * shape.experts * expert)
-            self.assertGreater(s["expert_hits"] + s["experts_foreseen"], 0)
+        self.assertGreater(s["expert_hits"], 0)  # with memory for many of them
 
     def test_sizes(self):
         for size in ("4", "x", "4 apples", "-1GiB", "nan", "1e3G", ""):
