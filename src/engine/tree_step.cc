@@ -46,7 +46,8 @@ int64_t Runner::branch_room() const {
   const std::lock_guard lock(shared.mutex);
   if (shared.states || !shared.model->takes_copies()) return 0;
   constexpr int64_t kPagesOfABranch = 2;  // a copy of the last one, and the next
-  return shared.pages->available() / kPagesOfABranch;
+  // The sequence itself is a branch, too.
+  return std::max<int64_t>(shared.pages->available() / kPagesOfABranch - 1, 0);
 }
 
 std::span<const float> Runner::step_tree(Sequence& sequence, std::span<const int32_t> tokens, const TokenTree& tree,

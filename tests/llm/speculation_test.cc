@@ -144,7 +144,9 @@ TEST(Speculation, ATreeIsAsManyTexts) {
       const std::span<const float> expected = alone.append(tokens);
       for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 2e-3) << length;
     };
-    const auto row = [&](int32_t node) { return std::span(logits).subspan(static_cast<size_t>(1 + node) * kVocabulary, kVocabulary); };
+    const auto row = [&](int32_t node) {
+      return std::span(logits).subspan(static_cast<size_t>(1 + node) * kVocabulary, kVocabulary);
+    };
     expect_same(row(-1), {77});
     expect_same(row(a), {77, 3});
     expect_same(row(b), {77, 90});

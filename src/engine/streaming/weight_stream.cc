@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 // Pinned host -> device needs 16 MiB for its full rate, a disk 4 MiB (docs/performance.md); 8 reads at a time cover
 // bandwidth x latency of the fastest disks: 14 GB/s x 2 ms = 28 MiB.
-// On a CPU all free buffers are read to: a disk that others use, too, gives more to those who ask for more. They wait to
-// be packed while a layer is computed.
+// On a CPU all free buffers are read to: a disk that others use, too, gives more to those who ask for more. They wait
+// to be packed while a layer is computed.
 constexpr StreamSizes kHostSizes = {.piece_bytes = size_t{4} << 20, .reads = 16, .buffers = 16};
 constexpr StreamSizes kDeviceSizes = {.piece_bytes = size_t{16} << 20, .reads = 6, .buffers = 8};
 
