@@ -167,7 +167,7 @@ def main():
                "enforced_by": "cgroup" if group.path else "RLIMIT_DATA", "peak_resident": peak,
                "peak_of_group": group.peak() if group.path else None, "direct_reads": reads,
                "streamed": s["bandwidth"], "share_of_direct_reads": statistics.median(shares), "shares": shares,
-               "waited_share": s["waited_seconds"] * s["bandwidth"] / (s["passes"] * s["bytes_per_pass"]),
+               "waited_share": s["waited_seconds"] * s["bandwidth"] / max(s["bytes_read"], 1),
                "tokens_per_second": streamed["tokens_per_second"], "drafted": streamed["drafted_tokens"],
                "accepted": streamed["accepted_tokens"], "passes": s["passes"], "streaming": s}
         group.path and group.remove()

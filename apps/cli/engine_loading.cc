@@ -91,8 +91,10 @@ std::string describe_streaming(const ModelFacts& facts) {
 }
 
 double streamed_share(const ModelFacts& facts, const StreamingWork& work) {
-  const double seconds = facts.streaming.seconds_per_pass * static_cast<double>(work.passes);
-  return work.seconds > 0 ? seconds / work.seconds : 0;
+  if (work.seconds <= 0 || facts.streaming.bytes_per_pass == 0) return 0;
+  // Passes of a mixture move other bytes than those of one token without a cache.
+  const double passes = static_cast<double>(work.bytes) / static_cast<double>(facts.streaming.bytes_per_pass);
+  return facts.streaming.seconds_per_pass * passes / work.seconds;
 }
 
 nlohmann::ordered_json streaming_document(const Engine& engine) {
@@ -102,6 +104,13 @@ nlohmann::ordered_json streaming_document(const Engine& engine) {
           {"planned_bytes", s.planned_bytes},
           {"resident_bytes", s.resident_bytes},
           {"host_bytes", s.host_bytes},
+          {"expert_cache_bytes", s.expert_bytes},
+          {"expert_hits", work.expert_hits},
+          {"expert_misses", work.expert_misses},
+          {"experts_early", work.experts_early},
+          {"experts_foreseen", work.experts_foreseen},
+          {"expert_bytes_read", work.expert_bytes},
+          {"bytes_read", work.bytes},
           {"bytes_per_pass", s.bytes_per_pass},
           {"file_bytes_per_pass", s.file_bytes_per_pass},
           {"link", s.link},
@@ -115,10 +124,15 @@ nlohmann::ordered_json streaming_document(const Engine& engine) {
 
 std::string describe_streaming(const ModelFacts& facts, const StreamingWork& work) {
   if (facts.streaming.bytes_per_pass == 0 || work.seconds <= 0) return "";
+  const auto needed = static_cast<double>(work.expert_hits + work.experts_foreseen + work.expert_misses);
+  const std::string experts = needed > 0 ? fmt::format("; {:.0f} % of experts were on the device, {:.0f} % read early",
+                                                       100 * static_cast<double>(work.expert_hits) / needed,
+                                                       100 * static_cast<double>(work.experts_foreseen) / needed)
+                                         : "";
   return fmt::format(
-      "streamed {} in {} passes: {:.2f} GB/s, {:.0f} % of the link; {:.0f} % of the time waiting for it\n",
+      "streamed {} in {} passes: {:.2f} GB/s, {:.0f} % of the link; {:.0f} % of the time waiting for it{}\n",
       human_bytes(work.bytes), work.passes, static_cast<double>(work.bytes) / work.seconds / 1e9,
-      100 * streamed_share(facts, work), 100 * work.waited / work.seconds);
+      100 * streamed_share(facts, work), 100 * work.waited / work.seconds, experts);
 }
 
 }  // namespace gabbro::cli

@@ -135,7 +135,14 @@ std::optional<uint64_t> Engine::memory_peak() const {
 StreamingWork Engine::streaming_work() const {
   const std::lock_guard lock(state_->mutex);
   StreamingWork work = state_->streaming_work;
-  if (state_->stream != nullptr) work.waited = state_->stream->facts().waited;
+  if (state_->stream == nullptr) return work;
+  const streaming::StreamFacts facts = state_->stream->facts();
+  work.waited = facts.waited + facts.experts.waited;
+  work.expert_hits = facts.experts.hits;
+  work.expert_misses = facts.experts.misses;
+  work.experts_early = facts.experts.early;
+  work.experts_foreseen = facts.experts.foreseen;
+  work.expert_bytes = facts.experts.bytes;
   return work;
 }
 

@@ -1,8 +1,10 @@
 #include "gabbro/engine/generate.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "src/base/error.h"
+#include "src/engine/engine_state.h"
 #include "src/engine/request.h"
 #include "src/engine/speculation.h"
 
@@ -26,38 +28,56 @@ const char* stop_reason_name(StopReason reason) {
 
 namespace {
 
+constexpr int64_t kDeepest = nn::KvCacheConfig::kPageTokens;  // of a tree: a branch needs one more page at most
+// Cost of a pass that was not measured yet, in tokens.
+constexpr double kStreamedPassCost = 30, kResidentPassCost = 4;
+
 // One pass for the last token and the drafted ones after it. Returns how many of them were right.
-int verify(Session& session, Request& request, std::span<const int32_t> drafted, const std::atomic<bool>* cancel) {
+int verify(Session& session, Request& request, const TokenTree& tree, const std::atomic<bool>* cancel) {
   std::vector<int32_t> tokens(request.pending().begin(), request.pending().end());
-  tokens.insert(tokens.end(), drafted.begin(), drafted.end());
   const int64_t before = std::ssize(session.tokens());
-  const std::span<const float> logits = session.append_all_logits(tokens, cancel);
-  const size_t row = logits.size() / tokens.size();
-  size_t used = 0;
-  for (bool right = true; right && !request.finished();) {
-    request.appended(1, logits.subspan(used * row, row));
-    right = ++used < tokens.size() && !request.finished() && request.pending().front() == tokens[used];
+  const bool is_chain = tree.leaves().size() == 1;
+  if (is_chain) {
+    for (const TokenTree::Node& node : tree.nodes) tokens.push_back(node.token);
   }
-  session.truncate(before + static_cast<int64_t>(used));
-  return static_cast<int>(used) - 1;
+  const std::span<const float> logits =
+      is_chain ? session.append_all_logits(tokens, cancel) : session.append_tree(tokens, tree, cancel);
+  const auto row = static_cast<size_t>(session.engine().facts().vocabulary);
+  int32_t node = -1;
+  int right = 0;
+  for (;;) {
+    request.appended(1, logits.subspan(static_cast<size_t>(node + 1) * row, row));
+    const int32_t next = request.finished() ? -1 : tree.child(node, request.pending().front());
+    if (next < 0) break;
+    node = next;
+    ++right;
+  }
+  is_chain ? session.truncate(before + 1 + right) : session.keep_branch(node);
+  return right;
 }
 
 // A pass after the prompt.
-void speculate(Session& session, Request& request, Drafter& drafter, DraftLength& length,
+void speculate(Session& session, Request& request, Drafter& drafter, DraftBudget& budget,
                const std::atomic<bool>* cancel) {
   const std::vector<int32_t> text = request.text_so_far();
   const int64_t room = session.engine().facts().context - std::ssize(text);
-  const auto count = static_cast<int>(std::min<int64_t>(length.next(), room));
-  std::vector<int32_t> drafted;
-  if (count > 0) drafted = drafter.propose(text, count, cancel);
-  if (drafted.empty()) {
+  budget.begin(static_cast<int>(std::min<int64_t>(room, kDeepest)), session.branch_room());
+  TokenTree tree;
+  if (room > 0) tree = drafter.propose_tree(text, budget, cancel);
+  const auto start = std::chrono::steady_clock::now();
+  int right = 0;
+  if (tree.nodes.empty()) {
     const std::span<const float> logits = session.append(request.pending(), cancel);
     request.appended(1, logits);
-    return request.speculated(0, 0);
+  } else {
+    right = verify(session, request, tree, cancel);
+    size_t depth = 0;
+    for (const int32_t leaf : tree.leaves()) depth = std::max(depth, tree.path(leaf).size());
+    budget.seen(static_cast<int>(depth), right);
   }
-  const int right = verify(session, request, drafted, cancel);
-  length.seen(static_cast<int>(drafted.size()), right);
-  request.speculated(std::ssize(drafted), right);
+  budget.passed(1 + static_cast<int>(tree.nodes.size()),
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  request.speculated(std::ssize(tree.nodes), right);
 }
 
 }  // namespace
@@ -71,11 +91,12 @@ GenerateResult generate(Session& session, std::span<const int32_t> prompt, const
   session.truncate(differs - prompt.begin());
   request.skip(differs - prompt.begin());
   const Drafter* const drafts = options.drafter.get();
-  DraftLength length(drafts != nullptr ? drafts->most() : 0);
+  const bool streams = session.engine().facts().streaming.bytes_per_pass > 0;
+  DraftBudget budget(drafts != nullptr ? drafts->most() : 0, streams ? kStreamedPassCost : kResidentPassCost);
   try {
     while (!request.finished()) {
       if (drafts != nullptr && session.tokens().size() >= prompt.size() && (cancel == nullptr || !*cancel)) {
-        speculate(session, request, *options.drafter, length, cancel);
+        speculate(session, request, *options.drafter, budget, cancel);
         continue;
       }
       const std::span<const int32_t> tokens = request.pending();

@@ -34,8 +34,9 @@ int64_t rows_of(const Chunk& chunk) {
   return chunk.rows == Chunk::Rows::kLast ? 1 : 0;
 }
 
-// Throws bad_input where `more` cannot be appended to a sequence of `length` tokens.
-void check_room(const Engine& engine, int64_t length, std::span<const int32_t> more) {
+}  // namespace
+
+void Runner::check_room(const Engine& engine, int64_t length, std::span<const int32_t> more) {
   if (more.empty()) throw bad_input("no tokens to append");
   const ModelFacts& facts = engine.facts();
   for (const int32_t token : more) {
@@ -49,8 +50,6 @@ void check_room(const Engine& engine, int64_t length, std::span<const int32_t> m
         fmt::format("the model was trained with {}: choose with --ctx", facts.context_trained));
   }
 }
-
-}  // namespace
 
 Sequence::Sequence(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
 Sequence::Sequence(Sequence&&) noexcept = default;

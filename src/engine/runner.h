@@ -14,6 +14,7 @@
 
 namespace gabbro {
 
+struct TokenTree;  // token_tree.h
 namespace encoder {
 struct T5State;  // src/models/encoder/t5_decoder.h
 }
@@ -85,6 +86,16 @@ class Runner {
   void append(Sequence& sequence, std::span<const int32_t> tokens, int64_t chunk_tokens, Chunk::Rows rows,
               const std::atomic<bool>* cancel, const std::function<void(std::span<const float>)>& visit);
 
+  // Branches of a tree, besides the first, for which there are pages; 0 where the model has no trees.
+  int64_t branch_room() const;
+  // Appends `tokens`, and after them all branches of the tree, in one pass. Returns the logits of the tokens and then
+  // of the nodes, [tokens + nodes, V], valid until the next step. The sequence holds one of the branches then;
+  // keep_branch() with the same tokens has to follow. Throws as step() does.
+  std::span<const float> step_tree(Sequence& sequence, std::span<const int32_t> tokens, const TokenTree& tree,
+                                   const std::atomic<bool>* cancel);
+  // Keeps the nodes of the tree up to this one; -1: none.
+  void keep_branch(Sequence& sequence, std::span<const int32_t> tokens, int32_t node);
+
   // append() of all rows, with the output of each layer for `visit` (Session::append_traced).
   void append_traced(Sequence& sequence, std::span<const int32_t> tokens, const Session::BlockVisitor& visit,
                      const std::atomic<bool>* cancel);
@@ -98,6 +109,12 @@ class Runner {
     Chunk::Rows rows;
   };
 
+  // Throws bad_input where `more` cannot be appended to a sequence of `length` tokens.
+  static void check_room(const Engine& engine, int64_t length, std::span<const int32_t> more);
+  std::span<const float> run_tree(Sequence& sequence, std::span<const int32_t> tokens, const TokenTree& tree,
+                                  const std::atomic<bool>* cancel);
+  Tensor forward_tree(std::span<const Sequence* const> branches, std::span<const int32_t> tokens, const TokenTree& tree,
+                      const std::atomic<bool>* cancel);
   void prepare_states(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   Tensor answer_texts(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);  // of an encoder-decoder
   Tensor answer(const Chunk& chunk, const std::atomic<bool>* cancel);
@@ -109,8 +126,11 @@ class Runner {
 
   std::shared_ptr<Engine> engine_;
   const Session::BlockVisitor* visit_ = nullptr;  // of append_traced()
-  Tensor logits_;                                 // of the last step
-  std::shared_ptr<void> host_logits_;             // of that step, where the device's memory is not the host's
+  // The tree that was computed last: its branches besides the first, and the nodes of all.
+  std::vector<Sequence> other_branches_;
+  std::vector<std::vector<int32_t>> paths_;
+  Tensor logits_;                      // of the last step
+  std::shared_ptr<void> host_logits_;  // of that step, where the device's memory is not the host's
   size_t host_bytes_ = 0;
 };
 

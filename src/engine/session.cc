@@ -13,7 +13,8 @@ struct Session::State {
 
   Runner runner;
   Sequence sequence;
-  std::vector<float> all_logits;  // of several steps
+  std::vector<float> all_logits;     // of several steps
+  std::vector<int32_t> before_tree;  // the tokens of append_tree()
 };
 
 Session::Session(std::shared_ptr<Engine> engine) : state_(std::make_unique<State>(engine)) {}
@@ -42,6 +43,16 @@ std::span<const float> Session::append_all_logits(std::span<const int32_t> more,
 void Session::append_traced(std::span<const int32_t> more, const BlockVisitor& visit, const std::atomic<bool>* cancel) {
   state_->runner.append_traced(state_->sequence, more, visit, cancel);
 }
+
+std::span<const float> Session::append_tree(std::span<const int32_t> more, const TokenTree& tree,
+                                            const std::atomic<bool>* cancel) {
+  state_->before_tree.assign(more.begin(), more.end());
+  return state_->runner.step_tree(state_->sequence, more, tree, cancel);
+}
+
+void Session::keep_branch(int32_t node) { state_->runner.keep_branch(state_->sequence, state_->before_tree, node); }
+
+int64_t Session::branch_room() const { return state_->runner.branch_room(); }
 
 void Session::truncate(int64_t length) { state_->sequence.truncate(length); }
 

@@ -12,12 +12,45 @@
 #include <vector>
 
 #include "gabbro/engine/session.h"
+#include "src/engine/token_tree.h"
 
 namespace gabbro {
+
+// How much a pass drafts. A token is worth computing while it brings more tokens a second than the pass has without it,
+// so that trees grow with what a pass costs besides its tokens: time for reading weights, mostly.
+class DraftBudget {
+ public:
+  // `pass_cost`: of a pass without its tokens, in units of what a token costs, until passes were measured.
+  DraftBudget(int most, double pass_cost) : most_(most), pass_cost_(pass_cost) {}
+
+  void begin(int depth, int64_t branches);
+  // A token that will be reached with this probability.
+  bool is_worth(double reach) const;
+  void take(double reach);
+  bool take_branch();  // false: there is no room for one
+  int depth() const { return depth_; }
+  // Share of drafted tokens that were right, given that those before them were.
+  double right() const { return right_; }
+
+  void seen(int drafted, int accepted);     // of the longest chain
+  void passed(int tokens, double seconds);  // a pass, with that many tokens
+  double pass_cost() const { return pass_cost_; }
+
+ private:
+  int most_, depth_ = 0, taken_ = 0;
+  int64_t branches_ = 0;
+  double expected_ = 1;  // tokens that the pass brings
+  double right_ = 0.7;
+  double pass_cost_;
+  // Decayed sums over passes, for a line through their times: weights, tokens, seconds, products.
+  double weight_ = 0, tokens_ = 0, seconds_ = 0, squares_ = 0, products_ = 0;
+};
 
 class Drafter {
  public:
   virtual ~Drafter() = default;
+  // A tree of what may follow; a chain, where a drafter has no other ideas.
+  virtual TokenTree propose_tree(std::span<const int32_t> tokens, DraftBudget& budget, const std::atomic<bool>* cancel);
   // At most `count` tokens that may follow `tokens`; none where it has no idea.
   virtual std::vector<int32_t> propose(std::span<const int32_t> tokens, int count, const std::atomic<bool>* cancel) = 0;
   virtual int most() const = 0;  // tokens that are ever worth proposing
@@ -29,6 +62,9 @@ class PromptLookup : public Drafter {
  public:
   explicit PromptLookup(int most) : most_(most) {}
   std::vector<int32_t> propose(std::span<const int32_t> tokens, int count, const std::atomic<bool>* cancel) override;
+  // Follows several matches, the best one furthest.
+  TokenTree propose_tree(std::span<const int32_t> tokens, DraftBudget& budget,
+                         const std::atomic<bool>* cancel) override;
   int most() const override { return most_; }
 
  private:
@@ -41,23 +77,16 @@ class DraftModel : public Drafter {
   // Throws bad_input where the vocabularies differ.
   DraftModel(std::shared_ptr<Engine> draft, const Engine& target, int most);
   std::vector<int32_t> propose(std::span<const int32_t> tokens, int count, const std::atomic<bool>* cancel) override;
+  // Those that the model finds most likely to be reached.
+  TokenTree propose_tree(std::span<const int32_t> tokens, DraftBudget& budget,
+                         const std::atomic<bool>* cancel) override;
   int most() const override { return most_; }
 
  private:
+  std::span<const float> logits_after(std::span<const int32_t> tokens, const std::atomic<bool>* cancel);
+
   Session session_;
   int most_;
-};
-
-// How many tokens to draft: the share of drafts that were right so far says how many are likely to be.
-class DraftLength {
- public:
-  explicit DraftLength(int most) : most_(most) {}
-  int next() const;
-  void seen(int drafted, int accepted);
-
- private:
-  int most_;
-  double right_ = 0.7;  // of a drafted token, given that those before it were
 };
 
 }  // namespace gabbro

@@ -18,7 +18,8 @@ class Shape:
     feed_forward: int
     vocabulary: int
     head_dimension: int = 128
-    experts: int = 0
+    experts: int = 0  # then feed_forward is that of each
+    experts_used: int = 0
 
 
 PUBLISHED = {
@@ -26,6 +27,7 @@ PUBLISHED = {
     "llama-3.2-1b": Shape(16, 2048, 32, 8, 8192, 128256, 64),
     "llama-3.1-8b": Shape(32, 4096, 32, 8, 14336, 128256),
     "llama-3.1-70b": Shape(80, 8192, 64, 8, 28672, 128256),
+    "olmoe-1b-7b": Shape(16, 2048, 16, 16, 1024, 50304, 128, 64, 8),  # its sizes, with Mixtral's layers
 }
 SCALE = {"f16": 0.02, "q8_0": 0.02 / 74, "q4_0": 0.02 / 4.6}  # standard deviation 0.02
 BLOCK = {"f16": (1, 2, 1), "q8_0": (32, 34, 8), "q4_0": (32, 18, 2), "f32": (1, 4, 0)}  # elements, bytes, code in GGUF
@@ -47,9 +49,14 @@ def tensors_of(shape):
     yield "output_norm.weight", [c]
     for i in range(shape.layers):
         for name, size in {"attn_norm": [c], "attn_q": [c, q], "attn_k": [c, kv], "attn_v": [c, kv],
-                           "attn_output": [q, c], "ffn_norm": [c], "ffn_gate": [c, shape.feed_forward],
-                           "ffn_up": [c, shape.feed_forward], "ffn_down": [shape.feed_forward, c]}.items():
+                           "attn_output": [q, c], "ffn_norm": [c]}.items():
             yield f"blk.{i}.{name}.weight", size
+        kind, experts = ("_exps", [shape.experts]) if shape.experts else ("", [])
+        if experts:
+            yield f"blk.{i}.ffn_gate_inp.weight", [c, shape.experts]
+        for name, size in {"ffn_gate": [c, shape.feed_forward], "ffn_up": [c, shape.feed_forward],
+                           "ffn_down": [shape.feed_forward, c]}.items():
+            yield f"blk.{i}.{name}{kind}.weight", size + experts
 
 
 def write(path, shape, kind="q4_0", context=512):
@@ -61,7 +68,8 @@ def write(path, shape, kind="q4_0", context=512):
     for key, value in {"block_count": shape.layers, "context_length": context, "embedding_length": shape.embedding,
                        "feed_forward_length": shape.feed_forward, "attention.head_count": shape.heads,
                        "attention.head_count_kv": shape.kv_heads, "attention.key_length": shape.head_dimension,
-                       "attention.value_length": shape.head_dimension}.items():
+                       "attention.value_length": shape.head_dimension, "expert_count": shape.experts,
+                       "expert_used_count": shape.experts_used}.items():
         model.fields[f"llama.{key}".encode()] = (U32, value)
     model.fields[b"llama.attention.layer_norm_rms_epsilon"] = (F32, 1e-5)
     model.fields |= {b"tokenizer.ggml.model": (STRING, b"gpt2"), b"tokenizer.ggml.pre": (STRING, b"gpt-2"),

@@ -67,6 +67,23 @@ class Streaming(TestCase):
         result = self.run_model(self.models["q4_0"], "--memory", "8GiB")
         self.assertNotIn("streaming", json.loads(result.out))
 
+    def test_experts_are_read_when_they_are_needed(self):
+        model = str(self.folder / "experts.gguf")
+        shape = random_model.Shape(6, 256, 4, 2, 512, 512, 64, experts=16, experts_used=2)
+        random_model.write(model, shape, "q8_0")
+        whole = json.loads(self.run_model(model).out)
+        expert = 3 * 256 * 512 // 32 * 34  # bytes
+        for more in (1, 8):
+            result = self.run_model(model, "--memory", f"{self.least(model) + more}MiB", "--no-lookup")
+            self.assertEqual(result.code, 0, result)
+            part = json.loads(result.out)
+            self.assertEqual(part["token_ids"], whole["token_ids"])
+            s = part["streaming"]
+            read = s["expert_misses"] + s["experts_early"]
+            self.assertEqual(s["expert_bytes_read"], read * expert)
+            self.assertLess(s["expert_bytes_read"], s["passes"] * shape.layers * shape.experts * expert)
+        self.assertGreater(s["expert_hits"], 0)  # with memory for many of them
+
     def test_sizes(self):
         for size in ("4", "x", "4 apples", "-1GiB", "nan", "1e3G", ""):
             result = self.run_model(self.models["q4_0"], f"--memory={size}")

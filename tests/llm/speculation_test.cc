@@ -42,6 +42,42 @@ class CoinDrafter : public Drafter {
   std::mt19937 random_{7};
 };
 
+// Trees whose branches are wrong tokens, but for one, which is right half of the time at each step; it is the first or
+// a later branch.
+class TreeDrafter : public Drafter {
+ public:
+  TreeDrafter(std::shared_ptr<Engine> engine, int depth) : model_(engine, *engine, depth), depth_(depth) {}
+  std::vector<int32_t> propose(std::span<const int32_t> tokens, int count, const std::atomic<bool>* cancel) override {
+    return model_.propose(tokens, count, cancel);
+  }
+  TokenTree propose_tree(std::span<const int32_t> tokens, DraftBudget& budget,
+                         const std::atomic<bool>* cancel) override {
+    TokenTree tree;
+    int32_t last = -1;
+    for (const int32_t likely : model_.propose(tokens, std::min(depth_, budget.depth()), cancel)) {
+      const int32_t token = random_() % 2 == 0 ? likely : any();
+      const auto decoys = static_cast<int>(random_() % 3);
+      for (int i = 0; i < decoys; ++i) {
+        const int32_t decoy = any();
+        if (decoy != token && tree.child(last, decoy) < 0) tree.add(tree.add(last, decoy), any());
+      }
+      last = tree.add(last, token);
+      branched_ = branched_ || tree.leaves().size() > 1;
+    }
+    return tree;
+  }
+  int most() const override { return 64; }
+  bool branched() const { return branched_; }
+
+ private:
+  int32_t any() { return static_cast<int32_t>(random_() % kVocabulary); }
+
+  DraftModel model_;
+  int depth_;
+  bool branched_ = false;
+  std::mt19937 random_{11};
+};
+
 GenerateOptions options_of(float temperature, uint64_t seed, int tokens) {
   GenerateOptions options{.max_tokens = tokens, .ignore_end = true};
   options.sampler.temperature = temperature;
@@ -54,9 +90,9 @@ GenerateOptions options_of(float temperature, uint64_t seed, int tokens) {
 
 TEST(Speculation, GivesTheTokensOfARunWithout) {
   const auto engine = load("speculation");
-  const std::shared_ptr<Drafter> drafters[] = {std::make_shared<PromptLookup>(8),
-                                               std::make_shared<DraftModel>(engine, *engine, 6),
-                                               std::make_shared<CoinDrafter>(engine, 5)};
+  const std::shared_ptr<Drafter> drafters[] = {
+      std::make_shared<PromptLookup>(8), std::make_shared<DraftModel>(engine, *engine, 6),
+      std::make_shared<CoinDrafter>(engine, 5), std::make_shared<TreeDrafter>(engine, 4)};
   for (const float temperature : {0.0f, 1.0f}) {
     GenerateOptions options = options_of(temperature, 5, 60);
     Session plain(engine);
@@ -72,6 +108,7 @@ TEST(Speculation, GivesTheTokensOfARunWithout) {
       EXPECT_LE(session.tokens().size(), kPrompt.size() + got.token_ids.size());
     }
   }
+  EXPECT_TRUE(static_cast<const TreeDrafter&>(*drafters[3]).branched());
 }
 
 TEST(Speculation, ADraftThatIsRightSavesPasses) {
@@ -82,6 +119,43 @@ TEST(Speculation, ADraftThatIsRightSavesPasses) {
   const GenerateResult result = generate(session, kPrompt, options);
   EXPECT_GT(result.accepted_tokens, 45);  // of 63; the last drafts reach beyond the end
   EXPECT_LT(result.passes, 20);
+}
+
+// The logits of each branch are those of its tokens alone, and the session goes on from the one that is kept.
+TEST(Speculation, ATreeIsAsManyTexts) {
+  const auto engine = load("speculation");
+  TokenTree tree;
+  const int32_t a = tree.add(-1, 3), b = tree.add(-1, 90), c = tree.add(b, 17), d = tree.add(b, 44), e = tree.add(d, 9);
+  for (const int length : {8, 61, 63, 64, 65}) {  // branches cross the bounds of pages
+    std::vector<int32_t> text;
+    for (int i = 0; i < length; ++i) text.push_back((i * 29 + 5) % kVocabulary);
+    Session session(engine);
+    session.append(text);
+    const int32_t root[] = {77};
+    const std::span<const float> got = session.append_tree(root, tree);
+    ASSERT_EQ(got.size(), 6u * kVocabulary);
+    const std::vector<float> logits(got.begin(), got.end());
+    session.keep_branch(e);
+    const int32_t more[] = {5, 6};
+    const std::span<const float> after = session.append_all_logits(more);
+    const auto expect_same = [&](std::span<const float> actual, std::vector<int32_t> tokens) {
+      Session alone(engine);
+      tokens.insert(tokens.begin(), text.begin(), text.end());
+      const std::span<const float> expected = alone.append(tokens);
+      for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 2e-3) << length;
+    };
+    const auto row = [&](int32_t node) {
+      return std::span(logits).subspan(static_cast<size_t>(1 + node) * kVocabulary, kVocabulary);
+    };
+    expect_same(row(-1), {77});
+    expect_same(row(a), {77, 3});
+    expect_same(row(b), {77, 90});
+    expect_same(row(c), {77, 90, 17});
+    expect_same(row(d), {77, 90, 44});
+    expect_same(row(e), {77, 90, 44, 9});
+    expect_same(after.subspan(kVocabulary), {77, 90, 44, 9, 5, 6});
+    EXPECT_EQ(session.tokens().size(), text.size() + 6);
+  }
 }
 
 TEST(Speculation, StopsWhereTheTextDoes) {
@@ -116,10 +190,11 @@ TEST(Speculation, DrawsFromTheModelsDistribution) {
   const auto engine = load("speculation");
   std::vector<int> cells(kCells);
   std::mt19937_64 random(3);
-  const auto drafter = std::make_shared<CoinDrafter>(engine, 4);
+  const std::shared_ptr<Drafter> drafters[] = {std::make_shared<CoinDrafter>(engine, 4),
+                                               std::make_shared<TreeDrafter>(engine, 3)};
   for (int i = 0; i < texts; ++i) {
     GenerateOptions options = options_of(1, static_cast<uint64_t>(i) + 1, kTokens);
-    options.drafter = drafter;
+    options.drafter = drafters[i % 2];
     Session session(engine), judge(engine);
     std::vector<int32_t> text = kPrompt;
     const auto drawn = generate(session, kPrompt, options).token_ids;

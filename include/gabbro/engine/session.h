@@ -17,6 +17,7 @@ namespace gabbro {
 struct SamplingDefaults;  // src/engine/sampling_defaults.h
 class Checkpoint;         // src/formats/checkpoint.h
 class Runner;             // src/engine/runner.h
+struct TokenTree;         // src/engine/token_tree.h
 class Sequence;
 
 namespace llm {
@@ -67,7 +68,8 @@ struct StreamingFacts {
   uint64_t planned_bytes = 0;        // of it, at most
   uint64_t resident_bytes = 0;       // weights on the device
   uint64_t host_bytes = 0;           // weights in pinned host memory
-  uint64_t bytes_per_pass = 0;       // weights that each pass over the model moves
+  uint64_t expert_bytes = 0;         // room on the device for experts that are read when a token needs them
+  uint64_t bytes_per_pass = 0;       // weights that each pass over the model moves; of experts those of one token
   uint64_t file_bytes_per_pass = 0;  // of these, from files
   std::string link;                  // that bounds a pass: "file (io_uring, direct)"
   double bandwidth = 0;              // of it, bytes per second as measured
@@ -78,8 +80,12 @@ struct StreamingFacts {
 struct StreamingWork {
   uint64_t passes = 0;
   uint64_t bytes = 0;
-  double seconds = 0;  // that they took
-  double waited = 0;   // of these, for weights
+  double seconds = 0;                           // that they took
+  double waited = 0;                            // of these, for weights
+  uint64_t expert_hits = 0, expert_misses = 0;  // experts that were needed, and were on the device or not
+  uint64_t experts_early = 0;                   // experts that were read before they were needed,
+  uint64_t experts_foreseen = 0;                // and of these those that then were; neither hits nor misses
+  uint64_t expert_bytes = 0;                    // of `bytes`, read for experts
 };
 
 struct ModelFacts {
@@ -168,6 +174,15 @@ class Session {
       std::function<void(const std::string& block, std::span<const float> values, std::span<const int64_t> shape)>;
   void append_traced(std::span<const int32_t> tokens, const BlockVisitor& visit,
                      const std::atomic<bool>* cancel = nullptr);
+
+  // Appends `tokens`, and after them all branches of a tree, in one pass. Returns the logits of the tokens and then of
+  // the nodes, [tokens + nodes, V], valid until the next call, which has to be keep_branch(). Throws as append() does.
+  std::span<const float> append_tree(std::span<const int32_t> tokens, const TokenTree& tree,
+                                     const std::atomic<bool>* cancel = nullptr);
+  // Forgets the tree but for this node and those before it; -1: all of it.
+  void keep_branch(int32_t node);
+  // Branches that a tree may have besides the first: 0 where the model computes chains alone, or no memory is left.
+  int64_t branch_room() const;
 
   // Forgets all but the first `length` tokens.
   void truncate(int64_t length);

@@ -21,6 +21,9 @@ std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const Mo
                                           uint64_t cache_bytes, ModelFacts& facts) {
   if (options.memory == 0) return nullptr;
   std::vector<PlacedMatrix> matrices = matrices_of(checkpoint, *device);
+  if (options.observer != nullptr) {  // it sees the inputs of all tokens at once
+    for (PlacedMatrix& m : matrices) m.experts = 0;
+  }
   const FixedMemory fixed = fixed_memory(needs, matrices, *device, cache_bytes, facts.context);
   // An integrated GPU, like a CPU, has no memory besides the host's.
   const bool own_memory = !device->host_accessible() && !device->facts().integrated;
@@ -33,6 +36,7 @@ std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const Mo
   facts.streaming.resident_bytes = placement.resident_bytes;
   if (!placement.streams()) return nullptr;
   facts.streaming.host_bytes = placement.host_bytes;
+  facts.streaming.expert_bytes = placement.expert_bytes();
   facts.streaming.bytes_per_pass = placement.bytes_per_pass;
   facts.streaming.file_bytes_per_pass = placement.file_bytes_per_pass;
   return std::make_unique<WeightStream>(device,
@@ -62,10 +66,26 @@ Tensor computed(Tensor x, const std::atomic<bool>* cancel) {
   return x;
 }
 
+// Waiting for experts ends with `cancel`, as long as this is there.
+class CancelExperts {
+ public:
+  CancelExperts(streaming::WeightStream& stream, const std::atomic<bool>* cancel) : stream_(stream) {
+    stream_.set_cancel(cancel);
+  }
+  ~CancelExperts() { stream_.set_cancel(nullptr); }
+  CancelExperts(const CancelExperts&) = delete;
+  CancelExperts& operator=(const CancelExperts&) = delete;
+
+ private:
+  streaming::WeightStream& stream_;
+};
+
 }  // namespace
 
 Tensor Engine::State::run_pass(std::span<const llm::Step> parts, const std::atomic<bool>* cancel) {
   const auto start = std::chrono::steady_clock::now();
+  const uint64_t experts_before = stream->facts().experts.bytes;
+  const CancelExperts canceled(*stream, cancel);
   std::vector<Tensor> x;  // [T, C] of each part
   for (const llm::Step& part : parts) x.push_back(computed(model->embed(part), cancel));
   for (int64_t i = 0; i < model->shape().layers; ++i) {
@@ -77,7 +97,8 @@ Tensor Engine::State::run_pass(std::span<const llm::Step> parts, const std::atom
   Tensor logits;
   if (!x.empty()) logits = computed(model->head(x.size() == 1 ? x.front() : concat(x, 0)), cancel);
   ++streaming_work.passes;
-  streaming_work.bytes += facts.streaming.bytes_per_pass;
+  const streaming::StreamFacts now = stream->facts();
+  streaming_work.bytes += now.bytes_per_pass + now.experts.bytes - experts_before;
   streaming_work.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return logits;
 }

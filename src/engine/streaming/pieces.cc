@@ -136,6 +136,26 @@ void Files::require_unchanged() const {
   }
 }
 
+bool Files::is_whole(const Segment& segment, int64_t result, FileRead& asked) const {
+  const std::string& path = this->path(segment.file);
+  if (result < 0 && result != -EINTR && result != -EAGAIN) {
+    throw failed("{}: cannot read {} bytes at byte {}: {}", path, asked.bytes, asked.offset,
+                 std::strerror(static_cast<int>(-result)));
+  }
+  const auto got = static_cast<size_t>(std::max<int64_t>(result, 0));
+  const uint64_t end = asked.offset + got;
+  if (end >= segment.offset + segment.needed) return true;
+  const size_t whole = got / kReadAlignment * kReadAlignment;
+  if (whole == 0 && result >= 0) {
+    throw failed("{}: the file ends at byte {}, its weights at byte {} or later: it was truncated", path, end,
+                 segment.offset + segment.needed);
+  }
+  asked.offset += whole;
+  asked.target += whole;
+  asked.bytes -= whole;
+  return false;
+}
+
 void Files::forget_pages(const Segment& segment) const {
   const File& file = files_[static_cast<size_t>(segment.file)];
   if (file.direct) return;

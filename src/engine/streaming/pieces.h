@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/async_reader.h"
 #include "src/models/llm/model.h"
 
 namespace gabbro::streaming {
@@ -49,6 +50,9 @@ class Files {
   Segment find(const std::byte* address) const;
   // Throws failed() that names a file that has changed since it was opened.
   void require_unchanged() const;
+  // Whether all that is needed of a segment has arrived, after a read that ended with `result`; if not, `asked` becomes
+  // the read of the rest. Throws failed() that names the file where it could not be read, or is too short.
+  bool is_whole(const Segment& segment, int64_t result, FileRead& asked) const;
   // Buffered reads leave pages behind; they are not needed again.
   void forget_pages(const Segment& segment) const;
 

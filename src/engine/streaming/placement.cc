@@ -43,7 +43,7 @@ Ring ring_of(const std::vector<PlacedMatrix>& matrices) {
   std::map<int64_t, uint64_t> layers;
   Ring ring;
   for (const PlacedMatrix& m : matrices) {
-    if (m.home == PlacedMatrix::Home::kDevice) continue;
+    if (m.home == PlacedMatrix::Home::kDevice || m.home == PlacedMatrix::Home::kByNeed) continue;
     layers[m.layer] += m.ring_bytes;
     ring.largest_matrix = std::max(ring.largest_matrix, m.ring_bytes);
   }
@@ -52,7 +52,51 @@ Ring ring_of(const std::vector<PlacedMatrix>& matrices) {
 }
 
 void stream_all(std::vector<PlacedMatrix>& matrices) {
-  for (PlacedMatrix& m : matrices) m.home = m.ring_bytes > 0 ? PlacedMatrix::Home::kFile : PlacedMatrix::Home::kDevice;
+  for (PlacedMatrix& m : matrices) {
+    m.home = m.ring_bytes == 0 ? PlacedMatrix::Home::kDevice
+             : m.experts > 0   ? PlacedMatrix::Home::kByNeed
+                               : PlacedMatrix::Home::kFile;
+  }
+}
+
+// Pools of the matrices that are read by need, with slots for the experts of one token.
+std::vector<ExpertPool> pools_of(const std::vector<PlacedMatrix>& matrices) {
+  std::map<int64_t, ExpertPool> layers;
+  std::map<int64_t, std::string> kinds;
+  for (const PlacedMatrix& m : matrices) {
+    if (m.home != PlacedMatrix::Home::kByNeed) continue;
+    ExpertPool& layer = layers[m.layer];
+    layer.experts = m.experts;
+    layer.used = layer.slots = m.used;
+    layer.slot_bytes += m.slot_bytes;
+    kinds[m.layer] +=
+        fmt::format("{} {} {} {};", m.name.substr(m.name.find('.', 4)), dtype_name(m.dtype), m.row_bytes, m.file_bytes);
+  }
+  std::map<std::string, ExpertPool> pools;
+  for (auto& [number, layer] : layers) {
+    ExpertPool& pool = pools.try_emplace(kinds[number], layer).first->second;
+    pool.prefixes.push_back(fmt::format("blk.{}.", number));
+  }
+  std::vector<ExpertPool> all;
+  for (auto& [kind, pool] : pools) all.push_back(std::move(pool));
+  return all;
+}
+
+uint64_t bytes_of(const std::vector<ExpertPool>& pools) {
+  uint64_t bytes = 0;
+  for (const ExpertPool& pool : pools) bytes += static_cast<uint64_t>(pool.slots) * pool.slot_bytes;
+  return bytes;
+}
+
+// More slots, in `memory` bytes: as many for each layer.
+void widen(std::vector<ExpertPool>& pools, uint64_t memory) {
+  uint64_t all = 0;
+  for (const ExpertPool& pool : pools) all += pool.prefixes.size() * pool.slot_bytes;
+  for (ExpertPool& pool : pools) {
+    const auto layers = static_cast<double>(pool.prefixes.size());
+    const auto more = static_cast<int64_t>(static_cast<double>(memory) * layers / static_cast<double>(all));
+    pool.slots = std::min(pool.slots + more, std::ssize(pool.prefixes) * pool.experts);
+  }
 }
 
 uint64_t resident(const std::vector<PlacedMatrix>& matrices) {
@@ -73,20 +117,22 @@ std::vector<size_t> in_order(const std::vector<PlacedMatrix>& matrices) {
 
 // Keeps what fits next to the ring. While a layer runs, the next ones are read to the rest of the ring: its largest
 // matrix is enough for that where reading takes longer than computing by far; with much memory it is two layers.
-bool fill(std::vector<PlacedMatrix>& matrices, uint64_t memory, uint64_t* ring_bytes) {
+bool fill(std::vector<PlacedMatrix>& matrices, uint64_t memory, uint64_t* ring_bytes, std::vector<ExpertPool>* pools) {
   constexpr uint64_t kPart = 16;  // of the memory, for reading ahead
   stream_all(matrices);
   const Ring all = ring_of(matrices);
   const uint64_t most = std::max(all.smallest(), 2 * all.largest_layer);
   *ring_bytes = std::clamp(memory / kPart, all.smallest(), most);
-  uint64_t used = resident(matrices) + *ring_bytes;
+  *pools = pools_of(matrices);
+  uint64_t used = resident(matrices) + *ring_bytes + bytes_of(*pools);
   if (used > memory) return false;
   for (const size_t i : in_order(matrices)) {
     PlacedMatrix& m = matrices[i];
-    if (used + m.device_bytes > memory) continue;
+    if (m.home == PlacedMatrix::Home::kByNeed || used + m.device_bytes > memory) continue;
     m.home = PlacedMatrix::Home::kDevice;
     used += m.device_bytes;
   }
+  widen(*pools, memory - used);
   return true;
 }
 
@@ -115,10 +161,10 @@ std::string mib(uint64_t bytes) {
 }
 
 WeightStream::Choice Placement::choice(const StreamSizes& sizes) const {
-  WeightStream::Choice choice{.resident_bytes = resident_bytes, .sizes = sizes};
+  WeightStream::Choice choice{.resident_bytes = resident_bytes, .sizes = sizes, .pools = pools};
   choice.sizes.ring_bytes = ring_bytes;
   for (const PlacedMatrix& m : matrices) {
-    if (m.home != PlacedMatrix::Home::kDevice) choice.streamed.push_back(m.name);
+    if (m.home == PlacedMatrix::Home::kFile || m.home == PlacedMatrix::Home::kHost) choice.streamed.push_back(m.name);
     if (m.home == PlacedMatrix::Home::kHost) choice.in_host.push_back(m.name);
   }
   std::ranges::sort(choice.streamed);
@@ -128,7 +174,7 @@ WeightStream::Choice Placement::choice(const StreamSizes& sizes) const {
 
 uint64_t smallest_budget(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed) {
   stream_all(matrices);
-  return fixed.total() + resident(matrices) + ring_of(matrices).smallest();
+  return fixed.total() + resident(matrices) + ring_of(matrices).smallest() + bytes_of(pools_of(matrices));
 }
 
 Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, const MemoryBudget& budget,
@@ -136,8 +182,12 @@ Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, co
   Placement placement{.fixed = fixed};
   const auto all_fit = [&] { return fixed.total() - fixed.buffers + resident(matrices) <= budget.device; };
   for (PlacedMatrix& m : matrices) m.home = PlacedMatrix::Home::kDevice;
+  if (budget.host > 0) {  // experts in host memory are copied with their layer
+    for (PlacedMatrix& m : matrices) m.experts = 0;
+  }
   if (budget.device > 0 && !all_fit()) {
-    if (budget.device < fixed.total() || !fill(matrices, budget.device - fixed.total(), &placement.ring_bytes)) {
+    if (budget.device < fixed.total() ||
+        !fill(matrices, budget.device - fixed.total(), &placement.ring_bytes, &placement.pools)) {
       throw Error(ErrorCode::kNoDevice,
                   fmt::format("{} of memory on {} are not enough to stream the model: {} are the least (program {}, "
                               "cache {}, scratch and buffers {}, the rest for embeddings, head and one layer)",
@@ -152,9 +202,12 @@ Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, co
       placement.resident_bytes += m.device_bytes;
       continue;
     }
-    placement.bytes_per_pass += m.file_bytes;
-    if (m.home == PlacedMatrix::Home::kHost) placement.host_bytes += m.file_bytes;
-    if (m.home == PlacedMatrix::Home::kFile) placement.file_bytes_per_pass += m.file_bytes;
+    uint64_t bytes = m.file_bytes;
+    if (m.home == PlacedMatrix::Home::kByNeed)
+      bytes = bytes / static_cast<uint64_t>(m.experts) * static_cast<uint64_t>(m.used);
+    placement.bytes_per_pass += bytes;
+    if (m.home == PlacedMatrix::Home::kHost) placement.host_bytes += bytes;
+    if (m.home != PlacedMatrix::Home::kHost) placement.file_bytes_per_pass += bytes;
   }
   placement.matrices = std::move(matrices);
   return placement;
@@ -178,7 +231,32 @@ PlacedMatrix placed(const std::string& name, std::span<const llm::ModelMatrix> m
     m.ring_bytes += ring_bytes_of(device, matrix.dtype, matrix.rows, matrix.columns) +
                     parts_of(name) * ring_bytes_of(device, matrix.dtype, abi::kPackRows, matrix.columns);
   }
+  m.dtype = made.front().dtype;
   return m;
+}
+
+// The experts of a matrix are read by need where each of them is packed by itself.
+void set_experts(PlacedMatrix& m, const llm::ExpertsSize& size, const Device& device) {
+  if (m.ring_bytes == 0 || size.used <= 0 || size.used >= size.experts) return;
+  const size_t packed = device.matrix_bytes(m.dtype, size.rows, size.columns);
+  if (packed > 0 && (size.rows % abi::kPackRows != 0 ||
+                     device.matrix_bytes(m.dtype, size.used * size.rows, size.columns) != size.used * packed))
+    return;
+  m.experts = size.experts;
+  m.used = size.used;
+  m.slot_bytes = packed > 0 ? packed : dtype_bytes(m.dtype, static_cast<size_t>(size.rows * size.columns));
+}
+
+// All of a layer's, or none.
+void agree_on_experts(std::vector<PlacedMatrix>& matrices) {
+  std::map<int64_t, bool> whole;  // by layer
+  const auto is_expert = [](const PlacedMatrix& m) { return rank_of(m.name) == 3 && !m.name.ends_with(".bias"); };
+  for (const PlacedMatrix& m : matrices) {
+    if (is_expert(m)) whole[m.layer] = whole[m.layer] || m.experts == 0;
+  }
+  for (PlacedMatrix& m : matrices) {
+    if (is_expert(m) && whole[m.layer]) m.experts = 0;
+  }
 }
 
 }  // namespace
@@ -190,7 +268,9 @@ std::vector<PlacedMatrix> matrices_of(const Checkpoint& checkpoint, const Device
     if (t.shape.size() < 2) continue;
     matrices.push_back(
         placed(t.name, llm::model_matrices(names, checkpoint, t), llm::has_stored_rows(names, checkpoint, t), device));
+    set_experts(matrices.back(), t.experts, device);
   }
+  agree_on_experts(matrices);
   return matrices;
 }
 
@@ -202,7 +282,9 @@ std::vector<PlacedMatrix> matrices_of(const llm::ModelPlan& plan, const FileType
     if (t.shape.size() < 2) continue;
     const llm::ModelMatrix matrix = {t.dtype, t.elements() / t.shape.back(), t.shape.back()};
     matrices.push_back(placed(t.name, {&matrix, 1}, !plan.tensors[i].in_f32, device));
+    set_experts(matrices.back(), t.experts, device);
   }
+  agree_on_experts(matrices);
   return matrices;
 }
 
@@ -232,11 +314,13 @@ FixedMemory fixed_memory(const ModelNeeds& needs, const std::vector<PlacedMatrix
   }
   fixed.vectors = needs.weight_bytes > of_matrices ? needs.weight_bytes - of_matrices : 0;
   const StreamOverhead overhead = overhead_of(device, default_sizes(device, largest_layer(matrices)), largest_row);
-  fixed.buffers = overhead.device;
+  const bool by_need = std::ranges::any_of(matrices, [](const PlacedMatrix& m) { return m.experts > 0; });
+  const uint64_t streams = by_need ? 2 : 1;  // experts have buffers besides those of layers
+  fixed.buffers = streams * overhead.device;
   if (device.host_accessible()) {
     constexpr uint64_t kPlans = uint64_t{32} << 20;  // plans, threads, text: what is allocated later
     fixed.program = process_bytes() + kPlans;
-    fixed.buffers += overhead.host;
+    fixed.buffers += streams * overhead.host;
   }
   return fixed;
 }

@@ -15,7 +15,7 @@ namespace gabbro::streaming {
 inline constexpr int64_t kStreamedChunk = 2048;
 
 struct PlacedMatrix {
-  enum class Home { kDevice, kHost, kFile };
+  enum class Home { kDevice, kHost, kFile, kByNeed };
 
   std::string name;  // GGUF's
   int64_t layer = -1;
@@ -24,6 +24,10 @@ struct PlacedMatrix {
   uint64_t file_bytes = 0;    // that a pass over the weights reads
   uint64_t device_bytes = 0;  // on the device
   uint64_t ring_bytes = 0;    // in the ring; 0: it cannot be streamed
+  DType dtype = DType::f32;
+  // Experts that can be read by need; else 0.
+  int64_t experts = 0, used = 0;  // of a layer, and of these those of a token
+  uint64_t slot_bytes = 0;        // of one, on the device
   Home home = Home::kDevice;
 };
 
@@ -44,15 +48,21 @@ struct FixedMemory {
 
 struct Placement {
   std::vector<PlacedMatrix> matrices;
+  std::vector<ExpertPool> pools;  // of those that are read by need
   FixedMemory fixed;
   uint64_t resident_bytes = 0;  // of matrices on the device
   uint64_t ring_bytes = 0;
   uint64_t host_bytes = 0;      // of matrices in host memory
-  uint64_t bytes_per_pass = 0;  // that are streamed
+  uint64_t bytes_per_pass = 0;  // that are streamed; of experts those of one token
   uint64_t file_bytes_per_pass = 0;
 
   bool streams() const { return bytes_per_pass > 0; }
-  uint64_t device_bytes() const { return fixed.total() + resident_bytes + ring_bytes; }
+  uint64_t expert_bytes() const {
+    uint64_t bytes = 0;
+    for (const ExpertPool& pool : pools) bytes += static_cast<uint64_t>(pool.slots) * pool.slot_bytes;
+    return bytes;
+  }
+  uint64_t device_bytes() const { return fixed.total() + resident_bytes + ring_bytes + expert_bytes(); }
   WeightStream::Choice choice(const StreamSizes& sizes) const;
 };
 

@@ -78,6 +78,25 @@ TEST(Placement, NamesTheLeastBudget) {
   }
 }
 
+// The experts of one token are the least; more memory is for more of them.
+TEST(Placement, ReadsExpertsByNeed) {
+  std::vector<PlacedMatrix> all = matrices();
+  for (PlacedMatrix& m : all) {
+    if (m.rank == 3) m.experts = 8, m.used = 2, m.slot_bytes = 5;
+  }
+  constexpr uint64_t kLeastByNeed = 40 + 100 + 30 + 20 + 2 * 5;
+  EXPECT_EQ(smallest_budget(all, kFixed), kLeastByNeed);
+  for (uint64_t budget = kLeastByNeed; budget < kAll; ++budget) {
+    const Placement p = place(all, kFixed, {.device = budget}, "cpu");
+    ASSERT_EQ(p.pools.size(), 1u);
+    EXPECT_GE(p.pools[0].slots, 2);
+    EXPECT_LE(p.pools[0].slots, 32);
+    EXPECT_EQ(p.pools[0].prefixes.size(), 4u);
+    EXPECT_LE(p.device_bytes(), budget);
+    EXPECT_LE(p.bytes_per_pass, 4u * (30 + 40 / 8 * 2));
+  }
+}
+
 TEST(Placement, FillsHostMemoryNext) {
   const Placement p = place(matrices(), kFixed, {.device = kLeast, .host = 75}, "cuda:0");
   EXPECT_EQ(p.host_bytes, 60u);  // four times attention, and one feed-forward block: a second one would be too much

@@ -61,7 +61,7 @@ struct WeightStream::Shared {
   void submit_pending();
   void take_finished(std::chrono::milliseconds timeout);
   void wait(uint64_t seen);
-  bool begin_matrix(StreamedLayer& layer, const Streamed& matrix);
+  bool take_room(StreamedLayer& layer, size_t matrix, const Event** after);
   Stage* free_stage();
   void fail(std::exception_ptr failure);
 
@@ -81,6 +81,9 @@ struct WeightStream::Shared {
 
   std::shared_ptr<void> ring_memory;
   std::byte* ring = nullptr;  // aligned for reads
+  // Matrices take room in the ring when they are packed, so that reads go on to free buffers while it is full. Where
+  // some are read to the ring itself, or are in host memory, all take it before.
+  bool takes_room_late = false;
   std::vector<Stage> stages;
   Stage gathered;                      // rows in their order
   std::shared_ptr<void> device_stage;  // the file's layout, before it is packed

@@ -1,11 +1,11 @@
 // The threads of a WeightStream: one reads ahead; the other moves what has arrived to the ring, in order, and packs it.
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "src/base/error.h"
 #include "src/base/round_up.h"
+#include "src/engine/streaming/move_rows.h"
 #include "src/engine/streaming/stream_state.h"
 
 namespace gabbro::streaming {
@@ -68,7 +68,12 @@ void WeightStream::Shared::feed() {
 bool WeightStream::Shared::issue() {
   StreamedLayer& layer = layers[next_layer];
   const Streamed& matrix = matrices[layer.matrices[next_matrix]];
-  if (!matrix_begun && !begin_matrix(layer, matrix)) return false;
+  if (!matrix_begun) {
+    if (next_layer == 0 && next_matrix == 0) files.require_unchanged();
+    const std::lock_guard lock(mutex);
+    if (!takes_room_late && !take_room(layer, next_matrix, &begun_after)) return false;
+    matrix_begun = true;
+  }
   if (matrix.host != nullptr) {
     issued.push_back({.layer = next_layer, .matrix = next_matrix, .after = begun_after});
   } else {
@@ -105,21 +110,19 @@ bool WeightStream::Shared::issue() {
   return true;
 }
 
-// Takes room in the ring.
-bool WeightStream::Shared::begin_matrix(StreamedLayer& layer, const Streamed& matrix) {
-  if (next_layer == 0 && next_matrix == 0) files.require_unchanged();
-  const std::lock_guard lock(mutex);
-  if (next_matrix == 0 && layer.state != StreamedLayer::State::kFree) return false;
+// Takes room in the ring for a matrix of a layer, whose use has to wait for `after`. The caller holds the mutex.
+bool WeightStream::Shared::take_room(StreamedLayer& layer, size_t number, const Event** after) {
+  const Streamed& matrix = matrices[layer.matrices[number]];
+  if (number == 0 && layer.state != StreamedLayer::State::kFree) return false;
   const size_t bytes = round_up(matrix.device_bytes, kReadAlignment) + (matrix.in_place ? 2 * kReadAlignment : 0);
   uint64_t at = ring_head;
   const size_t to_end = sizes.ring_bytes - at % sizes.ring_bytes;
   if (bytes > to_end) at += to_end;
   if (at + bytes - ring_tail > sizes.ring_bytes) return false;
   layer.state = StreamedLayer::State::kFilling;
-  layer.where[next_matrix] = ring + at % sizes.ring_bytes + (matrix.in_place ? matrix.pieces.front().skip : 0);
+  layer.where[number] = ring + at % sizes.ring_bytes + (matrix.in_place ? matrix.pieces.front().skip : 0);
   ring_head = layer.ring_end = at + bytes;
-  begun_after = last_done;
-  matrix_begun = true;
+  *after = last_done;
   return true;
 }
 
@@ -156,25 +159,10 @@ void WeightStream::Shared::complete(const FinishedRead& read) {
   const size_t number = read.tag & ((1u << kSegmentBits) - 1);
   const Segment& segment = entry.piece->segments[number];
   FileRead& asked = entry.reads[number];
-  const std::string& path = files.path(segment.file);
-  if (read.result < 0 && read.result != -EINTR && read.result != -EAGAIN) {
-    throw failed("{}: cannot read {} bytes at byte {}: {}", path, asked.bytes, asked.offset,
-                 std::strerror(static_cast<int>(-read.result)));
-  }
-  const auto got = static_cast<size_t>(std::max<int64_t>(read.result, 0));
-  const uint64_t end = asked.offset + got;
-  if (end >= segment.offset + segment.needed) {
+  if (files.is_whole(segment, read.result, asked)) {
     --entry.reads_left;
     return files.forget_pages(segment);
   }
-  const size_t whole = got / kReadAlignment * kReadAlignment;
-  if (whole == 0 && read.result >= 0) {
-    throw failed("{}: the file ends at byte {}, its weights at byte {} or later: it was truncated", path, end,
-                 segment.offset + segment.needed);
-  }
-  asked.offset += whole;
-  asked.target += whole;
-  asked.bytes -= whole;
   pending.push_front(asked);
 }
 
@@ -201,8 +189,13 @@ void WeightStream::Shared::pack_arrived() {
       std::unique_lock lock(mutex);
       arrival.wait(lock, [&] { return stopping || all_arrived || !arrived.empty(); });
       if (stopping || arrived.empty()) return;
-      const Issued entry = std::move(arrived.front());
+      Issued entry = std::move(arrived.front());
       arrived.pop_front();
+      StreamedLayer& layer = layers[entry.layer];
+      if (takes_room_late && entry.piece == &matrices[layer.matrices[entry.matrix]].pieces.front()) {
+        changed.wait(lock, [&] { return stopping || error || take_room(layer, entry.matrix, &entry.after); });
+        if (stopping || error) return;
+      }
       lock.unlock();
       finish(entry);
     }
@@ -251,24 +244,31 @@ void WeightStream::Shared::move_piece(const Streamed& matrix, const Piece& piece
   if (!piece.row_at.empty()) device->state().copy_stream(*device).record(*gathered.copied);
 }
 
-void WeightStream::Shared::move_rows(const Streamed& matrix, int64_t first, int64_t rows, const std::byte* source,
-                                     std::byte* target) {
-  Stream& stream = device->state().copy_stream(*device);
-  const size_t bytes = static_cast<size_t>(rows) * matrix.row_bytes;
-  if (!matrix.packed) {
-    target += static_cast<size_t>(first) * matrix.row_bytes;
-    if (device->host_accessible()) {
+void move_rows(Stream& stream, Device& device, const abi::PackRequest& rows, bool packed, const std::byte* source,
+               std::byte* target, void* device_stage) {
+  const size_t row_bytes = dtype_bytes(rows.dtype, static_cast<size_t>(rows.columns));
+  const size_t bytes = static_cast<size_t>(rows.row_count) * row_bytes;
+  if (!packed) {
+    target += static_cast<size_t>(rows.first_row) * row_bytes;
+    if (device.host_accessible()) {
       std::memcpy(target, source, bytes);
     } else {
       stream.copy_to_device(target, source, bytes);
     }
     return;
   }
-  if (!device->host_accessible()) {
-    stream.copy_to_device(device_stage.get(), source, bytes);
-    source = static_cast<const std::byte*>(device_stage.get());
+  if (!device.host_accessible()) {
+    stream.copy_to_device(device_stage, source, bytes);
+    source = static_cast<const std::byte*>(device_stage);
   }
-  stream.pack({matrix.dtype, matrix.rows, matrix.columns, first, rows}, source, target);
+  stream.pack(rows, source, target);
+}
+
+void WeightStream::Shared::move_rows(const Streamed& matrix, int64_t first, int64_t rows, const std::byte* source,
+                                     std::byte* target) {
+  streaming::move_rows(device->state().copy_stream(*device), *device,
+                       {matrix.dtype, matrix.rows, matrix.columns, first, rows}, matrix.packed, source, target,
+                       device_stage.get());
 }
 
 void WeightStream::Shared::move_from_host(const Streamed& matrix, std::byte* target) {

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/round_up.h"
+#include "src/engine/streaming/expert_cache.h"
 #include "src/engine/streaming/stream_state.h"
 
 namespace gabbro::streaming {
@@ -16,8 +17,9 @@ using Clock = std::chrono::steady_clock;
 
 // Pinned host -> device needs 16 MiB for its full rate, a disk 4 MiB (docs/performance.md); 8 reads at a time cover
 // bandwidth x latency of the fastest disks: 14 GB/s x 2 ms = 28 MiB.
-// Half of the buffers wait to be packed while a CPU computes a layer.
-constexpr StreamSizes kHostSizes = {.piece_bytes = size_t{4} << 20, .reads = 8, .buffers = 16};
+// On a CPU all free buffers are read to: a disk that others use, too, gives more to those who ask for more. They wait
+// to be packed while a layer is computed.
+constexpr StreamSizes kHostSizes = {.piece_bytes = size_t{4} << 20, .reads = 16, .buffers = 16};
 constexpr StreamSizes kDeviceSizes = {.piece_bytes = size_t{16} << 20, .reads = 6, .buffers = 8};
 
 // The number in "blk.12.attn_q.weight".
@@ -82,6 +84,7 @@ size_t ring_bytes_of(const Device& device, DType dtype, int64_t rows, int64_t co
 WeightStream::WeightStream(std::shared_ptr<Device> device, Choice choice)
     : device_(std::move(device)), choice_(std::move(choice)), shared_(std::make_shared<Shared>(device_)) {
   shared_->sizes = choice_.sizes;
+  if (!choice_.pools.empty()) experts_ = std::make_unique<ExpertCache>(device_, choice_.pools, choice_.sizes);
 }
 
 WeightStream::~WeightStream() {
@@ -98,7 +101,21 @@ WeightStream::~WeightStream() {
   ended ? thread.join() : thread.detach();  // a detached one owns what it shares
 }
 
-bool WeightStream::takes(const std::string& name) const { return contains(choice_.streamed, name); }
+bool WeightStream::takes(const std::string& name) const {
+  return contains(choice_.streamed, name) || takes_by_need(name);
+}
+
+bool WeightStream::takes_by_need(const std::string& name) const { return experts_ != nullptr && experts_->takes(name); }
+
+Tensor WeightStream::add_experts(const llm::MatrixInFiles& matrix) { return experts_->add(matrix); }
+
+std::shared_ptr<llm::ExpertSlots> WeightStream::expert_slots(const std::string& prefix) {
+  return experts_ != nullptr ? experts_->slots(prefix) : nullptr;
+}
+
+void WeightStream::set_cancel(const std::atomic<bool>* cancel) {
+  if (experts_ != nullptr) experts_->set_cancel(cancel);
+}
 
 Tensor WeightStream::add(const llm::MatrixInFiles& matrix) {
   Shared& s = *shared_;
@@ -131,6 +148,11 @@ Tensor WeightStream::add(const llm::MatrixInFiles& matrix) {
 
 void WeightStream::start() {
   Shared& s = *shared_;
+  if (experts_ != nullptr) {
+    experts_->start();
+    s.note = experts_->note();
+    s.reader_name = experts_->reader_name() + (experts_->is_direct() ? ", direct" : ", through the page cache");
+  }
   if (s.layers.empty()) return;
   s.times = StreamTimes::from_environment();
   size_t piece = 0, part = 0;
@@ -145,6 +167,8 @@ void WeightStream::start() {
       scattered = scattered || !p.row_at.empty();
     }
   }
+  s.takes_room_late =
+      std::ranges::all_of(s.matrices, [](const Streamed& m) { return !m.in_place && m.host == nullptr; });
   s.sizes.ring_bytes = round_up(choice_.sizes.ring_bytes, kReadAlignment);
   s.ring_memory = device_->allocate_unpooled(s.sizes.ring_bytes + kReadAlignment);
   s.ring = aligned(s.ring_memory.get());
@@ -219,6 +243,7 @@ StreamFacts WeightStream::facts() const {
   }
   facts.reader = s.reader_name;
   facts.note = s.note;
+  if (experts_ != nullptr) facts.experts = experts_->facts();
   const std::lock_guard lock(s.mutex);
   facts.bytes = s.bytes_arrived;
   facts.waited = s.waited;

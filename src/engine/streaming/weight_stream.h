@@ -29,13 +29,34 @@ StreamOverhead overhead_of(const Device& device, const StreamSizes& sizes, size_
 // Bytes of a matrix in the ring: its own, and alignment.
 size_t ring_bytes_of(const Device& device, DType dtype, int64_t rows, int64_t columns);
 
+// Layers whose experts share slots: "blk.3." and others whose experts have the same size and format.
+struct ExpertPool {
+  std::vector<std::string> prefixes;
+  int64_t experts = 0, used = 0;  // of a layer; of these, those that a token needs
+  int64_t slots = 0;
+  uint64_t slot_bytes = 0;  // on the device
+};
+
+// Experts that are read by need.
+struct ExpertFacts {
+  int64_t slots = 0;
+  uint64_t hits = 0, misses = 0;  // experts that were needed, and were there or not
+  uint64_t early = 0;             // experts that were read before they were needed,
+  uint64_t foreseen = 0;          // and of these those that then were; neither hits nor misses
+  uint64_t bytes = 0;             // that were read
+  double waited = 0;              // seconds
+};
+
+class ExpertCache;
+
 struct StreamFacts {
   uint64_t bytes_per_pass = 0;
   uint64_t file_bytes_per_pass = 0;  // of these, from files
   uint64_t bytes = 0;                // that arrived since the stream began
   double waited = 0;                 // seconds that layers waited for their weights
   std::string reader;                // "io_uring, direct"
-  std::string note;                  // one line: what was refused; mostly empty
+  ExpertFacts experts;
+  std::string note;  // one line: what was refused; mostly empty
 };
 
 class WeightStream : public llm::StreamedWeights {
@@ -45,6 +66,7 @@ class WeightStream : public llm::StreamedWeights {
     std::vector<std::string> in_host;   // of these, those that are kept in pinned host memory; sorted
     size_t resident_bytes = 0;
     StreamSizes sizes;
+    std::vector<ExpertPool> pools;
   };
 
   WeightStream(std::shared_ptr<Device> device, Choice choice);
@@ -53,7 +75,12 @@ class WeightStream : public llm::StreamedWeights {
 
   bool takes(const std::string& name) const override;
   Tensor add(const llm::MatrixInFiles& matrix) override;
+  bool takes_by_need(const std::string& name) const override;
+  Tensor add_experts(const llm::MatrixInFiles& matrix) override;
+  std::shared_ptr<llm::ExpertSlots> expert_slots(const std::string& prefix) override;
   size_t resident_bytes() const override { return choice_.resident_bytes; }
+  // Ends waiting for experts; null: nothing does.
+  void set_cancel(const std::atomic<bool>* cancel);
 
   // Begins to read ahead. Throws OutOfMemory.
   void start();
@@ -72,6 +99,7 @@ class WeightStream : public llm::StreamedWeights {
   std::shared_ptr<Device> device_;
   Choice choice_;
   std::shared_ptr<Shared> shared_;
+  std::unique_ptr<ExpertCache> experts_;  // null: none are read by need
 };
 
 }  // namespace gabbro::streaming

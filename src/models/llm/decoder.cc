@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "gabbro/graph/eval.h"
 #include "src/base/error.h"
 
 namespace gabbro::llm {
@@ -84,7 +85,31 @@ Decoder::Layer Decoder::load_layer(WeightSource& weights, int64_t index, const M
   return layer;
 }
 
-Tensor Decoder::layer(const Layer& w, Tensor x, const MixerStep& at) const {  // x [T, C]
+bool Decoder::takes_copies() const {
+  return std::ranges::all_of(layers_, [](const Layer& layer) { return layer.mixer->takes_copies(); });
+}
+
+// The block of a layer whose experts are read when h [T, C] has chosen them; `made_with` are tensors that h is made of,
+// which are needed again. The router of the next layer sees what goes into this block, and so guesses its experts.
+Tensor Decoder::run_by_need(const Layer& w, const Layer* next, const Tensor& h,
+                            std::span<const Tensor> made_with) const {
+  constexpr int64_t kMostTokens = 4;  // more of them want nearly all experts
+  const bool guesses = next != nullptr && next->block != nullptr && next->block->slots() != nullptr &&
+                       next->ffn_norm.weight.defined() && h.shape()[0] <= kMostTokens;
+  std::vector<Tensor> values(made_with.begin(), made_with.end());
+  values.push_back(h);
+  Tensor likely;
+  if (guesses) {
+    likely = next->block->mixture()->chosen(normalized(config_, next->ffn_norm, made_with.front()));
+    values.push_back(likely);
+  }
+  eval(values, w.block->slots()->cancel());
+  const Tensor y = (*w.block)(h);
+  if (guesses) next->block->mixture()->expect(likely);
+  return y;
+}
+
+Tensor Decoder::layer(const Layer& w, const Layer* next, Tensor x, const MixerStep& at) const {  // x [T, C]
   Tensor h = normalized(config_, w.attn_norm, x);
   const Tensor mixed = (*w.mixer)(h, at);  // [R, C]
   if (at.rows.defined()) {
@@ -95,7 +120,9 @@ Tensor Decoder::layer(const Layer& w, Tensor x, const MixerStep& at) const {  //
   const Tensor stream = config_.parallel ? x : x + update;
   if (w.block == nullptr) return stream;
   if (!config_.shared_norm) h = normalized(config_, w.ffn_norm, stream);
-  const Tensor added = scaled(normalized(config_, w.post_ffw_norm, (*w.block)(h)), config_.residual_scale);
+  const Tensor made_with[] = {stream, update};
+  const Tensor y = w.block->slots() != nullptr ? run_by_need(w, next, h, made_with) : (*w.block)(h);
+  const Tensor added = scaled(normalized(config_, w.post_ffw_norm, y), config_.residual_scale);
   return config_.parallel ? stream + update + added : stream + added;
 }
 
@@ -113,8 +140,9 @@ Tensor Decoder::embed(const Step& step) const {
 Tensor Decoder::layer(int64_t index, const Tensor& x, const Step& step, const nn::KvCache& cache) const {
   const bool last = index + 1 == config_.shape.layers;  // what follows its mixing is needed for wanted tokens alone
   const auto i = static_cast<size_t>(index);
+  const Layer* const next = last ? nullptr : &layers_[i + 1];
   const Tensor all;
-  return layer(layers_[i], x, {.step = step, .cache = cache, .layer = i, .rows = last ? step.output_rows : all});
+  return layer(layers_[i], next, x, {.step = step, .cache = cache, .layer = i, .rows = last ? step.output_rows : all});
 }
 
 Tensor Decoder::head(const Tensor& x) const {

@@ -2,6 +2,7 @@
 // their configuration, and by mixers other than self-attention.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "src/models/llm/decoder_config.h"
@@ -20,6 +21,7 @@ class Decoder : public LanguageModel {
   std::vector<nn::CacheLayer> cache_spec() const override;
   Tensor forward(const Step& step, const nn::KvCache& cache) const override;
   bool has_stages() const override { return true; }
+  bool takes_copies() const override;
   Tensor embed(const Step& step) const override;
   Tensor layer(int64_t index, const Tensor& x, const Step& step, const nn::KvCache& cache) const override;
   Tensor head(const Tensor& x) const override;
@@ -35,7 +37,8 @@ class Decoder : public LanguageModel {
   };
 
   Layer load_layer(WeightSource& weights, int64_t index, const MakeMixer& make_mixer) const;
-  Tensor layer(const Layer& w, Tensor x, const MixerStep& at) const;
+  Tensor layer(const Layer& w, const Layer* next, Tensor x, const MixerStep& at) const;
+  Tensor run_by_need(const Layer& w, const Layer* next, const Tensor& h, std::span<const Tensor> made_with) const;
 
   DecoderConfig config_;
   Rope rope_, local_rope_;

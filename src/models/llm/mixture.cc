@@ -52,6 +52,7 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
   ffn_gate_exps_ = experts("ffn_gate_exps.weight", s.expert_feed_forward, s.embedding, 0);
   ffn_up_exps_ = experts("ffn_up_exps.weight", s.expert_feed_forward, s.embedding, 1);
   ffn_down_exps_ = experts("ffn_down_exps.weight", s.embedding, s.expert_feed_forward, 0);
+  slots_ = weights.expert_slots(prefix);
   ffn_gate_exps_b_ = biases("ffn_gate_exps.bias", s.expert_feed_forward, 2, 0);
   ffn_up_exps_b_ = biases("ffn_up_exps.bias", s.expert_feed_forward, 2, 1);
   ffn_down_exps_b_ = biases("ffn_down_exps.bias", s.embedding, 1, 0);
@@ -133,25 +134,31 @@ Tensor Mixture::gated(const Tensor& gate, const Tensor& up) const {
   return factor * (held * sigmoid(held * number(config_.swish.alpha)));
 }
 
-Tensor Mixture::of_experts(const char* name, const Tensor& x, const Tensor& weight, const Tensor& ids) const {
-  if (observer_ != nullptr) observer_->add_experts(prefix_ + name, x, ids, experts_);
-  return expert_linear(x, weight, ids, experts_);
+Tensor Mixture::of_experts(const char* name, const Tensor& x, const Tensor& weight, const Choice& of) const {
+  if (observer_ != nullptr) observer_->add_experts(prefix_ + name, x, of.ids, experts_);
+  return expert_linear(x, weight, of.slots, of.count);
+}
+
+// h [T, C] -> [T, U, C], weighted.
+Tensor Mixture::run_experts(const Tensor& h, const Choice& of) const {
+  Tensor gate = of_experts("ffn_gate_exps.weight", h, ffn_gate_exps_, of);  // [T, U, F]
+  Tensor up = of_experts("ffn_up_exps.weight", h, ffn_up_exps_, of);        // [T, U, F]
+  if (config_.scaled_inputs) {                                              // as if h had been scaled
+    gate = gate * of.weights;
+    up = up * of.weights;
+  }
+  gate = with_bias(gate, ffn_gate_exps_b_, of.ids);
+  up = with_bias(up, ffn_up_exps_b_, of.ids);
+  const Tensor down = of_experts("ffn_down_exps.weight", gated(gate, up), ffn_down_exps_, of);
+  const Tensor each = with_bias(down, ffn_down_exps_b_, of.ids);
+  return config_.scaled_inputs ? each : each * of.weights;
 }
 
 Tensor Mixture::routed(const Tensor& h, const Routing& routing) const {
-  const Tensor& ids = routing.ids;
   const Tensor weights = reshape(routing.weights, Shape{h.shape()[0], used_, 1});
-  Tensor gate = of_experts("ffn_gate_exps.weight", h, ffn_gate_exps_, ids);  // [T, U, F]
-  Tensor up = of_experts("ffn_up_exps.weight", h, ffn_up_exps_, ids);        // [T, U, F]
-  if (config_.scaled_inputs) {                                               // as if h had been scaled
-    gate = gate * weights;
-    up = up * weights;
-  }
-  gate = with_bias(gate, ffn_gate_exps_b_, ids);
-  up = with_bias(up, ffn_up_exps_b_, ids);
-  const Tensor each =
-      with_bias(of_experts("ffn_down_exps.weight", gated(gate, up), ffn_down_exps_, ids), ffn_down_exps_b_, ids);
-  return sum(config_.scaled_inputs ? each : each * weights, 1);  // [T, C]
+  const Tensor each = slots_ != nullptr ? run_by_need(h, {routing.ids, routing.ids, weights, experts_})
+                                        : run_experts(h, {routing.ids, routing.ids, weights, experts_});  // [T, U, C]
+  return sum(each, 1);                                                                                    // [T, C]
 }
 
 Tensor Mixture::operator()(const Tensor& h) const {

@@ -46,7 +46,14 @@ class Mixture {
 
   Mixture(const DecoderConfig& config, WeightSource& weights, const std::string& prefix);
 
-  Tensor operator()(const Tensor& h) const;  // [T, C] -> [T, C]
+  // [T, C] -> [T, C]. With experts that are read by need it computes `h`, and waits for them.
+  Tensor operator()(const Tensor& h) const;
+  // Slots of experts that are read by need; null: all are there.
+  const ExpertSlots* slots() const { return slots_.get(); }
+  // The experts that it chooses for h [T, C]: i32 [T, U].
+  Tensor chosen(const Tensor& h) const { return route(linear(h, ffn_gate_inp_, ffn_gate_inp_b_)).ids; }
+  // Some of these, which are computed, are read before they are needed. Only where there are slots().
+  void expect(const Tensor& ids) const;
 
  private:
   struct Routing {
@@ -54,17 +61,30 @@ class Mixture {
     Tensor weights;  // [T, U]
   };
 
+  // The experts of tokens, and where they are.
+  struct Choice {
+    Tensor ids;         // i32 [T, U]
+    Tensor slots;       // i32 [T, U]: their numbers in the matrices
+    Tensor weights;     // [T, U, 1]
+    int64_t count = 0;  // of experts in the matrices
+  };
+
   Routing route(const Tensor& logits) const;
   Routing route_by_margin(const Tensor& logits) const;
   Tensor in_best_groups(const Tensor& choice) const;
   Tensor routed(const Tensor& h, const Routing& routing) const;
+  Tensor run_experts(const Tensor& h, const Choice& of) const;
+  Tensor run_by_need(const Tensor& h, const Choice& all) const;
+  Tensor run_pairs(const Tensor& h, const Choice& all, const std::vector<int32_t>& pairs,
+                   const std::vector<int32_t>& at) const;
   Tensor gated(const Tensor& gate, const Tensor& up) const;
-  Tensor of_experts(const char* name, const Tensor& x, const Tensor& weight, const Tensor& ids) const;
+  Tensor of_experts(const char* name, const Tensor& x, const Tensor& weight, const Choice& of) const;
   Tensor with_bias(const Tensor& y, const Tensor& bias, const Tensor& ids) const;
 
   MixtureConfig config_;
   Activation activation_;
   int64_t experts_, used_;
+  std::shared_ptr<ExpertSlots> slots_;      // of the matrices of experts; null: they have all
   Tensor ffn_gate_inp_;                     // [E, C]
   Tensor ffn_gate_inp_b_;                   // [E] or undefined
   Tensor exp_probs_b_;                      // [E] or undefined

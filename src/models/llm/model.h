@@ -1,6 +1,7 @@
 // The engine's view of a language model: its sizes, and a forward pass that builds a graph.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
@@ -31,11 +32,19 @@ struct ModelShape {
   int64_t expert_feed_forward = 0;  // of each
 };
 
+// The tokens of a step whose keys and values several sequences get: row `rows[w]` of the step is written to place w.
+struct TokenCopies {
+  Tensor rows;  // i32 [W]; undefined: each token is written to its own place alone
+  TokenPositions places;
+};
+
 // The tokens of one step.
 struct Step {
   Tensor ids;  // i32 [T]
   TokenPositions places;
   Tensor output_rows;  // i32 [R]: the tokens whose logits are wanted; undefined: all of them
+  // Branches of a tree, each of which is a sequence: a token attends to one that has all that is before it.
+  TokenCopies copies{};
 };
 
 class LanguageModel {
@@ -51,6 +60,7 @@ class LanguageModel {
   // The same in stages, for weights that come and go (docs/design/streaming.md): forward() is embed(), layer() of each
   // layer with the tensors named "blk.<index>.*", and head(). `x` is [T, C], after the last layer [R, C].
   virtual bool has_stages() const { return false; }
+  virtual bool takes_copies() const { return false; }  // Step::copies
   virtual Tensor embed(const Step& step) const;
   virtual Tensor layer(int64_t index, const Tensor& x, const Step& step, const nn::KvCache& cache) const;
   virtual Tensor head(const Tensor& x) const;  // logits [R, V]
@@ -72,13 +82,33 @@ struct MatrixInFiles {
   std::vector<std::shared_ptr<const MappedFile>> files;  // that hold them
 };
 
+// The matrices of a layer's experts of which some are on the device, in slots: the rows of slot s are [s · N, (s + 1) ·
+// N) of a matrix whose experts have N rows.
+class ExpertSlots {
+ public:
+  virtual ~ExpertSlots() = default;
+  virtual int64_t count() const = 0;
+  // Reads what is missing of these experts, each named once; returns the slot of each of them, or -1 where there are
+  // not as many slots: a later call brings it. All that uses the slots of an earlier call, of any layer, has been
+  // enqueued. Throws what goes wrong with reading.
+  virtual std::vector<int32_t> bring(std::span<const int32_t> experts) = 0;
+  // These will probably be asked for next: reads of some of them begin. Others' slots of the last call stay.
+  virtual void expect(std::span<const int32_t> experts) = 0;
+  virtual const std::atomic<bool>* cancel() const = 0;  // ends computing between two calls; null: nothing does
+};
+
 // Takes matrices that do not stay on the device (src/engine/streaming).
 class StreamedWeights {
  public:
   virtual ~StreamedWeights() = default;
   virtual bool takes(const std::string& name) const = 0;
   virtual Tensor add(const MatrixInFiles& matrix) = 0;  // without memory until its layer's turn
-  virtual size_t resident_bytes() const = 0;            // on the device, of the matrices that it does not take
+  // Whether the experts of this matrix are read when they are needed; then add_experts() gives the matrix of all slots.
+  virtual bool takes_by_need(const std::string& name) const = 0;
+  virtual Tensor add_experts(const MatrixInFiles& matrix) = 0;
+  // Slots of the layer with this prefix ("blk.3."); null: none of its experts are read by need.
+  virtual std::shared_ptr<ExpertSlots> expert_slots(const std::string& prefix) = 0;
+  virtual size_t resident_bytes() const = 0;  // on the device, of the matrices that it does not take
 };
 
 struct LoadModelOptions {

@@ -107,7 +107,11 @@ Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
   }
   if (config_.qk_norm_last) normalize();
   if (kind_.tempered && config_.temperature.scale != 0) q = tempered(q, places.positions);
-  const KvLayer cache = kv_write(at.cache.layer(at.layer), k, v, places);
+  const KvLayer& before = at.cache.layer(at.layer);
+  const TokenCopies& copies = at.step.copies;
+  const KvLayer cache = copies.rows.defined()
+                            ? kv_write(before, gather(k, copies.rows), gather(v, copies.rows), copies.places)
+                            : kv_write(before, k, v, places);
   Tensor mixed = attention(q, cache, places,
                            {.scale = config_.attention_scale,
                             .window = kind_.window,

@@ -13,6 +13,7 @@ class SelfAttention : public TokenMixer {
                 const std::string& prefix);
 
   nn::CacheLayer cache() const override;
+  bool takes_copies() const override { return true; }
   Tensor operator()(const Tensor& h, const MixerStep& at) const override;
 
  private:

@@ -22,6 +22,7 @@ class TokenMixer {
   virtual ~TokenMixer() = default;
 
   virtual nn::CacheLayer cache() const = 0;
+  virtual bool takes_copies() const { return false; }  // Step::copies
   // h [T, C], normalized, -> [R, C], what is added to the stream. Takes all tokens into the cache.
   virtual Tensor operator()(const Tensor& h, const MixerStep& at) const = 0;
 };

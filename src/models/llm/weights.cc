@@ -344,7 +344,8 @@ Tensor CheckpointWeights::experts(const std::string& name, const ExpertsSize& si
   if (is_streamed({.name = name, .shape = {size.experts, size.rows, size.columns}, .experts = size})) {
     for (const CheckpointTensor* tensor : experts.tensors()) require_streamable(*tensor, name);
     const auto row = [experts](int64_t i) { return experts.row(i); };
-    return streamed_->add({name, dtype, rows, size.columns, row, experts.files()});
+    const MatrixInFiles stored = {name, dtype, rows, size.columns, row, experts.files()};
+    return streamed_->takes_by_need(name) ? streamed_->add_experts(stored) : streamed_->add(stored);
   }
   for (const CheckpointTensor* tensor : experts.tensors()) {
     tensor->prepare();

@@ -216,6 +216,8 @@ class WeightSource {
   virtual Tensor matrix_f32(const std::string& name, MatrixSize size, const TransformersLayout& theirs = {}) = 0;
   // The matrices of all experts as one of E · rows rows, as `expert_linear` wants it.
   virtual Tensor experts(const std::string& name, const ExpertsSize& size) = 0;
+  // Slots that the layer with this prefix ("blk.3.") has in the matrices of experts(); null: all experts are there.
+  virtual std::shared_ptr<ExpertSlots> expert_slots(const std::string&) { return nullptr; }
   // The same of heads; `together`: GGUF's tensor `name` is the matrix that has them all.
   virtual Tensor head_matrices(const std::string& name, const HeadMatrices& size, bool together) = 0;
   virtual std::vector<float> host_vector(const std::string& name, int64_t length,
@@ -245,6 +247,9 @@ class CheckpointWeights : public WeightSource {
   nn::Projection projection(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
   Tensor matrix_f32(const std::string& name, MatrixSize size, const TransformersLayout& theirs) override;
   Tensor experts(const std::string& name, const ExpertsSize& size) override;
+  std::shared_ptr<ExpertSlots> expert_slots(const std::string& prefix) override {
+    return streamed_ != nullptr ? streamed_->expert_slots(prefix) : nullptr;
+  }
   Tensor head_matrices(const std::string& name, const HeadMatrices& size, bool together) override;
   std::vector<float> host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) override;
   Tensor upload(std::span<const float> values) override;

@@ -67,6 +67,7 @@ Config read_config(const Checkpoint& checkpoint) {
   config.attends = read_attention_layers(fields, decoder.shape.layers);
   const int64_t c = decoder.shape.embedding, expand = fields.size_or({nullptr, "mamba_expand"}, 2, 1, 64);
   StateSpaceSizes& sizes = config.sizes;
+  sizes.norm_epsilon = config.decoder.norm_epsilon;
   sizes.inner = fields.size_or({"ssm.inner_size", nullptr}, expand * c, 1, 1 << 22);
   sizes.taps = fields.size_or({"ssm.conv_kernel", "mamba_d_conv"}, 4, 2, 8);
   sizes.states = fields.size_or({"ssm.state_size", "mamba_d_state"}, 16, 1, 512);

@@ -53,8 +53,11 @@ Tensor LatentAttention::operator()(const Tensor& h, const MixerStep& at) const {
   };
   const Tensor latent = normalized(config_, attn_kv_a_norm_, slice(kv, 1, 0, sizes_.rank));  // [T, rank]
   const Tensor k_pe = rotated(reshape(slice(kv, 1, sizes_.rank, r), Shape{tokens, 1, r}));   // [T, 1, R]
-  const LatentLayer cache =
-      latent_write(at.cache.latents(at.layer), concat({latent, reshape(k_pe, Shape{tokens, r})}, 1), places);
+  const Tensor latents = concat({latent, reshape(k_pe, Shape{tokens, r})}, 1);               // [T, rank + R]
+  const TokenCopies& copies = at.step.copies;
+  const LatentLayer cache = copies.rows.defined()
+                                ? latent_write(at.cache.latents(at.layer), gather(latents, copies.rows), copies.places)
+                                : latent_write(at.cache.latents(at.layer), latents, places);
   const Tensor absorbed = by_head(slice(q, 2, 0, n), attn_k_b_);             // [T, H, rank]
   const Tensor queries = concat({absorbed, rotated(slice(q, 2, n, r))}, 2);  // [T, H, rank + R]
   Tensor mixed = latent_attention(queries, cache, places, {.scale = config_.attention_scale, .values = sizes_.rank});

@@ -20,6 +20,7 @@ class LatentAttention : public TokenMixer {
                   const std::string& prefix);
 
   nn::CacheLayer cache() const override;
+  bool takes_copies() const override { return true; }
   Tensor operator()(const Tensor& h, const MixerStep& at) const override;
 
  private:
