@@ -6,8 +6,8 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Whether products of four waves together read them: of quantized weights, where conversion leaves registers alone that
-// products under way still read, and from two tiles of tokens on, from where it pays.
+// True where products of four waves together read them: of quantized weights, whose conversion leaves registers alone
+// that products under way still read, and from two tiles of tokens on, from where it pays.
 constexpr bool takes_together(i32 tile_tokens, bool blocks) {
 #ifdef GABBRO_TOGETHER
   return blocks && tile_tokens > static_cast<i32>(kTile);
@@ -16,7 +16,7 @@ constexpr bool takes_together(i32 tile_tokens, bool blocks) {
 #endif
 }
 
-// Where element `column` of `token` is, of `padded` tokens. Elements 2i and 2i + 1 are neighbors; eight are, from a
+// Place of element `column` of `token`, of `padded` tokens. Elements 2i and 2i + 1 are neighbors; eight are, from a
 // multiple of eight on, but where takes_together().
 GPU_FUNCTION inline i64 batch_place(i32 token, i32 column, i32 padded, bool blocks) {
   const i32 tile = min_of(padded, kMaxBatchTile);

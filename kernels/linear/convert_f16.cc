@@ -7,7 +7,8 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Which four elements of a row are a thread's number i: pairs from first(i) on, kApart columns from each other.
+// Orders in which threads take a row's elements, four at a time: number i is two pairs, from first(i) on, kApart
+// columns from each other.
 struct InOrder {
   static constexpr i32 kApart = 2;
   GPU_FUNCTION static i32 first(i32 i) { return i * 4; }
