@@ -107,7 +107,8 @@ TEST_P(Streaming, GivesTheLogitsOfAllWeightsOnTheDevice) {
 
 TEST_P(Streaming, KeepsWhatFits) {
   const Model model(write_model(dense_shape(), GetParam()));
-  const auto tight = model.streamed(), wide = model.streamed(uint64_t{3} << 20), resident = model.load(0);
+  const auto tight = model.streamed(), resident = model.load(0);
+  const auto wide = model.streamed(tight->facts().streaming.bytes_per_pass / 2);
   EXPECT_LT(wide->facts().streaming.bytes_per_pass, tight->facts().streaming.bytes_per_pass);
   expect_same_logits(*wide, *resident, wide, resident, 3);
 }
@@ -130,7 +131,8 @@ TEST_P(Streaming, CopiesFromHostMemory) {
 
 TEST(StreamingSequences, SharePasses) {
   const Model model(write_model(dense_shape(), "q8_0"));
-  const auto streamed = model.streamed(uint64_t{2} << 20, 0, 2), resident = model.load(0, 0, 2);
+  const uint64_t cache = model.device->host_accessible() ? 2 << 20 : 512 << 10;  // of the second sequence
+  const auto streamed = model.streamed(cache, 0, 2), resident = model.load(0, 0, 2);
   ASSERT_GT(streamed->facts().streaming.bytes_per_pass, 0u);
   for (const auto& engine : {streamed, resident}) {
     Runner runner(engine);
