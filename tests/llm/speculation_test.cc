@@ -142,7 +142,7 @@ TEST(Speculation, ATreeIsAsManyTexts) {
       Session alone(engine);
       tokens.insert(tokens.begin(), text.begin(), text.end());
       const std::span<const float> expected = alone.append(tokens);
-      // Kernels for a token and for a batch round activations in their own ways.
+      // Kernels for a token and kernels for a batch round activations differently.
       for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-2) << length;
     };
     const auto row = [&](int32_t node) {
