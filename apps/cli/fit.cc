@@ -13,6 +13,7 @@
 #include "src/backend/survey.h"
 #include "src/base/error.h"
 #include "src/engine/forecast.h"
+#include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/link_probe.h"
 #include "src/engine/streaming/placement.h"
 #include "src/hub/model_cache.h"
@@ -144,7 +145,8 @@ StreamForecast forecast_stream(const Workload& w, const Options& o) {
   if (!o.model.empty()) checkpoint = Checkpoint::open(resolve_model(o.model));
   const auto matrices = checkpoint ? streaming::matrices_of(*checkpoint, *device)
                                    : streaming::matrices_of(w.plan, parse_type(o.type), *device);
-  const auto fixed = streaming::fixed_memory(w.needs, matrices, *device, w.kv_bytes(), w.context);
+  const uint64_t cache = streaming::cache_bytes(w.needs, w.kv_type, w.context, 1, *device);
+  const auto fixed = streaming::fixed_memory(w.needs, matrices, *device, cache, w.context);
   const LoadOptions limits = load_options(o.common);
   const uint64_t host = device->host_accessible() ? 0 : limits.host_memory;
   StreamForecast f{.device = device->facts().id, .least = streaming::smallest_budget(matrices, fixed)};

@@ -233,8 +233,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
   const int64_t pages = state->pages_per_sequence() * facts.sequences;
-  const uint64_t cache_bytes = kv_bytes(needs, options.kv_type, facts.context) * static_cast<uint64_t>(facts.sequences);
-  state->stream = streaming::plan_stream(checkpoint, needs, options, state->device, cache_bytes, facts);
+  state->stream = streaming::plan_stream(checkpoint, needs, options, state->device, facts);
   if (state->stream != nullptr && quantize != nullptr) {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: weights that are streamed are not quantized", checkpoint.path()),
                 "gabbro convert makes a quantized file, which --memory then streams");
@@ -266,6 +265,8 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   if (state->cache->is_by_need())
     warn_of_memory(*state->device, facts.kv_bytes_per_token * static_cast<uint64_t>(pages * PagePool::kTokens), facts);
   describe_device(*state->device, options, facts);
+  // A limited memory has no room for buffers of loading that a pool keeps.
+  if (facts.streaming.memory > 0) state->device->trim(abi::MemoryKind::kDevice);
   if (state->stream != nullptr) streaming::start_stream(*state->stream, checkpoint, *state->device, facts);
 
   return std::shared_ptr<Engine>(new Engine(std::move(state)));

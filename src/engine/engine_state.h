@@ -53,6 +53,7 @@ struct Engine::State {
   SamplingDefaults sampling;
   std::map<int64_t, DecodeStep> decode;  // by S
   StreamingWork streaming_work;          // without `waited`
+  int64_t pass_tokens = 0;               // of the last pass over streamed weights
   std::mutex mutex;                      // one step at a time
 
   int64_t pages_per_sequence() const;  // M
@@ -60,6 +61,7 @@ struct Engine::State {
   // Logits of the wanted rows of all parts of a step, in their order, with weights that are streamed; undefined where
   // none are wanted. Every layer runs all parts before the next one does, so that they share a pass.
   Tensor run_pass(std::span<const llm::Step> parts, const std::atomic<bool>* cancel);
+  void trim_for(std::span<const llm::Step> parts);
 };
 
 }  // namespace gabbro

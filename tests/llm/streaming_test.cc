@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/engine/runner.h"
 #include "src/engine/speculation.h"
+#include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/placement.h"
 #include "src/models/llm/convert.h"
 #include "src/models/llm/model_plan.h"
@@ -28,7 +29,7 @@ constexpr const char* kExperts =
 std::string dense_shape() {
   const bool is_cpu = open_device("auto")->host_accessible();  // simulated GPUs are slow
   return fmt::format("layers={},embedding={},heads=4,kv-heads=2,feed-forward={},vocabulary=257,context=256",
-                     is_cpu ? 5 : 3, is_cpu ? 512 : 256, is_cpu ? 1536 : 512);
+                     is_cpu ? 5 : 8, is_cpu ? 512 : 256, is_cpu ? 1536 : 512);
 }
 
 // A model of random weights on a disk.
@@ -54,7 +55,8 @@ struct Model {
   }
   streaming::FixedMemory fixed() const {
     const ModelNeeds needs = needs_of(Checkpoint::open(path));
-    return streaming::fixed_memory(needs, matrices(), *device, kv_bytes(needs, DType::f16, 256), 256);
+    const uint64_t cache = streaming::cache_bytes(needs, DType::f16, 256, 1, *device);
+    return streaming::fixed_memory(needs, matrices(), *device, cache, 256);
   }
   std::shared_ptr<Engine> load(uint64_t memory, uint64_t host_memory = 0, int64_t sequences = 1) const {
     LoadOptions options{.threads = 2, .context = 256, .sequences = sequences};
@@ -296,6 +298,38 @@ TEST(StreamingMemory, TooSmallABudgetNamesTheLeast) {
     EXPECT_EQ(error.code(), ErrorCode::kNoDevice);
     EXPECT_NE(std::string(error.what()).find("are the least"), std::string::npos) << error.what();
   }
+}
+
+// All that a GPU has allocated at most, in pools too, while the model was loaded and in prompts of several lengths.
+TEST(StreamingMemory, PeakStaysWithinTheBudget) {
+  for (const uint64_t host : {uint64_t{0}, uint64_t{64} << 20}) {
+    const Model model(write_model(dense_shape(), "q4_k_m"));
+    if (model.device->host_accessible()) GTEST_SKIP() << "the device works in host memory";
+    const auto engine = model.streamed(0, host);
+    ASSERT_GT(engine->facts().streaming.bytes_per_pass, 0u);
+    EXPECT_EQ(engine->facts().streaming.file_bytes_per_pass == 0, host > 0);
+    for (const int prompt : {18, 5}) Session(engine).append(ids(prompt));
+    EXPECT_LE(engine->facts().streaming.planned_bytes, engine->facts().streaming.memory);
+    EXPECT_LE(*engine->memory_peak(), engine->facts().streaming.memory);
+  }
+}
+
+// From host memory nothing waits on the host: the time of a pass is still that of its copies.
+TEST(StreamingFacts, CountWholePasses) {
+  const Model model(write_model(dense_shape(), "q8_0"));
+  if (model.device->host_accessible()) GTEST_SKIP() << "the device works in host memory";
+  const auto engine = model.streamed(0, uint64_t{64} << 20);
+  const StreamingFacts& facts = engine->facts().streaming;
+  ASSERT_GT(facts.bytes_per_pass, 0u);
+  EXPECT_EQ(facts.host_bytes, facts.bytes_per_pass);
+  Session session(engine);
+  session.append(ids(3));
+  session.append(ids(1));
+  const StreamingWork work = engine->streaming_work();
+  EXPECT_EQ(work.passes, 2u);
+  EXPECT_NEAR(static_cast<double>(work.bytes), 2.0 * static_cast<double>(facts.bytes_per_pass),
+              0.01 * static_cast<double>(work.bytes));
+  EXPECT_GT(work.seconds, 0);
 }
 
 TEST(StreamingMemory, WhatFitsIsNotStreamed) {

@@ -5,14 +5,9 @@
 
 #include "backends/gpu/pack.h"
 #include "kernels/linear/packing.h"
+#include "src/base/converted_weights.h"
 
 namespace gabbro::gpu {
-namespace {
-
-// Weights converted to f16 together: with 14336 columns more than 4096 rows, enough for a GEMM to fill a large GPU.
-constexpr int64_t kSliceWeights = int64_t{64} << 20;
-
-}  // namespace
 
 std::optional<LibraryMatrix> LibraryMatrix::make(const std::string& library, const abi::TensorView& weight,
                                                  int64_t tokens, int64_t depth, const MakeContext& context) {
@@ -22,7 +17,7 @@ std::optional<LibraryMatrix> LibraryMatrix::make(const std::string& library, con
   int64_t slice_rows = rows;
   const bool converted = weight.dtype != DType::f16;
   if (converted) {
-    slice_rows = std::clamp<int64_t>(kSliceWeights / matrix.columns_, 1, rows);
+    slice_rows = std::clamp<int64_t>(kConvertedWeights / matrix.columns_, 1, rows);
     matrix.scratch_bytes_ = slice_rows * matrix.columns_ * 2;
     if (static_cast<size_t>(matrix.scratch_bytes_) > context.free_memory() / 8) return std::nullopt;
   }

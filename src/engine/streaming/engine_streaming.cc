@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
+#include "src/backend/stream.h"
 #include "src/base/error.h"
 #include "src/engine/model_needs.h"
+#include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/link_probe.h"
 #include "src/graph/eval.h"
 
@@ -18,13 +21,14 @@ Error does_not_stream(const ModelFacts& facts) {
 
 std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const ModelNeeds& needs,
                                           const LoadOptions& options, const std::shared_ptr<Device>& device,
-                                          uint64_t cache_bytes, ModelFacts& facts) {
+                                          ModelFacts& facts) {
   if (options.memory == 0) return nullptr;
   std::vector<PlacedMatrix> matrices = matrices_of(checkpoint, *device);
   if (options.observer != nullptr) {  // it sees the inputs of all tokens at once
     for (PlacedMatrix& m : matrices) m.experts = 0;
   }
-  const FixedMemory fixed = fixed_memory(needs, matrices, *device, cache_bytes, facts.context);
+  const uint64_t cache = cache_bytes(needs, options.kv_type, facts.context, facts.sequences, *device);
+  const FixedMemory fixed = fixed_memory(needs, matrices, *device, cache, facts.context);
   // An integrated GPU, like a CPU, has no memory besides the host's.
   const bool own_memory = !device->host_accessible() && !device->facts().integrated;
   const uint64_t limit = options.memory == kFreeMemory ? free_memory(*device) / 10 * 9 : options.memory;
@@ -82,8 +86,19 @@ class CancelExperts {
 
 }  // namespace
 
+// A pool keeps memory of activations by size; a prompt's is large, and of as many sizes as prompts have lengths.
+void Engine::State::trim_for(std::span<const llm::Step> parts) {
+  constexpr int64_t kFew = 64;
+  int64_t tokens = 0;
+  for (const llm::Step& part : parts) tokens += part.ids.shape()[0];
+  const int64_t before = std::exchange(pass_tokens, tokens);
+  if (tokens != before && std::max(tokens, before) > kFew && !device->host_accessible())
+    device->trim(abi::MemoryKind::kDevice);
+}
+
 Tensor Engine::State::run_pass(std::span<const llm::Step> parts, const std::atomic<bool>* cancel) {
   const auto start = std::chrono::steady_clock::now();
+  trim_for(parts);
   const uint64_t experts_before = stream->facts().experts.bytes;
   const CancelExperts canceled(*stream, cancel);
   std::vector<Tensor> x;  // [T, C] of each part
@@ -96,6 +111,7 @@ Tensor Engine::State::run_pass(std::span<const llm::Step> parts, const std::atom
   std::erase_if(x, [](const Tensor& rows) { return rows.shape()[0] == 0; });
   Tensor logits;
   if (!x.empty()) logits = computed(model->head(x.size() == 1 ? x.front() : concat(x, 0)), cancel);
+  device->state().compute_stream(*device).synchronize();  // a pass is not over when it is enqueued
   ++streaming_work.passes;
   const streaming::StreamFacts now = stream->facts();
   streaming_work.bytes += now.bytes_per_pass + now.experts.bytes - experts_before;

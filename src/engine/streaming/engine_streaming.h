@@ -12,7 +12,7 @@ namespace gabbro::streaming {
 // that names the smallest limit that works.
 std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const ModelNeeds& needs,
                                           const LoadOptions& options, const std::shared_ptr<Device>& device,
-                                          uint64_t cache_bytes, ModelFacts& facts);
+                                          ModelFacts& facts);
 
 // Begins to read, and adds to facts.streaming what is measured: the link and its bandwidth.
 void start_stream(WeightStream& stream, const Checkpoint& checkpoint, Device& device, ModelFacts& facts);

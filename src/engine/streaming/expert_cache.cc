@@ -7,7 +7,6 @@
 
 #include "src/base/error.h"
 #include "src/base/round_up.h"
-#include "src/engine/streaming/move_rows.h"
 
 namespace gabbro::streaming {
 
@@ -162,7 +161,7 @@ void ExpertCache::start() {
     buffers_.push_back(std::move(buffer));
   }
   gathered_ = device_->allocate_host(buffer_bytes_);
-  if (!device_->host_accessible()) device_stage_ = device_->allocate(buffer_bytes_);
+  mover_ = std::make_unique<RowMover>(device_, *stream_, buffer_bytes_);
   reader_ = make_async_reader(sizes_.reads, &note_);
 }
 
@@ -284,11 +283,11 @@ void ExpertCache::read(const Layer& layer, std::span<const int64_t> slots, std::
   files_.require_unchanged();
   if (gave_up_) drain();
   device_->state().compute_stream(*device_).record(*computed_);  // what used the slots
-  stream_->wait(*computed_);
+  for (const bool packed : {false, true}) mover_->wait(*computed_, packed);
   if (device_->host_accessible()) computed_->synchronize();  // rows that are not packed are copied at once
   std::vector<Job> all = jobs(layer, slots, experts);
   run(all);
-  stream_->record(*arrived_);
+  mover_->record_moved(*arrived_);
   device_->state().compute_stream(*device_).wait(*arrived_);
   for (const std::vector<Job>* const part : {&all, &expected_}) {
     for (const Job& job : *part) facts_.bytes += static_cast<uint64_t>(job.piece->rows) * job.matrix->row_bytes;
@@ -389,8 +388,8 @@ void ExpertCache::pack(const Job& job, const Buffer& buffer) {
   }
   const abi::PackRequest rows = {m.dtype, m.all_rows, m.columns, job.slot * m.rows + job.piece->first_row,
                                  job.piece->rows};
-  move_rows(*stream_, *device_, rows, m.packed, source, m.target, device_stage_.get());
-  stream_->record(*buffer.copied);
+  mover_->move(rows, m.packed, source, m.target);
+  mover_->record_read(*buffer.copied);
 }
 
 }  // namespace gabbro::streaming

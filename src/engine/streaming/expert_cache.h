@@ -10,6 +10,7 @@
 
 #include "src/backend/stream.h"
 #include "src/base/async_reader.h"
+#include "src/engine/streaming/move_rows.h"
 #include "src/engine/streaming/pieces.h"
 #include "src/engine/streaming/weight_stream.h"
 #include "src/models/llm/model.h"
@@ -67,9 +68,10 @@ class ExpertCache {
   std::unique_ptr<AsyncReader> reader_;
   std::string note_;
   std::unique_ptr<Stream> stream_;
+  std::unique_ptr<RowMover> mover_;
   std::unique_ptr<Event> computed_, arrived_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
-  std::shared_ptr<void> gathered_, device_stage_;
+  std::shared_ptr<void> gathered_;
   size_t buffer_bytes_ = 0;
   // Pieces of experts that are read before they are needed, and their slots.
   std::vector<Job> expected_;

@@ -138,7 +138,7 @@ double measure_file(const std::string& path, double seconds) {
 
 double measure_copies(Device& device, double seconds) {
   const size_t bytes = default_sizes(device, UINT64_MAX).piece_bytes;
-  const std::shared_ptr<void> host = device.allocate_host(bytes), target = device.allocate(bytes);
+  const std::shared_ptr<void> host = device.allocate_host(bytes), target = device.allocate_unpooled(bytes);
   Stream& stream = device.state().copy_stream(device);
   stream.copy_to_device(target.get(), host.get(), bytes);  // the first one maps memory
   stream.synchronize();

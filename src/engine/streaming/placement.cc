@@ -9,6 +9,8 @@
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
+#include "src/engine/streaming/device_memory.h"
+#include "src/engine/streaming/move_rows.h"
 #include "src/models/llm/registry.h"
 
 namespace gabbro::streaming {
@@ -140,9 +142,9 @@ bool fill(std::vector<PlacedMatrix>& matrices, uint64_t memory, uint64_t* ring_b
 void fill_host(std::vector<PlacedMatrix>& matrices, uint64_t memory) {
   for (const size_t i : in_order(matrices)) {
     PlacedMatrix& m = matrices[i];
-    if (m.home != PlacedMatrix::Home::kFile || m.file_bytes > memory) continue;
+    if (m.home != PlacedMatrix::Home::kFile || m.host_bytes > memory) continue;
     m.home = PlacedMatrix::Home::kHost;
-    memory -= m.file_bytes;
+    memory -= m.host_bytes;
   }
 }
 
@@ -164,6 +166,7 @@ WeightStream::Choice Placement::choice(const StreamSizes& sizes) const {
   WeightStream::Choice choice{.resident_bytes = resident_bytes, .sizes = sizes, .pools = pools};
   choice.sizes.ring_bytes = ring_bytes;
   for (const PlacedMatrix& m : matrices) {
+    if (m.ring_bytes > 0) choice.largest_row = std::max(choice.largest_row, m.row_bytes);
     if (m.home == PlacedMatrix::Home::kFile || m.home == PlacedMatrix::Home::kHost) choice.streamed.push_back(m.name);
     if (m.home == PlacedMatrix::Home::kHost) choice.in_host.push_back(m.name);
   }
@@ -202,7 +205,7 @@ Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, co
       placement.resident_bytes += m.device_bytes;
       continue;
     }
-    uint64_t bytes = m.file_bytes;
+    uint64_t bytes = m.home == PlacedMatrix::Home::kHost ? m.device_bytes : m.file_bytes;
     if (m.home == PlacedMatrix::Home::kByNeed)
       bytes = bytes / static_cast<uint64_t>(m.experts) * static_cast<uint64_t>(m.used);
     placement.bytes_per_pass += bytes;
@@ -225,8 +228,13 @@ PlacedMatrix placed(const std::string& name, std::span<const llm::ModelMatrix> m
   PlacedMatrix m{.name = name, .layer = layer_of_matrix(name), .rank = rank_of(name)};
   for (const llm::ModelMatrix& matrix : made) {
     m.row_bytes = std::max(m.row_bytes, dtype_bytes(matrix.dtype, static_cast<size_t>(matrix.columns)));
-    m.file_bytes += dtype_bytes(matrix.dtype, static_cast<size_t>(matrix.rows * matrix.columns));
+    const uint64_t stored = dtype_bytes(matrix.dtype, static_cast<size_t>(matrix.rows * matrix.columns));
+    m.file_bytes += stored;
     m.device_bytes += bytes_on(device, matrix);
+    m.host_bytes += std::max(stored, bytes_on(device, matrix));
+    const bool experts = name.find("_exps.") != name.npos;  // no library multiplies them
+    if (!experts && !device.host_accessible())
+      m.converted_bytes = std::max(m.converted_bytes, converted_bytes(matrix.dtype, matrix.rows, matrix.columns));
     if (m.layer < 0 || !can_stream) continue;
     m.ring_bytes += ring_bytes_of(device, matrix.dtype, matrix.rows, matrix.columns) +
                     parts_of(name) * ring_bytes_of(device, matrix.dtype, abi::kPackRows, matrix.columns);
@@ -298,6 +306,31 @@ uint64_t largest_layer(const std::vector<PlacedMatrix>& matrices) {
   return largest;
 }
 
+namespace {
+
+// Scratch of converted weights, and what the pool's steps add. `activations`: of a part of a prompt, between layers.
+void add_of_gpu(FixedMemory& fixed, const ModelNeeds& needs, const std::vector<PlacedMatrix>& matrices,
+                uint64_t activations) {
+  uint64_t of_matrices = 0, converted = 0, experts = 0;
+  for (const PlacedMatrix& m : matrices) {
+    of_matrices += m.device_bytes;
+    converted = std::max(converted, m.converted_bytes);
+    experts += m.experts > 0 ? m.device_bytes : 0;
+  }
+  fixed.scratch += converted;
+  constexpr uint64_t kSmallest = 512, kVectorsOfLayer = 16;
+  fixed.vectors += static_cast<uint64_t>(needs.shape.layers + 1) * kVectorsOfLayer * kSmallest;
+  constexpr uint64_t kResults = 3, kSlots = 6;  // slots: gate, up and down of experts of two sizes
+  const uint64_t block = pool_rounding(of_matrices);
+  fixed.scratch +=
+      block + pool_rounding(fixed.kv_cache) + pool_rounding(fixed.scratch) + kResults * pool_rounding(activations);
+  const uint64_t ring = block;
+  fixed.buffers +=
+      ring + 2 * RowMover::kStages * pool_rounding(fixed.buffers) + (experts > 0 ? kSlots * pool_rounding(experts) : 0);
+}
+
+}  // namespace
+
 FixedMemory fixed_memory(const ModelNeeds& needs, const std::vector<PlacedMatrix>& matrices, const Device& device,
                          uint64_t kv_bytes, int64_t context) {
   const int64_t chunk = prefill_chunk(device.facts(), needs.quantization);
@@ -321,6 +354,8 @@ FixedMemory fixed_memory(const ModelNeeds& needs, const std::vector<PlacedMatrix
     constexpr uint64_t kPlans = uint64_t{32} << 20;  // plans, threads, text: what is allocated later
     fixed.program = process_bytes() + kPlans;
     fixed.buffers += streams * overhead.host;
+  } else {
+    add_of_gpu(fixed, needs, matrices, activations(chunk));
   }
   return fixed;
 }

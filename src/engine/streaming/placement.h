@@ -19,11 +19,13 @@ struct PlacedMatrix {
 
   std::string name;  // GGUF's
   int64_t layer = -1;
-  size_t row_bytes = 0;       // in the file
-  int rank = 0;               // lower ones stay on the device first
-  uint64_t file_bytes = 0;    // that a pass over the weights reads
-  uint64_t device_bytes = 0;  // on the device
-  uint64_t ring_bytes = 0;    // in the ring; 0: it cannot be streamed
+  size_t row_bytes = 0;          // in the file
+  int rank = 0;                  // lower ones stay on the device first
+  uint64_t file_bytes = 0;       // that a pass over the weights reads
+  uint64_t device_bytes = 0;     // on the device
+  uint64_t ring_bytes = 0;       // in the ring; 0: it cannot be streamed
+  uint64_t host_bytes = 0;       // of host memory, where it is packed
+  uint64_t converted_bytes = 0;  // scratch of products of many tokens on a GPU, at most
   DType dtype = DType::f32;
   // Experts that can be read by need; else 0.
   int64_t experts = 0, used = 0;  // of a layer, and of these those of a token

@@ -9,6 +9,7 @@
 
 #include "src/backend/stream.h"
 #include "src/base/async_reader.h"
+#include "src/engine/streaming/move_rows.h"
 #include "src/engine/streaming/pieces.h"
 #include "src/engine/streaming/stream_times.h"
 #include "src/engine/streaming/weight_stream.h"
@@ -24,9 +25,12 @@ struct Streamed {
   size_t row_bytes = 0;     // in the file
   size_t device_bytes = 0;  // in the ring
   bool packed = false;
-  bool in_place = false;      // its reads go to the ring
-  std::vector<Piece> pieces;  // empty: it is in host memory
-  std::shared_ptr<void> host;
+  bool in_place = false;       // its reads go to the ring
+  std::vector<Piece> pieces;   // empty: it is in host memory
+  std::shared_ptr<void> host;  // as it is in the ring
+
+  // That a pass moves.
+  uint64_t moved_bytes() const { return host != nullptr ? device_bytes : static_cast<uint64_t>(rows) * row_bytes; }
 };
 
 struct StreamedLayer {
@@ -70,8 +74,10 @@ struct WeightStream::Shared {
   void pack_arrived();
   void finish(const Issued& entry);
   void move_piece(const Streamed& matrix, const Piece& piece, std::byte* buffer, std::byte* target);
-  void move_rows(const Streamed& matrix, int64_t first, int64_t rows, const std::byte* source, std::byte* target);
-  void move_from_host(const Streamed& matrix, std::byte* target);
+  // Before the threads begin. Allocates the ring and what moves weights to it.
+  void prepare();
+  // Replaces the rows in the file's layout that its host memory has.
+  void pack_in_host(const Streamed& matrix);
 
   const std::shared_ptr<Device> device;
   StreamSizes sizes;
@@ -85,8 +91,9 @@ struct WeightStream::Shared {
   // some are read to the ring itself, or are in host memory, all take it before.
   bool takes_room_late = false;
   std::vector<Stage> stages;
-  Stage gathered;                      // rows in their order
-  std::shared_ptr<void> device_stage;  // the file's layout, before it is packed
+  Stage gathered;  // rows in their order
+  std::unique_ptr<RowMover> mover;
+  size_t largest_row = 0;  // in the file
   std::unique_ptr<AsyncReader> reader;
   std::string reader_name, note;
   std::unique_ptr<StreamTimes> times;  // mostly null

@@ -5,7 +5,6 @@
 
 #include "src/base/error.h"
 #include "src/base/round_up.h"
-#include "src/engine/streaming/move_rows.h"
 #include "src/engine/streaming/stream_state.h"
 
 namespace gabbro::streaming {
@@ -39,8 +38,8 @@ void WeightStream::Shared::run() {
   if (packer.joinable()) packer.join();
   reader.reset();  // waits for the reads that are under way
   try {
-    device->state().copy_stream(*device).synchronize();  // nothing uses the ring when it is freed
-  } catch (const Error&) {                               // a lost device uses nothing
+    mover->synchronize();   // nothing uses the ring when it is freed
+  } catch (const Error&) {  // a lost device uses nothing
   }
   const std::lock_guard lock(mutex);
   ended = true;
@@ -205,28 +204,27 @@ void WeightStream::Shared::pack_arrived() {
 }
 
 void WeightStream::Shared::finish(const Issued& entry) {
-  Stream& stream = device->state().copy_stream(*device);
   StreamedLayer& layer = layers[entry.layer];
   const Streamed& matrix = matrices[layer.matrices[entry.matrix]];
   std::byte* const target = layer.where[entry.matrix];
   const auto begin = StreamTimes::Clock::now();
-  if (entry.after != nullptr) stream.wait(*entry.after);
+  if (entry.after != nullptr) mover->wait(*entry.after, matrix.packed && matrix.host == nullptr);
   if (entry.piece == nullptr) {
-    move_from_host(matrix, target);
+    mover->copy(static_cast<const std::byte*>(matrix.host.get()), target, matrix.device_bytes);
   } else if (entry.stage != nullptr) {
     move_piece(matrix, *entry.piece, entry.stage->data, target);
-    stream.record(*entry.stage->copied);
+    mover->record_read(*entry.stage->copied);
   }
   const bool whole = entry.piece == nullptr || entry.piece == &matrix.pieces.back();
   const bool last = whole && entry.matrix + 1 == layer.matrices.size();
-  if (last) stream.record(*layer.ready);
+  if (last) mover->record_moved(*layer.ready);
   if (times != nullptr) times->add(StreamTimes::Kind::kPack, layer.number, begin, StreamTimes::Clock::now(), 0);
   const std::lock_guard lock(mutex);
   if (entry.stage != nullptr) {
     entry.stage->busy = false;
     ++releases;
   }
-  if (whole) bytes_arrived += static_cast<uint64_t>(matrix.rows) * matrix.row_bytes;
+  if (whole) bytes_arrived += matrix.moved_bytes();
   if (last) layer.state = StreamedLayer::State::kReady;
   changed.notify_all();
 }
@@ -240,45 +238,8 @@ void WeightStream::Shared::move_piece(const Streamed& matrix, const Piece& piece
       std::memcpy(gathered.data + i * matrix.row_bytes, buffer + piece.row_at[i], matrix.row_bytes);
     source = gathered.data;
   }
-  move_rows(matrix, piece.first_row, piece.rows, source, target);
-  if (!piece.row_at.empty()) device->state().copy_stream(*device).record(*gathered.copied);
-}
-
-void move_rows(Stream& stream, Device& device, const abi::PackRequest& rows, bool packed, const std::byte* source,
-               std::byte* target, void* device_stage) {
-  const size_t row_bytes = dtype_bytes(rows.dtype, static_cast<size_t>(rows.columns));
-  const size_t bytes = static_cast<size_t>(rows.row_count) * row_bytes;
-  if (!packed) {
-    target += static_cast<size_t>(rows.first_row) * row_bytes;
-    if (device.host_accessible()) {
-      std::memcpy(target, source, bytes);
-    } else {
-      stream.copy_to_device(target, source, bytes);
-    }
-    return;
-  }
-  if (!device.host_accessible()) {
-    stream.copy_to_device(device_stage, source, bytes);
-    source = static_cast<const std::byte*>(device_stage);
-  }
-  stream.pack(rows, source, target);
-}
-
-void WeightStream::Shared::move_rows(const Streamed& matrix, int64_t first, int64_t rows, const std::byte* source,
-                                     std::byte* target) {
-  streaming::move_rows(device->state().copy_stream(*device), *device,
-                       {matrix.dtype, matrix.rows, matrix.columns, first, rows}, matrix.packed, source, target,
-                       device_stage.get());
-}
-
-void WeightStream::Shared::move_from_host(const Streamed& matrix, std::byte* target) {
-  const auto fitting = static_cast<int64_t>(sizes.piece_bytes / matrix.row_bytes) / abi::kPackRows * abi::kPackRows;
-  const int64_t step = std::max(fitting, abi::kPackRows);
-  const auto* const source = static_cast<const std::byte*>(matrix.host.get());
-  for (int64_t row = 0; row < matrix.rows; row += step) {
-    move_rows(matrix, row, std::min(step, matrix.rows - row), source + static_cast<size_t>(row) * matrix.row_bytes,
-              target);
-  }
+  mover->move({matrix.dtype, matrix.rows, matrix.columns, piece.first_row, piece.rows}, matrix.packed, source, target);
+  if (!piece.row_at.empty()) mover->record_read(*gathered.copied);
 }
 
 // Until a read has finished, or, where none is under way, a layer or a buffer was released after the first `seen` ones.

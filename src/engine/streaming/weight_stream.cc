@@ -45,16 +45,16 @@ Stage make_stage(const std::shared_ptr<Device>& device, size_t bytes) {
   return stage;
 }
 
-// In our order, in memory that copies read directly.
-std::shared_ptr<void> read_to_host(Device& device, const llm::MatrixInFiles& matrix, size_t row_bytes) {
-  const std::shared_ptr<void> memory = device.allocate_host(static_cast<size_t>(matrix.rows) * row_bytes);
+// In our order, in `bytes` of memory that copies read directly.
+std::shared_ptr<void> read_to_host(Device& device, const llm::MatrixInFiles& matrix, size_t row_bytes, size_t bytes) {
+  const std::shared_ptr<void> memory = device.allocate_host(bytes);
   auto* out = static_cast<std::byte*>(memory.get());
   for (int64_t i = 0; i < matrix.rows; ++i, out += row_bytes) std::memcpy(out, matrix.row(i), row_bytes);
   for (const auto& file : matrix.files) {
     const std::byte* const first = matrix.row(0);
-    const auto bytes = file->bytes();
-    if (first < bytes.data() || first >= bytes.data() + bytes.size()) continue;
-    file->release(static_cast<size_t>(first - bytes.data()), static_cast<size_t>(matrix.rows) * row_bytes);
+    const auto mapped = file->bytes();
+    if (first < mapped.data() || first >= mapped.data() + mapped.size()) continue;
+    file->release(static_cast<size_t>(first - mapped.data()), static_cast<size_t>(matrix.rows) * row_bytes);
   }
   return memory;
 }
@@ -72,7 +72,7 @@ StreamOverhead overhead_of(const Device& device, const StreamSizes& sizes, size_
   // A piece has kPackRows rows at least, and is read with what is around it.
   const size_t piece = std::max(sizes.piece_bytes, largest_row * abi::kPackRows) + 2 * kReadAlignment;
   return {.host = static_cast<size_t>(sizes.buffers + 1) * (piece + kReadAlignment),
-          .device = device.host_accessible() ? 0 : piece};
+          .device = device.host_accessible() ? 0 : RowMover::kStages * piece};
 }
 
 size_t ring_bytes_of(const Device& device, DType dtype, int64_t rows, int64_t columns) {
@@ -84,6 +84,7 @@ size_t ring_bytes_of(const Device& device, DType dtype, int64_t rows, int64_t co
 WeightStream::WeightStream(std::shared_ptr<Device> device, Choice choice)
     : device_(std::move(device)), choice_(std::move(choice)), shared_(std::make_shared<Shared>(device_)) {
   shared_->sizes = choice_.sizes;
+  shared_->largest_row = choice_.largest_row;
   if (!choice_.pools.empty()) experts_ = std::make_unique<ExpertCache>(device_, choice_.pools, choice_.sizes);
 }
 
@@ -129,7 +130,8 @@ Tensor WeightStream::add(const llm::MatrixInFiles& matrix) {
   streamed.tensor = device_->tensor_in(nullptr, matrix.dtype, Shape{matrix.rows, matrix.columns});
   streamed.tensor.state().spec.packed = streamed.packed;
   if (contains(choice_.in_host, matrix.name)) {
-    streamed.host = read_to_host(*device_, matrix, streamed.row_bytes);
+    streamed.host = read_to_host(*device_, matrix, streamed.row_bytes, std::max(bytes, streamed.device_bytes));
+    if (streamed.packed) s.pack_in_host(streamed);
   } else {
     if (device_->host_accessible() && !streamed.packed)
       streamed.pieces = cut_in_place(matrix, s.files, s.sizes.piece_bytes);
@@ -146,6 +148,30 @@ Tensor WeightStream::add(const llm::MatrixInFiles& matrix) {
   return s.matrices.back().tensor;
 }
 
+void WeightStream::Shared::prepare() {
+  if (mover != nullptr) return;
+  sizes.ring_bytes = round_up(sizes.ring_bytes, kReadAlignment);
+  ring_memory = device->allocate_unpooled(sizes.ring_bytes + kReadAlignment);
+  ring = aligned(ring_memory.get());
+  const size_t part = std::max(sizes.piece_bytes, largest_row * abi::kPackRows);
+  mover = std::make_unique<RowMover>(device, device->state().copy_stream(*device), part);
+}
+
+// On the device, in the ring, where nothing is yet; each matrix after the one before, in the order of the copies.
+void WeightStream::Shared::pack_in_host(const Streamed& matrix) {
+  prepare();
+  auto* const host = static_cast<std::byte*>(matrix.host.get());
+  const auto fitting = static_cast<int64_t>(sizes.piece_bytes / matrix.row_bytes) / abi::kPackRows * abi::kPackRows;
+  const int64_t step = std::max(fitting, abi::kPackRows);
+  for (int64_t row = 0; row < matrix.rows; row += step) {
+    mover->move({matrix.dtype, matrix.rows, matrix.columns, row, std::min(step, matrix.rows - row)}, true,
+                host + static_cast<size_t>(row) * matrix.row_bytes, ring);
+  }
+  mover->synchronize();  // the copy back overwrites the rows
+  mover->copy_back(ring, host, matrix.device_bytes);
+  mover->synchronize();
+}
+
 void WeightStream::start() {
   Shared& s = *shared_;
   if (experts_ != nullptr) {
@@ -155,12 +181,9 @@ void WeightStream::start() {
   }
   if (s.layers.empty()) return;
   s.times = StreamTimes::from_environment();
-  size_t piece = 0, part = 0;
-  bool scattered = false, packs = false;
+  size_t piece = 0;
+  bool scattered = false;
   for (const Streamed& matrix : s.matrices) {
-    packs = packs || matrix.packed;
-    const size_t fitting = s.sizes.piece_bytes / matrix.row_bytes / abi::kPackRows * abi::kPackRows;
-    part = std::max(part, std::max<size_t>(fitting, abi::kPackRows) * matrix.row_bytes);
     if (matrix.in_place) continue;
     for (const Piece& p : matrix.pieces) {
       piece = std::max(piece, p.buffer_bytes());
@@ -169,20 +192,14 @@ void WeightStream::start() {
   }
   s.takes_room_late =
       std::ranges::all_of(s.matrices, [](const Streamed& m) { return !m.in_place && m.host == nullptr; });
-  s.sizes.ring_bytes = round_up(choice_.sizes.ring_bytes, kReadAlignment);
-  s.ring_memory = device_->allocate_unpooled(s.sizes.ring_bytes + kReadAlignment);
-  s.ring = aligned(s.ring_memory.get());
+  s.prepare();
   for (int i = 0; piece > 0 && i < s.sizes.buffers; ++i) s.stages.push_back(make_stage(device_, piece));
   if (scattered) s.gathered = make_stage(device_, piece);
-  if (packs && !device_->host_accessible()) s.device_stage = device_->allocate(part);
   for (StreamedLayer& layer : s.layers) {
     layer.where.resize(layer.matrices.size());
     layer.ready = std::make_unique<Event>(device_);
     layer.done = std::make_unique<Event>(device_);
   }
-  // Memory is allocated in the order of the compute stream, and used first by the other one.
-  device_->state().compute_stream(*device_).record(*s.layers.front().done);
-  device_->state().copy_stream(*device_).wait(*s.layers.front().done);
   if (s.files.count() > 0) {
     s.reader = make_async_reader(s.sizes.reads, &s.note);
     s.reader_name = fmt::format("{}, {}", s.reader->name(), s.files.direct() ? "direct" : "through the page cache");
@@ -237,9 +254,8 @@ StreamFacts WeightStream::facts() const {
   const Shared& s = *shared_;
   StreamFacts facts;
   for (const Streamed& matrix : s.matrices) {
-    const uint64_t bytes = static_cast<uint64_t>(matrix.rows) * matrix.row_bytes;
-    facts.bytes_per_pass += bytes;
-    if (matrix.host == nullptr) facts.file_bytes_per_pass += bytes;
+    facts.bytes_per_pass += matrix.moved_bytes();
+    if (matrix.host == nullptr) facts.file_bytes_per_pass += matrix.moved_bytes();
   }
   facts.reader = s.reader_name;
   facts.note = s.note;

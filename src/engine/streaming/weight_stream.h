@@ -65,6 +65,7 @@ class WeightStream : public llm::StreamedWeights {
     std::vector<std::string> streamed;  // names of matrices, sorted
     std::vector<std::string> in_host;   // of these, those that are kept in pinned host memory; sorted
     size_t resident_bytes = 0;
+    size_t largest_row = 0;  // of those that are streamed, in the file
     StreamSizes sizes;
     std::vector<ExpertPool> pools;
   };
