@@ -1,6 +1,7 @@
 """A module torch of a given build and machine, for tests of the detection alone: only what machine.py asks.
 
-IMITATED_TORCH is JSON: {"version", "hip", "cuda", "arch_list", "devices": [{"name", "pci", "gfx"}]}, or {"crash": signal}.
+IMITATED_TORCH is JSON: {"version", "hip", "cuda", "arch_list", "devices": [{"name", "pci", "gfx"}]}, or
+{"crash": signal}.
 """
 import json
 import os
@@ -15,7 +16,8 @@ version = types.SimpleNamespace(hip=_facts["hip"], cuda=_facts["cuda"])
 
 def _properties(index):
     device = _facts["devices"][index]
-    about = types.SimpleNamespace(name=device["name"], total_memory=1 << 34, major=9, minor=0, gcnArchName=device["gfx"])
+    about = types.SimpleNamespace(name=device["name"], total_memory=1 << 34, major=9, minor=0)
+    about.gcnArchName = device["gfx"]
     if device["pci"]:
         domain, bus, place = device["pci"].split(":")
         about.pci_domain_id, about.pci_bus_id, about.pci_device_id = int(domain, 16), int(bus, 16), int(place[:2], 16)

@@ -27,7 +27,6 @@ import runner  # noqa: E402
 CASES = [("function", name) for name in faults.FUNCTIONS] + [("kernel", name) for name in faults.KERNELS]
 LONGEST = 40  # lines of a reproducer
 SLOWEST = 60  # seconds of a search
-TEST = "test_layers[cpu-f32-tiny-lively]"
 
 
 def mode_of(kind, name):
@@ -105,11 +104,11 @@ def in_fork(work):
         return json.load(file)
 
 
-def exit_code(path, mode):
+def exit_code(path, mode, device):
     """Of a program with the fault in all of torch, or without one."""
     with contextlib.redirect_stdout(io.StringIO()), mode or contextlib.nullcontext():
         faults.Faulty.active = mode is not None
-        sys.argv = [path, "cpu"]
+        sys.argv = [path, device]
         try:
             runpy.run_path(path, run_name="__main__")
         except SystemExit as ending:
@@ -125,31 +124,34 @@ def has_operation(kind, name, document):
     return document["operation"] in [resolve_name(function) for function in faults.FUNCTIONS[name]]
 
 
-def search(kind, name, out):
+def search(kind, name, out, device):
     import locate
     import support
+    import torch
 
     plant = Plant(locate, support)
     faults.Faulty.active = False
-    test = locate.Test.parse(TEST)
+    name_of_test = f"test_layers[{device}-f32-tiny-lively]"
+    test = locate.Test.parse(name_of_test)
+    torch.backends.cudnn.allow_tf32 = False
     with mode_of(kind, name):
         list(locate.wrong_blocks(test, "lively"))  # to see which blocks the fault changes
         plant.chosen = plant.touched[-1] if plant.touched else ""
         before = faults.Faulty.changed
         started = time.monotonic()
-        document = locate.locate(TEST, out, out / "trail")
+        document = locate.locate(name_of_test, out, out / "trail")
     document["seconds"] = time.monotonic() - started
     document["chosen"] = plant.chosen
     document["changed"] = faults.Faulty.changed - before
     return document
 
 
-def outcome(kind, name, out):
+def outcome(kind, name, out, device="cpu"):
     """ "nothing changed", "below the limits", or what is right of block, operation, reproducer, time."""
     import torch
 
     torch.set_num_threads(1)
-    document = in_fork(lambda: search(kind, name, out))
+    document = in_fork(lambda: search(kind, name, out, device))
     if "failed" in document or not document["changed"]:
         return document | {"outcome": document.get("failed", "nothing changed")}
     if document["block"] is None:
@@ -160,7 +162,7 @@ def outcome(kind, name, out):
     right["reproducer"] = False
     if path:
         short = len(pathlib.Path(path).read_text().splitlines()) <= LONGEST
-        codes = [in_fork(lambda m=m: exit_code(path, m and mode_of(kind, name))) for m in (True, False)]
+        codes = [in_fork(lambda m=m: exit_code(path, m and mode_of(kind, name), device)) for m in (True, False)]
         right["reproducer"] = short and codes == [1, 0]
         document["codes"] = codes
     right["time"] = document["seconds"] <= SLOWEST

@@ -195,6 +195,20 @@ def bisect(pack, facts, test, out):
     return work
 
 
+def plant_and_search(pack, facts, device, name, out):
+    """Job: one fault of measure_bisect.py in the pack's model on the device, and what the search for it names."""
+    def work(emit):
+        enter(pack, facts)
+        import measure_bisect
+
+        kind = next(kind for kind, fault in measure_bisect.CASES if fault == name)
+        folder = out / f"{pack.name}-{name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        emit({"phase": "search", "type": pack.name, "fault": name,
+              **measure_bisect.outcome(kind, name, folder, device)})
+    return work
+
+
 def started_cuda():
     """Whether this process has touched the device: then no fork of it could use it."""
     import torch
@@ -262,16 +276,18 @@ class Sweep:
         self.run("faults in f32, real widths", faults + true, self.share(0.8))
         narrow = [Job(f"half-{name}", plant_faults(there / name, self.facts, device, ["bf16", "f16"]))
                   for name in of_faults]
+        planted = [Job(f"search-{name}-{fault}", plant_and_search(there / name, self.facts, device, fault,
+                                                                  self.out / "planted"), 70.0)
+                   for name, faults_of_type in plan["searches"].items() if name in some for fault in faults_of_type]
         compiled = [self.job(name, "packs", "compile", "compile") for name in plan["compile"] if name in some]
         wrong = {(row["type"], row["dtype"]): row for row in self.alarms()}.values()
         searches = [Job(f"bisect-{row['type']}-{row['dtype']}",
                         bisect(there / row["type"], self.facts, row["test"], self.out / "bisect"), 70.0)
                     for row in list(wrong)[:12] if (there / row["type"]).is_dir()]
-        self.run("searches, compile, f16 and bf16", searches + compiled + narrow, self.share(0.92))
+        self.run("searches, compile, f16 and bf16", searches + planted + compiled + narrow, self.share(0.92))
         if device != "cpu":
-            quiet = [self.job(name, "packs", "speed or memory", f"quiet{turn}") for turn in range(3)
-                     for name in plan["quiet"] if name in some]
-            self.run("speed and memory, thrice", quiet, self.share(0.97), count=1)
+            quiet = [self.job(name, "packs", "speed or memory", "quiet") for name in plan["quiet"] if name in some]
+            self.run("speed and memory", quiet, self.share(0.96), count=1)
         return self.write()
 
 

@@ -4,7 +4,7 @@ import json
 
 BAD = ("failed", "crashed", "timeout")
 DTYPES = ("f32", "bf16", "f16")
-ON_DEVICE = ("sweep", "probe", "true", "compile", "quiet0", "quiet1", "quiet2")
+ON_DEVICE = ("sweep", "probe", "true", "compile", "quiet")
 
 
 def key_of(row):
@@ -118,7 +118,8 @@ def summary_of(rows, facts, seconds):
         "fault_share_f32": share, "measures": measures_of(rows),
         "phases": phases, "processes": [row for row in rows if row["phase"] == "process"],
         "not_run": [row["job"] for row in rows if row["phase"] == "not run"],
-        "bisect": [row for row in rows if row["phase"] == "bisect"], "types": types,
+        "bisect": [row for row in rows if row["phase"] == "bisect"],
+        "searches": [row for row in rows if row["phase"] == "search"], "types": types,
         "good": not wrong and share is not None and share >= 0.98,
     }
 
@@ -148,6 +149,9 @@ def markdown(summary):
     lines += ["", "Found by the search:", ""]
     lines += [f"- {row['type']} `{row['test']}`: {row.get('block')}, {row.get('operation')}: {row.get('what')}"
               for row in summary["bisect"]]
+    lines += ["", "Searches for planted faults:", ""]
+    lines += [f"- {row['type']} {row['fault']}: {row['outcome']}, {row.get('block')}, {row.get('operation')}, "
+              f"{row.get('seconds', 0):.0f} s" for row in summary["searches"]]
     lines += ["", "Types that fail on the CPU too:", ""]
     for name, cells in summary["types"].items():
         for reason, tests in cells.get("reasons", {}).items():

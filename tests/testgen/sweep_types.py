@@ -31,7 +31,8 @@ LIMIT = 120  # seconds of one type
 def generate(program, task, names, folder):
     """(packs, types without one with the reason)"""
     (folder / "types").write_text("\n".join(names) + "\n")
-    words = [program, "testgen", *(["--from", folder / "types"] if names else ["--all"]), "--task", task, "--dtypes", "f32", "--lengths", "1,31",
+    which = ["--from", folder / "types"] if names else ["--all"]
+    words = [program, "testgen", *which, "--task", task, "--dtypes", "f32", "--lengths", "1,31",
              "--without", WITHOUT, "-o", folder / "packs", "--json"]
     document = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     return [pathlib.Path(row["folder"]) for row in document["types"]], document["skipped"]

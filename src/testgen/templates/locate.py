@@ -310,6 +310,8 @@ def locate(name: str, out: pathlib.Path, trail: pathlib.Path, stop_at: int = -1)
     """The document: block, operation, shapes, error, libraries, and the reproducer's file."""
     import reproduce
 
+    torch.backends.cuda.matmul.allow_tf32 = False  # as in the tests
+    torch.backends.cudnn.allow_tf32 = False
     started, test = time.monotonic(), Test.parse(name)
     document: dict[str, Any] = {"test": name, "block": None, "operation": None}
     wrong = (next(wrong_blocks(test, r), None) or wrong_whole(test, r) for r in test.regimes)

@@ -31,6 +31,7 @@ import torch
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "{device}"
 LIMIT = {limit!r}  # 3 times the CPU's error in this data type, plus a few rounding errors
+torch.backends.cudnn.allow_tf32 = False
 generator = torch.Generator().manual_seed(0)
 {values}
 
