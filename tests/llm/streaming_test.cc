@@ -110,7 +110,7 @@ TEST_P(Streaming, GivesTheLogitsOfAllWeightsOnTheDevice) {
 TEST_P(Streaming, KeepsWhatFits) {
   const Model model(write_model(dense_shape(), GetParam()));
   const auto tight = model.streamed(), resident = model.load(0);
-  const auto wide = model.streamed(tight->facts().streaming.bytes_per_pass / 2);
+  const auto wide = model.streamed(tight->facts().streaming.bytes_per_pass / 4);
   EXPECT_LT(wide->facts().streaming.bytes_per_pass, tight->facts().streaming.bytes_per_pass);
   expect_same_logits(*wide, *resident, wide, resident, 3);
 }
