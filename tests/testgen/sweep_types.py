@@ -127,7 +127,7 @@ def main():
     parser.add_argument("types", nargs="*")
     parser.add_argument("--task", default="base", choices=["base", "causal-lm"])
     parser.add_argument("--out")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1")
     path = pathlib.Path(options.out) if options.out else None
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path and path.is_file() else []
