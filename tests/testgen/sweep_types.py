@@ -29,13 +29,13 @@ LIMIT = 120  # seconds of one type
 
 
 def generate(program, task, names, folder):
-    """(packs, types without one with the reason)"""
+    """({type: pack}, types without one with the reason)"""
     (folder / "types").write_text("\n".join(names) + "\n")
     which = ["--from", folder / "types"] if names else ["--all"]
     words = [program, "testgen", *which, "--task", task, "--dtypes", "f32", "--lengths", "1,31",
              "--without", WITHOUT, "-o", folder / "packs", "--json"]
     document = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
-    return [pathlib.Path(row["folder"]) for row in document["types"]], document["skipped"]
+    return {row["type"]: pathlib.Path(row["folder"]) for row in document["types"]}, document["skipped"]
 
 
 def climb(pack, say):
@@ -127,7 +127,7 @@ def main():
     parser.add_argument("types", nargs="*")
     parser.add_argument("--task", default="base", choices=["base", "causal-lm"])
     parser.add_argument("--out")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1")
     path = pathlib.Path(options.out) if options.out else None
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path and path.is_file() else []
@@ -135,10 +135,10 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         packs, without = generate(options.program, options.task, options.types, pathlib.Path(temporary))
         runner.warm_up()
-        for pack in packs:
-            if pack.name in have:
+        for name, pack in packs.items():
+            if name in have:
                 continue
-            row = {"type": pack.name, **in_process(lambda say, pack=pack: runner_of(pack, say))}
+            row = {"type": name, **in_process(lambda say, pack=pack: runner_of(pack, say))}
             rows.append(row)
             print(f"{row['type']}: {row.get('stage')}, {row['seconds']} s {row.get('reason', '')[:200]}", flush=True)
             if path:
