@@ -20,7 +20,8 @@ std::vector<PlacedMatrix> matrices() {
                      .rank = rank,
                      .file_bytes = bytes,
                      .device_bytes = bytes,
-                     .ring_bytes = bytes});
+                     .ring_bytes = bytes,
+                     .host_bytes = bytes});
     }
   }
   return all;
