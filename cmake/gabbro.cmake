@@ -77,11 +77,12 @@ function(gabbro_precompile_like target other)
   endif()
 endfunction()
 
-# gabbro_module(name [COLD] [BATCH number] DEPS targets...): the static library gabbro_<name> of src/<name>, and the test
-# program <name>_test of the *_test.cc files next to its sources. BATCH sources are compiled at a time in unity builds.
+# gabbro_module(name [COLD] [BATCH number] [PRECOMPILE headers...] DEPS targets...): the static library gabbro_<name> of
+# src/<name>, and the test program <name>_test of the *_test.cc files next to its sources. BATCH sources are compiled at a
+# time in unity builds. PRECOMPILE: headers of most of its sources, where many of them are compiled alone.
 # COLD: its code takes no part in the time of an op or a token, and a release compiles it with -O1, a third faster.
 function(gabbro_module name)
-  cmake_parse_arguments(ARG "COLD" "BATCH" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "BATCH" "PRECOMPILE;DEPS" ${ARGN})
   if(NOT ARG_BATCH)
     set(ARG_BATCH 16)
   endif()
@@ -103,8 +104,8 @@ function(gabbro_module name)
     else()
       set(first base)
     endif()
-    if(name STREQUAL first)
-      gabbro_precompile(gabbro_${name})
+    if(ARG_PRECOMPILE OR name STREQUAL first)
+      gabbro_precompile(gabbro_${name} ${ARG_PRECOMPILE})
     else()
       gabbro_precompile_like(gabbro_${name} gabbro_${first})
     endif()
