@@ -24,7 +24,7 @@
 //   fragment_of(words, first)          from words[kLaneRows][...], pairs of elements from number `first` on
 //   columns_of(words, first)           likewise
 // GABBRO_MATRIX_CORES is defined if the target has matrix cores and they are enabled.
-// Where GABBRO_TOGETHER is defined four waves can multiply together, each its Fragment by columns in the block's
+// If GABBRO_TOGETHER is defined, four waves multiply in one instruction, each its own Fragment by columns in shared
 // memory:
 //   together_columns<columns>(tiles)   names the columns, whose order cuda_matrix.h describes
 //   multiply_together<columns>(a, columns, sums)

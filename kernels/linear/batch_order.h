@@ -10,10 +10,11 @@ namespace gabbro::gpu::GABBRO_GPU {
 // that products under way still read, and from two tiles of tokens on, from where it pays.
 constexpr bool takes_together(i32 tile_tokens, bool blocks) {
 #ifdef GABBRO_TOGETHER
-  return blocks && tile_tokens > static_cast<i32>(kTile);
+  constexpr bool kTarget = true;
 #else
-  return false && tile_tokens > 0 && blocks;
+  constexpr bool kTarget = false;
 #endif
+  return kTarget && blocks && tile_tokens > static_cast<i32>(kTile);
 }
 
 // Place of element `column` of `token`, of `padded` tokens. Elements 2i and 2i + 1 are neighbors; eight are, from a

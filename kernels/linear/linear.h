@@ -126,7 +126,7 @@ struct LinearTiledArgs {
 inline constexpr int kBatchRows = 16;
 inline constexpr int kBatchDepth = 128;  // the activations have whole multiples of it
 inline constexpr int kMaxBatchTile = 64;
-constexpr int batch_threads() { return 256; }
+inline constexpr int kBatchThreads = 256;
 
 // Order of the f16 activations of a small batch. A vector is 8 elements: for each 16 of them along K, and eight tokens,
 // 4 x 8 x 4 vectors, so that a wave loads consecutive ones. Of the 16, the first axis is a vector's number in its block

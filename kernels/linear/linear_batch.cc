@@ -126,7 +126,7 @@ class BatchVectors {
 
 // Steps of kBatchDepth columns of the activations in a block's memory, all but one on their way.
 inline constexpr i32 kBatchStages = kCopiesPassRegisters ? 3 : 2;
-inline constexpr i32 kBatchWaves = batch_threads() / static_cast<i32>(kWave);
+inline constexpr i32 kBatchWaves = kBatchThreads / static_cast<i32>(kWave);
 inline constexpr i32 kStepVectors = kBatchDepth / 8;
 template <int tile_tokens>
 struct BatchMemory {
@@ -177,8 +177,8 @@ GPU_FUNCTION inline void multiply_chunk(const Half* x, const typename Weights::R
 #ifdef GABBRO_TOGETHER
 // The same by products of four waves together.
 template <class Weights, int token_tiles>
-GPU_FUNCTION inline void multiply_together(const Half* x, const typename Weights::Raw& raw,
-                                           Accumulator (&sums)[token_tiles]) {
+GPU_FUNCTION inline void multiply_chunk_together(const Half* x, const typename Weights::Raw& raw,
+                                                 Accumulator (&sums)[token_tiles]) {
   constexpr int kTokens = token_tiles * kRows, kProducts = kUnit / kLaneDepth;
 #pragma unroll
   for (int unit = 0; unit < Weights::kUnits; ++unit) {
@@ -209,10 +209,10 @@ GPU_FUNCTION inline void end_step() {
 #endif
 }
 template <class Weights, bool together, int token_tiles>
-GPU_FUNCTION inline void multiply(const Half* x, const typename Weights::Raw& raw, int local,
-                                  Accumulator (&sums)[token_tiles]) {
+GPU_FUNCTION inline void multiply_any_chunk(const Half* x, const typename Weights::Raw& raw, int local,
+                                            Accumulator (&sums)[token_tiles]) {
 #ifdef GABBRO_TOGETHER
-  if constexpr (together) return multiply_together<Weights>(x, raw, sums);
+  if constexpr (together) return multiply_chunk_together<Weights>(x, raw, sums);
 #endif
   multiply_chunk<Weights>(x, raw, local, sums);
 }
@@ -287,7 +287,7 @@ class StepCopy {
   GPU_FUNCTION void begin(i32 step, bool is, Half* to) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const i32 at = i * batch_threads() * 8;
+      const i32 at = i * kBatchThreads * 8;
       if (is) copy_.begin(i, to + static_cast<i32>(thread_index()) * 8 + at, from_ + step * step_ + at, true);
     }
     copy_.sent();
@@ -298,8 +298,8 @@ class StepCopy {
   }
 
  private:
-  static constexpr int kCount = tile_tokens * kStepVectors / batch_threads();
-  static_assert(kCount * batch_threads() == tile_tokens * kStepVectors);
+  static constexpr int kCount = tile_tokens * kStepVectors / kBatchThreads;
+  static_assert(kCount * kBatchThreads == tile_tokens * kStepVectors);
   const Half* from_;
   i64 step_;  // elements
   TileCopy<kCount> copy_;
@@ -340,7 +340,7 @@ GPU_FUNCTION inline void multiply_steps(const LinearBatchArgs& a, const BatchRow
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {
         typename Weights::Raw& raw = coming[s * kChunks + c];
-        multiply<Weights, kTogether>(stage(step), raw, c, sums);
+        multiply_any_chunk<Weights, kTogether>(stage(step), raw, c, sums);
         const i32 chunk = step * kChunks + c + kAhead;
         if (chunk < end * kChunks) weights.load(chunk, raw);
       }
@@ -392,8 +392,8 @@ GPU_FUNCTION inline void linear_batch_blocks(const LinearBatchArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_BATCH(name, tile, ...)                                                 \
-  GPU_EARLY_MEMORY_KERNEL(linear_##name##_batch_##tile, gabbro::gpu::batch_threads(), \
+#define GABBRO_BATCH(name, tile, ...)                                               \
+  GPU_EARLY_MEMORY_KERNEL(linear_##name##_batch_##tile, gabbro::gpu::kBatchThreads, \
                           gabbro::gpu::GABBRO_GPU::BatchMemory<tile>, gabbro::gpu::LinearBatchArgs, __VA_ARGS__)
 #define GABBRO_PLAIN(name, T, tile) GABBRO_BATCH(name, tile, linear_batch_plain<gabbro::gpu::T, tile>)
 GABBRO_PLAIN(f16, Half, 16)

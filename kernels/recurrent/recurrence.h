@@ -1,6 +1,6 @@
 // Arguments of `causal_conv`, `selective_scan` and `gated_delta_rule` (docs/fused_ops.md): recurrences over the tokens
-// of sequences. A block that is not of the first token of a sequence in the step has nothing to do; the others walk
-// over its tokens.
+// of sequences. The block of a sequence's first token in the step processes all of the sequence's tokens; other
+// blocks return at once.
 #pragma once
 
 #include "kernels/gpu/types.h"

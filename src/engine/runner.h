@@ -22,8 +22,8 @@ struct T5State;  // src/models/encoder/t5_decoder.h
 // The tokens of one conversation, and the pages of the cache that hold their keys and values. A value: a copy shares
 // pages until one of both writes to them. Recurrent states cannot be shared or cut: a sequence that was copied, cut or
 // stopped within a step computes them again from its tokens, in its next step.
-// Of an encoder-decoder (T5) the tokens of the first step are the text that the encoder reads, and those after it the
-// decoder's answer. A sequence that is cut within the text reads all that it has with the next tokens.
+// Encoder-decoder models (T5): the tokens of the first step are the encoder's input, later ones the decoder's output. A
+// sequence that is truncated within the input is encoded again, with the next tokens.
 class Sequence {
  public:
   explicit Sequence(std::shared_ptr<Engine> engine);
@@ -88,9 +88,9 @@ class Runner {
 
   // Branches of a tree, besides the first, for which there are pages; 0 where the model has no trees.
   int64_t branch_room() const;
-  // Appends `tokens`, and after them all branches of the tree, in one pass. Returns the logits of the tokens and then
-  // of the nodes, [tokens + nodes, V], valid until the next step. The sequence holds one of the branches then;
-  // keep_branch() with the same tokens has to follow. Throws as step() does.
+  // Appends `tokens`, and after them all branches of the tree, in one pass. Returns logits
+  // [tokens + nodes, V], first those of the tokens, valid until the next step. The sequence holds one of the branches
+  // then; keep_branch() with the same tokens has to follow. Throws as step() does.
   std::span<const float> step_tree(Sequence& sequence, std::span<const int32_t> tokens, const TokenTree& tree,
                                    const std::atomic<bool>* cancel);
   // Keeps the nodes of the tree up to this one; -1: none.

@@ -1,5 +1,5 @@
 // causal_conv, selective_scan and gated_delta_rule on one device against the same in double precision, token by token:
-// of several sequences at once, of steps that go on where another ended, and of tokens of no sequence.
+// several sequences in one step, steps that continue a sequence, and tokens without a sequence.
 #include <gtest/gtest.h>
 
 #include <cmath>

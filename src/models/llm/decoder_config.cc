@@ -82,6 +82,14 @@ DecoderConfig read_mixed_config(const ConfigReader& fields, std::span<const Weig
   return config;
 }
 
+std::vector<bool> read_layers_with_heads(const ConfigReader& fields, int64_t layers) {
+  const std::vector<int64_t> heads = fields.list_or_empty({"attention.head_count_kv", nullptr});
+  std::vector<bool> attends(static_cast<size_t>(layers), true);
+  if (std::ssize(heads) != layers) return attends;
+  for (size_t i = 0; i < attends.size(); ++i) attends[i] = heads[i] != 0;
+  return attends;
+}
+
 float default_attention_scale(const ModelShape& shape) {
   return 1 / std::sqrt(static_cast<float>(shape.head_dimension));
 }

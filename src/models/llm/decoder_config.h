@@ -140,6 +140,10 @@ enum class ValueLength { kSame, kAny };  // attention.value_length of GGUF: that
 DecoderConfig read_mixed_config(const ConfigReader& fields, std::span<const WeightName> names,
                                 ValueLength values = ValueLength::kSame);
 
+// The layers with attention of a model that mixes them with others, as GGUF has them: those with KV heads; all where it
+// has no list of all layers.
+std::vector<bool> read_layers_with_heads(const ConfigReader& fields, int64_t layers);
+
 // Two of these fields, for families without attention: the rows of the token embeddings, and the epsilon of norms.
 int64_t read_vocabulary(const ConfigReader& fields, std::span<const WeightName> names);
 float read_norm_epsilon(const ConfigReader& fields);

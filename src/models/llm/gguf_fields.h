@@ -19,6 +19,11 @@ struct GgufFields {
   std::vector<bool> mixed_layers{};                    // of each layer: it has a router
   bool has_shared_expert = false;                      // next to those that routers choose
 
+  // KV heads in the layers with attention, none in the others.
+  void set_kv_heads(const std::vector<bool>& attends, int64_t kv_heads) {
+    kv_heads_by_layer.clear();
+    for (const bool own : attends) kv_heads_by_layer.push_back(own ? static_cast<int32_t>(kv_heads) : 0);
+  }
   void size(const char* name, int64_t value) {
     writer.add_u32(architecture + "." + name, static_cast<uint32_t>(value));
   }

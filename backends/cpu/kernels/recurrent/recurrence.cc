@@ -102,15 +102,11 @@ class CausalConv : public Kernel {
   abi::CausalConvRequest r_;
 };
 
-class SelectiveScanKernel : public Kernel {
+// A recurrence with a state [heads, rows, states] for each slot: a worker has some rows of a head. Own computes a token
+// of them, token(launch, t, head, row, count, state, y).
+template <class Own, class Request, class Input>
+class StateKernel : public Kernel {
  public:
-  explicit SelectiveScanKernel(const abi::SelectiveScanRequest& request) : r_(request) {
-    implementation = "selective_scan f32";
-    const auto elements = static_cast<double>(r_.heads * r_.rows * r_.states);
-    flops = 5.0 * static_cast<double>(r_.tokens) * elements;
-    bytes = 8.0 * elements + 8.0 * static_cast<double>(r_.tokens * (r_.heads * r_.rows + r_.groups * r_.states));
-  }
-
   void run(const abi::Launch& launch, Worker& worker) const override {
     const int64_t blocks = (r_.rows + kRows - 1) / kRows;
     const int64_t grain = std::max<int64_t>(1, 2048 / (std::min(r_.rows, kRows) * r_.states * r_.tokens));
@@ -119,29 +115,57 @@ class SelectiveScanKernel : public Kernel {
     });
   }
 
- private:
+ protected:
   static constexpr int64_t kRows = 8;  // whose states stay in the L1 cache while tokens pass
 
+  StateKernel(const Request& request, const char* name, double flops_each) : r_(request) {
+    implementation = name;
+    const auto elements = static_cast<double>(r_.heads * r_.rows * r_.states);
+    flops = flops_each * static_cast<double>(r_.tokens) * elements;
+    bytes = 8.0 * elements + 8.0 * static_cast<double>(r_.tokens * (r_.heads * r_.rows + r_.groups * r_.states));
+  }
+
+  static const float* in(const abi::Launch& launch, int index) {
+    return static_cast<const float*>(launch.inputs[index].data);
+  }
+  // Offset of the vectors that the heads of a group share.
+  int64_t vectors(int64_t t, int64_t head) const { return (t * r_.groups + head / (r_.heads / r_.groups)) * r_.states; }
+
+  Request r_;
+
+ private:
   void run_rows(const abi::Launch& launch, int64_t head, int64_t row) const {
-    using In = abi::SelectiveScanInput;
-    const int64_t n = r_.states, count = std::min(kRows, r_.rows - row), group = head / (r_.heads / r_.groups);
-    const auto* a = static_cast<const float*>(launch.inputs[In::kA].data) + head * (r_.one_decay ? 1 : n);
-    const auto in = [&](int index) { return static_cast<const float*>(launch.inputs[index].data); };
-    const TokenSlots slots(launch, In::kSequence, r_.slots);
+    const int64_t count = std::min(kRows, r_.rows - row);
+    const TokenSlots slots(launch, Input::kSequence, r_.slots);
     auto* y = static_cast<float*>(launch.outputs[0].data);
     auto* states = static_cast<float*>(launch.outputs[1].data);
     slots.for_each_run(r_.tokens, [&](int64_t slot, int64_t first, int64_t end) {
       if (slot < 0) return static_cast<void>(std::fill_n(y + (first * r_.heads + head) * r_.rows + row, count, 0.0f));
-      float* state = states + ((slot * r_.heads + head) * r_.rows + row) * n;
-      if (slots.positions[first] == 0) std::fill_n(state, count * n, 0.0f);
-      for (int64_t t = first; t < end; ++t) {
-        const int64_t at = t * r_.heads + head;
-        step(a, in(In::kDt)[at], in(In::kX) + at * r_.rows + row, in(In::kB) + (t * r_.groups + group) * n,
-             in(In::kC) + (t * r_.groups + group) * n, count, state, y + at * r_.rows + row);
-      }
+      float* state = states + ((slot * r_.heads + head) * r_.rows + row) * r_.states;
+      if (slots.positions[first] == 0) std::fill_n(state, count * r_.states, 0.0f);
+      for (int64_t t = first; t < end; ++t)
+        own().token(launch, t, head, row, count, state, y + (t * r_.heads + head) * r_.rows + row);
     });
   }
+  const Own& own() const { return static_cast<const Own&>(*this); }
+};
 
+class SelectiveScanKernel
+    : public StateKernel<SelectiveScanKernel, abi::SelectiveScanRequest, abi::SelectiveScanInput> {
+ public:
+  explicit SelectiveScanKernel(const abi::SelectiveScanRequest& request)
+      : StateKernel(request, "selective_scan f32", 5.0) {}
+
+  void token(const abi::Launch& launch, int64_t t, int64_t head, int64_t row, int64_t count, float* state,
+             float* y) const {
+    using In = abi::SelectiveScanInput;
+    const int64_t at = t * r_.heads + head, shared = vectors(t, head);
+    step(in(launch, In::kA) + head * (r_.one_decay ? 1 : r_.states), in(launch, In::kDt)[at],
+         in(launch, In::kX) + at * r_.rows + row, in(launch, In::kB) + shared, in(launch, In::kC) + shared, count,
+         state, y);
+  }
+
+ private:
   void step(const float* a, float dt, const float* x, const float* b, const float* c, int64_t count, float* state,
             float* y) const {
     F32 sums[kRows];
@@ -159,49 +183,21 @@ class SelectiveScanKernel : public Kernel {
     }
     for (int64_t i = 0; i < count; ++i) y[i] = reduce_sum(sums[i]);
   }
-
-  abi::SelectiveScanRequest r_;
 };
 
-class GatedDeltaRule : public Kernel {
+class GatedDeltaRule : public StateKernel<GatedDeltaRule, abi::DeltaRuleRequest, abi::DeltaRuleInput> {
  public:
-  explicit GatedDeltaRule(const abi::DeltaRuleRequest& request) : r_(request) {
-    implementation = "gated_delta_rule f32";
-    const auto elements = static_cast<double>(r_.heads * r_.rows * r_.states);
-    flops = 7.0 * static_cast<double>(r_.tokens) * elements;
-    bytes = 8.0 * elements + 8.0 * static_cast<double>(r_.tokens * (r_.heads * r_.rows + r_.groups * r_.states));
-  }
+  explicit GatedDeltaRule(const abi::DeltaRuleRequest& request) : StateKernel(request, "gated_delta_rule f32", 7.0) {}
 
-  void run(const abi::Launch& launch, Worker& worker) const override {
-    const int64_t blocks = (r_.rows + kRows - 1) / kRows;
-    const int64_t grain = std::max<int64_t>(1, 2048 / (std::min(r_.rows, kRows) * r_.states * r_.tokens));
-    worker.parallel_for(r_.heads * blocks, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) run_rows(launch, i / blocks, i % blocks * kRows);
-    });
+  void token(const abi::Launch& launch, int64_t t, int64_t head, int64_t row, int64_t count, float* state,
+             float* y) const {
+    using In = abi::DeltaRuleInput;
+    const int64_t at = t * r_.heads + head, shared = vectors(t, head);
+    step(std::exp(in(launch, In::kDecay)[at]), in(launch, In::kBeta)[at], in(launch, In::kQ) + shared,
+         in(launch, In::kK) + shared, in(launch, In::kV) + at * r_.rows + row, count, state, y);
   }
 
  private:
-  static constexpr int64_t kRows = 8;  // as in SelectiveScanKernel
-
-  void run_rows(const abi::Launch& launch, int64_t head, int64_t row) const {
-    using In = abi::DeltaRuleInput;
-    const int64_t n = r_.states, count = std::min(kRows, r_.rows - row), group = head / (r_.heads / r_.groups);
-    const auto in = [&](int index) { return static_cast<const float*>(launch.inputs[index].data); };
-    const TokenSlots slots(launch, In::kSequence, r_.slots);
-    auto* y = static_cast<float*>(launch.outputs[0].data);
-    auto* states = static_cast<float*>(launch.outputs[1].data);
-    slots.for_each_run(r_.tokens, [&](int64_t slot, int64_t first, int64_t end) {
-      if (slot < 0) return static_cast<void>(std::fill_n(y + (first * r_.heads + head) * r_.rows + row, count, 0.0f));
-      float* state = states + ((slot * r_.heads + head) * r_.rows + row) * n;
-      if (slots.positions[first] == 0) std::fill_n(state, count * n, 0.0f);
-      for (int64_t t = first; t < end; ++t) {
-        const int64_t at = t * r_.heads + head, vectors = (t * r_.groups + group) * n;
-        step(std::exp(in(In::kDecay)[at]), in(In::kBeta)[at], in(In::kQ) + vectors, in(In::kK) + vectors,
-             in(In::kV) + at * r_.rows + row, count, state, y + at * r_.rows + row);
-      }
-    });
-  }
-
   void step(float decay, float beta, const float* q, const float* k, const float* v, int64_t count, float* state,
             float* y) const {
     const F32 same = splat(decay);
@@ -229,8 +225,6 @@ class GatedDeltaRule : public Kernel {
     for (int64_t n = 0; n < r_.states; n += kLanes)
       visit(n, static_cast<int>(std::min<int64_t>(kLanes, r_.states - n)));
   }
-
-  abi::DeltaRuleRequest r_;
 };
 
 }  // namespace

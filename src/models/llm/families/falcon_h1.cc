@@ -93,20 +93,11 @@ void read_factors(const ConfigReader& fields, Config& config) {
 }
 
 StateSpaceSizes read_sizes(const ConfigReader& fields, int64_t embedding) {
-  constexpr FieldName kHeads{"ssm.time_step_rank", "mamba_n_heads"}, kGroups{"ssm.group_count", "mamba_n_groups"};
   constexpr FieldName kWidth{nullptr, "mamba_d_head"};
-  StateSpaceSizes sizes;
-  const int64_t expand = fields.size_or({nullptr, "mamba_expand"}, 2, 1, 64);
-  sizes.inner = fields.size_or({"ssm.inner_size", "mamba_d_ssm"}, expand * embedding, 1, 1 << 22);
-  sizes.taps = fields.size_or({"ssm.conv_kernel", "mamba_d_conv"}, 4, 2, 8);
-  sizes.states = fields.size_or({"ssm.state_size", "mamba_d_state"}, 256, 1, 512);
-  sizes.rank = fields.size_or(kHeads, 128, 1, 1 << 16);
-  sizes.groups = fields.size_or(kGroups, 1, 1, sizes.rank);
-  check_heads(fields, kHeads, kGroups, sizes);
+  StateSpaceSizes sizes = read_mamba2_sizes(fields, {"ssm.inner_size", "mamba_d_ssm"}, embedding);
   const int64_t width = fields.size_or(kWidth, sizes.head_rows(), 1, 1 << 20);
   if (width != sizes.head_rows())
     fields.refuse(kWidth, fmt::format("is {}, the other sizes ask for {}", width, sizes.head_rows()));
-  read_step_bounds(fields, sizes);
   sizes.gate_last = fields.is_hugging_face() && fields.flag_or({nullptr, "mamba_norm_before_gate"}, true);
   return sizes;
 }

@@ -49,12 +49,9 @@ struct Config {
 
 std::vector<bool> read_attention_layers(const ConfigReader& fields, int64_t layers) {
   constexpr FieldName kTypes{nullptr, "layer_types|layers_block_type"}, kIndices{nullptr, "attn_layer_indices"};
-  constexpr FieldName kHeads{"attention.head_count_kv", nullptr};
+  if (!fields.is_hugging_face()) return read_layers_with_heads(fields, layers);
   std::vector<bool> attends(static_cast<size_t>(layers));
-  if (!fields.is_hugging_face()) {
-    const std::vector<int64_t> heads = fields.list_or_empty(kHeads);
-    for (size_t i = 0; i < attends.size(); ++i) attends[i] = heads.size() != attends.size() || heads[i] != 0;
-  } else if (const std::vector<std::string> types = fields.texts(kTypes); !types.empty()) {
+  if (const std::vector<std::string> types = fields.texts(kTypes); !types.empty()) {
     if (std::ssize(types) != layers)
       fields.refuse(kTypes, fmt::format("has {} layers, the model has {}", types.size(), layers));
     for (size_t i = 0; i < types.size(); ++i) attends[i] = types[i] == "attention" || types[i] == "full_attention";
@@ -65,20 +62,6 @@ std::vector<bool> read_attention_layers(const ConfigReader& fields, int64_t laye
     }
   }
   return attends;
-}
-
-StateSpaceSizes read_sizes(const ConfigReader& fields, int64_t embedding) {
-  constexpr FieldName kHeads{"ssm.time_step_rank", "mamba_n_heads"}, kGroups{"ssm.group_count", "mamba_n_groups"};
-  StateSpaceSizes sizes;
-  const int64_t expand = fields.size_or({nullptr, "mamba_expand"}, 2, 1, 64);
-  sizes.inner = fields.size_or({"ssm.inner_size", nullptr}, expand * embedding, 1, 1 << 22);
-  sizes.taps = fields.size_or({"ssm.conv_kernel", "mamba_d_conv"}, 4, 2, 8);
-  sizes.states = fields.size_or({"ssm.state_size", "mamba_d_state"}, 256, 1, 512);
-  sizes.rank = fields.size_or(kHeads, 128, 1, 1 << 16);
-  sizes.groups = fields.size_or(kGroups, 1, 1, sizes.rank);
-  check_heads(fields, kHeads, kGroups, sizes);
-  read_step_bounds(fields, sizes);
-  return sizes;
 }
 
 // Granite's factors, and where its feed-forward block has its width.
@@ -109,7 +92,7 @@ Config read_config(const Checkpoint& checkpoint) {
                            : fields.flag_or({"rope.scaling.finetuned", nullptr}, false);
   for (LayerKind& kind : decoder.layers) kind.rotated = rotated;
   config.attends = read_attention_layers(fields, decoder.shape.layers);
-  config.sizes = read_sizes(fields, decoder.shape.embedding);
+  config.sizes = read_mamba2_sizes(fields, {"ssm.inner_size", nullptr}, decoder.shape.embedding);
   return config;
 }
 
@@ -124,9 +107,7 @@ std::unique_ptr<LanguageModel> build(const Checkpoint& checkpoint, WeightSource&
 
 void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
   const Config config = read_config(checkpoint);
-  fields.kv_heads_by_layer.clear();
-  for (const bool attends : config.attends)
-    fields.kv_heads_by_layer.push_back(attends ? static_cast<int32_t>(config.decoder.shape.kv_heads) : 0);
+  fields.set_kv_heads(config.attends, config.decoder.shape.kv_heads);
   write_decoder_fields(config.decoder, fields);
   write_state_space(config.sizes, fields);
   fields.writer.add_bool(fields.architecture + ".rope.scaling.finetuned", config.decoder.layers.front().rotated);

@@ -45,13 +45,8 @@ struct Config {
 
 std::vector<bool> read_attention_layers(const ConfigReader& fields, int64_t layers) {
   constexpr FieldName kPeriod{nullptr, "attn_layer_period"}, kOffset{nullptr, "attn_layer_offset"};
-  constexpr FieldName kHeads{"attention.head_count_kv", nullptr};
+  if (!fields.is_hugging_face()) return read_layers_with_heads(fields, layers);
   std::vector<bool> attends(static_cast<size_t>(layers));
-  if (!fields.is_hugging_face()) {
-    const std::vector<int64_t> heads = fields.list_or_empty(kHeads);
-    for (size_t i = 0; i < attends.size(); ++i) attends[i] = heads.size() != attends.size() || heads[i] != 0;
-    return attends;
-  }
   const int64_t period = fields.size_or(kPeriod, 8, 1, 4096), offset = fields.size_or(kOffset, 4, 0, period - 1);
   for (int64_t i = offset; i < layers; i += period) attends[static_cast<size_t>(i)] = true;
   return attends;
@@ -86,9 +81,7 @@ std::unique_ptr<LanguageModel> build(const Checkpoint& checkpoint, WeightSource&
 
 void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
   const Config config = read_config(checkpoint);
-  fields.kv_heads_by_layer.clear();
-  for (const bool attends : config.attends)
-    fields.kv_heads_by_layer.push_back(attends ? static_cast<int32_t>(config.decoder.shape.kv_heads) : 0);
+  fields.set_kv_heads(config.attends, config.decoder.shape.kv_heads);
   write_decoder_fields(config.decoder, fields);
   fields.size("ssm.conv_kernel", config.sizes.taps);
   fields.size("ssm.inner_size", config.sizes.inner);

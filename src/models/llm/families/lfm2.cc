@@ -58,12 +58,9 @@ int64_t read_feed_forward(const ConfigReader& fields, int64_t given) {
 
 std::vector<bool> read_attention_layers(const ConfigReader& fields, int64_t layers) {
   constexpr FieldName kTypes{nullptr, "layer_types"}, kIndices{nullptr, "full_attn_idxs"};
-  constexpr FieldName kHeads{"attention.head_count_kv", nullptr};
-  std::vector<bool> attends(static_cast<size_t>(layers), fields.is_hugging_face());
-  if (!fields.is_hugging_face()) {
-    const std::vector<int64_t> heads = fields.list_or_empty(kHeads);
-    for (size_t i = 0; i < attends.size(); ++i) attends[i] = heads.size() != attends.size() || heads[i] != 0;
-  } else if (const std::vector<std::string> types = fields.texts(kTypes); !types.empty()) {
+  if (!fields.is_hugging_face()) return read_layers_with_heads(fields, layers);
+  std::vector<bool> attends(static_cast<size_t>(layers), true);
+  if (const std::vector<std::string> types = fields.texts(kTypes); !types.empty()) {
     if (std::ssize(types) != layers)
       fields.refuse(kTypes, fmt::format("has {} layers, the model has {}", types.size(), layers));
     for (size_t i = 0; i < types.size(); ++i) {
@@ -107,9 +104,7 @@ std::unique_ptr<LanguageModel> build(const Checkpoint& checkpoint, WeightSource&
 
 void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
   const Config config = read_config(checkpoint);
-  fields.kv_heads_by_layer.clear();
-  for (const bool attends : config.attends)
-    fields.kv_heads_by_layer.push_back(attends ? static_cast<int32_t>(config.decoder.shape.kv_heads) : 0);
+  fields.set_kv_heads(config.attends, config.decoder.shape.kv_heads);
   write_decoder_fields(config.decoder, fields);
   fields.size("shortconv.l_cache", config.taps);
 }

@@ -1,5 +1,5 @@
-// Qwen 3 Next and the text models of Qwen 3.5: layers of linear attention by the gated delta rule, and among them some
-// of attention with a gate on what it gives; mixtures of experts with a gated expert for all tokens, or dense.
+// Qwen 3 Next and the text models of Qwen 3.5: layers of linear attention (gated delta rule) mixed with layers of
+// softmax attention with a gated output; a mixture of experts with a gated shared expert, or a dense block.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -51,6 +51,20 @@ void check_heads(const ConfigReader& fields, FieldName heads, FieldName groups, 
     fields.refuse(groups, fmt::format("is {}, which does not divide the {} heads", sizes.groups, sizes.rank));
 }
 
+StateSpaceSizes read_mamba2_sizes(const ConfigReader& fields, FieldName inner, int64_t embedding) {
+  constexpr FieldName kHeads{"ssm.time_step_rank", "mamba_n_heads"}, kGroups{"ssm.group_count", "mamba_n_groups"};
+  StateSpaceSizes sizes;
+  const int64_t expand = fields.size_or({nullptr, "mamba_expand"}, 2, 1, 64);
+  sizes.inner = fields.size_or(inner, expand * embedding, 1, 1 << 22);
+  sizes.taps = fields.size_or({"ssm.conv_kernel", "mamba_d_conv"}, 4, 2, 8);
+  sizes.states = fields.size_or({"ssm.state_size", "mamba_d_state"}, 256, 1, 512);
+  sizes.rank = fields.size_or(kHeads, 128, 1, 1 << 16);
+  sizes.groups = fields.size_or(kGroups, 1, 1, sizes.rank);
+  check_heads(fields, kHeads, kGroups, sizes);
+  read_step_bounds(fields, sizes);
+  return sizes;
+}
+
 void write_state_space(const StateSpaceSizes& sizes, GgufFields& fields) {
   fields.size("ssm.conv_kernel", sizes.taps);
   fields.size("ssm.inner_size", sizes.inner);
