@@ -116,7 +116,7 @@ std::vector<Forecast> forecasts(const Workload& w, int threads) {
     }
     forecast.memory_free = facts.memory_free;
     Workload here = w;
-    here.part = prefill_chunk(facts, w.needs.quantization);
+    here.part = prefill_chunk(facts);
     forecast.fits = facts.memory_free > 0 && here.total_bytes() <= facts.memory_free;
     if (!forecast.fits && facts.memory_free > 0) forecast.remedies = remedies(here, facts.memory_free);
     find_bandwidth(forecast, std::max(0.0, measured));

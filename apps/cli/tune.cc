@@ -39,11 +39,10 @@ std::shared_ptr<Device> open_for_tuning(const Options& o) {
   return device;
 }
 
-// One measurement stands for the lengths from half of it up; up to eight tokens there is one candidate. Before the
-// model is loaded, the longest part that one of any format has.
+// One measurement stands for the lengths from half of it up; up to eight tokens there is one candidate.
 std::vector<int> default_tokens(const Device& device) {
   std::vector<int> tokens;
-  for (int count = 16; count <= prefill_chunk(device.facts(), "f16"); count *= 2) tokens.push_back(count);
+  for (int count = 16; count <= prefill_chunk(device.facts()); count *= 2) tokens.push_back(count);
   return tokens;
 }
 

@@ -189,20 +189,37 @@ GPU_FUNCTION inline void convert_gated_f16(const ConvertGatedArgs& a) {
   store_f16(share, a.f16 + row * a.depth, a.scales + row, SamePlace{});
 }
 
-// A thread a block of 32 codes.
+// A thread converts a block of 32 codes, and the threads together store what they have in memory's order: by the
+// block's memory, in which the four vectors of a thread are swapped so that eight neighbors use all banks.
 template <Packing p>
 GPU_FUNCTION inline void convert_weights_f16(const ConvertWeightsArgs& a) {
-  constexpr int kGroups = kBlock / p.group;
-  const i64 index = global_index();
-  if (index >= static_cast<i64>(a.rows) * (a.columns / kBlock)) return;
-  const i64 block = static_cast<i64>(a.first_row) * (a.columns / kBlock) + index;
-  float scales[kGroups], minimums[kGroups];
+  constexpr int kGroups = kBlock / p.group, kVectors = kBlock / 8;
+  GPU_SHARED(Vec16, staged, kVectors * kLinearThreads);
+  const auto place = [](u32 thread, u32 vector) { return thread * kVectors + (vector ^ thread / 2 % kVectors); };
+  const i64 row_blocks = a.columns / kBlock, blocks = a.rows * row_blocks;
+  const i64 first = static_cast<i64>(block_index().x) * kLinearThreads, own = first + thread_index();
+  if (own < blocks) {
+    const i64 block = a.first_row * row_blocks + own;
+    float scales[kGroups], minimums[kGroups];
 #pragma unroll
-  for (int g = 0; g < kGroups; ++g) {
-    scales[g] = group_scale<p>(a.matrix, block * kGroups + g);
-    if constexpr (p.minimum) minimums[g] = group_minimum<p>(a.matrix, block * kGroups + g);
+    for (int g = 0; g < kGroups; ++g) {
+      scales[g] = group_scale<p>(a.matrix, block * kGroups + g);
+      if constexpr (p.minimum) minimums[g] = group_minimum<p>(a.matrix, block * kGroups + g);
+    }
+    u32 f16[16];
+    convert_block<p>(load_codes<p>(a.matrix, block), scales, minimums, f16);
+#pragma unroll
+    for (u32 v = 0; v < kVectors; ++v) {
+      staged[place(thread_index(), v)] = Vec16{f16[4 * v], f16[4 * v + 1], f16[4 * v + 2], f16[4 * v + 3]};
+    }
   }
-  store_block<p>(load_codes<p>(a.matrix, block), scales, minimums, a.f16 + index * kBlock);
+  barrier();
+#pragma unroll
+  for (u32 i = 0; i < kVectors; ++i) {
+    const u32 vector = i * kLinearThreads + thread_index(), thread = vector / kVectors;
+    if (first + thread < blocks)
+      store_vec16(a.f16 + first * kBlock + vector * 8, staged[place(thread, vector % kVectors)]);
+  }
 }
 
 // A thread eight weights.

@@ -55,13 +55,17 @@ GPU_FUNCTION inline void convert_codes(const Codes& codes, int first, int count,
 
 // A block's codes as f16 values of kWeightScale times the weight; scales and minimums are those of its groups.
 template <Packing p>
-GPU_FUNCTION inline void store_block(const Codes& codes, const float* scales, const float* minimums, Half* to) {
+GPU_FUNCTION inline void convert_block(const Codes& codes, const float* scales, const float* minimums, u32 (&f16)[16]) {
   constexpr int kWords = 8 * p.group / kBlock;  // of a group
-  u32 f16[16];
 #pragma unroll
   for (int g = 0; g < kBlock / p.group; ++g) {
     convert_codes<p>(codes, g * kWords, kWords, scales[g], p.minimum ? minimums[g] : 0, f16 + 2 * g * kWords);
   }
+}
+template <Packing p>
+GPU_FUNCTION inline void store_block(const Codes& codes, const float* scales, const float* minimums, Half* to) {
+  u32 f16[16];
+  convert_block<p>(codes, scales, minimums, f16);
 #pragma unroll
   for (int q = 0; q < 4; ++q) {
     store_vec16(to + q * 8, Vec16{f16[4 * q], f16[4 * q + 1], f16[4 * q + 2], f16[4 * q + 3]});

@@ -86,10 +86,10 @@ uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, int64_t context) {
   return static_cast<uint64_t>(round_up(context, kPage)) * kv_bytes_per_token(needs, kv_type) + state_bytes(needs);
 }
 
-int64_t prefill_chunk(const abi::DeviceFacts& facts, std::string_view quantization) {
+int64_t prefill_chunk(const abi::DeviceFacts& facts) {
   constexpr int32_t kManyUnits = 100;  // H100: 132, MI300X: 304; Radeon cards have fewer
   if (facts.host_accessible || facts.compute_units < kManyUnits) return kPrefillChunk;
-  return quantization == "f16" ? 4 * kPrefillChunk : 2 * kPrefillChunk;
+  return 4 * kPrefillChunk;
 }
 
 // The largest step is the feed-forward part of a part of a prompt: the stream and its norm [T, C], gate, up and their

@@ -31,11 +31,10 @@ uint64_t state_bytes(const ModelNeeds& needs);
 // Bytes of the cache of a sequence with a context of `tokens`: of keys and values whole pages, and the states.
 uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, int64_t context);
 // Tokens of a prompt that go through the model together: enough for the weights to be read once for many, few enough
-// for the activations to stay in the caches and for Ctrl-C to be noticed. More on a card whose matrix cores are done
-// with them in no time; twice as many again of weights in f16, since others become halves there first, which takes
-// memory.
+// for the activations to stay in the caches and for Ctrl-C to be noticed. Four times as many on a card whose matrix
+// cores are done with them in no time, and which converts quantized weights to f16 once for each part.
 inline constexpr int64_t kPrefillChunk = 512;
-int64_t prefill_chunk(const abi::DeviceFacts& facts, std::string_view quantization);
+int64_t prefill_chunk(const abi::DeviceFacts& facts);
 // Activations and kernels' scratch of the largest step, a part of a prompt: an estimate from above (model_needs.cc
 // says how it is made up; a test compares it with the arenas that plans have).
 uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t part = kPrefillChunk);

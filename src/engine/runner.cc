@@ -150,7 +150,7 @@ int64_t Runner::prompt_chunk() const {
   // The encoder reads a text as a whole.
   if (engine_->state_->text_to_text) return std::numeric_limits<int64_t>::max() / 2;
   if (engine_->state_->stream != nullptr) return streaming::kStreamedChunk;
-  return prefill_chunk(engine_->state_->device->facts(), engine_->state_->facts.quantization);
+  return prefill_chunk(engine_->state_->device->facts());
 }
 
 std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {

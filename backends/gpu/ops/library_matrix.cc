@@ -17,9 +17,13 @@ std::optional<LibraryMatrix> LibraryMatrix::make(const std::string& library, con
   int64_t slice_rows = rows;
   const bool converted = weight.dtype != DType::f16;
   if (converted) {
-    slice_rows = std::clamp<int64_t>(kConvertedWeights / matrix.columns_, 1, rows);
-    matrix.scratch_bytes_ = slice_rows * matrix.columns_ * 2;
-    if (static_cast<size_t>(matrix.scratch_bytes_) > context.free_memory() / 8) return std::nullopt;
+    const auto most = static_cast<int64_t>(context.free_memory() / 8);
+    for (const int64_t weights : {kConvertedWeights, kFewConvertedWeights}) {
+      slice_rows = converted_rows(rows, matrix.columns_, weights);
+      matrix.scratch_bytes_ = slice_rows * matrix.columns_ * 2;
+      if (matrix.scratch_bytes_ <= most) break;
+    }
+    if (matrix.scratch_bytes_ > most) return std::nullopt;
   }
   for (int64_t first = 0; first < rows; first += slice_rows) {
     const int64_t count = std::min(slice_rows, rows - first);

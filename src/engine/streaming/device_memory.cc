@@ -44,8 +44,7 @@ uint64_t pool_rounding(uint64_t bytes) {
 
 uint64_t converted_bytes(DType dtype, int64_t rows, int64_t columns) {
   if (dtype == DType::f16) return 0;
-  const int64_t weights = std::min(rows * columns, std::max(columns, kConvertedWeights));
-  return static_cast<uint64_t>(weights) * 2;
+  return static_cast<uint64_t>(converted_rows(rows, columns, kConvertedWeights) * columns) * 2;
 }
 
 uint64_t cache_bytes(const ModelNeeds& needs, DType kv_type, int64_t context, int64_t sequences, Device& device) {

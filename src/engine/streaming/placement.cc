@@ -333,7 +333,7 @@ void add_of_gpu(FixedMemory& fixed, const ModelNeeds& needs, const std::vector<P
 
 FixedMemory fixed_memory(const ModelNeeds& needs, const std::vector<PlacedMatrix>& matrices, const Device& device,
                          uint64_t kv_bytes, int64_t context) {
-  const int64_t chunk = prefill_chunk(device.facts(), needs.quantization);
+  const int64_t chunk = prefill_chunk(device.facts());
   FixedMemory fixed{.kv_cache = kv_bytes, .scratch = scratch_bytes(needs.shape, context, chunk)};
   const auto activations = [&](int64_t tokens) {
     return static_cast<uint64_t>(std::min(tokens, context) * needs.shape.embedding) * sizeof(float);
