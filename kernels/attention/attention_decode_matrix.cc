@@ -248,6 +248,8 @@ class Share {
 template <int dim>
 GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   auto& memory = block_memory<BlockMemory<dim>>();
+  ask_for_keys<kMatrixShareKeys, kTileKeys>(a, 2 * kTileKeys, 2);
+  wait_for_previous();
   const i32 token = static_cast<i32>(block_index().x);
   const i32 sequence = a.sequence[token], position = a.positions[token];
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
@@ -293,11 +295,11 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_ATTENTION(dim)                                                                              \
-  GPU_MEMORY_KERNEL(attention_matrix_##dim, gabbro::gpu::GABBRO_GPU::kThreads,                             \
-                    gabbro::gpu::GABBRO_GPU::BlockMemory<dim>, gabbro::gpu::AttentionArgs, attention<dim>) \
-  GPU_EARLY_MEMORY_KERNEL(attention_step_matrix_##dim, gabbro::gpu::GABBRO_GPU::kThreads,                  \
-                          gabbro::gpu::GABBRO_GPU::BlockMemory<dim>, gabbro::gpu::AttentionStepArgs,       \
+#define GABBRO_ATTENTION(dim)                                                                                    \
+  GPU_EARLY_MEMORY_KERNEL(attention_matrix_##dim, gabbro::gpu::GABBRO_GPU::kThreads,                             \
+                          gabbro::gpu::GABBRO_GPU::BlockMemory<dim>, gabbro::gpu::AttentionArgs, attention<dim>) \
+  GPU_EARLY_MEMORY_KERNEL(attention_step_matrix_##dim, gabbro::gpu::GABBRO_GPU::kThreads,                        \
+                          gabbro::gpu::GABBRO_GPU::BlockMemory<dim>, gabbro::gpu::AttentionStepArgs,             \
                           attention_step<dim>)
 
 GABBRO_ATTENTION(64)

@@ -71,7 +71,7 @@ constexpr i32 rope_heads_of_block(i64 tokens) { return tokens >= 256 ? 8 : token
 // them is cut into.
 inline constexpr int kBlockHeads = 4;
 inline constexpr int kMatrixHeads = 8;                          // on matrix cores
-inline constexpr int kShareKeys = 128, kMatrixShareKeys = 256;  // of a share, or a multiple of it
+inline constexpr int kShareKeys = 128, kMatrixShareKeys = 128;  // of a share, or a multiple of it
 inline constexpr int kMaxSplits = 64;
 constexpr i32 decode_parts(i64 group, i64 block_heads) {
   return static_cast<i32>((group + block_heads - 1) / block_heads);

@@ -61,7 +61,7 @@ struct GatedRow {
 
 // A thread's share of a row, four elements at a time; what is past the row's end counts as zeros up to `depth`. The
 // first ones stay in registers, so that the row is read once; of a longer row the rest is read for each pass.
-template <class Row, int held, class Order = InOrder>
+template <class Row, int held, i32 threads, class Order = InOrder>
 class RowShare {
  public:
   GPU_FUNCTION RowShare(const Row& row, const float* norm, i32 columns, i32 depth)
@@ -91,7 +91,7 @@ class RowShare {
   }
 
  private:
-  GPU_FUNCTION static i32 column(int i) { return Order::first(static_cast<i32>(thread_index()) + i * kLinearThreads); }
+  GPU_FUNCTION static i32 column(int i) { return Order::first(static_cast<i32>(thread_index()) + i * threads); }
   GPU_FUNCTION void load(int i, float* values) const {
     const i32 k = column(i);
     row_.template load<Order>(k, columns_, values);
@@ -136,9 +136,9 @@ GPU_FUNCTION inline void store_f16(Share& share, Half* f16, float* undone_by, Pl
   });
 }
 
-template <int held, class Order, class Place>
+template <int held, i32 threads, class Order, class Place>
 GPU_FUNCTION inline void convert_row_f16(const ConvertRowsArgs& a, i64 row, Half* f16, Place place) {
-  RowShare<PlainRow, held, Order> share({a.x + row * a.columns}, a.norm, a.columns, a.depth);
+  RowShare<PlainRow, held, threads, Order> share({a.x + row * a.columns}, a.norm, a.columns, a.depth);
   if (a.norm != nullptr) {
     float squares = 0;
     share.for_vectors([&](i32, const float* values) {
@@ -160,18 +160,18 @@ struct BatchPlace {
   GPU_FUNCTION i64 operator()(i32 k) const { return batch_place(token, k, padded, blocks); }
 };
 
-template <int held>
+template <int held, i32 threads>
 GPU_FUNCTION inline void convert_rows_f16(const ConvertRowsArgs& a) {
   const i64 row = block_index().x;
-  convert_row_f16<held, InOrder>(a, row, a.f16 + row * a.depth, SamePlace{});
+  convert_row_f16<held, threads, InOrder>(a, row, a.f16 + row * a.depth, SamePlace{});
 }
 
 template <int held, class Order>
 GPU_FUNCTION inline void convert_batch_row(const ConvertBatchArgs& a) {
   const i32 token = static_cast<i32>(block_index().x);
   const BatchPlace place = {token, a.padded, a.blocks};
-  if (token < a.tokens) return convert_row_f16<held, Order>(a.rows, token, a.rows.f16, place);
-  for (i32 i = static_cast<i32>(thread_index()); i < a.rows.depth / 4; i += kLinearThreads) {
+  if (token < a.tokens) return convert_row_f16<held, kConvertThreads, Order>(a.rows, token, a.rows.f16, place);
+  for (i32 i = static_cast<i32>(thread_index()); i < a.rows.depth / 4; i += kConvertThreads) {
     *reinterpret_cast<u64*>(a.rows.f16 + place(Order::first(i))) = 0;
   }
 }
@@ -181,11 +181,10 @@ GPU_FUNCTION inline void convert_batch_f16(const ConvertBatchArgs& a) {
   convert_batch_row<held, InOrder>(a);
 }
 
-template <int held>
 GPU_FUNCTION inline void convert_gated_f16(const ConvertGatedArgs& a) {
   const i64 row = block_index().x;
   const GatedRow gated = {a.first + row * a.columns, a.second + row * a.columns, a.scales_before[row]};
-  RowShare<GatedRow, held> share(gated, nullptr, a.columns, a.depth);
+  RowShare<GatedRow, kConvertedWideRowVectors, kConvertThreads> share(gated, nullptr, a.columns, a.depth);
   store_f16(share, a.f16 + row * a.depth, a.scales + row, SamePlace{});
 }
 
@@ -282,14 +281,15 @@ GPU_FUNCTION inline void linear_finish(const LinearFinishArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-GPU_KERNEL(convert_rows_f16, 256, gabbro::gpu::ConvertRowsArgs, convert_rows_f16<gabbro::gpu::kConvertedRowVectors>)
-GPU_KERNEL(convert_wide_rows_f16, 256, gabbro::gpu::ConvertRowsArgs,
-           convert_rows_f16<gabbro::gpu::kConvertedWideRowVectors>)
-GPU_KERNEL(convert_batch_f16, 256, gabbro::gpu::ConvertBatchArgs, convert_batch_f16<gabbro::gpu::kConvertedRowVectors>)
-GPU_KERNEL(convert_wide_batch_f16, 256, gabbro::gpu::ConvertBatchArgs,
+GPU_KERNEL(convert_rows_f16, 256, gabbro::gpu::ConvertRowsArgs,
+           convert_rows_f16<gabbro::gpu::kConvertedRowVectors, gabbro::gpu::kLinearThreads>)
+GPU_KERNEL(convert_wide_rows_f16, 1024, gabbro::gpu::ConvertRowsArgs,
+           convert_rows_f16<gabbro::gpu::kConvertedWideRowVectors, gabbro::gpu::kConvertThreads>)
+GPU_KERNEL(convert_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
+           convert_batch_f16<gabbro::gpu::kConvertedBatchVectors>)
+GPU_KERNEL(convert_wide_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
            convert_batch_f16<gabbro::gpu::kConvertedWideRowVectors>)
-GPU_KERNEL(convert_gated_f16, 256, gabbro::gpu::ConvertGatedArgs,
-           convert_gated_f16<gabbro::gpu::kConvertedWideRowVectors>)
+GPU_KERNEL(convert_gated_f16, 1024, gabbro::gpu::ConvertGatedArgs, convert_gated_f16)
 GPU_KERNEL(linear_finish, 256, gabbro::gpu::LinearFinishArgs, linear_finish)
 GPU_KERNEL(convert_weights_f16_bf16, 256, gabbro::gpu::ConvertWeightsArgs, convert_bf16_weights)
 

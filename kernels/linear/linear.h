@@ -17,8 +17,10 @@ struct QuantizeRowsArgs {
   float epsilon;
 };
 
-// 16-byte vectors of a row that a thread holds: 4096 columns, and 14336, the widest of an 8B model.
-inline constexpr int kConvertedRowVectors = 4, kConvertedWideRowVectors = 14;
+// Threads of a block that converts a row, of a wide one or of a few tokens: many, so that a row takes little time.
+inline constexpr int kConvertThreads = 1024;
+// 16-byte vectors of a row that a thread holds: 4096 columns with kLinearThreads, 8192 and 24576 with kConvertThreads.
+inline constexpr int kConvertedRowVectors = 4, kConvertedBatchVectors = 2, kConvertedWideRowVectors = 6;
 
 // Activations [T, K] as f16 for matrix cores: grid T, a block each. A row whose largest element is below 2⁻⁴, or not
 // below 2¹⁵, is scaled by a power of two to 2¹⁴ or above: nothing overflows, and few elements are subnormal.

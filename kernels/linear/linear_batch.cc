@@ -29,6 +29,24 @@ GPU_FUNCTION inline BatchRows batch_rows(const LinearBatchArgs& a, i32 tile) {
   return {matrix, tile * kRows};
 }
 
+// Columns of the wave's rows that are asked for at a time, so far ahead of their loads that these find them in the L2
+// cache: registers alone do not hold enough of them to cover the latency of memory.
+inline constexpr i32 kAskedColumns = 4 * kBatchDepth;
+
+// A lane asks for lines of one row.
+inline constexpr i32 kLine = 128, kLanesOfRow = static_cast<i32>(kWave) / kRows;
+GPU_FUNCTION inline i32 asked_row(i32 first_row, i32 rows) {
+  return min_of(first_row + static_cast<i32>(lane()) % kRows, rows - 1);
+}
+template <int bytes>
+GPU_FUNCTION inline void ask_for(const u8* from) {
+#pragma unroll
+  for (int first = 0; first < bytes; first += kLanesOfRow * kLine) {
+    const i32 at = first + static_cast<i32>(lane()) / kRows * kLine;
+    if (at < bytes) prefetch(from + at);
+  }
+}
+
 // Kinds of weights: a chunk is kChunk columns of the wave's rows, of which a lane has kUnits times kUnit elements of
 // each of its rows. Rows and columns past the end repeat the last ones: the former are not stored, and the activations
 // of the latter are zeros.
@@ -44,7 +62,9 @@ class BatchBlocks {
   };
 
   GPU_FUNCTION BatchBlocks(const LinearMatrix& m, i32 first_row, i32 columns)
-      : last_(columns / kBlock - 1), matrix_(m) {
+      : last_(columns / kBlock - 1),
+        asked_(static_cast<u32>(asked_row(first_row, m.rows)) * static_cast<u32>(last_ + 1)),
+        matrix_(m) {
 #pragma unroll
     for (int i = 0; i < kLaneRows; ++i) {
       const i32 row = min_of(first_row + static_cast<i32>(lane_row(i)), m.rows - 1);
@@ -66,6 +86,15 @@ class BatchBlocks {
                      f16);
   }
 
+  // Asks for kAskedColumns from `column` on.
+  GPU_FUNCTION void ask(i32 column) const {
+    constexpr int kBlocks = kAskedColumns / kBlock;
+    const u64 block = asked_ + static_cast<u32>(column) / kBlock;
+    ask_for<kBlocks * 4 * p.low_bits()>(matrix_.low + block * (4 * p.low_bits()));
+    if constexpr (p.high_bits() > 0) ask_for<kBlocks * 4 * p.high_bits()>(matrix_.high + block * (4 * p.high_bits()));
+    ask_for<kBlocks * p.scale_bytes()>(matrix_.scales + block * p.scale_bytes());
+  }
+
   // Vector v of the lane's activations of a unit.
   GPU_FUNCTION static i32 vector(i32 chunk, int unit, int v) {
     return (chunk * kDepthLanes + static_cast<i32>(lane_part())) * 4 + unit * kUnitVectors + v;
@@ -73,6 +102,7 @@ class BatchBlocks {
 
  private:
   i32 last_;
+  u32 asked_;  // first block of the row of which the lane asks for lines
   LinearMatrix matrix_;
   u32 first_[kLaneRows];  // block of the row; fewer than 2^32, or the matrix would have 128 Gi weights
 };
@@ -88,7 +118,8 @@ class BatchVectors {
     Vec16 vec[kLaneRows][2];
   };
 
-  GPU_FUNCTION BatchVectors(const LinearMatrix& m, i32 first_row, i32 columns) : last_(columns / 8 - 1) {
+  GPU_FUNCTION BatchVectors(const LinearMatrix& m, i32 first_row, i32 columns)
+      : last_(columns / 8 - 1), asked_(m.low + asked_row(first_row, m.rows) * m.row_step) {
 #pragma unroll
     for (int i = 0; i < kLaneRows; ++i) {
       const i32 row = min_of(first_row + static_cast<i32>(lane_row(i)), m.rows - 1);
@@ -115,12 +146,15 @@ class BatchVectors {
     }
   }
 
+  GPU_FUNCTION void ask(i32 column) const { ask_for<kAskedColumns * 2>(asked_ + column * 2); }
+
   GPU_FUNCTION static i32 vector(i32 chunk, int unit, int v) {
     return (chunk * 2 + unit * kUnitVectors + v) * kDepthLanes + static_cast<i32>(lane_part());
   }
 
  private:
   i32 last_;
+  const u8* asked_;
   const u8* from_[kLaneRows];
 };
 
@@ -133,8 +167,13 @@ struct BatchMemory {
   Half x[kBatchStages][tile_tokens * kBatchDepth];
 };
 
-// Chunks of weights that are under way, of `chunks` to a step. With many tokens a lane may have no registers for more.
-constexpr int batch_ahead(int chunks, bool few) { return chunks > 1 ? chunks : few ? 1 : 3; }
+// Chunks of weights that are under way, of `chunks` to a step and `bytes` a lane. With many tokens a lane may have no
+// registers for more.
+constexpr int batch_ahead(int chunks, size_t bytes, bool many, bool together) {
+  if (chunks > 1) return chunks;
+  if (many && !together) return 1;
+  return many && bytes >= 64 ? 2 : 3;
+}
 
 // sums += a chunk of the wave's rows times the tokens of the tile, of which `x` has a step of columns; `local`: the
 // number of the chunk in it.
@@ -250,11 +289,21 @@ GPU_FUNCTION inline bool add_splits(const LinearBatchArgs& a, i32 tile, bool has
   fence();
   if (thread_index() == 0) *counter = 0;  // for the next launch
   if (!has) return true;
+  // Those of several blocks are loaded before the first is added.
+  constexpr int kCount = token_tiles * Accumulator::kCount, kTogether = kCount <= 8 ? 8 : 64 / kCount;
   for_sums(sums, [&](int, float& sum) { sum = 0; });
-  for (i32 s = 0; s < splits; ++s) {
-    for_sums(sums, [&](int number, float& sum) {
-      sum += load_shared_result(partials + s * kSums + number * static_cast<int>(kWave));
-    });
+  for (i32 first = 0; first < splits; first += kTogether) {
+    float parts[kTogether][kCount];
+#pragma unroll
+    for (int s = 0; s < kTogether; ++s) {
+      const float* from = partials + min_of(first + s, splits - 1) * kSums;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) parts[s][i] = load_shared_result(from + i * static_cast<int>(kWave));
+    }
+#pragma unroll
+    for (int s = 0; s < kTogether; ++s) {
+      if (first + s < splits) for_sums(sums, [&](int number, float& sum) { sum += parts[s][number]; });
+    }
   }
   return true;
 }
@@ -311,8 +360,9 @@ GPU_FUNCTION inline void multiply_steps(const LinearBatchArgs& a, const BatchRow
                                         Accumulator (&sums)[tile_tokens / static_cast<int>(kTile)]) {
   constexpr bool kTogether = takes_together(tile_tokens, Weights::kBlocks);
   constexpr int kChunks = kBatchDepth / Weights::kChunk;
-  constexpr int kAhead = batch_ahead(kChunks, tile_tokens == kMaxBatchTile && !kTogether);
+  constexpr int kAhead = batch_ahead(kChunks, sizeof(typename Weights::Raw), tile_tokens == kMaxBatchTile, kTogether);
   constexpr int kSteps = kAhead / kChunks;  // after which the chunks are where they were
+  constexpr i32 kAskedSteps = kAskedColumns / kBatchDepth;
   static_assert(kSteps * kChunks == kAhead && (!kTogether || kChunks == 1));
   auto& memory = block_memory<BatchMemory<tile_tokens>>();
   const Weights weights(a.matrices[rows.matrix], rows.row, a.columns);
@@ -322,6 +372,11 @@ GPU_FUNCTION inline void multiply_steps(const LinearBatchArgs& a, const BatchRow
   typename Weights::Raw coming[kAhead];
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) weights.load(min_of(begin * kChunks + i, end * kChunks - 1), coming[i]);
+  const auto ask = [&](i32 step) {  // in whole: what is past the end would be asked for twice
+    if (step + kAskedSteps <= end) weights.ask(step * kBatchDepth);
+  };
+  ask(begin);
+  ask(begin + kAskedSteps);
   wait_for_previous();
 
   StepCopy<tile_tokens> copy(a, token);
@@ -333,6 +388,7 @@ GPU_FUNCTION inline void multiply_steps(const LinearBatchArgs& a, const BatchRow
     for (int s = 0; s < kSteps; ++s) {
       const i32 step = first + s, next = step + kBatchStages - 1;
       if (step >= end) break;
+      if ((step - begin) % kAskedSteps == 0) ask(step + 2 * kAskedSteps);
       copy.template landed<kBatchStages - 2>();
       end_step<kTogether>();
       barrier();

@@ -114,7 +114,7 @@ class LinearBatch : public Kernel {
   };
 
   static const char* convert_batch_name(int64_t columns) {
-    return columns <= 4 * kConvertedRowVectors * kLinearThreads ? "convert_batch_f16" : "convert_wide_batch_f16";
+    return columns <= 4 * kConvertedBatchVectors * kConvertThreads ? "convert_batch_f16" : "convert_wide_batch_f16";
   }
 
   void add(const std::string& name, const abi::TensorView& weight, int m, const MakeContext& context) {
