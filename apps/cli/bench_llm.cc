@@ -106,7 +106,7 @@ std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int cou
       for (Sequence& sequence : sequences) chunks.push_back({&sequence, {}, Chunk::Rows::kLast});
       for (const int32_t& token : generated) {
         for (Chunk& chunk : chunks) chunk.tokens = {&token, 1};
-        runner.step(chunks, cancelable.flag());
+        runner.step_greedy(chunks, cancelable.flag());
       }
     }));
   }

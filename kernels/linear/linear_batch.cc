@@ -29,9 +29,9 @@ GPU_FUNCTION inline BatchRows batch_rows(const LinearBatchArgs& a, i32 tile) {
   return {matrix, tile * kRows};
 }
 
-// Columns of the wave's rows that are asked for at a time, so far ahead of their loads that these find them in the L2
-// cache: registers alone do not hold enough of them to cover the latency of memory.
-inline constexpr i32 kAskedColumns = 4 * kBatchDepth;
+// Columns of the wave's rows that are asked for while the launch ahead still computes the activations, besides those
+// that are loaded already. (In the loop it costs more than it gains.)
+inline constexpr i32 kAskedColumns = 8 * kBatchDepth;
 
 // A lane asks for lines of one row.
 inline constexpr i32 kLine = 128, kLanesOfRow = static_cast<i32>(kWave) / kRows;
@@ -158,21 +158,22 @@ class BatchVectors {
   const u8* from_[kLaneRows];
 };
 
-// Steps of kBatchDepth columns of the activations in a block's memory, all but one on their way.
-inline constexpr i32 kBatchStages = kCopiesPassRegisters ? 3 : 2;
+// Activations in a block's memory: two stages of kStageSteps times kBatchDepth columns, of which one is on its way.
+// Long stages have few barriers.
+inline constexpr i32 kStageSteps = kCopiesPassRegisters ? 2 : 1, kBatchStages = 2;
 inline constexpr i32 kBatchWaves = kBatchThreads / static_cast<i32>(kWave);
 inline constexpr i32 kStepVectors = kBatchDepth / 8;
 template <int tile_tokens>
 struct BatchMemory {
-  Half x[kBatchStages][tile_tokens * kBatchDepth];
+  Half x[kBatchStages][kStageSteps][tile_tokens * kBatchDepth];
 };
 
 // Chunks of weights that are under way, of `chunks` to a step and `bytes` a lane. With many tokens a lane may have no
 // registers for more.
 constexpr int batch_ahead(int chunks, size_t bytes, bool many, bool together) {
   if (chunks > 1) return chunks;
-  if (many && !together) return 1;
-  return many && bytes >= 64 ? 2 : 3;
+  if (many && !together) return kStageSteps;
+  return kStageSteps * (many || bytes >= 64 ? 1 : 2);
 }
 
 // sums += a chunk of the wave's rows times the tokens of the tile, of which `x` has a step of columns; `local`: the
@@ -326,32 +327,34 @@ GPU_FUNCTION inline void store_sums(const LinearBatchArgs& a, const BatchRows& r
   }
 }
 
-// A step of the activations, copied by the whole block.
+// Steps of the activations, copied by the whole block.
 template <int tile_tokens>
 class StepCopy {
  public:
   GPU_FUNCTION StepCopy(const LinearBatchArgs& a, i32 token)
       : from_(a.f16 + (static_cast<i64>(token) * kStepVectors + thread_index()) * 8),
         step_(static_cast<i64>(a.padded) * kBatchDepth) {}
-  GPU_FUNCTION void begin(i32 step, bool is, Half* to) {
+  // Those of a stage from `step` on, but for what is at `end` or past it.
+  GPU_FUNCTION void begin(i32 step, i32 end, Half (&stage)[kStageSteps][tile_tokens * kBatchDepth]) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const i32 at = i * kBatchThreads * 8;
-      if (is) copy_.begin(i, to + static_cast<i32>(thread_index()) * 8 + at, from_ + step * step_ + at, true);
+    for (int s = 0; s < kStageSteps; ++s) {
+      Half* to = stage[s] + thread_index() * 8;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        const i32 at = i * kBatchThreads * 8;
+        if (step + s < end) copy_.begin(s * kCount + i, to + at, from_ + (step + s) * step_ + at, true);
+      }
     }
     copy_.sent();
   }
-  template <int later>
-  GPU_FUNCTION void landed() {
-    copy_.template landed<later>();
-  }
+  GPU_FUNCTION void landed() { copy_.template landed<0>(); }
 
  private:
   static constexpr int kCount = tile_tokens * kStepVectors / kBatchThreads;
   static_assert(kCount * kBatchThreads == tile_tokens * kStepVectors);
   const Half* from_;
   i64 step_;  // elements
-  TileCopy<kCount> copy_;
+  TileCopy<kCount * kStageSteps> copy_;
 };
 
 // The wave's sums over the block's steps of K.
@@ -361,9 +364,9 @@ GPU_FUNCTION inline void multiply_steps(const LinearBatchArgs& a, const BatchRow
   constexpr bool kTogether = takes_together(tile_tokens, Weights::kBlocks);
   constexpr int kChunks = kBatchDepth / Weights::kChunk;
   constexpr int kAhead = batch_ahead(kChunks, sizeof(typename Weights::Raw), tile_tokens == kMaxBatchTile, kTogether);
-  constexpr int kSteps = kAhead / kChunks;  // after which the chunks are where they were
-  constexpr i32 kAskedSteps = kAskedColumns / kBatchDepth;
-  static_assert(kSteps * kChunks == kAhead && (!kTogether || kChunks == 1));
+  // After so many steps the chunks are where they were, and so are the stages.
+  constexpr int kSteps = kAhead / kChunks < kStageSteps ? kStageSteps : kAhead / kChunks;
+  static_assert(kSteps * kChunks % kAhead == 0 && kSteps % kStageSteps == 0 && (!kTogether || kChunks == 1));
   auto& memory = block_memory<BatchMemory<tile_tokens>>();
   const Weights weights(a.matrices[rows.matrix], rows.row, a.columns);
   const i32 steps = (a.columns + kBatchDepth - 1) / kBatchDepth;
@@ -372,31 +375,27 @@ GPU_FUNCTION inline void multiply_steps(const LinearBatchArgs& a, const BatchRow
   typename Weights::Raw coming[kAhead];
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) weights.load(min_of(begin * kChunks + i, end * kChunks - 1), coming[i]);
-  const auto ask = [&](i32 step) {  // in whole: what is past the end would be asked for twice
-    if (step + kAskedSteps <= end) weights.ask(step * kBatchDepth);
-  };
-  ask(begin);
-  ask(begin + kAskedSteps);
+  if ((end - begin) * kBatchDepth >= kAskedColumns) weights.ask(begin * kBatchDepth);
   wait_for_previous();
 
   StepCopy<tile_tokens> copy(a, token);
-  const auto stage = [&](i32 step) { return memory.x[(step - begin) % kBatchStages]; };
-#pragma unroll
-  for (int i = 0; i < kBatchStages - 1; ++i) copy.begin(begin + i, begin + i < end, stage(begin + i));
+  const auto stage = [&](i32 step) -> auto& { return memory.x[(step - begin) / kStageSteps % kBatchStages]; };
+  copy.begin(begin, end, stage(begin));
   for (i32 first = begin; first < end; first += kSteps) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
-      const i32 step = first + s, next = step + kBatchStages - 1;
+      const i32 step = first + s;
       if (step >= end) break;
-      if ((step - begin) % kAskedSteps == 0) ask(step + 2 * kAskedSteps);
-      copy.template landed<kBatchStages - 2>();
-      end_step<kTogether>();
-      barrier();
-      copy.begin(next, next < end, stage(next));
+      if (s % kStageSteps == 0) {
+        copy.landed();
+        end_step<kTogether>();
+        barrier();
+        copy.begin(step + kStageSteps, end, stage(step + kStageSteps));
+      }
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {
-        typename Weights::Raw& raw = coming[s * kChunks + c];
-        multiply_any_chunk<Weights, kTogether>(stage(step), raw, c, sums);
+        typename Weights::Raw& raw = coming[(s * kChunks + c) % kAhead];
+        multiply_any_chunk<Weights, kTogether>(stage(step)[s % kStageSteps], raw, c, sums);
         const i32 chunk = step * kChunks + c + kAhead;
         if (chunk < end * kChunks) weights.load(chunk, raw);
       }
@@ -417,7 +416,7 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   Accumulator sums[kTokenTiles];
   multiply_steps<Weights, tile_tokens>(a, rows, token, sums);
   auto& memory = block_memory<BatchMemory<tile_tokens>>();
-  if (grid_size().z > 1 && !add_splits(a, tile, has, reinterpret_cast<u32*>(memory.x[0]), sums)) return;
+  if (grid_size().z > 1 && !add_splits(a, tile, has, reinterpret_cast<u32*>(memory.x), sums)) return;
   if (a.epilogue != Epilogue::kSiluMul) {
     if (has) store_sums(a, rows, token, Weights::kUndo, sums, sums);
     return;
@@ -425,7 +424,7 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
 
   // The waves of the second matrix give their sums to those of the first.
   static_assert(sizeof(memory.x) >= kBatchWaves / 2 * kSums * sizeof(float));
-  float* pair = reinterpret_cast<float*>(memory.x[0]) + wave / 2 * kSums + static_cast<i32>(lane());
+  float* pair = reinterpret_cast<float*>(memory.x) + wave / 2 * kSums + static_cast<i32>(lane());
   barrier();
   if (has && tile % 2 == 1) {
     for_sums(sums, [&](int number, float& sum) { pair[number * static_cast<int>(kWave)] = sum; });

@@ -81,15 +81,27 @@ void run_batch(const std::shared_ptr<Engine>& engine, std::span<Request> request
     for (; next < requests.size() && std::ssize(active) < facts.sequences; ++next)
       active.push_back({.index = next, .request = &requests[next], .sequence = Sequence(engine), .tokens = {}});
     const std::vector<Chunk> chunks = next_step(active, runner.prompt_chunk(), facts.state_bytes == 0);
+    const bool greedy = std::ranges::all_of(active, [](const Active& a) { return a.request->is_greedy(); });
     try {
-      std::span<const float> logits = runner.step(chunks, options.cancel);
+      std::span<const float> logits;
+      std::span<const int32_t> largest;
+      if (greedy) {
+        largest = runner.step_greedy(chunks, options.cancel);
+      } else {
+        logits = runner.step(chunks, options.cancel);
+      }
       if (options.cancel != nullptr && *options.cancel) return cancel_all();
       const auto row = static_cast<size_t>(facts.vocabulary);
       for (const Chunk& chunk : chunks) {
         const auto a = std::ranges::find(active, chunk.sequence, [](Active& other) { return &other.sequence; });
         const bool has_row = chunk.rows == Chunk::Rows::kLast;
-        a->request->appended(chunk.tokens.size(), has_row ? logits.first(row) : logits.first(0));
-        if (has_row) logits = logits.subspan(row);
+        if (greedy) {
+          a->request->appended(chunk.tokens.size(), has_row ? largest.front() : -1);
+          if (has_row) largest = largest.subspan(1);
+        } else {
+          a->request->appended(chunk.tokens.size(), has_row ? logits.first(row) : logits.first(0));
+          if (has_row) logits = logits.subspan(row);
+        }
       }
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInterrupted) throw;

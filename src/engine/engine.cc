@@ -184,6 +184,14 @@ DecodeStep& Engine::State::decode_step(int64_t sequences) {
   return step;
 }
 
+Compiled& Engine::State::greedy_step(DecodeStep& step) {
+  if (step.run_greedy) return *step.run_greedy;
+  return step.run_greedy.emplace([this, inputs = step.inputs()] {
+    const Tensor logits = model->forward(inputs, *cache);
+    return std::vector{logits, argmax(logits, -1), max(logits, -1)};
+  });
+}
+
 std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions& options) {
   return load(Checkpoint::open(path), options, nullptr);
 }

@@ -28,7 +28,9 @@ struct DecodeStep {
   Tensor page_table;                        // i32 [S, M]
   // Their values.
   std::vector<int32_t> held_ids, held_positions, held_sequences, held_slots, held_page_table;
-  std::optional<Compiled> run;  // of weights that stay on the device
+  // Of weights that stay on the device: logits; and logits [S, V], the places of the largest [S] and their values [S],
+  // made when it is first wanted.
+  std::optional<Compiled> run, run_greedy;
 
   llm::Step inputs() const {
     return {.ids = ids,
@@ -58,6 +60,7 @@ struct Engine::State {
 
   int64_t pages_per_sequence() const;  // M
   DecodeStep& decode_step(int64_t sequences);
+  Compiled& greedy_step(DecodeStep& step);
   // Logits of the wanted rows of all parts of a step, in their order, with weights that are streamed; undefined where
   // none are wanted. Every layer runs all parts before the next one does, so that they share a pass.
   Tensor run_pass(std::span<const llm::Step> parts, const std::atomic<bool>* cancel);

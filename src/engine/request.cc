@@ -130,7 +130,10 @@ struct Request::State {
     result.stop_reason = reason;
     finished = true;
   }
-  void choose(std::span<const float> logits);
+  bool takes(size_t count);
+  // The next token, as sample() gives it, unless the generation ends.
+  template <class Sample>
+  void choose(Sample sample);
 
   const Engine& engine;
   const std::vector<int32_t> prompt;
@@ -144,11 +147,11 @@ struct Request::State {
   Clock::time_point start = Clock::now();
 };
 
-// The next token, unless the generation ends.
-void Request::State::choose(std::span<const float> logits) {
+template <class Sample>
+void Request::State::choose(Sample sample) {
   if (options.max_tokens >= 0 && std::ssize(result.token_ids) >= options.max_tokens)
     return finish(StopReason::kMaxTokens);
-  const int32_t token = sampler.sample(logits);
+  const int32_t token = sample();
   if (!options.ignore_end && engine.tokenizer().is_end_of_generation(token))
     return finish(StopReason::kEndOfGeneration);
   sampler.accept(token);
@@ -181,17 +184,28 @@ std::span<const int32_t> Request::pending() const {
   return {&s.result.token_ids.back(), 1};
 }
 
+// Whether a token follows these.
+bool Request::State::takes(size_t count) {
+  if (held == prompt.size()) return true;
+  held += count;
+  if (held < prompt.size()) return false;
+  result.prefill_seconds = seconds_since(start);
+  start = Clock::now();
+  for (const int32_t token : prompt) sampler.accept(token);
+  return true;
+}
+
 void Request::appended(size_t count, std::span<const float> logits) {
   State& s = *state_;
-  if (s.held < s.prompt.size()) {
-    s.held += count;
-    if (s.held < s.prompt.size()) return;
-    s.result.prefill_seconds = seconds_since(s.start);
-    s.start = Clock::now();
-    for (const int32_t token : s.prompt) s.sampler.accept(token);
-  }
-  s.choose(logits);
+  if (s.takes(count)) s.choose([&] { return s.sampler.sample(logits); });
 }
+
+void Request::appended(size_t count, int32_t largest) {
+  State& s = *state_;
+  if (s.takes(count)) s.choose([&] { return s.sampler.taken(largest); });
+}
+
+bool Request::is_greedy() const { return state_->sampler.is_greedy(); }
 
 std::vector<int32_t> Request::text_so_far() const {
   std::vector<int32_t> tokens = state_->prompt;

@@ -34,6 +34,9 @@ class Request {
   // The first `count` of them were appended. `logits` [V] are those after the last of them, and needed only where these
   // were all.
   void appended(size_t count, std::span<const float> logits);
+  // The same with the id of the largest of these logits, or -1 where none is a number; of a request that is_greedy().
+  void appended(size_t count, int32_t largest);
+  bool is_greedy() const;
   void cancel();
 
   // The prompt and what was chosen after it, for a drafter: at most the rest of the context is worth drafting.

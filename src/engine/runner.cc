@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/engine/engine_state.h"
 #include "src/engine/model_needs.h"
+#include "src/engine/sampling/candidates.h"
 #include "src/engine/streaming/engine_streaming.h"
 #include "src/models/llm/input_squares.h"
 
@@ -154,6 +156,48 @@ int64_t Runner::prompt_chunk() const {
 }
 
 std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
+  std::span<const float> logits;
+  run_step(chunks, false, cancel,
+           [&](const std::vector<Tensor>& results, int64_t rows) { logits = host(results.front(), rows); });
+  return logits;
+}
+
+std::span<const int32_t> Runner::step_greedy(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
+  std::span<const int32_t> ids;
+  run_step(chunks, true, cancel,
+           [&](const std::vector<Tensor>& results, int64_t rows) { ids = largest(results, rows); });
+  return ids;
+}
+
+std::span<const int32_t> Runner::largest(const std::vector<Tensor>& results, int64_t rows) {
+  const Tensor& logits = results.front();
+  greedy_.assign(static_cast<size_t>(rows), -1);
+  if (!logits.defined()) return greedy_;
+  bool found = false;
+  if (!engine_->state_->device->host_accessible()) {
+    std::vector<Tensor> largest(results.begin() + 1, results.end());
+    if (largest.empty()) {
+      largest = {argmax(logits, -1), max(logits, -1)};
+      eval(largest);
+    }
+    const std::vector<int32_t> ids = to_host<int32_t>(largest[0]);
+    const std::vector<float> values = to_host<float>(largest[1]);
+    // A NaN is the largest there, and of numbers alone the sampler's rule holds.
+    found = std::all_of(values.begin(), values.begin() + rows, [](float x) { return std::isfinite(x); });
+    if (found) std::copy_n(ids.begin(), rows, greedy_.begin());
+  }
+  if (found) {
+    logits_ = logits;
+    return greedy_;
+  }
+  const std::span<const float> all = host(logits, rows);
+  const auto row = static_cast<size_t>(engine_->state_->facts.vocabulary);
+  for (size_t i = 0; i < greedy_.size(); ++i) greedy_[i] = sampling::argmax(all.subspan(i * row, row));
+  return greedy_;
+}
+
+template <class Finish>
+void Runner::run_step(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel, Finish finish) {
   Engine::State& shared = *engine_->state_;
   const std::lock_guard lock(shared.mutex);
   std::set<const Sequence*> seen;
@@ -166,7 +210,7 @@ std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::at
     rows += rows_of(chunk);
     single_tokens = single_tokens && chunk.tokens.size() == 1 && chunk.rows != Chunk::Rows::kNone;
   }
-  if (chunks.empty()) return {};
+  if (chunks.empty()) return;
   try {
     if (shared.states) prepare_states(chunks, cancel);
     std::vector<Part> parts;
@@ -175,16 +219,18 @@ std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::at
       if (!shared.text_to_text) chunk.sequence->take_pages(length + std::ssize(chunk.tokens));
       parts.push_back({chunk.sequence, chunk.tokens, length, chunk.rows});
     }
-    const Tensor result = shared.text_to_text                  ? answer_texts(chunks, cancel)
-                          : single_tokens && visit_ == nullptr ? decode(chunks, cancel)
-                                                               : forward(parts, cancel);
-    const std::span<const float> logits = host(result, rows);
+    if (shared.text_to_text) {
+      finish({answer_texts(chunks, cancel)}, rows);
+    } else if (single_tokens && visit_ == nullptr) {
+      finish(decode(chunks, greedy, cancel), rows);
+    } else {
+      finish({forward(parts, cancel)}, rows);
+    }
     for (const Chunk& chunk : chunks) {
       chunk.sequence->tokens_.insert(chunk.sequence->tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
       chunk.sequence->state_->length = std::ssize(chunk.sequence->tokens_);
       chunk.sequence->name_pages();
     }
-    return logits;
   } catch (...) {
     for (const Chunk& chunk : chunks) {
       chunk.sequence->release_pages(std::ssize(chunk.sequence->tokens_));
@@ -250,7 +296,7 @@ void Runner::append_traced(Sequence& sequence, std::span<const int32_t> tokens, 
   visit_ = nullptr;
 }
 
-Tensor Runner::decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
+std::vector<Tensor> Runner::decode(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel) {
   Engine::State& shared = *engine_->state_;
   const auto size = static_cast<int64_t>(std::bit_ceil(chunks.size()));
   DecodeStep& step = shared.decode_step(size);
@@ -273,9 +319,10 @@ Tensor Runner::decode(std::span<const Chunk> chunks, const std::atomic<bool>* ca
   logits_ = Tensor();  // so that its memory can be written again
   if (shared.stream != nullptr) {
     const llm::Step inputs = step.inputs();
-    return shared.run_pass(std::span(&inputs, 1), cancel);
+    return {shared.run_pass(std::span(&inputs, 1), cancel)};
   }
-  return (*step.run)(cancel).front();
+  // A device that works in the host's memory has no use for it.
+  return greedy && !shared.device->host_accessible() ? shared.greedy_step(step)(cancel) : (*step.run)(cancel);
 }
 
 Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* cancel) {

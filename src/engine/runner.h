@@ -81,8 +81,12 @@ class Runner {
   // Whatever throws, the sequences are as before.
   std::span<const float> step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel = nullptr);
 
-  // The same of many tokens of one sequence, in steps of `chunk_tokens`. `rows` are kLast or kAll; visit(logits) gets
-  // those of each step.
+  // The same, but of each wanted row the id of its largest logit, the lowest of equals; -1 where no logit is a number.
+  // On a GPU the logits stay there.
+  std::span<const int32_t> step_greedy(std::span<const Chunk> chunks, const std::atomic<bool>* cancel = nullptr);
+
+  // The same as step() of many tokens of one sequence, in steps of `chunk_tokens`. `rows` are kLast or kAll;
+  // visit(logits) gets those of each step.
   void append(Sequence& sequence, std::span<const int32_t> tokens, int64_t chunk_tokens, Chunk::Rows rows,
               const std::atomic<bool>* cancel, const std::function<void(std::span<const float>)>& visit);
 
@@ -115,10 +119,15 @@ class Runner {
                                   const std::atomic<bool>* cancel);
   Tensor forward_tree(std::span<const Sequence* const> branches, std::span<const int32_t> tokens, const TokenTree& tree,
                       const std::atomic<bool>* cancel);
+  // Makes the step, and calls finish(results, rows): logits [rows, V], undefined where none are wanted; with `greedy`
+  // there may be the places and values of the largest after them.
+  template <class Finish>
+  void run_step(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel, Finish finish);
+  std::span<const int32_t> largest(const std::vector<Tensor>& results, int64_t rows);
   void prepare_states(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   Tensor answer_texts(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);  // of an encoder-decoder
   Tensor answer(const Chunk& chunk, const std::atomic<bool>* cancel);
-  Tensor decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
+  std::vector<Tensor> decode(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel);
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
   void compute(const Tensor& x, const std::atomic<bool>* cancel);  // and what the engine's observer has gathered
   Tensor run_model(const llm::Step& step, const std::atomic<bool>* cancel);
@@ -132,6 +141,7 @@ class Runner {
   Tensor logits_;                      // of the last step
   std::shared_ptr<void> host_logits_;  // of that step, where the device's memory is not the host's
   size_t host_bytes_ = 0;
+  std::vector<int32_t> greedy_;  // of step_greedy()
 };
 
 }  // namespace gabbro

@@ -146,7 +146,7 @@ Sampler::~Sampler() = default;
 
 namespace {
 
-Error no_number(size_t logits) {
+Error no_number(int64_t logits) {
   return Error(ErrorCode::kFailed,
                fmt::format("the model's output is not a number (all {} logits are NaN or -inf)", logits),
                "its file may be damaged: gabbro inspect MODEL --check reads all of it");
@@ -160,14 +160,10 @@ int32_t Sampler::sample(std::span<const float> logits) {
     throw bad_input("the sampler was made for {} tokens, not for {} logits", s.vocabulary, logits.size());
   }
   const auto edited = s.edit(logits);
-  if (s.options.temperature == 0) {
-    const int32_t id = sampling::argmax(edited);
-    if (id < 0) throw no_number(logits.size());
-    return id;
-  }
+  if (s.options.temperature == 0) return taken(sampling::argmax(edited));
   s.truncate(edited);
   if (s.candidates.items.empty()) {
-    throw no_number(logits.size());
+    throw no_number(s.vocabulary);
   }
   s.apply_temperature();
   if (s.mirostat) {
@@ -180,6 +176,11 @@ int32_t Sampler::sample(std::span<const float> logits) {
   return chosen.id;
 }
 
+int32_t Sampler::taken(int32_t largest) const {
+  if (largest < 0) throw no_number(state_->vocabulary);
+  return largest;
+}
+
 void Sampler::accept(int32_t token) {
   if (token < 0 || token >= state_->vocabulary) {
     throw bad_input("token {} is outside the vocabulary of {} tokens", token, state_->vocabulary);
@@ -188,5 +189,10 @@ void Sampler::accept(int32_t token) {
 }
 
 uint64_t Sampler::seed() const { return state_->options.seed; }
+
+bool Sampler::is_greedy() const {
+  const SamplerOptions& o = state_->options;
+  return o.temperature == 0 && o.logit_bias.empty() && o.dry_multiplier <= 0 && !state_->counts_matter();
+}
 
 }  // namespace gabbro

@@ -57,6 +57,33 @@ std::vector<int32_t> greedy(const std::shared_ptr<Engine>& engine, const std::ve
   return tokens;
 }
 
+// Prompts and single tokens, mixed: what the device chooses are the places of the largest logits.
+TEST_F(RunnerTest, StepGreedyTakesTheLargestLogits) {
+  const auto engine = load(6);
+  Runner runner(engine), other(engine);
+  std::deque<Sequence> one, two;
+  std::vector<std::vector<int32_t>> tokens;
+  for (int64_t i = 0; i < 3; ++i) {
+    one.emplace_back(engine);
+    two.emplace_back(engine);
+    tokens.push_back(prompt(i, 4 + 9 * static_cast<size_t>(i)));
+  }
+  for (int step = 0; step < 3; ++step) {
+    std::vector<Chunk> a, b;
+    for (size_t i = 0; i < 3; ++i) {
+      const bool wanted = step != 1 || i != 1;
+      a.push_back({&one[i], tokens[i], wanted ? Chunk::Rows::kLast : Chunk::Rows::kNone});
+      b.push_back({&two[i], tokens[i], a.back().rows});
+    }
+    const std::vector<std::vector<float>> rows = rows_of(runner.step(a));
+    const std::span<const int32_t> ids = other.step_greedy(b);
+    ASSERT_EQ(ids.size(), rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(ids[i], best(rows[i])) << "step " << step << " row " << i;
+    for (size_t i = 0; i < 3; ++i) tokens[i] = {static_cast<int32_t>((step * 5 + static_cast<int>(i) * 11) % kV)};
+    if (step == 0) tokens[1] = prompt(7, 5);
+  }
+}
+
 TEST_F(RunnerTest, GreedyTokensAreThoseOfEachSequenceAlone) {
   constexpr size_t kSequences = 16;
   constexpr int kTokens = 12;

@@ -23,7 +23,7 @@ constexpr int64_t kWords = 257;
 // On a CPU the process counts too, and grows while a model is loaded: its weights have to be more than that.
 constexpr uint64_t kGrowth = uint64_t{3} << 20;
 constexpr const char* kExperts =
-    "architecture=qwen3moe,layers=4,embedding=256,heads=4,kv-heads=2,feed-forward=512,vocabulary=257,context=256,"
+    "architecture=qwen3moe,layers=8,embedding=256,heads=4,kv-heads=2,feed-forward=512,vocabulary=257,context=256,"
     "experts=8,experts-used=2,expert-feed-forward=1024";
 
 std::string dense_shape() {

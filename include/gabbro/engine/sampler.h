@@ -58,6 +58,10 @@ class Sampler {
   void accept(int32_t token);
 
   uint64_t seed() const;  // the one in use
+  // Whether it always takes the largest logit, the lowest id of equals.
+  bool is_greedy() const;
+  // sample() of a greedy one, where the place of the largest logit is known: -1 where none is a number.
+  int32_t taken(int32_t largest) const;
 
  private:
   struct [[gnu::visibility("hidden")]] State;
