@@ -29,24 +29,6 @@ GPU_FUNCTION inline BatchRows batch_rows(const LinearBatchArgs& a, i32 tile) {
   return {matrix, tile * kRows};
 }
 
-// Columns of the wave's rows that are asked for while the launch ahead still computes the activations, besides those
-// that are loaded already. (In the loop it costs more than it gains.)
-inline constexpr i32 kAskedColumns = 8 * kBatchDepth;
-
-// A lane asks for lines of one row.
-inline constexpr i32 kLine = 128, kLanesOfRow = static_cast<i32>(kWave) / kRows;
-GPU_FUNCTION inline i32 asked_row(i32 first_row, i32 rows) {
-  return min_of(first_row + static_cast<i32>(lane()) % kRows, rows - 1);
-}
-template <int bytes>
-GPU_FUNCTION inline void ask_for(const u8* from) {
-#pragma unroll
-  for (int first = 0; first < bytes; first += kLanesOfRow * kLine) {
-    const i32 at = first + static_cast<i32>(lane()) / kRows * kLine;
-    if (at < bytes) prefetch(from + at);
-  }
-}
-
 // Kinds of weights: a chunk is kChunk columns of the wave's rows, of which a lane has kUnits times kUnit elements of
 // each of its rows. Rows and columns past the end repeat the last ones: the former are not stored, and the activations
 // of the latter are zeros.
@@ -62,9 +44,7 @@ class BatchBlocks {
   };
 
   GPU_FUNCTION BatchBlocks(const LinearMatrix& m, i32 first_row, i32 columns)
-      : last_(columns / kBlock - 1),
-        asked_(static_cast<u32>(asked_row(first_row, m.rows)) * static_cast<u32>(last_ + 1)),
-        matrix_(m) {
+      : last_(columns / kBlock - 1), matrix_(m) {
 #pragma unroll
     for (int i = 0; i < kLaneRows; ++i) {
       const i32 row = min_of(first_row + static_cast<i32>(lane_row(i)), m.rows - 1);
@@ -86,15 +66,6 @@ class BatchBlocks {
                      f16);
   }
 
-  // Asks for kAskedColumns from `column` on.
-  GPU_FUNCTION void ask(i32 column) const {
-    constexpr int kBlocks = kAskedColumns / kBlock;
-    const u64 block = asked_ + static_cast<u32>(column) / kBlock;
-    ask_for<kBlocks * 4 * p.low_bits()>(matrix_.low + block * (4 * p.low_bits()));
-    if constexpr (p.high_bits() > 0) ask_for<kBlocks * 4 * p.high_bits()>(matrix_.high + block * (4 * p.high_bits()));
-    ask_for<kBlocks * p.scale_bytes()>(matrix_.scales + block * p.scale_bytes());
-  }
-
   // Vector v of the lane's activations of a unit.
   GPU_FUNCTION static i32 vector(i32 chunk, int unit, int v) {
     return (chunk * kDepthLanes + static_cast<i32>(lane_part())) * 4 + unit * kUnitVectors + v;
@@ -102,7 +73,6 @@ class BatchBlocks {
 
  private:
   i32 last_;
-  u32 asked_;  // first block of the row of which the lane asks for lines
   LinearMatrix matrix_;
   u32 first_[kLaneRows];  // block of the row; fewer than 2^32, or the matrix would have 128 Gi weights
 };
@@ -118,8 +88,7 @@ class BatchVectors {
     Vec16 vec[kLaneRows][2];
   };
 
-  GPU_FUNCTION BatchVectors(const LinearMatrix& m, i32 first_row, i32 columns)
-      : last_(columns / 8 - 1), asked_(m.low + asked_row(first_row, m.rows) * m.row_step) {
+  GPU_FUNCTION BatchVectors(const LinearMatrix& m, i32 first_row, i32 columns) : last_(columns / 8 - 1) {
 #pragma unroll
     for (int i = 0; i < kLaneRows; ++i) {
       const i32 row = min_of(first_row + static_cast<i32>(lane_row(i)), m.rows - 1);
@@ -146,15 +115,12 @@ class BatchVectors {
     }
   }
 
-  GPU_FUNCTION void ask(i32 column) const { ask_for<kAskedColumns * 2>(asked_ + column * 2); }
-
   GPU_FUNCTION static i32 vector(i32 chunk, int unit, int v) {
     return (chunk * 2 + unit * kUnitVectors + v) * kDepthLanes + static_cast<i32>(lane_part());
   }
 
  private:
   i32 last_;
-  const u8* asked_;
   const u8* from_[kLaneRows];
 };
 
@@ -375,7 +341,6 @@ GPU_FUNCTION inline void multiply_steps(const LinearBatchArgs& a, const BatchRow
   typename Weights::Raw coming[kAhead];
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) weights.load(min_of(begin * kChunks + i, end * kChunks - 1), coming[i]);
-  if ((end - begin) * kBatchDepth >= kAskedColumns) weights.ask(begin * kBatchDepth);
   wait_for_previous();
 
   StepCopy<tile_tokens> copy(a, token);

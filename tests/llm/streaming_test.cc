@@ -15,6 +15,7 @@
 #include "src/engine/streaming/placement.h"
 #include "src/models/llm/convert.h"
 #include "src/models/llm/model_plan.h"
+#include "tests/llm/expected_logits.h"
 
 namespace gabbro {
 namespace {
@@ -23,7 +24,7 @@ constexpr int64_t kWords = 257;
 // On a CPU the process counts too, and grows while a model is loaded: its weights have to be more than that.
 constexpr uint64_t kGrowth = uint64_t{3} << 20;
 constexpr const char* kExperts =
-    "architecture=qwen3moe,layers=8,embedding=256,heads=4,kv-heads=2,feed-forward=512,vocabulary=257,context=256,"
+    "architecture=qwen3moe,layers=4,embedding=256,heads=4,kv-heads=2,feed-forward=512,vocabulary=257,context=256,"
     "experts=8,experts-used=2,expert-feed-forward=1024";
 
 std::string dense_shape() {
@@ -116,7 +117,10 @@ TEST_P(Streaming, KeepsWhatFits) {
 }
 
 TEST_P(Streaming, RunsExperts) {
-  const Model model(write_model(kExperts, GetParam()));
+  std::string shape = kExperts;
+  // What a card rounds its allocations up to is room for the smaller ones.
+  if (on_card()) shape.replace(shape.rfind("1024"), 4, "2048");
+  const Model model(write_model(shape, GetParam()));
   const auto streamed = model.streamed(), resident = model.load(0);
   expect_same_logits(*streamed, *resident, streamed, resident, 7, kCacheRounding);
 }
