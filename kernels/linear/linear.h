@@ -17,7 +17,7 @@ struct QuantizeRowsArgs {
   float epsilon;
 };
 
-// Threads of a block that converts a row, of a wide one or of a few tokens: many, so that a row takes little time.
+// Threads of a block that converts a row, of a wide one or of a few tokens: many, for the latency.
 inline constexpr int kConvertThreads = 1024;
 // 16-byte vectors of a row that a thread holds: 4096 columns with kLinearThreads, 8192 and 24576 with kConvertThreads.
 inline constexpr int kConvertedRowVectors = 4, kConvertedBatchVectors = 2, kConvertedWideRowVectors = 6;

@@ -330,7 +330,7 @@ GPU_FUNCTION inline void multiply_steps(const LinearBatchArgs& a, const BatchRow
   constexpr bool kTogether = takes_together(tile_tokens, Weights::kBlocks);
   constexpr int kChunks = kBatchDepth / Weights::kChunk;
   constexpr int kAhead = batch_ahead(kChunks, sizeof(typename Weights::Raw), tile_tokens == kMaxBatchTile, kTogether);
-  // After so many steps the chunks are where they were, and so are the stages.
+  // The number of steps after which the chunks are where they were, and so are the stages.
   constexpr int kSteps = kAhead / kChunks < kStageSteps ? kStageSteps : kAhead / kChunks;
   static_assert(kSteps * kChunks % kAhead == 0 && kSteps % kStageSteps == 0 && (!kTogether || kChunks == 1));
   auto& memory = block_memory<BatchMemory<tile_tokens>>();

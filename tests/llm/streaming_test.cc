@@ -118,7 +118,7 @@ TEST_P(Streaming, KeepsWhatFits) {
 
 TEST_P(Streaming, RunsExperts) {
   std::string shape = kExperts;
-  // What a card rounds its allocations up to is room for the smaller ones.
+  // A card rounds its allocations up, which leaves room for all of a smaller model.
   if (on_card()) shape.replace(shape.rfind("1024"), 4, "2048");
   const Model model(write_model(shape, GetParam()));
   const auto streamed = model.streamed(), resident = model.load(0);
