@@ -28,8 +28,8 @@ struct DecodeStep {
   Tensor page_table;                        // i32 [S, M]
   // Their values.
   std::vector<int32_t> held_ids, held_positions, held_sequences, held_slots, held_page_table;
-  // With weights that stay on the device: logits [S, V]; and logits, the places of the largest [S] and their values [S],
-  // traced when it is first wanted.
+  // With weights that stay on the device: logits [S, V]; and logits, the places of the largest [S] and their values
+  // [S], traced when it is first wanted.
   std::optional<Compiled> run, run_greedy;
 
   llm::Step inputs() const {
