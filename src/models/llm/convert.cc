@@ -195,6 +195,12 @@ MergedRows Conversion::merged_rows(const RequestedTensor& requested) {
 // A small tensor whose values are not those of the source.
 void Conversion::add_computed(const RequestedTensor& requested, const CheckpointTensor& source) {
   std::vector<float>& values = computed_[requested.name];
+  if (requested.theirs.stacked) {
+    const int64_t rows = requested.shape[0], columns = requested.shape[1];
+    for (const CheckpointTensor* row : stacked_tensors(model_.names, checkpoint_, requested.name, rows, columns))
+      std::ranges::copy(float_values(*row, columns, {}), std::back_inserter(values));
+    return add_table(requested, values);
+  }
   int64_t count = 1, there = 1;
   for (const int64_t length : requested.shape) count *= length;
   for (const int64_t length : requested.theirs.shape) there *= length;
