@@ -192,6 +192,7 @@ void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
     fields.feed_forward_by_layer.push_back(static_cast<int32_t>(width_of(block)));
   }
   write_decoder_fields(config.decoder, fields);
+  fields.number("attention.layer_norm_epsilon", config.decoder.norm_epsilon);  // llama.cpp asks for both
   write_state_space(config.sizes, fields);
 }
 
