@@ -53,6 +53,7 @@ ResumableFile::ResumableFile(const std::string& path, const std::string& recipe,
 }
 
 ResumableFile::~ResumableFile() {
+  if (!unsynced_.empty()) static_cast<void>(note_parts(unsynced_));  // else these parts are written again
   if (data_ >= 0) ::close(data_);
   if (names_ >= 0) ::close(names_);
 }
@@ -91,18 +92,30 @@ void ResumableFile::write(uint64_t offset, std::span<const std::byte> bytes) {
   }
 }
 
+// One sync for all parts of a second: a file has hundreds of them.
 void ResumableFile::complete(const std::string& part) {
-  if (::fdatasync(data_) != 0) fail("cannot write");
-  const std::lock_guard lock(mutex_);
-  const std::string line = part + "\n";
-  if (::write(names_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) fail("cannot write");
-  parts_.insert(part);
+  std::string names;
+  {
+    const std::lock_guard lock(mutex_);
+    parts_.insert(part);
+    unsynced_ += part + "\n";
+    const auto now = std::chrono::steady_clock::now();
+    if (now - synced_ < std::chrono::seconds(1)) return;
+    synced_ = now;
+    names.swap(unsynced_);
+  }
+  if (!note_parts(names)) fail("cannot write");
+}
+
+bool ResumableFile::note_parts(const std::string& names) {
+  return ::fdatasync(data_) == 0 && ::write(names_, names.data(), names.size()) == static_cast<ssize_t>(names.size());
 }
 
 void ResumableFile::finish() {
   if (::fsync(data_) != 0) fail("cannot write");
   if (::rename(partial_.c_str(), path_.c_str()) != 0) fail("cannot be named");
   ::unlink(list_.c_str());
+  unsynced_.clear();
 }
 
 }  // namespace gabbro

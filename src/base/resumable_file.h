@@ -1,6 +1,7 @@
 // A file that is written in parts, in any order and by several threads, and can be continued after an interruption.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -25,7 +26,8 @@ class ResumableFile {
   bool has(const std::string& part) const { return parts_.contains(part); }
   size_t parts_found() const { return found_; }  // of an earlier attempt
 
-  // Both throw failed(): a full disk. `complete` returns when the part is on the disk.
+  // Both throw failed(): a full disk. A complete part is found again when the program was interrupted; when it was
+  // killed, or the machine stopped, parts of the last second may not be.
   void write(uint64_t offset, std::span<const std::byte> bytes);
   void complete(const std::string& part);
 
@@ -33,6 +35,7 @@ class ResumableFile {
 
  private:
   void begin(const std::string& recipe);
+  bool note_parts(const std::string& names);
   bool read_parts(const std::string& recipe);
   [[noreturn]] void fail(const char* what) const;
 
@@ -40,6 +43,8 @@ class ResumableFile {
   uint64_t bytes_;
   int data_ = -1, names_ = -1;  // descriptors
   std::set<std::string> parts_;
+  std::string unsynced_;  // names of complete parts, a line each, that may not be on the disk
+  std::chrono::steady_clock::time_point synced_ = std::chrono::steady_clock::now();
   size_t found_ = 0;
   std::mutex mutex_;
 };

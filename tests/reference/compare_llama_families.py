@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "bench/peers/llama_cpp"))
 import llama_tools  # noqa: E402
 
 FAMILIES = ROOT / "tests/data/families"
-NOT_IN_LLAMA = {"gpt_neo", "gptj", "opt"}
+NOT_IN_LLAMA = {"falcon_rw", "gpt_neo", "gptj", "opt"}
 OTHER_LOGITS = {"phimoe"}  # llama.cpp routes by softmax where the model has SparseMixer
 # Settings of a fixture for which llama.cpp has no field, or which it knows by the number of layers: another tiny model is
 # made with these instead. "null" is None.

@@ -41,6 +41,17 @@ FAMILIES = {
     "falcon_multi_query": ("FalconConfig", dict(num_key_value_heads=None, intermediate_size=None, multi_query=True,
                                                 parallel_attn=True, new_decoder_architecture=False, bias=False,
                                                 alibi=False)),
+    "falcon_rw": ("FalconConfig", dict(num_key_value_heads=None, intermediate_size=None, multi_query=False, alibi=True,
+                                       parallel_attn=False, new_decoder_architecture=False, bias=True)),
+    "bloom": ("BloomConfig", dict(num_attention_heads=None, n_head=6, hidden_size=24, num_hidden_layers=None, n_layer=2,
+                                  intermediate_size=None, num_key_value_heads=None, max_position_embeddings=None)),
+    "mpt": ("MptConfig", dict(d_model=32, n_heads=4, n_layers=3, max_seq_len=256, hidden_size=None,
+                              intermediate_size=None, num_hidden_layers=None, num_attention_heads=None,
+                              num_key_value_heads=None, max_position_embeddings=None)),
+    "gpt_bigcode": ("GPTBigCodeConfig", dict(n_embd=32, n_layer=3, n_head=4, n_positions=256, n_inner=64,
+                                             hidden_size=None, intermediate_size=None, num_hidden_layers=None,
+                                             num_attention_heads=None, num_key_value_heads=None,
+                                             max_position_embeddings=None)),
     "olmo2": ("Olmo2Config", dict()),
     "olmo3": ("Olmo3Config", dict(sliding_window=8, num_hidden_layers=5)),
     "smollm3": ("SmolLM3Config", dict(num_hidden_layers=5)),
@@ -50,6 +61,7 @@ FAMILIES = {
     "cohere2": ("Cohere2Config", dict(logit_scale=0.25, sliding_window=8, num_hidden_layers=5)),
     "stablelm": ("StableLmConfig", dict(partial_rotary_factor=0.5, use_qkv_bias=True)),
     "stablelm_parallel": ("StableLmConfig", dict(partial_rotary_factor=0.5, use_parallel_residual=True)),
+    "stablelm_qk_norm": ("StableLmConfig", dict(partial_rotary_factor=0.5, use_parallel_residual=True, qk_layernorm=True)),
     "starcoder2": ("Starcoder2Config", dict(use_bias=True)),
     "mixtral": ("MixtralConfig", dict(num_local_experts=5, sliding_window=8)),
     "qwen2_moe": ("Qwen2MoeConfig", dict(num_experts=6, num_experts_per_tok=3, moe_intermediate_size=32,
@@ -169,6 +181,11 @@ FAMILIES = {
     "nemotron_h": ("NemotronHConfig", dict(
         num_hidden_layers=None, layers_block_type=["linear_attention", "mlp", "full_attention", "mlp"], head_dim=8,
         ssm_state_size=16, mamba_num_heads=6, mamba_head_dim=8, n_groups=2, chunk_size=8)),
+    "nemotron_h_moe": ("NemotronHConfig", dict(
+        num_hidden_layers=None, layers_block_type=["linear_attention", "moe", "full_attention", "moe"], head_dim=8,
+        ssm_state_size=16, mamba_num_heads=6, mamba_head_dim=8, n_groups=2, chunk_size=8, n_routed_experts=4,
+        num_experts_per_tok=2, moe_intermediate_size=16, moe_shared_expert_intermediate_size=24, n_group=2,
+        topk_group=1, routed_scaling_factor=1.5)),
     "cohere_qk_norm": ("CohereConfig", dict(logit_scale=0.25, num_hidden_layers=2, use_qk_norm=True)),
 }
 
@@ -203,7 +220,8 @@ def write(name, seed):
     class_name, fields = FAMILIES[name]
     config = getattr(transformers, class_name)(
         **{key: None if value == "null" else value for key, value in {**COMMON, **fields}.items() if value is not None})
-    config._attn_implementation = "eager"
+    # Falcon's own attention adds linear biases twice, to the scores and to the mask.
+    config._attn_implementation = "sdpa" if name == "falcon_rw" else "eager"
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     randomize(model, seed)
     model.tie_weights()

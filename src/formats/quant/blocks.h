@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "src/base/half.h"
+#include "src/formats/quant/lanes.h"
 #include "src/formats/quant/quant.h"
 
 namespace gabbro::quant {
@@ -181,36 +182,54 @@ void encode_k_nibbles(const Fit& fit, std::byte* block, std::byte* nibbles) {
   for (int quarter = 0; quarter < 4; ++quarter) pack_nibbles(fit.codes + 64 * quarter, 32, nibbles + 32 * quarter);
 }
 
-// Truncates to a code; what is not finite saturates, and NaN becomes 0.
-inline uint8_t to_code(float value, int largest) {
-  if (value >= static_cast<float>(largest)) return static_cast<uint8_t>(largest);
-  return value > 0 ? static_cast<uint8_t>(value) : uint8_t{0};
+// The first of the elements farthest from zero, with its sign. `count` is a multiple of kLanes.
+inline float signed_peak(const float* values, int count) {
+  Lanes peaks{};
+  for (int i = 0; i < count; i += kLanes) peaks = max(absolute(load_lanes(values + i)), peaks);
+  float peak = 0;
+  for (int i = 0; i < kLanes; ++i) peak = std::max(peak, peaks[i]);
+  for (int i = 0; i < count; ++i) {
+    if (std::fabs(values[i]) == peak) return values[i];
+  }
+  return 0;  // of NaN alone
 }
 
-// The element farthest from zero, with its sign.
-inline float signed_peak(const float* values, int count) {
-  float peak = 0;
-  for (int i = 0; i < count; ++i) {
-    if (std::fabs(peak) < std::fabs(values[i])) peak = values[i];
-  }
-  return peak;
+// Truncates to codes; what is not finite saturates, and NaN becomes 0.
+inline void store_codes(Lanes levels, int largest, uint8_t* codes) {
+  const IntLanes whole = __builtin_convertvector(clamp(levels, 0, static_cast<float>(largest)), IntLanes);
+  for (int i = 0; i < kLanes; ++i) codes[i] = static_cast<uint8_t>(whole[i]);
 }
 
 // Codes of a symmetric format with 2·zero levels: the peak maps to level -zero, so that it is met exactly.
 inline float encode_symmetric(const float* values, int zero, uint8_t* codes) {
   const float scale = signed_peak(values, 32) / static_cast<float>(-zero);
   const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
-  for (int i = 0; i < 32; ++i) codes[i] = to_code(values[i] * inverse + static_cast<float>(zero) + 0.5f, 2 * zero - 1);
+  const float offset = static_cast<float>(zero);
+  for (int i = 0; i < 32; i += kLanes) {
+    store_codes(load_lanes(values + i) * inverse + offset + 0.5f, 2 * zero - 1, codes + i);
+  }
   return scale;
 }
 
 // Codes of a format with scale and minimum: the extremes map to 0 and `largest`.
 inline float encode_range(const float* values, int largest, uint8_t* codes, float* minimum) {
-  const auto [low, high] = std::minmax_element(values, values + 32);
-  const float scale = (*high - *low) / static_cast<float>(largest);
+  Lanes lows = load_lanes(values), highs = lows;
+  for (int i = kLanes; i < 32; i += kLanes) {
+    lows = min(load_lanes(values + i), lows);
+    highs = max(load_lanes(values + i), highs);
+  }
+  float low = lows[0], high = highs[0];
+  for (int i = 1; i < kLanes; ++i) {
+    low = std::min(low, lows[i]);
+    high = std::max(high, highs[i]);
+  }
+  if (low == 0) low = *std::find(values, values + 32, 0.0f);  // the first one's sign
+  const float scale = (high - low) / static_cast<float>(largest);
   const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
-  *minimum = *low;
-  for (int i = 0; i < 32; ++i) codes[i] = to_code((values[i] - *low) * inverse + 0.5f, largest);
+  *minimum = low;
+  for (int i = 0; i < 32; i += kLanes) {
+    store_codes((load_lanes(values + i) - low) * inverse + 0.5f, largest, codes + i);
+  }
   return scale;
 }
 

@@ -38,6 +38,13 @@ inline Lanes absolute(Lanes value) { return (Lanes)((IntLanes)value & 0x7fffffff
 // To the nearest integer, |value| < 2²²: the sum with 1.5 · 2²³ has no bits for the fraction.
 inline Lanes round_lanes(Lanes value) { return (value + 12582912.0f) - 12582912.0f; }
 
+// To the nearest integer, halves away from zero as std::round; |value| < 2³¹.
+inline IntLanes round_half_away(Lanes value) {
+  const IntLanes whole = __builtin_convertvector(value, IntLanes);
+  const Lanes rest = value - __builtin_convertvector(whole, Lanes);  // exact
+  return whole - (IntLanes)(rest >= 0.5f) + (IntLanes)(rest <= -0.5f);
+}
+
 // 1 / value; 0 of 0.
 inline Lanes invert(Lanes value) {
   const IntLanes zero = value == 0.0f;

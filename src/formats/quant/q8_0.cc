@@ -13,10 +13,13 @@ void encode(const float* values, const float* /*importance*/, std::byte* block) 
   const float scale = std::fabs(signed_peak(values, 32)) / 127;
   const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
   store_half(block, scale);
-  for (int i = 0; i < 32; ++i) {
-    const float level = std::round(values[i] * inverse);  // within ±127, unless the values are not finite
-    block[2 + i] = static_cast<std::byte>(to_code(level + 128, 255) ^ 128);
+  int32_t levels[32];
+  for (int i = 0; i < 32; i += kLanes) {
+    // Within ±127, unless the values are not finite.
+    const IntLanes rounded = round_half_away(clamp(load_lanes(values + i) * inverse, -128, 127));
+    std::memcpy(levels + i, &rounded, sizeof rounded);
   }
+  for (int i = 0; i < 32; ++i) block[2 + i] = static_cast<std::byte>(levels[i]);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -21,41 +22,13 @@
 #include "src/formats/quant/quant.h"
 #include "src/models/llm/config_reader.h"
 #include "src/models/llm/convert_fields.h"
+#include "src/models/llm/convert_target.h"
 #include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/model_plan.h"
 #include "src/models/llm/registry.h"
 
 namespace gabbro::llm {
 namespace {
-
-// A tensor of the new file, and where its values come from.
-struct Target {
-  std::string name;
-  std::vector<int64_t> shape;  // row-major
-  uint32_t type = 0;           // of GGML
-  std::optional<DType> dtype;  // nothing: copied as it is
-  const CheckpointTensor* source = nullptr;
-  TransformersLayout theirs;
-  std::optional<ExpertTensors> experts;       // of which `source` is the first
-  std::optional<HeadTensors> heads;           // likewise
-  const std::vector<float>* table = nullptr;  // instead of a source
-  MergedRows merged{};                        // what adapters add
-  std::vector<float> importance{};            // [E, columns]; empty: all errors count alike
-  uint64_t offset = 0, bytes = 0;             // in the new file
-
-  const float* importance_of(int64_t row) const {
-    if (importance.empty()) return nullptr;
-    const int64_t rows_of_expert = rows() / (std::ssize(importance) / columns());
-    return importance.data() + row / rows_of_expert * columns();
-  }
-  DType from() const { return heads ? heads->dtype() : source->dtype(); }  // of the rows that are converted
-  int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
-  int64_t rows() const {
-    int64_t count = 1;
-    for (size_t i = 0; i + 1 < shape.size(); ++i) count *= shape[i];
-    return count;
-  }
-};
 
 bool has_encoder(DType dtype) { return !is_quantized(dtype) || quant_format(dtype).encode != nullptr; }
 
@@ -66,6 +39,8 @@ void check_size(const CheckpointTensor& source, const PlannedTensor& planned, co
   throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", source.file->path(),
                   gguf::quote(source.name), fmt::join(source.shape, ", "), fmt::join(planned.shape, ", "));
 }
+
+using Target = ConvertTarget;
 
 class Conversion {
  public:
@@ -80,19 +55,29 @@ class Conversion {
     file_ = &file;
     result_.tensors_found = file.parts_found();
     file.write(0, std::as_bytes(std::span(header_)));
-    for (const Target& target : targets_) convert(target);
+    convert_all();
     file.finish();
     return result_;
   }
 
  private:
+  // Rows of a target that a thread converts at a time.
+  struct Chunk {
+    Target* target;
+    int64_t first, count;
+  };
+
   void plan();
   void add(Target target);
+  void add_table(const RequestedTensor& requested, const std::vector<float>& values);
   void add_computed(const RequestedTensor& requested, const CheckpointTensor& source);
   std::vector<float> importance_of(const PlannedTensor& planned) const;
   MergedRows merged_rows(const RequestedTensor& requested);
   void lay_out();
-  void convert(const Target& target);
+  std::vector<Chunk> open_chunks();
+  void convert_all();
+  void convert(const Chunk& chunk, std::vector<std::byte>& out);
+  void release(const Target& target);
   void convert_rows(const Target& target, int64_t first, int64_t count, std::vector<std::byte>& out) const;
   const std::byte* source_row(const Target& target, int64_t row, std::vector<std::byte>& gathered) const;
 
@@ -105,6 +90,8 @@ class Conversion {
   gguf::Writer writer_;
   std::string header_;
   uint64_t total_ = 0, done_ = 0;
+  std::mutex mutex_;                                 // of done_ and unfinished_
+  std::map<const DerivedData*, size_t> unfinished_;  // targets that read it
   ResumableFile* file_ = nullptr;
   Converted result_;
   bool requantized_ = false;
@@ -207,6 +194,13 @@ MergedRows Conversion::merged_rows(const RequestedTensor& requested) {
 
 // A small tensor whose values are not those of the source.
 void Conversion::add_computed(const RequestedTensor& requested, const CheckpointTensor& source) {
+  std::vector<float>& values = computed_[requested.name];
+  if (requested.theirs.stacked) {
+    const int64_t rows = requested.shape[0], columns = requested.shape[1];
+    for (const CheckpointTensor* row : stacked_tensors(model_.names, checkpoint_, requested.name, rows, columns))
+      std::ranges::copy(float_values(*row, columns, {}), std::back_inserter(values));
+    return add_table(requested, values);
+  }
   int64_t count = 1, there = 1;
   for (const int64_t length : requested.shape) count *= length;
   for (const int64_t length : requested.theirs.shape) there *= length;
@@ -214,8 +208,11 @@ void Conversion::add_computed(const RequestedTensor& requested, const Checkpoint
     throw bad_input("{}: tensor {} has {} elements, the model's sizes ask for {}", checkpoint_.path(),
                     gguf::quote(source.name), source.elements(), requested.theirs.shape.empty() ? count : there);
   }
-  std::vector<float>& values = computed_[requested.name];
   values = float_values(source, count, requested.theirs);
+  add_table(requested, values);
+}
+
+void Conversion::add_table(const RequestedTensor& requested, const std::vector<float>& values) {
   add({.name = requested.name,
        .shape = requested.shape,
        .type = gguf::ggml_type_number(DType::f32),
@@ -311,7 +308,9 @@ void Conversion::convert_rows(const Target& target, int64_t first, int64_t count
       continue;
     }
     dequantize_row(target.from(), row, values.data(), columns);
-    for (float& value : values) value += target.theirs.offset;
+    if (target.theirs.offset != 0) {
+      for (float& value : values) value += target.theirs.offset;
+    }
     target.merged.add_to(first + i, values);
     if (const auto& column = target.theirs.column) {
       const std::vector<float> stored = values;
@@ -324,57 +323,76 @@ void Conversion::convert_rows(const Target& target, int64_t first, int64_t count
   }
 }
 
-void Conversion::convert(const Target& target) {
-  if (file_->has(target.name)) {
-    done_ += target.bytes;
-    return;
-  }
-  if (target.experts) {
-    for (const CheckpointTensor* tensor : target.experts->tensors()) tensor->prepare();
-  } else if (target.source != nullptr) {
-    target.source->prepare();
-  }
-  constexpr size_t kChunk = size_t{4} << 20;  // bytes of the source that a thread takes at a time
-  const int64_t rows = target.rows();
-  const size_t per_row =
-      target.source != nullptr ? dtype_bytes(target.source->dtype(), static_cast<size_t>(target.columns())) : kChunk;
-  const int64_t rows_per_chunk =
-      std::clamp<int64_t>(static_cast<int64_t>(kChunk / std::max<size_t>(per_row, 1)), 1, rows);
-  std::atomic<int64_t> next = 0;
-  std::atomic<bool> stopped = false;
+void Conversion::convert_all() {
+  const std::vector<Chunk> chunks = open_chunks();
+  std::atomic<size_t> next = 0;
   std::exception_ptr failure;
   std::mutex mutex;
   const auto work = [&] {
     std::vector<std::byte> out;
     try {
-      for (int64_t first; !stopped && (first = next.fetch_add(rows_per_chunk)) < rows;) {
-        if (options_.cancel != nullptr && *options_.cancel) throw Error(ErrorCode::kInterrupted, "interrupted", "");
-        const int64_t count = std::min(rows_per_chunk, rows - first);
-        convert_rows(target, first, count, out);
-        file_->write(target.offset + static_cast<uint64_t>(first) * (out.size() / static_cast<size_t>(count)), out);
-        const std::lock_guard lock(mutex);
-        done_ += out.size();
-        if (options_.progress) options_.progress(done_, total_);
-      }
+      for (size_t i; (i = next.fetch_add(1)) < chunks.size();) convert(chunks[i], out);
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!failure) failure = std::current_exception();
-      stopped = true;
+      next = chunks.size();
     }
   };
-  const int64_t chunks = (rows + rows_per_chunk - 1) / rows_per_chunk;
-  const int threads = options_.threads > 0 ? options_.threads : static_cast<int>(std::thread::hardware_concurrency());
-  std::vector<std::thread> others;
-  for (int64_t i = 1; i < std::min<int64_t>(threads, chunks); ++i) others.emplace_back(work);
-  work();
-  for (std::thread& thread : others) thread.join();
+  const size_t threads =
+      options_.threads > 0 ? static_cast<size_t>(options_.threads) : std::max(1U, std::thread::hardware_concurrency());
+  {
+    std::vector<std::jthread> others;
+    for (size_t i = 1; i < std::min(threads, chunks.size()); ++i) others.emplace_back(work);
+    work();
+  }
   if (failure) std::rethrow_exception(failure);
-  file_->complete(target.name);
-  if (target.source == nullptr) return;
-  if (target.experts) {
-    for (const CheckpointTensor* tensor : target.experts->tensors()) tensor->release();
-  } else {
-    target.source->release();
+}
+
+// The rows of all tensors that are not in the file yet, in its order.
+std::vector<Conversion::Chunk> Conversion::open_chunks() {
+  constexpr size_t kChunk = size_t{4} << 20;  // bytes of the source that a thread takes at a time
+  std::vector<Chunk> chunks;
+  for (Target& target : targets_) {
+    if (file_->has(target.name)) {
+      done_ += target.bytes;
+      continue;
+    }
+    for (const CheckpointTensor* source : target.sources()) ++unfinished_[source->derived.get()];
+    const int64_t rows = target.rows();
+    target.state = std::make_unique<Target::State>();
+    target.state->rows_left = rows;
+    const size_t per_row =
+        target.source != nullptr ? dtype_bytes(target.source->dtype(), static_cast<size_t>(target.columns())) : kChunk;
+    const int64_t step = std::clamp<int64_t>(static_cast<int64_t>(kChunk / std::max<size_t>(per_row, 1)), 1, rows);
+    for (int64_t first = 0; first < rows; first += step)
+      chunks.push_back({&target, first, std::min(step, rows - first)});
+  }
+  return chunks;
+}
+
+void Conversion::convert(const Chunk& chunk, std::vector<std::byte>& out) {
+  if (options_.cancel != nullptr && *options_.cancel) throw Error(ErrorCode::kInterrupted, "interrupted", "");
+  Target& target = *chunk.target;
+  std::call_once(target.state->prepared, [&] {
+    for (const CheckpointTensor* source : target.sources()) source->prepare();
+  });
+  convert_rows(target, chunk.first, chunk.count, out);
+  const uint64_t row_bytes = out.size() / static_cast<size_t>(chunk.count);
+  file_->write(target.offset + static_cast<uint64_t>(chunk.first) * row_bytes, out);
+  if (target.state->rows_left.fetch_sub(chunk.count) == chunk.count) {
+    file_->complete(target.name);
+    release(target);
+  }
+  const std::lock_guard lock(mutex_);
+  done_ += out.size();
+  if (options_.progress) options_.progress(done_, total_);
+}
+
+// Derived data is released by the last target that reads it.
+void Conversion::release(const Target& target) {
+  const std::lock_guard lock(mutex_);
+  for (const CheckpointTensor* source : target.sources()) {
+    if (--unfinished_[source->derived.get()] == 0 || source->derived == nullptr) source->release();
   }
 }
 

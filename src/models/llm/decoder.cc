@@ -52,6 +52,7 @@ Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSourc
 
   token_embd_ =
       weights.matrix("token_embd.weight", {s.vocabulary, s.embedding}, with_factor(config_.factors.token_embd));
+  if (config_.embedding_norm) token_embd_norm_ = load_norm(config_, weights, "token_embd_norm", s.embedding);
   if (config_.learned_positions)
     position_embd_ = weights.matrix("position_embd.weight", {s.context_trained, s.embedding},
                                     {.skipped_rows = config_.position_offset});
@@ -133,7 +134,8 @@ std::vector<nn::CacheLayer> Decoder::cache_spec() const {
 }
 
 Tensor Decoder::embed(const Step& step) const {
-  const Tensor x = scaled(embedding(token_embd_, step.ids), config_.embedding_scale);  // [T, C]
+  Tensor x = scaled(embedding(token_embd_, step.ids), config_.embedding_scale);  // [T, C]
+  x = normalized(config_, token_embd_norm_, x);
   return config_.learned_positions ? x + embedding(position_embd_, step.places.positions) : x;
 }
 

@@ -43,8 +43,8 @@ class Decoder : public LanguageModel {
   DecoderConfig config_;
   Rope rope_, local_rope_;
   Tensor token_embd_;     // [V, C]
+  Norm token_embd_norm_;  // [C], or none
   Tensor position_embd_;  // [context, C]
-  Norm token_embd_norm_;
   std::vector<Layer> layers_;
   Norm output_norm_;       // [C]
   nn::Projection output_;  // [V, C]; the token embeddings again where the file has no own head

@@ -10,12 +10,12 @@
 namespace gabbro::llm {
 namespace {
 
-constexpr FieldName kLayers{"block_count", "num_hidden_layers|n_layer|num_layers"};
-constexpr FieldName kEmbedding{"embedding_length", "hidden_size|n_embd"};
-constexpr FieldName kHeads{"attention.head_count", "num_attention_heads|n_head|num_heads"};
+constexpr FieldName kLayers{"block_count", "num_hidden_layers|n_layer|num_layers|n_layers"};
+constexpr FieldName kEmbedding{"embedding_length", "hidden_size|n_embd|d_model"};
+constexpr FieldName kHeads{"attention.head_count", "num_attention_heads|n_head|num_heads|n_heads"};
 constexpr FieldName kKvHeads{"attention.head_count_kv", "num_key_value_heads|num_kv_heads"};
 constexpr FieldName kHeadDimension{"attention.key_length", "head_dim"};
-constexpr FieldName kContext{"context_length", "max_position_embeddings|n_positions"};
+constexpr FieldName kContext{"context_length", "max_position_embeddings|n_positions|max_seq_len|seq_length"};
 constexpr FieldName kFeedForward{"feed_forward_length", "intermediate_size|n_inner|ffn_hidden_size|ffn_dim"};
 constexpr FieldName kWindow{"attention.sliding_window", "sliding_window"};
 constexpr int64_t kLongestContext = int64_t{1} << 32;
@@ -38,7 +38,10 @@ void read_sizes(const ConfigReader& fields, std::span<const WeightName> names, V
   if (values == ValueLength::kSame &&
       fields.size_or(kValueLength, shape.head_dimension, 1, 1 << 12) != shape.head_dimension)
     fields.refuse(kValueLength, "differs from the key length, which is not supported");
-  shape.context_trained = fields.size(kContext, kLongestContext);
+  // Files of models with linear biases may not say it; their configuration classes have this one then.
+  constexpr int64_t kUsualContext = 2048;
+  const bool unsaid = fields.is_hugging_face() && !fields.has(kContext);
+  shape.context_trained = unsaid ? kUsualContext : fields.size(kContext, kLongestContext);
   shape.feed_forward =
       fields.has(kFeedForward) || !fields.is_hugging_face() ? fields.size(kFeedForward, 1 << 22) : 4 * shape.embedding;
   shape.vocabulary = read_vocabulary(fields, names);

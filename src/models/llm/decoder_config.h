@@ -88,17 +88,23 @@ struct DecoderConfig {
   bool shared_norm = false;
 
   QkNorm qk_norm = QkNorm::kNone;
-  bool qk_norm_last = false;  // after rotary embeddings
+  bool qk_norm_last = false;   // after rotary embeddings
+  bool stacked_norms = false;  // transformers stores a tensor for each head
   AttentionTemperature temperature;
   float attention_scale = 0;    // on the scores
   float attention_softcap = 0;  // 0: none
   bool attention_sinks = false;
+  // Attention with linear biases (arXiv 2108.12409): scores get slope · distance, the slopes of heads being powers of
+  // 2^(-alibi / heads); 0: none. `alibi_scaled`: biases are multiplied by attention_scale, as the scores.
+  float alibi = 0;
+  bool alibi_scaled = false;
   bool gated_attention = false;  // attn_q has after each head's query a gate, whose sigmoid is on what the head gives
   std::vector<LayerKind> layers;
   ModelRope rope;
   std::optional<ModelRope> local_rope;
   bool learned_positions = false;  // embeddings of positions are added to those of tokens
   int64_t position_offset = 0;     // rows before them in transformers' table
+  bool embedding_norm = false;     // token_embd_norm is on the embeddings
   bool plain_norms = false;        // norms have no weights
 
   Activation activation = Activation::kSilu;

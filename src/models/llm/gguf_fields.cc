@@ -79,6 +79,7 @@ void write_decoder_fields(const DecoderConfig& config, GgufFields& fields) {
   fields.number(config.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
                 config.norm_epsilon);
   if (config.attention_scale != default_attention_scale(s)) fields.number("attention.scale", config.attention_scale);
+  if (config.alibi != 0) fields.number("attention.max_alibi_bias", config.alibi);
   if (config.attention_softcap != 0) fields.number("attn_logit_softcapping", config.attention_softcap);
   if (config.logit_softcap != 0) fields.number("final_logit_softcapping", config.logit_softcap);
   if (config.embedding_scale_given) fields.number("embedding_scale", config.embedding_scale);

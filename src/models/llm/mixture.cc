@@ -49,8 +49,8 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
   if (config_.router_bias) ffn_gate_inp_b_ = weights.vector(prefix + "ffn_gate_inp.bias", s.experts);
   if (const std::string bias = prefix + "exp_probs_b.bias"; weights.has(bias))
     exp_probs_b_ = weights.vector(bias, s.experts, {.one_row = config_.choice_bias_in_row});
-  ffn_gate_exps_ = experts("ffn_gate_exps.weight", s.expert_feed_forward, s.embedding, 0);
-  ffn_up_exps_ = experts("ffn_up_exps.weight", s.expert_feed_forward, s.embedding, 1);
+  if (config.gated) ffn_gate_exps_ = experts("ffn_gate_exps.weight", s.expert_feed_forward, s.embedding, 0);
+  ffn_up_exps_ = experts("ffn_up_exps.weight", s.expert_feed_forward, s.embedding, config.gated ? 1 : 0);
   ffn_down_exps_ = experts("ffn_down_exps.weight", s.embedding, s.expert_feed_forward, 0);
   slots_ = weights.expert_slots(prefix);
   ffn_gate_exps_b_ = biases("ffn_gate_exps.bias", s.expert_feed_forward, 2, 0);
@@ -61,7 +61,8 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
   if (const std::string gate = prefix + "ffn_gate_inp_shexp.weight"; weights.has(gate))
     ffn_gate_inp_shexp_ = weights.vector(gate, s.embedding, {.one_row = true});
   const int64_t other = config.joined_gate ? shared : 0;
-  ffn_gate_shexp_ = weights.linear(prefix + "ffn_gate_shexp", {shared, s.embedding}, {.trailing_rows = other});
+  if (config.gated)
+    ffn_gate_shexp_ = weights.linear(prefix + "ffn_gate_shexp", {shared, s.embedding}, {.trailing_rows = other});
   ffn_up_shexp_ = weights.linear(prefix + "ffn_up_shexp", {shared, s.embedding}, {.skipped_rows = other});
   ffn_down_shexp_ = weights.linear(prefix + "ffn_down_shexp", {s.embedding, shared});
 }
@@ -141,6 +142,10 @@ Tensor Mixture::of_experts(const char* name, const Tensor& x, const Tensor& weig
 
 // h [T, C] -> [T, U, C], weighted.
 Tensor Mixture::run_experts(const Tensor& h, const Choice& of) const {
+  if (!ffn_gate_exps_.defined()) {
+    const Tensor up = of_experts("ffn_up_exps.weight", h, ffn_up_exps_, of);  // [T, U, F]
+    return of_experts("ffn_down_exps.weight", activated(activation_, up), ffn_down_exps_, of) * of.weights;
+  }
   Tensor gate = of_experts("ffn_gate_exps.weight", h, ffn_gate_exps_, of);  // [T, U, F]
   Tensor up = of_experts("ffn_up_exps.weight", h, ffn_up_exps_, of);        // [T, U, F]
   if (config_.scaled_inputs) {                                              // as if h had been scaled
@@ -164,7 +169,9 @@ Tensor Mixture::routed(const Tensor& h, const Routing& routing) const {
 Tensor Mixture::operator()(const Tensor& h) const {
   const Tensor routed = this->routed(h, route(linear(h, ffn_gate_inp_, ffn_gate_inp_b_)));
   if (!ffn_down_shexp_.weight.defined()) return routed;
-  Tensor shared = ffn_down_shexp_(gated(ffn_gate_shexp_(h), ffn_up_shexp_(h)));  // [T, C]
+  const Tensor up = ffn_up_shexp_(h);  // [T, S]
+  const bool has_gate = ffn_gate_shexp_.weight.defined();
+  Tensor shared = ffn_down_shexp_(has_gate ? gated(ffn_gate_shexp_(h), up) : activated(activation_, up));  // [T, C]
   if (ffn_gate_inp_shexp_.defined())
     shared = shared * sigmoid(linear(h, reshape(ffn_gate_inp_shexp_, Shape{1, h.shape()[1]})));
   return routed + shared;

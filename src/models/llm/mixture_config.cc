@@ -43,7 +43,8 @@ void read_mixture(const ConfigReader& fields, DecoderConfig& config) {
   const int64_t shared = fields.size_or(
       {"expert_shared_count", "n_shared_experts|moe_num_shared_experts|num_shared_expert"}, 1, 0, 1 << 10);
   mixture.shared_feed_forward =
-      fields.size_or({"expert_shared_feed_forward_length", "shared_expert_intermediate_size|shared_intermediate_size"},
+      fields.size_or({"expert_shared_feed_forward_length",
+                      "shared_expert_intermediate_size|shared_intermediate_size|moe_shared_expert_intermediate_size"},
                      shared * shape.expert_feed_forward, 0, int64_t{1} << 22);
   mixture.score = read_score(fields, mixture.score);
   mixture.normalized = fields.flag_or({"expert_weights_norm", "norm_topk_prob"}, mixture.normalized);

@@ -12,6 +12,7 @@ namespace gabbro::llm {
 
 extern const Family kApertus;                              // apertus.cc
 extern const Family kArcee;                                // arcee.cc
+extern const Family kBloom;                                // bloom.cc
 extern const Family kCohere, kCohere2;                     // cohere.cc
 extern const Family kDeepSeek;                             // deepseek.cc
 extern const Family kDots;                                 // dots.cc
@@ -22,6 +23,7 @@ extern const Family kFalconH1;                             // falcon_h1.cc
 extern const Family kGemma, kGemma2, kGemma3;              // gemma.cc
 extern const Family kGlm;                                  // glm.cc
 extern const Family kGlmMoe;                               // glm_moe.cc
+extern const Family kGptBigCode;                           // gpt_bigcode.cc
 extern const Family kGptJ;                                 // gptj.cc
 extern const Family kGptNeo;                               // gpt_neo.cc
 extern const Family kGpt2;                                 // gpt2.cc
@@ -36,6 +38,7 @@ extern const Family kLlama4;                               // llama4.cc
 extern const Family kMamba, kMamba2;                       // mamba.cc
 extern const Family kMiniMax;                              // minimax.cc
 extern const Family kMistral3;                             // mistral3.cc
+extern const Family kMpt;                                  // mpt.cc
 extern const Family kNemotron;                             // nemotron.cc
 extern const Family kNemotronH;                            // nemotron_h.cc
 extern const Family kOlmo;                                 // olmo.cc
@@ -54,13 +57,14 @@ extern const Family kStarCoder2;                           // starcoder2.cc
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &kApertus,   &kArcee,   &kCohere,    &kCohere2,  &kDeepSeek,   &kDots,          &kErnie,      &kErnieMoe,
-      &kExaone,    &kFalcon,  &kFalconH1,  &kGemma,    &kGemma3,     &kGemma2,        &kGlm,        &kGlmMoe,
-      &kGpt2,      &kGptJ,    &kGptNeo,    &kGptNeox,  &kGptOss,     &kHunyuan,       &kHunyuanMoe, &kJamba,
-      &kLfm2,      &kLfm2Moe, &kLlama,     &kGranite,  &kGraniteMoe, &kGraniteHybrid, &kLlama4,     &kMamba,
-      &kMamba2,    &kMiniMax, &kMistral3,  &kNemotron, &kNemotronH,  &kOlmo,          &kOlmo1,      &kOlmoe,
-      &kOpt,       &kPhi,     &kPhi3,      &kPhiMoe,   &kQwen2,      &kQwen3,         &kQwen2Moe,   &kQwen3Moe,
-      &kQwen3Next, &kQwen35,  &kQwen35Moe, &kSeedOss,  &kSmolLm3,    &kStableLm,      &kStarCoder2,
+      &kApertus,    &kArcee,      &kBloom,      &kCohere,    &kCohere2,  &kDeepSeek,  &kDots,       &kErnie,
+      &kErnieMoe,   &kExaone,     &kFalcon,     &kFalconH1,  &kGemma,    &kGemma3,    &kGemma2,     &kGlm,
+      &kGlmMoe,     &kGpt2,       &kGptBigCode, &kGptJ,      &kGptNeo,   &kGptNeox,   &kGptOss,     &kHunyuan,
+      &kHunyuanMoe, &kJamba,      &kLfm2,       &kLfm2Moe,   &kLlama,    &kGranite,   &kGraniteMoe, &kGraniteHybrid,
+      &kLlama4,     &kMamba,      &kMamba2,     &kMiniMax,   &kMistral3, &kMpt,       &kNemotron,   &kNemotronH,
+      &kOlmo,       &kOlmo1,      &kOlmoe,      &kOpt,       &kPhi,      &kPhi3,      &kPhiMoe,     &kQwen2,
+      &kQwen3,      &kQwen2Moe,   &kQwen3Moe,   &kQwen3Next, &kQwen35,   &kQwen35Moe, &kSeedOss,    &kSmolLm3,
+      &kStableLm,   &kStarCoder2,
   };
   return kFamilies;
 }

@@ -29,19 +29,23 @@ SelfAttention::SelfAttention(const DecoderConfig& config, const LayerKind& kind,
   }
   load_qk_norms(weights, prefix);
   if (config_.attention_sinks) attn_sinks_ = weights.vector(prefix + "attn_sinks.weight", s.heads);
+  if (config_.alibi != 0) biases_.emplace(config_, weights);
   attn_output_ = weights.linear(prefix + "attn_output", {s.embedding, q_width},
                                 with_factor(config_.factors.attn_output, {.transposed = config_.transposed_linears}));
 }
 
 nn::CacheLayer SelfAttention::cache() const {
-  return {.heads = config_.shape.kv_heads, .dimension = config_.shape.head_dimension, .window = kind_.window};
+  const int64_t d = config_.shape.head_dimension;
+  return {
+      .heads = config_.shape.kv_heads, .dimension = biases_ ? LinearBiases::dimension(d) : d, .window = kind_.window};
 }
 
 void SelfAttention::load_qk_norms(WeightSource& weights, const std::string& prefix) {
   const int64_t d = config_.shape.head_dimension;
   const auto load = [&](const std::string& name, int64_t heads) -> Norm {
     if (config_.qk_norm == QkNorm::kEachHead)
-      return {.weight = weights.matrix_f32(name + ".weight", {heads, d}), .bias = {}};
+      return {.weight = weights.matrix_f32(name + ".weight", {heads, d}, {.stacked = config_.stacked_norms}),
+              .bias = {}};
     return load_norm(config_, weights, name, config_.qk_norm == QkNorm::kAllHeads ? heads * d : d);
   };
   if (config_.qk_norm == QkNorm::kEachHead || config_.qk_norm == QkNorm::kUnweighted)
@@ -94,8 +98,8 @@ Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
     q = slice(both, 2, 0, d);
     gate = reshape(slice(both, 2, d, d), Shape{tokens, all * d});
   }
-  Tensor k = heads(attn_k_(h));        // [T, G, D]
-  const Tensor v = heads(attn_v_(h));  // [T, G, D]
+  Tensor k = heads(attn_k_(h));  // [T, G, D]
+  Tensor v = heads(attn_v_(h));  // [T, G, D]
   const auto normalize = [&] {
     q = with_norm(q, attn_q_norm_);
     k = with_norm(k, attn_k_norm_);
@@ -107,6 +111,11 @@ Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
   }
   if (config_.qk_norm_last) normalize();
   if (kind_.tempered && config_.temperature.scale != 0) q = tempered(q, places.positions);
+  if (biases_) {
+    q = biases_->with_slopes(q);
+    k = biases_->with_positions(k, places.positions);
+    v = biases_->padded(v);
+  }
   const KvLayer& before = at.cache.layer(at.layer);
   const TokenCopies& copies = at.step.copies;
   const KvLayer cache = copies.rows.defined()
@@ -118,6 +127,7 @@ Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
                             .softcap = config_.attention_softcap,
                             .chunk = kind_.chunk,
                             .sinks = attn_sinks_});
+  if (biases_) mixed = slice(mixed, 2, 0, config_.shape.head_dimension);
   mixed = reshape(mixed, Shape{h.shape()[0], mixed.shape()[1] * mixed.shape()[2]});  // [T, H·D]
   if (gate.defined()) mixed = mixed * sigmoid(gate);
   return attn_output_(at.rows.defined() ? gather(mixed, at.rows) : mixed);

@@ -1,7 +1,10 @@
 // Attention over keys and values of a cache, as most families have it.
 #pragma once
 
+#include <optional>
+
 #include "src/models/llm/blocks.h"
+#include "src/models/llm/linear_biases.h"
 #include "src/models/llm/token_mixer.h"
 
 namespace gabbro::llm {
@@ -34,6 +37,7 @@ class SelfAttention : public TokenMixer {
   Tensor ones_;                 // [D], for norms whose weight is not [D]
   Tensor attn_sinks_;           // [H] or undefined
   nn::Projection attn_output_;  // [C, H·D]
+  std::optional<LinearBiases> biases_;
 };
 
 }  // namespace gabbro::llm

@@ -133,6 +133,23 @@ bool has_weight(std::span<const WeightName> names, const Checkpoint& checkpoint,
   return find_name(transformers_names(names, name), checkpoint) != nullptr;
 }
 
+std::vector<const CheckpointTensor*> stacked_tensors(std::span<const WeightName> names, const Checkpoint& checkpoint,
+                                                     const std::string& name, int64_t rows, int64_t columns) {
+  const std::vector<std::string> candidates = transformers_names(names, name);
+  if (candidates.empty()) throw std::logic_error("no name in transformers' layout for " + name);
+  const std::string* const found = find_name(candidates, checkpoint);
+  std::vector<const CheckpointTensor*> tensors;
+  for (int64_t i = 0; i < rows; ++i) {
+    const CheckpointTensor& row = checkpoint.require_tensor(of_expert(found != nullptr ? *found : candidates[0], i));
+    if (row.shape != std::vector{columns}) {
+      throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", checkpoint.path(),
+                      gguf::quote(row.name), fmt::join(row.shape, ", "), columns);
+    }
+    tensors.push_back(&row);
+  }
+  return tensors;
+}
+
 ExpertTensors::ExpertTensors(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name,
                              const ExpertsSize& size)
     : size_(size), stored_rows_(size.rows) {

@@ -292,6 +292,16 @@ std::vector<float> CheckpointWeights::read_floats(const std::string& name, std::
   int64_t count = 1;
   for (const int64_t length : shape) count *= length;
   const bool gguf = checkpoint_.layout() == CheckpointLayout::kGguf;
+  if (!gguf && theirs.stacked) {
+    std::vector<float> values;
+    for (const CheckpointTensor* row : stacked_tensors(names_, checkpoint_, name, shape[0], shape[1])) {
+      row->prepare();
+      check_values(*row);
+      std::ranges::copy(float_values(*row, shape[1], {}), std::back_inserter(values));
+      loaded(*row, row->data.size());
+    }
+    return values;
+  }
   if (!gguf && theirs.one_row) shape = {1, count};
   if (!gguf && !theirs.shape.empty()) shape = theirs.shape;
   const CheckpointTensor& tensor = checked(name, std::move(shape));

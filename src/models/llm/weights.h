@@ -52,6 +52,7 @@ struct TransformersLayout {
   bool transposed = false;                  // stored [columns, rows]
   float offset = 0;                         // added to the values of a vector
   bool one_row = false;                     // a vector is stored as [1, n]
+  bool stacked = false;                     // each row is a tensor there, whose number is "*" of the name
   int64_t skipped_rows = 0;                 // that a matrix begins with, and that GGUF's lacks
   int64_t trailing_rows = 0;                // the same of its end
   // For vectors and matrices that are read in f32: the shape there, if it is another one; the element there of each
@@ -64,7 +65,7 @@ struct TransformersLayout {
   std::function<float(int64_t row)> factor{};
 
   bool is_same() const { return !row && !transposed && offset == 0 && !is_computed() && !column && !factor; }
-  bool is_computed() const { return !shape.empty() || element || value != nullptr; }
+  bool is_computed() const { return !shape.empty() || element || value != nullptr || stacked; }
 };
 
 // Copies row `row` of GGUF's layout out of a tensor of `rows` rows there (a vector has rows of one element).
@@ -73,6 +74,11 @@ void copy_row(const CheckpointTensor& tensor, int64_t rows, const TransformersLa
 
 // The `count` values of a vector or a small matrix, in GGUF's layout.
 std::vector<float> float_values(const CheckpointTensor& tensor, int64_t count, const TransformersLayout& theirs);
+
+// The vectors of `columns` elements that are the rows of a matrix here (TransformersLayout::stacked). Throws bad_input
+// that names the file and the tensor: missing, or of another shape.
+std::vector<const CheckpointTensor*> stacked_tensors(std::span<const WeightName> names, const Checkpoint& checkpoint,
+                                                     const std::string& name, int64_t rows, int64_t columns);
 
 // Heads that are rotated in pairs (2i, 2i + 1): GGUF files have them in that order, those of transformers have the
 // elements i and i + `rotated` / 2 of a head as a pair.

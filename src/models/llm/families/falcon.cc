@@ -1,4 +1,5 @@
 // Falcon: both blocks in parallel, of one norm (7B, 11B) or of one each (40B, 180B); few heads of keys and values.
+// Falcon RW has them one after the other, all heads, and linear biases instead of rotary embeddings.
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
@@ -15,6 +16,7 @@ constexpr WeightName kNames[] = {
     {"blk.{}.attn_norm", "transformer.h.{}.input_layernorm"},
     {"blk.{}.attn_norm", "transformer.h.{}.ln_mlp"},
     {"blk.{}.attn_norm_2", "transformer.h.{}.ln_attn"},
+    {"blk.{}.ffn_norm", "transformer.h.{}.post_attention_layernorm"},
     {"blk.{}.attn_qkv", "transformer.h.{}.self_attention.query_key_value"},
     {"blk.{}.attn_output", "transformer.h.{}.self_attention.dense"},
     {"blk.{}.ffn_up", "transformer.h.{}.mlp.dense_h_to_4h"},
@@ -23,19 +25,21 @@ constexpr WeightName kNames[] = {
 
 DecoderConfig read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
-  constexpr FieldName kAlibi{nullptr, "alibi"}, kParallel{nullptr, "parallel_attn"};
-  if (fields.flag_or(kAlibi, false)) fields.refuse(kAlibi, "is true: attention with linear biases is not supported");
-  if (!fields.flag_or(kParallel, true)) fields.refuse(kParallel, "is false, which is not supported");
   DecoderConfig config = read_decoder_config(fields, kNames);
   if (fields.is_hugging_face() && !fields.flag_or({nullptr, "new_decoder_architecture"}, false))
     config.shape.kv_heads = fields.flag_or({nullptr, "multi_query"}, true) ? 1 : config.shape.heads;
   config.norm = NormKind::kLayer;
-  config.parallel = true;
-  config.shared_norm = !has_weight(kNames, checkpoint, "blk.0.attn_norm_2.weight");
-  if (!config.shared_norm) {
+  const bool two_norms = has_weight(kNames, checkpoint, "blk.0.attn_norm_2.weight");
+  config.parallel = two_norms || !has_weight(kNames, checkpoint, "blk.0.ffn_norm.weight");
+  config.shared_norm = config.parallel && !two_norms;
+  if (two_norms) {
     config.attn_norm_name = "attn_norm_2";
     config.ffn_norm_name = "attn_norm";
   }
+  config.alibi = fields.number_or({"attention.max_alibi_bias", nullptr}, 0.0f, 0.0f, 64.0f);
+  if (fields.flag_or({nullptr, "alibi"}, false)) config.alibi = 8;
+  config.alibi_scaled = true;
+  for (LayerKind& kind : config.layers) kind.rotated = config.alibi == 0;
   config.fused_rows = rows_by_group(config.shape);
   config.gated = false;
   config.activation = read_activation(fields, Activation::kGelu);

@@ -1,16 +1,18 @@
-// Nemotron H: layers that are each one block, of Mamba 2, of attention without positions, or feed-forward.
+// Nemotron H: layers that are each one block, of Mamba 2, of attention without positions, feed-forward, or a mixture of
+// experts without gates.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/mixers/state_space.h"
+#include "src/models/llm/mixture.h"
 #include "src/models/llm/registry.h"
 
 namespace gabbro::llm {
 namespace {
 
-constexpr std::string_view kArchitectures[] = {"nemotron_h"};
+constexpr std::string_view kArchitectures[] = {"nemotron_h", "nemotron_h_moe"};
 
 // transformers 5 writes "backbone" as "model".
 constexpr WeightName kNames[] = {
@@ -47,9 +49,25 @@ constexpr WeightName kNames[] = {
     {"blk.{}.attn_output", "model.layers.{}.mixer.o_proj"},
     {"blk.{}.ffn_up", "model.layers.{}.mixer.up_proj"},
     {"blk.{}.ffn_down", "model.layers.{}.mixer.down_proj"},
+    {"blk.{}.ffn_gate_inp", "backbone.layers.{}.mixer.gate"},
+    {"blk.{}.exp_probs_b", "backbone.layers.{}.mixer.gate.e_score_correction_bias", true},
+    {"blk.{}.ffn_up_exps", "backbone.layers.{}.mixer.experts.*.up_proj"},
+    {"blk.{}.ffn_down_exps", "backbone.layers.{}.mixer.experts.*.down_proj"},
+    {"blk.{}.ffn_up_exps", "backbone.layers.{}.mixer.experts.up_proj", true},
+    {"blk.{}.ffn_down_exps", "backbone.layers.{}.mixer.experts.down_proj", true},
+    {"blk.{}.ffn_up_shexp", "backbone.layers.{}.mixer.shared_experts.up_proj"},
+    {"blk.{}.ffn_down_shexp", "backbone.layers.{}.mixer.shared_experts.down_proj"},
+    {"blk.{}.ffn_gate_inp", "model.layers.{}.mixer.gate"},
+    {"blk.{}.exp_probs_b", "model.layers.{}.mixer.gate.e_score_correction_bias", true},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.mixer.experts.*.up_proj"},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.mixer.experts.*.down_proj"},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.mixer.experts.up_proj", true},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.mixer.experts.down_proj", true},
+    {"blk.{}.ffn_up_shexp", "model.layers.{}.mixer.shared_experts.up_proj"},
+    {"blk.{}.ffn_down_shexp", "model.layers.{}.mixer.shared_experts.down_proj"},
 };
 
-enum class Block { kStates, kAttention, kFeedForward };
+enum class Block { kStates, kAttention, kFeedForward, kExperts };
 
 struct Config {
   DecoderConfig decoder;
@@ -75,8 +93,8 @@ Block block_of_type(const ConfigReader& fields, FieldName field, const std::stri
   if (type == "M" || type == "mamba" || type == "linear_attention") return Block::kStates;
   if (type == "*" || type == "attention" || type == "full_attention") return Block::kAttention;
   if (type == "-" || type == "mlp") return Block::kFeedForward;
-  if (type == "E" || type == "moe") fields.refuse(field, "has mixtures of experts, which are not supported");
-  fields.refuse(field, fmt::format("has '{}', expected linear_attention, full_attention or mlp", type));
+  if (type == "E" || type == "moe") return Block::kExperts;
+  fields.refuse(field, fmt::format("has '{}', expected linear_attention, full_attention, mlp or moe", type));
 }
 
 std::vector<Block> read_blocks(const ConfigReader& fields, int64_t layers) {
@@ -87,8 +105,9 @@ std::vector<Block> read_blocks(const ConfigReader& fields, int64_t layers) {
     const std::vector<int64_t> heads = fields.list_or_empty(kHeads), widths = fields.list_or_empty(kWidths);
     if (std::ssize(heads) != layers) fields.refuse(kHeads, fmt::format("is not a list of {} layers", layers));
     if (std::ssize(widths) != layers) fields.refuse(kWidths, fmt::format("is not a list of {} layers", layers));
+    const Block wide = fields.size_or(kExpertCount, 0, 0, 1 << 16) > 0 ? Block::kExperts : Block::kFeedForward;
     for (size_t i = 0; i < heads.size(); ++i)
-      blocks.push_back(heads[i] != 0 ? Block::kAttention : widths[i] != 0 ? Block::kFeedForward : Block::kStates);
+      blocks.push_back(heads[i] != 0 ? Block::kAttention : widths[i] != 0 ? wide : Block::kStates);
     return blocks;
   }
   const bool listed = fields.has(kTypes);
@@ -120,6 +139,16 @@ StateSpaceSizes read_sizes(const ConfigReader& fields) {
   return sizes;
 }
 
+// llama.cpp has mixtures in all layers with feed-forward blocks or in none.
+void read_experts(const ConfigReader& fields, Config& config) {
+  constexpr FieldName kLatent{"moe_latent_size", "moe_latent_size"};
+  if (fields.size_or(kLatent, 0, 0, 1 << 20) != 0)
+    fields.refuse(kLatent, "is given: experts between projections are not supported");
+  config.decoder.mixture.score = RouterScore::kSigmoid;
+  config.decoder.mixture.normalized = true;
+  read_mixture(fields, config.decoder);
+}
+
 Config read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   constexpr FieldName kActivation{nullptr, "mlp_hidden_act"};
@@ -131,6 +160,7 @@ Config read_config(const Checkpoint& checkpoint) {
     fields.refuse(kActivation, fmt::format("is '{}', expected relu2", name));
   for (LayerKind& kind : decoder.layers) kind.rotated = false;
   config.blocks = read_blocks(fields, decoder.shape.layers);
+  if (std::ranges::find(config.blocks, Block::kExperts) != config.blocks.end()) read_experts(fields, config);
   config.sizes = read_sizes(fields);
   return config;
 }
@@ -143,7 +173,7 @@ std::unique_ptr<LanguageModel> build(const Checkpoint& checkpoint, WeightSource&
       std::move(trunk), checkpoint, weights, context, [&](const MixerPlace& at) -> std::unique_ptr<TokenMixer> {
         const Block block = config.blocks[static_cast<size_t>(at.layer)];
         if (block == Block::kAttention) return nullptr;
-        if (block == Block::kFeedForward) return std::make_unique<BlockAlone>(config.decoder, at);
+        if (block != Block::kStates) return std::make_unique<BlockAlone>(config.decoder, at);
         return std::make_unique<Mamba2>(config.decoder, config.sizes, at.weights, at.prefix);
       });
 }
@@ -153,11 +183,16 @@ void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
   const ModelShape& shape = config.decoder.shape;
   fields.kv_heads_by_layer.clear();
   fields.feed_forward_by_layer.clear();
+  const auto width_of = [&](Block block) -> int64_t {
+    if (block == Block::kExperts) return shape.expert_feed_forward;
+    return block == Block::kFeedForward ? shape.feed_forward : 0;
+  };
   for (const Block block : config.blocks) {
     fields.kv_heads_by_layer.push_back(block == Block::kAttention ? static_cast<int32_t>(shape.kv_heads) : 0);
-    fields.feed_forward_by_layer.push_back(block == Block::kFeedForward ? static_cast<int32_t>(shape.feed_forward) : 0);
+    fields.feed_forward_by_layer.push_back(static_cast<int32_t>(width_of(block)));
   }
   write_decoder_fields(config.decoder, fields);
+  fields.number("attention.layer_norm_epsilon", config.decoder.norm_epsilon);  // llama.cpp asks for both
   write_state_space(config.sizes, fields);
 }
 
