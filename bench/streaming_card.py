@@ -4,7 +4,7 @@ and tokens per second with drafts.
     python3 bench/streaming_card.py --device cuda --folder /tmp --out results.jsonl
 
 Writes Llama models of random weights (8B and 70B in Q4_K_M, and a draft model: the first layers of the 8B one, whose
-other layers add little, so that the two mostly agree). Prints one line of JSON for each step, also to --out. A step
+other layers add hardly anything, so that the two mostly agree). Prints one line of JSON for each step, also to --out. A step
 that would begin after --seconds is left out, and its line says so. --tiny has small models, to try the script."""
 import argparse
 import json

@@ -142,7 +142,7 @@ void copy_super_blocks(const uint8_t* const* blocks, int rows, uint8_t* target) 
   }
 }
 
-// What pack_blocks() does, without decoding to a common form first: three to six times as fast (bench/cpu_pack.cc).
+// As pack_blocks(), without decoding to a common form first: three to six times as fast (bench/cpu_pack.cc).
 template <DType dtype>
 void copy_blocks(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
   constexpr Packing p = packing_of(dtype);
