@@ -11,7 +11,7 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-// Of 16 or 32 bytes. (g++ ignores the attribute where its argument is a template's.)
+// Vectors of 16 and 32 bytes. (g++ ignores the attribute where its argument is a template's.)
 using Bytes16 = uint64_t __attribute__((vector_size(16)));
 using Bytes32 = uint64_t __attribute__((vector_size(32)));
 static_assert(sizeof(Bytes16) == 16 && sizeof(Bytes32) == 32);
