@@ -4,8 +4,9 @@ and tokens per second with drafts.
     python3 bench/streaming_card.py --device cuda --folder /tmp --out results.jsonl
 
 Writes Llama models of random weights (8B and 70B in Q4_K_M, and a draft model: the first layers of the 8B one, whose
-other layers add hardly anything, so that the two mostly agree). Prints one line of JSON for each step, also to --out. A step
-that would begin after --seconds is left out, and its line says so. --tiny has small models, to try the script."""
+other layers add hardly anything, so that the two mostly agree). Prints one line of JSON for each step, also to --out.
+A step that would begin after --seconds is left out, and its line says so. --tiny has small models, to try the
+script."""
 import argparse
 import json
 import os
@@ -60,6 +61,7 @@ class DeviceMemory:
 class Steps:
     def __init__(self, options):
         self.options, self.links = options, {}
+        os.makedirs(options.folder, exist_ok=True)
         size = "tiny" if options.tiny else "8b"
         self.model = os.path.join(options.folder, f"random-{size}.gguf")
         self.draft = os.path.join(options.folder, f"random-{size}-draft.gguf")
@@ -68,12 +70,12 @@ class Steps:
 
     def folder_for(self, size):
         """Memory is faster to write to than a disk, and `large_disk` is about the disk."""
-        free = lambda folder: shutil.disk_usage(folder).free if os.path.isdir(folder) else 0
-        available = 0
+        shared = "/dev/shm"
+        free = shutil.disk_usage(shared).free if os.path.isdir(shared) else 0
         with open("/proc/meminfo") as file:
             available = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable"))
-        fits = free("/dev/shm") > size and available > 2 * size + (12 << 30)
-        return "/dev/shm" if fits and "large_disk" not in self.options.steps else self.options.folder
+        fits = free > size and available > 2 * size + (12 << 30)
+        return shared if fits and "large_disk" not in self.options.steps else self.options.folder
 
     def report(self, step, document):
         line = json.dumps({"step": step, "at": round(time.monotonic() - BEGIN, 1), **document})
@@ -82,23 +84,33 @@ class Steps:
             with open(self.options.out, "a") as file:
                 file.write(line + "\n")
 
-    def gabbro(self, *arguments):
+    def without_cpu(self):
+        """An environment in which probes found a CPU that is too slow to compute feed-forward blocks."""
+        folder = pathlib.Path(self.options.folder, "links-without-cpu", "gabbro")
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [f"cpu:{format}:{threads}:{tokens} 1 {int(time.time())}" for format in ("q4_k", "q5_k", "q6_k")
+                 for threads in range(1, 513) for tokens in (1, 8)]
+        (folder / "links").write_text("\n".join(lines) + "\n")
+        return {**os.environ, "XDG_CACHE_HOME": str(folder.parent)}
+
+    def gabbro(self, *arguments, environment=None):
         """The document that it prints, with the device's memory and the seconds."""
         o = self.options
         command = [o.gabbro, *arguments, "--json", "--device", o.device]
         begin, left = time.monotonic(), o.seconds + 60 - (time.monotonic() - BEGIN)
         with DeviceMemory() as memory:
             try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=left)
+                done = subprocess.run(command, capture_output=True, text=True, timeout=left, env=environment)
             except subprocess.TimeoutExpired:
                 return {"error": f"{' '.join(command)} took more than {left:.0f} s"}
         if done.returncode != 0:
             return {"error": f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:]}"}
         return {**json.loads(done.stdout), "nvidia_smi": memory.document(), "wall": time.monotonic() - begin}
 
-    def bench(self, model, memory, host_memory, *more):
+    def bench(self, model, memory, host_memory, *more, cpu=False):
         host = ["--host-memory", host_memory] if host_memory else []
-        found = self.gabbro("bench", "llm", model, "-p", "0", "--memory", memory, *host, "--no-check-weights", *more)
+        found = self.gabbro("bench", "llm", model, "-p", "0", "--memory", memory, *host, "--no-check-weights", *more,
+                            environment=None if cpu else self.without_cpu())
         if "error" in found:
             return found
         streamed = found.get("streaming") or {}
@@ -125,7 +137,7 @@ class Steps:
             {"passes": found["streaming"]["passes"] if "streaming" in found else None}
 
     def limits(self):
-        return ("144MiB", "1GiB") if self.options.tiny else ("2GiB", "8GiB")
+        return ("144MiB", "1GiB") if self.options.tiny else ("2GiB", "10GiB")
 
     # Steps, in their order.
     def write(self):
@@ -147,6 +159,12 @@ class Steps:
     def host_one(self):
         """One sequence alone: the share of the bus."""
         return self.bench(self.model, *self.limits(), "-n", "16", "-r", "2")
+
+    def host_cpu(self):
+        """The same with feed-forward blocks on the CPU, whose weights are in host memory twice."""
+        memory, host = self.limits()
+        out = self.bench(self.model, memory, host, "-n", "16", "-r", "2", cpu=True)
+        return {**out, **{key: out.get("streaming", {}).get(key) for key in ("cpu_layers", "cpu_tokens", "cpu_bytes")}}
 
     def disk(self):
         return self.bench(self.model, self.limits()[0], None, "-n", "5", "-r", "1", "--no-warmup")
@@ -177,7 +195,7 @@ class Steps:
         return self.bench(self.large, self.limits()[0] if self.options.tiny else "4GiB", None, "-n", "2", "-r", "1",
                           "--no-warmup")
 
-    ALL = ("write", "link", "host_one", "host", "disk", "disk_batch", "drafts", "large_write", "large_host",
+    ALL = ("write", "link", "host_one", "host", "host_cpu", "disk", "disk_batch", "drafts", "large_write", "large_host",
            "large_disk")
     USUAL = ALL[:-1]
 
@@ -192,6 +210,7 @@ class Steps:
             document = getattr(self, name)()
             self.report(name, {"seconds": round(time.monotonic() - begin, 1), **document})
         if not self.options.keep:
+            shutil.rmtree(os.path.join(self.options.folder, "links-without-cpu"), ignore_errors=True)
             for path in (self.model, self.draft, self.large):
                 pathlib.Path(path).unlink(missing_ok=True)
 
