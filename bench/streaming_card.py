@@ -128,8 +128,10 @@ class Steps:
         return out
 
     def answer(self, count, *more):
+        memory, host_memory = self.limits()
         found = self.gabbro("run", self.model, PROMPT, "--raw", "--temperature", "0", "-n", str(count), "--ctx", "512",
-                            "--memory", self.limits()[0], "--host-memory", self.limits()[1], "--no-check-weights", *more)
+                            "--memory", memory, "--host-memory", host_memory, "--no-check-weights", *more,
+                            environment=self.without_cpu())
         if "error" in found:
             return found
         return {key: found[key] for key in ("tokens_per_second", "generated_tokens", "drafted_tokens",

@@ -88,8 +88,8 @@ def tensors_of(shape):
 
 
 def write(path, shape, kind="q4_0", context=512, quiet_from=None, layers=None):
-    """Returns the size of the file in bytes. Layers from `quiet_from` on add a twentieth of what others add, so that the
-    model of the layers before them alone (`layers`) mostly agrees with this one on the next token."""
+    """Returns the size of the file in bytes. Layers from `quiet_from` on add a twentieth of what others add, so that
+    the model of the layers before them alone (`layers`) mostly agrees with this one on the next token."""
     kept = layers or shape.layers
     texts = [spelled(bytes([byte])) for byte in range(256)]
     vocabulary = [b"<|endoftext|>"] + texts + [f"<{i}>".encode() for i in range(shape.vocabulary - 257)]
