@@ -126,7 +126,7 @@ def batch_speed(options, model, count):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="llama-3.1-8b", choices=random_model.PUBLISHED)
-    parser.add_argument("--type", default="q8_0", choices=["q4_0", "q8_0", "f16"])
+    parser.add_argument("--type", default="q8_0", choices=random_model.KINDS)
     parser.add_argument("--memory", default="2GiB")
     parser.add_argument("--folder", default="/tmp")
     parser.add_argument("--tokens", type=int, default=5)

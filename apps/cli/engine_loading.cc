@@ -82,18 +82,23 @@ std::string describe(const ModelFacts& facts) {
 std::string describe_streaming(const ModelFacts& facts) {
   const StreamingFacts& s = facts.streaming;
   if (s.bytes_per_pass == 0) return "";
-  const std::string host = s.host_bytes > 0 ? fmt::format(", {} in host memory", human_bytes(s.host_bytes)) : "";
+  std::string host = s.host_bytes > 0 ? fmt::format(", {} in host memory", human_bytes(s.host_bytes)) : "";
+  if (s.cpu_layers > 0) {
+    host += fmt::format("; the CPU computes {} of them in {} layers for up to {} tokens", human_bytes(s.cpu_bytes),
+                        s.cpu_layers, s.cpu_tokens);
+  }
   return fmt::format(
       "streaming: {} of {} weights a pass, from {} at {:.2f} GB/s: {:.3g} s per token; {} resident{}, at most {} of "
       "{}\n",
-      human_bytes(s.bytes_per_pass), human_bytes(facts.weight_bytes), s.link, s.bandwidth / 1e9, s.seconds_per_pass,
-      human_bytes(s.resident_bytes), host, human_bytes(s.planned_bytes), human_bytes(s.memory));
+      human_bytes(s.bytes_per_pass - s.cpu_bytes), human_bytes(facts.weight_bytes), s.link, s.bandwidth / 1e9,
+      s.seconds_per_pass, human_bytes(s.resident_bytes), host, human_bytes(s.planned_bytes), human_bytes(s.memory));
 }
 
 double streamed_share(const ModelFacts& facts, const StreamingWork& work) {
   if (work.seconds <= 0 || facts.streaming.bytes_per_pass == 0) return 0;
   // Passes of a mixture move other bytes than those of one token without a cache.
-  const double passes = static_cast<double>(work.bytes) / static_cast<double>(facts.streaming.bytes_per_pass);
+  const double passes =
+      static_cast<double>(work.bytes) / static_cast<double>(facts.streaming.bytes_per_pass - facts.streaming.cpu_bytes);
   return facts.streaming.seconds_per_pass * passes / work.seconds;
 }
 
@@ -104,6 +109,9 @@ nlohmann::ordered_json streaming_document(const Engine& engine) {
           {"planned_bytes", s.planned_bytes},
           {"resident_bytes", s.resident_bytes},
           {"host_bytes", s.host_bytes},
+          {"cpu_layers", s.cpu_layers},
+          {"cpu_tokens", s.cpu_tokens},
+          {"cpu_bytes", s.cpu_bytes},
           {"expert_cache_bytes", s.expert_bytes},
           {"expert_hits", work.expert_hits},
           {"expert_misses", work.expert_misses},

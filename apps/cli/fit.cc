@@ -14,6 +14,7 @@
 #include "src/base/error.h"
 #include "src/engine/forecast.h"
 #include "src/engine/streaming/device_memory.h"
+#include "src/engine/streaming/host_blocks.h"
 #include "src/engine/streaming/link_probe.h"
 #include "src/engine/streaming/placement.h"
 #include "src/hub/model_cache.h"
@@ -136,6 +137,7 @@ struct StreamForecast {
   std::string device;
   streaming::Placement placement;
   streaming::LinkSpeeds speeds;
+  streaming::HostPlan host;
   uint64_t least = 0;  // bytes
 };
 
@@ -151,16 +153,19 @@ StreamForecast forecast_stream(const Workload& w, const Options& o) {
   const uint64_t host = device->host_accessible() ? 0 : limits.host_memory;
   StreamForecast f{.device = device->facts().id, .least = streaming::smallest_budget(matrices, fixed)};
   f.placement = streaming::place(matrices, fixed, {.device = limits.memory, .host = host}, f.device);
-  if (checkpoint && f.placement.streams())
-    f.speeds = streaming::probe_links(*checkpoint, *device, f.placement.file_bytes_per_pass > 0);
+  if (!checkpoint || !f.placement.streams()) return f;
+  f.speeds = streaming::probe_links(*checkpoint, *device, f.placement.file_bytes_per_pass > 0);
+  std::shared_ptr<Device> cpu;
+  f.host = streaming::measured_host_plan(f.placement, streaming::largest_file(*checkpoint), *device, host,
+                                         o.common.threads, cpu);
   return f;
 }
 
 // 0: unknown.
 double seconds_per_token(const StreamForecast& f) {
   const auto time = [](uint64_t bytes, double speed) { return speed > 0 ? static_cast<double>(bytes) / speed : 0; };
-  return std::max(time(f.placement.file_bytes_per_pass, f.speeds.file),
-                  time(f.placement.bytes_per_pass, f.speeds.device));
+  return std::max({time(f.placement.file_bytes_per_pass, f.speeds.file),
+                   time(f.placement.bytes_per_pass - f.host.moved_bytes, f.speeds.device), f.host.cpu_seconds});
 }
 
 Json stream_document(const StreamForecast& f) {
@@ -170,6 +175,9 @@ Json stream_document(const StreamForecast& f) {
           {"least_bytes", f.least},
           {"resident_bytes", f.placement.resident_bytes},
           {"host_bytes", f.placement.host_bytes},
+          {"cpu_layers", f.host.layers.size()},
+          {"cpu_tokens", f.host.tokens},
+          {"cpu_bytes", f.host.moved_bytes},
           {"ring_bytes", f.placement.ring_bytes},
           {"bytes_per_pass", f.placement.bytes_per_pass},
           {"file_bytes_per_pass", f.placement.file_bytes_per_pass},
@@ -182,9 +190,14 @@ std::string stream_line(const StreamForecast& f, const Options& o) {
   if (!f.placement.streams())
     return fmt::format("\nWith --memory {} all of it stays on {}.\n", o.common.memory, f.device);
   const double seconds = seconds_per_token(f);
+  const std::string cpu = f.host.tokens > 0
+                              ? fmt::format(", the CPU computes {} in {} layers for up to {} tokens",
+                                            human_bytes(f.host.moved_bytes), f.host.layers.size(), f.host.tokens)
+                              : "";
   return fmt::format(
-      "\nWith --memory {} on {}: {} of weights stay, {} are streamed for each token{}; {} are the least.\n",
-      o.common.memory, f.device, human_bytes(f.placement.resident_bytes), human_bytes(f.placement.bytes_per_pass),
+      "\nWith --memory {} on {}: {} of weights stay, {} are streamed for each token{}{}; {} are the least.\n",
+      o.common.memory, f.device, human_bytes(f.placement.resident_bytes),
+      human_bytes(f.placement.bytes_per_pass - f.host.moved_bytes), cpu,
       seconds > 0 ? fmt::format(", {:.3g} s", seconds) : std::string(), human_bytes(f.least));
 }
 

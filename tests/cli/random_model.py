@@ -1,6 +1,8 @@
 """Llama models of random weights of any size, for streaming: written block by block, so that the file may be larger than
 memory. The vocabulary has a token for each byte, then as many others as the shape asks for."""
+import concurrent.futures
 import dataclasses
+import os
 import random
 import struct
 
@@ -29,17 +31,43 @@ PUBLISHED = {
     "llama-3.1-70b": Shape(80, 8192, 64, 8, 28672, 128256),
     "olmoe-1b-7b": Shape(16, 2048, 16, 16, 1024, 50304, 128, 64, 8),  # its sizes, with Mixtral's layers
 }
-SCALE = {"f16": 0.02, "q8_0": 0.02 / 74, "q4_0": 0.02 / 4.6}  # standard deviation 0.02
-BLOCK = {"f16": (1, 2, 1), "q8_0": (32, 34, 8), "q4_0": (32, 18, 2), "f32": (1, 4, 0)}  # elements, bytes, code in GGUF
+# Standard deviation 0.02. All scales and minimums of a K block are 32.
+SCALE = {"f16": 0.02, "q8_0": 0.02 / 74, "q4_0": 0.02 / 4.6, "q4_k": 0.02 / (32 * 4.61), "q5_k": 0.02 / (32 * 9.23),
+         "q6_k": 0.02 / (32 * 18.47)}
+MEAN_CODE = {"q4_k": 7.5, "q5_k": 15.5}
+# Elements, bytes, code in GGUF.
+BLOCK = {"f16": (1, 2, 1), "q8_0": (32, 34, 8), "q4_0": (32, 18, 2), "f32": (1, 4, 0), "q4_k": (256, 144, 12),
+         "q5_k": (256, 176, 13), "q6_k": (256, 210, 14)}
+KINDS = ("f16", "q8_0", "q4_0", "q4_k_m")
 
 
-def pattern(kind, seed, blocks):
-    """`blocks` blocks of random weights."""
-    source = random.Random(seed)
+def pattern(kind, seed, blocks, factor=1.0):
+    """`blocks` blocks of random weights, times `factor`."""
+    source, scale = random.Random(seed), SCALE[kind] * factor
     if kind == "f16":
-        return b"".join(struct.pack("<e", source.gauss(0, SCALE[kind])) for _ in range(blocks))
-    scale, size = struct.pack("<e", SCALE[kind]), BLOCK[kind][1] - 2
-    return b"".join(scale + source.randbytes(size) for _ in range(blocks))
+        return b"".join(struct.pack("<e", source.gauss(0, scale)) for _ in range(blocks))
+    head, tail, size = struct.pack("<e", scale), b"", BLOCK[kind][1] - 2
+    if kind in MEAN_CODE:
+        head += struct.pack("<e", scale * MEAN_CODE[kind]) + b"\xa0" * 8 + bytes(4)
+        size -= 14
+    elif kind == "q6_k":
+        head, tail = b"", b"\x20" * 16 + head
+        size -= 16
+    return b"".join(head + source.randbytes(size) + tail for _ in range(blocks))
+
+
+def kind_of(name, shape, kind):
+    """The format of a matrix; llama.cpp's mixture for q4_k_m."""
+    if kind != "q4_k_m":
+        return kind
+    if name == "output.weight":
+        return "q6_k"
+    if "attn_v" not in name and "ffn_down" not in name:
+        return "q4_k"
+    layer, count = layer_of(name), shape.layers
+    if layer < count // 8 or layer >= 7 * count // 8 or (layer - count // 8) % 3 == 2:
+        return "q6_k"
+    return "q5_k" if count == 80 and "attn_v" in name else "q4_k"
 
 
 def tensors_of(shape):
@@ -59,13 +87,15 @@ def tensors_of(shape):
             yield f"blk.{i}.{name}{kind}.weight", size + experts
 
 
-def write(path, shape, kind="q4_0", context=512):
-    """Returns the size of the file in bytes."""
+def write(path, shape, kind="q4_0", context=512, quiet_from=None, layers=None):
+    """Returns the size of the file in bytes. Layers from `quiet_from` on add a twentieth of what others add, so that
+    the model of the layers before them alone (`layers`) mostly agrees with this one on the next token."""
+    kept = layers or shape.layers
     texts = [spelled(bytes([byte])) for byte in range(256)]
     vocabulary = [b"<|endoftext|>"] + texts + [f"<{i}>".encode() for i in range(shape.vocabulary - 257)]
     model = Gguf(TINY_F16)
     model.fields = {b"general.architecture": (STRING, b"llama")}
-    for key, value in {"block_count": shape.layers, "context_length": context, "embedding_length": shape.embedding,
+    for key, value in {"block_count": kept, "context_length": context, "embedding_length": shape.embedding,
                        "feed_forward_length": shape.feed_forward, "attention.head_count": shape.heads,
                        "attention.head_count_kv": shape.kv_heads, "attention.key_length": shape.head_dimension,
                        "attention.value_length": shape.head_dimension, "expert_count": shape.experts,
@@ -80,43 +110,62 @@ def write(path, shape, kind="q4_0", context=512):
                      b"general.name": (STRING, b"random")}  # last: the padding after it is found by its zeros
     model.tensors = []
     model.write(path)
-    return append_tensors(path, list(tensors_of(shape)), kind)
+    numbered = [(number, *tensor) for number, tensor in enumerate(tensors_of(shape))]  # numbers give values
+    return append_tensors(path, [t for t in numbered if layer_of(t[1]) < kept], shape, kind, quiet_from)
 
 
-def append_tensors(path, tensors, kind):
+def layer_of(name):
+    return int(name.split(".")[1]) if name.startswith("blk.") else -1
+
+
+def is_quiet(name, quiet_from):
+    return quiet_from is not None and (".attn_output." in name or ".ffn_down" in name) and \
+        layer_of(name) >= quiet_from
+
+
+def append_tensors(path, tensors, shape, kind, quiet_from):
     """Gives a file without tensors these, of random values."""
     with open(path, "rb") as file:
         header = file.read()
-    infos, at = b"", 0
-    sizes = []
-    for name, shape in tensors:
-        type_ = "f32" if len(shape) == 1 else kind
+    infos, at, placed = b"", 0, []
+    for number, name, lengths in tensors:
+        type_ = "f32" if len(lengths) == 1 else kind_of(name, shape, kind)
         elements, size, code = BLOCK[type_]
         count = 1
-        for n in shape:
+        for n in lengths:
             count *= n
         size = count // elements * size
-        infos += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(shape))
-        infos += b"".join(struct.pack("<Q", n) for n in shape) + struct.pack("<IQ", code, at)
-        sizes.append((type_, count, size))
+        infos += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(lengths))
+        infos += b"".join(struct.pack("<Q", n) for n in lengths) + struct.pack("<IQ", code, at)
+        placed.append((number, type_, 0.05 if is_quiet(name, quiet_from) else 1.0, at, size))
         at += (size + 31) // 32 * 32
-    fields_end = model_fields_end(header)
-    head = header[:8] + struct.pack("<Q", len(tensors)) + header[16:fields_end] + infos
-    run = {kind: pattern(kind, 1, 60013)}  # a prime: rows differ
-    with open(path, "wb") as file:
-        file.write(head + bytes(-len(head) % 32))
-        for number, (type_, count, size) in enumerate(sizes):
-            if type_ == "f32":
-                file.write(struct.pack("<f", 1.0) * count)
-            else:
-                block = BLOCK[type_][1]
-                begin = number * 7919 * block % len(run[type_])
-                data = run[type_][begin:] + run[type_][:begin]
-                for _ in range(size // len(data)):
-                    file.write(data)
-                file.write(data[:size % len(data)])
-            file.write(bytes(-size % 32))
-        return file.tell()
+    head = header[:8] + struct.pack("<Q", len(tensors)) + header[16:model_fields_end(header)] + infos
+    head += bytes(-len(head) % 32)
+    runs = {(type_, factor): pattern(type_, 1, 60013, factor)  # a prime: rows differ
+            for type_, factor in {p[1:3] for p in placed if p[1] != "f32"}}
+
+    def fill(descriptor, number, type_, factor, begin, size):
+        if type_ == "f32":
+            return write_at(descriptor, struct.pack("<f", 1.0) * (size // 4), size, len(head) + begin)
+        run = runs[type_, factor]
+        first = number * 7919 * BLOCK[type_][1] % len(run)
+        return write_at(descriptor, run[first:] + run[:first], size, len(head) + begin)
+
+    with open(path, "wb") as file, concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count())) as threads:
+        file.write(head)
+        file.truncate(len(head) + at)
+        file.flush()
+        list(threads.map(lambda one: fill(file.fileno(), *one), placed))
+    return len(head) + at
+
+
+def write_at(descriptor, data, size, offset):
+    """`size` bytes of copies of `data`, one after the other."""
+    for begin in range(0, size, len(data)):
+        part = memoryview(data)[:size - begin]
+        done = 0
+        while done < len(part):
+            done += os.pwrite(descriptor, part[done:], offset + begin + done)
 
 
 def model_fields_end(header):

@@ -59,7 +59,9 @@ class TreeDrafter : public Drafter {
       const auto decoys = static_cast<int>(random_() % 3);
       for (int i = 0; i < decoys; ++i) {
         const int32_t decoy = any();
-        if (decoy != token && tree.child(last, decoy) < 0) tree.add(tree.add(last, decoy), any());
+        if (decoy == token || tree.child(last, decoy) >= 0 || !budget.take_branch()) continue;
+        const int32_t wrong = tree.add(last, decoy);
+        if (std::ssize(tree.path(wrong)) < budget.depth()) tree.add(wrong, any());
       }
       last = tree.add(last, token);
       branched_ = branched_ || tree.leaves().size() > 1;
@@ -171,6 +173,68 @@ TEST(Speculation, StopsWhereTheTextDoes) {
   options.drafter = std::make_shared<DraftModel>(engine, *engine, 16);
   const GenerateResult full = generate(session, kPrompt, options);
   EXPECT_EQ(full.stop_reason, StopReason::kContextFull);
+}
+
+// Branches need pages besides those of the text, which leaves none at the end of the context.
+TEST(Speculation, TreesGoOnToTheEndOfTheContext) {
+  for (const int64_t sequences : {1, 3}) {
+    const auto engine = Engine::load(test::tiny_llama({.tied = false}).write("speculation"),
+                                     {.threads = 2, .context = 100, .sequences = sequences});
+    const auto drafter = std::make_shared<TreeDrafter>(load("speculation_draft"), 4);
+    for (const float temperature : {0.0f, 1.0f}) {
+      GenerateOptions options = options_of(temperature, 3, -1);
+      std::vector<int32_t> expected;
+      {
+        Session plain(engine);  // its pages are free again after it
+        expected = generate(plain, kPrompt, options).token_ids;
+      }
+      options.drafter = drafter;
+      Session session(engine);
+      const GenerateResult got = generate(session, kPrompt, options);
+      EXPECT_EQ(got.token_ids, expected) << sequences << " sequences, temperature " << temperature;
+      EXPECT_EQ(got.stop_reason, StopReason::kContextFull);
+      EXPECT_GT(got.accepted_tokens, 0);
+    }
+    EXPECT_EQ(drafter->branched(), sequences > 1);
+  }
+}
+
+TEST(Speculation, ATreeFillsTheContextAndNoMore) {
+  constexpr int64_t kContext = 128;
+  const auto engine = Engine::load(test::tiny_llama({.tied = false}).write("speculation"),
+                                   {.threads = 2, .context = kContext, .sequences = 4});
+  TokenTree tree;  // two levels
+  const int32_t a = tree.add(-1, 3);
+  tree.add(a, 90);
+  const int32_t last = tree.add(tree.add(-1, 17), 44);
+  const int32_t root[] = {77};
+  std::vector<int32_t> text;
+  while (std::ssize(text) < kContext - 3) text.push_back(static_cast<int32_t>(text.size()) * 29 % kVocabulary);
+  for (const bool fits : {false, true}) {
+    Session session(engine);
+    session.append(text);
+    if (!fits) session.append(std::vector<int32_t>{5});
+    const auto held = session.tokens().size();
+    if (!fits) {
+      EXPECT_THROW(session.append_tree(root, tree), Error);
+      EXPECT_EQ(session.tokens().size(), held);
+      session.append(root);  // it goes on
+      continue;
+    }
+    ASSERT_GE(session.branch_room(), 1);
+    const std::vector<float> logits = [&] {
+      const auto got = session.append_tree(root, tree);
+      return std::vector<float>(got.begin(), got.end());
+    }();
+    session.keep_branch(last);
+    EXPECT_EQ(std::ssize(session.tokens()), kContext);
+    EXPECT_THROW(session.append(root), Error);
+    Session alone(engine);
+    std::vector<int32_t> whole = text;
+    whole.insert(whole.end(), {77, 17, 44});
+    const auto expected = alone.append(whole);
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[(1 + last) * kVocabulary + i], expected[i], 1e-2);
+  }
 }
 
 TEST(Speculation, RefusesADraftModelOfAnotherVocabulary) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <optional>
 
@@ -318,11 +320,69 @@ TEST(StreamingMemory, PeakStaysWithinTheBudget) {
   }
 }
 
+// Results of probes are in a file of the cache: here chosen speeds, in bytes per second.
+class MeasuredLinks {
+ public:
+  MeasuredLinks(const Device& device, DType dtype, double bus, double cpu_one, double cpu_eight)
+      : folder_(std::filesystem::temp_directory_path() / fmt::format("gabbro_links_{}", ::getpid())) {
+    std::filesystem::create_directories(folder_ / "gabbro");
+    std::string name = fmt::format("copy:{}:{}", device.facts().id, device.facts().name);
+    std::ranges::replace(name, ' ', '_');
+    std::string text;
+    const auto add = [&](const std::string& link, double speed) {
+      text += fmt::format("{} {:.0f} {}\n", link, speed, std::time(nullptr));
+    };
+    add(name, bus);
+    add(fmt::format("cpu:{}:2:1", dtype_name(dtype)), cpu_one);
+    add(fmt::format("cpu:{}:2:8", dtype_name(dtype)), cpu_eight);
+    write_file_atomically((folder_ / "gabbro" / "links").string(), std::as_bytes(std::span(text)));
+    const char* const before = std::getenv("XDG_CACHE_HOME");
+    if (before != nullptr) before_ = before;
+    ::setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+  }
+  ~MeasuredLinks() {
+    before_ ? ::setenv("XDG_CACHE_HOME", before_->c_str(), 1) : ::unsetenv("XDG_CACHE_HOME");
+    std::filesystem::remove_all(folder_);
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::optional<std::string> before_;
+};
+
+// A prompt is for the device, and its weights come by the bus; single tokens are for the CPU where a layer has its
+// weights there, and a second prompt is for the device again.
+TEST_P(Streaming, LeavesFeedForwardBlocksOfFewTokensToTheCpu) {
+  const Model model(write_model(dense_shape(), GetParam()));
+  if (model.device->host_accessible()) GTEST_SKIP() << "the device works in host memory";
+  const DType dtype = find_file_type(GetParam())->base;
+  const MeasuredLinks links(*model.device, dtype, 1e9, 1e9, 0.2e9);
+  uint64_t attention = 0;  // of a part of the layers on the device
+  for (const streaming::PlacedMatrix& m : model.matrices()) attention += m.rank == 1 ? m.device_bytes / 2 : 0;
+  const auto streamed = model.streamed(attention, uint64_t{64} << 20), resident = model.load(0);
+  const StreamingFacts& facts = streamed->facts().streaming;
+  EXPECT_GT(facts.cpu_layers, 1);
+  EXPECT_LE(facts.cpu_layers, 8);
+  // A GPU rounds activations of quantized weights to 8 bits where there is one token, the CPU to 16: of each product
+  // that is 2^-8 at most, and it adds up over the layers.
+  const double tolerance = is_quantized(dtype) ? 0x1p-6 : kCacheRounding;
+  constexpr int kPrompt = 9, kTokens = 2;  // two tokens after each
+  EXPECT_GE(facts.cpu_tokens, 1);
+  EXPECT_LT(facts.cpu_tokens, kPrompt);
+  expect_same_logits(*streamed, *resident, streamed, resident, kPrompt, tolerance);
+  const uint64_t few = facts.bytes_per_pass - facts.cpu_bytes;
+  EXPECT_EQ(streamed->streaming_work().bytes, facts.bytes_per_pass + kTokens * few);
+  expect_same_logits(*streamed, *resident, streamed, resident, kPrompt, tolerance);
+  EXPECT_EQ(streamed->streaming_work().bytes, 2 * (facts.bytes_per_pass + kTokens * few));
+}
+
 // From host memory nothing waits on the host: the time of a pass is still that of its copies.
 TEST(StreamingFacts, CountWholePasses) {
   const Model model(write_model(dense_shape(), "q8_0"));
   if (model.device->host_accessible()) GTEST_SKIP() << "the device works in host memory";
-  const auto engine = model.streamed(0, uint64_t{64} << 20);
+  uint64_t host = 0;  // and nothing for the CPU to compute
+  for (const streaming::PlacedMatrix& m : model.matrices()) host += m.ring_bytes > 0 ? m.host_bytes : 0;
+  const auto engine = model.streamed(0, host);
   const StreamingFacts& facts = engine->facts().streaming;
   ASSERT_GT(facts.bytes_per_pass, 0u);
   EXPECT_EQ(facts.host_bytes, facts.bytes_per_pass);

@@ -327,6 +327,13 @@ inline void transpose_words(const std::byte* from, int64_t step, uint16_t* to) {
   }
 }
 
+// 16 rows of 8 groups of 4 bytes, `step` bytes from one to the next: to + 64 · g + 4 · r = row r's group g.
+inline void transpose_fours(const uint8_t* from, int64_t step, uint8_t* to) {
+  for (int r = 0; r < 16; ++r) {
+    for (int g = 0; g < 8; ++g) std::memcpy(to + g * 64 + r * 4, from + r * step + g * 4, 4);
+  }
+}
+
 // `rows` (1 to 8) rows of 8 floats, `step` apart: eight columns, `to_step` apart.
 inline void transpose_eights(const float* from, int64_t step, int rows, float* to, int64_t to_step) {
   for (int c = 0; c < 8; ++c) {

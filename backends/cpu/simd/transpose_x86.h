@@ -34,6 +34,30 @@ inline void transpose_words(const std::byte* from, int64_t step, uint16_t* to) {
   }
 }
 
+// 16 rows of 8 groups of 4 bytes, `step` bytes from one to the next: to + 64 · g + 4 · r = row r's group g.
+inline void transpose_fours(const uint8_t* from, int64_t step, uint8_t* to) {
+  for (int half = 0; half < 2; ++half) {  // eight rows each
+    __m256i rows[8], pairs[8], fours[8];
+    for (int r = 0; r < 8; ++r)
+      rows[r] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + (8 * half + r) * step));
+    for (int r = 0; r < 8; r += 2) {
+      pairs[r] = _mm256_unpacklo_epi32(rows[r], rows[r + 1]);      // groups 0, 1 and 4, 5 of two rows
+      pairs[r + 1] = _mm256_unpackhi_epi32(rows[r], rows[r + 1]);  // groups 2, 3 and 6, 7
+    }
+    for (int r = 0; r < 8; r += 4) {
+      for (int i = 0; i < 2; ++i) {  // groups 2i and 2i + 1, each with that plus 4, of four rows
+        fours[r + 2 * i] = _mm256_unpacklo_epi64(pairs[r + i], pairs[r + 2 + i]);
+        fours[r + 2 * i + 1] = _mm256_unpackhi_epi64(pairs[r + i], pairs[r + 2 + i]);
+      }
+    }
+    auto* const out = reinterpret_cast<__m256i*>(to + 32 * half);
+    for (int g = 0; g < 4; ++g) {
+      _mm256_storeu_si256(out + 2 * g, _mm256_permute2x128_si256(fours[g], fours[4 + g], 0x20));
+      _mm256_storeu_si256(out + 2 * (g + 4), _mm256_permute2x128_si256(fours[g], fours[4 + g], 0x31));
+    }
+  }
+}
+
 // `rows` (1 to 8) rows of 8 floats, `step` apart: eight columns, `to_step` apart, from the first to the last. Columns
 // are written whole; where there are fewer rows, what comes behind them is of no use.
 inline void transpose_eights(const float* from, int64_t step, int rows, float* to, int64_t to_step) {

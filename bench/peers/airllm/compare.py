@@ -1,6 +1,7 @@
-"""AirLLM and Gabbro side by side on the CPU, with the same model folder, precision, prompt and number of tokens:
+"""AirLLM and Gabbro side by side, with the same model folder, precision, prompt and number of tokens:
 
     python3 bench/peers/airllm/compare.py --airllm-python VENV/bin/python --folder /tmp --memory 1536MiB
+    python3 bench/peers/airllm/compare.py --airllm-python VENV/bin/python --device cuda --memory 2GiB --rounds 1
 
 VENV has the PyPI packages `airllm` and what it needs; this script needs numpy, safetensors and tokenizers. It writes a
 model of Llama's architecture with random weights in bf16, and lets each program write the same number of tokens
@@ -22,7 +23,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROMPT = "abcdefgh"
-SIZES = {"3.7GB": (24, 2560, 20, 5, 6912), "1.3GB": (12, 2048, 16, 4, 5632), "0.2GB": (6, 1024, 8, 4, 2816)}
+SIZES = {"14GB": (32, 4096, 32, 8, 14336), "3.7GB": (24, 2560, 20, 5, 6912), "1.3GB": (12, 2048, 16, 4, 5632), "0.2GB": (6, 1024, 8, 4, 2816)}
 VOCABULARY = 32000
 
 AIRLLM = """
@@ -31,15 +32,17 @@ import torch
 from airllm import AutoModel
 folder, prompt, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 torch.set_num_threads(int(sys.argv[4]))
-model = AutoModel.from_pretrained(folder, device="cpu", dtype=torch.bfloat16)
-ids = model.tokenizer([prompt], return_tensors="pt")["input_ids"]
+device = sys.argv[5]
+model = AutoModel.from_pretrained(folder, device=device, dtype=torch.bfloat16)
+ids = model.tokenizer([prompt], return_tensors="pt")["input_ids"].to(device)
 times = []
 class Clock:
     def put(self, value): times.append(time.monotonic())
     def end(self): pass
 out = model.generate(ids, max_new_tokens=count, min_new_tokens=count, do_sample=False, use_cache=True, streamer=Clock())
 times = times[1:]  # the first one is the prompt
-print("RESULT " + json.dumps({"token_ids": out[0, ids.shape[1]:].tolist(),
+peak = torch.cuda.max_memory_reserved() if device != "cpu" else None
+print("RESULT " + json.dumps({"token_ids": out[0, ids.shape[1]:].tolist(), "memory_peak": peak,
                               "tokens_per_second": (len(times) - 1) / (times[-1] - times[0])}))
 """
 
@@ -138,7 +141,9 @@ def write_model(folder, size):
 
 def python(options, model, script):
     """What a script in AirLLM's environment prints after RESULT."""
-    command = [options.airllm_python, "-c", script, str(model), PROMPT, str(options.tokens), str(options.threads)]
+    device = "cpu" if options.device == "cpu" else "cuda:0"  # torch's name of ROCm devices, too
+    command = [options.airllm_python, "-c", script, str(model), PROMPT, str(options.tokens), str(options.threads),
+               device]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if done.returncode != 0 or not lines:
@@ -148,7 +153,7 @@ def python(options, model, script):
 
 def gabbro(options, model, *more):
     command = [options.gabbro, "run", str(model), PROMPT, "--raw", "--temperature", "0", "-n", str(options.tokens),
-               "--ctx", "512", "--json", "--device", "cpu", "--threads", str(options.threads), *more]
+               "--ctx", "512", "--json", "--device", options.device, "--threads", str(options.threads), *more]
     done = subprocess.run(command, stdout=subprocess.PIPE)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}")
@@ -158,7 +163,9 @@ def gabbro(options, model, *more):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--airllm-python", required=True, help="of an environment that has airllm")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, rocm; transformers alone is on the CPU")
     parser.add_argument("--folder", default="/tmp")
+    parser.add_argument("--host-memory", help="of Gabbro within --memory, on a GPU; AirLLM has the page cache")
     parser.add_argument("--size", default="3.7GB", choices=SIZES)
     parser.add_argument("--memory", default="1536MiB")
     parser.add_argument("--tokens", type=int, default=6)
@@ -175,7 +182,8 @@ def main():
         for _ in range(options.rounds):
             runs["airllm"].append(python(options, model, AIRLLM))
             runs["gabbro"].append(gabbro(options, model))
-            runs["gabbro_limited"].append(gabbro(options, model, "--memory", options.memory, "--no-lookup"))
+            host = ["--host-memory", options.host_memory] if options.host_memory else []
+            runs["gabbro_limited"].append(gabbro(options, model, "--memory", options.memory, *host, "--no-lookup"))
         speeds = {name: statistics.median(run["tokens_per_second"] for run in all_runs)
                   for name, all_runs in runs.items()}
         plain = python(options, model, TRANSFORMERS)
@@ -186,6 +194,7 @@ def main():
             "all": {name: [run["tokens_per_second"] for run in all_runs] for name, all_runs in runs.items()},
             "ratio": speeds["gabbro"] / speeds["airllm"],
             "ratio_limited": speeds["gabbro_limited"] / speeds["airllm"], "memory": options.memory,
+            "device": options.device, "airllm_memory_peak": max((run["memory_peak"] or 0) for run in runs["airllm"]),
             "streamed_bytes_per_pass": limited and limited["bytes_per_pass"],
             "first_tokens": {**{name: all_runs[0]["token_ids"] for name, all_runs in runs.items()},
                              "transformers_bf16": plain["bf16"], "transformers_f32": plain["f32"]},

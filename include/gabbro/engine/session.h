@@ -68,6 +68,10 @@ struct StreamingFacts {
   uint64_t planned_bytes = 0;        // of it, at most
   uint64_t resident_bytes = 0;       // weights on the device
   uint64_t host_bytes = 0;           // weights in pinned host memory
+  int64_t cpu_layers = 0;            // whose feed-forward blocks the CPU computes, from host memory,
+  int64_t cpu_tokens = 0;            // in passes of at most this number of tokens,
+  uint64_t cpu_bytes = 0;            // and which those passes do not move
+  double cpu_seconds = 0;            // predicted for them, in a pass of one token
   uint64_t expert_bytes = 0;         // room on the device for experts that are read when a token needs them
   uint64_t bytes_per_pass = 0;       // weights that each pass over the model moves; of experts those of one token
   uint64_t file_bytes_per_pass = 0;  // of these, from files

@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/streaming/device_memory.h"
+#include "src/engine/streaming/host_blocks.h"
 #include "src/engine/streaming/link_probe.h"
 #include "src/graph/eval.h"
 
@@ -43,8 +44,18 @@ std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const Mo
   facts.streaming.expert_bytes = placement.expert_bytes();
   facts.streaming.bytes_per_pass = placement.bytes_per_pass;
   facts.streaming.file_bytes_per_pass = placement.file_bytes_per_pass;
-  return std::make_unique<WeightStream>(device,
-                                        placement.choice(default_sizes(*device, largest_layer(placement.matrices))));
+  WeightStream::Choice choice = placement.choice(default_sizes(*device, largest_layer(placement.matrices)));
+  std::shared_ptr<Device> cpu;
+  const HostPlan plan =
+      measured_host_plan(placement, largest_file(checkpoint), *device, budget.host, options.threads, cpu);
+  choice.host = {.device = cpu, .prefixes = {}, .tokens = plan.tokens, .bytes = plan.cpu_bytes};
+  for (const HostLayer& layer : plan.layers) choice.host.prefixes.push_back(fmt::format("blk.{}.", layer.number));
+  std::ranges::sort(choice.host.prefixes);
+  facts.streaming.cpu_layers = std::ssize(plan.layers);
+  facts.streaming.cpu_tokens = plan.tokens;
+  facts.streaming.cpu_bytes = plan.moved_bytes;
+  facts.streaming.cpu_seconds = plan.cpu_seconds;
+  return std::make_unique<WeightStream>(device, std::move(choice));
 }
 
 void start_stream(WeightStream& stream, const Checkpoint& checkpoint, Device& device, ModelFacts& facts) {
@@ -54,8 +65,9 @@ void start_stream(WeightStream& stream, const Checkpoint& checkpoint, Device& de
   const StreamFacts started = stream.facts();
   if (!started.note.empty()) facts.warnings.push_back(started.note);
   const double from_file = speeds.file > 0 ? static_cast<double>(s.file_bytes_per_pass) / speeds.file : 0;
-  const double to_device = speeds.device > 0 ? static_cast<double>(s.bytes_per_pass) / speeds.device : 0;
-  s.seconds_per_pass = std::max(from_file, to_device);
+  const auto moved = static_cast<double>(s.bytes_per_pass - s.cpu_bytes);
+  const double to_device = speeds.device > 0 ? moved / speeds.device : 0;
+  s.seconds_per_pass = std::max({from_file, to_device, s.cpu_seconds});
   s.link = from_file >= to_device ? "file (" + started.reader + ")" : "host memory to " + facts.device_id;
   s.bandwidth = from_file >= to_device ? speeds.file : speeds.device;
 }
@@ -101,6 +113,7 @@ Tensor Engine::State::run_pass(std::span<const llm::Step> parts, const std::atom
   trim_for(parts);
   const uint64_t experts_before = stream->facts().experts.bytes;
   const CancelExperts canceled(*stream, cancel);
+  const uint64_t moved = stream->begin_pass(pass_tokens);
   std::vector<Tensor> x;  // [T, C] of each part
   for (const llm::Step& part : parts) x.push_back(computed(model->embed(part), cancel));
   for (int64_t i = 0; i < model->shape().layers; ++i) {
@@ -114,7 +127,7 @@ Tensor Engine::State::run_pass(std::span<const llm::Step> parts, const std::atom
   device->state().compute_stream(*device).synchronize();  // a pass is not over when it is enqueued
   ++streaming_work.passes;
   const streaming::StreamFacts now = stream->facts();
-  streaming_work.bytes += now.bytes_per_pass + now.experts.bytes - experts_before;
+  streaming_work.bytes += moved + now.experts.bytes - experts_before;
   streaming_work.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return logits;
 }

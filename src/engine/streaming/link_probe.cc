@@ -9,8 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
 
+#include "gabbro/graph/eval.h"
+#include "gabbro/ops/neural.h"
 #include "src/backend/stream.h"
 #include "src/base/async_reader.h"
 #include "src/base/error.h"
@@ -98,6 +101,44 @@ std::string name_of_device(const Device& device) {
   return name;
 }
 
+// Products with a matrix that no cache holds.
+class Products {
+ public:
+  Products(Device& cpu, DType dtype) : cpu_(cpu) {
+    constexpr size_t kBytes = size_t{96} << 20;
+    const size_t row = dtype_bytes(dtype, kColumns);
+    const auto rows = static_cast<int64_t>(kBytes / row);
+    bytes_ = static_cast<size_t>(rows) * row;
+    const std::shared_ptr<void> zeros = std::make_shared<std::vector<std::byte>>(bytes_);
+    const auto* const data = static_cast<std::vector<std::byte>*>(zeros.get())->data();
+    weight_ = cpu.upload_matrix(dtype, rows, kColumns, std::shared_ptr<const void>(zeros, data));
+  }
+
+  // Bytes per second.
+  double speed(int64_t tokens, double seconds) {
+    const std::vector<float> ones(static_cast<size_t>(tokens * kColumns), 1.0f);
+    const Tensor x = cpu_.upload(DType::f32, Shape{tokens, kColumns}, ones.data());
+    const auto multiply = [&] {
+      Tensor y = linear(x, weight_);
+      eval(std::span(&y, 1));
+    };
+    multiply();  // the first one makes a plan
+    const auto start = Clock::now();
+    double done = 0;
+    do {
+      multiply();
+      done += static_cast<double>(bytes_);
+    } while (seconds_from(start) < seconds);
+    return done / seconds_from(start);
+  }
+
+ private:
+  static constexpr int64_t kColumns = 4096;
+  Device& cpu_;
+  size_t bytes_ = 0;
+  Tensor weight_;
+};
+
 }  // namespace
 
 double measure_file(const std::string& path, double seconds) {
@@ -152,14 +193,35 @@ double measure_copies(Device& device, double seconds) {
   return copied / seconds_from(start);
 }
 
+std::string largest_file(const Checkpoint& checkpoint) { return largest_tensor(checkpoint).file->path(); }
+
 LinkSpeeds probe_links(const Checkpoint& checkpoint, Device& device, bool reads_file) {
+  return probe_links(largest_file(checkpoint), device, reads_file);
+}
+
+LinkSpeeds probe_links(const std::string& path, Device& device, bool reads_file) {
   LinkCache cache;
   LinkSpeeds speeds;
-  const std::string path = largest_tensor(checkpoint).file->path();
   if (reads_file) speeds.file = cache.get(name_of_disk(path), [&] { return measure_file(path, kSeconds); });
   if (!device.host_accessible())
     speeds.device = cache.get(name_of_device(device), [&] { return measure_copies(device, kSeconds / 5); });
   return speeds;
+}
+
+CpuSpeeds probe_cpu(Device& cpu, DType dtype, int threads) {
+  LinkCache cache;
+  const auto name = [&](int64_t tokens) {
+    return fmt::format("cpu:{}:{}:{}", dtype_name(dtype), threads > 0 ? threads : cpu.facts().compute_units, tokens);
+  };
+  std::optional<Products> products;
+  const auto measure = [&](int64_t tokens) {
+    return cache.get(name(tokens), [&] {
+      if (!products) products.emplace(cpu, dtype);
+      return products->speed(tokens, kSeconds / 5);
+    });
+  };
+  const double one = measure(1);
+  return {.one = one, .eight = measure(8)};
 }
 
 }  // namespace gabbro::streaming

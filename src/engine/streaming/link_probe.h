@@ -15,6 +15,17 @@ struct LinkSpeeds {
 // The file with the most bytes of weights stands for all. The results are kept in $XDG_CACHE_HOME/gabbro/links, or
 // ~/.cache/gabbro/links, by the disk and the device.
 LinkSpeeds probe_links(const Checkpoint& checkpoint, Device& device, bool reads_file);
+LinkSpeeds probe_links(const std::string& path, Device& device, bool reads_file);
+// The path of that file.
+std::string largest_file(const Checkpoint& checkpoint);
+
+// Bytes of weights per second, as the device has them, that a CPU multiplies for 1 and for 8 tokens.
+struct CpuSpeeds {
+  double one = 0, eight = 0;
+};
+// Matrices of this format, on a device that was opened with `threads` (0: one for each core). The results are
+// kept, too.
+CpuSpeeds probe_cpu(Device& cpu, DType dtype, int threads);
 
 // Direct reads of `path` as streams make them, for at most `seconds` and at most the whole file.
 double measure_file(const std::string& path, double seconds);

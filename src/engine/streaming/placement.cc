@@ -240,6 +240,7 @@ PlacedMatrix placed(const std::string& name, std::span<const llm::ModelMatrix> m
                     parts_of(name) * ring_bytes_of(device, matrix.dtype, abi::kPackRows, matrix.columns);
   }
   m.dtype = made.front().dtype;
+  m.made.assign(made.begin(), made.end());
   return m;
 }
 

@@ -8,6 +8,7 @@
 
 #include "src/engine/model_needs.h"
 #include "src/engine/streaming/weight_stream.h"
+#include "src/models/llm/weights.h"
 
 namespace gabbro::streaming {
 
@@ -27,6 +28,7 @@ struct PlacedMatrix {
   uint64_t host_bytes = 0;       // of host memory, where it is packed
   uint64_t converted_bytes = 0;  // scratch of products of many tokens on a GPU, at most
   DType dtype = DType::f32;
+  std::vector<llm::ModelMatrix> made;  // that the model makes of it: one, mostly
   // Experts that can be read by need; else 0.
   int64_t experts = 0, used = 0;  // of a layer, and of these those of a token
   uint64_t slot_bytes = 0;        // of one, on the device

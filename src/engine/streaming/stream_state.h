@@ -19,6 +19,7 @@ namespace gabbro::streaming {
 
 // A matrix of a layer.
 struct Streamed {
+  std::string name;
   Tensor tensor;
   DType dtype;
   int64_t rows = 0, columns = 0;
@@ -38,6 +39,7 @@ struct StreamedLayer {
 
   int64_t number = 0;
   std::vector<size_t> matrices;  // in Shared::matrices
+  size_t always = 0;             // of these: those from here on the host computes where a pass has few tokens
   // Guarded by Shared::mutex.
   State state = State::kFree;
   std::vector<std::byte*> where;  // each matrix, in the ring
@@ -60,6 +62,7 @@ struct WeightStream::Shared {
   void run();
   void feed();
   bool issue();
+  bool begin_layer();
   bool hand_over();
   void complete(const FinishedRead& read);
   void submit_pending();
@@ -78,6 +81,10 @@ struct WeightStream::Shared {
   void prepare();
   // Replaces the rows in the file's layout that its host memory has.
   void pack_in_host(const Streamed& matrix);
+
+  StreamedLayer* layer_of_number(int64_t number);  // null: nothing of it is streamed
+  // Matrices of a layer that a pass needs. The caller holds the mutex.
+  size_t needed(const StreamedLayer& layer) const { return skips_host ? layer.always : layer.matrices.size(); }
 
   const std::shared_ptr<Device> device;
   StreamSizes sizes;
@@ -101,11 +108,14 @@ struct WeightStream::Shared {
 
   // The position in the endless sequence of pieces: of what is issued.
   size_t next_layer = 0, next_matrix = 0, next_piece = 0;
-  bool matrix_begun = false;
+  size_t wanted = 0;  // matrices of the layer that was begun
+  bool pass_begins = true;
+  bool layer_begun = false, matrix_begun = false;
   const Event* begun_after = nullptr;
   uint64_t ring_head = 0;  // position that is free next; modulo the size of the ring
   struct Issued {
     size_t layer, matrix;  // of `layers`, and in its list
+    bool last = false;     // of the layer
     const Piece* piece;    // null: all of it, from host memory
     Stage* stage;          // null: in place
     const Event* after;    // of the computation that used this part of the ring last; null: none, or waited for
@@ -128,8 +138,12 @@ struct WeightStream::Shared {
   std::exception_ptr error;
   uint64_t ring_tail = 0;            // position up to which the ring may be written again
   const Event* last_done = nullptr;  // of the computation that used it last
-  size_t next_acquired = 0;          // in `layers`
-  uint64_t releases = 0;             // of layers and of buffers
+  struct Begun {
+    size_t layer, count;  // in `layers`; of its matrices
+  };
+  std::deque<Begun> begun;  // layers, in order, that are not released yet
+  bool skips_host = false;  // matrices of blocks that the host computes are passed over
+  uint64_t releases = 0;    // of layers and of buffers
   uint64_t bytes_arrived = 0;
   double waited = 0;
   std::thread thread;

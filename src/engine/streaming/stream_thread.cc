@@ -63,24 +63,43 @@ void WeightStream::Shared::feed() {
   }
 }
 
+// Goes to the next layer that is streamed. False where there is none.
+bool WeightStream::Shared::begin_layer() {
+  {
+    const std::lock_guard lock(mutex);
+    for (size_t i = 0; needed(layers[next_layer]) == 0; ++i) {
+      if (i == layers.size()) return false;
+      next_layer = (next_layer + 1) % layers.size();
+      pass_begins = pass_begins || next_layer == 0;
+    }
+    wanted = needed(layers[next_layer]);
+    begun.push_back({next_layer, wanted});
+  }
+  if (std::exchange(pass_begins, false)) files.require_unchanged();
+  return true;
+}
+
 // Begins with the next piece. False where there is no room for it.
 bool WeightStream::Shared::issue() {
+  if (!layer_begun && !begin_layer()) return false;
+  layer_begun = true;
   StreamedLayer& layer = layers[next_layer];
   const Streamed& matrix = matrices[layer.matrices[next_matrix]];
   if (!matrix_begun) {
-    if (next_layer == 0 && next_matrix == 0) files.require_unchanged();
     const std::lock_guard lock(mutex);
     if (!takes_room_late && !take_room(layer, next_matrix, &begun_after)) return false;
     matrix_begun = true;
   }
   if (matrix.host != nullptr) {
-    issued.push_back({.layer = next_layer, .matrix = next_matrix, .after = begun_after});
+    issued.push_back(
+        {.layer = next_layer, .matrix = next_matrix, .last = next_matrix + 1 == wanted, .after = begun_after});
   } else {
     Stage* const stage = matrix.in_place ? nullptr : free_stage();
     if (!matrix.in_place && stage == nullptr) return false;
     const Piece& piece = matrix.pieces[next_piece];
     Issued entry{.layer = next_layer,
                  .matrix = next_matrix,
+                 .last = next_matrix + 1 == wanted,
                  .piece = &piece,
                  .stage = stage,
                  .after = std::exchange(begun_after, nullptr)};
@@ -102,9 +121,11 @@ bool WeightStream::Shared::issue() {
   }
   next_piece = 0;
   matrix_begun = false;
-  if (++next_matrix == layer.matrices.size()) {
+  if (++next_matrix == wanted) {
     next_matrix = 0;
+    layer_begun = false;
     next_layer = (next_layer + 1) % layers.size();
+    pass_begins = pass_begins || next_layer == 0;
   }
   return true;
 }
@@ -216,7 +237,7 @@ void WeightStream::Shared::finish(const Issued& entry) {
     mover->record_read(*entry.stage->copied);
   }
   const bool whole = entry.piece == nullptr || entry.piece == &matrix.pieces.back();
-  const bool last = whole && entry.matrix + 1 == layer.matrices.size();
+  const bool last = whole && entry.last;
   if (last) mover->record_moved(*layer.ready);
   if (times != nullptr) times->add(StreamTimes::Kind::kPack, layer.number, begin, StreamTimes::Clock::now(), 0);
   const std::lock_guard lock(mutex);

@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/round_up.h"
 #include "src/engine/streaming/expert_cache.h"
+#include "src/engine/streaming/host_blocks.h"
 #include "src/engine/streaming/stream_state.h"
 
 namespace gabbro::streaming {
@@ -114,6 +115,17 @@ std::shared_ptr<llm::ExpertSlots> WeightStream::expert_slots(const std::string& 
   return experts_ != nullptr ? experts_->slots(prefix) : nullptr;
 }
 
+const llm::HostBlocks* WeightStream::take_host_block(const std::string& prefix) {
+  if (choice_.host.tokens == 0 || !contains(choice_.host.prefixes, prefix)) return nullptr;
+  StreamedLayer* const layer = shared_->layer_of_number(layer_of(prefix));
+  if (layer == nullptr) return nullptr;
+  const auto of_block = [&](size_t matrix) { return is_feed_forward(shared_->matrices[matrix].name); };
+  const auto first = std::ranges::find_if(layer->matrices, of_block);
+  if (!std::all_of(first, layer->matrices.end(), of_block)) return nullptr;  // others come after them
+  layer->always = static_cast<size_t>(first - layer->matrices.begin());
+  return &choice_.host;
+}
+
 void WeightStream::set_cancel(const std::atomic<bool>* cancel) {
   if (experts_ != nullptr) experts_->set_cancel(cancel);
 }
@@ -121,7 +133,7 @@ void WeightStream::set_cancel(const std::atomic<bool>* cancel) {
 Tensor WeightStream::add(const llm::MatrixInFiles& matrix) {
   Shared& s = *shared_;
   const size_t packed = device_->matrix_bytes(matrix.dtype, matrix.rows, matrix.columns);
-  Streamed streamed{.dtype = matrix.dtype, .rows = matrix.rows, .columns = matrix.columns};
+  Streamed streamed{.name = matrix.name, .dtype = matrix.dtype, .rows = matrix.rows, .columns = matrix.columns};
   streamed.row_bytes = dtype_bytes(matrix.dtype, static_cast<size_t>(matrix.columns));
   const size_t bytes = static_cast<size_t>(matrix.rows) * streamed.row_bytes;
   streamed.packed =
@@ -144,6 +156,7 @@ Tensor WeightStream::add(const llm::MatrixInFiles& matrix) {
     s.layers.back().number = number;
   }
   s.layers.back().matrices.push_back(s.matrices.size());
+  s.layers.back().always = s.layers.back().matrices.size();
   s.matrices.push_back(std::move(streamed));
   return s.matrices.back().tensor;
 }
@@ -209,43 +222,70 @@ void WeightStream::start() {
   s.thread = std::thread([shared = shared_] { shared->run(); });
 }
 
+StreamedLayer* WeightStream::Shared::layer_of_number(int64_t number) {
+  const auto found = std::ranges::find(layers, number, &StreamedLayer::number);
+  return found != layers.end() ? &*found : nullptr;
+}
+
+uint64_t WeightStream::begin_pass(int64_t tokens) {
+  Shared& s = *shared_;
+  const bool skips = tokens <= choice_.host.tokens;  // of layers whose model took the block
+  {
+    const std::lock_guard lock(s.mutex);
+    s.skips_host = skips;
+    ++s.releases;  // the thread may go on
+  }
+  s.changed.notify_all();
+  uint64_t bytes = 0;
+  for (const StreamedLayer& layer : s.layers) {
+    const size_t count = skips ? layer.always : layer.matrices.size();
+    for (size_t i = 0; i < count; ++i) bytes += s.matrices[layer.matrices[i]].moved_bytes();
+  }
+  return bytes;
+}
+
 void WeightStream::acquire(int64_t number, const std::atomic<bool>* cancel) {
   Shared& s = *shared_;
-  const auto has = [&](const StreamedLayer& layer) { return layer.number == number; };
-  if (std::ranges::none_of(s.layers, has)) return;
+  const StreamedLayer* const wanted = s.layer_of_number(number);
+  if (wanted == nullptr) return;
   const auto start = Clock::now();
+  std::unique_lock lock(s.mutex);
+  const size_t needed = s.needed(*wanted);
+  if (needed == 0) return;
   for (;;) {
-    StreamedLayer& layer = s.layers[s.next_acquired];
-    std::unique_lock lock(s.mutex);
     constexpr auto kPoll = std::chrono::milliseconds(10);
-    while (layer.state != StreamedLayer::State::kReady) {
+    const auto first = [&] { return s.begun.empty() ? nullptr : &s.layers[s.begun.front().layer]; };
+    while (first() == nullptr || first()->state != StreamedLayer::State::kReady) {
       if (s.error) std::rethrow_exception(s.error);
       if (cancel != nullptr && *cancel) throw Error(ErrorCode::kInterrupted, "interrupted");
       s.changed.wait_for(lock, kPoll);
     }
-    if (layer.number == number) break;
+    s.computing_since = Clock::now();
+    acquired_ = first()->number;
+    const size_t count = s.begun.front().count;
     lock.unlock();
-    release(layer.number);  // of a pass that was given up
+    if (acquired_ == number && count >= needed) break;
+    release(acquired_);  // of a pass that was given up, or that had other layers
+    lock.lock();
   }
-  s.computing_since = Clock::now();
   s.waited += std::chrono::duration<double>(s.computing_since - start).count();
-  StreamedLayer& layer = s.layers[s.next_acquired];
+  StreamedLayer& layer = *s.layer_of_number(number);
   device_->state().compute_stream(*device_).wait(*layer.ready);
-  for (size_t i = 0; i < layer.matrices.size(); ++i)
+  for (size_t i = 0; i < needed; ++i)
     s.matrices[layer.matrices[i]].tensor.state().storage = std::shared_ptr<void>(s.ring_memory, layer.where[i]);
 }
 
 void WeightStream::release(int64_t number) {
   Shared& s = *shared_;
-  if (s.layers.empty() || s.layers[s.next_acquired].number != number) return;
-  StreamedLayer& layer = s.layers[s.next_acquired];
+  if (std::exchange(acquired_, -1) != number) return;
+  StreamedLayer& layer = *s.layer_of_number(number);
   device_->state().compute_stream(*device_).record(*layer.done);
   if (s.times != nullptr) s.times->add(StreamTimes::Kind::kCompute, number, s.computing_since, Clock::now(), 0);
   const std::lock_guard lock(s.mutex);
   layer.state = StreamedLayer::State::kFree;
   s.ring_tail = layer.ring_end;
   s.last_done = layer.done.get();
-  s.next_acquired = (s.next_acquired + 1) % s.layers.size();
+  s.begun.pop_front();
   ++s.releases;
   s.changed.notify_all();
 }

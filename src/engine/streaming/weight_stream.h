@@ -68,6 +68,7 @@ class WeightStream : public llm::StreamedWeights {
     size_t largest_row = 0;  // of those that are streamed, in the file
     StreamSizes sizes;
     std::vector<ExpertPool> pools;
+    llm::HostBlocks host;  // layers whose matrices are all in host memory, and of feed-forward blocks
   };
 
   WeightStream(std::shared_ptr<Device> device, Choice choice);
@@ -80,12 +81,15 @@ class WeightStream : public llm::StreamedWeights {
   Tensor add_experts(const llm::MatrixInFiles& matrix) override;
   std::shared_ptr<llm::ExpertSlots> expert_slots(const std::string& prefix) override;
   size_t resident_bytes() const override { return choice_.resident_bytes; }
+  const llm::HostBlocks* take_host_block(const std::string& prefix) override;
   // Ends waiting for experts; null: nothing does.
   void set_cancel(const std::atomic<bool>* cancel);
 
   // Begins to read ahead. Throws OutOfMemory.
   void start();
 
+  // Before a pass for `tokens` tokens. Returns the bytes that it moves: layers that the host computes stay away.
+  uint64_t begin_pass(int64_t tokens);
   // Waits until the layer's weights are on the device, or will be before what is enqueued on its compute stream from
   // here on. Throws what went wrong with reading, and kInterrupted when `cancel` becomes true. Layers come in order,
   // again and again; those that are left out are passed over.
@@ -99,6 +103,7 @@ class WeightStream : public llm::StreamedWeights {
   struct Shared;
   std::shared_ptr<Device> device_;
   Choice choice_;
+  int64_t acquired_ = -1;  // a layer
   std::shared_ptr<Shared> shared_;
   std::unique_ptr<ExpertCache> experts_;  // null: none are read by need
 };

@@ -82,12 +82,29 @@ Decoder::Layer Decoder::load_layer(WeightSource& weights, int64_t index, const M
   if (config_.shape.feed_forward == 0) return layer;
   if (before && !config_.shared_norm) layer.ffn_norm = load_norm(config_, weights, prefix + config_.ffn_norm_name, c);
   layer.block = std::make_shared<FeedForward>(config_, weights, prefix, index);
+  if (const WeightSource::OnHost on_host = weights.on_host(prefix); on_host.weights != nullptr) {
+    layer.host_block = std::make_shared<FeedForward>(config_, *on_host.weights, prefix, index);
+    layer.host = on_host.device;
+    layer.host_tokens = on_host.tokens;
+  }
   if (after) layer.post_ffw_norm = load_norm(config_, weights, prefix + "post_ffw_norm", c);
   return layer;
 }
 
 bool Decoder::takes_copies() const {
   return std::ranges::all_of(layers_, [](const Layer& layer) { return layer.mixer->takes_copies(); });
+}
+
+// The block of a layer for h [T, C], on the host; `made_with` are tensors that h is made of, which are needed again.
+Tensor Decoder::run_on_host(const Layer& w, const Tensor& h, std::span<const Tensor> made_with) const {
+  const DevicePointer device = h.device();
+  std::vector<Tensor> values(made_with.begin(), made_with.end());
+  values.push_back(h);
+  eval(values);
+  const std::vector<float> there = to_host<float>(cast(h, DType::f32));
+  const Tensor y = (*w.host_block)(w.host->upload(DType::f32, h.shape(), there.data()));  // [T, C]
+  const std::vector<float> back = to_host<float>(cast(y, DType::f32));
+  return cast(device->upload(DType::f32, y.shape(), back.data()), h.dtype());
 }
 
 // The block of a layer whose experts are read when h [T, C] has chosen them; `made_with` are tensors that h is made of,
@@ -122,7 +139,10 @@ Tensor Decoder::layer(const Layer& w, const Layer* next, Tensor x, const MixerSt
   if (w.block == nullptr) return stream;
   if (!config_.shared_norm) h = normalized(config_, w.ffn_norm, stream);
   const Tensor made_with[] = {stream, update};
-  const Tensor y = w.block->slots() != nullptr ? run_by_need(w, next, h, made_with) : (*w.block)(h);
+  const bool on_host = w.host_block != nullptr && h.shape()[0] <= w.host_tokens;
+  const Tensor y = on_host                       ? run_on_host(w, h, made_with)
+                   : w.block->slots() != nullptr ? run_by_need(w, next, h, made_with)
+                                                 : (*w.block)(h);
   const Tensor added = scaled(normalized(config_, w.post_ffw_norm, y), config_.residual_scale);
   return config_.parallel ? stream + update + added : stream + added;
 }

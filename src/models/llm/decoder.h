@@ -33,11 +33,16 @@ class Decoder : public LanguageModel {
     Norm post_attention_norm;                  // [C]
     Norm ffn_norm;                             // [C]
     std::shared_ptr<const FeedForward> block;  // null: there is none
-    Norm post_ffw_norm;                        // [C]
+    // The same on the host, for at most `host_tokens` tokens; null: only the device computes it.
+    std::shared_ptr<const FeedForward> host_block;
+    std::shared_ptr<Device> host;
+    int64_t host_tokens = 0;
+    Norm post_ffw_norm;  // [C]
   };
 
   Layer load_layer(WeightSource& weights, int64_t index, const MakeMixer& make_mixer) const;
   Tensor layer(const Layer& w, const Layer* next, Tensor x, const MixerStep& at) const;
+  Tensor run_on_host(const Layer& w, const Tensor& h, std::span<const Tensor> made_with) const;
   Tensor run_by_need(const Layer& w, const Layer* next, const Tensor& h, std::span<const Tensor> made_with) const;
 
   DecoderConfig config_;

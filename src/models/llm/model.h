@@ -97,6 +97,15 @@ class ExpertSlots {
   virtual const std::atomic<bool>* cancel() const = 0;  // ends computing between two calls; null: nothing does
 };
 
+// Layers whose feed-forward blocks the host computes in place where a pass has few tokens: it reads their weights
+// sooner than the bus moves them. The device computes them in other passes.
+struct HostBlocks {
+  std::shared_ptr<Device> device;     // that works in host memory
+  std::vector<std::string> prefixes;  // "blk.3.", sorted
+  int64_t tokens = 0;                 // of a pass, at most
+  size_t bytes = 0;                   // of their matrices on `device`
+};
+
 // Takes matrices that do not stay on the device (src/engine/streaming).
 class StreamedWeights {
  public:
@@ -109,6 +118,9 @@ class StreamedWeights {
   // Slots of the layer with this prefix ("blk.3."); null: none of its experts are read by need.
   virtual std::shared_ptr<ExpertSlots> expert_slots(const std::string& prefix) = 0;
   virtual size_t resident_bytes() const = 0;  // on the device, of the matrices that it does not take
+  // Asked for by a model that can have the feed-forward block of the layer with this prefix on the host; null: not of
+  // this one.
+  virtual const HostBlocks* take_host_block(const std::string& /*prefix*/) { return nullptr; }
 };
 
 struct LoadModelOptions {

@@ -224,6 +224,14 @@ class WeightSource {
   virtual Tensor experts(const std::string& name, const ExpertsSize& size) = 0;
   // Slots that the layer with this prefix ("blk.3.") has in the matrices of experts(); null: all experts are there.
   virtual std::shared_ptr<ExpertSlots> expert_slots(const std::string&) { return nullptr; }
+  // The weights of the layer with this prefix for the host, which computes its feed-forward block where a pass has at
+  // most `tokens` tokens; null: it does not.
+  struct OnHost {
+    WeightSource* weights = nullptr;
+    std::shared_ptr<Device> device;
+    int64_t tokens = 0;
+  };
+  virtual OnHost on_host(const std::string&) { return {}; }
   // The same of heads; `together`: GGUF's tensor `name` is the matrix that has them all.
   virtual Tensor head_matrices(const std::string& name, const HeadMatrices& size, bool together) = 0;
   virtual std::vector<float> host_vector(const std::string& name, int64_t length,
@@ -257,6 +265,7 @@ class CheckpointWeights : public WeightSource {
     return streamed_ != nullptr ? streamed_->expert_slots(prefix) : nullptr;
   }
   Tensor head_matrices(const std::string& name, const HeadMatrices& size, bool together) override;
+  OnHost on_host(const std::string& prefix) override;
   std::vector<float> host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) override;
   Tensor upload(std::span<const float> values) override;
   void attach(const std::string& name, MatrixSize size, const TransformersLayout& theirs,
@@ -297,6 +306,8 @@ class CheckpointWeights : public WeightSource {
   bool check_weights_;
   LoadProgress progress_;
   StreamedWeights* streamed_;
+  std::unique_ptr<StreamedWeights> stays_;  // of `host_`
+  std::unique_ptr<CheckpointWeights> host_;
   std::span<const ScaledAdapter> adapters_;
   std::vector<const AdapterPair*> adapter_pairs_;  // that were used
   std::shared_ptr<InputSquares> observer_;
