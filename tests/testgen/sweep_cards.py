@@ -288,7 +288,8 @@ class Sweep:
                         bisect(there / row["type"], self.facts, row["test"], self.work / "bisect"), 70.0)
                     for row in list(wrong)[:12] if (there / row["type"]).is_dir()]
         # One of each kind in turn, so that a cut leaves some of each.
-        mixed = [job for jobs in itertools.zip_longest(searches, planted, narrow, compiled, true) for job in jobs if job]
+        in_turn = itertools.zip_longest(searches, planted, narrow, compiled, true)
+        mixed = [job for jobs in in_turn for job in jobs if job]
         self.run("searches, f16 and bf16, compile, real widths", mixed, self.share(0.93))
         if device != "cpu":
             quiet = [self.job(name, "packs", "speed or memory", "quiet") for name in plan["quiet"] if name in some]

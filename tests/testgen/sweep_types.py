@@ -3,7 +3,7 @@
 
     sweep_types.py GABBRO|FOLDER [--task base|causal-lm] [--out FILE] [--jobs N] [--seconds S] [TYPE...]
 
-FOLDER has packs that this program has written before (make_card_archive.py does it), for a machine without Gabbro.
+FOLDER has a folder packs/ that generate() has written (make_card_archive.py does it), for a machine without Gabbro.
 For the task base each type is one process that builds the model, runs it in f64 and in f32, and compares its outputs
 and its blocks (lively weights). For causal-lm all checks of the pack run in f32, but for those that depend on the
 machine: green is a type without a failed test. FILE has a line of JSON for each type, written when the type has
@@ -49,8 +49,8 @@ def packs_of(options, temporary):
     there = pathlib.Path(options.program).resolve()
     if not there.is_dir():
         return generate(options.program, options.task, options.types, temporary)
-    packs = {pack.name: pack for pack in sorted(path.parent for path in [*there.glob("*/case.py"), *there.glob("packs/*/case.py")])}
-    return {name: pack for name, pack in packs.items() if name in (options.types or packs)}, []
+    packs = sorted(path.parent for path in there.glob("packs/*/case.py"))
+    return {pack.name: pack for pack in packs if not options.types or pack.name in options.types}, []
 
 
 def climb(pack, say):
