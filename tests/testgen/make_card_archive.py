@@ -3,8 +3,8 @@
 
     make_card_archive.py GABBRO ARCHIVE.tar.xz [--wheels FOLDER] [--newer FOLDER] [--first FILE]
 
-In the archive, run.sh runs sweep_cards.py on the first card, cpu.sh sweep_types.py on the CPU, and all.sh both at once,
-with the machine's own torch; $OUT is the folder for results.
+In the archive, run.sh runs sweep_cards.py on the first card, cpu.sh sweep_types.py on the CPU, all.sh both at once,
+and more.sh planted faults and legal variants on the CPU; $OUT is the folder for results.
 --wheels: wheels of pytest and of what it needs, used where the machine has no pytest.
 --newer: wheels that take the place of the machine's own packages, such as transformers.
 --first: names of types, one a line, that run before the others.
@@ -76,6 +76,21 @@ sweep base base base
 # Time that is left goes to the machine's own transformers.
 [ -d newer ] && [ -z "${OWN:-}" ] && PYTHONPATH="${PYTHONPATH#"$PWD/newer:"}" sweep causal causal-lm causal_own
 exit 0
+""", "more.sh": """
+# Planted faults and legal variants of twelve families, and a fault for each check, on the CPU: 8 minutes at most.
+one() {
+  log="work/$1-$(basename "$2").log"
+  timeout -k 5 "${LIMIT:-450}" "$PYTHON" "tests/testgen/$1.py" "$2" ${3:+--seeds "$3"} > "$log" 2>&1
+  echo "$1 $2: exit code $?: 0 good" >> "$log"
+}
+export -f one
+export PYTHON
+{
+  for name in FAMILIES; do echo "measure_mutants packs/$name"; done
+  for name in FAMILIES; do echo "measure_variants packs/$name 20"; done
+  echo measure_checks checks/packs/mistral
+} | xargs -P "${CPU_JOBS:-12}" -I{} bash -c 'one {}'
+tail -n 20 work/measure_*.log | tee "$OUT/more.log"
 """, "all.sh": """
 # Both at once, on 16 cores.
 [ -d newer ] && "$PYTHON" -c 'import compileall; compileall.compile_dir("newer", quiet=2, workers=16)'
@@ -114,13 +129,14 @@ def generate(program, types, folder, size):
 def copy(folder):
     for name in ("tests/testgen", "python/gabbro/testgen"):
         (folder / name).mkdir(parents=True)
-    for name in ("sweep_cards", "sweep_report", "sweep_types", "measure_mutants", "measure_bisect"):
+    for name in ("sweep_cards", "sweep_report", "sweep_types", "measure_mutants", "measure_bisect", "measure_variants",
+                 "measure_checks"):
         shutil.copy(ROOT / "tests" / "testgen" / f"{name}.py", folder / "tests" / "testgen")
     for name in ("runner", "faults", "report"):
         shutil.copy(ROOT / "python" / "gabbro" / "testgen" / f"{name}.py", folder / "python" / "gabbro" / "testgen")
     shutil.copy(ROOT / "src" / "testgen" / "templates" / "machine.py", folder / "python" / "gabbro" / "testgen")
     for name, words in RUNS.items():
-        (folder / name).write_text(HEAD + words)
+        (folder / name).write_text(HEAD + words.replace("FAMILIES", " ".join(FAULTS)))
 
 
 def main():
@@ -142,8 +158,10 @@ def main():
         plan = {"types": types, "probe": types[:1], "faults": FAULTS, "true": TRUE, "compile": COMPILE, "quiet": QUIET,
                 "searches": SEARCHES}
         (folder / "plan.json").write_text(json.dumps(plan, indent=1))
-        for task, name in (("base", "base"), ("causal-lm", "causal")):
-            sweep_types.generate(options.program, task, [], folder / name)
+        rest = (("base", "base", []), ("causal-lm", "causal", []), ("causal-lm", "checks", ["mistral"]))
+        for task, name, types in rest:
+            without = "detect" if types else sweep_types.WITHOUT
+            sweep_types.generate(options.program, task, types, folder / name, without)
             (folder / name / "types").unlink()
         for wheels, name in ((options.wheels, "pytest"), (options.newer, "newer")):
             for wheel in sorted(pathlib.Path(wheels).glob("*.whl")) if wheels else []:

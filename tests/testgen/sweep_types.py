@@ -33,13 +33,13 @@ STAGES = ("config", "build", "forward", "end_to_end", "layers")
 LIMIT = 120  # seconds of one type
 
 
-def generate(program, task, names, folder):
+def generate(program, task, names, folder, without=WITHOUT):
     """({type: pack}, types without one with the reason)"""
     folder.mkdir(exist_ok=True)
     (folder / "types").write_text("\n".join(names) + "\n")
     which = ["--from", folder / "types"] if names else ["--all"]
     words = [program, "testgen", *which, "--task", task, "--dtypes", "f32", "--lengths", "1,31",
-             "--without", WITHOUT, "-o", folder / "packs", "--json"]
+             "--without", without, "-o", folder / "packs", "--json"]
     document = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     return {row["type"]: pathlib.Path(row["folder"]) for row in document["types"]}, document["skipped"]
 
