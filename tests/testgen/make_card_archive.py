@@ -88,7 +88,7 @@ export PYTHON
 {
   for name in FAMILIES; do echo "measure_mutants packs/$name"; done
   for name in FAMILIES; do echo "measure_variants packs/$name 20"; done
-  echo measure_checks checks/packs/mistral
+  echo measure_checks checks/packs  # of mistral alone
 } | xargs -P "${CPU_JOBS:-12}" -I{} bash -c 'one {}'
 tail -n 20 work/measure_*.log | tee "$OUT/more.log"
 """, "all.sh": """

@@ -76,7 +76,7 @@ def between_blocks(model):
 
 def eager_softmax(model):
     import torch
-    from measure_mutants import faults
+    from measure_bisect import faults
 
     usual = model.forward
 
