@@ -159,9 +159,9 @@ def main():
                 "searches": SEARCHES}
         (folder / "plan.json").write_text(json.dumps(plan, indent=1))
         rest = (("base", "base", []), ("causal-lm", "causal", []), ("causal-lm", "checks", ["mistral"]))
-        for task, name, types in rest:
-            without = "detect" if types else sweep_types.WITHOUT
-            sweep_types.generate(options.program, task, types, folder / name, without)
+        for task, name, chosen in rest:
+            without = "detect" if chosen else sweep_types.WITHOUT
+            sweep_types.generate(options.program, task, chosen, folder / name, without)
             (folder / name / "types").unlink()
         for wheels, name in ((options.wheels, "pytest"), (options.newer, "newer")):
             for wheel in sorted(pathlib.Path(wheels).glob("*.whl")) if wheels else []:
