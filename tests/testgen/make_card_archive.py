@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes one archive with packs, sweep_cards.py and what it needs, for a machine with a card and without Gabbro.
+"""Writes one archive with packs and the programs that run them, for a machine with a card and without Gabbro.
 
-    make_card_archive.py GABBRO ARCHIVE.tar.xz [--wheels FOLDER] [--first FILE]
+    make_card_archive.py GABBRO ARCHIVE.tar.xz [--wheels FOLDER] [--newer FOLDER] [--first FILE]
 
-In the archive, run.sh runs everything with the machine's own torch and transformers; $OUT is the folder for results.
+In the archive, run.sh runs sweep_cards.py on the first card, cpu.sh sweep_types.py on the CPU, all.sh both at once,
+and more.sh planted faults and legal variants on the CPU; $OUT is the folder for results.
 --wheels: wheels of pytest and of what it needs, used where the machine has no pytest.
+--newer: wheels that take the place of the machine's own packages, such as transformers.
 --first: names of types, one a line, that run before the others.
 """
 import argparse
@@ -17,10 +19,12 @@ import sys
 import tempfile
 import zipfile
 
+import sweep_types
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FAULTS = ["llama", "bert", "clip", "gemma2", "gpt2", "mamba", "qwen3_moe", "t5", "vit", "whisper", "falcon",
           "deepseek_v3"]
-TRUE = ["bert", "gpt2", "vit", "clip", "t5", "wav2vec2", "distilbert", "roberta"]
+TRUE = ["bert", "gpt2", "vit", "t5"]
 COMPILE = ["llama", "bert", "vit", "gpt2", "qwen2", "mistral", "phi", "electra", "opt", "deit"]
 QUIET = ["llama", "bert", "vit"]
 # Faults of measure_bisect.py whose block and operation are searched for on the card.
@@ -32,21 +36,68 @@ KINDS = {"causal-lm": 6, "masked-lm": 3, "image-classification": 2, "seq2seq-lm"
          "zero-shot-image-classification": 1, "ctc": 1, "audio-classification": 1, "speech-seq2seq": 1,
          "semantic-segmentation": 1, "depth-estimation": 1}
 LENGTHS = "1,31"
-RUN = """#!/bin/bash
-# Runs everything on the first card: 5 minutes at most, results in $OUT (default: ./results).
-# PYTHON names the interpreter that has torch and transformers; DEVICE=cpu TYPES=4 SECONDS_OF_RUN=120 is a trial.
+HEAD = """#!/bin/bash
+# PYTHON names the interpreter that has torch and transformers; OWN=1 takes its transformers, not the one carried here.
 cd "$(dirname "$0")" || exit 2
-export OUT="${OUT:-$PWD/results}" PYTHONDONTWRITEBYTECODE=1
+export OUT="${OUT:-$PWD/results}" PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 PYTHON="${PYTHON:-python3}"
-mkdir -p "$OUT"
+mkdir -p "$OUT" work
 "$PYTHON" -c 'import pytest' 2>/dev/null || export PYTHONPATH="$PWD/pytest:${PYTHONPATH:-}"
-timeout -k 5 "${LIMIT:-295}" "$PYTHON" tests/testgen/sweep_cards.py . --out "$OUT" --device "${DEVICE:-cuda:0}" \\
-  --types "${TYPES:-1000}" --seconds "${SECONDS_OF_RUN:-285}" --jobs "${JOBS:-15}" 2>&1 | tee "$OUT/run.log"
-code=${PIPESTATUS[0]}
-rm -rf "$OUT/parts"
-echo "exit code $code: 0 good, 1 an alarm or too few faults found, 3 no card, 4 or more: cut off, see summary.md"
-exit "$code"
+if [ -d newer ] && [ -z "${OWN:-}" ]; then
+  if PYTHONPATH="$PWD/newer" "$PYTHON" -c 'import transformers.modeling_utils'; then
+    export PYTHONPATH="$PWD/newer:${PYTHONPATH:-}"
+  else
+    echo "the transformers carried here cannot be imported: the machine's own is taken"
+    OWN=1
+  fi
+fi
 """
+RUNS = {"run.sh": """
+# The first card: 5 minutes at most. DEVICE=cpu TYPES=4 SECONDS_OF_RUN=120 is a trial.
+timeout -k 5 "${LIMIT:-295}" "$PYTHON" tests/testgen/sweep_cards.py . --out "$OUT" --work "$PWD/work" \\
+  --device "${DEVICE:-cuda:0}" --types "${TYPES:-1000}" --seconds "${SECONDS_OF_RUN:-285}" --jobs "${JOBS:-6}" \\
+  > work/run.log 2>&1
+code=$?
+tar -C work -czf "$OUT/reproducers.tar.gz" --exclude=parts .
+head -c 5000 "$OUT/summary.md"
+echo "card: exit code $code: 0 good, 1 an alarm or too few faults found, 3 no card, 4 or more: cut off, see summary.md"
+exit "$code"
+""", "cpu.sh": """
+# All types with a base class and all with a causal class on the CPU: 7 minutes at most, 10 processes.
+until=$((SECONDS + ${SECONDS_OF_CPU:-410}))
+sweep() {
+  [ $((until - SECONDS)) -lt 20 ] && return
+  timeout -k 5 $((until - SECONDS + 8)) "$PYTHON" tests/testgen/sweep_types.py "$1" --task "$2" --out "$OUT/$3.jsonl" \\
+    --jobs "${CPU_JOBS:-10}" --seconds $((until - SECONDS)) >> "$OUT/cpu.log" 2>&1
+  echo "$3: exit code $? at $SECONDS s: 0 the goal is reached" | tee -a "$OUT/cpu.log"
+}
+sweep causal causal-lm causal
+sweep base base base
+# Time that is left goes to the machine's own transformers.
+[ -d newer ] && [ -z "${OWN:-}" ] && PYTHONPATH="${PYTHONPATH#"$PWD/newer:"}" sweep causal causal-lm causal_own
+exit 0
+""", "more.sh": """
+# Planted faults and legal variants of twelve families, and a fault for each check, on the CPU: 8 minutes at most.
+one() {
+  log="work/$1-$(basename "$2").log"
+  timeout -k 5 "${LIMIT:-450}" "$PYTHON" "tests/testgen/$1.py" "$2" ${3:+--seeds "$3"} > "$log" 2>&1
+  echo "$1 $2: exit code $?: 0 good" >> "$log"
+}
+export -f one
+export PYTHON
+{
+  for name in FAMILIES; do echo "measure_mutants packs/$name"; done
+  for name in FAMILIES; do echo "measure_variants packs/$name 20"; done
+  echo measure_checks checks/packs  # of mistral alone
+} | xargs -P "${CPU_JOBS:-12}" -I{} bash -c 'one {}'
+tail -n 20 work/measure_*.log | tee "$OUT/more.log"
+""", "all.sh": """
+# Both at once, on 16 cores.
+[ -d newer ] && "$PYTHON" -c 'import compileall; compileall.compile_dir("newer", quiet=2, workers=16)'
+bash cpu.sh &
+bash run.sh
+wait
+"""}
 
 
 def chosen_types(program, early):
@@ -78,13 +129,14 @@ def generate(program, types, folder, size):
 def copy(folder):
     for name in ("tests/testgen", "python/gabbro/testgen"):
         (folder / name).mkdir(parents=True)
-    for name in ("sweep_cards", "sweep_report", "measure_mutants", "measure_bisect"):
+    for name in ("sweep_cards", "sweep_report", "sweep_types", "measure_mutants", "measure_bisect", "measure_variants",
+                 "measure_checks"):
         shutil.copy(ROOT / "tests" / "testgen" / f"{name}.py", folder / "tests" / "testgen")
     for name in ("runner", "faults", "report"):
         shutil.copy(ROOT / "python" / "gabbro" / "testgen" / f"{name}.py", folder / "python" / "gabbro" / "testgen")
     shutil.copy(ROOT / "src" / "testgen" / "templates" / "machine.py", folder / "python" / "gabbro" / "testgen")
-    (folder / "run.sh").write_text(RUN)
-    (folder / "run.sh").chmod(0o755)
+    for name, words in RUNS.items():
+        (folder / name).write_text(HEAD + words.replace("FAMILIES", " ".join(FAULTS)))
 
 
 def main():
@@ -92,6 +144,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("archive")
     parser.add_argument("--wheels")
+    parser.add_argument("--newer")
     parser.add_argument("--first")
     parser.add_argument("--limit", type=int, default=420, help="types at most")
     options = parser.parse_args()
@@ -105,9 +158,14 @@ def main():
         plan = {"types": types, "probe": types[:1], "faults": FAULTS, "true": TRUE, "compile": COMPILE, "quiet": QUIET,
                 "searches": SEARCHES}
         (folder / "plan.json").write_text(json.dumps(plan, indent=1))
-        if options.wheels:
-            for wheel in sorted(pathlib.Path(options.wheels).glob("*.whl")):
-                zipfile.ZipFile(wheel).extractall(folder / "pytest")
+        rest = (("base", "base", []), ("causal-lm", "causal", []), ("causal-lm", "checks", ["mistral"]))
+        for task, name, chosen in rest:
+            without = "detect" if chosen else sweep_types.WITHOUT
+            sweep_types.generate(options.program, task, chosen, folder / name, without)
+            (folder / name / "types").unlink()
+        for wheels, name in ((options.wheels, "pytest"), (options.newer, "newer")):
+            for wheel in sorted(pathlib.Path(wheels).glob("*.whl")) if wheels else []:
+                zipfile.ZipFile(wheel).extractall(folder / name)
         words = ["tar", "--sort=name", "--owner=0", "--group=0", "--mtime=2026-01-01", "-C", temporary, "-cf", "-"]
         words.append("sweep")
         packed = pathlib.Path(options.archive)

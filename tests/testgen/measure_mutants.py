@@ -13,8 +13,7 @@ import pathlib
 import sys
 import tempfile
 
-import faults
-from measure_bisect import CASES, Plant, acting, in_fork, mode_of, runner
+from measure_bisect import CASES, Plant, acting, faults, in_fork, mode_of, runner
 
 GROSS = ("attention_no_mask", "attention_mask_off_by_one", "attention_last_key", "gemm_k_tail", "bias_dropped",
          "rope_sign", "rows_swapped", "mm_k_tail", "bmm_k_tail", "mean_lane", "embedding_row", "cat_stale")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs many packs on one device against the oracle, with parallel workers, then plants faults in some of them.
 
-    sweep_cards.py FOLDER [--device cuda:0] [--out DIR] [--jobs N] [--seconds S] [--types N]
+    sweep_cards.py FOLDER [--device cuda:0] [--out DIR] [--work DIR] [--jobs N] [--seconds S] [--types N]
 
 FOLDER has what make_card_archive.py writes: packs/, true/ (real widths), plan.json. A test that fails on the device
 runs again on the CPU: where it fails there too it is no fault of the device, else it is an alarm. Phases that do not
@@ -11,6 +11,7 @@ Exit code 1 where there is an alarm, or where fewer than 98 % of the faults were
 """
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -222,7 +223,9 @@ class Sweep:
     def __init__(self, options, facts):
         self.options, self.facts, self.rows = options, facts, []
         self.folder, self.out = pathlib.Path(options.folder).resolve(), pathlib.Path(options.out).resolve()
-        self.parts = self.out / "parts"
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.work = pathlib.Path(options.work).resolve()
+        self.parts = self.work / "parts"
         self.parts.mkdir(parents=True, exist_ok=True)
         self.plan = json.loads((self.folder / "plan.json").read_text())
         self.file = open(self.out / "results.jsonl", "w", buffering=1)  # noqa: SIM115
@@ -268,26 +271,29 @@ class Sweep:
         names = [name for name in plan["types"] if (there / name).is_dir()][: self.options.types]
         some = set(names)
         probes = [self.job(name, "packs", "probe", "probe") for name in plan["probe"] if name in some]
-        self.run("types", probes + [self.job(name, "packs", USUAL, "sweep") for name in names], self.share(0.66))
         of_faults = [name for name in plan["faults"] if name in some]
         faults = [Job(f"fault-{name}", plant_faults(there / name, self.facts, device, ["f32"])) for name in of_faults]
+        types = [self.job(name, "packs", USUAL, "sweep") for name in names]
+        self.run("types, faults in f32", [*probes, *types[:12], *faults, *types[12:]], self.share(0.72))
         true = [self.job(name, "true", "layers or end_to_end or attention", "true") for name in plan["true"]
                 if (self.folder / "true" / name).is_dir() and self.options.types > 100]
-        self.run("faults in f32, real widths", faults + true, self.share(0.8))
         narrow = [Job(f"half-{name}", plant_faults(there / name, self.facts, device, ["bf16", "f16"]))
                   for name in of_faults]
         planted = [Job(f"search-{name}-{fault}", plant_and_search(there / name, self.facts, device, fault,
-                                                                  self.out / "planted"), 70.0)
+                                                                  self.work / "planted"), 70.0)
                    for name, faults_of_type in plan["searches"].items() if name in some for fault in faults_of_type]
         compiled = [self.job(name, "packs", "compile", "compile") for name in plan["compile"] if name in some]
         wrong = {(row["type"], row["dtype"]): row for row in self.alarms()}.values()
         searches = [Job(f"bisect-{row['type']}-{row['dtype']}",
-                        bisect(there / row["type"], self.facts, row["test"], self.out / "bisect"), 70.0)
+                        bisect(there / row["type"], self.facts, row["test"], self.work / "bisect"), 70.0)
                     for row in list(wrong)[:12] if (there / row["type"]).is_dir()]
-        self.run("searches, compile, f16 and bf16", searches + planted + compiled + narrow, self.share(0.92))
+        # One of each kind in turn, so that a cut leaves some of each.
+        in_turn = itertools.zip_longest(searches, planted, narrow, compiled, true)
+        mixed = [job for jobs in in_turn for job in jobs if job]
+        self.run("searches, f16 and bf16, compile, real widths", mixed, self.share(0.93))
         if device != "cpu":
             quiet = [self.job(name, "packs", "speed or memory", "quiet") for name in plan["quiet"] if name in some]
-            self.run("speed and memory", quiet, self.share(0.96), count=1)
+            self.run("speed and memory", quiet, self.share(0.97), count=1)
         return self.write()
 
 
@@ -296,6 +302,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--out", default="sweep")
+    parser.add_argument("--work", default="work", help="folder for reproducers and for the parts of the results")
     parser.add_argument("--jobs", type=int, default=max(1, len(os.sched_getaffinity(0)) - 1))
     parser.add_argument("--seconds", type=float, default=480.0)
     parser.add_argument("--types", type=int, default=1000)
@@ -318,7 +325,7 @@ def main():
     sweep_of_all = Sweep(options, facts)
     signal.signal(signal.SIGTERM, lambda *_: sweep_of_all.cut_off())
     summary = sweep_of_all.phases()
-    print((pathlib.Path(options.out) / "summary.md").read_text())
+    print((pathlib.Path(options.out) / "summary.md").read_text()[:4000])
     return int(not summary["good"])
 
 

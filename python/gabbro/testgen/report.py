@@ -210,8 +210,8 @@ def page(document: Result) -> str:
         f"<h1>Model tests</h1><p>{escape(summary)} in {document.get('seconds', 0)} s</p><ul>{facts}</ul>",
         "<h2>Types and checks</h2><p class=note>A cell is the worst of its tests; point at it for their names. "
         "A dash: skipped, with its reason below. Empty: the check does not apply.</p>" + matrix(results),
-        "<h2>Largest errors</h2><p class=note>The limit is 3 times the CPU's error in the same data type, plus a floor."
-        "</p>" + bars(results),
+        "<h2>Largest errors</h2><p class=note>The limit is 3 times the CPU's error in the same data type "
+        "(4 in f16 and bf16), plus a floor.</p>" + bars(results),
         "<h2>Failures</h2>" + (failures(results) or '<p class="note">None.</p>'),
         "<h2>Skipped, and why</h2>" + reasons(results),
     ]

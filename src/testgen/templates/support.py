@@ -161,8 +161,12 @@ def make_subject(
 def on(value: Any, device: str | torch.device, dtype: torch.dtype | None = None) -> Any:
     """The same structure with its tensors on a device; floating-point ones rounded to `dtype`."""
     if isinstance(value, torch.Tensor):
-        floating = dtype is not None and value.is_floating_point()
-        return value.detach().to(device=device, dtype=dtype if floating else value.dtype)
+        if dtype is None or not value.is_floating_point():
+            return value.detach().to(device=device)
+        if torch.finfo(dtype).max < torch.finfo(value.dtype).max:  # a mask's smallest number stays a number
+            finite, limits = value.isfinite(), torch.finfo(dtype)
+            value = torch.where(finite, value.clamp(limits.min, limits.max), value)
+        return value.detach().to(device=device, dtype=dtype)
     if isinstance(value, torch.device):
         return torch.device(device)
     if isinstance(value, dict):
