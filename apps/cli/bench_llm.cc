@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct LlmBenchOptions {
   CommonOptions common;
   std::string model;
   std::string shape;  // instead of a model
@@ -54,7 +54,7 @@ std::vector<int32_t> random_tokens(int count, int64_t vocabulary, uint64_t seed)
 }
 
 template <class Work>
-Result measure(const std::string& test, int tokens, const Options& o, Work work) {
+Result measure(const std::string& test, int tokens, const LlmBenchOptions& o, Work work) {
   if (o.warmup) work();
   std::vector<double> rates;
   for (int i = 0; i < o.repetitions; ++i) {
@@ -73,7 +73,7 @@ std::string test_name(const char* kind, int tokens, int depth) {
 }
 
 // Several sequences together: a prompt for each, then a token for each after its prompt. Rates are of all sequences.
-std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int count, const Options& o) {
+std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int count, const LlmBenchOptions& o) {
   const ModelFacts& facts = engine->facts();
   const Cancelable cancelable;
   Runner runner(engine);
@@ -113,7 +113,7 @@ std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int cou
   return results;
 }
 
-std::vector<Result> measure_all(const std::shared_ptr<Engine>& engine, const Options& o) {
+std::vector<Result> measure_all(const std::shared_ptr<Engine>& engine, const LlmBenchOptions& o) {
   const ModelFacts& facts = engine->facts();
   const Cancelable cancelable;
   Session session(engine);
@@ -151,7 +151,7 @@ uint64_t kv_bytes(const ModelFacts& facts) {
          facts.state_bytes * static_cast<uint64_t>(facts.sequences);
 }
 
-Json document(const std::vector<Result>& results, const Engine& engine, const Options& o, double bandwidth) {
+Json document(const std::vector<Result>& results, const Engine& engine, const LlmBenchOptions& o, double bandwidth) {
   const ModelFacts& facts = engine.facts();
   Json rows = Json::array();
   for (const Result& r : results) {
@@ -185,7 +185,8 @@ Json document(const std::vector<Result>& results, const Engine& engine, const Op
   return out;
 }
 
-std::string table(const std::vector<Result>& results, const Engine& engine, const Options& o, double bandwidth) {
+std::string table(const std::vector<Result>& results, const Engine& engine, const LlmBenchOptions& o,
+                  double bandwidth) {
   const ModelFacts& facts = engine.facts();
   std::string out = fmt::format("{} {}{} on {} ({}){}\n\n{:<16} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
                                 printable(facts.name), facts.quantization, o.shape.empty() ? "" : " of random weights",
@@ -210,7 +211,7 @@ std::string table(const std::vector<Result>& results, const Engine& engine, cons
   return out;
 }
 
-std::shared_ptr<Engine> load(const Options& o) {
+std::shared_ptr<Engine> load(const LlmBenchOptions& o) {
   const int32_t sequences = std::ranges::max(o.batches);
   const int together = sequences > 1 ? o.prompt + o.generate : std::max(o.prompt, o.generate);
   const int context = o.depth + std::max(together, 1);
@@ -218,11 +219,12 @@ std::shared_ptr<Engine> load(const Options& o) {
     throw Error(ErrorCode::kBadInput, "MODEL is missing", "--shape llama-8b does without one");
   if (!o.shape.empty() && !o.common.memory.empty())
     throw Error(ErrorCode::kBadInput, "--memory needs a file to stream from", "--write FILE makes one of the shape");
-  if (o.shape.empty()) return load_engine(o.model, o.common, context, "f16", nullptr, sequences);
-  return load_random_engine(llm::parse_blueprint(o.shape), parse_type(o.type), o.common, context, nullptr, sequences);
+  if (o.shape.empty()) return load_engine(o.model, o.common, {.context = context, .sequences = sequences});
+  return load_random_engine(llm::parse_blueprint(o.shape), parse_type(o.type), o.common,
+                            {.context = context, .sequences = sequences});
 }
 
-int write_model(const Options& o) {
+int write_model(const LlmBenchOptions& o) {
   constexpr uint64_t kSeed = 1;
   const Checkpoint model = llm::random_checkpoint(llm::parse_blueprint(o.shape), parse_type(o.type), kSeed);
   const std::span<const std::byte> bytes = model.tensors().front().file->bytes();
@@ -231,7 +233,7 @@ int write_model(const Options& o) {
   return 0;
 }
 
-int run(Options& o) {
+int run(LlmBenchOptions& o) {
   if (!o.write.empty()) return write_model(o);
   o.batches = parse_token_list(o.batch, "--batch");
   for (const int32_t count : o.batches) {
@@ -262,7 +264,7 @@ void add_bench(Command root) {
   add_bench_ops(bench);
   add_bench_io(bench);
   Command command = bench.subcommand("llm", "Measure prompt processing and generation of a language model");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<LlmBenchOptions>();
   Option model = add_model(command, o->model).optional();
   Option shape = add_shape(command, o->shape).excludes(model);
   add_type(command, o->type).needs(shape);

@@ -19,7 +19,7 @@
 namespace gabbro::cli {
 namespace {
 
-struct Options {
+struct ConvertOptions {
   CommonOptions common;
   std::string model;
   std::string out;
@@ -43,7 +43,7 @@ std::string default_name(const std::string& model, const std::string& type) {
   return (folder ? path.filename() : path.stem()).string() + "-" + type + ".gguf";
 }
 
-void check_target(const Options& o, const std::string& out, const Checkpoint& checkpoint) {
+void check_target(const ConvertOptions& o, const std::string& out, const Checkpoint& checkpoint) {
   struct stat target = {}, source = {};
   if (::stat(out.c_str(), &target) != 0) return;
   if (!S_ISREG(target.st_mode)) throw bad_input("{}: is there, and is not a file", out);
@@ -55,7 +55,7 @@ void check_target(const Options& o, const std::string& out, const Checkpoint& ch
   if (!o.force) throw Error(ErrorCode::kBadInput, fmt::format("{}: is there already", out), "replace it with --force");
 }
 
-std::vector<llm::MergedAdapter> adapters_of(const Options& o, const Checkpoint& checkpoint) {
+std::vector<llm::MergedAdapter> adapters_of(const ConvertOptions& o, const Checkpoint& checkpoint) {
   std::vector<llm::MergedAdapter> adapters;
   for (const std::string& lora : o.lora) {
     const auto [path, scale] = llm::parse_adapter(lora);
@@ -65,7 +65,7 @@ std::vector<llm::MergedAdapter> adapters_of(const Options& o, const Checkpoint& 
   return adapters;
 }
 
-int run(const Options& o) {
+int run(const ConvertOptions& o) {
   const FileType& type = type_of(o.type);
   const std::string model = resolve_model(o.model);
   const Checkpoint checkpoint = Checkpoint::open(model);
@@ -114,7 +114,7 @@ int run(const Options& o) {
 
 void add_convert(Command root) {
   Command command = root.subcommand("convert", "Write a model as one GGUF file, with its weights in any format");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<ConvertOptions>();
   add_model(command, o->model);
   command.option("-o,--out", o->out, "File to write; MODEL-TYPE.gguf in this folder where it is left out")
       .placeholder("FILE.gguf");

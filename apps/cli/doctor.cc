@@ -12,7 +12,7 @@ namespace {
 
 using doctor::Diagnosis;
 
-struct Options {
+struct DoctorOptions {
   CommonOptions common;
   bool self_test = false;
 };
@@ -44,7 +44,7 @@ void print_table(const std::vector<Diagnosis>& diagnoses) {
 
 void add_doctor(Command root) {
   Command command = root.subcommand("doctor", "Check GPUs, drivers and settings, and print the remedy for each fault");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<DoctorOptions>();
   command.flag("--self-test", o->self_test, "Also run the checks on the hardware, which take longer");
   add_output_options(command, o->common);
   command.example("gabbro doctor --self-test");

@@ -13,7 +13,7 @@
 namespace gabbro::cli {
 namespace {
 
-struct Options {
+struct EmbedArguments {
   CommonOptions common;
   std::string model;
   TextList texts;
@@ -27,7 +27,7 @@ struct Options {
 };
 
 // The text before each: --prefix, or a prompt of the model by its name.
-std::string prompt_of(const Options& o, const TextEncoderFacts& facts) {
+std::string prompt_of(const EmbedArguments& o, const TextEncoderFacts& facts) {
   if (o.prefix) return *o.prefix;
   const std::string& name = o.prompt_name.empty() ? facts.default_prompt : o.prompt_name;
   if (name.empty()) return "";
@@ -57,7 +57,7 @@ void print_document(const TextEncoderFacts& facts, std::span<const float> vector
   print_json(document);
 }
 
-int run(Options& o) {
+int run(EmbedArguments& o) {
   if (is_standard_output(o.out) && o.common.json)
     throw bad_input("--json and --out {} both write standard output", o.out);
   const std::vector<std::string> texts = read_texts(o.texts);
@@ -98,7 +98,7 @@ int run(Options& o) {
 
 void add_embed(Command root) {
   Command command = root.subcommand("embed", "Turn texts into vectors");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<EmbedArguments>();
   add_model(command, o->model);
   add_texts(command, o->texts, "TEXT", "The texts");
   command.option("--out", o->out, "File to write: float32 [texts, dimensions]; -: standard output")

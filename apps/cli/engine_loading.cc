@@ -43,27 +43,27 @@ std::shared_ptr<Engine> load_visibly(const CommonOptions& common, LoadOptions op
   return engine;
 }
 
+LoadOptions options_of(const CommonOptions& common, const EngineNeeds& needs) {
+  LoadOptions options = load_options(common, needs.context, needs.kv_type);
+  options.sequences = needs.sequences;
+  options.observer = needs.observer;
+  return options;
+}
+
 }  // namespace
 
-std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context,
-                                    const std::string& kv_type, const std::shared_ptr<Device>& device,
-                                    int64_t sequences, std::shared_ptr<llm::InputSquares> observer) {
+std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, const EngineNeeds& needs) {
   const std::string path = resolve_model(model);
-  LoadOptions wanted = load_options(common, context, kv_type);
-  wanted.sequences = sequences;
-  wanted.observer = std::move(observer);
-  return load_visibly(common, wanted, [&](const LoadOptions& options) {
-    return Engine::load(Checkpoint::open(path), options, device);
+  return load_visibly(common, options_of(common, needs), [&](const LoadOptions& options) {
+    return Engine::load(Checkpoint::open(path), options, needs.device);
   });
 }
 
 std::shared_ptr<Engine> load_random_engine(const llm::Blueprint& shape, const FileType& type,
-                                           const CommonOptions& common, int64_t context,
-                                           const std::shared_ptr<Device>& device, int64_t sequences) {
-  LoadOptions wanted = load_options(common, context);
-  wanted.sequences = sequences;
-  return load_visibly(common, wanted,
-                      [&](const LoadOptions& options) { return load_random_model(shape, type, options, device); });
+                                           const CommonOptions& common, const EngineNeeds& needs) {
+  return load_visibly(common, options_of(common, needs), [&](const LoadOptions& options) {
+    return load_random_model(shape, type, options, needs.device);
+  });
 }
 
 std::string describe(const ModelFacts& facts) {

@@ -11,15 +11,21 @@
 
 namespace gabbro::cli {
 
-// On `device` where it is open already.
-std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, int64_t context = 0,
-                                    const std::string& kv_type = "f16", const std::shared_ptr<Device>& device = nullptr,
-                                    int64_t sequences = 1, std::shared_ptr<llm::InputSquares> observer = nullptr);
+// Needs of a command that the common options do not tell.
+struct EngineNeeds {
+  int64_t context = 0;  // tokens; 0: the model's
+  std::string kv_type = "f16";
+  int64_t sequences = 1;
+  std::shared_ptr<Device> device = nullptr;  // null: opened by CommonOptions::device
+  std::shared_ptr<llm::InputSquares> observer = nullptr;
+};
+
+std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common,
+                                    const EngineNeeds& needs = {});
 
 // A model of random weights, without a file.
 std::shared_ptr<Engine> load_random_engine(const llm::Blueprint& shape, const FileType& type,
-                                           const CommonOptions& common, int64_t context,
-                                           const std::shared_ptr<Device>& device = nullptr, int64_t sequences = 1);
+                                           const CommonOptions& common, const EngineNeeds& needs);
 
 // "cpu  AMD EPYC 9654 (2 threads)  92 MiB weights + 45 MiB cache of 31 GiB"
 std::string describe(const ModelFacts& facts);

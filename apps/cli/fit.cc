@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct FitOptions {
   CommonOptions common;
   std::string model;
   std::string shape;
@@ -50,7 +50,7 @@ struct Forecast {
 constexpr const char* kFormula =
     "tokens/s = share x bandwidth / (bytes_per_token + tokens in cache x kv_bytes_per_token)";
 
-llm::Blueprint blueprint_of(const Options& o) {
+llm::Blueprint blueprint_of(const FitOptions& o) {
   if (!o.shape.empty()) return llm::parse_blueprint(o.shape);
   if (o.architecture.empty())
     throw Error(ErrorCode::kBadInput, "MODEL is missing", "--arch llama --params 8B, or --shape, do without one");
@@ -70,7 +70,7 @@ llm::Blueprint blueprint_of(const Options& o) {
   return blueprint;
 }
 
-Workload workload_of(const Options& o) {
+Workload workload_of(const FitOptions& o) {
   Workload w{.kv_type = o.kv_type == "q8_0" ? DType::q8_0 : DType::f16};
   if (o.model.empty()) {
     w.plan = llm::plan_of(blueprint_of(o));
@@ -141,7 +141,7 @@ struct StreamForecast {
   uint64_t least = 0;  // bytes
 };
 
-StreamForecast forecast_stream(const Workload& w, const Options& o) {
+StreamForecast forecast_stream(const Workload& w, const FitOptions& o) {
   const auto device = open_device(o.common.device, {.threads = o.common.threads});
   std::optional<Checkpoint> checkpoint;
   if (!o.model.empty()) checkpoint = Checkpoint::open(resolve_model(o.model));
@@ -186,7 +186,7 @@ Json stream_document(const StreamForecast& f) {
           {"seconds_per_token", seconds > 0 ? Json(seconds) : Json(nullptr)}};
 }
 
-std::string stream_line(const StreamForecast& f, const Options& o) {
+std::string stream_line(const StreamForecast& f, const FitOptions& o) {
   if (!f.placement.streams())
     return fmt::format("\nWith --memory {} all of it stays on {}.\n", o.common.memory, f.device);
   const double seconds = seconds_per_token(f);
@@ -313,7 +313,7 @@ std::string table(const Workload& w, const std::vector<Forecast>& all) {
 void add_fit(Command root) {
   Command command =
       root.subcommand("fit", "Forecast where a model fits, what memory it takes, and how fast it will be");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<FitOptions>();
   Option model = add_model(command, o->model).optional();
   Option shape = add_shape(command, o->shape).excludes(model);
   Option architecture =

@@ -16,7 +16,7 @@
 namespace gabbro::cli {
 namespace {
 
-struct Options {
+struct ImatrixOptions {
   CommonOptions common;
   std::string model;
   std::string text;
@@ -26,10 +26,10 @@ struct Options {
   bool force = false;
 };
 
-constexpr size_t kBatch = 512;  // tokens whose logits are held at once
+constexpr size_t kLogitsAtOnce = 512;  // tokens whose logits are held at once
 
 // The text's whole chunks.
-std::vector<std::vector<int32_t>> read_chunks(const Options& o, const text::Tokenizer& tokenizer) {
+std::vector<std::vector<int32_t>> read_chunks(const ImatrixOptions& o, const text::Tokenizer& tokenizer) {
   const std::vector<int32_t> tokens = tokenizer.encode(read_input(o.text));
   const auto context = static_cast<size_t>(o.context);
   if (tokens.size() < context) {
@@ -48,7 +48,7 @@ std::vector<std::vector<int32_t>> read_chunks(const Options& o, const text::Toke
   return chunks;
 }
 
-ImportanceMatrix compute(const Options& o, const std::shared_ptr<Engine>& engine, llm::InputSquares& observer) {
+ImportanceMatrix compute(const ImatrixOptions& o, const std::shared_ptr<Engine>& engine, llm::InputSquares& observer) {
   const std::vector<std::vector<int32_t>> chunks = read_chunks(o, engine->tokenizer());
   Session session(engine);
   const Cancelable cancelable;
@@ -57,8 +57,8 @@ ImportanceMatrix compute(const Options& o, const std::shared_ptr<Engine>& engine
     session.truncate(0);
     // Logits of all tokens, without which the last layer computes less.
     const std::span<const int32_t> chunk = chunks[i];
-    for (size_t first = 0; first < chunk.size(); first += kBatch)
-      session.append_all_logits(chunk.subspan(first, std::min(kBatch, chunk.size() - first)), cancelable.flag());
+    for (size_t first = 0; first < chunk.size(); first += kLogitsAtOnce)
+      session.append_all_logits(chunk.subspan(first, std::min(kLogitsAtOnce, chunk.size() - first)), cancelable.flag());
     bar.show(static_cast<double>(i + 1) / static_cast<double>(chunks.size()));
   }
   ImportanceMatrix matrix = observer.result();
@@ -68,11 +68,11 @@ ImportanceMatrix compute(const Options& o, const std::shared_ptr<Engine>& engine
   return matrix;
 }
 
-int run(const Options& o) {
+int run(const ImatrixOptions& o) {
   if (!o.force && std::filesystem::exists(o.out))
     throw Error(ErrorCode::kBadInput, fmt::format("{}: is there already", o.out), "replace it with --force");
   const auto observer = std::make_shared<llm::InputSquares>();
-  const auto engine = load_engine(o.model, o.common, o.context, "f16", nullptr, 1, observer);
+  const auto engine = load_engine(o.model, o.common, {.context = o.context, .observer = observer});
   const ImportanceMatrix matrix = compute(o, engine, *observer);
   matrix.write(o.out);
   size_t unused = 0;  // experts without tokens
@@ -97,7 +97,7 @@ int run(const Options& o) {
 
 void add_imatrix(Command root) {
   Command command = root.subcommand("imatrix", "Compute an importance matrix of a text, for convert --imatrix");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<ImatrixOptions>();
   add_model(command, o->model);
   command.option("-f,--text", o->text, "The text; -: standard input").alias("--file").placeholder("FILE").required();
   command.option("-o,--out", o->out, "File to write, which llama.cpp reads too").placeholder("FILE.gguf");

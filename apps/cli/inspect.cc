@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct InspectOptions {
   CommonOptions common;
   std::string model;
   bool tensors = false;
@@ -77,7 +77,7 @@ Totals total(const Checkpoint& checkpoint) {
   return totals;
 }
 
-void print_document(const Checkpoint& checkpoint, const Options& o) {
+void print_document(const Checkpoint& checkpoint, const InspectOptions& o) {
   const Totals totals = total(checkpoint);
   const bool gguf = checkpoint.layout() == CheckpointLayout::kGguf;
   Json document = {{"path", checkpoint.path()},
@@ -102,7 +102,7 @@ void print_document(const Checkpoint& checkpoint, const Options& o) {
   print_json(document);
 }
 
-void print_table(const Checkpoint& checkpoint, const Options& o) {
+void print_table(const Checkpoint& checkpoint, const InspectOptions& o) {
   const Totals totals = total(checkpoint);
   std::string formats;
   for (const auto& [name, count] : totals.formats) formats += fmt::format(" {}x{}", count, name);
@@ -151,7 +151,7 @@ void check_tensors(const Checkpoint& checkpoint) {
 
 void add_inspect(Command root) {
   Command command = root.subcommand("inspect", "Show the metadata and the tensors of a model file");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<InspectOptions>();
   add_model(command, o->model);
   command.flag("--tensors", o->tensors, "List the tensors too");
   command.flag("--check", o->check, "Read all weights, and name the tensors that are damaged");

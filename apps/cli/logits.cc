@@ -16,7 +16,7 @@
 namespace gabbro::cli {
 namespace {
 
-struct Options {
+struct LogitsOptions {
   CommonOptions common;
   std::string model;
   std::string tokens;
@@ -45,7 +45,7 @@ void write_array(const std::string& path, std::span<const float> values, int64_t
   write_output(path, pieces);
 }
 
-std::vector<float> run_steps(Session& session, std::span<const int32_t> tokens, const Options& o) {
+std::vector<float> run_steps(Session& session, std::span<const int32_t> tokens, const LogitsOptions& o) {
   const Cancelable cancelable;
   const size_t step = o.step == 0 ? tokens.size() : static_cast<size_t>(o.step);
   std::vector<float> logits;
@@ -74,13 +74,13 @@ std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens,
   return std::move(outputs.at("logits").values);
 }
 
-int run(const Options& o) {
+int run(const LogitsOptions& o) {
   if (o.out.empty() && o.trace.empty()) throw bad_input("--out or --trace is missing: where to write to");
   if (!o.trace.empty() && o.step != 0) throw bad_input("--trace and --step exclude each other");
   if (is_standard_output(o.out) && o.common.json)
     throw bad_input("--json and --out {} both write standard output", o.out);
   const auto tokens = parse_token_list(o.tokens, "--tokens");
-  const auto engine = load_engine(o.model, o.common, std::ssize(tokens));
+  const auto engine = load_engine(o.model, o.common, {.context = std::ssize(tokens)});
   const int64_t vocabulary = engine->facts().vocabulary;
   check_tokens(tokens, vocabulary);
   Session session(engine);
@@ -98,7 +98,7 @@ int run(const Options& o) {
 
 void add_logits(Command root) {
   Command command = root.subcommand("logits", "Write the logits after each of the given tokens");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<LogitsOptions>();
   add_model(command, o->model);
   command.option("--tokens", o->tokens, "The tokens").placeholder("1,2,3").required();
   command.option("--out", o->out, "File to write: float32 [tokens, vocabulary]; -: standard output")

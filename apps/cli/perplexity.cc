@@ -15,9 +15,9 @@
 namespace gabbro::cli {
 namespace {
 
-constexpr size_t kBatch = 256;  // tokens whose logits are held at once: 50 MB at V = 49,152
+constexpr size_t kLogitRows = 256;  // tokens whose logits are held at once: 50 MB at V = 49,152
 
-struct Options {
+struct PerplexityOptions {
   CommonOptions common;
   std::string model;
   std::string file;
@@ -55,8 +55,8 @@ void add_chunk(Sum& sum, Session& session, std::span<const int32_t> chunk, const
   const size_t first = chunk.size() / 2;
   session.truncate(0);
   session.append(chunk.first(first), cancel);
-  for (size_t start = first; start + 1 < chunk.size(); start += kBatch) {
-    const size_t count = std::min(kBatch, chunk.size() - 1 - start);
+  for (size_t start = first; start + 1 < chunk.size(); start += kLogitRows) {
+    const size_t count = std::min(kLogitRows, chunk.size() - 1 - start);
     const auto logits = session.append_all_logits(chunk.subspan(start, count), cancel);
     const size_t vocabulary = logits.size() / count;
     for (size_t i = 0; i < count; ++i) {
@@ -65,9 +65,9 @@ void add_chunk(Sum& sum, Session& session, std::span<const int32_t> chunk, const
   }
 }
 
-int run(const Options& o) {
+int run(const PerplexityOptions& o) {
   const std::string text = read_input(o.file);
-  const auto engine = load_engine(o.model, o.common, o.context);
+  const auto engine = load_engine(o.model, o.common, {.context = o.context});
   const text::Tokenizer& tokenizer = engine->tokenizer();
   std::vector<int32_t> tokens = tokenizer.encode(text);
   const auto context = static_cast<size_t>(o.context);
@@ -109,7 +109,7 @@ int run(const Options& o) {
 
 void add_perplexity(Command root) {
   Command command = root.subcommand("perplexity", "Measure how well a model predicts a text");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<PerplexityOptions>();
   add_model(command, o->model);
   command.option("-f,--file", o->file, "The text; -: standard input").placeholder("FILE").required();
   command.number("-c,--ctx", o->context, "Tokens in a chunk, of which the second half counts")

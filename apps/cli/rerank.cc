@@ -12,7 +12,7 @@
 namespace gabbro::cli {
 namespace {
 
-struct Options {
+struct RerankArguments {
   CommonOptions common;
   std::string model;
   std::string query;
@@ -21,7 +21,7 @@ struct Options {
   RerankOptions rerank;
 };
 
-int run(Options& o) {
+int run(RerankArguments& o) {
   const std::vector<std::string> documents = read_texts(o.documents);
   const auto encoder = load_encoder(o.model, o.common);
   const Cancelable cancelable;
@@ -55,7 +55,7 @@ int run(Options& o) {
 
 void add_rerank(Command root) {
   Command command = root.subcommand("rerank", "Order documents by how well they answer a query");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<RerankArguments>();
   add_model(command, o->model);
   command.option("QUERY", o->query, "The query").takes_text().alias("-q,--query").required();
   add_texts(command, o->documents, "DOCUMENT", "The documents");

@@ -18,7 +18,7 @@
 namespace gabbro::cli {
 namespace {
 
-struct Options {
+struct RunOptions {
   CommonOptions common;
   GenerationOptions generation;
   std::string model;
@@ -35,16 +35,16 @@ constexpr int kDraftedResident = 8;   // more rows cost time where the weights a
 constexpr int kDraftedStreamed = 32;  // and next to none where a pass waits for them
 
 // The source of drafted tokens; null: none. Prompt lookup costs nothing where weights are streamed, and is on there.
-std::shared_ptr<Drafter> make_drafter(const Options& o, const std::shared_ptr<Engine>& draft, const Engine& engine) {
+std::shared_ptr<Drafter> make_drafter(const RunOptions& o, const std::shared_ptr<Engine>& draft, const Engine& engine) {
   const bool streams = engine.facts().streaming.bytes_per_pass > 0;
   const int most = o.draft_tokens > 0 ? o.draft_tokens : streams ? kDraftedStreamed : kDraftedResident;
   if (draft != nullptr) return std::make_shared<DraftModel>(draft, engine, most);
   return !o.no_lookup && (o.lookup || streams) ? std::make_shared<PromptLookup>(most) : nullptr;
 }
 
-double rate(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
+double per_second(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
 
-void print_document(const GenerateResult& r, const Options& o, const Engine& engine) {
+void print_document(const GenerateResult& r, const RunOptions& o, const Engine& engine) {
   const ModelFacts& facts = engine.facts();
   nlohmann::ordered_json document(
       {{"text", r.text},
@@ -53,7 +53,7 @@ void print_document(const GenerateResult& r, const Options& o, const Engine& eng
        {"generated_tokens", r.token_ids.size()},
        {"prefill_seconds", r.prefill_seconds},
        {"decode_seconds", r.decode_seconds},
-       {"tokens_per_second", rate(static_cast<double>(r.token_ids.size()), r.decode_seconds)},
+       {"tokens_per_second", per_second(static_cast<double>(r.token_ids.size()), r.decode_seconds)},
        {"stop_reason", stop_reason_name(r.stop_reason)},
        {"drafted_tokens", r.drafted_tokens},
        {"accepted_tokens", r.accepted_tokens},
@@ -70,15 +70,15 @@ void report_speed(const GenerateResult& r, uint64_t seed) {
   say(fmt::format(
       "prompt {} tokens ({} cached) in {:.2f} s, {:.1f} tokens/s; generated {} in {:.2f} s, {:.1f} tokens/s; "
       "{}, seed {}\n",
-      r.prompt_tokens, r.cached_tokens, r.prefill_seconds, rate(computed, r.prefill_seconds), r.token_ids.size(),
-      r.decode_seconds, rate(generated, r.decode_seconds), stop_reason_name(r.stop_reason), seed));
+      r.prompt_tokens, r.cached_tokens, r.prefill_seconds, per_second(computed, r.prefill_seconds), r.token_ids.size(),
+      r.decode_seconds, per_second(generated, r.decode_seconds), stop_reason_name(r.stop_reason), seed));
 }
 
-void note(const Options& o, const std::string& text) {
+void note(const RunOptions& o, const std::string& text) {
   if (o.common.log_level != "error") report("note", text);
 }
 
-int answer_once(Conversation& conversation, const std::string& prompt, const Options& o, const Engine& engine) {
+int answer_once(Conversation& conversation, const std::string& prompt, const RunOptions& o, const Engine& engine) {
   const ModelFacts& facts = engine.facts();
   const Cancelable cancelable;
   TextOutput output(o.wrap ? TextOutput::Lines::kWrapped : TextOutput::Lines::kAsTheyAre);
@@ -96,7 +96,7 @@ int answer_once(Conversation& conversation, const std::string& prompt, const Opt
   return result.stop_reason == StopReason::kCanceled ? static_cast<int>(ErrorCode::kInterrupted) : 0;
 }
 
-int run(Options& o) {
+int run(RunOptions& o) {
   finish(o.generation);
   std::vector<std::string> prompts;
   if (!o.batch.file.empty()) {
@@ -116,9 +116,10 @@ int run(Options& o) {
     CommonOptions resident = o.common;
     resident.memory.clear();
     resident.host_memory.clear();
-    draft = load_engine(o.draft, resident, o.generation.context, o.generation.kv_type);
+    draft = load_engine(o.draft, resident, {.context = o.generation.context, .kv_type = o.generation.kv_type});
   }
-  const auto engine = load_engine(o.model, o.common, o.generation.context, o.generation.kv_type, nullptr, sequences);
+  const auto engine = load_engine(
+      o.model, o.common, {.context = o.generation.context, .kv_type = o.generation.kv_type, .sequences = sequences});
   o.generation.generate.drafter = make_drafter(o, draft, *engine);
   const std::string sampling = apply_sampling_defaults(o.generation, engine->sampling_defaults(), interactive);
   if (is_terminal(STDERR_FILENO) || o.common.verbose()) say(describe(engine->facts()) + "\n");
@@ -140,7 +141,7 @@ int run(Options& o) {
 
 void add_run(Command root) {
   Command command = root.subcommand("run", "Chat with a language model, or complete a text");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<RunOptions>();
   add_model(command, o->model);
   add_prompt(command, o->input);
   add_batch(command, o->batch);

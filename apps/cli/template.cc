@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct TemplateOptions {
   CommonOptions common;
   std::string source;
   std::string messages;
@@ -29,7 +29,7 @@ struct Options {
   bool no_generation_prompt = false;
 };
 
-struct Source {
+struct TemplateSource {
   std::string text;
   Json variables = Json::object();
 };
@@ -46,7 +46,7 @@ bool is_model(const std::string& path) {
          recognize_file(std::as_bytes(std::span(start)), path).has_value();
 }
 
-Source read_source(const std::string& name) {
+TemplateSource read_template_source(const std::string& name) {
   std::error_code ignored;
   if (is_standard_input(name)) return {.text = read_input(name)};
   const bool exists = std::filesystem::exists(name, ignored);
@@ -61,8 +61,8 @@ Source read_source(const std::string& name) {
   return {*text, template_variables(tokenizer)};
 }
 
-int run(const Options& o) {
-  Source source = read_source(o.source);
+int run(const TemplateOptions& o) {
+  TemplateSource source = read_template_source(o.source);
   for (const std::string& variable : o.variables)
     add_template_variable(source.variables, variable, "--var (--template-var)");
   const Json messages = read_json_list(o.messages, "messages");
@@ -95,7 +95,7 @@ int run(const Options& o) {
 
 void add_template(Command root) {
   Command command = root.subcommand("template", "Render a chat template");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<TemplateOptions>();
   command
       .option("SOURCE", o->source,
               "A Jinja file (-: standard input), a model whose template is used, or a name such as chatml")

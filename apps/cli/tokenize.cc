@@ -17,7 +17,7 @@
 namespace gabbro::cli {
 namespace {
 
-struct Options {
+struct TokenizeOptions {
   CommonOptions common;
   std::string model;
   std::optional<std::string> text;
@@ -30,13 +30,13 @@ struct Options {
 };
 
 // A tokenizer and where it comes from: a model, or the files of a tokenizer alone.
-struct Source {
+struct TokenizerSource {
   std::string path;
   text::Tokenizer tokenizer;
   std::function<std::optional<std::string>()> chat_template;  // read where it is needed
 };
 
-Source open_source(const std::string& model) {
+TokenizerSource open_source(const std::string& model) {
   const std::string path = is_tokenizer_path(model) ? model : resolve_model(model);
   if (is_tokenizer_path(path)) {
     const TokenizerFiles files = read_tokenizer_files(path);
@@ -46,13 +46,13 @@ Source open_source(const std::string& model) {
   return {file.path(), read_tokenizer(file), [file] { return file.chat_template(); }};
 }
 
-std::string text_of(const Options& o) {
+std::string text_of(const TokenizeOptions& o) {
   if (!o.file.empty()) return read_input(o.file);
   return o.text && *o.text != "-" ? *o.text : read_standard_input("it is the text");
 }
 
 // The prompt that `run` makes of a conversation, with the model's own template.
-std::vector<int32_t> encode_messages(const Options& o, const Source& source) {
+std::vector<int32_t> encode_messages(const TokenizeOptions& o, const TokenizerSource& source) {
   const std::optional<std::string> chat_template = source.chat_template();
   if (!chat_template) throw bad_input("{}: the model has no chat template", source.path);
   const text::ChatPrompt prompt =
@@ -64,12 +64,12 @@ std::vector<int32_t> encode_messages(const Options& o, const Source& source) {
   return source.tokenizer.encode_marked(prompt.text, {.add_special = !o.no_bos});
 }
 
-text::EncodeOptions encode_options(const Options& o) {
+text::EncodeOptions encode_options(const TokenizeOptions& o) {
   return {.add_special = !o.no_bos, .parse_special = !o.no_special};
 }
 
 // A text a line, as a JSON string or as the field "text" of an object; for each the ids, a document a line.
-void print_lines(const Options& o, const text::Tokenizer& tokenizer) {
+void print_lines(const TokenizeOptions& o, const text::Tokenizer& tokenizer) {
   const std::string lines = text_of(o);
   size_t number = 0;
   for (size_t at = 0; at < lines.size();) {
@@ -87,7 +87,7 @@ void print_lines(const Options& o, const text::Tokenizer& tokenizer) {
   }
 }
 
-void print_tokens(const Options& o, const text::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+void print_tokens(const TokenizeOptions& o, const text::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   if (o.common.json) {
     nlohmann::ordered_json document = {{"token_ids", ids}, {"tokens", nlohmann::ordered_json::array()}};
     for (const int32_t id : ids) document["tokens"].push_back(std::string(tokenizer.piece(id)));
@@ -98,8 +98,8 @@ void print_tokens(const Options& o, const text::Tokenizer& tokenizer, const std:
   print(lines);
 }
 
-int run(const Options& o) {
-  const Source source = open_source(o.model);
+int run(const TokenizeOptions& o) {
+  const TokenizerSource source = open_source(o.model);
   const text::Tokenizer& tokenizer = source.tokenizer;
   for (const std::string& warning : tokenizer.warnings()) report("warning", source.path + ": " + warning);
   if (!o.messages.empty()) {
@@ -130,7 +130,7 @@ int run(const Options& o) {
 
 void add_tokenize(Command root) {
   Command command = root.subcommand("tokenize", "Turn text into tokens, or tokens into text");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<TokenizeOptions>();
   command
       .option("MODEL", o->model,
               "A GGUF file, a folder with tokenizer.json or tokenizer.model, one of these files, or a name that "

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct TuneOptions {
   CommonOptions common;
   std::string model;
   std::string shape;
@@ -25,7 +25,7 @@ struct Options {
   std::string file;
 };
 
-std::shared_ptr<Device> open_for_tuning(const Options& o) {
+std::shared_ptr<Device> open_for_tuning(const TuneOptions& o) {
   const abi::DeviceOptions options = {
       .threads = o.common.threads,
       .tuning = {.mode = abi::Tuning::kMeasureAll, .file = o.file.empty() ? nullptr : o.file.c_str()}};
@@ -46,9 +46,10 @@ std::vector<int> default_tokens(const Device& device) {
   return tokens;
 }
 
-std::shared_ptr<Engine> load(const Options& o, int context, const std::shared_ptr<Device>& device) {
-  if (o.shape.empty()) return load_engine(o.model, o.common, context, "f16", device);
-  return load_random_engine(llm::parse_blueprint(o.shape), parse_type(o.type), o.common, context, device);
+std::shared_ptr<Engine> load(const TuneOptions& o, int context, const std::shared_ptr<Device>& device) {
+  if (o.shape.empty()) return load_engine(o.model, o.common, {.context = context, .device = device});
+  return load_random_engine(llm::parse_blueprint(o.shape), parse_type(o.type), o.common,
+                            {.context = context, .device = device});
 }
 
 // Prompts of each length; the device measures a shape when it is first launched.
@@ -112,7 +113,7 @@ std::string table(const ModelFacts& facts, const abi::TuningFacts& tuning,
                                                      printable(tuning.file)));
 }
 
-int run(const Options& o) {
+int run(const TuneOptions& o) {
   if (o.shape.empty() && o.model.empty())
     throw Error(ErrorCode::kBadInput, "MODEL is missing", "--shape llama-8b does without one");
   const auto device = open_for_tuning(o);
@@ -131,7 +132,7 @@ int run(const Options& o) {
 
 void add_tune(Command root) {
   Command command = root.subcommand("tune", "Measure which kernels and libraries are the fastest on this device");
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<TuneOptions>();
   Option model = add_model(command, o->model).optional();
   Option shape = add_shape(command, o->shape).excludes(model);
   add_type(command, o->type).needs(shape);
