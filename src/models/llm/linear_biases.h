@@ -10,7 +10,7 @@ namespace gabbro::llm {
 
 class LinearBiases {
  public:
-  // Of config.alibi, which is not 0.
+  // The biases of config.alibi, which is not 0.
   LinearBiases(const DecoderConfig& config, WeightSource& weights);
 
   // The elements of such a head in the cache, for `head_dimension` of the model: four more, in whole vectors of 16.
