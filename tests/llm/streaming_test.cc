@@ -69,7 +69,7 @@ struct Model {
   }
   // With room for `extra` bytes more than it needs. Loading takes some of the process on a CPU.
   std::shared_ptr<Engine> streamed(uint64_t extra = 0, uint64_t host_memory = 0, int64_t sequences = 1) const {
-    const uint64_t slack = device->host_accessible() ? kGrowth : 65536;
+    const uint64_t slack = device->host_accessible() ? kGrowth : on_card() ? uint64_t{2} << 20 : 65536;
     return load(streaming::smallest_budget(matrices(), fixed()) + extra + slack, host_memory, sequences);
   }
 
@@ -79,6 +79,8 @@ struct Model {
 
 // A difference in f32 may round a key or a value of the cache to the next f16.
 constexpr double kCacheRounding = 0x1p-11;
+// And an input of a product with blocks to the next of 8 bits: on a card, where fused ops round in another order.
+constexpr double kInputRounding = 0x1p-7;
 
 void expect_same_logits(Engine& streamed, Engine& resident, std::shared_ptr<Engine> a, std::shared_ptr<Engine> b,
                         int prompt, double tolerance = 1e-4) {
@@ -124,7 +126,8 @@ TEST_P(Streaming, RunsExperts) {
   if (on_card()) shape.replace(shape.rfind("1024"), 4, "2048");
   const Model model(write_model(shape, GetParam()));
   const auto streamed = model.streamed(), resident = model.load(0);
-  expect_same_logits(*streamed, *resident, streamed, resident, 7, kCacheRounding);
+  const bool rounds = on_card() && is_quantized(find_file_type(GetParam())->base);
+  expect_same_logits(*streamed, *resident, streamed, resident, 7, rounds ? kInputRounding : kCacheRounding);
 }
 
 TEST_P(Streaming, CopiesFromHostMemory) {
@@ -366,13 +369,14 @@ TEST_P(Streaming, LeavesFeedForwardBlocksOfFewTokensToTheCpu) {
   // A GPU rounds activations of quantized weights to 8 bits where there is one token, the CPU to 16: of each product
   // that is 2^-8 at most, and it adds up over the layers.
   const double tolerance = is_quantized(dtype) ? 0x1p-6 : kCacheRounding;
-  constexpr int kPrompt = 9, kTokens = 2;  // two tokens after each
-  EXPECT_GE(facts.cpu_tokens, 1);
-  EXPECT_LT(facts.cpu_tokens, kPrompt);
-  expect_same_logits(*streamed, *resident, streamed, resident, kPrompt, tolerance);
+  constexpr int kTokens = 2;  // after each prompt
+  ASSERT_GE(facts.cpu_tokens, 1);
+  ASSERT_LE(facts.cpu_tokens, 64);
+  const int prompt = std::max(9, static_cast<int>(facts.cpu_tokens) + 1);
+  expect_same_logits(*streamed, *resident, streamed, resident, prompt, tolerance);
   const uint64_t few = facts.bytes_per_pass - facts.cpu_bytes;
   EXPECT_EQ(streamed->streaming_work().bytes, facts.bytes_per_pass + kTokens * few);
-  expect_same_logits(*streamed, *resident, streamed, resident, kPrompt, tolerance);
+  expect_same_logits(*streamed, *resident, streamed, resident, prompt, tolerance);
   EXPECT_EQ(streamed->streaming_work().bytes, 2 * (facts.bytes_per_pass + kTokens * few));
 }
 
