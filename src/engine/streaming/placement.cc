@@ -9,7 +9,6 @@
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
-#include "src/base/round_up.h"
 #include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/move_rows.h"
 #include "src/models/llm/registry.h"
@@ -192,13 +191,12 @@ Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, co
   if (budget.device > 0 && !all_fit()) {
     if (budget.device < fixed.total() ||
         !fill(matrices, budget.device - fixed.total(), &placement.ring_bytes, &placement.pools)) {
-      throw Error(
-          ErrorCode::kNoDevice,
-          fmt::format("{} of memory on {} are not enough to stream the model: {} are the least (program {}, "
-                      "cache {}, scratch and buffers {}, the rest for embeddings, head and one layer)",
-                      mib(budget.device), where, mib(round_up(smallest_budget(matrices, fixed), uint64_t{1} << 20)),
-                      mib(fixed.program), mib(fixed.kv_cache), mib(fixed.scratch + fixed.buffers)),
-          "a shorter --ctx or --kv-type q8_0 makes the cache smaller");
+      throw Error(ErrorCode::kNoDevice,
+                  fmt::format("{} of memory on {} are not enough to stream the model: {} are the least (program {}, "
+                              "cache {}, scratch and buffers {}, the rest for embeddings, head and one layer)",
+                              mib(budget.device), where, mib(smallest_budget(matrices, fixed)), mib(fixed.program),
+                              mib(fixed.kv_cache), mib(fixed.scratch + fixed.buffers)),
+                  "a shorter --ctx or --kv-type q8_0 makes the cache smaller");
     }
     fill_host(matrices, budget.host);
   }
