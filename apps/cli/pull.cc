@@ -9,6 +9,7 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
+#include "src/base/error.h"
 #include "src/hub/model_cache.h"
 #include "src/hub/pull.h"
 
