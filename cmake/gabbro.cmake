@@ -81,32 +81,12 @@ add_library(gabbro_cold_headers OBJECT ${CMAKE_BINARY_DIR}/cold_headers.cc)
 set_target_properties(gabbro_cold_headers PROPERTIES CXX_VISIBILITY_PRESET hidden)
 target_compile_options(gabbro_cold_headers PRIVATE $<$<CONFIG:Release>:-O1>)
 
-# gabbro_part(target [COLD] BATCH number [PRECOMPILE headers...] DEPS targets...): options of a module's library, or of the
-# hot part of it. Precompiled headers serve targets of the same options: one set for cold ones, and one for the others.
-function(gabbro_part target)
-  cmake_parse_arguments(ARG "COLD" "BATCH" "PRECOMPILE;DEPS" ${ARGN})
-  target_link_libraries(${target} PUBLIC gabbro_options ${ARG_DEPS})
-  # Only names of include/gabbro are visible outside libgabbro.so: its headers say so by a pragma.
-  set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE ${ARG_BATCH} CXX_VISIBILITY_PRESET hidden)
-  set(first gabbro_base)
-  if(ARG_COLD)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-    set(first gabbro_cold_headers)
-  endif()
-  if(ARG_PRECOMPILE OR target STREQUAL first)
-    gabbro_precompile(${target} ${ARG_PRECOMPILE})
-  else()
-    gabbro_precompile_like(${target} ${first})
-  endif()
-endfunction()
-
-# gabbro_module(name [COLD] [BATCH number] [HOT patterns...] [PRECOMPILE headers...] DEPS targets...): the static library
-# gabbro_<name> of src/<name>, and the test program <name>_test of the *_test.cc files next to its sources. BATCH sources
-# are compiled at a time in unity builds. PRECOMPILE: headers of most of its (hot) sources, where many of them are compiled
-# alone. COLD: its code takes no part in the time of an op or a token, and a release compiles it with -O1, a third faster,
-# but for sources of src/<name> that match a HOT regular expression.
+# gabbro_module(name [COLD] [BATCH number] [PRECOMPILE headers...] DEPS targets...): the static library gabbro_<name> of
+# src/<name>, and the test program <name>_test of the *_test.cc files next to its sources. BATCH sources are compiled at a
+# time in unity builds. PRECOMPILE: headers of most of its sources, where many of them are compiled alone.
+# COLD: its code takes no part in the time of an op or a token, and a release compiles it with -O1, a third faster.
 function(gabbro_module name)
-  cmake_parse_arguments(ARG "COLD" "BATCH" "HOT;PRECOMPILE;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "BATCH" "PRECOMPILE;DEPS" ${ARGN})
   if(NOT ARG_BATCH)
     set(ARG_BATCH 16)
   endif()
@@ -117,23 +97,21 @@ function(gabbro_module name)
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   if(sources)
     gabbro_compile_alone(${sources})
-    set(cold)
-    if(ARG_COLD)
-      set(cold COLD)
-    endif()
-    if(ARG_HOT)
-      set(hot ${sources})
-      list(TRANSFORM ARG_HOT PREPEND "/src/${name}/")
-      list(JOIN ARG_HOT "|" pattern)
-      list(FILTER hot INCLUDE REGEX "${pattern}")
-      list(FILTER sources EXCLUDE REGEX "${pattern}")
-      add_library(gabbro_${name}_hot OBJECT ${hot})
-      gabbro_part(gabbro_${name}_hot BATCH ${ARG_BATCH} PRECOMPILE ${ARG_PRECOMPILE} DEPS ${ARG_DEPS})
-      list(APPEND sources $<FILTER:$<TARGET_OBJECTS:gabbro_${name}_hot>,EXCLUDE,[.]gch$>)  # precompiled headers are objects
-      set(ARG_PRECOMPILE)
-    endif()
     add_library(gabbro_${name} STATIC ${sources})
-    gabbro_part(gabbro_${name} ${cold} BATCH ${ARG_BATCH} PRECOMPILE ${ARG_PRECOMPILE} DEPS ${ARG_DEPS})
+    target_link_libraries(gabbro_${name} PUBLIC gabbro_options ${ARG_DEPS})
+    # Only names of include/gabbro are visible outside libgabbro.so: its headers say so by a pragma.
+    set_target_properties(gabbro_${name} PROPERTIES UNITY_BUILD_BATCH_SIZE ${ARG_BATCH} CXX_VISIBILITY_PRESET hidden)
+    # Precompiled headers serve targets of the same options: one set for the cold modules, and one for the others.
+    set(first gabbro_base)
+    if(ARG_COLD)
+      target_compile_options(gabbro_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+      set(first gabbro_cold_headers)
+    endif()
+    if(ARG_PRECOMPILE OR name STREQUAL base)
+      gabbro_precompile(gabbro_${name} ${ARG_PRECOMPILE})
+    else()
+      gabbro_precompile_like(gabbro_${name} ${first})
+    endif()
   else()
     add_library(gabbro_${name} INTERFACE)
     target_link_libraries(gabbro_${name} INTERFACE gabbro_options ${ARG_DEPS})

@@ -92,15 +92,15 @@ void run_batch(const std::shared_ptr<Engine>& engine, std::span<Request> request
       }
       if (options.cancel != nullptr && *options.cancel) return cancel_all();
       const auto row = static_cast<size_t>(facts.vocabulary);
+      size_t rows = 0;  // that were handed out
       for (const Chunk& chunk : chunks) {
         const auto a = std::ranges::find(active, chunk.sequence, [](Active& other) { return &other.sequence; });
         const bool has_row = chunk.rows == Chunk::Rows::kLast;
+        const size_t own = has_row ? rows++ : rows;
         if (greedy) {
-          a->request->appended(chunk.tokens.size(), has_row ? largest.front() : -1);
-          if (has_row) largest = largest.subspan(1);
+          a->request->appended(chunk.tokens.size(), has_row ? largest[own] : -1);
         } else {
-          a->request->appended(chunk.tokens.size(), has_row ? logits.first(row) : logits.first(0));
-          if (has_row) logits = logits.subspan(row);
+          a->request->appended(chunk.tokens.size(), logits.subspan(own * row, has_row ? row : 0));
         }
       }
     } catch (const Error& error) {

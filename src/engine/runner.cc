@@ -169,30 +169,28 @@ std::span<const int32_t> Runner::step_greedy(std::span<const Chunk> chunks, cons
   return ids;
 }
 
+bool Runner::find_largest(const std::vector<Tensor>& results, int64_t rows) {
+  if (engine_->state_->device->host_accessible()) return false;
+  std::vector<Tensor> found(results.begin() + 1, results.end());
+  if (found.empty()) {
+    found = {argmax(results.front(), -1), max(results.front(), -1)};
+    eval(found);
+  }
+  // A NaN is the largest there, and of numbers alone the sampler's rule holds.
+  const std::vector<float> values = to_host<float>(found[1]);
+  if (!std::all_of(values.begin(), values.begin() + rows, [](float x) { return std::isfinite(x); })) return false;
+  const std::vector<int32_t> ids = to_host<int32_t>(found[0]);
+  greedy_.assign(ids.begin(), ids.begin() + rows);
+  logits_ = results.front();
+  return true;
+}
+
 std::span<const int32_t> Runner::largest(const std::vector<Tensor>& results, int64_t rows) {
-  const Tensor& logits = results.front();
-  greedy_.assign(static_cast<size_t>(rows), -1);
-  if (!logits.defined()) return greedy_;
-  bool found = false;
-  if (!engine_->state_->device->host_accessible()) {
-    std::vector<Tensor> largest(results.begin() + 1, results.end());
-    if (largest.empty()) {
-      largest = {argmax(logits, -1), max(logits, -1)};
-      eval(largest);
-    }
-    const std::vector<int32_t> ids = to_host<int32_t>(largest[0]);
-    const std::vector<float> values = to_host<float>(largest[1]);
-    // A NaN is the largest there, and of numbers alone the sampler's rule holds.
-    found = std::all_of(values.begin(), values.begin() + rows, [](float x) { return std::isfinite(x); });
-    if (found) std::copy_n(ids.begin(), rows, greedy_.begin());
-  }
-  if (found) {
-    logits_ = logits;
-    return greedy_;
-  }
-  const std::span<const float> all = host(logits, rows);
+  greedy_.clear();
+  if (!results.front().defined() || find_largest(results, rows)) return greedy_;
+  const std::span<const float> all = host(results.front(), rows);
   const auto row = static_cast<size_t>(engine_->state_->facts.vocabulary);
-  for (size_t i = 0; i < greedy_.size(); ++i) greedy_[i] = sampling::argmax(all.subspan(i * row, row));
+  for (size_t at = 0; at < all.size(); at += row) greedy_.push_back(sampling::argmax(all.subspan(at, row)));
   return greedy_;
 }
 

@@ -124,6 +124,8 @@ class Runner {
   template <class Finish>
   void run_step(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel, Finish finish);
   std::span<const int32_t> largest(const std::vector<Tensor>& results, int64_t rows);
+  // Fills greedy_ on a device with its own memory; false where the logits have to come to the host.
+  bool find_largest(const std::vector<Tensor>& results, int64_t rows);
   void prepare_states(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   Tensor answer_texts(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);  // of an encoder-decoder
   Tensor answer(const Chunk& chunk, const std::atomic<bool>* cancel);

@@ -10,12 +10,9 @@ being in the page cache. Memory: the peak resident size of a process that genera
 """
 import argparse
 import json
-import os
 import pathlib
 import statistics
 import subprocess
-import sys
-import time
 
 import llama_tools
 
@@ -50,18 +47,6 @@ def gabbro_run(args, model, tokens):
             "--device", "cpu", "--ctx", 2048]
 
 
-def life_of(command):
-    """Seconds from start to exit, and peak resident bytes, of a process without input."""
-    started = time.perf_counter()
-    child = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != 0:
-        sys.exit(f"peers: error: {command[0]} ended with {child.returncode}")
-    return time.perf_counter() - started, usage.ru_maxrss * 1024
-
-
 def in_turns(round_index, ours, theirs):
     """Both results of one round, (ours, theirs); who goes first changes."""
     if round_index % 2:
@@ -80,9 +65,10 @@ def measure(args, name):
             rows[test].append((ours[test], theirs[test]))
         llama_tools.say(f"{name} round {i + 1}: " +
                         ", ".join(f"{t} {ours[t]:.1f} / {theirs[t]:.1f} = {ours[t] / theirs[t]:.2f}" for t in TESTS))
-    start = [in_turns(i, lambda: life_of(gabbro_run(args, model, 1))[0], lambda: life_of(llama_run(args, model, 1))[0])
+    life_of = llama_tools.life_of
+    start = [in_turns(i, lambda: life_of(gabbro_run(args, model, 1)).wall, lambda: life_of(llama_run(args, model, 1)).wall)
              for i in range(args.start_rounds)]
-    memory = (life_of(gabbro_run(args, model, 32))[1], life_of(llama_run(args, model, 32))[1])
+    memory = (life_of(gabbro_run(args, model, 32)).memory, life_of(llama_run(args, model, 32)).memory)
     return {"format": name, "file_bytes": model.stat().st_size, "speed": rows, "start_seconds": start,
             "peak_bytes": memory}
 

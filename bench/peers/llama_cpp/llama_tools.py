@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
+import typing
 
 PACKAGE = "llama-cpp-python==0.3.36"  # its source distribution holds the whole of llama.cpp
 PROGRAMS = ["llama-bench", "llama-quantize", "llama-perplexity", "llama-tokenize", "llama-completion"]
@@ -22,6 +24,25 @@ def must(command, **options):
     if done.returncode != 0:
         sys.exit(f"peers: error: {' '.join(map(str, command[:3]))} ... ended with {done.returncode}")
     return done
+
+
+class Life(typing.NamedTuple):
+    """Of a process: seconds from start to exit, seconds of processor time, peak resident bytes."""
+    wall: float
+    work: float
+    memory: int
+
+
+def life_of(command):
+    """The Life of a process without input, whose output is dropped."""
+    started = time.perf_counter()
+    child = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        sys.exit(f"peers: error: {' '.join(map(str, command[:3]))} ... ended with {child.returncode}")
+    return Life(time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 
 def build(cache):

@@ -13,23 +13,11 @@ import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
 import llama_tools
-
-
-def life_of(command):
-    """Seconds of wall time and of processor time of a process."""
-    started = time.perf_counter()
-    child = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != 0:
-        sys.exit(f"quantize: error: {' '.join(map(str, command))} ended with {child.returncode}")
-    return time.perf_counter() - started, usage.ru_utime + usage.ru_stime
+from llama_tools import life_of
 
 
 def disk_seconds(path, size):
@@ -59,8 +47,8 @@ def measure(args, folder, source, name, importance):
         size = written.stat().st_size
         written.unlink()
         disk.append(disk_seconds(folder / "disk", size))
-    wall = [statistics.median(run[0] for run in runs) for runs in (theirs, ours)]
-    work = [statistics.median(run[1] for run in runs) for runs in (theirs, ours)]
+    wall = [statistics.median(run.wall for run in runs) for runs in (theirs, ours)]
+    work = [statistics.median(run.work for run in runs) for runs in (theirs, ours)]
     print(f"| {name} | {'yes' if importance else 'no'} | {work[0]:.2f} | {work[1]:.2f} | {work[0] / work[1]:.2f} "
           f"| {wall[0]:.2f} | {wall[1]:.2f} | {wall[0] / wall[1]:.2f} | {statistics.median(disk):.2f} |", flush=True)
 

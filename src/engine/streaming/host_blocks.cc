@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 
-#include "src/backend/memory_block.h"
 #include "src/backend/registry.h"
 
 namespace gabbro::streaming {
@@ -13,16 +12,6 @@ namespace {
 using Home = PlacedMatrix::Home;
 
 double seconds(uint64_t bytes, double speed) { return speed > 0 ? static_cast<double>(bytes) / speed : 0; }
-
-uint64_t bytes_on(const Device& cpu, const PlacedMatrix& m) {
-  uint64_t bytes = 0;
-  for (const llm::ModelMatrix& matrix : m.made) {
-    const uint64_t packed = cpu.matrix_bytes(matrix.dtype, matrix.rows, matrix.columns);
-    const auto elements = static_cast<size_t>(matrix.rows * matrix.columns);
-    bytes += MemoryBlock::rounded(packed > 0 ? packed : dtype_bytes(matrix.dtype, elements));
-  }
-  return bytes;
-}
 
 uint64_t sum_of(const std::vector<HostLayer>& layers, uint64_t HostLayer::*bytes) {
   uint64_t sum = 0;
@@ -51,7 +40,7 @@ std::vector<HostLayer> host_layers(const Placement& placement, const Device& cpu
     HostLayer& layer = layers[m.layer];
     layer.number = m.layer;
     layer.moved_bytes += m.device_bytes;
-    layer.cpu_bytes += bytes_on(cpu, m);
+    for (const llm::ModelMatrix& matrix : m.made) layer.cpu_bytes += bytes_on(cpu, matrix);
   }
   std::vector<HostLayer> found;
   for (const auto& [number, layer] : layers) {

@@ -216,12 +216,12 @@ Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, co
   return placement;
 }
 
-namespace {
-
 uint64_t bytes_on(const Device& device, const llm::ModelMatrix& m) {
   const uint64_t packed = device.matrix_bytes(m.dtype, m.rows, m.columns);
   return MemoryBlock::rounded(packed > 0 ? packed : dtype_bytes(m.dtype, static_cast<size_t>(m.rows * m.columns)));
 }
+
+namespace {
 
 PlacedMatrix placed(const std::string& name, std::span<const llm::ModelMatrix> made, bool can_stream,
                     const Device& device) {

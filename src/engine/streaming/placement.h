@@ -70,6 +70,9 @@ struct Placement {
   WeightStream::Choice choice(const StreamSizes& sizes) const;
 };
 
+// Bytes of a matrix in the memory of the device, packed where the device packs its format.
+uint64_t bytes_on(const Device& device, const llm::ModelMatrix& m);
+
 // The smallest budget that holds these.
 uint64_t smallest_budget(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed);
 

@@ -4,6 +4,7 @@
 // the biases.
 #pragma once
 
+#include "src/base/round_up.h"
 #include "src/models/llm/decoder_config.h"
 
 namespace gabbro::llm {
@@ -14,7 +15,7 @@ class LinearBiases {
   LinearBiases(const DecoderConfig& config, WeightSource& weights);
 
   // The elements of such a head in the cache, for `head_dimension` of the model: four more, in whole vectors of 16.
-  static int64_t dimension(int64_t head_dimension) { return (head_dimension + 4 + 15) / 16 * 16; }
+  static int64_t dimension(int64_t head_dimension) { return round_up(head_dimension + 4, 16); }
 
   Tensor with_slopes(const Tensor& q) const;                              // [T, H, D] -> [T, H, D + E]
   Tensor with_positions(const Tensor& k, const Tensor& positions) const;  // [T, G, D], i32 [T] -> [T, G, D + E]
