@@ -41,11 +41,11 @@ class OwnStorages {
 bool read_target(nb::handle object, const Layout& layout, int64_t element, Target& target) {
   PyObject* const tuple = object.ptr();
   const bool several = PyTuple_CheckExact(tuple) != 0;
-  const Py_ssize_t parts = several ? PyTuple_GET_SIZE(tuple) : 1;
+  const Py_ssize_t parts = several ? NB_TUPLE_GET_SIZE(tuple) : 1;
   if (parts > layout.shape.rank()) return false;
   for (int axis = 0; axis < layout.shape.rank(); ++axis) {
     const int64_t length = layout.shape[axis], step = layout.strides[static_cast<size_t>(axis)] * element;
-    PyObject* const part = axis >= parts ? nullptr : several ? PyTuple_GET_ITEM(tuple, axis) : tuple;
+    PyObject* const part = axis >= parts ? nullptr : several ? NB_TUPLE_GET_ITEM(tuple, axis) : tuple;
     if (part == nullptr) {
       target.loops[static_cast<size_t>(target.rank++)] = {length, step, 0};
     } else if (PyLong_CheckExact(part)) {

@@ -7,6 +7,7 @@
 
 #include "python/src/bind.h"
 #include "python/src/checked.h"
+#include "python/src/fork.h"
 #include "python/src/numbers.h"
 #include "src/backend/registry.h"
 #include "src/base/input_errors.h"
@@ -110,7 +111,7 @@ Tensor aliased(const HostArray& array, DType dtype, const Layout& layout, const 
       new HostArray(std::move(owner));  // the interpreter has gone, and its memory goes with the process
       return;
     }
-    const nb::gil_scoped_acquire acquire;
+    const WithGil gil;
     owner = HostArray();
   });
   return Tensor(std::move(state));

@@ -1,6 +1,8 @@
 // Forks of the process: see fork.h.
 #include "python/src/fork.h"
 
+#include <utility>
+
 namespace gabbro::python {
 namespace {
 
@@ -10,7 +12,18 @@ std::shared_mutex*& running_mutex() {
   return mutex;
 }
 
+// What GilMarks say of this thread: whether it has the GIL, or nothing.
+constexpr int kNoMark = -1;
+thread_local int mark_of_thread = kNoMark;
+
 }  // namespace
+
+bool holds_gil() {
+  return mark_of_thread == kNoMark ? PyGILState_GetThisThreadState() != nullptr : mark_of_thread != 0;
+}
+
+GilMark::GilMark(bool held) : before_(std::exchange(mark_of_thread, held ? 1 : 0)) {}
+GilMark::~GilMark() { mark_of_thread = before_; }
 
 WithoutGil::WithoutGil() : lock_(*running_mutex()) {}
 

@@ -1,5 +1,5 @@
-// Forks of the process. Code that runs without the GIL may hold mutexes, which would stay locked in the child: a fork
-// waits for it.
+// The GIL and forks of the process. Code that runs without the GIL may hold mutexes, which would stay locked in the child:
+// a fork waits for it.
 #pragma once
 
 #include <shared_mutex>
@@ -8,7 +8,30 @@
 
 namespace gabbro::python {
 
-// Releases the GIL for as long as it lives, and delays forks. Not to be nested.
+// Whether this thread has the GIL, which the stable ABI cannot ask. True in a thread of Python's unless this module has
+// released it there, and in any thread that has a WithGil.
+bool holds_gil();
+
+// What holds_gil() says for as long as this lives.
+class GilMark {
+ public:
+  explicit GilMark(bool held);
+  ~GilMark();
+  GilMark(const GilMark&) = delete;
+  GilMark& operator=(const GilMark&) = delete;
+
+ private:
+  int before_;
+};
+
+// Takes the GIL for as long as it lives. Used instead of nb::gil_scoped_acquire.
+class WithGil {
+ private:
+  nb::gil_scoped_acquire acquire_;
+  GilMark mark_{true};
+};
+
+// Releases the GIL for as long as it lives, and delays forks. Used instead of nb::gil_scoped_release. Not to be nested.
 class WithoutGil {
  public:
   WithoutGil();
@@ -16,6 +39,7 @@ class WithoutGil {
  private:
   nb::gil_scoped_release release_;
   std::shared_lock<std::shared_mutex> lock_;  // released before the GIL is taken again
+  GilMark mark_{false};
 };
 
 // fork.cc: what os.fork calls, _before_fork and so on (gabbro/__init__.py).

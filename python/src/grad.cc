@@ -1,6 +1,7 @@
 // Gradients: of tensors (requires_grad_, backward, grad) and of functions (gabbro/gradients.py is their face).
 #include "src/ops/grad.h"
 #include "gabbro/nn/checkpoint.h"
+#include "python/src/fork.h"
 #include "python/src/nn.h"
 #include "src/base/error.h"
 
@@ -44,7 +45,7 @@ void set_gradient(const Tensor& x, nb::handle value) {
 std::shared_ptr<nb::callable> kept(nb::callable function) {
   return {new nb::callable(std::move(function)), [](nb::callable* object) {
             if (!Py_IsInitialized()) return;
-            const nb::gil_scoped_acquire acquire;
+            const WithGil gil;
             delete object;
           }};
 }

@@ -9,8 +9,10 @@ namespace {
 
 // True, False and NumPy's: masks without axes. NumPy's have __index__, which raises.
 bool is_flag(nb::handle part) {
-  const std::string_view type = Py_TYPE(part.ptr())->tp_name;
-  return PyBool_Check(part.ptr()) || type == "numpy.bool" || type == "numpy.bool_";
+  if (PyBool_Check(part.ptr())) return true;
+  if (PyLong_CheckExact(part.ptr()) || PySlice_Check(part.ptr())) return false;
+  const nb::str type = nb::inst_name(part);
+  return std::string_view(type.c_str()) == "numpy.bool" || std::string_view(type.c_str()) == "numpy.bool_";
 }
 
 Tensor checked_tensor(const Tensor& index) {

@@ -25,7 +25,7 @@ class Callback {
   template <class... Arguments>
   void operator()(const Arguments&... arguments) {
     if (function_.is_none()) return;
-    const nb::gil_scoped_acquire gil;
+    const WithGil gil;
     if (error_ != nullptr) return;
     try {
       function_(arguments...);

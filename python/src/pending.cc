@@ -1,5 +1,6 @@
 // Pending work is known by weak references, so that nothing is kept alive for it: large ops by their nodes, and results
 // that were dropped by programs, whose inputs are found again where somebody else holds them.
+#include "python/src/fork.h"
 #include "python/src/pending.h"
 
 #include <algorithm>
@@ -122,11 +123,11 @@ PendingWork& work() {
 constexpr Observer kObserver = {
     .recorded =
         [](const std::shared_ptr<Node>& node, std::span<const Tensor> outputs) {
-          if (PyGILState_Check() == 1) work().recorded(node, outputs);
+          if (holds_gil()) work().recorded(node, outputs);
         },
     .evaluated =
         [](const Trace& traced) {
-          if (PyGILState_Check() == 1) work().evaluated(traced);
+          if (holds_gil()) work().evaluated(traced);
         },
 };
 

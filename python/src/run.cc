@@ -158,7 +158,7 @@ void evaluate(std::span<const Tensor> tensors) {
 void bind_run(nb::module_& m, TensorClass& tensor) {
   // Values that the library evaluates itself, such as the initial values of a layer.
   set_eval_hook([](const std::function<void(const std::atomic<bool>* cancel)>& run) {
-    if (PyGILState_Check() == 1) return run_interruptibly(run);
+    if (holds_gil()) return run_interruptibly(run);
     run(nullptr);  // within what runs already
   });
   m.def("eval", eval_all, nb::sig("def eval(*tensors: Any) -> None"),
