@@ -107,6 +107,8 @@ def gradients(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     parameter = next(p for p in model.parameters() if p.is_floating_point())
     given = support.on(inputs, parameter.device, parameter.dtype)
     model.zero_grad()
+    model.train()  # ends what some models keep in eval mode, such as biases that were indexed without gradients
+    model.eval()
     torch.manual_seed(0)
     wide = support.InDouble() if parameter.dtype == torch.float64 else torch.enable_grad()
     with wide:

@@ -1,7 +1,9 @@
 """The measure of these tests: seeded weights, an oracle in f64 on the CPU, relative errors and their tolerance.
 
 A value passes where its error against the oracle is at most FACTOR times the error of the CPU in the same data type, plus
-a floor of a few rounding errors: e <= C * r + floor. No tolerance is a guess, and none depends on the model.
+a floor of a few rounding errors: e <= C * r + floor. No tolerance is a guess, and none depends on the model. Where r is
+exceeded it is measured again with sums in other orders: a router whose choice is nearly a tie, or a recurrence that
+multiplies errors, has a small r by chance.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import functools
 import json
 import math
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +30,7 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 UNIT = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 FACTOR = {torch.float32: 3.0, torch.bfloat16: 4.0, torch.float16: 4.0}  # 3.06 was seen on a H200 in bf16
 FEW, FACTOR_OF_FEW = 10, 10.0  # the error of so few elements is no measure: the CPU's may be small by chance
+ORDERS = 4  # more measures of the CPU's error, where the first one's limit is exceeded
 # Parameters whose initial values have a meaning that random ones destroy: constants of state-space models and the like.
 KEPT = ("A_log", "dt_bias", "dt_proj", "time_decay", "logit_scale", "logit_bias", "recurrent_param", "D", "rope")
 MEASURED: list[dict[str, Any]] = []  # the worst comparison of each call of compare(); conftest.py adds it to the report
@@ -48,11 +51,11 @@ class InDouble(TorchFunctionMode):
     def __enter__(self) -> Any:
         self.usual = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
-        return super().__enter__()
+        return super().__enter__()  # type: ignore[no-untyped-call,unused-ignore]
 
     def __exit__(self, *ending: Any) -> None:
         torch.set_default_dtype(self.usual)
-        super().__exit__(*ending)
+        super().__exit__(*ending)  # type: ignore[no-untyped-call,unused-ignore]
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -178,6 +181,28 @@ def on(value: Any, device: str | torch.device, dtype: torch.dtype | None = None)
     return value
 
 
+class OtherOrder(TorchFunctionMode):
+    """Products whose sums run over their terms in another order: the same mathematics with other rounding errors."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.seed = seed
+
+    def order(self, length: int) -> torch.Tensor:
+        return torch.randperm(length, generator=torch.Generator().manual_seed(self.seed))
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = list(args)
+        at = {nn.functional.linear: 0, torch.addmm: 1, torch.matmul: 0, torch.Tensor.matmul: 0, torch.bmm: 0}.get(func)
+        if at is not None and len(given) > at + 1 and all(x.dim() >= 2 and x.is_floating_point() for x in given[at : at + 2]):
+            order = self.order(given[at].shape[-1])
+            given[at] = given[at][..., order]
+            given[at + 1] = given[at + 1][..., order] if func is nn.functional.linear else given[at + 1][..., order, :]
+        return func(*given, **(kwargs or {}))
+
+
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
     """The floating-point tensors of an output, with their names."""
     if isinstance(value, torch.Tensor):
@@ -263,6 +288,11 @@ def run_block(model: Any, call: Call, device: str, dtype: torch.dtype) -> list[t
         return list(leaves(module(*args, **kwargs)))
 
 
+def block_output(model: Any, call: Call, dtype: torch.dtype, name: str) -> torch.Tensor:
+    """One output of run_block() on the CPU."""
+    return dict(run_block(model, call, "cpu", dtype))[name]
+
+
 def distance(got: torch.Tensor, exact: torch.Tensor) -> tuple[float, float]:
     """Relative errors in the Euclidean and in the maximum norm; infinite where the finite elements differ."""
     got, exact = got.detach().cpu().double(), exact.detach().cpu().double()
@@ -279,7 +309,7 @@ def distance(got: torch.Tensor, exact: torch.Tensor) -> tuple[float, float]:
 
 def depth_of(model: nn.Module) -> int:
     """The longest sum of products in the model: the largest fan-in of its matrices and convolutions."""
-    weights = [p for p in model.parameters() if p.dim() == 2]
+    weights: list[torch.Tensor] = [p for p in model.parameters() if p.dim() == 2]
     weights += [m.weight for m in model.modules() if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d))]
     return max((int(p[0].numel()) for p in weights), default=1)
 
@@ -289,9 +319,13 @@ def floor_of(dtype: torch.dtype, depth: int) -> float:
     return 4 * UNIT[dtype] * math.sqrt(depth) if dtype == torch.float32 else UNIT[dtype]
 
 
-def measure(name: str, got: Any, close: Any, exact: Any, dtype: torch.dtype, depth: int) -> dict[str, Any]:
-    """Errors and `ratio`, the worst share of the limit. got: the device's, close: the CPU's in `dtype`, exact: f64."""
-    errors, references = distance(got, exact), distance(close, exact)
+def measure(
+    name: str, got: Any, close: Any, exact: Any, dtype: torch.dtype, depth: int, others: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """Errors and `ratio`, the worst share of the limit. got: the device's, close and others: the CPU's in `dtype`, exact:
+    f64. The CPU's largest error counts."""
+    errors = distance(got, exact)
+    references = [max(both) for both in zip(*(distance(x, exact) for x in (close, *others)), strict=True)]
     floor = floor_of(dtype, depth)
     factor = FACTOR_OF_FEW if exact.numel() < FEW else FACTOR[dtype]
     limits = [factor * r + floor if math.isfinite(r) else 0.0 for r in references]
@@ -306,9 +340,22 @@ def measure(name: str, got: Any, close: Any, exact: Any, dtype: torch.dtype, dep
     return {**entry, "ratio": ratio, "factor": errors[0] / max(references[0], 1e-30)}
 
 
-def compare(name: str, got: Any, close: Any, exact: Any, dtype: torch.dtype, depth: int) -> None:
-    """Asserts e <= C * r + floor in both norms."""
+def compare(
+    name: str,
+    got: Any,
+    close: Any,
+    exact: Any,
+    dtype: torch.dtype,
+    depth: int,
+    again: Callable[[], torch.Tensor] | None = None,
+) -> None:
+    """Asserts e <= C * r + floor in both norms. `again` computes `close` anew."""
     entry = measure(name, got, close, exact, dtype, depth)
+    others: list[torch.Tensor] = []
+    while again is not None and 1.0 < entry["ratio"] < math.inf and len(others) < ORDERS:
+        with OtherOrder(len(others)):
+            others.append(again())
+        entry = measure(name, got, close, exact, dtype, depth, others)
     MEASURED.append(entry)
     overflows = not math.isfinite(entry["reference_error"])
     assert not overflows, f"{name}: the CPU itself overflows in {NAMES[dtype]}: nothing can be compared"
@@ -366,3 +413,8 @@ def float_outputs(output: Any) -> list[tuple[str, torch.Tensor]]:
 def outputs(model: Any, inputs: dict[str, Any], **options: Any) -> dict[str, torch.Tensor]:
     """float_outputs() of a forward pass, by name."""
     return dict(float_outputs(run(model, inputs, **options)))
+
+
+def output(model: Any, inputs: dict[str, Any], name: str) -> torch.Tensor:
+    """One of outputs()."""
+    return outputs(model, inputs)[name]
