@@ -12,7 +12,7 @@ std::shared_mutex*& running_mutex() {
   return mutex;
 }
 
-// What GilMarks say of this thread: whether it has the GIL, or nothing.
+// The newest GilMark of this thread: whether it has the GIL, or kNoMark.
 constexpr int kNoMark = -1;
 thread_local int mark_of_thread = kNoMark;
 

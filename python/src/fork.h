@@ -12,7 +12,7 @@ namespace gabbro::python {
 // released it there, and in any thread that has a WithGil.
 bool holds_gil();
 
-// What holds_gil() says for as long as this lives.
+// Sets the answer of holds_gil() for as long as it lives.
 class GilMark {
  public:
   explicit GilMark(bool held);

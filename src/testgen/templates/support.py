@@ -349,7 +349,7 @@ def compare(
     depth: int,
     again: Callable[[], torch.Tensor] | None = None,
 ) -> None:
-    """Asserts e <= C * r + floor in both norms. `again` computes `close` anew."""
+    """Asserts e <= C * r + floor in both norms. `again` computes `close` once more."""
     entry = measure(name, got, close, exact, dtype, depth)
     others: list[torch.Tensor] = []
     while again is not None and 1.0 < entry["ratio"] < math.inf and len(others) < ORDERS:
