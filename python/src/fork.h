@@ -1,5 +1,5 @@
-// The GIL and forks of the process. Code that runs without the GIL may hold mutexes, which would stay locked in the child:
-// a fork waits for it.
+// The GIL and forks of the process. Code that runs without the GIL may hold mutexes, which would stay locked in the
+// child: a fork waits for it.
 #pragma once
 
 #include <shared_mutex>

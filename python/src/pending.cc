@@ -1,7 +1,7 @@
 // Pending work is known by weak references, so that nothing is kept alive for it: large ops by their nodes, and results
 // that were dropped by programs, whose inputs are found again where somebody else holds them.
-#include "python/src/fork.h"
 #include "python/src/pending.h"
+#include "python/src/fork.h"
 
 #include <algorithm>
 #include <deque>
