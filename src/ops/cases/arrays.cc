@@ -103,7 +103,7 @@ void add_views(std::vector<Entry>& entries) {
                             return record(kIdentity, {x[0], x[1]});
                           })}}},
           {.name = "concat",
-           .call = [](const Inputs& x, const json& a) { return concat(x, a.at("axis")); },
+           .call = [](const Inputs& x, const json& a) { return gabbro::concat(x, a.at("axis")); },
            .gradients = {{"concat", &kConcat, {{Shape{2, 3}}, {Shape{2, 0}}, {Shape{2, 1}}}, one([](const Inputs& x) {
                             return concat(x, 1);
                           })}}},
