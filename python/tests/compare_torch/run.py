@@ -25,6 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # PyTorch has a thread for each card, which a forked process lacks
 
 REFUSED_SHARE = 0.04  # of programs whose last call PyTorch refuses
 PROGRAM_SECONDS = 60  # of processor time: the machine may do other work
