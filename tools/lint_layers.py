@@ -57,6 +57,11 @@ MAX_MACROS = 9  # outside of kernels/, whose instances need a name each
 PREFIXES = ("GABBRO_", "GPU_")  # GPU_: the vocabulary of kernels
 FOREIGN_MACROS = {"_GNU_SOURCE", "PCRE2_CODE_UNIT_WIDTH"}  # what the header of a library asks for
 
+# Names of CPython's headers outside its stable ABI, which the package of 3.12 and later is built for; nanobind has
+# NB_TUPLE_GET_SIZE and the like.
+UNSTABLE_PYTHON = re.compile(r"\b(Py(Tuple|List|Bytes|ByteArray|Float|Unicode|Sequence_Fast)_(GET|SET|AS)_[A-Z]+|PyGILState_Check|_Py\w+)\b"
+                             r"|->(tp|nb|sq|mp|ob)_\w+")
+
 # Split, so that this file does not find itself.
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
 HOSTS = re.compile(r"\b(" + "|".join([r"py" + r"pi\.org", r"python" + r"hosted\.org", r"deb\." + r"debian\.org",
@@ -126,6 +131,9 @@ def lint_code(root, path, lines, report, macros):
         report(path, joins, "fmt::join needs <fmt/ranges.h>")
     public = path.startswith("include/")
     for number, line in enumerate(lines, 1):
+        unstable = UNSTABLE_PYTHON.search(line) if path.startswith("python/src/") else None
+        if unstable:
+            report(path, number, f"{unstable[0]} is not in Python's stable ABI")
         define = DEFINE.match(line)
         if define:
             macros.setdefault(define[1], (path, number))

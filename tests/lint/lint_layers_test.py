@@ -56,6 +56,8 @@ BAD = [
     ({"src/graph/up.cc": '#include "gabbro/ops.h"\n'}, "graph may not include"),
     ({"src/ops/vendor.cc": "#include <hip/hip_runtime.h>\n"}, "name HIP or CUDA"),
     ({"src/ops/vendor.cc": "#include <cuda_runtime.h>\n"}, "name HIP or CUDA"),
+    ({"python/src/part.cc": "auto n = PyTuple_GET_SIZE(tuple);\n"}, "PyTuple_GET_SIZE is not in Python's stable ABI"),
+    ({"python/src/part.cc": "auto n = Py_TYPE(x)->tp_name;\n"}, "->tp_name is not in Python's stable ABI"),
     ({"src/base/list.cc": '#include <fmt/format.h>\nauto text = fmt::format("{}", fmt::join(list, " "));\n'},
      "fmt::join needs <fmt/ranges.h>"),
     ({"src/base/local.cc": '#include "error.h"\n'}, "not a path from the root"),
