@@ -4,7 +4,7 @@ and tokens per second with drafts.
     python3 bench/streaming_card.py --device cuda --folder /tmp --out results.jsonl
 
 Writes Llama models of random weights (8B and 70B in Q4_K_M, and a draft model: the first layers of the 8B one, whose
-other layers add hardly anything, so that the two mostly agree). Prints one line of JSON for each step, also to --out.
+other layers add hardly anything, so that the two mostly agree; and a model that says the alphabet). Prints one line of JSON for each step, also to --out.
 A step that would begin after --seconds is left out, and its line says so. --tiny has small models, to try the
 script."""
 import argparse
@@ -65,6 +65,7 @@ class Steps:
         size = "tiny" if options.tiny else "8b"
         self.model = os.path.join(options.folder, f"random-{size}.gguf")
         self.draft = os.path.join(options.folder, f"random-{size}-draft.gguf")
+        self.cycle, self.cycle_draft = (os.path.join(options.folder, f"cycle{part}.gguf") for part in ("", "-draft"))
         large = options.folder if options.tiny else self.folder_for(45 << 30)
         self.large = os.path.join(large, "random-70b.gguf")
 
@@ -88,7 +89,7 @@ class Steps:
         """An environment in which probes found a CPU that is too slow to compute feed-forward blocks."""
         folder = pathlib.Path(self.options.folder, "links-without-cpu", "gabbro")
         folder.mkdir(parents=True, exist_ok=True)
-        lines = [f"cpu:{format}:{threads}:{tokens} 1 {int(time.time())}" for format in ("q4_k", "q5_k", "q6_k")
+        lines = [f"cpu:{format}:{threads}:{tokens} 1 {int(time.time())}" for format in ("q4_0", "q4_k", "q5_k", "q6_k")
                  for threads in range(1, 513) for tokens in (1, 8)]
         (folder / "links").write_text("\n".join(lines) + "\n")
         return {**os.environ, "XDG_CACHE_HOME": str(folder.parent)}
@@ -127,9 +128,10 @@ class Steps:
             out["batch_of_8"] = many / one
         return out
 
-    def answer(self, count, *more):
-        memory, host_memory = self.limits()
-        found = self.gabbro("run", self.model, PROMPT, "--raw", "--temperature", "0", "-n", str(count), "--ctx", "512",
+    def answer(self, count, *more, model=None, prompt=PROMPT, limits=None):
+        memory, host_memory = limits or self.limits()
+        model = model or self.model
+        found = self.gabbro("run", model, prompt, "--raw", "--temperature", "0", "-n", str(count), "--ctx", "512",
                             "--memory", memory, "--host-memory", host_memory, "--no-check-weights", *more,
                             environment=self.without_cpu())
         if "error" in found:
@@ -175,8 +177,24 @@ class Steps:
         return self.bench(self.model, self.limits()[0], None, "-n", "3", "-b", "1,8", "-r", "1", "--no-warmup")
 
     def drafts(self):
-        plain = self.answer(24, "--no-lookup")
-        runs = {"plain": plain, "lookup": self.answer(96), "draft": self.answer(96, "--draft", self.draft)}
+        return self.compared({"plain": self.answer(24, "--no-lookup"), "lookup": self.answer(96),
+                              "draft": self.answer(96, "--draft", self.draft)})
+
+    def repeated(self):
+        """Text that repeats itself: a model whose layers have TinyLlama's sizes, and that says the alphabet."""
+        shape = TINY if self.options.tiny else random_model.PUBLISHED["tinyllama-1.1b"]
+        limits = self.limits() if self.options.tiny else ("512MiB", "2GiB")
+        alphabet = bytes(range(ord("A"), ord("Z") + 1))
+        for path, layers in ((self.cycle, None), (self.cycle_draft, 2)):
+            random_model.write(path, shape, "q4_0", layers=layers, cycle=alphabet)
+        said = lambda count, *more: self.answer(count, *more, model=self.cycle, limits=limits,
+                                                prompt=alphabet.decode() + "ABCDEF")
+        return self.compared({"plain": said(48, "--no-lookup"), "lookup": said(192),
+                              "draft": said(192, "--no-lookup", "--draft", self.cycle_draft)})
+
+    @staticmethod
+    def compared(runs):
+        plain = runs["plain"]
         if any("error" in run for run in runs.values()):
             return runs
         ids = plain["token_ids"]
@@ -197,8 +215,8 @@ class Steps:
         return self.bench(self.large, self.limits()[0] if self.options.tiny else "4GiB", None, "-n", "2", "-r", "1",
                           "--no-warmup")
 
-    ALL = ("write", "link", "host_one", "host", "host_cpu", "disk", "disk_batch", "drafts", "large_write", "large_host",
-           "large_disk")
+    ALL = ("write", "link", "host_one", "host", "host_cpu", "disk", "disk_batch", "drafts", "repeated", "large_write",
+           "large_host", "large_disk")
     USUAL = ALL[:-1]
 
     def run(self):
@@ -213,7 +231,7 @@ class Steps:
             self.report(name, {"seconds": round(time.monotonic() - begin, 1), **document})
         if not self.options.keep:
             shutil.rmtree(os.path.join(self.options.folder, "links-without-cpu"), ignore_errors=True)
-            for path in (self.model, self.draft, self.large):
+            for path in (self.model, self.draft, self.cycle, self.cycle_draft, self.large):
                 pathlib.Path(path).unlink(missing_ok=True)
 
 

@@ -87,9 +87,13 @@ def tensors_of(shape):
             yield f"blk.{i}.{name}{kind}.weight", size + experts
 
 
-def write(path, shape, kind="q4_0", context=512, quiet_from=None, layers=None):
+def write(path, shape, kind="q4_0", context=512, quiet_from=None, layers=None, cycle=b""):
     """Returns the size of the file in bytes. Layers from `quiet_from` on add a twentieth of what others add, so that
-    the model of the layers before them alone (`layers`) mostly agrees with this one on the next token."""
+    the model of the layers before them alone (`layers`) mostly agrees with this one on the next token.
+
+    With `cycle` all layers add next to nothing, and each of these bytes is followed by the next one of them, the last
+    one by the first: greedy text repeats itself, as fast as the weights are read. Not for q4_k_m, whose two matrices of
+    the vocabulary differ in format."""
     kept = layers or shape.layers
     texts = [spelled(bytes([byte])) for byte in range(256)]
     vocabulary = [b"<|endoftext|>"] + texts + [f"<{i}>".encode() for i in range(shape.vocabulary - 257)]
@@ -111,7 +115,21 @@ def write(path, shape, kind="q4_0", context=512, quiet_from=None, layers=None):
     model.tensors = []
     model.write(path)
     numbered = [(number, *tensor) for number, tensor in enumerate(tensors_of(shape))]  # numbers give values
-    return append_tensors(path, [t for t in numbered if layer_of(t[1]) < kept], shape, kind, quiet_from)
+    written = [t for t in numbered if layer_of(t[1]) < kept]
+    quiet = (0, 2e-4) if cycle else (quiet_from, 0.05)
+    size, begins = append_tensors(path, written, shape, kind, *quiet)
+    if cycle:
+        link_cycle(path, begins, BLOCK[kind][1] * shape.embedding // BLOCK[kind][0], cycle)
+    return size
+
+
+def link_cycle(path, begins, row, cycle):
+    """Gives each byte's row of the head the embedding of the byte before it."""
+    token = lambda byte: byte + 1  # the first one is <|endoftext|>
+    with open(path, "r+b") as file:
+        for before, after in zip(cycle, cycle[1:] + cycle[:1]):
+            embedding = os.pread(file.fileno(), row, begins["token_embd.weight"] + token(before) * row)
+            os.pwrite(file.fileno(), embedding, begins["output.weight"] + token(after) * row)
 
 
 def layer_of(name):
@@ -123,8 +141,8 @@ def is_quiet(name, quiet_from):
         layer_of(name) >= quiet_from
 
 
-def append_tensors(path, tensors, shape, kind, quiet_from):
-    """Gives a file without tensors these, of random values."""
+def append_tensors(path, tensors, shape, kind, quiet_from, quiet_factor):
+    """Gives a file without tensors these, of random values. Returns its size, and where each begins."""
     with open(path, "rb") as file:
         header = file.read()
     infos, at, placed = b"", 0, []
@@ -137,7 +155,7 @@ def append_tensors(path, tensors, shape, kind, quiet_from):
         size = count // elements * size
         infos += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(lengths))
         infos += b"".join(struct.pack("<Q", n) for n in lengths) + struct.pack("<IQ", code, at)
-        placed.append((number, type_, 0.05 if is_quiet(name, quiet_from) else 1.0, at, size))
+        placed.append((number, type_, quiet_factor if is_quiet(name, quiet_from) else 1.0, at, size))
         at += (size + 31) // 32 * 32
     head = header[:8] + struct.pack("<Q", len(tensors)) + header[16:model_fields_end(header)] + infos
     head += bytes(-len(head) % 32)
@@ -156,7 +174,7 @@ def append_tensors(path, tensors, shape, kind, quiet_from):
         file.truncate(len(head) + at)
         file.flush()
         list(threads.map(lambda one: fill(file.fileno(), *one), placed))
-    return len(head) + at
+    return len(head) + at, {tensor[1]: len(head) + p[3] for tensor, p in zip(tensors, placed)}
 
 
 def write_at(descriptor, data, size, offset):
