@@ -74,23 +74,33 @@ void BpeEncoder::encode(std::string_view text, bool /*fresh*/, std::vector<int32
   }
   text = repair_utf8(text, repaired);
 
-  PreTokenizer::Splitter splitter(pretokenizer_);
-  Merger word;
+  auto memory = memory_.take([&] { return std::make_unique<Memory>(pretokenizer_); });
   size_t begin = 0;
-  for (const size_t end : splitter.split(text)) {
+  for (const size_t end : memory->splitter.split(text)) {
     const std::string_view piece = text.substr(begin, end - begin);
     begin = end;
-    const int32_t token = whole_token(piece);
-    if (token != kNoToken) {
-      out.push_back(token);
-      continue;
-    }
     if (rule().escape_spaces) {
-      cutter_.for_each_word(piece, [&](std::string_view part) { encode_word(part, word, out); });
+      encode_line(piece, *memory, out);
     } else {
-      encode_word(piece, word, out);
+      memory->cache.append(piece, out, [&](std::vector<int32_t>& tokens) { encode_piece(piece, *memory, tokens); });
     }
   }
+  memory_.put(std::move(memory));
+}
+
+void BpeEncoder::encode_piece(std::string_view piece, Memory& memory, std::vector<int32_t>& out) const {
+  const int32_t token = whole_token(piece);
+  if (token != kNoToken) return out.push_back(token);
+  encode_word(piece, memory.word, out);
+}
+
+// Words that begin with spaces come apart only here.
+void BpeEncoder::encode_line(std::string_view line, Memory& memory, std::vector<int32_t>& out) const {
+  const int32_t token = whole_token(line);
+  if (token != kNoToken) return out.push_back(token);
+  cutter_.for_each_word(line, [&](std::string_view word) {
+    memory.cache.append(word, out, [&](std::vector<int32_t>& tokens) { encode_word(word, memory.word, tokens); });
+  });
 }
 
 void BpeEncoder::encode_word(std::string_view text, Merger& word, std::vector<int32_t>& out) const {
@@ -106,8 +116,7 @@ int32_t BpeEncoder::whole_token(std::string_view word) const {
   if (!rule().ignore_merges && !newlines) return kNoToken;
   if (!rule().byte_level) return vocabulary_.find_plain(word);
   std::string spelled;
-  spelled.reserve(word.size() * 2);
-  for (const char byte : word) spelled += byte_spelling(static_cast<uint8_t>(byte));
+  append_spelling(word, spelled);
   return vocabulary_.find_plain(spelled);
 }
 

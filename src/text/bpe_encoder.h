@@ -4,9 +4,11 @@
 #include <deque>
 
 #include "src/text/encoder.h"
+#include "src/text/memory_pool.h"
 #include "src/text/merge_table.h"
 #include "src/text/merger.h"
 #include "src/text/pretokenizer.h"
+#include "src/text/word_cache.h"
 #include "src/text/word_cutter.h"
 
 namespace gabbro::text {
@@ -24,6 +26,13 @@ class BpeEncoder final : public Encoder {
   void append_piece(std::string_view token, std::string& out) const override;
 
  private:
+  struct Memory {  // of one thread
+    explicit Memory(const PreTokenizer& pretokenizer) : splitter(pretokenizer) {}
+    PreTokenizer::Splitter splitter;
+    Merger word;
+    WordCache cache;
+  };
+
   int32_t find_symbol(std::string_view text) const;
   std::string_view symbol_text(int32_t symbol) const;
   int32_t find_or_add_symbol(std::string_view text);
@@ -31,6 +40,8 @@ class BpeEncoder final : public Encoder {
   void add_merges(const std::vector<std::string>& merges);
   int32_t whole_token(std::string_view word) const;
   void append_symbols(std::string_view word, Merger& symbols) const;
+  void encode_piece(std::string_view piece, Memory& memory, std::vector<int32_t>& out) const;
+  void encode_line(std::string_view line, Memory& memory, std::vector<int32_t>& out) const;
   void encode_word(std::string_view text, Merger& word, std::vector<int32_t>& out) const;
   void emit(int32_t symbol, std::vector<int32_t>& out) const;
 
@@ -45,6 +56,8 @@ class BpeEncoder final : public Encoder {
   std::vector<int32_t> byte_symbols_;  // of each byte: the symbol that spells it
   std::vector<int32_t>
       byte_fallback_;  // of each byte of a symbol that is no token: the token that stands for it, or kNoToken
+
+  mutable MemoryPool<Memory> memory_;
 };
 
 }  // namespace gabbro::text

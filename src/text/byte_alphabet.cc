@@ -35,6 +35,12 @@ const Alphabet& alphabet() {
 
 std::string_view byte_spelling(uint8_t byte) { return alphabet().spelling[byte]; }
 
+void append_spelling(std::string_view bytes, std::string& out) {
+  const Alphabet& letters = alphabet();
+  out.reserve(out.size() + bytes.size() * 2);
+  for (const char byte : bytes) out += letters.spelling[static_cast<uint8_t>(byte)];
+}
+
 bool append_spelled_bytes(std::string_view spelled, std::string& out) {
   const Alphabet& letters = alphabet();
   const size_t before = out.size();

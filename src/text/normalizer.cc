@@ -235,9 +235,7 @@ class BertNormalizer final : public Normalizer {
 class ByteLevelNormalizer final : public Normalizer {
  public:
   void normalize(NormalizedText& text) const override {
-    map_characters(text, [](uint32_t, std::string_view bytes, std::string& out) {
-      for (const char byte : bytes) out += byte_spelling(static_cast<uint8_t>(byte));
-    });
+    map_characters(text, [](uint32_t, std::string_view bytes, std::string& out) { append_spelling(bytes, out); });
   }
 };
 

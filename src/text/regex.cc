@@ -83,6 +83,7 @@ void Regex::compile(const std::string& spelled, uint32_t options, bool trusted) 
   pcre2_set_match_limit(limits, trusted ? UINT32_MAX : kFileSteps);
   if (!trusted) pcre2_set_heap_limit(limits, kFileHeap);
   limits_ = limits;
+  simple_ = SimplePattern::compile(spelled);
 }
 
 Regex::~Regex() {
@@ -95,15 +96,17 @@ Regex::Regex(Regex&& other) noexcept
       where_(std::move(other.where_)),
       code_(std::exchange(other.code_, nullptr)),
       limits_(std::exchange(other.limits_, nullptr)),
-      jit_(other.jit_) {}
+      jit_(other.jit_),
+      simple_(std::move(other.simple_)) {}
 
-Regex::Matcher::Matcher(const Regex& regex) : regex_(&regex), data_(pcre2_match_data_create(1, nullptr)) {}
+Regex::Matcher::Matcher(const Regex& regex) : regex_(&regex) {}
 
 Regex::Matcher::~Matcher() { pcre2_match_data_free(static_cast<pcre2_match_data*>(data_)); }
 
 Regex::Matcher::Matcher(Matcher&& other) noexcept
     : regex_(other.regex_),
       data_(std::exchange(other.data_, nullptr)),
+      match_(other.match_),
       calls_(other.calls_),
       started_(other.started_) {}
 
@@ -120,8 +123,20 @@ void Regex::Matcher::check_time(size_t subject_bytes) {
 }
 
 bool Regex::Matcher::find(std::string_view subject, size_t start) {
+  constexpr uint64_t kStepsPerByte = 8;
   const bool trusted = regex_->where_.empty();
   if (!trusted) check_time(subject.size());
+  if (!regex_->simple_) return find_by_pcre(subject, start);
+  const uint64_t steps = trusted ? UINT64_MAX : kFileSteps + kStepsPerByte * subject.size();
+  const auto outcome = regex_->simple_->find(subject, start, steps, match_);
+  // PCRE2 needs fewer steps, or says so.
+  if (outcome == SimplePattern::Outcome::kTooManySteps) return find_by_pcre(subject, start);
+  return outcome == SimplePattern::Outcome::kFound;
+}
+
+bool Regex::Matcher::find_by_pcre(std::string_view subject, size_t start) {
+  const bool trusted = regex_->where_.empty();
+  if (data_ == nullptr) data_ = pcre2_match_data_create(1, nullptr);
   const auto* code = static_cast<const pcre2_code*>(regex_->code_);
   auto* data = static_cast<pcre2_match_data*>(data_);
   auto* limits = static_cast<pcre2_match_context*>(regex_->limits_);
@@ -135,12 +150,11 @@ bool Regex::Matcher::find(std::string_view subject, size_t start) {
   if (result < 0 && trusted) throw failed("regular expression '{}': {}", regex_->pattern_, describe(result));
   if (result < 0)
     throw bad_input("{}: regular expression '{}': {}", regex_->where_, regex_->pattern_, describe(result));
+  const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data);
+  match_ = {bounds[0], bounds[1]};
   if (begin() < start || end() < begin())  // \K in a lookaround
     throw bad_input("{}: regular expression '{}' matches backwards", regex_->where_, regex_->pattern_);
   return true;
 }
-
-size_t Regex::Matcher::begin() const { return pcre2_get_ovector_pointer(static_cast<pcre2_match_data*>(data_))[0]; }
-size_t Regex::Matcher::end() const { return pcre2_get_ovector_pointer(static_cast<pcre2_match_data*>(data_))[1]; }
 
 }  // namespace gabbro::text

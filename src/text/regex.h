@@ -1,10 +1,14 @@
-// A compiled regular expression over UTF-8 (PCRE2 with its just-in-time compiler), shared by threads.
+// A compiled regular expression over UTF-8, shared by threads: matched by table where it is simple enough
+// (simple_pattern.h), else by PCRE2 with its just-in-time compiler.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "src/text/simple_pattern.h"
 
 namespace gabbro::text {
 
@@ -21,6 +25,8 @@ class Regex {
   ~Regex();
   Regex(Regex&&) noexcept;
 
+  bool is_simple() const { return simple_.has_value(); }
+
   // One thread's working memory.
   class Matcher {
    public:
@@ -31,14 +37,16 @@ class Regex {
     // The first match in `subject` (well-formed UTF-8) at or after `start`. Throws bad_input where the pattern of a
     // file exceeds its steps, or the time that a text of this length may take.
     bool find(std::string_view subject, size_t start);
-    size_t begin() const;
-    size_t end() const;
+    size_t begin() const { return match_.begin; }
+    size_t end() const { return match_.end; }
 
    private:
     void check_time(size_t subject_bytes);
+    bool find_by_pcre(std::string_view subject, size_t start);
 
     const Regex* regex_;
-    void* data_;
+    void* data_ = nullptr;  // of PCRE2, once it is needed
+    SimplePattern::Match match_;
     uint32_t calls_ = 0;
     std::chrono::steady_clock::time_point started_;
   };
@@ -52,6 +60,7 @@ class Regex {
   void* code_ = nullptr;
   void* limits_ = nullptr;
   bool jit_ = false;
+  std::optional<SimplePattern> simple_;
 };
 
 }  // namespace gabbro::text

@@ -125,7 +125,7 @@ class CharacterStep final : public SplitStep {
  public:
   using Predicate = bool (*)(uint32_t);
   CharacterStep(Predicate predicate, Behavior behavior) : predicate_(predicate), behavior_(behavior) {
-    for (uint32_t c = 0; c < ascii_.size(); ++c) ascii_[c] = predicate(c);
+    for (uint32_t c = 0; c < early_.size(); ++c) early_[c] = predicate(c);
   }
 
   void split(const Piece& piece, PieceSink& out) const override {
@@ -135,7 +135,7 @@ class CharacterStep final : public SplitStep {
       const Character character = read_utf8(piece.text, at);
       const size_t begin = std::exchange(at, at + character.length + character.broken);
       const uint32_t c = character.code_point;
-      if (c < ascii_.size() ? !ascii_[c] : !predicate_(c)) continue;
+      if (c < early_.size() ? !early_[c] : !predicate_(c)) continue;
       if (begin > done) joiner.add(done, begin, false);
       joiner.add(begin, at, true);
       done = at;
@@ -158,7 +158,7 @@ class CharacterStep final : public SplitStep {
  private:
   Predicate predicate_;
   Behavior behavior_;
-  std::array<bool, 128> ascii_{};
+  std::array<bool, 0x180> early_{};  // of the first characters, those that spell bytes among them
 };
 
 enum class PrependScheme { kAlways, kFirst, kNever };
@@ -261,8 +261,7 @@ class ByteStep final : public SplitStep {
   void split(const Piece& piece, PieceSink& out) const override {
     if (!spell_) return out.take({piece.text, piece.at_origin, true});
     std::string text;
-    text.reserve(piece.text.size() * 2);
-    for (const char byte : piece.text) text += byte_spelling(static_cast<uint8_t>(byte));
+    append_spelling(piece.text, text);
     out.take({out.keep(std::move(text)), piece.at_origin, false});
   }
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compares token ids and decoded texts with those of `tokenizers` and `sentencepiece`, for folders of tokenizers.
 
-    compare_tokenizer_folders.py FOLDERS TOKENIZE_FRAMED [--count 12000] [--only NAME...] [--time]
+    compare_tokenizer_folders.py FOLDERS TOKENIZE_FRAMED [--count 12000] [--only NAME...] [--time [--texts FOLDER]]
 
 FOLDERS holds what make_tokenizer_folders.py writes; TOKENIZE_FRAMED is the program of tokenize_framed.cc
 (ninja -C build/release tokenize_framed). For each text: the ids; with and without control tokens the decoded text; and the
 text that a stream of tokens gives. Broken UTF-8 is among the texts. Exits with 1 and shows the first differences where
 there are any. --time measures instead how fast both encode one text of 5 MB, on one thread: processor time, in turns,
-medians of --rounds.
+medians of --rounds. --texts takes the sources and documents of a folder, instead of texts that are all hard.
 """
 import argparse
 import os
@@ -19,6 +19,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import make_tokenizer_folders
 import tokenizer_text
 
 
@@ -96,14 +97,19 @@ def compare(program, folder, texts):
     return different
 
 
-def measure(program, folder, rounds):
+def text_to_measure(texts):
+    if texts:
+        return "\n".join(make_tokenizer_folders.file_texts(texts, 5_000_000)).encode()
     lines, size = [], 0
     for line in tokenizer_text.lines(10 ** 6, 3, broken=False):
         lines.append(line)
         size += len(line) + 1
         if size > 5e6:
             break
-    text = b"\n".join(lines)
+    return b"\n".join(lines)
+
+
+def measure(program, folder, rounds, text):
     library = reference(folder)
     times, own_times = [], []
     with tempfile.TemporaryDirectory() as scratch:
@@ -130,12 +136,14 @@ def main():
     parser.add_argument("--only", nargs="+")
     parser.add_argument("--time", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--texts", help="a folder of files to measure with")
     options = parser.parse_args()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     names = options.only or sorted(os.listdir(options.folders))
     if options.time:
+        text = text_to_measure(options.texts)
         for name in names:
-            measure(options.program, os.path.join(options.folders, name), options.rounds)
+            measure(options.program, os.path.join(options.folders, name), options.rounds, text)
         return 0
     texts = list(tokenizer_text.lines(options.count, options.seed))
     return 1 if sum(compare(options.program, os.path.join(options.folders, name), texts) for name in names) else 0

@@ -30,6 +30,11 @@ FAMILIES = {
     "gemma": ("GemmaConfig", dict(head_dim=16)),
     "gemma2": ("Gemma2Config", dict(head_dim=16, query_pre_attn_scalar=24, sliding_window=8, num_hidden_layers=4)),
     "gemma3": ("Gemma3TextConfig", dict(head_dim=16, query_pre_attn_scalar=24, sliding_window=8, num_hidden_layers=7)),
+    "gemma3n": ("Gemma3nTextConfig", dict(
+        head_dim=8, num_hidden_layers=4, intermediate_size=24, sliding_window=8, num_kv_shared_layers=2,
+        layer_types=["sliding_attention", "full_attention"] * 2, activation_sparsity_pattern=[0.75, 0.5, 0.0, 0.0],
+        altup_active_idx=1, altup_num_inputs=3, hidden_size_per_layer_input=8, vocab_size_per_layer_input=90,
+        laurel_rank=4)),
     "phi": ("PhiConfig", dict(num_key_value_heads=4, partial_rotary_factor=0.5)),
     "phi3": ("Phi3Config", dict()),
     "gpt2": ("GPT2Config", dict(n_embd=32, n_layer=3, n_head=4, n_positions=256, hidden_size=None,

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Trains small tokenizers of the kinds that models are published with, and writes the folder of each.
 
-    make_tokenizer_folders.py OUT [--only NAME...]
+    make_tokenizer_folders.py OUT [--only NAME...] [--texts FOLDER --size TOKENS]
 
-Each folder has tokenizer.json or tokenizer.model, and what stands next to it. They are trained with `tokenizers` and
+With --texts and --size they are as large as those of models, and trained on files of text: for measuring. Names that
+begin with `pre-` have the pre-tokenizer of a name in GGUF files (gguf_vocabulary.py). Each folder has tokenizer.json or tokenizer.model, and what stands next to it. They are trained with `tokenizers` and
 `sentencepiece` on the texts of tokenizer_text.py; the settings are those of the model families that they are named
 after. compare_tokenizer_folders.py compares the tokens; make_tokenizer_fixtures.py writes fixtures of the tests.
 """
@@ -14,6 +15,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gguf_vocabulary
 import tokenizer_text
 
 GPT2_SPLIT = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -32,8 +34,36 @@ GPT4O_SPLIT = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}
 SMALL_RULES = None  # the file of a short list of normalization rules, to be taken instead of those that are built in
 
 
+TEXTS, SIZE = None, None  # a folder of texts to train on, and the size of vocabularies, instead of the small ones
+
+
+def tokens(small):
+    return SIZE or small
+
+
+def file_texts(folder, limit=24 << 20):
+    """Lines of the sources and documents below a folder, up to `limit` bytes."""
+    out, size = [], 0
+    for path, _, names in sorted(os.walk(folder)):
+        for name in sorted(names):
+            if not name.endswith((".py", ".md", ".rst", ".txt", ".h", ".cc", ".c")):
+                continue
+            with open(os.path.join(path, name), encoding="utf-8", errors="ignore") as file:
+                text = file.read(1 << 18)
+            size += len(text)
+            out.append(text)
+            if size > limit:
+                return out
+    return out
+
+
 def corpus(count=3000, seed=7):
     """Texts to train on, well-formed."""
+    small = small_corpus(count, seed)
+    return small + file_texts(TEXTS) if TEXTS else small
+
+
+def small_corpus(count, seed):
     return [text.decode() for text in tokenizer_text.lines(count, seed, broken=False)]
 
 
@@ -42,7 +72,8 @@ def special(content, **flags):
     return AddedToken(content, special=True, normalized=False, **flags)
 
 
-def byte_level(split, specials, added=(), size=700, normalizer=None, ignore_merges=False, prefix_space=False, unk=None):
+def byte_level(split, specials, added=(), size=700, normalizer=None, ignore_merges=False, prefix_space=False, unk=None,
+               pre_tokenizer=None):
     """Byte-level BPE; `split`: a regular expression, a list of pre-tokenizers, or None for GPT-2's own."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges, unk_token=unk))
@@ -51,12 +82,12 @@ def byte_level(split, specials, added=(), size=700, normalizer=None, ignore_merg
     else:
         steps = [pre_tokenizers.Split(Regex(split), "isolated")] if isinstance(split, str) else list(split)
         steps.append(pre_tokenizers.ByteLevel(add_prefix_space=prefix_space, use_regex=False))
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
+        tokenizer.pre_tokenizer = pre_tokenizer or pre_tokenizers.Sequence(steps)
     if normalizer:
         tokenizer.normalizer = normalizer
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    trainer = trainers.BpeTrainer(vocab_size=tokens(size), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
                                   special_tokens=list(specials))
     tokenizer.train_from_iterator(corpus(), trainer)
     tokenizer.add_special_tokens([token for token in added if token.special])
@@ -116,7 +147,7 @@ def falcon():
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator(corpus(), trainers.BpeTrainer(
-        vocab_size=900, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=[">>TITLE<<", "<|endoftext|>"]))
+        vocab_size=tokens(900), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=[">>TITLE<<", "<|endoftext|>"]))
     return tokenizer, {"eos_token": "<|endoftext|>"}
 
 
@@ -144,7 +175,7 @@ def llama2():
     tokenizer = Tokenizer(models.BPE(byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
-    trainer = trainers.BpeTrainer(vocab_size=1200, special_tokens=["<unk>", "<s>", "</s>"] + bytes_, limit_alphabet=250,
+    trainer = trainers.BpeTrainer(vocab_size=tokens(1200), special_tokens=["<unk>", "<s>", "</s>"] + bytes_, limit_alphabet=250,
                                   max_token_length=12)
     tokenizer.train_from_iterator([part for text in corpus() for part in text.split("\n")], trainer)
     document = json.loads(tokenizer.to_str())  # bytes are tokens of the model, not special ones
@@ -185,7 +216,7 @@ def bert(lowercase):
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix="##")
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer.train_from_iterator(corpus(), trainers.WordPieceTrainer(vocab_size=1100, special_tokens=names, limit_alphabet=400))
+    tokenizer.train_from_iterator(corpus(), trainers.WordPieceTrainer(vocab_size=tokens(1100), special_tokens=names, limit_alphabet=400))
     if lowercase:
         tokenizer.post_processor = template(tokenizer, "[CLS] $A [SEP]", ["[CLS]", "[SEP]"])
     else:
@@ -229,7 +260,7 @@ def unigram(size=900, byte_fallback=False):
     """The pieces of a SentencePiece unigram, as the conversions of `transformers` write them."""
     import sentencepiece
     model = sentencepiece.SentencePieceProcessor(
-        model_proto=sentencepiece_model("unigram", vocab_size=size, byte_fallback=byte_fallback))
+        model_proto=sentencepiece_model("unigram", vocab_size=tokens(size), byte_fallback=byte_fallback))
     return [(model.id_to_piece(i), model.get_score(i)) for i in range(model.get_piece_size())]
 
 
@@ -355,6 +386,13 @@ def strips():
     return tokenizer, {"unk_token": "[UNK]"}
 
 
+def pre_tokenized(name):
+    """Byte-level BPE after the pre-tokenizer that GGUF files call `name`."""
+    tokenizer = byte_level([], [], ignore_merges=name in gguf_vocabulary.IGNORE_MERGES,
+                           pre_tokenizer=gguf_vocabulary.pre_tokenizer(name))
+    return tokenizer, {}
+
+
 TOKENIZER_JSON = {
     "gpt2": gpt2, "roberta": roberta, "llama3": llama3, "qwen2": qwen2, "deepseek": deepseek, "falcon": falcon, "phi": phi,
     "bloom": bloom, "gpt4o": gpt4o, "llama2": llama2, "mistral": mistral, "gemma": gemma, "bert-uncased": lambda: bert(True),
@@ -362,7 +400,8 @@ TOKENIZER_JSON = {
     "openai-gpt": openai_gpt, "subword-prefix": subword_prefix, "word-level": word_level, "ctc": ctc, "strips": strips,
     "removed": lambda: splits("removed"), "removed-inverted": lambda: splits("removed", True),
     "merged-with-previous": lambda: splits("merged_with_previous"), "merged-with-next": lambda: splits("merged_with_next"),
-    "contiguous": lambda: splits("contiguous")}
+    "contiguous": lambda: splits("contiguous")} | {
+        f"pre-{name}": (lambda name=name: pre_tokenized(name)) for name in gguf_vocabulary.FAMILIES}
 
 
 def sentencepiece_model(kind, **options):
@@ -419,10 +458,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out")
     parser.add_argument("--only", nargs="+", default=list(TOKENIZER_JSON) + list(SENTENCEPIECE))
+    parser.add_argument("--texts", help="a folder of sources and documents to train on")
+    parser.add_argument("--size", type=int, help="tokens of a vocabulary")
     options = parser.parse_args()
+    global TEXTS, SIZE
+    TEXTS, SIZE = options.texts, options.size
     for name in options.only:
         write_folder(options.out, name)
-        print(name)
+        print(name, flush=True)
 
 
 if __name__ == "__main__":

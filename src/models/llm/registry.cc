@@ -21,6 +21,7 @@ extern const Family kExaone;                               // exaone.cc
 extern const Family kFalcon;                               // falcon.cc
 extern const Family kFalconH1;                             // falcon_h1.cc
 extern const Family kGemma, kGemma2, kGemma3;              // gemma.cc
+extern const Family kGemma3n;                              // gemma3n.cc
 extern const Family kGlm;                                  // glm.cc
 extern const Family kGlmMoe;                               // glm_moe.cc
 extern const Family kGptBigCode;                           // gpt_bigcode.cc
@@ -57,14 +58,14 @@ extern const Family kStarCoder2;                           // starcoder2.cc
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &kApertus,    &kArcee,      &kBloom,      &kCohere,    &kCohere2,  &kDeepSeek,  &kDots,       &kErnie,
-      &kErnieMoe,   &kExaone,     &kFalcon,     &kFalconH1,  &kGemma,    &kGemma3,    &kGemma2,     &kGlm,
-      &kGlmMoe,     &kGpt2,       &kGptBigCode, &kGptJ,      &kGptNeo,   &kGptNeox,   &kGptOss,     &kHunyuan,
-      &kHunyuanMoe, &kJamba,      &kLfm2,       &kLfm2Moe,   &kLlama,    &kGranite,   &kGraniteMoe, &kGraniteHybrid,
-      &kLlama4,     &kMamba,      &kMamba2,     &kMiniMax,   &kMistral3, &kMpt,       &kNemotron,   &kNemotronH,
-      &kOlmo,       &kOlmo1,      &kOlmoe,      &kOpt,       &kPhi,      &kPhi3,      &kPhiMoe,     &kQwen2,
-      &kQwen3,      &kQwen2Moe,   &kQwen3Moe,   &kQwen3Next, &kQwen35,   &kQwen35Moe, &kSeedOss,    &kSmolLm3,
-      &kStableLm,   &kStarCoder2,
+      &kApertus,       &kArcee,      &kBloom,      &kCohere,     &kCohere2,   &kDeepSeek, &kDots,      &kErnie,
+      &kErnieMoe,      &kExaone,     &kFalcon,     &kFalconH1,   &kGemma,     &kGemma3,   &kGemma2,    &kGemma3n,
+      &kGlm,           &kGlmMoe,     &kGpt2,       &kGptBigCode, &kGptJ,      &kGptNeo,   &kGptNeox,   &kGptOss,
+      &kHunyuan,       &kHunyuanMoe, &kJamba,      &kLfm2,       &kLfm2Moe,   &kLlama,    &kGranite,   &kGraniteMoe,
+      &kGraniteHybrid, &kLlama4,     &kMamba,      &kMamba2,     &kMiniMax,   &kMistral3, &kMpt,       &kNemotron,
+      &kNemotronH,     &kOlmo,       &kOlmo1,      &kOlmoe,      &kOpt,       &kPhi,      &kPhi3,      &kPhiMoe,
+      &kQwen2,         &kQwen3,      &kQwen2Moe,   &kQwen3Moe,   &kQwen3Next, &kQwen35,   &kQwen35Moe, &kSeedOss,
+      &kSmolLm3,       &kStableLm,   &kStarCoder2,
   };
   return kFamilies;
 }

@@ -4,6 +4,7 @@
 
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
+#include "src/models/llm/window_ropes.h"
 
 namespace gabbro::llm {
 namespace {
@@ -56,20 +57,9 @@ DecoderConfig read_gemma2(const Checkpoint& checkpoint) {
 DecoderConfig read_gemma3(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   DecoderConfig config = read_windowed(fields, 6, 62);
-  const ModelShape& shape = config.shape;
   config.qk_norm = QkNorm::kHead;
   config.logit_softcap = fields.number_or({"final_logit_softcapping", "final_logit_softcapping"}, 0.0f, 0.0f, 1e6f);
-  RopeSource source{.head_dimension = shape.head_dimension, .context_trained = shape.context_trained};
-  source.section = "full_attention.";
-  config.rope = read_rope(fields, source);
-  source.section = "sliding_attention.";
-  ModelRope local = read_rope(fields, source);
-  local = {nn::RopeConfig{.dimensions = local.dimensions, .interleaved = false, .base = local.base}};
-  constexpr FieldName kLocalBase{"rope.freq_base_swa", "rope_local_base_freq"};
-  constexpr FieldName kNewLocalBase{nullptr, "rope_parameters.sliding_attention.rope_theta"};
-  local.base = fields.number_or(fields.has(kNewLocalBase) ? kNewLocalBase : kLocalBase, 10000.0f, 1.0f, 1e12f);
-  config.local_rope = local;
-  for (LayerKind& kind : config.layers) kind.local_rope = kind.window > 0;
+  read_window_ropes(fields, config);
   return config;
 }
 
