@@ -18,6 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GCC_ONLY = re.compile(r" -f(?:no-)?(?:gnu-unique|tree-reassoc)\b")  # clang does not know these, and stops at them
+FORCED_INCLUDE = re.compile(r" -include ([\w/.]+\.h)(?= )")
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
 
 
@@ -35,7 +36,9 @@ def texts_of(path, seen):
 
 def key_of(path, command, version, options):
     digest = hashlib.sha256()
-    for part in (version, *options, (ROOT / ".clang-tidy").read_text(), command, *texts_of(path, set())):
+    seen = set()
+    ahead = [text for name in FORCED_INCLUDE.findall(command) for text in texts_of(ROOT / name, seen)]
+    for part in (version, *options, (ROOT / ".clang-tidy").read_text(), command, *ahead, *texts_of(path, seen)):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()
 

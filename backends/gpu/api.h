@@ -182,13 +182,21 @@ void convolve(Queue* queue, const Convolution* convolution, const void* x, const
 
 // Devices that compute one thing together; see abi::Backend.
 struct Group;
+// Device memory of each rank, in the order of the group's devices.
+struct Buffers {
+  const void* const* sources;
+  void* const* targets;
+};
+struct Reduce {
+  DType dtype;  // f32, f16 or bf16
+  int64_t elements;
+  abi::Reduction reduction;
+};
 struct Collectives {
   Group* (*make_group)(const std::vector<Context*>& contexts);  // null where these devices have none
   void (*destroy_group)(Group* group);
-  void (*all_reduce)(Group* group, const std::vector<Queue*>& queues, const void* const* sources, void* const* targets,
-                     DType dtype, int64_t elements, abi::Reduction reduction);
-  void (*all_gather)(Group* group, const std::vector<Queue*>& queues, const void* const* sources, void* const* targets,
-                     size_t bytes);
+  void (*all_reduce)(Group* group, const std::vector<Queue*>& queues, const Buffers& buffers, const Reduce& reduce);
+  void (*all_gather)(Group* group, const std::vector<Queue*>& queues, const Buffers& buffers, size_t bytes);
 };
 const Collectives* collectives();  // null where there are none
 

@@ -277,7 +277,8 @@ Status all_reduce(abi::Group* group, abi::Stream* const* streams, const void* co
       return make_status(StatusCode::kUnsupported, "all_reduce of " + std::string(dtype_name(dtype)));
     DeviceGroup& own = group_of(group);
     own.run(streams, [&](const std::vector<api::Queue*>& queues) {
-      api::collectives()->all_reduce(own.group, queues, sources, targets, dtype, elements, reduction);
+      api::collectives()->all_reduce(own.group, queues, {.sources = sources, .targets = targets},
+                                     {.dtype = dtype, .elements = elements, .reduction = reduction});
     });
     return Status{};
   });
@@ -288,7 +289,7 @@ Status all_gather(abi::Group* group, abi::Stream* const* streams, const void* co
   return done([&] {
     DeviceGroup& own = group_of(group);
     own.run(streams, [&](const std::vector<api::Queue*>& queues) {
-      api::collectives()->all_gather(own.group, queues, sources, targets, bytes);
+      api::collectives()->all_gather(own.group, queues, {.sources = sources, .targets = targets}, bytes);
     });
   });
 }

@@ -3,50 +3,51 @@
 
 #include "kernels/elementwise/op_list.h"
 #include "kernels/elementwise/strided_access.h"
-#include "kernels/rows/row_packs.h"
+#include "kernels/rows/row_vectors.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
 // Position of a thread's 16 bytes in the result.
-struct PackPlace {
+struct VectorPosition {
   i64 row, column;  // of the slower and of the faster axis
 };
 
 template <class T>
-GPU_FUNCTION inline PackPlace pack_place(const ElementwiseArgs& a, i64 pack) {
-  if (a.axes.rank == 1) return {0, pack * RowPack<T>::kElements};
-  const u32 packs = static_cast<u32>(a.axes.shape[0]) / RowPack<T>::kElements, row = static_cast<u32>(pack) / packs;
-  return {row, static_cast<i64>(static_cast<u32>(pack) - row * packs) * RowPack<T>::kElements};
+GPU_FUNCTION inline VectorPosition vector_position(const ElementwiseArgs& a, i64 vector) {
+  if (a.axes.rank == 1) return {0, vector * RowVector<T>::kElements};
+  const u32 vectors = static_cast<u32>(a.axes.shape[0]) / RowVector<T>::kElements,
+            row = static_cast<u32>(vector) / vectors;
+  return {row, static_cast<i64>(static_cast<u32>(vector) - row * vectors) * RowVector<T>::kElements};
 }
 
 // These 16 bytes of an input, or as many times its number.
 template <class T>
-GPU_FUNCTION inline RowPack<T> read_pack(const ElementwiseArgs& a, int input, const PackPlace& place) {
+GPU_FUNCTION inline RowVector<T> read_vector(const ElementwiseArgs& a, int input, const VectorPosition& place) {
   const auto* x = static_cast<const T*>(a.in[input]) + place.row * a.axes.strides[input][1];
-  if (a.axes.strides[input][0] != 0) return *reinterpret_cast<const RowPack<T>*>(x + place.column);
+  if (a.axes.strides[input][0] != 0) return *reinterpret_cast<const RowVector<T>*>(x + place.column);
   const T number = x[0];
-  RowPack<T> all;
+  RowVector<T> all;
 #pragma unroll
-  for (int e = 0; e < RowPack<T>::kElements; ++e) all.value[e] = number;
+  for (int e = 0; e < RowVector<T>::kElements; ++e) all.value[e] = number;
   return all;
 }
 
 // of(e) is element e of the thread's 16 bytes of the result.
 template <class T, class Of>
-GPU_FUNCTION inline void write_pack(const ElementwiseArgs& a, i64 pack, Of of) {
-  RowPack<T> y;
+GPU_FUNCTION inline void write_vector(const ElementwiseArgs& a, i64 vector, Of of) {
+  RowVector<T> y;
 #pragma unroll
-  for (int e = 0; e < RowPack<T>::kElements; ++e) y.value[e] = of(e);
-  static_cast<RowPack<T>*>(a.out)[pack] = y;
+  for (int e = 0; e < RowVector<T>::kElements; ++e) y.value[e] = of(e);
+  static_cast<RowVector<T>*>(a.out)[vector] = y;
 }
 
 template <class F, class T>
 GPU_FUNCTION inline void unary(const ElementwiseArgs& a) {
-  if (a.packs) {
-    const i64 pack = global_index();
-    if (pack * RowPack<T>::kElements >= a.axes.total) return;
-    const RowPack<T> x = read_pack<T>(a, 0, pack_place<T>(a, pack));
-    return write_pack<T>(a, pack, [&](int e) { return Narrowed<T>::of(F::of(widened(x.value[e]))); });
+  if (a.vectors) {
+    const i64 vector = global_index();
+    if (vector * RowVector<T>::kElements >= a.axes.total) return;
+    const RowVector<T> x = read_vector<T>(a, 0, vector_position<T>(a, vector));
+    return write_vector<T>(a, vector, [&](int e) { return Narrowed<T>::of(F::of(widened(x.value[e]))); });
   }
   const auto* x = static_cast<const T*>(a.in[0]);
   auto* y = static_cast<T*>(a.out);
@@ -59,13 +60,13 @@ template <class F, class T, class Result>
 GPU_FUNCTION inline void binary(const ElementwiseArgs& a) {
   // Divisions of sixteen small integers would be sixteen times the code.
   if constexpr (Type<T>::kind != Kind::kInteger && sizeof(T) == sizeof(Result)) {
-    if (a.packs) {
-      const i64 pack = global_index();
-      if (pack * RowPack<T>::kElements >= a.axes.total) return;
-      const PackPlace place = pack_place<T>(a, pack);
-      const RowPack<T> x0 = read_pack<T>(a, 0, place), x1 = read_pack<T>(a, 1, place);
-      return write_pack<Result>(
-          a, pack, [&](int e) { return Narrowed<Result>::of(F::of(widened(x0.value[e]), widened(x1.value[e]))); });
+    if (a.vectors) {
+      const i64 vector = global_index();
+      if (vector * RowVector<T>::kElements >= a.axes.total) return;
+      const VectorPosition place = vector_position<T>(a, vector);
+      const RowVector<T> x0 = read_vector<T>(a, 0, place), x1 = read_vector<T>(a, 1, place);
+      return write_vector<Result>(
+          a, vector, [&](int e) { return Narrowed<Result>::of(F::of(widened(x0.value[e]), widened(x1.value[e]))); });
     }
   }
   const T *x0 = static_cast<const T*>(a.in[0]), *x1 = static_cast<const T*>(a.in[1]);

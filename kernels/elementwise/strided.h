@@ -16,16 +16,18 @@ struct Axes {
   i64 strides[kMaxOperands][kMaxAxes];  // in elements
 };
 
-// y[i] = f(inputs at element i): kPerThread elements a thread, or 16 bytes.
+// y[i] = f(inputs at element i): kPerThread elements per thread, or one 16-byte vector.
 struct ElementwiseArgs {
   const void* in[kMaxOperands];
   void* out;
-  i32 packs;  // no integers, at most two axes: along the fastest, inputs are numbers or whole 16-byte vectors
+  // Whether threads move 16-byte vectors: floats, at most two axes, and along axis 0 each input is contiguous and
+  // aligned, or one repeated number.
+  i32 vectors;
   Axes axes;
 };
 inline constexpr int kPerThread = 4;
 
-// One input of a concatenation: its element i becomes number i / inner · outer + before + i % inner.
+// One input of a concatenation: element i is copied to out[i / inner · outer + before + i % inner].
 struct ConcatArgs {
   const void* in;
   void* out;

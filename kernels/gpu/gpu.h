@@ -1,5 +1,5 @@
-// The vocabulary in which kernels are written: lane, wave, block, barrier, shuffle, dot4. One header per compiler gives
-// its meaning, and this one what follows from that. A wave has kWave lanes: 32 or 64; nothing else may be assumed.
+// The vocabulary in which kernels are written: lane, wave, block, barrier, shuffle, dot4. One header per compiler
+// defines it, and this one adds what follows from that. A wave has kWave lanes: 32 or 64; nothing else may be assumed.
 //
 // A kernel is a function of one struct by value, instantiated under a name by
 //   GPU_KERNEL(name, threads, Args, function)    `threads` is the block's size
@@ -19,8 +19,8 @@
 #elif defined(__CUDACC__)
 #define GABBRO_GPU device
 #include "kernels/gpu/cuda.h"
-#else
-#include "kernels/gpu/sim.h"  // GABBRO_GPU is sim32 or sim64 there
+#elif !defined(GABBRO_GPU)  // as by the simulator's header (backends/gpu/sim/vocabulary.h): sim32 or sim64
+#error "compile this with nvcc or hipcc, or include the vocabulary of another compiler first"
 #endif
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -42,6 +42,11 @@ GPU_FUNCTION inline BFloat to_bfloat(float x) {
   if ((bits & 0x7fffffff) > 0x7f800000) return {static_cast<u16>(bits >> 16 | 0x40)};
   return {static_cast<u16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
+
+template <class T>
+inline constexpr bool kIsBFloat = false;
+template <>
+inline constexpr bool kIsBFloat<BFloat> = true;
 
 template <class T>
 GPU_FUNCTION inline T from_float(float x);

@@ -45,21 +45,10 @@
 
 #include "kernels/gpu/gpu.h"
 
-namespace gabbro::gpu::GABBRO_GPU {
-
-template <class T>
-inline constexpr bool kIsBFloat = false;
-template <>
-inline constexpr bool kIsBFloat<BFloat> = true;
-
-}  // namespace gabbro::gpu::GABBRO_GPU
-
 #if defined(__HIPCC__) || defined(__HIPCC_RTC__)
 #include "kernels/gpu/hip_matrix.h"
 #elif defined(__CUDACC__)
 #include "kernels/gpu/cuda_matrix.h"
-#else
-#include "kernels/gpu/sim_matrix.h"
 #endif
 
 namespace gabbro::gpu::GABBRO_GPU {

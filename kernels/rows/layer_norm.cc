@@ -6,7 +6,7 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/strided.h"
-#include "kernels/rows/row_packs.h"
+#include "kernels/rows/row_vectors.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -31,7 +31,7 @@ GPU_FUNCTION inline Affine affine_of(const NormalizeArgs& a, i64 row, i32 column
 // Weights or biases of a vector's elements.
 template <class T>
 struct RowParameters {
-  static constexpr int kElements = RowPack<T>::kElements;
+  static constexpr int kElements = RowVector<T>::kElements;
   float value[kElements];
 
   // For the channels from `channel` on, one per element, or for that channel alone.
@@ -41,9 +41,9 @@ struct RowParameters {
 #pragma unroll
       for (int e = 0; e < kElements; ++e) value[e] = all;
     } else if (a.half_parameters) {
-      const auto pack = *reinterpret_cast<const RowPack<T>*>(static_cast<const T*>(parameter) + channel);
+      const auto vector = *reinterpret_cast<const RowVector<T>*>(static_cast<const T*>(parameter) + channel);
 #pragma unroll
-      for (int e = 0; e < kElements; ++e) value[e] = to_float(pack.value[e]);
+      for (int e = 0; e < kElements; ++e) value[e] = to_float(vector.value[e]);
     } else {
 #pragma unroll
       for (int q = 0; q < kElements / 4; ++q) {
@@ -88,11 +88,11 @@ GPU_FUNCTION inline void normalize_rows(const NormalizeArgs& a) {
 }
 
 // For rows that are whole 16-byte vectors and fit in registers, with channels that are single columns or whole vectors.
-template <class T, RowTeam team, int kPacks>
-GPU_FUNCTION inline void normalize_packs(const NormalizeArgs& a) {
+template <class T, RowTeam team, int kVectors>
+GPU_FUNCTION inline void normalize_vectors(const NormalizeArgs& a) {
   const i64 row = team_row<team>();
   if (row >= a.rows) return;
-  RowShare<T, team, kPacks> share(static_cast<const T*>(a.x) + row * a.columns, a.columns);
+  RowShare<T, team, kVectors> share(static_cast<const T*>(a.x) + row * a.columns, a.columns);
   if (a.addend != nullptr) {
     share.add(static_cast<const T*>(a.addend) + row * a.columns, static_cast<T*>(a.sum) + row * a.columns);
   }
@@ -142,23 +142,23 @@ GPU_FUNCTION inline void normalize_known(const KnownArgs& a) {
 
 template <class T>
 GPU_FUNCTION inline void normalize_known_rows(const KnownRowsArgs& a) {
-  constexpr i32 kElements = RowPack<T>::kElements;
+  constexpr i32 kElements = RowVector<T>::kElements;
   const i64 row = block_index().x;
   const i32 begin = static_cast<i32>(block_index().y) * a.slice, end = min_of(begin + a.slice, a.norm.columns);
   const float mean = a.mean[row % a.statistics], factor = 1 / sqrt(a.variance[row % a.statistics] + a.norm.epsilon);
   const Affine affine = affine_of<T>(a.norm, row, 0);
-  const auto* x = reinterpret_cast<const RowPack<T>*>(static_cast<const T*>(a.norm.x) + row * a.norm.columns);
-  auto* y = reinterpret_cast<RowPack<T>*>(static_cast<T*>(a.norm.y) + row * a.norm.columns);
+  const auto* x = reinterpret_cast<const RowVector<T>*>(static_cast<const T*>(a.norm.x) + row * a.norm.columns);
+  auto* y = reinterpret_cast<RowVector<T>*>(static_cast<T*>(a.norm.y) + row * a.norm.columns);
   const i32 first = begin / kElements + static_cast<i32>(thread_index()), step = static_cast<i32>(block_size());
 #pragma unroll 4
   for (i32 p = first; p < end / kElements; p += step) {
-    RowPack<T> pack = x[p];
+    RowVector<T> vector = x[p];
 #pragma unroll
     for (int e = 0; e < kElements; ++e) {
-      const float y_e = fma((to_float(pack.value[e]) - mean) * factor, affine.scale, affine.shift);
-      pack.value[e] = from_float<T>(activated(a.norm.activation, y_e));
+      const float y_e = fma((to_float(vector.value[e]) - mean) * factor, affine.scale, affine.shift);
+      vector.value[e] = from_float<T>(activated(a.norm.activation, y_e));
     }
-    y[p] = pack;
+    y[p] = vector;
   }
 }
 
@@ -167,15 +167,15 @@ template <class T, class Body>
 GPU_FUNCTION inline void for_channel(const MomentsArgs& a, u32 channel, i32 begin, i32 end, Body body) {
   const i32 first = static_cast<i32>(thread_index()), step = static_cast<i32>(block_size());
   const T* x = static_cast<const T*>(a.x);
-  if (a.packs) {
-    constexpr i32 kElements = RowPack<T>::kElements;
+  if (a.vectors) {
+    constexpr i32 kElements = RowVector<T>::kElements;
     const i32 inner = a.inner / kElements;
 #pragma unroll 4
     for (i32 p = begin / kElements + first; p < end / kElements; p += step) {
       const i64 image = p / inner, place = p % inner;
-      const auto pack = reinterpret_cast<const RowPack<T>*>(x)[(image * a.channels + channel) * inner + place];
+      const auto vector = reinterpret_cast<const RowVector<T>*>(x)[(image * a.channels + channel) * inner + place];
 #pragma unroll
-      for (int e = 0; e < kElements; ++e) body(to_float(pack.value[e]));
+      for (int e = 0; e < kElements; ++e) body(to_float(vector.value[e]));
     }
     return;
   }
@@ -210,11 +210,11 @@ GPU_FUNCTION inline void moments(const MomentsArgs& a) {
 }
 
 // For x [1, channels, inner] whose channels are whole 16-byte vectors and fit in registers.
-template <class T, RowTeam team, int kPacks>
-GPU_FUNCTION inline void moments_packs(const MomentsArgs& a) {
+template <class T, RowTeam team, int kVectors>
+GPU_FUNCTION inline void moments_vectors(const MomentsArgs& a) {
   const i64 row = team_row<team>();
   if (row >= a.channels) return;
-  RowShare<T, team, kPacks> share(static_cast<const T*>(a.x) + row * a.inner, a.inner);
+  RowShare<T, team, kVectors> share(static_cast<const T*>(a.x) + row * a.inner, a.inner);
   const float count = static_cast<float>(a.inner);
   const float origin = mean_origin(to_float(static_cast<const T*>(a.x)[row * a.inner]));
   float sum = 0, squares = 0;
@@ -227,7 +227,7 @@ GPU_FUNCTION inline void moments_packs(const MomentsArgs& a) {
   a.variance[row] = squares / count;
 }
 
-// A thread a channel.
+// One thread per channel.
 GPU_FUNCTION inline void moments_join(const JoinMomentsArgs& a) {
   const i64 channel = global_index();
   if (channel >= a.channels) return;
@@ -246,7 +246,7 @@ GPU_FUNCTION inline void moments_join(const JoinMomentsArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-// The host side knows how many packs each takes (backends/gpu/ops/row_kernels.h).
+// RowKernel::vectors of backends/gpu/ops/row_kernels.h has the longest row of each.
 #define GABBRO_OF_ROWS(name, Args, function, T)                                                  \
   GPU_KERNEL(name##_wave, 256, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 4>) \
   GPU_KERNEL(name##_small, 128, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)  \
@@ -255,11 +255,11 @@ GPU_FUNCTION inline void moments_join(const JoinMomentsArgs& a) {
   GPU_KERNEL(name##_huge, 1024, Args, function<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 2 * sizeof(T)>)
 #define GABBRO_NORMALIZE(name, T)                                                                   \
   GPU_KERNEL(normalize_rows_##name, 256, gabbro::gpu::NormalizeArgs, normalize_rows<T>)             \
-  GABBRO_OF_ROWS(normalize_rows_##name, gabbro::gpu::NormalizeArgs, normalize_packs, T)             \
+  GABBRO_OF_ROWS(normalize_rows_##name, gabbro::gpu::NormalizeArgs, normalize_vectors, T)           \
   GPU_KERNEL(normalize_known_##name, 256, gabbro::gpu::KnownArgs, normalize_known<T>)               \
   GPU_KERNEL(normalize_known_rows_##name, 256, gabbro::gpu::KnownRowsArgs, normalize_known_rows<T>) \
   GPU_KERNEL(moments_##name, 256, gabbro::gpu::MomentsArgs, moments<T>)                             \
-  GABBRO_OF_ROWS(moments_##name, gabbro::gpu::MomentsArgs, moments_packs, T)
+  GABBRO_OF_ROWS(moments_##name, gabbro::gpu::MomentsArgs, moments_vectors, T)
 GABBRO_NORMALIZE(f32, float)
 GABBRO_NORMALIZE(f16, gabbro::gpu::Half)
 GABBRO_NORMALIZE(bf16, gabbro::gpu::BFloat)

@@ -54,7 +54,7 @@ struct MomentsArgs {
   i32 inner;
   i32 slices;  // of `slice` elements, the last one fewer
   i32 slice;
-  i32 packs;  // inner, and so a slice, is whole 16-byte vectors
+  i32 vectors;  // inner, and so a slice, is whole 16-byte vectors
 };
 struct JoinMomentsArgs {
   const float* means;    // [channels, slices]

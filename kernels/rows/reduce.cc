@@ -5,7 +5,7 @@
 #include "kernels/rows/reduce.h"
 
 #include "kernels/elementwise/strided_access.h"
-#include "kernels/rows/row_packs.h"
+#include "kernels/rows/row_vectors.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -176,23 +176,23 @@ GPU_FUNCTION inline typename F::State reduce_columns(const ReduceArgs& a, const 
   return F::join(F::join(parts[0], parts[1]), F::join(parts[2], parts[3]));
 }
 
-// The same where the row's columns follow each other in whole packs: of packs first, first + step, ...
+// The same for contiguous columns, in whole 16-byte vectors: vectors first, first + step, ...
 template <class F>
-GPU_FUNCTION inline typename F::State reduce_packs(const typename F::Element* x, i64 first, i64 step, i64 begin,
-                                                   i64 end) {
-  using Pack = RowPack<typename F::Element>;
-  constexpr int kParts = Pack::kElements;
+GPU_FUNCTION inline typename F::State reduce_vectors(const typename F::Element* x, i64 first, i64 step, i64 begin,
+                                                     i64 end) {
+  using Vector = RowVector<typename F::Element>;
+  constexpr int kParts = Vector::kElements;
   typename F::State parts[kParts];
 #pragma unroll
   for (int i = 0; i < kParts; ++i) parts[i] = F::start();
-  const auto* packs = reinterpret_cast<const Pack*>(x + begin);
-  const i64 count = (end - begin) / Pack::kElements;
+  const auto* vectors = reinterpret_cast<const Vector*>(x + begin);
+  const i64 count = (end - begin) / Vector::kElements;
 #pragma unroll 4
   for (i64 p = first; p < count; p += step) {
-    const Pack pack = packs[p];
-    const auto column = static_cast<i32>(begin + p * Pack::kElements);
+    const Vector vector = vectors[p];
+    const auto column = static_cast<i32>(begin + p * Vector::kElements);
 #pragma unroll
-    for (int i = 0; i < kParts; ++i) parts[i] = F::join(parts[i], F::of(pack.value[i], column + i));
+    for (int i = 0; i < kParts; ++i) parts[i] = F::join(parts[i], F::of(vector.value[i], column + i));
   }
   auto state = parts[0];
 #pragma unroll
@@ -220,8 +220,8 @@ GPU_FUNCTION inline void reduce(const ReduceArgs& a) {
     find_offsets<1>(a.rows, row, &offset);
     const auto* x = static_cast<const typename F::Element*>(a.x) + offset;
     constexpr bool along = team == Team::kOneWave || team == Team::kOneBlock;
-    state = along && a.packs ? reduce_packs<F>(x, first, step, begin, end)
-                             : reduce_columns<F>(a, x, begin + first, step, end);
+    state = along && a.vectors ? reduce_vectors<F>(x, first, step, begin, end)
+                               : reduce_columns<F>(a, x, begin + first, step, end);
   }
   if constexpr (team == Team::kOneWave) state = join_wave<F>(state);
   if constexpr (team == Team::kOneBlock) state = join_block<F>(state);

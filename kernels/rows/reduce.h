@@ -15,7 +15,7 @@ struct ReduceArgs {
   i64 columns;
   i64 column_stride;
   i64 part_columns;
-  i32 packs;  // each part of a row is whole 16-byte vectors
+  i32 vectors;  // each part of a row is whole 16-byte vectors
   Axes rows;
 };
 

@@ -3,7 +3,7 @@
 // of all tiles before each, and the elements of each tile.
 #include "kernels/rows/scan.h"
 
-#include "kernels/rows/row_packs.h"
+#include "kernels/rows/row_vectors.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -49,7 +49,7 @@ GPU_FUNCTION inline void scan_sums(const ScanArgs& a) {
   if (thread_index() == 0) static_cast<T*>(a.sums)[block_index().x] = total;
 }
 
-// A block a row of sums.
+// One block per row of sums.
 template <class T>
 GPU_FUNCTION inline void scan_offsets(const ScanArgs& a) {
   T* sums = static_cast<T*>(a.sums) + static_cast<i64>(block_index().x) * a.tiles;
@@ -84,35 +84,35 @@ GPU_FUNCTION inline void scan(const ScanArgs& a) {
   }
 }
 
-// Sums of a 16-byte vector of X.
+// The running sums of a 16-byte vector of X.
 template <class X, class T>
-struct alignas(16) ScanPack {
-  T value[RowPack<X>::kElements];
+struct alignas(16) ScanVector {
+  T value[RowVector<X>::kElements];
 };
 
-// A row of whole packs: each wave has neighboring ones, a pack a lane at a time.
+// A row of whole 16-byte vectors: each wave scans consecutive ones, one vector per lane at a time.
 template <class X, class T>
 GPU_FUNCTION inline void scan_row(const ScanArgs& a) {
   GPU_SHARED(T, waves, kMaxWaves);
-  constexpr i32 kElements = RowPack<X>::kElements;
+  constexpr i32 kElements = RowVector<X>::kElements;
   const i64 row = static_cast<i64>(block_index().x) * a.columns;
-  const auto* x = reinterpret_cast<const RowPack<X>*>(static_cast<const X*>(a.x) + row);
-  auto* y = reinterpret_cast<ScanPack<X, T>*>(static_cast<T*>(a.y) + row);
-  const i32 packs = static_cast<i32>(a.columns / kElements);
-  const i32 first = static_cast<i32>(wave_index() * kWave * kScanPacks + lane());
-  ScanPack<X, T> sums[kScanPacks];
+  const auto* x = reinterpret_cast<const RowVector<X>*>(static_cast<const X*>(a.x) + row);
+  auto* y = reinterpret_cast<ScanVector<X, T>*>(static_cast<T*>(a.y) + row);
+  const i32 vectors = static_cast<i32>(a.columns / kElements);
+  const i32 first = static_cast<i32>(wave_index() * kWave * kScanVectors + lane());
+  ScanVector<X, T> sums[kScanVectors];
 #pragma unroll
-  for (i32 p = 0; p < kScanPacks; ++p) {
-    const i32 place = first + p * static_cast<i32>(kWave);
-    if (place >= packs) continue;
-    const RowPack<X> pack = x[place];
+  for (i32 p = 0; p < kScanVectors; ++p) {
+    const i32 index = first + p * static_cast<i32>(kWave);
+    if (index >= vectors) continue;
+    const RowVector<X> vector = x[index];
 #pragma unroll
-    for (i32 e = 0; e < kElements; ++e) sums[p].value[e] = static_cast<T>(pack.value[e]);
+    for (i32 e = 0; e < kElements; ++e) sums[p].value[e] = static_cast<T>(vector.value[e]);
   }
-  T carried = 0;  // what the wave has before these packs
+  T carried = 0;  // sum of the wave's vectors before these
 #pragma unroll
-  for (i32 p = 0; p < kScanPacks; ++p) {
-    const bool inside = first + p * static_cast<i32>(kWave) < packs;
+  for (i32 p = 0; p < kScanVectors; ++p) {
+    const bool inside = first + p * static_cast<i32>(kWave) < vectors;
     T sum = 0;
 #pragma unroll
     for (i32 e = 0; e < kElements; ++e) {
@@ -131,12 +131,12 @@ GPU_FUNCTION inline void scan_row(const ScanArgs& a) {
   T before = 0;
   for (u32 w = 0; w < wave_index(); ++w) before += waves[w];
 #pragma unroll
-  for (i32 p = 0; p < kScanPacks; ++p) {
-    const i32 place = first + p * static_cast<i32>(kWave);
-    if (place >= packs) continue;
+  for (i32 p = 0; p < kScanVectors; ++p) {
+    const i32 index = first + p * static_cast<i32>(kWave);
+    if (index >= vectors) continue;
 #pragma unroll
     for (i32 e = 0; e < kElements; ++e) sums[p].value[e] += before;
-    y[place] = sums[p];
+    y[index] = sums[p];
   }
 }
 

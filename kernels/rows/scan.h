@@ -11,9 +11,9 @@ inline constexpr i32 kScannedByThread = 8;  // elements that follow each other
 inline constexpr i32 kScanTile = static_cast<i32>(kScanThreads) * kScannedByThread;
 
 // Rows that a block keeps in its registers, by its threads.
-inline constexpr i32 kScanPacks = 8;  // of a thread, at most; four registers each, eight of i32
+inline constexpr i32 kScanVectors = 8;  // of a thread, at most; four registers each, eight of i32
 inline constexpr u32 kScanSmallThreads = 64;
-constexpr i64 longest_scanned_row(u32 threads) { return static_cast<i64>(threads) * kScanPacks * 4; }
+constexpr i64 longest_scanned_row(u32 threads) { return static_cast<i64>(threads) * kScanVectors * 4; }
 
 struct ScanArgs {
   const void* x;

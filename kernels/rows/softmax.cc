@@ -2,7 +2,7 @@
 // -inf, or with a NaN, gives NaN.
 #include "kernels/rows/softmax.h"
 
-#include "kernels/rows/row_packs.h"
+#include "kernels/rows/row_vectors.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -42,11 +42,11 @@ GPU_FUNCTION inline void softmax(const SoftmaxArgs& a) {
 }
 
 // For rows that are whole 16-byte vectors and fit in registers.
-template <class T, RowTeam team, int kPacks>
-GPU_FUNCTION inline void softmax_packs(const SoftmaxArgs& a) {
+template <class T, RowTeam team, int kVectors>
+GPU_FUNCTION inline void softmax_vectors(const SoftmaxArgs& a) {
   const i64 row = team_row<team>();
   if (row >= a.rows) return;
-  RowShare<T, team, kPacks> share(static_cast<const T*>(a.x) + row * a.columns, a.columns);
+  RowShare<T, team, kVectors> share(static_cast<const T*>(a.x) + row * a.columns, a.columns);
   float highest = kLowest, sum = 0;
   share.for_each([&](float value) { highest = max_of(highest, value); });
   highest = team_max<team>(highest);
@@ -67,48 +67,48 @@ GPU_FUNCTION inline void softmax_packs(const SoftmaxArgs& a) {
 // For rows that are whole 16-byte vectors: maximum and sum in one pass (Milakov & Gimelshein 2018), then the result.
 template <class T>
 GPU_FUNCTION inline void softmax_long(const SoftmaxArgs& a) {
-  constexpr i32 kElements = RowPack<T>::kElements;
+  constexpr i32 kElements = RowVector<T>::kElements;
   const i64 row = static_cast<i64>(block_index().x) * a.columns;
-  const auto* x = reinterpret_cast<const RowPack<T>*>(static_cast<const T*>(a.x) + row);
-  auto* y = reinterpret_cast<RowPack<T>*>(static_cast<T*>(a.y) + row);
-  const i32 packs = a.columns / kElements, first = static_cast<i32>(thread_index()),
+  const auto* x = reinterpret_cast<const RowVector<T>*>(static_cast<const T*>(a.x) + row);
+  auto* y = reinterpret_cast<RowVector<T>*>(static_cast<T*>(a.y) + row);
+  const i32 vectors = a.columns / kElements, first = static_cast<i32>(thread_index()),
             step = static_cast<i32>(block_size());
   float highest = kLowest, sum = 0;
 #pragma unroll 4
-  for (i32 p = first; p < packs; p += step) {
-    const RowPack<T> pack = x[p];
+  for (i32 p = first; p < vectors; p += step) {
+    const RowVector<T> vector = x[p];
     float higher = highest;
 #pragma unroll
-    for (int e = 0; e < kElements; ++e) higher = max_of(higher, to_float(pack.value[e]));
+    for (int e = 0; e < kElements; ++e) higher = max_of(higher, to_float(vector.value[e]));
     sum *= exp(highest - higher);
     highest = higher;
 #pragma unroll
-    for (int e = 0; e < kElements; ++e) sum += exp(to_float(pack.value[e]) - highest);
+    for (int e = 0; e < kElements; ++e) sum += exp(to_float(vector.value[e]) - highest);
   }
   const float all = block_max(highest);
   const Outcome outcome(a, all, block_sum(sum * exp(highest - all)));
 #pragma unroll 4
-  for (i32 p = first; p < packs; p += step) {
-    RowPack<T> pack = x[p];
+  for (i32 p = first; p < vectors; p += step) {
+    RowVector<T> vector = x[p];
 #pragma unroll
-    for (int e = 0; e < kElements; ++e) pack.value[e] = from_float<T>(outcome(to_float(pack.value[e])));
-    y[p] = pack;
+    for (int e = 0; e < kElements; ++e) vector.value[e] = from_float<T>(outcome(to_float(vector.value[e])));
+    y[p] = vector;
   }
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-// The host side knows how many packs each takes (backends/gpu/ops/row_kernels.h).
-#define GABBRO_SOFTMAX(name, T)                                               \
-  GPU_KERNEL(softmax_##name, 256, gabbro::gpu::SoftmaxArgs, softmax<T>)       \
-  GPU_KERNEL(softmax_##name##_wave, 256, gabbro::gpu::SoftmaxArgs,            \
-             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 4>) \
-  GPU_KERNEL(softmax_##name##_small, 128, gabbro::gpu::SoftmaxArgs,           \
-             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
-  GPU_KERNEL(softmax_##name##_block, 256, gabbro::gpu::SoftmaxArgs,           \
-             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
-  GPU_KERNEL(softmax_##name##_wide, 512, gabbro::gpu::SoftmaxArgs,            \
-             softmax_packs<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
+// RowKernel::vectors of backends/gpu/ops/row_kernels.h has the longest row of each.
+#define GABBRO_SOFTMAX(name, T)                                                 \
+  GPU_KERNEL(softmax_##name, 256, gabbro::gpu::SoftmaxArgs, softmax<T>)         \
+  GPU_KERNEL(softmax_##name##_wave, 256, gabbro::gpu::SoftmaxArgs,              \
+             softmax_vectors<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 4>) \
+  GPU_KERNEL(softmax_##name##_small, 128, gabbro::gpu::SoftmaxArgs,             \
+             softmax_vectors<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
+  GPU_KERNEL(softmax_##name##_block, 256, gabbro::gpu::SoftmaxArgs,             \
+             softmax_vectors<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
+  GPU_KERNEL(softmax_##name##_wide, 512, gabbro::gpu::SoftmaxArgs,              \
+             softmax_vectors<T, gabbro::gpu::GABBRO_GPU::RowTeam::kBlock, 4>)   \
   GPU_KERNEL(softmax_##name##_long, 1024, gabbro::gpu::SoftmaxArgs, softmax_long<T>)
 GABBRO_SOFTMAX(f32, float)
 GABBRO_SOFTMAX(f16, gabbro::gpu::Half)

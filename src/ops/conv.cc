@@ -238,10 +238,23 @@ const Op kConvWeightGradient = {
 
 namespace {
 
+// A call of a convolution, for its checks.
+struct ConvCall {
+  const char* op;
+  const Tensor& x;
+  const Tensor& weight;
+  const Tensor& bias;
+  const ConvOptions& options;
+  int axes;  // of the image: 1 to 3
+  bool transposed = false;
+};
+
 // x, weight and bias as the kernels take them, and the window's kernel, stride, padding and dilation.
-std::vector<Tensor> conv_inputs(const char* op, const Tensor& input, const Tensor& own_weight, const Tensor& bias,
-                                const ConvOptions& o, int axes, bool transposed, WindowAxes& w) {
-  const Tensor x = for_product(input), weight = for_product(own_weight);
+std::vector<Tensor> conv_inputs(const ConvCall& call, WindowAxes& w) {
+  const char* const op = call.op;
+  const ConvOptions& o = call.options;
+  const int axes = call.axes;
+  const Tensor x = for_product(call.x), weight = for_product(call.weight);
   require_dtype(op, x, kReal);
   require_dtype(op, weight, kReal);
   require_rank(op, x, axes + 2);
@@ -252,27 +265,28 @@ std::vector<Tensor> conv_inputs(const char* op, const Tensor& input, const Tenso
                      ws.to_string(), dtype_name(x.dtype()), xs.to_string(), o.groups);
   };
   if (weight.dtype() != x.dtype() || o.groups < 1 || ws[0] % o.groups != 0) throw refuse();
-  if (transposed ? ws[0] != xs[1] : ws[1] * o.groups != xs[1]) throw refuse();
+  if (call.transposed ? ws[0] != xs[1] : ws[1] * o.groups != xs[1]) throw refuse();
   set_axes(op, "stride", o.stride, axes, 1, w.stride);
   set_axes(op, "padding", o.padding, axes, 0, w.padding);
   set_axes(op, "dilation", o.dilation, axes, 1, w.dilation);
   std::vector<Tensor> inputs{with_three_axes(x, axes), with_three_axes(weight, axes)};
   for (size_t i = 0; i < 3; ++i) w.kernel[i] = inputs[1].shape()[static_cast<int>(i) + 2];
   if (w.kernel[0] * w.kernel[1] * w.kernel[2] == 0 || ws[1] == 0) throw refuse();
-  if (!bias.defined()) return inputs;
-  require_dtype(op, bias, {DType::f32, x.dtype(), own_weight.dtype()});
-  const int64_t channels = transposed ? ws[1] * o.groups : ws[0];
-  if (!(bias.shape() == Shape{channels})) {
-    throw bad_input("[{}] bias {} does not match weight {}", op, bias.shape().to_string(), ws.to_string());
+  if (!call.bias.defined()) return inputs;
+  require_dtype(op, call.bias, {DType::f32, x.dtype(), call.weight.dtype()});
+  const int64_t channels = call.transposed ? ws[1] * o.groups : ws[0];
+  if (!(call.bias.shape() == Shape{channels})) {
+    throw bad_input("[{}] bias {} does not match weight {}", op, call.bias.shape().to_string(), ws.to_string());
   }
-  inputs.push_back(in_f32(bias));
+  inputs.push_back(in_f32(call.bias));
   return inputs;
 }
 
 Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
             int axes) {
   WindowAxes w;
-  const std::vector<Tensor> inputs = conv_inputs(op, x, weight, bias, options, axes, false, w);
+  const std::vector<Tensor> inputs =
+      conv_inputs({.op = op, .x = x, .weight = weight, .bias = bias, .options = options, .axes = axes}, w);
   set_outputs(op, inputs[0], x.shape(), w);
   Attributes attributes = window_attributes(w);
   attributes.set("groups", options.groups);
@@ -295,7 +309,8 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
                         const std::vector<int64_t>& output_padding) {
   constexpr const char* kName = "conv_transpose2d";
   WindowAxes w;
-  const std::vector<Tensor> inputs = conv_inputs(kName, x, weight, bias, options, 2, true, w);
+  const std::vector<Tensor> inputs = conv_inputs(
+      {.op = kName, .x = x, .weight = weight, .bias = bias, .options = options, .axes = 2, .transposed = true}, w);
   std::array<int64_t, 3> more{};
   set_axes(kName, "output padding", output_padding, 2, 0, more);
   for (size_t i = 0; i < 3; ++i) {

@@ -48,6 +48,8 @@ BAD = [
     ({"src/engine/plugin.cc": '#include "backends/cpu/gemv.h"\n'}, "backends are plugins"),
     ({"apps/cli/plugin.cc": '#include "backends/cpu/gemv.h"\n'}, "backends are plugins"),
     ({"backends/cpu/core.cc": '#include "src/graph/node.h"\n'}, "a backend may not include"),
+    ({"kernels/gpu/up.h": HEADER + '#include "backends/cpu/gemv.h"\n'}, "kernels may not include"),
+    ({"kernels/gpu/up.h": HEADER + '#include "src/base/error.h"\n'}, "kernels may not include"),
     ({"backends/other/twin.cc": '#include "backends/cpu/gemv.h"\n'}, "a backend may not include"),
     ({"src/strange/new.cc": '#include "src/base/error.h"\n'}, "unknown module"),
     ({"include/gabbro/dtype.h": HEADER + '#include "src/graph/node.h"\n'}, "it is installed without src/"),

@@ -22,6 +22,7 @@ GABBRO_VECTOR_FUNCTION double asinh(double) noexcept;
 GABBRO_VECTOR_FUNCTION double acosh(double) noexcept;
 GABBRO_VECTOR_FUNCTION double atanh(double) noexcept;
 GABBRO_VECTOR_FUNCTION double erf(double) noexcept;
+GABBRO_VECTOR_FUNCTION double erfc(double) noexcept;
 GABBRO_VECTOR_FUNCTION double pow(double, double) noexcept;
 GABBRO_VECTOR_FUNCTION double atan2(double, double) noexcept;
 GABBRO_VECTOR_FUNCTION double hypot(double, double) noexcept;

@@ -101,25 +101,33 @@ Values product(const Values& x, const Values& w, int64_t tokens, int64_t outputs
   return y;
 }
 
+// A call of a kernel with f32 results.
+struct Case {
+  std::string name;
+  const char* op;
+  std::vector<Operand> inputs;
+  std::vector<int64_t> shape;  // of the result
+  Values expected;
+  double tolerance = kF32Tolerance;
+};
+
 class KernelCheck {
  public:
   explicit KernelCheck(GpuDevice& device) : device_(device) {}
 
-  void expect(const std::string& name, const char* op, const std::vector<Operand>& in, std::vector<int64_t> shape,
-              const Values& expected, double tolerance, const std::vector<abi::Attribute>& attributes = {}) {
-    const Operand out(device_, std::move(shape), DType::f32, nullptr, expected.size() * sizeof(float));
+  void expect(const Case& c) {
+    const Values& expected = c.expected;
+    const Operand out(device_, c.shape, DType::f32, nullptr, expected.size() * sizeof(float));
     std::vector<abi::TensorView> views;
-    for (const Operand& operand : in) views.push_back(operand.view());
+    for (const Operand& operand : c.inputs) views.push_back(operand.view());
     abi::TensorView result = out.view();
-    const abi::KernelRequest request = {.op = op,
+    const abi::KernelRequest request = {.op = c.op,
                                         .inputs = views.data(),
                                         .input_count = static_cast<int32_t>(views.size()),
                                         .outputs = &result,
-                                        .output_count = 1,
-                                        .attributes = attributes.data(),
-                                        .attribute_count = static_cast<int32_t>(attributes.size())};
+                                        .output_count = 1};
     const auto kernel = device_.make_kernel(request);
-    if (kernel == nullptr) throw ApiError(abi::StatusCode::kFailed, "there is no kernel for " + name);
+    if (kernel == nullptr) throw ApiError(abi::StatusCode::kFailed, "there is no kernel for " + c.name);
     const Operand scratch(device_, {}, DType::f32, nullptr, std::max<size_t>(kernel->scratch_bytes, 1));
     const abi::Launch launch = {.kernel = kernel.get(),
                                 .inputs = views.data(),
@@ -139,7 +147,7 @@ class KernelCheck {
       size += expected[i] * expected[i];
     }
     error /= std::sqrt(size / static_cast<double>(found.size()));
-    verdicts_.push_back({.name = name, .right = numbers && error <= tolerance, .error = error});
+    verdicts_.push_back({.name = c.name, .right = numbers && error <= c.tolerance, .error = error});
   }
 
   void rows() {
@@ -147,7 +155,7 @@ class KernelCheck {
                  weight = random_values(kColumns, 3);
     const Operand x(device_, {kRows, kColumns}, a), y(device_, {kRows, kColumns}, b), w(device_, {kColumns}, weight);
     const auto at = [](int64_t row, int64_t column) { return static_cast<size_t>(row * kColumns + column); };
-    Values added = a, sums(kRows), running = a, normalized = a, shares = a;
+    Values added = a, sums(kRows), running = a, normalized = a, probabilities = a;
     for (int64_t row = 0; row < kRows; ++row) {
       double squares = 0, all = 0;
       for (int64_t c = 0; c < kColumns; ++c) {
@@ -159,20 +167,25 @@ class KernelCheck {
       }
       for (int64_t c = 0; c < kColumns; ++c) {
         normalized[at(row, c)] *= weight[static_cast<size_t>(c)] / std::sqrt(squares / kColumns);
-        shares[at(row, c)] = std::exp(a[at(row, c)]) / all;
+        probabilities[at(row, c)] = std::exp(a[at(row, c)]) / all;
       }
     }
-    expect("add", "add", {x, y}, {kRows, kColumns}, added, kF32Tolerance);
-    expect("sum", "sum", {x}, {kRows, 1}, sums, kF32Tolerance);
-    expect("cumsum", "cumsum", {x}, {kRows, kColumns}, running, kF32Tolerance);
-    expect("rms_norm", "rms_norm", {x, w}, {kRows, kColumns}, normalized, kF32Tolerance);
-    expect("softmax", "softmax", {x}, {kRows, kColumns}, shares, kF32Tolerance);
+    const std::vector<int64_t> shape = {kRows, kColumns};
+    expect({.name = "add", .op = "add", .inputs = {x, y}, .shape = shape, .expected = added});
+    expect({.name = "sum", .op = "sum", .inputs = {x}, .shape = {kRows, 1}, .expected = sums});
+    expect({.name = "cumsum", .op = "cumsum", .inputs = {x}, .shape = shape, .expected = running});
+    expect({.name = "rms_norm", .op = "rms_norm", .inputs = {x, w}, .shape = shape, .expected = normalized});
+    expect({.name = "softmax", .op = "softmax", .inputs = {x}, .shape = shape, .expected = probabilities});
   }
 
   void products() {
     const Values a = random_values(kRows * kDepth, 5), b = random_values(kOutputs * kDepth, 6);
     const Operand x(device_, {kRows, kDepth}, a), y(device_, {kDepth, kOutputs}, transposed(b));
-    expect("matmul", "matmul", {x, y}, {kRows, kOutputs}, product(a, b, kRows, kOutputs, kDepth), kF32Tolerance);
+    expect({.name = "matmul",
+            .op = "matmul",
+            .inputs = {x, y},
+            .shape = {kRows, kOutputs},
+            .expected = product(a, b, kRows, kOutputs, kDepth)});
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0}) {
       const auto [w, values] = weights(device_, dtype, kOutputs, kDepth);
       for (const int64_t tokens : kTokens) {
@@ -180,9 +193,12 @@ class KernelCheck {
         const double tolerance = dtype == DType::f32   ? kF32Tolerance
                                  : is_quantized(dtype) ? kQuantizedTolerance
                                                        : kF16Tolerance;
-        expect(fmt::format("linear {}, {} tokens", dtype_name(dtype), tokens), "linear",
-               {Operand(device_, {tokens, kDepth}, input), w}, {tokens, kOutputs},
-               product(input, values, tokens, kOutputs, kDepth), tolerance);
+        expect({.name = fmt::format("linear {}, {} tokens", dtype_name(dtype), tokens),
+                .op = "linear",
+                .inputs = {Operand(device_, {tokens, kDepth}, input), w},
+                .shape = {tokens, kOutputs},
+                .expected = product(input, values, tokens, kOutputs, kDepth),
+                .tolerance = tolerance});
       }
     }
   }

@@ -16,14 +16,14 @@ namespace {
 // (kernels/attention/attention_scores.h).
 constexpr double kLeastScale = 1e-20;
 
-constexpr int64_t kPackElements = kPackBytes / static_cast<int64_t>(sizeof(Half));
+constexpr int64_t kVectorElements = kVectorBytes / static_cast<int64_t>(sizeof(Half));
 
 // Strides of [B, heads, rows, D], if its kernel can read them; `loose` becomes true if vectors are not aligned.
 bool read_heads(const abi::TensorView& x, DType dtype, StridedHeads& heads, bool& loose) {
   if (x.rank != 4 || !is_plain(x, dtype) || (x.strides[3] != 1 && x.shape[3] != 1)) return false;
   heads = {.data = nullptr, .batch = x.strides[0], .head = x.strides[1], .row = x.strides[2]};
-  for (int axis = 0; axis < 3; ++axis) loose |= x.shape[axis] > 1 && x.strides[axis] % kPackElements != 0;
-  loose |= x.shape[3] % kPackElements != 0;
+  for (int axis = 0; axis < 3; ++axis) loose |= x.shape[axis] > 1 && x.strides[axis] % kVectorElements != 0;
+  loose |= x.shape[3] % kVectorElements != 0;
   return true;
 }
 
@@ -80,7 +80,7 @@ class AttentionDense : public Kernel {
     args.v.data = input<void>(launch, 2);
     if (args.mask.type != MaskType::kNone) args.mask.data = input<void>(launch, 3);
     for (const void* data : {args.q.data, args.k.data, args.v.data})
-      if (!begins_with_a_pack(data)) args.loose = 1;
+      if (!is_16_byte_aligned(data)) args.loose = 1;
     args.y = output<void>(launch, 0);
     args.partials = static_cast<float*>(launch.scratch);
     run(function_, grid_, args);

@@ -30,12 +30,12 @@ bool is_real(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 ||
 
 class Elementwise : public Kernel {
  public:
-  // `takes_packs`: the kernel knows what to do with ElementwiseArgs::packs.
+  // `takes_vectors`: the kernel reads ElementwiseArgs::vectors.
   Elementwise(const abi::KernelRequest& request, const std::string& kernel, const MakeContext& context,
-              bool takes_packs = false)
+              bool takes_vectors = false)
       : function_(context.function(kernel)),
         axes_(axes_of({request.inputs, static_cast<size_t>(request.input_count)})),
-        pack_(kPackBytes / static_cast<int64_t>(dtype_bytes(request.outputs[0].dtype, 1))) {
+        vector_elements_(kVectorBytes / static_cast<int64_t>(dtype_bytes(request.outputs[0].dtype, 1))) {
     implementation = kernel;
     flops = static_cast<double>(axes_.total);
     auto element_bytes = static_cast<double>(dtype_bytes(request.outputs[0].dtype, 1));
@@ -43,38 +43,38 @@ class Elementwise : public Kernel {
       element_bytes += static_cast<double>(dtype_bytes(request.inputs[i].dtype, 1));
     }
     bytes = flops * element_bytes;
-    packs_ = takes_packs && in_packs(request);
+    in_vectors_ = takes_vectors && has_whole_vectors(request);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    ElementwiseArgs args = {.out = output<void>(launch, 0), .packs = packs_, .axes = axes_};
-    bool aligned = begins_with_a_pack(args.out);
+    ElementwiseArgs args = {.out = output<void>(launch, 0), .vectors = in_vectors_, .axes = axes_};
+    bool aligned = is_16_byte_aligned(args.out);
     for (int i = 0; i < launch.input_count; ++i) {
       args.in[i] = input<void>(launch, i);
-      aligned = aligned && (axes_.strides[i][0] == 0 || begins_with_a_pack(args.in[i]));
+      aligned = aligned && (axes_.strides[i][0] == 0 || is_16_byte_aligned(args.in[i]));
     }
-    args.packs = args.packs != 0 && aligned;
-    const auto elements_of_thread = static_cast<uint32_t>(args.packs != 0 ? pack_ : kPerThread);
+    args.vectors = args.vectors != 0 && aligned;
+    const auto elements_of_thread = static_cast<uint32_t>(args.vectors != 0 ? vector_elements_ : kPerThread);
     run(function_, {blocks_for(axes_.total, kElementThreads * elements_of_thread)}, args);
   }
 
  private:
-  // With two axes the kernel counts packs in 32 bits.
-  bool in_packs(const abi::KernelRequest& request) const {
+  // Whether rows are whole vectors. With two axes the kernel counts them in 32 bits.
+  bool has_whole_vectors(const abi::KernelRequest& request) const {
     const bool one = axes_.rank == 1, two = axes_.rank == 2 && axes_.total <= 0xffffffff;
-    bool packs = is_real(request.outputs[0].dtype) && (one || two) && axes_.shape[0] % pack_ == 0;
+    bool vectors = is_real(request.outputs[0].dtype) && (one || two) && axes_.shape[0] % vector_elements_ == 0;
     for (int i = 0; i < request.input_count; ++i) {
       const i64* strides = axes_.strides[i];
-      packs = packs && request.inputs[i].dtype == request.outputs[0].dtype &&
-              (strides[0] == 0 || (strides[0] == 1 && (one || strides[1] % pack_ == 0)));
+      vectors = vectors && request.inputs[i].dtype == request.outputs[0].dtype &&
+                (strides[0] == 0 || (strides[0] == 1 && (one || strides[1] % vector_elements_ == 0)));
     }
-    return packs;
+    return vectors;
   }
 
   const api::Function* function_;
   Axes axes_;
-  int64_t pack_;        // elements of one
-  bool packs_ = false;  // where they begin with one
+  int64_t vector_elements_;  // elements of a 16-byte vector
+  bool in_vectors_ = false;  // if the operands are aligned
 };
 
 class Concat : public Kernel {
@@ -82,14 +82,14 @@ class Concat : public Kernel {
   Concat(const abi::KernelRequest& request, int axis, const MakeContext& context)
       : function_(context.function("concat_" + word_name(request.outputs[0].dtype))),
         outer_(elements_from(request.outputs[0], axis)),
-        pack_(kPackBytes / static_cast<int64_t>(dtype_bytes(request.outputs[0].dtype, 1))) {
+        vector_elements_(kVectorBytes / static_cast<int64_t>(dtype_bytes(request.outputs[0].dtype, 1))) {
     int64_t before = 0;
-    bool vectors = outer_ % pack_ == 0;
+    bool vectors = outer_ % vector_elements_ == 0;
     for (int i = 0; i < request.input_count; ++i) {
       const int64_t inner = elements_from(request.inputs[i], axis);
       parts_.push_back({axes_of({&request.inputs[i], 1}), inner, before});
       before += inner;
-      vectors = vectors && inner % pack_ == 0 && abi::is_contiguous(request.inputs[i]);
+      vectors = vectors && inner % vector_elements_ == 0 && abi::is_contiguous(request.inputs[i]);
     }
     if (vectors) vectors_ = context.function("concat_vec16");
     implementation = "concat";
@@ -106,10 +106,10 @@ class Concat : public Kernel {
                          .outer = outer_,
                          .before = part.before,
                          .axes = part.axes};
-      const bool vectors = vectors_ != nullptr && begins_with_a_pack(args.in) && begins_with_a_pack(args.out);
+      const bool vectors = vectors_ != nullptr && is_16_byte_aligned(args.in) && is_16_byte_aligned(args.out);
       if (vectors) {  // which are the elements then
         for (i64* count : {&args.inner, &args.outer, &args.before, &args.axes.total, &args.axes.shape[0]})
-          *count /= pack_;
+          *count /= vector_elements_;
       }
       run(vectors ? vectors_ : function_, {blocks_for(args.axes.total, kElementThreads * kPerThread)}, args);
     }
@@ -124,7 +124,7 @@ class Concat : public Kernel {
   const api::Function* function_;
   const api::Function* vectors_ = nullptr;  // for contiguous, aligned parts of whole 16-byte vectors
   int64_t outer_;
-  int64_t pack_;  // elements of a 16-byte vector
+  int64_t vector_elements_;  // elements of a 16-byte vector
   std::vector<Part> parts_;
 };
 

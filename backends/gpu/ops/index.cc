@@ -18,16 +18,17 @@ class Gather : public Kernel {
         check_(context.index_check(abi::read_index_rule(request, move.source.count))),
         x_(move.source),
         total_(move.target.count * move.target.columns),
-        pack_(kPackBytes / static_cast<int64_t>(dtype_bytes(request.inputs[0].dtype, 1))) {
-    if (x_.columns % pack_ == 0 && x_.step % pack_ == 0) vectors_ = context.function("gather_vec16");
+        vector_elements_(kVectorBytes / static_cast<int64_t>(dtype_bytes(request.inputs[0].dtype, 1))) {
+    if (x_.columns % vector_elements_ == 0 && x_.step % vector_elements_ == 0)
+      vectors_ = context.function("gather_vec16");
     implementation = "gather";
     bytes = bytes_moved(move.target, request.inputs[0].dtype);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     const void *x = input<void>(launch, 0), *y = output<void>(launch, 0);
-    const bool vectors = vectors_ != nullptr && begins_with_a_pack(x) && begins_with_a_pack(y);
-    const int64_t unit = vectors ? pack_ : 1;
+    const bool vectors = vectors_ != nullptr && is_16_byte_aligned(x) && is_16_byte_aligned(y);
+    const int64_t unit = vectors ? vector_elements_ : 1;
     run(vectors ? vectors_ : function_, {blocks_for(total_ / unit, kElementThreads)},
         GatherArgs{.x = x,
                    .indices = input<i32>(launch, 1),
@@ -44,7 +45,7 @@ class Gather : public Kernel {
   const api::Function* vectors_ = nullptr;  // for rows of whole vectors, and those that begin with one
   abi::RowsView x_;
   int64_t total_;
-  int64_t pack_;  // elements of a 16-byte vector
+  int64_t vector_elements_;  // elements of a 16-byte vector
 };
 
 class ResolveIndex : public Kernel {

@@ -31,16 +31,16 @@ class MomentsPart {
         function_(context.function("moments_" + std::string(dtype_name(moments.dtype)))),
         join_(context.function("moments_join")),
         wave_(context.wave()) {
-    const auto pack = kPackBytes / static_cast<int64_t>(dtype_bytes(moments.dtype, 1));
-    packs_ = moments.inner % pack == 0;
-    if (moments.outer == 1) packed_ = row_kernel(moments.inner, moments.dtype, wave_, true);
-    if (packed_ != nullptr && moments.inner > 0) {
-      in_registers_ = context.function("moments_" + std::string(dtype_name(moments.dtype)) + packed_->suffix);
+    const auto vector_elements = kVectorBytes / static_cast<int64_t>(dtype_bytes(moments.dtype, 1));
+    in_vectors_ = moments.inner % vector_elements == 0;
+    if (moments.outer == 1) row_kernel_ = row_kernel(moments.inner, moments.dtype, wave_, true);
+    if (row_kernel_ != nullptr && moments.inner > 0) {
+      in_registers_ = context.function("moments_" + std::string(dtype_name(moments.dtype)) + row_kernel_->suffix);
     }
     const int64_t count = moments.outer * moments.inner;
     const int64_t slices = std::clamp<int64_t>(count / kLeastSlice, 1, kMostSlices);
     slice_ = (count + slices - 1) / slices;
-    if (packs_) slice_ = round_up(slice_, pack);
+    if (in_vectors_) slice_ = round_up(slice_, vector_elements);
     slices_ = slice_ == 0 ? 1 : (count + slice_ - 1) / slice_;
   }
 
@@ -57,12 +57,12 @@ class MomentsPart {
                         .inner = static_cast<i32>(moments_.inner),
                         .slices = static_cast<i32>(slices_),
                         .slice = static_cast<i32>(slice_),
-                        .packs = packs_ && begins_with_a_pack(x)};
+                        .vectors = in_vectors_ && is_16_byte_aligned(x)};
     // Few rows are better shared by many blocks.
-    if (in_registers_ != nullptr && args.packs != 0 && (slices_ == 1 || moments_.channels > kFewLongRows)) {
+    if (in_registers_ != nullptr && args.vectors != 0 && (slices_ == 1 || moments_.channels > kFewLongRows)) {
       args.mean = mean;
       args.variance = variance;
-      return run(in_registers_, {row_blocks(*packed_, moments_.channels, in_registers_, wave_)}, args);
+      return run(in_registers_, {row_blocks(*row_kernel_, moments_.channels, in_registers_, wave_)}, args);
     }
     run(function_, {static_cast<u32>(moments_.channels * slices_)}, args);
     if (slices_ == 1) return;
@@ -83,10 +83,10 @@ class MomentsPart {
   int64_t slice_ = 0;
   const api::Function* function_;
   const api::Function* join_;
-  const api::Function* in_registers_ = nullptr;  // for rows that begin with a pack
-  const RowKernel* packed_ = nullptr;
+  const api::Function* in_registers_ = nullptr;  // for aligned rows of whole 16-byte vectors
+  const RowKernel* row_kernel_ = nullptr;
   uint32_t wave_;
-  bool packs_ = false;
+  bool in_vectors_ = false;
 };
 
 class Moments : public Kernel {
@@ -150,27 +150,28 @@ class NormalizeRows : public NormalizeBase {
       : NormalizeBase(request, norm), wave_(context.wave()) {
     const std::string name = "normalize_rows_" + std::string(dtype_name(norm.dtype));
     function_ = context.function(name);
-    const int64_t pack = kPackBytes / static_cast<int64_t>(dtype_bytes(norm.dtype, 1));
-    if (norm.spatial == 1 || norm.spatial % pack == 0) packed_ = row_kernel(norm.columns, norm.dtype, wave_, true);
-    if (packed_ == nullptr) return;
-    in_registers_ = context.function(name + packed_->suffix);
-    implementation += packed_->suffix;
+    const int64_t vector_elements = kVectorBytes / static_cast<int64_t>(dtype_bytes(norm.dtype, 1));
+    if (norm.spatial == 1 || norm.spatial % vector_elements == 0)
+      row_kernel_ = row_kernel(norm.columns, norm.dtype, wave_, true);
+    if (row_kernel_ == nullptr) return;
+    in_registers_ = context.function(name + row_kernel_->suffix);
+    implementation += row_kernel_->suffix;
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     const NormalizeArgs own = args(launch);
-    bool packs = packed_ != nullptr;
+    bool aligned = row_kernel_ != nullptr;
     for (const void* row :
          {own.x, own.addend, own.weight, own.bias, static_cast<const void*>(own.y), static_cast<const void*>(own.sum)})
-      packs = packs && begins_with_a_pack(row);
-    if (packs) return run(in_registers_, {row_blocks(*packed_, norm_.rows, in_registers_, wave_)}, own);
+      aligned = aligned && is_16_byte_aligned(row);
+    if (aligned) return run(in_registers_, {row_blocks(*row_kernel_, norm_.rows, in_registers_, wave_)}, own);
     run(function_, {static_cast<u32>(norm_.rows)}, own);
   }
 
  private:
   const api::Function* function_;
-  const api::Function* in_registers_ = nullptr;  // for rows that begin with a pack
-  const RowKernel* packed_ = nullptr;
+  const api::Function* in_registers_ = nullptr;  // for aligned rows of whole 16-byte vectors
+  const RowKernel* row_kernel_ = nullptr;
   uint32_t wave_;
 };
 
@@ -205,8 +206,8 @@ class BatchNorm : public NormalizeBase {
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     const auto row_bytes = static_cast<int64_t>(dtype_bytes(norm_.dtype, static_cast<size_t>(norm_.columns)));
-    if (row_bytes % kPackBytes == 0 && row_bytes >= kLeastRowBytes && begins_with_a_pack(launch.inputs[0].data) &&
-        begins_with_a_pack(launch.outputs[0].data)) {
+    if (row_bytes % kVectorBytes == 0 && row_bytes >= kLeastRowBytes && is_16_byte_aligned(launch.inputs[0].data) &&
+        is_16_byte_aligned(launch.outputs[0].data)) {
       return run(known_rows_, {static_cast<u32>(norm_.rows), blocks_for(norm_.columns, kKnownSlice)},
                  KnownRowsArgs{.norm = args(launch),
                                .mean = input<float>(launch, 1),

@@ -63,11 +63,11 @@ class MatmulVec : public Kernel {
  public:
   // Whether one factor has few vectors, and the other a contiguous axis.
   static bool takes(const abi::KernelRequest& request) {
-    const Roles roles(request);
+    const Roles roles = roles_of(request);
     return roles.count <= kMatmulVectors && (roles.step == 1 || roles.depth_step == 1);
   }
 
-  MatmulVec(const abi::KernelRequest& request, const MakeContext& context) : roles_(request) {
+  MatmulVec(const abi::KernelRequest& request, const MakeContext& context) : roles_(roles_of(request)) {
     const abi::TensorView batches[] = {batch_axes(request.inputs[roles_.matrix], request.outputs[0]),
                                        batch_axes(request.inputs[1 - roles_.matrix], request.outputs[0])};
     batches_ = axes_of(batches);
@@ -121,30 +121,37 @@ class MatmulVec : public Kernel {
 
   // Role of each factor, and the layout of both. Steps are in elements.
   struct Roles {
-    explicit Roles(const abi::KernelRequest& request) {
-      const abi::MatrixView a = last_axes(request.inputs[0]), b = last_axes(request.inputs[1]);
-      matrix = a.rows <= b.columns ? 1 : 0;
-      depth = a.columns;
-      if (matrix == 1) {
-        *this = {1, a.rows, b.columns, depth, b.column_stride, b.row_stride, a.row_stride, a.column_stride};
-      } else {
-        *this = {0, b.columns, a.rows, depth, a.row_stride, a.column_stride, b.column_stride, b.row_stride};
-      }
-    }
-    Roles(int matrix_input, int64_t vectors, int64_t kept, int64_t summed, int64_t kept_step, int64_t summed_step,
-          int64_t vectors_step, int64_t vectors_depth_step)
-        : matrix(matrix_input),
-          count(vectors),
-          length(kept),
-          depth(summed),
-          step(kept_step),
-          depth_step(summed_step),
-          vector_step(vectors_step),
-          vector_depth_step(vectors_depth_step) {}
-
-    int matrix;  // input
-    int64_t count, length, depth, step, depth_step, vector_step, vector_depth_step;
+    int matrix;           // index of the input that is the matrix; the other one has the vectors
+    int64_t count;        // vectors
+    int64_t length;       // of the result, for each vector
+    int64_t depth;        // elements that are summed
+    int64_t step;         // of the matrix along `length`
+    int64_t depth_step;   // and along `depth`
+    int64_t vector_step;  // from a vector to the next one
+    int64_t vector_depth_step;
   };
+  // The factor with fewer rows or columns has the vectors.
+  static Roles roles_of(const abi::KernelRequest& request) {
+    const abi::MatrixView a = last_axes(request.inputs[0]), b = last_axes(request.inputs[1]);
+    if (a.rows <= b.columns) {
+      return {.matrix = 1,
+              .count = a.rows,
+              .length = b.columns,
+              .depth = a.columns,
+              .step = b.column_stride,
+              .depth_step = b.row_stride,
+              .vector_step = a.row_stride,
+              .vector_depth_step = a.column_stride};
+    }
+    return {.matrix = 0,
+            .count = b.columns,
+            .length = a.rows,
+            .depth = a.columns,
+            .step = a.row_stride,
+            .depth_step = a.column_stride,
+            .vector_step = b.column_stride,
+            .vector_depth_step = b.row_stride};
+  }
 
   Roles roles_;
   Axes batches_;

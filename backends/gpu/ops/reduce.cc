@@ -31,12 +31,13 @@ class Reduce : public Kernel {
     function_ = context.function(implementation);
     if (parts_ > 1) join_ = context.function(name + "_join");
     join_rows_ = kElementThreads / context.wave();
-    const int64_t pack = kPackBytes / static_cast<int64_t>(dtype_bytes(x.dtype, 1));
+    const int64_t vector_elements = kVectorBytes / static_cast<int64_t>(dtype_bytes(x.dtype, 1));
     part_columns_ = (columns_ + parts_ - 1) / parts_;
-    if (column_stride_ == 1 && columns_ % pack == 0) {
-      in_packs_ = true;
-      for (int axis = 0; axis < rows_.rank; ++axis) in_packs_ = in_packs_ && rows_.strides[0][axis] % pack == 0;
-      if (in_packs_) part_columns_ = round_up(part_columns_, pack);
+    if (column_stride_ == 1 && columns_ % vector_elements == 0) {
+      in_vectors_ = true;
+      for (int axis = 0; axis < rows_.rank; ++axis)
+        in_vectors_ = in_vectors_ && rows_.strides[0][axis] % vector_elements == 0;
+      if (in_vectors_) part_columns_ = round_up(part_columns_, vector_elements);
     }
     scratch_bytes = parts_ > 1 ? static_cast<size_t>(parts_ * rows_.total * kLargestState) : 0;
     flops = static_cast<double>(rows_.total) * static_cast<double>(columns_);
@@ -53,7 +54,7 @@ class Reduce : public Kernel {
                    .columns = columns_,
                    .column_stride = column_stride_,
                    .part_columns = part_columns_,
-                   .packs = in_packs_ && begins_with_a_pack(x),
+                   .vectors = in_vectors_ && is_16_byte_aligned(x),
                    .rows = rows_});
     if (parts_ == 1) return;
     run(join_, {blocks_for(rows_.total, join_rows_)},
@@ -91,7 +92,7 @@ class Reduce : public Kernel {
   int64_t column_stride_ = 0;
   int64_t parts_ = 1;
   int64_t part_columns_ = 0;
-  bool in_packs_ = false;  // where x begins with one
+  bool in_vectors_ = false;  // if x is aligned
   uint32_t rows_per_block_ = 1;
   uint32_t join_rows_ = 1;
 };

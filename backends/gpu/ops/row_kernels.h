@@ -1,4 +1,4 @@
-// Choice of the kernel that keeps a row in registers (kernels/rows/row_packs.h), by the row's length.
+// Choice of the kernel that keeps a row in registers (kernels/rows/row_vectors.h), by the row's length.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@ namespace gabbro::gpu {
 
 struct RowKernel {
   const char* suffix;  // of its name
-  int64_t packs;       // that it takes at most
-  bool wave;           // a wave a row
+  int64_t vectors;     // the longest row, in 16-byte vectors
+  bool wave;           // one wave per row, else one block
 };
 
-inline constexpr int64_t kPackBytes = 16;
+inline constexpr int64_t kVectorBytes = 16;
 
-// Null where rows are no whole packs, or too long. `huge`: whether there is one for rows of up to 32768 elements.
-// The fewest threads that hold the row: idle ones take the registers of another row (docs/performance.md).
+// The kernel with the fewest threads that hold a row: idle threads take registers from other rows. Null if a row is not
+// whole 16-byte vectors or is too long. `huge`: whether the op has a kernel for rows of up to 32768 elements.
 inline const RowKernel* row_kernel(int64_t columns, DType dtype, uint32_t wave, bool huge) {
   static constexpr RowKernel kWave32 = {"_wave", int64_t{32} * 4, true}, kWave64 = {"_wave", int64_t{64} * 4, true},
                              kSmall = {"_small", int64_t{128} * 4, false},
@@ -24,15 +24,15 @@ inline const RowKernel* row_kernel(int64_t columns, DType dtype, uint32_t wave, 
                              kWide = {"_wide", int64_t{512} * 4, false}, kHuge = {"_huge", int64_t{1024} * 4, false},
                              kHugeWords = {"_huge", int64_t{1024} * 8, false};
   const auto bytes = static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(columns)));
-  if (bytes % kPackBytes != 0) return nullptr;
+  if (bytes % kVectorBytes != 0) return nullptr;
   for (const RowKernel* kernel : {wave == 32 ? &kWave32 : &kWave64, &kSmall, &kOneBlock, &kWide}) {
-    if (bytes / kPackBytes <= kernel->packs) return kernel;
+    if (bytes / kVectorBytes <= kernel->vectors) return kernel;
   }
   const RowKernel* largest = dtype == DType::f32 ? &kHugeWords : &kHuge;
-  return huge && bytes / kPackBytes <= largest->packs ? largest : nullptr;
+  return huge && bytes / kVectorBytes <= largest->vectors ? largest : nullptr;
 }
 
-inline bool begins_with_a_pack(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kPackBytes == 0; }
+inline bool is_16_byte_aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kVectorBytes == 0; }
 
 // Blocks for `rows` rows.
 inline u32 row_blocks(const RowKernel& kernel, int64_t rows, const api::Function* function, uint32_t wave) {

@@ -21,7 +21,7 @@ class Scan : public Kernel {
         scan_(context.function("scan_" + name_)) {
     const int64_t row_bytes = columns_ * static_cast<int64_t>(dtype_bytes(x.dtype, 1));
     const int64_t words = row_bytes / 4;  // registers of a row
-    if (row_bytes % kPackBytes == 0 && words <= longest_scanned_row(kScanThreads))
+    if (row_bytes % kVectorBytes == 0 && words <= longest_scanned_row(kScanThreads))
       row_ = context.function("scan_row_" + name_ + (words <= longest_scanned_row(kScanSmallThreads) ? "_small" : ""));
     scratch_bytes = tiles_ == 1 ? 0 : static_cast<size_t>(rows_ * tiles_) * dtype_bytes(y.dtype, 1);
     implementation = "cumsum " + name_;
@@ -35,7 +35,7 @@ class Scan : public Kernel {
                         .sums = tiles_ == 1 ? nullptr : launch.scratch,
                         .columns = columns_,
                         .tiles = static_cast<i32>(tiles_)};
-    if (row_ != nullptr && begins_with_a_pack(args.x) && begins_with_a_pack(args.y)) {
+    if (row_ != nullptr && is_16_byte_aligned(args.x) && is_16_byte_aligned(args.y)) {
       run(row_, {static_cast<u32>(rows_)}, args);
       return;
     }
@@ -53,7 +53,7 @@ class Scan : public Kernel {
   const api::Function* sums_;
   const api::Function* offsets_;
   const api::Function* scan_;
-  const api::Function* row_ = nullptr;  // for rows of whole packs that begin with one
+  const api::Function* row_ = nullptr;  // for aligned rows of whole 16-byte vectors
 };
 
 }  // namespace

@@ -25,10 +25,10 @@ class Softmax : public Kernel {
     const char* suffix = "";
     if (in_registers_ != nullptr) {
       suffix = in_registers_->suffix;
-    } else if (dtype_bytes(x.dtype, static_cast<size_t>(columns_)) % kPackBytes == 0) {
+    } else if (dtype_bytes(x.dtype, static_cast<size_t>(columns_)) % kVectorBytes == 0) {
       suffix = "_long";
     }
-    packed_ = context.function(name + suffix);
+    vectors_ = context.function(name + suffix);
     implementation = request.op + ("_" + std::string(dtype_name(x.dtype))) + suffix;
     bytes = 2 * static_cast<double>(dtype_bytes(x.dtype, static_cast<size_t>(elements(x))));
     flops = 5.0 * static_cast<double>(elements(x));
@@ -40,15 +40,15 @@ class Softmax : public Kernel {
                               .rows = rows_,
                               .columns = static_cast<i32>(columns_),
                               .logarithm = logarithm_};
-    const bool packed = begins_with_a_pack(args.x) && begins_with_a_pack(args.y);
-    const u32 blocks = packed && in_registers_ != nullptr ? row_blocks(*in_registers_, rows_, packed_, wave_)
-                                                          : static_cast<u32>(rows_);
-    run(packed ? packed_ : function_, {blocks}, args);
+    const bool aligned = is_16_byte_aligned(args.x) && is_16_byte_aligned(args.y);
+    const u32 blocks = aligned && in_registers_ != nullptr ? row_blocks(*in_registers_, rows_, vectors_, wave_)
+                                                           : static_cast<u32>(rows_);
+    run(aligned ? vectors_ : function_, {blocks}, args);
   }
 
  private:
   const api::Function* function_;
-  const api::Function* packed_;  // for rows that begin with a pack; the same where there is none for the length
+  const api::Function* vectors_;  // for aligned rows of whole 16-byte vectors; function_ for other lengths
   const RowKernel* in_registers_;
   int64_t rows_ = 0, columns_ = 0;
   uint32_t wave_;

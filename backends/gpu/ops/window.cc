@@ -139,8 +139,8 @@ class LibraryConv : public Kernel {
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     void* const y = output<void>(launch, 0);
-    if (!begins_with_a_pack(y) || !begins_with_a_pack(launch.inputs[0].data) ||
-        !begins_with_a_pack(launch.inputs[1].data))
+    if (!is_16_byte_aligned(y) || !is_16_byte_aligned(launch.inputs[0].data) ||
+        !is_16_byte_aligned(launch.inputs[1].data))
       return unaligned_.enqueue(launch, run);
     run(convolution_.get(), input<void>(launch, 0), input<void>(launch, 1), y, launch.scratch);
     bias_.enqueue(launch, run);

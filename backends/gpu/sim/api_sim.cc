@@ -279,8 +279,8 @@ Function* find_function(Module* module, const char* name) {
   }
   return known.get();
 }
-// With GABBRO_SIM_COMPILER, a command to which the wave size, the source and the library to make are added; it has to
-// link this plugin.
+// With GABBRO_SIM_COMPILER, a command to which the wave size, the vocabulary, the source and the library to make are
+// added; it has to link this plugin and to search headers from the root of the repository.
 bool can_compile(Context*) { return std::getenv("GABBRO_SIM_COMPILER") != nullptr; }
 
 Function* compile_function(Module* module, const std::string& name, const std::string& source) {
@@ -288,8 +288,9 @@ Function* compile_function(Module* module, const std::string& name, const std::s
   const std::string path =
       fmt::format("{}/{}_{}_{}", std::filesystem::temp_directory_path().string(), name, module->wave, ::getpid());
   std::ofstream(path + ".cc") << source;
-  const std::string command = fmt::format("{} -DGABBRO_SIM_WAVE={} {}.cc -o {}.so", std::getenv("GABBRO_SIM_COMPILER"),
-                                          module->wave, path, path);
+  const std::string command =
+      fmt::format("{} -DGABBRO_SIM_WAVE={} -include backends/gpu/sim/vocabulary.h {}.cc -o {}.so",
+                  std::getenv("GABBRO_SIM_COMPILER"), module->wave, path, path);
   const bool compiled = std::system(command.c_str()) == 0;
   void* library = compiled ? ::dlopen((path + ".so").c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   for (const char* extension : {".cc", ".so"}) std::filesystem::remove(path + extension);

@@ -38,24 +38,31 @@ void join_queues(Group& group, const std::vector<Queue*>& queues) {
   }
 }
 
-// Each rank makes `bytes` for its target out of all sources [source_bytes]: make(result).
+// A collective's name, and the bytes of each source and each target.
+struct Collective {
+  const char* name;
+  size_t source_bytes;
+  size_t target_bytes;
+};
+
+// Each rank makes the bytes of its target out of all sources: make(result).
 template <class Make>
-void collect(Group& group, const char* name, const std::vector<Queue*>& queues, const void* const* sources,
-             size_t source_bytes, void* const* targets, size_t bytes, const Make& make) {
+void collect(const Collective& what, Group& group, const std::vector<Queue*>& queues, const Buffers& buffers,
+             const Make& make) {
   join_queues(group, queues);
   std::vector<std::shared_ptr<std::vector<std::byte>>> results;
   for (Queue* queue : queues) {
     std::vector<Access> reads;
-    for (size_t i = 0; i < queues.size(); ++i) reads.push_back({sources[i], source_bytes, false});
-    queue->declare(name, reads);
-    const auto result = results.emplace_back(std::make_shared<std::vector<std::byte>>(bytes));
+    for (size_t i = 0; i < queues.size(); ++i) reads.push_back({buffers.sources[i], what.source_bytes, false});
+    queue->declare(what.name, reads);
+    const auto result = results.emplace_back(std::make_shared<std::vector<std::byte>>(what.target_bytes));
     queue->enqueue([result, make] { make(*result); });
   }
   join_queues(group, queues);
   for (size_t i = 0; i < queues.size(); ++i) {
-    const Access write = {targets[i], bytes, true};
-    queues[i]->declare(name, {&write, 1});
-    queues[i]->enqueue([result = results[i], target = targets[i]] {
+    const Access write = {buffers.targets[i], what.target_bytes, true};
+    queues[i]->declare(what.name, {&write, 1});
+    queues[i]->enqueue([result = results[i], target = buffers.targets[i]] {
       if (!result->empty()) std::memcpy(target, result->data(), result->size());
     });
   }
@@ -67,27 +74,26 @@ Group* make_group(const std::vector<Context*>& contexts) {
 
 void destroy_group(Group* group) { delete group; }
 
-void all_reduce(Group* group, const std::vector<Queue*>& queues, const void* const* sources, void* const* targets,
-                DType dtype, int64_t elements, abi::Reduction reduction) {
-  const std::vector<const void*> all(sources, sources + queues.size());
-  const size_t bytes = dtype_bytes(dtype, static_cast<size_t>(elements));
-  collect(*group, "all_reduce", queues, sources, bytes, targets, bytes, [=](std::vector<std::byte>& result) {
-    for (int64_t i = 0; i < elements; ++i) {
-      float value = read_element(all[0], i, dtype);
-      for (size_t rank = 1; rank < all.size(); ++rank) {
-        const float other = read_element(all[rank], i, dtype);
-        value = reduction == abi::Reduction::kSum ? value + other : value < other ? other : value;
-      }
-      write_element(result.data(), i, dtype, value);
-    }
-  });
+void all_reduce(Group* group, const std::vector<Queue*>& queues, const Buffers& buffers, const Reduce& reduce) {
+  const std::vector<const void*> all(buffers.sources, buffers.sources + queues.size());
+  const size_t bytes = dtype_bytes(reduce.dtype, static_cast<size_t>(reduce.elements));
+  collect({.name = "all_reduce", .source_bytes = bytes, .target_bytes = bytes}, *group, queues, buffers,
+          [all, reduce](std::vector<std::byte>& result) {
+            for (int64_t i = 0; i < reduce.elements; ++i) {
+              float value = read_element(all[0], i, reduce.dtype);
+              for (size_t rank = 1; rank < all.size(); ++rank) {
+                const float other = read_element(all[rank], i, reduce.dtype);
+                value = reduce.reduction == abi::Reduction::kSum ? value + other : value < other ? other : value;
+              }
+              write_element(result.data(), i, reduce.dtype, value);
+            }
+          });
 }
 
-void all_gather(Group* group, const std::vector<Queue*>& queues, const void* const* sources, void* const* targets,
-                size_t bytes) {
-  const std::vector<const void*> all(sources, sources + queues.size());
-  collect(*group, "all_gather", queues, sources, bytes, targets, bytes * all.size(),
-          [=](std::vector<std::byte>& result) {
+void all_gather(Group* group, const std::vector<Queue*>& queues, const Buffers& buffers, size_t bytes) {
+  const std::vector<const void*> all(buffers.sources, buffers.sources + queues.size());
+  collect({.name = "all_gather", .source_bytes = bytes, .target_bytes = bytes * all.size()}, *group, queues, buffers,
+          [all, bytes](std::vector<std::byte>& result) {
             for (size_t rank = 0; rank < all.size() && bytes > 0; ++rank)
               std::memcpy(result.data() + rank * bytes, all[rank], bytes);
           });

@@ -132,8 +132,8 @@ INTENDED = [
     Intended(
         "gelu of float64 below 0",
         lambda program, d: d.kind == "value" and has_gelu_tail(program),
-        "x/2 · (1 + erf(x/√2)), as PyTorch's: below 0 the sum loses digits, in the reference, which has erfc, it does "
-        "not. By their last bits results of the two differ as much as from the exact one.",
+        "PyTorch has x/2 · (1 + erf(x/√2)), whose sum loses digits below 0. Gabbro and the reference have erfc, which "
+        "does not.",
     ),
     Intended(
         "numbers that float16 does not hold",

@@ -10,29 +10,33 @@ namespace {
 
 constexpr double kLeastParameters = 1e7, kMostParameters = 2e12;
 
+// Sizes in which the models of a generation differ.
+struct LlamaSizes {
+  int64_t layers, embedding, heads, kv_heads, feed_forward;
+};
+
 // Llama 1 and 2: no grouped keys and values below 34B, a vocabulary of 32,000.
-Blueprint llama_2(const char* name, int64_t layers, int64_t embedding, int64_t heads, int64_t kv_heads,
-                  int64_t feed_forward, int64_t context) {
+Blueprint llama_2(const char* name, const LlamaSizes& s, int64_t context) {
   return {.name = name,
-          .sizes = {.layers = layers,
-                    .embedding = embedding,
-                    .heads = heads,
-                    .kv_heads = kv_heads,
+          .sizes = {.layers = s.layers,
+                    .embedding = s.embedding,
+                    .heads = s.heads,
+                    .kv_heads = s.kv_heads,
                     .head_dimension = 128,
-                    .feed_forward = feed_forward,
+                    .feed_forward = s.feed_forward,
                     .vocabulary = 32000,
                     .context_trained = context}};
 }
 
 // Llama 3.1 and 3.2: eight heads of keys and values.
-Blueprint llama_3(const char* name, int64_t layers, int64_t embedding, int64_t heads, int64_t feed_forward, bool tied) {
+Blueprint llama_3(const char* name, const LlamaSizes& s, bool tied) {
   return {.name = name,
-          .sizes = {.layers = layers,
-                    .embedding = embedding,
-                    .heads = heads,
-                    .kv_heads = 8,
-                    .head_dimension = embedding / heads,
-                    .feed_forward = feed_forward,
+          .sizes = {.layers = s.layers,
+                    .embedding = s.embedding,
+                    .heads = s.heads,
+                    .kv_heads = s.kv_heads,
+                    .head_dimension = s.embedding / s.heads,
+                    .feed_forward = s.feed_forward,
                     .vocabulary = 128256,
                     .context_trained = 131072},
           .tied = tied,
@@ -78,16 +82,16 @@ std::string size_name(double parameters) {
 
 std::span<const Blueprint> published_blueprints() {
   static const Blueprint kShapes[] = {
-      llama_3("llama-1b", 16, 2048, 32, 8192, true),         // Llama 3.2 1B
-      llama_3("llama-3b", 28, 3072, 24, 8192, true),         // Llama 3.2 3B
-      llama_2("llama-7b", 32, 4096, 32, 32, 11008, 4096),    // Llama 2 7B
-      llama_3("llama-8b", 32, 4096, 32, 14336, false),       // Llama 3.1 8B
-      llama_2("llama-13b", 40, 5120, 40, 40, 13824, 4096),   // Llama 2 13B
-      llama_2("llama-30b", 60, 6656, 52, 52, 17920, 2048),   // Llama 1 30B
-      llama_2("llama-34b", 48, 8192, 64, 8, 22016, 16384),   // Code Llama 34B
-      llama_2("llama-65b", 80, 8192, 64, 64, 22016, 2048),   // Llama 1 65B
-      llama_3("llama-70b", 80, 8192, 64, 28672, false),      // Llama 3.1 and 3.3 70B
-      llama_3("llama-405b", 126, 16384, 128, 53248, false),  // Llama 3.1 405B
+      llama_3("llama-1b", {16, 2048, 32, 8, 8192}, true),         // Llama 3.2 1B
+      llama_3("llama-3b", {28, 3072, 24, 8, 8192}, true),         // Llama 3.2 3B
+      llama_2("llama-7b", {32, 4096, 32, 32, 11008}, 4096),       // Llama 2 7B
+      llama_3("llama-8b", {32, 4096, 32, 8, 14336}, false),       // Llama 3.1 8B
+      llama_2("llama-13b", {40, 5120, 40, 40, 13824}, 4096),      // Llama 2 13B
+      llama_2("llama-30b", {60, 6656, 52, 52, 17920}, 2048),      // Llama 1 30B
+      llama_2("llama-34b", {48, 8192, 64, 8, 22016}, 16384),      // Code Llama 34B
+      llama_2("llama-65b", {80, 8192, 64, 64, 22016}, 2048),      // Llama 1 65B
+      llama_3("llama-70b", {80, 8192, 64, 8, 28672}, false),      // Llama 3.1 and 3.3 70B
+      llama_3("llama-405b", {126, 16384, 128, 8, 53248}, false),  // Llama 3.1 405B
   };
   return kShapes;
 }

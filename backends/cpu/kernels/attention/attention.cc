@@ -107,7 +107,7 @@ class Attention : public Kernel {
         const int64_t split = unit % splits;
         const int64_t end = std::min(plan_.tokens, (tile + 1) * plan_.tile_tokens);
         for (Run run{}; step.next_run(tile * plan_.tile_tokens, end, run);) {
-          attend(step, space, run, head, split, splits, unit + 1 < last);
+          attend(step, space, run, {.head = head, .split = split, .splits = splits, .next_follows = unit + 1 < last});
           if (splits == 1) {
             write_output(step, space, run, head);
           } else {
@@ -194,9 +194,15 @@ class Attention : public Kernel {
     return plan_.window > 0 ? std::max(of_chunk, position - plan_.window + 1) : of_chunk;
   }
 
-  // `next_head`: whether the same run of the next head comes after this one.
-  void attend(const Step& step, const Workspace& space, const Run& run, int64_t head, int64_t split, int64_t splits,
-              bool next_head) const {
+  // One KV head's part of the keys.
+  struct HeadSplit {
+    int64_t head;
+    int64_t split, splits;  // index and number of the parts
+    bool next_follows;      // whether the worker attends to the same run of the next head after this one
+  };
+
+  void attend(const Step& step, const Workspace& space, const Run& run, const HeadSplit& part) const {
+    const int64_t head = part.head;
     const int rows = static_cast<int>(run.count * plan_.group);
     load_queries(step, space, run, head);
     std::fill_n(space.out, rows * plan_.padded, 0.0f);
@@ -204,8 +210,8 @@ class Attention : public Kernel {
     std::fill_n(space.sum, rows * kLanes, 0.0f);
     const int64_t begin = first_key(run.position);
     const int64_t end = run.position + run.count;
-    const int64_t share = round_up((end - begin + splits - 1) / splits, kKeyTile);
-    const int64_t from = begin + split * share;
+    const int64_t share = round_up((end - begin + part.splits - 1) / part.splits, kKeyTile);
+    const int64_t from = begin + part.split * share;
     const int64_t to = std::min(end, from + share);
     for (int64_t key = from; key < to;) {
       const int64_t aligned = key / kLanes * kLanes;
@@ -214,7 +220,7 @@ class Attention : public Kernel {
       KeyTile next = tile;  // the one after it
       if (stop < to) {
         next.base = stop;
-      } else if (next_head) {
+      } else if (part.next_follows) {
         next = {.head = head + 1, .base = from / kLanes * kLanes, .begin = from, .end = to};
       }
       key_tile(step, space, run, tile, next, key == from);

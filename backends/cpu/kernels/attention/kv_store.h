@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 
 #include "backends/cpu/kernels/attention/kv_cache.h"
 
@@ -49,16 +50,27 @@ inline void store_head(const KvShape& shape, const float* x, void* data, uint16_
   }
 }
 
-// Token t of a step. Nothing is written where its sequence, position or page is outside: such a token is padding.
-inline void store_token(const KvShape& shape, const KvTarget& target, bool keys, const PageTable& table,
-                        int64_t sequence, int64_t position, const float* x, int64_t head_stride) {
-  if (sequence < 0 || sequence >= table.sequences || position < 0 || position >= table.tokens(shape)) return;
+// A token's slot in the cache.
+struct CacheSlot {
+  int64_t page;
+  int64_t token;  // in the page
+};
+
+// Nothing if the sequence, the position or its page is out of range: such a token is padding.
+inline std::optional<CacheSlot> slot_of(const KvShape& shape, const PageTable& table, int64_t sequence,
+                                        int64_t position) {
+  if (sequence < 0 || sequence >= table.sequences || position < 0 || position >= table.tokens(shape)) return {};
   const int64_t page = table.pages[sequence * table.columns + (position >> shape.shift)];
-  if (page < 0 || page >= shape.pages) return;
-  const int64_t slot = position & (shape.page - 1);
+  if (page < 0 || page >= shape.pages) return {};
+  return CacheSlot{.page = page, .token = position & (shape.page - 1)};
+}
+
+// Keys or values of all heads of one token; head h is at x + h · head_stride.
+inline void store_token(const KvShape& shape, const KvTarget& target, CacheSlot slot, bool keys, const float* x,
+                        int64_t head_stride) {
   for (int64_t head = 0; head < shape.heads; ++head) {
-    const KvBlock block = keys ? key_block(shape, target.cache, target.scale, page, head, slot)
-                               : value_block(shape, target.cache, target.scale, page, head, slot);
+    const KvBlock block = keys ? key_block(shape, target.cache, target.scale, slot.page, head, slot.token)
+                               : value_block(shape, target.cache, target.scale, slot.page, head, slot.token);
     store_head(shape, x + head * head_stride, const_cast<void*>(block.data), const_cast<uint16_t*>(block.scale),
                keys ? shape.page : 1);
   }

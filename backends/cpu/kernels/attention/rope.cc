@@ -82,7 +82,8 @@ class KvWrite : public Kernel {
     const auto* positions = static_cast<const int32_t*>(launch.inputs[In::kPositions].data);
     worker.parallel_for(x_.tokens, kTokenGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
-        store_token(shape_, target, keys_, table, sequence[t], positions[t], x + t * x_.token_stride, x_.head_stride);
+        if (const auto slot = slot_of(shape_, table, sequence[t], positions[t]))
+          store_token(shape_, target, *slot, keys_, x + t * x_.token_stride, x_.head_stride);
       }
     });
   }
@@ -123,8 +124,10 @@ class RopeKvWrite : public Kernel {
         for (int64_t h = 0; h < q_.heads; ++h) {
           rotation.apply(q + t * q_.token_stride + h * q_.head_stride, y + (t * q_.heads + h) * q_.dim, q_.dim);
         }
-        write_keys(rotation, keys, table, sequence[t], positions[t], k + t * k_.token_stride);
-        store_token(kv_, values, false, table, sequence[t], positions[t], v + t * v_.token_stride, v_.head_stride);
+        if (const auto slot = slot_of(kv_, table, sequence[t], positions[t])) {
+          write_keys(rotation, keys, *slot, k + t * k_.token_stride);
+          store_token(kv_, values, *slot, false, v + t * v_.token_stride, v_.head_stride);
+        }
       }
     });
   }
@@ -132,15 +135,11 @@ class RopeKvWrite : public Kernel {
  private:
   static constexpr int64_t kMaxDim = 2 * RopeShape::kMaxPairs;
 
-  void write_keys(const Rotation& rotation, const KvTarget& target, const PageTable& table, int64_t sequence,
-                  int64_t position, const float* k) const {
-    if (sequence < 0 || sequence >= table.sequences || position < 0 || position >= table.tokens(kv_)) return;
-    const int64_t page = table.pages[sequence * table.columns + (position >> kv_.shift)];
-    if (page < 0 || page >= kv_.pages) return;
+  void write_keys(const Rotation& rotation, const KvTarget& target, CacheSlot slot, const float* k) const {
     for (int64_t head = 0; head < k_.heads; ++head) {
       float rotated[kMaxDim];
       rotation.apply(k + head * k_.head_stride, rotated, k_.dim);
-      const KvBlock block = key_block(kv_, target.cache, target.scale, page, head, position & (kv_.page - 1));
+      const KvBlock block = key_block(kv_, target.cache, target.scale, slot.page, head, slot.token);
       store_head(kv_, rotated, const_cast<void*>(block.data), const_cast<uint16_t*>(block.scale), kv_.page);
     }
   }

@@ -6,9 +6,16 @@
 namespace gabbro::cpu::test {
 namespace {
 
-// The angle is rounded to f32, as docs and models have it; all else is exact.
-std::vector<double> rotated(Tensor& x, const std::vector<int32_t>& positions, const std::vector<float>& frequencies,
-                            bool interleaved, double magnitude, int64_t heads, int64_t dim) {
+struct Rotated {
+  const std::vector<int32_t>& positions;
+  const std::vector<float>& frequencies;
+  bool interleaved;
+  double magnitude;
+};
+
+// x [T, H, D]. The angle is rounded to f32, as in models; all else is exact.
+std::vector<double> rotated(Tensor& x, int64_t heads, int64_t dim, const Rotated& by) {
+  const auto& [positions, frequencies, interleaved, magnitude] = by;
   std::vector<double> y;
   const auto pairs = static_cast<int64_t>(frequencies.size());
   for (int64_t row = 0; row < static_cast<int64_t>(positions.size()) * heads; ++row) {
@@ -67,7 +74,9 @@ TEST(Rope, all_positions_and_shapes) {
       x.random(generator);
       Tensor ids = ids_of(positions);
       Tensor inverse = vector_of(frequencies);
-      const auto expected = rotated(x, positions, frequencies, interleaved, 1.25, c.heads, c.dim);
+      const auto expected =
+          rotated(x, c.heads, c.dim,
+                  {.positions = positions, .frequencies = frequencies, .interleaved = interleaved, .magnitude = 1.25});
       for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
         Tensor y(DType::f32, {tokens, c.heads, c.dim});
         run(isa, {"rope", {&x, &ids, &inverse}, {&y}, {integer("interleaved", interleaved), real("magnitude", 1.25)}},

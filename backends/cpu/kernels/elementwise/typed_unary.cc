@@ -35,6 +35,9 @@ constexpr Unary by_pieces(const char* op) {
   return {op, pieces_of<float, kFloat>, pieces_of<double, kDouble>};
 }
 
+// x·Φ(x) with its leading digits where Φ is small, which 1 + erf(x / √2) would lose.
+double gelu(double x) { return 0.5 * x * ::erfc(-0.70710678118654752 * x); }
+
 template <float (*kBase)(const f32::Logarithm&), double (*kDouble)(double)>
 constexpr Unary logarithm(const char* op) {
   return {op, normal_pieces_of<f32::log_of_normal<kBase>, f32::log_of_any<kBase>>, pieces_of<double, kDouble>};
@@ -53,6 +56,7 @@ constexpr Unary kUnary[] = {
     {"sigmoid", nullptr, reduced_pieces_of<double, f64::sigmoid_of_normal, f64::sigmoid, f64::kMostNormal>},
     unary<[](auto x) { return std::floor(x); }>("floor"),
     {"erf", nullptr, pieces_of<double, ::erf>},
+    {"gelu", nullptr, pieces_of<double, gelu>},
     unary<[](auto x) { return std::ceil(x); }>("ceil"),
     unary<[](auto x) { return std::nearbyint(x); }>("round"),
     unary<[](auto x) { return std::trunc(x); }>("trunc"),

@@ -118,6 +118,23 @@ TEST(Gelu, is_close_where_it_is_small) {
   });
 }
 
+TEST(Gelu, is_close_where_it_is_small_in_f64) {
+  std::vector<double> values;
+  std::vector<long double> expected;
+  for (double x = -37.3; x < 9; x += 0x1.01p-4) values.push_back(x);
+  Tensor x(DType::f64, {static_cast<int64_t>(values.size())}), y(DType::f64, {x.count()});
+  std::copy(values.begin(), values.end(), x.data<double>());
+  for (const long double value : values) expected.push_back(0.5L * value * std::erfc(-value * std::sqrt(0.5L)));
+  for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
+    run(isa, {"gelu", {&x}, {&y}, {}}, pool);
+    for (size_t i = 0; i < values.size(); ++i) {
+      // An error of erfc's argument is x² times as large in the result.
+      const double most = (8 + 2 * values[i] * values[i]) * 0x1p-53 * static_cast<double>(std::abs(expected[i]));
+      EXPECT_NEAR(y.at<double>(static_cast<int64_t>(i)), static_cast<double>(expected[i]), most) << values[i];
+    }
+  });
+}
+
 // For every f16 or bf16 between -10 and 10: the nearest result, or one that is off by a sixteenth of a unit more.
 template <class T>
 void check_f16(DType dtype) {

@@ -226,7 +226,11 @@ class Concat : public Kernel {
       const auto* in = static_cast<const char*>(launch.inputs[i].data);
       const auto copy = [&](int64_t begin, int64_t end) {
         part.walk.rows(begin, end, [&](const auto& offsets, int64_t position, int64_t count) {
-          copy_row(in, offsets[0], part.walk.row_stride(0), out, part, position, count);
+          copy_row({.from = in + offsets[0] * element_,
+                    .step = part.walk.row_stride(0) * element_,
+                    .position = position,
+                    .count = count},
+                   part, out);
         });
       };
       if (i > 0 && i % (TeamState::kLoops - 1) == 0) worker.barrier();
@@ -241,22 +245,28 @@ class Concat : public Kernel {
     int64_t before;
   };
 
-  void copy_row(const char* in, int64_t offset, int64_t stride, char* out, const Part& part, int64_t position,
-                int64_t count) const {
-    while (count > 0) {
-      const int64_t column = position % part.inner;
-      const int64_t piece = std::min(count, part.inner - column);
-      char* to = out + (position / part.inner * outer_ + part.before + column) * element_;
-      if (stride == 1) {
-        std::memcpy(to, in + offset * element_, static_cast<size_t>(piece * element_));
+  // Elements of an input with one stride.
+  struct Row {
+    const char* from;
+    int64_t step;      // bytes between elements
+    int64_t position;  // the first one's index in the input
+    int64_t count;
+  };
+
+  void copy_row(Row row, const Part& part, char* out) const {
+    while (row.count > 0) {
+      const int64_t column = row.position % part.inner;
+      const int64_t piece = std::min(row.count, part.inner - column);
+      char* to = out + (row.position / part.inner * outer_ + part.before + column) * element_;
+      if (row.step == element_) {
+        std::memcpy(to, row.from, static_cast<size_t>(piece * element_));
       } else {
-        for (int64_t i = 0; i < piece; ++i) {
-          std::memcpy(to + i * element_, in + (offset + i * stride) * element_, static_cast<size_t>(element_));
-        }
+        for (int64_t i = 0; i < piece; ++i)
+          std::memcpy(to + i * element_, row.from + i * row.step, static_cast<size_t>(element_));
       }
-      offset += piece * stride;
-      position += piece;
-      count -= piece;
+      row.from += piece * row.step;
+      row.position += piece;
+      row.count -= piece;
     }
   }
 

@@ -40,6 +40,12 @@ class ExpertLinear : public Kernel, public IndexReader {
     const void* weights[kMaxPanels];
     UnpackedPanel unpacked[kMaxPanels];
   };
+  // The products of a tile of tokens and a run of panels.
+  struct TileResult {
+    const float* y;        // [panels][width][16]
+    const int32_t* slots;  // [used], of the tokens
+    int used, width;       // tokens, and tokens with padding
+  };
 
   int64_t routing_bytes() const { return aligned_64((sizes_.slots() + 3 * sizes_.experts + 2) * 4); }
   Routing route(const int32_t* ids, char* memory) const;
@@ -48,8 +54,7 @@ class ExpertLinear : public Kernel, public IndexReader {
   void prepare_tile(const abi::Launch& launch, const Routing& routing, int32_t tile, char* own, char* target) const;
   void load_panels(const std::byte* data, int64_t expert, int64_t item, char* own, Panels& panels) const;
   void multiply(const Panels& panels, const char* tile, int width, float* y) const;
-  void store_rows(const Panels& panels, int64_t expert, const int32_t* slots, int used, int width, const float* y,
-                  float* out) const;
+  void store_rows(const Panels& panels, int64_t expert, const TileResult& result, float* out) const;
 
   abi::ExpertRequest sizes_;
   DType dtype_;
@@ -164,7 +169,8 @@ void ExpertLinear::prepare_tile(const abi::Launch& launch, const Routing& routin
   const auto* x = static_cast<const float*>(launch.inputs[0].data);
   for (int i = 0; i < used; ++i)
     std::copy_n(x + sizes_.row_of(slots[i]) * sizes_.columns, sizes_.columns, gathered + i * sizes_.columns);
-  activations_.prepare(gathered, nullptr, used, tile_width(used), {0, sizes_.columns}, target, row);
+  activations_.prepare({.x = gathered, .norm_weight = nullptr, .used = used, .width = tile_width(used)},
+                       {0, sizes_.columns}, target, row);
 }
 
 // Panels of the packed matrix may have rows of two experts, where those of one are not whole panels.
@@ -226,15 +232,15 @@ void ExpertLinear::multiply(const Panels& panels, const char* tile, int width, f
 }
 
 // Out of the panels' [width][16] into the rows of the output.
-void ExpertLinear::store_rows(const Panels& panels, int64_t expert, const int32_t* slots, int used, int width,
-                              const float* y, float* out) const {
+void ExpertLinear::store_rows(const Panels& panels, int64_t expert, const TileResult& result, float* out) const {
   const int64_t rows = sizes_.rows;
   for (int i = 0; i < panels.count; ++i) {
     const int64_t first = (panels.first + i) * kPanelRows - (packed_ ? expert * rows : 0);  // in the expert's rows
     const int64_t begin = std::max<int64_t>(0, -first), end = std::min<int64_t>(kPanelRows, rows - first);
-    for (int t = 0; t < used; ++t)
-      std::copy(y + (i * width + t) * kPanelRows + begin, y + (i * width + t) * kPanelRows + end,
-                out + slots[t] * rows + first + begin);
+    for (int t = 0; t < result.used; ++t) {
+      const float* const from = result.y + (i * result.width + t) * kPanelRows;
+      std::copy(from + begin, from + end, out + result.slots[t] * rows + first + begin);
+    }
   }
 }
 
@@ -265,7 +271,7 @@ void ExpertLinear::run(const abi::Launch& launch, Worker& worker) const {
       multiply(panels, shared + tile * tile_bytes_, width, y);
       const int32_t* slots =
           routing.slots + routing.first_slot[expert] + (tile - routing.first_tile[expert]) * tile_slots_;
-      store_rows(panels, expert, slots, used, width, y, out);
+      store_rows(panels, expert, {.y = y, .slots = slots, .used = used, .width = width}, out);
     }
   });
 }

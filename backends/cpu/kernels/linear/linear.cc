@@ -137,7 +137,8 @@ const char* Linear::prepare_few(const Pass& pass) const {
   char* tile = row + activations_.row_bytes();
   const float* norm = options_.norm ? pass.input(options_.norm_at()) : nullptr;
   const int width = tiling_.full_width();
-  activations_.prepare(pass.input(0), norm, width, width, {0, columns_}, tile, reinterpret_cast<float*>(row));
+  activations_.prepare({.x = pass.input(0), .norm_weight = norm, .used = width, .width = width}, {0, columns_}, tile,
+                       reinterpret_cast<float*>(row));
   return tile;
 }
 
@@ -148,9 +149,11 @@ void Linear::prepare_many(const Pass& pass, Worker& worker) const {
   worker.parallel_for(tiling_.count() * column_parts_, 1, [&](int64_t index, int64_t) {
     const int64_t tile = index / column_parts_, part = index % column_parts_, chunks = columns_ / kChunk;
     const auto at = [&](int64_t p) { return p == column_parts_ ? columns_ : p * chunks / column_parts_ * kChunk; };
-    const float* x = pass.input(0) + tiling_.first(tile) * columns_;
-    activations_.prepare(x, norm, tiling_.used(tile), tiling_.width(tile), {at(part), at(part + 1)},
-                         pass.shared + tile * step, row);
+    activations_.prepare({.x = pass.input(0) + tiling_.first(tile) * columns_,
+                          .norm_weight = norm,
+                          .used = tiling_.used(tile),
+                          .width = tiling_.width(tile)},
+                         {at(part), at(part + 1)}, pass.shared + tile * step, row);
   });
   worker.barrier();
 }

@@ -44,7 +44,10 @@ void ActivationPlan::quantize(const float* x, int token, int width, Columns part
         std::memcpy(codes + ((chunk * kChunk / 2 + pair) * width + token) * 2, dealt + pair * 2, 4);
       }
     }
-    if (!sums.empty()) add_sums(chunk, token, width, scale, reduce_sum(low_codes), reduce_sum(high_codes), tile);
+    if (!sums.empty()) {
+      add_sums({.low = reduce_sum(low_codes), .high = reduce_sum(high_codes), .scale = scale}, chunk, token, width,
+               tile);
+    }
   }
   // A token with an infinity or a NaN has no codes; NaN scales make NaNs of its results.
   if (const float sound = reduce_sum(probe); sound != 0) {
@@ -52,9 +55,8 @@ void ActivationPlan::quantize(const float* x, int token, int width, Columns part
   }
 }
 
-// `low` and `high` are the sums of the codes of a chunk's first and second half.
-void ActivationPlan::add_sums(int64_t chunk, int token, int width, float scale, int32_t low, int32_t high,
-                              char* tile) const {
+void ActivationPlan::add_sums(const ChunkSums& chunk_sums, int64_t chunk, int token, int width, char* tile) const {
+  const auto [low, high, scale] = chunk_sums;
   for (size_t v = 0; v < sums.size(); ++v) {
     const GroupSums& wanted = sums[v];
     char* base = tile + sums_at(width, static_cast<int>(v));
@@ -69,8 +71,8 @@ void ActivationPlan::add_sums(int64_t chunk, int token, int width, float scale, 
   }
 }
 
-void ActivationPlan::prepare(const float* x, const float* norm_weight, int used, int width, Columns part, char* target,
-                             float* row) const {
+void ActivationPlan::prepare(const Tokens& tokens, Columns part, char* target, float* row) const {
+  const auto [x, norm_weight, used, width] = tokens;
   for (int token = 0; token < width; ++token) {
     const float* values = x + token * columns;
     if (token >= used) {

@@ -87,10 +87,16 @@ struct ActivationPlan {
   struct Columns {
     int64_t begin, end;
   };
-  // x: rows of K floats. Fills `part` of the tile at `target` (64-byte aligned) with `used` tokens, and up to `width`
-  // with zeros. `row` is a temporary of row_bytes().
-  void prepare(const float* x, const float* norm_weight, int used, int width, Columns part, char* target,
-               float* row) const;
+  // The tokens of a tile.
+  struct Tokens {
+    const float* x;            // [used][K]
+    const float* norm_weight;  // [K] if `norm`
+    int used;
+    int width;  // of the tile, at least `used`
+  };
+  // Fills `part` of the tile at `target` (64-byte aligned) with the tokens, and with zeros up to the tile's width.
+  // `row` is a temporary of row_bytes().
+  void prepare(const Tokens& tokens, Columns part, char* target, float* row) const;
 
   const float* plain_tile(const char* tile) const { return reinterpret_cast<const float*>(tile); }
   // With the sums of place `variant` in `sums`.
@@ -109,7 +115,12 @@ struct ActivationPlan {
     return scales_at(width) + aligned(columns / 8 * width) + variant * aligned(columns / 4 * width);
   }
   void quantize(const float* x, int token, int width, Columns part, char* tile) const;
-  void add_sums(int64_t chunk, int token, int width, float scale, int32_t low, int32_t high, char* tile) const;
+  // Sums of the codes of a chunk's first and second half, and the chunk's scale.
+  struct ChunkSums {
+    int32_t low, high;
+    float scale;
+  };
+  void add_sums(const ChunkSums& chunk_sums, int64_t chunk, int token, int width, char* tile) const;
 };
 
 // y = x · weight / rms(x).

@@ -50,8 +50,9 @@ class MatmulFew : public Kernel {
     std::fill_n(sums, a_.rows * kStrip, 0.0f);
     for (int64_t k = 0; k < a_.columns; k += kRowsTogether) {
       const int depth = static_cast<int>(std::min<int64_t>(kRowsTogether, a_.columns - k));
-      kAddRows[static_cast<size_t>(a_.rows - 1)](a_, a + k * a_.column_stride, b_.row_stride, b + k * b_.row_stride,
-                                                 depth, columns, sums);
+      const Strip strip = {
+          .data = b + k * b_.row_stride, .row_stride = b_.row_stride, .rows = depth, .columns = columns};
+      kAddRows[static_cast<size_t>(a_.rows - 1)](a_, a + k * a_.column_stride, strip, sums);
     }
     for (int64_t r = 0; r < a_.rows; ++r) {
       for (int64_t j = 0; j < columns; j += kLanes) {
@@ -61,10 +62,18 @@ class MatmulFew : public Kernel {
     }
   }
 
-  // sums += these columns of A · these rows of B, whose elements are converted once for all rows of A.
+  // Neighboring columns of up to kRowsTogether rows of B.
+  struct Strip {
+    const T* data;
+    int64_t row_stride;
+    int rows;
+    int64_t columns;
+  };
+
+  // sums += A's columns at `factors` · the rows of B, whose elements are converted once for all rows of A.
   template <int kRows>
-  static void add_rows(const abi::MatrixView& a, const T* factors, int64_t row_stride, const T* b, int depth,
-                       int64_t columns, float* sums) {
+  static void add_rows(const abi::MatrixView& a, const T* factors, const Strip& strip, float* sums) {
+    const auto [b, row_stride, depth, columns] = strip;
     F32 factor[kRows][kRowsTogether];
     for (int r = 0; r < kRows; ++r) {
       for (int i = 0; i < depth; ++i)
@@ -94,7 +103,7 @@ class MatmulFew : public Kernel {
       }
     }
   }
-  using AddRows = void (*)(const abi::MatrixView&, const T*, int64_t, const T*, int, int64_t, float*);
+  using AddRows = void (*)(const abi::MatrixView&, const T*, const Strip&, float*);
   static constexpr AddRows kAddRows[kFewRows] = {add_rows<1>, add_rows<2>, add_rows<3>, add_rows<4>};
 
   abi::MatrixView a_;

@@ -103,7 +103,7 @@ class CausalConv : public Kernel {
 };
 
 // A recurrence with a state [heads, rows, states] for each slot: a worker has some rows of a head. Own computes a token
-// of them, token(launch, t, head, row, count, state, y).
+// of them, token(launch, t, rows, y).
 template <class Own, class Request, class Input>
 class StateKernel : public Kernel {
  public:
@@ -117,6 +117,13 @@ class StateKernel : public Kernel {
 
  protected:
   static constexpr int64_t kRows = 8;  // whose states stay in the L1 cache while tokens pass
+
+  // Rows of a head, of one slot.
+  struct StateRows {
+    int64_t head;
+    int64_t row, count;  // first row, and their number: up to kRows
+    float* state;        // [count][states]
+  };
 
   StateKernel(const Request& request, const char* name, double flops_each) : r_(request) {
     implementation = name;
@@ -141,10 +148,12 @@ class StateKernel : public Kernel {
     auto* states = static_cast<float*>(launch.outputs[1].data);
     slots.for_each_run(r_.tokens, [&](int64_t slot, int64_t first, int64_t end) {
       if (slot < 0) return static_cast<void>(std::fill_n(y + (first * r_.heads + head) * r_.rows + row, count, 0.0f));
-      float* state = states + ((slot * r_.heads + head) * r_.rows + row) * r_.states;
-      if (slots.positions[first] == 0) std::fill_n(state, count * r_.states, 0.0f);
-      for (int64_t t = first; t < end; ++t)
-        own().token(launch, t, head, row, count, state, y + (t * r_.heads + head) * r_.rows + row);
+      const StateRows rows = {.head = head,
+                              .row = row,
+                              .count = count,
+                              .state = states + ((slot * r_.heads + head) * r_.rows + row) * r_.states};
+      if (slots.positions[first] == 0) std::fill_n(rows.state, count * r_.states, 0.0f);
+      for (int64_t t = first; t < end; ++t) own().token(launch, t, rows, y + (t * r_.heads + head) * r_.rows + row);
     });
   }
   const Own& own() const { return static_cast<const Own&>(*this); }
@@ -156,18 +165,15 @@ class SelectiveScanKernel
   explicit SelectiveScanKernel(const abi::SelectiveScanRequest& request)
       : StateKernel(request, "selective_scan f32", 5.0) {}
 
-  void token(const abi::Launch& launch, int64_t t, int64_t head, int64_t row, int64_t count, float* state,
-             float* y) const {
+  void token(const abi::Launch& launch, int64_t t, const StateRows& rows, float* y) const {
     using In = abi::SelectiveScanInput;
+    const auto [head, row, count, state] = rows;
     const int64_t at = t * r_.heads + head, shared = vectors(t, head);
-    step(in(launch, In::kA) + head * (r_.one_decay ? 1 : r_.states), in(launch, In::kDt)[at],
-         in(launch, In::kX) + at * r_.rows + row, in(launch, In::kB) + shared, in(launch, In::kC) + shared, count,
-         state, y);
-  }
-
- private:
-  void step(const float* a, float dt, const float* x, const float* b, const float* c, int64_t count, float* state,
-            float* y) const {
+    const float* a = in(launch, In::kA) + head * (r_.one_decay ? 1 : r_.states);
+    const float dt = in(launch, In::kDt)[at];
+    const float* x = in(launch, In::kX) + at * r_.rows + row;
+    const float* b = in(launch, In::kB) + shared;
+    const float* c = in(launch, In::kC) + shared;
     F32 sums[kRows];
     for (int64_t i = 0; i < count; ++i) sums[i] = zero_f32();
     const F32 step = splat(dt);
@@ -189,37 +195,35 @@ class GatedDeltaRule : public StateKernel<GatedDeltaRule, abi::DeltaRuleRequest,
  public:
   explicit GatedDeltaRule(const abi::DeltaRuleRequest& request) : StateKernel(request, "gated_delta_rule f32", 7.0) {}
 
-  void token(const abi::Launch& launch, int64_t t, int64_t head, int64_t row, int64_t count, float* state,
-             float* y) const {
+  void token(const abi::Launch& launch, int64_t t, const StateRows& rows, float* y) const {
     using In = abi::DeltaRuleInput;
+    const auto [head, row, count, state] = rows;
     const int64_t at = t * r_.heads + head, shared = vectors(t, head);
-    step(std::exp(in(launch, In::kDecay)[at]), in(launch, In::kBeta)[at], in(launch, In::kQ) + shared,
-         in(launch, In::kK) + shared, in(launch, In::kV) + at * r_.rows + row, count, state, y);
-  }
-
- private:
-  void step(float decay, float beta, const float* q, const float* k, const float* v, int64_t count, float* state,
-            float* y) const {
-    const F32 same = splat(decay);
+    const F32 decay = splat(std::exp(in(launch, In::kDecay)[at]));
+    const float beta = in(launch, In::kBeta)[at];
+    const float* q = in(launch, In::kQ) + shared;
+    const float* k = in(launch, In::kK) + shared;
+    const float* v = in(launch, In::kV) + at * r_.rows + row;
     for (int64_t i = 0; i < count; ++i) {
-      float* const row = state + i * r_.states;
+      float* const own = state + i * r_.states;
       F32 sum = zero_f32();
       for_each_vector([&](int64_t n, int lanes) {
-        const F32 decayed = load_some(row + n, lanes) * same;
-        store_some(row + n, decayed, lanes);
+        const F32 decayed = load_some(own + n, lanes) * decay;
+        store_some(own + n, decayed, lanes);
         sum = fma(decayed, load_some(k + n, lanes), sum);
       });
       const F32 delta = splat(beta * (v[i] - reduce_sum(sum)));
       sum = zero_f32();
       for_each_vector([&](int64_t n, int lanes) {
-        const F32 next = fma(delta, load_some(k + n, lanes), load_some(row + n, lanes));
-        store_some(row + n, next, lanes);
+        const F32 next = fma(delta, load_some(k + n, lanes), load_some(own + n, lanes));
+        store_some(own + n, next, lanes);
         sum = fma(next, load_some(q + n, lanes), sum);
       });
       y[i] = reduce_sum(sum);
     }
   }
 
+ private:
   template <class Visit>
   void for_each_vector(const Visit& visit) const {
     for (int64_t n = 0; n < r_.states; n += kLanes)

@@ -75,8 +75,13 @@ class Recurrent : public Kernel {
                   after = shape_.state_row(s + 1) * shape_.batch, row_of_step = shape_.step_row(s) * shape_.batch;
     auto* h = static_cast<float*>(launch.outputs[0].data);
     const int64_t vectors = (tile.block_end - tile.block) * kGates;
-    recurrent_product(h + (before + tile.row) * hidden, tile.row_end - tile.row, hidden, packed, tile.block * kGates,
-                      vectors, sums);
+    recurrent_product({.a = h + (before + tile.row) * hidden,
+                       .rows = tile.row_end - tile.row,
+                       .depth = hidden,
+                       .packed = packed,
+                       .first = tile.block * kGates,
+                       .vectors = vectors},
+                      sums);
     const auto* x = static_cast<const float*>(launch.inputs[0].data);
     const auto* bias = static_cast<const float*>(launch.inputs[2].data);
     for (int64_t row = tile.row; row < tile.row_end; ++row) {

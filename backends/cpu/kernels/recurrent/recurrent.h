@@ -84,14 +84,24 @@ class RecurrentSchedule {
   bool by_rows_ = true;
 };
 
-// a [rows, depth] times columns of packed weights from vector `first` on, to out [rows, vectors · 16]. `first` is a
-// whole number of panels.
-inline void recurrent_product(const float* a, int64_t rows, int64_t depth, const float* packed, int64_t first,
-                              int64_t vectors, float* out) {
-  const ProductTile tile{
-      .a = a, .row_stride = depth, .step_stride = 1, .out = out, .out_stride = vectors * kLanes, .accumulate = false};
-  product_block(tile, kMatrixRows * depth, rows, vectors * kLanes, depth, [&](int64_t j) {
-    return PanelSource{packed + (first / kTileVectors * kPanel + j) * depth, depth};
+// Rows of states or gates, and columns of packed weights.
+struct RecurrentFactors {
+  const float* a;  // [rows, depth]
+  int64_t rows, depth;
+  const float* packed;     // weights of `depth` rows
+  int64_t first, vectors;  // first vector of columns, a whole number of panels, and their number
+};
+
+// The product, to out [rows, vectors · 16].
+inline void recurrent_product(const RecurrentFactors& f, float* out) {
+  const ProductTile tile{.a = f.a,
+                         .row_stride = f.depth,
+                         .step_stride = 1,
+                         .out = out,
+                         .out_stride = f.vectors * kLanes,
+                         .accumulate = false};
+  product_block(tile, kMatrixRows * f.depth, f.rows, f.vectors * kLanes, f.depth, [&](int64_t j) {
+    return PanelSource{f.packed + (f.first / kTileVectors * kPanel + j) * f.depth, f.depth};
   });
 }
 

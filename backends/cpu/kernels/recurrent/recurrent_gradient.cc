@@ -62,8 +62,13 @@ class RecurrentGradient : public Kernel {
     const bool is_last = s == shape_.steps;
     if (!is_last) {
       const auto* gates = static_cast<const float*>(launch.outputs[kGru ? 2 : 0].data);
-      recurrent_product(gates + (shape_.step_row(s) * shape_.batch + tile.row) * depth, tile.row_end - tile.row, depth,
-                        packed, tile.block, vectors, sums);
+      recurrent_product({.a = gates + (shape_.step_row(s) * shape_.batch + tile.row) * depth,
+                         .rows = tile.row_end - tile.row,
+                         .depth = depth,
+                         .packed = packed,
+                         .first = tile.block,
+                         .vectors = vectors},
+                        sums);
     }
     float* carried = static_cast<float*>(launch.scratch) + packed_floats_;
     const int64_t state = shape_.state_row(s) * shape_.batch;

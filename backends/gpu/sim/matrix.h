@@ -2,7 +2,13 @@
 // layout of mma.sync, with 64 that of MFMA.
 #pragma once
 
+#include <cstring>
+
+#include "backends/gpu/sim/block.h"
+#include "backends/gpu/sim/gpu.h"
+#include "kernels/gpu/gpu.h"
 #include "kernels/gpu/register_copy.h"
+#include "src/base/half.h"
 
 #define GABBRO_MATRIX_CORES
 

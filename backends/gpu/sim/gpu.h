@@ -1,4 +1,4 @@
-// The vocabulary for the host: the simulator (backends/gpu/sim) runs each thread of a block on a separate stack.
+// The vocabulary of kernels/gpu/gpu.h for the host: the simulator runs each thread of a block on a separate stack.
 // Kernels are compiled once with GABBRO_SIM_WAVE 32 and once with 64.
 #pragma once
 
