@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The least of many short runs: other work on the machine only ever adds.
+// The shortest of many runs: other work on the machine only adds time.
 template <class Body>
 double best_seconds(double budget, Body&& body) {
   double best = 1e9;
@@ -137,7 +137,7 @@ size_t stored_bytes(const IsaTable& isa, DType dtype, const Shape& shape) {
 // Seconds of one product, the pool's wake-up included; the weights have left the cache since they were last used.
 double measure(const IsaTable& isa, ThreadPool& pool, DType dtype, const Shape& shape, int64_t tokens, double* pack) {
   const size_t source_bytes = static_cast<size_t>(shape.rows) * dtype_bytes(dtype, static_cast<size_t>(shape.columns));
-  const bool as_it_lies = isa.packed_bytes(dtype, shape.rows, shape.columns) == 0;
+  const bool in_place = isa.packed_bytes(dtype, shape.rows, shape.columns) == 0;
   const size_t packed = stored_bytes(isa, dtype, shape);
   const size_t copies = tokens > 32 ? 1 : (size_t{192} << 20) / packed + 1;
   std::mt19937 random(1);
@@ -147,7 +147,7 @@ double measure(const IsaTable& isa, ThreadPool& pool, DType dtype, const Shape& 
     void* target = weights.get() + c * packed;
     const auto start = Clock::now();
     pool.run([&](Worker& w) {
-      if (as_it_lies) {
+      if (in_place) {
         if (w.index() == 0) std::memcpy(target, source.get(), packed);
         return;
       }
@@ -159,7 +159,7 @@ double measure(const IsaTable& isa, ThreadPool& pool, DType dtype, const Shape& 
   for (float& value : x) value = static_cast<float>(random() % 2001) / 1000 - 1;
   abi::TensorView inputs[] = {
       view(DType::f32, tokens, shape.columns),
-      view(dtype, shape.rows, shape.columns, as_it_lies ? abi::Layout::kStrided : abi::Layout::kPacked)};
+      view(dtype, shape.rows, shape.columns, in_place ? abi::Layout::kStrided : abi::Layout::kPacked)};
   abi::TensorView output = view(DType::f32, tokens, shape.rows);
   const abi::KernelRequest request = {
       .op = "linear", .inputs = inputs, .input_count = 2, .outputs = &output, .output_count = 1};

@@ -28,7 +28,7 @@ TINY = random_model.Shape(16, 1024, 16, 4, 4096, 1024, 64)
 
 
 class DeviceMemory:
-    """The most that nvidia-smi sees in use on the first GPU meanwhile, in bytes; None where there is none."""
+    """Peak memory in use on the first GPU, in bytes, sampled by nvidia-smi; None without a GPU."""
 
     def __enter__(self):
         self.before = self.most = self.used()
@@ -70,7 +70,7 @@ class Steps:
         self.large = os.path.join(large, "random-70b.gguf")
 
     def folder_for(self, size):
-        """Memory is faster to write to than a disk, and `large_disk` is about the disk."""
+        """The folder for a large model: in memory if it fits, unless the step that reads it from disk is wanted."""
         shared = "/dev/shm"
         free = shutil.disk_usage(shared).free if os.path.isdir(shared) else 0
         with open("/proc/meminfo") as file:

@@ -1,9 +1,9 @@
-"""What the emulated cards get wrong of AMD's instructions, and the right of it; and what takes them long.
+"""Corrections of the emulator of AMD cards: instructions that it computes wrongly, and slow searches.
 
-The semantics of most instructions are tinygrad's (test/mockgpu/amd, commit a9069c17), of the others the emulator's own
-(amd_emulator/wave_runner.c). `corrected` makes a folder that stands for a checkout of one of the two: links to its files,
-and a corrected copy of those named here. The checkout itself stays as it is.
-Each correction says what AMD's ISA documents have instead, and the instructions that show it.
+The semantics of most instructions are tinygrad's (test/mockgpu/amd, commit a9069c17), of the others the emulator's
+(amd_emulator/wave_runner.c). `corrected` makes a folder to use instead of a checkout of one of the two: links to its
+files, and corrected copies of those named here. The checkout is not changed.
+Each correction quotes AMD's ISA document, and has instructions that show the error.
 """
 import collections
 import pathlib
@@ -174,7 +174,7 @@ def corrected_texts(checkout, corrections):
 
 
 def corrected(checkout, folder, corrections=CORRECTIONS, added=ADDED):
-    """Makes `folder`, which is there for this alone, stand for `checkout`."""
+    """Makes `folder`, which must hold nothing else, a corrected copy of `checkout`."""
     texts = {**corrected_texts(checkout, corrections), **{name: file.read_text() for name, file in added.items()}}
     # Folders on the path of a corrected file are folders, all other entries are links.
     own = {str(parent) for name in texts for parent in pathlib.PurePath(name).parents}
@@ -193,5 +193,5 @@ def corrected(checkout, folder, corrections=CORRECTIONS, added=ADDED):
         file = folder / name
         if file.is_symlink():
             file.unlink()
-        if not file.is_file() or file.read_text() != text:  # what depends on it is younger
+        if not file.is_file() or file.read_text() != text:  # keeps the time of an unchanged file, for make
             file.write_text(text)

@@ -35,7 +35,7 @@ IGNORED_ARGUMENTS = {"self", "kwargs", "args", "output_attentions", "output_hidd
 
 
 def task_of(table):
-    """"causal-lm" of MODEL_FOR_CAUSAL_LM_MAPPING_NAMES; None for what is no task."""
+    """"causal-lm" for MODEL_FOR_CAUSAL_LM_MAPPING_NAMES; None for a table that is not of a task."""
     if table in TASK_NAMES:
         return TASK_NAMES[table]
     match = re.fullmatch(r"MODEL_FOR_(.*)_MAPPING_NAMES", table)
@@ -51,7 +51,7 @@ def plain(value):
 
 
 def differing(values, base):
-    """The fields of a configuration that its base class has not, or has with another value; also of its parts."""
+    """The fields of a configuration that differ from its base class, or that only it has; nested ones too."""
     result = {}
     for name, value in values.items():
         if name in NOISE or (name in base and base[name] == value and name != "model_type"):

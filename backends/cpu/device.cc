@@ -89,7 +89,7 @@ abi::PoolFacts MemoryCount::facts() const {
 }
 
 void* CpuDevice::allocate(size_t bytes) {
-  // The system would promise more, and kill somebody later.
+  // Linux overcommits: a larger allocation would succeed, and the OOM killer end a process later.
   const uint64_t in_use = memory_.in_use();
   if (in_use > memory_total_ || bytes > memory_total_ - in_use) return memory_.refused(), nullptr;
   if (kept_.bytes() > memory_total_ - in_use - bytes) kept_.clear();

@@ -20,20 +20,20 @@ struct TeamState {
   static constexpr int kLoops = 16;  // dynamic loops between two barriers
   alignas(64) std::atomic<int32_t> arrived{0};
   alignas(64) std::atomic<uint32_t> generation{0};  // barriers passed
-  bool stopped = false;                             // what the last barrier() saw of `cancel`: the same for all workers
+  bool stopped = false;                             // value of `cancel` at the last barrier(), the same for all workers
   // Counters of loops, in two sets: one is in use, the other, used before the last barrier, is being reset.
   struct alignas(64) Counter {
     std::atomic<int64_t> next{0};
   };
   Counter loops[2][kLoops];
-  // For stream_for: what was taken of each worker's run, from its front (low half) and its back (high half).
+  // For stream_for: items taken from the front (low half) and from the back (high half) of each worker's run.
   struct alignas(64) Taken {
     std::atomic<uint64_t> items[2] = {0, 0};
   };
   alignas(64) std::unique_ptr<Taken[]> taken;  // by worker
   const std::atomic<bool>* cancel = nullptr;
   int32_t workers = 1;
-  int32_t spins = 0;  // polls in barrier() before the core is given to somebody else
+  int32_t spins = 0;  // polls in barrier() before the thread yields its core
 };
 
 // One of the threads that carry out a launch together. Every worker runs the same kernel code: it must make the same
@@ -54,12 +54,12 @@ class Worker {
   // Waits until all workers are here. What each wrote before is visible to all after.
   void barrier();
 
-  // Names memory that this worker will read soon and that is not written meanwhile, i.e. weights: prefetches its
-  // beginning at once, and the rest while the worker waits in barriers.
+  // Prefetches memory that this worker will read soon and that is not written until then, such as weights: its
+  // beginning at once, the rest while the worker waits in barriers.
   void expect(std::span<const std::byte> memory);
 
-  // Calls body(begin, end) for pieces of [0, items), at most `grain` long; each item is done once, by whichever worker
-  // is free. Does not wait for the others: call barrier() before reading what they wrote.
+  // Calls body(begin, end) for pieces of [0, items), at most `grain` long; the next free worker takes the next piece.
+  // Does not wait for the other workers: call barrier() before reading their results.
   template <class Body>
   void parallel_for(int64_t items, int64_t grain, Body&& body) {
     assert(loop_ < TeamState::kLoops);
@@ -128,10 +128,10 @@ class Worker {
 
   TeamState& team_;
   int index_;
-  uint32_t set_;  // of counters: which one is in use
+  uint32_t set_;  // index of the set of counters in use
   int loop_ = 0;
   bool streamed_ = false;
-  const std::byte* expected_ = nullptr;  // what is left to ask for
+  const std::byte* expected_ = nullptr;  // rest of the memory of expect(), not yet prefetched
   const std::byte* expected_end_ = nullptr;
 };
 
@@ -142,7 +142,7 @@ class Kernel {
   // Called by every worker with the same launch. Inputs may be written only where the op says so.
   virtual void run(const abi::Launch& launch, Worker& worker) const = 0;
 
-  // The weights that run() will read first on this worker, as far as they are one stretch of memory; empty if none.
+  // The weights that run() reads first on this worker, up to the first gap between them; empty if there are none.
   virtual std::span<const std::byte> first_weights(const abi::Launch&, const Worker&) const { return {}; }
 
   size_t scratch_bytes = 0;    // shared by the workers
@@ -159,7 +159,7 @@ struct MakeContext {
 // Null where there is no kernel for this request. The request lives only during the call.
 using MakeKernel = std::unique_ptr<Kernel> (*)(const abi::KernelRequest& request, const MakeContext& context);
 
-// For the last column of the table.
+// The last column of the kernel table.
 inline constexpr bool kInPlace = true;
 
 struct KernelEntry {

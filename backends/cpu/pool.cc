@@ -19,7 +19,7 @@ namespace {
 constexpr auto kSpinForLaunch = std::chrono::microseconds(200);
 
 // Pauses (about 20 ns each on Zen 4) in a barrier before the core is given away: the pieces of a launch differ by less
-// than this unless somebody else runs on the core.
+// than this unless another process runs on the core.
 constexpr int32_t kSpinInBarrier = 4000;
 
 // Limits of expected memory: prefetched before the barrier, so that the memory is busy during it; and in all, which

@@ -37,17 +37,16 @@ class GpuDevice {
   // Null where there is not enough memory.
   void* allocate(abi::Stream* on, size_t bytes) { return pool_.allocate(bytes, &stream(on)); }
   void free(abi::Stream* on, void* pointer) { pool_.release(pointer, &stream(on)); }
-  // As in the contract: where the host's memory is not pinned, the first has read it and the second filled it on
-  // return.
+  // As in backend_abi.h. Pageable host memory is read or written before the function returns; for pinned memory the
+  // copy is only enqueued.
   void copy_to_device(abi::Stream* on, void* target, const void* host, size_t bytes);
   void copy_to_host(abi::Stream* on, void* host, const void* source, size_t bytes);
   bool is_pinned(const void* host) const { return pinned_.holds(host); }
-  // This and what else waits throws ApiError kBadIndex if a kernel has read an index out of range.
+  // Like every function that waits, throws ApiError kBadIndex if a kernel has read an index out of range.
   void synchronize_stream(abi::Stream* on);
   void synchronize_event(api::Event* event);
 
-  // From another device of this backend, or this one, after all that was enqueued on either's compute stream; the bytes
-  // are there on return. See peers.h.
+  // Copies from a device of this backend, after all work on both compute streams, and waits for the copy. See peers.h.
   void copy_from(GpuDevice& from, void* target, const void* source, size_t bytes);
   // The same through the host's memory, whatever the route.
   void copy_staged_from(GpuDevice& from, void* target, const void* source, size_t bytes);
@@ -82,10 +81,10 @@ class GpuDevice {
 
   Tuning& tuning() { return tuning_; }
 
-  // To be called before a kernel goes away: what was captured may name it.
+  // Call this before a kernel is destroyed: captured graphs may launch it.
   void forget_graphs_of(const void* kernel);
 
-  // Enqueues the launches. False when `cancel` was seen to be true meanwhile; some of them may have been done then.
+  // Enqueues the launches. False if `cancel` became true meanwhile; some of them may have run then.
   bool execute(abi::Stream* on, const abi::Launch* launches, int32_t count, const std::atomic<bool>* cancel) {
     return stream(on).execute(launches, count, cancel);
   }
@@ -121,11 +120,11 @@ class GpuDevice {
   Pool pool_, pinned_;  // before the streams: memory is released once these are done
   Ranges ranges_;
   std::mutex streams_mutex_;
-  std::list<std::unique_ptr<GpuStream>> streams_;  // but the compute stream
+  std::list<std::unique_ptr<GpuStream>> streams_;  // all but the compute stream
   api::Module* module_ = nullptr;
   std::unique_ptr<Packer> packer_;
-  std::unique_ptr<PeerCopies> peers_;  // from the first copy on
-  mutable std::mutex making_;          // of the code object's functions; another, since execution may take long
+  std::unique_ptr<PeerCopies> peers_;  // made by the first copy
+  mutable std::mutex making_;          // of lookups in the code object; not a stream's, which execution holds
 };
 
 }  // namespace gabbro::gpu

@@ -33,8 +33,8 @@ inline nn::Factory factory(const DeviceArgument& device, DType dtype) {
   return {.device = device_argument(device.object), .generator = module_generator(), .dtype = dtype};
 }
 
-// run.cc. What a training step leaves to be computed (losses, moments of a batch): the thread's next step of an
-// optimizer computes it in its own plan, as far as somebody still holds it.
+// run.cc. Registers a pending result of a training step (a loss, the moments of a batch): the thread's next optimizer
+// step computes it in the same plan, if the tensor still has other references.
 void compute_with_step(const Tensor& tensor);
 std::vector<Tensor> left_to_compute(const std::shared_ptr<Device>& device);  // forgets them
 

@@ -301,7 +301,7 @@ has a method ``forward``, which is what a call of the module calls.
 True
 )")
       .def("forward", &nn::Layer::forward, nb::arg("x"), nb::sig("def forward(self, x: Tensor, /) -> Tensor"),
-           "What it computes of `x`.");
+           "The layer's output for `x`.");
 }
 
 }  // namespace gabbro::python

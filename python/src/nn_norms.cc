@@ -13,7 +13,7 @@ void bind_batch_norm(nb::module_& m, const char* name, const char* input) {
   const std::string doc =
       fmt::format(R"(Each channel of [N, C, ...] with mean 0 and variance 1 (Ioffe and Szegedy 2015).
 
-In training by the moments of the batch, which move the running ones; else by the running ones.
+In training, mean and variance are those of the batch, and update the running ones; else the running ones are used.
 
 Parameters
 ----------
@@ -21,7 +21,7 @@ num_features : int
     C
 eps : float
 momentum : float or None
-    The share of the batch in the running moments; None: these are the mean over all batches.
+    Weight of the batch in the running mean and variance; None: they are averages of all batches.
 affine : bool
     A trained weight and bias for each channel.
 track_running_stats : bool
@@ -56,7 +56,7 @@ void bind_batch_norms(nb::module_& m) {
         }
         return y;
       },
-      nb::arg("x"), nb::sig("def forward(self, x: Tensor, /) -> Tensor"), "What it computes of `x`.");
+      nb::arg("x"), nb::sig("def forward(self, x: Tensor, /) -> Tensor"), "The layer's output for `x`.");
   tensor_member(norm, "weight", &nn::BatchNorm::weight, true);
   tensor_member(norm, "bias", &nn::BatchNorm::bias, true);
   tensor_member(norm, "running_mean", &nn::BatchNorm::running_mean, true);

@@ -1,5 +1,5 @@
-// Pending work is known by weak references, so that nothing is kept alive for it: large ops by their nodes, and results
-// that were dropped by programs, whose inputs are found again where somebody else holds them.
+// Pending work, in weak references, so that it keeps nothing alive: large ops by their nodes, and results that programs
+// dropped, whose inputs are found through their other references.
 #include "python/src/pending.h"
 #include "python/src/fork.h"
 

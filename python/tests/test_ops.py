@@ -1,4 +1,4 @@
-"""The op functions against NumPy: that each is bound to what its name says, with its arguments in their places.
+"""The op functions against NumPy: each name is bound to its function, with the arguments in the right order.
 
 (Values, shapes and dtypes of the ops themselves are tested in C++, on every backend.)
 """

@@ -8,53 +8,13 @@
 #include <vector>
 
 #include "gabbro/engine/session.h"
-#include "src/engine/state_pool.h"
+#include "src/engine/sequence.h"
 #include "src/models/llm/model.h"
 #include "src/ops/ops.h"
 
 namespace gabbro {
 
 struct TokenTree;  // token_tree.h
-namespace encoder {
-struct T5State;  // src/models/encoder/t5_decoder.h
-}
-
-// The tokens of one conversation, and the pages of the cache that hold their keys and values. A value: a copy shares
-// pages until one of both writes to them. Recurrent states cannot be shared or cut: a sequence that was copied, cut or
-// stopped within a step computes them again from its tokens, in its next step.
-// Encoder-decoder models (T5): the tokens of the first step are the encoder's input, later ones the decoder's output. A
-// sequence that is truncated within the input is encoded again, with the next tokens.
-class Sequence {
- public:
-  explicit Sequence(std::shared_ptr<Engine> engine);
-  ~Sequence();
-  Sequence(const Sequence& other);
-  Sequence(Sequence&&) noexcept;
-  Sequence& operator=(Sequence&&) = delete;
-
-  std::span<const int32_t> tokens() const { return tokens_; }
-  // Forgets all but the first `length` tokens. Throws bad_input where there are not as many.
-  void truncate(int64_t length);
-  // Takes over whole pages that other sequences, also former ones, computed for the same tokens after the same
-  // beginning; the sequence has to be a beginning of `prompt`. The last token of the prompt stays to be computed.
-  // Returns how many tokens the sequence has now.
-  int64_t reuse(std::span<const int32_t> prompt);
-
- private:
-  friend class Runner;
-  int32_t take_page();
-  void take_pages(int64_t length);
-  void release_pages(int64_t length);
-  void name_pages();
-
-  std::shared_ptr<Engine> engine_;
-  std::vector<int32_t> tokens_;
-  std::vector<int32_t> pages_;
-  std::vector<uint64_t> names_;  // of the full pages
-  std::shared_ptr<SequenceState> state_ = std::make_shared<SequenceState>();
-  int64_t text_length_ = 0;                       // of an encoder-decoder: tokens that the encoder reads
-  std::unique_ptr<encoder::T5State> t5_state_{};  // of tokens_; null: to be computed again
-};
 
 // Tokens to append to a sequence, and the rows of logits that are wanted.
 struct Chunk {

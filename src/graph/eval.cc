@@ -136,7 +136,7 @@ void Evaluation::run(const std::atomic<bool>* cancel) {
 void Evaluation::finish() {
   for (size_t i = 0; i < pending_.size(); ++i) {
     TensorState& state = pending_[i].state();
-    if (state.node == nullptr) continue;  // somebody else has computed it meanwhile
+    if (state.node == nullptr) continue;  // another thread has computed it meanwhile
     state.storage = values_[i].state().storage;
     state.layout = values_[i].state().layout;
     state.node.reset();

@@ -45,7 +45,7 @@ class RunnerTest : public testing::Test {
   }
 };
 
-// The tokens that the most probable ones give, of one prompt alone.
+// Greedy tokens after a prompt, in a session without others.
 std::vector<int32_t> greedy(const std::shared_ptr<Engine>& engine, const std::vector<int32_t>& prompt, int count) {
   Session session(engine);
   std::vector<int32_t> tokens;
@@ -57,7 +57,7 @@ std::vector<int32_t> greedy(const std::shared_ptr<Engine>& engine, const std::ve
   return tokens;
 }
 
-// Prompts and single tokens, mixed: what the device chooses are the places of the largest logits.
+// Prompts and single tokens, mixed: the ids are the indices of the largest logits.
 TEST_F(RunnerTest, StepGreedyTakesTheLargestLogits) {
   const auto engine = load(6);
   Runner runner(engine), other(engine);
@@ -248,7 +248,7 @@ TEST_F(RunnerTest, PagesAreCopiedWhereTheyAreWritten) {
     EXPECT_EQ(step(a, one), expected({begin, one}));
     EXPECT_EQ(step(b, two), expected({begin, two}));
     EXPECT_EQ(step(a, two), expected({begin, one, two}));
-    // A page with a name is cut and written again: who looks for its old tokens does not find it.
+    // A named page is truncated and written again: it is no longer found by its former tokens.
     b.truncate(30);
     step(b, one);
     Sequence c(engine);

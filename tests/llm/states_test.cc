@@ -137,7 +137,7 @@ TEST_P(States, ACanceledStepLeavesTheSequenceAsBefore) {
   const std::atomic<bool> cancel = true;
   try {
     session.append(prompt_of(7, 20), &cancel);
-    session.truncate(30);  // it was done before anyone looked
+    session.truncate(30);  // the step ended before it checked the flag
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInterrupted);
   }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes src/text/script_ranges.cc: which code points are of one script for the pre-tokenizer UnicodeScripts.
 
-`tokenizers` has the scripts of an old version of Unicode; what that does not know is of no script. The ranges are found by
-asking it: it cuts two characters apart where their scripts differ.
+`tokenizers` has the scripts of an old version of Unicode; later code points have no script. The ranges are found by
+experiment: its pre-tokenizer splits two characters whose scripts differ.
 """
 import os
 

@@ -22,7 +22,7 @@ struct ProcessFacts {
   std::string user_name;  // empty where /etc/passwd does not know it
   std::vector<unsigned> groups;
   std::string container;  // "docker", "podman", "kubernetes", "lxc", "apptainer"; empty: none
-  bool rootless = false;  // in a user namespace: root here is somebody else outside
+  bool rootless = false;  // in a user namespace: root here is another user outside
   bool selinux_enforcing = false;
 };
 

@@ -13,8 +13,8 @@ namespace gabbro::discovery {
 enum class RuntimeKind { kHip, kCuda };
 
 enum class RuntimeState {
-  kOk,         // loaded, and asked; `devices` may still be empty
-  kMissing,    // there is no such library, or it cannot be loaded
+  kOk,         // loaded, and it listed its devices, if any
+  kMissing,    // the library is missing or cannot be loaded
   kFailed,     // it answered with an error
   kHung,       // no answer within the limit
   kCrashed,    // the process ended before the answer
@@ -34,7 +34,7 @@ struct RuntimeReport {
 // Eight cards answer within 5 s; a driver that does not match keeps a runtime waiting for 30 s.
 inline constexpr std::chrono::seconds kProbeLimit{12};
 
-// For a recorded tree: what was recorded. Else runs the helper program gabbro_probe. Never throws.
+// Runs the helper program gabbro_probe; for a recorded tree, returns the recorded report. Never throws.
 RuntimeReport probe_runtime(const SystemRoot& root, RuntimeKind kind, std::chrono::milliseconds limit = kProbeLimit);
 
 // "hip" or "cuda", and the names that users know: "HIP runtime", "CUDA driver library".

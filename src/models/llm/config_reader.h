@@ -9,8 +9,8 @@
 
 namespace gabbro::llm {
 
-// A field in GGUF (after the architecture's name and a dot) and in config.json; null: that layout has none. Names with
-// "|" between them are alternatives, of which the first that is there counts.
+// A field's name in GGUF, without the architecture's prefix, and in config.json; null: that layout does not have it.
+// Alternatives are separated by "|"; the first that the file has is read.
 struct FieldName {
   const char* gguf;
   const char* hugging_face;
@@ -42,7 +42,7 @@ class ConfigReader {
   int64_t bounded(FieldName name, int64_t value, int64_t least, int64_t most) const;
 
   const Checkpoint& checkpoint_;
-  std::string prefix_;  // "llama." of GGUF; "text_config." of a model that also sees or hears
+  std::string prefix_;  // "llama." in GGUF; "text_config." in the config.json of a multimodal model
 };
 
 // general.architecture of GGUF, model_type of config.json or of the language model in it. Throws bad_input where it is

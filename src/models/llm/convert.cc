@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -18,7 +17,6 @@
 #include "src/formats/ggml_type.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/gguf_writer.h"
-#include "src/formats/quant/finite.h"
 #include "src/formats/quant/quant.h"
 #include "src/models/llm/config_reader.h"
 #include "src/models/llm/convert_fields.h"
@@ -78,8 +76,6 @@ class Conversion {
   void convert_all();
   void convert(const Chunk& chunk, std::vector<std::byte>& out);
   void release(const Target& target);
-  void convert_rows(const Target& target, int64_t first, int64_t count, std::vector<std::byte>& out) const;
-  const std::byte* source_row(const Target& target, int64_t row, std::vector<std::byte>& gathered) const;
 
   const Checkpoint& checkpoint_;
   const Convertible& model_;
@@ -250,79 +246,6 @@ void Conversion::lay_out() {
   result_.tensors = targets_.size();
 }
 
-// The row in the source's format, of the file or put together in `gathered`. A vector is one row.
-const std::byte* Conversion::source_row(const Target& target, int64_t row, std::vector<std::byte>& gathered) const {
-  const CheckpointTensor& source = *target.source;
-  const TransformersLayout& theirs = target.theirs;
-  if (target.experts && target.experts->has_rows()) return target.experts->row(row);
-  if (target.experts) {
-    gathered.resize(dtype_bytes(source.dtype(), static_cast<size_t>(target.columns())));
-    target.experts->copy_row(row, gathered.data());
-    return gathered.data();
-  }
-  if (target.heads && !target.heads->in_one_piece()) {
-    gathered.resize(dtype_bytes(target.from(), static_cast<size_t>(target.columns())));
-    target.heads->copy_row(row, gathered.data());
-    return gathered.data();
-  }
-  const bool vector = target.shape.size() == 1;
-  if (vector && theirs.row) {
-    const size_t element = source.data.size() / static_cast<size_t>(target.columns());
-    gathered.resize(source.data.size());
-    for (int64_t j = 0; j < target.columns(); ++j)
-      copy_row(source, target.columns(), theirs, j, gathered.data() + static_cast<size_t>(j) * element);
-    return gathered.data();
-  }
-  const size_t bytes =
-      source.data.size() / static_cast<size_t>(target.rows() + theirs.skipped_rows + theirs.trailing_rows);
-  if (theirs.transposed) {
-    gathered.resize(bytes);
-    copy_row(source, target.rows(), theirs, row, gathered.data());
-    return gathered.data();
-  }
-  return source.data.data() + static_cast<size_t>((theirs.row ? theirs.row(row) : row) + theirs.skipped_rows) * bytes;
-}
-
-void Conversion::convert_rows(const Target& target, int64_t first, int64_t count, std::vector<std::byte>& out) const {
-  const auto columns = target.columns();
-  const size_t row_bytes = target.bytes / static_cast<size_t>(target.rows());
-  out.resize(row_bytes * static_cast<size_t>(count));
-  if (target.table != nullptr) {
-    std::memcpy(out.data(), target.table->data() + first * columns, out.size());
-    return;
-  }
-  const CheckpointTensor& source = *target.source;
-  const bool as_it_is = (!target.dtype || *target.dtype == target.from()) && target.theirs.offset == 0 &&
-                        !target.theirs.column && !target.theirs.factor && target.merged.terms().empty();
-  std::vector<float> values(static_cast<size_t>(columns));
-  std::vector<std::byte> gathered;
-  for (int64_t i = 0; i < count; ++i) {
-    const std::byte* const row = source_row(target, first + i, gathered);
-    if (target.dtype && !all_finite(target.from(), row, columns)) {
-      throw bad_input("{}: tensor {} has values that are not numbers; the file is damaged", checkpoint_.path(),
-                      gguf::quote(source.name));
-    }
-    std::byte* const to = out.data() + static_cast<size_t>(i) * row_bytes;
-    if (as_it_is) {
-      std::memcpy(to, row, row_bytes);
-      continue;
-    }
-    dequantize_row(target.from(), row, values.data(), columns);
-    if (target.theirs.offset != 0) {
-      for (float& value : values) value += target.theirs.offset;
-    }
-    target.merged.add_to(first + i, values);
-    if (const auto& column = target.theirs.column) {
-      const std::vector<float> stored = values;
-      for (int64_t j = 0; j < columns; ++j) values[static_cast<size_t>(j)] = stored[static_cast<size_t>(column(j))];
-    }
-    if (const auto& factor = target.theirs.factor) {
-      for (float& value : values) value *= factor(first + i);
-    }
-    quantize_row(*target.dtype, values.data(), target.importance_of(first + i), to, columns);
-  }
-}
-
 void Conversion::convert_all() {
   const std::vector<Chunk> chunks = open_chunks();
   std::atomic<size_t> next = 0;
@@ -376,7 +299,7 @@ void Conversion::convert(const Chunk& chunk, std::vector<std::byte>& out) {
   std::call_once(target.state->prepared, [&] {
     for (const CheckpointTensor* source : target.sources()) source->prepare();
   });
-  convert_rows(target, chunk.first, chunk.count, out);
+  target.convert_rows(chunk.first, chunk.count, checkpoint_.path(), out);
   const uint64_t row_bytes = out.size() / static_cast<size_t>(chunk.count);
   file_->write(target.offset + static_cast<uint64_t>(chunk.first) * row_bytes, out);
   if (target.state->rows_left.fetch_sub(chunk.count) == chunk.count) {

@@ -1,4 +1,4 @@
-// One tensor of the file that convert() writes. Private to convert.cc.
+// One tensor of the file that convert() writes, and the conversion of its rows. Private to convert.cc.
 #pragma once
 
 #include <atomic>
@@ -52,6 +52,14 @@ struct ConvertTarget {
     for (size_t i = 0; i + 1 < shape.size(); ++i) count *= shape[i];
     return count;
   }
+
+  // Rows [first, first + count) in the new format. Throws bad_input, which names the model and the tensor, for values
+  // that are not finite.
+  void convert_rows(int64_t first, int64_t count, const std::string& model_path, std::vector<std::byte>& out) const;
+
+ private:
+  // A row in the source's format, in the file or gathered in `gathered`. A vector is one row.
+  const std::byte* source_row(int64_t row, std::vector<std::byte>& gathered) const;
 };
 
 }  // namespace gabbro::llm

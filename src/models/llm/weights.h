@@ -284,6 +284,7 @@ class CheckpointWeights : public WeightSource {
   Tensor upload_rows(const CheckpointTensor& whole, const std::string& name, MatrixSize size,
                      const TransformersLayout& theirs);
   std::vector<float> read_floats(const std::string& name, std::vector<int64_t> shape, const TransformersLayout& theirs);
+  void require_weight_format(const CheckpointTensor& tensor) const;
   const CheckpointTensor& checked(const std::string& name, std::vector<int64_t> shape) const;
   void check_values(const CheckpointTensor& tensor) const;
   bool is_streamed(const RequestedTensor& requested) const;

@@ -161,7 +161,7 @@ std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places
   return results;
 }
 
-// More parts of nothing than anybody asks for on purpose: a list of them would take the memory.
+// Limit on empty parts, since a list of very many would exhaust memory; far more than programs need.
 constexpr int64_t kMostEmptyParts = 1 << 16;
 
 std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis) {

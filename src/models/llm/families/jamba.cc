@@ -1,5 +1,5 @@
-// Jamba: layers of Mamba 1 with norms of step sizes, b and c, and among them some of attention without positions; every
-// few layers a mixture of experts.
+// Jamba: Mamba 1 layers, with norms of the step sizes, b and c; every few layers attention without positional encoding
+// in their place, or a mixture of experts.
 #include <fmt/format.h>
 
 #include "src/models/llm/decoder.h"
@@ -40,7 +40,7 @@ constexpr auto kNames = with_names(kOwn, kDecoderNames);
 struct Config {
   DecoderConfig decoder;
   StateSpaceSizes sizes;
-  std::vector<bool> attends;  // of each layer; the others are state spaces
+  std::vector<bool> attends;  // whether layer i is attention; else it is a state space
 };
 
 std::vector<bool> read_attention_layers(const ConfigReader& fields, int64_t layers) {
