@@ -22,7 +22,11 @@ sys.path.insert(0, str(ROOT / "bench/peers/llama_cpp"))
 import llama_tools  # noqa: E402
 
 FAMILIES = ROOT / "tests/data/families"
-NOT_IN_LLAMA = {"falcon_rw", "gpt_neo", "gptj", "opt"}
+NO_SUCH = "llama.cpp has no such architecture"
+NOT_COMPARED = {"falcon_rw": NO_SUCH, "gpt_neo": NO_SUCH, "gptj": NO_SUCH, "opt": NO_SUCH,
+                # 20 layers with their own keys, 4 streams, LAuReL of rank 64, in 10 layers sparse gates: as deep a random
+                # model multiplies rounding errors by 1e3.
+                "gemma3n": "llama.cpp has the published sizes alone"}
 OTHER_LOGITS = {"phimoe"}  # llama.cpp routes by softmax where the model has SparseMixer
 # Settings of a fixture for which llama.cpp has no field, or which it knows by the number of layers: another tiny model is
 # made with these instead. "null" is None.
@@ -115,8 +119,8 @@ def main():
         work = args.keep or pathlib.Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
         for name in names:
-            if name in NOT_IN_LLAMA:
-                print(f"| {name} | | | llama.cpp has no such architecture |", flush=True)
+            if name in NOT_COMPARED:
+                print(f"| {name} | | | {NOT_COMPARED[name]} |", flush=True)
                 continue
             found = compare_family(args, name, work)
             if isinstance(found, str):

@@ -11,7 +11,7 @@ tokenizers and transformers.
 
 Jina's BERT has no class in transformers: JinaBert below follows its description (Günther et al. 2023, section 3: BERT
 with ALiBi in both directions, Press et al. 2022, and a GEGLU feed-forward block, Shazeer 2020), with the names of the
-published weights. NomicBert is transformers', saved once with its names and once with those of the published weights.
+published weights. So has Nomic's mixture of experts: NomicMoe below. NomicBert is transformers', saved once with its names and once with those of the published weights.
 Usage: make_encoder_fixtures.py [NAME...]
 """
 import json
@@ -50,6 +50,7 @@ FAMILIES = {
                                cls_token_id=1, sep_token_id=2, classifier_pooling="mean", **CLASSIFIER), "rank"),
     "nomic_bert": ("NomicBertModel", "NomicBertConfig", {}, "mean"),
     "nomic_bert_published": ("NomicBertModel", "NomicBertConfig", {}, "mean"),
+    "nomic_bert_moe": ("NomicMoe", "NomicBertConfig", {}, "mean"),
     "jina_bert": ("JinaBert", "BertConfig", dict(position_embedding_type="alibi", feed_forward_type="geglu",
                                                  num_attention_heads=6, hidden_size=48), "mean"),
     "distilbert": ("DistilBertModel", "DistilBertConfig",
@@ -132,6 +133,71 @@ class JinaBert(torch.nn.Module):
         return x[None]
 
 
+class NomicMoe(torch.nn.Module):
+    """Nomic's second encoder with the names of its published weights: BERT with rotary positions, and experts in every
+    other layer, of which a token has the two that a softmax over all likes best, weighted by it, and a bias."""
+
+    EXPERTS, USED, BASE = 4, 2, 10000.0
+
+    def __init__(self, config):
+        super().__init__()
+        self.config, c, f = config, config.hidden_size, config.intermediate_size
+
+        def norm():
+            return torch.nn.LayerNorm(c, eps=1e-5)
+
+        self.embeddings = torch.nn.ModuleDict({"word_embeddings": torch.nn.Embedding(config.vocab_size, c),
+                                               "token_type_embeddings": torch.nn.Embedding(2, c)})
+        self.emb_ln = norm()
+
+        def block(mixed):
+            if not mixed:
+                return torch.nn.ModuleDict({"fc1": torch.nn.Linear(c, f), "fc2": torch.nn.Linear(f, c)})
+            experts = torch.nn.Module()
+            experts.mlp = torch.nn.Module()
+            experts.mlp.w1 = torch.nn.Parameter(torch.zeros(self.EXPERTS * f, c))
+            experts.mlp.w2 = torch.nn.Parameter(torch.zeros(self.EXPERTS * f, c))
+            experts.bias = torch.nn.Parameter(torch.zeros(c))
+            router = torch.nn.ModuleDict({"layer": torch.nn.Linear(c, self.EXPERTS, bias=False)})
+            return torch.nn.ModuleDict({"router": router, "experts": experts})
+
+        def layer(index):
+            attention = torch.nn.ModuleDict({"Wqkv": torch.nn.Linear(c, 3 * c), "out_proj": torch.nn.Linear(c, c)})
+            return torch.nn.ModuleDict({"attn": attention, "mlp": block(index % 2 == 1), "norm1": norm(),
+                                        "norm2": norm()})
+
+        layers = torch.nn.ModuleList(layer(i) for i in range(config.num_hidden_layers))
+        self.encoder = torch.nn.ModuleDict({"layers": layers})
+
+    def rotated(self, x):  # [H, T, D]
+        half = x.shape[-1] // 2
+        angles = torch.arange(x.shape[1])[:, None] * self.BASE ** (-torch.arange(half) / half)
+        first, second = x[..., :half], x[..., half:]
+        return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
+
+    def feed_forward(self, mlp, x):
+        gelu = torch.nn.functional.gelu
+        if "fc1" in mlp:
+            return mlp["fc2"](gelu(mlp["fc1"](x)))
+        experts, c = mlp["experts"], x.shape[-1]
+        up, down = (w.view(self.EXPERTS, -1, c) for w in (experts.mlp.w1, experts.mlp.w2))
+        best = torch.softmax(mlp["router"]["layer"](x), dim=-1).topk(self.USED)
+        rows = [sum(weight * (gelu(up[e] @ row) @ down[e]) for weight, e in zip(weights, chosen))
+                for row, weights, chosen in zip(x, best.values, best.indices)]
+        return torch.stack(rows) + experts.bias
+
+    def forward(self, input_ids, token_type_ids):
+        e, heads = self.embeddings, self.config.num_attention_heads
+        x = self.emb_ln(e["word_embeddings"](input_ids) + e["token_type_embeddings"](token_type_ids))[0]
+        t, c = x.shape
+        for layer in self.encoder["layers"]:
+            q, k, v = (part.view(t, heads, c // heads).transpose(0, 1) for part in layer["attn"]["Wqkv"](x).chunk(3, -1))
+            weights = torch.softmax(self.rotated(q) @ self.rotated(k).transpose(1, 2) / math.sqrt(c // heads), dim=-1)
+            x = layer["norm1"](layer["attn"]["out_proj"]((weights @ v).transpose(0, 1).reshape(t, c)) + x)
+            x = layer["norm2"](self.feed_forward(layer["mlp"], x) + x)
+        return x[None]
+
+
 def randomize(model, seed):
     """Weights that make every part count: matrices that keep the size of activations, norms and biases off neutral."""
     generator = torch.Generator().manual_seed(seed)
@@ -169,12 +235,18 @@ def published_nomic_config():
                 rotary_emb_interleaved=False, prenorm=False, qkv_proj_bias=False)
 
 
+def nomic_moe_config():
+    return dict(published_nomic_config(), activation_function="gelu", layer_norm_epsilon=1e-5, rotary_emb_base=10000,
+                qkv_proj_bias=True, moe_every_n_layers=2, num_experts=NomicMoe.EXPERTS, moe_top_k=NomicMoe.USED,
+                moe_normalize_expert_weights=False)
+
+
 def states_of(model, ids, types):
     """[T, C] of one text, and the classifier's logits [labels] where there is one."""
     inputs = dict(input_ids=ids[None])
     if types is not None:
         inputs["token_type_ids"] = types[None]
-    if isinstance(model, JinaBert):
+    if isinstance(model, (JinaBert, NomicMoe)):
         return model(**inputs)[0], None, None
     if hasattr(model, "lm_head") and not hasattr(model, "decoder"):
         return model.model(**inputs).last_hidden_state[0], None, None
@@ -301,7 +373,8 @@ def write(name, seed):
     config._attn_implementation = "eager"
     if "tie_word_embeddings" in fields:  # T5's class takes it for the scale alone
         config.tie_word_embeddings = fields["tie_word_embeddings"]
-    model = (JinaBert(config) if class_name == "JinaBert" else getattr(transformers, class_name)(config)).eval()
+    own = {"JinaBert": JinaBert, "NomicMoe": NomicMoe}.get(class_name)
+    model = (own or getattr(transformers, class_name))(config).eval()
     if hasattr(model, "decoder"):
         model.set_input_embeddings(model.shared)  # of both, also where the head is separate
     randomize(model, seed)
@@ -354,6 +427,8 @@ def write(name, seed):
     settings = {**config.to_dict(), "architectures": [class_name]}
     if name == "nomic_bert_published":
         weights, settings = published_nomic(weights), published_nomic_config()
+    if class_name == "NomicMoe":
+        settings = nomic_moe_config()
     if class_name == "JinaBert":
         settings["architectures"] = ["JinaBertModel"]
     settings.pop("transformers_version", None)

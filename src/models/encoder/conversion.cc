@@ -19,6 +19,11 @@ void write_sizes(const EncoderConfig& config, llm::GgufFields& fields) {
   fields.size("embedding_length", s.embedding);
   fields.size("feed_forward_length", s.feed_forward);
   fields.size("attention.head_count", s.heads);
+  if (config.experts_every > 0) {
+    fields.size("moe_every_n_layers", config.experts_every);
+    fields.size("expert_count", s.experts);
+    fields.size("expert_used_count", s.experts_used);
+  }
   if (s.head_dimension * s.heads != s.embedding || config.norm == NormKind::kRms) {
     fields.size("attention.key_length", s.head_dimension);
     fields.size("attention.value_length", s.head_dimension);
@@ -92,6 +97,7 @@ llm::Convertible convertible(const Checkpoint& checkpoint, Pooling pooling) {
   llm::WeightList list([&](const std::string& name) { return llm::has_weight(family.names, checkpoint, name); });
   const Encoder asks(config, list);
   llm::Convertible model{.architecture = std::string(family.architectures.front()), .names = family.names};
+  if (!config.architecture.empty()) model.architecture = config.architecture;
   std::optional<T5DecoderConfig> decoder;
   if (has_t5_decoder(checkpoint)) {
     decoder = read_t5_decoder(checkpoint);

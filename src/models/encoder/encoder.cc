@@ -98,7 +98,12 @@ Encoder::Layer Encoder::load_layer(WeightSource& weights, int64_t index) const {
   load_attention(weights, prefix, layer);
   if (!first) layer.attn_output_norm = load_norm(weights, prefix + "attn_output_norm", s.embedding);
   if (first) layer.ffn_norm = load_norm(weights, prefix + "ffn_norm", s.embedding);
-  load_feed_forward(weights, prefix, layer);
+  const int64_t every = config_.experts_every;
+  if (every > 0 && index % every == 1) {
+    layer.experts = std::make_shared<const EncoderExperts>(config_, weights, prefix);
+  } else {
+    load_feed_forward(weights, prefix, layer);
+  }
   if (!first) layer.layer_output_norm = load_norm(weights, prefix + "layer_output_norm", s.embedding);
   return layer;
 }
@@ -181,6 +186,7 @@ EncoderAttention Encoder::attention_of(const EncoderBatch& batch) const {
 }
 
 Tensor Encoder::feed_forward(const Layer& w, const Tensor& h) const {
+  if (w.experts != nullptr) return (*w.experts)(h);
   const auto f = [&](const Tensor& x) { return llm::activated(config_.activation, x); };
   return w.ffn_down(config_.gated ? f(w.ffn_gate(h)) * w.ffn_up(h) : f(w.ffn_up(h)));
 }

@@ -1,8 +1,11 @@
 // A text encoder: the graph of all families that differ by their configuration alone.
 #pragma once
 
+#include <memory>
+
 #include "src/models/encoder/batch.h"
 #include "src/models/encoder/encoder_config.h"
+#include "src/models/encoder/encoder_experts.h"
 
 namespace gabbro::encoder {
 
@@ -34,19 +37,20 @@ class Encoder {
   // Fields are named as the tensors of GGUF files: blk.N.attn_q.weight and so on.
   struct Layer {
     EncoderLayer kind;
-    Norm attn_norm;              // [C]
-    nn::Projection attn_q;       // [H·D, C]
-    nn::Projection attn_k;       // [G·D, C]
-    nn::Projection attn_v;       // [G·D, C]
-    Norm attn_q_norm;            // [D] or [H·D]
-    Norm attn_k_norm;            // [D] or [G·D]
-    nn::Projection attn_output;  // [C, H·D]
-    Norm attn_output_norm;       // [C]
-    Norm ffn_norm;               // [C]
-    nn::Projection ffn_gate;     // [F, C]
-    nn::Projection ffn_up;       // [F, C]
-    nn::Projection ffn_down;     // [C, F]
-    Norm layer_output_norm;      // [C]
+    Norm attn_norm;                                 // [C]
+    nn::Projection attn_q;                          // [H·D, C]
+    nn::Projection attn_k;                          // [G·D, C]
+    nn::Projection attn_v;                          // [G·D, C]
+    Norm attn_q_norm;                               // [D] or [H·D]
+    Norm attn_k_norm;                               // [D] or [G·D]
+    nn::Projection attn_output;                     // [C, H·D]
+    Norm attn_output_norm;                          // [C]
+    Norm ffn_norm;                                  // [C]
+    nn::Projection ffn_gate;                        // [F, C]
+    nn::Projection ffn_up;                          // [F, C]
+    nn::Projection ffn_down;                        // [C, F]
+    std::shared_ptr<const EncoderExperts> experts;  // instead of these three; or null
+    Norm layer_output_norm;                         // [C]
   };
   struct Rope {
     RopeOptions options;

@@ -78,6 +78,9 @@ struct EncoderConfig {
   Activation activation = Activation::kGelu;
   Activation usual_activation = Activation::kGelu;  // the one of GGUF files of this architecture, which do not say it
   bool gated = false;
+  int64_t experts_every = 0;   // layers i with i % every = 1 have experts instead (encoder_experts.h); 0: none do
+  bool experts_bias = false;   // of the experts' sum
+  std::string architecture{};  // general.architecture of GGUF, where it is not the family's first
 
   Pooling pooling = Pooling::kMean;  // where no file says another
   bool normalized = true;            // the same of the vectors' length

@@ -165,10 +165,11 @@ ExpertTensors::ExpertTensors(std::span<const WeightName> names, const Checkpoint
   std::vector<int64_t> shape = {size.rows, size.columns};
   if (!apart) shape.insert(shape.begin(), size.experts);
   if (gathered_) std::swap(shape[1], shape[2]);
-  int64_t& rows_there = shape[gathered_ ? 2 : shape.size() - 2];
-  if (!apart && !gguf && first().shape.size() == 3 && first().shape[gathered_ ? 2 : 1] == 2 * size.rows) {
-    stored_rows_ = 2 * size.rows;
-    rows_there = stored_rows_;
+  const bool together = !apart && !gguf;
+  if (together && first().shape.size() == 2) {  // Nomic's experts are one matrix of all rows
+    shape = {shape[0] * shape[1], shape[2]};
+  } else if (together && first().shape.size() == 3 && first().shape[gathered_ ? 2 : 1] == 2 * size.rows) {
+    shape[gathered_ ? 2 : 1] = stored_rows_ = 2 * size.rows;
   }
   for (const CheckpointTensor* tensor : tensors_) {
     if (tensor->shape != shape) {
