@@ -12,6 +12,11 @@ add_library(gabbro_plain_options INTERFACE)
 target_include_directories(gabbro_plain_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
 target_compile_options(gabbro_plain_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+# g++ collects garbage less often: a twelfth of its time, for 250 MB more at most.
+cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND memory GREATER 6000)
+  target_compile_options(gabbro_plain_options INTERFACE --param=ggc-min-expand=200 --param=ggc-min-heapsize=400000)
+endif()
 add_library(gabbro_options INTERFACE)
 target_link_libraries(gabbro_options INTERFACE gabbro_plain_options)
 if(GABBRO_SANITIZE)
