@@ -92,13 +92,12 @@ def kernel_times(target, name, kernel):
 def shapes():
     """name -> sizes of the published models of the llama family."""
     found = {}
-    # Lines of the table: llama_2(name, layers, embedding, heads, kv_heads, feed_forward, context) and
-    # llama_3(name, layers, embedding, heads, feed_forward, tied).
-    for kind, name, numbers in re.findall(r'(llama_[23])\("([\w-]+)", ([\d, ]+)', read("src/models/llm/published_sizes.cc")):
-        layers, embedding, heads, *rest = (int(number) for number in numbers.strip(", ").split(", "))
-        kv_heads, feed_forward, vocabulary = (rest[0], rest[1], 32000) if kind == "llama_2" else (8, rest[0], 128256)
+    # Lines of the table: llama_2(name, {layers, embedding, heads, kv_heads, feed_forward}, ...), and llama_3 likewise.
+    for kind, name, numbers in re.findall(r'(llama_[23])\("([\w-]+)", \{([\d, ]+)\}', read("src/models/llm/published_sizes.cc")):
+        layers, embedding, heads, kv_heads, feed_forward = (int(number) for number in numbers.split(", "))
         found[name] = {"layers": layers, "embedding": embedding, "heads": heads, "kv_heads": kv_heads,
-                       "head_dimension": embedding // heads, "feed_forward": feed_forward, "vocabulary": vocabulary}
+                       "head_dimension": embedding // heads, "feed_forward": feed_forward,
+                       "vocabulary": 32000 if kind == "llama_2" else 128256}
     return found
 
 
