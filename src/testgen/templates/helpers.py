@@ -121,6 +121,11 @@ def gradients(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     return {name: p.grad.detach().cpu() for name, p in model.named_parameters() if p.grad is not None}
 
 
+def gradient(model: Any, inputs: dict[str, Any], name: str) -> torch.Tensor:
+    """One of gradients()."""
+    return gradients(model, inputs)[name]
+
+
 def gradient_depth(model: Any, inputs: dict[str, Any]) -> int:
     """The longest sum in a gradient: over all elements of what one module returns."""
     longest = [support.depth_of(model)]
