@@ -28,7 +28,7 @@ class Callback {
     const WithGil gil;
     if (error_ != nullptr) return;
     try {
-      function_(arguments...);
+      function_(argument_of(arguments)...);
     } catch (nb::python_error&) {
       error_ = std::current_exception();
     }
@@ -39,6 +39,13 @@ class Callback {
   }
 
  private:
+  // Python's objects are made with the GIL alone.
+  static nb::str argument_of(std::string_view text) { return nb::str(text.data(), text.size()); }
+  template <class T>
+  static const T& argument_of(const T& value) {
+    return value;
+  }
+
   nb::object function_;
   std::exception_ptr error_;
 };
@@ -150,7 +157,7 @@ nb::list generate(const LanguageModel& model, const std::vector<std::vector<int3
     requests.clear();
     for (size_t i = 0; i < prompts.size(); ++i) {
       requests.emplace_back(*model.engine, prompts[i], options, [&report, &flag, i](std::string_view piece) {
-        report(i, nb::str(piece.data(), piece.size()));
+        report(i, piece);
         if (report.failed()) flag.set = true;
       });
     }
