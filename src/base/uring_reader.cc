@@ -73,6 +73,9 @@ class UringReader : public AsyncReader {
     auto& entry = entries_.at<io_uring_sqe>(0)[slot];
     std::memset(&entry, 0, sizeof entry);
     entry.opcode = IORING_OP_READ;
+    // Workers of the kernel submit reads at the same time: to pin megabytes of pages one after the other leaves the disk
+    // idle, and a full queue would block this thread.
+    entry.flags = IOSQE_ASYNC;
     entry.fd = read.file;
     entry.off = read.offset;
     entry.addr = reinterpret_cast<uint64_t>(read.target);
