@@ -73,8 +73,8 @@ class UringReader : public AsyncReader {
     auto& entry = entries_.at<io_uring_sqe>(0)[slot];
     std::memset(&entry, 0, sizeof entry);
     entry.opcode = IORING_OP_READ;
-    // Workers of the kernel submit reads at the same time: to pin megabytes of pages one after the other leaves the disk
-    // idle, and a full queue would block this thread.
+    // Workers of the kernel submit reads at the same time: pinning megabytes of pages for one after the other leaves
+    // the disk idle, and a full queue would block this thread.
     entry.flags = IOSQE_ASYNC;
     entry.fd = read.file;
     entry.off = read.offset;
