@@ -43,20 +43,7 @@ Pipeline::Pipeline(PipelineParts parts, const Vocabulary& vocabulary)
 Pipeline::~Pipeline() = default;
 
 std::unique_ptr<Pipeline::Worker> Pipeline::take_worker() const {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      auto worker = std::move(idle_.back());
-      idle_.pop_back();
-      return worker;
-    }
-  }
-  return std::make_unique<Worker>(*this);
-}
-
-void Pipeline::return_worker(std::unique_ptr<Worker> worker) const {
-  const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(worker));
+  return workers_.take([&] { return std::make_unique<Worker>(*this); });
 }
 
 void Pipeline::encode(const CodecText& request, std::vector<int32_t>& out) const {
@@ -93,7 +80,7 @@ void Pipeline::encode(const CodecText& request, std::vector<int32_t>& out) const
       }
     }
   }
-  return_worker(std::move(worker));
+  workers_.put(std::move(worker));
 }
 
 std::vector<Fragment> Pipeline::split_special(std::string_view text) const {

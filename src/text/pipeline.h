@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "src/text/added_tokens.h"
 #include "src/text/codec.h"
 #include "src/text/decoder.h"
+#include "src/text/memory_pool.h"
 #include "src/text/normalizer.h"
 #include "src/text/split_step.h"
 #include "src/text/word_model.h"
@@ -48,7 +48,6 @@ class Pipeline final : public Codec {
   size_t next_cut(std::string_view text, size_t from) const;
 
   std::unique_ptr<Worker> take_worker() const;
-  void return_worker(std::unique_ptr<Worker> worker) const;
   std::string_view decoder_text(int32_t id) const;
 
   PipelineParts parts_;
@@ -56,8 +55,7 @@ class Pipeline final : public Codec {
   AddedTokens added_;
   std::unordered_map<int32_t, std::string> spellings_;  // of added tokens that the normalizer changes
 
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Worker>> idle_;  // workers between texts
+  mutable MemoryPool<Worker> workers_;
 };
 
 }  // namespace gabbro::text

@@ -96,7 +96,7 @@ bool Pipeline::encode_chunks(std::string_view text, bool at_origin, bool plain, 
   run_on_threads(count, [&](size_t i) {
     auto worker = take_worker();
     worker->encode(text.substr(cuts[i], cuts[i + 1] - cuts[i]), at_origin && i == 0, plain, parts[i]);
-    return_worker(std::move(worker));
+    workers_.put(std::move(worker));
   });
   append_all(parts, out);
   return true;
@@ -166,7 +166,7 @@ bool Pipeline::encode_matches(std::string_view text, bool at_origin, bool plain,
     }
     emit(ends[i]);
     worker->end();
-    return_worker(std::move(worker));
+    workers_.put(std::move(worker));
   });
   append_all(parts, out);
   return true;

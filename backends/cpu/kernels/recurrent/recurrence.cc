@@ -102,8 +102,8 @@ class CausalConv : public Kernel {
   abi::CausalConvRequest r_;
 };
 
-// A recurrence with a state [heads, rows, states] for each slot: a worker has some rows of a head. Own computes a token
-// of them, token(launch, t, rows, y).
+// A recurrence with a state [heads, rows, states] for each slot: a worker has some rows of a head. Own's
+// token(launch, t, rows, y) computes the outputs y of these rows for token t.
 template <class Own, class Request, class Input>
 class StateKernel : public Kernel {
  public:
