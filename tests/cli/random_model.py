@@ -116,7 +116,8 @@ def write(path, shape, kind="q4_0", context=512, quiet_from=None, layers=None, c
     model.write(path)
     numbered = [(number, *tensor) for number, tensor in enumerate(tensors_of(shape))]  # numbers give values
     written = [t for t in numbered if layer_of(t[1]) < kept]
-    quiet = (0, 2e-4) if cycle else (quiet_from, 0.05)
+    # The codes of a block are not quite 0 in the mean, so that layers add up: with 1e-3 their sum is an embedding's size.
+    quiet = (0, 2e-5) if cycle else (quiet_from, 0.05)
     size, begins = append_tensors(path, written, shape, kind, *quiet)
     if cycle:
         link_cycle(path, begins, BLOCK[kind][1] * shape.embedding // BLOCK[kind][0], cycle)

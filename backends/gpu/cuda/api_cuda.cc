@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -76,6 +78,9 @@ class Driver {
 
  private:
   Driver() {
+    // A driver that is asked for no device at all has ended the process (cuInit of 580 in a container).
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (visible != nullptr && (*visible == '\0' || std::string_view(visible).starts_with("-1"))) return;
     void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
       // The headers' names are macros for the versioned ones, and GABBRO_TEXT expands them.

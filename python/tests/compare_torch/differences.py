@@ -106,7 +106,7 @@ INTENDED = [
     ),
     Intended(
         "products beyond the dtype",
-        lambda program, d: d.kind == "value" and has_extremes(program, {"prod", "cumulative_prod"}),
+        lambda program, d: d.kind == "value" and has_extremes(program, {"prod", "cumulative_prod", "bilinear"}),
         "The order of factors decides which products on the way overflow or underflow.",
     ),
     Intended(
@@ -128,6 +128,20 @@ INTENDED = [
             and gradients_overflow(program)
         ),
         "A gradient on the way that its dtype does not hold is infinite, and NaN as soon as it meets another.",
+    ),
+    Intended(
+        "next to a pole",
+        lambda program, d: d.kind == "value" and "np.float64(nan), PyTorch" in d.text and is_next_to_pole(program),
+        "Rounding decides on which side of a pole a number is, or whether it is the pole: 1 / (x - mean) of equal x.",
+    ),
+    Intended(
+        "NaN times a derivative of 0",
+        lambda program, d: (
+            "gradient" in d.where
+            and "np.float64(nan), PyTorch np.float64(0.0)" in d.text
+            and "hardswish" in calls(program)
+        ),
+        "hardswish is a product, whose gradient is NaN where that of its result is; PyTorch's is 0 below -3.",
     ),
     Intended(
         "gelu of float64 below 0",
@@ -180,6 +194,11 @@ INTENDED = [
         lambda program, d: refuses(d, "floating point", "support bool", "with a bool tensor"),
         "Functions of floats take integers and bool, as float32, and argmax and a minus with a number take bool, where "
         "PyTorch's refuse them.",
+    ),
+    Intended(
+        "meshgrid of several dtypes",
+        lambda program, d: refuses(d, "meshgrid expects all tensors"),
+        "Each result has the dtype of its vector, as numpy.meshgrid's.",
     ),
     Intended(
         "products promote",
@@ -271,6 +290,22 @@ def gradients_overflow(program: Program) -> bool:
     outputs = [exact.results[at] for at in program.outputs]
     found = exact.gradients_of([exact.results[at] for at in numbers], outputs, False) if numbers else []
     return any((gradient.abs() > LARGEST[dtypes[at]]).any().item() for at, gradient in zip(numbers, found, strict=True))
+
+
+def is_next_to_pole(program: Program) -> bool:
+    """A large result of PyTorch is nothing like the exact one."""
+    from .torch_side import Run, dtype_name, to_numpy
+
+    run = Run(program)
+    run.forward()
+    exact = Run(program, [dtype_name(y) for y in run.results])
+    exact.forward()
+    for y, right in zip(run.results, exact.results, strict=True):
+        if y.is_floating_point():
+            found, known = (to_numpy(x).astype(np.float64) for x in (y, right))
+            if (np.isfinite(found) & (np.abs(found) > 1e3) & ~(np.abs(found - known) < 0.5 * np.abs(found))).any():
+                return True
+    return False
 
 
 def has_gelu_tail(program: Program) -> bool:
