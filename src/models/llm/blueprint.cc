@@ -93,7 +93,7 @@ Blueprint parse_blueprint(const std::string& text) {
   }
   Blueprint shape{.name = text};
   for (const auto& [name, value] : parse_assignments(text)) {
-    const auto size = std::ranges::find_if(kSizes, [&](const Size& s) { return s.name == name; });
+    const auto size = std::ranges::find(kSizes, std::string_view(name), &Size::name);
     if (size != std::end(kSizes)) {
       shape.sizes.*size->field = parse_size(name, value, size->most);
     } else if (name == "architecture") {
