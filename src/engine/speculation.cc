@@ -44,13 +44,14 @@ struct Candidate {
   bool operator<(const Candidate& other) const { return reach < other.reach; }
 };
 
-// The most likely tokens, with their probabilities.
+// The most likely tokens, with their probabilities; of equally likely ones the first, which greedy sampling takes.
 std::vector<std::pair<int32_t, double>> most_likely(std::span<const float> logits, size_t count) {
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto logit = [&](int32_t token) { return logits[static_cast<size_t>(token)]; };
+  const auto comes_first = [&](int32_t a, int32_t b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; };
   count = std::min(count, order.size());
-  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count), std::ranges::greater(), logit);
+  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count), comes_first);
   double sum = 0;
   for (const float x : logits) sum += std::exp(static_cast<double>(x - logit(order.front())));
   std::vector<std::pair<int32_t, double>> likely;
@@ -202,9 +203,10 @@ TokenTree DraftModel::propose_tree(std::span<const int32_t> tokens, DraftBudget&
     // The first one is right as often as it was seen to be: a target that takes its most likely token agrees with it
     // more often than its probability says.
     const double first = likely.front().second, best = std::max(first, budget.right());
+    const double others = first < 1 ? (1 - best) / (1 - first) : 0;  // 1 in f64 where the logits differ by 40
     for (const auto& [token, probability] : likely) {
       const bool is_first = token == likely.front().first;
-      candidates.push({reach * (is_first ? best : (1 - best) * probability / (1 - first)), node, token});
+      candidates.push({reach * (is_first ? best : others * probability), node, token});
     }
   };
   expand(-1, 1);

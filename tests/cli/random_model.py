@@ -156,17 +156,19 @@ def append_tensors(path, tensors, shape, kind, quiet_from, quiet_factor):
         size = count // elements * size
         infos += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(lengths))
         infos += b"".join(struct.pack("<Q", n) for n in lengths) + struct.pack("<IQ", code, at)
-        placed.append((number, type_, quiet_factor if is_quiet(name, quiet_from) else 1.0, at, size))
+        # The head has values of its own: rows equal to embeddings would be equally likely tokens.
+        values = (2 if name == "output.weight" else 1, quiet_factor if is_quiet(name, quiet_from) else 1.0)
+        placed.append((number, type_, values, at, size))
         at += (size + 31) // 32 * 32
     head = header[:8] + struct.pack("<Q", len(tensors)) + header[16:model_fields_end(header)] + infos
     head += bytes(-len(head) % 32)
-    runs = {(type_, factor): pattern(type_, 1, 60013, factor)  # a prime: rows differ
-            for type_, factor in {p[1:3] for p in placed if p[1] != "f32"}}
+    runs = {(type_, (seed, factor)): pattern(type_, seed, 60013, factor)  # a prime: rows differ
+            for type_, (seed, factor) in {p[1:3] for p in placed if p[1] != "f32"}}
 
-    def fill(descriptor, number, type_, factor, begin, size):
+    def fill(descriptor, number, type_, values, begin, size):
         if type_ == "f32":
             return write_at(descriptor, struct.pack("<f", 1.0) * (size // 4), size, len(head) + begin)
-        run = runs[type_, factor]
+        run = runs[type_, values]
         first = number * 7919 * BLOCK[type_][1] % len(run)
         return write_at(descriptor, run[first:] + run[:first], size, len(head) + begin)
 

@@ -123,6 +123,23 @@ TEST(Speculation, ADraftThatIsRightSavesPasses) {
   EXPECT_LT(result.passes, 20);
 }
 
+// A draft model that is certain (its most likely token has probability 1 in f64), with pairs of equally likely tokens:
+// greedy sampling takes the first of a pair, and so do drafts.
+TEST(Speculation, ADraftThatIsCertainTakesTheFirstOfEquals) {
+  TinyModel model = test::tiny_llama({.tied = false});
+  std::vector<float>& head = model.tensors.at("output.weight").values;
+  for (float& x : head) x *= 1000;
+  constexpr int64_t kHalf = kVocabulary / 2;
+  std::copy_n(head.begin(), kHalf * TinyModel::kC, head.begin() + kHalf * TinyModel::kC);
+  const auto engine = load("certain", model);
+  GenerateOptions options = options_of(0, 1, 64);
+  options.drafter = std::make_shared<DraftModel>(engine, *engine, 8);
+  Session session(engine);
+  const GenerateResult result = generate(session, kPrompt, options);
+  EXPECT_GT(result.accepted_tokens, 45);  // of 63; the last drafts reach beyond the end
+  EXPECT_LT(result.passes, 20);
+}
+
 // The logits of each branch are those of its tokens alone, and the session goes on from the one that is kept.
 TEST(Speculation, ATreeIsAsManyTexts) {
   const auto engine = load("speculation");
