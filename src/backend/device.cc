@@ -4,6 +4,7 @@
 
 #include "src/backend/stream.h"
 #include "src/base/input_errors.h"
+#include "src/base/large_memory.h"
 
 namespace gabbro {
 
@@ -76,7 +77,7 @@ std::shared_ptr<void> Device::allocate_unpooled(size_t bytes) {
 }
 
 std::shared_ptr<void> Device::allocate_host(size_t bytes) {
-  if (state_->backend->allocate_host == nullptr) return std::make_shared<std::byte[]>(bytes);
+  if (state_->backend->allocate_host == nullptr) return allocate_large(bytes);
   void* pointer = nullptr;
   check(state_->backend->allocate_host(state_->device, bytes, &pointer),
         fmt::format("allocating {} bytes of host memory for {}", bytes, facts_.id));

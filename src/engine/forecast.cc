@@ -33,7 +33,9 @@ std::optional<DType> smaller_cache(Workload workload, uint64_t free_memory) {
 
 std::optional<std::string> smaller_type(Workload workload, uint64_t free_memory) {
   const uint64_t weight_bytes = workload.needs.weight_bytes;
-  for (const FileType& type : std::views::reverse(file_types())) {
+  const std::span<const FileType> types = file_types();
+  for (auto it = types.rbegin(); it != types.rend(); ++it) {
+    const FileType& type = *it;
     if (!type.proposed) continue;
     workload.needs = needs_of(workload.plan, type);
     if (workload.needs.weight_bytes < weight_bytes && fits(workload, free_memory)) return std::string(type.name);

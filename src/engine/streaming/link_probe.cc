@@ -17,6 +17,7 @@
 #include "src/backend/stream.h"
 #include "src/base/async_reader.h"
 #include "src/base/error.h"
+#include "src/base/large_memory.h"
 #include "src/base/mapped_file.h"
 #include "src/base/round_up.h"
 #include "src/engine/streaming/pieces.h"
@@ -146,7 +147,7 @@ double measure_file(const std::string& path, double seconds) {
   const auto mapped = std::make_shared<MappedFile>(path);
   const int file = files.add(mapped);
   const size_t size = mapped->bytes().size() / kReadAlignment * kReadAlignment;
-  const auto memory = std::shared_ptr<void>(std::aligned_alloc(kReadAlignment, kReads * kReadBytes), std::free);
+  const std::shared_ptr<void> memory = allocate_large(kReads * kReadBytes);
   std::string note;
   const auto reader = make_async_reader(kReads, &note);
   uint64_t offset = 0, bytes = 0;

@@ -16,7 +16,7 @@ Tensor indices(const Tensor& x, const std::vector<int32_t>& values, const Shape&
 // Each once.
 std::vector<int32_t> experts_in(std::vector<int32_t> ids) {
   std::ranges::sort(ids);
-  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());  // clang 14 does not compile that of std::ranges
   return ids;
 }
 
