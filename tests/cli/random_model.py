@@ -156,7 +156,7 @@ def append_tensors(path, tensors, shape, kind, quiet_from, quiet_factor):
         size = count // elements * size
         infos += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(lengths))
         infos += b"".join(struct.pack("<Q", n) for n in lengths) + struct.pack("<IQ", code, at)
-        # The head has values of its own: rows equal to embeddings would be equally likely tokens.
+        # The head has separate values: rows equal to embeddings would be equally likely tokens.
         values = (2 if name == "output.weight" else 1, quiet_factor if is_quiet(name, quiet_from) else 1.0)
         placed.append((number, type_, values, at, size))
         at += (size + 31) // 32 * 32
