@@ -29,7 +29,8 @@ PUBLISHED = {
     "llama-3.2-1b": Shape(16, 2048, 32, 8, 8192, 128256, 64),
     "llama-3.1-8b": Shape(32, 4096, 32, 8, 14336, 128256),
     "llama-3.1-70b": Shape(80, 8192, 64, 8, 28672, 128256),
-    "olmoe-1b-7b": Shape(16, 2048, 16, 16, 1024, 50304, 128, 64, 8),  # its sizes, with Mixtral's layers
+    "olmoe-1b-7b": Shape(16, 2048, 16, 16, 1024, 50304, 128, 64, 8),  # their sizes, with Mixtral's layers
+    "qwen3-30b-a3b": Shape(48, 2048, 32, 4, 768, 151936, 128, 128, 8),
 }
 # Standard deviation 0.02. All scales and minimums of a K block are 32.
 SCALE = {"f16": 0.02, "q8_0": 0.02 / 74, "q4_0": 0.02 / 4.6, "q4_k": 0.02 / (32 * 4.61), "q5_k": 0.02 / (32 * 9.23),
