@@ -6,6 +6,8 @@ which runs the same host side as a card, and with rocm's own names for the error
 
 import gc
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -325,6 +327,15 @@ def test_without_a_card_the_error_says_what_is_missing(name):
         assert isinstance(caught.value, RuntimeError)
         assert "hint: " in str(caught.value)
     assert gb.get_device() == "cpu", "a device that is not there is not chosen"
+
+
+@pytest.mark.parametrize("visible", ["", "-1"])
+def test_the_cpu_computes_where_cards_are_hidden(visible):
+    """NVIDIA's driver ended the process that asked it for devices where none was visible."""
+    code = "import gabbro as gb; print(gb.ones(3, device='cpu').sum().item(), [d for d in gb.devices() if 'cuda' in d])"
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": visible}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "3.0 []\n"), done.stderr
 
 
 def test_the_names_of_the_document_are_there():
