@@ -12,8 +12,8 @@
 namespace gabbro::testgen {
 namespace {
 
-constexpr const char* kPlainFiles[] = {"conftest.py", "helpers.py",   "known.py",   "locate.py",
-                                       "machine.py",  "reproduce.py", "support.py", "pyproject.toml"};
+constexpr const char* kPlainFiles[] = {"choices.py", "conftest.py",  "helpers.py", "known.py",      "locate.py",
+                                       "machine.py", "reproduce.py", "support.py", "pyproject.toml"};
 constexpr const char* kTestFiles[] = {"test_detect.py",   "test_probe.py",    "test_layers.py", "test_properties.py",
                                       "test_generate.py", "test_training.py", "test_memory.py", "test_speed.py",
                                       "test_devices.py",  "test_parity.py"};

@@ -38,6 +38,7 @@ constexpr Import kImports[] = {
     {"import helpers", "helpers."},
     {"import machine", "machine."},
     {"import support", "support."},
+    {"from choices import Again", "Again("},
     {"from inputs import make_inputs", "make_inputs("},
 };
 
