@@ -209,6 +209,7 @@ Pack make_pack(const Source& source, const PackOptions& options) {
     const std::string text = keep_checks(render(std::string(name) + ".jinja", values), pack.checks);
     if (!text.empty()) pack.files[name] = add_imports(text);
   }
+  if (pack.files.contains("test_parity.py")) pack.files["operations.py"] = embedded_file("templates/operations.py");
   return pack;
 }
 

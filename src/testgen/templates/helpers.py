@@ -38,7 +38,8 @@ def takes(model: Any, name: str) -> bool:
 
 def cache_of(model: Any, output: Any) -> dict[str, Any]:
     """The cache that a step returned, as the argument of the next one; its name depends on transformers' version."""
-    name = "cache" if takes(model, "cache") else "past_key_values"
+    names = ("cache", "past_key_values", "past_buckets_states", "state")
+    name = next((name for name in names if takes(model, name)), "past_key_values")
     return {name: output[name]}
 
 

@@ -14,6 +14,7 @@ import functools
 import json
 import math
 import pathlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ FEW, FACTOR_OF_FEW = 10, 10.0  # the error of so few elements is no measure: the
 ORDERS = 6  # more measures of the CPU's error, where the first one's limit is exceeded
 # Parameters whose initial values have a meaning that random ones destroy: constants of state-space models and the like.
 KEPT = ("A_log", "dt_bias", "dt_proj", "time_decay", "logit_scale", "logit_bias", "recurrent_param", "D", "rope")
+LOADED: dict[tuple[str, torch.dtype], dict[str, torch.dtype]] = {}  # by class: what loaded_dtypes() found
 MEASURED: list[dict[str, Any]] = []  # the worst comparison of each call of compare(); conftest.py adds it to the report
 
 
@@ -121,14 +123,37 @@ def set_weights(model: Any, regime: str = "lively", seed: int = case.SEED) -> An
     return model
 
 
+def loaded_dtypes(model: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
+    """The data types of a model's buffers after from_pretrained(dtype=...), which builds it on no device with this default."""
+    key = (type(model).__name__, dtype)
+    if key not in LOADED:
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(dtype)
+        try:
+            with torch.device("meta"):
+                fresh = type(model)(copy.deepcopy(model.config))
+        finally:
+            torch.set_default_dtype(before)
+        LOADED[key] = {name: buffer.dtype for name, buffer in fresh.named_buffers()}
+    return LOADED[key]
+
+
+def stay_wide(model: Any, dtype: torch.dtype) -> re.Pattern[str]:
+    """Names of tensors that the model's class keeps in f32 when it is loaded in f16, and in both halves."""
+    pieces = [*(getattr(model, "_keep_in_fp32_modules_strict", None) or ())]
+    pieces += [*(getattr(model, "_keep_in_fp32_modules", None) or ())] if dtype == torch.float16 else []
+    return re.compile("|".join(re.escape(piece).replace(r"\*", ".*") for piece in pieces) or "$^")
+
+
 def to_dtype(model: Any, dtype: torch.dtype) -> Any:
-    """Rounds the weights. Buffers that are not saved (the frequencies of RoPE) stay in f32, as in a loaded model."""
+    """Rounds the weights. Buffers that are not saved get the type that they have in a loaded model: RoPE's stay in f32."""
     if dtype == torch.float64:
         return model.double()
-    saved = set(model.state_dict(keep_vars=True))
+    saved, wide = set(model.state_dict(keep_vars=True)), stay_wide(model, dtype)
+    loaded = loaded_dtypes(model, dtype) if dtype != torch.float32 else {}
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        if tensor.is_floating_point() and name in saved:
-            tensor.data = tensor.data.to(dtype)
+        if tensor.is_floating_point() and not wide.search(name):
+            tensor.data = tensor.data.to(dtype if name in saved else loaded.get(name, tensor.dtype))
     model.config.dtype = dtype
     return model
 
@@ -207,7 +232,8 @@ class OtherOrder(TorchFunctionMode):
         if func in convolutions and len(given) > 1 and given[0].dim() == given[1].dim() and given[0].shape[1] > 1:
             return func(*self.permuted_channels(given), **(kwargs or {}))
         at = {nn.functional.linear: 0, torch.addmm: 1, torch.matmul: 0, torch.Tensor.matmul: 0, torch.bmm: 0}.get(func)
-        if at is not None and len(given) > at + 1 and all(x.dim() >= 2 and x.is_floating_point() for x in given[at : at + 2]):
+        pair = given[at : at + 2] if at is not None else []
+        if at is not None and len(pair) == 2 and all(x.dim() >= 2 and x.is_floating_point() for x in pair):
             order = self.order(given[at].shape[-1])
             given[at] = given[at][..., order]
             given[at + 1] = given[at + 1][..., order] if func is nn.functional.linear else given[at + 1][..., order, :]
