@@ -139,7 +139,7 @@ def loaded_dtypes(model: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
 
 
 def stay_wide(model: Any, dtype: torch.dtype) -> re.Pattern[str]:
-    """Names of tensors that the model's class keeps in f32 when it is loaded in f16, and in both halves."""
+    """Names of tensors that the model's class keeps in f32 when it is loaded in f16, or in f16 and bf16."""
     pieces = [*(getattr(model, "_keep_in_fp32_modules_strict", None) or ())]
     pieces += [*(getattr(model, "_keep_in_fp32_modules", None) or ())] if dtype == torch.float16 else []
     return re.compile("|".join(re.escape(piece).replace(r"\*", ".*") for piece in pieces) or "$^")
