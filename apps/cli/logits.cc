@@ -21,7 +21,8 @@ struct LogitsOptions {
   std::string model;
   std::string tokens;
   std::string out, trace;
-  int step = 0;  // tokens of a pass; 0: as many as prompts have
+  std::vector<std::string> operations;  // of each layer, with trace
+  int step = 0;                         // tokens of a pass; 0: as many as prompts have
 };
 
 // The outputs of one layer, of all passes: float32 [tokens, width].
@@ -56,8 +57,10 @@ std::vector<float> run_steps(Session& session, std::span<const int32_t> tokens, 
   return logits;  // [tokens, V]
 }
 
-// Writes DIR/embed.npy, DIR/layers.0.npy ..., DIR/logits.npy; returns the logits.
-std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens, const std::string& folder) {
+// Writes DIR/embed.npy, DIR/layers.0.npy ..., DIR/logits.npy, and with `operations` DIR/layers.0.attn_norm.npy ...;
+// returns the logits.
+std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens, const std::string& folder,
+                              std::span<const std::string> operations) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw failed("{}: cannot be created: {}", folder, error.message());
@@ -68,7 +71,7 @@ std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens,
     output.width = shape.back();
     output.values.insert(output.values.end(), values.begin(), values.end());
   };
-  session.append_traced(tokens, keep, cancelable.flag());
+  session.append_traced(tokens, keep, cancelable.flag(), operations);
   for (const auto& [block, output] : outputs)
     write_array((std::filesystem::path(folder) / (block + ".npy")).string(), output.values, output.width);
   return std::move(outputs.at("logits").values);
@@ -76,6 +79,7 @@ std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens,
 
 int run(const LogitsOptions& o) {
   if (o.out.empty() && o.trace.empty()) throw bad_input("--out or --trace is missing: where to write to");
+  if (!o.operations.empty() && o.trace.empty()) throw bad_input("--operations needs --trace DIR");
   if (!o.trace.empty() && o.step != 0) throw bad_input("--trace and --step exclude each other");
   if (is_standard_output(o.out) && o.common.json)
     throw bad_input("--json and --out {} both write standard output", o.out);
@@ -85,7 +89,7 @@ int run(const LogitsOptions& o) {
   check_tokens(tokens, vocabulary);
   Session session(engine);
   const std::vector<float> logits =
-      o.trace.empty() ? run_steps(session, tokens, o) : run_traced(session, tokens, o.trace);
+      o.trace.empty() ? run_steps(session, tokens, o) : run_traced(session, tokens, o.trace, o.operations);
   if (o.out.empty()) return 0;
   write_array(o.out, logits, vocabulary);
   if (o.common.verbose()) {
@@ -105,6 +109,11 @@ void add_logits(Command root) {
       .placeholder("FILE.npy");
   command.option("--trace", o->trace, "Write the output of every layer, too: embed.npy, layers.0.npy ... logits.npy")
       .placeholder("DIR");
+  command
+      .option("--operations", o->operations,
+              "With --trace: this result inside of layers, too, as layers.0.NAME.npy, such as attn_norm; or all. May be "
+              "repeated. What is written is not fused with what follows")
+      .placeholder("NAME");
   command.number("--step", o->step, "Tokens of a pass: 1 is what generation does")
       .range(0, 65536)
       .default_text("as a prompt");

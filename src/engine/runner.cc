@@ -123,7 +123,7 @@ void Runner::run_step(std::span<const Chunk> chunks, bool greedy, const std::ato
     }
     if (shared.text_to_text) {
       finish({answer_texts(chunks, cancel)}, rows);
-    } else if (single_tokens && visit_ == nullptr) {
+    } else if (single_tokens && trace_ == nullptr) {
       finish(decode(chunks, greedy, cancel), rows);
     } else {
       finish({forward(parts, cancel)}, rows);
@@ -182,20 +182,20 @@ void Runner::append(Sequence& sequence, std::span<const int32_t> tokens, int64_t
   }
 }
 
-void Runner::append_traced(Sequence& sequence, std::span<const int32_t> tokens, const Session::BlockVisitor& visit,
+void Runner::append_traced(Sequence& sequence, std::span<const int32_t> tokens, const Trace& trace,
                            const std::atomic<bool>* cancel) {
   if (engine_->state_->text_to_text)
     throw Error(ErrorCode::kBadInput, "an encoder-decoder has no outputs of single layers");
   if (engine_->state_->stream != nullptr || !engine_->state_->model->has_stages())
     throw Error(ErrorCode::kBadInput, "a model whose weights are streamed has no outputs of single layers");
-  visit_ = &visit;
+  trace_ = &trace;
   try {
     append(sequence, tokens, kPrefillChunk, Chunk::Rows::kAll, cancel, [](std::span<const float>) {});
   } catch (...) {
-    visit_ = nullptr;
+    trace_ = nullptr;
     throw;
   }
-  visit_ = nullptr;
+  trace_ = nullptr;
 }
 
 std::vector<Tensor> Runner::decode(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel) {
@@ -293,13 +293,41 @@ void Runner::compute(const Tensor& x, const std::atomic<bool>* cancel) {
 }
 
 Tensor Runner::run_model(const llm::Step& step, const std::atomic<bool>* cancel) {
-  Engine::State& shared = *engine_->state_;
+  if (trace_ != nullptr) return run_traced(step, cancel);
+  const Engine::State& shared = *engine_->state_;
+  Tensor logits = shared.model->forward(step, *shared.cache);
+  compute(logits, cancel);
+  return logits;
+}
+
+// The model in stages; each stage's results are passed on when it is computed.
+Tensor Runner::run_traced(llm::Step step, const std::atomic<bool>* cancel) {
+  const Engine::State& shared = *engine_->state_;
+  std::vector<llm::OperationResult> operations;
+  if (!trace_->operations.empty()) step.operations = &operations;
+  const bool all = !trace_->operations.empty() && trace_->operations.front() == "all";
+  const auto visit = [&](const std::string& name, const Tensor& x) {
+    trace_->visit(name, to_host<float>(cast(x, DType::f32)), x.shape().lengths());
+  };
   const auto computed = [&](Tensor x, const std::string& block) {
-    compute(x, cancel);
-    if (visit_ != nullptr && !block.empty()) (*visit_)(block, to_host<float>(cast(x, DType::f32)), x.shape().lengths());
+    // The others' tensors must not be held: kernels fuse over what nothing else uses.
+    std::erase_if(operations, [&](const llm::OperationResult& operation) {
+      return !all && std::ranges::find(trace_->operations, operation.name) == trace_->operations.end();
+    });
+    std::vector<Tensor> wanted;
+    for (const llm::OperationResult& operation : operations) wanted.push_back(operation.value);
+    wanted.push_back(x);
+    if (operations.empty()) {
+      compute(x, cancel);
+    } else {
+      eval(wanted, cancel);
+    }
+    for (const llm::OperationResult& operation : operations)
+      visit(fmt::format("{}.{}", block, operation.name), operation.value);
+    operations.clear();
+    visit(block, x);
     return x;
   };
-  if (visit_ == nullptr) return computed(shared.model->forward(step, *shared.cache), "");
   Tensor x = computed(shared.model->embed(step), "embed");
   for (int64_t i = 0; i < shared.model->shape().layers; ++i)
     x = computed(shared.model->layer(i, x, step, *shared.cache), fmt::format("layers.{}", i));

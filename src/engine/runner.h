@@ -60,8 +60,12 @@ class Runner {
   // Keeps the nodes of the tree up to this one; -1: none.
   void keep_branch(Sequence& sequence, std::span<const int32_t> tokens, int32_t node);
 
-  // append() of all rows, with the output of each layer for `visit` (Session::append_traced).
-  void append_traced(Sequence& sequence, std::span<const int32_t> tokens, const Session::BlockVisitor& visit,
+  // append() of all rows, with the output of each layer, and of its operations, for `visit` (Session::append_traced).
+  struct Trace {
+    const Session::BlockVisitor& visit;
+    std::span<const std::string> operations;  // {"all"}: all
+  };
+  void append_traced(Sequence& sequence, std::span<const int32_t> tokens, const Trace& trace,
                      const std::atomic<bool>* cancel);
 
  private:
@@ -93,10 +97,11 @@ class Runner {
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
   void compute(const Tensor& x, const std::atomic<bool>* cancel);  // and what the engine's observer has gathered
   Tensor run_model(const llm::Step& step, const std::atomic<bool>* cancel);
+  Tensor run_traced(llm::Step step, const std::atomic<bool>* cancel);
   std::span<const float> host(const Tensor& logits, int64_t rows);
 
   std::shared_ptr<Engine> engine_;
-  const Session::BlockVisitor* visit_ = nullptr;  // of append_traced()
+  const Trace* trace_ = nullptr;  // of append_traced()
   // The tree that was computed last: its branches besides the first, and the nodes of all.
   std::vector<Sequence> other_branches_;
   std::vector<std::vector<int32_t>> paths_;

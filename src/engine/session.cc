@@ -40,8 +40,9 @@ std::span<const float> Session::append_all_logits(std::span<const int32_t> more,
   return state_->all_logits;
 }
 
-void Session::append_traced(std::span<const int32_t> more, const BlockVisitor& visit, const std::atomic<bool>* cancel) {
-  state_->runner.append_traced(state_->sequence, more, visit, cancel);
+void Session::append_traced(std::span<const int32_t> more, const BlockVisitor& visit, const std::atomic<bool>* cancel,
+                            std::span<const std::string> operations) {
+  state_->runner.append_traced(state_->sequence, more, {.visit = visit, .operations = operations}, cancel);
 }
 
 std::span<const float> Session::append_tree(std::span<const int32_t> more, const TokenTree& tree,

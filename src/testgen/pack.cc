@@ -12,8 +12,8 @@
 namespace gabbro::testgen {
 namespace {
 
-constexpr const char* kPlainFiles[] = {"conftest.py", "helpers.py",   "known.py",   "locate.py",
-                                       "machine.py",  "reproduce.py", "support.py", "pyproject.toml"};
+constexpr const char* kPlainFiles[] = {"choices.py", "conftest.py",  "helpers.py", "known.py",      "locate.py",
+                                       "machine.py", "reproduce.py", "support.py", "pyproject.toml"};
 constexpr const char* kTestFiles[] = {"test_detect.py",   "test_probe.py",    "test_layers.py", "test_properties.py",
                                       "test_generate.py", "test_training.py", "test_memory.py", "test_speed.py",
                                       "test_devices.py",  "test_parity.py"};
@@ -209,6 +209,7 @@ Pack make_pack(const Source& source, const PackOptions& options) {
     const std::string text = keep_checks(render(std::string(name) + ".jinja", values), pack.checks);
     if (!text.empty()) pack.files[name] = add_imports(text);
   }
+  if (pack.files.contains("test_parity.py")) pack.files["operations.py"] = embedded_file("templates/operations.py");
   return pack;
 }
 

@@ -20,6 +20,7 @@ struct Import {
 constexpr Import kImports[] = {
     {"import functools", "functools."},
     {"import gc", "gc."},
+    {"import math", "math."},
     {"import os", "os."},
     {"import pathlib", "pathlib."},
     {"import re", "re."},
@@ -37,7 +38,9 @@ constexpr Import kImports[] = {
     {"import case", "case."},
     {"import helpers", "helpers."},
     {"import machine", "machine."},
+    {"import operations", "operations."},
     {"import support", "support."},
+    {"from choices import Again", "Again("},
     {"from inputs import make_inputs", "make_inputs("},
 };
 

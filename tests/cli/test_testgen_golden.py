@@ -74,6 +74,20 @@ class Trace(TestCase):
         traced, plain = (read_npy(self.folder / name)[1] for name in ("trace/logits.npy", "plain.npy"))
         self.assertLess(max(abs(a - b) for a, b in zip(traced, plain, strict=True)), 1e-4)
 
+    def test_results_inside_of_layers_are_written(self):
+        self.logits("--trace", self.folder / "all", "--operations", "all")
+        shapes = {path.stem: read_npy(path)[0] for path in (self.folder / "all").iterdir()}
+        for name in ("attn_norm", "mixer", "attn_residual", "ffn_norm", "ffn_output"):
+            self.assertEqual(shapes[f"layers.0.{name}"], (5, 32), name)
+        for name in ("attn_q", "rope_q", "attn_k", "rope_k", "attn_v", "attention", "ffn_up", "ffn_activation"):
+            self.assertIn(f"layers.2.{name}", shapes)
+        two = ("--operations", "attn_q", "--operations", "mixer")
+        self.logits("--trace", self.folder / "two", *two)
+        names = {path.stem for path in (self.folder / "two").iterdir()}
+        self.assertEqual({n for n in names if n.startswith("layers.1.")}, {"layers.1.attn_q", "layers.1.mixer"})
+        layers = [read_npy(self.folder / folder / "layers.2.npy")[1] for folder in ("all", "two")]
+        self.assertLess(max(abs(a - b) for a, b in zip(*layers, strict=True)), 1e-4)
+
     def test_steps_give_the_logits_of_one_pass(self):
         self.logits("--out", self.folder / "one.npy")
         one = read_npy(self.folder / "one.npy")
@@ -87,6 +101,7 @@ class Trace(TestCase):
         words = ["logits", FAMILIES / "llama", "--tokens", "1"]
         self.fails(2, *words, says="--trace")
         self.fails(2, *words, "--trace", self.folder, "--step", "1", says="--step")
+        self.fails(2, *words, "--out", "-", "--operations", "all", says="--operations")
         self.fails(1, *words, "--trace", self.file("file", "x") / "sub", says="sub")
 
 
@@ -97,7 +112,8 @@ class Packs(TestCase):
 
     def test_parity_is_for_causal_models_and_the_engine_gabbro(self):
         names = {path.name for path in self.pack("llama", "--engine", "transformers,gabbro").iterdir()}
-        self.assertLessEqual({"test_parity.py", "locate.py", "reproduce.py", "known.py", "known_faults.json"}, names)
+        wanted = {"test_parity.py", "operations.py", "locate.py", "reproduce.py", "known.py", "known_faults.json"}
+        self.assertLessEqual(wanted, names)
         self.assertFalse((self.pack("llama", "--force") / "test_parity.py").exists())
         self.fails(2, "testgen", "llama", "-o", self.folder / "other", "--engine", "nonsense", says="nonsense")
 

@@ -53,9 +53,9 @@ if [ -d newer ] && [ -z "${OWN:-}" ]; then
 fi
 """
 RUNS = {"run.sh": """
-# The first card: 5 minutes at most. DEVICE=cpu TYPES=4 SECONDS_OF_RUN=120 is a trial.
-timeout -k 5 "${LIMIT:-295}" "$PYTHON" tests/testgen/sweep_cards.py . --out "$OUT" --work "$PWD/work" \\
-  --device "${DEVICE:-cuda:0}" --types "${TYPES:-1000}" --seconds "${SECONDS_OF_RUN:-285}" --jobs "${JOBS:-6}" \\
+# The first card: 8 minutes at most, 15 processes. DEVICE=cpu TYPES=4 SECONDS_OF_RUN=120 is a trial.
+timeout -k 5 "${LIMIT:-470}" "$PYTHON" tests/testgen/sweep_cards.py . --out "$OUT" --work "$PWD/work" \\
+  --device "${DEVICE:-cuda:0}" --types "${TYPES:-1000}" --seconds "${SECONDS_OF_RUN:-450}" --jobs "${JOBS:-15}" \\
   > work/run.log 2>&1
 code=$?
 tar -C work -czf "$OUT/reproducers.tar.gz" --exclude=parts .

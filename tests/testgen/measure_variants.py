@@ -51,6 +51,7 @@ def ratios(seed, regime):
     """(variant, ratio of the worst comparison) for one seed."""
     import helpers
     import support
+    from choices import Again
     from inputs import make_inputs
 
     f32 = torch.float32
@@ -75,9 +76,9 @@ def ratios(seed, regime):
             end = support.outputs(model, inputs)
             if title == "batch in two":
                 end = in_two(end, inputs, helpers, support, model)
-        pairs = [(g[n], c[n], e[n], functools.partial(support.block_output, reference, call, f32, n))
+        pairs = [(g[n], c[n], e[n], Again(functools.partial(support.block_output, call, n), reference))
                  for call, g, c, e in zip(calls, got, close, exact, strict=True) for n in g if n in e]
-        pairs += [(value, near[name], whole[name], functools.partial(support.output, reference, inputs, name))
+        pairs += [(value, near[name], whole[name], Again(functools.partial(support.output, inputs, name), reference))
                   for name, value in end.items()]
         for value, by_cpu, oracles, again in pairs:
             with contextlib.suppress(AssertionError):

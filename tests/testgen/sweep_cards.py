@@ -4,8 +4,9 @@
     sweep_cards.py FOLDER [--device cuda:0] [--out DIR] [--work DIR] [--jobs N] [--seconds S] [--types N]
 
 FOLDER has what make_card_archive.py writes: packs/, true/ (real widths), plan.json. A test that fails on the device
-runs again on the CPU: where it fails there too it is no fault of the device, else it is an alarm. Phases that do not
-fit into the seconds are cut, and what did not run is listed. results.jsonl has a line for each test, summary.json and
+runs again on the CPU, one of those that fail alike first: where it fails there too it is no fault of the device, else
+it is an alarm. Phases that do not fit into the seconds are cut, and what did not run is listed; failures whose turn on
+the CPU did not come have it before the others are planted. results.jsonl has a line for each test, summary.json and
 summary.md what was found; all three are kept up to date, so that a killed run leaves what it has.
 Exit code 1 where there is an alarm, or where fewer than 98 % of the faults were found.
 """
@@ -158,9 +159,28 @@ def sweep(pack, facts, device, expression, phase):
     def work(emit):
         limit = 110 if phase == "compile" else 60
         failed = pytest_rows(pack, facts, device, [".", "-k", expression], emit, limit, phase=phase)
-        again = [f"{row['file']}::{row['test'].replace(device, 'cpu')}" for row in failed if row["file"]]
-        if again and device != "cpu":
-            pytest_rows(pack, facts, "cpu", again, emit, phase="control", of=phase)
+        if device != "cpu":
+            control(pack, facts, device, failed, phase, emit)
+    return work
+
+
+def control(pack, facts, device, failed, phase, emit):
+    """Runs failed tests on the CPU: one for each reason, then those whose reason that one did not have there."""
+    def turn(chosen):
+        names = [f"{row['file']}::{row['test'].replace(device, 'cpu')}" for row in chosen if row["file"]]
+        rows = pytest_rows(pack, facts, "cpu", names, emit, phase="control", of=phase) if names else []
+        return {sweep_report.first_line(row) for row in rows}
+
+    first = {sweep_report.first_line(row): row for row in reversed(failed)}
+    reasons = turn(list(first.values()))
+    turn([row for row in failed if row not in first.values() and sweep_report.first_line(row) not in reasons])
+
+
+def late_control(pack, facts, device, failed):
+    """Job: the turn on the CPU of tests whose process was ended before it."""
+    def work(emit):
+        for phase in {row["phase"] for row in failed}:
+            control(pack, facts, device, [row for row in failed if row["phase"] == phase], phase, emit)
     return work
 
 
@@ -266,6 +286,15 @@ class Sweep:
     def alarms(self):
         return [row for row in sweep_report.alarms(self.rows) if row["check"] in ("layers", "end_to_end", "attention")]
 
+    def late_controls(self):
+        """Jobs for the failures that were not compared with the CPU."""
+        of_type = {}
+        for row in sweep_report.not_compared(self.rows):
+            of_type.setdefault(row["type"], []).append(row)
+        packs, device = self.folder / "packs", self.options.device
+        return [Job(f"control-{name}", late_control(packs / name, self.facts, device, failed))
+                for name, failed in of_type.items()]
+
     def phases(self):
         device, plan, there = self.options.device, self.plan, self.folder / "packs"
         names = [name for name in plan["types"] if (there / name).is_dir()][: self.options.types]
@@ -274,7 +303,8 @@ class Sweep:
         of_faults = [name for name in plan["faults"] if name in some]
         faults = [Job(f"fault-{name}", plant_faults(there / name, self.facts, device, ["f32"])) for name in of_faults]
         types = [self.job(name, "packs", USUAL, "sweep") for name in names]
-        self.run("types, faults in f32", [*probes, *types[:12], *faults, *types[12:]], self.share(0.72))
+        self.run("types, faults in f32", [*probes, *types[:12], *faults, *types[12:]], self.share(0.7))
+        self.run("on the CPU", self.late_controls(), self.share(0.75))
         true = [self.job(name, "true", "layers or end_to_end or attention", "true") for name in plan["true"]
                 if (self.folder / "true" / name).is_dir() and self.options.types > 100]
         narrow = [Job(f"half-{name}", plant_faults(there / name, self.facts, device, ["bf16", "f16"]))
@@ -293,7 +323,8 @@ class Sweep:
         self.run("searches, f16 and bf16, compile, real widths", mixed, self.share(0.93))
         if device != "cpu":
             quiet = [self.job(name, "packs", "speed or memory", "quiet") for name in plan["quiet"] if name in some]
-            self.run("speed and memory", quiet, self.share(0.97), count=1)
+            self.run("speed and memory", quiet, self.share(0.96), count=1)
+            self.run("on the CPU", self.late_controls(), self.share(0.98))
         return self.write()
 
 

@@ -13,17 +13,32 @@ def key_of(row):
     return row.get("of", row["phase"]), row["type"], test
 
 
-def alarms(rows):
-    """Tests that failed on the device and passed on the CPU, or whose reason no test of the type gave there.
+def compared(rows):
+    """(failed row, "alarm", "fails on the CPU too" or "not compared") for each test that failed on the device.
 
-    A test that the CPU skips, or that was cut off, has the type's own reason where that type's model does not run.
+    A test without a turn on the CPU, or that was skipped or cut off there, has the reason that another test of the type
+    had on the CPU; without such a reason it was not compared.
     """
     control = [row for row in rows if row["phase"] == "control"]
     controls = {key_of(row): row["status"] for row in control}
     reasons = {(row["type"], first_line(row)) for row in control if row["status"] in BAD}
-    failed = [row for row in rows if row["phase"] in ON_DEVICE and row["status"] in BAD]
-    return [row for row in failed if controls.get(key_of(row)) not in BAD
-            and (controls.get(key_of(row)) == "passed" or (row["type"], first_line(row)) not in reasons)]
+    for row in rows:
+        if row["phase"] in ON_DEVICE and row["status"] in BAD:
+            status = controls.get(key_of(row))
+            if status in BAD or (status != "passed" and (row["type"], first_line(row)) in reasons):
+                yield row, "fails on the CPU too"
+            else:
+                yield row, "not compared" if status is None else "alarm"
+
+
+def alarms(rows):
+    """Tests that failed on the device and not on the CPU."""
+    return [row for row, verdict in compared(rows) if verdict == "alarm"]
+
+
+def not_compared(rows):
+    """Tests that failed on the device, and whose turn on the CPU did not come."""
+    return [row for row, verdict in compared(rows) if verdict == "not compared"]
 
 
 def first_line(row):
@@ -32,7 +47,7 @@ def first_line(row):
 
 def types_of(rows):
     """{type: {dtype: {"status", counts, "reasons"}}} of the sweep; "any" has the tests without a data type."""
-    wrong = {id(row) for row in alarms(rows)}
+    verdicts = {id(row): verdict for row, verdict in compared(rows)}
     table = {}
     for row in rows:
         if row["phase"] != "sweep":
@@ -40,7 +55,7 @@ def types_of(rows):
         cell = table.setdefault(row["type"], {}).setdefault(row["dtype"] or "any", collections.Counter())
         status = row["status"]
         if status in BAD:
-            status = "alarm" if id(row) in wrong else "fails on the CPU too"
+            status = verdicts[id(row)]
         cell[status] += 1
         if status != "passed":
             reasons = table[row["type"]].setdefault("reasons", {})
@@ -53,8 +68,9 @@ def types_of(rows):
 
 
 def result_of(counts):
-    if counts["alarm"]:
-        return "alarm"
+    for verdict in ("alarm", "not compared"):
+        if counts[verdict]:
+            return verdict
     if counts["fails on the CPU too"]:
         return "fails on the CPU too"
     return "pass" if counts["passed"] else "skip"
@@ -99,7 +115,7 @@ def faults_of(rows):
 
 
 def summary_of(rows, facts, seconds):
-    types, wrong, faults = types_of(rows), alarms(rows), faults_of(rows)
+    types, wrong, faults, open_rows = types_of(rows), alarms(rows), faults_of(rows), not_compared(rows)
     phases = collections.defaultdict(collections.Counter)
     for row in rows:
         phases[row.get("of", "") + row["phase"]][row.get("status", "")] += 1
@@ -114,13 +130,14 @@ def summary_of(rows, facts, seconds):
         versions[name] = module.__version__
     return {
         "seconds": round(seconds, 1), "versions": versions, "machine": facts,
-        "types_run": len(types), "types_cut_off": cut, "totals": totals, "alarms": wrong, "faults": faults,
+        "types_run": len(types), "types_cut_off": cut, "totals": totals, "alarms": wrong,
+        "not_compared": open_rows, "faults": faults,
         "fault_share_f32": share, "measures": measures_of(rows),
         "phases": phases, "processes": [row for row in rows if row["phase"] == "process"],
         "not_run": [row["job"] for row in rows if row["phase"] == "not run"],
         "bisect": [row for row in rows if row["phase"] == "bisect"],
         "searches": [row for row in rows if row["phase"] == "search"], "types": types,
-        "good": not wrong and share is not None and share >= 0.98,
+        "good": not wrong and not open_rows and share is not None and share >= 0.98,
     }
 
 
@@ -130,12 +147,12 @@ def markdown(summary):
     cut = f", {len(summary['types_cut_off'])} of them not to the end" if summary["types_cut_off"] else ""
     lines = [f"# {summary['types_run']} model types on {cards[0]}{cut}", "",
              f"{versions}; {summary['seconds']:.0f} s", "",
-             "| dtype | types pass | fail on the CPU too | alarm | skip | largest share of the limit | p99 of e / r |",
-             "| --- | --- | --- | --- | --- | --- | --- |"]
+             "| dtype | types pass | fail on the CPU too | not compared | alarm | skip | of the limit | p99 of e / r |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for dtype, row in summary["totals"].items():
         measure = summary["measures"].get(dtype, {})
         largest, factor = (measure.get(k, {}).get(w) for k, w in (("ratio", "largest"), ("factor", "p99")))
-        cells = [row.get(name, 0) for name in ("pass", "fails on the CPU too", "alarm", "skip")]
+        cells = [row.get(name, 0) for name in ("pass", "fails on the CPU too", "not compared", "alarm", "skip")]
         lines.append(f"| {dtype} | " + " | ".join(str(cell) for cell in cells) + f" | {largest} | {factor} |")
     lines += ["", "| phase | passed | skipped | failed, crashed, timeout |", "| --- | --- | --- | --- |"]
     for phase, row in summary["phases"].items():
@@ -146,6 +163,8 @@ def markdown(summary):
         lines.append(f"| {dtype} | {row['planted']} | {row['found']} | {', '.join(row['missed'][:20])} |")
     lines += ["", f"{len(summary['alarms'])} alarms (the device alone fails):", ""]
     lines += [f"- {row['phase']} {row['type']} `{row['test']}`: {first_line(row)}" for row in summary["alarms"][:100]]
+    lines += ["", f"{len(summary['not_compared'])} failures were not compared with the CPU:", ""]
+    lines += [f"- {row['type']} `{row['test']}`: {first_line(row)}" for row in summary["not_compared"][:30]]
     lines += ["", "Found by the search:", ""]
     lines += [f"- {row['type']} `{row['test']}`: {row.get('block')}, {row.get('operation')}: {row.get('what')}"
               for row in summary["bisect"]]

@@ -173,11 +173,13 @@ class Session {
 
   // The same, layer by layer: visit("embed", [T, C]), visit("layers.0", [T, C]) ... and visit("logits", [T, V]) get the
   // output of each as soon as it is computed, for every chunk of at most 512 tokens again. For finding differences: no
-  // op is fused over the bounds of layers. bad_input for weights that are streamed.
+  // op is fused over the bounds of layers. bad_input for weights that are streamed. `operations` names results
+  // inside of layers that visit gets before each layer's, "layers.0.attn_norm" ...; no op is fused over them either.
+  // {"all"}: all that the model names.
   using BlockVisitor =
       std::function<void(const std::string& block, std::span<const float> values, std::span<const int64_t> shape)>;
   void append_traced(std::span<const int32_t> tokens, const BlockVisitor& visit,
-                     const std::atomic<bool>* cancel = nullptr);
+                     const std::atomic<bool>* cancel = nullptr, std::span<const std::string> operations = {});
 
   // Appends `tokens`, and after them all branches of a tree, in one pass. Returns the logits of the tokens and then of
   // the nodes, [tokens + nodes, V], valid until the next call, which has to be keep_branch(). Throws as append() does.

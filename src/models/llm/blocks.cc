@@ -51,9 +51,12 @@ Tensor FeedForward::activated(const Tensor& x) const {
   return where(greater(x, number(0)), above, below) + x * number(xielu_.beta);
 }
 
-Tensor FeedForward::operator()(const Tensor& h) const {
+Tensor FeedForward::operator()(const Tensor& h, const Step& step) const {
   if (mixture_) return (*mixture_)(h);
-  return ffn_down_(gated_ ? activated(ffn_gate_(h)) * ffn_up_(h) : activated(ffn_up_(h)));
+  const Tensor up = step.noted("ffn_up", ffn_up_(h));  // [T, F]
+  if (!gated_) return ffn_down_(step.noted("ffn_activation", activated(up)));
+  const Tensor gate = step.noted("ffn_gate", ffn_gate_(h));  // [T, F]
+  return ffn_down_(step.noted("ffn_activation", activated(gate) * up));
 }
 
 }  // namespace gabbro::llm

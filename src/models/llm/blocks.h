@@ -21,7 +21,7 @@ class FeedForward {
  public:
   FeedForward(const DecoderConfig& config, WeightSource& weights, const std::string& prefix, int64_t layer);
 
-  Tensor operator()(const Tensor& h) const;  // [T, C] -> [T, C]
+  Tensor operator()(const Tensor& h, const Step& step) const;  // [T, C] -> [T, C]
   // Slots of experts that are read by need; null: there are none.
   const ExpertSlots* slots() const { return mixture_ != nullptr ? mixture_->slots() : nullptr; }
   const Mixture* mixture() const { return mixture_.get(); }

@@ -96,21 +96,22 @@ bool Decoder::takes_copies() const {
 }
 
 // The block of a layer for h [T, C], on the host; `made_with` are tensors that h is made of, which are needed again.
-Tensor Decoder::run_on_host(const Layer& w, const Tensor& h, std::span<const Tensor> made_with) const {
+Tensor Decoder::run_on_host(const Layer& w, const Tensor& h, std::span<const Tensor> made_with,
+                            const Step& step) const {
   const DevicePointer device = h.device();
   std::vector<Tensor> values(made_with.begin(), made_with.end());
   values.push_back(h);
   eval(values);
   const std::vector<float> there = to_host<float>(cast(h, DType::f32));
-  const Tensor y = (*w.host_block)(w.host->upload(DType::f32, h.shape(), there.data()));  // [T, C]
+  const Tensor y = (*w.host_block)(w.host->upload(DType::f32, h.shape(), there.data()), step);  // [T, C]
   const std::vector<float> back = to_host<float>(cast(y, DType::f32));
   return cast(device->upload(DType::f32, y.shape(), back.data()), h.dtype());
 }
 
 // The block of a layer whose experts are read when h [T, C] has chosen them; `made_with` are tensors that h is made of,
 // which are needed again. The router of the next layer sees what goes into this block, and so guesses its experts.
-Tensor Decoder::run_by_need(const Layer& w, const Layer* next, const Tensor& h,
-                            std::span<const Tensor> made_with) const {
+Tensor Decoder::run_by_need(const Layer& w, const Layer* next, const Tensor& h, std::span<const Tensor> made_with,
+                            const Step& step) const {
   constexpr int64_t kMostTokens = 4;  // more of them want nearly all experts
   const bool guesses = next != nullptr && next->block != nullptr && next->block->slots() != nullptr &&
                        next->ffn_norm.weight.defined() && h.shape()[0] <= kMostTokens;
@@ -122,28 +123,33 @@ Tensor Decoder::run_by_need(const Layer& w, const Layer* next, const Tensor& h,
     values.push_back(likely);
   }
   eval(values, w.block->slots()->cancel());
-  const Tensor y = (*w.block)(h);
+  const Tensor y = (*w.block)(h, step);
   if (guesses) next->block->mixture()->expect(likely);
   return y;
 }
 
 Tensor Decoder::layer(const Layer& w, const Layer* next, Tensor x, const MixerStep& at) const {  // x [T, C]
-  Tensor h = normalized(config_, w.attn_norm, x);
-  const Tensor mixed = (*w.mixer)(h, at);  // [R, C]
+  const Step& step = at.step;
+  const auto norm = [&](std::string_view name, const Norm& weights, const Tensor& value) {
+    return weights.weight.defined() ? step.noted(name, normalized(config_, weights, value)) : value;
+  };
+  Tensor h = norm("attn_norm", w.attn_norm, x);
+  const Tensor mixed = step.noted("mixer", (*w.mixer)(h, at));  // [R, C]
   if (at.rows.defined()) {
     x = gather(x, at.rows);
     if (config_.shared_norm) h = gather(h, at.rows);
   }
-  const Tensor update = scaled(normalized(config_, w.post_attention_norm, mixed), config_.residual_scale);
-  const Tensor stream = config_.parallel ? x : x + update;
+  const Tensor update = scaled(norm("post_attention_norm", w.post_attention_norm, mixed), config_.residual_scale);
+  const Tensor stream = config_.parallel ? x : step.noted("attn_residual", x + update);
   if (w.block == nullptr) return stream;
-  if (!config_.shared_norm) h = normalized(config_, w.ffn_norm, stream);
+  if (!config_.shared_norm) h = norm("ffn_norm", w.ffn_norm, stream);
   const Tensor made_with[] = {stream, update};
   const bool on_host = w.host_block != nullptr && h.shape()[0] <= w.host_tokens;
-  const Tensor y = on_host                       ? run_on_host(w, h, made_with)
-                   : w.block->slots() != nullptr ? run_by_need(w, next, h, made_with)
-                                                 : (*w.block)(h);
-  const Tensor added = scaled(normalized(config_, w.post_ffw_norm, y), config_.residual_scale);
+  const Tensor y = on_host                       ? run_on_host(w, h, made_with, step)
+                   : w.block->slots() != nullptr ? run_by_need(w, next, h, made_with, step)
+                                                 : (*w.block)(h, step);
+  step.noted("ffn_output", y);
+  const Tensor added = scaled(norm("post_ffw_norm", w.post_ffw_norm, y), config_.residual_scale);
   return config_.parallel ? stream + update + added : stream + added;
 }
 

@@ -42,8 +42,9 @@ class Decoder : public LanguageModel {
 
   Layer load_layer(WeightSource& weights, int64_t index, const MakeMixer& make_mixer) const;
   Tensor layer(const Layer& w, const Layer* next, Tensor x, const MixerStep& at) const;
-  Tensor run_on_host(const Layer& w, const Tensor& h, std::span<const Tensor> made_with) const;
-  Tensor run_by_need(const Layer& w, const Layer* next, const Tensor& h, std::span<const Tensor> made_with) const;
+  Tensor run_on_host(const Layer& w, const Tensor& h, std::span<const Tensor> made_with, const Step& step) const;
+  Tensor run_by_need(const Layer& w, const Layer* next, const Tensor& h, std::span<const Tensor> made_with,
+                     const Step& step) const;
 
   DecoderConfig config_;
   Rope rope_, local_rope_;

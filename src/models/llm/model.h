@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/formats/checkpoint.h"
@@ -38,6 +39,12 @@ struct TokenCopies {
   TokenPositions places;
 };
 
+// The result of an operation inside of a layer.
+struct OperationResult {
+  std::string_view name;  // "attn_norm", "attn_q", "rope_q" ...
+  Tensor value;           // [T, ...]
+};
+
 // The tokens of one step.
 struct Step {
   Tensor ids;  // i32 [T]
@@ -45,6 +52,13 @@ struct Step {
   Tensor output_rows;  // i32 [R]: the tokens whose logits are wanted; undefined: all of them
   // Branches of a tree, each of which is a sequence: a token attends to one that has all that is before it.
   TokenCopies copies{};
+  // Gets the results of the layer's operations, in order; null: they are not wanted, and kernels may fuse them.
+  std::vector<OperationResult>* operations = nullptr;
+
+  const Tensor& noted(std::string_view name, const Tensor& value) const {
+    if (operations != nullptr) operations->push_back({name, value});
+    return value;
+  }
 };
 
 class LanguageModel {

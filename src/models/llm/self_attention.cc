@@ -100,11 +100,18 @@ Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
   }
   Tensor k = heads(attn_k_(h));  // [T, G, D]
   Tensor v = heads(attn_v_(h));  // [T, G, D]
+  at.step.noted("attn_q", q);
+  at.step.noted("attn_k", k);
+  at.step.noted("attn_v", v);
   const auto normalize = [&] {
     q = with_norm(q, attn_q_norm_);
     k = with_norm(k, attn_k_norm_);
   };
   if (!config_.qk_norm_last) normalize();
+  if (!config_.qk_norm_last && config_.qk_norm != QkNorm::kNone) {
+    at.step.noted("attn_q_norm", q);
+    at.step.noted("attn_k_norm", k);
+  }
   if (kind_.rotated) {
     q = rope(q, places.positions, rope_.inverse_frequencies, rope_.options);
     k = rope(k, places.positions, rope_.inverse_frequencies, rope_.options);
@@ -116,6 +123,8 @@ Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
     k = biases_->with_positions(k, places.positions);
     v = biases_->padded(v);
   }
+  at.step.noted("rope_q", q);
+  at.step.noted("rope_k", k);
   const KvLayer& before = at.cache.layer(at.layer);
   const TokenCopies& copies = at.step.copies;
   const KvLayer cache = copies.rows.defined()
@@ -130,6 +139,7 @@ Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
   if (biases_) mixed = slice(mixed, 2, 0, config_.shape.head_dimension);
   mixed = reshape(mixed, Shape{h.shape()[0], mixed.shape()[1] * mixed.shape()[2]});  // [T, H·D]
   if (gate.defined()) mixed = mixed * sigmoid(gate);
+  at.step.noted("attention", mixed);
   return attn_output_(at.rows.defined() ? gather(mixed, at.rows) : mixed);
 }
 

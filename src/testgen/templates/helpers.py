@@ -38,8 +38,20 @@ def takes(model: Any, name: str) -> bool:
 
 def cache_of(model: Any, output: Any) -> dict[str, Any]:
     """The cache that a step returned, as the argument of the next one; its name depends on transformers' version."""
-    name = "cache" if takes(model, "cache") else "past_key_values"
+    names = ("cache", "past_key_values", "past_buckets_states", "state")
+    name = next((name for name in names if takes(model, name)), "past_key_values")
     return {name: output[name]}
+
+
+def logits_of_steps(ids: torch.Tensor, model: Any) -> torch.Tensor:
+    """The logits of a prompt of 62 tokens and of single steps with its cache."""
+    output = support.run(model, {"input_ids": ids[:, :62]}, use_cache=True)
+    pieces = [output.logits]
+    for place in range(62, ids.shape[1]):
+        step = {"input_ids": ids[:, place : place + 1], **positions(model, torch.tensor([[place]]))}
+        output = support.run(model, step, use_cache=True, **cache_of(model, output))
+        pieces.append(output.logits)
+    return torch.cat(pieces, dim=1)
 
 
 def offers(model: Any, attention: str) -> bool:
@@ -92,6 +104,11 @@ def rows_of(value: torch.Tensor, one: torch.Tensor, count: int) -> list[torch.Te
     return list(torch.chunk(value, count))
 
 
+def row_output(inputs: dict[str, Any], name: str, one: torch.Tensor, count: int, row: int, model: Any) -> torch.Tensor:
+    """One of rows_of() an output, from a run of the whole batch."""
+    return rows_of(support.outputs(model, inputs)[name], one, count)[row]
+
+
 def generate(model: Any, ids: torch.Tensor, **options: Any) -> torch.Tensor:
     """model.generate() with a seed, and without end tokens of the configuration."""
     ids = ids.to(next(model.parameters()).device)
@@ -100,6 +117,17 @@ def generate(model: Any, ids: torch.Tensor, **options: Any) -> torch.Tensor:
     result = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **settings)
     assert isinstance(result, torch.Tensor)
     return result
+
+
+def mixed_outputs(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """The outputs on the CPU in mixed precision."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return support.outputs(model, inputs)
+
+
+def mixed_output(inputs: dict[str, Any], name: str, model: Any) -> torch.Tensor:
+    """One of mixed_outputs()."""
+    return mixed_outputs(model, inputs)[name]
 
 
 def gradients(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -121,7 +149,7 @@ def gradients(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     return {name: p.grad.detach().cpu() for name, p in model.named_parameters() if p.grad is not None}
 
 
-def gradient(model: Any, inputs: dict[str, Any], name: str) -> torch.Tensor:
+def gradient(inputs: dict[str, Any], name: str, model: Any) -> torch.Tensor:
     """One of gradients()."""
     return gradients(model, inputs)[name]
 

@@ -284,7 +284,7 @@ def target_of(device: str) -> str:
         return "cpu"
     index = torch.device(device).index or 0
     cards: list[dict[str, Any]] = machine.torch_facts().get("devices", [])
-    return next((str(card["gfx"] or card["sm"]) for card in cards if card["index"] == index), "gpu")
+    return str(cards[index]["gfx"] or cards[index]["sm"]) if index < len(cards) else "gpu"
 
 
 def explain(operation: Operation, verdict: Verdict, out: pathlib.Path, run: bool = True) -> dict[str, Any]:

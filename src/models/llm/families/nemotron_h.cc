@@ -82,7 +82,7 @@ class BlockAlone : public TokenMixer {
 
   nn::CacheLayer cache() const override { return {.kind = nn::CacheKind::kState}; }
   Tensor operator()(const Tensor& h, const MixerStep& at) const override {
-    return block_(at.rows.defined() ? gather(h, at.rows) : h);
+    return block_(at.rows.defined() ? gather(h, at.rows) : h, at.step);
   }
 
  private:

@@ -1,0 +1,109 @@
+"""Discrete choices of a model, such as the experts of a router: among scores that are nearly equal rounding chooses.
+
+A device that chooses otherwise there is not at fault, though its outputs differ by more than rounding errors. So where a
+limit is exceeded, the device runs once more and follows the oracle's choices, but only where the oracle's own scores of
+both choices differ by less than twice the tolerance of scores. A choice beyond that stays the device's, and its error
+shows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+CHOOSERS = (torch.topk, torch.Tensor.topk)
+
+
+@dataclasses.dataclass
+class Choice:
+    """One call of topk: scores and chosen indices on the CPU, and the axis."""
+
+    scores: torch.Tensor
+    indices: torch.Tensor
+    axis: int
+
+
+class Choices(TorchFunctionMode):
+    """Notes the choices of a run. With those of the oracle, it follows them where `allowed` says so, or everywhere."""
+
+    def __init__(self, of_oracle: list[Choice] | None = None, allowed: list[float] | None = None) -> None:
+        super().__init__()
+        self.of_oracle, self.allowed = of_oracle or [], allowed
+        self.made: list[Choice] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func not in CHOOSERS or not args or not args[0].is_floating_point():
+            return result
+        axis = int((kwargs or {}).get("dim", args[2] if len(args) > 2 else -1))
+        number = len(self.made)
+        self.made.append(Choice(args[0].detach().cpu().double(), result.indices.cpu(), axis))
+        if number >= len(self.of_oracle) or not fits(self.made[number], self.of_oracle[number]):
+            return result
+        indices = self.chosen(number).to(args[0].device)
+        return torch.return_types.topk((args[0].gather(axis, indices), indices))  # type: ignore[call-arg,unused-ignore]
+
+    def chosen(self, number: int) -> torch.Tensor:
+        """The oracle's indices, in rows where its scores of both choices are as good as equal; else the run's own."""
+        own, oracle = self.made[number].indices, self.of_oracle[number]
+        if self.allowed is None:
+            return oracle.indices
+        both = [oracle.scores.gather(oracle.axis, indices) for indices in (oracle.indices, own)]
+        best, mine = (scores.amin(oracle.axis, keepdim=True) for scores in both)
+        return torch.where((best - mine) <= self.allowed[number], oracle.indices, own)
+
+
+def fits(mine: Choice, oracles: Choice) -> bool:
+    return mine.scores.shape == oracles.scores.shape and mine.indices.shape == oracles.indices.shape
+
+
+def tolerance(close: Choice, exact: Choice, factor: float, floor: float) -> float:
+    """Twice what scores may differ by, from those of the CPU: both of a pair can be off."""
+    finite = exact.scores.isfinite() & close.scores.isfinite() if fits(close, exact) else None
+    if finite is None or not bool(finite.any()):
+        return 0.0
+    error = float((close.scores - exact.scores)[finite].abs().max())
+    return 2 * (factor * error + floor * float(exact.scores[finite].abs().max()))
+
+
+@dataclasses.dataclass
+class Again:
+    """Computes one value once more with a model. Without an oracle or a subject there are no choices to follow.
+
+    Where the CPU's relative error is above `comparable` with sums in some order, relative errors say nothing.
+    """
+
+    compute: Callable[[Any], torch.Tensor]
+    reference: Any
+    oracle: Any = None
+    subject: Any = None
+    comparable: float = math.inf
+
+    def close(self) -> torch.Tensor:
+        """The CPU's."""
+        return self.compute(self.reference)
+
+    def holds(self, is_exact: Callable[[torch.Tensor], bool]) -> bool:
+        """Whether the oracle gives the exact value in this way too; else the CPU's error would be the model's."""
+        return self.oracle is None or is_exact(self.compute(self.oracle))
+
+    def with_the_oracles_choices(self, factor: float, floor: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """(the device's value, the CPU's); None where the model chooses nothing. factor, floor: of support.measure()."""
+        exact = Choices()
+        if self.oracle is None or self.subject is None:
+            return None
+        with exact:
+            self.compute(self.oracle)
+        if not exact.made:
+            return None
+        with Choices(exact.made) as close:
+            value = self.compute(self.reference)
+        pairs = zip(close.made, exact.made, strict=False)
+        allowed = [tolerance(c, e, factor, floor) for c, e in pairs]
+        with Choices(exact.made[: len(allowed)], allowed):
+            return self.compute(self.subject), value
