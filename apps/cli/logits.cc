@@ -1,5 +1,6 @@
 // `logits`: the model's output for every one of the given tokens, as a NumPy file, and with --trace that of every
 // layer.
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -72,6 +73,11 @@ std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens,
     output.values.insert(output.values.end(), values.begin(), values.end());
   };
   session.append_traced(tokens, keep, cancelable.flag(), operations);
+  for (const std::string& name : operations) {
+    const auto is_it = [&](const auto& output) { return output.first.ends_with("." + name); };
+    if (name != "all" && std::ranges::none_of(outputs, is_it))
+      throw bad_input("--operations: no layer has an operation '{}'; 'all' writes those that there are", name);
+  }
   for (const auto& [block, output] : outputs)
     write_array((std::filesystem::path(folder) / (block + ".npy")).string(), output.values, output.width);
   return std::move(outputs.at("logits").values);
@@ -110,9 +116,10 @@ void add_logits(Command root) {
   command.option("--trace", o->trace, "Write the output of every layer, too: embed.npy, layers.0.npy ... logits.npy")
       .placeholder("DIR");
   command
-      .option("--operations", o->operations,
-              "With --trace: this result inside of layers, too, as layers.0.NAME.npy, such as attn_norm; or all. May be "
-              "repeated. What is written is not fused with what follows")
+      .option(
+          "--operations", o->operations,
+          "With --trace: this result inside of layers, too, as layers.0.NAME.npy, such as attn_norm; or all. May be "
+          "repeated. What is written is not fused with what follows")
       .placeholder("NAME");
   command.number("--step", o->step, "Tokens of a pass: 1 is what generation does")
       .range(0, 65536)

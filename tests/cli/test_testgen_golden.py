@@ -101,6 +101,9 @@ class Trace(TestCase):
         words = ["logits", FAMILIES / "llama", "--tokens", "1"]
         self.fails(2, *words, says="--trace")
         self.fails(2, *words, "--trace", self.folder, "--step", "1", says="--step")
+        none = self.folder / "none"
+        self.fails(2, *words, "--trace", none, "--operations", "attn_q", "--operations", "nonsense", says="'nonsense'")
+        self.assertEqual(list(none.iterdir()), [])
         self.fails(2, *words, "--out", "-", "--operations", "all", says="--operations")
         self.fails(1, *words, "--trace", self.file("file", "x") / "sub", says="sub")
 
