@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 import support
+
+CONVOLUTIONS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
 
 
 def parts_of(config: Any) -> list[Any]:
@@ -139,7 +143,7 @@ def gradients(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     model.eval()
     torch.manual_seed(0)
     wide = support.InDouble() if parameter.dtype == torch.float64 else torch.enable_grad()
-    with wide:
+    with wide, recurrent_gradients(model):
         total = torch.zeros((), dtype=parameter.dtype, device=parameter.device)
         for _, value in support.float_outputs(model(**given)):
             # Integers: randn() draws other numbers in f64 than in f32.
@@ -147,6 +151,18 @@ def gradients(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
             total = total + (value * numbers.to(value) / 8).sum()
         torch.autograd.backward(total)
     return {name: p.grad.detach().cpu() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@contextlib.contextmanager
+def recurrent_gradients(model: Any) -> Iterator[None]:
+    """cuDNN and MIOpen have no backward pass of recurrent layers in eval mode: PyTorch's own kernels, where there are any."""
+    before = torch.backends.cudnn.enabled
+    if any(isinstance(module, torch.nn.RNNBase) for module in model.modules()):
+        torch.backends.cudnn.enabled = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.enabled = before
 
 
 def gradient(inputs: dict[str, Any], name: str, model: Any) -> torch.Tensor:
@@ -178,18 +194,23 @@ def bytes_in_use(device: str) -> int:
 
 
 def forecast_bytes(model: Any, inputs: dict[str, Any]) -> int:
-    """Weights, and twice what all modules return in one pass: more is not needed at any time."""
+    """Weights, twice what all modules return in one pass, and the largest convolution as a product of matrices: more is
+    not needed at any time."""
     total = sum(p.numel() * p.element_size() for p in model.parameters())
     returned: list[int] = []
+    products = [0]
 
-    def count(_module: Any, _args: Any, output: Any) -> None:
-        returned.extend(t.numel() * t.element_size() for _, t in support.leaves(output))
+    def count(module: Any, _args: Any, output: Any) -> None:
+        sizes = [t.numel() * t.element_size() for _, t in support.leaves(output)]
+        returned.extend(sizes)
+        if isinstance(module, CONVOLUTIONS):  # a column for each position: the inputs of its window
+            products.append(sizes[0] // module.out_channels * module.in_channels * math.prod(module.kernel_size))
 
     handles = [module.register_forward_hook(count) for module in model.modules()]
     support.outputs(model, inputs)
     for handle in handles:
         handle.remove()
-    return int(total) + 2 * sum(returned)
+    return int(total) + 2 * sum(returned) + max(products)
 
 
 def seconds(device: str, call: Callable[[], Any]) -> float:
