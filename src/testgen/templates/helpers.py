@@ -194,9 +194,8 @@ def bytes_in_use(device: str) -> int:
 
 
 def forecast_bytes(model: Any, inputs: dict[str, Any]) -> int:
-    """Weights, twice what all modules return in one pass, and the largest convolution as a product of matrices: more is
-    not needed at any time."""
-    total = sum(p.numel() * p.element_size() for p in model.parameters())
+    """Twice what all modules return in one pass, and the largest convolution as a product of matrices: besides weights
+    no more is needed at any time."""
     returned: list[int] = []
     products = [0]
 
@@ -210,7 +209,7 @@ def forecast_bytes(model: Any, inputs: dict[str, Any]) -> int:
     support.outputs(model, inputs)
     for handle in handles:
         handle.remove()
-    return int(total) + 2 * sum(returned) + max(products)
+    return int(2 * sum(returned) + max(products))
 
 
 def seconds(device: str, call: Callable[[], Any]) -> float:
