@@ -110,9 +110,10 @@ void add_logits(Command root) {
   command.option("--trace", o->trace, "Write the output of every layer, too: embed.npy, layers.0.npy ... logits.npy")
       .placeholder("DIR");
   command
-      .option("--operations", o->operations,
-              "With --trace: this result inside of layers, too, as layers.0.NAME.npy, such as attn_norm; or all. May be "
-              "repeated. What is written is not fused with what follows")
+      .option(
+          "--operations", o->operations,
+          "With --trace: this result inside of layers, too, as layers.0.NAME.npy, such as attn_norm; or all. May be "
+          "repeated. What is written is not fused with what follows")
       .placeholder("NAME");
   command.number("--step", o->step, "Tokens of a pass: 1 is what generation does")
       .range(0, 65536)
