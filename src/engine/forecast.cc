@@ -1,7 +1,6 @@
 #include "src/engine/forecast.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "src/nn/kv_cache.h"
 

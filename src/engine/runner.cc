@@ -278,13 +278,13 @@ Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* can
   return run_model(step_of(0, all), cancel);
 }
 
-void Runner::compute(const Tensor& x, const std::atomic<bool>* cancel) {
+void Runner::compute(std::span<const Tensor> wanted, const std::atomic<bool>* cancel) {
   llm::InputSquares* const observer = engine_->state_->observer.get();
-  if (observer == nullptr) return eval(std::span(&x, 1), cancel);
-  std::vector<Tensor> wanted = observer->pending();
-  wanted.push_back(x);
+  if (observer == nullptr) return eval(wanted, cancel);
+  std::vector<Tensor> all = observer->pending();
+  all.insert(all.end(), wanted.begin(), wanted.end());
   try {
-    eval(wanted, cancel);
+    eval(all, cancel);
   } catch (...) {
     observer->drop();
     throw;
@@ -296,7 +296,7 @@ Tensor Runner::run_model(const llm::Step& step, const std::atomic<bool>* cancel)
   if (trace_ != nullptr) return run_traced(step, cancel);
   const Engine::State& shared = *engine_->state_;
   Tensor logits = shared.model->forward(step, *shared.cache);
-  compute(logits, cancel);
+  compute(std::span(&logits, 1), cancel);
   return logits;
 }
 
@@ -305,23 +305,19 @@ Tensor Runner::run_traced(llm::Step step, const std::atomic<bool>* cancel) {
   const Engine::State& shared = *engine_->state_;
   std::vector<llm::OperationResult> operations;
   if (!trace_->operations.empty()) step.operations = &operations;
-  const bool all = !trace_->operations.empty() && trace_->operations.front() == "all";
+  const auto is_wanted = [&](std::string_view name) { return std::ranges::count(trace_->operations, name) > 0; };
+  const bool all = is_wanted("all");
   const auto visit = [&](const std::string& name, const Tensor& x) {
     trace_->visit(name, to_host<float>(cast(x, DType::f32)), x.shape().lengths());
   };
   const auto computed = [&](Tensor x, const std::string& block) {
     // The others' tensors must not be held: kernels fuse over what nothing else uses.
-    std::erase_if(operations, [&](const llm::OperationResult& operation) {
-      return !all && std::ranges::find(trace_->operations, operation.name) == trace_->operations.end();
-    });
+    std::erase_if(operations,
+                  [&](const llm::OperationResult& operation) { return !all && !is_wanted(operation.name); });
     std::vector<Tensor> wanted;
     for (const llm::OperationResult& operation : operations) wanted.push_back(operation.value);
     wanted.push_back(x);
-    if (operations.empty()) {
-      compute(x, cancel);
-    } else {
-      eval(wanted, cancel);
-    }
+    compute(wanted, cancel);
     for (const llm::OperationResult& operation : operations)
       visit(fmt::format("{}.{}", block, operation.name), operation.value);
     operations.clear();

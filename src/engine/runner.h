@@ -95,7 +95,8 @@ class Runner {
   Tensor answer(const Chunk& chunk, const std::atomic<bool>* cancel);
   std::vector<Tensor> decode(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel);
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
-  void compute(const Tensor& x, const std::atomic<bool>* cancel);  // and what the engine's observer has gathered
+  // And what the engine's observer has gathered.
+  void compute(std::span<const Tensor> wanted, const std::atomic<bool>* cancel);
   Tensor run_model(const llm::Step& step, const std::atomic<bool>* cancel);
   Tensor run_traced(llm::Step step, const std::atomic<bool>* cancel);
   std::span<const float> host(const Tensor& logits, int64_t rows);

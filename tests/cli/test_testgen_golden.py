@@ -85,6 +85,8 @@ class Trace(TestCase):
         self.logits("--trace", self.folder / "two", *two)
         names = {path.stem for path in (self.folder / "two").iterdir()}
         self.assertEqual({n for n in names if n.startswith("layers.1.")}, {"layers.1.attn_q", "layers.1.mixer"})
+        self.logits("--trace", self.folder / "one", "--operations", "attn_q", "--operations", "all")
+        self.assertEqual({path.stem for path in (self.folder / "one").iterdir()}, set(shapes))
         layers = [read_npy(self.folder / folder / "layers.2.npy")[1] for folder in ("all", "two")]
         self.assertLess(max(abs(a - b) for a, b in zip(*layers, strict=True)), 1e-4)
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .compare import LARGEST, Difference
 from .program import DTypeName, Program, refs_of
+
+if TYPE_CHECKING:
+    from .torch_side import Run
 
 
 @dataclass(frozen=True)
@@ -277,15 +281,23 @@ def has_extremes(program: Program, functions: set[str]) -> bool:
     return False
 
 
-def gradients_overflow(program: Program) -> bool:
-    """The gradient of a result, exactly, is larger than the numbers of its dtype."""
+def native_and_exact(program: Program) -> tuple[Run, Run]:
+    """The program as PyTorch computes it, and in the reference's f64, both forward."""
     from .torch_side import Run, dtype_name
 
     run = Run(program)
     run.forward()
-    dtypes = [dtype_name(y) for y in run.results]
-    exact = Run(program, dtypes)
+    exact = Run(program, [dtype_name(y) for y in run.results])
     exact.forward()
+    return run, exact
+
+
+def gradients_overflow(program: Program) -> bool:
+    """The gradient of a result, exactly, is larger than the numbers of its dtype."""
+    from .torch_side import dtype_name
+
+    run, exact = native_and_exact(program)
+    dtypes = [dtype_name(y) for y in run.results]
     numbers = [at for at, y in enumerate(exact.results) if y.requires_grad]
     outputs = [exact.results[at] for at in program.outputs]
     found = exact.gradients_of([exact.results[at] for at in numbers], outputs, False) if numbers else []
@@ -294,12 +306,9 @@ def gradients_overflow(program: Program) -> bool:
 
 def is_next_to_pole(program: Program) -> bool:
     """A large result of PyTorch is nothing like the exact one."""
-    from .torch_side import Run, dtype_name, to_numpy
+    from .torch_side import to_numpy
 
-    run = Run(program)
-    run.forward()
-    exact = Run(program, [dtype_name(y) for y in run.results])
-    exact.forward()
+    run, exact = native_and_exact(program)
     for y, right in zip(run.results, exact.results, strict=True):
         if y.is_floating_point():
             found, known = (to_numpy(x).astype(np.float64) for x in (y, right))
