@@ -23,7 +23,16 @@ struct ExpertRequest {
   int64_t most_read() const { return experts < slots() ? experts : slots(); }
 };
 
-// Nothing where the request makes no sense, or the weight is refused.
-std::optional<ExpertRequest> read_expert_request(const KernelRequest& request, IsWeight is_weight);
+// Inputs of the ops of experts: x, the weights of `matrices` of the same shape, the ids, and `more` inputs.
+struct ExpertForm {
+  int matrices = 1;
+  int more = 0;
+  bool summed = false;  // the result is [T, N]
+  int ids_at() const { return 1 + matrices; }
+};
+
+// Nothing where the request makes no sense, or a weight is refused. The inputs behind the ids are not looked at.
+std::optional<ExpertRequest> read_expert_request(const KernelRequest& request, IsWeight is_weight,
+                                                 const ExpertForm& form = {});
 
 }  // namespace gabbro::abi

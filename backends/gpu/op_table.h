@@ -27,6 +27,9 @@ std::span<const OpEntry> op_table();
 std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const MakeContext& context);
 // ops/expert_linear.cc
 std::unique_ptr<Kernel> make_expert_linear(const abi::KernelRequest& request, const MakeContext& context);
+// ops/expert_fused.cc
+std::unique_ptr<Kernel> make_expert_gated(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_expert_sum(const abi::KernelRequest& request, const MakeContext& context);
 // ops/read_rows.cc
 std::unique_ptr<Kernel> make_embedding(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_dequantize(const abi::KernelRequest& request, const MakeContext& context);
@@ -50,6 +53,8 @@ std::unique_ptr<Kernel> make_argreduce(const abi::KernelRequest& request, const 
 // ops/sort.cc
 std::unique_ptr<Kernel> make_sort(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_topk(const abi::KernelRequest& request, const MakeContext& context);
+// ops/softmax_topk.cc
+std::unique_ptr<Kernel> make_softmax_topk(const abi::KernelRequest& request, const MakeContext& context);
 // ops/index.cc
 std::unique_ptr<Kernel> make_gather(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_resolve_index(const abi::KernelRequest& request, const MakeContext& context);

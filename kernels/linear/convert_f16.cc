@@ -3,6 +3,7 @@
 #include "kernels/linear/convert_f16.h"
 
 #include "kernels/linear/batch_order.h"
+#include "kernels/linear/expert_linear.h"
 #include "kernels/linear/linear_finish.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -181,6 +182,18 @@ GPU_FUNCTION inline void convert_batch_f16(const ConvertBatchArgs& a) {
   convert_batch_row<held, InOrder>(a);
 }
 
+struct RowPlace {
+  bool together;
+  GPU_FUNCTION i32 operator()(i32 k) const { return row_place(k, together); }
+};
+GPU_FUNCTION inline void convert_expert_f16(const ConvertExpertArgs& a) {
+  const i64 row = block_index().x;
+  const RowPlace place = {takes_together(a.tile, a.blocks)};
+  Half* f16 = a.rows.f16 + row * a.rows.depth;
+  if (place.together) return convert_row_f16<kConvertedRowVectors, kLinearThreads, ForLanes>(a.rows, row, f16, place);
+  convert_row_f16<kConvertedRowVectors, kLinearThreads, InOrder>(a.rows, row, f16, place);
+}
+
 GPU_FUNCTION inline void convert_gated_f16(const ConvertGatedArgs& a) {
   const i64 row = block_index().x;
   const GatedRow gated = {a.first + row * a.columns, a.second + row * a.columns, a.scales_before[row]};
@@ -289,6 +302,7 @@ GPU_KERNEL(convert_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
            convert_batch_f16<gabbro::gpu::kConvertedBatchVectors>)
 GPU_KERNEL(convert_wide_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
            convert_batch_f16<gabbro::gpu::kConvertedWideRowVectors>)
+GPU_KERNEL(convert_expert_f16, 256, gabbro::gpu::ConvertExpertArgs, convert_expert_f16)
 GPU_KERNEL(convert_gated_f16, 1024, gabbro::gpu::ConvertGatedArgs, convert_gated_f16)
 GPU_KERNEL(linear_finish, 256, gabbro::gpu::LinearFinishArgs, linear_finish)
 GPU_KERNEL(convert_weights_f16_bf16, 256, gabbro::gpu::ConvertWeightsArgs, convert_bf16_weights)

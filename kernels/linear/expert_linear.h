@@ -8,7 +8,7 @@ namespace gabbro::gpu {
 
 // More experts are not grouped: each slot reads its weights.
 inline constexpr int kMaxGroupedExperts = 1024;
-// Slots of a tile, for which a wave reads its rows once.
+// Slots of a tile of the kernels without matrix cores, for which a wave reads its rows once.
 inline constexpr int kExpertTile = 8;
 
 // Slots `first` to first + count - 1 of `order`, all of one expert.
@@ -27,6 +27,7 @@ struct ExpertRouteArgs {
   float* y;           // [slots][rows]
   i32 slots;
   i32 experts;  // up to kMaxGroupedExperts
+  i32 tile;     // slots of a tile at most
   i32 most_tiles;
   i32 rows;
   IndexCheck check;
@@ -48,5 +49,49 @@ struct ExpertLinearArgs {
   float* y;  // [slots][rows]
   IndexCheck check;
 };
+
+// Rows of activations as f16, as ConvertRowsArgs has them, for tiles of `tile` slots: grid T, a block each. A row has
+// whole steps of kBatchDepth, in the order of row_place().
+struct ConvertExpertArgs {
+  ConvertRowsArgs rows;
+  i32 tile;
+  bool blocks;
+};
+
+// The same products as ExpertLinearArgs on matrix cores, or with kSiluMul silu(y0)·y1 of two matrices: grid (row_tiles
+// / waves of a block, tiles of slots).
+struct ExpertBatchArgs {
+  LinearMatrix matrices[2];  // [experts · rows, columns]
+  i32 rows;                  // of an expert
+  i32 row_tiles;             // of an expert: batch_tiles()
+  i32 columns;
+  i32 depth;          // columns in whole steps
+  i32 slots_per_row;  // of x
+  Epilogue epilogue;
+  const i32* order;
+  const ExpertTile* tiles;
+  const Half* f16;  // see ConvertExpertArgs
+  const float* scales;
+  float* y;  // [slots][rows]
+};
+
+// Few tokens, quantized weights: of each expert of a token silu(x·W0ᵀ)·(x·W1ᵀ), or the sum of the experts' products
+// times `weights`: grid (blocks that share the rows, tokens).
+struct ExpertDecodeArgs {
+  LinearMatrix matrices[2];  // [experts · rows, columns]; of sums the first alone
+  i32 rows;                  // of an expert
+  i32 columns;
+  i32 used;               // slots of a token
+  const i32* ids;         // [T][used]
+  const float* weights;   // [T][used]
+  const float* residual;  // [T][rows] or null
+  const float* norm;      // [columns] of an RMSNorm of x before, not of sums; or null
+  float epsilon;
+  const float* x;  // [T][columns], or of sums [T][used][columns]
+  float* y;        // [T][used][rows], or of sums [T][rows]
+  IndexCheck check;
+};
+inline constexpr int kExpertSumThreads = 512;
+inline constexpr int kMaxUsedExperts = 64;  // of a token, in sums
 
 }  // namespace gabbro::gpu

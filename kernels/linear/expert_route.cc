@@ -25,7 +25,7 @@ GPU_FUNCTION inline void expert_route(const ExpertRouteArgs& a) {
       first_slot[e] = slots;
       first_tile[e] = tiles;
       slots += static_cast<i32>(next[e]);
-      tiles += (static_cast<i32>(next[e]) + kExpertTile - 1) / kExpertTile;
+      tiles += (static_cast<i32>(next[e]) + a.tile - 1) / a.tile;
     }
     first_slot[a.experts] = slots;
     first_tile[a.experts] = tiles;
@@ -33,8 +33,8 @@ GPU_FUNCTION inline void expert_route(const ExpertRouteArgs& a) {
   barrier();
   for (i32 e = thread; e < a.experts; e += threads) {
     for (i32 tile = first_tile[e]; tile < first_tile[e + 1]; ++tile) {
-      const i32 first = first_slot[e] + (tile - first_tile[e]) * kExpertTile;
-      a.tiles[tile] = {e, first, min_of(kExpertTile, first_slot[e + 1] - first)};
+      const i32 first = first_slot[e] + (tile - first_tile[e]) * a.tile;
+      a.tiles[tile] = {e, first, min_of(a.tile, first_slot[e + 1] - first)};
     }
     next[e] = static_cast<u32>(first_slot[e]);
   }

@@ -10,6 +10,7 @@ std::span<const FusionRule> fusion_rules() {
   static constexpr FusionRule kRules[] = {
       {"linears of one input, with RMSNorm before and SiLU·mul or a residual after", fuse_linears},
       {"gate and up with SiLU·mul, and the product that reads it", fuse_feed_forward},
+      {"the router of a mixture of experts, gate and up with SiLU·mul, and the weighted sum", fuse_experts},
       {"RoPE of queries and keys, and the writes into the KV cache", fuse_rope_kv_write},
       {"these and the attention, for one token", fuse_attention_step},
       {"products of matrices, with a bias and an activation", fuse_matmuls},

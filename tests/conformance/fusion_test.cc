@@ -106,15 +106,6 @@ class Layer {
   TokenPositions places_;
 };
 
-double rms(const std::vector<float>& a, const std::vector<float>* minus = nullptr) {
-  double squares = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double difference = static_cast<double>(a[i]) - (minus ? (*minus)[i] : 0);
-    squares += difference * difference;
-  }
-  return std::sqrt(squares / static_cast<double>(a.size()));
-}
-
 TEST(Fusion, ALayerGivesWhatItsOpsGive) {
   const std::shared_ptr<Device> device = open_device("auto", {.threads = 2});
   std::vector<LayerCase> cases;

@@ -356,6 +356,15 @@ void latent_attention_cases(std::vector<OpCase>& cases) {
 
 }  // namespace
 
+double rms(const std::vector<float>& a, const std::vector<float>* minus) {
+  double squares = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double difference = static_cast<double>(a[i]) - (minus ? (*minus)[i] : 0);
+    squares += difference * difference;
+  }
+  return std::sqrt(squares / static_cast<double>(a.size()));
+}
+
 Tensor Maker::normal(const Shape& shape, float deviation) {
   std::normal_distribution<float> distribution(0, deviation);
   std::vector<float> values(static_cast<size_t>(shape.elements()));

@@ -27,6 +27,9 @@ class Maker {
   std::mt19937 random_;
 };
 
+// Root of the mean square of numbers, or of their differences from others.
+double rms(const std::vector<float>& a, const std::vector<float>* minus = nullptr);
+
 struct OpCase {
   std::string name;
   const Op* op;

@@ -6,14 +6,13 @@
 #include "backends/common/expert_request.h"
 #include "backends/common/request.h"
 #include "backends/gpu/op_table.h"
+#include "backends/gpu/ops/expert_batch.h"
 #include "backends/gpu/ops/weights.h"
 #include "kernels/linear/expert_linear.h"
 #include "kernels/rows/rms_norm.h"
 
 namespace gabbro::gpu {
 namespace {
-
-constexpr int64_t kMostBlocks = 65535;  // of a grid's second axis
 
 class ExpertLinear : public Kernel {
  public:
@@ -49,7 +48,7 @@ class ExpertLinear : public Kernel {
     flops = 2 * static_cast<double>(sizes.slots()) * rows * depth;
   }
 
-  bool fits_grid() const { return tiles_ <= kMostBlocks; }
+  bool fits_grid() const { return tiles_ <= kMostGridRows; }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     auto* scratch = static_cast<std::byte*>(launch.scratch);
@@ -80,6 +79,7 @@ class ExpertLinear : public Kernel {
                                      .y = args.y,
                                      .slots = static_cast<i32>(sizes_.slots()),
                                      .experts = static_cast<i32>(sizes_.experts),
+                                     .tile = kExpertTile,
                                      .most_tiles = static_cast<i32>(tiles_),
                                      .rows = args.rows,
                                      .check = check_};
@@ -110,6 +110,7 @@ class ExpertLinear : public Kernel {
 std::unique_ptr<Kernel> make_expert_linear(const abi::KernelRequest& request, const MakeContext& context) {
   const auto sizes = abi::read_expert_request(request, is_weight);
   if (!sizes) return nullptr;
+  if (auto kernel = make_expert_batch(request, *sizes, {}, context)) return kernel;
   auto kernel = std::make_unique<ExpertLinear>(request, *sizes, context);
   return kernel->fits_grid() ? std::move(kernel) : nullptr;
 }

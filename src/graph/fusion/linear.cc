@@ -7,8 +7,6 @@
 namespace gabbro {
 namespace {
 
-const Op kLinearFused = {.name = "linear_fused"};
-
 // A fused launch in the making: what it takes in, and which instructions it replaces.
 struct Group {
   std::vector<int> linears;  // instruction indices

@@ -5,7 +5,8 @@
 
 namespace gabbro {
 
-// The attribute `epilogue` of linear_fused.
+inline const Op kLinearFused = {.name = "linear_fused"};
+// Its attribute `epilogue`.
 enum Epilogue : int64_t { kNoEpilogue = 0, kAddResidual = 1, kSiluMul = 2 };
 
 // The attribute `activation` of matmul_fused and batch_norm_fused; 0 is none.
@@ -17,6 +18,7 @@ inline constexpr FusedActivation kActivations[] = {{"relu", 1}, {"gelu_tanh", 2}
 
 void fuse_linears(Program& program, const HasKernel& has_kernel);         // linear.cc
 void fuse_feed_forward(Program& program, const HasKernel& has_kernel);    // feed_forward.cc
+void fuse_experts(Program& program, const HasKernel& has_kernel);         // experts.cc
 void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel);   // rope_kv_write.cc
 void fuse_attention_step(Program& program, const HasKernel& has_kernel);  // attention_step.cc
 void fuse_matmuls(Program& program, const HasKernel& has_kernel);         // matmul.cc
