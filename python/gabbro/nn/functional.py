@@ -150,14 +150,13 @@ def dropout2d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 def _flat_end(x: Tensor, normalized_shape: Sequence[int], what: str, *parameters: Tensor | None) -> Tensor:
     """x with the last axes as one; the shapes of parameters are checked."""
-    shape = tuple(normalized_shape)
-    before = x.shape[: -len(shape)]
-    if not shape or x.shape != (*before, *shape):
-        raise ValueError(f"[{what}] {x.shape} does not end with {shape}")
+    shape, own = tuple(normalized_shape), x.shape
+    if not shape or own[-len(shape) :] != shape:
+        raise ValueError(f"[{what}] {own} does not end with {shape}")
     for parameter in parameters:
         if parameter is not None and parameter.shape != shape:
             raise ValueError(f"[{what}] a parameter of shape {parameter.shape} for the normalized shape {shape}")
-    return x if len(shape) == 1 else x.reshape((*before, math.prod(shape)))
+    return x if len(shape) == 1 else x.reshape((*own[: -len(shape)], math.prod(shape)))
 
 
 def layer_norm(
@@ -169,6 +168,8 @@ def layer_norm(
 ) -> Tensor:
     """The last axes with mean 0 and variance 1, then times the weight and plus the bias (Ba et al. 2016)."""
     flat = _flat_end(x, normalized_shape, "layer_norm", weight, bias)
+    if flat is x:  # the usual case, without reshapes: they cost as much as the norm of a few rows
+        return _core.layer_norm(x, weight, bias, eps)
     length = flat.shape[-1]
     y = _core.layer_norm(
         flat,
@@ -185,6 +186,8 @@ def rms_norm(
     """The last axes divided by the root of their mean square, then times the weight (Zhang and Sennrich 2019)."""
     flat = _flat_end(x, normalized_shape, "rms_norm", weight)
     length = flat.shape[-1]
+    if flat is x and weight is not None:
+        return _core.rms_norm(x, weight, eps)
     scale = _core.ones(length, dtype=x.dtype, device=x.device) if weight is None else weight.reshape(length)
     return _core.rms_norm(flat, scale, eps).reshape(x.shape)
 
