@@ -17,7 +17,10 @@ struct ExpertRequest {
   int64_t columns = 0;    // K
   bool own_rows = false;  // x is [T, U, K]
 
-  int64_t slots() const { return tokens * used; }                               // products
+  int64_t slots() const { return tokens * used; }  // products
+  int64_t x_rows() const { return own_rows ? slots() : tokens; }
+  // Whether slots are grouped by expert: some expert has several.
+  bool grouped() const { return tokens > 1 && slots() > experts; }
   int64_t row_of(int64_t slot) const { return own_rows ? slot : slot / used; }  // of x
   // Experts whose weights are read at most; how many is not known before the ids are.
   int64_t most_read() const { return experts < slots() ? experts : slots(); }

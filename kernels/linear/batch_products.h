@@ -17,8 +17,8 @@ inline constexpr int kUnitWords = kUnit / 2, kUnitVectors = kUnit / 8;
 inline constexpr i32 kRows = static_cast<i32>(kTile);  // of a wave
 
 // Kinds of weights: a chunk is kChunk columns of the wave's rows, of which a lane has kUnits times kUnit elements of
-// each of its rows. Rows and columns past the end repeat the last ones: the former are not stored, and the activations
-// of the latter are zeros.
+// each of its rows. Rows and columns past the end repeat the last ones: such rows are not stored, and the
+// activations of such columns are zeros.
 template <Packing p>
 class BatchBlocks {
  public:

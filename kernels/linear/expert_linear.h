@@ -75,8 +75,8 @@ struct ExpertBatchArgs {
   float* y;  // [slots][rows]
 };
 
-// Few tokens, quantized weights: of each expert of a token silu(x·W0ᵀ)·(x·W1ᵀ), or the sum of the experts' products
-// times `weights`: grid (blocks that share the rows, tokens).
+// Few tokens, quantized weights: of each slot silu(x·W0ᵀ)·(x·W1ᵀ), grid (rows of an expert, slots), or of each token
+// the sum of its slots' products times `weights`, grid (rows of an expert, tokens).
 struct ExpertDecodeArgs {
   LinearMatrix matrices[2];  // [experts · rows, columns]; of sums the first alone
   i32 rows;                  // of an expert

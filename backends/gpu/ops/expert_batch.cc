@@ -33,8 +33,8 @@ class ExpertBatch : public Kernel {
         convert_(context.function("convert_expert_f16")),
         product_(product) {
     ScratchLayout layout;
-    f16_at_ = layout.place(x_rows() * depth_ * 2);
-    scales_at_ = layout.place(x_rows() * 4);
+    f16_at_ = layout.place(sizes_.x_rows() * depth_ * 2);
+    scales_at_ = layout.place(sizes_.x_rows() * 4);
     order_at_ = layout.place(sizes.slots() * static_cast<int64_t>(sizeof(i32)));
     tiles_at_ = layout.place(tiles_ * static_cast<int64_t>(sizeof(ExpertTile)));
     scratch_bytes = layout.bytes();
@@ -42,7 +42,7 @@ class ExpertBatch : public Kernel {
     const DTypeInfo info = dtype_info(request.inputs[1].dtype);
     const double rows = static_cast<double>(sizes.rows * form.matrices), depth = static_cast<double>(sizes.columns);
     bytes = static_cast<double>(sizes.most_read()) * rows * depth * info.block_bytes / info.block_elements +
-            static_cast<double>(sizes.slots() * sizes.rows) * 4 + static_cast<double>(x_rows()) * depth * 4;
+            static_cast<double>(sizes.slots() * sizes.rows) * 4 + static_cast<double>(sizes_.x_rows()) * depth * 4;
     flops = 2 * static_cast<double>(sizes.slots()) * rows * depth;
   }
 
@@ -76,7 +76,7 @@ class ExpertBatch : public Kernel {
                  .epsilon = epsilon_},
         .tile = tile_,
         .blocks = blocks_};
-    run(convert_, {static_cast<u32>(x_rows())}, convert);
+    run(convert_, {static_cast<u32>(sizes_.x_rows())}, convert);
     const Epilogue epilogue = form_.matrices == 2 ? Epilogue::kSiluMul : Epilogue::kNone;
     ExpertBatchArgs args = {.rows = route.rows,
                             .row_tiles = batch_tiles(sizes_.rows, epilogue),
@@ -95,8 +95,6 @@ class ExpertBatch : public Kernel {
   }
 
  private:
-  int64_t x_rows() const { return sizes_.own_rows ? sizes_.slots() : sizes_.tokens; }
-
   abi::ExpertRequest sizes_;
   abi::ExpertForm form_;
   float epsilon_;
@@ -113,7 +111,7 @@ class ExpertBatch : public Kernel {
 
 std::unique_ptr<Kernel> make_expert_batch(const abi::KernelRequest& request, const abi::ExpertRequest& sizes,
                                           const abi::ExpertForm& form, const MakeContext& context) {
-  if (sizes.slots() <= sizes.experts || sizes.tokens < 2 || sizes.experts > kMaxGroupedExperts) return nullptr;
+  if (!sizes.grouped() || sizes.experts > kMaxGroupedExperts) return nullptr;
   for (int m = 0; m < form.matrices; ++m) {
     const abi::TensorView& weight = request.inputs[1 + m];
     if (!takes_f16(weight) || weight.dtype != request.inputs[1].dtype) return nullptr;

@@ -66,9 +66,6 @@ class ExpertDecode : public Kernel {
   const api::Function* product_;
 };
 
-// Whether the tokens are so few that most experts' weights are for one of them.
-bool is_few(const abi::ExpertRequest& sizes) { return sizes.tokens == 1 || sizes.slots() <= sizes.experts; }
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_expert_gated(const abi::KernelRequest& request, const MakeContext& context) {
@@ -78,7 +75,7 @@ std::unique_ptr<Kernel> make_expert_gated(const abi::KernelRequest& request, con
   if (form.more == 1 && !has_shape(request.inputs[form.ids_at() + 1], DType::f32, {sizes->columns})) return nullptr;
   if (auto kernel = make_expert_batch(request, *sizes, form, context)) return kernel;
   const DType dtype = request.inputs[1].dtype;
-  if (!is_quantized(dtype) || request.inputs[2].dtype != dtype || !is_few(*sizes) || sizes->own_rows) return nullptr;
+  if (!is_quantized(dtype) || request.inputs[2].dtype != dtype || sizes->grouped() || sizes->own_rows) return nullptr;
   if (sizes->columns > kMaxOneColumns || sizes->slots() > kMostGridRows) return nullptr;
   return std::make_unique<ExpertDecode>(request, *sizes, form, context);
 }
@@ -86,7 +83,7 @@ std::unique_ptr<Kernel> make_expert_gated(const abi::KernelRequest& request, con
 std::unique_ptr<Kernel> make_expert_sum(const abi::KernelRequest& request, const MakeContext& context) {
   const abi::ExpertForm form = {.more = request.input_count > 4 ? 2 : 1, .summed = true};
   const auto sizes = abi::read_expert_request(request, is_weight, form);
-  if (!sizes || !is_quantized(request.inputs[1].dtype) || !is_few(*sizes) || !sizes->own_rows) return nullptr;
+  if (!sizes || !is_quantized(request.inputs[1].dtype) || sizes->grouped() || !sizes->own_rows) return nullptr;
   const abi::TensorView& weights = request.inputs[form.ids_at() + 1];
   if (!has_shape(weights, DType::f32, {sizes->tokens, sizes->used, 1})) return nullptr;
   if (form.more == 2 && !has_shape(request.inputs[form.ids_at() + 2], DType::f32, {sizes->tokens, sizes->rows}))

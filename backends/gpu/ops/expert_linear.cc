@@ -18,7 +18,7 @@ class ExpertLinear : public Kernel {
  public:
   ExpertLinear(const abi::KernelRequest& request, const abi::ExpertRequest& sizes, const MakeContext& context)
       : sizes_(sizes),
-        grouped_(sizes.tokens > 1 && sizes.slots() > sizes.experts && sizes.experts <= kMaxGroupedExperts),
+        grouped_(sizes.grouped() && sizes.experts <= kMaxGroupedExperts),
         tiles_(grouped_ ? sizes.slots() / kExpertTile + sizes.most_read() : sizes.slots()),
         wave_(context.wave()),
         check_(context.index_check(abi::read_index_rule(request, sizes.experts))) {
@@ -29,7 +29,7 @@ class ExpertLinear : public Kernel {
     if (grouped_) route_ = context.function("expert_route");
     if (is_quantized(weight.dtype)) quantize_ = context.function("quantize_rows");
     ScratchLayout layout;
-    const int64_t values = x_rows() * sizes.columns;
+    const int64_t values = sizes_.x_rows() * sizes.columns;
     if (quantize_ != nullptr) {
       codes_at_ = layout.place(values);
       scales_at_ = layout.place(values / 8);
@@ -66,8 +66,8 @@ class ExpertLinear : public Kernel {
                                          .scales = reinterpret_cast<float*>(scratch + scales_at_),
                                          .sums = reinterpret_cast<i32*>(scratch + sums_at_),
                                          .columns = args.columns,
-                                         .slice = slice_of(x_rows(), sizes_.columns)};
-      run(quantize_, {static_cast<u32>(x_rows()), slices_of(x_rows(), sizes_.columns)}, quantize);
+                                         .slice = slice_of(sizes_.x_rows(), sizes_.columns)};
+      run(quantize_, {static_cast<u32>(sizes_.x_rows()), slices_of(sizes_.x_rows(), sizes_.columns)}, quantize);
       args.codes = quantize.codes;
       args.scales = quantize.scales;
       args.sums = quantize.sums;
@@ -92,8 +92,6 @@ class ExpertLinear : public Kernel {
   }
 
  private:
-  int64_t x_rows() const { return sizes_.own_rows ? sizes_.slots() : sizes_.tokens; }
-
   abi::ExpertRequest sizes_;
   bool grouped_;
   int64_t tiles_;
