@@ -26,6 +26,14 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
+// The thread sanitizer has one call stack for a thread of the host and the threads of blocks on it. Calls that never
+// return, as their stack is left behind, would fill it: functions with this mark are not entered there.
+#if defined(__SANITIZE_THREAD__)
+#define GABBRO_LEFT_BEHIND __attribute__((no_sanitize("thread"), noinline))
+#else
+#define GABBRO_LEFT_BEHIND
+#endif
+
 namespace gabbro::gpu::sim {
 namespace {
 
@@ -136,13 +144,13 @@ class Block {
   }
 
   // Ends the launch; called on a thread's stack, which is left behind.
-  [[noreturn]] void stop(std::string message) {
+  [[noreturn]] GABBRO_LEFT_BEHIND void stop(std::string message) {
     if (error.empty()) error = std::move(message);
     for (;;) yield();
   }
 
   // The first that runs on a thread's stack.
-  void start(context::fcontext_t scheduler) {
+  GABBRO_LEFT_BEHIND void start(context::fcontext_t scheduler) {
     scheduler_ = scheduler;
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(nullptr, &host_stack_, &host_stack_bytes_);
@@ -154,7 +162,7 @@ class Block {
   }
 
  private:
-  void yield();
+  GABBRO_LEFT_BEHIND void yield();
   void resume(u32 thread);
   std::string describe_deadlock() const;
   std::string describe_divergence(Place here, Place there) const;
@@ -173,7 +181,7 @@ class Block {
 
 thread_local Block* current_block_ptr = nullptr;
 
-void entry(context::transfer_t from) {
+GABBRO_LEFT_BEHIND void entry(context::transfer_t from) {
   auto* block = static_cast<Block*>(from.data);
   block->start(from.fctx);
 }
@@ -325,10 +333,15 @@ std::string run_grid(const Registration& kernel, Dim grid, const void* args, con
     }
     current_block_ptr = nullptr;
   };
-  const u64 hosts = std::min<u64>(blocks / 4, std::max(1u, std::thread::hardware_concurrency()));
+  const u64 hosts = std::clamp<u64>(blocks / 4, 1, std::max(1u, std::thread::hardware_concurrency()));
+#if defined(__SANITIZE_THREAD__)
+  constexpr u64 kFirstHelper = 0;  // from the first: calls that a stopped launch leaves behind end with their threads
+#else
+  constexpr u64 kFirstHelper = 1;
+#endif
   std::vector<std::thread> helpers;
-  for (u64 i = 1; i < hosts; ++i) helpers.emplace_back(work);
-  work();
+  for (u64 i = kFirstHelper; i < hosts; ++i) helpers.emplace_back(work);
+  if (kFirstHelper == 1) work();
   for (std::thread& helper : helpers) helper.join();
   return error;
 }
