@@ -1,5 +1,5 @@
-// Means and sums of squared distances of blocks of elements, and how those of blocks are merged. A block is read twice
-// in f32 and is small enough for that; everything else is f64, so that errors do not grow with the number of elements.
+// Means and sums of squared distances of blocks of elements, in f32, and how those of blocks are merged, in f64, so
+// that errors do not grow with the number of elements.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-// Elements of a block: 16 KB of f32, which the first cache holds between the two passes.
+// Elements of a block: 16 KB of f32, which the first cache holds for a second pass.
 inline constexpr int64_t kMomentBlock = 4096;
 
 struct Moments {
@@ -59,31 +59,61 @@ Moments wide_moments(int64_t count, Each&& each) {
   return {.count = static_cast<double>(count), .mean = mean, .squares = squares};
 }
 
-// Moments of a block of `count` elements, the first of which is `first`. each(body) calls body(x, length) for each of
-// the contiguous runs that it consists of.
-template <class T, class Each>
-Moments block_moments(const T& first, int64_t count, Each&& each) {
-  const auto elements = static_cast<double>(count);
-  F32 sums[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
-  each([&](const T* x, int64_t length) {
-    for_vectors(length, [&](int64_t i, int lanes, int k) { sums[k] += load_some(x + i, lanes); });
-  });
-  const float mean = reduce_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) / static_cast<float>(count);
-  const float center = moment_center(static_cast<float>(first), mean);
+// The sum of x - center and of its squares over a block.
+struct CenteredSums {
+  float rest = 0;
+  float square = 0;
+
+  // Whether center is so close to the mean, in standard deviations, that the correction for it is exact enough.
+  bool are_close(float count) const { return rest * (rest / count) <= 0.25f * square; }
+};
+
+template <class Each>
+CenteredSums centered_sums(float center, Each&& each) {
   const F32 centers = splat(center);
   F32 rests[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
   F32 squares[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
-  each([&](const T* x, int64_t length) {
+  each([&](const auto* x, int64_t length) {
     for_vectors(length, [&](int64_t i, int lanes, int k) {
       const F32 distance = only_first(load_some(x + i, lanes) - centers, lanes, 0);
       rests[k] += distance;
       squares[k] = fma(distance, distance, squares[k]);
     });
   });
-  const float square = reduce_sum((squares[0] + squares[1]) + (squares[2] + squares[3]));
-  if (!std::isfinite(square)) return wide_moments<T>(count, each);
-  const float rest = reduce_sum((rests[0] + rests[1]) + (rests[2] + rests[3]));
-  return centered_moments(elements, center, rest, square);
+  return {.rest = reduce_sum((rests[0] + rests[1]) + (rests[2] + rests[3])),
+          .square = reduce_sum((squares[0] + squares[1]) + (squares[2] + squares[3]))};
+}
+
+// The mean of the first elements, which are read next in any case: elements further on would be waited for.
+template <class Each>
+float mean_of_first(Each&& each) {
+  constexpr int64_t kFirst = 4 * kLanes;
+  F32 sum = zero_f32();
+  int64_t count = 0;
+  each([&](const auto* x, int64_t length) {
+    for (int64_t i = 0; i < length && count < kFirst; i += kLanes) {
+      const auto lanes = static_cast<int>(std::min<int64_t>(kLanes, length - i));
+      sum += load_some(x + i, lanes);
+      count += lanes;
+    }
+  });
+  return reduce_sum(sum) / static_cast<float>(count);
+}
+
+// Moments of a block of `count` elements, the first of which is `first`. each(body) calls body(x, length) for each of
+// the contiguous runs that it consists of. Elements are read a second time only where the mean of the first is far from
+// that of all.
+template <class T, class Each>
+Moments block_moments(const T& first, int64_t count, Each&& each) {
+  const auto elements = static_cast<float>(count);
+  float center = moment_center(static_cast<float>(first), mean_of_first(each));
+  CenteredSums sums = centered_sums(center, each);
+  if (!sums.are_close(elements)) {
+    center = moment_center(static_cast<float>(first), center + sums.rest / elements);
+    sums = centered_sums(center, each);
+  }
+  if (!std::isfinite(sums.square)) return wide_moments<T>(count, each);
+  return centered_moments(elements, center, sums.rest, sums.square);
 }
 
 // Moments of contiguous elements, block by block.
