@@ -300,7 +300,7 @@ TEST(Plugin, packs_a_matrix_by_parts) {
     }
     const abi::PackRequest all = {dtype, kRows, kColumns, 0, kRows};
     ASSERT_EQ(backend().pack(device, nullptr, &all, matrix.data(), whole).code, abi::StatusCode::kOk);
-    for (const auto [first, count] : {std::pair<int64_t, int64_t>{128, 22}, {0, 64}, {64, 64}}) {
+    for (const auto& [first, count] : {std::pair<int64_t, int64_t>{128, 22}, {0, 64}, {64, 64}}) {
       const abi::PackRequest part = {dtype, kRows, kColumns, first, count};
       const uint8_t* const source = matrix.data() + dtype_bytes(dtype, static_cast<size_t>(first * kColumns));
       ASSERT_EQ(backend().pack(device, nullptr, &part, source, parts).code, abi::StatusCode::kOk);

@@ -227,7 +227,7 @@ void require_this_process(const Device& device) {
 }
 
 void bind_devices(nb::module_& m) {
-  DeviceClass device(m, "Device", R"(A device that tensors live on, such as ``cpu`` or ``rocm:0``.
+  DeviceClass device_class(m, "Device", R"(A device that tensors live on, such as ``cpu`` or ``rocm:0``.
 
 ``str(device)`` is its name, and it equals that name. Functions that take a device take the name as well.
 
@@ -251,7 +251,7 @@ True
 >>> gb.zeros(2, device=gb.Device("cpu", threads=1)).device
 gabbro.Device('cpu')
 )");
-  device
+  device_class
       .def(nb::new_([](const std::string& name, int threads) { return DeviceObject{open_named(name, threads)}; }),
            nb::arg("name"), nb::arg("threads") = 0)
       .def_prop_ro(
@@ -271,8 +271,8 @@ gabbro.Device('cpu')
       .def("__reduce__", [m](const DeviceObject& d) {
         return nb::make_tuple(m.attr("Device"), nb::make_tuple(d.device->facts().id));
       });
-  bind_device_memory(device);
-  bind_device_tuning(device);
+  bind_device_memory(device_class);
+  bind_device_tuning(device_class);
 
   m.def(
       "devices",

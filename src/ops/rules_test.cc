@@ -42,7 +42,7 @@ T with(T value, Tensor T::*part, Tensor other) {
 
 TEST(Rules, ViewsNameTheShapes) {
   const Tensor x = leaf(Shape{2, 5});
-  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
   expect_refusals({
       {[&] {
          reshape(x, Shape{3, 3});
@@ -71,11 +71,11 @@ TEST(Rules, ViewsNameTheShapes) {
       {[&] { slice(x, -1, -1, 1); }, "[slice] 1 elements from -1 in steps of 1 are not inside axis -1 of shape (2, 5)"},
       {[&] { slice(x, 1, 0, 2, 0); }, "[slice] 2 elements from 0 in steps of 0 are not inside axis 1 of shape (2, 5)"},
       {[&] { slice(x, 1, 6, 0); }, "[slice] 0 elements from 6 in steps of 1 are not inside axis 1 of shape (2, 5)"},
-      {[&] { slice(x, 1, 1, 3, kHuge / 2 + 1); },  // the end of such a slice does not fit in 64 bits
+      {[&] { slice(x, 1, 1, 3, kLongest / 2 + 1); },  // the end of such a slice does not fit in 64 bits
        "[slice] 3 elements from 1 in steps of 4611686018427387904 are not inside axis 1 of shape (2, 5)"},
   });
   EXPECT_EQ(slice(x, 1, 5, 0).shape(), (Shape{2, 0}));
-  EXPECT_EQ(slice(x, 1, 4, 1, kHuge).shape(), (Shape{2, 1}));
+  EXPECT_EQ(slice(x, 1, 4, 1, kLongest).shape(), (Shape{2, 1}));
 }
 
 TEST(Rules, ElementwiseOpsNameDtypesAndShapes) {

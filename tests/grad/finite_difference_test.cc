@@ -130,8 +130,8 @@ TEST_P(Differentiated, IsWhatFiniteDifferencesSay) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, Differentiated, testing::Range<size_t>(0, gradient_cases().size()), [](const auto& info) {
-  std::string name = std::to_string(info.param) + "_" + gradient_cases()[info.param].name;
+INSTANTIATE_TEST_SUITE_P(Ops, Differentiated, testing::Range<size_t>(0, gradient_cases().size()), [](const auto& at) {
+  std::string name = std::to_string(at.param) + "_" + gradient_cases()[at.param].name;
   std::ranges::replace_if(
       name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;

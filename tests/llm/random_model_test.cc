@@ -56,10 +56,10 @@ size_t arena_of(const llm::Blueprint& shape, const char* type, int64_t count, in
   const nn::KvCache cache(device, {.layers = model->cache_spec(), .pages = pages});
   const std::vector<int32_t> zeros(static_cast<size_t>(std::max(count, pages)), 0);
   const auto ints = [&](const Shape& s) { return device->upload(DType::i32, s, zeros.data()); };
-  const llm::Step step{
-      .ids = ints({count}),
-      .places = {.positions = ints({count}), .sequence = ints({count}), .page_table = ints({1, pages})},
-      .output_rows = ints({1})};
+  llm::Step step;  // not at once: g++ 12 warns of the destructor of what is not made yet
+  step.ids = ints({count});
+  step.places = {.positions = ints({count}), .sequence = ints({count}), .page_table = ints({1, pages})};
+  step.output_rows = ints({1});
   const Tensor logits = model->forward(step, cache);
   return Plan(device, trace(std::span(&logits, 1)).program).arena_bytes();
 }

@@ -82,9 +82,10 @@ TEST(TextToTextFile, GivesTheBitsOfTheFolderItIsMadeOf) {
     const std::span<const float> a = of_file.append(expected.text), b = of_folder.append(expected.text);
     EXPECT_TRUE(std::ranges::equal(a, b)) << type;
     EXPECT_EQ(of_file.engine().facts().architecture, "t5");
-    if (wide)
+    if (wide) {
       EXPECT_EQ(greedy_answer(of_file, std::span(expected.answer).first(1), 20),
                 std::vector(expected.answer.begin() + 1, expected.answer.begin() + 21));
+    }
   }
   std::filesystem::remove(path);
 }

@@ -60,11 +60,11 @@ constexpr double kRopeTolerance = 2 * 2 * 4 * kEpsilon;
 TEST(Rope, all_positions_and_shapes) {
   std::mt19937 generator(5);
   const std::vector<int32_t> positions = {0, 1, 2, 511, 8191, 131071, 999999, 5000000, 17, 3, 1000000007};
-  struct Case {
+  struct Form {
     int64_t heads, dim, pairs;
   };
-  for (const Case& c : {Case{9, 64, 32}, Case{1, 2, 1}, Case{3, 80, 40}, Case{2, 100, 32}, Case{2, 37, 17},
-                        Case{1, 8, 0}, Case{1, 256, 64}}) {
+  for (const Form& c : {Form{9, 64, 32}, Form{1, 2, 1}, Form{3, 80, 40}, Form{2, 100, 32}, Form{2, 37, 17},
+                        Form{1, 8, 0}, Form{1, 256, 64}}) {
     for (const bool interleaved : {false, true}) {
       SCOPED_TRACE("D " + std::to_string(c.dim) + ", pairs " + std::to_string(c.pairs));
       const auto tokens = static_cast<int64_t>(positions.size());

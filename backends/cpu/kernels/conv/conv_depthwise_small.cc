@@ -126,7 +126,7 @@ class SmallDepthwiseConv : public Kernel {
     const int64_t most = pieces(w.out[1], pieces(w.out[1], kDepthwiseRows));  // tiles of about the same height
     for (int64_t row = 0; row < w.out[1]; row += most) {
       const int64_t rows = std::min(most, w.out[1] - row);
-      const MakeDepthwiseRows make =
+      const MakeDepthwiseRows make_rows =
           kMakeDepthwiseRows<Lanes::kChannels>[static_cast<size_t>((rows - 1) * kDepthwiseTaps + longest_ - 1)];
       for (int64_t column = 0; column < w.out[2]; ++column) {
         const Column& at = columns_[static_cast<size_t>(column)];
@@ -136,7 +136,8 @@ class SmallDepthwiseConv : public Kernel {
                            .weights = weights,
                            .weight_step = w.kernel[2] * kLanes,
                            .bias = load(bias)};
-        make(runs, scratch + row * kDepthwisePitch, kLanes, y + (row * w.out[2] + column) * kLanes, w.out[2] * kLanes);
+        make_rows(runs, scratch + row * kDepthwisePitch, kLanes, y + (row * w.out[2] + column) * kLanes,
+                  w.out[2] * kLanes);
       }
     }
   }

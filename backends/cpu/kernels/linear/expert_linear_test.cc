@@ -13,7 +13,7 @@
 namespace gabbro::cpu {
 namespace {
 
-constexpr int64_t kExperts = 6, kRows = 32, kColumns = 128;  // in f32 an expert is four pages of 4096 bytes
+constexpr int64_t kExperts = 6, kExpertRows = 32, kExpertColumns = 128;  // in f32 an expert is four pages of 4096 bytes
 
 struct Pages {
   explicit Pages(size_t size)
@@ -45,7 +45,7 @@ struct Product {
 Product random_product(int64_t tokens, int64_t used, std::vector<int32_t> ids) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
-  Product product{tokens, used, std::vector<float>(static_cast<size_t>(tokens * kColumns)), std::move(ids)};
+  Product product{tokens, used, std::vector<float>(static_cast<size_t>(tokens * kExpertColumns)), std::move(ids)};
   for (float& value : product.x) value = normal(random);
   return product;
 }
@@ -57,12 +57,12 @@ struct Result {
 };
 
 Result run(const IsaTable& isa, ThreadPool& pool, const Product& p, const void* weights, DType dtype, bool packed) {
-  Result result{std::vector<float>(static_cast<size_t>(p.tokens * p.used * kRows)), 0};
-  abi::TensorView inputs[] = {view_of({p.tokens, kColumns}, DType::f32, p.x.data()),
-                              view_of({kExperts * kRows, kColumns}, dtype, weights),
+  Result result{std::vector<float>(static_cast<size_t>(p.tokens * p.used * kExpertRows)), 0};
+  abi::TensorView inputs[] = {view_of({p.tokens, kExpertColumns}, DType::f32, p.x.data()),
+                              view_of({kExperts * kExpertRows, kExpertColumns}, dtype, weights),
                               view_of({p.tokens, p.used}, DType::i32, p.ids.data())};
   if (packed) inputs[1].layout = abi::Layout::kPacked;
-  abi::TensorView output = view_of({p.tokens, p.used, kRows}, DType::f32, result.y.data());
+  abi::TensorView output = view_of({p.tokens, p.used, kExpertRows}, DType::f32, result.y.data());
   const abi::Attribute experts = {"experts", abi::AttributeKind::kInteger, kExperts, 0, nullptr};
   const abi::KernelRequest request = {"expert_linear", inputs, 3, &output, 1, &experts, 1};
   std::unique_ptr<Kernel> kernel;
@@ -85,7 +85,7 @@ void fill(Pages& pages) {
 
 // The memory of the other experts cannot be read, so that a kernel that does so is killed.
 TEST(ExpertLinear, ReadsTheWeightsOfRoutedExpertsAlone) {
-  constexpr size_t kExpertBytes = kRows * kColumns * sizeof(float);
+  constexpr size_t kExpertBytes = kExpertRows * kExpertColumns * sizeof(float);
   for (const int64_t tokens : {1, 2, 40}) {
     std::vector<int32_t> ids;
     for (int64_t t = 0; t < tokens; ++t) ids.insert(ids.end(), {1, t % 2 == 0 ? 4 : 1});
@@ -103,12 +103,12 @@ TEST(ExpertLinear, ReadsTheWeightsOfRoutedExpertsAlone) {
 }
 
 TEST(ExpertLinear, CountsTheBytesOfRoutedExperts) {
-  constexpr double kExpertBytes = kRows * kColumns * 4;
+  constexpr double kExpertBytes = kExpertRows * kExpertColumns * 4;
   Pages weights(static_cast<size_t>(kExperts * kExpertBytes));
   test::for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
     for (const int64_t used : {1, 2, 5}) {
       const Product product = random_product(1, used, std::vector<int32_t>(static_cast<size_t>(used), 3));
-      const double others = kColumns * 4 + static_cast<double>(used * (kRows + 1) * 4);  // x, ids and y
+      const double others = kExpertColumns * 4 + static_cast<double>(used * (kExpertRows + 1) * 4);  // x, ids and y
       EXPECT_EQ(run(isa, pool, product, weights.data, DType::f32, false).bytes,
                 static_cast<double>(used) * kExpertBytes + others);
     }
@@ -119,25 +119,26 @@ TEST(ExpertLinear, CountsTheBytesOfRoutedExperts) {
 TEST(ExpertLinear, GivesATokenTheSameBitsWithAnyOtherTokens) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::q8_0, DType::q4_1}) {
     std::mt19937 random(3);
-    std::vector<std::byte> file(dtype_bytes(dtype, kExperts * kRows * kColumns));
-    std::vector<float> values(kExperts * kRows * kColumns);
+    std::vector<std::byte> file(dtype_bytes(dtype, kExperts * kExpertRows * kExpertColumns));
+    std::vector<float> values(kExperts * kExpertRows * kExpertColumns);
     for (float& value : values) value = static_cast<float>(random() % 256) / 128.0f - 1;
     quantize_row(dtype, values.data(), file.data(), std::ssize(values));
     for (const int64_t tokens : {3, 50}) {
       test::for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
-        const size_t packed_bytes = isa.packed_bytes(dtype, kExperts * kRows, kColumns);
+        const size_t packed_bytes = isa.packed_bytes(dtype, kExperts * kExpertRows, kExpertColumns);
         Pages packed(std::max<size_t>(packed_bytes, 1));
         if (packed_bytes > 0)
-          pool.run([&](Worker& w) { isa.pack(dtype, kExperts * kRows, kColumns, file.data(), packed.data, w); });
+          pool.run(
+              [&](Worker& w) { isa.pack(dtype, kExperts * kExpertRows, kExpertColumns, file.data(), packed.data, w); });
         const void* weights = packed_bytes > 0 ? packed.data : file.data();
         std::vector<float> first;
         for (const int spread : {0, 1, 5}) {  // all with the first token's experts, or elsewhere
           std::vector<int32_t> ids;
           for (int32_t t = 0; t < tokens; ++t) ids.insert(ids.end(), {(2 + t * spread) % 6, (5 + t * spread) % 6});
           Product product = random_product(tokens, 2, ids);
-          for (size_t i = kColumns; i < product.x.size(); ++i) product.x[i] *= static_cast<float>(spread + 1);
+          for (size_t i = kExpertColumns; i < product.x.size(); ++i) product.x[i] *= static_cast<float>(spread + 1);
           std::vector<float> y = run(isa, pool, product, weights, dtype, packed_bytes > 0).y;
-          y.resize(2 * kRows);
+          y.resize(2 * kExpertRows);
           if (first.empty()) first = y;
           EXPECT_EQ(y, first) << dtype_name(dtype) << ", " << tokens << " tokens, spread " << spread;
         }
