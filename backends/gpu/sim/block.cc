@@ -26,14 +26,6 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// The thread sanitizer has one call stack for a thread of the host and the threads of blocks on it. Calls that never
-// return, as their stack is left behind, would fill it: functions with this mark are not entered there.
-#if defined(__SANITIZE_THREAD__)
-#define GABBRO_LEFT_BEHIND __attribute__((no_sanitize("thread"), noinline))
-#else
-#define GABBRO_LEFT_BEHIND
-#endif
-
 namespace gabbro::gpu::sim {
 namespace {
 
@@ -97,7 +89,8 @@ std::string place_name(Place place) {
   return fmt::format("{}:{}", slash == nullptr ? place.file : slash + 1, place.line);
 }
 
-// One block in progress on this thread of the host.
+// One block in progress on this thread of the host. The thread sanitizer has one call stack for it and the threads of
+// blocks. Calls that never return, as their stack is left behind, would fill that: it does not see these functions.
 class Block {
  public:
   BlockState state;
@@ -144,13 +137,13 @@ class Block {
   }
 
   // Ends the launch; called on a thread's stack, which is left behind.
-  [[noreturn]] GABBRO_LEFT_BEHIND void stop(std::string message) {
+  [[noreturn]] __attribute__((no_sanitize("thread"), noinline)) void stop(std::string message) {
     if (error.empty()) error = std::move(message);
     for (;;) yield();
   }
 
   // The first that runs on a thread's stack.
-  GABBRO_LEFT_BEHIND void start(context::fcontext_t scheduler) {
+  __attribute__((no_sanitize("thread"), noinline)) void start(context::fcontext_t scheduler) {
     scheduler_ = scheduler;
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(nullptr, &host_stack_, &host_stack_bytes_);
@@ -162,7 +155,7 @@ class Block {
   }
 
  private:
-  GABBRO_LEFT_BEHIND void yield();
+  __attribute__((no_sanitize("thread"), noinline)) void yield();
   void resume(u32 thread);
   std::string describe_deadlock() const;
   std::string describe_divergence(Place here, Place there) const;
@@ -181,7 +174,7 @@ class Block {
 
 thread_local Block* current_block_ptr = nullptr;
 
-GABBRO_LEFT_BEHIND void entry(context::transfer_t from) {
+__attribute__((no_sanitize("thread"), noinline)) void entry(context::transfer_t from) {
   auto* block = static_cast<Block*>(from.data);
   block->start(from.fctx);
 }
