@@ -53,11 +53,16 @@ std::vector<int32_t> random_tokens(int count, int64_t vocabulary, uint64_t seed)
   return tokens;
 }
 
-template <class Work>
-Result measure(const std::string& test, int tokens, const LlmBenchOptions& o, Work work) {
-  if (o.warmup) work();
+// prepare() is not timed.
+template <class Prepare, class Work>
+Result measure(const std::string& test, int tokens, const LlmBenchOptions& o, Prepare prepare, Work work) {
+  if (o.warmup) {
+    prepare();
+    work();
+  }
   std::vector<double> rates;
   for (int i = 0; i < o.repetitions; ++i) {
+    prepare();
     const auto start = Clock::now();
     work();
     rates.push_back(tokens / std::chrono::duration<double>(Clock::now() - start).count());
@@ -88,27 +93,31 @@ std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int cou
     }
   };
   const auto cut = [&](int64_t length) {
-    for (Sequence& sequence : sequences) sequence.truncate(length);
+    for (Sequence& sequence : sequences) {
+      sequence.truncate(length);
+      runner.restore(sequence, cancelable.flag());
+    }
   };
   if (o.depth > 0) fill(before);
   std::vector<Result> results;
   const std::string suffix = fmt::format(" x{}", count);
   if (o.prompt > 0) {
-    results.push_back(measure(test_name("pp", o.prompt, o.depth) + suffix, count * o.prompt, o, [&] {
-      cut(o.depth);
-      fill(prompt);
-    }));
+    results.push_back(measure(
+        test_name("pp", o.prompt, o.depth) + suffix, count * o.prompt, o, [&] { cut(o.depth); },
+        [&] { fill(prompt); }));
   }
   if (o.generate > 0) {
-    results.push_back(measure(test_name("tg", o.generate, o.depth + o.prompt) + suffix, count * o.generate, o, [&] {
-      cut(o.depth + o.prompt);
+    const auto generate = [&] {
       std::vector<Chunk> chunks;
       for (Sequence& sequence : sequences) chunks.push_back({&sequence, {}, Chunk::Rows::kLast});
       for (const int32_t& token : generated) {
         for (Chunk& chunk : chunks) chunk.tokens = {&token, 1};
         runner.step_greedy(chunks, cancelable.flag());
       }
-    }));
+    };
+    results.push_back(measure(
+        test_name("tg", o.generate, o.depth + o.prompt) + suffix, count * o.generate, o,
+        [&] { cut(o.depth + o.prompt); }, generate));
   }
   return results;
 }
@@ -116,21 +125,25 @@ std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int cou
 std::vector<Result> measure_all(const std::shared_ptr<Engine>& engine, const LlmBenchOptions& o) {
   const ModelFacts& facts = engine->facts();
   const Cancelable cancelable;
-  Session session(engine);
+  Runner runner(engine);
+  Sequence sequence(engine);
+  const auto append = [&](std::span<const int32_t> tokens) {
+    runner.append(sequence, tokens, runner.prompt_chunk(), Chunk::Rows::kLast, cancelable.flag(), [](auto) {});
+  };
+  const auto cut = [&] {
+    sequence.truncate(o.depth);
+    runner.restore(sequence, cancelable.flag());
+  };
   std::vector<Result> results;
-  if (o.depth > 0) session.append(random_tokens(o.depth, facts.vocabulary, o.seed + 2), cancelable.flag());
+  if (o.depth > 0) append(random_tokens(o.depth, facts.vocabulary, o.seed + 2));
   if (o.prompt > 0) {
     const auto tokens = random_tokens(o.prompt, facts.vocabulary, o.seed);
-    results.push_back(measure(test_name("pp", o.prompt, o.depth), o.prompt, o, [&] {
-      session.truncate(o.depth);
-      session.append(tokens, cancelable.flag());
-    }));
+    results.push_back(measure(test_name("pp", o.prompt, o.depth), o.prompt, o, cut, [&] { append(tokens); }));
   }
   if (o.generate > 0) {
     const auto tokens = random_tokens(o.generate, facts.vocabulary, o.seed + 1);
-    results.push_back(measure(test_name("tg", o.generate, o.depth), o.generate, o, [&] {
-      session.truncate(o.depth);
-      for (const int32_t& token : tokens) session.append({&token, 1}, cancelable.flag());
+    results.push_back(measure(test_name("tg", o.generate, o.depth), o.generate, o, cut, [&] {
+      for (const int32_t& token : tokens) append({&token, 1});
     }));
     // All weights once, the keys and values of the depth, and on average half of those that the test writes.
     results.back().bytes_per_token = static_cast<double>(facts.bytes_per_token) +
@@ -144,11 +157,6 @@ bool is_cpu(const ModelFacts& facts) { return facts.device_id == "cpu"; }
 // The part about threads, for a CPU only: a GPU has compute units.
 std::string thread_count(const ModelFacts& facts) {
   return is_cpu(facts) ? fmt::format(", {} threads", facts.threads) : "";
-}
-
-uint64_t kv_bytes(const ModelFacts& facts) {
-  return facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context * facts.sequences) +
-         facts.state_bytes * static_cast<uint64_t>(facts.sequences);
 }
 
 Json document(const std::vector<Result>& results, const Engine& engine, const LlmBenchOptions& o, double bandwidth) {
@@ -174,7 +182,7 @@ Json document(const std::vector<Result>& results, const Engine& engine, const Ll
               {"read_bandwidth", bandwidth > 0 ? Json(bandwidth) : Json(nullptr)},
               {"parameters", facts.parameters},
               {"weight_bytes", facts.weight_bytes},
-              {"kv_bytes", kv_bytes(facts)},
+              {"kv_bytes", facts.cache_bytes},
               {"memory_peak", nullptr}};
   if (const auto peak = engine.memory_peak()) out["memory_peak"] = *peak;
   if (facts.streaming.bytes_per_pass > 0) out["streaming"] = streaming_document(engine);
@@ -206,7 +214,7 @@ std::string table(const std::vector<Result>& results, const Engine& engine, cons
   if (const auto peak = engine.memory_peak()) {
     const auto gib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
     out += fmt::format("\nallocated on {} at most: {:.2f} GiB (weights {:.2f}, keys and values {:.2f})\n",
-                       facts.device_id, gib(*peak), gib(facts.weight_bytes), gib(kv_bytes(facts)));
+                       facts.device_id, gib(*peak), gib(facts.weight_bytes), gib(facts.cache_bytes));
   }
   return out;
 }

@@ -71,11 +71,9 @@ std::string describe(const ModelFacts& facts) {
   for (const abi::DeviceFacts& device : list_devices()) {
     if (device.id == facts.device_id) memory = device.memory_total;
   }
-  const uint64_t cache = facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context * facts.sequences) +
-                         facts.state_bytes * static_cast<uint64_t>(facts.sequences);
   return fmt::format("{}  {}{}  {} weights + {} cache{}", facts.device_id, printable(facts.device_name),
                      facts.device_id == "cpu" ? fmt::format(" ({} threads)", facts.threads) : "",
-                     human_bytes(facts.weight_bytes), human_bytes(cache),
+                     human_bytes(facts.weight_bytes), human_bytes(facts.cache_bytes),
                      memory > 0 ? " of " + human_bytes(memory) : "");
 }
 

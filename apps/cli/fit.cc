@@ -147,7 +147,8 @@ StreamForecast forecast_stream(const Workload& w, const FitOptions& o) {
   if (!o.model.empty()) checkpoint = Checkpoint::open(resolve_model(o.model));
   const auto matrices = checkpoint ? streaming::matrices_of(*checkpoint, *device)
                                    : streaming::matrices_of(w.plan, parse_type(o.type), *device);
-  const uint64_t cache = streaming::cache_bytes(w.needs, w.kv_type, w.context, 1, *device);
+  const CacheSize size = {.context = w.context, .chunk = streaming::kStreamedChunk};
+  const uint64_t cache = streaming::cache_bytes(w.needs, w.kv_type, size, *device);
   const auto fixed = streaming::fixed_memory(w.needs, matrices, *device, cache, w.context);
   const LoadOptions limits = load_options(o.common);
   const uint64_t host = device->host_accessible() ? 0 : limits.host_memory;

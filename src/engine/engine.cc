@@ -50,16 +50,22 @@ Tensor int_tensor(const std::shared_ptr<Device>& device, const Shape& shape) {
 }
 
 // Warns where a cache that comes by need will not come whole.
-void warn_of_memory(const Device& device, uint64_t cache_bytes, ModelFacts& facts) {
+void warn_of_memory(const Device& device, const nn::KvCacheConfig& cache, CacheSize size, ModelFacts& facts) {
   if (!device.counts_memory()) return;
   const uint64_t used = device.memory(abi::MemoryKind::kDevice).reserved, all = device.facts().memory_free;
   const uint64_t left = all > used ? all - used : 0;
+  const auto bytes_of = [&](int64_t context) {
+    size.context = context;
+    nn::KvCacheConfig config = cache_config(cache.layers, cache.dtype, size);
+    return static_cast<uint64_t>(config.bytes() - config.slots * config.state_bytes());  // states are there
+  };
+  const uint64_t cache_bytes = bytes_of(facts.context);
   if (cache_bytes <= left) return;
   constexpr uint64_t kMiB = uint64_t{1} << 20;
   facts.warnings.push_back(fmt::format(
       "the cache of the whole context of {} tokens takes {} MiB, of which {} MiB are free on {}: --ctx {} fits",
       facts.context, cache_bytes / kMiB, left / kMiB, device.facts().id,
-      static_cast<int64_t>(left / (facts.kv_bytes_per_token * static_cast<uint64_t>(facts.sequences)))));
+      longest_context(facts.context, [&](int64_t context) { return bytes_of(context) <= left; })));
 }
 
 // Null for "".
@@ -162,7 +168,12 @@ void Engine::set_adapter_scales(std::span<const float> scales) {
   }
   for (size_t i = 0; i < scales.size(); ++i) *state_->adapters[i].scale = scales[i];
   state_->decode.clear();  // their plans hold the former scales
-  state_->pages->remove_names();
+  for (PagePool& pool : state_->pools) pool.remove_names();
+  state_->prefixes = Prefix::empty();
+}
+
+int64_t Engine::State::prompt_chunk() const {
+  return stream != nullptr ? streaming::kStreamedChunk : prefill_chunk(device->facts());
 }
 
 int64_t Engine::State::pages_per_sequence() const {
@@ -175,7 +186,9 @@ DecodeStep& Engine::State::decode_step(int64_t sequences) {
   step.ids = int_tensor(device, Shape{sequences});
   step.positions = int_tensor(device, Shape{sequences});
   step.sequences = int_tensor(device, Shape{sequences});
-  step.page_table = int_tensor(device, Shape{sequences, pages_per_sequence()});
+  for (size_t group = 0; group < pools.size(); ++group)
+    step.page_tables.push_back(int_tensor(device, Shape{sequences, pages_per_sequence()}));
+  step.held_page_tables.resize(pools.size());
   if (states) step.slots = int_tensor(device, Shape{sequences});
   if (stream == nullptr) {
     const llm::Step inputs = step.inputs();
@@ -219,7 +232,6 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
     TextToText loaded = load_text_to_text(checkpoint, options, state->device);
     state->text_to_text = std::move(loaded.model);
     state->facts = std::move(loaded.facts);
-    state->pages.emplace(0);
     state->sampling = read_sampling_defaults(checkpoint);
     add_warnings(checkpoint, state->tokenizer.get(), state->sampling, state->facts);
     check_vocabulary(checkpoint, state->tokenizer.get(), state->facts.vocabulary);
@@ -240,7 +252,6 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
-  const int64_t pages = state->pages_per_sequence() * facts.sequences;
   state->stream = streaming::plan_stream(checkpoint, needs, options, state->device, facts);
   if (state->stream != nullptr && quantize != nullptr) {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: weights that are streamed are not quantized", checkpoint.path()),
@@ -262,16 +273,14 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
                                   .adapters = state->adapters,
                                   .observer = options.observer});
   if (state->stream != nullptr && !state->model->has_stages()) throw streaming::does_not_stream(facts);
-  state->cache.emplace(
-      state->device,
-      nn::KvCacheConfig{
-          .layers = state->model->cache_spec(), .pages = pages, .slots = facts.sequences, .dtype = options.kv_type});
-  state->pages.emplace(pages);
+  const CacheSize size = {.context = facts.context, .sequences = facts.sequences, .chunk = state->prompt_chunk()};
+  state->cache.emplace(state->device, cache_config(state->model->cache_spec(), options.kv_type, size));
+  for (const nn::PageGroup& group : state->cache->config().groups) state->pools.emplace_back(group.pages);
+  facts.cache_bytes = static_cast<uint64_t>(state->cache->config().bytes());
   facts.state_bytes = static_cast<uint64_t>(state->cache->config().state_bytes());
   if (facts.state_bytes > 0) state->states.emplace(facts.sequences);
   facts.kv_bytes_per_token = static_cast<uint64_t>(state->cache->config().bytes_per_token());
-  if (state->cache->is_by_need())
-    warn_of_memory(*state->device, facts.kv_bytes_per_token * static_cast<uint64_t>(pages * PagePool::kTokens), facts);
+  if (state->cache->is_by_need()) warn_of_memory(*state->device, state->cache->config(), size, facts);
   describe_device(*state->device, options, facts);
   // A limited memory has no room for buffers of loading that a pool keeps.
   if (facts.streaming.memory > 0) state->device->trim(abi::MemoryKind::kDevice);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gabbro/engine/session.h"
+#include "src/engine/cache_size.h"
 #include "src/engine/page_pool.h"
 #include "src/engine/sampling_defaults.h"
 #include "src/engine/state_pool.h"
@@ -25,16 +26,19 @@ namespace gabbro {
 // replayed.
 struct DecodeStep {
   Tensor ids, positions, sequences, slots;  // i32 [S]
-  Tensor page_table;                        // i32 [S, M]
+  std::vector<Tensor> page_tables;          // i32 [S, M], by group of the cache's layers
   // Their values.
-  std::vector<int32_t> held_ids, held_positions, held_sequences, held_slots, held_page_table;
+  std::vector<int32_t> held_ids, held_positions, held_sequences, held_slots;
+  std::vector<std::vector<int32_t>> held_page_tables;
   // With weights that stay on the device: logits [S, V]; and logits, the places of the largest [S] and their values
   // [S], traced when it is first wanted.
   std::optional<Compiled> run, run_greedy;
 
   llm::Step inputs() const {
-    return {.ids = ids,
-            .places = {.positions = positions, .sequence = sequences, .page_table = page_table, .slots = slots}};
+    return {
+        .ids = ids,
+        .places = {.positions = positions, .sequence = sequences, .page_table = page_tables.front(), .slots = slots},
+        .page_tables = page_tables};
   }
 };
 
@@ -46,8 +50,9 @@ struct Engine::State {
   std::unique_ptr<llm::LanguageModel> model;    // null: text_to_text instead
   std::optional<encoder::T5Model> text_to_text;
   std::optional<nn::KvCache> cache;
-  std::optional<PagePool> pages;
-  std::optional<StatePool> states;  // of models that have recurrent ones
+  std::vector<PagePool> pools;                         // by group of the cache's layers
+  std::shared_ptr<Prefix> prefixes = Prefix::empty();  // of texts that the present weights and adapters computed
+  std::optional<StatePool> states;                     // of models that have recurrent ones
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string no_tokenizer;                                                     // why there is none
   std::shared_future<std::unique_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too
@@ -59,6 +64,7 @@ struct Engine::State {
   std::mutex mutex;                      // one step at a time
 
   int64_t pages_per_sequence() const;  // M
+  int64_t prompt_chunk() const;        // tokens of prompts that the device computes well in one step
   DecodeStep& decode_step(int64_t sequences);
   Compiled& greedy_step(DecodeStep& step);
   // Logits of the wanted rows of all parts of a step, in their order, with weights that are streamed; undefined where

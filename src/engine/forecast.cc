@@ -12,14 +12,11 @@ constexpr int64_t kShortestContext = 256;  // tokens; with less there is no conv
 bool fits(const Workload& workload, uint64_t free_memory) { return workload.total_bytes() <= free_memory; }
 
 std::optional<int64_t> longest_context(Workload workload, uint64_t free_memory) {
-  constexpr int64_t kPage = nn::KvCacheConfig::kPageTokens;
-  int64_t pages = 0;  // the most that fit, by bisection: `beyond` pages do not
-  for (int64_t beyond = (workload.context + kPage - 1) / kPage; beyond - pages > 1;) {
-    const int64_t middle = pages + (beyond - pages) / 2;
-    workload.context = middle * kPage;
-    (fits(workload, free_memory) ? pages : beyond) = middle;
-  }
-  return pages * kPage >= kShortestContext ? std::optional(pages * kPage) : std::nullopt;
+  const int64_t longest = gabbro::longest_context(workload.context, [&](int64_t context) {
+    workload.context = context;
+    return fits(workload, free_memory);
+  });
+  return longest >= kShortestContext ? std::optional(longest) : std::nullopt;
 }
 
 std::optional<DType> smaller_cache(Workload workload, uint64_t free_memory) {
@@ -44,7 +41,7 @@ std::optional<std::string> smaller_type(Workload workload, uint64_t free_memory)
 
 }  // namespace
 
-uint64_t Workload::kv_bytes() const { return gabbro::kv_bytes(needs, kv_type, context); }
+uint64_t Workload::kv_bytes() const { return gabbro::kv_bytes(needs, kv_type, {.context = context, .chunk = part}); }
 uint64_t Workload::scratch_bytes() const { return gabbro::scratch_bytes(needs.shape, context, part); }
 uint64_t Workload::total_bytes() const { return needs.weight_bytes + kv_bytes() + scratch_bytes(); }
 
@@ -55,9 +52,9 @@ Remedies remedies(const Workload& workload, uint64_t free_memory) {
 }
 
 double tokens_per_second(const Workload& workload, double bandwidth, double share, int64_t tokens_in_cache) {
-  const uint64_t kv = kv_bytes_per_token(workload.needs, workload.kv_type);
+  const uint64_t kv = kv_bytes_read(workload.needs, workload.kv_type, tokens_in_cache);
   const uint64_t states = 2 * state_bytes(workload.needs);  // read and written
-  const uint64_t bytes = workload.needs.bytes_per_token + static_cast<uint64_t>(tokens_in_cache) * kv + states;
+  const uint64_t bytes = workload.needs.bytes_per_token + kv + states;
   return share * bandwidth / static_cast<double>(bytes);
 }
 

@@ -22,8 +22,8 @@ TEST(ModelNeeds, KeysAndValuesByHand) {
   EXPECT_EQ(kv_bytes_per_token(w.needs, DType::f16), 131072u);
   EXPECT_EQ(kv_bytes_per_token(w.needs, DType::q8_0), 69632u);
   EXPECT_EQ(w.kv_bytes(), kGib);
-  EXPECT_EQ(kv_bytes(w.needs, DType::f16, 1), 64u * 131072);  // a page
-  EXPECT_EQ(kv_bytes(w.needs, DType::f16, 65), 128u * 131072);
+  EXPECT_EQ(kv_bytes(w.needs, DType::f16, {.context = 1}), 64u * 131072);  // a page
+  EXPECT_EQ(kv_bytes(w.needs, DType::f16, {.context = 65}), 128u * 131072);
 }
 
 // The committed model, of which a row is (64 / 32) · 34 bytes in q8_0; gguf-py lists the same tensors.
@@ -63,6 +63,21 @@ TEST(Forecast, TokensPerSecond) {
   EXPECT_NEAR(tokens_per_second(w, 100e9, 1, 0), 100e9 / weights, 0.02);
   EXPECT_NEAR(tokens_per_second(w, 100e9, 1, 8192), 100e9 / (weights + 8192 * 131072.0), 0.02);
   EXPECT_NEAR(tokens_per_second(w, 100e9, 0.5, 0), 50e9 / weights, 0.02);
+}
+
+// Gemma 3 of 1B has 26 layers, of which 4 attend to everything and 22 to 512 tokens; a key and a value of 256 in f16
+// are 1024 bytes. At 32,768 tokens: 512 pages and 19.
+TEST(Forecast, LayersWithAWindowTakeAndReadItsKeys) {
+  Workload w = workload("llama-1b", "q8_0", 32768);
+  w.needs.cache.assign(26, {.heads = 1, .dimension = 256, .window = 512});
+  for (const size_t full : {5, 11, 17, 23}) w.needs.cache[full].window = 0;
+  EXPECT_EQ(w.kv_bytes(), 1024u * 64 * (4 * 512 + 22 * 19));
+  w.context = 1024;  // where all pages are fewer
+  EXPECT_EQ(w.kv_bytes(), 1024u * 26 * 1024);
+  EXPECT_EQ(kv_bytes_read(w.needs, DType::f16, 400), 1024u * 26 * 400);
+  EXPECT_EQ(kv_bytes_read(w.needs, DType::f16, 10000), 1024u * (4 * 10000 + 22 * 512));
+  const auto bytes = static_cast<double>(w.needs.bytes_per_token + 1024 * (4 * 10000 + 22 * 512));
+  EXPECT_NEAR(tokens_per_second(w, 100e9, 1, 10000), 100e9 / bytes, 0.02);
 }
 
 // A context that is said to fit does, and the next larger one does not.

@@ -28,7 +28,9 @@ const char* stop_reason_name(StopReason reason) {
 
 namespace {
 
-constexpr int64_t kDeepest = nn::KvCacheConfig::kPageTokens;  // of a tree: a branch needs one more page at most
+// The depth of a tree: a branch needs one more page at most, and one that is wrong is cut.
+constexpr int64_t kDeepest = kCutTokens;
+static_assert(kDeepest <= PagePool::kTokens);
 // Cost of a pass that was not measured yet, in tokens.
 constexpr double kStreamedPassCost = 30, kResidentPassCost = 4;
 

@@ -7,7 +7,6 @@
 #include "src/backend/device.h"
 #include "src/backend/discovery/memory_budget.h"
 #include "src/base/error.h"
-#include "src/base/round_up.h"
 #include "src/models/llm/registry.h"
 #include "src/nn/kv_cache.h"
 
@@ -81,9 +80,16 @@ uint64_t state_bytes(const ModelNeeds& needs) {
   return static_cast<uint64_t>(nn::KvCacheConfig{.layers = needs.cache}.state_bytes());
 }
 
-uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, int64_t context) {
-  constexpr int64_t kPage = nn::KvCacheConfig::kPageTokens;
-  return static_cast<uint64_t>(round_up(context, kPage)) * kv_bytes_per_token(needs, kv_type) + state_bytes(needs);
+uint64_t kv_bytes_read(const ModelNeeds& needs, DType kv_type, int64_t tokens) {
+  const nn::KvCacheConfig config{.dtype = kv_type};
+  int64_t bytes = 0;
+  for (const nn::CacheLayer& layer : needs.cache)
+    bytes += (layer.window > 0 ? std::min(tokens, layer.window) : tokens) * config.bytes_per_token(layer);
+  return static_cast<uint64_t>(bytes);
+}
+
+uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, const CacheSize& size) {
+  return static_cast<uint64_t>(cache_config(needs.cache, kv_type, size).bytes());
 }
 
 int64_t prefill_chunk(const abi::DeviceFacts& facts) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "gabbro/backend_abi.h"
+#include "src/engine/cache_size.h"
 #include "src/models/llm/model_plan.h"
 
 namespace gabbro {
@@ -28,8 +29,10 @@ ModelNeeds needs_of(const llm::ModelPlan& plan, const FileType& type);
 uint64_t kv_bytes_per_token(const ModelNeeds& needs, DType kv_type);
 // Recurrent states of a sequence, in bytes.
 uint64_t state_bytes(const ModelNeeds& needs);
-// Bytes of the cache of a sequence with a context of `tokens`: of keys and values whole pages, and the states.
-uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, int64_t context);
+// Keys and values that a token after `tokens` others reads, in bytes: in layers with a window those in it.
+uint64_t kv_bytes_read(const ModelNeeds& needs, DType kv_type, int64_t tokens);
+// Bytes of the cache: of keys and values whole pages, and the states.
+uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, const CacheSize& size);
 // Tokens of a prompt that go through the model together: enough for the weights to be read once for many, few enough
 // for the activations to stay in the caches and for Ctrl-C to be noticed. Four times as many on a card whose matrix
 // cores are done with them in no time, and which converts quantized weights to f16 once for each part.

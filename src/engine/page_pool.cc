@@ -1,7 +1,5 @@
 #include "src/engine/page_pool.h"
 
-#include <algorithm>
-
 #include "src/base/error.h"
 
 namespace gabbro {
@@ -29,29 +27,22 @@ void PagePool::share(int32_t page) {
 void PagePool::release(int32_t page) {
   Page& p = pages_[static_cast<size_t>(page)];
   if (--p.count > 0) return;
-  if (p.name == kNone) {
+  if (p.name == nullptr) {
     free_.push_back(page);
   } else {
     p.unused = unused_.insert(unused_.end(), page);
   }
 }
 
-PagePool::Name PagePool::set_name(int32_t page, Name before, std::span<const int32_t> tokens) {
-  if (const Found found = find(before, tokens); found.page >= 0) return found.name;
-  Page& p = pages_[static_cast<size_t>(page)];
-  p.name = ++last_name_;
-  p.before = before;
-  std::ranges::copy(tokens, p.tokens.begin());
-  by_hash_.emplace(hash(before, tokens), page);
-  return p.name;
+void PagePool::set_name(int32_t page, const Name& name) {
+  if (by_name_.try_emplace(name.get(), page).second) pages_[static_cast<size_t>(page)].name = name;
 }
 
 void PagePool::remove_name(int32_t page) {
   Page& p = pages_[static_cast<size_t>(page)];
-  if (p.name == kNone) return;
-  const auto [first, last] = by_hash_.equal_range(hash(p.before, p.tokens));
-  by_hash_.erase(std::find_if(first, last, [&](const auto& entry) { return entry.second == page; }));
-  p.name = kNone;
+  if (p.name == nullptr) return;
+  by_name_.erase(p.name.get());
+  p.name.reset();
   if (p.count > 0) return;
   unused_.erase(p.unused);
   free_.push_back(page);
@@ -61,22 +52,9 @@ void PagePool::remove_names() {
   for (size_t page = 0; page < pages_.size(); ++page) remove_name(static_cast<int32_t>(page));
 }
 
-PagePool::Found PagePool::find(Name before, std::span<const int32_t> tokens) const {
-  const auto [first, last] = by_hash_.equal_range(hash(before, tokens));
-  for (auto entry = first; entry != last; ++entry) {
-    const Page& p = pages_[static_cast<size_t>(entry->second)];
-    if (p.before == before && std::ranges::equal(p.tokens, tokens)) return {entry->second, p.name};
-  }
-  return {};
-}
-
-// FNV-1a over the numbers; find() compares the tokens themselves.
-uint64_t PagePool::hash(Name before, std::span<const int32_t> tokens) {
-  uint64_t value = 14695981039346656037u;
-  const auto add = [&](uint64_t number) { value = (value ^ number) * 1099511628211u; };
-  add(before);
-  for (const int32_t token : tokens) add(static_cast<uint32_t>(token));
-  return value;
+int32_t PagePool::find(const Name& name) const {
+  const auto found = by_name_.find(name.get());
+  return found == by_name_.end() ? -1 : found->second;
 }
 
 }  // namespace gabbro

@@ -29,44 +29,46 @@ TEST(PagePool, HandsOutEachPageOnceUntilItIsReleased) {
   EXPECT_EQ(pool.take(), b);
 }
 
-TEST(PagePool, FindsAPageByItsTokensAndThoseBefore) {
+TEST(PagePool, FindsAPageByItsName) {
   PagePool pool(4);
+  const auto empty = Prefix::empty();
   const int32_t a = pool.take(), b = pool.take(), c = pool.take();
-  const auto first = pool.set_name(a, PagePool::kNone, page_of(1));
-  const auto second = pool.set_name(b, first, page_of(1));  // the same tokens, further on
-  EXPECT_NE(first, second);
-  EXPECT_EQ(pool.find(PagePool::kNone, page_of(1)).page, a);
-  EXPECT_EQ(pool.find(first, page_of(1)).page, b);
-  EXPECT_EQ(pool.find(second, page_of(1)).page, -1);
-  EXPECT_EQ(pool.find(PagePool::kNone, page_of(2)).page, -1);
-  EXPECT_EQ(pool.set_name(c, PagePool::kNone, page_of(1)), first);  // the older page keeps it
-  EXPECT_EQ(pool.find(PagePool::kNone, page_of(1)).page, a);
+  const auto first = empty->with(page_of(1)), second = first->with(page_of(1));
+  pool.set_name(a, first);
+  pool.set_name(b, second);
+  EXPECT_EQ(pool.find(first), a);
+  EXPECT_EQ(pool.find(second), b);
+  EXPECT_EQ(pool.find(second->with(page_of(1))), -1);
+  pool.set_name(c, first);  // the older page keeps it
+  EXPECT_EQ(pool.find(first), a);
 }
 
 TEST(PagePool, KeepsNamedPagesUntilTheirMemoryIsNeeded) {
   PagePool pool(3);
+  const auto first = Prefix::empty()->with(page_of(1)), second = first->with(page_of(2));
   const int32_t a = pool.take(), b = pool.take();
-  const auto first = pool.set_name(a, PagePool::kNone, page_of(1));
-  pool.set_name(b, first, page_of(2));
+  pool.set_name(a, first);
+  pool.set_name(b, second);
   pool.release(b);
   pool.release(a);  // used last
   EXPECT_EQ(pool.available(), 3);
   EXPECT_EQ(pool.take(), 2);  // the free one first
-  EXPECT_EQ(pool.find(first, page_of(2)).page, b);
+  EXPECT_EQ(pool.find(second), b);
   EXPECT_EQ(pool.take(), b);
-  EXPECT_EQ(pool.find(first, page_of(2)).page, -1);
+  EXPECT_EQ(pool.find(second), -1);
   pool.share(a);  // found and used again: it cannot be taken
   EXPECT_EQ(pool.available(), 0);
+  EXPECT_EQ(pool.in_use(), 3);
   EXPECT_THROW(pool.take(), Error);
   pool.release(a);
   EXPECT_EQ(pool.take(), a);
-  EXPECT_EQ(pool.find(PagePool::kNone, page_of(1)).page, -1);
+  EXPECT_EQ(pool.find(first), -1);
 }
 
 TEST(PagePool, ANamelessPageIsFreeOnceNoSequenceHasIt) {
   PagePool pool(1);
   const int32_t a = pool.take();
-  pool.set_name(a, PagePool::kNone, page_of(1));
+  pool.set_name(a, Prefix::empty()->with(page_of(1)));
   pool.share(a);
   EXPECT_TRUE(pool.is_shared(a));
   pool.remove_name(a);
@@ -83,6 +85,7 @@ TEST(PagePool, CountsAndNamesAgreeWithAPlainModel) {
   PagePool pool(6);
   std::map<int32_t, int> counts;
   std::map<int32_t, int32_t> names;  // page -> first token
+  const auto empty = Prefix::empty();
   for (int step = 0; step < 20000; ++step) {
     const auto pick = [&] {
       return std::next(counts.begin(), static_cast<std::ptrdiff_t>(random() % counts.size()))->first;
@@ -117,18 +120,18 @@ TEST(PagePool, CountsAndNamesAgreeWithAPlainModel) {
           const int32_t page = pick(), first = static_cast<int32_t>(random() % 9);
           const bool taken = std::ranges::any_of(names, [&](const auto& entry) { return entry.second == first; });
           if (names.contains(page)) break;
-          pool.set_name(page, PagePool::kNone, page_of(first));
+          pool.set_name(page, empty->with(page_of(first)));
           if (!taken) names[page] = first;
         }
         break;
       default:
         const auto first = static_cast<int32_t>(random() % 9);
         const auto named = std::ranges::find_if(names, [&](const auto& entry) { return entry.second == first; });
-        const auto found = pool.find(PagePool::kNone, page_of(first));
-        ASSERT_EQ(found.page, named == names.end() ? -1 : named->first);
-        if (found.page >= 0 && random() % 2 == 0) {
-          pool.share(found.page);
-          ++counts[found.page];
+        const int32_t found = pool.find(empty->with(page_of(first)));
+        ASSERT_EQ(found, named == names.end() ? -1 : named->first);
+        if (found >= 0 && random() % 2 == 0) {
+          pool.share(found);
+          ++counts[found];
         }
     }
     ASSERT_EQ(pool.available(), 6 - std::ssize(counts));

@@ -55,8 +55,7 @@ void Runner::check_room(const Engine& engine, int64_t length, std::span<const in
 int64_t Runner::prompt_chunk() const {
   // The encoder reads a text as a whole.
   if (engine_->state_->text_to_text) return std::numeric_limits<int64_t>::max() / 2;
-  if (engine_->state_->stream != nullptr) return streaming::kStreamedChunk;
-  return prefill_chunk(engine_->state_->device->facts());
+  return engine_->state_->prompt_chunk();
 }
 
 std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
@@ -114,7 +113,9 @@ void Runner::run_step(std::span<const Chunk> chunks, bool greedy, const std::ato
   }
   if (chunks.empty()) return;
   try {
-    if (shared.states) prepare_states(chunks, cancel);
+    std::vector<Sequence*> sequences;
+    for (const Chunk& chunk : chunks) sequences.push_back(chunk.sequence);
+    if (!shared.text_to_text) compute_again(sequences, cancel);
     std::vector<Part> parts;
     for (const Chunk& chunk : chunks) {
       const int64_t length = std::ssize(chunk.sequence->tokens_);
@@ -131,36 +132,53 @@ void Runner::run_step(std::span<const Chunk> chunks, bool greedy, const std::ato
     for (const Chunk& chunk : chunks) {
       chunk.sequence->tokens_.insert(chunk.sequence->tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
       chunk.sequence->state_->length = std::ssize(chunk.sequence->tokens_);
-      chunk.sequence->name_pages();
+      chunk.sequence->computed(std::ssize(chunk.tokens));
     }
   } catch (...) {
     for (const Chunk& chunk : chunks) {
-      chunk.sequence->release_pages(std::ssize(chunk.sequence->tokens_));
+      chunk.sequence->release_pages(chunk.sequence->computed_);
       chunk.sequence->state_->length = 0;  // some layers may have taken the tokens in
     }
     throw;
   }
 }
 
-// Every sequence gets a slot, and states that have seen its tokens: computed again where they were lost.
-void Runner::prepare_states(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
+// Every sequence gets a slot, with states that have seen its tokens, and pages of its tokens: computed again where they
+// were lost.
+void Runner::compute_again(std::span<Sequence* const> sequences, const std::atomic<bool>* cancel) {
   Engine::State& shared = *engine_->state_;
-  shared.states->begin_step();
-  for (const Chunk& chunk : chunks) shared.states->take(chunk.sequence->state_);
-  for (const Chunk& chunk : chunks) {
-    Sequence& sequence = *chunk.sequence;
-    const std::span<const int32_t> tokens = sequence.tokens_;
-    if (sequence.state_->length == std::ssize(tokens)) continue;
-    sequence.release_pages(0);  // which may be shared
-    while (std::ssize(sequence.pages_) * PagePool::kTokens < std::ssize(tokens))
-      sequence.pages_.push_back(sequence.take_page());
-    const auto step = static_cast<size_t>(prompt_chunk());
-    for (size_t first = 0; first < tokens.size(); first += step) {
-      const auto part = tokens.subspan(first, std::min(step, tokens.size() - first));
-      const Part one{&sequence, part, static_cast<int64_t>(first), Chunk::Rows::kNone};
+  if (shared.states) {
+    shared.states->begin_step();
+    for (Sequence* const sequence : sequences) shared.states->take(sequence->state_);
+  }
+  const int64_t step = prompt_chunk();
+  for (Sequence* const sequence : sequences) {
+    const std::span<const int32_t> tokens = sequence->tokens_;
+    if (shared.states && sequence->state_->length != std::ssize(tokens)) sequence->lose_pages();
+    if (sequence->computed_ == std::ssize(tokens)) continue;
+    sequence->find_pages(tokens);
+    while (sequence->computed_ < std::ssize(tokens)) {
+      const int64_t first = sequence->computed_, count = std::min(step, std::ssize(tokens) - first);
+      const auto part = tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+      sequence->take_pages(first + count);
+      const Part one{sequence, part, first, Chunk::Rows::kNone};
       forward(std::span(&one, 1), cancel);
+      sequence->computed(count);
     }
-    sequence.state_->length = std::ssize(tokens);
+    sequence->state_->length = std::ssize(tokens);
+  }
+}
+
+void Runner::restore(Sequence& sequence, const std::atomic<bool>* cancel) {
+  if (engine_->state_->text_to_text) return;
+  const std::lock_guard lock(engine_->state_->mutex);
+  Sequence* const one = &sequence;
+  try {
+    compute_again(std::span(&one, 1), cancel);
+  } catch (...) {
+    sequence.release_pages(sequence.computed_);
+    sequence.state_->length = 0;
+    throw;
   }
 }
 
@@ -202,21 +220,23 @@ std::vector<Tensor> Runner::decode(std::span<const Chunk> chunks, bool greedy, c
   Engine::State& shared = *engine_->state_;
   const auto size = static_cast<int64_t>(std::bit_ceil(chunks.size()));
   DecodeStep& step = shared.decode_step(size);
-  const auto width = static_cast<size_t>(shared.pages_per_sequence());
   std::vector<int32_t> ids(static_cast<size_t>(size), 0), positions(ids), sequences(ids.size(), kNoSequence),
-      page_table(ids.size() * width, 0), slots(shared.states ? ids.size() : 0, -1);
+      slots(shared.states ? ids.size() : 0, -1);
+  std::vector<const Sequence*> rows;
   for (size_t i = 0; i < chunks.size(); ++i) {
     const Sequence& sequence = *chunks[i].sequence;
     ids[i] = chunks[i].tokens[0];
     positions[i] = static_cast<int32_t>(sequence.tokens_.size());
     sequences[i] = static_cast<int32_t>(i);
     if (shared.states) slots[i] = sequence.state_->slot;
-    std::ranges::copy(sequence.pages_, page_table.begin() + static_cast<std::ptrdiff_t>(i * width));
+    rows.push_back(&sequence);
   }
+  std::vector<std::vector<int32_t>> tables = page_tables(rows, ids.size());
   update(step.ids, step.held_ids, std::move(ids));
   update(step.positions, step.held_positions, std::move(positions));
   update(step.sequences, step.held_sequences, std::move(sequences));
-  update(step.page_table, step.held_page_table, std::move(page_table));
+  for (size_t group = 0; group < tables.size(); ++group)
+    update(step.page_tables[group], step.held_page_tables[group], std::move(tables[group]));
   if (shared.states) update(step.slots, step.held_slots, std::move(slots));
   logits_ = Tensor();  // so that its memory can be written again
   if (shared.stream != nullptr) {
@@ -227,12 +247,33 @@ std::vector<Tensor> Runner::decode(std::span<const Chunk> chunks, bool greedy, c
   return greedy && !shared.device->host_accessible() ? shared.greedy_step(step)(cancel) : (*step.run)(cancel);
 }
 
+// Rows have the number of pages of the longest sequence, so that short ones share plans.
+std::vector<std::vector<int32_t>> Runner::page_tables(std::span<const Sequence* const> sequences, size_t rows) const {
+  const Engine::State& shared = *engine_->state_;
+  const auto width = static_cast<size_t>(shared.pages_per_sequence());
+  std::vector<std::vector<int32_t>> tables(shared.pools.size(), std::vector<int32_t>(rows * width, 0));
+  for (size_t group = 0; group < tables.size(); ++group) {
+    for (size_t i = 0; i < sequences.size(); ++i)
+      std::ranges::copy(sequences[i]->pages_[group].ids,
+                        tables[group].begin() + static_cast<std::ptrdiff_t>(i * width));
+  }
+  return tables;
+}
+
+std::vector<Tensor> Runner::upload_tables(std::span<const Sequence* const> sequences, size_t rows) const {
+  const Engine::State& shared = *engine_->state_;
+  const Shape shape{static_cast<int64_t>(rows), shared.pages_per_sequence()};
+  std::vector<Tensor> tables;
+  for (const std::vector<int32_t>& values : page_tables(sequences, rows))
+    tables.push_back(upload_ints(*shared.device, shape, values));
+  return tables;
+}
+
 Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* cancel) {
   Engine::State& shared = *engine_->state_;
   Device& device = *shared.device;
-  // The number of pages of the longest sequence, so that short ones share plans.
-  const auto width = static_cast<size_t>(shared.pages_per_sequence());
-  std::vector<int32_t> ids, positions, sequences, output_rows, slots, page_table(parts.size() * width, 0);
+  std::vector<int32_t> ids, positions, sequences, output_rows, slots;
+  std::vector<const Sequence*> rows_of_tables;
   for (size_t i = 0; i < parts.size(); ++i) {
     const Part& part = parts[i];
     for (size_t t = 0; t < part.tokens.size(); ++t) {
@@ -244,7 +285,7 @@ Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* can
       sequences.push_back(static_cast<int32_t>(i));
     }
     slots.push_back(part.sequence->state_->slot);
-    std::ranges::copy(part.sequence->pages_, page_table.begin() + static_cast<std::ptrdiff_t>(i * width));
+    rows_of_tables.push_back(part.sequence);
   }
   // Steps of several sequences have many lengths: padded, they share plans.
   constexpr size_t kMultiple = 16;
@@ -254,7 +295,7 @@ Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* can
     sequences.push_back(kNoSequence);
   }
   const auto all = static_cast<int64_t>(ids.size());
-  const Tensor pages = upload_ints(device, Shape{std::ssize(parts), static_cast<int64_t>(width)}, page_table);
+  const std::vector<Tensor> tables = upload_tables(rows_of_tables, parts.size());
   const Tensor states = shared.states ? upload_ints(device, Shape{std::ssize(parts)}, slots) : Tensor();
   const auto step_of = [&](int64_t first, int64_t count) {
     const auto ints = [&](const std::vector<int32_t>& values) {
@@ -264,10 +305,13 @@ Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* can
     for (const int32_t row : output_rows) {
       if (row >= first && row < first + count) rows.push_back(row - static_cast<int32_t>(first));
     }
-    return llm::Step{
-        .ids = ints(ids),
-        .places = {.positions = ints(positions), .sequence = ints(sequences), .page_table = pages, .slots = states},
-        .output_rows = upload_ints(device, Shape{std::ssize(rows)}, rows)};
+    return llm::Step{.ids = ints(ids),
+                     .places = {.positions = ints(positions),
+                                .sequence = ints(sequences),
+                                .page_table = tables.front(),
+                                .slots = states},
+                     .page_tables = tables,
+                     .output_rows = upload_ints(device, Shape{std::ssize(rows)}, rows)};
   };
   if (shared.stream != nullptr) {
     std::vector<llm::Step> steps;

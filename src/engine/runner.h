@@ -33,7 +33,7 @@ class Runner {
   explicit Runner(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
-  int64_t prompt_chunk() const;  // tokens of prompts that the device computes well in one step
+  int64_t prompt_chunk() const;  // tokens of prompts that the device computes well in one step, of all sequences
 
   // Appends the tokens of each chunk to its sequence, and returns the wanted logits [R, V] in the order of chunks and
   // tokens, valid until the next step. A sequence that is there twice, an id outside of the vocabulary or more tokens
@@ -44,6 +44,9 @@ class Runner {
   // The same, but of each wanted row the id of its largest logit, the lowest of equals; -1 where no logit is a number.
   // On a GPU the logits stay there.
   std::span<const int32_t> step_greedy(std::span<const Chunk> chunks, const std::atomic<bool>* cancel = nullptr);
+
+  // Computes what the cache no longer has of the sequence's tokens, as its next step would; see Sequence.
+  void restore(Sequence& sequence, const std::atomic<bool>* cancel = nullptr);
 
   // The same as step() of many tokens of one sequence, in steps of `chunk_tokens`. `rows` are kLast or kAll;
   // visit(logits) gets those of each step.
@@ -90,11 +93,14 @@ class Runner {
   std::span<const int32_t> largest(const std::vector<Tensor>& results, int64_t rows);
   // Fills greedy_ on a device with its own memory; false where the logits have to come to the host.
   bool find_largest(const std::vector<Tensor>& results, int64_t rows);
-  void prepare_states(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
+  void compute_again(std::span<Sequence* const> sequences, const std::atomic<bool>* cancel);
   Tensor answer_texts(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);  // of an encoder-decoder
   Tensor answer(const Chunk& chunk, const std::atomic<bool>* cancel);
   std::vector<Tensor> decode(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel);
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
+  // Page tables [rows, M] of the sequences, by group of the cache's layers; other rows are zeros.
+  std::vector<std::vector<int32_t>> page_tables(std::span<const Sequence* const> sequences, size_t rows) const;
+  std::vector<Tensor> upload_tables(std::span<const Sequence* const> sequences, size_t rows) const;
   // And what the engine's observer has gathered.
   void compute(std::span<const Tensor> wanted, const std::atomic<bool>* cancel);
   Tensor run_model(const llm::Step& step, const std::atomic<bool>* cancel);

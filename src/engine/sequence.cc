@@ -4,27 +4,42 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/round_up.h"
+#include "src/engine/cache_size.h"
 #include "src/engine/engine_state.h"
 
 namespace gabbro {
 
-Sequence::Sequence(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+namespace {
+
+// Pages of that many tokens.
+int64_t pages_of(int64_t tokens) { return round_up(tokens, PagePool::kTokens) / PagePool::kTokens; }
+
+}  // namespace
+
+Sequence::Sequence(std::shared_ptr<Engine> engine)
+    : engine_(std::move(engine)), pages_(engine_->state_->pools.size()) {}
 Sequence::Sequence(Sequence&&) noexcept = default;
 
 Sequence::~Sequence() {
   if (engine_ == nullptr) return;  // moved from
   const std::lock_guard lock(engine_->state_->mutex);
-  release_pages(0);
+  lose_pages();
 }
 
 Sequence::Sequence(const Sequence& other)
     : engine_(other.engine_),
       tokens_(other.tokens_),
+      computed_(other.computed_),
       pages_(other.pages_),
-      names_(other.names_),
+      prefixes_(other.prefixes_),
       text_length_(other.text_length_) {
   const std::lock_guard lock(engine_->state_->mutex);
-  for (const int32_t page : pages_) engine_->state_->pages->share(page);
+  for (size_t group = 0; group < pages_.size(); ++group) {
+    const Pages& own = pages_[group];
+    for (size_t i = static_cast<size_t>(own.passed); i < own.ids.size(); ++i)
+      engine_->state_->pools[group].share(own.ids[i]);
+  }
 }
 
 void Sequence::truncate(int64_t length) {
@@ -35,71 +50,176 @@ void Sequence::truncate(int64_t length) {
   if (length == 0) text_length_ = 0;
   if (length < text_length_) t5_state_.reset();
   tokens_.resize(static_cast<size_t>(length));
-  names_.resize(std::min(names_.size(), static_cast<size_t>(length / PagePool::kTokens)));
+  if (length >= computed_) return;
   release_pages(length);
+  if (!find_passed(length)) return lose_pages();
+  computed_ = length;
+  prefixes_.resize(std::min(prefixes_.size(), static_cast<size_t>(length / PagePool::kTokens + 1)));
 }
 
 int64_t Sequence::reuse(std::span<const int32_t> prompt) {
   const std::lock_guard lock(engine_->state_->mutex);
-  if (engine_->state_->states || engine_->state_->text_to_text) return std::ssize(tokens_);
-  PagePool& pool = *engine_->state_->pages;
-  constexpr auto kPage = static_cast<size_t>(PagePool::kTokens);
-  while (tokens_.size() % kPage == 0 && tokens_.size() + kPage < prompt.size()) {
-    const std::span<const int32_t> next = prompt.subspan(tokens_.size(), kPage);
-    const PagePool::Found found = pool.find(names_.empty() ? PagePool::kNone : names_.back(), next);
-    if (found.page < 0) break;
-    pool.share(found.page);
-    pages_.push_back(found.page);
-    names_.push_back(found.name);
-    tokens_.insert(tokens_.end(), next.begin(), next.end());
+  if (computed_ < std::ssize(tokens_) || prompt.empty()) return std::ssize(tokens_);
+  find_pages(prompt.first(prompt.size() - 1));
+  const auto found = prompt.first(static_cast<size_t>(computed_)).subspan(tokens_.size());
+  tokens_.insert(tokens_.end(), found.begin(), found.end());
+  return computed_;
+}
+
+// The first page of a group that the token after `length` others reads.
+int64_t Sequence::first_page(size_t group, int64_t length) const {
+  const int64_t window = engine_->state_->cache->config().groups[group].window;
+  return window == 0 ? 0 : std::max<int64_t>(length - window + 1, 0) / PagePool::kTokens;
+}
+
+// Releases a group's pages before page `first`.
+void Sequence::pass(size_t group, int64_t first) {
+  Pages& own = pages_[group];
+  for (; own.passed < std::min(first, std::ssize(own.ids)); ++own.passed)
+    engine_->state_->pools[group].release(std::exchange(own.ids[static_cast<size_t>(own.passed)], 0));
+}
+
+// Takes over the whole pages of `text` after the computed tokens that are in the cache. Layers with a window need
+// those in the window at the end alone.
+void Sequence::find_pages(std::span<const int32_t> text) {
+  Engine::State& shared = *engine_->state_;
+  constexpr int64_t kPage = PagePool::kTokens;
+  if (shared.states || shared.text_to_text || computed_ % kPage != 0) return;
+  begin_names();
+  const int64_t before = computed_ / kPage;
+  int64_t taken = before;
+  std::vector<std::shared_ptr<Prefix>> prefixes;
+  std::vector<std::vector<int32_t>> found(pages_.size());
+  std::vector<int64_t> run(pages_.size());  // pages in a row that are there, up to this one
+  for (size_t group = 0; group < pages_.size(); ++group) run[group] = before - pages_[group].passed;
+  for (int64_t page = before; (page + 1) * kPage <= std::ssize(text); ++page) {
+    const Prefix& last = prefixes.empty() ? *prefixes_.back() : *prefixes.back();
+    prefixes.push_back(last.find(text.subspan(static_cast<size_t>(page * kPage), static_cast<size_t>(kPage))));
+    if (prefixes.back() == nullptr) break;
+    bool complete = true;
+    for (size_t group = 0; group < pages_.size(); ++group) {
+      found[group].push_back(shared.pools[group].find(prefixes.back()));
+      run[group] = found[group].back() < 0 ? 0 : run[group] + 1;
+      complete = complete && run[group] >= page + 1 - first_page(group, (page + 1) * kPage);
+    }
+    if (complete) taken = page + 1;
   }
-  return std::ssize(tokens_);
+  if (taken == before) return;
+  for (size_t group = 0; group < pages_.size(); ++group) {
+    const int64_t first = first_page(group, taken * kPage);
+    pass(group, first);
+    Pages& own = pages_[group];
+    for (int64_t page = before; page < taken; ++page) {
+      const int32_t id = page < first ? 0 : found[group][static_cast<size_t>(page - before)];
+      if (page >= first) shared.pools[group].share(id);
+      own.ids.push_back(id);
+    }
+    own.passed = std::max(own.passed, std::min(first, taken));
+  }
+  prefixes_.insert(prefixes_.end(), prefixes.begin(), prefixes.begin() + (taken - before));
+  computed_ = taken * kPage;
+}
+
+// Takes back, by their names, pages that were passed and that the first `length` tokens need. False: one is gone.
+bool Sequence::find_passed(int64_t length) {
+  Engine::State& shared = *engine_->state_;
+  std::vector<std::vector<int32_t>> found(pages_.size());
+  for (size_t group = 0; group < pages_.size(); ++group) {
+    for (int64_t page = first_page(group, length); page < pages_[group].passed; ++page) {
+      const auto pages = static_cast<size_t>(page + 1);  // of the prefix that names it
+      const int32_t id = pages < prefixes_.size() ? shared.pools[group].find(prefixes_[pages]) : -1;
+      if (id < 0) return false;
+      found[group].push_back(id);
+    }
+  }
+  for (size_t group = 0; group < pages_.size(); ++group) {
+    Pages& own = pages_[group];
+    for (const int32_t id : found[group]) shared.pools[group].share(id);
+    own.passed -= std::ssize(found[group]);
+    std::ranges::copy(found[group], own.ids.begin() + own.passed);
+  }
+  return true;
 }
 
 // A page that can be written.
-int32_t Sequence::take_page() {
+int32_t Sequence::take_page(size_t group) {
   Engine::State& shared = *engine_->state_;
-  const int32_t page = shared.pages->take();
+  const int32_t page = shared.pools[group].take();
   try {
-    shared.cache->provide(page + 1);
+    shared.cache->provide(group, page + 1);
   } catch (...) {
-    shared.pages->release(page);
+    shared.pools[group].release(page);
     throw;
   }
   return page;
 }
 
-// Pages for `length` tokens, of which those after the present ones can be written.
+// Pages for `length` tokens, of which those after the computed ones can be written.
 void Sequence::take_pages(int64_t length) {
-  PagePool& pool = *engine_->state_->pages;
-  if (std::ssize(tokens_) % PagePool::kTokens != 0) {
-    int32_t& last = pages_[tokens_.size() / PagePool::kTokens];
-    if (pool.is_shared(last)) {
-      const int32_t own = take_page();
-      engine_->state_->cache->copy_page(last, own);
-      pool.release(std::exchange(last, own));
-    } else {
-      pool.remove_name(last);
+  begin_names();
+  for (size_t group = 0; group < pages_.size(); ++group) {
+    PagePool& pool = engine_->state_->pools[group];
+    std::vector<int32_t>& ids = pages_[group].ids;
+    if (computed_ % PagePool::kTokens != 0) {
+      int32_t& last = ids[static_cast<size_t>(computed_ / PagePool::kTokens)];
+      if (pool.is_shared(last)) {
+        const int32_t own = take_page(group);
+        engine_->state_->cache->copy_page(group, last, own);
+        pool.release(std::exchange(last, own));
+      } else {
+        pool.remove_name(last);
+      }
     }
+    while (std::ssize(ids) * PagePool::kTokens < length) ids.push_back(take_page(group));
   }
-  while (std::ssize(pages_) * PagePool::kTokens < length) pages_.push_back(take_page());
 }
 
+// Those after the first `length` tokens.
 void Sequence::release_pages(int64_t length) {
-  while (!pages_.empty() && (std::ssize(pages_) - 1) * PagePool::kTokens >= length) {
-    engine_->state_->pages->release(pages_.back());
-    pages_.pop_back();
+  for (size_t group = 0; group < pages_.size(); ++group) {
+    Pages& own = pages_[group];
+    for (; std::ssize(own.ids) > pages_of(length); own.ids.pop_back()) {
+      if (std::ssize(own.ids) > own.passed) engine_->state_->pools[group].release(own.ids.back());
+    }
+    own.passed = std::min(own.passed, std::ssize(own.ids));
   }
+}
+
+// `count` tokens more are in the cache.
+void Sequence::computed(int64_t count) {
+  computed_ += count;
+  name_pages();
+  release_passed();
+}
+
+// Those that no token to come reads, also where the last tokens are cut.
+void Sequence::release_passed() {
+  for (size_t group = 0; group < pages_.size(); ++group)
+    pass(group, first_page(group, std::max<int64_t>(computed_ - kCutTokens, 0)));
+}
+
+// The tokens are to be computed again.
+void Sequence::lose_pages() {
+  release_pages(0);
+  prefixes_.clear();
+  computed_ = 0;
+}
+
+// A text begins with the tree of the weights that it is computed with.
+void Sequence::begin_names() {
+  if (computed_ == 0) prefixes_.assign(1, engine_->state_->prefixes);
 }
 
 void Sequence::name_pages() {
   // Pages alone do not make a beginning, and an encoder-decoder has none.
   if (engine_->state_->states || engine_->state_->text_to_text) return;
   constexpr auto kPage = static_cast<size_t>(PagePool::kTokens);
-  while ((names_.size() + 1) * kPage <= tokens_.size()) {
-    const size_t i = names_.size();
-    const PagePool::Name before = names_.empty() ? PagePool::kNone : names_.back();
-    names_.push_back(engine_->state_->pages->set_name(pages_[i], before, std::span(tokens_).subspan(i * kPage, kPage)));
+  begin_names();
+  while (std::ssize(prefixes_) * PagePool::kTokens <= computed_) {
+    const size_t page = prefixes_.size() - 1;
+    prefixes_.push_back(prefixes_.back()->with(std::span(tokens_).subspan(page * kPage, kPage)));
+    for (size_t group = 0; group < pages_.size(); ++group)
+      engine_->state_->pools[group].set_name(pages_[group].ids[page], prefixes_.back());
   }
 }
 

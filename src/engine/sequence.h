@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gabbro/engine/session.h"
+#include "src/engine/prefix.h"
 #include "src/engine/state_pool.h"
 
 namespace gabbro {
@@ -16,8 +17,10 @@ struct T5State;  // src/models/encoder/t5_decoder.h
 }
 
 // The tokens of one conversation, and the pages of the cache that hold their keys and values. A value: a copy shares
-// pages until one of both writes to them. Recurrent states cannot be shared or cut: a sequence that was copied, cut or
-// stopped within a step computes them again from its tokens, in its next step.
+// pages until one of both writes to them. Layers with a window have pages of the last tokens alone; a sequence that is
+// truncated so far that some are missing finds them by their names, or computes its tokens again in its next step.
+// Recurrent states cannot be shared or cut: a sequence that was copied, cut or stopped within a step computes them
+// again from its tokens, in its next step.
 // Encoder-decoder models (T5): the tokens of the first step are the encoder's input, later ones the decoder's output. A
 // sequence that is truncated within the input is encoded again, with the next tokens.
 class Sequence {
@@ -38,15 +41,30 @@ class Sequence {
 
  private:
   friend class Runner;
-  int32_t take_page();
+  // Those of a group of layers, in the order of their tokens.
+  struct Pages {
+    std::vector<int32_t> ids;
+    int64_t passed = 0;  // the first ones, before the window: their ids are 0, and they are not held
+  };
+
+  int32_t take_page(size_t group);
   void take_pages(int64_t length);
   void release_pages(int64_t length);
+  void release_passed();
+  void lose_pages();
   void name_pages();
+  void computed(int64_t count);
+  void find_pages(std::span<const int32_t> text);
+  bool find_passed(int64_t length);
+  void begin_names();
+  int64_t first_page(size_t group, int64_t length) const;
+  void pass(size_t group, int64_t first);
 
   std::shared_ptr<Engine> engine_;
   std::vector<int32_t> tokens_;
-  std::vector<int32_t> pages_;
-  std::vector<uint64_t> names_;  // of the full pages
+  int64_t computed_ = 0;                           // of these: the first ones, whose keys and values are in the pages
+  std::vector<Pages> pages_;                       // by group of the cache's layers
+  std::vector<std::shared_ptr<Prefix>> prefixes_;  // of no full page, of one, of two ...
   std::shared_ptr<SequenceState> state_ = std::make_shared<SequenceState>();
   int64_t text_length_ = 0;                       // of an encoder-decoder: tokens that the encoder reads
   std::unique_ptr<encoder::T5State> t5_state_{};  // of tokens_; null: to be computed again

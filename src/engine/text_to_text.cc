@@ -73,6 +73,8 @@ ModelFacts describe_text_to_text(const Checkpoint& checkpoint, const LoadOptions
   // Keys and values in f32, of the answer's tokens and of the text's.
   facts.kv_bytes_per_token = static_cast<uint64_t>(shape.layers * 2 * shape.heads * shape.head_dimension) * 4;
   facts.state_bytes = facts.kv_bytes_per_token * static_cast<uint64_t>(shape.context_trained);
+  facts.cache_bytes = (facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context) + facts.state_bytes) *
+                      static_cast<uint64_t>(facts.sequences);
   return facts;
 }
 

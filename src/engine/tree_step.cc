@@ -44,10 +44,11 @@ Tensor upload_list(Device& device, const std::vector<int32_t>& values) {
 int64_t Runner::branch_room() const {
   Engine::State& shared = *engine_->state_;
   const std::lock_guard lock(shared.mutex);
-  if (shared.states || !shared.model->takes_copies()) return 0;
+  if (shared.text_to_text || shared.states || !shared.model->takes_copies()) return 0;
   constexpr int64_t kPagesOfABranch = 2;  // a copy of the last one, and the next
+  const PagePool& fewest = *std::ranges::min_element(shared.pools, {}, &PagePool::available);
   // The sequence itself is a branch, too.
-  return std::max<int64_t>(shared.pages->available() / kPagesOfABranch - 1, 0);
+  return std::max<int64_t>(fewest.available() / kPagesOfABranch - 1, 0);
 }
 
 std::span<const float> Runner::step_tree(Sequence& sequence, std::span<const int32_t> tokens, const TokenTree& tree,
@@ -56,6 +57,7 @@ std::span<const float> Runner::step_tree(Sequence& sequence, std::span<const int
   paths_.clear();
   for (const int32_t leaf : tree.leaves()) paths_.push_back(tree.path(leaf));
   if (paths_.empty()) paths_.emplace_back();
+  restore(sequence, cancel);
   other_branches_.reserve(paths_.size());
   for (size_t b = 1; b < paths_.size(); ++b) other_branches_.push_back(sequence);
   try {
@@ -84,11 +86,13 @@ std::span<const float> Runner::run_tree(Sequence& sequence, std::span<const int3
     for (size_t b = 0; b < texts.size(); ++b) branches.push_back(&branch(b));
     const auto rows = std::ssize(tokens) + std::ssize(tree.nodes);
     const std::span<const float> logits = host(forward_tree(branches, tokens, tree, cancel), rows);
-    for (size_t b = 0; b < texts.size(); ++b)
+    for (size_t b = 0; b < texts.size(); ++b) {
       branch(b).tokens_.insert(branch(b).tokens_.end(), texts[b].begin(), texts[b].end());
+      branch(b).computed_ = std::ssize(branch(b).tokens_);
+    }
     return logits;
   } catch (...) {
-    for (size_t b = 0; b < texts.size(); ++b) branch(b).release_pages(std::ssize(branch(b).tokens_));
+    for (size_t b = 0; b < texts.size(); ++b) branch(b).release_pages(branch(b).computed_);
     throw;
   }
 }
@@ -117,21 +121,18 @@ Tensor Runner::forward_tree(std::span<const Sequence* const> branches, std::span
   constexpr size_t kComputedMultiple = 8, kWrittenMultiple = 16;
   computed.pad(kComputedMultiple);
   written.pad(kWrittenMultiple);
-  const auto width = static_cast<size_t>(shared.pages_per_sequence());
-  std::vector<int32_t> page_table(std::bit_ceil(branches.size()) * width, 0), rows;
-  for (size_t b = 0; b < branches.size(); ++b)
-    std::ranges::copy(branches[b]->pages_, page_table.begin() + static_cast<std::ptrdiff_t>(b * width));
+  std::vector<int32_t> rows;
   for (int64_t row = 0; row < computed.count(); ++row) rows.push_back(static_cast<int32_t>(row));
-  const Shape table{std::ssize(page_table) / static_cast<int64_t>(width), static_cast<int64_t>(width)};
-  const Tensor pages = device.upload(DType::i32, table, page_table.data());
+  const std::vector<Tensor> tables = upload_tables(branches, std::bit_ceil(branches.size()));
   const auto places = [&](const PlacedValues& of) {
     return TokenPositions{.positions = upload_list(device, of.positions),
                           .sequence = upload_list(device, of.sequences),
-                          .page_table = pages,
+                          .page_table = tables.front(),
                           .slots = {}};
   };
   const llm::Step step = {.ids = upload_list(device, computed.values),
                           .places = places(computed),
+                          .page_tables = tables,
                           .output_rows = upload_list(device, rows),
                           .copies = {.rows = upload_list(device, written.values), .places = places(written)}};
   if (shared.stream != nullptr) return shared.run_pass(std::span(&step, 1), cancel);
@@ -149,13 +150,14 @@ void Runner::keep_branch(Sequence& sequence, std::span<const int32_t> tokens, in
       Sequence& other = other_branches_[b - 1];
       std::swap(sequence.tokens_, other.tokens_);
       std::swap(sequence.pages_, other.pages_);
-      std::swap(sequence.names_, other.names_);
+      std::swap(sequence.prefixes_, other.prefixes_);
+      std::swap(sequence.computed_, other.computed_);
     }
   }
   sequence.truncate(before + std::ssize(tokens) + kept);
   other_branches_.clear();
   const std::lock_guard lock(engine_->state_->mutex);
-  sequence.name_pages();
+  sequence.computed(0);
 }
 
 }  // namespace gabbro

@@ -25,7 +25,8 @@ std::vector<Part> states_of(const CacheLayer& layer, const KvCacheConfig& config
 
 // The tensors of a layer's pages, in the order of KvLayer and of LatentLayer.
 std::vector<Part> pages_of(const CacheLayer& layer, const KvCacheConfig& config) {
-  const int64_t n = config.pages, p = KvCacheConfig::kPageTokens, g = layer.heads, d = layer.dimension;
+  const int64_t n = config.groups[layer.group].pages, p = KvCacheConfig::kPageTokens, g = layer.heads,
+                d = layer.dimension;
   const bool quantized = config.dtype == DType::q8_0;
   const DType dtype = quantized ? DType::i8 : DType::f16;
   std::vector<Part> parts;
@@ -60,13 +61,17 @@ void check(const KvCacheConfig& config) {
 
 }  // namespace
 
-int64_t KvCacheConfig::bytes_per_token() const {
+int64_t KvCacheConfig::bytes_per_token(const CacheLayer& layer) const {
   int64_t elements = 0;
-  for (const CacheLayer& layer : layers) {
-    if (layer.kind == CacheKind::kKeysValues) elements += 2 * layer.heads * layer.dimension;
-    if (layer.kind == CacheKind::kLatent) elements += layer.dimension;
-  }
+  if (layer.kind == CacheKind::kKeysValues) elements = 2 * layer.heads * layer.dimension;
+  if (layer.kind == CacheKind::kLatent) elements = layer.dimension;
   return dtype == DType::f16 ? elements * 2 : elements + elements / 32 * 2;
+}
+
+int64_t KvCacheConfig::bytes_per_token() const {
+  int64_t bytes = 0;
+  for (const CacheLayer& layer : layers) bytes += bytes_per_token(layer);
+  return bytes;
 }
 
 int64_t KvCacheConfig::state_bytes() const {
@@ -77,10 +82,20 @@ int64_t KvCacheConfig::state_bytes() const {
   return elements * static_cast<int64_t>(sizeof(float));
 }
 
+int64_t KvCacheConfig::bytes() const {
+  int64_t bytes = slots * state_bytes();
+  for (const CacheLayer& layer : layers) bytes += groups[layer.group].pages * kPageTokens * bytes_per_token(layer);
+  return bytes;
+}
+
 // The tensors of all layers; those of pages by need where the device can, else in one block. The host gives pages out
 // as they are written, and large ones where a block is large: there each tensor has its own.
 KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config)
-    : config_(config), layers_(config.layers.size()), latents_(config.layers.size()), states_(config.layers.size()) {
+    : config_(config),
+      layers_(config.layers.size()),
+      latents_(config.layers.size()),
+      states_(config.layers.size()),
+      provided_(config.groups.size(), 0) {
   check(config);
   const bool by_need = !device->host_accessible() && device->reserve_range(1) != nullptr;
   size_t room = 0;
@@ -100,7 +115,10 @@ KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& con
       const bool range = by_need && part.bytes() > 0;
       made.push_back(device->tensor_in(range ? device->reserve_range(part.bytes()) : block.take(part.bytes()),
                                        part.dtype, part.shape));
-      if (range) ranges_.push_back({made.back(), part.bytes() / static_cast<size_t>(config.pages)});
+      if (range) {
+        const auto pages = static_cast<size_t>(config.groups[layer.group].pages);
+        ranges_.push_back({.states = made.back(), .page_bytes = part.bytes() / pages, .group = layer.group});
+      }
     }
     if (layer.kind == CacheKind::kState) continue;
     made.resize(4);
@@ -112,31 +130,32 @@ KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& con
   }
 }
 
-void KvCache::provide(int64_t pages) {
-  if (pages <= provided_) return;
+void KvCache::provide(size_t group, int64_t pages) {
+  if (pages <= provided_[group]) return;
   for (const Range& range : ranges_) {
+    if (range.group != group) continue;
     const TensorState& state = range.states.state();
     state.device->extend_range(state.storage.get(), static_cast<size_t>(pages) * range.page_bytes);
   }
-  provided_ = pages;
+  provided_[group] = pages;
 }
 
-void KvCache::copy_page(int32_t from, int32_t to) const {
+void KvCache::copy_page(size_t group, int32_t from, int32_t to) const {
   const auto copy = [&](const Tensor& tensor) {
     if (!tensor.defined()) return;
     Device& device = *tensor.device();
     const size_t bytes = dtype_bytes(tensor.dtype(), static_cast<size_t>(tensor.shape().elements())) /
-                         static_cast<size_t>(config_.pages);
+                         static_cast<size_t>(config_.groups[group].pages);
     auto* const memory = static_cast<std::byte*>(tensor.state().storage.get());
     device.copy_from(device, memory + static_cast<size_t>(to) * bytes, memory + static_cast<size_t>(from) * bytes,
                      bytes);
   };
-  for (const KvLayer& layer : layers_) {
+  for (size_t i = 0; i < config_.layers.size(); ++i) {
+    if (config_.layers[i].group != group) continue;
+    const KvLayer& layer = layers_[i];
     for (const Tensor* tensor : {&layer.keys, &layer.values, &layer.key_scales, &layer.value_scales}) copy(*tensor);
-  }
-  for (const LatentLayer& layer : latents_) {
-    copy(layer.latents);
-    copy(layer.scales);
+    copy(latents_[i].latents);
+    copy(latents_[i].scales);
   }
 }
 

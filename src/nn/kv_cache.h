@@ -15,23 +15,32 @@ enum class CacheKind { kKeysValues, kLatent, kState };
 struct CacheLayer {
   int64_t heads = 0;      // G; of latents 1
   int64_t dimension = 0;  // D
-  int64_t window = 0;     // tokens that attention reaches back; 0: all. Their keys stay in the cache all the same
+  int64_t window = 0;     // a token attends to this many at most, itself and those right before it; 0: to all
   CacheKind kind = CacheKind::kKeysValues;
   std::vector<Shape> states{};  // f32, for each sequence: all of kState, and what kKeysValues has besides
+  size_t group = 0;             // of layers whose pages are given out together
 
   bool operator==(const CacheLayer&) const = default;
 };
 
+// Layers that have pages at the same positions: a page number stands for a page of each of them.
+struct PageGroup {
+  int64_t pages = 0;
+  int64_t window = 0;  // pages whose tokens are all before it are not read any more; 0: all are
+};
+
 struct KvCacheConfig {
   std::vector<CacheLayer> layers;
-  int64_t pages = 0;
+  std::vector<PageGroup> groups;
   int64_t slots = 0;         // sequences that have states
   DType dtype = DType::f16;  // or q8_0: 8 bits with a scale for each 32 elements; D must be a multiple of 32
 
   static constexpr int64_t kPageTokens = 64;  // P: a page of one head is 16 KiB at D = 64 in f16, half of an L1 cache
 
-  int64_t bytes_per_token() const;
-  int64_t state_bytes() const;  // of a sequence
+  int64_t bytes_per_token(const CacheLayer& layer) const;
+  int64_t bytes_per_token() const;  // in all layers
+  int64_t state_bytes() const;      // of a sequence
+  int64_t bytes() const;            // of all pages and slots
 };
 
 class KvCache {
@@ -41,15 +50,16 @@ class KvCache {
   KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config);
 
   bool is_by_need() const { return !ranges_.empty(); }
-  // The first `pages` pages can be written and read from here on. Throws OutOfMemory.
-  void provide(int64_t pages);
+  // The first `pages` pages of a group can be written and read from here on. Throws OutOfMemory.
+  void provide(size_t group, int64_t pages);
 
   const KvCacheConfig& config() const { return config_; }
+  size_t group(size_t index) const { return config_.layers[index].group; }
   const KvLayer& layer(size_t index) const { return layers_[index]; }
   const LatentLayer& latents(size_t index) const { return latents_[index]; }
   const std::vector<Tensor>& states(size_t index) const { return states_[index]; }  // each [slots, ...]
-  // Copies what a page holds, in all layers.
-  void copy_page(int32_t from, int32_t to) const;
+  // Copies what a page holds, in all layers of its group.
+  void copy_page(size_t group, int32_t from, int32_t to) const;
 
  private:
   KvCacheConfig config_;
@@ -60,9 +70,10 @@ class KvCache {
   struct Range {
     Tensor states;
     size_t page_bytes;
+    size_t group;
   };
-  std::vector<Range> ranges_;  // whose memory comes with provide()
-  int64_t provided_ = 0;       // pages
+  std::vector<Range> ranges_;      // whose memory comes with provide()
+  std::vector<int64_t> provided_;  // pages, by group
 };
 
 }  // namespace gabbro::nn

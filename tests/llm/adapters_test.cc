@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gabbro/error.h"
+#include "src/engine/runner.h"
 #include "src/models/llm/convert.h"
 #include "tests/llm/expected_logits.h"
 #include "tests/llm/family_folder.h"
@@ -138,6 +139,28 @@ TEST(Adapters, AreSwitchedWithoutLoadingAgain) {
   check({0, 1}, read_expected(adapter_path("llama_head")).logits, "the second");
   EXPECT_THROW(engine->set_adapter_scales(std::vector<float>{1}), Error);
   EXPECT_THROW(engine->set_adapter_scales(std::vector<float>{1, NAN}), Error);
+}
+
+// The first page of a text was begun with other scales than those that it was completed with.
+TEST(Adapters, APageOfTwoScalesIsNotFoundByItsTokens) {
+  const auto engine = load_adapted(in_f32(family_folder("llama")), {{.path = adapter_path("llama")}});
+  std::vector<int32_t> ids(80);
+  for (size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<int32_t>((i * 7 + 3) % static_cast<size_t>(engine->facts().vocabulary));
+  Runner runner(engine);
+  const auto step = [&](Sequence& sequence, std::span<const int32_t> tokens) {
+    const Chunk chunk{&sequence, tokens};
+    runner.step(std::span(&chunk, 1));
+  };
+  Sequence begun(engine);
+  step(begun, std::span(ids).first(30));
+  engine->set_adapter_scales(std::vector<float>{0});
+  step(begun, std::span(ids).subspan(30));
+  Sequence later(engine);
+  EXPECT_EQ(later.reuse(ids), 0);
+  step(later, ids);
+  Sequence last(engine);
+  EXPECT_EQ(last.reuse(ids), 64);
 }
 
 // A copy of an adapter with another configuration.

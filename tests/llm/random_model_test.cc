@@ -53,7 +53,7 @@ size_t arena_of(const llm::Blueprint& shape, const char* type, int64_t count, in
   const Checkpoint file = llm::random_checkpoint(shape, *find_file_type(type), 1);
   const auto model = llm::load_model(file, device, {.context = context});
   const int64_t pages = context / nn::KvCacheConfig::kPageTokens;
-  const nn::KvCache cache(device, {.layers = model->cache_spec(), .pages = pages});
+  const nn::KvCache cache(device, {.layers = model->cache_spec(), .groups = {{.pages = pages}}});
   const std::vector<int32_t> zeros(static_cast<size_t>(std::max(count, pages)), 0);
   const auto ints = [&](const Shape& s) { return device->upload(DType::i32, s, zeros.data()); };
   llm::Step step;  // not at once: g++ 12 warns of the destructor of what is not made yet

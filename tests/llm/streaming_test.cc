@@ -58,7 +58,7 @@ struct Model {
   }
   streaming::FixedMemory fixed() const {
     const ModelNeeds needs = needs_of(Checkpoint::open(path));
-    const uint64_t cache = streaming::cache_bytes(needs, DType::f16, 256, 1, *device);
+    const uint64_t cache = streaming::cache_bytes(needs, DType::f16, {.context = 256}, *device);
     return streaming::fixed_memory(needs, matrices(), *device, cache, 256);
   }
   std::shared_ptr<Engine> load(uint64_t memory, uint64_t host_memory = 0, int64_t sequences = 1) const {
@@ -212,7 +212,7 @@ struct StagedModel {
     }
     model = llm::load_model(checkpoint, device, {.context = 64, .streamed = stream.get()});
     if (stream) stream->start();
-    cache.emplace(device, nn::KvCacheConfig{.layers = model->cache_spec(), .pages = 4});
+    cache.emplace(device, nn::KvCacheConfig{.layers = model->cache_spec(), .groups = {{.pages = 4}}});
   }
 
   std::vector<float> logits(std::span<const int32_t> tokens) {

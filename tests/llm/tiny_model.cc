@@ -90,6 +90,7 @@ std::string TinyModel::write(const std::string& name) const {
     if (const auto* real = std::get_if<float>(&value)) writer.add_f32(key, *real);
     if (const auto* text = std::get_if<std::string>(&value)) writer.add_string(key, *text);
     if (const auto* flag = std::get_if<bool>(&value)) writer.add_bool(key, *flag);
+    if (const auto* list = std::get_if<std::vector<int32_t>>(&value)) writer.add_i32s(key, *list);
   }
   if (!tokens.empty()) {
     const std::vector<std::string_view> views(tokens.begin(), tokens.end());

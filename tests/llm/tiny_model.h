@@ -19,8 +19,9 @@ struct TinyModel {
   static constexpr int64_t kC = 64, kH = 2, kG = 1, kD = 32, kF = 96, kV = 300, kL = 2, kContext = 256;
 
   // Fields of the architecture by their name without its prefix; i64 is written as u32.
-  std::map<std::string, std::variant<int64_t, float, std::string, bool>> fields;
-  std::map<std::string, std::variant<int64_t, float, std::string, bool>> general;  // by their full names
+  using Field = std::variant<int64_t, float, std::string, bool, std::vector<int32_t>>;
+  std::map<std::string, Field> fields;
+  std::map<std::string, Field> general;  // by their full names
   std::map<std::string, TinyTensor> tensors;
   std::string architecture = "llama";
   std::vector<std::string> tokens;  // with the id of the last one as the end of a text

@@ -103,11 +103,12 @@ struct ModelFacts {
   int64_t context = 0;          // tokens that a session can hold
   int64_t sequences = 1;        // of that length that the cache holds together
   uint64_t file_bytes = 0;
-  uint64_t weight_bytes = 0;     // on the device
-  uint64_t bytes_per_token = 0;  // weights read to generate one token, without the KV cache
-  uint64_t kv_bytes_per_token = 0;
-  uint64_t state_bytes = 0;  // recurrent states of a sequence, whatever its length
-  std::string device_id;     // "cpu"
+  uint64_t weight_bytes = 0;        // on the device
+  uint64_t bytes_per_token = 0;     // weights read to generate one token, without the KV cache
+  uint64_t kv_bytes_per_token = 0;  // in all layers; those with a window have only the tokens in it
+  uint64_t state_bytes = 0;         // recurrent states of a sequence, whatever its length
+  uint64_t cache_bytes = 0;         // keys, values and states of all sequences, where each fills its context
+  std::string device_id;            // "cpu"
   std::string device_name;
   std::vector<std::string> warnings;  // what of the file's metadata was not used, a line each
   std::string device_note;  // one line on what the device could not use, such as a damaged tuning file; mostly empty

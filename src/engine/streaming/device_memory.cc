@@ -24,8 +24,7 @@ uint64_t range_step(Device& device) {
 // The tensors of a layer's pages, in bytes: half of them keys, but for latents; scales of 8-bit codes besides.
 std::vector<uint64_t> page_tensors(const nn::CacheLayer& layer, DType kv_type, int64_t tokens) {
   if (layer.kind == nn::CacheKind::kState) return {};
-  const auto all = static_cast<uint64_t>(nn::KvCacheConfig{.layers = {layer}, .dtype = kv_type}.bytes_per_token()) *
-                   static_cast<uint64_t>(tokens);
+  const auto all = static_cast<uint64_t>(nn::KvCacheConfig{.dtype = kv_type}.bytes_per_token(layer) * tokens);
   constexpr uint64_t kBlock = 32, kBlockBytes = 34;
   std::vector<uint64_t> tensors = {all};
   if (kv_type == DType::q8_0) tensors = {all / kBlockBytes * kBlock, all / kBlockBytes * (kBlockBytes - kBlock)};
@@ -47,12 +46,13 @@ uint64_t converted_bytes(DType dtype, int64_t rows, int64_t columns) {
   return static_cast<uint64_t>(converted_rows(rows, columns, kConvertedWeights) * columns) * 2;
 }
 
-uint64_t cache_bytes(const ModelNeeds& needs, DType kv_type, int64_t context, int64_t sequences, Device& device) {
-  uint64_t bytes = kv_bytes(needs, kv_type, context) * static_cast<uint64_t>(sequences);
+uint64_t cache_bytes(const ModelNeeds& needs, DType kv_type, const CacheSize& size, Device& device) {
+  const nn::KvCacheConfig config = cache_config(needs.cache, kv_type, size);
+  auto bytes = static_cast<uint64_t>(config.bytes());
   const uint64_t step = range_step(device);
   if (step == 0) return bytes;
-  const int64_t tokens = round_up(context, nn::KvCacheConfig::kPageTokens) * sequences;
-  for (const nn::CacheLayer& layer : needs.cache) {
+  for (const nn::CacheLayer& layer : config.layers) {
+    const int64_t tokens = config.groups[layer.group].pages * nn::KvCacheConfig::kPageTokens;
     for (const uint64_t tensor : page_tensors(layer, kv_type, tokens)) bytes += round_up(tensor, step) - tensor;
   }
   return bytes;

@@ -28,7 +28,8 @@ std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const Mo
   if (options.observer != nullptr) {  // it sees the inputs of all tokens at once
     for (PlacedMatrix& m : matrices) m.experts = 0;
   }
-  const uint64_t cache = cache_bytes(needs, options.kv_type, facts.context, facts.sequences, *device);
+  const CacheSize size = {.context = facts.context, .sequences = facts.sequences, .chunk = kStreamedChunk};
+  const uint64_t cache = cache_bytes(needs, options.kv_type, size, *device);
   const FixedMemory fixed = fixed_memory(needs, matrices, *device, cache, facts.context);
   // An integrated GPU, like a CPU, has no memory besides the host's.
   const bool own_memory = !device->host_accessible() && !device->facts().integrated;

@@ -1,6 +1,7 @@
 // The configuration of a decoder-only transformer: the sizes and the choices in which families differ.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <vector>
@@ -67,6 +68,9 @@ struct LayerKind {
   bool rotated = true;      // whether queries and keys get rotary embeddings
   bool local_rope = false;  // those of local_rope instead of those of rope
   bool tempered = false;    // whether DecoderConfig::temperature is on its queries
+
+  // Tokens that a token attends to at most; 0: all. Of a chunk the last one has the most.
+  int64_t reach() const { return window > 0 && chunk > 0 ? std::min(window, chunk) : std::max(window, chunk); }
 };
 
 // Factors of queries by position, for long contexts (arXiv 2501.19399, equation 2, in steps as in Llama 4):

@@ -47,13 +47,22 @@ struct OperationResult {
 
 // The tokens of one step.
 struct Step {
-  Tensor ids;  // i32 [T]
-  TokenPositions places;
-  Tensor output_rows;  // i32 [R]: the tokens whose logits are wanted; undefined: all of them
+  Tensor ids;                       // i32 [T]
+  TokenPositions places;            // with the page table of the cache's first group
+  std::vector<Tensor> page_tables;  // by group of the cache; empty: it has one
+  Tensor output_rows;               // i32 [R]: the tokens whose logits are wanted; undefined: all of them
   // Branches of a tree, each of which is a sequence: a token attends to one that has all that is before it.
   TokenCopies copies{};
   // Gets the results of the layer's operations, in order; null: they are not wanted, and kernels may fuse them.
   std::vector<OperationResult>* operations = nullptr;
+
+  // The places in the cache of a group of layers.
+  TokenPositions places_in(size_t group) const { return in_group(places, group); }
+  TokenPositions copies_in(size_t group) const { return in_group(copies.places, group); }
+  TokenPositions in_group(TokenPositions all, size_t group) const {
+    if (!page_tables.empty()) all.page_table = page_tables[group];
+    return all;
+  }
 
   const Tensor& noted(std::string_view name, const Tensor& value) const {
     if (operations != nullptr) operations->push_back({name, value});

@@ -37,7 +37,7 @@ SelfAttention::SelfAttention(const DecoderConfig& config, const LayerKind& kind,
 nn::CacheLayer SelfAttention::cache() const {
   const int64_t d = config_.shape.head_dimension;
   return {
-      .heads = config_.shape.kv_heads, .dimension = biases_ ? LinearBiases::dimension(d) : d, .window = kind_.window};
+      .heads = config_.shape.kv_heads, .dimension = biases_ ? LinearBiases::dimension(d) : d, .window = kind_.reach()};
 }
 
 void SelfAttention::load_qk_norms(WeightSource& weights, const std::string& prefix) {
@@ -89,7 +89,7 @@ Tensor SelfAttention::tempered(const Tensor& q, const Tensor& positions) const {
 }
 
 Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
-  const TokenPositions& places = at.step.places;
+  const TokenPositions places = at.places();
   Tensor q = heads(attn_q_(h));  // [T, H, D]
   Tensor gate;                   // the same
   if (config_.gated_attention) {
@@ -126,10 +126,9 @@ Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
   at.step.noted("rope_q", q);
   at.step.noted("rope_k", k);
   const KvLayer& before = at.cache.layer(at.layer);
-  const TokenCopies& copies = at.step.copies;
-  const KvLayer cache = copies.rows.defined()
-                            ? kv_write(before, gather(k, copies.rows), gather(v, copies.rows), copies.places)
-                            : kv_write(before, k, v, places);
+  const Tensor& copies = at.step.copies.rows;
+  const KvLayer cache = copies.defined() ? kv_write(before, gather(k, copies), gather(v, copies), at.copies())
+                                         : kv_write(before, k, v, places);
   Tensor mixed = attention(q, cache, places,
                            {.scale = config_.attention_scale,
                             .window = kind_.window,

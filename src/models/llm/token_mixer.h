@@ -15,6 +15,10 @@ struct MixerStep {
   const nn::KvCache& cache;
   size_t layer;        // its number in the cache
   const Tensor& rows;  // i32 [R]: the tokens whose results are wanted; undefined: all
+
+  // The tokens' places in the layer's pages; of Step::copies, too.
+  TokenPositions places() const { return step.places_in(cache.group(layer)); }
+  TokenPositions copies() const { return step.copies_in(cache.group(layer)); }
 };
 
 class TokenMixer {

@@ -334,24 +334,24 @@ Tensor Gemma3n::attend(size_t index, const Tensor& h, const Step& step, const nn
   const Layer& w = layers_[index];
   const LayerKind& kind = config_.decoder.layers[index];
   const Rope& rotation = kind.local_rope ? local_rope_ : rope_;
-  const TokenPositions& places = step.places;
+  const size_t source = config_.sources[index], group = cache.group(source);
+  const TokenPositions places = step.places_in(group);
   const int64_t tokens = h.shape()[0], d = config_.decoder.shape.head_dimension;
   const auto heads = [&](const Tensor& x) { return reshape(x, Shape{tokens, x.shape()[1] / d, d}); };
   const auto rotated = [&](const Tensor& x) {
     return rope(x, places.positions, rotation.inverse_frequencies, rotation.options);
   };
   const Tensor q = rotated(norm(w.attn_q_norm, heads(w.attn_q(h))));  // [T, H, D]
-  if (config_.sources[index] == index) {
+  if (source == index) {
     const Tensor k = rotated(norm(w.attn_k_norm, heads(w.attn_k(h))));  // [T, G, D]
     const Tensor v = norm(value_norm_, heads(w.attn_v(h)));             // [T, G, D]
-    const TokenCopies& copies = step.copies;
+    const Tensor& copies = step.copies.rows;
     const KvLayer& before = cache.layer(index);
-    written[index] = copies.rows.defined()
-                         ? kv_write(before, gather(k, copies.rows), gather(v, copies.rows), copies.places)
-                         : kv_write(before, k, v, places);
+    written[index] = copies.defined() ? kv_write(before, gather(k, copies), gather(v, copies), step.copies_in(group))
+                                      : kv_write(before, k, v, places);
   }
-  const Tensor mixed = attention(q, written[config_.sources[index]], places,
-                                 {.scale = config_.decoder.attention_scale, .window = kind.window});
+  const Tensor mixed =
+      attention(q, written[source], places, {.scale = config_.decoder.attention_scale, .window = kind.window});
   return reshape(mixed, Shape{tokens, mixed.shape()[1] * d});  // [T, H·D]
 }
 

@@ -43,7 +43,7 @@ Tensor LatentAttention::by_head(const Tensor& x, const Tensor& matrices) const {
 }
 
 Tensor LatentAttention::operator()(const Tensor& h, const MixerStep& at) const {
-  const TokenPositions& places = at.step.places;
+  const TokenPositions places = at.places();
   const int64_t tokens = h.shape()[0], heads = config_.shape.heads, n = sizes_.unrotated, r = sizes_.rotated;
   const Tensor flat = sizes_.q_rank == 0 ? attn_q_(h) : attn_q_b_(normalized(config_, attn_q_a_norm_, attn_q_a_(h)));
   const Tensor q = reshape(flat, Shape{tokens, heads, n + r});  // [T, H, N + R]
@@ -54,10 +54,10 @@ Tensor LatentAttention::operator()(const Tensor& h, const MixerStep& at) const {
   const Tensor latent = normalized(config_, attn_kv_a_norm_, slice(kv, 1, 0, sizes_.rank));  // [T, rank]
   const Tensor k_pe = rotated(reshape(slice(kv, 1, sizes_.rank, r), Shape{tokens, 1, r}));   // [T, 1, R]
   const Tensor latents = concat({latent, reshape(k_pe, Shape{tokens, r})}, 1);               // [T, rank + R]
-  const TokenCopies& copies = at.step.copies;
-  const LatentLayer cache = copies.rows.defined()
-                                ? latent_write(at.cache.latents(at.layer), gather(latents, copies.rows), copies.places)
-                                : latent_write(at.cache.latents(at.layer), latents, places);
+  const Tensor& copies = at.step.copies.rows;
+  const LatentLayer& before = at.cache.latents(at.layer);
+  const LatentLayer cache = copies.defined() ? latent_write(before, gather(latents, copies), at.copies())
+                                             : latent_write(before, latents, places);
   const Tensor absorbed = by_head(slice(q, 2, 0, n), attn_k_b_);             // [T, H, rank]
   const Tensor queries = concat({absorbed, rotated(slice(q, 2, n, r))}, 2);  // [T, H, rank + R]
   Tensor mixed = latent_attention(queries, cache, places, {.scale = config_.attention_scale, .values = sizes_.rank});
