@@ -42,20 +42,20 @@ class Softmax : public Kernel {
  private:
   void softmax_row(const T* x, T* y, float* exponentials) const {
     const float lowest = -std::numeric_limits<float>::infinity();
-    F32 highest = splat(lowest);
-    for_vectors(columns_, [&](int64_t i, int count, int) {
-      highest = max(only_first(load_some(x + i, count), count, lowest), highest);
+    F32 highest[4] = {splat(lowest), splat(lowest), splat(lowest), splat(lowest)};
+    for_vectors(columns_, [&](int64_t i, int count, int k) {
+      highest[k] = max(only_first(load_some(x + i, count), count, lowest), highest[k]);
     });
-    const F32 maximum = splat(reduce_max(highest));
+    const F32 maximum = splat(reduce_max(max(max(highest[0], highest[1]), max(highest[2], highest[3]))));
     F32 sums = zero_f32();
     for_sum_blocks(columns_, [&](int64_t begin, int64_t columns) {
-      F32 block = zero_f32();
-      for_vectors(columns, [&](int64_t i, int count, int) {
+      F32 block[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
+      for_vectors(columns, [&](int64_t i, int count, int k) {
         const F32 v = exp(load_some(x + begin + i, count) - maximum);
         if (!logarithm_) store_some(exponentials + begin + i, v, count);
-        block += only_first(v, count, 0);
+        block[k] += only_first(v, count, 0);
       });
-      sums += block;
+      sums += (block[0] + block[1]) + (block[2] + block[3]);
     });
     if (logarithm_) {
       const F32 log_sum = splat(std::log(reduce_sum(sums)));
