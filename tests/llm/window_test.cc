@@ -80,6 +80,18 @@ TEST_P(Windows, TakeTheMemoryOfTheWindow) {
   EXPECT_EQ(load(kShort)->facts().cache_bytes, kPage * 2 * kShort / 64);
 }
 
+// Files of Gemma 3 by some converters: every so many layers have no window.
+TEST(WindowPattern, MayBeANumber) {
+  TinyModel by_number = windowed(false);
+  by_number.fields["attention.sliding_window_pattern"] = int64_t{2};
+  Session of_number(Engine::load(by_number.write("window_number"), {.threads = 2, .context = kLong}));
+  Session of_list(Engine::load(windowed(true).write("window_list"), {.threads = 2, .context = kLong}));
+  const std::vector<int32_t> tokens = text(1, 60);
+  const auto a = of_number.append(tokens), b = of_list.append(tokens);
+  EXPECT_TRUE(std::ranges::equal(a, b));
+  EXPECT_EQ(of_number.engine().facts().cache_bytes, of_list.engine().facts().cache_bytes);
+}
+
 // In one step and in many, up to the end of the context, several times: pages come back.
 TEST_P(Windows, GiveTheLogitsOfACacheWithAllPages) {
   const auto engine = load(kLong);

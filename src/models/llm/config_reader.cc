@@ -71,6 +71,7 @@ std::vector<std::string> ConfigReader::texts(FieldName name) const {
 std::vector<int64_t> ConfigReader::sizes(FieldName name) const {
   const MetadataValue* const value = checkpoint_.metadata().find(key(name));
   if (value == nullptr) return {};
+  if (!value->is_array()) return {integer(name)};
   if (const auto flags = value->as_vector<bool>(); flags && !flags->empty()) return {flags->begin(), flags->end()};
   const std::vector<int32_t> values = checkpoint_.metadata().i32s(key(name));
   return {values.begin(), values.end()};

@@ -31,7 +31,7 @@ class ConfigReader {
   std::string text_or(FieldName name, const char* other) const;
   bool flag_or(FieldName name, bool other) const;
   std::vector<std::string> texts(FieldName name) const;      // empty where it is missing
-  std::vector<int64_t> sizes(FieldName name) const;          // the same; of numbers or flags
+  std::vector<int64_t> sizes(FieldName name) const;          // the same; of numbers or flags, or one number
   std::vector<int64_t> list_or_empty(FieldName name) const;  // empty also where it is one number
   std::vector<float> numbers(FieldName name, int64_t count, float least, float most) const;
   [[noreturn]] void refuse(FieldName name, const std::string& why) const;
