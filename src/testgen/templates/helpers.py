@@ -59,10 +59,14 @@ def logits_of_steps(ids: torch.Tensor, model: Any) -> torch.Tensor:
 
 
 def offers(model: Any, attention: str) -> bool:
-    """Whether the model has this implementation of attention."""
-    if attention == "sdpa":
-        return bool(getattr(model, "_supports_sdpa", False)) and hasattr(model, "set_attn_implementation")
-    return hasattr(model, "set_attn_implementation")
+    """Whether the model and all of its parts have this implementation of attention."""
+    if not hasattr(model, "set_attn_implementation") or (attention == "sdpa" and not model._supports_sdpa):
+        return False
+    try:
+        model.set_attn_implementation(attention)
+    except ValueError as error:  # a part has none, such as a backbone of convolutions
+        return "does not support" not in str(error)
+    return True
 
 
 def pad(values: torch.Tensor, count: int, left: bool, value: int) -> torch.Tensor:

@@ -179,6 +179,19 @@ def make_reference(dtype: torch.dtype, regime: str = "lively", size: str = "tiny
     return set_implementation(to_dtype(set_weights(build_model(size), regime), dtype), "eager")
 
 
+@functools.cache
+def refusal(dtype: torch.dtype, size: str = "tiny") -> str:
+    """Why the model does not run in `dtype` on the CPU, so that there is nothing to compare with; empty where it does."""
+    from inputs import make_inputs
+
+    reference = make_reference(dtype, size=size)
+    try:
+        run(reference, make_inputs(reference))
+    except (RuntimeError, NotImplementedError) as error:
+        return f"the model does not run in {NAMES[dtype]} on the CPU: {str(error).splitlines()[0]}"
+    return ""
+
+
 def make_subject(
     device: str, dtype: torch.dtype, regime: str = "lively", size: str = "tiny", attention: str | None = None
 ) -> Any:
@@ -349,9 +362,17 @@ def block_output(call: Call, name: str, model: Any) -> torch.Tensor:
     return dict(run_block(model, call, parameter.device, parameter.dtype))[name]
 
 
+def opened(x: torch.Tensor) -> torch.Tensor:
+    """In f64 on the CPU. A data type's smallest number, with which models hide results, becomes minus infinity."""
+    x = x.detach().cpu()
+    if not x.is_floating_point():
+        return x.double()
+    return torch.where(x == torch.finfo(x.dtype).min, -math.inf, x.double())
+
+
 def distance(got: torch.Tensor, exact: torch.Tensor) -> tuple[float, float]:
     """Relative errors in the Euclidean and in the maximum norm; infinite where the finite elements differ."""
-    got, exact = got.detach().cpu().double(), exact.detach().cpu().double()
+    got, exact = opened(got), opened(exact)
     if got.shape != exact.shape or not torch.equal(got.isfinite(), exact.isfinite()):
         return math.inf, math.inf
     finite = exact.isfinite()
