@@ -173,7 +173,7 @@ def verify(verifier: Verifier, packs: list[pathlib.Path], journal: Journal, seco
 
 
 def start(verifier: Verifier, pack: pathlib.Path, jobs: dict[int, tuple[int, int]]) -> None:
-    """Forks a process that checks one pack and writes its row to a file without a name. jobs: process to (file, slot)."""
+    """Forks a process that checks a pack and writes its row to a file without a name. jobs: {process: (file, slot)}"""
     file = os.memfd_create(pack.name)
     slot = min(set(range(len(jobs) + 1)) - {slot for _, slot in jobs.values()})
     process = os.fork()

@@ -85,8 +85,9 @@ def initial_model(size: str) -> Any:
     if model_class is None:
         model_class = getattr(transformers, case.AUTO_CLASS)
         return model_class.from_config(config).eval()
-    if not isinstance(config, model_class.config_class or object):  # the text part of a model of several parts
-        config = config.get_text_config(decoder=True)
+    wanted, text = model_class.config_class or object, config.get_text_config(decoder=True)
+    if not isinstance(config, wanted) and isinstance(text, wanted):  # the text part of a model of several parts
+        config = text
     return model_class(config).eval()
 
 
@@ -110,7 +111,8 @@ def draw(module: nn.Module, name: str, old: torch.Tensor, regime: str, generator
 def set_weights(model: Any, regime: str = "lively", seed: int = case.SEED) -> Any:
     """Seeded weights in one of two regimes, the same on every machine."""
     generator = torch.Generator().manual_seed(seed)
-    seen: set[int] = set()
+    computed = re.compile("|".join(getattr(model, "_keys_to_ignore_on_save", None) or ["$^"]))  # such as sinusoids
+    seen = {id(parameter) for name, parameter in model.named_parameters() if computed.search(name)}
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
             if id(parameter) in seen or parameter.dim() == 0 or name in KEPT or not parameter.is_floating_point():
@@ -162,8 +164,9 @@ def set_implementation(model: Any, attention: str | None) -> Any:
     """The attention by name, and experts one by one, since grouped products exist on few devices and dtypes."""
     if attention is not None and hasattr(model, "set_attn_implementation"):
         model.set_attn_implementation(attention)
-    if hasattr(model, "set_experts_implementation") and model._can_set_experts_implementation():
-        model.set_experts_implementation("eager")
+    for part in model.modules():  # models of several parts cannot do it for all of them
+        if hasattr(part, "set_experts_implementation") and part._can_set_experts_implementation():
+            part.set_experts_implementation("eager")
     return model
 
 
