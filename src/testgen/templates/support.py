@@ -115,7 +115,9 @@ def set_weights(model: Any, regime: str = "lively", seed: int = case.SEED) -> An
     seen = {id(parameter) for name, parameter in model.named_parameters() if computed.search(name)}
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
-            if id(parameter) in seen or parameter.dim() == 0 or name in KEPT or not parameter.is_floating_point():
+            if id(parameter) in seen or name in KEPT or not parameter.is_floating_point():
+                continue
+            if parameter.dim() == 0 or parameter.numel() == 0:
                 continue
             seen.add(id(parameter))
             parameter.copy_(draw(module, name, parameter, regime, generator))
@@ -389,7 +391,7 @@ def distance(got: torch.Tensor, exact: torch.Tensor) -> tuple[float, float]:
 
 def depth_of(model: nn.Module) -> int:
     """The longest sum of products in the model: the largest fan-in of its matrices and convolutions."""
-    weights: list[torch.Tensor] = [p for p in model.parameters() if p.dim() == 2]
+    weights: list[torch.Tensor] = [p for p in model.parameters() if p.dim() == 2 and p.numel()]
     weights += [m.weight for m in model.modules() if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d))]
     return max((int(p[0].numel()) for p in weights), default=1)
 
