@@ -144,11 +144,16 @@ class PlantedFaults(Verify):
         self.assertEqual(table["rows"]["ok"], 5)
 
     def test_types_of_several_tasks_pass_all_stages(self):
-        names = self.file("list", "llama\nvit\nt5\n")
-        document, said = self.verify("--from", names, "--dtypes", "f32", python=PYTHON)
+        # fnet: the CPU has no transform of bf16. detr: convolutions have no SDPA. chameleon: logits hidden by the
+        # smallest number. bridgetower: states with the batch as second axis. marian: positions that are not saved.
+        # kimi_k25: experts in a part of the model. reformer: a row
+        # for each of its classes.
+        types = ["llama", "vit", "t5", "fnet", "detr", "chameleon", "bridgetower", "marian", "kimi_k25", "reformer"]
+        names = self.file("list", "\n".join(types))
+        document, said = self.verify("--from", names, "--dtypes", "f32", "--jobs", "2", python=PYTHON)
         self.assertEqual(document["problems"], [], said)
         for stage in ("render", *STAGES):
-            self.assertEqual(document["table"][stage], {"ok": 3, "wrong": 0, "skipped": 0, "left": 0}, stage)
+            self.assertEqual(document["table"][stage], {"ok": len(types), "wrong": 0, "skipped": 0, "left": 0}, stage)
 
 
 if __name__ == "__main__":
