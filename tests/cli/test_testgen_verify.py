@@ -42,9 +42,14 @@ class WithoutTools(Verify):
             [line] = [line for line in said.splitlines() if f"has no {name}:" in line]
             self.assertIn("not checked: ", line)
         self.assertEqual(document["table"]["parse"], {"ok": 1, "wrong": 0, "skipped": 0, "left": 0})
-        for stage in STAGES[1:]:
+        for stage in ("types", "collect", "run"):
             self.assertEqual(document["table"][stage], {"ok": 0, "wrong": 0, "skipped": 1, "left": 0})
         self.assertIn("llama: types: needs mypy, torch", document["skipped"])
+        # Known faults have a day, which needs no tool; a type with exceptions needs torch.
+        self.assertEqual(document["table"]["rows"]["ok"], 1)
+        self.pack("roberta", "--task", "causal-lm", kind="roberta")
+        document, _ = self.verify(self.folder / "packs" / "roberta")
+        self.assertIn("roberta: rows: exceptions need torch, transformers, pytest", document["skipped"])
 
     def test_files_that_do_not_parse_or_hide_failures(self):
         hidden = "def f():\n    try:\n        g()\n    except:\n        pass\n"
