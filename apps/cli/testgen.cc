@@ -1,10 +1,13 @@
 // `testgen`: tests of Hugging Face models on the user's own device, and running them.
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/testgen_options.h"
+#include "apps/cli/text_files.h"
 #include "src/base/error.h"
 #include "src/testgen/write_pack.h"
 
@@ -22,33 +25,52 @@ Json describe(const testgen::Pack& pack, const std::string& folder) {
           {"notes", pack.notes},   {"folder", folder},          {"files", files}};
 }
 
-// Writes one pack for each target. With --all and --family, types that no test can be made of are lines of the list;
-// for a target that was asked for by name they are the error.
+struct Written {
+  Json document = {{"types", Json::array()}, {"skipped", Json::array()}, {"failed", Json::array()}};
+  std::string lines;
+};
+
+// Writes one pack for each target, with `alone` straight to o.out. With --all and --family, types that no test can be
+// made of are lines of the list; for a target that was asked for by name they are the error.
+Written write_packs(const TestgenOptions& o, const testgen::PackOptions& options,
+                    const std::vector<std::string>& targets, bool by_name) {
+  Written written;
+  for (const std::string& target : targets) {
+    testgen::Pack pack;
+    bool can_be_made = false;
+    try {
+      const testgen::Source source = read_source(target);
+      testgen::check_source(source, options.task);
+      can_be_made = true;
+      pack = testgen::make_pack(source, options);
+    } catch (const Error& error) {
+      const bool is_fault = o.verify && can_be_made;
+      if (!is_fault && (by_name || error.code() != ErrorCode::kBadInput)) throw;
+      written.document[is_fault ? "failed" : "skipped"].push_back({{"type", target}, {"reason", error.what()}});
+      written.lines += fmt::format("{}: no tests: {}\n", target, error.what());
+      continue;
+    }
+    if (!o.family.empty() && pack.family != o.family) continue;
+    const bool alone = targets.size() == 1 && !o.verify;
+    const std::string folder = alone ? o.out : (fs::path(o.out) / pack.type).string();
+    testgen::write_pack(pack, folder, o.force || o.verify);
+    written.document["types"].push_back(describe(pack, folder));
+    written.lines += fmt::format("{}: {}, {} checks, {}\n", pack.type, pack.model_class, pack.checks.size(), folder);
+    if (!o.verify) {
+      for (const std::string& note : pack.notes) report("note", note);
+    }
+  }
+  return written;
+}
+
 int generate(const TestgenOptions& o) {
   const testgen::PackOptions options = pack_options(o);
   if (o.out.empty()) throw bad_input("-o is missing: the folder to write to");
   const std::vector<std::string> targets = all_targets(o);
   if (targets.empty()) throw bad_input("nothing to write tests for: give a model type, a config.json, or --all");
-  Json document = {{"types", Json::array()}, {"skipped", Json::array()}};
-  std::string lines;
-  for (const std::string& target : targets) {
-    const bool by_name = targets.size() <= o.targets.size();
-    try {
-      const testgen::Source source = read_source(target);
-      const testgen::Pack pack = testgen::make_pack(source, options);
-      if (!o.family.empty() && pack.family != o.family) continue;
-      const std::string folder = targets.size() == 1 ? o.out : (fs::path(o.out) / pack.type).string();
-      testgen::write_pack(pack, folder, o.force);
-      document["types"].push_back(describe(pack, folder));
-      lines += fmt::format("{}: {}, {} checks, {}\n", pack.type, pack.model_class, pack.checks.size(), folder);
-      for (const std::string& note : pack.notes) report("note", note);
-    } catch (const Error& error) {
-      if (by_name || error.code() != ErrorCode::kBadInput) throw;
-      document["skipped"].push_back({{"type", target}, {"reason", error.what()}});
-      lines += fmt::format("{}: no tests: {}\n", target, error.what());
-    }
-  }
-  o.common.json ? print_json(document) : print(lines);
+  Written written = write_packs(o, options, targets, targets.size() <= o.targets.size());
+  written.document.erase("failed");
+  o.common.json ? print_json(written.document) : print(written.lines);
   return 0;
 }
 
@@ -101,6 +123,32 @@ int golden(const TestgenOptions& o) {
   return run_python(o, "golden.py", words);
 }
 
+// Renders the packs of all types, or of those of --from, with every template there is, and checks them.
+int verify_all(TestgenOptions o, std::vector<std::string> words) {
+  o.all = o.from.empty();
+  std::optional<TemporaryFolder> temporary;
+  if (o.out.empty()) o.out = temporary.emplace().path().string();
+  if (o.lengths.empty()) o.lengths = {1, 31};  // each length is the same test again
+  o.engines = "transformers,gabbro";           // or test_parity.py would not be rendered
+  const Written written = write_packs(o, pack_options(o), all_targets(o), false);
+  const std::string text = written.document.dump();
+  const std::string path = (fs::path(o.out) / "rendered.json").string();
+  write_output(path, std::as_bytes(std::span(text)));
+  words.insert(words.end(), {"--rendered", path});
+  return run_python(o, "verify.py", words);
+}
+
+int verify(const TestgenOptions& o) {
+  std::vector<std::string> words = python_arguments(o);
+  if (o.mutate) words.push_back("--mutate");
+  if (o.force) words.push_back("--force");
+  if (!o.out.empty()) words.insert(words.end(), {"--journal", (fs::path(o.out) / "verified.jsonl").string()});
+  if (o.seconds > 0) words.insert(words.end(), {"--seconds", std::to_string(o.seconds)});
+  const bool folders = !o.targets.empty();
+  if (folders && (o.all || !o.from.empty())) throw bad_input("--verify: give folders of packs, or --all or --from");
+  return folders ? run_python(o, "verify.py", words) : verify_all(o, words);
+}
+
 int run(const TestgenOptions& o) {
   if (!o.list.empty()) return print_list(o);
   if (o.detect) {
@@ -112,11 +160,10 @@ int run(const TestgenOptions& o) {
   }
   if (!o.bisect.empty()) return bisect(o);
   if (!o.golden.empty()) return golden(o);
-  if (o.run || o.verify) {
-    if (o.targets.empty()) throw bad_input("--{}: name the folder of a pack", o.run ? "run" : "verify");
-    std::vector<std::string> words = python_arguments(o);
-    if (o.mutate) words.push_back("--mutate");
-    return run_python(o, o.run ? "runner.py" : "verify.py", words);
+  if (o.verify) return verify(o);
+  if (o.run) {
+    if (o.targets.empty()) throw bad_input("--run: name the folder of a pack");
+    return run_python(o, "runner.py", python_arguments(o));
   }
   return generate(o);
 }
@@ -130,7 +177,9 @@ void add_run_options(Command command, TestgenOptions& o) {
   command.flag("--detect", o.detect, "Show which GPUs torch can use, and the first broken link of each other one");
   command.flag("--run-model", o.run_model, "With --detect: run a small network on the device, too");
   command.flag("--verify", o.verify,
-               "Check the packs themselves: they parse, are collected, and notice changed weights");
+               "Check packs themselves, those of all types where no folder is named: they parse, type-check, are "
+               "collected and run; -o keeps packs and outcomes, and a second call goes on");
+  command.number("--seconds", o.seconds, "With --verify: start no pack after this time; 0: no limit").range(0, 1000000);
   command.flag("--mutate", o.mutate, "With --verify: plant faults in the subject, and count those that are found");
   command.option("--bisect", o.bisect, "Find the operation behind a failed test of the pack TARGET; -o: the reproducer")
       .placeholder("TEST");

@@ -1,6 +1,7 @@
 // Options of `testgen`, and the sources that its arguments mean.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,21 @@ struct TestgenOptions {
   bool all = false, force = false;
   bool run = false, detect = false, run_model = false, verify = false, mutate = false;
   std::string report, require, bisect, golden;
-  int jobs = 1, limit = 120;
+  int jobs = 1, limit = 120, seconds = 0;
+};
+
+// A folder for temporary files, removed with what is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
 };
 
 // The options of the packs. Throws bad_input for names that mean nothing, with those there are.

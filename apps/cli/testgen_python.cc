@@ -21,26 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "gabbro-testgen-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw failed("{}: cannot be created: {}", pattern, std::strerror(errno));
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 void write_files(const fs::path& folder) {
   for (const testgen::EmbeddedFile& file : testgen::embedded_files()) {
     const bool shared = file.name == "templates/machine.py";
@@ -54,6 +34,17 @@ void write_files(const fs::path& folder) {
 }
 
 }  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (fs::temp_directory_path() / "gabbro-testgen-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) throw failed("{}: cannot be created: {}", pattern, std::strerror(errno));
+  path_ = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
 
 int run_python(const TestgenOptions& options, const std::string& script, const std::vector<std::string>& arguments) {
   const TemporaryFolder folder;

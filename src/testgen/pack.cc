@@ -189,6 +189,10 @@ Source default_source(const std::string& type) {
   return source;
 }
 
+void check_source(const Source& source, const std::string& task) {
+  choose_recipe(source, choose_model(source, task), source.config);
+}
+
 Pack make_pack(const Source& source, const PackOptions& options) {
   const ModelChoice model = choose_model(source, options.task);
   Pack pack{.type = model.type, .model_class = model.model_class, .task = model.task, .family = model.family};

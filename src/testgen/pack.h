@@ -44,6 +44,9 @@ Source default_source(const std::string& type);
 
 // Throws bad_input, with the source's name, for a configuration that no test can be made of: no model_type, no class
 // for the task, no recipe for an argument that forward() requires.
+void check_source(const Source& source, const std::string& task);
+
+// As check_source(); also for values of the configuration that cannot be made small.
 Pack make_pack(const Source& source, const PackOptions& options);
 
 // Every check there is, with one line about it; and every family.

@@ -38,8 +38,12 @@ class Chooser {
   }
 
   // The first required argument that no piece fills.
-  std::string missing() const {
-    for (const std::string& name : model_.signature.required) {
+  std::string missing(const Json& required_of_types) const {
+    std::vector<std::string> required = model_.signature.required;
+    if (const auto more = required_of_types.find(model_.type); more != required_of_types.end()) {
+      for (const Json& name : *more) required.push_back(name);
+    }
+    for (const std::string& name : required) {
       if (std::ranges::find(given_, name) == given_.end()) return name;
     }
     return given_.empty() ? model_.signature.main_input : "";
@@ -86,7 +90,7 @@ Recipe choose_recipe(const Source& source, const ModelChoice& model, const Json&
   static const Json document = Json::parse(embedded_file("data/recipes.json"));
   Chooser chooser(model, config);
   for (const Json& piece : document.at("pieces")) chooser.offer(piece);
-  if (const std::string missing = chooser.missing(); !missing.empty()) {
+  if (const std::string missing = chooser.missing(document.at("required")); !missing.empty()) {
     throw bad_input("{}: no recipe for the argument '{}' of {}.forward()", source.name, missing, model.model_class);
   }
   return chooser.take();

@@ -89,4 +89,14 @@ TEST(Pack, IsTheSameAgainForEveryTenthType) {
 }
 
 }  // namespace
+TEST(Recipe, AnArgumentThatATypeDoesNotRunWithoutIsRequired) {
+  try {
+    check_source(default_source("gemma4_unified_assistant"), "causal-lm");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("no recipe for the argument 'shared_kv_states'"));
+  }
+  EXPECT_NO_THROW(check_source(default_source("gemma3"), ""));
+}
+
 }  // namespace gabbro::testgen

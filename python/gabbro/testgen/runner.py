@@ -80,6 +80,12 @@ def parts_of(nodeid: str) -> Result:
     return {"test": name, "check": words[0].removeprefix("test_"), "device": device, "dtype": dtype, "size": size}
 
 
+def is_of_check(test: str, checks: tuple[str, ...]) -> bool:
+    """Whether "test_memory_leak[cpu-tiny]" is a test of one of the checks."""
+    name = test.removeprefix("test_").partition("[")[0]
+    return any(name == check or name.startswith(f"{check}_") for check in checks)
+
+
 def find_packs(folders: list[str]) -> list[pathlib.Path]:
     """The packs of the folders, sorted; exits with 2 where a folder has none."""
     packs: list[pathlib.Path] = []
@@ -93,22 +99,27 @@ def find_packs(folders: list[str]) -> list[pathlib.Path]:
     return packs
 
 
-def run_pack(pack: pathlib.Path, options: argparse.Namespace, out: str) -> None:
-    """In a child: runs pytest in the pack's folder and writes its results to the file `out`."""
+def run_pytest(pack: pathlib.Path, words: list[str], plugins: list[Any]) -> tuple[list[Result], str]:
+    """Runs pytest in the pack's folder; its results, and how pytest ended where that is no outcome of a test."""
     import pytest
 
     os.chdir(pack)
     sys.path.insert(0, str(pack))
     collector = Collector(pack.name)
-    words = [".", "-q", "-p", "no:cacheprovider", "--device", options.device, "--limit", str(options.limit)]
-    words += ["-k", options.k] if options.k else []
     said = io.StringIO()
     with redirect_stdout(said):
-        code = pytest.main(words, plugins=[collector, *options.plugins])
-    if code not in (0, 1, 5) and not collector.results:
-        ending = first_words(said.getvalue()) or f"pytest ended with code {int(code)}"
-        collector.results.append({"type": pack.name, **parts_of("pytest"), "status": "failed", "reason": ending})
-    pathlib.Path(out).write_text(json.dumps(collector.results, default=str))
+        code = pytest.main([".", "-q", "-p", "no:cacheprovider", *words], plugins=[collector, *plugins])
+    ended = code not in (0, 1, 5)
+    return collector.results, (first_words(said.getvalue()) or f"pytest ended with code {int(code)}") if ended else ""
+
+
+def run_pack(pack: pathlib.Path, options: argparse.Namespace, out: str) -> None:
+    """In a child: runs the tests of a pack and writes their results to the file `out`."""
+    words = ["--device", options.device, "--limit", str(options.limit), *(["-k", options.k] if options.k else [])]
+    results, ending = run_pytest(pack, words, options.plugins)
+    if ending and not results:
+        results.append({"type": pack.name, **parts_of("pytest"), "status": "failed", "reason": ending})
+    pathlib.Path(out).write_text(json.dumps(results, default=str))
 
 
 def read_results(pack: pathlib.Path, out: str, status: int) -> list[Result]:

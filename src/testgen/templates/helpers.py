@@ -59,10 +59,14 @@ def logits_of_steps(ids: torch.Tensor, model: Any) -> torch.Tensor:
 
 
 def offers(model: Any, attention: str) -> bool:
-    """Whether the model has this implementation of attention."""
-    if attention == "sdpa":
-        return bool(getattr(model, "_supports_sdpa", False)) and hasattr(model, "set_attn_implementation")
-    return hasattr(model, "set_attn_implementation")
+    """Whether the model and all of its parts have this implementation of attention."""
+    if not hasattr(model, "set_attn_implementation") or (attention == "sdpa" and not model._supports_sdpa):
+        return False
+    try:
+        model.set_attn_implementation(attention)
+    except ValueError as error:  # a part has none, such as a backbone of convolutions
+        return "does not support" not in str(error)
+    return True
 
 
 def pad(values: torch.Tensor, count: int, left: bool, value: int) -> torch.Tensor:
@@ -102,10 +106,18 @@ def row_of(inputs: dict[str, Any], row: int, batch: int) -> dict[str, Any]:
 
 
 def rows_of(value: torch.Tensor, one: torch.Tensor, count: int) -> list[torch.Tensor]:
-    """The results of each row of a batch, in the shape of `one`; that of a single number is for all."""
+    """The results of each row of a batch, in the shape of `one`; that of all rows together is there for each.
+
+    Nothing where the shape is no batch of such rows: it depends on what the other rows are.
+    """
     if value.shape == one.shape:
         return [value] * count
-    return list(torch.chunk(value, count))
+    if value.dim() != one.dim():
+        return []
+    longer = [axis for axis in range(one.dim()) if value.shape[axis] != one.shape[axis]]
+    if len(longer) != 1 or value.shape[longer[0]] != count * one.shape[longer[0]]:
+        return []
+    return list(torch.chunk(value, count, dim=longer[0]))
 
 
 def row_output(inputs: dict[str, Any], name: str, one: torch.Tensor, count: int, row: int, model: Any) -> torch.Tensor:

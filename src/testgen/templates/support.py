@@ -85,8 +85,9 @@ def initial_model(size: str) -> Any:
     if model_class is None:
         model_class = getattr(transformers, case.AUTO_CLASS)
         return model_class.from_config(config).eval()
-    if not isinstance(config, model_class.config_class or object):  # the text part of a model of several parts
-        config = config.get_text_config(decoder=True)
+    wanted, text = model_class.config_class or object, config.get_text_config(decoder=True)
+    if not isinstance(config, wanted) and isinstance(text, wanted):  # the text part of a model of several parts
+        config = text
     return model_class(config).eval()
 
 
@@ -110,10 +111,13 @@ def draw(module: nn.Module, name: str, old: torch.Tensor, regime: str, generator
 def set_weights(model: Any, regime: str = "lively", seed: int = case.SEED) -> Any:
     """Seeded weights in one of two regimes, the same on every machine."""
     generator = torch.Generator().manual_seed(seed)
-    seen: set[int] = set()
+    computed = re.compile("|".join(getattr(model, "_keys_to_ignore_on_save", None) or ["$^"]))  # such as sinusoids
+    seen = {id(parameter) for name, parameter in model.named_parameters() if computed.search(name)}
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
-            if id(parameter) in seen or parameter.dim() == 0 or name in KEPT or not parameter.is_floating_point():
+            if id(parameter) in seen or name in KEPT or not parameter.is_floating_point():
+                continue
+            if parameter.dim() == 0 or parameter.numel() == 0:
                 continue
             seen.add(id(parameter))
             parameter.copy_(draw(module, name, parameter, regime, generator))
@@ -162,8 +166,9 @@ def set_implementation(model: Any, attention: str | None) -> Any:
     """The attention by name, and experts one by one, since grouped products exist on few devices and dtypes."""
     if attention is not None and hasattr(model, "set_attn_implementation"):
         model.set_attn_implementation(attention)
-    if hasattr(model, "set_experts_implementation") and model._can_set_experts_implementation():
-        model.set_experts_implementation("eager")
+    for part in model.modules():  # models of several parts cannot do it for all of them
+        if hasattr(part, "set_experts_implementation") and part._can_set_experts_implementation():
+            part.set_experts_implementation("eager")
     return model
 
 
@@ -177,6 +182,19 @@ def make_oracle(dtype: torch.dtype = torch.float32, regime: str = "lively", size
 def make_reference(dtype: torch.dtype, regime: str = "lively", size: str = "tiny") -> Any:
     """The model in `dtype` on the CPU: its error against the oracle is the measure of what the data type can do."""
     return set_implementation(to_dtype(set_weights(build_model(size), regime), dtype), "eager")
+
+
+@functools.cache
+def refusal(dtype: torch.dtype, size: str = "tiny") -> str:
+    """Why the model does not run in `dtype` on the CPU, so that there is nothing to compare with; empty where it does."""
+    from inputs import make_inputs
+
+    reference = make_reference(dtype, size=size)
+    try:
+        run(reference, make_inputs(reference))
+    except (RuntimeError, NotImplementedError) as error:
+        return f"the model does not run in {NAMES[dtype]} on the CPU: {str(error).splitlines()[0]}"
+    return ""
 
 
 def make_subject(
@@ -349,9 +367,17 @@ def block_output(call: Call, name: str, model: Any) -> torch.Tensor:
     return dict(run_block(model, call, parameter.device, parameter.dtype))[name]
 
 
+def opened(x: torch.Tensor) -> torch.Tensor:
+    """In f64 on the CPU. A data type's smallest number, with which models hide results, becomes minus infinity."""
+    x = x.detach().cpu()
+    if not x.is_floating_point():
+        return x.double()
+    return torch.where(x == torch.finfo(x.dtype).min, -math.inf, x.double())
+
+
 def distance(got: torch.Tensor, exact: torch.Tensor) -> tuple[float, float]:
     """Relative errors in the Euclidean and in the maximum norm; infinite where the finite elements differ."""
-    got, exact = got.detach().cpu().double(), exact.detach().cpu().double()
+    got, exact = opened(got), opened(exact)
     if got.shape != exact.shape or not torch.equal(got.isfinite(), exact.isfinite()):
         return math.inf, math.inf
     finite = exact.isfinite()
@@ -365,7 +391,7 @@ def distance(got: torch.Tensor, exact: torch.Tensor) -> tuple[float, float]:
 
 def depth_of(model: nn.Module) -> int:
     """The longest sum of products in the model: the largest fan-in of its matrices and convolutions."""
-    weights: list[torch.Tensor] = [p for p in model.parameters() if p.dim() == 2]
+    weights: list[torch.Tensor] = [p for p in model.parameters() if p.dim() == 2 and p.numel()]
     weights += [m.weight for m in model.modules() if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d))]
     return max((int(p[0].numel()) for p in weights), default=1)
 
