@@ -80,7 +80,7 @@ TEST_P(Windows, TakeTheMemoryOfTheWindow) {
   EXPECT_EQ(load(kShort)->facts().cache_bytes, kPage * 2 * kShort / 64);
 }
 
-// Files of Gemma 3 by some converters: every so many layers have no window.
+// Files of Gemma 3 by some converters: one layer in each group of that many has no window.
 TEST(WindowPattern, MayBeANumber) {
   TinyModel by_number = windowed(false);
   by_number.fields["attention.sliding_window_pattern"] = int64_t{2};
