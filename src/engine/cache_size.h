@@ -1,5 +1,5 @@
-// How many pages a cache has. Layers whose attention has a window make groups, whose pages are as many as the windows
-// of all sequences and the step that is computed need; all other layers have pages for the whole context.
+// The number of pages of a cache. Layers with a window of attention form groups with pages for the windows of all
+// sequences and the tokens of one step; all other layers have pages for the whole context.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace gabbro {
 
-// A sequence that is cut by at most this many tokens has all pages that it needs, as drafts that were wrong are.
+// A sequence that is cut by at most this many tokens, such as rejected drafts, still has all pages that it needs.
 inline constexpr int64_t kCutTokens = nn::KvCacheConfig::kPageTokens;
 
 struct CacheSize {
