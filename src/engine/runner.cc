@@ -135,10 +135,7 @@ void Runner::run_step(std::span<const Chunk> chunks, bool greedy, const std::ato
       chunk.sequence->computed(std::ssize(chunk.tokens));
     }
   } catch (...) {
-    for (const Chunk& chunk : chunks) {
-      chunk.sequence->release_pages(chunk.sequence->computed_);
-      chunk.sequence->state_->length = 0;  // some layers may have taken the tokens in
-    }
+    for (const Chunk& chunk : chunks) chunk.sequence->abandon_step();
     throw;
   }
 }
@@ -176,8 +173,7 @@ void Runner::restore(Sequence& sequence, const std::atomic<bool>* cancel) {
   try {
     compute_again(std::span(&one, 1), cancel);
   } catch (...) {
-    sequence.release_pages(sequence.computed_);
-    sequence.state_->length = 0;
+    sequence.abandon_step();
     throw;
   }
 }

@@ -198,6 +198,11 @@ void Sequence::release_passed() {
     pass(group, first_page(group, std::max<int64_t>(computed_ - kCutTokens, 0)));
 }
 
+void Sequence::abandon_step() {
+  release_pages(computed_);
+  state_->length = 0;
+}
+
 // The tokens are to be computed again.
 void Sequence::lose_pages() {
   release_pages(0);

@@ -50,6 +50,7 @@ class Sequence {
   int32_t take_page(size_t group);
   void take_pages(int64_t length);
   void release_pages(int64_t length);
+  void abandon_step();  // it failed: its pages are released; states are lost, as some layers may have taken its tokens
   void release_passed();
   void lose_pages();
   void name_pages();
