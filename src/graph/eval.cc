@@ -261,9 +261,9 @@ Compiled::Compiled(const std::function<std::vector<Tensor>()>& function, std::sp
   device_ = common_device("compile", results);
   Trace traced = trace_ready(results);
   captured_ = std::move(traced.parameters);
-  for (const Tensor& input : inputs_) {
-    const auto place = std::ranges::find(captured_, &input.state(), [](const Tensor& x) { return &x.state(); });
-    places_.push_back(place == captured_.end() ? -1 : static_cast<int>(place - captured_.begin()));
+  for (const Tensor& parameter : captured_) {
+    const auto input = std::ranges::find(inputs_, &parameter.state(), [](const Tensor& x) { return &x.state(); });
+    input_of_.push_back(input == inputs_.end() ? -1 : static_cast<int>(input - inputs_.begin()));
   }
   plan_ = std::make_unique<Plan>(device_, std::move(traced.program));
 }
@@ -278,7 +278,9 @@ void Compiled::forget_inputs() {
     state->storage.reset();
     state->history.reset();
     inputs_[i] = Tensor(std::move(state));
-    if (places_[i] >= 0) captured_[static_cast<size_t>(places_[i])] = inputs_[i];
+  }
+  for (size_t i = 0; i < captured_.size(); ++i) {
+    if (input_of_[i] >= 0) captured_[i] = inputs_[static_cast<size_t>(input_of_[i])];
   }
 }
 
@@ -292,18 +294,16 @@ bool Compiled::takes(size_t number, const Tensor& input) const {
          input.state().layout.strides == like.state().layout.strides;
 }
 
-std::vector<Tensor> Compiled::parameters_of(std::span<const Tensor> inputs) const {
+PlanParameters Compiled::parameters_of(std::span<const Tensor> inputs) const {
   if (inputs.size() != inputs_.size())
     throw bad_input("[compile] {} inputs instead of {}", inputs.size(), inputs_.size());
-  std::vector<Tensor> parameters = captured_;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!takes(i, inputs[i])) {
       throw bad_input("[compile] input {} has other strides than when traced, {} {}", i, dtype_name(inputs_[i].dtype()),
                       inputs_[i].shape().to_string());
     }
-    if (places_[i] >= 0) parameters[static_cast<size_t>(places_[i])] = inputs[i];
   }
-  return parameters;
+  return {captured_, input_of_, inputs};
 }
 
 std::vector<Tensor> Compiled::operator()(std::span<const Tensor> inputs, const std::atomic<bool>* cancel) {

@@ -71,29 +71,26 @@ void Plan::build_launches() {
            std::ranges::none_of(steps_, [](const PlanStep& step) { return step.kernel->bound.bytes == 0; });
 }
 
-std::vector<Tensor> Plan::run(std::span<const Tensor> parameters, const std::atomic<bool>* cancel,
+std::vector<Tensor> Plan::run(const PlanParameters& parameters, const std::atomic<bool>* cancel,
                               std::vector<std::shared_ptr<void>>* reusable) {
   const std::shared_ptr<Device> device = device_.lock();
   const std::lock_guard lock(device->state().execution_mutex);
   return run_locked(parameters, cancel, reusable);
 }
 
-std::vector<Tensor> Plan::run_locked(std::span<const Tensor> parameters, const std::atomic<bool>* cancel,
+std::vector<Tensor> Plan::run_locked(const PlanParameters& parameters, const std::atomic<bool>* cancel,
                                      std::vector<std::shared_ptr<void>>* reusable) {
   const std::shared_ptr<Device> device = device_.lock();
   // Never of no bytes: a value without elements has an address too.
   auto* arena = static_cast<std::byte*>(workspace(*device, std::max<size_t>(arena_bytes_, 64)));
 
-  std::vector<std::shared_ptr<void>> storages(results_.size());  // by Buffer::index
+  std::vector<std::shared_ptr<void>> of_this_run;
+  std::vector<std::shared_ptr<void>>& storages = reusable != nullptr ? *reusable : of_this_run;  // by Buffer::index
+  storages.resize(results_.size());
   for (const Result& result : results_) {
     if (result.buffer.kind != Buffer::Kind::kResult) continue;
-    const auto index = static_cast<size_t>(result.buffer.index);
-    if (storages[index] != nullptr) continue;
-    if (reusable != nullptr && index < reusable->size() && (*reusable)[index].use_count() == 1) {
-      storages[index] = (*reusable)[index];
-    } else {
-      storages[index] = device->allocate(result.bytes);
-    }
+    std::shared_ptr<void>& storage = storages[static_cast<size_t>(result.buffer.index)];
+    if (storage.use_count() != 1) storage = device->allocate(result.bytes);
   }
   for (const Patch& patch : patches_) {
     std::byte* base = nullptr;
@@ -105,7 +102,7 @@ std::vector<Tensor> Plan::run_locked(std::span<const Tensor> parameters, const s
         base = static_cast<std::byte*>(storages[static_cast<size_t>(patch.buffer.index)].get());
         break;
       case Buffer::Kind::kParameter: {
-        const TensorState& state = parameters[static_cast<size_t>(patch.buffer.index)].state();
+        const TensorState& state = parameters[patch.buffer.index];
         base = static_cast<std::byte*>(state.storage.get()) + byte_offset(state.spec.dtype, state.layout.offset);
         break;
       }
@@ -116,13 +113,14 @@ std::vector<Tensor> Plan::run_locked(std::span<const Tensor> parameters, const s
   execute(*device, launches_, cancel);
 
   std::vector<Tensor> tensors;
+  tensors.reserve(results_.size());
   for (const Result& result : results_) {
     auto state = std::make_shared<TensorState>();
     state->spec = result.spec;
     state->device = device;
     state->layout = result.layout;
     if (result.buffer.kind == Buffer::Kind::kParameter) {
-      const TensorState& source = parameters[static_cast<size_t>(result.buffer.index)].state();
+      const TensorState& source = parameters[result.buffer.index];
       state->storage = source.storage;
       state->layout.offset += source.layout.offset;
     } else {
@@ -130,7 +128,6 @@ std::vector<Tensor> Plan::run_locked(std::span<const Tensor> parameters, const s
     }
     tensors.emplace_back(std::move(state));
   }
-  if (reusable != nullptr) *reusable = std::move(storages);
   return tensors;
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,27 @@ struct PlanStep {
   size_t scratch_offset = 0;  // into the arena
 };
 
+// The tensors of a plan's parameters: those of `tensors`, but inputs[input_of[i]] for parameter i if input_of[i] >= 0.
+// The caller holds them until the run is over.
+class PlanParameters {
+ public:
+  PlanParameters(std::span<const Tensor> tensors) : tensors_(tensors) {}
+  PlanParameters(const std::vector<Tensor>& tensors) : tensors_(tensors) {}
+  PlanParameters(std::span<const Tensor> tensors, std::span<const int> input_of, std::span<const Tensor> inputs)
+      : tensors_(tensors), input_of_(input_of), inputs_(inputs) {}
+
+  const TensorState& operator[](int number) const {
+    const auto i = static_cast<size_t>(number);
+    if (input_of_.empty() || input_of_[i] < 0) return tensors_[i].state();
+    return inputs_[static_cast<size_t>(input_of_[i])].state();
+  }
+
+ private:
+  std::span<const Tensor> tensors_;
+  std::span<const int> input_of_;
+  std::span<const Tensor> inputs_;
+};
+
 class Plan {
  public:
   // Fuses, lowers, orders, lays out memory and binds kernels. Throws failed() where the device lacks a primitive.
@@ -34,11 +56,11 @@ class Plan {
 
   // Runs on these parameters (as many as the program has, of the same specs and strides). `reusable`, when given, holds
   // the storages of earlier results: those without another holder are written again. Throws kInterrupted when canceled.
-  std::vector<Tensor> run(std::span<const Tensor> parameters, const std::atomic<bool>* cancel = nullptr,
+  std::vector<Tensor> run(const PlanParameters& parameters, const std::atomic<bool>* cancel = nullptr,
                           std::vector<std::shared_ptr<void>>* reusable = nullptr);
 
   // The same, for a caller who holds the device's execution_mutex().
-  std::vector<Tensor> run_locked(std::span<const Tensor> parameters, const std::atomic<bool>* cancel = nullptr,
+  std::vector<Tensor> run_locked(const PlanParameters& parameters, const std::atomic<bool>* cancel = nullptr,
                                  std::vector<std::shared_ptr<void>>* reusable = nullptr);
 
   // Whether it takes a few microseconds of a device that works in host memory.

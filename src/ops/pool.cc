@@ -74,17 +74,17 @@ const Op kPool = {
     .compose =
         [](const Args& a) {
           const Tensor x = in_f32(a[0]);
+          if (x.dtype() != a[0].dtype()) return std::vector{cast(record(kPool, {x}, a.attributes), a[0].dtype())};
           const WindowAxes w = window_of(a.attributes);
           const Shape shape{x.shape()[0], x.shape()[1], w.out[0], w.out[1], w.out[2]};
           if (a.attributes.integer("largest") != 0) {
             const Tensor seen = windows(x, w, -std::numeric_limits<double>::infinity());
-            return std::vector{cast(reshape(max(seen, -1), shape), a[0].dtype())};
+            return std::vector{reshape(max(seen, -1), shape)};
           }
           const Tensor seen = windows(x, w, 0);
-          if (a.attributes.integer("counts_padding") != 0)
-            return std::vector{cast(reshape(mean(seen, -1), shape), a[0].dtype())};
+          if (a.attributes.integer("counts_padding") != 0) return std::vector{reshape(mean(seen, -1), shape)};
           const Tensor ones = broadcast_to(scalar(x.device(), 1), x.shape());
-          return std::vector{cast(reshape(sum(seen, -1) / sum(windows(ones, w, 0), -1), shape), a[0].dtype())};
+          return std::vector{reshape(sum(seen, -1) / sum(windows(ones, w, 0), -1), shape)};
         },
     .gradient = [](const GradientArgs& a) -> Gradients {
       const WindowAxes w = window_of(a.attributes);
@@ -101,8 +101,9 @@ const Op kMaxPoolGradient = {
     .infer = like_first,
     .compose =
         [](const Args& a) {
-          const Tensor dx = to_the_largest(in_f32(a[0]), in_f32(a[1]), window_of(a.attributes));
-          return std::vector{cast(dx, a[0].dtype())};
+          const Tensor x = in_f32(a[0]), dy = in_f32(a[1]);
+          if (x.dtype() == a[0].dtype()) return std::vector{to_the_largest(x, dy, window_of(a.attributes))};
+          return std::vector{cast(record(kMaxPoolGradient, {x, dy}, a.attributes), a[0].dtype())};
         },
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/simd/first_words.h"
 #include "backends/cpu/simd/pairs.h"
 #include "backends/cpu/simd/transpose_x86.h"
 
@@ -65,12 +66,15 @@ inline void store(float* p, F32 x) {
   _mm256_storeu_ps(p, x.a);
   _mm256_storeu_ps(p + 8, x.b);
 }
+inline Mask first_mask(int count) {  // of the first `count` (0 to 16) lanes
+  const __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), many = _mm256_set1_epi32(count);
+  return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(many, number)),
+          _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_sub_epi32(many, _mm256_set1_epi32(8)), number))};
+}
 // The first `count` (0 to 16) lanes; the others are zero, or left alone in memory.
 inline F32 load_first(const float* p, int count) {
-  if (count == 16) return load(p);
-  alignas(32) float lanes[16] = {};
-  std::memcpy(lanes, p, static_cast<size_t>(count) * sizeof(float));
-  return load(lanes);
+  const Mask mask = first_mask(count);
+  return {_mm256_maskload_ps(p, _mm256_castps_si256(mask.a)), _mm256_maskload_ps(p + 8, _mm256_castps_si256(mask.b))};
 }
 inline void store_first(float* p, F32 x, int count) {
   if (count == 16) return store(p, x);
@@ -111,6 +115,18 @@ inline __m256i bfloat_bits(__m256 x) {
 inline void store_bfloat(void* p, F32 x) {
   const __m256i words = _mm256_packus_epi32(bfloat_bits(x.a), bfloat_bits(x.b));
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm256_permute4x64_epi64(words, 0xd8));
+}
+inline F32 load_half_first(const void* p, int count) { return load_half(FirstWords(p, count).words); }
+inline F32 load_bfloat_first(const void* p, int count) { return load_bfloat(FirstWords(p, count).words); }
+inline void store_half_first(void* p, F32 x, int count) {
+  FirstWords first;
+  store_half(first.words, x);
+  first.copy_to(p, count);
+}
+inline void store_bfloat_first(void* p, F32 x, int count) {
+  FirstWords first;
+  store_bfloat(first.words, x);
+  first.copy_to(p, count);
 }
 
 inline F32 operator+(F32 x, F32 y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }

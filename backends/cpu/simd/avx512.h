@@ -70,13 +70,36 @@ inline __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1u << c
 // The first `count` (0 to 16) lanes; the others are zero, or left alone in memory.
 inline F32 load_first(const float* p, int count) { return {_mm512_maskz_loadu_ps(first_lanes(count), p)}; }
 inline void store_first(float* p, F32 a, int count) { _mm512_mask_storeu_ps(p, first_lanes(count), a.v); }
-inline F32 load_half(const void* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))}; }
-inline void store_half(void* p, F32 a) {
-  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+inline F32 half_to_float(__m256i words) { return {_mm512_cvtph_ps(words)}; }
+inline __m256i float_to_half(F32 a) { return _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline F32 bfloat_to_float(__m256i words) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16))};
 }
-inline F32 load_bfloat(const void* p) {
-  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+// To nearest even; a NaN stays one, made quiet: nothing is added to it that could carry into its exponent.
+inline __m256i float_to_bfloat(F32 a) {
+  const __m512i bits = _mm512_castps_si512(a.v);
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+  const __mmask16 is_odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+  const __m512i more = _mm512_mask_blend_epi32(is_odd, _mm512_set1_epi32(0x7fff), _mm512_set1_epi32(0x8000));
+  const __m512i rounded = _mm512_add_epi32(bits, more);
+  const __m512i chosen = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(chosen, 16));
+}
+inline F32 load_half(const void* p) { return half_to_float(_mm256_loadu_si256(static_cast<const __m256i*>(p))); }
+inline F32 load_half_first(const void* p, int count) {
+  return half_to_float(_mm256_maskz_loadu_epi16(first_lanes(count), p));
+}
+inline void store_half(void* p, F32 a) { _mm256_storeu_si256(static_cast<__m256i*>(p), float_to_half(a)); }
+inline void store_half_first(void* p, F32 a, int count) {
+  _mm256_mask_storeu_epi16(p, first_lanes(count), float_to_half(a));
+}
+inline F32 load_bfloat(const void* p) { return bfloat_to_float(_mm256_loadu_si256(static_cast<const __m256i*>(p))); }
+inline F32 load_bfloat_first(const void* p, int count) {
+  return bfloat_to_float(_mm256_maskz_loadu_epi16(first_lanes(count), p));
+}
+inline void store_bfloat(void* p, F32 a) { _mm256_storeu_si256(static_cast<__m256i*>(p), float_to_bfloat(a)); }
+inline void store_bfloat_first(void* p, F32 a, int count) {
+  _mm256_mask_storeu_epi16(p, first_lanes(count), float_to_bfloat(a));
 }
 // Sixteen E4M3 floats, each times 2⁻⁸: their bits are those of an f16.
 inline F32 load_e4m3(const void* p) {
@@ -84,15 +107,6 @@ inline F32 load_e4m3(const void* p) {
   const __m256i sign = _mm256_and_si256(_mm256_slli_epi16(wide, 8), _mm256_set1_epi16(INT16_MIN));
   const __m256i rest = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(0x3f80));
   return {_mm512_cvtph_ps(_mm256_or_si256(sign, rest))};
-}
-// To nearest even; a NaN stays one, made quiet: nothing is added to it that could carry into its exponent.
-inline void store_bfloat(void* p, F32 a) {
-  const __m512i bits = _mm512_castps_si512(a.v);
-  const __mmask16 is_nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-  const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-  const __m512i chosen = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
-  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(chosen, 16)));
 }
 
 inline F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
@@ -128,6 +142,7 @@ inline Mask operator==(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP
 inline Mask unordered(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_UNORD_Q)}; }
 inline Mask operator|(Mask a, Mask b) { return {static_cast<__mmask16>(a.m | b.m)}; }
 inline bool any(Mask mask) { return mask.m != 0; }
+inline Mask first_mask(int count) { return {first_lanes(count)}; }  // of the first `count` (0 to 16) lanes
 inline F32 zero_unless(Mask mask, F32 a) { return {_mm512_maskz_mov_ps(mask.m, a.v)}; }
 inline F32 select(Mask mask, F32 yes, F32 no) { return {_mm512_mask_blend_ps(mask.m, no.v, yes.v)}; }
 

@@ -24,6 +24,13 @@ inline F32 exp(F32 x) {
   return scale_by_power(exp_of_rest(x, n), n);
 }
 
+// The same bits for x that are not above 0, and NaN for NaN.
+inline F32 exp_of_nonpositive(F32 x) {
+  x = max(splat(-150.0f), x);
+  const F32 n = round_even(x * splat(1.44269504f));
+  return scale_by_power(exp_of_rest(x, n), n);
+}
+
 // The same bits for x from -87 to 0, and e⁻⁸⁷ = 1.6e-38 below: for sums with what is larger.
 inline F32 exp_of_negative(F32 x) {
   x = max(splat(-87.0f), x);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/simd/first_words.h"
 #include "backends/cpu/simd/pairs.h"
 #include "src/base/half.h"
 
@@ -99,6 +100,18 @@ inline void store_bfloat(void* p, F32 a) {
   for (int i = 0; i < 16; ++i) bits[i] = float_to_bfloat_bits(a.v[i]);
   std::memcpy(p, bits, sizeof bits);
 }
+inline F32 load_half_first(const void* p, int count) { return load_half(FirstWords(p, count).words); }
+inline F32 load_bfloat_first(const void* p, int count) { return load_bfloat(FirstWords(p, count).words); }
+inline void store_half_first(void* p, F32 a, int count) {
+  FirstWords first;
+  store_half(first.words, a);
+  first.copy_to(p, count);
+}
+inline void store_bfloat_first(void* p, F32 a, int count) {
+  FirstWords first;
+  store_bfloat(first.words, a);
+  first.copy_to(p, count);
+}
 
 inline F32 operator+(F32 a, F32 b) {
   return each_lane<F32>([&](int i) { return a.v[i] + b.v[i]; });
@@ -171,6 +184,9 @@ inline Mask each_mask(Rule rule) {
   Mask mask;
   for (int i = 0; i < 16; ++i) mask.m[i] = rule(i);
   return mask;
+}
+inline Mask first_mask(int count) {  // of the first `count` (0 to 16) lanes
+  return each_mask([&](int i) { return i < count; });
 }
 inline Mask operator<(F32 a, F32 b) {
   return each_mask([&](int i) { return a.v[i] < b.v[i]; });

@@ -14,7 +14,8 @@
 
 namespace gabbro {
 
-class Plan;  // src/graph/plan.h
+class Plan;            // src/graph/plan.h
+class PlanParameters;  // src/graph/plan.h
 
 }  // namespace gabbro
 
@@ -70,11 +71,11 @@ class Compiled {
   DevicePointer device_;  // outlives the plan's kernels
   std::vector<Tensor> captured_;
   std::vector<Tensor> inputs_;
-  std::vector<int> places_;  // of each input among captured_; -1: the function does not use it
+  std::vector<int> input_of_;  // by captured tensor: the input that takes its place, or -1
   std::unique_ptr<Plan> plan_;
   std::vector<std::shared_ptr<void>> storages_;
 
-  std::vector<Tensor> parameters_of(std::span<const Tensor> inputs) const;
+  PlanParameters parameters_of(std::span<const Tensor> inputs) const;
 };
 
 // A tensor whose contents the host may replace in place: the inputs of compiled functions, and states.

@@ -31,10 +31,10 @@ inline void store_rounded(BFloat* p, F32 x) { store_bfloat(p, x); }
 template <class T>
 F32 load_some(const T* p, int count) {
   if (count == kLanes) return load_as_f32(p);
-  if constexpr (kHalf<T>) {
-    T lanes[kLanes] = {};
-    std::copy_n(p, count, lanes);
-    return load_as_f32(lanes);
+  if constexpr (std::is_same_v<T, Half>) {
+    return load_half_first(p, count);
+  } else if constexpr (std::is_same_v<T, BFloat>) {
+    return load_bfloat_first(p, count);
   } else {
     return load_first(p, count);
   }
@@ -42,10 +42,10 @@ F32 load_some(const T* p, int count) {
 template <class T>
 void store_some(T* p, F32 x, int count) {
   if (count == kLanes) return store_rounded(p, x);
-  if constexpr (kHalf<T>) {
-    T lanes[kLanes];
-    store_rounded(lanes, x);
-    std::copy_n(lanes, count, p);
+  if constexpr (std::is_same_v<T, Half>) {
+    store_half_first(p, x, count);
+  } else if constexpr (std::is_same_v<T, BFloat>) {
+    store_bfloat_first(p, x, count);
   } else {
     store_first(p, x, count);
   }

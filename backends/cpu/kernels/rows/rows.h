@@ -14,11 +14,7 @@ inline int64_t row_grain(int64_t columns) { return std::max<int64_t>(1, 4096 / s
 
 // The first `count` lanes of `v`, and `other` in the rest.
 inline F32 only_first(F32 v, int count, float other) {
-  if (count == kLanes) return v;
-  float lanes[kLanes];
-  store(lanes, v);
-  std::fill(lanes + count, lanes + kLanes, other);
-  return load(lanes);
+  return count == kLanes ? v : select(first_mask(count), v, splat(other));
 }
 
 // body(i, count, k) for each vector of [0, columns): its first element, its lanes, and the number k of one of four

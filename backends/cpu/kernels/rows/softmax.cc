@@ -51,7 +51,7 @@ class Softmax : public Kernel {
     for_sum_blocks(columns_, [&](int64_t begin, int64_t columns) {
       F32 block[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
       for_vectors(columns, [&](int64_t i, int count, int k) {
-        const F32 v = exp(load_some(x + begin + i, count) - maximum);
+        const F32 v = exp_of_nonpositive(load_some(x + begin + i, count) - maximum);
         if (!logarithm_) store_some(exponentials + begin + i, v, count);
         block[k] += only_first(v, count, 0);
       });
