@@ -86,16 +86,21 @@ add_library(gabbro_cold_headers OBJECT ${CMAKE_BINARY_DIR}/cold_headers.cc)
 set_target_properties(gabbro_cold_headers PROPERTIES CXX_VISIBILITY_PRESET hidden)
 target_compile_options(gabbro_cold_headers PRIVATE $<$<CONFIG:Release>:-O1>)
 
-# gabbro_module(name [COLD] [BATCH number] [PRECOMPILE headers...] DEPS targets...): the static library gabbro_<name> of
-# src/<name>, and the test program <name>_test of the *_test.cc files next to its sources. BATCH sources are compiled at a
-# time in unity builds. PRECOMPILE: headers of most of its sources, where many of them are compiled alone.
-# COLD: its code takes no part in the time of an op or a token, and a release compiles it with -O1, a third faster.
+# gabbro_module(name [COLD] [WITH other] [BATCH number] [PRECOMPILE headers...] DEPS targets...): the static library
+# gabbro_<name> of src/<name>, and of src/<other>, and the test program <name>_test of the *_test.cc files next to its
+# sources. BATCH sources are compiled at a time in unity builds. PRECOMPILE: headers of most of its sources, where many of
+# them are compiled alone. COLD: its code takes no part in the time of an op or a token, and a release compiles it with -O1,
+# a third faster.
 function(gabbro_module name)
-  cmake_parse_arguments(ARG "COLD" "BATCH" "PRECOMPILE;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "WITH;BATCH" "PRECOMPILE;DEPS" ${ARGN})
   if(NOT ARG_BATCH)
     set(ARG_BATCH 16)
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
+  if(ARG_WITH)
+    file(GLOB_RECURSE others CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${ARG_WITH}/*.cc)
+    list(APPEND sources ${others})
+  endif()
   list(FILTER sources EXCLUDE REGEX "/cases/")  # of tests: gabbro_op_cases
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")

@@ -6,8 +6,8 @@
 #include "apps/cli/bench_files.h"
 #include "gabbro/ops/products.h"
 #include "src/base/error.h"
-#include "src/graph/eval.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "src/graph/eval.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::cli {
 namespace {

@@ -9,5 +9,6 @@
 #include "gabbro/ops/elementwise.h"
 #include "gabbro/ops/indexing.h"
 #include "gabbro/ops/shapes.h"
+#include "gabbro/plan/compiled.h"
 #include "gabbro/tensor/shape.h"
 #include "gabbro/tensor/tensor.h"

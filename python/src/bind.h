@@ -81,6 +81,8 @@ inline void evaluate(const Tensor& tensor) { evaluate(std::span(&tensor, 1)); }
 void require_no_trace();  // compile.cc: throws while a function is traced, whose tensors have no values
 // run(cancel) without the GIL; it is to throw kInterrupted when *cancel becomes true.
 void run_interruptibly(const std::function<void(const std::atomic<bool>* cancel)>& run);
+// Values that the library evaluates itself, such as the initial values of a layer, are computed so on this device.
+void listen_to_interrupts(Device& device);
 
 // arguments.cc: (2, 3), [2, 3], 6 or an object with __index__, as they come as `shape`, `axis` and the like.
 std::vector<int64_t> integers(const char* op, const char* argument, nb::handle object);

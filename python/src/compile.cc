@@ -6,8 +6,8 @@
 #include "python/src/captures.h"
 #include "python/src/random_state.h"
 #include "src/base/error.h"
-#include "src/graph/eval.h"
 #include "src/graph/history.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::python {
 namespace {

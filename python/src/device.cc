@@ -41,6 +41,7 @@ std::shared_ptr<Device> open_named(const std::string& name, int threads = 0) {
     const WithoutGil without_gil;
     device = open_device(name, {.threads = threads});
   }
+  listen_to_interrupts(*device);
   const std::string id = key(device->facts().id);
   if (const auto found = devices.find(id); found != devices.end()) device = found->second;  // it has several names
   return devices[id] = devices[key(name)] = device;

@@ -11,9 +11,9 @@
 #include "python/src/numbers.h"
 #include "src/backend/registry.h"
 #include "src/base/input_errors.h"
-#include "src/graph/eval.h"
 #include "src/graph/history.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::python {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "python/src/checked.h"
 #include "python/src/nn.h"
-#include "src/graph/eval.h"
 #include "src/graph/history.h"
 #include "src/ops/grad.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::python {
 namespace {

@@ -1,6 +1,6 @@
 // Functions that copy elements to other places: concat, stack, pad, repeat, tile, roll, flip.
 #include "python/src/ops.h"
-#include "src/graph/eval.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::python {
 namespace {

@@ -2,7 +2,7 @@
 #include "gabbro/train/optimizers.h"
 #include "gabbro/train/clipping.h"
 #include "gabbro/train/loss_scaler.h"
-#include "src/graph/eval.h"
+#include "src/plan/eval.h"
 
 #include "python/src/checked.h"
 #include "python/src/nn.h"

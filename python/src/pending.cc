@@ -9,8 +9,8 @@
 #include <unordered_set>
 
 #include "python/src/nn.h"
-#include "src/graph/eval.h"
 #include "src/graph/observer.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::python {
 namespace {

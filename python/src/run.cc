@@ -11,7 +11,7 @@
 #include "python/src/fork.h"
 #include "python/src/nn.h"
 #include "src/base/error.h"
-#include "src/graph/eval.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::python {
 namespace {
@@ -155,12 +155,14 @@ void evaluate(std::span<const Tensor> tensors) {
   evaluation.finish();
 }
 
-void bind_run(nb::module_& m, TensorClass& tensor) {
-  // Values that the library evaluates itself, such as the initial values of a layer.
-  set_eval_hook([](const std::function<void(const std::atomic<bool>* cancel)>& run) {
+void listen_to_interrupts(Device& device) {
+  Executor::of(device).set_run_interruptibly([](const std::function<void(const std::atomic<bool>* cancel)>& run) {
     if (holds_gil()) return run_interruptibly(run);
     run(nullptr);  // within what runs already
   });
+}
+
+void bind_run(nb::module_& m, TensorClass& tensor) {
   m.def("eval", eval_all, nb::sig("def eval(*tensors: Any) -> None"),
         R"(Computes tensors now, in one plan for each device.
 

@@ -56,8 +56,7 @@ Device::Device(const abi::Backend* backend, int index, const abi::DeviceOptions&
 Device::State::~State() = default;
 
 Device::~Device() {
-  state_->graph_context.reset();  // its kernels and the scratch belong to the device
-  state_->scratch.reset();
+  state_->own_executor.reset();  // its kernels and memory belong to the device
   state_->compute.reset();
   state_->copies.reset();
   state_->backend->close(state_->device);
@@ -126,10 +125,10 @@ void Device::reserve(abi::MemoryKind kind, size_t bytes) {
 
 size_t Device::trim(abi::MemoryKind kind) {
   size_t bytes = 0;
-  const std::lock_guard lock(state_->execution_mutex);  // the workspace is not in use
-  if (kind == abi::MemoryKind::kDevice) {
-    state_->scratch.reset();
-    state_->scratch_bytes = 0;
+  std::unique_lock<std::mutex> paused;
+  if (DeviceExecutor* const executor = state_->executor) {
+    paused = executor->pause();
+    if (kind == abi::MemoryKind::kDevice) executor->free_workspace();
   }
   if (state_->backend->trim == nullptr) return 0;
   check(state_->backend->trim(state_->device, kind, &bytes), fmt::format("releasing memory of {}", facts_.id));
@@ -255,24 +254,6 @@ std::shared_ptr<KernelHandle> find_kernel(Device& device, const abi::KernelReque
   return std::make_shared<KernelHandle>(state.backend, state.device, bound);
 }
 
-void execute(Device& device, std::span<const abi::Launch> launches, const std::atomic<bool>* cancel) {
-  const Device::State& state = device.state();
-  const auto count = static_cast<int32_t>(launches.size());
-  const abi::Status status = state.backend->execute(state.device, nullptr, launches.data(), count, cancel);
-  if (status.code != abi::StatusCode::kOk) check(status, fmt::format("running on {}", device.facts().id));
-}
-
-void* workspace(Device& device, size_t bytes) {
-  Device::State& state = device.state();
-  if (bytes > state.scratch_bytes) {
-    state.scratch.reset();  // release first, then allocate more
-    state.scratch_bytes = 0;
-    state.scratch = device.allocate_unpooled(bytes);  // a piece that was too small once is no use again
-    state.scratch_bytes = bytes;
-  }
-  return state.scratch.get();
-}
-
 std::optional<abi::TuningFacts> Device::tuning() const {
   if (state_->backend->tuning_facts == nullptr) return std::nullopt;
   abi::TuningFacts facts{};
@@ -281,9 +262,7 @@ std::optional<abi::TuningFacts> Device::tuning() const {
 }
 
 void Device::State::forget_plans() {
-  std::shared_ptr<void> plans;  // let go of without the lock
-  const std::lock_guard lock(execution_mutex);
-  plans.swap(graph_context);
+  if (DeviceExecutor* const made = executor) made->forget_plans();
 }
 
 void Device::set_tuning(const abi::TuningOptions& options) {

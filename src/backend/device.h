@@ -29,6 +29,22 @@ struct KernelHandle {
 
 class Stream;  // src/backend/stream.h
 
+// Interface of the executor of a device (src/plan/executor.h) for the device.
+class DeviceExecutor {
+ public:
+  DeviceExecutor() = default;
+  virtual ~DeviceExecutor() = default;
+  DeviceExecutor(const DeviceExecutor&) = delete;
+  DeviceExecutor& operator=(const DeviceExecutor&) = delete;
+
+  // The next evaluation chooses kernels again.
+  virtual void forget_plans() = 0;
+  // Keeps plans from running while the lock is held.
+  virtual std::unique_lock<std::mutex> pause() = 0;
+  // Frees the memory that plans share; with the lock of pause().
+  virtual void free_workspace() = 0;
+};
+
 struct Device::State {
   ~State();
 
@@ -36,12 +52,10 @@ struct Device::State {
   std::shared_ptr<void> library;
   abi::Device* device = nullptr;
 
-  std::mutex execution_mutex;
-  // State of the graph layer for this device (its plan cache).
-  std::shared_ptr<void> graph_context;
-  // Scratch that all plans of the device share, since only one of them runs at a time.
-  std::shared_ptr<void> scratch;
-  size_t scratch_bytes = 0;
+  // From its first use on. The pointer is what other threads may read.
+  std::unique_ptr<DeviceExecutor> own_executor;
+  std::atomic<DeviceExecutor*> executor = nullptr;
+  std::mutex executor_mutex;  // while it is made
 
   // The device's two streams: plans and the copies of Device go to the first, work that is to overlap with them to the
   // second. `owner` is the device of this state.
@@ -55,12 +69,16 @@ struct Device::State {
 
 // Null where the backend has no kernel for the request.
 std::shared_ptr<KernelHandle> find_kernel(Device& device, const abi::KernelRequest& request);
-// Throws Error kInterrupted when `cancel` became true, and what the backend says when it failed.
-void execute(Device& device, std::span<const abi::Launch> launches, const std::atomic<bool>* cancel);
-// Scratch of at least this size, valid until more is asked for.
-void* workspace(Device& device, size_t bytes);
 
 // Status -> exception, naming what was being done.
 void check(const abi::Status& status, const std::string& doing);
+
+// Throws Error kInterrupted when `cancel` became true, and what the backend says when it failed.
+inline void execute(Device& device, std::span<const abi::Launch> launches, const std::atomic<bool>* cancel) {
+  const Device::State& state = device.state();
+  const auto count = static_cast<int32_t>(launches.size());
+  const abi::Status status = state.backend->execute(state.device, nullptr, launches.data(), count, cancel);
+  if (status.code != abi::StatusCode::kOk) check(status, "running on " + std::string(device.facts().id));
+}
 
 }  // namespace gabbro

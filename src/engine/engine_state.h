@@ -13,10 +13,10 @@
 #include "src/engine/sampling_defaults.h"
 #include "src/engine/state_pool.h"
 #include "src/engine/streaming/weight_stream.h"
-#include "src/graph/eval.h"
 #include "src/models/encoder/t5_decoder.h"
 #include "src/models/llm/adapter.h"
 #include "src/models/llm/model.h"
+#include "src/plan/eval.h"
 #include "src/text/chat_template.h"
 #include "src/text/tokenizer.h"
 

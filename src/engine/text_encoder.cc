@@ -10,9 +10,9 @@
 #include "src/base/error.h"
 #include "src/engine/model_text.h"
 #include "src/engine/sentence_modules.h"
-#include "src/graph/eval.h"
 #include "src/models/encoder/conversion.h"
 #include "src/models/encoder/registry.h"
+#include "src/plan/eval.h"
 
 namespace gabbro {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "gabbro/graph/autocast.h"
 #include "src/base/error.h"
-#include "src/graph/program.h"
 
 namespace gabbro {
 namespace {
@@ -20,6 +19,22 @@ Tensor stand_in(const TensorSpec& spec, const std::shared_ptr<Device>& device) {
   state->device = device;
   state->layout = Layout::contiguous(spec.shape);
   return Tensor(std::move(state));
+}
+
+// The tensors with values that the graphs of these are computed from.
+std::unordered_set<const TensorState*> values_read_by(std::vector<Tensor> tensors) {
+  std::unordered_set<const TensorState*> values;
+  std::unordered_set<const Node*> visited;
+  while (!tensors.empty()) {
+    const Tensor tensor = std::move(tensors.back());
+    tensors.pop_back();
+    if (tensor.has_value()) {
+      values.insert(&tensor.state());
+    } else if (const Node& node = *tensor.state().node; visited.insert(&node).second) {
+      tensors.insert(tensors.end(), node.inputs.begin(), node.inputs.end());
+    }
+  }
+  return values;
 }
 
 }  // namespace
@@ -98,8 +113,7 @@ std::vector<bool> read_by_gradient(const Node& node) {
   std::vector<Tensor> wanted;
   for (size_t i = 0; i < count; ++i)
     if (results[i].defined() && needs_gradient(node.inputs[i])) wanted.push_back(results[i]);
-  std::unordered_set<const TensorState*> parameters;
-  for (const Tensor& parameter : trace(wanted).parameters) parameters.insert(&parameter.state());
+  const std::unordered_set<const TensorState*> parameters = values_read_by(std::move(wanted));
   for (size_t i = 0; i < count; ++i) read[i] = parameters.contains(&inputs[i].state());
   for (size_t i = 0; i < outputs.size(); ++i) read[count + i] = parameters.contains(&outputs[i].state());
   return read;

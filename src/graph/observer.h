@@ -2,9 +2,11 @@
 // (gabbro.synchronize).
 #pragma once
 
-#include "src/graph/program.h"
+#include "src/graph/node.h"
 
 namespace gabbro {
+
+struct Trace;  // src/plan/program.h
 
 // An op is large where it reads or writes a tensor of at least this many elements; others take a few microseconds.
 inline constexpr int64_t kLargeElements = 4096;

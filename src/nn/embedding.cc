@@ -2,10 +2,10 @@
 
 #include "gabbro/nn/init.h"
 #include "src/base/error.h"
-#include "src/graph/eval.h"
 #include "src/ops/grad.h"
 #include "src/ops/pick.h"
 #include "src/ops/rules.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::nn {
 

@@ -7,8 +7,8 @@
 
 #include "gabbro/ops/random.h"
 #include "src/base/error.h"
-#include "src/graph/eval.h"
 #include "src/graph/history.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::nn::init {
 namespace {

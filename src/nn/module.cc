@@ -7,8 +7,8 @@
 #include <fmt/ranges.h>
 
 #include "src/base/error.h"
-#include "src/graph/eval.h"
 #include "src/ops/grad.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::nn {
 namespace {

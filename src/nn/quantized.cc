@@ -6,8 +6,8 @@
 #include "src/backend/device.h"
 #include "src/base/error.h"
 #include "src/formats/quant/quant.h"
-#include "src/graph/eval.h"
 #include "src/graph/history.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::nn {
 namespace {

@@ -6,7 +6,7 @@
 #include "src/backend/device.h"
 #include "src/base/error.h"
 #include "src/formats/safetensors.h"
-#include "src/graph/eval.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::nn {
 namespace {

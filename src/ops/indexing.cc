@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "gabbro/graph/eval.h"
+#include "src/backend/device.h"
 #include "src/base/input_errors.h"
-#include "src/graph/eval.h"
 #include "src/ops/axis.h"
 #include "src/ops/gradient_rules.h"
 #include "src/ops/op_table.h"

@@ -4,9 +4,9 @@
 #include <unordered_set>
 
 #include "src/base/error.h"
-#include "src/graph/eval.h"
 #include "src/ops/grad.h"
 #include "src/ops/rules.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::train {
 namespace {

@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "src/base/error.h"
-#include "src/graph/eval.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 
 namespace gabbro {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "src/backend/registry.h"
-#include "src/graph/eval.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 #include "tests/conformance/op_cases.h"
 
 namespace gabbro::conformance {

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "src/backend/registry.h"
-#include "src/graph/eval.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 #include "tests/conformance/op_cases.h"
 
 namespace gabbro::conformance {

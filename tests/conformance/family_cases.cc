@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "gabbro/ops/recurrent.h"
-#include "src/graph/eval.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 #include "tests/conformance/op_cases.h"
 
 namespace gabbro::conformance {

@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "src/backend/registry.h"
-#include "src/graph/eval.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 #include "tests/conformance/op_cases.h"
 
 namespace gabbro::conformance {

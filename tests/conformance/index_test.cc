@@ -10,8 +10,8 @@
 
 #include "src/backend/registry.h"
 #include "src/base/input_errors.h"
-#include "src/graph/eval.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::conformance {
 namespace {

@@ -10,9 +10,9 @@
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
 #include "src/formats/quant/random_blocks.h"
-#include "src/graph/eval.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::conformance {
 namespace {

@@ -6,10 +6,10 @@
 #include <random>
 #include <set>
 
-#include "src/graph/eval.h"
 #include "src/ops/cases/cases.h"
 #include "src/ops/grad.h"
 #include "src/ops/op_table.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::grad {
 namespace {

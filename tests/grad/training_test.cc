@@ -4,10 +4,10 @@
 #include <cmath>
 #include <thread>
 
-#include "src/graph/eval.h"
 #include "src/ops/cases/cases.h"
 #include "src/ops/grad.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::grad {
 namespace {

@@ -9,8 +9,8 @@
 #include "src/backend/registry.h"
 #include "src/base/error.h"
 #include "src/engine/model_needs.h"
-#include "src/graph/plan.h"
-#include "src/graph/program.h"
+#include "src/plan/plan.h"
+#include "src/plan/program.h"
 #include "src/text/tokenizer.h"
 
 namespace gabbro {

@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/engine/conversion.h"
 #include "src/engine/runner.h"
-#include "src/graph/eval.h"
+#include "src/plan/eval.h"
 #include "tests/llm/expected_logits.h"
 #include "tests/llm/family_folder.h"
 

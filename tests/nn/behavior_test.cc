@@ -18,7 +18,7 @@
 #include "gabbro/nn/transformer.h"
 #include "gabbro/ops/products.h"
 #include "src/base/error.h"
-#include "src/graph/eval.h"
+#include "src/plan/eval.h"
 #include "tests/nn/fixtures.h"
 
 namespace gabbro::nn {

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "src/backend/registry.h"
-#include "src/graph/eval.h"
 #include "src/graph/history.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::nn {
 

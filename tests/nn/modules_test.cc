@@ -2,8 +2,8 @@
 // (tests/data/nn/modules.json, made by tests/reference/make_nn_fixtures.py).
 #include <gtest/gtest.h>
 
-#include "src/graph/eval.h"
 #include "src/ops/grad.h"
+#include "src/plan/eval.h"
 #include "tests/nn/fixtures.h"
 #include "tests/nn/module_cases.h"
 

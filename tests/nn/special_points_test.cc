@@ -8,9 +8,9 @@
 #include "gabbro/nn/loss.h"
 #include "gabbro/nn/similarity.h"
 #include "src/backend/registry.h"
-#include "src/graph/eval.h"
 #include "src/ops/grad.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::nn {
 namespace {

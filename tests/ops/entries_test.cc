@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
-#include "src/graph/eval.h"
+#include "src/plan/eval.h"
 #include "tests/ops/fixture_cases.h"
 
 namespace gabbro {

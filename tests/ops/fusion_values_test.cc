@@ -6,8 +6,8 @@
 
 #include "src/backend/registry.h"
 #include "src/formats/quant/quant.h"
-#include "src/graph/eval.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 #include "tests/conformance/op_cases.h"
 
 namespace gabbro {

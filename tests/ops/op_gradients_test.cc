@@ -6,9 +6,9 @@
 #include <map>
 
 #include "src/base/npy.h"
-#include "src/graph/eval.h"
 #include "src/ops/grad.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 #include "tests/ops/fixture_cases.h"
 
 namespace gabbro {

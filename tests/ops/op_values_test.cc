@@ -13,10 +13,10 @@
 
 #include "src/base/error.h"
 #include "src/base/half.h"
-#include "src/graph/eval.h"
 #include "src/ops/cases/attention.h"
 #include "src/ops/cases/attributes.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 #include "tests/ops/fixture_cases.h"
 
 namespace gabbro {

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "src/backend/registry.h"
-#include "src/graph/eval.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 
 namespace gabbro {
 namespace {

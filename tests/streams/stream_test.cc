@@ -12,8 +12,8 @@
 #include "src/backend/registry.h"
 #include "src/formats/quant/quant.h"
 #include "src/formats/quant/random_blocks.h"
-#include "src/graph/eval.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
 
 namespace gabbro {
 namespace {

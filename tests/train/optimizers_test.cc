@@ -10,8 +10,8 @@
 #include "gabbro/nn/loss.h"
 #include "gabbro/train/clipping.h"
 #include "gabbro/train/optimizers.h"
-#include "src/graph/eval.h"
 #include "src/ops/grad.h"
+#include "src/plan/eval.h"
 #include "tests/nn/fixtures.h"
 
 namespace gabbro::train {

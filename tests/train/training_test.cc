@@ -17,8 +17,8 @@
 #include "gabbro/train/optimizers.h"
 #include "gabbro/train/schedule.h"
 #include "src/base/error.h"
-#include "src/graph/eval.h"
 #include "src/ops/grad.h"
+#include "src/plan/eval.h"
 #include "tests/nn/fixtures.h"
 
 namespace gabbro::train {

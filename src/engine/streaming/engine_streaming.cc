@@ -10,7 +10,7 @@
 #include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/host_blocks.h"
 #include "src/engine/streaming/link_probe.h"
-#include "src/graph/eval.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::streaming {
 

@@ -7,8 +7,8 @@
 
 #include "gabbro/ops/products.h"
 #include "src/base/error.h"
-#include "src/graph/eval.h"
 #include "src/models/encoder/registry.h"
+#include "src/plan/eval.h"
 
 namespace gabbro::encoder {
 

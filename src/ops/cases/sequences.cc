@@ -1,7 +1,7 @@
 // Attention, recurrent layers and random numbers.
+#include "gabbro/graph/eval.h"
 #include "gabbro/ops/recurrent.h"
 #include "src/base/half.h"
-#include "src/graph/eval.h"
 #include "src/ops/cases/attention.h"
 #include "src/ops/cases/attributes.h"
 #include "src/ops/cases/cases.h"

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "src/graph/plan.h"
+#include "src/plan/plan.h"
 
 namespace gabbro {
 namespace {

@@ -1,6 +1,6 @@
 // attention_step: one token's rope_kv_write and its attention become one launch. With several tokens the keys that one
 // of them writes would be read by the others in the same launch.
-#include "src/graph/fusion/rules.h"
+#include "src/plan/fusion/rules.h"
 
 #include <algorithm>
 
@@ -23,8 +23,8 @@ void fuse_attention_step(Program& program, const HasKernel& has_kernel) {
   const DataFlow flow(program);
   for (int index = 0; index < static_cast<int>(program.instructions.size()); ++index) {
     const Instruction attention = program.instructions[index];
-    if (attention.op == nullptr || std::string_view(attention.op->name) != "attention") continue;
-    const int writer = flow.only_producer(attention.inputs[0], "rope_kv_write");
+    if (attention.op != &kAttention) continue;
+    const int writer = flow.only_producer(attention.inputs[0], kRopeKvWrite);
     if (writer == DataFlow::kNone) continue;
     const Instruction write = program.instructions[writer];
     if (program.values[write.inputs[0]].shape[0] != 1) continue;

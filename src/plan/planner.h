@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/graph/plan.h"
+#include "src/plan/plan.h"
 
 namespace gabbro {
 

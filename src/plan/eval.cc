@@ -1,71 +1,14 @@
-#include "src/graph/eval.h"
+#include "src/plan/eval.h"
 
 #include <algorithm>
 #include <cstring>
-#include <list>
 #include <type_traits>
-#include <unordered_map>
 
 #include "src/base/error.h"
 #include "src/graph/observer.h"
-#include "src/graph/retained_values.h"
+#include "src/plan/retained_values.h"
 
 namespace gabbro {
-namespace {
-
-// The plans of one device, the least recently used ones forgotten.
-class PlanCache {
- public:
-  static constexpr size_t kCapacity = 256;  // a decoder uses a few; a plan of 30 layers takes about 300 KiB
-
-  std::shared_ptr<Plan> known(const std::string& key) {
-    const std::lock_guard lock(mutex_);
-    return find(key);
-  }
-
-  std::shared_ptr<Plan> get(const std::shared_ptr<Device>& device, std::string key, Program program) {
-    if (auto plan = known(key)) return plan;
-    auto plan = std::make_shared<Plan>(device, std::move(program));
-    const std::lock_guard lock(mutex_);
-    if (auto other = find(key)) return other;  // another thread was faster
-    ++made_;
-    recent_.emplace_front(std::move(key), plan);
-    index_[recent_.front().first] = recent_.begin();
-    if (recent_.size() > kCapacity) {
-      index_.erase(recent_.back().first);
-      recent_.pop_back();
-    }
-    return plan;
-  }
-
-  size_t made() const {
-    const std::lock_guard lock(mutex_);
-    return made_;
-  }
-
- private:
-  using Entry = std::pair<std::string, std::shared_ptr<Plan>>;
-
-  std::shared_ptr<Plan> find(const std::string& key) {  // with the mutex held
-    const auto found = index_.find(key);
-    if (found == index_.end()) return nullptr;
-    recent_.splice(recent_.begin(), recent_, found->second);
-    return recent_.front().second;
-  }
-
-  mutable std::mutex mutex_;
-  std::list<Entry> recent_;
-  std::unordered_map<std::string_view, std::list<Entry>::iterator> index_;
-  size_t made_ = 0;
-};
-
-// Shared, since Device::set_tuning() may forget the device's own.
-std::shared_ptr<PlanCache> cache_of(Device& device) {
-  const std::lock_guard lock(device.state().execution_mutex);
-  std::shared_ptr<void>& context = device.state().graph_context;
-  if (context == nullptr) context = std::make_shared<PlanCache>();
-  return std::static_pointer_cast<PlanCache>(context);
-}
 
 std::shared_ptr<Device> common_device(const char* doing, std::span<const Tensor> tensors) {
   for (const Tensor& tensor : tensors) {
@@ -78,7 +21,6 @@ std::shared_ptr<Device> common_device(const char* doing, std::span<const Tensor>
   return tensors.front().device();
 }
 
-// The trace in which tensors that were deferred are parameters.
 Trace trace_ready(std::span<const Tensor> results) {
   Trace traced = trace(results);
   if (traced.deferred.empty()) return traced;
@@ -86,8 +28,7 @@ Trace trace_ready(std::span<const Tensor> results) {
   return trace(results);
 }
 
-// Guarded by the execution mutex. Null: nothing was planned yet.
-PlanCache* cache_under_lock(Device& device) { return static_cast<PlanCache*>(device.state().graph_context.get()); }
+namespace {
 
 // How many elements of its storage a layout spans, from its first one on.
 int64_t span_of(const Layout& layout) {
@@ -119,18 +60,16 @@ Evaluation::Evaluation(std::span<const Tensor> tensors) {
 }
 
 bool Evaluation::try_run_inline() {
-  const std::unique_lock lock(device_->state().execution_mutex, std::try_to_lock);
-  PlanCache* const cache = lock.owns_lock() ? cache_under_lock(*device_) : nullptr;
-  if (cache == nullptr) return false;
-  plan_ = cache->known(key_);
-  if (plan_ == nullptr || !plan_->is_small()) return false;
-  values_ = plan_->run_locked(traced_.parameters);
+  plan_ = executor().plans().find(key_);
+  auto values = plan_ != nullptr ? executor().try_run_inline(*plan_, traced_.parameters) : std::nullopt;
+  if (!values) return false;
+  values_ = std::move(*values);
   return true;
 }
 
 void Evaluation::run(const std::atomic<bool>* cancel) {
-  if (plan_ == nullptr) plan_ = cache_of(*device_)->get(device_, std::move(key_), std::move(traced_.program));
-  values_ = plan_->run(traced_.parameters, cancel);
+  if (plan_ == nullptr) plan_ = executor().plans().get(device_, std::move(key_), std::move(traced_.program));
+  values_ = executor().run(*plan_, traced_.parameters, cancel);
 }
 
 void Evaluation::finish() {
@@ -159,32 +98,23 @@ bool try_eval_inline(const Tensor& tensor) {
   const std::optional<InlineTrace> traced = trace_inline(tensor);
   if (!traced) return false;
   TensorState& state = tensor.state();
-  std::vector<Tensor> values;
-  {
-    const std::unique_lock lock(state.device->state().execution_mutex, std::try_to_lock);
-    PlanCache* const cache = lock.owns_lock() ? cache_under_lock(*state.device) : nullptr;
-    if (cache == nullptr) return false;
-    const std::shared_ptr<Plan> plan = cache->known(traced->key);
-    if (plan == nullptr || !plan->is_small()) return false;
-    values = plan->run_locked(traced->parameters);
-  }
-  state.storage = values[0].state().storage;
-  state.layout = values[0].state().layout;
+  Executor& executor = Executor::of(*state.device);
+  const std::shared_ptr<Plan> plan = executor.plans().find(traced->key);
+  const auto values = plan != nullptr ? executor.try_run_inline(*plan, traced->parameters) : std::nullopt;
+  if (!values) return false;
+  state.storage = values->front().state().storage;
+  state.layout = values->front().state().layout;
   state.node.reset();
   return true;
 }
-
-namespace {
-EvalHook eval_hook = nullptr;
-}
-void set_eval_hook(EvalHook hook) { eval_hook = hook; }
 
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel) {
   if (tensors.size() == 1 && try_eval_inline(tensors[0])) return;
   Evaluation evaluation(tensors);
   if (!evaluation.has_work()) return;
-  if (cancel == nullptr && eval_hook != nullptr) {
-    eval_hook([&](const std::atomic<bool>* watched) { evaluation.run(watched); });
+  const Executor::RunInterruptibly interruptibly = evaluation.executor().run_interruptibly();
+  if (cancel == nullptr && interruptibly != nullptr) {
+    interruptibly([&](const std::atomic<bool>* watched) { evaluation.run(watched); });
   } else {
     evaluation.run(cancel);
   }
@@ -254,69 +184,6 @@ Tensor to_device(const Tensor& x, const std::shared_ptr<Device>& device) {
   return Tensor(std::move(target));
 }
 
-Compiled::Compiled(const std::function<std::vector<Tensor>()>& function, std::span<const Tensor> inputs)
-    : inputs_(inputs.begin(), inputs.end()) {
-  const std::vector<Tensor> results = function();
-  if (results.empty()) throw bad_input("[compile] the function has no results");
-  device_ = common_device("compile", results);
-  Trace traced = trace_ready(results);
-  captured_ = std::move(traced.parameters);
-  for (const Tensor& parameter : captured_) {
-    const auto input = std::ranges::find(inputs_, &parameter.state(), [](const Tensor& x) { return &x.state(); });
-    input_of_.push_back(input == inputs_.end() ? -1 : static_cast<int>(input - inputs_.begin()));
-  }
-  plan_ = std::make_unique<Plan>(device_, std::move(traced.program));
-}
-
-Compiled::~Compiled() = default;
-Compiled::Compiled(Compiled&&) noexcept = default;
-Compiled& Compiled::operator=(Compiled&&) noexcept = default;
-
-void Compiled::forget_inputs() {
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    auto state = std::make_shared<TensorState>(inputs_[i].state());
-    state->storage.reset();
-    state->history.reset();
-    inputs_[i] = Tensor(std::move(state));
-  }
-  for (size_t i = 0; i < captured_.size(); ++i) {
-    if (input_of_[i] >= 0) captured_[i] = inputs_[static_cast<size_t>(input_of_[i])];
-  }
-}
-
-std::vector<Tensor> Compiled::operator()(const std::atomic<bool>* cancel) {
-  return plan_->run(captured_, cancel, &storages_);
-}
-
-bool Compiled::takes(size_t number, const Tensor& input) const {
-  const Tensor& like = inputs_[number];
-  return input.has_value() && input.device() == like.device() && input.spec() == like.spec() &&
-         input.state().layout.strides == like.state().layout.strides;
-}
-
-PlanParameters Compiled::parameters_of(std::span<const Tensor> inputs) const {
-  if (inputs.size() != inputs_.size())
-    throw bad_input("[compile] {} inputs instead of {}", inputs.size(), inputs_.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!takes(i, inputs[i])) {
-      throw bad_input("[compile] input {} has other strides than when traced, {} {}", i, dtype_name(inputs_[i].dtype()),
-                      inputs_[i].shape().to_string());
-    }
-  }
-  return {captured_, input_of_, inputs};
-}
-
-std::vector<Tensor> Compiled::operator()(std::span<const Tensor> inputs, const std::atomic<bool>* cancel) {
-  return plan_->run(parameters_of(inputs), cancel, &storages_);
-}
-
-std::optional<std::vector<Tensor>> Compiled::try_run_inline(std::span<const Tensor> inputs) {
-  if (!plan_->is_small()) return std::nullopt;
-  const std::unique_lock lock(device_->state().execution_mutex, std::try_to_lock);
-  if (!lock.owns_lock()) return std::nullopt;
-  return plan_->run_locked(parameters_of(inputs), nullptr, &storages_);
-}
-
 void overwrite(const Tensor& tensor, const void* host, size_t bytes) {
   const TensorState& state = tensor.state();
   if (!tensor.has_value() || !state.layout.is_contiguous() || state.spec.packed ||
@@ -331,9 +198,10 @@ void overwrite(const Tensor& tensor, const void* host, size_t bytes) {
 
 void run_program(const std::shared_ptr<Device>& device, const Program& program, std::span<const Tensor> parameters,
                  const std::atomic<bool>* cancel) {
-  cache_of(*device)->get(device, structure_key(program), Program(program))->run(parameters, cancel);
+  Executor& executor = Executor::of(*device);
+  executor.run(*executor.plans().get(device, structure_key(program), Program(program)), parameters, cancel);
 }
 
-size_t plans_made(Device& device) { return cache_of(device)->made(); }
+size_t plans_made(Device& device) { return Executor::of(device).plans().made(); }
 
 }  // namespace gabbro

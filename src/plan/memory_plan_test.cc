@@ -1,4 +1,4 @@
-#include "src/graph/memory_plan.h"
+#include "src/plan/memory_plan.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

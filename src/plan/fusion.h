@@ -3,10 +3,9 @@
 
 #include <functional>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "src/graph/program.h"
+#include "src/plan/program.h"
 
 namespace gabbro {
 
@@ -33,10 +32,10 @@ class DataFlow {
   std::span<const int> users(int value) const { return users_[value]; }
   bool is_result(int value) const { return is_result_[value]; }
 
-  // The only instruction that uses the value, if it is the named op and the value is not a result; else kNone.
-  int only_user(int value, std::string_view op) const;
-  // The instruction that makes the value, if it is the named op and the value has no other user and is not a result.
-  int only_producer(int value, std::string_view op) const;
+  // The only instruction that uses the value, if it is this op and the value is not a result; else kNone.
+  int only_user(int value, const Op& op) const;
+  // The instruction that makes the value, if it is this op and the value has no other user and is not a result.
+  int only_producer(int value, const Op& op) const;
 
  private:
   const Program& program_;

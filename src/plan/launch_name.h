@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/graph/plan.h"
+#include "src/plan/plan.h"
 
 namespace gabbro {
 

@@ -2,22 +2,16 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "gabbro/graph/eval.h"
+#include "gabbro/plan/compiled.h"
 #include "src/backend/device.h"
-#include "src/graph/plan.h"
-#include "src/graph/program.h"
+#include "src/plan/executor.h"
+#include "src/plan/program.h"
 
 namespace gabbro {
-
-// Runs eval()'s plans when it is given no `cancel`; it calls run(cancel) at least once, and again if that threw
-// kInterrupted and the plan is to go on. A program that has to be able to stop any computation of the library (initial
-// values of a layer, a state that is loaded) sets it before it computes.
-using EvalHook = void (*)(const std::function<void(const std::atomic<bool>* cancel)>& run);
-void set_eval_hook(EvalHook hook);
 
 // Evaluates a small graph inline, as eval does: a few ops whose plan is known and takes microseconds, on a device that
 // is idle. Returns whether it did. For callers that hold a lock.
@@ -27,6 +21,11 @@ bool try_eval_inline(const Tensor& tensor);
 // computed where it is read first, by itself, so that the graphs that read it are those of later calls.
 void defer(const Tensor& tensor);
 void compute_deferred(const Tensor& tensor);  // does nothing for others
+
+// The device of tensors that are all on one; else throws bad_input "[doing] ...".
+std::shared_ptr<Device> common_device(const char* doing, std::span<const Tensor> tensors);
+// The trace in which tensors that were deferred are parameters: it computes them.
+Trace trace_ready(std::span<const Tensor> results);
 
 // The steps of eval, for callers with a separate lock around the graph (Python's): the first and the last read and
 // write the tensors, and want it held; run() touches neither them nor their nodes.
@@ -38,6 +37,8 @@ class Evaluation {
   bool try_run_inline();                                // says whether it did, as try_eval_inline
   void run(const std::atomic<bool>* cancel = nullptr);  // again, after it was canceled
   void finish();
+
+  Executor& executor() const { return Executor::of(*device_); }  // if it has work
 
  private:
   std::vector<Tensor> pending_;  // what was asked for, and what is kept (retained_values.h)

@@ -1,4 +1,4 @@
-#include "src/graph/retained_values.h"
+#include "src/plan/retained_values.h"
 
 #include <algorithm>
 #include <unordered_map>

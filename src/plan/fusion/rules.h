@@ -1,7 +1,8 @@
 // The fusion rules; what the fused ops mean is in docs/fused_ops.md.
 #pragma once
 
-#include "src/graph/fusion.h"
+#include "src/ops/op_table.h"
+#include "src/plan/fusion.h"
 
 namespace gabbro {
 
@@ -9,12 +10,14 @@ inline const Op kLinearFused = {.name = "linear_fused"};
 // Its attribute `epilogue`.
 enum Epilogue : int64_t { kNoEpilogue = 0, kAddResidual = 1, kSiluMul = 2 };
 
+inline const Op kRopeKvWrite = {.name = "rope_kv_write", .in_place = {5, 6, 9, 10}, .first_in_place = 1};
+
 // The attribute `activation` of matmul_fused and batch_norm_fused; 0 is none.
 struct FusedActivation {
-  const char* op;
+  const Op* op;
   int64_t number;
 };
-inline constexpr FusedActivation kActivations[] = {{"relu", 1}, {"gelu_tanh", 2}, {"silu", 3}};
+inline constexpr FusedActivation kActivations[] = {{&kRelu, 1}, {&kGeluTanh, 2}, {&kSilu, 3}};
 
 void fuse_linears(Program& program, const HasKernel& has_kernel);         // linear.cc
 void fuse_feed_forward(Program& program, const HasKernel& has_kernel);    // feed_forward.cc

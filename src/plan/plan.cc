@@ -1,10 +1,10 @@
-#include "src/graph/plan.h"
+#include "src/plan/plan.h"
 
 #include <algorithm>
 #include <set>
 
 #include "src/base/error.h"
-#include "src/graph/planner.h"
+#include "src/plan/planner.h"
 
 namespace gabbro {
 namespace {
@@ -71,19 +71,9 @@ void Plan::build_launches() {
            std::ranges::none_of(steps_, [](const PlanStep& step) { return step.kernel->bound.bytes == 0; });
 }
 
-std::vector<Tensor> Plan::run(const PlanParameters& parameters, const std::atomic<bool>* cancel,
+std::vector<Tensor> Plan::run(const PlanParameters& parameters, std::byte* arena, const std::atomic<bool>* cancel,
                               std::vector<std::shared_ptr<void>>* reusable) {
   const std::shared_ptr<Device> device = device_.lock();
-  const std::lock_guard lock(device->state().execution_mutex);
-  return run_locked(parameters, cancel, reusable);
-}
-
-std::vector<Tensor> Plan::run_locked(const PlanParameters& parameters, const std::atomic<bool>* cancel,
-                                     std::vector<std::shared_ptr<void>>* reusable) {
-  const std::shared_ptr<Device> device = device_.lock();
-  // Never of no bytes: a value without elements has an address too.
-  auto* arena = static_cast<std::byte*>(workspace(*device, std::max<size_t>(arena_bytes_, 64)));
-
   std::vector<std::shared_ptr<void>> of_this_run;
   std::vector<std::shared_ptr<void>>& storages = reusable != nullptr ? *reusable : of_this_run;  // by Buffer::index
   storages.resize(results_.size());

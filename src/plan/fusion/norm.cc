@@ -1,6 +1,6 @@
 // add_rms_norm and add_layer_norm: a sum of two tensors of one shape, and the norm that reads it. batch_norm_fused:
 // batch_norm and the activation that alone reads it.
-#include "src/graph/fusion/rules.h"
+#include "src/plan/fusion/rules.h"
 
 namespace gabbro {
 namespace {
@@ -16,11 +16,10 @@ class NormFuser {
 
   void run() {
     for (int index = 0; index < static_cast<int>(program_.instructions.size()); ++index) {
-      if (at(index).op == nullptr) continue;
-      const std::string_view op = at(index).op->name;
-      if (op == "rms_norm") add_before(index, kAddRmsNorm);
-      if (op == "layer_norm") add_before(index, kAddLayerNorm);
-      if (op == "batch_norm") activation_behind(index);
+      const Op* const op = at(index).op;
+      if (op == &kRmsNorm) add_before(index, kAddRmsNorm);
+      if (op == &kLayerNorm) add_before(index, kAddLayerNorm);
+      if (op == &kBatchNorm) activation_behind(index);
     }
   }
 
@@ -37,7 +36,7 @@ class NormFuser {
   void add_before(int index, const Op& op) {
     const Instruction norm = at(index);
     const int sum = norm.inputs[0], add = flow_.producer(sum);
-    if (add == DataFlow::kNone || at(add).op == nullptr || std::string_view(at(add).op->name) != "add") return;
+    if (add == DataFlow::kNone || at(add).op != &kAdd) return;
     for (const int value : at(add).inputs)
       if (!(spec(value) == spec(sum)) || is_view(value)) return;
     // The parameters have to be there when the sum is made, which others may read before the norm.
@@ -53,8 +52,8 @@ class NormFuser {
   }
 
   void activation_behind(int index) {
-    for (const auto& [name, number] : kActivations) {
-      const int activation = flow_.only_user(at(index).outputs[0], name);
+    for (const auto& [op, number] : kActivations) {
+      const int activation = flow_.only_user(at(index).outputs[0], *op);
       if (activation == DataFlow::kNone) continue;
       Instruction fused = at(index);
       fused.op = &kBatchNormFused;

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 
-#include "src/graph/eval.h"
-#include "src/ops/launch_name.h"
 #include "src/ops/ops.h"
 #include "src/ops/refusals.h"
+#include "src/plan/eval.h"
+#include "src/plan/launch_name.h"
 
 namespace gabbro {
 namespace {

@@ -1,8 +1,8 @@
-#include "src/graph/fusion.h"
+#include "src/plan/fusion.h"
 
 #include <algorithm>
 
-#include "src/graph/fusion/rules.h"
+#include "src/plan/fusion/rules.h"
 
 namespace gabbro {
 
@@ -61,16 +61,16 @@ DataFlow::DataFlow(const Program& program)
   for (const int result : program.results) is_result_[result] = true;
 }
 
-int DataFlow::only_user(int value, std::string_view op) const {
+int DataFlow::only_user(int value, const Op& op) const {
   const std::span<const int> all = users(value);
   if (all.size() != 1 || is_result(value)) return kNone;
-  return program_.instructions[all[0]].op->name == op ? all[0] : kNone;
+  return program_.instructions[all[0]].op == &op ? all[0] : kNone;
 }
 
-int DataFlow::only_producer(int value, std::string_view op) const {
+int DataFlow::only_producer(int value, const Op& op) const {
   const int made_by = producer(value);
   if (made_by == kNone || users(value).size() != 1 || is_result(value)) return kNone;
-  return program_.instructions[made_by].op->name == op ? made_by : kNone;
+  return program_.instructions[made_by].op == &op ? made_by : kNone;
 }
 
 void replace(Program& program, int at, std::span<const int> removed, Instruction fused) {

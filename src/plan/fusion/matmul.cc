@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "src/graph/fusion/rules.h"
+#include "src/plan/fusion/rules.h"
 
 namespace gabbro {
 namespace {
@@ -42,19 +42,18 @@ class MatmulFuser {
 
   std::optional<Product> product_at(int index) const {
     const Instruction& instruction = at(index);
-    if (instruction.op == nullptr) return {};
-    const std::string_view op = instruction.op->name;
-    if (op != "linear" && op != "matmul") return {};
+    const Op* const op = instruction.op;
+    if (op != &kLinear && op != &kMatmul) return {};
     const TensorSpec &a = spec(instruction.inputs[0]), &b = spec(instruction.inputs[1]);
     if (a.dtype != b.dtype || a.packed || b.packed || is_quantized(b.dtype)) return {};
     if (a.shape.rank() < 2 || b.shape.rank() != 2 || a.shape.elements() == 0 || b.shape.elements() == 0) return {};
     Product product{.removed = {index},
                     .inputs = instruction.inputs,
                     .output = instruction.outputs[0],
-                    .transposed = op == "linear",
+                    .transposed = op == &kLinear,
                     .bias = instruction.inputs.size() == 3,
                     .worth = false};
-    if (op == "matmul") add_bias(product);
+    if (op == &kMatmul) add_bias(product);
     return product;
   }
 
@@ -62,16 +61,15 @@ class MatmulFuser {
   void add_bias(Product& product) const {
     int y = product.output;
     std::vector<int> removed = product.removed;
-    if (const int reshape = flow_.only_user(y, "reshape"); reshape != DataFlow::kNone) {
+    if (const int reshape = flow_.only_user(y, kReshape); reshape != DataFlow::kNone) {
       removed.push_back(reshape);
       y = at(reshape).outputs[0];
     }
-    const int add = flow_.only_user(y, "add");
+    const int add = flow_.only_user(y, kAdd);
     if (add == DataFlow::kNone) return;
     const int other = at(add).inputs[0] == y ? at(add).inputs[1] : at(add).inputs[0];
     const int wide = flow_.producer(other);
-    if (wide == DataFlow::kNone || at(wide).op == nullptr || std::string_view(at(wide).op->name) != "broadcast_to")
-      return;
+    if (wide == DataFlow::kNone || at(wide).op != &kBroadcast) return;
     const int bias = at(wide).inputs[0];
     const int64_t columns = spec(product.inputs[1]).shape[1];
     const Shape& shape = spec(bias).shape;
@@ -89,7 +87,7 @@ class MatmulFuser {
 
   bool add_activation(Product& product) const {
     for (const auto& [op, number] : kActivations) {
-      const int activation = flow_.only_user(product.output, op);
+      const int activation = flow_.only_user(product.output, *op);
       if (activation == DataFlow::kNone) continue;
       product.removed.push_back(activation);
       product.output = at(activation).outputs[0];

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "src/backend/device.h"
-#include "src/graph/program.h"
+#include "src/plan/program.h"
 
 namespace gabbro {
 
@@ -56,12 +57,9 @@ class Plan {
 
   // Runs on these parameters (as many as the program has, of the same specs and strides). `reusable`, when given, holds
   // the storages of earlier results: those without another holder are written again. Throws kInterrupted when canceled.
-  std::vector<Tensor> run(const PlanParameters& parameters, const std::atomic<bool>* cancel = nullptr,
+  // `arena` has arena_bytes(). One run at a time: Executor runs plans.
+  std::vector<Tensor> run(const PlanParameters& parameters, std::byte* arena, const std::atomic<bool>* cancel = nullptr,
                           std::vector<std::shared_ptr<void>>* reusable = nullptr);
-
-  // The same, for a caller who holds the device's execution_mutex().
-  std::vector<Tensor> run_locked(const PlanParameters& parameters, const std::atomic<bool>* cancel = nullptr,
-                                 std::vector<std::shared_ptr<void>>* reusable = nullptr);
 
   // Whether it takes a few microseconds of a device that works in host memory.
   bool is_small() const { return small_; }

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "src/graph/program.h"
+#include "src/plan/program.h"
 
 namespace gabbro {
 

@@ -1,12 +1,10 @@
 // rope_kv_write: before each attention, the rotations of q and of k and the writes of k and v become one launch.
-#include "src/graph/fusion/rules.h"
+#include "src/plan/fusion/rules.h"
 
 #include <algorithm>
 
 namespace gabbro {
 namespace {
-
-const Op kRopeKvWrite = {.name = "rope_kv_write", .in_place = {5, 6, 9, 10}, .first_in_place = 1};
 
 // The parts that meet in one attention; instruction indices.
 struct Parts {
@@ -22,7 +20,7 @@ bool same_rotation(const Instruction& a, const Instruction& b) {
 
 // The kv_write that makes this cache input of the attention, if only this attention reads it.
 int writer(const Program& program, const DataFlow& flow, int cache, bool keys) {
-  const int write = flow.only_producer(cache, "kv_write");
+  const int write = flow.only_producer(cache, kKvWrite);
   if (write == DataFlow::kNone) return DataFlow::kNone;
   return program.instructions[write].attributes.integer("keys") == int64_t{keys} ? write : DataFlow::kNone;
 }
@@ -36,8 +34,8 @@ bool scales_fit(const DataFlow& flow, const Instruction& attention, const Instru
   if (k_write.outputs.size() == 1) return attention.inputs.size() == 6 + sinks;
   return attention.inputs.size() == 8 + sinks && attention.inputs[6] == k_write.outputs[1] &&
          attention.inputs[7] == v_write.outputs[1] &&
-         flow.only_producer(attention.inputs[6], "kv_write") != DataFlow::kNone &&
-         flow.only_producer(attention.inputs[7], "kv_write") != DataFlow::kNone;
+         flow.only_producer(attention.inputs[6], kKvWrite) != DataFlow::kNone &&
+         flow.only_producer(attention.inputs[7], kKvWrite) != DataFlow::kNone;
 }
 
 }  // namespace
@@ -46,17 +44,17 @@ void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel) {
   const DataFlow flow(program);
   const auto at = [&](int index) -> const Instruction& { return program.instructions[index]; };
   for (int index = 0; index < static_cast<int>(program.instructions.size()); ++index) {
-    if (at(index).op == nullptr || std::string_view(at(index).op->name) != "attention") continue;
+    if (at(index).op != &kAttention) continue;
     Instruction attention = at(index);
     Parts parts;
-    parts.q_rope = flow.only_producer(attention.inputs[0], "rope");
+    parts.q_rope = flow.only_producer(attention.inputs[0], kRope);
     parts.k_write = writer(program, flow, attention.inputs[1], true);
     parts.v_write = writer(program, flow, attention.inputs[2], false);
     if (parts.q_rope == DataFlow::kNone || parts.k_write == DataFlow::kNone || parts.v_write == DataFlow::kNone)
       continue;
     const Instruction& k_write = at(parts.k_write);
     const Instruction& v_write = at(parts.v_write);
-    parts.k_rope = flow.only_producer(k_write.inputs[1], "rope");
+    parts.k_rope = flow.only_producer(k_write.inputs[1], kRope);
     if (parts.k_rope == DataFlow::kNone || !same_rotation(at(parts.q_rope), at(parts.k_rope))) continue;
     const Instruction& q_rope = at(parts.q_rope);
     const bool same_places = k_write.inputs[2] == v_write.inputs[2] && k_write.inputs[3] == v_write.inputs[3] &&

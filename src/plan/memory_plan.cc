@@ -1,4 +1,4 @@
-#include "src/graph/memory_plan.h"
+#include "src/plan/memory_plan.h"
 
 #include <algorithm>
 #include <numeric>

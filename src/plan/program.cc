@@ -1,4 +1,4 @@
-#include "src/graph/program.h"
+#include "src/plan/program.h"
 
 #include <algorithm>
 #include <array>

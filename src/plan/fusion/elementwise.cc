@@ -12,7 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "src/base/half.h"
-#include "src/graph/fusion/rules.h"
+#include "src/plan/fusion/rules.h"
 
 namespace gabbro {
 namespace {
@@ -59,13 +59,13 @@ class StepWriter {
   void add(const Instruction& instruction) {
     const int output = instruction.outputs[0];
     const DType dtype = dtype_of(output);
-    const bool is_cast = std::string_view(instruction.op->name) == "cast", computed = is_half(dtype) && !is_cast;
+    const bool is_cast = instruction.op == &kCast, computed = is_half(dtype) && !is_cast;
     std::vector<int> operands;
     for (const int input : instruction.inputs) operands.push_back(wide(input));
     if (is_cast && dtype == DType::f32 && is_half(dtype_of(instruction.inputs[0]))) {
       wide_[output] = operands[0];
     } else {
-      (computed ? wide_ : numbers_)[output] = write(instruction.op->name, computed ? DType::f32 : dtype, operands);
+      (computed ? wide_ : numbers_)[output] = write(*instruction.op, computed ? DType::f32 : dtype, operands);
     }
   }
 
@@ -73,7 +73,7 @@ class StepWriter {
   int result(int value) {
     if (const auto found = numbers_.find(value); found != numbers_.end()) return found->second;
     if (!is_half(dtype_of(value))) return wide_.at(value);  // of a cast to f32
-    return numbers_[value] = write("cast", dtype_of(value), {wide_.at(value)});
+    return numbers_[value] = write(kCast, dtype_of(value), {wide_.at(value)});
   }
 
   const std::string& text() const { return text_; }
@@ -85,11 +85,11 @@ class StepWriter {
   int wide(int value) {
     if (const auto found = wide_.find(value); found != wide_.end()) return found->second;
     if (!is_half(dtype_of(value))) return numbers_.at(value);
-    return wide_[value] = write("cast", DType::f32, {numbers_.at(value)});
+    return wide_[value] = write(kCast, DType::f32, {numbers_.at(value)});
   }
 
-  int write(const char* op, DType dtype, const std::vector<int>& operands) {
-    return write_step(fmt::format("{} {} {}", op, dtype_name(dtype), fmt::join(operands, " ")));
+  int write(const Op& op, DType dtype, const std::vector<int>& operands) {
+    return write_step(fmt::format("{} {} {}", op.name, dtype_name(dtype), fmt::join(operands, " ")));
   }
 
   int write_step(const std::string& step) {
@@ -167,13 +167,13 @@ class ElementwiseFuser {
   std::optional<double> constant(int value) const {
     for (int from = flow_.producer(value); from != DataFlow::kNone; from = flow_.producer(at(from).inputs[0])) {
       if (at(from).op == nullptr) return {};  // it became a part of another one
-      const std::string_view op = at(from).op->name;
-      if (op == "iota") {
+      const Op* const op = at(from).op;
+      if (op == &kIota) {
         if (at(from).attributes.integer("count") != 1) return {};
         const double number = start_of(at(from).attributes);
         return std::fabs(number) < kMostExact || std::isinf(number) ? std::optional(number) : std::nullopt;
       }
-      if (op != "reshape" && op != "broadcast_to") return {};
+      if (op != &kReshape && op != &kBroadcast) return {};
     }
     return {};
   }
@@ -254,8 +254,8 @@ void share_equal(Program& program) {
   for (Instruction& instruction : program.instructions) {
     for (int& input : instruction.inputs) input = shared(input);
     if (!instruction.op->in_place.empty()) continue;
-    const std::string_view op = instruction.op->name;
-    if ((op == "reshape" || op == "broadcast_to") && spec(instruction.inputs[0]) == spec(instruction.outputs[0])) {
+    const bool is_view = instruction.op == &kReshape || instruction.op == &kBroadcast;
+    if (is_view && spec(instruction.inputs[0]) == spec(instruction.outputs[0])) {
       same[instruction.outputs[0]] = instruction.inputs[0];  // the same elements in the same order
       instruction = Instruction{};
       continue;

@@ -1,10 +1,10 @@
-#include "src/graph/planner.h"
+#include "src/plan/planner.h"
 
 #include <algorithm>
 
 #include "src/base/error.h"
-#include "src/graph/fusion.h"
-#include "src/graph/memory_plan.h"
+#include "src/plan/fusion.h"
+#include "src/plan/memory_plan.h"
 
 namespace gabbro {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "src/backend/registry.h"
 #include "src/base/error.h"
-#include "src/graph/eval.h"
-#include "src/graph/fusion.h"
-#include "src/ops/launch_name.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
+#include "src/plan/eval.h"
+#include "src/plan/fusion.h"
+#include "src/plan/launch_name.h"
 
 namespace gabbro {
 namespace {

@@ -2,7 +2,7 @@
 // SiLU·mul or the residual add that uses the result.
 #include <algorithm>
 
-#include "src/graph/fusion/rules.h"
+#include "src/plan/fusion/rules.h"
 
 namespace gabbro {
 namespace {
@@ -26,7 +26,7 @@ class LinearFuser {
   void run() {
     for (int index = 0; index < static_cast<int>(program_.instructions.size()); ++index) {
       const Instruction& instruction = program_.instructions[index];
-      if (instruction.op == nullptr || std::string_view(instruction.op->name) != "linear") continue;
+      if (instruction.op != &kLinear) continue;
       Group group = group_of(index);
       add_norm(group);
       add_epilogue(group);
@@ -46,8 +46,8 @@ class LinearFuser {
     const size_t inputs = at(first).inputs.size();  // all with a bias, or all without
     for (const int user : flow_.users(x)) {
       const Instruction& instruction = at(user);
-      if (user < first || instruction.op == nullptr || std::string_view(instruction.op->name) != "linear" ||
-          instruction.inputs.size() != inputs || instruction.inputs[0] != x)
+      if (user < first || instruction.op != &kLinear || instruction.inputs.size() != inputs ||
+          instruction.inputs[0] != x)
         continue;
       const bool ready = std::ranges::all_of(instruction.inputs.begin() + 1, instruction.inputs.end(),
                                              [&](int value) { return flow_.producer(value) < first; });
@@ -63,7 +63,7 @@ class LinearFuser {
   void add_norm(Group& group) const {
     const int x = at(group.linears[0]).inputs[0];
     const int norm = flow_.producer(x);
-    if (norm == DataFlow::kNone || at(norm).op == nullptr || std::string_view(at(norm).op->name) != "rms_norm") return;
+    if (norm == DataFlow::kNone || at(norm).op != &kRmsNorm) return;
     if (flow_.is_result(x) || flow_.users(x).size() != group.linears.size()) return;
     group.norm = norm;
     group.removed.push_back(norm);
@@ -76,15 +76,13 @@ class LinearFuser {
 
   void add_residual(Group& group) const {
     const int y = group.outputs[0];
-    const int add = flow_.only_user(y, "add");
+    const int add = flow_.only_user(y, kAdd);
     if (add == DataFlow::kNone) return;
     const std::vector<int>& inputs = at(add).inputs;
     const int other = inputs[0] == y ? inputs[1] : inputs[0];
     if (other == y || !(program_.values[other] == program_.values[y])) return;
     const int made_by = flow_.producer(other);  // a broadcast view is not a residual
-    if (made_by != DataFlow::kNone && at(made_by).op != nullptr &&
-        std::string_view(at(made_by).op->name) == "broadcast_to")
-      return;
+    if (made_by != DataFlow::kNone && at(made_by).op != nullptr && at(made_by).op == &kBroadcast) return;
     group.epilogue = kAddResidual;
     group.residual = other;
     group.outputs = {at(add).outputs[0]};
@@ -94,10 +92,10 @@ class LinearFuser {
 
   void add_silu_mul(Group& group) const {
     for (size_t gate = 0; gate < 2; ++gate) {
-      const int silu = flow_.only_user(group.outputs[gate], "silu");
+      const int silu = flow_.only_user(group.outputs[gate], kSilu);
       if (silu == DataFlow::kNone) continue;
-      const int mul = flow_.only_user(at(silu).outputs[0], "mul");
-      if (mul == DataFlow::kNone || flow_.only_user(group.outputs[1 - gate], "mul") != mul) continue;
+      const int mul = flow_.only_user(at(silu).outputs[0], kMul);
+      if (mul == DataFlow::kNone || flow_.only_user(group.outputs[1 - gate], kMul) != mul) continue;
       if (gate == 1) std::swap(group.linears[0], group.linears[1]);
       group.epilogue = kSiluMul;
       group.outputs = {at(mul).outputs[0]};
