@@ -47,7 +47,7 @@ Trace trace(std::span<const Tensor> results);
 // Equal for two programs exactly when they do the same: ops, attributes, shapes, dtypes, layouts, wiring.
 std::string structure_key(const Program& program);
 
-// Trace of a small graph for eval (src/graph/eval.h), without a program: a fixed number of allocations instead of
+// Trace of a small graph for eval (src/plan/eval.h), without a program: a fixed number of allocations instead of
 // several per op. None if there are more ops or inputs, or if some belong to a training step.
 struct InlineTrace {
   std::string key;                 // equal for two exactly when they do the same; never equal to a structure_key
