@@ -402,8 +402,8 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   attend<scaled, max_dim>(a, q, heads, sequence, keys, {nullptr, nullptr});
 }
 
-// The same of one token whose key and value are not in the cache yet. Each block rotates and rounds them for itself;
-// one of those that share a KV head writes them down, for later launches.
+// The same of a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself; one
+// of those that share a KV head writes them down, for later launches.
 template <bool scaled, int max_dim>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   GPU_SHARED(OfHeads, q, max_dim);
@@ -414,11 +414,13 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   wait_for_previous();
   static_assert(max_dim <= static_cast<int>(kAttentionThreads));
   const BlockHeads heads = block_heads(a);
-  const i32 sequence = a.sequence[0], position = a.positions[0];
+  const i32 token = static_cast<i32>(block_index().x);
+  const i32 sequence = a.sequence[token], position = a.positions[token];
   const i32 d = static_cast<i32>(thread_index()), safe = min_of(d, a.kv.dim - 1);
   const bool inside = d < a.kv.dim;
-  const float* k = step.k.data + heads.kv_head * step.k.head_stride;
-  const float* v = step.v.data + heads.kv_head * step.v.head_stride;
+  const float* x = a.q.data + token * a.q.token_stride;
+  const float* k = head_of(step.k, token, heads.kv_head);
+  const float* v = head_of(step.v, token, heads.kv_head);
   const KvElement own_key =
       kv_element<scaled>(rotated(step.rope, k, safe, rotation_of(step.rope, safe, position)), inside);
   const KvElement own_value = kv_element<scaled>(v[safe], inside);
@@ -427,7 +429,7 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
     value[d] = own_value.read;
   }
   keep_queries<max_dim>(a, heads, q, [&](i32 head, i32 element) {
-    return rotated(step.rope, a.q.data + head * a.q.head_stride, element, rotation_of(step.rope, element, position));
+    return rotated(step.rope, x + head * a.q.head_stride, element, rotation_of(step.rope, element, position));
   });
   const bool known = in_table(a.table, a.kv, sequence, position);
   if (known && inside) write_fresh<scaled>(a, heads, sequence, position, d, own_key, own_value);

@@ -35,29 +35,51 @@ struct BlockMemory {
   Half fresh_key[dim];  // of the token itself, where they are not in the cache yet
   Half fresh_value[dim];
 
-  // [kWaves][kMatrixHeads][dim], where tiles were.
+  // [kWaves][kMatrixHeads][kOutputPitch], where tiles were.
+  static constexpr int kOutputPitch = dim + 8;  // two heads at most share a bank
   GPU_FUNCTION float* outputs() {
-    static_assert(sizeof(slots) >= sizeof(float) * kWaves * kMatrixHeads * dim);
+    static_assert(sizeof(slots) >= sizeof(float) * kWaves * kMatrixHeads * kOutputPitch);
     return reinterpret_cast<float*>(slots);
   }
 };
 
-// The heads' queries, scaled so that scores are logarithms to the base 2: the f16 values in the first eight rows, their
-// residuals in the others. `element(head, d)` is called for every d by one thread, for all heads.
-template <int dim, class Element>
-GPU_FUNCTION inline void keep_queries(const AttentionArgs& a, const BlockHeads& heads, Half* queries,
-                                      const Element& element) {
-  constexpr int kStep = kThreads / dim;  // heads that are done together
-  const i32 d = static_cast<i32>(thread_index()) % dim, first = static_cast<i32>(thread_index()) / dim;
+// Element d of the heads that a thread keeps, every kStep'th, as it is stored. All are loaded before the first is used
+// or written to the block's memory, so that they arrive together (8 heads one after the other took 5 µs on an H200).
+template <int dim>
+struct QueryElements {
+  static constexpr int kStep = kThreads / dim;
+  float value[kMatrixHeads / kStep];
+
+  GPU_FUNCTION static i32 first() { return static_cast<i32>(thread_index()) / dim; }
+
+  GPU_FUNCTION void load(const AttentionArgs& a, const BlockHeads& heads, i32 token, i32 d) {
+    const float* x = head_of(a.q, token, heads.first) + d;
 #pragma unroll
-  for (i32 h = 0; h < kMatrixHeads; h += kStep) {
-    const i32 head = h + first;
-    const float x = head < heads.count && d < a.kv.dim ? element(heads.first + head, d) * (a.scale * kLog2E) : 0;
-    const Half high = to_half(min_of(max_of(x, -kLargestHalf), kLargestHalf));
-    Half* to = queries + static_cast<u32>(head) * BlockMemory<dim>::kPitch + d;
-    to[0] = high;
-    to[kMatrixHeads * BlockMemory<dim>::kPitch] = to_half(min_of(max_of(x - to_float(high), -1.0f), 1.0f));
+    for (int i = 0; i < kMatrixHeads / kStep; ++i) {
+      const i32 head = i * kStep + first();
+      value[i] = head < heads.count ? x[head * a.q.head_stride] : 0;
+    }
   }
+
+  // Writes the queries, scaled so that scores are logarithms to the base 2: the f16 values to the first eight rows,
+  // their residuals to the others.
+  GPU_FUNCTION void keep(const AttentionArgs& a, Half* queries) const {
+    const i32 d = static_cast<i32>(thread_index()) % dim;
+#pragma unroll
+    for (int i = 0; i < kMatrixHeads / kStep; ++i) {
+      const float x = d < a.kv.dim ? value[i] * (a.scale * kLog2E) : 0;
+      const Half high = to_half(min_of(max_of(x, -kLargestHalf), kLargestHalf));
+      Half* to = queries + static_cast<u32>(i * kStep + first()) * BlockMemory<dim>::kPitch + d;
+      to[0] = high;
+      to[kMatrixHeads * BlockMemory<dim>::kPitch] = to_half(min_of(max_of(x - to_float(high), -1.0f), 1.0f));
+    }
+  }
+};
+
+// The thread's element of a head; threads past the last one have that.
+template <int dim>
+GPU_FUNCTION inline i32 element_of(const AttentionArgs& a) {
+  return min_of(static_cast<i32>(thread_index()) % dim, a.kv.dim - 1);
 }
 
 // A wave's running softmax.
@@ -69,14 +91,35 @@ struct Running {
   float sum[kRowSlots];  // this lane's share
 };
 
+// The queries as fragments: in registers where the block's memory, not registers, limits the blocks of a
+// multiprocessor.
+template <int dim>
+class QueryFragments {
+ public:
+  GPU_FUNCTION explicit QueryFragments(const Half* queries) : queries_(queries) {}
+  GPU_FUNCTION void hold() {
+    if constexpr (kHolds) {
+#pragma unroll
+      for (int d = 0; d < kCount; ++d) held_[d] = load(d);
+    }
+  }
+  GPU_FUNCTION Fragment operator[](int d) const { return kHolds ? held_[d] : load(d); }
+
+ private:
+  static constexpr bool kHolds = kCopiesPassRegisters;
+  static constexpr int kCount = dim / static_cast<int>(kTile);
+  GPU_FUNCTION Fragment load(int d) const { return load_fragment(queries_ + d * kTile, BlockMemory<dim>::kPitch); }
+  const Half* queries_;
+  Fragment held_[kHolds ? kCount : 1];
+};
+
 // The wave's scores of its keys of a tile; the row of a head and the row eight further have the same.
 template <int dim>
-GPU_FUNCTION inline Accumulator multiply_keys(const Half* queries, const Half* keys, u32 key) {
+GPU_FUNCTION inline Accumulator multiply_keys(const QueryFragments<dim>& queries, const Half* keys, u32 key) {
   Accumulator parts[2];  // so that fewer products wait for each other
 #pragma unroll
   for (int d = 0; d < dim / static_cast<int>(kTile); ++d) {
-    multiply(load_fragment(queries + d * kTile, BlockMemory<dim>::kPitch),
-             BlockMemory<dim>::Tiles::Keys::load(keys, d * kTile, key), parts[d % 2]);
+    multiply(queries[d], BlockMemory<dim>::Tiles::Keys::load(keys, d * kTile, key), parts[d % 2]);
   }
 #pragma unroll
   for (int i = 0; i < Accumulator::kCount; ++i) parts[0].value[i] += parts[1].value[i];
@@ -118,6 +161,7 @@ GPU_FUNCTION inline void apply_softmax(Running<dim>& running, Accumulator& score
 template <int dim>
 GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 splits,
                                        const Running<dim>& running, BlockMemory<dim>& memory) {
+  constexpr i32 kPitch = BlockMemory<dim>::kOutputPitch;
   const i32 wave = static_cast<i32>(wave_index());
   float* const outputs = memory.outputs();
   barrier();  // the last reads of the tiles are done
@@ -139,23 +183,30 @@ GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const Bl
     for (int i = 0; i < Accumulator::kCount; ++i) {
       const u32 head = row_of(i);
       if (head < kMatrixHeads)
-        outputs[(static_cast<u32>(wave) * kMatrixHeads + head) * dim + tile * kTile + column_of(i)] = whole.value[i];
+        outputs[(static_cast<u32>(wave) * kMatrixHeads + head) * kPitch + tile * kTile + column_of(i)] = whole.value[i];
     }
   }
   barrier();
+  // Lane kMatrixHeads·w + head has the factor of that wave's output; all lanes of a head have its maximum and total.
+  static_assert(kWaves * kMatrixHeads == 32);
+  const u32 part = lane() / kMatrixHeads % kWaves, lane_head = lane() % kMatrixHeads;
+  const float maximum = memory.maxima[part][lane_head];
+  float highest = maximum;
+  for (u32 step = kMatrixHeads; step < 32; step *= 2) highest = max_of(highest, shuffle_xor(highest, step));
+  const float factor = quick_exp2(maximum - highest);
+  float total = factor * memory.sums[part][lane_head];
+  for (u32 step = kMatrixHeads; step < 32; step *= 2) total += shuffle_xor(total, step);
   for (i32 i = static_cast<i32>(thread_index()); i < heads.count * dim; i += kThreads) {
-    const i32 head = i / dim, d = i % dim;
-    if (d >= a.kv.dim) continue;
-    float highest = kNoMaximum, value = 0, total = 0;
-#pragma unroll
-    for (int w = 0; w < kWaves; ++w) highest = max_of(highest, memory.maxima[w][head]);
+    const i32 head = i / dim, d = i % dim;  // a wave's lanes have the same head
+    float value = 0;
 #pragma unroll
     for (int w = 0; w < kWaves; ++w) {
-      const float factor = quick_exp2(memory.maxima[w][head] - highest);
-      value += factor * outputs[(w * kMatrixHeads + head) * dim + d];
-      total += factor * memory.sums[w][head];
+      value +=
+          shuffle(factor, static_cast<u32>(w * kMatrixHeads + head)) * outputs[(w * kMatrixHeads + head) * kPitch + d];
     }
-    store_split(a, row + head, splits, d, value, highest * kLn2, total);
+    const float head_maximum = shuffle(highest, static_cast<u32>(head)) * kLn2,
+                head_total = shuffle(total, static_cast<u32>(head));
+    if (d < a.kv.dim) store_split(a, row + head, splits, d, value, head_maximum, head_total);
   }
 }
 
@@ -186,6 +237,7 @@ class Share {
       running.sum[slot] = 0;
     }
     const u32 own_key = wave_index() * kTile;
+    QueryFragments<dim> queries(memory_.queries);
     for (i32 tile = 0; tile < count_; ++tile) {
       const i32 base = from_ + tile * kTileKeys;
       auto& slot = memory_.slots[tile % kSlots];
@@ -194,7 +246,8 @@ class Share {
       if (fresh >= base && fresh < base + kTileKeys) put_fresh(slot, fresh - base);
       barrier();
       send_for(tile + kAhead);  // where the tile before this one was
-      Accumulator scores = multiply_keys<dim>(memory_.queries, slot.keys, own_key);
+      if (tile == 0) queries.hold();
+      Accumulator scores = multiply_keys<dim>(queries, slot.keys, own_key);
       if (a_.softcap > 0) cap(a_.softcap, scores);
       if (base < keys_.first || base + kTileKeys > to_) hide(base + static_cast<i32>(own_key), scores);
       apply_softmax(running, scores);
@@ -252,40 +305,48 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   wait_for_previous();
   const i32 token = static_cast<i32>(block_index().x);
   const i32 sequence = a.sequence[token], position = a.positions[token];
+  const BlockHeads heads = block_heads(a);
+  QueryElements<dim> queries;
+  queries.load(a, heads, token, element_of<dim>(a));
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
   const Keys keys = known_keys<kMatrixShareKeys, kTileKeys>(a, known, position, position + 1);
   if (static_cast<i32>(block_index().z) >= keys.splits) return;
-  const BlockHeads heads = block_heads(a);
   Share<dim> share(a, heads, sequence, keys, memory);
-  const float* x = a.q.data + token * a.q.token_stride;
-  keep_queries<dim>(a, heads, memory.queries, [&](i32 head, i32 d) { return x[head * a.q.head_stride + d]; });
+  queries.keep(a, memory.queries);
   share.attend(-1);
 }
 
-// The same of one token whose key and value are not in the cache yet. Each block rotates and rounds them for itself;
-// one of those that share a KV head writes them down, for later launches.
+// The same of a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself; one
+// of those that share a KV head writes them down, for later launches.
 template <int dim>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   auto& memory = block_memory<BlockMemory<dim>>();
   const AttentionArgs& a = step.attention;
   ask_for_keys<kMatrixShareKeys, kTileKeys>(a, 2 * kTileKeys, 2);
   wait_for_previous();
-  const i32 sequence = a.sequence[0], position = a.positions[0];
+  const i32 token = static_cast<i32>(block_index().x);
+  const i32 sequence = a.sequence[token], position = a.positions[token];
+  const BlockHeads heads = block_heads(a);
+  const i32 d = static_cast<i32>(thread_index()) % dim, safe = element_of<dim>(a), other = partner(step.rope, safe);
+  QueryElements<dim> queries, partners;
+  queries.load(a, heads, token, safe);
+  partners.load(a, heads, token, other);
+  const float* key = head_of(step.k, token, heads.kv_head);
+  const float k = key[safe], k_partner = key[other], v = head_of(step.v, token, heads.kv_head)[safe];
   const bool known = in_table(a.table, a.kv, sequence, position);
   const Keys keys = known_keys<kMatrixShareKeys, kTileKeys>(a, known, position, position + 1);
   if (static_cast<i32>(block_index().z) >= keys.splits) return;
-  const BlockHeads heads = block_heads(a);
   Share<dim> share(a, heads, sequence, keys, memory);
-  const i32 d = static_cast<i32>(thread_index()) % dim, safe = min_of(d, a.kv.dim - 1);
   const Rotation rotation = rotation_of(step.rope, safe, position);
-  keep_queries<dim>(a, heads, memory.queries, [&](i32 head, i32 element) {
-    return rotated(step.rope, a.q.data + head * a.q.head_stride, element, rotation);
-  });
+#pragma unroll
+  for (int i = 0; i < kMatrixHeads / QueryElements<dim>::kStep; ++i) {
+    queries.value[i] = rotated(step.rope, queries.value[i], partners.value[i], safe, rotation);
+  }
+  queries.keep(a, memory.queries);
   if (static_cast<i32>(thread_index()) < dim) {
     const bool inside = d < a.kv.dim;
-    const float k = rotated(step.rope, step.k.data + heads.kv_head * step.k.head_stride, safe, rotation);
-    const KvElement own_key = kv_element<false>(k, inside);
-    const KvElement own_value = kv_element<false>(step.v.data[heads.kv_head * step.v.head_stride + safe], inside);
+    const KvElement own_key = kv_element<false>(rotated(step.rope, k, k_partner, safe, rotation), inside);
+    const KvElement own_value = kv_element<false>(v, inside);
     memory.fresh_key[d] = inside ? own_key.half : Half{0};
     memory.fresh_value[d] = inside ? own_value.half : Half{0};
     if (known && inside) write_fresh<false>(a, heads, sequence, position, d, own_key, own_value);

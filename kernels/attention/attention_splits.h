@@ -16,6 +16,10 @@ GPU_FUNCTION inline BlockHeads block_heads(const AttentionArgs& a) {
   return {kv_head, kv_head * a.group + begin, min_of(a.part_heads, a.group - begin)};
 }
 
+GPU_FUNCTION inline const float* head_of(const HeadsView& view, i32 token, i32 head) {
+  return view.data + token * view.token_stride + head * view.head_stride;
+}
+
 // The keys that a token attends to, and how many splits they make, of `least_keys` keys or a multiple of it. They begin
 // at multiples of `aligned`, so the first of a share may be some that do not count.
 struct Keys {

@@ -106,7 +106,7 @@ struct AttentionArgs {
 // queries of the heads that share a KV head. With several splits a second launch (AttentionMergeArgs) follows.
 inline constexpr int kQueryRows = 128;
 
-// One token whose key and value come with the launch.
+// Tokens of separate sequences whose keys and values come with the launch.
 struct AttentionStepArgs {
   AttentionArgs attention;  // q not yet rotated
   HeadsView k;              // nor k

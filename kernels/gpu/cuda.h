@@ -11,6 +11,13 @@
     gabbro::gpu::GABBRO_GPU::let_next_begin();                                  \
     __VA_ARGS__;                                                                \
   }
+#define GPU_LATE_KERNEL(name, threads, Args, ...)                               \
+  extern "C" __device__ const unsigned int name##_memory = 0;                   \
+  extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
+    gabbro::gpu::GABBRO_GPU::wait_for_previous();                               \
+    gabbro::gpu::GABBRO_GPU::let_next_begin();                                  \
+    gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args);                                 \
+  }
 #define GPU_EARLY_KERNEL(name, threads, Args, ...) \
   GPU_CUDA_KERNEL(name, threads, 0, Args, gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
 #define GPU_MEMORY_KERNEL(name, threads, Memory, Args, ...)                                          \

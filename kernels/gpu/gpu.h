@@ -4,7 +4,9 @@
 // A kernel is a function of one struct by value, instantiated under a name by
 //   GPU_KERNEL(name, threads, Args, function)    `threads` is the block's size
 // or by GPU_EARLY_KERNEL where the function begins before the launch ahead of it has ended: up to wait_for_previous(),
-// which every block that writes or reads more must call, it may only prefetch() weights.
+// which every block that writes or reads more must call, it may only load or prefetch() weights, and peek() at what may
+// change. The launch after one of GPU_LATE_KERNEL begins when that one has got its inputs, so that its guesses at them
+// are right.
 // Memory of a block: GPU_SHARED(type, name, count), at the top of a function; it begins at a multiple of 16 bytes. Up
 // to 48 KB in all; a kernel that wants more (up to 64 KB on AMD, 99 KB on NVIDIA) is instantiated by
 //   GPU_MEMORY_KERNEL(name, threads, Memory, Args, function)

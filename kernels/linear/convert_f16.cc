@@ -60,13 +60,27 @@ struct GatedRow {
   }
 };
 
+// A norm's weights of the thread's first fours of a row: loaded while the launch ahead still runs. Wide rows need the
+// registers for themselves.
+template <int held, i32 threads, class Order>
+struct EarlyNorm {
+  static constexpr int kCount = held > 4 ? 0 : 2;
+  const float* norm;
+  float value[kCount > 0 ? kCount : 1][4];
+  GPU_FUNCTION EarlyNorm(const float* weights, i32 columns) : norm(weights) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      load_four<Order>(norm, Order::first(static_cast<i32>(thread_index()) + i * threads), columns, value[i]);
+    }
+  }
+};
+
 // A thread's share of a row, four elements at a time; what is past the row's end counts as zeros up to `depth`. The
 // first ones stay in registers, so that the row is read once; of a longer row the rest is read for each pass.
 template <class Row, int held, i32 threads, class Order = InOrder>
 class RowShare {
  public:
-  GPU_FUNCTION RowShare(const Row& row, const float* norm, i32 columns, i32 depth)
-      : row_(row), norm_(norm), columns_(columns), depth_(depth) {
+  GPU_FUNCTION RowShare(const Row& row, i32 columns, i32 depth) : row_(row), columns_(columns), depth_(depth) {
 #pragma unroll
     for (int i = 0; i < held; ++i) load(i, held_[i]);
   }
@@ -80,15 +94,29 @@ class RowShare {
     for (int i = held; column(i) < depth_; ++i) {
       float values[4];
       load(i, values);
-      scale(column(i), values);
       body(column(i), values);
     }
   }
-  // From here on they are what they were, times factor · norm.
-  GPU_FUNCTION void normalize(float factor) {
-    factor_ = factor;
+  // The same with the norm's weights: body(k, values, weights).
+  template <class Body>
+  GPU_FUNCTION void for_vectors(const EarlyNorm<held, threads, Order>& norm, Body body) {
 #pragma unroll
-    for (int i = 0; i < held; ++i) scale(column(i), held_[i]);
+    for (int i = 0; i < held; ++i) {
+      if (column(i) >= depth_) continue;
+      if (i < norm.kCount) {
+        body(column(i), held_[i], norm.value[i]);
+      } else {
+        float weights[4];
+        load_four<Order>(norm.norm, column(i), columns_, weights);
+        body(column(i), held_[i], weights);
+      }
+    }
+    for (int i = held; column(i) < depth_; ++i) {
+      float values[4], weights[4];
+      load(i, values);
+      load_four<Order>(norm.norm, column(i), columns_, weights);
+      body(column(i), values, weights);
+    }
   }
 
  private:
@@ -101,23 +129,27 @@ class RowShare {
       if (k + j % 2 + j / 2 * Order::kApart >= columns_) values[j] = 0;
     }
   }
-  GPU_FUNCTION void scale(i32 k, float* values) const {
-    if (factor_ == 0) return;
-    float norm[4];
-    load_four<Order>(norm_, k, columns_, norm);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) values[i] *= factor_ * norm[i];
-  }
 
   const Row row_;
-  const float* norm_;
   i32 columns_, depth_;
-  float factor_ = 0;  // 0: there is no norm, or not yet
   float held_[held][4];
 };
 
-// The block's row as f16, and the factor that undoes its scale: see ConvertRowsArgs. The four elements from column k on
-// go to f16 + place(k).
+// The power of two by which a row whose largest element is `peak` is multiplied, and what undoes it: see
+// ConvertRowsArgs. 2^e <= peak < 2^(e + 1), as f32's biased exponent; of a row that is not finite the largest. Most
+// rows need nothing, the others are multiplied by 2^(14 - e).
+GPU_FUNCTION inline float f16_scale(float peak, float* undone_by) {
+  u32 exponent = min_of(max_of(float_to_bits(peak) >> 23, 15u), 254u);
+  if (exponent >= 127 - 4 && exponent < 127 + 15) exponent = 127 + 14;
+  if (thread_index() == 0) *undone_by = bits_to_float((exponent - 14) << 23);
+  return bits_to_float((268 - exponent) << 23);
+}
+GPU_FUNCTION inline void store_four(Half* to, const float* values, float scale) {
+  *reinterpret_cast<u64*>(to) = pack_f16x2(values[0] * scale, values[1] * scale) |
+                                static_cast<u64>(pack_f16x2(values[2] * scale, values[3] * scale)) << 32;
+}
+
+// The block's row as f16; the four elements from column k on go to f16 + place(k).
 template <class Share, class Place>
 GPU_FUNCTION inline void store_f16(Share& share, Half* f16, float* undone_by, Place place) {
   float peak = 0;
@@ -125,30 +157,54 @@ GPU_FUNCTION inline void store_f16(Share& share, Half* f16, float* undone_by, Pl
 #pragma unroll
     for (int i = 0; i < 4; ++i) peak = max_of(peak, abs(values[i]));
   });
-  // 2^e ≤ peak < 2^(e + 1), as f32's biased exponent; of a row that is not finite the largest. Most rows need nothing,
-  // the others are multiplied by 2^(14 - e).
-  u32 exponent = min_of(max_of(float_to_bits(block_max(peak)) >> 23, 15u), 254u);
-  if (exponent >= 127 - 4 && exponent < 127 + 15) exponent = 127 + 14;
-  const float scale = bits_to_float((268 - exponent) << 23);
-  if (thread_index() == 0) *undone_by = bits_to_float((exponent - 14) << 23);
-  share.for_vectors([&](i32 k, const float* values) {
-    *reinterpret_cast<u64*>(f16 + place(k)) = pack_f16x2(values[0] * scale, values[1] * scale) |
-                                              static_cast<u64>(pack_f16x2(values[2] * scale, values[3] * scale)) << 32;
-  });
+  const float scale = f16_scale(block_max(peak), undone_by);
+  share.for_vectors([&](i32 k, const float* values) { store_four(f16 + place(k), values, scale); });
 }
 
+// Sum of the threads' `sum` and the largest of their `peak`, in every thread: block_sum() and block_max() by one pair
+// of barriers.
+GPU_FUNCTION inline void add_block(float& sum, float& peak) {
+  GPU_SHARED(FloatPair, parts, kMaxWaves);
+  const FloatPair own = {wave_sum(sum), wave_max(peak)};
+  if (lane() == 0) parts[wave_index()] = own;
+  barrier();
+  sum = peak = 0;
+  for (u32 w = 0; w < block_size() / kWave; ++w) {
+    sum += parts[w].a;
+    peak = max_of(peak, parts[w].b);
+  }
+}
+
+// Waits for the launch ahead.
 template <int held, i32 threads, class Order, class Place>
 GPU_FUNCTION inline void convert_row_f16(const ConvertRowsArgs& a, i64 row, Half* f16, Place place) {
-  RowShare<PlainRow, held, threads, Order> share({a.x + row * a.columns}, a.norm, a.columns, a.depth);
-  if (a.norm != nullptr) {
-    float squares = 0;
-    share.for_vectors([&](i32, const float* values) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) squares = fma(values[i], values[i], squares);
-    });
-    share.normalize(1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon));
+  using Share = RowShare<PlainRow, held, threads, Order>;
+  const PlainRow x = {a.x + row * a.columns};
+  if (a.norm == nullptr) {
+    wait_for_previous();
+    Share share(x, a.columns, a.depth);
+    return store_f16(share, f16, a.scales + row, place);
   }
-  store_f16(share, f16, a.scales + row, place);
+  const EarlyNorm<held, threads, Order> norm(a.norm, a.columns);
+  wait_for_previous();
+  Share share(x, a.columns, a.depth);
+  float squares = 0, peak = 0;
+  share.for_vectors(norm, [&](i32, const float* values, const float* weights) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      squares = fma(values[i], values[i], squares);
+      peak = max_of(peak, abs(values[i] * weights[i]));
+    }
+  });
+  add_block(squares, peak);
+  const float factor = 1 / sqrt(squares / static_cast<float>(a.columns) + a.epsilon);
+  const float scale = f16_scale(peak * factor, a.scales + row);
+  share.for_vectors(norm, [&](i32 k, const float* values, const float* weights) {
+    float normalized[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) normalized[i] = values[i] * (factor * weights[i]);
+    store_four(f16 + place(k), normalized, scale);
+  });
 }
 
 struct SamePlace {
@@ -172,6 +228,7 @@ GPU_FUNCTION inline void convert_batch_row(const ConvertBatchArgs& a) {
   const i32 token = static_cast<i32>(block_index().x);
   const BatchPlace place = {token, a.padded, a.blocks};
   if (token < a.tokens) return convert_row_f16<held, kConvertThreads, Order>(a.rows, token, a.rows.f16, place);
+  wait_for_previous();  // earlier launches may still read
   for (i32 i = static_cast<i32>(thread_index()); i < a.rows.depth / 4; i += kConvertThreads) {
     *reinterpret_cast<u64*>(a.rows.f16 + place(Order::first(i))) = 0;
   }
@@ -197,7 +254,7 @@ GPU_FUNCTION inline void convert_expert_f16(const ConvertExpertArgs& a) {
 GPU_FUNCTION inline void convert_gated_f16(const ConvertGatedArgs& a) {
   const i64 row = block_index().x;
   const GatedRow gated = {a.first + row * a.columns, a.second + row * a.columns, a.scales_before[row]};
-  RowShare<GatedRow, kConvertedWideRowVectors, kConvertThreads> share(gated, nullptr, a.columns, a.depth);
+  RowShare<GatedRow, kConvertedWideRowVectors, kConvertThreads> share(gated, a.columns, a.depth);
   store_f16(share, a.f16 + row * a.depth, a.scales + row, SamePlace{});
 }
 
@@ -294,15 +351,15 @@ GPU_FUNCTION inline void linear_finish(const LinearFinishArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-GPU_KERNEL(convert_rows_f16, 256, gabbro::gpu::ConvertRowsArgs,
-           convert_rows_f16<gabbro::gpu::kConvertedRowVectors, gabbro::gpu::kLinearThreads>)
-GPU_KERNEL(convert_wide_rows_f16, 1024, gabbro::gpu::ConvertRowsArgs,
-           convert_rows_f16<gabbro::gpu::kConvertedWideRowVectors, gabbro::gpu::kConvertThreads>)
-GPU_KERNEL(convert_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
-           convert_batch_f16<gabbro::gpu::kConvertedBatchVectors>)
-GPU_KERNEL(convert_wide_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
-           convert_batch_f16<gabbro::gpu::kConvertedWideRowVectors>)
-GPU_KERNEL(convert_expert_f16, 256, gabbro::gpu::ConvertExpertArgs, convert_expert_f16)
+GPU_EARLY_KERNEL(convert_rows_f16, 256, gabbro::gpu::ConvertRowsArgs,
+                 convert_rows_f16<gabbro::gpu::kConvertedRowVectors, gabbro::gpu::kLinearThreads>)
+GPU_EARLY_KERNEL(convert_wide_rows_f16, 1024, gabbro::gpu::ConvertRowsArgs,
+                 convert_rows_f16<gabbro::gpu::kConvertedWideRowVectors, gabbro::gpu::kConvertThreads>)
+GPU_EARLY_KERNEL(convert_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
+                 convert_batch_f16<gabbro::gpu::kConvertedBatchVectors>)
+GPU_EARLY_KERNEL(convert_wide_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
+                 convert_batch_f16<gabbro::gpu::kConvertedWideRowVectors>)
+GPU_EARLY_KERNEL(convert_expert_f16, 256, gabbro::gpu::ConvertExpertArgs, convert_expert_f16)
 GPU_KERNEL(convert_gated_f16, 1024, gabbro::gpu::ConvertGatedArgs, convert_gated_f16)
 GPU_KERNEL(linear_finish, 256, gabbro::gpu::LinearFinishArgs, linear_finish)
 GPU_KERNEL(convert_weights_f16_bf16, 256, gabbro::gpu::ConvertWeightsArgs, convert_bf16_weights)

@@ -49,16 +49,36 @@ GPU_FUNCTION inline void expert_gated(const ExpertDecodeArgs& a) {
   }
 }
 
-// The experts of the block's token in its memory, and the weight of each, 0 of one that is out of range.
-GPU_FUNCTION inline void load_experts(const ExpertDecodeArgs& a, i32 token, i32* experts, float* weights) {
-  const i32 own = static_cast<i32>(thread_index());
-  if (own < a.used) {
-    const i64 id = checked_position(a.check, a.ids[token * a.used + own]);
-    experts[own] = static_cast<i32>(max_of(id, i64{0}));
-    weights[own] = id < 0 ? 0 : a.weights[token * a.used + own];
+// The experts of a token and the weight of each, 0 of one that is out of range, in the block's memory.
+struct TokenExperts {
+  i32 expert[kMaxUsedExperts];
+  float weight[kMaxUsedExperts];
+  u32 changed;  // whether they are others than guessed
+
+  // While the launch ahead still runs they may be those of an earlier token.
+  GPU_FUNCTION void guess(const ExpertDecodeArgs& a, i32 token) {
+    const i32 own = static_cast<i32>(thread_index());
+    if (own == 0) changed = 0;
+    if (own < a.used) {
+      const i64 id = position_of(a.check, peek(a.ids + token * a.used + own));
+      expert[own] = static_cast<i32>(max_of(id, i64{0}));
+    }
+    barrier();
   }
-  barrier();
-}
+  // Whether the guess was right.
+  GPU_FUNCTION bool load(const ExpertDecodeArgs& a, i32 token) {
+    const i32 own = static_cast<i32>(thread_index());
+    if (own < a.used) {
+      const i64 id = checked_position(a.check, a.ids[token * a.used + own]);
+      const i32 known = static_cast<i32>(max_of(id, i64{0}));
+      weight[own] = id < 0 ? 0 : a.weights[token * a.used + own];
+      if (known != expert[own]) changed = 1;
+      expert[own] = known;
+    }
+    barrier();
+    return changed == 0;
+  }
+};
 
 // The blocks of a row of all experts of a token, in the order in which a lane goes through them.
 struct SlotBlock {
@@ -73,33 +93,39 @@ template <Packing p>
 GPU_FUNCTION inline void expert_sum(const ExpertDecodeArgs& a) {
   using Block = typename TokenBlock<p.e4m3>::Type;
   GPU_SHARED(Block, x, kMaxOneColumns / kBlock);
-  GPU_SHARED(i32, experts, kMaxUsedExperts);
-  GPU_SHARED(float, weights, kMaxUsedExperts);
+  GPU_SHARED(TokenExperts, experts, 1);
   const i32 token = static_cast<i32>(block_index().y), blocks = a.columns / kBlock, row = wave_of_grid();
-  load_experts(a, token, experts, weights);
-  SlotBlock next{0, -static_cast<i32>(kWave) + static_cast<i32>(lane())};
+  experts->guess(a, token);
+  const SlotBlock before{0, -static_cast<i32>(kWave) + static_cast<i32>(lane())};
+  SlotBlock next = before;
   const auto load = [&](RawBlock<p>& to) {
     next.advance(blocks);
     if (next.slot >= a.used) return;
-    to = load_raw<p>(a.matrices[0],
-                     (static_cast<i64>(experts[next.slot]) * a.rows + min_of(row, a.rows - 1)) * blocks + next.block);
+    const i64 expert = experts->expert[next.slot];
+    to = load_raw<p>(a.matrices[0], (expert * a.rows + min_of(row, a.rows - 1)) * blocks + next.block);
   };
   constexpr int kAhead = 6;
   RawBlock<p> coming[kAhead] = {};
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) load(coming[i]);
+  wait_for_previous();
+  if (!experts->load(a, token)) {
+    next = before;
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) load(coming[i]);
+  }
   round_row({a.x + static_cast<i64>(token) * a.used * a.columns, nullptr, a.used * a.columns, 0}, x);
   const i64 place = static_cast<i64>(token) * a.rows + row;
   const float residual = a.residual != nullptr && row < a.rows ? a.residual[place] : 0;
   float total = 0;
-  SlotBlock at{0, -static_cast<i32>(kWave) + static_cast<i32>(lane())};
+  SlotBlock at = before;
   at.advance(blocks);
   while (at.slot < a.used) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       if (at.slot >= a.used) break;
       const Block& part = x[at.slot * blocks + at.block];
-      add_products<p, 1>(&coming[i], part, part.scale * weights[at.slot], &total);
+      add_products<p, 1>(&coming[i], part, part.scale * experts->weight[at.slot], &total);
       load(coming[i]);
       at.advance(blocks);
     }
@@ -111,10 +137,10 @@ GPU_FUNCTION inline void expert_sum(const ExpertDecodeArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_EXPERT(name)                                                                      \
-  GPU_KERNEL(expert_##name##_gated, gabbro::gpu::kLinearThreads, gabbro::gpu::ExpertDecodeArgs,  \
-             expert_gated<GABBRO_PACKING(name)>)                                                 \
-  GPU_KERNEL(expert_##name##_sum, gabbro::gpu::kExpertSumThreads, gabbro::gpu::ExpertDecodeArgs, \
-             expert_sum<GABBRO_PACKING(name)>)
+#define GABBRO_EXPERT(name)                                                                            \
+  GPU_LATE_KERNEL(expert_##name##_gated, gabbro::gpu::kLinearThreads, gabbro::gpu::ExpertDecodeArgs,   \
+                  expert_gated<GABBRO_PACKING(name)>)                                                  \
+  GPU_EARLY_KERNEL(expert_##name##_sum, gabbro::gpu::kExpertSumThreads, gabbro::gpu::ExpertDecodeArgs, \
+                   expert_sum<GABBRO_PACKING(name)>)
 
 GABBRO_FOR_EACH_FORMAT(GABBRO_EXPERT)

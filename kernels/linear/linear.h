@@ -157,7 +157,7 @@ struct LinearBatchArgs {
   const Half* f16;        // see ConvertBatchArgs
   const float* scales;
   float* partials;  // [tiles of tokens][tiles][splits][kBatchRows x tile of tokens]
-  u32* arrived;     // zeros, one for each block of a split
+  u32* arrived;     // zeros, two for each block of a split
 };
 // Tiles that a matrix of `rows` rows takes.
 constexpr i32 batch_tiles(i64 rows, Epilogue epilogue) {

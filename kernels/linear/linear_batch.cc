@@ -21,46 +21,93 @@ GPU_FUNCTION inline BatchRows batch_rows(const LinearBatchArgs& a, i32 tile) {
   return {matrix, tile * kRows};
 }
 
-// The blocks' sums of the same rows, in their order, in the last block that comes here; false in the others. `has`:
-// whether the wave has any. `arrived`: a word of the block's memory, which waves may still read before the barrier
-// here.
+// State of a tile's splits: a count of those that have stored their sums, and from bit kFirstLeft on a bit for each
+// that did not wait for the others. Zeros before and after a launch.
+struct SplitState {
+  static constexpr u32 kArrived = 0xff, kFirstLeft = 8;
+  u32* word;
+  u32* ended;  // number of blocks that will not look at it again
+
+  GPU_FUNCTION explicit SplitState(u32* counters)
+      : word(counters + 2 * (block_index().y * grid_size().x + block_index().x)), ended(word + 1) {}
+  GPU_FUNCTION u32 arrived() const { return static_cast<u32>(peek(reinterpret_cast<const i32*>(word))) & kArrived; }
+};
+
+// The splits whose share of the sums this block adds, as bits: by one thread, after the block's sums were stored.
+// Blocks wait for each other, so that each adds its own share; one that has waited too long (not all need run at the
+// same time) leaves its share to the last one.
+GPU_FUNCTION inline u32 shares_to_add(const SplitState& state, u32 splits) {
+  constexpr int kPatience = 128;  // 0.1 ms
+  const u32 own = 1u << block_index().z;
+  u32 before = atomic_increment(state.word), shares = own;
+  if ((before & SplitState::kArrived) + 1 == splits) {
+    shares |= before >> SplitState::kFirstLeft;
+  } else {
+    int tries = 0;
+    while (tries < kPatience && state.arrived() < splits) ++tries;
+    if (tries == kPatience) {
+      before = atomic_add(state.word, own << SplitState::kFirstLeft);
+      if ((before & SplitState::kArrived) < splits) shares = 0;
+    }
+  }
+  if (atomic_increment(state.ended) + 1 == splits) {
+    *state.word = 0;
+    *state.ended = 0;
+  }
+  return shares;
+}
+
+// Adds the splits' sums of the same rows, in the order of the splits, and stores the results: of every lane's sums
+// share z has numbers z, z + splits ... `has`: whether the wave has rows. `memory`: a word of the block's memory, which
+// waves may still read before the barrier here.
 template <int token_tiles>
-GPU_FUNCTION inline bool add_splits(const LinearBatchArgs& a, i32 tile, bool has, u32* arrived,
-                                    Accumulator (&sums)[token_tiles]) {
-  constexpr i32 kSums = token_tiles * Accumulator::kCount * static_cast<i32>(kWave);
+GPU_FUNCTION inline void store_splits(const LinearBatchArgs& a, const BatchRows& rows, i32 tile, i32 token, float undo,
+                                      bool has, u32* memory, const Accumulator (&sums)[token_tiles]) {
+  constexpr i32 kWidth = static_cast<i32>(kWave), kCount = token_tiles * Accumulator::kCount, kSums = kCount * kWidth;
+  constexpr i32 kTogether = 8;  // splits that are loaded before the first is added
   const i32 splits = static_cast<i32>(grid_size().z);
   float* partials =
       a.partials + (static_cast<i64>(block_index().y) * a.tiles + tile) * splits * kSums + static_cast<i32>(lane());
   if (has) {
     float* own = partials + static_cast<i32>(block_index().z) * kSums;
-    for_sums(sums, [&](int number, float& sum) { own[number * static_cast<int>(kWave)] = sum; });
+    for_sums(sums, [&](int number, float sum) { own[number * kWidth] = sum; });
   }
   fence();
   barrier();
-  u32* counter = a.arrived + block_index().y * grid_size().x + block_index().x;
-  if (thread_index() == 0) *arrived = atomic_increment(counter);
+  if (thread_index() == 0) *memory = shares_to_add(SplitState(a.arrived), static_cast<u32>(splits));
   barrier();
-  if (*arrived + 1 < static_cast<u32>(splits)) return false;
+  const u32 shares = *memory;
   fence();
-  if (thread_index() == 0) *counter = 0;  // for the next launch
-  if (!has) return true;
-  // Those of several blocks are loaded before the first is added.
-  constexpr int kCount = token_tiles * Accumulator::kCount, kTogether = kCount <= 8 ? 8 : 64 / kCount;
-  for_sums(sums, [&](int, float& sum) { sum = 0; });
-  for (i32 first = 0; first < splits; first += kTogether) {
-    float parts[kTogether][kCount];
+  const bool paired = a.epilogue == Epilogue::kSiluMul;
+  if (!has || (paired && wave_index() % 2 == 1)) return;  // waves of odd number have the second matrix's
+  const auto sum_of = [&](const float* from) {
+    float sum = 0;
+    for (i32 first = 0; first < splits; first += kTogether) {
+      float parts[kTogether];
 #pragma unroll
-    for (int s = 0; s < kTogether; ++s) {
-      const float* from = partials + min_of(first + s, splits - 1) * kSums;
+      for (i32 s = 0; s < kTogether; ++s) {
+        parts[s] = first + s < splits ? load_shared_result(from + (first + s) * kSums) : 0;
+      }
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) parts[s][i] = load_shared_result(from + i * static_cast<int>(kWave));
+      for (const float part : parts) sum += part;
     }
-#pragma unroll
-    for (int s = 0; s < kTogether; ++s) {
-      if (first + s < splits) for_sums(sums, [&](int number, float& sum) { sum += parts[s][number]; });
+    return sum;
+  };
+  const LinearMatrix& m = a.matrices[rows.matrix];
+  for (i32 share = 0; share < splits; ++share) {
+    if ((shares >> share & 1) == 0) continue;
+#pragma unroll 4
+    for (i32 number = share; number < kCount; number += splits) {
+      const float first = sum_of(partials + number * kWidth),
+                  second = paired ? sum_of(partials + (splits * kCount + number) * kWidth) : 0;
+      const int slot = number % Accumulator::kCount;
+      const i32 to = token + number / Accumulator::kCount * kRows + static_cast<i32>(column_of(slot)),
+                row = rows.row + static_cast<i32>(row_of(slot));
+      if (to >= a.tokens || row >= m.rows) continue;
+      const float scale = a.scales[to] * undo;
+      store_product(a, m, row, to, first * scale, second * scale);
     }
   }
-  return true;
 }
 
 // `second`: the second matrix's sums with kSiluMul.
@@ -126,7 +173,8 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
       weights, split * steps / splits, (split + 1) * steps / splits, [&] { return StepCopy<tile_tokens>(a, token); },
       sums);
   auto& memory = block_memory<BatchMemory<tile_tokens>>();
-  if (splits > 1 && !add_splits(a, tile, has, reinterpret_cast<u32*>(memory.x), sums)) return;
+  if (splits > 1)
+    return store_splits(a, rows, tile, token, Weights::kUndo, has, reinterpret_cast<u32*>(memory.x), sums);
   if (a.epilogue != Epilogue::kSiluMul) {
     if (has) store_sums(a, rows, token, Weights::kUndo, sums, sums);
     return;

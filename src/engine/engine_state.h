@@ -35,10 +35,13 @@ struct DecodeStep {
   std::optional<Compiled> run, run_greedy;
 
   llm::Step inputs() const {
-    return {
-        .ids = ids,
-        .places = {.positions = positions, .sequence = sequences, .page_table = page_tables.front(), .slots = slots},
-        .page_tables = page_tables};
+    return {.ids = ids,
+            .places = {.positions = positions,
+                       .sequence = sequences,
+                       .page_table = page_tables.front(),
+                       .slots = slots,
+                       .separate = true},
+            .page_tables = page_tables};
   }
 };
 

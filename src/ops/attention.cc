@@ -154,6 +154,7 @@ Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPositions& pl
                 {{"scale", static_cast<double>(options.scale)},
                  {"window", options.window},
                  {"chunk", options.chunk},
+                 {"separate", int64_t{places.separate}},
                  {"sinks", int64_t{sinks}},
                  {"softcap", static_cast<double>(options.softcap)}});
 }

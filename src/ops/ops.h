@@ -18,10 +18,11 @@ struct KvLayer {
 
 // Positions of the tokens of one step.
 struct TokenPositions {
-  Tensor positions;   // i32 [T], in their sequence
-  Tensor sequence;    // i32 [T], row of the page table
-  Tensor page_table;  // i32 [B, M]
-  Tensor slots;       // i32 [B]: where each row's recurrent states are; undefined for models without such states
+  Tensor positions;       // i32 [T], in their sequence
+  Tensor sequence;        // i32 [T], row of the page table
+  Tensor page_table;      // i32 [B, M]
+  Tensor slots;           // i32 [B]: where each row's recurrent states are; undefined for models without such states
+  bool separate = false;  // no two tokens are of one sequence
 };
 
 KvLayer kv_write(const KvLayer& cache, const Tensor& k, const Tensor& v,

@@ -173,12 +173,16 @@ struct Decoder {
   static constexpr int64_t kC = 64, kH = 4, kG = 2, kD = 16, kF = 96, kP = 64, kPages = 2;
   std::shared_ptr<Device> device;
   int64_t tokens = 3;
+  bool separate = false;  // of separate sequences
   Tensor leaf(const Shape& shape, DType dtype = DType::f32) const { return device->upload(dtype, shape, nullptr); }
 
   Tensor operator()() const {
     const Tensor x = leaf(Shape{tokens, kC});
-    const TokenPositions places{leaf(Shape{tokens}, DType::i32), leaf(Shape{tokens}, DType::i32),
-                                leaf(Shape{1, kPages}, DType::i32)};
+    const TokenPositions places{.positions = leaf(Shape{tokens}, DType::i32),
+                                .sequence = leaf(Shape{tokens}, DType::i32),
+                                .page_table = leaf(Shape{separate ? tokens : 1, kPages}, DType::i32),
+                                .slots = {},
+                                .separate = separate};
     const Tensor frequencies = leaf(Shape{kD / 2});
     const auto matrix = [&](int64_t n, int64_t k) { return leaf(Shape{n, k}, DType::q8_0); };
     Tensor h = rms_norm(x, leaf(Shape{kC}), 1e-5f);
@@ -203,6 +207,11 @@ TEST_F(PlanTest, ADecoderLayerIsFiveLaunches) {
 
 TEST_F(PlanTest, ADecoderLayerOfOneTokenIsFourLaunches) {
   EXPECT_THAT(launches(Decoder{device_, 1}()),
+              testing::ElementsAre("linear_fused", "attention_step", "linear_fused", "feed_forward"));
+}
+
+TEST_F(PlanTest, SoIsOneOfTokensOfSeparateSequences) {
+  EXPECT_THAT(launches(Decoder{device_, 3, true}()),
               testing::ElementsAre("linear_fused", "attention_step", "linear_fused", "feed_forward"));
 }
 

@@ -27,6 +27,7 @@ struct LayerCase {
   float softcap = 0;
   bool quantized_cache = false;
   bool interleaved = false;
+  bool separate = false;  // each token of another sequence
 };
 
 class Layer {
@@ -47,7 +48,8 @@ class Layer {
     up_ = m.weights(c.dtype, feed, width);
     down_ = m.weights(c.dtype, width, feed);
     frequencies_ = m.normal(Shape{c.dim / 2}, 0.1f);
-    const int64_t pages = (c.start + c.tokens + kPage - 1) / kPage;
+    const int64_t row_pages = (c.start + c.tokens + kPage - 1) / kPage, rows = c.separate ? c.tokens : 1,
+                  pages = row_pages * rows;
     const auto cache = [&](const Shape& shape) { return c.quantized_cache ? m.bytes(shape) : m.f16(shape, 1); };
     cache_.keys = cache(Shape{pages, c.kv_heads, c.dim, kPage});
     cache_.values = cache(Shape{pages, c.kv_heads, kPage, c.dim});
@@ -55,9 +57,12 @@ class Layer {
       cache_.key_scales = m.f16(Shape{pages, c.kv_heads, c.dim / 32, kPage}, 0.01f);
       cache_.value_scales = m.f16(Shape{pages, c.kv_heads, kPage, c.dim / 32}, 0.01f);
     }
-    places_ = {.positions = m.ints(Shape{c.tokens}, [&](int64_t i) { return static_cast<int32_t>(c.start + i); }),
-               .sequence = m.ints(Shape{c.tokens}, [](int64_t) { return 0; }),
-               .page_table = m.ints(Shape{1, pages}, [=](int64_t i) { return static_cast<int32_t>(pages - 1 - i); })};
+    places_ = {
+        .positions = m.ints(Shape{c.tokens}, [&](int64_t i) { return static_cast<int32_t>(c.start + i); }),
+        .sequence = m.ints(Shape{c.tokens}, [&](int64_t i) { return c.separate ? static_cast<int32_t>(i) : 0; }),
+        .page_table = m.ints(Shape{rows, row_pages}, [=](int64_t i) { return static_cast<int32_t>(pages - 1 - i); }),
+        .slots = {},
+        .separate = c.separate};
   }
 
   enum class Mode {
@@ -129,6 +134,24 @@ TEST(Fusion, ALayerGivesWhatItsOpsGive) {
       {.dtype = DType::f16, .tokens = 1, .start = 63, .heads = 4, .kv_heads = 2, .dim = 64, .quantized_cache = true});
   cases.push_back(
       {.dtype = DType::f16, .tokens = 1, .start = 1100, .heads = 4, .kv_heads = 2, .dim = 96, .quantized_cache = true});
+  for (const bool quantized_cache : {false, true}) {
+    cases.push_back({.dtype = DType::f32,
+                     .tokens = 5,
+                     .start = 61,  // on both sides of a page's end
+                     .heads = 6,
+                     .kv_heads = 2,
+                     .dim = 64,
+                     .quantized_cache = quantized_cache,
+                     .separate = true});
+  }
+  cases.push_back({.dtype = DType::q8_0,
+                   .tokens = 9,
+                   .start = 300,
+                   .heads = 4,
+                   .kv_heads = 4,
+                   .dim = 96,
+                   .window = 130,
+                   .separate = true});
   // With a BLAS library activations are f16.
   for (const DType dtype : {DType::f16, DType::q8_0})
     cases.push_back({.dtype = dtype, .tokens = 21, .start = 5, .heads = 4, .kv_heads = 2, .dim = 32});

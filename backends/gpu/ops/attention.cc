@@ -273,7 +273,7 @@ class AttentionStep : public Kernel {
     function_ = decode.function;
     grid_ = decode.grid;
     implementation = decode.name + split_note(fixed_.splits);
-    scratch_bytes = partial_bytes(heads, fixed_);
+    scratch_bytes = partial_bytes(fixed.tokens * heads, fixed_);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
@@ -380,10 +380,11 @@ std::unique_ptr<Kernel> make_attention_step(const abi::KernelRequest& request, c
   const auto read = read_rope_kv(request);
   if (!read) return nullptr;
   const abi::TensorView &q = request.inputs[In::kQ], &table = request.inputs[In::kPageTable];
-  const int64_t heads = q.shape[1];
-  if (q.shape[0] != 1 || heads % read->kv.heads != 0 || !takes_pairs(read->kv)) return nullptr;
-  if (!has_shape(request.outputs[0], DType::f32, {1, heads, read->kv.dim})) return nullptr;
-  return std::make_unique<AttentionStep>(read_attention(request, read->kv, 1), read->rope, heads,
+  const int64_t tokens = q.shape[0], heads = q.shape[1];
+  if (tokens != 1 && integer_attribute(request, "separate", 0) == 0) return nullptr;
+  if (heads % read->kv.heads != 0 || !takes_pairs(read->kv)) return nullptr;
+  if (!has_shape(request.outputs[0], DType::f32, {tokens, heads, read->kv.dim})) return nullptr;
+  return std::make_unique<AttentionStep>(read_attention(request, read->kv, tokens), read->rope, heads,
                                          table.shape[1] * read->kv.page, read->scaled, context);
 }
 

@@ -28,14 +28,14 @@ const api::Function* batch_function(const abi::TensorView& weight, int64_t token
   return takes_f16(weight) ? context.function_if_any(batch_kernel_name(weight, tokens)) : nullptr;
 }
 
-// In how many parts K is split: as few as give most units two blocks, since each part costs the adding of its sums
-// (sweeps of an 8B model's shapes on an H200).
-u32 splits_of(int64_t blocks, int64_t columns, int64_t units) {
-  constexpr int64_t kMaxSplits = 16, kEnoughPercent = 150;  // blocks, of the units
+// In how many parts K is split: as many as leave each unit two blocks at most. All of them run at the same time, since
+// those of a split wait for each other.
+u32 splits_of(const api::Function* function, int64_t blocks, int64_t columns, int64_t units) {
+  constexpr int64_t kMaxSplits = 16;
   const int64_t steps = (columns + kBatchDepth - 1) / kBatchDepth;
-  int64_t splits = 1;
-  while (2 * splits <= std::min(kMaxSplits, steps) && blocks * splits * 100 < units * kEnoughPercent) splits *= 2;
-  return blocks > kCounters ? 1 : static_cast<u32>(splits);
+  if (2 * blocks > kCounters) return 1;  // two for each block of a split
+  const int64_t enough = std::min<int64_t>(2 * units, api::resident_blocks(function));
+  return static_cast<u32>(std::clamp<int64_t>(enough / blocks, 1, std::min(kMaxSplits, steps)));
 }
 
 class LinearBatch : public Kernel {
@@ -60,7 +60,8 @@ class LinearBatch : public Kernel {
     }
     for (Group& group : groups_) {
       group.blocks = blocks_for(group.tiles, api::block_threads(group.function) / context.wave());
-      group.splits = splits_of(group.blocks * (padded_ / tile_of(tokens_)), columns_, context.compute_units());
+      group.splits =
+          splits_of(group.function, group.blocks * (padded_ / tile_of(tokens_)), columns_, context.compute_units());
       if (group.splits > 1)
         partial_floats = std::max(partial_floats, int64_t{group.tiles} * group.splits * kBatchRows * padded_);
     }

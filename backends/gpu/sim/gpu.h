@@ -28,6 +28,7 @@
 #define GPU_MEMORY_KERNEL(name, threads, Memory, Args, ...) GPU_KERNEL(name, threads, Args, __VA_ARGS__)
 #define GPU_EARLY_MEMORY_KERNEL GPU_MEMORY_KERNEL
 #define GPU_EARLY_KERNEL GPU_KERNEL  // launches run one after the other
+#define GPU_LATE_KERNEL GPU_KERNEL
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -46,7 +47,8 @@ inline i32 peek(const i32* p) { return *p; }
 inline float load_shared_result(const float* p) { return *p; }
 inline FloatPair load_shared_result(const FloatPair* p) { return *p; }
 inline void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-inline u32 atomic_increment(u32* counter) { return std::atomic_ref(*counter).fetch_add(1); }
+inline u32 atomic_add(u32* counter, u32 summand) { return std::atomic_ref(*counter).fetch_add(summand); }
+inline u32 atomic_increment(u32* counter) { return atomic_add(counter, 1); }
 
 inline u32 thread_index() { return sim::current_thread(); }
 inline u32 block_size() { return sim::current_block().threads; }

@@ -1,5 +1,5 @@
-// attention_step: one token's rope_kv_write and its attention become one launch. With several tokens the keys that one
-// of them writes would be read by the others in the same launch.
+// attention_step: rope_kv_write and attention become one launch, of one token or of tokens that are all of separate
+// sequences: else the keys that one of them writes would be read by the others in the same launch.
 #include "src/plan/fusion/rules.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void fuse_attention_step(Program& program, const HasKernel& has_kernel) {
     const int writer = flow.only_producer(attention.inputs[0], kRopeKvWrite);
     if (writer == DataFlow::kNone) continue;
     const Instruction write = program.instructions[writer];
-    if (program.values[write.inputs[0]].shape[0] != 1) continue;
+    if (program.values[write.inputs[0]].shape[0] != 1 && attention.attributes.integer("separate") == 0) continue;
     // Another reader of the cache might run before the attention.
     const auto read_here_alone = [&](int value) { return flow.users(value).size() == 1; };
     if (attention.inputs != inputs_after(write) || !std::ranges::all_of(write.outputs, read_here_alone)) continue;
