@@ -104,7 +104,7 @@ def draw(module: nn.Module, name: str, old: torch.Tensor, regime: str, generator
     if old.dim() < 2 or min(old.shape) == 1 and old.dim() == 2:
         return old + 0.3 * noise
     fan_in = old[0].numel() if not name.startswith("gate_up") and old.dim() != 3 else max(old.shape[1:])
-    return noise * (1.6 / math.sqrt(fan_in))
+    return noise * (case.GAIN / math.sqrt(fan_in))
 
 
 @torch.no_grad()
@@ -442,14 +442,16 @@ def compare(
 def measure_fully(
     name: str, got: Any, close: Any, exact: Any, dtype: torch.dtype, depth: int, again: Again | None
 ) -> dict[str, Any]:
-    """measure(); where the limit is exceeded with the device's attention on the CPU, then with the CPU's sums in other
-    orders, then with the oracle's choices."""
+    """measure(); where the limit is exceeded, with the CPU's sums in other orders, then with the oracle's choices. For
+    gradients with the device's attention on the CPU first."""
     entry = measure(name, got, close, exact, dtype, depth)
     if again is None or not 1.0 < entry["ratio"] < math.inf:
         return entry
     if not again.holds(lambda value: distance(value, exact)[0] <= UNIT[torch.float32]):
         return entry
-    others = again.with_the_subjects_attention(lambda value: distance(value, exact)[0] <= UNIT[torch.float32])
+    others: list[torch.Tensor] = []
+    if math.isfinite(again.comparable):  # gradients: SDPA computes its probabilities again, from rounded scores
+        others = again.with_the_subjects_attention(lambda value: distance(value, exact)[0] <= UNIT[torch.float32])
     entry = measure(name, got, close, exact, dtype, depth, others)
     for seed in range(ORDERS):
         if entry["ratio"] <= 1.0:
