@@ -59,12 +59,18 @@ std::vector<std::string> choose_checks(const PackOptions& options, const ModelCh
   return chosen;
 }
 
+// The row of data/overrides.json for a type: paths of fields, "gain" and "why".
+const Json& overrides_of(const std::string& type) {
+  static const Json document = Json::parse(embedded_file("data/overrides.json"));
+  static const Json none = Json::object();
+  const auto found = document.find(type);
+  return found == document.end() ? none : *found;
+}
+
 // Values of data/overrides.json for the tiny configuration: what the rules for names get wrong. null removes a field.
 void override_fields(Json& config, const std::string& type, std::vector<std::string>& changes) {
-  static const Json document = Json::parse(embedded_file("data/overrides.json"));
-  if (!document.contains(type)) return;
-  for (const auto& [path, value] : document.at(type).items()) {
-    if (path == "why") continue;
+  for (const auto& [path, value] : overrides_of(type).items()) {
+    if (!path.starts_with('/')) continue;
     const Json::json_pointer place(path);
     const bool parent = place.parent_pointer().empty() || config.contains(place.parent_pointer());
     if (!parent || !config.at(place.parent_pointer()).is_object()) continue;
@@ -133,6 +139,7 @@ Json values_of(const Pack& pack, const ModelChoice& model, const PackOptions& op
                  {"devices", options.devices},
                  {"lengths", options.lengths},
                  {"seed", options.seed},
+                 {"gain", overrides_of(pack.type).value("gain", 1.6)},
                  {"version", options.version},
                  {"command", options.command},
                  {"checks", Json::array()},

@@ -101,6 +101,8 @@ def run_jobs(jobs, count, until, folder):
             if time.monotonic() > min(job.started + job.limit, until + 20):
                 kill(job)
                 job.killed = f"did not end in {time.monotonic() - job.started:.0f} s"
+        if not running:  # all were late
+            continue
         process, status = os.waitpid(-1, os.WNOHANG)
         if process == 0:
             time.sleep(0.02)

@@ -8,6 +8,7 @@ shows.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable
@@ -71,6 +72,21 @@ def tolerance(close: Choice, exact: Choice, factor: float, floor: float) -> floa
     return 2 * (factor * error + floor * float(exact.scores[finite].abs().max()))
 
 
+def attentions(model: Any) -> list[str | None]:
+    """The implementation of attention in each module's configuration."""
+    configs = (getattr(module, "config", None) for module in model.modules())
+    return [getattr(config, "_attn_implementation", None) for config in configs]
+
+
+def with_attention(model: Any, other: Any) -> Any:
+    """A copy of a model with another's implementations of attention."""
+    twin = copy.deepcopy(model)
+    for module, name in zip(twin.modules(), attentions(other), strict=True):
+        if name is not None and hasattr(module, "config"):
+            module.config._attn_implementation = name
+    return twin
+
+
 @dataclasses.dataclass
 class Again:
     """Computes one value once more with a model. Without an oracle or a subject there are no choices to follow.
@@ -91,6 +107,17 @@ class Again:
     def holds(self, is_exact: Callable[[torch.Tensor], bool]) -> bool:
         """Whether the oracle gives the exact value in this way too; else the CPU's error would be the model's."""
         return self.oracle is None or is_exact(self.compute(self.oracle))
+
+    def with_the_subjects_attention(self, is_exact: Callable[[torch.Tensor], bool]) -> list[torch.Tensor]:
+        """The CPU's value with the implementation of attention that the device's model has, as a list.
+
+        Nothing where both are the same, and where it is not the same function in f64.
+        """
+        if self.oracle is None or self.subject is None or attentions(self.subject) == attentions(self.oracle):
+            return []
+        if not is_exact(self.compute(with_attention(self.oracle, self.subject))):
+            return []
+        return [self.compute(with_attention(self.reference, self.subject))]
 
     def with_the_oracles_choices(self, factor: float, floor: float) -> tuple[torch.Tensor, torch.Tensor] | None:
         """(the device's value, the CPU's); None where the model chooses nothing. factor, floor: of support.measure()."""

@@ -153,6 +153,8 @@ def run_items(items: list[pytest.Item], pipe: BinaryIO, log: BinaryIO) -> int:
     torch.backends.cuda.matmul.allow_tf32 = False  # f32 is f32: convolutions default to 10 bits of mantissa
     torch.backends.cudnn.allow_tf32 = False
     gc.freeze()  # what was imported is no garbage: collections take milliseconds
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # a test that takes all memory is what the system ends first
     own = os.getpid()
     for item, following in zip(items, [*items[1:], None], strict=True):
         reports = runtestprotocol(item, nextitem=following, log=False)
@@ -186,20 +188,26 @@ def start_child(items: list[pytest.Item]) -> tuple[int, BinaryIO, BinaryIO]:
 
 
 class Lines:
-    """Lines of a pipe, with a limit of time for each."""
+    """Lines of the pipe of a process, with a limit of time for each."""
 
-    def __init__(self, pipe: BinaryIO) -> None:
-        self.pipe = pipe
-        self.rest = b""
+    def __init__(self, pipe: BinaryIO, process: int) -> None:
+        self.pipe, self.rest = pipe.fileno(), b""
+        self.ended = os.pidfd_open(process)  # processes that a test has left keep the pipe open
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *ending: Any) -> None:
+        os.close(self.ended)
 
     def next(self, seconds: float) -> bytes | None:
-        """One line; empty where the child has closed the pipe, None after `seconds`."""
+        """One line; empty where the process has ended, None after `seconds`."""
         end = time.monotonic() + seconds
         while b"\n" not in self.rest:
-            ready, _, _ = select.select([self.pipe], [], [], max(0.0, end - time.monotonic()))
+            ready, _, _ = select.select([self.pipe, self.ended], [], [], max(0.0, end - time.monotonic()))
             if not ready:
                 return None
-            piece = os.read(self.pipe.fileno(), 65536)
+            piece = os.read(self.pipe, 65536) if self.pipe in ready else b""
             if not piece:
                 return b""
             self.rest += piece
@@ -217,7 +225,9 @@ def ending_of(process: int, timed_out: bool, limit: float) -> str:
     if timed_out:
         return f"did not end in {limit:.0f} s and was killed"
     if os.WIFSIGNALED(status):
-        return f"crashed: signal {os.WTERMSIG(status)} ({signal.Signals(os.WTERMSIG(status)).name})"
+        ended_by = signal.Signals(os.WTERMSIG(status))
+        cause = ", which the system sends where memory is exhausted" if ended_by == signal.SIGKILL else ""
+        return f"crashed: signal {int(ended_by)} ({ended_by.name}){cause}"
     return f"ended the process with exit code {os.WEXITSTATUS(status)}"
 
 
@@ -250,8 +260,8 @@ def announce(item: pytest.Item, reports: list[Any]) -> None:
 def run_child(config: pytest.Config, items: list[pytest.Item], limit: float) -> str:
     """Runs items in one child and takes those that were reported out of the list; returns how the child failed."""
     process, pipe, log = start_child(items)
-    with pipe, log:
-        lines, line = Lines(pipe), None
+    with pipe, log, Lines(pipe, process) as lines:
+        line: bytes | None = None
         while items:
             started = time.monotonic()
             line = lines.next(limit)

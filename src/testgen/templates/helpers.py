@@ -146,6 +146,12 @@ def mixed_output(inputs: dict[str, Any], name: str, model: Any) -> torch.Tensor:
     return mixed_outputs(model, inputs)[name]
 
 
+def worse(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    """The one with the larger error; one that overflows is no measure, unless both do."""
+    errors = [support.distance(value, exact)[0] for value in (one, other)]
+    return one if errors[1] == math.inf or errors[1] <= errors[0] < math.inf else other
+
+
 def gradients(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     """d(sum of products with fixed numbers of all outputs)/d(parameter), for each parameter that takes part."""
     parameter = next(p for p in model.parameters() if p.is_floating_point())

@@ -36,7 +36,7 @@ from inputs import make_inputs
 
 # Operations whose indices may differ where values are equal; and those that have no one right result.
 TIES = ("topk", "sort", "argsort", "argmax", "argmin", "max", "min", "median", "kthvalue", "mode")
-RANDOM = ("rand", "dropout", "multinomial", "bernoulli", "normal_", "uniform_", "empty", "exponential_")
+RANDOM = ("rand", "dropout", "multinomial", "bernoulli", "normal_", "uniform_", "empty", "new_empty", "exponential_")
 
 
 @dataclasses.dataclass

@@ -104,7 +104,7 @@ def draw(module: nn.Module, name: str, old: torch.Tensor, regime: str, generator
     if old.dim() < 2 or min(old.shape) == 1 and old.dim() == 2:
         return old + 0.3 * noise
     fan_in = old[0].numel() if not name.startswith("gate_up") and old.dim() != 3 else max(old.shape[1:])
-    return noise * (1.6 / math.sqrt(fan_in))
+    return noise * (case.GAIN / math.sqrt(fan_in))
 
 
 @torch.no_grad()
@@ -172,16 +172,22 @@ def set_implementation(model: Any, attention: str | None) -> Any:
     return model
 
 
+def attention_of_oracle() -> str | None:
+    """Eager; what the library picks where exceptions.json says that the model's eager attention is another function."""
+    rows = json.loads((FOLDER / "exceptions.json").read_text())
+    return None if any(row["check"] == "attention" and row.get("only") == "eager" for row in rows) else "eager"
+
+
 @functools.cache
 def make_oracle(dtype: torch.dtype = torch.float32, regime: str = "lively", size: str = "tiny") -> Any:
     """The model in f64 on the CPU, with weights rounded to `dtype`. Shared by the tests of a process."""
-    return set_implementation(to_dtype(set_weights(build_model(size), regime), dtype).double(), "eager")
+    return set_implementation(to_dtype(set_weights(build_model(size), regime), dtype).double(), attention_of_oracle())
 
 
 @functools.cache
 def make_reference(dtype: torch.dtype, regime: str = "lively", size: str = "tiny") -> Any:
     """The model in `dtype` on the CPU: its error against the oracle is the measure of what the data type can do."""
-    return set_implementation(to_dtype(set_weights(build_model(size), regime), dtype), "eager")
+    return set_implementation(to_dtype(set_weights(build_model(size), regime), dtype), attention_of_oracle())
 
 
 @functools.cache
@@ -436,15 +442,21 @@ def compare(
 def measure_fully(
     name: str, got: Any, close: Any, exact: Any, dtype: torch.dtype, depth: int, again: Again | None
 ) -> dict[str, Any]:
-    """measure(); where the limit is exceeded with the CPU's sums in other orders, then with the oracle's choices."""
+    """measure(); where the limit is exceeded, with the CPU's sums in other orders, then with the oracle's choices. For
+    gradients with the device's attention on the CPU first."""
     entry = measure(name, got, close, exact, dtype, depth)
     if again is None or not 1.0 < entry["ratio"] < math.inf:
         return entry
     if not again.holds(lambda value: distance(value, exact)[0] <= UNIT[torch.float32]):
         return entry
     others: list[torch.Tensor] = []
-    while entry["ratio"] > 1.0 and len(others) < ORDERS:
-        with OtherOrder(len(others)):
+    if math.isfinite(again.comparable):  # gradients: SDPA computes its probabilities again, from rounded scores
+        others = again.with_the_subjects_attention(lambda value: distance(value, exact)[0] <= UNIT[torch.float32])
+    entry = measure(name, got, close, exact, dtype, depth, others)
+    for seed in range(ORDERS):
+        if entry["ratio"] <= 1.0:
+            break
+        with OtherOrder(seed):
             others.append(again.close())
         entry = measure(name, got, close, exact, dtype, depth, others)
     if entry["reference_error"] > again.comparable:

@@ -1,0 +1,142 @@
+"""`testgen --run`: a test that ends its process, hangs or takes all memory has failed, and the others run."""
+import contextlib
+import importlib.util
+import json
+import os
+import pathlib
+import stat
+import sys
+import time
+import unittest
+
+import support
+from support import TestCase, gabbro
+
+PYTHON = os.environ.get("GABBRO_TEST_PYTHON", sys.executable)  # one with torch, transformers and pytest
+HAS_TOOLS = sys.executable != PYTHON or all(map(importlib.util.find_spec, ("torch", "transformers", "pytest")))
+MEMORY = pathlib.Path("/sys/fs/cgroup/memory")  # of cgroup v1; the other one has its limits next to the processes
+LIMIT = 3 << 29
+
+# Each ends as its name says; {folder} is for what the checks need to know.
+TESTS = '''
+import ctypes
+import os
+import sys
+import time
+
+
+def test_before() -> None:
+    pass
+
+
+def test_abort() -> None:
+    os.abort()
+
+
+def test_segfault() -> None:
+    ctypes.string_at(0)
+
+
+def test_loop() -> None:
+    while True:
+        pass
+
+
+def test_exit() -> None:
+    os._exit(0)
+
+
+def test_sys_exit() -> None:
+    sys.exit(0)
+
+
+def test_fork() -> None:
+    os.fork()
+
+
+def test_fork_and_leave() -> None:
+    child = os.fork()
+    if child == 0:
+        time.sleep(1000)
+    with open("{folder}/left", "w") as file:
+        file.write(str(child))
+
+
+def test_fork_and_crash() -> None:
+    if os.fork() == 0:
+        os.abort()
+    os.wait()
+
+
+def test_allocate_all() -> None:
+    assert "{limited}", "memory has no limit here"
+    blocks = []
+    while True:
+        blocks.append(b"x" * (64 << 20))
+
+
+def test_after() -> None:
+    pass
+'''
+CRASHED = {"abort": "crashed: signal 6 (SIGABRT)", "segfault": "crashed: signal 11 (SIGSEGV)",
+           "exit": "ended the process with exit code 0",
+           "allocate_all": "crashed: signal 9 (SIGKILL), which the system sends where memory is exhausted"}
+PASSED = ("before", "fork", "fork_and_leave", "fork_and_crash", "after")
+
+
+@contextlib.contextmanager
+def limited_memory():
+    """A folder for processes that have LIMIT bytes together; None where it may not be made."""
+    group = MEMORY / f"gabbro_testgen_{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(LIMIT))
+    except OSError:
+        yield None
+        return
+    yield group
+    for _ in range(50):
+        with contextlib.suppress(OSError):
+            group.rmdir()
+            return
+        time.sleep(0.1)
+
+
+@unittest.skipUnless(HAS_TOOLS, "no torch, transformers and pytest here: GABBRO_TEST_PYTHON names an interpreter")
+class Isolation(TestCase):
+    def python_in(self, group):
+        """A program that starts Python in a group of limited memory."""
+        program = self.folder / "python"
+        enter = f"echo $$ > '{group}/cgroup.procs' || exit 9\n" if group else ""
+        program.write_text(f"#!/bin/sh\n{enter}exec '{PYTHON}' \"$@\"\n")
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        return program
+
+    def test_each_ends_as_itself_and_the_others_run(self):
+        pack = self.folder / "pack"
+        self.succeeds("testgen", "llama", "-o", pack, "--checks", "causal", "--dtypes", "f32")
+        with limited_memory() as group:
+            text = TESTS.replace("{folder}", str(self.folder)).replace("{limited}", "yes" if group else "")
+            (pack / "test_ending.py").write_text(text)
+            result = gabbro("testgen", "--run", pack, "--devices", "cpu", "--limit", "20", "--json",
+                            "--python", self.python_in(group))
+        self.assertEqual(result.code, 1, result)
+        rows = {row["test"].removeprefix("test_"): row for row in json.loads(result.text)["results"]}
+        self.assertEqual([rows[name]["status"] for name in PASSED], ["passed"] * len(PASSED), rows)
+        self.assertEqual(rows["causal[cpu-f32-tiny]"]["status"], "passed")
+        self.assertEqual(rows["loop"]["status"], "timeout")
+        self.assertIn("did not end in 20 s", rows["loop"]["reason"])
+        self.assertEqual(rows["sys_exit"]["status"], "failed")
+        self.assertIn("SystemExit", rows["sys_exit"]["reason"])
+        for name, words in CRASHED.items():
+            if group or name != "allocate_all":
+                self.assertEqual(rows[name]["status"], "crashed", rows[name])
+                self.assertIn(words, rows[name]["reason"])
+        self.assertEqual(len(rows), 1 + len(PASSED) + len(CRASHED) + 2)
+        left = int((self.folder / "left").read_text())
+        self.assertFalse(pathlib.Path(f"/proc/{left}/cmdline").exists() and b"python" in
+                         pathlib.Path(f"/proc/{left}/cmdline").read_bytes(), "a child is left")
+
+
+if __name__ == "__main__":
+    support.main()
