@@ -51,6 +51,7 @@ GPU_FUNCTION inline void expert_gated(const ExpertDecodeArgs& a) {
 
 // The experts of a token and the weight of each, 0 of one that is out of range, in the block's memory.
 struct TokenExperts {
+  i32 guessed[kMaxUsedExperts];
   i32 expert[kMaxUsedExperts];
   float weight[kMaxUsedExperts];
   u32 changed;  // whether they are others than guessed
@@ -61,7 +62,7 @@ struct TokenExperts {
     if (own == 0) changed = 0;
     if (own < a.used) {
       const i64 id = position_of(a.check, peek(a.ids + token * a.used + own));
-      expert[own] = static_cast<i32>(max_of(id, i64{0}));
+      guessed[own] = static_cast<i32>(max_of(id, i64{0}));
     }
     barrier();
   }
@@ -70,10 +71,9 @@ struct TokenExperts {
     const i32 own = static_cast<i32>(thread_index());
     if (own < a.used) {
       const i64 id = checked_position(a.check, a.ids[token * a.used + own]);
-      const i32 known = static_cast<i32>(max_of(id, i64{0}));
       weight[own] = id < 0 ? 0 : a.weights[token * a.used + own];
-      if (known != expert[own]) changed = 1;
-      expert[own] = known;
+      expert[own] = static_cast<i32>(max_of(id, i64{0}));
+      if (expert[own] != guessed[own]) changed = 1;
     }
     barrier();
     return changed == 0;
@@ -98,21 +98,21 @@ GPU_FUNCTION inline void expert_sum(const ExpertDecodeArgs& a) {
   experts->guess(a, token);
   const SlotBlock before{0, -static_cast<i32>(kWave) + static_cast<i32>(lane())};
   SlotBlock next = before;
-  const auto load = [&](RawBlock<p>& to) {
+  const auto load = [&](const i32* of_slots, RawBlock<p>& to) {
     next.advance(blocks);
     if (next.slot >= a.used) return;
-    const i64 expert = experts->expert[next.slot];
+    const i64 expert = of_slots[next.slot];
     to = load_raw<p>(a.matrices[0], (expert * a.rows + min_of(row, a.rows - 1)) * blocks + next.block);
   };
   constexpr int kAhead = 6;
   RawBlock<p> coming[kAhead] = {};
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) load(coming[i]);
+  for (int i = 0; i < kAhead; ++i) load(experts->guessed, coming[i]);
   wait_for_previous();
   if (!experts->load(a, token)) {
     next = before;
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) load(coming[i]);
+    for (int i = 0; i < kAhead; ++i) load(experts->expert, coming[i]);
   }
   round_row({a.x + static_cast<i64>(token) * a.used * a.columns, nullptr, a.used * a.columns, 0}, x);
   const i64 place = static_cast<i64>(token) * a.rows + row;
@@ -126,7 +126,7 @@ GPU_FUNCTION inline void expert_sum(const ExpertDecodeArgs& a) {
       if (at.slot >= a.used) break;
       const Block& part = x[at.slot * blocks + at.block];
       add_products<p, 1>(&coming[i], part, part.scale * experts->weight[at.slot], &total);
-      load(coming[i]);
+      load(experts->expert, coming[i]);
       at.advance(blocks);
     }
   }
