@@ -161,8 +161,8 @@ GPU_FUNCTION inline void store_f16(Share& share, Half* f16, float* undone_by, Pl
   share.for_vectors([&](i32 k, const float* values) { store_four(f16 + place(k), values, scale); });
 }
 
-// Sum of the threads' `sum` and the largest of their `peak`, in every thread: block_sum() and block_max() by one pair
-// of barriers.
+// Sum of the threads' `sum` and the largest of their `peak`, in every thread: block_sum() and block_max() with the
+// barriers of one of them.
 GPU_FUNCTION inline void add_block(float& sum, float& peak) {
   GPU_SHARED(FloatPair, parts, kMaxWaves);
   const FloatPair own = {wave_sum(sum), wave_max(peak)};
