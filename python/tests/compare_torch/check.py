@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from .compare import FEW, MANY, Difference, Reference, compare, reference_of
+from .compare import ALL, FEW, MANY, Difference, Reference, compare, reference_of
 from .differences import intended
 from .our_side import OurRun, gb
 from .outcome import Outcome
@@ -42,8 +42,8 @@ def differences_of(program: Program, device: str = "cpu") -> list[Difference]:
     except ORDINARY as error:
         found = [Difference("refused", "the program", f"{type(error).__name__}: {error}")]
         return [d for d in found if not intended(program, d)]
-    # Most results are as near as PyTorch's own; the others need the reference, and few of them one of many runs.
-    for reference in (near(expected), *(partial(reference_of, program, effort, native) for effort in (FEW, MANY))):
+    # Most results are as near as PyTorch's own; the others need the reference, and few of them one of more runs.
+    for reference in (near(expected), *(partial(reference_of, program, effort, native) for effort in (FEW, MANY, ALL))):
         found = [d for d in compare(program, reference(), ours) if not intended(program, d)]
         if not all(d.kind == "value" for d in found) or not found:
             break

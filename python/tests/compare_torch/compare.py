@@ -2,12 +2,13 @@
 
 The reference is PyTorch in float64. A tolerance for each element is how far the reference moves when every rounding
 error that the program's dtypes may make is put into it at random (`Run` with noise): so it knows the dtypes, the number
-of operations and how ill-conditioned they are. Where PyTorch's own result is further away, that error counts too.
+of operations and how ill-conditioned they are. Where PyTorch's own result is further away, that error counts too; and
+before a difference is believed, its error for inputs that differ from the program's in the last bit.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,15 @@ import numpy as np
 from .outcome import Outcome
 from .program import FLOATS, Program
 
-FEW, MANY = (2, 8.0), (16, 8.0)  # perturbed runs and factor: at first, and before a difference is believed
+
+@dataclass(frozen=True)
+class Effort:
+    runs: int  # perturbed ones
+    neighbors: int = 0  # inputs next to the program's
+
+
+FEW, MANY, ALL = Effort(2), Effort(16), Effort(128, 32)  # at first, and before a difference is believed
+FACTOR = 8.0  # from the movement that was seen to the tolerance
 # Numbers below the normal ones may be taken as 0, but for float16, where they are common.
 SPACING = {"float32": 2.0**-126, "float64": 2.0**-1022, "float16": 2.0**-24, "bfloat16": 2.0**-126}
 EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -49,13 +58,38 @@ def movement(exact: np.ndarray, moved: list[np.ndarray]) -> np.ndarray:
     for other in moved:
         if other.shape != exact.shape:
             return np.full(exact.shape, np.inf)
-        distance = np.abs(np.asarray(other, np.float64) - exact)
+        with np.errstate(invalid="ignore"):
+            distance = np.abs(np.asarray(other, np.float64) - exact)
         distance = np.where(np.isfinite(distance), distance, np.where(same_class(other, exact), 0, np.inf))
         spread = np.maximum(spread, distance)
     return spread
 
 
-def reference_of(program: Program, effort: tuple[int, float] = FEW, run: Any = None) -> Reference:
+def errors_of_neighbors(program: Program, count: int) -> list[list[np.ndarray]]:
+    """PyTorch's errors for inputs whose floats are moved by one bit: what they are at the inputs is one sample."""
+    from .torch_side import Run, dtype_name, to_torch
+
+    generator = np.random.default_rng(0)
+    errors = []
+    for _ in range(count):
+        inputs = []
+        for x in program.inputs:
+            if x.dtype in FLOATS:
+                factor = 1 + EPSILON[x.dtype] * generator.integers(-1, 2, x.array.shape)
+                with np.errstate(all="ignore"):
+                    x = replace(x, array=x.array * factor)
+                x = replace(x, array=to_torch(x).double().numpy())
+            inputs.append(x)
+        moved = replace(program, inputs=inputs)
+        run = Run(moved)
+        native = run.outcome()
+        exact = Run(moved, [dtype_name(y) for y in run.results]).outcome()
+        pairs = zip(native.arrays(), exact.arrays(), strict=True)
+        errors.append([movement(np.asarray(right, np.float64), [found]) for (_, found), (_, right) in pairs])
+    return errors
+
+
+def reference_of(program: Program, effort: Effort = FEW, run: Any = None) -> Reference:
     """`run`: the program's in its dtypes, where there is one."""
     from .torch_side import Run, dtype_name
 
@@ -63,19 +97,27 @@ def reference_of(program: Program, effort: tuple[int, float] = FEW, run: Any = N
     native = run.outcome()
     dtypes = [dtype_name(y) for y in run.results]
     exact = Run(program, dtypes).outcome()
-    count, factor = effort
     moved = []
-    for noise in range(count):
+    for noise in range(effort.runs):
         moved.append([array for _, array in Run(program, dtypes, noise).outcome().arrays()])
     tolerances = []
     for at, (_, array) in enumerate(exact.arrays()):
         spread = movement(np.asarray(array, np.float64), [arrays[at] for arrays in moved])
-        tolerances.append(np.where(spread > 0, factor * spread, 0))
-    # Second derivatives are differences of first ones.
-    sizes = [np.abs(array[np.isfinite(array)]).max(initial=0) for array in exact.gradients]
+        tolerances.append(np.where(spread > 0, FACTOR * spread, 0))
+    # Second derivatives are differences of first ones, also of those by inputs that are constants here.
+    firsts = exact.gradients
+    if exact.seconds and effort is ALL:
+        inputs = [replace(x, grad=x.grad or x.dtype in FLOATS) for x in program.inputs]
+        firsts = Run(replace(program, inputs=inputs, order=1), dtypes).outcome().gradients
+    sizes = [np.abs(array[np.isfinite(array)]).max(initial=0) for array in firsts]
     for at in range(len(exact.seconds)):
         epsilon = EPSILON[native.gradient_dtypes[at]]
         tolerances[len(tolerances) - len(exact.seconds) + at] += 8 * epsilon * max(sizes)
+    for errors in errors_of_neighbors(program, effort.neighbors):
+        tolerances = [
+            np.maximum(allowed, 4 * error) if error.shape == allowed.shape else allowed
+            for allowed, error in zip(tolerances, errors, strict=True)
+        ]
     return Reference(native, exact, tolerances)
 
 

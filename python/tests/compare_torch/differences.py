@@ -110,7 +110,13 @@ INTENDED = [
     ),
     Intended(
         "products beyond the dtype",
-        lambda program, d: d.kind == "value" and has_extremes(program, {"prod", "cumulative_prod", "bilinear"}),
+        lambda program, d: (
+            d.kind == "value"
+            and (
+                has_extremes(program, {"prod", "cumulative_prod", "bilinear"})
+                or ("gradient" in d.where and has_extremes(program, {"scaled_dot_product_attention"}))
+            )
+        ),
         "The order of factors decides which products on the way overflow or underflow.",
     ),
     Intended(
@@ -161,9 +167,7 @@ INTENDED = [
     ),
     Intended(
         "no variance",
-        lambda program, d: (
-            "np.float64(nan), PyTorch np.float64(inf)" in d.text and bool({"var", "std"} & calls(program))
-        ),
+        lambda program, d: d.kind == "value" and "np.float64(nan), PyTorch" in d.text and has_no_variance(program),
         "With a correction that is not less than the number of elements, the standard's var and std are NaN.",
     ),
     Intended(
@@ -213,6 +217,12 @@ INTENDED = [
         "values are cast",
         lambda program, d: refuses(d, "dtype to be equal to src.dtype") and "put_along_axis" in calls(program),
         "put_along_axis casts values to the dtype of the tensor, as documented and as NumPy's.",
+    ),
+    Intended(
+        "padding of windows with gaps",
+        lambda program, d: refuses(d, "at most half of kernel size") and "max_pool1d" in calls(program),
+        "Padding is at most half of a window with its gaps, as in PyTorch's max_pool2d; its max_pool1d counts the "
+        "window without them.",
     ),
     Intended(
         "windows that reach into padding",
@@ -302,6 +312,22 @@ def gradients_overflow(program: Program) -> bool:
     outputs = [exact.results[at] for at in program.outputs]
     found = exact.gradients_of([exact.results[at] for at in numbers], outputs, False) if numbers else []
     return any((gradient.abs() > LARGEST[dtypes[at]]).any().item() for at, gradient in zip(numbers, found, strict=True))
+
+
+def has_no_variance(program: Program) -> bool:
+    """The variance of some numbers, all finite, is infinite or NaN."""
+    from .torch_side import Run, to_numpy
+
+    run = Run(program)
+    run.forward()
+    for call, result in zip(program.calls, run.results, strict=True):
+        if call.op in {"var", "std"} and not np.isfinite(to_numpy(result)).all():
+            values = [
+                run.inputs[ref.number] if ref.kind == "x" else run.results[ref.number] for ref in refs_of(call.args)
+            ]
+            if all(np.isfinite(to_numpy(x)).all() for x in values):
+                return True
+    return False
 
 
 def is_next_to_pole(program: Program) -> bool:

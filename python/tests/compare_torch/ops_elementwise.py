@@ -294,4 +294,4 @@ def add_activations(op) -> None:
         op(name, f"F.{name}(a, alpha)", f"{theirs}(a, alpha)", slope, inner=True, weight=0.7)
     op("softplus", "F.softplus(a, beta, threshold)", "TF.softplus(a, beta, threshold)", soft, inner=True, weight=0.7)
     op("hardtanh", "F.hardtanh(a, low, high)", "TF.hardtanh(a, low, high)", interval, weight=0.7, exact=True)
-    op("glu", "F.glu(a, dim)", "TF.glu(a, dim)", gates, inner=True, weight=0.7)
+    op("glu", "F.glu(a, dim)", "t.glu(a, dim)", gates, inner=True, weight=0.7)

@@ -102,6 +102,8 @@ def gather(a: Tensor, indices: Tensor, axis: int) -> Tensor:
 
 
 def pad(a: Tensor, widths: Any, mode: str, value: Any) -> Tensor:
+    if a.ndim == 0:  # has no axes to pad
+        return a
     if mode == "constant":
         flat = [n for pair in reversed(widths) for n in pair]
         return TF.pad(a, flat, "constant", value)
@@ -186,6 +188,25 @@ def log_softmax(a: Tensor, axis: int) -> Tensor:
         return torch.log_softmax(a, axis)
     distance = a - a.detach().amax(axis, keepdim=True)
     return distance - torch.log(rounding(torch.exp(distance).sum(axis, keepdim=True)))
+
+
+def logsumexp(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """In the reference by its parts, as `log_softmax`."""
+    along = dims(a, axis)
+    if not is_reference() or not along or a.numel() == 0:
+        return over(torch.logsumexp, a, axis, keepdims)
+    most = a.detach().amax(along, keepdim=True)
+    most = torch.where(torch.isfinite(most), most, 0)
+    y = most + rounding(torch.log(rounding(rounding(torch.exp(a - most)).sum(along, keepdim=True))))
+    return y if keepdims else y.reshape([n for dim, n in enumerate(a.shape) if dim not in {d % a.ndim for d in along}])
+
+
+def glu(a: Tensor, dim: int) -> Tensor:
+    """In the reference by its parts: sigmoid is rounded, and what is left to 1 is its derivative far from 0."""
+    if not is_reference() or a.shape[dim] % 2 != 0:
+        return TF.glu(a, dim)
+    value, gate = a.chunk(2, dim)
+    return value * rounding(torch.sigmoid(gate))
 
 
 def is_reference() -> bool:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as TF
 
 from . import torch_names
-from .compare import EPSILON, FEW
+from .compare import EPSILON, FEW, MANY
 from .operations import OPERATIONS
 from .outcome import Outcome, weights_of
 from .program import FLOATS, DTypeName, Input, Program, Ref, substituted
@@ -59,7 +59,8 @@ class Run:
         self.program, self.dtypes, self.exact = program, dtypes, dtypes is not None
         self.noise = None if noise is None else torch.Generator().manual_seed(noise)
         # In some of many runs results are numbers of the dtype: they may meet a point where a derivative is infinite.
-        self.rounds = noise is not None and noise >= FEW[0] and noise % 2 == 1
+        self.rounds = noise is not None and noise >= FEW.runs and noise % 2 == 1
+        self.sizes = noise is not None and noise >= MANY.runs
         self.names = {"torch": torch, "TF": TF, "t": torch_names}
         self.inputs = []
         for x in program.inputs:
@@ -69,16 +70,22 @@ class Run:
         self.results: list[torch.Tensor] = []
         self.known: Outcome | None = None
 
+    def errors(self, x: torch.Tensor) -> torch.Tensor:
+        """In units of the largest: that one at first, which moves results the most; any where there are many runs."""
+        if self.sizes:
+            return torch.rand(x.shape, generator=self.noise, dtype=torch.float64) * 2 - 1
+        return self.signs(x)
+
     def signs(self, x: torch.Tensor) -> torch.Tensor:
         return torch.randint(0, 2, x.shape, generator=self.noise, dtype=torch.float64) * 2 - 1
 
     def perturbed(self, x: torch.Tensor, epsilon: float) -> torch.Tensor:
         if self.noise is None or not x.dtype.is_floating_point:
             return x
-        return x * (1 + epsilon / 2 * self.signs(x))
+        return x * (1 + epsilon / 2 * self.errors(x))
 
     def moved(self, number: float, dtype: str) -> float:
-        return number * (1 + EPSILON[dtype] / 2 * float(self.signs(torch.zeros(())).item()))
+        return number * (1 + EPSILON[dtype] / 2 * float(self.errors(torch.zeros(())).item()))
 
     def nominal(self, ref: Ref) -> str:
         assert self.dtypes is not None
@@ -108,6 +115,8 @@ class Run:
         torch_names.rounding = lambda x: self.perturbed(x, epsilon)
         with self.perturbed_memory(op.exact, dtype):
             result = eval(op.torch_code, self.names, args)
+        if op.exact and self.rounds and dtype in FLOATS:  # exact but for a number that the dtype does not have
+            result = Rounded.apply(result, getattr(torch, dtype))
         if self.exact and not op.exact and dtype in FLOATS:
             result = self.perturbed(result, EPSILON[dtype])
             if self.rounds:

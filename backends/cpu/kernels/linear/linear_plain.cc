@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/linear/linear_dot.h"
+#include "backends/cpu/kernels/matmul/product_tile.h"
 #include "backends/cpu/pack/codes.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
@@ -81,22 +82,28 @@ void block(const void* const* panels, int64_t columns, const float* tile, int fi
   const float* x = tile + first;
   constexpr int64_t kVectorBytes = kPanelRows * dtype_info(dtype).block_bytes;
   const std::byte* weights[kPanels];
-  F32 sums[kPanels][kTokens];
-  for (int p = 0; p < kPanels; ++p) {
-    weights[p] = static_cast<const std::byte*>(panels[p]);
-    for (F32& sum : sums[p]) sum = zero_f32();
-  }
-  for (int64_t k = 0; k < columns; ++k) {
-    F32 w[kPanels];
-    for (int p = 0; p < kPanels; ++p) w[p] = load_weights<dtype>(weights[p] + k * kVectorBytes);
-    unroll<kTokens>([&](auto t) {
-      const F32 value = splat(x[k * W + t]);
-      for (int p = 0; p < kPanels; ++p) sums[p][t] = fma(w[p], value, sums[p][t]);
-    });
-  }
-  for (int p = 0; p < kPanels; ++p) {
-    for (int t = 0; t < kTokens; ++t) store(y + (p * W + first + t) * kLanes, sums[p][t]);
-  }
+  for (int p = 0; p < kPanels; ++p) weights[p] = static_cast<const std::byte*>(panels[p]);
+  int64_t k = 0;
+  do {
+    const bool first_steps = k == 0;
+    F32 sums[kPanels][kTokens];
+    for (auto& panel : sums)
+      for (F32& sum : panel) sum = zero_f32();
+    for (const int64_t last = std::min(columns, k + kSumSteps); k < last; ++k) {
+      F32 w[kPanels];
+      for (int p = 0; p < kPanels; ++p) w[p] = load_weights<dtype>(weights[p] + k * kVectorBytes);
+      unroll<kTokens>([&](auto t) {
+        const F32 value = splat(x[k * W + t]);
+        for (int p = 0; p < kPanels; ++p) sums[p][t] = fma(w[p], value, sums[p][t]);
+      });
+    }
+    for (int p = 0; p < kPanels; ++p) {
+      for (int t = 0; t < kTokens; ++t) {
+        float* to = y + (p * W + first + t) * kLanes;
+        store(to, first_steps ? sums[p][t] : load(to) + sums[p][t]);
+      }
+    }
+  } while (k < columns);
 }
 
 template <DType dtype, int W, int kPanels>

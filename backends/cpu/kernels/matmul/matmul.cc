@@ -1,6 +1,6 @@
 // f32 matrix product [..., M, K] × [..., K, N], strided, with broadcast batch axes. Blocks of both factors are packed
 // and stay in the caches; register tiles walk over them (Goto and van de Geijn, "Anatomy of high-performance matrix
-// multiplication", 2008). Sums run over K in order, in f32. Few rows have matmul_few.cc.
+// multiplication", 2008). Sums are f32, of blocks of K in order. Few rows have matmul_few.cc.
 #include <algorithm>
 
 #include "backends/common/primitives.h"

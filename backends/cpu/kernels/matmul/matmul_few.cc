@@ -1,5 +1,5 @@
 // Matrix products [..., M, K] x [..., K, N] of few rows, of f32, f16 and bf16: B is read once, along its rows, as fast
-// as memory gives it, and halves are converted in registers. Sums run over K in order, in f32.
+// as memory gives it, and halves are converted in registers. Sums are f32, of blocks of K in order.
 #include <algorithm>
 
 #include "backends/common/primitives.h"
@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/elementwise/elements.h"
 #include "backends/cpu/kernels/elementwise/strided.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/matmul/product_tile.h"
 
 namespace gabbro::cpu::GABBRO_ISA {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 constexpr int64_t kFewRows = 4;   // up to here a panel of B is not read often enough to be worth gathering
 constexpr int64_t kStrip = 512;   // columns: 2 KiB of each row of f32, and sums that stay in the L1 cache
 constexpr int kRowsTogether = 4;  // of B, so that the sums are read and written less often
+static_assert(kSumSteps % kRowsTogether == 0);
 
 template <class T>
 class MatmulFew : public Kernel {
@@ -46,20 +48,29 @@ class MatmulFew : public Kernel {
  private:
   // All rows of A times a strip of B's columns.
   void multiply(const T* a, const T* b, int64_t columns, T* c) const {
-    alignas(64) float sums[kFewRows * kStrip];
+    alignas(64) float sums[kFewRows * kStrip];   // of a block of kSumSteps
+    alignas(64) float total[kFewRows * kStrip];  // of the blocks before
     std::fill_n(sums, a_.rows * kStrip, 0.0f);
     for (int64_t k = 0; k < a_.columns; k += kRowsTogether) {
+      if (k > 0 && k % kSumSteps == 0) close_block(k > kSumSteps, sums, total);
       const int depth = static_cast<int>(std::min<int64_t>(kRowsTogether, a_.columns - k));
       const Strip strip = {
           .data = b + k * b_.row_stride, .row_stride = b_.row_stride, .rows = depth, .columns = columns};
       kAddRows[static_cast<size_t>(a_.rows - 1)](a_, a + k * a_.column_stride, strip, sums);
     }
+    if (a_.columns > kSumSteps) close_block(true, total, sums);
     for (int64_t r = 0; r < a_.rows; ++r) {
       for (int64_t j = 0; j < columns; j += kLanes) {
         store_some(c + r * b_.columns + j, load(sums + r * kStrip + j),
                    static_cast<int>(std::min<int64_t>(kLanes, columns - j)));
       }
     }
+  }
+
+  // Adds the sums `from` to `to`, or copies them where that is the first block, and clears them.
+  void close_block(bool accumulate, float* from, float* to) const {
+    for (int64_t i = 0; i < a_.rows * kStrip; ++i) to[i] = accumulate ? to[i] + from[i] : from[i];
+    std::fill_n(from, a_.rows * kStrip, 0.0f);
   }
 
   // Neighboring columns of up to kRowsTogether rows of B.
