@@ -117,11 +117,15 @@ void set(nb::handle self, nb::handle object, nb::handle value) {
   std::vector<Index> indices = index_argument(object, x);
   Tensor values = cast(operand("setitem", value, x), x.dtype());
   if (const auto result = masked(x, indices, values)) return rebind("setitem", self, *result);
-  const Shape wanted = element(x, indices).shape();
+  const Tensor before = element(x, indices);
+  const Shape& wanted = before.shape();
   values = without_leading_ones(values, wanted.rank());
   if (!(broadcast_shapes("setitem", values.shape(), wanted) == wanted))
     throw bad_input("[setitem] a value of shape {} does not fit in {}", values.shape().to_string(), wanted.to_string());
-  if (wanted.elements() == 0) return;
+  if (wanted.elements() == 0) {
+    if (!is_tracing()) evaluate(before);  // indices out of range
+    return;
+  }
   values = broadcast_to(values, wanted);
   const bool elements = std::ranges::any_of(indices, picks_elements);
   rebind("setitem", self,

@@ -88,6 +88,26 @@ def test_writing_out_of_range():
     assert y.tolist() == [6, 2, 5]
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+@pytest.mark.parametrize(
+    ("shape", "key"),
+    [((0, 3), np.s_[:, 7]), ((3, 0), np.s_[7]), ((1, 1, 1), np.s_[:0, 6]), ((2, 0, 3), np.s_[0, :, 3])],
+)
+def test_out_of_range_without_elements(shape, key, dtype):
+    """NumPy looks at the indices even where nothing is selected."""
+    parts = key if isinstance(key, tuple) else (key,)
+    key = tuple(part if isinstance(part, slice) else np.array([part], dtype) for part in parts)
+    with pytest.raises(IndexError):
+        np.zeros(shape)[key]
+    key = tuple(part if isinstance(part, slice) else gb.tensor(part) for part in key)
+    with pytest.raises(IndexError, match=r"\[index\] index \d is outside axis \d of size \d"):
+        gb.zeros(shape)[key].numpy()
+    x = gb.zeros(shape)
+    with pytest.raises(IndexError, match=r"\[index\] index \d is outside axis \d of size \d"):
+        x[key] = 1.0
+    assert gb.zeros((0, 3))[:, gb.tensor([2, -3])].numpy().shape == (0, 2)
+
+
 def test_the_message_names_op_index_axis_and_size():
     with pytest.raises(IndexError, match=r"^\[take\] index -5 is outside axis 1 of size 4$"):
         gb.take(gb.zeros((2, 4)), ids([0, -5]), axis=1).numpy()
