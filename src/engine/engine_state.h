@@ -36,11 +36,11 @@ struct DecodeStep {
 
   llm::Step inputs() const {
     return {.ids = ids,
-            .places = {.positions = positions,
-                       .sequence = sequences,
-                       .page_table = page_tables.front(),
-                       .slots = slots,
-                       .separate = true},
+            .places = TokenPositions{.positions = positions,
+                                     .sequence = sequences,
+                                     .page_table = page_tables.front(),
+                                     .slots = slots,
+                                     .separate = true},
             .page_tables = page_tables};
   }
 };

@@ -301,11 +301,12 @@ Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* can
     for (const int32_t row : output_rows) {
       if (row >= first && row < first + count) rows.push_back(row - static_cast<int32_t>(first));
     }
+    // A nested aggregate without its type's name is destroyed twice by GCC 12 where a later upload throws.
     return llm::Step{.ids = ints(ids),
-                     .places = {.positions = ints(positions),
-                                .sequence = ints(sequences),
-                                .page_table = tables.front(),
-                                .slots = states},
+                     .places = TokenPositions{.positions = ints(positions),
+                                              .sequence = ints(sequences),
+                                              .page_table = tables.front(),
+                                              .slots = states},
                      .page_tables = tables,
                      .output_rows = upload_ints(device, Shape{std::ssize(rows)}, rows)};
   };
