@@ -87,27 +87,31 @@ struct PanelSource {
 };
 
 // Rows of A, in tiles that are `tile_step` elements apart and of which `block` is the first, times whole vectors of
-// columns; source_at(j) is B from column j on. What is left of the rows takes wider tiles.
+// columns; source_at(j) is B from column j on. What is left of the rows takes wider tiles. Sums are of blocks of K.
 template <class Tile, class SourceAt>
 void product_block(const Tile& block, int64_t tile_step, int64_t rows, int64_t columns, int64_t depth,
                    const SourceAt& source_at) {
-  const auto at = [&](int64_t r, int64_t j) {
+  const auto multiply = [&](int count, int vectors, int64_t r, int64_t j, const auto& source) {
     Tile tile = block;
     tile.a += r / kMatrixRows * tile_step;
     tile.out += r * block.out_stride + j;
-    return tile;
+    int64_t k = 0;
+    do {
+      product_tile(count, vectors, tile, source, k, std::min(depth, k + kSumSteps));
+      tile.accumulate = true;
+    } while ((k += kSumSteps) < depth);
   };
   const int64_t whole = rows / kMatrixRows * kMatrixRows;
   for (int64_t j = 0; j < columns && whole > 0; j += kPanel) {
     const auto source = source_at(j);
     const auto vectors = static_cast<int>(std::min<int64_t>(kTileVectors, (columns - j) / kLanes));
-    for (int64_t r = 0; r < whole; r += kMatrixRows) product_tile(kMatrixRows, vectors, at(r, j), source, 0, depth);
+    for (int64_t r = 0; r < whole; r += kMatrixRows) multiply(kMatrixRows, vectors, r, j, source);
   }
   const auto left = static_cast<int>(rows - whole);
   for (int64_t j = 0, vectors = 0; j < columns && left > 0; j += vectors * kLanes) {
     vectors = std::min<int64_t>(tile_vectors(left), (columns - j) / kLanes);
     if (vectors > kTileVectors) vectors -= vectors % kTileVectors;  // whole panels, but for the last
-    product_tile(left, static_cast<int>(vectors), at(whole, j), source_at(j), 0, depth);
+    multiply(left, static_cast<int>(vectors), whole, j, source_at(j));
   }
 }
 

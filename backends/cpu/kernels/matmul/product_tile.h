@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "backends/cpu/simd/simd.h"
@@ -49,40 +50,43 @@ struct PackedTile {
 // with the block's and the number of blocks.
 inline constexpr int64_t kSumSteps = 256;
 
+// Steps `begin` to `end`, of which the sum is added to what is there with `accumulate`.
 template <int kRows, int kVectors, class Tile, class Source>
 void product_tile(const Tile& tile, const Source& b, int64_t begin, int64_t end) {
+  F32 sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) sum[r][j] = zero_f32();
+  }
   const int64_t row_stride = tile.row_stride;
   const float* a = tile.a + begin * tile.step_stride;
-  bool accumulate = tile.accumulate;
-  int64_t step = begin;
-  do {
-    F32 sum[kRows][kVectors];
+  for (int64_t step = begin; step < end; ++step, a += tile.step_stride) {
+    F32 vectors[kVectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) vectors[j] = b.at(step, j);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
+      const F32 factor = splat(a[r * row_stride]);
 #pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) sum[r][j] = zero_f32();
+      for (int j = 0; j < kVectors; ++j) sum[r][j] = fma(factor, vectors[j], sum[r][j]);
     }
-    for (const int64_t last = std::min(end, step + kSumSteps); step < last; ++step, a += tile.step_stride) {
-      F32 vectors[kVectors];
-#pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) vectors[j] = b.at(step, j);
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        const F32 factor = splat(a[r * row_stride]);
-#pragma GCC unroll 4
-        for (int j = 0; j < kVectors; ++j) sum[r][j] = fma(factor, vectors[j], sum[r][j]);
-      }
-    }
+  }
+  const auto store_sums = [&](auto adds) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) {
         float* out = tile.out + r * tile.out_stride + j * kLanes;
-        store(out, accumulate ? load(out) + sum[r][j] : sum[r][j]);
+        store(out, adds ? load(out) + sum[r][j] : sum[r][j]);
       }
     }
-    accumulate = true;
-  } while (step < end);
+  };
+  if (tile.accumulate) {
+    store_sums(std::true_type());
+  } else {
+    store_sums(std::false_type());
+  }
 }
 
 // `rows` (1 to kMatrixRows) rows times `vectors` (at most tile_vectors(rows)) vectors.
