@@ -403,7 +403,7 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
 }
 
 // The same of a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself; one
-// of those that share a KV head stores them in the cache, for later launches.
+// block of a KV head's stores them in the cache, for later launches.
 template <bool scaled, int max_dim>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   GPU_SHARED(OfHeads, q, max_dim);

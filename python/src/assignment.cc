@@ -122,12 +122,12 @@ void set(nb::handle self, nb::handle object, nb::handle value) {
   values = without_leading_ones(values, wanted.rank());
   if (!(broadcast_shapes("setitem", values.shape(), wanted) == wanted))
     throw bad_input("[setitem] a value of shape {} does not fit in {}", values.shape().to_string(), wanted.to_string());
+  const bool elements = std::ranges::any_of(indices, picks_elements);
   if (wanted.elements() == 0) {
-    if (!is_tracing()) evaluate(before);  // indices out of range
+    if (elements && !is_tracing()) evaluate(before);  // indices out of range
     return;
   }
   values = broadcast_to(values, wanted);
-  const bool elements = std::ranges::any_of(indices, picks_elements);
   rebind("setitem", self,
          elements ? with_elements(x, values, indices) : with_ranges(x, values, ranges_of(indices, x.shape())));
 }

@@ -81,13 +81,12 @@ Tensor pick(const Tensor& x, const Tensor& indices, int axis, const IndexUse& us
   std::vector<int64_t> lengths = lengths_of(x);
   lengths[static_cast<size_t>(axis)] = count;
   const Attributes attributes = index_attributes(use);
-  if (outer * inner == 0) {  // no row is read, so that resolve_index checks the indices
-    const Tensor rows = positions_of(indices, length, attributes);
-    return reshape(gather_rows(reshape(x, Shape{length, 0}), rows, attributes), Shape(lengths));
-  }
-  if (outer == 1) {
-    const Tensor rows = indices.dtype() == DType::i32 ? indices : positions_of(indices, length, attributes);
-    return reshape(gather_rows(reshape(x, Shape{length, inner}), rows, attributes), Shape(lengths));
+  const int64_t together = outer * inner;
+  if (outer == 1 || together == 0) {
+    // The kernel of gather checks the indices, but for empty rows, of which none is read.
+    const bool checked = indices.dtype() == DType::i32 && together > 0;
+    const Tensor rows = checked ? indices : positions_of(indices, length, attributes);
+    return reshape(gather_rows(reshape(x, Shape{length, together}), rows, attributes), Shape(lengths));
   }
   if (outer * length > std::numeric_limits<int32_t>::max())
     return axis_from_first(pick(axis_to_first(x, axis), indices, 0, use), axis);

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .compare import LARGEST, Difference
-from .program import DTypeName, Program, refs_of
+from .program import Call, DTypeName, Program, refs_of
 
 if TYPE_CHECKING:
+    import torch
+
     from .torch_side import Run
 
 
@@ -263,6 +265,11 @@ INTENDED = [
 ]
 
 
+def tensors_of(run: Run, call: Call) -> list[torch.Tensor]:
+    """The tensors among a call's arguments."""
+    return [run.inputs[ref.number] if ref.kind == "x" else run.results[ref.number] for ref in refs_of(call.args)]
+
+
 def floats_of(program: Program) -> list[np.ndarray]:
     """Inputs and results of floats, as PyTorch has them."""
     from .torch_side import Run, to_numpy
@@ -283,8 +290,7 @@ def has_extremes(program: Program, functions: set[str]) -> bool:
     run = Run(program)
     run.forward()
     for call in program.calls:
-        for ref in refs_of(call.args) if call.op in functions else []:
-            x = run.inputs[ref.number] if ref.kind == "x" else run.results[ref.number]
+        for x in tensors_of(run, call) if call.op in functions else []:
             size = np.abs(to_numpy(x).astype(np.float64))
             if (size[np.isfinite(size)] > (1e153 if "64" in str(x.dtype) else 1e18)).any():
                 return True
@@ -320,14 +326,12 @@ def has_no_variance(program: Program) -> bool:
 
     run = Run(program)
     run.forward()
-    for call, result in zip(program.calls, run.results, strict=True):
-        if call.op in {"var", "std"} and not np.isfinite(to_numpy(result)).all():
-            values = [
-                run.inputs[ref.number] if ref.kind == "x" else run.results[ref.number] for ref in refs_of(call.args)
-            ]
-            if all(np.isfinite(to_numpy(x)).all() for x in values):
-                return True
-    return False
+    return any(
+        call.op in {"var", "std"}
+        and not np.isfinite(to_numpy(result)).all()
+        and all(np.isfinite(to_numpy(x)).all() for x in tensors_of(run, call))
+        for call, result in zip(program.calls, run.results, strict=True)
+    )
 
 
 def is_next_to_pole(program: Program) -> bool:
@@ -350,8 +354,7 @@ def has_gelu_tail(program: Program) -> bool:
     run = Run(program)
     run.forward()
     for call in program.calls:
-        for ref in refs_of(call.args) if call.op == "gelu" else []:
-            x = run.inputs[ref.number] if ref.kind == "x" else run.results[ref.number]
+        for x in tensors_of(run, call) if call.op == "gelu" else []:
             if "64" in str(x.dtype) and (to_numpy(x) < -1.5).any():
                 return True
     return False

@@ -198,7 +198,7 @@ def logsumexp(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
     most = a.detach().amax(along, keepdim=True)
     most = torch.where(torch.isfinite(most), most, 0)
     y = most + rounding(torch.log(rounding(rounding(torch.exp(a - most)).sum(along, keepdim=True))))
-    return y if keepdims else y.reshape([n for dim, n in enumerate(a.shape) if dim not in {d % a.ndim for d in along}])
+    return y if keepdims else y.squeeze(along)
 
 
 def glu(a: Tensor, dim: int) -> Tensor:
