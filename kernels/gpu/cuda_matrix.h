@@ -213,6 +213,39 @@ GPU_FUNCTION inline void done_together() {
 }
 // After writes to the block's memory that such products read.
 GPU_FUNCTION inline void show_together() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Copies into the block's memory by the copy engine (cp.async.bulk), which one thread begins. No registers hold them
+// or their addresses, and products of four waves see them without a fence.
+#define GABBRO_BULK_COPIES
+// Counts the bytes of a group of copies that are to come; used for one group after the other.
+struct CopyBarrier {
+  u64 word;
+};
+// By one thread, before show_barriers() and the block's barrier.
+GPU_FUNCTION inline void begin_barrier(CopyBarrier& to) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&to)) : "memory");
+}
+GPU_FUNCTION inline void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// By one thread: the next group has this many bytes, in all its copies.
+GPU_FUNCTION inline void expect_bytes(CopyBarrier& of, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&of)), "r"(bytes)
+               : "memory");
+}
+// By one thread; addresses and bytes are multiples of 16.
+GPU_FUNCTION inline void begin_bulk_copy(CopyBarrier& of, void* to, const void* from, u32 bytes) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(to)),
+               "l"(from), "r"(bytes), "r"(shared_address(&of))
+               : "memory");
+}
+// By all that read the copies of group `number` of this barrier, counted from 0.
+GPU_FUNCTION inline void wait_for_copies(CopyBarrier& of, u32 number) {
+  asm volatile(
+      "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" ::"r"(
+          shared_address(&of)),
+      "r"(number % 2)
+      : "memory");
+}
 #endif
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -37,6 +37,10 @@
 //                                      follows.
 //   kCopiesPassRegisters               whether copies bypass the registers, so that many can be in flight
 //   TransposedCopy<count, pitch>       the same into a TransposedTile, for its Copy
+// If GABBRO_BULK_COPIES is defined, a copy engine copies contiguous bytes; a CopyBarrier in the block's memory counts them:
+//   begin_barrier(barrier), show_barriers()    by one thread, then the block's barrier
+//   expect_bytes(barrier, bytes), begin_bulk_copy(barrier, to, from, bytes)    by one thread, for a group of copies
+//   wait_for_copies(barrier, number)           by all, for group `number`
 //   kLoadsTranspose                    whether loads of columns transpose: see TransposedTile
 // Pairs of f16 in a 32-bit word, the first in its lower bits:
 //   pack_f16(x, y), pack_bf16(x, y), pack<T>(x, y), add_f16x2(a, b), fma_f16x2(a, b, c)

@@ -119,6 +119,9 @@ inline constexpr i32 kStepVectors = kBatchDepth / 8;
 template <int tile_tokens>
 struct BatchMemory {
   Half x[kBatchStages][kStageSteps][tile_tokens * kBatchDepth];
+#ifdef GABBRO_BULK_COPIES
+  CopyBarrier landed[kBatchStages];
+#endif
 };
 
 // Chunks of weights that are under way, of `chunks` to a step and `bytes` a lane. With many tokens a lane may have no
@@ -191,14 +194,11 @@ GPU_FUNCTION inline void multiply_chunk_together(const Half* x, const typename W
 }
 #endif
 
-// The end of a step's products, before its activations are overwritten and after the next ones have landed.
+// The end of a step's products, before its activations are overwritten.
 template <bool together>
 GPU_FUNCTION inline void end_step() {
 #ifdef GABBRO_TOGETHER
-  if constexpr (together) {
-    done_together<0>();
-    show_together();
-  }
+  if constexpr (together) done_together<0>();
 #endif
 }
 template <class Weights, bool together, int token_tiles>

@@ -33,7 +33,12 @@ class GatherCopy {
     }
     copy_.sent();
   }
-  GPU_FUNCTION void landed() { copy_.template landed<0>(); }
+  GPU_FUNCTION void landed() {
+    copy_.template landed<0>();
+#ifdef GABBRO_TOGETHER
+    if constexpr (takes_together(tile_tokens, blocks)) show_together();
+#endif
+  }
 
  private:
   static constexpr int kCount = tile_tokens * kStepVectors / kBatchThreads;

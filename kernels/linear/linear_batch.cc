@@ -128,7 +128,45 @@ GPU_FUNCTION inline void store_sums(const LinearBatchArgs& a, const BatchRows& r
   }
 }
 
-// Steps of the activations, copied by the whole block.
+// Steps of the activations, which memory has one after the other.
+#ifdef GABBRO_BULK_COPIES
+template <int tile_tokens>
+class StepCopy {
+ public:
+  GPU_FUNCTION StepCopy(const LinearBatchArgs& a, i32 token)
+      : from_(a.f16 + static_cast<i64>(token) * kBatchDepth), step_(static_cast<i64>(a.padded) * kBatchDepth) {
+    if (thread_index() == 0) {
+#pragma unroll
+      for (int i = 0; i < kBatchStages; ++i) begin_barrier(landed_of(i));
+      show_barriers();
+    }
+    barrier();
+  }
+  // Those of a stage from `step` on, but for what is at `end` or past it.
+  GPU_FUNCTION void begin(i32 step, i32 end, Half (&stage)[kStageSteps][tile_tokens * kBatchDepth]) {
+    const u32 number = begun_++;
+    if (thread_index() != 0 || step >= end) return;
+    const i32 steps = min_of(kStageSteps, end - step);
+    CopyBarrier& landed = landed_of(number);
+    expect_bytes(landed, static_cast<u32>(steps) * kStepBytes);
+#pragma unroll 1
+    for (i32 s = 0; s < steps; ++s) begin_bulk_copy(landed, stage[s], from_ + (step + s) * step_, kStepBytes);
+  }
+  GPU_FUNCTION void landed() {
+    const u32 number = ended_++;
+    wait_for_copies(landed_of(number), number / kBatchStages);
+  }
+
+ private:
+  static constexpr u32 kStepBytes = tile_tokens * kBatchDepth * sizeof(Half);
+  GPU_FUNCTION static CopyBarrier& landed_of(u32 number) {
+    return block_memory<BatchMemory<tile_tokens>>().landed[number % kBatchStages];
+  }
+  const Half* from_;
+  i64 step_;  // elements
+  u32 begun_ = 0, ended_ = 0;
+};
+#else
 template <int tile_tokens>
 class StepCopy {
  public:
@@ -157,6 +195,7 @@ class StepCopy {
   i64 step_;  // elements
   TileCopy<kCount * kStageSteps> copy_;
 };
+#endif
 
 template <class Weights, int tile_tokens>
 GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
