@@ -16,24 +16,26 @@ inline constexpr int kWaves = kTileKeys / static_cast<int>(kTile);
 inline constexpr int kThreads = kWaves * static_cast<int>(kWave);
 static_assert(kMatrixHeads == static_cast<int>(kTile) / 2);
 
-// Tiles of which the copies are under way while one is worked on, and tiles that the block's memory holds: where copies
-// pass through registers they land when there is room.
-inline constexpr int kAhead = kCopiesPassRegisters ? 2 : 1;
-inline constexpr int kSlots = kCopiesPassRegisters ? 3 : 1;
+// Tiles of keys or values that the block's memory holds; the keys of a tile come before its values. Two are under way
+// while one is worked on: where copies pass through registers, there; else in the block's memory.
+inline constexpr int kSlots = kCopiesPassRegisters ? 3 : 2;
 
 template <int dim>
 struct BlockMemory {
   using Tiles = CacheTiles<false, dim, kTileKeys, kThreads>;
   static constexpr u32 kPitch = dim + 8;
   alignas(16) Half queries[kTile * kPitch];
-  struct Slot {
-    alignas(16) Half keys[Tiles::Keys::kElements];
-    alignas(16) Half values[Tiles::Values::kElements];
+  struct alignas(16) Slot {
+    static constexpr u32 kKeys = Tiles::Keys::kElements, kValues = Tiles::Values::kElements;
+    Half elements[kKeys < kValues ? kValues : kKeys];
   } slots[kSlots];
   float maxima[kWaves][kMatrixHeads];
   float sums[kWaves][kMatrixHeads];
   Half fresh_key[dim];  // of the token itself, where they are not in the cache yet
   Half fresh_value[dim];
+
+  GPU_FUNCTION Half* keys(i32 tile) { return slots[2 * tile % kSlots].elements; }
+  GPU_FUNCTION Half* values(i32 tile) { return slots[(2 * tile + 1) % kSlots].elements; }
 
   // [kWaves][kMatrixHeads][kOutputPitch], where tiles were.
   static constexpr int kOutputPitch = dim + 8;  // two heads at most share a bank
@@ -223,8 +225,8 @@ class Share {
     to_ = min_of(keys.end, from_ + keys.split);
     count_ = to_ > from_ ? (to_ - from_ + kTileKeys - 1) / kTileKeys : 0;
     tiles_.select(sequence, {max_of(keys.first, from_), to_});
-#pragma unroll
-    for (int tile = 0; tile < kAhead; ++tile) send_for(tile);
+    send_for_keys(0);
+    send_for_values(0);
   }
 
   // Key `fresh`, if it is in the split, is in the block's memory and not in the cache; -1: there is none. The queries
@@ -240,23 +242,26 @@ class Share {
     QueryFragments<dim> queries(memory_.queries);
     for (i32 tile = 0; tile < count_; ++tile) {
       const i32 base = from_ + tile * kTileKeys;
-      auto& slot = memory_.slots[tile % kSlots];
-      tiles_.template end_keys<2 * (kAhead - 1)>();
-      tiles_.template end_values<2 * (kAhead - 1)>();
-      if (fresh >= base && fresh < base + kTileKeys) put_fresh(slot, fresh - base);
+      const u32 fresh_key = static_cast<u32>(fresh - base);
+      const Half *keys = memory_.keys(tile), *values = memory_.values(tile);
+      tiles_.template end_keys<1>();
+      if (fresh_key < kTileKeys) put_fresh_key(memory_.keys(tile), fresh_key);
       barrier();
-      send_for(tile + kAhead);  // where the tile before this one was
+      send_for_keys(tile + 1);  // where the values before these were
       if (tile == 0) queries.hold();
-      Accumulator scores = multiply_keys<dim>(queries, slot.keys, own_key);
+      Accumulator scores = multiply_keys<dim>(queries, keys, own_key);
       if (a_.softcap > 0) cap(a_.softcap, scores);
       if (base < keys_.first || base + kTileKeys > to_) hide(base + static_cast<i32>(own_key), scores);
       apply_softmax(running, scores);
       const Fragment weights = to_fragment(scores);
+      tiles_.template end_values<1>();
+      if (fresh_key < kTileKeys) put_fresh_value(memory_.values(tile), fresh_key);
+      barrier();
+      send_for_values(tile + 1);  // where the keys were
 #pragma unroll
       for (int d = 0; d < running.kDimTiles; ++d) {
-        multiply(weights, Tiles::Values::load(slot.values, own_key, d * kTile), running.output[d]);
+        multiply(weights, Tiles::Values::load(values, own_key, d * kTile), running.output[d]);
       }
-      if constexpr (kSlots == kAhead) barrier();
     }
     const i64 row = static_cast<i64>(block_index().x) * a_.q.heads + heads_.first;
     store_outputs<dim>(a_, row, heads_, keys_.splits, running, memory_);
@@ -264,22 +269,21 @@ class Share {
   }
 
  private:
-  GPU_FUNCTION void send_for(i32 tile) {
-    if (tile < count_) {
-      auto& slot = memory_.slots[tile % kSlots];
-      tiles_.begin_keys(from_ + tile * kTileKeys, slot.keys);
-      tiles_.begin_values(from_ + tile * kTileKeys, slot.values);
-    } else {
-      tiles_.begin_none();
-      tiles_.begin_none();
-    }
+  GPU_FUNCTION void send_for_keys(i32 tile) {
+    if (tile >= count_) return tiles_.begin_none();
+    tiles_.begin_keys(from_ + tile * kTileKeys, memory_.keys(tile));
   }
-  GPU_FUNCTION void put_fresh(typename BlockMemory<dim>::Slot& slot, i32 key) {
+  GPU_FUNCTION void send_for_values(i32 tile) {
+    if (tile >= count_) return tiles_.begin_none();
+    tiles_.begin_values(from_ + tile * kTileKeys, memory_.values(tile));
+  }
+  GPU_FUNCTION void put_fresh_key(Half* keys, u32 key) {
     barrier();  // all copies are there
-    for (i32 d = static_cast<i32>(thread_index()); d < dim; d += kThreads) {
-      slot.keys[Tiles::Keys::place(static_cast<u32>(d), static_cast<u32>(key))] = memory_.fresh_key[d];
-      slot.values[Tiles::Values::place(static_cast<u32>(key), static_cast<u32>(d))] = memory_.fresh_value[d];
-    }
+    for (u32 d = thread_index(); d < dim; d += kThreads) keys[Tiles::Keys::place(d, key)] = memory_.fresh_key[d];
+  }
+  GPU_FUNCTION void put_fresh_value(Half* values, u32 key) {
+    barrier();
+    for (u32 d = thread_index(); d < dim; d += kThreads) values[Tiles::Values::place(key, d)] = memory_.fresh_value[d];
   }
   // Scores of keys that the token does not see become the smallest of all.
   GPU_FUNCTION void hide(i32 base, Accumulator& scores) const {

@@ -19,8 +19,8 @@ struct QuantizeRowsArgs {
 
 // Threads of a block that converts a row, of a wide one or of a few tokens: many, for the latency.
 inline constexpr int kConvertThreads = 1024;
-// 16-byte vectors of a row that a thread holds: 4096 columns with kLinearThreads, 8192 and 24576 with kConvertThreads.
-inline constexpr int kConvertedRowVectors = 4, kConvertedBatchVectors = 2, kConvertedWideRowVectors = 6;
+// 16-byte vectors of a row that a thread holds: 4096 columns with kLinearThreads, 8192 and 16384 with kConvertThreads.
+inline constexpr int kConvertedRowVectors = 4, kConvertedBatchVectors = 2, kConvertedWideRowVectors = 4;
 
 // Activations [T, K] as f16 for matrix cores: grid T, a block each. A row whose largest element is below 2⁻⁴, or not
 // below 2¹⁵, is scaled by a power of two to 2¹⁴ or above: nothing overflows, and few elements are subnormal.

@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -443,6 +444,24 @@ uint32_t launch_memory(CUmodule module, CUfunction function, const std::string& 
   return bytes;
 }
 
+// Divides a multiprocessor's memory between its blocks and the L1 cache, and returns the number of blocks that run at a
+// time. Launches with different divisions do not overlap, so that all kernels have the same one, but for those of which
+// no block has room. The cache keeps the rest of a sector that a lane reads in parts, as the scales of K formats: with
+// the smallest cache a step of eight sequences of Q4_K_M takes 1.27 times as long on an H200, and one token 1.05 times.
+int divide_memory(CUdevice device, CUfunction function, int threads, uint32_t launch_bytes, const char* name) {
+  constexpr int kBlocksBytes = 132 << 10;  // one of the divisions of an H200's 228 KB
+  const Driver& cuda = driver();
+  int own = 0, blocks = 0;
+  cuda.check(cuda.cuFuncGetAttribute_(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), name);
+  own += static_cast<int>(launch_bytes) + attribute(device, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
+  const int most = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+  const int bytes = own <= kBlocksBytes ? std::min(kBlocksBytes, most) : most;
+  const int percent = (100 * bytes + most - 1) / most;
+  cuda.check(cuda.cuFuncSetAttribute_(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, percent), name);
+  cuda.check(cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor_(&blocks, function, threads, launch_bytes), name);
+  return own > 0 ? std::min(blocks, bytes / own) : blocks;
+}
+
 Function* find_function(Module* module, const char* name) {
   std::unique_ptr<Function>& known = module->functions[name];
   if (known != nullptr) return known.get();
@@ -453,13 +472,8 @@ Function* find_function(Module* module, const char* name) {
     if (driver().cuModuleGetFunction_(&function, loaded, name) != CUDA_SUCCESS) continue;
     int threads = 0;
     driver().check(driver().cuFuncGetAttribute_(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), name);
-    // One division of the multiprocessors' memory for all kernels: launches with different ones do not overlap.
-    driver().check(driver().cuFuncSetAttribute_(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-                                                CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
-                   name);
     const uint32_t memory = launch_memory(loaded, function, name);
-    int blocks = 0;  // of a multiprocessor
-    driver().check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor_(&blocks, function, threads, memory), name);
+    const int blocks = divide_memory(module->context->device, function, threads, memory, name);
     const int units = attribute(module->context->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     known = std::make_unique<Function>(function, static_cast<uint32_t>(threads), memory,
                                        static_cast<uint32_t>(blocks * units));
