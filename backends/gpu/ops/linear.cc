@@ -30,11 +30,11 @@ namespace {
 // kernels for eight tokens take 9 ms for each eight). Without either, above kTiledTokens our tiles: they reach 0.53,
 // 0.94 and 1.53 times the speed of the kernels for eight tokens with 16, 32 and 64 tokens.
 constexpr int64_t kTiledTokens = 32;
-// f16 and bf16: several small matrices in one launch, and one with few tokens, are faster than by a library, which
-// needs two or three launches for each. q, k and v of an 8B model on an H200: 27 and 32 µs with 8 and 32 tokens, by
-// cuBLASLt 43 and 45; with 64 tokens both take 41. The output projection takes 13 with 8 tokens, by cuBLASLt 16.
-constexpr int64_t kBatchedTogether = 32, kBatchedAlone = 8;  // tokens
-constexpr int64_t kSmallMatrix = 32 << 20;                   // weights of the first
+// f16 and bf16: several small matrices in one launch are faster than by a library, which needs two or three launches
+// for each. q, k and v of an 8B model on an H200: 27 and 32 µs with 8 and 32 tokens, by cuBLASLt 43 and 45; with 64
+// tokens both take 41.
+constexpr int64_t kBatchedTogether = 32;    // tokens
+constexpr int64_t kSmallMatrix = 32 << 20;  // weights of the first
 // From here on the kernels for eight tokens, which read the weights once per eight, are not worth a measurement.
 constexpr int64_t kTooManyForFew = 128;
 
@@ -296,10 +296,9 @@ std::vector<std::pair<std::string, LinearCandidate>> candidates_of(const abi::Ke
   const auto wants_batch = [&](const abi::TensorView& weight) { return asks_batch(weight, tokens, context); };
   const auto may_batch = [&](const abi::TensorView& weight) { return takes_batch(weight, tokens, context); };
   const std::pair batch("batch", LinearCandidate{.batch = true});
-  const bool asks_ours =
-      std::ranges::all_of(weights, wants_batch) ||
-      (std::ranges::all_of(weights, may_batch) && tokens <= (matrices > 1 ? kBatchedTogether : kBatchedAlone) &&
-       weights[0].shape[0] * weights[0].shape[1] <= kSmallMatrix);
+  const bool asks_ours = std::ranges::all_of(weights, wants_batch) ||
+                         (std::ranges::all_of(weights, may_batch) && matrices > 1 && tokens <= kBatchedTogether &&
+                          weights[0].shape[0] * weights[0].shape[1] <= kSmallMatrix);
   if (asks_ours) candidates.push_back(batch);
   if (tokens <= kFewTokens || std::ranges::none_of(weights, takes_f16)) {
     candidates.push_back(few);
