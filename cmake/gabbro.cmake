@@ -19,6 +19,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND memory GREATER 6000)
 endif()
 add_library(gabbro_options INTERFACE)
 target_link_libraries(gabbro_options INTERFACE gabbro_plain_options)
+set(gabbro_test_seconds 900)  # that a test program may take
 if(GABBRO_SANITIZE)
   target_compile_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   # A null pointer needs no sanitizer to be seen, and these two take as long to compile as all others together.
@@ -26,6 +27,7 @@ if(GABBRO_SANITIZE)
   # g++ 12 takes what the sanitizers insert for uses of uninitialized values.
   target_compile_options(gabbro_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE})
+  set(gabbro_test_seconds 3600)
 endif()
 if(GABBRO_FUZZ)
   target_compile_options(gabbro_options INTERFACE -fsanitize=fuzzer-no-link)  # coverage feedback, in the libraries too
@@ -162,7 +164,7 @@ function(gabbro_test name)
   target_compile_definitions(${name} PRIVATE GABBRO_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 900
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${gabbro_test_seconds}
     ENVIRONMENT "GABBRO_BUILD_DIR=${CMAKE_BINARY_DIR}$<$<STREQUAL:${ARG_LABEL},per_backend>:;GABBRO_DEVICE=cpu>")
 endfunction()
 
