@@ -193,12 +193,14 @@ GPU_FUNCTION inline float addend(const LinearArgs& a, int matrix, i32 row) {
 
 inline constexpr int kOneWaves = kOneThreads / static_cast<int>(kWave);
 
-// Memory of a block.
+// Memory of a block: 65 KB, of which two have room on a multiprocessor (backends/gpu/cuda/api_cuda.cc).
 template <class Weights>
 struct OneMemory {
   typename ChunksAhead<Weights::kChunks>::Memory weights;
   float parts[2][Weights::kChunks][kOneWaves];  // of the products of two groups: [row][wave]
-  float squares[kOneWaves];                     // of x
+
+  // The squares of x of each wave, until the second group's products come.
+  GPU_FUNCTION float* squares() { return parts[1][0]; }
 };
 
 GPU_FUNCTION inline float sum_of_waves(const float* parts, i32 waves) {
@@ -241,11 +243,12 @@ GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
   }
   if (a.norm != nullptr) {
     squares = wave_sum(squares);
-    if (lane() == 0) memory.squares[wave_index()] = squares;
+    if (lane() == 0) memory.squares()[wave_index()] = squares;
   }
 
   const i32 row_waves = a.row_threads / static_cast<i32>(kWave);
   const i32 own_row = static_cast<i32>(thread_index());  // of the group, for the threads that finish its rows
+  float factor = a.norm == nullptr ? 1.0f : -1;          // -1: not known yet
   int turn = 0;
   while (index < groups) {
     const RowGroup group = group_at<paired>(a, index, group_rows);
@@ -271,12 +274,12 @@ GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
       if (lane() % kSumLanes == 0) memory.parts[turn][lane() / kSumLanes][wave_index()] = sum;
     }
     barrier();
-    if (finishes) {
+    if (factor < 0) {
       // With a norm the products are those of x·weight so far; the waves of the first row have all squares.
-      const float factor =
-          a.norm == nullptr
-              ? 1.0f
-              : 1 / sqrt(sum_of_waves(memory.squares, row_waves) / static_cast<float>(a.columns) + a.epsilon);
+      factor = 1 / sqrt(sum_of_waves(memory.squares(), row_waves) / static_cast<float>(a.columns) + a.epsilon);
+      if (more) barrier();
+    }
+    if (finishes) {
       // Row i·count + r of the group is the i-th of those that the waves of row r have.
       const i32 first_wave = own_row % place.count * row_waves;
       float values[kMatrices];

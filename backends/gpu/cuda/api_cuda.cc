@@ -446,8 +446,9 @@ uint32_t launch_memory(CUmodule module, CUfunction function, const std::string& 
 
 // Divides a multiprocessor's memory between its blocks and the L1 cache, and returns the number of blocks that run at a
 // time. Launches with different divisions do not overlap, so that all kernels have the same one, but for those of which
-// no block has room. The cache keeps the rest of a sector that a lane reads in parts, as the scales of K formats: with
-// the smallest cache a step of eight sequences of Q4_K_M takes 1.27 times as long on an H200, and one token 1.05 times.
+// two blocks have no room (attention of many tokens). The cache keeps the rest of a sector that a lane reads in parts,
+// as the scales of K formats: with the smallest cache a step of eight sequences of Q4_K_M takes 1.27 times as long on
+// an H200, and one token 1.05 times.
 int divide_memory(CUdevice device, CUfunction function, int threads, uint32_t launch_bytes, const char* name) {
   constexpr int kBlocksBytes = 132 << 10;  // one of the divisions of an H200's 228 KB
   const Driver& cuda = driver();
@@ -455,7 +456,7 @@ int divide_memory(CUdevice device, CUfunction function, int threads, uint32_t la
   cuda.check(cuda.cuFuncGetAttribute_(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), name);
   own += static_cast<int>(launch_bytes) + attribute(device, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
   const int most = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
-  const int bytes = own <= kBlocksBytes ? std::min(kBlocksBytes, most) : most;
+  const int bytes = 2 * own <= kBlocksBytes ? std::min(kBlocksBytes, most) : most;
   const int percent = (100 * bytes + most - 1) / most;
   cuda.check(cuda.cuFuncSetAttribute_(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, percent), name);
   cuda.check(cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor_(&blocks, function, threads, launch_bytes), name);
