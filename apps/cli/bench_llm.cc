@@ -146,8 +146,9 @@ std::vector<Result> measure_all(const std::shared_ptr<Engine>& engine, const Llm
       for (const int32_t& token : tokens) append({&token, 1});
     }));
     // All weights once, the keys and values of the depth, and on average half of those that the test writes.
-    results.back().bytes_per_token = static_cast<double>(facts.bytes_per_token) +
-                                     (o.depth + 0.5 * o.generate) * static_cast<double>(facts.kv_bytes_per_token);
+    const auto read = [&](int64_t tokens) { return static_cast<double>(engine->kv_bytes_read(o.depth + tokens)); };
+    results.back().bytes_per_token =
+        static_cast<double>(facts.bytes_per_token) + (read(o.generate / 2) + read((o.generate + 1) / 2)) / 2;
   }
   return results;
 }

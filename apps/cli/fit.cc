@@ -48,7 +48,8 @@ struct Forecast {
 };
 
 constexpr const char* kFormula =
-    "tokens/s = share x bandwidth / (bytes_per_token + tokens in cache x kv_bytes_per_token)";
+    "tokens/s = share x bandwidth / (bytes_per_token + tokens in cache x kv_bytes_per_token); "
+    "layers with a window read the tokens in it";
 
 llm::Blueprint blueprint_of(const FitOptions& o) {
   if (!o.shape.empty()) return llm::parse_blueprint(o.shape);

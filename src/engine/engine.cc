@@ -133,6 +133,9 @@ const SamplingDefaults& Engine::sampling_defaults() const { return state_->sampl
 
 const text::ChatTemplate* Engine::chat_template() const { return state_->chat_template.get().get(); }
 
+uint64_t Engine::kv_bytes_read(int64_t tokens) const {
+  return static_cast<uint64_t>(state_->cache->config().bytes_read(tokens));
+}
 std::optional<uint64_t> Engine::memory_peak() const {
   if (!state_->device->counts_memory()) return std::nullopt;
   return state_->device->memory(abi::MemoryKind::kDevice).reserved_peak;

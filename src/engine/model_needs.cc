@@ -81,11 +81,7 @@ uint64_t state_bytes(const ModelNeeds& needs) {
 }
 
 uint64_t kv_bytes_read(const ModelNeeds& needs, DType kv_type, int64_t tokens) {
-  const nn::KvCacheConfig config{.dtype = kv_type};
-  int64_t bytes = 0;
-  for (const nn::CacheLayer& layer : needs.cache)
-    bytes += (layer.window > 0 ? std::min(tokens, layer.window) : tokens) * config.bytes_per_token(layer);
-  return static_cast<uint64_t>(bytes);
+  return static_cast<uint64_t>(nn::KvCacheConfig{.layers = needs.cache, .dtype = kv_type}.bytes_read(tokens));
 }
 
 uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, const CacheSize& size) {

@@ -74,6 +74,13 @@ int64_t KvCacheConfig::bytes_per_token() const {
   return bytes;
 }
 
+int64_t KvCacheConfig::bytes_read(int64_t tokens) const {
+  int64_t bytes = 0;
+  for (const CacheLayer& layer : layers)
+    bytes += (layer.window > 0 ? std::min(tokens, layer.window) : tokens) * bytes_per_token(layer);
+  return bytes;
+}
+
 int64_t KvCacheConfig::state_bytes() const {
   int64_t elements = 0;
   for (const CacheLayer& layer : layers) {

@@ -84,6 +84,8 @@ TEST_P(Windows, TakeTheMemoryOfTheWindow) {
   constexpr uint64_t kPage = 64 * 2 * TinyModel::kD * 2;
   const uint64_t window = 4 + kStep / 64, all = kLong / 64;
   const auto engine = load(long_context());
+  EXPECT_EQ(engine->kv_bytes_read(10), kPage / 64 * 2 * 10);
+  EXPECT_EQ(engine->kv_bytes_read(1000), kPage / 64 * (kWindow + (GetParam() ? 1000 : kWindow)));
   if (engine->facts().device_id != "cpu") GTEST_SKIP() << "steps may be larger";
   EXPECT_EQ(engine->facts().cache_bytes, kPage * (window + (GetParam() ? all : window)));
   EXPECT_EQ(load(kShort)->facts().cache_bytes, kPage * 2 * kShort / 64);
