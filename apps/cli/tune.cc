@@ -39,10 +39,10 @@ std::shared_ptr<Device> open_for_tuning(const TuneOptions& o) {
   return device;
 }
 
-// One measurement stands for the lengths from half of it up; up to eight tokens there is one candidate.
+// One measurement stands for the lengths from half of it up; one and two tokens are measured where they are asked for.
 std::vector<int> default_tokens(const Device& device) {
   std::vector<int> tokens;
-  for (int count = 16; count <= prefill_chunk(device.facts()); count *= 2) tokens.push_back(count);
+  for (int count = 4; count <= prefill_chunk(device.facts()); count *= 2) tokens.push_back(count);
   return tokens;
 }
 

@@ -56,7 +56,9 @@ class Tune(TestCase):
         self.assertEqual(d["file"], str(self.folder / "own.txt"))
         self.assertFalse(self.kept.exists())
         lengths = {int(s["shape"].split()[3]) for s in d["shapes"] if s["shape"].startswith("linear")}
-        self.assertEqual(lengths, {16, 32, 64, 128, 256, 512})
+        self.assertEqual(lengths, {4, 8, 16, 32, 64, 128, 256, 512})
+        few = [s for s in d["shapes"] if s["shape"].startswith("linear up to 4 tokens")]
+        self.assertEqual({frozenset(c["name"] for c in s["candidates"]) for s in few}, {frozenset({"few", "batch"})})
 
     def test_what_is_known_is_used_and_the_answer_stays(self):
         """Two commands, of which the second uses the candidates that the file names."""

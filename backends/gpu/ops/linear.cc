@@ -296,14 +296,16 @@ std::vector<std::pair<std::string, LinearCandidate>> candidates_of(const abi::Ke
   const auto wants_batch = [&](const abi::TensorView& weight) { return asks_batch(weight, tokens, context); };
   const auto may_batch = [&](const abi::TensorView& weight) { return takes_batch(weight, tokens, context); };
   const std::pair batch("batch", LinearCandidate{.batch = true});
-  const bool asks_ours = std::ranges::all_of(weights, wants_batch) ||
-                         (std::ranges::all_of(weights, may_batch) && matrices > 1 && tokens <= kBatchedTogether &&
-                          weights[0].shape[0] * weights[0].shape[1] <= kSmallMatrix);
-  if (asks_ours) candidates.push_back(batch);
+  const bool takes_ours = std::ranges::all_of(weights, may_batch);
   if (tokens <= kFewTokens || std::ranges::none_of(weights, takes_f16)) {
     candidates.push_back(few);
+    if (takes_ours) candidates.push_back(batch);
     return candidates;
   }
+  const bool asks_ours =
+      std::ranges::all_of(weights, wants_batch) || (takes_ours && matrices > 1 && tokens <= kBatchedTogether &&
+                                                    weights[0].shape[0] * weights[0].shape[1] <= kSmallMatrix);
+  if (asks_ours) candidates.push_back(batch);
   const bool asks =
       std::ranges::all_of(weights, [&](const abi::TensorView& weight) { return asks_library(weight, tokens); });
   if (std::ranges::all_of(weights, takes_f16) && (asks || context.tuning().active())) {
@@ -316,7 +318,7 @@ std::vector<std::pair<std::string, LinearCandidate>> candidates_of(const abi::Ke
   }
   const auto add = [&](const auto& more) { candidates.insert(candidates.end(), more.begin(), more.end()); };
   if (asks) add(libraries);
-  if (!asks_ours && std::ranges::all_of(weights, may_batch)) candidates.push_back(batch);
+  if (!asks_ours && takes_ours) candidates.push_back(batch);
   if (tokens <= kTiledTokens) candidates.push_back(few);
   add(tiles);
   if (tokens > kTiledTokens && tokens <= kTooManyForFew) candidates.push_back(few);

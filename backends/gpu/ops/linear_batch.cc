@@ -148,14 +148,14 @@ class LinearBatch : public Kernel {
 }  // namespace
 
 bool takes_batch(const abi::TensorView& weight, int64_t tokens, const MakeContext& context) {
-  return tokens > kFewTokens && tokens <= kMostTokens && batch_function(weight, tokens, context) != nullptr;
+  return tokens > 1 && tokens <= kMostTokens && batch_function(weight, tokens, context) != nullptr;
 }
 
 bool asks_batch(const abi::TensorView& weight, int64_t tokens, const MakeContext& context) {
   const int64_t most = weight.dtype == DType::f16    ? kMostHalfTokens
                        : weight.dtype == DType::bf16 ? kMostBFloatTokens
                                                      : kMostTokens;
-  return tokens <= most && takes_batch(weight, tokens, context);
+  return tokens > kFewTokens && tokens <= most && takes_batch(weight, tokens, context);
 }
 
 std::unique_ptr<Kernel> make_linear_batch(const abi::KernelRequest& request, const abi::LinearOptions& options,
