@@ -37,7 +37,8 @@
 //                                      follows.
 //   kCopiesPassRegisters               whether copies bypass the registers, so that many can be in flight
 //   TransposedCopy<count, pitch>       the same into a TransposedTile, for its Copy
-// If GABBRO_BULK_COPIES is defined, a copy engine copies contiguous bytes; a CopyBarrier in the block's memory counts them:
+// If GABBRO_BULK_COPIES is defined, a copy engine copies contiguous bytes; a CopyBarrier in the block's memory counts
+// them:
 //   begin_barrier(barrier), show_barriers()    by one thread, then the block's barrier
 //   expect_bytes(barrier, bytes), begin_bulk_copy(barrier, to, from, bytes)    by one thread, for a group of copies
 //   wait_for_copies(barrier, number)           by all, for group `number`

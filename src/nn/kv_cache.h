@@ -41,8 +41,8 @@ struct KvCacheConfig {
   int64_t bytes_per_token() const;  // in all layers
   // Keys and values that a token after `tokens` others reads: in layers with a window those in it.
   int64_t bytes_read(int64_t tokens) const;
-  int64_t state_bytes() const;      // of a sequence
-  int64_t bytes() const;            // of all pages and slots
+  int64_t state_bytes() const;  // of a sequence
+  int64_t bytes() const;        // of all pages and slots
 };
 
 class KvCache {
