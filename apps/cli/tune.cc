@@ -21,7 +21,7 @@ struct TuneOptions {
   std::string model;
   std::string shape;
   std::string type = "q4_k_m";
-  std::vector<int> tokens;  // empty: the powers of two up to the parts in which the device takes prompts
+  std::vector<int> tokens;  // empty: powers of two from 4 up to the parts in which the device takes prompts
   std::string file;
 };
 
@@ -138,7 +138,7 @@ void add_tune(Command root) {
   add_type(command, o->type).needs(shape);
   command
       .numbers("--tokens", o->tokens,
-               "Lengths of prompts to measure, 16,512 (default: the powers of two up to what the device takes at once)")
+               "Lengths of prompts to measure, 16,512 (default: powers of two from 4 to what the device takes at once)")
       .placeholder("N,N")
       .range(1, 1 << 16);
   command.option("--tuning-file", o->file, "Where to keep the results, in place of $GABBRO_HOME/tuning.txt")
