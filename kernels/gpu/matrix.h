@@ -7,7 +7,7 @@
 //   kRowSlots, row_slot(i)      number of rows of which a lane has sums, and which of them sum i belongs to
 //   kColumnPairs                whether sums 2i and 2i + 1 are adjacent, the first in an even column
 //   row_max(x), row_sum(x)      over the lanes that have sums of the same rows
-//   add_opposite_rows(sums)     adds row r + 8 to row r, and row r to row r + 8
+//   add_row_pairs(sums)         adds row r + 8 to row r, and row r to row r + 8
 // Operations:
 //   load_fragment(tile, pitch)         element (row, k) is tile[row * pitch + k]; rows begin at multiples of 16 bytes
 //   load_columns(tile, pitch)          element (column, k) is tile[column * pitch + k]; likewise
@@ -37,14 +37,14 @@
 //                                      follows.
 //   kCopiesPassRegisters               whether copies bypass the registers, so that many can be in flight
 //   TransposedCopy<count, pitch>       the same into a TransposedTile, for its Copy
-// If GABBRO_BULK_COPIES is defined, a copy engine copies contiguous bytes; a CopyBarrier in the block's memory counts
-// them:
+//   kLoadsTranspose                    whether loads of columns transpose: see TransposedTile
+// If GABBRO_BULK_COPIES is defined, a copy engine copies contiguous bytes, which a CopyBarrier in the block's memory
+// counts:
 //   begin_barrier(barrier), show_barriers()    by one thread, then the block's barrier
 //   expect_bytes(barrier, bytes), begin_bulk_copy(barrier, to, from, bytes)    by one thread, for a group of copies
 //   wait_for_copies(barrier, number)           by all, for group `number`
-//   kLoadsTranspose                    whether loads of columns transpose: see TransposedTile
 // Pairs of f16 in a 32-bit word, the first in its lower bits:
-//   pack_f16(x, y), pack_bf16(x, y), pack<T>(x, y), add_f16x2(a, b), fma_f16x2(a, b, c)
+//   pack_f16x2(x, y), pack_bfloats(x, y), pack<T>(x, y), add_f16x2(a, b), fma_f16x2(a, b, c)
 //   spread_bytes(word, pairs)          1024 + each of four unsigned bytes, exactly, as two pairs
 #pragma once
 
