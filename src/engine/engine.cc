@@ -204,7 +204,7 @@ Compiled& Engine::State::greedy_step(DecodeStep& step) {
   if (step.run_greedy) return *step.run_greedy;
   return step.run_greedy.emplace([this, inputs = step.inputs()] {
     const Tensor logits = model->forward(inputs, *cache);
-    return std::vector{logits, argmax(logits, -1), max(logits, -1)};
+    return std::vector{logits, largest_ids(logits)};
   });
 }
 

@@ -37,6 +37,11 @@ int64_t rows_of(const Chunk& chunk) {
 
 }  // namespace
 
+Tensor largest_ids(const Tensor& logits) {
+  const Tensor ids = argmax(logits, -1, true);
+  return where(isfinite(take_along_axis(logits, ids)), ids, scalar(logits.device(), -1, DType::i32));
+}
+
 void Runner::check_room(const Engine& engine, int64_t length, std::span<const int32_t> more) {
   if (more.empty()) throw bad_input("no tokens to append");
   const ModelFacts& facts = engine.facts();
@@ -74,16 +79,13 @@ std::span<const int32_t> Runner::step_greedy(std::span<const Chunk> chunks, cons
 
 bool Runner::find_largest(const std::vector<Tensor>& results, int64_t rows) {
   if (engine_->state_->device->host_accessible()) return false;
-  std::vector<Tensor> found(results.begin() + 1, results.end());
-  if (found.empty()) {
-    found = {argmax(results.front(), -1), max(results.front(), -1)};
-    eval(found);
-  }
-  // A NaN is the largest there, and of numbers alone the sampler's rule holds.
-  const std::vector<float> values = to_host<float>(found[1]);
-  if (!std::all_of(values.begin(), values.begin() + rows, [](float x) { return std::isfinite(x); })) return false;
-  const std::vector<int32_t> ids = to_host<int32_t>(found[0]);
-  greedy_.assign(ids.begin(), ids.begin() + rows);
+  const Tensor found = results.size() > 1 ? results[1] : largest_ids(results.front());
+  eval(std::span(&found, 1));
+  const auto count = static_cast<size_t>(rows);
+  const auto* const memory = static_cast<const int32_t*>(on_host(found.state().storage.get(), count * sizeof(int32_t)));
+  const std::span ids(memory, count);
+  if (std::ranges::any_of(ids, [](int32_t id) { return id < 0; })) return false;
+  greedy_.assign(ids.begin(), ids.end());
   logits_ = results.front();
   return true;
 }
@@ -378,12 +380,17 @@ std::span<const float> Runner::host(const Tensor& logits, int64_t rows) {
   const auto count = static_cast<size_t>(rows * engine_->state_->facts.vocabulary);
   const void* const memory = logits.state().storage.get();
   if (device.host_accessible()) return {static_cast<const float*>(memory), count};
-  if (host_bytes_ < count * sizeof(float)) {
-    host_bytes_ = count * sizeof(float);
-    host_logits_ = device.allocate_host(host_bytes_);
+  return {static_cast<const float*>(on_host(memory, count * sizeof(float))), count};
+}
+
+const void* Runner::on_host(const void* memory, size_t bytes) {
+  Device& device = *engine_->state_->device;
+  if (host_bytes_ < bytes) {
+    host_memory_ = device.allocate_host(bytes);
+    host_bytes_ = bytes;
   }
-  device.copy_to_host(host_logits_.get(), memory, count * sizeof(float));
-  return {static_cast<const float*>(host_logits_.get()), count};
+  device.copy_to_host(host_memory_.get(), memory, bytes);
+  return host_memory_.get();
 }
 
 }  // namespace gabbro

@@ -16,6 +16,10 @@ namespace gabbro {
 
 struct TokenTree;  // token_tree.h
 
+// The place of the largest of each row of logits [R, V], the lowest of equals, or -1 where that is not finite: [R, 1],
+// i32. A NaN is the largest, so that the sampler's rule holds for the others.
+Tensor largest_ids(const Tensor& logits);
+
 // Tokens to append to a sequence, and the rows of logits that are wanted.
 struct Chunk {
   enum class Rows { kNone, kLast, kAll };
@@ -87,7 +91,7 @@ class Runner {
   Tensor forward_tree(std::span<const Sequence* const> branches, std::span<const int32_t> tokens, const TokenTree& tree,
                       const std::atomic<bool>* cancel);
   // Makes the step, and calls finish(results, rows): logits [rows, V], undefined where none are wanted; with `greedy`
-  // there may be the places and values of the largest after them.
+  // there may be their largest_ids() after them.
   template <class Finish>
   void run_step(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel, Finish finish);
   std::span<const int32_t> largest(const std::vector<Tensor>& results, int64_t rows);
@@ -106,14 +110,17 @@ class Runner {
   Tensor run_model(const llm::Step& step, const std::atomic<bool>* cancel);
   Tensor run_traced(llm::Step step, const std::atomic<bool>* cancel);
   std::span<const float> host(const Tensor& logits, int64_t rows);
+  // A copy in pinned memory, valid until the next one.
+  const void* on_host(const void* memory, size_t bytes);
 
   std::shared_ptr<Engine> engine_;
   const Trace* trace_ = nullptr;  // of append_traced()
   // The tree that was computed last: its branches besides the first, and the nodes of all.
   std::vector<Sequence> other_branches_;
   std::vector<std::vector<int32_t>> paths_;
-  Tensor logits_;                      // of the last step
-  std::shared_ptr<void> host_logits_;  // of that step, where the device's memory is not the host's
+  Tensor logits_;  // of the last step
+  // The step's result on the host, where the device's memory is not the host's.
+  std::shared_ptr<void> host_memory_;
   size_t host_bytes_ = 0;
   std::vector<int32_t> greedy_;  // of step_greedy()
 };

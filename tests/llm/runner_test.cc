@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 
+#include "gabbro/graph/eval.h"
+#include "gabbro/ops/create.h"
 #include "src/base/error.h"
 #include "src/engine/batch.h"
 #include "tests/llm/tiny_model.h"
@@ -55,6 +58,13 @@ std::vector<int32_t> greedy(const std::shared_ptr<Engine>& engine, const std::ve
     logits = session.append({&tokens.back(), 1});
   }
   return tokens;
+}
+
+TEST(LargestIds, AreTheFirstOfEqualsAndNoneWhereNotAllAreNumbers) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = {1, 5, 5, -2, kNan, 9, 3, 1, -kInf, 2, 1, -kInf, 7, kInf, 7, 0, -4, -4, -5, -4};
+  const Tensor rows = tensor(open_device("auto", {.threads = 2}), logits, Shape{5, 4});
+  EXPECT_EQ(to_host<int32_t>(largest_ids(rows)), (std::vector<int32_t>{1, -1, 1, -1, 0}));
 }
 
 // Prompts and single tokens, mixed: the ids are the indices of the largest logits.
