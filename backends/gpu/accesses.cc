@@ -1,5 +1,7 @@
 #include "backends/gpu/accesses.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 
 #include "backends/common/request.h"
@@ -31,6 +33,20 @@ std::vector<api::Access> accesses_of(const abi::Launch& launch, size_t scratch_b
   accesses.push_back({launch.scratch, scratch_bytes, true});
   std::erase_if(accesses, [](const api::Access& access) { return access.memory == nullptr || access.bytes == 0; });
   return accesses;
+}
+
+void WrittenMemory::add(const abi::Launch& launch, size_t scratch_bytes) {
+  for (const api::Access& access : accesses_of(launch, scratch_bytes)) {
+    if (access.writes) writes_.push_back(access);
+  }
+}
+
+bool WrittenMemory::touches(const abi::TensorView& view) const {
+  const api::Access read = access_of(view, false);
+  const auto begin = [](const api::Access& access) { return reinterpret_cast<uintptr_t>(access.memory); };
+  return std::ranges::any_of(writes_, [&](const api::Access& write) {
+    return begin(write) < begin(read) + read.bytes && begin(read) < begin(write) + write.bytes;
+  });
 }
 
 }  // namespace gabbro::gpu

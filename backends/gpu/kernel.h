@@ -1,12 +1,15 @@
 // A kernel of the host side: an object specialized for one request, which enqueues GPU kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "backends/gpu/accesses.h"
 #include "backends/gpu/api.h"
 #include "backends/gpu/index_faults.h"
 #include "gabbro/backend_abi.h"
@@ -23,6 +26,14 @@ struct Launcher {
   // kCounters zeros in the device's memory, for the blocks of a launch to count each other: callers must restore the
   // zeros.
   uint32_t* counters;
+  // The writes of the launches ahead of this one in a list that becomes a graph. A graph begins after all else on the
+  // stream has ended. Null: launches before the list may still run.
+  const WrittenMemory* ahead = nullptr;
+
+  // Whether these inputs of a launch are as they will be when the launches ahead of it have ended.
+  bool settled(const abi::Launch& launch, std::initializer_list<int> inputs) const {
+    return ahead != nullptr && std::ranges::none_of(inputs, [&](int i) { return ahead->touches(launch.inputs[i]); });
+  }
 
   template <class Args>
   void operator()(const api::Function* function, Dim grid, const Args& args) const {

@@ -1,23 +1,40 @@
 #include "backends/gpu/stream.h"
 
 #include <algorithm>
+#include <span>
 
 #include "backends/gpu/accesses.h"
 
 namespace gabbro::gpu {
 namespace {
 
-// The kernels come first, so that those of a recorded list are found without knowing its launches.
+// The words that tell lists apart, one after the other, until visit(word) says false: whether it never did. The kernels
+// come first, so that those of a recorded list are found without knowing its launches.
+template <class Visit>
+bool for_words(const abi::Launch* launches, int32_t count, Visit visit) {
+  const std::span list(launches, static_cast<size_t>(count));
+  const auto visit_data = [&](const abi::TensorView& view) { return visit(view.data); };
+  return std::ranges::all_of(list, [&](const abi::Launch& launch) { return visit(launch.kernel); }) &&
+         std::ranges::all_of(list, [&](const abi::Launch& launch) {
+           return visit(launch.scratch) && std::all_of(launch.inputs, launch.inputs + launch.input_count, visit_data) &&
+                  std::all_of(launch.outputs, launch.outputs + launch.output_count, visit_data);
+         });
+}
+
 std::vector<const void*> signature_of(const abi::Launch* launches, int32_t count) {
   std::vector<const void*> signature;
-  for (int32_t i = 0; i < count; ++i) signature.push_back(launches[i].kernel);
-  for (int32_t i = 0; i < count; ++i) {
-    const abi::Launch& launch = launches[i];
-    signature.push_back(launch.scratch);
-    for (int32_t k = 0; k < launch.input_count; ++k) signature.push_back(launch.inputs[k].data);
-    for (int32_t k = 0; k < launch.output_count; ++k) signature.push_back(launch.outputs[k].data);
-  }
+  for_words(launches, count, [&](const void* word) {
+    signature.push_back(word);
+    return true;
+  });
   return signature;
+}
+
+bool is_signature_of(const std::vector<const void*>& signature, const abi::Launch* launches, int32_t count) {
+  size_t at = 0;
+  return for_words(launches, count,
+                   [&](const void* word) { return at < signature.size() && signature[at++] == word; }) &&
+         at == signature.size();
 }
 
 // FNV-1a over the words.
@@ -63,15 +80,11 @@ void GpuStream::drain() {
   }
 }
 
-void GpuStream::enqueue(const abi::Launch* launches, int32_t count) {
-  const Launcher run{queue_, counters_};
-  api::AccessCheck* const check = api::access_check();
-  for (int32_t i = 0; i < count; ++i) {
-    const auto& kernel = *static_cast<const Kernel*>(launches[i].kernel);
-    if (check != nullptr)
-      check->enqueued(queue_, kernel.implementation, accesses_of(launches[i], kernel.scratch_bytes));
-    kernel.enqueue(launches[i], run);
-  }
+void GpuStream::enqueue(const abi::Launch& launch, const WrittenMemory* ahead) {
+  const auto& kernel = *static_cast<const Kernel*>(launch.kernel);
+  if (api::AccessCheck* const check = api::access_check())
+    check->enqueued(queue_, kernel.implementation, accesses_of(launch, kernel.scratch_bytes));
+  kernel.enqueue(launch, {queue_, counters_, ahead});
 }
 
 void GpuStream::drop(Recorded& recorded) {
@@ -82,6 +95,13 @@ void GpuStream::drop(Recorded& recorded) {
 // Whether the launches went out as a graph.
 bool GpuStream::replay(const abi::Launch* launches, int32_t count) {
   if (count < kGraphLaunches) return false;
+  // Steps of one batch are the same list again and again.
+  if (last_ != nullptr && last_->graph != nullptr && is_signature_of(last_->signature, launches, count)) {
+    last_->used = ++clock_;
+    api::replay(queue_, last_->graph);
+    return true;
+  }
+  last_ = nullptr;
   std::vector<const void*> signature = signature_of(launches, count);
   Recorded& recorded = recorded_[hash_of(signature)];
   recorded.used = ++clock_;
@@ -98,20 +118,27 @@ bool GpuStream::replay(const abi::Launch* launches, int32_t count) {
   }
   if (recorded.graph == nullptr) {
     if (!api::begin_capture(queue_)) return false;
-    enqueue(launches, count);
+    WrittenMemory ahead;
+    for (int32_t i = 0; i < count; ++i) {
+      enqueue(launches[i], &ahead);
+      ahead.add(launches[i], static_cast<const Kernel*>(launches[i].kernel)->scratch_bytes);
+    }
     recorded.graph = api::end_capture(queue_);
   }
+  last_ = &recorded;
   api::replay(queue_, recorded.graph);
   return true;
 }
 
 void GpuStream::forget_graphs() {
+  last_ = nullptr;
   for (auto& [hash, recorded] : recorded_) drop(recorded);
   recorded_.clear();
 }
 
 void GpuStream::forget_graphs_of(const void* kernel) {
   const std::lock_guard lock(mutex_);
+  last_ = nullptr;
   for (auto entry = recorded_.begin(); entry != recorded_.end();) {
     Recorded& recorded = entry->second;
     const auto last = recorded.signature.begin() + recorded.launches;
@@ -145,7 +172,7 @@ bool GpuStream::execute(const abi::Launch* launches, int32_t count, const std::a
     }
   } attempt{*this};
   api::set_cancel_flag(queue_, cancel);
-  for (int32_t i = 0; i < count && !canceled(); ++i) enqueue(launches + i, 1);
+  for (int32_t i = 0; i < count && !canceled(); ++i) enqueue(launches[i], nullptr);
   return attempt.whole = !canceled();
 }
 

@@ -44,7 +44,8 @@ class GpuStream {
   static constexpr int32_t kGraphLaunches = 8;  // shorter lists are not worth a graph
 
   static void drop(Recorded& recorded);
-  void enqueue(const abi::Launch* launches, int32_t count);
+  // `ahead`: see Launcher.
+  void enqueue(const abi::Launch& launch, const WrittenMemory* ahead);
   bool replay(const abi::Launch* launches, int32_t count);
   void forget_graphs();
 
@@ -52,6 +53,7 @@ class GpuStream {
   uint32_t* counters_;
   api::Queue* queue_ = nullptr;
   std::unordered_map<uint64_t, Recorded> recorded_;  // by hash of the signature
+  Recorded* last_ = nullptr;                         // that was replayed
   uint64_t clock_ = 0;
   std::mutex mutex_;
 };

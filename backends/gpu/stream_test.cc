@@ -69,6 +69,48 @@ TEST(Graphs, AreDroppedWithAKernelThatTheyUseAndNoOther) {
   device.destroy_stream(&other);
 }
 
+// Notes which of its inputs were settled at each launch.
+class Witness : public Kernel {
+ public:
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    for (int i = 0; i < launch.input_count; ++i) settled.push_back(run.settled(launch, {i}));
+  }
+  mutable std::vector<bool> settled;
+};
+
+// An early read is of what no launch ahead in a graph writes: neither the whole of an input nor a part of it.
+TEST(Graphs, TellWhichInputsAreSettled) {
+  GpuDevice device(0);
+  const auto negate = make_negate(device);
+  auto* const memory = static_cast<float*>(device.allocate(nullptr, 4 * kListCount * 4));
+  const std::vector<float> values(4 * kListCount, 1);
+  device.copy_to_device(nullptr, memory, values.data(), values.size() * 4);
+  List list(*negate, memory, memory + kListCount);
+  const Witness witness;
+  // The inputs of the last launch but one, of which others write the first 2 * kListCount elements.
+  const auto part = [&](int64_t first, int64_t count) {
+    return abi::TensorView{.data = memory + first, .shape = {count}, .strides = {1}, .rank = 1, .dtype = DType::f32};
+  };
+  std::array<abi::TensorView, 4> inputs = {part(0, 4), part(2 * kListCount - 1, 2), part(2 * kListCount, kListCount),
+                                           part(3 * kListCount, kListCount)};
+  std::array<abi::TensorView, 1> output = {part(3 * kListCount, kListCount)};
+  list.launches[7] = {
+      .kernel = &witness, .inputs = inputs.data(), .outputs = output.data(), .input_count = 4, .output_count = 1};
+  ASSERT_TRUE(device.execute(nullptr, list.launches.data(), 9, nullptr));
+  EXPECT_EQ(witness.settled, (std::vector<bool>{false, false, false, false}));  // launches before the list may run
+  witness.settled.clear();
+  ASSERT_TRUE(device.execute(nullptr, list.launches.data(), 9, nullptr));
+  EXPECT_EQ(witness.settled, (std::vector<bool>{false, false, true, true}));
+  // Behind a launch that writes the last of them.
+  list.launches[8] = list.launches[7];
+  witness.settled.clear();
+  for (int run = 0; run < 2; ++run) ASSERT_TRUE(device.execute(nullptr, list.launches.data(), 9, nullptr));
+  const std::vector<bool> last(witness.settled.end() - 4, witness.settled.end());
+  EXPECT_EQ(last, (std::vector<bool>{false, false, true, false}));
+  device.forget_graphs_of(&witness);
+  device.free(nullptr, memory);
+}
+
 class Groups : public testing::TestWithParam<const char*> {
  protected:
   Groups() {

@@ -227,6 +227,7 @@ class Share {
     tiles_.select(sequence, {max_of(keys.first, from_), to_});
     send_for_keys(0);
     send_for_values(0);
+    if constexpr (kSlots > 2) send_for_keys(1);
   }
 
   // Key `fresh`, if it is in the split, is in the block's memory and not in the cache; -1: there is none. The queries
@@ -247,7 +248,7 @@ class Share {
       tiles_.template end_keys<1>();
       if (fresh_key < kTileKeys) put_fresh_key(memory_.keys(tile), fresh_key);
       barrier();
-      send_for_keys(tile + 1);  // where the values before these were
+      if (kSlots == 2 || tile > 0) send_for_keys(tile + 1);  // where the values before these were
       if (tile == 0) queries.hold();
       Accumulator scores = multiply_keys<dim>(queries, keys, own_key);
       if (a_.softcap > 0) cap(a_.softcap, scores);
@@ -326,22 +327,25 @@ template <int dim>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   auto& memory = block_memory<BlockMemory<dim>>();
   const AttentionArgs& a = step.attention;
-  ask_for_keys<kMatrixShareKeys, kTileKeys>(a, 2 * kTileKeys, 2);
-  wait_for_previous();
+  if (!a.settled) {
+    ask_for_keys<kMatrixShareKeys, kTileKeys>(a, 2 * kTileKeys, 2);
+    wait_for_previous();
+  }
   const i32 token = static_cast<i32>(block_index().x);
   const i32 sequence = a.sequence[token], position = a.positions[token];
   const BlockHeads heads = block_heads(a);
   const i32 d = static_cast<i32>(thread_index()) % dim, safe = element_of<dim>(a), other = partner(step.rope, safe);
-  QueryElements<dim> queries, partners;
-  queries.load(a, heads, token, safe);
-  partners.load(a, heads, token, other);
-  const float* key = head_of(step.k, token, heads.kv_head);
-  const float k = key[safe], k_partner = key[other], v = head_of(step.v, token, heads.kv_head)[safe];
   const bool known = in_table(a.table, a.kv, sequence, position);
   const Keys keys = known_keys<kMatrixShareKeys, kTileKeys>(a, known, position, position + 1);
   if (static_cast<i32>(block_index().z) >= keys.splits) return;
   Share<dim> share(a, heads, sequence, keys, memory);
   const Rotation rotation = rotation_of(step.rope, safe, position);
+  if (a.settled) wait_for_previous();
+  QueryElements<dim> queries, partners;
+  queries.load(a, heads, token, safe);
+  partners.load(a, heads, token, other);
+  const float* key = head_of(step.k, token, heads.kv_head);
+  const float k = key[safe], k_partner = key[other], v = head_of(step.v, token, heads.kv_head)[safe];
 #pragma unroll
   for (int i = 0; i < kMatrixHeads / QueryElements<dim>::kStep; ++i) {
     queries.value[i] = rotated(step.rope, queries.value[i], partners.value[i], safe, rotation);

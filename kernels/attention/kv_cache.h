@@ -100,6 +100,9 @@ struct AttentionArgs {
   float scale;
   float softcap;
   i32 tokens;
+  // Whether keys, values, table, sequence, positions and the frequencies of a rotation are as they are now when the
+  // launches ahead have ended: then they are read before that.
+  bool settled;
 };
 
 // Many tokens, on matrix cores: grid (G, T in parts of kQueryRows / group, splits). A block's rows are its tokens'

@@ -285,6 +285,8 @@ class AttentionStep : public Kernel {
     args.rope.inverse_frequencies = input<float>(launch, In::kFrequencies);
     set_operands<In>(args.attention, launch, scaled_);
     args.attention.arrived = run.counters;
+    args.attention.settled =
+        run.settled(launch, {In::kKeys, In::kValues, In::kPageTable, In::kSequence, In::kPositions, In::kFrequencies});
     run(function_, grid_, args);
   }
 
