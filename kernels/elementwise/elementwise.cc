@@ -176,4 +176,4 @@ GABBRO_MOVES(u16)
 GABBRO_MOVES(u32)
 GABBRO_MOVES(u64)
 // For inputs whose rows are whole 16-byte vectors.
-GPU_KERNEL(concat_vec16, 256, gabbro::gpu::ConcatArgs, concat<gabbro::gpu::GABBRO_GPU::Vec16>)
+GPU_KERNEL(concat_vec16, 256, gabbro::gpu::ConcatArgs, concat<gabbro::gpu::Vec16>)

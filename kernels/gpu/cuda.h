@@ -5,12 +5,14 @@
 
 // The host gives each block as many bytes at the launch as NAME_memory says (api_cuda.cc): the compiler sets apart 48
 // KB at most by itself.
-#define GPU_CUDA_KERNEL(name, threads, bytes, Args, ...)                        \
-  extern "C" __device__ const unsigned int name##_memory = bytes;               \
-  extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
-    gabbro::gpu::GABBRO_GPU::let_next_begin();                                  \
-    __VA_ARGS__;                                                                \
+#define GPU_BOUND_KERNEL(name, bounds, bytes, Args, ...)          \
+  extern "C" __device__ const unsigned int name##_memory = bytes; \
+  extern "C" __global__ bounds void name(const Args args) {       \
+    gabbro::gpu::GABBRO_GPU::let_next_begin();                    \
+    __VA_ARGS__;                                                  \
   }
+#define GPU_CUDA_KERNEL(name, threads, bytes, Args, ...) \
+  GPU_BOUND_KERNEL(name, __launch_bounds__(threads), bytes, Args, __VA_ARGS__)
 #define GPU_LATE_KERNEL(name, threads, Args, ...)                               \
   extern "C" __device__ const unsigned int name##_memory = 0;                   \
   extern "C" __global__ __launch_bounds__(threads) void name(const Args args) { \
@@ -25,6 +27,9 @@
                   gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
 #define GPU_EARLY_MEMORY_KERNEL(name, threads, Memory, Args, ...) \
   GPU_CUDA_KERNEL(name, threads, sizeof(Memory), Args, gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
+#define GPU_EARLY_PAIRED_KERNEL(name, threads, Memory, Args, ...)             \
+  GPU_BOUND_KERNEL(name, __launch_bounds__(threads, 2), sizeof(Memory), Args, \
+                   gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
 #define GPU_KERNEL(name, threads, Args, ...)                                            \
   GPU_CUDA_KERNEL(name, threads, 0, Args, gabbro::gpu::GABBRO_GPU::wait_for_previous(); \
                   gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
@@ -50,6 +55,19 @@ GPU_FUNCTION inline void let_next_begin() {
 GPU_FUNCTION inline void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// Loads 16 bytes of memory that this launch reads as a whole, once, and that nothing writes meanwhile: the L2 cache
+// fetches the neighbors too, and the L1 cache keeps nothing.
+GPU_FUNCTION inline Vec16 load_streamed(const void* p) {
+#if __CUDA_ARCH__ >= 800
+  Vec16 vec;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(vec.word[0]), "=r"(vec.word[1]), "=r"(vec.word[2]), "=r"(vec.word[3])
+               : "l"(p));
+  return vec;
+#else
+  return *static_cast<const Vec16*>(p);
 #endif
 }
 GPU_FUNCTION inline void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }

@@ -78,26 +78,32 @@ GPU_FUNCTION inline Columns columns_of(const u32 (&columns)[kLaneRows][words], i
   return {{columns[0][first], columns[0][first + 1], columns[1][first], columns[1][first + 1]}};
 }
 
-// Two instructions, of eight columns each.
+// An instruction, of eight columns: the first ones (half 0) or the others.
 #define GABBRO_MULTIPLY(type)                                                                  \
   asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                   \
       ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                   \
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                         \
       : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[2 * half]), \
         "r"(b.word[2 * half + 1]))
-template <class T = Half>
-GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    float* c = sums.value + half * 4;
-    if constexpr (kIsBFloat<T>) {
-      GABBRO_MULTIPLY("bf16");
-    } else {
-      GABBRO_MULTIPLY("f16");
-    }
+template <class T>
+GPU_FUNCTION inline void multiply_half(const Fragment& a, const Columns& b, int half, Accumulator& sums) {
+  float* c = sums.value + half * 4;
+  if constexpr (kIsBFloat<T>) {
+    GABBRO_MULTIPLY("bf16");
+  } else {
+    GABBRO_MULTIPLY("f16");
   }
 }
 #undef GABBRO_MULTIPLY
+template <class T = Half>
+GPU_FUNCTION inline void multiply(const Fragment& a, const Columns& b, Accumulator& sums) {
+  multiply_half<T>(a, b, 0, sums);
+  multiply_half<T>(a, b, 1, sums);
+}
+#define GABBRO_MULTIPLIES_EIGHT
+GPU_FUNCTION inline void multiply_eight(const Fragment& a, const Columns& b, Accumulator& sums) {
+  multiply_half<Half>(a, b, 0, sums);
+}
 
 GPU_FUNCTION inline u32 pack_f16x2(float x, float y) {
   u32 pair;
@@ -202,6 +208,14 @@ GPU_FUNCTION inline void multiply_together<64>(const Fragment& a, u64 columns, f
         "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]),
         "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31])
       : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(columns), "r"(1));
+}
+// 0, which the compiler does not know: where a product's operands are results of loads, it would move them to the
+// registers that belong together as soon as they are loaded, and wait for them there.
+GPU_FUNCTION inline u32 hidden_zero() {
+  u32 lower, own;
+  asm("mov.u32 %0, %%lanemask_lt;" : "=r"(lower));
+  asm("mov.u32 %0, %%lanemask_eq;" : "=r"(own));
+  return lower & own;
 }
 // Before products whose operands were written since the last ones.
 GPU_FUNCTION inline void begin_together() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

@@ -4,13 +4,15 @@
 // A kernel is a function of one struct by value, instantiated under a name by
 //   GPU_KERNEL(name, threads, Args, function)    `threads` is the block's size
 // or by GPU_EARLY_KERNEL where the function begins before the launch ahead of it has ended: up to wait_for_previous(),
-// which every block that writes or reads more must call, it may only load or prefetch() weights, and peek() at what may
-// change. The launch after one of GPU_LATE_KERNEL begins when that one has got its inputs, so that its guesses at them
-// are right.
+// which every block that writes or reads more must call, it may only load or prefetch() weights and what the host calls
+// settled (Launcher::settled), and peek() at what may change. The launch after one of GPU_LATE_KERNEL begins when that
+// one has got its inputs, so that its guesses at them are right.
+//
 // Memory of a block: GPU_SHARED(type, name, count), at the top of a function; it begins at a multiple of 16 bytes. Up
 // to 48 KB in all; a kernel that wants more (up to 64 KB on AMD, 99 KB on NVIDIA) is instantiated by
 //   GPU_MEMORY_KERNEL(name, threads, Memory, Args, function)
-// (or GPU_EARLY_MEMORY_KERNEL) and finds one object of the type Memory by block_memory<Memory>().
+// (or GPU_EARLY_MEMORY_KERNEL) and finds one object of the type Memory by block_memory<Memory>(). The compiler leaves
+// registers for two blocks of GPU_EARLY_PAIRED_KERNEL on an NVIDIA multiprocessor.
 #pragma once
 
 #include "kernels/gpu/types.h"
@@ -65,10 +67,6 @@ GPU_FUNCTION inline BFloat from_float<BFloat>(float x) {
   return to_bfloat(x);
 }
 
-// 16 bytes, moved by one instruction; the address must be a multiple of 16.
-struct alignas(16) Vec16 {
-  u32 word[4];
-};
 GPU_FUNCTION inline Vec16 load_vec16(const void* p) { return *static_cast<const Vec16*>(p); }
 
 template <class T>

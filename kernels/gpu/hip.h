@@ -13,6 +13,7 @@
   }
 #define GPU_MEMORY_KERNEL(name, threads, Memory, Args, ...) GPU_KERNEL(name, threads, Args, __VA_ARGS__)
 #define GPU_EARLY_MEMORY_KERNEL GPU_MEMORY_KERNEL
+#define GPU_EARLY_PAIRED_KERNEL GPU_MEMORY_KERNEL
 #define GPU_EARLY_KERNEL GPU_KERNEL  // a launch begins when the one ahead of it has ended
 #define GPU_LATE_KERNEL GPU_KERNEL
 
@@ -40,6 +41,7 @@ GPU_FUNCTION inline Memory& block_memory() {
 
 GPU_FUNCTION inline void wait_for_previous() {}
 GPU_FUNCTION inline void prefetch(const void*) {}
+GPU_FUNCTION inline Vec16 load_streamed(const void* p) { return *static_cast<const Vec16*>(p); }
 
 // A value that may be about to change, for a guess.
 GPU_FUNCTION inline i32 peek(const i32* p) { return *const_cast<const volatile i32*>(p); }

@@ -60,6 +60,13 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr u32 kTile = 16;  // rows, columns and depth of a product
 
+// multiply() where the sums of the last eight columns do not count.
+#ifndef GABBRO_MULTIPLIES_EIGHT
+GPU_FUNCTION inline void multiply_eight(const Fragment& a, const Columns& b, Accumulator& sums) {
+  multiply(a, b, sums);
+}
+#endif
+
 GPU_FUNCTION inline Accumulator add_row_pairs(const Accumulator& sums) {
   Accumulator both;
 #pragma unroll

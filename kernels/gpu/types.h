@@ -25,6 +25,11 @@ struct alignas(8) FloatPair {
   float a, b;
 };
 
+// 16 bytes, moved by one instruction; the address must be a multiple of 16.
+struct alignas(16) Vec16 {
+  u32 word[4];
+};
+
 // How many of something a grid has in each direction.
 struct Dim {
   u32 x = 1, y = 1, z = 1;

@@ -89,7 +89,7 @@ GABBRO_ROWS(u32)
 GABBRO_ROWS(u64)
 
 // For rows that are whole 16-byte vectors.
-GPU_KERNEL(gather_vec16, 256, gabbro::gpu::GatherArgs, gather<gabbro::gpu::GABBRO_GPU::Vec16>)
+GPU_KERNEL(gather_vec16, 256, gabbro::gpu::GatherArgs, gather<gabbro::gpu::Vec16>)
 #define GABBRO_RESOLVE(T) \
   GPU_KERNEL(resolve_index_##T, 256, gabbro::gpu::ResolveIndexArgs, resolve_index<gabbro::gpu::T>)
 GABBRO_RESOLVE(i8)

@@ -6,15 +6,14 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// True where products of four waves together read them: of quantized weights, whose conversion leaves registers alone
-// that products under way still read, and from two tiles of tokens on, from where it pays.
-constexpr bool takes_together(i32 tile_tokens, bool blocks) {
+// True where products of four waves together read them: from two tiles of tokens on, from where it pays.
+constexpr bool takes_together(i32 tile_tokens) {
 #ifdef GABBRO_TOGETHER
   constexpr bool kTarget = true;
 #else
   constexpr bool kTarget = false;
 #endif
-  return kTarget && blocks && tile_tokens > static_cast<i32>(kTile);
+  return kTarget && tile_tokens > static_cast<i32>(kTile);
 }
 
 // The place of a column within a step of kBatchDepth of them: in one of its vectors of 8 elements. Columns 2i and 2i +
@@ -22,11 +21,13 @@ constexpr bool takes_together(i32 tile_tokens, bool blocks) {
 struct StepPlace {
   i32 vector, element;
 };
-GPU_FUNCTION inline StepPlace step_place(i32 column, bool together) {
+GPU_FUNCTION inline StepPlace step_place(i32 column, bool together, bool blocks) {
   const i32 c = column % kBatchDepth;
   if (!together) return {c / 8, c % 8};
-  // A lane has four elements of a product, of which each half of k has two. Column c of a step is of lane c / 32.
-  return {c % 32 / 4 * 2 + c % 4 / 2, c / 32 * 2 + c % 2};
+  // A lane has four elements of a product, of which each half of k has two. Of a step, lane c / 32 has column c, or,
+  // for weights that are not quantized, lane c % 32 / 8.
+  const i32 product = blocks ? c % 32 / 4 : c / 32 * 2 + c % 8 / 4, lane = blocks ? c / 32 : c % 32 / 8;
+  return {product * 2 + c % 4 / 2, lane * 2 + c % 2};
 }
 // First element of such a vector of token `token` of a tile, in the tile's step.
 GPU_FUNCTION constexpr i32 together_vector(i32 token, i32 vector, i32 tile) {
@@ -36,21 +37,21 @@ GPU_FUNCTION constexpr i32 together_vector(i32 token, i32 vector, i32 tile) {
 // Place of element `column` of `token`, of `padded` tokens.
 GPU_FUNCTION inline i64 batch_place(i32 token, i32 column, i32 padded, bool blocks) {
   const i32 tile = min_of(padded, kMaxBatchTile);
-  if (!takes_together(tile, blocks)) return batch_vector(token, column / 8, padded, blocks) * 8 + column % 8;
-  const StepPlace at = step_place(column, true);
+  if (!takes_together(tile)) return batch_vector(token, column / 8, padded, blocks) * 8 + column % 8;
+  const StepPlace at = step_place(column, true, blocks);
   const i64 first = (static_cast<i64>(column / kBatchDepth) * (padded / tile) + token / tile) * tile * kBatchDepth;
   return first + together_vector(token % tile, at.vector, tile) + at.element;
 }
 
 // Rows of activations one after the other, each of its steps' vectors in order: column of a row.
-GPU_FUNCTION inline i32 row_place(i32 column, bool together) {
-  const StepPlace at = step_place(column, together);
+GPU_FUNCTION inline i32 row_place(i32 column, bool together, bool blocks) {
+  const StepPlace at = step_place(column, together, blocks);
   return column / kBatchDepth * kBatchDepth + at.vector * 8 + at.element;
 }
 // First element of vector `vector` of a step of such a row, in the tile whose token `token` it is.
 template <int tile>
 GPU_FUNCTION inline i32 tile_vector(i32 token, i32 vector, bool blocks) {
-  if (takes_together(tile, blocks)) return together_vector(token, vector, tile);
+  if (takes_together(tile)) return together_vector(token, vector, tile);
   return static_cast<i32>(batch_vector(token, vector, tile, blocks)) * 8;
 }
 

@@ -42,7 +42,7 @@ class BatchBlocks {
   GPU_FUNCTION void load(i32 chunk, Raw& raw) const {
     const u32 block = static_cast<u32>(min_of(chunk * kDepthLanes + static_cast<i32>(lane_part()), last_));
 #pragma unroll
-    for (int i = 0; i < kLaneRows; ++i) raw.block[i] = load_raw<p>(matrix_, first_[i] + block);
+    for (int i = 0; i < kLaneRows; ++i) raw.block[i] = load_raw<p, true>(matrix_, first_[i] + block);
   }
 
   GPU_FUNCTION static void convert(const Raw& raw, int i, int unit, u32* f16) {
@@ -88,7 +88,7 @@ class BatchVectors {
     for (int v = 0; v < 2; ++v) {
       const i32 at = min_of(vector(chunk, v / kUnitVectors, v % kUnitVectors), last_) * 16;
 #pragma unroll
-      for (int i = 0; i < kLaneRows; ++i) raw.vec[i][v] = load_vec16(from_[i] + at);
+      for (int i = 0; i < kLaneRows; ++i) raw.vec[i][v] = load_streamed(from_[i] + at);
     }
   }
 
@@ -117,8 +117,10 @@ inline constexpr i32 kStageSteps = kCopiesPassRegisters ? 2 : 1, kBatchStages = 
 inline constexpr i32 kBatchWaves = kBatchThreads / static_cast<i32>(kWave);
 inline constexpr i32 kStepVectors = kBatchDepth / 8;
 template <int tile_tokens>
+using BatchStage = Half[kStageSteps][tile_tokens * kBatchDepth];
+template <int tile_tokens>
 struct BatchMemory {
-  Half x[kBatchStages][kStageSteps][tile_tokens * kBatchDepth];
+  BatchStage<tile_tokens> x[kBatchStages];
 #ifdef GABBRO_BULK_COPIES
   CopyBarrier landed[kBatchStages];
 #endif
@@ -133,8 +135,8 @@ constexpr int batch_ahead(int chunks, size_t bytes, bool many, bool together) {
 }
 
 // sums += a chunk of the wave's rows times the tokens of the tile, of which `x` has a step of columns; `local`: the
-// number of the chunk in it.
-template <class Weights, int token_tiles>
+// number of the chunk in it; `eight`: there are no more tokens than that.
+template <class Weights, bool eight, int token_tiles>
 GPU_FUNCTION inline void multiply_chunk(const Half* x, const typename Weights::Raw& raw, int local,
                                         Accumulator (&sums)[token_tiles]) {
   constexpr i32 kTokens = token_tiles * kRows;
@@ -152,9 +154,9 @@ GPU_FUNCTION inline void multiply_chunk(const Half* x, const typename Weights::R
     }
 #pragma unroll
     for (int t = 0; t < token_tiles; ++t) {
-      u32 columns[kLaneRows][kUnitWords];
+      u32 columns[kLaneRows][kUnitWords] = {};
 #pragma unroll
-      for (int i = 0; i < kLaneRows; ++i) {
+      for (int i = 0; i < (eight ? 1 : kLaneRows); ++i) {  // lanes with two have tokens from 0 and from 8 on
 #pragma unroll
         for (int v = 0; v < kUnitVectors; ++v) {
           const Vec16 vec = load_vec16(from[v] + (2 * t + i) * kEight);
@@ -164,7 +166,11 @@ GPU_FUNCTION inline void multiply_chunk(const Half* x, const typename Weights::R
       }
 #pragma unroll
       for (int first = 0; first < kUnitWords; first += kLaneDepth / 2) {
-        multiply(fragment_of(rows, first), columns_of(columns, first), sums[t]);
+        if constexpr (eight) {
+          multiply_eight(fragment_of(rows, first), columns_of(columns, first), sums[t]);
+        } else {
+          multiply(fragment_of(rows, first), columns_of(columns, first), sums[t]);
+        }
       }
     }
   }
@@ -173,18 +179,26 @@ GPU_FUNCTION inline void multiply_chunk(const Half* x, const typename Weights::R
 #ifdef GABBRO_TOGETHER
 // The same by products of four waves together.
 template <class Weights, int token_tiles>
-GPU_FUNCTION inline void multiply_chunk_together(const Half* x, const typename Weights::Raw& raw,
+GPU_FUNCTION inline void multiply_chunk_together(const Half* x, const typename Weights::Raw& raw, int local,
                                                  Accumulator (&sums)[token_tiles]) {
+  const u32 zero = hidden_zero();
   constexpr int kTokens = token_tiles * kRows, kProducts = kUnit / kLaneDepth;
 #pragma unroll
   for (int unit = 0; unit < Weights::kUnits; ++unit) {
     u32 rows[kLaneRows][kUnitWords];
 #pragma unroll
     for (int i = 0; i < kLaneRows; ++i) Weights::convert(raw, i, unit, rows[i]);
+    if constexpr (!Weights::kBlocks) {
+#pragma unroll
+      for (int i = 0; i < kLaneRows; ++i) {
+#pragma unroll
+        for (int w = 0; w < kUnitWords; ++w) rows[i][w] |= zero;
+      }
+    }
     begin_together();
 #pragma unroll
     for (int i = 0; i < kProducts; ++i) {
-      const Half* columns = x + (unit * kProducts + i) * kTokens * kRows;
+      const Half* columns = x + ((local * Weights::kUnits + unit) * kProducts + i) * kTokens * kRows;
       multiply_together<kTokens>(fragment_of(rows, i * kLaneDepth / 2), together_columns<kTokens>(columns),
                                  sums[0].value);
     }
@@ -201,13 +215,13 @@ GPU_FUNCTION inline void end_step() {
   if constexpr (together) done_together<0>();
 #endif
 }
-template <class Weights, bool together, int token_tiles>
+template <class Weights, bool together, bool eight, int token_tiles>
 GPU_FUNCTION inline void multiply_any_chunk(const Half* x, const typename Weights::Raw& raw, int local,
                                             Accumulator (&sums)[token_tiles]) {
 #ifdef GABBRO_TOGETHER
-  if constexpr (together) return multiply_chunk_together<Weights>(x, raw, sums);
+  if constexpr (together) return multiply_chunk_together<Weights>(x, raw, local, sums);
 #endif
-  multiply_chunk<Weights>(x, raw, local, sums);
+  multiply_chunk<Weights, eight>(x, raw, local, sums);
 }
 
 // All sums of a wave, one after the other: body(number, sum).
@@ -220,67 +234,98 @@ GPU_FUNCTION inline void for_sums(Sums (&sums)[token_tiles], Body body) {
   }
 }
 
-// The wave's sums over steps `begin` to `end` of K. `copy` brings steps of the activations to a stage; it is made
-// after the launch ahead has ended.
-template <class Weights, int tile_tokens, class MakeCopy>
-GPU_FUNCTION inline void multiply_steps(const Weights& weights, i32 begin, i32 end, MakeCopy make_copy,
+// The wave's sums over steps `begin` to `end` of K. What `make` gives brings steps of the activations to a stage; it is
+// made after the launch ahead has ended, and returned. If they have a scale for each stage (kScales), it adds a stage's
+// sums to the others.
+template <class Weights, int tile_tokens, class Make>
+GPU_FUNCTION inline auto multiply_steps(const Weights& weights, i32 begin, i32 end, Make make,
                                         Accumulator (&sums)[tile_tokens / static_cast<int>(kTile)]) {
-  constexpr bool kTogether = takes_together(tile_tokens, Weights::kBlocks);
+  constexpr bool kTogether = takes_together(tile_tokens);
   constexpr int kChunks = kBatchDepth / Weights::kChunk;
   constexpr int kAhead = batch_ahead(kChunks, sizeof(typename Weights::Raw), tile_tokens == kMaxBatchTile, kTogether);
   // The number of steps after which the chunks are where they were, and so are the stages.
   constexpr int kSteps = kAhead / kChunks < kStageSteps ? kStageSteps : kAhead / kChunks;
-  static_assert(kSteps * kChunks % kAhead == 0 && kSteps % kStageSteps == 0 && (!kTogether || kChunks == 1));
+  static_assert(kSteps * kChunks % kAhead == 0 && kSteps % kStageSteps == 0);
   auto& memory = block_memory<BatchMemory<tile_tokens>>();
   typename Weights::Raw coming[kAhead];
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) weights.load(min_of(begin * kChunks + i, end * kChunks - 1), coming[i]);
   wait_for_previous();
 
-  auto copy = make_copy();
+  auto activations = make();
+  constexpr bool kScales = decltype(activations)::kScales, kEight = decltype(activations)::kEight;
+  Accumulator parts[tile_tokens / static_cast<int>(kTile)];  // of a stage
+  auto& products = [&]() -> auto& {
+    if constexpr (kScales)
+      return parts;
+    else
+      return sums;
+  }
+  ();
   const auto stage = [&](i32 step) -> auto& { return memory.x[(step - begin) / kStageSteps % kBatchStages]; };
-  copy.begin(begin, end, stage(begin));
+  activations.begin(begin, end, stage(begin));
   for (i32 first = begin; first < end; first += kSteps) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
       const i32 step = first + s;
       if (step >= end) break;
       if (s % kStageSteps == 0) {
-        copy.landed();
+        if constexpr (kScales) {
+          if (step > begin) activations.add(parts, sums);
+        }
+        activations.landed();
         end_step<kTogether>();
         barrier();
-        copy.begin(step + kStageSteps, end, stage(step + kStageSteps));
+        activations.begin(step + kStageSteps, end, stage(step + kStageSteps));
       }
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {
         typename Weights::Raw& raw = coming[(s * kChunks + c) % kAhead];
-        multiply_any_chunk<Weights, kTogether>(stage(step)[s % kStageSteps], raw, c, sums);
+        multiply_any_chunk<Weights, kTogether, kEight>(stage(step)[s % kStageSteps], raw, c, products);
         const i32 chunk = step * kChunks + c + kAhead;
         if (chunk < end * kChunks) weights.load(chunk, raw);
       }
     }
   }
   end_step<kTogether>();
+  if constexpr (kScales) activations.add(parts, sums);
+  return activations;
 }
 
-// Waves of a second matrix, those of odd number, give their sums to the waves before them: true in those, which have
-// them in `second`. `has`: whether the wave has any.
-template <int tile_tokens, int token_tiles>
-GPU_FUNCTION inline bool take_second(bool has, const Accumulator (&sums)[token_tiles],
-                                     Accumulator (&second)[token_tiles]) {
-  constexpr i32 kSums = token_tiles * Accumulator::kCount * static_cast<i32>(kWave);
-  const auto wave = static_cast<i32>(wave_index());
+// The place of a wave's sum: the token of the tile, and the row of the wave's.
+struct SumPlace {
+  i32 token, row;
+};
+GPU_FUNCTION inline SumPlace sum_place(int number) {
+  const int slot = number % Accumulator::kCount;
+  return {number / Accumulator::kCount * kRows + static_cast<i32>(column_of(slot)), static_cast<i32>(row_of(slot))};
+}
+
+// Waves of even number have rows of the first matrix, and those after them the same rows of the second. Each of the two
+// takes half of the pair's sums: body(number, first, second). `has`: whether they have any.
+template <int tile_tokens, int token_tiles, class Body>
+GPU_FUNCTION inline void for_pairs(bool has, const Accumulator (&sums)[token_tiles], Body body) {
+  constexpr int kHalf = token_tiles * Accumulator::kCount / 2, kWidth = static_cast<int>(kWave);
+  constexpr int kSums = kHalf * kWidth;  // that a wave gives to the other
+  const int wave = static_cast<int>(wave_index());
+  const bool odd = wave % 2 == 1;
   auto& memory = block_memory<BatchMemory<tile_tokens>>();
-  static_assert(sizeof(memory.x) >= kBatchWaves / 2 * kSums * sizeof(float));
-  float* pair = reinterpret_cast<float*>(memory.x) + wave / 2 * kSums + static_cast<i32>(lane());
+  static_assert(sizeof(memory.x) >= kBatchWaves * kSums * sizeof(float));
+  float* const given = reinterpret_cast<float*>(memory.x) + lane();
+  const auto place = [](int from, int number) { return from * kSums + number % kHalf * kWidth; };
   barrier();
-  if (has && wave % 2 == 1) {
-    for_sums(sums, [&](int number, float sum) { pair[number * static_cast<int>(kWave)] = sum; });
+  if (has) {
+    for_sums(sums, [&](int number, float sum) {
+      if ((number < kHalf) == odd) given[place(wave, number)] = sum;
+    });
   }
   barrier();
-  if (!has || wave % 2 == 1) return false;
-  for_sums(second, [&](int number, float& sum) { sum = pair[number * static_cast<int>(kWave)]; });
-  return true;
+  if (!has) return;
+  for_sums(sums, [&](int number, float sum) {
+    if ((number < kHalf) == odd) return;
+    const float other = given[place(wave ^ 1, number)];
+    body(number, odd ? other : sum, odd ? sum : other);
+  });
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -62,13 +62,13 @@ struct PlaneWords {
   u32 high[p.high_bits() > 0 ? p.high_bits() : 1];
 };
 
-template <int width>
+template <int width, bool streamed>
 GPU_FUNCTION inline void load_plane(const u8* plane, i64 block, u32* words) {
   const u8* from = plane + block * 4 * width;
   if constexpr (width >= 4) {
 #pragma unroll
     for (int q = 0; q < width / 4; ++q) {
-      const Vec16 vec = load_vec16(from + q * 16);
+      const Vec16 vec = streamed ? load_streamed(from + q * 16) : load_vec16(from + q * 16);
 #pragma unroll
       for (int w = 0; w < 4; ++w) words[q * 4 + w] = vec.word[w];
     }
@@ -78,12 +78,12 @@ GPU_FUNCTION inline void load_plane(const u8* plane, i64 block, u32* words) {
   }
 }
 
-// Block `block` of the matrix, counted over all rows.
-template <Packing p>
+// Block `block` of the matrix, counted over all rows. `streamed`: see load_streamed().
+template <Packing p, bool streamed = false>
 GPU_FUNCTION inline PlaneWords<p> load_planes(const LinearMatrix& m, i64 block) {
   PlaneWords<p> planes{};
-  load_plane<p.low_bits()>(m.low, block, planes.low);
-  if constexpr (p.high_bits() > 0) load_plane<p.high_bits()>(m.high, block, planes.high);
+  load_plane<p.low_bits(), streamed>(m.low, block, planes.low);
+  if constexpr (p.high_bits() > 0) load_plane<p.high_bits(), streamed>(m.high, block, planes.high);
   return planes;
 }
 
@@ -202,9 +202,9 @@ struct BlockOfRow {
   float minimums[kGroups];
 };
 
-template <Packing p>
+template <Packing p, bool streamed = false>
 GPU_FUNCTION inline RawBlock<p> load_raw(const LinearMatrix& m, i64 block) {
-  return {load_planes<p>(m, block), load_scales<p>(m, block)};
+  return {load_planes<p, streamed>(m, block), load_scales<p>(m, block)};
 }
 
 template <Packing p>

@@ -14,10 +14,11 @@ struct InOrder {
   static constexpr i32 kApart = 2;
   GPU_FUNCTION static i32 first(i32 i) { return i * 4; }
 };
-// As takes_together() wants them: those of two neighboring lanes, see batch_place().
+// As takes_together() wants them: those of two neighboring lanes, see step_place().
+template <bool blocks>
 struct ForLanes {
-  static constexpr i32 kApart = 32;
-  GPU_FUNCTION static i32 first(i32 i) { return i / 32 * kBatchDepth + i % 32 / 16 * 64 + i % 16 * 2; }
+  static constexpr i32 kApart = blocks ? 32 : 8, kPairs = kApart / 2;
+  GPU_FUNCTION static i32 first(i32 i) { return i / kPairs * kPairs * 4 + i % kPairs * 2; }
 };
 
 // Without branches, so that many loads are under way: pairs past the end repeat the last one.
@@ -67,20 +68,22 @@ struct EarlyNorm {
   static constexpr int kCount = held > 4 ? 0 : 2;
   const float* norm;
   float value[kCount > 0 ? kCount : 1][4];
-  GPU_FUNCTION EarlyNorm(const float* weights, i32 columns) : norm(weights) {
+  GPU_FUNCTION EarlyNorm(const float* weights, i32 columns, i32 from = 0) : norm(weights) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      load_four<Order>(norm, Order::first(static_cast<i32>(thread_index()) + i * threads), columns, value[i]);
+      load_four<Order>(norm, from + Order::first(static_cast<i32>(thread_index()) + i * threads), columns, value[i]);
     }
   }
 };
 
-// A thread's share of a row, four elements at a time; what is past the row's end counts as zeros up to `depth`. The
+// A thread's share of a row from column `from` on, four elements at a time; what is past the row's end counts as zeros
+// up to `depth`. The
 // first ones stay in registers, so that the row is read once; of a longer row the rest is read for each pass.
 template <class Row, int held, i32 threads, class Order = InOrder>
 class RowShare {
  public:
-  GPU_FUNCTION RowShare(const Row& row, i32 columns, i32 depth) : row_(row), columns_(columns), depth_(depth) {
+  GPU_FUNCTION RowShare(const Row& row, i32 columns, i32 depth, i32 from = 0)
+      : row_(row), columns_(columns), depth_(depth), from_(from) {
 #pragma unroll
     for (int i = 0; i < held; ++i) load(i, held_[i]);
   }
@@ -120,7 +123,7 @@ class RowShare {
   }
 
  private:
-  GPU_FUNCTION static i32 column(int i) { return Order::first(static_cast<i32>(thread_index()) + i * threads); }
+  GPU_FUNCTION i32 column(int i) const { return from_ + Order::first(static_cast<i32>(thread_index()) + i * threads); }
   GPU_FUNCTION void load(int i, float* values) const {
     const i32 k = column(i);
     row_.template load<Order>(k, columns_, values);
@@ -131,19 +134,10 @@ class RowShare {
   }
 
   const Row row_;
-  i32 columns_, depth_;
+  i32 columns_, depth_, from_;
   float held_[held][4];
 };
 
-// The power of two by which a row whose largest element is `peak` is multiplied, and what undoes it: see
-// ConvertRowsArgs. 2^e <= peak < 2^(e + 1), as f32's biased exponent; of a row that is not finite the largest. Most
-// rows need nothing, the others are multiplied by 2^(14 - e).
-GPU_FUNCTION inline float f16_scale(float peak, float* undone_by) {
-  u32 exponent = min_of(max_of(float_to_bits(peak) >> 23, 15u), 254u);
-  if (exponent >= 127 - 4 && exponent < 127 + 15) exponent = 127 + 14;
-  if (thread_index() == 0) *undone_by = bits_to_float((exponent - 14) << 23);
-  return bits_to_float((268 - exponent) << 23);
-}
 GPU_FUNCTION inline void store_four(Half* to, const float* values, float scale) {
   *reinterpret_cast<u64*>(to) = pack_f16x2(values[0] * scale, values[1] * scale) |
                                 static_cast<u64>(pack_f16x2(values[2] * scale, values[3] * scale)) << 32;
@@ -157,8 +151,9 @@ GPU_FUNCTION inline void store_f16(Share& share, Half* f16, float* undone_by, Pl
 #pragma unroll
     for (int i = 0; i < 4; ++i) peak = max_of(peak, abs(values[i]));
   });
-  const float scale = f16_scale(block_max(peak), undone_by);
-  share.for_vectors([&](i32 k, const float* values) { store_four(f16 + place(k), values, scale); });
+  const F16Scale scale = f16_scale(block_max(peak));
+  if (thread_index() == 0) *undone_by = scale.undone_by;
+  share.for_vectors([&](i32 k, const float* values) { store_four(f16 + place(k), values, scale.factor); });
 }
 
 // Sum of the threads' `sum` and the largest of their `peak`, in every thread: block_sum() and block_max() with the
@@ -198,12 +193,13 @@ GPU_FUNCTION inline void convert_row_f16(const ConvertRowsArgs& a, i64 row, Half
   });
   add_block(squares, peak);
   const float factor = 1 / sqrt(squares / static_cast<float>(a.columns) + a.epsilon);
-  const float scale = f16_scale(peak * factor, a.scales + row);
+  const F16Scale scale = f16_scale(peak * factor);
+  if (thread_index() == 0) a.scales[row] = scale.undone_by;
   share.for_vectors(norm, [&](i32 k, const float* values, const float* weights) {
     float normalized[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) normalized[i] = values[i] * (factor * weights[i]);
-    store_four(f16 + place(k), normalized, scale);
+    store_four(f16 + place(k), normalized, scale.factor);
   });
 }
 
@@ -223,32 +219,78 @@ GPU_FUNCTION inline void convert_rows_f16(const ConvertRowsArgs& a) {
   convert_row_f16<held, threads, InOrder>(a, row, a.f16 + row * a.depth, SamePlace{});
 }
 
-template <int held, class Order>
-GPU_FUNCTION inline void convert_batch_row(const ConvertBatchArgs& a) {
-  const i32 token = static_cast<i32>(block_index().x);
+template <int held, i32 threads, class Order>
+GPU_FUNCTION inline void convert_batch_part(const ConvertBatchArgs& a) {
+  const i32 token = static_cast<i32>(block_index().x), part = static_cast<i32>(block_index().y),
+            parts = static_cast<i32>(grid_size().y);
+  const i32 begin = batch_part(a.depth, part, parts), end = batch_part(a.depth, part + 1, parts);
   const BatchPlace place = {token, a.padded, a.blocks};
-  if (token < a.tokens) return convert_row_f16<held, kConvertThreads, Order>(a.rows, token, a.rows.f16, place);
-  wait_for_previous();  // earlier launches may still read
-  for (i32 i = static_cast<i32>(thread_index()); i < a.rows.depth / 4; i += kConvertThreads) {
-    *reinterpret_cast<u64*>(a.rows.f16 + place(Order::first(i))) = 0;
+  if (token >= a.tokens) {
+    wait_for_previous();  // earlier launches may still read
+    for (i32 i = static_cast<i32>(thread_index()); i < (end - begin) / 4; i += threads) {
+      *reinterpret_cast<u64*>(a.f16 + place(begin + Order::first(i))) = 0;
+    }
+    return;
   }
+  const PlainRow x = {a.x + static_cast<i64>(token) * a.columns};
+  using Share = RowShare<PlainRow, held, threads, Order>;
+  const i32 at = token * parts + part;
+  const auto convert = [&](auto for_fours) {  // which calls its body(k, values, values times the norm's weights)
+    float squares = 0, peak = 0;
+    for_fours([&](i32, const float* values, const float* products) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        squares = fma(values[i], values[i], squares);
+        peak = max_of(peak, abs(products[i]));
+      }
+    });
+    add_block(squares, peak);
+    const F16Scale scale = f16_scale(peak);
+    if (thread_index() == 0) {
+      a.scales[at] = scale.undone_by;
+      if (a.norm != nullptr) a.squares[at] = squares;
+    }
+    for_fours(
+        [&](i32 k, const float*, const float* products) { store_four(a.f16 + place(k), products, scale.factor); });
+  };
+  if (a.norm == nullptr) {
+    wait_for_previous();
+    Share share(x, a.columns, end, begin);
+    return convert([&](auto body) { share.for_vectors([&](i32 k, const float* values) { body(k, values, values); }); });
+  }
+  const EarlyNorm<held, threads, Order> norm(a.norm, a.columns, begin);
+  wait_for_previous();
+  Share share(x, a.columns, end, begin);
+  convert([&](auto body) {
+    share.for_vectors(norm, [&](i32 k, const float* values, const float* weights) {
+      float products[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) products[i] = values[i] * weights[i];
+      body(k, values, products);
+    });
+  });
 }
-template <int held>
+template <int held, i32 threads>
 GPU_FUNCTION inline void convert_batch_f16(const ConvertBatchArgs& a) {
-  if (takes_together(min_of(a.padded, kMaxBatchTile), a.blocks)) return convert_batch_row<held, ForLanes>(a);
-  convert_batch_row<held, InOrder>(a);
+  if (!takes_together(min_of(a.padded, kMaxBatchTile))) return convert_batch_part<held, threads, InOrder>(a);
+  if (a.blocks) return convert_batch_part<held, threads, ForLanes<true>>(a);
+  convert_batch_part<held, threads, ForLanes<false>>(a);
 }
 
 struct RowPlace {
-  bool together;
-  GPU_FUNCTION i32 operator()(i32 k) const { return row_place(k, together); }
+  bool together, blocks;
+  GPU_FUNCTION i32 operator()(i32 k) const { return row_place(k, together, blocks); }
 };
 GPU_FUNCTION inline void convert_expert_f16(const ConvertExpertArgs& a) {
   const i64 row = block_index().x;
-  const RowPlace place = {takes_together(a.tile, a.blocks)};
+  const RowPlace place = {takes_together(a.tile), a.blocks};
   Half* f16 = a.rows.f16 + row * a.rows.depth;
-  if (place.together) return convert_row_f16<kConvertedRowVectors, kLinearThreads, ForLanes>(a.rows, row, f16, place);
-  convert_row_f16<kConvertedRowVectors, kLinearThreads, InOrder>(a.rows, row, f16, place);
+  const auto convert = [&](auto order) {
+    convert_row_f16<kConvertedRowVectors, kLinearThreads, decltype(order)>(a.rows, row, f16, place);
+  };
+  if (!place.together) return convert(InOrder());
+  if (a.blocks) return convert(ForLanes<true>());
+  convert(ForLanes<false>());
 }
 
 GPU_FUNCTION inline void convert_gated_f16(const ConvertGatedArgs& a) {
@@ -356,9 +398,11 @@ GPU_EARLY_KERNEL(convert_rows_f16, 256, gabbro::gpu::ConvertRowsArgs,
 GPU_EARLY_KERNEL(convert_wide_rows_f16, 1024, gabbro::gpu::ConvertRowsArgs,
                  convert_rows_f16<gabbro::gpu::kConvertedWideRowVectors, gabbro::gpu::kConvertThreads>)
 GPU_EARLY_KERNEL(convert_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
-                 convert_batch_f16<gabbro::gpu::kConvertedBatchVectors>)
+                 convert_batch_f16<gabbro::gpu::kConvertedBatchVectors, gabbro::gpu::kConvertThreads>)
 GPU_EARLY_KERNEL(convert_wide_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
-                 convert_batch_f16<gabbro::gpu::kConvertedWideRowVectors>)
+                 convert_batch_f16<gabbro::gpu::kConvertedWideRowVectors, gabbro::gpu::kConvertThreads>)
+GPU_EARLY_KERNEL(convert_batch_parts_f16, 256, gabbro::gpu::ConvertBatchArgs,
+                 convert_batch_f16<gabbro::gpu::kConvertedBatchVectors, gabbro::gpu::kLinearThreads>)
 GPU_EARLY_KERNEL(convert_expert_f16, 256, gabbro::gpu::ConvertExpertArgs, convert_expert_f16)
 GPU_KERNEL(convert_gated_f16, 1024, gabbro::gpu::ConvertGatedArgs, convert_gated_f16)
 GPU_KERNEL(linear_finish, 256, gabbro::gpu::LinearFinishArgs, linear_finish)

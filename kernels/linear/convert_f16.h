@@ -1,4 +1,4 @@
-// Weights as f16, for matrix cores.
+// Weights and activations as f16, for matrix cores.
 #pragma once
 
 #include "kernels/gpu/matrix.h"
@@ -6,7 +6,19 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// The same of E4M3 codes.
+// The power of two by which a row whose largest element is `peak` is multiplied, and what undoes it: see
+// ConvertRowsArgs. 2^e <= peak < 2^(e + 1), as f32's biased exponent; of a row that is not finite the largest. Most
+// rows need nothing, the others are multiplied by 2^(14 - e).
+struct F16Scale {
+  float factor, undone_by;
+};
+GPU_FUNCTION inline F16Scale f16_scale(float peak) {
+  u32 exponent = min_of(max_of(float_to_bits(peak) >> 23, 15u), 254u);
+  if (exponent >= 127 - 4 && exponent < 127 + 15) exponent = 127 + 14;
+  return {bits_to_float((268 - exponent) << 23), bits_to_float((exponent - 14) << 23)};
+}
+
+// E4M3 codes as convert_codes() gives them.
 GPU_FUNCTION inline void convert_e4m3(const Codes& codes, int first, int count, float scale, u32* f16) {
   scale *= kWeightScale * kE4m3Unit;
   const u32 factor = pack_f16x2(scale, scale);

@@ -11,6 +11,8 @@ namespace gabbro::gpu::GABBRO_GPU {
 template <int tile_tokens, bool blocks>
 class GatherCopy {
  public:
+  static constexpr bool kScales = false, kEight = false;
+
   GPU_FUNCTION GatherCopy(const ExpertBatchArgs& a, const ExpertTile& tile) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -36,7 +38,7 @@ class GatherCopy {
   GPU_FUNCTION void landed() {
     copy_.template landed<0>();
 #ifdef GABBRO_TOGETHER
-    if constexpr (takes_together(tile_tokens, blocks)) show_together();
+    if constexpr (takes_together(tile_tokens)) show_together();
 #endif
   }
 
@@ -48,24 +50,17 @@ class GatherCopy {
   TileCopy<kCount * kStageSteps> copy_;
 };
 
-// `row`: the first of the wave's in the expert; `second`: the second matrix's sums with kSiluMul.
-template <int token_tiles>
-GPU_FUNCTION inline void store_expert_sums(const ExpertBatchArgs& a, const ExpertTile& tile, i32 row, float undo,
-                                           const Accumulator (&sums)[token_tiles],
-                                           const Accumulator (&second)[token_tiles]) {
-#pragma unroll
-  for (int t = 0; t < token_tiles; ++t) {
-#pragma unroll
-    for (int i = 0; i < Accumulator::kCount; ++i) {
-      const i32 to = t * kRows + static_cast<i32>(column_of(i)), own = row + static_cast<i32>(row_of(i));
-      if (to >= tile.count || own >= a.rows) continue;
-      const i32 slot = a.order[tile.first + to];
-      const float scale = a.scales[slot / a.slots_per_row] * undo;
-      float value = sums[t].value[i] * scale;
-      if (a.epilogue == Epilogue::kSiluMul) value = silu(value) * (second[t].value[i] * scale);
-      a.y[static_cast<i64>(slot) * a.rows + own] = value;
-    }
-  }
+// A sum of the wave's with that number, and with kSiluMul the second matrix's; `row`: the first of the wave's in the
+// expert.
+GPU_FUNCTION inline void store_expert_sum(const ExpertBatchArgs& a, const ExpertTile& tile, i32 row, float undo,
+                                          int number, float sum, float second) {
+  const SumPlace at = sum_place(number);
+  if (at.token >= tile.count || row + at.row >= a.rows) return;
+  const i32 slot = a.order[tile.first + at.token];
+  const float scale = a.scales[slot / a.slots_per_row] * undo;
+  float value = sum * scale;
+  if (a.epilogue == Epilogue::kSiluMul) value = silu(value) * (second * scale);
+  a.y[static_cast<i64>(slot) * a.rows + row + at.row] = value;
 }
 
 template <class Weights, int tile_tokens>
@@ -82,12 +77,11 @@ GPU_FUNCTION inline void expert_batch(const ExpertBatchArgs& a) {
   Accumulator sums[kTokenTiles];
   multiply_steps<Weights, tile_tokens>(
       weights, 0, a.depth / kBatchDepth, [&] { return GatherCopy<tile_tokens, Weights::kBlocks>(a, tile); }, sums);
-  if (!paired) {
-    if (has) store_expert_sums(a, tile, row, Weights::kUndo, sums, sums);
-    return;
-  }
-  Accumulator second[kTokenTiles];
-  if (take_second<tile_tokens>(has, sums, second)) store_expert_sums(a, tile, row, Weights::kUndo, sums, second);
+  const auto store = [&](int number, float first, float second) {
+    store_expert_sum(a, tile, row, Weights::kUndo, number, first, second);
+  };
+  if (paired) return for_pairs<tile_tokens>(has, sums, store);
+  if (has) for_sums(sums, [&](int number, float sum) { store(number, sum, 0); });
 }
 
 template <class T, int tile_tokens>

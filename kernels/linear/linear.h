@@ -129,6 +129,7 @@ inline constexpr int kBatchRows = 16;
 inline constexpr int kBatchDepth = 128;  // the activations have whole multiples of it
 inline constexpr int kMaxBatchTile = 64;
 inline constexpr int kBatchThreads = 256;
+inline constexpr int kOwnTokens = 8;  // whose activations each block converts for itself
 
 // Order of the f16 activations of a small batch. A vector is 8 elements: for each 16 of them along K, and eight tokens,
 // 4 x 8 x 4 vectors, so that a wave loads consecutive ones. Of the 16, the first axis is a vector's number in its block
@@ -139,12 +140,24 @@ constexpr i64 batch_vector(i32 token, i32 vector, i32 tokens, bool blocks) {
   return ((tile * 4 + (blocks ? inner : outer)) * 8 + token % 8) * 4 + (blocks ? outer : inner);
 }
 
-// As ConvertRowsArgs, in that order: grid `padded` tokens, of which those past the end are zeros.
+// Activations [T, K] as f16 in that order, scaled as those of ConvertRowsArgs, but each part of a row by itself, and
+// with an RMSNorm x·weight: what is multiplied divides the sums by rms(x). Grid (padded tokens, parts), a part whole
+// steps of kBatchDepth; tokens past the end are zeros.
 struct ConvertBatchArgs {
-  ConvertRowsArgs rows;
+  const float* x;
+  const float* norm;  // [K], or null
+  Half* f16;          // zeros from K on
+  float* scales;      // [T][parts]: what undoes the multiplication
+  float* squares;     // with a norm: [T][parts], sums of x²
+  i32 columns;        // K, a multiple of 4
+  i32 depth;          // K in whole steps
   i32 tokens, padded;
   bool blocks;
 };
+// Columns from which a part has them.
+constexpr i32 batch_part(i32 depth, i32 part, i32 parts) {
+  return static_cast<i32>(static_cast<i64>(part) * (depth / kBatchDepth) / parts) * kBatchDepth;
+}
 
 // Grid (tiles / waves of a block, tiles of tokens, splits of K).
 struct LinearBatchArgs {
@@ -154,9 +167,15 @@ struct LinearBatchArgs {
   i32 tokens, padded;
   Epilogue epilogue;
   const float* residual;  // [T][rows]
-  const Half* f16;        // see ConvertBatchArgs
+  const Half* f16;        // see ConvertBatchArgs, and
   const float* scales;
+  const float* row_squares;
+  i32 parts;          // of the rows: as many as splits, or one
+  const float* x;     // up to kOwnTokens tokens: [T][K]
+  const float* norm;  // [K] of an RMSNorm before, or null
+  float epsilon;
   float* partials;  // [tiles of tokens][tiles][splits][kBatchRows x tile of tokens]
+  float* squares;   // up to kOwnTokens tokens with a norm: [grid.x][splits][kOwnTokens]
   u32* arrived;     // zeros, two for each block of a split
 };
 // Tiles that a matrix of `rows` rows takes.

@@ -1,6 +1,6 @@
 // Weights times a small batch of tokens (batch_products.h): a wave a tile of rows, a block of waves a tile of tokens,
 // and K in splits where rows are few.
-#include "kernels/linear/batch_products.h"
+#include "kernels/linear/batch_activations.h"
 #include "kernels/linear/linear_finish.h"
 
 #ifdef GABBRO_MATRIX_CORES
@@ -60,24 +60,30 @@ GPU_FUNCTION inline u32 shares_to_add(const SplitState& state, u32 splits) {
 // Adds the splits' sums of the same rows, in the order of the splits, and stores the results: of every lane's sums
 // share z has numbers z, z + splits ... `has`: whether the wave has rows. `memory`: a word of the block's memory, which
 // waves may still read before the barrier here.
-template <int token_tiles>
-GPU_FUNCTION inline void store_splits(const LinearBatchArgs& a, const BatchRows& rows, i32 tile, i32 token, float undo,
-                                      bool has, u32* memory, const Accumulator (&sums)[token_tiles]) {
+template <int token_tiles, class Activations>
+GPU_FUNCTION inline void store_splits(const LinearBatchArgs& a, const BatchRows& rows, i32 tile, i32 token,
+                                      Activations& activations, float undo, bool has, u32* memory,
+                                      const Accumulator (&sums)[token_tiles]) {
   constexpr i32 kWidth = static_cast<i32>(kWave), kCount = token_tiles * Accumulator::kCount, kSums = kCount * kWidth;
-  constexpr i32 kTogether = 8;  // splits that are loaded before the first is added
+  constexpr i32 kTogether = 8;                   // splits that are loaded before the first is added, of
+  constexpr int kNumbers = kCount < 32 ? 2 : 4;  // sums before the first is stored
   const i32 splits = static_cast<i32>(grid_size().z);
   float* partials =
       a.partials + (static_cast<i64>(block_index().y) * a.tiles + tile) * splits * kSums + static_cast<i32>(lane());
   if (has) {
     float* own = partials + static_cast<i32>(block_index().z) * kSums;
-    for_sums(sums, [&](int number, float sum) { own[number * kWidth] = sum; });
+    for_sums(sums, [&](int number, float sum) {
+      own[number * kWidth] = sum * activations.split_scale(sum_place(number).token);
+    });
   }
+  activations.begin_splits();
   fence();
   barrier();
   if (thread_index() == 0) *memory = shares_to_add(SplitState(a.arrived), static_cast<u32>(splits));
   barrier();
   const u32 shares = *memory;
   fence();
+  activations.end_splits();
   const bool paired = a.epilogue == Epilogue::kSiluMul;
   if (!has || (paired && wave_index() % 2 == 1)) return;  // waves of odd number have the second matrix's
   const auto sum_of = [&](const float* from) {
@@ -96,108 +102,32 @@ GPU_FUNCTION inline void store_splits(const LinearBatchArgs& a, const BatchRows&
   const LinearMatrix& m = a.matrices[rows.matrix];
   for (i32 share = 0; share < splits; ++share) {
     if ((shares >> share & 1) == 0) continue;
-#pragma unroll 4
-    for (i32 number = share; number < kCount; number += splits) {
-      const float first = sum_of(partials + number * kWidth),
-                  second = paired ? sum_of(partials + (splits * kCount + number) * kWidth) : 0;
-      const int slot = number % Accumulator::kCount;
-      const i32 to = token + number / Accumulator::kCount * kRows + static_cast<i32>(column_of(slot)),
-                row = rows.row + static_cast<i32>(row_of(slot));
-      if (to >= a.tokens || row >= m.rows) continue;
-      const float scale = a.scales[to] * undo;
-      store_product(a, m, row, to, first * scale, second * scale);
-    }
-  }
-}
-
-// `second`: the second matrix's sums with kSiluMul.
-template <int token_tiles>
-GPU_FUNCTION inline void store_sums(const LinearBatchArgs& a, const BatchRows& rows, i32 token, float undo,
-                                    const Accumulator (&sums)[token_tiles], const Accumulator (&second)[token_tiles]) {
-  const LinearMatrix& m = a.matrices[rows.matrix];
-#pragma unroll
-  for (int t = 0; t < token_tiles; ++t) {
-#pragma unroll
-    for (int i = 0; i < Accumulator::kCount; ++i) {
-      const i32 to = token + t * kRows + static_cast<i32>(column_of(i));
-      const i32 row = rows.row + static_cast<i32>(row_of(i));
-      if (to >= a.tokens || row >= m.rows) continue;
-      const float scale = a.scales[to] * undo;
-      store_product(a, m, row, to, sums[t].value[i] * scale, second[t].value[i] * scale);
-    }
-  }
-}
-
-// Steps of the activations, which memory has one after the other.
-#ifdef GABBRO_BULK_COPIES
-template <int tile_tokens>
-class StepCopy {
- public:
-  GPU_FUNCTION StepCopy(const LinearBatchArgs& a, i32 token)
-      : from_(a.f16 + static_cast<i64>(token) * kBatchDepth), step_(static_cast<i64>(a.padded) * kBatchDepth) {
-    if (thread_index() == 0) {
-#pragma unroll
-      for (int i = 0; i < kBatchStages; ++i) begin_barrier(landed_of(i));
-      show_barriers();
-    }
-    barrier();
-  }
-  // Those of a stage from `step` on, but for what is at `end` or past it.
-  GPU_FUNCTION void begin(i32 step, i32 end, Half (&stage)[kStageSteps][tile_tokens * kBatchDepth]) {
-    const u32 number = begun_++;
-    if (thread_index() != 0 || step >= end) return;
-    const i32 steps = min_of(kStageSteps, end - step);
-    CopyBarrier& landed = landed_of(number);
-    expect_bytes(landed, static_cast<u32>(steps) * kStepBytes);
 #pragma unroll 1
-    for (i32 s = 0; s < steps; ++s) begin_bulk_copy(landed, stage[s], from_ + (step + s) * step_, kStepBytes);
-  }
-  GPU_FUNCTION void landed() {
-    const u32 number = ended_++;
-    wait_for_copies(landed_of(number), number / kBatchStages);
-  }
-
- private:
-  static constexpr u32 kStepBytes = tile_tokens * kBatchDepth * sizeof(Half);
-  GPU_FUNCTION static CopyBarrier& landed_of(u32 number) {
-    return block_memory<BatchMemory<tile_tokens>>().landed[number % kBatchStages];
-  }
-  const Half* from_;
-  i64 step_;  // elements
-  u32 begun_ = 0, ended_ = 0;
-};
-#else
-template <int tile_tokens>
-class StepCopy {
- public:
-  GPU_FUNCTION StepCopy(const LinearBatchArgs& a, i32 token)
-      : from_(a.f16 + (static_cast<i64>(token) * kStepVectors + thread_index()) * 8),
-        step_(static_cast<i64>(a.padded) * kBatchDepth) {}
-  // Those of a stage from `step` on, but for what is at `end` or past it.
-  GPU_FUNCTION void begin(i32 step, i32 end, Half (&stage)[kStageSteps][tile_tokens * kBatchDepth]) {
+    for (i32 begin = share; begin < kCount; begin += kNumbers * splits) {
+      float first[kNumbers] = {}, second[kNumbers] = {}, residuals[kNumbers] = {};
+      const auto for_numbers = [&](auto body) {  // body(i, number, the tile's token, row)
 #pragma unroll
-    for (int s = 0; s < kStageSteps; ++s) {
-      Half* to = stage[s] + thread_index() * 8;
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        const i32 at = i * kBatchThreads * 8;
-        if (step + s < end) copy_.begin(s * kCount + i, to + at, from_ + (step + s) * step_ + at, true);
-      }
+        for (int i = 0; i < kNumbers; ++i) {
+          const i32 number = begin + i * splits;
+          const SumPlace at = sum_place(number);
+          const i32 row = rows.row + at.row;
+          if (number < kCount && token + at.token < a.tokens && row < m.rows) body(i, number, at.token, row);
+        }
+      };
+      for_numbers([&](int i, i32 number, i32 to, i32 row) {
+        first[i] = sum_of(partials + number * kWidth);
+        if (paired) second[i] = sum_of(partials + (splits * kCount + number) * kWidth);
+        residuals[i] = residual_of(a, m, row, token + to);
+      });
+      for_numbers([&](int i, i32, i32 to, i32 row) {
+        const float scale = activations.scale(to) * undo;
+        store_product(a, m, row, token + to, first[i] * scale, second[i] * scale, residuals[i]);
+      });
     }
-    copy_.sent();
   }
-  GPU_FUNCTION void landed() { copy_.template landed<0>(); }
+}
 
- private:
-  static constexpr int kCount = tile_tokens * kStepVectors / kBatchThreads;
-  static_assert(kCount * kBatchThreads == tile_tokens * kStepVectors);
-  const Half* from_;
-  i64 step_;  // elements
-  TileCopy<kCount * kStageSteps> copy_;
-};
-#endif
-
-template <class Weights, int tile_tokens>
+template <class Weights, int tile_tokens, class Activations = StepCopy<tile_tokens>>
 GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   constexpr int kTokenTiles = tile_tokens / static_cast<int>(kTile);
   const i32 tile = static_cast<i32>(block_index().x) * kBatchWaves + static_cast<i32>(wave_index());
@@ -208,18 +138,47 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   const auto split = static_cast<i32>(block_index().z), splits = static_cast<i32>(grid_size().z);
   const Weights weights(a.matrices[rows.matrix], rows.row, a.columns);
   Accumulator sums[kTokenTiles];
-  multiply_steps<Weights, tile_tokens>(
-      weights, split * steps / splits, (split + 1) * steps / splits, [&] { return StepCopy<tile_tokens>(a, token); },
-      sums);
+  Activations activations = multiply_steps<Weights, tile_tokens>(
+      weights, split * steps / splits, (split + 1) * steps / splits, [&] { return Activations(a, token); }, sums);
   auto& memory = block_memory<BatchMemory<tile_tokens>>();
-  if (splits > 1)
-    return store_splits(a, rows, tile, token, Weights::kUndo, has, reinterpret_cast<u32*>(memory.x), sums);
-  if (a.epilogue != Epilogue::kSiluMul) {
-    if (has) store_sums(a, rows, token, Weights::kUndo, sums, sums);
+  if (splits > 1) {
+    auto* const word = reinterpret_cast<u32*>(memory.x);
+    return store_splits(a, rows, tile, token, activations, Weights::kUndo, has, word, sums);
+  }
+  activations.end();
+  const bool paired = a.epilogue == Epilogue::kSiluMul;
+  const LinearMatrix& m = a.matrices[paired ? 0 : rows.matrix];
+  const auto store = [&](int number, float first, float second, float residual) {
+    const SumPlace at = sum_place(number);
+    if (token + at.token >= a.tokens || rows.row + at.row >= m.rows) return;
+    const float scale = activations.split_scale(at.token) * activations.scale(at.token) * Weights::kUndo;
+    store_product(a, m, rows.row + at.row, token + at.token, first * scale, second * scale, residual);
+  };
+  if (paired) {
+    for_pairs<tile_tokens>(has, sums, [&](int number, float first, float second) { store(number, first, second, 0); });
     return;
   }
-  Accumulator second[kTokenTiles];
-  if (take_second<tile_tokens>(has, sums, second)) store_sums(a, rows, token, Weights::kUndo, sums, second);
+  if (!has) return;
+#pragma unroll
+  for (int t = 0; t < kTokenTiles; ++t) {
+    float residuals[Accumulator::kCount] = {};
+#pragma unroll
+    for (int i = 0; i < Accumulator::kCount; ++i) {
+      const SumPlace at = sum_place(t * Accumulator::kCount + i);
+      if (token + at.token >= a.tokens || rows.row + at.row >= m.rows) continue;
+      residuals[i] = residual_of(a, m, rows.row + at.row, token + at.token);
+    }
+#pragma unroll
+    for (int i = 0; i < Accumulator::kCount; ++i) {
+      store(t * Accumulator::kCount + i, sums[t].value[i], 0, residuals[i]);
+    }
+  }
+}
+
+// Up to kOwnTokens tokens, whose x the blocks convert.
+template <class Weights>
+GPU_FUNCTION inline void linear_batch_own(const LinearBatchArgs& a) {
+  linear_batch<Weights, static_cast<int>(kTile), OwnActivations<Weights::kBlocks>>(a);
 }
 
 template <class T, int tile_tokens>
@@ -233,10 +192,14 @@ GPU_FUNCTION inline void linear_batch_blocks(const LinearBatchArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_BATCH(name, tile, ...)                                               \
-  GPU_EARLY_MEMORY_KERNEL(linear_##name##_batch_##tile, gabbro::gpu::kBatchThreads, \
-                          gabbro::gpu::GABBRO_GPU::BatchMemory<tile>, gabbro::gpu::LinearBatchArgs, __VA_ARGS__)
+#define GABBRO_NAMED(name, tile, ...)                                                                            \
+  GPU_EARLY_PAIRED_KERNEL(linear_##name, gabbro::gpu::kBatchThreads, gabbro::gpu::GABBRO_GPU::BatchMemory<tile>, \
+                          gabbro::gpu::LinearBatchArgs, __VA_ARGS__)
+#define GABBRO_BATCH(name, tile, ...) GABBRO_NAMED(name##_batch_##tile, tile, __VA_ARGS__)
+#define GABBRO_OWN(name, Weights) GABBRO_NAMED(name##_batch_8, 16, linear_batch_own<gabbro::gpu::GABBRO_GPU::Weights>)
 #define GABBRO_PLAIN(name, T, tile) GABBRO_BATCH(name, tile, linear_batch_plain<gabbro::gpu::T, tile>)
+GABBRO_OWN(f16, BatchVectors<gabbro::gpu::Half>)
+GABBRO_OWN(bf16, BatchVectors<gabbro::gpu::BFloat>)
 GABBRO_PLAIN(f16, Half, 16)
 GABBRO_PLAIN(f16, Half, 32)
 GABBRO_PLAIN(f16, Half, 64)
@@ -245,9 +208,10 @@ GABBRO_PLAIN(bf16, BFloat, 32)
 GABBRO_PLAIN(bf16, BFloat, 64)
 
 #define GABBRO_BLOCKS(name, tile) GABBRO_BATCH(name, tile, linear_batch_blocks<GABBRO_PACKING(name), tile>)
-#define GABBRO_FORMAT(name) \
-  GABBRO_BLOCKS(name, 16)   \
-  GABBRO_BLOCKS(name, 32)   \
+#define GABBRO_FORMAT(name)                           \
+  GABBRO_OWN(name, BatchBlocks<GABBRO_PACKING(name)>) \
+  GABBRO_BLOCKS(name, 16)                             \
+  GABBRO_BLOCKS(name, 32)                             \
   GABBRO_BLOCKS(name, 64)
 
 GABBRO_FOR_EACH_FORMAT(GABBRO_FORMAT)

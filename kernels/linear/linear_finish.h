@@ -8,18 +8,28 @@ namespace gabbro::gpu::GABBRO_GPU {
 
 GPU_FUNCTION inline float silu(float x) { return x / (1 + exp(-x)); }
 
+template <class Args>
+GPU_FUNCTION inline float residual_of(const Args& a, const LinearMatrix& m, i32 row, i32 token) {
+  return a.epilogue == Epilogue::kAdd ? a.residual[static_cast<i64>(token) * m.rows + row] : 0;
+}
+
 // y at (token, row) of matrix `m`, from the sums of products; `second` is the second matrix's with kSiluMul.
 template <class Args>
 GPU_FUNCTION inline void store_product(const Args& a, const LinearMatrix& m, i32 row, i32 token, float value,
-                                       float second) {
+                                       float second, float residual) {
   const i64 place = static_cast<i64>(token) * m.rows + row;
   if (m.bias != nullptr) value += m.bias[row];
   if (a.epilogue == Epilogue::kSiluMul) {
     if (a.matrices[1].bias != nullptr) second += a.matrices[1].bias[row];
     value = silu(value) * second;
   }
-  if (a.epilogue == Epilogue::kAdd) value += a.residual[place];
+  if (a.epilogue == Epilogue::kAdd) value += residual;
   m.y[place] = value;
+}
+template <class Args>
+GPU_FUNCTION inline void store_product(const Args& a, const LinearMatrix& m, i32 row, i32 token, float value,
+                                       float second) {
+  store_product(a, m, row, token, value, second, residual_of(a, m, row, token));
 }
 
 // Matrix and rows of a wave.

@@ -63,8 +63,9 @@ double products_magnitude(const std::vector<Tensor>& inputs) {
   return std::sqrt(largest);
 }
 
-// The same where both operands may be rounded to steps of amax/8191, as many tokens with f16 or bf16 weights are.
-constexpr double kSixteenBits = 1.4142136 * 6 * 0.5 / 8191 / 1.7320508;
+// The same where activations are rounded to f16, as those of several tokens with f16 or bf16 weights are: each product
+// is off by at most 2^-11 of itself. 6 standard deviations of what such errors add up to.
+constexpr double kSixteenBits = 6 * 0x1p-11 / 1.7320508;
 
 // The queries of 64 tokens or more, and their probabilities, may be rounded to f16: each an error of at most 2^-11,
 // which the sums over D and over the keys do not amplify.
@@ -162,7 +163,7 @@ void linear_cases(std::vector<OpCase>& cases) {
     add(129, 15, columns);
     for (const int64_t tokens : {3, 16, 31, 64}) add(tokens, 70, columns);  // a small batch, of several tiles of rows
     // Blocks that split K, whose last part is shorter. Larger formats have enough columns above.
-    for (const int64_t tokens : {9, 31}) {
+    for (const int64_t tokens : {8, 9, 31}) {
       if (columns < 256) add(tokens, 70, 3 * columns);
     }
     if (words) add(9, 17, 40);

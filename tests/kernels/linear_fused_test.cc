@@ -15,7 +15,8 @@ struct Case {
   std::vector<int64_t> rows;  // of each matrix
   int64_t epilogue;           // 1: residual, 2: silu(y0)·y1
   bool norm, bias;
-  float size = 1;  // of the activations
+  float size = 1;      // of the activations, of which
+  bool fades = false;  // each 32 columns are half as large as those before
 };
 
 // The products of a token with all rows of a matrix, and what their errors are relative to.
@@ -27,6 +28,11 @@ class Fused {
  public:
   Fused(const Case& c, std::mt19937& generator) : case_(c), x_(DType::f32, {c.tokens, c.columns}) {
     x_.random(generator, -c.size, c.size);
+    if (c.fades) {
+      auto* const values = x_.data<float>();
+      for (int64_t i = 0; i < c.tokens * c.columns; ++i)
+        values[i] = std::ldexp(values[i], -static_cast<int>(i % c.columns / 32));
+    }
     for (const int64_t rows : c.rows) {
       weights_.emplace_back(DType::f16, Shape{rows, c.columns});
       std::uniform_real_distribution<float> uniform(-0.5f, 0.5f);
@@ -114,13 +120,15 @@ class Fused {
 TEST(LinearFused, equals_its_definition) {
   std::mt19937 generator(11);
   const std::vector<Case> cases = {
-      {3, 64, {33}, 1, true, true},          {9, 32, {17, 5, 40}, 0, true, false},
-      {17, 96, {100}, 1, false, true},       {33, 72, {130, 1}, 0, false, true},
-      {9, 64, {70, 70}, 2, true, false},     {100, 64, {150, 150}, 2, false, true},
-      {70, 40, {15, 200, 3}, 0, true, true}, {1, 72, {33, 5}, 0, true, true},
-      {1, 520, {9}, 1, true, true},          {1, 2056, {70, 70}, 2, true, true},
-      {1, 8200, {5, 3}, 0, false, true},     {1, 8200, {3}, 0, true, false},
-      {40, 8200, {20}, 1, true, true},       {7, 1032, {33, 60}, 0, true, true},
+      {3, 64, {33}, 1, true, true},           {9, 32, {17, 5, 40}, 0, true, false},
+      {17, 96, {100}, 1, false, true},        {33, 72, {130, 1}, 0, false, true},
+      {9, 64, {70, 70}, 2, true, false},      {100, 64, {150, 150}, 2, false, true},
+      {70, 40, {15, 200, 3}, 0, true, true},  {1, 72, {33, 5}, 0, true, true},
+      {1, 520, {9}, 1, true, true},           {1, 2056, {70, 70}, 2, true, true},
+      {1, 8200, {5, 3}, 0, false, true},      {1, 8200, {3}, 0, true, false},
+      {40, 8200, {20}, 1, true, true},        {7, 1032, {33, 60}, 0, true, true},
+      {8, 2056, {20}, 1, true, false},        {6, 1048, {150, 150}, 2, true, true},
+      {5, 264, {300, 40, 40}, 0, true, true},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(std::to_string(c.tokens) + " tokens, K " + std::to_string(c.columns) + ", epilogue " +
@@ -138,7 +146,15 @@ TEST(LinearFused, takes_activations_of_any_size) {
       if (norm && size > 1e6f) continue;  // its squares are infinite
       SCOPED_TRACE("activations up to " + std::to_string(size) + (norm ? " with a norm" : ""));
       for (const int64_t epilogue : {0, 1}) {
-        Fused fused({17, 64, {20}, epilogue, norm, false, size}, generator);
+        for (const int64_t tokens : {7, 17}) {
+          Fused fused({tokens, 64, {20}, epilogue, norm, false, size}, generator);
+          for_each_target([&](const Target& target) { fused.run(target); });
+        }
+      }
+      if (size < 1e-6f || size > 1e6f) continue;
+      for (const int64_t tokens : {6, 19}) {
+        SCOPED_TRACE("parts of many sizes");
+        Fused fused({tokens, 600, {20}, 0, norm, false, size, true}, generator);
         for_each_target([&](const Target& target) { fused.run(target); });
       }
     }

@@ -30,11 +30,6 @@ namespace {
 // kernels for eight tokens take 9 ms for each eight). Without either, above kTiledTokens our tiles: they reach 0.53,
 // 0.94 and 1.53 times the speed of the kernels for eight tokens with 16, 32 and 64 tokens.
 constexpr int64_t kTiledTokens = 32;
-// f16 and bf16: several small matrices in one launch are faster than by a library, which needs two or three launches
-// for each. q, k and v of an 8B model on an H200: 27 and 32 µs with 8 and 32 tokens, by cuBLASLt 43 and 45; with 64
-// tokens both take 41.
-constexpr int64_t kBatchedTogether = 32;    // tokens
-constexpr int64_t kSmallMatrix = 32 << 20;  // weights of the first
 // From here on the kernels for eight tokens, which read the weights once per eight, are not worth a measurement.
 constexpr int64_t kTooManyForFew = 128;
 
@@ -302,9 +297,7 @@ std::vector<std::pair<std::string, LinearCandidate>> candidates_of(const abi::Ke
     if (takes_ours) candidates.push_back(batch);
     return candidates;
   }
-  const bool asks_ours =
-      std::ranges::all_of(weights, wants_batch) || (takes_ours && matrices > 1 && tokens <= kBatchedTogether &&
-                                                    weights[0].shape[0] * weights[0].shape[1] <= kSmallMatrix);
+  const bool asks_ours = std::ranges::all_of(weights, wants_batch);
   if (asks_ours) candidates.push_back(batch);
   const bool asks =
       std::ranges::all_of(weights, [&](const abi::TensorView& weight) { return asks_library(weight, tokens); });

@@ -14,14 +14,17 @@ namespace {
 
 // Weights are read once per kMaxBatchTile tokens, which costs less than their conversion for a library up to here (8B
 // Q4_K_M on an H100: 192 tokens take as long, 128 take 0.78 times as long). bf16 takes as long to read as its f16 copy.
-// For more than a few tokens with f16 weights, which need no conversion, a library is asked first: with 8 sequences of
-// an 8B model on an H200 it gives 1,400 tokens/s and these kernels 1,480, with 32 both 5,260.
-constexpr int64_t kMostTokens = 192, kMostBFloatTokens = 32, kMostHalfTokens = 16;
+// For more tokens with f16 weights, which need no conversion, a library is asked first: with 32 sequences of an 8B
+// model on an H100 these kernels give 4,260 tokens/s and cuBLASLt 4,040, with 64 they give 6,860 and it 7,000.
+constexpr int64_t kMostTokens = 192, kMostBFloatTokens = 64, kMostHalfTokens = 32;
 
 int tile_of(int64_t tokens) { return tokens <= 16 ? 16 : tokens <= 32 ? 32 : kMaxBatchTile; }
 
+bool converts_itself(int64_t tokens) { return tokens <= kOwnTokens; }
+
 std::string batch_kernel_name(const abi::TensorView& weight, int64_t tokens) {
-  return "linear_" + std::string(kernel_format(weight.dtype)) + "_batch_" + std::to_string(tile_of(tokens));
+  return "linear_" + std::string(kernel_format(weight.dtype)) + "_batch_" +
+         std::to_string(converts_itself(tokens) ? kOwnTokens : tile_of(tokens));
 }
 
 // Null for f32 and unaligned weights, and targets without matrix cores.
@@ -47,9 +50,8 @@ class LinearBatch : public Kernel {
         tokens_(elements(request.inputs[0]) / columns_),
         padded_(round_up(tokens_, tile_of(tokens_))),
         depth_(round_up(columns_, kBatchDepth)),
-        blocks_(is_quantized(request.inputs[1].dtype)),
-        convert_(context.function(convert_batch_name(columns_))) {
-    int64_t partial_floats = 0;
+        blocks_(is_quantized(request.inputs[1].dtype)) {
+    int64_t partial_floats = 0, square_floats = 0;
     for (int m = 0; m < options.count; ++m) {
       const abi::TensorView& weight = request.inputs[1 + m];
       add(batch_kernel_name(weight, tokens_), weight, m, context);
@@ -63,13 +65,21 @@ class LinearBatch : public Kernel {
       group.blocks = blocks_for(group.tiles, api::block_threads(group.function) / context.wave());
       group.splits =
           splits_of(group.function, group.blocks * (padded_ / tile_of(tokens_)), columns_, context.compute_units());
-      if (group.splits > 1)
-        partial_floats = std::max(partial_floats, int64_t{group.tiles} * group.splits * kBatchRows * padded_);
+      if (group.splits == 1) continue;
+      partial_floats = std::max(partial_floats, int64_t{group.tiles} * group.splits * kBatchRows * padded_);
+      square_floats = std::max(square_floats, int64_t{group.blocks} * group.splits * kOwnTokens);
     }
     ScratchLayout layout;
-    f16_at_ = layout.place(padded_ * depth_ * 2);
-    scales_at_ = layout.place(tokens_ * 4);
+    if (!converts_itself(tokens_)) {
+      const bool alike = std::ranges::all_of(groups_, [&](const Group& g) { return g.splits == groups_[0].splits; });
+      if (alike) parts_ = groups_[0].splits;
+      convert_ = context.function(convert_batch_name());
+      f16_at_ = layout.place(padded_ * depth_ * 2);
+      scales_at_ = layout.place(tokens_ * parts_ * 4);
+      row_squares_at_ = layout.place(options.norm ? tokens_ * parts_ * 4 : 0);
+    }
     partials_at_ = layout.place(partial_floats * 4);
+    squares_at_ = layout.place(square_floats * 4);
     scratch_bytes = layout.bytes();
     implementation = std::string(request.op) + " " + groups_.front().name;
   }
@@ -79,22 +89,31 @@ class LinearBatch : public Kernel {
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     auto* scratch = static_cast<std::byte*>(launch.scratch);
-    const ConvertRowsArgs rows = {.x = input<float>(launch, 0),
-                                  .norm = options_.norm ? input<float>(launch, options_.norm_at()) : nullptr,
-                                  .f16 = reinterpret_cast<Half*>(scratch + f16_at_),
-                                  .scales = reinterpret_cast<float*>(scratch + scales_at_),
-                                  .columns = static_cast<i32>(columns_),
-                                  .depth = static_cast<i32>(depth_),
-                                  .epsilon = options_.epsilon};
-    const auto tokens = static_cast<i32>(tokens_), padded = static_cast<i32>(padded_);
-    run(convert_, {static_cast<u32>(padded_)}, ConvertBatchArgs{rows, tokens, padded, blocks_});
+    const auto at = [&](int64_t offset) { return reinterpret_cast<float*>(scratch + offset); };
+    const ConvertBatchArgs rows = {.x = input<float>(launch, 0),
+                                   .norm = options_.norm ? input<float>(launch, options_.norm_at()) : nullptr,
+                                   .f16 = reinterpret_cast<Half*>(scratch + f16_at_),
+                                   .scales = at(scales_at_),
+                                   .squares = at(row_squares_at_),
+                                   .columns = static_cast<i32>(columns_),
+                                   .depth = static_cast<i32>(depth_),
+                                   .tokens = static_cast<i32>(tokens_),
+                                   .padded = static_cast<i32>(padded_),
+                                   .blocks = blocks_};
+    if (convert_ != nullptr) run(convert_, {static_cast<u32>(padded_), parts_}, rows);
     LinearBatchArgs args = {.columns = rows.columns,
-                            .tokens = tokens,
-                            .padded = padded,
+                            .tokens = rows.tokens,
+                            .padded = rows.padded,
                             .epilogue = static_cast<Epilogue>(options_.epilogue),
                             .f16 = rows.f16,
                             .scales = rows.scales,
-                            .partials = reinterpret_cast<float*>(scratch + partials_at_),
+                            .row_squares = rows.squares,
+                            .parts = static_cast<i32>(parts_),
+                            .x = rows.x,
+                            .norm = rows.norm,
+                            .epsilon = options_.epsilon,
+                            .partials = at(partials_at_),
+                            .squares = at(squares_at_),
                             .arrived = run.counters};
     if (options_.epilogue == abi::Epilogue::kAdd) args.residual = input<float>(launch, options_.residual_at());
     for (const Group& group : groups_) {
@@ -115,8 +134,9 @@ class LinearBatch : public Kernel {
     u32 blocks = 0, splits = 1;
   };
 
-  static const char* convert_batch_name(int64_t columns) {
-    return columns <= 4 * kConvertedBatchVectors * kConvertThreads ? "convert_batch_f16" : "convert_wide_batch_f16";
+  const char* convert_batch_name() const {
+    if (parts_ > 1) return "convert_batch_parts_f16";
+    return columns_ <= 4 * kConvertedBatchVectors * kConvertThreads ? "convert_batch_f16" : "convert_wide_batch_f16";
   }
 
   void add(const std::string& name, const abi::TensorView& weight, int m, const MakeContext& context) {
@@ -140,9 +160,10 @@ class LinearBatch : public Kernel {
   int64_t padded_;  // tokens in whole tiles
   int64_t depth_;   // columns in whole chunks
   bool blocks_;
-  const api::Function* convert_;
+  const api::Function* convert_ = nullptr;  // null: the blocks convert x
+  u32 parts_ = 1;                           // in which rows are converted
   std::vector<Group> groups_;
-  int64_t f16_at_ = 0, scales_at_ = 0, partials_at_ = 0;
+  int64_t f16_at_ = 0, scales_at_ = 0, row_squares_at_ = 0, partials_at_ = 0, squares_at_ = 0;
 };
 
 }  // namespace

@@ -27,6 +27,7 @@
   }
 #define GPU_MEMORY_KERNEL(name, threads, Memory, Args, ...) GPU_KERNEL(name, threads, Args, __VA_ARGS__)
 #define GPU_EARLY_MEMORY_KERNEL GPU_MEMORY_KERNEL
+#define GPU_EARLY_PAIRED_KERNEL GPU_MEMORY_KERNEL
 #define GPU_EARLY_KERNEL GPU_KERNEL  // launches run one after the other
 #define GPU_LATE_KERNEL GPU_KERNEL
 
@@ -43,6 +44,7 @@ Memory& block_memory() {
 
 inline void wait_for_previous() {}
 inline void prefetch(const void*) {}
+inline Vec16 load_streamed(const void* p) { return *static_cast<const Vec16*>(p); }
 inline i32 peek(const i32* p) { return *p; }
 inline float load_shared_result(const float* p) { return *p; }
 inline FloatPair load_shared_result(const FloatPair* p) { return *p; }

@@ -215,20 +215,20 @@ TEST_F(Autotune, AllAreMeasuredByTheFirstLaunchAndKept) {
   set("GABBRO_SIM_PRODUCTS", "1");
   {
     Opened device(abi::Tuning::kMeasureAll, file_);
-    EXPECT_THAT(Product(20).check(device), HasSubstr("measured at its first launch"));
+    EXPECT_THAT(Product(100).check(device), HasSubstr("measured at its first launch"));
     ASSERT_EQ(device.facts().measured, 1);
     const abi::MeasuredShape shape = device.measured(0);
-    EXPECT_STREQ(shape.shape, "linear up to 32 tokens x 64, f16 40");
-    EXPECT_THAT(names(shape), ElementsAre("simulated library", "batch", "few", "tiled 32", "tiled 128"));
+    EXPECT_STREQ(shape.shape, "linear up to 128 tokens x 64, f16 40");
+    EXPECT_THAT(names(shape), ElementsAre("simulated library", "batch", "tiled 128", "tiled 32", "few"));
     for (int32_t i = 0; i < shape.candidate_count; ++i) {
       EXPECT_TRUE(shape.candidates[i].fit) << i;
       EXPECT_GT(shape.candidates[i].seconds, 0) << i;
       EXPECT_GE(shape.candidates[i].seconds, shape.candidates[shape.chosen].seconds) << i;
     }
     // Another length of the same class is known by then; another class is not.
-    EXPECT_THAT(Product(31).check(device), testing::Not(HasSubstr("measured")));
+    EXPECT_THAT(Product(127).check(device), testing::Not(HasSubstr("measured")));
     EXPECT_EQ(device.facts().measured, 1);
-    Product(33).check(device);
+    Product(129).check(device);
     EXPECT_EQ(device.facts().measured, 2);
     abi::MeasuredShape none{};
     EXPECT_EQ(backend().measured_shape(device.get(), 2, &none).code, StatusCode::kUnsupported);
@@ -244,18 +244,18 @@ TEST_F(Autotune, KnownResultsAreUsed) {
   set("GABBRO_SIM_PRODUCTS", "1");
   {
     Opened device(abi::Tuning::kMeasureAll, file_);
-    Product(20).check(device);
+    Product(100).check(device);
   }
   for (const auto& [candidate, implementation] :
-       {std::pair{"few", "linear linear_f16_8"}, std::pair{"batch", "linear linear_f16_batch_32"},
+       {std::pair{"few", "linear linear_f16_8"}, std::pair{"batch", "linear linear_f16_batch_64"},
         std::pair{"tiled 32", "linear linear_f16_tiled_32"}, std::pair{"tiled 128", "linear linear_f16_tiled_128"},
         std::pair{"simulated library", "linear simulated library"}}) {
     prefer(candidate);
     Opened device(abi::Tuning::kKnown, file_);
-    EXPECT_EQ(Product(20).check(device), implementation);
-    EXPECT_EQ(Product(17).check(device), implementation);
+    EXPECT_EQ(Product(100).check(device), implementation);
+    EXPECT_EQ(Product(65).check(device), implementation);
     EXPECT_EQ(device.facts().known, 1);
-    EXPECT_EQ(Product(65).check(device), "linear simulated library") << "by the rule";
+    EXPECT_EQ(Product(129).check(device), "linear simulated library") << "by the rule";
   }
 }
 
@@ -263,35 +263,35 @@ TEST_F(Autotune, AnotherLibraryVersionOrDeviceIsAnotherMeasurement) {
   set("GABBRO_SIM_PRODUCTS", "1");
   {
     Opened device(abi::Tuning::kMeasureAll, file_);
-    Product(20).check(device);
+    Product(100).check(device);
   }
   prefer("few");
   set("GABBRO_SIM_PRODUCTS_VERSION", "2.0");
   {
     Opened device(abi::Tuning::kKnown, file_);
-    EXPECT_EQ(Product(20).check(device), "linear simulated library");
+    EXPECT_EQ(Product(100).check(device), "linear simulated library");
     EXPECT_EQ(device.facts().known, 0);
   }
   ::unsetenv("GABBRO_SIM_PRODUCTS_VERSION");
   set("GABBRO_SIM_WAVE", "64");
   {
     Opened device(abi::Tuning::kKnown, file_);
-    EXPECT_EQ(Product(20).check(device), "linear simulated library");
+    EXPECT_EQ(Product(100).check(device), "linear simulated library");
   }
   ::unsetenv("GABBRO_SIM_WAVE");
   set("GABBRO_SIM_PRODUCTS", "missing");  // the library is gone: the rule, without it
   Opened device(abi::Tuning::kKnown, file_);
-  EXPECT_EQ(Product(20).check(device), "linear linear_f16_batch_32");
+  EXPECT_EQ(Product(100).check(device), "linear linear_f16_batch_64");
 }
 
 TEST_F(Autotune, LibrariesThatFailOrAreWrongAreNotTaken) {
   set("GABBRO_SIM_PRODUCTS", "missing,declining,failing,wrong,1");
   {
     Opened device(abi::Tuning::kMeasureAll, file_);
-    Product(20).check(device);
+    Product(100).check(device);
     const abi::MeasuredShape shape = device.measured(0);
     EXPECT_THAT(names(shape),
-                ElementsAre("failing library", "wrong library", "simulated library", "batch", "few", "tiled 32"));
+                ElementsAre("failing library", "wrong library", "simulated library", "batch", "tiled 128", "tiled 32"));
     EXPECT_FALSE(shape.candidates[0].fit);
     EXPECT_EQ(shape.candidates[0].seconds, 0);
     EXPECT_FALSE(shape.candidates[1].fit);
