@@ -30,8 +30,8 @@ struct DecodeStep {
   // Their values.
   std::vector<int32_t> held_ids, held_positions, held_sequences, held_slots;
   std::vector<std::vector<int32_t>> held_page_tables;
-  // With weights that stay on the device: logits [S, V]; and logits and their largest_ids(),
-  // traced when it is first wanted.
+  // With weights that stay on the device: logits [S, V]; and logits and their largest_ids(), traced when it
+  // is first wanted.
   std::optional<Compiled> run, run_greedy;
 
   llm::Step inputs() const {
