@@ -134,12 +134,13 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   const i32 token = static_cast<i32>(block_index().y) * tile_tokens;
   const bool has = tile < a.tiles;
   const BatchRows rows = batch_rows(a, min_of(tile, a.tiles - 1));
-  const i32 steps = (a.columns + kBatchDepth - 1) / kBatchDepth;
+  const i32 depth = (a.columns + kBatchDepth - 1) / kBatchDepth * kBatchDepth;
   const auto split = static_cast<i32>(block_index().z), splits = static_cast<i32>(grid_size().z);
   const Weights weights(a.matrices[rows.matrix], rows.row, a.columns);
   Accumulator sums[kTokenTiles];
   Activations activations = multiply_steps<Weights, tile_tokens>(
-      weights, split * steps / splits, (split + 1) * steps / splits, [&] { return Activations(a, token); }, sums);
+      weights, batch_part(depth, split, splits) / kBatchDepth, batch_part(depth, split + 1, splits) / kBatchDepth,
+      [&] { return Activations(a, token); }, sums);
   auto& memory = block_memory<BatchMemory<tile_tokens>>();
   if (splits > 1) {
     auto* const word = reinterpret_cast<u32*>(memory.x);
