@@ -86,7 +86,7 @@ std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int cou
   for (int i = 0; i < count; ++i) sequences.emplace_back(engine);
   const auto before = random_tokens(o.depth, facts.vocabulary, o.seed + 2),
              prompt = random_tokens(o.prompt, facts.vocabulary, o.seed),
-             generated = random_tokens(o.generate, facts.vocabulary, o.seed + 1);
+             first = random_tokens(1, facts.vocabulary, o.seed + 1);
   const auto fill = [&](const std::vector<int32_t>& tokens) {
     for (Sequence& sequence : sequences) {
       runner.append(sequence, tokens, runner.prompt_chunk(), Chunk::Rows::kLast, cancelable.flag(), [](auto) {});
@@ -108,11 +108,13 @@ std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int cou
   }
   if (o.generate > 0) {
     const auto generate = [&] {
+      std::vector<int32_t> last(sequences.size(), first.front());
       std::vector<Chunk> chunks;
-      for (Sequence& sequence : sequences) chunks.push_back({&sequence, {}, Chunk::Rows::kLast});
-      for (const int32_t& token : generated) {
-        for (Chunk& chunk : chunks) chunk.tokens = {&token, 1};
-        runner.step_greedy(chunks, cancelable.flag());
+      for (size_t i = 0; i < last.size(); ++i) chunks.push_back({&sequences[i], std::span(last).subspan(i, 1)});
+      for (int t = 1; t <= o.generate; ++t) {
+        const auto found = runner.step_greedy(chunks, cancelable.flag(), t < o.generate);
+        // Of broken weights there may be none.
+        std::ranges::transform(found, last.begin(), [](int32_t id) { return std::max(id, 0); });
       }
     };
     results.push_back(measure(

@@ -86,7 +86,9 @@ void run_batch(const std::shared_ptr<Engine>& engine, std::span<Request> request
       std::span<const float> logits;
       std::span<const int32_t> largest;
       if (greedy) {
-        largest = runner.step_greedy(chunks, options.cancel);
+        const bool goes_on = next == requests.size() &&
+                             std::ranges::all_of(active, [](const Active& a) { return a.request->goes_on(); });
+        largest = runner.step_greedy(chunks, options.cancel, goes_on);
       } else {
         logits = runner.step(chunks, options.cancel);
       }

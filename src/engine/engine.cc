@@ -44,11 +44,6 @@ std::shared_future<std::unique_ptr<const text::ChatTemplate>> read_template_late
   }
 }
 
-Tensor int_tensor(const std::shared_ptr<Device>& device, const Shape& shape) {
-  const std::vector<int32_t> zeros(static_cast<size_t>(shape.elements()), 0);
-  return device->upload(DType::i32, shape, zeros.data());
-}
-
 // Warns where a cache that comes by need will not come whole.
 void warn_of_memory(const Device& device, const nn::KvCacheConfig& cache, CacheSize size, ModelFacts& facts) {
   if (!device.counts_memory()) return;
@@ -170,6 +165,7 @@ void Engine::set_adapter_scales(std::span<const float> scales) {
     if (!std::isfinite(scale)) throw bad_input("an adapter's scale is not a number");
   }
   for (size_t i = 0; i < scales.size(); ++i) *state_->adapters[i].scale = scales[i];
+  state_->queued = {};
   state_->decode.clear();  // their plans hold the former scales
   for (PagePool& pool : state_->pools) pool.remove_names();
   state_->prefixes = Prefix::empty();
@@ -185,18 +181,9 @@ int64_t Engine::State::pages_per_sequence() const {
 
 DecodeStep& Engine::State::decode_step(int64_t sequences) {
   DecodeStep& step = decode[sequences];
-  if (step.ids.defined()) return step;
-  step.ids = int_tensor(device, Shape{sequences});
-  step.positions = int_tensor(device, Shape{sequences});
-  step.sequences = int_tensor(device, Shape{sequences});
-  for (size_t group = 0; group < pools.size(); ++group)
-    step.page_tables.push_back(int_tensor(device, Shape{sequences, pages_per_sequence()}));
-  step.held_page_tables.resize(pools.size());
-  if (states) step.slots = int_tensor(device, Shape{sequences});
-  if (stream == nullptr) {
-    const llm::Step inputs = step.inputs();
-    step.run.emplace([this, inputs] { return std::vector{model->forward(inputs, *cache)}; });
-  }
+  if (!step.is_made()) step.make(device, sequences, pages_per_sequence(), pools.size(), states.has_value());
+  if (stream == nullptr && !step.run)
+    step.run.emplace([this, inputs = step.inputs()] { return std::vector{model->forward(inputs, *cache)}; });
   return step;
 }
 
@@ -204,7 +191,8 @@ Compiled& Engine::State::greedy_step(DecodeStep& step) {
   if (step.run_greedy) return *step.run_greedy;
   return step.run_greedy.emplace([this, inputs = step.inputs()] {
     const Tensor logits = model->forward(inputs, *cache);
-    return std::vector{logits, largest_ids(logits)};
+    const Tensor ids = argmax(logits, -1, true);
+    return std::vector{logits, finite_ids(logits, ids), ids};
   });
 }
 

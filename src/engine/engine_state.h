@@ -9,6 +9,7 @@
 
 #include "gabbro/engine/session.h"
 #include "src/engine/cache_size.h"
+#include "src/engine/decode_step.h"
 #include "src/engine/page_pool.h"
 #include "src/engine/sampling_defaults.h"
 #include "src/engine/state_pool.h"
@@ -21,29 +22,6 @@
 #include "src/text/tokenizer.h"
 
 namespace gabbro {
-
-// The step of one token for each of S sequences, traced once: its inputs are overwritten in place, and its plan
-// replayed.
-struct DecodeStep {
-  Tensor ids, positions, sequences, slots;  // i32 [S]
-  std::vector<Tensor> page_tables;          // i32 [S, M], by group of the cache's layers
-  // Their values.
-  std::vector<int32_t> held_ids, held_positions, held_sequences, held_slots;
-  std::vector<std::vector<int32_t>> held_page_tables;
-  // With weights that stay on the device: logits [S, V]; and logits and their largest_ids(), traced when it
-  // is first wanted.
-  std::optional<Compiled> run, run_greedy;
-
-  llm::Step inputs() const {
-    return {.ids = ids,
-            .places = TokenPositions{.positions = positions,
-                                     .sequence = sequences,
-                                     .page_table = page_tables.front(),
-                                     .slots = slots,
-                                     .separate = true},
-            .page_tables = page_tables};
-  }
-};
 
 struct Engine::State {
   std::shared_ptr<Device> device;
@@ -62,6 +40,7 @@ struct Engine::State {
   ModelFacts facts;
   SamplingDefaults sampling;
   std::map<int64_t, DecodeStep> decode;  // by S
+  QueuedStep queued;                     // of `decode`
   StreamingWork streaming_work;          // without `waited`
   int64_t pass_tokens = 0;               // of the last pass over streamed weights
   std::mutex mutex;                      // one step at a time

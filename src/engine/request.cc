@@ -207,6 +207,14 @@ void Request::appended(size_t count, int32_t largest) {
 
 bool Request::is_greedy() const { return state_->sampler.is_greedy(); }
 
+bool Request::goes_on() const {
+  const State& s = *state_;
+  if (s.finished || s.held < s.prompt.size()) return false;
+  const int64_t chosen = std::ssize(s.result.token_ids) + 1;
+  if (s.options.max_tokens >= 0 && chosen >= s.options.max_tokens) return false;
+  return std::ssize(s.prompt) + chosen <= s.engine.facts().context;
+}
+
 std::vector<int32_t> Request::text_so_far() const {
   std::vector<int32_t> tokens = state_->prompt;
   tokens.insert(tokens.end(), state_->result.token_ids.begin(), state_->result.token_ids.end());

@@ -37,6 +37,8 @@ class Request {
   // The same with the id of the largest of these logits, or -1 where none is a number; of a request that is_greedy().
   void appended(size_t count, int32_t largest);
   bool is_greedy() const;
+  // Past its prompt, and with room for another token after the next one, which alone can still end it.
+  bool goes_on() const;
   void cancel();
 
   // The prompt and what was chosen after it, for a drafter: at most the rest of the context is worth drafting.

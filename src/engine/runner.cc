@@ -1,7 +1,6 @@
 #include "src/engine/runner.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <set>
 #include <utility>
@@ -22,13 +21,6 @@ Tensor upload_ints(Device& device, const Shape& shape, const std::vector<int32_t
   return device.upload(DType::i32, shape, values.data());
 }
 
-// Writes `values` into the tensor where they are not those of the step before.
-void update(Tensor& tensor, std::vector<int32_t>& held, std::vector<int32_t> values) {
-  if (values == held) return;
-  overwrite(tensor, values.data(), values.size() * sizeof(int32_t));
-  held = std::move(values);
-}
-
 int64_t rows_of(const Chunk& chunk) {
   if (chunk.rows == Chunk::Rows::kAll) return std::ssize(chunk.tokens);
   return chunk.rows == Chunk::Rows::kLast ? 1 : 0;
@@ -36,9 +28,10 @@ int64_t rows_of(const Chunk& chunk) {
 
 }  // namespace
 
-Tensor largest_ids(const Tensor& logits) {
-  const Tensor ids = argmax(logits, -1, true);
-  return where(isfinite(take_along_axis(logits, ids)), ids, scalar(logits.device(), -1, DType::i32));
+Tensor largest_ids(const Tensor& logits) { return finite_ids(logits, argmax(logits, -1, true)); }
+
+Tensor finite_ids(const Tensor& logits, const Tensor& places) {
+  return where(isfinite(take_along_axis(logits, places)), places, scalar(logits.device(), -1, DType::i32));
 }
 
 void Runner::check_room(const Engine& engine, int64_t length, std::span<const int32_t> more) {
@@ -64,42 +57,50 @@ int64_t Runner::prompt_chunk() const {
 
 std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
   std::span<const float> logits;
-  run_step(chunks, false, cancel,
-           [&](const std::vector<Tensor>& results, int64_t rows) { logits = host(results.front(), rows); });
+  run_step(
+      chunks, cancel, [&] { logits = host(decode(chunks, cancel), std::ssize(chunks)); },
+      [&](const Tensor& result, int64_t rows) { logits = host(result, rows); });
   return logits;
 }
 
-std::span<const int32_t> Runner::step_greedy(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
+std::span<const int32_t> Runner::step_greedy(std::span<const Chunk> chunks, const std::atomic<bool>* cancel,
+                                             bool goes_on) {
   std::span<const int32_t> ids;
-  run_step(chunks, true, cancel,
-           [&](const std::vector<Tensor>& results, int64_t rows) { ids = largest(results, rows); });
+  run_step(
+      chunks, cancel, [&] { ids = decode_greedy(chunks, goes_on, cancel); },
+      [&](const Tensor& logits, int64_t rows) { ids = largest(logits, rows); });
   return ids;
 }
 
-bool Runner::find_largest(const std::vector<Tensor>& results, int64_t rows) {
+bool Runner::find_largest(const Tensor& logits, int64_t rows) {
   if (engine_->state_->device->host_accessible()) return false;
-  const Tensor found = results.size() > 1 ? results[1] : largest_ids(results.front());
+  const Tensor found = largest_ids(logits);
   eval(std::span(&found, 1));
   const auto count = static_cast<size_t>(rows);
-  const auto* const memory = static_cast<const int32_t*>(on_host(found.state().storage.get(), count * sizeof(int32_t)));
-  const std::span ids(memory, count);
-  if (std::ranges::any_of(ids, [](int32_t id) { return id < 0; })) return false;
-  greedy_.assign(ids.begin(), ids.end());
-  logits_ = results.front();
+  const void* const memory = on_host(found.state().storage.get(), count * sizeof(int32_t));
+  if (!take_found({static_cast<const int32_t*>(memory), count})) return false;
+  logits_ = logits;
   return true;
 }
 
-std::span<const int32_t> Runner::largest(const std::vector<Tensor>& results, int64_t rows) {
+bool Runner::take_found(std::span<const int32_t> ids) {
+  if (std::ranges::any_of(ids, [](int32_t id) { return id < 0; })) return false;
+  greedy_.assign(ids.begin(), ids.end());
+  return true;
+}
+
+std::span<const int32_t> Runner::largest(const Tensor& logits, int64_t rows) {
   greedy_.clear();
-  if (!results.front().defined() || find_largest(results, rows)) return greedy_;
-  const std::span<const float> all = host(results.front(), rows);
+  if (!logits.defined() || find_largest(logits, rows)) return greedy_;
+  const std::span<const float> all = host(logits, rows);
   const auto row = static_cast<size_t>(engine_->state_->facts.vocabulary);
   for (size_t at = 0; at < all.size(); at += row) greedy_.push_back(sampling::argmax(all.subspan(at, row)));
   return greedy_;
 }
 
-template <class Finish>
-void Runner::run_step(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel, Finish finish) {
+template <class Decode, class Finish>
+void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel, Decode decode_one,
+                      Finish finish) {
   Engine::State& shared = *engine_->state_;
   const std::lock_guard lock(shared.mutex);
   std::set<const Sequence*> seen;
@@ -124,11 +125,11 @@ void Runner::run_step(std::span<const Chunk> chunks, bool greedy, const std::ato
       parts.push_back({chunk.sequence, chunk.tokens, length, chunk.rows});
     }
     if (shared.text_to_text) {
-      finish({answer_texts(chunks, cancel)}, rows);
+      finish(answer_texts(chunks, cancel), rows);
     } else if (single_tokens && trace_ == nullptr) {
-      finish(decode(chunks, greedy, cancel), rows);
+      decode_one();
     } else {
-      finish({forward(parts, cancel)}, rows);
+      finish(forward(parts, cancel), rows);
     }
     for (const Chunk& chunk : chunks) {
       chunk.sequence->tokens_.insert(chunk.sequence->tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
@@ -213,37 +214,6 @@ void Runner::append_traced(Sequence& sequence, std::span<const int32_t> tokens, 
   trace_ = nullptr;
 }
 
-std::vector<Tensor> Runner::decode(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel) {
-  Engine::State& shared = *engine_->state_;
-  const auto size = static_cast<int64_t>(std::bit_ceil(chunks.size()));
-  DecodeStep& step = shared.decode_step(size);
-  std::vector<int32_t> ids(static_cast<size_t>(size), 0), positions(ids), sequences(ids.size(), kNoSequence),
-      slots(shared.states ? ids.size() : 0, -1);
-  std::vector<const Sequence*> rows;
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    const Sequence& sequence = *chunks[i].sequence;
-    ids[i] = chunks[i].tokens[0];
-    positions[i] = static_cast<int32_t>(sequence.tokens_.size());
-    sequences[i] = static_cast<int32_t>(i);
-    if (shared.states) slots[i] = sequence.state_->slot;
-    rows.push_back(&sequence);
-  }
-  std::vector<std::vector<int32_t>> tables = page_tables(rows, ids.size());
-  update(step.ids, step.held_ids, std::move(ids));
-  update(step.positions, step.held_positions, std::move(positions));
-  update(step.sequences, step.held_sequences, std::move(sequences));
-  for (size_t group = 0; group < tables.size(); ++group)
-    update(step.page_tables[group], step.held_page_tables[group], std::move(tables[group]));
-  if (shared.states) update(step.slots, step.held_slots, std::move(slots));
-  logits_ = Tensor();  // so that its memory can be written again
-  if (shared.stream != nullptr) {
-    const llm::Step inputs = step.inputs();
-    return {shared.run_pass(std::span(&inputs, 1), cancel)};
-  }
-  // A device that works in the host's memory has no use for it.
-  return greedy && !shared.device->host_accessible() ? shared.greedy_step(step)(cancel) : (*step.run)(cancel);
-}
-
 // Rows have the number of pages of the longest sequence, so that short ones share plans.
 std::vector<std::vector<int32_t>> Runner::page_tables(std::span<const Sequence* const> sequences, size_t rows) const {
   const Engine::State& shared = *engine_->state_;
@@ -268,6 +238,7 @@ std::vector<Tensor> Runner::upload_tables(std::span<const Sequence* const> seque
 
 Tensor Runner::forward(std::span<const Part> parts, const std::atomic<bool>* cancel) {
   Engine::State& shared = *engine_->state_;
+  shared.queued = {};
   Device& device = *shared.device;
   std::vector<int32_t> ids, positions, sequences, output_rows, slots;
   std::vector<const Sequence*> rows_of_tables;

@@ -14,11 +14,15 @@
 
 namespace gabbro {
 
-struct TokenTree;  // token_tree.h
+class DecodeStep;   // decode_step.h
+struct QueuedStep;  // decode_step.h
+struct TokenTree;   // token_tree.h
 
 // The place of the largest of each row of logits [R, V], the lowest of equals, or -1 where that is not finite: [R, 1],
 // i32. A NaN is the largest, so that the sampler's rule holds for the others.
 Tensor largest_ids(const Tensor& logits);
+// The same, where the places of the largest are known.
+Tensor finite_ids(const Tensor& logits, const Tensor& places);
 
 // Tokens to append to a sequence, and the rows of logits that are wanted.
 struct Chunk {
@@ -46,8 +50,12 @@ class Runner {
   std::span<const float> step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel = nullptr);
 
   // The same, but of each wanted row the id of its largest logit, the lowest of equals; -1 where no logit is a number.
-  // On a GPU the logits stay there.
-  std::span<const int32_t> step_greedy(std::span<const Chunk> chunks, const std::atomic<bool>* cancel = nullptr);
+  // On a GPU the logits stay there. `goes_on`: the next step is to append these ids to the same sequences. A GPU gets
+  // it before this call waits, so that it computes without a pause; any other step may follow all the same.
+  std::span<const int32_t> step_greedy(std::span<const Chunk> chunks, const std::atomic<bool>* cancel = nullptr,
+                                       bool goes_on = false);
+  // Steps that were there already when they were asked for, for tests.
+  int64_t steps_queued_before() const { return steps_queued_before_; }
 
   // Computes what the cache no longer has of the sequence's tokens, as its next step would; see Sequence.
   void restore(Sequence& sequence, const std::atomic<bool>* cancel = nullptr);
@@ -90,17 +98,28 @@ class Runner {
                                   const std::atomic<bool>* cancel);
   Tensor forward_tree(std::span<const Sequence* const> branches, std::span<const int32_t> tokens, const TokenTree& tree,
                       const std::atomic<bool>* cancel);
-  // Makes the step, and calls finish(results, rows): logits [rows, V], undefined where none are wanted; with `greedy`
-  // there may be their largest_ids() after them.
-  template <class Finish>
-  void run_step(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel, Finish finish);
-  std::span<const int32_t> largest(const std::vector<Tensor>& results, int64_t rows);
+  // Makes the step: decode_one() where it is one token for each sequence, or finish(logits, rows) with logits [rows,
+  // V], undefined where none are wanted.
+  template <class Decode, class Finish>
+  void run_step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel, Decode decode_one, Finish finish);
+  std::span<const int32_t> largest(const Tensor& logits, int64_t rows);
   // Fills greedy_ on a device with its own memory; false where the logits have to come to the host.
-  bool find_largest(const std::vector<Tensor>& results, int64_t rows);
+  bool find_largest(const Tensor& logits, int64_t rows);
+  bool take_found(std::span<const int32_t> ids);  // false where one is -1
   void compute_again(std::span<Sequence* const> sequences, const std::atomic<bool>* cancel);
   Tensor answer_texts(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);  // of an encoder-decoder
   Tensor answer(const Chunk& chunk, const std::atomic<bool>* cancel);
-  std::vector<Tensor> decode(std::span<const Chunk> chunks, bool greedy, const std::atomic<bool>* cancel);
+  // The step of their size, with their ids.
+  DecodeStep& begin_decode(std::span<const Chunk> chunks);
+  // Its other inputs, `after` tokens behind those that the sequences hold. Returns the page tables.
+  std::vector<std::vector<int32_t>> fill_places(DecodeStep& step, std::span<const Chunk> chunks, int64_t after);
+  Tensor decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
+  std::span<const int32_t> decode_greedy(std::span<const Chunk> chunks, bool goes_on, const std::atomic<bool>* cancel);
+  QueuedStep queue_greedy(DecodeStep& step, std::span<const Chunk> chunks, int64_t after,
+                          const std::atomic<bool>* cancel);
+  // The rows of the chunks in what is queued, which is left; nothing where it is another step.
+  std::vector<size_t> rows_in_queued(std::span<const Chunk> chunks) const;
+  bool has_room_after(std::span<const Chunk> chunks) const;
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
   // Page tables [rows, M] of the sequences, by group of the cache's layers; other rows are zeros.
   std::vector<std::vector<int32_t>> page_tables(std::span<const Sequence* const> sequences, size_t rows) const;
@@ -123,6 +142,7 @@ class Runner {
   std::shared_ptr<void> host_memory_;
   size_t host_bytes_ = 0;
   std::vector<int32_t> greedy_;  // of step_greedy()
+  int64_t steps_queued_before_ = 0;
 };
 
 }  // namespace gabbro

@@ -36,7 +36,9 @@ Sequence::Sequence(const Sequence& other)
       text_length_(other.text_length_) {
   const std::lock_guard lock(engine_->state_->mutex);
   for (size_t group = 0; group < pages_.size(); ++group) {
-    const Pages& own = pages_[group];
+    Pages& own = pages_[group];
+    // A page behind the computed tokens is to be written by the other.
+    own.ids.resize(std::min(own.ids.size(), static_cast<size_t>(pages_of(computed_))));
     for (size_t i = static_cast<size_t>(own.passed); i < own.ids.size(); ++i)
       engine_->state_->pools[group].share(own.ids[i]);
   }
@@ -46,6 +48,7 @@ void Sequence::truncate(int64_t length) {
   if (length < 0 || length > std::ssize(tokens_))
     throw bad_input("a session of {} tokens cannot be cut to {}", tokens_.size(), length);
   const std::lock_guard lock(engine_->state_->mutex);
+  engine_->state_->queued.forget(state_);
   if (state_->length > length) state_->length = 0;
   if (length == 0) text_length_ = 0;
   if (length < text_length_) t5_state_.reset();
@@ -60,6 +63,7 @@ void Sequence::truncate(int64_t length) {
 int64_t Sequence::reuse(std::span<const int32_t> prompt) {
   const std::lock_guard lock(engine_->state_->mutex);
   if (computed_ < std::ssize(tokens_) || prompt.empty()) return std::ssize(tokens_);
+  engine_->state_->queued.forget(state_);
   find_pages(prompt.first(prompt.size() - 1));
   const auto found = prompt.first(static_cast<size_t>(computed_)).subspan(tokens_.size());
   tokens_.insert(tokens_.end(), found.begin(), found.end());
@@ -86,6 +90,7 @@ void Sequence::find_pages(std::span<const int32_t> text) {
   constexpr int64_t kPage = PagePool::kTokens;
   if (shared.states || shared.text_to_text || computed_ % kPage != 0) return;
   begin_names();
+  release_pages(computed_);  // the one for a token to come
   const int64_t before = computed_ / kPage;
   int64_t taken = before;
   std::vector<std::shared_ptr<Prefix>> prefixes;
@@ -174,6 +179,11 @@ void Sequence::take_pages(int64_t length) {
   }
 }
 
+// Those of a group that take_pages(length) adds.
+int64_t Sequence::missing_pages(size_t group, int64_t length) const {
+  return std::max<int64_t>(pages_of(length) - std::ssize(pages_[group].ids), 0);
+}
+
 // Those after the first `length` tokens.
 void Sequence::release_pages(int64_t length) {
   for (size_t group = 0; group < pages_.size(); ++group) {
@@ -199,12 +209,14 @@ void Sequence::release_passed() {
 }
 
 void Sequence::abandon_step() {
+  engine_->state_->queued.forget(state_);
   release_pages(computed_);
   state_->length = 0;
 }
 
 // The tokens are to be computed again.
 void Sequence::lose_pages() {
+  engine_->state_->queued.forget(state_);
   release_pages(0);
   prefixes_.clear();
   computed_ = 0;

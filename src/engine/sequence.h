@@ -43,12 +43,13 @@ class Sequence {
   friend class Runner;
   // Those of a group of layers, in the order of their tokens.
   struct Pages {
-    std::vector<int32_t> ids;
-    int64_t passed = 0;  // the first ones, before the window: their ids are 0, and they are not held
+    std::vector<int32_t> ids;  // at times one more than the tokens need, where the next step is queued
+    int64_t passed = 0;        // the first ones, before the window: their ids are 0, and they are not held
   };
 
   int32_t take_page(size_t group);
   void take_pages(int64_t length);
+  int64_t missing_pages(size_t group, int64_t length) const;
   void release_pages(int64_t length);
   void abandon_step();  // it failed: its pages are released; states are lost, as some layers may have taken its tokens
   void release_passed();

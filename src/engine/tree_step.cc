@@ -101,6 +101,7 @@ Tensor Runner::forward_tree(std::span<const Sequence* const> branches, std::span
                             const TokenTree& tree, const std::atomic<bool>* cancel) {
   Engine::State& shared = *engine_->state_;
   Device& device = *shared.device;
+  shared.queued = {};
   const int64_t before = std::ssize(branches.front()->tokens_), first_node = std::ssize(tokens);
   PlacedValues computed, written;
   for (int64_t i = 0; i < first_node; ++i) computed.add(tokens[static_cast<size_t>(i)], before + i, 0);

@@ -1,0 +1,88 @@
+// Steps of one token for each of several sequences, whose ids may come from the step before without the host.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gabbro/plan/compiled.h"
+#include "src/backend/stream.h"
+#include "src/engine/state_pool.h"
+#include "src/models/llm/model.h"
+
+namespace gabbro {
+
+// The step of S sequences, traced once: its inputs are overwritten in place, and its plan replayed.
+class DecodeStep {
+ public:
+  // The inputs of each sequence.
+  enum Input { kIds, kPositions, kSequences, kSlots, kInputs };
+
+  DecodeStep() = default;
+  ~DecodeStep();  // waits for what is queued, which reads and writes the host's memory
+  DecodeStep(const DecodeStep&) = delete;
+  DecodeStep& operator=(const DecodeStep&) = delete;
+
+  bool is_made() const { return !page_tables_.empty(); }
+  // Tables of M pages are for each of the groups of the cache's layers, and slots for models with states.
+  void make(const std::shared_ptr<Device>& device, int64_t sequences, int64_t pages, size_t groups, bool has_slots);
+  llm::Step inputs() const;
+
+  // With weights that stay on the device: logits [S, V]; and logits, their largest_ids() and the places of the largest
+  // values, which are ids of the vocabulary always, traced when it is first wanted.
+  std::optional<Compiled> run, run_greedy;
+
+  // The host's list [S] for the next step, to be filled before it. The ids are there where it follows a step of
+  // run_greedy and takes what that one finds; else wait_all() comes before.
+  std::span<int32_t> next(Input input) { return list(turn_, input + 1); }
+  void wait_all();
+
+  // Enqueues the step: its lists, and what changed in its page tables [S, M] by group, go to the device, compute()
+  // gives the results of one of both plans, and those of run_greedy come to the host. Returns the logits.
+  Tensor enqueue(const std::vector<std::vector<int32_t>>& tables, const std::function<std::vector<Tensor>()>& compute);
+  // The turn whose found() has the result of the step that was enqueued last.
+  int turn() const { return turn_; }
+  // Waits for that step alone. Its largest_ids(), until two more steps are enqueued.
+  std::span<const int32_t> found(int turn);
+
+ private:
+  // Pinned memory: what a step found, the lists for the step after it, beginning with its ids, and that one's page
+  // tables. Steps take turns, so that a step can be queued while the one before it runs:
+  //   what the host wrote is read by the step that follows, and can be written again when that one is done;
+  //   a step writes its result when all that was queued before has read the memory, as a stream has an order.
+  // So the host fills the lists for step k+1 once it has waited for step k-1, the last that read the same memory.
+  struct Turn {
+    std::shared_ptr<void> memory;
+    std::optional<Event> done;  // the step that found
+  };
+
+  std::span<int32_t> list(int turn, int number);
+  void upload_changes(Stream& stream, size_t group, const std::vector<int32_t>& table);
+
+  std::vector<Tensor> lists_;        // i32 [S], by Input, one after the other
+  std::vector<Tensor> page_tables_;  // i32 [S, M]
+  std::vector<std::vector<int32_t>> held_tables_;
+  std::array<Turn, 2> turns_;
+  int turn_ = 0;  // with the lists for the next step
+  size_t list_bytes_ = 0;
+};
+
+// A greedy step that was queued before it was asked for, with the ids that the step before it found.
+struct QueuedStep {
+  struct Row {
+    std::shared_ptr<const SequenceState> sequence;  // null: it was changed meanwhile, other than by its last step
+    int64_t length = 0;                             // of the sequence before the step
+    int32_t token = 0;                              // that the step appends
+  };
+
+  DecodeStep* step = nullptr;  // null: nothing is queued
+  int turn = 0;
+  std::vector<Row> rows;
+
+  void forget(const std::shared_ptr<SequenceState>& sequence);
+};
+
+}  // namespace gabbro
