@@ -113,7 +113,7 @@ std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int cou
       for (size_t i = 0; i < last.size(); ++i) chunks.push_back({&sequences[i], std::span(last).subspan(i, 1)});
       for (int t = 1; t <= o.generate; ++t) {
         const auto found = runner.step_greedy(chunks, cancelable.flag(), t < o.generate);
-        // Of broken weights there may be none.
+        // Broken weights may give none.
         std::ranges::transform(found, last.begin(), [](int32_t id) { return std::max(id, 0); });
       }
     };

@@ -115,7 +115,12 @@ uint32_t compute_units(const Context* context);  // multiprocessors
 uint32_t block_threads(const Function* function);
 uint32_t resident_blocks(const Function* function);  // that the whole device runs at a time
 
-void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t arg_bytes);
+// How many clusters of that many blocks along z run at a time: groups of blocks that read each other's memory. 0: the
+// device has no such thing, or they do not fit.
+uint32_t resident_clusters(const Function* function, uint32_t blocks);
+
+// `cluster`: blocks along z that are a cluster; 1: there are none.
+void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t arg_bytes, uint32_t cluster);
 
 // A factor of a product: for each batch a matrix [lines][depth]. Steps are in elements.
 struct Factor {

@@ -36,10 +36,10 @@ struct Launcher {
   }
 
   template <class Args>
-  void operator()(const api::Function* function, Dim grid, const Args& args) const {
+  void operator()(const api::Function* function, Dim grid, const Args& args, uint32_t cluster = 1) const {
     static_assert(std::is_trivially_copyable_v<Args>);
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;  // of nothing; the runtimes refuse it
-    api::launch(queue, function, grid, &args, sizeof args);
+    api::launch(queue, function, grid, &args, sizeof args, cluster);
   }
   void operator()(const api::Gemm* product, const api::GemmOperands& operands) const {
     api::multiply(queue, product, operands);

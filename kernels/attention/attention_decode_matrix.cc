@@ -39,9 +39,13 @@ struct BlockMemory {
 
   // [kWaves][kMatrixHeads][kOutputPitch], where tiles were.
   static constexpr int kOutputPitch = dim + 8;  // two heads at most share a bank
-  GPU_FUNCTION float* outputs() {
-    static_assert(sizeof(slots) >= sizeof(float) * kWaves * kMatrixHeads * kOutputPitch);
-    return reinterpret_cast<float*>(slots);
+  GPU_FUNCTION float* outputs() { return reinterpret_cast<float*>(slots); }
+  // [kMatrixHeads][kSharePitch]: the block's values of each head, their maximum and total, for the others of a cluster.
+  static constexpr int kSharePitch = dim + 2;
+  GPU_FUNCTION float* share() {
+    constexpr int kOutputs = kWaves * kMatrixHeads * kOutputPitch;
+    static_assert(sizeof(slots) >= sizeof(float) * (kOutputs + kMatrixHeads * kSharePitch));
+    return outputs() + kOutputs;
   }
 };
 
@@ -160,7 +164,7 @@ GPU_FUNCTION inline void apply_softmax(Running<dim>& running, Accumulator& score
 }
 
 // A share's result, or part of one: see partial_floats().
-template <int dim>
+template <int dim, bool cluster>
 GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 splits,
                                        const Running<dim>& running, BlockMemory<dim>& memory) {
   constexpr i32 kPitch = BlockMemory<dim>::kOutputPitch;
@@ -208,12 +212,53 @@ GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const Bl
     }
     const float head_maximum = shuffle(highest, static_cast<u32>(head)) * kLn2,
                 head_total = shuffle(total, static_cast<u32>(head));
-    if (d < a.kv.dim) store_split(a, row + head, splits, d, value, head_maximum, head_total);
+    if (cluster && splits > 1) {
+      float* const share = memory.share() + head * BlockMemory<dim>::kSharePitch;
+      share[d] = value;
+      share[dim] = head_maximum;
+      share[dim + 1] = head_total;
+    } else if (d < a.kv.dim) {
+      store_split(a, row + head, splits, d, value, head_maximum, head_total);
+    }
   }
 }
 
-// The block's share of a token's keys: first its tiles are sent for, then queries are made.
+#ifdef GABBRO_CLUSTERS
+// Puts the splits of a cluster together, in their order, each block a part of the results.
 template <int dim>
+GPU_FUNCTION inline void merge_cluster(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 splits,
+                                       BlockMemory<dim>& memory) {
+  cluster_barrier();
+  const i32 first = static_cast<i32>(block_index().z * kThreads + thread_index());
+  for (i32 i = first; i < heads.count * dim; i += splits * kThreads) {
+    const i32 head = i / dim, d = i % dim;
+    const float* const share = memory.share() + head * BlockMemory<dim>::kSharePitch;
+    float values[kMaxCluster], maxima[kMaxCluster], totals[kMaxCluster], highest = kNoMaximum;
+#pragma unroll
+    for (int s = 0; s < kMaxCluster; ++s) {
+      const auto of = static_cast<u32>(s);
+      values[s] = s < splits ? load_of_block(share + d, of) : 0;
+      maxima[s] = s < splits ? load_of_block(share + dim, of) : kNoMaximum;
+      totals[s] = s < splits ? load_of_block(share + dim + 1, of) : 0;
+      highest = max_of(highest, maxima[s]);
+    }
+    float value = 0, total = 0;
+#pragma unroll
+    for (int s = 0; s < kMaxCluster; ++s) {
+      const float factor = exp(maxima[s] - highest);
+      value = fma(factor, values[s], value);
+      total = fma(factor, totals[s], total);
+    }
+    if (d < a.kv.dim)
+      a.y[(row + head) * a.kv.dim + d] = value * final_factor(a.sinks, (row + head) % a.q.heads, highest, total);
+  }
+  cluster_barrier();  // until then the others read this block's memory
+}
+#endif
+
+// The block's share of a token's keys: first its tiles are sent for, then queries are made. `cluster`: the splits of
+// the keys are blocks of one cluster.
+template <int dim, bool cluster>
 class Share {
  public:
   using Tiles = typename BlockMemory<dim>::Tiles;
@@ -265,8 +310,12 @@ class Share {
       }
     }
     const i64 row = static_cast<i64>(block_index().x) * a_.q.heads + heads_.first;
-    store_outputs<dim>(a_, row, heads_, keys_.splits, running, memory_);
-    if (keys_.splits > 1) merge_splits<dim, kMatrixHeads, kThreads>(a_, row, heads_, keys_.splits);
+    store_outputs<dim, cluster>(a_, row, heads_, keys_.splits, running, memory_);
+    if (keys_.splits == 1) return;
+#ifdef GABBRO_CLUSTERS
+    if constexpr (cluster) return merge_cluster<dim>(a_, row, heads_, keys_.splits, memory_);
+#endif
+    merge_splits<dim, kMatrixHeads, kThreads>(a_, row, heads_, keys_.splits);
   }
 
  private:
@@ -316,19 +365,21 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
   const Keys keys = known_keys<kMatrixShareKeys, kTileKeys>(a, known, position, position + 1);
   if (static_cast<i32>(block_index().z) >= keys.splits) return;
-  Share<dim> share(a, heads, sequence, keys, memory);
+  Share<dim, false> share(a, heads, sequence, keys, memory);
   queries.keep(a, memory.queries);
   share.attend(-1);
 }
 
 // The same of a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself; one
 // block of a KV head's stores them in the cache, for later launches.
-template <int dim>
+// Splits of a cluster exchange their results faster, so that they may have fewer keys.
+template <int dim, bool cluster>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
+  constexpr i32 kLeastKeys = cluster ? kTileKeys : kMatrixShareKeys;
   auto& memory = block_memory<BlockMemory<dim>>();
   const AttentionArgs& a = step.attention;
   if (!a.settled) {
-    ask_for_keys<kMatrixShareKeys, kTileKeys>(a, 2 * kTileKeys, 2);
+    ask_for_keys<kLeastKeys, kTileKeys>(a, 2 * kTileKeys, 2);
     wait_for_previous();
   }
   const i32 token = static_cast<i32>(block_index().x);
@@ -336,9 +387,9 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   const BlockHeads heads = block_heads(a);
   const i32 d = static_cast<i32>(thread_index()) % dim, safe = element_of<dim>(a), other = partner(step.rope, safe);
   const bool known = in_table(a.table, a.kv, sequence, position);
-  const Keys keys = known_keys<kMatrixShareKeys, kTileKeys>(a, known, position, position + 1);
+  const Keys keys = known_keys<kLeastKeys, kTileKeys>(a, known, position, position + 1);
   if (static_cast<i32>(block_index().z) >= keys.splits) return;
-  Share<dim> share(a, heads, sequence, keys, memory);
+  Share<dim, cluster> share(a, heads, sequence, keys, memory);
   const Rotation rotation = rotation_of(step.rope, safe, position);
   if (a.settled) wait_for_previous();
   QueryElements<dim> queries, partners;
@@ -364,14 +415,19 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
+#define GABBRO_STEP(name, dim, cluster)                                                                               \
+  GPU_EARLY_MEMORY_KERNEL(name##_##dim, gabbro::gpu::GABBRO_GPU::kThreads, gabbro::gpu::GABBRO_GPU::BlockMemory<dim>, \
+                          gabbro::gpu::AttentionStepArgs, attention_step<dim, cluster>)
 #define GABBRO_ATTENTION(dim)                                                                                    \
   GPU_EARLY_MEMORY_KERNEL(attention_matrix_##dim, gabbro::gpu::GABBRO_GPU::kThreads,                             \
                           gabbro::gpu::GABBRO_GPU::BlockMemory<dim>, gabbro::gpu::AttentionArgs, attention<dim>) \
-  GPU_EARLY_MEMORY_KERNEL(attention_step_matrix_##dim, gabbro::gpu::GABBRO_GPU::kThreads,                        \
-                          gabbro::gpu::GABBRO_GPU::BlockMemory<dim>, gabbro::gpu::AttentionStepArgs,             \
-                          attention_step<dim>)
+  GABBRO_STEP(attention_step_matrix, dim, false)
 
 GABBRO_ATTENTION(64)
 GABBRO_ATTENTION(128)
+#ifdef GABBRO_CLUSTERS
+GABBRO_STEP(attention_step_cluster, 64, true)
+GABBRO_STEP(attention_step_cluster, 128, true)
+#endif
 
 #endif

@@ -73,6 +73,7 @@ inline constexpr int kBlockHeads = 4;
 inline constexpr int kMatrixHeads = 8;                          // on matrix cores
 inline constexpr int kShareKeys = 128, kMatrixShareKeys = 128;  // of a share, or a multiple of it
 inline constexpr int kMaxSplits = 64;
+inline constexpr int kMaxCluster = 8;  // blocks
 constexpr i32 decode_parts(i64 group, i64 block_heads) {
   return static_cast<i32>((group + block_heads - 1) / block_heads);
 }

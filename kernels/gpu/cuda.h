@@ -57,6 +57,25 @@ GPU_FUNCTION inline void wait_for_previous() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+#if __CUDA_ARCH__ >= 900
+#define GABBRO_CLUSTERS
+GPU_FUNCTION inline u32 cluster_blocks() {
+  u32 blocks;
+  asm("mov.u32 %0, %%cluster_nctaid.z;" : "=r"(blocks));
+  return blocks;
+}
+GPU_FUNCTION inline void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+GPU_FUNCTION inline float load_of_block(const float* p, u32 block) {
+  float x;
+  asm volatile("{ .reg .u32 at; mapa.shared::cluster.u32 at, %1, %2; ld.shared::cluster.f32 %0, [at]; }"
+               : "=f"(x)
+               : "r"(static_cast<u32>(__cvta_generic_to_shared(p))), "r"(block)
+               : "memory");
+  return x;
+}
+#endif
 // Loads 16 bytes of memory that this launch reads as a whole, once, and that nothing writes meanwhile: the L2 cache
 // fetches the neighbors too, and the L1 cache keeps nothing.
 GPU_FUNCTION inline Vec16 load_streamed(const void* p) {

@@ -13,6 +13,12 @@
 //   GPU_MEMORY_KERNEL(name, threads, Memory, Args, function)
 // (or GPU_EARLY_MEMORY_KERNEL) and finds one object of the type Memory by block_memory<Memory>(). The compiler leaves
 // registers for two blocks of GPU_EARLY_PAIRED_KERNEL on an NVIDIA multiprocessor.
+//
+// If GABBRO_CLUSTERS is defined, the blocks along z of a launch may be a cluster, which run at the same time and read
+// each other's memory (CUDA, from compute capability 9.0 on):
+//   cluster_blocks()            their number, 1 without clusters
+//   cluster_barrier()           of all their threads
+//   load_of_block(p, z)         *p of that block, where p is memory of this one
 #pragma once
 
 #include "kernels/gpu/types.h"

@@ -15,8 +15,8 @@ class CopiedActivations {
 
   GPU_FUNCTION CopiedActivations(const LinearBatchArgs& a, i32 token) : a_(a), token_(token) {}
   GPU_FUNCTION void end() {}
-  GPU_FUNCTION void begin_splits() {}
-  GPU_FUNCTION void end_splits() {}
+  GPU_FUNCTION void begin_splits(bool) {}
+  GPU_FUNCTION void end_splits(bool) {}
   // By which a split's sums of the tile's token are multiplied, and by which those of all splits.
   GPU_FUNCTION float split_scale(i32 token) const { return scales()[token]; }
   GPU_FUNCTION float scale(i32) const { return 1; }
@@ -184,15 +184,24 @@ class OwnActivations {
     if (own < tokens_) memory().factors[own] = factor(memory().factors[own]);
     barrier();
   }
-  GPU_FUNCTION void begin_splits() {
-    if (norm_ != nullptr) store_squares(squares_of(static_cast<i32>(block_index().z)));
+  GPU_FUNCTION void begin_splits(bool cluster) {
+    if (norm_ == nullptr) return;
+    store_squares(cluster ? memory().squares : squares_of(static_cast<i32>(block_index().z)));
   }
-  GPU_FUNCTION void end_splits() {
+  GPU_FUNCTION void end_splits(bool cluster) {
     if (norm_ == nullptr) return;
     const i32 own = static_cast<i32>(thread_index());
     if (own < tokens_) {
       float sum = 0;
-      for (i32 z = 0; z < static_cast<i32>(grid_size().z); ++z) sum += load_shared_result(squares_of(z) + own);
+      for (i32 z = 0; z < static_cast<i32>(grid_size().z); ++z) {
+#ifdef GABBRO_CLUSTERS
+        if (cluster) {
+          sum += load_of_block(memory().squares + own, static_cast<u32>(z));
+          continue;
+        }
+#endif
+        sum += load_shared_result(squares_of(z) + own);
+      }
       memory().factors[own] = factor(sum);
     }
     barrier();
@@ -206,6 +215,7 @@ class OwnActivations {
 
   struct Memory {
     float undo[kBatchStages][kOwnTokens];
+    float squares[kOwnTokens];  // of the block's split
     float factors[kOwnTokens];  // 1 / rms(x), at the end
   };
   GPU_FUNCTION static Memory& memory() {

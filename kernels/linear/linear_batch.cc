@@ -57,73 +57,109 @@ GPU_FUNCTION inline u32 shares_to_add(const SplitState& state, u32 splits) {
   return shares;
 }
 
-// Adds the splits' sums of the same rows, in the order of the splits, and stores the results: of every lane's sums
-// share z has numbers z, z + splits ... `has`: whether the wave has rows. `memory`: a word of the block's memory, which
-// waves may still read before the barrier here.
+// Adds a share of the splits' sums, in the order of the splits, and stores the results: of every lane's sums share z
+// has numbers z, z + splits ... sum_of(number, second) adds those of a number, of the wave's rows or of the second
+// matrix's.
+template <int token_tiles, class Activations, class SumOf>
+GPU_FUNCTION inline void store_share(const LinearBatchArgs& a, const BatchRows& rows, i32 token,
+                                     const Activations& activations, float undo, i32 share, SumOf sum_of) {
+  constexpr i32 kCount = token_tiles * Accumulator::kCount;
+  constexpr int kNumbers = kCount < 32 ? 2 : 4;  // sums that are added before the first is stored
+  const i32 splits = static_cast<i32>(grid_size().z);
+  const bool paired = a.epilogue == Epilogue::kSiluMul;
+  const LinearMatrix& m = a.matrices[rows.matrix];
+#pragma unroll 1
+  for (i32 begin = share; begin < kCount; begin += kNumbers * splits) {
+    float first[kNumbers] = {}, second[kNumbers] = {}, residuals[kNumbers] = {};
+    const auto for_numbers = [&](auto body) {  // body(i, number, the tile's token, row)
+#pragma unroll
+      for (int i = 0; i < kNumbers; ++i) {
+        const i32 number = begin + i * splits;
+        const SumPlace at = sum_place(number);
+        const i32 row = rows.row + at.row;
+        if (number < kCount && token + at.token < a.tokens && row < m.rows) body(i, number, at.token, row);
+      }
+    };
+    for_numbers([&](int i, i32 number, i32 to, i32 row) {
+      first[i] = sum_of(number, false);
+      if (paired) second[i] = sum_of(number, true);
+      residuals[i] = residual_of(a, m, row, token + to);
+    });
+    for_numbers([&](int i, i32, i32 to, i32 row) {
+      const float scale = activations.scale(to) * undo;
+      store_product(a, m, row, token + to, first[i] * scale, second[i] * scale, residuals[i]);
+    });
+  }
+}
+
+// The sum of body(split), of which those of several splits are loaded together.
+template <class Load>
+GPU_FUNCTION inline float sum_of_splits(i32 splits, Load load) {
+  constexpr i32 kTogether = 8;
+  float sum = 0;
+  for (i32 first = 0; first < splits; first += kTogether) {
+    float parts[kTogether];
+#pragma unroll
+    for (i32 s = 0; s < kTogether; ++s) parts[s] = first + s < splits ? load(first + s) : 0;
+#pragma unroll
+    for (const float part : parts) sum += part;
+  }
+  return sum;
+}
+
+// The wave's sums, times the scale of a split, go to `to`: a lane's number n to to[n * kWave].
+template <int token_tiles, class Activations>
+GPU_FUNCTION inline void store_sums(const Accumulator (&sums)[token_tiles], const Activations& activations, float* to) {
+  for_sums(sums, [&](int number, float sum) {
+    to[number * static_cast<int>(kWave)] = sum * activations.split_scale(sum_place(number).token);
+  });
+}
+
+// Exchanges the sums of blocks that have splits of the same rows, and stores the results. `has`: whether the wave has
+// rows. `memory`: the block's, which waves may still read before the first barrier here.
 template <int token_tiles, class Activations>
 GPU_FUNCTION inline void store_splits(const LinearBatchArgs& a, const BatchRows& rows, i32 tile, i32 token,
                                       Activations& activations, float undo, bool has, u32* memory,
                                       const Accumulator (&sums)[token_tiles]) {
-  constexpr i32 kWidth = static_cast<i32>(kWave), kCount = token_tiles * Accumulator::kCount, kSums = kCount * kWidth;
-  constexpr i32 kTogether = 8;                   // splits that are loaded before the first is added, of
-  constexpr int kNumbers = kCount < 32 ? 2 : 4;  // sums before the first is stored
-  const i32 splits = static_cast<i32>(grid_size().z);
-  float* partials =
-      a.partials + (static_cast<i64>(block_index().y) * a.tiles + tile) * splits * kSums + static_cast<i32>(lane());
-  if (has) {
-    float* own = partials + static_cast<i32>(block_index().z) * kSums;
-    for_sums(sums, [&](int number, float sum) {
-      own[number * kWidth] = sum * activations.split_scale(sum_place(number).token);
-    });
+  constexpr i32 kWidth = static_cast<i32>(kWave), kSums = token_tiles * Accumulator::kCount * kWidth;
+  const i32 splits = static_cast<i32>(grid_size().z), split = static_cast<i32>(block_index().z);
+  // With kSiluMul waves of odd number have the second matrix's, and those before them store.
+  const bool stores = has && (a.epilogue != Epilogue::kSiluMul || wave_index() % 2 == 0);
+#ifdef GABBRO_CLUSTERS
+  if (cluster_blocks() > 1) {
+    float* const own = reinterpret_cast<float*>(memory) + static_cast<i32>(wave_index()) * kSums + lane();
+    barrier();
+    if (has) store_sums(sums, activations, own);
+    activations.begin_splits(true);
+    cluster_barrier();
+    activations.end_splits(true);
+    if (stores) {
+      store_share<token_tiles>(a, rows, token, activations, undo, split, [&](i32 number, bool second) {
+        const float* const from = own + number * kWidth + (second ? kSums : 0);
+        return sum_of_splits(splits, [&](i32 s) { return load_of_block(from, static_cast<u32>(s)); });
+      });
+    }
+    return cluster_barrier();  // until then the others read this block's memory
   }
-  activations.begin_splits();
+#endif
+  float* const partials =
+      a.partials + (static_cast<i64>(block_index().y) * a.tiles + tile) * splits * kSums + static_cast<i32>(lane());
+  if (has) store_sums(sums, activations, partials + split * kSums);
+  activations.begin_splits(false);
   fence();
   barrier();
   if (thread_index() == 0) *memory = shares_to_add(SplitState(a.arrived), static_cast<u32>(splits));
   barrier();
   const u32 shares = *memory;
   fence();
-  activations.end_splits();
-  const bool paired = a.epilogue == Epilogue::kSiluMul;
-  if (!has || (paired && wave_index() % 2 == 1)) return;  // waves of odd number have the second matrix's
-  const auto sum_of = [&](const float* from) {
-    float sum = 0;
-    for (i32 first = 0; first < splits; first += kTogether) {
-      float parts[kTogether];
-#pragma unroll
-      for (i32 s = 0; s < kTogether; ++s) {
-        parts[s] = first + s < splits ? load_shared_result(from + (first + s) * kSums) : 0;
-      }
-#pragma unroll
-      for (const float part : parts) sum += part;
-    }
-    return sum;
-  };
-  const LinearMatrix& m = a.matrices[rows.matrix];
+  activations.end_splits(false);
+  if (!stores) return;
   for (i32 share = 0; share < splits; ++share) {
     if ((shares >> share & 1) == 0) continue;
-#pragma unroll 1
-    for (i32 begin = share; begin < kCount; begin += kNumbers * splits) {
-      float first[kNumbers] = {}, second[kNumbers] = {}, residuals[kNumbers] = {};
-      const auto for_numbers = [&](auto body) {  // body(i, number, the tile's token, row)
-#pragma unroll
-        for (int i = 0; i < kNumbers; ++i) {
-          const i32 number = begin + i * splits;
-          const SumPlace at = sum_place(number);
-          const i32 row = rows.row + at.row;
-          if (number < kCount && token + at.token < a.tokens && row < m.rows) body(i, number, at.token, row);
-        }
-      };
-      for_numbers([&](int i, i32 number, i32 to, i32 row) {
-        first[i] = sum_of(partials + number * kWidth);
-        if (paired) second[i] = sum_of(partials + (splits * kCount + number) * kWidth);
-        residuals[i] = residual_of(a, m, row, token + to);
-      });
-      for_numbers([&](int i, i32, i32 to, i32 row) {
-        const float scale = activations.scale(to) * undo;
-        store_product(a, m, row, token + to, first[i] * scale, second[i] * scale, residuals[i]);
-      });
-    }
+    store_share<token_tiles>(a, rows, token, activations, undo, share, [&](i32 number, bool second) {
+      const float* const from = partials + number * kWidth + (second ? splits * kSums : 0);
+      return sum_of_splits(splits, [&](i32 s) { return load_shared_result(from + s * kSums); });
+    });
   }
 }
 

@@ -43,7 +43,7 @@ constexpr const char* kCudnn = "cuDNN";
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
   X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString) \
   X(cuDeviceCanAccessPeer) X(cuCtxEnablePeerAccess) X(cuMemcpyPeerAsync) X(cuEventCreate) X(cuEventDestroy) \
-  X(cuEventRecord) X(cuEventSynchronize) X(cuStreamWaitEvent)
+  X(cuEventRecord) X(cuEventSynchronize) X(cuStreamWaitEvent) X(cuOccupancyMaxActiveClusters)
 // Those that drivers before CUDA 12.4 or 10.2 lack; null there.
 #define GABBRO_LATER_FUNCTIONS(X) \
   X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName) \
@@ -141,6 +141,7 @@ struct Function {
   uint32_t threads = 0;
   uint32_t memory = 0;  // bytes that a block gets at the launch: see GPU_MEMORY_KERNEL
   uint32_t resident_blocks = 0;
+  bool clusters = false;  // its code has them
 };
 struct Module {
   Context* context;
@@ -476,8 +477,10 @@ Function* find_function(Module* module, const char* name) {
     const uint32_t memory = launch_memory(loaded, function, name);
     const int blocks = divide_memory(module->context->device, function, threads, memory, name);
     const int units = attribute(module->context->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    int virtual_architecture = 0;  // for which it was compiled
+    driver().check(driver().cuFuncGetAttribute_(&virtual_architecture, CU_FUNC_ATTRIBUTE_PTX_VERSION, function), name);
     known = std::make_unique<Function>(function, static_cast<uint32_t>(threads), memory,
-                                       static_cast<uint32_t>(blocks * units));
+                                       static_cast<uint32_t>(blocks * units), virtual_architecture >= 90);
     return known.get();
   }
   return nullptr;
@@ -510,23 +513,54 @@ uint32_t compute_units(const Context* context) {
 uint32_t block_threads(const Function* function) { return function->threads; }
 uint32_t resident_blocks(const Function* function) { return function->resident_blocks; }
 
-void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t) {
-  queue->context->use();
-  void* parameters[] = {const_cast<void*>(args)};
-  // A kernel may begin before the one ahead has ended: see wait_for_previous() in kernels/gpu/gpu.h.
-  CUlaunchAttribute overlap = {};
-  overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  overlap.value.programmaticStreamSerializationAllowed = 1;
+namespace {
+
+CUlaunchConfig launch_config(const Function& function, Dim grid) {
   CUlaunchConfig config = {};
   config.gridDimX = grid.x;
   config.gridDimY = grid.y;
   config.gridDimZ = grid.z;
-  config.blockDimX = function->threads;
+  config.blockDimX = function.threads;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = function->memory;
+  config.sharedMemBytes = function.memory;
+  return config;
+}
+
+CUlaunchAttribute cluster_attribute(uint32_t blocks) {
+  CUlaunchAttribute cluster = {};
+  cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  cluster.value.clusterDim.x = cluster.value.clusterDim.y = 1;
+  cluster.value.clusterDim.z = blocks;
+  return cluster;
+}
+
+}  // namespace
+
+uint32_t resident_clusters(const Function* function, uint32_t blocks) {
+  if (!function->clusters) return 0;
+  CUlaunchAttribute cluster = cluster_attribute(blocks);
+  CUlaunchConfig config = launch_config(*function, {1, 1, blocks});
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  int count = 0;
+  const CUresult result = driver().cuOccupancyMaxActiveClusters_(&count, function->function, &config);
+  return result == CUDA_SUCCESS ? static_cast<uint32_t>(count) : 0;
+}
+
+void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t, uint32_t cluster) {
+  queue->context->use();
+  void* parameters[] = {const_cast<void*>(args)};
+  CUlaunchAttribute attributes[2] = {};
+  CUlaunchConfig config = launch_config(*function, grid);
   config.hStream = queue->stream;
-  config.attrs = &overlap;
-  config.numAttrs = queue->context->overlaps ? 1 : 0;
+  config.attrs = attributes;
+  // A kernel may begin before the one ahead has ended: see wait_for_previous() in kernels/gpu/gpu.h.
+  if (queue->context->overlaps) {
+    CUlaunchAttribute& overlap = attributes[config.numAttrs++];
+    overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    overlap.value.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster > 1) attributes[config.numAttrs++] = cluster_attribute(cluster);
   driver().check(driver().cuLaunchKernelEx_(&config, function->function, parameters, nullptr), "launching a kernel");
 }
 

@@ -336,7 +336,9 @@ uint32_t compute_units(const Context* context) { return context->units; }
 uint32_t block_threads(const Function* function) { return function->threads; }
 uint32_t resident_blocks(const Function* function) { return function->resident_blocks; }
 
-void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t) {
+uint32_t resident_clusters(const Function*, uint32_t) { return 0; }
+
+void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t, uint32_t) {
   queue->context->use();
   void* parameters[] = {const_cast<void*>(args)};
   runtime().check(runtime().hipModuleLaunchKernel_(function->function, grid.x, grid.y, grid.z, function->threads, 1, 1,

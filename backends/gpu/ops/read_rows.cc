@@ -35,7 +35,8 @@ class ReadRows : public Kernel {
                      .rows = static_cast<i32>(weight.shape[0]),
                      .row_step = weight.strides[0] * dtype_info(weight.dtype).block_bytes};
     }
-    run(function_, {static_cast<u32>(rows_)}, CheckedReadRowsArgs{.rows = args, .check = check_});
+    const auto parts = blocks_for(args.columns, read_columns(is_quantized(weight.dtype)));
+    run(function_, {static_cast<u32>(rows_), parts}, CheckedReadRowsArgs{.rows = args, .check = check_});
   }
 
  private:

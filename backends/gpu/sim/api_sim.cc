@@ -316,13 +316,15 @@ void run_launch(Queue& queue, const sim::Registration& kernel, Dim grid, const v
 
 }  // namespace
 
-void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t arg_bytes) {
+uint32_t resident_clusters(const Function*, uint32_t) { return 0; }
+
+void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t arg_bytes, uint32_t) {
   const auto* const begin = static_cast<const std::byte*>(args);
   const std::shared_ptr<std::byte> copied(new (std::align_val_t(64)) std::byte[arg_bytes],
                                           [](std::byte* p) { ::operator delete[](p, std::align_val_t(64)); });
   std::copy_n(begin, arg_bytes, copied.get());
   if (queue->captured != nullptr) {
-    queue->captured->work.emplace_back([=](Queue* on) { launch(on, function, grid, copied.get(), arg_bytes); });
+    queue->captured->work.emplace_back([=](Queue* on) { launch(on, function, grid, copied.get(), arg_bytes, 1); });
     return;
   }
   Context& context = *queue->context;

@@ -38,7 +38,7 @@ class Simulator : public testing::TestWithParam<int32_t> {
                                                                              api::unload_module);
     const std::unique_ptr<api::Queue, decltype(&api::destroy_queue)> queue(api::create_queue(context.get()),
                                                                            api::destroy_queue);
-    api::launch(queue.get(), api::find_function(module.get(), kernel), grid, &args_, sizeof args_);
+    api::launch(queue.get(), api::find_function(module.get(), kernel), grid, &args_, sizeof args_, 1);
     try {
       api::synchronize(queue.get());
     } catch (const ApiError& error) {
