@@ -8,18 +8,12 @@
 #include "src/engine/runner.h"
 
 namespace gabbro {
-namespace {
-
-constexpr int32_t kNoRow = -1;  // the sequence of padding
-
-}  // namespace
-
 std::vector<std::vector<int32_t>> Runner::fill_places(DecodeStep& step, std::span<const Chunk> chunks, int64_t after) {
   using enum DecodeStep::Input;
   const std::span<int32_t> positions = step.next(kPositions), sequences = step.next(kSequences),
                            slots = step.next(kSlots);
   std::ranges::fill(positions, 0);
-  std::ranges::fill(sequences, kNoRow);
+  std::ranges::fill(sequences, kNoSequence);
   std::ranges::fill(slots, -1);
   std::vector<const Sequence*> rows;
   for (size_t i = 0; i < chunks.size(); ++i) {

@@ -15,6 +15,8 @@
 
 namespace gabbro {
 
+inline constexpr int32_t kNoSequence = -1;  // of padding: its keys are written nowhere, and its attention gives zeros
+
 // The step of S sequences, traced once: its inputs are overwritten in place, and its plan replayed.
 class DecodeStep {
  public:
@@ -51,7 +53,7 @@ class DecodeStep {
  private:
   // Pinned memory: what a step found, the lists for the step after it, beginning with its ids, and that one's page
   // tables. Steps take turns, so that a step can be queued while the one before it runs:
-  //   what the host wrote is read by the step that follows, and can be written again when that one is done;
+  //   the following step reads the host's lists, which may be written again when it has ended;
   //   a step writes its result when all that was queued before has read the memory, as a stream has an order.
   // So the host fills the lists for step k+1 once it has waited for step k-1, the last that read the same memory.
   struct Turn {

@@ -15,8 +15,6 @@
 namespace gabbro {
 namespace {
 
-constexpr int32_t kNoSequence = -1;  // of padding: its keys are written nowhere, and its attention gives zeros
-
 Tensor upload_ints(Device& device, const Shape& shape, const std::vector<int32_t>& values) {
   return device.upload(DType::i32, shape, values.data());
 }

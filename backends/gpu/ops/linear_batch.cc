@@ -8,6 +8,7 @@
 
 #include "backends/common/dequantized.h"
 #include "backends/common/request.h"
+#include "backends/gpu/clusters.h"
 #include "src/base/round_up.h"
 
 namespace gabbro::gpu {
@@ -40,18 +41,15 @@ struct Splits {
 
 // In how many parts K is split: as many as leave each unit two blocks at most. All of them run at the same time, since
 // those of a split wait for each other. Blocks of a cluster exchange their sums 2 us faster, which is worth a quarter
-// of the blocks where they have no more than `most_columns` each.
+// of the blocks where each has at most `most_columns`.
 Splits splits_of(const api::Function* function, int64_t blocks, int64_t columns, int64_t units, int64_t most_columns) {
-  constexpr int64_t kMaxSplits = 16, kMaxCluster = 8;
+  constexpr int64_t kMaxSplits = 16;
   const int64_t steps = (columns + kBatchDepth - 1) / kBatchDepth;
   if (2 * blocks > kCounters) return {};  // two for each block of a split
   const int64_t enough = std::min<int64_t>(2 * units, api::resident_blocks(function));
   const int64_t splits = std::clamp<int64_t>(enough / blocks, 1, std::min(kMaxSplits, steps));
-  for (int64_t count = std::min(kMaxCluster, splits); count > 1 && 4 * count >= 3 * splits; --count) {
-    // Clusters begin when all their blocks find room, so that some have to be to spare.
-    const int64_t clusters = api::resident_clusters(function, static_cast<u32>(count));
-    if (8 * clusters >= 9 * blocks && columns <= count * most_columns) return {static_cast<u32>(count), true};
-  }
+  const u32 cluster = cluster_size(function, blocks, splits);
+  if (cluster > 1 && columns <= cluster * most_columns) return {cluster, true};
   return {static_cast<u32>(splits), false};
 }
 
