@@ -17,8 +17,8 @@ inline constexpr int kUnitWords = kUnit / 2, kUnitVectors = kUnit / 8;
 inline constexpr i32 kRows = static_cast<i32>(kTile);  // of a wave
 
 // Kinds of weights: a chunk is kChunk columns of the wave's rows, of which a lane has kUnits times kUnit elements of
-// each of its rows. Rows and columns past the end repeat the last ones: such rows are not stored, and the
-// activations of such columns are zeros.
+// each of its rows. Rows from `end_row` on and columns past the end repeat the last ones: such rows are not stored, and
+// the activations of such columns are zeros.
 template <Packing p>
 class BatchBlocks {
  public:
@@ -30,11 +30,11 @@ class BatchBlocks {
     RawBlock<p> block[kLaneRows];
   };
 
-  GPU_FUNCTION BatchBlocks(const LinearMatrix& m, i32 first_row, i32 columns)
+  GPU_FUNCTION BatchBlocks(const LinearMatrix& m, i32 first_row, i32 end_row, i32 columns)
       : last_(columns / kBlock - 1), matrix_(m) {
 #pragma unroll
     for (int i = 0; i < kLaneRows; ++i) {
-      const i32 row = min_of(first_row + static_cast<i32>(lane_row(i)), m.rows - 1);
+      const i32 row = min_of(first_row + static_cast<i32>(lane_row(i)), end_row - 1);
       first_[i] = static_cast<u32>(row) * static_cast<u32>(last_ + 1);
     }
   }
@@ -75,10 +75,10 @@ class BatchVectors {
     Vec16 vec[kLaneRows][2];
   };
 
-  GPU_FUNCTION BatchVectors(const LinearMatrix& m, i32 first_row, i32 columns) : last_(columns / 8 - 1) {
+  GPU_FUNCTION BatchVectors(const LinearMatrix& m, i32 first_row, i32 end_row, i32 columns) : last_(columns / 8 - 1) {
 #pragma unroll
     for (int i = 0; i < kLaneRows; ++i) {
-      const i32 row = min_of(first_row + static_cast<i32>(lane_row(i)), m.rows - 1);
+      const i32 row = min_of(first_row + static_cast<i32>(lane_row(i)), end_row - 1);
       from_[i] = m.low + row * m.row_step;
     }
   }

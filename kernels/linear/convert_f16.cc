@@ -397,12 +397,15 @@ GPU_EARLY_KERNEL(convert_rows_f16, 256, gabbro::gpu::ConvertRowsArgs,
                  convert_rows_f16<gabbro::gpu::kConvertedRowVectors, gabbro::gpu::kLinearThreads>)
 GPU_EARLY_KERNEL(convert_wide_rows_f16, 1024, gabbro::gpu::ConvertRowsArgs,
                  convert_rows_f16<gabbro::gpu::kConvertedWideRowVectors, gabbro::gpu::kConvertThreads>)
-GPU_EARLY_KERNEL(convert_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
-                 convert_batch_f16<gabbro::gpu::kConvertedBatchVectors, gabbro::gpu::kConvertThreads>)
-GPU_EARLY_KERNEL(convert_wide_batch_f16, 1024, gabbro::gpu::ConvertBatchArgs,
-                 convert_batch_f16<gabbro::gpu::kConvertedWideRowVectors, gabbro::gpu::kConvertThreads>)
-GPU_EARLY_KERNEL(convert_batch_parts_f16, 256, gabbro::gpu::ConvertBatchArgs,
-                 convert_batch_f16<gabbro::gpu::kConvertedBatchVectors, gabbro::gpu::kLinearThreads>)
+// By the number of vectors that a thread holds.
+#define GABBRO_CONVERT_BATCH(vectors)                                                \
+  GPU_EARLY_KERNEL(convert_batch_f16_##vectors, 1024, gabbro::gpu::ConvertBatchArgs, \
+                   convert_batch_f16<vectors, gabbro::gpu::kConvertThreads>)
+GABBRO_CONVERT_BATCH(1)
+GABBRO_CONVERT_BATCH(2)
+GABBRO_CONVERT_BATCH(4)
+GPU_EARLY_KERNEL(convert_batch_parts_f16, 320, gabbro::gpu::ConvertBatchArgs,
+                 convert_batch_f16<gabbro::gpu::kConvertedPartVectors, gabbro::gpu::kPartThreads>)
 GPU_EARLY_KERNEL(convert_expert_f16, 256, gabbro::gpu::ConvertExpertArgs, convert_expert_f16)
 GPU_KERNEL(convert_gated_f16, 1024, gabbro::gpu::ConvertGatedArgs, convert_gated_f16)
 GPU_KERNEL(linear_finish, 256, gabbro::gpu::LinearFinishArgs, linear_finish)

@@ -71,9 +71,8 @@ GPU_FUNCTION inline void expert_batch(const ExpertBatchArgs& a) {
   const i32 number = static_cast<i32>(block_index().x) * kBatchWaves + static_cast<i32>(wave_index());
   const bool has = number < a.row_tiles, paired = a.epilogue == Epilogue::kSiluMul;
   const i32 own = min_of(number, a.row_tiles - 1), row = (paired ? own / 2 : own) * kRows;
-  LinearMatrix matrix = a.matrices[paired ? own % 2 : 0];
-  matrix.rows = (tile.expert + 1) * a.rows;
-  const Weights weights(matrix, tile.expert * a.rows + row, a.columns);
+  const LinearMatrix& matrix = a.matrices[paired ? own % 2 : 0];
+  const Weights weights(matrix, tile.expert * a.rows + row, (tile.expert + 1) * a.rows, a.columns);
   Accumulator sums[kTokenTiles];
   multiply_steps<Weights, tile_tokens>(
       weights, 0, a.depth / kBatchDepth, [&] { return GatherCopy<tile_tokens, Weights::kBlocks>(a, tile); }, sums);

@@ -6,19 +6,25 @@
 #ifdef GABBRO_MATRIX_CORES
 namespace gabbro::gpu::GABBRO_GPU {
 
-// The rows of a wave. With kSiluMul waves of even number have the first matrix's, and those after them the second's.
+// The rows of a wave, up to `end`. With kSiluMul waves of even number have the first matrix's, and those after them the
+// second's.
 struct BatchRows {
   int matrix;
-  i32 row;
+  i32 row, end;
 };
 
 GPU_FUNCTION inline BatchRows batch_rows(const LinearBatchArgs& a, i32 tile) {
-  if (a.epilogue == Epilogue::kSiluMul) return {tile % 2, tile / 2 * kRows};
   int matrix = 0;
-  while (tile >= batch_tiles(a.matrices[matrix].rows, a.epilogue)) {
-    tile -= batch_tiles(a.matrices[matrix++].rows, a.epilogue);
+  if (a.epilogue == Epilogue::kSiluMul) {
+    matrix = tile % 2;
+    tile /= 2;
+  } else {
+    while (tile >= batch_tiles(a.matrices[matrix].rows, a.tile_rows, a.epilogue)) {
+      tile -= batch_tiles(a.matrices[matrix++].rows, a.tile_rows, a.epilogue);
+    }
   }
-  return {matrix, tile * kRows};
+  const i32 row = tile * a.tile_rows;
+  return {matrix, row, min_of(row + a.tile_rows, a.matrices[matrix].rows)};
 }
 
 // State of a tile's splits: a count of those that have stored their sums, and from bit kFirstLeft on a bit for each
@@ -77,7 +83,7 @@ GPU_FUNCTION inline void store_share(const LinearBatchArgs& a, const BatchRows& 
         const i32 number = begin + i * splits;
         const SumPlace at = sum_place(number);
         const i32 row = rows.row + at.row;
-        if (number < kCount && token + at.token < a.tokens && row < m.rows) body(i, number, at.token, row);
+        if (number < kCount && token + at.token < a.tokens && row < rows.end) body(i, number, at.token, row);
       }
     };
     for_numbers([&](int i, i32 number, i32 to, i32 row) {
@@ -172,7 +178,7 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   const BatchRows rows = batch_rows(a, min_of(tile, a.tiles - 1));
   const i32 depth = (a.columns + kBatchDepth - 1) / kBatchDepth * kBatchDepth;
   const auto split = static_cast<i32>(block_index().z), splits = static_cast<i32>(grid_size().z);
-  const Weights weights(a.matrices[rows.matrix], rows.row, a.columns);
+  const Weights weights(a.matrices[rows.matrix], rows.row, rows.end, a.columns);
   Accumulator sums[kTokenTiles];
   Activations activations = multiply_steps<Weights, tile_tokens>(
       weights, batch_part(depth, split, splits) / kBatchDepth, batch_part(depth, split + 1, splits) / kBatchDepth,
@@ -187,7 +193,7 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   const LinearMatrix& m = a.matrices[paired ? 0 : rows.matrix];
   const auto store = [&](int number, float first, float second, float residual) {
     const SumPlace at = sum_place(number);
-    if (token + at.token >= a.tokens || rows.row + at.row >= m.rows) return;
+    if (token + at.token >= a.tokens || rows.row + at.row >= rows.end) return;
     const float scale = activations.split_scale(at.token) * activations.scale(at.token) * Weights::kUndo;
     store_product(a, m, rows.row + at.row, token + at.token, first * scale, second * scale, residual);
   };
@@ -202,7 +208,7 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
 #pragma unroll
     for (int i = 0; i < Accumulator::kCount; ++i) {
       const SumPlace at = sum_place(t * Accumulator::kCount + i);
-      if (token + at.token >= a.tokens || rows.row + at.row >= m.rows) continue;
+      if (token + at.token >= a.tokens || rows.row + at.row >= rows.end) continue;
       residuals[i] = residual_of(a, m, rows.row + at.row, token + at.token);
     }
 #pragma unroll

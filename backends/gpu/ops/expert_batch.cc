@@ -79,7 +79,7 @@ class ExpertBatch : public Kernel {
     run(convert_, {static_cast<u32>(sizes_.x_rows())}, convert);
     const Epilogue epilogue = form_.matrices == 2 ? Epilogue::kSiluMul : Epilogue::kNone;
     ExpertBatchArgs args = {.rows = route.rows,
-                            .row_tiles = batch_tiles(sizes_.rows, epilogue),
+                            .row_tiles = batch_tiles(sizes_.rows, kBatchRows, epilogue),
                             .columns = convert.rows.columns,
                             .depth = convert.rows.depth,
                             .slots_per_row = static_cast<i32>(sizes_.own_rows ? 1 : sizes_.used),

@@ -13,8 +13,8 @@ constexpr int64_t kThreadColumns = 8;
 constexpr int64_t kManyRows = 4096;
 constexpr int64_t kWaveColumns = 1024;
 // Blocks that keep a large device busy, and columns that are worth a block: of a row, or of a wave's lanes of rows.
-constexpr int64_t kManyBlocks = 1024;
-constexpr int64_t kBlockColumns = 8192;
+constexpr int64_t kManyBlocks = 2048;
+constexpr int64_t kBlockColumns = 4096;
 constexpr int64_t kLanesColumns = 128;
 
 class Reduce : public Kernel {
