@@ -222,7 +222,7 @@ class LinearBatch : public Kernel {
       groups_.push_back({.name = name, .function = context.function(name), .first = m});
     Group& group = groups_.back();
     ++group.count;
-    if (options_.epilogue == abi::Epilogue::kSiluMul && m > 0) return;
+    if (options_.epilogue == abi::Epilogue::kSiluMul && !group.rows.empty()) return;
     group.rows.push_back(weight.shape[0]);
   }
 
