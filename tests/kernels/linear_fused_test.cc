@@ -1,7 +1,5 @@
 // linear_fused with weights of 16 bits against sums in double precision: every epilogue, with and without norm and
 // biases, few tokens and many.
-#include <bit>
-
 #include <gtest/gtest.h>
 
 #include "backends/common/kernel_test.h"
@@ -78,7 +76,7 @@ class Fused {
 
   double weight(size_t m, int64_t i) {
     const auto bits = weights_[m].at<uint16_t>(i);
-    return is_bf16(m) ? std::bit_cast<float>(uint32_t{bits} << 16) : half_bits_to_float(bits);
+    return is_bf16(m) ? bfloat_bits_to_float(bits) : half_bits_to_float(bits);
   }
   bool is_bf16(size_t m) const { return case_.mixed && m % 2 == 1; }
 

@@ -57,8 +57,8 @@ struct BatchProduct {
 };
 
 // In how many parts K is split: as many as leave each unit two blocks at most. All of them run at the same time, since
-// those of a split wait for each other. Blocks of a cluster exchange their sums 2 us faster, which is worth a quarter
-// of the blocks.
+// those of a split wait for each other. Clusters exchange their sums 2 us faster, which outweighs a quarter fewer
+// blocks.
 Splits splits_of(const BatchProduct& product, int64_t blocks) {
   constexpr int64_t kMaxSplits = 16;
   const int64_t steps = (product.columns + kBatchDepth - 1) / kBatchDepth;
@@ -119,7 +119,7 @@ class LinearBatch : public Kernel {
           columns_,
           std::min<int64_t>(2 * context.compute_units(), api::resident_blocks(group.function)),
           most_columns_of_cluster(),
-          least_rows(request.inputs[1].dtype)};
+          least_rows(request.inputs[1 + group.first].dtype)};
       const u32 waves = api::block_threads(group.function) / context.wave();
       group.division = divide(group.rows, static_cast<Epilogue>(options.epilogue), waves, product);
       const auto& [count, cluster] = group.division.splits;
