@@ -16,13 +16,15 @@ inline constexpr int kWaves = kTileKeys / static_cast<int>(kTile);
 inline constexpr int kThreads = kWaves * static_cast<int>(kWave);
 static_assert(kMatrixHeads == static_cast<int>(kTile) / 2);
 
-// Tiles of keys or values that the block's memory holds; the keys of a tile come before its values. Two are under way
-// while one is worked on: where copies pass through registers, there; else in the block's memory.
+// Parts of tiles that the block's memory holds: those of a tile's keys come before those of its values. Two are under
+// way while one is worked on: where copies pass through registers, there; else in the block's memory.
 inline constexpr int kSlots = kCopiesPassRegisters ? 3 : 2;
 
-template <int dim>
+// `parts`: of a tile's keys, and of its values. With two, blocks want half the memory.
+template <int dim, int parts = 1>
 struct BlockMemory {
-  using Tiles = CacheTiles<false, dim, kTileKeys, kThreads>;
+  static_assert(parts == 1 || kCopiesPassRegisters, "parts of the same tile would be in the same registers");
+  using Tiles = CacheTiles<false, dim, kTileKeys, kThreads, parts>;
   static constexpr u32 kPitch = dim + 8;
   alignas(16) Half queries[kTile * kPitch];
   struct alignas(16) Slot {
@@ -34,12 +36,15 @@ struct BlockMemory {
   Half fresh_key[dim];  // of the token itself, where they are not in the cache yet
   Half fresh_value[dim];
 
-  GPU_FUNCTION Half* keys(i32 tile) { return slots[2 * tile % kSlots].elements; }
-  GPU_FUNCTION Half* values(i32 tile) { return slots[(2 * tile + 1) % kSlots].elements; }
+  // Number `number` of a tile's parts.
+  GPU_FUNCTION Half* part(i32 tile, int number) { return slots[(2 * parts * tile + number) % kSlots].elements; }
 
   // [kWaves][kMatrixHeads][kOutputPitch], where tiles were.
   static constexpr int kOutputPitch = dim + 8;  // two heads at most share a bank
-  GPU_FUNCTION float* outputs() { return reinterpret_cast<float*>(slots); }
+  GPU_FUNCTION float* outputs() {
+    static_assert(sizeof(slots) >= sizeof(float) * kWaves * kMatrixHeads * kOutputPitch);
+    return reinterpret_cast<float*>(slots);
+  }
   // [kMatrixHeads][kSharePitch]: the block's values of each head, their maximum and total, for the others of a cluster.
   static constexpr int kSharePitch = dim + 2;
   GPU_FUNCTION float* share() {
@@ -99,37 +104,36 @@ struct Running {
 
 // The queries as fragments: in registers where the block's memory, not registers, limits the blocks of a
 // multiprocessor.
-template <int dim>
+template <int dim, bool holds>
 class QueryFragments {
  public:
   GPU_FUNCTION explicit QueryFragments(const Half* queries) : queries_(queries) {}
   GPU_FUNCTION void hold() {
-    if constexpr (kHolds) {
+    if constexpr (holds) {
 #pragma unroll
       for (int d = 0; d < kCount; ++d) held_[d] = load(d);
     }
   }
-  GPU_FUNCTION Fragment operator[](int d) const { return kHolds ? held_[d] : load(d); }
+  GPU_FUNCTION Fragment operator[](int d) const { return holds ? held_[d] : load(d); }
 
  private:
-  static constexpr bool kHolds = kCopiesPassRegisters;
   static constexpr int kCount = dim / static_cast<int>(kTile);
   GPU_FUNCTION Fragment load(int d) const { return load_fragment(queries_ + d * kTile, BlockMemory<dim>::kPitch); }
   const Half* queries_;
-  Fragment held_[kHolds ? kCount : 1];
+  Fragment held_[holds ? kCount : 1];
 };
 
-// The wave's scores of its keys of a tile; the row of a head and the row eight further have the same.
-template <int dim>
-GPU_FUNCTION inline Accumulator multiply_keys(const QueryFragments<dim>& queries, const Half* keys, u32 key) {
-  Accumulator parts[2];  // so that fewer products wait for each other
+// Adds products of a part of the queries' elements with the wave's keys of a tile. There are two sums, so that fewer
+// products wait for each other.
+template <class Memory, class Queries>
+GPU_FUNCTION inline void multiply_keys(const Queries& queries, const Half* keys, int part, u32 key,
+                                       Accumulator (&sums)[2]) {
+  using Tiles = typename Memory::Tiles;
+  constexpr int kCount = Tiles::kPartDim / static_cast<int>(kTile);
 #pragma unroll
-  for (int d = 0; d < dim / static_cast<int>(kTile); ++d) {
-    multiply(queries[d], BlockMemory<dim>::Tiles::Keys::load(keys, d * kTile, key), parts[d % 2]);
+  for (int d = 0; d < kCount; ++d) {
+    multiply(queries[part * kCount + d], Tiles::Keys::load(keys, d * kTile, key), sums[d % 2]);
   }
-#pragma unroll
-  for (int i = 0; i < Accumulator::kCount; ++i) parts[0].value[i] += parts[1].value[i];
-  return add_row_pairs(parts[0]);
 }
 
 template <int dim>
@@ -164,9 +168,9 @@ GPU_FUNCTION inline void apply_softmax(Running<dim>& running, Accumulator& score
 }
 
 // A share's result, or part of one: see partial_floats().
-template <int dim, bool cluster>
+template <bool cluster, int dim, int parts>
 GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 splits,
-                                       const Running<dim>& running, BlockMemory<dim>& memory) {
+                                       const Running<dim>& running, BlockMemory<dim, parts>& memory) {
   constexpr i32 kPitch = BlockMemory<dim>::kOutputPitch;
   const i32 wave = static_cast<i32>(wave_index());
   float* const outputs = memory.outputs();
@@ -212,14 +216,16 @@ GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const Bl
     }
     const float head_maximum = shuffle(highest, static_cast<u32>(head)) * kLn2,
                 head_total = shuffle(total, static_cast<u32>(head));
-    if (cluster && splits > 1) {
-      float* const share = memory.share() + head * BlockMemory<dim>::kSharePitch;
-      share[d] = value;
-      share[dim] = head_maximum;
-      share[dim + 1] = head_total;
-    } else if (d < a.kv.dim) {
-      store_split(a, row + head, splits, d, value, head_maximum, head_total);
+    if constexpr (cluster) {
+      if (splits > 1) {
+        float* const share = memory.share() + head * BlockMemory<dim>::kSharePitch;
+        share[d] = value;
+        share[dim] = head_maximum;
+        share[dim + 1] = head_total;
+        continue;
+      }
     }
+    if (d < a.kv.dim) store_split(a, row + head, splits, d, value, head_maximum, head_total);
   }
 }
 
@@ -256,23 +262,27 @@ GPU_FUNCTION inline void merge_cluster(const AttentionArgs& a, i64 row, const Bl
 }
 #endif
 
-// The block's share of a token's keys: first its tiles are sent for, then queries are made. `cluster`: the splits of
-// the keys are blocks of one cluster.
-template <int dim, bool cluster>
+// The block's share of a token's keys: first a part of a tile is sent for, then queries are made. `cluster`: the splits
+// of the keys are blocks of one cluster. With several `parts` of tiles there are no splits.
+template <int dim, bool cluster, int parts = 1>
 class Share {
  public:
-  using Tiles = typename BlockMemory<dim>::Tiles;
+  using Memory = BlockMemory<dim, parts>;
+  using Tiles = typename Memory::Tiles;
 
-  GPU_FUNCTION Share(const AttentionArgs& a, const BlockHeads& heads, i32 sequence, const Keys& keys,
-                     BlockMemory<dim>& memory)
+  GPU_FUNCTION Share(const AttentionArgs& a, const BlockHeads& heads, i32 sequence, const Keys& keys, Memory& memory)
       : a_(a), heads_(heads), keys_(keys), memory_(memory), tiles_(a, heads.kv_head) {
     from_ = keys.base + static_cast<i32>(block_index().z) * keys.split;
     to_ = min_of(keys.end, from_ + keys.split);
     count_ = to_ > from_ ? (to_ - from_ + kTileKeys - 1) / kTileKeys : 0;
     tiles_.select(sequence, {max_of(keys.first, from_), to_});
-    send_for_keys(0);
-    send_for_values(0);
-    if constexpr (kSlots > 2) send_for_keys(1);
+    send(0, 0);
+  }
+  // Sends for the others that there is room for. What is loaded before does not queue behind them: queries of 64
+  // sequences arrive 1 us sooner on an H200.
+  GPU_FUNCTION void send_more() {
+#pragma unroll
+    for (int part = 1; part < kSlots; ++part) send(0, part);
   }
 
   // Key `fresh`, if it is in the split, is in the block's memory and not in the cache; -1: there is none. The queries
@@ -285,51 +295,73 @@ class Share {
       running.sum[slot] = 0;
     }
     const u32 own_key = wave_index() * kTile;
-    QueryFragments<dim> queries(memory_.queries);
+    constexpr bool kHoldsQueries = kCopiesPassRegisters && parts == 1;
+    QueryFragments<dim, kHoldsQueries> queries(memory_.queries);
     for (i32 tile = 0; tile < count_; ++tile) {
       const i32 base = from_ + tile * kTileKeys;
       const u32 fresh_key = static_cast<u32>(fresh - base);
-      const Half *keys = memory_.keys(tile), *values = memory_.values(tile);
-      tiles_.template end_keys<1>();
-      if (fresh_key < kTileKeys) put_fresh_key(memory_.keys(tile), fresh_key);
-      barrier();
-      if (kSlots == 2 || tile > 0) send_for_keys(tile + 1);  // where the values before these were
-      if (tile == 0) queries.hold();
-      Accumulator scores = multiply_keys<dim>(queries, keys, own_key);
+      Accumulator sums[2];
+#pragma unroll
+      for (int part = 0; part < parts; ++part) {
+        Half* const keys = memory_.part(tile, part);
+        tiles_.template end_keys<1>();
+        if (fresh_key < kTileKeys) put_fresh_key(keys, fresh_key, part);
+        barrier();
+        if (kSlots == 2 || tile > 0 || part > 0) send(tile, part + 2);  // where the part before this was
+        if (tile == 0 && part == 0) queries.hold();
+        multiply_keys<Memory>(queries, keys, part, own_key, sums);
+      }
+#pragma unroll
+      for (int i = 0; i < Accumulator::kCount; ++i) sums[0].value[i] += sums[1].value[i];
+      Accumulator scores = add_row_pairs(sums[0]);
       if (a_.softcap > 0) cap(a_.softcap, scores);
       if (base < keys_.first || base + kTileKeys > to_) hide(base + static_cast<i32>(own_key), scores);
       apply_softmax(running, scores);
       const Fragment weights = to_fragment(scores);
-      tiles_.template end_values<1>();
-      if (fresh_key < kTileKeys) put_fresh_value(memory_.values(tile), fresh_key);
-      barrier();
-      send_for_values(tile + 1);  // where the keys were
 #pragma unroll
-      for (int d = 0; d < running.kDimTiles; ++d) {
-        multiply(weights, Tiles::Values::load(values, own_key, d * kTile), running.output[d]);
+      for (int part = 0; part < parts; ++part) {
+        Half* const values = memory_.part(tile, parts + part);
+        tiles_.template end_values<1>();
+        if (fresh_key / Tiles::kPartKeys == static_cast<u32>(part))
+          put_fresh_value(values, fresh_key % Tiles::kPartKeys);
+        barrier();
+        send(tile, parts + part + 2);
+        if (own_key / Tiles::kPartKeys != static_cast<u32>(part)) continue;
+#pragma unroll
+        for (int d = 0; d < running.kDimTiles; ++d) {
+          multiply(weights, Tiles::Values::load(values, own_key % Tiles::kPartKeys, d * kTile), running.output[d]);
+        }
       }
     }
     const i64 row = static_cast<i64>(block_index().x) * a_.q.heads + heads_.first;
-    store_outputs<dim, cluster>(a_, row, heads_, keys_.splits, running, memory_);
-    if (keys_.splits == 1) return;
+    store_outputs<cluster>(a_, row, heads_, keys_.splits, running, memory_);
+    if constexpr (parts == 1) {
+      if (keys_.splits == 1) return;
 #ifdef GABBRO_CLUSTERS
-    if constexpr (cluster) return merge_cluster<dim>(a_, row, heads_, keys_.splits, memory_);
+      if constexpr (cluster) return merge_cluster<dim>(a_, row, heads_, keys_.splits, memory_);
 #endif
-    merge_splits<dim, kMatrixHeads, kThreads>(a_, row, heads_, keys_.splits);
+      merge_splits<dim, kMatrixHeads, kThreads>(a_, row, heads_, keys_.splits);
+    }
   }
 
  private:
-  GPU_FUNCTION void send_for_keys(i32 tile) {
+  // Sends for part `part` of the tile's keys and values, or, after those, of the next tile's.
+  GPU_FUNCTION void send(i32 tile, int part) {
+    tile += part / (2 * parts);
+    part %= 2 * parts;
     if (tile >= count_) return tiles_.begin_none();
-    tiles_.begin_keys(from_ + tile * kTileKeys, memory_.keys(tile));
+    const i32 base = from_ + tile * kTileKeys;
+    if (part < parts) {
+      tiles_.begin_keys(base, memory_.part(tile, part), part);
+    } else {
+      tiles_.begin_values(base, memory_.part(tile, part), part - parts);
+    }
   }
-  GPU_FUNCTION void send_for_values(i32 tile) {
-    if (tile >= count_) return tiles_.begin_none();
-    tiles_.begin_values(from_ + tile * kTileKeys, memory_.values(tile));
-  }
-  GPU_FUNCTION void put_fresh_key(Half* keys, u32 key) {
+  GPU_FUNCTION void put_fresh_key(Half* keys, u32 key, int part) {
     barrier();  // all copies are there
-    for (u32 d = thread_index(); d < dim; d += kThreads) keys[Tiles::Keys::place(d, key)] = memory_.fresh_key[d];
+    for (u32 d = thread_index(); d < Tiles::kPartDim; d += kThreads) {
+      keys[Tiles::Keys::place(d, key)] = memory_.fresh_key[part * Tiles::kPartDim + d];
+    }
   }
   GPU_FUNCTION void put_fresh_value(Half* values, u32 key) {
     barrier();
@@ -347,7 +379,7 @@ class Share {
   const AttentionArgs& a_;
   const BlockHeads heads_;
   const Keys keys_;
-  BlockMemory<dim>& memory_;
+  Memory& memory_;
   Tiles tiles_;
   i32 from_, to_, count_;
 };
@@ -366,6 +398,7 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   const Keys keys = known_keys<kMatrixShareKeys, kTileKeys>(a, known, position, position + 1);
   if (static_cast<i32>(block_index().z) >= keys.splits) return;
   Share<dim, false> share(a, heads, sequence, keys, memory);
+  share.send_more();
   queries.keep(a, memory.queries);
   share.attend(-1);
 }
@@ -373,10 +406,14 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
 // The same of a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself; one
 // block of a KV head's stores them in the cache, for later launches.
 // Splits of a cluster exchange their results faster, so that they may have fewer keys.
-template <int dim, bool cluster>
+// More parts of tiles: for many tokens, so that four blocks of a multiprocessor run at a time.
+inline constexpr int kManyParts = 2;
+using ManyMemory = BlockMemory<128, kManyParts>;
+
+template <int dim, bool cluster, int parts = 1>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   constexpr i32 kLeastKeys = cluster ? kTileKeys : kMatrixShareKeys;
-  auto& memory = block_memory<BlockMemory<dim>>();
+  auto& memory = block_memory<BlockMemory<dim, parts>>();
   const AttentionArgs& a = step.attention;
   if (!a.settled) {
     ask_for_keys<kLeastKeys, kTileKeys>(a, 2 * kTileKeys, 2);
@@ -386,17 +423,19 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   const i32 sequence = a.sequence[token], position = a.positions[token];
   const BlockHeads heads = block_heads(a);
   const i32 d = static_cast<i32>(thread_index()) % dim, safe = element_of<dim>(a), other = partner(step.rope, safe);
+  const float frequency = inverse_frequency(step.rope, safe);
   const bool known = in_table(a.table, a.kv, sequence, position);
   const Keys keys = known_keys<kLeastKeys, kTileKeys>(a, known, position, position + 1);
   if (static_cast<i32>(block_index().z) >= keys.splits) return;
-  Share<dim, cluster> share(a, heads, sequence, keys, memory);
-  const Rotation rotation = rotation_of(step.rope, safe, position);
+  Share<dim, cluster, parts> share(a, heads, sequence, keys, memory);
+  const Rotation rotation = rotation_by(step.rope, safe, position, frequency);
   if (a.settled) wait_for_previous();
   QueryElements<dim> queries, partners;
   queries.load(a, heads, token, safe);
   partners.load(a, heads, token, other);
   const float* key = head_of(step.k, token, heads.kv_head);
   const float k = key[safe], k_partner = key[other], v = head_of(step.v, token, heads.kv_head)[safe];
+  share.send_more();
 #pragma unroll
   for (int i = 0; i < kMatrixHeads / QueryElements<dim>::kStep; ++i) {
     queries.value[i] = rotated(step.rope, queries.value[i], partners.value[i], safe, rotation);
@@ -425,6 +464,11 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
 
 GABBRO_ATTENTION(64)
 GABBRO_ATTENTION(128)
+#ifdef GABBRO_COPIES_PASS_REGISTERS
+GPU_EARLY_BLOCKS_KERNEL(attention_step_many_128, gabbro::gpu::GABBRO_GPU::kThreads, 4,
+                        gabbro::gpu::GABBRO_GPU::ManyMemory, gabbro::gpu::AttentionStepArgs,
+                        attention_step<128, false, gabbro::gpu::GABBRO_GPU::kManyParts>)
+#endif
 #ifdef GABBRO_CLUSTERS
 GABBRO_STEP(attention_step_cluster, 64, true)
 GABBRO_STEP(attention_step_cluster, 128, true)

@@ -31,12 +31,13 @@ GPU_FUNCTION inline Vec16 load_f16(const KvSide& side, i64 element, i64 scale, i
 }
 
 // Brings tiles of `tile_keys` keys and their values, of one KV head and sequence, into the block's memory, by all its
-// `threads`.
-template <bool scaled, int dim, int tile_keys, int threads>
+// `threads`. A part of the keys is some elements of all of them, a part of the values is all elements of some.
+template <bool scaled, int dim, int tile_keys, int threads, int parts = 1>
 class CacheTiles {
  public:
-  using Keys = TransposedTile<dim, tile_keys>;    // k: elements of a head, columns: keys
-  using Values = TransposedTile<tile_keys, dim>;  // k: keys, columns: elements of a head
+  static constexpr int kPartDim = dim / parts, kPartKeys = tile_keys / parts;
+  using Keys = TransposedTile<kPartDim, tile_keys>;  // k: elements of a head, columns: keys
+  using Values = TransposedTile<kPartKeys, dim>;     // k: keys, columns: elements of a head
 
   GPU_FUNCTION CacheTiles(const AttentionArgs& a, i32 head) : a_(a), head_(head) {}
 
@@ -45,19 +46,20 @@ class CacheTiles {
     range_ = range;
   }
 
-  // The keys from `base` on; past the last key, the rest of its page.
-  GPU_FUNCTION void begin_keys(i32 base, Half* tile) {
-    if (a_.kv.dim == dim) {
-      copy_keys<true>(base, tile);
+  // A part of the keys of the tile from `base` on; past the last key, up to seven of its page, and zeros.
+  GPU_FUNCTION void begin_keys(i32 base, Half* tile, int part = 0) {
+    if (a_.kv.dim == dim && base + tile_keys <= range_.end) {
+      copy_keys<true>(base, part * kPartDim, tile);
     } else {
-      copy_keys<false>(base, tile);
+      copy_keys<false>(base, part * kPartDim, tile);
     }
     keys_.sent();
   }
-  // Their values; zeros past the last key, since 0 times an unwritten value may be NaN.
-  GPU_FUNCTION void begin_values(i32 base, Half* tile) {
+  // A part of their values; zeros past the last key, since 0 times an unwritten value may be NaN.
+  GPU_FUNCTION void begin_values(i32 base, Half* tile, int part = 0) {
+    base += part * kPartKeys;
     // Nearly always, and a third of the instructions.
-    if (a_.kv.dim == dim && a_.kv.page >= tile_keys && base >= range_.begin && base + tile_keys <= range_.end) {
+    if (a_.kv.dim == dim && a_.kv.page >= kPartKeys && base >= range_.begin && base + kPartKeys <= range_.end) {
       copy_values<true>(base, tile);
     } else {
       copy_values<false>(base, tile);
@@ -78,22 +80,23 @@ class CacheTiles {
   GPU_FUNCTION void begin_none() { keys_.sent(); }
 
  private:
-  static constexpr int kVectors = tile_keys * dim / 8 / threads;
+  static constexpr int kVectors = tile_keys * dim / parts / 8 / threads;
 
-  // `whole`: all of D is there.
+  // Elements from `first_d` on; `whole`: all of D and all keys are there.
   template <bool whole>
-  GPU_FUNCTION void copy_keys(i32 base, Half* tile) {
+  GPU_FUNCTION void copy_keys(i32 base, i32 first_d, Half* tile) {
     constexpr int kRowVectors = tile_keys / 8, kRows = threads / kRowVectors;
     const i32 column = static_cast<i32>(thread_index()) % kRowVectors * 8, key = base + column;
     const i32 row = Keys::first_row(static_cast<i32>(thread_index()) / kRowVectors, kVectors);
     const KeySlot place = key_slot(a_.kv, page(key), head_, slot_of(key));
     const i64 step = static_cast<i64>(a_.kv.page) * Keys::row_step(kRows);
-    i64 element = place.element + static_cast<i64>(a_.kv.page) * row;
+    i64 element = place.element + static_cast<i64>(a_.kv.page) * (first_d + row);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i, element += step) {
-      const i32 d = row + i * Keys::row_step(kRows);
-      copy(keys_, i, tile + Keys::place(static_cast<u32>(d), static_cast<u32>(column)), a_.keys, element,
-           place.scale + static_cast<i64>(d / kScaleGroup) * a_.kv.page, 1, whole || d < a_.kv.dim);
+      const i32 own = row + i * Keys::row_step(kRows), d = first_d + own;
+      copy(keys_, i, tile + Keys::place(static_cast<u32>(own), static_cast<u32>(column)), a_.keys, element,
+           place.scale + static_cast<i64>(d / kScaleGroup) * a_.kv.page, 1,
+           whole || (key < range_.end && d < a_.kv.dim));
     }
     if constexpr (scaled) land(keys_);
   }

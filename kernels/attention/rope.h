@@ -12,10 +12,16 @@ struct Rotation {
 GPU_FUNCTION inline bool is_rotated(const RopeArgs& rope, i32 d) {
   return rope.inverse_frequencies != nullptr && d < 2 * rope.half;
 }
-GPU_FUNCTION inline Rotation rotation_of(const RopeArgs& rope, i32 d, i32 position) {
+GPU_FUNCTION inline float inverse_frequency(const RopeArgs& rope, i32 d) {
+  return is_rotated(rope, d) ? rope.inverse_frequencies[rope.interleaved ? d / 2 : d % rope.half] : 0;
+}
+GPU_FUNCTION inline Rotation rotation_by(const RopeArgs& rope, i32 d, i32 position, float inverse_frequency) {
   if (!is_rotated(rope, d)) return {};
-  const float angle = static_cast<float>(position) * rope.inverse_frequencies[rope.interleaved ? d / 2 : d % rope.half];
+  const float angle = static_cast<float>(position) * inverse_frequency;
   return {cos(angle) * rope.magnitude, sin(angle) * rope.magnitude};
+}
+GPU_FUNCTION inline Rotation rotation_of(const RopeArgs& rope, i32 d, i32 position) {
+  return rotation_by(rope, d, position, inverse_frequency(rope, d));
 }
 // Index of the other element of d's rotated pair; d itself if it is not rotated.
 GPU_FUNCTION inline i32 partner(const RopeArgs& rope, i32 d) {

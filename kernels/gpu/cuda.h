@@ -27,8 +27,8 @@
                   gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
 #define GPU_EARLY_MEMORY_KERNEL(name, threads, Memory, Args, ...) \
   GPU_CUDA_KERNEL(name, threads, sizeof(Memory), Args, gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
-#define GPU_EARLY_PAIRED_KERNEL(name, threads, Memory, Args, ...)             \
-  GPU_BOUND_KERNEL(name, __launch_bounds__(threads, 2), sizeof(Memory), Args, \
+#define GPU_EARLY_BLOCKS_KERNEL(name, threads, blocks, Memory, Args, ...)          \
+  GPU_BOUND_KERNEL(name, __launch_bounds__(threads, blocks), sizeof(Memory), Args, \
                    gabbro::gpu::GABBRO_GPU::__VA_ARGS__(args))
 #define GPU_KERNEL(name, threads, Args, ...)                                            \
   GPU_CUDA_KERNEL(name, threads, 0, Args, gabbro::gpu::GABBRO_GPU::wait_for_previous(); \

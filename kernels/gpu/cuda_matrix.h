@@ -6,6 +6,7 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+#define GABBRO_COPIES_PASS_REGISTERS
 inline constexpr bool kCopiesPassRegisters = true;
 inline constexpr bool kLoadsTranspose = true;
 GPU_FUNCTION inline void hold_loads() {}  // loads are volatile as it is
@@ -231,16 +232,21 @@ GPU_FUNCTION inline void show_together() { asm volatile("fence.proxy.async.share
 // Copies into the block's memory by the copy engine (cp.async.bulk), which one thread begins. No registers hold them
 // or their addresses, and products of four waves see them without a fence.
 #define GABBRO_BULK_COPIES
-// Counts the bytes of a group of copies that are to come; used for one group after the other.
+// Counts arrivals and the bytes of copies that are to come, of one group of them after the other.
 struct CopyBarrier {
   u64 word;
 };
-// By one thread, before show_barriers() and the block's barrier.
-GPU_FUNCTION inline void begin_barrier(CopyBarrier& to) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&to)) : "memory");
+// By one thread, before show_barriers() and the block's barrier; a group has `arrivals`.
+GPU_FUNCTION inline void begin_barrier(CopyBarrier& to, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&to)), "r"(arrivals) : "memory");
 }
 GPU_FUNCTION inline void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-// By one thread: the next group has this many bytes, in all its copies.
+// By a wave, one arrival: what its lanes have read may be overwritten.
+GPU_FUNCTION inline void arrive(CopyBarrier& at) {
+  __syncwarp();
+  if (lane() == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&at)) : "memory");
+}
+// An arrival; the group has this many bytes as well, in all its copies.
 GPU_FUNCTION inline void expect_bytes(CopyBarrier& of, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&of)), "r"(bytes)
                : "memory");
@@ -252,8 +258,8 @@ GPU_FUNCTION inline void begin_bulk_copy(CopyBarrier& of, void* to, const void* 
                "l"(from), "r"(bytes), "r"(shared_address(&of))
                : "memory");
 }
-// By all that read the copies of group `number` of this barrier, counted from 0.
-GPU_FUNCTION inline void wait_for_copies(CopyBarrier& of, u32 number) {
+// Until group `number` of this barrier, counted from 0, has all its arrivals and bytes.
+GPU_FUNCTION inline void wait_for_barrier(CopyBarrier& of, u32 number) {
   asm volatile(
       "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" ::"r"(
           shared_address(&of)),

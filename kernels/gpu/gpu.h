@@ -11,8 +11,9 @@
 // Memory of a block: GPU_SHARED(type, name, count), at the top of a function; it begins at a multiple of 16 bytes. Up
 // to 48 KB in all; a kernel that wants more (up to 64 KB on AMD, 99 KB on NVIDIA) is instantiated by
 //   GPU_MEMORY_KERNEL(name, threads, Memory, Args, function)
-// (or GPU_EARLY_MEMORY_KERNEL) and finds one object of the type Memory by block_memory<Memory>(). The compiler leaves
-// registers for two blocks of GPU_EARLY_PAIRED_KERNEL on an NVIDIA multiprocessor.
+// (or GPU_EARLY_MEMORY_KERNEL) and finds one object of the type Memory by block_memory<Memory>(). Of
+//   GPU_EARLY_BLOCKS_KERNEL(name, threads, blocks, Memory, Args, function)
+// the compiler leaves registers for that number of blocks on an NVIDIA multiprocessor.
 //
 // If GABBRO_CLUSTERS is defined, the blocks along z of a launch may be a cluster, which run at the same time and read
 // each other's memory (CUDA, from compute capability 9.0 on):

@@ -13,7 +13,7 @@
   }
 #define GPU_MEMORY_KERNEL(name, threads, Memory, Args, ...) GPU_KERNEL(name, threads, Args, __VA_ARGS__)
 #define GPU_EARLY_MEMORY_KERNEL GPU_MEMORY_KERNEL
-#define GPU_EARLY_PAIRED_KERNEL GPU_MEMORY_KERNEL
+#define GPU_EARLY_BLOCKS_KERNEL(name, threads, blocks, ...) GPU_MEMORY_KERNEL(name, threads, __VA_ARGS__)
 #define GPU_EARLY_KERNEL GPU_KERNEL  // a launch begins when the one ahead of it has ended
 #define GPU_LATE_KERNEL GPU_KERNEL
 

@@ -35,14 +35,16 @@
 //                                      (zeros if not inside), then sent(), later landed<later>(), where `later` is the
 //                                      number of TileCopies sent after it that may still be in flight. A barrier
 //                                      follows.
-//   kCopiesPassRegisters               whether copies bypass the registers, so that many can be in flight
+//   kCopiesPassRegisters               whether copies bypass the registers, so that many can be in flight; then
+//                                      GABBRO_COPIES_PASS_REGISTERS is defined
 //   TransposedCopy<count, pitch>       the same into a TransposedTile, for its Copy
 //   kLoadsTranspose                    whether loads of columns transpose: see TransposedTile
 // If GABBRO_BULK_COPIES is defined, a copy engine copies contiguous bytes, which a CopyBarrier in the block's memory
 // counts:
-//   begin_barrier(barrier), show_barriers()    by one thread, then the block's barrier
+//   begin_barrier(barrier, arrivals), show_barriers()    by one thread, then the block's barrier
 //   expect_bytes(barrier, bytes), begin_bulk_copy(barrier, to, from, bytes)    by one thread, for a group of copies
-//   wait_for_copies(barrier, number)           by all, for group `number`
+//   arrive(barrier)                            by a wave, for a group of arrivals
+//   wait_for_barrier(barrier, number)          for group `number`
 // Pairs of f16 in a 32-bit word, the first in its lower bits:
 //   pack_f16x2(x, y), pack_bfloats(x, y), pack<T>(x, y), add_f16x2(a, b), fma_f16x2(a, b, c)
 //   spread_bytes(word, pairs)          1024 + each of four unsigned bytes, exactly, as two pairs

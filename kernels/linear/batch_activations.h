@@ -11,12 +11,13 @@ namespace gabbro::gpu::GABBRO_GPU {
 template <int tile_tokens>
 class CopiedActivations {
  public:
-  static constexpr bool kScales = false, kEight = false;
+  static constexpr bool kScales = false, kEight = false, kFree = false;
 
   GPU_FUNCTION CopiedActivations(const LinearBatchArgs& a, i32 token) : a_(a), token_(token) {}
   GPU_FUNCTION void end() {}
   GPU_FUNCTION void begin_splits(bool) {}
   GPU_FUNCTION void end_splits(bool) {}
+  GPU_FUNCTION void share_scales() {}
   // By which a split's sums of the tile's token are multiplied, and by which those of all splits.
   GPU_FUNCTION float split_scale(i32 token) const { return scales()[token]; }
   GPU_FUNCTION float scale(i32) const { return 1; }
@@ -48,6 +49,62 @@ class CopiedActivations {
 
 // Steps of the activations, which memory has one after the other.
 #ifdef GABBRO_BULK_COPIES
+// Each step when all waves have read what was in its place.
+template <int tile_tokens>
+class StepCopies : public CopiedActivations<tile_tokens> {
+ public:
+  static constexpr bool kFree = true;  // waves do not wait for each other
+
+  GPU_FUNCTION StepCopies(const LinearBatchArgs& a, i32 token)
+      : CopiedActivations<tile_tokens>(a, token),
+        from_(a.f16 + static_cast<i64>(token) * kBatchDepth),
+        step_(static_cast<i64>(a.padded) * kBatchDepth) {
+    if (thread_index() == 0) {
+#pragma unroll
+      for (u32 i = 0; i < kPlaces; ++i) {
+        begin_barrier(landed_of(i), 1);
+        begin_barrier(read_of(i), kBatchWaves);
+      }
+      show_barriers();
+    }
+    barrier();
+  }
+  GPU_FUNCTION void start(i32 begin, i32 end) {
+#pragma unroll
+    for (u32 number = 0; number < kPlaces; ++number) send(number, begin + static_cast<i32>(number), end);
+    this->load_scales();
+  }
+  // Step `step`, when it is there. This wave has read the one before it.
+  GPU_FUNCTION const Half* next(i32 step, i32 end) {
+    const u32 number = number_++;
+    if (number > 0) {
+      const u32 before = number - 1;
+      arrive(read_of(before));
+      if (thread_index() == 0) wait_for_barrier(read_of(before), before / kPlaces);
+      send(before + kPlaces, step - 1 + static_cast<i32>(kPlaces), end);
+    }
+    wait_for_barrier(landed_of(number), number / kPlaces);
+    return memory().step(number);
+  }
+  // No barrier has come after load_scales().
+  GPU_FUNCTION void share_scales() { barrier(); }
+
+ private:
+  static constexpr u32 kPlaces = kBatchStages * kStageSteps;
+  GPU_FUNCTION static auto& memory() { return block_memory<BatchMemory<tile_tokens>>(); }
+  GPU_FUNCTION static CopyBarrier& landed_of(u32 number) { return memory().landed[number % kPlaces]; }
+  GPU_FUNCTION static CopyBarrier& read_of(u32 number) { return memory().read[number % kPlaces]; }
+  GPU_FUNCTION void send(u32 number, i32 step, i32 end) const {
+    constexpr u32 kBytes = tile_tokens * kBatchDepth * sizeof(Half);
+    if (thread_index() != 0 || step >= end) return;
+    expect_bytes(landed_of(number), kBytes);
+    begin_bulk_copy(landed_of(number), memory().step(number), from_ + step * step_, kBytes);
+  }
+  const Half* from_;
+  i64 step_;  // elements
+  u32 number_ = 0;
+};
+
 template <int tile_tokens>
 class StepCopy : public CopiedActivations<tile_tokens> {
  public:
@@ -57,7 +114,7 @@ class StepCopy : public CopiedActivations<tile_tokens> {
         step_(static_cast<i64>(a.padded) * kBatchDepth) {
     if (thread_index() == 0) {
 #pragma unroll
-      for (int i = 0; i < kBatchStages; ++i) begin_barrier(landed_of(i));
+      for (int i = 0; i < kBatchStages; ++i) begin_barrier(landed_of(i), 1);
       show_barriers();
     }
     barrier();
@@ -75,7 +132,7 @@ class StepCopy : public CopiedActivations<tile_tokens> {
   GPU_FUNCTION void landed() {
     const u32 number = ended_++;
     if (number == 0) this->load_scales();
-    wait_for_copies(landed_of(number), number / kBatchStages);
+    wait_for_barrier(landed_of(number), number / kBatchStages);
   }
 
  private:
@@ -122,6 +179,8 @@ class StepCopy : public CopiedActivations<tile_tokens> {
   bool first_ = true;
   TileCopy<kCount * kStageSteps> copy_;
 };
+template <int tile_tokens>
+using StepCopies = StepCopy<tile_tokens>;
 #endif
 
 // For up to kOwnTokens tokens: no launch comes before. A wave converts every kBatchWaves'th token, a lane neighboring
@@ -131,7 +190,7 @@ class StepCopy : public CopiedActivations<tile_tokens> {
 template <bool blocks>
 class OwnActivations {
  public:
-  static constexpr bool kScales = true, kEight = kOwnTokens <= 8;
+  static constexpr bool kScales = true, kEight = kOwnTokens <= 8, kFree = false;
   static constexpr int kTokens = static_cast<int>(kTile);
 
   GPU_FUNCTION OwnActivations(const LinearBatchArgs& a, i32)
@@ -206,6 +265,7 @@ class OwnActivations {
     }
     barrier();
   }
+  GPU_FUNCTION void share_scales() {}
   GPU_FUNCTION float split_scale(i32) const { return 1; }
   GPU_FUNCTION float scale(i32 token) const { return norm_ != nullptr ? memory().factors[token] : 1; }
 

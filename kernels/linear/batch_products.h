@@ -122,8 +122,11 @@ template <int tile_tokens>
 struct BatchMemory {
   BatchStage<tile_tokens> x[kBatchStages];
 #ifdef GABBRO_BULK_COPIES
-  CopyBarrier landed[kBatchStages];
+  CopyBarrier landed[kBatchStages * kStageSteps];  // a stage, or a step
+  CopyBarrier read[kBatchStages * kStageSteps];    // a step, by each of the waves
 #endif
+
+  GPU_FUNCTION Half* step(u32 number) { return x[number / kStageSteps % kBatchStages][number % kStageSteps]; }
 };
 
 // Chunks of weights that are under way, of `chunks` to a step and `bytes` a lane. With many tokens a lane may have no
@@ -292,6 +295,34 @@ GPU_FUNCTION inline auto multiply_steps(const Weights& weights, i32 begin, i32 e
   return activations;
 }
 
+// The same with activations that come step by step (StepCopies), for which the waves do not wait for each other. They
+// are made while the launch ahead may still run.
+template <class Weights, int tile_tokens, class Activations, class Make>
+GPU_FUNCTION inline Activations multiply_freely(const Weights& weights, i32 begin, i32 end, Make make,
+                                                Accumulator (&sums)[tile_tokens / static_cast<int>(kTile)]) {
+  constexpr bool kTogether = takes_together(tile_tokens);
+  constexpr int kChunks = kBatchDepth / Weights::kChunk;
+  static_assert(kChunks == batch_ahead(kChunks, 0, false, false), "a step's chunks are under way");
+  typename Weights::Raw coming[kChunks];
+#pragma unroll
+  for (int i = 0; i < kChunks; ++i) weights.load(min_of(begin * kChunks + i, end * kChunks - 1), coming[i]);
+  Activations activations = make();
+  wait_for_previous();
+  activations.start(begin, end);
+  for (i32 step = begin; step < end; ++step) {
+    end_step<kTogether>();
+    const Half* const x = activations.next(step, end);
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      multiply_any_chunk<Weights, kTogether, false>(x, coming[c], c, sums);
+      const i32 chunk = (step + 1) * kChunks + c;
+      if (chunk < end * kChunks) weights.load(chunk, coming[c]);
+    }
+  }
+  end_step<kTogether>();
+  return activations;
+}
+
 // The place of a wave's sum: the token of the tile, and the row of the wave's.
 struct SumPlace {
   i32 token, row;
@@ -301,12 +332,17 @@ GPU_FUNCTION inline SumPlace sum_place(int number) {
   return {number / Accumulator::kCount * kRows + static_cast<i32>(column_of(slot)), static_cast<i32>(row_of(slot))};
 }
 
+// Sums that a wave gives to the other of its pair.
+template <int tile_tokens>
+inline constexpr int kGivenSums = tile_tokens / static_cast<int>(kTile) * Accumulator::kCount / 2 *
+                                  static_cast<int>(kWave);
+
 // Waves of even number have rows of the first matrix, and those after them the same rows of the second. Each of the two
 // takes half of the pair's sums: body(number, first, second). `has`: whether they have any.
 template <int tile_tokens, int token_tiles, class Body>
 GPU_FUNCTION inline void for_pairs(bool has, const Accumulator (&sums)[token_tiles], Body body) {
   constexpr int kHalf = token_tiles * Accumulator::kCount / 2, kWidth = static_cast<int>(kWave);
-  constexpr int kSums = kHalf * kWidth;  // that a wave gives to the other
+  constexpr int kSums = kGivenSums<tile_tokens>;
   const int wave = static_cast<int>(wave_index());
   const bool odd = wave % 2 == 1;
   auto& memory = block_memory<BatchMemory<tile_tokens>>();

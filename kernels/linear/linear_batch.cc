@@ -150,6 +150,7 @@ GPU_FUNCTION inline void store_splits(const LinearBatchArgs& a, const BatchRows&
 #endif
   float* const partials =
       a.partials + (static_cast<i64>(block_index().y) * a.tiles + tile) * splits * kSums + static_cast<i32>(lane());
+  activations.share_scales();
   if (has) store_sums(sums, activations, partials + split * kSums);
   activations.begin_splits(false);
   fence();
@@ -169,6 +170,45 @@ GPU_FUNCTION inline void store_splits(const LinearBatchArgs& a, const BatchRows&
   }
 }
 
+// The results of a block's pairs of waves, [tile_tokens][kPairPitch] behind what the waves of a pair give each other: a
+// pair's rows follow those of the pair before, so that 16 bytes of them are stored at a time.
+inline constexpr i32 kPairPitch = kBatchWaves / 2 * kRows + 4;  // lanes of a wave use different banks
+template <int tile_tokens>
+GPU_FUNCTION inline float* pair_results() {
+  return reinterpret_cast<float*>(block_memory<BatchMemory<tile_tokens>>().x) + kBatchWaves * kGivenSums<tile_tokens>;
+}
+template <int tile_tokens>
+GPU_FUNCTION constexpr bool fits_pairs() {
+  return sizeof(BatchMemory<tile_tokens>::x) >=
+         sizeof(float) * (kBatchWaves * kGivenSums<tile_tokens> + tile_tokens * kPairPitch);
+}
+template <int tile_tokens>
+GPU_FUNCTION inline void store_pairs(const LinearBatchArgs& a, i32 token) {
+  constexpr i32 kLanes = kBatchWaves / 2 * kRows / 4, kTokens = kBatchThreads / kLanes;  // of a token; at a time
+  const i32 thread = static_cast<i32>(thread_index()), block_rows = kBatchWaves / 2 * a.tile_rows,
+            own = thread % kLanes * 4, row = static_cast<i32>(block_index().x) * block_rows + own;
+  const LinearMatrix& m = a.matrices[0];
+  barrier();
+  if (own >= block_rows || row >= m.rows) return;
+#pragma unroll
+  for (i32 t = thread / kLanes; t < tile_tokens; t += kTokens) {
+    if (token + t >= a.tokens) return;
+    const float* const from = pair_results<tile_tokens>() + t * kPairPitch + own;
+    store_vec16(m.y + static_cast<i64>(token + t) * m.rows + row, load_vec16(from));
+  }
+}
+
+// The products of a wave, which `sums` are, and its activations.
+template <class Weights, int tile_tokens, class Activations>
+GPU_FUNCTION inline Activations multiply_rows(const LinearBatchArgs& a, const Weights& weights, i32 token, i32 begin,
+                                              i32 end, Accumulator (&sums)[tile_tokens / static_cast<int>(kTile)]) {
+  const auto make = [&] { return Activations(a, token); };
+  if constexpr (Activations::kFree)
+    return multiply_freely<Weights, tile_tokens, Activations>(weights, begin, end, make, sums);
+  else
+    return multiply_steps<Weights, tile_tokens>(weights, begin, end, make, sums);
+}
+
 template <class Weights, int tile_tokens, class Activations = StepCopy<tile_tokens>>
 GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   constexpr int kTokenTiles = tile_tokens / static_cast<int>(kTile);
@@ -180,9 +220,9 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   const auto split = static_cast<i32>(block_index().z), splits = static_cast<i32>(grid_size().z);
   const Weights weights(a.matrices[rows.matrix], rows.row, rows.end, a.columns);
   Accumulator sums[kTokenTiles];
-  Activations activations = multiply_steps<Weights, tile_tokens>(
-      weights, batch_part(depth, split, splits) / kBatchDepth, batch_part(depth, split + 1, splits) / kBatchDepth,
-      [&] { return Activations(a, token); }, sums);
+  Activations activations = multiply_rows<Weights, tile_tokens, Activations>(
+      a, weights, token, batch_part(depth, split, splits) / kBatchDepth,
+      batch_part(depth, split + 1, splits) / kBatchDepth, sums);
   auto& memory = block_memory<BatchMemory<tile_tokens>>();
   if (splits > 1) {
     auto* const word = reinterpret_cast<u32*>(memory.x);
@@ -197,10 +237,25 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
     const float scale = activations.split_scale(at.token) * activations.scale(at.token) * Weights::kUndo;
     store_product(a, m, rows.row + at.row, token + at.token, first * scale, second * scale, residual);
   };
+  if constexpr (Activations::kFree && fits_pairs<tile_tokens>()) {
+    if (paired && m.rows % 4 == 0) {
+      const i32 own = static_cast<i32>(wave_index()) / 2 * a.tile_rows;
+      for_pairs<tile_tokens>(has, sums, [&](int number, float first, float second) {
+        const SumPlace at = sum_place(number);
+        const i32 row = rows.row + at.row;
+        if (row >= rows.end) return;
+        const float scale = activations.split_scale(at.token) * Weights::kUndo;
+        pair_results<tile_tokens>()[at.token * kPairPitch + own + at.row] =
+            finished(a, m, row, first * scale, second * scale, 0);
+      });
+      return store_pairs<tile_tokens>(a, token);
+    }
+  }
   if (paired) {
     for_pairs<tile_tokens>(has, sums, [&](int number, float first, float second) { store(number, first, second, 0); });
     return;
   }
+  activations.share_scales();
   if (!has) return;
 #pragma unroll
   for (int t = 0; t < kTokenTiles; ++t) {
@@ -226,7 +281,7 @@ GPU_FUNCTION inline void linear_batch_own(const LinearBatchArgs& a) {
 
 template <class T, int tile_tokens>
 GPU_FUNCTION inline void linear_batch_plain(const LinearBatchArgs& a) {
-  linear_batch<BatchVectors<T>, tile_tokens>(a);
+  linear_batch<BatchVectors<T>, tile_tokens, StepCopies<tile_tokens>>(a);
 }
 template <Packing p, int tile_tokens>
 GPU_FUNCTION inline void linear_batch_blocks(const LinearBatchArgs& a) {
@@ -235,8 +290,8 @@ GPU_FUNCTION inline void linear_batch_blocks(const LinearBatchArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_NAMED(name, tile, ...)                                                                            \
-  GPU_EARLY_PAIRED_KERNEL(linear_##name, gabbro::gpu::kBatchThreads, gabbro::gpu::GABBRO_GPU::BatchMemory<tile>, \
+#define GABBRO_NAMED(name, tile, ...)                                                                               \
+  GPU_EARLY_BLOCKS_KERNEL(linear_##name, gabbro::gpu::kBatchThreads, 2, gabbro::gpu::GABBRO_GPU::BatchMemory<tile>, \
                           gabbro::gpu::LinearBatchArgs, __VA_ARGS__)
 #define GABBRO_BATCH(name, tile, ...) GABBRO_NAMED(name##_batch_##tile, tile, __VA_ARGS__)
 #define GABBRO_OWN(name, Weights) GABBRO_NAMED(name##_batch_8, 16, linear_batch_own<gabbro::gpu::GABBRO_GPU::Weights>)

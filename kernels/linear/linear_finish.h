@@ -13,18 +13,23 @@ GPU_FUNCTION inline float residual_of(const Args& a, const LinearMatrix& m, i32 
   return a.epilogue == Epilogue::kAdd ? a.residual[static_cast<i64>(token) * m.rows + row] : 0;
 }
 
-// y at (token, row) of matrix `m`, from the sums of products; `second` is the second matrix's with kSiluMul.
+// A result of matrix `m`, from the sums of products; `second` is the second matrix's with kSiluMul.
 template <class Args>
-GPU_FUNCTION inline void store_product(const Args& a, const LinearMatrix& m, i32 row, i32 token, float value,
-                                       float second, float residual) {
-  const i64 place = static_cast<i64>(token) * m.rows + row;
+GPU_FUNCTION inline float finished(const Args& a, const LinearMatrix& m, i32 row, float value, float second,
+                                   float residual) {
   if (m.bias != nullptr) value += m.bias[row];
   if (a.epilogue == Epilogue::kSiluMul) {
     if (a.matrices[1].bias != nullptr) second += a.matrices[1].bias[row];
     value = silu(value) * second;
   }
-  if (a.epilogue == Epilogue::kAdd) value += residual;
-  m.y[place] = value;
+  return a.epilogue == Epilogue::kAdd ? value + residual : value;
+}
+
+// The same to y at (token, row).
+template <class Args>
+GPU_FUNCTION inline void store_product(const Args& a, const LinearMatrix& m, i32 row, i32 token, float value,
+                                       float second, float residual) {
+  m.y[static_cast<i64>(token) * m.rows + row] = finished(a, m, row, value, second, residual);
 }
 template <class Args>
 GPU_FUNCTION inline void store_product(const Args& a, const LinearMatrix& m, i32 row, i32 token, float value,
