@@ -153,18 +153,21 @@ TEST(Fusion, ALayerGivesWhatItsOpsGive) {
                    .dim = 96,
                    .window = 130,
                    .separate = true});
-  // More tokens and heads than blocks that run at a time.
-  cases.push_back(
-      {.dtype = DType::f16, .tokens = 70, .start = 90, .heads = 8, .kv_heads = 4, .dim = 128, .separate = true});
-  cases.push_back({.dtype = DType::f16,
-                   .tokens = 70,
-                   .start = 90,
-                   .heads = 4,
-                   .kv_heads = 4,
-                   .dim = 96,
-                   .window = 41,
-                   .softcap = 20,
-                   .separate = true});
+  // More tokens and heads than blocks that run at a time. The simulation, which has one kernel for all of them, takes
+  // half a minute.
+  if (!std::string_view(device->facts().id).starts_with("sim")) {
+    cases.push_back(
+        {.dtype = DType::f16, .tokens = 70, .start = 90, .heads = 4, .kv_heads = 4, .dim = 128, .separate = true});
+    cases.push_back({.dtype = DType::f16,
+                     .tokens = 140,
+                     .start = 20,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .dim = 80,
+                     .window = 41,
+                     .softcap = 20,
+                     .separate = true});
+  }
   // Many tokens: products of f16, too, round activations, either by a BLAS library or for matrix cores.
   constexpr int64_t kManyTokens = 21;
   for (const DType dtype : {DType::f16, DType::q8_0})
